@@ -1,0 +1,130 @@
+package authn
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+// An Authenticator tells whom tokens stand for. It is safe for concurrent use. What it remembers is kept true by
+// [Authenticator.Run]; without it, a revoked token is accepted for up to Options.FreshFor.
+type Authenticator struct {
+	format   TokenFormat
+	identity identityv1.IdentityServiceClient
+	logger   *slog.Logger
+	metrics  *metrics
+
+	freshFor, staleFor, negativeFor, lookUpTimeout time.Duration
+
+	now   func() time.Duration // since the start, by a monotonic clock where Options.Clock is one
+	cache *otter.Cache[key, *entry]
+
+	// epoch rises when all that was learned before must be confirmed before it is used again: an entry or a look-up of an
+	// older epoch is not fresh, however young.
+	epoch atomic.Uint64
+
+	identityAway atomic.Bool // the last look-up failed; for the log
+
+	// mu guards flights, and makes what a look-up or a revocation does to both cache and flights one step. Cache hits do
+	// not take it.
+	mu      sync.Mutex
+	flights map[key]*flight
+}
+
+// New makes an Authenticator. It fails when the options make no sense or the metrics are registered already, and calls
+// nobody.
+func New(options Options) (*Authenticator, error) {
+	o := options.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("authn options: %w", err)
+	}
+	start := o.Clock()
+	a := &Authenticator{
+		format:        o.Format,
+		identity:      o.Identity,
+		logger:        o.Logger,
+		freshFor:      o.FreshFor,
+		staleFor:      o.StaleFor,
+		negativeFor:   o.NegativeFor,
+		lookUpTimeout: o.LookUpTimeout,
+		now:           func() time.Duration { return o.Clock().Sub(start) },
+		flights:       make(map[key]*flight),
+	}
+	var err error
+	if a.cache, err = newCache(o.MaxEntries, a.now); err != nil {
+		return nil, fmt.Errorf("authn cache: %w", err)
+	}
+	if a.metrics, err = newMetrics(o.Registerer, a.cache.EstimatedSize); err != nil {
+		return nil, fmt.Errorf("authn metrics: %w", err)
+	}
+	return a, nil
+}
+
+// Authenticate returns whom the token stands for. The principal is shared and must not be modified.
+//
+// Errors: [ErrInvalidToken] with its reason; [ErrUnavailable] when the identity service could not tell and nothing recent is
+// known; the context's own when it ended while waiting.
+func (a *Authenticator) Authenticate(ctx context.Context, token string) (*Principal, error) {
+	if !a.format.Valid(token) {
+		return nil, ErrMalformed
+	}
+	k := Hash(token)
+	known, ok := a.cache.GetEntry(k)
+	now := time.Duration(known.SnapshotAtNano) // saves a second reading of the clock
+	if !ok || !a.fresh(known.Value, now) {
+		return a.await(ctx, k)
+	}
+	if e := known.Value; now >= e.askFrom && e.asked.CompareAndSwap(false, true) {
+		a.mu.Lock()
+		a.join(k)
+		a.mu.Unlock()
+	}
+	return a.use(known.Value)
+}
+
+// fresh tells whether the entry may be used without asking.
+func (a *Authenticator) fresh(e *entry, now time.Duration) bool {
+	return now < e.freshUntil && e.epoch == a.epoch.Load()
+}
+
+// use returns the entry as Authenticate does.
+func (a *Authenticator) use(e *entry) (*Principal, error) {
+	if e.stale {
+		a.metrics.stales.Inc()
+	} else {
+		a.metrics.hits.Inc()
+	}
+	return e.principal, e.refusal
+}
+
+// await has the token looked up and waits for the outcome, at most as long as the caller has.
+func (a *Authenticator) await(ctx context.Context, k key) (*Principal, error) {
+	a.mu.Lock()
+	if e, ok := a.cache.GetEntryQuietly(k); ok && a.fresh(e.Value, time.Duration(e.SnapshotAtNano)) {
+		a.mu.Unlock() // the look-up of another landed just now
+		return a.use(e.Value)
+	}
+	f := a.join(k)
+	a.mu.Unlock()
+
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the identity service: %w", ctx.Err())
+	}
+	if f.failure != nil {
+		return nil, f.failure
+	}
+	if f.outcome.stale {
+		return a.use(f.outcome)
+	}
+	a.metrics.misses.Inc()
+	return f.outcome.principal, f.outcome.refusal
+}

@@ -1,0 +1,165 @@
+package authn
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+// tokenRevoked is the ErrorInfo reason by which the identity service tells a revoked token from one that never was.
+const tokenRevoked = "TOKEN_REVOKED"
+
+// When a look-up fails, a known token is used for outageGrace without waiting, and its first use after outagePause has it
+// looked up again. So an outage costs a token in use no waiting at all, even where the service hangs, and the service gets
+// at most a call a second for it.
+const (
+	outagePause = time.Second
+	outageGrace = 5 * time.Second
+)
+
+// A flight is one look-up and all who wait for it. It is not the cache's own loader, nor x/sync/singleflight, because a
+// revocation must be able to reach a look-up under way: one that began before the revocation may land after it, and would
+// put the revoked token back.
+type flight struct {
+	done  chan struct{} // closed once the flight has landed
+	epoch uint64        // when it began
+
+	revoked bool // guarded by Authenticator.mu: the token was revoked meanwhile
+
+	// One of the two is set before done is closed.
+	outcome *entry
+	failure error
+}
+
+// join returns the look-up under way for the token, or begins one. The caller holds a.mu.
+func (a *Authenticator) join(k key) *flight {
+	epoch := a.epoch.Load()
+	if f, ok := a.flights[k]; ok && f.epoch == epoch {
+		return f
+	}
+	f := &flight{done: make(chan struct{}), epoch: epoch}
+	a.flights[k] = f
+	go a.lookUp(k, f)
+	return f
+}
+
+// lookUp asks the identity service and lands the flight. No caller's context is used: who began the look-up may hang up
+// while others wait for it.
+func (a *Authenticator) lookUp(k key, f *flight) {
+	ctx, cancel := context.WithTimeout(context.Background(), a.lookUpTimeout)
+	defer cancel()
+	response, err := a.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: k[:]})
+	e, err := a.judge(response, err)
+	a.noteAvailability(ctx, err)
+
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.land(k, f, e, err)
+	close(f.done)
+}
+
+// judge says what the answer of the identity service means: an entry, or an error where it could not tell. Only NOT_FOUND
+// refuses a token; every other failure says something of the service, not of the token.
+func (a *Authenticator) judge(response *identityv1.ResolveTokenResponse, err error) (*entry, error) {
+	now := a.now()
+	if status.Code(err) == codes.NotFound {
+		refusal := ErrUnknown
+		if reason(err) == tokenRevoked {
+			refusal = ErrRevoked
+			a.metrics.revoked.Inc()
+		} else {
+			a.metrics.unknown.Inc()
+		}
+		return refused(refusal, now, a.negativeFor), nil
+	}
+	var principal *Principal
+	if err == nil {
+		principal, err = newPrincipal(response)
+	}
+	if err != nil {
+		a.metrics.unavailable.Inc()
+		return nil, err
+	}
+	a.metrics.resolved.Inc()
+	return &entry{
+		principal: principal,
+		// A token in use is looked up again in the last third of its time, so that its requests never wait.
+		askFrom:    now + a.freshFor*2/3,
+		freshUntil: now + a.freshFor,
+		keepUntil:  now + a.staleFor,
+	}, nil
+}
+
+// refused makes the entry of a token that opens nothing.
+func refused(why error, now, keepFor time.Duration) *entry {
+	until := now + keepFor
+	return &entry{refusal: why, askFrom: until, freshUntil: until, keepUntil: until}
+}
+
+// land gives the flight its end, and the cache what was learned. The caller holds a.mu.
+func (a *Authenticator) land(k key, f *flight, e *entry, err error) {
+	current := a.flights[k] == f
+	if current {
+		delete(a.flights, k)
+	}
+	switch known, ok := a.cache.GetEntryQuietly(k); {
+	case f.revoked:
+		f.outcome = known.Value
+		if !ok {
+			f.outcome = refused(ErrRevoked, a.now(), a.negativeFor)
+		}
+		return // the revocation has seen to the cache
+	case err == nil:
+		f.outcome = e
+	case ok:
+		f.outcome = extended(known.Value, a.now())
+	default:
+		f.failure = fmt.Errorf("%w: resolve a token: %w", ErrUnavailable, err)
+		return
+	}
+	f.outcome.epoch = f.epoch
+	if current {
+		a.cache.Set(k, f.outcome)
+	}
+}
+
+// extended is the entry with a little more time, for when the identity service cannot confirm it.
+func extended(e *entry, now time.Duration) *entry {
+	return &entry{
+		principal:  e.principal,
+		refusal:    e.refusal,
+		stale:      true,
+		askFrom:    now + outagePause,
+		freshUntil: min(now+outageGrace, e.keepUntil),
+		keepUntil:  e.keepUntil,
+	}
+}
+
+// noteAvailability logs that the identity service stopped answering, or answers again.
+func (a *Authenticator) noteAvailability(ctx context.Context, err error) {
+	if away := err != nil; a.identityAway.Swap(away) == away {
+		return
+	}
+	if err != nil {
+		a.logger.WarnContext(ctx, "identity service cannot tell tokens; known ones are used for a while", slog.Any("error", err))
+		return
+	}
+	a.logger.InfoContext(ctx, "identity service tells tokens again")
+}
+
+// reason is the reason of the error's google.rpc.ErrorInfo, or "".
+func reason(err error) string {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return ""
+}

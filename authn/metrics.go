@@ -1,0 +1,49 @@
+package authn
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics holds the children that are counted with, so that no label is looked up at a request.
+type metrics struct {
+	hits, misses, stales                    prometheus.Counter
+	resolved, unknown, revoked, unavailable prometheus.Counter
+	revocations                             prometheus.Counter
+	streamConnected                         prometheus.Gauge
+}
+
+func newMetrics(registerer prometheus.Registerer, entries func() int) (*metrics, error) {
+	uses := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "opsgate_authn_cache_requests_total",
+		Help: "Well-formed tokens by what the cache made of them: hit, miss (a look-up answered it), or stale (the identity service could not).",
+	}, []string{"result"})
+	lookUps := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "opsgate_authn_lookups_total",
+		Help: "Look-ups in the identity service by outcome: resolved, unknown, revoked, or unavailable.",
+	}, []string{"outcome"})
+	m := &metrics{
+		hits:        uses.WithLabelValues("hit"),
+		misses:      uses.WithLabelValues("miss"),
+		stales:      uses.WithLabelValues("stale"),
+		resolved:    lookUps.WithLabelValues("resolved"),
+		unknown:     lookUps.WithLabelValues("unknown"),
+		revoked:     lookUps.WithLabelValues("revoked"),
+		unavailable: lookUps.WithLabelValues("unavailable"),
+		revocations: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "opsgate_authn_revocations_total",
+			Help: "Revocations received from the identity service.",
+		}),
+		streamConnected: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "opsgate_authn_revocation_stream_connected",
+			Help: "1 while the revocation stream is up, 0 while it is not.",
+		}),
+	}
+	size := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "opsgate_authn_cache_entries",
+		Help: "Tokens remembered, refused ones included.",
+	}, func() float64 { return float64(entries()) })
+	for _, c := range []prometheus.Collector{uses, lookUps, m.revocations, m.streamConnected, size} {
+		if err := registerer.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,82 @@
+package authn
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+// Options are what an [Authenticator] is made of. Format and Identity are required; a zero elsewhere stands for the default.
+type Options struct {
+	// Format is how live tokens look.
+	Format TokenFormat
+	// Identity is the service that knows the tokens.
+	Identity identityv1.IdentityServiceClient
+	// FreshFor is how long a confirmed token is served without asking again; 30 s by default. It bounds how long a token
+	// revoked while the revocation stream is cut goes on being accepted.
+	FreshFor time.Duration
+	// StaleFor is how long after it was last confirmed a token is served while the identity service cannot answer; 10 min
+	// by default, at least FreshFor.
+	StaleFor time.Duration
+	// NegativeFor is how long a refusal is remembered; 5 s by default. A token is usable at most this long after it is
+	// made, if somebody tried it before.
+	NegativeFor time.Duration
+	// LookUpTimeout bounds one call to the identity service; 2 s by default. It is not the callers' deadline, as a call is
+	// shared by all who wait for it.
+	LookUpTimeout time.Duration
+	// MaxEntries bounds the tokens remembered; 100,000 by default, some 40 MB.
+	MaxEntries int
+	// Clock is the time; [time.Now] by default.
+	Clock func() time.Time
+	// Logger gets a line when the identity service or the revocation stream goes away or comes back; discarded by default.
+	Logger *slog.Logger
+	// Registerer gets the metrics; by default they go nowhere.
+	Registerer prometheus.Registerer
+}
+
+func (o Options) withDefaults() Options {
+	o.FreshFor = orDefault(o.FreshFor, 30*time.Second)
+	o.StaleFor = orDefault(o.StaleFor, 10*time.Minute)
+	o.NegativeFor = orDefault(o.NegativeFor, 5*time.Second)
+	o.LookUpTimeout = orDefault(o.LookUpTimeout, 2*time.Second)
+	o.MaxEntries = orDefault(o.MaxEntries, 100_000)
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Registerer == nil {
+		o.Registerer = prometheus.NewRegistry()
+	}
+	return o
+}
+
+func orDefault[T time.Duration | int](value, byDefault T) T {
+	if value == 0 {
+		return byDefault
+	}
+	return value
+}
+
+func (o Options) validate() error {
+	if err := o.Format.Validate(); err != nil {
+		return err
+	}
+	switch {
+	case o.Identity == nil:
+		return errors.New("no identity service")
+	case o.FreshFor < 0 || o.NegativeFor < 0 || o.LookUpTimeout < 0:
+		return errors.New("a duration is negative")
+	case o.StaleFor < o.FreshFor:
+		return fmt.Errorf("stale for %v, which is less than fresh for %v", o.StaleFor, o.FreshFor)
+	case o.MaxEntries < 0:
+		return fmt.Errorf("room for %d tokens", o.MaxEntries)
+	}
+	return nil
+}

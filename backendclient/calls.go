@@ -1,0 +1,117 @@
+package backendclient
+
+import (
+	"context"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+)
+
+// numCodes is the number of gRPC's codes, OK included.
+const numCodes = int(codes.Unauthenticated) + 1
+
+// A call is what is known of a method before anybody calls it.
+type call struct {
+	service, method string
+
+	durations *prometheus.HistogramVec
+	// observers are the durations' children by code, found once and kept: to find one by its labels takes longer than all
+	// else that we do to a call. They are not made before they are used, as most codes never come.
+	observers [numCodes]atomic.Pointer[prometheus.Observer]
+}
+
+// observe records how long a call of the method took.
+func (c *call) observe(code codes.Code, took time.Duration) {
+	kept := &c.observers[code]
+	observer := kept.Load()
+	if observer == nil {
+		found := c.durations.WithLabelValues(c.service, c.method, code.String())
+		observer = &found
+		kept.Store(observer)
+	}
+	(*observer).Observe(took.Seconds())
+}
+
+// calls are all methods of all services by their full names ("/ops.fleet.v1.FleetService/GetServer"). It is not changed
+// after it was made.
+type calls map[string]*call
+
+func newCalls(registerer prometheus.Registerer) (calls, error) {
+	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "opsgate_upstream_request_duration_seconds",
+		Help:    "Time of unary calls to the internal services, all attempts together, by service, method and gRPC code.",
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+	}, []string{"service", "method", "code"})
+	if err := registerer.Register(durations); err != nil {
+		return nil, err
+	}
+	all := make(calls)
+	for _, s := range services() {
+		add := func(method string) {
+			all["/"+s.description.ServiceName+"/"+method] = &call{service: s.name, method: method, durations: durations}
+		}
+		for _, m := range s.description.Methods {
+			add(m.MethodName)
+		}
+		for _, m := range s.description.Streams {
+			add(m.StreamName)
+		}
+	}
+	return all, nil
+}
+
+// measure records what a call took and how it ended. It stands outside describe, so every error is an *Error.
+func (c calls) measure(
+	ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	options ...grpc.CallOption,
+) error {
+	start := time.Now()
+	err := invoke(ctx, method, request, reply, cc, options...)
+	code := codes.OK
+	if err != nil {
+		code = err.(*Error).Code //nolint:errorlint,forcetypeassert // describe returns nothing else
+	}
+	c[method].observe(code, time.Since(start))
+	return err
+}
+
+// describe turns a failure into an *Error.
+func (c calls) describe(
+	ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	options ...grpc.CallOption,
+) error {
+	if err := invoke(ctx, method, request, reply, cc, options...); err != nil {
+		return newError(ctx, c[method], err)
+	}
+	return nil
+}
+
+// describeStream does for a stream what describe does for a call: when it is opened, and at every message.
+func (c calls) describeStream(
+	ctx context.Context, description *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+	options ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	stream, err := open(ctx, description, cc, method, options...)
+	if err != nil {
+		return nil, newError(ctx, c[method], err)
+	}
+	return &describedStream{ClientStream: stream, call: c[method]}, nil
+}
+
+type describedStream struct {
+	grpc.ClientStream
+	call *call
+}
+
+// RecvMsg implements [grpc.ClientStream].
+func (s *describedStream) RecvMsg(message any) error {
+	err := s.ClientStream.RecvMsg(message)
+	if err == nil || err == io.EOF { // the stream's own contract: io.EOF as it is
+		return err
+	}
+	return newError(s.Context(), s.call, err)
+}

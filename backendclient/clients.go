@@ -1,0 +1,117 @@
+package backendclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+
+	auditv1 "opsgate/proto/ops/audit/v1"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	identityv1 "opsgate/proto/ops/identity/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+)
+
+// Clients are the typed clients of the internal services. They are safe for concurrent use.
+type Clients struct {
+	Fleet      fleetv1.FleetServiceClient
+	Monitoring monitoringv1.MonitoringServiceClient
+	Incident   incidentv1.IncidentServiceClient
+	Audit      auditv1.AuditServiceClient
+	Identity   identityv1.IdentityServiceClient
+
+	connections map[string]*grpc.ClientConn // by the service's short name
+	stop        context.CancelFunc
+	watchers    sync.WaitGroup
+}
+
+// Dial makes the clients. Connecting goes on in the background, for as long as it takes: a gateway starts without its
+// services, and says so on its readiness page. It fails when an address cannot be parsed, the options make no sense or the
+// metrics are registered already.
+func Dial(options Options) (*Clients, error) {
+	o := options.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("backend client options: %w", err)
+	}
+	calls, err := newCalls(o.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("backend client metrics: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	c := &Clients{connections: make(map[string]*grpc.ClientConn, len(services())), stop: stop}
+	for _, s := range services() {
+		if err := c.dial(o, s, calls); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
+	for service, connection := range c.connections {
+		c.watchers.Go(func() { logChanges(ctx, o.Logger, service, connection) })
+		connection.Connect() // else the first request would pay for it, and readiness would know nothing
+	}
+	c.Fleet = fleetv1.NewFleetServiceClient(c.connections[fleet])
+	c.Monitoring = monitoringv1.NewMonitoringServiceClient(c.connections[monitoring])
+	c.Incident = incidentv1.NewIncidentServiceClient(c.connections[incident])
+	c.Audit = auditv1.NewAuditServiceClient(c.connections[audit])
+	c.Identity = identityv1.NewIdentityServiceClient(c.connections[identity])
+	return c, nil
+}
+
+func (c *Clients) dial(o Options, s service, calls calls) error {
+	address := s.upstream(o.Upstreams).Address
+	if address == "" {
+		return fmt.Errorf("dial %s: no address", s.name)
+	}
+	connection, err := grpc.NewClient(address, dialOptions(o, calls)...)
+	if err != nil {
+		return fmt.Errorf("dial %s at %q: %w", s.name, address, err)
+	}
+	c.connections[s.name] = connection
+	return nil
+}
+
+// States tells how the connections stand, by the service's short name ("fleet", "identity", …). A service is usable when
+// it is [connectivity.Ready].
+func (c *Clients) States() map[string]connectivity.State {
+	states := make(map[string]connectivity.State, len(c.connections))
+	for service, connection := range c.connections {
+		states[service] = connection.GetState()
+	}
+	return states
+}
+
+// Close ends the connections and the calls on them.
+func (c *Clients) Close() error {
+	c.stop()
+	c.watchers.Wait()
+	var errs []error
+	for service, connection := range c.connections {
+		if err := connection.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close the connection to %s: %w", service, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// logChanges logs that a service is lost and that it is reached again, and not the steps between.
+func logChanges(ctx context.Context, logger *slog.Logger, service string, connection *grpc.ClientConn) {
+	logged := connectivity.Ready // a service that is there from the start needs no line
+	for state := connection.GetState(); ; state = connection.GetState() {
+		switch {
+		case state == logged:
+		case state == connectivity.Ready:
+			logged = state
+			logger.InfoContext(ctx, "internal service is back", slog.String("service", service))
+		case state == connectivity.TransientFailure:
+			logged = state
+			logger.WarnContext(ctx, "internal service is away", slog.String("service", service))
+		}
+		if !connection.WaitForStateChange(ctx, state) {
+			return
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package backendclient
+
+import (
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+)
+
+const (
+	// Windows of a fixed size: sizing them by measurement costs a ping for every burst of data. They hold a whole
+	// ordinary answer, so that no stream waits for an update.
+	streamWindow     = 1 << 20
+	connectionWindow = 4 << 20
+
+	// maxHeaderBytes holds the details of an error with the most violations we take; the library would allow 16 MB.
+	maxHeaderBytes = 256 << 10
+)
+
+// dialOptions are those of every connection.
+func dialOptions(o Options, calls calls) []grpc.DialOption {
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(transportCredentials()),
+		grpc.WithUserAgent("opsgate/" + o.Version),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(o.MaxResponseBytes)),
+		grpc.WithMaxHeaderListSize(maxHeaderBytes),
+		grpc.WithStaticStreamWindowSize(streamWindow),
+		grpc.WithStaticConnWindowSize(connectionWindow),
+
+		// Calls go to all processes of a service; one that is gone is left out.
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`),
+		// What DNS says of a service is its addresses: its configuration, retries with it, is ours.
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+
+		// A service that comes back is found within seconds (the library would wait up to two minutes), and a connection
+		// stays up when nobody calls, so that States is true and no request pays for a new one.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+			MinConnectTimeout: 3 * time.Second,
+		}),
+		grpc.WithIdleTimeout(0),
+
+		// A peer that vanished without a word is noticed while a call waits for it. Idle connections are not pinged:
+		// servers with default settings end those that do.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
+	}
+	options = append(options, interceptors(o, calls)...)
+	return append(options, o.DialOptions...)
+}
+
+// transportCredentials is where TLS comes in.
+func transportCredentials() credentials.TransportCredentials {
+	return insecure.NewCredentials()
+}

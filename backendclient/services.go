@@ -1,0 +1,38 @@
+package backendclient
+
+import (
+	"google.golang.org/grpc"
+
+	auditv1 "opsgate/proto/ops/audit/v1"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	identityv1 "opsgate/proto/ops/identity/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+)
+
+// The short names of the services: in errors, logs, metrics and States.
+const (
+	fleet      = "fleet"
+	monitoring = "monitoring"
+	incident   = "incident"
+	audit      = "audit"
+	identity   = "identity"
+)
+
+// A service is a row of the table of services.
+type service struct {
+	name        string
+	description *grpc.ServiceDesc
+	upstream    func(Upstreams) Upstream
+}
+
+// services is the table of services.
+func services() []service {
+	return []service{
+		{fleet, &fleetv1.FleetService_ServiceDesc, func(u Upstreams) Upstream { return u.Fleet }},
+		{monitoring, &monitoringv1.MonitoringService_ServiceDesc, func(u Upstreams) Upstream { return u.Monitoring }},
+		{incident, &incidentv1.IncidentService_ServiceDesc, func(u Upstreams) Upstream { return u.Incident }},
+		{audit, &auditv1.AuditService_ServiceDesc, func(u Upstreams) Upstream { return u.Audit }},
+		{identity, &identityv1.IdentityService_ServiceDesc, func(u Upstreams) Upstream { return u.Identity }},
+	}
+}
