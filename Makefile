@@ -1,0 +1,100 @@
+# What is done with this repository, by name; `make help` lists it. Go is all that must be installed: every tool is pinned in
+# a module under tools and built by `go tool`.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-print-directory
+
+TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
+LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
+
+# The modules of this repository, and those that hold code of ours. The main module comes first: the others follow its versions.
+MODULES      := . tools tools/lint tools/edgebench
+CODE_MODULES := . tools/edgebench
+
+# Programs that some tests run, by their Debian packages. Where one is missing, its tests are skipped and say so.
+TEST_PROGRAMS := chromium redis-server
+
+# Packages whose own tests must cover them, and how much.
+COVERED   := gateway authn ratelimit backendclient
+COVER_MIN := 85
+
+FUZZTIME ?= 30s
+
+# The race detector doubles the time of a first build, so it is on where somebody asks for it, and in CI.
+ifneq ($(RACE)$(CI),)
+TEST_FLAGS := -race -shuffle=on
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test cover fuzz bench check check-generated check-format check-modules check-proto lint generate \
+	format tidy test-programs
+
+help: ## List what can be done.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## Run the whole system here, with demo data. ARGS="--listen 127.0.0.1:8081" passes flags.
+	go run ./cmd/opsdev $(ARGS)
+
+build: ## Build the programs into bin.
+	go build -trimpath -buildvcs=auto -o bin/ ./cmd/opsgate ./cmd/opsbackend ./cmd/opsdev
+
+test: ## Run all tests, and say which were skipped. RACE=1 adds the race detector.
+	@for module in $(CODE_MODULES); do \
+		echo "== tests of $$module"; \
+		(cd $$module && $(TOOL) gotestsum --format=pkgname --format-icons=text --hide-summary=output -- $(TEST_FLAGS) ./...); \
+	done
+	@for program in $(TEST_PROGRAMS); do \
+		command -v $$program >/dev/null || echo "$$program is not installed: tests that need it were skipped. 'make test-programs' installs it."; \
+	done
+
+test-programs: ## Install the programs that some tests run (Debian, as root).
+	@missing=; for program in $(TEST_PROGRAMS); do command -v $$program >/dev/null || missing+=" $$program"; done; \
+	if [ -n "$$missing" ]; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
+	fi
+
+cover: ## Hold the coverage of the packages that a request passes to its minimum.
+	@tools/cover.sh $(COVER_MIN) $(COVERED)
+
+fuzz: ## Fuzz every target for FUZZTIME (30s).
+	@tools/fuzz.sh $(FUZZTIME)
+
+bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway. EDGEBENCH="-enforce" passes flags.
+	@grep -rlE '^func Benchmark' --include='*_test.go' . | xargs -n1 dirname | sort -u | \
+		xargs go test -run '^$$' -bench . -benchmem
+	@go -C tools/edgebench run . $(EDGEBENCH)
+
+check: check-format check-modules check-proto check-generated lint ## Check everything that needs no test.
+
+check-format: ## Check that Go code and protos are formatted.
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted (make format):"; echo "$$unformatted"; exit 1; fi
+	@$(TOOL) buf format --diff --exit-code
+
+check-modules: ## Check that every go.mod and go.sum is tidy.
+	@for module in $(MODULES); do \
+		go -C $$module mod tidy -diff || { echo "$$module is not tidy (make tidy)"; exit 1; }; \
+	done
+
+check-proto: ## Check the style of the protos.
+	@$(TOOL) buf lint
+
+check-generated: ## Check that the generated code is what its sources make.
+	@tools/check-generated.sh
+
+lint: ## Run go vet and golangci-lint.
+	@for module in $(CODE_MODULES); do \
+		(cd $$module && go vet ./... && $(LINT) run --config $(CURDIR)/.golangci.yml ./...); \
+	done
+
+generate: ## Generate code from the protos and the SQL.
+	@$(TOOL) buf generate
+	@$(TOOL) sqlc generate --file cmd/internal/refbackend/store/sqlc.yaml
+	@cd tools/edgebench && $(TOOL) buf generate
+
+format: ## Format Go code and protos.
+	@for module in $(CODE_MODULES); do (cd $$module && $(LINT) fmt --config $(CURDIR)/.golangci.yml ./...); done
+	@$(TOOL) buf format --write
+
+tidy: ## Tidy every go.mod and go.sum.
+	@for module in $(MODULES); do go -C $$module mod tidy; done

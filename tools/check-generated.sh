@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Checks that the generated code in the tree is what `make generate` makes of the sources in the tree, committed or not: in a
+# copy of the tree it removes all generated Go, generates it anew, and compares.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/tree" "$work/committed" "$work/generated"
+
+# move_generated FROM TO moves all generated Go files, with their folders.
+move_generated() {
+  local list
+  list=$(cd "$1" && grep -rlE --include='*.go' '^// Code generated .* DO NOT EDIT\.$' . || true)
+  [ -n "$list" ] || return 0
+  (cd "$1" && tar -cf - -T - <<<"$list") | tar -xf - -C "$2"
+  (cd "$1" && xargs rm <<<"$list")
+}
+
+git ls-files --cached --others --exclude-standard | while IFS= read -r file; do
+  if [ -e "$file" ]; then printf '%s\n' "$file"; fi # a file that is removed but not yet committed is no source
+done | tar -cf - -T - | tar -xf - -C "$work/tree"
+
+move_generated "$work/tree" "$work/committed"
+make -C "$work/tree" generate
+move_generated "$work/tree" "$work/generated"
+
+cd "$work"
+if ! diff -ru committed generated; then
+  echo "generated code is not current: run 'make generate'" >&2
+  exit 1
+fi
