@@ -1,0 +1,137 @@
+package canned
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	identityv1 "opsgate/proto/ops/identity/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+)
+
+// Servers is how many servers the list holds.
+const Servers = 20
+
+// heartbeat is how often the revocation stream speaks; the contract asks for ten seconds at most.
+const heartbeat = 5 * time.Second
+
+// Serve answers calls on the listener until the context ends.
+func Serve(ctx context.Context, lis net.Listener) error {
+	srv := grpc.NewServer()
+	fleetv1.RegisterFleetServiceServer(srv, newFleet())
+	incidentv1.RegisterIncidentServiceServer(srv, newIncidents())
+	identityv1.RegisterIdentityServiceServer(srv, identity{})
+
+	stop := context.AfterFunc(ctx, srv.Stop)
+	defer stop()
+	if err := srv.Serve(lis); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("serve canned answers: %w", err)
+	}
+	return nil
+}
+
+type fleet struct {
+	fleetv1.UnimplementedFleetServiceServer
+
+	list *fleetv1.ListServersResponse
+	one  *fleetv1.GetServerResponse
+}
+
+func newFleet() *fleet {
+	list := &fleetv1.ListServersResponse{}
+	for i := range Servers {
+		list.Servers = append(list.Servers, server(i))
+	}
+	return &fleet{list: list, one: &fleetv1.GetServerResponse{Server: list.GetServers()[0]}}
+}
+
+func (f *fleet) ListServers(context.Context, *fleetv1.ListServersRequest) (*fleetv1.ListServersResponse, error) {
+	return f.list, nil
+}
+
+func (f *fleet) GetServer(context.Context, *fleetv1.GetServerRequest) (*fleetv1.GetServerResponse, error) {
+	return f.one, nil
+}
+
+// server returns the i-th server, with every field set to something of the length that it has in life.
+func server(i int) *fleetv1.Server {
+	group := id(0x200 + i%4)
+	return &fleetv1.Server{
+		Id:         id(0x100 + i),
+		Name:       fmt.Sprintf("web-eu-central-%02d", i+1),
+		Host:       fmt.Sprintf("web%02d.eu-central.example.net", i+1),
+		Os:         "Debian GNU/Linux 12 (bookworm)",
+		Tags:       []string{"production", "web", "eu-central"},
+		GroupId:    &group,
+		LastSeenAt: timestamppb.New(time.Date(2026, 1, 2, 3, 4, i, 678_000_000, time.UTC)),
+		CreatedAt:  timestamppb.New(time.Date(2025, 6, 1, 8, 30, i, 125_000_000, time.UTC)),
+	}
+}
+
+type incidents struct {
+	incidentv1.UnimplementedIncidentServiceServer
+
+	created *incidentv1.CreateIncidentResponse
+}
+
+func newIncidents() *incidents {
+	at := timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC))
+	return &incidents{created: &incidentv1.CreateIncidentResponse{Incident: &incidentv1.Incident{
+		Id:        id(0x300),
+		Title:     "Checkout answers slowly",
+		Status:    incidentv1.IncidentStatus_INCIDENT_STATUS_INVESTIGATING,
+		Impact:    incidentv1.IncidentImpact_INCIDENT_IMPACT_MINOR,
+		StartedAt: at,
+		CreatedAt: at,
+	}}}
+}
+
+func (s *incidents) CreateIncident(
+	context.Context, *incidentv1.CreateIncidentRequest,
+) (*incidentv1.CreateIncidentResponse, error) {
+	return s.created, nil
+}
+
+type identity struct {
+	identityv1.UnimplementedIdentityServiceServer
+}
+
+func (identity) ResolveToken(context.Context, *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
+	return &identityv1.ResolveTokenResponse{
+		TokenId: id(0x400),
+		TeamId:  id(0x500),
+		Scopes: []string{
+			"audit:read", "commands:read", "incidents:read", "incidents:write", "metrics:read", "monitors:read",
+			"scheduled-commands:read", "servers:read", "status-pages:read",
+		},
+		Plan: identityv1.Plan_PLAN_AI,
+	}, nil
+}
+
+// WatchRevocations revokes nothing, but keeps the stream alive as the contract demands.
+func (identity) WatchRevocations(
+	_ *identityv1.WatchRevocationsRequest, stream grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse],
+) error {
+	tick := time.NewTicker(heartbeat)
+	defer tick.Stop()
+	for {
+		if err := stream.Send(&identityv1.WatchRevocationsResponse{Position: "0"}); err != nil {
+			return err
+		}
+		select {
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// id returns the n-th id: canned, but a valid UUID.
+func id(n int) string {
+	return fmt.Sprintf("019b7a30-5c1e-7d42-9f00-%012x", n)
+}

@@ -1,0 +1,88 @@
+package load_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"opsgate/tools/edgebench/load"
+)
+
+// serve runs a real server, and returns options that load it for a moment.
+func serve(t *testing.T, h http.HandlerFunc) load.Options {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	return load.Options{
+		Address:     srv.Listener.Addr().String(),
+		Request:     []byte("POST /x HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nbody"),
+		Connections: 3,
+		Duration:    50 * time.Millisecond,
+	}
+}
+
+func TestEveryFramingOfAnAnswerIsReadToItsEnd(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	for name, answer := range map[string]http.HandlerFunc{
+		"short, so with a length": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "short") },
+		"empty":                   func(http.ResponseWriter, *http.Request) {},
+		"long, so in chunks":      func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, long) },
+		"in chunks with a trailer": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Trailer", "Sum")
+			_, _ = io.WriteString(w, long)
+			w.Header().Set("Sum", "1")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int64
+			o := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				answer(w, r)
+			})
+			got, err := load.Run(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Each connection asked more than once, so it found where the first answer ended.
+			if n := got.Requests(); n <= o.Connections || int64(n) != asked.Load() {
+				t.Errorf("counted %d answers of %d requests on %d connections", n, asked.Load(), o.Connections)
+			}
+		})
+	}
+}
+
+func TestARefusalEndsTheRun(t *testing.T) {
+	o := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "too many requests", http.StatusTooManyRequests)
+	})
+	_, err := load.Run(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "429") {
+		t.Errorf("got error %v, want one that names the status 429", err)
+	}
+}
+
+func TestACancelledRunEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	o := serve(t, func(http.ResponseWriter, *http.Request) { cancel() })
+	o.Duration = time.Hour
+	if _, err := load.Run(ctx, o); err == nil {
+		t.Error("a run that was cancelled must not pass for a result")
+	}
+}
+
+func TestPercentilesAreOfTheWholeRun(t *testing.T) {
+	o := serve(t, func(http.ResponseWriter, *http.Request) {})
+	got, err := load.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	low, mid, high := got.Percentile(0), got.Percentile(0.5), got.Percentile(1)
+	if low <= 0 || low > mid || mid > high || high > got.Elapsed {
+		t.Errorf("percentiles 0, 50, 100 are %v, %v, %v of a run of %v", low, mid, high, got.Elapsed)
+	}
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"opsgate/tools/edgebench/bare"
+	"opsgate/tools/edgebench/canned"
+)
+
+// Exit codes, as the programs that are measured have them.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "edgebench:", err)
+	if errors.Is(err, errUsage) {
+		os.Exit(exitUsage)
+	}
+	os.Exit(exitFailed)
+}
+
+var errUsage = errors.New("usage")
+
+func run(ctx context.Context, args []string) error {
+	if len(args) > 0 {
+		switch args[0] {
+		case "serve-backend":
+			return serve(ctx, canned.Serve)
+		case "serve-bare":
+			if len(args) != 2 {
+				return fmt.Errorf("%w: serve-bare needs the backend's address", errUsage)
+			}
+			return serve(ctx, func(ctx context.Context, lis net.Listener) error { return bare.Serve(ctx, lis, args[1]) })
+		}
+	}
+	o, err := parseOptions(args)
+	if err != nil {
+		return err
+	}
+	return compare(ctx, o)
+}
+
+// serve runs one part of the comparison on a free port and logs where it listens.
+func serve(ctx context.Context, part func(context.Context, net.Listener) error) error {
+	lis, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	slog.New(slog.NewJSONHandler(os.Stderr, nil)).Info("listening", "address", lis.Addr().String())
+	return part(ctx, lis)
+}
+
+// options of a comparison.
+type options struct {
+	backend     string        // canned or reference
+	rounds      int           // how often each measurement is repeated
+	duration    time.Duration // length of one measurement
+	connections int           // keep-alive connections of the load
+	enforce     bool          // a missed bar is a failure
+}
+
+func parseOptions(args []string) (options, error) {
+	o := options{}
+	fs := flag.NewFlagSet("edgebench", flag.ContinueOnError)
+	fs.StringVar(&o.backend, "backend", backendCanned, "what stands behind both edges: canned or reference")
+	fs.IntVar(&o.rounds, "rounds", 3, "how often each measurement is repeated; the medians count")
+	fs.DurationVar(&o.duration, "duration", 2500*time.Millisecond, "length of one measurement")
+	fs.IntVar(&o.connections, "connections", 32, "keep-alive connections of the load")
+	fs.BoolVar(&o.enforce, "enforce", false, "exit 1 where a bar is missed")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return o, err
+		}
+		return o, fmt.Errorf("%w: %w", errUsage, err)
+	}
+	switch {
+	case fs.NArg() > 0:
+		return o, fmt.Errorf("%w: unexpected argument %q", errUsage, fs.Arg(0))
+	case o.backend != backendCanned && o.backend != backendReference:
+		return o, fmt.Errorf("%w: -backend is canned or reference, not %q", errUsage, o.backend)
+	case o.rounds < 1 || o.connections < 1 || o.duration <= 0:
+		return o, fmt.Errorf("%w: -rounds, -connections and -duration are positive", errUsage)
+	}
+	return o, nil
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	startLimit = 20 * time.Second      // for a process to say where it listens
+	stopLimit  = 10 * time.Second      // for a process to end when asked to
+	pollEvery  = 20 * time.Millisecond // how often a log is looked at
+)
+
+// process is a program that the comparison started. Its log goes to a file.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	log  string        // path of the log
+	done chan struct{} // closed when the process has ended
+	err  error         // how it ended; to be read once done is closed
+}
+
+// start starts a program; what it writes goes to a log in dir.
+func start(ctx context.Context, dir, name string, argv ...string) (*process, error) {
+	p := &process{name: name, log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
+	log, err := os.Create(p.log)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	defer func() { _ = log.Close() }() // the child has its own handle
+	p.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
+	p.cmd.WaitDelay = stopLimit
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// stop asks the process to end, and ends it when it does not.
+func (p *process) stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(stopLimit):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+}
+
+// logLine finds the first line of the process's log, a JSON object, that the function takes, and waits for it if need be.
+func (p *process) logLine(ctx context.Context, take func(line map[string]any) (string, bool)) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		if found, ok := scanLog(p.log, take); ok {
+			return found, nil
+		}
+		select {
+		case <-p.done:
+			return "", fmt.Errorf("%s ended before it listened (%w); its log:\n%s", p.name, p.err, tail(p.log))
+		case <-ctx.Done():
+			return "", fmt.Errorf("%s does not say where it listens (%w); its log:\n%s", p.name, ctx.Err(), tail(p.log))
+		case <-tick.C:
+		}
+	}
+}
+
+func scanLog(path string, take func(map[string]any) (string, bool)) (string, bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", false
+	}
+	defer func() { _ = f.Close() }()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var line map[string]any
+		if json.Unmarshal(lines.Bytes(), &line) != nil {
+			continue // not a log line, or not all of it is written yet
+		}
+		if found, ok := take(line); ok {
+			return found, true
+		}
+	}
+	return "", false
+}
+
+// tail returns the end of a file, for an error message.
+func tail(path string) string {
+	const most = 2000
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[max(0, len(b)-most):])
+}
+
+// ticksPerSecond is the unit of CPU times in /proc. It is 100 on every Linux that Go runs on.
+const ticksPerSecond = 100
+
+// cpu returns the CPU time, user and system, that the process has used.
+func (p *process) cpu() (time.Duration, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, fmt.Errorf("read CPU time of %s: %w", p.name, err)
+	}
+	// Fields are counted from after the program's name, which may hold spaces and ends at the last parenthesis (proc(5)).
+	_, rest, _ := strings.Cut(string(b[strings.LastIndexByte(string(b), ')')+1:]), " ")
+	fields := strings.Fields(rest)
+	const user, system = 11, 12
+	if len(fields) <= system {
+		return 0, fmt.Errorf("read CPU time of %s: unexpected form %q", p.name, b)
+	}
+	u, errUser := strconv.ParseInt(fields[user], 10, 64)
+	s, errSystem := strconv.ParseInt(fields[system], 10, 64)
+	if err := errors.Join(errUser, errSystem); err != nil {
+		return 0, fmt.Errorf("read CPU time of %s: %w", p.name, err)
+	}
+	return time.Duration(u+s) * time.Second / ticksPerSecond, nil
+}
+
+// resident returns the memory that the process holds, in bytes.
+func (p *process) resident() (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, fmt.Errorf("read memory of %s: %w", p.name, err)
+	}
+	var size, resident int64
+	if _, err := fmt.Sscan(string(b), &size, &resident); err != nil {
+		return 0, fmt.Errorf("read memory of %s: %w", p.name, err)
+	}
+	return resident * int64(os.Getpagesize()), nil
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// What the edge is held to besides the CPU of each scenario.
+const (
+	residentBar  = 64 << 20
+	residentGoal = 48 << 20
+	p99Goal      = 0.7
+	p99Bar       = 0.9
+)
+
+// report prints the comparison and says whether a bar is missed. Latency is shown beside its bar but is no reason to fail: a
+// machine that the load, the backend and the edge share makes too much noise for that.
+func report(w io.Writer, o options, outcomes []outcome) (missed bool) {
+	_, _ = fmt.Fprintf(w, "CPU a request, edge beside bare grpc-gateway: %s backend, %d connections, median of %d rounds of %v\n\n",
+		o.backend, o.connections, o.rounds, o.duration)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(format string, args ...any) { _, _ = fmt.Fprintf(t, format+"\t\n", args...) }
+
+	row("request\tratio\tbar\tgoal\t\tbare µs\tedge µs\tbare req/s\tedge req/s\tbare p50\tedge p50\tbare p99\tedge p99\tp99 ratio")
+	var resident int64
+	for _, out := range outcomes {
+		bare, edge := out.bareMedian, out.edgeMedian
+		missed = missed || out.ratio() > out.bar
+		resident = max(resident, edge.resident)
+		row("%s\t%.3f\t%.2f\t%.2f\t%s\t%.1f\t%.1f\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t%.2f",
+			out.name, out.ratio(), out.bar, out.goal, verdict(out.ratio(), out.bar, out.goal),
+			micros(bare.cpu), micros(edge.cpu), bare.rate, edge.rate,
+			millis(bare.p50), millis(edge.p50), millis(bare.p99), millis(edge.p99),
+			float64(edge.p99)/float64(bare.p99))
+	}
+	_ = t.Flush()
+
+	missed = missed || resident > residentBar
+	_, _ = fmt.Fprintf(w, "\nresident memory of the edge: %.1f MiB (bar %d, goal %d: %s); p99 ratio: bar %.1f, goal %.1f, not enforced\n",
+		float64(resident)/(1<<20), residentBar>>20, residentGoal>>20,
+		verdict(float64(resident), residentBar, residentGoal), p99Bar, p99Goal)
+	return missed
+}
+
+// verdict says how a figure, the smaller the better, stands.
+func verdict(figure, bar, goal float64) string {
+	switch {
+	case figure <= goal:
+		return "meets the goal"
+	case figure <= bar:
+		return "within the bar"
+	default:
+		return "MISSES THE BAR"
+	}
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+func millis(d time.Duration) string {
+	return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond))
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+)
+
+// scenario is one request that both edges are asked, each in its own words, and what the edge is held to.
+type scenario struct {
+	name      string
+	bar, goal float64 // CPU a request, as a share of the bare gateway's
+	bare      []byte
+	edge      []byte
+}
+
+// scenarios words the requests. It asks both edges for the list first: they must have the same work to do.
+func (s *stage) scenarios(ctx context.Context) ([]scenario, error) {
+	var me struct{ TeamID string }
+	if err := s.get(ctx, s.edge, "/v1/me", &me); err != nil {
+		return nil, err
+	}
+	var listed []struct{ ID string }
+	if err := s.get(ctx, s.edge, "/v1/servers", &listed); err != nil {
+		return nil, err
+	}
+	team := "?team_id=" + url.QueryEscape(me.TeamID)
+	var bareListed struct{ Servers []json.RawMessage }
+	if err := s.get(ctx, s.bare, "/v1/servers"+team, &bareListed); err != nil {
+		return nil, err
+	}
+	if len(listed) == 0 || len(listed) != len(bareListed.Servers) {
+		return nil, fmt.Errorf("the edge lists %d servers, the bare gateway %d", len(listed), len(bareListed.Servers))
+	}
+	one := "/v1/servers/" + listed[0].ID
+	return []scenario{
+		{
+			name: fmt.Sprintf("list of %d", len(listed)), bar: 0.45, goal: 0.33,
+			bare: s.request("GET", s.bare, "/v1/servers"+team, ""),
+			edge: s.request("GET", s.edge, "/v1/servers", ""),
+		},
+		{
+			name: "one", bar: 0.65, goal: 0.52,
+			bare: s.request("GET", s.bare, one+team, ""),
+			edge: s.request("GET", s.edge, one, ""),
+		},
+		{
+			name: "POST", bar: 0.80, goal: 0.70,
+			bare: s.request("POST", s.bare, "/v1/incidents", fmt.Sprintf(bareIncident, me.TeamID)),
+			edge: s.request("POST", s.edge, "/v1/incidents", edgeIncident),
+		},
+	}, nil
+}
+
+// One incident, in the words of the public API and in those of the proto.
+const (
+	edgeIncident = `{"title":"Checkout answers slowly","status":"investigating","impact":"minor",` +
+		`"message":"We are looking into slow answers of the checkout."}`
+	bareIncident = `{"teamId":%q,"actor":{"tokenId":"019b7a30-5c1e-7d42-9f00-000000000400","ipAddress":"127.0.0.1"},` +
+		`"title":"Checkout answers slowly","status":"INCIDENT_STATUS_INVESTIGATING","impact":"INCIDENT_IMPACT_MINOR",` +
+		`"message":"We are looking into slow answers of the checkout."}`
+)
+
+// request returns a whole request as it goes over the wire. Both edges get the same headers: that one reads the credential
+// and the other does not is part of what is compared.
+func (s *stage) request(method string, t target, path, body string) []byte {
+	r := method + " " + path + " HTTP/1.1\r\nHost: " + t.address +
+		"\r\nAuthorization: Bearer " + s.token + "\r\nAccept: application/json\r\n"
+	if body != "" {
+		r += "Content-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n"
+	}
+	return []byte(r + "\r\n" + body)
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"opsgate/authn"
+)
+
+// Backends that can stand behind both edges.
+const (
+	backendCanned    = "canned"
+	backendReference = "reference"
+)
+
+// edgeConfig is the edge as users run it, but for limits that never refuse. %[1]s is the backend's address.
+const edgeConfig = `listen: 127.0.0.1:0
+admin:
+  listen: 127.0.0.1:0
+rate_limit:
+  store: memory
+  limits:
+    - {requests: 1000000000, per: 1s}
+    - {requests: 1000000000, per: 1h}
+upstreams:
+  fleet: {address: "%[1]s"}
+  monitoring: {address: "%[1]s"}
+  incident: {address: "%[1]s"}
+  audit: {address: "%[1]s"}
+  identity: {address: "%[1]s"}
+`
+
+// target is an edge under load.
+type target struct {
+	*process
+
+	address string
+}
+
+// stage is all that runs during a comparison: one backend, and both edges in front of it.
+type stage struct {
+	dir       string // holds binaries, configuration and logs
+	module    string // folder of the main module
+	processes []*process
+
+	bare, edge target
+	token      string // accepted by the edge
+}
+
+// close stops what was started, last first, and removes what was written.
+func (s *stage) close() {
+	for _, p := range slices.Backward(s.processes) {
+		p.stop()
+	}
+	_ = os.RemoveAll(s.dir)
+}
+
+// newStage builds and starts everything. The caller closes it.
+func newStage(ctx context.Context, backend string) (_ *stage, err error) {
+	s := &stage{}
+	if s.dir, err = os.MkdirTemp("", "edgebench-"); err != nil {
+		return nil, fmt.Errorf("make a working folder: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "opsgate").Output()
+	if err != nil {
+		return nil, fmt.Errorf("find the main module (this runs in tools/edgebench): %w", err)
+	}
+	s.module = strings.TrimSpace(string(out))
+
+	address, err := s.startBackend(ctx, backend)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.startBare(ctx, address); err != nil {
+		return nil, err
+	}
+	if err := s.startEdge(ctx, address); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// startBackend starts what answers both edges, finds a token that the edge will accept, and returns the backend's address.
+func (s *stage) startBackend(ctx context.Context, backend string) (string, error) {
+	if backend == backendReference {
+		return s.startReference(ctx)
+	}
+	token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
+	if err != nil {
+		return "", fmt.Errorf("make a token: %w", err)
+	}
+	s.token = token
+	t, err := s.startPart(ctx, "backend", "serve-backend")
+	return t.address, err
+}
+
+// startReference runs opsdev for the sake of its reference backend and demo data; the gateway in it stays idle.
+func (s *stage) startReference(ctx context.Context) (string, error) {
+	opsdev, err := s.build(ctx, "opsdev")
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(s.dir, "credentials.json")
+	p, err := s.start(ctx, "opsdev", opsdev, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--credentials", file)
+	if err != nil {
+		return "", err
+	}
+	b, err := awaitFile(ctx, p, file)
+	if err != nil {
+		return "", err
+	}
+	var credentials struct {
+		BackendAddr string            `json:"backendAddr"`
+		Tokens      map[string]string `json:"tokens"`
+	}
+	if err := json.Unmarshal(b, &credentials); err != nil {
+		return "", fmt.Errorf("read the demo credentials: %w", err)
+	}
+	s.token = credentials.Tokens["full"]
+	return credentials.BackendAddr, nil
+}
+
+func (s *stage) startBare(ctx context.Context, backend string) (err error) {
+	s.bare, err = s.startPart(ctx, "bare", "serve-bare", backend)
+	return err
+}
+
+// startPart starts a part of this very program.
+func (s *stage) startPart(ctx context.Context, name string, args ...string) (target, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return target{}, fmt.Errorf("find this program: %w", err)
+	}
+	p, err := s.start(ctx, name, append([]string{self}, args...)...)
+	if err != nil {
+		return target{}, err
+	}
+	address, err := p.logLine(ctx, func(line map[string]any) (string, bool) {
+		address, ok := line["address"].(string)
+		return address, ok
+	})
+	return target{process: p, address: address}, err
+}
+
+func (s *stage) startEdge(ctx context.Context, backend string) error {
+	opsgate, err := s.build(ctx, "opsgate")
+	if err != nil {
+		return err
+	}
+	config := filepath.Join(s.dir, "opsgate.yaml")
+	if err := os.WriteFile(config, fmt.Appendf(nil, edgeConfig, backend), 0o600); err != nil {
+		return fmt.Errorf("write the edge's configuration: %w", err)
+	}
+	p, err := s.start(ctx, "opsgate", opsgate, "serve", "--config", config)
+	if err != nil {
+		return err
+	}
+	address, err := p.logLine(ctx, func(line map[string]any) (string, bool) {
+		address, ok := line["listen"].(string)
+		return address, ok
+	})
+	s.edge = target{process: p, address: address}
+	return err
+}
+
+// build compiles a program of the main module as its users do, and returns the path of the binary.
+func (s *stage) build(ctx context.Context, program string) (string, error) {
+	binary := filepath.Join(s.dir, program)
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/"+program)
+	cmd.Dir = s.module
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", program, err, out)
+	}
+	return binary, nil
+}
+
+// start starts a program that the stage will stop.
+func (s *stage) start(ctx context.Context, name string, argv ...string) (*process, error) {
+	p, err := start(ctx, s.dir, name, argv...)
+	if err == nil {
+		s.processes = append(s.processes, p)
+	}
+	return p, err
+}
+
+// awaitFile returns a file's contents once a process has written it.
+func awaitFile(ctx context.Context, p *process, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		b, err := os.ReadFile(path)
+		if !errors.Is(err, os.ErrNotExist) {
+			return b, err
+		}
+		select {
+		case <-p.done:
+			return nil, fmt.Errorf("%s ended before it was ready (%w); its log:\n%s", p.name, p.err, tail(p.log))
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s does not get ready (%w); its log:\n%s", p.name, ctx.Err(), tail(p.log))
+		case <-tick.C:
+		}
+	}
+}
+
+// get reads a resource through an edge.
+func (s *stage) get(ctx context.Context, t target, path string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.address+path, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("get %s: %w", path, err)
+	}
+	req.Header.Set("Authorization", "Bearer "+s.token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("get %s of %s: %w", path, t.name, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return fmt.Errorf("get %s of %s: %w", path, t.name, err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("get %s of %s: %s: %s", path, t.name, res.Status, body)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("get %s of %s: %w", path, t.name, err)
+	}
+	return nil
+}
