@@ -1,0 +1,57 @@
+package gateway
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"opsgate/gateway/jsonw"
+)
+
+// discardWriter is a response that goes nowhere.
+type discardWriter struct{ header http.Header }
+
+func (w *discardWriter) Header() http.Header         { return w.header }
+func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (w *discardWriter) WriteHeader(int)             {}
+
+// BenchmarkMiddleware is what a request costs here without HTTP and without a service: engine, token, limits, plan, scope,
+// deadline, headers, ETag, metrics and the access line.
+func BenchmarkMiddleware(b *testing.B) {
+	o := options17(b, &services{})
+	o.Logger = slog.New(slog.NewJSONHandler(&discardWriter{}, nil))
+	g, err := New(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	row := Route{ID: "bench", Method: "GET", Path: "/v1/bench/:id", Scope: "servers:read", Handle: func(*Request) (Reply, error) {
+		return show(func(w *jsonw.Writer) { w.BeginObject(); w.EndObject() })
+	}}
+	g.engine = gin.New()
+	g.engine.GET(row.Path, g.serve(g.newRoute(row, apiStages)))
+	req := httptest.NewRequest("GET", "/v1/bench/1", nil)
+	req.Header.Set("Authorization", "Bearer full")
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		w := &discardWriter{header: make(http.Header)}
+		for pb.Next() {
+			clear(w.header)
+			g.ServeHTTP(w, req)
+		}
+	})
+}
+
+// BenchmarkEncode20Servers is the JSON of a list of twenty servers.
+func BenchmarkEncode20Servers(b *testing.B) {
+	view := list(manyServers(20).Servers, encodeServer)
+	var w jsonw.Writer
+	b.ReportAllocs()
+	for b.Loop() {
+		w.Reset()
+		view(&w)
+	}
+	b.SetBytes(int64(len(w.Bytes())))
+}

@@ -1,0 +1,403 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"opsgate/authn"
+	"opsgate/gateway/openapi/openapitest"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	"opsgate/ratelimit"
+)
+
+// nilAuthenticator breaks its own contract: neither a principal nor an error.
+type nilAuthenticator struct{}
+
+func (nilAuthenticator) Authenticate(context.Context, string) (*authn.Principal, error) {
+	return nil, nil
+}
+
+func TestTheTableIsWhatIsDescribed(t *testing.T) {
+	type row struct{ id, method, path, scope string }
+	var served, described []row
+	for _, r := range start(t).gateway.Routes() {
+		scope := string(r.Scope)
+		if r.Scope == AnyToken {
+			scope = ""
+		}
+		served = append(served, row{r.ID, r.Method, strings.ReplaceAll(r.Path, ":id", "{id}"), scope})
+	}
+	for _, o := range openapitest.New(t).Operations() {
+		described = append(described, row{o.ID, o.Method, o.Path, o.Scope})
+	}
+	if len(served) != 17 {
+		t.Errorf("%d routes, want 17", len(served))
+	}
+	for _, r := range served {
+		if !slices.Contains(described, r) {
+			t.Errorf("%+v is served and not described", r)
+		}
+	}
+	for _, r := range described {
+		if !slices.Contains(served, r) {
+			t.Errorf("%+v is described and not served", r)
+		}
+	}
+}
+
+func TestATableWithAGapIsRefused(t *testing.T) {
+	handle := func(*Request) (Reply, error) { return Reply{}, nil }
+	good := Route{ID: "a", Method: "GET", Path: "/v1/a", Scope: AnyToken, Handle: handle}
+	if err := checkRoutes([]Route{good}); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Route){
+		"no scope decision": func(r *Route) { r.Scope = "" },
+		"unknown scope":     func(r *Route) { r.Scope = "servers:write" },
+		"no handler":        func(r *Route) { r.Handle = nil },
+		"no id":             func(r *Route) { r.ID = "" },
+		"odd method":        func(r *Route) { r.Method = "FETCH" },
+	} {
+		bad := good
+		change(&bad)
+		if checkRoutes([]Route{bad}) == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if checkRoutes([]Route{good, good}) == nil {
+		t.Error("the same row twice: accepted")
+	}
+}
+
+func TestNewRefusesWhatIsMissing(t *testing.T) {
+	if _, err := New(Options{}); err == nil {
+		t.Error("no clients: accepted")
+	}
+	o := options17(t, &services{})
+	o.Limiter = nil
+	if _, err := New(o); err == nil {
+		t.Error("no limiter: accepted")
+	}
+}
+
+// Decisions, "The order of checks": each request below is wrong in two ways, and hears of the first.
+func TestTheOrderOfChecks(t *testing.T) {
+	h := start(t)
+	cases := []struct {
+		name, token, method, target, body string
+		status                            int
+		code                              string
+	}{
+		{"token before route", "", "GET", "/v1/nothing", "", 401, "unauthorized"},
+		{"token before method", "bad", "DELETE", "/v1/servers", "", 401, "unauthorized"},
+		{"token before options", "", "OPTIONS", "/v1/servers", "", 401, "unauthorized"},
+		{"the bare prefix is inside", "", "GET", "/v1", "", 401, "unauthorized"},
+		{"route before plan", "no_plan", "GET", "/v1/nothing", "", 404, "not_found"},
+		{"method before plan", "no_plan", "PUT", "/v1/servers", "", 405, "method_not_allowed"},
+		{"plan before scope", "no_plan", "GET", "/v1/servers", "", 403, "forbidden"},
+		{"scope before path", "none", "GET", "/v1/servers/x", "", 403, "forbidden"},
+		{"scope before query", "none", "GET", "/v1/incidents?limit=0", "", 403, "forbidden"},
+		{"scope before body", "none", "POST", "/v1/incidents", "{", 403, "forbidden"},
+		{"path before body", "full", "POST", "/v1/incidents/x/updates", "{", 404, "not_found"},
+		{"path before query", "full", "GET", "/v1/servers/x/metrics?range=2h", "", 404, "not_found"},
+		{"outside needs no token", "", "GET", "/elsewhere", "", 404, "not_found"},
+		{"a prefix of another word is outside", "", "GET", "/v10/servers", "", 404, "not_found"},
+		{"identity away is no refusal", "identity-is-away", "GET", "/v1/servers", "", 503, "unavailable"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			h.do(t, c.token, c.method, c.target, c.body).mustFail(t, c.status, c.code)
+		})
+	}
+}
+
+func TestEachScopeOpensItsRoutesOnly(t *testing.T) {
+	h := start(t)
+	h.services.fail("", status.Error(codes.NotFound, "reached the service"))
+	for _, route := range h.gateway.Routes() {
+		if route.Scope == AnyToken {
+			h.do(t, "none", route.Method, target(route), "").mustBe(t, 200)
+			continue
+		}
+		for _, scope := range authn.AllScopes() {
+			got := h.do(t, tokenOf(scope), route.Method, target(route), validBody(route))
+			if scope == route.Scope {
+				got.mustFail(t, 404, "not_found")
+				continue
+			}
+			details := got.mustFail(t, 403, "forbidden")
+			if details["required"] != string(route.Scope) || !strings.Contains(got.body, `"error":"this token lacks the scope `+string(route.Scope)) {
+				t.Errorf("%s with %s: %s", route.ID, scope, got.body)
+			}
+		}
+	}
+}
+
+func TestATeamWithoutThePlan(t *testing.T) {
+	h := start(t)
+	for _, route := range h.gateway.Routes() {
+		details := h.do(t, "no_plan", route.Method, target(route), validBody(route)).mustFail(t, 403, "forbidden")
+		if len(details) != 1 || details["requiredPlan"] != "ai" {
+			t.Errorf("%s: details %v", route.ID, details)
+		}
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	h := start(t)
+	cases := []struct {
+		name      string
+		headers   []string
+		target    string
+		status    int
+		challenge string
+	}{
+		{"none", nil, "/v1/me", 401, `Bearer`},
+		{"in the query", nil, "/v1/me?access_token=full&token=full", 401, `Bearer`},
+		{"in a cookie", []string{"Cookie: token=full"}, "/v1/me", 401, `Bearer`},
+		{"unknown", []string{"Authorization: Bearer unknown"}, "/v1/me", 401, `Bearer error="invalid_token"`},
+		{"twice", []string{"Authorization: Bearer full", "Authorization: Bearer full"}, "/v1/me", 401, `Bearer error="invalid_token"`},
+		{"scheme in capitals", []string{"Authorization: BEARER full"}, "/v1/me", 200, ""},
+	}
+	var texts []string
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			got := h.do(t, "", "GET", c.target, "", c.headers...).mustBe(t, c.status)
+			if challenge := got.Header.Get("Www-Authenticate"); challenge != c.challenge {
+				t.Errorf("WWW-Authenticate = %q, want %q", challenge, c.challenge)
+			}
+			if c.status == 401 {
+				texts = append(texts, got.body)
+			}
+		})
+	}
+	if len(slices.Compact(texts)) != 1 {
+		t.Errorf("the text tells refusals apart: %v", texts)
+	}
+}
+
+func TestMethods(t *testing.T) {
+	h := start(t)
+	cases := []struct{ method, target, allow string }{
+		{"DELETE", "/v1/servers", "GET, HEAD, OPTIONS"},
+		{"PATCH", "/v1/incidents", "GET, HEAD, OPTIONS, POST"},
+		{"GET", "/v1/incidents/" + someID + "/updates", "OPTIONS, POST"},
+		{"HEAD", "/v1/incidents/" + someID + "/updates", "OPTIONS, POST"},
+		{"BREW", "/v1/me", "GET, HEAD, OPTIONS"},
+		{"POST", "/openapi.json", "GET, HEAD, OPTIONS"},
+		{"POST", "/docs/", "GET, HEAD, OPTIONS"},
+	}
+	for _, c := range cases {
+		got := h.do(t, "full", c.method, c.target, "")
+		if c.method != "HEAD" {
+			got.mustFail(t, 405, "method_not_allowed")
+		}
+		if allow := got.mustBe(t, 405).Header.Get("Allow"); allow != c.allow {
+			t.Errorf("%s %s: Allow = %q, want %q", c.method, c.target, allow, c.allow)
+		}
+		asked := h.do(t, "full", "OPTIONS", c.target, "").mustBe(t, 204)
+		if allow := asked.Header.Get("Allow"); allow != c.allow || asked.body != "" {
+			t.Errorf("OPTIONS %s: Allow = %q, body %q", c.target, allow, asked.body)
+		}
+	}
+	if allow := h.do(t, "", "DELETE", "/v1/servers", "").Header.Get("Allow"); allow != "" {
+		t.Errorf("without a token, Allow = %q is told", allow)
+	}
+	override := h.do(t, "full", "GET", "/v1/me?_method=DELETE", "", "X-Http-Method-Override: DELETE")
+	override.mustBe(t, 200)
+}
+
+func TestPathsAreTakenAsTheyAre(t *testing.T) {
+	h := start(t)
+	h.services.reply("", &fleetv1.GetServerResponse{})
+	for _, path := range []string{
+		"/v1/servers/", "//v1/servers", "/v1//servers", "/v1/./servers", "/v1/x/../servers", "/v1%2Fservers", "/v1/servers%2F" + someID,
+		"/v1/servers%2f", "/V1/servers", "/v1/Servers", "/v1/%73ervers", "/docs", "/docs/nothing.js", "/openapi.json/", "/",
+		"/v1/servers/{" + someID + "}", "/v1/servers/urn:uuid:" + someID, "/v1/servers/" + strings.ReplaceAll(someID, "-", ""),
+		"/v1/servers/" + someID[:35], "/v1/servers/" + someID + "0", "/v1/servers/" + strings.Replace(someID, "c", "g", 1),
+		"/v1/servers/" + strings.Replace(someID, "-", "0", 1), "/v1/servers/%20", "/v1/servers/%00", "/v1/incidents/x/updates/y",
+	} {
+		got := h.get(t, path)
+		got.mustFail(t, 404, "not_found")
+		if got.Header.Get("Location") != "" {
+			t.Errorf("%s is redirected", path)
+		}
+	}
+}
+
+func TestIDsAreLowered(t *testing.T) {
+	h := start(t)
+	h.services.reply("GetServer", &fleetv1.GetServerResponse{Server: fullServer()})
+	h.get(t, "/v1/servers/"+strings.ToUpper(someID)).mustBe(t, 200)
+	if got := h.services.lastRequest().(*fleetv1.GetServerRequest); got.ServerId != someID || got.TeamId != teamID {
+		t.Errorf("the service was asked for %v", got)
+	}
+}
+
+func TestLimitsAreToldAndEnforced(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	clock := func() time.Time { return now }
+	h := start(t, func(o *Options) {
+		o.Clock = clock
+		o.Limiter = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: clock})
+		o.Policy = policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
+	})
+	for i := range 3 {
+		got := h.get(t, "/v1/me").mustBe(t, 200)
+		if p := got.Header.Get("RateLimit-Policy"); p != `"second";q=3;w=1, "hour";q=5000;w=3600` {
+			t.Errorf("RateLimit-Policy = %q", p)
+		}
+		want := fmt.Sprintf(`"second";r=%d;t=1, "hour";r=%d;`, 2-i, 4999-i)
+		if r := got.Header.Get("RateLimit"); !strings.HasPrefix(r, want) {
+			t.Errorf("RateLimit = %q, want %s…", r, want)
+		}
+	}
+	refused := h.get(t, "/v1/nothing")
+	refused.mustFail(t, 429, "rate_limited")
+	if !strings.Contains(refused.body, "3 requests per second") || refused.Header.Get("Retry-After") != "1" {
+		t.Errorf("%s, Retry-After %q", refused.body, refused.Header.Get("Retry-After"))
+	}
+	if h.do(t, "", "GET", "/v1/me", "").Header.Get("RateLimit") != "" {
+		t.Error("an unknown caller is told of budgets")
+	}
+	now = now.Add(time.Second)
+	h.get(t, "/v1/nothing").mustFail(t, 404, "not_found")
+}
+
+func TestAFailureOfOursIsGivenBack(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	clock := func() time.Time { return now }
+	h := start(t, func(o *Options) {
+		o.Clock = clock
+		o.Limiter = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: clock})
+		o.Policy = policy(t, ratelimit.Limit{Name: "second", Requests: 1, Per: time.Second})
+	})
+	h.services.fail("ListServers", status.Error(codes.Unavailable, "away"))
+	for range 3 {
+		h.get(t, "/v1/servers").mustFail(t, 503, "unavailable")
+	}
+	h.get(t, "/v1/servers/x").mustFail(t, 404, "not_found") // the client's own mistake costs
+	h.get(t, "/v1/servers").mustFail(t, 429, "rate_limited")
+}
+
+// brokenLimiter is a store that cannot tell.
+type brokenLimiter struct{ ratelimit.Store }
+
+func (brokenLimiter) Decide(context.Context, string, *ratelimit.Policy) (ratelimit.Decision, error) {
+	return ratelimit.Decision{}, fmt.Errorf("connection refused")
+}
+
+func TestALimiterThatCannotTell(t *testing.T) {
+	h := start(t, func(o *Options) { o.Limiter = brokenLimiter{} })
+	got := h.get(t, "/v1/me")
+	got.mustFail(t, 503, "unavailable")
+	if got.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+}
+
+func TestRequestIDs(t *testing.T) {
+	h := start(t)
+	for _, sent := range []string{"a", "req-123/ä"[:8], strings.Repeat("x", 128)} {
+		if got := h.get(t, "/v1/me", "X-Request-Id: "+sent).Header.Get("X-Request-Id"); got != sent {
+			t.Errorf("sent %q, got %q", sent, got)
+		}
+	}
+	seen := map[string]bool{}
+	for _, headers := range [][]string{
+		nil, {"X-Request-Id: " + strings.Repeat("x", 129)}, {"X-Request-Id: two words"}, {"X-Request-Id: ä"}, {"X-Request-Id: a", "X-Request-Id: b"},
+	} {
+		got := h.do(t, "", "GET", "/nowhere", "", headers...).Header.Get("X-Request-Id")
+		id, ok := canonicalUUID(got)
+		if !ok || id != got || got[14] != '7' || !strings.ContainsRune("89ab", rune(got[19])) || seen[got] {
+			t.Errorf("%v: id %q is not a new UUIDv7", headers, got)
+		}
+		seen[got] = true
+	}
+}
+
+func TestWhatCannotBeWrittenFails(t *testing.T) {
+	h := start(t)
+	broken := fullServer()
+	broken.CreatedAt = nil
+	h.services.reply("ListServers", &fleetv1.ListServersResponse{Servers: []*fleetv1.Server{broken}})
+	h.get(t, "/v1/servers").mustFail(t, 500, "internal_error")
+	h.services.reply("GetServerMetrics", &fleetv1.GetServerMetricsResponse{Resolution: 77})
+	h.get(t, "/v1/servers/"+someID+"/metrics").mustFail(t, 500, "internal_error")
+}
+
+func TestLogLines(t *testing.T) {
+	h := start(t)
+	h.get(t, "/v1/me?token=SECRET-IN-QUERY")
+	h.do(t, "full", "S3CRETMETHOD", "/v1/me", "")
+	h.do(t, "unknown-SECRET", "GET", "/v1/me", "")
+	log := h.log.String()
+	for _, want := range []string{
+		`"route":"v1Me","status":200,"code":"ok"`, `"team_id":"` + teamID + `"`, `"token_id":"` + tokenID + `"`, `"latency_ms":`, `"method":"other"`,
+		`"status":401,"code":"unauthorized"`, `"cause":"`, `"request_id":"`,
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("no %s in %s", want, log)
+		}
+	}
+	if strings.Contains(log, "SECRET") || strings.Contains(log, "S3CRET") {
+		t.Errorf("a client's own words are in the log: %s", log)
+	}
+	quiet := start(t, func(o *Options) { o.QuietAccess = true })
+	quiet.get(t, "/v1/me")
+	quiet.do(t, "identity-is-away", "GET", "/v1/me", "")
+	if lines := strings.Count(quiet.log.String(), "\n"); lines != 1 {
+		t.Errorf("quiet: %d lines, want the failure alone", lines)
+	}
+}
+
+func TestMetricsAreCounted(t *testing.T) {
+	h := start(t)
+	for range 3 {
+		h.get(t, "/v1/me")
+	}
+	h.do(t, "", "GET", "/v1/me", "")
+	families, err := h.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() != "opsgate_http_requests_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetValue())
+			}
+			counts[strings.Join(labels, " ")] = m.GetCounter().GetValue()
+		}
+	}
+	if counts["ok v1Me 200"] != 3 || counts["unauthorized v1Me 401"] != 1 {
+		t.Errorf("counts = %v", counts)
+	}
+}
+
+func TestChunkedBodiesCloseTheConnection(t *testing.T) {
+	h := start(t)
+	req, _ := http.NewRequestWithContext(t.Context(), "POST", h.URL+"/v1/incidents", struct{ *strings.Reader }{strings.NewReader(`{}`)})
+	req.Header.Set("Authorization", "Bearer full")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != 422 || !resp.Close {
+		t.Errorf("status %s, close %v", strconv.Itoa(resp.StatusCode), resp.Close)
+	}
+}

@@ -1,0 +1,382 @@
+package gateway
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	auditv1 "opsgate/proto/ops/audit/v1"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+)
+
+func TestBadQueryValues(t *testing.T) {
+	h := start(t)
+	server, monitor := "/v1/servers/"+someID, "/v1/monitors/"+someID
+	cases := []struct {
+		target string
+		fields []string
+	}{
+		{"/v1/incidents?limit=0", []string{"limit"}},
+		{"/v1/incidents?limit=101", []string{"limit"}},
+		{"/v1/incidents?limit=abc", []string{"limit"}},
+		{"/v1/incidents?limit=", []string{"limit"}},
+		{"/v1/incidents?limit", []string{"limit"}},
+		{"/v1/incidents?limit=%2B5", []string{"limit"}},
+		{"/v1/incidents?limit=1.0", []string{"limit"}},
+		{"/v1/incidents?limit=99999999999999999999", []string{"limit"}},
+		{"/v1/incidents?limit=1&limit=1", []string{"limit"}},
+		{"/v1/incidents?limit=1&%6Cimit=2", []string{"limit"}},
+		{"/v1/incidents?limit=%zz", []string{"limit"}},
+		{"/v1/incidents?limit=%ff", []string{"limit"}},
+		{"/v1/audit?limit=0", []string{"limit"}},
+		{"/v1/audit?action=a&action=b", []string{"action"}},
+		{"/v1/audit?action=%ff", []string{"action"}},
+		{"/v1/audit?action=%00&limit=x", []string{"action", "limit"}},
+		{server + "/commands?page=0", []string{"page"}},
+		{server + "/commands?page=-1&pageSize=101", []string{"page", "pageSize"}},
+		{server + "/commands?page=2147483647&pageSize=2", []string{"page"}},
+		{server + "/commands?page=21474837&pageSize=100", []string{"page"}},
+		{server + "/metrics?range=2h", []string{"range"}},
+		{server + "/metrics?range=1H", []string{"range"}},
+		{server + "/metrics?range=", []string{"range"}},
+		{server + "/metrics?range=1h&range=1h", []string{"range"}},
+		{monitor + "/checks?since=yesterday", []string{"since"}},
+		{monitor + "/checks?since=2026-01-02", []string{"since"}},
+		{monitor + "/checks?since=2026-01-02T03:04:05", []string{"since"}},
+		{monitor + "/checks?since=2026-01-02T3:04:05Z", []string{"since"}},
+		{monitor + "/checks?since=2026-01-02T03:04:05,5Z", []string{"since"}},
+		{monitor + "/checks?since=2026-02-30T03:04:05Z", []string{"since"}},
+		{monitor + "/checks?since=2026-01-02+03:04:05Z", []string{"since"}},
+		{monitor + "/checks?since=", []string{"since"}},
+	}
+	for _, c := range cases {
+		t.Run(c.target, func(t *testing.T) {
+			details := h.get(t, c.target).mustFail(t, 422, "validation_error")
+			if got := strings.Join(sortedKeys(details), " "); got != strings.Join(c.fields, " ") {
+				t.Errorf("details name %q, want %q", got, c.fields)
+			}
+		})
+	}
+}
+
+func TestGoodQueryValues(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	h := start(t, func(o *Options) { o.Clock = func() time.Time { return now } })
+	server, monitor := "/v1/servers/"+someID, "/v1/monitors/"+someID
+	incidents := func(size int32, cursor string) proto.Message {
+		return &incidentv1.ListIncidentsRequest{TeamId: teamID, PageSize: size, Cursor: cursor}
+	}
+	audit := func(size int32, prefix string) proto.Message {
+		return &auditv1.ListAuditEntriesRequest{TeamId: teamID, PageSize: size, ActionPrefix: prefix}
+	}
+	commands := func(page, size int32) proto.Message {
+		return &fleetv1.ListServerCommandsRequest{TeamId: teamID, ServerId: someID, Page: page, PageSize: size}
+	}
+	checks := func(since time.Time) proto.Message {
+		return &monitoringv1.ListMonitorChecksRequest{TeamId: teamID, MonitorId: someID, Since: timestampOf(since)}
+	}
+	cases := []struct {
+		target string
+		want   proto.Message
+	}{
+		{"/v1/incidents", incidents(50, "")},
+		{"/v1/incidents?limit=1&_=cachebuster&limits=9", incidents(1, "")},
+		{"/v1/incidents?cursor=&limit=100", incidents(100, "")},
+		{"/v1/incidents?cursor=a%2Db&unknown=%zz", incidents(50, "a-b")},
+		{"/v1/audit?action=", audit(50, "")},
+		{"/v1/audit?action=incident.&limit=7", audit(7, "incident.")},
+		{"/v1/audit?action=%25_", audit(50, "%_")},
+		{server + "/commands", commands(1, 20)},
+		{server + "/commands?page=21474836&pageSize=100", commands(21474836, 100)},
+		{monitor + "/checks", checks(now.Add(-24 * time.Hour))},
+		{monitor + "/checks?since=2026-01-02T03:04:05Z", checks(now)},
+		{monitor + "/checks?since=2026-01-02T03:04:05.123456789Z", checks(now.Add(123456789))},
+		{monitor + "/checks?since=2026-01-02T05:04:05%2B02:00", checks(now)},
+		{monitor + "/checks?since=2026-01-02T05:04:05+02:00", checks(now)},
+		{monitor + "/checks?since=2999-01-01T00:00:00Z", checks(time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC))},
+		{monitor + "/checks?since=0000-01-01T00:00:00Z", checks(time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC))},
+		{monitor + "/checks?since=9999-12-31T23:59:59-14:00", checks(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))},
+	}
+	for name, span := range map[string]fleetv1.MetricRange{"": 2, "?range=1h": 1, "?range=24h": 2, "?range=7d": 3, "?range=30d": 4} {
+		cases = append(cases, struct {
+			target string
+			want   proto.Message
+		}{server + "/metrics" + name, &fleetv1.GetServerMetricsRequest{TeamId: teamID, ServerId: someID, Range: span}})
+	}
+	h.services.reply("ListIncidents", &incidentv1.ListIncidentsResponse{})
+	h.services.reply("ListAuditEntries", &auditv1.ListAuditEntriesResponse{})
+	h.services.reply("ListServerCommands", &fleetv1.ListServerCommandsResponse{})
+	h.services.reply("ListMonitorChecks", &monitoringv1.ListMonitorChecksResponse{})
+	h.services.reply("GetServerMetrics", &fleetv1.GetServerMetricsResponse{Resolution: 1})
+	for _, c := range cases {
+		h.get(t, c.target).mustBe(t, 200)
+		if diff := cmp.Diff(c.want, h.services.lastRequest(), protocmp.Transform()); diff != "" {
+			t.Errorf("%s: %s", c.target, diff)
+		}
+	}
+}
+
+func TestCursors(t *testing.T) {
+	h := start(t)
+	resp := &incidentv1.ListIncidentsResponse{NextCursor: "next-1"}
+	h.services.reply("ListIncidents", resp)
+	cases := []struct {
+		query, sent, status string
+	}{
+		{"", "", ""},
+		{"?cursor=abc", "abc", ""},
+		{"?cursor=abc&cursor=abc", "", "ignored"},
+		{"?cursor=%zz", "", "ignored"},
+		{"?cursor=%ff", "", "ignored"},
+		{"?cursor=" + strings.Repeat("x", 513), "", "ignored"},
+	}
+	for _, c := range cases {
+		got := h.get(t, "/v1/incidents"+c.query).mustBe(t, 200)
+		if cursor := h.services.lastRequest().(*incidentv1.ListIncidentsRequest).Cursor; cursor != c.sent {
+			t.Errorf("%s: the service got %q", c.query, cursor)
+		}
+		if status := got.Header.Get("Cursor-Status"); status != c.status {
+			t.Errorf("%s: Cursor-Status %q, want %q", c.query, status, c.status)
+		}
+	}
+	link := h.get(t, "/v1/incidents?limit=7&x=y&cursor=abc").Header.Get("Link")
+	if link != `</v1/incidents?cursor=next-1&limit=7>; rel="next"` {
+		t.Errorf("Link = %q", link)
+	}
+	resp.CursorIgnored, resp.NextCursor = true, ""
+	got := h.get(t, "/v1/incidents?cursor=strange")
+	if got.Header.Get("Cursor-Status") != "ignored" || got.Header.Get("Link") != "" {
+		t.Errorf("Cursor-Status %q, Link %q", got.Header.Get("Cursor-Status"), got.Header.Get("Link"))
+	}
+}
+
+func TestBadBodies(t *testing.T) {
+	h := start(t)
+	const ok = `"title":"t","status":"resolved","impact":"none","message":"m"`
+	create, update := "/v1/incidents", "/v1/incidents/"+someID+"/updates"
+	ids := func(n int) string { return `["` + strings.Repeat(someID+`","`, n-1) + someID + `"]` }
+	cases := []struct{ name, target, body, fields string }{
+		{"empty", create, "", "body"},
+		{"white space", create, " \n", "body"},
+		{"not JSON", create, "{", "body"},
+		{"single quotes", create, "{'title':'x'}", "body"},
+		{"trailing comma", create, "{" + ok + ",}", "body"},
+		{"trailing data", create, "{" + ok + "} {}", "body"},
+		{"array", create, "[]", "body"},
+		{"null", create, "null", "body"},
+		{"string", create, `"x"`, "body"},
+		{"byte order mark", create, "\ufeff{" + ok + "}", "body"},
+		{"invalid UTF-8", create, "{" + ok[:9] + "\xff" + ok[9:] + "}", "body"},
+		{"nothing", create, "{}", "impact message status title"},
+		{"everything wrong", create, `{"title":1,"status":"open","impact":"huge","message":"","statusPageId":"x","componentIds":"y","extra":1}`,
+			"componentIds extra impact message status statusPageId title"},
+		{"null for required", create, `{"title":null,"status":null,"impact":null,"message":null}`, "impact message status title"},
+		{"blank title", create, `{"title":" \n ","status":"resolved","impact":"none","message":"m"}`, "title"},
+		{"long title", create, `{"title":"` + strings.Repeat("ä", 256) + `","status":"resolved","impact":"none","message":"m"}`, "title"},
+		{"long message", create, `{"title":"t","status":"resolved","impact":"none","message":"` + strings.Repeat("x", 10_001) + `"}`, "message"},
+		{"control character", create, `{"title":"a\u0000b","status":"resolved","impact":"none","message":"a\u0007b"}`, "message title"},
+		{"half a surrogate pair", create, `{"title":"a\ud800b","status":"resolved","impact":"none","message":"m"}`, "title"},
+		{"word in capitals", create, `{"title":"t","status":"Resolved","impact":"none","message":"m"}`, "status"},
+		{"unknown field", create, `{` + ok + `,"Title":"t"}`, "Title"},
+		{"duplicate key", create, `{` + ok + `,"title":"t"}`, "title"},
+		{"duplicate key by escape", create, `{` + ok + `,"\u0074itle":"t"}`, "title"},
+		{"page id of another form", create, `{` + ok + `,"statusPageId":"` + strings.ReplaceAll(someID, "-", "") + `"}`, "statusPageId"},
+		{"page id is a number", create, `{` + ok + `,"statusPageId":1}`, "statusPageId"},
+		{"components are no array", create, `{` + ok + `,"componentIds":{}}`, "componentIds"},
+		{"a component is no id", create, `{` + ok + `,"componentIds":["` + someID + `","x"]}`, "componentIds"},
+		{"a component is null", create, `{` + ok + `,"componentIds":[null]}`, "componentIds"},
+		{"too many components", create, `{` + ok + `,"componentIds":` + ids(101) + `}`, "componentIds"},
+		{"typo must not notify", update, `{"status":"resolved","message":"m","notifySubscriber":false}`, "notifySubscriber"},
+		{"null must not notify", update, `{"status":"resolved","message":"m","notifySubscribers":null}`, "notifySubscribers"},
+		{"text is no truth value", update, `{"status":"resolved","message":"m","notifySubscribers":"false"}`, "notifySubscribers"},
+		{"field of the other body", update, `{"status":"resolved","message":"m","impact":"none"}`, "impact"},
+		{"deep nesting", update, strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000), "body"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			details := h.do(t, "full", "POST", c.target, c.body).mustFail(t, 422, "validation_error")
+			if got := strings.Join(sortedKeys(details), " "); got != c.fields {
+				t.Errorf("details name %q, want %q", got, c.fields)
+			}
+		})
+	}
+	if h.services.lastRequest() != nil {
+		t.Error("a bad body reached the service")
+	}
+}
+
+func TestGoodBodies(t *testing.T) {
+	h := start(t)
+	h.services.reply("CreateIncident", &incidentv1.CreateIncidentResponse{Incident: fullIncident()})
+	h.services.reply("AddIncidentUpdate", &incidentv1.AddIncidentUpdateResponse{Update: &incidentv1.IncidentUpdate{Id: someID, Status: 4}})
+	actor := &incidentv1.Actor{TokenId: tokenID, IpAddress: "127.0.0.1", RequestId: "r1"}
+	cases := []struct {
+		name, target, body string
+		want               proto.Message
+		headers            []string
+	}{
+		{"smallest", "/v1/incidents", `{"title":"  T\n","status":"monitoring","impact":"critical","message":"m"}`, &incidentv1.CreateIncidentRequest{
+			TeamId: teamID, Actor: actor, Title: "T", Status: 3, Impact: 4, Message: "m",
+		}, nil},
+		{"nulls are absent", "/v1/incidents", `{"title":"T","status":"monitoring","impact":"critical","message":"m","statusPageId":null,"componentIds":null}`,
+			&incidentv1.CreateIncidentRequest{TeamId: teamID, Actor: actor, Title: "T", Status: 3, Impact: 4, Message: "m"}, nil},
+		{"largest", "/v1/incidents", ` {"title":"` + strings.Repeat("ä", 255) + `","status":"investigating","impact":"minor","message":"` + strings.Repeat("😀", 10_000) +
+			`","statusPageId":"` + strings.ToUpper(someID) + `","componentIds":["` + otherID + `","` + strings.ToUpper(otherID) + `","` + someID + `"]}` + "\n",
+			&incidentv1.CreateIncidentRequest{
+				TeamId: teamID, Actor: actor, Title: strings.Repeat("ä", 255), Status: 1, Impact: 2, Message: strings.Repeat("😀", 10_000),
+				StatusPageId: proto.String(someID), ComponentIds: []string{otherID, someID}, IdempotencyKey: "k~1",
+			}, []string{"Idempotency-Key: k~1", "Content-Type: application/json; charset=utf-8"}},
+		{"line breaks, tabs and U+FFFD", "/v1/incidents", `{"title":"\ufffd\uD83D\uDE00","status":"resolved","impact":"none","message":"a\r\n\tb�"}`, &incidentv1.CreateIncidentRequest{
+			TeamId: teamID, Actor: actor, Title: "\ufffd😀", Status: 4, Impact: 1, Message: "a\r\n\tb\ufffd",
+		}, nil},
+		{"update notifies", "/v1/incidents/" + someID + "/updates", `{"status":"identified","message":"m"}`, &incidentv1.AddIncidentUpdateRequest{
+			TeamId: teamID, Actor: actor, IncidentId: someID, Status: 2, Message: "m", NotifySubscribers: true,
+		}, nil},
+		{"update in silence", "/v1/incidents/" + someID + "/updates", `{"status":"identified","message":"m","notifySubscribers":false}`,
+			&incidentv1.AddIncidentUpdateRequest{TeamId: teamID, Actor: actor, IncidentId: someID, Status: 2, Message: "m"}, nil},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			h.do(t, "full", "POST", c.target, c.body, append(c.headers, "X-Request-Id: r1")...).mustBe(t, 200)
+			if diff := cmp.Diff(c.want, h.services.lastRequest(), protocmp.Transform()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestContentTypes(t *testing.T) {
+	h := start(t)
+	for contentType, status := range map[string]int{
+		"application/json": 422, "Application/JSON;charset=utf-8": 422, "text/plain": 415, "application/x-www-form-urlencoded": 415,
+		"application/problem+json": 415, "application/json, text/plain": 415, ";": 415,
+	} {
+		got := h.do(t, "full", "POST", "/v1/incidents", "{}", "Content-Type: "+contentType).mustBe(t, status)
+		if status == 415 {
+			got.mustFail(t, 415, "unsupported_media_type")
+			if !strings.Contains(got.body, "application/json") {
+				t.Errorf("%s does not name application/json", got.body)
+			}
+		}
+	}
+	h.do(t, "full", "POST", "/v1/incidents", "{}", "Content-Type: application/json", "Content-Type: text/plain").mustFail(t, 415, "unsupported_media_type")
+}
+
+func TestBodiesThatAreTooLarge(t *testing.T) {
+	h := start(t, func(o *Options) { o.MaxBodyBytes = 100 })
+	big := `{"title":"` + strings.Repeat("x", 100) + `"}`
+	h.do(t, "full", "POST", "/v1/incidents", big).mustFail(t, 413, "payload_too_large")
+	h.do(t, "full", "POST", "/v1/incidents", strings.Repeat(" ", 98)+"{}").mustFail(t, 422, "validation_error")
+
+	req, _ := http.NewRequestWithContext(t.Context(), "POST", h.URL+"/v1/incidents", struct{ *strings.Reader }{strings.NewReader(big)})
+	req.Header.Set("Authorization", "Bearer full")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != 413 {
+		t.Errorf("chunked: %d, want 413", resp.StatusCode)
+	}
+}
+
+func TestIdempotencyKeys(t *testing.T) {
+	h := start(t)
+	const body = `{"title":"t","status":"resolved","impact":"none","message":"m"}`
+	for _, headers := range [][]string{
+		{"Idempotency-Key: "}, {"Idempotency-Key: two words"}, {"Idempotency-Key: " + strings.Repeat("k", 256)}, {"Idempotency-Key: ü"},
+		{"Idempotency-Key: a", "Idempotency-Key: a"},
+	} {
+		details := h.do(t, "full", "POST", "/v1/incidents", body, headers...).mustFail(t, 422, "validation_error")
+		if details["Idempotency-Key"] == "" {
+			t.Errorf("%q: details %v", headers, details)
+		}
+	}
+	details := h.do(t, "full", "POST", "/v1/incidents", "{}", "Idempotency-Key: two words").mustFail(t, 422, "validation_error")
+	if len(details) != 5 {
+		t.Errorf("the key is not reported with the fields: %v", details)
+	}
+}
+
+func FuzzQuery(f *testing.F) {
+	for _, q := range []string{"", "limit=1", "limit=1&limit=2", "a=%zz&range=1h", "since=2026-01-01T00:00:00+01:00", "&&==&limit", "cursor=%ff", "%6cimit=3"} {
+		f.Add(q)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		q := &Query{raw: raw}
+		n := q.Int("limit", 1, 100, 50)
+		page := q.Int("page", 1, math.MaxInt32, 1)
+		text := q.Text("action")
+		cursor, _ := q.Cursor()
+		since := q.Time("since", time.Unix(0, 0).UTC())
+		choice(q, "range", metricRanges, 0)
+		if n < 1 || n > 100 || page < 1 || !validText(text) || !validText(cursor) || len(cursor) > maxCursorLen {
+			t.Errorf("%q: limit %d, page %d, action %q, cursor %q", raw, n, page, text, cursor)
+		}
+		if err := timestampOf(since).CheckValid(); err != nil {
+			t.Error(err)
+		}
+		// The standard library agrees on what a well-formed query says.
+		if values, err := url.ParseQuery(raw); err == nil && len(values["action"]) == 1 && validText(values["action"][0]) && text != values["action"][0] {
+			t.Errorf("action = %q, want %q", text, values["action"][0])
+		}
+	})
+}
+
+func FuzzBody(f *testing.F) {
+	for _, s := range []string{"", "{}", "[]", `{"title":"x","title":"y"}`, `{"componentIds":[null]}`, `{"a":{"b":[1,2,{"c":null}]}}`, "{\"title\":\"\\ud800\"}", "\xff", `{}x`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b := &Body{problems: map[string]string{}}
+		var err error
+		if b.fields, err = parseObject(data, b.problems); err != nil {
+			if err.Error() == "" {
+				t.Error("a problem without a text")
+			}
+			return
+		}
+		title := b.Text("title", maxTitle)
+		ids := b.IDs("componentIds", maxComponents)
+		id := b.OptionalID("statusPageId")
+		b.Bool("notifySubscribers", true)
+		requiredWord(b, "status", incidentStatuses)
+		if b.problems["title"] == "" && (title == "" || !validText(title)) {
+			t.Errorf("title %q is accepted", title)
+		}
+		if b.problems["statusPageId"] == "" && id != nil {
+			ids = append(ids, *id)
+		}
+		for _, id := range ids {
+			if lower, ok := canonicalUUID(id); !ok || lower != id {
+				t.Errorf("id %q is accepted", id)
+			}
+		}
+	})
+}
+
+func FuzzPathID(f *testing.F) {
+	f.Add(someID)
+	f.Add(strings.ToUpper(someID))
+	f.Add("{" + someID[2:] + "}")
+	f.Fuzz(func(t *testing.T, s string) {
+		id, ok := canonicalUUID(s)
+		if !ok {
+			return
+		}
+		var a, b, c, d, e uint64
+		if _, err := fmt.Sscanf(id, "%08x-%04x-%04x-%04x-%012x", &a, &b, &c, &d, &e); err != nil || !strings.EqualFold(id, s) || id != strings.ToLower(id) {
+			t.Errorf("%q became %q", s, id)
+		}
+	})
+}

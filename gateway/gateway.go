@@ -1,0 +1,142 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/klauspost/compress/gzip"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/authn"
+	auditv1 "opsgate/proto/ops/audit/v1"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+	"opsgate/ratelimit"
+)
+
+// Defaults of what Options leave open.
+const (
+	DefaultTimeout      = 10 * time.Second
+	DefaultMaxBodyBytes = 128 << 10 // decisions, "Requests"
+)
+
+// An Authenticator tells whom a token stands for. Its errors wrap authn.ErrInvalidToken or authn.ErrUnavailable.
+type Authenticator interface {
+	Authenticate(ctx context.Context, token string) (*authn.Principal, error)
+}
+
+// Options are what a Gateway is made of. Services, Authenticator, Limiter and Policy are required.
+type Options struct {
+	Fleet      fleetv1.FleetServiceClient
+	Monitoring monitoringv1.MonitoringServiceClient
+	Incident   incidentv1.IncidentServiceClient
+	Audit      auditv1.AuditServiceClient
+
+	Authenticator Authenticator
+	Limiter       ratelimit.Store
+	Policy        *ratelimit.Policy
+
+	Timeout        time.Duration  // of a whole request, where its route has none of its own; 0 for DefaultTimeout
+	MaxBodyBytes   int64          // of a request; 0 for DefaultMaxBodyBytes
+	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For counts; none by default
+	QuietAccess    bool           // log failures of ours only, not each request
+
+	Clock      func() time.Time      // nil for time.Now
+	Logger     *slog.Logger          // nil for none
+	Registerer prometheus.Registerer // nil for none
+}
+
+// A Gateway serves the public API. It never changes once it is made, so a new configuration is a new Gateway.
+type Gateway struct {
+	engine  *gin.Engine
+	rows    []Route
+	metrics *metrics
+	logger  *slog.Logger
+	clock   func() time.Time
+	pool    sync.Pool // of *Request, for their buffers
+	zippers sync.Pool // of *gzip.Writer
+
+	authenticator  Authenticator
+	limiter        ratelimit.Store
+	policy         *ratelimit.Policy
+	policyHeader   []string
+	timeout        time.Duration
+	maxBodyBytes   int64
+	trustedProxies []netip.Prefix
+	quietAccess    bool
+}
+
+// api holds what handlers call.
+type api struct {
+	fleet      fleetv1.FleetServiceClient
+	monitoring monitoringv1.MonitoringServiceClient
+	incident   incidentv1.IncidentServiceClient
+	audit      auditv1.AuditServiceClient
+}
+
+// New returns a Gateway, or an error when something required is missing or the route table has a gap.
+func New(o Options) (*Gateway, error) {
+	if o.Fleet == nil || o.Monitoring == nil || o.Incident == nil || o.Audit == nil {
+		return nil, errors.New("gateway: a client is required for each of fleet, monitoring, incident and audit")
+	}
+	if o.Authenticator == nil || o.Limiter == nil || o.Policy == nil {
+		return nil, errors.New("gateway: an authenticator, a limiter and a policy are required")
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Registerer == nil {
+		o.Registerer = prometheus.NewRegistry()
+	}
+	metrics, err := newMetrics(o.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	a := &api{fleet: o.Fleet, monitoring: o.Monitoring, incident: o.Incident, audit: o.Audit}
+	g := &Gateway{
+		rows:           a.routes(),
+		metrics:        metrics,
+		logger:         o.Logger,
+		clock:          o.Clock,
+		authenticator:  o.Authenticator,
+		limiter:        o.Limiter,
+		policy:         o.Policy,
+		policyHeader:   []string{policyHeader(o.Policy)},
+		timeout:        orDefault(o.Timeout, DefaultTimeout),
+		maxBodyBytes:   orDefault(o.MaxBodyBytes, DefaultMaxBodyBytes),
+		trustedProxies: o.TrustedProxies,
+		quietAccess:    o.QuietAccess,
+	}
+	if err := checkRoutes(g.rows); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
+	}
+	g.pool.New = func() any { return &Request{gateway: g} }
+	g.zippers.New = func() any { return gzip.NewWriter(nil) }
+	g.engine = g.newEngine()
+	return g, nil
+}
+
+// ServeHTTP answers one request.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) { g.engine.ServeHTTP(w, req) }
+
+// Routes returns the rows of the API, in the order of the table.
+func (g *Gateway) Routes() []Route { return append([]Route(nil), g.rows...) }
+
+func orDefault[T comparable](value, otherwise T) T {
+	var zero T
+	if value == zero {
+		return otherwise
+	}
+	return value
+}

@@ -1,0 +1,266 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
+
+	"opsgate/authn"
+	"opsgate/backendclient"
+	auditv1 "opsgate/proto/ops/audit/v1"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+	"opsgate/ratelimit"
+)
+
+const (
+	teamID  = "0a0a0a0a-0000-7000-8000-000000000001"
+	tokenID = "0b0b0b0b-0000-7000-8000-000000000001"
+	someID  = "0c0c0c0c-0000-7000-8000-000000000001"
+)
+
+// services answers every gRPC call of the test in one place: with the function set for the method, or with an empty message.
+type services struct {
+	mu      sync.Mutex
+	answers map[string]func(context.Context, proto.Message) (proto.Message, error)
+	last    proto.Message
+}
+
+// on sets the answer to a method, such as GetServer; the empty name stands for all methods.
+func (s *services) on(method string, answer func(context.Context, proto.Message) (proto.Message, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[method] = answer
+}
+
+// reply sets a message as the answer to a method.
+func (s *services) reply(method string, m proto.Message) {
+	s.on(method, func(context.Context, proto.Message) (proto.Message, error) { return m, nil })
+}
+
+// fail sets an error as the answer to a method.
+func (s *services) fail(method string, err error) {
+	s.on(method, func(context.Context, proto.Message) (proto.Message, error) { return nil, err })
+}
+
+func (s *services) lastRequest() proto.Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// intercept stands in front of the Unimplemented servers, which only lend their method tables.
+func (s *services) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	method := info.FullMethod[strings.LastIndexByte(info.FullMethod, '/')+1:]
+	s.mu.Lock()
+	s.last = req.(proto.Message)
+	answer := s.answers[method]
+	if answer == nil {
+		answer = s.answers[""]
+	}
+	s.mu.Unlock()
+	if answer == nil {
+		return next(ctx, req)
+	}
+	return answer(ctx, req.(proto.Message))
+}
+
+// tokens is an Authenticator of known tokens.
+type tokens map[string]*authn.Principal
+
+func (k tokens) Authenticate(_ context.Context, token string) (*authn.Principal, error) {
+	switch p := k[token]; {
+	case p != nil:
+		return p, nil
+	case token == "identity-is-away":
+		return nil, fmt.Errorf("asking identity: %w", authn.ErrUnavailable)
+	}
+	return nil, fmt.Errorf("%w: unknown", authn.ErrInvalidToken)
+}
+
+type harness struct {
+	*httptest.Server
+	services *services
+	gateway  *Gateway
+	registry *prometheus.Registry
+	log      *syncBuffer
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// start runs a gateway with real gRPC behind it and real HTTP in front of it.
+func start(tb testing.TB, change ...func(*Options)) *harness {
+	tb.Helper()
+	h := &harness{
+		services: &services{answers: map[string]func(context.Context, proto.Message) (proto.Message, error){}},
+		registry: prometheus.NewRegistry(), log: &syncBuffer{},
+	}
+	o := options17(tb, h.services)
+	o.Registerer = h.registry
+	o.Logger = slog.New(slog.NewJSONHandler(h.log, nil))
+	for _, c := range change {
+		c(&o)
+	}
+	gateway, err := New(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	h.gateway = gateway
+	h.Server = httptest.NewServer(gateway)
+	tb.Cleanup(h.Close)
+	return h
+}
+
+// options17 are options with clients of the given services and limits that are not reached.
+func options17(tb testing.TB, s *services) Options {
+	tb.Helper()
+	listener := bufconn.Listen(1 << 20)
+	server := grpc.NewServer(grpc.UnaryInterceptor(s.intercept))
+	fleetv1.RegisterFleetServiceServer(server, fleetv1.UnimplementedFleetServiceServer{})
+	monitoringv1.RegisterMonitoringServiceServer(server, monitoringv1.UnimplementedMonitoringServiceServer{})
+	incidentv1.RegisterIncidentServiceServer(server, incidentv1.UnimplementedIncidentServiceServer{})
+	auditv1.RegisterAuditServiceServer(server, auditv1.UnimplementedAuditServiceServer{})
+	go func() { _ = server.Serve(listener) }()
+	tb.Cleanup(server.Stop)
+
+	upstream := backendclient.Upstream{Address: "passthrough:///bufnet"}
+	clients, err := backendclient.Dial(backendclient.Options{
+		Upstreams: backendclient.Upstreams{
+			Fleet: upstream, Monitoring: upstream, Incident: upstream, Audit: upstream, Identity: upstream,
+		},
+		DialOptions: []grpc.DialOption{
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = clients.Close() })
+
+	principal := func(scopes ...authn.Scope) *authn.Principal {
+		return &authn.Principal{TokenID: tokenID, TeamID: teamID, Scopes: authn.NewScopes(scopes...), AIPlan: true}
+	}
+	known := tokens{"full": principal(authn.AllScopes()...), "none": principal(), "no_plan": principal(authn.AllScopes()...)}
+	known["no_plan"].AIPlan = false
+	for _, scope := range authn.AllScopes() {
+		known[tokenOf(scope)] = principal(scope)
+	}
+	return Options{
+		Fleet: clients.Fleet, Monitoring: clients.Monitoring, Incident: clients.Incident, Audit: clients.Audit,
+		Authenticator: known,
+		Limiter:       ratelimit.NewMemory(ratelimit.MemoryOptions{}),
+		Policy:        policy(tb, ratelimit.Limit{Name: "second", Requests: 1_000_000, Per: time.Second}),
+	}
+}
+
+func policy(tb testing.TB, limits ...ratelimit.Limit) *ratelimit.Policy {
+	tb.Helper()
+	p, err := ratelimit.NewPolicy(limits)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+// tokenOf is the token that has one scope.
+func tokenOf(scope authn.Scope) string { return strings.ReplaceAll(string(scope), ":", ".") }
+
+// answer is a response with its body read.
+type answer struct {
+	*http.Response
+	body string
+}
+
+// do sends a request with a token; "" sends none. Headers are given as "Name: value".
+func (h *harness) do(tb testing.TB, token, method, target, body string, headers ...string) answer {
+	tb.Helper()
+	req, err := http.NewRequestWithContext(tb.Context(), method, h.URL+target, strings.NewReader(body))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		req.Header.Add(name, value)
+	}
+	resp, err := (&http.Transport{DisableCompression: true, DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return answer{resp, string(data)}
+}
+
+func (h *harness) get(tb testing.TB, target string, headers ...string) answer {
+	tb.Helper()
+	return h.do(tb, "full", http.MethodGet, target, "", headers...)
+}
+
+// mustFail checks status, code and the shape of the error: error and code, and details exactly where the contract has them.
+func (a answer) mustFail(tb testing.TB, status int, code string) map[string]string {
+	tb.Helper()
+	var e struct {
+		Error   string
+		Code    string
+		Details map[string]string
+	}
+	decoder := json.NewDecoder(strings.NewReader(a.body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&e); err != nil {
+		tb.Fatalf("%d %q is not an error object: %v", a.StatusCode, a.body, err)
+	}
+	if a.StatusCode != status || e.Code != code || e.Error == "" {
+		tb.Fatalf("got %d %s, want %d %s", a.StatusCode, a.body, status, code)
+	}
+	if got := a.Header.Get("Content-Type"); got != "application/json; charset=utf-8" {
+		tb.Errorf("Content-Type = %q", got)
+	}
+	if wants := status == 403 || status == 422; wants != (len(e.Details) > 0) {
+		tb.Errorf("%d has details %v", status, e.Details)
+	}
+	return e.Details
+}
+
+func (a answer) mustBe(tb testing.TB, status int) answer {
+	tb.Helper()
+	if a.StatusCode != status {
+		tb.Fatalf("got %d %s, want %d", a.StatusCode, a.body, status)
+	}
+	return a
+}

@@ -1,0 +1,184 @@
+package gateway
+
+import (
+	"net/http"
+
+	"opsgate/authn"
+	"opsgate/gateway/jsonw"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+)
+
+// Bounds of what a client may write (decisions, "Requests").
+const (
+	maxTitle      = 255
+	maxMessage    = 10_000
+	maxComponents = 100
+)
+
+// incidentRoutes are the operations on incidents (specification, part 4).
+func (a *api) incidentRoutes() []Route {
+	const get, post = http.MethodGet, http.MethodPost
+	return []Route{
+		{ID: "v1ListIncidents", Method: get, Path: "/v1/incidents", Scope: authn.IncidentsRead, Handle: a.listIncidents},
+		{ID: "v1CreateIncident", Method: post, Path: "/v1/incidents", Scope: authn.IncidentsWrite, Handle: a.createIncident},
+		{ID: "v1GetIncident", Method: get, Path: "/v1/incidents/:id", Scope: authn.IncidentsRead, Handle: a.getIncident},
+		{ID: "v1AddIncidentUpdate", Method: post, Path: "/v1/incidents/:id/updates", Scope: authn.IncidentsWrite, Handle: a.addIncidentUpdate},
+	}
+}
+
+func (a *api) listIncidents(r *Request) (Reply, error) {
+	q := r.Query()
+	limit := q.Int("limit", 1, 100, 50)
+	cursor, ignored := q.Cursor()
+	if err := q.Err(); err != nil {
+		return Reply{}, err
+	}
+	resp, err := a.incident.ListIncidents(r.Context(), &incidentv1.ListIncidentsRequest{TeamId: r.Team(), PageSize: limit, Cursor: cursor})
+	if err != nil {
+		return Reply{}, err
+	}
+	return Reply{
+		View:       page(resp.Incidents, encodeIncident, resp.NextCursor),
+		NextCursor: resp.NextCursor, CursorIgnored: ignored || resp.CursorIgnored,
+	}, nil
+}
+
+func (a *api) createIncident(r *Request) (Reply, error) {
+	req, err := decodeCreateIncident(r)
+	if err != nil {
+		return Reply{}, err
+	}
+	resp, err := a.incident.CreateIncident(r.Context(), req)
+	if err != nil {
+		return Reply{}, err
+	}
+	return Reply{View: one(resp.Incident, encodeCreatedIncident), Replayed: resp.Replayed}, nil
+}
+
+func decodeCreateIncident(r *Request) (*incidentv1.CreateIncidentRequest, error) {
+	b := r.Body("title", "status", "impact", "message", "statusPageId", "componentIds")
+	req := &incidentv1.CreateIncidentRequest{
+		TeamId:         r.Team(),
+		Actor:          r.actor(),
+		IdempotencyKey: b.IdempotencyKey(),
+		Title:          b.Text("title", maxTitle),
+		Status:         requiredWord(b, "status", incidentStatuses),
+		Impact:         requiredWord(b, "impact", incidentImpacts),
+		Message:        b.Text("message", maxMessage),
+		StatusPageId:   b.OptionalID("statusPageId"),
+		ComponentIds:   b.IDs("componentIds", maxComponents),
+	}
+	return req, b.Err()
+}
+
+func (a *api) getIncident(r *Request) (Reply, error) {
+	id, err := r.PathID()
+	if err != nil {
+		return Reply{}, err
+	}
+	resp, err := a.incident.GetIncident(r.Context(), &incidentv1.GetIncidentRequest{TeamId: r.Team(), IncidentId: id})
+	if err != nil {
+		return Reply{}, err
+	}
+	return show(one(resp.Incident, func(w *jsonw.Writer, i *incidentv1.Incident) {
+		w.BeginObject()
+		incidentFields(w, i)
+		array(w, "updates", resp.Updates, encodeIncidentUpdate)
+		w.EndObject()
+	}))
+}
+
+func (a *api) addIncidentUpdate(r *Request) (Reply, error) {
+	id, err := r.PathID()
+	if err != nil {
+		return Reply{}, err
+	}
+	req, err := decodeIncidentUpdate(r, id)
+	if err != nil {
+		return Reply{}, err
+	}
+	resp, err := a.incident.AddIncidentUpdate(r.Context(), req)
+	if err != nil {
+		return Reply{}, err
+	}
+	return Reply{View: one(resp.Update, encodePostedUpdate), Replayed: resp.Replayed}, nil
+}
+
+func decodeIncidentUpdate(r *Request, incidentID string) (*incidentv1.AddIncidentUpdateRequest, error) {
+	b := r.Body("status", "message", "notifySubscribers")
+	req := &incidentv1.AddIncidentUpdateRequest{
+		TeamId:            r.Team(),
+		Actor:             r.actor(),
+		IdempotencyKey:    b.IdempotencyKey(),
+		IncidentId:        incidentID,
+		Status:            requiredWord(b, "status", incidentStatuses),
+		Message:           b.Text("message", maxMessage),
+		NotifySubscribers: b.Bool("notifySubscribers", true),
+	}
+	return req, b.Err()
+}
+
+// actor is on whose behalf a write is done, for the audit log.
+func (r *Request) actor() *incidentv1.Actor {
+	return &incidentv1.Actor{
+		TokenId:   r.principal.TokenID,
+		IpAddress: clientAddress(r.http(), r.gateway.trustedProxies).String(),
+		RequestId: r.id,
+	}
+}
+
+var incidentStatuses = []word[incidentv1.IncidentStatus]{
+	{"investigating", incidentv1.IncidentStatus_INCIDENT_STATUS_INVESTIGATING},
+	{"identified", incidentv1.IncidentStatus_INCIDENT_STATUS_IDENTIFIED},
+	{"monitoring", incidentv1.IncidentStatus_INCIDENT_STATUS_MONITORING},
+	{"resolved", incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED},
+}
+
+var incidentImpacts = []word[incidentv1.IncidentImpact]{
+	{"none", incidentv1.IncidentImpact_INCIDENT_IMPACT_NONE},
+	{"minor", incidentv1.IncidentImpact_INCIDENT_IMPACT_MINOR},
+	{"major", incidentv1.IncidentImpact_INCIDENT_IMPACT_MAJOR},
+	{"critical", incidentv1.IncidentImpact_INCIDENT_IMPACT_CRITICAL},
+}
+
+func encodeIncident(w *jsonw.Writer, i *incidentv1.Incident) {
+	w.BeginObject()
+	incidentFields(w, i)
+	w.EndObject()
+}
+
+func incidentFields(w *jsonw.Writer, i *incidentv1.Incident) {
+	w.String("id", i.Id)
+	w.String("title", i.Title)
+	writeWord(w, "status", incidentStatuses, i.Status)
+	writeWord(w, "impact", incidentImpacts, i.Impact)
+	w.StringOrNull("statusPageId", i.StatusPageId)
+	w.Bool("isMaintenance", i.IsMaintenance)
+	w.Time("startedAt", i.StartedAt)
+	w.TimeOrNull("resolvedAt", i.ResolvedAt)
+	w.Time("createdAt", i.CreatedAt)
+}
+
+func encodeIncidentUpdate(w *jsonw.Writer, u *incidentv1.IncidentUpdate) {
+	w.BeginObject()
+	w.String("id", u.Id)
+	writeWord(w, "status", incidentStatuses, u.Status)
+	w.String("message", u.Message)
+	w.Time("createdAt", u.CreatedAt)
+	w.EndObject()
+}
+
+func encodeCreatedIncident(w *jsonw.Writer, i *incidentv1.Incident) {
+	w.BeginObject()
+	w.String("id", i.Id)
+	w.String("title", i.Title)
+	writeWord(w, "status", incidentStatuses, i.Status)
+	w.EndObject()
+}
+
+func encodePostedUpdate(w *jsonw.Writer, u *incidentv1.IncidentUpdate) {
+	w.BeginObject()
+	w.String("id", u.Id)
+	writeWord(w, "status", incidentStatuses, u.Status)
+	w.EndObject()
+}

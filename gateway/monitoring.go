@@ -1,0 +1,97 @@
+package gateway
+
+import (
+	"math"
+	"net/http"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"opsgate/authn"
+	"opsgate/gateway/jsonw"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+)
+
+// defaultCheckWindow is how far back checks go where the client does not say (specification, part 8).
+const defaultCheckWindow = 24 * time.Hour
+
+// monitoringRoutes are the operations on monitors (specification, part 4).
+func (a *api) monitoringRoutes() []Route {
+	const get = http.MethodGet
+	return []Route{
+		{ID: "v1ListMonitors", Method: get, Path: "/v1/monitors", Scope: authn.MonitorsRead, Handle: a.listMonitors},
+		{ID: "v1ListMonitorChecks", Method: get, Path: "/v1/monitors/:id/checks", Scope: authn.MonitorsRead, Handle: a.listMonitorChecks},
+	}
+}
+
+func (a *api) listMonitors(r *Request) (Reply, error) {
+	resp, err := a.monitoring.ListMonitors(r.Context(), &monitoringv1.ListMonitorsRequest{TeamId: r.Team()})
+	if err != nil {
+		return Reply{}, err
+	}
+	return show(list(resp.Monitors, encodeMonitor))
+}
+
+func (a *api) listMonitorChecks(r *Request) (Reply, error) {
+	id, err := r.PathID()
+	if err != nil {
+		return Reply{}, err
+	}
+	q := r.Query()
+	since := q.Time("since", r.start.Add(-defaultCheckWindow))
+	if err := q.Err(); err != nil {
+		return Reply{}, err
+	}
+	resp, err := a.monitoring.ListMonitorChecks(r.Context(), &monitoringv1.ListMonitorChecksRequest{
+		TeamId: r.Team(), MonitorId: id, Since: timestampOf(since),
+	})
+	if err != nil {
+		return Reply{}, err
+	}
+	return show(list(resp.Checks, encodeMonitorCheck))
+}
+
+// timestampOf clamps a time to the years that a Timestamp can hold, which RFC 3339 with an offset can step out of.
+func timestampOf(t time.Time) *timestamppb.Timestamp {
+	first, last := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	switch {
+	case t.Before(first):
+		t = first
+	case t.After(last):
+		t = last
+	}
+	return timestamppb.New(t)
+}
+
+var monitorStatuses = []word[monitoringv1.MonitorStatus]{
+	{"up", monitoringv1.MonitorStatus_MONITOR_STATUS_UP},
+	{"degraded", monitoringv1.MonitorStatus_MONITOR_STATUS_DEGRADED},
+	{"down", monitoringv1.MonitorStatus_MONITOR_STATUS_DOWN},
+}
+
+func encodeMonitor(w *jsonw.Writer, m *monitoringv1.Monitor) {
+	w.BeginObject()
+	w.String("id", m.Id)
+	w.String("name", m.Name)
+	w.String("type", m.Type)
+	w.String("target", m.Target)
+	writeWord(w, "status", monitorStatuses, m.Status)
+	w.Bool("enabled", m.Enabled)
+	w.Int("intervalSeconds", int64(m.IntervalSeconds))
+	if m.UptimePercent == nil {
+		w.Null("uptimePercent")
+	} else {
+		w.Float("uptimePercent", math.Round(*m.UptimePercent*1000)/1000) // at most three decimals (decisions, "Responses")
+	}
+	w.TimeOrNull("lastCheckAt", m.LastCheckAt)
+	w.TimeOrNull("lastStatusChangeAt", m.LastStatusChangeAt)
+	w.EndObject()
+}
+
+func encodeMonitorCheck(w *jsonw.Writer, c *monitoringv1.MonitorCheck) {
+	w.BeginObject()
+	writeWord(w, "status", monitorStatuses, c.Status)
+	w.Int("latencyMs", int64(c.LatencyMs))
+	w.Time("checkedAt", c.CheckedAt)
+	w.EndObject()
+}

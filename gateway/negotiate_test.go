@@ -1,0 +1,184 @@
+package gateway
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/dunglas/httpsfv"
+
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	"opsgate/ratelimit"
+)
+
+func manyServers(n int) *fleetv1.ListServersResponse {
+	resp := &fleetv1.ListServersResponse{}
+	for range n {
+		resp.Servers = append(resp.Servers, fullServer())
+	}
+	return resp
+}
+
+func TestConditionalRequests(t *testing.T) {
+	h := start(t)
+	h.services.reply("ListServers", manyServers(1))
+	first := h.get(t, "/v1/servers").mustBe(t, 200)
+	tag := first.Header.Get("ETag")
+	if len(tag) < 4 || tag[0] != '"' {
+		t.Fatalf("ETag %q is not strong", tag)
+	}
+	for _, match := range []string{tag, "W/" + tag, `"x", ` + tag, "*"} {
+		got := h.get(t, "/v1/servers", "If-None-Match: "+match).mustBe(t, 304)
+		if got.body != "" || got.Header.Get("ETag") != tag || got.Header.Get("Content-Type") != "" {
+			t.Errorf("If-None-Match %s: body %q, header %v", match, got.body, got.Header)
+		}
+	}
+	h.get(t, "/v1/servers", `If-None-Match: "other", ""`).mustBe(t, 200)
+	h.services.reply("ListServers", manyServers(2))
+	if changed := h.get(t, "/v1/servers", "If-None-Match: "+tag).mustBe(t, 200); changed.Header.Get("ETag") == tag {
+		t.Error("other content has the same ETag")
+	}
+}
+
+func TestHead(t *testing.T) {
+	h := start(t)
+	h.services.reply("ListServers", manyServers(3))
+	get, head := h.get(t, "/v1/servers"), h.do(t, "full", "HEAD", "/v1/servers", "")
+	if head.body != "" || head.StatusCode != 200 {
+		t.Fatalf("%d %q", head.StatusCode, head.body)
+	}
+	for _, name := range []string{"Content-Length", "Content-Type", "Etag", "Vary", "Cache-Control"} {
+		if a, b := get.Header.Get(name), head.Header.Get(name); a != b || a == "" {
+			t.Errorf("%s: GET %q, HEAD %q", name, a, b)
+		}
+	}
+	if missing := h.do(t, "full", "HEAD", "/v1/servers/x", ""); missing.StatusCode != 404 || missing.body != "" {
+		t.Errorf("%d %q", missing.StatusCode, missing.body)
+	}
+}
+
+func TestGzip(t *testing.T) {
+	h := start(t)
+	h.services.reply("ListServers", manyServers(20))
+	plain := h.get(t, "/v1/servers")
+	zipped := h.get(t, "/v1/servers", "Accept-Encoding: br, gzip")
+	if zipped.Header.Get("Content-Encoding") != "gzip" || zipped.Header.Get("Vary") != "Accept-Encoding" || plain.Header.Get("Vary") != "Accept-Encoding" {
+		t.Fatalf("header %v", zipped.Header)
+	}
+	reader, err := gzip.NewReader(strings.NewReader(zipped.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err := io.ReadAll(reader); err != nil || string(data) != plain.body || len(zipped.body) >= len(plain.body) {
+		t.Errorf("%d bytes of gzip hold %d, error %v", len(zipped.body), len(data), err)
+	}
+	tag := zipped.Header.Get("ETag")
+	if tag == plain.Header.Get("ETag") {
+		t.Error("two representations have one strong ETag")
+	}
+	h.get(t, "/v1/servers", "Accept-Encoding: gzip", "If-None-Match: "+tag).mustBe(t, 304)
+	h.get(t, "/v1/servers", "If-None-Match: "+tag).mustBe(t, 304) // same content
+
+	h.services.reply("ListServers", manyServers(1))
+	if small := h.get(t, "/v1/servers", "Accept-Encoding: gzip"); small.Header.Get("Content-Encoding") != "" {
+		t.Error("a small body is compressed")
+	}
+}
+
+func TestAcceptEncoding(t *testing.T) {
+	for header, want := range map[string]bool{
+		"": false, "gzip": true, "GZIP": true, "deflate, gzip;q=0.5": true, "gzip;q=0": false, "gzip; q=0.000": false, "*": true, "*;q=0": false,
+		"gzip;q=0, *": false, "identity": false, "br;q=1.0, *;q=0.1": true, "gzip;q=0.001": true, ",;,": false,
+	} {
+		if got := acceptsGzip([]string{header}); got != want {
+			t.Errorf("%q: %v", header, got)
+		}
+	}
+}
+
+func TestClientAddresses(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	cases := []struct {
+		name, peer string
+		forwarded  []string
+		want       string
+	}{
+		{"no proxy", "192.0.2.1:1234", nil, "192.0.2.1"},
+		{"a claim without a proxy", "192.0.2.1:1234", []string{"203.0.113.9"}, "192.0.2.1"},
+		{"behind a proxy", "10.0.0.1:1234", []string{"203.0.113.9"}, "203.0.113.9"},
+		{"behind two", "10.0.0.1:1234", []string{"203.0.113.9, 10.9.9.9"}, "203.0.113.9"},
+		{"a claim before the proxy's word", "10.0.0.1:1234", []string{"1.1.1.1, 203.0.113.9"}, "203.0.113.9"},
+		{"a claim on a line of its own", "10.0.0.1:1234", []string{"1.1.1.1", "203.0.113.9"}, "203.0.113.9"},
+		{"nothing forwarded", "10.0.0.1:1234", nil, "10.0.0.1"},
+		{"not an address", "10.0.0.1:1234", []string{"203.0.113.9, unknown"}, "10.0.0.1"},
+		{"with a port", "10.0.0.1:1234", []string{"203.0.113.9:5678"}, "203.0.113.9"},
+		{"v6", "[fd00::1]:1234", []string{"2001:db8::1"}, "2001:db8::1"},
+		{"v6 in brackets", "[fd00::1]:1234", []string{"[2001:db8::1]"}, "2001:db8::1"},
+		{"v6 with a port", "[fd00::1]:1234", []string{"[2001:db8::1]:99"}, "2001:db8::1"},
+		{"v4 in v6", "[::ffff:10.0.0.1]:1234", []string{"::ffff:203.0.113.9"}, "203.0.113.9"},
+		{"no address at all", "@", []string{"203.0.113.9"}, "0.0.0.0"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			req := &http.Request{RemoteAddr: c.peer, Header: http.Header{"X-Forwarded-For": c.forwarded}}
+			if got := clientAddress(req, proxies).String(); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func FuzzForwardedFor(f *testing.F) {
+	f.Add("10.0.0.1:1", "1.2.3.4, 10.0.0.2")
+	f.Add("[::1]:1", "[2001:db8::1%eth0]:80, ,")
+	f.Fuzz(func(t *testing.T, peer, forwarded string) {
+		req := &http.Request{RemoteAddr: peer, Header: http.Header{"X-Forwarded-For": {forwarded}}}
+		addr := clientAddress(req, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
+		if !addr.IsValid() || addr.Is4In6() {
+			t.Errorf("%q, %q: %v", peer, forwarded, addr)
+		}
+	})
+}
+
+func FuzzNegotiation(f *testing.F) {
+	f.Add("gzip;q=0.5, *", `W/"a", "b-gzip"`)
+	f.Fuzz(func(t *testing.T, accept, match string) {
+		acceptsGzip([]string{accept})
+		tag := entityTag([]byte(accept), false)
+		matchesTag([]string{match}, tag)
+		if !matchesTag([]string{match + "," + tag}, tag) {
+			t.Errorf("%q does not match itself behind %q", tag, match)
+		}
+	})
+}
+
+func FuzzRequestID(f *testing.F) {
+	f.Add("abc")
+	f.Add("a\x00b")
+	f.Fuzz(func(t *testing.T, s string) {
+		if visibleASCII(s, maxRequestIDLen) && (len(s) == 0 || len(s) > maxRequestIDLen || strings.ContainsAny(s, " \r\n\t\x7f")) {
+			t.Errorf("%q is accepted", s)
+		}
+	})
+}
+
+func FuzzLimitHeaders(f *testing.F) {
+	f.Add("second", 3, int64(1e9), 2)
+	f.Add(`a"b\c`, 5000, int64(1), -1)
+	f.Fuzz(func(t *testing.T, name string, requests int, per int64, remaining int) {
+		limits, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: name, Requests: requests, Per: 1e9}})
+		if err != nil || !visibleASCII(strings.ReplaceAll(name, " ", "_"), 1000) {
+			return
+		}
+		d := ratelimit.Decision{Budgets: [ratelimit.MaxLimits]ratelimit.Budget{{Remaining: remaining}}}
+		for _, field := range []string{policyHeader(limits), string(appendBudgets(nil, limits, d))} {
+			list, err := httpsfv.UnmarshalList([]string{field})
+			if err != nil || len(list) != 1 || list[0].(httpsfv.Item).Value != name {
+				t.Errorf("%q is not a list with the name %q: %v", field, name, err)
+			}
+		}
+	})
+}

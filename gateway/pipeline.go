@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/gin-gonic/gin"
+
+	"opsgate/authn"
+)
+
+// A stage looks at a request before its handler does, and lets it pass or names the problem.
+type stage func(g *Gateway, r *Request) error
+
+// The order in which a request is looked at (decisions, "The order of checks"). What concerns the caller comes before
+// anything is told of routes; what concerns the operation comes after.
+var (
+	callerStages = []stage{(*Gateway).authenticate, (*Gateway).spendBudget}
+	apiStages    = append(callerStages[:2:2], (*Gateway).checkPlan, (*Gateway).checkScope)
+)
+
+// A route is a row as it is served: with the stages before its handler, and its metrics.
+type route struct {
+	Route
+	stages  []stage
+	metrics *routeMetrics
+}
+
+func (g *Gateway) newRoute(row Route, stages []stage) *route {
+	row.Timeout = orDefault(row.Timeout, g.timeout)
+	return &route{Route: row, stages: stages, metrics: g.metrics.of(row.ID)}
+}
+
+// serve takes a request through its stages, its handler and the writer.
+func (g *Gateway) serve(rt *route) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		r := g.acquire(c, rt)
+		defer g.release(r)
+		ctx, cancel := context.WithTimeout(c.Request.Context(), rt.Timeout)
+		defer cancel()
+		r.ctx = ctx
+		rt.metrics.inFlight.Inc()
+		defer rt.metrics.inFlight.Dec()
+
+		reply, err := r.answer()
+		g.observe(r, r.respond(reply, err))
+	}
+}
+
+// answer runs the stages, the handler and the view. A panic in any of them is an error like another.
+func (r *Request) answer() (reply Reply, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			r.gateway.metrics.panics.Inc()
+			err = internal(fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+		}
+	}()
+	for _, check := range r.route.stages {
+		if err := check(r.gateway, r); err != nil {
+			return Reply{}, err
+		}
+	}
+	if reply, err = r.route.Handle(r); err != nil {
+		return Reply{}, err
+	}
+	if reply.View != nil {
+		reply.View(&r.out)
+	}
+	return reply, r.out.Err()
+}
+
+func (g *Gateway) authenticate(r *Request) error {
+	token, sent := authn.BearerToken(r.http().Header["Authorization"])
+	if token == "" {
+		return unauthorized(sent, errNoToken)
+	}
+	principal, err := g.authenticator.Authenticate(r.ctx, token)
+	if errors.Is(err, authn.ErrInvalidToken) {
+		return unauthorized(sent, err)
+	}
+	if err != nil {
+		return err
+	}
+	r.principal = principal
+	return nil
+}
+
+// spendBudget asks the limiter. Every authenticated request spends, whatever becomes of it, but for those that it refuses.
+func (g *Gateway) spendBudget(r *Request) error {
+	decision, err := g.limiter.Decide(r.ctx, r.principal.TokenID, g.policy)
+	if err != nil {
+		return unavailable(0, fmt.Errorf("deciding limits: %w", err))
+	}
+	r.decision, r.decided = decision, true
+	if !decision.Allowed {
+		return rateLimited("rate limit exceeded: "+limitText(g.policy.Limits()[decision.Denied]), decision.RetryAfter)
+	}
+	return nil
+}
+
+// refund gives back what a request spent that failed because of us (specification, part 8; decisions, "The order of checks").
+func (g *Gateway) refund(r *Request) {
+	if !r.decided || !r.decision.Allowed {
+		return
+	}
+	// The request's own context may be what ended; giving back must not fail for that.
+	if err := g.limiter.Refund(context.WithoutCancel(r.ctx), r.principal.TokenID, g.policy, r.decision); err != nil {
+		g.logger.Warn("a request that failed could not be given back", "request_id", r.id, "error", err)
+	}
+}
+
+func (g *Gateway) checkPlan(r *Request) error {
+	if !r.principal.AIPlan {
+		return missingPlan()
+	}
+	return nil
+}
+
+func (g *Gateway) checkScope(r *Request) error {
+	if scope := r.route.Scope; scope != AnyToken && !r.principal.Scopes.Has(scope) {
+		return missingScope(scope)
+	}
+	return nil
+}
+
+// maxPooledBytes is the largest buffer that is kept for the next request.
+const maxPooledBytes = 1 << 20
+
+func (g *Gateway) acquire(c *gin.Context, rt *route) *Request {
+	r := g.pool.Get().(*Request)
+	r.gin, r.route, r.start = c, rt, g.clock()
+	r.id = requestID(c.Request.Header["X-Request-Id"], r.start)
+	return r
+}
+
+func (g *Gateway) release(r *Request) {
+	if r.out.Cap() > maxPooledBytes || r.zipped.Cap() > maxPooledBytes {
+		return
+	}
+	out, zipped := r.out, r.zipped
+	out.Reset()
+	zipped.Reset()
+	*r = Request{gateway: g, out: out, zipped: zipped}
+	g.pool.Put(r)
+}
+
+var _ http.Handler = (*Gateway)(nil)

@@ -1,0 +1,148 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"opsgate/authn"
+	"opsgate/gateway/jsonw"
+)
+
+// A Problem is what a client is told when a request fails (specification, part 7); its cause is for the log alone.
+type Problem struct {
+	Status     int
+	Code       string            // stable; clients branch on it
+	Text       string            // may be reworded; fixed where the status is 5xx
+	Details    map[string]string // 403 and 422 only, and there always
+	RetryAfter time.Duration     // 0 unless the client is told when to come back
+	Header     http.Header       // what else this answer needs, such as Allow; may be nil
+	cause      error
+}
+
+// Error returns the text for the log, with the cause. It is never sent to a client.
+func (p *Problem) Error() string {
+	if p.cause == nil {
+		return p.Code + ": " + p.Text
+	}
+	return p.Code + ": " + p.cause.Error()
+}
+
+// Unwrap returns the cause.
+func (p *Problem) Unwrap() error { return p.cause }
+
+// encode writes the error object. It names what the specification fixes, and nothing else.
+func (p *Problem) encode(w *jsonw.Writer) {
+	w.BeginObject()
+	w.String("error", p.Text)
+	w.String("code", p.Code)
+	if p.Details != nil {
+		w.Object("details")
+		for _, name := range sortedKeys(p.Details) {
+			w.Field(name, p.Details[name])
+		}
+		w.EndObject()
+	}
+	w.EndObject()
+}
+
+// The causes that a refusal of ours may have; what comes from outside carries its own.
+var (
+	errNoToken = errors.New("no token was sent")
+	errNoRoute = errors.New("no route has this path")
+	errBadID   = errors.New("path id is not a UUID")
+)
+
+func unauthorized(sent bool, cause error) *Problem {
+	challenge := "Bearer"
+	if sent {
+		challenge = `Bearer error="invalid_token"` // RFC 6750, section 3
+	}
+	return &Problem{
+		Status: http.StatusUnauthorized, Code: "unauthorized", Text: "missing or invalid API token", cause: cause,
+		Header: http.Header{"Www-Authenticate": {challenge}},
+	}
+}
+
+func missingScope(scope authn.Scope) *Problem {
+	return &Problem{
+		Status: http.StatusForbidden, Code: "forbidden", Text: "this token lacks the scope " + string(scope),
+		Details: map[string]string{"required": string(scope)},
+	}
+}
+
+func missingPlan() *Problem {
+	return &Problem{
+		Status: http.StatusForbidden, Code: "forbidden", Text: "the public API needs the AI plan, which this token's team does not have",
+		Details: map[string]string{"requiredPlan": "ai"},
+	}
+}
+
+func notFound(cause error) *Problem {
+	return &Problem{Status: http.StatusNotFound, Code: "not_found", Text: "no such resource", cause: cause}
+}
+
+func methodNotAllowed(allow string) *Problem {
+	return &Problem{
+		Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Text: "this path takes " + allow,
+		Header: http.Header{"Allow": {allow}},
+	}
+}
+
+func conflict(cause error) *Problem {
+	return &Problem{
+		Status: http.StatusConflict, Code: "conflict", cause: cause,
+		Text: "a request with this Idempotency-Key is still being worked on; repeat it in a moment",
+	}
+}
+
+func tooLarge(limit int64) *Problem {
+	return &Problem{
+		Status: http.StatusRequestEntityTooLarge, Code: "payload_too_large",
+		Text: fmt.Sprintf("the request body is larger than %d bytes", limit),
+	}
+}
+
+func unsupportedMediaType() *Problem {
+	return &Problem{
+		Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Text: "the request body must be application/json",
+	}
+}
+
+// invalid reports everything that is wrong with a request, keyed by parameter or field.
+func invalid(details map[string]string) *Problem {
+	return &Problem{
+		Status: http.StatusUnprocessableEntity, Code: "validation_error", Text: "the request has invalid fields", Details: details,
+	}
+}
+
+func rateLimited(text string, retryAfter time.Duration) *Problem {
+	return &Problem{Status: http.StatusTooManyRequests, Code: "rate_limited", Text: text, RetryAfter: max(retryAfter, time.Second)}
+}
+
+func internal(cause error) *Problem {
+	return &Problem{Status: http.StatusInternalServerError, Code: "internal_error", Text: "internal error", cause: cause}
+}
+
+func notImplemented(cause error) *Problem {
+	return &Problem{Status: http.StatusNotImplemented, Code: "not_implemented", Text: "this operation is not available yet", cause: cause}
+}
+
+func unavailable(retryAfter time.Duration, cause error) *Problem {
+	return &Problem{
+		Status: http.StatusServiceUnavailable, Code: "unavailable", Text: "the service is unavailable for the moment", cause: cause,
+		RetryAfter: max(retryAfter, time.Second),
+	}
+}
+
+func timedOut(cause error) *Problem {
+	return &Problem{Status: http.StatusGatewayTimeout, Code: "timeout", Text: "the service did not answer in time", cause: cause}
+}
+
+// statusClientClosed is what logs and metrics say of a client that hung up before its answer. It is never sent.
+const statusClientClosed = 499
+
+func clientClosed(cause error) *Problem {
+	return &Problem{Status: statusClientClosed, Code: "client_closed_request", Text: "the client closed the connection", cause: cause}
+}

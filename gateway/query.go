@@ -1,0 +1,162 @@
+package gateway
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxCursorLen is the longest cursor that a service may give out; anything longer cannot be one.
+const maxCursorLen = 512
+
+// A Query decodes the parameters that an operation knows and gathers what is wrong with them. Unknown parameters are
+// ignored: clients add cache-busters (decisions, "Requests").
+type Query struct {
+	raw      string
+	problems map[string]string
+}
+
+// Query returns the decoder of the request's query.
+func (r *Request) Query() *Query { return &Query{raw: r.http().URL.RawQuery} }
+
+// Err returns nil, or one problem that names every parameter in trouble.
+func (q *Query) Err() error {
+	if q.problems == nil {
+		return nil
+	}
+	return invalid(q.problems)
+}
+
+// Int returns a whole number from low to high, or the default where the parameter is absent.
+func (q *Query) Int(name string, low, high, otherwise int32) int32 {
+	text, given := q.one(name)
+	if !given {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || strings.HasPrefix(text, "+") || n < int64(low) || n > int64(high) {
+		if high == math.MaxInt32 {
+			q.fail(name, fmt.Sprintf("must be a whole number, at least %d", low))
+		} else {
+			q.fail(name, fmt.Sprintf("must be a whole number from %d to %d", low, high))
+		}
+		return otherwise
+	}
+	return int32(n)
+}
+
+// Text returns the parameter, or the empty text where it is absent or empty.
+func (q *Query) Text(name string) string {
+	values, malformed := q.values(name)
+	switch {
+	case malformed:
+		q.fail(name, "is not valid percent-encoded UTF-8")
+		return ""
+	case len(values) > 1:
+		q.fail(name, "must be given once")
+		return ""
+	case len(values) == 0:
+		return ""
+	}
+	return values[0]
+}
+
+// Cursor returns the opaque cursor. ignored says that what was sent cannot be one; that is never an error.
+func (q *Query) Cursor() (cursor string, ignored bool) {
+	values, malformed := q.values("cursor")
+	if malformed || len(values) > 1 || len(values) == 1 && len(values[0]) > maxCursorLen {
+		return "", true
+	}
+	if len(values) == 0 {
+		return "", false
+	}
+	return values[0], false
+}
+
+// Time returns an RFC 3339 time, or the default where the parameter is absent. An offset whose + arrived as a space is
+// accepted, since that is what a + in a query means.
+func (q *Query) Time(name string, otherwise time.Time) time.Time {
+	text, given := q.one(name)
+	if !given {
+		return otherwise
+	}
+	if i := len(text) - len("+00:00"); i > 0 && text[i] == ' ' {
+		text = text[:i] + "+" + text[i+1:]
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	// Parse also takes an hour of one digit and a comma before the fraction (go.dev/issue/54580); RFC 3339 has neither.
+	if err != nil || text[len("2006-01-02T15")] != ':' || text[len("2006-01-02T15:04:05")] == ',' {
+		q.fail(name, "must be an RFC 3339 date-time with Z or an offset, as 2026-01-02T03:04:05Z")
+		return otherwise
+	}
+	return t.UTC()
+}
+
+// choice returns the value that a word stands for, or the default where the parameter is absent.
+func choice[T any](q *Query, name string, words []word[T], otherwise T) T {
+	text, given := q.one(name)
+	if !given {
+		return otherwise
+	}
+	if i := slices.IndexFunc(words, func(w word[T]) bool { return w.name == text }); i >= 0 {
+		return words[i].value
+	}
+	q.fail(name, "must be "+oneOf(words))
+	return otherwise
+}
+
+// one returns the value of a parameter that must not be empty and must not be repeated.
+func (q *Query) one(name string) (value string, given bool) {
+	values, malformed := q.values(name)
+	switch {
+	case malformed:
+		q.fail(name, "is not valid percent-encoded UTF-8")
+	case len(values) > 1:
+		q.fail(name, "must be given once")
+	case len(values) == 1 && values[0] == "":
+		q.fail(name, "must not be empty")
+	case len(values) == 1:
+		return values[0], true
+	}
+	return "", false
+}
+
+// values walks the raw query for one name. A second value is enough to know that there is more than one.
+func (q *Query) values(name string) (values []string, malformed bool) {
+	for rest := q.raw; rest != "" && len(values) < 2; {
+		var pair string
+		pair, rest, _ = strings.Cut(rest, "&")
+		key, value, _ := strings.Cut(pair, "=")
+		if !sameKey(key, name) {
+			continue
+		}
+		text, err := url.QueryUnescape(value)
+		if err != nil || !validText(text) {
+			malformed = true
+		}
+		values = append(values, text)
+	}
+	return values, malformed
+}
+
+func sameKey(key, name string) bool {
+	if key == name {
+		return true
+	}
+	if !strings.ContainsAny(key, "%+") {
+		return false
+	}
+	plain, err := url.QueryUnescape(key)
+	return err == nil && plain == name
+}
+
+func (q *Query) fail(name, text string) {
+	if q.problems == nil {
+		q.problems = make(map[string]string)
+	}
+	q.problems[name] = text
+}

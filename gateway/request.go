@@ -1,0 +1,87 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"opsgate/authn"
+	"opsgate/gateway/jsonw"
+	"opsgate/ratelimit"
+)
+
+// A Request is one request on its way through the gateway. It lives as long as the request and must not outlive it.
+type Request struct {
+	gateway   *Gateway
+	route     *route
+	gin       *gin.Context
+	ctx       context.Context
+	id        string
+	start     time.Time
+	principal *authn.Principal
+	decided   bool // whether the limiter has said its decision
+	decision  ratelimit.Decision
+	out       jsonw.Writer // the response's body
+	zipped    bytes.Buffer // the same in gzip, where the client asks for it
+}
+
+// Context ends at the operation's deadline, or when the client hangs up.
+func (r *Request) Context() context.Context { return r.ctx }
+
+// Team returns the id of the team that the token acts for.
+func (r *Request) Team() string { return r.principal.TeamID }
+
+// PathID returns the id in the path, in lower case, or the problem that there is no such resource: what is not a UUID names
+// none (decisions, "Requests").
+func (r *Request) PathID() (string, error) {
+	id, ok := canonicalUUID(r.gin.Param("id"))
+	if !ok {
+		return "", notFound(errBadID)
+	}
+	return id, nil
+}
+
+// clientGone says whether the client hung up, as opposed to a deadline of ours that passed.
+func (r *Request) clientGone() bool {
+	return r.gin.Request.Context().Err() != nil
+}
+
+func (r *Request) http() *http.Request { return r.gin.Request }
+
+// canonicalUUID returns a UUID of the form 8-4-4-4-12 in lower case.
+func canonicalUUID(s string) (string, bool) {
+	if len(s) != 36 {
+		return "", false
+	}
+	upper := false
+	for i := range len(s) {
+		switch c := s[i]; {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			if c != '-' {
+				return "", false
+			}
+		case '0' <= c && c <= '9', 'a' <= c && c <= 'f':
+		case 'A' <= c && c <= 'F':
+			upper = true
+		default:
+			return "", false
+		}
+	}
+	if upper {
+		s = lowerHex(s)
+	}
+	return s, true
+}
+
+func lowerHex(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if 'A' <= c && c <= 'F' {
+			b[i] = c + ('a' - 'A')
+		}
+	}
+	return string(b)
+}

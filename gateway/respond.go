@@ -1,0 +1,172 @@
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/cespare/xxhash/v2"
+
+	"opsgate/gateway/openapi"
+)
+
+// Header values that are the same for every response. net/http reads header values and never writes to them.
+var (
+	contentTypeJSON = []string{"application/json; charset=utf-8"}
+	cacheControl    = []string{"private, no-cache"}
+	noSniff         = []string{"nosniff"}
+	varyEncoding    = []string{"Accept-Encoding"}
+	encodingGzip    = []string{"gzip"}
+	headerTrue      = []string{"true"}
+	cursorIgnored   = []string{"ignored"}
+	connectionClose = []string{"close"}
+)
+
+// respond writes the one response of a request: what the handler replied, or what went wrong.
+func (r *Request) respond(reply Reply, err error) sent {
+	h := r.gin.Writer.Header()
+	r.commonHeaders(h)
+	switch {
+	case err != nil:
+		return r.problem(h, problemOf(err, r.clientGone()))
+	case reply.page != nil:
+		return r.document(h, reply.page)
+	case reply.allow != "":
+		h["Allow"] = []string{reply.allow}
+		return r.write(http.StatusNoContent, "ok", nil)
+	}
+	return r.success(h, reply)
+}
+
+// commonHeaders are those of every response, refusals included.
+func (r *Request) commonHeaders(h http.Header) {
+	h["X-Request-Id"] = []string{r.id}
+	h["Cache-Control"] = cacheControl
+	h["X-Content-Type-Options"] = noSniff
+	if r.decided {
+		h["Ratelimit-Policy"] = r.gateway.policyHeader
+		h["Ratelimit"] = []string{string(appendBudgets(nil, r.gateway.policy, r.decision))}
+	}
+	if len(r.http().TransferEncoding) > 0 {
+		// RFC 9112, section 6.1: had a Content-Length come along, the connection would have to be closed, and net/http hides
+		// whether one did.
+		h["Connection"] = connectionClose
+	}
+}
+
+// problem writes an error. A request that failed because of us costs the client nothing.
+func (r *Request) problem(h http.Header, p *Problem) sent {
+	if p.Status >= http.StatusInternalServerError {
+		r.gateway.refund(r)
+	}
+	delete(h, "Allow") // Gin's, which only a 405 may tell
+	for name, values := range p.Header {
+		h[name] = values
+	}
+	if p.RetryAfter > 0 {
+		h["Retry-After"] = []string{strconv.FormatInt(wholeSeconds(p.RetryAfter), 10)}
+	}
+	if p.Status == http.StatusRequestEntityTooLarge {
+		h["Connection"] = connectionClose // what is left of the body is not worth reading
+	}
+	h["Content-Type"] = contentTypeJSON
+	r.out.Reset()
+	p.encode(&r.out)
+	s := r.write(p.Status, p.Code, r.out.Bytes())
+	s.cause = p.cause
+	return s
+}
+
+func (r *Request) success(h http.Header, reply Reply) sent {
+	h["Content-Type"] = contentTypeJSON
+	if reply.CursorIgnored {
+		h["Cursor-Status"] = cursorIgnored
+	}
+	if reply.Replayed {
+		h["Idempotent-Replayed"] = headerTrue
+	}
+	if reply.NextCursor != "" {
+		h["Link"] = []string{nextLink(r.http().URL, reply.NextCursor)}
+	}
+	return r.content(h, r.out.Bytes())
+}
+
+// document writes a page of the documentation, which is public.
+func (r *Request) document(h http.Header, page *openapi.Page) sent {
+	h["Content-Type"] = []string{page.ContentType}
+	h["Cache-Control"] = []string{"public, no-cache"}
+	if page.CSP != "" {
+		h["Content-Security-Policy"] = []string{page.CSP}
+	}
+	return r.content(h, page.Body)
+}
+
+// content writes a body that may be asked for conditionally and in gzip. The ETag is strong and of the content alone; gzip is
+// another representation, and so has another one (RFC 9110, section 8.8.3.3).
+func (r *Request) content(h http.Header, body []byte) sent {
+	h["Vary"] = varyEncoding
+	zip := len(body) > minZipBytes && acceptsGzip(r.http().Header["Accept-Encoding"])
+	if r.http().Method != http.MethodPost {
+		tag := entityTag(body, zip)
+		h["Etag"] = []string{tag}
+		if matchesTag(r.http().Header["If-None-Match"], tag) {
+			delete(h, "Content-Type")
+			return r.write(http.StatusNotModified, "ok", nil)
+		}
+	}
+	if zip {
+		h["Content-Encoding"] = encodingGzip
+		body = r.zip(body)
+	}
+	return r.write(http.StatusOK, "ok", body)
+}
+
+// write sends status, headers and body in one write. HEAD has the headers of GET, and net/http drops its body.
+func (r *Request) write(status int, code string, body []byte) sent {
+	s := sent{outcome: outcome{status, code}, bytes: len(body)}
+	if status == statusClientClosed {
+		return s
+	}
+	w := r.gin.Writer
+	if status != http.StatusNoContent && status != http.StatusNotModified {
+		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	w.WriteHeader(status)
+	if len(body) == 0 {
+		w.WriteHeaderNow()
+		return s
+	}
+	_, _ = w.Write(body) // fails only where the client is gone
+	return s
+}
+
+const zippedSuffix = "-gzip"
+
+func entityTag(body []byte, zipped bool) string {
+	b := make([]byte, 0, 24)
+	b = append(b, '"')
+	b = appendHex(b, xxhash.Sum64(body))
+	if zipped {
+		b = append(b, zippedSuffix...)
+	}
+	return string(append(b, '"'))
+}
+
+func appendHex(b []byte, n uint64) []byte {
+	const digits = "0123456789abcdef"
+	for shift := 60; shift >= 0; shift -= 4 {
+		b = append(b, digits[n>>shift&0xf])
+	}
+	return b
+}
+
+// nextLink is the Link field of a page that is not the last (RFC 8288): this request's path and parameters at the next cursor.
+func nextLink(u *url.URL, cursor string) string {
+	q := url.Values{"cursor": {cursor}}
+	for _, name := range []string{"action", "limit"} {
+		if v := u.Query().Get(name); v != "" {
+			q.Set(name, v)
+		}
+	}
+	return "<" + u.EscapedPath() + "?" + q.Encode() + `>; rel="next"`
+}
