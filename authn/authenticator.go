@@ -119,12 +119,12 @@ func (a *Authenticator) await(ctx context.Context, k key) (*Principal, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for the identity service: %w", ctx.Err())
 	}
-	if f.failure != nil {
-		return nil, f.failure
-	}
-	if f.outcome.stale {
+	if f.failure == nil && f.outcome.stale {
 		return a.use(f.outcome)
 	}
 	a.metrics.misses.Inc()
+	if f.failure != nil {
+		return nil, f.failure
+	}
 	return f.outcome.principal, f.outcome.refusal
 }

@@ -1,0 +1,317 @@
+package authn_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"opsgate/authn"
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+func TestATokenStandsForItsPrincipal(t *testing.T) {
+	service := newIdentity()
+	p := accepted(t, newAuthenticator(t, service), service.know(1))
+	if p.TokenID != "token-1" || p.TeamID != "team-1" || !p.AIPlan {
+		t.Errorf("principal %+v", p)
+	}
+	if got := p.Scopes.Strings(); !slices.Equal(got, []string{"incidents:write", "servers:read"}) {
+		t.Errorf("scopes %q: sorted, and without those that do not exist here", got)
+	}
+}
+
+func TestATeamWithoutThePlan(t *testing.T) {
+	for _, plan := range []identityv1.Plan{identityv1.Plan_PLAN_UNSPECIFIED, identityv1.Plan_PLAN_BASIC, 99} {
+		service := newIdentity()
+		token := service.know(1)
+		service.tokens[authn.Hash(token)].Plan = plan
+		if accepted(t, newAuthenticator(t, service), token).AIPlan {
+			t.Errorf("plan %v includes the public API", plan)
+		}
+	}
+}
+
+func TestAMalformedTokenIsRefusedWithoutACall(t *testing.T) {
+	service := newIdentity()
+	a := newAuthenticator(t, service)
+	for _, token := range []string{"", "nonsense", mint(1)[1:], mint(1) + "x"} {
+		refused(t, a, token, authn.ErrMalformed)
+		refused(t, a, token, authn.ErrInvalidToken)
+	}
+	if n := service.lookUps(); n != 0 {
+		t.Errorf("%d look-ups", n)
+	}
+}
+
+func TestAFreshTokenIsNotAskedAboutAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, token := newAuthenticator(t, service), service.know(1)
+		for range 19 {
+			accepted(t, a, token)
+			time.Sleep(time.Second)
+		}
+		if n := service.lookUps(); n != 1 {
+			t.Errorf("%d look-ups, want 1", n)
+		}
+	})
+}
+
+func TestATokenInUseIsConfirmedWithoutAnybodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, token := newAuthenticator(t, service), service.know(1)
+		accepted(t, a, token)
+		time.Sleep(21 * time.Second)
+
+		release := service.hold()
+		begin := time.Now()
+		for range 3 {
+			accepted(t, a, token)
+		}
+		if waited := time.Since(begin); waited != 0 {
+			t.Errorf("waited %v", waited)
+		}
+		release()
+		synctest.Wait()
+		time.Sleep(19 * time.Second) // 40 s after the first look-up, 19 s after the second
+		accepted(t, a, token)
+		synctest.Wait()
+		if n := service.lookUps(); n != 2 {
+			t.Errorf("%d look-ups, want 2", n)
+		}
+	})
+}
+
+func TestARevokedTokenIsRefusedWithinItsFreshnessWithoutTheStream(t *testing.T) {
+	for _, rest := range []time.Duration{30 * time.Second, 9 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			service := newIdentity()
+			a, token := newAuthenticator(t, service), service.know(1)
+			accepted(t, a, token)
+			service.revoke(token)
+			time.Sleep(rest)
+			refused(t, a, token, authn.ErrRevoked)
+		})
+	}
+}
+
+func TestARefusalIsRememberedShortly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, token := newAuthenticator(t, service), mint(1)
+		for range 5 {
+			refused(t, a, token, authn.ErrUnknown)
+			refused(t, a, token, authn.ErrInvalidToken)
+		}
+		if n := service.lookUps(); n != 1 {
+			t.Errorf("%d look-ups, want 1", n)
+		}
+		service.know(1)
+		refused(t, a, token, authn.ErrUnknown)
+		time.Sleep(5 * time.Second)
+		accepted(t, a, token)
+	})
+}
+
+func TestCallersShareALookUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, token := newAuthenticator(t, service), service.know(1)
+		release := service.hold()
+		var callers sync.WaitGroup
+		for range 100 {
+			callers.Go(func() { accepted(t, a, token) })
+		}
+		synctest.Wait()
+		release()
+		callers.Wait()
+		if n := service.lookUps(); n != 1 {
+			t.Errorf("%d look-ups, want 1", n)
+		}
+	})
+}
+
+func TestACallerWhoHangsUpFailsNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, token := newAuthenticator(t, service), service.know(1)
+		release := service.hold()
+
+		ctx, hangUp := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() {
+			_, err := a.Authenticate(ctx, token)
+			gone <- err
+		}()
+		synctest.Wait() // the look-up is theirs
+		var others sync.WaitGroup
+		others.Go(func() { accepted(t, a, token) })
+		synctest.Wait()
+
+		hangUp()
+		if err := <-gone; !errors.Is(err, context.Canceled) || errors.Is(err, authn.ErrUnavailable) {
+			t.Errorf("who hung up got %v", err)
+		}
+		release()
+		others.Wait()
+	})
+}
+
+func TestACallerWaitsNoLongerThanItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, token := newAuthenticator(t, service), service.know(1)
+		defer service.hold()()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		begin := time.Now()
+		_, err := a.Authenticate(ctx, token)
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, authn.ErrUnavailable) {
+			t.Errorf("Authenticate: %v", err)
+		}
+		if waited := time.Since(begin); waited != 100*time.Millisecond {
+			t.Errorf("waited %v", waited)
+		}
+	})
+}
+
+func TestOnlyNotFoundRefusesAToken(t *testing.T) {
+	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
+		if code == codes.NotFound {
+			continue
+		}
+		t.Run(code.String(), func(t *testing.T) {
+			service := newIdentity()
+			a, token := newAuthenticator(t, service), service.know(1)
+			cause := status.Error(code, "out of order")
+			service.fail(cause)
+			refused(t, a, token, authn.ErrUnavailable)
+			refused(t, a, token, cause)
+			if _, err := a.Authenticate(t.Context(), token); errors.Is(err, authn.ErrInvalidToken) {
+				t.Errorf("a live token is called invalid: %v", err)
+			}
+			service.fail(nil)
+			accepted(t, a, token)
+		})
+	}
+}
+
+func TestAnIncompleteAnswerIsNone(t *testing.T) {
+	for name, answer := range map[string]*identityv1.ResolveTokenResponse{
+		"no team":  {TokenId: "token-1"},
+		"no token": {TeamId: "team-1"},
+		"nothing":  nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			service := newIdentity()
+			token := mint(1)
+			service.tokens[authn.Hash(token)] = answer
+			refused(t, newAuthenticator(t, service), token, authn.ErrUnavailable)
+		})
+	}
+}
+
+func TestTheCacheIsBounded(t *testing.T) {
+	service := newIdentity()
+	registry := prometheus.NewRegistry()
+	a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxEntries, o.Registerer = 10, registry })
+	for number := range byte(200) {
+		refused(t, a, mint(number), authn.ErrUnknown)
+	}
+	// Eviction goes on in the background, a step behind.
+	for deadline := time.Now().Add(5 * time.Second); metric(t, registry, "opsgate_authn_cache_entries") > 10; {
+		if time.Now().After(deadline) {
+			t.Fatal("more entries than there is room for")
+		}
+	}
+}
+
+func TestMetricsTellHitsFromMisses(t *testing.T) {
+	service := newIdentity()
+	registry := prometheus.NewRegistry()
+	a := newAuthenticator(t, service, func(o *authn.Options) { o.Registerer = registry })
+	token := service.know(1)
+	for range 3 {
+		accepted(t, a, token)
+		refused(t, a, mint(2), authn.ErrUnknown)
+	}
+	revoked := service.know(3)
+	service.revoke(revoked)
+	refused(t, a, revoked, authn.ErrRevoked)
+	service.fail(errAway)
+	refused(t, a, mint(4), authn.ErrUnavailable)
+
+	for _, want := range []struct {
+		name, label string
+		value       float64
+	}{
+		{"opsgate_authn_cache_requests_total", "hit", 4},
+		{"opsgate_authn_cache_requests_total", "miss", 4},
+		{"opsgate_authn_cache_requests_total", "stale", 0},
+		{"opsgate_authn_lookups_total", "resolved", 1},
+		{"opsgate_authn_lookups_total", "unknown", 1},
+		{"opsgate_authn_lookups_total", "revoked", 1},
+		{"opsgate_authn_lookups_total", "unavailable", 1},
+	} {
+		if got := metric(t, registry, want.name, want.label); got != want.value {
+			t.Errorf("%s %s = %v, want %v", want.name, want.label, got, want.value)
+		}
+	}
+}
+
+func TestOptionsThatMakeNoSense(t *testing.T) {
+	taken := prometheus.NewRegistry()
+	newAuthenticator(t, newIdentity(), func(o *authn.Options) { o.Registerer = taken })
+	for name, change := range map[string]func(*authn.Options){
+		"no prefix":                func(o *authn.Options) { o.Format.Prefix = "" },
+		"no service":               func(o *authn.Options) { o.Identity = nil },
+		"negative freshness":       func(o *authn.Options) { o.FreshFor = -1 },
+		"negative memory":          func(o *authn.Options) { o.NegativeFor = -1 },
+		"negative patience":        func(o *authn.Options) { o.LookUpTimeout = -1 },
+		"stale before it is fresh": func(o *authn.Options) { o.FreshFor, o.StaleFor = time.Hour, time.Minute },
+		"negative room":            func(o *authn.Options) { o.MaxEntries = -1 },
+		"metrics registered twice": func(o *authn.Options) { o.Registerer = taken },
+	} {
+		o := authn.Options{Format: format, Identity: newIdentity()}
+		change(&o)
+		if _, err := authn.New(o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func BenchmarkAuthenticateHit(b *testing.B) {
+	service := newIdentity()
+	a, token := newAuthenticator(b, service), service.know(1)
+	ctx := b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := a.Authenticate(ctx, token); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAuthenticateHitParallel(b *testing.B) {
+	service := newIdentity()
+	a, token := newAuthenticator(b, service), service.know(1)
+	ctx := b.Context()
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := a.Authenticate(ctx, token); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,76 @@
+package authn_test
+
+import (
+	"strings"
+	"testing"
+
+	"opsgate/authn"
+)
+
+func TestBearerToken(t *testing.T) {
+	long := strings.Repeat("x", 256)
+	for _, c := range []struct {
+		name          string
+		authorization []string
+		token         string
+		sent          bool
+	}{
+		{"no header", nil, "", false},
+		{"an empty header", []string{""}, "", false},
+		{"a blank header", []string{" \t"}, "", false},
+		{"a token", []string{"Bearer abc"}, "abc", true},
+		{"lower case", []string{"bearer abc"}, "abc", true},
+		{"upper case", []string{"BEARER abc"}, "abc", true},
+		{"several spaces", []string{"Bearer   abc  "}, "abc", true},
+		{"all that RFC 6750 allows", []string{"Bearer aZ09-._~+/=="}, "aZ09-._~+/==", true},
+		{"the longest", []string{"Bearer " + long}, long, true},
+		{"too long", []string{"Bearer " + long + "x"}, "", true},
+		{"the scheme alone", []string{"Bearer"}, "", true},
+		{"no token", []string{"Bearer  "}, "", true},
+		{"no scheme", []string{"abc"}, "", true},
+		{"another scheme", []string{"Basic YTpi"}, "", true},
+		{"a scheme that begins alike", []string{"Bearerabc def"}, "", true},
+		{"a tab between", []string{"Bearer\tabc"}, "", true},
+		{"two tokens", []string{"Bearer abc def"}, "", true},
+		{"a list", []string{"Bearer abc, Bearer def"}, "", true},
+		{"padding alone", []string{"Bearer =="}, "", true},
+		{"padding within", []string{"Bearer a=b"}, "", true},
+		{"not ASCII", []string{"Bearer ábc"}, "", true},
+		{"two headers", []string{"Bearer abc", "Bearer abc"}, "", true},
+		{"a header and an empty one", []string{"Bearer abc", ""}, "", true},
+		{"two empty headers", []string{"", ""}, "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			token, sent := authn.BearerToken(c.authorization)
+			if token != c.token || sent != c.sent {
+				t.Errorf("BearerToken = %q, %v; want %q, %v", token, sent, c.token, c.sent)
+			}
+		})
+	}
+}
+
+func FuzzBearerToken(f *testing.F) {
+	f.Add("Bearer " + mint(1))
+	f.Add("bearer  x==  ")
+	f.Add("Basic YTpi")
+	f.Add("Bearer a b")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, header string) {
+		token, sent := authn.BearerToken([]string{header})
+		if token == "" {
+			return
+		}
+		if !sent {
+			t.Errorf("%q: a token, but nothing was sent", header)
+		}
+		if len(token) > 256 || strings.ContainsAny(token, " ,\t\r\n\x00") {
+			t.Errorf("%q gave %q", header, token)
+		}
+		if again, _ := authn.BearerToken([]string{"BEARER " + token}); again != token {
+			t.Errorf("%q was read as %q, and that as %q", header, token, again)
+		}
+		if doubled, _ := authn.BearerToken([]string{header, header}); doubled != "" {
+			t.Errorf("two headers gave %q", doubled)
+		}
+	})
+}

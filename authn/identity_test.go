@@ -1,0 +1,234 @@
+package authn_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"opsgate/authn"
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+// identity is an identity service in memory, for tests that move time. It obeys its caller's context as the real one does.
+type identity struct {
+	mu      sync.Mutex
+	tokens  map[[32]byte]*identityv1.ResolveTokenResponse
+	revoked map[[32]byte]bool
+	failure error         // of every look-up, when set
+	gate    chan struct{} // what every look-up waits for, when set
+	asked   int
+
+	watches chan *watch // every stream that is opened; nil: streams cannot be opened
+}
+
+func newIdentity() *identity {
+	return &identity{
+		tokens:  make(map[[32]byte]*identityv1.ResolveTokenResponse),
+		revoked: make(map[[32]byte]bool),
+		watches: make(chan *watch, 100),
+	}
+}
+
+// know makes the token of the number a live one of team-1.
+func (i *identity) know(number byte) string {
+	token := mint(number)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.tokens[authn.Hash(token)] = &identityv1.ResolveTokenResponse{
+		TokenId: "token-" + string('0'+rune(number)), TeamId: "team-1",
+		Scopes: []string{"servers:read", "incidents:write", "a-scope-of-tomorrow"}, Plan: identityv1.Plan_PLAN_AI,
+	}
+	return token
+}
+
+func (i *identity) revoke(token string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.tokens, authn.Hash(token))
+	i.revoked[authn.Hash(token)] = true
+}
+
+// fail has every look-up end with the error; nil mends it.
+func (i *identity) fail(err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.failure = err
+}
+
+// hold has look-ups wait, after they have been decided, until the function returned is called.
+func (i *identity) hold() (release func()) {
+	gate := make(chan struct{})
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.gate = gate
+	return func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.gate = nil
+		close(gate)
+	}
+}
+
+// lookUps is how often the service was asked.
+func (i *identity) lookUps() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.asked
+}
+
+func (i *identity) ResolveToken(
+	ctx context.Context, request *identityv1.ResolveTokenRequest, _ ...grpc.CallOption,
+) (*identityv1.ResolveTokenResponse, error) {
+	response, gate, err := i.resolve(request)
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+	}
+	return response, err
+}
+
+func (i *identity) resolve(
+	request *identityv1.ResolveTokenRequest,
+) (*identityv1.ResolveTokenResponse, chan struct{}, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.asked++
+	if i.failure != nil {
+		return nil, i.gate, i.failure
+	}
+	hash := [32]byte(request.GetTokenSha256())
+	if response, ok := i.tokens[hash]; ok {
+		return response, i.gate, nil
+	}
+	reason := "TOKEN_UNKNOWN"
+	if i.revoked[hash] {
+		reason = "TOKEN_REVOKED"
+	}
+	refusal, err := status.New(codes.NotFound, "no such token").WithDetails(&errdetails.ErrorInfo{Reason: reason})
+	if err != nil {
+		return nil, i.gate, err
+	}
+	return nil, i.gate, refusal.Err()
+}
+
+func (i *identity) WatchRevocations(
+	ctx context.Context, request *identityv1.WatchRevocationsRequest, _ ...grpc.CallOption,
+) (grpc.ServerStreamingClient[identityv1.WatchRevocationsResponse], error) {
+	if i.watches == nil {
+		return nil, errAway
+	}
+	w := &watch{ctx: ctx, after: request.GetAfterPosition(), events: make(chan event, 100)}
+	i.watches <- w
+	return w, nil
+}
+
+var errAway = status.Error(codes.Unavailable, "connection refused")
+
+// A watch is one stream of revocations, the service's end and the client's.
+type watch struct {
+	grpc.ClientStream
+
+	ctx    context.Context
+	after  string
+	events chan event
+}
+
+type event struct {
+	message *identityv1.WatchRevocationsResponse
+	err     error
+}
+
+func (w *watch) Recv() (*identityv1.WatchRevocationsResponse, error) {
+	select {
+	case e := <-w.events:
+		return e.message, e.err
+	case <-w.ctx.Done():
+		return nil, status.FromContextError(w.ctx.Err()).Err()
+	}
+}
+
+func (w *watch) heartbeat(position string) {
+	w.events <- event{message: &identityv1.WatchRevocationsResponse{Position: position}}
+}
+
+func (w *watch) revocation(position, token string) {
+	hash := authn.Hash(token)
+	w.events <- event{message: &identityv1.WatchRevocationsResponse{
+		Position:   position,
+		Revocation: &identityv1.Revocation{TokenId: "some", TokenSha256: hash[:], RevokedAt: timestamppb.Now()},
+	}}
+}
+
+func (w *watch) fail(err error) { w.events <- event{err: err} }
+
+// newAuthenticator returns one over the service, with the defaults but for what change sets.
+func newAuthenticator(t testing.TB, service identityv1.IdentityServiceClient, change ...func(*authn.Options)) *authn.Authenticator {
+	t.Helper()
+	o := authn.Options{Format: format, Identity: service}
+	for _, c := range change {
+		c(&o)
+	}
+	a, err := authn.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// accepted fails the test unless the token is accepted.
+func accepted(t testing.TB, a *authn.Authenticator, token string) *authn.Principal {
+	t.Helper()
+	p, err := a.Authenticate(t.Context(), token)
+	if err != nil {
+		t.Fatalf("Authenticate: %v, want a principal", err)
+	}
+	return p
+}
+
+// refused fails the test unless the token is refused with the error.
+func refused(t testing.TB, a *authn.Authenticator, token string, want error) {
+	t.Helper()
+	p, err := a.Authenticate(t.Context(), token)
+	if p != nil || !errors.Is(err, want) {
+		t.Fatalf("Authenticate = %v, %v; want %v", p, err, want)
+	}
+}
+
+// metric returns the value of a counter or gauge, picked by the values of its labels.
+func metric(t testing.TB, gatherer prometheus.Gatherer, name string, labels ...string) float64 {
+	t.Helper()
+	families, err := gatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && slices.Equal(labelValues(m), labels) {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	t.Fatalf("no metric %s%q", name, labels)
+	return 0
+}
+
+func labelValues(m *dto.Metric) []string {
+	var values []string
+	for _, l := range m.GetLabel() {
+		values = append(values, l.GetValue())
+	}
+	return values
+}

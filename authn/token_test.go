@@ -1,0 +1,148 @@
+package authn_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"hash/crc32"
+	"math/big"
+	randv2 "math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"pgregory.net/rapid"
+
+	"opsgate/authn"
+)
+
+var format = authn.TokenFormat{Prefix: "ops_"}
+
+// mint returns the token of the number: always the same, another for each.
+func mint(number byte) string {
+	token, err := format.New(randv2.NewChaCha8([32]byte{number}))
+	if err != nil {
+		panic(err)
+	}
+	return token
+}
+
+func TestMintedTokensAreWellFormed(t *testing.T) {
+	shape := regexp.MustCompile(`^ops_live_[0-9A-Za-z]{36}$`)
+	seen := make(map[string]bool)
+	for range 100 {
+		token, err := format.New(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !shape.MatchString(token) || !format.Valid(token) {
+			t.Errorf("New made %q", token)
+		}
+		if seen[token] {
+			t.Errorf("%q came twice", token)
+		}
+		seen[token] = true
+	}
+}
+
+// The checksum is part of the contract with secret scanners and with whoever else mints tokens: here it is worked out in
+// another way.
+func TestChecksumIsTheCRCInBase62(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		body := "ops_live_" + rapid.StringMatching(`[0-9A-Za-z]{30}`).Draw(t, "secret")
+		sum := big.NewInt(int64(crc32.ChecksumIEEE([]byte(body)))).Text(62)
+		sum = strings.Map(swapCase, sum) // math/big has its digits in the order 0-9a-zA-Z
+		token := body + strings.Repeat("0", 6-len(sum)) + sum
+		if !format.Valid(token) {
+			t.Fatalf("%q is not valid", token)
+		}
+	})
+}
+
+func swapCase(r rune) rune {
+	switch {
+	case 'a' <= r && r <= 'z':
+		return r - 'a' + 'A'
+	case 'A' <= r && r <= 'Z':
+		return r - 'A' + 'a'
+	}
+	return r
+}
+
+func TestAnyChangedCharacterIsNoticed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		token := []byte(mint(rapid.Byte().Draw(t, "number")))
+		at := rapid.IntRange(0, len(token)-1).Draw(t, "at")
+		changed := bytes.Clone(token)
+		changed[at] = rapid.Byte().Filter(func(b byte) bool { return b != token[at] }).Draw(t, "to")
+		if format.Valid(string(changed)) {
+			t.Fatalf("%q is as valid as %q", changed, token)
+		}
+	})
+}
+
+func TestTokensOfAnotherShapeAreNotValid(t *testing.T) {
+	token := mint(1)
+	for name, bad := range map[string]string{
+		"empty":          "",
+		"prefix alone":   "ops_live_",
+		"cut":            token[:len(token)-1],
+		"longer":         token + "0",
+		"other prefix":   "dev_" + strings.TrimPrefix(token, "ops_"),
+		"not live":       strings.Replace(token, "live", "test", 1),
+		"space in front": " " + token,
+		"line break":     token + "\n",
+		"not base62":     token[:12] + "é" + token[14:],
+	} {
+		if format.Valid(bad) {
+			t.Errorf("%s: %q is valid", name, bad)
+		}
+	}
+}
+
+func TestAFailingSourceOfRandomnessMintsNothing(t *testing.T) {
+	broken := errors.New("no entropy")
+	token, err := format.New(iotest.ErrReader(broken))
+	if token != "" || !errors.Is(err, broken) {
+		t.Errorf("New = %q, %v", token, err)
+	}
+}
+
+func TestHashIsTheSHA256OfTheText(t *testing.T) {
+	token := mint(1)
+	if authn.Hash(token) != sha256.Sum256([]byte(token)) {
+		t.Error("another hash")
+	}
+}
+
+func TestPrefixes(t *testing.T) {
+	for prefix, good := range map[string]bool{
+		"ops_": true, "acme-": true, "o": true, strings.Repeat("x", 32): true,
+		"": false, strings.Repeat("x", 33): false, "ops ": false, "öps_": false, "ops\n": false,
+	} {
+		if err := (authn.TokenFormat{Prefix: prefix}).Validate(); (err == nil) != good {
+			t.Errorf("Validate(%q) = %v", prefix, err)
+		}
+	}
+}
+
+func FuzzTokenFormatValid(f *testing.F) {
+	f.Add(mint(1))
+	f.Add(mint(2)[:44])
+	f.Add("ops_live_000000000000000000000000000000000000")
+	f.Add("")
+	shape := regexp.MustCompile(`^ops_live_[0-9A-Za-z]{36}$`)
+	f.Fuzz(func(t *testing.T, token string) {
+		if !format.Valid(token) {
+			return
+		}
+		if !shape.MatchString(token) {
+			t.Errorf("%q is valid", token)
+		}
+		if bearer, sent := authn.BearerToken([]string{"Bearer " + token}); bearer != token || !sent {
+			t.Errorf("a valid token cannot be sent: %q, %v", bearer, sent)
+		}
+	})
+}
