@@ -27,8 +27,8 @@ TEST_FLAGS := -race -shuffle=on
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test cover fuzz bench check check-generated check-format check-modules check-proto lint generate \
-	format tidy test-programs
+.PHONY: help run build test cover fuzz bench check check-generated check-format check-modules check-proto check-tests lint \
+	generate format tidy test-programs
 
 help: ## List what can be done.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,22 +65,27 @@ bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway. ED
 		xargs go test -run '^$$' -bench . -benchmem
 	@go -C tools/edgebench run . $(EDGEBENCH)
 
-check: check-format check-modules check-proto check-generated lint ## Check everything that needs no test.
+check: check-format check-modules check-proto check-generated check-tests lint ## Check everything that needs no test.
 
 check-format: ## Check that Go code and protos are formatted.
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted (make format):"; echo "$$unformatted"; exit 1; fi
 	@$(TOOL) buf format --diff --exit-code
 
-check-modules: ## Check that every go.mod and go.sum is tidy.
+check-modules: ## Check that every go.mod is tidy, and that docs/dependencies.md knows every dependency.
 	@for module in $(MODULES); do \
 		go -C $$module mod tidy -diff || { echo "$$module is not tidy (make tidy)"; exit 1; }; \
 	done
+	@tools/check-dependencies.sh $(MODULES)
 
 check-proto: ## Check the style of the protos.
 	@$(TOOL) buf lint
 
 check-generated: ## Check that the generated code is what its sources make.
 	@tools/check-generated.sh
+
+check-tests: ## Check that no test sleeps, but in a bubble of testing/synctest where the clock is not real.
+	@sleeping=$$(grep -rl --include='*_test.go' 'time\.Sleep(' . | xargs -r grep -L '"testing/synctest"' || true); \
+	if [ -n "$$sleeping" ]; then echo "tests that sleep:"; echo "$$sleeping"; exit 1; fi
 
 lint: ## Run go vet and golangci-lint.
 	@for module in $(CODE_MODULES); do \

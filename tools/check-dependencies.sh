@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# check-dependencies.sh MODULE... fails where a direct dependency or a tool of a module has no line in docs/dependencies.md, or a
+# line there names what no module depends on any more.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+used=$(for module in "$@"; do
+  go -C "$module" list -m -f '{{if not (or .Main .Indirect .Replace)}}{{.Path}}{{end}}' all
+  go -C "$module" list -f '{{.Module.Path}}' tool 2> >(grep -v 'matched no packages' >&2)
+done | sed '/^$/d' | sort -u)
+listed=$(sed -n 's/^| `\([^`]*\)` |.*/\1/p' docs/dependencies.md | sort -u)
+
+if ! difference=$(diff <(echo "$listed") <(echo "$used")); then
+  echo "docs/dependencies.md (<) and the dependencies (>) differ:" >&2
+  grep '^[<>]' <<<"$difference" >&2
+  exit 1
+fi
