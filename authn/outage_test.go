@@ -1,0 +1,147 @@
+package authn_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"pgregory.net/rapid"
+
+	"opsgate/authn"
+)
+
+func TestKnownTokensSurviveAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		registry := prometheus.NewRegistry()
+		a := newAuthenticator(t, service, func(o *authn.Options) { o.Registerer = registry })
+		token, other := service.know(1), service.know(2)
+		accepted(t, a, token)
+		service.fail(errAway)
+
+		refused(t, a, other, authn.ErrUnavailable) // not known here: nobody can tell
+		for range 9 {
+			time.Sleep(time.Minute)
+			accepted(t, a, token)
+		}
+		if n := metric(t, registry, "opsgate_authn_cache_requests_total", "stale"); n != 9 {
+			t.Errorf("%v requests counted as stale, want 9", n)
+		}
+		time.Sleep(time.Minute)
+		refused(t, a, token, authn.ErrUnavailable) // ten minutes are over
+
+		service.fail(nil)
+		accepted(t, a, token)
+		accepted(t, a, other)
+	})
+}
+
+func TestATokenInUseNeverWaitsForAServiceThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, token := newAuthenticator(t, service), service.know(1)
+		accepted(t, a, token)
+		release := service.hold()
+		for begin := time.Now(); time.Since(begin) < 5*time.Minute; time.Sleep(250 * time.Millisecond) {
+			before := time.Now()
+			accepted(t, a, token)
+			if waited := time.Since(before); waited != 0 {
+				t.Fatalf("waited %v, %v into the outage", waited, time.Since(begin))
+			}
+		}
+		if n := service.lookUps(); n > 5*60 {
+			t.Errorf("%d look-ups in five minutes: more than one a second", n)
+		}
+		release()
+		synctest.Wait()
+	})
+}
+
+func TestALookUpThatHangsEndsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, token := newAuthenticator(t, service), service.know(1)
+		defer service.hold()()
+		begin := time.Now()
+		refused(t, a, token, authn.ErrUnavailable)
+		if waited := time.Since(begin); waited != 2*time.Second {
+			t.Errorf("waited %v, want 2s", waited)
+		}
+	})
+}
+
+func TestTheEndOfAnOutageIsNoticedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, token := newAuthenticator(t, service), service.know(1)
+		accepted(t, a, token)
+		service.fail(errAway)
+		time.Sleep(time.Minute)
+		accepted(t, a, token)
+
+		service.fail(nil)
+		service.revoke(token)
+		time.Sleep(time.Second)
+		accepted(t, a, token) // the last one on trust: it has the token looked up
+		synctest.Wait()
+		refused(t, a, token, authn.ErrRevoked)
+	})
+}
+
+// A schedule of requests, waits, revocations and outages, without the stream: the rules that hold at each step.
+func TestTrustIsBounded(t *testing.T) {
+	const (
+		freshFor = 30 * time.Second
+		staleFor = 10 * time.Minute
+		grace    = 5 * time.Second // after an outage
+	)
+	rapid.Check(t, func(rt *rapid.T) {
+		service := newIdentity()
+		start := time.Unix(1_800_000_000, 0)
+		now := start
+		a := newAuthenticator(t, service, func(o *authn.Options) { o.Clock = func() time.Time { return now } })
+		token := service.know(1)
+		var revokedAt, downUntil time.Time
+		down := false
+		rt.Repeat(map[string]func(*rapid.T){
+			"wait": func(t *rapid.T) {
+				now = now.Add(time.Duration(rapid.IntRange(1, 200).Draw(t, "seconds")) * time.Second)
+			},
+			"revoke": func(*rapid.T) {
+				if revokedAt.IsZero() {
+					service.revoke(token)
+					revokedAt = now
+				}
+			},
+			"fail": func(*rapid.T) {
+				service.fail(errAway)
+				down = true
+			},
+			"mend": func(*rapid.T) {
+				if down {
+					down, downUntil = false, now
+				}
+				service.fail(nil)
+			},
+			"request": func(t *rapid.T) {
+				p, err := a.Authenticate(t.Context(), token)
+				a.Settle()
+				revoked := !revokedAt.IsZero()
+				switch {
+				case err == nil && p == nil:
+					t.Fatal("neither a principal nor an error")
+				case err != nil && !down && !revoked:
+					t.Fatalf("a live token is refused: %v", err)
+				case err != nil && !revoked && !errors.Is(err, authn.ErrUnavailable):
+					t.Fatalf("a live token is called invalid: %v", err)
+				case err == nil && revoked && down && now.Sub(revokedAt) >= staleFor:
+					t.Fatalf("accepted %v after its revocation", now.Sub(revokedAt))
+				case err == nil && revoked && !down && now.Sub(revokedAt) >= freshFor && now.Sub(downUntil) >= grace:
+					t.Fatalf("accepted %v after its revocation, %v after the outage", now.Sub(revokedAt), now.Sub(downUntil))
+				}
+			},
+		})
+	})
+}

@@ -1,0 +1,115 @@
+package authn_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"opsgate/authn"
+)
+
+// A story with everything that is logged, and all that can be read of it afterwards.
+func TestNeitherTokensNorHashesAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&told, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		registry := prometheus.NewRegistry()
+		service := newIdentity()
+		a, w := following(t, service, func(o *authn.Options) { o.Logger, o.Registerer = logger, registry })
+		live, unknown := service.know(1), mint(2)
+
+		ask := func(token string) {
+			_, err := a.Authenticate(t.Context(), token)
+			fmt.Fprintln(&told, err)
+		}
+		malformed := live[:len(live)-1] + "!"
+		for _, token := range []string{live, unknown, malformed} {
+			ask(token)
+		}
+		service.fail(errAway)
+		ask(mint(3))
+		service.fail(nil)
+		ask(mint(3))
+		w.revocation("2", live)
+		synctest.Wait()
+		ask(live)
+		w.fail(status.Error(codes.OutOfRange, "forgotten"))
+		(<-service.watches).heartbeat("3")
+		synctest.Wait()
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&told, families)
+
+		for _, token := range []string{live, unknown, malformed, mint(3)} {
+			hash := authn.Hash(token)
+			for _, secret := range []string{
+				token, token[len("ops_live_"):], hex.EncodeToString(hash[:]), base64.StdEncoding.EncodeToString(hash[:]),
+				string(hash[:]), fmt.Sprint(hash),
+			} {
+				if strings.Contains(told.String(), secret) {
+					t.Errorf("%q is told:\n%s", secret, &told)
+				}
+			}
+		}
+	})
+}
+
+func TestTheLogTellsChangesAndNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		withoutTime := func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == "error" {
+				return slog.Attr{}
+			}
+			return a
+		}
+		logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
+		service := newIdentity()
+		a, w := following(t, service, func(o *authn.Options) { o.Logger = logger })
+		for number := range byte(5) {
+			refused(t, a, mint(number), authn.ErrUnknown)
+		}
+		service.fail(errAway)
+		for number := range byte(5) {
+			refused(t, a, mint(10+number), authn.ErrUnavailable)
+		}
+		service.fail(nil)
+		refused(t, a, mint(10), authn.ErrUnknown)
+		refused(t, a, mint(11), authn.ErrUnknown)
+		for range 5 {
+			w.fail(errAway)
+			w = <-service.watches
+		}
+		w.heartbeat("2")
+		w.heartbeat("3")
+		time.Sleep(time.Second)
+		w.fail(status.Error(codes.OutOfRange, "forgotten"))
+		(<-service.watches).heartbeat("4")
+		synctest.Wait()
+
+		want := []string{
+			`level=WARN msg="identity service cannot tell tokens; known ones are used for a while"`,
+			`level=INFO msg="identity service tells tokens again"`,
+			`level=WARN msg="revocation stream is away; revocations take effect late"`,
+			`level=INFO msg="revocation stream is back"`,
+			`level=WARN msg="revocations were missed; every token is looked up again"`,
+			`level=WARN msg="revocation stream is away; revocations take effect late"`,
+			`level=INFO msg="revocation stream is back"`,
+		}
+		if got := strings.TrimSpace(log.String()); got != strings.Join(want, "\n") {
+			t.Errorf("log:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+		}
+	})
+}
