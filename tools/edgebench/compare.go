@@ -20,15 +20,17 @@ type sample struct {
 	resident int64 // bytes, at the end
 }
 
-// outcome is what all rounds of one scenario come to.
+// round is one measurement of each edge, one right after the other.
+type round struct{ bare, edge sample }
+
+// outcome is what all rounds of one scenario come to: the median of each figure. The ratios are medians of the rounds' own
+// ratios, since a slow moment of the machine meets both measurements of a round, but not all rounds.
 type outcome struct {
 	scenario
 
 	bareMedian, edgeMedian sample
+	cpuRatio, p99Ratio     float64 // the edge's figure as a share of the bare gateway's
 }
-
-// ratio returns the edge's CPU a request as a share of the bare gateway's.
-func (o outcome) ratio() float64 { return float64(o.edgeMedian.cpu) / float64(o.bareMedian.cpu) }
 
 var errBarMissed = errors.New("the edge misses a bar")
 
@@ -58,21 +60,19 @@ func compare(ctx context.Context, o options) error {
 	return nil
 }
 
-// rounds measures one scenario at both edges in turn, so that a slow moment of the machine meets both.
+// rounds measures one scenario.
 func (s *stage) rounds(ctx context.Context, o options, sc scenario) (outcome, error) {
-	var bare, edge []sample
-	for range o.rounds {
-		b, err := measure(ctx, o, s.bare, sc.bare)
-		if err != nil {
+	rounds := make([]round, o.rounds)
+	for i := range rounds {
+		var err error
+		if rounds[i].bare, err = measure(ctx, o, s.bare, sc.bare); err != nil {
 			return outcome{}, err
 		}
-		e, err := measure(ctx, o, s.edge, sc.edge)
-		if err != nil {
+		if rounds[i].edge, err = measure(ctx, o, s.edge, sc.edge); err != nil {
 			return outcome{}, err
 		}
-		bare, edge = append(bare, b), append(edge, e)
 	}
-	return outcome{scenario: sc, bareMedian: median(bare), edgeMedian: median(edge)}, nil
+	return conclude(sc, rounds), nil
 }
 
 // measure loads one edge: a short while to warm up, and then for the record.
@@ -107,22 +107,33 @@ func measure(ctx context.Context, o options, t target, request []byte) (sample, 
 	}, nil
 }
 
-// median returns the median of each figure by itself.
-func median(samples []sample) sample {
-	return sample{
-		cpu:      middle(samples, func(s sample) time.Duration { return s.cpu }),
-		rate:     middle(samples, func(s sample) float64 { return s.rate }),
-		p50:      middle(samples, func(s sample) time.Duration { return s.p50 }),
-		p99:      middle(samples, func(s sample) time.Duration { return s.p99 }),
-		resident: middle(samples, func(s sample) int64 { return s.resident }),
+// conclude brings rounds down to medians.
+func conclude(sc scenario, rounds []round) outcome {
+	return outcome{
+		scenario:   sc,
+		bareMedian: medians(rounds, func(r round) sample { return r.bare }),
+		edgeMedian: medians(rounds, func(r round) sample { return r.edge }),
+		cpuRatio:   median(rounds, func(r round) float64 { return float64(r.edge.cpu) / float64(r.bare.cpu) }),
+		p99Ratio:   median(rounds, func(r round) float64 { return float64(r.edge.p99) / float64(r.bare.p99) }),
 	}
 }
 
-// middle returns the median of one figure; of an even number, the lower middle one.
-func middle[T cmp.Ordered](samples []sample, figure func(sample) T) T {
-	figures := make([]T, len(samples))
-	for i, s := range samples {
-		figures[i] = figure(s)
+// medians returns the median of each figure of one edge, each by itself.
+func medians(rounds []round, of func(round) sample) sample {
+	return sample{
+		cpu:      median(rounds, func(r round) time.Duration { return of(r).cpu }),
+		rate:     median(rounds, func(r round) float64 { return of(r).rate }),
+		p50:      median(rounds, func(r round) time.Duration { return of(r).p50 }),
+		p99:      median(rounds, func(r round) time.Duration { return of(r).p99 }),
+		resident: median(rounds, func(r round) int64 { return of(r).resident }),
+	}
+}
+
+// median returns the median of one figure; of an even number of rounds, the lower middle one.
+func median[T cmp.Ordered](rounds []round, figure func(round) T) T {
+	figures := make([]T, len(rounds))
+	for i, r := range rounds {
+		figures[i] = figure(r)
 	}
 	slices.Sort(figures)
 	return figures[(len(figures)-1)/2]

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"opsgate/tools/edgebench/bare"
 	"opsgate/tools/edgebench/canned"
@@ -62,10 +63,18 @@ func TestTheBareGatewayAnswersWhatTheComparisonAsks(t *testing.T) {
 	}
 }
 
-func TestMediansAreOfEachFigure(t *testing.T) {
-	got := median([]sample{{cpu: 3, rate: 10}, {cpu: 1, rate: 30}, {cpu: 2, rate: 20}})
-	if got.cpu != 2 || got.rate != 20 {
-		t.Errorf("got %v and %v, want 2 and 20", got.cpu, got.rate)
+func TestTheMedianRoundDecides(t *testing.T) {
+	figures := func(cpu time.Duration, rate float64) sample { return sample{cpu: cpu, rate: rate, p99: 1} }
+	got := conclude(scenario{}, []round{
+		{bare: figures(100, 30), edge: figures(50, 1)},
+		{bare: figures(200, 10), edge: figures(80, 3)}, // a slow moment: twice the time, but the ratio holds
+		{bare: figures(110, 20), edge: figures(44, 2)},
+	})
+	if got.bareMedian.cpu != 110 || got.edgeMedian.cpu != 50 || got.bareMedian.rate != 20 || got.edgeMedian.rate != 2 {
+		t.Errorf("medians are %+v and %+v", got.bareMedian, got.edgeMedian)
+	}
+	if got.cpuRatio != 0.4 || got.p99Ratio != 1 {
+		t.Errorf("ratios are %v and %v, want 0.4 and 1", got.cpuRatio, got.p99Ratio)
 	}
 }
 
@@ -80,7 +89,7 @@ func TestAMissedBarIsReported(t *testing.T) {
 		"too much memory": {edge: sample{cpu: 50, resident: residentBar + 1}, missed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out := []outcome{{scenario: sc, bareMedian: sample{cpu: 100}, edgeMedian: c.edge}}
+			out := []outcome{conclude(sc, []round{{bare: sample{cpu: 100, p99: 1}, edge: c.edge}})}
 			if missed := report(io.Discard, options{}, out); missed != c.missed {
 				t.Errorf("missed = %v, want %v", missed, c.missed)
 			}

@@ -80,8 +80,8 @@ func parseOptions(args []string) (options, error) {
 	o := options{}
 	fs := flag.NewFlagSet("edgebench", flag.ContinueOnError)
 	fs.StringVar(&o.backend, "backend", backendCanned, "what stands behind both edges: canned or reference")
-	fs.IntVar(&o.rounds, "rounds", 3, "how often each measurement is repeated; the medians count")
-	fs.DurationVar(&o.duration, "duration", 2500*time.Millisecond, "length of one measurement")
+	fs.IntVar(&o.rounds, "rounds", 5, "how often each measurement is repeated; the medians count")
+	fs.DurationVar(&o.duration, "duration", 1500*time.Millisecond, "length of one measurement")
 	fs.IntVar(&o.connections, "connections", 32, "keep-alive connections of the load")
 	fs.BoolVar(&o.enforce, "enforce", false, "exit 1 where a bar is missed")
 	if err := fs.Parse(args); err != nil {

@@ -18,7 +18,7 @@ const (
 // report prints the comparison and says whether a bar is missed. Latency is shown beside its bar but is no reason to fail: a
 // machine that the load, the backend and the edge share makes too much noise for that.
 func report(w io.Writer, o options, outcomes []outcome) (missed bool) {
-	_, _ = fmt.Fprintf(w, "CPU a request, edge beside bare grpc-gateway: %s backend, %d connections, median of %d rounds of %v\n\n",
+	_, _ = fmt.Fprintf(w, "CPU a request, edge beside bare grpc-gateway: %s backend, %d connections, medians of %d rounds of %v\n\n",
 		o.backend, o.connections, o.rounds, o.duration)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(t, format+"\t\n", args...) }
@@ -27,13 +27,13 @@ func report(w io.Writer, o options, outcomes []outcome) (missed bool) {
 	var resident int64
 	for _, out := range outcomes {
 		bare, edge := out.bareMedian, out.edgeMedian
-		missed = missed || out.ratio() > out.bar
+		missed = missed || out.cpuRatio > out.bar
 		resident = max(resident, edge.resident)
 		row("%s\t%.3f\t%.2f\t%.2f\t%s\t%.1f\t%.1f\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t%.2f",
-			out.name, out.ratio(), out.bar, out.goal, verdict(out.ratio(), out.bar, out.goal),
+			out.name, out.cpuRatio, out.bar, out.goal, verdict(out.cpuRatio, out.bar, out.goal),
 			micros(bare.cpu), micros(edge.cpu), bare.rate, edge.rate,
 			millis(bare.p50), millis(edge.p50), millis(bare.p99), millis(edge.p99),
-			float64(edge.p99)/float64(bare.p99))
+			out.p99Ratio)
 	}
 	_ = t.Flush()
 
