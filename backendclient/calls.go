@@ -85,7 +85,7 @@ func (c calls) describe(
 	options ...grpc.CallOption,
 ) error {
 	if err := invoke(ctx, method, request, reply, cc, options...); err != nil {
-		return newError(ctx, c[method], err)
+		return newError(ctx.Err(), c[method], err)
 	}
 	return nil
 }
@@ -97,14 +97,15 @@ func (c calls) describeStream(
 ) (grpc.ClientStream, error) {
 	stream, err := open(ctx, description, cc, method, options...)
 	if err != nil {
-		return nil, newError(ctx, c[method], err)
+		return nil, newError(ctx.Err(), c[method], err)
 	}
-	return &describedStream{ClientStream: stream, call: c[method]}, nil
+	return &describedStream{ClientStream: stream, call: c[method], gone: ctx.Err}, nil
 }
 
 type describedStream struct {
 	grpc.ClientStream
 	call *call
+	gone func() error // the caller's context; the stream's own has ended by the time that an error comes
 }
 
 // RecvMsg implements [grpc.ClientStream].
@@ -113,5 +114,5 @@ func (s *describedStream) RecvMsg(message any) error {
 	if err == nil || err == io.EOF { // the stream's own contract: io.EOF as it is
 		return err
 	}
-	return newError(s.Context(), s.call, err)
+	return newError(s.gone(), s.call, err)
 }

@@ -53,11 +53,11 @@ type Error struct {
 	cause  error
 }
 
-// newError says what became of a call that failed. The context is the caller's own.
-func newError(ctx context.Context, c *call, err error) *Error {
+// newError says what became of a call that failed. Gone is how the caller's own context stands: nil while it waits.
+func newError(gone error, c *call, err error) *Error {
 	s := status.Convert(err)
 	e := &Error{Service: c.service, Method: c.method, Code: s.Code(), cause: err}
-	switch gone := ctx.Err(); {
+	switch {
 	case errors.Is(gone, context.Canceled):
 		e.Code, e.ByCaller, e.cause = codes.Canceled, true, gone
 	case e.Code == codes.ResourceExhausted && isTooBig(s.Message()):

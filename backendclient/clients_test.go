@@ -1,0 +1,317 @@
+package backendclient_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"opsgate/backendclient"
+	auditv1 "opsgate/proto/ops/audit/v1"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	identityv1 "opsgate/proto/ops/identity/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+)
+
+func TestEachClientReachesItsService(t *testing.T) {
+	c := overTCP(t, &backend{})
+	ctx := t.Context()
+	for want, call := range map[string]func() error{
+		"fleet.ListServers": func() error {
+			_, err := c.Fleet.ListServers(ctx, &fleetv1.ListServersRequest{})
+			return err
+		},
+		"monitoring.ListMonitors": func() error {
+			_, err := c.Monitoring.ListMonitors(ctx, &monitoringv1.ListMonitorsRequest{})
+			return err
+		},
+		"incident.ListIncidents": func() error {
+			_, err := c.Incident.ListIncidents(ctx, &incidentv1.ListIncidentsRequest{})
+			return err
+		},
+		"audit.ListAuditEntries": func() error {
+			_, err := c.Audit.ListAuditEntries(ctx, &auditv1.ListAuditEntriesRequest{})
+			return err
+		},
+		"identity.ResolveToken": func() error {
+			_, err := c.Identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{})
+			return err
+		},
+	} {
+		e := failure(t, call()) // nothing is implemented there
+		if got := e.Service + "." + e.Method; got != want || e.Code != codes.Unimplemented {
+			t.Errorf("%s: %v, want %s", got, e.Code, want)
+		}
+	}
+}
+
+func TestServicesSeeWhoCalls(t *testing.T) {
+	var agent string
+	b := &backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
+		md, _ := metadata.FromIncomingContext(ctx)
+		agent = strings.Join(md.Get("user-agent"), ",")
+		return &fleetv1.GetServerResponse{}, nil
+	}}
+	if err := getServer(t, over(t, b, func(o *backendclient.Options) { o.Version = "1.2.3" })); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(agent, "opsgate/1.2.3 ") {
+		t.Errorf("user agent %q", agent)
+	}
+}
+
+// timeLeft returns what a service is told of the deadline.
+func timeLeft(t *testing.T, ctx context.Context, change func(*backendclient.Options)) time.Duration {
+	t.Helper()
+	var left time.Duration
+	b := &backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
+		deadline, _ := ctx.Deadline()
+		left = time.Until(deadline)
+		return &fleetv1.GetServerResponse{}, nil
+	}}
+	if _, err := over(t, b, change).Fleet.GetServer(ctx, &fleetv1.GetServerRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	return left
+}
+
+func TestAServiceHasTheCallersTimeLessTheMargin(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	left := timeLeft(t, ctx, func(o *backendclient.Options) { o.DeadlineMargin = 20 * time.Minute })
+	if left > 40*time.Minute || left < 39*time.Minute {
+		t.Errorf("%v left, want 40 minutes", left)
+	}
+}
+
+func TestACallWithoutADeadlineGetsOne(t *testing.T) {
+	left := timeLeft(t, context.Background(), func(o *backendclient.Options) { o.DefaultTimeout = 20 * time.Minute })
+	if left > 20*time.Minute || left < 19*time.Minute {
+		t.Errorf("%v left, want 20 minutes", left)
+	}
+}
+
+// hanging returns a backend that answers nothing, and a channel that tells what its calls' contexts ended with.
+func hanging() (*backend, chan struct{}, chan error) {
+	begun, ended := make(chan struct{}, 1), make(chan error, 1)
+	return &backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}}, begun, ended
+}
+
+func TestACallEndsBeforeItsCallerDoes(t *testing.T) {
+	b, _, ended := hanging()
+	clients := overTCP(t, b, func(o *backendclient.Options) { o.DeadlineMargin = time.Hour - 50*time.Millisecond })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	_, err := clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{})
+	if e := failure(t, err); e.Code != codes.DeadlineExceeded || e.ByCaller {
+		t.Errorf("code %v, by the caller: %v", e.Code, e.ByCaller)
+	}
+	if ctx.Err() != nil {
+		t.Error("no time was left to answer")
+	}
+	<-ended
+}
+
+func TestACallerWithLessThanTheMarginIsNotKeptWaiting(t *testing.T) {
+	b, _, _ := hanging()
+	clients := over(t, b, func(o *backendclient.Options) { o.DeadlineMargin = time.Hour })
+	if e := failure(t, getServer(t, clients)); e.Code != codes.DeadlineExceeded {
+		t.Errorf("code %v", e.Code)
+	}
+}
+
+func TestACallerWhoGivesUpCancelsTheCall(t *testing.T) {
+	b, begun, ended := hanging()
+	clients := overTCP(t, b)
+	ctx, hangUp := context.WithCancel(t.Context())
+	go func() {
+		<-begun
+		hangUp()
+	}()
+	_, err := clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{})
+	e := failure(t, err)
+	if e.Code != codes.Canceled || !e.ByCaller || !errors.Is(err, context.Canceled) {
+		t.Errorf("code %v, by the caller: %v, error %v", e.Code, e.ByCaller, err)
+	}
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the service's context ended with %v", err)
+	}
+}
+
+// What a service says after its caller has gone says nothing of the service.
+func TestACallerWhoGaveUpIsCanceledWhateverTheServiceSaid(t *testing.T) {
+	ctx, hangUp := context.WithCancel(t.Context())
+	clients := over(t, &backend{}, func(o *backendclient.Options) {
+		o.DialOptions = []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
+			context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption,
+		) error {
+			hangUp()
+			return status.Error(codes.Internal, "query interrupted")
+		})}
+	})
+	_, err := clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{})
+	if e := failure(t, err); e.Code != codes.Canceled || !e.ByCaller || status.Code(err) != codes.Canceled {
+		t.Errorf("code %v, by the caller: %v", e.Code, e.ByCaller)
+	}
+}
+
+// lines is a log handler that hands over the messages, one by one.
+type lines chan string
+
+func (l lines) Enabled(context.Context, slog.Level) bool { return true }
+func (l lines) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l lines) WithGroup(string) slog.Handler            { return l }
+func (l lines) Handle(_ context.Context, r slog.Record) error {
+	line := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.String()
+		return true
+	})
+	l <- line
+	return nil
+}
+
+func TestAServiceThatIsAwayAndComesBack(t *testing.T) {
+	listener := listen(t, "127.0.0.1:0")
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	log := make(lines, 100)
+	upstreams := at("passthrough:///elsewhere")
+	upstreams.Fleet.Address = address
+	clients := dial(t, upstreams, func(o *backendclient.Options) {
+		o.Logger = slog.New(log)
+		o.DialOptions = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
+			if to == "elsewhere" {
+				<-ctx.Done() // a service of which nothing is heard
+				return nil, ctx.Err()
+			}
+			return (&net.Dialer{}).DialContext(ctx, "tcp", to)
+		})}
+	})
+	if got, want := <-log, "internal service is away service=fleet"; got != want {
+		t.Errorf("logged %q, want %q", got, want)
+	}
+	begin := time.Now()
+	if e := failure(t, getServer(t, clients)); e.Code != codes.Unavailable || time.Since(begin) > time.Second {
+		t.Errorf("code %v after %v", e.Code, time.Since(begin))
+	}
+	states := clients.States()
+	if got := slices.Sorted(maps.Keys(states)); !slices.Equal(got, []string{"audit", "fleet", "identity", "incident", "monitoring"}) {
+		t.Errorf("states of %q", got)
+	}
+	if states["fleet"] == connectivity.Ready || states["audit"] != connectivity.Connecting {
+		t.Errorf("states %v", states)
+	}
+
+	failing(t, status.New(codes.NotFound, "none")).serve(t, listen(t, address))
+	if got, want := <-log, "internal service is back service=fleet"; got != want {
+		t.Errorf("logged %q, want %q", got, want)
+	}
+	if e := failure(t, getServer(t, clients)); e.Code != codes.NotFound {
+		t.Errorf("code %v", e.Code)
+	}
+	if s := clients.States()["fleet"]; s != connectivity.Ready {
+		t.Errorf("state %v", s)
+	}
+}
+
+func TestAStreamHasNoDeadlineAndItsErrorsAreDescribed(t *testing.T) {
+	b := &backend{watchRevocations: func(r *identityv1.WatchRevocationsRequest, stream watchServer) error {
+		if _, bounded := stream.Context().Deadline(); bounded {
+			return status.Error(codes.Internal, "the stream has a deadline")
+		}
+		if r.GetAfterPosition() == "end" {
+			return nil
+		}
+		if err := stream.Send(&identityv1.WatchRevocationsResponse{Position: "1"}); err != nil {
+			return err
+		}
+		return status.Error(codes.OutOfRange, "forgotten")
+	}}
+	clients := overTCP(t, b)
+	stream, err := clients.Identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := stream.Recv(); err != nil || m.GetPosition() != "1" {
+		t.Fatalf("Recv = %v, %v", m, err)
+	}
+	_, err = stream.Recv()
+	if e := failure(t, err); e.Code != codes.OutOfRange || e.Service != "identity" || e.Method != "WatchRevocations" {
+		t.Errorf("error %v", err)
+	}
+
+	stream, err = clients.Identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{AfterPosition: "end"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); err != io.EOF {
+		t.Errorf("a stream that ended well: %v, want io.EOF", err)
+	}
+}
+
+func TestAStreamThatCannotBeOpenedIsDescribed(t *testing.T) {
+	clients := over(t, &backend{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := clients.Identity.WatchRevocations(ctx, &identityv1.WatchRevocationsRequest{})
+	if e := failure(t, err); e.Code != codes.Canceled || !e.ByCaller {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestDialRefusesWhatMakesNoSense(t *testing.T) {
+	taken := prometheus.NewRegistry()
+	dial(t, at("passthrough:///x"), func(o *backendclient.Options) { o.Registerer = taken })
+	for name, change := range map[string]func(*backendclient.Options){
+		"no address":               func(o *backendclient.Options) { o.Upstreams.Audit.Address = "" },
+		"an address of no kind":    func(o *backendclient.Options) { o.Upstreams.Fleet.Address = "fleet.internal:9000\n" },
+		"negative margin":          func(o *backendclient.Options) { o.DeadlineMargin = -1 },
+		"negative timeout":         func(o *backendclient.Options) { o.DefaultTimeout = -1 },
+		"negative size":            func(o *backendclient.Options) { o.MaxResponseBytes = -1 },
+		"metrics registered twice": func(o *backendclient.Options) { o.Registerer = taken },
+	} {
+		o := backendclient.Options{Upstreams: at("passthrough:///x")}
+		change(&o)
+		if _, err := backendclient.Dial(o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestClosedClientsAnswerAtOnce(t *testing.T) {
+	clients, err := backendclient.Dial(backendclient.Options{Upstreams: at("passthrough:///x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := clients.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if e := failure(t, getServer(t, clients)); e.Code != codes.Canceled || e.ByCaller {
+		t.Errorf("code %v, by the caller: %v", e.Code, e.ByCaller)
+	}
+	if err := clients.Close(); err == nil {
+		t.Error("closed twice without an error")
+	}
+}

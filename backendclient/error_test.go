@@ -1,0 +1,148 @@
+package backendclient_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"opsgate/backendclient"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+)
+
+func TestEveryCodeComesOutAsItIs(t *testing.T) {
+	var answer error
+	clients := overTCP(t, &backend{getServer: func(context.Context) (*fleetv1.GetServerResponse, error) {
+		return &fleetv1.GetServerResponse{}, answer
+	}})
+	if err := getServer(t, clients); err != nil {
+		t.Fatalf("OK came out as %v", err)
+	}
+	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
+		answer = status.Error(code, "the reason")
+		err := getServer(t, clients)
+		e := failure(t, err)
+		if e.Code != code || e.ByCaller || status.Code(err) != code {
+			t.Errorf("%v came out as %v (status %v, by the caller %v)", code, e.Code, status.Code(err), e.ByCaller)
+		}
+		if want := "fleet.GetServer: " + code.String() + ": the reason"; err.Error() != want {
+			t.Errorf("text %q, want %q", err, want)
+		}
+		if status.Code(errors.Unwrap(err)) != code {
+			t.Errorf("%v wraps %v", code, errors.Unwrap(err))
+		}
+	}
+}
+
+func TestACodeThatDoesNotExistIsUnknown(t *testing.T) {
+	err := getServer(t, over(t, failing(t, status.New(99, "what"))))
+	if e := failure(t, err); e.Code != codes.Unknown || status.Code(err) != codes.Unknown {
+		t.Errorf("code %v, status %v", e.Code, status.Code(err))
+	}
+}
+
+func TestDetailsAreTaken(t *testing.T) {
+	err := getServer(t, over(t, failing(t, status.New(codes.InvalidArgument, "no good"),
+		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+			{Field: "status_page_id", Description: "no such page"},
+			{Field: "title", Description: "must not be empty"},
+		}},
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(90 * time.Second)},
+		&errdetails.ErrorInfo{Reason: "NO_GOOD", Domain: "ops"},
+		&errdetails.Help{}, // of no use here
+	)))
+	e := failure(t, err)
+	want := []backendclient.Violation{{"status_page_id", "no such page"}, {"title", "must not be empty"}}
+	if len(e.Violations) != 2 || e.Violations[0] != want[0] || e.Violations[1] != want[1] {
+		t.Errorf("violations %v, want %v", e.Violations, want)
+	}
+	if e.RetryAfter != 90*time.Second || e.Reason != "NO_GOOD" {
+		t.Errorf("retry after %v, reason %q", e.RetryAfter, e.Reason)
+	}
+	if !strings.HasSuffix(err.Error(), "no good (NO_GOOD)") {
+		t.Errorf("text %q", err)
+	}
+	if len(status.Convert(err).Details()) != 4 {
+		t.Error("the status lost its details")
+	}
+}
+
+func TestWhatAServiceHandsOverIsBounded(t *testing.T) {
+	violations := make([]*errdetails.BadRequest_FieldViolation, 150)
+	for i := range violations {
+		violations[i] = &errdetails.BadRequest_FieldViolation{
+			Field: strings.Repeat("é", 100), Description: strings.Repeat("x", 511) + "éé",
+		}
+	}
+	err := getServer(t, over(t, failing(t, status.New(codes.InvalidArgument, strings.Repeat("m", 5000)),
+		&errdetails.BadRequest{FieldViolations: violations[:75]},
+		&errdetails.BadRequest{FieldViolations: violations[75:]},
+		&errdetails.ErrorInfo{Reason: strings.Repeat("R", 5000)},
+	)))
+	e := failure(t, err)
+	if len(e.Violations) != 100 {
+		t.Fatalf("%d violations, want 100", len(e.Violations))
+	}
+	for _, v := range e.Violations {
+		if v.Field != strings.Repeat("é", 64) || v.Description != strings.Repeat("x", 511) {
+			t.Fatalf("field of %d bytes, description of %d bytes", len(v.Field), len(v.Description))
+		}
+		if !utf8.ValidString(v.Field + v.Description) {
+			t.Fatal("a character was cut")
+		}
+	}
+	if len(e.Reason) != 64 || len(err.Error()) > 1200 {
+		t.Errorf("reason of %d bytes, text of %d", len(e.Reason), len(err.Error()))
+	}
+}
+
+func TestRetryAfterIsClamped(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		info *errdetails.RetryInfo
+		want time.Duration
+	}{
+		{"not said", &errdetails.RetryInfo{}, 0},
+		{"at once", &errdetails.RetryInfo{RetryDelay: durationpb.New(0)}, time.Second},
+		{"in the past", &errdetails.RetryInfo{RetryDelay: durationpb.New(-time.Minute)}, time.Second},
+		{"soon", &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Millisecond)}, time.Second},
+		{"within bounds", &errdetails.RetryInfo{RetryDelay: durationpb.New(1500 * time.Millisecond)}, 1500 * time.Millisecond},
+		{"next week", &errdetails.RetryInfo{RetryDelay: durationpb.New(7 * 24 * time.Hour)}, time.Hour},
+		{"beyond time", &errdetails.RetryInfo{RetryDelay: &durationpb.Duration{Seconds: 1 << 62}}, time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := getServer(t, over(t, failing(t, status.New(codes.ResourceExhausted, "busy"), c.info)))
+			if e := failure(t, err); e.Code != codes.ResourceExhausted || e.RetryAfter != c.want {
+				t.Errorf("%v after %v, want %v", e.Code, e.RetryAfter, c.want)
+			}
+		})
+	}
+}
+
+func TestAnAnswerTooBigIsNoRateLimit(t *testing.T) {
+	big := &backend{getServer: func(context.Context) (*fleetv1.GetServerResponse, error) {
+		return &fleetv1.GetServerResponse{Server: &fleetv1.Server{Name: strings.Repeat("x", 100_000)}}, nil
+	}}
+	err := getServer(t, overTCP(t, big, func(o *backendclient.Options) { o.MaxResponseBytes = 50_000 }))
+	if e := failure(t, err); e.Code != codes.Internal || status.Code(err) != codes.Internal {
+		t.Errorf("code %v, status %v", e.Code, status.Code(err))
+	}
+	if err := getServer(t, overTCP(t, big)); err != nil {
+		t.Errorf("within the limit: %v", err)
+	}
+}
+
+func TestARequestTooBigForTheServiceIsNoRateLimit(t *testing.T) {
+	clients := overTCP(t, &backend{})
+	_, err := clients.Fleet.GetServer(t.Context(), &fleetv1.GetServerRequest{ServerId: strings.Repeat("x", 5<<20)})
+	if e := failure(t, err); e.Code != codes.Internal {
+		t.Errorf("code %v: %v", e.Code, err)
+	}
+}

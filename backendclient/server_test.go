@@ -1,0 +1,144 @@
+package backendclient_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/protoadapt"
+
+	"opsgate/backendclient"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+// backend answers one unary method and one stream as a test has it; the others are not implemented.
+type backend struct {
+	fleetv1.UnimplementedFleetServiceServer
+	identityv1.UnimplementedIdentityServiceServer
+
+	getServer        func(context.Context) (*fleetv1.GetServerResponse, error)
+	watchRevocations func(*identityv1.WatchRevocationsRequest, watchServer) error
+}
+
+type watchServer = grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse]
+
+func (b *backend) GetServer(ctx context.Context, _ *fleetv1.GetServerRequest) (*fleetv1.GetServerResponse, error) {
+	return b.getServer(ctx)
+}
+
+func (b *backend) WatchRevocations(request *identityv1.WatchRevocationsRequest, stream watchServer) error {
+	return b.watchRevocations(request, stream)
+}
+
+// serve serves the backend on the listener until the test ends.
+func (b *backend) serve(t testing.TB, listener net.Listener) {
+	t.Helper()
+	server := grpc.NewServer()
+	fleetv1.RegisterFleetServiceServer(server, b)
+	identityv1.RegisterIdentityServiceServer(server, b)
+	served := make(chan error)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			t.Errorf("serve: %v", err)
+		}
+	})
+}
+
+// at is the five services at one address.
+func at(address string) backendclient.Upstreams {
+	u := backendclient.Upstream{Address: address}
+	return backendclient.Upstreams{Fleet: u, Monitoring: u, Incident: u, Audit: u, Identity: u}
+}
+
+// dial returns clients with the options that change makes, closed when the test ends.
+func dial(t testing.TB, upstreams backendclient.Upstreams, change ...func(*backendclient.Options)) *backendclient.Clients {
+	t.Helper()
+	o := backendclient.Options{Upstreams: upstreams}
+	for _, c := range change {
+		c(&o)
+	}
+	clients, err := backendclient.Dial(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := clients.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return clients
+}
+
+// over returns clients of the backend, joined in memory.
+func over(t testing.TB, b *backend, change ...func(*backendclient.Options)) *backendclient.Clients {
+	t.Helper()
+	listener := bufconn.Listen(1 << 20)
+	b.serve(t, listener)
+	return dial(t, at("passthrough:///bufnet"), append(change, func(o *backendclient.Options) {
+		o.DialOptions = append(o.DialOptions, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}))
+	})...)
+}
+
+// overTCP returns clients of the backend, joined by a real socket.
+func overTCP(t testing.TB, b *backend, change ...func(*backendclient.Options)) *backendclient.Clients {
+	t.Helper()
+	listener := listen(t, "127.0.0.1:0")
+	b.serve(t, listener)
+	return dial(t, at(listener.Addr().String()), change...)
+}
+
+func listen(t testing.TB, address string) net.Listener {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}
+
+// failing returns a backend whose GetServer fails with the status.
+func failing(t testing.TB, s *status.Status, details ...protoadapt.MessageV1) *backend {
+	t.Helper()
+	if len(details) > 0 {
+		var err error
+		if s, err = s.WithDetails(details...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &backend{getServer: func(context.Context) (*fleetv1.GetServerResponse, error) { return nil, s.Err() }}
+}
+
+// getServer calls GetServer with ample time.
+func getServer(t testing.TB, clients *backendclient.Clients) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err := clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{})
+	return err
+}
+
+// failure returns the *Error that a failed call returned.
+func failure(t testing.TB, err error) *backendclient.Error {
+	t.Helper()
+	var e *backendclient.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("the call returned %v (%T), want an *Error", err, err)
+	}
+	return e
+}
+
+// plainCredentials is for connections made without Dial.
+func plainCredentials() grpc.DialOption {
+	return grpc.WithTransportCredentials(insecure.NewCredentials())
+}
