@@ -1,0 +1,317 @@
+package openapitest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"opsgate/gateway/openapi"
+)
+
+// published loads the description as it is served.
+func published(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(openapi.JSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func TestDescriptionIsValidOpenAPI31(t *testing.T) {
+	doc := published(t)
+	if doc.OpenAPIMajorMinor() != "3.1" || doc.Info.Version != "1.0.0" {
+		t.Errorf("OpenAPI %s, version %s", doc.OpenAPI, doc.Info.Version)
+	}
+	// Examples are among what is validated.
+	if err := doc.Validate(context.Background(), openapi3.EnableMultiError(), openapi3.EnableSchemaFormatValidation()); err != nil {
+		t.Error(err)
+	}
+}
+
+// The published YAML and JSON are one document to a reader of either.
+func TestYAMLAndJSONAreTheSameDocument(t *testing.T) {
+	fromYAML, err := openapi3.NewLoader().LoadFromData(openapi.YAML())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := fromYAML.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := published(t).MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(a) != string(b) {
+		t.Error("openapi.yaml and openapi.json differ")
+	}
+}
+
+// Every example, of errors too, says nothing that a closed schema refuses.
+func TestExamplesMatchClosedSchemas(t *testing.T) {
+	v := New(t)
+	checked := 0
+	check := func(where string, content openapi3.Content) {
+		for _, media := range content {
+			if len(media.Examples) == 0 {
+				t.Errorf("%s: no example", where)
+			}
+			for name, example := range media.Examples {
+				checked++
+				if err := media.Schema.Value.VisitJSON(example.Value.Value); err != nil {
+					t.Errorf("%s, example %s: %v", where, name, err)
+				}
+			}
+		}
+	}
+	for _, o := range v.operations {
+		for status, response := range o.spec.Responses.Map() {
+			check(o.ID+" "+status, response.Value.Content)
+		}
+		if o.spec.RequestBody != nil {
+			check(o.ID+" request", o.spec.RequestBody.Value.Content)
+		}
+		for _, p := range slices.Concat(o.item.Parameters, o.spec.Parameters) {
+			if err := p.Value.Schema.Value.VisitJSON(p.Value.Example); err != nil {
+				t.Errorf("%s, example of parameter %s: %v", o.ID, p.Value.Name, err)
+			}
+		}
+	}
+	for name, response := range v.doc.Components.Responses {
+		check("response "+name, response.Value.Content)
+	}
+	for name, header := range v.doc.Components.Headers {
+		if err := checkHeader(fmt.Sprint(header.Value.Example), header.Value.Schema.Value); err != nil {
+			t.Errorf("example of header %s: %v", name, err)
+		}
+	}
+	for name, schema := range v.doc.Components.Schemas {
+		for _, example := range schema.Value.Examples {
+			if err := schema.Value.VisitJSON(example); err != nil {
+				t.Errorf("example of schema %s: %v", name, err)
+			}
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d examples were checked", checked)
+	}
+}
+
+// demands are the statuses that the contract demands of an operation, besides those of all.
+func demands(o operation) []int {
+	statuses := []int{200, 401, 403, 429, 500, 503, 504}
+	if o.Method == "GET" {
+		statuses = append(statuses, 304)
+	} else {
+		statuses = append(statuses, 409, 413, 415, 422)
+	}
+	if strings.Contains(o.Path, "{id}") {
+		statuses = append(statuses, 404)
+	}
+	for _, p := range o.spec.Parameters {
+		if p.Value.In == "query" && !slices.Contains(statuses, 422) {
+			statuses = append(statuses, 422)
+		}
+	}
+	if o.ID != "v1Me" { // which no service behind the gateway answers
+		statuses = append(statuses, 501)
+	}
+	slices.Sort(statuses)
+	return statuses
+}
+
+func TestEveryOperationNamesTheStatusesOfTheContract(t *testing.T) {
+	for _, o := range New(t).operations {
+		var named []int
+		for status := range o.spec.Responses.Map() {
+			n, err := strconv.Atoi(status)
+			if err != nil {
+				t.Errorf("%s: status %s", o.ID, status)
+			}
+			named = append(named, n)
+		}
+		slices.Sort(named)
+		if want := demands(o); !slices.Equal(named, want) {
+			t.Errorf("%s names %v, the contract has %v", o.ID, named, want)
+		}
+	}
+}
+
+func TestResponsesNameTheHeadersOfTheContract(t *testing.T) {
+	always := []string{"X-Request-Id", "Cache-Control"}
+	limits := []string{"RateLimit", "RateLimit-Policy"}
+	of := map[int][]string{
+		304: {"ETag", "Vary"}, 401: {"WWW-Authenticate"}, 429: {"Retry-After"}, 503: {"Retry-After"},
+	}
+	for _, o := range New(t).operations {
+		for text, ref := range o.spec.Responses.Map() {
+			status, _ := strconv.Atoi(text)
+			want := slices.Concat(always, of[status])
+			if status == 200 {
+				want = append(want, "Vary")
+				if o.Method == "GET" {
+					want = append(want, "ETag")
+				}
+			}
+			if status != 401 && status < 500 {
+				want = append(want, limits...)
+			}
+			for _, name := range want {
+				if h := ref.Value.Headers[name]; h == nil || !h.Value.Required {
+					t.Errorf("%s %d: header %s must be there", o.ID, status, name)
+				}
+			}
+		}
+	}
+}
+
+func TestSuccessesNameTheHeadersThatTheyMayHave(t *testing.T) {
+	for _, o := range New(t).operations {
+		headers := o.spec.Responses.Status(200).Value.Headers
+		paged := o.spec.Parameters.GetByInAndName("query", "cursor") != nil
+		for name, want := range map[string]bool{
+			"Link": paged, "Cursor-Status": paged, "Idempotent-Replayed": o.Method == "POST", "ETag": o.Method == "GET",
+		} {
+			if got := headers[name] != nil; got != want {
+				t.Errorf("%s: header %s described: %v", o.ID, name, got)
+			}
+		}
+	}
+}
+
+func TestParametersHaveTheBoundsOfTheContract(t *testing.T) {
+	number := func(low, high, otherwise float64) string { return fmt.Sprint(low, high, otherwise) }
+	bounds := map[string]string{
+		"limit": number(1, 100, 50), "pageSize": number(1, 100, 20), "page": number(1, 2147483647, 1),
+	}
+	seen := map[string]bool{}
+	for _, o := range New(t).operations {
+		for _, p := range o.spec.Parameters {
+			want, bounded := bounds[p.Value.Name]
+			if !bounded {
+				continue
+			}
+			seen[p.Value.Name] = true
+			s := p.Value.Schema.Value
+			if got := fmt.Sprint(*s.Min, *s.Max, s.Default); got != want {
+				t.Errorf("%s: %s has %s, want %s", o.ID, p.Value.Name, got, want)
+			}
+		}
+		if has, want := o.spec.Parameters.GetByInAndName("header", "If-None-Match") != nil, o.Method == "GET"; has != want {
+			t.Errorf("%s: If-None-Match described: %v", o.ID, has)
+		}
+		if has, want := o.spec.Parameters.GetByInAndName("header", "Idempotency-Key") != nil, o.Method == "POST"; has != want {
+			t.Errorf("%s: Idempotency-Key described: %v", o.ID, has)
+		}
+	}
+	if len(seen) != len(bounds) {
+		t.Errorf("bounds of %v only were seen", seen)
+	}
+}
+
+func TestOperationsSayTheirScope(t *testing.T) {
+	scopes := published(t).Components.Schemas["Scope"].Value.Enum
+	if len(scopes) != 9 {
+		t.Errorf("%d scopes", len(scopes))
+	}
+	operations := New(t).operations
+	if len(operations) != 17 {
+		t.Errorf("%d operations", len(operations))
+	}
+	for _, o := range operations {
+		if o.Scope == "" {
+			if o.ID != "v1Me" {
+				t.Errorf("%s needs no scope", o.ID)
+			}
+			continue
+		}
+		if !slices.Contains(scopes, any(o.Scope)) {
+			t.Errorf("%s: scope %q does not exist", o.ID, o.Scope)
+		}
+		if !strings.Contains(o.spec.Description, "Needs the scope `"+o.Scope+"`.") {
+			t.Errorf("%s: the description does not say that it needs %s", o.ID, o.Scope)
+		}
+	}
+}
+
+// As published, clients must bear new fields in responses; requests with unknown fields are refused.
+func TestOnlyRequestBodiesAreClosedAsPublished(t *testing.T) {
+	for name, schema := range published(t).Components.Schemas {
+		closed := schema.Value.AdditionalProperties.Has != nil && !*schema.Value.AdditionalProperties.Has
+		if request := strings.HasPrefix(name, "New"); request != closed {
+			t.Errorf("schema %s closed: %v", name, closed)
+		}
+	}
+}
+
+// Fields of responses are never left out.
+func TestEveryPropertyOfAResponseIsRequired(t *testing.T) {
+	for name, schema := range New(t).doc.Components.Schemas {
+		if strings.HasPrefix(name, "New") {
+			continue
+		}
+		for property := range schema.Value.Properties {
+			if !slices.Contains(schema.Value.Required, property) {
+				t.Errorf("%s.%s is not required", name, property)
+			}
+		}
+	}
+}
+
+func TestEveryErrorCodeIsInTheTable(t *testing.T) {
+	doc := published(t)
+	for _, code := range doc.Components.Schemas["Error"].Value.Properties["code"].Value.Enum {
+		if !strings.Contains(doc.Info.Description, fmt.Sprintf("| `%s` |", code)) {
+			t.Errorf("the introduction's table does not have %s", code)
+		}
+	}
+}
+
+func TestEverythingIsDescribed(t *testing.T) {
+	doc := published(t)
+	said := func(what, description string) {
+		if strings.TrimSpace(description) == "" {
+			t.Errorf("%s has no description", what)
+		}
+	}
+	for _, tag := range doc.Tags {
+		said("tag "+tag.Name, tag.Description)
+	}
+	for path, item := range doc.Paths.Map() {
+		for method, o := range item.Operations() {
+			said(method+" "+path, o.Description)
+			said("summary of "+method+" "+path, o.Summary)
+			for _, p := range slices.Concat(item.Parameters, o.Parameters) {
+				said(o.OperationID+" "+p.Value.Name, p.Value.Description)
+			}
+			for status, r := range o.Responses.Map() {
+				said(o.OperationID+" "+status, *r.Value.Description)
+				for name, h := range r.Value.Headers {
+					said(name, h.Value.Description)
+				}
+			}
+		}
+	}
+	for name, schema := range doc.Components.Schemas {
+		said("schema "+name, schema.Value.Description)
+		describedProperties(name, schema.Value, said)
+	}
+}
+
+func describedProperties(name string, schema *openapi3.Schema, said func(what, description string)) {
+	for property, s := range schema.Properties {
+		said(name+"."+property, s.Value.Description)
+		describedProperties(name+"."+property, s.Value, said)
+	}
+	for _, part := range schema.AllOf {
+		if part.Ref == "" {
+			describedProperties(name, part.Value, said)
+		}
+	}
+}

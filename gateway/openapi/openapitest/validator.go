@@ -1,0 +1,224 @@
+package openapitest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"opsgate/gateway/openapi"
+)
+
+// A Validator knows the description with its schemas closed. It may be used by several goroutines at once.
+type Validator struct {
+	doc        *openapi3.T
+	operations []operation
+}
+
+// An Operation is what the description says of one operation, as far as a route table knows it too.
+type Operation struct {
+	ID     string
+	Method string
+	Path   string // template, as /v1/servers/{id}
+	Scope  string // empty where any valid token will do
+}
+
+type operation struct {
+	Operation
+	segments []string
+	item     *openapi3.PathItem
+	spec     *openapi3.Operation
+}
+
+// noScope is what x-required-scope says where any valid token will do.
+const noScope = "none"
+
+// New returns a Validator of the description that is built into the gateway.
+func New(t testing.TB) *Validator {
+	t.Helper()
+	v, err := newValidator(openapi.JSON())
+	if err != nil {
+		t.Fatalf("reading the API's description: %v", err)
+	}
+	return v
+}
+
+func newValidator(document []byte) (*Validator, error) {
+	closed, err := closeSchemas(document)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(closed)
+	if err != nil {
+		return nil, fmt.Errorf("loading: %w", err)
+	}
+	v := &Validator{doc: doc}
+	for path, item := range doc.Paths.Map() {
+		for method, spec := range item.Operations() {
+			scope, _ := spec.Extensions["x-required-scope"].(string)
+			if scope == "" {
+				return nil, fmt.Errorf("%s %s: x-required-scope is missing", method, path)
+			}
+			if scope == noScope {
+				scope = ""
+			}
+			v.operations = append(v.operations, operation{
+				Operation: Operation{ID: spec.OperationID, Method: method, Path: path, Scope: scope},
+				segments:  strings.Split(path, "/"), item: item, spec: spec,
+			})
+		}
+	}
+	slices.SortFunc(v.operations, func(a, b operation) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method))
+	})
+	return v, nil
+}
+
+// Operations returns all operations of the description, by path and then by method.
+func (v *Validator) Operations() []Operation {
+	operations := make([]Operation, len(v.operations))
+	for i, o := range v.operations {
+		operations[i] = o.Operation
+	}
+	return operations
+}
+
+// An Exchange is a request and the response that it got, both with their bodies read to the end.
+type Exchange struct {
+	Request     *http.Request
+	RequestBody []byte
+	Status      int
+	Header      http.Header
+	Body        []byte // as it came, or with its gzip already undone
+}
+
+// CheckResponse fails the test with everything that is wrong with the exchange.
+func (v *Validator) CheckResponse(t testing.TB, x Exchange) {
+	t.Helper()
+	if err := v.Check(x); err != nil {
+		t.Errorf("%s %s answered %d, against the API's description:\n%v\nbody: %.2000s", x.Request.Method, x.Request.URL.RequestURI(), x.Status, err, x.Body)
+	}
+}
+
+// Check returns everything that is wrong with the exchange, or nil. What is outside of the described paths is held to the
+// shape of errors alone.
+func (v *Validator) Check(x Exchange) error {
+	body, err := x.plainBody()
+	if err != nil {
+		return err
+	}
+	x.Body = body
+	o, id := v.find(x.Request)
+	if o == nil {
+		return v.checkUndescribed(x)
+	}
+	ref := o.spec.Responses.Status(x.Status)
+	if ref == nil {
+		return fmt.Errorf("operation %s does not name status %d", o.ID, x.Status)
+	}
+	errs := []error{checkHeaders(x.Header, ref.Value.Headers, nil), checkBody(x, ref.Value)}
+	switch {
+	case x.Status < http.StatusBadRequest:
+		errs = append(errs, v.checkAccepted(x, o, id))
+	case x.Status == http.StatusForbidden:
+		errs = append(errs, checkScope(x.Body, o.Scope))
+	}
+	return errors.Join(errs...)
+}
+
+// find returns the operation that a request is for, and the id in its path. HEAD is GET without the body.
+func (v *Validator) find(req *http.Request) (o *operation, id string) {
+	method := req.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	segments := strings.Split(req.URL.EscapedPath(), "/")
+	for i := range v.operations {
+		o := &v.operations[i]
+		if o.Method != method {
+			continue
+		}
+		if id, ok := matchSegments(o.segments, segments); ok {
+			return o, id
+		}
+	}
+	return nil, ""
+}
+
+func matchSegments(template, segments []string) (id string, ok bool) {
+	if len(template) != len(segments) {
+		return "", false
+	}
+	for i, want := range template {
+		switch {
+		case want == "{id}" && segments[i] != "":
+			id = segments[i]
+		case want != segments[i]:
+			return "", false
+		}
+	}
+	return id, true
+}
+
+// undescribed are the responses that a request may get which is for no operation. They are not of an operation, so the
+// description names them among its components.
+func undescribed(status int) (component string, ok bool) {
+	component, ok = map[int]string{
+		http.StatusUnauthorized:        "Unauthorized",
+		http.StatusNotFound:            "NotFound",
+		http.StatusMethodNotAllowed:    "MethodNotAllowed",
+		http.StatusTooManyRequests:     "RateLimited",
+		http.StatusInternalServerError: "InternalError",
+		http.StatusServiceUnavailable:  "Unavailable",
+		http.StatusGatewayTimeout:      "Timeout",
+	}[status]
+	return component, ok
+}
+
+// checkUndescribed looks at the answer to a request that is for no operation.
+func (v *Validator) checkUndescribed(x Exchange) error {
+	inside := strings.HasPrefix(x.Request.URL.Path, "/v1/")
+	if x.Status < http.StatusBadRequest {
+		if inside && x.Request.Method != http.MethodOptions {
+			return errors.New("a path or method that is not described was served")
+		}
+		return nil
+	}
+	name, ok := undescribed(x.Status)
+	if !ok {
+		return fmt.Errorf("status %d is not one that a request for no operation may get", x.Status)
+	}
+	response := v.doc.Components.Responses[name].Value
+	var optional []string
+	if !inside { // where no token is looked at, no limits are known
+		optional = []string{"RateLimit", "RateLimit-Policy"}
+	}
+	return errors.Join(checkHeaders(x.Header, response.Headers, optional), checkBody(x, response))
+}
+
+// checkScope holds a refusal against the scope that the operation is said to need.
+func checkScope(body []byte, scope string) error {
+	var refusal struct{ Details struct{ Required string } }
+	if err := json.Unmarshal(body, &refusal); err != nil {
+		return nil // checkBody has said so
+	}
+	if required := refusal.Details.Required; required != "" && required != scope {
+		return fmt.Errorf("details.required is %q, and the operation is said to need %q", required, scope)
+	}
+	return nil
+}
+
+// plainBody undoes gzip, unless the HTTP client already has.
+func (x Exchange) plainBody() ([]byte, error) {
+	if x.Header.Get("Content-Encoding") != "gzip" || !bytes.HasPrefix(x.Body, []byte{0x1f, 0x8b}) {
+		return x.Body, nil
+	}
+	return unzip(x.Body)
+}
