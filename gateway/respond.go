@@ -88,7 +88,7 @@ func (r *Request) success(h http.Header, reply Reply) sent {
 	if reply.NextCursor != "" {
 		h["Link"] = []string{nextLink(r.http().URL, reply.NextCursor)}
 	}
-	return r.content(h, r.out.Bytes())
+	return r.content(h, r.out.Bytes(), nil)
 }
 
 // document writes a page of the documentation, which is public.
@@ -98,12 +98,12 @@ func (r *Request) document(h http.Header, page *openapi.Page) sent {
 	if page.CSP != "" {
 		h["Content-Security-Policy"] = []string{page.CSP}
 	}
-	return r.content(h, page.Body)
+	return r.content(h, page.Body, page.Gzip)
 }
 
-// content writes a body that may be asked for conditionally and in gzip. The ETag is strong and of the content alone; gzip is
-// another representation, and so has another one (RFC 9110, section 8.8.3.3).
-func (r *Request) content(h http.Header, body []byte) sent {
+// content writes a body that may be asked for conditionally and in gzip; zipped is the body in gzip where that is at hand. The
+// ETag is strong and of the content alone; gzip is another representation, and so has another one (RFC 9110, section 8.8.3.3).
+func (r *Request) content(h http.Header, body, zipped []byte) sent {
 	h["Vary"] = varyEncoding
 	zip := len(body) > minZipBytes && acceptsGzip(r.http().Header["Accept-Encoding"])
 	if r.http().Method != http.MethodPost {
@@ -116,7 +116,10 @@ func (r *Request) content(h http.Header, body []byte) sent {
 	}
 	if zip {
 		h["Content-Encoding"] = encodingGzip
-		body = r.zip(body)
+		if zipped == nil {
+			zipped = r.zip(body)
+		}
+		body = zipped
 	}
 	return r.write(http.StatusOK, "ok", body)
 }

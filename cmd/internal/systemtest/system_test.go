@@ -1,0 +1,331 @@
+package systemtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"opsgate/gateway/openapi/openapitest"
+)
+
+// programs are built once for all tests of the package.
+var programs struct {
+	dir    string
+	shared *System // limits that are not reached; for tests that only need a system
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "systemtest")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	programs.dir = dir
+	args := append([]string{"build", "-o", dir}, raceFlag...)
+	build := exec.Command("go", append(args, "opsgate/cmd/opsdev", "opsgate/cmd/opsbackend", "opsgate/cmd/opsgate")...)
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building the programs:", err)
+		return 1
+	}
+	shared, err := launch(launchOptions{config: highLimits, dir: dir})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "starting the system:", err)
+		return 1
+	}
+	programs.shared = shared
+	code := m.Run()
+	if err := shared.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping the system:", err)
+		return 1
+	}
+	return code
+}
+
+const (
+	highLimits = "rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"
+	demoLimits = "rate_limit: {limits: [{requests: 3, per: 1s}, {requests: 5000, per: 1h}]}\n"
+)
+
+// A System is a running opsdev.
+type System struct {
+	BaseURL     string            `json:"baseUrl"`
+	AdminURL    string            `json:"adminUrl"`
+	BackendAddr string            `json:"backendAddr"`
+	Tokens      map[string]string `json:"tokens"`
+
+	process *exec.Cmd
+	exited  chan error
+	output  lockedBuffer // all that it says
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+type launchOptions struct {
+	config  string // a gateway configuration
+	dir     string // for the files of this run
+	dataDir string // kept data; "" for data that ends with the run
+}
+
+// launch starts opsdev and returns once it serves: the credentials file appears no sooner.
+func launch(o launchOptions) (*System, error) {
+	work, err := os.MkdirTemp(o.dir, "run")
+	if err != nil {
+		return nil, err
+	}
+	config, credentials := filepath.Join(work, "opsgate.yaml"), filepath.Join(work, "credentials.json")
+	if err := os.WriteFile(config, []byte(o.config), 0o600); err != nil {
+		return nil, err
+	}
+	args := []string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--config=" + config, "--credentials=" + credentials}
+	if o.dataDir != "" {
+		args = append(args, "--data-dir="+o.dataDir)
+	}
+	s := &System{exited: make(chan error, 1)}
+	s.process = exec.Command(filepath.Join(programs.dir, "opsdev"), args...)
+	s.process.Stdout, s.process.Stderr = &s.output, &s.output
+	if err := s.process.Start(); err != nil {
+		return nil, err
+	}
+	go func() { s.exited <- s.process.Wait() }()
+	return s, s.awaitCredentials(credentials)
+}
+
+func (s *System) awaitCredentials(path string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		data, err := os.ReadFile(path)
+		if err == nil {
+			return json.Unmarshal(data, s)
+		}
+		select {
+		case err := <-s.exited:
+			return fmt.Errorf("opsdev ended: %w\n%s", err, s.output.String())
+		case <-ctx.Done():
+			return fmt.Errorf("opsdev does not serve after a minute\n%s", s.output.String())
+		case <-tick.C:
+		}
+	}
+}
+
+// stop ends the system as an operator does, and reports whether it ended well.
+func (s *System) stop() error {
+	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case err := <-s.exited:
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, s.output.String())
+		}
+		return nil
+	case <-time.After(30 * time.Second):
+		return fmt.Errorf("still running 30 s after SIGTERM\n%s", s.output.String())
+	}
+}
+
+// kill ends the system as the kernel does.
+func (s *System) kill(t *testing.T) {
+	t.Helper()
+	if err := s.process.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-s.exited
+}
+
+// start runs a system of the test's own.
+func start(t *testing.T, o launchOptions) *System {
+	t.Helper()
+	o.dir = t.TempDir()
+	s, err := launch(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if s.process.ProcessState == nil {
+			_ = s.process.Process.Kill()
+		}
+	})
+	return s
+}
+
+// A client calls the API with one token.
+type client struct {
+	system    *System
+	token     string
+	validator *openapitest.Validator
+}
+
+// as returns a client with one of the demo tokens; "" is without any.
+func (s *System) as(t *testing.T, name string) client {
+	t.Helper()
+	token, ok := s.Tokens[name]
+	if !ok && name != "" {
+		t.Fatalf("there is no demo token %q", name)
+	}
+	return client{system: s, token: token, validator: validator(t)}
+}
+
+var sharedValidator = struct {
+	sync.Mutex
+	*openapitest.Validator
+}{}
+
+func validator(t *testing.T) *openapitest.Validator {
+	t.Helper()
+	sharedValidator.Lock()
+	defer sharedValidator.Unlock()
+	if sharedValidator.Validator == nil {
+		sharedValidator.Validator = openapitest.New(t)
+	}
+	return sharedValidator.Validator
+}
+
+// A response is what came back, read to its end.
+type response struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// do sends a request, and holds the response against the API's description. Headers are given as "Name: value".
+func (c client) do(t *testing.T, method, target, body string, headers ...string) response {
+	t.Helper()
+	r, err := c.try(t.Context(), method, target, body, headers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, c.system.BaseURL+target, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.validator.CheckResponse(t, openapitest.Exchange{Request: req, RequestBody: []byte(body), Status: r.status, Header: r.header, Body: r.body})
+	return r
+}
+
+// try sends a request and fails only where no response comes back.
+func (c client) try(ctx context.Context, method, target, body string, headers ...string) (response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.system.BaseURL+target, strings.NewReader(body))
+	if err != nil {
+		return response{}, err
+	}
+	if body == "" {
+		req.Body = http.NoBody
+	}
+	req.Header.Set("Accept-Encoding", "identity")
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return response{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err := io.ReadAll(resp.Body)
+	return response{resp.StatusCode, resp.Header, data}, err
+}
+
+func (c client) get(t *testing.T, target string, headers ...string) response {
+	t.Helper()
+	return c.do(t, http.MethodGet, target, "", headers...)
+}
+
+func (c client) post(t *testing.T, target, body string, headers ...string) response {
+	t.Helper()
+	return c.do(t, http.MethodPost, target, body, append(headers, "Content-Type: application/json")...)
+}
+
+// object is a JSON object.
+type object map[string]any
+
+func (r response) must(t *testing.T, status int) response {
+	t.Helper()
+	if r.status != status {
+		t.Fatalf("got %d %s, want %d", r.status, r.body, status)
+	}
+	return r
+}
+
+// fails checks an error's status and code, and returns its details.
+func (r response) fails(t *testing.T, status int, code string) map[string]string {
+	t.Helper()
+	var e struct {
+		Code    string
+		Details map[string]string
+	}
+	if err := json.Unmarshal(r.body, &e); err != nil || r.status != status || e.Code != code {
+		t.Fatalf("got %d %s, want %d %s", r.status, r.body, status, code)
+	}
+	return e.Details
+}
+
+func (r response) object(t *testing.T) object {
+	t.Helper()
+	var o object
+	if err := json.Unmarshal(r.must(t, 200).body, &o); err != nil {
+		t.Fatalf("%s: %v", r.body, err)
+	}
+	return o
+}
+
+func (r response) array(t *testing.T) []object {
+	t.Helper()
+	var os []object
+	if err := json.Unmarshal(r.must(t, 200).body, &os); err != nil {
+		t.Fatalf("%s: %v", r.body, err)
+	}
+	return os
+}
+
+func (o object) text(name string) string {
+	s, _ := o[name].(string)
+	return s
+}
+
+// items returns the items of a page.
+func (o object) items(name string) []object {
+	list, _ := o[name].([]any)
+	items := make([]object, len(list))
+	for i, item := range list {
+		items[i], _ = item.(map[string]any)
+	}
+	return items
+}

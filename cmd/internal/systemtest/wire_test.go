@@ -1,0 +1,122 @@
+package systemtest
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// raw sends bytes as they are and reads one response.
+func raw(t *testing.T, s *System, request string) *http.Response {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.BaseURL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := conn.Write([]byte(request)); err != nil {
+		t.Fatal(err)
+	}
+	method, _, _ := strings.Cut(request, " ")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
+}
+
+func TestRequestsAsBytes(t *testing.T) {
+	s := programs.shared
+	auth := "Host: x\r\nAuthorization: Bearer " + s.Tokens["full"] + "\r\n"
+	for name, c := range map[string]struct {
+		request string
+		status  int
+		closes  bool
+	}{
+		"chunked":             {"POST /v1/incidents HTTP/1.1\r\n" + auth + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 422, true},
+		"chunked with length": {"POST /v1/incidents HTTP/1.1\r\n" + auth + "Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 422, true},
+		"too large, unsent":   {"POST /v1/incidents HTTP/1.1\r\n" + auth + "Content-Length: 131073\r\nExpect: 100-continue\r\n\r\n", 413, true},
+		"options of all":      {"OPTIONS * HTTP/1.1\r\n" + auth + "\r\n", 404, false},
+		"absolute form":       {"GET http://x/v1/me HTTP/1.1\r\n" + auth + "\r\n", 200, false},
+		"connect":             {"CONNECT x:443 HTTP/1.1\r\n" + auth + "\r\n", 404, false},
+		"dot segments":        {"GET /v1/../v1/me HTTP/1.1\r\n" + auth + "\r\n", 404, false},
+		"encoded slash":       {"GET /v1%2fme HTTP/1.1\r\n" + auth + "\r\n", 404, false},
+		"headers too large":   {"GET /v1/me HTTP/1.1\r\n" + auth + "X-Large: " + strings.Repeat("x", 2<<20) + "\r\n\r\n", 431, true},
+		"two credentials":     {"GET /v1/me HTTP/1.1\r\n" + auth + "Authorization: Bearer " + s.Tokens["full"] + "\r\n\r\n", 401, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			resp := raw(t, s, c.request)
+			if resp.StatusCode != c.status || resp.Close != c.closes {
+				t.Errorf("%s, close %v; want %d, %v", resp.Status, resp.Close, c.status, c.closes)
+			}
+		})
+	}
+}
+
+func TestTheDescriptionIsPublic(t *testing.T) {
+	anybody := client{system: programs.shared, validator: validator(t)}
+	for path, contentType := range map[string]string{
+		"/openapi.json": "application/json; charset=utf-8", "/openapi.yaml": "application/yaml; charset=utf-8", "/docs/": "text/html; charset=utf-8",
+	} {
+		r := anybody.get(t, path).must(t, 200)
+		if r.header.Get("Content-Type") != contentType {
+			t.Errorf("%s is %s", path, r.header.Get("Content-Type"))
+		}
+		anybody.get(t, path, "If-None-Match: "+r.header.Get("ETag")).must(t, 304)
+	}
+	if csp := anybody.get(t, "/docs/").header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe-eval") {
+		t.Errorf("Content-Security-Policy = %q", csp)
+	}
+	anybody.get(t, "/docs").fails(t, 404, "not_found")
+	anybody.get(t, "/").fails(t, 404, "not_found")
+}
+
+func TestTheAdminListener(t *testing.T) {
+	s := programs.shared
+	s.as(t, "full").get(t, "/v1/me").must(t, 200)
+	admin := client{system: &System{BaseURL: s.AdminURL}}
+	for path, want := range map[string]string{
+		"/livez": "", "/readyz": "", "/metrics": `opsgate_http_requests_total{code="ok",route="v1Me",status="200"}`, "/debug/pprof/": "goroutine",
+	} {
+		r, err := admin.try(t.Context(), "GET", path, "")
+		if err != nil || r.status != 200 || !strings.Contains(string(r.body), want) {
+			t.Errorf("%s: %d, error %v, has %q: %v", path, r.status, err, want, strings.Contains(string(r.body), want))
+		}
+	}
+	for _, path := range []string{"/metrics", "/readyz", "/debug/pprof/"} {
+		s.as(t, "full").get(t, path).fails(t, 404, "not_found")
+	}
+}
+
+func TestAWarmSystemStopsCleanly(t *testing.T) {
+	s := start(t, launchOptions{config: highLimits})
+	s.as(t, "full").get(t, "/v1/servers").must(t, 200)
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(s.output.String(), "curl ") {
+		t.Errorf("no curl line in:\n%s", s.output.String())
+	}
+}
+
+func TestThePrintedCurlLineWorks(t *testing.T) {
+	for line := range strings.Lines(programs.shared.output.String()) {
+		_, command, found := strings.Cut(strings.TrimSpace(line), "curl ")
+		if !found {
+			continue
+		}
+		for _, word := range []string{programs.shared.BaseURL, "Authorization: Bearer " + programs.shared.Tokens["full"]} {
+			if !strings.Contains(command, word) {
+				t.Errorf("%q does not have %s", command, fmt.Sprintf("%.30s…", word))
+			}
+		}
+		return
+	}
+	t.Error("no curl line was printed")
+}
