@@ -2,6 +2,7 @@ package openapitest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -313,5 +314,61 @@ func describedProperties(name string, schema *openapi3.Schema, said func(what, d
 		if part.Ref == "" {
 			describedProperties(name, part.Value, said)
 		}
+	}
+}
+
+// What the validator does not know it does not enforce, and a test that relied on it could not fail.
+func TestSchemasUseOnlyWhatTheValidatorEnforces(t *testing.T) {
+	enforced := []string{
+		"additionalProperties", "allOf", "enum", "items", "maxItems", "maxLength", "maximum", "minLength", "minProperties", "minimum", "oneOf",
+		"pattern", "properties", "required", "type", "uniqueItems",
+		"default", "description", "examples", "format", "$ref", // these say more, and restrict nothing that the others do not
+	}
+	var document map[string]any
+	if err := json.Unmarshal(openapi.JSON(), &document); err != nil {
+		t.Fatal(err)
+	}
+	schemas := 0
+	var schema func(where string, s map[string]any)
+	schema = func(where string, s map[string]any) {
+		schemas++
+		for keyword, value := range s {
+			if !slices.Contains(enforced, keyword) {
+				t.Errorf("%s uses %s", where, keyword)
+			}
+			switch value := value.(type) {
+			case map[string]any:
+				if keyword == "properties" {
+					for name, property := range value {
+						schema(where+"."+name, property.(map[string]any))
+					}
+					continue
+				}
+				schema(where+" "+keyword, value)
+			case []any:
+				for _, part := range value {
+					if part, ok := part.(map[string]any); ok && keyword != "examples" {
+						schema(where+" "+keyword, part)
+					}
+				}
+			}
+		}
+	}
+	var walk func(where string, node any)
+	walk = func(where string, node any) {
+		m, _ := node.(map[string]any)
+		for key, value := range m {
+			if s, ok := value.(map[string]any); ok && (key == "schema" || strings.HasSuffix(where, "/components/schemas")) {
+				schema(where+"/"+key, s)
+				continue
+			}
+			if key != "examples" {
+				walk(where+"/"+key, value)
+			}
+		}
+	}
+	walk("", document)
+	if schemas < 200 {
+		t.Errorf("only %d schemas were looked at", schemas)
 	}
 }

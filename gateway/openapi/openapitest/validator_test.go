@@ -1,0 +1,274 @@
+package openapitest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	serverPath   = "/v1/servers/0198c5b3-0d1e-7f55-a3c8-91b47e20d6fa"
+	incidentPath = "/v1/incidents/0198c5b7-0a25-7f6c-b1d8-49e36fa0c72d"
+	noResource   = `{"error":"no such resource","code":"not_found"}`
+)
+
+// exampleServer is the body that the description has as its example.
+const exampleServer = `{
+	"id": "0198c5b3-0d1e-7f55-a3c8-91b47e20d6fa", "name": "api-fra-1", "host": "203.0.113.17", "os": "Debian 12",
+	"tags": ["production"], "groupId": null, "lastSeenAt": "2026-01-02T03:04:05.678Z", "createdAt": "2025-06-11T08:30:00.000Z"}`
+
+// with sets headers over others; a header set to "" is taken away.
+func with(header http.Header, pairs ...string) http.Header {
+	h := header.Clone()
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			h.Del(pairs[i])
+			continue
+		}
+		h.Set(pairs[i], pairs[i+1])
+	}
+	return h
+}
+
+// errorHeaders are those of an error that an authenticated caller gets.
+func errorHeaders(pairs ...string) http.Header {
+	return with(http.Header{}, append([]string{
+		"X-Request-Id", "a-1", "Cache-Control", "private, no-cache", "Content-Type", contentTypeJSON, "Content-Length", "1",
+		"RateLimit-Policy", `"second";q=3;w=1, "hour";q=5000;w=3600`, "RateLimit", `"second";r=2;t=0, "hour";r=4999;t=3600`,
+	}, pairs...)...)
+}
+
+func getHeaders(pairs ...string) http.Header {
+	return with(errorHeaders("ETag", `"5f0c6d9be1a47238"`, "Vary", "Accept-Encoding"), pairs...)
+}
+
+func postHeaders(pairs ...string) http.Header {
+	return with(errorHeaders("Vary", "Accept-Encoding"), pairs...)
+}
+
+func exchange(method, target string, status int, header http.Header, body string) Exchange {
+	return Exchange{
+		Request: httptest.NewRequest(method, target, http.NoBody), Status: status, Header: header, Body: []byte(body),
+	}
+}
+
+func post(target, requestBody string, status int, header http.Header, body string) Exchange {
+	x := exchange(http.MethodPost, target, status, header, body)
+	x.RequestBody = []byte(requestBody)
+	return x
+}
+
+func zipped(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+const (
+	newIncident = `{"title":"Late","status":"identified","impact":"minor","message":"Slow disk.","statusPageId":null}`
+	created     = `{"id":"0198c5b7-0a25-7f6c-b1d8-49e36fa0c72d","title":"Late","status":"identified"}`
+	emptyPage   = `{"items":[],"nextCursor":null}`
+	forbidden   = `{"error":"this token lacks the scope servers:read","code":"forbidden","details":{"required":"servers:read"}}`
+)
+
+func TestTrueResponsesPass(t *testing.T) {
+	v := New(t)
+	for name, x := range map[string]Exchange{
+		"a server":             exchange("GET", serverPath, 200, getHeaders(), exampleServer),
+		"upper case in a path": exchange("GET", "/v1/servers/0198C5B3-0D1E-7F55-A3C8-91B47E20D6FA", 200, getHeaders(), exampleServer),
+		"a server, compressed": exchange("GET", serverPath, 200, getHeaders("Content-Encoding", "gzip"), zipped(t, exampleServer)),
+		"HEAD":                 exchange("HEAD", serverPath, 200, getHeaders(), ""),
+		"HEAD of nothing":      exchange("HEAD", serverPath, 404, errorHeaders(), ""),
+		"not modified":         exchange("GET", serverPath, 304, getHeaders("Content-Type", ""), ""),
+		"a cache-buster":       exchange("GET", serverPath+"?_=1", 200, getHeaders(), exampleServer),
+		"an empty cursor":      exchange("GET", "/v1/incidents?cursor=&limit=100", 200, getHeaders(), emptyPage),
+		"an odd cursor":        exchange("GET", "/v1/incidents?cursor=%00%25&cursor=b", 200, getHeaders("Cursor-Status", "ignored"), emptyPage),
+		"an empty action":      exchange("GET", "/v1/audit?action=", 200, getHeaders(), emptyPage),
+		"since with a space":   exchange("GET", "/v1/monitors/0198c5b6-05b7-7d1a-a840-3fc92e61d08b/checks?since=2026-01-01T00:00:00.5+02:00", 200, getHeaders(), "[]"),
+		"an odd request id": func() Exchange {
+			x := exchange("GET", serverPath, 200, getHeaders(), exampleServer)
+			x.Request.Header.Set("X-Request-Id", "two words")
+			return x
+		}(),
+		"a post":            post("/v1/incidents", newIncident, 200, postHeaders(), created),
+		"a replayed post":   post("/v1/incidents", newIncident, 200, postHeaders("Idempotent-Replayed", "true"), created),
+		"scope":             exchange("GET", "/v1/servers", 403, errorHeaders(), forbidden),
+		"no token":          exchange("GET", "/v1/me", 401, errorHeaders("RateLimit", "", "RateLimit-Policy", "", "WWW-Authenticate", "Bearer"), `{"error":"x","code":"unauthorized"}`),
+		"unknown path":      exchange("GET", "/v1/nothing", 404, errorHeaders(), noResource),
+		"outside":           exchange("GET", "/nothing", 404, errorHeaders("RateLimit", "", "RateLimit-Policy", ""), noResource),
+		"documentation":     exchange("GET", "/docs/", 200, http.Header{}, "<!doctype html>"),
+		"wrong method":      exchange("PUT", serverPath, 405, errorHeaders("Allow", "GET, HEAD, OPTIONS"), `{"error":"x","code":"method_not_allowed"}`),
+		"options":           exchange("OPTIONS", serverPath, 204, errorHeaders("Allow", "GET, HEAD, OPTIONS", "Content-Type", ""), ""),
+		"away before limit": exchange("GET", serverPath, 503, errorHeaders("RateLimit", "", "RateLimit-Policy", "", "Retry-After", "1"), `{"error":"x","code":"unavailable"}`),
+	} {
+		if err := v.Check(x); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestWrongResponsesFail(t *testing.T) {
+	v := New(t)
+	server := func(old, replacement string) string {
+		t.Helper()
+		body := strings.Replace(exampleServer, old, replacement, 1)
+		if body == exampleServer {
+			t.Fatalf("%s is not in the example", old)
+		}
+		return body
+	}
+	get := func(body string) Exchange { return exchange("GET", serverPath, 200, getHeaders(), body) }
+	cases := map[string]struct {
+		x    Exchange
+		want string
+	}{
+		"an extra field":      {get(server(`"os"`, `"sshKey":"x","os"`)), `property "sshKey" is unsupported`},
+		"a missing field":     {get(server(`"groupId": null,`, ``)), `property "groupId" is missing`},
+		"a wrong type":        {get(server(`"api-fra-1"`, `7`)), "at /name: value must be a string"},
+		"null for a list":     {get(server(`["production"]`, `null`)), "at /tags"},
+		"null for a name":     {get(server(`"api-fra-1"`, `null`)), "at /name"},
+		"microseconds":        {get(server(`05.678Z`, `05.678901Z`)), "at /lastSeenAt"},
+		"no milliseconds":     {get(server(`30:00.000Z`, `30:00Z`)), "at /createdAt"},
+		"another zone":        {get(server(`05.678Z`, `05.678+01:00`)), "at /lastSeenAt"},
+		"an id in upper case": {get(server(`"0198c5b3`, `"0198C5B3`)), "at /id"},
+		"something after it":  {get(exampleServer + `{}`), "not JSON"},
+		"not UTF-8":           {get(server("api-fra-1", "\xff")), "not UTF-8"},
+		"no body":             {get(""), "not JSON"},
+		"an undocumented status": {
+			exchange("GET", serverPath, 202, getHeaders(), exampleServer), "does not name status 202"},
+		"a status of others": {exchange("GET", "/v1/me", 404, errorHeaders(), noResource), "does not name status 404"},
+		"an undocumented header": {
+			exchange("GET", serverPath, 200, getHeaders("X-Powered-By", "x"), exampleServer), "X-Powered-By is not described"},
+		"a missing header": {exchange("GET", serverPath, 200, getHeaders("ETag", ""), exampleServer), "ETag is missing"},
+		"a weak tag":       {exchange("GET", serverPath, 200, getHeaders("ETag", `W/"a"`), exampleServer), "ETag"},
+		"a header twice": {func() Exchange {
+			x := exchange("GET", serverPath, 200, getHeaders(), exampleServer)
+			x.Header.Add("Vary", "Origin")
+			return x
+		}(), "Vary came 2 times"},
+		"another content type": {exchange("GET", serverPath, 200, getHeaders("Content-Type", "text/html"), exampleServer), "Content-Type"},
+		"a body to HEAD":       {exchange("HEAD", serverPath, 200, getHeaders(), exampleServer), "HEAD was answered with a body"},
+		"a body with 304":      {exchange("GET", serverPath, 304, getHeaders(), exampleServer), "none is described"},
+		"a fraction to wait": {
+			exchange("GET", serverPath, 429, errorHeaders("Retry-After", "0.5"), `{"error":"x","code":"rate_limited"}`), "Retry-After"},
+		"no time to wait": {
+			exchange("GET", serverPath, 429, errorHeaders("Retry-After", "0"), `{"error":"x","code":"rate_limited"}`), "Retry-After"},
+		"another code":          {exchange("GET", serverPath, 404, errorHeaders(), `{"error":"x","code":"forbidden"}`), "at /code"},
+		"details with 404":      {exchange("GET", serverPath, 404, errorHeaders(), `{"error":"x","code":"not_found","details":{}}`), `property "details" is unsupported`},
+		"422 without details":   {post("/v1/incidents", `{}`, 422, errorHeaders(), `{"error":"x","code":"validation_error"}`), `property "details" is missing`},
+		"another scope":         {exchange("GET", "/v1/audit", 403, errorHeaders(), forbidden), `said to need "audit:read"`},
+		"a scope for me":        {exchange("GET", "/v1/me", 403, errorHeaders(), forbidden), "at /details"},
+		"an unknown status":     {post("/v1/incidents", newIncident, 200, postHeaders(), strings.Replace(created, "identified", "open", 1)), "at /status"},
+		"an unknown path":       {exchange("GET", "/v1/nothing", 200, getHeaders(), `[]`), "was served"},
+		"an unknown method":     {exchange("DELETE", serverPath, 200, getHeaders(), `{}`), "was served"},
+		"an error outside":      {exchange("GET", "/nothing", 404, errorHeaders(), `404 page not found`), "not JSON"},
+		"an odd status outside": {exchange("GET", "/nothing", 400, errorHeaders(), noResource), "status 400"},
+		"no limits inside":      {exchange("GET", "/v1/nothing", 404, errorHeaders("RateLimit", ""), noResource), "RateLimit is missing"},
+		"a limit too large":     {exchange("GET", "/v1/incidents?limit=101", 200, getHeaders(), emptyPage), "the description forbids it"},
+		"a bad id":              {exchange("GET", "/v1/servers/x", 200, getHeaders(), exampleServer), "the description forbids it"},
+		"an unknown field":      {post("/v1/incidents", `{"titel":1,`+newIncident[1:], 200, postHeaders(), created), "the description forbids it"},
+		"a blank title":         {post(incidentPath+"/updates", `{"status":"resolved","message":" "}`, 200, postHeaders(), `{"id":"0198c5b7-0a25-7f6c-b1d8-49e36fa0c72d","status":"resolved"}`), "the description forbids it"},
+		"not gzip":              {exchange("GET", serverPath, 200, getHeaders("Content-Encoding", "gzip"), "\x1f\x8b broken"), "not gzip"},
+	}
+	for name, c := range cases {
+		if err := v.Check(c.x); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+}
+
+// A part of an allOf must not refuse what the other part adds, and the whole must still be closed.
+func TestComposedSchemasAreClosedAsOne(t *testing.T) {
+	v := New(t)
+	var incident map[string]any
+	o, _ := v.find(httptest.NewRequest("GET", incidentPath, http.NoBody))
+	example := o.spec.Responses.Status(200).Value.Content["application/json"].Examples["incident"].Value.Value
+	data, err := json.Marshal(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &incident); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Check(exchange("GET", incidentPath, 200, getHeaders(), string(data))); err != nil {
+		t.Errorf("the example: %v", err)
+	}
+	for _, field := range append(slices.Collect(maps.Keys(incident)), "extra") {
+		changed := maps.Clone(incident)
+		if _, there := changed[field]; there {
+			delete(changed, field)
+		} else {
+			changed[field] = "x"
+		}
+		body, err := json.Marshal(changed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Check(exchange("GET", incidentPath, 200, getHeaders(), string(body))); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("field %s: %v", field, err)
+		}
+	}
+}
+
+// recorder is a testing.TB that keeps what it is told.
+type recorder struct {
+	testing.TB
+	failures []string
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Errorf(format string, _ ...any) { r.failures = append(r.failures, format) }
+
+func TestCheckResponseFailsTheTest(t *testing.T) {
+	v, r := New(t), &recorder{}
+	v.CheckResponse(r, exchange("GET", serverPath, 200, getHeaders(), exampleServer))
+	if len(r.failures) != 0 {
+		t.Error("a true response failed the test")
+	}
+	v.CheckResponse(r, exchange("GET", serverPath, 200, getHeaders(), "{}"))
+	if len(r.failures) != 1 {
+		t.Error("a wrong response did not fail the test")
+	}
+}
+
+func TestAnOperationWithoutAScopeDecisionIsRefused(t *testing.T) {
+	const document = `{"openapi":"3.1.0","info":{"title":"x","version":"1"},"paths":{"/a":{"get":{"responses":{}}}}}`
+	if _, err := newValidator([]byte(document)); err == nil || !strings.Contains(err.Error(), "x-required-scope") {
+		t.Errorf("err = %v", err)
+	}
+	for _, broken := range []string{`{`, `{"openapi":7}`} {
+		if _, err := newValidator([]byte(broken)); err == nil {
+			t.Errorf("%s: accepted", broken)
+		}
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	v := New(b)
+	x := exchange("GET", serverPath, 200, getHeaders(), exampleServer)
+	for b.Loop() {
+		if err := v.Check(x); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkNew(b *testing.B) {
+	for b.Loop() {
+		New(b)
+	}
+}
