@@ -6,7 +6,7 @@ SHELL       := bash
 MAKEFLAGS   += --no-print-directory
 
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
-LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
+LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod
 
 # The modules of this repository, and those that hold code of ours. The main module comes first: the others follow its versions.
 MODULES      := . tools tools/lint tools/edgebench
@@ -21,8 +21,9 @@ COVER_MIN := 85
 
 FUZZTIME ?= 30s
 
-# The race detector doubles the time of a first build, so it is on where somebody asks for it, and in CI.
+# RACE=1, which CI sets, builds all that is checked and tested with the race detector: once, not once with and once without.
 ifneq ($(RACE)$(CI),)
+RACE_FLAG  := -race
 TEST_FLAGS := -race -shuffle=on
 endif
 
@@ -55,7 +56,7 @@ test-programs: ## Install the programs that some tests run (Debian, as root).
 	fi
 
 cover: ## Hold the coverage of the packages that a request passes to its minimum.
-	@tools/cover.sh $(COVER_MIN) $(COVERED)
+	@GOFLAGS="$$(go env GOFLAGS) $(RACE_FLAG)" tools/cover.sh $(COVER_MIN) $(COVERED)
 
 fuzz: ## Fuzz every target for FUZZTIME (30s).
 	@tools/fuzz.sh $(FUZZTIME)
@@ -88,8 +89,10 @@ check-tests: ## Check that no test sleeps, but in a bubble of testing/synctest w
 	if [ -n "$$sleeping" ]; then echo "tests that sleep:"; echo "$$sleeping"; exit 1; fi
 
 lint: ## Run go vet and golangci-lint.
-	@for module in $(CODE_MODULES); do \
-		(cd $$module && go vet ./... && $(LINT) run --config $(CURDIR)/.golangci.yml ./...); \
+	@linter=$$($(LINT) -n golangci-lint); \
+	for module in $(CODE_MODULES); do \
+		(cd $$module && go vet $(RACE_FLAG) ./... && \
+			GOFLAGS="$$(go env GOFLAGS) $(RACE_FLAG)" $$linter run --config $(CURDIR)/.golangci.yml ./...); \
 	done
 
 generate: ## Generate code from the protos and the SQL.
@@ -98,7 +101,7 @@ generate: ## Generate code from the protos and the SQL.
 	@cd tools/edgebench && $(TOOL) buf generate
 
 format: ## Format Go code and protos.
-	@for module in $(CODE_MODULES); do (cd $$module && $(LINT) fmt --config $(CURDIR)/.golangci.yml ./...); done
+	@for module in $(CODE_MODULES); do (cd $$module && $(LINT) golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...); done
 	@$(TOOL) buf format --write
 
 tidy: ## Tidy every go.mod and go.sum.
