@@ -1,0 +1,128 @@
+package backendcmd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/refbackend"
+)
+
+// Exit codes of the program.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// An Environment is what the program has of the outside.
+type Environment struct {
+	Out, Err io.Writer
+	// Clock tells the time; nil means the system's.
+	Clock func() time.Time
+	// Random is what tokens are made of; nil means the system's secure source.
+	Random io.Reader
+}
+
+// commands is the grammar of the command line.
+type commands struct {
+	Serve   serve       `cmd:"" help:"Serve the internal services over gRPC until SIGTERM."`
+	Team    teamGroup   `cmd:"" help:"Look after teams."`
+	Token   tokenGroup  `cmd:"" help:"Look after API tokens."`
+	Version versionInfo `cmd:"" help:"Print the version."`
+}
+
+// dataDir is what every command that touches the data needs.
+type dataDir struct {
+	DataDir string `required:"" placeholder:"DIR" env:"OPSBACKEND_DATA_DIR" help:"Directory of the database; made if it does not exist."`
+}
+
+// tokenFormat is what every command that makes or takes tokens needs.
+type tokenFormat struct {
+	TokenPrefix string `default:"ops_" placeholder:"PREFIX" env:"OPSBACKEND_TOKEN_PREFIX" help:"What tokens begin with (${default})."`
+}
+
+// Validate is called by the parser.
+func (f tokenFormat) Validate() error { return f.format().Validate() }
+
+func (f tokenFormat) format() authn.TokenFormat { return authn.TokenFormat{Prefix: f.TokenPrefix} }
+
+// Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. It
+// ends early, and gracefully, when ctx does.
+func Run(ctx context.Context, arguments []string, environment Environment) int {
+	if environment.Clock == nil {
+		environment.Clock = time.Now
+	}
+	if environment.Random == nil {
+		environment.Random = rand.Reader
+	}
+	var grammar commands
+	helped := false
+	parser, err := kong.New(&grammar,
+		kong.Name("opsbackend"),
+		kong.Description("The reference operations backend: all internal services on one SQLite file."),
+		kong.Writers(environment.Out, environment.Err),
+		kong.Exit(func(int) { helped = true }), // called once help is printed; what is parsed after that does not matter
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(environment),
+	)
+	if err != nil {
+		return report(environment.Err, err, exitFailed)
+	}
+	command, err := parser.Parse(arguments)
+	switch {
+	case helped:
+		return exitDone
+	case err != nil:
+		return report(environment.Err, err, exitUsage)
+	}
+	if err := command.Run(); err != nil {
+		var usage usageError
+		if errors.As(err, &usage) {
+			return report(environment.Err, err, exitUsage)
+		}
+		return report(environment.Err, err, exitFailed)
+	}
+	return exitDone
+}
+
+func report(w io.Writer, err error, code int) int {
+	fmt.Fprintln(w, "opsbackend:", err)
+	if code == exitUsage {
+		fmt.Fprintln(w, "Try: opsbackend --help")
+	}
+	return code
+}
+
+// A usageError is a mistake on the command line that only the command itself can see.
+type usageError struct{ error }
+
+// open opens the backend for a command that does one thing and ends.
+func (d dataDir) open(ctx context.Context, e Environment, logger *slog.Logger) (*refbackend.Backend, error) {
+	return refbackend.Open(ctx, refbackend.Options{DataDir: d.DataDir, Clock: e.Clock, Logger: logger})
+}
+
+// use opens the backend for as long as fn runs.
+func (d dataDir) use(ctx context.Context, e Environment, fn func(*refbackend.Backend) error) error {
+	backend, err := d.open(ctx, e, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(backend), backend.Close())
+}
+
+// list puts words into one cell of a table.
+func list(words []string) string {
+	if len(words) == 0 {
+		return "-"
+	}
+	return strings.Join(words, ",")
+}

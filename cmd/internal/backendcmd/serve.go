@@ -1,0 +1,58 @@
+package backendcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"opsgate/cmd/internal/demo"
+	"opsgate/cmd/internal/refbackend"
+)
+
+type serve struct {
+	dataDir
+	tokenFormat
+
+	Listen   string     `default:"127.0.0.1:9000" placeholder:"ADDR" help:"Address to listen on (${default}); port 0 takes a free one, which is logged."`
+	Services []string   `placeholder:"NAME,..." help:"Services to serve: fleet, monitoring, incident, audit, identity. All of them by default."`
+	Seed     string     `enum:",demo" default:"" placeholder:"demo" help:"Data to lay into an empty database: demo."`
+	LogLevel slog.Level `default:"info" placeholder:"LEVEL" help:"Least level to log: debug shows every call, info, warn, error (${default})."`
+}
+
+// Run serves until ctx ends.
+func (c *serve) Run(ctx context.Context, e Environment) (err error) {
+	if err := refbackend.CheckServices(c.Services); err != nil {
+		return usageError{err}
+	}
+	logger := slog.New(slog.NewJSONHandler(e.Err, &slog.HandlerOptions{Level: c.LogLevel}))
+	backend, err := c.open(ctx, e, logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, backend.Close()) }()
+	if c.Seed == "demo" {
+		if err := demo.Seed(ctx, backend.Store(), c.format(), e.Clock()); err != nil {
+			return fmt.Errorf("lay the demo data: %w", err)
+		}
+	}
+	var listening net.ListenConfig
+	listener, err := listening.Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", c.Listen, err)
+	}
+	logger.Info("serving", "address", listener.Addr().String(), "services", c.services())
+	if err := backend.Serve(ctx, listener, c.Services...); err != nil {
+		return err
+	}
+	logger.Info("stopped")
+	return nil
+}
+
+func (c *serve) services() []string {
+	if len(c.Services) == 0 {
+		return refbackend.ServiceNames()
+	}
+	return c.Services
+}

@@ -1,0 +1,152 @@
+package backendcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/refbackend"
+)
+
+type teamGroup struct {
+	Create teamCreate `cmd:"" help:"Create a team and print its id."`
+	List   teamList   `cmd:"" help:"List the teams."`
+}
+
+type teamCreate struct {
+	dataDir
+
+	Name string `arg:"" help:"Name of the team."`
+	Plan string `enum:"ai,basic" default:"ai" placeholder:"PLAN" help:"Plan of the team: ai, which has the public API, or basic (${default})."`
+}
+
+// Run creates the team.
+func (c *teamCreate) Run(ctx context.Context, e Environment) error {
+	return c.use(ctx, e, func(b *refbackend.Backend) error {
+		team, err := b.CreateTeam(ctx, c.Name, c.Plan)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(e.Out, team.ID)
+		return err
+	})
+}
+
+type teamList struct{ dataDir }
+
+// Run lists the teams.
+func (c *teamList) Run(ctx context.Context, e Environment) error {
+	return c.use(ctx, e, func(b *refbackend.Backend) error {
+		teams, err := b.Teams(ctx)
+		if err != nil {
+			return err
+		}
+		return table(e.Out, "ID\tNAME\tPLAN\tCREATED", len(teams), func(i int) string {
+			t := teams[i]
+			return fmt.Sprintf("%s\t%s\t%s\t%s", t.ID, t.Name, t.Plan, when(t.CreatedAt))
+		})
+	})
+}
+
+type tokenGroup struct {
+	Create tokenCreate `cmd:"" help:"Create a token and print it, this once."`
+	List   tokenList   `cmd:"" help:"List the tokens, without their text."`
+	Revoke tokenRevoke `cmd:"" help:"Revoke a token; those who serve learn of it within a second."`
+}
+
+type tokenCreate struct {
+	dataDir
+	tokenFormat
+
+	Team   string        `required:"" placeholder:"ID|NAME" help:"Team that the token acts for."`
+	Scopes []authn.Scope `placeholder:"SCOPE,..." help:"What the token may do, such as servers:read; nothing by default."`
+	Name   string        `placeholder:"NAME" help:"What to call the token."`
+}
+
+// Run mints the token, keeps its hash and prints it.
+func (c *tokenCreate) Run(ctx context.Context, e Environment) error {
+	scopes := make([]string, len(c.Scopes))
+	for i, scope := range c.Scopes {
+		if !slices.Contains(authn.AllScopes(), scope) {
+			return usageError{fmt.Errorf("no such scope: %q (there are %v)", scope, authn.AllScopes())}
+		}
+		scopes[i] = string(scope)
+	}
+	text, err := c.format().New(e.Random)
+	if err != nil {
+		return err
+	}
+	return c.use(ctx, e, func(b *refbackend.Backend) error {
+		team, err := b.FindTeam(ctx, c.Team)
+		if err != nil {
+			return err
+		}
+		token, err := b.CreateToken(ctx, refbackend.NewToken{
+			TeamID: team.ID, Name: c.Name, SHA256: authn.Hash(text), Scopes: scopes,
+		})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(e.Out, text)
+		_, noted := fmt.Fprintf(e.Err, "Token %s of team %s. It is not shown again.\n", token.ID, team.Name)
+		return errors.Join(err, noted)
+	})
+}
+
+type tokenList struct{ dataDir }
+
+// Run lists the tokens.
+func (c *tokenList) Run(ctx context.Context, e Environment) error {
+	return c.use(ctx, e, func(b *refbackend.Backend) error {
+		tokens, err := b.Tokens(ctx)
+		if err != nil {
+			return err
+		}
+		return table(e.Out, "ID\tTEAM\tNAME\tSCOPES\tCREATED\tREVOKED", len(tokens), func(i int) string {
+			t := tokens[i]
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s",
+				t.ID, t.TeamID, t.Name, list(t.Scopes), when(t.CreatedAt), when(t.RevokedAt))
+		})
+	})
+}
+
+type tokenRevoke struct {
+	dataDir
+
+	ID string `arg:"" help:"Id of the token, as listed; never the token itself."`
+}
+
+// Run revokes the token.
+func (c *tokenRevoke) Run(ctx context.Context, e Environment) error {
+	return c.use(ctx, e, func(b *refbackend.Backend) error {
+		token, err := b.RevokeToken(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(e.Out, "%s\trevoked\t%s\n", token.ID, when(token.RevokedAt))
+		return err
+	})
+}
+
+// table writes rows of tab-separated cells in columns.
+func table(w io.Writer, heading string, rows int, row func(i int) string) error {
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(columns, heading)
+	for i := range rows {
+		fmt.Fprintln(columns, row(i))
+	}
+	return columns.Flush()
+}
+
+// when is a time in a table.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}

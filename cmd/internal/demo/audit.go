@@ -1,0 +1,64 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"opsgate/cmd/internal/refbackend/store/query"
+)
+
+// layAudit lays the audit log: what a team does in some months.
+func (t *teamLayer) layAudit(ctx context.Context) error {
+	r := t.random("audit")
+	age := between(r, 3*time.Minute, 20*time.Minute)
+	for i := range t.audit {
+		action := pick(r, actions())
+		resource, _, _ := strings.Cut(action, ".")
+		row := query.InsertAuditEntryParams{
+			ID: t.id("audit", fmt.Sprint(i)), TeamID: teamID(t.team), ActionType: action, ResourceType: resource,
+			ResourceID: t.resource(r, resource), ActorID: t.id("user", pick(r, []string{"ada", "grace", "edsger", "barbara"})),
+			IpAddress: pick(r, []string{"203.0.113.7", "203.0.113.42", "198.51.100.23", "192.0.2.146", "2001:db8::17"}),
+			CreatedAt: t.ago(age),
+		}
+		if err := t.q.InsertAuditEntry(ctx, row); err != nil {
+			return fmt.Errorf("lay audit entry %d: %w", i, err)
+		}
+		if i%50 != 25 { // now and then two things are done at the very same time
+			age += between(r, 5*time.Minute, 12*time.Hour)
+		}
+	}
+	return nil
+}
+
+func actions() []string {
+	return []string{
+		"api_token.created", "api_token.revoked", "command.executed", "command.executed", "command.executed",
+		"component.updated", "incident.created", "incident.created", "incident.update_posted", "incident.update_posted",
+		"incident.updated", "member.invited", "member.removed", "monitor.created", "monitor.paused", "monitor.updated",
+		"scheduled_command.created", "scheduled_command.updated", "server.created", "server.updated",
+		"server_group.created", "status_page.created", "status_page.updated", "team.updated", "vault.unlocked",
+	}
+}
+
+// resource is the id of something of the team of that kind.
+func (t *teamLayer) resource(r *rand.Rand, kind string) string {
+	switch kind {
+	case "incident":
+		return t.incidentID(r.IntN(t.incidents))
+	case "monitor":
+		return t.id("monitor", pick(r, t.monitors).name)
+	case "server":
+		return t.id("server", pick(r, t.servers).name)
+	case "server_group":
+		return t.id("group", pick(r, t.groups).name)
+	case "status_page":
+		return t.id("page", pick(r, t.pages).name)
+	case "team":
+		return teamID(t.team)
+	default: // what is known by this log alone
+		return t.id(kind, fmt.Sprint(r.IntN(20)))
+	}
+}

@@ -1,0 +1,158 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"opsgate/cmd/internal/refbackend/store/query"
+)
+
+// layIncidents lays the team's incidents, the newest first. The newest are still open.
+func (t *teamLayer) layIncidents(ctx context.Context) error {
+	age := 25 * time.Minute
+	for i := range t.incidents {
+		r := t.random("incident", fmt.Sprint(i))
+		row := t.incident(r, i, age)
+		if err := t.q.InsertIncident(ctx, row); err != nil {
+			return fmt.Errorf("lay incident %d: %w", i, err)
+		}
+		if err := t.layTimeline(ctx, r, row); err != nil {
+			return fmt.Errorf("lay the timeline of incident %d: %w", i, err)
+		}
+		if i%20 != 10 { // now and then two are recorded at the very same time
+			age += between(r, time.Hour, 36*time.Hour)
+		}
+	}
+	return nil
+}
+
+// incidentID is the id of the i-th newest incident.
+func (t *teamLayer) incidentID(i int) string { return t.id("incident", fmt.Sprint(i)) }
+
+func (t *teamLayer) incident(r *rand.Rand, i int, age time.Duration) query.InsertIncidentParams {
+	row := query.InsertIncidentParams{
+		ID: t.incidentID(i), TeamID: teamID(t.team), StatusPageID: t.pageOfIncident(r), CreatedAt: t.ago(age),
+		Title: pick(r, troubles()) + " " + pick(r, places()), Impact: pick(r, []string{"none", "minor", "minor", "major", "critical"}),
+		// Found late, and recorded later: the order of the beginnings is another than that of the records.
+		StartedAt: t.ago(age + between(r, 0, 40*time.Hour)),
+		Status:    "resolved",
+	}
+	if i%11 == 5 {
+		row.IsMaintenance, row.Title, row.Impact = true, pick(r, maintenances()), "none"
+		row.StartedAt = t.ago(age - between(r, 10*time.Minute, 20*time.Minute))
+	}
+	if open := []string{"investigating", "identified", "monitoring"}; i < 9 {
+		row.Status = open[i%len(open)]
+		return row
+	}
+	resolved := min(row.CreatedAt+between(r, 12*time.Minute, 9*time.Hour).Nanoseconds(), t.ago(time.Minute))
+	row.ResolvedAt = &resolved
+	return row
+}
+
+// pageOfIncident is the page that an incident is attached to: each page gets its share, the rest is attached to none.
+func (t *teamLayer) pageOfIncident(r *rand.Rand) *string {
+	dice := r.IntN(100)
+	for _, p := range t.pages {
+		if dice < p.share {
+			id := t.id("page", p.name)
+			return &id
+		}
+		dice -= p.share
+	}
+	return nil
+}
+
+// layTimeline lays the updates that led an incident to its status, and the components that it affects.
+func (t *teamLayer) layTimeline(ctx context.Context, r *rand.Rand, row query.InsertIncidentParams) error {
+	statuses := []string{"investigating", "identified", "monitoring", "resolved"}
+	end := t.ago(0)
+	if row.ResolvedAt != nil {
+		end = *row.ResolvedAt
+	}
+	at := row.CreatedAt
+	for i, status := range statuses {
+		if status == "resolved" {
+			at = end
+		}
+		err := t.q.InsertIncidentUpdate(ctx, query.InsertIncidentUpdateParams{
+			ID: t.id("update", row.ID+"/"+status), TeamID: row.TeamID, IncidentID: row.ID, Status: status,
+			Message: pick(r, messages(status)), CreatedAt: at,
+		})
+		if err != nil {
+			return err
+		}
+		if status == row.Status {
+			break
+		}
+		// The rest of the steps share the time that is left.
+		at += (end - at) / int64(len(statuses)-i)
+	}
+	return t.layAffected(ctx, r, row)
+}
+
+func (t *teamLayer) layAffected(ctx context.Context, r *rand.Rand, row query.InsertIncidentParams) error {
+	for _, p := range t.pages {
+		if row.StatusPageID == nil || *row.StatusPageID != t.id("page", p.name) {
+			continue
+		}
+		return t.q.InsertIncidentComponent(ctx, query.InsertIncidentComponentParams{
+			TeamID: row.TeamID, IncidentID: row.ID, ComponentID: t.id("component", p.name+"/"+pick(r, p.components).name),
+		})
+	}
+	return nil
+}
+
+func troubles() []string {
+	return []string{
+		"Elevated error rate", "Slow responses", "Connection timeouts", "Login failures", "Delayed notifications",
+		"Intermittent packet loss", "Missing data", "Failing health checks", "Growing queue", "Stale results",
+	}
+}
+
+func places() []string {
+	return []string{
+		"on the customer portal", "in the booking API", "for partner webhooks", "on the orders database", "in search",
+		"at the Amsterdam edge", "at the Singapore edge", "in the timetable feed", "for invoices", "in mail delivery",
+		"on mobile clients", "in exports",
+	}
+}
+
+func maintenances() []string {
+	return []string{
+		"Planned upgrade of the orders database", "Kernel updates on the web servers", "Network maintenance in Amsterdam",
+		"Certificate rotation", "Storage migration of the search cluster", "Planned failover test",
+	}
+}
+
+// messages are what a team says at a step of an incident.
+func messages(status string) []string {
+	switch status {
+	case "investigating":
+		return []string{
+			"We are looking into reports of errors and will be back within half an hour.",
+			"Our monitoring shows a problem. The team on call is on it.",
+			"Some requests fail. We are finding out which, and why.",
+		}
+	case "identified":
+		return []string{
+			"A deployment an hour ago causes this. We are rolling it back.",
+			"One database replica fell behind and served old rows. It has been taken out.",
+			"The cause is a full disk on one server. We are making room.",
+		}
+	case "monitoring":
+		return []string{
+			"The fix is in place and the error rate is falling. We keep watching.",
+			"Traffic has been moved away. Responses are back to normal so far.",
+			"All servers answer again. We are watching the queue drain.",
+		}
+	default:
+		return []string{
+			"This is over. We are sorry for the trouble.",
+			"No errors for an hour; we consider this resolved.",
+			"Everything works as it should. A review will follow on our blog.",
+		}
+	}
+}

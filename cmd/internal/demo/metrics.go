@@ -1,0 +1,85 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"opsgate/cmd/internal/refbackend/store/query"
+)
+
+// Agents report every five minutes. What is older than two days is laid at every thirty, to start fast: rollups have a point
+// for each hour all the same.
+const (
+	sampling       = 5 * time.Minute
+	coarseSampling = 30 * time.Minute
+	fineFor        = 2 * day
+	// measuredFor is a little more than the longest range, so that its first hour is whole.
+	measuredFor = 30*day + 2*time.Hour
+)
+
+func (t *teamLayer) layMetrics(ctx context.Context, s server) error {
+	load := newLoad(t.random("metrics", s.name))
+	serverID := t.id("server", s.name)
+	for at := t.now.Add(-measuredFor).Truncate(coarseSampling); at.Before(t.now); {
+		row := load.at(at, t.now)
+		row.ServerID = serverID
+		if err := t.q.InsertServerMetric(ctx, row); err != nil {
+			return fmt.Errorf("lay metrics: %w", err)
+		}
+		if t.now.Sub(at) > fineFor {
+			at = at.Add(coarseSampling)
+		} else {
+			at = at.Add(sampling)
+		}
+	}
+	return nil
+}
+
+// A load is how busy a server is: a base that follows the hours of the day, noise, and a disk that fills.
+type load struct {
+	random             *rand.Rand
+	cpu, swing         float64 // percent
+	ramTotal, ramShare float64
+	diskTotal, disk    float64
+	filling            float64 // gibibytes a day
+}
+
+func newLoad(r *rand.Rand) *load {
+	l := &load{
+		random:    r,
+		cpu:       8 + 35*r.Float64(),
+		swing:     5 + 25*r.Float64(),
+		ramTotal:  pick(r, []float64{4096, 8192, 16384, 32768, 65536}),
+		ramShare:  0.35 + 0.4*r.Float64(),
+		diskTotal: pick(r, []float64{40, 80, 160, 320, 1024}),
+	}
+	l.disk = l.diskTotal * (0.3 + 0.4*r.Float64())
+	l.filling = l.diskTotal * 0.004 * r.Float64()
+	return l
+}
+
+// at is the sample of a moment.
+func (l *load) at(at, now time.Time) query.InsertServerMetricParams {
+	const busiestHour = 15
+	hour := float64(at.Hour()) + float64(at.Minute())/60
+	busy := math.Cos((hour - busiestHour) / 24 * 2 * math.Pi)
+	cpu := l.cpu + l.swing*busy/2 + 4*l.random.NormFloat64()
+	if l.random.IntN(200) == 0 {
+		cpu += 40 * l.random.Float64() // a batch job
+	}
+	ram := l.ramShare + 0.05*busy + 0.01*l.random.NormFloat64()
+	return query.InsertServerMetricParams{
+		At:          at.UnixNano(),
+		CpuPercent:  round(min(100, max(0.3, cpu)), 10),
+		RamUsedMb:   round(l.ramTotal*min(0.98, ram), 1),
+		RamTotalMb:  l.ramTotal,
+		DiskUsedGb:  round(l.disk-l.filling*now.Sub(at).Hours()/24, 100),
+		DiskTotalGb: l.diskTotal,
+	}
+}
+
+// round keeps as many decimals as an agent reports: 10 for one, 100 for two.
+func round(value, scale float64) float64 { return math.Round(value*scale) / scale }

@@ -1,0 +1,133 @@
+package refbackend
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"opsgate/cmd/internal/refbackend/store"
+	"opsgate/cmd/internal/refbackend/store/query"
+	auditv1 "opsgate/proto/ops/audit/v1"
+)
+
+type auditService struct {
+	auditv1.UnimplementedAuditServiceServer
+	store *store.Store
+}
+
+func (s *auditService) ListAuditEntries(
+	ctx context.Context, r *auditv1.ListAuditEntriesRequest,
+) (*auditv1.ListAuditEntriesResponse, error) {
+	var problems violations
+	problems.pageSize(r.GetPageSize())
+	if err := problems.err(); err != nil {
+		return nil, err
+	}
+	response := &auditv1.ListAuditEntriesResponse{}
+	return response, s.store.Read(ctx, func(q *query.Queries) error {
+		rows, ignored, err := auditPage(ctx, q, r)
+		if err != nil {
+			return err
+		}
+		response.CursorIgnored = ignored
+		if more := len(rows) > int(r.GetPageSize()); more {
+			rows = rows[:r.GetPageSize()]
+			if response.NextCursor, err = auditCursor.encode(rows[len(rows)-1].ID); err != nil {
+				return fmt.Errorf("make a cursor: %w", err)
+			}
+		}
+		response.Entries = views(rows, auditMessage)
+		return nil
+	})
+}
+
+// auditPage returns one row more than the page holds, if there is one, and whether the cursor was not recognised.
+func auditPage(
+	ctx context.Context, q *query.Queries, r *auditv1.ListAuditEntriesRequest,
+) (rows []query.AuditEntry, ignored bool, err error) {
+	limit := int64(r.GetPageSize()) + 1
+	after, found, err := auditRow(ctx, q, r)
+	if err != nil {
+		return nil, false, fmt.Errorf("look up the cursor: %w", err)
+	}
+	if found {
+		rows, err = q.ListAuditEntriesAfter(ctx, query.ListAuditEntriesAfterParams{
+			TeamID: r.GetTeamId(), ActionPrefix: r.GetActionPrefix(), PageSize: limit,
+			CreatedAt: after.CreatedAt, ID: after.ID,
+		})
+	} else {
+		rows, err = q.ListAuditEntries(ctx, query.ListAuditEntriesParams{
+			TeamID: r.GetTeamId(), ActionPrefix: r.GetActionPrefix(), PageSize: limit,
+		})
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("list the audit entries: %w", err)
+	}
+	return rows, r.GetCursor() != "" && !found, nil
+}
+
+// auditRow returns the row of the team that the cursor names, if it names one.
+func auditRow(
+	ctx context.Context, q *query.Queries, r *auditv1.ListAuditEntriesRequest,
+) (row query.AuditEntry, found bool, err error) {
+	id, ok := auditCursor.decode(r.GetCursor())
+	if !ok {
+		return query.AuditEntry{}, false, nil
+	}
+	row, err = q.GetAuditEntry(ctx, query.GetAuditEntryParams{TeamID: r.GetTeamId(), ID: id})
+	if errors.Is(err, sql.ErrNoRows) {
+		return query.AuditEntry{}, false, nil
+	}
+	return row, err == nil, err
+}
+
+func auditMessage(row query.AuditEntry) *auditv1.AuditEntry {
+	return &auditv1.AuditEntry{
+		Id:           row.ID,
+		ActionType:   row.ActionType,
+		ResourceType: row.ResourceType,
+		ResourceId:   row.ResourceID,
+		ActorId:      row.ActorID,
+		IpAddress:    row.IpAddress,
+		CreatedAt:    timestamp(row.CreatedAt),
+	}
+}
+
+// An action is something done in a team, as its audit entry records it.
+type action struct {
+	team, kind, resource, resourceID string
+	actor, ipAddress, requestID      string
+	at                               int64
+}
+
+// record writes the action's audit entry. It is called in the transaction of the action itself.
+func (a action) record(ctx context.Context, q *query.Queries) error {
+	id, err := newID()
+	if err != nil {
+		return fmt.Errorf("name an audit entry: %w", err)
+	}
+	err = q.InsertAuditEntry(ctx, query.InsertAuditEntryParams{
+		ID: id, TeamID: a.team, ActionType: a.kind, ResourceType: a.resource, ResourceID: a.resourceID,
+		ActorID: a.actor, IpAddress: a.ipAddress, RequestID: a.requestID, CreatedAt: a.at,
+	})
+	if err != nil {
+		return fmt.Errorf("write the audit entry: %w", err)
+	}
+	return nil
+}
+
+// timeOfWrite is the time that a write in a team goes by: now, but always after the team's last write, even if the clock is
+// coarse or was set back. As every write leaves an audit entry, its time is that of the last one. So whatever a team
+// writes is ordered as it was written.
+func timeOfWrite(ctx context.Context, q *query.Queries, clock func() time.Time, team string) (int64, error) {
+	last, err := q.LastAuditTime(ctx, team)
+	if errors.Is(err, sql.ErrNoRows) {
+		return clock().UnixNano(), nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look up the last write: %w", err)
+	}
+	return max(clock().UnixNano(), last+1), nil
+}

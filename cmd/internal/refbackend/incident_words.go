@@ -1,0 +1,42 @@
+package refbackend
+
+import (
+	"strings"
+
+	incidentv1 "opsgate/proto/ops/incident/v1"
+)
+
+// The store has the contract's enumerations as lower-case words, which are the names of their values without the prefix.
+const (
+	statusPrefix = "INCIDENT_STATUS_"
+	impactPrefix = "INCIDENT_IMPACT_"
+	publicPrefix = "PUBLIC_STATUS_"
+	resolved     = "resolved"
+)
+
+// storedStatus returns the store's word for a status, and whether it is one that an incident may have.
+func storedStatus(status incidentv1.IncidentStatus) (word string, ok bool) {
+	return storedWord(incidentv1.IncidentStatus_name, int32(status), statusPrefix)
+}
+
+// storedImpact returns the store's word for an impact, and whether it is one that an incident may have.
+func storedImpact(impact incidentv1.IncidentImpact) (word string, ok bool) {
+	return storedWord(incidentv1.IncidentImpact_name, int32(impact), impactPrefix)
+}
+
+func storedWord(names map[int32]string, value int32, prefix string) (word string, ok bool) {
+	name, ok := names[value]
+	return strings.ToLower(strings.TrimPrefix(name, prefix)), ok && value != 0
+}
+
+func incidentStatus(word string) incidentv1.IncidentStatus {
+	return incidentv1.IncidentStatus(incidentv1.IncidentStatus_value[statusPrefix+strings.ToUpper(word)])
+}
+
+func incidentImpact(word string) incidentv1.IncidentImpact {
+	return incidentv1.IncidentImpact(incidentv1.IncidentImpact_value[impactPrefix+strings.ToUpper(word)])
+}
+
+func publicStatus(word string) incidentv1.PublicStatus {
+	return incidentv1.PublicStatus(incidentv1.PublicStatus_value[publicPrefix+strings.ToUpper(word)])
+}

@@ -1,0 +1,204 @@
+package refbackend
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"opsgate/cmd/internal/refbackend/store/query"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+)
+
+// Actions on incidents, as the audit log and the outbox name them.
+const (
+	incidentCreated = "incident.created"
+	updatePosted    = "incident.update_posted"
+)
+
+func (s *incidentService) CreateIncident(
+	ctx context.Context, r *incidentv1.CreateIncidentRequest,
+) (*incidentv1.CreateIncidentResponse, error) {
+	r, err := normaliseCreate(r)
+	if err != nil {
+		return nil, err
+	}
+	response := &incidentv1.CreateIncidentResponse{}
+	response.Replayed, err = s.once(ctx, r, response, func(q *query.Queries, now int64) (err error) {
+		if err := checkReferences(ctx, q, r); err != nil {
+			return err
+		}
+		response.Incident, err = createIncident(ctx, q, r, now)
+		return err
+	})
+	return response, err
+}
+
+// checkReferences refuses a page or components that the request may not name.
+func checkReferences(ctx context.Context, q *query.Queries, r *incidentv1.CreateIncidentRequest) error {
+	var problems violations
+	if r.StatusPageId != nil {
+		exists, err := q.StatusPageExists(ctx,
+			query.StatusPageExistsParams{TeamID: r.GetTeamId(), ID: r.GetStatusPageId()})
+		if err != nil {
+			return fmt.Errorf("look for the status page: %w", err)
+		}
+		if !exists {
+			problems.add("status_page_id", unknownPage)
+		}
+	}
+	for _, id := range r.GetComponentIds() {
+		component, err := q.GetComponent(ctx, query.GetComponentParams{TeamID: r.GetTeamId(), ID: id})
+		if errors.Is(err, sql.ErrNoRows) {
+			problems.add("component_ids", unknownComponent)
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("look for a component: %w", err)
+		}
+		if r.StatusPageId != nil && component.StatusPageID != r.GetStatusPageId() {
+			problems.add("component_ids", componentElsewhere)
+			break
+		}
+	}
+	return problems.err()
+}
+
+func createIncident(
+	ctx context.Context, q *query.Queries, r *incidentv1.CreateIncidentRequest, now int64,
+) (*incidentv1.Incident, error) {
+	id, err := newID()
+	if err != nil {
+		return nil, fmt.Errorf("name an incident: %w", err)
+	}
+	status, _ := storedStatus(r.GetStatus())
+	impact, _ := storedImpact(r.GetImpact())
+	row := query.Incident{
+		ID: id, TeamID: r.GetTeamId(), StatusPageID: r.StatusPageId, Title: r.GetTitle(),
+		Status: status, Impact: impact, StartedAt: now, CreatedAt: now,
+	}
+	if status == resolved {
+		row.ResolvedAt = &now
+	}
+	if err := q.InsertIncident(ctx, query.InsertIncidentParams(row)); err != nil {
+		return nil, fmt.Errorf("write the incident: %w", err)
+	}
+	for _, component := range r.GetComponentIds() {
+		err := q.InsertIncidentComponent(ctx, query.InsertIncidentComponentParams{
+			TeamID: row.TeamID, IncidentID: row.ID, ComponentID: component,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("write an affected component: %w", err)
+		}
+	}
+	post := posting{incident: row, event: incidentCreated, status: status, message: r.GetMessage(), notify: true}
+	if _, err := post.write(ctx, q, r.GetActor(), now); err != nil {
+		return nil, err
+	}
+	return incidentMessage(row), nil
+}
+
+func (s *incidentService) AddIncidentUpdate(
+	ctx context.Context, r *incidentv1.AddIncidentUpdateRequest,
+) (*incidentv1.AddIncidentUpdateResponse, error) {
+	r, err := normaliseUpdate(r)
+	if err != nil {
+		return nil, err
+	}
+	response := &incidentv1.AddIncidentUpdateResponse{}
+	response.Replayed, err = s.once(ctx, r, response, func(q *query.Queries, now int64) error {
+		incident, err := findIncident(ctx, q, r)
+		if err != nil {
+			return err
+		}
+		response.Update, err = addUpdate(ctx, q, incident, r, now)
+		return err
+	})
+	return response, err
+}
+
+func addUpdate(
+	ctx context.Context, q *query.Queries, incident query.Incident, r *incidentv1.AddIncidentUpdateRequest, now int64,
+) (*incidentv1.IncidentUpdate, error) {
+	status, _ := storedStatus(r.GetStatus())
+	err := q.SetIncidentStatus(ctx, query.SetIncidentStatusParams{
+		TeamID: incident.TeamID, ID: incident.ID, Status: status, ResolvedAt: resolvedAt(incident, status, now),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set the incident's status: %w", err)
+	}
+	post := posting{
+		incident: incident, event: updatePosted, status: status, message: r.GetMessage(),
+		notify: r.GetNotifySubscribers(),
+	}
+	update, err := post.write(ctx, q, r.GetActor(), now)
+	if err != nil {
+		return nil, err
+	}
+	return updateMessage(update), nil
+}
+
+// resolvedAt is when an incident that takes a status was resolved: it keeps its first time for as long as it stays resolved.
+func resolvedAt(incident query.Incident, status string, now int64) *int64 {
+	switch {
+	case status != resolved:
+		return nil
+	case incident.ResolvedAt != nil:
+		return incident.ResolvedAt
+	default:
+		return &now
+	}
+}
+
+// A posting is an entry of an incident's timeline, with all that goes along with it.
+type posting struct {
+	incident query.Incident
+	event    string
+	status   string
+	message  string
+	notify   bool
+}
+
+// write adds the entry, what the subscribers of the incident's page are owed for it, and the audit entry.
+func (p posting) write(
+	ctx context.Context, q *query.Queries, actor *incidentv1.Actor, now int64,
+) (query.IncidentUpdate, error) {
+	id, err := newID()
+	if err != nil {
+		return query.IncidentUpdate{}, fmt.Errorf("name an update: %w", err)
+	}
+	update := query.IncidentUpdate{
+		ID: id, TeamID: p.incident.TeamID, IncidentID: p.incident.ID,
+		Status: p.status, Message: p.message, CreatedAt: now,
+	}
+	if err := q.InsertIncidentUpdate(ctx, query.InsertIncidentUpdateParams(update)); err != nil {
+		return query.IncidentUpdate{}, fmt.Errorf("write the update: %w", err)
+	}
+	if err := p.owe(ctx, q, update); err != nil {
+		return query.IncidentUpdate{}, err
+	}
+	done := action{
+		team: p.incident.TeamID, kind: p.event, resource: "incident", resourceID: p.incident.ID,
+		actor: actor.GetTokenId(), ipAddress: actor.GetIpAddress(), requestID: actor.GetRequestId(), at: now,
+	}
+	return update, done.record(ctx, q)
+}
+
+// owe puts a notification into the outbox, marked if it is not to be sent. Without a page there is nobody to notify.
+func (p posting) owe(ctx context.Context, q *query.Queries, update query.IncidentUpdate) error {
+	if p.incident.StatusPageID == nil {
+		return nil
+	}
+	id, err := newID()
+	if err != nil {
+		return fmt.Errorf("name a notification: %w", err)
+	}
+	err = q.InsertNotification(ctx, query.InsertNotificationParams{
+		ID: id, TeamID: p.incident.TeamID, StatusPageID: *p.incident.StatusPageID, IncidentID: p.incident.ID,
+		UpdateID: update.ID, Event: p.event, Suppressed: !p.notify, CreatedAt: update.CreatedAt,
+	})
+	if err != nil {
+		return fmt.Errorf("write the notification: %w", err)
+	}
+	return nil
+}

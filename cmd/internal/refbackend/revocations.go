@@ -1,0 +1,148 @@
+package refbackend
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"opsgate/cmd/internal/refbackend/store/query"
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+// revocationBatch is how many revocations are read at once by a client that has much to catch up on.
+const revocationBatch = 500
+
+type revocationStream = grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse]
+
+func (s *identityService) WatchRevocations(r *identityv1.WatchRevocationsRequest, stream revocationStream) error {
+	at, err := s.startWatching(stream.Context(), r.GetAfterPosition())
+	if err != nil {
+		return err
+	}
+	if err := stream.Send(&identityv1.WatchRevocationsResponse{Position: at.String()}); err != nil {
+		return err
+	}
+	silence, poll := time.NewTimer(s.heartbeat), time.NewTicker(s.revocationPoll)
+	defer silence.Stop()
+	defer poll.Stop()
+	for {
+		woken := s.revoked.wait() // before looking, so that what comes after the look is not missed
+		next, err := s.sendRevocations(stream, at)
+		if err != nil {
+			return err
+		}
+		if next != at {
+			at = next
+			silence.Reset(s.heartbeat)
+		}
+		select {
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		case <-s.stopping:
+			return status.Error(codes.Unavailable, "the service is stopping")
+		case <-woken:
+		case <-poll.C:
+		case <-silence.C:
+			if err := stream.Send(&identityv1.WatchRevocationsResponse{Position: at.String()}); err != nil {
+				return err
+			}
+			silence.Reset(s.heartbeat)
+		}
+	}
+}
+
+// startWatching returns where a stream starts: where the client left off, or now.
+func (s *identityService) startWatching(ctx context.Context, after string) (at position, err error) {
+	err = s.store.Read(ctx, func(q *query.Queries) error {
+		if at.installation, err = q.GetInstallation(ctx); err != nil {
+			return fmt.Errorf("read the installation's id: %w", err)
+		}
+		if at.number, err = q.LastRevocation(ctx); err != nil {
+			return fmt.Errorf("read the last revocation: %w", err)
+		}
+		if after == "" {
+			return nil
+		}
+		asked, ok := parsePosition(after)
+		if !ok || asked.installation != at.installation || asked.number > at.number {
+			return status.Error(codes.OutOfRange, "the position is not known: watch anew without one")
+		}
+		at = asked
+		return nil
+	})
+	return at, err
+}
+
+// sendRevocations sends what was revoked after a position, and returns the new position.
+func (s *identityService) sendRevocations(stream revocationStream, at position) (position, error) {
+	for {
+		var rows []query.Revocation
+		err := s.store.Read(stream.Context(), func(q *query.Queries) (err error) {
+			rows, err = q.ListRevocationsAfter(stream.Context(),
+				query.ListRevocationsAfterParams{Position: at.number, PageSize: revocationBatch})
+			return err
+		})
+		if err != nil {
+			return at, fmt.Errorf("read the revocations: %w", err)
+		}
+		for _, row := range rows {
+			at.number = row.Position
+			err := stream.Send(&identityv1.WatchRevocationsResponse{
+				Position: at.String(),
+				Revocation: &identityv1.Revocation{
+					TokenId: row.TokenID, TokenSha256: row.TokenSha256, RevokedAt: timestamp(row.RevokedAt),
+				},
+			})
+			if err != nil {
+				return at, err
+			}
+		}
+		if len(rows) < revocationBatch {
+			return at, nil
+		}
+	}
+}
+
+// A position is how far a client has read: the number of the last revocation, in the database that numbered it. Another
+// database's numbers mean nothing here.
+type position struct {
+	installation string
+	number       int64
+}
+
+func (p position) String() string { return p.installation + "." + strconv.FormatInt(p.number, 10) }
+
+func parsePosition(text string) (p position, ok bool) {
+	installation, digits, _ := strings.Cut(text, ".")
+	number, err := strconv.ParseInt(digits, 10, 64)
+	return position{installation: installation, number: number}, err == nil && number >= 0
+}
+
+// A signal wakes everybody who waits for it.
+type signal struct {
+	mu   sync.Mutex
+	next chan struct{}
+}
+
+func newSignal() *signal { return &signal{next: make(chan struct{})} }
+
+// wait returns a channel that is closed at the next raise.
+func (s *signal) wait() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next
+}
+
+func (s *signal) raise() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.next)
+	s.next = make(chan struct{})
+}

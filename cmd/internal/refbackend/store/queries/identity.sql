@@ -1,0 +1,50 @@
+-- name: GetInstallation :one
+SELECT id FROM installation;
+
+-- name: InsertTeam :exec
+INSERT INTO teams (id, name, plan, created_at) VALUES (?, ?, ?, ?);
+
+-- name: ListTeams :many
+SELECT * FROM teams
+ORDER BY name;
+
+-- name: GetTeam :one
+SELECT * FROM teams
+WHERE id = sqlc.arg(id);
+
+-- name: GetTeamByName :one
+SELECT * FROM teams
+WHERE name = sqlc.arg(name);
+
+-- name: InsertToken :exec
+INSERT INTO api_tokens (id, team_id, name, sha256, scopes, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: ResolveToken :one
+SELECT t.id, t.team_id, t.scopes, t.revoked_at, team.plan
+FROM api_tokens t
+JOIN teams team ON team.id = t.team_id
+WHERE t.sha256 = sqlc.arg(sha256);
+
+-- name: GetToken :one
+SELECT * FROM api_tokens
+WHERE id = sqlc.arg(id);
+
+-- name: ListTokens :many
+SELECT * FROM api_tokens
+ORDER BY team_id, created_at, id;
+
+-- name: SetTokenRevoked :exec
+UPDATE api_tokens SET revoked_at = sqlc.arg(revoked_at)
+WHERE id = sqlc.arg(id);
+
+-- name: InsertRevocation :exec
+INSERT INTO revocations (token_id, token_sha256, revoked_at) VALUES (?, ?, ?);
+
+-- name: LastRevocation :one
+SELECT CAST(coalesce(max(position), 0) AS INTEGER) FROM revocations;
+
+-- name: ListRevocationsAfter :many
+SELECT * FROM revocations
+WHERE position > sqlc.arg(position)
+ORDER BY position
+LIMIT sqlc.arg(page_size);

@@ -1,0 +1,61 @@
+-- name: ListIncidents :many
+SELECT * FROM incidents
+WHERE team_id = sqlc.arg(team_id)
+ORDER BY created_at DESC, id DESC
+LIMIT sqlc.arg(page_size);
+
+-- name: ListIncidentsAfter :many
+SELECT * FROM incidents
+WHERE team_id = sqlc.arg(team_id) AND (created_at, id) < (sqlc.arg(created_at), CAST(sqlc.arg(id) AS TEXT))
+ORDER BY created_at DESC, id DESC
+LIMIT sqlc.arg(page_size);
+
+-- name: GetIncident :one
+SELECT * FROM incidents
+WHERE team_id = sqlc.arg(team_id) AND id = sqlc.arg(id);
+
+-- name: ListIncidentUpdates :many
+SELECT * FROM incident_updates
+WHERE team_id = sqlc.arg(team_id) AND incident_id = sqlc.arg(incident_id)
+ORDER BY created_at, id;
+
+-- name: ListStatusPageIncidents :many
+SELECT * FROM incidents
+WHERE team_id = sqlc.arg(team_id) AND status_page_id = sqlc.arg(status_page_id)
+ORDER BY created_at DESC, id DESC
+LIMIT sqlc.arg(page_size);
+
+-- name: InsertIncident :exec
+INSERT INTO incidents (id, team_id, status_page_id, title, status, impact, is_maintenance, started_at, resolved_at,
+    created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: SetIncidentStatus :exec
+UPDATE incidents SET status = sqlc.arg(status), resolved_at = sqlc.narg(resolved_at)
+WHERE team_id = sqlc.arg(team_id) AND id = sqlc.arg(id);
+
+-- name: InsertIncidentUpdate :exec
+INSERT INTO incident_updates (id, team_id, incident_id, status, message, created_at) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: InsertIncidentComponent :exec
+INSERT INTO incident_components (team_id, incident_id, component_id) VALUES (?, ?, ?);
+
+-- name: InsertNotification :exec
+INSERT INTO notifications (id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: ListNotifications :many
+SELECT * FROM notifications
+WHERE team_id = sqlc.arg(team_id)
+ORDER BY created_at, id;
+
+-- name: GetIdempotencyKey :one
+SELECT * FROM idempotency_keys
+WHERE team_id = sqlc.arg(team_id) AND key = sqlc.arg(key);
+
+-- name: InsertIdempotencyKey :exec
+INSERT INTO idempotency_keys (team_id, key, fingerprint, response, created_at) VALUES (?, ?, ?, ?, ?);
+
+-- name: DeleteIdempotencyKeys :exec
+DELETE FROM idempotency_keys
+WHERE team_id = sqlc.arg(team_id) AND created_at <= sqlc.arg(until);

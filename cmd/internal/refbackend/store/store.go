@@ -1,0 +1,149 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"modernc.org/sqlite"
+
+	"opsgate/cmd/internal/refbackend/store/query"
+)
+
+// FileName is the name of the database file within the data directory.
+const FileName = "ops.sqlite"
+
+// busyTimeout is how long SQLite itself waits for another process's transaction, in milliseconds. It is short because that
+// wait cannot be cancelled; [Store.Write] repeats it for as long as its context allows.
+const busyTimeout = "50"
+
+// A Store is one SQLite file. Its methods are safe for concurrent use, and several processes may open the same file.
+type Store struct {
+	writer  *sql.DB // one connection: SQLite has one writer at a time, and callers queue for it under their contexts
+	readers *sql.DB
+	write   *query.Queries
+	read    *query.Queries
+}
+
+// Open opens the store in a directory, which is made if it does not exist, and brings its schema up to date.
+func Open(ctx context.Context, dir string) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w", err)
+	}
+	path, err := filepath.Abs(filepath.Join(dir, FileName))
+	if err != nil {
+		return nil, fmt.Errorf("find the data directory: %w", err)
+	}
+	s := &Store{}
+	if err := s.open(ctx, path); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, path string) (err error) {
+	if s.writer, err = openPool(path, 1, url.Values{"_journal_mode": {"WAL"}, "_txlock": {"immediate"}}); err != nil {
+		return err
+	}
+	if err := migrate(ctx, s.writer); err != nil {
+		return err
+	}
+	// A handful of readers keep all processors busy; more would only take memory.
+	readers := max(4, runtime.GOMAXPROCS(0))
+	if s.readers, err = openPool(path, readers, url.Values{"mode": {"ro"}}); err != nil {
+		return err
+	}
+	if s.write, err = query.Prepare(ctx, s.writer); err != nil {
+		return fmt.Errorf("prepare the statements of the writer: %w", err)
+	}
+	if s.read, err = query.Prepare(ctx, s.readers); err != nil {
+		return fmt.Errorf("prepare the statements of the readers: %w", err)
+	}
+	return nil
+}
+
+func openPool(path string, connections int, parameters url.Values) (*sql.DB, error) {
+	parameters.Set("_busy_timeout", busyTimeout)
+	parameters.Set("_foreign_keys", "on")
+	parameters.Set("_synchronous", "FULL")
+	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: parameters.Encode()}
+	connector, err := sqlite.NewConnector(dsn.String())
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", FileName, err)
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, nil
+}
+
+// Close lets go of the file. It waits for transactions that are under way.
+func (s *Store) Close() error {
+	var errs []error
+	for _, q := range []*query.Queries{s.read, s.write} {
+		if q != nil {
+			errs = append(errs, q.Close())
+		}
+	}
+	for _, db := range []*sql.DB{s.readers, s.writer} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Read runs fn on one moment of the data: everything that fn asks agrees, whatever is written meanwhile. An error of fn is
+// returned as it is.
+func (s *Store) Read(ctx context.Context, fn func(*query.Queries) error) error {
+	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return fmt.Errorf("begin to read: %w", err)
+	}
+	defer tx.Rollback() //nolint:errcheck // nothing was written
+	return fn(s.read.WithTx(tx))
+}
+
+// Write runs fn in a transaction of its own, which is committed if fn returns nil and leaves no trace if it does not. There
+// is one at a time, over all processes; the others wait as long as their contexts allow. An error of fn is returned as it is.
+func (s *Store) Write(ctx context.Context, fn func(*query.Queries) error) error {
+	tx, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // does nothing after a commit; before one, fn's error is the news
+	if err := fn(s.write.WithTx(tx)); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// begin waits for its turn to write.
+func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
+	for {
+		tx, err := s.writer.BeginTx(ctx, nil)
+		switch {
+		case err == nil:
+			return tx, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case !isBusy(err):
+			return nil, fmt.Errorf("begin to write: %w", err)
+		}
+	}
+}
+
+// isBusy tells whether another process was writing.
+func isBusy(err error) bool {
+	const sqliteBusy, primary = 5, 0xff
+	var failure *sqlite.Error
+	return errors.As(err, &failure) && failure.Code()&primary == sqliteBusy
+}

@@ -1,0 +1,225 @@
+package refbackend
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"opsgate/cmd/internal/refbackend/store/query"
+)
+
+// Plans of a team.
+const (
+	PlanBasic = "basic"
+	PlanAI    = "ai" // with the public API
+)
+
+// What an audit entry says of who did something at this machine's console.
+const (
+	consoleActor   = "00000000-0000-0000-0000-000000000000"
+	consoleAddress = "127.0.0.1"
+)
+
+// ErrNotFound is returned for a team or a token that does not exist.
+var ErrNotFound = errors.New("not found")
+
+// A Team owns everything else.
+type Team struct {
+	ID, Name, Plan string
+	CreatedAt      time.Time
+}
+
+// A Token is what is known of an API token; its text is not.
+type Token struct {
+	ID, TeamID, Name string
+	Scopes           []string
+	CreatedAt        time.Time
+	RevokedAt        time.Time // zero while the token is live
+}
+
+// NewToken is a token to be created.
+type NewToken struct {
+	TeamID, Name string
+	// SHA256 is that of the token's full text.
+	SHA256 [sha256.Size]byte
+	Scopes []string
+}
+
+// CreateTeam makes a team. Names are unique.
+func (b *Backend) CreateTeam(ctx context.Context, name, plan string) (Team, error) {
+	if name = strings.TrimSpace(name); name == "" {
+		return Team{}, errors.New("a team needs a name")
+	}
+	if plan != PlanBasic && plan != PlanAI {
+		return Team{}, fmt.Errorf("no such plan: %q (there are %s and %s)", plan, PlanBasic, PlanAI)
+	}
+	id, err := newID()
+	if err != nil {
+		return Team{}, fmt.Errorf("name a team: %w", err)
+	}
+	row := query.Team{ID: id, Name: name, Plan: plan, CreatedAt: b.clock().UnixNano()}
+	err = b.store.Write(ctx, func(q *query.Queries) error {
+		switch _, err := q.GetTeamByName(ctx, name); {
+		case err == nil:
+			return fmt.Errorf("there is a team %q already", name)
+		case !errors.Is(err, sql.ErrNoRows):
+			return fmt.Errorf("look for a team of that name: %w", err)
+		}
+		if err := q.InsertTeam(ctx, query.InsertTeamParams(row)); err != nil {
+			return fmt.Errorf("write the team: %w", err)
+		}
+		return atConsole(id, "team.created", "team", id, row.CreatedAt).record(ctx, q)
+	})
+	return team(row), err
+}
+
+// Teams returns all teams, by name.
+func (b *Backend) Teams(ctx context.Context) (teams []Team, err error) {
+	err = b.store.Read(ctx, func(q *query.Queries) error {
+		rows, err := q.ListTeams(ctx)
+		if err != nil {
+			return fmt.Errorf("list the teams: %w", err)
+		}
+		teams = views(rows, team)
+		return nil
+	})
+	return teams, err
+}
+
+// FindTeam returns the team with that id or, failing that, that name. It returns ErrNotFound if there is none.
+func (b *Backend) FindTeam(ctx context.Context, idOrName string) (found Team, err error) {
+	err = b.store.Read(ctx, func(q *query.Queries) error {
+		row, err := q.GetTeam(ctx, idOrName)
+		if errors.Is(err, sql.ErrNoRows) {
+			row, err = q.GetTeamByName(ctx, idOrName)
+		}
+		if errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("team %q: %w", idOrName, ErrNotFound)
+		}
+		if err != nil {
+			return fmt.Errorf("look up the team: %w", err)
+		}
+		found = team(row)
+		return nil
+	})
+	return found, err
+}
+
+// CreateToken keeps a token that the caller has minted.
+func (b *Backend) CreateToken(ctx context.Context, t NewToken) (Token, error) {
+	scopes := slices.Compact(slices.Sorted(slices.Values(t.Scopes)))
+	list, err := json.Marshal(append([]string{}, scopes...))
+	if err != nil {
+		return Token{}, fmt.Errorf("write the scopes: %w", err)
+	}
+	id, err := newID()
+	if err != nil {
+		return Token{}, fmt.Errorf("name a token: %w", err)
+	}
+	row := query.ApiToken{ID: id, TeamID: t.TeamID, Name: t.Name, Sha256: t.SHA256[:], Scopes: string(list)}
+	err = b.store.Write(ctx, func(q *query.Queries) error {
+		now, err := timeOfWrite(ctx, q, b.clock, t.TeamID)
+		if err != nil {
+			return err
+		}
+		row.CreatedAt = now
+		if err := q.InsertToken(ctx, query.InsertTokenParams(row)); err != nil {
+			return fmt.Errorf("write the token: %w", err)
+		}
+		return atConsole(t.TeamID, "api_token.created", "api_token", id, now).record(ctx, q)
+	})
+	if err != nil {
+		return Token{}, err
+	}
+	return token(row)
+}
+
+// Tokens returns all tokens, by team and then by age, the revoked ones too.
+func (b *Backend) Tokens(ctx context.Context) (tokens []Token, err error) {
+	err = b.store.Read(ctx, func(q *query.Queries) error {
+		rows, err := q.ListTokens(ctx)
+		if err != nil {
+			return fmt.Errorf("list the tokens: %w", err)
+		}
+		for _, row := range rows {
+			t, err := token(row)
+			if err != nil {
+				return err
+			}
+			tokens = append(tokens, t)
+		}
+		return nil
+	})
+	return tokens, err
+}
+
+// RevokeToken ends a token's life and tells those who watch revocations. A token that was revoked before stays as it is. It
+// returns ErrNotFound if there is no such token.
+func (b *Backend) RevokeToken(ctx context.Context, id string) (revoked Token, err error) {
+	err = b.store.Write(ctx, func(q *query.Queries) error {
+		row, err := q.GetToken(ctx, id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("token %q: %w", id, ErrNotFound)
+		}
+		if err != nil {
+			return fmt.Errorf("look up the token: %w", err)
+		}
+		if row.RevokedAt == nil {
+			if err := b.revoke(ctx, q, &row); err != nil {
+				return err
+			}
+		}
+		revoked, err = token(row)
+		return err
+	})
+	if err == nil {
+		b.revoked.raise()
+	}
+	return revoked, err
+}
+
+func (b *Backend) revoke(ctx context.Context, q *query.Queries, row *query.ApiToken) error {
+	now, err := timeOfWrite(ctx, q, b.clock, row.TeamID)
+	if err != nil {
+		return err
+	}
+	row.RevokedAt = &now
+	if err := q.SetTokenRevoked(ctx, query.SetTokenRevokedParams{ID: row.ID, RevokedAt: row.RevokedAt}); err != nil {
+		return fmt.Errorf("revoke the token: %w", err)
+	}
+	err = q.InsertRevocation(ctx,
+		query.InsertRevocationParams{TokenID: row.ID, TokenSha256: row.Sha256, RevokedAt: now})
+	if err != nil {
+		return fmt.Errorf("write the revocation: %w", err)
+	}
+	return atConsole(row.TeamID, "api_token.revoked", "api_token", row.ID, now).record(ctx, q)
+}
+
+// atConsole is an action of whoever has access to the data directory.
+func atConsole(team, kind, resource, id string, at int64) action {
+	return action{
+		team: team, kind: kind, resource: resource, resourceID: id,
+		actor: consoleActor, ipAddress: consoleAddress, at: at,
+	}
+}
+
+func team(row query.Team) Team {
+	return Team{ID: row.ID, Name: row.Name, Plan: row.Plan, CreatedAt: time.Unix(0, row.CreatedAt).UTC()}
+}
+
+func token(row query.ApiToken) (Token, error) {
+	t := Token{ID: row.ID, TeamID: row.TeamID, Name: row.Name, CreatedAt: time.Unix(0, row.CreatedAt).UTC()}
+	if row.RevokedAt != nil {
+		t.RevokedAt = time.Unix(0, *row.RevokedAt).UTC()
+	}
+	if err := json.Unmarshal([]byte(row.Scopes), &t.Scopes); err != nil {
+		return Token{}, fmt.Errorf("read the scopes of token %s: %w", row.ID, err)
+	}
+	return t, nil
+}

@@ -1,0 +1,18 @@
+// Command opsbackend is the reference operations backend: all internal services on one SQLite file.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"opsgate/cmd/internal/backendcmd"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := backendcmd.Run(ctx, os.Args[1:], backendcmd.Environment{Out: os.Stdout, Err: os.Stderr})
+	stop()
+	os.Exit(code)
+}
