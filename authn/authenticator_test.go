@@ -140,6 +140,37 @@ func TestCallersShareALookUp(t *testing.T) {
 	})
 }
 
+// With real threads: a caller may find nothing in the cache, and come for the look-up when it has just landed.
+func TestNoTokenIsLookedUpTwice(t *testing.T) {
+	service := newIdentity()
+	a := newAuthenticator(t, service)
+	for number := range byte(200) {
+		token := service.know(number)
+		start := make(chan struct{})
+		var callers sync.WaitGroup
+		for range 16 {
+			callers.Go(func() {
+				<-start
+				accepted(t, a, token)
+			})
+		}
+		close(start)
+		callers.Wait()
+	}
+	if n := service.lookUps(); n != 200 {
+		t.Errorf("%d look-ups, want 200", n)
+	}
+}
+
+func TestAHitAllocatesNothing(t *testing.T) {
+	service := newIdentity()
+	a, token := newAuthenticator(t, service), service.know(1)
+	accepted(t, a, token)
+	if n := testing.AllocsPerRun(1000, func() { accepted(t, a, token) }); n >= 1 {
+		t.Errorf("%v allocations a hit", n)
+	}
+}
+
 func TestACallerWhoHangsUpFailsNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()

@@ -72,11 +72,16 @@ func (i *identity) hold() (release func()) {
 	defer i.mu.Unlock()
 	i.gate = gate
 	return func() {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		i.gate = nil
+		i.holdNoMore()
 		close(gate)
 	}
+}
+
+// holdNoMore lets look-ups through that are still to come.
+func (i *identity) holdNoMore() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.gate = nil
 }
 
 // lookUps is how often the service was asked.

@@ -137,7 +137,7 @@ func extended(e *entry, now time.Duration) *entry {
 		refusal:    e.refusal,
 		stale:      true,
 		askFrom:    now + outagePause,
-		freshUntil: min(now+outageGrace, e.keepUntil),
+		freshUntil: now + outageGrace, // the cache drops it at keepUntil, should that come first
 		keepUntil:  e.keepUntil,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // numCodes is the number of gRPC's codes, OK included.
@@ -64,18 +65,14 @@ func newCalls(registerer prometheus.Registerer) (calls, error) {
 	return all, nil
 }
 
-// measure records what a call took and how it ended. It stands outside describe, so every error is an *Error.
+// measure records what a call took and how it ended.
 func (c calls) measure(
 	ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	options ...grpc.CallOption,
 ) error {
 	start := time.Now()
 	err := invoke(ctx, method, request, reply, cc, options...)
-	code := codes.OK
-	if err != nil {
-		code = err.(*Error).Code //nolint:errorlint,forcetypeassert // describe returns nothing else
-	}
-	c[method].observe(code, time.Since(start))
+	c[method].observe(status.Code(err), time.Since(start))
 	return err
 }
 
