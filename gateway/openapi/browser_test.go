@@ -28,8 +28,8 @@ import (
 type site struct {
 	*httptest.Server
 	mu      sync.Mutex
-	missing []string // paths that were asked for and are not there
-	tokens  []string // Authorization of each call of the API
+	missing []string      // paths that were asked for and are not there
+	calls   []http.Header // of the API
 }
 
 func startSite(t *testing.T) *site {
@@ -44,7 +44,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.URL.Path == "/v1/me" {
-		s.tokens = append(s.tokens, r.Header.Get("Authorization"))
+		s.calls = append(s.calls, r.Header.Clone())
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		_, _ = fmt.Fprint(w, `{"scopes":[]}`)
 		return
@@ -154,8 +154,13 @@ func TestThePageShowsAndTriesTheAPI(t *testing.T) {
 		t.Errorf("the page shows status %q", status)
 	}
 	keepPicture(ctx, t, "tried.jpg")
-	if want := []string{"Bearer ops_live_pasted"}; !slices.Equal(site.tokens, want) {
-		t.Errorf("the API was called with %q", site.tokens)
+	if len(site.calls) != 1 || site.calls[0].Get("Authorization") != "Bearer ops_live_pasted" {
+		t.Fatalf("the API was called with %v", site.calls)
+	}
+	for _, optional := range []string{"If-None-Match", "X-Request-Id"} {
+		if value := site.calls[0].Get(optional); value != "" {
+			t.Errorf("the page filled in %s: %s, which nobody asked for", optional, value)
+		}
 	}
 	if n := read(ctx, t, chromedp.Evaluate[int](`localStorage.length + sessionStorage.length + document.cookie.length`)); n != 0 {
 		t.Error("the page stored something")

@@ -42,6 +42,8 @@ func Lookup(path string) (page Page, ok bool) {
 }
 
 // pages are made at the first request for one: a gateway that is never asked does not keep them in memory.
+//
+//nolint:gochecknoglobals // a memo of constants: it is the same whoever asks first
 var pages = sync.OnceValue(func() map[string]Page {
 	made, err := makePages()
 	if err != nil {

@@ -68,7 +68,9 @@ func TestPages(t *testing.T) {
 	if page, _ := Lookup("/openapi.json"); !json.Valid(page.Body) {
 		t.Error("/openapi.json is not JSON")
 	}
-	for _, path := range []string{"", "/", "/docs", "/docs/index.html", "/docs/../openapi.yaml", "/docs/swagger-ui.css.gz", "/docs//docs.js", "/openapi"} {
+	for _, path := range []string{
+		"", "/", "/docs", "/docs/index.html", "/docs/../openapi.yaml", "/docs/swagger-ui.css.gz", "/docs//docs.js", "/openapi",
+	} {
 		if _, ok := Lookup(path); ok {
 			t.Errorf("%q is a page", path)
 		}

@@ -103,16 +103,14 @@ func checkBody(x Exchange, response *openapi3.Response) error {
 
 // reasons says where and why a value does not match, without the schema and the value that an error also carries.
 func reasons(err error) string {
-	var several openapi3.MultiError
-	if errors.As(err, &several) {
+	if several, ok := errors.AsType[openapi3.MultiError](err); ok {
 		texts := make([]string, len(several))
 		for i, e := range several {
 			texts[i] = reasons(e)
 		}
 		return strings.Join(texts, "; ")
 	}
-	var mismatch *openapi3.SchemaError
-	if errors.As(err, &mismatch) {
+	if mismatch, ok := errors.AsType[*openapi3.SchemaError](err); ok {
 		return fmt.Sprintf("at /%s: %s", strings.Join(mismatch.JSONPointer(), "/"), mismatch.Reason)
 	}
 	return err.Error()

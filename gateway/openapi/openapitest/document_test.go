@@ -1,9 +1,11 @@
 package openapitest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +51,7 @@ func TestYAMLAndJSONAreTheSameDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(a) != string(b) {
+	if !bytes.Equal(a, b) {
 		t.Error("openapi.yaml and openapi.json differ")
 	}
 }
@@ -79,8 +81,17 @@ func TestExamplesMatchClosedSchemas(t *testing.T) {
 			check(o.ID+" request", o.spec.RequestBody.Value.Content)
 		}
 		for _, p := range slices.Concat(o.item.Parameters, o.spec.Parameters) {
-			if err := p.Value.Schema.Value.VisitJSON(p.Value.Example); err != nil {
-				t.Errorf("%s, example of parameter %s: %v", o.ID, p.Value.Name, err)
+			examples := p.Value.Schema.Value.Examples
+			if p.Value.In == openapi3.ParameterInPath {
+				examples = []any{p.Value.Example}
+			}
+			if len(examples) == 0 {
+				t.Errorf("%s: no example of %s", o.ID, p.Value.Name)
+			}
+			for _, example := range examples {
+				if err := p.Value.Schema.Value.VisitJSON(example); err != nil {
+					t.Errorf("%s, example of parameter %s: %v", o.ID, p.Value.Name, err)
+				}
 			}
 		}
 	}
@@ -107,7 +118,7 @@ func TestExamplesMatchClosedSchemas(t *testing.T) {
 // demands are the statuses that the contract demands of an operation, besides those of all.
 func demands(o operation) []int {
 	statuses := []int{200, 401, 403, 429, 500, 503, 504}
-	if o.Method == "GET" {
+	if o.Method == http.MethodGet {
 		statuses = append(statuses, 304)
 	} else {
 		statuses = append(statuses, 409, 413, 415, 422)
@@ -156,7 +167,7 @@ func TestResponsesNameTheHeadersOfTheContract(t *testing.T) {
 			want := slices.Concat(always, of[status])
 			if status == 200 {
 				want = append(want, "Vary")
-				if o.Method == "GET" {
+				if o.Method == http.MethodGet {
 					want = append(want, "ETag")
 				}
 			}
@@ -177,7 +188,8 @@ func TestSuccessesNameTheHeadersThatTheyMayHave(t *testing.T) {
 		headers := o.spec.Responses.Status(200).Value.Headers
 		paged := o.spec.Parameters.GetByInAndName("query", "cursor") != nil
 		for name, want := range map[string]bool{
-			"Link": paged, "Cursor-Status": paged, "Idempotent-Replayed": o.Method == "POST", "ETag": o.Method == "GET",
+			"Link": paged, "Cursor-Status": paged,
+			"Idempotent-Replayed": o.Method == http.MethodPost, "ETag": o.Method == http.MethodGet,
 		} {
 			if got := headers[name] != nil; got != want {
 				t.Errorf("%s: header %s described: %v", o.ID, name, got)
@@ -204,10 +216,10 @@ func TestParametersHaveTheBoundsOfTheContract(t *testing.T) {
 				t.Errorf("%s: %s has %s, want %s", o.ID, p.Value.Name, got, want)
 			}
 		}
-		if has, want := o.spec.Parameters.GetByInAndName("header", "If-None-Match") != nil, o.Method == "GET"; has != want {
+		if has, want := o.spec.Parameters.GetByInAndName("header", "If-None-Match") != nil, o.Method == http.MethodGet; has != want {
 			t.Errorf("%s: If-None-Match described: %v", o.ID, has)
 		}
-		if has, want := o.spec.Parameters.GetByInAndName("header", "Idempotency-Key") != nil, o.Method == "POST"; has != want {
+		if has, want := o.spec.Parameters.GetByInAndName("header", "Idempotency-Key") != nil, o.Method == http.MethodPost; has != want {
 			t.Errorf("%s: Idempotency-Key described: %v", o.ID, has)
 		}
 	}
@@ -268,7 +280,7 @@ func TestEveryPropertyOfAResponseIsRequired(t *testing.T) {
 func TestEveryErrorCodeIsInTheTable(t *testing.T) {
 	doc := published(t)
 	for _, code := range doc.Components.Schemas["Error"].Value.Properties["code"].Value.Enum {
-		if !strings.Contains(doc.Info.Description, fmt.Sprintf("| `%s` |", code)) {
+		if !strings.Contains(doc.Info.Description, fmt.Sprintf("| %#q |", code)) {
 			t.Errorf("the introduction's table does not have %s", code)
 		}
 	}

@@ -103,7 +103,8 @@ type Exchange struct {
 func (v *Validator) CheckResponse(t testing.TB, x Exchange) {
 	t.Helper()
 	if err := v.Check(x); err != nil {
-		t.Errorf("%s %s answered %d, against the API's description:\n%v\nbody: %.2000s", x.Request.Method, x.Request.URL.RequestURI(), x.Status, err, x.Body)
+		t.Errorf("%s %s answered %d, against the API's description:\n%v\nbody: %.2000s",
+			x.Request.Method, x.Request.URL.RequestURI(), x.Status, err, x.Body)
 	}
 }
 
@@ -203,12 +204,11 @@ func (v *Validator) checkUndescribed(x Exchange) error {
 	return errors.Join(checkHeaders(x.Header, response.Headers, optional), checkBody(x, response))
 }
 
-// checkScope holds a refusal against the scope that the operation is said to need.
+// checkScope holds a refusal against the scope that the operation is said to need. A body that is no refusal is checkBody's
+// to complain of.
 func checkScope(body []byte, scope string) error {
 	var refusal struct{ Details struct{ Required string } }
-	if err := json.Unmarshal(body, &refusal); err != nil {
-		return nil // checkBody has said so
-	}
+	_ = json.Unmarshal(body, &refusal)
 	if required := refusal.Details.Required; required != "" && required != scope {
 		return fmt.Errorf("details.required is %q, and the operation is said to need %q", required, scope)
 	}

@@ -15,6 +15,7 @@ import (
 const (
 	serverPath   = "/v1/servers/0198c5b3-0d1e-7f55-a3c8-91b47e20d6fa"
 	incidentPath = "/v1/incidents/0198c5b7-0a25-7f6c-b1d8-49e36fa0c72d"
+	checksPath   = "/v1/monitors/0198c5b6-05b7-7d1a-a840-3fc92e61d08b/checks"
 	noResource   = `{"error":"no such resource","code":"not_found"}`
 )
 
@@ -43,6 +44,14 @@ func errorHeaders(pairs ...string) http.Header {
 		"RateLimit-Policy", `"second";q=3;w=1, "hour";q=5000;w=3600`, "RateLimit", `"second";r=2;t=0, "hour";r=4999;t=3600`,
 	}, pairs...)...)
 }
+
+// earlyHeaders are those of an error that came before the limits were looked at.
+func earlyHeaders(pairs ...string) http.Header {
+	return with(errorHeaders("RateLimit", "", "RateLimit-Policy", ""), pairs...)
+}
+
+// failure is the body of an error without details.
+func failure(code string) string { return `{"error":"text","code":"` + code + `"}` }
 
 func getHeaders(pairs ...string) http.Header {
 	return with(errorHeaders("ETag", `"5f0c6d9be1a47238"`, "Vary", "Accept-Encoding"), pairs...)
@@ -81,6 +90,7 @@ const (
 	newIncident = `{"title":"Late","status":"identified","impact":"minor","message":"Slow disk.","statusPageId":null}`
 	created     = `{"id":"0198c5b7-0a25-7f6c-b1d8-49e36fa0c72d","title":"Late","status":"identified"}`
 	emptyPage   = `{"items":[],"nextCursor":null}`
+	posted      = `{"id":"0198c5b7-0a25-7f6c-b1d8-49e36fa0c72d","status":"resolved"}`
 	forbidden   = `{"error":"this token lacks the scope servers:read","code":"forbidden","details":{"required":"servers:read"}}`
 )
 
@@ -97,7 +107,7 @@ func TestTrueResponsesPass(t *testing.T) {
 		"an empty cursor":      exchange("GET", "/v1/incidents?cursor=&limit=100", 200, getHeaders(), emptyPage),
 		"an odd cursor":        exchange("GET", "/v1/incidents?cursor=%00%25&cursor=b", 200, getHeaders("Cursor-Status", "ignored"), emptyPage),
 		"an empty action":      exchange("GET", "/v1/audit?action=", 200, getHeaders(), emptyPage),
-		"since with a space":   exchange("GET", "/v1/monitors/0198c5b6-05b7-7d1a-a840-3fc92e61d08b/checks?since=2026-01-01T00:00:00.5+02:00", 200, getHeaders(), "[]"),
+		"since with a space":   exchange("GET", checksPath+"?since=2026-01-01T00:00:00.5+02:00", 200, getHeaders(), "[]"),
 		"an odd request id": func() Exchange {
 			x := exchange("GET", serverPath, 200, getHeaders(), exampleServer)
 			x.Request.Header.Set("X-Request-Id", "two words")
@@ -106,13 +116,13 @@ func TestTrueResponsesPass(t *testing.T) {
 		"a post":            post("/v1/incidents", newIncident, 200, postHeaders(), created),
 		"a replayed post":   post("/v1/incidents", newIncident, 200, postHeaders("Idempotent-Replayed", "true"), created),
 		"scope":             exchange("GET", "/v1/servers", 403, errorHeaders(), forbidden),
-		"no token":          exchange("GET", "/v1/me", 401, errorHeaders("RateLimit", "", "RateLimit-Policy", "", "WWW-Authenticate", "Bearer"), `{"error":"x","code":"unauthorized"}`),
+		"no token":          exchange("GET", "/v1/me", 401, earlyHeaders("WWW-Authenticate", "Bearer"), failure("unauthorized")),
 		"unknown path":      exchange("GET", "/v1/nothing", 404, errorHeaders(), noResource),
-		"outside":           exchange("GET", "/nothing", 404, errorHeaders("RateLimit", "", "RateLimit-Policy", ""), noResource),
+		"outside":           exchange("GET", "/nothing", 404, earlyHeaders(), noResource),
 		"documentation":     exchange("GET", "/docs/", 200, http.Header{}, "<!doctype html>"),
-		"wrong method":      exchange("PUT", serverPath, 405, errorHeaders("Allow", "GET, HEAD, OPTIONS"), `{"error":"x","code":"method_not_allowed"}`),
+		"wrong method":      exchange("PUT", serverPath, 405, errorHeaders("Allow", "GET, HEAD, OPTIONS"), failure("method_not_allowed")),
 		"options":           exchange("OPTIONS", serverPath, 204, errorHeaders("Allow", "GET, HEAD, OPTIONS", "Content-Type", ""), ""),
-		"away before limit": exchange("GET", serverPath, 503, errorHeaders("RateLimit", "", "RateLimit-Policy", "", "Retry-After", "1"), `{"error":"x","code":"unavailable"}`),
+		"away before limit": exchange("GET", serverPath, 503, earlyHeaders("Retry-After", "1"), failure("unavailable")),
 	} {
 		if err := v.Check(x); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -163,15 +173,18 @@ func TestWrongResponsesFail(t *testing.T) {
 		"a body to HEAD":       {exchange("HEAD", serverPath, 200, getHeaders(), exampleServer), "HEAD was answered with a body"},
 		"a body with 304":      {exchange("GET", serverPath, 304, getHeaders(), exampleServer), "none is described"},
 		"a fraction to wait": {
-			exchange("GET", serverPath, 429, errorHeaders("Retry-After", "0.5"), `{"error":"x","code":"rate_limited"}`), "Retry-After"},
+			exchange("GET", serverPath, 429, errorHeaders("Retry-After", "0.5"), failure("rate_limited")), "Retry-After"},
 		"no time to wait": {
-			exchange("GET", serverPath, 429, errorHeaders("Retry-After", "0"), `{"error":"x","code":"rate_limited"}`), "Retry-After"},
-		"another code":          {exchange("GET", serverPath, 404, errorHeaders(), `{"error":"x","code":"forbidden"}`), "at /code"},
-		"details with 404":      {exchange("GET", serverPath, 404, errorHeaders(), `{"error":"x","code":"not_found","details":{}}`), `property "details" is unsupported`},
-		"422 without details":   {post("/v1/incidents", `{}`, 422, errorHeaders(), `{"error":"x","code":"validation_error"}`), `property "details" is missing`},
-		"another scope":         {exchange("GET", "/v1/audit", 403, errorHeaders(), forbidden), `said to need "audit:read"`},
-		"a scope for me":        {exchange("GET", "/v1/me", 403, errorHeaders(), forbidden), "at /details"},
-		"an unknown status":     {post("/v1/incidents", newIncident, 200, postHeaders(), strings.Replace(created, "identified", "open", 1)), "at /status"},
+			exchange("GET", serverPath, 429, errorHeaders("Retry-After", "0"), failure("rate_limited")), "Retry-After"},
+		"another code": {exchange("GET", serverPath, 404, errorHeaders(), failure("forbidden")), "at /code"},
+		"details with 404": {
+			exchange("GET", serverPath, 404, errorHeaders(), `{"error":"x","code":"not_found","details":{}}`),
+			`property "details" is unsupported`},
+		"422 without details": {post("/v1/incidents", `{}`, 422, errorHeaders(), failure("validation_error")), `property "details" is missing`},
+		"another scope":       {exchange("GET", "/v1/audit", 403, errorHeaders(), forbidden), `said to need "audit:read"`},
+		"a scope for me":      {exchange("GET", "/v1/me", 403, errorHeaders(), forbidden), "at /details"},
+		"an unknown status": {
+			post("/v1/incidents", newIncident, 200, postHeaders(), strings.Replace(created, "identified", "open", 1)), "at /status"},
 		"an unknown path":       {exchange("GET", "/v1/nothing", 200, getHeaders(), `[]`), "was served"},
 		"an unknown method":     {exchange("DELETE", serverPath, 200, getHeaders(), `{}`), "was served"},
 		"an error outside":      {exchange("GET", "/nothing", 404, errorHeaders(), `404 page not found`), "not JSON"},
@@ -179,9 +192,11 @@ func TestWrongResponsesFail(t *testing.T) {
 		"no limits inside":      {exchange("GET", "/v1/nothing", 404, errorHeaders("RateLimit", ""), noResource), "RateLimit is missing"},
 		"a limit too large":     {exchange("GET", "/v1/incidents?limit=101", 200, getHeaders(), emptyPage), "the description forbids it"},
 		"a bad id":              {exchange("GET", "/v1/servers/x", 200, getHeaders(), exampleServer), "the description forbids it"},
-		"an unknown field":      {post("/v1/incidents", `{"titel":1,`+newIncident[1:], 200, postHeaders(), created), "the description forbids it"},
-		"a blank title":         {post(incidentPath+"/updates", `{"status":"resolved","message":" "}`, 200, postHeaders(), `{"id":"0198c5b7-0a25-7f6c-b1d8-49e36fa0c72d","status":"resolved"}`), "the description forbids it"},
-		"not gzip":              {exchange("GET", serverPath, 200, getHeaders("Content-Encoding", "gzip"), "\x1f\x8b broken"), "not gzip"},
+		"an unknown field": {
+			post("/v1/incidents", `{"titel":1,`+newIncident[1:], 200, postHeaders(), created), "the description forbids it"},
+		"a blank title": {
+			post(incidentPath+"/updates", `{"status":"resolved","message":" "}`, 200, postHeaders(), posted), "the description forbids it"},
+		"not gzip": {exchange("GET", serverPath, 200, getHeaders("Content-Encoding", "gzip"), "\x1f\x8b broken"), "not gzip"},
 	}
 	for name, c := range cases {
 		if err := v.Check(c.x); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -194,7 +209,7 @@ func TestWrongResponsesFail(t *testing.T) {
 func TestComposedSchemasAreClosedAsOne(t *testing.T) {
 	v := New(t)
 	var incident map[string]any
-	o, _ := v.find(httptest.NewRequest("GET", incidentPath, http.NoBody))
+	o, _ := v.find(httptest.NewRequest(http.MethodGet, incidentPath, http.NoBody))
 	example := o.spec.Responses.Status(200).Value.Content["application/json"].Examples["incident"].Value.Value
 	data, err := json.Marshal(example)
 	if err != nil {
