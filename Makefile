@@ -43,7 +43,7 @@ build: ## Build the programs into bin.
 test: ## Run all tests, and say which were skipped. RACE=1 adds the race detector.
 	@for module in $(CODE_MODULES); do \
 		echo "== tests of $$module"; \
-		(cd $$module && $(TOOL) gotestsum --format=pkgname --format-icons=text --hide-summary=output -- $(TEST_FLAGS) ./...); \
+		(cd $$module && $(TOOL) gotestsum --format=pkgname --format-icons=text --format-hide-empty-pkg -- $(TEST_FLAGS) ./...); \
 	done
 	@for program in $(TEST_PROGRAMS); do \
 		command -v $$program >/dev/null || echo "$$program is not installed: tests that need it were skipped. 'make test-programs' installs it."; \
