@@ -64,7 +64,7 @@ func (w *watcher) watch(ctx context.Context) error {
 	for {
 		message, err := stream.Recv()
 		if err != nil {
-			if context.Cause(ctx) == errSilent {
+			if errors.Is(context.Cause(ctx), errSilent) {
 				return errSilent
 			}
 			return err

@@ -2,6 +2,7 @@ package authn_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 // follow has the Authenticator follow revocations until the test ends.
 func follow(t *testing.T, a *authn.Authenticator) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- a.Run(ctx) }()
@@ -29,6 +31,7 @@ func follow(t *testing.T, a *authn.Authenticator) {
 
 // following returns an Authenticator whose stream is up, at position 1.
 func following(t *testing.T, service *identity, change ...func(*authn.Options)) (*authn.Authenticator, *watch) {
+	t.Helper()
 	a := newAuthenticator(t, service, change...)
 	follow(t, a)
 	w := <-service.watches
@@ -93,7 +96,7 @@ func TestALookUpUnderWayDoesNotBringARevokedTokenBack(t *testing.T) {
 		w.revocation("2", token)
 		synctest.Wait()
 		release()
-		if err := <-caller; err != authn.ErrRevoked {
+		if err := <-caller; !errors.Is(err, authn.ErrRevoked) {
 			t.Errorf("who waited got %v", err)
 		}
 		refused(t, a, token, authn.ErrRevoked)

@@ -2,6 +2,7 @@ package backendclient
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync/atomic"
 	"time"
@@ -108,8 +109,8 @@ type describedStream struct {
 // RecvMsg implements [grpc.ClientStream].
 func (s *describedStream) RecvMsg(message any) error {
 	err := s.ClientStream.RecvMsg(message)
-	if err == nil || err == io.EOF { // the stream's own contract: io.EOF as it is
-		return err
+	if err == nil || errors.Is(err, io.EOF) {
+		return err // io.EOF is how a stream ends well
 	}
 	return newError(s.gone(), s.call, err)
 }

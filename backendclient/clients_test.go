@@ -128,7 +128,9 @@ func TestACallEndsBeforeItsCallerDoes(t *testing.T) {
 	if ctx.Err() != nil {
 		t.Error("no time was left to answer")
 	}
-	<-ended
+	if err := <-ended; err == nil {
+		t.Error("the service was not told")
+	}
 }
 
 func TestACallerWithLessThanTheMarginIsNotKeptWaiting(t *testing.T) {
@@ -266,7 +268,7 @@ func TestAStreamHasNoDeadlineAndItsErrorsAreDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stream.Recv(); err != io.EOF {
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("a stream that ended well: %v, want io.EOF", err)
 	}
 }
