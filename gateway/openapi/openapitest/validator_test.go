@@ -287,3 +287,19 @@ func BenchmarkNew(b *testing.B) {
 		New(b)
 	}
 }
+
+func TestOperationsAreWhatARouteTableKnows(t *testing.T) {
+	operations := New(t).Operations()
+	for _, want := range []Operation{
+		{ID: "v1Me", Method: http.MethodGet, Path: "/v1/me"},
+		{ID: "v1GetServerMetrics", Method: http.MethodGet, Path: "/v1/servers/{id}/metrics", Scope: "metrics:read"},
+		{ID: "v1AddIncidentUpdate", Method: http.MethodPost, Path: "/v1/incidents/{id}/updates", Scope: "incidents:write"},
+	} {
+		if !slices.Contains(operations, want) {
+			t.Errorf("%+v is not among %+v", want, operations)
+		}
+	}
+	if !slices.IsSortedFunc(operations, func(a, b Operation) int { return strings.Compare(a.Path+a.Method, b.Path+b.Method) }) {
+		t.Error("operations are not sorted")
+	}
+}
