@@ -86,7 +86,8 @@ func (b *Backend) Serve(ctx context.Context, listener net.Listener, services ...
 	}
 	checks.Shutdown()
 	drain(server)
-	if err := <-failed; err != nil {
+	// ErrServerStopped: told to stop before it began.
+	if err := <-failed; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("serve gRPC: %w", err)
 	}
 	return nil

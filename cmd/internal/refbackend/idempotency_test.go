@@ -1,0 +1,183 @@
+package refbackend_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	incidentv1 "opsgate/proto/ops/incident/v1"
+)
+
+// keyed is a valid request with an idempotency key.
+func keyed(t team, key string) *incidentv1.CreateIncidentRequest {
+	r := newIncident(t, "Once")
+	r.IdempotencyKey = key
+	return r
+}
+
+func TestARepeatedCallDoesNothingAndAnswersTheSame(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	r := keyed(own, "key-1")
+	r.StatusPageId = &own.page
+	first, err := s.incident.CreateIncident(t.Context(), r)
+	must(t, err)
+	if first.GetReplayed() {
+		t.Error("the first answer says that it is a replay")
+	}
+	s.clock.Move(23 * time.Hour)
+	s = s.restart() // keys outlive a restart
+	again := proto.CloneOf(r)
+	again.Actor = &incidentv1.Actor{TokenId: own.id, IpAddress: "2001:db8::1", RequestId: "another"}
+	again.Title = " Once "
+	replay, err := s.incident.CreateIncident(t.Context(), again)
+	must(t, err)
+	if !replay.GetReplayed() || !proto.Equal(replay.GetIncident(), first.GetIncident()) {
+		t.Errorf("replay %v of %v", replay, first)
+	}
+	if s.count("incidents") != 1 || s.count("notifications") != 1 || s.count("idempotency_keys") != 1 {
+		t.Error("the replay left a trace")
+	}
+}
+
+func TestARepeatedUpdateDoesNothingEither(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	u := newUpdate(own, s.create(newIncident(own, "Updated once")).GetId())
+	u.IdempotencyKey = "key-1"
+	first, err := s.incident.AddIncidentUpdate(t.Context(), u)
+	must(t, err)
+	replay, err := s.incident.AddIncidentUpdate(t.Context(), u)
+	must(t, err)
+	if !replay.GetReplayed() || !proto.Equal(replay.GetUpdate(), first.GetUpdate()) || s.count("incident_updates") != 2 {
+		t.Errorf("replay %v of %v", replay, first)
+	}
+}
+
+func TestAKeyBelongsToOneRequest(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	incident := s.create(keyed(own, "key-1"))
+	changes := map[string]func(*incidentv1.CreateIncidentRequest){
+		"title":      func(r *incidentv1.CreateIncidentRequest) { r.Title = "Twice" },
+		"status":     func(r *incidentv1.CreateIncidentRequest) { r.Status = resolved },
+		"impact":     func(r *incidentv1.CreateIncidentRequest) { r.Impact++ },
+		"message":    func(r *incidentv1.CreateIncidentRequest) { r.Message += "." },
+		"page":       func(r *incidentv1.CreateIncidentRequest) { r.StatusPageId = &own.page },
+		"components": func(r *incidentv1.CreateIncidentRequest) { r.ComponentIds = []string{own.component} },
+	}
+	for name, change := range changes {
+		r := keyed(own, "key-1")
+		change(r)
+		_, err := s.incident.CreateIncident(t.Context(), r)
+		if fields := violated(t, err); fields["idempotency_key"] == "" || len(fields) != 1 {
+			t.Errorf("another %s: %v", name, fields)
+		}
+	}
+	u := newUpdate(own, incident.GetId()) // keys are shared by all methods
+	u.IdempotencyKey = "key-1"
+	_, err := s.incident.AddIncidentUpdate(t.Context(), u)
+	if fields := violated(t, err); fields["idempotency_key"] == "" {
+		t.Errorf("another method: %v", fields)
+	}
+}
+
+func TestAKeyBelongsToATeam(t *testing.T) {
+	s := startSystem(t)
+	ours, theirs := s.team("harbour"), s.team("lighthouse")
+	if a, b := s.create(keyed(ours, "key-1")), s.create(keyed(theirs, "key-1")); a.GetId() == b.GetId() {
+		t.Error("one team was given the other's answer")
+	}
+}
+
+func TestAKeyIsForgottenAfterADay(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	first := s.create(keyed(own, "key-1"))
+	s.clock.Move(24*time.Hour - time.Second)
+	if again := s.create(keyed(own, "key-1")); again.GetId() != first.GetId() {
+		t.Error("forgotten within the day")
+	}
+	s.clock.Move(2 * time.Second)
+	if again := s.create(keyed(own, "key-1")); again.GetId() == first.GetId() {
+		t.Error("remembered after a day")
+	}
+}
+
+func TestOnlySuccessesAreRemembered(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	r := keyed(own, "key-1")
+	r.StatusPageId = proto.String("0190a5c8-0000-7000-8000-000000000000")
+	_, err := s.incident.CreateIncident(t.Context(), r)
+	mustBe(t, err, codes.InvalidArgument)
+	s.create(keyed(own, "key-1")) // the corrected request may use the key
+}
+
+// However many calls with one key race, one incident is made, and each call is told of that one or to come back.
+func TestRacingCallsWithOneKeyMakeOneIncident(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	const calls = 16
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex
+		made []string
+	)
+	for range calls {
+		wg.Go(func() {
+			response, err := s.incident.CreateIncident(t.Context(), keyed(own, "key-1"))
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				made = append(made, response.GetIncident().GetId())
+			} else if status.Code(err) != codes.Aborted {
+				t.Errorf("told %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(made) == 0 || len(slices.Compact(made)) != 1 || s.count("incidents") != 1 {
+		t.Errorf("answers %v, %d incidents", made, s.count("incidents"))
+	}
+}
+
+// While another process holds the file, the first call waits; a second with its key is told at once.
+func TestACallIsAbortedWhileTheFirstIsRunning(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	release := s.holdFile()
+	first := make(chan error, 1)
+	go func() {
+		_, err := s.incident.CreateIncident(t.Context(), keyed(own, "key-1"))
+		first <- err
+	}()
+	for { // until the first call has been taken up
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, err := s.incident.CreateIncident(ctx, keyed(own, "key-1"))
+		cancel()
+		if status.Code(err) == codes.Aborted {
+			break
+		}
+		mustBe(t, err, codes.DeadlineExceeded)
+	}
+	release()
+	must(t, <-first)
+	if got := s.count("incidents"); got != 1 {
+		t.Errorf("%d incidents", got)
+	}
+}
+
+// holdFile begins to write as another process would, until it is released.
+func (s *system) holdFile() (release func()) {
+	s.t.Helper()
+	tx, err := s.file().Begin()
+	must(s.t, err)
+	return func() { must(s.t, tx.Rollback()) }
+}

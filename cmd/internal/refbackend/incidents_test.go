@@ -1,0 +1,227 @@
+package refbackend_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"pgregory.net/rapid"
+
+	auditv1 "opsgate/proto/ops/audit/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+)
+
+const resolved = incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED
+
+// get returns an incident with its timeline.
+func (s *system) get(t team, id string) *incidentv1.GetIncidentResponse {
+	s.t.Helper()
+	response, err := s.incident.GetIncident(s.t.Context(), &incidentv1.GetIncidentRequest{TeamId: t.id, IncidentId: id})
+	must(s.t, err)
+	return response
+}
+
+// The incident's status is that of its last update, and it is resolved since the first of the resolved updates at the end.
+func TestAnIncidentFollowsItsUpdates(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	statuses := rapid.SampledFrom([]incidentv1.IncidentStatus{1, 2, 3, resolved, resolved})
+	rapid.Check(t, func(rt *rapid.T) {
+		first := statuses.Draw(rt, "first")
+		r := newIncident(own, "Followed")
+		r.Status = first
+		created := s.create(r)
+		if !created.GetStartedAt().AsTime().Equal(created.GetCreatedAt().AsTime()) || created.GetIsMaintenance() {
+			rt.Fatalf("created as %v", created)
+		}
+		expected := []incidentv1.IncidentStatus{first}
+		var resolvedAt time.Time
+		if first == resolved {
+			resolvedAt = created.GetCreatedAt().AsTime()
+		}
+		for _, next := range rapid.SliceOfN(statuses, 0, 6).Draw(rt, "updates") {
+			s.clock.Move(time.Duration(rapid.Int64Range(-2, 2).Draw(rt, "passed")) * time.Second)
+			u := newUpdate(own, created.GetId())
+			u.Status = next
+			posted, err := s.incident.AddIncidentUpdate(t.Context(), u)
+			must(t, err)
+			switch {
+			case next != resolved:
+				resolvedAt = time.Time{}
+			case resolvedAt.IsZero():
+				resolvedAt = posted.GetUpdate().GetCreatedAt().AsTime()
+			}
+			expected = append(expected, next)
+		}
+		got := s.get(own, created.GetId())
+		var timeline []incidentv1.IncidentStatus
+		for _, update := range got.GetUpdates() {
+			timeline = append(timeline, update.GetStatus())
+		}
+		if !slices.Equal(timeline, expected) || got.GetIncident().GetStatus() != expected[len(expected)-1] {
+			rt.Fatalf("timeline %v, status %v; want %v", timeline, got.GetIncident().GetStatus(), expected)
+		}
+		if has := got.GetIncident().ResolvedAt != nil; has == resolvedAt.IsZero() ||
+			has && !got.GetIncident().GetResolvedAt().AsTime().Equal(resolvedAt) {
+			rt.Fatalf("resolved at %v, want %v", got.GetIncident().GetResolvedAt(), resolvedAt)
+		}
+	})
+}
+
+func TestWhatWasCreatedIsWhatIsRead(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	r := newIncident(own, "  Elevated errors \n")
+	r.StatusPageId = &own.page
+	r.ComponentIds = []string{own.component, strings.ToUpper(own.component)}
+	created := s.create(r)
+	got := s.get(own, strings.ToUpper(created.GetId()))
+	if diff := cmp.Diff(created, got.GetIncident(), protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+	if created.GetTitle() != "Elevated errors" || created.GetStatusPageId() != own.page {
+		t.Errorf("created %v", created)
+	}
+	if updates := got.GetUpdates(); len(updates) != 1 || updates[0].GetMessage() != "We are on it." {
+		t.Errorf("updates %v", updates)
+	}
+	if n := s.count("incident_components"); n != 1 {
+		t.Errorf("%d affected components, want 1: repeats are folded", n)
+	}
+}
+
+// Each invalid request differs from a valid one in what is said of it.
+func TestInvalidIncidentsAreRefusedFieldByField(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	elsewhere := s.team("lighthouse").component
+	type request = incidentv1.CreateIncidentRequest
+	many := make([]string, 101)
+	for i := range many {
+		many[i] = fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
+	}
+	for name, c := range map[string]struct {
+		spoil func(*request)
+		field string
+	}{
+		"no title":                 {func(r *request) { r.Title = "" }, "title"},
+		"blank title":              {func(r *request) { r.Title = " \t\n" }, "title"},
+		"long title":               {func(r *request) { r.Title = strings.Repeat("ü", 256) }, "title"},
+		"bell in title":            {func(r *request) { r.Title = "ding\a" }, "title"},
+		"C1 control in title":      {func(r *request) { r.Title = "a\u0085b" }, "title"},
+		"no status":                {func(r *request) { r.Status = 0 }, "status"},
+		"unknown status":           {func(r *request) { r.Status = 5 }, "status"},
+		"no impact":                {func(r *request) { r.Impact = 0 }, "impact"},
+		"unknown impact":           {func(r *request) { r.Impact = -1 }, "impact"},
+		"no message":               {func(r *request) { r.Message = "" }, "message"},
+		"long message":             {func(r *request) { r.Message = strings.Repeat("x", 10_001) }, "message"},
+		"null in message":          {func(r *request) { r.Message = "a\x00b" }, "message"},
+		"malformed page":           {func(r *request) { r.StatusPageId = proto.String("main") }, "status_page_id"},
+		"empty page":               {func(r *request) { r.StatusPageId = proto.String("") }, "status_page_id"},
+		"malformed component":      {func(r *request) { r.ComponentIds = []string{"web"} }, "component_ids"},
+		"too many components":      {func(r *request) { r.ComponentIds = many }, "component_ids"},
+		"another team's component": {func(r *request) { r.ComponentIds = []string{elsewhere} }, "component_ids"},
+		"spaces in the key":        {func(r *request) { r.IdempotencyKey = "a b" }, "idempotency_key"},
+		"long key":                 {func(r *request) { r.IdempotencyKey = strings.Repeat("k", 256) }, "idempotency_key"},
+		"no actor":                 {func(r *request) { r.Actor = nil }, "actor.token_id"},
+		"a name for an address":    {func(r *request) { r.Actor.IpAddress = "localhost" }, "actor.ip_address"},
+		"long request id":          {func(r *request) { r.Actor.RequestId = strings.Repeat("r", 129) }, "actor.request_id"},
+	} {
+		r := newIncident(own, "Valid")
+		c.spoil(r)
+		_, err := s.incident.CreateIncident(t.Context(), r)
+		if fields := violated(t, err); fields[c.field] == "" {
+			t.Errorf("%s: %v, want %s", name, fields, c.field)
+		}
+	}
+	for _, table := range []string{"incidents", "incident_updates", "notifications", "idempotency_keys"} {
+		if n := s.count(table); n != 0 {
+			t.Errorf("%d rows in %s", n, table)
+		}
+	}
+}
+
+func TestTheBoundsThemselvesAreAllowed(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	r := newIncident(own, strings.Repeat("ü", 255))
+	r.Message = strings.Repeat("ü", 9_998) + "\r\n"
+	r.IdempotencyKey = strings.Repeat("~", 255)
+	if got := s.create(r); got.GetTitle() != r.GetTitle() {
+		t.Errorf("title %q", got.GetTitle())
+	}
+}
+
+func TestAllProblemsComeBackTogether(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	_, err := s.incident.CreateIncident(t.Context(), &incidentv1.CreateIncidentRequest{TeamId: own.id})
+	fields := violated(t, err)
+	for _, field := range []string{"title", "status", "impact", "message", "actor.token_id", "actor.ip_address"} {
+		if fields[field] == "" {
+			t.Errorf("%s is not named: %v", field, fields)
+		}
+	}
+	_, err = s.incident.AddIncidentUpdate(t.Context(),
+		&incidentv1.AddIncidentUpdateRequest{TeamId: own.id, Actor: actor(), IncidentId: own.page})
+	if fields := violated(t, err); fields["status"] == "" || fields["message"] == "" || len(fields) != 2 {
+		t.Errorf("an update: %v", fields)
+	}
+}
+
+func TestComponentsMustBeOnThePage(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	other := s.addPage(own, "partners")
+	r := newIncident(own, "On the wrong page")
+	r.StatusPageId, r.ComponentIds = &other, []string{own.component}
+	_, err := s.incident.CreateIncident(t.Context(), r)
+	if fields := violated(t, err); fields["component_ids"] == "" || len(fields) != 1 {
+		t.Errorf("violations %v", fields)
+	}
+	r.StatusPageId = nil
+	if got := s.create(r); got.StatusPageId != nil {
+		t.Errorf("components attached the incident to page %s", got.GetStatusPageId())
+	}
+}
+
+// What a write owes: an audit entry always, a notification where there is a page.
+func TestWritesAreRecorded(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	r := newIncident(own, "Attached")
+	r.StatusPageId = &own.page
+	attached := s.create(r)
+	loose := s.create(newIncident(own, "Loose"))
+	for _, notify := range []bool{true, false} {
+		for _, id := range []string{attached.GetId(), loose.GetId()} {
+			u := newUpdate(own, id)
+			u.NotifySubscribers = notify
+			_, err := s.incident.AddIncidentUpdate(t.Context(), u)
+			must(t, err)
+		}
+	}
+	page, err := s.audit.ListAuditEntries(t.Context(),
+		&auditv1.ListAuditEntriesRequest{TeamId: own.id, PageSize: 100, ActionPrefix: "incident."})
+	must(t, err)
+	var actions []string
+	for _, e := range page.GetEntries() {
+		actions = append(actions, e.GetActionType())
+		if e.GetActorId() != actor().GetTokenId() || e.GetIpAddress() != "192.0.2.7" || e.GetResourceType() != "incident" ||
+			e.GetResourceId() != attached.GetId() && e.GetResourceId() != loose.GetId() {
+			t.Errorf("entry %v", e)
+		}
+	}
+	posted, made := "incident.update_posted", "incident.created"
+	if want := []string{posted, posted, posted, posted, made, made}; !slices.Equal(actions, want) {
+		t.Errorf("actions %v, want %v", actions, want)
+	}
+	if got, want := s.outbox(own), []string{made + " false", posted + " false", posted + " true"}; !slices.Equal(got, want) {
+		t.Errorf("outbox %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,113 @@
+package refbackend_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+
+	"opsgate/cmd/internal/refbackend"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+)
+
+func TestHealthAndReflectionAreServed(t *testing.T) {
+	s := startSystem(t)
+	for _, service := range []string{"", "ops.fleet.v1.FleetService", "ops.identity.v1.IdentityService"} {
+		response, err := healthv1.NewHealthClient(s.conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: service})
+		must(t, err)
+		if response.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+			t.Errorf("service %q: %v", service, response.GetStatus())
+		}
+	}
+	stream, err := reflectionv1.NewServerReflectionClient(s.conn).ServerReflectionInfo(t.Context())
+	must(t, err)
+	must(t, stream.Send(&reflectionv1.ServerReflectionRequest{
+		MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{},
+	}))
+	response, err := stream.Recv()
+	must(t, err)
+	if list := response.GetListServicesResponse().GetService(); len(list) != 5+3 { // health, and reflection in two versions
+		t.Errorf("services %v", list)
+	}
+}
+
+func TestOnlyTheNamedServicesAreServed(t *testing.T) {
+	s := startSystem(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.backend.Serve(ctx, listener, "audit") }()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	_, err = fleetv1.NewFleetServiceClient(conn).ListServers(t.Context(), &fleetv1.ListServersRequest{})
+	mustBe(t, err, codes.Unimplemented)
+	must(t, conn.Close())
+	stop()
+	must(t, <-done)
+}
+
+func TestAnUnknownServiceIsRefused(t *testing.T) {
+	s := startSystem(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	err = s.backend.Serve(t.Context(), listener, "audit", "billing")
+	if err == nil || !strings.Contains(err.Error(), `"billing"`) {
+		t.Errorf("Serve returned %v", err)
+	}
+	if _, err := listener.Accept(); err == nil {
+		t.Error("the listener was left open")
+	}
+}
+
+// A buffer that may be written to by several goroutines.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// The log names the method and the code of a call, and nothing of what was said in it.
+func TestTheLogHoldsNoPayload(t *testing.T) {
+	var log buffer
+	backend, err := refbackend.Open(t.Context(), refbackend.Options{
+		DataDir: t.TempDir(), Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	must(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- backend.Serve(ctx, listener) }()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	_, err = fleetv1.NewFleetServiceClient(conn).ListServers(t.Context(), &fleetv1.ListServersRequest{TeamId: "hunter2"})
+	mustBe(t, err, codes.InvalidArgument)
+	must(t, conn.Close())
+	stop()
+	must(t, <-done)
+	must(t, backend.Close())
+	if got := log.String(); !strings.Contains(got, "ListServers") || !strings.Contains(got, "InvalidArgument") || strings.Contains(got, "hunter2") {
+		t.Errorf("log: %s", got)
+	}
+}

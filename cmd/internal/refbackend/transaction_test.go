@@ -1,0 +1,133 @@
+package refbackend_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+)
+
+// All tables that a write of the incident service may touch.
+func written() []string {
+	return []string{
+		"incidents", "incident_updates", "incident_components", "notifications", "idempotency_keys", "audit_entries",
+	}
+}
+
+// Whichever of the rows that make up a write cannot be written, none of them is.
+func TestAWriteHappensWhollyOrNotAtAll(t *testing.T) {
+	for _, table := range written() {
+		t.Run(table, func(t *testing.T) {
+			s := startSystem(t)
+			own := s.team("harbour")
+			before := map[string]int{}
+			for _, name := range written() {
+				before[name] = s.count(name)
+			}
+			_, err := s.file().Exec("CREATE TRIGGER refuse BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'refused'); END")
+			must(t, err)
+			r := keyed(own, "key-1")
+			r.StatusPageId, r.ComponentIds = &own.page, []string{own.component}
+			_, err = s.incident.CreateIncident(t.Context(), r)
+			mustBe(t, err, codes.Internal)
+			for _, name := range written() {
+				if after := s.count(name); after != before[name] {
+					t.Errorf("%s: %d rows, %d before", name, after, before[name])
+				}
+			}
+			_, err = s.file().Exec("DROP TRIGGER refuse")
+			must(t, err)
+			s.create(r) // the failure was not remembered
+		})
+	}
+}
+
+func TestAFailedUpdateLeavesTheIncidentAsItWas(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	incident := s.create(newIncident(own, "Untouched"))
+	_, err := s.file().Exec("CREATE TRIGGER refuse BEFORE INSERT ON audit_entries BEGIN SELECT RAISE(ABORT, 'refused'); END")
+	must(t, err)
+	u := newUpdate(own, incident.GetId())
+	u.Status = resolved
+	_, err = s.incident.AddIncidentUpdate(t.Context(), u)
+	mustBe(t, err, codes.Internal)
+	got := s.get(own, incident.GetId())
+	if len(got.GetUpdates()) != 1 || got.GetIncident().ResolvedAt != nil || got.GetIncident().GetStatus() != incident.GetStatus() {
+		t.Errorf("left as %v", got)
+	}
+}
+
+// A call whose deadline passes while it waits to write is given up then, and writes nothing later.
+func TestADeadlineEndsTheWaitToWrite(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	release := s.holdFile()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := s.incident.CreateIncident(ctx, newIncident(own, "Too late"))
+	mustBe(t, err, codes.DeadlineExceeded)
+	_, err = s.fleet.GetServer(t.Context(), &fleetv1.GetServerRequest{TeamId: own.id, ServerId: own.server})
+	must(t, err) // readers are not held up
+	release()
+	s.create(newIncident(own, "In time"))
+	if got := s.count("incidents"); got != 1 {
+		t.Errorf("%d incidents", got)
+	}
+}
+
+// The audit log says who, what and from where: nothing of what was written.
+func TestTheAuditLogHoldsNoPayload(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	const secret = "hunter2-correct-horse"
+	r := newIncident(own, "Title "+secret)
+	r.Message, r.IdempotencyKey = "Message "+secret, secret
+	u := newUpdate(own, s.create(r).GetId())
+	u.Message = secret
+	_, err := s.incident.AddIncidentUpdate(t.Context(), u)
+	must(t, err)
+	rows, err := s.file().Query(`SELECT id || team_id || action_type || resource_type || resource_id || actor_id || ip_address ||
+		request_id FROM audit_entries`)
+	must(t, err)
+	defer rows.Close()
+	seen := 0
+	for ; rows.Next(); seen++ {
+		var text string
+		must(t, rows.Scan(&text))
+		if strings.Contains(text, "hunter2") {
+			t.Errorf("entry %s", text)
+		}
+	}
+	must(t, rows.Err())
+	if seen != 3 { // the team, the incident, the update
+		t.Errorf("%d entries", seen)
+	}
+}
+
+func TestAcknowledgedWritesAreThereAfterARestart(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	incident := s.create(newIncident(own, "Kept"))
+	s = s.restart()
+	if got := s.get(own, incident.GetId()).GetIncident().GetTitle(); got != "Kept" {
+		t.Errorf("title %q", got)
+	}
+}
+
+func TestTwoBackendsShareOneDirectory(t *testing.T) {
+	one := startSystem(t)
+	two := startOn(t, one.dir, one.clock)
+	own := one.team("harbour")
+	first := one.create(keyed(own, "key-1"))
+	if got := two.create(keyed(own, "key-1")); got.GetId() != first.GetId() {
+		t.Error("the second backend does not know the first one's key")
+	}
+	if second := two.create(newIncident(own, "After")); !second.GetCreatedAt().AsTime().After(first.GetCreatedAt().AsTime()) {
+		t.Error("writes of two backends at one time are not in order")
+	}
+}
