@@ -1,0 +1,43 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+)
+
+// bounds holds every value under v against the bounds of its field.
+func (v *validator) bounds(mapping reflect.Value, key string) {
+	for _, f := range fields(mapping.Type()) {
+		value, childKey := mapping.FieldByIndex(f.Index), join(key, f.name)
+		switch {
+		case isMapping(f.Type):
+			v.bounds(value, childKey)
+		case isList(f.Type) && isMapping(f.Type.Elem()):
+			for i := range value.Len() {
+				v.bounds(value.Index(i), fmt.Sprintf("%s[%d]", childKey, i))
+			}
+		case f.min != "":
+			if value.Int() < bound(f.Type, f.min) || value.Int() > bound(f.Type, f.max) {
+				v.refuse(childKey, "is %s to %s, not %v", f.min, f.max, value.Interface())
+			}
+		}
+	}
+}
+
+// bound returns a bound as a number. Bounds are written in this package, and a test reads them all: one that cannot be read
+// is a mistake here.
+func bound(t reflect.Type, text string) int64 {
+	v := reflect.New(t)
+	if s, ok := v.Interface().(scalar); ok {
+		if err := s.parse(text); err != nil {
+			panic(fmt.Sprintf("config: the bound %q %v", text, err))
+		}
+		return v.Elem().Int()
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		panic(fmt.Sprintf("config: the bound %q: %v", text, err))
+	}
+	return n
+}

@@ -1,0 +1,136 @@
+package config
+
+import "time"
+
+// A Config is the whole configuration of a gateway. Tags: doc is the description that people read, min and max are the
+// bounds of a value, written as the value is.
+type Config struct {
+	Listen         string    `yaml:"listen" doc:"Address of the public API. Port 0 takes a free one, as for every address here."`
+	Admin          Admin     `yaml:"admin" doc:"Metrics, health and profiles, on a listener that must not be public."`
+	TokenPrefix    string    `yaml:"token_prefix" doc:"What API tokens begin with; after ops_ follows live_."`
+	TrustedProxies []Network `yaml:"trusted_proxies" doc:"Networks of proxies whose X-Forwarded-For is believed."`
+
+	HTTP          HTTP          `yaml:"http" doc:"Bounds of the public listener."`
+	Authn         Authn         `yaml:"authn" doc:"How long answers of the identity service are remembered."`
+	RateLimit     RateLimit     `yaml:"rate_limit" doc:"The budget of each token."`
+	Upstreams     Upstreams     `yaml:"upstreams" doc:"Where the internal services are; all five are required."`
+	UpstreamCalls UpstreamCalls `yaml:"upstream_calls" doc:"Bounds of calls to the internal services."`
+	Shutdown      Shutdown      `yaml:"shutdown" doc:"What happens between SIGTERM and the end."`
+	Log           Log           `yaml:"log" doc:"Log lines, which go to standard error."`
+}
+
+// Admin is the listener for operators.
+type Admin struct {
+	Listen string `yaml:"listen" doc:"Address of /metrics, /livez, /readyz and /debug/pprof/."`
+}
+
+// HTTP bounds what one client may hold of the public listener.
+type HTTP struct {
+	ReadHeaderTimeout Duration `yaml:"read_header_timeout" min:"100ms" max:"1m" doc:"Time for a request's header to arrive."`
+	ReadTimeout       Duration `yaml:"read_timeout" min:"100ms" max:"10m" doc:"Time for a whole request to arrive."`
+	WriteTimeout      Duration `yaml:"write_timeout" min:"100ms" max:"10m" doc:"Time from a header's end to the end of the answer."`
+	IdleTimeout       Duration `yaml:"idle_timeout" min:"1s" max:"1h" doc:"How long a connection may wait for its next request."`
+	RequestTimeout    Duration `yaml:"request_timeout" min:"10ms" max:"5m" doc:"Time to answer a request; past it the client gets 504."`
+	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" doc:"Size of a request's header."`
+	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Size of a request's body; past it the client gets 413."`
+}
+
+// Authn is the cache of tokens.
+type Authn struct {
+	FreshFor      Duration `yaml:"fresh_for" min:"1s" max:"1h" doc:"How long a confirmed token is served without asking again."`
+	StaleFor      Duration `yaml:"stale_for" min:"1s" max:"24h" doc:"The same while the identity service cannot answer."`
+	NegativeFor   Duration `yaml:"negative_for" min:"100ms" max:"5m" doc:"How long a refusal is remembered."`
+	LookUpTimeout Duration `yaml:"look_up_timeout" min:"10ms" max:"1m" doc:"Time for the identity service to answer."`
+	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" doc:"Tokens remembered, at some 400 bytes each."`
+}
+
+// RateLimit is the policy of limits, and where budgets are counted.
+type RateLimit struct {
+	Store  Store   `yaml:"store" doc:"Where budgets are counted: in this process, or in a Redis that gateways share."`
+	Redis  Redis   `yaml:"redis" doc:"The Redis of store: redis."`
+	Limits []Limit `yaml:"limits" doc:"Every request must pass all of them; one to four."`
+}
+
+// Redis is what gateways share to count together.
+type Redis struct {
+	Addresses []string `yaml:"addresses" doc:"host:port of the server, or of some nodes of a cluster."`
+	Password  Secret   `yaml:"password" doc:"As ${NAME} of a variable or ${file:PATH}; empty for none."`
+}
+
+// A Limit admits that many requests of a token in every interval of that length.
+type Limit struct {
+	Name     string   `yaml:"name" doc:"What clients and metrics see; made of the interval by default: second, hour, 10s."`
+	Requests int      `yaml:"requests" min:"1" max:"1000000000" doc:"How many requests are admitted."`
+	Per      Duration `yaml:"per" min:"100ms" max:"720h" doc:"In every interval of this length, wherever it begins."`
+}
+
+// Upstreams are the internal services.
+type Upstreams struct {
+	Fleet      Upstream `yaml:"fleet" doc:"Servers, groups, metrics and commands."`
+	Monitoring Upstream `yaml:"monitoring" doc:"Monitors and their checks."`
+	Incident   Upstream `yaml:"incident" doc:"Incidents and status pages."`
+	Audit      Upstream `yaml:"audit" doc:"The audit log."`
+	Identity   Upstream `yaml:"identity" doc:"Tokens."`
+}
+
+// An Upstream is one internal service.
+type Upstream struct {
+	Address string `yaml:"address" doc:"gRPC target, such as dns:///fleet.internal:9000."`
+}
+
+// UpstreamCalls bounds the calls to internal services.
+type UpstreamCalls struct {
+	DeadlineMargin   Duration `yaml:"deadline_margin" min:"1ms" max:"1s" doc:"How much sooner than its request a call ends."`
+	MaxResponseBytes Bytes    `yaml:"max_response_bytes" min:"64KiB" max:"256MiB" doc:"Size of an answer."`
+}
+
+// Shutdown is how a gateway ends.
+type Shutdown struct {
+	DrainWait Duration `yaml:"drain_wait" min:"0s" max:"5m" doc:"How long /readyz says 503 before the listener closes."`
+	Grace     Duration `yaml:"grace" min:"0s" max:"10m" doc:"How long requests in flight may go on after that."`
+}
+
+// Log is what is logged and how.
+type Log struct {
+	Level  Level  `yaml:"level" doc:"The least level that is logged."`
+	Format Format `yaml:"format" doc:"One JSON object a line, or key=value text."`
+	Access bool   `yaml:"access" doc:"A line for each request. Without, only requests that fail because of us have one."`
+}
+
+// Default returns the configuration of an empty file. It is not complete: the internal services have no default addresses.
+func Default() Config {
+	return Config{
+		Listen:      "127.0.0.1:8080",
+		Admin:       Admin{Listen: "127.0.0.1:9090"},
+		TokenPrefix: "ops_",
+		HTTP: HTTP{
+			ReadHeaderTimeout: seconds(5),
+			ReadTimeout:       seconds(15),
+			WriteTimeout:      seconds(30),
+			IdleTimeout:       seconds(120),
+			RequestTimeout:    seconds(10),
+			MaxHeaderBytes:    16 * kibi,
+			MaxBodyBytes:      128 * kibi,
+		},
+		Authn: Authn{
+			FreshFor:      seconds(30),
+			StaleFor:      seconds(600),
+			NegativeFor:   seconds(5),
+			LookUpTimeout: seconds(2),
+			MaxEntries:    100_000,
+		},
+		RateLimit: RateLimit{
+			Store: StoreMemory,
+			Redis: Redis{Addresses: []string{"127.0.0.1:6379"}},
+			Limits: []Limit{
+				{Name: "second", Requests: 3, Per: seconds(1)},
+				{Name: "hour", Requests: 5000, Per: seconds(3600)},
+			},
+		},
+		UpstreamCalls: UpstreamCalls{DeadlineMargin: Duration(10 * time.Millisecond), MaxResponseBytes: 8 * mebi},
+		Shutdown:      Shutdown{DrainWait: seconds(5), Grace: seconds(20)},
+		Log:           Log{Level: LevelInfo, Format: FormatJSON, Access: true},
+	}
+}
+
+func seconds(n int) Duration { return Duration(time.Duration(n) * time.Second) }

@@ -1,0 +1,182 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// An origin is where a value was given.
+type origin struct {
+	name string // of a file, a variable or a flag
+	line int    // of a file
+}
+
+func (o origin) String() string {
+	if o.line == 0 {
+		return o.name
+	}
+	return o.name + ":" + strconv.Itoa(o.line)
+}
+
+var errSecretInFile = errors.New("must not hold a secret itself, but name it, as ${NAME} of a variable or ${file:PATH}")
+
+// A decoder lays layers over a configuration, each over what was before, and notes where each value came from. It goes by the
+// struct and not by the document, so a document cannot make it go deep.
+type decoder struct {
+	source      string // name of the layer
+	inFile      bool   // it has lines, and must not hold secrets
+	environment map[string]string
+	origins     map[string]origin // by key
+	problems    Problems
+}
+
+// at returns where a node stands.
+func (d *decoder) at(n *yaml.Node) origin {
+	if !d.inFile {
+		return origin{name: d.source}
+	}
+	return origin{name: d.source, line: n.Line}
+}
+
+func (d *decoder) refuse(n *yaml.Node, key, format string, args ...any) {
+	d.problems = append(d.problems, problem(d.at(n), key, format, args...))
+}
+
+// value decodes a node into a value, which keeps what it has where the node is wrong.
+func (d *decoder) value(v reflect.Value, key string, n *yaml.Node) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	d.origins[key] = d.at(n)
+	switch {
+	case isMapping(v.Type()):
+		d.mapping(v, key, n)
+	case isList(v.Type()):
+		d.list(v, key, n)
+	case n.Kind != yaml.ScalarNode:
+		d.refuse(n, key, "is one value, not a %s", kindName(n))
+	default:
+		if err := d.scalar(v, n); err != nil {
+			d.refuse(n, key, "%v", err)
+		}
+	}
+}
+
+// mapping decodes the keys of a mapping. One without a value, as is left when all its keys are commented out, changes nothing.
+func (d *decoder) mapping(v reflect.Value, key string, n *yaml.Node) {
+	if isNull(n) {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		d.refuse(n, key, "is a mapping of keys, not a %s", kindName(n))
+		return
+	}
+	known := fields(v.Type())
+	seen := make(map[string]int)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, child := n.Content[i], n.Content[i+1]
+		childKey := join(key, name.Value)
+		if first, ok := seen[name.Value]; ok {
+			d.refuse(name, childKey, "is given twice, first in line %d", first)
+			continue
+		}
+		seen[name.Value] = name.Line
+		at := slices.IndexFunc(known, func(f field) bool { return f.name == name.Value })
+		if at < 0 || name.Kind != yaml.ScalarNode {
+			d.refuse(name, childKey, "is not a key%s", suggestion(name.Value, known))
+			continue
+		}
+		d.value(v.FieldByIndex(known[at].Index), childKey, child)
+		d.origins[childKey] = d.at(name)
+	}
+}
+
+// list decodes a list in the place of the one that was there.
+func (d *decoder) list(v reflect.Value, key string, n *yaml.Node) {
+	if n.Kind != yaml.SequenceNode {
+		d.refuse(n, key, "is a list, not a %s", kindName(n))
+		return
+	}
+	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
+	for i, item := range n.Content {
+		d.value(list.Index(i), fmt.Sprintf("%s[%d]", key, i), item)
+	}
+	v.Set(list)
+}
+
+func (d *decoder) scalar(v reflect.Value, n *yaml.Node) error {
+	if isNull(n) {
+		return errors.New("has no value")
+	}
+	switch target := v.Addr().Interface().(type) {
+	case *Secret:
+		return d.secret(target, n.Value)
+	case scalar:
+		return target.parse(n.Value)
+	case choice:
+		if !slices.Contains(target.choices(), n.Value) {
+			return fmt.Errorf("is %s, not %q", strings.Join(target.choices(), " or "), n.Value)
+		}
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(n.Value)
+	case reflect.Int:
+		return setInt(v, n)
+	case reflect.Bool:
+		return setBool(v, n)
+	default:
+		return fmt.Errorf("cannot be set: it is a %s", v.Type()) // a new type in config.go that this function does not know
+	}
+	return nil
+}
+
+// secret sets a secret that the text names; in the environment and on the command line, which are no files, the text may be
+// the secret itself.
+func (d *decoder) secret(s *Secret, text string) error {
+	resolved, err := secretSource{d.environment}.resolve(text)
+	if errors.Is(err, errSecretInFile) && !d.inFile {
+		resolved, err = Secret{text}, nil
+	}
+	if err == nil {
+		*s = resolved
+	}
+	return err
+}
+
+// setInt takes plain decimal numbers alone: YAML's 010 is eight to some and ten to others.
+func setInt(v reflect.Value, n *yaml.Node) error {
+	parsed, err := strconv.Atoi(n.Value)
+	if err != nil || n.ShortTag() != "!!int" || strconv.Itoa(parsed) != n.Value {
+		return fmt.Errorf("is a whole number, not %q", n.Value)
+	}
+	v.SetInt(int64(parsed))
+	return nil
+}
+
+func setBool(v reflect.Value, n *yaml.Node) error {
+	if n.ShortTag() != "!!bool" || n.Value != "true" && n.Value != "false" {
+		return fmt.Errorf("is true or false, not %q", n.Value)
+	}
+	v.SetBool(n.Value == "true")
+	return nil
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+func kindName(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "mapping"
+	case yaml.SequenceNode:
+		return "list"
+	default:
+		return "single value"
+	}
+}

@@ -1,0 +1,251 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"opsgate/cmd/internal/config"
+)
+
+var update = flag.Bool("update", false, "rewrite the table in docs/configuration.md")
+
+const (
+	exampleFile   = "../../../deploy/opsgate.yaml"
+	documentation = "../../../docs/configuration.md"
+)
+
+// The example shows every key with its default; a default that it does not state truly misleads whoever copies it.
+func TestTheExampleStatesEveryDefault(t *testing.T) {
+	got, err := load(exampleFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Default()
+	want.Upstreams = got.Upstreams // these have no defaults
+	if diff := cmp.Diff(want, got.Config, compareSecrets()); diff != "" {
+		t.Error(diff)
+	}
+	var written map[string]any
+	readYAML(t, exampleFile, &written)
+	for _, key := range config.Keys() {
+		if !has(written, strings.Split(key.Name, ".")) && key.Name != "rate_limit.redis.password" {
+			t.Errorf("%s does not show %s", exampleFile, key.Name)
+		}
+	}
+}
+
+func has(mapping map[string]any, path []string) bool {
+	value, ok := mapping[path[0]]
+	if !ok || len(path) == 1 {
+		return ok
+	}
+	child, ok := value.(map[string]any)
+	return ok && has(child, path[1:])
+}
+
+func TestTheSchemaTakesWhatWeTake(t *testing.T) {
+	schema := compileSchema(t)
+	files, err := filepath.Glob("testdata/*.good.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range append(files, exampleFile) {
+		var document map[string]any
+		readYAML(t, file, &document)
+		if file == "testdata/shared-address.good.yaml" {
+			delete(document, "http") // keys without a value: a courtesy of ours that a schema need not know
+		}
+		if err := schema.Validate(asJSON(t, document)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+func TestTheSchemaRefusesMistakesOfForm(t *testing.T) {
+	schema := compileSchema(t)
+	for _, name := range []string{"unknown-keys", "wrong-types", "out-of-bounds", "choices", "secret-in-file", "not-a-mapping"} {
+		var document any
+		readYAML(t, "testdata/"+name+".bad.yaml", &document)
+		if err := schema.Validate(asJSON(t, document)); err == nil {
+			t.Errorf("%s.bad.yaml: the schema finds nothing wrong", name)
+		}
+	}
+}
+
+func TestEveryKeyIsDescribed(t *testing.T) {
+	names := make(map[string]bool)
+	for _, key := range config.Keys() {
+		if key.Doc == "" || !strings.ContainsAny(key.Doc[len(key.Doc)-1:], ".?") {
+			t.Errorf("%s: %q is no sentence", key.Name, key.Doc)
+		}
+		if names[key.Variable] {
+			t.Errorf("two keys have the variable %s", key.Variable)
+		}
+		names[key.Variable] = true
+	}
+	schema, err := config.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decoded any
+	if err := json.Unmarshal(schema, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	describedEverywhere(t, "", decoded)
+}
+
+// describedEverywhere looks at the properties in a schema, at any depth.
+func describedEverywhere(t *testing.T, path string, schema any) {
+	t.Helper()
+	mapping, _ := schema.(map[string]any)
+	properties, _ := mapping["properties"].(map[string]any)
+	for name, property := range properties {
+		if p, _ := property.(map[string]any); p["description"] == nil {
+			t.Errorf("the schema does not describe %s.%s", path, name)
+		}
+		describedEverywhere(t, path+"."+name, property)
+	}
+	if items, ok := mapping["items"]; ok {
+		describedEverywhere(t, path+"[]", items)
+	}
+}
+
+// The table of keys is made from the structs. After a change: go test ./cmd/internal/config -run Documentation -update
+func TestDocumentationListsEveryKey(t *testing.T) {
+	const begin, end = "<!-- keys -->\n", "<!-- end of keys -->\n"
+	content, err := os.ReadFile(documentation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begun := strings.Cut(string(content), begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !begun || !ended {
+		t.Fatalf("%s has no place for the table", documentation)
+	}
+	want := before + begin + keyTable(t) + end + after
+	switch {
+	case want == string(content):
+	case *update:
+		if err := os.WriteFile(documentation, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("the table in %s is not that of the code; run this test with -update\n%s", documentation, cmp.Diff(want, string(content)))
+	}
+}
+
+func keyTable(t *testing.T) string {
+	t.Helper()
+	schema, err := config.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := new(strings.Builder)
+	table.WriteString("| key | default | bounds | meaning |\n|---|---|---|---|\n")
+	for _, key := range config.Keys() {
+		bounds := ""
+		if key.Min != "" {
+			bounds = key.Min + " to " + key.Max
+		}
+		fmt.Fprintf(table, "| `%s` | %s | %s | %s |\n", key.Name, defaultOf(t, schema, key.Name), bounds, key.Doc)
+	}
+	return table.String()
+}
+
+// defaultOf returns the default that the schema states, as Markdown.
+func defaultOf(t *testing.T, schema []byte, key string) string {
+	t.Helper()
+	var at map[string]any
+	if err := json.Unmarshal(schema, &at); err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.SplitSeq(key, ".") {
+		at = at["properties"].(map[string]any)[name].(map[string]any)
+	}
+	switch value := at["default"].(type) {
+	case nil:
+		return "none"
+	case []any:
+		items := make([]string, len(value))
+		for i, item := range value {
+			items[i] = "`" + flow(item) + "`"
+		}
+		return strings.Join(items, ", ")
+	default:
+		return "`" + flow(value) + "`"
+	}
+}
+
+// flow writes a value as YAML in one line.
+func flow(value any) string {
+	mapping, ok := value.(map[string]any)
+	if !ok {
+		return fmt.Sprint(value)
+	}
+	var parts []string
+	for key, value := range mapping {
+		if number, ok := value.(float64); ok {
+			value = int(number)
+		}
+		parts = append(parts, fmt.Sprintf("%s: %v", key, value))
+	}
+	slices.Sort(parts)
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+func compileSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	text, err := config.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("opsgate.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("opsgate.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func readYAML(t *testing.T, file string, into any) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(content, into); err != nil {
+		t.Fatal(file, err)
+	}
+}
+
+// asJSON turns what YAML decoding made into what JSON decoding makes.
+func asJSON(t *testing.T, value any) any {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decoded
+}

@@ -1,0 +1,45 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// FuzzDecode holds the decoder against the YAML library's own strict one: nothing panics, every problem says where it is, and
+// no document that the library refuses is taken.
+func FuzzDecode(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		f.Fatal(files, err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(content)
+	}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		c := Default()
+		d := &decoder{source: "fuzz.yaml", inFile: true, origins: make(map[string]origin)}
+		d.file(&c, content)
+		for _, p := range d.problems {
+			if p.Text == "" || p.Where == "" {
+				t.Errorf("a problem that says nothing: %+v", p)
+			}
+		}
+		c.nameLimits()
+		v := &validator{config: &c, origins: d.origins, file: "fuzz.yaml", refused: d.problems}
+		if problems := v.validate(); len(d.problems)+len(problems) > 0 {
+			return
+		}
+		var document any
+		if err := yaml.Unmarshal(content, &document); err != nil && !strings.Contains(err.Error(), "excessive aliasing") {
+			t.Errorf("taken, but the YAML library says: %v", err)
+		}
+	})
+}

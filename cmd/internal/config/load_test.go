@@ -1,0 +1,315 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"opsgate/cmd/internal/config"
+)
+
+// load loads a file alone.
+func load(path string) (config.Loaded, error) {
+	return config.Load(config.Options{Path: path, Environment: []string{"TEST_REDIS_PASSWORD=hunter2"}})
+}
+
+// A bad file says in its first lines what is to be said of it, as "# want: LINE: KEY: TEXT", with "@@" at the end for the
+// words of another package.
+func TestBadFiles(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.bad.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			_, err := load(file)
+			var problems config.Problems
+			if !errors.As(err, &problems) {
+				t.Fatalf("got %v, want problems", err)
+			}
+			got := strings.Split(problems.Error(), "\n")
+			want := wanted(t, file)
+			for i := range max(len(got), len(want)) {
+				if i >= len(got) || i >= len(want) || !matches(got[i], want[i]) {
+					t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+				}
+			}
+		})
+	}
+}
+
+func wanted(t *testing.T, file string) []string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for line := range strings.Lines(string(content)) {
+		text, ok := strings.CutPrefix(strings.TrimSpace(line), "# want: ")
+		switch {
+		case !ok:
+		case text[0] >= '0' && text[0] <= '9':
+			want = append(want, file+":"+text)
+		default:
+			want = append(want, file+": "+text)
+		}
+	}
+	return want
+}
+
+func matches(got, want string) bool {
+	if begin, ok := strings.CutSuffix(want, "@@"); ok {
+		return strings.HasPrefix(got, begin) && len(got) > len(begin)
+	}
+	return got == want
+}
+
+func TestAnEmptyFileLeavesTheDefaults(t *testing.T) {
+	got, err := load("testdata/minimal.good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Default()
+	want.Upstreams = got.Upstreams
+	if diff := cmp.Diff(want, got.Config, compareSecrets()); diff != "" {
+		t.Error(diff)
+	}
+	if got.Upstreams.Identity.Address != "identity.internal:9000" {
+		t.Errorf("got %+v", got.Upstreams)
+	}
+}
+
+func TestEveryKeyCanBeSetInAFile(t *testing.T) {
+	got, err := load("testdata/full.good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(full(), got.Config, compareSecrets()); diff != "" {
+		t.Error(diff)
+	}
+	if got := got.RateLimit.Redis.Password.Reveal(); got != "hunter2" {
+		t.Errorf("got the password %q", got)
+	}
+}
+
+// full is what testdata/full.good.yaml says, but for the secret, which no test in another package can make.
+func full() config.Config {
+	seconds := func(n float64) config.Duration { return config.Duration(n * float64(time.Second)) }
+	return config.Config{
+		Listen:      ":8443",
+		Admin:       config.Admin{Listen: "[::1]:9191"},
+		TokenPrefix: "acme_",
+		TrustedProxies: []config.Network{
+			{Prefix: netip.MustParsePrefix("10.0.0.0/8")}, {Prefix: netip.MustParsePrefix("2001:db8::/32")},
+		},
+		HTTP: config.HTTP{
+			ReadHeaderTimeout: seconds(2), ReadTimeout: seconds(20), WriteTimeout: seconds(60), IdleTimeout: seconds(3600),
+			RequestTimeout: seconds(1.5), MaxHeaderBytes: 8192, MaxBodyBytes: 1 << 20,
+		},
+		Authn: config.Authn{
+			FreshFor: seconds(10), StaleFor: seconds(3600), NegativeFor: seconds(.5), LookUpTimeout: seconds(1), MaxEntries: 5000,
+		},
+		RateLimit: config.RateLimit{
+			Store: config.StoreMemory,
+			Redis: config.Redis{Addresses: []string{"redis-0.internal:6379", "redis-1.internal:6379"}},
+			Limits: []config.Limit{
+				{Name: "10s", Requests: 10, Per: seconds(10)},
+				{Name: "minute", Requests: 100, Per: seconds(60)},
+				{Name: "day", Requests: 10000, Per: seconds(86400)},
+				{Name: "busy-hour", Requests: 500, Per: seconds(3600)},
+			},
+		},
+		Upstreams: config.Upstreams{
+			Fleet:      config.Upstream{Address: "dns:///fleet.internal:9000"},
+			Monitoring: config.Upstream{Address: "dns://10.0.0.53/monitoring.internal:9000"},
+			Incident:   config.Upstream{Address: "passthrough:///incident.internal:9000"},
+			Audit:      config.Upstream{Address: "unix:///run/audit.sock"},
+			Identity:   config.Upstream{Address: "[::1]:9000"},
+		},
+		UpstreamCalls: config.UpstreamCalls{DeadlineMargin: seconds(.025), MaxResponseBytes: 16 << 20},
+		Shutdown:      config.Shutdown{DrainWait: 0, Grace: seconds(45)},
+		Log:           config.Log{Level: config.LevelDebug, Format: config.FormatText, Access: false},
+	}
+}
+
+// compareSecrets has cmp look at networks as a whole, and not into secrets.
+func compareSecrets() cmp.Option {
+	return cmp.Options{
+		cmpopts.EquateEmpty(),
+		cmp.Comparer(func(a, b config.Network) bool { return a == b }),
+		cmp.Comparer(func(config.Secret, config.Secret) bool { return true }),
+	}
+}
+
+func TestAnAnchorMaySayItOnce(t *testing.T) {
+	got, err := load("testdata/shared-address.good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (config.Upstream{Address: "backend.internal:9000"}); got.Upstreams.Fleet != want || got.Upstreams.Identity != want {
+		t.Errorf("got %+v", got.Upstreams)
+	}
+}
+
+func TestWhatGoesOverWhat(t *testing.T) {
+	file := write(t, "listen: 127.0.0.1:1\nadmin: {listen: 127.0.0.1:1001}\nlog: {level: warn}\n")
+	options := config.Options{
+		Path:     file,
+		Defaults: append(upstreams(), config.Setting{Key: "log.format", Value: "text", From: "preset"}, config.Setting{Key: "log.level", Value: "debug", From: "preset"}),
+		Environment: []string{
+			"OPSGATE_LISTEN=127.0.0.1:2", "OPSGATE_ADMIN_LISTEN=127.0.0.1:2002", "OPSGATE_TOKEN_PREFIX=", "PATH=/bin",
+		},
+		Overrides: []config.Setting{{Key: "listen", Value: "127.0.0.1:3", From: "--listen"}},
+	}
+	got, err := config.Load(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ what, got, want string }{
+		{"a flag over a variable", got.Listen, "127.0.0.1:3"},
+		{"a variable over the file", got.Admin.Listen, "127.0.0.1:2002"},
+		{"the file over a program's default", string(got.Log.Level), "warn"},
+		{"a program's default over ours", string(got.Log.Format), "text"},
+		{"an empty variable is none", got.TokenPrefix, "ops_"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: got %q, want %q", c.what, c.got, c.want)
+		}
+	}
+}
+
+func TestEveryVariableSetsItsKey(t *testing.T) {
+	values := map[string]string{
+		"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "token_prefix": "acme_", "trusted_proxies": "10.0.0.0/8, 192.0.2.0/24",
+		"authn.max_entries": "1234", "rate_limit.store": "memory", "rate_limit.redis.addresses": `["redis:1", "redis:2"]`,
+		"rate_limit.redis.password": "hunter2", "rate_limit.limits": "[{requests: 7, per: 1m}]",
+		"log.level": "debug", "log.format": "text", "log.access": "false",
+		"http.write_timeout": "40s", "http.read_timeout": "25s", "http.request_timeout": "17s", "authn.stale_for": "20m",
+		"shutdown.drain_wait": "1s", "upstream_calls.deadline_margin": "3ms",
+	}
+	for _, key := range config.Keys() {
+		value := values[key.Name]
+		switch {
+		case value != "":
+		case strings.HasSuffix(key.Name, ".address"):
+			value = "service.internal:9000"
+		case strings.HasSuffix(key.Name, "_bytes"):
+			value = "512KiB"
+		default:
+			value = "3s"
+		}
+		t.Run(key.Variable, func(t *testing.T) {
+			before, err := config.Load(config.Options{NoFile: true, Defaults: upstreams()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := config.Load(config.Options{
+				NoFile: true, Defaults: upstreams(), Environment: []string{key.Variable + "=" + value},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			changed := !cmp.Equal(before.Config, after.Config, compareSecrets()) || after.RateLimit.Redis.Password.Reveal() != ""
+			if key.Name != "rate_limit.store" && !changed {
+				t.Errorf("%s=%s changes nothing", key.Variable, value)
+			}
+		})
+	}
+}
+
+func TestProblemsOfVariablesAndFlagsNameThem(t *testing.T) {
+	_, err := config.Load(config.Options{
+		NoFile:      true,
+		Defaults:    upstreams(),
+		Environment: []string{"OPSGATE_LOG_LEVEL=loud", "OPSGATE_RATE_LIMIT_LIMITS=[{requests: 0, per: 1s}", "OPSGATE_HTTP_IDLE_TIMEOUT=9h"},
+		Overrides:   []config.Setting{{Key: "listen", Value: "8080", From: "--listen"}, {Key: "nothing", Value: "1", From: "--nothing"}},
+	})
+	want := []string{
+		`--listen: listen: is an address such as 127.0.0.1:8080 or :8080, not "8080"`,
+		`--nothing: nothing: is not a key`,
+		`OPSGATE_HTTP_IDLE_TIMEOUT: http.idle_timeout: is 1s to 1h, not 9h`,
+		`OPSGATE_LOG_LEVEL: log.level: is debug or info or warn or error, not "loud"`,
+		`OPSGATE_RATE_LIMIT_LIMITS: rate_limit.limits: is not YAML: `,
+	}
+	if err == nil {
+		t.Fatal("no problem")
+	}
+	got := strings.Split(err.Error(), "\n")
+	if !slices.EqualFunc(got, want, func(got, want string) bool { return strings.HasPrefix(got, want) }) {
+		t.Errorf("got\n%s\nwant\n%s", err, strings.Join(want, "\n"))
+	}
+}
+
+func TestAVariableOfNoKeyIsAWarning(t *testing.T) {
+	got, err := config.Load(config.Options{NoFile: true, Defaults: upstreams(), Environment: []string{
+		"OPSGATE_LISTN=:1", "OPSGATE_SERVICE_HOST=10.0.0.1", "OPSGATE_SERVICE_PORT_HTTP=80", "OPSGATE_PORT=tcp://10.0.0.1:80",
+		"OPSGATE_ADMIN_PORT_9090_TCP_ADDR=10.0.0.1",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "OPSGATE_LISTN: sets no key of the configuration"; got.Warnings.Error() != want {
+		t.Errorf("got %q, want %q", got.Warnings, want)
+	}
+}
+
+func TestWhereTheFileIsLookedFor(t *testing.T) {
+	inVariable, inFlag := write(t, "listen: 127.0.0.1:1\n"), write(t, "listen: 127.0.0.1:2\n")
+	environment := []string{config.PathVariable + "=" + inVariable}
+	for _, test := range []struct {
+		name    string
+		options config.Options
+		want    string
+	}{
+		{"the flag goes first", config.Options{Path: inFlag, Environment: environment}, "127.0.0.1:2"},
+		{"then the variable", config.Options{Environment: environment}, "127.0.0.1:1"},
+		{"a program may want none", config.Options{NoFile: true, Environment: environment}, config.Default().Listen},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.options.Defaults = upstreams()
+			got, err := config.Load(test.options)
+			if err != nil || got.Listen != test.want {
+				t.Errorf("got %q, %v, want %q", got.Listen, err, test.want)
+			}
+		})
+	}
+}
+
+func TestAFileThatCannotBeReadIsAnError(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing.yaml")
+	if _, err := load(missing); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := load(write(t, "# "+strings.Repeat("x", 1<<20))); err == nil || !strings.Contains(err.Error(), "larger than 1MiB") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// upstreams are settings without which no configuration is complete.
+func upstreams() []config.Setting {
+	var settings []config.Setting
+	for _, service := range []string{"fleet", "monitoring", "incident", "audit", "identity"} {
+		key := fmt.Sprintf("upstreams.%s.address", service)
+		settings = append(settings, config.Setting{Key: key, Value: service + ".test:1", From: "the test"})
+	}
+	return settings
+}
+
+func write(t *testing.T, content string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "opsgate.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,110 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/invopop/jsonschema"
+)
+
+// Schema returns the JSON Schema of the file, for editors and for pipelines that check a file before it is laid out. It knows
+// less than [Load], which also knows what must be longer than what and reads no schema.
+func Schema() ([]byte, error) {
+	reflector := jsonschema.Reflector{
+		Anonymous:                  true,
+		DoNotReference:             true,
+		ExpandedStruct:             true,
+		FieldNameTag:               "yaml",
+		RequiredFromJSONSchemaTags: true, // no key is required: a variable may set it
+		Mapper:                     scalarSchema,
+	}
+	schema := reflector.Reflect(Config{})
+	schema.Title = "Configuration of opsgate"
+	describe(schema, reflect.TypeFor[Config](), reflect.ValueOf(Default()))
+	text, err := json.MarshalIndent(schema, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("write the schema: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// scalarSchema returns the schema of what is written as one word and is no plain text, number or truth value.
+func scalarSchema(t reflect.Type) *jsonschema.Schema {
+	switch t {
+	case reflect.TypeFor[Duration]():
+		return &jsonschema.Schema{Type: "string", Pattern: `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`}
+	case reflect.TypeFor[Bytes]():
+		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{
+			{Type: "integer"},
+			{Type: "string", Pattern: `^[0-9]+(KiB|MiB)$`},
+		}}
+	case reflect.TypeFor[Network]():
+		return &jsonschema.Schema{Type: "string", Pattern: `^[0-9a-fA-F.:]+/[0-9]+$`}
+	case reflect.TypeFor[Secret]():
+		return &jsonschema.Schema{Type: "string", Pattern: `^($|\$\{.+\}$)`}
+	}
+	words, ok := reflect.Zero(t).Interface().(choice)
+	if !ok {
+		return nil
+	}
+	schema := &jsonschema.Schema{Type: "string"}
+	for _, word := range words.choices() {
+		schema.Enum = append(schema.Enum, word)
+	}
+	return schema
+}
+
+// describe adds what the tags and the defaults say to the schema of a mapping. The items of a list have no defaults.
+func describe(schema *jsonschema.Schema, t reflect.Type, defaults reflect.Value) {
+	for _, f := range fields(t) {
+		property := schema.Properties.Value(f.name)
+		var byDefault reflect.Value
+		if defaults.IsValid() {
+			byDefault = defaults.FieldByIndex(f.Index)
+		}
+		property.Description = sentence(f)
+		switch {
+		case isMapping(f.Type):
+			describe(property, f.Type, byDefault)
+			continue
+		case isList(f.Type) && isMapping(f.Type.Elem()):
+			describe(property.Items, f.Type.Elem(), reflect.Value{})
+		case property.Type == "integer":
+			property.Minimum, property.Maximum = json.Number(f.min), json.Number(f.max)
+		}
+		if byDefault.IsValid() && (!byDefault.IsZero() || f.Type.Kind() == reflect.Bool) {
+			property.Default = plain(byDefault)
+		}
+	}
+}
+
+// sentence returns a field's description, with its bounds.
+func sentence(f field) string {
+	if f.min == "" {
+		return f.doc
+	}
+	return fmt.Sprintf("%s From %s to %s.", f.doc, f.min, f.max)
+}
+
+// plain returns a value as a file would have it: words, numbers, truth values, and lists and mappings of them.
+func plain(v reflect.Value) any {
+	switch {
+	case isMapping(v.Type()):
+		mapping := make(map[string]any)
+		for _, f := range fields(v.Type()) {
+			mapping[f.name] = plain(v.FieldByIndex(f.Index))
+		}
+		return mapping
+	case isList(v.Type()):
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = plain(v.Index(i))
+		}
+		return list
+	}
+	if text, ok := v.Interface().(fmt.Stringer); ok {
+		return text.String()
+	}
+	return v.Interface()
+}

@@ -1,0 +1,36 @@
+package config
+
+// suggestion returns words that name the key that was probably meant, or "".
+func suggestion(written string, known []field) string {
+	best, name := 3, "" // three letters wrong is another word
+	for _, f := range known {
+		if d := distance(written, f.name); d < best && d < len(f.name) {
+			best, name = d, f.name
+		}
+	}
+	if name == "" {
+		return ""
+	}
+	return "; did you mean " + name + "?"
+}
+
+// distance is how many letters must be added, left out or changed to make b of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,26 @@
+package config
+
+import (
+	"regexp"
+	"strconv"
+)
+
+var (
+	syntaxError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+	// grammarError matches the errors for which the YAML library counts lines from zero, and leaves the zero out.
+	grammarError = regexp.MustCompile(`^did not find expected (<|node content|'-' indicator|key|',' or )`)
+)
+
+// syntaxProblem puts the line that the YAML library found into its place. It is that of the construct that is broken, which
+// may begin before the mistake.
+func syntaxProblem(file string, err error) Problem {
+	at, text := origin{name: file}, err.Error()
+	if match := syntaxError.FindStringSubmatch(text); match != nil {
+		at.line, _ = strconv.Atoi(match[1])
+		text = match[2]
+	}
+	if grammarError.MatchString(text) {
+		at.line++
+	}
+	return problem(at, "", "is not YAML: %s", text)
+}
