@@ -1,0 +1,8 @@
+// Package logging makes the logger of a program.
+//
+// A line for each request is a part of the product, and a system call for each line would cost more than the line itself. So
+// lines are gathered and written together: when 64 KiB have come together, a tenth of a second after the first of them, and at
+// once when a line is a warning or worse. The price is that a process that is killed loses its last tenth of a second of
+// ordinary lines; one that ends by itself calls Close and loses none. Nothing is dropped when the reader of the log is slow:
+// once another 64 KiB have come together, whoever logs waits.
+package logging

@@ -1,0 +1,186 @@
+package logging_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"opsgate/cmd/internal/logging"
+)
+
+// A recorder notes what is written to it, write by write.
+type recorder struct {
+	mu     sync.Mutex
+	writes []string
+	err    error
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writes = append(r.writes, string(p))
+	return len(p), r.err
+}
+
+func (r *recorder) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.writes)
+}
+
+func (r *recorder) all() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.writes, "")
+}
+
+func closed(t *testing.T, log *logging.Log) {
+	t.Helper()
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOrdinaryLinesAreWrittenTogetherAfterATenthOfASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := new(recorder)
+		log := logging.New(logging.Options{Writer: out})
+		defer closed(t, log)
+		for round := 1; round <= 3; round++ { // a pause between rounds has the flushing begin anew
+			log.Info("first")
+			log.Info("second")
+			time.Sleep(99 * time.Millisecond)
+			synctest.Wait()
+			if got := out.count(); got != round-1 {
+				t.Fatalf("round %d: %d writes after 99 ms", round, got)
+			}
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			if got := out.count(); got != round {
+				t.Fatalf("round %d: %d writes after 100 ms", round, got)
+			}
+			time.Sleep(time.Minute)
+		}
+		if got := strings.Count(out.writes[0], "\n"); got != 2 {
+			t.Errorf("%d lines in one write", got)
+		}
+	})
+}
+
+func TestWarningsAreWrittenAtOnceAndInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, level := range []slog.Level{slog.LevelWarn, slog.LevelError} {
+			out := new(recorder)
+			log := logging.New(logging.Options{Writer: out})
+			log.Info("before")
+			log.WithGroup("group").With("key", "value").Log(t.Context(), level, "urgent")
+			if got := out.all(); out.count() != 1 || !strings.Contains(got, "before") || !strings.HasSuffix(got, "\"group\":{\"key\":\"value\"}}\n") {
+				t.Errorf("%s: got %q", level, got)
+			}
+			closed(t, log)
+		}
+	})
+}
+
+func TestAFullBatchIsWrittenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := new(recorder)
+		log := logging.New(logging.Options{Writer: out})
+		defer closed(t, log)
+		for out.count() == 0 {
+			log.Info("line", "text", strings.Repeat("x", 1000))
+		}
+		if size := len(out.all()); size < 64<<10 || size > 66<<10 {
+			t.Errorf("the batch has %d bytes", size)
+		}
+	})
+}
+
+func TestCloseWritesWhatIsLeft(t *testing.T) {
+	out := new(recorder)
+	log := logging.New(logging.Options{Writer: out, Text: true, Level: slog.LevelDebug})
+	log.Debug("last words", "key", "value")
+	closed(t, log)
+	closed(t, log)
+	log.Info("after the end")
+	if got := out.all(); !strings.Contains(got, "level=DEBUG msg=\"last words\" key=value\n") || !strings.HasSuffix(got, "msg=\"after the end\"\n") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestTheLevelIsHeld(t *testing.T) {
+	out := new(recorder)
+	log := logging.New(logging.Options{Writer: out})
+	log.Debug("not wanted")
+	closed(t, log)
+	if got := out.all(); got != "" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestAWriterThatFailsIsToldAtClose(t *testing.T) {
+	log := logging.New(logging.Options{Writer: &recorder{err: io.ErrShortWrite}})
+	log.Info("line")
+	if err := log.Close(); !errors.Is(err, io.ErrShortWrite) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Lines of many goroutines are whole, none is lost, and each goroutine's stay in order.
+func TestLinesOfManyGoroutines(t *testing.T) {
+	const writers, lines = 8, 2000
+	out := new(recorder)
+	log := logging.New(logging.Options{Writer: out})
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := range lines {
+				log.Info("line", "writer", w, "i", i, "padding", strings.Repeat("y", 100))
+				if i%500 == 0 {
+					log.Warn("line that is written at once")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	closed(t, log)
+	next := make([]int, writers)
+	for line := range strings.Lines(out.all()) {
+		var decoded struct {
+			Writer *int
+			I      int
+		}
+		if err := json.Unmarshal([]byte(line), &decoded); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if decoded.Writer == nil {
+			continue
+		}
+		if next[*decoded.Writer] != decoded.I {
+			t.Fatalf("writer %d: got line %d, want %d", *decoded.Writer, decoded.I, next[*decoded.Writer])
+		}
+		next[*decoded.Writer]++
+	}
+	for w, n := range next {
+		if n != lines {
+			t.Errorf("writer %d: %d lines", w, n)
+		}
+	}
+}
+
+func BenchmarkAccessLine(b *testing.B) {
+	log := logging.New(logging.Options{Writer: io.Discard})
+	defer func() { _ = log.Close() }()
+	b.ReportAllocs()
+	for b.Loop() {
+		log.LogAttrs(b.Context(), slog.LevelInfo, "request",
+			slog.String("request_id", "0198f6a0-7c3b-7d1e-8a55-3f0c9b1d2e4f"), slog.String("method", "GET"),
+			slog.String("route", "v1ListServers"), slog.Int("status", 200), slog.String("code", "ok"), slog.Float64("latency_ms", 1.234))
+	}
+}
