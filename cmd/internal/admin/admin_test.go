@@ -1,0 +1,114 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/buildinfo"
+)
+
+// start makes an Admin whose dependencies are those of the map, which a test may change.
+func start(dependencies map[string]admin.Dependency) *admin.Admin {
+	return admin.New(admin.Options{
+		Metrics:      admin.NewRegistry(buildinfo.Info{Version: "1.2.3", Revision: "abc", GoVersion: "go1.26"}),
+		Dependencies: func() map[string]admin.Dependency { return dependencies },
+	})
+}
+
+func call(a *admin.Admin, method, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w
+}
+
+func TestReadiness(t *testing.T) {
+	fleet := map[string]admin.Dependency{"fleet": {State: "ready", OK: true}}
+	away := map[string]admin.Dependency{"fleet": {State: "ready", OK: true}, "audit": {State: "unavailable"}}
+	for _, test := range []struct {
+		name         string
+		dependencies map[string]admin.Dependency
+		steps        func(*admin.Admin)
+		status       int
+		want         string
+	}{
+		{"starting", fleet, func(*admin.Admin) {}, 503, "starting"},
+		{"serving", fleet, (*admin.Admin).Serving, 200, "ready"},
+		{"serving with a service away", away, (*admin.Admin).Serving, 200, "degraded"},
+		{"draining", fleet, func(a *admin.Admin) { a.Serving(); a.Draining() }, 503, "draining"},
+		{"draining with a service away", away, func(a *admin.Admin) { a.Serving(); a.Draining() }, 503, "draining"},
+		{"told to end before it served", fleet, func(a *admin.Admin) { a.Draining(); a.Serving() }, 503, "draining"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := start(test.dependencies)
+			test.steps(a)
+			got := call(a, http.MethodGet, "/readyz")
+			var body struct {
+				Status       string
+				Dependencies map[string]struct{ State string }
+			}
+			if err := json.Unmarshal(got.Body.Bytes(), &body); err != nil {
+				t.Fatal(err)
+			}
+			if got.Code != test.status || body.Status != test.want || len(body.Dependencies) != len(test.dependencies) {
+				t.Errorf("got %d %s", got.Code, got.Body)
+			}
+			for name, d := range test.dependencies {
+				if body.Dependencies[name].State != d.State {
+					t.Errorf("%s: got %q", name, body.Dependencies[name].State)
+				}
+			}
+		})
+	}
+}
+
+func TestAliveFromTheStartToTheEnd(t *testing.T) {
+	a := start(nil)
+	for _, step := range []func(){func() {}, a.Serving, a.Draining} {
+		step()
+		if got := call(a, http.MethodGet, "/livez"); got.Code != 200 || got.Body.String() != "ok\n" {
+			t.Errorf("got %d %q", got.Code, got.Body)
+		}
+	}
+}
+
+func TestPaths(t *testing.T) {
+	a := start(nil)
+	for _, test := range []struct {
+		method, path string
+		status       int
+		contains     string
+	}{
+		{"GET", "/metrics", 200, `opsgate_build_info{goversion="go1.26",revision="abc",version="1.2.3"} 1`},
+		{"GET", "/metrics", 200, "go_goroutines "},
+		{"GET", "/metrics", 200, "process_resident_memory_bytes "},
+		{"GET", "/debug/pprof/", 200, "goroutine"},
+		{"GET", "/debug/pprof/goroutine?debug=1", 200, "goroutine profile"},
+		{"GET", "/debug/pprof/cmdline", 200, ""},
+		{"GET", "/debug/pprof/symbol", 200, "num_symbols"},
+		{"GET", "/v1/servers", 404, ""},
+		{"GET", "/", 404, ""},
+		{"POST", "/readyz", 405, ""},
+	} {
+		got := call(a, test.method, test.path)
+		if got.Code != test.status || !strings.Contains(got.Body.String(), test.contains) {
+			t.Errorf("%s %s: got %d %.200q", test.method, test.path, got.Code, got.Body)
+		}
+	}
+}
+
+func TestMetricsAreNamedAsPrometheusAdvises(t *testing.T) {
+	families, err := admin.NewRegistry(buildinfo.Info{}).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, %+v", err, problems)
+	}
+}
