@@ -42,12 +42,12 @@ type commands struct {
 
 // dataDir is what every command that touches the data needs.
 type dataDir struct {
-	DataDir string `required:"" placeholder:"DIR" env:"OPSBACKEND_DATA_DIR" help:"Directory of the database; made if it does not exist."`
+	DataDir string `required:"" placeholder:"DIR" env:"OPSBACKEND_DATA_DIR" help:"Directory of the database, made if need be."`
 }
 
 // tokenFormat is what every command that makes or takes tokens needs.
 type tokenFormat struct {
-	TokenPrefix string `default:"ops_" placeholder:"PREFIX" env:"OPSBACKEND_TOKEN_PREFIX" help:"What tokens begin with (${default})."`
+	TokenPrefix string `default:"ops_" env:"OPSBACKEND_TOKEN_PREFIX" help:"What tokens begin with (${default})."`
 }
 
 // Validate is called by the parser.

@@ -22,7 +22,7 @@ type teamCreate struct {
 	dataDir
 
 	Name string `arg:"" help:"Name of the team."`
-	Plan string `enum:"ai,basic" default:"ai" placeholder:"PLAN" help:"Plan of the team: ai, which has the public API, or basic (${default})."`
+	Plan string `enum:"ai,basic" default:"ai" help:"Plan: ai, which has the public API, or basic (${default})."`
 }
 
 // Run creates the team.

@@ -58,14 +58,19 @@ func (t *teamLayer) checks(m monitor) []query.InsertMonitorCheckParams {
 		until = until.Add(-6 * time.Hour)
 	}
 	base := between(r, 8*time.Millisecond, 180*time.Millisecond)
-	// The status that the monitor has come to began a while ago, but less than a day.
+	// The status that the monitor has come to began some hours ago at most, after a spell of another.
 	turned := until.Add(-between(r, 5*time.Minute, 8*time.Hour)).Add(-interval)
+	before := turned.Add(-3 * interval)
 	course := newCourse(r, m)
 	var checks []query.InsertMonitorCheckParams
 	for at := t.now.Add(-checkedFor).Add(between(r, 0, interval)); !at.After(until); at = at.Add(interval) {
 		status := course.next()
-		if !m.steady && at.After(turned) {
+		switch {
+		case m.steady:
+		case at.After(turned):
 			status = m.status
+		case at.After(before):
+			status = statusBefore(m.status)
 		}
 		checks = append(checks, query.InsertMonitorCheckParams{
 			MonitorID: t.id("monitor", m.name), CheckedAt: at.UnixNano(), Status: status,
@@ -73,6 +78,14 @@ func (t *teamLayer) checks(m monitor) []query.InsertMonitorCheckParams {
 		})
 	}
 	return checks
+}
+
+// statusBefore is what a monitor comes from.
+func statusBefore(status string) string {
+	if status == "up" {
+		return "down"
+	}
+	return "up"
 }
 
 // A course is how a target fares over time: mostly up, with spells of trouble.
