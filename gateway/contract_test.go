@@ -342,7 +342,7 @@ func TestLogLines(t *testing.T) {
 	h.do(t, "unknown-SECRET", "GET", "/v1/me", "")
 	log := h.log.String()
 	for _, want := range []string{
-		`"route":"v1Me","status":200,"code":"ok"`, `"team_id":"` + teamID + `"`, `"token_id":"` + tokenID + `"`, `"latency_ms":`, `"method":"other"`,
+		`"route":"v1Me","status":200,"code":"ok"`, `"team_id":"` + teamID + `"`, `"token_id":"` + tokenID + `"`, `"latency_us":`, `"method":"other"`,
 		`"status":401,"code":"unauthorized"`, `"cause":"`, `"request_id":"`,
 	} {
 		if !strings.Contains(log, want) {

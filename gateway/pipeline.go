@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -39,9 +40,8 @@ func (g *Gateway) serve(rt *route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		r := g.acquire(c, rt)
 		defer g.release(r)
-		ctx, cancel := context.WithTimeout(c.Request.Context(), rt.Timeout)
-		defer cancel()
-		r.ctx = ctx
+		// Of real time, whatever the clock says: gRPC's cannot be moved.
+		r.ctx = &deadlineContext{c.Request.Context(), time.Now().Add(rt.Timeout)}
 		rt.metrics.inFlight.Inc()
 		defer rt.metrics.inFlight.Dec()
 
@@ -49,6 +49,16 @@ func (g *Gateway) serve(rt *route) gin.HandlerFunc {
 		g.observe(r, r.respond(reply, err))
 	}
 }
+
+// A deadlineContext tells by when a request must be answered, and leaves the timer to whoever waits: a call of a service has
+// one of its own, a margin earlier (backendclient). One more here would cost as much as all stages together.
+type deadlineContext struct {
+	context.Context // of the connection: it ends when the client hangs up
+	deadline        time.Time
+}
+
+// Deadline implements [context.Context].
+func (c *deadlineContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
 // answer runs the stages, the handler and the view. A panic in any of them is an error like another.
 func (r *Request) answer() (reply Reply, err error) {
@@ -132,6 +142,7 @@ const maxPooledBytes = 1 << 20
 func (g *Gateway) acquire(c *gin.Context, rt *route) *Request {
 	r := g.pool.Get().(*Request)
 	r.gin, r.route, r.start = c, rt, g.clock()
+	r.values = new([maxOwnHeaders]string)
 	r.id = requestID(c.Request.Header["X-Request-Id"], r.start)
 	return r
 }

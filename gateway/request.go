@@ -26,7 +26,15 @@ type Request struct {
 	decision  ratelimit.Decision
 	out       jsonw.Writer // the response's body
 	zipped    bytes.Buffer // the same in gzip, where the client asks for it
+
+	// values are those of the response's header that are made for this request, in one allocation. net/http reads them
+	// after the request is released, so they are never used again.
+	values *[maxOwnHeaders]string
+	header int // how many of values are taken
 }
+
+// maxOwnHeaders is the number of header fields that one response may need values of its own for.
+const maxOwnHeaders = 8
 
 // Context ends at the operation's deadline, or when the client hangs up.
 func (r *Request) Context() context.Context { return r.ctx }

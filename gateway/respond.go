@@ -32,7 +32,7 @@ func (r *Request) respond(reply Reply, err error) sent {
 	case reply.page != nil:
 		return r.document(h, reply.page)
 	case reply.allow != "":
-		h["Allow"] = []string{reply.allow}
+		r.set(h, "Allow", reply.allow)
 		return r.write(http.StatusNoContent, "ok", nil)
 	}
 	return r.success(h, reply)
@@ -40,18 +40,27 @@ func (r *Request) respond(reply Reply, err error) sent {
 
 // commonHeaders are those of every response, refusals included.
 func (r *Request) commonHeaders(h http.Header) {
-	h["X-Request-Id"] = []string{r.id}
+	r.set(h, "X-Request-Id", r.id)
 	h["Cache-Control"] = cacheControl
 	h["X-Content-Type-Options"] = noSniff
 	if r.decided {
 		h["Ratelimit-Policy"] = r.gateway.policyHeader
-		h["Ratelimit"] = []string{string(appendBudgets(nil, r.gateway.policy, r.decision))}
+		var field [256]byte
+		r.set(h, "Ratelimit", string(appendBudgets(field[:0], r.gateway.policy, r.decision)))
 	}
 	if len(r.http().TransferEncoding) > 0 {
 		// RFC 9112, section 6.1: had a Content-Length come along, the connection would have to be closed, and net/http hides
 		// whether one did.
 		h["Connection"] = connectionClose
 	}
+}
+
+// set sets a header field to a value made for this request. Names are in the form that net/http keeps them in.
+func (r *Request) set(h http.Header, name, value string) {
+	i := r.header
+	r.values[i] = value
+	h[name] = r.values[i : i+1 : i+1]
+	r.header++
 }
 
 // problem writes an error. A request that failed because of us costs the client nothing.
@@ -64,7 +73,7 @@ func (r *Request) problem(h http.Header, p *Problem) sent {
 		h[name] = values
 	}
 	if p.RetryAfter > 0 {
-		h["Retry-After"] = []string{strconv.FormatInt(wholeSeconds(p.RetryAfter), 10)}
+		r.set(h, "Retry-After", strconv.FormatInt(wholeSeconds(p.RetryAfter), 10))
 	}
 	if p.Status == http.StatusRequestEntityTooLarge {
 		h["Connection"] = connectionClose // what is left of the body is not worth reading
@@ -86,17 +95,17 @@ func (r *Request) success(h http.Header, reply Reply) sent {
 		h["Idempotent-Replayed"] = headerTrue
 	}
 	if reply.NextCursor != "" {
-		h["Link"] = []string{nextLink(r.http().URL, reply.NextCursor)}
+		r.set(h, "Link", nextLink(r.http().URL, reply.NextCursor))
 	}
 	return r.content(h, r.out.Bytes(), nil)
 }
 
 // document writes a page of the documentation, which is public.
 func (r *Request) document(h http.Header, page *openapi.Page) sent {
-	h["Content-Type"] = []string{page.ContentType}
-	h["Cache-Control"] = []string{"public, no-cache"}
+	r.set(h, "Content-Type", page.ContentType)
+	r.set(h, "Cache-Control", "public, no-cache")
 	if page.CSP != "" {
-		h["Content-Security-Policy"] = []string{page.CSP}
+		r.set(h, "Content-Security-Policy", page.CSP)
 	}
 	return r.content(h, page.Body, page.Gzip)
 }
@@ -108,7 +117,7 @@ func (r *Request) content(h http.Header, body, zipped []byte) sent {
 	zip := len(body) > minZipBytes && acceptsGzip(r.http().Header["Accept-Encoding"])
 	if r.http().Method != http.MethodPost {
 		tag := entityTag(body, zip)
-		h["Etag"] = []string{tag}
+		r.set(h, "Etag", tag)
 		if matchesTag(r.http().Header["If-None-Match"], tag) {
 			delete(h, "Content-Type")
 			return r.write(http.StatusNotModified, "ok", nil)
@@ -132,7 +141,7 @@ func (r *Request) write(status int, code string, body []byte) sent {
 	}
 	w := r.gin.Writer
 	if status != http.StatusNoContent && status != http.StatusNotModified {
-		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+		r.set(w.Header(), "Content-Length", strconv.Itoa(len(body)))
 	}
 	w.WriteHeader(status)
 	if len(body) == 0 {
@@ -146,8 +155,8 @@ func (r *Request) write(status int, code string, body []byte) sent {
 const zippedSuffix = "-gzip"
 
 func entityTag(body []byte, zipped bool) string {
-	b := make([]byte, 0, 24)
-	b = append(b, '"')
+	var tag [24]byte
+	b := append(tag[:0], '"')
 	b = appendHex(b, xxhash.Sum64(body))
 	if zipped {
 		b = append(b, zippedSuffix...)
