@@ -18,7 +18,7 @@ type serve struct {
 	Listen   string     `default:"127.0.0.1:9000" placeholder:"ADDR" help:"Listen here (${default}); port 0 takes a free one."`
 	Services []string   `placeholder:"NAME,..." help:"Services: fleet, monitoring, incident, audit, identity (all)."`
 	Seed     string     `enum:",demo" default:"" placeholder:"demo" help:"Data to lay into an empty database: demo."`
-	LogLevel slog.Level `default:"info" placeholder:"LEVEL" help:"debug, which shows every call, info, warn or error (${default})."`
+	LogLevel slog.Level `default:"info" placeholder:"LEVEL" help:"debug, which shows calls, info, warn or error (${default})."`
 }
 
 // Run serves until ctx ends.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,13 +31,17 @@ import (
 // start is the time of the tests' clocks at first.
 func start() time.Time { return time.Date(2026, 3, 14, 15, 9, 26, 535_897_932, time.UTC) }
 
-// A clock stands still until it is moved.
+// A clock stands still until it is moved. A broken one panics.
 type clock struct {
-	mu  sync.Mutex
-	now time.Time
+	broken atomic.Bool
+	mu     sync.Mutex
+	now    time.Time
 }
 
 func (c *clock) Now() time.Time {
+	if c.broken.Load() {
+		panic("the clock is broken")
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now

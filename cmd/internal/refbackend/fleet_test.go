@@ -67,7 +67,8 @@ func TestAServerIsReadAsItIs(t *testing.T) {
 	got, err := s.fleet.GetServer(t.Context(), &fleetv1.GetServerRequest{TeamId: own.id, ServerId: own.server})
 	must(t, err)
 	server := got.GetServer()
-	if !slices.Equal(server.GetTags(), []string{"a", "b"}) || server.GroupId != nil || server.LastSeenAt != nil || server.CreatedAt == nil {
+	if !slices.Equal(server.GetTags(), []string{"a", "b"}) || server.GroupId != nil || server.LastSeenAt != nil ||
+		server.CreatedAt == nil {
 		t.Errorf("server %v", server)
 	}
 }
@@ -211,5 +212,30 @@ func TestARangeMustBeNamed(t *testing.T) {
 		if fields := violated(t, err); fields["range"] == "" {
 			t.Errorf("range %d: %v", r, fields)
 		}
+	}
+}
+
+func TestScheduledCommandsAreListedByName(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	ran, code := start().UnixNano(), int64(3)
+	s.lay(func(ctx context.Context, q *query.Queries) error {
+		never := query.InsertScheduledCommandParams{ID: uuid.NewString(), TeamID: own.id, ServerID: own.server, Name: "vacuum"}
+		failing := query.InsertScheduledCommandParams{
+			ID: uuid.NewString(), TeamID: own.id, ServerID: own.server, Name: "back up", Command: "pg_dump", Cron: "0 1 * * *",
+			Enabled: true, LastRunAt: &ran, LastExitCode: &code, ConsecutiveFailures: 2,
+		}
+		return firstError(q.InsertScheduledCommand(ctx, never), q.InsertScheduledCommand(ctx, failing))
+	})
+	response, err := s.fleet.ListScheduledCommands(t.Context(),
+		&fleetv1.ListScheduledCommandsRequest{TeamId: own.id, ServerId: own.server})
+	must(t, err)
+	list := response.GetScheduledCommands()
+	if len(list) != 2 || list[0].GetName() != "back up" || list[1].LastRunAt != nil || list[1].LastExitCode != nil {
+		t.Fatalf("scheduled commands %v", list)
+	}
+	if c := list[0]; !c.GetEnabled() || c.GetLastExitCode() != 3 || c.GetConsecutiveFailures() != 2 ||
+		!c.GetLastRunAt().AsTime().Equal(start()) {
+		t.Errorf("scheduled command %v", c)
 	}
 }

@@ -87,6 +87,23 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
+// A panic ends its call, not the service, and what it was writing is undone.
+func TestAPanicEndsItsCallAlone(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	s.clock.broken.Store(true)
+	_, err := s.incident.CreateIncident(t.Context(), keyed(own, "key-1"))
+	mustBe(t, err, codes.Internal)
+	if strings.Contains(err.Error(), "broken") {
+		t.Errorf("the caller was told %v", err)
+	}
+	s.clock.broken.Store(false)
+	s.create(keyed(own, "key-1"))
+	if got := s.count("incidents"); got != 1 {
+		t.Errorf("%d incidents", got)
+	}
+}
+
 // The log names the method and the code of a call, and nothing of what was said in it.
 func TestTheLogHoldsNoPayload(t *testing.T) {
 	var log buffer
@@ -107,7 +124,8 @@ func TestTheLogHoldsNoPayload(t *testing.T) {
 	stop()
 	must(t, <-done)
 	must(t, backend.Close())
-	if got := log.String(); !strings.Contains(got, "ListServers") || !strings.Contains(got, "InvalidArgument") || strings.Contains(got, "hunter2") {
+	got := log.String()
+	if !strings.Contains(got, "ListServers") || !strings.Contains(got, "InvalidArgument") || strings.Contains(got, "hunter2") {
 		t.Errorf("log: %s", got)
 	}
 }
