@@ -24,7 +24,7 @@ const (
 	backendReference = "reference"
 )
 
-// edgeConfig is the edge as users run it, but for limits that never refuse. %[1]s is the backend's address.
+// edgeConfig is the edge as users run it, but for limits that never refuse and an end without ceremony. %[1]s is the backend's address.
 const edgeConfig = `listen: 127.0.0.1:0
 admin:
   listen: 127.0.0.1:0
@@ -39,6 +39,8 @@ upstreams:
   incident: {address: "%[1]s"}
   audit: {address: "%[1]s"}
   identity: {address: "%[1]s"}
+shutdown: {drain_wait: 0s, grace: 1s}
+log: {level: info, format: json, access: true}
 `
 
 // target is an edge under load.
