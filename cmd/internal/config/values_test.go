@@ -60,3 +60,14 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
+
+func TestReachable(t *testing.T) {
+	for listen, want := range map[string]string{
+		":8080": "127.0.0.1:8080", "0.0.0.0:8080": "127.0.0.1:8080", "[::]:8080": "127.0.0.1:8080",
+		"127.0.0.2:8080": "127.0.0.2:8080", "[::1]:8080": "[::1]:8080", "gateway.internal:80": "gateway.internal:80", "nonsense": "nonsense",
+	} {
+		if got := Reachable(listen); got != want {
+			t.Errorf("%s: got %s, want %s", listen, got, want)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package devcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/alecthomas/kong"
+
+	"opsgate/cmd/internal/buildinfo"
+	"opsgate/cmd/internal/config"
+)
+
+// Exit codes of the program.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// An Environment is what the program has of the outside.
+type Environment struct {
+	Out, Err io.Writer
+	// Variables are as os.Environ returns them.
+	Variables []string
+}
+
+// commands is the grammar of the command line.
+type commands struct {
+	Serve   serve       `cmd:"" default:"withargs" help:"Serve the whole system until Ctrl-C; this is what happens without a command."`
+	Version versionInfo `cmd:"" help:"Print the version."`
+}
+
+// Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. It
+// ends in order when ctx does.
+func Run(ctx context.Context, arguments []string, environment Environment) int {
+	var grammar commands
+	helped := false
+	parser, err := kong.New(&grammar,
+		kong.Name("opsdev"),
+		kong.Description("The whole operations platform on this machine, with demo data. Not for anybody's real data."),
+		kong.Writers(environment.Out, environment.Err),
+		kong.Exit(func(int) { helped = true }), // called once help is printed; what is parsed after that does not matter
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(environment),
+	)
+	if err != nil {
+		return report(environment.Err, err, exitFailed)
+	}
+	command, err := parser.Parse(arguments)
+	switch {
+	case helped:
+		return exitDone
+	case err != nil:
+		return report(environment.Err, err, exitUsage)
+	}
+	if err := command.Run(); err != nil {
+		return report(environment.Err, err, exitFailed)
+	}
+	return exitDone
+}
+
+func report(w io.Writer, err error, code int) int {
+	var problems config.Problems
+	if errors.As(err, &problems) { // each has a line of its own that begins with a file name: editors jump there
+		fmt.Fprintln(w, problems)
+		return code
+	}
+	fmt.Fprintln(w, "opsdev:", err)
+	if code == exitUsage {
+		fmt.Fprintln(w, "Try: opsdev --help")
+	}
+	return code
+}
+
+type serve struct {
+	Listen      string `placeholder:"ADDR" help:"Address of the API (127.0.0.1:8080); port 0 takes a free one."`
+	AdminListen string `placeholder:"ADDR" help:"Address of metrics and health (127.0.0.1:9090)."`
+	DataDir     string `placeholder:"DIR" help:"Keep the data here; demo data is laid into an empty directory. Without, all is new at each start."`
+	Config      string `placeholder:"FILE" help:"Configuration of the gateway. What it says of upstreams is replaced."`
+	Credentials string `placeholder:"FILE" help:"Write addresses and tokens here, as JSON, once requests are served."`
+}
+
+// Run serves until ctx ends.
+func (c *serve) Run(ctx context.Context, e Environment) error {
+	return Serve(ctx, Options{
+		Listen: c.Listen, AdminListen: c.AdminListen, DataDir: c.DataDir, Config: c.Config,
+		Log: e.Err, Variables: e.Variables,
+		Ready: func(s System) error {
+			if c.Credentials != "" {
+				if err := writeCredentials(c.Credentials, s); err != nil {
+					return err
+				}
+			}
+			_, err := io.WriteString(e.Out, welcome(s, c.DataDir))
+			return err
+		},
+	})
+}
+
+type versionInfo struct{}
+
+// Run prints the program's version, the revision that it was built from, and the Go version.
+func (versionInfo) Run(e Environment) error {
+	_, err := fmt.Fprintf(e.Out, "opsdev %s", buildinfo.Read())
+	return err
+}

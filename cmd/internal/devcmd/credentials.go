@@ -1,0 +1,41 @@
+package devcmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// credentials is the file that scripts read.
+type credentials struct {
+	BaseURL     string            `json:"baseUrl"`
+	AdminURL    string            `json:"adminUrl"`
+	BackendAddr string            `json:"backendAddr"`
+	Tokens      map[string]string `json:"tokens"`
+}
+
+// writeCredentials writes the file, for its owner alone. It appears as a whole: whoever waits for it never reads a half.
+func writeCredentials(path string, s System) (err error) {
+	c := credentials{BaseURL: s.BaseURL, AdminURL: s.AdminURL, BackendAddr: s.BackendAddr, Tokens: make(map[string]string)}
+	for _, token := range s.Tokens {
+		c.Tokens[token.Name] = token.Text
+	}
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the credentials: %w", err)
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".credentials-*") // readable by its owner alone
+	if err != nil {
+		return fmt.Errorf("write the credentials: %w", err)
+	}
+	_, err = file.Write(append(text, '\n'))
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write the credentials: %w", errors.Join(err, os.Remove(file.Name())))
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package devcmd
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+)
+
+// welcome is what a person reads at the start.
+func welcome(s System, dataDir string) string {
+	data := "new, and gone at the end (--data-dir keeps it)"
+	if dataDir != "" {
+		data = "kept in " + dataDir
+	}
+	text := new(strings.Builder)
+	table := tabwriter.NewWriter(text, 0, 0, 3, ' ', 0)
+	fmt.Fprintf(table, "\n  API\t%s\n", s.BaseURL)
+	fmt.Fprintf(table, "  Documentation\t%s/docs/\n", s.BaseURL)
+	fmt.Fprintf(table, "  Metrics\t%s/metrics\n", s.AdminURL)
+	fmt.Fprintf(table, "  Health\t%s/readyz\n", s.AdminURL)
+	fmt.Fprintf(table, "  Internal services\t%s (gRPC)\n", s.BackendAddr)
+	fmt.Fprintf(table, "  Data\t%s\n", data)
+	_ = table.Flush() // a strings.Builder takes everything
+
+	fmt.Fprint(text, "\nDemo tokens:\n\n")
+	for _, token := range s.Tokens {
+		fmt.Fprintf(table, "  %s\t%s\n", token.Name, token.Text)
+	}
+	_ = table.Flush()
+
+	fmt.Fprintf(text, "\nTry it:\n\n  curl -H 'Authorization: Bearer %s' %s/v1/servers\n\n", s.Tokens[0].Text, s.BaseURL)
+	fmt.Fprint(text, "Ctrl-C ends it. Requests are logged to standard error.\n\n")
+	return text.String()
+}

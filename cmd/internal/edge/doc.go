@@ -1,0 +1,7 @@
+// Package edge makes a running gateway of a configuration. It is the only place where the concrete gateway, authenticator,
+// limiter and clients meet; each of them knows the others at most as an interface.
+//
+// It promises an orderly life. Everything that can be wrong is found by [Listen], before anything is served. A gateway that is
+// told to end first says so on its readiness page and goes on serving until load balancers have noticed, then takes no new
+// connections, lets requests in flight end, and lets go of everything. Nothing that it started outlives it.
+package edge

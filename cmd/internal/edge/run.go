@@ -1,0 +1,64 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// adminGrace is how long a scrape or a profile may go on when everything else has ended.
+const adminGrace = time.Second
+
+// Run serves until ctx ends, and then drains. It returns nil when it could end in order: an error says what failed while it
+// served, or that requests had to be cut off. It is called once, and leaves nothing behind.
+func (e *Edge) Run(ctx context.Context) error {
+	// What goes on beside the requests must outlast ctx: requests are served until the drain is over.
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	tasks, failed := errgroup.WithContext(background)
+	for _, task := range e.parts.background() {
+		tasks.Go(func() error { return task(background) })
+	}
+	tasks.Go(e.public.serve)
+	tasks.Go(e.admin.serve)
+	e.parts.admin.Serving()
+	e.logger.Info("serving",
+		slog.String("listen", e.Address().String()), slog.String("admin_listen", e.AdminAddress().String()))
+
+	select {
+	case <-ctx.Done():
+	case <-failed.Done():
+	}
+	err := e.drain(failed)
+	stop()
+	err = errors.Join(tasks.Wait(), err, e.parts.close())
+	e.logger.Info("stopped")
+	return err
+}
+
+// drain ends the serving. When something has failed, nobody is asked to wait.
+func (e *Edge) drain(failed context.Context) error {
+	e.parts.admin.Draining()
+	e.public.leave()
+	e.logger.Info("draining",
+		slog.String("wait", e.shutdown.DrainWait.String()), slog.String("grace", e.shutdown.Grace.String()))
+	wait := time.NewTimer(time.Duration(e.shutdown.DrainWait))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-failed.Done():
+	}
+	grace, cancel := context.WithTimeout(failed, time.Duration(e.shutdown.Grace))
+	defer cancel()
+	err := e.public.shutDown(grace)
+
+	last, cancelLast := context.WithTimeout(context.WithoutCancel(failed), adminGrace)
+	defer cancelLast()
+	if e.admin.http.Shutdown(last) != nil {
+		_ = e.admin.http.Close() // a profile that nobody reads to its end holds up nothing
+	}
+	return err
+}

@@ -1,0 +1,141 @@
+package gatewaycmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/alecthomas/kong"
+
+	"opsgate/cmd/internal/buildinfo"
+	"opsgate/cmd/internal/config"
+)
+
+// Exit codes of the program.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// An Environment is what the program has of the outside.
+type Environment struct {
+	Out, Err io.Writer
+	// Variables are as os.Environ returns them.
+	Variables []string
+}
+
+// commands is the grammar of the command line.
+type commands struct {
+	Serve       serve       `cmd:"" help:"Serve the public API until SIGTERM."`
+	Check       check       `cmd:"" help:"Say everything that is wrong with a configuration; exit 1 if anything is."`
+	Schema      schema      `cmd:"" help:"Print the JSON Schema of the configuration file."`
+	Healthcheck healthcheck `cmd:"" help:"Ask a gateway on this machine whether it is ready; exit 1 if it is not."`
+	Version     versionInfo `cmd:"" help:"Print the version."`
+}
+
+// Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. A
+// gateway that serves drains when ctx ends.
+func Run(ctx context.Context, arguments []string, environment Environment) int {
+	var grammar commands
+	helped := false
+	parser, err := kong.New(&grammar,
+		kong.Name("opsgate"),
+		kong.Description("The public HTTP edge of the operations platform. Every key of the configuration can also be set by a variable, "+
+			"as rate_limit.store by OPSGATE_RATE_LIMIT_STORE."),
+		kong.Writers(environment.Out, environment.Err),
+		kong.Exit(func(int) { helped = true }), // called once help is printed; what is parsed after that does not matter
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(environment),
+	)
+	if err != nil {
+		return report(environment.Err, err, exitFailed)
+	}
+	command, err := parser.Parse(arguments)
+	switch {
+	case helped:
+		return exitDone
+	case err != nil:
+		return report(environment.Err, err, exitUsage)
+	}
+	if err := command.Run(); err != nil {
+		return report(environment.Err, err, exitFailed)
+	}
+	return exitDone
+}
+
+func report(w io.Writer, err error, code int) int {
+	var problems config.Problems
+	if errors.As(err, &problems) { // each has a line of its own that begins with a file name: editors jump there
+		fmt.Fprintln(w, problems)
+		return code
+	}
+	fmt.Fprintln(w, "opsgate:", err)
+	if code == exitUsage {
+		fmt.Fprintln(w, "Try: opsgate --help")
+	}
+	return code
+}
+
+// configFile is what every command that reads the configuration needs.
+type configFile struct {
+	Config string `placeholder:"FILE" help:"Configuration file ($$OPSGATE_CONFIG, else /etc/opsgate/opsgate.yaml if there is one)."`
+}
+
+// load loads the configuration, with flags over everything else.
+func (f configFile) load(e Environment, flags ...config.Setting) (config.Loaded, error) {
+	return config.Load(config.Options{Path: f.Config, Environment: e.Variables, Overrides: given(flags)})
+}
+
+// given returns the flags that somebody gave.
+func given(flags []config.Setting) []config.Setting {
+	var list []config.Setting
+	for _, flag := range flags {
+		if flag.Value != "" {
+			list = append(list, flag)
+		}
+	}
+	return list
+}
+
+type check struct {
+	configFile
+}
+
+// Run loads the configuration as serve does, and binds nothing.
+func (c *check) Run(e Environment) error {
+	loaded, err := c.load(e)
+	if err != nil {
+		return err
+	}
+	for _, warning := range loaded.Warnings {
+		fmt.Fprintln(e.Err, "warning:", warning)
+	}
+	from := loaded.Path
+	if from == "" {
+		from = "the environment alone"
+	}
+	fmt.Fprintf(e.Out, "the configuration from %s is good\n", from)
+	return nil
+}
+
+type schema struct{}
+
+// Run prints the schema.
+func (schema) Run(e Environment) error {
+	text, err := config.Schema()
+	if err != nil {
+		return err
+	}
+	_, err = e.Out.Write(text)
+	return err
+}
+
+type versionInfo struct{}
+
+// Run prints the program's version, the revision that it was built from, and the Go version.
+func (versionInfo) Run(e Environment) error {
+	_, err := fmt.Fprintf(e.Out, "opsgate %s", buildinfo.Read())
+	return err
+}

@@ -1,0 +1,17 @@
+// Command opsdev is the whole operations platform on one machine in one process, with demo data.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"opsgate/cmd/internal/devcmd"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop) // the first signal ends in order, a second one at once
+	os.Exit(devcmd.Run(ctx, os.Args[1:], devcmd.Environment{Out: os.Stdout, Err: os.Stderr, Variables: os.Environ()}))
+}

@@ -1,0 +1,17 @@
+// Command opsgate is the public HTTP edge of the operations platform.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"opsgate/cmd/internal/gatewaycmd"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the first signal drains, a second one ends at once
+	os.Exit(gatewaycmd.Run(ctx, os.Args[1:], gatewaycmd.Environment{Out: os.Stdout, Err: os.Stderr, Variables: os.Environ()}))
+}
