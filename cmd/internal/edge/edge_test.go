@@ -1,0 +1,309 @@
+package edge_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"go.uber.org/goleak"
+
+	"opsgate/cmd/internal/buildinfo"
+	"opsgate/cmd/internal/config"
+	"opsgate/cmd/internal/edge"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// settings is the configuration of a gateway in front of the address.
+func settings(address string) config.Config {
+	c := config.Default()
+	c.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	upstream := config.Upstream{Address: address}
+	c.Upstreams = config.Upstreams{Fleet: upstream, Monitoring: upstream, Incident: upstream, Audit: upstream, Identity: upstream}
+	c.Shutdown = config.Shutdown{Grace: config.Duration(10 * time.Second)}
+	return c
+}
+
+// A running gateway, and a client of it.
+type running struct {
+	*edge.Edge
+
+	token string
+	stop  context.CancelFunc
+	ended chan error
+	http  *http.Transport
+}
+
+func listen(t *testing.T, c config.Config) (*edge.Edge, error) {
+	t.Helper()
+	return edge.Listen(t.Context(), edge.Options{
+		Config: c, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"},
+	})
+}
+
+func run(t *testing.T, c config.Config, token string) *running {
+	t.Helper()
+	e, err := listen(t, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	r := &running{Edge: e, token: token, stop: stop, ended: make(chan error, 1), http: &http.Transport{}}
+	go func() { r.ended <- e.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		r.http.CloseIdleConnections()
+	})
+	return r
+}
+
+// end ends the gateway and returns what Run returned.
+func (r *running) end() error {
+	r.stop()
+	return <-r.ended
+}
+
+type response struct {
+	status int
+	header http.Header
+	body   string
+	close  bool
+}
+
+func (r *running) get(t *testing.T, address net.Addr, path string) response {
+	t.Helper()
+	got, err := r.try(address, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func (r *running) try(address net.Addr, path string) (response, error) {
+	request, err := http.NewRequest(http.MethodGet, "http://"+address.String()+path, http.NoBody)
+	if err != nil {
+		return response{}, err
+	}
+	request.Header.Set("Authorization", "Bearer "+r.token)
+	got, err := r.http.RoundTrip(request)
+	if err != nil {
+		return response{}, err
+	}
+	defer func() { _ = got.Body.Close() }()
+	body, err := io.ReadAll(got.Body)
+	return response{got.StatusCode, got.Header, string(body), got.Close}, err
+}
+
+// readiness asks until the answer is the one wanted, as a load balancer does.
+func (r *running) readiness(t *testing.T, want string) response {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		got := r.get(t, r.AdminAddress(), "/readyz")
+		var body struct{ Status string }
+		if err := json.Unmarshal([]byte(got.body), &body); err != nil {
+			t.Fatalf("%q: %v", got.body, err)
+		}
+		if body.Status == want {
+			return got
+		}
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatalf("got %s, want %s", got.body, want)
+		}
+	}
+}
+
+func TestARequestPassesAllParts(t *testing.T) {
+	services := startServices(t)
+	r := run(t, settings(services.address), services.token)
+	if got := r.readiness(t, "ready"); got.status != 200 {
+		t.Errorf("ready: got %d", got.status)
+	}
+	got := r.get(t, r.Address(), "/v1/servers")
+	if got.status != 200 || got.body != "[]" || !strings.Contains(got.header.Get("Ratelimit-Policy"), `"hour";q=5000;w=3600`) {
+		t.Errorf("got %+v", got)
+	}
+	if got := r.get(t, r.Address(), "/v1/monitors"); got.status != 403 { // the token's one scope is another
+		t.Errorf("got %+v", got)
+	}
+	if got := r.get(t, r.Address(), "/metrics"); got.status != 404 {
+		t.Errorf("operators' pages are public: %d", got.status)
+	}
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMetricsAreNamedAsPrometheusAdvises(t *testing.T) {
+	services := startServices(t)
+	r := run(t, settings(services.address), services.token)
+	r.get(t, r.Address(), "/v1/servers")
+	got := r.get(t, r.AdminAddress(), "/metrics")
+	for _, name := range []string{`opsgate_build_info{`, "opsgate_http_requests_total{"} {
+		if !strings.Contains(got.body, "\n"+name) {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	problems, err := promlint.New(strings.NewReader(got.body)).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, %+v", err, problems)
+	}
+	if strings.Contains(got.body, services.token) {
+		t.Error("the token is in the metrics")
+	}
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestItStartsWithoutTheServices(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	services := startServices(t) // only for a token that is well formed
+	r := run(t, settings(nobody), services.token)
+	if got := r.readiness(t, "degraded"); got.status != 200 {
+		t.Errorf("degraded: got %d", got.status)
+	}
+	if got := r.get(t, r.Address(), "/v1/servers"); got.status != 503 || !strings.Contains(got.body, `"unavailable"`) {
+		t.Errorf("got %+v", got)
+	}
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnAddressThatIsTakenLeavesNothingBehind(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	for _, which := range []string{"public", "admin"} {
+		c := settings("127.0.0.1:1")
+		if which == "public" {
+			c.Listen = taken.Addr().String()
+		} else {
+			c.Admin.Listen = taken.Addr().String()
+		}
+		if _, err := listen(t, c); err == nil || !strings.Contains(err.Error(), "bind the "+which+" listener") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestAGatewayThatIsNotRunCanBeClosed(t *testing.T) {
+	e, err := listen(t, settings("127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatMakesNoGatewayIsRefused(t *testing.T) {
+	for name, spoil := range map[string]func(*config.Config){
+		"an address that is missing": func(c *config.Config) { c.Upstreams.Audit.Address = "" },
+		"tokens without a form":      func(c *config.Config) { c.TokenPrefix = "no blanks" },
+		"no limits":                  func(c *config.Config) { c.RateLimit.Limits = nil },
+	} {
+		c := settings("127.0.0.1:1")
+		spoil(&c)
+		if _, err := listen(t, c); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestBoundsOfOneConnection(t *testing.T) {
+	services := startServices(t)
+	c := settings(services.address)
+	c.HTTP.ReadHeaderTimeout = config.Duration(50 * time.Millisecond)
+	c.HTTP.MaxHeaderBytes = 4 << 10
+	r := run(t, c, services.token)
+	for _, test := range []struct{ name, send, want string }{
+		{"a header that does not end", "GET /v1/servers HTTP/1.1\r\nHost: h\r\n", ""},
+		{"a header that is too long", "GET / HTTP/1.1\r\nHost: h\r\nX: " + strings.Repeat("x", 16<<10) + "\r\n\r\n", "HTTP/1.1 431 "},
+		{"options of the whole server", "OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "HTTP/1.1 404 "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := exchange(t, r.Address(), test.send)
+			if !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// exchange sends bytes and returns the first line of what comes back until the connection ends.
+func exchange(t *testing.T, address net.Addr, send string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, send); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil && err != io.EOF {
+		t.Fatalf("after %q: %v", line, err)
+	}
+	return line
+}
+
+func TestTheAddressesInUseAreLogged(t *testing.T) {
+	out := new(bytes.Buffer)
+	e, err := edge.Listen(t.Context(), edge.Options{
+		Config: settings("127.0.0.1:1"), Logger: slog.New(slog.NewJSONHandler(out, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop() // told to end before it began: it still says where it listened, and ends in order
+	if err := e.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		var serving struct {
+			Msg, Listen string
+			AdminListen string `json:"admin_listen"`
+		}
+		if err := json.Unmarshal([]byte(line), &serving); err != nil {
+			t.Fatal(err)
+		}
+		if serving.Msg == "serving" {
+			if serving.Listen != e.Address().String() || serving.AdminListen != e.AdminAddress().String() {
+				t.Errorf("got %s", line)
+			}
+			return
+		}
+	}
+	t.Errorf("no line says where it serves: %s", out)
+}

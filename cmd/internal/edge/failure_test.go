@@ -1,0 +1,26 @@
+package edge
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"opsgate/cmd/internal/config"
+)
+
+func TestAListenerThatFailsEndsTheGateway(t *testing.T) {
+	c := config.Default()
+	c.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	upstream := config.Upstream{Address: "127.0.0.1:1"}
+	c.Upstreams = config.Upstreams{Fleet: upstream, Monitoring: upstream, Incident: upstream, Audit: upstream, Identity: upstream}
+	e, err := Listen(t.Context(), Options{Config: c, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.public.listener.Close(); err != nil { // as when the kernel takes it away
+		t.Fatal(err)
+	}
+	if err := e.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "serve on the public listener") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,81 @@
+package edge_test
+
+import (
+	"context"
+	"crypto/rand"
+	"net"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"opsgate/authn"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+// services are internal services on a socket: enough of them to see whether the parts of the gateway meet.
+type services struct {
+	identityv1.UnimplementedIdentityServiceServer
+	fleetv1.UnimplementedFleetServiceServer
+
+	address string
+	token   string        // that the identity service knows
+	arrived chan struct{} // gets something for each call that is held
+	release chan struct{} // what calls of ListServers wait for, when it is not nil
+}
+
+func startServices(t *testing.T) *services {
+	t.Helper()
+	token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &services{address: listener.Addr().String(), token: token, arrived: make(chan struct{}, 10)}
+	server := grpc.NewServer()
+	identityv1.RegisterIdentityServiceServer(server, s)
+	fleetv1.RegisterFleetServiceServer(server, s)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *services) ResolveToken(_ context.Context, r *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
+	if [32]byte(r.GetTokenSha256()) != authn.Hash(s.token) {
+		return nil, status.Error(codes.NotFound, "no such token")
+	}
+	return &identityv1.ResolveTokenResponse{
+		TokenId: "0b8e3a0e-7c5e-4f57-9d0c-0d7f2a8f2a11", TeamId: "5d6f0f8a-2f5b-4b52-8a41-8f8b4a1f7c01",
+		Scopes: []string{"servers:read"}, Plan: identityv1.Plan_PLAN_AI,
+	}, nil
+}
+
+func (s *services) WatchRevocations(
+	_ *identityv1.WatchRevocationsRequest, stream grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse],
+) error {
+	<-stream.Context().Done()
+	return status.FromContextError(stream.Context().Err()).Err()
+}
+
+func (s *services) ListServers(ctx context.Context, _ *fleetv1.ListServersRequest) (*fleetv1.ListServersResponse, error) {
+	if s.release != nil {
+		s.arrived <- struct{}{}
+		select {
+		case <-s.release:
+		case <-ctx.Done():
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+	}
+	return &fleetv1.ListServersResponse{}, nil
+}
