@@ -1,0 +1,154 @@
+package ratelimit
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"time"
+)
+
+const (
+	shards     = 256
+	sweepEvery = 10 * time.Second
+	// origin keeps times positive when a clock is set back to before the store was made.
+	origin = 1 << 60
+)
+
+// MemoryOptions are what a Memory is made of.
+type MemoryOptions struct {
+	Clock func() time.Time // nil for time.Now
+}
+
+// A Memory is a Store in this process. Its time is monotonic where its clock is. It is safe for concurrent use, and no lock
+// is shared by all tokens.
+type Memory struct {
+	clock  func() time.Time
+	start  time.Time
+	seed   maphash.Seed
+	shards [shards]shard
+}
+
+type shard struct {
+	mu     sync.Mutex
+	tokens map[string]*state
+	peak   int      // most tokens since the map was made
+	_      [40]byte // a cache line each, so that neighbours do not wait for each other
+}
+
+// NewMemory returns an empty store.
+func NewMemory(o MemoryOptions) *Memory {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	m := &Memory{clock: o.Clock, start: o.Clock(), seed: maphash.MakeSeed()}
+	for i := range m.shards {
+		m.shards[i].tokens = make(map[string]*state)
+	}
+	return m
+}
+
+var _ Store = (*Memory)(nil)
+
+// Decide implements [Store]. It never fails.
+func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision, error) {
+	sh := m.shard(tokenID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now := m.now() // under the lock, so that a token's time does not run backwards
+	s := sh.state(tokenID, p, now)
+	d := s.decide(now)
+	d.At = m.time(now)
+	return d, nil
+}
+
+// Refund implements [Store]. It never fails.
+func (m *Memory) Refund(_ context.Context, tokenID string, p *Policy, d Decision) error {
+	if !d.Allowed {
+		return nil
+	}
+	sh := m.shard(tokenID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if _, known := sh.tokens[tokenID]; !known {
+		return nil // at rest: nothing counts any more
+	}
+	now := m.now()
+	s := sh.state(tokenID, p, now)
+	s.advance(now)
+	s.refund(int64(d.At.Sub(m.start)) + origin)
+	return nil
+}
+
+// state returns the token's state, laid out for the policy.
+func (sh *shard) state(tokenID string, p *Policy, now int64) *state {
+	s, known := sh.tokens[tokenID]
+	switch {
+	case !known:
+		s = newState(p, now)
+	case s.policy != p:
+		s = s.rebased(p, now)
+	default:
+		return s
+	}
+	sh.tokens[tokenID] = s
+	sh.peak = max(sh.peak, len(sh.tokens))
+	return s
+}
+
+// Len returns the number of tokens that are remembered.
+func (m *Memory) Len() int {
+	n := 0
+	for i := range m.shards {
+		sh := &m.shards[i]
+		sh.mu.Lock()
+		n += len(sh.tokens)
+		sh.mu.Unlock()
+	}
+	return n
+}
+
+// Run forgets tokens at rest, every ten seconds until ctx ends, and then returns nil.
+func (m *Memory) Run(ctx context.Context) error {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			m.Sweep()
+		}
+	}
+}
+
+// Sweep forgets tokens at rest now, one part of the store after the other.
+func (m *Memory) Sweep() {
+	for i := range m.shards {
+		m.shards[i].sweep(m.now())
+	}
+}
+
+func (sh *shard) sweep(now int64) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for id, s := range sh.tokens {
+		if s.resting(now) {
+			delete(sh.tokens, id)
+		}
+	}
+	if len(sh.tokens) > sh.peak/4 {
+		return
+	}
+	smaller := make(map[string]*state, len(sh.tokens)) // a map keeps the memory that it once needed
+	for id, s := range sh.tokens {
+		smaller[id] = s
+	}
+	sh.tokens, sh.peak = smaller, len(smaller)
+}
+
+func (m *Memory) shard(tokenID string) *shard {
+	return &m.shards[maphash.String(m.seed, tokenID)%shards]
+}
+
+func (m *Memory) now() int64               { return int64(m.clock().Sub(m.start)) + origin }
+func (m *Memory) time(now int64) time.Time { return m.start.Add(time.Duration(now - origin)) }

@@ -1,0 +1,159 @@
+package ratelimittest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"opsgate/ratelimit"
+)
+
+// A token bucket of three would let six through around the edge; so would windows of whole seconds.
+func threeInASecond(t *testing.T, s Subject) {
+	p := specified(t)
+	var admitted []time.Time
+	for range 10_000 {
+		if d := s.decide(t, "t", p); d.Allowed {
+			admitted = append(admitted, d.At)
+		}
+		s.Advance(3 * time.Millisecond)
+	}
+	if len(admitted) < 88 || len(admitted) > 90 {
+		t.Errorf("%d admitted in 30 s", len(admitted))
+	}
+	for i := 3; i < len(admitted); i++ {
+		if gap := admitted[i].Sub(admitted[i-3]); gap < time.Second {
+			t.Fatalf("four within %v", gap)
+		}
+	}
+}
+
+// Three requests a second, evenly, for an hour and more: the 5000 are there before the first refusal by the hour, and in no
+// hour are there more.
+func flatRate(t *testing.T, s Subject) {
+	p := specified(t)
+	var admitted []time.Time
+	beforeFirst := -1
+	for range 3 * 2 * 3600 {
+		d := s.decide(t, "t", p)
+		switch {
+		case d.Allowed:
+			admitted = append(admitted, d.At)
+		case d.Denied == 1 && beforeFirst < 0:
+			beforeFirst = len(admitted)
+		}
+		s.Advance(334 * time.Millisecond)
+	}
+	if beforeFirst != 5000 {
+		t.Errorf("%d admitted before the first refusal by the hour", beforeFirst)
+	}
+	for i := 5000; i < len(admitted); i++ {
+		if gap := admitted[i].Sub(admitted[i-5000]); gap < time.Hour {
+			t.Fatalf("5001 within %v", gap)
+		}
+	}
+	if len(admitted) < 9900 {
+		t.Errorf("%d admitted in two hours: too cautious", len(admitted))
+	}
+}
+
+func whoWaits(t *testing.T, s Subject) {
+	p := Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "minute", Requests: 100, Per: time.Minute})
+	for waits := 0; waits < 2000; {
+		d := s.decide(t, "t", p)
+		if d.Allowed {
+			s.Advance(10 * time.Millisecond)
+			continue
+		}
+		waits++
+		s.Advance(time.Duration(d.RetryAfterSeconds()) * time.Second)
+		if d := s.decide(t, "t", p); !d.Allowed {
+			t.Fatalf("refused again after wait %d: %+v", waits, d)
+		}
+	}
+}
+
+func refusalsAreFree(t *testing.T, s Subject) {
+	p := specified(t)
+	admitted := 0
+	var last ratelimit.Decision
+	for range 10_000 {
+		d := s.decide(t, "t", p)
+		if d.Allowed {
+			admitted++
+		}
+		if got := d.Budgets[1].Remaining; got != 5000-admitted {
+			t.Fatalf("%d remain of the hour after %d admissions", got, admitted)
+		}
+		last = d
+		s.Advance(time.Millisecond)
+	}
+	if admitted != 30 || last.Allowed {
+		t.Errorf("%d admitted in 10 s", admitted)
+	}
+}
+
+func upAndDown(t *testing.T, s Subject) {
+	three, ten := specified(t), Policy(t, ratelimit.Limit{Name: "second", Requests: 10, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
+	admit := func(p *ratelimit.Policy) (n int) {
+		for s.decide(t, "t", p).Allowed {
+			n++
+		}
+		return n
+	}
+	if n := admit(three); n != 3 {
+		t.Fatalf("%d at three a second", n)
+	}
+	if n := admit(ten); n != 7 {
+		t.Fatalf("%d more at ten a second", n)
+	}
+	if n := admit(three); n != 0 {
+		t.Fatalf("%d more back at three", n)
+	}
+	if n := admit(ten); n != 0 {
+		t.Fatalf("%d more at ten again: what was spent is forgotten", n)
+	}
+	if d := s.decide(t, "t", ten); d.Budgets[1].Remaining != 4990 {
+		t.Errorf("%d remain of the hour", d.Budgets[1].Remaining)
+	}
+	s.Advance(time.Second)
+	if n := admit(three); n != 3 {
+		t.Errorf("%d a second later", n)
+	}
+}
+
+func refunds(t *testing.T, s Subject) {
+	p := specified(t)
+	var last ratelimit.Decision
+	for range 3 {
+		last = s.decide(t, "t", p)
+		s.Advance(time.Millisecond)
+	}
+	refused := s.decide(t, "t", p)
+	s.refund(t, "t", p, refused)
+	if s.decide(t, "t", p).Allowed {
+		t.Fatal("the refund of a refusal gave something")
+	}
+	s.refund(t, "t", p, last)
+	s.refund(t, "other", p, last)
+	d := s.decide(t, "t", p)
+	if !d.Allowed || d.Budgets[1].Remaining != 4997 || s.decide(t, "t", p).Allowed {
+		t.Fatalf("after one refund: %+v", d)
+	}
+	s.Advance(2 * time.Hour)
+	s.refund(t, "t", p, d)
+	if d := s.decide(t, "t", p); d.Budgets[0].Remaining != 2 || d.Budgets[1].Remaining != 4999 {
+		t.Errorf("a refund of what had expired gave something: %+v", d.Budgets)
+	}
+}
+
+func apart(t *testing.T, s Subject) {
+	p := specified(t)
+	for i := range 1000 {
+		for n := range 3 {
+			if d := s.decide(t, fmt.Sprint("token-", i), p); !d.Allowed || d.Budgets[0].Remaining != 2-n {
+				t.Fatalf("token %d: %+v", i, d)
+			}
+		}
+	}
+}
