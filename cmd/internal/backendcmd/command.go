@@ -85,8 +85,7 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 		return report(environment.Err, err, exitUsage)
 	}
 	if err := command.Run(); err != nil {
-		var usage usageError
-		if errors.As(err, &usage) {
+		if _, misused := errors.AsType[usageError](err); misused {
 			return report(environment.Err, err, exitUsage)
 		}
 		return report(environment.Err, err, exitFailed)

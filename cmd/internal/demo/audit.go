@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ func (t *teamLayer) layAudit(ctx context.Context) error {
 		action := pick(r, actions())
 		resource, _, _ := strings.Cut(action, ".")
 		row := query.InsertAuditEntryParams{
-			ID: t.id("audit", fmt.Sprint(i)), TeamID: teamID(t.team), ActionType: action, ResourceType: resource,
+			ID: t.id("audit", strconv.Itoa(i)), TeamID: teamID(t.team), ActionType: action, ResourceType: resource,
 			ResourceID: t.resource(r, resource), ActorID: t.id("user", pick(r, []string{"ada", "grace", "edsger", "barbara"})),
 			IpAddress: pick(r, []string{"203.0.113.7", "203.0.113.42", "198.51.100.23", "192.0.2.146", "2001:db8::17"}),
 			CreatedAt: t.ago(age),
@@ -59,6 +60,6 @@ func (t *teamLayer) resource(r *rand.Rand, kind string) string {
 	case "team":
 		return teamID(t.team)
 	default: // what is known by this log alone
-		return t.id(kind, fmt.Sprint(r.IntN(20)))
+		return t.id(kind, strconv.Itoa(r.IntN(20)))
 	}
 }

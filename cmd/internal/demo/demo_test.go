@@ -40,6 +40,7 @@ func must(t testing.TB, err error) {
 // A system serves the demo data.
 type system struct {
 	t          *testing.T
+	backend    *refbackend.Backend
 	tokens     map[string]string
 	fleet      fleetv1.FleetServiceClient
 	monitoring monitoringv1.MonitoringServiceClient
@@ -67,7 +68,7 @@ func startSystem(t *testing.T) *system {
 		must(t, backend.Close())
 	})
 	s := &system{
-		t: t, tokens: map[string]string{},
+		t: t, backend: backend, tokens: map[string]string{},
 		fleet:      fleetv1.NewFleetServiceClient(conn),
 		monitoring: monitoringv1.NewMonitoringServiceClient(conn),
 		incident:   incidentv1.NewIncidentServiceClient(conn),
@@ -99,20 +100,23 @@ func (s *system) teamOf(name string) string {
 func TestTheDemoDataIsComplete(t *testing.T) {
 	s := startSystem(t)
 	for name, check := range map[string]func(*testing.T, *system){
-		"tokens":       checkTokens,
-		"servers":      checkServers,
-		"commands":     checkCommands,
-		"monitors":     checkMonitors,
-		"incidents":    checkIncidents,
-		"status pages": checkPages,
-		"audit log":    checkAudit,
-		"other teams":  checkOtherTeams,
+		"tokens":                 checkTokens,
+		"servers":                checkServers,
+		"commands":               checkCommands,
+		"monitors":               checkMonitors,
+		"incidents":              checkIncidents,
+		"status pages":           checkPages,
+		"audit log":              checkAudit,
+		"other teams":            checkOtherTeams,
+		"seeding again":          checkSeedingAgain,
+		"the same at each start": checkRepeatable,
 	} {
 		t.Run(name, func(t *testing.T) { check(t, s) })
 	}
 }
 
 func checkTokens(t *testing.T, s *system) {
+	t.Helper()
 	all := authn.AllScopes()
 	want := map[string][]authn.Scope{"full": all, "none": nil, "other_team": all, "no_plan": all}
 	for _, scope := range all {
@@ -165,6 +169,7 @@ func TestTokensAreTheSameAtEachStart(t *testing.T) {
 }
 
 func checkServers(t *testing.T, s *system) {
+	t.Helper()
 	team := s.teamOf("full")
 	groups, err := s.fleet.ListServerGroups(t.Context(), &fleetv1.ListServerGroupsRequest{TeamId: team})
 	must(t, err)
@@ -211,6 +216,7 @@ func (s *system) checkMetrics(team string, server *fleetv1.Server) {
 }
 
 func checkCommands(t *testing.T, s *system) {
+	t.Helper()
 	team := s.teamOf("full")
 	servers, err := s.fleet.ListServers(t.Context(), &fleetv1.ListServersRequest{TeamId: team})
 	must(t, err)
@@ -263,6 +269,7 @@ func checkCommand(t *testing.T, c *fleetv1.ServerCommand) {
 }
 
 func checkMonitors(t *testing.T, s *system) {
+	t.Helper()
 	team := s.teamOf("full")
 	response, err := s.monitoring.ListMonitors(t.Context(), &monitoringv1.ListMonitorsRequest{TeamId: team})
 	must(t, err)
@@ -319,6 +326,7 @@ func (s *system) incidents(team string) (all []*incidentv1.Incident) {
 }
 
 func checkIncidents(t *testing.T, s *system) {
+	t.Helper()
 	team := s.teamOf("full")
 	all := s.incidents(team)
 	statuses, impacts := map[incidentv1.IncidentStatus]int{}, map[incidentv1.IncidentImpact]int{}
@@ -360,6 +368,7 @@ func (s *system) checkTimeline(team string, incident *incidentv1.Incident) {
 }
 
 func checkPages(t *testing.T, s *system) {
+	t.Helper()
 	team := s.teamOf("full")
 	response, err := s.incident.ListStatusPages(t.Context(), &incidentv1.ListStatusPagesRequest{TeamId: team})
 	must(t, err)
@@ -396,6 +405,7 @@ func checkPages(t *testing.T, s *system) {
 }
 
 func checkAudit(t *testing.T, s *system) {
+	t.Helper()
 	team := s.teamOf("full")
 	actions, total := map[string]int{}, 0
 	for cursor, first := "", true; first || cursor != ""; first = false {
@@ -417,6 +427,7 @@ func checkAudit(t *testing.T, s *system) {
 }
 
 func checkOtherTeams(t *testing.T, s *system) {
+	t.Helper()
 	first := s.teamOf("full")
 	for _, name := range []string{"other_team", "no_plan"} {
 		team := s.teamOf(name)
@@ -439,35 +450,34 @@ func checkOtherTeams(t *testing.T, s *system) {
 	}
 }
 
-// Data is laid into an empty store alone, and is the same at each start but for the times.
-func TestSeedingAgainLaysNothing(t *testing.T) {
-	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: t.TempDir(), Clock: now})
+// Data is laid into an empty store alone.
+func checkSeedingAgain(t *testing.T, s *system) {
+	t.Helper()
+	before, err := s.backend.Tokens(t.Context())
 	must(t, err)
-	t.Cleanup(func() { must(t, backend.Close()) })
-	must(t, demo.Seed(t.Context(), backend.Store(), format(), now()))
-	before, err := backend.Tokens(t.Context())
-	must(t, err)
-	must(t, demo.Seed(t.Context(), backend.Store(), format(), now().Add(time.Hour)))
-	after, err := backend.Tokens(t.Context())
+	must(t, demo.Seed(t.Context(), s.backend.Store(), format(), now().Add(time.Hour)))
+	after, err := s.backend.Tokens(t.Context())
 	must(t, err)
 	if len(before) != len(after) || !before[0].CreatedAt.Equal(after[0].CreatedAt) {
 		t.Error("the second seeding changed something")
 	}
 }
 
-func TestIdsAndNumbersAreTheSameAtEachStart(t *testing.T) {
-	one, two := startSystem(t), startSystem(t)
-	team := one.teamOf("full")
-	if !slices.EqualFunc(one.incidents(team), two.incidents(team), func(a, b *incidentv1.Incident) bool { return proto.Equal(a, b) }) {
+// The data is the same at each start, but for the times, and those hang on the clock alone.
+func checkRepeatable(t *testing.T, s *system) {
+	t.Helper()
+	other := startSystem(t)
+	team := s.teamOf("full")
+	if !slices.EqualFunc(s.incidents(team), other.incidents(team), func(a, b *incidentv1.Incident) bool { return proto.Equal(a, b) }) {
 		t.Error("the incidents differ")
 	}
-	ask := &fleetv1.ListServersRequest{TeamId: team}
-	first, err := one.fleet.ListServers(t.Context(), ask)
+	ask := &monitoringv1.ListMonitorsRequest{TeamId: team}
+	first, err := s.monitoring.ListMonitors(t.Context(), ask)
 	must(t, err)
-	second, err := two.fleet.ListServers(t.Context(), ask)
+	second, err := other.monitoring.ListMonitors(t.Context(), ask)
 	must(t, err)
 	if !proto.Equal(first, second) {
-		t.Error("the servers differ")
+		t.Error("the monitors differ")
 	}
 }
 

@@ -92,7 +92,7 @@ func (t *teamLayer) layHistory(ctx context.Context, s server) error {
 			Command: pick(r, commandTexts()), Source: pick(r, []string{"manual", "manual", "terminal", "terminal", "copilot"}),
 			CreatedAt: t.ago(age), Status: commandStatus(r, i),
 		}
-		t.runCommand(r, &row)
+		runCommand(r, &row)
 		if err := t.q.InsertServerCommand(ctx, row); err != nil {
 			return fmt.Errorf("lay command %d: %w", i, err)
 		}
@@ -117,7 +117,7 @@ func commandStatus(r *rand.Rand, i int) string {
 }
 
 // runCommand fills in the times and the exit code that go with the command's status.
-func (t *teamLayer) runCommand(r *rand.Rand, row *query.InsertServerCommandParams) {
+func runCommand(r *rand.Rand, row *query.InsertServerCommandParams) {
 	if row.Status == "queued" {
 		return
 	}

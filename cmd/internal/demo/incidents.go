@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"opsgate/cmd/internal/refbackend/store/query"
@@ -13,7 +14,7 @@ import (
 func (t *teamLayer) layIncidents(ctx context.Context) error {
 	age := 25 * time.Minute
 	for i := range t.incidents {
-		r := t.random("incident", fmt.Sprint(i))
+		r := t.random("incident", strconv.Itoa(i))
 		row := t.incident(r, i, age)
 		if err := t.q.InsertIncident(ctx, row); err != nil {
 			return fmt.Errorf("lay incident %d: %w", i, err)
@@ -29,7 +30,7 @@ func (t *teamLayer) layIncidents(ctx context.Context) error {
 }
 
 // incidentID is the id of the i-th newest incident.
-func (t *teamLayer) incidentID(i int) string { return t.id("incident", fmt.Sprint(i)) }
+func (t *teamLayer) incidentID(i int) string { return t.id("incident", strconv.Itoa(i)) }
 
 func (t *teamLayer) incident(r *rand.Rand, i int, age time.Duration) query.InsertIncidentParams {
 	row := query.InsertIncidentParams{

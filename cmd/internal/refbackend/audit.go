@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"opsgate/cmd/internal/refbackend/store"
@@ -95,11 +96,11 @@ func auditMessage(row query.AuditEntry) *auditv1.AuditEntry {
 	}
 }
 
-// An action is something done in a team, as its audit entry records it.
+// An action is something done in a team, as its audit entry records it. Its kind begins with the kind of the resource.
 type action struct {
-	team, kind, resource, resourceID string
-	actor, ipAddress, requestID      string
-	at                               int64
+	team, kind, resourceID      string
+	actor, ipAddress, requestID string
+	at                          int64
 }
 
 // record writes the action's audit entry. It is called in the transaction of the action itself.
@@ -108,8 +109,9 @@ func (a action) record(ctx context.Context, q *query.Queries) error {
 	if err != nil {
 		return fmt.Errorf("name an audit entry: %w", err)
 	}
+	resource, _, _ := strings.Cut(a.kind, ".")
 	err = q.InsertAuditEntry(ctx, query.InsertAuditEntryParams{
-		ID: id, TeamID: a.team, ActionType: a.kind, ResourceType: a.resource, ResourceID: a.resourceID,
+		ID: id, TeamID: a.team, ActionType: a.kind, ResourceType: resource, ResourceID: a.resourceID,
 		ActorID: a.actor, IpAddress: a.ipAddress, RequestID: a.requestID, CreatedAt: a.at,
 	})
 	if err != nil {

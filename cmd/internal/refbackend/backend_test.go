@@ -72,6 +72,7 @@ type system struct {
 
 // startSystem serves an empty database. It is stopped with the test.
 func startSystem(t testing.TB) *system {
+	t.Helper()
 	return startOn(t, t.TempDir(), &clock{now: start()})
 }
 

@@ -54,13 +54,14 @@ func (s *incidentService) once(
 		if r.GetIdempotencyKey() == "" {
 			return do(q, now)
 		}
-		if replayed, err = recall(ctx, q, r, response, now); err != nil || replayed {
+		w := keyedWrite{request: r, response: response, at: now}
+		if replayed, err = w.recall(ctx, q); err != nil || replayed {
 			return err
 		}
 		if err := do(q, now); err != nil {
 			return err
 		}
-		return remember(ctx, q, r, response, now)
+		return w.remember(ctx, q)
 	})
 	return replayed, err
 }
@@ -79,51 +80,57 @@ func requireKnownTeam(ctx context.Context, q *query.Queries, team string) error 
 	return nil
 }
 
-// recall fills response with the answer that was given to the request's key, if there is one.
-func recall(
-	ctx context.Context, q *query.Queries, r writeRequest, response proto.Message, now int64,
-) (found bool, err error) {
+// A keyedWrite is a write whose request carries an idempotency key.
+type keyedWrite struct {
+	request  writeRequest
+	response proto.Message
+	at       int64
+}
+
+// recall fills the response with the answer that was given to the key, if there is one.
+func (w keyedWrite) recall(ctx context.Context, q *query.Queries) (found bool, err error) {
+	team, key := w.request.GetTeamId(), w.request.GetIdempotencyKey()
 	err = q.DeleteIdempotencyKeys(ctx, query.DeleteIdempotencyKeysParams{
-		TeamID: r.GetTeamId(), Until: now - keyLifetime.Nanoseconds(),
+		TeamID: team, Until: w.at - keyLifetime.Nanoseconds(),
 	})
 	if err != nil {
 		return false, fmt.Errorf("forget old idempotency keys: %w", err)
 	}
-	first, err := q.GetIdempotencyKey(ctx,
-		query.GetIdempotencyKeyParams{TeamID: r.GetTeamId(), Key: r.GetIdempotencyKey()})
+	first, err := q.GetIdempotencyKey(ctx, query.GetIdempotencyKeyParams{TeamID: team, Key: key})
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("look up the idempotency key: %w", err)
 	}
-	print, err := fingerprint(r)
+	mark, err := fingerprint(w.request)
 	if err != nil {
 		return false, err
 	}
-	if subtle.ConstantTimeCompare(print, first.Fingerprint) == 0 {
+	if subtle.ConstantTimeCompare(mark, first.Fingerprint) == 0 {
 		var problems violations
 		problems.add("idempotency_key", "was used with another request in the last 24 hours")
 		return false, problems.err()
 	}
-	if err := proto.Unmarshal(first.Response, response); err != nil {
+	if err := proto.Unmarshal(first.Response, w.response); err != nil {
 		return false, fmt.Errorf("read the remembered answer: %w", err)
 	}
 	return true, nil
 }
 
-// remember keeps the answer to the request's key.
-func remember(ctx context.Context, q *query.Queries, r writeRequest, response proto.Message, now int64) error {
-	print, err := fingerprint(r)
+// remember keeps the answer that is given to the key.
+func (w keyedWrite) remember(ctx context.Context, q *query.Queries) error {
+	mark, err := fingerprint(w.request)
 	if err != nil {
 		return err
 	}
-	answer, err := proto.Marshal(response)
+	answer, err := proto.Marshal(w.response)
 	if err != nil {
 		return fmt.Errorf("keep the answer: %w", err)
 	}
 	err = q.InsertIdempotencyKey(ctx, query.InsertIdempotencyKeyParams{
-		TeamID: r.GetTeamId(), Key: r.GetIdempotencyKey(), Fingerprint: print, Response: answer, CreatedAt: now,
+		TeamID: w.request.GetTeamId(), Key: w.request.GetIdempotencyKey(),
+		Fingerprint: mark, Response: answer, CreatedAt: w.at,
 	})
 	if err != nil {
 		return fmt.Errorf("remember the idempotency key: %w", err)

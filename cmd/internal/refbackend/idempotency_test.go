@@ -113,7 +113,7 @@ func TestOnlySuccessesAreRemembered(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	r := keyed(own, "key-1")
-	r.StatusPageId = proto.String("0190a5c8-0000-7000-8000-000000000000")
+	r.StatusPageId = new("0190a5c8-0000-7000-8000-000000000000")
 	_, err := s.incident.CreateIncident(t.Context(), r)
 	mustBe(t, err, codes.InvalidArgument)
 	s.create(keyed(own, "key-1")) // the corrected request may use the key

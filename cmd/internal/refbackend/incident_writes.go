@@ -91,8 +91,11 @@ func createIncident(
 			return nil, fmt.Errorf("write an affected component: %w", err)
 		}
 	}
-	post := posting{incident: row, event: incidentCreated, status: status, message: r.GetMessage(), notify: true}
-	if _, err := post.write(ctx, q, r.GetActor(), now); err != nil {
+	post := posting{
+		incident: row, event: incidentCreated, status: status, message: r.GetMessage(),
+		notify: true, actor: r.GetActor(), at: now,
+	}
+	if _, err := post.write(ctx, q); err != nil {
 		return nil, err
 	}
 	return incidentMessage(row), nil
@@ -111,43 +114,22 @@ func (s *incidentService) AddIncidentUpdate(
 		if err != nil {
 			return err
 		}
-		response.Update, err = addUpdate(ctx, q, incident, r, now)
-		return err
+		status, _ := storedStatus(r.GetStatus())
+		post := posting{
+			incident: incident, event: updatePosted, status: status, message: r.GetMessage(),
+			notify: r.GetNotifySubscribers(), actor: r.GetActor(), at: now,
+		}
+		if err := post.setStatus(ctx, q); err != nil {
+			return err
+		}
+		update, err := post.write(ctx, q)
+		if err != nil {
+			return err
+		}
+		response.Update = updateMessage(update)
+		return nil
 	})
 	return response, err
-}
-
-func addUpdate(
-	ctx context.Context, q *query.Queries, incident query.Incident, r *incidentv1.AddIncidentUpdateRequest, now int64,
-) (*incidentv1.IncidentUpdate, error) {
-	status, _ := storedStatus(r.GetStatus())
-	err := q.SetIncidentStatus(ctx, query.SetIncidentStatusParams{
-		TeamID: incident.TeamID, ID: incident.ID, Status: status, ResolvedAt: resolvedAt(incident, status, now),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("set the incident's status: %w", err)
-	}
-	post := posting{
-		incident: incident, event: updatePosted, status: status, message: r.GetMessage(),
-		notify: r.GetNotifySubscribers(),
-	}
-	update, err := post.write(ctx, q, r.GetActor(), now)
-	if err != nil {
-		return nil, err
-	}
-	return updateMessage(update), nil
-}
-
-// resolvedAt is when an incident that takes a status was resolved: it keeps its first time for as long as it stays resolved.
-func resolvedAt(incident query.Incident, status string, now int64) *int64 {
-	switch {
-	case status != resolved:
-		return nil
-	case incident.ResolvedAt != nil:
-		return incident.ResolvedAt
-	default:
-		return &now
-	}
 }
 
 // A posting is an entry of an incident's timeline, with all that goes along with it.
@@ -157,19 +139,42 @@ type posting struct {
 	status   string
 	message  string
 	notify   bool
+	actor    *incidentv1.Actor
+	at       int64
+}
+
+// setStatus has the incident follow the posting.
+func (p posting) setStatus(ctx context.Context, q *query.Queries) error {
+	err := q.SetIncidentStatus(ctx, query.SetIncidentStatusParams{
+		TeamID: p.incident.TeamID, ID: p.incident.ID, Status: p.status, ResolvedAt: p.resolvedAt(),
+	})
+	if err != nil {
+		return fmt.Errorf("set the incident's status: %w", err)
+	}
+	return nil
+}
+
+// resolvedAt is when the incident was resolved, after the posting: it keeps its first time for as long as it stays resolved.
+func (p posting) resolvedAt() *int64 {
+	switch {
+	case p.status != resolved:
+		return nil
+	case p.incident.ResolvedAt != nil:
+		return p.incident.ResolvedAt
+	default:
+		return &p.at
+	}
 }
 
 // write adds the entry, what the subscribers of the incident's page are owed for it, and the audit entry.
-func (p posting) write(
-	ctx context.Context, q *query.Queries, actor *incidentv1.Actor, now int64,
-) (query.IncidentUpdate, error) {
+func (p posting) write(ctx context.Context, q *query.Queries) (query.IncidentUpdate, error) {
 	id, err := newID()
 	if err != nil {
 		return query.IncidentUpdate{}, fmt.Errorf("name an update: %w", err)
 	}
 	update := query.IncidentUpdate{
 		ID: id, TeamID: p.incident.TeamID, IncidentID: p.incident.ID,
-		Status: p.status, Message: p.message, CreatedAt: now,
+		Status: p.status, Message: p.message, CreatedAt: p.at,
 	}
 	if err := q.InsertIncidentUpdate(ctx, query.InsertIncidentUpdateParams(update)); err != nil {
 		return query.IncidentUpdate{}, fmt.Errorf("write the update: %w", err)
@@ -178,8 +183,8 @@ func (p posting) write(
 		return query.IncidentUpdate{}, err
 	}
 	done := action{
-		team: p.incident.TeamID, kind: p.event, resource: "incident", resourceID: p.incident.ID,
-		actor: actor.GetTokenId(), ipAddress: actor.GetIpAddress(), requestID: actor.GetRequestId(), at: now,
+		team: p.incident.TeamID, kind: p.event, resourceID: p.incident.ID, at: p.at,
+		actor: p.actor.GetTokenId(), ipAddress: p.actor.GetIpAddress(), requestID: p.actor.GetRequestId(),
 	}
 	return update, done.record(ctx, q)
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"pgregory.net/rapid"
 
@@ -121,8 +120,8 @@ func TestInvalidIncidentsAreRefusedFieldByField(t *testing.T) {
 		"no message":               {func(r *request) { r.Message = "" }, "message"},
 		"long message":             {func(r *request) { r.Message = strings.Repeat("x", 10_001) }, "message"},
 		"null in message":          {func(r *request) { r.Message = "a\x00b" }, "message"},
-		"malformed page":           {func(r *request) { r.StatusPageId = proto.String("main") }, "status_page_id"},
-		"empty page":               {func(r *request) { r.StatusPageId = proto.String("") }, "status_page_id"},
+		"malformed page":           {func(r *request) { r.StatusPageId = new("main") }, "status_page_id"},
+		"empty page":               {func(r *request) { r.StatusPageId = new("") }, "status_page_id"},
 		"malformed component":      {func(r *request) { r.ComponentIds = []string{"web"} }, "component_ids"},
 		"too many components":      {func(r *request) { r.ComponentIds = many }, "component_ids"},
 		"another team's component": {func(r *request) { r.ComponentIds = []string{elsewhere} }, "component_ids"},

@@ -122,7 +122,8 @@ func (p position) String() string { return p.installation + "." + strconv.Format
 func parsePosition(text string) (p position, ok bool) {
 	installation, digits, _ := strings.Cut(text, ".")
 	number, err := strconv.ParseInt(digits, 10, 64)
-	return position{installation: installation, number: number}, err == nil && number >= 0
+	p = position{installation: installation, number: number}
+	return p, err == nil && number >= 0 && p.String() == text
 }
 
 // A signal wakes everybody who waits for it.

@@ -74,7 +74,7 @@ func (b *Backend) CreateTeam(ctx context.Context, name, plan string) (Team, erro
 		if err := q.InsertTeam(ctx, query.InsertTeamParams(row)); err != nil {
 			return fmt.Errorf("write the team: %w", err)
 		}
-		return atConsole(id, "team.created", "team", id, row.CreatedAt).record(ctx, q)
+		return atConsole(id, "team.created", id, row.CreatedAt).record(ctx, q)
 	})
 	return team(row), err
 }
@@ -132,7 +132,7 @@ func (b *Backend) CreateToken(ctx context.Context, t NewToken) (Token, error) {
 		if err := q.InsertToken(ctx, query.InsertTokenParams(row)); err != nil {
 			return fmt.Errorf("write the token: %w", err)
 		}
-		return atConsole(t.TeamID, "api_token.created", "api_token", id, now).record(ctx, q)
+		return atConsole(t.TeamID, "api_token.created", id, now).record(ctx, q)
 	})
 	if err != nil {
 		return Token{}, err
@@ -198,14 +198,13 @@ func (b *Backend) revoke(ctx context.Context, q *query.Queries, row *query.ApiTo
 	if err != nil {
 		return fmt.Errorf("write the revocation: %w", err)
 	}
-	return atConsole(row.TeamID, "api_token.revoked", "api_token", row.ID, now).record(ctx, q)
+	return atConsole(row.TeamID, "api_token.revoked", row.ID, now).record(ctx, q)
 }
 
 // atConsole is an action of whoever has access to the data directory.
-func atConsole(team, kind, resource, id string, at int64) action {
+func atConsole(team, kind, resourceID string, at int64) action {
 	return action{
-		team: team, kind: kind, resource: resource, resourceID: id,
-		actor: consoleActor, ipAddress: consoleAddress, at: at,
+		team: team, kind: kind, resourceID: resourceID, at: at, actor: consoleActor, ipAddress: consoleAddress,
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 var migrations embed.FS
 
 // migrate brings the schema up to date. Several processes may start on the same new directory at once: each step is one
-// transaction, so whoever comes second fails on it, looks again and finds it done.
+// transaction, so whoever comes second fails on it, looks again and finds it done. While another process writes, it waits.
 func migrate(ctx context.Context, db *sql.DB) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -25,13 +25,18 @@ func migrate(ctx context.Context, db *sql.DB) error {
 		return fmt.Errorf("read the migrations: %w", err)
 	}
 	const patience = 20
-	for range patience {
-		if _, err = provider.Up(ctx); err == nil || ctx.Err() != nil {
-			break
+	for failures := 0; ; {
+		_, err := provider.Up(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("bring the schema up to date: %w", ctx.Err())
+		case isBusy(err):
+		case failures == patience:
+			return fmt.Errorf("bring the schema up to date: %w", err)
+		default:
+			failures++
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("bring the schema up to date: %w", err)
-	}
-	return nil
 }

@@ -144,6 +144,6 @@ func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
 // isBusy tells whether another process was writing.
 func isBusy(err error) bool {
 	const sqliteBusy, primary = 5, 0xff
-	var failure *sqlite.Error
-	return errors.As(err, &failure) && failure.Code()&primary == sqliteBusy
+	failure, ok := errors.AsType[*sqlite.Error](err)
+	return ok && failure.Code()&primary == sqliteBusy
 }

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -66,6 +67,31 @@ func TestManyOpenTheSameNewDirectory(t *testing.T) {
 	if got := teams(t, open(t, dir)); got != openers {
 		t.Errorf("%d teams", got)
 	}
+}
+
+// A process that starts while another holds the new file waits for it, as long as it may.
+func TestOpeningWaitsForTheFile(t *testing.T) {
+	dir := t.TempDir()
+	other, err := sql.Open("sqlite", "file:"+filepath.Join(dir, store.FileName)+"?_txlock=immediate")
+	must(t, err)
+	t.Cleanup(func() { must(t, other.Close()) })
+	held, err := other.Begin()
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := store.Open(ctx, dir); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("opening ended with %v", err)
+	}
+	opened := make(chan error, 1)
+	go func() {
+		s, err := store.Open(t.Context(), dir)
+		if err == nil {
+			err = s.Close()
+		}
+		opened <- err
+	}()
+	must(t, held.Rollback())
+	must(t, <-opened)
 }
 
 func TestAReaderSeesOneMoment(t *testing.T) {

@@ -1,0 +1,58 @@
+package refbackend
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// What comes from outside as an opaque text is read in one way only: a text that is accepted is the one that would be made.
+
+func FuzzCursor(f *testing.F) {
+	own, err := incidentCursor.encode("0190a5c8-1234-7000-8000-0123456789ab")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range []string{"", own, own + "=", own[:len(own)-1] + "_", own + "A", strings.Repeat("A", 600), "aQ\n"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		id, ok := incidentCursor.decode(text)
+		if !ok {
+			return
+		}
+		if made, err := incidentCursor.encode(id); err != nil || made != text {
+			t.Errorf("%q names %s, whose cursor is %q (%v)", text, id, made, err)
+		}
+		if _, ok := auditCursor.decode(text); ok {
+			t.Errorf("%q is a cursor of two lists", text)
+		}
+	})
+}
+
+func FuzzPosition(f *testing.F) {
+	for _, text := range []string{"", "a.1", "a.0", ".0", "a.-1", "a.+1", "a.01", "a.1.2", "a.9223372036854775808"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if p, ok := parsePosition(text); ok && p.String() != text {
+			t.Errorf("%q is read as %v", text, p)
+		}
+	})
+}
+
+func FuzzID(f *testing.F) {
+	const id = "0190a5c8-1234-7000-8000-0123456789ab"
+	bare := strings.ReplaceAll(id, "-", "")
+	for _, text := range []string{"", id, strings.ToUpper(id), "{" + id + "}", "urn:uuid:" + id, bare, id[:35] + "g"} {
+		f.Add(text)
+	}
+	form := regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	f.Fuzz(func(t *testing.T, text string) {
+		got, ok := canonicalID(text)
+		lower := strings.ToLower(text)
+		if want := form.MatchString(lower) && len(text) == len(id); ok != want || ok && got != lower {
+			t.Errorf("%q is read as %q, %v", text, got, ok)
+		}
+	})
+}
