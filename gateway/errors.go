@@ -13,17 +13,16 @@ import (
 
 // problemOf decides what a client is told of an error, whatever it is. clientGone says whether the client hung up.
 func problemOf(err error, clientGone bool) *Problem {
-	var problem *Problem
-	if errors.As(err, &problem) {
+	if problem, ok := errors.AsType[*Problem](err); ok {
 		return problem
 	}
 	if clientGone {
 		return clientClosed(err)
 	}
-	var call *backendclient.Error
-	switch {
-	case errors.As(err, &call):
+	if call, ok := errors.AsType[*backendclient.Error](err); ok {
 		return problemOfCall(call)
+	}
+	switch {
 	case errors.Is(err, authn.ErrUnavailable):
 		return unavailable(0, err)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -22,7 +22,7 @@ func (r *Request) zip(body []byte) []byte {
 
 // acceptsGzip reads Accept-Encoding (RFC 9110, section 12.5.3): gzip by name, or by * where gzip has no entry of its own.
 func acceptsGzip(header []string) bool {
-	any := false
+	others := false
 	for _, line := range header {
 		for item := range strings.SplitSeq(line, ",") {
 			name, params, _ := strings.Cut(item, ";")
@@ -30,11 +30,11 @@ func acceptsGzip(header []string) bool {
 			case "gzip", "x-gzip":
 				return !zeroWeight(params)
 			case "*":
-				any = !zeroWeight(params)
+				others = !zeroWeight(params)
 			}
 		}
 	}
-	return any
+	return others
 }
 
 // zeroWeight says whether the parameters have a weight of zero, which means "not acceptable".

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -69,9 +70,7 @@ func (r *Request) problem(h http.Header, p *Problem) sent {
 		r.gateway.refund(r)
 	}
 	delete(h, "Allow") // Gin's, which only a 405 may tell
-	for name, values := range p.Header {
-		h[name] = values
-	}
+	maps.Copy(h, p.Header)
 	if p.RetryAfter > 0 {
 		r.set(h, "Retry-After", strconv.FormatInt(wholeSeconds(p.RetryAfter), 10))
 	}

@@ -49,7 +49,8 @@ func (a *api) listStatusPageIncidents(r *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	resp, err := a.incident.ListStatusPageIncidents(r.Context(), &incidentv1.ListStatusPageIncidentsRequest{TeamId: r.Team(), StatusPageId: id})
+	req := &incidentv1.ListStatusPageIncidentsRequest{TeamId: r.Team(), StatusPageId: id}
+	resp, err := a.incident.ListStatusPageIncidents(r.Context(), req)
 	if err != nil {
 		return Reply{}, err
 	}

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"hash/maphash"
+	"maps"
 	"sync"
 	"time"
 )
@@ -140,9 +141,7 @@ func (sh *shard) sweep(now int64) {
 		return
 	}
 	smaller := make(map[string]*state, len(sh.tokens)) // a map keeps the memory that it once needed
-	for id, s := range sh.tokens {
-		smaller[id] = s
-	}
+	maps.Copy(smaller, sh.tokens)
 	sh.tokens, sh.peak = smaller, len(smaller)
 }
 

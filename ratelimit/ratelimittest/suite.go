@@ -21,15 +21,15 @@ type Subject struct {
 type Factory func(t rapid.TB) Subject
 
 // Run holds the stores that the factory makes to every promise.
-func Run(t *testing.T, make Factory) {
-	t.Run("ThreeInASecondAreThree", func(t *testing.T) { threeInASecond(t, make(t)) })
-	t.Run("AFlatRateForAnHour", func(t *testing.T) { flatRate(t, make(t)) })
-	t.Run("WhoWaitsIsNotRefusedAgain", func(t *testing.T) { whoWaits(t, make(t)) })
-	t.Run("ARefusalSpendsNothing", func(t *testing.T) { refusalsAreFree(t, make(t)) })
-	t.Run("LimitsUpAndDown", func(t *testing.T) { upAndDown(t, make(t)) })
-	t.Run("ARefundIsGivenOnceAndNoMore", func(t *testing.T) { refunds(t, make(t)) })
-	t.Run("TokensAreApart", func(t *testing.T) { apart(t, make(t)) })
-	t.Run("AgainstTheOracle", rapid.MakeCheck(func(t *rapid.T) { againstTheOracle(t, make(t)) }))
+func Run(t *testing.T, fresh Factory) {
+	t.Run("ThreeInASecondAreThree", func(t *testing.T) { threeInASecond(t, fresh(t)) })
+	t.Run("AFlatRateForAnHour", func(t *testing.T) { flatRate(t, fresh(t)) })
+	t.Run("WhoWaitsIsNotRefusedAgain", func(t *testing.T) { whoWaits(t, fresh(t)) })
+	t.Run("ARefusalSpendsNothing", func(t *testing.T) { refusalsAreFree(t, fresh(t)) })
+	t.Run("LimitsUpAndDown", func(t *testing.T) { upAndDown(t, fresh(t)) })
+	t.Run("ARefundIsGivenOnceAndNoMore", func(t *testing.T) { refunds(t, fresh(t)) })
+	t.Run("TokensAreApart", func(t *testing.T) { apart(t, fresh(t)) })
+	t.Run("AgainstTheOracle", rapid.MakeCheck(func(t *rapid.T) { againstTheOracle(t, fresh(t)) }))
 }
 
 // Policy makes a policy of limits that are known to be good.
