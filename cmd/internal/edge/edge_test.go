@@ -106,6 +106,8 @@ func (r *running) try(address net.Addr, path string) (response, error) {
 // readiness asks until the answer is the one wanted, as a load balancer does.
 func (r *running) readiness(t *testing.T, want string) response {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -119,7 +121,7 @@ func (r *running) readiness(t *testing.T, want string) response {
 		}
 		select {
 		case <-tick.C:
-		case <-t.Context().Done():
+		case <-ctx.Done():
 			t.Fatalf("got %s, want %s", got.body, want)
 		}
 	}

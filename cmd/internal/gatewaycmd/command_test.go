@@ -1,0 +1,191 @@
+package gatewaycmd_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"opsgate/cmd/internal/gatewaycmd"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// good is a complete configuration.
+const good = `listen: 127.0.0.1:0
+admin: {listen: 127.0.0.1:0}
+upstreams:
+  fleet: &away {address: 127.0.0.1:1}
+  monitoring: *away
+  incident: *away
+  audit: *away
+  identity: *away
+shutdown: {drain_wait: 0s}
+`
+
+// A result is what a run of the program leaves.
+type result struct {
+	code     int
+	out, err string
+}
+
+func opsgate(t *testing.T, variables []string, arguments ...string) result {
+	t.Helper()
+	out, err := new(bytes.Buffer), new(bytes.Buffer)
+	code := gatewaycmd.Run(t.Context(), arguments, gatewaycmd.Environment{Out: out, Err: err, Variables: variables})
+	return result{code, out.String(), err.String()}
+}
+
+func write(t *testing.T, content string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "opsgate.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestCommandLine(t *testing.T) {
+	file := write(t, good)
+	for _, test := range []struct {
+		name      string
+		variables []string
+		arguments []string
+		code      int
+		out, err  string // what there must be of
+	}{
+		{"help", nil, []string{"--help"}, 0, "healthcheck", ""},
+		{"help of a command", nil, []string{"serve", "--help"}, 0, "$OPSGATE_CONFIG", ""},
+		{"no command", nil, nil, 2, "", "expected one of"},
+		{"no such command", nil, []string{"start"}, 2, "", "unexpected argument start"},
+		{"no such flag", nil, []string{"serve", "--port=1"}, 2, "", "unknown flag --port"},
+		{"version", nil, []string{"version"}, 0, "opsgate dev\nrevision: ", ""},
+		{"schema", nil, []string{"schema"}, 0, `"token_prefix"`, ""},
+		{"check", nil, []string{"check", "--config", file}, 0, "the configuration from " + file + " is good", ""},
+		{"check by variable", []string{"OPSGATE_CONFIG=" + file}, []string{"check"}, 0, "is good", ""},
+		{"check warns", []string{"OPSGATE_LISTN=:1"}, []string{"check", "--config", file}, 0, "is good", "warning: OPSGATE_LISTN: sets no key"},
+		{"a bad variable", []string{"OPSGATE_LOG_LEVEL=loud"}, []string{"check", "--config", file}, 1, "", "OPSGATE_LOG_LEVEL: log.level: is "},
+		{"no file", nil, []string{"check", "--config", file + ".yml"}, 1, "", "opsgate: read the configuration: open " + file + ".yml"},
+		{"a bad flag", nil, []string{"serve", "--config", file, "--listen", "8080"}, 1, "", "--listen: listen: is an address"},
+		{"an address of nobody's", nil, []string{"serve", "--config", file, "--listen", "192.0.2.1:80"}, 1, "", "bind the public listener"},
+		{"nobody to ask", nil, []string{"healthcheck", "--config", file, "--admin-listen", "127.0.0.1:1"}, 1, "", "connection refused"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := opsgate(t, test.variables, test.arguments...)
+			if got.code != test.code || !strings.Contains(got.out, test.out) || !strings.Contains(got.err, test.err) {
+				t.Errorf("got %+v", got)
+			}
+			if test.code == 0 && test.err == "" && got.err != "" {
+				t.Errorf("standard error has %q", got.err)
+			}
+		})
+	}
+}
+
+func TestCheckNamesFileLineAndKeyOfEveryProblem(t *testing.T) {
+	file := write(t, good+"listn: 1\nrate_limit: {store: redis}\n")
+	got := opsgate(t, nil, "check", "--config", file)
+	want := fmt.Sprintf("%[1]s:10: listn: is not a key; did you mean listen?\n"+
+		"%[1]s:11: rate_limit.store: is redis, which this version cannot use yet; memory is the only store it has\n", file)
+	if got.code != 1 || got.err != want {
+		t.Errorf("got %d %q, want %q", got.code, got.err, want)
+	}
+}
+
+func TestHealthcheck(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		body   string
+		code   int
+	}{
+		{200, `{"status":"ready"}`, 0},
+		{503, `{"status":"draining"}`, 1},
+	} {
+		gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/readyz" {
+				t.Errorf("got %s", r.URL.Path)
+			}
+			w.WriteHeader(test.status)
+			_, _ = w.Write([]byte(test.body))
+		}))
+		got := opsgate(t, nil, "healthcheck", "--config", write(t, good), "--admin-listen", gateway.Listener.Addr().String())
+		if got.code != test.code || !strings.Contains(got.out+got.err, test.body) {
+			t.Errorf("%d: got %+v", test.status, got)
+		}
+		gateway.Close()
+	}
+}
+
+// A lockedBuffer is written to by one goroutine and read by another.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func TestServeSaysWhereItListensAndEndsInOrder(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	log, code := new(lockedBuffer), make(chan int, 1)
+	go func() {
+		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", write(t, good), "--log-level", "debug"},
+			gatewaycmd.Environment{Out: log, Err: log, Variables: []string{"GOGC=100", "OPSGATE_LISTN=1"}})
+	}()
+	line := awaitLine(t, log, "serving")
+	if !strings.HasPrefix(fmt.Sprint(line["listen"]), "127.0.0.1:") {
+		t.Errorf("got %v", line)
+	}
+	got := opsgate(t, nil, "healthcheck", "--config", write(t, good), "--admin-listen", fmt.Sprint(line["admin_listen"]))
+	if got.code != 0 || !strings.Contains(got.out, "degraded") {
+		t.Errorf("healthcheck: got %+v", got)
+	}
+	awaitLine(t, log, "configuration") // the warning
+	stop()
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d; the log:\n%s", got, log)
+	}
+	awaitLine(t, log, "stopped")
+}
+
+// awaitLine returns the first line of the log with the message.
+func awaitLine(t *testing.T, log *lockedBuffer, message string) map[string]any {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		for text := range strings.Lines(log.String()) {
+			var line map[string]any
+			if json.Unmarshal([]byte(text), &line) == nil && line["msg"] == message {
+				return line
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("no line %q in\n%s", message, log)
+		}
+	}
+}
