@@ -26,10 +26,20 @@ type Environment struct {
 	Variables []string
 }
 
-// commands is the grammar of the command line.
+// commands is the grammar of the command line. The flags are those of the command that nobody has to name.
 type commands struct {
-	Serve   serve       `cmd:"" default:"withargs" help:"Serve the whole system until Ctrl-C; this is what happens without a command."`
+	flags
+
+	Serve   serve       `cmd:"" default:"1" help:"Serve the whole system until Ctrl-C; this is what happens without a command."`
 	Version versionInfo `cmd:"" help:"Print the version."`
+}
+
+type flags struct {
+	Listen      string `placeholder:"ADDR" help:"Address of the API (127.0.0.1:8080); port 0 takes a free one."`
+	AdminListen string `placeholder:"ADDR" help:"Address of metrics and health (127.0.0.1:9090)."`
+	DataDir     string `placeholder:"DIR" help:"Keep the data here; demo data is laid into an empty directory. Without, all is new at each start."`
+	Config      string `placeholder:"FILE" help:"Configuration of the gateway. What it says of upstreams is replaced."`
+	Credentials string `placeholder:"FILE" help:"Write addresses and tokens here, as JSON, once requests are served."`
 }
 
 // Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. It
@@ -55,7 +65,7 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 	case err != nil:
 		return report(environment.Err, err, exitUsage)
 	}
-	if err := command.Run(); err != nil {
+	if err := command.Run(grammar.flags); err != nil {
 		return report(environment.Err, err, exitFailed)
 	}
 	return exitDone
@@ -74,26 +84,20 @@ func report(w io.Writer, err error, code int) int {
 	return code
 }
 
-type serve struct {
-	Listen      string `placeholder:"ADDR" help:"Address of the API (127.0.0.1:8080); port 0 takes a free one."`
-	AdminListen string `placeholder:"ADDR" help:"Address of metrics and health (127.0.0.1:9090)."`
-	DataDir     string `placeholder:"DIR" help:"Keep the data here; demo data is laid into an empty directory. Without, all is new at each start."`
-	Config      string `placeholder:"FILE" help:"Configuration of the gateway. What it says of upstreams is replaced."`
-	Credentials string `placeholder:"FILE" help:"Write addresses and tokens here, as JSON, once requests are served."`
-}
+type serve struct{}
 
 // Run serves until ctx ends.
-func (c *serve) Run(ctx context.Context, e Environment) error {
+func (serve) Run(ctx context.Context, e Environment, f flags) error {
 	return Serve(ctx, Options{
-		Listen: c.Listen, AdminListen: c.AdminListen, DataDir: c.DataDir, Config: c.Config,
+		Listen: f.Listen, AdminListen: f.AdminListen, DataDir: f.DataDir, Config: f.Config,
 		Log: e.Err, Variables: e.Variables,
 		Ready: func(s System) error {
-			if c.Credentials != "" {
-				if err := writeCredentials(c.Credentials, s); err != nil {
+			if f.Credentials != "" {
+				if err := writeCredentials(f.Credentials, s); err != nil {
 					return err
 				}
 			}
-			_, err := io.WriteString(e.Out, welcome(s, c.DataDir))
+			_, err := io.WriteString(e.Out, welcome(s, f.DataDir))
 			return err
 		},
 	})

@@ -1,0 +1,287 @@
+package devcmd_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"opsgate/cmd/internal/devcmd"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A lockedBuffer is written to by one goroutine and read by another.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// A system is a running opsdev.
+type system struct {
+	BaseURL     string            `json:"baseUrl"`
+	AdminURL    string            `json:"adminUrl"`
+	BackendAddr string            `json:"backendAddr"`
+	Tokens      map[string]string `json:"tokens"`
+
+	out, log lockedBuffer
+	stop     context.CancelFunc
+	code     chan int
+	http     http.Transport
+}
+
+// start starts opsdev and returns once the credentials are there.
+func start(t *testing.T, arguments ...string) *system {
+	t.Helper()
+	s := &system{code: make(chan int, 1)}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	s.stop = stop
+	t.Cleanup(func() {
+		stop()
+		s.http.CloseIdleConnections()
+	})
+	file := filepath.Join(t.TempDir(), "credentials.json")
+	arguments = append([]string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials=" + file}, arguments...)
+	go func() { s.code <- devcmd.Run(ctx, arguments, devcmd.Environment{Out: &s.out, Err: &s.log}) }()
+	s.readCredentials(t, file)
+	return s
+}
+
+func (s *system) readCredentials(t *testing.T, file string) {
+	t.Helper()
+	limit := time.NewTimer(time.Minute)
+	defer limit.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if content, err := os.ReadFile(file); err == nil {
+			if err := json.Unmarshal(content, s); err != nil {
+				t.Fatalf("half a file: %v\n%s", err, content)
+			}
+			break
+		}
+		select {
+		case code := <-s.code:
+			t.Fatalf("ended with %d:\n%s", code, s.log.String())
+		case <-limit.C:
+			t.Fatalf("it does not serve:\n%s", s.log.String())
+		case <-tick.C:
+		}
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("the credentials have mode %v", info.Mode())
+	}
+}
+
+// end ends the system and checks that it ended well.
+func (s *system) end(t *testing.T) {
+	t.Helper()
+	s.stop()
+	if code := <-s.code; code != 0 {
+		t.Errorf("exit code %d:\n%s", code, s.log.String())
+	}
+}
+
+func (s *system) call(t *testing.T, method, url, token, body string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := s.http.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(answer)
+}
+
+func TestEverythingOnOneMachine(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	s := start(t)
+	names := []string{
+		"full", "read", "none", "other_team", "no_plan", "revoked", "servers:read", "metrics:read", "scheduled-commands:read",
+		"commands:read", "monitors:read", "incidents:read", "incidents:write", "status-pages:read", "audit:read",
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(s.Tokens[name], "ops_live_") {
+			t.Errorf("token %s: %q", name, s.Tokens[name])
+		}
+	}
+	if len(s.Tokens) != len(names) {
+		t.Errorf("got %d tokens", len(s.Tokens))
+	}
+	for _, test := range []struct {
+		url, token string
+		status     int
+	}{
+		{s.BaseURL + "/v1/servers", "servers:read", 200},
+		{s.BaseURL + "/v1/servers", "none", 403},
+		{s.BaseURL + "/v1/servers", "no_plan", 403},
+		{s.BaseURL + "/v1/servers", "revoked", 401},
+		{s.BaseURL + "/docs/", "", 200},
+		{s.AdminURL + "/readyz", "", 200},
+	} {
+		if status, body := s.call(t, http.MethodGet, test.url, s.Tokens[test.token], ""); status != test.status {
+			t.Errorf("%s with %q: got %d %s", test.url, test.token, status, body)
+		}
+	}
+	s.checkWelcome(t, names)
+	s.end(t)
+	for name, token := range s.Tokens {
+		if strings.Contains(s.log.String(), token) {
+			t.Errorf("the token %s is in the log", name)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), "opsdev-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("data is left behind: %v, %v", left, err)
+	}
+}
+
+// checkWelcome checks what a person reads: everything is there, and the curl line works.
+func (s *system) checkWelcome(t *testing.T, names []string) {
+	t.Helper()
+	text := s.out.String()
+	for _, want := range []string{s.BaseURL, s.BaseURL + "/docs/", s.AdminURL + "/metrics", s.BackendAddr} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it does not say %s", want)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(strings.Fields(text), s.Tokens[name]) {
+			t.Errorf("it does not show the token %s", name)
+		}
+	}
+	line := regexp.MustCompile(`(?m)^  curl -H 'Authorization: Bearer ([^']+)' (\S+)$`).FindStringSubmatch(text)
+	if line == nil {
+		t.Fatalf("no curl line in\n%s", text)
+	}
+	if status, body := s.call(t, http.MethodGet, line[2], line[1], ""); status != 200 {
+		t.Errorf("the curl line: got %d %s", status, body)
+	}
+}
+
+func TestDataIsKeptWhereItIsWanted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	const incident = `{"title": "Kept", "status": "investigating", "impact": "minor", "message": "It stays."}`
+	s := start(t, "--data-dir", dir)
+	status, body := s.call(t, http.MethodPost, s.BaseURL+"/v1/incidents", s.Tokens["full"], incident)
+	if status != 200 {
+		t.Fatalf("got %d %s", status, body)
+	}
+	var created struct{ ID string }
+	if err := json.Unmarshal([]byte(body), &created); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(s.out.String(), "kept in "+dir) {
+		t.Errorf("it does not say where the data is:\n%s", &s.out)
+	}
+	s.end(t)
+
+	again := start(t, "--data-dir", dir)
+	if status, body := again.call(t, http.MethodGet, again.BaseURL+"/v1/incidents/"+created.ID, again.Tokens["full"], ""); status != 200 {
+		t.Errorf("after a restart: got %d %s", status, body)
+	}
+	again.end(t)
+}
+
+func TestAConfigurationOfTheGateway(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "opsgate.yaml")
+	const content = "token_prefix: acme_\nlog: {format: json}\nrate_limit: {limits: [{requests: 1, per: 1h}]}\nupstreams: {fleet: {address: 192.0.2.1:9}}\n"
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, "--config", file)
+	if !strings.HasPrefix(s.Tokens["full"], "acme_live_") {
+		t.Errorf("got %q", s.Tokens["full"])
+	}
+	for _, want := range []int{200, 429} {
+		if status, body := s.call(t, http.MethodGet, s.BaseURL+"/v1/servers", s.Tokens["full"], ""); status != want {
+			t.Errorf("got %d %s, want %d", status, body, want)
+		}
+	}
+	s.end(t)
+	if !strings.Contains(s.log.String(), `"msg":"serving"`) {
+		t.Errorf("the log is not JSON:\n%s", s.log.String())
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(bad, []byte("listn: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name      string
+		arguments []string
+		code      int
+		out, err  string
+	}{
+		{"help", []string{"--help"}, 0, "--credentials", ""},
+		{"version", []string{"version"}, 0, "opsdev dev\nrevision: ", ""},
+		{"no such flag", []string{"--port=1"}, 2, "", "Try: opsdev --help"},
+		{"no such command", []string{"stop"}, 2, "", "unexpected argument stop"},
+		{"a bad configuration", []string{"--config", bad}, 1, "", bad + ":1: listn: is not a key; did you mean listen?\n"},
+		{"no configuration", []string{"--config", bad + "!"}, 1, "", "no such file"},
+		{"a bad address", []string{"--listen", "8080"}, 1, "", "--listen: listen: is an address"},
+		{"an address of nobody's", []string{"--listen", "192.0.2.1:80"}, 1, "", "bind the public listener"},
+		{"a data directory that is a file", []string{"--data-dir", bad}, 1, "", "opsdev: "},
+		{
+			"credentials that cannot be written", []string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials", bad + "/file"},
+			1, "", "write the credentials",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out, log lockedBuffer
+			code := devcmd.Run(t.Context(), test.arguments, devcmd.Environment{Out: &out, Err: &log})
+			if code != test.code || !strings.Contains(out.String(), test.out) || !strings.Contains(log.String(), test.err) {
+				t.Errorf("got %d\n%s\n%s", code, out.String(), log.String())
+			}
+		})
+	}
+}
+
+func TestEndedBeforeItServes(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var out, log lockedBuffer
+	arguments := []string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"}
+	if code := devcmd.Run(ctx, arguments, devcmd.Environment{Out: &out, Err: &log}); strings.Contains(out.String(), "curl") {
+		t.Errorf("got %d\n%s", code, out.String())
+	}
+}
