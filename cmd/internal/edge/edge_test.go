@@ -9,6 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,9 +168,34 @@ func TestMetricsAreNamedAsPrometheusAdvises(t *testing.T) {
 	if strings.Contains(got.body, services.token) {
 		t.Error("the token is in the metrics")
 	}
+	checkDocumentation(t, got.body)
 	if err := r.end(); err != nil {
 		t.Error(err)
 	}
+}
+
+// checkDocumentation holds the metrics against docs/operations.md, which lists all of ours.
+func checkDocumentation(t *testing.T, metrics string) {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := names(`(?m)^# TYPE (opsgate_\w+)`, metrics)
+	documented := names("(?m)^\\| `(opsgate_\\w+)`", string(page))
+	if !slices.Equal(counted, documented) {
+		t.Errorf("counted are\n%v\ndocumented are\n%v", counted, documented)
+	}
+}
+
+// names returns what the expression finds, sorted.
+func names(expression, text string) []string {
+	var list []string
+	for _, match := range regexp.MustCompile(expression).FindAllStringSubmatch(text, -1) {
+		list = append(list, match[1])
+	}
+	slices.Sort(list)
+	return list
 }
 
 func TestItStartsWithoutTheServices(t *testing.T) {
