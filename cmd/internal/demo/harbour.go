@@ -93,12 +93,12 @@ func edgeServers() []server {
 func harbourMonitors() []monitor {
 	return []monitor{
 		{name: "Booking API", kind: "http", target: "https://api.harbour.example/healthz", interval: 60, status: "up"},
-		{name: "Customer portal", kind: "http", target: "https://portal.harbour.example/", interval: 60, status: "degraded"},
-		{name: "Partner webhook gateway", kind: "http", target: "https://hooks.harbour.example/ping", interval: 120, status: "down"},
-		{name: "Orders database", kind: "tcp", target: "db-primary.harbour.example:5432", interval: 60, status: "up"},
+		{name: "Customer portal", kind: "http", target: "https://portal.harbour.example/", interval: 120, status: "degraded"},
+		{name: "Partner webhook gateway", kind: "http", target: "https://hooks.harbour.example/ping", interval: 300, status: "down"},
+		{name: "Orders database", kind: "tcp", target: "db-primary.harbour.example:5432", interval: 120, status: "up"},
 		{name: "Mail relay", kind: "tcp", target: "smtp.harbour.example:587", interval: 300, status: "up", steady: true},
-		{name: "Amsterdam edge", kind: "ping", target: "edge-ams-1.harbour.example", interval: 60, status: "up"},
-		{name: "Singapore edge", kind: "ping", target: "edge-sin-1.harbour.example", interval: 120, status: "degraded"},
+		{name: "Amsterdam edge", kind: "ping", target: "edge-ams-1.harbour.example", interval: 300, status: "up"},
+		{name: "Singapore edge", kind: "ping", target: "edge-sin-1.harbour.example", interval: 300, status: "degraded"},
 		{name: "Public name servers", kind: "dns", target: "harbour.example", interval: 300, status: "up"},
 		{name: "Internal zone", kind: "dns", target: "corp.harbour.example", interval: 600, status: "down", disabled: true},
 		{name: "Portal certificate", kind: "ssl", target: "portal.harbour.example:443", interval: 900, status: "up"},

@@ -73,7 +73,7 @@ func lighthouseInventory() inventory {
 			{name: "vault-1", os: debian, tags: []string{}},
 		},
 		monitors: []monitor{
-			{name: "Storefront", kind: "http", target: "https://shop.lighthouse.example/", interval: 60, status: "up"},
+			{name: "Storefront", kind: "http", target: "https://shop.lighthouse.example/", interval: 300, status: "up"},
 			{name: "Storefront certificate", kind: "ssl", target: "shop.lighthouse.example:443",
 				interval: 900, status: "up", steady: true},
 			{name: "Render queue", kind: "tcp", target: "render-1.lighthouse.example:5672", interval: 300, status: "down"},

@@ -10,29 +10,30 @@ import (
 	"opsgate/cmd/internal/refbackend/store/query"
 )
 
-// Agents report every five minutes. What is older than two days is laid at every thirty, to start fast: rollups have a point
-// for each hour all the same.
-const (
-	sampling       = 5 * time.Minute
-	coarseSampling = 30 * time.Minute
-	fineFor        = 2 * day
-	// measuredFor is a little more than the longest range, so that its first hour is whole.
-	measuredFor = 30*day + 2*time.Hour
-)
+// measuredFor is a little more than the longest range, so that its first hour is whole.
+const measuredFor = 30*day + 2*time.Hour
+
+// sampling is how far apart samples of an age are. Agents report every five minutes; what is older than the raw ranges is
+// laid more sparsely, to start fast. There is a sample for each hour all the same.
+func sampling(age time.Duration) time.Duration {
+	switch {
+	case age <= day+2*time.Hour:
+		return 5 * time.Minute
+	case age <= 7*day+2*time.Hour:
+		return 30 * time.Minute
+	default:
+		return time.Hour
+	}
+}
 
 func (t *teamLayer) layMetrics(ctx context.Context, s server) error {
 	load := newLoad(t.random("metrics", s.name))
 	serverID := t.id("server", s.name)
-	for at := t.now.Add(-measuredFor).Truncate(coarseSampling); at.Before(t.now); {
+	for at := t.now.Add(-measuredFor).Truncate(time.Hour); at.Before(t.now); at = at.Add(sampling(t.now.Sub(at))) {
 		row := load.at(at, t.now)
 		row.ServerID = serverID
 		if err := t.q.InsertServerMetric(ctx, row); err != nil {
 			return fmt.Errorf("lay metrics: %w", err)
-		}
-		if t.now.Sub(at) > fineFor {
-			at = at.Add(coarseSampling)
-		} else {
-			at = at.Add(sampling)
 		}
 	}
 	return nil
