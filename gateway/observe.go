@@ -104,7 +104,7 @@ func (g *Gateway) observe(r *Request, s sent) {
 	}
 	// A record made here, not by the logger, has no source position: finding it would cost more than the rest of the line.
 	line := slog.NewRecord(r.start.Add(elapsed), level, "request", 0)
-	line.AddAttrs(
+	attrs := append(make([]slog.Attr, 0, 10),
 		slog.String("request_id", r.id),
 		slog.String("method", r.method()),
 		slog.String("route", r.route.ID),
@@ -114,11 +114,12 @@ func (g *Gateway) observe(r *Request, s sent) {
 		slog.Int("bytes", s.bytes),
 	)
 	if r.principal != nil {
-		line.AddAttrs(slog.String("team_id", r.principal.TeamID), slog.String("token_id", r.principal.TokenID))
+		attrs = append(attrs, slog.String("team_id", r.principal.TeamID), slog.String("token_id", r.principal.TokenID))
 	}
 	if s.cause != nil {
-		line.AddAttrs(slog.String("cause", s.cause.Error()))
+		attrs = append(attrs, slog.String("cause", s.cause.Error()))
 	}
+	line.AddAttrs(attrs...)
 	_ = g.logger.Handler().Handle(r.ctx, line) // a log that cannot be written has nobody to tell
 }
 

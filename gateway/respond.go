@@ -39,11 +39,11 @@ func (r *Request) respond(reply Reply, err error) sent {
 	return r.success(h, reply)
 }
 
-// commonHeaders are those of every response, refusals included.
+// commonHeaders are those of every response, refusals included. An ordinary answer has eight fields in all: with one more, the
+// map that net/http keeps them in, and copies, costs twice as much.
 func (r *Request) commonHeaders(h http.Header) {
 	r.set(h, "X-Request-Id", r.id)
 	h["Cache-Control"] = cacheControl
-	h["X-Content-Type-Options"] = noSniff
 	if r.decided {
 		h["Ratelimit-Policy"] = r.gateway.policyHeader
 		var field [256]byte
@@ -103,6 +103,7 @@ func (r *Request) success(h http.Header, reply Reply) sent {
 func (r *Request) document(h http.Header, page *openapi.Page) sent {
 	r.set(h, "Content-Type", page.ContentType)
 	r.set(h, "Cache-Control", "public, no-cache")
+	h["X-Content-Type-Options"] = noSniff
 	if page.CSP != "" {
 		r.set(h, "Content-Security-Policy", page.CSP)
 	}

@@ -47,11 +47,18 @@ func bodyOf(method, path string) string {
 	return newIncident
 }
 
-// ids returns one id of each kind of resource that the client's team has.
+// ids returns one id of each kind of resource that the client's team has; the server's is of one with scheduled commands.
 func ids(t *testing.T, c client) map[string]string {
 	t.Helper()
+	servers := c.get(t, "/v1/servers").array(t)
+	scheduled := slices.IndexFunc(servers, func(s object) bool {
+		return len(c.get(t, "/v1/servers/"+s.text("id")+"/scheduled-commands").array(t)) > 0
+	})
+	if scheduled < 0 {
+		t.Fatal("no server has scheduled commands")
+	}
 	return map[string]string{
-		"{server}":   c.get(t, "/v1/servers").array(t)[0].text("id"),
+		"{server}":   servers[scheduled].text("id"),
 		"{monitor}":  c.get(t, "/v1/monitors").array(t)[0].text("id"),
 		"{incident}": c.get(t, "/v1/incidents").object(t).items("items")[0].text("id"),
 		"{page}":     c.get(t, "/v1/status-pages").array(t)[0].text("id"),
