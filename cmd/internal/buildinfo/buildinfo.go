@@ -8,7 +8,7 @@ import (
 )
 
 // version is set by whoever releases: go build -ldflags "-X opsgate/cmd/internal/buildinfo.version=1.2.3".
-var version string //nolint:gochecknoglobals // the linker can set nothing else
+var version string
 
 // Info describes a build.
 type Info struct {

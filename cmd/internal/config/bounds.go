@@ -29,7 +29,7 @@ func (v *validator) bounds(mapping reflect.Value, key string) {
 // is a mistake here.
 func bound(t reflect.Type, text string) int64 {
 	v := reflect.New(t)
-	if s, ok := v.Interface().(scalar); ok {
+	if s, ok := reflect.TypeAssert[scalar](v); ok {
 		if err := s.parse(text); err != nil {
 			panic(fmt.Sprintf("config: the bound %q %v", text, err))
 		}

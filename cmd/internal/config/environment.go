@@ -18,7 +18,7 @@ func environment(list []string) map[string]string {
 }
 
 // kubernetesVariable matches what Kubernetes puts into the environment for a Service whose name begins with opsgate.
-var kubernetesVariable = regexp.MustCompile(`_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$|^OPSGATE(_[A-Z0-9_]+)?_PORT(_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?)?$`)
+var kubernetesVariable = regexp.MustCompile(`_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?)?$`)
 
 // fromVariables returns the settings that OPSGATE_* variables make. One that is set to nothing is as if absent. A variable of no
 // key is a warning and no problem: a prefix is no property, and a container's environment has more authors than one.

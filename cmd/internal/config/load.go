@@ -78,8 +78,9 @@ func Load(o Options) (Loaded, error) {
 
 	loaded.nameLimits()
 	v := &validator{config: &loaded.Config, origins: d.origins, file: loaded.Path, refused: d.problems}
-	if problems := append(d.problems, v.validate()...); len(problems) > 0 {
-		return Loaded{}, problems.sorted()
+	d.problems = append(d.problems, v.validate()...)
+	if len(d.problems) > 0 {
+		return Loaded{}, d.problems.sorted()
 	}
 	return loaded, nil
 }

@@ -245,7 +245,7 @@ func TestProblemsOfVariablesAndFlagsNameThem(t *testing.T) {
 		t.Fatal("no problem")
 	}
 	got := strings.Split(err.Error(), "\n")
-	if !slices.EqualFunc(got, want, func(got, want string) bool { return strings.HasPrefix(got, want) }) {
+	if !slices.EqualFunc(got, want, strings.HasPrefix) {
 		t.Errorf("got\n%s\nwant\n%s", err, strings.Join(want, "\n"))
 	}
 }

@@ -44,7 +44,7 @@ func scalarSchema(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[Secret]():
 		return &jsonschema.Schema{Type: "string", Pattern: `^($|\$\{.+\}$)`}
 	}
-	words, ok := reflect.Zero(t).Interface().(choice)
+	words, ok := reflect.TypeAssert[choice](reflect.Zero(t))
 	if !ok {
 		return nil
 	}
@@ -103,7 +103,7 @@ func plain(v reflect.Value) any {
 		}
 		return list
 	}
-	if text, ok := v.Interface().(fmt.Stringer); ok {
+	if text, ok := reflect.TypeAssert[fmt.Stringer](v); ok {
 		return text.String()
 	}
 	return v.Interface()

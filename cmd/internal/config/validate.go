@@ -87,7 +87,8 @@ func (v *validator) validate() Problems {
 func (v *validator) timeouts() {
 	c := v.config
 	if c.HTTP.ReadTimeout < c.HTTP.ReadHeaderTimeout {
-		v.refuse("http.read_timeout", "is %s, less than read_header_timeout of %s, which is a part of it", c.HTTP.ReadTimeout, c.HTTP.ReadHeaderTimeout)
+		v.refuse("http.read_timeout", "is %s, less than read_header_timeout of %s, which is a part of it",
+			c.HTTP.ReadTimeout, c.HTTP.ReadHeaderTimeout)
 	}
 	if c.HTTP.WriteTimeout <= c.HTTP.RequestTimeout {
 		v.refuse("http.write_timeout", "is %s, not more than request_timeout of %s: a late answer could not be written",
@@ -141,7 +142,7 @@ func (v *validator) upstreams() {
 	u := reflect.ValueOf(v.config.Upstreams)
 	for _, f := range fields(u.Type()) {
 		key := "upstreams." + f.name + ".address"
-		address := u.FieldByIndex(f.Index).Interface().(Upstream).Address
+		address := u.FieldByIndex(f.Index).FieldByName("Address").String()
 		scheme, rest, found := strings.Cut(address, "://")
 		switch {
 		case address == "":

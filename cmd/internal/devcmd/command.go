@@ -37,7 +37,7 @@ type commands struct {
 type flags struct {
 	Listen      string `placeholder:"ADDR" help:"Address of the API (127.0.0.1:8080); port 0 takes a free one."`
 	AdminListen string `placeholder:"ADDR" help:"Address of metrics and health (127.0.0.1:9090)."`
-	DataDir     string `placeholder:"DIR" help:"Keep the data here; demo data is laid into an empty directory. Without, all is new at each start."`
+	DataDir     string `placeholder:"DIR" help:"Keep the data here; demo data is laid into an empty directory. Without it, all is new."`
 	Config      string `placeholder:"FILE" help:"Configuration of the gateway. What it says of upstreams is replaced."`
 	Credentials string `placeholder:"FILE" help:"Write addresses and tokens here, as JSON, once requests are served."`
 }
@@ -72,8 +72,7 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 }
 
 func report(w io.Writer, err error, code int) int {
-	var problems config.Problems
-	if errors.As(err, &problems) { // each has a line of its own that begins with a file name: editors jump there
+	if problems, ok := errors.AsType[config.Problems](err); ok { // each has a line of its own that begins with a file name: editors jump there
 		fmt.Fprintln(w, problems)
 		return code
 	}
@@ -88,7 +87,7 @@ type serve struct{}
 
 // Run serves until ctx ends.
 func (serve) Run(ctx context.Context, e Environment, f flags) error {
-	return Serve(ctx, Options{
+	err := Serve(ctx, Options{
 		Listen: f.Listen, AdminListen: f.AdminListen, DataDir: f.DataDir, Config: f.Config,
 		Log: e.Err, Variables: e.Variables,
 		Ready: func(s System) error {
@@ -101,6 +100,10 @@ func (serve) Run(ctx context.Context, e Environment, f flags) error {
 			return err
 		},
 	})
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // ended by hand before it served
+	}
+	return err
 }
 
 type versionInfo struct{}

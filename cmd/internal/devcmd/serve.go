@@ -60,19 +60,20 @@ func Serve(ctx context.Context, o Options) (err error) {
 		log.Warn("configuration", slog.String("warning", warning.Error()))
 	}
 	format := authn.TokenFormat{Prefix: loaded.TokenPrefix}
-	backend, remove, err := openBackend(ctx, o.DataDir, format, log.Logger)
+	tokens, err := demo.Tokens(format)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, backend.Close(), remove()) }()
+	// The gateway goes first, so that an address that is taken is found before the data is laid.
 	gateway, err := edge.Listen(ctx, edge.Options{Config: loaded.Config, Logger: log.Logger, Build: buildinfo.Read()})
 	if err != nil {
 		return fmt.Errorf("start the gateway: %w", err)
 	}
-	tokens, err := demo.Tokens(format)
+	backend, remove, err := openBackend(ctx, o.DataDir, format, log.Logger)
 	if err != nil {
 		return errors.Join(err, gateway.Close())
 	}
+	defer func() { err = errors.Join(err, backend.Close(), remove()) }()
 	system := System{
 		BaseURL:     "http://" + config.Reachable(gateway.Address().String()),
 		AdminURL:    "http://" + config.Reachable(gateway.AdminAddress().String()),

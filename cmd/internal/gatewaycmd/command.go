@@ -66,8 +66,7 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 }
 
 func report(w io.Writer, err error, code int) int {
-	var problems config.Problems
-	if errors.As(err, &problems) { // each has a line of its own that begins with a file name: editors jump there
+	if problems, ok := errors.AsType[config.Problems](err); ok { // each has a line of its own that begins with a file name: editors jump there
 		fmt.Fprintln(w, problems)
 		return code
 	}
