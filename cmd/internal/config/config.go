@@ -61,7 +61,7 @@ type Redis struct {
 type Limit struct {
 	Name     string   `yaml:"name" doc:"What clients and metrics see; made of the interval by default: second, hour, 10s."`
 	Requests int      `yaml:"requests" min:"1" max:"1000000000" doc:"How many requests are admitted."`
-	Per      Duration `yaml:"per" min:"100ms" max:"720h" doc:"In every interval of this length, wherever it begins."`
+	Per      Duration `yaml:"per" min:"1ms" max:"744h" doc:"In every interval of this length, wherever it begins."`
 }
 
 // Upstreams are the internal services.

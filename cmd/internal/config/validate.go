@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"opsgate/authn"
+	"opsgate/ratelimit"
 )
-
-// maxLimits is how many limits a policy may have.
-const maxLimits = 4
 
 // nameLimits names the limits that have no name after their interval.
 func (c *Config) nameLimits() {
@@ -112,8 +110,8 @@ func (v *validator) rateLimit() {
 		v.hostPort(fmt.Sprintf("rate_limit.redis.addresses[%d]", i), address)
 	}
 	const key = "rate_limit.limits"
-	if len(c.Limits) < 1 || len(c.Limits) > maxLimits {
-		v.refuse(key, "has %d limits; it takes 1 to %d", len(c.Limits), maxLimits)
+	if len(c.Limits) < 1 || len(c.Limits) > ratelimit.MaxLimits {
+		v.refuse(key, "has %d limits; it takes 1 to %d", len(c.Limits), ratelimit.MaxLimits)
 	}
 	names, pers := make(map[string]bool), make(map[Duration]bool)
 	for i, limit := range c.Limits {
