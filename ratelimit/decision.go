@@ -13,8 +13,8 @@ type Store interface {
 	// store could not tell.
 	Decide(ctx context.Context, tokenID string, p *Policy) (Decision, error)
 
-	// Refund gives back what the decision spent, where that still counts. It is to be called at most once for a
-	// decision; for a refusal it does nothing.
+	// Refund gives back what the decision spent, where that still counts and is one of the newest admissions of the token. It
+	// does so once: for a decision that was given back before, or a refusal, it does nothing.
 	Refund(ctx context.Context, tokenID string, p *Policy, d Decision) error
 }
 
@@ -25,6 +25,8 @@ type Decision struct {
 	RetryAfter time.Duration // until this token alone would be admitted by every limit; 0 when allowed
 	At         time.Time     // when it was decided, by the store's clock
 	Budgets    [MaxLimits]Budget
+
+	serial uint64 // of the admission, so that it is given back once
 }
 
 // A Budget is what is left of one limit after the decision.

@@ -1,108 +1,132 @@
 package ratelimit
 
-import "math"
+// Times of admissions are kept as stamps: numbers of ticks, of which only the low 32 bits are needed, as no stamp is kept for
+// longer than a window, which is at most 2^30 ticks.
+const (
+	stampBits  = 32
+	windowBits = 30
+)
 
-// stampBits bounds the ticks of the longest exact window, so that a stamp of 32 bits can lie well outside of it.
-const stampBits = 30
-
-// A history holds the times of the newest admissions, as many as an exact limit may need. Times are kept in four bytes, as
-// ticks since a base that moves along: a tick is 1 ns for windows of up to a second and less than a thousand millionth of
-// longer ones. Times are rounded up to a tick, which errs on the strict side.
+// A history is the times of a token's newest admissions, as many as an exact limit may need. A tick is 1 ns for windows of up
+// to a second and less than a thousand millionth of longer ones. Times are rounded up to a tick, which errs on the strict
+// side. It is a view of the state.
+//
+// After a change of policy, a token may have more admissions that count than there is room for. The rest of them are kept as
+// one number, all taken to be as old as the youngest of them.
 type history struct {
-	base   int64 // time of stamp 0
-	tick   int64
-	stamps []uint32 // a circle
-	newest int      // index of the newest stamp
-	n      int      // stamps in use
+	s    *state
+	tick int64
+	span int64 // the longest window of an exact limit
 }
 
-func newHistory(capacity int, tick, now int64) history {
-	return history{base: now, tick: tick, stamps: make([]uint32, capacity)}
+func (s *state) history() history {
+	return history{s: s, tick: s.layout.policy.tick, span: s.layout.policy.exactSpan}
 }
 
-func (h *history) index(i int) int {
-	if i = h.newest - i; i < 0 {
-		i += len(h.stamps)
+// slot is where the i-th newest stamp is: they go round in a circle.
+func (h history) slot(i int) int {
+	slot := int(h.s.newest) - i
+	if slot < 0 {
+		slot += h.s.layout.capacity
 	}
-	return i
+	return slot
+}
+
+// stamp is the number of the first tick that is not before t.
+func (h history) stamp(t int64) uint32 { return uint32((t + h.tick - 1) / h.tick) }
+
+// time tells the time of a stamp, which is at most one tick after the state's.
+func (h history) time(stamp uint32) int64 {
+	next := h.s.seen/h.tick + 1
+	return (next - int64(uint32(next)-stamp)) * h.tick
 }
 
 // at returns the time of the i-th newest admission, from 0.
-func (h *history) at(i int) int64 {
-	return h.base + int64(h.stamps[h.index(i)])*h.tick
+func (h history) at(i int) int64 {
+	return h.time(uint32(h.s.layout.stamps.get(h.s.words, h.slot(i))))
 }
 
-func (h *history) stamp(t int64) int64 { return (t - h.base + h.tick - 1) / h.tick }
+func (h history) set(i int, t int64) {
+	h.s.layout.stamps.set(h.s.words, h.slot(i), uint64(h.stamp(t)))
+}
 
 // add records an admission, which is no older than any other.
-func (h *history) add(t int64) {
-	if len(h.stamps) == 0 {
+func (h history) add(t int64) {
+	capacity := h.s.layout.capacity
+	if capacity == 0 {
 		return
 	}
-	s := h.stamp(t)
-	if s > math.MaxUint32 {
-		h.move(t)
-		s = h.stamp(t)
+	if h.s.newest++; int(h.s.newest) >= capacity {
+		h.s.newest = 0
 	}
-	if h.newest++; h.newest == len(h.stamps) {
-		h.newest = 0
-	}
-	h.stamps[h.newest] = uint32(s)
-	h.n = min(h.n+1, len(h.stamps))
+	h.s.known = uint8(min(int(h.s.known)+1, capacity))
+	h.set(0, t)
 }
 
-// move sets the base to two windows before t. What lies before that counts for nothing any more, and stays at the base.
-func (h *history) move(t int64) {
-	base := t - h.tick<<(stampBits+1)
-	passed := (base - h.base) / h.tick
-	h.base += passed * h.tick
-	for i, s := range h.stamps {
-		h.stamps[i] = uint32(max(0, int64(s)-passed))
-	}
-}
-
-// clamp brings admissions that lie in the future, after the clock was set back, to now: the token waits a window at most.
-func (h *history) clamp(now int64) {
-	if now < h.base {
-		h.base = now
-	}
-	s := h.stamp(now)
-	for i := range h.n {
-		if j := h.index(i); int64(h.stamps[j]) > s {
-			h.stamps[j] = uint32(s)
+// remove forgets the i-th newest admission, if it counts.
+func (h history) remove(i int) {
+	known := int(h.s.known)
+	if i >= known {
+		if i-known < int(h.s.rest) {
+			h.s.rest--
 		}
-	}
-}
-
-// count returns how many admissions count at now in a window of length per.
-func (h *history) count(now, per int64) int {
-	for i := range h.n {
-		if h.at(i)+per <= now {
-			return i
-		}
-	}
-	return h.n
-}
-
-// opens returns when at most k admissions count in a window of length per: 0 when that is so already.
-func (h *history) opens(k int, per int64) int64 {
-	if k >= h.n {
-		return 0
-	}
-	return h.at(k) + per
-}
-
-// remove forgets the admission at t, if it is there.
-func (h *history) remove(t int64) {
-	s := h.stamp(t)
-	for i := range h.n {
-		if int64(h.stamps[h.index(i)]) != s {
-			continue
-		}
-		for ; i < h.n-1; i++ { // older ones move up
-			h.stamps[h.index(i)] = h.stamps[h.index(i+1)]
-		}
-		h.n--
 		return
 	}
+	for ; i < known-1; i++ { // older ones move up
+		h.set(i, h.at(i+1))
+	}
+	h.s.known--
+}
+
+// advance drops what leaves the longest window as time goes on to now. Where the clock was set back, what lies in the future
+// is brought to now: it counts for another window at most. The state's own time is still the old one.
+func (h history) advance(now int64) {
+	if now-h.s.seen >= h.span+h.tick { // no time is further ahead than a tick
+		h.s.known, h.s.rest = 0, 0
+		return
+	}
+	if h.s.rest > 0 && h.time(h.s.restStamp)+h.span <= now {
+		h.s.rest = 0
+	}
+	for h.s.known > 0 && h.at(int(h.s.known)-1)+h.span <= now {
+		h.s.known--
+	}
+	if now >= h.s.seen {
+		return
+	}
+	for i := range int(h.s.known) {
+		h.set(i, min(h.at(i), now))
+	}
+	if h.s.rest > 0 {
+		h.s.restStamp = h.stamp(min(h.time(h.s.restStamp), now))
+	}
+}
+
+// count returns how many admissions count in a window of length per.
+func (h history) count(per int64) int64 {
+	expired := h.s.seen - per
+	if h.s.rest > 0 && h.time(h.s.restStamp) > expired {
+		return int64(h.s.known) + int64(h.s.rest)
+	}
+	low, high := 0, int(h.s.known) // as many are the newest that count
+	for low < high {
+		if middle := (low + high) / 2; h.at(middle) > expired {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return int64(low)
+}
+
+// opens returns when at most k admissions count in a window of length per: 0, or a time that has passed, when that is so
+// already.
+func (h history) opens(k, per int64) int64 {
+	switch known := int64(h.s.known); {
+	case k < known:
+		return h.at(int(k)) + per
+	case k < known+int64(h.s.rest):
+		return h.time(h.s.restStamp) + per
+	}
+	return 0
 }

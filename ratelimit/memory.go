@@ -62,21 +62,21 @@ func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision,
 	return d, nil
 }
 
-// Refund implements [Store]. It never fails.
-func (m *Memory) Refund(_ context.Context, tokenID string, p *Policy, d Decision) error {
+// Refund implements [Store]. It never fails. What is given back was spent under the policy that the token has now, whichever
+// the decision was made under: what that admission counts for was carried over.
+func (m *Memory) Refund(_ context.Context, tokenID string, _ *Policy, d Decision) error {
 	if !d.Allowed {
 		return nil
 	}
 	sh := m.shard(tokenID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if _, known := sh.tokens[tokenID]; !known {
+	s, known := sh.tokens[tokenID]
+	if !known {
 		return nil // at rest: nothing counts any more
 	}
-	now := m.now()
-	s := sh.state(tokenID, p, now)
-	s.advance(now)
-	s.refund(int64(d.At.Sub(m.start)) + origin)
+	s.advance(m.now())
+	s.refund(d.serial, m.nanoseconds(d.At))
 	return nil
 }
 
@@ -85,8 +85,8 @@ func (sh *shard) state(tokenID string, p *Policy, now int64) *state {
 	s, known := sh.tokens[tokenID]
 	switch {
 	case !known:
-		s = newState(p, now)
-	case s.policy != p:
+		s = newState(p.layout, now)
+	case s.layout.policy != p:
 		s = s.rebased(p, now)
 	default:
 		return s
@@ -125,15 +125,16 @@ func (m *Memory) Run(ctx context.Context) error {
 // Sweep forgets tokens at rest now, one part of the store after the other.
 func (m *Memory) Sweep() {
 	for i := range m.shards {
-		m.shards[i].sweep(m.now())
+		m.shards[i].sweep(m.now)
 	}
 }
 
-func (sh *shard) sweep(now int64) {
+func (sh *shard) sweep(clock func() int64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	now := clock() // under the lock, as in Decide
 	for id, s := range sh.tokens {
-		if s.resting(now) {
+		if s.advance(now); s.empty() {
 			delete(sh.tokens, id)
 		}
 	}
@@ -149,5 +150,8 @@ func (m *Memory) shard(tokenID string) *shard {
 	return &m.shards[maphash.String(m.seed, tokenID)%shards]
 }
 
-func (m *Memory) now() int64               { return int64(m.clock().Sub(m.start)) + origin }
+func (m *Memory) now() int64 { return m.nanoseconds(m.clock()) }
+
+func (m *Memory) nanoseconds(t time.Time) int64 { return int64(t.Sub(m.start)) + origin }
+
 func (m *Memory) time(now int64) time.Time { return m.start.Add(time.Duration(now - origin)) }

@@ -2,12 +2,12 @@ package ratelimit_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -63,6 +63,7 @@ func TestBadPolicies(t *testing.T) {
 		"too short":   {[]ratelimit.Limit{{Name: "a", Requests: 1, Per: time.Microsecond}}, "per must be"},
 		"too long":    {[]ratelimit.Limit{{Name: "a", Requests: 1, Per: 32 * 24 * time.Hour}}, "per must be"},
 		"same name":   {[]ratelimit.Limit{good, {Name: "second", Requests: 3, Per: time.Hour}}, "name of another"},
+		"too large":   {[]ratelimit.Limit{{Name: "a", Requests: 64, Per: time.Second}, {Name: "b", Requests: 1e9, Per: time.Minute}, {Name: "c", Requests: 1e9, Per: time.Hour}}, "bytes for each token"},
 		"same length": {[]ratelimit.Limit{good, {Name: "other", Requests: 9, Per: time.Second}}, "over 1s"},
 	} {
 		if _, err := ratelimit.NewPolicy(c.limits); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -133,12 +134,35 @@ func TestTokensAtRestTakeNothing(t *testing.T) {
 	}
 }
 
-func TestRunEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errors.New("over"))
-	if err := ratelimit.NewMemory(ratelimit.MemoryOptions{}).Run(ctx); err != nil {
-		t.Error(err)
+func TestTokensAreSweptThoughTheClockWasSetBack(t *testing.T) {
+	c := newClock()
+	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
+	_, _ = m.Decide(t.Context(), "t", specified(t))
+	c.Advance(-365 * 24 * time.Hour)
+	m.Sweep()
+	c.Advance(62 * time.Minute)
+	m.Sweep()
+	if n := m.Len(); n != 0 {
+		t.Errorf("%d tokens an hour later", n)
 	}
+}
+
+func TestRunSweepsUntilItsContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		m := ratelimit.NewMemory(ratelimit.MemoryOptions{})
+		_, _ = m.Decide(ctx, "t", ratelimittest.Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}))
+		ended := make(chan error)
+		go func() { ended <- m.Run(ctx) }()
+		time.Sleep(time.Minute)
+		if n := m.Len(); n != 0 {
+			t.Errorf("%d tokens after a minute", n)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestManyAtOnceSpendOneBudget(t *testing.T) {
@@ -169,63 +193,40 @@ func TestManyAtOnceSpendOneBudget(t *testing.T) {
 	}
 }
 
-// The promise is 512 bytes of state, whatever the limits.
-func TestStateIsSmall(t *testing.T) {
-	for name, p := range map[string]*ratelimit.Policy{
-		"as specified": specified(t),
-		"large":        ratelimittest.Policy(t, ratelimit.Limit{Name: "second", Requests: 60, Per: time.Second}, ratelimit.Limit{Name: "day", Requests: 1_000_000_000, Per: 24 * time.Hour}),
-	} {
-		const tokens = 20_000
-		ids := make([]string, tokens)
-		for i := range ids {
-			ids[i] = fmt.Sprint("token-", i)
-		}
-		m := ratelimit.NewMemory(ratelimit.MemoryOptions{})
-		before := heap()
-		for _, id := range ids {
-			for range 4 {
-				_, _ = m.Decide(t.Context(), id, p)
-			}
-		}
-		perToken := float64(heap()-before) / tokens
-		runtime.KeepAlive(m)
-		t.Logf("%s: %.0f bytes a token, its entry in the map included", name, perToken)
-		if perToken > 700 {
-			t.Errorf("%s: %.0f bytes a token", name, perToken)
-		}
-	}
-}
-
-func heap() uint64 {
-	runtime.GC()
-	var s runtime.MemStats
-	runtime.ReadMemStats(&s)
-	return s.HeapAlloc
-}
-
-func BenchmarkMemoryDecide(b *testing.B) {
-	const tokens = 100_000
-	ids := make([]string, tokens)
-	for i := range ids {
-		ids[i] = fmt.Sprintf("0b0b0b0b-0000-7000-8000-%012d", i)
-	}
-	for name, p := range map[string]*ratelimit.Policy{
-		"admitted":  ratelimittest.Policy(b, ratelimit.Limit{Name: "second", Requests: 1_000_000_000, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 1_000_000_000, Per: time.Hour}),
-		"specified": specified(b),
-	} {
-		b.Run(name, func(b *testing.B) {
-			m := ratelimit.NewMemory(ratelimit.MemoryOptions{})
-			for _, id := range ids {
-				_, _ = m.Decide(b.Context(), id, p)
-			}
-			b.SetParallelism(4) // eight goroutines on two cores
-			b.ReportAllocs()
-			b.ResetTimer()
-			b.RunParallel(func(pb *testing.PB) {
-				for i := uint32(0); pb.Next(); i += 7919 {
-					_, _ = m.Decide(context.Background(), ids[i%tokens], p)
+// Deciding, giving back and sweeping at once: as many more are admitted as are given back.
+func TestManyAtOnceAreGivenBack(t *testing.T) {
+	c := newClock()
+	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
+	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "hour", Requests: 500, Per: time.Hour})
+	var admitted, given atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i := range 1000 {
+				d, _ := m.Decide(t.Context(), "t", p)
+				if !d.Allowed {
+					continue
 				}
-			})
+				admitted.Add(1)
+				if i%10 == 0 {
+					_ = m.Refund(t.Context(), "t", p, d)
+					_ = m.Refund(t.Context(), "t", p, d)
+					given.Add(1)
+				}
+				if i%100 == 0 {
+					m.Sweep()
+				}
+			}
 		})
+	}
+	wg.Wait()
+	for { // what was given back when nobody asked any more
+		if d, _ := m.Decide(t.Context(), "t", p); !d.Allowed {
+			break
+		}
+		admitted.Add(1)
+	}
+	if n := admitted.Load() - given.Load(); n != 500 {
+		t.Errorf("%d admitted, %d of them given back", admitted.Load(), given.Load())
 	}
 }

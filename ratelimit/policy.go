@@ -33,15 +33,15 @@ func (l Limit) width() int64 { return (int64(l.Per) + buckets - 2) / (buckets - 
 
 // A Policy is a list of limits that a request must pass. It never changes.
 type Policy struct {
-	limits  []Limit
-	log     int   // admissions whose times must be known
-	tick    int64 // resolution of those times in nanoseconds
-	longest int64 // nanoseconds of the longest window
-	rest    int64 // nanoseconds after which a token that spent nothing has nothing that counts
+	limits    []Limit
+	widths    [MaxLimits]int64 // of the buckets of each limit, in nanoseconds
+	tick      int64            // resolution of the times that exact limits are decided by, in nanoseconds
+	exactSpan int64            // nanoseconds of the longest exact limit; 0 if there is none
+	layout    *layout
 }
 
 // NewPolicy checks the limits and returns their policy. There must be 1 to [MaxLimits] of them, with different names and
-// lengths.
+// lengths, and what is to be remembered of a token must fit into [MaxStateBytes].
 func NewPolicy(limits []Limit) (*Policy, error) {
 	if len(limits) < 1 || len(limits) > MaxLimits {
 		return nil, fmt.Errorf("a policy has 1 to %d limits, not %d", MaxLimits, len(limits))
@@ -51,17 +51,19 @@ func NewPolicy(limits []Limit) (*Policy, error) {
 	for i, l := range p.limits {
 		if err := l.check(p.limits[:i]); err != nil {
 			errs = append(errs, fmt.Errorf("limit %q: %w", l.Name, err))
-			continue
 		}
+		p.widths[i] = l.width()
 		if l.exact() {
-			p.log = max(p.log, l.Requests)
-			p.tick = max(p.tick, int64(l.Per)>>stampBits+1)
+			p.exactSpan = max(p.exactSpan, int64(l.Per))
 		}
-		p.longest = max(p.longest, int64(l.Per))
-		p.rest = max(p.rest, int64(l.Per)+l.width())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
+	}
+	p.tick += p.exactSpan >> windowBits
+	p.layout = newLayout(p, demand{})
+	if n := p.layout.bytes(); n > MaxStateBytes {
+		return nil, fmt.Errorf("the limits need %d bytes for each token, of at most %d: take fewer or smaller ones", n, MaxStateBytes)
 	}
 	return p, nil
 }

@@ -1,28 +1,31 @@
 package ratelimit
 
-import (
-	"slices"
-	"time"
-)
+import "time"
+
+// refundable is how many of a token's newest admissions can be given back.
+const refundable = 128
 
 // A state is what is remembered of one token. Times are nanoseconds of the store's clock, and are positive.
 type state struct {
-	policy *Policy // that it is laid out for
-	spent  int64   // time of the last admission
-	seen   int64   // latest time that it was asked at
-	known  int64   // time since when every admission that may count is in it
-	log    history
-	rings  []ring // one for each limit that is not exact, in the policy's order
+	layout *layout
+	seen   int64                   // time that it was last asked at
+	serial uint64                  // of the newest admission; they go up by one
+	spent  [refundable / 64]uint64 // a bit for each of the newest serials: set until it is given back
+
+	totals [MaxLimits]uint32 // of each ring
+	reach  [MaxLimits]uint8  // how many buckets back in each ring there may be something
+
+	known, newest uint8  // of the history: how many stamps, and where the newest is
+	rest          uint32 // admissions older than those, which count as long as one at restStamp
+	restStamp     uint32
+
+	words []uint64
 }
 
-func newState(p *Policy, now int64) *state {
-	s := &state{policy: p, seen: now, log: newHistory(p.log, p.tick, now)}
-	for _, l := range p.limits {
-		if !l.exact() {
-			s.rings = append(s.rings, newRing(l.width(), now))
-		}
-	}
-	return s
+// newState returns the state of a token that has spent nothing. Serials begin with the time, so that those of a token that
+// was forgotten do not come again.
+func newState(l *layout, now int64) *state {
+	return &state{layout: l, seen: now, serial: uint64(now), words: make([]uint64, l.words)}
 }
 
 // decide admits a request at now and spends it, or refuses it.
@@ -30,149 +33,101 @@ func (s *state) decide(now int64) Decision {
 	s.advance(now)
 	d := Decision{Allowed: true, Denied: -1}
 	opens := now
-	s.each(func(i int, l Limit, r *ring) {
-		if at := s.opens(l, r, l.Requests-1); at > opens {
+	limits := s.layout.policy.limits
+	for i := range limits {
+		if at := s.opens(i, int64(limits[i].Requests)-1); at > opens {
 			opens, d.Allowed, d.Denied = at, false, i
 		}
-	})
+	}
 	if d.Allowed {
 		s.spend(now)
+		d.serial = s.serial
 	} else {
 		d.RetryAfter = time.Duration(opens - now)
 	}
-	s.each(func(i int, l Limit, r *ring) {
-		left := max(0, l.Requests-s.count(l, r, now))
-		d.Budgets[i] = Budget{Remaining: left, Reset: time.Duration(max(0, s.opens(l, r, l.Requests-left-1)-now))}
-	})
+	for i := range limits {
+		d.Budgets[i] = s.budget(i, int64(limits[i].Requests))
+	}
 	return d
 }
 
-// each calls f for every limit, with its ring where it has one.
-func (s *state) each(f func(i int, l Limit, r *ring)) {
-	next := 0
-	for i, l := range s.policy.limits {
-		if l.exact() {
-			f(i, l, nil)
-			continue
-		}
-		f(i, l, &s.rings[next])
-		next++
+func (s *state) budget(i int, requests int64) Budget {
+	count := min(s.count(i), requests)
+	if count == 0 {
+		return Budget{Remaining: int(requests)}
 	}
+	return Budget{Remaining: int(requests - count), Reset: time.Duration(s.opens(i, count-1) - s.seen)}
 }
 
-// opens returns when at most k admissions count in the limit's window: 0, or a time that has passed, when that is so already.
-func (s *state) opens(l Limit, r *ring, k int) int64 {
-	switch {
-	case k < 0: // nothing was spent
-		return 0
-	case r == nil:
-		return s.log.opens(k, int64(l.Per))
+// opens returns when at most k admissions count in the window of the i-th limit: 0, or a time that has passed, when that is
+// so already.
+func (s *state) opens(i int, k int64) int64 {
+	if l := &s.layout.policy.limits[i]; l.exact() {
+		return s.history().opens(k, int64(l.Per))
 	}
-	return r.opens(int64(k))
+	return s.ring(i).opens(k)
 }
 
-func (s *state) count(l Limit, r *ring, now int64) int {
-	if r == nil {
-		return s.log.count(now, int64(l.Per))
+// count returns how many admissions count in the window of the i-th limit.
+func (s *state) count(i int) int64 {
+	if l := &s.layout.policy.limits[i]; l.exact() {
+		return s.history().count(int64(l.Per))
 	}
-	return int(r.total)
+	return s.ring(i).total()
 }
 
 func (s *state) spend(now int64) {
-	s.spent = now
-	s.log.add(now)
-	for i := range s.rings {
-		s.rings[i].add(now, 1)
+	s.serial++
+	s.spent[s.serial/64%(refundable/64)] |= 1 << (s.serial % 64)
+	s.history().add(now)
+	for i := range s.layout.policy.limits {
+		if !s.layout.policy.limits[i].exact() {
+			s.ring(i).add(now, 1)
+		}
 	}
 }
 
-// refund gives back the admission at t. One that a change of policy left behind was not spent here: giving it back would give
-// away another's.
-func (s *state) refund(t int64) {
-	if t < s.known {
-		return
-	}
-	s.log.remove(t)
-	for i := range s.rings {
-		s.rings[i].remove(t)
-	}
-}
-
-// advance brings the state to now, which may be before the last now: then what lies in the future is brought back.
+// advance brings the state to now. A clock that was set back ends the time in which admissions can be given back: when they
+// were is not known any more.
 func (s *state) advance(now int64) {
 	if now < s.seen {
-		s.log.clamp(now)
-		s.spent = min(s.spent, now)
+		s.spent = [refundable / 64]uint64{}
+	}
+	s.history().advance(now)
+	for i := range s.layout.policy.limits {
+		if !s.layout.policy.limits[i].exact() {
+			s.ring(i).advance(now)
+		}
 	}
 	s.seen = now
-	for i := range s.rings {
-		s.rings[i].advance(now)
+}
+
+// empty says whether nothing counts any more.
+func (s *state) empty() bool {
+	return s.known == 0 && s.rest == 0 && s.totals == [MaxLimits]uint32{}
+}
+
+// refund gives back the admission with that serial, at t, unless that was done before.
+func (s *state) refund(serial uint64, t int64) {
+	if !s.isSpent(serial) {
+		return
+	}
+	newer := 0 // so many admissions of the history are newer
+	for n := s.serial; n != serial; n-- {
+		if s.isSpent(n) {
+			newer++
+		}
+	}
+	s.spent[serial/64%(refundable/64)] &^= 1 << (serial % 64)
+	s.history().remove(newer)
+	for i := range s.layout.policy.limits {
+		if !s.layout.policy.limits[i].exact() {
+			s.ring(i).remove(t)
+		}
 	}
 }
 
-// resting says whether nothing of the state counts any more.
-func (s *state) resting(now int64) bool { return s.spent+s.policy.rest <= now }
-
-// A spending is n admissions at one time.
-type spending struct {
-	at int64
-	n  uint32
-}
-
-// rebased returns the state laid out for another policy, with all that is known to have been spent. Where only a bucket
-// knows of an admission, it is taken to be the bucket's last instant: counted too long rather than too short.
-func (s *state) rebased(p *Policy, now int64) *state {
-	s.advance(now)
-	spendings := s.spendings(now)
-	fresh := newState(p, now)
-	fresh.spent = s.spent
-	fresh.known = max(s.known, now-s.policy.longest)
-	if p.log > 0 {
-		// More may count than the new limits admit, and must be known if they rise again.
-		live := 0
-		for _, sp := range spendings {
-			if sp.at+p.rest > now {
-				live += int(sp.n)
-			}
-		}
-		fresh.log = newHistory(min(MaxExact, max(p.log, live)), p.tick, now-p.tick<<stampBits)
-	}
-	for _, sp := range spendings {
-		if sp.at+p.rest <= now {
-			continue
-		}
-		for range min(int(sp.n), len(fresh.log.stamps)) {
-			fresh.log.add(max(sp.at, fresh.log.base))
-		}
-		for i := range fresh.rings {
-			fresh.rings[i].add(sp.at, sp.n)
-		}
-	}
-	return fresh
-}
-
-// spendings returns what is known of the past, oldest first: the times in the log, and of each ring, finest first, what is
-// not known from elsewhere.
-func (s *state) spendings(now int64) []spending {
-	var known []spending
-	for i := range s.log.n {
-		known = append(known, spending{min(s.log.at(i), now), 1})
-	}
-	rings := slices.Clone(s.rings)
-	slices.SortFunc(rings, func(a, b ring) int { return int(a.width - b.width) })
-	for _, r := range rings {
-		for b := r.newest - buckets + 1; b <= r.newest; b++ {
-			rest := int64(r.counts[b%buckets])
-			for _, k := range known {
-				if k.at/r.width == b {
-					rest -= int64(k.n)
-				}
-			}
-			if rest > 0 {
-				known = append(known, spending{min((b+1)*r.width-1, now), uint32(rest)})
-			}
-		}
-	}
-	slices.SortFunc(known, func(a, b spending) int { return int(a.at - b.at) })
-	return known
+// isSpent says whether the admission is one of the newest, and was not given back.
+func (s *state) isSpent(serial uint64) bool {
+	return s.serial-serial < refundable && s.spent[serial/64%(refundable/64)]>>(serial%64)&1 == 1
 }

@@ -140,10 +140,73 @@ func refunds(t *testing.T, s Subject) {
 	if !d.Allowed || d.Budgets[1].Remaining != 4997 || s.decide(t, "t", p).Allowed {
 		t.Fatalf("after one refund: %+v", d)
 	}
+	for range 5 { // of what was given back before
+		s.refund(t, "t", p, last)
+	}
+	if s.decide(t, "t", p).Allowed {
+		t.Fatal("a second refund of the same decision gave something")
+	}
 	s.Advance(2 * time.Hour)
 	s.refund(t, "t", p, d)
 	if d := s.decide(t, "t", p); d.Budgets[0].Remaining != 2 || d.Budgets[1].Remaining != 4999 {
 		t.Errorf("a refund of what had expired gave something: %+v", d.Budgets)
+	}
+}
+
+// All three are admitted in the same instant, so that their times do not tell them apart.
+func refundsOfOneInstant(t *testing.T, s Subject) {
+	p := specified(t)
+	first := s.decide(t, "t", p)
+	s.decide(t, "t", p)
+	s.decide(t, "t", p)
+	admitted := 3
+	for range 100 {
+		s.refund(t, "t", p, first)
+		if s.decide(t, "t", p).Allowed {
+			admitted++
+		}
+	}
+	if admitted != 4 {
+		t.Errorf("%d admitted in a second, one of them given back", admitted)
+	}
+}
+
+// What was spent under a larger limit outlives a smaller one that keeps single admissions, and far fewer of them.
+func acrossTheExactBound(t *testing.T, s Subject) {
+	limit := func(requests int) *ratelimit.Policy {
+		return Policy(t, ratelimit.Limit{Name: "minute", Requests: requests, Per: time.Minute})
+	}
+	large, small := limit(1000), limit(ratelimit.MaxExact)
+	for range 900 {
+		s.decide(t, "t", large)
+	}
+	s.Advance(time.Second)
+	if d := s.decide(t, "t", small); d.Allowed || d.Budgets[0].Remaining != 0 {
+		t.Fatalf("900 spent, and at most %d allowed: %+v", ratelimit.MaxExact, d)
+	}
+	if d := s.decide(t, "t", large); !d.Allowed || d.Budgets[0].Remaining != 99 {
+		t.Errorf("900 spent of 1000, and then one more: %+v", d)
+	}
+	s.Advance(2 * time.Minute)
+	if d := s.decide(t, "t", small); !d.Allowed || d.Budgets[0].Remaining != ratelimit.MaxExact-1 {
+		t.Errorf("everything has left the window: %+v", d)
+	}
+}
+
+// A clock that is set back keeps a token waiting for a window at most.
+func clockSetBack(t *testing.T, s Subject) {
+	p := specified(t)
+	for range 3 {
+		s.decide(t, "t", p)
+	}
+	s.Advance(-365 * 24 * time.Hour)
+	d := s.decide(t, "t", p)
+	if d.Allowed || d.RetryAfter > time.Second {
+		t.Fatalf("a year back: %+v", d)
+	}
+	s.Advance(d.RetryAfter)
+	if d := s.decide(t, "t", p); !d.Allowed || d.Budgets[1].Remaining != 4996 {
+		t.Errorf("a window later: %+v", d)
 	}
 }
 

@@ -1,0 +1,119 @@
+package ratelimit_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/ratelimittest"
+)
+
+const manyTokens = 100_000
+
+func tokenIDs() []string {
+	ids := make([]string, manyTokens)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("0b0b0b0b-0000-7000-8000-%012d", i)
+	}
+	return ids
+}
+
+// shapes are the policies that are measured: the specification's, one that never refuses here, and the largest.
+func shapes(tb testing.TB) map[string]*ratelimit.Policy {
+	limit := func(name string, requests int, per time.Duration) ratelimit.Limit {
+		return ratelimit.Limit{Name: name, Requests: requests, Per: per}
+	}
+	return map[string]*ratelimit.Policy{
+		"specified": specified(tb),
+		"generous":  ratelimittest.Policy(tb, limit("second", 1_000_000, time.Second), limit("hour", 10_000_000, time.Hour)),
+		"largest":   ratelimittest.Policy(tb, limit("second", 10, time.Second), limit("minute", 5_000, time.Minute), limit("hour", 50_000, time.Hour), limit("day", 500_000, 24*time.Hour)),
+	}
+}
+
+// One token that is always admitted.
+func BenchmarkMemoryDecideAdmission(b *testing.B) {
+	m := ratelimit.NewMemory(ratelimit.MemoryOptions{})
+	p := shapes(b)["generous"]
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = m.Decide(context.Background(), "token", p)
+	}
+}
+
+// One token that is refused but for three times a second.
+func BenchmarkMemoryDecideDenial(b *testing.B) {
+	m := ratelimit.NewMemory(ratelimit.MemoryOptions{})
+	p := specified(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = m.Decide(context.Background(), "token", p)
+	}
+}
+
+// 100,000 tokens, eight goroutines on two cores: hardly any token's memory is in a cache when it is asked for.
+func BenchmarkMemoryDecideParallel(b *testing.B) {
+	ids := tokenIDs()
+	for name, p := range shapes(b) {
+		b.Run(name, func(b *testing.B) {
+			m := ratelimit.NewMemory(ratelimit.MemoryOptions{})
+			for _, id := range ids {
+				_, _ = m.Decide(b.Context(), id, p)
+			}
+			b.SetParallelism(4)
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for i := uint32(0); pb.Next(); i += 7919 {
+					_, _ = m.Decide(context.Background(), ids[i%manyTokens], p)
+				}
+			})
+		})
+	}
+}
+
+// What a token takes: its state, its place in the map and what the allocator rounds up, but not its id.
+func BenchmarkMemoryBytesPerToken(b *testing.B) {
+	ids := tokenIDs()
+	for name, p := range shapes(b) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				b.ReportMetric(bytesPerToken(b, ids, p), "B/token")
+			}
+		})
+	}
+}
+
+// The state is within 512 bytes by construction; its place in the map and rounding up may take a quarter more.
+func TestATokenTakesLittle(t *testing.T) {
+	ids := tokenIDs()
+	for name, p := range shapes(t) {
+		perToken := bytesPerToken(t, ids, p)
+		t.Logf("%s: %.0f bytes a token", name, perToken)
+		if perToken > ratelimit.MaxStateBytes*5/4 {
+			t.Errorf("%s: %.0f bytes a token", name, perToken)
+		}
+	}
+}
+
+func bytesPerToken(tb testing.TB, ids []string, p *ratelimit.Policy) float64 {
+	m := ratelimit.NewMemory(ratelimit.MemoryOptions{})
+	before := heap()
+	for _, id := range ids {
+		for range 4 {
+			_, _ = m.Decide(tb.Context(), id, p)
+		}
+	}
+	after := heap()
+	runtime.KeepAlive(m)
+	return (float64(after) - float64(before)) / float64(len(ids))
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return s.HeapAlloc
+}

@@ -1,0 +1,50 @@
+package ratelimit
+
+// MaxStateBytes bounds what is remembered of one token, its key in the store aside.
+const MaxStateBytes = 512
+
+// headerBytes is the size of a state without its words; a test holds it to that.
+const headerBytes = 96
+
+// A layout says where in a state's words what is kept. Numbers are no wider than they may have to be, so that four limits
+// fit into [MaxStateBytes].
+type layout struct {
+	policy   *Policy
+	words    int
+	capacity int              // times of admissions that are kept
+	stamps   field            // those times
+	counts   [MaxLimits]field // the buckets of each limit that is not exact
+}
+
+// A demand is what a state must have room for beyond what its policy asks for: after a change of policy, a token may have
+// spent more than the new limits admit, and that is not forgotten.
+type demand struct {
+	stamps int
+	counts [MaxLimits]int64
+}
+
+func newLayout(p *Policy, d demand) *layout {
+	l := &layout{policy: p}
+	bits := 0
+	add := func(n, width int) field {
+		f := field{offset: uint32(bits), bits: uint32(width)}
+		bits += n * width
+		return f
+	}
+	for i, limit := range p.limits {
+		if limit.exact() {
+			l.capacity = max(l.capacity, limit.Requests)
+		} else {
+			l.counts[i] = add(buckets, bitsOf(max(int64(limit.Requests), d.counts[i])))
+		}
+	}
+	if l.capacity > 0 {
+		l.capacity = max(l.capacity, d.stamps)
+		l.stamps = add(l.capacity, stampBits)
+	}
+	l.words = (bits + wordBits - 1) / wordBits
+	return l
+}
+
+// bytes is the size of a state of this layout.
+func (l *layout) bytes() int { return headerBytes + l.words*wordBits/8 }
