@@ -22,10 +22,12 @@ COVER_MIN := 85
 FUZZTIME ?= 30s
 
 # RACE=1, which CI sets, builds all that is checked and tested with the race detector: once, not once with and once without.
-# SQLite, which is C turned into Go and locks in its own way, is left out: under the detector it is some ten times slower.
+# SQLite, which is C turned into Go and locks in its own way, is left out: under the detector it is some ten times slower. That
+# stands in GOFLAGS for the sake of the tests that build programs.
 ifneq ($(RACE)$(CI),)
-RACE_FLAGS := -race -gcflags=modernc.org/...=-race=false
-TEST_FLAGS := $(RACE_FLAGS) -shuffle=on
+RACE_FLAG      := -race
+TEST_FLAGS     := -race -shuffle=on
+export GOFLAGS := $(shell go env GOFLAGS) -gcflags=modernc.org/...=-race=false
 endif
 
 .DEFAULT_GOAL := help
@@ -57,7 +59,7 @@ test-programs: ## Install the programs that some tests run (Debian, as root).
 	fi
 
 cover: ## Hold the coverage of the packages that a request passes to its minimum.
-	@GOFLAGS="$$(go env GOFLAGS) $(RACE_FLAGS)" tools/cover.sh $(COVER_MIN) $(COVERED)
+	@GOFLAGS="$$(go env GOFLAGS) $(RACE_FLAG)" tools/cover.sh $(COVER_MIN) $(COVERED)
 
 fuzz: ## Fuzz every target for FUZZTIME (30s).
 	@tools/fuzz.sh $(FUZZTIME)
@@ -92,8 +94,8 @@ check-tests: ## Check that no test sleeps, but in a bubble of testing/synctest w
 lint: ## Run go vet and golangci-lint.
 	@linter=$$($(LINT) -n golangci-lint); \
 	for module in $(CODE_MODULES); do \
-		(cd $$module && go vet $(RACE_FLAGS) ./... && \
-			GOFLAGS="$$(go env GOFLAGS) $(RACE_FLAGS)" $$linter run --config $(CURDIR)/.golangci.yml ./...); \
+		(cd $$module && go vet $(RACE_FLAG) ./... && \
+			GOFLAGS="$$(go env GOFLAGS) $(RACE_FLAG)" $$linter run --config $(CURDIR)/.golangci.yml ./...); \
 	done
 
 generate: ## Generate code from the protos and the SQL.
