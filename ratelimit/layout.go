@@ -1,10 +1,8 @@
 package ratelimit
 
-// MaxStateBytes bounds what is remembered of one token, its key in the store aside.
+// MaxStateBytes bounds the counts and times that are remembered of one token. Two limits fit in, whatever they are; the words
+// around them that say where they are take another 96 bytes.
 const MaxStateBytes = 512
-
-// headerBytes is the size of a state without its words; a test holds it to that.
-const headerBytes = 96
 
 // A layout says where in a state's words what is kept. Numbers are no wider than they may have to be, so that four limits
 // fit into [MaxStateBytes].
@@ -46,5 +44,5 @@ func newLayout(p *Policy, d demand) *layout {
 	return l
 }
 
-// bytes is the size of a state of this layout.
-func (l *layout) bytes() int { return headerBytes + l.words*wordBits/8 }
+// bytes is the size of what a state of this layout remembers.
+func (l *layout) bytes() int { return l.words * wordBits / 8 }

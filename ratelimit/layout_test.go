@@ -39,9 +39,15 @@ func TestFieldsAreArrays(t *testing.T) {
 	})
 }
 
-func TestHeaderIsAsLargeAsIsSaid(t *testing.T) {
-	if n := unsafe.Sizeof(state{}); n != headerBytes {
-		t.Errorf("a state without its words is %d bytes, headerBytes says %d", n, headerBytes)
+func TestTwoLimitsFitWhateverTheyAre(t *testing.T) {
+	largest := Limit{"long", maxRequests, maxPer}
+	for _, other := range []int{1, MaxExact, MaxExact + 1, maxRequests} {
+		if _, err := NewPolicy([]Limit{{"short", other, time.Second}, largest}); err != nil {
+			t.Errorf("%d requests beside the largest limit: %v", other, err)
+		}
+	}
+	if n := unsafe.Sizeof(state{}); n > 96 {
+		t.Errorf("a state without what it remembers is %d bytes", n)
 	}
 }
 
