@@ -41,7 +41,9 @@ func (o *oracle) rewind(step time.Duration, now time.Time) {
 		o.admitted[i] = at.Add(-step)
 	}
 	o.known = o.known.Add(-step)
-	o.settled = now.Add(step + 2*time.Minute)
+	if until := now.Add(step + 2*time.Minute); until.After(o.settled) {
+		o.settled = until
+	}
 }
 
 func (o *oracle) change(p *ratelimit.Policy, now time.Time) {
