@@ -13,8 +13,9 @@ type Store interface {
 	// store could not tell.
 	Decide(ctx context.Context, tokenID string, p *Policy) (Decision, error)
 
-	// Refund gives back what the decision spent, where that still counts and is one of the newest admissions of the token. It
-	// does so once: for a decision that was given back before, or a refusal, it does nothing.
+	// Refund gives back what the decision spent, where that still counts. It does so once: for a decision that was given back
+	// before, or a refusal, it does nothing. A store may know no more than a token's newest admissions, at least 128, one from
+	// another, and none from before its clock was set back; older ones stay spent.
 	Refund(ctx context.Context, tokenID string, p *Policy, d Decision) error
 }
 

@@ -2,7 +2,8 @@ package ratelimit
 
 import "time"
 
-// refundable is how many of a token's newest admissions can be given back.
+// refundable is how many of a token's newest admissions can be given back: more than the specification's limits admit while a
+// request is under way, in 16 bytes. What is older stays spent, which errs on the strict side.
 const refundable = 128
 
 // A state is what is remembered of one token. Times are nanoseconds of the store's clock, and are positive.

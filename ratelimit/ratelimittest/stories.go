@@ -171,6 +171,19 @@ func refundsOfOneInstant(t *testing.T, s Subject) {
 	}
 }
 
+// A request that is under way while limits change, and then fails because of us, is given back under the new ones.
+func refundAcrossAChange(t *testing.T, s Subject) {
+	three, ten := specified(t), Policy(t, ratelimit.Limit{Name: "second", Requests: 10, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
+	under := s.decide(t, "t", three)
+	s.decide(t, "t", ten)
+	for range 2 {
+		s.refund(t, "t", three, under)
+	}
+	if d := s.decide(t, "t", ten); d.Budgets[0].Remaining != 8 || d.Budgets[1].Remaining != 4998 {
+		t.Errorf("three admitted, one of them given back: %+v", d.Budgets)
+	}
+}
+
 // What was spent under a larger limit outlives a smaller one that keeps single admissions, and far fewer of them.
 func acrossTheExactBound(t *testing.T, s Subject) {
 	limit := func(requests int) *ratelimit.Policy {

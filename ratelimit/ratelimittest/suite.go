@@ -30,6 +30,7 @@ func Run(t *testing.T, fresh Factory) {
 	t.Run("LimitsUpAndDown", func(t *testing.T) { upAndDown(t, fresh(t)) })
 	t.Run("ARefundIsGivenOnceAndNoMore", func(t *testing.T) { refunds(t, fresh(t)) })
 	t.Run("ARefundOfOneInstant", func(t *testing.T) { refundsOfOneInstant(t, fresh(t)) })
+	t.Run("ARefundAcrossAChange", func(t *testing.T) { refundAcrossAChange(t, fresh(t)) })
 	t.Run("LimitsAcrossTheExactBound", func(t *testing.T) { acrossTheExactBound(t, fresh(t)) })
 	t.Run("AClockSetBack", func(t *testing.T) { clockSetBack(t, fresh(t)) })
 	t.Run("TokensAreApart", func(t *testing.T) { apart(t, fresh(t)) })
