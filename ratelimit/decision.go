@@ -13,9 +13,9 @@ type Store interface {
 	// store could not tell.
 	Decide(ctx context.Context, tokenID string, p *Policy) (Decision, error)
 
-	// Refund gives back what the decision spent, where that still counts. It does so once: for a decision that was given back
-	// before, or a refusal, it does nothing. A store may know no more than a token's newest admissions, at least 128, one from
-	// another, and none from before its clock was set back; older ones stay spent.
+	// Refund gives back what the decision spent, where that still counts. It is to be called once for a decision: a store knows
+	// of no more than a token's newest admissions, at least 128, whether they were given back before. For a refusal it does
+	// nothing, and for what was spent before the store's clock was set back.
 	Refund(ctx context.Context, tokenID string, p *Policy, d Decision) error
 }
 

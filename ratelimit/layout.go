@@ -1,7 +1,7 @@
 package ratelimit
 
 // MaxStateBytes bounds the counts and times that are remembered of one token. Two limits fit in, whatever they are; the words
-// around them that say where they are take another 96 bytes.
+// around them that say where they are take another 104 bytes.
 const MaxStateBytes = 512
 
 // A layout says where in a state's words what is kept. Numbers are no wider than they may have to be, so that four limits

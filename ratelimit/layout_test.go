@@ -46,7 +46,7 @@ func TestTwoLimitsFitWhateverTheyAre(t *testing.T) {
 			t.Errorf("%d requests beside the largest limit: %v", other, err)
 		}
 	}
-	if n := unsafe.Sizeof(state{}); n > 96 {
+	if n := unsafe.Sizeof(state{}); n > 104 {
 		t.Errorf("a state without what it remembers is %d bytes", n)
 	}
 }

@@ -30,9 +30,10 @@ func (s *state) rebased(p *Policy, now int64) *state {
 
 // keepSpent takes over which of the newest admissions were not given back yet: as many as are still known.
 func (s *state) keepSpent(old *state, known int64) {
-	for n := old.serial; known > 0 && old.serial-n < refundable; n-- {
+	s.first = max(old.first, old.serial+1-uint64(known))
+	for n := old.serial; known > 0 && old.serial-n < numbered; n-- {
 		if old.isSpent(n) {
-			s.spent[n/64%(refundable/64)] |= 1 << (n % 64)
+			s.spent[n/64%(numbered/64)] |= 1 << (n % 64)
 			known--
 		}
 	}

@@ -2,16 +2,17 @@ package ratelimit
 
 import "time"
 
-// refundable is how many of a token's newest admissions can be given back: more than the specification's limits admit while a
-// request is under way, in 16 bytes. What is older stays spent, which errs on the strict side.
-const refundable = 128
+// numbered is for how many of a token's newest admissions it is known, in 16 bytes, whether they were given back: more than the
+// specification's limits admit while a request is under way. An older one is given back on its caller's word to ask once.
+const numbered = 128
 
 // A state is what is remembered of one token. Times are nanoseconds of the store's clock, and are positive.
 type state struct {
 	layout *layout
-	seen   int64                   // time that it was last asked at
-	serial uint64                  // of the newest admission; they go up by one
-	spent  [refundable / 64]uint64 // a bit for each of the newest serials: set until it is given back
+	seen   int64                 // time that it was last asked at
+	serial uint64                // of the newest admission; they go up by one
+	first  uint64                // of the serials that can be given back: which were spent before is not known
+	spent  [numbered / 64]uint64 // a bit for each of the newest serials: set until it is given back
 
 	totals [MaxLimits]uint32 // of each ring
 	reach  [MaxLimits]uint8  // how many buckets back in each ring there may be something
@@ -26,7 +27,8 @@ type state struct {
 // newState returns the state of a token that has spent nothing. Serials begin with the time, so that those of a token that
 // was forgotten do not come again.
 func newState(l *layout, now int64) *state {
-	return &state{layout: l, seen: now, serial: uint64(now), words: make([]uint64, l.words)}
+	serial := uint64(now)
+	return &state{layout: l, seen: now, serial: serial, first: serial + 1, words: make([]uint64, l.words)}
 }
 
 // decide admits a request at now and spends it, or refuses it.
@@ -79,7 +81,7 @@ func (s *state) count(i int) int64 {
 
 func (s *state) spend(now int64) {
 	s.serial++
-	s.spent[s.serial/64%(refundable/64)] |= 1 << (s.serial % 64)
+	s.spent[s.serial/64%(numbered/64)] |= 1 << (s.serial % 64)
 	s.history().add(now)
 	for i := range s.layout.policy.limits {
 		if !s.layout.policy.limits[i].exact() {
@@ -92,7 +94,7 @@ func (s *state) spend(now int64) {
 // were is not known any more.
 func (s *state) advance(now int64) {
 	if now < s.seen {
-		s.spent = [refundable / 64]uint64{}
+		s.first, s.spent = s.serial+1, [numbered / 64]uint64{}
 	}
 	s.history().advance(now)
 	for i := range s.layout.policy.limits {
@@ -110,17 +112,15 @@ func (s *state) empty() bool {
 
 // refund gives back the admission with that serial, at t, unless that was done before.
 func (s *state) refund(serial uint64, t int64) {
-	if !s.isSpent(serial) {
+	if serial < s.first || serial > s.serial {
 		return
 	}
-	newer := 0 // so many admissions of the history are newer
-	for n := s.serial; n != serial; n-- {
-		if s.isSpent(n) {
-			newer++
+	if s.serial-serial < numbered { // else the history does not reach back to it
+		if !s.isSpent(serial) {
+			return
 		}
+		s.forget(serial)
 	}
-	s.spent[serial/64%(refundable/64)] &^= 1 << (serial % 64)
-	s.history().remove(newer)
 	for i := range s.layout.policy.limits {
 		if !s.layout.policy.limits[i].exact() {
 			s.ring(i).remove(t)
@@ -128,7 +128,19 @@ func (s *state) refund(serial uint64, t int64) {
 	}
 }
 
+// forget takes one of the newest admissions out of the history.
+func (s *state) forget(serial uint64) {
+	newer := 0 // so many admissions of the history are newer
+	for n := s.serial; n != serial; n-- {
+		if s.isSpent(n) {
+			newer++
+		}
+	}
+	s.spent[serial/64%(numbered/64)] &^= 1 << (serial % 64)
+	s.history().remove(newer)
+}
+
 // isSpent says whether the admission is one of the newest, and was not given back.
 func (s *state) isSpent(serial uint64) bool {
-	return s.serial-serial < refundable && s.spent[serial/64%(refundable/64)]>>(serial%64)&1 == 1
+	return s.serial-serial < numbered && s.spent[serial/64%(numbered/64)]>>(serial%64)&1 == 1
 }
