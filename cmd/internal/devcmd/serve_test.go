@@ -1,7 +1,6 @@
 package devcmd_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -11,34 +10,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"opsgate/cmd/internal/devcmd"
+	"opsgate/cmd/internal/logging/loggingtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// A lockedBuffer is written to by one goroutine and read by another.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // A system is a running opsdev.
 type system struct {
@@ -47,7 +28,7 @@ type system struct {
 	BackendAddr string            `json:"backendAddr"`
 	Tokens      map[string]string `json:"tokens"`
 
-	out, log lockedBuffer
+	out, log loggingtest.Buffer
 	stop     context.CancelFunc
 	code     chan int
 	http     http.Transport
@@ -234,7 +215,7 @@ func TestDataAndConfigurationOfTheUsersOwn(t *testing.T) {
 	}
 	again.end(t)
 
-	var out, log lockedBuffer
+	var out, log loggingtest.Buffer
 	arguments := []string{"--data-dir", dir, "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials", file + "/x"}
 	code := devcmd.Run(t.Context(), arguments, devcmd.Environment{Out: &out, Err: &log})
 	if code != 1 || !strings.Contains(log.String(), "write the credentials") {
@@ -264,7 +245,7 @@ func TestCommandLine(t *testing.T) {
 		{"a data directory that is a file", []string{"--data-dir", bad}, 1, "", "opsdev: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var out, log lockedBuffer
+			var out, log loggingtest.Buffer
 			code := devcmd.Run(t.Context(), test.arguments, devcmd.Environment{Out: &out, Err: &log})
 			if code != test.code || !strings.Contains(out.String(), test.out) || !strings.Contains(log.String(), test.err) {
 				t.Errorf("got %d\n%s\n%s", code, out.String(), log.String())
@@ -276,7 +257,7 @@ func TestCommandLine(t *testing.T) {
 func TestEndedBeforeItServes(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	var out, log lockedBuffer
+	var out, log loggingtest.Buffer
 	arguments := []string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"}
 	if code := devcmd.Run(ctx, arguments, devcmd.Environment{Out: &out, Err: &log}); code != 0 || strings.Contains(out.String(), "curl") {
 		t.Errorf("got %d\n%s\n%s", code, out.String(), log.String())

@@ -10,13 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"opsgate/cmd/internal/gatewaycmd"
+	"opsgate/cmd/internal/logging/loggingtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -126,28 +126,10 @@ func TestHealthcheck(t *testing.T) {
 	}
 }
 
-// A lockedBuffer is written to by one goroutine and read by another.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 func TestServeSaysWhereItListensAndEndsInOrder(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	log, code := new(lockedBuffer), make(chan int, 1)
+	log, code := new(loggingtest.Buffer), make(chan int, 1)
 	go func() {
 		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", write(t, good), "--log-level", "debug"},
 			gatewaycmd.Environment{Out: log, Err: log, Variables: []string{"GOGC=100", "OPSGATE_LISTN=1"}})
@@ -169,7 +151,7 @@ func TestServeSaysWhereItListensAndEndsInOrder(t *testing.T) {
 }
 
 // awaitLine returns the first line of the log with the message.
-func awaitLine(t *testing.T, log *lockedBuffer, message string) map[string]any {
+func awaitLine(t *testing.T, log *loggingtest.Buffer, message string) map[string]any {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/cmd/internal/logging/loggingtest"
 	"opsgate/gateway/openapi/openapitest"
 )
 
@@ -72,24 +72,7 @@ type System struct {
 
 	process *exec.Cmd
 	exited  chan error
-	output  lockedBuffer // all that it says
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	output  loggingtest.Buffer // all that it says
 }
 
 type launchOptions struct {
