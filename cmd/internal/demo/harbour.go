@@ -5,13 +5,6 @@ import (
 	"slices"
 )
 
-// Operating systems, as agents report them.
-const (
-	ubuntu = "Ubuntu 24.04 LTS"
-	debian = "Debian GNU/Linux 13"
-	alma   = "AlmaLinux 9.6"
-)
-
 func harbourInventory() inventory {
 	return inventory{
 		team: harbour, plan: "ai", incidents: 160, audit: 300,

@@ -7,6 +7,13 @@ const (
 	breakwater = "Breakwater"
 )
 
+// Operating systems, as agents report them.
+const (
+	ubuntu = "Ubuntu 24.04 LTS"
+	debian = "Debian GNU/Linux 13"
+	alma   = "AlmaLinux 9.6"
+)
+
 // An inventory is what a team has, as far as it has names; the generator makes the rest.
 type inventory struct {
 	team, plan string
@@ -60,7 +67,6 @@ func inventories() []inventory {
 }
 
 func lighthouseInventory() inventory {
-	const debian = "Debian GNU/Linux 13"
 	return inventory{
 		team: lighthouse, plan: "ai", incidents: 18, audit: 40,
 		groups: []group{{"Studio", "#0f766e"}, {"Storefront", "#b45309"}},
@@ -97,8 +103,8 @@ func breakwaterInventory() inventory {
 		team: breakwater, plan: "basic", incidents: 3, audit: 6,
 		groups: []group{{"Servers", "#475569"}},
 		servers: []server{
-			{name: "main-1", group: "Servers", os: "Ubuntu 24.04 LTS", tags: []string{"web", "db"}, commands: 2},
-			{name: "backup-1", group: "Servers", os: "Ubuntu 24.04 LTS", tags: []string{}},
+			{name: "main-1", group: "Servers", os: ubuntu, tags: []string{"web", "db"}, commands: 2},
+			{name: "backup-1", group: "Servers", os: ubuntu, tags: []string{}},
 		},
 		monitors: []monitor{
 			{name: "Website", kind: "http", target: "https://breakwater.example/", interval: 300, status: "up", steady: true},
