@@ -12,7 +12,6 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := backendcmd.Run(ctx, os.Args[1:], backendcmd.Environment{Out: os.Stdout, Err: os.Stderr})
-	stop()
-	os.Exit(code)
+	context.AfterFunc(ctx, stop) // the first signal ends in order, a second one at once
+	os.Exit(backendcmd.Run(ctx, os.Args[1:], backendcmd.Environment{Out: os.Stdout, Err: os.Stderr}))
 }
