@@ -59,7 +59,7 @@ type Redis struct {
 
 // A Limit admits that many requests of a token in every interval of that length.
 type Limit struct {
-	Name     string   `yaml:"name" doc:"What clients and metrics see; made of the interval by default: second, hour, 10s."`
+	Name     string   `yaml:"name" doc:"What clients see; made of the interval by default: second, hour, 10s."`
 	Requests int      `yaml:"requests" min:"1" max:"1000000000" doc:"How many requests are admitted."`
 	Per      Duration `yaml:"per" min:"1ms" max:"744h" doc:"In every interval of this length, wherever it begins."`
 }

@@ -54,7 +54,7 @@ func build(o Options) (_ *parts, err error) {
 
 func (p *parts) close() error { return p.clients.Close() }
 
-// run does what goes on beside the requests, until ctx ends.
+// background is what goes on beside the requests; each of it ends with its context.
 func (p *parts) background() []func(context.Context) error {
 	return []func(context.Context) error{p.authenticator.Run, p.limiter.Run}
 }
