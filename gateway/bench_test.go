@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/gin-gonic/gin"
@@ -54,4 +55,26 @@ func BenchmarkEncode20Servers(b *testing.B) {
 		view(&w)
 	}
 	b.SetBytes(int64(len(w.Bytes())))
+}
+
+// BenchmarkDecodeIncident is the decoding of a body with every field.
+func BenchmarkDecodeIncident(b *testing.B) {
+	g, err := New(options17(b, &services{}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	const body = `{"title":"Checkout is slow","status":"investigating","impact":"minor","message":"Requests take ten seconds. We are looking.",` +
+		`"statusPageId":"` + someID + `","componentIds":["` + someID + `","` + otherID + `"]}`
+	principal, _ := g.authenticator.Authenticate(b.Context(), "full")
+	b.ReportAllocs()
+	for b.Loop() {
+		req := httptest.NewRequest("POST", "/v1/incidents", strings.NewReader(body))
+		req.Header["Content-Type"] = contentTypeJSON
+		c, _ := gin.CreateTestContext(httptest.NewRecorder())
+		c.Request = req
+		r := &Request{gateway: g, gin: c, principal: principal}
+		if _, err := decodeCreateIncident(r); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -2,10 +2,8 @@ package gateway
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"slices"
@@ -15,6 +13,7 @@ import (
 )
 
 const (
+	jsonType             = "application/json"
 	idempotencyKeyHeader = "Idempotency-Key"
 	maxIdempotencyKeyLen = 255
 )
@@ -23,7 +22,7 @@ const (
 // all its mistakes at once.
 type Body struct {
 	header   http.Header
-	fields   map[string]json.RawMessage
+	fields   object
 	problems map[string]string
 	err      error // the body is no object at all: nothing can be said of its fields
 }
@@ -45,9 +44,9 @@ func (r *Request) Body(known ...string) *Body {
 		b.err = invalid(map[string]string{"body": err.Error()})
 		return b
 	}
-	for name := range b.fields {
-		if !slices.Contains(known, name) {
-			b.problems[name] = "is not a field of this request"
+	for _, f := range b.fields {
+		if !slices.Contains(known, f.name) {
+			b.problems[f.name] = "is not a field of this request"
 		}
 	}
 	return b
@@ -67,14 +66,14 @@ func (b *Body) Err() error {
 // Text returns a required text of 1 to most characters, without the white space around it. Line breaks and tabs are the
 // only control characters that it may hold.
 func (b *Body) Text(name string, most int) string {
-	var text string
-	if !b.decode(name, "must be a string", &text) {
+	text, ok := b.text(name, "must be a string")
+	if !ok {
 		return ""
 	}
 	text = strings.TrimSpace(text)
 	n := utf8.RuneCountInString(text)
 	switch {
-	case replacedSurrogates(text, b.fields[name]):
+	case replacedSurrogates(text, b.fields.get(name)):
 		b.fail(name, "holds half of a surrogate pair")
 	case n < 1 || n > most:
 		b.fail(name, fmt.Sprintf("must have 1 to %d characters that are not white space", most))
@@ -90,8 +89,8 @@ func (b *Body) OptionalID(name string) *string {
 		return nil
 	}
 	const problem = "must be a UUID"
-	var text string
-	if !b.decode(name, problem, &text) {
+	text, ok := b.text(name, problem)
+	if !ok {
 		return nil
 	}
 	id, ok := canonicalUUID(text)
@@ -107,17 +106,21 @@ func (b *Body) IDs(name string, most int) []string {
 		return nil
 	}
 	problem := fmt.Sprintf("must be an array of at most %d UUIDs", most)
-	var texts []string
-	if !b.decode(name, problem, &texts) {
+	array, ok := b.value(name, '[', problem)
+	if !ok {
 		return nil
 	}
-	if len(texts) > most {
-		b.fail(name, problem)
-		return nil
-	}
-	ids := make([]string, 0, len(texts))
-	for i, text := range texts {
-		id, ok := canonicalUUID(text)
+	var ids []string
+	element, rest := nextValue(array[1:])
+	for i := 0; element != nil; i++ {
+		if i == most {
+			b.fail(name, problem)
+			return nil
+		}
+		id, ok := "", element[0] == '"'
+		if ok {
+			id, ok = canonicalUUID(textOf(element))
+		}
 		if !ok {
 			b.fail(name, fmt.Sprintf("element %d must be a UUID", i))
 			return nil
@@ -125,6 +128,7 @@ func (b *Body) IDs(name string, most int) []string {
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
+		element, rest = nextValue(rest)
 	}
 	return ids
 }
@@ -132,19 +136,23 @@ func (b *Body) IDs(name string, most int) []string {
 // Bool returns a truth value, or the default where the field is absent. Null is refused: it must not come to mean the
 // default by accident.
 func (b *Body) Bool(name string, otherwise bool) bool {
-	if _, given := b.fields[name]; !given {
+	switch value := b.fields.get(name); string(value) {
+	case "":
 		return otherwise
+	case "true":
+		return true
+	case "false":
+		return false
 	}
-	value := otherwise
-	b.decode(name, "must be true or false", &value)
-	return value
+	b.fail(name, "must be true or false")
+	return otherwise
 }
 
 // requiredWord returns the value that a required field's word stands for.
 func requiredWord[T any](b *Body, name string, words []word[T]) (value T) {
 	problem := "must be " + oneOf(words)
-	var text string
-	if !b.decode(name, problem, &text) {
+	text, ok := b.text(name, problem)
+	if !ok {
 		return value
 	}
 	i := slices.IndexFunc(words, func(w word[T]) bool { return w.name == text })
@@ -172,27 +180,35 @@ func (b *Body) IdempotencyKey() string {
 	return keys[0]
 }
 
-// decode reads a field that must be there and not null into value.
-func (b *Body) decode(name, problem string, value any) bool {
-	if b.err != nil || b.problems[name] != "" {
-		return false
+// text returns the text of a field that must be there.
+func (b *Body) text(name, problem string) (string, bool) {
+	value, ok := b.value(name, '"', problem)
+	if !ok {
+		return "", false
 	}
-	raw, given := b.fields[name]
-	if !given {
-		b.fail(name, "is required")
-		return false
-	}
-	// Unmarshal takes null for the zero value, also inside of an array.
-	if isNull(raw) || hasNullElement(raw) || json.Unmarshal(raw, value) != nil {
-		b.fail(name, problem)
-		return false
-	}
-	return true
+	return textOf(value), true
 }
 
+// value returns the value of a field that must be there and be of the kind that begins with the byte given.
+func (b *Body) value(name string, first byte, problem string) ([]byte, bool) {
+	if b.err != nil || b.problems[name] != "" {
+		return nil, false
+	}
+	switch value := b.fields.get(name); {
+	case value == nil:
+		b.fail(name, "is required")
+	case value[0] != first:
+		b.fail(name, problem)
+	default:
+		return value, true
+	}
+	return nil, false
+}
+
+// absent says whether a field is not there, or null, which is the same where the field is optional.
 func (b *Body) absent(name string) bool {
-	raw, given := b.fields[name]
-	return !given || isNull(raw)
+	value := b.fields.get(name)
+	return value == nil || string(value) == "null"
 }
 
 func (b *Body) fail(name, text string) {
@@ -207,11 +223,13 @@ func (r *Request) readBody() ([]byte, error) {
 	if r.http().ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(r.gin.Writer, r.http().Body, limit))
-	var exceeded *http.MaxBytesError
-	switch {
-	case errors.As(err, &exceeded):
+	var data bytes.Buffer
+	data.Grow(int(max(0, r.http().ContentLength)) + bytes.MinRead)
+	_, err := data.ReadFrom(http.MaxBytesReader(r.gin.Writer, r.http().Body, limit))
+	if _, exceeded := errors.AsType[*http.MaxBytesError](err); exceeded {
 		return nil, tooLarge(limit)
+	}
+	switch {
 	case err != nil && r.clientGone():
 		return nil, clientClosed(err)
 	case err != nil:
@@ -219,76 +237,24 @@ func (r *Request) readBody() ([]byte, error) {
 		p.cause = err
 		return nil, p
 	}
-	return data, nil
+	return data.Bytes(), nil
 }
 
 // isJSON says whether the Content-Type is JSON; none at all is taken for it (decisions, "Requests").
 func isJSON(contentType []string) bool {
-	if len(contentType) == 0 {
+	if len(contentType) == 0 || len(contentType) == 1 && contentType[0] == jsonType {
 		return true
 	}
 	kind, _, err := mime.ParseMediaType(contentType[0])
-	return len(contentType) == 1 && err == nil && kind == "application/json"
-}
-
-// parseObject splits a JSON object into its fields. Repeated keys go to problems; the error says what the body is instead of
-// an object.
-func parseObject(data []byte, problems map[string]string) (map[string]json.RawMessage, error) {
-	switch trimmed := bytes.TrimLeft(data, " \t\r\n"); {
-	case len(trimmed) == 0:
-		return nil, errors.New("is empty; it must be a JSON object")
-	case !utf8.Valid(data):
-		return nil, errors.New("is not valid UTF-8")
-	case trimmed[0] != '{' && json.Valid(data):
-		return nil, errors.New("must be a JSON object")
-	case !json.Valid(data):
-		return nil, notJSON(data)
-	}
-	// The document is valid, so no call below can fail.
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	_, _ = decoder.Token()
-	fields := make(map[string]json.RawMessage)
-	for decoder.More() {
-		key, _ := decoder.Token()
-		name, _ := key.(string)
-		var value json.RawMessage
-		_ = decoder.Decode(&value)
-		if _, twice := fields[name]; twice {
-			problems[name] = "is given twice"
-		}
-		fields[name] = value
-	}
-	return fields, nil
-}
-
-// notJSON says where a document stops being JSON.
-func notJSON(data []byte) error {
-	var value json.RawMessage
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	if decoder.Decode(&value) == nil {
-		return fmt.Errorf("has more after its JSON value, at byte %d", decoder.InputOffset()+1)
-	}
-	var syntax *json.SyntaxError
-	if err := json.Unmarshal(data, &value); errors.As(err, &syntax) {
-		return fmt.Errorf("is not JSON: the mistake is at byte %d", syntax.Offset)
-	}
-	return errors.New("is not JSON")
-}
-
-func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
-
-// hasNullElement says whether raw is an array with a null in it.
-func hasNullElement(raw json.RawMessage) bool {
-	if len(raw) == 0 || raw[0] != '[' {
-		return false
-	}
-	var elements []json.RawMessage
-	return json.Unmarshal(raw, &elements) == nil && slices.ContainsFunc(elements, isNull)
+	return len(contentType) == 1 && err == nil && kind == jsonType
 }
 
 // replacedSurrogates says whether decoding put U+FFFD where the document had half of a surrogate pair: the text would not be
 // what the client sent.
-func replacedSurrogates(text string, raw json.RawMessage) bool {
+func replacedSurrogates(text string, raw []byte) bool {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return false
+	}
 	const replacement = "\uFFFD"
 	sent := bytes.Count(raw, []byte(replacement)) + bytes.Count(bytes.ToLower(raw), []byte(`\ufffd`))
 	return strings.Count(text, replacement) > sent

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -346,6 +347,7 @@ func FuzzBody(f *testing.F) {
 			}
 			return
 		}
+		checkFields(t, data, b)
 		title := b.Text("title", maxTitle)
 		ids := b.IDs("componentIds", maxComponents)
 		id := b.OptionalID("statusPageId")
@@ -363,6 +365,23 @@ func FuzzBody(f *testing.F) {
 			}
 		}
 	})
+}
+
+// checkFields holds what a document was split into against encoding/json.
+func checkFields(t *testing.T, data []byte, b *Body) {
+	t.Helper()
+	var want map[string]json.RawMessage
+	if err := json.Unmarshal(data, &want); err != nil {
+		t.Fatalf("%q was taken for an object: %v", data, err)
+	}
+	if len(b.fields) != len(want) {
+		t.Errorf("%q has %d fields, want %d", data, len(b.fields), len(want))
+	}
+	for _, f := range b.fields {
+		if value, ok := want[f.name]; !ok || b.problems[f.name] == "" && string(f.value) != string(value) {
+			t.Errorf("field %q of %q is %q, want %q", f.name, data, f.value, value)
+		}
+	}
 }
 
 func FuzzPathID(f *testing.F) {
