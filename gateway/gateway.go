@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,8 +114,8 @@ func New(o Options) (*Gateway, error) {
 		limiter:        o.Limiter,
 		policy:         o.Policy,
 		policyHeader:   []string{policyHeader(o.Policy)},
-		timeout:        orDefault(o.Timeout, DefaultTimeout),
-		maxBodyBytes:   orDefault(o.MaxBodyBytes, DefaultMaxBodyBytes),
+		timeout:        cmp.Or(o.Timeout, DefaultTimeout),
+		maxBodyBytes:   cmp.Or(o.MaxBodyBytes, DefaultMaxBodyBytes),
 		trustedProxies: o.TrustedProxies,
 		quietAccess:    o.QuietAccess,
 	}
@@ -132,11 +133,3 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) { g.engine
 
 // Routes returns the rows of the API, in the order of the table.
 func (g *Gateway) Routes() []Route { return append([]Route(nil), g.rows...) }
-
-func orDefault[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
-}

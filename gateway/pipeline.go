@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -20,7 +22,7 @@ type stage func(g *Gateway, r *Request) error
 // anything is told of routes; what concerns the operation comes after.
 var (
 	callerStages = []stage{(*Gateway).authenticate, (*Gateway).spendBudget}
-	apiStages    = append(callerStages[:2:2], (*Gateway).checkPlan, (*Gateway).checkScope)
+	apiStages    = slices.Concat(callerStages, []stage{(*Gateway).checkPlan, (*Gateway).checkScope})
 )
 
 // A route is a row as it is served: with the stages before its handler, and its metrics.
@@ -31,7 +33,7 @@ type route struct {
 }
 
 func (g *Gateway) newRoute(row Route, stages []stage) *route {
-	row.Timeout = orDefault(row.Timeout, g.timeout)
+	row.Timeout = cmp.Or(row.Timeout, g.timeout)
 	return &route{Route: row, stages: stages, metrics: g.metrics.of(row.ID)}
 }
 

@@ -16,7 +16,7 @@ import (
 // unaryInterceptors go around every call, outermost first: the log sees what the client is told, a panic included.
 func (b *Backend) unaryInterceptors() []grpc.UnaryServerInterceptor {
 	return []grpc.UnaryServerInterceptor{
-		logging.UnaryServerInterceptor(logCall(b.logger), logOptions()...),
+		logging.UnaryServerInterceptor(logCall(b.logger), logOptions(logging.LevelWarn)...),
 		recovery.UnaryServerInterceptor(recovery.WithRecoveryHandlerContext(b.recovered)),
 		requireTeam,
 		func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
@@ -29,7 +29,8 @@ func (b *Backend) unaryInterceptors() []grpc.UnaryServerInterceptor {
 // streamInterceptors are the same for streams, which belong to no team.
 func (b *Backend) streamInterceptors() []grpc.StreamServerInterceptor {
 	return []grpc.StreamServerInterceptor{
-		logging.StreamServerInterceptor(logCall(b.logger), logOptions()...),
+		// A stream that is open when the service stops ends as UNAVAILABLE, and that is no news.
+		logging.StreamServerInterceptor(logCall(b.logger), logOptions(logging.LevelDebug)...),
 		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(b.recovered)),
 		func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 			return statusOf(stream.Context(), handle(service, stream))
@@ -78,14 +79,16 @@ func logCall(logger *slog.Logger) logging.Logger {
 
 // logOptions make one record of a call, when it is finished, without what was asked or answered. What succeeded, or failed
 // because of the caller, is for debugging.
-func logOptions() []logging.Option {
+func logOptions(unavailable logging.Level) []logging.Option {
 	return []logging.Option{
 		logging.WithLogOnEvents(logging.FinishCall),
 		logging.WithLevels(func(code codes.Code) logging.Level {
 			switch code {
 			case codes.Internal, codes.Unknown, codes.DataLoss:
 				return logging.LevelError
-			case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded:
+			case codes.Unavailable:
+				return unavailable
+			case codes.ResourceExhausted, codes.DeadlineExceeded:
 				return logging.LevelWarn
 			default:
 				return logging.LevelDebug
