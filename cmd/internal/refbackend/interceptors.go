@@ -78,7 +78,7 @@ func logCall(logger *slog.Logger) logging.Logger {
 }
 
 // logOptions make one record of a call, when it is finished, without what was asked or answered. What succeeded, or failed
-// because of the caller, is for debugging.
+// because of the caller, is for debugging; how grave UNAVAILABLE is depends on the kind of call.
 func logOptions(unavailable logging.Level) []logging.Option {
 	return []logging.Option{
 		logging.WithLogOnEvents(logging.FinishCall),
