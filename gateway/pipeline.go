@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -22,7 +21,7 @@ type stage func(g *Gateway, r *Request) error
 // anything is told of routes; what concerns the operation comes after.
 var (
 	callerStages = []stage{(*Gateway).authenticate, (*Gateway).spendBudget}
-	apiStages    = slices.Concat(callerStages, []stage{(*Gateway).checkPlan, (*Gateway).checkScope})
+	apiStages    = []stage{(*Gateway).authenticate, (*Gateway).spendBudget, (*Gateway).checkPlan, (*Gateway).checkScope}
 )
 
 // A route is a row as it is served: with the stages before its handler, and its metrics.
