@@ -10,7 +10,6 @@ import (
 // A token stands in the start text and in the credentials file of opsdev, which are for its user, and nowhere else.
 func TestNoTokenAnywhere(t *testing.T) {
 	s := start(t, launchOptions{config: highLimits})
-	greeting := len(s.output.String())
 	full := s.as(t, "full")
 	own := ids(t, full)
 
@@ -41,7 +40,7 @@ func TestNoTokenAnywhere(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
-	log := s.output.String()[greeting:]
+	log := s.log.String()
 	if strings.Count(log, "\n") < 100 {
 		t.Fatalf("the log has %d lines: nothing to search", strings.Count(log, "\n"))
 	}

@@ -70,9 +70,10 @@ type System struct {
 	BackendAddr string            `json:"backendAddr"`
 	Tokens      map[string]string `json:"tokens"`
 
-	process *exec.Cmd
-	exited  chan error
-	output  loggingtest.Buffer // all that it says
+	process  *exec.Cmd
+	exited   chan error
+	greeting loggingtest.Buffer // what it says to its user, tokens included
+	log      loggingtest.Buffer
 }
 
 type launchOptions struct {
@@ -97,7 +98,7 @@ func launch(o launchOptions) (*System, error) {
 	}
 	s := &System{exited: make(chan error, 1)}
 	s.process = exec.Command(filepath.Join(programs.dir, "opsdev"), args...)
-	s.process.Stdout, s.process.Stderr = &s.output, &s.output
+	s.process.Stdout, s.process.Stderr = &s.greeting, &s.log
 	if err := s.process.Start(); err != nil {
 		return nil, err
 	}
@@ -117,9 +118,9 @@ func (s *System) awaitCredentials(path string) error {
 		}
 		select {
 		case err := <-s.exited:
-			return fmt.Errorf("opsdev ended: %w\n%s", err, s.output.String())
+			return fmt.Errorf("opsdev ended: %w\n%s", err, s.log.String())
 		case <-ctx.Done():
-			return fmt.Errorf("opsdev does not serve after a minute\n%s", s.output.String())
+			return fmt.Errorf("opsdev does not serve after a minute\n%s", s.log.String())
 		case <-tick.C:
 		}
 	}
@@ -133,11 +134,11 @@ func (s *System) stop() error {
 	select {
 	case err := <-s.exited:
 		if err != nil {
-			return fmt.Errorf("%w\n%s", err, s.output.String())
+			return fmt.Errorf("%w\n%s", err, s.log.String())
 		}
 		return nil
 	case <-time.After(30 * time.Second):
-		return fmt.Errorf("still running 30 s after SIGTERM\n%s", s.output.String())
+		return fmt.Errorf("still running 30 s after SIGTERM\n%s", s.log.String())
 	}
 }
 
