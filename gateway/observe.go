@@ -46,39 +46,49 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, errors.Join(errs...)
 }
 
-// routeMetrics are the metrics of one operation, looked up once: by label they would be hashed for each request.
-type routeMetrics struct {
-	id       string
-	all      *metrics
-	duration prometheus.Observer
-	inFlight prometheus.Gauge
-	requests atomic.Pointer[map[outcome]prometheus.Counter]
-}
-
 // An outcome is how a request ended.
 type outcome struct {
 	status int
 	code   string
 }
 
-func (m *metrics) of(id string) *routeMetrics {
-	rm := &routeMetrics{id: id, all: m, duration: m.duration.WithLabelValues(id), inFlight: m.inFlight}
-	rm.requests.Store(&map[outcome]prometheus.Counter{})
-	return rm
+// An ending is what all requests of one operation and outcome have in common, made once: a counter, which by its labels would
+// be hashed for each request, and a log whose lines begin with the operation and the outcome.
+type ending struct {
+	counter prometheus.Counter
+	log     slog.Handler
 }
 
-// count adds one request. The map of counters is copied when it grows, so that reading it takes no lock; two requests that
-// grow it at once may lose one entry, not one count, since both hold the same counter.
-func (rm *routeMetrics) count(o outcome) {
-	known := *rm.requests.Load()
-	counter, ok := known[o]
-	if !ok {
-		counter = rm.all.requests.WithLabelValues(rm.id, strconv.Itoa(o.status), o.code)
-		grown := maps.Clone(known)
-		grown[o] = counter
-		rm.requests.Store(&grown)
+// An observer is what is observed of one operation.
+type observer struct {
+	id       string
+	metrics  *metrics
+	log      slog.Handler
+	duration prometheus.Observer
+	endings  atomic.Pointer[map[outcome]ending]
+}
+
+func (m *metrics) observer(id string, log slog.Handler) *observer {
+	o := &observer{id: id, metrics: m, log: log, duration: m.duration.WithLabelValues(id)}
+	o.endings.Store(&map[outcome]ending{})
+	return o
+}
+
+// ending returns what requests of the outcome have in common. The map is copied when it grows, so that reading it takes no
+// lock; when two requests grow it at once, one of them makes its entry anew the next time.
+func (o *observer) ending(how outcome) ending {
+	known := *o.endings.Load()
+	if e, ok := known[how]; ok {
+		return e
 	}
-	counter.Inc()
+	e := ending{
+		counter: o.metrics.requests.WithLabelValues(o.id, strconv.Itoa(how.status), how.code),
+		log:     o.log.WithAttrs([]slog.Attr{slog.String("route", o.id), slog.Int("status", how.status), slog.String("code", how.code)}),
+	}
+	grown := maps.Clone(known)
+	grown[how] = e
+	o.endings.Store(&grown)
+	return e
 }
 
 // sent is what was sent to the client.
@@ -92,24 +102,22 @@ type sent struct {
 // neither headers nor query nor body.
 func (g *Gateway) observe(r *Request, s sent) {
 	elapsed := g.clock().Sub(r.start)
-	r.route.metrics.duration.Observe(elapsed.Seconds())
-	r.route.metrics.count(s.outcome)
+	ending := r.route.observer.ending(s.outcome)
+	ending.counter.Inc()
+	r.route.observer.duration.Observe(elapsed.Seconds())
 
 	level := slog.LevelInfo
 	if s.status >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
-	if level == slog.LevelInfo && g.quietAccess || !g.logger.Enabled(r.ctx, level) {
+	if level == slog.LevelInfo && g.quietAccess || !ending.log.Enabled(r.ctx, level) {
 		return
 	}
 	// A record made here, not by the logger, has no source position: finding it would cost more than the rest of the line.
 	line := slog.NewRecord(r.start.Add(elapsed), level, "request", 0)
-	attrs := append(make([]slog.Attr, 0, 10),
+	attrs := append(make([]slog.Attr, 0, 7),
 		slog.String("request_id", r.id),
 		slog.String("method", r.method()),
-		slog.String("route", r.route.ID),
-		slog.Int("status", s.status),
-		slog.String("code", s.code),
 		slog.Int64("latency_us", elapsed.Microseconds()),
 		slog.Int("bytes", s.bytes),
 	)
@@ -120,7 +128,7 @@ func (g *Gateway) observe(r *Request, s sent) {
 		attrs = append(attrs, slog.String("cause", s.cause.Error()))
 	}
 	line.AddAttrs(attrs...)
-	_ = g.logger.Handler().Handle(r.ctx, line) // a log that cannot be written has nobody to tell
+	_ = ending.log.Handle(r.ctx, line) // a log that cannot be written has nobody to tell
 }
 
 // method returns the request's method for the log: one of those that HTTP knows, since the log is no place for a client's own

@@ -24,16 +24,16 @@ var (
 	apiStages    = []stage{(*Gateway).authenticate, (*Gateway).spendBudget, (*Gateway).checkPlan, (*Gateway).checkScope}
 )
 
-// A route is a row as it is served: with the stages before its handler, and its metrics.
+// A route is a row as it is served: with the stages before its handler, and what is observed of it.
 type route struct {
 	Route
-	stages  []stage
-	metrics *routeMetrics
+	stages   []stage
+	observer *observer
 }
 
 func (g *Gateway) newRoute(row Route, stages []stage) *route {
 	row.Timeout = cmp.Or(row.Timeout, g.timeout)
-	return &route{Route: row, stages: stages, metrics: g.metrics.of(row.ID)}
+	return &route{Route: row, stages: stages, observer: g.metrics.observer(row.ID, g.logger.Handler())}
 }
 
 // serve takes a request through its stages, its handler and the writer.
@@ -43,8 +43,8 @@ func (g *Gateway) serve(rt *route) gin.HandlerFunc {
 		defer g.release(r)
 		// Of real time, whatever the clock says: gRPC's cannot be moved.
 		r.ctx = &deadlineContext{c.Request.Context(), time.Now().Add(rt.Timeout)}
-		rt.metrics.inFlight.Inc()
-		defer rt.metrics.inFlight.Dec()
+		g.metrics.inFlight.Inc()
+		defer g.metrics.inFlight.Dec()
 
 		reply, err := r.answer()
 		g.observe(r, r.respond(reply, err))
