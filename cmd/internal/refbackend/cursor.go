@@ -24,10 +24,15 @@ func (k cursorKind) encode(id string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(append([]byte{byte(k)}, parsed[:]...)), nil
 }
 
-// decode returns the id in a cursor, and whether it is a cursor of this kind.
+// decode returns the id in a cursor, and whether it is a cursor of this kind. Its length is looked at first, because the decoder
+// passes over line breaks.
 func (k cursorKind) decode(cursor string) (id string, ok bool) {
+	const size = 1 + len(uuid.UUID{})
+	if len(cursor) != base64.RawURLEncoding.EncodedLen(size) {
+		return "", false
+	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
-	if err != nil || len(raw) != 1+len(uuid.UUID{}) || raw[0] != byte(k) {
+	if err != nil || len(raw) != size || raw[0] != byte(k) {
 		return "", false
 	}
 	return uuid.UUID(raw[1:]).String(), true
