@@ -58,6 +58,8 @@ func TestBadQueryValues(t *testing.T) {
 		{monitor + "/checks?since=2026-01-02T03:04:05,5Z", []string{"since"}},
 		{monitor + "/checks?since=2026-02-30T03:04:05Z", []string{"since"}},
 		{monitor + "/checks?since=2026-01-02+03:04:05Z", []string{"since"}},
+		{monitor + "/checks?since=2026-01-01T00:00:00%2B24:00", []string{"since"}},
+		{monitor + "/checks?since=2026-01-01T00:00:00-02:60", []string{"since"}},
 		{monitor + "/checks?since=", []string{"since"}},
 	}
 	for _, c := range cases {

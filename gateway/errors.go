@@ -19,12 +19,16 @@ func problemOf(err error, clientGone bool) *Problem {
 	if clientGone {
 		return clientClosed(err)
 	}
-	if call, ok := errors.AsType[*backendclient.Error](err); ok {
-		return problemOfCall(call)
-	}
+	call, isCall := errors.AsType[*backendclient.Error](err)
 	switch {
-	case errors.Is(err, authn.ErrUnavailable):
-		return unavailable(0, err)
+	case errors.Is(err, authn.ErrUnavailable): // whatever the identity service said: it did not say whom the token stands for
+		p := unavailable(0, err)
+		if isCall {
+			p = unavailable(call.RetryAfter, err)
+		}
+		return p
+	case isCall:
+		return problemOfCall(call)
 	case errors.Is(err, context.DeadlineExceeded):
 		return timedOut(err)
 	}

@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -180,5 +182,28 @@ func TestAPanicIsAnInternalError(t *testing.T) {
 	panics.get(t, "/v1/me").mustFail(t, 500, "internal_error")
 	if log := panics.log.String(); !strings.Contains(log, "panic: ") || !strings.Contains(log, "pipeline.go") {
 		t.Error("the log does not have the panic and its stack")
+	}
+}
+
+// A client that closes its sending side and still listens is as good as gone to net/http. It must not read a success that never
+// was.
+func TestAHalfClosedRequestIsNotAnsweredWithSuccess(t *testing.T) {
+	h := start(t)
+	h.services.on("CreateIncident", func(ctx context.Context, _ proto.Message) (proto.Message, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", h.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	body := `{"title":"t","status":"resolved","impact":"none","message":"m"}`
+	_, _ = fmt.Fprintf(conn, "POST /v1/incidents HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer full\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if answer, _ := io.ReadAll(conn); len(answer) > 0 {
+		t.Errorf("the client reads %q", answer)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
@@ -88,7 +89,7 @@ func (k tokens) Authenticate(_ context.Context, token string) (*authn.Principal,
 	case p != nil:
 		return p, nil
 	case token == "identity-is-away":
-		return nil, fmt.Errorf("asking identity: %w", authn.ErrUnavailable)
+		return nil, fmt.Errorf("%w: %w", authn.ErrUnavailable, &backendclient.Error{Service: "identity", Code: codes.Unimplemented})
 	}
 	return nil, fmt.Errorf("%w: unknown", authn.ErrInvalidToken)
 }

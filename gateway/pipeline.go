@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -20,8 +21,10 @@ type stage func(g *Gateway, r *Request) error
 // The order in which a request is looked at (decisions, "The order of checks"). What concerns the caller comes before
 // anything is told of routes; what concerns the operation comes after.
 var (
-	callerStages = []stage{(*Gateway).authenticate, (*Gateway).spendBudget}
-	apiStages    = []stage{(*Gateway).authenticate, (*Gateway).spendBudget, (*Gateway).checkPlan, (*Gateway).checkScope}
+	callerStages = []stage{(*Gateway).authenticate, (*Gateway).spendBudget, (*Gateway).checkPath}
+	apiStages    = []stage{
+		(*Gateway).authenticate, (*Gateway).spendBudget, (*Gateway).checkPath, (*Gateway).checkPlan, (*Gateway).checkScope,
+	}
 )
 
 // A route is a row as it is served: with the stages before its handler, and what is observed of it.
@@ -47,7 +50,12 @@ func (g *Gateway) serve(rt *route) gin.HandlerFunc {
 		defer g.metrics.inFlight.Dec()
 
 		reply, err := r.answer()
-		g.observe(r, r.respond(reply, err))
+		s := r.respond(reply, err)
+		g.observe(r, s)
+		if s.status == statusClientClosed {
+			// Nothing was sent, and net/http would make an empty 200 of that for a client that only closed its sending side.
+			panic(http.ErrAbortHandler)
+		}
 	}
 }
 
@@ -121,6 +129,15 @@ func (g *Gateway) refund(r *Request) {
 	if err := g.limiter.Refund(context.WithoutCancel(r.ctx), r.principal.TokenID, g.policy, r.decision); err != nil {
 		g.logger.Warn("a request that failed could not be given back", "request_id", r.id, "error", err)
 	}
+}
+
+// checkPath refuses what no path of ours can hold, and a parameter of the router's could: dot segments, empty ones, and what is
+// percent-encoded without need, a slash above all (decisions, "Requests").
+func (g *Gateway) checkPath(r *Request) error {
+	if u := r.http().URL; u.RawPath != "" || strings.Contains(u.Path, "//") || strings.Contains(u.Path, "/.") {
+		return notFound(errNoRoute)
+	}
+	return nil
 }
 
 func (g *Gateway) checkPlan(r *Request) error {

@@ -54,7 +54,7 @@ func (q *Query) Text(name string) string {
 	values, malformed := q.values(name)
 	switch {
 	case malformed:
-		q.fail(name, "is not valid percent-encoded UTF-8")
+		q.fail(name, "must be percent-encoded UTF-8 without NUL")
 		return ""
 	case len(values) > 1:
 		q.fail(name, "must be given once")
@@ -89,11 +89,17 @@ func (q *Query) Time(name string, otherwise time.Time) time.Time {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	// Parse also takes an hour of one digit and a comma before the fraction (go.dev/issue/54580); RFC 3339 has neither.
-	if err != nil || text[len("2006-01-02T15")] != ':' || text[len("2006-01-02T15:04:05")] == ',' {
+	if err != nil || text[len("2006-01-02T15")] != ':' || text[len("2006-01-02T15:04:05")] == ',' || impossibleOffset(text) {
 		q.fail(name, "must be an RFC 3339 date-time with Z or an offset, as 2026-01-02T03:04:05Z")
 		return otherwise
 	}
 	return t.UTC()
+}
+
+// impossibleOffset says whether a time that Parse takes ends in an offset that RFC 3339 does not have: 24 hours or 60 minutes.
+func impossibleOffset(text string) bool {
+	offset := text[len(text)-len("+00:00"):]
+	return text[len(text)-1] != 'Z' && (offset[1:3] > "23" || offset[4:6] > "59")
 }
 
 // choice returns the value that a word stands for, or the default where the parameter is absent.
@@ -114,7 +120,7 @@ func (q *Query) one(name string) (value string, given bool) {
 	values, malformed := q.values(name)
 	switch {
 	case malformed:
-		q.fail(name, "is not valid percent-encoded UTF-8")
+		q.fail(name, "must be percent-encoded UTF-8 without NUL")
 	case len(values) > 1:
 		q.fail(name, "must be given once")
 	case len(values) == 1 && values[0] == "":
