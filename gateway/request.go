@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -64,32 +65,16 @@ func canonicalUUID(s string) (string, bool) {
 	if len(s) != 36 {
 		return "", false
 	}
-	upper := false
 	for i := range len(s) {
 		switch c := s[i]; {
 		case i == 8 || i == 13 || i == 18 || i == 23:
 			if c != '-' {
 				return "", false
 			}
-		case '0' <= c && c <= '9', 'a' <= c && c <= 'f':
-		case 'A' <= c && c <= 'F':
-			upper = true
+		case '0' <= c && c <= '9', 'a' <= c && c <= 'f', 'A' <= c && c <= 'F':
 		default:
 			return "", false
 		}
 	}
-	if upper {
-		s = lowerHex(s)
-	}
-	return s, true
-}
-
-func lowerHex(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if 'A' <= c && c <= 'F' {
-			b[i] = c + ('a' - 'A')
-		}
-	}
-	return string(b)
+	return strings.ToLower(s), true
 }

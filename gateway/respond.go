@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"maps"
 	"net/http"
 	"net/url"
@@ -157,26 +159,20 @@ const zippedSuffix = "-gzip"
 func entityTag(body []byte, zipped bool) string {
 	var tag [24]byte
 	b := append(tag[:0], '"')
-	b = appendHex(b, xxhash.Sum64(body))
+	var sum [8]byte
+	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(body))
+	b = hex.AppendEncode(b, sum[:])
 	if zipped {
 		b = append(b, zippedSuffix...)
 	}
 	return string(append(b, '"'))
 }
 
-func appendHex(b []byte, n uint64) []byte {
-	const digits = "0123456789abcdef"
-	for shift := 60; shift >= 0; shift -= 4 {
-		b = append(b, digits[n>>shift&0xf])
-	}
-	return b
-}
-
 // nextLink is the Link field of a page that is not the last (RFC 8288): this request's path and parameters at the next cursor.
 func nextLink(u *url.URL, cursor string) string {
-	q := url.Values{"cursor": {cursor}}
+	sent, q := u.Query(), url.Values{"cursor": {cursor}}
 	for _, name := range []string{"action", "limit"} {
-		if v := u.Query().Get(name); v != "" {
+		if v := sent.Get(name); v != "" {
 			q.Set(name, v)
 		}
 	}
