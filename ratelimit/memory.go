@@ -76,7 +76,7 @@ func (m *Memory) Refund(_ context.Context, tokenID string, _ *Policy, d Decision
 		return nil // at rest: nothing counts any more
 	}
 	s.advance(m.now())
-	s.refund(d.serial, m.nanoseconds(d.At))
+	s.refund(d.Serial, m.nanoseconds(d.At))
 	return nil
 }
 

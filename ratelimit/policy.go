@@ -23,6 +23,9 @@ type Limit struct {
 	Name     string
 	Requests int
 	Per      time.Duration
+	// Shadow limits are decided and counted as if they were enforced beside the others, and refuse nobody. What they spend is
+	// kept apart, so that they never disturb a limit that is enforced.
+	Shadow bool
 }
 
 // exact says whether the limit is decided by the times of single admissions.

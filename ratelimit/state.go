@@ -34,7 +34,7 @@ func newState(l *layout, now int64) *state {
 // decide admits a request at now and spends it, or refuses it.
 func (s *state) decide(now int64) Decision {
 	s.advance(now)
-	d := Decision{Allowed: true, Denied: -1}
+	d := Decision{Allowed: true, Denied: -1, Shadowed: -1}
 	opens := now
 	limits := s.layout.policy.limits
 	for i := range limits {
@@ -44,7 +44,7 @@ func (s *state) decide(now int64) Decision {
 	}
 	if d.Allowed {
 		s.spend(now)
-		d.serial = s.serial
+		d.Serial = s.serial
 	} else {
 		d.RetryAfter = time.Duration(opens - now)
 	}

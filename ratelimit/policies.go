@@ -1,0 +1,102 @@
+package ratelimit
+
+import (
+	"fmt"
+	"time"
+)
+
+// An Assignment is a policy and whom it is for. The most specific one that names a token holds: a token's own, else its team's,
+// else that of a class that names the token or else the team, else the default.
+type Assignment struct {
+	Policy *Policy
+	// Class is "default", the name of a class, "team" or "token". It is one of few words, fit for a metric.
+	Class string
+	// Teams and Tokens are the ids that it is for; none for the default.
+	Teams, Tokens []string
+
+	Key    string // of the configuration: rate_limit.classes.partner
+	Origin string // where that stands: opsgate.yaml:12
+
+	Owner, Reason string    // of an override, in its author's words; may be empty
+	Expires       time.Time // when it ends; zero for never
+
+	index int
+}
+
+// Index is the place of the assignment in [Policies.All].
+func (a *Assignment) Index() int { return a.index }
+
+// Policies say which policy each token has. They never change.
+type Policies struct {
+	all                       []*Assignment
+	byToken, byTeam           map[string]*Assignment
+	classByToken, classByTeam map[string]*Assignment
+}
+
+// The classes of assignments that are no class of the configuration.
+const (
+	ClassDefault = "default"
+	ClassTeam    = "team"
+	ClassToken   = "token"
+)
+
+// NewPolicies returns the policies of a default and of assignments that go before it. No two of the same kind may name the same
+// team or token.
+func NewPolicies(byDefault Assignment, others ...Assignment) (*Policies, error) {
+	byDefault.Class = ClassDefault
+	p := &Policies{
+		all: []*Assignment{&byDefault}, byToken: map[string]*Assignment{}, byTeam: map[string]*Assignment{},
+		classByToken: map[string]*Assignment{}, classByTeam: map[string]*Assignment{},
+	}
+	for _, a := range others {
+		a.index = len(p.all)
+		p.all = append(p.all, &a)
+		tokens, teams := p.classByToken, p.classByTeam
+		switch a.Class {
+		case ClassDefault:
+			return nil, fmt.Errorf("%s: there is one default", a.Key)
+		case ClassToken, ClassTeam:
+			tokens, teams = p.byToken, p.byTeam
+		}
+		if err := assign(&a, tokens, a.Tokens, "token"); err != nil {
+			return nil, err
+		}
+		if err := assign(&a, teams, a.Teams, "team"); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func assign(a *Assignment, to map[string]*Assignment, ids []string, what string) error {
+	for _, id := range ids {
+		if other, taken := to[id]; taken {
+			return fmt.Errorf("%s and %s both name the %s %s", other.Key, a.Key, what, id)
+		}
+		to[id] = a
+	}
+	return nil
+}
+
+// For returns the assignment of a token.
+func (p *Policies) For(teamID, tokenID string) *Assignment {
+	if len(p.all) == 1 {
+		return p.all[0]
+	}
+	if a, ok := p.byToken[tokenID]; ok {
+		return a
+	}
+	if a, ok := p.byTeam[teamID]; ok {
+		return a
+	}
+	if a, ok := p.classByToken[tokenID]; ok {
+		return a
+	}
+	if a, ok := p.classByTeam[teamID]; ok {
+		return a
+	}
+	return p.all[0]
+}
+
+// All returns every assignment, the default first. It must not be modified.
+func (p *Policies) All() []*Assignment { return p.all }
