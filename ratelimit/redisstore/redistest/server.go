@@ -1,0 +1,204 @@
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+const (
+	host     = "127.0.0.1"
+	patience = 15 * time.Second
+	tick     = 5 * time.Millisecond
+)
+
+// A Server is a running redis-server. Its methods fail the test where they cannot do what they say.
+type Server struct {
+	t      testing.TB
+	binary string
+	port   int
+	args   []string
+	dir    string
+	client *redis.Client
+
+	process *process // nil when killed
+}
+
+// A process is a child that ends with the thread that started it, and that thread with the child.
+type process struct {
+	*os.Process
+	ended  chan struct{}
+	output *bytes.Buffer // to be read when it has ended
+}
+
+// Start runs a server, with further arguments if there are any: "--requirepass", "secret".
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := newServer(t, args...)
+	s.Restart()
+	return s
+}
+
+func newServer(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := &Server{t: t, binary: find(t), port: FreePort(t), dir: t.TempDir(), args: args}
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// find returns the path of redis-server, or skips the test.
+func find(t testing.TB) string {
+	t.Helper()
+	binary, err := exec.LookPath("redis-server")
+	switch {
+	case err == nil:
+	case os.Getenv("CI") != "":
+		t.Fatalf("redis-server is needed: %v", err)
+	default:
+		t.Skip("redis-server is not installed")
+	}
+	return binary
+}
+
+// FreePort returns a port of the loopback interface that nobody listened on a moment ago.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// Addr is where the server listens, host and port.
+func (s *Server) Addr() string { return net.JoinHostPort(host, strconv.Itoa(s.port)) }
+
+// Restart runs the server on the same port with nothing in it, after killing the one that may be running.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Kill()
+	args := []string{"--port", strconv.Itoa(s.port), "--bind", host, "--dir", s.dir, "--save", "", "--appendonly", "no", "--loglevel", "warning"}
+	p, err := start(exec.Command(s.binary, append(args, s.args...)...))
+	if err != nil {
+		s.t.Fatalf("starting redis-server: %v", err)
+	}
+	s.process = p
+	s.await("redis-server listens", s.listens)
+}
+
+// start runs the command from a thread of its own: the kernel kills the child when the thread that started it ends, which is how
+// a test that is killed leaves no server behind.
+func start(cmd *exec.Cmd) (*process, error) {
+	p := &process{ended: make(chan struct{}), output: new(bytes.Buffer)}
+	cmd.Stdout, cmd.Stderr = p.output, p.output
+	cmd.SysProcAttr = endsWithParent()
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(p.ended)
+		err := cmd.Start()
+		p.Process = cmd.Process
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // it is killed, always
+		}
+	}()
+	return p, <-started
+}
+
+// listens says whether the server takes connections. Whether it answers commands, its arguments decide.
+func (s *Server) listens(ctx context.Context) bool {
+	select {
+	case <-s.process.ended:
+		s.t.Fatalf("redis-server ended:\n%s", s.process.output)
+	default:
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr())
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
+
+// await waits for a condition to hold.
+func (s *Server) await(what string, holds func(context.Context) bool) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	again := time.NewTicker(tick)
+	defer again.Stop()
+	for !holds(ctx) {
+		select {
+		case <-ctx.Done():
+			s.t.Fatalf("it took too long that %s", what)
+		case <-again.C:
+		}
+	}
+}
+
+// Kill ends the server as a crash does. It may be called of one that was killed.
+func (s *Server) Kill() {
+	if s.process == nil {
+		return
+	}
+	_ = s.process.Kill()
+	<-s.process.ended
+	s.process = nil
+}
+
+// Freeze stops the server where it is: connections stay open, and nothing answers.
+func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen server go on.
+func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(signal syscall.Signal) {
+	s.t.Helper()
+	if s.process == nil {
+		s.t.Fatal("redis-server was killed")
+	}
+	if err := s.process.Signal(signal); err != nil {
+		s.t.Fatalf("redis-server: %v: %v", signal, err)
+	}
+}
+
+// Flush empties the server.
+func (s *Server) Flush() {
+	s.t.Helper()
+	if err := s.Client().FlushAll(context.Background()).Err(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Client returns a patient client of the server, without password or TLS. It is closed with the test.
+func (s *Server) Client() *redis.Client {
+	if s.client == nil {
+		s.client = redis.NewClient(&redis.Options{
+			Addr: s.Addr(), DialTimeout: patience, ReadTimeout: patience, DisableIdentity: true, MaxRetries: -1,
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		})
+		s.t.Cleanup(func() { _ = s.client.Close() })
+	}
+	return s.client
+}
+
+func (s *Server) do(ctx context.Context, args ...any) {
+	s.t.Helper()
+	if err := s.Client().Do(ctx, args...).Err(); err != nil {
+		s.t.Fatal(fmt.Errorf("%v: %w", args, err))
+	}
+}
