@@ -20,7 +20,7 @@ type history struct {
 }
 
 func (s *state) history() history {
-	return history{s: s, tick: s.layout.policy.tick, span: s.layout.policy.exactSpan}
+	return history{s: s, tick: s.layout.rules.tick, span: s.layout.rules.exactSpan}
 }
 
 // slot is where the i-th newest stamp is: they go round in a circle.

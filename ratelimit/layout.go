@@ -7,7 +7,7 @@ const MaxStateBytes = 512
 // A layout says where in a state's words what is kept. Numbers are no wider than they may have to be, so that four limits
 // fit into [MaxStateBytes].
 type layout struct {
-	policy   *Policy
+	rules    *rules
 	words    int
 	capacity int              // times of admissions that are kept
 	stamps   field            // those times
@@ -21,15 +21,15 @@ type demand struct {
 	counts [MaxLimits]int64
 }
 
-func newLayout(p *Policy, d demand) *layout {
-	l := &layout{policy: p}
+func newLayout(r *rules, d demand) *layout {
+	l := &layout{rules: r}
 	bits := 0
 	add := func(n, width int) field {
 		f := field{offset: uint32(bits), bits: uint32(width)}
 		bits += n * width
 		return f
 	}
-	for i, limit := range p.limits {
+	for i, limit := range r.limits {
 		if limit.exact() {
 			l.capacity = max(l.capacity, limit.Requests)
 		} else {

@@ -40,9 +40,9 @@ func TestFieldsAreArrays(t *testing.T) {
 }
 
 func TestTwoLimitsFitWhateverTheyAre(t *testing.T) {
-	largest := Limit{"long", maxRequests, maxPer}
+	largest := Limit{Name: "long", Requests: maxRequests, Per: maxPer}
 	for _, other := range []int{1, MaxExact, MaxExact + 1, maxRequests} {
-		if _, err := NewPolicy([]Limit{{"short", other, time.Second}, largest}); err != nil {
+		if _, err := NewPolicy([]Limit{{Name: "short", Requests: other, Per: time.Second}, largest}); err != nil {
 			t.Errorf("%d requests beside the largest limit: %v", other, err)
 		}
 	}
@@ -57,7 +57,8 @@ func anyPolicy(t *rapid.T) *Policy {
 	requests := rapid.OneOf(rapid.IntRange(1, MaxExact), rapid.IntRange(MaxExact+1, 10_000), rapid.IntRange(1, maxRequests))
 	limit := rapid.Custom(func(t *rapid.T) Limit {
 		per := rapid.SampledFrom(pers).Draw(t, "per")
-		return Limit{Name: per.String(), Requests: requests.Draw(t, "requests"), Per: per}
+		shadow := rapid.IntRange(0, 3).Draw(t, "shadow") == 0
+		return Limit{Name: per.String(), Requests: requests.Draw(t, "requests"), Per: per, Shadow: shadow}
 	})
 	limits := rapid.SliceOfNDistinct(limit, 1, MaxLimits, func(l Limit) string { return l.Name })
 	for {
@@ -72,14 +73,18 @@ func TestStatesStayWithinTheirBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := int64(origin)
 		p := anyPolicy(t)
-		s := newState(p.layout, now)
+		a := newAccount(p, now)
 		for range rapid.IntRange(1, 5).Draw(t, "policies") {
 			for range rapid.IntRange(0, 300).Draw(t, "requests") {
-				s.decide(now)
+				a.decide(now)
 				now += rapid.SampledFrom([]int64{0, 0, 1, int64(time.Second)}).Draw(t, "gap")
 			}
-			s = s.rebased(anyPolicy(t), now)
-			if got := s.layout.bytes(); got > MaxStateBytes || len(s.words) != s.layout.words {
+			a = a.rebase(anyPolicy(t), now)
+			got := a.layout.bytes()
+			if a.shadow != nil {
+				got += a.shadow.layout.bytes()
+			}
+			if got > MaxStateBytes || len(a.words) != a.layout.words {
 				t.Fatalf("%d bytes", got)
 			}
 		}
@@ -88,20 +93,20 @@ func TestStatesStayWithinTheirBound(t *testing.T) {
 
 // Where a counter has no room left, it stays at its largest: more than the limit, so that the limit holds.
 func TestCountersThatAreFullHoldTheLimit(t *testing.T) {
-	limits := []Limit{{"second", 100, time.Second}, {"minute", 5_000, time.Minute}, {"hour", 50_000, time.Hour}, {"day", 200_000, 24 * time.Hour}}
+	limits := []Limit{{Name: "second", Requests: 100, Per: time.Second}, {Name: "minute", Requests: 5_000, Per: time.Minute}, {Name: "hour", Requests: 50_000, Per: time.Hour}, {Name: "day", Requests: 200_000, Per: 24 * time.Hour}}
 	p, err := NewPolicy(limits)
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := int64(origin)
-	s := newState(p.layoutFor([]spending{{now, maxRequests}}, now), now)
-	if s.layout != p.layout {
-		t.Fatalf("%d bytes fit", s.layout.bytes())
+	if l := p.enforced.layoutFor([]spending{{now, maxRequests}}, now); l != p.enforced.layout {
+		t.Fatalf("%d bytes fit", l.bytes())
 	}
+	a := newAccount(p, now)
 	for i := range limits {
-		s.ring(i).add(now, maxRequests)
+		a.ring(i).add(now, maxRequests)
 	}
-	if d := s.decide(now); d.Allowed || slices.ContainsFunc(d.Budgets[:], func(b Budget) bool { return b.Remaining > 0 }) {
+	if d := a.decide(now); d.Allowed || slices.ContainsFunc(d.Budgets[:], func(b Budget) bool { return b.Remaining > 0 }) {
 		t.Errorf("after %d requests: %+v", maxRequests, d)
 	}
 }

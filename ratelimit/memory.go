@@ -31,7 +31,7 @@ type Memory struct {
 
 type shard struct {
 	mu     sync.Mutex
-	tokens map[string]*state
+	tokens map[string]*account
 	peak   int      // most tokens since the map was made
 	_      [40]byte // a cache line each, so that neighbours do not wait for each other
 }
@@ -43,7 +43,7 @@ func NewMemory(o MemoryOptions) *Memory {
 	}
 	m := &Memory{clock: o.Clock, start: o.Clock(), seed: maphash.MakeSeed()}
 	for i := range m.shards {
-		m.shards[i].tokens = make(map[string]*state)
+		m.shards[i].tokens = make(map[string]*account)
 	}
 	return m
 }
@@ -56,8 +56,7 @@ func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision,
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := m.now() // under the lock, so that a token's time does not run backwards
-	s := sh.state(tokenID, p, now)
-	d := s.decide(now)
+	d := sh.account(tokenID, p, now).decide(now)
 	d.At = m.time(now)
 	return d, nil
 }
@@ -71,29 +70,57 @@ func (m *Memory) Refund(_ context.Context, tokenID string, _ *Policy, d Decision
 	sh := m.shard(tokenID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	s, known := sh.tokens[tokenID]
-	if !known {
-		return nil // at rest: nothing counts any more
+	if a, known := sh.tokens[tokenID]; known { // else it is at rest: nothing counts any more
+		a.giveBack(d, m.now(), m.nanoseconds(d.At))
 	}
-	s.advance(m.now())
-	s.refund(d.Serial, m.nanoseconds(d.At))
 	return nil
 }
 
-// state returns the token's state, laid out for the policy.
-func (sh *shard) state(tokenID string, p *Policy, now int64) *state {
-	s, known := sh.tokens[tokenID]
+// Peek implements [Store]. It never fails.
+func (m *Memory) Peek(_ context.Context, tokenID string, p *Policy) (Decision, error) {
+	sh := m.shard(tokenID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now := m.now()
+	a, known := sh.tokens[tokenID]
 	switch {
 	case !known:
-		s = newState(p.layout, now)
-	case s.layout.policy != p:
-		s = s.rebased(p, now)
-	default:
-		return s
+		a = newAccount(p, now)
+	case !a.under(p):
+		a = a.rebase(p, now)
 	}
-	sh.tokens[tokenID] = s
+	d := a.peek(now)
+	d.At = m.time(now)
+	return d, nil
+}
+
+// Reset implements [Store]. It never fails.
+func (m *Memory) Reset(_ context.Context, tokenID string) error {
+	sh := m.shard(tokenID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	delete(sh.tokens, tokenID)
+	return nil
+}
+
+// account returns the token's account, laid out for the policy.
+func (sh *shard) account(tokenID string, p *Policy, now int64) *account {
+	a, known := sh.tokens[tokenID]
+	switch {
+	case !known:
+		a = newAccount(p, now)
+	case !a.under(p):
+		a = a.rebase(p, now)
+	default:
+		return a
+	}
+	sh.put(tokenID, a)
+	return a
+}
+
+func (sh *shard) put(tokenID string, a *account) {
+	sh.tokens[tokenID] = a
 	sh.peak = max(sh.peak, len(sh.tokens))
-	return s
 }
 
 // Len returns the number of tokens that are remembered.
@@ -133,15 +160,15 @@ func (sh *shard) sweep(clock func() int64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := clock() // under the lock, as in Decide
-	for id, s := range sh.tokens {
-		if s.advance(now); s.empty() {
+	for id, a := range sh.tokens {
+		if a.atRest(now) {
 			delete(sh.tokens, id)
 		}
 	}
 	if len(sh.tokens) > sh.peak/4 {
 		return
 	}
-	smaller := make(map[string]*state, len(sh.tokens)) // a map keeps the memory that it once needed
+	smaller := make(map[string]*account, len(sh.tokens)) // a map keeps the memory that it once needed
 	maps.Copy(smaller, sh.tokens)
 	sh.tokens, sh.peak = smaller, len(smaller)
 }

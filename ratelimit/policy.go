@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,39 +37,80 @@ func (l Limit) width() int64 { return (int64(l.Per) + buckets - 2) / (buckets - 
 
 // A Policy is a list of limits that a request must pass. It never changes.
 type Policy struct {
+	limits   []Limit
+	enforced *rules
+	shadow   *rules // nil where no limit is in shadow
+	shareOf  []int  // of a share: which limit of the whole each limit is for
+}
+
+// rules are limits that are decided and spent together: those of a policy that are enforced, or those in shadow.
+type rules struct {
 	limits    []Limit
+	of        []int            // their indexes in the policy
+	byPer     []int            // their indexes here, the shortest first
 	widths    [MaxLimits]int64 // of the buckets of each limit, in nanoseconds
 	tick      int64            // resolution of the times that exact limits are decided by, in nanoseconds
 	exactSpan int64            // nanoseconds of the longest exact limit; 0 if there is none
 	layout    *layout
+	room      int // bytes that a state may grow to, after a change of policy
 }
 
-// NewPolicy checks the limits and returns their policy. There must be 1 to [MaxLimits] of them, with different names and
-// lengths, and what is to be remembered of a token must fit into [MaxStateBytes].
-func NewPolicy(limits []Limit) (*Policy, error) {
+// NewPolicy checks the limits and returns their policy. There must be 1 to [MaxLimits] of them, at least one of them enforced,
+// with different names and lengths, and what is to be remembered of a token must fit into [MaxStateBytes].
+func NewPolicy(limits []Limit) (*Policy, error) { return newPolicy(limits, MaxStateBytes) }
+
+func newPolicy(limits []Limit, bytes int) (*Policy, error) {
 	if len(limits) < 1 || len(limits) > MaxLimits {
 		return nil, fmt.Errorf("a policy has 1 to %d limits, not %d", MaxLimits, len(limits))
 	}
-	p := &Policy{limits: slices.Clone(limits), tick: 1}
+	p := &Policy{limits: slices.Clone(limits)}
 	var errs []error
 	for i, l := range p.limits {
 		if err := l.check(p.limits[:i]); err != nil {
 			errs = append(errs, fmt.Errorf("limit %q: %w", l.Name, err))
 		}
-		p.widths[i] = l.width()
-		if l.exact() {
-			p.exactSpan = max(p.exactSpan, int64(l.Per))
-		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	p.tick += p.exactSpan >> windowBits
-	p.layout = newLayout(p, demand{})
-	if n := p.layout.bytes(); n > MaxStateBytes {
-		return nil, fmt.Errorf("the limits need %d bytes for each token, of at most %d: take fewer or smaller ones", n, MaxStateBytes)
+	p.enforced, p.shadow = newRules(p.limits, false), newRules(p.limits, true)
+	if p.enforced == nil {
+		return nil, errors.New("every limit is in shadow: at least one must be enforced")
+	}
+	p.enforced.room = bytes
+	if p.shadow != nil {
+		p.shadow.room = p.shadow.layout.bytes()
+		p.enforced.room -= p.shadow.room
+	}
+	if over := p.enforced.layout.bytes() - p.enforced.room; over > 0 {
+		return nil, fmt.Errorf("the limits need %d bytes for each token, of at most %d: take fewer or smaller ones", bytes+over, bytes)
 	}
 	return p, nil
+}
+
+// newRules returns the limits that are in shadow, or those that are not; nil for none.
+func newRules(limits []Limit, shadow bool) *rules {
+	r := &rules{tick: 1}
+	for i, l := range limits {
+		if l.Shadow != shadow {
+			continue
+		}
+		r.widths[len(r.limits)] = l.width()
+		r.limits, r.of = append(r.limits, l), append(r.of, i)
+		if l.exact() {
+			r.exactSpan = max(r.exactSpan, int64(l.Per))
+		}
+	}
+	if r.limits == nil {
+		return nil
+	}
+	for i := range r.limits {
+		r.byPer = append(r.byPer, i)
+	}
+	slices.SortFunc(r.byPer, func(i, j int) int { return cmp.Compare(r.limits[i].Per, r.limits[j].Per) })
+	r.tick += r.exactSpan >> windowBits
+	r.layout = newLayout(r, demand{})
+	return r
 }
 
 func (l Limit) check(others []Limit) error {
@@ -84,7 +126,7 @@ func (l Limit) check(others []Limit) error {
 		if o.Name == l.Name {
 			return errors.New("has the name of another limit")
 		}
-		if o.Per == l.Per {
+		if o.Per == l.Per && o.Shadow == l.Shadow {
 			return fmt.Errorf("is over %v, as limit %q is: the smaller of the two would be the limit", l.Per, o.Name)
 		}
 	}

@@ -1,31 +1,30 @@
 package ratelimit
 
-import (
-	"cmp"
-	"slices"
-)
-
 // A spending is n admissions that count as if all were at one time.
 type spending struct {
 	at, n int64
 }
 
-// rebased returns the state of the token under another policy, with all that is known to have been spent.
-func (s *state) rebased(p *Policy, now int64) *state {
-	s.advance(now)
-	known := s.spendings()
-	fresh := newState(p.layoutFor(known, now), now)
-	for _, sp := range known {
-		for i := range p.limits {
-			if !p.limits[i].exact() {
-				fresh.ring(i).add(sp.at, sp.n)
-			}
-		}
-	}
-	fresh.history().fill(known)
+// relaid returns the state of the token under other rules, with what is known to have been spent, newest first.
+func (s *state) relaid(r *rules, known []spending, now int64) state {
+	fresh := filledState(r, known, now)
 	fresh.serial = s.serial
 	fresh.keepSpent(s, sum(known))
 	return fresh
+}
+
+// filledState returns the state of a token of which that is known, newest first.
+func filledState(r *rules, known []spending, now int64) state {
+	s := newState(r.layoutFor(known, now), now)
+	for _, sp := range known {
+		for i := range r.limits {
+			if !r.limits[i].exact() {
+				s.ring(i).add(sp.at, sp.n)
+			}
+		}
+	}
+	s.history().fill(known)
+	return s
 }
 
 // keepSpent takes over which of the newest admissions were not given back yet: as many as are still known.
@@ -72,14 +71,23 @@ func (s *state) spendings() []spending {
 	return known
 }
 
+// horizon is the time up to which the state may have forgotten what was spent.
+func (s *state) horizon() int64 {
+	at := s.seen - s.history().span
+	for _, r := range s.ringsByWidth() {
+		at = min(at, (r.newest-buckets+1)*r.width-1)
+	}
+	return at
+}
+
+// ringsByWidth returns the rings, the finest first.
 func (s *state) ringsByWidth() []ring {
 	var rings []ring
-	for i, l := range s.layout.policy.limits {
-		if !l.exact() {
+	for _, i := range s.layout.rules.byPer {
+		if !s.layout.rules.limits[i].exact() {
 			rings = append(rings, s.ring(i))
 		}
 	}
-	slices.SortFunc(rings, func(a, b ring) int { return cmp.Compare(a.width, b.width) })
 	return rings
 }
 
@@ -102,26 +110,26 @@ func (h history) fill(known []spending) {
 	}
 }
 
-// layoutFor returns the policy's layout, or one with more room where a token has spent more than the policy admits, as long as
-// the state is not too large for it.
-func (p *Policy) layoutFor(known []spending, now int64) *layout {
+// layoutFor returns the layout of the rules, or one with more room where a token has spent more than they admit, as long as the
+// state is not too large for it.
+func (r *rules) layoutFor(known []spending, now int64) *layout {
 	if len(known) == 0 {
-		return p.layout
+		return r.layout
 	}
 	var d demand
 	for _, sp := range known {
-		if sp.at+p.exactSpan > now {
+		if sp.at+r.exactSpan > now {
 			d.stamps = min(d.stamps+int(sp.n), MaxExact)
 		}
-		for i := range p.limits {
-			if sp.at+buckets*p.widths[i] > now {
+		for i := range r.limits {
+			if sp.at+buckets*r.widths[i] > now {
 				d.counts[i] += sp.n
 			}
 		}
 	}
-	l := newLayout(p, d)
-	if *l == *p.layout || l.bytes() > MaxStateBytes {
-		return p.layout
+	l := newLayout(r, d)
+	if *l == *r.layout || l.bytes() > r.room {
+		return r.layout
 	}
 	return l
 }

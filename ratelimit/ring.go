@@ -14,7 +14,7 @@ type ring struct {
 }
 
 func (s *state) ring(i int) ring {
-	width := s.layout.policy.widths[i]
+	width := s.layout.rules.widths[i]
 	return ring{s: s, i: i, width: width, newest: s.seen / width}
 }
 

@@ -1,7 +1,8 @@
 package ratelimit
 
 import (
-	"context"
+	"cmp"
+	"slices"
 	"time"
 )
 
@@ -11,33 +12,71 @@ type Spending struct {
 	N   int
 }
 
-// Peek implements [Store]. It never fails.
-func (m *Memory) Peek(_ context.Context, tokenID string, p *Policy) (Decision, error) {
-	panic("soon")
-}
-
-// Reset implements [Store]. It never fails.
-func (m *Memory) Reset(_ context.Context, tokenID string) error {
+// Spent returns what is remembered to count of the token's admissions, newest first.
+func (m *Memory) Spent(tokenID string) []Spending {
 	sh := m.shard(tokenID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	delete(sh.tokens, tokenID)
-	return nil
+	a, known := sh.tokens[tokenID]
+	if !known {
+		return nil
+	}
+	now := m.now()
+	a.advance(now)
+	spendings := a.spendings()
+	list := make([]Spending, len(spendings))
+	for i, sp := range spendings {
+		list[i] = Spending{Age: time.Duration(now - sp.at), N: int(sp.n)}
+	}
+	return list
 }
 
-// Observe brings what is remembered of the token up to what a decision of another store says of it.
-func (m *Memory) Observe(tokenID string, p *Policy, d Decision) { panic("soon") }
+// Seed remembers of the token what was spent, newest first, and nothing else.
+func (m *Memory) Seed(tokenID string, p *Policy, spent []Spending) {
+	sh := m.shard(tokenID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now := m.now()
+	known := make([]spending, len(spent))
+	for i, sp := range spent {
+		known[i] = spending{at: now - int64(sp.Age), n: int64(sp.N)}
+	}
+	a := newAccount(p, now)
+	a.lay(known, now)
+	sh.put(tokenID, a)
+}
 
-// Spent returns what is remembered of the token, newest first.
-func (m *Memory) Spent(tokenID string) []Spending { panic("soon") }
+// Observe brings what is remembered of the token up to a decision of another store under the policy, so that about as much is
+// left of every enforced limit here as there. What others spent since it was last observed is taken to be spread evenly.
+func (m *Memory) Observe(tokenID string, p *Policy, d Decision) {
+	sh := m.shard(tokenID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now := m.now()
+	var last int64
+	if a, known := sh.tokens[tokenID]; known {
+		last = a.seen
+	}
+	a := sh.account(tokenID, p, now)
+	a.advance(now)
+	if d.Allowed {
+		a.spend(now)
+	}
+	if a.exceeds(&d) { // something was given back there: begin with what is left
+		*a = *newAccount(p, now)
+		last = 0
+	}
+	switch missing := a.missing(&d, now-last); {
+	case len(missing) == 0:
+	case len(missing) == 1 && missing[0].at == now:
+		a.add(now, missing[0].n)
+	default:
+		a.lay(append(a.spendings(), missing...), now)
+	}
+}
 
-// Seed remembers of the token, under the policy, what was spent, newest first, and nothing else.
-func (m *Memory) Seed(tokenID string, p *Policy, spent []Spending) { panic("soon") }
-
-// Share returns the policy of one of so many replicas that do not know of each other: each limit admits its part, rounded up.
-// Its limits are those of p, in their order; where rounding up would let the replicas together pass a limit by more than a
-// twentieth, further limits follow them that hold the whole over a longer interval, and [Policy.ShareOf] says of which limit.
-func (p *Policy) Share(replicas int) *Policy { panic("soon") }
-
-// ShareOf returns the index of the limit that the i-th limit of a share is for.
-func (p *Policy) ShareOf(i int) int { panic("soon") }
+// lay replaces what is known of the token.
+func (s *state) lay(known []spending, now int64) {
+	slices.SortStableFunc(known, func(x, y spending) int { return cmp.Compare(y.at, x.at) })
+	*s = s.relaid(s.layout.rules, known, now)
+}

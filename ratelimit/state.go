@@ -26,32 +26,34 @@ type state struct {
 
 // newState returns the state of a token that has spent nothing. Serials begin with the time, so that those of a token that
 // was forgotten do not come again.
-func newState(l *layout, now int64) *state {
+func newState(l *layout, now int64) state {
 	serial := uint64(now)
-	return &state{layout: l, seen: now, serial: serial, first: serial + 1, words: make([]uint64, l.words)}
+	return state{layout: l, seen: now, serial: serial, first: serial + 1, words: make([]uint64, l.words)}
 }
 
-// decide admits a request at now and spends it, or refuses it.
-func (s *state) decide(now int64) Decision {
+// judge brings the state to now and says whether its limits admit a request, without spending it.
+func (s *state) judge(now int64) Decision {
 	s.advance(now)
 	d := Decision{Allowed: true, Denied: -1, Shadowed: -1}
 	opens := now
-	limits := s.layout.policy.limits
+	limits := s.layout.rules.limits
 	for i := range limits {
 		if at := s.opens(i, int64(limits[i].Requests)-1); at > opens {
-			opens, d.Allowed, d.Denied = at, false, i
+			opens, d.Allowed, d.Denied = at, false, s.layout.rules.of[i]
 		}
 	}
-	if d.Allowed {
-		s.spend(now)
-		d.Serial = s.serial
-	} else {
+	if !d.Allowed {
 		d.RetryAfter = time.Duration(opens - now)
 	}
-	for i := range limits {
-		d.Budgets[i] = s.budget(i, int64(limits[i].Requests))
-	}
 	return d
+}
+
+// fillBudgets tells what is left of each of the state's limits.
+func (s *state) fillBudgets(d *Decision) {
+	limits := s.layout.rules.limits
+	for i := range limits {
+		d.Budgets[s.layout.rules.of[i]] = s.budget(i, int64(limits[i].Requests))
+	}
 }
 
 func (s *state) budget(i int, requests int64) Budget {
@@ -65,7 +67,7 @@ func (s *state) budget(i int, requests int64) Budget {
 // opens returns when at most k admissions count in the window of the i-th limit: 0, or a time that has passed, when that is
 // so already.
 func (s *state) opens(i int, k int64) int64 {
-	if l := &s.layout.policy.limits[i]; l.exact() {
+	if l := &s.layout.rules.limits[i]; l.exact() {
 		return s.history().opens(k, int64(l.Per))
 	}
 	return s.ring(i).opens(k)
@@ -73,19 +75,35 @@ func (s *state) opens(i int, k int64) int64 {
 
 // count returns how many admissions count in the window of the i-th limit.
 func (s *state) count(i int) int64 {
-	if l := &s.layout.policy.limits[i]; l.exact() {
+	if l := &s.layout.rules.limits[i]; l.exact() {
 		return s.history().count(int64(l.Per))
 	}
 	return s.ring(i).total()
 }
 
+// spend records an admission at now.
 func (s *state) spend(now int64) {
 	s.serial++
 	s.spent[s.serial/64%(numbered/64)] |= 1 << (s.serial % 64)
-	s.history().add(now)
-	for i := range s.layout.policy.limits {
-		if !s.layout.policy.limits[i].exact() {
-			s.ring(i).add(now, 1)
+	s.add(now, 1)
+}
+
+// skipTo takes the serials up to one for those of admissions that were not spent here.
+func (s *state) skipTo(serial uint64) {
+	for ; s.serial < serial; s.serial++ {
+		next := s.serial + 1
+		s.spent[next/64%(numbered/64)] &^= 1 << (next % 64)
+	}
+}
+
+// add records n admissions at now that have no serial of their own.
+func (s *state) add(now, n int64) {
+	for range min(n, MaxExact) {
+		s.history().add(now)
+	}
+	for i := range s.layout.rules.limits {
+		if !s.layout.rules.limits[i].exact() {
+			s.ring(i).add(now, n)
 		}
 	}
 }
@@ -97,8 +115,8 @@ func (s *state) advance(now int64) {
 		s.first, s.spent = s.serial+1, [numbered / 64]uint64{}
 	}
 	s.history().advance(now)
-	for i := range s.layout.policy.limits {
-		if !s.layout.policy.limits[i].exact() {
+	for i := range s.layout.rules.limits {
+		if !s.layout.rules.limits[i].exact() {
 			s.ring(i).advance(now)
 		}
 	}
@@ -121,8 +139,8 @@ func (s *state) refund(serial uint64, t int64) {
 		}
 		s.forget(serial)
 	}
-	for i := range s.layout.policy.limits {
-		if !s.layout.policy.limits[i].exact() {
+	for i := range s.layout.rules.limits {
+		if !s.layout.rules.limits[i].exact() {
 			s.ring(i).remove(t)
 		}
 	}

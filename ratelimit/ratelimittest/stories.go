@@ -233,3 +233,101 @@ func apart(t *testing.T, s Subject) {
 		}
 	}
 }
+
+func peeks(t *testing.T, s Subject) {
+	p := specified(t)
+	for range 10 {
+		if d := s.peek(t, "t", p); !d.Allowed || d.Budgets[0].Remaining != 3 || d.Budgets[1].Remaining != 5000 {
+			t.Fatalf("before the first request: %+v", d)
+		}
+	}
+	for range 3 {
+		s.decide(t, "t", p)
+	}
+	for range 10 {
+		if d := s.peek(t, "t", p); d.Allowed || d.Denied != 0 || d.RetryAfter != time.Second || d.Budgets[1].Remaining != 4997 {
+			t.Fatalf("after three: %+v", d)
+		}
+	}
+	wider := Policy(t, ratelimit.Limit{Name: "second", Requests: 4, Per: time.Second})
+	if d := s.peek(t, "t", wider); !d.Allowed || d.Budgets[0].Remaining != 1 {
+		t.Errorf("under another policy: %+v", d)
+	}
+	s.refund(t, "t", p, s.peek(t, "t", wider))
+	if d := s.decide(t, "t", p); d.Allowed {
+		t.Errorf("a peek was given back: %+v", d)
+	}
+}
+
+func resets(t *testing.T, s Subject) {
+	p := specified(t)
+	var spent ratelimit.Decision
+	for range 3 {
+		spent = s.decide(t, "t", p)
+		s.decide(t, "other", p)
+		s.Advance(time.Millisecond)
+	}
+	s.reset(t, "t")
+	s.reset(t, "never seen")
+	if d := s.decide(t, "t", p); !d.Allowed || d.Budgets[0].Remaining != 2 || d.Budgets[1].Remaining != 4999 {
+		t.Fatalf("after the reset: %+v", d)
+	}
+	s.refund(t, "t", p, spent)
+	if d := s.peek(t, "t", p); d.Budgets[1].Remaining != 4999 {
+		t.Errorf("what was spent before the reset was given back after it: %+v", d)
+	}
+	if d := s.decide(t, "other", p); d.Allowed {
+		t.Error("another token was reset as well")
+	}
+}
+
+// Ten a second are enforced, and three tried out beside them.
+func shadows(t *testing.T, s Subject) {
+	second := ratelimit.Limit{Name: "second", Requests: 10, Per: time.Second}
+	p := Policy(t, shadow(ratelimit.Limit{Name: "tried", Requests: 3, Per: time.Second}), second, shadow(ratelimit.Limit{Name: "hourly", Requests: 100, Per: time.Hour}))
+	admitted, shadowed := 0, 0
+	for range 30_000 / 7 {
+		d := s.decide(t, "t", p)
+		if d.Allowed {
+			admitted++
+		}
+		if d.Shadowed == 0 {
+			shadowed++
+		}
+		if d.Denied >= 0 && d.Denied != 1 {
+			t.Fatalf("denied by limit %d", d.Denied)
+		}
+		s.Advance(7 * time.Millisecond)
+	}
+	// Of the ten in each of thirty seconds, three would have been admitted.
+	if admitted < 295 || admitted > 300 || admitted-shadowed < 88 || admitted-shadowed > 90 {
+		t.Errorf("%d admitted, %d of them refused in shadow", admitted, shadowed)
+	}
+	if d := s.peek(t, "t", p); d.Budgets[2].Remaining != 100-(admitted-shadowed) {
+		t.Errorf("%d of the hour remain in shadow, after %d admitted there", d.Budgets[2].Remaining, admitted-shadowed)
+	}
+}
+
+func intoAndOutOfTheShadow(t *testing.T, s Subject) {
+	second := ratelimit.Limit{Name: "second", Requests: 1000, Per: time.Second}
+	minute := ratelimit.Limit{Name: "minute", Requests: 50, Per: time.Minute}
+	alone, tried, enforced := Policy(t, second), Policy(t, second, shadow(minute)), Policy(t, second, minute)
+	spend := func(p *ratelimit.Policy, n int) (d ratelimit.Decision) {
+		for range n {
+			d = s.decide(t, "t", p)
+		}
+		return d
+	}
+	spend(alone, 10)
+	if d := spend(tried, 1); d.Budgets[1].Remaining != 39 {
+		t.Fatalf("10 spent before the limit, and 1 after: %+v", d)
+	}
+	s.Advance(30 * time.Second)
+	if d := spend(tried, 10); d.Shadowed != -1 || d.Budgets[1].Remaining != 29 {
+		t.Fatalf("21 spent: %+v", d)
+	}
+	s.Advance(2 * time.Second)
+	if d := spend(enforced, 1); !d.Allowed || d.Budgets[1].Remaining != 28 {
+		t.Fatalf("22 spent, the last under the limit as it is enforced: %+v", d)
+	}
+}

@@ -16,6 +16,16 @@ type Subject struct {
 	Store   ratelimit.Store
 	Now     func() time.Time
 	Advance func(time.Duration) // may be negative
+	// Resolution is the smallest step of the store's clock; 0 for a nanosecond. Now and all steps are multiples of it.
+	Resolution time.Duration
+}
+
+func (s Subject) resolution() time.Duration { return max(s.Resolution, 1) }
+
+// step moves the clock by d, to the next time that the store can tell from others.
+func (s Subject) step(d time.Duration) {
+	unit := s.resolution()
+	s.Advance((d + unit - 1) / unit * unit)
 }
 
 // A Factory makes an empty store.
@@ -33,6 +43,10 @@ func Run(t *testing.T, fresh Factory) {
 	t.Run("ARefundAcrossAChange", func(t *testing.T) { refundAcrossAChange(t, fresh(t)) })
 	t.Run("LimitsAcrossTheExactBound", func(t *testing.T) { acrossTheExactBound(t, fresh(t)) })
 	t.Run("AClockSetBack", func(t *testing.T) { clockSetBack(t, fresh(t)) })
+	t.Run("APeekSpendsNothing", func(t *testing.T) { peeks(t, fresh(t)) })
+	t.Run("AResetForgets", func(t *testing.T) { resets(t, fresh(t)) })
+	t.Run("AShadowRefusesNobody", func(t *testing.T) { shadows(t, fresh(t)) })
+	t.Run("AShadowBeginsWithWhatIsKnown", func(t *testing.T) { intoAndOutOfTheShadow(t, fresh(t)) })
 	t.Run("TokensAreApart", func(t *testing.T) { apart(t, fresh(t)) })
 	t.Run("AgainstTheOracle", rapid.MakeCheck(func(t *rapid.T) { againstTheOracle(t, fresh(t)) }))
 }
@@ -61,6 +75,22 @@ func (s Subject) decide(t rapid.TB, token string, p *ratelimit.Policy) ratelimit
 	return d
 }
 
+func (s Subject) peek(t rapid.TB, token string, p *ratelimit.Policy) ratelimit.Decision {
+	t.Helper()
+	d, err := s.Store.Peek(context.Background(), token, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (s Subject) reset(t rapid.TB, token string) {
+	t.Helper()
+	if err := s.Store.Reset(context.Background(), token); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (s Subject) refund(t rapid.TB, token string, p *ratelimit.Policy, d ratelimit.Decision) {
 	t.Helper()
 	if err := s.Store.Refund(context.Background(), token, p, d); err != nil {
@@ -81,6 +111,8 @@ func policies(t rapid.TB) []*ratelimit.Policy {
 		Policy(t, limit("a", 65, time.Second)),
 		Policy(t, limit("a", 5, time.Minute)),
 		Policy(t, limit("b", 1000, time.Minute)),
+		Policy(t, limit("a", 3, time.Second), shadow(limit("b", 10, 7*time.Second)), limit("c", 70, time.Minute), shadow(limit("d", 80, 30*time.Second))),
+		Policy(t, limit("a", 10, time.Second), shadow(limit("b", 100, time.Minute))),
 		Policy(t, limit("a", 2, 100*time.Millisecond), limit("b", 66, 7*time.Second), limit("c", 200, time.Minute), limit("d", 60, 13*time.Second)),
 	}
 }
@@ -102,12 +134,12 @@ func againstTheOracle(t *rapid.T, s Subject) {
 		"and again": request,
 		"burst": func(t *rapid.T) {
 			for range rapid.IntRange(2, 90).Draw(t, "requests") {
-				s.Advance(rapid.SampledFrom([]time.Duration{0, 1, time.Millisecond, 77 * time.Millisecond}).Draw(t, "gap"))
+				s.step(rapid.SampledFrom([]time.Duration{0, 1, time.Millisecond, 77 * time.Millisecond}).Draw(t, "gap"))
 				request(t)
 			}
 		},
 		"wait": func(t *rapid.T) {
-			s.Advance(time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "wait")))
+			s.step(time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "wait")))
 		},
 		"wait as told": func(t *rapid.T) {
 			id := token.Draw(t, "token")
@@ -116,11 +148,11 @@ func againstTheOracle(t *rapid.T, s Subject) {
 				granted[id] = append(granted[id], d)
 				return
 			}
-			s.Advance(d.RetryAfter - 1)
-			if early := check(t, s, id, tokens[id], current); early.Allowed || early.RetryAfter != 1 {
-				t.Fatalf("a nanosecond before the time told: %+v", early)
+			s.Advance(d.RetryAfter - s.resolution())
+			if early := check(t, s, id, tokens[id], current); early.Allowed || early.RetryAfter != s.resolution() {
+				t.Fatalf("a moment before the time told: %+v", early)
 			}
-			s.Advance(1)
+			s.Advance(s.resolution())
 			d = check(t, s, id, tokens[id], current)
 			if !d.Allowed {
 				t.Fatalf("refused after waiting as told: %+v", d)
@@ -136,7 +168,7 @@ func againstTheOracle(t *rapid.T, s Subject) {
 			d := granted[id][i]
 			granted[id] = slices.Delete(granted[id], i, i+1)
 			s.refund(t, id, current, d)
-			tokens[id].refund(d.At)
+			tokens[id].refund(d)
 		},
 		"refund again and again": func(t *rapid.T) {
 			id := token.Draw(t, "token")
@@ -149,15 +181,22 @@ func againstTheOracle(t *rapid.T, s Subject) {
 			for range 3 {
 				s.refund(t, id, current, d)
 			}
-			tokens[id].refund(d.At) // once
+			tokens[id].refund(d) // once
 		},
 		"step back": func(t *rapid.T) {
 			step := time.Duration(rapid.Int64Range(1, int64(90*time.Second)).Draw(t, "step"))
+			step = step / s.resolution() * s.resolution()
 			s.Advance(-step)
 			for _, o := range tokens {
 				o.rewind(step, s.Now())
 			}
 			clear(granted) // their times are no longer those that were told
+		},
+		"reset": func(t *rapid.T) {
+			id := token.Draw(t, "token")
+			s.reset(t, id)
+			tokens[id].reset() // what was granted before is given back to no avail
+			s.Advance(time.Second)
 		},
 		"change policy": func(t *rapid.T) {
 			current = rapid.SampledFrom(all).Draw(t, "policy")
@@ -168,40 +207,80 @@ func againstTheOracle(t *rapid.T, s Subject) {
 // check makes a request and holds the decision against the oracle.
 func check(t rapid.TB, s Subject, id string, o *oracle, p *ratelimit.Policy) ratelimit.Decision {
 	t.Helper()
-	o.change(p, s.Now())
 	now := s.Now()
+	o.change(p, now)
+	peeked := s.peek(t, id, p)
 	d := s.decide(t, id, p)
 	if !d.At.Equal(now) {
 		t.Fatalf("decided at %v, not %v", d.At, now)
 	}
-	full := false
-	for i, l := range p.Limits() {
-		exactly, cautiously := o.count(now, l.Per), o.count(now, l.Per+caution(l))
-		if d.Allowed && exactly >= l.Requests {
-			t.Fatalf("limit %s: one more than %d within %v: now %v, admitted %v, known %v", l.Name, l.Requests, l.Per, now, o.admitted[len(o.admitted)-4:], o.known)
-		}
-		full = full || cautiously >= l.Requests
-		spent := 0
-		if d.Allowed {
-			spent = 1
-		}
-		if most := l.Requests - exactly - spent; d.Budgets[i].Remaining > max(0, most) {
-			t.Fatalf("limit %s: %d remain, at most %d can", l.Name, d.Budgets[i].Remaining, most)
-		}
-		if (d.Budgets[i].Remaining == l.Requests) != (d.Budgets[i].Reset == 0) || d.Budgets[i].Reset < 0 {
-			t.Fatalf("limit %s: %d of %d remain, reset in %v", l.Name, d.Budgets[i].Remaining, l.Requests, d.Budgets[i].Reset)
-		}
+	if peeked.Allowed != d.Allowed || peeked.Denied != d.Denied || peeked.Shadowed != d.Shadowed || peeked.RetryAfter != d.RetryAfter {
+		t.Fatalf("peeked %+v, decided %+v", peeked, d)
 	}
+	checkBudgets(t, s, o, d, peeked)
 	switch {
 	case d.Allowed:
 		if d.Denied != -1 || d.RetryAfter != 0 {
 			t.Fatalf("allowed, and yet %+v", d)
 		}
-		o.admitted = append(o.admitted, now)
-	case d.RetryAfter <= 0 || d.Denied < 0 || d.Denied >= len(p.Limits()):
+		o.enforced.admitted = append(o.enforced.admitted, now)
+	case d.RetryAfter <= 0 || d.Denied < 0 || d.Denied >= len(p.Limits()) || p.Limits()[d.Denied].Shadow:
 		t.Fatalf("refused without saying why or for how long: %+v", d)
-	case !full && !now.Before(o.settled):
+	case !o.full(s, false) && !now.Before(o.settled):
 		t.Fatalf("refused although every limit has room: %+v", d)
 	}
+	switch {
+	case d.Shadowed < 0 && d.Allowed:
+		o.shadow.admitted = append(o.shadow.admitted, now)
+	case d.Shadowed < 0:
+	case !d.Allowed || !p.Limits()[d.Shadowed].Shadow:
+		t.Fatalf("refused by a limit in shadow, but %+v", d)
+	case !o.full(s, true) && !now.Before(o.settled):
+		t.Fatalf("refused in shadow although every limit there has room: %+v", d)
+	}
 	return d
+}
+
+// checkBudgets holds what is left of each limit against the oracle, and against what was left the moment before.
+func checkBudgets(t rapid.TB, s Subject, o *oracle, d, peeked ratelimit.Decision) {
+	t.Helper()
+	for i, l := range o.policy.Limits() {
+		book, admitted := &o.enforced, d.Allowed
+		if l.Shadow {
+			book, admitted = &o.shadow, d.Allowed && d.Shadowed < 0
+		}
+		exactly, spent := book.count(s.Now(), l.Per), 0
+		if admitted {
+			spent = 1
+		}
+		if admitted && exactly >= l.Requests {
+			t.Fatalf("limit %s: one more than %d within %v", l.Name, l.Requests, l.Per)
+		}
+		b := d.Budgets[i]
+		if most := max(0, l.Requests-exactly-spent); b.Remaining > most {
+			t.Fatalf("limit %s: %d remain, at most %d can", l.Name, b.Remaining, most)
+		}
+		if (b.Remaining == l.Requests) != (b.Reset == 0) || b.Reset < 0 {
+			t.Fatalf("limit %s: %d of %d remain, reset in %v", l.Name, b.Remaining, l.Requests, b.Reset)
+		}
+		if peeked.Budgets[i].Remaining != b.Remaining+spent {
+			t.Fatalf("limit %s: %d remained before, and now %d", l.Name, peeked.Budgets[i].Remaining, b.Remaining)
+		}
+	}
+}
+
+// full says whether a limit that is in shadow, or one that is not, may be taken to be full.
+func (o *oracle) full(s Subject, shadow bool) bool {
+	book := &o.enforced
+	if shadow {
+		book = &o.shadow
+	}
+	return slices.ContainsFunc(o.policy.Limits(), func(l ratelimit.Limit) bool {
+		return l.Shadow == shadow && book.count(s.Now(), l.Per+caution(l, s.resolution())) >= l.Requests
+	})
+}
+
+func shadow(l ratelimit.Limit) ratelimit.Limit {
+	l.Shadow = true
+	return l
 }
