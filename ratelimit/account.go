@@ -89,12 +89,7 @@ func (a *account) rebase(p *Policy, now int64) *account {
 	if a.shadow != nil {
 		a.shadow.advance(now)
 		from, shadowed = a.shadow, a.shadow.spendings()
-		horizon := a.horizon()
-		for _, sp := range shadowed {
-			if sp.at <= horizon {
-				known = append(known, sp)
-			}
-		}
+		known = withOlder(known, shadowed, a.horizon())
 	}
 	fresh := &account{state: a.relaid(p.enforced, known, now)}
 	if p.shadow != nil {
@@ -102,4 +97,17 @@ func (a *account) rebase(p *Policy, now int64) *account {
 		fresh.shadow = &shadow
 	}
 	return fresh
+}
+
+// withOlder appends what other knows of the time before the horizon. What both know, other's newest, is taken once.
+func withOlder(known, other []spending, horizon int64) []spending {
+	newer := sum(known)
+	for _, sp := range other {
+		both := min(newer, sp.n)
+		newer -= both
+		if n := sp.n - both; n > 0 {
+			known = append(known, spending{at: min(sp.at, horizon), n: n})
+		}
+	}
+	return known
 }

@@ -46,7 +46,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-func specified(tb testing.TB) *ratelimit.Policy {
+func specified(tb rapid.TB) *ratelimit.Policy {
 	return ratelimittest.Policy(tb, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
 }
 

@@ -42,7 +42,7 @@ func (l *ledger) refund(at time.Time) {
 
 // forget has the ledger know nothing of what a window of that length does not hold.
 func (l *ledger) forget(now time.Time, window time.Duration) {
-	if since := now.Add(-window); since.After(l.known) {
+	if since := now.Add(1 - window); since.After(l.known) {
 		l.known = since
 	}
 }
