@@ -32,7 +32,7 @@ func (s *state) missing(d *Decision, gap int64) []spending {
 			list = s.spread(list, lacking-taken, shorter, max(shorter, oldest))
 			taken = lacking
 		}
-		shorter = per
+		shorter = per + per/(buckets-1) // as long as the shorter one may count it
 	}
 	return list
 }

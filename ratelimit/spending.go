@@ -62,16 +62,21 @@ func (m *Memory) Observe(tokenID string, p *Policy, d Decision) {
 	if d.Allowed {
 		a.spend(now)
 	}
+	a.take(a.missing(&d, now-last), now)
 	if a.exceeds(&d) { // something was given back there: begin with what is left
 		*a = *newAccount(p, now)
-		last = 0
+		a.take(a.missing(&d, now), now)
 	}
-	switch missing := a.missing(&d, now-last); {
+}
+
+// take adds what others spent, newest first, to what is known.
+func (s *state) take(missing []spending, now int64) {
+	switch {
 	case len(missing) == 0:
 	case len(missing) == 1 && missing[0].at == now:
-		a.add(now, missing[0].n)
+		s.add(now, missing[0].n)
 	default:
-		a.lay(append(a.spendings(), missing...), now)
+		s.lay(append(s.spendings(), missing...), now)
 	}
 }
 
