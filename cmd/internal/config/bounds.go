@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"unicode/utf8"
 )
 
 // bounds holds every value under v against the bounds of its field.
@@ -17,6 +18,14 @@ func (v *validator) bounds(mapping reflect.Value, key string) {
 			for i := range value.Len() {
 				v.bounds(value.Index(i), fmt.Sprintf("%s[%d]", childKey, i))
 			}
+		case isDictionary(f.Type):
+			for name, entry := range entries(value) {
+				v.bounds(entry, Named(childKey, name))
+			}
+		case f.chars != "":
+			if value.Len() > length(f.chars) && utf8.RuneCountInString(value.String()) > length(f.chars) {
+				v.refuse(childKey, "is at most %s characters long, not %d", f.chars, utf8.RuneCountInString(value.String()))
+			}
 		case f.min != "":
 			if value.Int() < bound(f.Type, f.min) || value.Int() > bound(f.Type, f.max) {
 				v.refuse(childKey, "is %s to %s, not %v", f.min, f.max, value.Interface())
@@ -24,6 +33,9 @@ func (v *validator) bounds(mapping reflect.Value, key string) {
 		}
 	}
 }
+
+// length returns the greatest length of a text.
+func length(chars string) int { return int(bound(reflect.TypeFor[int](), chars)) }
 
 // bound returns a bound as a number. Bounds are written in this package, and a test reads them all: one that cannot be read
 // is a mistake here.

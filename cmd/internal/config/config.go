@@ -2,18 +2,19 @@ package config
 
 import "time"
 
-// A Config is the whole configuration of a gateway. Tags: doc is the description that people read, min and max are the
-// bounds of a value, written as the value is.
+// A Config is the whole configuration of a gateway. Tags: doc is the description that people read; min and max are the
+// bounds of a value, written as the value is; chars is the greatest length of a text; restart says why a change of the key, and
+// of all keys under it, waits for a restart, or "-" that it need not.
 type Config struct {
-	Listen         string    `yaml:"listen" doc:"Address of the public API. Port 0 takes a free one, as for every address here."`
-	Admin          Admin     `yaml:"admin" doc:"Metrics, health and profiles, on a listener that must not be public."`
-	TokenPrefix    string    `yaml:"token_prefix" doc:"What API tokens begin with; after ops_ follows live_."`
+	Listen         string    `yaml:"listen" restart:"bound at start" doc:"Address of the public API. Port 0 takes any free one."`
+	Admin          Admin     `yaml:"admin" restart:"bound at start" doc:"The listener for operators, which must not be public."`
+	TokenPrefix    string    `yaml:"token_prefix" restart:"tokens in use would fail" doc:"What API tokens begin with, before live_."`
 	TrustedProxies []Network `yaml:"trusted_proxies" doc:"Networks of proxies whose X-Forwarded-For is believed."`
 
 	HTTP          HTTP          `yaml:"http" doc:"Bounds of the public listener."`
 	Authn         Authn         `yaml:"authn" doc:"How long answers of the identity service are remembered."`
 	RateLimit     RateLimit     `yaml:"rate_limit" doc:"The budget of each token."`
-	Upstreams     Upstreams     `yaml:"upstreams" doc:"Where the internal services are; all five are required."`
+	Upstreams     Upstreams     `yaml:"upstreams" restart:"connected at start" doc:"Where the internal services are; all are required."`
 	UpstreamCalls UpstreamCalls `yaml:"upstream_calls" doc:"Bounds of calls to the internal services."`
 	Shutdown      Shutdown      `yaml:"shutdown" doc:"What happens between SIGTERM and the end."`
 	Log           Log           `yaml:"log" doc:"Log lines, which go to standard error."`
@@ -21,7 +22,16 @@ type Config struct {
 
 // Admin is the listener for operators.
 type Admin struct {
-	Listen string `yaml:"listen" doc:"Address of /metrics, /livez, /readyz and /debug/pprof/."`
+	Listen string   `yaml:"listen" doc:"Address of the admin listener. One that is not loopback needs token or tls.client_ca_file."`
+	Token  Secret   `yaml:"token" doc:"Bearer token of operators, of 16 characters or more; none by default. As ${NAME} or ${file:PATH}."`
+	TLS    AdminTLS `yaml:"tls" doc:"TLS of the admin listener; none without cert_file."`
+}
+
+// AdminTLS is how the admin listener shows who it is, and asks operators who they are.
+type AdminTLS struct {
+	CertFile     File `yaml:"cert_file" doc:"Its certificate and those that lead to the root, in PEM."`
+	KeyFile      File `yaml:"key_file" doc:"The certificate's key, in PEM."`
+	ClientCAFile File `yaml:"client_ca_file" doc:"Roots of the certificates that operators must show; without it they show none."`
 }
 
 // HTTP bounds what one client may hold of the public listener.
@@ -41,27 +51,7 @@ type Authn struct {
 	StaleFor      Duration `yaml:"stale_for" min:"1s" max:"24h" doc:"The same while the identity service cannot answer."`
 	NegativeFor   Duration `yaml:"negative_for" min:"100ms" max:"5m" doc:"How long a refusal is remembered."`
 	LookUpTimeout Duration `yaml:"look_up_timeout" min:"10ms" max:"1m" doc:"Time for the identity service to answer."`
-	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" doc:"Tokens remembered, at some 400 bytes each."`
-}
-
-// RateLimit is the policy of limits, and where budgets are counted.
-type RateLimit struct {
-	Store  Store   `yaml:"store" doc:"Where budgets are counted: in this process, or in a Redis that gateways share."`
-	Redis  Redis   `yaml:"redis" doc:"The Redis of store: redis."`
-	Limits []Limit `yaml:"limits" doc:"Every request must pass all of them; one to four."`
-}
-
-// Redis is what gateways share to count together.
-type Redis struct {
-	Addresses []string `yaml:"addresses" doc:"host:port of the server, or of some nodes of a cluster."`
-	Password  Secret   `yaml:"password" doc:"As ${NAME} of a variable or ${file:PATH}; empty for none."`
-}
-
-// A Limit admits that many requests of a token in every interval of that length.
-type Limit struct {
-	Name     string   `yaml:"name" doc:"What clients see; made of the interval by default: second, hour, 10s."`
-	Requests int      `yaml:"requests" min:"1" max:"1000000000" doc:"How many requests are admitted."`
-	Per      Duration `yaml:"per" min:"1ms" max:"744h" doc:"In every interval of this length, wherever it begins."`
+	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Tokens remembered, at 400 bytes each."`
 }
 
 // Upstreams are the internal services.
@@ -93,7 +83,7 @@ type Shutdown struct {
 // Log is what is logged and how.
 type Log struct {
 	Level  Level  `yaml:"level" doc:"The least level that is logged."`
-	Format Format `yaml:"format" doc:"One JSON object a line, or key=value text."`
+	Format Format `yaml:"format" restart:"made at start" doc:"One JSON object a line, or key=value text."`
 	Access bool   `yaml:"access" doc:"A line for each request. Without, only requests that fail because of us have one."`
 }
 
@@ -119,14 +109,7 @@ func Default() Config {
 			LookUpTimeout: seconds(2),
 			MaxEntries:    100_000,
 		},
-		RateLimit: RateLimit{
-			Store: StoreMemory,
-			Redis: Redis{Addresses: []string{"127.0.0.1:6379"}},
-			Limits: []Limit{
-				{Name: "second", Requests: 3, Per: seconds(1)},
-				{Name: "hour", Requests: 5000, Per: seconds(3600)},
-			},
-		},
+		RateLimit:     defaultRateLimit(),
 		UpstreamCalls: UpstreamCalls{DeadlineMargin: Duration(10 * time.Millisecond), MaxResponseBytes: 8 * mebi},
 		Shutdown:      Shutdown{DrainWait: seconds(5), Grace: seconds(20)},
 		Log:           Log{Level: LevelInfo, Format: FormatJSON, Access: true},

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -27,14 +28,18 @@ func (o origin) String() string {
 var errSecretInFile = errors.New("must not hold a secret itself, but name it, as ${NAME} of a variable or ${file:PATH}")
 
 // A decoder lays layers over a configuration, each over what was before, and notes where each value came from. It goes by the
-// struct and not by the document, so a document cannot make it go deep.
+// struct and not by the document, so a document cannot make it go deep; its aliases cannot make it go on for long.
 type decoder struct {
 	source      string // name of the layer
 	inFile      bool   // it has lines, and must not hold secrets
 	environment map[string]string
 	origins     map[string]origin // by key
+	values      int               // decoded so far
 	problems    Problems
 }
+
+// maxValues is more values than a file has without aliases.
+const maxValues = maxFile
 
 // at returns where a node stands.
 func (d *decoder) at(n *yaml.Node) origin {
@@ -53,12 +58,23 @@ func (d *decoder) value(v reflect.Value, key string, n *yaml.Node) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
+	if d.values++; d.values >= maxValues {
+		if d.values == maxValues {
+			d.refuse(n, key, "is one value too many; aliases make more than %d of the document", maxValues)
+		}
+		return
+	}
+	if _, before := d.origins[key]; before && !isMapping(v.Type()) && !isNull(n) {
+		d.forget(key)
+	}
 	d.origins[key] = d.at(n)
 	switch {
 	case isMapping(v.Type()):
 		d.mapping(v, key, n)
 	case isList(v.Type()):
 		d.list(v, key, n)
+	case isDictionary(v.Type()):
+		d.dictionary(v, key, n)
 	case n.Kind != yaml.ScalarNode:
 		d.refuse(n, key, "is one value, not a %s", kindName(n))
 	default:
@@ -78,22 +94,29 @@ func (d *decoder) mapping(v reflect.Value, key string, n *yaml.Node) {
 		return
 	}
 	known := fields(v.Type())
+	d.pairs(n, func(name string) string { return join(key, name) }, func(name, child *yaml.Node, childKey string) {
+		at := slices.IndexFunc(known, func(f field) bool { return f.name == name.Value })
+		if at < 0 || name.Kind != yaml.ScalarNode {
+			d.refuse(name, childKey, "is not a key%s", suggestion(name.Value, known))
+			return
+		}
+		d.value(v.FieldByIndex(known[at].Index), childKey, child)
+		d.origins[childKey] = d.at(name)
+	})
+}
+
+// pairs hands out the names in a mapping with their values and keys, each name once.
+func (d *decoder) pairs(n *yaml.Node, keyOf func(name string) string, use func(name, child *yaml.Node, childKey string)) {
 	seen := make(map[string]int)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, child := n.Content[i], n.Content[i+1]
-		childKey := join(key, name.Value)
+		childKey := keyOf(name.Value)
 		if first, ok := seen[name.Value]; ok {
 			d.refuse(name, childKey, "is given twice, first in line %d", first)
 			continue
 		}
 		seen[name.Value] = name.Line
-		at := slices.IndexFunc(known, func(f field) bool { return f.name == name.Value })
-		if at < 0 || name.Kind != yaml.ScalarNode {
-			d.refuse(name, childKey, "is not a key%s", suggestion(name.Value, known))
-			continue
-		}
-		d.value(v.FieldByIndex(known[at].Index), childKey, child)
-		d.origins[childKey] = d.at(name)
+		use(name, child, childKey)
 	}
 }
 
@@ -108,6 +131,13 @@ func (d *decoder) list(v reflect.Value, key string, n *yaml.Node) {
 		d.value(list.Index(i), fmt.Sprintf("%s[%d]", key, i), item)
 	}
 	v.Set(list)
+}
+
+// forget forgets where the values under a key were given, which an earlier layer gave and this one replaces as a whole.
+func (d *decoder) forget(key string) {
+	maps.DeleteFunc(d.origins, func(at string, _ origin) bool {
+		return strings.HasPrefix(at, key+".") || strings.HasPrefix(at, key+"[")
+	})
 }
 
 func (d *decoder) scalar(v reflect.Value, n *yaml.Node) error {
@@ -142,7 +172,7 @@ func (d *decoder) scalar(v reflect.Value, n *yaml.Node) error {
 func (d *decoder) secret(s *Secret, text string) error {
 	resolved, err := secretSource{d.environment}.resolve(text)
 	if errors.Is(err, errSecretInFile) && !d.inFile {
-		resolved, err = Secret{text}, nil
+		resolved, err = Secret{value: text}, nil
 	}
 	if err == nil {
 		*s = resolved

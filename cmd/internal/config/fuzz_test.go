@@ -33,7 +33,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		c.nameLimits()
-		v := &validator{config: &c, origins: d.origins, file: "fuzz.yaml", refused: d.problems}
+		v := &validator{loaded: &Loaded{Config: c, Path: "fuzz.yaml", origins: d.origins}, refused: d.problems}
 		if problems := v.validate(); len(d.problems)+len(problems) > 0 {
 			return
 		}

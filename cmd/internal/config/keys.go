@@ -2,6 +2,8 @@ package config
 
 import (
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -12,6 +14,23 @@ type field struct {
 	name     string // as it is written
 	doc      string
 	min, max string // bounds of the value, as it is written; "" for none
+	chars    string // the greatest length of a text; "" for any
+	restart  string // why a change waits for a restart; "" where the mapping around it says
+}
+
+// changeable is the restart tag of what can change while running though the mapping around it cannot.
+const changeable = "-"
+
+// restartUnder returns why a change waits for a restart, or "", where the mapping around the field has such a reason.
+func (f field) restartUnder(reason string) string {
+	switch f.restart {
+	case "":
+		return reason
+	case changeable:
+		return ""
+	default:
+		return f.restart
+	}
 }
 
 // fields returns the keys of a mapping, in the order of the struct.
@@ -22,7 +41,7 @@ func fields(t reflect.Type) []field {
 		list[i] = field{
 			StructField: f,
 			name:        f.Tag.Get("yaml"), doc: f.Tag.Get("doc"),
-			min: f.Tag.Get("min"), max: f.Tag.Get("max"),
+			min: f.Tag.Get("min"), max: f.Tag.Get("max"), chars: f.Tag.Get("chars"), restart: f.Tag.Get("restart"),
 		}
 	}
 	return list
@@ -39,25 +58,29 @@ func isMapping(t reflect.Type) bool {
 // isList tells whether a value of the type is written as a list.
 func isList(t reflect.Type) bool { return t.Kind() == reflect.Slice }
 
+// isDictionary tells whether a value of the type is written as a mapping whose names are free.
+func isDictionary(t reflect.Type) bool { return t.Kind() == reflect.Map }
+
 // A Key is something that can be set.
 type Key struct {
 	Name     string // "rate_limit.store"
 	Variable string // "OPSGATE_RATE_LIMIT_STORE"
 	Doc      string // what it means, in a sentence
 	Min, Max string // bounds, as the value is written; "" for none
+	Restart  string // why a change waits for a restart; "" if it does not
 
 	index []int
 }
 
-// Keys returns everything that can be set by a file, a variable or an override: scalars and lists. What stands in the items
-// of a list is not among them.
+// Keys returns everything that can be set by a file, a variable or an override: scalars, lists and mappings with free names.
+// What stands in the items of a list, or under a free name, is not among them.
 func Keys() []Key { return keysOf(reflect.TypeFor[Config](), Key{}) }
 
 func keysOf(t reflect.Type, parent Key) []Key {
 	var keys []Key
 	for _, f := range fields(t) {
 		key := Key{
-			Name: join(parent.Name, f.name), Doc: f.doc, Min: f.min, Max: f.max,
+			Name: join(parent.Name, f.name), Doc: f.doc, Min: f.min, Max: f.max, Restart: f.restartUnder(parent.Restart),
 			index: append(append([]int(nil), parent.index...), f.Index...),
 		}
 		if isMapping(f.Type) {
@@ -77,3 +100,17 @@ func join(parent, name string) string {
 	}
 	return parent + "." + name
 }
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// Named returns the key of what a mapping has under a free name: rate_limit.tokens.tok_1, and rate_limit.tokens."a.b" where the
+// name could be taken for several keys.
+func Named(mapping, name string) string {
+	if !plainName.MatchString(name) {
+		name = strconv.Quote(name)
+	}
+	return join(mapping, name)
+}
+
+// around returns the key that a key stands in, or "".
+func around(key string) string { return key[:max(strings.LastIndexAny(key, ".["), 0)] }

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -42,14 +43,8 @@ type Options struct {
 	Defaults []Setting
 	// Overrides go over everything else.
 	Overrides []Setting
-}
-
-// Loaded is a configuration and what is to be said of it.
-type Loaded struct {
-	Config
-
-	Path     string   // of the file; "" for none
-	Warnings Problems // what looks like a mistake and is not refused
+	// Now tells what has expired; nil is time.Now.
+	Now func() time.Time
 }
 
 // Load reads a configuration. Its error is a [Problems] where the configuration is wrong, with everything that is.
@@ -77,11 +72,13 @@ func Load(o Options) (Loaded, error) {
 	d.settings(&loaded.Config, o.Overrides)
 
 	loaded.nameLimits()
-	v := &validator{config: &loaded.Config, origins: d.origins, file: loaded.Path, refused: d.problems}
+	loaded.origins = d.origins
+	v := &validator{loaded: &loaded, refused: d.problems}
 	d.problems = append(d.problems, v.validate()...)
 	if len(d.problems) > 0 {
 		return Loaded{}, d.problems.sorted()
 	}
+	loaded.warn(o.Now)
 	return loaded, nil
 }
 
@@ -152,19 +149,23 @@ func (d *decoder) settings(c *Config, settings []Setting) {
 	}
 }
 
-// settingNode makes a node of a setting's value. Text is taken as it stands; a list is YAML where it begins with a bracket.
+// settingNode makes a node of a setting's value. Text is taken as it stands; what has free names is YAML, and so is a list that
+// begins with a bracket.
 func settingNode(t reflect.Type, text string) (*yaml.Node, error) {
-	if !isList(t) {
-		return &yaml.Node{Kind: yaml.ScalarNode, Value: text}, nil
-	}
-	list := &yaml.Node{Kind: yaml.SequenceNode}
-	if strings.HasPrefix(strings.TrimSpace(text), "[") {
+	switch {
+	case isDictionary(t), isList(t) && strings.HasPrefix(strings.TrimSpace(text), "["):
 		var document yaml.Node
 		if err := yaml.Unmarshal([]byte(text), &document); err != nil {
 			return nil, err
 		}
+		if len(document.Content) == 0 {
+			return nil, errors.New("it is empty")
+		}
 		return document.Content[0], nil
+	case !isList(t):
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: text}, nil
 	}
+	list := &yaml.Node{Kind: yaml.SequenceNode}
 	for item := range strings.SplitSeq(text, ",") {
 		if item = strings.TrimSpace(item); item != "" {
 			list.Content = append(list.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: item})

@@ -17,9 +17,14 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
+// now is the time at which the tests load.
+var now = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
 // load loads a file alone.
 func load(path string) (config.Loaded, error) {
-	return config.Load(config.Options{Path: path, Environment: []string{"TEST_REDIS_PASSWORD=hunter2"}})
+	return config.Load(config.Options{Path: path, Environment: []string{
+		"TEST_REDIS_PASSWORD=hunter2", "TEST_ADMIN_TOKEN=correct horse battery", "TEST_SHORT_TOKEN=hunter2",
+	}, Now: func() time.Time { return now }})
 }
 
 // A bad file says in its first lines what is to be said of it, as "# want: LINE: KEY: TEXT", with "@@" at the end for the
@@ -97,17 +102,24 @@ func TestEveryKeyCanBeSetInAFile(t *testing.T) {
 	if diff := cmp.Diff(full(), got.Config, compareSecrets()); diff != "" {
 		t.Error(diff)
 	}
-	if got := got.RateLimit.Redis.Password.Reveal(); got != "hunter2" {
-		t.Errorf("got the password %q", got)
+	for _, secret := range []struct{ what, got, want string }{
+		{"admin.token", got.Admin.Token.Reveal(), "correct horse battery"},
+		{"password", got.RateLimit.Redis.Password.Reveal(), "hunter2"},
+		{"sentinel_password", got.RateLimit.Redis.SentinelPassword.Reveal(), "hunter2"},
+	} {
+		if secret.got != secret.want {
+			t.Errorf("%s: got %q, want %q", secret.what, secret.got, secret.want)
+		}
 	}
 }
 
 // full is what testdata/full.good.yaml says, but for the secret, which no test in another package can make.
 func full() config.Config {
+	const pem = "testdata/certificate.pem"
 	seconds := func(n float64) config.Duration { return config.Duration(n * float64(time.Second)) }
 	return config.Config{
 		Listen:      ":8443",
-		Admin:       config.Admin{Listen: "[::1]:9191"},
+		Admin:       config.Admin{Listen: "[::]:9191", TLS: config.AdminTLS{CertFile: pem, KeyFile: pem, ClientCAFile: pem}},
 		TokenPrefix: "acme_",
 		TrustedProxies: []config.Network{
 			{Prefix: netip.MustParsePrefix("10.0.0.0/8")}, {Prefix: netip.MustParsePrefix("2001:db8::/32")},
@@ -119,16 +131,7 @@ func full() config.Config {
 		Authn: config.Authn{
 			FreshFor: seconds(10), StaleFor: seconds(3600), NegativeFor: seconds(.5), LookUpTimeout: seconds(1), MaxEntries: 5000,
 		},
-		RateLimit: config.RateLimit{
-			Store: config.StoreMemory,
-			Redis: config.Redis{Addresses: []string{"redis-0.internal:6379", "redis-1.internal:6379"}},
-			Limits: []config.Limit{
-				{Name: "10s", Requests: 10, Per: seconds(10)},
-				{Name: "minute", Requests: 100, Per: seconds(60)},
-				{Name: "day", Requests: 10000, Per: seconds(86400)},
-				{Name: "busy-hour", Requests: 500, Per: seconds(3600)},
-			},
-		},
+		RateLimit: fullRateLimit(),
 		Upstreams: config.Upstreams{
 			Fleet:      config.Upstream{Address: "dns:///fleet.internal:9000"},
 			Monitoring: config.Upstream{Address: "dns://10.0.0.53/monitoring.internal:9000"},
@@ -139,6 +142,45 @@ func full() config.Config {
 		UpstreamCalls: config.UpstreamCalls{DeadlineMargin: seconds(.025), MaxResponseBytes: 16 << 20},
 		Shutdown:      config.Shutdown{DrainWait: 0, Grace: seconds(45)},
 		Log:           config.Log{Level: config.LevelDebug, Format: config.FormatText, Access: false},
+	}
+}
+
+func fullRateLimit() config.RateLimit {
+	const (
+		pem    = "testdata/certificate.pem"
+		second = config.Duration(time.Second)
+		minute = 60 * second
+	)
+	return config.RateLimit{
+		Store: config.StoreRedis, OnStoreFailure: config.FailDeny, ExpectedReplicas: 3,
+		Redis: config.Redis{
+			Mode: config.RedisSentinel, Addresses: []string{"redis-0.internal:26379", "redis-1.internal:26379"}, MasterName: "limits",
+			Username: "opsgate", SentinelUsername: "watcher", Database: 2,
+			TLS:       config.RedisTLS{Enabled: true, CAFile: pem, CertFile: pem, KeyFile: pem, ServerName: "redis.internal"},
+			KeyPrefix: "acme:", PoolSize: 8, Timeout: second / 50, DialTimeout: second / 25, ProbeInterval: second,
+		},
+		Limits: []config.Limit{
+			{Name: "10s", Requests: 10, Per: 10 * second},
+			{Name: "minute", Requests: 100, Per: minute},
+			{Name: "day", Requests: 10000, Per: 24 * 60 * minute},
+			{Name: "busy-hour", Requests: 500, Per: 60 * minute, Shadow: true},
+		},
+		Classes: config.Classes{
+			"partner": {
+				Limits: []config.Limit{{Name: "second", Requests: 10, Per: second}},
+				Teams:  []string{"team_1", "team_2"}, Tokens: []string{"tok:3"}, Owner: "Partner team", Reason: "Contract 12",
+				Expires: config.Time{Time: time.Date(2126, 1, 31, 12, 0, 0, 0, time.UTC)},
+			},
+			"trial.2": {Limits: []config.Limit{{Name: "second", Requests: 1, Per: second}}, Tokens: []string{"tok_4"}},
+		},
+		Teams: config.Overrides{"7d1f": {
+			Limits: []config.Limit{{Name: "second", Requests: 20, Per: second}}, Owner: "ops", Reason: "Migration",
+			Expires: config.Time{Time: time.Date(2126, 2, 1, 0, 0, 0, 0, time.UTC)},
+		}},
+		Tokens: config.Overrides{"tok.[5]": {
+			Limits: []config.Limit{{Name: "minute", Requests: 1, Per: minute}}, Owner: "ops", Reason: "It floods us",
+		}},
+		Demand: config.Demand{File: "/var/lib/opsgate/demand", Sample: 2500, MaxBytes: 1 << 30},
 	}
 }
 

@@ -21,7 +21,7 @@ func Schema() ([]byte, error) {
 	}
 	schema := reflector.Reflect(Config{})
 	schema.Title = "Configuration of opsgate"
-	describe(schema, reflect.TypeFor[Config](), reflect.ValueOf(Default()))
+	describe(schema, reflect.TypeFor[Config](), reflect.ValueOf(Default()), "")
 	text, err := json.MarshalIndent(schema, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("write the schema: %w", err)
@@ -37,8 +37,12 @@ func scalarSchema(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[Bytes]():
 		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{
 			{Type: "integer"},
-			{Type: "string", Pattern: `^[0-9]+(KiB|MiB)$`},
+			{Type: "string", Pattern: `^[0-9]+(KiB|MiB|GiB)?$`},
 		}}
+	case reflect.TypeFor[Percent]():
+		return &jsonschema.Schema{Type: "string", Pattern: percentage.String()}
+	case reflect.TypeFor[Time]():
+		return &jsonschema.Schema{Type: "string", Format: "date-time"}
 	case reflect.TypeFor[Network]():
 		return &jsonschema.Schema{Type: "string", Pattern: `^[0-9a-fA-F.:]+/[0-9]+$`}
 	case reflect.TypeFor[Secret]():
@@ -49,27 +53,36 @@ func scalarSchema(t reflect.Type) *jsonschema.Schema {
 		return nil
 	}
 	schema := &jsonschema.Schema{Type: "string"}
-	for _, word := range words.choices() {
-		schema.Enum = append(schema.Enum, word)
-	}
+	schema.Enum = asAny(words.choices())
 	return schema
 }
 
-// describe adds what the tags and the defaults say to the schema of a mapping. The items of a list have no defaults.
-func describe(schema *jsonschema.Schema, t reflect.Type, defaults reflect.Value) {
+// describe adds what the tags and the defaults say to the schema of a mapping, with the reason, if any, why changes under it wait
+// for a restart. What stands in a list or under a free name has no defaults.
+func describe(schema *jsonschema.Schema, t reflect.Type, defaults reflect.Value, restart string) {
 	for _, f := range fields(t) {
-		property := schema.Properties.Value(f.name)
+		property, reason := schema.Properties.Value(f.name), f.restartUnder(restart)
 		var byDefault reflect.Value
 		if defaults.IsValid() {
 			byDefault = defaults.FieldByIndex(f.Index)
 		}
-		property.Description = sentence(f)
+		property.Description = sentence(f, reason)
 		switch {
 		case isMapping(f.Type):
-			describe(property, f.Type, byDefault)
+			describe(property, f.Type, byDefault, reason)
 			continue
 		case isList(f.Type) && isMapping(f.Type.Elem()):
-			describe(property.Items, f.Type.Elem(), reflect.Value{})
+			describe(property.Items, f.Type.Elem(), reflect.Value{}, reason)
+		case isDictionary(f.Type):
+			form := namesOf(f.Type)
+			property.PropertyNames = &jsonschema.Schema{Pattern: form.pattern.String()}
+			if len(form.taken) > 0 {
+				property.PropertyNames.Not = &jsonschema.Schema{Enum: asAny(form.taken)}
+			}
+			describe(property.AdditionalProperties, f.Type.Elem(), reflect.Value{}, reason)
+		case f.chars != "":
+			property.MaxLength = new(uint64)
+			*property.MaxLength = uint64(length(f.chars)) //nolint:gosec // a tag of this package, and not negative
 		case property.Type == "integer":
 			property.Minimum, property.Maximum = json.Number(f.min), json.Number(f.max)
 		}
@@ -79,12 +92,24 @@ func describe(schema *jsonschema.Schema, t reflect.Type, defaults reflect.Value)
 	}
 }
 
-// sentence returns a field's description, with its bounds.
-func sentence(f field) string {
-	if f.min == "" {
-		return f.doc
+func asAny(words []string) []any {
+	list := make([]any, len(words))
+	for i, word := range words {
+		list[i] = word
 	}
-	return fmt.Sprintf("%s From %s to %s.", f.doc, f.min, f.max)
+	return list
+}
+
+// sentence returns a field's description, with its bounds and what a change takes.
+func sentence(f field, restart string) string {
+	text := f.doc
+	if f.min != "" {
+		text += fmt.Sprintf(" From %s to %s.", f.min, f.max)
+	}
+	if restart != "" {
+		text += fmt.Sprintf(" A change takes a restart: %s.", restart)
+	}
+	return text
 }
 
 // plain returns a value as a file would have it: words, numbers, truth values, and lists and mappings of them.

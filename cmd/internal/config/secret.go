@@ -11,6 +11,7 @@ import (
 // A Secret is a value that must not be seen: a file names it, and nothing prints it.
 type Secret struct {
 	value string
+	file  string // that it was read from; "" for none
 }
 
 var (
@@ -67,7 +68,7 @@ func (s secretSource) resolve(text string) (Secret, error) {
 		if !ok || value == "" {
 			return Secret{}, fmt.Errorf("names the variable %s, which is not set", name)
 		}
-		return Secret{value}, nil
+		return Secret{value: value}, nil
 	}
 	return readSecret(path)
 }
@@ -88,5 +89,5 @@ func readSecret(path string) (Secret, error) {
 	if value == "" {
 		return Secret{}, fmt.Errorf("names %s, which is empty", path)
 	}
-	return Secret{value}, nil
+	return Secret{value: value, file: path}, nil
 }

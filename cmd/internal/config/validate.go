@@ -1,58 +1,19 @@
 package config
 
 import (
-	"fmt"
 	"net"
 	"reflect"
 	"strconv"
 	"strings"
-	"time"
 
 	"opsgate/authn"
-	"opsgate/ratelimit"
 )
-
-// nameLimits names the limits that have no name after their interval.
-func (c *Config) nameLimits() {
-	for i := range c.RateLimit.Limits {
-		if limit := &c.RateLimit.Limits[i]; limit.Name == "" {
-			limit.Name = limitName(limit.Per)
-		}
-	}
-}
-
-func limitName(per Duration) string {
-	switch time.Duration(per) {
-	case time.Second:
-		return "second"
-	case time.Minute:
-		return "minute"
-	case time.Hour:
-		return "hour"
-	case 24 * time.Hour:
-		return "day"
-	}
-	return per.String()
-}
 
 // A validator finds what is wrong with values that could be decoded.
 type validator struct {
-	config   *Config
-	origins  map[string]origin
-	file     string
+	loaded   *Loaded
 	refused  Problems // by the decoder: what is said of a key there is enough
 	problems Problems
-}
-
-// where returns where a key was given, or the nearest thing around it that was.
-func (v *validator) where(key string) origin {
-	for key != "" {
-		if at, ok := v.origins[key]; ok {
-			return at
-		}
-		key = key[:max(strings.LastIndexAny(key, ".["), 0)]
-	}
-	return origin{name: v.file}
 }
 
 func (v *validator) refuse(key, format string, args ...any) {
@@ -61,14 +22,14 @@ func (v *validator) refuse(key, format string, args ...any) {
 			return
 		}
 	}
-	v.problems = append(v.problems, problem(v.where(key), key, format, args...))
+	v.problems = append(v.problems, problem(v.loaded.where(key), key, format, args...))
 }
 
 func (v *validator) validate() Problems {
-	c := v.config
-	v.bounds(reflect.ValueOf(*c), "")
+	c := v.loaded
+	v.bounds(reflect.ValueOf(c.Config), "")
 	v.listenAddress("listen", c.Listen)
-	v.listenAddress("admin.listen", c.Admin.Listen)
+	v.admin()
 	if c.Listen == c.Admin.Listen && !strings.HasSuffix(c.Listen, ":0") {
 		v.refuse("admin.listen", "is the address of the public API, %s: operators need one of their own", c.Listen)
 	}
@@ -77,13 +38,15 @@ func (v *validator) validate() Problems {
 	}
 	v.timeouts()
 	v.rateLimit()
+	v.redis()
 	v.upstreams()
+	v.files()
 	return v.problems
 }
 
 // timeouts checks what must be shorter than what.
 func (v *validator) timeouts() {
-	c := v.config
+	c := v.loaded
 	if c.HTTP.ReadTimeout < c.HTTP.ReadHeaderTimeout {
 		v.refuse("http.read_timeout", "is %s, less than read_header_timeout of %s, which is a part of it",
 			c.HTTP.ReadTimeout, c.HTTP.ReadHeaderTimeout)
@@ -101,43 +64,9 @@ func (v *validator) timeouts() {
 	}
 }
 
-func (v *validator) rateLimit() {
-	c := v.config.RateLimit
-	if c.Store == StoreRedis {
-		v.refuse("rate_limit.store", "is redis, which this version cannot use yet; memory is the only store it has")
-	}
-	for i, address := range c.Redis.Addresses {
-		v.hostPort(fmt.Sprintf("rate_limit.redis.addresses[%d]", i), address)
-	}
-	const key = "rate_limit.limits"
-	if len(c.Limits) < 1 || len(c.Limits) > ratelimit.MaxLimits {
-		v.refuse(key, "has %d limits; it takes 1 to %d", len(c.Limits), ratelimit.MaxLimits)
-	}
-	names, pers := make(map[string]bool), make(map[Duration]bool)
-	for i, limit := range c.Limits {
-		at := fmt.Sprintf("%s[%d]", key, i)
-		if pers[limit.Per] {
-			v.refuse(at+".per", "is %s, as of another limit: the smaller would decide alone", limit.Per)
-		} else if names[limit.Name] {
-			v.refuse(at+".name", "is %q, as of another limit", limit.Name)
-		}
-		names[limit.Name], pers[limit.Per] = true, true
-		if !isLimitName(limit.Name) {
-			v.refuse(at+".name", "is 1 to 32 characters of a-z, A-Z, 0-9, ., _ and -, not %q", limit.Name)
-		}
-	}
-}
-
-func isLimitName(name string) bool {
-	allowed := func(r rune) bool {
-		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r)
-	}
-	return name != "" && len(name) <= 32 && strings.IndexFunc(name, func(r rune) bool { return !allowed(r) }) < 0
-}
-
 // upstreams checks the form of the addresses, as gRPC reads them. Whether anybody answers there is for the readiness page.
 func (v *validator) upstreams() {
-	u := reflect.ValueOf(v.config.Upstreams)
+	u := reflect.ValueOf(v.loaded.Upstreams)
 	for _, f := range fields(u.Type()) {
 		key := "upstreams." + f.name + ".address"
 		address := u.FieldByIndex(f.Index).FieldByName("Address").String()
@@ -153,6 +82,27 @@ func (v *validator) upstreams() {
 		case scheme != "unix" || rest == "":
 			v.refuse(key, "is host:port, dns:///host:port, passthrough:///host:port or unix:///path, not %q", address)
 		}
+	}
+}
+
+// files checks that the files that others will read are there, so that a check finds it out and not a start.
+func (v *validator) files() {
+	for leaf := range leaves(reflect.ValueOf(v.loaded.Config), "") {
+		if path, ok := reflect.TypeAssert[File](leaf.value); ok && path != "" {
+			if err := path.check(); err != nil {
+				v.refuse(leaf.key, "%v", err)
+			}
+		}
+	}
+}
+
+// pair checks a certificate's file and its key's, neither of which is of use alone.
+func (v *validator) pair(key string, cert, private File) {
+	switch {
+	case cert != "" && private == "":
+		v.refuse(key+".key_file", "is required with cert_file: where is the certificate's key?")
+	case cert == "" && private != "":
+		v.refuse(key+".cert_file", "is required with key_file: where is the key's certificate?")
 	}
 }
 

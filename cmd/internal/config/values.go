@@ -3,8 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
-	"log/slog"
+	"math"
 	"net/netip"
+	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +21,8 @@ var (
 	_ scalar = (*Duration)(nil)
 	_ scalar = (*Bytes)(nil)
 	_ scalar = (*Network)(nil)
+	_ scalar = (*Percent)(nil)
+	_ scalar = (*Time)(nil)
 )
 
 // A Duration is written as Go writes it: 250ms, 30s, 1h30m.
@@ -49,20 +53,21 @@ func (d Duration) String() string {
 const (
 	kibi Bytes = 1 << 10
 	mebi Bytes = 1 << 20
+	gibi Bytes = 1 << 30
 )
 
-// Bytes is a size: a number of bytes, or of KiB or MiB with that unit.
+// Bytes is a size: a number of bytes, or of KiB, MiB or GiB with that unit.
 type Bytes int64
 
 func (b *Bytes) parse(text string) error {
 	number, unit := text, Bytes(1)
-	for suffix, size := range map[string]Bytes{"KiB": kibi, "MiB": mebi} {
+	for suffix, size := range map[string]Bytes{"KiB": kibi, "MiB": mebi, "GiB": gibi} {
 		if without, ok := strings.CutSuffix(text, suffix); ok {
 			number, unit = without, size
 		}
 	}
-	parsed, err := strconv.ParseInt(number, 10, 32)
-	if err != nil {
+	parsed, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || parsed > math.MaxInt64/int64(unit) || parsed < math.MinInt64/int64(unit) {
 		return errors.New("is not a size such as 4096, 128KiB or 8MiB")
 	}
 	*b = Bytes(parsed) * unit
@@ -72,12 +77,82 @@ func (b *Bytes) parse(text string) error {
 // String returns the size in the largest unit that needs no fraction.
 func (b Bytes) String() string {
 	switch {
+	case b >= gibi && b%gibi == 0:
+		return strconv.FormatInt(int64(b/gibi), 10) + "GiB"
 	case b >= mebi && b%mebi == 0:
 		return strconv.FormatInt(int64(b/mebi), 10) + "MiB"
 	case b >= kibi && b%kibi == 0:
 		return strconv.FormatInt(int64(b/kibi), 10) + "KiB"
 	}
 	return strconv.FormatInt(int64(b), 10)
+}
+
+// Units of Percent.
+const (
+	percent Percent = 1e4
+	whole           = 100 * percent
+)
+
+// Percent is a part of a whole in millionths: 1%, 0.5%.
+type Percent int64
+
+var percentage = regexp.MustCompile(`^([0-9]{1,3})(?:\.([0-9]{1,4}))?%$`)
+
+func (p *Percent) parse(text string) error {
+	match := percentage.FindStringSubmatch(text)
+	if match == nil {
+		return errors.New("is not a part such as 1% or 0.5%, with at most four decimals")
+	}
+	millionths, err := strconv.ParseInt(match[1]+(match[2] + "0000")[:4], 10, 64)
+	*p = Percent(millionths)
+	return err
+}
+
+// String returns the part as it is written.
+func (p Percent) String() string {
+	return strconv.FormatFloat(float64(p)/float64(percent), 'f', -1, 64) + "%"
+}
+
+// Fraction returns the part as a number from 0 to 1.
+func (p Percent) Fraction() float64 { return float64(p) / float64(whole) }
+
+// A Time is a moment, written with its zone: 2026-01-31T12:00:00Z. The zero Time is none.
+type Time struct{ time.Time }
+
+func (t *Time) parse(text string) error {
+	var parsed time.Time
+	if err := parsed.UnmarshalText([]byte(text)); err != nil {
+		return errors.New("is not a time with its zone, such as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+01:00")
+	}
+	t.Time = parsed.UTC() // the same moment is the same value, wherever it was written
+	return nil
+}
+
+// String returns the time in UTC, or "" for none.
+func (t Time) String() string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// A File is the path of a file that must be there; "" for none.
+type File string
+
+// check tells why the file cannot be read, if it cannot.
+func (f File) check() error {
+	info, err := os.Stat(string(f))
+	if err != nil {
+		return fmt.Errorf("names a file that cannot be read: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("names %s, which is not a file", f)
+	}
+	opened, err := os.Open(string(f))
+	if err != nil {
+		return fmt.Errorf("names a file that cannot be read: %w", err)
+	}
+	return opened.Close()
 }
 
 // A Network is a range of addresses: 10.0.0.0/8.
@@ -94,59 +169,3 @@ func (n *Network) parse(text string) error {
 	n.Prefix = prefix
 	return nil
 }
-
-// A choice is a value that is one of a few words.
-type choice interface {
-	choices() []string
-}
-
-// A Store is where budgets are counted.
-type Store string
-
-// The stores that exist.
-const (
-	StoreMemory Store = "memory"
-	StoreRedis  Store = "redis"
-)
-
-func (Store) choices() []string { return []string{string(StoreMemory), string(StoreRedis)} }
-
-// A Level is the importance of a log line.
-type Level string
-
-// The levels of log lines.
-const (
-	LevelDebug Level = "debug"
-	LevelInfo  Level = "info"
-	LevelWarn  Level = "warn"
-	LevelError Level = "error"
-)
-
-func (Level) choices() []string {
-	return []string{string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError)}
-}
-
-// Slog returns the level as the logger knows it.
-func (l Level) Slog() slog.Level {
-	switch l {
-	case LevelDebug:
-		return slog.LevelDebug
-	case LevelWarn:
-		return slog.LevelWarn
-	case LevelError:
-		return slog.LevelError
-	default:
-		return slog.LevelInfo
-	}
-}
-
-// A Format is how log lines look.
-type Format string
-
-// The formats of log lines.
-const (
-	FormatJSON Format = "json"
-	FormatText Format = "text"
-)
-
-func (Format) choices() []string { return []string{string(FormatJSON), string(FormatText)} }

@@ -1,0 +1,155 @@
+package config
+
+import (
+	"time"
+
+	"opsgate/ratelimit"
+)
+
+// RateLimit is who may make how many requests, and where they are counted.
+type RateLimit struct {
+	Store            Store        `yaml:"store" restart:"chosen at start" doc:"Where budgets are counted: in each process, or in Redis."`
+	OnStoreFailure   StoreFailure `yaml:"on_store_failure" doc:"While Redis is away: gateways limit by themselves, all pass, or all get 503."`
+	ExpectedReplicas int          `yaml:"expected_replicas" min:"1" max:"10000" doc:"Gateways that share the limits in mode local."`
+
+	Redis Redis `yaml:"redis" restart:"connected at start" doc:"The Redis of store: redis."`
+
+	Limits  []Limit   `yaml:"limits" doc:"Every request must pass all of them; one to four."`
+	Classes Classes   `yaml:"classes" doc:"Limits of some teams and tokens instead of the default ones, by the name of the class."`
+	Teams   Overrides `yaml:"teams" doc:"Limits of each token of a team instead of those of a class, by the team's id."`
+	Tokens  Overrides `yaml:"tokens" doc:"Limits of one token instead of those of its team, by the token's id."`
+
+	Demand Demand `yaml:"demand" restart:"opened at start" doc:"A record of requests, for opsgate replay to try limits on."`
+}
+
+// Redis is what gateways share to count together.
+type Redis struct {
+	Mode             RedisMode `yaml:"mode" doc:"What answers there; auto: a server at one address, a cluster at several."`
+	Addresses        []string  `yaml:"addresses" doc:"host:port of the server, of nodes of a cluster, or of sentinels; up to 100."`
+	MasterName       string    `yaml:"master_name" doc:"What sentinels call the server; for mode: sentinel alone."`
+	Username         string    `yaml:"username" doc:"User of the server; empty for its default user."`
+	Password         Secret    `yaml:"password" doc:"As ${NAME} of a variable or ${file:PATH}; empty for none."`
+	SentinelUsername string    `yaml:"sentinel_username" doc:"User of the sentinels; for mode: sentinel alone."`
+	SentinelPassword Secret    `yaml:"sentinel_password" doc:"As password; for mode: sentinel alone."`
+	Database         int       `yaml:"database" min:"0" max:"1000" doc:"Number of the database; a cluster has 0 alone."`
+	TLS              RedisTLS  `yaml:"tls" doc:"TLS to Redis."`
+	KeyPrefix        string    `yaml:"key_prefix" chars:"64" doc:"What keys begin with; visible ASCII without braces."`
+	PoolSize         int       `yaml:"pool_size" min:"1" max:"1000" doc:"Connections to each server at most."`
+	Timeout          Duration  `yaml:"timeout" min:"1ms" max:"5s" doc:"Time for Redis to answer."`
+	DialTimeout      Duration  `yaml:"dial_timeout" min:"1ms" max:"5s" doc:"Time to connect."`
+	ProbeInterval    Duration  `yaml:"probe_interval" min:"10ms" max:"1m" restart:"-" doc:"How often Redis is tried while it is away."`
+}
+
+// RedisTLS is how connections to Redis are kept private.
+type RedisTLS struct {
+	Enabled    bool   `yaml:"enabled" doc:"Whether to speak TLS."`
+	CAFile     File   `yaml:"ca_file" doc:"Roots of the server's certificate, in PEM; those of the system without it."`
+	CertFile   File   `yaml:"cert_file" doc:"The gateway's own certificate, in PEM, where Redis asks for one."`
+	KeyFile    File   `yaml:"key_file" doc:"Its key, in PEM."`
+	ServerName string `yaml:"server_name" doc:"Name in the server's certificate, where it is not that of the address."`
+}
+
+// A Limit admits that many requests of a token in every interval of that length.
+type Limit struct {
+	Name     string   `yaml:"name" doc:"What clients see; made of the interval by default: second, hour, 10s."`
+	Requests int      `yaml:"requests" min:"1" max:"1000000000" doc:"How many requests are admitted."`
+	Per      Duration `yaml:"per" min:"1ms" max:"744h" doc:"In every interval of this length, wherever it begins."`
+	Shadow   bool     `yaml:"shadow" doc:"Decide and count, but refuse nobody: a limit on trial."`
+}
+
+// Classes are classes by their names.
+type Classes map[string]Class
+
+// A Class is limits that some teams and tokens have instead of the default ones. A token's class goes before its team's.
+type Class struct {
+	Limits  []Limit  `yaml:"limits" doc:"Every request must pass all of them; one to four."`
+	Teams   []string `yaml:"teams" doc:"Ids of teams; each of their tokens has these limits for itself."`
+	Tokens  []string `yaml:"tokens" doc:"Ids of tokens."`
+	Owner   string   `yaml:"owner" chars:"200" doc:"Whom to ask."`
+	Reason  string   `yaml:"reason" chars:"200" doc:"Why."`
+	Expires Time     `yaml:"expires" doc:"When the class ends, as 2026-01-31T12:00:00Z; never by default."`
+}
+
+// Overrides are limits by the id of a team or token.
+type Overrides map[string]Override
+
+// An Override is limits that one team or token has instead of all others.
+type Override struct {
+	Limits  []Limit `yaml:"limits" doc:"Every request must pass all of them; one to four."`
+	Owner   string  `yaml:"owner" chars:"200" doc:"Whom to ask."`
+	Reason  string  `yaml:"reason" chars:"200" doc:"Why."`
+	Expires Time    `yaml:"expires" doc:"When the override ends, as 2026-01-31T12:00:00Z; never by default."`
+}
+
+// Demand is the record of who made requests and what became of them.
+type Demand struct {
+	File     string  `yaml:"file" doc:"Where to write it; empty for nowhere."`
+	Sample   Percent `yaml:"sample" min:"0.0001%" max:"100%" doc:"Part of the tokens that are recorded, each with all of its requests."`
+	MaxBytes Bytes   `yaml:"max_bytes" min:"1MiB" max:"10GiB" doc:"Size of the record; past it the oldest requests go."`
+}
+
+func defaultRateLimit() RateLimit {
+	return RateLimit{
+		Store:            StoreMemory,
+		OnStoreFailure:   FailLocal,
+		ExpectedReplicas: 1,
+		Redis: Redis{
+			Mode:          RedisAuto,
+			Addresses:     []string{"127.0.0.1:6379"},
+			KeyPrefix:     "opsgate:",
+			PoolSize:      32,
+			Timeout:       Duration(50 * time.Millisecond),
+			DialTimeout:   Duration(100 * time.Millisecond),
+			ProbeInterval: Duration(500 * time.Millisecond),
+		},
+		Limits: []Limit{
+			{Name: "second", Requests: 3, Per: seconds(1)},
+			{Name: "hour", Requests: 5000, Per: seconds(3600)},
+		},
+		Demand: Demand{Sample: percent, MaxBytes: 64 * mebi},
+	}
+}
+
+// NewPolicy returns the policy that the limits make.
+func NewPolicy(limits []Limit) (*ratelimit.Policy, error) {
+	list := make([]ratelimit.Limit, len(limits))
+	for i, l := range limits {
+		list[i] = ratelimit.Limit{Name: l.Name, Requests: l.Requests, Per: time.Duration(l.Per), Shadow: l.Shadow}
+	}
+	return ratelimit.NewPolicy(list)
+}
+
+// nameLimits names the limits that have no name after their interval.
+func (c *Config) nameLimits() {
+	nameLimits(c.RateLimit.Limits)
+	for _, class := range c.RateLimit.Classes {
+		nameLimits(class.Limits)
+	}
+	for _, overrides := range []Overrides{c.RateLimit.Teams, c.RateLimit.Tokens} {
+		for _, override := range overrides {
+			nameLimits(override.Limits)
+		}
+	}
+}
+
+func nameLimits(limits []Limit) {
+	for i := range limits {
+		if limits[i].Name == "" {
+			limits[i].Name = limitName(limits[i].Per)
+		}
+	}
+}
+
+func limitName(per Duration) string {
+	switch time.Duration(per) {
+	case time.Second:
+		return "second"
+	case time.Minute:
+		return "minute"
+	case time.Hour:
+		return "hour"
+	case 24 * time.Hour:
+		return "day"
+	}
+	return per.String()
+}

@@ -1,0 +1,86 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"opsgate/ratelimit"
+)
+
+const (
+	limitsKey  = "rate_limit.limits"
+	classesKey = "rate_limit.classes"
+	teamsKey   = "rate_limit.teams"
+	tokensKey  = "rate_limit.tokens"
+)
+
+// rateLimit checks all limits, and that nobody is in two classes.
+func (v *validator) rateLimit() {
+	c := v.loaded.RateLimit
+	v.limits(limitsKey, c.Limits)
+	teams, tokens := make(map[string]string), make(map[string]string)
+	for _, name := range slices.Sorted(maps.Keys(c.Classes)) {
+		key, class := Named(classesKey, name), c.Classes[name]
+		v.limits(key+".limits", class.Limits)
+		v.members(key+".teams", class.Teams, teams)
+		v.members(key+".tokens", class.Tokens, tokens)
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.Teams)) {
+		v.limits(Named(teamsKey, id)+".limits", c.Teams[id].Limits)
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.Tokens)) {
+		v.limits(Named(tokensKey, id)+".limits", c.Tokens[id].Limits)
+	}
+}
+
+// members checks the ids of a class. They are added to those of the other classes, which have the keys where they stand.
+func (v *validator) members(key string, ids []string, others map[string]string) {
+	for i, id := range ids {
+		at := fmt.Sprintf("%s[%d]", key, i)
+		if !visibleID.MatchString(id) {
+			v.refuse(at, "is %s, not %q", visibleIDWords, id)
+		} else if other, taken := others[id]; taken {
+			v.refuse(at, "is %s, as is %s (%s): nobody is in a class twice, or in two", id, other, v.loaded.Origin(other))
+		} else {
+			others[id] = at
+		}
+	}
+}
+
+// limits checks that limits make a policy.
+func (v *validator) limits(key string, limits []Limit) {
+	if len(limits) < 1 || len(limits) > ratelimit.MaxLimits {
+		v.refuse(key, "has %d limits; it takes 1 to %d", len(limits), ratelimit.MaxLimits)
+	} else if !slices.ContainsFunc(limits, func(l Limit) bool { return !l.Shadow }) {
+		v.refuse(key, "has limits in shadow alone: one must be enforced")
+	}
+	names, pers := make(map[string]bool), make(map[Duration]bool)
+	for i, limit := range limits {
+		at := fmt.Sprintf("%s[%d]", key, i)
+		if pers[limit.Per] {
+			v.refuse(at+".per", "is %s, as of another limit: the smaller would decide alone", limit.Per)
+		} else if names[limit.Name] {
+			v.refuse(at+".name", "is %q, as of another limit", limit.Name)
+		}
+		names[limit.Name], pers[limit.Per] = true, true
+		if !isLimitName(limit.Name) {
+			v.refuse(at+".name", "is %s, not %q", classNameWords, limit.Name)
+		}
+	}
+	if v.hasProblem(key) {
+		return
+	}
+	if _, err := NewPolicy(limits); err != nil {
+		v.refuse(key, "makes no policy: %v", err)
+	}
+}
+
+func isLimitName(name string) bool { return className.MatchString(name) }
+
+// hasProblem tells whether something is wrong with a list or what stands in it.
+func (v *validator) hasProblem(list string) bool {
+	in := func(p Problem) bool { return p.Key == list || strings.HasPrefix(p.Key, list+"[") }
+	return slices.ContainsFunc(v.problems, in) || slices.ContainsFunc(v.refused, in)
+}

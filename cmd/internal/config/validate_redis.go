@@ -1,0 +1,56 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+)
+
+const (
+	maxRedisAddresses = 100
+	redisKey          = "rate_limit.redis"
+)
+
+// keyPrefix has no braces: in them a cluster looks for the part of a key that says where it is kept.
+var keyPrefix = regexp.MustCompile(`^[!-z|~]*$`)
+
+// redis checks what belongs together, whichever store is in use: a mistake is found before the day when Redis is turned on.
+func (v *validator) redis() {
+	c := v.loaded.RateLimit.Redis
+	if n := len(c.Addresses); n < 1 || n > maxRedisAddresses {
+		v.refuse(redisKey+".addresses", "has %d addresses; it takes 1 to %d", n, maxRedisAddresses)
+	}
+	for i, address := range c.Addresses {
+		v.hostPort(fmt.Sprintf("%s.addresses[%d]", redisKey, i), address)
+	}
+	v.redisMode()
+	if !keyPrefix.MatchString(c.KeyPrefix) {
+		v.refuse(redisKey+".key_prefix", "is visible ASCII without braces, not %q", c.KeyPrefix)
+	}
+	v.pair(redisKey+".tls", c.TLS.CertFile, c.TLS.KeyFile)
+	if !c.TLS.Enabled && c.TLS != (RedisTLS{}) {
+		v.refuse(redisKey+".tls.enabled", "is false, and other keys of tls are given: connections would not be encrypted")
+	}
+}
+
+// redisMode checks what one mode alone takes, or does not take.
+func (v *validator) redisMode() {
+	c := v.loaded.RateLimit.Redis
+	sentinel := c.Mode == RedisSentinel
+	if sentinel && c.MasterName == "" {
+		v.refuse(redisKey+".master_name", "is required with mode: sentinel: what do the sentinels call the server?")
+	}
+	for _, other := range []struct{ key, value string }{
+		{"master_name", c.MasterName}, {"sentinel_username", c.SentinelUsername}, {"sentinel_password", c.SentinelPassword.Reveal()},
+	} {
+		if !sentinel && other.value != "" {
+			v.refuse(redisKey+"."+other.key, "is for mode: sentinel, not %s", c.Mode)
+		}
+	}
+	several := len(c.Addresses) > 1
+	if c.Mode == RedisSingle && several {
+		v.refuse(redisKey+".addresses", "has %d addresses; mode: single takes one", len(c.Addresses))
+	}
+	if c.Database != 0 && (c.Mode == RedisCluster || c.Mode == RedisAuto && several) {
+		v.refuse(redisKey+".database", "is 0 in a cluster, which has no other, not %d", c.Database)
+	}
+}
