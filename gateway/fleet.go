@@ -13,13 +13,18 @@ import (
 func (a *api) fleetRoutes() []Route {
 	const get = http.MethodGet
 	return []Route{
-		{ID: "v1ListServers", Method: get, Path: "/v1/servers", Scope: authn.ServersRead, Handle: a.listServers},
-		{ID: "v1GetServer", Method: get, Path: "/v1/servers/:id", Scope: authn.ServersRead, Handle: a.getServer},
-		{ID: "v1ListServerGroups", Method: get, Path: "/v1/server-groups", Scope: authn.ServersRead, Handle: a.listServerGroups},
-		{ID: "v1GetServerMetrics", Method: get, Path: "/v1/servers/:id/metrics", Scope: authn.MetricsRead, Handle: a.getServerMetrics},
+		{ID: "v1ListServers", Method: get, Path: "/v1/servers",
+			Scope: authn.ServersRead, Service: "fleet", Handle: a.listServers},
+		{ID: "v1GetServer", Method: get, Path: "/v1/servers/:id",
+			Scope: authn.ServersRead, Service: "fleet", Handle: a.getServer},
+		{ID: "v1ListServerGroups", Method: get, Path: "/v1/server-groups",
+			Scope: authn.ServersRead, Service: "fleet", Handle: a.listServerGroups},
+		{ID: "v1GetServerMetrics", Method: get, Path: "/v1/servers/:id/metrics",
+			Scope: authn.MetricsRead, Service: "fleet", Handle: a.getServerMetrics},
 		{ID: "v1ListServerScheduledCommands", Method: get, Path: "/v1/servers/:id/scheduled-commands",
-			Scope: authn.ScheduledCommandsRead, Handle: a.listScheduledCommands},
-		{ID: "v1ListServerCommands", Method: get, Path: "/v1/servers/:id/commands", Scope: authn.CommandsRead, Handle: a.listServerCommands},
+			Scope: authn.ScheduledCommandsRead, Service: "fleet", Handle: a.listScheduledCommands},
+		{ID: "v1ListServerCommands", Method: get, Path: "/v1/servers/:id/commands",
+			Scope: authn.CommandsRead, Service: "fleet", Handle: a.listServerCommands},
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/klauspost/compress/gzip"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/authn"
 	auditv1 "opsgate/proto/ops/audit/v1"
@@ -34,7 +33,20 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, token string) (*authn.Principal, error)
 }
 
-// Options are what a Gateway is made of. Services, Authenticator, Limiter and Policy are required.
+// A Limiter decides whether a token may make a request now, and takes back what a decision spent. A *ratelimit.UnavailableError
+// says when to ask again; any other error is told to the client as the same. It is safe for concurrent use.
+type Limiter interface {
+	Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error)
+	Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error
+}
+
+// A DecisionObserver is told of every decision once, while the request waits: it must not block. The decision is the request's
+// own and must not be kept.
+type DecisionObserver interface {
+	Decided(p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision)
+}
+
+// Options are what a Gateway is made of. Services, Authenticator, Limiter and Policies are required.
 type Options struct {
 	Fleet      fleetv1.FleetServiceClient
 	Monitoring monitoringv1.MonitoringServiceClient
@@ -42,33 +54,36 @@ type Options struct {
 	Audit      auditv1.AuditServiceClient
 
 	Authenticator Authenticator
-	Limiter       ratelimit.Store
-	Policy        *ratelimit.Policy
+	Limiter       Limiter
+	Policies      *ratelimit.Policies
 
 	Timeout        time.Duration  // of a whole request, where its route has none of its own; 0 for DefaultTimeout
 	MaxBodyBytes   int64          // of a request; 0 for DefaultMaxBodyBytes
 	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For counts; none by default
-	QuietAccess    bool           // log failures of ours only, not each request
+	QuietAccess    bool           // log what SREs must see only, not each request
 
-	Clock      func() time.Time      // nil for time.Now
-	Logger     *slog.Logger          // nil for none
-	Registerer prometheus.Registerer // nil for none
+	Decisions DecisionObserver // nil for nobody
+	Clock     func() time.Time // nil for time.Now
+	Logger    *slog.Logger     // nil for none
+	Metrics   *Metrics         // nil for none
 }
 
-// A Gateway serves the public API. It never changes once it is made, so a new configuration is a new Gateway.
+// A Gateway serves the public API. It never changes once it is made, so a new configuration is a new Gateway. It runs nothing
+// beside the requests, so one that is not used any more needs no end.
 type Gateway struct {
 	engine  *gin.Engine
 	rows    []Route
-	metrics *metrics
+	metrics *Metrics
 	logger  *slog.Logger
 	clock   func() time.Time
 	pool    sync.Pool // of *Request, for their buffers
 	zippers sync.Pool // of *gzip.Writer
 
 	authenticator  Authenticator
-	limiter        ratelimit.Store
-	policy         *ratelimit.Policy
-	policyHeader   []string
+	limiter        Limiter
+	policies       *ratelimit.Policies
+	terms          []terms // by the index of their assignment
+	decisions      DecisionObserver
 	timeout        time.Duration
 	maxBodyBytes   int64
 	trustedProxies []netip.Prefix
@@ -88,8 +103,8 @@ func New(o Options) (*Gateway, error) {
 	if o.Fleet == nil || o.Monitoring == nil || o.Incident == nil || o.Audit == nil {
 		return nil, errors.New("gateway: a client is required for each of fleet, monitoring, incident and audit")
 	}
-	if o.Authenticator == nil || o.Limiter == nil || o.Policy == nil {
-		return nil, errors.New("gateway: an authenticator, a limiter and a policy are required")
+	if o.Authenticator == nil || o.Limiter == nil || o.Policies == nil {
+		return nil, errors.New("gateway: an authenticator, a limiter and policies are required")
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -97,23 +112,20 @@ func New(o Options) (*Gateway, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Registerer == nil {
-		o.Registerer = prometheus.NewRegistry()
-	}
-	metrics, err := newMetrics(o.Registerer)
-	if err != nil {
-		return nil, fmt.Errorf("gateway: %w", err)
+	if o.Metrics == nil {
+		o.Metrics = newMetrics()
 	}
 	a := &api{fleet: o.Fleet, monitoring: o.Monitoring, incident: o.Incident, audit: o.Audit}
 	g := &Gateway{
 		rows:           a.routes(),
-		metrics:        metrics,
+		metrics:        o.Metrics,
 		logger:         o.Logger,
 		clock:          o.Clock,
 		authenticator:  o.Authenticator,
 		limiter:        o.Limiter,
-		policy:         o.Policy,
-		policyHeader:   []string{policyHeader(o.Policy)},
+		policies:       o.Policies,
+		terms:          newTerms(o.Policies, o.Metrics),
+		decisions:      o.Decisions,
 		timeout:        cmp.Or(o.Timeout, DefaultTimeout),
 		maxBodyBytes:   cmp.Or(o.MaxBodyBytes, DefaultMaxBodyBytes),
 		trustedProxies: o.TrustedProxies,

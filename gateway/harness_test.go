@@ -127,7 +127,11 @@ func start(tb testing.TB, change ...func(*Options)) *harness {
 		registry: prometheus.NewRegistry(), log: &syncBuffer{},
 	}
 	o := options17(tb, h.services)
-	o.Registerer = h.registry
+	metrics, err := NewMetrics(h.registry)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o.Metrics = metrics
 	o.Logger = slog.New(slog.NewJSONHandler(h.log, nil))
 	for _, c := range change {
 		c(&o)
@@ -180,8 +184,18 @@ func options17(tb testing.TB, s *services) Options {
 		Fleet: clients.Fleet, Monitoring: clients.Monitoring, Incident: clients.Incident, Audit: clients.Audit,
 		Authenticator: known,
 		Limiter:       ratelimit.NewMemory(ratelimit.MemoryOptions{}),
-		Policy:        policy(tb, ratelimit.Limit{Name: "second", Requests: 1_000_000, Per: time.Second}),
+		Policies:      policies(tb, ratelimit.Limit{Name: "second", Requests: 1_000_000, Per: time.Second}),
 	}
+}
+
+// policies are those that give every token the limits.
+func policies(tb testing.TB, limits ...ratelimit.Limit) *ratelimit.Policies {
+	tb.Helper()
+	p, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: policy(tb, limits...)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
 }
 
 func policy(tb testing.TB, limits ...ratelimit.Limit) *ratelimit.Policy {

@@ -19,10 +19,14 @@ const (
 func (a *api) incidentRoutes() []Route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []Route{
-		{ID: "v1ListIncidents", Method: get, Path: "/v1/incidents", Scope: authn.IncidentsRead, Handle: a.listIncidents},
-		{ID: "v1CreateIncident", Method: post, Path: "/v1/incidents", Scope: authn.IncidentsWrite, Handle: a.createIncident},
-		{ID: "v1GetIncident", Method: get, Path: "/v1/incidents/:id", Scope: authn.IncidentsRead, Handle: a.getIncident},
-		{ID: "v1AddIncidentUpdate", Method: post, Path: "/v1/incidents/:id/updates", Scope: authn.IncidentsWrite, Handle: a.addIncidentUpdate},
+		{ID: "v1ListIncidents", Method: get, Path: "/v1/incidents",
+			Scope: authn.IncidentsRead, Service: "incident", Handle: a.listIncidents},
+		{ID: "v1CreateIncident", Method: post, Path: "/v1/incidents",
+			Scope: authn.IncidentsWrite, Service: "incident", Handle: a.createIncident},
+		{ID: "v1GetIncident", Method: get, Path: "/v1/incidents/:id",
+			Scope: authn.IncidentsRead, Service: "incident", Handle: a.getIncident},
+		{ID: "v1AddIncidentUpdate", Method: post, Path: "/v1/incidents/:id/updates",
+			Scope: authn.IncidentsWrite, Service: "incident", Handle: a.addIncidentUpdate},
 	}
 }
 

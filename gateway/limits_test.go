@@ -19,7 +19,7 @@ func TestLimitsAreToldAndEnforced(t *testing.T) {
 	h := start(t, func(o *Options) {
 		o.Clock = clock
 		o.Limiter = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: clock})
-		o.Policy = policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
+		o.Policies = policies(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
 	})
 	for i := range 3 {
 		got := h.get(t, "/v1/me").mustBe(t, 200)
@@ -49,7 +49,7 @@ func TestAFailureOfOursIsGivenBack(t *testing.T) {
 	h := start(t, func(o *Options) {
 		o.Clock = clock
 		o.Limiter = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: clock})
-		o.Policy = policy(t, ratelimit.Limit{Name: "second", Requests: 1, Per: time.Second})
+		o.Policies = policies(t, ratelimit.Limit{Name: "second", Requests: 1, Per: time.Second})
 	})
 	h.services.fail("ListServers", status.Error(codes.Unavailable, "away"))
 	for range 3 {
@@ -60,7 +60,7 @@ func TestAFailureOfOursIsGivenBack(t *testing.T) {
 }
 
 // brokenLimiter is a store that cannot tell.
-type brokenLimiter struct{ ratelimit.Store }
+type brokenLimiter struct{ Limiter }
 
 func (brokenLimiter) Decide(context.Context, string, *ratelimit.Policy) (ratelimit.Decision, error) {
 	return ratelimit.Decision{}, fmt.Errorf("connection refused")

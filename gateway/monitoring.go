@@ -19,8 +19,10 @@ const defaultCheckWindow = 24 * time.Hour
 func (a *api) monitoringRoutes() []Route {
 	const get = http.MethodGet
 	return []Route{
-		{ID: "v1ListMonitors", Method: get, Path: "/v1/monitors", Scope: authn.MonitorsRead, Handle: a.listMonitors},
-		{ID: "v1ListMonitorChecks", Method: get, Path: "/v1/monitors/:id/checks", Scope: authn.MonitorsRead, Handle: a.listMonitorChecks},
+		{ID: "v1ListMonitors", Method: get, Path: "/v1/monitors",
+			Scope: authn.MonitorsRead, Service: "monitoring", Handle: a.listMonitors},
+		{ID: "v1ListMonitorChecks", Method: get, Path: "/v1/monitors/:id/checks",
+			Scope: authn.MonitorsRead, Service: "monitoring", Handle: a.listMonitorChecks},
 	}
 }
 

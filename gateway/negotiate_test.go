@@ -169,12 +169,17 @@ func FuzzLimitHeaders(f *testing.F) {
 	f.Add("second", 3, int64(1e9), 2)
 	f.Add(`a"b\c`, 5000, int64(1), -1)
 	f.Fuzz(func(t *testing.T, name string, requests int, per int64, remaining int) {
-		limits, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: name, Requests: requests, Per: 1e9}})
+		p, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: name, Requests: requests, Per: 1e9}})
 		if err != nil || !visibleASCII(strings.ReplaceAll(name, " ", "_"), 1000) {
 			return
 		}
-		d := ratelimit.Decision{Budgets: [ratelimit.MaxLimits]ratelimit.Budget{{Remaining: remaining}}}
-		for _, field := range []string{policyHeader(limits), string(appendBudgets(nil, limits, d))} {
+		all, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := newTerms(all, newMetrics())[0]
+		d := &ratelimit.Decision{Budgets: [ratelimit.MaxLimits]ratelimit.Budget{{Remaining: remaining}}}
+		for _, field := range []string{told.header[0], string(told.appendBudgets(nil, d))} {
 			list, err := httpsfv.UnmarshalList([]string{field})
 			if err != nil || len(list) != 1 || list[0].(httpsfv.Item).Value != name {
 				t.Errorf("%q is not a list with the name %q: %v", field, name, err)

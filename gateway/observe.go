@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"errors"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -10,41 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 )
-
-// metrics are what the gateway counts. Labels are route ids, statuses and codes: sets that are closed.
-type metrics struct {
-	requests *prometheus.CounterVec
-	duration *prometheus.HistogramVec
-	inFlight prometheus.Gauge
-	panics   prometheus.Counter
-}
-
-func newMetrics(registry prometheus.Registerer) (*metrics, error) {
-	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "opsgate_http_requests_total",
-			Help: "Requests answered, by operation, status and error code (ok for a success). Status 499 is a client that hung up.",
-		}, []string{"route", "status", "code"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "opsgate_http_request_duration_seconds",
-			Help:    "Time from the end of a request's header to its answer being handed to the connection, by operation.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-		}, []string{"route"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "opsgate_http_requests_in_flight",
-			Help: "Requests being worked on.",
-		}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "opsgate_http_panics_total",
-			Help: "Requests that ended in a panic, each answered as internal_error. Any is a bug.",
-		}),
-	}
-	var errs []error
-	for _, c := range []prometheus.Collector{m.requests, m.duration, m.inFlight, m.panics} {
-		errs = append(errs, registry.Register(c))
-	}
-	return m, errors.Join(errs...)
-}
 
 // An outcome is how a request ended.
 type outcome struct {
@@ -62,13 +26,13 @@ type ending struct {
 // An observer is what is observed of one operation.
 type observer struct {
 	id       string
-	metrics  *metrics
+	metrics  *Metrics
 	log      slog.Handler
 	duration prometheus.Observer
 	endings  atomic.Pointer[map[outcome]ending]
 }
 
-func (m *metrics) observer(id string, log slog.Handler) *observer {
+func (m *Metrics) observer(id string, log slog.Handler) *observer {
 	o := &observer{id: id, metrics: m, log: log, duration: m.duration.WithLabelValues(id)}
 	o.endings.Store(&map[outcome]ending{})
 	return o
@@ -110,12 +74,13 @@ func (g *Gateway) observe(r *Request, s sent) {
 	if s.status >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
-	if level == slog.LevelInfo && g.quietAccess || !ending.log.Enabled(r.ctx, level) {
+	refusedBy := r.refusedBy()
+	if level == slog.LevelInfo && g.quietAccess && refusedBy.Key != shadowDenied || !ending.log.Enabled(r.ctx, level) {
 		return
 	}
 	// A record made here, not by the logger, has no source position: finding it would cost more than the rest of the line.
 	line := slog.NewRecord(r.start.Add(elapsed), level, "request", 0)
-	attrs := append(make([]slog.Attr, 0, 7),
+	attrs := append(make([]slog.Attr, 0, 8),
 		slog.String("request_id", r.id),
 		slog.String("method", r.method()),
 		slog.Int64("latency_us", elapsed.Microseconds()),
@@ -124,11 +89,47 @@ func (g *Gateway) observe(r *Request, s sent) {
 	if r.principal != nil {
 		attrs = append(attrs, slog.String("team_id", r.principal.TeamID), slog.String("token_id", r.principal.TokenID))
 	}
+	if refusedBy.Key != "" {
+		attrs = append(attrs, refusedBy)
+	}
 	if s.cause != nil {
 		attrs = append(attrs, slog.String("cause", s.cause.Error()))
 	}
 	line.AddAttrs(attrs...)
 	_ = ending.log.Handle(r.ctx, line) // a log that cannot be written has nobody to tell
+}
+
+// Keys of a line that say which limit refused the request, or would have if it were not in shadow.
+const (
+	deniedBy     = "denied_by"
+	shadowDenied = "shadow_denied"
+)
+
+// refusedBy names the limit that refused the request or would have, and is empty where none did.
+func (r *Request) refusedBy() slog.Attr {
+	switch {
+	case r.terms == nil:
+		return slog.Attr{}
+	case !r.decision.Allowed:
+		return slog.String(deniedBy, r.terms.limits[r.decision.Denied].Name)
+	case r.decision.Shadowed >= 0:
+		return slog.String(shadowDenied, r.terms.limits[r.decision.Shadowed].Name)
+	}
+	return slog.Attr{}
+}
+
+// observeDecision counts a decision and tells whoever observes decisions.
+func (g *Gateway) observeDecision(r *Request) {
+	r.terms.count(&r.decision)
+	if r.decision.Local {
+		g.metrics.local.Inc()
+	}
+	if r.decision.Cached {
+		g.metrics.cached.Inc()
+	}
+	if g.decisions != nil {
+		g.decisions.Decided(r.principal, r.terms.assignment, &r.decision)
+	}
 }
 
 // method returns the request's method for the log: one of those that HTTP knows, since the log is no place for a client's own

@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opsgate/authn"
+	"opsgate/ratelimit"
 )
 
 // A stage looks at a request before its handler does, and lets it pass or names the problem.
@@ -109,26 +110,41 @@ func (g *Gateway) authenticate(r *Request) error {
 
 // spendBudget asks the limiter. Every authenticated request spends, whatever becomes of it, but for those that it refuses.
 func (g *Gateway) spendBudget(r *Request) error {
-	decision, err := g.limiter.Decide(r.ctx, r.principal.TokenID, g.policy)
+	t := &g.terms[g.policies.For(r.principal.TeamID, r.principal.TokenID).Index()]
+	decision, err := g.limiter.Decide(r.ctx, r.principal.TokenID, t.assignment.Policy)
 	if err != nil {
-		return unavailable(0, fmt.Errorf("deciding limits: %w", err))
+		return limiterAway(err)
 	}
-	r.decision, r.decided = decision, true
+	r.decision, r.terms = decision, t
+	g.observeDecision(r)
 	if !decision.Allowed {
-		return rateLimited("rate limit exceeded: "+limitText(g.policy.Limits()[decision.Denied]), decision.RetryAfter)
+		return rateLimited(t.limits[decision.Denied].refusal, decision.RetryAfter)
 	}
 	return nil
 }
 
+// limiterAway is what a client is told when nobody can tell whether its limits admit the request: never that it asked too often.
+func limiterAway(err error) *Problem {
+	var retryAfter time.Duration
+	if away, ok := errors.AsType[*ratelimit.UnavailableError](err); ok {
+		retryAfter = away.RetryAfter
+	}
+	return unavailable(retryAfter, fmt.Errorf("deciding limits: %w", err))
+}
+
 // refund gives back what a request spent that failed because of us (specification, part 8; decisions, "The order of checks").
 func (g *Gateway) refund(r *Request) {
-	if !r.decided || !r.decision.Allowed {
+	if r.terms == nil || !r.decision.Allowed {
 		return
 	}
 	// The request's own context may be what ended; giving back must not fail for that.
-	if err := g.limiter.Refund(context.WithoutCancel(r.ctx), r.principal.TokenID, g.policy, r.decision); err != nil {
+	err := g.limiter.Refund(context.WithoutCancel(r.ctx), r.principal.TokenID, r.terms.assignment.Policy, r.decision)
+	if err != nil {
 		g.logger.Warn("a request that failed could not be given back", "request_id", r.id, "error", err)
+		return
 	}
+	g.metrics.refunds.Inc()
+	r.terms.giveBack(&r.decision)
 }
 
 // checkPath refuses what no path of ours can hold, and a parameter of the router's could: dot segments, empty ones, and what is

@@ -23,7 +23,7 @@ type Request struct {
 	id        string
 	start     time.Time
 	principal *authn.Principal
-	decided   bool // whether the limiter has said its decision
+	terms     *terms // of the limits that decided; nil before
 	decision  ratelimit.Decision
 	out       jsonw.Writer // the response's body
 	zipped    bytes.Buffer // the same in gzip, where the client asks for it

@@ -28,10 +28,17 @@ var (
 // respond writes the one response of a request: what the handler replied, or what went wrong.
 func (r *Request) respond(reply Reply, err error) sent {
 	h := r.gin.Writer.Header()
+	var problem *Problem
+	if err != nil {
+		problem = problemOf(err, r.clientGone())
+		if problem.Status >= http.StatusInternalServerError {
+			r.gateway.refund(r) // before the budgets are told
+		}
+	}
 	r.commonHeaders(h)
 	switch {
-	case err != nil:
-		return r.problem(h, problemOf(err, r.clientGone()))
+	case problem != nil:
+		return r.problem(h, problem)
 	case reply.page != nil:
 		return r.document(h, reply.page)
 	case reply.allow != "":
@@ -46,10 +53,10 @@ func (r *Request) respond(reply Reply, err error) sent {
 func (r *Request) commonHeaders(h http.Header) {
 	r.set(h, "X-Request-Id", r.id)
 	h["Cache-Control"] = cacheControl
-	if r.decided {
-		h["Ratelimit-Policy"] = r.gateway.policyHeader
+	if r.terms != nil {
+		h["Ratelimit-Policy"] = r.terms.header
 		var field [256]byte
-		r.set(h, "Ratelimit", string(appendBudgets(field[:0], r.gateway.policy, r.decision)))
+		r.set(h, "Ratelimit", string(r.terms.appendBudgets(field[:0], &r.decision)))
 	}
 	if len(r.http().TransferEncoding) > 0 {
 		// RFC 9112, section 6.1: had a Content-Length come along, the connection would have to be closed, and net/http hides
@@ -66,11 +73,8 @@ func (r *Request) set(h http.Header, name, value string) {
 	r.header++
 }
 
-// problem writes an error. A request that failed because of us costs the client nothing.
+// problem writes an error.
 func (r *Request) problem(h http.Header, p *Problem) sent {
-	if p.Status >= http.StatusInternalServerError {
-		r.gateway.refund(r)
-	}
 	delete(h, "Allow") // Gin's, which only a 405 may tell
 	maps.Copy(h, p.Header)
 	if p.RetryAfter > 0 {

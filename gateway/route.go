@@ -19,6 +19,7 @@ type Route struct {
 	Method  string        // GET rows also serve HEAD
 	Path    string        // template, as /v1/servers/:id
 	Scope   authn.Scope   // scope that the operation needs; AnyToken where a valid token will do
+	Service string        // internal service that answers it: fleet, monitoring, incident or audit; "" for none
 	Timeout time.Duration // 0 for the gateway's default
 	Handle  Handler
 }

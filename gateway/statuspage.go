@@ -12,10 +12,12 @@ import (
 func (a *api) statusPageRoutes() []Route {
 	const get = http.MethodGet
 	return []Route{
-		{ID: "v1ListStatusPages", Method: get, Path: "/v1/status-pages", Scope: authn.StatusPagesRead, Handle: a.listStatusPages},
-		{ID: "v1GetStatusPage", Method: get, Path: "/v1/status-pages/:id", Scope: authn.StatusPagesRead, Handle: a.getStatusPage},
+		{ID: "v1ListStatusPages", Method: get, Path: "/v1/status-pages",
+			Scope: authn.StatusPagesRead, Service: "incident", Handle: a.listStatusPages},
+		{ID: "v1GetStatusPage", Method: get, Path: "/v1/status-pages/:id",
+			Scope: authn.StatusPagesRead, Service: "incident", Handle: a.getStatusPage},
 		{ID: "v1ListStatusPageIncidents", Method: get, Path: "/v1/status-pages/:id/incidents",
-			Scope: authn.StatusPagesRead, Handle: a.listStatusPageIncidents},
+			Scope: authn.StatusPagesRead, Service: "incident", Handle: a.listStatusPageIncidents},
 	}
 }
 

@@ -97,6 +97,14 @@ func newGateway(o Options, p *parts, registry prometheus.Registerer) (*gateway.G
 	if err != nil {
 		return nil, err
 	}
+	policies, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: policy})
+	if err != nil {
+		return nil, fmt.Errorf("give every token its policy: %w", err)
+	}
+	metrics, err := gateway.NewMetrics(registry)
+	if err != nil {
+		return nil, err
+	}
 	return gateway.New(gateway.Options{
 		Fleet:          p.clients.Fleet,
 		Monitoring:     p.clients.Monitoring,
@@ -104,13 +112,13 @@ func newGateway(o Options, p *parts, registry prometheus.Registerer) (*gateway.G
 		Audit:          p.clients.Audit,
 		Authenticator:  p.authenticator,
 		Limiter:        p.limiter,
-		Policy:         policy,
+		Policies:       policies,
 		Timeout:        time.Duration(o.Config.HTTP.RequestTimeout),
 		MaxBodyBytes:   int64(o.Config.HTTP.MaxBodyBytes),
 		TrustedProxies: prefixes(o.Config.TrustedProxies),
 		QuietAccess:    !o.Config.Log.Access,
 		Logger:         o.Logger,
-		Registerer:     registry,
+		Metrics:        metrics,
 	})
 }
 

@@ -1,0 +1,104 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are what gateways count. They are made once for a process and handed from one Gateway to the next, so that counts go
+// on when the configuration changes. Labels are closed sets: ids of operations, statuses, codes, and words of the configuration.
+type Metrics struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	inFlight prometheus.Gauge
+	panics   prometheus.Counter
+
+	decisions *prometheus.CounterVec
+	refunds   prometheus.Counter
+	local     prometheus.Counter
+	cached    prometheus.Counter
+}
+
+// NewMetrics makes the metrics and registers them.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	m := newMetrics()
+	var errs []error
+	for _, c := range []prometheus.Collector{
+		m.requests, m.duration, m.inFlight, m.panics, m.decisions, m.refunds, m.local, m.cached,
+	} {
+		errs = append(errs, registry.Register(c))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("register the gateway's metrics: %w", err)
+	}
+	return m, nil
+}
+
+func newMetrics() *Metrics {
+	return &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "opsgate_http_requests_total",
+			Help: "Requests answered, by operation, status and error code (ok for a success). Status 499 is a client that hung up.",
+		}, []string{"route", "status", "code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "opsgate_http_request_duration_seconds",
+			Help:    "Time from the end of a request's header to its answer being handed to the connection, by operation.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"route"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "opsgate_http_requests_in_flight",
+			Help: "Requests being worked on.",
+		}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "opsgate_http_panics_total",
+			Help: "Requests that ended in a panic, each answered as internal_error. Any is a bug.",
+		}),
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "opsgate_rate_limit_decisions_total",
+			Help: "Decisions by limit. A request that is admitted counts once for each limit of its policy that it was spent in: as near" +
+				" where it left less than a fifth of the limit, else as admitted. One that is refused counts once, as denied, for the limit" +
+				" that keeps it out longest. One that is admitted and would be refused by limits in shadow is spent in none of those, and" +
+				" counts for the one that would keep it out longest, as shadow_denied. Requests given back later stay counted.",
+		}, []string{"policy", "limit", "outcome"}),
+		refunds: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "opsgate_rate_limit_refunds_total",
+			Help: "Requests that failed because of us and were given back to their tokens' budgets.",
+		}),
+		local: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "opsgate_rate_limit_local_decisions_total",
+			Help: "Decisions that this gateway made alone, as the store that gateways share was away.",
+		}),
+		cached: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "opsgate_rate_limit_cached_refusals_total",
+			Help: "Refusals that still held and were repeated without asking the store.",
+		}),
+	}
+}
+
+// The outcomes of a decision for one limit.
+const (
+	outcomeAdmitted     = "admitted"
+	outcomeNear         = "near"
+	outcomeDenied       = "denied"
+	outcomeShadowDenied = "shadow_denied"
+)
+
+// limitCounters count the decisions of one limit.
+type limitCounters struct {
+	admitted, near prometheus.Counter
+	refused        prometheus.Counter // denied, or shadow_denied where the limit is in shadow
+}
+
+func (m *Metrics) limitCounters(policy, limit string, shadow bool) *limitCounters {
+	refused := outcomeDenied
+	if shadow {
+		refused = outcomeShadowDenied
+	}
+	return &limitCounters{
+		admitted: m.decisions.WithLabelValues(policy, limit, outcomeAdmitted),
+		near:     m.decisions.WithLabelValues(policy, limit, outcomeNear),
+		refused:  m.decisions.WithLabelValues(policy, limit, refused),
+	}
+}
