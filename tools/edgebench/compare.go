@@ -36,12 +36,12 @@ var errBarMissed = errors.New("the edge misses a bar")
 
 // compare runs the whole comparison and prints it.
 func compare(ctx context.Context, o options) error {
-	s, err := newStage(ctx, o.backend)
+	s, err := newStage(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	scenarios, err := s.scenarios(ctx)
+	scenarios, err := s.scenarios(ctx, o.store)
 	if err != nil {
 		return err
 	}

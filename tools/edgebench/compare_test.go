@@ -79,7 +79,7 @@ func TestTheMedianRoundDecides(t *testing.T) {
 }
 
 func TestAMissedBarIsReported(t *testing.T) {
-	sc := scenario{name: "one", bar: 0.65, goal: 0.52}
+	sc := scenario{name: "one", held: held{0.65, 0.52}}
 	for name, c := range map[string]struct {
 		edge   sample
 		missed bool

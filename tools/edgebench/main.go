@@ -70,6 +70,7 @@ func serve(ctx context.Context, part func(context.Context, net.Listener) error) 
 // options of a comparison.
 type options struct {
 	backend     string        // canned or reference
+	store       string        // of the edge's budgets: memory or redis
 	rounds      int           // how often each measurement is repeated
 	duration    time.Duration // length of one measurement
 	connections int           // keep-alive connections of the load
@@ -80,6 +81,7 @@ func parseOptions(args []string) (options, error) {
 	o := options{}
 	fs := flag.NewFlagSet("edgebench", flag.ContinueOnError)
 	fs.StringVar(&o.backend, "backend", backendCanned, "what stands behind both edges: canned or reference")
+	fs.StringVar(&o.store, "store", storeMemory, "where the edge counts budgets: memory, or redis, with a redis-server that is started for it")
 	fs.IntVar(&o.rounds, "rounds", 5, "how often each measurement is repeated; the medians count")
 	fs.DurationVar(&o.duration, "duration", 1500*time.Millisecond, "length of one measurement")
 	fs.IntVar(&o.connections, "connections", 32, "keep-alive connections of the load")
@@ -95,6 +97,8 @@ func parseOptions(args []string) (options, error) {
 		return o, fmt.Errorf("%w: unexpected argument %q", errUsage, fs.Arg(0))
 	case o.backend != backendCanned && o.backend != backendReference:
 		return o, fmt.Errorf("%w: -backend is canned or reference, not %q", errUsage, o.backend)
+	case o.store != storeMemory && o.store != storeRedis:
+		return o, fmt.Errorf("%w: -store is memory or redis, not %q", errUsage, o.store)
 	case o.rounds < 1 || o.connections < 1 || o.duration <= 0:
 		return o, fmt.Errorf("%w: -rounds, -connections and -duration are positive", errUsage)
 	}

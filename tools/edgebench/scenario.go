@@ -10,14 +10,17 @@ import (
 
 // scenario is one request that both edges are asked, each in its own words, and what the edge is held to.
 type scenario struct {
-	name      string
-	bar, goal float64 // CPU a request, as a share of the bare gateway's
-	bare      []byte
-	edge      []byte
+	name string
+	held
+	bare []byte
+	edge []byte
 }
 
+// held is what a scenario is held to: CPU a request, as a share of the bare gateway's.
+type held struct{ bar, goal float64 }
+
 // scenarios words the requests. It asks both edges for the list first: they must have the same work to do.
-func (s *stage) scenarios(ctx context.Context) ([]scenario, error) {
+func (s *stage) scenarios(ctx context.Context, store string) ([]scenario, error) {
 	var me struct{ TeamID string }
 	if err := s.get(ctx, s.edge, "/v1/me", &me); err != nil {
 		return nil, err
@@ -34,20 +37,24 @@ func (s *stage) scenarios(ctx context.Context) ([]scenario, error) {
 	if len(listed) == 0 || len(listed) != len(bareListed.Servers) {
 		return nil, fmt.Errorf("the edge lists %d servers, the bare gateway %d", len(listed), len(bareListed.Servers))
 	}
+	list, single, post := held{0.45, 0.33}, held{0.65, 0.52}, held{0.80, 0.70}
+	if store == storeRedis { // a POST has the bar of memory and as much more as one server
+		list, single, post = held{0.55, 0.40}, held{0.85, 0.70}, held{1.00, 0.88}
+	}
 	one := "/v1/servers/" + listed[0].ID
 	return []scenario{
 		{
-			name: fmt.Sprintf("list of %d", len(listed)), bar: 0.45, goal: 0.33,
+			name: fmt.Sprintf("list of %d", len(listed)), held: list,
 			bare: s.request("GET", s.bare, "/v1/servers"+team, ""),
 			edge: s.request("GET", s.edge, "/v1/servers", ""),
 		},
 		{
-			name: "one", bar: 0.65, goal: 0.52,
+			name: "one", held: single,
 			bare: s.request("GET", s.bare, one+team, ""),
 			edge: s.request("GET", s.edge, one, ""),
 		},
 		{
-			name: "POST", bar: 0.80, goal: 0.70,
+			name: "POST", held: post,
 			bare: s.request("POST", s.bare, "/v1/incidents", fmt.Sprintf(bareIncident, me.TeamID)),
 			edge: s.request("POST", s.edge, "/v1/incidents", edgeIncident),
 		},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -24,12 +25,20 @@ const (
 	backendReference = "reference"
 )
 
-// edgeConfig is the edge as users run it, but for limits that never refuse and an end without ceremony. %[1]s is the backend's address.
+// Stores that the edge can count budgets in.
+const (
+	storeMemory = "memory"
+	storeRedis  = "redis"
+)
+
+// edgeConfig is the edge as users run it, but for limits that never refuse and an end without ceremony. %[1]s is the backend's
+// address, %[2]s the store of budgets, %[3]s the address of a Redis, for that store.
 const edgeConfig = `listen: 127.0.0.1:0
 admin:
   listen: 127.0.0.1:0
 rate_limit:
-  store: memory
+  store: %[2]s
+  redis: {addresses: ["%[3]s"]}
   limits:
     - {requests: 1000000000, per: 1s}
     - {requests: 1000000000, per: 1h}
@@ -69,7 +78,7 @@ func (s *stage) close() {
 }
 
 // newStage builds and starts everything. The caller closes it.
-func newStage(ctx context.Context, backend string) (_ *stage, err error) {
+func newStage(ctx context.Context, o options) (_ *stage, err error) {
 	s := &stage{}
 	if s.dir, err = os.MkdirTemp("", "edgebench-"); err != nil {
 		return nil, fmt.Errorf("make a working folder: %w", err)
@@ -85,14 +94,14 @@ func newStage(ctx context.Context, backend string) (_ *stage, err error) {
 	}
 	s.module = strings.TrimSpace(string(out))
 
-	address, err := s.startBackend(ctx, backend)
+	address, err := s.startBackend(ctx, o.backend)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.startBare(ctx, address); err != nil {
 		return nil, err
 	}
-	if err := s.startEdge(ctx, address); err != nil {
+	if err := s.startEdge(ctx, address, o.store); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -160,13 +169,20 @@ func (s *stage) startPart(ctx context.Context, name string, args ...string) (tar
 	return target{process: p, address: address}, err
 }
 
-func (s *stage) startEdge(ctx context.Context, backend string) error {
+func (s *stage) startEdge(ctx context.Context, backend, store string) error {
+	redis := "127.0.0.1:6379"
+	if store == storeRedis {
+		var err error
+		if redis, err = s.startRedis(ctx); err != nil {
+			return err
+		}
+	}
 	opsgate, err := s.build(ctx, "opsgate")
 	if err != nil {
 		return err
 	}
 	config := filepath.Join(s.dir, "opsgate.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, edgeConfig, backend), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, edgeConfig, backend, store, redis), 0o600); err != nil {
 		return fmt.Errorf("write the edge's configuration: %w", err)
 	}
 	p, err := s.start(ctx, "opsgate", opsgate, "serve", "--config", config)
@@ -179,6 +195,19 @@ func (s *stage) startEdge(ctx context.Context, backend string) error {
 	})
 	s.edge = target{process: p, address: address}
 	return err
+}
+
+// startRedis starts a redis-server that keeps nothing, and returns its address. The edge need not wait for it.
+func (s *stage) startRedis(ctx context.Context) (string, error) {
+	lis, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a port for Redis: %w", err)
+	}
+	address := lis.Addr().String()
+	_ = lis.Close()
+	_, port, _ := net.SplitHostPort(address)
+	_, err = s.start(ctx, "redis", "redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no")
+	return address, err
 }
 
 // build compiles a program of the main module as its users do, and returns the path of the binary.
