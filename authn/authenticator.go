@@ -14,14 +14,20 @@ import (
 )
 
 // An Authenticator tells whom tokens stand for. It is safe for concurrent use. What it remembers is kept true by
-// [Authenticator.Run]; without it, a revoked token is accepted for up to Options.FreshFor.
+// [Authenticator.Run]; without it, a revoked token is accepted for up to Settings.FreshFor.
 type Authenticator struct {
-	format   TokenFormat
-	identity identityv1.IdentityServiceClient
-	logger   *slog.Logger
-	metrics  *metrics
+	*memory
 
-	freshFor, staleFor, negativeFor, lookUpTimeout time.Duration
+	identity  identityv1.IdentityServiceClient
+	settings  Settings
+	lifetimes lifetimes
+}
+
+// A memory is what all Authenticators share that are made of one another.
+type memory struct {
+	format  TokenFormat
+	logger  *slog.Logger
+	metrics *metrics
 
 	now   func() time.Duration // since the start, by a monotonic clock where Options.Clock is one
 	cache *otter.Cache[key, *entry]
@@ -46,25 +52,31 @@ func New(options Options) (*Authenticator, error) {
 		return nil, fmt.Errorf("authn options: %w", err)
 	}
 	start := o.Clock()
-	a := &Authenticator{
-		format:        o.Format,
-		identity:      o.Identity,
-		logger:        o.Logger,
-		freshFor:      o.FreshFor,
-		staleFor:      o.StaleFor,
-		negativeFor:   o.NegativeFor,
-		lookUpTimeout: o.LookUpTimeout,
-		now:           func() time.Duration { return o.Clock().Sub(start) },
-		flights:       make(map[key]*flight),
+	m := &memory{
+		format:  o.Format,
+		logger:  o.Logger,
+		now:     func() time.Duration { return o.Clock().Sub(start) },
+		flights: make(map[key]*flight),
 	}
 	var err error
-	if a.cache, err = newCache(o.MaxEntries, a.now); err != nil {
+	if m.cache, err = newCache(o.MaxEntries, m.now); err != nil {
 		return nil, fmt.Errorf("authn cache: %w", err)
 	}
-	if a.metrics, err = newMetrics(o.Registerer, a.cache.EstimatedSize); err != nil {
+	if m.metrics, err = newMetrics(o.Registerer, m.cache.EstimatedSize); err != nil {
 		return nil, fmt.Errorf("authn metrics: %w", err)
 	}
-	return a, nil
+	return &Authenticator{memory: m, identity: o.Identity, settings: o.Settings, lifetimes: o.lifetimes()}, nil
+}
+
+// With returns an Authenticator with other settings that asks by the given client and shares all else with this one: what one of
+// them learns, the other knows, and one's Run serves both. The settings hold at once, for what is remembered already too. It
+// fails when they make no sense.
+func (a *Authenticator) With(identity identityv1.IdentityServiceClient, settings Settings) (*Authenticator, error) {
+	s := settings.withDefaults()
+	if err := s.validate(); err != nil {
+		return nil, fmt.Errorf("authn settings: %w", err)
+	}
+	return &Authenticator{memory: a.memory, identity: identity, settings: s, lifetimes: s.lifetimes()}, nil
 }
 
 // Authenticate returns whom the token stands for. The principal is shared and must not be modified.
@@ -81,7 +93,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, token string) (*Princi
 	if !ok || !a.fresh(known.Value, now) {
 		return a.await(ctx, k)
 	}
-	if e := known.Value; now >= e.askFrom && e.asked.CompareAndSwap(false, true) {
+	if e := known.Value; now >= e.since+a.lifetimes[e.kind].quiet && e.asked.CompareAndSwap(false, true) {
 		a.mu.Lock()
 		a.join(k)
 		a.mu.Unlock()
@@ -91,15 +103,15 @@ func (a *Authenticator) Authenticate(ctx context.Context, token string) (*Princi
 
 // fresh tells whether the entry may be used without asking.
 func (a *Authenticator) fresh(e *entry, now time.Duration) bool {
-	return now < e.freshUntil && e.epoch == a.epoch.Load()
+	return now < e.since+a.lifetimes[e.kind].fresh && e.epoch == a.epoch.Load()
 }
 
 // use returns the entry as Authenticate does.
-func (a *Authenticator) use(e *entry) (*Principal, error) {
-	if e.stale {
-		a.metrics.stales.Inc()
+func (m *memory) use(e *entry) (*Principal, error) {
+	if e.kind == unconfirmed {
+		m.metrics.stales.Inc()
 	} else {
-		a.metrics.hits.Inc()
+		m.metrics.hits.Inc()
 	}
 	return e.principal, e.refusal
 }
@@ -119,7 +131,7 @@ func (a *Authenticator) await(ctx context.Context, k key) (*Principal, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for the identity service: %w", ctx.Err())
 	}
-	if f.failure == nil && f.outcome.stale {
+	if f.failure == nil && f.outcome.kind == unconfirmed {
 		return a.use(f.outcome)
 	}
 	a.metrics.misses.Inc()

@@ -31,7 +31,7 @@ type flight struct {
 	done  chan struct{} // closed once the flight has landed
 	epoch uint64        // when it began
 
-	revoked bool // guarded by Authenticator.mu: the token was revoked meanwhile
+	revoked bool // guarded by memory.mu: the token was revoked meanwhile
 
 	// One of the two is set before done is closed.
 	outcome *entry
@@ -53,7 +53,7 @@ func (a *Authenticator) join(k key) *flight {
 // lookUp asks the identity service and lands the flight. No caller's context is used: who began the look-up may hang up
 // while others wait for it.
 func (a *Authenticator) lookUp(k key, f *flight) {
-	ctx, cancel := context.WithTimeout(context.Background(), a.lookUpTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), a.settings.LookUpTimeout)
 	defer cancel()
 	response, err := a.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: k[:]})
 	e, err := a.judge(response, err)
@@ -70,14 +70,12 @@ func (a *Authenticator) lookUp(k key, f *flight) {
 func (a *Authenticator) judge(response *identityv1.ResolveTokenResponse, err error) (*entry, error) {
 	now := a.now()
 	if status.Code(err) == codes.NotFound {
-		refusal := ErrUnknown
 		if reason(err) == tokenRevoked {
-			refusal = ErrRevoked
 			a.metrics.revoked.Inc()
-		} else {
-			a.metrics.unknown.Inc()
+			return refused(ErrRevoked, now, a.settings.NegativeFor), nil
 		}
-		return refused(refusal, now, a.negativeFor), nil
+		a.metrics.unknown.Inc()
+		return refused(ErrUnknown, now, a.settings.NegativeFor), nil
 	}
 	var principal *Principal
 	if err == nil {
@@ -88,19 +86,12 @@ func (a *Authenticator) judge(response *identityv1.ResolveTokenResponse, err err
 		return nil, err
 	}
 	a.metrics.resolved.Inc()
-	return &entry{
-		principal: principal,
-		// A token in use is looked up again in the last third of its time, so that its requests never wait.
-		askFrom:    now + a.freshFor*2/3,
-		freshUntil: now + a.freshFor,
-		keepUntil:  now + a.staleFor,
-	}, nil
+	return &entry{principal: principal, since: now, confirmed: now, keepUntil: now + a.settings.StaleFor}, nil
 }
 
-// refused makes the entry of a token that opens nothing.
+// refused makes the entry of a token that opens nothing, as the identity service says for the moment.
 func refused(why error, now, keepFor time.Duration) *entry {
-	until := now + keepFor
-	return &entry{refusal: why, askFrom: until, freshUntil: until, keepUntil: until}
+	return &entry{kind: unknown, refusal: why, since: now, confirmed: now, keepUntil: now + keepFor}
 }
 
 // land gives the flight its end, and the cache what was learned. The caller holds a.mu.
@@ -113,12 +104,12 @@ func (a *Authenticator) land(k key, f *flight, e *entry, err error) {
 	case f.revoked:
 		f.outcome = known.Value
 		if !ok {
-			f.outcome = refused(ErrRevoked, a.now(), a.negativeFor)
+			f.outcome = refused(ErrRevoked, a.now(), a.settings.NegativeFor)
 		}
 		return // the revocation has seen to the cache
 	case err == nil:
 		f.outcome = e
-	case ok:
+	case ok && a.trusts(known.Value):
 		f.outcome = extended(known.Value, a.now())
 	default:
 		f.failure = fmt.Errorf("%w: resolve a token: %w", ErrUnavailable, err)
@@ -130,28 +121,29 @@ func (a *Authenticator) land(k key, f *flight, e *entry, err error) {
 	}
 }
 
+// trusts tells whether the entry may be used though the identity service cannot confirm it.
+func (a *Authenticator) trusts(e *entry) bool {
+	return e.principal == nil || a.now() < e.confirmed+a.settings.StaleFor
+}
+
 // extended is the entry with a little more time, for when the identity service cannot confirm it.
 func extended(e *entry, now time.Duration) *entry {
 	return &entry{
-		principal:  e.principal,
-		refusal:    e.refusal,
-		stale:      true,
-		askFrom:    now + outagePause,
-		freshUntil: now + outageGrace, // the cache drops it at keepUntil, should that come first
-		keepUntil:  e.keepUntil,
+		kind: unconfirmed, principal: e.principal, refusal: e.refusal,
+		since: now, confirmed: e.confirmed, keepUntil: e.keepUntil,
 	}
 }
 
 // noteAvailability logs that the identity service stopped answering, or answers again.
-func (a *Authenticator) noteAvailability(ctx context.Context, err error) {
-	if away := err != nil; a.identityAway.Swap(away) == away {
+func (m *memory) noteAvailability(ctx context.Context, err error) {
+	if away := err != nil; m.identityAway.Swap(away) == away {
 		return
 	}
 	if err != nil {
-		a.logger.WarnContext(ctx, "identity service cannot tell tokens; known ones are used for a while", slog.Any("error", err))
+		m.logger.WarnContext(ctx, "identity service cannot tell tokens; known ones are used for a while", slog.Any("error", err))
 		return
 	}
-	a.logger.InfoContext(ctx, "identity service tells tokens again")
+	m.logger.InfoContext(ctx, "identity service tells tokens again")
 }
 
 // reason is the reason of the error's google.rpc.ErrorInfo, or "".

@@ -17,6 +17,20 @@ type Options struct {
 	Format TokenFormat
 	// Identity is the service that knows the tokens.
 	Identity identityv1.IdentityServiceClient
+	// Settings are the time-outs to begin with.
+	Settings
+	// MaxEntries bounds the tokens remembered; 100,000 by default, some 40 MB.
+	MaxEntries int
+	// Clock is the time; [time.Now] by default.
+	Clock func() time.Time
+	// Logger gets a line when the identity service or the revocation stream goes away or comes back; discarded by default.
+	Logger *slog.Logger
+	// Registerer gets the metrics; by default they go nowhere.
+	Registerer prometheus.Registerer
+}
+
+// Settings are what may change while an [Authenticator] is in use. A zero stands for the default.
+type Settings struct {
 	// FreshFor is how long a confirmed token is served without asking again; 30 s by default. It bounds how long a token
 	// revoked while the revocation stream is cut goes on being accepted.
 	FreshFor time.Duration
@@ -29,21 +43,28 @@ type Options struct {
 	// LookUpTimeout bounds one call to the identity service; 2 s by default. It is not the callers' deadline, as a call is
 	// shared by all who wait for it.
 	LookUpTimeout time.Duration
-	// MaxEntries bounds the tokens remembered; 100,000 by default, some 40 MB.
-	MaxEntries int
-	// Clock is the time; [time.Now] by default.
-	Clock func() time.Time
-	// Logger gets a line when the identity service or the revocation stream goes away or comes back; discarded by default.
-	Logger *slog.Logger
-	// Registerer gets the metrics; by default they go nowhere.
-	Registerer prometheus.Registerer
+}
+
+func (s Settings) withDefaults() Settings {
+	s.FreshFor = orDefault(s.FreshFor, 30*time.Second)
+	s.StaleFor = orDefault(s.StaleFor, 10*time.Minute)
+	s.NegativeFor = orDefault(s.NegativeFor, 5*time.Second)
+	s.LookUpTimeout = orDefault(s.LookUpTimeout, 2*time.Second)
+	return s
+}
+
+func (s Settings) validate() error {
+	switch {
+	case s.FreshFor < 0 || s.NegativeFor < 0 || s.LookUpTimeout < 0:
+		return errors.New("a duration is negative")
+	case s.StaleFor < s.FreshFor:
+		return fmt.Errorf("stale for %v, which is less than fresh for %v", s.StaleFor, s.FreshFor)
+	}
+	return nil
 }
 
 func (o Options) withDefaults() Options {
-	o.FreshFor = orDefault(o.FreshFor, 30*time.Second)
-	o.StaleFor = orDefault(o.StaleFor, 10*time.Minute)
-	o.NegativeFor = orDefault(o.NegativeFor, 5*time.Second)
-	o.LookUpTimeout = orDefault(o.LookUpTimeout, 2*time.Second)
+	o.Settings = o.Settings.withDefaults()
 	o.MaxEntries = orDefault(o.MaxEntries, 100_000)
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -71,12 +92,8 @@ func (o Options) validate() error {
 	switch {
 	case o.Identity == nil:
 		return errors.New("no identity service")
-	case o.FreshFor < 0 || o.NegativeFor < 0 || o.LookUpTimeout < 0:
-		return errors.New("a duration is negative")
-	case o.StaleFor < o.FreshFor:
-		return fmt.Errorf("stale for %v, which is less than fresh for %v", o.StaleFor, o.FreshFor)
 	case o.MaxEntries < 0:
 		return fmt.Errorf("room for %d tokens", o.MaxEntries)
 	}
-	return nil
+	return o.Settings.validate()
 }

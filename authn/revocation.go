@@ -25,7 +25,8 @@ var errSilent = errors.New("no heartbeat within 30 s")
 
 // Run follows the identity service's stream of revocations until the context ends, and then returns nil. A revoked token is
 // refused from the moment the stream says so. Where the stream breaks, Run takes it up again where it broke off, at growing
-// and jittered intervals; meanwhile a revocation takes effect within Options.FreshFor. It is to be called once.
+// and jittered intervals; meanwhile a revocation takes effect within Settings.FreshFor. It is to be called once,
+// on one of those that share what they remember.
 func (a *Authenticator) Run(ctx context.Context) error {
 	w := watcher{Authenticator: a, delay: reconnectFirst}
 	defer a.metrics.streamConnected.Set(0)
@@ -122,8 +123,7 @@ func (w *watcher) pause(ctx context.Context) {
 	}
 }
 
-// revoke has the token refused from now on. What is remembered of it is remembered for as long as a confirmed token would
-// be: a revocation is final, and must outlast an outage. A token that nothing is known of is left to the identity service.
+// revoke has the token refused from now on. A token that nothing is known of is left to the identity service.
 func (a *Authenticator) revoke(hash []byte) {
 	a.metrics.revocations.Inc()
 	var k key
@@ -140,14 +140,14 @@ func (a *Authenticator) revoke(hash []byte) {
 		f.revoked = true
 	}
 	if _, known := a.cache.GetEntryQuietly(k); known || underWay {
-		e := refused(ErrRevoked, a.now(), a.staleFor)
-		e.epoch = a.epoch.Load()
+		e := refused(ErrRevoked, a.now(), a.settings.StaleFor)
+		e.kind, e.epoch = revoked, a.epoch.Load()
 		a.cache.Set(k, e)
 	}
 }
 
 // distrust has every token looked up again before it is used, by the look-ups under way too. What is known is kept for the
 // case that the identity service cannot answer.
-func (a *Authenticator) distrust() {
-	a.epoch.Add(1)
+func (m *memory) distrust() {
+	m.epoch.Add(1)
 }

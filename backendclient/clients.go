@@ -25,9 +25,14 @@ type Clients struct {
 	Audit      auditv1.AuditServiceClient
 	Identity   identityv1.IdentityServiceClient
 
-	connections map[string]*grpc.ClientConn // by the service's short name
-	stop        context.CancelFunc
-	watchers    sync.WaitGroup
+	*connections
+}
+
+// connections are what all Clients share that are made of one another.
+type connections struct {
+	byService map[string]*grpc.ClientConn // by the service's short name
+	stop      context.CancelFunc
+	watchers  sync.WaitGroup
 }
 
 // Dial makes the clients. Connecting goes on in the background, for as long as it takes: a gateway starts without its
@@ -43,25 +48,43 @@ func Dial(options Options) (*Clients, error) {
 		return nil, fmt.Errorf("backend client metrics: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	c := &Clients{connections: make(map[string]*grpc.ClientConn, len(services())), stop: stop}
+	c := &connections{byService: make(map[string]*grpc.ClientConn, len(services())), stop: stop}
 	for _, s := range services() {
 		if err := c.dial(o, s, calls); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
 	}
-	for service, connection := range c.connections {
+	for service, connection := range c.byService {
 		c.watchers.Go(func() { logChanges(ctx, o.Logger, service, connection) })
 		connection.Connect() // else the first request would pay for it, and readiness would know nothing
 	}
-	c.Fleet = fleetv1.NewFleetServiceClient(c.connections[fleet])
-	c.Monitoring = monitoringv1.NewMonitoringServiceClient(c.connections[monitoring])
-	c.Incident = incidentv1.NewIncidentServiceClient(c.connections[incident])
-	c.Audit = auditv1.NewAuditServiceClient(c.connections[audit])
-	c.Identity = identityv1.NewIdentityServiceClient(c.connections[identity])
-	return c, nil
+	return c.clients(o.Settings), nil
 }
 
-func (c *Clients) dial(o Options, s service, calls calls) error {
+// With returns clients whose calls have other bounds and go over the same connections, which are closed with any of them. It
+// fails when the settings make no sense.
+func (c *Clients) With(settings Settings) (*Clients, error) {
+	s := settings.withDefaults()
+	if err := s.validate(); err != nil {
+		return nil, fmt.Errorf("backend client settings: %w", err)
+	}
+	return c.clients(s), nil
+}
+
+func (c *connections) clients(s Settings) *Clients {
+	options := s.callOptions()
+	to := func(service string) settled { return settled{c.byService[service], options} }
+	return &Clients{
+		Fleet:       fleetv1.NewFleetServiceClient(to(fleet)),
+		Monitoring:  monitoringv1.NewMonitoringServiceClient(to(monitoring)),
+		Incident:    incidentv1.NewIncidentServiceClient(to(incident)),
+		Audit:       auditv1.NewAuditServiceClient(to(audit)),
+		Identity:    identityv1.NewIdentityServiceClient(to(identity)),
+		connections: c,
+	}
+}
+
+func (c *connections) dial(o Options, s service, calls calls) error {
 	address := s.upstream(o.Upstreams).Address
 	if address == "" {
 		return fmt.Errorf("dial %s: no address", s.name)
@@ -70,26 +93,26 @@ func (c *Clients) dial(o Options, s service, calls calls) error {
 	if err != nil {
 		return fmt.Errorf("dial %s at %q: %w", s.name, address, err)
 	}
-	c.connections[s.name] = connection
+	c.byService[s.name] = connection
 	return nil
 }
 
 // States tells how the connections stand, by the service's short name ("fleet", "identity", …). A service is usable when
 // it is [connectivity.Ready].
-func (c *Clients) States() map[string]connectivity.State {
-	states := make(map[string]connectivity.State, len(c.connections))
-	for service, connection := range c.connections {
+func (c *connections) States() map[string]connectivity.State {
+	states := make(map[string]connectivity.State, len(c.byService))
+	for service, connection := range c.byService {
 		states[service] = connection.GetState()
 	}
 	return states
 }
 
 // Close ends the connections and the calls on them.
-func (c *Clients) Close() error {
+func (c *connections) Close() error {
 	c.stop()
 	c.watchers.Wait()
 	var errs []error
-	for service, connection := range c.connections {
+	for service, connection := range c.byService {
 		if err := connection.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close the connection to %s: %w", service, err))
 		}

@@ -25,7 +25,6 @@ func dialOptions(o Options, calls calls) []grpc.DialOption {
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(transportCredentials()),
 		grpc.WithUserAgent("opsgate/" + o.Version),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(o.MaxResponseBytes)),
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 		grpc.WithStaticStreamWindowSize(streamWindow),
 		grpc.WithStaticConnWindowSize(connectionWindow),
@@ -48,7 +47,7 @@ func dialOptions(o Options, calls calls) []grpc.DialOption {
 		// servers with default settings end those that do.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
 	}
-	options = append(options, interceptors(o, calls)...)
+	options = append(options, interceptors(calls)...)
 	return append(options, o.DialOptions...)
 }
 

@@ -2,7 +2,6 @@ package backendclient
 
 import (
 	"context"
-	"time"
 
 	"google.golang.org/grpc"
 )
@@ -17,13 +16,16 @@ import (
 // wire, so that every attempt passes and counts; what they refuse is a status like any other, and describe makes it one of
 // ours.
 //
+// What bounds a call comes with it, from the [Settings] of the client that makes it: bounds of retries and of a breaker would
+// come the same way, while what they remember belongs to the connection.
+//
 // Streams live as long as their caller wants, so they have no deadline, and their duration says nothing.
-func interceptors(o Options, calls calls) []grpc.DialOption {
+func interceptors(calls calls) []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(
 			calls.measure,
 			calls.describe,
-			bound(o.DeadlineMargin, o.DefaultTimeout),
+			bound,
 		),
 		grpc.WithChainStreamInterceptor(
 			calls.describeStream,
@@ -32,18 +34,17 @@ func interceptors(o Options, calls calls) []grpc.DialOption {
 }
 
 // bound has a call end a margin before its caller's deadline, or after the default timeout where the caller has none.
-func bound(margin, byDefault time.Duration) grpc.UnaryClientInterceptor {
-	return func(
-		ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
-		options ...grpc.CallOption,
-	) error {
-		var cancel context.CancelFunc
-		if deadline, ok := ctx.Deadline(); ok {
-			ctx, cancel = context.WithDeadline(ctx, deadline.Add(-margin))
-		} else {
-			ctx, cancel = context.WithTimeout(ctx, byDefault)
-		}
-		defer cancel()
-		return invoke(ctx, method, request, reply, cc, options...)
+func bound(
+	ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	options ...grpc.CallOption,
+) error {
+	settings := settingsOf(options)
+	var cancel context.CancelFunc
+	if deadline, ok := ctx.Deadline(); ok {
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-settings.DeadlineMargin))
+	} else {
+		ctx, cancel = context.WithTimeout(ctx, settings.DefaultTimeout)
 	}
+	defer cancel()
+	return invoke(ctx, method, request, reply, cc, options...)
 }

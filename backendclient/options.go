@@ -1,6 +1,7 @@
 package backendclient
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,13 +26,8 @@ type Upstreams struct {
 // Options are what [Dial] needs. Upstreams is required; a zero elsewhere stands for the default.
 type Options struct {
 	Upstreams Upstreams
-	// DeadlineMargin is how much earlier than its caller's deadline a call ends, so that there is time left to answer;
-	// 10 ms by default.
-	DeadlineMargin time.Duration
-	// DefaultTimeout bounds a call whose caller has no deadline; 5 s by default.
-	DefaultTimeout time.Duration
-	// MaxResponseBytes bounds a response message; 8 MiB by default.
-	MaxResponseBytes int
+	// Settings are the bounds to begin with.
+	Settings
 	// Version is the gateway's, which the services see as user agent "opsgate/<version>"; "dev" by default.
 	Version string
 	// Logger gets a line when a service is lost or reached again; discarded by default.
@@ -42,19 +38,39 @@ type Options struct {
 	DialOptions []grpc.DialOption
 }
 
+// Settings are the bounds of calls: what may change while the connections stay. A zero stands for the default.
+type Settings struct {
+	// DeadlineMargin is how much earlier than its caller's deadline a call ends, so that there is time left to answer;
+	// 10 ms by default.
+	DeadlineMargin time.Duration
+	// DefaultTimeout bounds a call whose caller has no deadline; 5 s by default.
+	DefaultTimeout time.Duration
+	// MaxResponseBytes bounds a response message; 8 MiB by default.
+	MaxResponseBytes int
+}
+
+func (s Settings) withDefaults() Settings {
+	s.DeadlineMargin = cmp.Or(s.DeadlineMargin, 10*time.Millisecond)
+	s.DefaultTimeout = cmp.Or(s.DefaultTimeout, 5*time.Second)
+	s.MaxResponseBytes = cmp.Or(s.MaxResponseBytes, 8<<20)
+	return s
+}
+
+func (s Settings) validate() error {
+	switch {
+	case s.DeadlineMargin < 0:
+		return fmt.Errorf("deadline margin %v is negative", s.DeadlineMargin)
+	case s.DefaultTimeout < 0:
+		return fmt.Errorf("default timeout %v is negative", s.DefaultTimeout)
+	case s.MaxResponseBytes < 0:
+		return errors.New("the largest response has a negative size")
+	}
+	return nil
+}
+
 func (o Options) withDefaults() Options {
-	if o.DeadlineMargin == 0 {
-		o.DeadlineMargin = 10 * time.Millisecond
-	}
-	if o.DefaultTimeout == 0 {
-		o.DefaultTimeout = 5 * time.Second
-	}
-	if o.MaxResponseBytes == 0 {
-		o.MaxResponseBytes = 8 << 20
-	}
-	if o.Version == "" {
-		o.Version = "dev"
-	}
+	o.Settings = o.Settings.withDefaults()
+	o.Version = cmp.Or(o.Version, "dev")
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -62,16 +78,4 @@ func (o Options) withDefaults() Options {
 		o.Registerer = prometheus.NewRegistry()
 	}
 	return o
-}
-
-func (o Options) validate() error {
-	switch {
-	case o.DeadlineMargin < 0:
-		return fmt.Errorf("deadline margin %v is negative", o.DeadlineMargin)
-	case o.DefaultTimeout < 0:
-		return fmt.Errorf("default timeout %v is negative", o.DefaultTimeout)
-	case o.MaxResponseBytes < 0:
-		return errors.New("the largest response has a negative size")
-	}
-	return nil
 }

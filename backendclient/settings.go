@@ -1,0 +1,48 @@
+package backendclient
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+)
+
+// A settled connection is one whose calls are made under certain settings. The connection itself is shared by all settings.
+type settled struct {
+	connection *grpc.ClientConn
+	options    []grpc.CallOption // of every call; it has no room to grow, as calls append to it
+}
+
+var _ grpc.ClientConnInterface = settled{}
+
+// callOptions returns what carries the settings to the wire: the library's own options, and the settings for our interceptors.
+func (s Settings) callOptions() []grpc.CallOption {
+	return []grpc.CallOption{grpc.MaxCallRecvMsgSize(s.MaxResponseBytes), underSettings{settings: &s}}
+}
+
+// Invoke implements [grpc.ClientConnInterface].
+func (c settled) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
+	return c.connection.Invoke(ctx, method, request, reply, append(c.options, options...)...)
+}
+
+// NewStream implements [grpc.ClientConnInterface].
+func (c settled) NewStream(
+	ctx context.Context, description *grpc.StreamDesc, method string, options ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	return c.connection.NewStream(ctx, description, method, append(c.options, options...)...)
+}
+
+// underSettings tells the interceptors which settings a call is made under.
+type underSettings struct {
+	grpc.EmptyCallOption
+	settings *Settings
+}
+
+// settingsOf returns the settings that a call is made under.
+func settingsOf(options []grpc.CallOption) *Settings {
+	for _, option := range options {
+		if under, ok := option.(underSettings); ok {
+			return under.settings
+		}
+	}
+	panic("backendclient: a call that no client of ours makes") // every connection of ours is settled
+}
