@@ -1,15 +1,18 @@
 package gateway
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"opsgate/gateway/jsonw"
+	"opsgate/ratelimit"
 )
 
 // discardWriter is a response that goes nowhere.
@@ -74,6 +77,29 @@ func BenchmarkDecodeIncident(b *testing.B) {
 		c.Request = req
 		r := &Request{gateway: g, gin: c, principal: principal}
 		if _, err := decodeCreateIncident(r); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkNew is what a reload waits for: the tables, and the terms of a thousand overrides.
+func BenchmarkNew(b *testing.B) {
+	o := options17(b, &services{})
+	overrides := make([]ratelimit.Assignment, 1000)
+	for i := range overrides {
+		name := fmt.Sprint("token-", i)
+		overrides[i] = ratelimit.Assignment{
+			Class: ratelimit.ClassToken, Key: name, Tokens: []string{name},
+			Policy: policy(b, ratelimit.Limit{Name: "second", Requests: i + 1, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour}),
+		}
+	}
+	all, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: policy(b, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second})}, overrides...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	o.Policies, o.Metrics = all, newMetrics()
+	for b.Loop() {
+		if _, err := New(o); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -300,34 +300,6 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
-func TestMetricsAreCounted(t *testing.T) {
-	h := start(t)
-	for range 3 {
-		h.get(t, "/v1/me")
-	}
-	h.do(t, "", "GET", "/v1/me", "")
-	families, err := h.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	counts := map[string]float64{}
-	for _, f := range families {
-		if f.GetName() != "opsgate_http_requests_total" {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			var labels []string
-			for _, l := range m.GetLabel() {
-				labels = append(labels, l.GetValue())
-			}
-			counts[strings.Join(labels, " ")] = m.GetCounter().GetValue()
-		}
-	}
-	if counts["ok v1Me 200"] != 3 || counts["unauthorized v1Me 401"] != 1 {
-		t.Errorf("counts = %v", counts)
-	}
-}
-
 func TestChunkedBodiesCloseTheConnection(t *testing.T) {
 	h := start(t)
 	req, _ := http.NewRequestWithContext(t.Context(), "POST", h.URL+"/v1/incidents", struct{ *strings.Reader }{strings.NewReader(`{}`)})

@@ -8,8 +8,9 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// newEngine lays the route table into Gin. What Gin would do on its own is off: redirects, cleaning of paths, error bodies.
-func (g *Gateway) newEngine() *gin.Engine {
+// newEngine lays the route table into Gin, each row as serve has it. What Gin would do on its own is off: redirects, cleaning of
+// paths, error bodies.
+func (g *Gateway) newEngine(rows []Route, serve func(*route) gin.HandlerFunc) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode) // Gin's only switch for not printing to standard output is global
 	e := gin.New()
 	e.RedirectTrailingSlash = false
@@ -22,23 +23,22 @@ func (g *Gateway) newEngine() *gin.Engine {
 	e.UnescapePathValues = false
 
 	methods := make(map[string][]string)
-	for _, row := range g.rows {
-		serve := g.serve(g.newRoute(row, apiStages))
-		e.Handle(row.Method, row.Path, serve)
+	for _, row := range rows {
+		served := serve(g.newRoute(row, apiStages))
+		e.Handle(row.Method, row.Path, served)
 		methods[row.Path] = append(methods[row.Path], row.Method)
 		if row.Method == http.MethodGet {
-			e.HEAD(row.Path, serve)
+			e.HEAD(row.Path, served)
 			methods[row.Path] = append(methods[row.Path], http.MethodHead)
 		}
 	}
 	for path, served := range methods {
-		row := Route{ID: "options", Handle: options(append(served, http.MethodOptions))}
-		e.OPTIONS(path, g.serve(g.newRoute(row, callerStages)))
+		e.OPTIONS(path, serve(g.newRoute(optionsRow(path, served...), callerStages)))
 	}
-	g.addPages(e)
+	g.addPages(e, serve)
 
-	row := Route{ID: "unmatched", Handle: unmatched}
-	inside, outside := g.serve(g.newRoute(row, callerStages)), g.serve(g.newRoute(row, nil))
+	row := Route{ID: "unmatched"}
+	inside, outside := serve(g.newRoute(row, callerStages)), serve(g.newRoute(row, strangerStages))
 	none := func(c *gin.Context) {
 		if path := c.Request.URL.Path; path == "/v1" || strings.HasPrefix(path, "/v1/") {
 			inside(c)
@@ -51,18 +51,13 @@ func (g *Gateway) newEngine() *gin.Engine {
 	return e
 }
 
-// unmatched answers a request that no row is for. Gin has left in the header which methods the path would take.
-func unmatched(r *Request) (Reply, error) {
-	if allowed := r.gin.Writer.Header().Get("Allow"); allowed != "" {
-		return Reply{}, methodNotAllowed(allowValue(strings.Split(allowed, ", ")))
+// optionsRow answers which methods a path takes.
+func optionsRow(path string, methods ...string) Route {
+	reply := Reply{allow: allowValue(append(methods, http.MethodOptions))}
+	return Route{
+		ID: "options", Method: http.MethodOptions, Path: path, Scope: AnyToken,
+		Handle: func(*Request) (Reply, error) { return reply, nil },
 	}
-	return Reply{}, notFound(errNoRoute)
-}
-
-// options answers which methods a path takes.
-func options(methods []string) Handler {
-	reply := Reply{allow: allowValue(methods)}
-	return func(*Request) (Reply, error) { return reply, nil }
 }
 
 func allowValue(methods []string) string {

@@ -72,6 +72,7 @@ type Options struct {
 // beside the requests, so one that is not used any more needs no end.
 type Gateway struct {
 	engine  *gin.Engine
+	dry     *gin.Engine // the same rows, explained and not served
 	rows    []Route
 	metrics *Metrics
 	logger  *slog.Logger
@@ -136,7 +137,8 @@ func New(o Options) (*Gateway, error) {
 	}
 	g.pool.New = func() any { return &Request{gateway: g} }
 	g.zippers.New = func() any { return gzip.NewWriter(nil) }
-	g.engine = g.newEngine()
+	g.engine = g.newEngine(g.rows, g.serve)
+	g.dry = g.newEngine(uncalled().routes(), g.explained)
 	return g, nil
 }
 

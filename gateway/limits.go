@@ -131,7 +131,7 @@ func wholeSeconds(d time.Duration) int64 {
 	return int64((d + time.Second - 1) / time.Second)
 }
 
-// refusalText says in words which limit refuses a request.
+// refusalText is what a client is told that a limit refuses.
 func refusalText(l ratelimit.Limit) string { return "rate limit exceeded: " + limitText(l) }
 
 // limitText says a limit in words: 3 requests per second.

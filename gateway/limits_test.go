@@ -2,33 +2,94 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/dunglas/httpsfv"
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"opsgate/authn"
 	"opsgate/ratelimit"
 )
 
-func TestLimitsAreToldAndEnforced(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	clock := func() time.Time { return now }
-	h := start(t, func(o *Options) {
+// limited runs a gateway with limits for everybody, by a clock that stands until it is moved.
+func limited(t *testing.T, limits []ratelimit.Limit, change ...func(*Options)) (h *harness, now *time.Time) {
+	t.Helper()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	clock := func() time.Time { return at }
+	h = start(t, append([]func(*Options){func(o *Options) {
 		o.Clock = clock
 		o.Limiter = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: clock})
-		o.Policies = policies(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
-	})
-	for i := range 3 {
-		got := h.get(t, "/v1/me").mustBe(t, 200)
-		if p := got.Header.Get("RateLimit-Policy"); p != `"second";q=3;w=1, "hour";q=5000;w=3600` {
-			t.Errorf("RateLimit-Policy = %q", p)
+		o.Policies = policies(t, limits...)
+	}}, change...)...)
+	return h, &at
+}
+
+// aLimit is a member of a RateLimit or RateLimit-Policy field.
+type aLimit struct {
+	name       string
+	parameters map[string]int64
+}
+
+// members reads a structured field as a client's library does.
+func members(t *testing.T, header http.Header, name string) []aLimit {
+	t.Helper()
+	list, err := httpsfv.UnmarshalList(header.Values(name))
+	if err != nil {
+		t.Fatalf("%s: %q: %v", name, header.Values(name), err)
+	}
+	found := make([]aLimit, len(list))
+	for i, member := range list {
+		item := member.(httpsfv.Item)
+		found[i] = aLimit{item.Value.(string), map[string]int64{}}
+		for _, key := range item.Params.Names() {
+			value, _ := item.Params.Get(key)
+			found[i].parameters[key] = value.(int64)
 		}
-		want := fmt.Sprintf(`"second";r=%d;t=1, "hour";r=%d;`, 2-i, 4999-i)
-		if r := got.Header.Get("RateLimit"); !strings.HasPrefix(r, want) {
-			t.Errorf("RateLimit = %q, want %s…", r, want)
+	}
+	return found
+}
+
+func mustTell(t *testing.T, got answer, name string, want ...aLimit) {
+	t.Helper()
+	if diff := cmp.Diff(want, members(t, got.Header, name), cmp.AllowUnexported(aLimit{})); diff != "" {
+		t.Errorf("%s: %s", name, diff)
+	}
+}
+
+func policyOf(name string, q, w int64) aLimit { return aLimit{name, map[string]int64{"q": q, "w": w}} }
+
+func budgetOf(name string, r, t int64) aLimit { return aLimit{name, map[string]int64{"r": r, "t": t}} }
+
+// mustLeave holds what is left of each limit, as "hour 17", against the RateLimit field. How long until there is more is at most a
+// second longer than the window: the store rounds up, and so do we.
+func mustLeave(t *testing.T, got answer, want ...string) {
+	t.Helper()
+	var left []string
+	for _, l := range members(t, got.Header, "RateLimit") {
+		left = append(left, fmt.Sprint(l.name, " ", l.parameters["r"]))
+	}
+	if diff := cmp.Diff(want, left); diff != "" {
+		t.Errorf("RateLimit: %s", diff)
+	}
+}
+
+func TestLimitsAreToldAndEnforced(t *testing.T) {
+	h, now := limited(t, []ratelimit.Limit{
+		{Name: "second", Requests: 3, Per: time.Second}, {Name: "hour", Requests: 5000, Per: time.Hour},
+	})
+	for i := range int64(3) {
+		got := h.get(t, "/v1/me").mustBe(t, 200)
+		mustTell(t, got, "RateLimit-Policy", policyOf("second", 3, 1), policyOf("hour", 5000, 3600))
+		mustLeave(t, got, fmt.Sprint("second ", 2-i), fmt.Sprint("hour ", 4999-i))
+		if wait := members(t, got.Header, "RateLimit"); wait[0].parameters["t"] != 1 || wait[1].parameters["t"]/60 != 60 {
+			t.Errorf("RateLimit: %v", wait)
 		}
 	}
 	refused := h.get(t, "/v1/nothing")
@@ -39,38 +100,233 @@ func TestLimitsAreToldAndEnforced(t *testing.T) {
 	if h.do(t, "", "GET", "/v1/me", "").Header.Get("RateLimit") != "" {
 		t.Error("an unknown caller is told of budgets")
 	}
-	now = now.Add(time.Second)
+	*now = now.Add(time.Second)
 	h.get(t, "/v1/nothing").mustFail(t, 404, "not_found")
 }
 
-func TestAFailureOfOursIsGivenBack(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	clock := func() time.Time { return now }
+// A token's own policy goes before its team's, and that before the default.
+func TestEachTokenHasItsPolicy(t *testing.T) {
+	of := func(class, name string, requests int, tokens, teams []string) ratelimit.Assignment {
+		return ratelimit.Assignment{
+			Class: class, Key: class, Tokens: tokens, Teams: teams,
+			Policy: policy(t, ratelimit.Limit{Name: name, Requests: requests, Per: time.Hour}),
+		}
+	}
+	all, err := ratelimit.NewPolicies(
+		of("", "hour", 10, nil, nil),
+		of(ratelimit.ClassTeam, "team", 20, nil, []string{teamID}),
+		of("partner", "partner", 30, []string{otherID}, nil),
+		of(ratelimit.ClassToken, "own", 40, []string{tokenID}, nil),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
 	h := start(t, func(o *Options) {
-		o.Clock = clock
-		o.Limiter = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: clock})
-		o.Policies = policies(t, ratelimit.Limit{Name: "second", Requests: 1, Per: time.Second})
+		o.Policies = all
+		o.Authenticator = tokens{
+			"own":     {TokenID: tokenID, TeamID: teamID, AIPlan: true},
+			"team":    {TokenID: someID, TeamID: teamID, AIPlan: true},
+			"partner": {TokenID: otherID, TeamID: otherID, AIPlan: true},
+			"default": {TokenID: teamID, TeamID: someID, AIPlan: true},
+		}
+	})
+	for token, want := range map[string]aLimit{
+		"own": policyOf("own", 40, 3600), "team": policyOf("team", 20, 3600),
+		"partner": policyOf("partner", 30, 3600), "default": policyOf("hour", 10, 3600),
+	} {
+		got := h.do(t, token, "GET", "/v1/me", "").mustBe(t, 200)
+		mustTell(t, got, "RateLimit-Policy", want)
+		mustLeave(t, got, fmt.Sprint(want.name, " ", want.parameters["q"]-1))
+	}
+	mustCount(t, h, "opsgate_rate_limit_decisions_total", map[string]float64{
+		"own admitted token": 1, "team admitted team": 1, "partner admitted partner": 1, "hour admitted default": 1,
+	})
+}
+
+// A limit in shadow is decided and counted; no client learns of it.
+func TestLimitsInShadowAreForSREsAlone(t *testing.T) {
+	h, _ := limited(t, []ratelimit.Limit{
+		{Name: "tight", Requests: 1, Per: time.Minute, Shadow: true},
+		{Name: "hour", Requests: 3, Per: time.Hour},
+		{Name: "loose", Requests: 10, Per: 24 * time.Hour, Shadow: true},
+	}, func(o *Options) { o.QuietAccess = true })
+	for i := range int64(3) {
+		got := h.get(t, "/v1/me").mustBe(t, 200)
+		mustTell(t, got, "RateLimit-Policy", policyOf("hour", 3, 3600))
+		mustLeave(t, got, fmt.Sprint("hour ", 2-i))
+	}
+	refused := h.get(t, "/v1/me")
+	refused.mustFail(t, 429, "rate_limited")
+	if !strings.Contains(refused.body, "3 requests per hour") || !strings.HasPrefix(refused.Header.Get("Retry-After"), "360") {
+		t.Errorf("%s, Retry-After %q", refused.body, refused.Header.Get("Retry-After"))
+	}
+	mustLeave(t, refused, "hour 0")
+
+	mustCount(t, h, "opsgate_rate_limit_decisions_total", map[string]float64{
+		"hour admitted default": 2, "hour near default": 1, "hour denied default": 1,
+		"tight near default": 1, "tight shadow_denied default": 2,
+		"loose admitted default": 1, // the others would have been refused, and spend in no limit in shadow
+	})
+	if log := h.log.String(); strings.Count(log, "\n") != 2 || strings.Count(log, `"shadow_denied":"tight"`) != 2 {
+		t.Errorf("quiet: %s, want the two that the limit in shadow would have refused", log)
+	}
+}
+
+func TestARefusalNamesItsLimitInTheLog(t *testing.T) {
+	h, _ := limited(t, []ratelimit.Limit{{Name: "hour", Requests: 1, Per: time.Hour}})
+	h.get(t, "/v1/me").mustBe(t, 200)
+	h.get(t, "/v1/me").mustBe(t, 429)
+	lines := strings.Split(h.log.String(), "\n")
+	if strings.Contains(lines[0], "denied") || !strings.Contains(lines[1], `"denied_by":"hour"`) {
+		t.Errorf("%q", lines)
+	}
+}
+
+// More than 80 % spent is near, whatever the size of the limit.
+func TestNearIsWhereLessThanAFifthIsLeft(t *testing.T) {
+	for requests, near := range map[int]float64{1: 1, 3: 1, 4: 1, 5: 1, 6: 2, 10: 2, 11: 3, 100: 20} {
+		h, _ := limited(t, []ratelimit.Limit{{Name: "hour", Requests: requests, Per: time.Hour}})
+		for range requests {
+			h.get(t, "/v1/me").mustBe(t, 200)
+		}
+		want := map[string]float64{"hour near default": near}
+		if admitted := float64(requests) - near; admitted > 0 {
+			want["hour admitted default"] = admitted
+		}
+		mustCount(t, h, "opsgate_rate_limit_decisions_total", want)
+	}
+}
+
+func TestAFailureOfOursIsGivenBack(t *testing.T) {
+	h, _ := limited(t, []ratelimit.Limit{
+		{Name: "second", Requests: 1, Per: time.Second}, {Name: "minute", Requests: 3, Per: time.Minute},
+		{Name: "day", Requests: 1, Per: 24 * time.Hour, Shadow: true},
 	})
 	h.services.fail("ListServers", status.Error(codes.Unavailable, "away"))
 	for range 3 {
-		h.get(t, "/v1/servers").mustFail(t, 503, "unavailable")
+		got := h.get(t, "/v1/servers")
+		got.mustFail(t, 503, "unavailable")
+		mustTell(t, got, "RateLimit", budgetOf("second", 1, 0), budgetOf("minute", 3, 0))
 	}
 	h.get(t, "/v1/servers/x").mustFail(t, 404, "not_found") // the client's own mistake costs
 	h.get(t, "/v1/servers").mustFail(t, 429, "rate_limited")
+	mustCount(t, h, "opsgate_rate_limit_refunds_total", map[string]float64{"": 3})
 }
 
-// brokenLimiter is a store that cannot tell.
-type brokenLimiter struct{ Limiter }
-
-func (brokenLimiter) Decide(context.Context, string, *ratelimit.Policy) (ratelimit.Decision, error) {
-	return ratelimit.Decision{}, fmt.Errorf("connection refused")
+// What an answer that is given back tells of budgets is what the next look at them finds.
+func TestWhatIsGivenBackIsToldAsItIs(t *testing.T) {
+	h, now := limited(t, []ratelimit.Limit{
+		{Name: "second", Requests: 1, Per: time.Second}, {Name: "minute", Requests: 3, Per: time.Minute}, {Name: "hour", Requests: 600, Per: time.Hour},
+	})
+	h.services.fail("ListServers", status.Error(codes.Internal, "broken"))
+	h.get(t, "/v1/me").mustBe(t, 200)
+	*now = now.Add(10 * time.Second)
+	got := h.get(t, "/v1/servers")
+	got.mustFail(t, 500, "internal_error")
+	left, err := h.gateway.limiter.(*ratelimit.Memory).Peek(t.Context(), tokenID, h.gateway.policies.All()[0].Policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []aLimit
+	for i, name := range []string{"second", "minute", "hour"} {
+		want = append(want, budgetOf(name, int64(left.Budgets[i].Remaining), wholeSeconds(left.Budgets[i].Reset)))
+	}
+	mustTell(t, got, "RateLimit", want...)
+	if want[1].parameters["r"] != 2 || want[1].parameters["t"] > 51 {
+		t.Errorf("%v: the first request is not what is left", want)
+	}
 }
 
+// A scriptedLimiter says what it is told to.
+type scriptedLimiter struct {
+	decision ratelimit.Decision
+	err      error
+	refund   error
+}
+
+func (s scriptedLimiter) Decide(context.Context, string, *ratelimit.Policy) (ratelimit.Decision, error) {
+	return s.decision, s.err
+}
+
+func (s scriptedLimiter) Refund(context.Context, string, *ratelimit.Policy, ratelimit.Decision) error {
+	return s.refund
+}
+
+// A store that is away is never the client's fault: 503 and not 429, with the store's own word on when to come back.
 func TestALimiterThatCannotTell(t *testing.T) {
-	h := start(t, func(o *Options) { o.Limiter = brokenLimiter{} })
-	got := h.get(t, "/v1/me")
+	refused := errors.New("dial tcp 10.0.0.7:6379: connection refused")
+	for name, c := range map[string]struct {
+		err        error
+		retryAfter string
+	}{
+		"away":          {&ratelimit.UnavailableError{RetryAfter: 2500 * time.Millisecond, Cause: refused}, "3"},
+		"away, wrapped": {fmt.Errorf("failover: %w", &ratelimit.UnavailableError{RetryAfter: time.Minute, Cause: refused}), "60"},
+		"away, no word": {&ratelimit.UnavailableError{Cause: refused}, "1"},
+		"anything else": {refused, "1"},
+		"too slow":      {context.DeadlineExceeded, "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := start(t, func(o *Options) { o.Limiter = scriptedLimiter{err: c.err} })
+			got := h.get(t, "/v1/me")
+			got.mustFail(t, 503, "unavailable")
+			if after := got.Header.Get("Retry-After"); after != c.retryAfter {
+				t.Errorf("Retry-After = %q, want %s", after, c.retryAfter)
+			}
+			if got.Header.Get("RateLimit") != "" || strings.Contains(got.body, "6379") {
+				t.Errorf("%v %s", got.Header, got.body)
+			}
+			mustCount(t, h, "opsgate_rate_limit_decisions_total", nil)
+			if !strings.Contains(h.log.String(), `"cause":"deciding limits: `) {
+				t.Error("the log does not say why")
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeGivenBackIsNotTold(t *testing.T) {
+	budgets := [ratelimit.MaxLimits]ratelimit.Budget{{Remaining: 7, Reset: time.Second}}
+	decision := ratelimit.Decision{Allowed: true, Denied: -1, Shadowed: -1, Budgets: budgets}
+	h := start(t, func(o *Options) { o.Limiter = scriptedLimiter{decision: decision, refund: errors.New("away")} })
+	h.services.fail("ListServers", status.Error(codes.Unavailable, "away"))
+	got := h.get(t, "/v1/servers")
 	got.mustFail(t, 503, "unavailable")
-	if got.Header.Get("Retry-After") == "" {
-		t.Error("no Retry-After")
+	mustTell(t, got, "RateLimit", budgetOf("second", 7, 1))
+	mustCount(t, h, "opsgate_rate_limit_refunds_total", nil)
+	if !strings.Contains(h.log.String(), "could not be given back") {
+		t.Error("the log does not say so")
+	}
+}
+
+func TestWhoDecidedIsCounted(t *testing.T) {
+	for name, decision := range map[string]ratelimit.Decision{
+		"opsgate_rate_limit_local_decisions_total": {Allowed: true, Denied: -1, Shadowed: -1, Local: true},
+		"opsgate_rate_limit_cached_refusals_total": {Denied: 0, Shadowed: -1, RetryAfter: time.Second, Cached: true},
+	} {
+		h := start(t, func(o *Options) { o.Limiter = scriptedLimiter{decision: decision} })
+		h.get(t, "/v1/me")
+		mustCount(t, h, name, map[string]float64{"": 1})
+	}
+}
+
+// watcher keeps what it is told of decisions.
+type watcher struct{ told []string }
+
+func (w *watcher) Decided(p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision) {
+	w.told = append(w.told, fmt.Sprintf("%s %s %s %v", p.TeamID, p.TokenID, a.Class, d.Allowed))
+}
+
+func TestEachDecisionIsToldOnce(t *testing.T) {
+	w := &watcher{}
+	h, _ := limited(t, []ratelimit.Limit{{Name: "hour", Requests: 2, Per: time.Hour}}, func(o *Options) { o.Decisions = w })
+	h.services.fail("ListServers", status.Error(codes.Unavailable, "away"))
+	h.get(t, "/v1/servers").mustBe(t, 503)                 // given back, and decided all the same
+	h.do(t, "", "GET", "/v1/me", "").mustBe(t, 401)        // not decided
+	h.get(t, "/v1/nothing").mustBe(t, 404)                 // decided before the route is looked for
+	h.do(t, "none", "GET", "/v1/audit", "").mustBe(t, 403) // the same token's id
+	h.get(t, "/v1/me").mustBe(t, 429)
+	h.Server.Close()
+	who := teamID + " " + tokenID + " default "
+	if diff := cmp.Diff([]string{who + "true", who + "true", who + "true", who + "false"}, w.told); diff != "" {
+		t.Error(diff)
 	}
 }

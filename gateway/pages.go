@@ -9,13 +9,13 @@ import (
 )
 
 // addPages serves the description of the API and its documentation page, to anybody.
-func (g *Gateway) addPages(e *gin.Engine) {
+func (g *Gateway) addPages(e *gin.Engine, serve func(*route) gin.HandlerFunc) {
 	for _, path := range []string{"/openapi.json", "/openapi.yaml", "/docs/*asset"} {
-		serve := g.serve(g.newRoute(Route{ID: "documentation", Handle: showPage}, nil))
-		e.GET(path, serve)
-		e.HEAD(path, serve)
-		row := Route{ID: "options", Handle: options([]string{http.MethodGet, http.MethodHead, http.MethodOptions})}
-		e.OPTIONS(path, g.serve(g.newRoute(row, nil)))
+		row := Route{ID: "documentation", Method: http.MethodGet, Path: path, Scope: AnyToken, Handle: showPage}
+		served := serve(g.newRoute(row, strangerStages))
+		e.GET(path, served)
+		e.HEAD(path, served)
+		e.OPTIONS(path, serve(g.newRoute(optionsRow(path, http.MethodGet, http.MethodHead), strangerStages)))
 	}
 }
 

@@ -17,14 +17,29 @@ import (
 )
 
 // A stage looks at a request before its handler does, and lets it pass or names the problem.
-type stage func(g *Gateway, r *Request) error
+type stage struct {
+	name    string
+	check   func(g *Gateway, r *Request) error
+	explain func(q *Question, r *Request) finding // the same of what a question knows: it asks nobody and spends nothing
+}
 
 // The order in which a request is looked at (decisions, "The order of checks"). What concerns the caller comes before
-// anything is told of routes; what concerns the operation comes after.
+// anything is told of routes; what concerns the operation comes after. Strangers may see the documentation.
 var (
-	callerStages = []stage{(*Gateway).authenticate, (*Gateway).spendBudget, (*Gateway).checkPath}
-	apiStages    = []stage{
-		(*Gateway).authenticate, (*Gateway).spendBudget, (*Gateway).checkPath, (*Gateway).checkPlan, (*Gateway).checkScope,
+	strangerStages = []stage{
+		{"route", (*Gateway).checkRoute, explainRoute},
+	}
+	callerStages = []stage{
+		{"token", (*Gateway).authenticate, explainToken},
+		{"limits", (*Gateway).spendBudget, explainLimits},
+		{"route", (*Gateway).checkRoute, explainRoute},
+	}
+	apiStages = []stage{
+		{"token", (*Gateway).authenticate, explainToken},
+		{"limits", (*Gateway).spendBudget, explainLimits},
+		{"route", (*Gateway).checkRoute, explainRoute},
+		{"plan", (*Gateway).checkPlan, explainPlan},
+		{"scope", (*Gateway).checkScope, explainScope},
 	}
 )
 
@@ -78,8 +93,8 @@ func (r *Request) answer() (reply Reply, err error) {
 			err = internal(fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
 		}
 	}()
-	for _, check := range r.route.stages {
-		if err := check(r.gateway, r); err != nil {
+	for i := range r.route.stages {
+		if err := r.route.stages[i].check(r.gateway, r); err != nil {
 			return Reply{}, err
 		}
 	}
@@ -147,13 +162,20 @@ func (g *Gateway) refund(r *Request) {
 	r.terms.giveBack(&r.decision)
 }
 
-// checkPath refuses what no path of ours can hold, and a parameter of the router's could: dot segments, empty ones, and what is
-// percent-encoded without need, a slash above all (decisions, "Requests").
-func (g *Gateway) checkPath(r *Request) error {
+// checkRoute refuses a request that no row is for, and what no path of ours can hold while a parameter of the router's could: dot
+// segments, empty ones, and what is percent-encoded without need, a slash above all (decisions, "Requests").
+func (g *Gateway) checkRoute(r *Request) error {
 	if u := r.http().URL; u.RawPath != "" || strings.Contains(u.Path, "//") || strings.Contains(u.Path, "/.") {
 		return notFound(errNoRoute)
 	}
-	return nil
+	if r.route.Handle != nil {
+		return nil
+	}
+	// Gin has left in the header which methods the path would take.
+	if allowed := r.gin.Writer.Header().Get("Allow"); allowed != "" {
+		return methodNotAllowed(allowValue(strings.Split(allowed, ", ")))
+	}
+	return notFound(errNoRoute)
 }
 
 func (g *Gateway) checkPlan(r *Request) error {
