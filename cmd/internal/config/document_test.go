@@ -39,7 +39,7 @@ func TestTheExampleStatesEveryDefault(t *testing.T) {
 	var written map[string]any
 	readYAML(t, exampleFile, &written)
 	for _, key := range config.Keys() {
-		if !has(written, strings.Split(key.Name, ".")) && key.Name != "rate_limit.redis.password" {
+		if !has(written, strings.Split(key.Name, ".")) {
 			t.Errorf("%s does not show %s", exampleFile, key.Name)
 		}
 	}
@@ -74,7 +74,10 @@ func TestTheSchemaTakesWhatWeTake(t *testing.T) {
 
 func TestTheSchemaRefusesMistakesOfForm(t *testing.T) {
 	schema := compileSchema(t)
-	for _, name := range []string{"unknown-keys", "wrong-types", "out-of-bounds", "choices", "secret-in-file", "not-a-mapping"} {
+	for _, name := range []string{
+		"unknown-keys", "wrong-types", "out-of-bounds", "choices", "secret-in-file", "not-a-mapping", "class-name", "override-id",
+		"override-key", "override-bounds", "override-owner",
+	} {
 		var document any
 		readYAML(t, "testdata/"+name+".bad.yaml", &document)
 		if err := schema.Validate(asJSON(t, document)); err == nil {
@@ -116,8 +119,10 @@ func describedEverywhere(t *testing.T, path string, schema any) {
 		}
 		describedEverywhere(t, path+"."+name, property)
 	}
-	if items, ok := mapping["items"]; ok {
-		describedEverywhere(t, path+"[]", items)
+	for _, inside := range []string{"items", "additionalProperties"} {
+		if schema, ok := mapping[inside].(map[string]any); ok {
+			describedEverywhere(t, path+"[]", schema)
+		}
 	}
 }
 
@@ -152,13 +157,13 @@ func keyTable(t *testing.T) string {
 		t.Fatal(err)
 	}
 	table := new(strings.Builder)
-	table.WriteString("| key | default | bounds | meaning |\n|---|---|---|---|\n")
+	table.WriteString("| key | default | bounds | restart | meaning |\n|---|---|---|---|---|\n")
 	for _, key := range config.Keys() {
 		bounds := ""
 		if key.Min != "" {
 			bounds = key.Min + " to " + key.Max
 		}
-		fmt.Fprintf(table, "| `%s` | %s | %s | %s |\n", key.Name, defaultOf(t, schema, key.Name), bounds, key.Doc)
+		fmt.Fprintf(table, "| `%s` | %s | %s | %s | %s |\n", key.Name, defaultOf(t, schema, key.Name), bounds, key.Restart, key.Doc)
 	}
 	return table.String()
 }
@@ -195,6 +200,9 @@ func flow(value any) string {
 	}
 	var parts []string
 	for key, value := range mapping {
+		if value == false {
+			continue // nobody writes shadow: false
+		}
 		if number, ok := value.(float64); ok {
 			value = int(number)
 		}

@@ -106,7 +106,8 @@ func readFile(path string) ([]byte, error) {
 	return content, err
 }
 
-// file lays a YAML document over the configuration. It returns false where the file is not a document with keys.
+// file lays a YAML document over the configuration. It returns false where the file is not a document with keys, or not all of it
+// was read.
 func (d *decoder) file(c *Config, content []byte) bool {
 	documents := yaml.NewDecoder(bytes.NewReader(content))
 	var document yaml.Node
@@ -126,7 +127,7 @@ func (d *decoder) file(c *Config, content []byte) bool {
 	case !errors.Is(err, io.EOF):
 		d.problems = append(d.problems, syntaxProblem(d.source, err))
 	}
-	return root.Kind == yaml.MappingNode || isNull(root)
+	return (root.Kind == yaml.MappingNode || isNull(root)) && d.values < maxValues
 }
 
 // settings lays settings over the configuration.

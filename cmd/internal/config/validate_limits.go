@@ -42,7 +42,7 @@ func (v *validator) members(key string, ids []string, others map[string]string) 
 		if !visibleID.MatchString(id) {
 			v.refuse(at, "is %s, not %q", visibleIDWords, id)
 		} else if other, taken := others[id]; taken {
-			v.refuse(at, "is %s, as is %s (%s): nobody is in a class twice, or in two", id, other, v.loaded.Origin(other))
+			v.refuse(at, "is %s, as is %s (%s): nobody is in a class twice, or in two", id, other, v.loaded.where(other))
 		} else {
 			others[id] = at
 		}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 )
@@ -13,7 +14,7 @@ func TestValuesAreWrittenAsTheyAreRead(t *testing.T) {
 			t.Errorf("%s: got %s, %v", text, d, err)
 		}
 	}
-	for _, text := range []string{"0", "100", "1KiB", "1500", "128KiB", "8MiB", "1025KiB"} {
+	for _, text := range []string{"0", "100", "1KiB", "1500", "128KiB", "8MiB", "1025KiB", "3GiB", "9223372036854775807"} {
 		var b Bytes
 		if err := b.parse(text); err != nil || b.String() != text {
 			t.Errorf("%s: got %s, %v", text, b, err)
@@ -24,6 +25,41 @@ func TestValuesAreWrittenAsTheyAreRead(t *testing.T) {
 		if err := n.parse(text); err != nil || n.String() != text {
 			t.Errorf("%s: got %s, %v", text, n, err)
 		}
+	}
+	for _, text := range []string{"0%", "0.0001%", "0.25%", "1%", "99.9%", "100%"} {
+		var p Percent
+		if err := p.parse(text); err != nil || p.String() != text {
+			t.Errorf("%s: got %s, %v", text, p, err)
+		}
+	}
+	for _, text := range []string{"2026-01-31T12:00:00Z", "2026-01-31T12:00:00.25Z"} {
+		var at Time
+		if err := at.parse(text); err != nil || at.String() != text {
+			t.Errorf("%s: got %s, %v", text, at, err)
+		}
+	}
+}
+
+func TestValuesThatAreNone(t *testing.T) {
+	for _, test := range []struct {
+		value scalar
+		texts []string
+	}{
+		{new(Bytes), []string{"", "MiB", "1TiB", "1.5MiB", "9223372036854775808", "9007199254740993KiB", "8589934592GiB"}},
+		{new(Percent), []string{"", "1", "%", ".5%", "-1%", "1.%", "0.00001%", "1e1%", "1000%0"}},
+		{new(Time), []string{"", "2026-01-31", "2026-01-31T12:00:00", "2026-01-31 12:00:00Z", "2026-02-30T12:00:00Z", "tomorrow"}},
+	} {
+		for _, text := range test.texts {
+			if err := test.value.parse(text); err == nil || !strings.HasPrefix(err.Error(), "is not ") {
+				t.Errorf("%T %q: got %v", test.value, text, err)
+			}
+		}
+	}
+}
+
+func TestAPercentIsAFraction(t *testing.T) {
+	if got := Percent(2500).Fraction(); got != 0.0025 {
+		t.Errorf("got %v", got)
 	}
 }
 
