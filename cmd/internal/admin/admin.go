@@ -1,7 +1,7 @@
 package admin
 
 import (
-	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/pprof"
 	"sync/atomic"
@@ -22,12 +22,21 @@ type Options struct {
 	// Dependencies tells how the things that the gateway needs stand, by name. It is called for each readiness check and
 	// must not wait for them.
 	Dependencies func() map[string]Dependency
+
+	Inspector Inspector // nil for no pages under /admin/
+	Access    Access
+	// LiveTokens is what the tokens of clients begin with: such a one is refused wherever it stands in a request.
+	LiveTokens string
+	Logger     *slog.Logger // nil for none
 }
 
 // An Admin answers on the admin listener. A new one is not ready.
 type Admin struct {
-	mux          *http.ServeMux
+	handler      http.Handler
 	dependencies func() map[string]Dependency
+	inspector    Inspector
+	access       Access
+	logger       *slog.Logger
 	phase        atomic.Int32
 }
 
@@ -40,21 +49,33 @@ const (
 
 // New makes an Admin.
 func New(o Options) *Admin {
-	a := &Admin{mux: http.NewServeMux(), dependencies: o.Dependencies}
-	a.mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{}))
-	a.mux.HandleFunc("GET /livez", livez)
-	a.mux.HandleFunc("GET /readyz", a.readyz)
-	a.mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	a.mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	a.mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	a.mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	a.mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
-	a.mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	a := &Admin{dependencies: o.Dependencies, inspector: o.Inspector, access: o.Access, logger: o.Logger}
+	if a.logger == nil {
+		a.logger = slog.New(slog.DiscardHandler)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET "+pathLive, livez)
+	mux.HandleFunc("GET "+pathReady, a.readyz)
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	if a.inspector != nil {
+		mux.HandleFunc("GET /admin/explain", a.explain)
+		mux.HandleFunc("GET /admin/limits", a.busiest)
+		mux.HandleFunc("GET /admin/limits/{token_id}", a.limits)
+		mux.HandleFunc("DELETE /admin/limits/{token_id}", a.reset)
+		mux.HandleFunc("GET /admin/config", a.config)
+	}
+	a.handler = a.access.guard(withoutTokens(o.LiveTokens, mux))
 	return a
 }
 
 // ServeHTTP answers one request.
-func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
+func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
 
 // Serving makes the gateway ready, unless it is draining already.
 func (a *Admin) Serving() { a.phase.CompareAndSwap(starting, serving) }
@@ -88,8 +109,5 @@ func (a *Admin) readyz(w http.ResponseWriter, _ *http.Request) {
 	case draining:
 		status, answer.Status = http.StatusServiceUnavailable, "draining"
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // the caller is gone: nobody is left to tell
+	respond(w, status, answer)
 }

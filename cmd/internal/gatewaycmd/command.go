@@ -32,6 +32,8 @@ type commands struct {
 	Check       check       `cmd:"" help:"Say everything that is wrong with a configuration; exit 1 if anything is."`
 	Schema      schema      `cmd:"" help:"Print the JSON Schema of the configuration file."`
 	Healthcheck healthcheck `cmd:"" help:"Ask a gateway on this machine whether it is ready; exit 1 if it is not."`
+	Explain     explain     `cmd:"" help:"Ask a running gateway what it would answer a request, and why."`
+	Limits      limits      `cmd:"" help:"Ask a running gateway what is left of a token's limits, or reset them."`
 	Version     versionInfo `cmd:"" help:"Print the version."`
 }
 

@@ -3,7 +3,6 @@ package gatewaycmd
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -11,11 +10,9 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-// answerMax bounds what is read of an answer.
-const answerMax = 4 << 10
-
 type healthcheck struct {
 	configFile
+	adminTLS
 
 	AdminListen string        `placeholder:"ADDR" help:"Address of the admin listener, over what the file says."`
 	Timeout     time.Duration `default:"2s" help:"How long to wait for the answer (${default})."`
@@ -27,25 +24,19 @@ func (c *healthcheck) Run(ctx context.Context, e Environment) error {
 	if err != nil {
 		return err
 	}
+	client, err := newAdminClient(loaded, "", c.adminTLS)
+	if err != nil {
+		return err
+	}
+	defer client.close()
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+config.Reachable(loaded.Admin.Listen)+"/readyz", http.NoBody)
+	status, body, err := client.do(ctx, http.MethodGet, "/readyz", nil)
 	if err != nil {
 		return fmt.Errorf("ask for readiness: %w", err)
-	}
-	var transport http.Transport // no proxy stands between a gateway and its own check
-	defer transport.CloseIdleConnections()
-	response, err := transport.RoundTrip(request)
-	if err != nil {
-		return fmt.Errorf("ask for readiness: %w", err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(response.Body, answerMax))
-	if err != nil {
-		return fmt.Errorf("read the answer: %w", err)
 	}
 	answer := strings.TrimSpace(string(body))
-	if response.StatusCode != http.StatusOK {
+	if status != http.StatusOK {
 		return fmt.Errorf("not ready: %s", answer)
 	}
 	fmt.Fprintln(e.Out, answer)

@@ -1,0 +1,126 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// The paths that ask for no credentials: a probe has none, and learns no more than whether the gateway works.
+const (
+	pathLive  = "/livez"
+	pathReady = "/readyz"
+)
+
+// Access says who may ask. Each of Token and ClientCertificates that is set must hold.
+type Access struct {
+	Token              string // of operators; "" for none
+	ClientCertificates bool   // operators show a certificate, which the TLS configuration verifies
+	Listen             string // address as configured
+}
+
+// guard keeps out whoever may not ask.
+func (a Access) guard(next http.Handler) http.Handler {
+	want := sha256.Sum256([]byte(a.Token))
+	ours := a.ourNames()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		probe := r.URL.Path == pathLive || r.URL.Path == pathReady
+		switch {
+		case ours != nil && !ours(r.Host):
+			// A page can have its own name stand for this machine, and so be of the same origin as what it asks for.
+			respond(w, http.StatusForbidden, Failure{Text: "the Host header is no name of this listener", Code: "forbidden"})
+		case foreign(r.Header):
+			respond(w, http.StatusForbidden, Failure{Text: "pages of other sites may not ask", Code: "forbidden"})
+		case probe:
+			next.ServeHTTP(w, r)
+		case a.ClientCertificates && subject(r) == "":
+			respond(w, http.StatusForbidden, Failure{Text: "a client certificate is required", Code: "forbidden"})
+		case a.Token != "" && !isBearer(r.Header, want):
+			w.Header().Set("WWW-Authenticate", `Bearer realm="opsgate admin"`)
+			respond(w, http.StatusUnauthorized, Failure{Text: "missing or wrong admin token", Code: "unauthorized"})
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// ourNames returns what tells the names by which a listener on loopback is asked; nil for another listener, which has any name.
+func (a Access) ourNames() func(host string) bool {
+	listen, _, err := net.SplitHostPort(a.Listen)
+	if err != nil || !isLoopback(listen) {
+		return nil
+	}
+	return func(hostPort string) bool {
+		host, _, err := net.SplitHostPort(hostPort)
+		if err != nil { // there is no port
+			host = strings.TrimSuffix(strings.TrimPrefix(hostPort, "["), "]")
+		}
+		return isLoopback(host)
+	}
+}
+
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
+}
+
+// foreign tells whether a browser asks for a page of another site.
+func foreign(h http.Header) bool {
+	switch h.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return false
+	}
+	return true
+}
+
+// isBearer tells whether the credentials are the token with that hash. Hashes have one length, whatever is compared.
+func isBearer(h http.Header, want [sha256.Size]byte) bool {
+	values := h.Values("Authorization")
+	if len(values) != 1 {
+		return false
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	got := sha256.Sum256([]byte(token))
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
+}
+
+// subject returns whom a verified client certificate is for, or "".
+func subject(r *http.Request) string {
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return ""
+	}
+	certificate := r.TLS.VerifiedChains[0][0]
+	if name := certificate.Subject.String(); name != "" {
+		return name
+	}
+	return "serial " + certificate.SerialNumber.String() // all of its names may stand elsewhere
+}
+
+// withoutTokens refuses a request that has a client's token in its path or query, and repeats none of it.
+func withoutTokens(begin string, next http.Handler) http.Handler {
+	if begin == "" {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if hasToken(r, begin) {
+			respond(w, http.StatusBadRequest, Failure{Text: "that is a token; its id stands in the access log", Code: "token_in_url"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func hasToken(r *http.Request, begin string) bool {
+	if strings.Contains(r.URL.Path, begin) || strings.Contains(r.URL.RawQuery, begin) {
+		return true
+	}
+	for name, values := range r.URL.Query() {
+		if strings.Contains(name, begin) || strings.Contains(strings.Join(values, "\n"), begin) {
+			return true
+		}
+	}
+	return false
+}

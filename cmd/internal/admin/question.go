@@ -1,0 +1,117 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Bounds of what operators ask.
+const (
+	maxID       = 128 // of a token or team, as in the configuration
+	maxMethod   = 32
+	maxTarget   = 4 << 10
+	busyDefault = 20
+	busyMax     = 1000
+)
+
+// Parameters are those of a request as they are read, with what is wrong with them.
+type parameters struct {
+	values   url.Values
+	problems map[string]string
+}
+
+// read reads the parameters of a request, which has no others than the known.
+func read(r *http.Request, known ...string) *parameters {
+	p := &parameters{problems: make(map[string]string)}
+	var err error
+	if p.values, err = url.ParseQuery(r.URL.RawQuery); err != nil {
+		p.problems["query"] = "cannot be decoded"
+	}
+	allowed := make(map[string]bool, len(known))
+	for _, name := range known {
+		allowed[name] = true
+	}
+	for name, values := range p.values {
+		switch {
+		case !allowed[name]:
+			p.problems["query"] = "takes " + strings.Join(known, ", ") + ", and nothing else"
+		case len(values) > 1:
+			p.problems[name] = "is given more than once"
+		}
+	}
+	return p
+}
+
+// id returns a parameter that is the id of a token or team.
+func (p *parameters) id(name string, required bool) string {
+	return p.checkID(name, p.values.Get(name), required)
+}
+
+func (p *parameters) checkID(name, id string, required bool) string {
+	switch {
+	case id == "" && required:
+		p.problems[name] = "is required"
+	case len(id) > maxID || strings.ContainsFunc(id, func(c rune) bool { return c < '!' || c > '~' }):
+		p.problems[name] = "is 1 to " + strconv.Itoa(maxID) + " visible ASCII characters"
+	}
+	return id
+}
+
+// text returns a parameter that must be there.
+func (p *parameters) text(name string, most int) string {
+	text := p.values.Get(name)
+	switch {
+	case text == "":
+		p.problems[name] = "is required"
+	case len(text) > most:
+		p.problems[name] = "has more than " + strconv.Itoa(most) + " characters"
+	}
+	return text
+}
+
+// count returns a parameter that is a number from 1 to most, or the default.
+func (p *parameters) count(name string, byDefault, most int) int {
+	if !p.values.Has(name) {
+		return byDefault
+	}
+	n, err := strconv.Atoi(p.values.Get(name))
+	if err != nil || n < 1 || n > most {
+		p.problems[name] = "is a number from 1 to " + strconv.Itoa(most)
+	}
+	return n
+}
+
+// question reads what is to be explained.
+func question(r *http.Request) (Question, map[string]string) {
+	p := read(r, "token_id", "team_id", "method", "path")
+	q := Question{
+		Subject: Subject{TokenID: p.id("token_id", true), TeamID: p.id("team_id", false)},
+		Method:  p.text("method", maxMethod),
+		Path:    p.text("path", maxTarget),
+	}
+	if p.problems["method"] == "" && strings.ContainsFunc(q.Method, func(c rune) bool { return c < 'A' || c > 'Z' }) {
+		p.problems["method"] = "is a method such as GET, in capitals"
+	}
+	if p.problems["path"] == "" && !isTarget(q.Path) {
+		p.problems["path"] = "begins with / and is written as a client sends it, such as /v1/servers?limit=5"
+	}
+	return q, p.problems
+}
+
+// isTarget tells whether a client can ask for that path and query.
+func isTarget(path string) bool {
+	if !strings.HasPrefix(path, "/") || strings.ContainsFunc(path, func(c rune) bool { return c < '!' || c > '~' }) {
+		return false
+	}
+	_, err := url.ParseRequestURI(path)
+	return err == nil
+}
+
+// subjectOf reads whom a request about limits is about.
+func subjectOf(r *http.Request) (Subject, map[string]string) {
+	p := read(r, "team_id")
+	s := Subject{TokenID: p.checkID("token_id", r.PathValue("token_id"), true), TeamID: p.id("team_id", false)}
+	return s, p.problems
+}

@@ -1,0 +1,136 @@
+package gatewaycmd
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/config"
+)
+
+// answerMax bounds what is read of an answer.
+const answerMax = 4 << 20
+
+// adminTLS is how a command knows an admin listener with TLS, and makes itself known.
+type adminTLS struct {
+	CA   string `name:"ca" placeholder:"FILE" help:"Roots of the admin listener's certificate; without, the one that the configuration names."`
+	Cert string `placeholder:"FILE" and:"cert" help:"Certificate to show, where the configuration has client_ca_file."`
+	Key  string `placeholder:"FILE" and:"cert" help:"Its key."`
+}
+
+// An adminClient asks the admin listener of the gateway that has a configuration.
+type adminClient struct {
+	base      string
+	token     string
+	transport *http.Transport
+}
+
+// newAdminClient makes a client of the listener at the URL, or of the configured one where base is "".
+func newAdminClient(loaded config.Loaded, base string, files adminTLS) (*adminClient, error) {
+	c := &adminClient{
+		base: strings.TrimRight(base, "/"), token: loaded.Admin.Token.Reveal(),
+		transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}, // no proxy stands between a gateway and its own check
+	}
+	own := base == ""
+	if own {
+		scheme := "http://"
+		if loaded.Admin.TLS.CertFile != "" {
+			scheme = "https://"
+		}
+		c.base = scheme + config.Reachable(loaded.Admin.Listen)
+	}
+	settings := c.transport.TLSClientConfig
+	if files.Cert != "" {
+		certificate, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+		if err != nil {
+			return nil, fmt.Errorf("read the certificate to show: %w", err)
+		}
+		settings.Certificates = []tls.Certificate{certificate}
+	}
+	switch {
+	case files.CA != "":
+		roots, err := os.ReadFile(files.CA)
+		if err != nil {
+			return nil, fmt.Errorf("read the roots: %w", err)
+		}
+		if settings.RootCAs = x509.NewCertPool(); !settings.RootCAs.AppendCertsFromPEM(roots) {
+			return nil, fmt.Errorf("read the roots: there is none in %s", files.CA)
+		}
+	case own && loaded.Admin.TLS.CertFile != "":
+		settings.InsecureSkipVerify = true //nolint:gosec // the certificate is known itself, whatever its name and roots are
+		settings.VerifyConnection = isOwn(string(loaded.Admin.TLS.CertFile))
+	}
+	return c, nil
+}
+
+// isOwn returns what checks that the other side has the very certificate of the file. The configuration has an address such as
+// 127.0.0.1, which stands in few certificates.
+func isOwn(certFile string) func(tls.ConnectionState) error {
+	return func(state tls.ConnectionState) error {
+		content, err := os.ReadFile(certFile)
+		if err != nil {
+			return fmt.Errorf("read the admin listener's certificate: %w", err)
+		}
+		own, _ := pem.Decode(content)
+		if own == nil || !bytes.Equal(own.Bytes, state.PeerCertificates[0].Raw) {
+			return fmt.Errorf("who answers does not have the certificate of %s", certFile)
+		}
+		return nil
+	}
+}
+
+func (c *adminClient) close() { c.transport.CloseIdleConnections() }
+
+// do asks, and returns the status and the body of the answer.
+func (c *adminClient) do(ctx context.Context, method, target string, header http.Header) (int, []byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.base+target, http.NoBody)
+	if err != nil {
+		return 0, nil, err
+	}
+	maps.Copy(request.Header, header)
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	response, err := c.transport.RoundTrip(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, answerMax))
+	if err != nil {
+		return 0, nil, fmt.Errorf("read the answer: %w", err)
+	}
+	return response.StatusCode, body, nil
+}
+
+// get asks for something that must be there.
+func (c *adminClient) get(ctx context.Context, target string) ([]byte, error) {
+	return c.must(c.do(ctx, http.MethodGet, target, nil))
+}
+
+// must makes an error of an answer that is no success.
+func (c *adminClient) must(status int, body []byte, err error) ([]byte, error) {
+	if err != nil || status < http.StatusBadRequest {
+		return body, err
+	}
+	var failure admin.Failure
+	if json.Unmarshal(body, &failure) != nil || failure.Text == "" {
+		return nil, fmt.Errorf("%s answered %d: %.200s", c.base, status, bytes.TrimSpace(body))
+	}
+	text := failure.Text
+	for _, name := range slices.Sorted(maps.Keys(failure.Details)) {
+		text += "; " + name + ": " + failure.Details[name]
+	}
+	return nil, fmt.Errorf("%s answered %d: %s", c.base, status, text)
+}

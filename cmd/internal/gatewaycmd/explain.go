@@ -1,0 +1,71 @@
+package gatewaycmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"opsgate/cmd/internal/admin"
+)
+
+// asking is what commands that ask a running gateway have in common.
+type asking struct {
+	configFile
+	adminTLS
+
+	Admin   string        `placeholder:"URL" help:"Admin listener to ask, instead of the one that the configuration has."`
+	Timeout time.Duration `default:"10s" help:"How long to wait for the answer (${default})."`
+	JSON    bool          `name:"json" help:"Print the answer as it is."`
+}
+
+// client returns a client of the gateway, and a context that ends with the time for its answer.
+func (a *asking) client(ctx context.Context, e Environment) (*adminClient, context.Context, context.CancelFunc, error) {
+	loaded, err := a.load(e)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	client, err := newAdminClient(loaded, a.Admin, a.adminTLS)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, a.Timeout)
+	return client, limited, func() { cancel(); client.close() }, nil
+}
+
+type explain struct {
+	asking
+
+	TokenID string `arg:"" help:"Id of the token, as the access log has it; not the token."`
+	Method  string `arg:"" help:"Method of the request."`
+	Path    string `arg:"" help:"Path of the request, with its query where that matters."`
+	Team    string `placeholder:"ID" help:"Id of the token's team, where the gateway does not remember the token."`
+}
+
+// Run asks the gateway what it would answer, and prints that and why.
+func (c *explain) Run(ctx context.Context, e Environment) error {
+	client, ctx, done, err := c.client(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer done()
+	query := url.Values{"token_id": {c.TokenID}, "method": {strings.ToUpper(c.Method)}, "path": {c.Path}}
+	if c.Team != "" {
+		query.Set("team_id", c.Team)
+	}
+	body, err := client.get(ctx, "/admin/explain?"+query.Encode())
+	if err != nil {
+		return fmt.Errorf("ask for an explanation: %w", err)
+	}
+	if c.JSON {
+		_, err := e.Out.Write(body)
+		return err
+	}
+	var x admin.Explanation
+	if err := json.Unmarshal(body, &x); err != nil {
+		return fmt.Errorf("read the explanation: %w", err)
+	}
+	return writeExplanation(e.Out, x)
+}

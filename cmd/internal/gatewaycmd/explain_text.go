@@ -1,0 +1,143 @@
+package gatewaycmd
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"opsgate/cmd/internal/admin"
+)
+
+// writeExplanation prints what would be answered and why in the first line, then all that this depends on.
+func writeExplanation(w io.Writer, x admin.Explanation) error {
+	fmt.Fprintf(w, "%s %s: %s\n\n", x.Method, x.Path, verdict(x))
+	t := newTable(w)
+	t.row("CHECK", "OUTCOME", "DETAIL")
+	for _, c := range x.Checks {
+		t.row(c.Name, c.Outcome, c.Detail)
+	}
+	t.row()
+	writeLimits(t, x.Limits)
+	t.row()
+	t.row("token", tokenText(x.TokenID, x.Token))
+	writePolicy(t, x.TokenState)
+	if r := x.Route; r != nil {
+		t.row("route", fmt.Sprintf("%s (%s %s), scope %s", r.ID, r.Method, r.Path, cmp.Or(r.Scope, "none")))
+	}
+	if s := x.Service; s != nil {
+		t.row("service", s.Name+", "+s.State+breakerText(s.Breaker))
+	}
+	t.row("config", "version "+x.Version)
+	return t.Flush()
+}
+
+// verdict answers the question why a request is refused.
+func verdict(x admin.Explanation) string {
+	a := x.Answer
+	if a.Because != "" {
+		text := fmt.Sprintf("%d %s, because of %s: %s", a.Status, a.Code, a.Because, a.Text)
+		if a.RetryAfter > 0 {
+			text += fmt.Sprintf("; retry after %d s", a.RetryAfter)
+		}
+		return text
+	}
+	var unknown []string
+	for _, c := range x.Checks {
+		if c.Outcome == admin.Unknown && c.Name != "service" { // what a service says is never known
+			unknown = append(unknown, c.Name)
+		}
+	}
+	what := "not refused"
+	if x.Service != nil {
+		what = "not refused, reaches " + x.Service.Name + " (" + x.Service.State + ")"
+	}
+	if len(unknown) > 0 {
+		what += ", as far as is known: not known is " + strings.Join(unknown, ", ")
+	}
+	return what
+}
+
+// A table aligns columns.
+type table struct{ *tabwriter.Writer }
+
+func newTable(w io.Writer) table { return table{tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)} }
+
+// row writes the cells of a row; without cells, it ends a block of rows.
+func (t table) row(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")) }
+
+func writeLimits(t table, limits []admin.Limit) {
+	t.row("LIMIT", "REQUESTS", "LEFT", "MORE IN", "SET AT")
+	for _, l := range limits {
+		left, more := "unknown", "unknown"
+		if l.Remaining != nil {
+			left = strconv.Itoa(*l.Remaining)
+		}
+		if l.Reset != nil {
+			more = duration(*l.Reset)
+		}
+		name := l.Name
+		if l.Shadow {
+			name += " (shadow)"
+		}
+		t.row(name, fmt.Sprintf("%d per %s", l.Requests, duration(l.Per)), left, more, l.Origin)
+	}
+}
+
+func writePolicy(t table, s admin.TokenState) {
+	p := s.Policy
+	policy := fmt.Sprintf("%s, set by %s (%s)", p.Class, p.Key, p.Origin)
+	for _, said := range []struct{ what, text string }{{"owner", p.Owner}, {"reason", p.Reason}} {
+		if said.text != "" {
+			policy += ", " + said.what + ": " + said.text
+		}
+	}
+	if p.Expires != nil {
+		policy += ", until " + p.Expires.Format(time.RFC3339)
+	}
+	if p.TeamUnknown {
+		policy += "; another may hold, as the team is not known"
+	}
+	t.row("policy", policy)
+	store := s.Store.Mode + breakerText(s.Store.Breaker)
+	if s.Store.Since != nil {
+		store += ", since " + s.Store.Since.Format(time.RFC3339)
+	}
+	if s.Store.Error != "" {
+		store += ": " + s.Store.Error
+	}
+	t.row("store", store)
+}
+
+func tokenText(id string, k admin.Token) string {
+	if !k.Remembered {
+		return id + ", which this gateway does not remember"
+	}
+	plan := "without the AI plan"
+	if k.AIPlan != nil && *k.AIPlan {
+		plan = "with the AI plan"
+	}
+	text := fmt.Sprintf("%s of team %s, %s, scopes: %s", id, k.TeamID, plan, cmp.Or(strings.Join(k.Scopes, " "), "none"))
+	if k.How != "" {
+		text += " (" + k.How + ")"
+	}
+	return text
+}
+
+func breakerText(b *admin.Breaker) string {
+	if b == nil {
+		return ""
+	}
+	text := ", breaker " + b.State
+	if b.Cause != "" {
+		text += " (" + b.Cause + ")"
+	}
+	return text
+}
+
+func duration(seconds float64) string {
+	return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond).String()
+}

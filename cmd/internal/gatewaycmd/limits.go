@@ -1,0 +1,102 @@
+package gatewaycmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"opsgate/cmd/internal/admin"
+)
+
+type limits struct {
+	asking
+
+	TokenID string `arg:"" optional:"" help:"Id of the token, as the access log has it; not the token."`
+	Team    string `placeholder:"ID" help:"Id of the token's team, where the gateway does not remember the token."`
+	Reset   bool   `help:"Forget what the token has spent. The gateway logs who says so: $$USER, unless the admin listener knows better."`
+	Top     int    `placeholder:"N" help:"Instead of a token's limits, list the N tokens that ask most."`
+}
+
+// Validate implements kong's check of a command's arguments.
+func (c *limits) Validate() error {
+	switch {
+	case c.TokenID == "" && c.Top == 0:
+		return errors.New("expected a token's id, or --top")
+	case c.TokenID != "" && c.Top != 0, c.Reset && c.TokenID == "":
+		return errors.New("--top goes without a token's id and without --reset")
+	}
+	return nil
+}
+
+// Run asks the gateway what is left of a token's limits, has it forget what was spent, or asks which tokens ask most.
+func (c *limits) Run(ctx context.Context, e Environment) error {
+	client, ctx, done, err := c.client(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer done()
+	target := "/admin/limits/" + url.PathEscape(c.TokenID)
+	if c.Team != "" {
+		target += "?" + url.Values{"team_id": {c.Team}}.Encode()
+	}
+	switch {
+	case c.Top != 0:
+		body, err := client.get(ctx, "/admin/limits?n="+strconv.Itoa(c.Top))
+		return show(e, c.JSON, body, err, writeBusy)
+	case c.Reset:
+		return resetLimits(ctx, client, target, e)
+	}
+	body, err := client.get(ctx, target)
+	return show(e, c.JSON, body, err, writeTokenLimits)
+}
+
+func resetLimits(ctx context.Context, client *adminClient, target string, e Environment) error {
+	header := http.Header{}
+	for _, variable := range e.Variables {
+		if user, ok := strings.CutPrefix(variable, "USER="); ok {
+			header.Set("X-Operator", user)
+		}
+	}
+	if _, err := client.must(client.do(ctx, http.MethodDelete, target, header)); err != nil {
+		return fmt.Errorf("reset the limits: %w", err)
+	}
+	fmt.Fprintln(e.Out, "what the token had spent is forgotten")
+	return nil
+}
+
+// show prints an answer as it is, or as the function writes it.
+func show[T any](e Environment, asIs bool, body []byte, err error, write func(table, T)) error {
+	if err != nil {
+		return fmt.Errorf("ask for limits: %w", err)
+	}
+	if asIs {
+		_, err := e.Out.Write(body)
+		return err
+	}
+	var answer T
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	t := newTable(e.Out)
+	write(t, answer)
+	return t.Flush()
+}
+
+func writeTokenLimits(t table, l admin.TokenLimits) {
+	writeLimits(t, l.Limits)
+	t.row()
+	t.row("token", tokenText(l.TokenID, l.Token))
+	writePolicy(t, l.TokenState)
+}
+
+func writeBusy(t table, b admin.Busy) {
+	t.row("TOKEN", "TEAM", "REQUESTS", "DENIED", "TOO HIGH BY AT MOST")
+	for _, k := range b.Tokens {
+		t.row(k.TokenID, k.TeamID, strconv.FormatUint(k.Requests, 10), strconv.FormatUint(k.Denied, 10), strconv.FormatUint(k.Error, 10))
+	}
+}
