@@ -6,8 +6,8 @@ import "time"
 // bounds of a value, written as the value is; chars is the greatest length of a text; restart says why a change of the key, and
 // of all keys under it, waits for a restart, or "-" that it need not.
 type Config struct {
-	Listen         string    `yaml:"listen" restart:"bound at start" doc:"Address of the public API. Port 0 takes any free one."`
-	Admin          Admin     `yaml:"admin" restart:"bound at start" doc:"The listener for operators, which must not be public."`
+	Listen         string    `yaml:"listen" restart:"opened at start" doc:"Address of the public API. Port 0 takes any free one."`
+	Admin          Admin     `yaml:"admin" restart:"opened at start" doc:"The listener for operators, which must not be public."`
 	TokenPrefix    string    `yaml:"token_prefix" restart:"tokens in use would fail" doc:"What API tokens begin with, before live_."`
 	TrustedProxies []Network `yaml:"trusted_proxies" doc:"Networks of proxies whose X-Forwarded-For is believed."`
 

@@ -32,7 +32,7 @@ type nameForm struct {
 
 var (
 	className = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,32}$`)
-	visibleID = regexp.MustCompile(`^[!-~]{1,128}$`)
+	visibleID = regexp.MustCompile(`^[\x21-\x7e]{1,128}$`)
 )
 
 const (

@@ -7,5 +7,8 @@
 // reported together, and each names its file and line (or its variable or flag) and its key. A file holds no secrets; where
 // one is needed, it names a variable or another file.
 //
+// What was loaded knows where each of its values came from, has a version that names the values, and can be held against the
+// configuration of a running gateway, for which some keys wait for a restart.
+//
 // It builds nothing and binds nothing: what the values are for is left to package edge.
 package config

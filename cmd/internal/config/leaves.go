@@ -34,9 +34,9 @@ func (l leaf) revealed() string {
 	return l.String()
 }
 
-// leaves returns the values under a value, in the order of the keys, what has free names by name.
-func leaves(v reflect.Value, key string) iter.Seq[leaf] {
-	return func(yield func(leaf) bool) { walk(v, key, yield) }
+// leaves returns the values under a value, in the order of the keys, what has free names by name. Their keys begin at the value.
+func leaves(v reflect.Value) iter.Seq[leaf] {
+	return func(yield func(leaf) bool) { walk(v, "", yield) }
 }
 
 // walk yields the leaves under a value until yield has enough.
@@ -70,7 +70,7 @@ func walk(v reflect.Value, key string, yield func(leaf) bool) bool {
 // same tells whether two values of a key are the same, secrets among them.
 func same(a, b reflect.Value) bool {
 	text := func(v reflect.Value) (texts []string) {
-		for leaf := range leaves(v, "") {
+		for leaf := range leaves(v) {
 			texts = append(texts, leaf.key, leaf.revealed())
 		}
 		return texts

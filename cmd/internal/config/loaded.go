@@ -33,7 +33,7 @@ type Value struct {
 // names that is empty is a value as well.
 func (l Loaded) Effective() []Value {
 	all, values := Keys(), []Value(nil)
-	for leaf := range leaves(reflect.ValueOf(l.Config), "") {
+	for leaf := range leaves(reflect.ValueOf(l.Config)) {
 		values = append(values, Value{Key: leaf.key, Value: leaf.String(), Origin: l.originAmong(all, leaf.key)})
 	}
 	return values
@@ -69,7 +69,7 @@ func (l Loaded) where(key string) origin {
 // file is laid out. Secrets are no part of it.
 func (l Loaded) Version() string {
 	sum := sha256.New()
-	for leaf := range leaves(reflect.ValueOf(l.Config), "") {
+	for leaf := range leaves(reflect.ValueOf(l.Config)) {
 		if !leaf.isSecret() {
 			fmt.Fprintf(sum, "%s=%q\n", leaf.key, leaf)
 		}
@@ -87,7 +87,7 @@ func (l Loaded) Files() []string {
 		}
 	}
 	add(l.Path)
-	for leaf := range leaves(reflect.ValueOf(l.Config), "") {
+	for leaf := range leaves(reflect.ValueOf(l.Config)) {
 		switch value := leaf.value.Interface().(type) {
 		case Secret:
 			add(value.file)

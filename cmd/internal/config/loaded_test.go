@@ -181,7 +181,7 @@ func TestWhatCannotChangeWhileRunning(t *testing.T) {
 			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"}, strings.Join([]string{
 				"opsgate.yaml:2: log.format: cannot change while running (made at start): restart",
 				"opsgate.yaml:4: rate_limit.redis.addresses: cannot change while running (connected at start): restart",
-				"opsgate.yaml: admin.listen: cannot change while running (bound at start): restart",
+				"opsgate.yaml: admin.listen: cannot change while running (opened at start): restart",
 			}, "\n")},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -82,7 +82,7 @@ func describe(schema *jsonschema.Schema, t reflect.Type, defaults reflect.Value,
 			describe(property.AdditionalProperties, f.Type.Elem(), reflect.Value{}, reason)
 		case f.chars != "":
 			property.MaxLength = new(uint64)
-			*property.MaxLength = uint64(length(f.chars)) //nolint:gosec // a tag of this package, and not negative
+			*property.MaxLength = uint64(length(f.chars))
 		case property.Type == "integer":
 			property.Minimum, property.Maximum = json.Number(f.min), json.Number(f.max)
 		}

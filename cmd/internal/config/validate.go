@@ -87,7 +87,7 @@ func (v *validator) upstreams() {
 
 // files checks that the files that others will read are there, so that a check finds it out and not a start.
 func (v *validator) files() {
-	for leaf := range leaves(reflect.ValueOf(v.loaded.Config), "") {
+	for leaf := range leaves(reflect.ValueOf(v.loaded.Config)) {
 		if path, ok := reflect.TypeAssert[File](leaf.value); ok && path != "" {
 			if err := path.check(); err != nil {
 				v.refuse(leaf.key, "%v", err)

@@ -11,7 +11,7 @@ const (
 )
 
 // keyPrefix has no braces: in them a cluster looks for the part of a key that says where it is kept.
-var keyPrefix = regexp.MustCompile(`^[!-z|~]*$`)
+var keyPrefix = regexp.MustCompile(`^[\x21-\x7a|~]*$`)
 
 // redis checks what belongs together, whichever store is in use: a mistake is found before the day when Redis is turned on.
 func (v *validator) redis() {
