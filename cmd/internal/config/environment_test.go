@@ -1,0 +1,94 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"opsgate/cmd/internal/config"
+)
+
+func TestEveryVariableSetsItsKey(t *testing.T) {
+	values := map[string]string{
+		"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "token_prefix": "acme_", "trusted_proxies": "10.0.0.0/8, 192.0.2.0/24",
+		"authn.max_entries": "1234", "log.level": "debug", "log.format": "text", "log.access": "false",
+		"rate_limit.store": "redis", "rate_limit.on_store_failure": "allow", "rate_limit.redis.mode": "cluster",
+		"rate_limit.redis.addresses": `["redis:1", "redis:2"]`, "rate_limit.redis.tls.enabled": "true",
+		"rate_limit.limits":  "[{requests: 7, per: 1m}]",
+		"rate_limit.classes": "{partner: {limits: [{requests: 7, per: 1m}], teams: [team_1]}}",
+		"rate_limit.teams":   "{team_1: {limits: [{requests: 7, per: 1m}]}}",
+		"rate_limit.tokens":  "\ntok_1:\n  limits: [{requests: 7, per: 1m}]\n", "rate_limit.demand.sample": "50%",
+		"rate_limit.demand.max_bytes": "1MiB", "rate_limit.expected_replicas": "3", "rate_limit.redis.database": "3",
+		"rate_limit.redis.pool_size": "3", "http.write_timeout": "40s", "http.read_timeout": "25s", "http.request_timeout": "17s",
+		"authn.stale_for": "20m", "shutdown.drain_wait": "1s", "upstream_calls.deadline_margin": "3ms",
+	}
+	for _, key := range config.Keys() {
+		value := values[key.Name]
+		switch {
+		case value != "":
+		case strings.HasSuffix(key.Name, ".address"):
+			value = "service.internal:9000"
+		case strings.HasSuffix(key.Name, "_bytes"):
+			value = "512KiB"
+		case strings.HasSuffix(key.Name, "_file"):
+			value = "testdata/certificate.pem"
+		case strings.HasSuffix(key.Name, "token") || strings.HasSuffix(key.Name, "password"):
+			value = "correct horse battery"
+		default:
+			value = "3s"
+		}
+		t.Run(key.Variable, func(t *testing.T) {
+			defaults := append(upstreams(), companions(key.Name)...)
+			before, err := config.Load(config.Options{NoFile: true, Defaults: defaults})
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := config.Load(config.Options{NoFile: true, Defaults: defaults, Environment: []string{key.Variable + "=" + value}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			revealed := after.RateLimit.Redis.Password.Reveal() + after.RateLimit.Redis.SentinelPassword.Reveal() + after.Admin.Token.Reveal()
+			if cmp.Equal(before.Config, after.Config, compareSecrets()) && revealed == "" {
+				t.Errorf("%s=%s changes nothing", key.Variable, value)
+			}
+			if got := after.Origin(key.Name); got != key.Variable {
+				t.Errorf("%s comes from %s", key.Name, got)
+			}
+		})
+	}
+}
+
+// companions are settings without which a key cannot be set. What a file must be there for has another one than in the test, so
+// that a change is seen.
+func companions(key string) []config.Setting {
+	const other = "testdata/full.good.yaml"
+	setting := func(key, value string) config.Setting {
+		return config.Setting{Key: key, Value: value, From: "the test"}
+	}
+	switch {
+	case strings.HasPrefix(key, "admin.tls."):
+		return []config.Setting{setting("admin.tls.cert_file", other), setting("admin.tls.key_file", other)}
+	case strings.HasPrefix(key, "rate_limit.redis.tls.") && key != "rate_limit.redis.tls.enabled":
+		return []config.Setting{
+			setting("rate_limit.redis.tls.enabled", "true"),
+			setting("rate_limit.redis.tls.cert_file", other), setting("rate_limit.redis.tls.key_file", other),
+		}
+	case strings.Contains(key, "sentinel") || strings.HasSuffix(key, "master_name"):
+		return []config.Setting{setting("rate_limit.redis.mode", "sentinel"), setting("rate_limit.redis.master_name", "limits")}
+	}
+	return nil
+}
+
+func TestAVariableOfNoKeyIsAWarning(t *testing.T) {
+	got, err := config.Load(config.Options{NoFile: true, Defaults: upstreams(), Environment: []string{
+		"OPSGATE_LISTN=:1", "OPSGATE_SERVICE_HOST=10.0.0.1", "OPSGATE_SERVICE_PORT_HTTP=80", "OPSGATE_PORT=tcp://10.0.0.1:80",
+		"OPSGATE_ADMIN_PORT_9090_TCP_ADDR=10.0.0.1",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "OPSGATE_LISTN: sets no key of the configuration"; got.Warnings.Error() != want {
+		t.Errorf("got %q, want %q", got.Warnings, want)
+	}
+}
