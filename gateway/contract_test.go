@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -84,6 +85,16 @@ func TestNewRefusesWhatIsMissing(t *testing.T) {
 	if _, err := New(o); err == nil {
 		t.Error("no limiter: accepted")
 	}
+}
+
+// A reload makes a Gateway and forgets the last one: there is nothing to end.
+func TestAGatewayRunsNothingBesideRequests(t *testing.T) {
+	o := options17(t, &services{})
+	before := goleak.IgnoreCurrent()
+	if _, err := New(o); err != nil {
+		t.Fatal(err)
+	}
+	goleak.VerifyNone(t, before)
 }
 
 // Decisions, "The order of checks": each request below is wrong in two ways, and hears of the first.

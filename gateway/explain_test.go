@@ -1,8 +1,12 @@
 package gateway
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"opsgate/authn"
 	"opsgate/ratelimit"
@@ -235,4 +240,40 @@ func TestAnExplanationInJSON(t *testing.T) {
 	if !strings.Contains(string(got), `"status":429,"code":"rate_limited"`) || !strings.Contains(string(got), `"retry_after_seconds":2,"because":"limits"`) {
 		t.Errorf("%s", got)
 	}
+}
+
+// Whatever is asked about is explained as it is answered.
+func FuzzExplain(f *testing.F) {
+	for _, path := range []string{"/v1/me", "/v1/servers/" + someID + "/metrics?range=1h", "/v1/audit?limit=0&cursor=%zz", "/v1//x", "*", "http://h/v1/me", "/docs/", "//v1/me"} {
+		f.Add("GET", path)
+		f.Add("OPTIONS", path)
+	}
+	f.Add("POST", "/v1/incidents/x/updates")
+	s := &services{answers: map[string]func(context.Context, proto.Message) (proto.Message, error){}}
+	s.fail("", status.Error(codes.Aborted, "reached the service"))
+	g, err := New(options17(f, s))
+	if err != nil {
+		f.Fatal(err)
+	}
+	full, _ := g.authenticator.Authenticate(f.Context(), "full")
+	f.Fuzz(func(t *testing.T, method, path string) {
+		e := g.Explain(Question{Method: method, Path: path, Principal: full})
+		req, err := http.ReadRequest(bufio.NewReader(strings.NewReader(method + " " + path + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer full\r\n\r\n")))
+		if err != nil || req.Method != method || req.RequestURI != path || e.Because == "target" {
+			return
+		}
+		last := e.Checks[len(e.Checks)-1]
+		want := e.Status
+		switch {
+		case e.Because == "" && last.Name == "service" && e.Route.Method == http.MethodPost:
+			want = http.StatusUnprocessableEntity // it has no body
+		case e.Because == "" && last.Name == "service":
+			want = http.StatusConflict
+		}
+		got := httptest.NewRecorder()
+		g.ServeHTTP(got, req)
+		if got.Code != want {
+			t.Errorf("%q %q: answered %d, explained %+v", method, path, got.Code, e)
+		}
+	})
 }

@@ -119,11 +119,11 @@ func policyHeader(p *ratelimit.Policy) string {
 
 // quoted begins a member of a structured field's list (RFC 9651): a string, whose two special characters are escaped.
 func quoted(name string, first bool) string {
-	quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
+	name = strings.ReplaceAll(strings.ReplaceAll(name, `\`, `\\`), `"`, `\"`)
 	if first {
-		return quoted
+		return `"` + name + `"`
 	}
-	return ", " + quoted
+	return `, "` + name + `"`
 }
 
 // wholeSeconds rounds up: a client that waits that long has waited long enough.
