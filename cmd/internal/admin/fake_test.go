@@ -1,0 +1,100 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/buildinfo"
+)
+
+// A gatewayOf is a gateway of which everything is said beforehand. It notes what it was asked.
+type gatewayOf struct {
+	asked    []admin.Question
+	subjects []admin.Subject
+	resets   []string
+	failure  error // of Reset
+	busy     []admin.BusyToken
+	most     int // that Busiest was asked for
+}
+
+var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+func (g *gatewayOf) Explain(_ context.Context, q admin.Question) admin.Explanation {
+	g.asked = append(g.asked, q)
+	return admin.Explanation{At: noon, Question: q, Answer: admin.Answer{Status: 200, Code: "ok"}}
+}
+
+func (g *gatewayOf) Limits(_ context.Context, s admin.Subject) admin.TokenLimits {
+	g.subjects = append(g.subjects, s)
+	remaining := 2
+	return admin.TokenLimits{At: noon, Subject: s, TokenState: admin.TokenState{Limits: []admin.Limit{
+		{Name: "second", Requests: 3, Remaining: &remaining}, {Name: "hour", Requests: 5000},
+	}}}
+}
+
+func (g *gatewayOf) Reset(_ context.Context, tokenID string) error {
+	g.resets = append(g.resets, tokenID)
+	return g.failure
+}
+
+func (g *gatewayOf) Busiest(n int) []admin.BusyToken {
+	g.most = n
+	return g.busy
+}
+
+func (g *gatewayOf) Configuration() admin.Configuration {
+	return admin.Configuration{
+		Version: "0123456789ab", Since: noon, File: "opsgate.yaml",
+		LastReload: &admin.Reload{At: noon, Why: "SIGHUP", Outcome: "refused", Problems: []string{"opsgate.yaml:3: listn: is not a key"}},
+		Values: []admin.Value{
+			{Key: "listen", Value: "127.0.0.1:8080", Origin: "default"},
+			{Key: "admin.token", Value: "(hidden)", Origin: "opsgate.yaml:2"},
+			{Key: "rate_limit.classes.partner.reason", Value: "two\nlines", Origin: "opsgate.yaml:9"},
+		},
+	}
+}
+
+const liveTokens = "ops_live_"
+
+// open makes the pages of a gateway with that access.
+func open(g *gatewayOf, access admin.Access, log io.Writer) *admin.Admin {
+	return admin.New(admin.Options{
+		Metrics:      admin.NewRegistry(buildinfo.Info{}),
+		Dependencies: func() map[string]admin.Dependency { return nil },
+		Inspector:    g, Access: access, LiveTokens: liveTokens, Logger: slog.New(slog.NewJSONHandler(log, nil)),
+	})
+}
+
+// ask makes a request, which a test may change.
+func ask(a http.Handler, method, target string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(method, target, nil)
+	request.Host = "127.0.0.1:9090"
+	for _, c := range change {
+		c(request)
+	}
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, request)
+	return w
+}
+
+func header(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Add(name, value) }
+}
+
+func decode[T any](t *testing.T, w *httptest.ResponseRecorder) (answer T) {
+	t.Helper()
+	if got := w.Header().Get("Content-Type"); got != "application/json" {
+		t.Errorf("content type %q", got)
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+		t.Fatalf("%s: %v", w.Body, err)
+	}
+	return answer
+}

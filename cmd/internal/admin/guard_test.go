@@ -1,0 +1,89 @@
+package admin_test
+
+import (
+	"io"
+	"net/http"
+	"testing"
+
+	"opsgate/cmd/internal/admin"
+)
+
+const adminToken = "a token of operators"
+
+func host(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+
+// everywhere is a path of each kind, and whether it is a probe's.
+var everywhere = []struct {
+	method, path string
+	probe        bool
+}{
+	{"GET", "/livez", true},
+	{"GET", "/readyz", true},
+	{"GET", "/metrics", false},
+	{"GET", "/debug/pprof/cmdline", false},
+	{"POST", "/debug/pprof/symbol", false},
+	{"GET", "/admin/config", false},
+	{"GET", "/admin/limits", false},
+	{"DELETE", "/admin/limits/tok-1", false},
+	{"GET", "/nothing", false},
+	{"GET", "/livez/", false},
+	{"GET", "//livez", false},
+}
+
+func TestWhoMayAsk(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		access      admin.Access
+		change      []func(*http.Request)
+		probe, page int // status of a refusal; 0 for none
+	}{
+		{"nothing is required", admin.Access{}, nil, 0, 0},
+		{"the token", admin.Access{Token: adminToken}, []func(*http.Request){header("Authorization", "Bearer "+adminToken)}, 0, 0},
+		{"the token, the scheme in capitals", admin.Access{Token: adminToken}, []func(*http.Request){header("Authorization", "BEARER "+adminToken)}, 0, 0},
+		{"no token", admin.Access{Token: adminToken}, nil, 0, 401},
+		{"another token", admin.Access{Token: adminToken}, []func(*http.Request){header("Authorization", "Bearer "+adminToken+"x")}, 0, 401},
+		{"an empty token", admin.Access{Token: adminToken}, []func(*http.Request){header("Authorization", "Bearer ")}, 0, 401},
+		{"another scheme", admin.Access{Token: adminToken}, []func(*http.Request){header("Authorization", "Basic "+adminToken)}, 0, 401},
+		{"two tokens", admin.Access{Token: adminToken}, []func(*http.Request){
+			header("Authorization", "Bearer "+adminToken), header("Authorization", "Bearer "+adminToken),
+		}, 0, 401},
+		{"no certificate", admin.Access{ClientCertificates: true}, nil, 0, 403},
+		{"a token and no certificate", admin.Access{ClientCertificates: true, Token: adminToken}, []func(*http.Request){header("Authorization", "Bearer "+adminToken)}, 0, 403},
+		{"typed into a browser", admin.Access{}, []func(*http.Request){header("Sec-Fetch-Site", "none")}, 0, 0},
+		{"a page of this listener", admin.Access{}, []func(*http.Request){header("Sec-Fetch-Site", "same-origin")}, 0, 0},
+		{"a page of a sister", admin.Access{}, []func(*http.Request){header("Sec-Fetch-Site", "same-site")}, 403, 403},
+		{"a page of another site", admin.Access{}, []func(*http.Request){header("Sec-Fetch-Site", "cross-site")}, 403, 403},
+		{"a page of another site with the token", admin.Access{Token: adminToken}, []func(*http.Request){
+			header("Authorization", "Bearer "+adminToken), header("Sec-Fetch-Site", "cross-site"),
+		}, 403, 403},
+		{"by its address", admin.Access{Listen: "127.0.0.1:9090"}, []func(*http.Request){host("127.0.0.1:9090")}, 0, 0},
+		{"by another port, as through a tunnel", admin.Access{Listen: "127.0.0.1:9090"}, []func(*http.Request){host("localhost:12345")}, 0, 0},
+		{"by a name in capitals", admin.Access{Listen: "localhost:9090"}, []func(*http.Request){host("LocalHost")}, 0, 0},
+		{"by IPv6", admin.Access{Listen: "[::1]:9090"}, []func(*http.Request){host("[::1]:9090")}, 0, 0},
+		{"by IPv6 without a port", admin.Access{Listen: "[::1]:9090"}, []func(*http.Request){host("[::1]")}, 0, 0},
+		{"by a rebound name", admin.Access{Listen: "127.0.0.1:9090"}, []func(*http.Request){host("evil.example:9090")}, 403, 403},
+		{"by a name that begins like ours", admin.Access{Listen: "127.0.0.1:9090"}, []func(*http.Request){host("127.0.0.1.evil.example")}, 403, 403},
+		{"by no name", admin.Access{Listen: "127.0.0.1:9090"}, []func(*http.Request){host("")}, 403, 403},
+		{"by any name where others reach it", admin.Access{Listen: "10.0.0.7:9090"}, []func(*http.Request){host("gate-7.internal:9090")}, 0, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, at := range everywhere {
+				got := ask(open(new(gatewayOf), test.access, io.Discard), at.method, at.path, test.change...)
+				want := test.page
+				if at.probe {
+					want = test.probe
+				}
+				refused := got.Code == 401 || got.Code == 403
+				if refused != (want != 0) || refused && got.Code != want {
+					t.Errorf("%s %s: got %d %s, want %d", at.method, at.path, got.Code, got.Body, want)
+				}
+				if got.Code == 401 && got.Header().Get("Www-Authenticate") == "" {
+					t.Errorf("%s %s: no challenge", at.method, at.path)
+				}
+				if refused {
+					decode[admin.Failure](t, got)
+				}
+			}
+		})
+	}
+}
