@@ -1,0 +1,2 @@
+// Package policies makes of a configuration which limits each token has.
+package policies
