@@ -1,0 +1,181 @@
+package edge
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/config"
+	"opsgate/gateway"
+	"opsgate/ratelimit"
+)
+
+// liveTokens returns what the tokens of clients begin with.
+func liveTokens(c config.Config) string { return c.TokenPrefix + "live_" }
+
+// adminAccess says who may ask on the admin listener.
+func adminAccess(c config.Admin) admin.Access {
+	return admin.Access{Token: c.Token.Reveal(), ClientCertificates: c.TLS.ClientCAFile != "", Listen: c.Listen}
+}
+
+// An inspected is what there is to see of a gateway under one configuration.
+type inspected struct {
+	loaded        config.Loaded
+	since         time.Time
+	gateway       *gateway.Gateway
+	policies      *ratelimit.Policies
+	authenticator *authn.Authenticator
+}
+
+// An inspector answers what operators ask.
+type inspector struct {
+	current func() inspected // under the configuration in force
+	budgets ratelimit.Store
+	store   func() admin.Store // what is to be said of where budgets are counted
+	busiest func(n int) []admin.BusyToken
+	reload  func() *admin.Reload // the last one; nil before the first
+	// services says how the connections to the internal services stand, by name.
+	services func() map[string]admin.Dependency
+	clock    func() time.Time
+}
+
+var _ admin.Inspector = (*inspector)(nil)
+
+// A look is what is known of a token and its limits without spending any.
+type look struct {
+	principal  *authn.Principal // nil where the gateway does not remember the token
+	assignment *ratelimit.Assignment
+	decision   *ratelimit.Decision // nil where there is an error
+	err        error
+	state      admin.TokenState
+}
+
+func (i *inspector) look(ctx context.Context, s inspected, of admin.Subject) look {
+	var l look
+	principal, how, known := s.authenticator.Remembered(of.TokenID)
+	if known {
+		l.principal, of.TeamID = principal, principal.TeamID
+		l.state.Token = admin.Token{
+			Remembered: true, How: how, TeamID: principal.TeamID, AIPlan: &principal.AIPlan, Scopes: principal.Scopes.Strings(),
+		}
+	} else {
+		l.state.Token.TeamID = of.TeamID
+	}
+	l.assignment = s.policies.For(of.TeamID, of.TokenID)
+	l.state.Policy = policyOf(l.assignment)
+	// A policy of the token's own holds whatever its team is.
+	l.state.Policy.TeamUnknown = of.TeamID == "" && l.assignment.Class != ratelimit.ClassToken
+	l.state.Store = i.store()
+	decision, err := i.budgets.Peek(ctx, of.TokenID, l.assignment.Policy)
+	if err != nil {
+		l.err, l.state.Store.Error = err, err.Error()
+	} else {
+		l.decision = &decision
+	}
+	l.state.Limits = limitsOf(s.loaded, l.assignment, l.decision)
+	return l
+}
+
+func policyOf(a *ratelimit.Assignment) admin.Policy {
+	p := admin.Policy{Class: a.Class, Key: a.Key, Origin: a.Origin, Owner: a.Owner, Reason: a.Reason}
+	if !a.Expires.IsZero() {
+		p.Expires = &a.Expires
+	}
+	return p
+}
+
+// limitsOf returns the limits of an assignment with what the decision leaves of them.
+func limitsOf(loaded config.Loaded, a *ratelimit.Assignment, d *ratelimit.Decision) []admin.Limit {
+	key := a.Key
+	if a.Class != ratelimit.ClassDefault {
+		key += ".limits"
+	}
+	list := make([]admin.Limit, len(a.Policy.Limits()))
+	for i, l := range a.Policy.Limits() {
+		list[i] = admin.Limit{
+			Name: l.Name, Requests: l.Requests, Per: l.Per.Seconds(), Shadow: l.Shadow, Origin: loaded.Origin(fmt.Sprintf("%s[%d]", key, i)),
+		}
+		if d != nil {
+			remaining, reset := d.Budgets[i].Remaining, admin.Seconds(d.Budgets[i].Reset)
+			list[i].Remaining, list[i].Reset = &remaining, &reset
+		}
+	}
+	return list
+}
+
+// Limits implements [admin.Inspector].
+func (i *inspector) Limits(ctx context.Context, s admin.Subject) admin.TokenLimits {
+	now := i.current()
+	return admin.TokenLimits{
+		At: i.clock().UTC(), Version: now.loaded.Version(), Subject: s, TokenState: i.look(ctx, now, s).state,
+	}
+}
+
+// Explain implements [admin.Inspector].
+func (i *inspector) Explain(ctx context.Context, q admin.Question) admin.Explanation {
+	now := i.current()
+	l := i.look(ctx, now, q.Subject)
+	e := now.gateway.Explain(gateway.Question{
+		Method: q.Method, Path: q.Path,
+		Principal: l.principal, Assignment: l.assignment, Decision: l.decision, LimiterErr: l.err,
+	})
+	x := admin.Explanation{
+		At: i.clock().UTC(), Version: now.loaded.Version(), Question: q, TokenState: l.state,
+		Answer: answerOf(e), Checks: make([]admin.Check, len(e.Checks)),
+	}
+	for j, c := range e.Checks {
+		x.Checks[j] = admin.Check{Name: c.Name, Outcome: outcome(c), Detail: c.Detail}
+	}
+	if r := e.Route; r != nil {
+		x.Route = &admin.Route{
+			ID: r.ID, Method: r.Method, Path: r.Path, Scope: r.Scope, Service: r.Service, Timeout: r.Timeout.Seconds(),
+		}
+		if r.Service != "" {
+			x.Service = &admin.Service{Name: r.Service, State: i.services()[r.Service].State}
+		}
+	}
+	return x
+}
+
+func answerOf(e gateway.Explanation) admin.Answer {
+	a := admin.Answer{Status: e.Status, Code: e.Code, Text: e.Text, Because: e.Because}
+	if e.RetryAfter > 0 {
+		a.RetryAfter = int64((e.RetryAfter + time.Second - 1) / time.Second)
+	}
+	return a
+}
+
+func outcome(c gateway.Check) string {
+	switch {
+	case !c.Known:
+		return admin.Unknown
+	case c.Passes:
+		return admin.Passes
+	default:
+		return admin.Refuses
+	}
+}
+
+// Reset implements [admin.Inspector].
+func (i *inspector) Reset(ctx context.Context, tokenID string) error {
+	return i.budgets.Reset(ctx, tokenID)
+}
+
+// Busiest implements [admin.Inspector].
+func (i *inspector) Busiest(n int) []admin.BusyToken { return i.busiest(n) }
+
+// Configuration implements [admin.Inspector].
+func (i *inspector) Configuration() admin.Configuration {
+	now := i.current()
+	effective := now.loaded.Effective()
+	c := admin.Configuration{
+		Version: now.loaded.Version(), Since: now.since, File: now.loaded.Path, LastReload: i.reload(),
+		Values: make([]admin.Value, len(effective)),
+	}
+	for j, v := range effective {
+		c.Values[j] = admin.Value(v)
+	}
+	return c
+}
