@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the first signal ends in order, a second one at once
 	os.Exit(devcmd.Run(ctx, os.Args[1:], devcmd.Environment{Out: os.Stdout, Err: os.Stderr, Variables: os.Environ()}))
 }

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -85,11 +88,21 @@ func report(w io.Writer, err error, code int) int {
 
 type serve struct{}
 
-// Run serves until ctx ends.
+// Run serves until ctx ends, or until a hang-up where there is no configuration to read again: then it says that the terminal is
+// gone.
 func (serve) Run(ctx context.Context, e Environment, f flags) error {
+	hangUps := make(chan os.Signal, 1)
+	if f.Config == "" {
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+		defer stop()
+	} else {
+		signal.Notify(hangUps, syscall.SIGHUP)
+		defer signal.Stop(hangUps)
+	}
 	err := Serve(ctx, Options{
 		Listen: f.Listen, AdminListen: f.AdminListen, DataDir: f.DataDir, Config: f.Config,
-		Log: e.Err, Variables: e.Variables,
+		Log: e.Err, Variables: e.Variables, HangUps: hangUps,
 		Ready: func(s System) error {
 			if f.Credentials != "" {
 				if err := writeCredentials(f.Credentials, s); err != nil {

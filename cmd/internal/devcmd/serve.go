@@ -28,6 +28,7 @@ type Options struct {
 	Config              string // path of a gateway configuration; "" for the defaults
 	Variables           []string
 	Log                 io.Writer
+	HangUps             <-chan os.Signal // to read the configuration now; otherwise that is done when its file changes
 	// Ready is called once requests are served. Its error ends the system.
 	Ready func(System) error
 }
@@ -48,13 +49,14 @@ func Serve(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("listen for the gateway's calls: %w", err)
 	}
 	defer func() { _ = listener.Close() }() // closed already where the backend came to serve on it
-	loaded, err := config.Load(configOptions(o, listener.Addr().String()))
+	load := func() (config.Loaded, error) { return config.Load(configOptions(o, listener.Addr().String())) }
+	loaded, err := load()
 	if err != nil {
 		return err
 	}
-	log := logging.New(logging.Options{
-		Writer: o.Log, Level: loaded.Log.Level.Slog(), Text: loaded.Log.Format == config.FormatText,
-	})
+	level := new(slog.LevelVar)
+	level.Set(loaded.Log.Level.Slog())
+	log := logging.New(logging.Options{Writer: o.Log, Level: level, Text: loaded.Log.Format == config.FormatText})
 	defer func() { err = errors.Join(err, log.Close()) }()
 	for _, warning := range loaded.Warnings {
 		log.Warn("configuration", slog.String("warning", warning.Error()))
@@ -65,7 +67,9 @@ func Serve(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	// The gateway goes first, so that an address that is taken is found before the data is laid.
-	gateway, err := edge.Listen(ctx, edge.Options{Config: loaded.Config, Logger: log.Logger, Build: buildinfo.Read()})
+	gateway, err := edge.Listen(ctx, edge.Options{
+		Loaded: loaded, Load: load, HangUps: o.HangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
+	})
 	if err != nil {
 		return fmt.Errorf("start the gateway: %w", err)
 	}

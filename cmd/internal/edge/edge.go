@@ -6,23 +6,32 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"time"
 
 	"opsgate/cmd/internal/buildinfo"
 	"opsgate/cmd/internal/config"
 )
 
-// Options are what an Edge is made of.
+// Options are what an Edge is made of. Loaded and Logger are required.
 type Options struct {
-	Config config.Config
-	Logger *slog.Logger
-	Build  buildinfo.Info
+	Loaded config.Loaded
+	// Load reads the configuration again, from where Loaded came from. Without it, the configuration stays as it is.
+	Load func() (config.Loaded, error)
+	// HangUps are signals to read it now; otherwise that is done when its files change.
+	HangUps <-chan os.Signal
+	// LogLevel is that of the Logger, which follows the configuration; nil for one that stays.
+	LogLevel *slog.LevelVar
+	Logger   *slog.Logger
+	Build    buildinfo.Info
+	Clock    func() time.Time // of the wall, for what expires; nil for time.Now
 }
 
 // An Edge is a gateway with its listeners.
 type Edge struct {
 	logger   *slog.Logger
-	shutdown config.Shutdown
 	parts    *parts
+	reloader *reloader
 	public   *server
 	admin    *server
 }
@@ -30,7 +39,14 @@ type Edge struct {
 // Listen builds a gateway and binds its listeners; connections wait until Run serves them. It fails when an address is taken or
 // the configuration makes no gateway, and then leaves nothing behind. The internal services need not be there.
 func Listen(ctx context.Context, o Options) (_ *Edge, err error) {
-	e := &Edge{logger: o.Logger, shutdown: o.Config.Shutdown}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	adminTLS, err := newAdminTLS(o.Loaded.Admin.TLS, o.Logger)
+	if err != nil {
+		return nil, err
+	}
+	e := &Edge{logger: o.Logger}
 	if e.parts, err = build(o); err != nil {
 		return nil, fmt.Errorf("build the gateway: %w", err)
 	}
@@ -39,11 +55,18 @@ func Listen(ctx context.Context, o Options) (_ *Edge, err error) {
 			err = errors.Join(err, e.Close())
 		}
 	}()
-	if e.public, err = newServer(ctx, "public", o.Config.Listen, publicServer(o, e.parts.gateway)); err != nil {
+	if e.public, err = newServer(ctx, serverOptions{
+		name: "public", address: o.Loaded.Listen, handler: e.parts, bounds: boundsOf(o.Loaded.HTTP), logger: o.Logger,
+	}); err != nil {
 		return nil, err
 	}
-	if e.admin, err = newServer(ctx, "admin", o.Config.Admin.Listen, adminServer(o, e.parts.admin)); err != nil {
+	if e.admin, err = newServer(ctx, serverOptions{
+		name: "admin", address: o.Loaded.Admin.Listen, handler: e.parts.admin, bounds: adminBounds(), logger: o.Logger, tls: adminTLS,
+	}); err != nil {
 		return nil, err
+	}
+	e.reloader = &reloader{
+		load: o.Load, hangUps: o.HangUps, parts: e.parts, public: e.public, level: o.LogLevel, logger: o.Logger, clock: o.Clock,
 	}
 	return e, nil
 }

@@ -50,7 +50,7 @@ type running struct {
 func listen(t *testing.T, c config.Config) (*edge.Edge, error) {
 	t.Helper()
 	return edge.Listen(t.Context(), edge.Options{
-		Config: c, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"},
+		Loaded: config.Loaded{Config: c}, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"},
 	})
 }
 
@@ -311,7 +311,7 @@ func exchange(t *testing.T, address net.Addr, send string) string {
 func TestTheAddressesInUseAreLogged(t *testing.T) {
 	out := new(bytes.Buffer)
 	e, err := edge.Listen(t.Context(), edge.Options{
-		Config: settings("127.0.0.1:1"), Logger: slog.New(slog.NewJSONHandler(out, nil)),
+		Loaded: config.Loaded{Config: settings("127.0.0.1:1")}, Logger: slog.New(slog.NewJSONHandler(out, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

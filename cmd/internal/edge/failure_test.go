@@ -13,7 +13,7 @@ func TestAListenerThatFailsEndsTheGateway(t *testing.T) {
 	c.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	upstream := config.Upstream{Address: "127.0.0.1:1"}
 	c.Upstreams = config.Upstreams{Fleet: upstream, Monitoring: upstream, Incident: upstream, Audit: upstream, Identity: upstream}
-	e, err := Listen(t.Context(), Options{Config: c, Logger: slog.New(slog.DiscardHandler)})
+	e, err := Listen(t.Context(), Options{Loaded: config.Loaded{Config: c}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

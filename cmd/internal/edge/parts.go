@@ -3,9 +3,9 @@ package edge
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/netip"
-	"time"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/connectivity"
@@ -13,24 +13,32 @@ import (
 	"opsgate/authn"
 	"opsgate/backendclient"
 	"opsgate/cmd/internal/admin"
-	"opsgate/cmd/internal/config"
 	"opsgate/gateway"
-	"opsgate/ratelimit"
 )
 
-// parts are what a gateway consists of.
+// parts are what a gateway consists of: what lives as long as the process does, and the snapshot that is in force.
 type parts struct {
+	logger        *slog.Logger
 	clients       *backendclient.Clients
 	authenticator *authn.Authenticator
-	limiter       *ratelimit.Memory
-	gateway       *gateway.Gateway
+	limiter       limiter
+	decisions     gateway.DecisionObserver
+	metrics       *gateway.Metrics
+	reloads       *configMetrics
 	admin         *admin.Admin
+
+	// current is all that a request needs to know, in one pointer: no request sees a part of a configuration.
+	current    atomic.Pointer[snapshot]
+	lastReload atomic.Pointer[admin.Reload]
 }
 
 // build makes the parts, each from those before it.
 func build(o Options) (_ *parts, err error) {
 	registry := admin.NewRegistry(o.Build)
-	p := &parts{limiter: ratelimit.NewMemory(ratelimit.MemoryOptions{})}
+	p := &parts{logger: o.Logger}
+	if p.limiter, err = newLimiter(o, registry); err != nil {
+		return nil, err
+	}
 	if p.clients, err = dial(o, registry); err != nil {
 		return nil, err
 	}
@@ -42,17 +50,35 @@ func build(o Options) (_ *parts, err error) {
 	if p.authenticator, err = newAuthenticator(o, p.clients, registry); err != nil {
 		return nil, err
 	}
-	if p.gateway, err = newGateway(o, p, registry); err != nil {
+	if p.metrics, err = gateway.NewMetrics(registry); err != nil {
 		return nil, err
 	}
+	if p.reloads, err = newConfigMetrics(registry); err != nil {
+		return nil, err
+	}
+	first, err := p.snapshot(o.Loaded, o.Clock())
+	if err != nil {
+		return nil, err
+	}
+	p.current.Store(first)
+	p.reloads.inForce(first.version, first.since)
 	p.admin = admin.New(admin.Options{
 		Metrics:      registry,
-		Dependencies: func() map[string]admin.Dependency { return dependencies(p.clients.States()) },
+		Dependencies: p.dependencies,
+		Inspector:    &inspector{parts: p, clock: o.Clock},
+		Access:       adminAccess(o.Loaded.Admin),
+		LiveTokens:   liveTokens(o.Loaded.Config),
+		Logger:       o.Logger,
 	})
 	return p, nil
 }
 
 func (p *parts) close() error { return p.clients.Close() }
+
+// ServeHTTP answers one request of the public API, under the configuration that is in force when it comes.
+func (p *parts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.current.Load().gateway.ServeHTTP(w, r)
+}
 
 // background is what goes on beside the requests; each of it ends with its context.
 func (p *parts) background() []func(context.Context) error {
@@ -60,7 +86,7 @@ func (p *parts) background() []func(context.Context) error {
 }
 
 func dial(o Options, registry prometheus.Registerer) (*backendclient.Clients, error) {
-	u, calls := o.Config.Upstreams, o.Config.UpstreamCalls
+	u := o.Loaded.Upstreams
 	return backendclient.Dial(backendclient.Options{
 		Upstreams: backendclient.Upstreams{
 			Fleet:      backendclient.Upstream(u.Fleet),
@@ -69,81 +95,26 @@ func dial(o Options, registry prometheus.Registerer) (*backendclient.Clients, er
 			Audit:      backendclient.Upstream(u.Audit),
 			Identity:   backendclient.Upstream(u.Identity),
 		},
-		DeadlineMargin:   time.Duration(calls.DeadlineMargin),
-		MaxResponseBytes: int(calls.MaxResponseBytes),
-		Version:          o.Build.Version,
-		Logger:           o.Logger,
-		Registerer:       registry,
+		Settings:   callSettings(o.Loaded.Config),
+		Version:    o.Build.Version,
+		Logger:     o.Logger,
+		Registerer: registry,
 	})
 }
 
 func newAuthenticator(o Options, clients *backendclient.Clients, registry prometheus.Registerer) (*authn.Authenticator, error) {
-	c := o.Config.Authn
 	return authn.New(authn.Options{
-		Format:        authn.TokenFormat{Prefix: o.Config.TokenPrefix},
-		Identity:      clients.Identity,
-		FreshFor:      time.Duration(c.FreshFor),
-		StaleFor:      time.Duration(c.StaleFor),
-		NegativeFor:   time.Duration(c.NegativeFor),
-		LookUpTimeout: time.Duration(c.LookUpTimeout),
-		MaxEntries:    c.MaxEntries,
-		Logger:        o.Logger,
-		Registerer:    registry,
+		Format:     authn.TokenFormat{Prefix: o.Loaded.TokenPrefix},
+		Identity:   clients.Identity,
+		Settings:   tokenSettings(o.Loaded.Config),
+		MaxEntries: o.Loaded.Authn.MaxEntries,
+		Logger:     o.Logger,
+		Registerer: registry,
 	})
 }
 
-func newGateway(o Options, p *parts, registry prometheus.Registerer) (*gateway.Gateway, error) {
-	policy, err := newPolicy(o.Config.RateLimit.Limits)
-	if err != nil {
-		return nil, err
-	}
-	policies, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: policy})
-	if err != nil {
-		return nil, fmt.Errorf("give every token its policy: %w", err)
-	}
-	metrics, err := gateway.NewMetrics(registry)
-	if err != nil {
-		return nil, err
-	}
-	return gateway.New(gateway.Options{
-		Fleet:          p.clients.Fleet,
-		Monitoring:     p.clients.Monitoring,
-		Incident:       p.clients.Incident,
-		Audit:          p.clients.Audit,
-		Authenticator:  p.authenticator,
-		Limiter:        p.limiter,
-		Policies:       policies,
-		Timeout:        time.Duration(o.Config.HTTP.RequestTimeout),
-		MaxBodyBytes:   int64(o.Config.HTTP.MaxBodyBytes),
-		TrustedProxies: prefixes(o.Config.TrustedProxies),
-		QuietAccess:    !o.Config.Log.Access,
-		Logger:         o.Logger,
-		Metrics:        metrics,
-	})
-}
-
-func newPolicy(limits []config.Limit) (*ratelimit.Policy, error) {
-	list := make([]ratelimit.Limit, len(limits))
-	for i, l := range limits {
-		list[i] = ratelimit.Limit{Name: l.Name, Requests: l.Requests, Per: time.Duration(l.Per)}
-	}
-	policy, err := ratelimit.NewPolicy(list)
-	if err != nil {
-		return nil, fmt.Errorf("make the policy of limits: %w", err)
-	}
-	return policy, nil
-}
-
-func prefixes(networks []config.Network) []netip.Prefix {
-	list := make([]netip.Prefix, len(networks))
-	for i, n := range networks {
-		list[i] = n.Prefix
-	}
-	return list
-}
-
-// dependencies says in words how the connections to the internal services stand.
-func dependencies(states map[string]connectivity.State) map[string]admin.Dependency {
+// dependencies says in words how the things stand that the gateway needs.
+func (p *parts) dependencies() map[string]admin.Dependency {
 	words := map[connectivity.State]string{
 		connectivity.Idle:             "idle",
 		connectivity.Connecting:       "connecting",
@@ -151,8 +122,8 @@ func dependencies(states map[string]connectivity.State) map[string]admin.Depende
 		connectivity.TransientFailure: "unavailable",
 		connectivity.Shutdown:         "closed",
 	}
-	list := make(map[string]admin.Dependency, len(states))
-	for service, state := range states {
+	list := make(map[string]admin.Dependency)
+	for service, state := range p.clients.States() {
 		list[service] = admin.Dependency{State: words[state], OK: state == connectivity.Ready}
 	}
 	return list

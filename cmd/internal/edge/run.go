@@ -22,16 +22,20 @@ func (e *Edge) Run(ctx context.Context) error {
 	for _, task := range e.parts.background() {
 		tasks.Go(func() error { return task(background) })
 	}
+	watching, unwatch := context.WithCancel(ctx) // a gateway that ends changes no more
+	defer unwatch()
+	tasks.Go(func() error { return e.reloader.watch(watching) })
 	tasks.Go(e.public.serve)
 	tasks.Go(e.admin.serve)
 	e.parts.admin.Serving()
-	e.logger.Info("serving",
+	e.logger.Info("serving", slog.String("version", e.parts.current.Load().version),
 		slog.String("listen", e.Address().String()), slog.String("admin_listen", e.AdminAddress().String()))
 
 	select {
 	case <-ctx.Done():
 	case <-failed.Done():
 	}
+	unwatch()
 	err := e.drain(failed)
 	stop()
 	err = errors.Join(tasks.Wait(), err, e.parts.close())
@@ -43,22 +47,20 @@ func (e *Edge) Run(ctx context.Context) error {
 func (e *Edge) drain(failed context.Context) error {
 	e.parts.admin.Draining()
 	e.public.leave()
-	e.logger.Info("draining",
-		slog.String("wait", e.shutdown.DrainWait.String()), slog.String("grace", e.shutdown.Grace.String()))
-	wait := time.NewTimer(time.Duration(e.shutdown.DrainWait))
+	bounds := e.parts.current.Load().loaded.Shutdown
+	e.logger.Info("draining", slog.String("wait", bounds.DrainWait.String()), slog.String("grace", bounds.Grace.String()))
+	wait := time.NewTimer(time.Duration(bounds.DrainWait))
 	defer wait.Stop()
 	select {
 	case <-wait.C:
 	case <-failed.Done():
 	}
-	grace, cancel := context.WithTimeout(failed, time.Duration(e.shutdown.Grace))
+	grace, cancel := context.WithTimeout(failed, time.Duration(bounds.Grace))
 	defer cancel()
 	err := e.public.shutDown(grace)
 
 	last, cancelLast := context.WithTimeout(context.WithoutCancel(failed), adminGrace)
 	defer cancelLast()
-	if e.admin.http.Shutdown(last) != nil {
-		_ = e.admin.http.Close() // a profile that nobody reads to its end holds up nothing
-	}
+	_ = e.admin.shutDown(last) // a profile that nobody reads to its end holds up nothing
 	return err
 }

@@ -2,13 +2,22 @@ package edge
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/config"
 )
 
 // Bounds of the admin listener. Answers may take long there: a profile is taken for as long as its caller asks.
@@ -19,80 +28,192 @@ const (
 	adminMaxHeaderBytes = 16 << 10
 )
 
-// publicServer makes the server of the API. What net/http leaves unbounded by default has a bound here.
-func publicServer(o Options, api http.Handler) *http.Server {
-	c := o.Config.HTTP
-	return &http.Server{
-		Handler:                      api,
-		ReadHeaderTimeout:            time.Duration(c.ReadHeaderTimeout),
-		ReadTimeout:                  time.Duration(c.ReadTimeout),
-		WriteTimeout:                 time.Duration(c.WriteTimeout),
-		IdleTimeout:                  time.Duration(c.IdleTimeout),
-		MaxHeaderBytes:               int(c.MaxHeaderBytes),
-		DisableGeneralOptionsHandler: true, // OPTIONS * is answered in the contract's shape as well
-		ErrorLog:                     slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
+// bounds are those of a connection to the public listener. What net/http leaves unbounded by default has a bound here.
+type bounds struct {
+	readHeaderTimeout, readTimeout, writeTimeout, idleTimeout time.Duration
+	maxHeaderBytes                                            int
+}
+
+func boundsOf(c config.HTTP) bounds {
+	return bounds{
+		readHeaderTimeout: time.Duration(c.ReadHeaderTimeout),
+		readTimeout:       time.Duration(c.ReadTimeout),
+		writeTimeout:      time.Duration(c.WriteTimeout),
+		idleTimeout:       time.Duration(c.IdleTimeout),
+		maxHeaderBytes:    int(c.MaxHeaderBytes),
 	}
 }
 
-// adminServer makes the server for operators.
-func adminServer(o Options, pages http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           pages,
-		ReadHeaderTimeout: adminReadTimeout,
-		ReadTimeout:       adminReadTimeout,
-		WriteTimeout:      adminWriteTimeout,
-		IdleTimeout:       adminIdleTimeout,
-		MaxHeaderBytes:    adminMaxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
+// adminBounds are those of a connection of an operator.
+func adminBounds() bounds {
+	return bounds{
+		readHeaderTimeout: adminReadTimeout,
+		readTimeout:       adminReadTimeout,
+		writeTimeout:      adminWriteTimeout,
+		idleTimeout:       adminIdleTimeout,
+		maxHeaderBytes:    adminMaxHeaderBytes,
 	}
 }
 
-// A server is an HTTP server with its listener.
+// newAdminTLS returns the TLS configuration of the admin listener, or nil where it has none.
+func newAdminTLS(c config.AdminTLS, logger *slog.Logger) (*tls.Config, error) {
+	if c.CertFile == "" {
+		return nil, nil
+	}
+	files := admin.TLSFiles{Certificate: string(c.CertFile), Key: string(c.KeyFile), ClientCA: string(c.ClientCAFile)}
+	return admin.NewTLS(files, logger)
+}
+
+// serverOptions are what a server is made of.
+type serverOptions struct {
+	name, address string
+	tls           *tls.Config // nil for none
+	handler       http.Handler
+	bounds        bounds
+	logger        *slog.Logger
+}
+
+// A server is a listener and the HTTP servers that serve its connections: one for each change of bounds, as those of an
+// http.Server must not change while it serves. New connections are given to the current one. The others end with their last
+// connection.
 type server struct {
-	name     string
-	http     *http.Server
+	serverOptions
+
 	listener net.Listener
 	leaving  atomic.Bool
+	tasks    errgroup.Group
+	accepted chan struct{} // closed when no more connections are accepted
+
+	mu       sync.Mutex
+	current  *generation
+	old      map[*generation]struct{} // that still have connections
+	serving  bool
+	stopping bool
 }
 
 // newServer binds a server's listener.
-func newServer(ctx context.Context, name, address string, s *http.Server) (*server, error) {
+func newServer(ctx context.Context, o serverOptions) (*server, error) {
 	var listening net.ListenConfig
-	listener, err := listening.Listen(ctx, "tcp", address)
+	listener, err := listening.Listen(ctx, "tcp", o.address)
 	if err != nil {
-		return nil, fmt.Errorf("bind the %s listener: %w", name, err)
+		return nil, fmt.Errorf("bind the %s listener: %w", o.name, err)
 	}
-	bound := &server{name: name, http: s, listener: listener}
-	s.Handler = bound.sayGoodbye(s.Handler)
-	return bound, nil
+	if o.tls != nil {
+		listener = tls.NewListener(listener, o.tls)
+	}
+	s := &server{serverOptions: o, listener: listener, accepted: make(chan struct{}), old: make(map[*generation]struct{})}
+	s.current = s.newGeneration(o.bounds)
+	return s, nil
 }
 
 // serve answers until the server is shut down.
 func (s *server) serve() error {
-	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+	s.mu.Lock()
+	s.serving = true
+	s.tasks.Go(s.accept)
+	s.tasks.Go(s.current.serve)
+	s.mu.Unlock()
+	if err := s.tasks.Wait(); err != nil {
 		return fmt.Errorf("serve on the %s listener: %w", s.name, err)
 	}
 	return nil
+}
+
+// accept gives each connection to the generation that is current then, and errors too: net/http knows which ones pass.
+func (s *server) accept() error {
+	defer close(s.accepted)
+	for {
+		conn, err := s.listener.Accept()
+		if err != nil && s.isStopping() || !s.hand(arrival{conn, err}) {
+			return nil
+		}
+	}
+}
+
+func (s *server) isStopping() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopping
+}
+
+// hand gives what arrived to the current generation. It returns false when that serves no more.
+func (s *server) hand(a arrival) bool {
+	for {
+		g := s.generation()
+		if g.take(a) {
+			return true
+		}
+		if s.generation() == g {
+			if a.conn != nil {
+				_ = a.conn.Close()
+			}
+			return false
+		}
+	}
+}
+
+func (s *server) generation() *generation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+// use has new connections served under the bounds. Those that there are keep theirs, and are told to end with their next answer.
+func (s *server) use(b bounds) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping || b == s.current.bounds {
+		return
+	}
+	last := s.current
+	s.current = s.newGeneration(b)
+	if !s.serving {
+		return
+	}
+	s.tasks.Go(s.current.serve) // accept still goes on, so nobody is done waiting for the tasks
+	s.old[last] = struct{}{}
+	last.replaced.Store(true)
+	_ = last.Close()
+}
+
+// forget forgets a generation that has no connections and will have none.
+func (s *server) forget(g *generation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.old, g)
 }
 
 // leave has each connection end with its next answer, which says so. A connection that ends unannounced may end in the very
 // moment in which a client sends its next request, and that request fails.
 func (s *server) leave() { s.leaving.Store(true) }
 
-func (s *server) sayGoodbye(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.leaving.Load() {
-			w.Header().Set("Connection", "close")
-		}
-		next.ServeHTTP(w, r)
-	})
+// stop takes no more connections.
+func (s *server) stop() error {
+	s.mu.Lock()
+	s.stopping = true
+	s.mu.Unlock()
+	return s.listener.Close()
 }
 
-// shutDown takes no more connections and waits for the requests in flight until ctx ends; then it cuts them off.
+// shutDown takes no more connections and waits for the requests in flight until ctx ends; then it cuts them off. It needs serve.
 func (s *server) shutDown(ctx context.Context) error {
-	err := s.http.Shutdown(ctx)
-	if err != nil {
-		err = fmt.Errorf("requests on the %s listener were cut off: %w", s.name, errors.Join(err, s.http.Close()))
+	_ = s.stop() // it fails where the listener is closed already
+	<-s.accepted // whoever was accepted is served
+	s.mu.Lock()
+	all := append(slices.Collect(maps.Keys(s.old)), s.current)
+	s.mu.Unlock()
+	errs := make([]error, len(all))
+	var ending sync.WaitGroup
+	for i, g := range all {
+		ending.Go(func() {
+			if err := g.http.Shutdown(ctx); err != nil {
+				errs[i] = errors.Join(err, g.http.Close())
+			}
+		})
 	}
-	return err
+	ending.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("requests on the %s listener were cut off: %w", s.name, err)
+	}
+	return nil
 }

@@ -1,41 +1,70 @@
-package gatewaycmd
+package gatewaycmd_test
 
 import (
-	"log/slog"
+	"context"
+	"fmt"
 	"os"
-	"runtime/debug"
+	"os/signal"
+	"strings"
 	"syscall"
 	"testing"
+
+	"opsgate/cmd/internal/gatewaycmd"
+	"opsgate/cmd/internal/logging/loggingtest"
 )
 
-// lines is a log that hands each line over.
-type lines chan string
+func TestAHangUpReloadsTheConfiguration(t *testing.T) {
+	// However the signal and the end of the program fall together, it must not end the tests.
+	ignored := make(chan os.Signal, 10)
+	signal.Notify(ignored, syscall.SIGHUP)
+	defer signal.Stop(ignored)
 
-func (l lines) Write(p []byte) (int, error) {
-	l <- string(p)
-	return len(p), nil
-}
+	file := write(t, good)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	log, code := new(loggingtest.Buffer), make(chan int, 1)
+	go func() {
+		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", file, "--log-level", "info"},
+			gatewaycmd.Environment{Out: log, Err: log})
+	}()
+	before := fmt.Sprint(awaitLine(t, log, "serving")["version"])
+	hangUp(t)
+	line := awaitLine(t, log, "configuration unchanged")
+	if line["why"] != "SIGHUP" || line["version"] != before || len(before) != 12 {
+		t.Errorf("got %v, want version %q", line, before)
+	}
 
-func TestAHangUpIsAnsweredWithALine(t *testing.T) {
-	signals, log := make(chan os.Signal), make(lines)
-	stop := logHangUps(signals, slog.New(slog.NewTextHandler(log, nil)))
-	for range 2 {
-		signals <- syscall.SIGHUP
-		<-log
+	rewrite(t, file, good+"log: {level: debug}\nhttp: {max_body_bytes: 1MiB}\n")
+	hangUp(t)
+	line = awaitLine(t, log, "configuration reloaded")
+	changed := fmt.Sprint(line["changed"])
+	if line["version_before"] != before || line["version"] == before || changed != "[http.max_body_bytes: 128KiB, now 1MiB]" {
+		t.Errorf("got %v: the flag goes over log.level of the file", line)
+	}
+
+	rewrite(t, file, good+"http:\n  max_body_bytes: 1 MB\nlisten: 127.0.0.1:1\n")
+	hangUp(t)
+	line = awaitLine(t, log, "configuration refused")
+	if line["file"] != file || line["line"] != 11.0 || line["key"] != "http.max_body_bytes" || !strings.Contains(fmt.Sprint(line["problem"]), "is not a size") {
+		t.Errorf("got %v", line)
 	}
 	stop()
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d; the log:\n%s", got, log)
+	}
 }
 
-func TestGarbageIsCollectedAsTheOperatorSays(t *testing.T) {
-	before := debug.SetGCPercent(123)
-	defer debug.SetGCPercent(before)
-	logger := slog.New(slog.DiscardHandler)
-	tuneMemory([]string{"GOGC=200"}, logger)
-	if got := debug.SetGCPercent(123); got != 123 { // the runtime has read the variable itself
-		t.Errorf("with GOGC: got %d", got)
+func hangUp(t *testing.T) {
+	t.Helper()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
 	}
-	tuneMemory([]string{"GOGCX=200"}, logger)
-	if got := debug.SetGCPercent(123); got != collectAt {
-		t.Errorf("without GOGC: got %d", got)
+}
+
+// rewrite replaces a file in one step.
+func rewrite(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.Rename(write(t, content), path); err != nil {
+		t.Fatal(err)
 	}
 }

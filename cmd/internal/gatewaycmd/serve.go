@@ -25,53 +25,34 @@ type serve struct {
 
 // Run serves until ctx ends, and drains.
 func (c *serve) Run(ctx context.Context, e Environment) (err error) {
-	loaded, err := c.load(e,
-		config.Setting{Key: "listen", Value: c.Listen, From: "--listen"},
-		config.Setting{Key: "admin.listen", Value: c.AdminListen, From: "--admin-listen"},
-		config.Setting{Key: "log.level", Value: c.LogLevel, From: "--log-level"},
-	)
+	load := func() (config.Loaded, error) {
+		return c.load(e,
+			config.Setting{Key: "listen", Value: c.Listen, From: "--listen"},
+			config.Setting{Key: "admin.listen", Value: c.AdminListen, From: "--admin-listen"},
+			config.Setting{Key: "log.level", Value: c.LogLevel, From: "--log-level"},
+		)
+	}
+	loaded, err := load()
 	if err != nil {
 		return err
 	}
-	log := logging.New(logging.Options{
-		Writer: e.Err, Level: loaded.Log.Level.Slog(), Text: loaded.Log.Format == config.FormatText,
-	})
+	level := new(slog.LevelVar)
+	level.Set(loaded.Log.Level.Slog())
+	log := logging.New(logging.Options{Writer: e.Err, Level: level, Text: loaded.Log.Format == config.FormatText})
 	defer func() { err = errors.Join(err, log.Close()) }()
 	for _, warning := range loaded.Warnings {
 		log.Warn("configuration", slog.String("warning", warning.Error()))
 	}
 	tuneMemory(e.Variables, log.Logger)
 
-	hangUps := make(chan os.Signal, 1)
+	hangUps := make(chan os.Signal, 1) // of several at once, one is enough
 	signal.Notify(hangUps, syscall.SIGHUP)
 	defer signal.Stop(hangUps)
-	stop := logHangUps(hangUps, log.Logger)
-	defer stop()
-
-	gateway, err := edge.Listen(ctx, edge.Options{Config: loaded.Config, Logger: log.Logger, Build: buildinfo.Read()})
+	gateway, err := edge.Listen(ctx, edge.Options{
+		Loaded: loaded, Load: load, HangUps: hangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
+	})
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
 	return gateway.Run(ctx)
-}
-
-// logHangUps answers SIGHUP with a log line until it is stopped: whoever sends one expects a reload, and by default it would end the
-// process.
-func logHangUps(hangUps <-chan os.Signal, logger *slog.Logger) (stop func()) {
-	ending, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-hangUps:
-				logger.Warn("SIGHUP is ignored: the configuration is read at the start alone")
-			case <-ending:
-				return
-			}
-		}
-	}()
-	return func() {
-		close(ending)
-		<-ended
-	}
 }

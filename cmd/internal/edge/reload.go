@@ -1,0 +1,213 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/config"
+)
+
+// A file that is replaced may be missing for a moment, between the steps of whoever replaces it.
+const (
+	missingFor = time.Second
+	lookAgain  = 50 * time.Millisecond
+)
+
+var errNoReload = errors.New("this gateway was started without a way to read its configuration again")
+
+// A reloader takes over changed configurations, each as a whole or not at all.
+type reloader struct {
+	load    func() (config.Loaded, error) // nil where the configuration cannot be read again
+	hangUps <-chan os.Signal
+	parts   *parts
+	public  *server
+	level   *slog.LevelVar
+	logger  *slog.Logger
+	clock   func() time.Time
+
+	mu      sync.Mutex  // held by whoever changes the configuration
+	seen    fingerprint // of the files, before they were last read; zero when nobody has looked yet
+	refused string      // why the last reload was; "" when it was not
+	triedAt time.Time
+}
+
+// A trigger is what a reload is made for.
+type trigger struct {
+	why string
+	// unasked is a reload that no person asked for. It says nothing where nothing is new.
+	unasked bool
+}
+
+// Reload reads the configuration and takes it over. Requests in flight end under the one that they began with. Where what is read
+// is wrong, or changes what cannot change while running, nothing changes at all; then the error, which is logged as well, has
+// every problem. Why is for the log.
+func (e *Edge) Reload(ctx context.Context, why string) error {
+	return e.reloader.reload(ctx, trigger{why: why})
+}
+
+func (r *reloader) reload(ctx context.Context, t trigger) error {
+	if r.load == nil {
+		return errNoReload
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	running := r.parts.current.Load()
+	files := running.loaded.Files()
+	r.seen, r.triedAt = fingerprintOf(files), r.clock()
+	next, err := r.next(ctx, running)
+	if err != nil {
+		r.refuse(t, err)
+		return fmt.Errorf("reload the configuration: %w", err)
+	}
+	if strings.Join(next.loaded.Files(), "\n") != strings.Join(files, "\n") {
+		r.seen = fingerprint{} // there are files that nobody has looked at
+	}
+	r.take(t, running, next)
+	return nil
+}
+
+// next makes a snapshot of what the configuration says now.
+func (r *reloader) next(ctx context.Context, running *snapshot) (*snapshot, error) {
+	loaded, err := r.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if problems := config.Unchangeable(running.loaded, loaded); len(problems) > 0 {
+		return nil, problems
+	}
+	return r.parts.snapshot(loaded, r.clock())
+}
+
+// read reads the configuration, and waits a while for a file that is not there.
+func (r *reloader) read(ctx context.Context) (config.Loaded, error) {
+	patience, cancel := context.WithTimeout(ctx, missingFor)
+	defer cancel()
+	for {
+		loaded, err := r.load()
+		if !errors.Is(err, fs.ErrNotExist) || !pause(patience, lookAgain) {
+			return loaded, err
+		}
+	}
+}
+
+// pause waits, and returns false when ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// take puts a snapshot in force, and what no snapshot holds because it is of the process. Nothing here can fail. The caller holds
+// r.mu.
+func (r *reloader) take(t trigger, running, next *snapshot) {
+	r.parts.current.Store(next)
+	r.parts.configureLimiter(next.loaded.RateLimit)
+	r.public.use(boundsOf(next.loaded.HTTP))
+	if r.level != nil {
+		r.level.Set(next.loaded.Log.Level.Slog())
+	}
+	now := r.clock()
+	for _, a := range ended(running.policies, next.policies, now) {
+		r.logger.Info("limits ended: they have expired", slog.String("key", a.Key), slog.String("origin", a.Origin),
+			slog.Time("expires", a.Expires), slog.String("owner", a.Owner), slog.String("reason", a.Reason))
+	}
+	wasRefused := r.refused != ""
+	r.refused = ""
+	r.parts.reloads.inForce(next.version, now)
+	switch {
+	case next.version != running.version:
+		r.logger.Info("configuration reloaded", slog.String("why", t.why),
+			slog.String("version_before", running.version), slog.String("version", next.version),
+			slog.Any("changed", changes(running.loaded.Effective(), next.loaded.Effective())))
+		r.warn(next.loaded.Warnings)
+		r.note(t, outcomeApplied, nil)
+	case wasRefused || !t.unasked:
+		r.logger.Info("configuration unchanged", slog.String("why", t.why), slog.String("version", next.version))
+		r.note(t, outcomeUnchanged, nil)
+	}
+}
+
+func (r *reloader) warn(warnings config.Problems) {
+	for _, warning := range warnings {
+		r.logger.Warn("configuration", slog.String("warning", warning.Error()))
+	}
+}
+
+// refuse reports why the configuration stays as it was. The caller holds r.mu.
+func (r *reloader) refuse(t trigger, err error) {
+	if t.unasked && err.Error() == r.refused {
+		return // that was said already
+	}
+	r.refused = err.Error()
+	r.parts.reloads.successful.Set(0)
+	version := r.parts.current.Load().version
+	problems, ok := errors.AsType[config.Problems](err)
+	if !ok {
+		problems = config.Problems{{Text: err.Error()}}
+	}
+	texts := make([]string, len(problems))
+	for i, p := range problems {
+		texts[i] = p.Error()
+		r.logger.Warn("configuration refused", append(place(p), slog.String("problem", p.Text),
+			slog.String("why", t.why), slog.String("version", version))...)
+	}
+	r.note(t, outcomeRefused, texts)
+}
+
+// place says where a problem is, as far as it is anywhere.
+func place(p config.Problem) (attributes []any) {
+	switch {
+	case p.Line > 0:
+		file := strings.TrimSuffix(p.Where, fmt.Sprintf(":%d", p.Line))
+		attributes = append(attributes, slog.String("file", file), slog.Int("line", p.Line))
+	case p.Where != "":
+		attributes = append(attributes, slog.String("from", p.Where))
+	}
+	if p.Key != "" {
+		attributes = append(attributes, slog.String("key", p.Key))
+	}
+	return attributes
+}
+
+// note counts a reload and remembers it for those who ask.
+func (r *reloader) note(t trigger, outcome string, problems []string) {
+	r.parts.reloads.count.WithLabelValues(outcome).Inc()
+	r.parts.lastReload.Store(&admin.Reload{At: r.clock(), Why: t.why, Outcome: outcome, Problems: problems})
+}
+
+// changes says what differs between two configurations, one key a text. Of secrets it shows nothing.
+func changes(before, after []config.Value) (texts []string) {
+	was := make(map[string]string, len(before))
+	for _, v := range before {
+		was[v.Key] = v.Value
+	}
+	for _, v := range after {
+		old, there := was[v.Key]
+		delete(was, v.Key)
+		switch {
+		case !there:
+			texts = append(texts, fmt.Sprintf("%s: now %s", v.Key, v.Value))
+		case old != v.Value:
+			texts = append(texts, fmt.Sprintf("%s: %s, now %s", v.Key, old, v.Value))
+		}
+	}
+	for _, v := range before {
+		if old, gone := was[v.Key]; gone {
+			texts = append(texts, fmt.Sprintf("%s: %s, now gone", v.Key, old))
+		}
+	}
+	return texts
+}

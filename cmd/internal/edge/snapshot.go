@@ -1,0 +1,87 @@
+package edge
+
+import (
+	"net/netip"
+	"time"
+
+	"opsgate/authn"
+	"opsgate/backendclient"
+	"opsgate/cmd/internal/config"
+	"opsgate/cmd/internal/policies"
+	"opsgate/gateway"
+	"opsgate/ratelimit"
+)
+
+// A snapshot is a configuration and all that was made of it. It never changes: a request that begins under one ends under it.
+type snapshot struct {
+	loaded  config.Loaded
+	version string
+	since   time.Time // the version has been in force
+
+	policies      *ratelimit.Policies
+	clients       *backendclient.Clients
+	authenticator *authn.Authenticator
+	gateway       *gateway.Gateway
+}
+
+// snapshot makes all that a configuration asks for at a time. It changes nothing that requests or other snapshots see.
+func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err error) {
+	s := &snapshot{loaded: loaded, version: loaded.Version(), since: now}
+	var before *ratelimit.Policies
+	if last := p.current.Load(); last != nil {
+		before = last.policies
+		if s.version == last.version {
+			s.since = last.since
+		}
+	}
+	if s.policies, err = policies.New(loaded, now, before); err != nil {
+		return nil, err
+	}
+	if s.clients, err = p.clients.With(callSettings(loaded.Config)); err != nil {
+		return nil, err
+	}
+	if s.authenticator, err = p.authenticator.With(s.clients.Identity, tokenSettings(loaded.Config)); err != nil {
+		return nil, err
+	}
+	s.gateway, err = gateway.New(gateway.Options{
+		Fleet:          s.clients.Fleet,
+		Monitoring:     s.clients.Monitoring,
+		Incident:       s.clients.Incident,
+		Audit:          s.clients.Audit,
+		Authenticator:  s.authenticator,
+		Limiter:        p.limiter,
+		Policies:       s.policies,
+		Timeout:        time.Duration(loaded.HTTP.RequestTimeout),
+		MaxBodyBytes:   int64(loaded.HTTP.MaxBodyBytes),
+		TrustedProxies: prefixes(loaded.TrustedProxies),
+		QuietAccess:    !loaded.Log.Access,
+		Decisions:      p.decisions,
+		Logger:         p.logger,
+		Metrics:        p.metrics,
+	})
+	return s, err
+}
+
+func callSettings(c config.Config) backendclient.Settings {
+	return backendclient.Settings{
+		DeadlineMargin:   time.Duration(c.UpstreamCalls.DeadlineMargin),
+		MaxResponseBytes: int(c.UpstreamCalls.MaxResponseBytes),
+	}
+}
+
+func tokenSettings(c config.Config) authn.Settings {
+	return authn.Settings{
+		FreshFor:      time.Duration(c.Authn.FreshFor),
+		StaleFor:      time.Duration(c.Authn.StaleFor),
+		NegativeFor:   time.Duration(c.Authn.NegativeFor),
+		LookUpTimeout: time.Duration(c.Authn.LookUpTimeout),
+	}
+}
+
+func prefixes(networks []config.Network) []netip.Prefix {
+	list := make([]netip.Prefix, len(networks))
+	for i, n := range networks {
+		list[i] = n.Prefix
+	}
+	return list
+}
