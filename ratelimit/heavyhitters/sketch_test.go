@@ -1,0 +1,166 @@
+package heavyhitters_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"opsgate/ratelimit/heavyhitters"
+)
+
+func ids(n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("0b0b0b0b-0000-7000-8000-%012d", i)
+	}
+	return list
+}
+
+func TestFewTokensAreCountedExactly(t *testing.T) {
+	s := heavyhitters.New(heavyhitters.Options{Capacity: 16})
+	for i := range 10 {
+		s.Add("loud", "harbour", i%2 == 0)
+	}
+	s.Add("quiet", "lighthouse", false)
+	want := []heavyhitters.Entry{
+		{TokenID: "loud", TeamID: "harbour", Requests: 10, Denied: 5}, {TokenID: "quiet", TeamID: "lighthouse", Requests: 1},
+	}
+	for n, want := range [][]heavyhitters.Entry{want[:0], want[:1], want, want} {
+		if got := s.Top(n); !slices.Equal(got, want) {
+			t.Errorf("top %d: got %+v", n, got)
+		}
+	}
+}
+
+// A hundred thousand tokens that ask once do not hide twenty that ask all the time.
+func TestTheNoisiestAreFoundAmongMany(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	s := heavyhitters.New(heavyhitters.Options{Capacity: 1024})
+	const loud, each = 20, 5000
+	exact := make(map[string]uint64)
+	all := ids(100_000)
+	for _, i := range random.Perm(len(all) + loud*each) {
+		if i >= len(all) {
+			i %= loud
+		}
+		s.Add(all[i], "team", false)
+		exact[all[i]]++
+	}
+	for _, e := range s.Top(loud) {
+		if n := exact[e.TokenID]; n < each || e.Requests < n || e.Requests-e.Error > n {
+			t.Errorf("%+v asked %d times", e, n)
+		}
+	}
+}
+
+func TestCountsFade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		s := heavyhitters.New(heavyhitters.Options{})
+		var running sync.WaitGroup
+		running.Go(func() { _ = s.Run(ctx) })
+		for range 8 {
+			s.Add("loud once", "team", true)
+		}
+		for _, want := range []uint64{8, 4, 2, 1, 1} {
+			synctest.Wait()
+			if top := s.Top(1); len(top) != 1 || top[0].Requests != want || top[0].Denied != want {
+				t.Errorf("got %+v, want %d", top, want)
+			}
+			time.Sleep(heavyhitters.HalfLife)
+		}
+		synctest.Wait()
+		if top := s.Top(1); len(top) != 0 {
+			t.Errorf("still listed: %+v", top)
+		}
+		stop()
+		running.Wait()
+	})
+}
+
+func TestManyCountAtOnce(t *testing.T) {
+	s := heavyhitters.New(heavyhitters.Options{})
+	all := ids(64)
+	var counting sync.WaitGroup
+	for range 8 {
+		counting.Go(func() {
+			for i := range 64_000 {
+				s.Add(all[i%64], "team", false)
+				if i%16_000 == 0 {
+					s.Top(5)
+				}
+			}
+		})
+	}
+	counting.Wait()
+	for _, e := range s.Top(64) {
+		if e.Requests != 8000 || e.Error != 0 {
+			t.Errorf("got %+v", e)
+		}
+	}
+}
+
+func TestNothingIsAllocatedWhileCounting(t *testing.T) {
+	s := heavyhitters.New(heavyhitters.Options{Capacity: 64})
+	all := ids(1000)
+	next := 0
+	count := func() {
+		for range 1000 {
+			s.Add(all[next*7919%len(all)], "team", false)
+			next++
+		}
+	}
+	count()
+	if n := testing.AllocsPerRun(100, count); n != 0 {
+		t.Errorf("%v allocations for a thousand requests", n)
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	all := ids(100_000)
+	for name, tokens := range map[string]int{"one token": 1, "as many tokens as counters": 4096, "many more tokens": 100_000} {
+		b.Run(name, func(b *testing.B) {
+			s := heavyhitters.New(heavyhitters.Options{})
+			for i := range 2 * tokens {
+				s.Add(all[i*7919%tokens], "team", false)
+			}
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				s.Add(all[i*7919%tokens], "team", false)
+				i++
+			}
+		})
+	}
+}
+
+func BenchmarkAddParallel(b *testing.B) {
+	all := ids(4096)
+	s := heavyhitters.New(heavyhitters.Options{})
+	b.SetParallelism(4)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for i := rand.IntN(len(all)); pb.Next(); i += 7919 {
+			s.Add(all[i%len(all)], "team", i%16 == 0)
+		}
+	})
+}
+
+func BenchmarkBytesPerCounter(b *testing.B) {
+	for b.Loop() {
+		const capacity = 1 << 16
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		s := heavyhitters.New(heavyhitters.Options{Capacity: capacity})
+		runtime.ReadMemStats(&after)
+		runtime.KeepAlive(s)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/capacity, "B/counter")
+	}
+}
