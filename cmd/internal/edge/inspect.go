@@ -20,28 +20,16 @@ func adminAccess(c config.Admin) admin.Access {
 	return admin.Access{Token: c.Token.Reveal(), ClientCertificates: c.TLS.ClientCAFile != "", Listen: c.Listen}
 }
 
-// An inspected is what there is to see of a gateway under one configuration.
-type inspected struct {
-	loaded        config.Loaded
-	since         time.Time
-	gateway       *gateway.Gateway
-	policies      *ratelimit.Policies
-	authenticator *authn.Authenticator
-}
-
-// An inspector answers what operators ask.
+// An inspector answers what operators ask, by the configuration in force.
 type inspector struct {
-	current func() inspected // under the configuration in force
-	budgets ratelimit.Store
-	store   func() admin.Store // what is to be said of where budgets are counted
-	busiest func(n int) []admin.BusyToken
-	reload  func() *admin.Reload // the last one; nil before the first
-	// services says how the connections to the internal services stand, by name.
-	services func() map[string]admin.Dependency
-	clock    func() time.Time
+	parts *parts
+	clock func() time.Time
 }
 
 var _ admin.Inspector = (*inspector)(nil)
+
+// storeMemory is the mode of budgets that this process counts for itself.
+const storeMemory = "memory"
 
 // A look is what is known of a token and its limits without spending any.
 type look struct {
@@ -52,7 +40,7 @@ type look struct {
 	state      admin.TokenState
 }
 
-func (i *inspector) look(ctx context.Context, s inspected, of admin.Subject) look {
+func (i *inspector) look(ctx context.Context, s *snapshot, of admin.Subject) look {
 	var l look
 	principal, how, known := s.authenticator.Remembered(of.TokenID)
 	if known {
@@ -67,8 +55,8 @@ func (i *inspector) look(ctx context.Context, s inspected, of admin.Subject) loo
 	l.state.Policy = policyOf(l.assignment)
 	// A policy of the token's own holds whatever its team is.
 	l.state.Policy.TeamUnknown = of.TeamID == "" && l.assignment.Class != ratelimit.ClassToken
-	l.state.Store = i.store()
-	decision, err := i.budgets.Peek(ctx, of.TokenID, l.assignment.Policy)
+	l.state.Store = admin.Store{Mode: storeMemory}
+	decision, err := i.parts.limiter.Peek(ctx, of.TokenID, l.assignment.Policy)
 	if err != nil {
 		l.err, l.state.Store.Error = err, err.Error()
 	} else {
@@ -107,22 +95,22 @@ func limitsOf(loaded config.Loaded, a *ratelimit.Assignment, d *ratelimit.Decisi
 
 // Limits implements [admin.Inspector].
 func (i *inspector) Limits(ctx context.Context, s admin.Subject) admin.TokenLimits {
-	now := i.current()
+	now := i.parts.current.Load()
 	return admin.TokenLimits{
-		At: i.clock().UTC(), Version: now.loaded.Version(), Subject: s, TokenState: i.look(ctx, now, s).state,
+		At: i.clock().UTC(), Version: now.version, Subject: s, TokenState: i.look(ctx, now, s).state,
 	}
 }
 
 // Explain implements [admin.Inspector].
 func (i *inspector) Explain(ctx context.Context, q admin.Question) admin.Explanation {
-	now := i.current()
+	now := i.parts.current.Load()
 	l := i.look(ctx, now, q.Subject)
 	e := now.gateway.Explain(gateway.Question{
 		Method: q.Method, Path: q.Path,
 		Principal: l.principal, Assignment: l.assignment, Decision: l.decision, LimiterErr: l.err,
 	})
 	x := admin.Explanation{
-		At: i.clock().UTC(), Version: now.loaded.Version(), Question: q, TokenState: l.state,
+		At: i.clock().UTC(), Version: now.version, Question: q, TokenState: l.state,
 		Answer: answerOf(e), Checks: make([]admin.Check, len(e.Checks)),
 	}
 	for j, c := range e.Checks {
@@ -133,7 +121,7 @@ func (i *inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 			ID: r.ID, Method: r.Method, Path: r.Path, Scope: r.Scope, Service: r.Service, Timeout: r.Timeout.Seconds(),
 		}
 		if r.Service != "" {
-			x.Service = &admin.Service{Name: r.Service, State: i.services()[r.Service].State}
+			x.Service = &admin.Service{Name: r.Service, State: i.parts.dependencies()[r.Service].State}
 		}
 	}
 	return x
@@ -160,18 +148,18 @@ func outcome(c gateway.Check) string {
 
 // Reset implements [admin.Inspector].
 func (i *inspector) Reset(ctx context.Context, tokenID string) error {
-	return i.budgets.Reset(ctx, tokenID)
+	return i.parts.limiter.Reset(ctx, tokenID)
 }
 
 // Busiest implements [admin.Inspector].
-func (i *inspector) Busiest(n int) []admin.BusyToken { return i.busiest(n) }
+func (*inspector) Busiest(int) []admin.BusyToken { return nil }
 
 // Configuration implements [admin.Inspector].
 func (i *inspector) Configuration() admin.Configuration {
-	now := i.current()
+	now := i.parts.current.Load()
 	effective := now.loaded.Effective()
 	c := admin.Configuration{
-		Version: now.loaded.Version(), Since: now.since, File: now.loaded.Path, LastReload: i.reload(),
+		Version: now.version, Since: now.since, File: now.loaded.Path, LastReload: i.parts.lastReload.Load(),
 		Values: make([]admin.Value, len(effective)),
 	}
 	for j, v := range effective {
