@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/config"
 )
 
 // writeExplanation prints what would be answered and why in the first line, then all that this depends on.
@@ -138,6 +139,7 @@ func breakerText(b *admin.Breaker) string {
 	return text
 }
 
+// duration writes seconds as the configuration does.
 func duration(seconds float64) string {
-	return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond).String()
+	return config.Duration(time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)).String()
 }

@@ -1,0 +1,386 @@
+package edge_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/admin/admintest"
+	"opsgate/cmd/internal/config"
+	"opsgate/cmd/internal/edge"
+	"opsgate/cmd/internal/logging/loggingtest"
+)
+
+// What the identity service says of the token.
+const (
+	tokenID = "0b8e3a0e-7c5e-4f57-9d0c-0d7f2a8f2a11"
+	teamID  = "5d6f0f8a-2f5b-4b52-8a41-8f8b4a1f7c01"
+)
+
+// An inspection is a running gateway with its configuration in a file, and an operator in front of it.
+type inspection struct {
+	*running
+
+	services *services
+	file     string
+	log      *loggingtest.Buffer
+	scheme   string
+	header   http.Header
+}
+
+// inspect runs a gateway with the services' addresses and what is said besides.
+func inspect(t *testing.T, more string, variables ...string) *inspection {
+	t.Helper()
+	s := startServices(t)
+	i := &inspection{
+		services: s, file: filepath.Join(t.TempDir(), "opsgate.yaml"), log: new(loggingtest.Buffer), scheme: "http://", header: http.Header{},
+	}
+	text := "listen: 127.0.0.1:0\nshutdown: {drain_wait: 0s}\nupstreams:\n"
+	for _, name := range []string{"fleet", "monitoring", "incident", "audit", "identity"} {
+		text += fmt.Sprintf("  %s: {address: %q}\n", name, s.address)
+	}
+	if err := os.WriteFile(i.file, []byte(text+more), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := config.Load(config.Options{
+		Path: i.file, Environment: variables, Overrides: []config.Setting{{Key: "admin.listen", Value: "127.0.0.1:0", From: "--admin-listen"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := edge.Listen(t.Context(), edge.Options{Loaded: loaded, Logger: slog.New(slog.NewJSONHandler(i.log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	i.running = &running{Edge: e, token: s.token, stop: stop, ended: make(chan error, 1), http: &http.Transport{}}
+	go func() { i.ended <- e.Run(ctx) }()
+	t.Cleanup(func() {
+		i.http.CloseIdleConnections()
+		if err := i.end(); err != nil {
+			t.Error(err)
+		}
+	})
+	return i
+}
+
+// ask asks the admin listener.
+func (i *inspection) ask(t *testing.T, method, target string) (status int, body string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, i.scheme+i.AdminAddress().String()+target, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = i.header
+	got, err := i.http.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	text, err := io.ReadAll(got.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.StatusCode, string(text)
+}
+
+// see decodes the answer to a GET.
+func see[T any](t *testing.T, i *inspection, target string) (answer T) {
+	t.Helper()
+	status, body := i.ask(t, http.MethodGet, target)
+	decoder := json.NewDecoder(strings.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&answer); status != 200 || err != nil {
+		t.Fatalf("%s: %d %s: %v", target, status, body, err)
+	}
+	return answer
+}
+
+func (i *inspection) explain(t *testing.T, method, path string, more ...string) admin.Explanation {
+	t.Helper()
+	query := url.Values{"token_id": {tokenID}, "method": {method}, "path": {path}}
+	for j := 0; j < len(more); j += 2 {
+		query.Set(more[j], more[j+1])
+	}
+	return see[admin.Explanation](t, i, "/admin/explain?"+query.Encode())
+}
+
+// calls returns how many calls of internal services have ended.
+func (i *inspection) calls(t *testing.T) (n int) {
+	t.Helper()
+	_, metrics := i.ask(t, http.MethodGet, "/metrics")
+	for _, match := range regexp.MustCompile(`(?m)^opsgate_upstream_request_duration_seconds_count\{.*\} (\d+)$`).FindAllStringSubmatch(metrics, -1) {
+		count, _ := strconv.Atoi(match[1])
+		n += count
+	}
+	return n
+}
+
+// outcomes returns the outcome of each check by its name.
+func outcomes(x admin.Explanation) map[string]string {
+	list := make(map[string]string)
+	for _, c := range x.Checks {
+		list[c.Name] = c.Outcome
+	}
+	return list
+}
+
+const few = `rate_limit:
+  limits: [{requests: 100, per: 1m}]
+  classes:
+    partner:
+      limits:
+        - {requests: 50, per: 1m}
+      teams: [5d6f0f8a-2f5b-4b52-8a41-8f8b4a1f7c01]
+  tokens:
+    0b8e3a0e-7c5e-4f57-9d0c-0d7f2a8f2a11:
+      limits:
+        - {name: few, requests: 2, per: 1h}
+        - {name: trial, requests: 1, per: 30m, shadow: true}
+      owner: ada
+      reason: on trial
+      expires: 2099-01-01T00:00:00Z
+`
+
+func TestWhatARequestWouldBeAnswered(t *testing.T) {
+	i := inspect(t, few)
+	i.readiness(t, "ready")
+	if got := i.get(t, i.Address(), "/v1/servers"); got.status != 200 {
+		t.Fatalf("got %+v", got)
+	}
+	x := i.explain(t, "GET", "/v1/servers")
+	if want := (admin.Answer{Status: 200, Code: "ok"}); x.Answer != want || x.TokenID != tokenID || x.At.IsZero() || len(x.Version) != 12 {
+		t.Errorf("got %+v", x)
+	}
+	if x.Route == nil || *x.Route != (admin.Route{ID: "v1ListServers", Method: "GET", Path: "/v1/servers", Scope: "servers:read", Service: "fleet", Timeout: 10}) {
+		t.Errorf("route %+v", x.Route)
+	}
+	if x.Service == nil || *x.Service != (admin.Service{Name: "fleet", State: "ready"}) || x.Store != (admin.Store{Mode: "memory"}) {
+		t.Errorf("service %+v, store %+v", x.Service, x.Store)
+	}
+	expires, plan, one, none, line := "2099-01-01T00:00:00Z", true, 1, 0, func(n int) string { return fmt.Sprintf("%s:%d", i.file, n) }
+	if p := x.Policy; p.Expires == nil || p.Expires.Format("2006-01-02T15:04:05Z07:00") != expires {
+		t.Errorf("policy %+v", p)
+	}
+	x.Policy.Expires = nil
+	for j, l := range x.Limits {
+		if l.Reset == nil || *l.Reset <= l.Per-600 || *l.Reset > l.Per+61 {
+			t.Errorf("limit %+v", l)
+		}
+		x.Limits[j].Reset = nil
+	}
+	want := admin.TokenState{
+		Token:  admin.Token{Remembered: true, How: "fresh", TeamID: teamID, AIPlan: &plan, Scopes: []string{"servers:read"}},
+		Policy: admin.Policy{Class: "token", Key: "rate_limit.tokens." + tokenID, Origin: line(17), Owner: "ada", Reason: "on trial"},
+		Limits: []admin.Limit{
+			{Name: "few", Requests: 2, Per: 3600, Remaining: &one, Origin: line(19)},
+			{Name: "trial", Requests: 1, Per: 1800, Shadow: true, Remaining: &none, Origin: line(20)},
+		},
+		Store: admin.Store{Mode: "memory"},
+	}
+	if diff := cmp.Diff(want, x.TokenState); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhyARequestIsRefused(t *testing.T) {
+	i := inspect(t, few)
+	i.get(t, i.Address(), "/v1/servers")
+	for _, test := range []struct {
+		name, method, path string
+		status             int
+		code, because      string
+		route              string
+	}{
+		{"nothing refuses", "GET", "/v1/servers?limit=5", 200, "ok", "", "v1ListServers"},
+		{"a scope", "GET", "/v1/monitors", 403, "forbidden", "scope", "v1ListMonitors"},
+		{"no route", "GET", "/v1/nothing", 404, "not_found", "route", ""},
+		{"another method", "DELETE", "/v1/servers", 405, "method_not_allowed", "route", ""},
+		{"a scope, before the query", "GET", "/v1/audit?limit=0", 403, "forbidden", "scope", "v1ListAudit"},
+		{"an id", "GET", "/v1/servers/7", 404, "not_found", "request", "v1GetServer"},
+		{"outside of the API", "GET", "/openapi.json", 200, "ok", "", ""},
+	} {
+		x := i.explain(t, test.method, test.path)
+		if x.Answer.Status != test.status || x.Answer.Code != test.code || x.Answer.Because != test.because {
+			t.Errorf("%s: got %+v, %+v", test.name, x.Answer, x.Checks)
+		}
+		if route := x.Route; test.route != "" && (route == nil || route.ID != test.route) {
+			t.Errorf("%s: route %+v", test.name, route)
+		}
+		if test.because != "" && outcomes(x)[test.because] != admin.Refuses {
+			t.Errorf("%s: %+v", test.name, x.Checks)
+		}
+	}
+	i.get(t, i.Address(), "/v1/servers")
+	x := i.explain(t, "GET", "/v1/servers")
+	got := i.get(t, i.Address(), "/v1/servers")
+	if x.Answer.Status != 429 || x.Answer.Code != "rate_limited" || x.Answer.Because != "limits" || outcomes(x)["limits"] != admin.Refuses {
+		t.Errorf("got %+v", x.Answer)
+	}
+	if told, _ := strconv.ParseInt(got.header.Get("Retry-After"), 10, 64); got.status != 429 || x.Answer.RetryAfter-told > 1 || told > x.Answer.RetryAfter {
+		t.Errorf("explained is %+v, answered %+v", x.Answer, got)
+	}
+	if !strings.Contains(got.body, x.Answer.Text) || x.Answer.Text == "" {
+		t.Errorf("explained is %q, answered %s", x.Answer.Text, got.body)
+	}
+}
+
+func TestATokenThatIsNotRemembered(t *testing.T) {
+	i := inspect(t, few)
+	x := i.explain(t, "GET", "/v1/servers", "token_id", "tok-1")
+	if x.Token.Remembered || x.Token.AIPlan != nil || x.Policy.Class != "default" || !x.Policy.TeamUnknown || *x.Limits[0].Remaining != 100 {
+		t.Errorf("got %+v", x)
+	}
+	for name, want := range map[string]string{"token": admin.Unknown, "plan": admin.Unknown, "scope": admin.Unknown, "limits": admin.Passes} {
+		if got := outcomes(x)[name]; got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+	if x = i.explain(t, "GET", "/v1/servers", "token_id", "tok-1", "team_id", teamID); x.Policy.Class != "partner" || x.Policy.TeamUnknown || x.Limits[0].Requests != 50 {
+		t.Errorf("with its team: %+v", x)
+	}
+	if x := i.explain(t, "GET", "/v1/servers"); x.Policy.Class != "token" || x.Policy.TeamUnknown || x.Token.Remembered {
+		t.Errorf("with limits of its own: %+v", x)
+	}
+}
+
+func TestAskingCallsNobodyAndSpendsNothing(t *testing.T) {
+	i := inspect(t, few)
+	i.get(t, i.Address(), "/v1/servers")
+	target := "/admin/limits/" + tokenID
+	before, calls := see[admin.TokenLimits](t, i, target), i.calls(t)
+	if calls == 0 {
+		t.Fatal("no call is counted")
+	}
+	for range 20 {
+		i.explain(t, "GET", "/v1/servers")
+		i.explain(t, "GET", "/v1/servers/"+teamID)
+		i.explain(t, "POST", "/v1/incidents")
+		i.explain(t, "GET", "/v1/me", "token_id", "tok-1")
+		i.ask(t, http.MethodGet, "/admin/limits/tok-1")
+		i.ask(t, http.MethodGet, "/admin/config")
+	}
+	after := see[admin.TokenLimits](t, i, target)
+	for j := range after.Limits {
+		if *after.Limits[j].Remaining != *before.Limits[j].Remaining {
+			t.Errorf("limit %s: %d left, before %d", after.Limits[j].Name, *after.Limits[j].Remaining, *before.Limits[j].Remaining)
+		}
+	}
+	if again := i.calls(t); again != calls {
+		t.Errorf("%d calls, before %d", again, calls)
+	}
+	if got := i.get(t, i.Address(), "/v1/servers"); got.status != 200 {
+		t.Errorf("the second of two requests: got %+v", got)
+	}
+}
+
+func TestAResetGivesAllBack(t *testing.T) {
+	i := inspect(t, few)
+	for _, want := range []int{200, 200, 429} {
+		if got := i.get(t, i.Address(), "/v1/servers"); got.status != want {
+			t.Fatalf("got %+v, want %d", got, want)
+		}
+	}
+	i.header.Set("X-Operator", "ada")
+	if status, body := i.ask(t, http.MethodDelete, "/admin/limits/"+tokenID); status != 204 {
+		t.Fatalf("got %d %s", status, body)
+	}
+	if got := see[admin.TokenLimits](t, i, "/admin/limits/"+tokenID); *got.Limits[0].Remaining != 2 || *got.Limits[1].Remaining != 1 {
+		t.Errorf("got %+v", got)
+	}
+	if got := i.get(t, i.Address(), "/v1/servers"); got.status != 200 {
+		t.Errorf("got %+v", got)
+	}
+	for _, want := range []string{`"by":"local"`, `"operator":"ada"`, `"remote":"127.0.0.1:`, `"left_before":"few: 0 of 2, trial: 0 of 1"`} {
+		if !strings.Contains(i.log.String(), want) {
+			t.Errorf("no %s in %s", want, i.log)
+		}
+	}
+}
+
+const operatorsToken = "a token of operators"
+
+func TestTheConfigurationInForce(t *testing.T) {
+	i := inspect(t, `admin: {token: "${ADMIN}"}`+"\n"+few, "ADMIN="+operatorsToken, "OPSGATE_LOG_LEVEL=warn")
+	if status, body := i.ask(t, http.MethodGet, "/admin/config"); status != 401 {
+		t.Errorf("without the token: got %d %s", status, body)
+	}
+	i.header.Set("Authorization", "Bearer "+operatorsToken)
+	if _, body := i.ask(t, http.MethodGet, "/admin/config"); strings.Contains(body, operatorsToken) {
+		t.Errorf("the secret is in %s", body)
+	}
+	c := see[admin.Configuration](t, i, "/admin/config")
+	if c.File != i.file || len(c.Version) != 12 || c.Since.IsZero() || c.LastReload != nil {
+		t.Errorf("got %+v", c)
+	}
+	for _, want := range []admin.Value{
+		{Key: "listen", Value: "127.0.0.1:0", Origin: i.file + ":1"},
+		{Key: "admin.listen", Value: "127.0.0.1:0", Origin: "--admin-listen"},
+		{Key: "admin.token", Value: "(hidden)", Origin: i.file + ":9"},
+		{Key: "log.level", Value: "warn", Origin: "OPSGATE_LOG_LEVEL"},
+		{Key: "log.format", Value: "json", Origin: "default"},
+		{Key: "rate_limit.classes.partner.limits[0].requests", Value: "50", Origin: i.file + ":15"},
+	} {
+		if !slices.Contains(c.Values, want) {
+			t.Errorf("there is no %+v in %+v", want, c.Values)
+		}
+	}
+}
+
+func TestATokenOfAClientIsNoID(t *testing.T) {
+	i := inspect(t, "")
+	for _, target := range []string{"/admin/limits/" + i.token, "/admin/explain?method=GET&path=/&token_id=" + i.token} {
+		if status, body := i.ask(t, http.MethodGet, target); status != 400 || strings.Contains(body+i.log.String(), i.token) {
+			t.Errorf("got %d %s", status, body)
+		}
+	}
+}
+
+func TestAdminPagesOverTLS(t *testing.T) {
+	roots, users := admintest.NewAuthority(t), admintest.NewAuthority(t)
+	own := roots.Server(t, 1)
+	files := admintest.Write(t, own.Certificate, own.Key, users.PEM)
+	i := inspect(t, fmt.Sprintf("admin: {tls: {cert_file: %s, key_file: %s, client_ca_file: %s}}\n", files[0], files[1], files[2]))
+	pool := x509.NewCertPool()
+	pool.AddCert(roots.Root)
+	i.scheme, i.http.TLSClientConfig = "https://", &tls.Config{RootCAs: pool}
+	for target, want := range map[string]int{"/livez": 200, "/admin/config": 403, "/metrics": 403} {
+		if got, body := i.ask(t, http.MethodGet, target); got != want {
+			t.Errorf("%s: got %d %s", target, got, body)
+		}
+	}
+	i.http.CloseIdleConnections()
+	i.http = &http.Transport{TLSClientConfig: &tls.Config{
+		RootCAs: pool, Certificates: users.Client(t, pkix.Name{CommonName: "ada"}, 2).TLS(t),
+	}}
+	if got, body := i.ask(t, http.MethodDelete, "/admin/limits/tok-1"); got != 204 || !strings.Contains(i.log.String(), `"by":"CN=ada"`) {
+		t.Errorf("got %d %s", got, body)
+	}
+}
+
+func TestFilesThatMakeNoTLSMakeNoGateway(t *testing.T) {
+	roots := admintest.NewAuthority(t)
+	files := admintest.Write(t, roots.Server(t, 1).Certificate, roots.Server(t, 2).Key)
+	c := settings("127.0.0.1:1")
+	c.Admin.TLS = config.AdminTLS{CertFile: config.File(files[0]), KeyFile: config.File(files[1])}
+	if _, err := listen(t, c); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("got %v", err)
+	}
+}
