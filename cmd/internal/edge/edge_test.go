@@ -60,6 +60,11 @@ func run(t *testing.T, c config.Config, token string) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return runEdge(t, e, token)
+}
+
+func runEdge(t *testing.T, e *edge.Edge, token string) *running {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	r := &running{Edge: e, token: token, stop: stop, ended: make(chan error, 1), http: &http.Transport{}}
 	go func() { r.ended <- e.Run(ctx) }()
@@ -141,7 +146,7 @@ func TestARequestPassesAllParts(t *testing.T) {
 	if got.status != 200 || got.body != "[]" || !strings.Contains(got.header.Get("Ratelimit-Policy"), `"hour";q=5000;w=3600`) {
 		t.Errorf("got %+v", got)
 	}
-	if got := r.get(t, r.Address(), "/v1/monitors"); got.status != 403 { // the token's one scope is another
+	if got := r.get(t, r.Address(), "/v1/monitors"); got.status != 403 { // the token's scopes are others
 		t.Errorf("got %+v", got)
 	}
 	if got := r.get(t, r.Address(), "/metrics"); got.status != 404 {

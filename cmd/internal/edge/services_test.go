@@ -22,6 +22,7 @@ type services struct {
 
 	address string
 	token   string        // that the identity service knows
+	scopes  []string      // of the token, besides servers:read
 	arrived chan struct{} // gets something for each call that is held
 	release chan struct{} // what calls of ListServers wait for, when it is not nil
 }
@@ -56,8 +57,8 @@ func (s *services) ResolveToken(_ context.Context, r *identityv1.ResolveTokenReq
 		return nil, status.Error(codes.NotFound, "no such token")
 	}
 	return &identityv1.ResolveTokenResponse{
-		TokenId: "0b8e3a0e-7c5e-4f57-9d0c-0d7f2a8f2a11", TeamId: "5d6f0f8a-2f5b-4b52-8a41-8f8b4a1f7c01",
-		Scopes: []string{"servers:read"}, Plan: identityv1.Plan_PLAN_AI,
+		TokenId: tokenID, TeamId: teamID,
+		Scopes: append([]string{"servers:read"}, s.scopes...), Plan: identityv1.Plan_PLAN_AI,
 	}, nil
 }
 

@@ -1,0 +1,245 @@
+package edge_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/config"
+)
+
+func TestALimitChangesAndWhatWasSpentStaysCounted(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(3))
+	r.mustAdmit(t, 3)
+	for _, step := range []struct{ requests, remaining int }{{10, 8}, {4, 1}, {3, 0}} {
+		if err := r.reload(t, limits(step.requests)); err != nil {
+			t.Fatal(err)
+		}
+		got := r.get(t, r.Address(), "/v1/servers")
+		if !strings.HasPrefix(got.header.Get("RateLimit"), fmt.Sprintf(`"minute";r=%d;`, step.remaining)) || requests(got) != step.requests {
+			t.Errorf("%+v: got %+v", step, got)
+		}
+	}
+	line := r.lines("configuration reloaded")[0]
+	version := fmt.Sprint(line["version"])
+	if line["version_before"] != r.lines("serving")[0]["version"] || fmt.Sprint(line["changed"]) != "[rate_limit.limits[0].requests: 3, now 10]" {
+		t.Errorf("got %v", line)
+	}
+	if r.metric(t, `opsgate_config_info{version="`+version+`"}`) != "" {
+		t.Error("the old version is in the metrics")
+	}
+	if got := r.metric(t, `opsgate_config_reloads_total{outcome="applied"}`); got != "3" {
+		t.Errorf("%q reloads applied", got)
+	}
+	r.finish(t)
+}
+
+func TestARequestEndsUnderTheConfigurationThatItBeganWith(t *testing.T) {
+	services := startServices(t)
+	services.release = make(chan struct{})
+	r := reloadingGateway(t, services, limits(100))
+	held := r.hold(t, services)
+	if err := r.reload(t, limits(200)+"http: {request_timeout: 50ms, idle_timeout: 1m}\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.get(t, r.Address(), "/v1/servers"); got.status != 504 || requests(got) != 200 {
+		t.Errorf("a request that came later: got %+v", got)
+	}
+	close(services.release)
+	if got := <-held; got.status != 200 || requests(got) != 100 {
+		t.Errorf("got %+v", got)
+	}
+	r.finish(t)
+}
+
+func TestWhatIsWrongChangesNothing(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(100))
+	err := r.reload(t, limits(200)+"http: {max_body_bytes: 1}\nlogs: {}\n")
+	problems, ok := errors.AsType[config.Problems](err)
+	if !ok || len(problems) != 2 {
+		t.Fatalf("got %v", err)
+	}
+	refused := r.lines("configuration refused")
+	if len(refused) != 2 || refused[0]["file"] != r.file || refused[0]["line"] != 11.0 || refused[0]["key"] != "http.max_body_bytes" ||
+		refused[0]["problem"] != "is 1KiB to 16MiB, not 1" || refused[1]["key"] != "logs" {
+		t.Errorf("got %v", refused)
+	}
+	if got := r.metric(t, "opsgate_config_last_reload_successful"); got != "0" {
+		t.Errorf("successful: %s", got)
+	}
+	r.mustAdmit(t, 100)
+	if err := r.reload(t, limits(100)); err != nil {
+		t.Error(err)
+	}
+	if got := r.metric(t, "opsgate_config_last_reload_successful"); got != "1" || len(r.lines("configuration unchanged")) != 1 {
+		t.Errorf("mended: successful %s", got)
+	}
+	r.finish(t)
+}
+
+func TestWhatCannotChangeWhileRunningIsRefusedAsAWhole(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(100))
+	err := r.reload(t, limits(200)+"token_prefix: acme_\n")
+	want := r.file + ":11: token_prefix: cannot change while running (tokens in use would fail): restart"
+	if err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	r.mustAdmit(t, 100)
+	r.finish(t)
+}
+
+func TestAChangeOfTheFileIsNoticed(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(100))
+	r.write(t, limits(200))
+	eventually(t, "the change is in force", func() bool {
+		return requests(r.get(t, r.Address(), "/v1/servers")) == 200
+	})
+	if line := r.lines("configuration reloaded")[0]; line["why"] != "the files changed" {
+		t.Errorf("got %v", line)
+	}
+	r.finish(t)
+}
+
+// Kubernetes mounts opsgate.yaml as a link to ..data/opsgate.yaml, and ..data as a link to a directory of the day, which is
+// replaced.
+func TestASwapOfLinksIsNoticed(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, "")
+	dir := filepath.Dir(r.file)
+	lay := func(day, text string) {
+		t.Helper()
+		if err := os.Mkdir(filepath.Join(dir, day), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, day, "opsgate.yaml"), []byte(r.base+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		link(t, day, filepath.Join(dir, "..data"))
+	}
+	lay("monday", limits(100))
+	link(t, "..data/opsgate.yaml", r.file)
+	eventually(t, "the file is a link", func() bool {
+		return requests(r.get(t, r.Address(), "/v1/servers")) == 100
+	})
+	lay("tuesday", limits(200))
+	eventually(t, "the directory was swapped", func() bool {
+		return requests(r.get(t, r.Address(), "/v1/servers")) == 200
+	})
+	r.finish(t)
+}
+
+// link makes a link, in one step in the place of another.
+func link(t *testing.T, to, path string) {
+	t.Helper()
+	if err := os.Symlink(to, path+".next"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".next", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAFileThatIsMissingForAMomentIsAwaited(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(100))
+	r.missing.Store(3)
+	if err := r.reload(t, limits(200)); err != nil {
+		t.Error(err)
+	}
+	r.mustAdmit(t, 200)
+	if refused := r.lines("configuration refused"); len(refused) > 0 {
+		t.Errorf("got %v", refused)
+	}
+	r.finish(t)
+}
+
+func TestWhatWasRefusedIsTriedAgainAndNotToldAgain(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(100))
+	if err := os.Remove(r.file); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the loss is noticed", func() bool { return len(r.lines("configuration refused")) == 1 })
+	for range 2 {
+		before := r.loads.Load()
+		r.ahead.Add(int64(10 * time.Second))
+		eventually(t, "another try", func() bool { return r.loads.Load() >= before+10 })
+	}
+	if refused := r.lines("configuration refused"); len(refused) != 1 || !strings.Contains(fmt.Sprint(refused[0]["problem"]), "no such file") {
+		t.Errorf("got %v", refused)
+	}
+	if got := r.metric(t, `opsgate_config_reloads_total{outcome="refused"}`); got != "1" {
+		t.Errorf("%s refusals counted", got)
+	}
+	r.mustAdmit(t, 100)
+	r.write(t, limits(100))
+	eventually(t, "the file is back", func() bool { return r.metric(t, "opsgate_config_last_reload_successful") == "1" })
+	r.finish(t)
+}
+
+func TestLimitsExpire(t *testing.T) {
+	services := startServices(t)
+	expires := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	r := reloadingGateway(t, services, fmt.Sprintf("rate_limit:\n  limits: [{requests: 100, per: 1m}]\n  tokens:\n    %s:\n"+
+		"      {limits: [{requests: 500, per: 1m}], owner: sre@example.com, reason: migration, expires: %s}\n", tokenID, expires))
+	r.mustAdmit(t, 500)
+	version := r.lines("serving")[0]["version"]
+	r.ahead.Store(int64(2 * time.Hour))
+	eventually(t, "the limits have ended", func() bool {
+		return requests(r.get(t, r.Address(), "/v1/servers")) == 100
+	})
+	line := r.lines("limits ended: they have expired")[0]
+	if line["key"] != "rate_limit.tokens."+tokenID || line["origin"] != r.file+":13" || line["owner"] != "sre@example.com" ||
+		line["reason"] != "migration" {
+		t.Errorf("got %v", line)
+	}
+	if got := r.metric(t, fmt.Sprintf("opsgate_config_info{version=%q}", version)); got != "1" {
+		t.Error("an expiry is no other configuration")
+	}
+	r.finish(t)
+}
+
+func TestTheLogLevelChangesAtOnce(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(100))
+	logged := func() bool {
+		before := len(r.lines("request"))
+		r.mustAdmit(t, 100)
+		return len(r.lines("request")) > before
+	}
+	for _, step := range []struct {
+		text string
+		want bool
+	}{
+		{"", true}, {"log: {level: error}\n", false}, {"log: {level: debug}\n", true}, {"log: {access: false}\n", false},
+	} {
+		if err := r.reload(t, limits(100)+step.text); err != nil {
+			t.Fatal(err)
+		}
+		if got := logged(); got != step.want {
+			t.Errorf("%q: a line for a request: %t", step.text, got)
+		}
+	}
+	r.finish(t)
+}
+
+func TestAGatewayThatCannotReadItsConfigurationAgain(t *testing.T) {
+	e, err := listen(t, settings("127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Reload(t.Context(), "test"); err == nil {
+		t.Error("no error")
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
