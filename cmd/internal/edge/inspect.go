@@ -10,6 +10,7 @@ import (
 	"opsgate/cmd/internal/config"
 	"opsgate/gateway"
 	"opsgate/ratelimit"
+	"opsgate/ratelimit/heavyhitters"
 )
 
 // liveTokens returns what the tokens of clients begin with.
@@ -152,7 +153,22 @@ func (i *inspector) Reset(ctx context.Context, tokenID string) error {
 }
 
 // Busiest implements [admin.Inspector].
-func (*inspector) Busiest(int) []admin.BusyToken { return nil }
+func (i *inspector) Busiest(n int) []admin.BusyToken {
+	top := i.parts.busiest.Top(n)
+	list := make([]admin.BusyToken, len(top))
+	for j, entry := range top {
+		list[j] = admin.BusyToken(entry)
+	}
+	return list
+}
+
+// A crowd notes which tokens ask.
+type crowd struct{ sketch *heavyhitters.Sketch }
+
+// Decided implements [gateway.DecisionObserver].
+func (c crowd) Decided(p *authn.Principal, _ *ratelimit.Assignment, d *ratelimit.Decision) {
+	c.sketch.Add(p.TokenID, p.TeamID, !d.Allowed)
+}
 
 // Configuration implements [admin.Inspector].
 func (i *inspector) Configuration() admin.Configuration {

@@ -315,6 +315,20 @@ func TestAResetGivesAllBack(t *testing.T) {
 	}
 }
 
+func TestTheBusiestTokens(t *testing.T) {
+	i := inspect(t, few)
+	if got := see[admin.Busy](t, i, "/admin/limits"); len(got.Tokens) != 0 {
+		t.Errorf("before any request: got %+v", got)
+	}
+	for range 5 {
+		i.get(t, i.Address(), "/v1/servers")
+	}
+	want := []admin.BusyToken{{TokenID: tokenID, TeamID: teamID, Requests: 5, Denied: 3}}
+	if diff := cmp.Diff(want, see[admin.Busy](t, i, "/admin/limits?n=3").Tokens); diff != "" {
+		t.Error(diff)
+	}
+}
+
 const operatorsToken = "a token of operators"
 
 func TestTheConfigurationInForce(t *testing.T) {

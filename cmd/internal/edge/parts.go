@@ -14,6 +14,7 @@ import (
 	"opsgate/backendclient"
 	"opsgate/cmd/internal/admin"
 	"opsgate/gateway"
+	"opsgate/ratelimit/heavyhitters"
 )
 
 // parts are what a gateway consists of: what lives as long as the process does, and the snapshot that is in force.
@@ -22,6 +23,7 @@ type parts struct {
 	clients       *backendclient.Clients
 	authenticator *authn.Authenticator
 	limiter       limiter
+	busiest       *heavyhitters.Sketch
 	decisions     gateway.DecisionObserver
 	metrics       *gateway.Metrics
 	reloads       *configMetrics
@@ -35,7 +37,8 @@ type parts struct {
 // build makes the parts, each from those before it.
 func build(o Options) (_ *parts, err error) {
 	registry := admin.NewRegistry(o.Build)
-	p := &parts{logger: o.Logger}
+	p := &parts{logger: o.Logger, busiest: heavyhitters.New(heavyhitters.Options{})}
+	p.decisions = crowd{p.busiest}
 	if p.limiter, err = newLimiter(o, registry); err != nil {
 		return nil, err
 	}
@@ -82,7 +85,7 @@ func (p *parts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // background is what goes on beside the requests; each of it ends with its context.
 func (p *parts) background() []func(context.Context) error {
-	return []func(context.Context) error{p.authenticator.Run, p.limiter.Run}
+	return []func(context.Context) error{p.authenticator.Run, p.limiter.Run, p.busiest.Run}
 }
 
 func dial(o Options, registry prometheus.Registerer) (*backendclient.Clients, error) {

@@ -40,7 +40,7 @@ type adminClient struct {
 func newAdminClient(loaded config.Loaded, base string, files adminTLS) (*adminClient, error) {
 	c := &adminClient{
 		base: strings.TrimRight(base, "/"), token: loaded.Admin.Token.Reveal(),
-		transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}, // no proxy stands between a gateway and its own check
+		transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}, // no proxy stands between the two
 	}
 	own := base == ""
 	if own {
@@ -68,7 +68,7 @@ func newAdminClient(loaded config.Loaded, base string, files adminTLS) (*adminCl
 			return nil, fmt.Errorf("read the roots: there is none in %s", files.CA)
 		}
 	case own && loaded.Admin.TLS.CertFile != "":
-		settings.InsecureSkipVerify = true //nolint:gosec // the certificate is known itself, whatever its name and roots are
+		settings.InsecureSkipVerify = true // the certificate itself is known, whatever its name and roots are
 		settings.VerifyConnection = isOwn(string(loaded.Admin.TLS.CertFile))
 	}
 	return c, nil
@@ -128,9 +128,9 @@ func (c *adminClient) must(status int, body []byte, err error) ([]byte, error) {
 	if json.Unmarshal(body, &failure) != nil || failure.Text == "" {
 		return nil, fmt.Errorf("%s answered %d: %.200s", c.base, status, bytes.TrimSpace(body))
 	}
-	text := failure.Text
+	said := []string{failure.Text}
 	for _, name := range slices.Sorted(maps.Keys(failure.Details)) {
-		text += "; " + name + ": " + failure.Details[name]
+		said = append(said, name+": "+failure.Details[name])
 	}
-	return nil, fmt.Errorf("%s answered %d: %s", c.base, status, text)
+	return nil, fmt.Errorf("%s answered %d: %s", c.base, status, strings.Join(said, "; "))
 }

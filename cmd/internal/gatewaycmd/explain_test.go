@@ -185,7 +185,7 @@ func TestOperatorsAskWhyARequestIsRefused(t *testing.T) {
 	if got := g.opsgate(t, "limits", tokenID); got.code != 0 || !strings.Contains(got.out, "few    2 per 1h  2     0s") {
 		t.Errorf("got %+v", got)
 	}
-	if got := g.opsgate(t, "limits", "--top", "5"); got.code != 0 || !strings.HasPrefix(got.out, "TOKEN ") {
+	if got := g.opsgate(t, "limits", "--top", "5"); got.code != 0 || !strings.HasPrefix(got.out, "TOKEN ") || !strings.Contains(got.out, tokenID+"  "+teamID+"  3         1       0") {
 		t.Errorf("got %+v", got)
 	}
 	if strings.Contains(g.log.String(), g.identity.token) || strings.Contains(g.log.String(), adminToken) {

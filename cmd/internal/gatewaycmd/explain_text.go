@@ -91,10 +91,11 @@ func writeLimits(t table, limits []admin.Limit) {
 func writePolicy(t table, s admin.TokenState) {
 	p := s.Policy
 	policy := fmt.Sprintf("%s, set by %s (%s)", p.Class, p.Key, p.Origin)
-	for _, said := range []struct{ what, text string }{{"owner", p.Owner}, {"reason", p.Reason}} {
-		if said.text != "" {
-			policy += ", " + said.what + ": " + said.text
-		}
+	if p.Owner != "" {
+		policy += ", owner: " + p.Owner
+	}
+	if p.Reason != "" {
+		policy += ", reason: " + p.Reason
 	}
 	if p.Expires != nil {
 		policy += ", until " + p.Expires.Format(time.RFC3339)
