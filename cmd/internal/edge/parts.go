@@ -15,6 +15,7 @@ import (
 	"opsgate/cmd/internal/admin"
 	"opsgate/gateway"
 	"opsgate/ratelimit/heavyhitters"
+	"opsgate/ratelimit/heavyhitters"
 )
 
 // parts are what a gateway consists of: what lives as long as the process does, and the snapshot that is in force.
@@ -24,7 +25,8 @@ type parts struct {
 	authenticator *authn.Authenticator
 	limiter       limiter
 	busiest       *heavyhitters.Sketch
-	decisions     gateway.DecisionObserver
+	busiest       *heavyhitters.Sketch
+	decisions     *decisions
 	metrics       *gateway.Metrics
 	reloads       *configMetrics
 	admin         *admin.Admin
