@@ -4,17 +4,16 @@ import (
 	"opsgate/authn"
 	"opsgate/gateway"
 	"opsgate/ratelimit"
-	"opsgate/ratelimit/heavyhitters"
 )
 
-// decisions hands every decision to those who keep something of it.
-type decisions struct {
-	busiest *heavyhitters.Sketch
-}
+// An audience is told of every decision.
+type audience []gateway.DecisionObserver
 
-var _ gateway.DecisionObserver = (*decisions)(nil)
+var _ gateway.DecisionObserver = audience(nil)
 
 // Decided implements [gateway.DecisionObserver].
-func (d *decisions) Decided(p *authn.Principal, _ *ratelimit.Assignment, made *ratelimit.Decision) {
-	d.busiest.Add(p.TokenID, p.TeamID, !made.Allowed)
+func (all audience) Decided(p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision) {
+	for _, one := range all {
+		one.Decided(p, a, d)
+	}
 }

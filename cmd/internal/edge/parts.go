@@ -15,7 +15,6 @@ import (
 	"opsgate/cmd/internal/admin"
 	"opsgate/gateway"
 	"opsgate/ratelimit/heavyhitters"
-	"opsgate/ratelimit/heavyhitters"
 )
 
 // parts are what a gateway consists of: what lives as long as the process does, and the snapshot that is in force.
@@ -25,8 +24,7 @@ type parts struct {
 	authenticator *authn.Authenticator
 	limiter       limiter
 	busiest       *heavyhitters.Sketch
-	busiest       *heavyhitters.Sketch
-	decisions     *decisions
+	decisions     audience
 	metrics       *gateway.Metrics
 	reloads       *configMetrics
 	admin         *admin.Admin
@@ -40,7 +38,7 @@ type parts struct {
 func build(o Options) (_ *parts, err error) {
 	registry := admin.NewRegistry(o.Build)
 	p := &parts{logger: o.Logger, busiest: heavyhitters.New(heavyhitters.Options{})}
-	p.decisions = crowd{p.busiest}
+	p.decisions = audience{crowd{p.busiest}}
 	if p.limiter, err = newLimiter(o, registry); err != nil {
 		return nil, err
 	}
