@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
 	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/config"
 )
 
 // asking is what commands that ask a running gateway have in common.
@@ -16,20 +18,31 @@ type asking struct {
 	configFile
 	adminTLS
 
-	Admin   string        `placeholder:"URL" help:"Admin listener to ask, instead of the one that the configuration has."`
-	Timeout time.Duration `default:"10s" help:"How long to wait for the answer (${default})."`
-	JSON    bool          `name:"json" help:"Print the answer as it is."`
+	Admin     string        `placeholder:"URL" help:"Admin listener to ask. Then no configuration is read, unless --config names one."`
+	TokenFile string        `placeholder:"FILE" help:"File with the token of operators, instead of the one that the configuration names."`
+	Timeout   time.Duration `default:"10s" help:"How long to wait for the answer (${default})."`
+	JSON      bool          `name:"json" help:"Print the answer as it is."`
 }
 
 // client returns a client of the gateway, and a context that ends with the time for its answer.
 func (a *asking) client(ctx context.Context, e Environment) (*adminClient, context.Context, context.CancelFunc, error) {
-	loaded, err := a.load(e)
-	if err != nil {
-		return nil, nil, nil, err
+	var loaded config.Loaded
+	if a.Admin == "" || a.Config != "" {
+		var err error
+		if loaded, err = a.load(e); err != nil {
+			return nil, nil, nil, err
+		}
 	}
 	client, err := newAdminClient(loaded, a.Admin, a.adminTLS)
 	if err != nil {
 		return nil, nil, nil, err
+	}
+	if a.TokenFile != "" {
+		token, err := os.ReadFile(a.TokenFile)
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("read the token of operators: %w", err)
+		}
+		client.token = strings.TrimRight(string(token), "\r\n") // editors end the line
 	}
 	limited, cancel := context.WithTimeout(ctx, a.Timeout)
 	return client, limited, func() { cancel(); client.close() }, nil

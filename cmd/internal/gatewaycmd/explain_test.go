@@ -238,6 +238,24 @@ func TestWhatCannotBeAskedIsSaid(t *testing.T) {
 	}
 }
 
+func TestAGatewayIsAskedWithoutItsConfiguration(t *testing.T) {
+	g := serveGateway(t, explained)
+	line := awaitLine(t, g.log, "serving")
+	at, file := "--admin=http://"+fmt.Sprint(line["admin_listen"])+"/", write(t, adminToken+"\n")
+	if got := opsgate(t, nil, "limits", tokenID, at, "--token-file", file); got.code != 0 || !strings.Contains(got.out, "2 per 1h") {
+		t.Errorf("with the token: got %+v", got)
+	}
+	if got := opsgate(t, nil, "limits", tokenID, at); got.code != 1 || !strings.Contains(got.err, "answered 401") {
+		t.Errorf("without it: got %+v", got)
+	}
+	if got := opsgate(t, nil, "limits", tokenID, at, "--token-file", file+"x"); got.code != 1 || !strings.Contains(got.err, "read the token of operators") {
+		t.Errorf("without the file: got %+v", got)
+	}
+	if got := opsgate(t, g.variables, "limits", tokenID, at, "--config", g.config); got.code != 0 {
+		t.Errorf("with its configuration: got %+v", got)
+	}
+}
+
 func TestOperatorsAskOverTLS(t *testing.T) {
 	roots, users := admintest.NewAuthority(t), admintest.NewAuthority(t)
 	own, ada, other := roots.Server(t, 1), users.Client(t, pkix.Name{CommonName: "ada"}, 2), roots.Server(t, 3)
