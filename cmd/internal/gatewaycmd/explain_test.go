@@ -242,7 +242,7 @@ func TestAGatewayIsAskedWithoutItsConfiguration(t *testing.T) {
 	g := serveGateway(t, explained)
 	line := awaitLine(t, g.log, "serving")
 	at, file := "--admin=http://"+fmt.Sprint(line["admin_listen"])+"/", write(t, adminToken+"\n")
-	if got := opsgate(t, nil, "limits", tokenID, at, "--token-file", file); got.code != 0 || !strings.Contains(got.out, "2 per 1h") {
+	if got := opsgate(t, nil, "limits", tokenID, at, "--token-file", file); got.code != 0 || !strings.Contains(got.out, "1000 per 1h") {
 		t.Errorf("with the token: got %+v", got)
 	}
 	if got := opsgate(t, nil, "limits", tokenID, at); got.code != 1 || !strings.Contains(got.err, "answered 401") {
