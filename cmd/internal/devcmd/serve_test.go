@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -142,7 +143,10 @@ func TestEverythingOnOneMachine(t *testing.T) {
 		}
 	}
 	s.checkWelcome(t, names)
-	s.end(t)
+	hangUp(t) // there is no configuration to read again: the terminal is gone
+	if code := <-s.code; code != 0 {
+		t.Errorf("exit code %d:\n%s", code, s.log.String())
+	}
 	for name, token := range s.Tokens {
 		if strings.Contains(s.log.String(), token) {
 			t.Errorf("the token %s is in the log", name)
@@ -201,6 +205,7 @@ func TestDataAndConfigurationOfTheUsersOwn(t *testing.T) {
 	if status, body := s.call(t, http.MethodGet, s.BaseURL+"/v1/servers", s.Tokens["full"], ""); status != 429 {
 		t.Errorf("a second request in the hour: got %d %s", status, body)
 	}
+	s.changeLimits(t, file, strings.ReplaceAll(content, "requests: 1,", "requests: 100,"))
 	if !strings.Contains(s.out.String(), "kept in "+dir) {
 		t.Errorf("it does not say where the data is:\n%s", s.out.String())
 	}
@@ -220,6 +225,42 @@ func TestDataAndConfigurationOfTheUsersOwn(t *testing.T) {
 	code := devcmd.Run(t.Context(), arguments, devcmd.Environment{Out: &out, Err: &log})
 	if code != 1 || !strings.Contains(log.String(), "write the credentials") {
 		t.Errorf("credentials that cannot be written: got %d\n%s", code, log.String())
+	}
+}
+
+// changeLimits has a running system take over a configuration with more requests.
+func (s *system) changeLimits(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hangUp(t)
+	s.awaitLine(t, `"msg":"configuration reloaded"`)
+	if status, body := s.call(t, http.MethodGet, s.BaseURL+"/v1/servers", s.Tokens["full"], ""); status != 200 {
+		t.Errorf("with more requests in the hour: got %d %s", status, body)
+	}
+}
+
+func hangUp(t *testing.T) {
+	t.Helper()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitLine waits until the log says something.
+func (s *system) awaitLine(t *testing.T, text string) {
+	t.Helper()
+	limit := time.NewTimer(time.Minute)
+	defer limit.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !strings.Contains(s.log.String(), text) {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			t.Fatalf("there is no %s in\n%s", text, s.log.String())
+		}
 	}
 }
 

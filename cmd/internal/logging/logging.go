@@ -9,7 +9,7 @@ import (
 // Options say how log lines look.
 type Options struct {
 	Writer io.Writer
-	Level  slog.Leveler // the least level that is logged; nil for info
+	Level  slog.Leveler // the least level that is logged, which may change (slog.LevelVar); nil for info
 	Text   bool         // key=value text for people, in place of one JSON object a line
 }
 

@@ -184,3 +184,19 @@ func BenchmarkAccessLine(b *testing.B) {
 			slog.String("route", "v1ListServers"), slog.Int("status", 200), slog.String("code", "ok"), slog.Float64("latency_ms", 1.234))
 	}
 }
+
+func TestALevelThatChangesHoldsAtOnceForWhatWasDerivedBefore(t *testing.T) {
+	out, level := new(recorder), new(slog.LevelVar)
+	log := logging.New(logging.Options{Writer: out, Level: level})
+	derived := log.With(slog.String("part", "test")).WithGroup("group")
+	for _, step := range []struct {
+		level slog.Level
+		want  bool
+	}{{slog.LevelInfo, true}, {slog.LevelError, false}, {slog.LevelDebug, true}} {
+		level.Set(step.level)
+		if got := derived.Enabled(t.Context(), slog.LevelInfo); got != step.want {
+			t.Errorf("%v: info is logged: %t", step.level, got)
+		}
+	}
+	closed(t, log)
+}
