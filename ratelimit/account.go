@@ -8,12 +8,26 @@ type account struct {
 }
 
 func newAccount(p *Policy, now int64) *account {
-	a := &account{state: newState(p.enforced.layout, now)}
+	a, words := allocate(p.enforced.layout.words)
+	a.state = stateIn(words, p.enforced.layout, now)
 	if p.shadow != nil {
 		shadow := newState(p.shadow.layout, now)
 		a.shadow = &shadow
 	}
 	return a
+}
+
+// allocate returns an account with its words right behind it, up to as many as two limits of some thousands need. A decision on
+// one of many tokens waits for memory more than for anything else, and what lies together comes together.
+func allocate(words int) (*account, []uint64) {
+	if words > 16 {
+		return new(account), make([]uint64, words)
+	}
+	block := new(struct {
+		account
+		words [16]uint64
+	})
+	return &block.account, block.words[:words]
 }
 
 // under says whether the account is laid out for the policy.

@@ -27,8 +27,12 @@ type state struct {
 // newState returns the state of a token that has spent nothing. Serials begin with the time, so that those of a token that
 // was forgotten do not come again.
 func newState(l *layout, now int64) state {
+	return stateIn(make([]uint64, l.words), l, now)
+}
+
+func stateIn(words []uint64, l *layout, now int64) state {
 	serial := uint64(now)
-	return state{layout: l, seen: now, serial: serial, first: serial + 1, words: make([]uint64, l.words)}
+	return state{layout: l, seen: now, serial: serial, first: serial + 1, words: words}
 }
 
 // judge brings the state to now and says whether its limits admit a request, without spending it.
