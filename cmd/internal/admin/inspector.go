@@ -43,6 +43,8 @@ type Explanation struct {
 	Checks  []Check  `json:"checks"`  // all, in their order; the first that refuses decides
 	Route   *Route   `json:"route"`   // null where no route takes the request
 	Service *Service `json:"service"` // null where the route calls none
+	// Identity is the service that tells tokens. While it is away, tokens that are not remembered get 503.
+	Identity Service `json:"identity"`
 	TokenState
 }
 

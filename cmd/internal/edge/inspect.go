@@ -3,6 +3,7 @@ package edge
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"opsgate/authn"
@@ -29,8 +30,14 @@ type inspector struct {
 
 var _ admin.Inspector = (*inspector)(nil)
 
-// storeMemory is the mode of budgets that this process counts for itself.
-const storeMemory = "memory"
+const (
+	// storeMemory is the mode of budgets that this process counts for itself.
+	storeMemory = "memory"
+	// stateUnavailable is the state of a connection that could not be made.
+	stateUnavailable = "unavailable"
+	// checkService is what the gateway calls the check that a service makes.
+	checkService = "service"
+)
 
 // A look is what is known of a token and its limits without spending any.
 type look struct {
@@ -117,15 +124,33 @@ func (i *inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 	for j, c := range e.Checks {
 		x.Checks[j] = admin.Check{Name: c.Name, Outcome: outcome(c), Detail: c.Detail}
 	}
+	states := i.parts.dependencies()
+	x.Identity = admin.Service{Name: "identity", State: states["identity"].State}
 	if r := e.Route; r != nil {
 		x.Route = &admin.Route{
 			ID: r.ID, Method: r.Method, Path: r.Path, Scope: r.Scope, Service: r.Service, Timeout: r.Timeout.Seconds(),
 		}
 		if r.Service != "" {
-			x.Service = &admin.Service{Name: r.Service, State: i.parts.dependencies()[r.Service].State}
+			x.Service = &admin.Service{Name: r.Service, State: states[r.Service].State}
+			refuseForService(&x)
 		}
 	}
 	return x
+}
+
+// refuseForService says what becomes of a request whose service cannot be reached: a call fails at once while the connection does.
+func refuseForService(x *admin.Explanation) {
+	if x.Answer.Because != "" || x.Service.State != stateUnavailable {
+		return
+	}
+	for j := range x.Checks {
+		if c := &x.Checks[j]; c.Name == checkService {
+			c.Outcome = admin.Refuses
+			x.Answer = admin.Answer{
+				Status: http.StatusServiceUnavailable, Code: "unavailable", Text: x.Service.Name + " cannot be reached", RetryAfter: 1, Because: c.Name,
+			}
+		}
+	}
 }
 
 func answerOf(e gateway.Explanation) admin.Answer {

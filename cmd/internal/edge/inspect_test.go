@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -172,6 +173,9 @@ func TestWhatARequestWouldBeAnswered(t *testing.T) {
 	if x.Route == nil || *x.Route != (admin.Route{ID: "v1ListServers", Method: "GET", Path: "/v1/servers", Scope: "servers:read", Service: "fleet", Timeout: 10}) {
 		t.Errorf("route %+v", x.Route)
 	}
+	if x.Identity != (admin.Service{Name: "identity", State: "ready"}) {
+		t.Errorf("identity %+v", x.Identity)
+	}
 	if x.Service == nil || *x.Service != (admin.Service{Name: "fleet", State: "ready"}) || x.Store != (admin.Store{Mode: "memory"}) {
 		t.Errorf("service %+v, store %+v", x.Service, x.Store)
 	}
@@ -239,6 +243,28 @@ func TestWhyARequestIsRefused(t *testing.T) {
 	}
 	if !strings.Contains(got.body, x.Answer.Text) || x.Answer.Text == "" {
 		t.Errorf("explained is %q, answered %s", x.Answer.Text, got.body)
+	}
+}
+
+func TestAServiceThatCannotBeReached(t *testing.T) {
+	i := inspect(t, few, "OPSGATE_UPSTREAMS_FLEET_ADDRESS=127.0.0.1:1")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	x := i.explain(t, "GET", "/v1/servers")
+	for ; x.Answer.Because == "" && ctx.Err() == nil; x = i.explain(t, "GET", "/v1/servers") {
+		<-tick.C
+	}
+	got := i.get(t, i.Address(), "/v1/servers")
+	if x.Answer.Status != got.status || got.status != 503 || x.Answer.Code != "unavailable" || outcomes(x)["service"] != admin.Refuses {
+		t.Errorf("explained is %+v, answered %+v", x, got)
+	}
+	if want := strconv.FormatInt(x.Answer.RetryAfter, 10); got.header.Get("Retry-After") != want {
+		t.Errorf("answered %v, want %s", got.header, want)
+	}
+	if x := i.explain(t, "GET", "/v1/nothing"); x.Answer.Status != 404 {
+		t.Errorf("what is refused before: %+v", x.Answer)
 	}
 }
 

@@ -32,6 +32,7 @@ func writeExplanation(w io.Writer, x admin.Explanation) error {
 	if s := x.Service; s != nil {
 		t.row("service", s.Name+", "+s.State+breakerText(s.Breaker))
 	}
+	t.row("identity", x.Identity.State)
 	t.row("config", "version "+x.Version)
 	return t.Flush()
 }
@@ -53,11 +54,14 @@ func verdict(x admin.Explanation) string {
 		}
 	}
 	what := "not refused"
+	if len(unknown) > 0 {
+		what += " by what is known"
+	}
 	if x.Service != nil {
-		what = "not refused, reaches " + x.Service.Name + " (" + x.Service.State + ")"
+		what += ", reaches " + x.Service.Name + " (" + x.Service.State + ")"
 	}
 	if len(unknown) > 0 {
-		what += ", as far as is known: not known is " + strings.Join(unknown, ", ")
+		what += "; unknown: " + strings.Join(unknown, ", ")
 	}
 	return what
 }
