@@ -1,0 +1,22 @@
+//go:build unix
+
+package demand
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// claim keeps other processes from writing the file, and others than its user from reading it.
+func claim(f *os.File) error {
+	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return fmt.Errorf("%s: another process writes it", f.Name())
+	}
+	if err != nil && !errors.Is(err, syscall.ENOTSUP) { // not every file system has locks
+		return fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return f.Chmod(0o600)
+}

@@ -1,0 +1,93 @@
+package demand
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Events are between these times, exclusive: a store in memory cannot simulate more than some centuries.
+func earliest() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
+func latest() time.Time   { return time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// decodeLine decodes a line and checks that it is one of the three kinds that there are.
+func decodeLine(text []byte) (line, error) {
+	var l line
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&l); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return l, errors.New("is no JSON object")
+		}
+		return l, err
+	}
+	if len(bytes.TrimSpace(text[d.InputOffset():])) > 0 {
+		return l, errors.New("goes on after a JSON object")
+	}
+	switch {
+	case l.Format != 0:
+		return l, l.checkHeader()
+	case l.Dropped != 0:
+		if l != (line{Dropped: l.Dropped}) {
+			return l, errors.New("has dropped and something else")
+		}
+		return l, nil
+	}
+	return l, l.checkEvent()
+}
+
+func (l *line) checkHeader() error {
+	switch {
+	case l.Format != format:
+		return fmt.Errorf("is of format %d; this version knows %d", l.Format, format)
+	case l.Sample <= 0 || l.Sample > 1:
+		return fmt.Errorf("has a sample of %v", l.Sample)
+	case *l != line{Format: l.Format, Sample: l.Sample}:
+		return errors.New("has opsgate_demand and an event")
+	}
+	return nil
+}
+
+func (l *line) checkEvent() error {
+	kinds := 0
+	for _, is := range []bool{l.Allowed, l.Denied != "", l.RefundOf != nil, l.Reset} {
+		if is {
+			kinds++
+		}
+	}
+	switch {
+	case l.TokenID == "":
+		return errors.New("has no token")
+	case kinds != 1:
+		return errors.New("must have one of allowed, denied, refund_of and reset")
+	case !isPlausible(l.At):
+		return errors.New("has no time between the years 2000 and 2200 as at")
+	case l.RefundOf != nil && (!isPlausible(l.RefundOf) || l.RefundOf.After(*l.At)):
+		return errors.New("gives back what was admitted at no time before")
+	case l.RetryAfter < 0 || l.RetryAfter > 0 && l.Denied == "":
+		return errors.New("has a retry_after_ns of no refusal")
+	case (l.Local || l.Cached) && !l.Allowed && l.Denied == "":
+		return errors.New("has local or cached, and is no request")
+	case l.Sample != 0:
+		return errors.New("has a sample, which only the first line has")
+	}
+	return nil
+}
+
+func isPlausible(t *time.Time) bool {
+	return t != nil && t.After(earliest()) && t.Before(latest())
+}
+
+func (l *line) event() Event {
+	e := Event{
+		At: l.At.UTC(), TokenID: l.TokenID, TeamID: l.TeamID, Allowed: l.Allowed, Denied: l.Denied,
+		RetryAfter: time.Duration(l.RetryAfter), Local: l.Local, Cached: l.Cached, Reset: l.Reset,
+	}
+	if l.RefundOf != nil {
+		e.RefundOf = l.RefundOf.UTC()
+	}
+	return e
+}

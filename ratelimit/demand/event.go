@@ -1,0 +1,110 @@
+package demand
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+)
+
+// An Event is something that happened to a token's budgets, by the clock of the store that keeps them: a request, or, where RefundOf or
+// Reset is set, what they say.
+type Event struct {
+	At              time.Time
+	TokenID, TeamID string
+
+	Allowed    bool
+	Denied     string        // name of the limit that refused; empty when allowed
+	RetryAfter time.Duration // that the refusal was told with
+	Local      bool          // decided by one gateway alone
+	Cached     bool          // a refusal repeated without asking the store
+
+	RefundOf time.Time // when the request was admitted that was given back
+	Reset    bool      // what the token had spent was forgotten
+}
+
+// isRequest says whether the event is one.
+func (e *Event) isRequest() bool { return e.RefundOf.IsZero() && !e.Reset }
+
+// A line is what a line of a record may hold: an event; what it begins with; or how many events are missing.
+type line struct {
+	Format int     `json:"opsgate_demand,omitempty"`
+	Sample float64 `json:"sample,omitempty"` // 0 to 1
+
+	At         *time.Time `json:"at,omitempty"`
+	TokenID    string     `json:"token,omitempty"`
+	TeamID     string     `json:"team,omitempty"`
+	Allowed    bool       `json:"allowed,omitempty"`
+	Denied     string     `json:"denied,omitempty"`
+	RetryAfter int64      `json:"retry_after_ns,omitempty"`
+	Local      bool       `json:"local,omitempty"`
+	Cached     bool       `json:"cached,omitempty"`
+	RefundOf   *time.Time `json:"refund_of,omitempty"`
+	Reset      bool       `json:"reset,omitempty"`
+
+	Dropped uint64 `json:"dropped,omitempty"`
+}
+
+// format is the version of the lines' form.
+const format = 1
+
+// headerStart is what every file of a record begins with.
+const headerStart = `{"opsgate_demand":1`
+
+func appendHeader(b []byte, sample float64) []byte {
+	b = append(b, headerStart+`,"sample":`...)
+	b = strconv.AppendFloat(b, sample, 'g', -1, 64)
+	return append(b, "}\n"...)
+}
+
+func appendDropped(b []byte, n uint64) []byte {
+	b = append(b, `{"dropped":`...)
+	b = strconv.AppendUint(b, n, 10)
+	return append(b, "}\n"...)
+}
+
+func appendEvent(b []byte, e *Event) []byte {
+	b = appendTime(append(b, `{"at":`...), e.At)
+	b = appendText(append(b, `,"token":`...), e.TokenID)
+	if e.TeamID != "" {
+		b = appendText(append(b, `,"team":`...), e.TeamID)
+	}
+	switch {
+	case e.Reset:
+		b = append(b, `,"reset":true`...)
+	case !e.RefundOf.IsZero():
+		b = appendTime(append(b, `,"refund_of":`...), e.RefundOf)
+	case e.Allowed:
+		b = append(b, `,"allowed":true`...)
+	default:
+		b = appendText(append(b, `,"denied":`...), e.Denied)
+		if e.RetryAfter > 0 {
+			b = strconv.AppendInt(append(b, `,"retry_after_ns":`...), int64(e.RetryAfter), 10)
+		}
+	}
+	if e.Local {
+		b = append(b, `,"local":true`...)
+	}
+	if e.Cached {
+		b = append(b, `,"cached":true`...)
+	}
+	return append(b, "}\n"...)
+}
+
+func appendTime(b []byte, t time.Time) []byte {
+	b = append(b, '"')
+	b = t.UTC().AppendFormat(b, time.RFC3339Nano)
+	return append(b, '"')
+}
+
+// appendText appends a string of JSON. Ids and names are hardly ever more than plain ASCII.
+func appendText(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, _ := json.Marshal(s) //nolint:errchkjson // a string never fails
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}

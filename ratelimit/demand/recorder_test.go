@@ -1,0 +1,318 @@
+package demand_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/demand"
+)
+
+// A recording is a recorder that runs.
+type recording struct {
+	*demand.Recorder
+	registry *prometheus.Registry
+	log      *bytes.Buffer
+	stop     func() // ends the recorder; what was recorded is written then
+}
+
+func record(t testing.TB, o demand.Options) *recording {
+	t.Helper()
+	r := &recording{registry: prometheus.NewRegistry(), log: new(bytes.Buffer)}
+	o.Registerer, o.Logger = r.registry, slog.New(slog.NewTextHandler(r.log, nil))
+	if o.Sample == 0 {
+		o.Sample = 1
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = demand.MinBytes
+	}
+	recorder, err := demand.NewRecorder(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Recorder = recorder
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = recorder.Run(ctx) })
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		if err := recorder.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+// counted returns a counter of the recorder; dropped takes a reason.
+func (r *recording) counted(t testing.TB, name, labels string) float64 {
+	t.Helper()
+	families, err := r.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == name && (labels == "" || m.GetLabel()[0].GetValue() == labels) {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	t.Fatalf("no metric %s %s", name, labels)
+	return 0
+}
+
+// read returns all events of the records.
+func read(t testing.TB, paths ...string) ([]demand.Event, demand.About) {
+	t.Helper()
+	opened, err := demand.Open(paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = opened.Close() }()
+	var events []demand.Event
+	for e, err := range opened.Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, e)
+	}
+	return events, opened.About()
+}
+
+func path(t testing.TB) string { return filepath.Join(t.TempDir(), "demand.jsonl") }
+
+// noon is when the records of these tests begin.
+func noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
+
+func request(i int) demand.Event {
+	return demand.Event{At: noon().Add(time.Duration(i) * time.Millisecond), TokenID: fmt.Sprintf("tok_%d", i), TeamID: "harbour", Allowed: true}
+}
+
+func TestWhatIsRecordedIsRead(t *testing.T) {
+	at := noon().Add(123456789)
+	want := []demand.Event{
+		{At: at, TokenID: "tok_1", TeamID: "harbour", Allowed: true, Local: true},
+		{At: at.Add(1), TokenID: "tok_2", TeamID: "lighthouse", Denied: "second", RetryAfter: 340 * time.Millisecond, Cached: true},
+		{At: at.Add(2), TokenID: "tok_1", RefundOf: at},
+		{At: at.Add(3), TokenID: "tok_1", Reset: true},
+		{At: at.Add(4), TokenID: "odd \"\\ü\n\x01", TeamID: "<&>", Denied: "ü"},
+	}
+	p := path(t)
+	r := record(t, demand.Options{Path: p, Sample: 1})
+	for _, e := range want {
+		r.Record(e)
+	}
+	r.stop()
+	got, about := read(t, p)
+	if len(got) != len(want) {
+		t.Fatalf("got %+v", got)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("got %+v, want %+v", got[i], want[i])
+		}
+	}
+	if about != (demand.About{Least: 1, Most: 1}) {
+		t.Errorf("it says of itself %+v", about)
+	}
+	if n := r.counted(t, "opsgate_rate_limit_demand_recorded_total", ""); n != 5 {
+		t.Errorf("%v counted", n)
+	}
+	info, err := os.Stat(p)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+}
+
+func TestDecisionsRefundsAndResetsAreRecorded(t *testing.T) {
+	clock := func() time.Time { return noon().Add(time.Hour) }
+	p := path(t)
+	r := record(t, demand.Options{Path: p, Clock: clock})
+	policy, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: "second", Requests: 1, Per: time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	admitted := ratelimit.Decision{Allowed: true, Denied: -1, At: noon()}
+	refused := ratelimit.Decision{RetryAfter: time.Second, At: noon().Add(1), Local: true, Cached: true}
+	ahead := ratelimit.Decision{Allowed: true, At: noon().Add(2 * time.Hour)}
+	r.Decided("tok_1", "harbour", policy, &admitted)
+	r.Decided("tok_1", "harbour", policy, &refused)
+	r.Refunded("tok_1", &refused) // spent nothing
+	r.Refunded("tok_1", &admitted)
+	r.Reset("tok_1")
+	r.Refunded("tok_1", &ahead)
+	r.stop()
+	want := []demand.Event{
+		{At: noon(), TokenID: "tok_1", TeamID: "harbour", Allowed: true},
+		{At: noon().Add(1), TokenID: "tok_1", TeamID: "harbour", Denied: "second", RetryAfter: time.Second, Local: true, Cached: true},
+		{At: clock(), TokenID: "tok_1", RefundOf: noon()},
+		{At: clock(), TokenID: "tok_1", Reset: true},
+		{At: ahead.At, TokenID: "tok_1", RefundOf: ahead.At},
+	}
+	got, _ := read(t, p)
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got\n%+v, want\n%+v", got, want)
+	}
+}
+
+// The ids are of three forms that services give them.
+func TestASampleIsOfWholeTokensAndOfItsSize(t *testing.T) {
+	forms := []string{"0b0b0b0b-0000-7000-8000-%012d", "tok_%d", "%d"}
+	const n = 100_000
+	for _, share := range []float64{0.001, 0.01, 0.25, 1} {
+		a := record(t, demand.Options{Path: path(t), Sample: share})
+		b := record(t, demand.Options{Path: path(t), Sample: share})
+		larger := record(t, demand.Options{Path: path(t), Sample: min(1, 2*share)})
+		for _, form := range forms {
+			sampled := 0
+			for i := range n {
+				id := fmt.Sprintf(form, i)
+				in := a.Samples(id)
+				if in {
+					sampled++
+				}
+				if in != b.Samples(id) || in && !larger.Samples(id) {
+					t.Fatalf("recorders disagree about %s", id)
+				}
+			}
+			if off := math.Abs(float64(sampled) - n*share); off > 5*math.Sqrt(n*share*(1-share)) {
+				t.Errorf("%d of %d ids like %s are in a sample of %v", sampled, n, form, share)
+			}
+		}
+	}
+}
+
+// Gateways of other versions must record the same tokens.
+func TestTheSampleNeverChanges(t *testing.T) {
+	r := record(t, demand.Options{Path: path(t), Sample: 0.5})
+	var in []byte
+	for i := range 64 {
+		bit := byte('0')
+		if r.Samples(fmt.Sprintf("0b0b0b0b-0000-7000-8000-%012d", i)) {
+			bit = '1'
+		}
+		in = append(in, bit)
+	}
+	if want := "0011001101001000001111000010000000101101010101011011110010010110"; string(in) != want {
+		t.Errorf("got %s, want %s", in, want)
+	}
+}
+
+func TestNoRecorderRecordsNothing(t *testing.T) {
+	var r *demand.Recorder
+	r.Record(request(1))
+	r.Decided("tok_1", "", nil, nil)
+	r.Reset("tok_1")
+	r.Refunded("tok_1", &ratelimit.Decision{Allowed: true})
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for name, o := range map[string]demand.Options{
+		"must be more than 0": {Path: path(t), Sample: 0, MaxBytes: demand.MinBytes},
+		"not NaN":             {Path: path(t), Sample: math.NaN(), MaxBytes: demand.MinBytes},
+		"at most 1":           {Path: path(t), Sample: 1.1, MaxBytes: demand.MinBytes},
+		"takes at least":      {Path: path(t), Sample: 1, MaxBytes: demand.MinBytes - 1},
+		"no such file":        {Path: path(t) + "/in/nowhere", Sample: 1, MaxBytes: demand.MinBytes},
+		"no ordinary file":    {Path: os.DevNull, Sample: 1, MaxBytes: demand.MinBytes},
+	} {
+		o.Registerer, o.Logger = prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
+		if _, err := demand.NewRecorder(o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestAMetricIsRegisteredOnce(t *testing.T) {
+	r := record(t, demand.Options{Path: path(t)})
+	_, err := demand.NewRecorder(demand.Options{
+		Path: path(t), Sample: 1, MaxBytes: demand.MinBytes, Registerer: r.registry, Logger: slog.New(slog.DiscardHandler),
+	})
+	if !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
+		t.Errorf("got %v", err)
+	}
+	families, err := r.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) > 0 {
+		t.Errorf("got %v %v", problems, err)
+	}
+}
+
+// Nobody writes: the queue fills, and everybody goes on. What is missing is counted, and stands in the record once it is written.
+func TestAFullQueueDropsAndSaysSo(t *testing.T) {
+	p, log := path(t), new(bytes.Buffer)
+	recorder, err := demand.NewRecorder(demand.Options{
+		Path: p, Sample: 1, MaxBytes: 2 * demand.MinBytes, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 10_000
+	for i := range n {
+		recorder.Record(request(i))
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := errors.Join(recorder.Run(done), recorder.Close()); err != nil {
+		t.Fatal(err)
+	}
+	events, about := read(t, p)
+	if about.Dropped == 0 || len(events)+int(about.Dropped) != n {
+		t.Errorf("%d events and %d dropped of %d", len(events), about.Dropped, n)
+	}
+	if want := fmt.Sprintf("dropped=%d cause=\"events come faster", about.Dropped); strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), want) {
+		t.Errorf("the log has %s", log)
+	}
+}
+
+func TestWhatIsRecordedIsWrittenWithinASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := path(t)
+		r := record(t, demand.Options{Path: p})
+		r.Record(request(1))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if events, _ := read(t, p); len(events) != 1 {
+			t.Errorf("got %+v", events)
+		}
+		r.stop()
+	})
+}
+
+func BenchmarkRecord(b *testing.B) {
+	policy, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: "second", Requests: 1, Per: time.Second}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := ratelimit.Decision{Allowed: true, Denied: -1, At: noon()}
+	for name, share := range map[string]float64{"unsampled": 1e-9, "sampled": 1} {
+		b.Run(name, func(b *testing.B) {
+			r := record(b, demand.Options{Path: path(b), Sample: share})
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Decided("0b0b0b0b-0000-7000-8000-000000000001", "0b0b0b0b-0000-7000-8000-000000000002", policy, &d)
+			}
+			b.ReportMetric(r.counted(b, "opsgate_rate_limit_demand_dropped_total", "queue_full")/float64(b.N), "dropped/op")
+		})
+	}
+}
