@@ -2,6 +2,7 @@ package edge_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -50,7 +51,7 @@ func (c *client) ask(t *testing.T, more string) *http.Response {
 func (c *client) closed(t *testing.T) bool {
 	t.Helper()
 	_, err := c.ReadByte()
-	return err == io.EOF
+	return errors.Is(err, io.EOF)
 }
 
 func TestBoundsOfConnectionsChangeForNewOnes(t *testing.T) {

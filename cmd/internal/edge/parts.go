@@ -14,6 +14,7 @@ import (
 	"opsgate/backendclient"
 	"opsgate/cmd/internal/admin"
 	"opsgate/gateway"
+	"opsgate/ratelimit/demand"
 	"opsgate/ratelimit/heavyhitters"
 )
 
@@ -23,6 +24,7 @@ type parts struct {
 	clients       *backendclient.Clients
 	authenticator *authn.Authenticator
 	limiter       limiter
+	demand        *demand.Recorder // nil where demand is not recorded
 	busiest       *heavyhitters.Sketch
 	decisions     audience
 	metrics       *gateway.Metrics
@@ -39,17 +41,17 @@ func build(o Options) (_ *parts, err error) {
 	registry := admin.NewRegistry(o.Build)
 	p := &parts{logger: o.Logger, busiest: heavyhitters.New(heavyhitters.Options{})}
 	p.decisions = audience{crowd{p.busiest}}
-	if p.limiter, err = newLimiter(o, registry); err != nil {
-		return nil, err
-	}
-	if p.clients, err = dial(o, registry); err != nil {
-		return nil, err
-	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
 		}
 	}()
+	if err := p.buildLimiter(o, registry); err != nil {
+		return nil, err
+	}
+	if p.clients, err = dial(o, registry); err != nil {
+		return nil, err
+	}
 	if p.authenticator, err = newAuthenticator(o, p.clients, registry); err != nil {
 		return nil, err
 	}
@@ -76,7 +78,26 @@ func build(o Options) (_ *parts, err error) {
 	return p, nil
 }
 
-func (p *parts) close() error { return p.clients.Close() }
+// buildLimiter makes the store of budgets, and the record of what it decides where one is wanted.
+func (p *parts) buildLimiter(o Options, registry prometheus.Registerer) (err error) {
+	if p.limiter, err = newLimiter(o, registry); err != nil {
+		return err
+	}
+	if p.demand, err = newRecorder(o, registry); err != nil || p.demand == nil {
+		return err
+	}
+	p.limiter = recorded{p.limiter, p.demand}
+	p.decisions = append(p.decisions, witness{p.demand})
+	return nil
+}
+
+func (p *parts) close() error {
+	err := p.demand.Close()
+	if p.clients != nil {
+		err = errors.Join(err, p.clients.Close())
+	}
+	return err
+}
 
 // ServeHTTP answers one request of the public API, under the configuration that is in force when it comes.
 func (p *parts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -85,7 +106,11 @@ func (p *parts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // background is what goes on beside the requests; each of it ends with its context.
 func (p *parts) background() []func(context.Context) error {
-	return []func(context.Context) error{p.authenticator.Run, p.limiter.Run, p.busiest.Run}
+	all := []func(context.Context) error{p.authenticator.Run, p.limiter.Run, p.busiest.Run}
+	if p.demand != nil {
+		all = append(all, p.demand.Run)
+	}
+	return all
 }
 
 func dial(o Options, registry prometheus.Registerer) (*backendclient.Clients, error) {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -60,14 +61,13 @@ func (r *reloader) reload(ctx context.Context, t trigger) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	running := r.parts.current.Load()
-	files := running.loaded.Files()
-	r.seen, r.triedAt = fingerprintOf(files), r.clock()
+	r.seen, r.triedAt = fingerprintOf(running.files), r.clock()
 	next, err := r.next(ctx, running)
 	if err != nil {
 		r.refuse(t, err)
 		return fmt.Errorf("reload the configuration: %w", err)
 	}
-	if strings.Join(next.loaded.Files(), "\n") != strings.Join(files, "\n") {
+	if !slices.Equal(next.files, running.files) {
 		r.seen = fingerprint{} // there are files that nobody has looked at
 	}
 	r.take(t, running, next)

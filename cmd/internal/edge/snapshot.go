@@ -15,6 +15,7 @@ import (
 // A snapshot is a configuration and all that was made of it. It never changes: a request that begins under one ends under it.
 type snapshot struct {
 	loaded  config.Loaded
+	files   []string // that it was made of
 	version string
 	since   time.Time // the version has been in force
 
@@ -26,7 +27,7 @@ type snapshot struct {
 
 // snapshot makes all that a configuration asks for at a time. It changes nothing that requests or other snapshots see.
 func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err error) {
-	s := &snapshot{loaded: loaded, version: loaded.Version(), since: now}
+	s := &snapshot{loaded: loaded, files: loaded.Files(), version: loaded.Version(), since: now}
 	var before *ratelimit.Policies
 	if last := p.current.Load(); last != nil {
 		before = last.policies

@@ -41,7 +41,7 @@ func (r *reloader) look(ctx context.Context) {
 	if r.load == nil {
 		return
 	}
-	files := r.parts.current.Load().loaded.Files()
+	files := r.parts.current.Load().files
 	seen, retry := r.standing()
 	switch {
 	case fingerprintOf(files) != seen:
