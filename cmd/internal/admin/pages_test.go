@@ -76,6 +76,7 @@ func TestATokenInAURLIsRefusedAndNotRepeated(t *testing.T) {
 		"/admin/explain?method=GET&path=/&token_id=ops%5Flive_" + token[len(liveTokens):],
 		"/admin/explain?method=GET&token_id=t&path=/" + token,
 		"/admin/explain?method=GET&token_id=t&path=/&" + token,
+		"/admin/explain?%zz;" + token,
 		"/admin/limits/" + token,
 		"/admin/limits/ops%5Flive_" + token[len(liveTokens):],
 		"/admin/nothing/../" + token,

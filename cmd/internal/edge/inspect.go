@@ -105,7 +105,7 @@ func limitsOf(loaded config.Loaded, a *ratelimit.Assignment, d *ratelimit.Decisi
 func (i *inspector) Limits(ctx context.Context, s admin.Subject) admin.TokenLimits {
 	now := i.parts.current.Load()
 	return admin.TokenLimits{
-		At: i.clock().UTC(), Version: now.version, Subject: s, TokenState: i.look(ctx, now, s).state,
+		At: i.clock().UTC().Truncate(time.Millisecond), Version: now.version, Subject: s, TokenState: i.look(ctx, now, s).state,
 	}
 }
 
@@ -118,7 +118,7 @@ func (i *inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 		Principal: l.principal, Assignment: l.assignment, Decision: l.decision, LimiterErr: l.err,
 	})
 	x := admin.Explanation{
-		At: i.clock().UTC(), Version: now.version, Question: q, TokenState: l.state,
+		At: i.clock().UTC().Truncate(time.Millisecond), Version: now.version, Question: q, TokenState: l.state,
 		Answer: answerOf(e), Checks: make([]admin.Check, len(e.Checks)),
 	}
 	for j, c := range e.Checks {

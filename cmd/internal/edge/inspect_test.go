@@ -287,6 +287,17 @@ func TestATokenThatIsNotRemembered(t *testing.T) {
 	}
 }
 
+func TestTheTeamOfARememberedTokenIsKnown(t *testing.T) {
+	i := inspect(t, few[:strings.Index(few, "  tokens:\n")])
+	i.get(t, i.Address(), "/v1/servers")
+	for _, team := range []string{"", "another"} {
+		x := i.explain(t, "GET", "/v1/servers", "team_id", team)
+		if x.Policy.Class != "partner" || x.Policy.TeamUnknown || x.Token.TeamID != teamID || *x.Limits[0].Remaining != 49 {
+			t.Errorf("asked with team %q: got %+v", team, x.TokenState)
+		}
+	}
+}
+
 func TestAskingCallsNobodyAndSpendsNothing(t *testing.T) {
 	i := inspect(t, few)
 	i.get(t, i.Address(), "/v1/servers")

@@ -1,0 +1,64 @@
+package edge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/config"
+	"opsgate/ratelimit"
+)
+
+// An away is a limiter that nobody reaches.
+type away struct{ limiter }
+
+var errAway = &ratelimit.UnavailableError{RetryAfter: 7 * time.Second, Cause: errors.New("connection refused")}
+
+func (away) Peek(context.Context, string, *ratelimit.Policy) (ratelimit.Decision, error) {
+	return ratelimit.Decision{}, errAway
+}
+
+func (away) Reset(context.Context, string) error { return errAway }
+
+func TestAStoreThatCannotTell(t *testing.T) {
+	c := config.Default()
+	c.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	upstream := config.Upstream{Address: "127.0.0.1:1"}
+	c.Upstreams = config.Upstreams{Fleet: upstream, Monitoring: upstream, Incident: upstream, Audit: upstream, Identity: upstream}
+	e, err := Listen(t.Context(), Options{Loaded: config.Loaded{Config: c}, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	e.parts.limiter = away{e.parts.limiter}
+	ask := func(method, target string) *httptest.ResponseRecorder {
+		request, w := httptest.NewRequest(method, target, http.NoBody), httptest.NewRecorder()
+		request.Host = "localhost"
+		e.parts.admin.ServeHTTP(w, request)
+		return w
+	}
+	var x admin.Explanation
+	got := ask(http.MethodGet, "/admin/explain?token_id=tok-1&method=GET&path=/v1/servers")
+	if err := json.Unmarshal(got.Body.Bytes(), &x); err != nil {
+		t.Fatalf("%s: %v", got.Body, err)
+	}
+	if a := x.Answer; a.Status != 503 || a.Code != "unavailable" || a.RetryAfter != 7 || a.Because != "limits" {
+		t.Errorf("got %+v", a)
+	}
+	if x.Limits[0].Remaining != nil || x.Limits[0].Reset != nil || x.Limits[0].Requests != 3 || x.Store.Error != errAway.Error() {
+		t.Errorf("got %+v, %+v", x.Limits[0], x.Store)
+	}
+	if got := ask(http.MethodDelete, "/admin/limits/tok-1"); got.Code != 503 {
+		t.Errorf("a reset: got %d %s", got.Code, got.Body)
+	}
+}
