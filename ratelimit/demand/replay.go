@@ -1,0 +1,222 @@
+package demand
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"opsgate/ratelimit"
+)
+
+// knownAdmissions is of how many of a token's newest admissions refunds are looked for, as in the stores.
+const knownAdmissions = 128
+
+// PoliciesAt returns the policies that hold at a time.
+type PoliciesAt func(at time.Time) (*ratelimit.Policies, error)
+
+// Replay tells what would have become of recorded requests under the policies. The same events and policies have the same report.
+//
+// It simulates a store in memory, whose clock is that of the record. Limits of more than 64 requests count in buckets: how those lie in
+// time is as in Redis, so that what Redis decided under the same policies is decided again. A gateway that counts by itself begins
+// its buckets when it starts, and may differ within a sixtieth of a window.
+func Replay(events iter.Seq2[Event, error], policies PoliciesAt) (*Report, error) {
+	r := &replay{
+		policies: policies, now: storeStart(), report: new(Report),
+		tokens: make(map[string]*token), limits: make(map[limitKey]*limitTally),
+	}
+	r.store = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: func() time.Time { return r.now }})
+	var latest time.Time
+	for e, err := range events {
+		if err != nil {
+			return nil, fmt.Errorf("read the demand: %w", err)
+		}
+		if e.At.Before(latest) {
+			r.report.Late++
+		} else {
+			latest = e.At
+		}
+		if err := r.step(&e); err != nil {
+			return nil, err
+		}
+	}
+	return r.finish(), nil
+}
+
+// storeStart is a time at which a store in memory that begins then counts the nanoseconds that Unix does, and with them its buckets.
+func storeStart() time.Time { return time.Unix(0, 1<<60) }
+
+// A replay is a simulation.
+type replay struct {
+	policies PoliciesAt
+	store    *ratelimit.Memory
+	now      time.Time // of the store
+	report   *Report
+	tokens   map[string]*token
+	limits   map[limitKey]*limitTally
+}
+
+// A token is what is known of one in a simulation.
+type token struct {
+	TokenReport
+	before, after stay
+	assignment    *ratelimit.Assignment
+	admitted      []admission // the newest of the record, oldest first
+}
+
+// An admission is one of the record, and what the simulation made of it.
+type admission struct {
+	at       int64  // nanoseconds of Unix
+	serial   uint64 // 0 where it was refused
+	shadowed int8
+}
+
+// step does what an event says.
+func (r *replay) step(e *Event) error {
+	t := r.tokens[e.TokenID]
+	if t == nil {
+		t = &token{TokenReport: TokenReport{TokenID: e.TokenID}}
+		r.tokens[e.TokenID] = t
+	}
+	r.now = e.At
+	ctx := context.Background() // a store in memory never waits
+	switch {
+	case e.Reset:
+		return r.store.Reset(ctx, e.TokenID)
+	case !e.RefundOf.IsZero():
+		return r.refund(ctx, t, e.RefundOf)
+	}
+	policies, err := r.policies(e.At)
+	if err != nil {
+		return fmt.Errorf("policies of %v: %w", e.At, err)
+	}
+	t.assignment = policies.For(e.TeamID, e.TokenID)
+	t.TeamID, t.Key = e.TeamID, t.assignment.Key
+	d, err := r.store.Decide(ctx, e.TokenID, t.assignment.Policy)
+	if err != nil {
+		return err
+	}
+	r.count(e, longest(t.assignment.Policy))
+	t.compare(e, &d)
+	r.countLimits(t.assignment, e, &d)
+	return nil
+}
+
+// refund gives back what was admitted at a time, if it was admitted here as well.
+func (r *replay) refund(ctx context.Context, t *token, of time.Time) error {
+	at := of.UnixNano()
+	i := slices.IndexFunc(t.admitted, func(a admission) bool { return a.at == at })
+	if i < 0 {
+		return nil
+	}
+	a := t.admitted[i]
+	t.admitted = slices.Delete(t.admitted, i, i+1)
+	if a.serial == 0 {
+		return nil
+	}
+	return r.store.Refund(ctx, t.TokenID, t.assignment.Policy, ratelimit.Decision{
+		Allowed: true, Denied: -1, At: of, Serial: a.serial, Shadowed: int(a.shadowed),
+	})
+}
+
+// longest returns the length of a policy's longest limit.
+func longest(p *ratelimit.Policy) time.Duration {
+	var window time.Duration
+	for _, l := range p.Limits() {
+		window = max(window, l.Per)
+	}
+	return window
+}
+
+// count counts a request of the record, whose limits look back as far as window.
+func (r *replay) count(e *Event, window time.Duration) {
+	p := r.report
+	if p.Requests == 0 || e.At.Before(p.From) {
+		p.From = e.At
+	}
+	if e.At.After(p.To) {
+		p.To = e.At
+	}
+	p.Requests++
+	p.Window = max(p.Window, window)
+	if e.At.Before(p.From.Add(window)) {
+		p.Uncertain++
+	}
+	if e.Local {
+		p.Local++
+	}
+	if e.Cached {
+		p.Cached++
+	}
+}
+
+// compare sets what was decided beside what is.
+func (t *token) compare(e *Event, d *ratelimit.Decision) {
+	t.Requests++
+	if e.Allowed {
+		a := admission{at: e.At.UnixNano(), shadowed: int8(d.Shadowed)}
+		if d.Allowed {
+			a.serial = d.Serial
+		}
+		if len(t.admitted) == knownAdmissions {
+			t.admitted = slices.Delete(t.admitted, 0, 1)
+		}
+		t.admitted = append(t.admitted, a)
+	} else {
+		t.before.extend(&t.Before, e.At, e.RetryAfter)
+	}
+	if !d.Allowed {
+		t.after.extend(&t.After, e.At, d.RetryAfter)
+	}
+	switch {
+	case e.Allowed && !d.Allowed:
+		if t.NewlyDenied++; t.First.IsZero() {
+			t.First = e.At
+		}
+	case !e.Allowed && d.Allowed:
+		t.NewlyAdmitted++
+	}
+}
+
+// countLimits counts what refused the request, and what does.
+func (r *replay) countLimits(a *ratelimit.Assignment, e *Event, d *ratelimit.Decision) {
+	limits := a.Policy.Limits()
+	for i := range limits {
+		l := r.limit(a, i, limits[i].Name)
+		l.Limit = limits[i]
+		if !d.Allowed && d.Denied == i || d.Shadowed == i {
+			l.After++
+			if e.Allowed && !d.Allowed {
+				l.NewlyDenied++
+			}
+		}
+	}
+	if !e.Allowed {
+		r.limit(a, len(limits), e.Denied).Before++
+	}
+}
+
+func (r *replay) limit(a *ratelimit.Assignment, index int, name string) *limitTally {
+	key := limitKey{a.Key, name}
+	l := r.limits[key]
+	if l == nil {
+		l = &limitTally{LimitReport: LimitReport{Key: a.Key, Origin: a.Origin, Name: name}, index: index, isDefault: a.Class == ratelimit.ClassDefault}
+		r.limits[key] = l
+	}
+	return l
+}
+
+// finish adds up.
+func (r *replay) finish() *Report {
+	p := r.report
+	p.Limits, p.Tokens = sortedLimits(r.limits), sortedTokens(r.tokens)
+	for i := range p.Tokens {
+		t := &p.Tokens[i]
+		p.Before.add(t.Before)
+		p.After.add(t.After)
+		p.NewlyDenied += t.NewlyDenied
+		p.NewlyAdmitted += t.NewlyAdmitted
+	}
+	return p
+}

@@ -1,0 +1,250 @@
+package demand_test
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/demand"
+)
+
+func limit(name string, requests int, per time.Duration) ratelimit.Limit {
+	return ratelimit.Limit{Name: name, Requests: requests, Per: per}
+}
+
+func policyOf(t rapid.TB, limits ...ratelimit.Limit) *ratelimit.Policy {
+	t.Helper()
+	p, err := ratelimit.NewPolicy(limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// policies returns those of a default and a class of the team harbour.
+func policies(t rapid.TB, byDefault, harbour *ratelimit.Policy) *ratelimit.Policies {
+	t.Helper()
+	p, err := ratelimit.NewPolicies(ratelimit.Assignment{Key: "rate_limit.limits", Policy: byDefault},
+		ratelimit.Assignment{Class: "partner", Key: "rate_limit.classes.partner", Policy: harbour, Teams: []string{"harbour"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func always(p *ratelimit.Policies) demand.PoliciesAt {
+	return func(time.Time) (*ratelimit.Policies, error) { return p, nil }
+}
+
+func sequence(events ...demand.Event) iter.Seq2[demand.Event, error] {
+	return func(yield func(demand.Event, error) bool) {
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func replayed(t rapid.TB, p *ratelimit.Policies, events iter.Seq2[demand.Event, error]) *demand.Report {
+	t.Helper()
+	report, err := demand.Replay(events, always(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// aligned is a clock of a store whose buckets lie in time as those of Redis do, and of a replay.
+func aligned(now *time.Time) func() time.Time {
+	started := false
+	return func() time.Time {
+		if !started {
+			started = true
+			return time.Unix(0, 1<<60)
+		}
+		return *now
+	}
+}
+
+// drawLimits draws limits, some of which are decided exactly, and some of which are in shadow.
+func drawLimits(t *rapid.T) []ratelimit.Limit {
+	limits := []ratelimit.Limit{limit("second", rapid.IntRange(1, 5).Draw(t, "a second"), time.Second)}
+	if rapid.Bool().Draw(t, "has minutes") {
+		limits = append(limits, limit("minute", rapid.IntRange(10, 200).Draw(t, "a minute"), time.Minute))
+	}
+	if rapid.Bool().Draw(t, "has shadow") {
+		l := limit("trial", rapid.IntRange(1, 100).Draw(t, "on trial"), 10*time.Second)
+		l.Shadow = true
+		limits = append(limits, l)
+	}
+	return limits
+}
+
+// What the limits of a record made of it, they make of it again.
+func TestTheSameLimitsDecideTheSame(t *testing.T) {
+	dir := t.TempDir()
+	file := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		file++
+		now := noon()
+		store := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: aligned(&now)})
+		p := policies(rt, policyOf(rt, drawLimits(rt)...), policyOf(rt, drawLimits(rt)...))
+		path := fmt.Sprintf("%s/%d", dir, file)
+		r := record(t, demand.Options{Path: path, Clock: func() time.Time { return now }})
+		var denied uint64
+		requests := rapid.IntRange(1, 400).Draw(rt, "requests")
+		for range requests {
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(500*time.Millisecond)).Draw(rt, "pause")))
+			id := fmt.Sprintf("tok_%d", rapid.IntRange(0, 2).Draw(rt, "token"))
+			team := map[string]string{"tok_0": "harbour", "tok_1": "lighthouse", "tok_2": "harbour"}[id]
+			a := p.For(team, id)
+			d, _ := store.Decide(t.Context(), id, a.Policy)
+			r.Decided(id, team, a.Policy, &d)
+			if !d.Allowed {
+				denied++
+			}
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(50*time.Millisecond)).Draw(rt, "answer")))
+			switch rapid.IntRange(0, 19).Draw(rt, "then") {
+			case 0, 1:
+				_ = store.Refund(t.Context(), id, a.Policy, d)
+				r.Refunded(id, &d)
+			case 2:
+				_ = store.Reset(t.Context(), id)
+				r.Reset(id)
+			}
+		}
+		r.stop()
+		opened, err := demand.Open(path)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer func() { _ = opened.Close() }()
+		got := replayed(rt, p, opened.Events())
+		if got.NewlyDenied != 0 || got.NewlyAdmitted != 0 || got.Before != got.After || got.Before.Denied != denied || got.Requests != uint64(requests) {
+			rt.Fatalf("%d denied of %d, got %+v", denied, requests, got)
+		}
+		for _, l := range got.Limits {
+			if !l.Limit.Shadow && l.Before != l.After {
+				rt.Fatalf("got %+v", l)
+			}
+		}
+	})
+}
+
+// burst is so many requests of a token at once, all admitted.
+func burst(id, team string, at time.Time, n int) []demand.Event {
+	var events []demand.Event
+	for i := range n {
+		events = append(events, demand.Event{At: at.Add(time.Duration(i)), TokenID: id, TeamID: team, Allowed: true})
+	}
+	return events
+}
+
+func TestAReportTellsWhatChanges(t *testing.T) {
+	shadow := limit("trial", 1, time.Minute)
+	shadow.Shadow = true
+	p := policies(t, policyOf(t, limit("second", 3, time.Second), shadow), policyOf(t, limit("minute", 2, time.Minute)))
+	events := burst("tok_1", "lighthouse", noon(), 5)                                 // two more than are admitted now
+	events = append(events, burst("tok_2", "harbour", noon().Add(time.Second), 3)...) // one more
+	events = append(events,
+		demand.Event{At: noon().Add(10 * time.Second), TokenID: "tok_1", TeamID: "lighthouse", Denied: "hour", RetryAfter: time.Minute},
+		demand.Event{At: noon().Add(20 * time.Second), TokenID: "tok_1", TeamID: "lighthouse", Denied: "hour", RetryAfter: 50 * time.Second, Local: true, Cached: true},
+		demand.Event{At: noon().Add(2 * time.Minute), TokenID: "tok_1", TeamID: "lighthouse", Denied: "second", RetryAfter: time.Second},
+		demand.Event{At: noon().Add(time.Minute), TokenID: "tok_2", TeamID: "harbour", Allowed: true},
+	)
+	got := replayed(t, p, sequence(events...))
+
+	if got.Requests != 12 || !got.From.Equal(noon()) || !got.To.Equal(noon().Add(2*time.Minute)) ||
+		got.NewlyDenied != 4 || got.NewlyAdmitted != 3 || got.Local != 1 || got.Cached != 1 || got.Late != 1 || got.Window != time.Minute || got.Uncertain != 10 {
+		t.Errorf("got %+v", got)
+	}
+	wantLimits := []demand.LimitReport{
+		{Key: "rate_limit.limits", Name: "second", Limit: limit("second", 3, time.Second), Before: 1, After: 2, NewlyDenied: 2},
+		{Key: "rate_limit.limits", Name: "trial", Limit: shadow, After: 4},
+		{Key: "rate_limit.limits", Name: "hour", Before: 2},
+		{Key: "rate_limit.classes.partner", Name: "minute", Limit: limit("minute", 2, time.Minute), After: 2, NewlyDenied: 2},
+	}
+	if fmt.Sprintf("%+v", got.Limits) != fmt.Sprintf("%+v", wantLimits) {
+		t.Errorf("limits:\n%+v, want\n%+v", got.Limits, wantLimits)
+	}
+	keptOut := func(denied uint64, sum, longest time.Duration) demand.Refusals {
+		return demand.Refusals{Denied: denied, KeptOut: sum, Longest: longest}
+	}
+	wantTokens := []demand.TokenReport{
+		{
+			TokenID: "tok_1", TeamID: "lighthouse", Key: "rate_limit.limits", Requests: 8,
+			Before: keptOut(3, 61*time.Second, time.Minute), After: keptOut(2, time.Second, time.Second),
+			NewlyDenied: 2, NewlyAdmitted: 3, First: noon().Add(3),
+		},
+		{
+			TokenID: "tok_2", TeamID: "harbour", Key: "rate_limit.classes.partner", Requests: 4,
+			After:       keptOut(2, time.Minute, time.Minute),
+			NewlyDenied: 2, First: noon().Add(time.Second + 2),
+		},
+	}
+	for i := range got.Tokens { // times of longer limits are kept in ticks
+		r := &got.Tokens[i].After
+		r.KeptOut, r.Longest = r.KeptOut.Round(time.Millisecond), r.Longest.Round(time.Millisecond)
+	}
+	if fmt.Sprintf("%+v", got.Tokens) != fmt.Sprintf("%+v", wantTokens) {
+		t.Errorf("tokens:\n%+v, want\n%+v", got.Tokens, wantTokens)
+	}
+}
+
+func TestPoliciesAreThoseOfTheEventsTime(t *testing.T) {
+	strict := policies(t, policyOf(t, limit("minute", 1, time.Minute)), policyOf(t, limit("minute", 1, time.Minute)))
+	lax := policies(t, policyOf(t, limit("minute", 100, time.Minute)), policyOf(t, limit("minute", 100, time.Minute)))
+	until := noon().Add(time.Second)
+	at := func(now time.Time) (*ratelimit.Policies, error) {
+		if now.Before(until) {
+			return lax, nil
+		}
+		return strict, nil
+	}
+	events := append(burst("tok_1", "", noon(), 5), burst("tok_1", "", until, 5)...)
+	got, err := demand.Replay(sequence(events...), at)
+	if err != nil || got.NewlyDenied != 5 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestWhatCannotBeReadOrMadeEndsAReplay(t *testing.T) {
+	p := policies(t, policyOf(t, limit("minute", 1, time.Minute)), policyOf(t, limit("minute", 1, time.Minute)))
+	_, err := demand.Replay(func(yield func(demand.Event, error) bool) { yield(demand.Event{}, errors.New("line 7 is bad")) }, always(p))
+	if err == nil || !strings.Contains(err.Error(), "line 7 is bad") {
+		t.Errorf("got %v", err)
+	}
+	_, err = demand.Replay(sequence(request(1)), func(time.Time) (*ratelimit.Policies, error) { return nil, errors.New("no policy") })
+	if err == nil || !strings.Contains(err.Error(), "no policy") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNothingIsReportedOfAnEmptyRecord(t *testing.T) {
+	p := policies(t, policyOf(t, limit("minute", 1, time.Minute)), policyOf(t, limit("minute", 1, time.Minute)))
+	got := replayed(t, p, sequence(demand.Event{At: noon(), TokenID: "tok_1", Reset: true}, demand.Event{At: noon(), TokenID: "tok_1", RefundOf: noon()}))
+	if got.Requests != 0 || len(got.Tokens) != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func BenchmarkReplay(b *testing.B) {
+	p := policies(b, policyOf(b, limit("second", 3, time.Second), limit("hour", 5000, time.Hour)), policyOf(b, limit("minute", 2, time.Minute)))
+	var events []demand.Event
+	for i := range 100_000 {
+		e := request(i)
+		e.TokenID = fmt.Sprintf("tok_%d", i%997)
+		events = append(events, e)
+	}
+	for b.Loop() {
+		replayed(b, p, sequence(events...))
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100_000, "ns/request")
+}
