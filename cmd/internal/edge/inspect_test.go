@@ -288,7 +288,8 @@ func TestATokenThatIsNotRemembered(t *testing.T) {
 }
 
 func TestTheTeamOfARememberedTokenIsKnown(t *testing.T) {
-	i := inspect(t, few[:strings.Index(few, "  tokens:\n")])
+	classes, _, _ := strings.Cut(few, "  tokens:\n")
+	i := inspect(t, classes)
 	i.get(t, i.Address(), "/v1/servers")
 	for _, team := range []string{"", "another"} {
 		x := i.explain(t, "GET", "/v1/servers", "team_id", team)
