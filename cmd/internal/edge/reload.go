@@ -70,7 +70,8 @@ func (r *reloader) reload(ctx context.Context, t trigger) error {
 	if !slices.Equal(next.files, running.files) {
 		r.seen = fingerprint{} // there are files that nobody has looked at
 	}
-	r.take(t, running, next)
+	r.take(running, next)
+	r.tell(t, running, next)
 	return nil
 }
 
@@ -112,21 +113,24 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // take puts a snapshot in force, and what no snapshot holds because it is of the process. Nothing here can fail. The caller holds
 // r.mu.
-func (r *reloader) take(t trigger, running, next *snapshot) {
+func (r *reloader) take(running, next *snapshot) {
 	r.parts.current.Store(next)
 	r.parts.configureLimiter(next.loaded.RateLimit)
 	r.public.use(boundsOf(next.loaded.HTTP))
 	if r.level != nil {
 		r.level.Set(next.loaded.Log.Level.Slog())
 	}
-	now := r.clock()
-	for _, a := range ended(running.policies, next.policies, now) {
+	for _, a := range ended(running.policies, next.policies, r.clock()) {
 		r.logger.Info("limits ended: they have expired", slog.String("key", a.Key), slog.String("origin", a.Origin),
 			slog.Time("expires", a.Expires), slog.String("owner", a.Owner), slog.String("reason", a.Reason))
 	}
-	wasRefused := r.refused != ""
+}
+
+// tell reports that what was read is in force. The caller holds r.mu.
+func (r *reloader) tell(t trigger, running, next *snapshot) {
+	mended := r.refused != ""
 	r.refused = ""
-	r.parts.reloads.inForce(next.version, now)
+	r.parts.reloads.inForce(next.version, r.clock())
 	switch {
 	case next.version != running.version:
 		r.logger.Info("configuration reloaded", slog.String("why", t.why),
@@ -134,7 +138,7 @@ func (r *reloader) take(t trigger, running, next *snapshot) {
 			slog.Any("changed", changes(running.loaded.Effective(), next.loaded.Effective())))
 		r.warn(next.loaded.Warnings)
 		r.note(t, outcomeApplied, nil)
-	case wasRefused || !t.unasked:
+	case mended || !t.unasked:
 		r.logger.Info("configuration unchanged", slog.String("why", t.why), slog.String("version", next.version))
 		r.note(t, outcomeUnchanged, nil)
 	}

@@ -192,6 +192,9 @@ func TestLimitsExpire(t *testing.T) {
 		"      {limits: [{requests: 500, per: 1m}], owner: sre@example.com, reason: migration, expires: %s}\n", tokenID, expires))
 	r.mustAdmit(t, 500)
 	version := r.lines("serving")[0]["version"]
+	if err := r.reload(t, "listn: 1\n"); err == nil {
+		t.Error("a configuration that is wrong: no error")
+	}
 	r.ahead.Store(int64(2 * time.Hour))
 	eventually(t, "the limits have ended", func() bool {
 		return requests(r.get(t, r.Address(), "/v1/servers")) == 100
@@ -203,6 +206,9 @@ func TestLimitsExpire(t *testing.T) {
 	}
 	if got := r.metric(t, fmt.Sprintf("opsgate_config_info{version=%q}", version)); got != "1" {
 		t.Error("an expiry is no other configuration")
+	}
+	if got := r.metric(t, "opsgate_config_last_reload_successful"); got != "0" {
+		t.Error("what the file says is still refused")
 	}
 	r.finish(t)
 }

@@ -82,11 +82,10 @@ func (r *reloader) expire() {
 	if first := policies.NextExpiry(running.policies); first.IsZero() || now.Before(first) {
 		return
 	}
-	t := trigger{why: "limits expired", unasked: true}
 	next, err := r.parts.snapshot(running.loaded, now)
 	if err != nil {
-		r.refuse(t, err)
+		r.refuse(trigger{why: "limits expired", unasked: true}, err)
 		return
 	}
-	r.take(t, running, next)
+	r.take(running, next)
 }
