@@ -161,7 +161,7 @@ func TestOperatorsAskWhyARequestIsRefused(t *testing.T) {
 		t.Fatalf("got %d", got)
 	}
 	refused := g.opsgate(t, "explain", tokenID, "GET", "/v1/servers")
-	if want := "GET /v1/servers: 429 rate_limited, because of limits: "; !strings.HasPrefix(first(refused), want) || !strings.Contains(refused.out, "; retry after 3") {
+	if want := "GET /v1/servers: 429 rate_limited, because of limits: rate limit exceeded: 2 requests per hour (" + g.config + ":14)"; !strings.HasPrefix(first(refused), want) || !strings.Contains(refused.out, "; retry after 3") {
 		t.Errorf("got %s", refused.out)
 	}
 	for _, want := range []string{

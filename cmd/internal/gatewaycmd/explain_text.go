@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -42,6 +43,9 @@ func verdict(x admin.Explanation) string {
 	a := x.Answer
 	if a.Because != "" {
 		text := fmt.Sprintf("%d %s, because of %s: %s", a.Status, a.Code, a.Because, a.Text)
+		if set := spent(x.Limits); a.Status == http.StatusTooManyRequests && len(set) > 0 {
+			text += " (" + strings.Join(set, ", ") + ")"
+		}
 		if a.RetryAfter > 0 {
 			text += fmt.Sprintf("; retry after %d s", a.RetryAfter)
 		}
@@ -64,6 +68,16 @@ func verdict(x admin.Explanation) string {
 		what += "; unknown: " + strings.Join(unknown, ", ")
 	}
 	return what
+}
+
+// spent returns where the limits were set of which nothing is left.
+func spent(limits []admin.Limit) (origins []string) {
+	for _, l := range limits {
+		if !l.Shadow && l.Remaining != nil && *l.Remaining == 0 {
+			origins = append(origins, l.Origin)
+		}
+	}
+	return origins
 }
 
 // A table aligns columns.
