@@ -1,0 +1,206 @@
+package gatewaycmd_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/ratelimit/demand"
+)
+
+// stricter is limits under which what recorded makes would be denied in part.
+const stricter = good + `rate_limit:
+  limits: [{requests: 3, per: 1s}]
+  teams:
+    lighthouse: {limits: [{requests: 2, per: 1m}, {requests: 1, per: 1h, shadow: true}], expires: 2026-01-02T12:30:00Z}
+`
+
+// recorded makes a record: two tokens that ask five times in a second and were admitted, at noon and three quarters of an hour later, and a
+// third that was refused.
+func recorded(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "demand.jsonl")
+	r, err := demand.NewRecorder(demand.Options{
+		Path: path, Sample: 1, MaxBytes: demand.MinBytes, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	for _, at := range []time.Time{noon, noon.Add(45 * time.Minute)} {
+		for i := range 5 {
+			for token, team := range map[string]string{"tok_1": "harbour", "tok_2": "lighthouse"} {
+				r.Record(demand.Event{At: at.Add(time.Duration(i) * time.Millisecond), TokenID: token, TeamID: team, Allowed: true, Local: i == 4})
+			}
+		}
+	}
+	r.Record(demand.Event{At: noon.Add(time.Hour), TokenID: "tok_3", TeamID: "harbour", Denied: "day", RetryAfter: time.Minute})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Run(ended); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestReplayTellsWhatALimitWouldHaveDone(t *testing.T) {
+	got := opsgate(t, nil, "replay", "--config", write(t, stricter), "--demand", recorded(t))
+	if got.code != 0 || !strings.HasPrefix(got.out, "9 of 21 requests would be newly denied (42.86%), of 2 tokens; 1 would be newly admitted (4.762%)\n") {
+		t.Errorf("got %+v", got)
+	}
+	lines := strings.Split(got.out, "\n")
+	for _, want := range []string{
+		"record 2026-01-02T12:00:00Z to 2026-01-02T13:00:00Z (1h0m0s)",
+		"of 21 requests of 3 tokens, a sample of 100%",
+		"before 20 1 4.762% 1m 1m",
+		"rate_limit.limits second 3 per 1s 0 6 6 FILE:11",
+		"rate_limit.limits day no longer there 1 0 0 FILE:11",
+		"rate_limit.teams.lighthouse minute 2 per 1m 0 3 3 FILE:13",
+		"rate_limit.teams.lighthouse hour (shadow) 1 per 1h 0 1 0 FILE:13",
+		"tok_2 lighthouse 10 0 5 5 1m0.995s 59.998s 2026-01-02T12:00:00Z rate_limit.limits",
+	} {
+		if !slices.ContainsFunc(lines, func(line string) bool { return words(line) == want }) {
+			t.Errorf("no line %q in\n%s", want, got.out)
+		}
+	}
+	for _, want := range []string{"what tokens had spent before 2026-01-02T12:00:00Z is not known: of the 10 requests soon after", "4 requests were decided by one gateway alone"} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("no warning %q in\n%s", want, got.out)
+		}
+	}
+}
+
+// words returns a line without its alignment, and without the folder of a file.
+func words(line string) string {
+	list := strings.Fields(line)
+	for i, word := range list {
+		if _, number, ok := strings.Cut(word, "opsgate.yaml:"); ok {
+			list[i] = "FILE:" + number
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+func TestReplayGatesAChangeOfLimits(t *testing.T) {
+	config, record := write(t, stricter), recorded(t)
+	const all, tokens = "42.86%", "2 tokens"
+	for _, test := range []struct {
+		bounds []string
+		passed []string // what is said of it
+	}{
+		{nil, nil},
+		{[]string{"--max-denied=42.9%", "--max-newly-denied=9", "--max-newly-denied-tokens=2"}, nil},
+		{[]string{"--max-denied=42.8%"}, []string{"--max-denied=42.8% is passed: " + all}},
+		{[]string{"--max-newly-denied=8"}, []string{"--max-newly-denied=8 is passed: 9 requests"}},
+		{[]string{"--max-newly-denied=0"}, []string{"--max-newly-denied=0 is passed: 9 requests"}},
+		{[]string{"--max-newly-denied=1%"}, []string{"--max-newly-denied=1% is passed: 9 requests would be newly denied, " + all}},
+		{[]string{"--max-newly-denied=50%"}, nil},
+		{[]string{"--max-newly-denied-tokens=1", "--max-denied=0%"}, []string{"of " + tokens, "--max-denied=0% is passed"}},
+	} {
+		got := opsgate(t, nil, append([]string{"replay", "--config", config, "--demand", record}, test.bounds...)...)
+		if got.code != min(1, len(test.passed)) || strings.Count(got.err, "is passed") != len(test.passed) {
+			t.Errorf("%v: got %d %s", test.bounds, got.code, got.err)
+		}
+		for _, want := range test.passed {
+			if !strings.Contains(got.err, want) {
+				t.Errorf("%v: got %s, want %s", test.bounds, got.err, want)
+			}
+		}
+	}
+}
+
+func TestReplayTellsAProgramTheSame(t *testing.T) {
+	config, record := write(t, stricter), recorded(t)
+	arguments := []string{"replay", "--config", config, "--demand", record, "--json", "--top=1", "--max-newly-denied=0"}
+	got, again := opsgate(t, nil, arguments...), opsgate(t, nil, arguments...)
+	if got != again {
+		t.Errorf("got %+v, then %+v", got, again)
+	}
+	var answer struct {
+		Version string `json:"config_version"`
+		Record  struct {
+			Requests, Tokens, Local, Uncertain int
+			Sample                             float64 `json:"sample_most"`
+		}
+		After  struct{ Admitted, Denied int }
+		Newly  int `json:"newly_denied"`
+		Limits []json.RawMessage
+		Tokens []struct {
+			ID string `json:"token_id"`
+		}
+		Warnings     []string
+		BoundsPassed []string `json:"bounds_passed"`
+	}
+	if err := json.Unmarshal([]byte(got.out), &answer); err != nil {
+		t.Fatal(err)
+	}
+	if len(answer.Version) != 12 || answer.Record.Requests != 21 || answer.Record.Tokens != 3 || answer.Record.Local != 4 || answer.Record.Sample != 1 ||
+		answer.After.Denied != 9 || answer.After.Admitted != 12 || answer.Newly != 9 || len(answer.Limits) != 4 || len(answer.Tokens) != 1 ||
+		len(answer.Warnings) != 2 || len(answer.BoundsPassed) != 1 || got.code != 1 {
+		t.Errorf("got %d %s", got.code, got.out)
+	}
+}
+
+func TestReplayOfSeveralGatewaysIsByTime(t *testing.T) {
+	got := opsgate(t, nil, "replay", "--config", write(t, stricter), "--demand", recorded(t), "--demand", recorded(t))
+	if !strings.Contains(got.out, "of 42 requests") { // each of the two tokens asks ten times at once, twice
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestReplayIsRefused(t *testing.T) {
+	config, record := write(t, stricter), recorded(t)
+	bad := filepath.Join(t.TempDir(), "bad")
+	if err := os.WriteFile(bad, []byte("{\"opsgate_demand\":1,\"sample\":1}\n{\"at\":7}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, []byte("{\"opsgate_demand\":1,\"sample\":1}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name      string
+		arguments []string
+		code      int
+		err       string
+	}{
+		{"no record", nil, 2, "missing flags: --demand=FILE"},
+		{"a record that is not there", []string{"--demand", record + ".x"}, 1, "open a record of demand: open " + record + ".x: no such file"},
+		{"a bad record", []string{"--demand", bad}, 1, bad + ":2: "},
+		{"an empty record", []string{"--demand", empty}, 1, "has no requests"},
+		{"a bad configuration", []string{"--demand", record, "--config", write(t, good+"listn: 1\n")}, 1, "listn: is not a key"},
+		{"no percent", []string{"--demand", record, "--max-denied=5"}, 2, `--max-denied: is 0% to 100%, not "5"`},
+		{"no number", []string{"--demand", record, "--max-denied=NaN%"}, 2, `--max-denied: is 0% to 100%`},
+		{"too much", []string{"--demand", record, "--max-newly-denied=101%"}, 2, `--max-newly-denied: is 0% to 100%`},
+		{"no bound", []string{"--demand", record, "--max-newly-denied=many"}, 2, "is a number of requests, or 0% to 100%"},
+		{"less than none", []string{"--demand", record, "--max-newly-denied-tokens=-1"}, 2, "are 0 or more"},
+		{"less than no tokens", []string{"--demand", record, "--top=-1"}, 2, "are 0 or more"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := opsgate(t, nil, append([]string{"replay", "--config", config}, test.arguments...)...)
+			if got.code != test.code || !strings.Contains(got.err, test.err) || got.out != "" {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// A configuration with an expiry tells on the way what it warns of today.
+func TestReplayWarnsAsCheckDoes(t *testing.T) {
+	got := opsgate(t, nil, "replay", "--config", write(t, strings.Replace(stricter, "2026-01-02T12:30", "2020-01-02T12:30", 1)), "--demand", recorded(t))
+	if !strings.Contains(got.err, "warning: ") || !strings.Contains(got.err, fmt.Sprintf("rate_limit.teams.%s.expires", "lighthouse")) {
+		t.Errorf("got %+v", got)
+	}
+}

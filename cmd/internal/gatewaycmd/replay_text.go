@@ -1,0 +1,72 @@
+package gatewaycmd
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+)
+
+// writeReplay prints what changes in the first line, then what the record covers, and then by limits and tokens.
+func writeReplay(w io.Writer, v replayView) error {
+	fmt.Fprintf(w, "%d of %d requests would be newly denied (%s), of %d tokens; %d would be newly admitted (%s)\n\n",
+		v.NewlyDenied, v.Record.Requests, share(v.NewlyDenied, v.Record.Requests), v.NewlyDeniedTokens,
+		v.NewlyAdmitted, share(v.NewlyAdmitted, v.Record.Requests))
+	t := newTable(w)
+	writeRecord(t, v)
+	t.row()
+	t.row("", "ADMITTED", "DENIED", "PART", "KEPT OUT", "LONGEST")
+	for _, r := range []struct {
+		name string
+		refusalsView
+	}{{"before", v.Before}, {"after", v.After}} {
+		t.row(r.name, number(r.Admitted), number(r.Denied), share(r.Denied, v.Record.Requests), duration(r.KeptOut), duration(r.Longest))
+	}
+	t.row()
+	writeLimitResults(t, v.Limits)
+	if len(v.Tokens) > 0 {
+		t.row()
+		writeTokenResults(t, v.Tokens)
+	}
+	return t.Flush()
+}
+
+func writeRecord(t table, v replayView) {
+	r := v.Record
+	t.row("record", fmt.Sprintf("%s to %s (%v)", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second)))
+	sample := percentText(r.SampleMost)
+	if r.SampleLeast != r.SampleMost {
+		sample = percentText(r.SampleLeast) + " to " + sample
+	}
+	t.row("of", fmt.Sprintf("%d requests of %d tokens, a sample of %s", r.Requests, r.Tokens, sample))
+	t.row("config", "version "+v.Version)
+	for _, warning := range v.Warnings {
+		t.row("warning", warning)
+	}
+}
+
+func writeLimitResults(t table, limits []limitResult) {
+	t.row("LIMIT", "REQUESTS", "DENIED BEFORE", "AFTER", "NEWLY", "SET AT")
+	for _, l := range limits {
+		name, requests := l.Key+" "+l.Name, "no longer there"
+		if l.Shadow {
+			name += " (shadow)"
+		}
+		if l.Requests > 0 {
+			requests = fmt.Sprintf("%d per %s", l.Requests, duration(l.Per))
+		}
+		t.row(name, requests, number(l.Before), number(l.After), number(l.NewlyDenied), l.Origin)
+	}
+}
+
+func writeTokenResults(t table, tokens []tokenResult) {
+	t.row("TOKEN", "TEAM", "REQUESTS", "DENIED BEFORE", "AFTER", "NEWLY", "KEPT OUT", "LONGEST", "FIRST", "LIMITS")
+	for _, k := range tokens {
+		t.row(k.TokenID, k.TeamID, number(k.After.Admitted+k.After.Denied), number(k.Before.Denied), number(k.After.Denied), number(k.NewlyDenied),
+			duration(k.After.KeptOut), duration(k.After.Longest), k.First.Format(time.RFC3339), k.Key)
+	}
+}
+
+func number(n uint64) string { return strconv.FormatUint(n, 10) }
+
+func percentText(part float64) string { return strconv.FormatFloat(part*100, 'g', 6, 64) + "%" }
