@@ -1,0 +1,401 @@
+-- account.lua is what the scripts share for all that is out of the ordinary: an account as tables, which is slow and plain.
+-- The rules are those of package ratelimit, whose names it uses.
+--
+-- An account begins with a signature: version, number of limits that are enforced, number of those in shadow, and requests and
+-- µs of each. Then: when it was last changed, since when it knows everything of the token, and the length of the first group.
+-- A group is what belongs to the limits that are enforced, or to those in shadow:
+--
+--   serial, first                    of the newest admission; of those that can be given back
+--   rest, its stamp                  as in a history
+--   number of stamps, of void bits   the latter 0, or 1 for 16 bytes of them
+--   width, reach, total              of each ring
+--   the rings, and four bytes more   so that five bytes can be read anywhere
+--   stamps                           newest first
+--   void bits                        of the newest 128 serials: those given back, or not spent
+local function library()
+  local pack, unpacked, sub, rep = struct.pack, struct.unpack, string.sub, string.rep
+  local buckets, max_exact, numbered, max_bytes = 61, 64, 128, 512
+
+  local function floor(x, unit) -- how often unit goes into x; exact where a division is not
+    return (x - x % unit) / unit
+  end
+
+  local function bits_of(n)
+    local bits = 0
+    while n >= 1 do
+      n, bits = n / 2, bits + 1
+    end
+    return bits
+  end
+
+  -- quantized is the first tick that is not before t.
+  local function quantized(g, t)
+    return floor(t + g.tick - 1, g.tick) * g.tick
+  end
+
+  -- marked sets or clears the bit of a serial; no bits at all are the same as none that are set.
+  local function marked(void, serial, on)
+    if void == '' then
+      void = rep('\0', 16)
+    end
+    local i = serial % numbered
+    local at, bit = floor(i, 8) + 1, 2 ^ (i % 8)
+    local byte = string.byte(void, at)
+    if (floor(byte, bit) % 2 == 1) ~= on then
+      byte = byte + (on and bit or -bit)
+    end
+    void = sub(void, 1, at - 1) .. string.char(byte) .. sub(void, at + 1)
+    return void ~= rep('\0', 16) and void or ''
+  end
+
+  local function is_spent(g, serial)
+    if serial < g.first or g.serial - serial >= numbered then
+      return false
+    end
+    local i = serial % numbered
+    return g.void == '' or floor(string.byte(g.void, floor(i, 8) + 1), 2 ^ (i % 8)) % 2 == 0
+  end
+
+  -- groups returns the limits that a signature names, as groups that know nothing.
+  local function groups(signature, now)
+    local _, enforced, shadow, at = unpacked('<BBB', signature)
+    local list = {}
+    for _, n in ipairs({enforced, shadow}) do
+      local g = {limits = {}, exact = {}, rings = {}, span = 0, capacity = 0, hist = {}, rest = 0, rest_at = 0,
+        serial = now, first = now + 1, void = ''}
+      for i = 1, n do
+        local requests, per
+        requests, per, at = unpacked('<I4I6', signature, at)
+        local l = {requests = requests, per = per}
+        g.limits[i] = l
+        if requests <= max_exact then
+          g.span, g.capacity = math.max(g.span, per), math.max(g.capacity, requests)
+        else
+          l.width, l.bits, l.counts, l.total = floor(per + buckets - 2, buckets - 1), bits_of(requests), {}, 0
+          table.insert(g.rings, l)
+        end
+      end
+      g.tick = 1 + floor(g.span, 2 ^ 30)
+      if n > 0 then
+        table.insert(list, g)
+      end
+    end
+    return list, at
+  end
+
+  -- finest returns the rings, the finest first.
+  local function finest(g)
+    local rings = {unpack(g.rings)}
+    table.sort(rings, function(x, y) return x.per < y.per end)
+    return rings
+  end
+
+  local function ring_add(r, t, n, now)
+    local b, newest = floor(t, r.width), floor(now, r.width)
+    if b > newest or b <= newest - buckets then
+      return
+    end
+    local old = r.counts[b] or 0
+    local sum = math.min(old + n, 2 ^ r.bits - 1)
+    r.counts[b], r.total = sum, r.total + sum - old
+  end
+
+  local function ring_remove(r, t)
+    local b = floor(t, r.width)
+    if (r.counts[b] or 0) > 0 then
+      r.counts[b], r.total = r.counts[b] - 1, r.total - 1
+    end
+  end
+
+  -- bytes is the size of what a group remembers, with that capacity and those bits of each ring's counts.
+  local function bytes(capacity, rings, bits)
+    local all = 32 * capacity
+    for i in ipairs(rings) do
+      all = all + buckets * bits[i]
+    end
+    return floor(all + 63, 64) * 8
+  end
+
+  local function advance_history(g, seen, now)
+    if now - seen >= g.span + g.tick then
+      g.hist, g.rest = {}, 0
+      return
+    end
+    if g.rest > 0 and g.rest_at + g.span <= now then
+      g.rest = 0
+    end
+    while #g.hist > 0 and g.hist[#g.hist] + g.span <= now do
+      table.remove(g.hist)
+    end
+    if now < seen then
+      for i, t in ipairs(g.hist) do
+        g.hist[i] = quantized(g, math.min(t, now))
+      end
+      g.rest_at = quantized(g, math.min(g.rest_at, now))
+    end
+  end
+
+  local function advance_ring(r, now)
+    local present, future = floor(now, r.width), 0
+    local kept = {}
+    r.total = 0
+    for b, n in pairs(r.counts) do
+      if b > present then
+        future = future + n
+      elseif b > present - buckets then
+        kept[b], r.total = n, r.total + n
+      end
+    end
+    r.counts = kept
+    ring_add(r, now, future, now)
+  end
+
+  -- advance brings an account to now.
+  local function advance(a, now)
+    for _, g in ipairs(a.groups) do
+      if now < a.seen then
+        g.first, g.void = g.serial + 1, ''
+      end
+      advance_history(g, a.seen, now)
+      for _, r in ipairs(g.rings) do
+        advance_ring(r, now)
+      end
+    end
+    a.seen = now
+  end
+
+  local function decode_group(g, s, seen)
+    local form = '<ddI4I4BB' .. rep('BBI4', #g.rings)
+    local h = {unpacked(form, s)}
+    local base = h[#h]
+    g.serial, g.first, g.rest = h[1], h[2], h[3]
+    if h[6] > 0 then
+      g.void = sub(s, -16)
+    end
+    for i, r in ipairs(g.rings) do
+      local newest = floor(seen, r.width)
+      r.bits, r.total = h[4 + 3 * i], h[6 + 3 * i]
+      for b = newest - h[5 + 3 * i], newest do
+        local bit = b % buckets * r.bits
+        local n = floor(unpacked('<I5', s, base + floor(bit, 8)), 2 ^ (bit % 8)) % 2 ^ r.bits
+        if n > 0 then
+          r.counts[b] = n
+        end
+      end
+      base = base + math.ceil(buckets * r.bits / 8)
+    end
+    local next_tick = floor(seen, g.tick) + 1
+    local function time(stamp)
+      return (next_tick - (next_tick - stamp) % 2 ^ 32) * g.tick
+    end
+    g.rest_at = time(h[4])
+    local at = #s - #g.void - 4 * h[5] + 1
+    for i = 1, h[5] do
+      g.hist[i] = time(unpacked('<I4', s, at + 4 * i - 4))
+    end
+  end
+
+  -- decode returns a stored account as it was when it was changed last, or one that knows nothing.
+  local function decode(value, now)
+    if not value or sub(value, 1, 1) ~= '\1' then
+      return {groups = {}, seen = now, since = now, unknown = true}
+    end
+    local list, at = groups(value, now)
+    local a = {groups = list, signature = sub(value, 1, at - 1)}
+    local length
+    a.seen, a.since, length, at = unpacked('<ddI2', value, at)
+    decode_group(a.groups[1], sub(value, at, at + length - 1), a.seen)
+    if a.groups[2] then
+      decode_group(a.groups[2], sub(value, at + length), a.seen)
+    end
+    return a
+  end
+
+  local function encode_group(g, now)
+    local h, body = {g.serial, g.first, g.rest, floor(g.rest_at, g.tick) % 2 ^ 32, #g.hist, #g.void / 16}, {}
+    for i, r in ipairs(g.rings) do
+      local newest, reach, size = floor(now, r.width), 0, math.ceil(buckets * r.bits / 8)
+      local cells = {}
+      for at = 1, size do
+        cells[at] = 0
+      end
+      for b, n in pairs(r.counts) do
+        if n > 0 then
+          reach = math.max(reach, newest - b)
+          local bit = b % buckets * r.bits
+          local at, word = floor(bit, 8) + 1, n * 2 ^ (bit % 8)
+          while word >= 1 do
+            cells[at], word, at = cells[at] + word % 256, floor(word, 256), at + 1
+          end
+        end
+      end
+      h[4 + 3 * i], h[5 + 3 * i], h[6 + 3 * i] = r.bits, reach, r.total
+      for at = 1, size do
+        cells[at] = string.char(cells[at])
+      end
+      body[i] = table.concat(cells)
+    end
+    local stamps = {}
+    for i, t in ipairs(g.hist) do
+      stamps[i] = pack('<I4', floor(t, g.tick) % 2 ^ 32)
+    end
+    return pack('<ddI4I4BB' .. rep('BBI4', #g.rings), unpack(h)) .. table.concat(body) .. rep('\0', 4) .. table.concat(stamps) .. g.void
+  end
+
+  -- encode returns an account as it is stored.
+  local function encode(a)
+    local enforced, shadow = encode_group(a.groups[1], a.seen), ''
+    if a.groups[2] then
+      shadow = encode_group(a.groups[2], a.seen)
+    end
+    return a.signature .. pack('<ddI2', a.seen, a.since, #enforced) .. enforced .. shadow
+  end
+
+  local function sum(known)
+    local n = 0
+    for _, sp in ipairs(known) do
+      n = n + sp.n
+    end
+    return n
+  end
+
+  -- spendings returns what a group knows of the past, newest first, and the time up to which it may have forgotten.
+  local function spendings(g, seen)
+    local known, at = {}, seen
+    local function note(t, n)
+      at = math.min(at, t)
+      if n > 0 then
+        table.insert(known, {at = at, n = n})
+      end
+    end
+    for _, t in ipairs(g.hist) do
+      note(t, 1)
+    end
+    if g.rest > 0 then
+      note(g.rest_at, g.rest)
+    end
+    at = math.min(at, seen - g.span)
+    local horizon = seen - g.span
+    for _, r in ipairs(finest(g)) do
+      local newer, newest = sum(known), floor(seen, r.width)
+      for b = newest, newest - buckets + 1, -1 do
+        local n = r.counts[b] or 0
+        if n > 0 then
+          local both = math.min(newer, n)
+          newer = newer - both
+          note((b + 1) * r.width - 1, n - both)
+        end
+      end
+      local oldest = (newest - buckets + 1) * r.width - 1
+      at, horizon = math.min(at, oldest), math.min(horizon, oldest)
+    end
+    return known, horizon
+  end
+
+  -- with_older adds what other knows of the time before the horizon. What both know, other's newest, is taken once.
+  local function with_older(known, other, horizon)
+    local all, newer = {unpack(known)}, sum(known)
+    for _, sp in ipairs(other) do
+      local both = math.min(newer, sp.n)
+      newer = newer - both
+      if sp.n > both then
+        table.insert(all, {at = math.min(sp.at, horizon), n = sp.n - both})
+      end
+    end
+    return all
+  end
+
+  -- widen makes room in a group that knows nothing, where a token has spent more than the limits admit and there is enough.
+  local function widen(g, known, now, room)
+    local stamps, counts, bits = 0, {}, {}
+    for _, sp in ipairs(known) do
+      if sp.at + g.span > now then
+        stamps = math.min(stamps + sp.n, max_exact)
+      end
+      for i, r in ipairs(g.rings) do
+        if sp.at + buckets * r.width > now then
+          counts[i] = (counts[i] or 0) + sp.n
+        end
+      end
+    end
+    for i, r in ipairs(g.rings) do
+      bits[i] = math.max(r.bits, bits_of(counts[i] or 0))
+    end
+    local capacity = g.capacity > 0 and math.max(g.capacity, stamps) or 0
+    if bytes(capacity, g.rings, bits) > room then
+      return
+    end
+    g.capacity = capacity
+    for i, r in ipairs(g.rings) do
+      r.bits = bits[i]
+    end
+  end
+
+  -- fill has a group that knows nothing know that, newest first.
+  local function fill(g, known, now, room)
+    widen(g, known, now, room)
+    for _, sp in ipairs(known) do
+      for _, r in ipairs(g.rings) do
+        ring_add(r, sp.at, sp.n, now)
+      end
+      if g.capacity > 0 and sp.at + g.span > now then
+        local single = math.min(sp.n, g.capacity - #g.hist)
+        for _ = 1, single do
+          table.insert(g.hist, quantized(g, sp.at))
+        end
+        if single < sp.n and g.rest == 0 then
+          g.rest_at = quantized(g, sp.at)
+        end
+        g.rest = g.rest + sp.n - single
+      end
+    end
+  end
+
+  -- laid returns the account of a policy that knows what was spent, under the limits that are enforced and in shadow.
+  local function laid(a, signature, known, now)
+    local fresh = {groups = groups(signature, now), signature = signature, seen = now, since = a.since}
+    local base = {}
+    for i, g in ipairs(fresh.groups) do
+      local bits = {}
+      for k, r in ipairs(g.rings) do
+        bits[k] = r.bits
+      end
+      base[i] = bytes(g.capacity, g.rings, bits)
+    end
+    for i, g in ipairs(fresh.groups) do
+      fill(g, known[i], now, i == 2 and base[2] or max_bytes - (base[2] or 0))
+      local from = a.groups[i] or a.groups[1]
+      if from then
+        g.serial, g.void = from.serial, from.void
+        g.first = math.max(from.first, g.serial + 1 - sum(known[i]))
+      end
+    end
+    return fresh
+  end
+
+  -- known returns what an account knows of the past for each group of another policy.
+  local function known_of(a, now)
+    advance(a, now)
+    if #a.groups == 0 then
+      return {{}, {}}
+    end
+    local known, horizon = spendings(a.groups[1], now)
+    if not a.groups[2] then
+      return {known, known}
+    end
+    local shadowed = spendings(a.groups[2], now)
+    return {with_older(known, shadowed, horizon), shadowed}
+  end
+
+  -- rebased brings an account to now, under the limits of the signature.
+  local function rebased(a, signature, now)
+    if a.signature == signature then
+      advance(a, now)
+      return a
+    end
+    return laid(a, signature, known_of(a, now), now)
+  end
+
+  return {decode = decode, encode = encode, advance = advance, rebased = rebased, laid = laid, known_of = known_of,
+    marked = marked, is_spent = is_spent, ring_remove = ring_remove, floor = floor}
+end

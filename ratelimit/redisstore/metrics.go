@@ -1,0 +1,69 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	decide, peek, refund, reset, settle, ping durations
+
+	reloads   prometheus.Counter
+	following prometheus.Gauge
+}
+
+// durations are of the calls of one operation, by outcome.
+type durations struct {
+	done, timedOut, failed prometheus.Observer
+}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	calls := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "opsgate_rate_limit_redis_call_duration_seconds",
+		Help:    "Duration of calls to the Redis that budgets are kept in, by operation and outcome (ok, timeout, error).",
+		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1},
+	}, []string{"operation", "outcome"})
+	m := &metrics{
+		reloads: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "opsgate_rate_limit_redis_script_reloads_total",
+			Help: "Times that Redis did not know a script and was sent it.",
+		}),
+		following: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "opsgate_rate_limit_redis_refunds_followed",
+			Help: "Whether refunds and resets by other gateways are heard of (1), or refusals are repeated for a second at most (0).",
+		}),
+	}
+	for operation, d := range map[string]*durations{
+		"decide": &m.decide, "peek": &m.peek, "refund": &m.refund, "reset": &m.reset, "settle": &m.settle, "ping": &m.ping,
+	} {
+		*d = durations{
+			done:     calls.WithLabelValues(operation, "ok"),
+			timedOut: calls.WithLabelValues(operation, "timeout"),
+			failed:   calls.WithLabelValues(operation, "error"),
+		}
+	}
+	for _, c := range []prometheus.Collector{calls, m.reloads, m.following} {
+		if err := r.Register(c); err != nil {
+			return nil, fmt.Errorf("metrics of the store of budgets: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func (d *durations) observe(start time.Time, err error) {
+	var network net.Error
+	o := d.done
+	switch {
+	case err == nil:
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		o = d.timedOut
+	default:
+		o = d.failed
+	}
+	o.Observe(time.Since(start).Seconds())
+}
