@@ -2,6 +2,7 @@ package demand_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,36 +23,40 @@ import (
 	"opsgate/ratelimit/demand"
 )
 
-// A recording is a recorder that runs.
+// A recording is a recorder, and what it tells.
 type recording struct {
 	*demand.Recorder
+	path     string
 	registry *prometheus.Registry
 	log      *bytes.Buffer
-	stop     func() // ends the recorder; what was recorded is written then
+	stop     func() // ends the recorder that runs; what was recorded is written then
 }
 
-func record(t testing.TB, o demand.Options) *recording {
+// newRecording makes a recorder that does not run. Without a share it records all tokens.
+func newRecording(t testing.TB, o demand.Options) *recording {
 	t.Helper()
-	r := &recording{registry: prometheus.NewRegistry(), log: new(bytes.Buffer)}
+	r := &recording{path: o.Path, registry: prometheus.NewRegistry(), log: new(bytes.Buffer)}
 	o.Registerer, o.Logger = r.registry, slog.New(slog.NewTextHandler(r.log, nil))
-	if o.Sample == 0 {
-		o.Sample = 1
-	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = demand.MinBytes
-	}
+	o.Sample, o.MaxBytes = cmp.Or(o.Sample, 1), cmp.Or(o.MaxBytes, demand.MinBytes)
 	recorder, err := demand.NewRecorder(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Recorder = recorder
+	return r
+}
+
+// record makes a recorder that runs.
+func record(t testing.TB, o demand.Options) *recording {
+	t.Helper()
+	r := newRecording(t, o)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = recorder.Run(ctx) })
+	running.Go(func() { _ = r.Run(ctx) })
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		running.Wait()
-		if err := recorder.Close(); err != nil {
+		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
 	})

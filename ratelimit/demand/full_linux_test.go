@@ -1,0 +1,53 @@
+package demand_test
+
+import (
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+
+	"opsgate/ratelimit/demand"
+)
+
+// A bound on the size of files is as a disk that becomes full: the last write succeeds in part.
+func TestAFullDiskTearsNoLine(t *testing.T) {
+	p := path(t)
+	m := manually(t, demand.Options{Path: p})
+	m.recordAll(t, 0, 500)
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	full := before
+	full.Cur = uint64(size(t, p)) + 1000
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
+		t.Fatal(err)
+	}
+	restored := false
+	restore := func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+			t.Fatal(err)
+		}
+		restored = true
+	}
+	defer func() {
+		if !restored {
+			restore()
+		}
+	}()
+	m.recordAll(t, 500, 600)
+	m.recordAll(t, 600, 700)
+	if m.dropped(t) != 200 || !strings.Contains(m.log.String(), "file too large") {
+		t.Errorf("%v dropped, the log has %s", m.dropped(t), m.log)
+	}
+	if events, _ := read(t, p); len(events) != 500 {
+		t.Errorf("%d events while the disk is full", len(events))
+	}
+	restore()
+	m.recordAll(t, 700, 800)
+	if events, about := read(t, p); len(events) != 600 || about.Dropped != 200 {
+		t.Errorf("%d events and %+v afterwards", len(events), about)
+	}
+}

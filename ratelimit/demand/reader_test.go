@@ -1,0 +1,234 @@
+package demand_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/demand"
+)
+
+const header = `{"opsgate_demand":1,"sample":0.5}` + "\n"
+
+// line is a request at a second after noon.
+func line(second int, token string) string {
+	return fmt.Sprintf(`{"at":"2026-01-02T12:00:%02dZ","token":"%s","allowed":true}`+"\n", second, token)
+}
+
+// readError reads a record until it fails.
+func readError(t testing.TB, path string) (events int, err error) {
+	t.Helper()
+	opened, err := demand.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = opened.Close() }()
+	for _, err := range opened.Events() {
+		if err != nil {
+			return events, err
+		}
+		events++
+	}
+	return events, nil
+}
+
+func TestABadLineIsNamed(t *testing.T) {
+	event := func(fields string) string {
+		return header + `{"at":"2026-01-02T12:00:00Z","token":"tok_1"` + fields + "}\n"
+	}
+	for _, test := range []struct {
+		content string
+		line    int
+		problem string
+	}{
+		{line(0, "tok_1"), 1, "is no record of demand"},
+		{"\n", 1, "is no JSON object"},
+		{"garbage\n", 1, "invalid character"},
+		{"[]\n", 1, "cannot unmarshal array"},
+		{`{"opsgate_demand":2,"sample":1}` + "\n", 1, "is of format 2; this version knows 1"},
+		{`{"opsgate_demand":1}` + "\n", 1, "has a sample of 0"},
+		{`{"opsgate_demand":1,"sample":1.5}` + "\n", 1, "has a sample of 1.5"},
+		{`{"opsgate_demand":1,"sample":1,"token":"tok_1"}` + "\n", 1, "has opsgate_demand and an event"},
+		{header + line(0, "tok_1") + "{}\n", 3, "has no token"},
+		{header + "{\"at\":\n", 2, "is no JSON object"},
+		{header + strings.TrimSpace(line(0, "tok_1")) + "{}\n", 2, "goes on after a JSON object"},
+		{header + `{"dropped":1,"token":"tok_1"}` + "\n", 2, "has dropped and something else"},
+		{header + `{"dropped":-1}` + "\n", 2, "cannot unmarshal number -1"},
+		{header + `{"token":"tok_1","allowed":true}` + "\n", 2, "has no time"},
+		{header + `{"at":"1999-01-02T12:00:00Z","token":"tok_1","allowed":true}` + "\n", 2, "has no time between"},
+		{header + `{"at":"yesterday","token":"tok_1","allowed":true}` + "\n", 2, "parsing time"},
+		{event(``), 2, "must have one of"},
+		{event(`,"allowed":true,"denied":"second"`), 2, "must have one of"},
+		{event(`,"allowed":true,"reset":true`), 2, "must have one of"},
+		{event(`,"alowed":true`), 2, `unknown field "alowed"`},
+		{event(`,"refund_of":"2026-01-02T12:00:01Z"`), 2, "at no time before"},
+		{event(`,"refund_of":"1926-01-02T12:00:01Z"`), 2, "at no time before"},
+		{event(`,"allowed":true,"retry_after_ns":1`), 2, "of no refusal"},
+		{event(`,"denied":"second","retry_after_ns":-1`), 2, "of no refusal"},
+		{event(`,"reset":true,"local":true`), 2, "is no request"},
+		{event(`,"allowed":true,"sample":1`), 2, "has a sample"},
+		{event(`,"denied":"` + strings.Repeat("x", 20_000) + `"`), 2, "is longer than 16384 bytes"},
+	} {
+		for _, suffix := range []string{"", ".1"} {
+			p := path(t)
+			appendTo(t, p+suffix, test.content)
+			_, err := readError(t, p)
+			if want := fmt.Sprintf("%s:%d: ", p+suffix, test.line); err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), test.problem) {
+				t.Errorf("%.100q: got %v, want %s%s", test.content, err, want, test.problem)
+			}
+		}
+	}
+}
+
+func TestWhatIsReadOfARecord(t *testing.T) {
+	for name, test := range map[string]struct {
+		older, newer string
+		tokens       string // in their order
+	}{
+		"the older part, then the newer":  {header + line(1, "a"), header + line(2, "b"), "a b"},
+		"the newer part alone":            {"", header + line(1, "a"), "a"},
+		"the older part alone":            {header + line(1, "a"), "", "a"},
+		"torn lines are skipped":          {header + line(1, "a") + `{"at":"2026`, header + line(2, "b") + `{`, "a b"},
+		"a torn header":                   {"", header[:5], ""},
+		"an empty record":                 {"", header, ""},
+		"a bit out of order":              {header + line(3, "c") + line(1, "a"), header + line(2, "b") + line(2, "c") + line(5, "d"), "a b c c d"},
+		"a header again after a restart":  {"", header + line(1, "a") + header + line(2, "b"), "a b"},
+		"blanks around what is in a line": {"", header + " " + strings.TrimSpace(line(1, "a")) + " \r\n", "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := path(t)
+			for suffix, content := range map[string]string{"": test.newer, ".1": test.older} {
+				if content != "" {
+					appendTo(t, p+suffix, content)
+				}
+			}
+			events, _ := read(t, p)
+			var tokens []string
+			for _, e := range events {
+				tokens = append(tokens, e.TokenID)
+			}
+			if got := strings.Join(tokens, " "); got != test.tokens {
+				t.Errorf("got %q, want %q", got, test.tokens)
+			}
+		})
+	}
+}
+
+// Between opening the one file and the other, a gateway may turn the record over.
+func TestARecordThatIsTurnedOverMeanwhileIsReadOnce(t *testing.T) {
+	p := path(t)
+	appendTo(t, p, header+line(1, "a"))
+	if err := os.Link(p, p+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if events, _ := read(t, p); len(events) != 1 {
+		t.Errorf("got %+v", events)
+	}
+}
+
+func TestARecordThatIsNotThereIsAnError(t *testing.T) {
+	good := path(t)
+	appendTo(t, good, header)
+	if _, err := demand.Open(good, good+".nowhere"); err == nil || !strings.Contains(err.Error(), "nowhere: no such file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReadingEndsWhenNobodyWantsMore(t *testing.T) {
+	p := path(t)
+	appendTo(t, p, header+line(1, "a")+line(2, "b"))
+	opened, err := demand.Open(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = opened.Close() }()
+	for e := range opened.Events() {
+		if e.TokenID != "a" {
+			t.Errorf("got %+v", e)
+		}
+		break
+	}
+}
+
+// However the requests of a token are spread over gateways, and in whatever order each of them writes what it decides at the same time, they
+// are read by their time.
+func TestRecordsOfSeveralGatewaysAreMergedByTime(t *testing.T) {
+	dir := t.TempDir()
+	file := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		gateways := rapid.IntRange(1, 4).Draw(rt, "gateways")
+		contents := slices.Repeat([]string{header}, gateways)
+		var want []string
+		at := noon()
+		late := make([]string, gateways) // what each has decided and not yet written
+		for i := range rapid.IntRange(0, 60).Draw(rt, "requests") {
+			at = at.Add(time.Duration(rapid.Int64Range(1, int64(time.Second)).Draw(rt, "pause")))
+			token := fmt.Sprintf("tok_%d", i)
+			want = append(want, token)
+			g := rapid.IntRange(0, gateways-1).Draw(rt, "gateway")
+			text := fmt.Sprintf(`{"at":%q,"token":%q,"allowed":true}`+"\n", at.Format(time.RFC3339Nano), token)
+			if rapid.Bool().Draw(rt, "at once") {
+				contents[g] += text + late[g]
+				late[g] = ""
+			} else {
+				late[g] = text + late[g]
+			}
+		}
+		var paths []string
+		for g := range gateways {
+			file++
+			p := fmt.Sprintf("%s/%d", dir, file)
+			appendTo(t, p, contents[g]+late[g])
+			paths = append(paths, p)
+		}
+		events, _ := read(t, paths...)
+		var got []string
+		for _, e := range events {
+			got = append(got, e.TokenID)
+		}
+		if !slices.Equal(got, want) {
+			rt.Fatalf("got %v, want %v", got, want)
+		}
+	})
+}
+
+// Whatever a file holds, reading ends with events or with an error that names a line, and events can be replayed.
+func FuzzRead(f *testing.F) {
+	for _, seed := range []string{
+		"", header, header + line(1, "a"), header + line(2, "a") + line(1, "b") + `{"dropped":3}` + "\n" + line(1, "a")[:20], "{}\n",
+		header + `{"at":"2026-01-02T12:00:00Z","token":"a","team":"b","denied":"second","retry_after_ns":5,"local":true,"cached":true}` + "\n" +
+			`{"at":"2199-12-31T23:59:59Z","token":"a","refund_of":"2000-01-01T00:00:01Z"}` + "\n" + `{"at":"2026-01-02T12:00:00Z","token":"a","reset":true}` + "\n",
+		header + `{"at":"2199-12-31T23:59:59Z","token":"a","allowed":true}` + "\n" + `{"at":"2000-01-01T00:00:01Z","token":"a","allowed":true}` + "\n" +
+			`{"at":"2199-12-31T23:59:59.5Z","token":"a","refund_of":"2199-12-31T23:59:59Z"}` + "\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	named := regexp.MustCompile(`^read the demand: .+:[1-9][0-9]*: .`)
+	policies := policies(f, policyOf(f, limit("second", 3, time.Second), limit("hour", 5000, time.Hour)), policyOf(f, limit("minute", 2, time.Minute)))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		p := path(t)
+		appendTo(t, p, string(content))
+		opened, err := demand.Open(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = opened.Close() }()
+		report, err := demand.Replay(opened.Events(), func(time.Time) (*ratelimit.Policies, error) { return policies, nil })
+		if err != nil {
+			if !named.MatchString(err.Error()) {
+				t.Fatalf("got %v", err)
+			}
+			return
+		}
+		if report.Before.Denied > report.Requests || report.After.Denied+report.NewlyAdmitted != report.Before.Denied+report.NewlyDenied {
+			t.Fatalf("got %+v", report)
+		}
+	})
+}

@@ -1,0 +1,255 @@
+package demand_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/ratelimit/demand"
+)
+
+// A manual recorder writes when it is told to.
+type manual struct {
+	*recording
+
+	now time.Time
+}
+
+func manually(t testing.TB, o demand.Options) *manual {
+	t.Helper()
+	m := &manual{now: noon()}
+	o.Clock = func() time.Time { return m.now }
+	m.recording = newRecording(t, o)
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+// write writes what was recorded.
+func (m *manual) write(t testing.TB) {
+	t.Helper()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := m.Run(ended); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// recordAll records requests of these numbers, and writes them.
+func (m *manual) recordAll(t testing.TB, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		m.Record(request(i))
+	}
+	m.write(t)
+}
+
+func (m *manual) dropped(t testing.TB) float64 {
+	t.Helper()
+	return m.counted(t, "opsgate_rate_limit_demand_dropped_total", "unwritable")
+}
+
+func size(t testing.TB, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if os.IsNotExist(err) {
+		return 0
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+func TestARecordNeverPassesItsSizeAndHasTheNewest(t *testing.T) {
+	p := path(t)
+	m := manually(t, demand.Options{Path: p, MaxBytes: demand.MinBytes})
+	const n, step = 60_000, 500
+	for i := 0; i < n; i += step {
+		m.recordAll(t, i, i+step)
+		if now := size(t, p) + size(t, p+".1"); now > demand.MinBytes {
+			t.Fatalf("%d bytes after %d requests", now, i+step)
+		}
+	}
+	events, about := read(t, p)
+	if len(events) < 4000 || about.Dropped > 0 {
+		t.Fatalf("%d events, and %d dropped", len(events), about.Dropped)
+	}
+	for i, e := range events {
+		if want := request(n - len(events) + i); e != want {
+			t.Fatalf("event %d of %d is %+v", i, len(events), e)
+		}
+	}
+	if mode, err := os.Stat(p + ".1"); err != nil || mode.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", mode.Mode(), err)
+	}
+}
+
+func TestARestartGoesOnWithTheRecord(t *testing.T) {
+	p := path(t)
+	for i := range 3 {
+		m := manually(t, demand.Options{Path: p, Sample: []float64{1, 0.999, 0.9999}[i]})
+		m.recordAll(t, 10*i, 10*i+5)
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		appendTo(t, p, `{"at":"2026-01-02T12`) // it was killed at the next line
+	}
+	events, about := read(t, p)
+	if len(events) != 15 || events[14] != request(24) {
+		t.Errorf("got %+v", events)
+	}
+	if about != (demand.About{Least: 0.999, Most: 1}) {
+		t.Errorf("got %+v", about)
+	}
+}
+
+func appendTo(t testing.TB, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestALargeRecordGivesWayToASmallBound(t *testing.T) {
+	p := path(t)
+	m := manually(t, demand.Options{Path: p, MaxBytes: 8 * demand.MinBytes})
+	for i := range 8 {
+		m.recordAll(t, 6000*i, 6000*(i+1))
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if size(t, p) < demand.MinBytes {
+		t.Fatal("the record is small")
+	}
+	m = manually(t, demand.Options{Path: p})
+	m.recordAll(t, 0, 3)
+	if events, _ := read(t, p); len(events) != 3 {
+		t.Errorf("%d events", len(events))
+	}
+}
+
+func TestAFileOfSomethingElseIsLeftAlone(t *testing.T) {
+	large := strings.Repeat("something else\n", demand.MinBytes/10)
+	for _, test := range []struct{ suffix, content string }{{"", "something else"}, {"", large}, {".1", large}} {
+		p := path(t)
+		appendTo(t, p+test.suffix, test.content)
+		_, err := demand.NewRecorder(demand.Options{
+			Path: p, Sample: 1, MaxBytes: demand.MinBytes, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+		})
+		if err == nil || !strings.Contains(err.Error(), p+test.suffix+": is no record of demand") {
+			t.Errorf("got %v", err)
+		}
+		if content, err := os.ReadFile(p + test.suffix); err != nil || string(content) != test.content {
+			t.Errorf("it has %d bytes now: %v", len(content), err)
+		}
+	}
+}
+
+func TestTwoRecordersDoNotShareAFile(t *testing.T) {
+	p := path(t)
+	manually(t, demand.Options{Path: p})
+	_, err := demand.NewRecorder(demand.Options{
+		Path: p, Sample: 1, MaxBytes: demand.MinBytes, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err == nil || !strings.Contains(err.Error(), "another process writes it") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestARemovedFileIsMadeAgain(t *testing.T) {
+	p := path(t)
+	m := manually(t, demand.Options{Path: p})
+	m.recordAll(t, 0, 3)
+	if err := os.Remove(p); err != nil {
+		t.Fatal(err)
+	}
+	m.recordAll(t, 3, 7)
+	if events, _ := read(t, p); len(events) != 4 || m.dropped(t) != 0 {
+		t.Errorf("got %+v", events)
+	}
+}
+
+// A folder where the file should be stands for all that makes writing impossible for a while.
+func TestAFailureIsCountedToldOnceAMinuteAndHealed(t *testing.T) {
+	p := path(t)
+	m := manually(t, demand.Options{Path: p})
+	if err := os.Remove(p); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(p, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 121 { // seconds
+		m.recordAll(t, i, i+1)
+		m.now = m.now.Add(time.Second)
+	}
+	if got := m.dropped(t); got != 121 {
+		t.Errorf("%v counted", got)
+	}
+	lines := strings.Split(strings.TrimSpace(m.log.String()), "\n")
+	if len(lines) != 3 || !strings.Contains(lines[1], "dropped=60") || !strings.Contains(lines[2], "no ordinary file") {
+		t.Errorf("the log has\n%s", m.log)
+	}
+	if err := os.Remove(p); err != nil {
+		t.Fatal(err)
+	}
+	m.recordAll(t, 200, 203)
+	m.recordAll(t, 203, 206)
+	if events, about := read(t, p); len(events) != 6 || about.Dropped != 121 {
+		t.Errorf("got %+v, %+v", events, about)
+	}
+	if n := strings.Count(m.log.String(), "demand is recorded again"); n != 1 || m.dropped(t) != 121 {
+		t.Errorf("the log has\n%s", m.log)
+	}
+}
+
+func TestAnIdThatIsTooLongIsCountedAsDropped(t *testing.T) {
+	m := manually(t, demand.Options{Path: path(t)})
+	e := request(1)
+	e.TokenID = strings.Repeat("x", 1025)
+	m.Record(e)
+	e.TokenID = strings.Repeat("\x01", 1024)
+	e.TeamID = e.TokenID
+	m.Record(e)
+	m.write(t)
+	if m.dropped(t) != 1 || m.counted(t, "opsgate_rate_limit_demand_recorded_total", "") != 1 {
+		t.Errorf("%v dropped", m.dropped(t))
+	}
+}
+
+// What a sampled event costs in all, until it is in the file.
+func BenchmarkWrite(b *testing.B) {
+	m := manually(b, demand.Options{Path: path(b), MaxBytes: 64 << 20})
+	e := request(1)
+	e.TokenID, e.TeamID = "0b0b0b0b-0000-7000-8000-000000000001", "0b0b0b0b-0000-7000-8000-000000000002"
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N / 8000 {
+		for range 8000 {
+			m.Record(e)
+		}
+		m.write(b)
+	}
+	b.StopTimer()
+	if content, err := os.ReadFile(m.path); err == nil {
+		b.ReportMetric(float64(len(content))/float64(max(1, bytes.Count(content, []byte("\n")))), "B/event")
+	}
+	if n := m.dropped(b); n > 0 {
+		b.Error(fmt.Sprint(n, " dropped"))
+	}
+}
