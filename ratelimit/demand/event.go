@@ -22,9 +22,6 @@ type Event struct {
 	Reset    bool      // what the token had spent was forgotten
 }
 
-// isRequest says whether the event is one.
-func (e *Event) isRequest() bool { return e.RefundOf.IsZero() && !e.Reset }
-
 // A line is what a line of a record may hold: an event; what it begins with; or how many events are missing.
 type line struct {
 	Format int     `json:"opsgate_demand,omitempty"`

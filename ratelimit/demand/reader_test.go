@@ -67,7 +67,7 @@ func TestABadLineIsNamed(t *testing.T) {
 		{event(``), 2, "must have one of"},
 		{event(`,"allowed":true,"denied":"second"`), 2, "must have one of"},
 		{event(`,"allowed":true,"reset":true`), 2, "must have one of"},
-		{event(`,"alowed":true`), 2, `unknown field "alowed"`},
+		{event(`,"allows":true`), 2, `unknown field "allows"`},
 		{event(`,"refund_of":"2026-01-02T12:00:01Z"`), 2, "at no time before"},
 		{event(`,"refund_of":"1926-01-02T12:00:01Z"`), 2, "at no time before"},
 		{event(`,"allowed":true,"retry_after_ns":1`), 2, "of no refusal"},
@@ -149,9 +149,9 @@ func TestReadingEndsWhenNobodyWantsMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = opened.Close() }()
-	for e := range opened.Events() {
-		if e.TokenID != "a" {
-			t.Errorf("got %+v", e)
+	for e, err := range opened.Events() {
+		if err != nil || e.TokenID != "a" {
+			t.Errorf("got %+v, %v", e, err)
 		}
 		break
 	}

@@ -42,7 +42,7 @@ type Recorder struct {
 // NewRecorder opens the record, or makes one that only its user can read.
 func NewRecorder(o Options) (*Recorder, error) {
 	switch {
-	case !(o.Sample > 0 && o.Sample <= 1): //nolint:staticcheck // the other way round, it would take NaN
+	case !(o.Sample > 0 && o.Sample <= 1): // the other way round, it would take NaN
 		return nil, fmt.Errorf("the sample of tokens must be more than 0 and at most 1, not %v", o.Sample)
 	case o.MaxBytes < MinBytes:
 		return nil, fmt.Errorf("a record of demand takes at least %d bytes, not %d", MinBytes, o.MaxBytes)

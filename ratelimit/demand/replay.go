@@ -201,7 +201,10 @@ func (r *replay) limit(a *ratelimit.Assignment, index int, name string) *limitTa
 	key := limitKey{a.Key, name}
 	l := r.limits[key]
 	if l == nil {
-		l = &limitTally{LimitReport: LimitReport{Key: a.Key, Origin: a.Origin, Name: name}, index: index, isDefault: a.Class == ratelimit.ClassDefault}
+		l = &limitTally{
+			LimitReport: LimitReport{Key: a.Key, Origin: a.Origin, Name: name},
+			isDefault:   a.Class == ratelimit.ClassDefault, index: index,
+		}
 		r.limits[key] = l
 	}
 	return l

@@ -34,7 +34,7 @@ type commands struct {
 	Healthcheck healthcheck `cmd:"" help:"Ask a gateway on this machine whether it is ready; exit 1 if it is not."`
 	Explain     explain     `cmd:"" help:"Ask a running gateway what it would answer a request, and why."`
 	Limits      limits      `cmd:"" help:"Ask a running gateway what is left of a token's limits, or reset them."`
-	Replay      replay      `cmd:"" help:"Tell what the limits of a configuration would have made of recorded demand; exit 1 if that passes a bound."`
+	Replay      replay      `cmd:"" help:"Tell what a configuration would have made of recorded demand; exit 1 if that passes a bound."`
 	Version     versionInfo `cmd:"" help:"Print the version."`
 }
 

@@ -96,7 +96,8 @@ func policiesAt(loaded config.Loaded) demand.PoliciesAt {
 func (c *replay) passed(r *demand.Report) []error {
 	var passed []error
 	if p := c.MaxDenied; p.given && p.isPassed(r.After.Denied, r.Requests) {
-		passed = append(passed, fmt.Errorf("--max-denied=%s is passed: %s of the requests would be denied", p.text, share(r.After.Denied, r.Requests)))
+		passed = append(passed, fmt.Errorf("--max-denied=%s is passed: %s of the requests would be denied",
+			p.text, share(r.After.Denied, r.Requests)))
 	}
 	if b := c.MaxNewlyDenied; b.isPassed(r.NewlyDenied, r.Requests) {
 		passed = append(passed, fmt.Errorf("--max-newly-denied=%s is passed: %d requests would be newly denied, %s of them",
@@ -137,7 +138,7 @@ type percent struct {
 func (p *percent) UnmarshalText(text []byte) error {
 	number, ok := strings.CutSuffix(string(text), "%")
 	most, err := strconv.ParseFloat(number, 64)
-	if !ok || err != nil || !(most >= 0 && most <= 100) { //nolint:staticcheck // the other way round, it would take NaN
+	if !ok || err != nil || !(most >= 0 && most <= 100) { // the other way round, it would take NaN
 		return fmt.Errorf("is 0%% to 100%%, not %q", text)
 	}
 	*p = percent{given: true, text: string(text), most: most}

@@ -62,7 +62,8 @@ func writeLimitResults(t table, limits []limitResult) {
 func writeTokenResults(t table, tokens []tokenResult) {
 	t.row("TOKEN", "TEAM", "REQUESTS", "DENIED BEFORE", "AFTER", "NEWLY", "KEPT OUT", "LONGEST", "FIRST", "LIMITS")
 	for _, k := range tokens {
-		t.row(k.TokenID, k.TeamID, number(k.After.Admitted+k.After.Denied), number(k.Before.Denied), number(k.After.Denied), number(k.NewlyDenied),
+		t.row(k.TokenID, k.TeamID, number(k.After.Admitted+k.After.Denied),
+			number(k.Before.Denied), number(k.After.Denied), number(k.NewlyDenied),
 			duration(k.After.KeptOut), duration(k.After.Longest), k.First.Format(time.RFC3339), k.Key)
 	}
 }

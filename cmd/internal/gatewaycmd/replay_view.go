@@ -107,8 +107,8 @@ func viewRefusals(r demand.Refusals, requests uint64) refusalsView {
 // replayWarnings says what the record does not know.
 func replayWarnings(r *demand.Report, about demand.About) []string {
 	from, until := r.From.Format(time.RFC3339), r.From.Add(r.Window).Format(time.RFC3339)
-	unknown := fmt.Sprintf("what tokens had spent before %s is not known: of the %d requests soon after, until %s at most, more may be admitted "+
-		"here than would be", from, r.Uncertain, until)
+	unknown := fmt.Sprintf("what tokens had spent before %s is not known: of the %d requests soon after, until %s at most, more may be "+
+		"admitted here than would be", from, r.Uncertain, until)
 	if r.Uncertain == r.Requests {
 		unknown = fmt.Sprintf("what tokens had spent before %s is not known, and the record ends inside their longest limits: more may be "+
 			"admitted here than would be", from)
