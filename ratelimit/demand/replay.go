@@ -18,9 +18,9 @@ type PoliciesAt func(at time.Time) (*ratelimit.Policies, error)
 
 // Replay tells what would have become of recorded requests under the policies. The same events and policies have the same report.
 //
-// It simulates a store in memory, whose clock is that of the record. Limits of more than 64 requests count in buckets: how those lie in
-// time is as in Redis, so that what Redis decided under the same policies is decided again. A gateway that counts by itself begins
-// its buckets when it starts, and may differ within a sixtieth of a window.
+// It simulates a store in memory, whose clock is that of the record. Limits of more than 64 requests count in buckets, which lie in time
+// as those in Redis do. A gateway that counts by itself begins its buckets when it starts, so that the same policies may decide
+// otherwise within a sixtieth of a window.
 func Replay(events iter.Seq2[Event, error], policies PoliciesAt) (*Report, error) {
 	r := &replay{
 		policies: policies, now: storeStart(), report: new(Report),
