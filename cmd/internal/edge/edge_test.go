@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"opsgate/cmd/internal/buildinfo"
 	"opsgate/cmd/internal/config"
 	"opsgate/cmd/internal/edge"
+	"opsgate/ratelimit/redisstore/redistest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -159,7 +161,10 @@ func TestARequestPassesAllParts(t *testing.T) {
 
 func TestMetricsAreNamedAsPrometheusAdvises(t *testing.T) {
 	services := startServices(t)
-	r := run(t, settings(services.address), services.token)
+	c := settings(services.address)
+	c.RateLimit.Demand.File = filepath.Join(t.TempDir(), "demand.jsonl")
+	c.RateLimit.Store, c.RateLimit.Redis.Addresses = config.StoreRedis, []string{redistest.Start(t).Addr()}
+	r := run(t, c, services.token)
 	r.get(t, r.Address(), "/v1/servers")
 	got := r.get(t, r.AdminAddress(), "/metrics")
 	for _, name := range []string{`opsgate_build_info{`, "opsgate_http_requests_total{"} {

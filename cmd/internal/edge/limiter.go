@@ -15,8 +15,23 @@ type limiter interface {
 	Run(ctx context.Context) error
 }
 
-func newLimiter(Options, prometheus.Registerer) (limiter, error) {
-	return ratelimit.NewMemory(ratelimit.MemoryOptions{}), nil
+// buildLimiter makes the store of budgets, and the record of what it decides where one is wanted.
+func (p *parts) buildLimiter(o Options, registry prometheus.Registerer) (err error) {
+	if o.Loaded.RateLimit.Store == config.StoreRedis {
+		if p.shared, err = newSharedLimits(o, registry); err != nil {
+			return err
+		}
+		p.limiter = p.shared
+	} else {
+		p.limiter = ratelimit.NewMemory(ratelimit.MemoryOptions{})
+	}
+	if p.demand, err = newRecorder(o, registry); err != nil || p.demand == nil {
+		return err
+	}
+	p.limiter = recorded{p.limiter, p.demand}
+	p.decisions = append(p.decisions, witness{p.demand})
+	return nil
 }
 
+// configureLimiter has the store go by what can change while running.
 func (p *parts) configureLimiter(config.RateLimit) {}

@@ -24,6 +24,7 @@ type parts struct {
 	clients       *backendclient.Clients
 	authenticator *authn.Authenticator
 	limiter       limiter
+	shared        *sharedLimits    // nil where this process counts alone
 	demand        *demand.Recorder // nil where demand is not recorded
 	busiest       *heavyhitters.Sketch
 	decisions     audience
@@ -78,23 +79,13 @@ func build(o Options) (_ *parts, err error) {
 	return p, nil
 }
 
-// buildLimiter makes the store of budgets, and the record of what it decides where one is wanted.
-func (p *parts) buildLimiter(o Options, registry prometheus.Registerer) (err error) {
-	if p.limiter, err = newLimiter(o, registry); err != nil {
-		return err
-	}
-	if p.demand, err = newRecorder(o, registry); err != nil || p.demand == nil {
-		return err
-	}
-	p.limiter = recorded{p.limiter, p.demand}
-	p.decisions = append(p.decisions, witness{p.demand})
-	return nil
-}
-
 func (p *parts) close() error {
 	err := p.demand.Close()
 	if p.clients != nil {
 		err = errors.Join(err, p.clients.Close())
+	}
+	if p.shared != nil {
+		err = errors.Join(err, p.shared.close())
 	}
 	return err
 }

@@ -1,0 +1,104 @@
+package edge
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"opsgate/cmd/internal/config"
+	"opsgate/ratelimit/redisstore"
+)
+
+// sharedLimits count in a Redis that gateways share, or as the configuration says while that is away.
+type sharedLimits struct {
+	*redisstore.Store
+
+	client redis.UniversalClient
+}
+
+func newSharedLimits(o Options, registry prometheus.Registerer) (_ *sharedLimits, err error) {
+	c := o.Loaded.RateLimit.Redis
+	secured, err := redisTLS(c.TLS)
+	if err != nil {
+		return nil, err
+	}
+	// The library has one logger for the whole process. What it says of single connections is for who looks for a fault: whether
+	// Redis is in use, the failover tells.
+	redis.SetLogger(redisLog{o.Logger})
+	l := new(sharedLimits)
+	l.client, err = redisstore.NewClient(redisstore.ClientOptions{
+		Addresses:        c.Addresses,
+		Mode:             redisstore.Mode(c.Mode),
+		MasterName:       c.MasterName,
+		Username:         c.Username,
+		Password:         c.Password.Reveal(),
+		SentinelUsername: c.SentinelUsername,
+		SentinelPassword: c.SentinelPassword.Reveal(),
+		Database:         c.Database,
+		TLS:              secured,
+		PoolSize:         c.PoolSize,
+		Timeout:          time.Duration(c.Timeout),
+		DialTimeout:      time.Duration(c.DialTimeout),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.client.Close())
+		}
+	}()
+	l.Store, err = redisstore.New(redisstore.Options{Client: l.client, Prefix: c.KeyPrefix, Logger: o.Logger, Registerer: registry})
+	return l, err
+}
+
+func (l *sharedLimits) close() error {
+	if err := l.client.Close(); err != nil {
+		return fmt.Errorf("close the connections to Redis: %w", err)
+	}
+	return nil
+}
+
+// redisTLS reads the files now: connections that are made later use what they said at the start.
+func redisTLS(c config.RedisTLS) (*tls.Config, error) {
+	if !c.Enabled {
+		return nil, nil
+	}
+	secured := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
+	if c.CAFile != "" {
+		roots, err := os.ReadFile(string(c.CAFile))
+		if err != nil {
+			return nil, fmt.Errorf("read the roots of Redis' certificate: %w", err)
+		}
+		secured.RootCAs = x509.NewCertPool()
+		if !secured.RootCAs.AppendCertsFromPEM(roots) {
+			return nil, fmt.Errorf("read the roots of Redis' certificate: there is none in %s", c.CAFile)
+		}
+	}
+	if c.CertFile != "" {
+		certificate, err := tls.LoadX509KeyPair(string(c.CertFile), string(c.KeyFile))
+		if err != nil {
+			return nil, fmt.Errorf("read the certificate for Redis: %w", err)
+		}
+		secured.Certificates = []tls.Certificate{certificate}
+	}
+	return secured, nil
+}
+
+// redisLog has the library's lines in the log.
+type redisLog struct{ logger *slog.Logger }
+
+// Printf logs a line of the library's.
+func (l redisLog) Printf(ctx context.Context, format string, args ...any) {
+	if l.logger.Enabled(ctx, slog.LevelDebug) {
+		l.logger.DebugContext(ctx, "redis client", slog.String("says", fmt.Sprintf(format, args...)))
+	}
+}
