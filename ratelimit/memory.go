@@ -11,8 +11,6 @@ import (
 const (
 	shards     = 256
 	sweepEvery = 10 * time.Second
-	// origin keeps times positive when a clock is set back to before the store was made.
-	origin = 1 << 60
 )
 
 // MemoryOptions are what a Memory is made of.
@@ -25,6 +23,7 @@ type MemoryOptions struct {
 type Memory struct {
 	clock  func() time.Time
 	start  time.Time
+	origin int64 // nanoseconds at start: those of the wall clock, so that buckets begin at the same times in every store
 	seed   maphash.Seed
 	shards [shards]shard
 }
@@ -41,7 +40,8 @@ func NewMemory(o MemoryOptions) *Memory {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	m := &Memory{clock: o.Clock, start: o.Clock(), seed: maphash.MakeSeed()}
+	start := o.Clock()
+	m := &Memory{clock: o.Clock, start: start, origin: start.UnixNano(), seed: maphash.MakeSeed()}
 	for i := range m.shards {
 		m.shards[i].tokens = make(map[string]*account)
 	}
@@ -179,6 +179,7 @@ func (m *Memory) shard(tokenID string) *shard {
 
 func (m *Memory) now() int64 { return m.nanoseconds(m.clock()) }
 
-func (m *Memory) nanoseconds(t time.Time) int64 { return int64(t.Sub(m.start)) + origin }
+// nanoseconds is positive also where a clock is set back to before 1970.
+func (m *Memory) nanoseconds(t time.Time) int64 { return max(1, int64(t.Sub(m.start))+m.origin) }
 
-func (m *Memory) time(now int64) time.Time { return m.start.Add(time.Duration(now - origin)) }
+func (m *Memory) time(now int64) time.Time { return m.start.Add(time.Duration(now - m.origin)) }

@@ -46,6 +46,32 @@ func (m *Memory) Seed(tokenID string, p *Policy, spent []Spending) {
 	sh.put(tokenID, a)
 }
 
+// Knows says whether anything is remembered of the token.
+func (m *Memory) Knows(tokenID string) bool {
+	sh := m.shard(tokenID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	_, known := sh.tokens[tokenID]
+	return known
+}
+
+// Spend remembers an admission that another store decided on now, whatever the policy's limits say of it. By that decision it
+// can be given back here as well.
+func (m *Memory) Spend(tokenID string, p *Policy, d Decision) {
+	sh := m.shard(tokenID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now := m.now()
+	_, known := sh.tokens[tokenID]
+	a := sh.account(tokenID, p, now)
+	if !known {
+		a.serial, a.first = d.Serial-1, d.Serial
+	}
+	a.advance(now)
+	a.skipTo(d.Serial - 1)
+	a.spend(now)
+}
+
 // Observe brings what is remembered of the token up to a decision of another store under the policy, so that about as much is
 // left of every enforced limit here as there. What others spent since it was last observed is taken to be spread evenly.
 func (m *Memory) Observe(tokenID string, p *Policy, d Decision) {
