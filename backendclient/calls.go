@@ -19,6 +19,8 @@ const numCodes = int(codes.Unauthenticated) + 1
 // A call is what is known of a method before anybody calls it.
 type call struct {
 	service, method string
+	reads           bool // it changes nothing, and may be tried again
+	guard           *guard
 
 	durations *prometheus.HistogramVec
 	// observers are the durations' children by code, found once and kept: to find one by its labels takes longer than all
@@ -42,7 +44,7 @@ func (c *call) observe(code codes.Code, took time.Duration) {
 // after it was made.
 type calls map[string]*call
 
-func newCalls(registerer prometheus.Registerer) (calls, error) {
+func newCalls(registerer prometheus.Registerer, guards map[string]*guard) (calls, error) {
 	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "opsgate_upstream_request_duration_seconds",
 		Help:    "Time of unary calls to the internal services, all attempts together, by service, method and gRPC code.",
@@ -54,7 +56,9 @@ func newCalls(registerer prometheus.Registerer) (calls, error) {
 	all := make(calls)
 	for _, s := range services() {
 		add := func(method string) {
-			all["/"+s.description.ServiceName+"/"+method] = &call{service: s.name, method: method, durations: durations}
+			all["/"+s.description.ServiceName+"/"+method] = &call{
+				service: s.name, method: method, reads: reads(method), guard: guards[s.name], durations: durations,
+			}
 		}
 		for _, m := range s.description.Methods {
 			add(m.MethodName)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
@@ -30,9 +31,11 @@ type Clients struct {
 
 // connections are what all Clients share that are made of one another.
 type connections struct {
-	byService map[string]*grpc.ClientConn // by the service's short name
-	stop      context.CancelFunc
-	watchers  sync.WaitGroup
+	byService   map[string]*grpc.ClientConn // by the service's short name
+	guards      map[string]*guard           // likewise
+	generations atomic.Uint64               // of settings
+	stop        context.CancelFunc
+	watchers    sync.WaitGroup
 }
 
 // Dial makes the clients. Connecting goes on in the background, for as long as it takes: a gateway starts without its
@@ -43,12 +46,17 @@ func Dial(options Options) (*Clients, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("backend client options: %w", err)
 	}
-	calls, err := newCalls(o.Registerer)
+	first := &generation{Settings: o.Settings}
+	guards, err := newGuards(o, first)
+	if err != nil {
+		return nil, fmt.Errorf("backend client metrics: %w", err)
+	}
+	calls, err := newCalls(o.Registerer, guards)
 	if err != nil {
 		return nil, fmt.Errorf("backend client metrics: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	c := &connections{byService: make(map[string]*grpc.ClientConn, len(services())), stop: stop}
+	c := &connections{byService: make(map[string]*grpc.ClientConn, len(services())), guards: guards, stop: stop}
 	for _, s := range services() {
 		if err := c.dial(o, s, calls); err != nil {
 			return nil, errors.Join(err, c.Close())
@@ -58,7 +66,7 @@ func Dial(options Options) (*Clients, error) {
 		c.watchers.Go(func() { logChanges(ctx, o.Logger, service, connection) })
 		connection.Connect() // else the first request would pay for it, and readiness would know nothing
 	}
-	return c.clients(o.Settings), nil
+	return c.clients(first), nil
 }
 
 // With returns clients whose calls have other bounds and go over the same connections, which are closed with any of them. It
@@ -68,11 +76,27 @@ func (c *Clients) With(settings Settings) (*Clients, error) {
 	if err := s.validate(); err != nil {
 		return nil, fmt.Errorf("backend client settings: %w", err)
 	}
-	return c.clients(s), nil
+	return c.clients(&generation{Settings: s, number: c.generations.Add(1)}), nil
 }
 
-func (c *connections) clients(s Settings) *Clients {
-	options := s.callOptions()
+func newGuards(o Options, first *generation) (map[string]*guard, error) {
+	metrics, err := newMetrics(o.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	guards := make(map[string]*guard, len(services()))
+	for _, s := range services() {
+		g := newGuard(s.name, first, metrics.of(s.name), o.Logger)
+		if err := metrics.watch(g); err != nil {
+			return nil, err
+		}
+		guards[s.name] = g
+	}
+	return guards, nil
+}
+
+func (c *connections) clients(under *generation) *Clients {
+	options := under.callOptions()
 	to := func(service string) settled { return settled{c.byService[service], options} }
 	return &Clients{
 		Fleet:       fleetv1.NewFleetServiceClient(to(fleet)),
@@ -89,7 +113,11 @@ func (c *connections) dial(o Options, s service, calls calls) error {
 	if address == "" {
 		return fmt.Errorf("dial %s: no address", s.name)
 	}
-	connection, err := grpc.NewClient(address, dialOptions(o, calls)...)
+	options, err := dialOptions(o, s, calls)
+	if err != nil {
+		return fmt.Errorf("dial %s: %w", s.name, err)
+	}
+	connection, err := grpc.NewClient(address, options...)
 	if err != nil {
 		return fmt.Errorf("dial %s at %q: %w", s.name, address, err)
 	}
@@ -103,6 +131,16 @@ func (c *connections) States() map[string]connectivity.State {
 	states := make(map[string]connectivity.State, len(c.byService))
 	for service, connection := range c.byService {
 		states[service] = connection.GetState()
+	}
+	return states
+}
+
+// Breakers tells how the breakers stand, by the service's short name. Attempts to the service are made, but for those that an
+// open or half-open one refuses.
+func (c *connections) Breakers() map[string]BreakerState {
+	states := make(map[string]BreakerState, len(c.guards))
+	for service, g := range c.guards {
+		states[service] = *g.current.Load().breaker.state.Load()
 	}
 	return states
 }

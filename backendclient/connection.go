@@ -1,12 +1,14 @@
 package backendclient
 
 import (
+	"log/slog"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	_ "google.golang.org/grpc/health" // health checks by the client, which the service configuration asks for
 	"google.golang.org/grpc/keepalive"
 )
 
@@ -21,17 +23,24 @@ const (
 )
 
 // dialOptions are those of every connection.
-func dialOptions(o Options, calls calls) []grpc.DialOption {
+func dialOptions(o Options, s service, calls calls) ([]grpc.DialOption, error) {
+	secured, err := transportCredentials(o, s)
+	if err != nil {
+		return nil, err
+	}
 	options := []grpc.DialOption{
-		grpc.WithTransportCredentials(transportCredentials()),
+		grpc.WithTransportCredentials(secured),
 		grpc.WithUserAgent("opsgate/" + o.Version),
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 		grpc.WithStaticStreamWindowSize(streamWindow),
 		grpc.WithStaticConnWindowSize(connectionWindow),
 
-		// Calls go to all processes of a service; one that is gone is left out.
-		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`),
-		// What DNS says of a service is its addresses: its configuration, retries with it, is ours.
+		// Calls go to all processes of a service. One that is gone is left out, and so is one that says that it does not serve
+		// (grpc.health.v1); one that knows nothing of that protocol is taken to serve. We ask for the health of the whole
+		// process, "": every server with the protocol has it, while one that does not name its services would seem away.
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}],"healthCheckConfig":{"serviceName":""}}`),
+		// What DNS says of a service is its addresses: its configuration, retries with it, is ours. The library still repeats
+		// by itself what no server has seen.
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
 
@@ -48,10 +57,13 @@ func dialOptions(o Options, calls calls) []grpc.DialOption {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
 	}
 	options = append(options, interceptors(calls)...)
-	return append(options, o.DialOptions...)
+	return append(options, o.DialOptions...), nil
 }
 
-// transportCredentials is where TLS comes in.
-func transportCredentials() credentials.TransportCredentials {
-	return insecure.NewCredentials()
+func transportCredentials(o Options, s service) (credentials.TransportCredentials, error) {
+	files := s.upstream(o.Upstreams).TLS
+	if files == nil {
+		return insecure.NewCredentials(), nil
+	}
+	return newFileCredentials(*files, o.Logger.With(slog.String("service", s.name)))
 }

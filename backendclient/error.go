@@ -44,19 +44,37 @@ type Error struct {
 	ByCaller bool
 	// Violations are what the service found wrong with the request; at most 100.
 	Violations []Violation
-	// RetryAfter is how long the service asks to be left alone (google.rpc.RetryInfo), 1 s to 1 h; 0 when it does not say.
+	// RetryAfter is how long the service asks to be left alone (google.rpc.RetryInfo), or how long we leave it alone, 1 s to
+	// 1 h; 0 when nobody says.
 	RetryAfter time.Duration
-	// Reason is the google.rpc.ErrorInfo's, for programs and logs; "" when there is none.
+	// Reason is the google.rpc.ErrorInfo's, for programs and logs, or one of ours, such as [ReasonBreakerOpen]; "" when there
+	// is none.
 	Reason string
 
 	status *status.Status // the service's, with the code put right
 	cause  error
 }
 
+// A refusal is a call that we did not make.
+type refusal struct {
+	reason     string
+	retryAfter time.Duration
+	text       string
+}
+
+// Error implements error.
+func (r *refusal) Error() string { return r.text }
+
+// GRPCStatus makes the refusal Unavailable.
+func (r *refusal) GRPCStatus() *status.Status { return status.New(codes.Unavailable, r.text) }
+
 // newError says what became of a call that failed. Gone is how the caller's own context stands: nil while it waits.
 func newError(gone error, c *call, err error) *Error {
 	s := status.Convert(err)
 	e := &Error{Service: c.service, Method: c.method, Code: s.Code(), cause: err}
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		e.Reason, e.RetryAfter = refused.reason, refused.retryAfter
+	}
 	switch {
 	case errors.Is(gone, context.Canceled):
 		e.Code, e.ByCaller, e.cause = codes.Canceled, true, gone

@@ -12,20 +12,22 @@ import (
 //   - describe turns whatever fails further in, on this side or the other, into an *Error;
 //   - bound gives the call its deadline, which all attempts share.
 //
-// Retries belong after bound, under the deadline. A breaker and a bound on calls in flight belong after them, next to the
-// wire, so that every attempt passes and counts; what they refuse is a status like any other, and describe makes it one of
-// ours.
+// Behind bound stands the service's guard, all of it under the deadline: the bound on calls in flight, which holds a call from its
+// first attempt to the end of the last; then the retries; then the breaker, next to the wire, so that every attempt passes and
+// counts. What they refuse is a status like any other, and describe makes it one of ours. They are no interceptors of their own,
+// as each of those costs a call an allocation.
 //
-// What bounds a call comes with it, from the [Settings] of the client that makes it: bounds of retries and of a breaker would
-// come the same way, while what they remember belongs to the connection.
+// What bounds a call comes with it, from the [Settings] of the client that makes it, while what guards remember belongs to the
+// connection.
 //
-// Streams live as long as their caller wants, so they have no deadline, and their duration says nothing.
+// Streams live as long as their caller wants, so they have no deadline, their duration says nothing, and a breaker that waited for
+// their end would learn nothing from them.
 func interceptors(calls calls) []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(
 			calls.measure,
 			calls.describe,
-			bound,
+			calls.bound,
 		),
 		grpc.WithChainStreamInterceptor(
 			calls.describeStream,
@@ -33,18 +35,23 @@ func interceptors(calls calls) []grpc.DialOption {
 	}
 }
 
-// bound has a call end a margin before its caller's deadline, or after the default timeout where the caller has none.
-func bound(
+// bound has a call end a margin before its caller's deadline, or after the default timeout where the caller has none, and hands it
+// to the service's guard.
+func (c calls) bound(
 	ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	options ...grpc.CallOption,
 ) error {
-	settings := settingsOf(options)
+	under := settingsOf(options)
 	var cancel context.CancelFunc
 	if deadline, ok := ctx.Deadline(); ok {
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-settings.DeadlineMargin))
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-under.DeadlineMargin))
 	} else {
-		ctx, cancel = context.WithTimeout(ctx, settings.DefaultTimeout)
+		ctx, cancel = context.WithTimeout(ctx, under.DefaultTimeout)
 	}
 	defer cancel()
-	return invoke(ctx, method, request, reply, cc, options...)
+	call := c[method]
+	return call.guard.do(&attempt{
+		ctx: ctx, call: call, under: under,
+		method: method, request: request, reply: reply, connection: cc, invoke: invoke, options: options,
+	})
 }

@@ -28,22 +28,9 @@ func TestCallsAreMeasuredByServiceMethodAndCode(t *testing.T) {
 	cancel()
 	_, _ = clients.Fleet.ListServers(gone, &fleetv1.ListServersRequest{})
 
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := make(map[string]uint64)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			series := f.GetName()
-			for _, l := range m.GetLabel() {
-				series += " " + l.GetName() + "=" + l.GetValue()
-			}
-			got[series] = m.GetHistogram().GetSampleCount()
-		}
-	}
+	got := series(t, registry, "opsgate_upstream_request_duration_seconds")
 	const name = "opsgate_upstream_request_duration_seconds "
-	want := map[string]uint64{ // and no series of calls that nobody made
+	want := map[string]float64{ // and no series of calls that nobody made
 		name + "code=OK method=GetServer service=fleet":         2,
 		name + "code=NotFound method=GetServer service=fleet":   1,
 		name + "code=Canceled method=ListServers service=fleet": 1,
@@ -51,6 +38,29 @@ func TestCallsAreMeasuredByServiceMethodAndCode(t *testing.T) {
 	if !maps.Equal(got, want) {
 		t.Errorf("series %v, want %v", got, want)
 	}
+}
+
+// series returns what a registry knows under a name, by name and labels; of a histogram how many were observed.
+func series(t testing.TB, registry *prometheus.Registry, name string) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]float64)
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			series := name
+			for _, l := range m.GetLabel() {
+				series += " " + l.GetName() + "=" + l.GetValue()
+			}
+			got[series] = float64(m.GetHistogram().GetSampleCount()) + m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	return got
 }
 
 // BenchmarkInterceptors shows what our way to the wire costs: "bare" is a connection without it. Neither reaches the wire.

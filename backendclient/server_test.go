@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/protoadapt"
@@ -41,6 +43,7 @@ func (b *backend) WatchRevocations(request *identityv1.WatchRevocationsRequest, 
 func (b *backend) serve(t testing.TB, listener net.Listener) {
 	t.Helper()
 	server := grpc.NewServer()
+	healthv1.RegisterHealthServer(server, health.NewServer())
 	fleetv1.RegisterFleetServiceServer(server, b)
 	identityv1.RegisterIdentityServiceServer(server, b)
 	served := make(chan error)

@@ -14,9 +14,16 @@ type settled struct {
 
 var _ grpc.ClientConnInterface = settled{}
 
+// A generation is settings, and how many came before them on the same connections.
+type generation struct {
+	Settings
+
+	number uint64
+}
+
 // callOptions returns what carries the settings to the wire: the library's own options, and the settings for our interceptors.
-func (s Settings) callOptions() []grpc.CallOption {
-	return []grpc.CallOption{grpc.MaxCallRecvMsgSize(s.MaxResponseBytes), underSettings{settings: &s}}
+func (g *generation) callOptions() []grpc.CallOption {
+	return []grpc.CallOption{grpc.MaxCallRecvMsgSize(g.MaxResponseBytes), underSettings{settings: g}}
 }
 
 // Invoke implements [grpc.ClientConnInterface].
@@ -34,11 +41,11 @@ func (c settled) NewStream(
 // underSettings tells the interceptors which settings a call is made under.
 type underSettings struct {
 	grpc.EmptyCallOption
-	settings *Settings
+	settings *generation
 }
 
 // settingsOf returns the settings that a call is made under.
-func settingsOf(options []grpc.CallOption) *Settings {
+func settingsOf(options []grpc.CallOption) *generation {
 	for _, option := range options {
 		if under, ok := option.(underSettings); ok {
 			return under.settings

@@ -13,6 +13,7 @@ import (
 	"opsgate/authn"
 	"opsgate/backendclient"
 	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/config"
 	"opsgate/gateway"
 	"opsgate/ratelimit/demand"
 	"opsgate/ratelimit/heavyhitters"
@@ -108,17 +109,21 @@ func dial(o Options, registry prometheus.Registerer) (*backendclient.Clients, er
 	u := o.Loaded.Upstreams
 	return backendclient.Dial(backendclient.Options{
 		Upstreams: backendclient.Upstreams{
-			Fleet:      backendclient.Upstream(u.Fleet),
-			Monitoring: backendclient.Upstream(u.Monitoring),
-			Incident:   backendclient.Upstream(u.Incident),
-			Audit:      backendclient.Upstream(u.Audit),
-			Identity:   backendclient.Upstream(u.Identity),
+			Fleet:      upstream(u.Fleet),
+			Monitoring: upstream(u.Monitoring),
+			Incident:   upstream(u.Incident),
+			Audit:      upstream(u.Audit),
+			Identity:   upstream(u.Identity),
 		},
 		Settings:   callSettings(o.Loaded.Config),
 		Version:    o.Build.Version,
 		Logger:     o.Logger,
 		Registerer: registry,
 	})
+}
+
+func upstream(c config.Upstream) backendclient.Upstream {
+	return backendclient.Upstream{Address: c.Address}
 }
 
 func newAuthenticator(o Options, clients *backendclient.Clients, registry prometheus.Registerer) (*authn.Authenticator, error) {
