@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,13 +23,14 @@ const (
 // A plan is a policy as the scripts are told of it.
 type plan struct {
 	policy    *ratelimit.Policy
-	signature any // what an account begins with
-	numbers   any // see numbersOf
-	ttl       any // ms that an account is kept: the longest window and a bucket
-	order     []int
+	signature any   // what an account begins with
+	form      any   // of an account's head, as Lua's struct has it
+	numbers   any   // see numbersOf
+	answer    any   // the form of the answer
+	ttl       any   // ms that an account is kept: the longest window and a bucket
+	order     []int // of the limits in scripts and accounts: those that are enforced, then those in shadow
 }
 
-// order of the limits in scripts and accounts: those that are enforced, then those in shadow.
 func inOrder(limits []ratelimit.Limit) []int {
 	var enforced, shadow []int
 	for i, l := range limits {
@@ -44,59 +46,62 @@ func inOrder(limits []ratelimit.Limit) []int {
 func newPlan(p *ratelimit.Policy, expire bool) *plan {
 	limits := p.Limits()
 	pl := &plan{policy: p, order: inOrder(limits), ttl: ""}
-	var groups [2][]ratelimit.Limit
+	var groups [][]ratelimit.Limit // those that are enforced, and those in shadow if there are any
 	var longest int64
-	for _, i := range pl.order {
-		of := 0
-		if limits[i].Shadow {
-			of = 1
+	for k, i := range pl.order {
+		if k == 0 || limits[i].Shadow != limits[pl.order[k-1]].Shadow {
+			groups = append(groups, nil)
 		}
-		groups[of] = append(groups[of], limits[i])
+		groups[len(groups)-1] = append(groups[len(groups)-1], limits[i])
 		longest = max(longest, micros(limits[i].Per))
 	}
-	signature := []byte{version, byte(len(groups[0])), byte(len(groups[1]))}
-	numbers := []float64{1}
-	if len(groups[1]) > 0 {
-		numbers[0] = 2
+	enforced := len(groups[0])
+	signature := []byte{version, byte(enforced), byte(len(limits) - enforced)}
+	for _, i := range pl.order {
+		signature = binary.LittleEndian.AppendUint32(signature, uint32(limits[i].Requests))
+		signature = append(signature, binary.LittleEndian.AppendUint64(nil, uint64(micros(limits[i].Per)))[:6]...)
 	}
-	for _, g := range groups {
-		for _, l := range g {
-			signature = binary.LittleEndian.AppendUint32(signature, uint32(l.Requests))
-			signature = append(signature, binary.LittleEndian.AppendUint64(nil, uint64(micros(l.Per)))[:6]...)
-		}
-		if len(g) > 0 {
-			numbers = append(numbers, numbersOf(g)...)
-		}
-	}
+	form, numbers := numbersOf(groups)
 	packed := make([]byte, 0, 8*len(numbers))
 	for _, n := range numbers {
-		packed = binary.LittleEndian.AppendUint64(packed, math.Float64bits(n))
+		packed = binary.LittleEndian.AppendUint64(packed, math.Float64bits(float64(n)))
 	}
-	pl.signature, pl.numbers = string(signature), string(packed)
+	pl.signature, pl.form, pl.numbers = string(signature), form, string(packed)
+	pl.answer = "<dddBB" + strings.Repeat("I4d", len(limits))
 	if expire {
 		pl.ttl = strconv.FormatInt((longest+width(longest))/1000+1, 10)
 	}
 	return pl
 }
 
-// numbersOf returns what the script must know of limits that are decided together: how many there are, the length of a tick, the
-// longest exact window, the number of rings; and of each limit its requests, its window, the width of its buckets or 0 for an
-// exact one, and the bits of a count. Times are in µs.
-func numbersOf(limits []ratelimit.Limit) []float64 {
-	var each []float64
-	var span int64
-	rings := 0
-	for _, l := range limits {
-		per := micros(l.Per)
-		if l.Requests <= ratelimit.MaxExact {
-			span = max(span, per)
-			each = append(each, float64(l.Requests), float64(per), 0, 0)
-		} else {
+// numbersOf returns the form of an account's head and what the script must know of the limits: how many groups of limits there
+// are, the bytes of the head and of all rings; of each group the number of its limits, the length of a tick, the longest exact
+// window and the number of its rings; and of each limit its requests, its window, the width of its buckets, or 0 for an exact
+// one, and the bits of a count. Times are in µs.
+func numbersOf(groups [][]ratelimit.Limit) (form string, numbers []int64) {
+	const headBytes, groupBytes, ringBytes, pad = 2 * 8, 2*8 + 2*4 + 2, 2 + 4, 4
+	head, body := int64(headBytes), int64(0)
+	form = "<dd"
+	for _, limits := range groups {
+		var each []int64
+		var span, rings int64
+		for _, l := range limits {
+			per := micros(l.Per)
+			if l.Requests <= ratelimit.MaxExact {
+				span = max(span, per)
+				each = append(each, int64(l.Requests), per, 0, 0)
+				continue
+			}
+			count := int64(bits.Len(uint(l.Requests)))
 			rings++
-			each = append(each, float64(l.Requests), float64(per), float64(width(per)), float64(bits.Len(uint(l.Requests))))
+			body += (buckets*count+7)/8 + pad
+			each = append(each, int64(l.Requests), per, width(per), count)
 		}
+		form += "ddI4I4BB" + strings.Repeat("BBI4", int(rings))
+		head += groupBytes + ringBytes*rings
+		numbers = append(append(numbers, int64(len(limits)), 1+span>>tickBits, span, rings), each...)
 	}
-	return append([]float64{float64(len(limits)), float64(1 + span>>tickBits), float64(span), float64(rings)}, each...)
+	return form, append([]int64{int64(len(groups)), head, body}, numbers...)
 }
 
 // micros rounds up, which errs on the strict side.

@@ -141,7 +141,7 @@ func (s *Store) ask(ctx context.Context, m *durations, key string, pl *plan, mod
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
 	answer, err := s.run(bounded, &s.decideScript,
-		[]any{"evalsha", s.decideScript.hash, "1", key, pl.signature, pl.numbers, pl.ttl, s.scriptTime(), mode})
+		[]any{"evalsha", s.decideScript.hash, "1", key, pl.signature, pl.form, pl.numbers, pl.answer, pl.ttl, s.scriptTime(), mode})
 	m.observe(start, err)
 	if err != nil {
 		return ratelimit.Decision{}, err

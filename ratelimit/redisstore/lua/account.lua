@@ -2,16 +2,19 @@
 -- The rules are those of package ratelimit, whose names it uses.
 --
 -- An account begins with a signature: version, number of limits that are enforced, number of those in shadow, and requests and
--- µs of each. Then: when it was last changed, since when it knows everything of the token, and the length of the first group.
--- A group is what belongs to the limits that are enforced, or to those in shadow:
+-- µs of each. Its head follows: when it was last changed, since when it knows everything of the token, and for each group of
+-- limits, which are those that are enforced and those in shadow:
 --
 --   serial, first                    of the newest admission; of those that can be given back
 --   rest, its stamp                  as in a history
 --   number of stamps, of void bits   the latter 0, or 1 for 16 bytes of them
---   width, reach, total              of each ring
---   the rings, and four bytes more   so that five bytes can be read anywhere
---   stamps                           newest first
---   void bits                        of the newest 128 serials: those given back, or not spent
+--   width, reach, total              of each ring; in the bucket that the reach tells there is something
+--
+-- and then, for each group again:
+--
+--   the rings, each with four bytes more, so that five bytes are one number anywhere
+--   stamps, newest first
+--   void bits of the newest 128 serials: those given back, or not spent
 local function library()
   local pack, unpacked, sub, rep = struct.pack, struct.unpack, string.sub, string.rep
   local buckets, max_exact, numbered, max_bytes = 61, 64, 128, 512
@@ -164,35 +167,42 @@ local function library()
     a.seen = now
   end
 
-  local function decode_group(g, s, seen)
-    local form = '<ddI4I4BB' .. rep('BBI4', #g.rings)
-    local h = {unpacked(form, s)}
-    local base = h[#h]
-    g.serial, g.first, g.rest = h[1], h[2], h[3]
-    if h[6] > 0 then
-      g.void = sub(s, -16)
+  local function head_form(list)
+    local form = '<dd'
+    for _, g in ipairs(list) do
+      form = form .. 'ddI4I4BB' .. rep('BBI4', #g.rings)
     end
+    return form
+  end
+
+  -- decode_group reads a group, whose head is h from k on and whose body is in s from base on, and returns where that ends.
+  local function decode_group(g, seen, h, k, s, base)
+    g.serial, g.first, g.rest = h[k], h[k + 1], h[k + 2]
     for i, r in ipairs(g.rings) do
-      local newest = floor(seen, r.width)
-      r.bits, r.total = h[4 + 3 * i], h[6 + 3 * i]
-      for b = newest - h[5 + 3 * i], newest do
+      local at, newest = k + 3 + 3 * i, floor(seen, r.width)
+      r.bits, r.total = h[at], h[at + 2]
+      for b = newest - h[at + 1], newest do
         local bit = b % buckets * r.bits
         local n = floor(unpacked('<I5', s, base + floor(bit, 8)), 2 ^ (bit % 8)) % 2 ^ r.bits
         if n > 0 then
           r.counts[b] = n
         end
       end
-      base = base + math.ceil(buckets * r.bits / 8)
+      base = base + math.ceil(buckets * r.bits / 8) + 4
     end
     local next_tick = floor(seen, g.tick) + 1
     local function time(stamp)
       return (next_tick - (next_tick - stamp) % 2 ^ 32) * g.tick
     end
-    g.rest_at = time(h[4])
-    local at = #s - #g.void - 4 * h[5] + 1
-    for i = 1, h[5] do
-      g.hist[i] = time(unpacked('<I4', s, at + 4 * i - 4))
+    g.rest_at = time(h[k + 3])
+    for i = 1, h[k + 4] do
+      g.hist[i] = time(unpacked('<I4', s, base))
+      base = base + 4
     end
+    if h[k + 5] > 0 then
+      g.void = sub(s, base, base + 15)
+    end
+    return base + #g.void
   end
 
   -- decode returns a stored account as it was when it was changed last, or one that knows nothing.
@@ -201,54 +211,54 @@ local function library()
       return {groups = {}, seen = now, since = now, unknown = true}
     end
     local list, at = groups(value, now)
-    local a = {groups = list, signature = sub(value, 1, at - 1)}
-    local length
-    a.seen, a.since, length, at = unpacked('<ddI2', value, at)
-    decode_group(a.groups[1], sub(value, at, at + length - 1), a.seen)
-    if a.groups[2] then
-      decode_group(a.groups[2], sub(value, at + length), a.seen)
+    local h = {unpacked(head_form(list), value, at)}
+    local base, k = h[#h], 3
+    for _, g in ipairs(list) do
+      base = decode_group(g, h[1], h, k, value, base)
+      k = k + 6 + 3 * #g.rings
     end
-    return a
+    return {groups = list, signature = sub(value, 1, at - 1), seen = h[1], since = h[2]}
   end
 
-  local function encode_group(g, now)
-    local h, body = {g.serial, g.first, g.rest, floor(g.rest_at, g.tick) % 2 ^ 32, #g.hist, #g.void / 16}, {}
-    for i, r in ipairs(g.rings) do
-      local newest, reach, size = floor(now, r.width), 0, math.ceil(buckets * r.bits / 8)
-      local cells = {}
-      for at = 1, size do
-        cells[at] = 0
-      end
-      for b, n in pairs(r.counts) do
-        if n > 0 then
-          reach = math.max(reach, newest - b)
-          local bit = b % buckets * r.bits
-          local at, word = floor(bit, 8) + 1, n * 2 ^ (bit % 8)
-          while word >= 1 do
-            cells[at], word, at = cells[at] + word % 256, floor(word, 256), at + 1
-          end
+  local function encode_ring(r, newest)
+    local reach, cells = 0, {}
+    for at = 1, math.ceil(buckets * r.bits / 8) + 4 do
+      cells[at] = 0
+    end
+    for b, n in pairs(r.counts) do
+      if n > 0 then
+        reach = math.max(reach, newest - b)
+        local bit = b % buckets * r.bits
+        local at, word = floor(bit, 8) + 1, n * 2 ^ (bit % 8)
+        while word >= 1 do
+          cells[at], word, at = cells[at] + word % 256, floor(word, 256), at + 1
         end
       end
-      h[4 + 3 * i], h[5 + 3 * i], h[6 + 3 * i] = r.bits, reach, r.total
-      for at = 1, size do
-        cells[at] = string.char(cells[at])
-      end
-      body[i] = table.concat(cells)
     end
-    local stamps = {}
-    for i, t in ipairs(g.hist) do
-      stamps[i] = pack('<I4', floor(t, g.tick) % 2 ^ 32)
-    end
-    return pack('<ddI4I4BB' .. rep('BBI4', #g.rings), unpack(h)) .. table.concat(body) .. rep('\0', 4) .. table.concat(stamps) .. g.void
+    return string.char(unpack(cells)), reach
   end
 
   -- encode returns an account as it is stored.
   local function encode(a)
-    local enforced, shadow = encode_group(a.groups[1], a.seen), ''
-    if a.groups[2] then
-      shadow = encode_group(a.groups[2], a.seen)
+    local h, body = {a.seen, a.since}, {}
+    local function head(...)
+      for _, v in ipairs({...}) do
+        table.insert(h, v)
+      end
     end
-    return a.signature .. pack('<ddI2', a.seen, a.since, #enforced) .. enforced .. shadow
+    for _, g in ipairs(a.groups) do
+      head(g.serial, g.first, g.rest, floor(g.rest_at, g.tick) % 2 ^ 32, #g.hist, #g.void / 16)
+      for _, r in ipairs(g.rings) do
+        local cells, reach = encode_ring(r, floor(a.seen, r.width))
+        head(r.bits, reach, r.total)
+        table.insert(body, cells)
+      end
+      for _, t in ipairs(g.hist) do
+        table.insert(body, pack('<I4', floor(t, g.tick) % 2 ^ 32))
+      end
+      table.insert(body, g.void)
+    end
+    return a.signature .. pack(head_form(a.groups), unpack(h)) .. table.concat(body)
   end
 
   local function sum(known)

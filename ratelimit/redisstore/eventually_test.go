@@ -1,0 +1,61 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/redisstore"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+// eventually waits for a condition to hold.
+func eventually(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 10*time.Second)
+	defer cancel()
+	again := time.NewTicker(2 * time.Millisecond)
+	defer again.Stop()
+	for !holds() {
+		select {
+		case <-ctx.Done():
+			tb.Fatalf("it took too long that %s", what)
+		case <-again.C:
+		}
+	}
+}
+
+// spendAtOnce has so many tokens make a request each, by some clients at once.
+func spendAtOnce(tb testing.TB, s *redisstore.Store, p *ratelimit.Policy, tokens int) {
+	tb.Helper()
+	const clients = 16
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Go(func() {
+			for i := c; i < tokens; i += clients {
+				if _, err := s.Decide(tb.Context(), fmt.Sprintf("0b0b0b0b-0000-7000-8000-%012d", i), p); err != nil {
+					tb.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func usedMemory(tb testing.TB, server *redistest.Server) int {
+	tb.Helper()
+	stats, err := server.Client().Info(tb.Context(), "memory").Result()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var used int
+	for line := range strings.Lines(stats) {
+		_, _ = fmt.Sscanf(line, "used_memory:%d", &used)
+	}
+	return used
+}
