@@ -1,0 +1,51 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// A class of failures of the shared store.
+type class int
+
+const (
+	timeout class = iota // no answer in time
+	refused              // nobody there, or hung up: it may have been restarted
+	other
+	classes
+)
+
+func (c class) String() string { return [...]string{"timeout", "refused", "other"}[c] }
+
+func classOf(err error) class {
+	var network net.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return timeout
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF):
+		return refused
+	default:
+		return other
+	}
+}
+
+// mayHaveArrived says whether the shared store may have done what it was asked to, although that failed.
+func mayHaveArrived(err error) bool {
+	var (
+		dial   *net.OpError
+		answer interface{ RedisError() } // an answer that says no
+	)
+	switch {
+	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests), errors.Is(err, syscall.ECONNREFUSED):
+		return false
+	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, &answer):
+		return false
+	default:
+		return true
+	}
+}

@@ -1,0 +1,137 @@
+package failover
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"opsgate/ratelimit"
+)
+
+var (
+	errReturning = errors.New("the shared store is back, and not all tokens are")
+	errUnsettled = errors.New("the shared store could not be told of the token a moment ago")
+)
+
+// settle has the shared store know what it may not know of the token. It returns why the shared store is not to decide on it now.
+func (s *Store) settle(ctx context.Context, r request, ph *phase) error {
+	switch {
+	case ph.way == away:
+		return ph.cause
+	case s.tokens.settled(r.tokenID, ph):
+		return nil
+	case ph.gradual && !s.isBack(r.tokenID, ph):
+		return errReturning
+	}
+	t := s.tokens.hold(r.tokenID)
+	defer t.mu.Unlock()
+	switch now := s.clock(); {
+	case t.settled.Load() >= ph.outage:
+		return nil // another request did it
+	case now.Before(t.again):
+		return errUnsettled
+	default:
+		return s.tell(ctx, r, t, ph)
+	}
+}
+
+// isBack says whether the token is among those that have gone back to the shared store.
+func (s *Store) isBack(tokenID string, ph *phase) bool {
+	const places = 1024
+	over := s.configured.Load().ReturnOver
+	return s.clock().Sub(ph.since) > over*time.Duration(place(tokenID)>>32%places)/places
+}
+
+// tell tells the shared store of a token that is held.
+func (s *Store) tell(ctx context.Context, r request, t *token, ph *phase) error {
+	now := s.clock()
+	before, during := s.before(r.tokenID, t, ph, now), s.owed.Spent(r.tokenID)
+	if len(before)+len(during) > 0 {
+		ctx := context.WithoutCancel(ctx) // whether this arrives matters to more than one request
+		_, err := s.call(ctx, func() (ratelimit.Decision, error) {
+			return ratelimit.Decision{}, s.shared.Settle(ctx, r.tokenID, r.policy, before, during)
+		})
+		if err != nil {
+			t.again = now.Add(s.configured.Load().ProbeEvery)
+			if mayHaveArrived(err) {
+				err = errors.Join(err, s.remember(ctx, r, t, inOrder(before, during)))
+			}
+			return err
+		}
+		s.metrics.settled.Inc()
+		if len(during) > 0 {
+			s.mirror.Seed(r.tokenID, r.policy, inOrder(before, during))
+		}
+	}
+	t.settled.Store(ph.outage)
+	return s.drop(ctx, r.tokenID, t)
+}
+
+// before returns what the shared store knew of a token when it was last heard of it. The mirror's buckets may take that to be younger.
+func (s *Store) before(tokenID string, t *token, ph *phase, now time.Time) []ratelimit.Spending {
+	heard := ph.began
+	if ph.way == owing || t.told.After(heard) {
+		heard = t.told
+	}
+	spent := s.mirror.Spent(tokenID)
+	for i := range spent {
+		if !heard.IsZero() {
+			spent[i].Age = max(spent[i].Age, now.Sub(heard))
+		}
+	}
+	return spent
+}
+
+// remember takes a token's spendings, which the shared store may have been told of, to be known there from now on: told of once more,
+// it would count them twice if it has them, and so not if it has lost them.
+func (s *Store) remember(ctx context.Context, r request, t *token, spent []ratelimit.Spending) error {
+	t.told = s.clock()
+	s.mirror.Seed(r.tokenID, r.policy, spent)
+	return s.owed.Reset(ctx, r.tokenID)
+}
+
+// inOrder returns all of both, newest first.
+func inOrder(before, during []ratelimit.Spending) []ratelimit.Spending {
+	all := slices.Concat(during, before)
+	slices.SortStableFunc(all, func(x, y ratelimit.Spending) int { return cmp.Compare(x.Age, y.Age) })
+	return all
+}
+
+// Sweep forgets tokens at rest now, and of which of the others it is known that they are settled, once all are.
+func (s *Store) Sweep() {
+	s.mirror.Sweep()
+	ph := s.phase.Load()
+	local, settled := 0, 0
+	s.tokens.each(func(tokenID string, t *token) bool {
+		if t.local && len(s.local.Spent(tokenID)) == 0 { // and so nothing is owed
+			_ = s.drop(context.Background(), tokenID, t) // memory does not fail
+		}
+		switch {
+		case t.local:
+			local++
+			return true
+		case ph.way == doubtful && t.settled.Load() >= ph.outage && s.mirror.Knows(tokenID):
+			settled++
+			return true
+		default:
+			return false // nothing to tell, or all of it
+		}
+	})
+	if local > 0 || ph.way != owing && (ph.way != doubtful || settled < s.mirror.Len()) {
+		return
+	}
+	s.turn(func(now phase) phase {
+		if now == *ph {
+			now.way = certain
+		}
+		return now
+	})
+	s.tokens.each(func(_ string, t *token) bool {
+		if t.local { // since it was looked at
+			s.owe()
+		}
+		return true
+	})
+}
