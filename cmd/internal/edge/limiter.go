@@ -34,4 +34,8 @@ func (p *parts) buildLimiter(o Options, registry prometheus.Registerer) (err err
 }
 
 // configureLimiter has the store go by what can change while running.
-func (p *parts) configureLimiter(config.RateLimit) {}
+func (p *parts) configureLimiter(c config.RateLimit) {
+	if p.shared != nil {
+		p.shared.Configure(failoverSettings(c))
+	}
+}

@@ -150,5 +150,8 @@ func (p *parts) dependencies() map[string]admin.Dependency {
 	for service, state := range p.clients.States() {
 		list[service] = admin.Dependency{State: words[state], OK: state == connectivity.Ready}
 	}
+	if p.shared != nil {
+		list["redis"] = p.shared.dependency()
+	}
 	return list
 }

@@ -12,15 +12,19 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
+	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/config"
+	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/redisstore"
 )
 
 // sharedLimits count in a Redis that gateways share, or as the configuration says while that is away.
 type sharedLimits struct {
-	*redisstore.Store
+	*failover.Store
 
+	redis  *redisstore.Store
 	client redis.UniversalClient
 }
 
@@ -56,8 +60,31 @@ func newSharedLimits(o Options, registry prometheus.Registerer) (_ *sharedLimits
 			err = errors.Join(err, l.client.Close())
 		}
 	}()
-	l.Store, err = redisstore.New(redisstore.Options{Client: l.client, Prefix: c.KeyPrefix, Logger: o.Logger, Registerer: registry})
+	l.redis, err = redisstore.New(redisstore.Options{Client: l.client, Prefix: c.KeyPrefix, Logger: o.Logger, Registerer: registry})
+	if err != nil {
+		return nil, err
+	}
+	l.Store, err = failover.New(failover.Options{
+		Shared: l.redis, Settings: failoverSettings(o.Loaded.RateLimit), Logger: o.Logger, Registerer: registry,
+	})
 	return l, err
+}
+
+// Run does what goes on beside the requests until ctx ends.
+func (l *sharedLimits) Run(ctx context.Context) error {
+	tasks, ctx := errgroup.WithContext(ctx)
+	tasks.Go(func() error { return l.redis.Run(ctx) })
+	tasks.Go(func() error { return l.Store.Run(ctx) })
+	return tasks.Wait()
+}
+
+// dependency says how Redis stands. While it is away, State says what becomes of requests.
+func (l *sharedLimits) dependency() admin.Dependency {
+	state := l.State()
+	if state.Shared {
+		return admin.Dependency{State: "ready", OK: true}
+	}
+	return admin.Dependency{State: "unavailable, limits are " + string(state.Mode)}
 }
 
 func (l *sharedLimits) close() error {
@@ -67,8 +94,15 @@ func (l *sharedLimits) close() error {
 	return nil
 }
 
+// failoverSettings are what can change while running.
+func failoverSettings(c config.RateLimit) failover.Settings {
+	return failover.Settings{
+		Mode: failover.Mode(c.OnStoreFailure), Replicas: c.ExpectedReplicas, ProbeEvery: time.Duration(c.Redis.ProbeInterval),
+	}
+}
+
 // redisTLS reads the files now: connections that are made later use what they said at the start.
-func redisTLS(c config.RedisTLS) (*tls.Config, error) {
+func redisTLS(c config.ClientTLS) (*tls.Config, error) {
 	if !c.Enabled {
 		return nil, nil
 	}

@@ -2,6 +2,7 @@ package edge_test
 
 import (
 	"crypto/x509/pkix"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/admin/admintest"
 	"opsgate/cmd/internal/config"
 	"opsgate/ratelimit/redisstore/redistest"
@@ -16,8 +18,19 @@ import (
 
 // inRedis makes a configuration of one limit a minute, counted in Redis.
 func inRedis(address string, requests int, more string) string {
-	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n  redis: {addresses: [%q], probe_interval: 10ms}\n"+
+	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n  redis: {addresses: [%q], timeout: 5s, dial_timeout: 5s, probe_interval: 10ms}\n"+
 		"  limits: [{requests: %d, per: 1m}]\n%s", address, requests, more)
+}
+
+// redis returns how Redis stands on the readiness page.
+func (r *reloading) redis(t *testing.T) (status int, state string) {
+	t.Helper()
+	got := r.get(t, r.AdminAddress(), "/readyz")
+	var body struct{ Dependencies map[string]admin.Dependency }
+	if err := json.Unmarshal([]byte(got.body), &body); err != nil {
+		t.Fatal(err)
+	}
+	return got.status, body.Dependencies["redis"].State
 }
 
 func TestGatewaysShareBudgetsInRedis(t *testing.T) {
@@ -31,8 +44,41 @@ func TestGatewaysShareBudgetsInRedis(t *testing.T) {
 			t.Errorf("got %+v, want %s", got, want)
 		}
 	}
+	if status, state := first.redis(t); status != 200 || state != "ready" {
+		t.Errorf("redis is %q with %d", state, status)
+	}
 	first.finish(t)
 	second.finish(t)
+}
+
+func TestAGatewayOutlivesItsRedis(t *testing.T) {
+	server := redistest.Start(t)
+	services := startServices(t)
+	r := reloadingGateway(t, services, inRedis(server.Addr(), 1000, ""))
+	r.mustAdmit(t, 1000)
+	server.Kill()
+	eventually(t, "the loss is noticed", func() bool {
+		if got := r.get(t, r.Address(), "/v1/servers"); got.status != 200 {
+			t.Errorf("got %+v", got)
+		}
+		status, state := r.redis(t)
+		return status == 200 && state == "unavailable, limits are local"
+	})
+	if err := r.reload(t, inRedis(server.Addr(), 1000, "  on_store_failure: deny\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.get(t, r.Address(), "/v1/servers"); got.status != 503 || got.header.Get("Retry-After") == "" {
+		t.Errorf("denied: got %+v", got)
+	}
+	server.Restart()
+	eventually(t, "Redis is used again", func() bool {
+		_, state := r.redis(t)
+		return state == "ready" && r.get(t, r.Address(), "/v1/servers").status == 200
+	})
+	if err := r.reload(t, limits(1000)); err == nil || !strings.Contains(err.Error(), "rate_limit.store: cannot change while running") {
+		t.Errorf("another store: got %v", err)
+	}
+	r.finish(t)
 }
 
 func TestRedisByTLS(t *testing.T) {
@@ -53,18 +99,16 @@ func TestRedisByTLS(t *testing.T) {
 	server := redistest.Start(t, "--tls-port", port, "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", roots)
 	address := "127.0.0.1:" + port
 	services := startServices(t)
-	r := reloadingGateway(t, services, fmt.Sprintf("rate_limit:\n  store: redis\n  redis:\n    addresses: [%q]\n"+
+	r := reloadingGateway(t, services, fmt.Sprintf("rate_limit:\n  store: redis\n  redis:\n    addresses: [%q]\n    timeout: 5s\n    dial_timeout: 5s\n"+
 		"    tls: {enabled: true, ca_file: %s, cert_file: %s, key_file: %s}\n", address, roots, ownCertificate, ownKey))
-	if got := r.get(t, r.Address(), "/v1/servers"); got.status != 200 {
-		t.Errorf("got %+v\n%s", got, r.log.String())
-	}
-	if n, err := server.Client().DBSize(t.Context()).Result(); err != nil || n != 1 {
-		t.Errorf("%d keys in Redis, %v", n, err)
+	r.get(t, r.Address(), "/v1/servers")
+	if n, err := server.Client().Exists(t.Context(), "opsgate:limits:"+tokenID).Result(); err != nil || n != 1 {
+		t.Errorf("%d keys of the token in Redis, %v", n, err)
 	}
 	r.finish(t)
 
 	empty := file("empty.pem", nil)
-	for name, tls := range map[string]config.RedisTLS{
+	for name, tls := range map[string]config.ClientTLS{
 		"no roots in the file": {CAFile: config.File(empty)},
 		"no file of roots":     {CAFile: config.File(empty + "!")},
 		"no key":               {CertFile: config.File(certificate), KeyFile: config.File(empty)},

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -130,6 +131,18 @@ func (r *reloading) lines(message string) (list []map[string]any) {
 		}
 	}
 	return list
+}
+
+// asked returns those lines with the message that a call of Reload left, and not the watch of the files.
+func (r *reloading) asked(message string) []map[string]any {
+	return slices.DeleteFunc(r.lines(message), func(line map[string]any) bool { return line["why"] != "test" })
+}
+
+// await returns the first line with the message.
+func (r *reloading) await(t *testing.T, message string) map[string]any {
+	t.Helper()
+	eventually(t, "a line: "+message, func() bool { return len(r.lines(message)) > 0 })
+	return r.lines(message)[0]
 }
 
 // metric returns the value of a series as it is written, or "" where there is none.
