@@ -39,7 +39,7 @@ func BenchmarkDecide(b *testing.B) {
 	limits := map[string]*ratelimit.Policy{
 		"specified, many tokens": specified(b),
 		"generous":               ratelimittest.Policy(b, limit("second", 1_000_000, time.Second), limit("hour", 10_000_000, time.Hour)),
-		"largest": ratelimittest.Policy(b, limit("second", 10_000, time.Second), limit("minute", 500_000, time.Minute),
+		"largest": ratelimittest.Policy(b, limit("second", 100_000, time.Second), limit("minute", 500_000, time.Minute),
 			limit("hour", 5_000_000, time.Hour)),
 	}
 	for name, p := range limits {

@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -85,18 +86,15 @@ func TestACluster(t *testing.T) {
 	ratelimittest.Run(t, subjects(newClient(t, redisstore.ClientOptions{Addresses: cluster.Addrs()})))
 }
 
-// two are the stores of two gateways, asked in turn. What one is told, the other has not heard of.
+// two are the stores of two gateways, asked in turn.
 type two struct {
-	*redisstore.Store
-	other *redisstore.Store
-	turn  atomic.Int64
+	gateways [2]*redisstore.Store
+	turn     int
 }
 
 func (s *two) next() *redisstore.Store {
-	if s.turn.Add(1)%2 == 0 {
-		return s.other
-	}
-	return s.Store
+	s.turn++
+	return s.gateways[s.turn%2]
 }
 
 func (s *two) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
@@ -105,4 +103,30 @@ func (s *two) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (
 
 func (s *two) Peek(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
 	return s.next().Peek(ctx, tokenID, p)
+}
+
+// Refund is told to both, as Redis does: the channel has its own tests, which wait for it.
+func (s *two) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
+	return errors.Join(s.gateways[0].Refund(ctx, tokenID, p, d), s.gateways[1].Refund(ctx, tokenID, p, d))
+}
+
+func (s *two) Reset(ctx context.Context, tokenID string) error {
+	return errors.Join(s.gateways[0].Reset(ctx, tokenID), s.gateways[1].Reset(ctx, tokenID))
+}
+
+func TestTwoGatewaysAreAsOne(t *testing.T) {
+	server := redistest.Start(t)
+	clients := [2]redis.UniversalClient{}
+	for i := range clients {
+		clients[i] = newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+	}
+	var n atomic.Int64
+	ratelimittest.Run(t, func(t rapid.TB) ratelimittest.Subject {
+		c, prefix := newClock(), fmt.Sprintf("%d:", n.Add(1))
+		s := &two{}
+		for i, client := range clients {
+			s.gateways[i] = newStore(t, redisstore.Options{Client: client, Prefix: prefix, Clock: c.Now})
+		}
+		return ratelimittest.Subject{Store: s, Now: c.Now, Advance: c.Advance, Resolution: time.Microsecond}
+	})
 }

@@ -51,6 +51,14 @@ local function library()
     return void ~= rep('\0', 16) and void or ''
   end
 
+  -- skipped marks the serials between two as not spent, and the latter as spent.
+  local function skipped(void, from, to)
+    for serial = math.max(from + 1, to - numbered + 1), to - 1 do
+      void = marked(void, serial, true)
+    end
+    return marked(void, to, false)
+  end
+
   local function is_spent(g, serial)
     if serial < g.first or g.serial - serial >= numbered then
       return false
@@ -407,5 +415,5 @@ local function library()
   end
 
   return {decode = decode, encode = encode, advance = advance, rebased = rebased, laid = laid, known_of = known_of,
-    marked = marked, is_spent = is_spent, ring_remove = ring_remove, floor = floor}
+    marked = marked, skipped = skipped, is_spent = is_spent, ring_remove = ring_remove, floor = floor}
 end

@@ -92,9 +92,9 @@ end
 local answer, body = {now, 0, 0, 0, 0}, place + q[2]
 
 -- run decides the limits of a group: o is where its numbers are in q, k where its head is in h, a where its first limit is in the
--- answer. It spends the request if it may and they admit it; with step, the serial goes up where they refuse, too. It returns
--- the rest of the group as it is then, which of its limits refuses, and when that opens.
-local function run(o, k, a, may, step)
+-- answer. It spends the request if it may and they admit it, as the admission of a serial, if that is given. It returns the rest
+-- of the group as it is then, which of its limits refuses, and when that opens.
+local function run(o, k, a, may, serial)
   local n, tick, span = q[o], q[o + 1], q[o + 2]
   local rest, known, void = h[k + 2], h[k + 4], h[k + 5]
 
@@ -217,10 +217,13 @@ local function run(o, k, a, may, step)
     answer[a + 2 * i], answer[a + 2 * i + 1] = requests - count, reset
   end
 
-  if spent or may and step then
-    h[k] = h[k] + 1
-    if bits ~= '' or not spent then
-      bits = library().marked(bits, h[k], not spent)
+  if may and (spent or serial) then
+    if spent then
+      serial = serial or h[k] + 1
+      if bits ~= '' or serial > h[k] + 1 then
+        bits = library().skipped(bits, h[k], serial)
+      end
+      h[k] = serial
     end
     changed = changed .. sub(value, from, stamps - 1)
     h[k + 2], h[k + 4], h[k + 5] = rest, known, #bits / 16
@@ -234,14 +237,14 @@ local function run(o, k, a, may, step)
 end
 
 local n = q[4]
-local enforced, refuses, open_at = run(4, 3, 4, may, false)
+local enforced, refuses, open_at = run(4, 3, 4, may)
 if refuses > 0 then
   answer[3], answer[4], may = open_at - now, refuses, may and dirty
 end
 local shadow = ''
 if q[1] > 1 then
   local would
-  shadow, would = run(8 + 4 * n, 9 + 3 * q[7], 4 + 2 * n, may and refuses == 0, true)
+  shadow, would = run(8 + 4 * n, 9 + 3 * q[7], 4 + 2 * n, may and refuses == 0, h[3])
   if refuses == 0 and would > 0 then
     answer[5] = n + would
   end
