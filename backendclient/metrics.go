@@ -21,7 +21,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Help: "1 for the state that the circuit breaker of an internal service is in: closed, open or half-open.",
 		}, []string{"service", "state"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "opsgate_upstream_refused_calls_total",
+			Name: "opsgate_upstream_refused_requests_total",
 			Help: "Attempts that were not made: the breaker was open, or too many calls were under way.",
 		}, []string{"service", "reason"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -60,7 +60,7 @@ func (m *metrics) of(service string) guardMetrics {
 // watch has the calls under way of a guard among the metrics.
 func (m *metrics) watch(g *guard) error {
 	return m.registerer.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name:        "opsgate_upstream_in_flight_calls",
+		Name:        "opsgate_upstream_requests_in_flight",
 		Help:        "Unary calls to an internal service that are under way.",
 		ConstLabels: prometheus.Labels{"service": g.service},
 	}, func() float64 { return float64(g.inFlight.Load()) }))

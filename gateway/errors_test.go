@@ -143,6 +143,20 @@ func TestADeadlineThatPassesIsATimeout(t *testing.T) {
 	h.get(t, "/v1/servers").mustFail(t, 504, "timeout")
 }
 
+func TestARouteMayHaveATimeoutOfItsOwn(t *testing.T) {
+	h := start(t, func(o *Options) { o.Timeouts = map[string]time.Duration{"v1ListServers": time.Minute} })
+	var left time.Duration
+	h.services.on("ListServers", func(ctx context.Context, _ proto.Message) (proto.Message, error) {
+		deadline, _ := ctx.Deadline()
+		left = time.Until(deadline)
+		return &fleetv1.ListServersResponse{}, nil
+	})
+	h.get(t, "/v1/servers").mustBe(t, 200)
+	if left < 55*time.Second {
+		t.Errorf("the service has %v, want a minute", left)
+	}
+}
+
 func TestAClientThatHangsUpIsNoFailureOfOurs(t *testing.T) {
 	h := start(t)
 	called, ended := make(chan struct{}), make(chan struct{})

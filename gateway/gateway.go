@@ -57,10 +57,11 @@ type Options struct {
 	Limiter       Limiter
 	Policies      *ratelimit.Policies
 
-	Timeout        time.Duration  // of a whole request, where its route has none of its own; 0 for DefaultTimeout
-	MaxBodyBytes   int64          // of a request; 0 for DefaultMaxBodyBytes
-	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For counts; none by default
-	QuietAccess    bool           // log what SREs must see only, not each request
+	Timeout        time.Duration            // of a whole request, where its route has none of its own; 0 for DefaultTimeout
+	Timeouts       map[string]time.Duration // by the id of a route, over the route's own
+	MaxBodyBytes   int64                    // of a request; 0 for DefaultMaxBodyBytes
+	TrustedProxies []netip.Prefix           // peers whose X-Forwarded-For counts; none by default
+	QuietAccess    bool                     // log what SREs must see only, not each request
 
 	Decisions DecisionObserver // nil for nobody
 	Clock     func() time.Time // nil for time.Now
@@ -86,6 +87,7 @@ type Gateway struct {
 	terms          []terms // by the index of their assignment
 	decisions      DecisionObserver
 	timeout        time.Duration
+	timeouts       map[string]time.Duration
 	maxBodyBytes   int64
 	trustedProxies []netip.Prefix
 	quietAccess    bool
@@ -128,6 +130,7 @@ func New(o Options) (*Gateway, error) {
 		terms:          newTerms(o.Policies, o.Metrics),
 		decisions:      o.Decisions,
 		timeout:        cmp.Or(o.Timeout, DefaultTimeout),
+		timeouts:       o.Timeouts,
 		maxBodyBytes:   cmp.Or(o.MaxBodyBytes, DefaultMaxBodyBytes),
 		trustedProxies: o.TrustedProxies,
 		quietAccess:    o.QuietAccess,

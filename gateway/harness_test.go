@@ -160,6 +160,11 @@ func options17(tb testing.TB, s *services) Options {
 
 	upstream := backendclient.Upstream{Address: "passthrough:///bufnet"}
 	clients, err := backendclient.Dial(backendclient.Options{
+		// These services fail as often as a test wants: no breaker opens, and nothing is tried again.
+		Settings: backendclient.Settings{
+			Breaker: backendclient.BreakerSettings{MinRequests: 1 << 30},
+			Retries: backendclient.RetrySettings{Budget: 1},
+		},
 		Upstreams: backendclient.Upstreams{
 			Fleet: upstream, Monitoring: upstream, Incident: upstream, Audit: upstream, Identity: upstream,
 		},

@@ -51,7 +51,7 @@ type route struct {
 }
 
 func (g *Gateway) newRoute(row Route, stages []stage) *route {
-	row.Timeout = cmp.Or(row.Timeout, g.timeout)
+	row.Timeout = cmp.Or(g.timeouts[row.ID], row.Timeout, g.timeout)
 	return &route{Route: row, stages: stages, observer: g.metrics.observer(row.ID, g.logger.Handler())}
 }
 

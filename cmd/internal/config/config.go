@@ -12,6 +12,7 @@ type Config struct {
 	TrustedProxies []Network `yaml:"trusted_proxies" doc:"Networks of proxies whose X-Forwarded-For is believed."`
 
 	HTTP          HTTP          `yaml:"http" doc:"Bounds of the public listener."`
+	Routes        Routes        `yaml:"routes" doc:"Bounds of single operations instead of those of http, by operation id."`
 	Authn         Authn         `yaml:"authn" doc:"How long answers of the identity service are remembered."`
 	RateLimit     RateLimit     `yaml:"rate_limit" doc:"The budget of each token."`
 	Upstreams     Upstreams     `yaml:"upstreams" restart:"connected at start" doc:"Where the internal services are; all are required."`
@@ -54,26 +55,6 @@ type Authn struct {
 	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Tokens remembered, at 400 bytes each."`
 }
 
-// Upstreams are the internal services.
-type Upstreams struct {
-	Fleet      Upstream `yaml:"fleet" doc:"Servers, groups, metrics and commands."`
-	Monitoring Upstream `yaml:"monitoring" doc:"Monitors and their checks."`
-	Incident   Upstream `yaml:"incident" doc:"Incidents and status pages."`
-	Audit      Upstream `yaml:"audit" doc:"The audit log."`
-	Identity   Upstream `yaml:"identity" doc:"Tokens."`
-}
-
-// An Upstream is one internal service.
-type Upstream struct {
-	Address string `yaml:"address" doc:"gRPC target, such as dns:///fleet.internal:9000."`
-}
-
-// UpstreamCalls bounds the calls to internal services.
-type UpstreamCalls struct {
-	DeadlineMargin   Duration `yaml:"deadline_margin" min:"1ms" max:"1s" doc:"How much sooner than its request a call ends."`
-	MaxResponseBytes Bytes    `yaml:"max_response_bytes" min:"64KiB" max:"256MiB" doc:"Size of an answer."`
-}
-
 // Shutdown is how a gateway ends.
 type Shutdown struct {
 	DrainWait Duration `yaml:"drain_wait" min:"0s" max:"5m" doc:"How long /readyz says 503 before the listener closes."`
@@ -110,7 +91,7 @@ func Default() Config {
 			MaxEntries:    100_000,
 		},
 		RateLimit:     defaultRateLimit(),
-		UpstreamCalls: UpstreamCalls{DeadlineMargin: Duration(10 * time.Millisecond), MaxResponseBytes: 8 * mebi},
+		UpstreamCalls: defaultUpstreamCalls(),
 		Shutdown:      Shutdown{DrainWait: seconds(5), Grace: seconds(20)},
 		Log:           Log{Level: LevelInfo, Format: FormatJSON, Access: true},
 	}

@@ -21,6 +21,7 @@ type dictionary interface {
 var (
 	_ dictionary = Classes(nil)
 	_ dictionary = Overrides(nil)
+	_ dictionary = Routes(nil)
 )
 
 // A nameForm is what names may be.

@@ -76,7 +76,7 @@ func TestTheSchemaRefusesMistakesOfForm(t *testing.T) {
 	schema := compileSchema(t)
 	for _, name := range []string{
 		"unknown-keys", "wrong-types", "out-of-bounds", "choices", "secret-in-file", "not-a-mapping", "class-name", "override-id",
-		"override-key", "override-bounds", "override-owner",
+		"override-key", "override-bounds", "override-owner", "upstream-calls",
 	} {
 		var document any
 		readYAML(t, "testdata/"+name+".bad.yaml", &document)

@@ -14,7 +14,7 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 		"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "token_prefix": "acme_", "trusted_proxies": "10.0.0.0/8, 192.0.2.0/24",
 		"authn.max_entries": "1234", "log.level": "debug", "log.format": "text", "log.access": "false",
 		"rate_limit.store": "redis", "rate_limit.on_store_failure": "allow", "rate_limit.redis.mode": "cluster",
-		"rate_limit.redis.addresses": `["redis:1", "redis:2"]`, "rate_limit.redis.tls.enabled": "true",
+		"rate_limit.redis.addresses": `["redis:1", "redis:2"]`,
 		"rate_limit.limits":  "[{requests: 7, per: 1m}]",
 		"rate_limit.classes": "{partner: {limits: [{requests: 7, per: 1m}], teams: [team_1]}}",
 		"rate_limit.teams":   "{team_1: {limits: [{requests: 7, per: 1m}]}}",
@@ -22,11 +22,16 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 		"rate_limit.demand.max_bytes": "1MiB", "rate_limit.expected_replicas": "3", "rate_limit.redis.database": "3",
 		"rate_limit.redis.pool_size": "3", "http.write_timeout": "40s", "http.read_timeout": "25s", "http.request_timeout": "17s",
 		"authn.stale_for": "20m", "shutdown.drain_wait": "1s", "upstream_calls.deadline_margin": "3ms",
+		"routes": "{v1Me: {timeout: 7s}}", "upstream_calls.max_in_flight": "3", "upstream_calls.breaker.window": "1m",
+		"upstream_calls.breaker.min_requests": "3", "upstream_calls.breaker.failure_rate": "30%", "upstream_calls.breaker.open_for": "7s",
+		"upstream_calls.breaker.probes": "7", "upstream_calls.retries.max": "1", "upstream_calls.retries.budget": "3%",
 	}
 	for _, key := range config.Keys() {
 		value := values[key.Name]
 		switch {
 		case value != "":
+		case strings.HasSuffix(key.Name, ".enabled"):
+			value = "true"
 		case strings.HasSuffix(key.Name, ".address"):
 			value = "service.internal:9000"
 		case strings.HasSuffix(key.Name, "_bytes"):
@@ -69,10 +74,10 @@ func companions(key string) []config.Setting {
 	switch {
 	case strings.HasPrefix(key, "admin.tls."):
 		return []config.Setting{setting("admin.tls.cert_file", other), setting("admin.tls.key_file", other)}
-	case strings.HasPrefix(key, "rate_limit.redis.tls.") && key != "rate_limit.redis.tls.enabled":
+	case strings.Contains(key, ".tls.") && !strings.HasSuffix(key, ".enabled"):
+		tls := key[:strings.LastIndex(key, ".")]
 		return []config.Setting{
-			setting("rate_limit.redis.tls.enabled", "true"),
-			setting("rate_limit.redis.tls.cert_file", other), setting("rate_limit.redis.tls.key_file", other),
+			setting(tls+".enabled", "true"), setting(tls+".cert_file", other), setting(tls+".key_file", other),
 		}
 	case strings.Contains(key, "sentinel") || strings.HasSuffix(key, "master_name"):
 		return []config.Setting{setting("rate_limit.redis.mode", "sentinel"), setting("rate_limit.redis.master_name", "limits")}

@@ -128,20 +128,27 @@ func full() config.Config {
 			ReadHeaderTimeout: seconds(2), ReadTimeout: seconds(20), WriteTimeout: seconds(60), IdleTimeout: seconds(3600),
 			RequestTimeout: seconds(1.5), MaxHeaderBytes: 8192, MaxBodyBytes: 1 << 20,
 		},
+		Routes: config.Routes{"v1GetServerMetrics": {Timeout: seconds(50)}, "v1Me": {Timeout: seconds(.5)}},
 		Authn: config.Authn{
 			FreshFor: seconds(10), StaleFor: seconds(3600), NegativeFor: seconds(.5), LookUpTimeout: seconds(1), MaxEntries: 5000,
 		},
 		RateLimit: fullRateLimit(),
 		Upstreams: config.Upstreams{
-			Fleet:      config.Upstream{Address: "dns:///fleet.internal:9000"},
+			Fleet: config.Upstream{Address: "dns:///fleet.internal:9000", TLS: config.ClientTLS{
+				Enabled: true, CAFile: pem, CertFile: pem, KeyFile: pem, ServerName: "fleet.example",
+			}},
 			Monitoring: config.Upstream{Address: "dns://10.0.0.53/monitoring.internal:9000"},
 			Incident:   config.Upstream{Address: "passthrough:///incident.internal:9000"},
 			Audit:      config.Upstream{Address: "unix:///run/audit.sock"},
 			Identity:   config.Upstream{Address: "[::1]:9000"},
 		},
-		UpstreamCalls: config.UpstreamCalls{DeadlineMargin: seconds(.025), MaxResponseBytes: 16 << 20},
-		Shutdown:      config.Shutdown{DrainWait: 0, Grace: seconds(45)},
-		Log:           config.Log{Level: config.LevelDebug, Format: config.FormatText, Access: false},
+		UpstreamCalls: config.UpstreamCalls{
+			DeadlineMargin: seconds(.025), MaxResponseBytes: 16 << 20, MaxInFlight: 64,
+			Breaker: config.Breaker{Window: seconds(60), MinRequests: 50, FailureRate: 125_000, OpenFor: seconds(10), Probes: 1},
+			Retries: config.Retries{Max: 0, Budget: 0, Backoff: seconds(.1)},
+		},
+		Shutdown: config.Shutdown{DrainWait: 0, Grace: seconds(45)},
+		Log:      config.Log{Level: config.LevelDebug, Format: config.FormatText, Access: false},
 	}
 }
 
@@ -156,7 +163,7 @@ func fullRateLimit() config.RateLimit {
 		Redis: config.Redis{
 			Mode: config.RedisSentinel, Addresses: []string{"redis-0.internal:26379", "redis-1.internal:26379"}, MasterName: "limits",
 			Username: "opsgate", SentinelUsername: "watcher", Database: 2,
-			TLS:       config.RedisTLS{Enabled: true, CAFile: pem, CertFile: pem, KeyFile: pem, ServerName: "redis.internal"},
+			TLS:       config.ClientTLS{Enabled: true, CAFile: pem, CertFile: pem, KeyFile: pem, ServerName: "redis.internal"},
 			KeyPrefix: "acme:", PoolSize: 8, Timeout: second / 50, DialTimeout: second / 25, ProbeInterval: second,
 		},
 		Limits: []config.Limit{

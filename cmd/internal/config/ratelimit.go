@@ -32,21 +32,12 @@ type Redis struct {
 	SentinelUsername string    `yaml:"sentinel_username" doc:"User of the sentinels; for mode: sentinel alone."`
 	SentinelPassword Secret    `yaml:"sentinel_password" doc:"As password; for mode: sentinel alone."`
 	Database         int       `yaml:"database" min:"0" max:"1000" doc:"Number of the database; a cluster has 0 alone."`
-	TLS              RedisTLS  `yaml:"tls" doc:"TLS to Redis."`
+	TLS              ClientTLS `yaml:"tls" doc:"TLS to Redis."`
 	KeyPrefix        string    `yaml:"key_prefix" chars:"64" doc:"What keys begin with; visible ASCII without braces."`
 	PoolSize         int       `yaml:"pool_size" min:"1" max:"1000" doc:"Connections to each server at most."`
 	Timeout          Duration  `yaml:"timeout" min:"1ms" max:"5s" doc:"Time for Redis to answer."`
 	DialTimeout      Duration  `yaml:"dial_timeout" min:"1ms" max:"5s" doc:"Time to connect."`
 	ProbeInterval    Duration  `yaml:"probe_interval" min:"10ms" max:"1m" restart:"-" doc:"How often Redis is tried while it is away."`
-}
-
-// RedisTLS is how connections to Redis are kept private.
-type RedisTLS struct {
-	Enabled    bool   `yaml:"enabled" doc:"Whether to speak TLS."`
-	CAFile     File   `yaml:"ca_file" doc:"Roots of the server's certificate, in PEM; those of the system without it."`
-	CertFile   File   `yaml:"cert_file" doc:"The gateway's own certificate, in PEM, where Redis asks for one."`
-	KeyFile    File   `yaml:"key_file" doc:"Its key, in PEM."`
-	ServerName string `yaml:"server_name" doc:"Name in the server's certificate, where it is not that of the address."`
 }
 
 // A Limit admits that many requests of a token in every interval of that length.

@@ -2,10 +2,18 @@ package config
 
 // suggestion returns words that name the key that was probably meant, or "".
 func suggestion(written string, known []field) string {
+	names := make([]string, len(known))
+	for i, f := range known {
+		names[i] = f.name
+	}
+	return suggestionOf(written, names)
+}
+
+func suggestionOf(written string, known []string) string {
 	best, name := 3, "" // three letters wrong is another word
-	for _, f := range known {
-		if d := distance(written, f.name); d < best && d < len(f.name) {
-			best, name = d, f.name
+	for _, other := range known {
+		if d := distance(written, other); d < best && d < len(other) {
+			best, name = d, other
 		}
 	}
 	if name == "" {

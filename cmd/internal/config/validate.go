@@ -40,6 +40,8 @@ func (v *validator) validate() Problems {
 	v.rateLimit()
 	v.redis()
 	v.upstreams()
+	v.routes()
+	v.window()
 	v.files()
 	return v.problems
 }
@@ -61,27 +63,6 @@ func (v *validator) timeouts() {
 	}
 	if c.Authn.StaleFor < c.Authn.FreshFor {
 		v.refuse("authn.stale_for", "is %s, less than fresh_for of %s", c.Authn.StaleFor, c.Authn.FreshFor)
-	}
-}
-
-// upstreams checks the form of the addresses, as gRPC reads them. Whether anybody answers there is for the readiness page.
-func (v *validator) upstreams() {
-	u := reflect.ValueOf(v.loaded.Upstreams)
-	for _, f := range fields(u.Type()) {
-		key := "upstreams." + f.name + ".address"
-		address := u.FieldByIndex(f.Index).FieldByName("Address").String()
-		scheme, rest, found := strings.Cut(address, "://")
-		switch {
-		case address == "":
-			v.refuse(key, "is required: where is the %s service?", f.name)
-		case !found:
-			v.hostPort(key, strings.TrimPrefix(address, "dns:"))
-		case scheme == "dns" || scheme == "passthrough":
-			_, target, _ := strings.Cut(rest, "/") // the authority, for dns a server to ask, stands before it
-			v.hostPort(key, target)
-		case scheme != "unix" || rest == "":
-			v.refuse(key, "is host:port, dns:///host:port, passthrough:///host:port or unix:///path, not %q", address)
-		}
 	}
 }
 

@@ -26,10 +26,7 @@ func (v *validator) redis() {
 	if !keyPrefix.MatchString(c.KeyPrefix) {
 		v.refuse(redisKey+".key_prefix", "is visible ASCII without braces, not %q", c.KeyPrefix)
 	}
-	v.pair(redisKey+".tls", c.TLS.CertFile, c.TLS.KeyFile)
-	if !c.TLS.Enabled && c.TLS != (RedisTLS{}) {
-		v.refuse(redisKey+".tls.enabled", "is false, and other keys of tls are given: connections would not be encrypted")
-	}
+	v.clientTLS(redisKey+".tls", c.TLS)
 }
 
 // redisMode checks what one mode alone takes, or does not take.

@@ -123,7 +123,13 @@ func dial(o Options, registry prometheus.Registerer) (*backendclient.Clients, er
 }
 
 func upstream(c config.Upstream) backendclient.Upstream {
-	return backendclient.Upstream{Address: c.Address}
+	u := backendclient.Upstream{Address: c.Address}
+	if t := c.TLS; t.Enabled {
+		u.TLS = &backendclient.TLS{
+			CAFile: string(t.CAFile), CertFile: string(t.CertFile), KeyFile: string(t.KeyFile), ServerName: t.ServerName,
+		}
+	}
+	return u
 }
 
 func newAuthenticator(o Options, clients *backendclient.Clients, registry prometheus.Registerer) (*authn.Authenticator, error) {

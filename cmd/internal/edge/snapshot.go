@@ -53,6 +53,7 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 		Limiter:        p.limiter,
 		Policies:       s.policies,
 		Timeout:        time.Duration(loaded.HTTP.RequestTimeout),
+		Timeouts:       timeouts(loaded.Routes),
 		MaxBodyBytes:   int64(loaded.HTTP.MaxBodyBytes),
 		TrustedProxies: prefixes(loaded.TrustedProxies),
 		QuietAccess:    !loaded.Log.Access,
@@ -67,7 +68,28 @@ func callSettings(c config.Config) backendclient.Settings {
 	return backendclient.Settings{
 		DeadlineMargin:   time.Duration(c.UpstreamCalls.DeadlineMargin),
 		MaxResponseBytes: int(c.UpstreamCalls.MaxResponseBytes),
+		MaxInFlight:      c.UpstreamCalls.MaxInFlight,
+		Breaker: backendclient.BreakerSettings{
+			Window:      time.Duration(c.UpstreamCalls.Breaker.Window),
+			MinRequests: c.UpstreamCalls.Breaker.MinRequests,
+			FailureRate: c.UpstreamCalls.Breaker.FailureRate.Fraction(),
+			OpenFor:     time.Duration(c.UpstreamCalls.Breaker.OpenFor),
+			Probes:      c.UpstreamCalls.Breaker.Probes,
+		},
+		Retries: backendclient.RetrySettings{
+			Max:     c.UpstreamCalls.Retries.Max,
+			Budget:  c.UpstreamCalls.Retries.Budget.Fraction(),
+			Backoff: time.Duration(c.UpstreamCalls.Retries.Backoff),
+		},
 	}
+}
+
+func timeouts(routes config.Routes) map[string]time.Duration {
+	byRoute := make(map[string]time.Duration, len(routes))
+	for id, route := range routes {
+		byRoute[id] = time.Duration(route.Timeout)
+	}
+	return byRoute
 }
 
 func tokenSettings(c config.Config) authn.Settings {

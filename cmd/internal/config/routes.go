@@ -1,0 +1,32 @@
+package config
+
+import (
+	"regexp"
+
+	"opsgate/gateway/openapi"
+)
+
+// Routes are bounds by operation id.
+type Routes map[string]Route
+
+// A Route is the bounds of one operation.
+type Route struct {
+	Timeout Duration `yaml:"timeout" min:"10ms" max:"5m" doc:"Time to answer a request instead of http.request_timeout."`
+}
+
+var operationID = regexp.MustCompile(`^[A-Za-z0-9_]{1,64}$`)
+
+func (Routes) names() nameForm {
+	return nameForm{pattern: operationID, words: "an operation id, such as v1ListServers"}
+}
+
+var operation = regexp.MustCompile(`(?m)^ +operationId: (\w+)$`)
+
+// operations returns the ids of all operations, as the description of the API has them.
+func operations() []string {
+	var ids []string
+	for _, match := range operation.FindAllSubmatch(openapi.YAML(), -1) {
+		ids = append(ids, string(match[1]))
+	}
+	return ids
+}

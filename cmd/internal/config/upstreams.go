@@ -1,0 +1,62 @@
+package config
+
+import "time"
+
+// Upstreams are the internal services.
+type Upstreams struct {
+	Fleet      Upstream `yaml:"fleet" doc:"Servers, groups, metrics and commands."`
+	Monitoring Upstream `yaml:"monitoring" doc:"Monitors and their checks."`
+	Incident   Upstream `yaml:"incident" doc:"Incidents and status pages."`
+	Audit      Upstream `yaml:"audit" doc:"The audit log."`
+	Identity   Upstream `yaml:"identity" doc:"Tokens."`
+}
+
+// An Upstream is one internal service.
+type Upstream struct {
+	Address string    `yaml:"address" doc:"gRPC target, such as dns:///fleet.internal:9000."`
+	TLS     ClientTLS `yaml:"tls" doc:"TLS to the service. Its files are read again for each connection."`
+}
+
+// ClientTLS is how connections that the gateway makes are kept private.
+type ClientTLS struct {
+	Enabled    bool   `yaml:"enabled" doc:"Whether to speak TLS."`
+	CAFile     File   `yaml:"ca_file" doc:"Roots of the server's certificate, in PEM; those of the system without it."`
+	CertFile   File   `yaml:"cert_file" doc:"The gateway's own certificate, in PEM, where the server asks for one."`
+	KeyFile    File   `yaml:"key_file" doc:"Its key, in PEM."`
+	ServerName string `yaml:"server_name" doc:"Name in the server's certificate, where it is not that of the address."`
+}
+
+// UpstreamCalls bounds the calls to internal services.
+type UpstreamCalls struct {
+	DeadlineMargin   Duration `yaml:"deadline_margin" min:"1ms" max:"1s" doc:"How much sooner than its request a call ends."`
+	MaxResponseBytes Bytes    `yaml:"max_response_bytes" min:"64KiB" max:"256MiB" doc:"Size of an answer."`
+	MaxInFlight      int      `yaml:"max_in_flight" min:"1" max:"100000" doc:"Calls to one service under way; past it clients get 503 at once."`
+	Breaker          Breaker  `yaml:"breaker" doc:"When a service that fails is left alone. A change begins with closed breakers."`
+	Retries          Retries  `yaml:"retries" doc:"Reads, and writes with a key, are tried again when a service is unavailable."`
+}
+
+// Breaker is when no calls are made to a service.
+type Breaker struct {
+	Window      Duration `yaml:"window" min:"1s" max:"10m" doc:"How far back calls count; longer than every time-out."`
+	MinRequests int      `yaml:"min_requests" min:"1" max:"100000" doc:"How many calls it takes to judge."`
+	FailureRate Percent  `yaml:"failure_rate" min:"1%" max:"100%" doc:"Part of failed calls that opens it."`
+	OpenFor     Duration `yaml:"open_for" min:"500ms" max:"5m" doc:"How long no calls are made then."`
+	Probes      int      `yaml:"probes" min:"1" max:"1000" doc:"How many calls are then made at a time, and must succeed in a row to close it."`
+}
+
+// Retries are calls that are made again.
+type Retries struct {
+	Max     int      `yaml:"max" min:"0" max:"5" doc:"How often one call is tried again."`
+	Budget  Percent  `yaml:"budget" min:"0%" max:"100%" doc:"Part of calls that may be tried again, beyond ten."`
+	Backoff Duration `yaml:"backoff" min:"1ms" max:"10s" doc:"Wait before the second attempt, give or take a half; it doubles with each."`
+}
+
+func defaultUpstreamCalls() UpstreamCalls {
+	return UpstreamCalls{
+		DeadlineMargin:   Duration(10 * time.Millisecond),
+		MaxResponseBytes: 8 * mebi,
+		MaxInFlight:      512,
+		Breaker:          Breaker{Window: seconds(20), MinRequests: 10, FailureRate: 50 * percent, OpenFor: seconds(3), Probes: 3},
+		Retries:          Retries{Max: 2, Budget: 10 * percent, Backoff: Duration(25 * time.Millisecond)},
+	}
+}

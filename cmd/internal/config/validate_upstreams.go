@@ -1,0 +1,84 @@
+package config
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+const routesKey = "routes"
+
+// upstreams checks the form of the addresses, as gRPC reads them. Whether anybody answers there is for the readiness page.
+func (v *validator) upstreams() {
+	u := reflect.ValueOf(v.loaded.Upstreams)
+	for _, f := range fields(u.Type()) {
+		upstream, ok := reflect.TypeAssert[Upstream](u.FieldByIndex(f.Index))
+		if !ok {
+			continue
+		}
+		v.target("upstreams."+f.name+".address", upstream.Address, f.name)
+		v.clientTLS("upstreams."+f.name+".tls", upstream.TLS)
+	}
+}
+
+func (v *validator) target(key, address, service string) {
+	scheme, rest, found := strings.Cut(address, "://")
+	switch {
+	case address == "":
+		v.refuse(key, "is required: where is the %s service?", service)
+	case !found:
+		v.hostPort(key, strings.TrimPrefix(address, "dns:"))
+	case scheme == "dns" || scheme == "passthrough":
+		_, target, _ := strings.Cut(rest, "/") // the authority, for dns a server to ask, stands before it
+		v.hostPort(key, target)
+	case scheme != "unix" || rest == "":
+		v.refuse(key, "is host:port, dns:///host:port, passthrough:///host:port or unix:///path, not %q", address)
+	}
+}
+
+// clientTLS checks that TLS which somebody took the trouble to describe is spoken.
+func (v *validator) clientTLS(key string, c ClientTLS) {
+	v.pair(key, c.CertFile, c.KeyFile)
+	if !c.Enabled && c != (ClientTLS{}) {
+		v.refuse(key+".enabled", "is false, and other keys of tls are given: connections would not be encrypted")
+	}
+}
+
+// routes checks that the operations exist, and what must be shorter than what.
+func (v *validator) routes() {
+	c, known := v.loaded, operations()
+	for _, id := range slices.Sorted(maps.Keys(c.Routes)) {
+		key := Named(routesKey, id)
+		if !slices.Contains(known, id) {
+			v.refuse(key, "is no operation of the API%s", suggestionOf(id, known))
+			continue
+		}
+		timeout, timeoutKey := c.Routes[id].Timeout, join(key, "timeout")
+		switch {
+		case timeout >= c.HTTP.WriteTimeout:
+			v.refuse(timeoutKey, "is %s, not less than http.write_timeout of %s: a late answer could not be written",
+				timeout, c.HTTP.WriteTimeout)
+		case timeout <= c.UpstreamCalls.DeadlineMargin:
+			v.refuse(timeoutKey, "is %s, not more than upstream_calls.deadline_margin of %s", timeout, c.UpstreamCalls.DeadlineMargin)
+		}
+	}
+}
+
+// window refuses a breaker that would forget calls which end at their deadline before it has seen them fail.
+func (v *validator) window() {
+	c := v.loaded
+	longest, key := c.HTTP.RequestTimeout, "http.request_timeout"
+	if c.Authn.LookUpTimeout > longest {
+		longest, key = c.Authn.LookUpTimeout, "authn.look_up_timeout"
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.Routes)) {
+		if timeout := c.Routes[id].Timeout; timeout > longest {
+			longest, key = timeout, join(Named(routesKey, id), "timeout")
+		}
+	}
+	if window := c.UpstreamCalls.Breaker.Window; window <= longest {
+		v.refuse("upstream_calls.breaker.window", "is %s, not longer than %s of %s: calls that end at that deadline would not be counted",
+			window, key, longest)
+	}
+}
