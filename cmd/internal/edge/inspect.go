@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"opsgate/authn"
+	"opsgate/backendclient"
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/config"
 	"opsgate/gateway"
@@ -31,8 +32,10 @@ type inspector struct {
 var _ admin.Inspector = (*inspector)(nil)
 
 const (
-	// storeMemory is the mode of budgets that this process counts for itself.
+	// The modes of a store of budgets, beside those of one that gateways share and that is away: what this process counts for itself,
+	// and what all of them count together.
 	storeMemory = "memory"
+	storeShared = "shared"
 	// stateUnavailable is the state of a connection that could not be made.
 	stateUnavailable = "unavailable"
 	// checkService is what the gateway calls the check that a service makes.
@@ -63,7 +66,7 @@ func (i *inspector) look(ctx context.Context, s *snapshot, of admin.Subject) loo
 	l.state.Policy = policyOf(l.assignment)
 	// A policy of the token's own holds whatever its team is.
 	l.state.Policy.TeamUnknown = of.TeamID == "" && l.assignment.Class != ratelimit.ClassToken
-	l.state.Store = admin.Store{Mode: storeMemory}
+	l.state.Store = i.parts.storeState()
 	decision, err := i.parts.limiter.Peek(ctx, of.TokenID, l.assignment.Policy)
 	if err != nil {
 		l.err, l.state.Store.Error = err, err.Error()
@@ -72,6 +75,19 @@ func (i *inspector) look(ctx context.Context, s *snapshot, of admin.Subject) loo
 	}
 	l.state.Limits = limitsOf(s.loaded, l.assignment, l.decision)
 	return l
+}
+
+// storeState says where budgets are counted, and how that stands.
+func (p *parts) storeState() admin.Store {
+	if p.shared == nil {
+		return admin.Store{Mode: storeMemory}
+	}
+	state := p.shared.State()
+	mode := storeShared
+	if !state.Shared {
+		mode = string(state.Mode)
+	}
+	return admin.Store{Mode: mode, Since: &state.Since, Breaker: &admin.Breaker{State: state.Breaker, Cause: state.Cause}}
 }
 
 func policyOf(a *ratelimit.Assignment) admin.Policy {
@@ -125,22 +141,29 @@ func (i *inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 		x.Checks[j] = admin.Check{Name: c.Name, Outcome: outcome(c), Detail: c.Detail}
 	}
 	states := i.parts.dependencies()
-	x.Identity = admin.Service{Name: "identity", State: states["identity"].State}
+	x.Identity = admin.Service{Name: "identity", State: states["identity"].State, Breaker: i.breaker("identity")}
 	if r := e.Route; r != nil {
 		x.Route = &admin.Route{
 			ID: r.ID, Method: r.Method, Path: r.Path, Scope: r.Scope, Service: r.Service, Timeout: r.Timeout.Seconds(),
 		}
 		if r.Service != "" {
-			x.Service = &admin.Service{Name: r.Service, State: states[r.Service].State}
+			x.Service = &admin.Service{Name: r.Service, State: states[r.Service].State, Breaker: i.breaker(r.Service)}
 			refuseForService(&x)
 		}
 	}
 	return x
 }
 
-// refuseForService says what becomes of a request whose service cannot be reached: a call fails at once while the connection does.
+func (i *inspector) breaker(service string) *admin.Breaker {
+	state := i.parts.clients.Breakers()[service]
+	return &admin.Breaker{State: state.State, Cause: state.Cause}
+}
+
+// refuseForService says what becomes of a request whose service cannot be reached: a call fails at once while the connection does, and
+// while the breaker is open.
 func refuseForService(x *admin.Explanation) {
-	if x.Answer.Because != "" || x.Service.State != stateUnavailable {
+	open := x.Service.Breaker.State == backendclient.BreakerOpen
+	if x.Answer.Because != "" || x.Service.State != stateUnavailable && !open {
 		return
 	}
 	for j := range x.Checks {

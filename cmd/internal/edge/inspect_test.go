@@ -18,6 +18,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/google/go-cmp/cmp"
+
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/config"
 	"opsgate/cmd/internal/edge"
@@ -168,11 +170,14 @@ func TestWhatARequestWouldBeAnswered(t *testing.T) {
 	if x.Route == nil || *x.Route != (admin.Route{ID: "v1ListServers", Method: "GET", Path: "/v1/servers", Scope: "servers:read", Service: "fleet", Timeout: 10}) {
 		t.Errorf("route %+v", x.Route)
 	}
-	if x.Identity != (admin.Service{Name: "identity", State: "ready"}) {
-		t.Errorf("identity %+v", x.Identity)
+	well := func(name string) *admin.Service {
+		return &admin.Service{Name: name, State: "ready", Breaker: &admin.Breaker{State: "closed"}}
 	}
-	if x.Service == nil || *x.Service != (admin.Service{Name: "fleet", State: "ready"}) || x.Store != (admin.Store{Mode: "memory"}) {
-		t.Errorf("service %+v, store %+v", x.Service, x.Store)
+	if diff := cmp.Diff(well("identity"), &x.Identity); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(well("fleet"), x.Service); diff != "" || x.Store != (admin.Store{Mode: "memory"}) {
+		t.Errorf("store %+v, service %s", x.Store, diff)
 	}
 	expires, plan, one, none, line := "2099-01-01T00:00:00Z", true, 1, 0, func(n int) string { return fmt.Sprintf("%s:%d", i.file, n) }
 	if p := x.Policy; p.Expires == nil || p.Expires.Format("2006-01-02T15:04:05Z07:00") != expires {

@@ -33,6 +33,16 @@ func (r *reloading) redis(t *testing.T) (status int, state string) {
 	return got.status, body.Dependencies["redis"].State
 }
 
+// store returns how the store of budgets stands as limits are told.
+func (r *reloading) store(t *testing.T) admin.Store {
+	t.Helper()
+	var limits admin.TokenLimits
+	if err := json.Unmarshal([]byte(r.get(t, r.AdminAddress(), "/admin/limits/"+tokenID).body), &limits); err != nil {
+		t.Fatal(err)
+	}
+	return limits.Store
+}
+
 func TestGatewaysShareBudgetsInRedis(t *testing.T) {
 	server := redistest.Start(t)
 	services := startServices(t)
@@ -43,6 +53,9 @@ func TestGatewaysShareBudgetsInRedis(t *testing.T) {
 		if want := fmt.Sprintf(`"minute";r=%d;`, 9-i); got.status != 200 || !strings.HasPrefix(got.header.Get("RateLimit"), want) {
 			t.Errorf("got %+v, want %s", got, want)
 		}
+	}
+	if store := first.store(t); store.Mode != "shared" || store.Since == nil || *store.Breaker != (admin.Breaker{State: "closed"}) {
+		t.Errorf("explained: %+v", store)
 	}
 	if status, state := first.redis(t); status != 200 || state != "ready" {
 		t.Errorf("redis is %q with %d", state, status)
@@ -64,6 +77,9 @@ func TestAGatewayOutlivesItsRedis(t *testing.T) {
 		status, state := r.redis(t)
 		return status == 200 && state == "unavailable, limits are local"
 	})
+	if store := r.store(t); store.Mode != "local" || store.Breaker.State == "closed" || store.Breaker.Cause == "" {
+		t.Errorf("explained: %+v", store)
+	}
 	if err := r.reload(t, inRedis(server.Addr(), 1000, "  on_store_failure: deny\n")); err != nil {
 		t.Fatal(err)
 	}
