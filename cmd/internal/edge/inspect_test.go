@@ -18,8 +18,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/google/go-cmp/cmp"
-
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/config"
 	"opsgate/cmd/internal/edge"
