@@ -137,6 +137,9 @@ func (s *Store) Peek(ctx context.Context, tokenID string, p *ratelimit.Policy) (
 
 // ask runs decide.lua.
 func (s *Store) ask(ctx context.Context, m *durations, key string, pl *plan, mode any) (ratelimit.Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return ratelimit.Decision{}, err
+	}
 	start := time.Now()
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()

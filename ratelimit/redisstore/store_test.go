@@ -21,7 +21,10 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redisstore.LogTo(slog.New(slog.DiscardHandler))
+	goleak.VerifyTestMain(m)
+}
 
 // clock is moved by hand, by whole microseconds.
 type clock struct {
@@ -58,7 +61,10 @@ func newClient(t testing.TB, o redisstore.ClientOptions) redis.UniversalClient {
 
 func newStore(t rapid.TB, o redisstore.Options) *redisstore.Store {
 	t.Helper()
-	o.Logger, o.Registerer = slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+	o.Logger = slog.New(slog.DiscardHandler)
+	if o.Registerer == nil {
+		o.Registerer = prometheus.NewRegistry()
+	}
 	s, err := redisstore.New(o)
 	if err != nil {
 		t.Fatal(err)

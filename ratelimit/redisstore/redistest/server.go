@@ -28,8 +28,8 @@ type Server struct {
 	t      testing.TB
 	binary string
 	port   int
-	args   []string
 	dir    string
+	args   []string
 	client *redis.Client
 
 	process *process // nil when killed
@@ -45,14 +45,17 @@ type process struct {
 // Start runs a server, with further arguments if there are any: "--requirepass", "secret".
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s := newServer(t, args...)
+	s := newServer(t)
+	s.args = append([]string{
+		"--port", strconv.Itoa(s.port), "--bind", host, "--dir", s.dir, "--save", "", "--appendonly", "no", "--loglevel", "warning",
+	}, args...)
 	s.Restart()
 	return s
 }
 
-func newServer(t testing.TB, args ...string) *Server {
+func newServer(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{t: t, binary: find(t), port: FreePort(t), dir: t.TempDir(), args: args}
+	s := &Server{t: t, binary: find(t), port: FreePort(t), dir: t.TempDir()} // which goes after the server
 	t.Cleanup(s.Kill)
 	return s
 }
@@ -89,8 +92,7 @@ func (s *Server) Addr() string { return net.JoinHostPort(host, strconv.Itoa(s.po
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
-	args := []string{"--port", strconv.Itoa(s.port), "--bind", host, "--dir", s.dir, "--save", "", "--appendonly", "no", "--loglevel", "warning"}
-	p, err := start(exec.Command(s.binary, append(args, s.args...)...))
+	p, err := start(exec.Command(s.binary, s.args...))
 	if err != nil {
 		s.t.Fatalf("starting redis-server: %v", err)
 	}

@@ -1,0 +1,167 @@
+package redisstore_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/ratelimittest"
+	"opsgate/ratelimit/redisstore"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+// Twenty clients of two gateways hammer one token for three seconds: in no second are more than three admitted.
+func TestThreeASecondByTheServersClock(t *testing.T) {
+	server := redistest.Start(t)
+	var stores []*redisstore.Store
+	for range 2 {
+		stores = append(stores, newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})}))
+	}
+	p := specified(t)
+	var mu sync.Mutex
+	var admitted []time.Time
+	var wg sync.WaitGroup
+	until := time.Now().Add(3 * time.Second)
+	for i := range 20 {
+		wg.Go(func() {
+			for n := 0; time.Now().Before(until); n++ {
+				if i == 0 && n%100 == 0 { // scripts are forgotten under load, and nobody notices
+					if err := server.Client().ScriptFlush(t.Context()).Err(); err != nil {
+						t.Error(err)
+					}
+				}
+				d, err := stores[i%2].Decide(t.Context(), "t", p)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if d.Allowed {
+					mu.Lock()
+					admitted = append(admitted, d.At)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	slices.SortFunc(admitted, time.Time.Compare)
+	for i := 3; i < len(admitted); i++ {
+		if gap := admitted[i].Sub(admitted[i-3]); gap < time.Second {
+			t.Errorf("four within %v", gap)
+		}
+	}
+	if len(admitted) < 9 {
+		t.Errorf("%d admitted in three seconds", len(admitted))
+	}
+}
+
+func TestScriptsAreSentAgain(t *testing.T) {
+	server := redistest.Start(t)
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})})
+	p := hourly(t, 1000)
+	for i := range 50 {
+		if i%2 == 0 {
+			if err := server.Client().ScriptFlush(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := decide(t, s, "t", p); d.Budgets[0].Remaining != 999-i {
+			t.Fatalf("request %d: %+v", i, d)
+		}
+	}
+	if err := s.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A token at rest takes nothing, and neither does one that was only refused or looked at.
+func TestAccountsExpire(t *testing.T) {
+	server := redistest.Start(t)
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})})
+	p := specified(t)
+	if _, err := s.Peek(t.Context(), "t", p); err != nil {
+		t.Fatal(err)
+	}
+	if n := server.Client().DBSize(t.Context()).Val(); n != 0 {
+		t.Errorf("%d keys after a peek", n)
+	}
+	d := decide(t, s, "t", p)
+	for range 2 {
+		if left := server.Client().PTTL(t.Context(), "opsgate:limits:t").Val(); left < time.Hour || left > 61*time.Minute+time.Second {
+			t.Errorf("kept for %v", left)
+		}
+		if err := s.Refund(t.Context(), "t", p, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	brief := ratelimittest.Policy(t, limit("brief", 1, 10*time.Millisecond))
+	decide(t, s, "brief", brief)
+	eventually(t, "a token at rest is forgotten", func() bool { return server.Client().Exists(t.Context(), "opsgate:limits:brief").Val() == 0 })
+}
+
+// A server that hangs costs a call its time-out and no more, in whatever it hangs: also where connections are to be made.
+func TestAFrozenServerCostsATimeout(t *testing.T) {
+	for name, addrs := range map[string]func() ([]string, *redistest.Server){
+		"single": func() ([]string, *redistest.Server) { s := redistest.Start(t); return []string{s.Addr()}, s },
+		"cluster": func() ([]string, *redistest.Server) {
+			c := redistest.StartCluster(t)
+			return c.Addrs(), c.Servers[0]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addresses, server := addrs()
+			s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{
+				Addresses: addresses, Timeout: 50 * time.Millisecond, DialTimeout: 100 * time.Millisecond,
+			})})
+			p := specified(t)
+			token := tokenOn(t, server, s, p)
+			server.Freeze()
+			var wg sync.WaitGroup
+			for range 30 {
+				wg.Go(func() {
+					for range 3 {
+						start := time.Now()
+						_, err := s.Decide(t.Context(), token, p)
+						took := time.Since(start)
+						if err == nil || took > 150*time.Millisecond { // 60 ms, where nothing else runs
+							t.Errorf("it took %v: %v", took, err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			server.Thaw()
+			eventually(t, "it answers again", func() bool { return s.Ping(t.Context()) == nil })
+		})
+	}
+}
+
+// tokenOn returns a token whose account is on the server.
+func tokenOn(t *testing.T, server *redistest.Server, s *redisstore.Store, p *ratelimit.Policy) string {
+	t.Helper()
+	for i := range 1000 {
+		token := strings.Repeat("t", i+1)
+		_, _ = s.Decide(t.Context(), token, p)
+		if server.Client().Exists(t.Context(), "opsgate:limits:"+token).Val() == 1 {
+			return token
+		}
+	}
+	t.Fatal("no token is there")
+	return ""
+}
+
+// A caller that is gone does not cost a connection; one that was gone before asks nothing.
+func TestACallerThatIsGone(t *testing.T) {
+	server := redistest.Start(t)
+	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+	s := newStore(t, redisstore.Options{Client: client})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Decide(gone, "t", specified(t)); err == nil {
+		t.Error("decided for nobody")
+	}
+}
