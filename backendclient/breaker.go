@@ -38,7 +38,7 @@ type BreakerState struct {
 	Since time.Time
 	// ProbesAt is when an open breaker lets a call through again; zero for other states.
 	ProbesAt time.Time
-	// Cause is the failure that opened it; "" for one that has been closed from the start.
+	// Cause is the failure that opened it; "" while it is closed.
 	Cause string
 }
 
@@ -170,7 +170,6 @@ func (b *breaker) become(to gobreaker.State) {
 		now.Cause = b.state.Load().Cause
 		why = fmt.Sprintf("it was open for %v", b.settings.OpenFor)
 	case gobreaker.StateClosed:
-		now.Cause = b.state.Load().Cause
 	}
 	b.state.Store(&now)
 	if !b.retired.Load() {

@@ -1,0 +1,339 @@
+package backendclient_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"opsgate/backendclient"
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+// breakerOf returns the state of the fleet service's breaker.
+func breakerOf(clients *backendclient.Clients) backendclient.BreakerState { return clients.Breakers()["fleet"] }
+
+func mustBe(t *testing.T, clients *backendclient.Clients, state string) {
+	t.Helper()
+	if got := breakerOf(clients); got.State != state {
+		t.Fatalf("the breaker is %s since %v, because of %q; want %s", got.State, got.Since, got.Cause, state)
+	}
+}
+
+// broken returns clients whose breaker has just opened.
+func broken(t *testing.T, w *wire, change ...func(*backendclient.Options)) *backendclient.Clients {
+	t.Helper()
+	clients := overWire(t, w, change...)
+	w.answer = always(status.Error(codes.Internal, "no disk"))
+	for breakerOf(clients).State == backendclient.BreakerClosed {
+		_ = call(t, clients)
+	}
+	mustBe(t, clients, backendclient.BreakerOpen)
+	return clients
+}
+
+func TestWhatABreakerCounts(t *testing.T) {
+	counted := map[codes.Code]bool{
+		codes.Unavailable: true, codes.DeadlineExceeded: true, codes.Internal: true, codes.Unknown: true, codes.DataLoss: true,
+		codes.Unauthenticated: true, 99: true,
+	}
+	for code := range codes.Code(100) {
+		if code > codes.Unauthenticated && code < 99 {
+			continue
+		}
+		synctest.Test(t, func(t *testing.T) {
+			clients := overWire(t, &wire{answer: always(status.Error(code, "the answer"))})
+			for range 30 {
+				_ = call(t, clients)
+			}
+			want := backendclient.BreakerClosed
+			if counted[code] {
+				want = backendclient.BreakerOpen
+			}
+			if got := breakerOf(clients).State; got != want {
+				t.Errorf("after 30 times %v the breaker is %s, want %s", code, got, want)
+			}
+		})
+	}
+}
+
+func TestAnOpenBreakerRefusesUntilItProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(wire)
+		clients := broken(t, w)
+		if s := breakerOf(clients); s.ProbesAt.Sub(s.Since) != 3*time.Second || s.Cause != "Internal: no disk" {
+			t.Errorf("state %+v", s)
+		}
+		before := w.attempts.Load()
+		time.Sleep(500 * time.Millisecond)
+		e := failure(t, call(t, clients))
+		if e.Code != codes.Unavailable || e.Reason != backendclient.ReasonBreakerOpen || e.RetryAfter != 2500*time.Millisecond {
+			t.Errorf("%v, reason %q, retry after %v", e.Code, e.Reason, e.RetryAfter)
+		}
+		if e.Service != "fleet" || e.Method != "GetServer" || e.ByCaller || status.Code(e) != codes.Unavailable {
+			t.Errorf("error %+v", e)
+		}
+		if w.attempts.Load() != before {
+			t.Error("an attempt was made")
+		}
+		if _, err := clients.Identity.ResolveToken(t.Context(), &identityv1.ResolveTokenRequest{}); isRefused(t, err, e.Reason) {
+			t.Error("another service's calls are refused")
+		}
+
+		time.Sleep(2500*time.Millisecond + 1)
+		w.answer = always(nil)
+		for range 3 {
+			if err := call(t, clients); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustBe(t, clients, backendclient.BreakerClosed)
+		if s := breakerOf(clients); s.Cause != "" || !s.ProbesAt.IsZero() {
+			t.Errorf("state %+v", s)
+		}
+	})
+}
+
+func TestAFailedProbeOpensTheBreakerAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(wire)
+		clients := broken(t, w)
+		time.Sleep(3*time.Second + 1)
+		if e := failure(t, call(t, clients)); e.Code != codes.Internal {
+			t.Errorf("the probe failed with %v", e)
+		}
+		if !isRefused(t, call(t, clients), backendclient.ReasonBreakerOpen) {
+			t.Error("a call after the failed probe was made")
+		}
+	})
+}
+
+func TestAProbeThatHangsKeepsOthersAwayForAWhileOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(wire)
+		clients := broken(t, w)
+		time.Sleep(3*time.Second + 1)
+		w.answer = hang
+		begin := time.Now()
+		ended := make(chan time.Duration, 3)
+		for range 3 {
+			go func() {
+				if e := failure(t, callFor(t, clients, time.Hour)); e.Code != codes.DeadlineExceeded || e.ByCaller {
+					t.Errorf("a probe ended with %v", e)
+				}
+				ended <- time.Since(begin)
+			}()
+		}
+		synctest.Wait()
+		mustBe(t, clients, backendclient.BreakerHalfOpen)
+		if e := failure(t, call(t, clients)); e.Reason != backendclient.ReasonBreakerOpen || e.RetryAfter != time.Second {
+			t.Errorf("a call beside the probes: %v, retry after %v", e, e.RetryAfter)
+		}
+		for range 3 {
+			if took := <-ended; took != 3*time.Second {
+				t.Errorf("a probe took %v, want 3 s", took)
+			}
+		}
+		mustBe(t, clients, backendclient.BreakerOpen)
+	})
+}
+
+func TestABreakerOpensOnARate(t *testing.T) {
+	for _, test := range []struct {
+		name           string
+		good, bad, all int // of so many calls, in each round
+		state          string
+	}{
+		{"too few to judge", 0, 9, 9, backendclient.BreakerClosed},
+		{"enough, and half of them fail", 5, 5, 10, backendclient.BreakerOpen},
+		{"enough, and less than half fail", 6, 4, 1000, backendclient.BreakerClosed},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := new(wire)
+			clients := overWire(t, w)
+			for i := range test.all {
+				w.answer = always(nil)
+				if i%(test.good+test.bad) >= test.good {
+					w.answer = always(status.Error(codes.Internal, "no"))
+				}
+				_ = call(t, clients)
+				time.Sleep(time.Millisecond)
+			}
+			if got := breakerOf(clients).State; got != test.state {
+				t.Errorf("%s: the breaker is %s, want %s", test.name, got, test.state)
+			}
+		})
+	}
+}
+
+func TestFailuresAreForgottenWithTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{answer: always(status.Error(codes.Internal, "no"))}
+		clients := overWire(t, w)
+		for range 50 {
+			for range 9 {
+				_ = call(t, clients)
+			}
+			time.Sleep(25 * time.Second)
+		}
+		mustBe(t, clients, backendclient.BreakerClosed)
+	})
+}
+
+// An outage after a good spell is known long before the failures are half of the window.
+func TestAnOutageIsKnownWithinASecond(t *testing.T) {
+	for outage, want := range map[time.Duration]string{
+		400 * time.Millisecond: backendclient.BreakerClosed, // a process that is being replaced
+		time.Second:            backendclient.BreakerOpen,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &wire{answer: always(nil)}
+			clients := overWire(t, w, func(o *backendclient.Options) { o.Retries.Backoff = 1 }) // Max: 0
+			const pace = 5 * time.Millisecond
+			for range 15 * time.Second / pace {
+				_ = call(t, clients)
+				time.Sleep(pace)
+			}
+			w.answer = always(status.Error(codes.Unavailable, "gone"))
+			for range outage / pace {
+				_ = call(t, clients)
+				time.Sleep(pace)
+			}
+			if got := breakerOf(clients).State; got != want {
+				t.Errorf("after an outage of %v the breaker is %s, want %s", outage, got, want)
+			}
+		})
+	}
+}
+
+func TestCallersWhoHangUpCountForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{}
+		clients := overWire(t, w)
+		for i := range 100 {
+			ctx, hangUp := context.WithCancel(t.Context())
+			w.answer = func(ctx context.Context) error {
+				hangUp()
+				if i%2 == 0 {
+					return status.Error(codes.Internal, "query interrupted")
+				}
+				return status.FromContextError(ctx.Err()).Err()
+			}
+			_, _ = clients.Identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{})
+		}
+		if s := clients.Breakers()["identity"]; s.State != backendclient.BreakerClosed {
+			t.Errorf("the breaker is %s", s.State)
+		}
+	})
+}
+
+// A client that sends its body drop by drop leaves the service no time: that says nothing of the service.
+func TestAServiceMustHaveHadAChance(t *testing.T) {
+	for timeout, want := range map[time.Duration]string{
+		100 * time.Millisecond: backendclient.BreakerClosed, // less the margin
+		200 * time.Millisecond: backendclient.BreakerOpen,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			clients := overWire(t, &wire{answer: hang})
+			for range 30 {
+				if e := failure(t, callFor(t, clients, timeout)); e.Code != codes.DeadlineExceeded && e.Reason == "" {
+					t.Fatal(e)
+				}
+			}
+			if got := breakerOf(clients).State; got != want {
+				t.Errorf("with %v for each call the breaker is %s, want %s", timeout, got, want)
+			}
+		})
+	}
+}
+
+func TestOtherSettingsOfABreakerBeginAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(wire)
+		log := make(lines, 100)
+		first := broken(t, w, func(o *backendclient.Options) { o.Logger = slog.New(log) })
+		sameAgain := under(t, first, backendclient.Settings{MaxInFlight: 7})
+		if !isRefused(t, call(t, sameAgain), backendclient.ReasonBreakerOpen) {
+			t.Error("other settings, but for those of the breaker, closed it")
+		}
+		others := under(t, first, backendclient.Settings{Breaker: backendclient.BreakerSettings{OpenFor: time.Minute}})
+		if !isRefused(t, call(t, first), backendclient.ReasonBreakerOpen) {
+			t.Error("settings that no call has come under changed something")
+		}
+		w.answer = always(nil)
+		for _, clients := range []*backendclient.Clients{others, first, others} {
+			if err := call(t, clients); err != nil {
+				t.Error(err)
+			}
+		}
+		mustBe(t, first, backendclient.BreakerClosed)
+		if line := lastLine(log); !strings.Contains(line, "circuit breaker is closed service=fleet because=its settings were changed") {
+			t.Errorf("logged %q", line)
+		}
+	})
+}
+
+// lastLine returns the last line that was logged.
+func lastLine(log lines) (last string) {
+	for len(log) > 0 {
+		if line := <-log; strings.HasPrefix(line, "circuit") {
+			last = line
+		}
+	}
+	return last
+}
+
+func TestABreakersChangesAreLoggedAndMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, log, registry := new(wire), make(lines, 100), prometheus.NewRegistry()
+		is := func(state, because string) {
+			t.Helper()
+			if got, want := lastLine(log), "circuit breaker is "+state+" service=fleet because="+because; got != want {
+				t.Errorf("logged %q, want %q", got, want)
+			}
+			for series, value := range series(t, registry, "opsgate_upstream_breaker_state") {
+				if service := strings.Contains(series, "service=fleet"); service && (value == 1) != strings.HasSuffix(series, "state="+state) {
+					t.Errorf("%s is %v", series, value)
+				}
+			}
+		}
+		clients := broken(t, w, func(o *backendclient.Options) { o.Logger, o.Registerer = slog.New(log), registry })
+		is(backendclient.BreakerOpen, "Internal: no disk")
+		_ = call(t, clients)
+		refused := series(t, registry, "opsgate_upstream_refused_requests_total")
+		if n := refused["opsgate_upstream_refused_requests_total reason=breaker_open service=fleet"]; n != 1 {
+			t.Errorf("%v refused, want 1", n)
+		}
+		time.Sleep(3*time.Second + 1)
+		w.answer = always(nil)
+		_ = call(t, clients)
+		is(backendclient.BreakerHalfOpen, "it was open for 3s")
+		_, _ = call(t, clients), call(t, clients)
+		is(backendclient.BreakerClosed, "attempts succeed")
+	})
+}
+
+func TestStreamsAreNotCounted(t *testing.T) {
+	b := &backend{watchRevocations: func(*identityv1.WatchRevocationsRequest, watchServer) error {
+		return status.Error(codes.Internal, "no")
+	}}
+	clients := over(t, b)
+	for range 50 {
+		stream, err := clients.Identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if e := failure(t, err); e.Code != codes.Internal {
+			t.Fatal(e)
+		}
+	}
+	if s := clients.Breakers()["identity"]; s.State != backendclient.BreakerClosed {
+		t.Errorf("the breaker is %s", s.State)
+	}
+}

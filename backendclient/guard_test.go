@@ -1,0 +1,63 @@
+package backendclient_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"opsgate/backendclient"
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+// callsOf returns the connection of the clients, over which any method can be called.
+func callsOf(clients *backendclient.Clients) grpc.ClientConnInterface { return backendclient.ConnectionOf(clients) }
+
+func TestCallsUnderWayAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, registry := &wire{answer: hang}, prometheus.NewRegistry()
+		clients := overWire(t, w, func(o *backendclient.Options) { o.MaxInFlight, o.Registerer = 5, registry })
+		for range 5 {
+			go func() { _ = callFor(t, clients, time.Minute) }()
+		}
+		synctest.Wait()
+		inFlight := func() float64 {
+			const name = "opsgate_upstream_requests_in_flight"
+			return series(t, registry, name)[name+" service=fleet"]
+		}
+		if n := inFlight(); n != 5 {
+			t.Errorf("%v calls under way, want 5", n)
+		}
+		begin := time.Now()
+		e := failure(t, call(t, clients))
+		if e.Code != codes.Unavailable || e.Reason != backendclient.ReasonOverloaded || e.RetryAfter != time.Second || e.ByCaller {
+			t.Errorf("%v, reason %q, retry after %v", e, e.Reason, e.RetryAfter)
+		}
+		if time.Since(begin) != 0 || w.attempts.Load() != 5 {
+			t.Errorf("%d attempts after %v", w.attempts.Load(), time.Since(begin))
+		}
+		refused := series(t, registry, "opsgate_upstream_refused_requests_total")
+		if n := refused["opsgate_upstream_refused_requests_total reason=overloaded service=fleet"]; n != 1 {
+			t.Errorf("%v refused, want 1", n)
+		}
+		_, err := clients.Identity.ResolveToken(t.Context(), &identityv1.ResolveTokenRequest{})
+		if isRefused(t, err, e.Reason) {
+			t.Error("another service's calls are refused")
+		}
+		wider := under(t, clients, backendclient.Settings{MaxInFlight: 6})
+		if isRefused(t, call(t, wider), e.Reason) {
+			t.Error("a wider bound does not hold")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := inFlight(); n != 0 {
+			t.Errorf("%v calls under way when all have ended", n)
+		}
+		if isRefused(t, call(t, clients), e.Reason) {
+			t.Error("a call after the others is refused")
+		}
+	})
+}
