@@ -17,7 +17,9 @@ import (
 )
 
 // breakerOf returns the state of the fleet service's breaker.
-func breakerOf(clients *backendclient.Clients) backendclient.BreakerState { return clients.Breakers()["fleet"] }
+func breakerOf(clients *backendclient.Clients) backendclient.BreakerState {
+	return clients.Breakers()["fleet"]
+}
 
 func mustBe(t *testing.T, clients *backendclient.Clients, state string) {
 	t.Helper()

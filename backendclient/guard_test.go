@@ -14,7 +14,9 @@ import (
 )
 
 // callsOf returns the connection of the clients, over which any method can be called.
-func callsOf(clients *backendclient.Clients) grpc.ClientConnInterface { return backendclient.ConnectionOf(clients) }
+func callsOf(clients *backendclient.Clients) grpc.ClientConnInterface {
+	return backendclient.ConnectionOf(clients)
+}
 
 func TestCallsUnderWayAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -40,9 +40,9 @@ func (b *backend) WatchRevocations(request *identityv1.WatchRevocationsRequest, 
 }
 
 // serve serves the backend on the listener until the test ends.
-func (b *backend) serve(t testing.TB, listener net.Listener) {
+func (b *backend) serve(t testing.TB, listener net.Listener, options ...grpc.ServerOption) {
 	t.Helper()
-	server := grpc.NewServer()
+	server := grpc.NewServer(options...)
 	healthv1.RegisterHealthServer(server, health.NewServer())
 	fleetv1.RegisterFleetServiceServer(server, b)
 	identityv1.RegisterIdentityServiceServer(server, b)

@@ -1,0 +1,150 @@
+package backendclient_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"opsgate/backendclient"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+)
+
+// overHTTP2 returns clients of a handler: a server that is none of gRPC's, and does what no gRPC server would.
+func overHTTP2(t *testing.T, handler http.HandlerFunc, change ...func(*backendclient.Options)) *backendclient.Clients {
+	t.Helper()
+	listener := listen(t, "127.0.0.1:0")
+	server := &http.Server{Handler: handler, Protocols: new(http.Protocols), ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, connection{}, c)
+	}}
+	server.Protocols.SetUnencryptedHTTP2(true)
+	served := make(chan error)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return dial(t, at(listener.Addr().String()), change...)
+}
+
+// connection is the key of a request's connection.
+type connection struct{}
+
+// message returns a gRPC message of one server whose name has so many bytes.
+func message(t *testing.T, size int) []byte {
+	t.Helper()
+	body, err := proto.Marshal(&fleetv1.GetServerResponse{Server: &fleetv1.Server{Name: strings.Repeat("x", size)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body))), body...)
+}
+
+// begin begins an answer as a gRPC server does, and sends a part of it.
+func begin(w http.ResponseWriter, part []byte) {
+	w.Header().Set("Content-Type", "application/grpc")
+	w.Header().Set("Trailer", "Grpc-Status")
+	_, _ = w.Write(part)
+	w.(http.Flusher).Flush()
+}
+
+// Every way in which a service can fail that is none of its own words has a code that was decided.
+func TestHowFailuresOfTheWireComeOut(t *testing.T) {
+	whole := message(t, 1000)
+	for _, test := range []struct {
+		name    string
+		answer  http.HandlerFunc
+		code    codes.Code
+		counted bool // by the breaker
+	}{
+		{"half an answer, and the connection is cut", func(w http.ResponseWriter, r *http.Request) {
+			begin(w, whole[:500])
+			_ = r.Context().Value(connection{}).(net.Conn).Close()
+		}, codes.Unavailable, true},
+		{"no answer, and the connection is cut", func(_ http.ResponseWriter, r *http.Request) {
+			_ = r.Context().Value(connection{}).(net.Conn).Close()
+		}, codes.Unavailable, true},
+		{"half an answer, and the stream is reset", func(w http.ResponseWriter, _ *http.Request) {
+			begin(w, whole[:500])
+			panic(http.ErrAbortHandler)
+		}, codes.Internal, true},
+		{"half an answer, and it ends well", func(w http.ResponseWriter, _ *http.Request) {
+			begin(w, whole[:500])
+			w.Header().Set("Grpc-Status", "0")
+		}, codes.Internal, true},
+		{"a whole answer without a status", func(w http.ResponseWriter, _ *http.Request) { begin(w, whole) }, codes.Internal, true},
+		{"an answer that is no message", func(w http.ResponseWriter, _ *http.Request) {
+			begin(w, []byte{0, 0, 0, 0, 2, 0xff, 0xff})
+			w.Header().Set("Grpc-Status", "0")
+		}, codes.Internal, true},
+		{"an answer that is too large", func(w http.ResponseWriter, _ *http.Request) {
+			begin(w, message(t, 100_000))
+			w.Header().Set("Grpc-Status", "0")
+		}, codes.Internal, false},
+		{"an answer that hangs", func(w http.ResponseWriter, r *http.Request) {
+			begin(w, whole[:500])
+			<-r.Context().Done()
+		}, codes.DeadlineExceeded, true},
+		{"a proxy whose backend is away", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadGateway)
+		}, codes.Unavailable, true},
+		{"a page of HTML", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("<html>"))
+		}, codes.Unknown, true},
+		{"a status that does not exist", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Grpc-Status", "77")
+			begin(w, nil)
+		}, codes.Unknown, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			clients := overHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasPrefix(r.URL.Path, "/grpc.health.v1.") { // what it does not know
+					w.Header().Set("Grpc-Status", "12")
+					begin(w, nil)
+					return
+				}
+				test.answer(w, r)
+			}, func(o *backendclient.Options) {
+				o.MaxResponseBytes = 50_000
+				o.Breaker.MinRequests = 1
+				o.Retries.Budget = 1 // Max: 0
+			})
+			e := failure(t, callFor(t, clients, 300*time.Millisecond))
+			if e.Code != test.code || e.ByCaller || e.Reason != "" {
+				t.Errorf("%v (%v), want %v", e.Code, e, test.code)
+			}
+			want := backendclient.BreakerClosed
+			if test.counted {
+				want = backendclient.BreakerOpen
+			}
+			if got := breakerOf(clients).State; got != want {
+				t.Errorf("the breaker is %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+func TestAServiceThatNobodyServesIsUnavailable(t *testing.T) {
+	listener := listen(t, "127.0.0.1:0")
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	clients := dial(t, at(address))
+	for range 4 {
+		if e := failure(t, getServer(t, clients)); e.Code != codes.Unavailable || e.RetryAfter != 0 && e.Reason == "" {
+			t.Errorf("%v, retry after %v", e, e.RetryAfter)
+		}
+	}
+	mustBe(t, clients, backendclient.BreakerOpen)
+}
