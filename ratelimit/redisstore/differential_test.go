@@ -17,7 +17,11 @@ import (
 
 // slower is how much slower time goes in Redis than in memory: where memory counts nanoseconds, Redis counts microseconds. So
 // both round alike.
-const slower = time.Microsecond / time.Nanosecond
+const slower = 1000
+
+// around is the most that an account has around its counts and times: the signature of four limits, a head of two groups, four
+// rings' part of that, four bytes after each of them, and which admissions were given back.
+const around = (3 + 4*10) + (16 + 2*26) + 4*6 + 4*4 + 2*16
 
 // A pair is a policy in Redis and the same in memory.
 type pair struct{ redis, memory *ratelimit.Policy }
@@ -74,9 +78,9 @@ func (s *schedule) compare(t rapid.TB, p pair, ask func(ratelimit.Store, *rateli
 		t.Fatal(err)
 	}
 	slow := want
-	slow.RetryAfter *= slower
-	for i := range slow.Budgets {
-		slow.Budgets[i].Reset *= slower
+	slow.RetryAfter = slower * want.RetryAfter
+	for i, b := range want.Budgets {
+		slow.Budgets[i].Reset = slower * b.Reset
 	}
 	slow.At, slow.Serial, slow.Cached = got.At, got.Serial, got.Cached
 	if got != slow {
@@ -119,13 +123,19 @@ func TestTheScriptDecidesAsMemoryDoes(t *testing.T) {
 	var n atomic.Int64
 	rapid.Check(t, func(t *rapid.T) {
 		c := newClock()
+		prefix := fmt.Sprintf("%d:", n.Add(1))
 		s := &schedule{clock: c, faster: &clock{now: time.Unix(0, c.Now().UnixMicro())}}
-		s.redis = newStore(t, redisstore.Options{Client: client, Prefix: fmt.Sprintf("%d:", n.Add(1)), Clock: s.clock.Now})
+		s.redis = newStore(t, redisstore.Options{Client: client, Prefix: prefix, Clock: s.clock.Now})
 		s.memory = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: s.faster.Now})
 		all := pairs(t)
 		current := rapid.SampledFrom(all).Draw(t, "policy")
 		gap := rapid.SampledFrom([]int64{0, 1, 999, 1_000, 77_000, 400_000, 1_000_000})
 		t.Repeat(map[string]func(*rapid.T){
+			"": func(t *rapid.T) {
+				if size := server.Client().StrLen(context.Background(), prefix+"limits:t").Val(); size > ratelimit.MaxStateBytes+around {
+					t.Fatalf("an account of %d bytes", size)
+				}
+			},
 			"request": func(t *rapid.T) { s.request(t, current) },
 			"peek":    func(t *rapid.T) { s.peek(t, current) },
 			"burst": func(t *rapid.T) {

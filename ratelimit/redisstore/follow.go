@@ -91,7 +91,7 @@ func (s *Store) follow(ctx context.Context) (joined bool, err error) {
 }
 
 func (s *Store) follows(does bool) {
-	s.following.Store(does)
+	s.refusals.following.Store(does)
 	value := 0.0
 	if does {
 		value = 1

@@ -78,10 +78,11 @@ func newPlan(p *ratelimit.Policy, expire bool) *plan {
 // are, the bytes of the head and of all rings; of each group the number of its limits, the length of a tick, the longest exact
 // window and the number of its rings; and of each limit its requests, its window, the width of its buckets, or 0 for an exact
 // one, and the bits of a count. Times are in µs.
-func numbersOf(groups [][]ratelimit.Limit) (form string, numbers []int64) {
+func numbersOf(groups [][]ratelimit.Limit) (headForm string, numbers []int64) {
 	const headBytes, groupBytes, ringBytes, pad = 2 * 8, 2*8 + 2*4 + 2, 2 + 4, 4
 	head, body := int64(headBytes), int64(0)
-	form = "<dd"
+	var form strings.Builder
+	form.WriteString("<dd")
 	for _, limits := range groups {
 		var each []int64
 		var span, rings int64
@@ -97,11 +98,11 @@ func numbersOf(groups [][]ratelimit.Limit) (form string, numbers []int64) {
 			body += (buckets*count+7)/8 + pad
 			each = append(each, int64(l.Requests), per, width(per), count)
 		}
-		form += "ddI4I4BB" + strings.Repeat("BBI4", int(rings))
+		form.WriteString("ddI4I4BB" + strings.Repeat("BBI4", int(rings)))
 		head += groupBytes + ringBytes*rings
 		numbers = append(append(numbers, int64(len(limits)), 1+span>>tickBits, span, rings), each...)
 	}
-	return form, append([]int64{int64(len(groups)), head, body}, numbers...)
+	return form.String(), append([]int64{int64(len(groups)), head, body}, numbers...)
 }
 
 // micros rounds up, which errs on the strict side.

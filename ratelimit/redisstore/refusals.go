@@ -3,6 +3,7 @@ package redisstore
 import (
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"opsgate/ratelimit"
@@ -40,8 +41,9 @@ func (r *refusal) holds(now time.Duration) bool { return now >= r.asked && now <
 
 // refusals are those that still hold, as far as there is room.
 type refusals struct {
-	seed   maphash.Seed
-	shards [shards]refusalShard
+	following atomic.Bool // what makes them void is heard of
+	seed      maphash.Seed
+	shards    [shards]refusalShard
 }
 
 type refusalShard struct {
@@ -62,21 +64,21 @@ func (rs *refusals) shard(tokenID string) *refusalShard {
 	return &rs.shards[maphash.String(rs.seed, tokenID)%shards]
 }
 
-// find returns the refusal of a token that holds now, counted down; or a mark to keep another one by.
-func (rs *refusals) find(tokenID string, p *ratelimit.Policy, now time.Duration, following bool) (d ratelimit.Decision, ok bool, mark uint64) {
+// find sets d to the refusal of a token that holds now, counted down, if there is one. The mark is to keep another one by.
+func (rs *refusals) find(tokenID string, p *ratelimit.Policy, now time.Duration, d *ratelimit.Decision) (found bool, mark uint64) {
 	sh := rs.shard(tokenID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	r, ok := sh.known[tokenID]
 	if !ok {
-		return d, false, sh.drops
+		return false, sh.drops
 	}
-	if r.policy != p || !r.holds(now) || !following && now-r.asked > unfollowed {
+	if r.policy != p || !r.holds(now) || now-r.asked > unfollowed && !rs.following.Load() {
 		delete(sh.known, tokenID)
-		return d, false, sh.drops
+		return false, sh.drops
 	}
 	passed := now - r.asked
-	d = r.decision
+	*d = r.decision
 	d.Cached = true
 	d.RetryAfter -= passed
 	d.At = d.At.Add(passed)
@@ -85,7 +87,7 @@ func (rs *refusals) find(tokenID string, p *ratelimit.Policy, now time.Duration,
 			b.Reset -= passed
 		}
 	}
-	return d, true, sh.drops
+	return true, sh.drops
 }
 
 // keep remembers a refusal, unless one became void since the mark was made: it might have been this.

@@ -42,9 +42,8 @@ type Store struct {
 
 	decideScript, refundScript, settleScript script
 
-	plans     plans
-	refusals  *refusals
-	following atomic.Bool // the channel is being listened to
+	plans    plans
+	refusals *refusals
 
 	pingKey  string
 	pingPlan *plan
@@ -112,8 +111,9 @@ func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFun
 // Decide implements [ratelimit.Store]. A refusal that still holds is repeated without asking Redis.
 func (s *Store) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
 	asked := s.now()
-	d, known, mark := s.refusals.find(tokenID, p, asked, s.following.Load())
-	if known {
+	var d ratelimit.Decision
+	repeated, mark := s.refusals.find(tokenID, p, asked, &d)
+	if repeated {
 		return d, nil
 	}
 	d, err := s.ask(ctx, &s.metrics.decide, s.keys+tokenID, s.plans.of(p), "")
