@@ -14,6 +14,8 @@ import (
 // A Token is a demo token under the name that it goes by.
 type Token struct {
 	Name string
+	// ID is what operators know it by.
+	ID string
 	// Text is the token itself, as a client sends it.
 	Text string
 }
@@ -29,7 +31,7 @@ func Tokens(format authn.TokenFormat) ([]Token, error) {
 		if err != nil {
 			return nil, fmt.Errorf("mint the demo token %s: %w", grant.name, err)
 		}
-		tokens[i] = Token{Name: grant.name, Text: text}
+		tokens[i] = Token{Name: grant.name, ID: tokenID(grant.name), Text: text}
 	}
 	return tokens, nil
 }
