@@ -30,7 +30,7 @@ type ClientTLS struct {
 type UpstreamCalls struct {
 	DeadlineMargin   Duration `yaml:"deadline_margin" min:"1ms" max:"1s" doc:"How much sooner than its request a call ends."`
 	MaxResponseBytes Bytes    `yaml:"max_response_bytes" min:"64KiB" max:"256MiB" doc:"Size of an answer."`
-	MaxInFlight      int      `yaml:"max_in_flight" min:"1" max:"100000" doc:"Calls to one service under way; past it clients get 503 at once."`
+	MaxInFlight      int      `yaml:"max_in_flight" min:"1" max:"100000" doc:"Calls under way to one service; past it clients get 503."`
 	Breaker          Breaker  `yaml:"breaker" doc:"When a service that fails is left alone. A change begins with closed breakers."`
 	Retries          Retries  `yaml:"retries" doc:"Reads, and writes with a key, are tried again when a service is unavailable."`
 }
@@ -41,7 +41,7 @@ type Breaker struct {
 	MinRequests int      `yaml:"min_requests" min:"1" max:"100000" doc:"How many calls it takes to judge."`
 	FailureRate Percent  `yaml:"failure_rate" min:"1%" max:"100%" doc:"Part of failed calls that opens it."`
 	OpenFor     Duration `yaml:"open_for" min:"500ms" max:"5m" doc:"How long no calls are made then."`
-	Probes      int      `yaml:"probes" min:"1" max:"1000" doc:"How many calls are then made at a time, and must succeed in a row to close it."`
+	Probes      int      `yaml:"probes" min:"1" max:"1000" doc:"How many calls are made then at a time, and must succeed in a row."`
 }
 
 // Retries are calls that are made again.
