@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,13 +16,22 @@ import (
 
 	"opsgate/backendclient"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
 // overHTTP2 returns clients of a handler: a server that is none of gRPC's, and does what no gRPC server would.
 func overHTTP2(t *testing.T, handler http.HandlerFunc, change ...func(*backendclient.Options)) *backendclient.Clients {
 	t.Helper()
 	listener := listen(t, "127.0.0.1:0")
-	server := &http.Server{Handler: handler, Protocols: new(http.Protocols), ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+	withoutHealth := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/grpc.health.v1.") { // a protocol that it does not know
+			w.Header().Set("Grpc-Status", "12")
+			begin(w, nil)
+			return
+		}
+		handler(w, r)
+	})
+	server := &http.Server{Handler: withoutHealth, Protocols: new(http.Protocols), ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, connection{}, c)
 	}}
 	server.Protocols.SetUnencryptedHTTP2(true)
@@ -107,14 +117,7 @@ func TestHowFailuresOfTheWireComeOut(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			clients := overHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
-				if strings.HasPrefix(r.URL.Path, "/grpc.health.v1.") { // what it does not know
-					w.Header().Set("Grpc-Status", "12")
-					begin(w, nil)
-					return
-				}
-				test.answer(w, r)
-			}, func(o *backendclient.Options) {
+			clients := overHTTP2(t, test.answer, func(o *backendclient.Options) {
 				o.MaxResponseBytes = 50_000
 				o.Breaker.MinRequests = 1
 				o.Retries.Budget = 1 // Max: 0
@@ -131,6 +134,25 @@ func TestHowFailuresOfTheWireComeOut(t *testing.T) {
 				t.Errorf("the breaker is %s, want %s", got, want)
 			}
 		})
+	}
+}
+
+// Limits and failures, row 14: a write that may have been done is done again only where the service knows it again.
+func TestAWriteIsNotRepeatedWhenItsConnectionIsCut(t *testing.T) {
+	for key, want := range map[string]int64{"": 1, "k": 3} {
+		var writes atomic.Int64
+		clients := overHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+			writes.Add(1)
+			_ = r.Context().Value(connection{}).(net.Conn).Close()
+		}, func(o *backendclient.Options) {
+			o.Retries = backendclient.RetrySettings{Max: 2, Budget: 1, Backoff: 500 * time.Millisecond} // time to connect again
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		_, err := clients.Incident.CreateIncident(ctx, &incidentv1.CreateIncidentRequest{IdempotencyKey: key})
+		cancel()
+		if e := failure(t, err); e.Code != codes.Unavailable || writes.Load() != want {
+			t.Errorf("key %q: %v after %d writes, want %d", key, e, writes.Load(), want)
+		}
 	}
 }
 
