@@ -2,7 +2,7 @@
 -- The rules are those of package ratelimit, whose names it uses.
 --
 -- An account begins with a signature: version, number of limits that are enforced, number of those in shadow, and requests and
--- µs of each. Its head follows: when it was last changed, since when it knows everything of the token, and for each group of
+-- µs of each. Its head follows: when it was last changed, when it was made, and for each group of
 -- limits, which are those that are enforced and those in shadow:
 --
 --   serial, first                    of the newest admission; of those that can be given back

@@ -1,4 +1,5 @@
--- settle.lua adds what was spent while the store was away, and what was spent before if the store lost it.
+-- settle.lua adds what was spent while the store was away, and what was spent before where the store has lost it, as far as no
+-- other gateway has told of it.
 --
 -- KEYS[1] the token's account
 -- ARGV[1] the signature of the policy
@@ -14,21 +15,49 @@ end
 local a = account.decode(redis.call('GET', KEYS[1]), now)
 local known, added = account.known_of(a, now), {}
 
--- add takes what was spent before a time, and returns the oldest of it.
-local function add(list, before)
-  local oldest = now
-  for at = 1, #list, 12 do
-    local age, n = struct.unpack('<dI4', list, at)
-    local t = now - age
-    if t < before then
-      table.insert(added, {at = t, n = n})
-      oldest = math.min(oldest, t)
+local function list(packed)
+  local spendings = {}
+  for at = 1, #packed, 12 do
+    local age, n = struct.unpack('<dI4', packed, at)
+    table.insert(spendings, {at = now - age, n = n})
+  end
+  return spendings
+end
+
+-- lacking returns how much of what was spent before the account was made it does not know of. Another gateway may have told of
+-- some, or of all. What a bucket holds that was spent since is taken for a part of it, too.
+local function lacking(before)
+  local n, newest, width = 0, nil, 0
+  for _, sp in ipairs(before) do
+    if a.unknown or sp.at < a.since then
+      n, newest = n + sp.n, newest or sp.at
     end
   end
-  return oldest
+  if a.unknown or n == 0 then
+    return n
+  end
+  for _, r in ipairs(a.groups[1].rings) do
+    width = math.max(width, r.width)
+  end
+  for _, sp in ipairs(known[1]) do
+    if sp.at <= newest + width then
+      n = n - sp.n
+    end
+  end
+  return n
 end
-a.since = math.min(a.since, add(ARGV[4], a.unknown and math.huge or a.since))
-add(ARGV[5], math.huge)
+
+local before = list(ARGV[4])
+local left = lacking(before)
+for _, sp in ipairs(before) do -- the newest, which count longest
+  if left > 0 and (a.unknown or sp.at < a.since) then
+    table.insert(added, {at = sp.at, n = math.min(sp.n, left)})
+    left = left - sp.n
+  end
+end
+for _, sp in ipairs(list(ARGV[5])) do
+  table.insert(added, sp)
+end
 if #added == 0 then
   return '0'
 end
