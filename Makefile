@@ -31,7 +31,7 @@ export GOFLAGS := $(shell go env GOFLAGS) -gcflags=modernc.org/...=-race=false
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test cover fuzz bench check check-generated check-format check-modules check-proto check-tests lint \
+.PHONY: help run build test cover fuzz chaos bench check check-generated check-format check-modules check-proto check-tests lint \
 	generate format tidy test-programs
 
 help: ## List what can be done.
@@ -63,6 +63,10 @@ cover: ## Hold the coverage of the packages that a request passes to its minimum
 
 fuzz: ## Fuzz every target for FUZZTIME (30s).
 	@tools/fuzz.sh $(FUZZTIME)
+
+chaos: ## Break what the programs depend on, and print each figure beside its bound: docs/limits.md. Takes some four minutes.
+	@go test -count=1 -v -run 'TestASingleServer/(WhoWaits|AFlatRate|ARefusalSpends)' ./ratelimit/redisstore
+	@go test -count=1 -v ./cmd/internal/chaostest -full
 
 bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway. EDGEBENCH="-enforce" passes flags.
 	@grep -rlE '^func Benchmark' --include='*_test.go' . | xargs -n1 dirname | sort -u | \

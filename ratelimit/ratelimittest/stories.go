@@ -55,6 +55,7 @@ func flatRate(t *testing.T, s Subject) {
 	if len(admitted) < 9900 {
 		t.Errorf("%d admitted in two hours: too cautious", len(admitted))
 	}
+	t.Logf("%d admitted before the first refusal by the hour, %d in two hours, never more than 5000 in one", beforeFirst, len(admitted))
 }
 
 func whoWaits(t *testing.T, s Subject) {
@@ -71,6 +72,7 @@ func whoWaits(t *testing.T, s Subject) {
 			t.Fatalf("refused again after wait %d: %+v", waits, d)
 		}
 	}
+	t.Log("2000 waits as told, over two limits, and none refused again")
 }
 
 func refusalsAreFree(t *testing.T, s Subject) {
@@ -91,6 +93,7 @@ func refusalsAreFree(t *testing.T, s Subject) {
 	if admitted != 30 || last.Allowed {
 		t.Errorf("%d admitted in 10 s", admitted)
 	}
+	t.Logf("%d of 10,000 admitted, and as many fewer remain", admitted)
 }
 
 func upAndDown(t *testing.T, s Subject) {
