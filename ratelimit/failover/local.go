@@ -44,20 +44,30 @@ func (s *Store) decideByShare(r request, c *configured, share *ratelimit.Policy,
 	defer t.mu.Unlock()
 	if !t.local {
 		s.local.Seed(r.tokenID, share, divided(s.mirror.Spent(r.tokenID), c.Replicas))
-		t.local = true
+		t.local, t.heard = true, s.clock()
 		t.settled.Store(0)
 	}
 	ctx := context.Background() // nobody waits
 	d, err := request{tokenID: r.tokenID, policy: share, peek: r.peek}.ask(ctx, s.local)
-	switch {
+	switch a := (admission{r, d, counted}); {
 	case err != nil || !d.Allowed || r.peek:
-	case counted: // if so, once is enough: it is told of it as of what it may have lost
-		t.told = s.clock()
-		_, err = s.mirror.Decide(ctx, r.tokenID, r.policy)
+	case t.telling != nil:
+		t.late = append(t.late, a)
 	default:
-		s.owed.Spend(r.tokenID, r.policy, d)
+		s.spend(ctx, t, a)
 	}
 	return d, err
+}
+
+// spend has an admission of a token that is held be told to the shared store, or if that may have counted it, be told as of what it
+// knew: once is enough.
+func (s *Store) spend(ctx context.Context, t *token, a admission) {
+	if a.counted {
+		t.heard = s.clock()
+		_, _ = s.mirror.Decide(ctx, a.tokenID, a.policy) // where it knows of all that may be spent, there is nothing to add
+		return
+	}
+	s.owed.Spend(a.tokenID, a.policy, a.Decision)
 }
 
 // divided returns the part of one of so many replicas in what was spent: of the newest n, n÷replicas, rounded down.
@@ -106,7 +116,7 @@ func (s *Store) refundHere(ctx context.Context, tokenID string, p *ratelimit.Pol
 
 // forget forgets all that is known here of a token.
 func (s *Store) forget(ctx context.Context, tokenID string) error {
-	t := s.tokens.hold(tokenID)
+	t := s.tokens.await(tokenID)
 	defer t.mu.Unlock()
 	return errors.Join(s.drop(ctx, tokenID, t), s.mirror.Reset(ctx, tokenID))
 }

@@ -24,7 +24,7 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	}, []string{"cause"})
 	m := &metrics{
 		settled: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "opsgate_rate_limit_store_settled_tokens_total",
+			Name: "opsgate_rate_limit_store_settled_total",
 			Help: "Tokens that the shared store of budgets was told about when it was back.",
 		}),
 		refunds: prometheus.NewCounter(prometheus.CounterOpts{

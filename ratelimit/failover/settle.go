@@ -10,6 +10,9 @@ import (
 	"opsgate/ratelimit"
 )
 
+// tellAgain is after how long another attempt is made to tell of a token.
+const tellAgain = 100 * time.Millisecond
+
 var (
 	errReturning = errors.New("the shared store is back, and not all tokens are")
 	errUnsettled = errors.New("the shared store could not be told of the token a moment ago")
@@ -25,7 +28,7 @@ func (s *Store) settle(ctx context.Context, r request, ph *phase) error {
 	case ph.gradual && !s.isBack(r.tokenID, ph):
 		return errReturning
 	}
-	t := s.tokens.hold(r.tokenID)
+	t := s.tokens.await(r.tokenID)
 	defer t.mu.Unlock()
 	switch now := s.clock(); {
 	case t.settled.Load() >= ph.outage:
@@ -44,52 +47,57 @@ func (s *Store) isBack(tokenID string, ph *phase) bool {
 	return s.clock().Sub(ph.since) > over*time.Duration(place(tokenID)>>32%places)/places
 }
 
-// tell tells the shared store of a token that is held.
+// tell tells the shared store of a token that is held. If it may have been told although that failed, what it was told is taken to
+// be known there from now on: told of once more, it would count twice if it was, and as told it counts again only if it is lost.
 func (s *Store) tell(ctx context.Context, r request, t *token, ph *phase) error {
-	now := s.clock()
-	before, during := s.before(r.tokenID, t, ph, now), s.owed.Spent(r.tokenID)
-	if len(before)+len(during) > 0 {
-		ctx := context.WithoutCancel(ctx) // whether this arrives matters to more than one request
-		_, err := s.call(ctx, func() (ratelimit.Decision, error) {
+	before, during := s.before(r.tokenID, t, ph), s.owed.Spent(r.tokenID)
+	if len(before)+len(during) == 0 {
+		t.settled.Store(ph.outage)
+		return s.drop(ctx, r.tokenID, t)
+	}
+	ctx = context.WithoutCancel(ctx) // whether this arrives matters to more than one request
+	var err error
+	t.whileTelling(func() {
+		_, err = s.call(ctx, func() (ratelimit.Decision, error) {
 			return ratelimit.Decision{}, s.shared.Settle(ctx, r.tokenID, r.policy, before, during)
 		})
-		if err != nil {
-			t.again = now.Add(s.configured.Load().ProbeEvery)
-			if mayHaveArrived(err) {
-				err = errors.Join(err, s.remember(ctx, r, t, inOrder(before, during)))
-			}
-			return err
-		}
-		s.metrics.settled.Inc()
-		if len(during) > 0 {
-			s.mirror.Seed(r.tokenID, r.policy, inOrder(before, during))
-		}
+	})
+	if (err == nil || mayHaveArrived(err)) && len(during) > 0 {
+		s.mirror.Seed(r.tokenID, r.policy, inOrder(before, during))
+		t.heard = s.clock()
+		_ = s.owed.Reset(ctx, r.tokenID) // memory does not fail
+	}
+	late := t.late
+	t.late = nil
+	for _, a := range late {
+		s.spend(ctx, t, a)
+	}
+	if err != nil {
+		t.again = s.clock().Add(tellAgain)
+		return err
+	}
+	s.metrics.settled.Inc()
+	if len(late) > 0 {
+		return nil // of these it is told the next time
 	}
 	t.settled.Store(ph.outage)
 	return s.drop(ctx, r.tokenID, t)
 }
 
 // before returns what the shared store knew of a token when it was last heard of it. The mirror's buckets may take that to be younger.
-func (s *Store) before(tokenID string, t *token, ph *phase, now time.Time) []ratelimit.Spending {
-	heard := ph.began
-	if ph.way == owing || t.told.After(heard) {
-		heard = t.told
+func (s *Store) before(tokenID string, t *token, ph *phase) []ratelimit.Spending {
+	heard, now := ph.began, s.clock()
+	if t.heard.After(heard) {
+		heard = t.heard
 	}
 	spent := s.mirror.Spent(tokenID)
+	if heard.IsZero() {
+		return spent
+	}
 	for i := range spent {
-		if !heard.IsZero() {
-			spent[i].Age = max(spent[i].Age, now.Sub(heard))
-		}
+		spent[i].Age = max(spent[i].Age, now.Sub(heard))
 	}
 	return spent
-}
-
-// remember takes a token's spendings, which the shared store may have been told of, to be known there from now on: told of once more,
-// it would count them twice if it has them, and so not if it has lost them.
-func (s *Store) remember(ctx context.Context, r request, t *token, spent []ratelimit.Spending) error {
-	t.told = s.clock()
-	s.mirror.Seed(r.tokenID, r.policy, spent)
-	return s.owed.Reset(ctx, r.tokenID)
 }
 
 // inOrder returns all of both, newest first.
@@ -105,6 +113,10 @@ func (s *Store) Sweep() {
 	ph := s.phase.Load()
 	local, settled := 0, 0
 	s.tokens.each(func(tokenID string, t *token) bool {
+		if t.telling != nil {
+			local++
+			return true
+		}
 		if t.local && len(s.local.Spent(tokenID)) == 0 { // and so nothing is owed
 			_ = s.drop(context.Background(), tokenID, t) // memory does not fail
 		}

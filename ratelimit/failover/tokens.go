@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+
+	"opsgate/ratelimit"
 )
 
 const shards = 256
@@ -21,16 +23,26 @@ type shard struct {
 	_     [48]byte // a cache line each
 }
 
-// A token is what is to be thought of before the shared store decides on it. Its lock is held while it is decided here, and while
-// the shared store is told of it: whoever asks for it meanwhile waits for that.
+// A token is what is to be thought of before the shared store decides on it. Its lock is held while it is decided here.
 type token struct {
 	settled atomic.Uint64 // the outage since which the shared store was told of it; 0 while it is decided here
 
 	mu    sync.Mutex
 	gone  bool      // out of the map: another one has its place
 	local bool      // it has a local account
-	told  time.Time // when the mirror was last given more than the shared store said
-	again time.Time // not to be settled before
+	heard time.Time // the mirror has nothing that is younger, if the outage began before
+	again time.Time // not to be told of before
+
+	telling chan struct{} // closed when the shared store was told of it; nil while it is not being told
+	late    []admission   // here, since what it is being told was looked up
+}
+
+// An admission is a request that was admitted here.
+type admission struct {
+	request
+	ratelimit.Decision
+
+	counted bool // perhaps also by the shared store
 }
 
 func newTokens() *tokens {
@@ -75,6 +87,31 @@ func (ts *tokens) hold(tokenID string) *token {
 		}
 		t.mu.Unlock()
 	}
+}
+
+// await holds the token when the shared store is not being told of it, for which it waits no longer than a call may take.
+func (ts *tokens) await(tokenID string) *token {
+	for {
+		t := ts.hold(tokenID)
+		telling := t.telling
+		if telling == nil {
+			return t
+		}
+		t.mu.Unlock()
+		<-telling
+	}
+}
+
+// whileTelling lets go of a token that is held, for as long as the shared store is being told of it.
+func (t *token) whileTelling(tell func()) {
+	t.telling = make(chan struct{})
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		close(t.telling)
+		t.telling = nil
+	}()
+	tell()
 }
 
 // each visits all tokens, locked, and forgets those that are not to be kept.

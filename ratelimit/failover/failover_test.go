@@ -1,0 +1,355 @@
+package failover_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/failover"
+	"opsgate/ratelimit/ratelimittest"
+)
+
+// tellAgain is longer than a store waits before it tells the shared one of a token again.
+const tellAgain = 101 * time.Millisecond
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func limit(name string, requests int, per time.Duration) ratelimit.Limit {
+	return ratelimit.Limit{Name: name, Requests: requests, Per: per}
+}
+
+func newStore(t rapid.TB, o failover.Options) *failover.Store {
+	t.Helper()
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Registerer == nil {
+		o.Registerer = prometheus.NewRegistry()
+	}
+	s, err := failover.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// run runs a store until the function that it returns is called.
+func run(t rapid.TB, s *failover.Store) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// start runs a store in the test's bubble.
+func start(t *testing.T, s *shared, settings failover.Settings) *failover.Store {
+	t.Helper()
+	store := newStore(t, failover.Options{Shared: s, Settings: settings})
+	t.Cleanup(run(t, store))
+	return store
+}
+
+func decide(t rapid.TB, s *failover.Store, token string, p *ratelimit.Policy) ratelimit.Decision {
+	t.Helper()
+	d, err := s.Decide(context.Background(), token, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// admitted counts how many of so many requests at once are admitted.
+func admitted(t rapid.TB, s *failover.Store, token string, p *ratelimit.Policy, requests int) (n int) {
+	t.Helper()
+	for range requests {
+		if decide(t, s, token, p).Allowed {
+			n++
+		}
+	}
+	return n
+}
+
+// leave has the store give up on a shared one that is not well: it takes three failures.
+func leave(t rapid.TB, s *failover.Store, p *ratelimit.Policy) {
+	t.Helper()
+	for i := range 3 {
+		decide(t, s, fmt.Sprint("scout ", i), p)
+	}
+	if s.State().Shared {
+		t.Fatalf("three failures: %+v", s.State())
+	}
+}
+
+// awaitShared lets time pass until all tokens may go back to the shared store, and holds that against the time allowed.
+func awaitShared(t rapid.TB, s *failover.Store) {
+	t.Helper()
+	for range 50 {
+		time.Sleep(100 * time.Millisecond)
+		if st := s.State(); st.Shared && time.Since(st.Since) > 1100*time.Millisecond {
+			return
+		}
+	}
+	t.Fatalf("after five seconds: %+v", s.State())
+}
+
+func TestAHealthySharedStoreDecides(t *testing.T) {
+	ratelimittest.Run(t, func(t rapid.TB) ratelimittest.Subject {
+		now := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
+		clock := func() time.Time { return now }
+		s := newStore(t, failover.Options{Shared: newShared(clock), Clock: clock})
+		return ratelimittest.Subject{Store: s, Now: clock, Advance: func(d time.Duration) { now = now.Add(d) }}
+	})
+}
+
+func TestRequestsAreNoProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		store := start(t, s, failover.Settings{})
+		p := ratelimittest.Policy(t, limit("minute", 100, time.Minute))
+		decide(t, store, "t", p)
+		s.become(gone)
+		for range 3 {
+			if d := decide(t, store, "t", p); !d.Allowed || !d.Local {
+				t.Fatalf("got %+v", d)
+			}
+			time.Sleep(tellAgain)
+		}
+		if st := store.State(); st.Shared || st.Breaker != "open" || !strings.Contains(st.Cause, "refused") || st.Mode != failover.Local {
+			t.Fatalf("got %+v", st)
+		}
+		before := s.decides.Load()
+		for range 100 {
+			decide(t, store, "t", p)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if asked := s.decides.Load() - before; asked > 0 {
+			t.Errorf("%d requests were probes", asked)
+		}
+		if n := s.pings.Load(); n < 16 || n > 25 {
+			t.Errorf("%d probes in 10 s", n)
+		}
+		s.become(well)
+		awaitShared(t, store)
+		if d := decide(t, store, "t", p); d.Local || store.State().Cause != "" || store.State().Breaker != "closed" {
+			t.Errorf("got %+v, %+v", d, store.State())
+		}
+	})
+}
+
+// A frozen store costs three requests their time-out, or those that came before they had it.
+func TestAFrozenStoreIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		store := start(t, s, failover.Settings{})
+		p := ratelimittest.Policy(t, limit("second", 1000, time.Second))
+		s.become(frozen)
+		var slow sync.WaitGroup
+		for range 100 { // 500 a second
+			slow.Go(func() {
+				began := time.Now()
+				decide(t, store, "t", p)
+				if took := time.Since(began); took > callTimeout {
+					t.Errorf("a request took %v", took)
+				}
+			})
+			time.Sleep(2 * time.Millisecond)
+		}
+		slow.Wait()
+		if n := s.decides.Load(); n > 30 {
+			t.Errorf("%d requests waited for it", n)
+		}
+	})
+}
+
+// Half of the calls fail, and never three in a row.
+func TestAStoreThatAnswersHalfOfTheTimeIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		store := start(t, s, failover.Settings{})
+		p := ratelimittest.Policy(t, limit("second", 1000, time.Second))
+		for i := range 10 {
+			if !store.State().Shared {
+				t.Fatalf("left after %d", i)
+			}
+			s.become([]int{gone, well}[i%2])
+			decide(t, store, fmt.Sprint(i), p)
+			time.Sleep(10 * time.Millisecond)
+		}
+		s.become(gone)
+		decide(t, store, "t", p)
+		if store.State().Shared {
+			t.Error("six of eleven failed, and it is still asked")
+		}
+	})
+}
+
+func TestCallersThatGiveUpAreNoFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		store := start(t, s, failover.Settings{})
+		p := ratelimittest.Policy(t, limit("second", 1000, time.Second))
+		s.become(cut)
+		for range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			if _, err := store.Decide(ctx, "t", p); err != nil {
+				t.Error(err)
+			}
+			cancel()
+		}
+		if !store.State().Shared {
+			t.Errorf("got %+v", store.State())
+		}
+	})
+}
+
+func TestTheModes(t *testing.T) {
+	for mode, check := range map[failover.Mode]func(t *testing.T, d ratelimit.Decision, err error){
+		failover.Allow: func(t *testing.T, d ratelimit.Decision, err error) {
+			t.Helper()
+			if err != nil || !d.Allowed || !d.Local || d.Budgets[0].Remaining != 1 || d.Denied != -1 || d.Shadowed != -1 {
+				t.Errorf("got %+v, %v", d, err)
+			}
+		},
+		failover.Deny: func(t *testing.T, d ratelimit.Decision, err error) {
+			t.Helper()
+			away, ok := errors.AsType[*ratelimit.UnavailableError](err)
+			if !ok || away.RetryAfter < time.Second || away.RetryAfter > 3*time.Second || d.Allowed {
+				t.Errorf("got %+v, %v", d, err)
+			}
+		},
+		failover.Local: func(t *testing.T, d ratelimit.Decision, err error) {
+			t.Helper()
+			if err != nil || d.Allowed || !d.Local || d.Denied != 0 || d.RetryAfter <= 0 {
+				t.Errorf("got %+v, %v", d, err)
+			}
+		},
+	} {
+		t.Run(string(mode), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShared(time.Now)
+				store := start(t, s, failover.Settings{ProbeEvery: 2 * time.Second})
+				p := ratelimittest.Policy(t, limit("minute", 1, time.Minute))
+				decide(t, store, "t", p)
+				store.Configure(failover.Settings{Mode: mode, ProbeEvery: 2 * time.Second})
+				s.become(gone)
+				for range 5 {
+					d, err := store.Decide(t.Context(), "t", p)
+					check(t, d, err)
+					d, err = store.Peek(t.Context(), "t", p)
+					check(t, d, err)
+					time.Sleep(time.Second)
+				}
+			})
+		})
+	}
+}
+
+// Of 100 a minute, 40 are spent: each of two gateways may admit 30 more.
+func TestAnOutageBeginsWithWhatWasKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		one, two := start(t, s, failover.Settings{Replicas: 2}), start(t, s, failover.Settings{Replicas: 2})
+		p := ratelimittest.Policy(t, limit("minute", 100, time.Minute))
+		for range 20 {
+			decide(t, one, "t", p)
+			decide(t, two, "t", p)
+			time.Sleep(10 * time.Millisecond)
+		}
+		s.become(gone)
+		leave(t, one, p)
+		leave(t, two, p)
+		if n := admitted(t, one, "t", p, 100) + admitted(t, two, "t", p, 100); n < 60 || n > 61 {
+			t.Errorf("%d more admitted", n)
+		}
+	})
+}
+
+// Two gateways cannot halve three a second: they admit two each, and three in two seconds.
+func TestAnUnevenLimitIsNotPassedOverTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		s.become(gone)
+		one, two := start(t, s, failover.Settings{Replicas: 2}), start(t, s, failover.Settings{Replicas: 2})
+		p := ratelimittest.Policy(t, limit("second", 3, time.Second), limit("hour", 5000, time.Hour))
+		n := 0
+		for range 400 {
+			for _, store := range []*failover.Store{one, two} {
+				d := decide(t, store, "t", p)
+				if d.Allowed {
+					n++
+				} else if d.Denied != 0 || d.Budgets[0].Remaining != 0 || d.Budgets[2] != (ratelimit.Budget{}) {
+					t.Fatalf("got %+v", d)
+				}
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if n < 58 || n > 63 {
+			t.Errorf("%d admitted in 20 s", n)
+		}
+	})
+}
+
+func TestTokensComeBackBitByBit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		store := start(t, s, failover.Settings{ReturnOver: 2 * time.Second})
+		p := ratelimittest.Policy(t, limit("minute", 100, time.Minute))
+		s.become(gone)
+		leave(t, store, p)
+		s.become(well)
+		for !store.State().Shared {
+			time.Sleep(time.Millisecond)
+		}
+		for i, want := range []int{0, 250, 500, 750, 1000} {
+			n := 0
+			for i := range 1000 {
+				if d, _ := store.Peek(t.Context(), fmt.Sprint(i), p); !d.Local {
+					n++
+				}
+			}
+			if n < want-60 || n > want+60 {
+				t.Errorf("%d of 1000 are back after %d of 4 parts", n, i)
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+	})
+}
+
+// What is told of a change: once, with its cause, and how long it took.
+func TestTheLogTellsOfEachChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		var said bytes.Buffer
+		store := newStore(t, failover.Options{Shared: s, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		t.Cleanup(run(t, store))
+		p := ratelimittest.Policy(t, limit("minute", 100, time.Minute))
+		s.become(gone)
+		leave(t, store, p)
+		time.Sleep(10 * time.Second)
+		s.become(well)
+		awaitShared(t, store)
+		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+		if len(lines) != 2 || !strings.Contains(lines[0], "is away") || !strings.Contains(lines[0], "refused") || !strings.Contains(lines[0], "mode=local") ||
+			!strings.Contains(lines[1], "is back") || !strings.Contains(lines[1], "away_for=10.") {
+			t.Errorf("got\n%s", said.String())
+		}
+	})
+}
