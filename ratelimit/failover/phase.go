@@ -73,15 +73,12 @@ func (s *Store) owe() {
 	})
 }
 
-// aMoment is within which connections that break do so for one reason.
-const aMoment = time.Second
-
 // doubt notes that the shared store may have been restarted, so quickly that the breaker saw nothing of it.
 func (s *Store) doubt() {
 	now := s.clock()
 	s.turn(func(ph phase) phase {
-		if ph.way == away || ph.way == doubtful && now.Sub(ph.began) < aMoment {
-			return ph
+		if ph.way == away || ph.way == doubtful && !s.told.Swap(false) {
+			return ph // no token is settled
 		}
 		ph.way, ph.began, ph.gradual = doubtful, now, false
 		ph.outage++

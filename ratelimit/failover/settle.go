@@ -50,6 +50,7 @@ func (s *Store) isBack(tokenID string, ph *phase) bool {
 // tell tells the shared store of a token that is held. If it may have been told although that failed, what it was told is taken to
 // be known there from now on: told of once more, it would count twice if it was, and as told it counts again only if it is lost.
 func (s *Store) tell(ctx context.Context, r request, t *token, ph *phase) error {
+	s.told.Store(true)
 	before, during := s.before(r.tokenID, t, ph), s.owed.Spent(r.tokenID)
 	if len(before)+len(during) == 0 {
 		t.settled.Store(ph.outage)

@@ -33,6 +33,7 @@ type shared struct {
 	since  map[string]time.Time // since when it knows all of a token
 	missed []func()             // what arrived while it was frozen
 	lazy   int                  // so many calls of Settle are executed and not answered
+	late   int                  // so many requests were decided when it thawed
 
 	decides, settles, pings atomic.Int64
 }
@@ -90,6 +91,9 @@ func (s *shared) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy
 	err = s.do(func() {
 		if _, known := s.since[tokenID]; !known {
 			s.since[tokenID] = s.clock()
+		}
+		if s.how != well || len(s.missed) > 0 {
+			s.late++
 		}
 		d, _ = s.memory.Decide(ctx, tokenID, p)
 	})

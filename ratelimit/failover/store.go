@@ -57,6 +57,7 @@ type Store struct {
 	local  *ratelimit.Memory // what this process decides by: a share of each policy
 	owed   *ratelimit.Memory // what it admitted by that and the shared store was not told of
 	tokens *tokens
+	told   atomic.Bool // a token is or is being settled since the phase became doubtful
 }
 
 var _ ratelimit.Store = (*Store)(nil)
