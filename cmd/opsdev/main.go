@@ -7,10 +7,12 @@ import (
 	"os/signal"
 	"syscall"
 
+	"opsgate/backendclient"
 	"opsgate/cmd/internal/devcmd"
 )
 
 func main() {
+	backendclient.QuietLibrary()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the first signal ends in order, a second one at once
 	os.Exit(devcmd.Run(ctx, os.Args[1:], devcmd.Environment{Out: os.Stdout, Err: os.Stderr, Variables: os.Environ()}))

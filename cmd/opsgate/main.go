@@ -7,10 +7,12 @@ import (
 	"os/signal"
 	"syscall"
 
+	"opsgate/backendclient"
 	"opsgate/cmd/internal/gatewaycmd"
 )
 
 func main() {
+	backendclient.QuietLibrary()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the first signal drains, a second one ends at once
 	os.Exit(gatewaycmd.Run(ctx, os.Args[1:], gatewaycmd.Environment{Out: os.Stdout, Err: os.Stderr, Variables: os.Environ()}))

@@ -207,13 +207,13 @@ func TestAStormOfChanges(t *testing.T) {
 	wait := load{gateways: []*gateway{g}, tokens: texts(t, "full", "read"), rate: 200, clients: 8, time: time.Duration(n)*100*time.Millisecond + 2*time.Second}.start(t)
 	written := make([]time.Time, n+1) // when each valid change was; zero for the others
 	for i := 1; i <= n; i++ {
-		if i%4 == 0 {
+		if i%4 == 2 {
 			g.configure(t, strings.Replace(limit(i), "requests", "request", 1))
 		} else {
 			g.configure(t, limit(i))
 			written[i] = time.Now()
 		}
-		if i%2 == 0 {
+		if i%8 < 4 { // else the gateway notices by itself
 			g.hangUp(t)
 		}
 		pass(t, 100*time.Millisecond)

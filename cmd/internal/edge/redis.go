@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
@@ -36,7 +35,7 @@ func newSharedLimits(o Options, registry prometheus.Registerer) (_ *sharedLimits
 	}
 	// The library has one logger for the whole process. What it says of single connections is for who looks for a fault: whether
 	// Redis is in use, the failover tells.
-	redis.SetLogger(redisLog{o.Logger})
+	redisstore.LogTo(o.Logger)
 	l := new(sharedLimits)
 	l.client, err = redisstore.NewClient(redisstore.ClientOptions{
 		Addresses:        c.Addresses,
@@ -125,14 +124,4 @@ func redisTLS(c config.ClientTLS) (*tls.Config, error) {
 		secured.Certificates = []tls.Certificate{certificate}
 	}
 	return secured, nil
-}
-
-// redisLog has the library's lines in the log.
-type redisLog struct{ logger *slog.Logger }
-
-// Printf logs a line of the library's.
-func (l redisLog) Printf(ctx context.Context, format string, args ...any) {
-	if l.logger.Enabled(ctx, slog.LevelDebug) {
-		l.logger.DebugContext(ctx, "redis client", slog.String("says", fmt.Sprintf(format, args...)))
-	}
 }

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// pollEvery is how often the files are looked at. That finds what notifications of the kernel miss: links that are swapped,
-	// file systems of other machines.
-	pollEvery = 250 * time.Millisecond
+	// pollEvery is how often the files are looked at, which takes some 50 µs. That finds what notifications of the kernel miss: links
+	// that are swapped, file systems of other machines.
+	pollEvery = 50 * time.Millisecond
 	// A file that is being written is read when it has been the same for settleFor, or after so many looks.
 	settleFor   = 20 * time.Millisecond
 	settleLooks = 10
