@@ -1,0 +1,121 @@
+package conformance
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	auditv1 "opsgate/proto/ops/audit/v1"
+)
+
+func auditChecks() []Check {
+	return []Check{
+		{
+			Name: listAuditEntries + "/prefix", look: prefixSelects,
+			Sentence: "ListAuditEntries returns the actions whose type begins with `action_prefix`.",
+		},
+		{
+			Name: listAuditEntries + "/prefix-literal", look: prefixIsLiteral,
+			Sentence: "`action_prefix` is literal: no character is a wildcard.",
+		},
+		{
+			Name: listAuditEntries + "/prefix-case", look: prefixHasCase,
+			Sentence: "`action_prefix` is case-sensitive.",
+		},
+	}
+}
+
+func (s *subject) entries(ctx context.Context, prefix string) ([]*auditv1.AuditEntry, error) {
+	answer, err := s.audit.ListAuditEntries(ctx,
+		&auditv1.ListAuditEntriesRequest{TeamId: s.teams[0].ID, ActionPrefix: prefix, PageSize: largePage})
+	return answer.GetEntries(), err
+}
+
+// anAction returns an action of the latest, with letters to tell cases apart.
+func (s *subject) anAction(ctx context.Context) (string, error) {
+	entries, err := s.entries(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		if action := e.GetActionType(); len(action) > 3 && strings.ToUpper(action[:3]) != action[:3] {
+			return action, nil
+		}
+	}
+	return "", skip("team %s has no audit entries", s.teams[0].ID)
+}
+
+// prefixSelects compares what has a prefix with what has it of all.
+func prefixSelects(ctx context.Context, s *subject) error {
+	return s.settled(ctx, func() ([]string, error) {
+		entries, err := s.entries(ctx, "")
+		return idsOf(rows(entries, entryRow)), err
+	}, func([]string) error {
+		action, err := s.anAction(ctx)
+		if err != nil {
+			return err
+		}
+		prefix := action[:len(action)/2]
+		all, err := s.entries(ctx, "")
+		if err != nil {
+			return err
+		}
+		want := slices.DeleteFunc(all, func(e *auditv1.AuditEntry) bool { return !strings.HasPrefix(e.GetActionType(), prefix) })
+		got, err := s.entries(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		if foreign := withoutPrefix(got, prefix); foreign != "" {
+			return expected("actions that begin with "+prefix, "%s", foreign)
+		}
+		wanted, found := idsOf(rows(want, entryRow)), idsOf(rows(got, entryRow))
+		if len(found) < len(wanted) || !slices.Equal(found[:len(wanted)], wanted) {
+			return expected("all actions that begin with "+prefix, "%s", difference(wanted, found))
+		}
+		return nil
+	})
+}
+
+// prefixIsLiteral puts what other languages have for any character in the place of a known one.
+func prefixIsLiteral(ctx context.Context, s *subject) error {
+	action, err := s.anAction(ctx)
+	if err != nil {
+		return err
+	}
+	for _, prefix := range []string{"%", "*", "_" + action[1:], action[:1] + "%", action[:1] + ".", "^" + action} {
+		got, err := s.entries(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		if foreign := withoutPrefix(got, prefix); foreign != "" {
+			return expected("actions that begin with "+prefix, "%s", foreign)
+		}
+	}
+	return nil
+}
+
+func prefixHasCase(ctx context.Context, s *subject) error {
+	action, err := s.anAction(ctx)
+	if err != nil {
+		return err
+	}
+	prefix := strings.ToUpper(action[:3])
+	got, err := s.entries(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	if foreign := withoutPrefix(got, prefix); foreign != "" {
+		return expected("actions that begin with "+prefix, "%s", foreign)
+	}
+	return nil
+}
+
+// withoutPrefix returns the type of an entry that lacks the prefix, if there is one.
+func withoutPrefix(entries []*auditv1.AuditEntry, prefix string) string {
+	for _, e := range entries {
+		if !strings.HasPrefix(e.GetActionType(), prefix) {
+			return e.GetActionType()
+		}
+	}
+	return ""
+}

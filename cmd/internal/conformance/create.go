@@ -1,0 +1,169 @@
+package conformance
+
+import (
+	"context"
+	"strings"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+
+	auditv1 "opsgate/proto/ops/audit/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+)
+
+const createIncident = "incident/CreateIncident"
+
+const (
+	investigating = incidentv1.IncidentStatus_INCIDENT_STATUS_INVESTIGATING
+	monitoring    = incidentv1.IncidentStatus_INCIDENT_STATUS_MONITORING
+	resolved      = incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED
+)
+
+// newIncident is a valid request. Its incident says what it is for, and is over from the start, so that nothing is left open.
+func (s *subject) newIncident(team, purpose string) *incidentv1.CreateIncidentRequest {
+	return &incidentv1.CreateIncidentRequest{
+		TeamId: team, Actor: s.actor, Title: "Conformance check (" + purpose + ") " + uuid.NewString(),
+		Status: resolved, Impact: incidentv1.IncidentImpact_INCIDENT_IMPACT_NONE,
+		Message: "Made by opsgate conformance. Nothing has happened.",
+	}
+}
+
+// create creates an incident.
+func (s *subject) create(ctx context.Context, r *incidentv1.CreateIncidentRequest) (*incidentv1.Incident, error) {
+	answer, err := s.incident.CreateIncident(ctx, r)
+	return answer.GetIncident(), err
+}
+
+func createChecks() []Check {
+	return []Check{
+		{
+			Name: createIncident + "/creates", Writes: true, look: incidentIsCreated,
+			Sentence: "CreateIncident opens an incident and posts its first update. It starts now.",
+		},
+		{
+			Name: createIncident + "/resolved", Writes: true, look: createdAsResolved,
+			Sentence: "Created as resolved, it is resolved now.",
+		},
+		{
+			Name: createIncident + "/attached", Writes: true, Needs: []Thing{StatusPage, Component}, look: incidentIsAttached,
+			Sentence: "It is attached to the status page that is given.",
+		},
+		{
+			Name: createIncident + "/longest", Writes: true, look: longestIsTaken,
+			Sentence: "A title has up to 255 characters, and a message up to 10,000.",
+		},
+		{
+			Name: createIncident + "/audited", Writes: true, look: creationIsAudited,
+			Sentence: "The action and its audit entry are one transaction; the entry names the actor.",
+		},
+	}
+}
+
+func incidentIsCreated(ctx context.Context, s *subject) error {
+	r := s.newIncident(s.teams[0].ID, "creates")
+	r.Status = investigating
+	created, err := s.create(ctx, r)
+	if err != nil {
+		return err
+	}
+	if created.GetTitle() != r.GetTitle() || created.GetStatus() != r.GetStatus() || created.GetImpact() != r.GetImpact() ||
+		created.StatusPageId != nil || created.ResolvedAt != nil || created.GetIsMaintenance() {
+		return expected("the incident as it was asked for, open, on no page, and no maintenance", "%v", created)
+	}
+	if !timeOf(created.GetStartedAt()).Equal(timeOf(created.GetCreatedAt())) {
+		return expected("started_at to be created_at", "%v and %v", timeOf(created.GetStartedAt()), timeOf(created.GetCreatedAt()))
+	}
+	answer, err := s.timeline(ctx, r.GetTeamId(), created.GetId())
+	if err != nil {
+		return err
+	}
+	if !proto.Equal(answer.GetIncident(), created) {
+		return expected("GetIncident to return what CreateIncident did", "%v, where it was %v", answer.GetIncident(), created)
+	}
+	if u := answer.GetUpdates(); len(u) != 1 || u[0].GetMessage() != r.GetMessage() || u[0].GetStatus() != r.GetStatus() {
+		return expected("a timeline of the first update", "%v", u)
+	}
+	newest, err := incidentList().page(ctx, s, pageQuery{team: r.GetTeamId(), size: largePage})
+	if err != nil {
+		return err
+	}
+	if n := s.count(newest.rows, created.GetId()); n != 1 {
+		return expected("ListIncidents to show it once among the newest 100", "%d times", n)
+	}
+	return s.closeIncident(ctx, r.GetTeamId(), created.GetId())
+}
+
+// closeIncident resolves an incident, so that none is left open.
+func (s *subject) closeIncident(ctx context.Context, team, id string) error {
+	_, err := s.incident.AddIncidentUpdate(ctx, s.newUpdate(team, id))
+	return err
+}
+
+func (*subject) count(list []row, id string) (n int) {
+	for _, r := range list {
+		if r.id == id {
+			n++
+		}
+	}
+	return n
+}
+
+func createdAsResolved(ctx context.Context, s *subject) error {
+	created, err := s.create(ctx, s.newIncident(s.teams[0].ID, "resolved"))
+	if err != nil {
+		return err
+	}
+	if created.ResolvedAt == nil || !created.GetResolvedAt().AsTime().Equal(timeOf(created.GetCreatedAt())) {
+		return expected("resolved_at to be created_at", "%v and %v", created.GetResolvedAt(), timeOf(created.GetCreatedAt()))
+	}
+	return nil
+}
+
+func incidentIsAttached(ctx context.Context, s *subject) error {
+	own := s.teams[0]
+	r := s.newIncident(own.ID, "attached")
+	r.StatusPageId = proto.String(own.Things[StatusPage])
+	r.ComponentIds = []string{own.Things[Component]}
+	created, err := s.create(ctx, r)
+	if err != nil {
+		return err
+	}
+	return isTheOne(r.GetStatusPageId(), created.GetStatusPageId())
+}
+
+// longestIsTaken uses characters of more than one byte.
+func longestIsTaken(ctx context.Context, s *subject) error {
+	r := s.newIncident(s.teams[0].ID, "longest")
+	r.Title, r.Message = strings.Repeat("ü", maxTitle), strings.Repeat("ü", maxMessage)
+	if _, err := s.create(ctx, r); err != nil {
+		return expected("an incident with a title of 255 and a message of 10,000 characters", "%s", ended(err))
+	}
+	return nil
+}
+
+func creationIsAudited(ctx context.Context, s *subject) error {
+	r := s.newIncident(s.teams[0].ID, "audited")
+	created, err := s.create(ctx, r)
+	if err != nil {
+		return err
+	}
+	return s.audited(ctx, created.GetId(), 1)
+}
+
+// audited returns a breach if there are not so many audit entries of the actor's on an incident.
+func (s *subject) audited(ctx context.Context, incident string, want int) error {
+	entries, err := s.entries(ctx, "")
+	if err != nil {
+		return err
+	}
+	var found []*auditv1.AuditEntry
+	for _, e := range entries {
+		if e.GetResourceId() == incident && e.GetActorId() == s.actor.GetTokenId() && e.GetIpAddress() == s.actor.GetIpAddress() {
+			found = append(found, e)
+		}
+	}
+	if len(found) != want {
+		return expected("as many audit entries of the actor on the incident as there were actions", "%d for %d", len(found), want)
+	}
+	return nil
+}

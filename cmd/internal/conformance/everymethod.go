@@ -1,0 +1,155 @@
+package conformance
+
+import (
+	"context"
+	"strings"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// everyMethodChecks are the rules that hold for every method that acts for a team.
+func everyMethodChecks() []Check {
+	var checks []Check
+	for _, c := range calls() {
+		checks = append(checks, c.checks()...)
+	}
+	return checks
+}
+
+func (c call) checks() []Check {
+	checks := []Check{
+		{
+			Name: c.method + "/well-formed", Writes: c.writes, Needs: c.needs(), look: c.wellFormed,
+			Sentence: "What is required is set, ids are UUIDs in lower case, enums have a value of the contract, numbers are finite.",
+		},
+		{
+			Name: c.method + "/team-id", Writes: c.writes, Needs: c.needs(), look: c.requiresTeam,
+			Sentence: "`team_id` is required: INVALID_ARGUMENT names it when it is not a UUID.",
+		},
+		{
+			Name: c.method + "/deadline", Writes: c.writes, Needs: c.needs(), look: c.keepsDeadline,
+			Sentence: "A deadline that has passed is given up at once.",
+		},
+	}
+	if !c.writes && !c.anonymous {
+		checks = append(checks, Check{
+			Name: c.method + "/isolation", Needs: c.needs(), look: c.isolates,
+			Sentence: "`team_id` is the whole of the caller's authority: nothing of another team is returned.",
+		})
+	}
+	if c.of == "" {
+		return checks
+	}
+	return append(checks,
+		Check{
+			Name: c.method + "/unknown-id", Writes: c.writes, Needs: c.needs(), look: c.missesUnknown,
+			Sentence: "NOT_FOUND when the team has no such " + words(c.of) + ".",
+		},
+		Check{
+			Name: c.method + "/foreign-id", Writes: c.writes, Needs: c.needs(), look: c.missesForeign,
+			Sentence: "What belongs to another team is NOT_FOUND, word for word as for an id that was never given out.",
+		},
+	)
+}
+
+func words(of Thing) string { return strings.ReplaceAll(string(of), "_", " ") }
+
+func (c call) wellFormed(ctx context.Context, s *subject) error {
+	return bothWays(s, func(own, _ Team) error {
+		answer, err := c.answer(ctx, s, own)
+		if err != nil {
+			return err
+		}
+		return wellFormed(answer)
+	})
+}
+
+// requiresTeam takes NOT_FOUND as well where a thing is named: no team that is none has it.
+func (c call) requiresTeam(ctx context.Context, s *subject) error {
+	id, err := c.ownID(ctx, s, s.teams[0])
+	if err != nil {
+		return err
+	}
+	for _, team := range []string{"", "harbour", strings.ToUpper("a" + s.teams[0].ID[1:])} {
+		_, err := s.invoke(ctx, c.method, c.request(s, team, id))
+		if c.of != "" && status.Code(err) == codes.NotFound {
+			continue
+		}
+		if err := names(err, "team_id \""+team+"\"", "team_id"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c call) keepsDeadline(ctx context.Context, s *subject) error {
+	id, err := c.ownID(ctx, s, s.teams[0])
+	if err != nil {
+		return err
+	}
+	return s.keepsDeadline(ctx, c.method, c.request(s, s.teams[0].ID, id))
+}
+
+// keepsDeadline calls with a deadline of a nanosecond, which has passed when the call arrives, and with one of 50 ms.
+func (s *subject) keepsDeadline(ctx context.Context, method string, request proto.Message) error {
+	service, _, _ := strings.Cut(method, "/")
+	for _, timeout := range []string{"1n", "50m"} {
+		bounded, cancel := context.WithTimeout(ctx, s.grace)
+		succeeded, err := s.wires[service].call(bounded, method, timeout, request)
+		cancel()
+		switch {
+		case err != nil:
+			return expected("an end soon after the deadline (grpc-timeout "+timeout+")", "none within %v", s.grace)
+		case succeeded && timeout == "1n":
+			return expected("no success after the deadline (grpc-timeout 1n)", "OK")
+		}
+	}
+	return nil
+}
+
+func (c call) isolates(ctx context.Context, s *subject) error {
+	owners := map[string]string{}
+	for _, team := range s.teams {
+		answer, err := c.answer(ctx, s, team)
+		if err != nil {
+			return err
+		}
+		for _, id := range identities(answer) {
+			if owner := owners[id]; owner != "" && owner != team.ID {
+				return expected("nothing of team "+owner+" for team "+team.ID, "%s for both", id)
+			}
+			owners[id] = team.ID
+		}
+	}
+	return nil
+}
+
+func (c call) missesUnknown(ctx context.Context, s *subject) error {
+	_, err := s.invoke(ctx, c.method, c.request(s, s.teams[0].ID, uuid.NewString()))
+	return endsWith(codes.NotFound, err, "an id that was never given out")
+}
+
+func (c call) missesForeign(ctx context.Context, s *subject) error {
+	return bothWays(s, func(own, other Team) error {
+		id, err := c.ownID(ctx, s, other)
+		if err != nil {
+			return err
+		}
+		_, foreign := s.invoke(ctx, c.method, c.request(s, own.ID, id))
+		if err := endsWith(codes.NotFound, foreign, "the "+words(c.of)+" "+id+" of another team"); err != nil {
+			return err
+		}
+		_, unknown := s.invoke(ctx, c.method, c.request(s, own.ID, uuid.NewString()))
+		if err := endsWith(codes.NotFound, unknown, "an id that was never given out"); err != nil {
+			return err
+		}
+		if !proto.Equal(status.Convert(foreign).Proto(), status.Convert(unknown).Proto()) {
+			return expected(ended(unknown)+" for the "+words(c.of)+" "+id+" of another team, as for an id that was never given out",
+				"%s", ended(foreign))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,7 @@
+package conformance_test
+
+import "testing"
+
+type state struct{}
+
+func newState(*testing.T) *state { return &state{} }

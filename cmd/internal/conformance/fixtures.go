@@ -1,0 +1,208 @@
+package conformance
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"go.yaml.in/yaml/v3"
+)
+
+// A Thing is a kind of resource of which fixtures name one for each team.
+type Thing string
+
+// The things that fixtures name.
+const (
+	Server     Thing = "server"
+	Monitor    Thing = "monitor"
+	Incident   Thing = "incident"
+	StatusPage Thing = "status_page"
+	Component  Thing = "component" // on the status page
+)
+
+// Fixtures are what is known of the services' data before they are asked.
+type Fixtures struct {
+	Teams [2]Team
+	// RevokedToken is the SHA-256 of a token that was revoked; nil if none is known.
+	RevokedToken []byte
+}
+
+// A Team is what is known of a team.
+type Team struct {
+	ID string
+	// Token is the SHA-256 of a live token of the team; nil if none is known.
+	Token []byte
+	// Things are the ids of the team's things; those that are not known are left out.
+	Things map[Thing]string
+}
+
+// document is the fixtures as the file has them.
+type document struct {
+	Teams        []teamDocument `yaml:"teams"`
+	RevokedToken tokenReference `yaml:"revoked_token"`
+}
+
+type teamDocument struct {
+	ID         string         `yaml:"id"`
+	Token      tokenReference `yaml:"token"`
+	Server     string         `yaml:"server"`
+	Monitor    string         `yaml:"monitor"`
+	Incident   string         `yaml:"incident"`
+	StatusPage string         `yaml:"status_page"`
+	Component  string         `yaml:"component"`
+}
+
+// A tokenReference names a token, or is its hash.
+type tokenReference string
+
+// maxFile bounds the files that are read.
+const maxFile = 64 << 10
+
+// Load reads fixtures from a YAML file, and the tokens that it names from the environment, which is as os.Environ returns it, or from
+// further files. All that is wrong is reported together, without a token in it.
+func Load(path string, environment []string) (Fixtures, error) {
+	content, err := readFile(path)
+	if err != nil {
+		return Fixtures{}, fmt.Errorf("read the fixtures: %w", err)
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	decoder.KnownFields(true)
+	var d document
+	if err := decoder.Decode(&d); err != nil && !errors.Is(err, io.EOF) {
+		return Fixtures{}, fmt.Errorf("read the fixtures in %s: %w", path, err)
+	}
+	fixtures, err := d.fixtures(environment)
+	if err != nil {
+		return Fixtures{}, fmt.Errorf("fixtures in %s: %w", path, err)
+	}
+	return fixtures, nil
+}
+
+func (d document) fixtures(environment []string) (f Fixtures, err error) {
+	if len(d.Teams) != len(f.Teams) {
+		return f, fmt.Errorf("teams: must be two, not %d", len(d.Teams))
+	}
+	var problems []error
+	seen := map[string]string{}
+	for i, t := range d.Teams {
+		at := fmt.Sprintf("teams[%d]", i)
+		f.Teams[i] = Team{ID: t.ID, Things: t.things()}
+		if t.ID == "" {
+			problems = append(problems, fmt.Errorf("%s.id: is missing", at))
+		}
+		named := t.named()
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			id, key := named[name], at+"."+name
+			switch other, taken := seen[id]; {
+			case id == "":
+			case !isID(id):
+				problems = append(problems, fmt.Errorf("%s: must be a UUID in lower case", key))
+			case taken:
+				problems = append(problems, fmt.Errorf("%s: is the id of %s too", key, other))
+			}
+			seen[id] = key
+		}
+		if f.Teams[i].Token, err = t.Token.hash(environment); err != nil {
+			problems = append(problems, fmt.Errorf("%s.token: %w", at, err))
+		}
+	}
+	if f.RevokedToken, err = d.RevokedToken.hash(environment); err != nil {
+		problems = append(problems, fmt.Errorf("revoked_token: %w", err))
+	}
+	return f, errors.Join(problems...)
+}
+
+// named returns the ids by their keys.
+func (t teamDocument) named() map[string]string {
+	return map[string]string{
+		"id": t.ID, "server": t.Server, "monitor": t.Monitor, "incident": t.Incident,
+		"status_page": t.StatusPage, "component": t.Component,
+	}
+}
+
+// things returns the ids that are given.
+func (t teamDocument) things() map[Thing]string {
+	things := map[Thing]string{}
+	for name, id := range t.named() {
+		if name != "id" && id != "" {
+			things[Thing(name)] = id
+		}
+	}
+	return things
+}
+
+var reference = regexp.MustCompile(`^\$\{(?:([A-Za-z_][A-Za-z0-9_]*)|file:([^}]+))\}$`)
+
+// hash returns the hash of the token, or nil where none is named. Its errors hold nothing of the text, which may be a token.
+func (r tokenReference) hash(environment []string) ([]byte, error) {
+	if r == "" {
+		return nil, nil
+	}
+	if digits, ok := strings.CutPrefix(string(r), "sha256:"); ok {
+		hash, err := hex.DecodeString(digits)
+		if err != nil || len(hash) != sha256.Size {
+			return nil, errors.New("must have 64 hexadecimal digits after sha256:")
+		}
+		return hash, nil
+	}
+	match := reference.FindStringSubmatch(string(r))
+	if match == nil {
+		return nil, errors.New("must not hold a token itself, but name it, as ${NAME} of a variable or ${file:PATH}, " +
+			"or give its hash, as sha256:DIGITS")
+	}
+	token, err := lookUp(match[1], match[2], environment)
+	if err != nil {
+		return nil, err
+	}
+	hash := sha256.Sum256([]byte(token))
+	return hash[:], nil
+}
+
+// lookUp returns the value of a variable or, where a path is given, what is in a file.
+func lookUp(name, path string, environment []string) (string, error) {
+	if path != "" {
+		content, err := readFile(path)
+		value := strings.TrimRight(string(content), "\r\n") // editors end the line
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("names a file that cannot be read: %w", err)
+		case value == "":
+			return "", fmt.Errorf("names %s, which is empty", path)
+		}
+		return value, nil
+	}
+	for _, variable := range environment {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok && value != "" {
+			return value, nil
+		}
+	}
+	return "", fmt.Errorf("names the variable %s, which is not set", name)
+}
+
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err == nil && len(content) > maxFile {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+	}
+	return content, err
+}
+
+// isID tells whether an id is one as the contract has them: a UUID in lower case, 8-4-4-4-12.
+func isID(id string) bool {
+	parsed, err := uuid.Parse(id)
+	return err == nil && parsed.String() == id
+}

@@ -1,0 +1,170 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+)
+
+const listServerCommands = "fleet/ListServerCommands"
+
+// historyChecks are those of a server's commands, which are paged by number.
+func historyChecks() []Check {
+	return []Check{
+		{
+			Name: listServerCommands + "/order", Needs: []Thing{Server},
+			Sentence: "Commands come most recently created first.",
+			look: func(ctx context.Context, s *subject) error {
+				answer, err := s.commands(ctx, 1, largePage)
+				if err != nil {
+					return err
+				}
+				return newestFirst(rows(answer.GetCommands(), func(m *fleetv1.ServerCommand) row {
+					return row{id: m.GetId(), at: timeOf(m.GetCreatedAt())}
+				}))
+			},
+		},
+		{
+			Name: listServerCommands + "/page", Needs: []Thing{Server},
+			Sentence: "INVALID_ARGUMENT naming `page` when out of bounds: from 1, and page × page_size below 2^31.",
+			look: refuses(listServerCommands, "page", func(s *subject, _ Team) []refusal {
+				return []refusal{
+					{"page 0", s.commandsRequest(0, 20)},
+					{"page -1", s.commandsRequest(-1, 20)},
+					{"page 2147483647 of 100", s.commandsRequest(math.MaxInt32, largePage)},
+				}
+			}),
+		},
+		{
+			Name: listServerCommands + "/page-size", Needs: []Thing{Server},
+			Sentence: "INVALID_ARGUMENT naming `page_size` when out of bounds, which are 1 and 100.",
+			look: refuses(listServerCommands, "page_size", func(s *subject, _ Team) []refusal {
+				return []refusal{
+					{"page size 0", s.commandsRequest(1, 0)},
+					{"page size -1", s.commandsRequest(1, -1)},
+					{"page size 101", s.commandsRequest(1, largePage+1)},
+				}
+			}),
+		},
+		{
+			Name: listServerCommands + "/all-violations", Needs: []Thing{Server},
+			Sentence: "INVALID_ARGUMENT carries a violation for each field in trouble.",
+			look: func(ctx context.Context, s *subject) error {
+				_, err := s.fleet.ListServerCommands(ctx, s.commandsRequest(0, 0))
+				return names(err, "page 0 and page size 0", "page", "page_size")
+			},
+		},
+		{
+			Name: listServerCommands + "/pages", Needs: []Thing{Server}, look: pagesFollow,
+			Sentence: "ListServerCommands returns one page, and the total number of entries on all pages.",
+		},
+		{
+			Name: listServerCommands + "/beyond", Needs: []Thing{Server}, look: pageBeyondIsEmpty,
+			Sentence: "A page beyond the end is empty, with the true total.",
+		},
+	}
+}
+
+func (s *subject) commandsRequest(page, size int32) *fleetv1.ListServerCommandsRequest {
+	own := s.teams[0]
+	return &fleetv1.ListServerCommandsRequest{TeamId: own.ID, ServerId: own.Things[Server], Page: page, PageSize: size}
+}
+
+func (s *subject) commands(ctx context.Context, page, size int32) (*fleetv1.ListServerCommandsResponse, error) {
+	return s.fleet.ListServerCommands(ctx, s.commandsRequest(page, size))
+}
+
+// pagesFollow compares small pages with a large one. Where commands are added meanwhile, it looks again.
+func pagesFollow(ctx context.Context, s *subject) error {
+	return s.settled(ctx, func() ([]string, error) {
+		answer, err := s.commands(ctx, 1, largePage)
+		return identities(answer), err
+	}, func(all []string) error {
+		if len(all) < 2 {
+			return skip("the server has fewer than two commands")
+		}
+		size := (len(all) + 2) / 3
+		var walked []string
+		for page := range int32(3) {
+			answer, err := s.commands(ctx, page+1, int32(size))
+			if err != nil {
+				return err
+			}
+			if n := int(answer.GetTotal()); n < len(all) || len(all) < largePage && n != len(all) {
+				return expected(fmt.Sprintf("a total of %d", len(all)), "%d", n)
+			}
+			walked = append(walked, identities(answer)...)
+		}
+		if walked = walked[:min(len(walked), len(all))]; !slices.Equal(walked, all) {
+			return expected(fmt.Sprintf("three pages of %d that hold what one of 100 does, in its order", size), "%s", difference(all, walked))
+		}
+		return nil
+	})
+}
+
+func pageBeyondIsEmpty(ctx context.Context, s *subject) error {
+	return s.settled(ctx, func() ([]string, error) {
+		answer, err := s.commands(ctx, 1, largePage)
+		return identities(answer), err
+	}, func([]string) error {
+		first, err := s.commands(ctx, 1, largePage)
+		if err != nil {
+			return err
+		}
+		const far = 1_000_000
+		beyond, err := s.commands(ctx, far, largePage)
+		if err != nil {
+			return err
+		}
+		if len(beyond.GetCommands()) != 0 || beyond.GetTotal() != first.GetTotal() {
+			return expected(fmt.Sprintf("nothing, of a total of %d", first.GetTotal()),
+				"%d commands, of %d", len(beyond.GetCommands()), beyond.GetTotal())
+		}
+		return nil
+	})
+}
+
+// settled looks at what does not stand still: a breach counts only if the state is the same before and after, or has changed each
+// time.
+func (s *subject) settled(ctx context.Context, state func() ([]string, error), look func(state []string) error) error {
+	const tries = 5
+	var breach error
+	for range tries {
+		before, err := state()
+		if err != nil {
+			return err
+		}
+		if breach = look(before); breach == nil {
+			return nil
+		}
+		after, err := state()
+		if err != nil {
+			return err
+		}
+		if slices.Equal(before, after) {
+			return breach
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return breach
+}
+
+// difference says where two lists of ids begin to differ.
+func difference(want, got []string) string {
+	for i := range max(len(want), len(got)) {
+		switch {
+		case i >= len(got):
+			return fmt.Sprintf("%s is left out, and all after it", want[i])
+		case i >= len(want):
+			return fmt.Sprintf("%s too many", got[i])
+		case want[i] != got[i]:
+			return fmt.Sprintf("%s in the place of %s (row %d)", got[i], want[i], i+1)
+		}
+	}
+	return "no difference"
+}

@@ -1,0 +1,192 @@
+package conformance
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+const (
+	resolveToken     = "identity/ResolveToken"
+	watchRevocations = "identity/WatchRevocations"
+)
+
+func identityChecks() []Check {
+	return []Check{
+		{
+			Name: resolveToken + "/known", look: knownTokenIsResolved,
+			Sentence: "ResolveToken returns what a live token stands for: its id and its team.",
+		},
+		{
+			Name: resolveToken + "/unknown", Sentence: "NOT_FOUND with the reason TOKEN_UNKNOWN when there is no such token.",
+			look: func(ctx context.Context, s *subject) error {
+				hash := make([]byte, sha256.Size)
+				if _, err := rand.Read(hash); err != nil {
+					return err
+				}
+				return s.refusesToken(ctx, hash, "TOKEN_UNKNOWN", "a token that never was")
+			},
+		},
+		{
+			Name: resolveToken + "/revoked", Sentence: "NOT_FOUND with the reason TOKEN_REVOKED when the token has been revoked.",
+			look: func(ctx context.Context, s *subject) error {
+				if s.revoked == nil {
+					return skip("the fixtures name no revoked token")
+				}
+				return s.refusesToken(ctx, s.revoked, "TOKEN_REVOKED", "the revoked token")
+			},
+		},
+		{
+			Name: resolveToken + "/hash-length", Sentence: "INVALID_ARGUMENT naming `token_sha256` when it is not 32 bytes.",
+			look: refuses(resolveToken, "token_sha256", func(*subject, Team) []refusal {
+				var list []refusal
+				for _, n := range []int{0, sha256.Size - 1, sha256.Size + 1} {
+					list = append(list, refusal{fmt.Sprint(n, " bytes"), &identityv1.ResolveTokenRequest{TokenSha256: make([]byte, n)}})
+				}
+				return list
+			}),
+		},
+		{
+			Name: resolveToken + "/deadline", Sentence: "A deadline that has passed is given up at once.",
+			look: func(ctx context.Context, s *subject) error {
+				hash := s.teams[0].Token
+				if hash == nil {
+					return skip("the fixtures name no token of team %s", s.teams[0].ID)
+				}
+				return s.keepsDeadline(ctx, resolveToken, &identityv1.ResolveTokenRequest{TokenSha256: hash})
+			},
+		},
+		{
+			Name: watchRevocations + "/first-message", look: streamBeginsWithHeartbeat,
+			Sentence: "The first message is a heartbeat with the position that the stream starts from.",
+		},
+		{
+			Name: watchRevocations + "/heartbeats", look: streamIsNeverSilent,
+			Sentence: "A heartbeat follows at least every ten seconds of silence.",
+		},
+		{
+			Name: watchRevocations + "/resume", look: streamIsResumed,
+			Sentence: "With `after_position`, the stream starts from there.",
+		},
+		{
+			Name: watchRevocations + "/unknown-position", look: unknownPositionIsOutOfRange,
+			Sentence: "OUT_OF_RANGE when the service no longer knows `after_position`.",
+		},
+		{
+			Name: watchRevocations + "/deadline", Sentence: "A stream whose deadline has passed is given up at once.",
+			look: func(ctx context.Context, s *subject) error {
+				return s.keepsDeadline(ctx, watchRevocations, &identityv1.WatchRevocationsRequest{})
+			},
+		},
+	}
+}
+
+func knownTokenIsResolved(ctx context.Context, s *subject) error {
+	seen := 0
+	for _, own := range s.teams {
+		if own.Token == nil {
+			continue
+		}
+		seen++
+		answer, err := s.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: own.Token})
+		if err != nil {
+			return expected("the token of team "+own.ID, "%s", ended(err))
+		}
+		if answer.GetTeamId() != own.ID || !isID(answer.GetTokenId()) {
+			return expected("a token with an id, of team "+own.ID, "token %q of team %q", answer.GetTokenId(), answer.GetTeamId())
+		}
+	}
+	if seen == 0 {
+		return skip("the fixtures name no token")
+	}
+	return nil
+}
+
+func (s *subject) refusesToken(ctx context.Context, hash []byte, reason, what string) error {
+	_, err := s.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: hash})
+	if err := endsWith(codes.NotFound, err, what); err != nil {
+		return err
+	}
+	if got := reasonOf(err); got != reason {
+		return expected("the reason "+reason+" for "+what, "%q", got)
+	}
+	return nil
+}
+
+// watch opens a stream, which ends with ctx, and returns its first message.
+func (s *subject) watch(ctx context.Context, after string) (revocations, *identityv1.WatchRevocationsResponse, error) {
+	stream, err := s.identity.WatchRevocations(ctx, &identityv1.WatchRevocationsRequest{AfterPosition: after})
+	if err != nil {
+		return nil, nil, err
+	}
+	first, err := stream.Recv()
+	return stream, first, err
+}
+
+type revocations = grpc.ServerStreamingClient[identityv1.WatchRevocationsResponse]
+
+func streamBeginsWithHeartbeat(ctx context.Context, s *subject) error {
+	ctx, cancel := context.WithTimeout(ctx, s.silence)
+	defer cancel()
+	_, first, err := s.watch(ctx, "")
+	if err != nil {
+		return err
+	}
+	if first.GetPosition() == "" || first.Revocation != nil {
+		return expected("a heartbeat with a position", "position %q, a revocation: %t", first.GetPosition(), first.Revocation != nil)
+	}
+	return nil
+}
+
+func streamIsNeverSilent(ctx context.Context, s *subject) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*s.silence)
+	defer cancel()
+	stream, _, err := s.watch(ctx, "")
+	if err != nil {
+		return err
+	}
+	silence, stop := context.WithTimeout(ctx, s.silence)
+	defer stop()
+	context.AfterFunc(silence, cancel) // ends the stream, where it is silent
+	second, err := stream.Recv()
+	switch {
+	case silence.Err() != nil:
+		return expected(fmt.Sprintf("a message within %v", s.silence), "none")
+	case err != nil:
+		return err
+	case second.GetPosition() == "":
+		return expected("a message with a position", "one without")
+	}
+	return nil
+}
+
+func streamIsResumed(ctx context.Context, s *subject) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*s.silence)
+	defer cancel()
+	_, first, err := s.watch(ctx, "")
+	if err != nil {
+		return err
+	}
+	_, resumed, err := s.watch(ctx, first.GetPosition())
+	if err != nil {
+		return expected("a stream from the position "+first.GetPosition(), "%s", ended(err))
+	}
+	if resumed.Revocation != nil || resumed.GetPosition() != first.GetPosition() {
+		return expected("a heartbeat with the position "+first.GetPosition(),
+			"position %q, a revocation: %t", resumed.GetPosition(), resumed.Revocation != nil)
+	}
+	return nil
+}
+
+func unknownPositionIsOutOfRange(ctx context.Context, s *subject) error {
+	ctx, cancel := context.WithTimeout(ctx, s.silence)
+	defer cancel()
+	_, _, err := s.watch(ctx, "a position that was never given out")
+	return endsWith(codes.OutOfRange, err, "a position that was never given out")
+}

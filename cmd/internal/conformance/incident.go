@@ -1,0 +1,42 @@
+package conformance
+
+import (
+	"context"
+
+	incidentv1 "opsgate/proto/ops/incident/v1"
+)
+
+func incidentChecks() []Check {
+	return []Check{
+		{
+			Name: "incident/GetIncident/the-one-asked-for", Needs: []Thing{Incident}, Sentence: "GetIncident returns the one incident.",
+			look: func(ctx context.Context, s *subject) error {
+				own := s.teams[0]
+				answer, err := s.timeline(ctx, own.ID, own.Things[Incident])
+				if err != nil {
+					return err
+				}
+				return isTheOne(own.Things[Incident], answer.GetIncident().GetId())
+			},
+		},
+		{
+			Name: "incident/GetIncident/order", Needs: []Thing{Incident}, Sentence: "The timeline comes oldest first.",
+			look: func(ctx context.Context, s *subject) error {
+				answer, err := s.timeline(ctx, s.teams[0].ID, s.teams[0].Things[Incident])
+				if err != nil {
+					return err
+				}
+				return oldestFirst(rows(answer.GetUpdates(), func(m *incidentv1.IncidentUpdate) row {
+					return row{id: m.GetId(), at: timeOf(m.GetCreatedAt())}
+				}))
+			},
+		},
+	}
+}
+
+func incidentRow(m *incidentv1.Incident) row { return row{id: m.GetId(), at: timeOf(m.GetCreatedAt())} }
+
+// timeline returns an incident with its updates.
+func (s *subject) timeline(ctx context.Context, team, id string) (*incidentv1.GetIncidentResponse, error) {
+	return s.incident.GetIncident(ctx, &incidentv1.GetIncidentRequest{TeamId: team, IncidentId: id})
+}

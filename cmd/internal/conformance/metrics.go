@@ -1,0 +1,152 @@
+package conformance
+
+import (
+	"context"
+	"math"
+	"time"
+
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+)
+
+const (
+	lastHour = fleetv1.MetricRange_METRIC_RANGE_LAST_1H
+	lastDay  = fleetv1.MetricRange_METRIC_RANGE_LAST_24H
+	lastWeek = fleetv1.MetricRange_METRIC_RANGE_LAST_7D
+)
+
+func metricChecks() []Check {
+	return []Check{
+		{
+			Name: "fleet/GetServerMetrics/order", Needs: []Thing{Server}, look: pointsAreOrdered,
+			Sentence: "Points come oldest first.",
+		},
+		{
+			Name: "fleet/GetServerMetrics/range-known", Needs: []Thing{Server},
+			Sentence: "INVALID_ARGUMENT naming `range` when it is unspecified or unknown.",
+			look: refuses("fleet/GetServerMetrics", "range", func(_ *subject, own Team) []refusal {
+				request := func(r fleetv1.MetricRange) *fleetv1.GetServerMetricsRequest {
+					return &fleetv1.GetServerMetricsRequest{TeamId: own.ID, ServerId: own.Things[Server], Range: r}
+				}
+				const unknown = 99
+				return []refusal{{"no range", request(0)}, {"an unknown range", request(unknown)}}
+			}),
+		},
+		{
+			Name: "fleet/GetServerMetrics/within-range", Needs: []Thing{Server}, look: pointsAreWithinRange,
+			Sentence: "GetServerMetrics returns what was reported over a range that ends now.",
+		},
+		{
+			Name: "fleet/GetServerMetrics/resolution", Needs: []Thing{Server}, look: resolutionFollowsRange,
+			Sentence: "Ranges of up to 24 hours are served raw, longer ones as hourly rollups, at the start of the hour.",
+		},
+		{
+			Name: "fleet/GetServerMetrics/rollup", Needs: []Thing{Server}, look: rollupsAreMeans,
+			Sentence: "An hourly point is the mean of the hour's raw points.",
+		},
+	}
+}
+
+// metrics returns the metrics of the first team's server.
+func (s *subject) metrics(ctx context.Context, reach fleetv1.MetricRange) (*fleetv1.GetServerMetricsResponse, error) {
+	own := s.teams[0]
+	return s.fleet.GetServerMetrics(ctx, &fleetv1.GetServerMetricsRequest{TeamId: own.ID, ServerId: own.Things[Server], Range: reach})
+}
+
+func pointRow(m *fleetv1.MetricPoint) row { return row{at: timeOf(m.GetAt())} }
+
+func pointsAreOrdered(ctx context.Context, s *subject) error {
+	for _, reach := range []fleetv1.MetricRange{lastDay, lastWeek} {
+		answer, err := s.metrics(ctx, reach)
+		if err != nil {
+			return err
+		}
+		if err := oldestFirst(rows(answer.GetPoints(), pointRow)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// skew is how far the service's clock may be from ours.
+const skew = 5 * time.Minute
+
+func pointsAreWithinRange(ctx context.Context, s *subject) error {
+	seen := 0
+	for reach, length := range map[fleetv1.MetricRange]time.Duration{
+		lastHour: time.Hour, lastDay: 24 * time.Hour, lastWeek: 7 * 24 * time.Hour,
+	} {
+		answer, err := s.metrics(ctx, reach)
+		if err != nil {
+			return err
+		}
+		seen += len(answer.GetPoints())
+		from, until := s.now().Add(-length-skew), s.now().Add(skew)
+		for _, p := range answer.GetPoints() {
+			if at := timeOf(p.GetAt()); at.Before(from) || at.After(until) {
+				return expected("points of the last "+length.String(), "%v", pointRow(p))
+			}
+		}
+	}
+	if seen == 0 {
+		return skip("the server has no metrics")
+	}
+	return nil
+}
+
+func resolutionFollowsRange(ctx context.Context, s *subject) error {
+	for reach, want := range map[fleetv1.MetricRange]fleetv1.MetricResolution{
+		lastHour: fleetv1.MetricResolution_METRIC_RESOLUTION_RAW,
+		lastDay:  fleetv1.MetricResolution_METRIC_RESOLUTION_RAW,
+		lastWeek: fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY,
+	} {
+		answer, err := s.metrics(ctx, reach)
+		if err != nil {
+			return err
+		}
+		if got := answer.GetResolution(); got != want {
+			return expected(want.String()+" for "+reach.String(), "%v", got)
+		}
+		for _, p := range answer.GetPoints() {
+			at := timeOf(p.GetAt())
+			if want == fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY && !at.Equal(at.Truncate(time.Hour)) {
+				return expected("hourly points at the start of the hour", "%v", pointRow(p))
+			}
+		}
+	}
+	return nil
+}
+
+// rollupsAreMeans compares hours that lie wholly in the last day and are over.
+func rollupsAreMeans(ctx context.Context, s *subject) error {
+	raw, err := s.metrics(ctx, lastDay)
+	if err != nil {
+		return err
+	}
+	hourly, err := s.metrics(ctx, lastWeek)
+	if err != nil {
+		return err
+	}
+	type sum struct{ cpu, n float64 }
+	sums := map[time.Time]sum{}
+	for _, p := range raw.GetPoints() {
+		hour := timeOf(p.GetAt()).Truncate(time.Hour)
+		sums[hour] = sum{sums[hour].cpu + p.GetCpuPercent(), sums[hour].n + 1}
+	}
+	compared := 0
+	for _, p := range hourly.GetPoints() {
+		hour := timeOf(p.GetAt())
+		of, there := sums[hour]
+		if !there || hour.Before(s.now().Add(-23*time.Hour)) || hour.After(s.now().Add(-time.Hour-skew)) {
+			continue
+		}
+		compared++
+		const rounding = 0.01
+		if mean := of.cpu / of.n; math.Abs(mean-p.GetCpuPercent()) > rounding {
+			return expected("the mean of the hour of "+hour.Format(time.RFC3339), "cpu_percent %v, where raw points have %v", p.GetCpuPercent(), mean)
+		}
+	}
+	if compared == 0 {
+		return skip("the server has no hour of metrics in the last day")
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+)
+
+func monitoringChecks() []Check {
+	return []Check{
+		{
+			Name: "monitoring/ListMonitors/complete", Needs: []Thing{Monitor}, look: monitorsAreComplete,
+			Sentence: "ListMonitors returns all monitors of the team.",
+		},
+		{
+			Name: "monitoring/ListMonitors/order", Sentence: "Monitors come by name and then by id.",
+			look: func(ctx context.Context, s *subject) error {
+				answer, err := s.monitoring.ListMonitors(ctx, &monitoringv1.ListMonitorsRequest{TeamId: s.teams[0].ID})
+				if err != nil {
+					return err
+				}
+				return orderedByName(rows(answer.GetMonitors(), func(m *monitoringv1.Monitor) row {
+					return row{id: m.GetId(), name: m.GetName()}
+				}))
+			},
+		},
+		{
+			Name: "monitoring/ListMonitorChecks/order", Needs: []Thing{Monitor}, Sentence: "Checks come newest first.",
+			look: func(ctx context.Context, s *subject) error {
+				checked, err := s.checkTimes(ctx, s.now().Add(-24*time.Hour))
+				if err != nil {
+					return err
+				}
+				return newestFirst(checked)
+			},
+		},
+		{
+			Name: "monitoring/ListMonitorChecks/since-required", Needs: []Thing{Monitor},
+			Sentence: "INVALID_ARGUMENT naming `since` when it is absent.",
+			look: refuses("monitoring/ListMonitorChecks", "since", func(_ *subject, own Team) []refusal {
+				return []refusal{{"no time", &monitoringv1.ListMonitorChecksRequest{TeamId: own.ID, MonitorId: own.Things[Monitor]}}}
+			}),
+		},
+		{
+			Name: "monitoring/ListMonitorChecks/since-inclusive", Needs: []Thing{Monitor}, look: sinceIsInclusive,
+			Sentence: "`since` is the earliest time of a check, inclusive.",
+		},
+		{
+			Name: "monitoring/ListMonitorChecks/since-future", Needs: []Thing{Monitor}, look: theFutureIsEmpty,
+			Sentence: "A time in the future gives none.",
+		},
+	}
+}
+
+func monitorsAreComplete(ctx context.Context, s *subject) error {
+	return bothWays(s, func(own, _ Team) error {
+		answer, err := s.monitoring.ListMonitors(ctx, &monitoringv1.ListMonitorsRequest{TeamId: own.ID})
+		if err != nil {
+			return err
+		}
+		return holds(own, Monitor, identities(answer))
+	})
+}
+
+// checkTimes returns when the first team's monitor was checked.
+func (s *subject) checkTimes(ctx context.Context, since time.Time) ([]row, error) {
+	own := s.teams[0]
+	answer, err := s.monitoring.ListMonitorChecks(ctx, &monitoringv1.ListMonitorChecksRequest{
+		TeamId: own.ID, MonitorId: own.Things[Monitor], Since: timestamppb.New(since),
+	})
+	return rows(answer.GetChecks(), func(m *monitoringv1.MonitorCheck) row { return row{at: timeOf(m.GetCheckedAt())} }), err
+}
+
+// sinceIsInclusive asks from the very time of a check that is in the middle.
+func sinceIsInclusive(ctx context.Context, s *subject) error {
+	all, err := s.checkTimes(ctx, s.now().Add(-24*time.Hour))
+	if err != nil {
+		return err
+	}
+	if len(all) < 3 {
+		return skip("the monitor was checked fewer than three times in the last day")
+	}
+	from := all[len(all)/2].at
+	some, err := s.checkTimes(ctx, from)
+	if err != nil {
+		return err
+	}
+	if len(some) == 0 || !some[len(some)-1].at.Equal(from) {
+		return expected(fmt.Sprintf("checks back to that of %v, whose time was given", all[len(all)/2]), "%v", some[max(0, len(some)-1):])
+	}
+	return nil
+}
+
+func theFutureIsEmpty(ctx context.Context, s *subject) error {
+	coming, err := s.checkTimes(ctx, s.now().Add(24*time.Hour))
+	if err != nil {
+		return err
+	}
+	if len(coming) > 0 {
+		return expected("no check", "%d since tomorrow, the last of %v", len(coming), coming[0])
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package conformance
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// required are the messages in answers that the contract has as always set.
+func required() []protoreflect.FullName {
+	return []protoreflect.FullName{
+		"ops.fleet.v1.GetServerResponse.server", "ops.fleet.v1.Server.created_at", "ops.fleet.v1.MetricPoint.at",
+		"ops.fleet.v1.ServerCommand.created_at", "ops.monitoring.v1.MonitorCheck.checked_at",
+		"ops.incident.v1.GetIncidentResponse.incident", "ops.incident.v1.CreateIncidentResponse.incident",
+		"ops.incident.v1.AddIncidentUpdateResponse.update", "ops.incident.v1.GetStatusPageResponse.status_page",
+		"ops.incident.v1.Incident.started_at", "ops.incident.v1.Incident.created_at", "ops.incident.v1.IncidentUpdate.created_at",
+		"ops.incident.v1.StatusPage.created_at", "ops.audit.v1.AuditEntry.created_at",
+	}
+}
+
+// unspecified are the enums whose zero value may be sent.
+const unspecified protoreflect.FullName = "ops.identity.v1.Plan"
+
+var colour = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
+
+// wellFormed returns a breach if something in an answer is not as the contract has it wherever it occurs.
+func wellFormed(answer proto.Message) error {
+	return shape(answer.ProtoReflect(), required())
+}
+
+func shape(m protoreflect.Message, required []protoreflect.FullName) error {
+	if t, ok := m.Interface().(*timestamppb.Timestamp); ok {
+		if err := t.CheckValid(); err != nil {
+			return expected("a time", "%v", err)
+		}
+		return nil
+	}
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		if slices.Contains(required, field.FullName()) && !m.Has(field) {
+			return expected(string(field.FullName())+" in every answer", "none in %s", label(m))
+		}
+		if err := fieldShape(m, field, required); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fieldShape(m protoreflect.Message, field protoreflect.FieldDescriptor, required []protoreflect.FullName) error {
+	value := m.Get(field)
+	switch {
+	case field.IsList() && field.Message() != nil:
+		for i := range value.List().Len() {
+			if err := shape(value.List().Get(i).Message(), required); err != nil {
+				return err
+			}
+		}
+	case field.IsList() || field.HasPresence() && !m.Has(field):
+	case field.Message() != nil:
+		return shape(value.Message(), required)
+	case !valueShape(field, value):
+		return expected(string(field.FullName())+" that is "+wantedShape(field), "%q in %s", value.String(), label(m))
+	}
+	return nil
+}
+
+// valueShape tells whether a single value is as the contract has it.
+func valueShape(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+	name := string(field.Name())
+	switch field.Kind() {
+	case protoreflect.EnumKind:
+		known := field.Enum().Values().ByNumber(value.Enum()) != nil
+		return known && (value.Enum() != 0 || field.Enum().FullName() == unspecified)
+	case protoreflect.DoubleKind:
+		number := value.Float()
+		if strings.HasSuffix(name, "_percent") {
+			return number >= 0 && number <= 100
+		}
+		return !math.IsNaN(number) && !math.IsInf(number, 0)
+	case protoreflect.StringKind:
+		switch {
+		case name == "id" || strings.HasSuffix(name, "_id"):
+			return isID(value.String())
+		case name == "color" || strings.HasSuffix(name, "_color"):
+			return colour.MatchString(value.String())
+		}
+	}
+	return true
+}
+
+func wantedShape(field protoreflect.FieldDescriptor) string {
+	switch {
+	case field.Kind() == protoreflect.EnumKind:
+		return "a value of the contract"
+	case strings.HasSuffix(string(field.Name()), "_percent"):
+		return "0 to 100"
+	case field.Kind() == protoreflect.DoubleKind:
+		return "finite"
+	case strings.HasSuffix(string(field.Name()), "color"):
+		return "#rrggbb"
+	}
+	return "a UUID in lower case"
+}
+
+// label names a message by its kind and its id, if it has one.
+func label(m protoreflect.Message) string {
+	name := string(m.Descriptor().Name())
+	if id := m.Descriptor().Fields().ByName("id"); id != nil {
+		name += " " + m.Get(id).String()
+	}
+	return name
+}
+
+// identities returns the ids of all that is in an answer.
+func identities(answer proto.Message) (ids []string) {
+	answer.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch {
+		case field.IsList() && field.Message() != nil:
+			for i := range value.List().Len() {
+				ids = append(ids, identities(value.List().Get(i).Message().Interface())...)
+			}
+		case field.Message() != nil:
+			ids = append(ids, identities(value.Message().Interface())...)
+		case field.Name() == "id":
+			ids = append(ids, value.String())
+		}
+		return true
+	})
+	return ids
+}

@@ -1,0 +1,107 @@
+package conformance
+
+import (
+	"context"
+
+	incidentv1 "opsgate/proto/ops/incident/v1"
+)
+
+func statusPageChecks() []Check {
+	return []Check{
+		{
+			Name: "incident/ListStatusPages/complete", Needs: []Thing{StatusPage}, look: pagesAreComplete,
+			Sentence: "ListStatusPages returns all status pages of the team.",
+		},
+		{
+			Name: "incident/ListStatusPages/order", Sentence: "Pages come by name and then by id.",
+			look: func(ctx context.Context, s *subject) error {
+				answer, err := s.incident.ListStatusPages(ctx, &incidentv1.ListStatusPagesRequest{TeamId: s.teams[0].ID})
+				if err != nil {
+					return err
+				}
+				return orderedByName(rows(answer.GetStatusPages(), func(m *incidentv1.StatusPage) row {
+					return row{id: m.GetId(), name: m.GetName()}
+				}))
+			},
+		},
+		{
+			Name: "incident/GetStatusPage/the-one-asked-for", Needs: []Thing{StatusPage, Component}, look: pageIsTheOneAskedFor,
+			Sentence: "GetStatusPage returns the one page with its components.",
+		},
+		{
+			Name: "incident/GetStatusPage/order", Needs: []Thing{StatusPage}, Sentence: "Components come by position and then by id.",
+			look: func(ctx context.Context, s *subject) error {
+				answer, err := s.page(ctx, s.teams[0])
+				if err != nil {
+					return err
+				}
+				return orderedByPosition(rows(answer.GetComponents(), func(m *incidentv1.StatusPageComponent) row {
+					return row{id: m.GetId(), position: m.GetPosition()}
+				}))
+			},
+		},
+		{
+			Name: "incident/ListStatusPageIncidents/order", Needs: []Thing{StatusPage},
+			Sentence: "The incidents of a page come newest created first.",
+			look: func(ctx context.Context, s *subject) error {
+				answer, err := s.pageIncidents(ctx, s.teams[0])
+				if err != nil {
+					return err
+				}
+				return newestFirst(rows(answer.GetIncidents(), incidentRow))
+			},
+		},
+		{
+			Name: "incident/ListStatusPageIncidents/of-the-page", Needs: []Thing{StatusPage}, look: pageShowsItsOwn,
+			Sentence: "ListStatusPageIncidents returns the incidents that the page shows, at most 100.",
+		},
+	}
+}
+
+func (s *subject) page(ctx context.Context, own Team) (*incidentv1.GetStatusPageResponse, error) {
+	return s.incident.GetStatusPage(ctx, &incidentv1.GetStatusPageRequest{TeamId: own.ID, StatusPageId: own.Things[StatusPage]})
+}
+
+func (s *subject) pageIncidents(ctx context.Context, own Team) (*incidentv1.ListStatusPageIncidentsResponse, error) {
+	return s.incident.ListStatusPageIncidents(ctx,
+		&incidentv1.ListStatusPageIncidentsRequest{TeamId: own.ID, StatusPageId: own.Things[StatusPage]})
+}
+
+func pagesAreComplete(ctx context.Context, s *subject) error {
+	return bothWays(s, func(own, _ Team) error {
+		answer, err := s.incident.ListStatusPages(ctx, &incidentv1.ListStatusPagesRequest{TeamId: own.ID})
+		if err != nil {
+			return err
+		}
+		return holds(own, StatusPage, identities(answer))
+	})
+}
+
+func pageIsTheOneAskedFor(ctx context.Context, s *subject) error {
+	own := s.teams[0]
+	answer, err := s.page(ctx, own)
+	if err != nil {
+		return err
+	}
+	if err := isTheOne(own.Things[StatusPage], answer.GetStatusPage().GetId()); err != nil {
+		return err
+	}
+	return holds(own, Component, identities(answer))
+}
+
+func pageShowsItsOwn(ctx context.Context, s *subject) error {
+	own := s.teams[0]
+	answer, err := s.pageIncidents(ctx, own)
+	if err != nil {
+		return err
+	}
+	if n := len(answer.GetIncidents()); n > largePage {
+		return expected("at most 100 incidents", "%d", n)
+	}
+	for _, incident := range answer.GetIncidents() {
+		if incident.GetStatusPageId() != own.Things[StatusPage] {
+			return expected("incidents of the page "+own.Things[StatusPage], "%s of %q", incident.GetId(), incident.GetStatusPageId())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package conformance
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	auditv1 "opsgate/proto/ops/audit/v1"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	identityv1 "opsgate/proto/ops/identity/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+)
+
+// A subject is the services that are looked at, with what is known of them.
+type subject struct {
+	teams   [2]Team
+	revoked []byte
+	now     func() time.Time
+	silence time.Duration
+	grace   time.Duration
+	// actor is who writes.
+	actor *incidentv1.Actor
+
+	conns map[string]grpc.ClientConnInterface
+	wires map[string]*wire
+	close func() error
+
+	fleet      fleetv1.FleetServiceClient
+	monitoring monitoringv1.MonitoringServiceClient
+	incident   incidentv1.IncidentServiceClient
+	audit      auditv1.AuditServiceClient
+	identity   identityv1.IdentityServiceClient
+}
+
+// newSubject prepares the calls; it makes none.
+func newSubject(o Options) (*subject, error) {
+	s := &subject{
+		teams: o.Fixtures.Teams, revoked: o.Fixtures.RevokedToken, now: o.Clock, silence: o.Silence, grace: o.Grace,
+		actor: &incidentv1.Actor{TokenId: uuid.NewString(), IpAddress: "192.0.2.1", RequestId: "conformance"},
+		conns: map[string]grpc.ClientConnInterface{}, wires: map[string]*wire{},
+		close: func() error { return nil },
+	}
+	for _, service := range Services() {
+		address := o.Addresses[service]
+		if address == "" {
+			s.conns[service] = noConn{service}
+			continue
+		}
+		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(transport(o.TLS)),
+			grpc.WithUnaryInterceptor(boundCalls(o.Timeout)), grpc.WithDisableRetry(), grpc.WithDisableServiceConfig())
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("prepare calls to %s: %w", service, err), s.close())
+		}
+		w := newWire(address, o.TLS)
+		before := s.close
+		s.conns[service], s.wires[service] = conn, w
+		s.close = func() error { w.close(); return errors.Join(before(), conn.Close()) }
+	}
+	s.fleet = fleetv1.NewFleetServiceClient(s.conns["fleet"])
+	s.monitoring = monitoringv1.NewMonitoringServiceClient(s.conns["monitoring"])
+	s.incident = incidentv1.NewIncidentServiceClient(s.conns["incident"])
+	s.audit = auditv1.NewAuditServiceClient(s.conns["audit"])
+	s.identity = identityv1.NewIdentityServiceClient(s.conns["identity"])
+	return s, nil
+}
+
+func transport(settings *tls.Config) credentials.TransportCredentials {
+	if settings == nil {
+		return insecure.NewCredentials()
+	}
+	return credentials.NewTLS(settings)
+}
+
+// boundCalls bounds how long a call may take.
+func boundCalls(timeout time.Duration) grpc.UnaryClientInterceptor {
+	return func(
+		ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
+	) error {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return invoke(ctx, method, request, reply, conn, options...)
+	}
+}
+
+// A noConn stands for a service whose address was not given: what needs it is skipped.
+type noConn struct{ service string }
+
+func (c noConn) Invoke(context.Context, string, any, any, ...grpc.CallOption) error { return c.why() }
+
+func (c noConn) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, c.why()
+}
+
+func (c noConn) why() error { return skip("no address of the %s service was given", c.service) }
+
+// path returns the path of a method, which is given as `fleet/GetServer`.
+func path(method string) string {
+	service, name, _ := strings.Cut(method, "/")
+	return "/ops." + service + ".v1." + strings.ToUpper(service[:1]) + service[1:] + "Service/" + name
+}
+
+// invoke calls a method, which is given as `fleet/GetServer`.
+func (s *subject) invoke(ctx context.Context, method string, request proto.Message) (proto.Message, error) {
+	reply, err := newReply(path(method))
+	if err != nil {
+		return nil, err
+	}
+	service, _, _ := strings.Cut(method, "/")
+	return reply, s.conns[service].Invoke(ctx, path(method), request, reply)
+}
+
+// newReply returns an empty answer of the method with that path.
+func newReply(path string) (proto.Message, error) {
+	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", "."))
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	if err != nil {
+		return nil, fmt.Errorf("find the method %s: %w", name, err)
+	}
+	method, ok := found.(protoreflect.MethodDescriptor)
+	if !ok {
+		return nil, fmt.Errorf("%s is no method", name)
+	}
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(method.Output().FullName())
+	if err != nil {
+		return nil, fmt.Errorf("find the answer of %s: %w", name, err)
+	}
+	return kind.New().Interface(), nil
+}
+
+// wait waits, unless ctx ends before.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

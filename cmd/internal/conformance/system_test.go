@@ -1,0 +1,231 @@
+package conformance_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/conformance"
+	"opsgate/cmd/internal/demo"
+	"opsgate/cmd/internal/refbackend"
+	auditv1 "opsgate/proto/ops/audit/v1"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	identityv1 "opsgate/proto/ops/identity/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+)
+
+const (
+	heartbeat = 20 * time.Millisecond
+	silence   = 500 * time.Millisecond
+	grace     = 500 * time.Millisecond
+)
+
+// exampleFixtures are those that the repository shows.
+const exampleFixtures = "../../../deploy/conformance-fixtures.yaml"
+
+// startReference serves the reference backend with the demo data, and returns its address.
+func startReference(t *testing.T) string {
+	t.Helper()
+	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: t.TempDir(), Heartbeat: heartbeat})
+	must(t, err)
+	must(t, demo.Seed(t.Context(), backend.Store(), tokenFormat(), time.Now()))
+	listener := listen(t)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- backend.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		stop()
+		must(t, <-done)
+		must(t, backend.Close())
+	})
+	return listener.Addr().String()
+}
+
+func tokenFormat() authn.TokenFormat { return authn.TokenFormat{Prefix: "ops_"} }
+
+// fixtures are the example's, with the demo tokens.
+func fixtures(t *testing.T) conformance.Fixtures {
+	t.Helper()
+	f, err := conformance.Load(exampleFixtures, demoVariables(t))
+	must(t, err)
+	return f
+}
+
+// demoVariables are the variables that the example names.
+func demoVariables(t *testing.T) (variables []string) {
+	t.Helper()
+	tokens, err := demo.Tokens(tokenFormat())
+	must(t, err)
+	for _, token := range tokens {
+		name, known := map[string]string{"full": "HARBOUR_TOKEN", "other_team": "LIGHTHOUSE_TOKEN", "revoked": "REVOKED_TOKEN"}[token.Name]
+		if known {
+			variables = append(variables, name+"="+token.Text)
+		}
+	}
+	return variables
+}
+
+// options are those of a run with all checks against one address.
+func options(t *testing.T, address string) conformance.Options {
+	t.Helper()
+	o := conformance.Options{
+		Addresses: map[string]string{}, Fixtures: fixtures(t), Checks: conformance.Checks(), Writes: true,
+		Silence: silence, Grace: grace,
+	}
+	for _, service := range conformance.Services() {
+		o.Addresses[service] = address
+	}
+	return o
+}
+
+// A fault stands between the checks and the reference backend and makes it wrong.
+type fault struct {
+	// unary answers a call in the backend's place; nil for none.
+	unary func(c *intercepted) (proto.Message, error)
+	// stream passes messages on, or does not; nil passes all.
+	stream func(n int, m *identityv1.WatchRevocationsResponse) (send bool)
+	// open answers before a stream is opened.
+	open func(r *identityv1.WatchRevocationsRequest) error
+	// noDeadlines serves calls as if they had none.
+	noDeadlines bool
+}
+
+// An intercepted is a call on its way.
+type intercepted struct {
+	ctx     context.Context
+	method  string // as `GetServer`
+	path    string
+	request proto.Message
+	conn    *grpc.ClientConn
+	state   *state
+}
+
+// pass makes the call, or another with the same method.
+func (c *intercepted) pass(request proto.Message) (proto.Message, error) {
+	return c.passIn(c.ctx, request)
+}
+
+func (c *intercepted) passIn(ctx context.Context, request proto.Message) (proto.Message, error) {
+	reply := replyOf(c.path)
+	return reply, c.conn.Invoke(ctx, c.path, request, reply)
+}
+
+func replyOf(path string) proto.Message {
+	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", "."))
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	if err != nil {
+		panic(err)
+	}
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(found.(protoreflect.MethodDescriptor).Output().FullName())
+	if err != nil {
+		panic(err)
+	}
+	return kind.New().Interface()
+}
+
+// startFaulty serves the backend at the address with the fault before it, and returns where.
+func startFaulty(t *testing.T, backend string, f fault) string {
+	t.Helper()
+	conn, err := grpc.NewClient(backend, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	s := newState(t)
+	server := grpc.NewServer(
+		grpc.UnaryInterceptor(func(ctx context.Context, request any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
+			c := &intercepted{
+				ctx: ctx, path: info.FullMethod, method: info.FullMethod[strings.LastIndexByte(info.FullMethod, '/')+1:],
+				request: request.(proto.Message), conn: conn, state: s,
+			}
+			if f.unary != nil {
+				return f.unary(c)
+			}
+			return c.pass(c.request)
+		}),
+	)
+	fleetv1.RegisterFleetServiceServer(server, fleetv1.UnimplementedFleetServiceServer{})
+	monitoringv1.RegisterMonitoringServiceServer(server, monitoringv1.UnimplementedMonitoringServiceServer{})
+	incidentv1.RegisterIncidentServiceServer(server, incidentv1.UnimplementedIncidentServiceServer{})
+	auditv1.RegisterAuditServiceServer(server, auditv1.UnimplementedAuditServiceServer{})
+	identityv1.RegisterIdentityServiceServer(server, &watching{client: identityv1.NewIdentityServiceClient(conn), fault: f})
+	healthv1.RegisterHealthServer(server, healthv1.UnimplementedHealthServer{})
+	listener := listen(t)
+	stop := serve(t, server, listener, f.noDeadlines)
+	t.Cleanup(func() {
+		stop()
+		must(t, conn.Close())
+	})
+	return listener.Addr().String()
+}
+
+// serve serves in the background, and returns how to end that. Without deadlines, calls come by way of net/http, where their
+// deadlines can be taken off.
+func serve(t *testing.T, server *grpc.Server, listener net.Listener, noDeadlines bool) (stop func()) {
+	t.Helper()
+	if !noDeadlines {
+		go server.Serve(listener) //nolint:errcheck // it ends with the test
+		return server.Stop
+	}
+	front := &http.Server{
+		Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Del("Grpc-Timeout")
+			server.ServeHTTP(w, r)
+		}),
+	}
+	front.Protocols.SetUnencryptedHTTP2(true)
+	go front.Serve(listener) //nolint:errcheck // it ends with the test
+	return func() {
+		must(t, front.Close())
+		server.Stop()
+	}
+}
+
+// watching passes the one stream on.
+type watching struct {
+	identityv1.UnimplementedIdentityServiceServer
+	client identityv1.IdentityServiceClient
+	fault  fault
+}
+
+func (w *watching) WatchRevocations(
+	r *identityv1.WatchRevocationsRequest, to grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse],
+) error {
+	if w.fault.open != nil {
+		if err := w.fault.open(r); err != nil {
+			return err
+		}
+	}
+	from, err := w.client.WatchRevocations(to.Context(), r)
+	for n := 0; err == nil; n++ {
+		var m *identityv1.WatchRevocationsResponse
+		if m, err = from.Recv(); err == nil && (w.fault.stream == nil || w.fault.stream(n, m)) {
+			err = to.Send(m)
+		}
+	}
+	return err
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	return listener
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

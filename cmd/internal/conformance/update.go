@@ -1,0 +1,164 @@
+package conformance
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	incidentv1 "opsgate/proto/ops/incident/v1"
+)
+
+const addIncidentUpdate = "incident/AddIncidentUpdate"
+
+// newUpdate is a valid request. Nobody is notified.
+func (s *subject) newUpdate(team, incident string) *incidentv1.AddIncidentUpdateRequest {
+	return &incidentv1.AddIncidentUpdateRequest{
+		TeamId: team, Actor: s.actor, IncidentId: incident, Status: resolved,
+		Message: "Made by opsgate conformance. Nothing has happened.",
+	}
+}
+
+func updateChecks() []Check {
+	return []Check{
+		{
+			Name: addIncidentUpdate + "/adds", Writes: true, look: updateIsAdded,
+			Sentence: "AddIncidentUpdate adds an update to the timeline; the incident's own status follows it.",
+		},
+		{
+			Name: addIncidentUpdate + "/resolves", Writes: true, look: resolvingKeepsTheFirstTime,
+			Sentence: "Resolving sets `resolved_at`, and resolving again keeps the first time.",
+		},
+		{
+			Name: addIncidentUpdate + "/reopens", Writes: true, look: anotherStatusReopens,
+			Sentence: "Another status opens the incident again and clears `resolved_at`.",
+		},
+		{
+			Name: addIncidentUpdate + "/status", Writes: true, look: refusesUpdate("status", map[string]updateChange{
+				"no status":         func(r *incidentv1.AddIncidentUpdateRequest) { r.Status = 0 },
+				"an unknown status": func(r *incidentv1.AddIncidentUpdateRequest) { r.Status = unknownValue },
+			}),
+			Sentence: "INVALID_ARGUMENT naming `status` when it is not set or unknown.",
+		},
+		{
+			Name: addIncidentUpdate + "/message", Writes: true, look: refusesUpdate("message", map[string]updateChange{
+				"no message": func(r *incidentv1.AddIncidentUpdateRequest) { r.Message = "" },
+				"a message of 10,001 characters": func(r *incidentv1.AddIncidentUpdateRequest) {
+					r.Message = strings.Repeat("x", maxMessage+1)
+				},
+			}),
+			Sentence: "INVALID_ARGUMENT naming `message`, which has 1 to 10,000 characters.",
+		},
+		{
+			Name: addIncidentUpdate + "/audited", Writes: true, look: updateIsAudited,
+			Sentence: "The action and its audit entry are one transaction; the entry names the actor.",
+		},
+	}
+}
+
+type updateChange = func(*incidentv1.AddIncidentUpdateRequest)
+
+func refusesUpdate(field string, changes map[string]updateChange) func(context.Context, *subject) error {
+	return func(ctx context.Context, s *subject) error {
+		incident, err := s.create(ctx, s.newIncident(s.teams[0].ID, "to be updated"))
+		if err != nil {
+			return err
+		}
+		for what, change := range changes {
+			r := s.newUpdate(s.teams[0].ID, incident.GetId())
+			change(r)
+			_, err := s.incident.AddIncidentUpdate(ctx, r)
+			if err := names(err, what, field); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// updated adds updates with the statuses to a new incident, and returns it after each.
+func (s *subject) updated(ctx context.Context, statuses ...incidentv1.IncidentStatus) (after []*incidentv1.GetIncidentResponse, err error) {
+	team := s.teams[0].ID
+	incident, err := s.create(ctx, s.newIncident(team, "to be updated"))
+	if err != nil {
+		return nil, err
+	}
+	for _, status := range statuses {
+		r := s.newUpdate(team, incident.GetId())
+		r.Status = status
+		if _, err := s.incident.AddIncidentUpdate(ctx, r); err != nil {
+			return nil, err
+		}
+		state, err := s.timeline(ctx, team, incident.GetId())
+		if err != nil {
+			return nil, err
+		}
+		after = append(after, state)
+	}
+	return after, nil
+}
+
+func updateIsAdded(ctx context.Context, s *subject) error {
+	team := s.teams[0].ID
+	incident, err := s.create(ctx, s.newIncident(team, "to be updated"))
+	if err != nil {
+		return err
+	}
+	r := s.newUpdate(team, incident.GetId())
+	r.Status, r.Message = monitoring, "The second one."
+	answer, err := s.incident.AddIncidentUpdate(ctx, r)
+	if err != nil {
+		return err
+	}
+	posted := answer.GetUpdate()
+	if posted.GetMessage() != r.GetMessage() || posted.GetStatus() != r.GetStatus() {
+		return expected("the update as it was asked for", "%v", posted)
+	}
+	state, err := s.timeline(ctx, team, incident.GetId())
+	if err != nil {
+		return err
+	}
+	if u := state.GetUpdates(); len(u) != 2 || !proto.Equal(u[1], posted) {
+		return expected("a timeline of two updates, the last of which is the one that was returned", "%v", u)
+	}
+	if got := state.GetIncident().GetStatus(); got != r.GetStatus() {
+		return expected("an incident that is "+r.GetStatus().String(), "%v", got)
+	}
+	return s.closeIncident(ctx, team, incident.GetId())
+}
+
+// resolvingKeepsTheFirstTime begins with an incident that is open.
+func resolvingKeepsTheFirstTime(ctx context.Context, s *subject) error {
+	after, err := s.updated(ctx, monitoring, resolved, resolved)
+	if err != nil {
+		return err
+	}
+	first, second := after[1].GetIncident(), after[2].GetIncident()
+	if first.ResolvedAt == nil {
+		return expected("resolved_at to be set", "it is absent")
+	}
+	if !proto.Equal(first.GetResolvedAt(), second.GetResolvedAt()) {
+		return expected("resolved_at to stay "+first.GetResolvedAt().AsTime().String(), "%v", second.GetResolvedAt())
+	}
+	return nil
+}
+
+func anotherStatusReopens(ctx context.Context, s *subject) error {
+	after, err := s.updated(ctx, resolved, investigating, resolved)
+	if err != nil {
+		return err
+	}
+	if open := after[1].GetIncident(); open.ResolvedAt != nil || open.GetStatus() != investigating {
+		return expected("an incident under investigation without resolved_at", "%v, %v", open.GetStatus(), open.GetResolvedAt())
+	}
+	return nil
+}
+
+func updateIsAudited(ctx context.Context, s *subject) error {
+	after, err := s.updated(ctx, resolved)
+	if err != nil {
+		return err
+	}
+	const creationAndUpdate = 2
+	return s.audited(ctx, after[0].GetIncident().GetId(), creationAndUpdate)
+}
