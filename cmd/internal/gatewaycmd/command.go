@@ -35,6 +35,7 @@ type commands struct {
 	Explain     explain     `cmd:"" help:"Ask a running gateway what it would answer a request, and why."`
 	Limits      limits      `cmd:"" help:"Ask a running gateway what is left of a token's limits, or reset them."`
 	Replay      replay      `cmd:"" help:"Tell what a configuration would have made of recorded demand; exit 1 if that passes a bound."`
+	Conformance conform     `cmd:"" help:"Hold internal services to the contract; exit 1 if one does not keep it."`
 	Version     versionInfo `cmd:"" help:"Print the version."`
 }
 
