@@ -9,15 +9,15 @@ import (
 // maxShareBytes is more than MaxStateBytes, as a limit that becomes small enough to be exact may need more.
 const maxShareBytes = 2 * MaxStateBytes
 
-// Share returns the policy of one of so many replicas, at least one, that do not know of each other: each limit admits its part, rounded up.
-// Its first limits are those of p, in their order. Where rounding up would let the replicas together pass an enforced limit by
+// Share returns the policy of one of so many replicas, at least one, that do not know of each other: each limit admits its part,
+// rounded up. Its first limits are those of p, in their order. Where rounding up would let the replicas together pass an enforced limit by
 // more than a twentieth, and there is room for it, another limit follows that holds the whole over as many intervals:
 // of three a second, each of two replicas admits two a second, and three in two seconds.
 func (p *Policy) Share(replicas int) *Policy {
 	limits := slices.Clone(p.limits)
-	of := make([]int, len(limits))
+	var of []int
 	for i := range limits {
-		of[i] = i
+		of = append(of, i)
 		limits[i].Requests = (limits[i].Requests + replicas - 1) / replicas
 	}
 	for i, whole := range p.limits {

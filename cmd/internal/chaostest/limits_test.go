@@ -123,7 +123,9 @@ func TestANoisyTokenIsFeltByNoOther(t *testing.T) {
 
 func TestLimitsChangeUnderLoad(t *testing.T) {
 	server, backend := redistest.Start(t), startBackend(t)
-	limit := func(requests any) string { return inRedis(server, fmt.Sprintf("  limits: [{requests: %v, per: 1s}]\n", requests)) }
+	limit := func(requests any) string {
+		return inRedis(server, fmt.Sprintf("  limits: [{requests: %v, per: 1s}]\n", requests))
+	}
 	gateways := []*gateway{startGateway(t, backend, limit(3)), startGateway(t, backend, limit(3))}
 	step := took(4*time.Second, 2500*time.Millisecond)
 	wait := load{gateways: gateways, tokens: texts(t, "full"), rate: 100, clients: 8, time: 5 * step}.start(t)
