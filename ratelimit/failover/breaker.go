@@ -33,7 +33,7 @@ func (s *Store) newBreaker() *gobreaker.CircuitBreaker[ratelimit.Decision] {
 			ended := c.TotalSuccesses + c.TotalFailures // Requests has those under way, too
 			return c.ConsecutiveFailures >= failuresInARow || ended >= fewestCalls && 2*c.TotalFailures >= ended
 		},
-		IsExcluded:    func(err error) bool { return errors.As(err, new(*abandonedError)) },
+		IsExcluded:    func(err error) bool { return err != nil && errors.As(err, new(*abandonedError)) },
 		OnStateChange: s.follow,
 	})
 }

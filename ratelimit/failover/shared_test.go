@@ -34,8 +34,9 @@ type shared struct {
 	missed []func()             // what arrived while it was frozen
 	lazy   int                  // so many calls of Settle are executed and not answered
 	late   int                  // so many requests were decided when it thawed
+	moved  int                  // so many times it was told of a token when it had frozen, and heard it when it thawed
 
-	decides, settles, pings atomic.Int64
+	decides, settles, pings, refused atomic.Int64
 }
 
 func newShared(clock func() time.Time) *shared {
@@ -79,6 +80,7 @@ func (s *shared) do(what func()) error {
 	case well:
 		return nil
 	case gone:
+		s.refused.Add(1)
 		return fmt.Errorf("dialing: %w", syscall.ECONNREFUSED)
 	default:
 		time.Sleep(callTimeout)
@@ -92,7 +94,7 @@ func (s *shared) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy
 		if _, known := s.since[tokenID]; !known {
 			s.since[tokenID] = s.clock()
 		}
-		if s.how != well || len(s.missed) > 0 {
+		if len(s.missed) > 0 {
 			s.late++
 		}
 		d, _ = s.memory.Decide(ctx, tokenID, p)
@@ -126,6 +128,9 @@ func (s *shared) Settle(_ context.Context, tokenID string, p *ratelimit.Policy, 
 	s.settles.Add(1)
 	lazy := false
 	err := s.do(func() {
+		if len(s.missed) > 0 {
+			s.moved++
+		}
 		lazy = s.lazy > 0
 		s.lazy--
 		s.settle(tokenID, p, before, during)
