@@ -339,13 +339,14 @@ func TestTheLogTellsOfEachChange(t *testing.T) {
 		s := newShared(time.Now)
 		var said bytes.Buffer
 		store := newStore(t, failover.Options{Shared: s, Logger: slog.New(slog.NewTextHandler(&said, nil))})
-		t.Cleanup(run(t, store))
+		stop := run(t, store)
 		p := ratelimittest.Policy(t, limit("minute", 100, time.Minute))
 		s.become(gone)
 		leave(t, store, p)
 		time.Sleep(10 * time.Second)
 		s.become(well)
 		awaitShared(t, store)
+		stop()
 		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
 		if len(lines) != 2 || !strings.Contains(lines[0], "is away") || !strings.Contains(lines[0], "refused") || !strings.Contains(lines[0], "mode=local") ||
 			!strings.Contains(lines[1], "is back") || !strings.Contains(lines[1], "away_for=10.") {
