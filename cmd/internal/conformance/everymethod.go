@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/google/uuid"
@@ -93,18 +94,21 @@ func (c call) keepsDeadline(ctx context.Context, s *subject) error {
 	return s.keepsDeadline(ctx, c.method, c.request(s, s.teams[0].ID, id))
 }
 
-// keepsDeadline calls with a deadline of a nanosecond, which has passed when the call arrives, and with one of 50 ms.
+// keepsDeadline calls with a deadline of a nanosecond, which has passed when the call arrives, and with one of 50 ms, within which it may
+// succeed.
 func (s *subject) keepsDeadline(ctx context.Context, method string, request proto.Message) error {
 	service, _, _ := strings.Cut(method, "/")
 	for _, timeout := range []string{"1n", "50m"} {
 		bounded, cancel := context.WithTimeout(ctx, s.grace)
-		succeeded, err := s.wires[service].call(bounded, method, timeout, request)
+		code, err := s.wires[service].call(bounded, method, timeout, request)
 		cancel()
 		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			return expected("an end soon after the deadline (grpc-timeout: "+timeout+")", "none within %v", s.grace)
 		case err != nil:
-			return expected("an end soon after the deadline (grpc-timeout "+timeout+")", "none within %v", s.grace)
-		case succeeded && timeout == "1n":
-			return expected("no success after the deadline (grpc-timeout 1n)", "OK")
+			return expected("an end soon after the deadline (grpc-timeout: "+timeout+")", "%v", err)
+		case timeout == "1n" && code != codes.DeadlineExceeded && code != codes.Canceled:
+			return expected("DEADLINE_EXCEEDED, or a stream that is reset (grpc-timeout: 1n)", "%s", codeName(code))
 		}
 	}
 	return nil

@@ -1,7 +1,53 @@
 package conformance_test
 
-import "testing"
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
 
-type state struct{}
+	"opsgate/cmd/internal/conformance"
+)
 
-func newState(*testing.T) *state { return &state{} }
+// Each fault makes the checks fail that it is about, and no other; and there is no check that no fault makes fail.
+func TestEveryFaultIsFound(t *testing.T) {
+	backend := startReference(t)
+	found := map[string]bool{}
+	for _, f := range slices.Concat(generalFaults(), readFaults(), listFaults(), writeFaults(), keyFaults(), identityFaults()) {
+		t.Run(f.name, func(t *testing.T) {
+			report, err := conformance.Run(t.Context(), options(t, startFaulty(t, backend, f)))
+			must(t, err)
+			for _, r := range report.Results {
+				failed := r.Outcome == conformance.Fail
+				found[r.Name] = found[r.Name] || failed
+				if failed != f.names(r.Name) {
+					t.Errorf("%s: %s%s %+v", r.Name, r.Outcome, r.Why, r.Breaches)
+				}
+			}
+			f.mustNameChecks(t)
+		})
+	}
+	for _, check := range conformance.Checks() {
+		if !found[check.Name] {
+			t.Errorf("no fault makes %s fail", check.Name)
+		}
+	}
+}
+
+func (f fault) names(check string) bool {
+	return slices.ContainsFunc(f.fails, func(p string) bool { return matches(p, check) })
+}
+
+// mustNameChecks fails the test if the fault names a check that does not exist.
+func (f fault) mustNameChecks(t *testing.T) {
+	t.Helper()
+	for _, pattern := range f.fails {
+		if _, err := conformance.Select(pattern); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func matches(pattern, name string) bool {
+	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$").MatchString(name)
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -131,7 +132,7 @@ func (c Check) result(ctx context.Context, s *subject, o Options) Result {
 	if why, ok := errors.AsType[*notApplicable](err); ok && len(breachesOf(err)) == 0 {
 		r.Outcome, r.Why = Skip, why.why
 	} else if err != nil {
-		r.Outcome, r.Breaches = Fail, breachesOf(err)
+		r.Outcome, r.Breaches = Fail, slices.Compact(breachesOf(err)) // both ways round, it may be the same
 	}
 	return r
 }

@@ -92,14 +92,17 @@ func options(t *testing.T, address string) conformance.Options {
 
 // A fault stands between the checks and the reference backend and makes it wrong.
 type fault struct {
+	name string
+	// fails are the checks that have to fail, and no other may. A `*` stands for anything.
+	fails []string
 	// unary answers a call in the backend's place; nil for none.
 	unary func(c *intercepted) (proto.Message, error)
 	// stream passes messages on, or does not; nil passes all.
-	stream func(n int, m *identityv1.WatchRevocationsResponse) (send bool)
-	// open answers before a stream is opened.
-	open func(r *identityv1.WatchRevocationsRequest) error
+	stream func(r *identityv1.WatchRevocationsRequest, n int, m *identityv1.WatchRevocationsResponse) (send bool)
 	// noDeadlines serves calls as if they had none.
 	noDeadlines bool
+	// forgetful watches from now, wherever the client left off.
+	forgetful bool
 }
 
 // An intercepted is a call on its way.
@@ -140,7 +143,7 @@ func startFaulty(t *testing.T, backend string, f fault) string {
 	t.Helper()
 	conn, err := grpc.NewClient(backend, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	must(t, err)
-	s := newState(t)
+	s := newState(fixtures(t))
 	server := grpc.NewServer(
 		grpc.UnaryInterceptor(func(ctx context.Context, request any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
 			c := &intercepted{
@@ -201,15 +204,14 @@ type watching struct {
 func (w *watching) WatchRevocations(
 	r *identityv1.WatchRevocationsRequest, to grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse],
 ) error {
-	if w.fault.open != nil {
-		if err := w.fault.open(r); err != nil {
-			return err
-		}
+	asked := proto.CloneOf(r)
+	if w.fault.forgetful {
+		asked.AfterPosition = ""
 	}
-	from, err := w.client.WatchRevocations(to.Context(), r)
+	from, err := w.client.WatchRevocations(to.Context(), asked)
 	for n := 0; err == nil; n++ {
 		var m *identityv1.WatchRevocationsResponse
-		if m, err = from.Recv(); err == nil && (w.fault.stream == nil || w.fault.stream(n, m)) {
+		if m, err = from.Recv(); err == nil && (w.fault.stream == nil || w.fault.stream(r, n, m)) {
 			err = to.Send(m)
 		}
 	}

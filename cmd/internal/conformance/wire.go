@@ -7,8 +7,11 @@ import (
 	"encoding/binary"
 	"io"
 	"net/http"
+	"net/http/httptrace"
+	"strconv"
 	"strings"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -38,29 +41,45 @@ func (w *wire) close() { w.client.CloseIdleConnections() }
 // frameHead is what stands before a message: a flag and the length.
 const frameHead = 5
 
-// call calls the method with a deadline as gRPC writes it (`1n`, `50m`). It returns when the service has ended the call or ctx has
-// ended, and whether the service said that the call succeeded. A service that ends a call by resetting its stream has ended it as well.
-func (w *wire) call(ctx context.Context, method, timeout string, request proto.Message) (succeeded bool, err error) {
+// call calls the method with a deadline as gRPC writes it (`1n`, `50m`). It returns when the service has ended the call, with the code,
+// or with CANCELLED if it has reset the stream. An error says that it was not reached, or that ctx has ended before.
+func (w *wire) call(ctx context.Context, method, timeout string, request proto.Message) (codes.Code, error) {
 	message, err := proto.Marshal(request)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
+	reached := false
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { reached = true }})
 	frame := binary.BigEndian.AppendUint32(make([]byte, 1, frameHead+len(message)), uint32(len(message)))
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.base+path(method), bytes.NewReader(append(frame, message...)))
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	r.Header.Set("Content-Type", "application/grpc")
 	r.Header.Set("Te", "trailers")
 	r.Header.Set("Grpc-Timeout", timeout)
 	response, err := w.client.Do(r)
-	if err != nil {
-		return false, ctx.Err()
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case err != nil && !reached:
+		return 0, err
+	case err != nil:
+		return codes.Canceled, nil
 	}
 	defer response.Body.Close()
 	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return false, ctx.Err()
+		return codes.Canceled, ctx.Err()
 	}
-	const ok = "0"
-	return response.Trailer.Get("Grpc-Status") == ok || response.Header.Get("Grpc-Status") == ok, nil
+	return codeOf(response), nil
+}
+
+// codeOf returns the code in the trailer; an answer without a body has it in its header.
+func codeOf(response *http.Response) codes.Code {
+	for _, header := range []http.Header{response.Trailer, response.Header} {
+		if code, err := strconv.ParseUint(header.Get("Grpc-Status"), 10, 32); err == nil {
+			return codes.Code(code)
+		}
+	}
+	return codes.Unknown
 }

@@ -1,0 +1,86 @@
+package conformance_test
+
+import (
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+type (
+	watchRequest  = identityv1.WatchRevocationsRequest
+	watchResponse = identityv1.WatchRevocationsResponse
+)
+
+// identityFaults are those of the identity service.
+func identityFaults() []fault {
+	return append(streamFaults(), []fault{
+		{
+			name: "tokens are another team's", fails: []string{"identity/ResolveToken/known"},
+			unary: tamper(func(c *intercepted, m *identityv1.ResolveTokenResponse) { m.TeamId = c.state.other(m.TeamId).ID }),
+		},
+		{
+			name: "revoked tokens live on", fails: []string{"identity/ResolveToken/revoked"},
+			unary: ofTokens(func(c *intercepted, err error) (proto.Message, error) {
+				if string(c.request.(*identityv1.ResolveTokenRequest).TokenSha256) == string(c.state.fixtures.RevokedToken) {
+					return replyOf(c.path), nil
+				}
+				return nil, err
+			}),
+		},
+		{
+			name: "it is not said why tokens are not resolved", fails: []string{"identity/ResolveToken/unknown", "identity/ResolveToken/revoked"},
+			unary: ofTokens(func(*intercepted, error) (proto.Message, error) {
+				return nil, status.Error(codes.NotFound, "no such token")
+			}),
+		},
+	}...)
+}
+
+// ofTokens handles tokens that are not resolved.
+func ofTokens(handle func(c *intercepted, err error) (proto.Message, error)) handler {
+	return failing(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
+		if c.method == "ResolveToken" {
+			return handle(c, err)
+		}
+		return nil, err
+	})
+}
+
+func streamFaults() []fault {
+	return []fault{
+		{
+			name: "streams begin without a position", fails: []string{"identity/WatchRevocations/first-message"},
+			stream: func(_ *watchRequest, n int, m *watchResponse) bool {
+				if n == 0 {
+					m.Position = ""
+				}
+				return true
+			},
+		},
+		{
+			name: "streams have no heartbeats", fails: []string{"identity/WatchRevocations/heartbeats"},
+			stream: func(_ *watchRequest, n int, _ *watchResponse) bool { return n == 0 },
+		},
+		{
+			name: "streams say nothing", stream: func(*watchRequest, int, *watchResponse) bool { return false },
+			fails: []string{
+				"identity/WatchRevocations/first-message", "identity/WatchRevocations/heartbeats", "identity/WatchRevocations/resume",
+			},
+		},
+		{
+			name: "streams start from elsewhere", fails: []string{"identity/WatchRevocations/resume"},
+			stream: func(r *watchRequest, _ int, m *watchResponse) bool {
+				if r.AfterPosition != "" {
+					m.Position += "0"
+				}
+				return true
+			},
+		},
+		{
+			name: "every position is known", fails: []string{"identity/WatchRevocations/unknown-position"},
+			forgetful: true,
+		},
+	}
+}

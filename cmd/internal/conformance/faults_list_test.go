@@ -1,0 +1,218 @@
+package conformance_test
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	auditv1 "opsgate/proto/ops/audit/v1"
+)
+
+// listFaults are those of the lists that are walked by cursors.
+func listFaults() []fault {
+	return append([]fault{
+		{
+			name: "pages are larger than asked for", fails: []string{"*/page-size-kept"},
+			unary: onLists(func(c *intercepted) (proto.Message, error) {
+				if size := pageSize(c.request); size > 0 && size < 100 {
+					setPageSize(c.request, size+1)
+				}
+				return c.pass(c.request)
+			}),
+		},
+		{
+			name: "the row that a cursor names comes again", fails: []string{"*/walk", "*/walk-under-writes"},
+			unary: onLists(func(c *intercepted) (proto.Message, error) {
+				answer, err := c.pass(c.request)
+				if err != nil {
+					return nil, err
+				}
+				c.state.mu.Lock()
+				defer c.state.mu.Unlock()
+				if last := c.state.rows[team(c)+c.method+text(c.request, "cursor")]; last != nil {
+					list := listOf(answer)
+					again := proto.Clone(answer)
+					list.Truncate(0)
+					list.Append(protoreflect.ValueOfMessage(last.ProtoReflect()))
+					proto.Merge(answer, again)
+				}
+				if next := text(answer, "next_cursor"); next != "" {
+					rows := listOf(answer)
+					c.state.rows[team(c)+c.method+next] = rows.Get(rows.Len() - 1).Message().Interface()
+				}
+				return answer, nil
+			}),
+		},
+		{name: "cursors are numbers of rows", fails: []string{"*/walk-under-writes"}, unary: onLists(byOffset)},
+		{
+			name: "cursors are not base64", fails: []string{"*/cursor-format"},
+			unary: onLists(func(c *intercepted) (proto.Message, error) {
+				answer, err := c.pass(with(c.request, "cursor", strings.TrimPrefix(text(c.request, "cursor"), "row:")))
+				if err != nil || text(answer, "next_cursor") == "" {
+					return answer, err
+				}
+				return with(answer, "next_cursor", "row:"+text(answer, "next_cursor")), nil
+			}),
+		},
+		{
+			name: "every cursor is said to be ignored", fails: []string{"*/cursor-recognised"},
+			unary: onLists(func(c *intercepted) (proto.Message, error) {
+				answer, err := c.pass(c.request)
+				return ignored(answer, true), err
+			}),
+		},
+		{
+			name: "malformed cursors are errors", fails: []string{"*/cursor-malformed"},
+			unary: ignoring(func(c *intercepted, answer proto.Message, kind string) (proto.Message, error) {
+				if kind == "" {
+					return nil, status.Error(codes.InvalidArgument, "bad cursor")
+				}
+				return answer, nil
+			}),
+		},
+		{
+			name: "cursors of other methods are recognised", fails: []string{"*/cursor-of-another-method"},
+			unary: ignoring(func(c *intercepted, answer proto.Message, kind string) (proto.Message, error) {
+				if kind != "" && !ofMethod(c, kind) {
+					return ignored(answer, false), nil
+				}
+				return answer, nil
+			}),
+		},
+		{
+			name: "cursors of other teams are recognised", fails: []string{"*/cursor-of-another-team"},
+			unary: ignoring(func(c *intercepted, answer proto.Message, kind string) (proto.Message, error) {
+				if ofMethod(c, kind) {
+					return ignored(answer, false), nil
+				}
+				return answer, nil
+			}),
+		},
+	}, prefixFaults()...)
+}
+
+func prefixFaults() []fault {
+	return []fault{
+		{
+			name: "matching entries are left out", fails: []string{"audit/ListAuditEntries/prefix"},
+			unary: tamper(func(c *intercepted, m *auditv1.ListAuditEntriesResponse) {
+				if text(c.request, "action_prefix") != "" && len(m.Entries) > 0 {
+					m.Entries = m.Entries[1:]
+				}
+			}),
+		},
+		{
+			name: "prefixes have wildcards", fails: []string{"audit/ListAuditEntries/prefix-literal"},
+			unary: rewrite(func(_ *intercepted, m *auditv1.ListAuditEntriesRequest) {
+				if at := strings.IndexAny(m.ActionPrefix, "%_"); at >= 0 {
+					m.ActionPrefix = m.ActionPrefix[:at]
+				}
+			}),
+		},
+		{
+			name: "prefixes have no case", fails: []string{"audit/ListAuditEntries/prefix-case"},
+			unary: rewrite(func(_ *intercepted, m *auditv1.ListAuditEntriesRequest) {
+				m.ActionPrefix = strings.ToLower(m.ActionPrefix)
+			}),
+		},
+	}
+}
+
+// onLists handles the calls of methods that are walked by cursors.
+func onLists(handle handler) handler {
+	return func(c *intercepted) (proto.Message, error) {
+		if c.request.ProtoReflect().Descriptor().Fields().ByName("cursor") != nil {
+			return handle(c)
+		}
+		return c.pass(c.request)
+	}
+}
+
+// ignoring handles answers to cursors that the reference backend ignores. The kind is the list that a cursor is of, as the reference
+// backend writes it; "" where it is none of its cursors.
+func ignoring(handle func(c *intercepted, answer proto.Message, kind string) (proto.Message, error)) handler {
+	return onLists(func(c *intercepted) (proto.Message, error) {
+		answer, err := c.pass(c.request)
+		field := fieldOf(replyOf(c.path), "cursor_ignored")
+		if err != nil || !answer.ProtoReflect().Get(field).Bool() {
+			return answer, err
+		}
+		const length = 17 // the kind and a UUID
+		raw, err := base64.RawURLEncoding.DecodeString(text(c.request, "cursor"))
+		if err != nil || len(raw) != length {
+			return handle(c, answer, "")
+		}
+		return handle(c, answer, string(raw[:1]))
+	})
+}
+
+// ofMethod tells whether a kind of cursors is that of the method.
+func ofMethod(c *intercepted, kind string) bool {
+	return kind == map[string]string{"ListIncidents": "i", "ListAuditEntries": "a"}[c.method]
+}
+
+// byOffset pages by the number of rows before. What is not one of its own cursors it leaves to the reference backend.
+func byOffset(c *intercepted) (proto.Message, error) {
+	owner := team(c) + c.method
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	offset := c.state.offsets[owner+text(c.request, "cursor")]
+	answer, err := c.skipping(offset)
+	if err != nil || text(answer, "next_cursor") == "" {
+		return answer, err
+	}
+	cursor := base64.RawURLEncoding.EncodeToString([]byte(uuid.NewString()))
+	c.state.offsets[owner+cursor] = offset + int(pageSize(c.request))
+	return with(answer, "next_cursor", cursor), nil
+}
+
+// skipping returns the page after so many rows.
+func (c *intercepted) skipping(rows int) (proto.Message, error) {
+	if rows == 0 {
+		return c.pass(c.request)
+	}
+	before := with(c.request, "cursor", "")
+	for rows > 0 {
+		const most = 100
+		setPageSize(before, int32(min(rows, most)))
+		rows -= min(rows, most)
+		skipped, err := c.pass(before)
+		if err != nil {
+			return nil, err
+		}
+		before = with(before, "cursor", text(skipped, "next_cursor"))
+	}
+	return c.pass(with(c.request, "cursor", text(before, "cursor")))
+}
+
+func fieldOf(m proto.Message, name protoreflect.Name) protoreflect.FieldDescriptor {
+	return m.ProtoReflect().Descriptor().Fields().ByName(name)
+}
+
+func pageSize(m proto.Message) int32 {
+	return int32(m.ProtoReflect().Get(fieldOf(m, "page_size")).Int())
+}
+
+func setPageSize(m proto.Message, size int32) {
+	m.ProtoReflect().Set(fieldOf(m, "page_size"), protoreflect.ValueOfInt32(size))
+}
+
+func ignored(m proto.Message, is bool) proto.Message {
+	m.ProtoReflect().Set(fieldOf(m, "cursor_ignored"), protoreflect.ValueOfBool(is))
+	return m
+}
+
+// listOf returns the rows of an answer.
+func listOf(m proto.Message) protoreflect.List {
+	for _, name := range []protoreflect.Name{"incidents", "entries"} {
+		if f := fieldOf(m, name); f != nil {
+			return m.ProtoReflect().Mutable(f).List()
+		}
+	}
+	panic("no list in " + m.ProtoReflect().Descriptor().FullName())
+}

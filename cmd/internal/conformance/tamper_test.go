@@ -1,0 +1,165 @@
+package conformance_test
+
+import (
+	"strings"
+	"sync"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"opsgate/cmd/internal/conformance"
+)
+
+// A state is what a faulty service remembers.
+type state struct {
+	fixtures conformance.Fixtures
+
+	mu       sync.Mutex
+	rows     map[string]proto.Message // by cursor
+	offsets  map[string]int           // by cursor
+	answers  map[string]proto.Message // by key
+	refusals map[string]error         // by key
+	inFlight map[string]chan struct{} // by key
+}
+
+func newState(f conformance.Fixtures) *state {
+	return &state{
+		fixtures: f, rows: map[string]proto.Message{}, offsets: map[string]int{}, answers: map[string]proto.Message{},
+		refusals: map[string]error{}, inFlight: map[string]chan struct{}{},
+	}
+}
+
+// other returns the other team.
+func (s *state) other(team string) conformance.Team {
+	if s.fixtures.Teams[0].ID == team {
+		return s.fixtures.Teams[1]
+	}
+	return s.fixtures.Teams[0]
+}
+
+// known tells whether an id stands in the fixtures.
+func (s *state) known(id string) bool {
+	for _, team := range s.fixtures.Teams {
+		for _, each := range team.Things {
+			if each == id {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+type handler = func(c *intercepted) (proto.Message, error)
+
+// tamper changes the answers of one kind.
+func tamper[M proto.Message](change func(c *intercepted, m M)) handler {
+	return func(c *intercepted) (proto.Message, error) {
+		answer, err := c.pass(c.request)
+		if m, ok := answer.(M); ok && err == nil {
+			change(c, m)
+		}
+		return answer, err
+	}
+}
+
+// rewrite changes the requests of one kind.
+func rewrite[M proto.Message](change func(c *intercepted, m M)) handler {
+	return func(c *intercepted) (proto.Message, error) {
+		if m, ok := c.request.(M); ok {
+			change(c, m)
+		}
+		return c.pass(c.request)
+	}
+}
+
+// all puts several handlers around a call, the last one outermost. Each sees what the one before it makes of the answer.
+func all(changes ...func(c *intercepted, answer proto.Message)) handler {
+	return func(c *intercepted) (proto.Message, error) {
+		answer, err := c.pass(c.request)
+		if err == nil {
+			for _, change := range changes {
+				change(c, answer)
+			}
+		}
+		return answer, err
+	}
+}
+
+// in makes a change of one kind of answers one of all.
+func in[M proto.Message](change func(c *intercepted, m M)) func(*intercepted, proto.Message) {
+	return func(c *intercepted, answer proto.Message) {
+		if m, ok := answer.(M); ok {
+			change(c, m)
+		}
+	}
+}
+
+// failing has errors with the code made into something else.
+func failing(code codes.Code, make func(c *intercepted, err error) (proto.Message, error)) handler {
+	return func(c *intercepted) (proto.Message, error) {
+		answer, err := c.pass(c.request)
+		if status.Code(err) == code {
+			return make(c, err)
+		}
+		return answer, err
+	}
+}
+
+// text returns a field of a message that has text in it, or "".
+func text(m proto.Message, field protoreflect.Name) string {
+	if f := m.ProtoReflect().Descriptor().Fields().ByName(field); f != nil {
+		return m.ProtoReflect().Get(f).String()
+	}
+	return ""
+}
+
+// with returns a copy of a message with another text in a field.
+func with(m proto.Message, field protoreflect.Name, value string) proto.Message {
+	changed := proto.Clone(m)
+	if f := m.ProtoReflect().Descriptor().Fields().ByName(field); f != nil {
+		changed.ProtoReflect().Set(f, protoreflect.ValueOfString(value))
+	}
+	return changed
+}
+
+func team(c *intercepted) string { return text(c.request, "team_id") }
+
+// reads tells whether a call reads what is a team's.
+func reads(c *intercepted) bool {
+	return strings.HasPrefix(c.method, "List") || strings.HasPrefix(c.method, "Get")
+}
+
+// named are the fields that a refusal names.
+func named(err error) (fields []string) {
+	for _, detail := range status.Convert(err).Details() {
+		if bad, ok := detail.(*errdetails.BadRequest); ok {
+			for _, v := range bad.GetFieldViolations() {
+				fields = append(fields, v.GetField())
+			}
+		}
+	}
+	return fields
+}
+
+// refuse is a refusal that names fields.
+func refuse(fields ...string) error {
+	bad := &errdetails.BadRequest{}
+	for _, field := range fields {
+		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: field, Description: "is wrong"})
+	}
+	detailed, err := status.New(codes.InvalidArgument, "refused").WithDetails(bad)
+	if err != nil {
+		panic(err)
+	}
+	return detailed.Err()
+}
+
+// swap swaps the first two of a list.
+func swap[M any](list []M) {
+	if len(list) > 1 {
+		list[0], list[1] = list[1], list[0]
+	}
+}
