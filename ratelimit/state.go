@@ -94,6 +94,9 @@ func (s *state) spend(now int64) {
 
 // skipTo takes the serials up to one for those of admissions that were not spent here.
 func (s *state) skipTo(serial uint64) {
+	if serial > s.serial+numbered { // none of those that are known is among the newest any more
+		s.serial, s.spent = serial, [numbered / 64]uint64{}
+	}
 	for ; s.serial < serial; s.serial++ {
 		next := s.serial + 1
 		s.spent[next/64%(numbered/64)] &^= 1 << (next % 64)

@@ -105,7 +105,8 @@ func (s *Store) comeBack() {
 	was, _ := s.turn(func(ph phase) phase {
 		return phase{way: doubtful, since: now, outage: ph.outage, began: ph.began, gradual: true}
 	})
-	s.logger.Info("the shared store of budgets is back", slog.Duration("away_for", now.Sub(was.since)), slog.Any("cause", was.cause))
+	awayFor := now.Sub(was.since).Round(time.Millisecond)
+	s.logger.Info("the shared store of budgets is back", slog.String("away_for", awayFor.String()), slog.Any("cause", was.cause))
 }
 
 // follow follows the breaker. It is called under the breaker's lock, and must not ask it anything.

@@ -40,6 +40,14 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
+// others is by how much later other gateways may see that the shared store is back, as long as what they see matters.
+func (s Settings) others() time.Duration {
+	if s.Mode != Local {
+		return 0
+	}
+	return s.ProbeEvery * 3 / 2
+}
+
 // maxShares is far more than a configuration has policies.
 const maxShares = 10_000
 

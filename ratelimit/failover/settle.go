@@ -25,7 +25,7 @@ func (s *Store) settle(ctx context.Context, r request, ph *phase) error {
 		return ph.cause
 	case s.tokens.settled(r.tokenID, ph):
 		return nil
-	case ph.gradual && !s.isBack(r.tokenID, ph):
+	case ph.gradual && !s.isBack(r.tokenID, ph, 0):
 		return errReturning
 	}
 	t := s.tokens.await(r.tokenID)
@@ -36,28 +36,47 @@ func (s *Store) settle(ctx context.Context, r request, ph *phase) error {
 	case now.Before(t.again):
 		return errUnsettled
 	default:
-		return s.tell(ctx, r, t, ph)
+		return s.bring(ctx, r, t, ph)
 	}
 }
 
-// isBack says whether the token is among those that have gone back to the shared store.
-func (s *Store) isBack(tokenID string, ph *phase) bool {
-	const places = 1024
-	over := s.configured.Load().ReturnOver
-	return s.clock().Sub(ph.since) > over*time.Duration(place(tokenID)>>32%places)/places
+// bring takes a token that is held to the shared store. After an outage that takes two steps: first the shared store is told of it,
+// and only when every other gateway has had the time to tell as well, it decides. Else it would admit what others have admitted.
+func (s *Store) bring(ctx context.Context, r request, t *token, ph *phase) error {
+	if ph.gradual && !s.isBack(r.tokenID, ph, s.configured.Load().others()) {
+		if t.announced >= ph.outage {
+			return errReturning
+		}
+		if _, err := s.tell(ctx, r, t, ph); err != nil {
+			return err
+		}
+		t.announced = ph.outage
+		return errReturning
+	}
+	all, err := s.tell(ctx, r, t, ph)
+	if err != nil || !all {
+		return err
+	}
+	t.settled.Store(ph.outage)
+	return s.drop(ctx, r.tokenID, t)
 }
 
-// tell tells the shared store of a token that is held. If it may have been told although that failed, what it was told is taken to
+// isBack says whether the token is among those that have gone back to the shared store, or so much earlier had.
+func (s *Store) isBack(tokenID string, ph *phase, earlier time.Duration) bool {
+	const places = 1024
+	over := s.configured.Load().ReturnOver
+	return s.clock().Sub(ph.since)-earlier > over*time.Duration(place(tokenID)>>32%places)/places
+}
+
+// tell tells the shared store of a token that is held, and says whether that was all there is to tell. If it may have been told although that failed, what it was told is taken to
 // be known there from now on: told of once more, it would count twice if it was, and as told it counts again only if it is lost.
-func (s *Store) tell(ctx context.Context, r request, t *token, ph *phase) error {
+func (s *Store) tell(ctx context.Context, r request, t *token, ph *phase) (all bool, err error) {
 	s.told.Store(true)
 	before, during := s.before(r.tokenID, t, ph), s.owed.Spent(r.tokenID)
 	if len(before)+len(during) == 0 {
-		t.settled.Store(ph.outage)
-		return s.drop(ctx, r.tokenID, t)
+		return true, nil
 	}
 	ctx = context.WithoutCancel(ctx) // whether this arrives matters to more than one request
-	var err error
 	t.whileTelling(func() {
 		_, err = s.call(ctx, func() (ratelimit.Decision, error) {
 			return ratelimit.Decision{}, s.shared.Settle(ctx, r.tokenID, r.policy, before, during)
@@ -75,14 +94,10 @@ func (s *Store) tell(ctx context.Context, r request, t *token, ph *phase) error 
 	}
 	if err != nil {
 		t.again = s.clock().Add(tellAgain)
-		return err
+		return false, err
 	}
 	s.metrics.settled.Inc()
-	if len(late) > 0 {
-		return nil // of these it is told the next time
-	}
-	t.settled.Store(ph.outage)
-	return s.drop(ctx, r.tokenID, t)
+	return len(late) == 0, nil // of these it is told the next time
 }
 
 // before returns what the shared store knew of a token when it was last heard of it. The mirror's buckets may take that to be younger.

@@ -33,6 +33,8 @@ type token struct {
 	heard time.Time // the mirror has nothing that is younger, if the outage began before
 	again time.Time // not to be told of before
 
+	announced uint64 // the outage after which the shared store was told of it first
+
 	telling chan struct{} // closed when the shared store was told of it; nil while it is not being told
 	late    []admission   // here, since what it is being told was looked up
 }
