@@ -47,7 +47,7 @@ func (s *subject) anAction(ctx context.Context) (string, error) {
 
 // prefixSelects compares what has a prefix with what has it of all.
 func prefixSelects(ctx context.Context, s *subject) error {
-	return s.settled(ctx, func() ([]string, error) {
+	return settled(ctx, func() ([]string, error) {
 		entries, err := s.entries(ctx, "")
 		return idsOf(rows(entries, entryRow)), err
 	}, func([]string) error {

@@ -87,7 +87,7 @@ func incidentIsCreated(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	if n := s.count(newest.rows, created.GetId()); n != 1 {
+	if n := count(newest.rows, created.GetId()); n != 1 {
 		return expected("ListIncidents to show it once among the newest 100", "%d times", n)
 	}
 	return s.closeIncident(ctx, r.GetTeamId(), created.GetId())
@@ -99,7 +99,7 @@ func (s *subject) closeIncident(ctx context.Context, team, id string) error {
 	return err
 }
 
-func (*subject) count(list []row, id string) (n int) {
+func count(list []row, id string) (n int) {
 	for _, r := range list {
 		if r.id == id {
 			n++

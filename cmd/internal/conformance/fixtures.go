@@ -150,7 +150,7 @@ func (r tokenReference) hash(environment []string) ([]byte, error) {
 	if digits, ok := strings.CutPrefix(string(r), "sha256:"); ok {
 		hash, err := hex.DecodeString(digits)
 		if err != nil || len(hash) != sha256.Size {
-			return nil, errors.New("must have 64 hexadecimal digits after sha256:")
+			return nil, errors.New("must be sha256: and 64 hexadecimal digits")
 		}
 		return hash, nil
 	}

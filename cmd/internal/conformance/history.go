@@ -15,17 +15,8 @@ const listServerCommands = "fleet/ListServerCommands"
 func historyChecks() []Check {
 	return []Check{
 		{
-			Name: listServerCommands + "/order", Needs: []Thing{Server},
+			Name: listServerCommands + "/order", Needs: []Thing{Server}, look: commandsAreOrdered,
 			Sentence: "Commands come most recently created first.",
-			look: func(ctx context.Context, s *subject) error {
-				answer, err := s.commands(ctx, 1, largePage)
-				if err != nil {
-					return err
-				}
-				return newestFirst(rows(answer.GetCommands(), func(m *fleetv1.ServerCommand) row {
-					return row{id: m.GetId(), at: timeOf(m.GetCreatedAt())}
-				}))
-			},
 		},
 		{
 			Name: listServerCommands + "/page", Needs: []Thing{Server},
@@ -50,12 +41,8 @@ func historyChecks() []Check {
 			}),
 		},
 		{
-			Name: listServerCommands + "/all-violations", Needs: []Thing{Server},
+			Name: listServerCommands + "/all-violations", Needs: []Thing{Server}, look: bothBoundsAreNamed,
 			Sentence: "INVALID_ARGUMENT carries a violation for each field in trouble.",
-			look: func(ctx context.Context, s *subject) error {
-				_, err := s.fleet.ListServerCommands(ctx, s.commandsRequest(0, 0))
-				return names(err, "page 0 and page size 0", "page", "page_size")
-			},
 		},
 		{
 			Name: listServerCommands + "/pages", Needs: []Thing{Server}, look: pagesFollow,
@@ -77,9 +64,24 @@ func (s *subject) commands(ctx context.Context, page, size int32) (*fleetv1.List
 	return s.fleet.ListServerCommands(ctx, s.commandsRequest(page, size))
 }
 
+func commandsAreOrdered(ctx context.Context, s *subject) error {
+	answer, err := s.commands(ctx, 1, largePage)
+	if err != nil {
+		return err
+	}
+	return newestFirst(rows(answer.GetCommands(), func(m *fleetv1.ServerCommand) row {
+		return row{id: m.GetId(), at: timeOf(m.GetCreatedAt())}
+	}))
+}
+
+func bothBoundsAreNamed(ctx context.Context, s *subject) error {
+	_, err := s.fleet.ListServerCommands(ctx, s.commandsRequest(0, 0))
+	return names(err, "page 0 and page size 0", "page", "page_size")
+}
+
 // pagesFollow compares small pages with a large one. Where commands are added meanwhile, it looks again.
 func pagesFollow(ctx context.Context, s *subject) error {
-	return s.settled(ctx, func() ([]string, error) {
+	return settled(ctx, func() ([]string, error) {
 		answer, err := s.commands(ctx, 1, largePage)
 		return identities(answer), err
 	}, func(all []string) error {
@@ -106,7 +108,7 @@ func pagesFollow(ctx context.Context, s *subject) error {
 }
 
 func pageBeyondIsEmpty(ctx context.Context, s *subject) error {
-	return s.settled(ctx, func() ([]string, error) {
+	return settled(ctx, func() ([]string, error) {
 		answer, err := s.commands(ctx, 1, largePage)
 		return identities(answer), err
 	}, func([]string) error {
@@ -125,46 +127,4 @@ func pageBeyondIsEmpty(ctx context.Context, s *subject) error {
 		}
 		return nil
 	})
-}
-
-// settled looks at what does not stand still: a breach counts only if the state is the same before and after, or has changed each
-// time.
-func (s *subject) settled(ctx context.Context, state func() ([]string, error), look func(state []string) error) error {
-	const tries = 5
-	var breach error
-	for range tries {
-		before, err := state()
-		if err != nil {
-			return err
-		}
-		if breach = look(before); breach == nil {
-			return nil
-		}
-		after, err := state()
-		if err != nil {
-			return err
-		}
-		if slices.Equal(before, after) {
-			return breach
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-	}
-	return breach
-}
-
-// difference says where two lists of ids begin to differ.
-func difference(want, got []string) string {
-	for i := range max(len(want), len(got)) {
-		switch {
-		case i >= len(got):
-			return fmt.Sprintf("%s is left out, and all after it", want[i])
-		case i >= len(want):
-			return fmt.Sprintf("%s too many", got[i])
-		case want[i] != got[i]:
-			return fmt.Sprintf("%s in the place of %s (row %d)", got[i], want[i], i+1)
-		}
-	}
-	return "no difference"
 }

@@ -232,11 +232,12 @@ func (w write) keepsTeamsApart(ctx context.Context, s *subject) error {
 		return err
 	}
 	id, replayed, err := w.send(ctx, s, d, variant{key: key})
+	const want = "a new answer for a key that another team has used"
 	switch {
 	case err != nil:
-		return expected("a new answer for a key that another team has used", "%s", ended(err))
+		return expected(want, "%s", ended(err))
 	case replayed || id == first:
-		return expected("a new answer for a key that another team has used", "replayed: %t, and %s, where the other team was answered %s", replayed, id, first)
+		return expected(want, "replayed: %t, and %s, where the other team was answered %s", replayed, id, first)
 	}
 	return d.mustBeDone(ctx, 1)
 }

@@ -206,7 +206,7 @@ func (l list) recognisesCursors(ctx context.Context, s *subject) error {
 func (l list) ignores(ctx context.Context, s *subject, cursors ...string) error {
 	const size = 5
 	for _, cursor := range cursors {
-		err := s.settled(ctx, func() ([]string, error) {
+		err := settled(ctx, func() ([]string, error) {
 			p, err := l.first(ctx, s, size)
 			return idsOf(p.rows), err
 		}, func(first []string) error {
@@ -251,7 +251,7 @@ func (l list) walk(ctx context.Context, s *subject, size, pages int, between fun
 
 // walksAll compares small pages with a large one.
 func (l list) walksAll(ctx context.Context, s *subject) error {
-	return s.settled(ctx, func() ([]string, error) {
+	return settled(ctx, func() ([]string, error) {
 		p, err := l.first(ctx, s, largePage)
 		return idsOf(p.rows), err
 	}, func(all []string) error {

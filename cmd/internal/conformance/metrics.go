@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 
@@ -142,7 +143,8 @@ func rollupsAreMeans(ctx context.Context, s *subject) error {
 		compared++
 		const rounding = 0.01
 		if mean := of.cpu / of.n; math.Abs(mean-p.GetCpuPercent()) > rounding {
-			return expected("the mean of the hour of "+hour.Format(time.RFC3339), "cpu_percent %v, where raw points have %v", p.GetCpuPercent(), mean)
+			return expected(fmt.Sprintf("%v for the hour of %s, the mean of its raw points", mean, hour.Format(time.RFC3339)),
+				"cpu_percent %v", p.GetCpuPercent())
 		}
 	}
 	if compared == 0 {

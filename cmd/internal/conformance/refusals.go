@@ -21,99 +21,93 @@ const (
 // unknownValue is one that no enum has.
 const unknownValue = 99
 
+// An incidentChange makes a valid request wrong.
+type incidentChange struct {
+	what   string
+	change func(s *subject, r *incidentv1.CreateIncidentRequest)
+}
+
+// refusesIncident makes a check that CreateIncident answers each change with INVALID_ARGUMENT naming the field.
+func refusesIncident(rule, field, sentence string, changes ...incidentChange) Check {
+	return Check{
+		Name: createIncident + "/" + rule, Sentence: "INVALID_ARGUMENT naming `" + field + "`" + sentence, Writes: true,
+		look: refuses(createIncident, field, func(s *subject, own Team) (list []refusal) {
+			for _, c := range changes {
+				r := s.newIncident(own.ID, "to be refused")
+				c.change(s, r)
+				list = append(list, refusal{c.what, r})
+			}
+			return list
+		}),
+	}
+}
+
+// needing adds what the fixtures have to name.
+func (c Check) needing(things ...Thing) Check {
+	c.Needs = append(c.Needs, things...)
+	return c
+}
+
 // createRefusals are what CreateIncident refuses.
 func createRefusals() []Check {
-	type change = func(r *incidentv1.CreateIncidentRequest)
-	refusesChanges := func(rule, field, sentence string, changes func(s *subject) map[string]change, needs ...Thing) Check {
-		return Check{
-			Name: createIncident + "/" + rule, Sentence: sentence, Writes: true, Needs: needs,
-			look: refuses(createIncident, field, func(s *subject, own Team) (list []refusal) {
-				for what, change := range changes(s) {
-					r := s.newIncident(own.ID, "to be refused")
-					change(r)
-					list = append(list, refusal{what, r})
-				}
-				return list
-			}),
-		}
-	}
+	return append(referenceRefusals(),
+		refusesIncident("title", "title", ", which has 1 to 255 characters.",
+			incidentChange{"no title", func(_ *subject, r *incidentv1.CreateIncidentRequest) { r.Title = "" }},
+			incidentChange{"a title of 256 characters", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
+				r.Title = strings.Repeat("x", maxTitle+1)
+			}}),
+		refusesIncident("status", "status", " when it is not set or unknown.",
+			incidentChange{"no status", func(_ *subject, r *incidentv1.CreateIncidentRequest) { r.Status = 0 }},
+			incidentChange{"an unknown status", func(_ *subject, r *incidentv1.CreateIncidentRequest) { r.Status = unknownValue }}),
+		refusesIncident("impact", "impact", " when it is not set or unknown.",
+			incidentChange{"no impact", func(_ *subject, r *incidentv1.CreateIncidentRequest) { r.Impact = 0 }},
+			incidentChange{"an unknown impact", func(_ *subject, r *incidentv1.CreateIncidentRequest) { r.Impact = unknownValue }}),
+		refusesIncident("message", "message", ", which has 1 to 10,000 characters.",
+			incidentChange{"no message", func(_ *subject, r *incidentv1.CreateIncidentRequest) { r.Message = "" }},
+			incidentChange{"a message of 10,001 characters", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
+				r.Message = strings.Repeat("x", maxMessage+1)
+			}}),
+		refusesIncident("idempotency-key", "idempotency_key", ", which has 1 to 255 visible ASCII characters, or none.",
+			incidentChange{"a key with a blank", func(_ *subject, r *incidentv1.CreateIncidentRequest) { r.IdempotencyKey = "a key" }},
+			incidentChange{"a key with an umlaut", func(_ *subject, r *incidentv1.CreateIncidentRequest) { r.IdempotencyKey = "schlüssel" }},
+			incidentChange{"a key of 256 characters", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
+				r.IdempotencyKey = strings.Repeat("k", maxKey+1)
+			}}),
+		Check{
+			Name: createIncident + "/all-violations", Writes: true, look: allViolationsComeTogether,
+			Sentence: "INVALID_ARGUMENT carries a violation for each field in trouble.",
+		},
+	)
+}
+
+// referenceRefusals are of pages and components that an incident may not name.
+func referenceRefusals() []Check {
 	return []Check{
-		refusesChanges("title", "title", "INVALID_ARGUMENT naming `title`, which has 1 to 255 characters.",
-			func(*subject) map[string]change {
-				return map[string]change{
-					"no title":                  func(r *incidentv1.CreateIncidentRequest) { r.Title = "" },
-					"a title of 256 characters": func(r *incidentv1.CreateIncidentRequest) { r.Title = strings.Repeat("x", maxTitle+1) },
+		refusesIncident("unknown-page", "status_page_id", " when the team has no such page.",
+			incidentChange{"an unknown page", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
+				r.StatusPageId = proto.String(uuid.NewString())
+			}}),
+		refusesIncident("foreign-page", "status_page_id", " when the page is another team's.",
+			incidentChange{"another team's page", func(s *subject, r *incidentv1.CreateIncidentRequest) {
+				r.StatusPageId = proto.String(s.teams[1].Things[StatusPage])
+			}}).needing(StatusPage),
+		refusesIncident("unknown-component", "component_ids", " when the team does not have one.",
+			incidentChange{"an unknown component", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
+				r.ComponentIds = []string{uuid.NewString()}
+			}}),
+		refusesIncident("foreign-component", "component_ids", " when one is another team's.",
+			incidentChange{"another team's component", func(s *subject, r *incidentv1.CreateIncidentRequest) {
+				r.ComponentIds = []string{s.teams[1].Things[Component]}
+			}}).needing(Component),
+		refusesIncident("many-components", "component_ids", " when there are more than 100.",
+			incidentChange{"101 components", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
+				for range largePage + 1 {
+					r.ComponentIds = append(r.ComponentIds, uuid.NewString())
 				}
-			}),
-		refusesChanges("status", "status", "INVALID_ARGUMENT naming `status` when it is not set or unknown.",
-			func(*subject) map[string]change {
-				return map[string]change{
-					"no status":         func(r *incidentv1.CreateIncidentRequest) { r.Status = 0 },
-					"an unknown status": func(r *incidentv1.CreateIncidentRequest) { r.Status = unknownValue },
-				}
-			}),
-		refusesChanges("impact", "impact", "INVALID_ARGUMENT naming `impact` when it is not set or unknown.",
-			func(*subject) map[string]change {
-				return map[string]change{
-					"no impact":         func(r *incidentv1.CreateIncidentRequest) { r.Impact = 0 },
-					"an unknown impact": func(r *incidentv1.CreateIncidentRequest) { r.Impact = unknownValue },
-				}
-			}),
-		refusesChanges("message", "message", "INVALID_ARGUMENT naming `message`, which has 1 to 10,000 characters.",
-			func(*subject) map[string]change {
-				return map[string]change{
-					"no message":                     func(r *incidentv1.CreateIncidentRequest) { r.Message = "" },
-					"a message of 10,001 characters": func(r *incidentv1.CreateIncidentRequest) { r.Message = strings.Repeat("x", maxMessage+1) },
-				}
-			}),
-		refusesChanges("idempotency-key", "idempotency_key",
-			"INVALID_ARGUMENT naming `idempotency_key`, which has 1 to 255 visible ASCII characters, or none.",
-			func(*subject) map[string]change {
-				return map[string]change{
-					"a key with a blank":      func(r *incidentv1.CreateIncidentRequest) { r.IdempotencyKey = "a key" },
-					"a key with an umlaut":    func(r *incidentv1.CreateIncidentRequest) { r.IdempotencyKey = "schlüssel" },
-					"a key of 256 characters": func(r *incidentv1.CreateIncidentRequest) { r.IdempotencyKey = strings.Repeat("k", maxKey+1) },
-				}
-			}),
-		refusesChanges("unknown-page", "status_page_id", "INVALID_ARGUMENT naming `status_page_id` when the team has no such page.",
-			func(*subject) map[string]change {
-				return map[string]change{
-					"an unknown page": func(r *incidentv1.CreateIncidentRequest) { r.StatusPageId = proto.String(uuid.NewString()) },
-				}
-			}),
-		refusesChanges("foreign-page", "status_page_id", "INVALID_ARGUMENT naming `status_page_id` when the page is another team's.",
-			func(s *subject) map[string]change {
-				return map[string]change{"another team's page": func(r *incidentv1.CreateIncidentRequest) {
-					r.StatusPageId = proto.String(s.teams[1].Things[StatusPage])
-				}}
-			}, StatusPage),
-		refusesChanges("unknown-component", "component_ids", "INVALID_ARGUMENT naming `component_ids` when the team does not have one.",
-			func(*subject) map[string]change {
-				return map[string]change{
-					"an unknown component": func(r *incidentv1.CreateIncidentRequest) { r.ComponentIds = []string{uuid.NewString()} },
-				}
-			}),
-		refusesChanges("foreign-component", "component_ids", "INVALID_ARGUMENT naming `component_ids` when one is another team's.",
-			func(s *subject) map[string]change {
-				return map[string]change{"another team's component": func(r *incidentv1.CreateIncidentRequest) {
-					r.ComponentIds = []string{s.teams[1].Things[Component]}
-				}}
-			}, Component),
-		refusesChanges("many-components", "component_ids", "`component_ids` are at most 100.",
-			func(*subject) map[string]change {
-				return map[string]change{"101 components": func(r *incidentv1.CreateIncidentRequest) {
-					for range largePage + 1 {
-						r.ComponentIds = append(r.ComponentIds, uuid.NewString())
-					}
-				}}
-			}),
+			}}),
 		{
 			Name: createIncident + "/component-elsewhere", Writes: true, Needs: []Thing{StatusPage}, look: componentIsOnThePage,
 			Sentence: "INVALID_ARGUMENT naming `component_ids` when one is not on the page given.",
-		},
-		{
-			Name: createIncident + "/all-violations", Writes: true, look: allViolationsComeTogether,
-			Sentence: "INVALID_ARGUMENT carries a violation for each field in trouble.",
 		},
 	}
 }

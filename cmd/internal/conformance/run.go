@@ -157,7 +157,7 @@ func (c Check) possible(o Options) error {
 
 // breachesOf takes the errors of a check apart. That of a call which had to succeed is a breach as well.
 func breachesOf(err error) []Breach {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // those that were joined are wanted, not one that they wrap
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var list []Breach
 		for _, each := range joined.Unwrap() {
 			list = append(list, breachesOf(each)...)

@@ -1,10 +1,17 @@
 package conformance_test
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
+
+	"go.uber.org/goleak"
 
 	"opsgate/cmd/internal/conformance"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestTheReferenceBackendPassesEverything(t *testing.T) {
 	report, err := conformance.Run(t.Context(), options(t, startReference(t)))
@@ -13,11 +20,106 @@ func TestTheReferenceBackendPassesEverything(t *testing.T) {
 		if r.Outcome != conformance.Pass {
 			t.Errorf("%s: %s %+v%s", r.Name, r.Outcome, r.Breaches, r.Why)
 		}
-		if r.Seconds > 0.3 {
-			t.Log(r.Name, r.Seconds)
+	}
+	if len(report.Results) != len(conformance.Checks()) {
+		t.Errorf("%v of %d", report, len(conformance.Checks()))
+	}
+}
+
+// Where nobody answers, no check may pass: it would pass of anything.
+func TestNothingPassesWhereNobodyAnswers(t *testing.T) {
+	listener := listen(t)
+	must(t, listener.Close())
+	report, err := conformance.Run(t.Context(), options(t, listener.Addr().String()))
+	must(t, err)
+	for _, r := range report.Results {
+		if r.Outcome != conformance.Fail || len(r.Breaches) == 0 {
+			t.Errorf("%s: %s %s", r.Name, r.Outcome, r.Why)
 		}
 	}
-	if len(report.Results) != len(conformance.Checks()) || report.Passed != len(report.Results) {
-		t.Errorf("%v of %d", report, len(conformance.Checks()))
+}
+
+// What cannot be looked at is skipped, and it is said why.
+func TestWhatCannotBeSeenIsSkipped(t *testing.T) {
+	backend := startReference(t)
+	for _, test := range []struct {
+		name   string
+		change func(o *conformance.Options)
+		check  string
+		why    string
+	}{
+		{"writes", func(o *conformance.Options) { o.Writes = false }, "incident/CreateIncident/title", "which was not allowed"},
+		{"an address", func(o *conformance.Options) { o.Addresses["fleet"] = "" }, "fleet/ListServers/order", "no address of the fleet service"},
+		{"another address", func(o *conformance.Options) { o.Addresses["audit"] = "" }, "incident/CreateIncident/audited", "no address of the audit"},
+		{
+			"a thing", func(o *conformance.Options) { delete(o.Fixtures.Teams[1].Things, conformance.Monitor) },
+			"monitoring/ListMonitorChecks/foreign-id", "the fixtures name no monitor of team",
+		},
+		{
+			"tokens", func(o *conformance.Options) { o.Fixtures.Teams[0].Token, o.Fixtures.Teams[1].Token = nil, nil },
+			"identity/ResolveToken/known", "no token",
+		},
+		{"the revoked token", func(o *conformance.Options) { o.Fixtures.RevokedToken = nil }, "identity/ResolveToken/revoked", "no revoked token"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := options(t, backend)
+			test.change(&o)
+			var err error
+			o.Checks, err = conformance.Select(test.check)
+			must(t, err)
+			report, err := conformance.Run(t.Context(), o)
+			must(t, err)
+			if r := report.Results[0]; r.Outcome != conformance.Skip || !strings.Contains(r.Why, test.why) || report.Skipped != 1 {
+				t.Errorf("%s %s %+v", r.Outcome, r.Why, r.Breaches)
+			}
+		})
+	}
+}
+
+func TestNothingIsWrittenUnlessAllowed(t *testing.T) {
+	o := options(t, startReference(t))
+	o.Writes = false
+	report, err := conformance.Run(t.Context(), o)
+	must(t, err)
+	for i, r := range report.Results {
+		if o.Checks[i].Writes && r.Outcome != conformance.Skip {
+			t.Errorf("%s: %s", r.Name, r.Outcome)
+		}
+	}
+	if report.Failed != 0 || report.Passed == 0 || report.Skipped == 0 {
+		t.Error(report)
+	}
+}
+
+func TestARunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := conformance.Run(ctx, options(t, startReference(t))); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestChecksAreSelectedByPattern(t *testing.T) {
+	for pattern, want := range map[string]int{
+		"*": len(conformance.Checks()), "fleet/ListServers/order": 1, "*/Health/serving": 5, "identity/*s/deadline": 1,
+	} {
+		if selected, err := conformance.Select(pattern); err != nil || len(selected) != want {
+			t.Errorf("%s: %d, %v", pattern, len(selected), err)
+		}
+	}
+	for _, pattern := range []string{"", "fleet", "fleet/ListServers/orde", "f.*", "("} {
+		if selected, err := conformance.Select(pattern); err == nil {
+			t.Errorf("%q selects %d", pattern, len(selected))
+		}
+	}
+}
+
+func TestChecksHaveNamesOfTheirOwn(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range conformance.Checks() {
+		if seen[c.Name] || strings.Count(c.Name, "/") != 2 || c.Sentence == "" || !strings.HasSuffix(c.Sentence, ".") {
+			t.Errorf("%s: %q", c.Name, c.Sentence)
+		}
+		seen[c.Name] = true
 	}
 }

@@ -75,7 +75,7 @@ func rewrite[M proto.Message](change func(c *intercepted, m M)) handler {
 	}
 }
 
-// all puts several handlers around a call, the last one outermost. Each sees what the one before it makes of the answer.
+// all makes several changes to an answer, one after the other.
 func all(changes ...func(c *intercepted, answer proto.Message)) handler {
 	return func(c *intercepted) (proto.Message, error) {
 		answer, err := c.pass(c.request)
@@ -97,12 +97,12 @@ func in[M proto.Message](change func(c *intercepted, m M)) func(*intercepted, pr
 	}
 }
 
-// failing has errors with the code made into something else.
-func failing(code codes.Code, make func(c *intercepted, err error) (proto.Message, error)) handler {
+// failing handles calls that end with the code.
+func failing(code codes.Code, handle func(c *intercepted, err error) (proto.Message, error)) handler {
 	return func(c *intercepted) (proto.Message, error) {
 		answer, err := c.pass(c.request)
 		if status.Code(err) == code {
-			return make(c, err)
+			return handle(c, err)
 		}
 		return answer, err
 	}

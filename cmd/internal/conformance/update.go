@@ -34,19 +34,19 @@ func updateChecks() []Check {
 			Sentence: "Another status opens the incident again and clears `resolved_at`.",
 		},
 		{
-			Name: addIncidentUpdate + "/status", Writes: true, look: refusesUpdate("status", map[string]updateChange{
-				"no status":         func(r *incidentv1.AddIncidentUpdateRequest) { r.Status = 0 },
-				"an unknown status": func(r *incidentv1.AddIncidentUpdateRequest) { r.Status = unknownValue },
-			}),
+			Name: addIncidentUpdate + "/status", Writes: true, look: refusesUpdate("status",
+				updateChange{"no status", func(r *incidentv1.AddIncidentUpdateRequest) { r.Status = 0 }},
+				updateChange{"an unknown status", func(r *incidentv1.AddIncidentUpdateRequest) { r.Status = unknownValue }},
+			),
 			Sentence: "INVALID_ARGUMENT naming `status` when it is not set or unknown.",
 		},
 		{
-			Name: addIncidentUpdate + "/message", Writes: true, look: refusesUpdate("message", map[string]updateChange{
-				"no message": func(r *incidentv1.AddIncidentUpdateRequest) { r.Message = "" },
-				"a message of 10,001 characters": func(r *incidentv1.AddIncidentUpdateRequest) {
+			Name: addIncidentUpdate + "/message", Writes: true, look: refusesUpdate("message",
+				updateChange{"no message", func(r *incidentv1.AddIncidentUpdateRequest) { r.Message = "" }},
+				updateChange{"a message of 10,001 characters", func(r *incidentv1.AddIncidentUpdateRequest) {
 					r.Message = strings.Repeat("x", maxMessage+1)
-				},
-			}),
+				}},
+			),
 			Sentence: "INVALID_ARGUMENT naming `message`, which has 1 to 10,000 characters.",
 		},
 		{
@@ -56,19 +56,24 @@ func updateChecks() []Check {
 	}
 }
 
-type updateChange = func(*incidentv1.AddIncidentUpdateRequest)
+// An updateChange makes a valid request wrong.
+type updateChange struct {
+	what   string
+	change func(*incidentv1.AddIncidentUpdateRequest)
+}
 
-func refusesUpdate(field string, changes map[string]updateChange) func(context.Context, *subject) error {
+// refusesUpdate makes a check that AddIncidentUpdate answers each change with INVALID_ARGUMENT naming the field.
+func refusesUpdate(field string, changes ...updateChange) func(context.Context, *subject) error {
 	return func(ctx context.Context, s *subject) error {
 		incident, err := s.create(ctx, s.newIncident(s.teams[0].ID, "to be updated"))
 		if err != nil {
 			return err
 		}
-		for what, change := range changes {
+		for _, c := range changes {
 			r := s.newUpdate(s.teams[0].ID, incident.GetId())
-			change(r)
+			c.change(r)
 			_, err := s.incident.AddIncidentUpdate(ctx, r)
-			if err := names(err, what, field); err != nil {
+			if err := names(err, c.what, field); err != nil {
 				return err
 			}
 		}

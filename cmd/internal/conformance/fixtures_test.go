@@ -1,0 +1,92 @@
+package conformance_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"opsgate/cmd/internal/conformance"
+)
+
+const (
+	first  = "7c98a182-f51f-543f-b2eb-e5680506ac1b"
+	second = "1ae830a6-b07d-535f-a5ae-03011883bd64"
+)
+
+func write(t *testing.T, content string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "fixtures.yaml")
+	must(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+// A token is named by a variable, by a file or by its hash, and is kept as its hash.
+func TestTokensAreNamed(t *testing.T) {
+	const token = "ops_live_secret"
+	hash := sha256.Sum256([]byte(token))
+	file := write(t, token+"\n")
+	path := write(t, fmt.Sprintf(`
+teams:
+  - {id: %s, token: "${A_TOKEN}", server: 0b411d95-7d62-5ca5-9268-573f3d300034}
+  - {id: %s, token: "${file:%s}"}
+revoked_token: sha256:%x
+`, first, second, file, hash))
+	f, err := conformance.Load(path, []string{"A_TOKEN=" + token, "ANOTHER=x"})
+	must(t, err)
+	for _, got := range [][]byte{f.Teams[0].Token, f.Teams[1].Token, f.RevokedToken} {
+		if !bytes.Equal(got, hash[:]) {
+			t.Errorf("hash %x, want %x", got, hash)
+		}
+	}
+	if f.Teams[0].ID != first || len(f.Teams[0].Things) != 1 || f.Teams[0].Things[conformance.Server] == "" || len(f.Teams[1].Things) != 0 {
+		t.Errorf("teams %+v", f.Teams)
+	}
+}
+
+func TestWhatIsWrongWithFixturesIsSaid(t *testing.T) {
+	const secret = "ops_live_topsecret"
+	two := "teams: [{id: " + first + "}, {id: " + second + "%s}]\n"
+	for _, test := range []struct{ name, content, want string }{
+		{"nothing", "", "teams: must be two, not 0"},
+		{"one team", "teams: [{id: " + first + "}]", "teams: must be two, not 1"},
+		{"the same team", "teams: [{id: " + first + "}, {id: " + first + "}]", "teams[1].id: is the id of teams[0].id too"},
+		{"no id", "teams: [{id: " + first + "}, {}]", "teams[1].id: is missing"},
+		{"an id in upper case", fmt.Sprintf(two, ", server: "+strings.ToUpper(first)), "teams[1].server: must be a UUID in lower case"},
+		{"a thing of both", fmt.Sprintf(two, ", server: "+first), "teams[1].server: is the id of teams[0].id too"},
+		{"an unknown key", fmt.Sprintf(two, ", sever: x"), "field sever not found"},
+		{"no YAML", "teams: [", "did not find"},
+		{"a token", fmt.Sprintf(two, ", token: "+secret), "teams[1].token: must not hold a token itself"},
+		{"a variable that is not set", fmt.Sprintf(two, `, token: "${NOT_SET}"`), "teams[1].token: names the variable NOT_SET, which is not set"},
+		{"a file that is not there", fmt.Sprintf(two, `, token: "${file:/nowhere/at/all}"`), "teams[1].token: names a file that cannot be read"},
+		{"a short hash", fmt.Sprintf(two, ", token: sha256:00ff"), "teams[1].token: must be sha256: and 64 hexadecimal digits"},
+		{"a revoked token", fmt.Sprintf(two, "") + "revoked_token: " + secret, "revoked_token: must not hold a token itself"},
+		{"too much", strings.Repeat("#", 65<<10), "is larger than 65536 bytes"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := conformance.Load(write(t, test.content), nil)
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), secret) {
+				t.Errorf("told %v, want %q", err, test.want)
+			}
+		})
+	}
+	if _, err := conformance.Load(filepath.Join(t.TempDir(), "none.yaml"), nil); err == nil {
+		t.Error("no file is no error")
+	}
+}
+
+func FuzzFixtures(f *testing.F) {
+	example, err := os.ReadFile(exampleFixtures)
+	must(f, err)
+	f.Add(string(example))
+	f.Add("teams: [{id: " + first + "}, {id: " + second + ", token: sha256:00}]\nrevoked_token: ${file:/dev/null}")
+	f.Fuzz(func(t *testing.T, content string) {
+		loaded, err := conformance.Load(write(t, content), []string{"HARBOUR_TOKEN=a", "LIGHTHOUSE_TOKEN=b", "REVOKED_TOKEN=c"})
+		if err == nil && (loaded.Teams[0].ID == "" || loaded.Teams[0].ID == loaded.Teams[1].ID) {
+			t.Errorf("loaded %+v", loaded)
+		}
+	})
+}

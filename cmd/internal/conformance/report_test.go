@@ -1,0 +1,86 @@
+package conformance_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"strings"
+	"testing"
+
+	"opsgate/cmd/internal/conformance"
+)
+
+// report has one check of each outcome.
+func report() conformance.Report {
+	return conformance.Report{
+		Passed: 1, Failed: 1, Skipped: 1,
+		Results: []conformance.Result{
+			{Name: "fleet/GetServer/deadline", Method: "fleet/GetServer", Sentence: "It ends.", Outcome: conformance.Pass, Seconds: 0.5},
+			{
+				Name: "fleet/GetServer/unknown-id", Method: "fleet/GetServer", Sentence: "It is not there.", Outcome: conformance.Fail,
+				Breaches: []conformance.Breach{{Expected: "NOT_FOUND", Got: "INTERNAL <\"oops\">"}}, Seconds: 0.25,
+			},
+			{Name: "audit/ListAuditEntries/walk", Method: "audit/ListAuditEntries", Sentence: "All.", Outcome: conformance.Skip, Why: "no rows"},
+		},
+	}
+}
+
+func TestTheTextEndsWithWhatFailed(t *testing.T) {
+	var text bytes.Buffer
+	must(t, report().WriteText(&text))
+	const want = `fleet/GetServer
+  pass  deadline                  It ends.
+  FAIL  unknown-id                It is not there.
+audit/ListAuditEntries
+  skip  walk                      no rows
+
+FAILED  fleet/GetServer/unknown-id
+  contract  It is not there.
+  expected  NOT_FOUND
+  came      INTERNAL <"oops">
+
+3 checks: 1 passed, 1 failed, 1 skipped
+`
+	if text.String() != want {
+		t.Errorf("text:\n%s\nwant:\n%s", text.String(), want)
+	}
+}
+
+func TestTheJSONHasEverything(t *testing.T) {
+	var text bytes.Buffer
+	must(t, report().WriteJSON(&text))
+	var back conformance.Report
+	must(t, json.Unmarshal(text.Bytes(), &back))
+	if len(back.Results) != 3 || back.Results[1].Breaches[0] != report().Results[1].Breaches[0] || back.Failed != 1 {
+		t.Errorf("read back as %+v", back)
+	}
+}
+
+func TestJUnitHasASuiteForEachMethod(t *testing.T) {
+	var text bytes.Buffer
+	must(t, report().WriteJUnit(&text))
+	var back struct {
+		Failures int `xml:"failures,attr"`
+		Suites   []struct {
+			Name  string `xml:"name,attr"`
+			Tests int    `xml:"tests,attr"`
+			Time  string `xml:"time,attr"`
+			Cases []struct {
+				Name    string  `xml:"name,attr"`
+				Failure *string `xml:"failure"`
+				Skipped *struct {
+					Message string `xml:"message,attr"`
+				} `xml:"skipped"`
+			} `xml:"testcase"`
+		} `xml:"testsuite"`
+	}
+	must(t, xml.Unmarshal(text.Bytes(), &back))
+	if back.Failures != 1 || len(back.Suites) != 2 || back.Suites[0].Tests != 2 || back.Suites[0].Time != "0.750" {
+		t.Fatalf("read back as %+v", back)
+	}
+	passed, failed, skipped := back.Suites[0].Cases[0], back.Suites[0].Cases[1], back.Suites[1].Cases[0]
+	if passed.Failure != nil || passed.Skipped != nil || failed.Name != "unknown-id" || failed.Failure == nil ||
+		!strings.Contains(*failed.Failure, `INTERNAL <"oops">`) || skipped.Skipped == nil || skipped.Skipped.Message != "no rows" {
+		t.Errorf("read back as %+v", back)
+	}
+}

@@ -1,0 +1,96 @@
+package gatewaycmd_test
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+const twoTeams = `teams:
+  - {id: 7c98a182-f51f-543f-b2eb-e5680506ac1b, token: "${A_TOKEN}"}
+  - {id: 1ae830a6-b07d-535f-a5ae-03011883bd64}
+`
+
+// startHealthy serves a service that is healthy and can do nothing else, and returns its address.
+func startHealthy(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, checks := grpc.NewServer(), health.NewServer()
+	checks.SetServingStatus("ops.fleet.v1.FleetService", healthv1.HealthCheckResponse_SERVING)
+	healthv1.RegisterHealthServer(server, checks)
+	go server.Serve(listener) //nolint:errcheck // it ends with the test
+	t.Cleanup(server.Stop)
+	return listener.Addr().String()
+}
+
+func TestConformanceIsReported(t *testing.T) {
+	address, fixtures := startHealthy(t), write(t, twoTeams)
+	junit := filepath.Join(t.TempDir(), "junit.xml")
+	variables := []string{"A_TOKEN=ops_live_secret"}
+	ask := func(arguments ...string) result {
+		return opsgate(t, variables, append([]string{"conformance", "--fleet", address, "--fixtures", fixtures}, arguments...)...)
+	}
+	good := ask("--only", "*/Health/*", "--junit", junit)
+	if good.code != 0 || !strings.Contains(good.out, "pass  serving") || !strings.Contains(good.out, "5 checks: 1 passed, 0 failed, 4 skipped") {
+		t.Errorf("%+v", good)
+	}
+	if written, err := os.ReadFile(junit); err != nil || !strings.Contains(string(written), `<testsuite name="fleet/Health"`) {
+		t.Errorf("%s, %v", written, err)
+	}
+	bad := ask("--only", "fleet/*", "--json")
+	var report struct{ Failed, Passed int }
+	if err := json.Unmarshal([]byte(bad.out), &report); err != nil || report.Failed == 0 || report.Passed != 1 || bad.code != 1 {
+		t.Errorf("%+v, %v", bad, err)
+	}
+	if !strings.Contains(bad.err, "the contract is not kept") || strings.Contains(bad.out+bad.err, "secret") {
+		t.Errorf("told %s", bad.err)
+	}
+	if lost := ask("--only", "*/Health/*", "--junit", filepath.Join(junit, "x")); lost.code != 1 {
+		t.Errorf("a report that cannot be written: %+v", lost)
+	}
+}
+
+func TestConformanceIsUsedWrongly(t *testing.T) {
+	fixtures := write(t, twoTeams)
+	for _, test := range []struct {
+		name      string
+		arguments []string
+		want      string
+	}{
+		{"no address", []string{"--fixtures", fixtures}, "there is nothing to look at"},
+		{"no fixtures", []string{"--fleet", "127.0.0.1:1"}, "missing flags: --fixtures"},
+		{"fixtures that are not there", []string{"--fleet", "127.0.0.1:1", "--fixtures", fixtures + "x"}, "read the fixtures"},
+		{"a variable that is not set", []string{"--fleet", "127.0.0.1:1", "--fixtures", fixtures}, "A_TOKEN, which is not set"},
+		{"no such check", []string{"--fleet", "127.0.0.1:1", "--only", "flee/*", "--fixtures", fixtures}, `no check is called "flee/*"`},
+		{"no time", []string{"--fleet", "127.0.0.1:1", "--timeout", "0s", "--fixtures", fixtures}, "--timeout is longer than 0"},
+		{"a key alone", []string{"--fleet", "127.0.0.1:1", "--key", fixtures, "--fixtures", fixtures}, "--cert and --key"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := opsgate(t, nil, append([]string{"conformance"}, test.arguments...)...)
+			if got.code != 2 || !strings.Contains(got.err, test.want) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	variables := []string{"A_TOKEN=x"}
+	for want, arguments := range map[string][]string{
+		"go with --tls":                 {"--ca", fixtures},
+		"read the roots: there is none": {"--tls", "--ca", fixtures},
+		"read the certificate to show":  {"--tls", "--cert", fixtures, "--key", fixtures},
+	} {
+		got := opsgate(t, variables, append([]string{"conformance", "--fleet", "127.0.0.1:1", "--fixtures", fixtures}, arguments...)...)
+		if got.code != 2 || !strings.Contains(got.err, want) {
+			t.Errorf("%v: %+v", arguments, got)
+		}
+	}
+}
