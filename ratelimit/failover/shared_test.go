@@ -83,7 +83,7 @@ func (s *shared) do(what func()) error {
 		s.refused.Add(1)
 		return fmt.Errorf("dialing: %w", syscall.ECONNREFUSED)
 	default:
-		time.Sleep(callTimeout)
+		<-time.After(callTimeout) // of the bubble that the test is in
 		return context.DeadlineExceeded
 	}
 }
