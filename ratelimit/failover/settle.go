@@ -68,8 +68,9 @@ func (s *Store) isBack(tokenID string, ph *phase, earlier time.Duration) bool {
 	return s.clock().Sub(ph.since)-earlier > over*time.Duration(place(tokenID)>>32%places)/places
 }
 
-// tell tells the shared store of a token that is held, and says whether that was all there is to tell. If it may have been told although that failed, what it was told is taken to
-// be known there from now on: told of once more, it would count twice if it was, and as told it counts again only if it is lost.
+// tell tells the shared store of a token that is held, and says whether that was all there is to tell. If it may have been told
+// although that failed, what it was told is taken to be known there from now on: told of once more, it would count twice if it was,
+// and as told it counts again only if it is lost.
 func (s *Store) tell(ctx context.Context, r request, t *token, ph *phase) (all bool, err error) {
 	s.told.Store(true)
 	before, during := s.before(r.tokenID, t, ph), s.owed.Spent(r.tokenID)
