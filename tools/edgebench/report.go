@@ -18,8 +18,8 @@ const (
 // report prints the comparison and says whether a bar is missed. Latency is shown beside its bar but is no reason to fail: a
 // machine that the load, the backend and the edge share makes too much noise for that.
 func report(w io.Writer, o options, outcomes []outcome) (missed bool) {
-	_, _ = fmt.Fprintf(w, "CPU a request, edge beside bare grpc-gateway: %s backend, budgets in %s, %d connections, medians of %d rounds of %v\n\n",
-		o.backend, o.store, o.connections, o.rounds, o.duration)
+	_, _ = fmt.Fprintf(w, "CPU a request, edge beside bare grpc-gateway: %s backend, budgets in %s, %d connections, "+
+		"medians of %d rounds of %v\n\n", o.backend, o.store, o.connections, o.rounds, o.duration)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(t, format+"\t\n", args...) }
 
