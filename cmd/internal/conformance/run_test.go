@@ -2,11 +2,17 @@ package conformance_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
 	"opsgate/cmd/internal/conformance"
 )
@@ -23,6 +29,23 @@ func TestTheReferenceBackendPassesEverything(t *testing.T) {
 	}
 	if len(report.Results) != len(conformance.Checks()) {
 		t.Errorf("%v of %d", report, len(conformance.Checks()))
+	}
+}
+
+func TestServicesAreCalledOverTLS(t *testing.T) {
+	known := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate
+	defer known.Close()
+	secured := grpc.Creds(credentials.NewServerTLSFromCert(&known.TLS.Certificates[0]))
+	o := options(t, startFaulty(t, startReference(t), fault{}, secured))
+	roots := x509.NewCertPool()
+	roots.AddCert(known.Certificate())
+	for name, settings := range map[string]*tls.Config{"known": {RootCAs: roots}, "unknown": {}, "none": nil} {
+		o.TLS = settings
+		report, err := conformance.Run(t.Context(), o)
+		must(t, err)
+		if good := report.Passed == len(o.Checks); good != (name == "known") || !good && report.Passed > 0 {
+			t.Errorf("%s: %v", name, report)
+		}
 	}
 }
 

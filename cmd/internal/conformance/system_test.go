@@ -139,12 +139,12 @@ func replyOf(path string) proto.Message {
 }
 
 // startFaulty serves the backend at the address with the fault before it, and returns where.
-func startFaulty(t *testing.T, backend string, f fault) string {
+func startFaulty(t *testing.T, backend string, f fault, serving ...grpc.ServerOption) string {
 	t.Helper()
 	conn, err := grpc.NewClient(backend, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	must(t, err)
 	s := newState(fixtures(t))
-	server := grpc.NewServer(
+	server := grpc.NewServer(append(serving,
 		grpc.UnaryInterceptor(func(ctx context.Context, request any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
 			c := &intercepted{
 				ctx: ctx, path: info.FullMethod, method: info.FullMethod[strings.LastIndexByte(info.FullMethod, '/')+1:],
@@ -155,7 +155,7 @@ func startFaulty(t *testing.T, backend string, f fault) string {
 			}
 			return c.pass(c.request)
 		}),
-	)
+	)...)
 	fleetv1.RegisterFleetServiceServer(server, fleetv1.UnimplementedFleetServiceServer{})
 	monitoringv1.RegisterMonitoringServiceServer(server, monitoringv1.UnimplementedMonitoringServiceServer{})
 	incidentv1.RegisterIncidentServiceServer(server, incidentv1.UnimplementedIncidentServiceServer{})

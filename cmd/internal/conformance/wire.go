@@ -2,12 +2,14 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"strconv"
 	"strings"
 
@@ -42,14 +44,12 @@ func (w *wire) close() { w.client.CloseIdleConnections() }
 const frameHead = 5
 
 // call calls the method with a deadline as gRPC writes it (`1n`, `50m`). It returns when the service has ended the call, with the code,
-// or with CANCELLED if it has reset the stream. An error says that it was not reached, or that ctx has ended before.
+// or with CANCELLED if it has reset the stream. An error says that it could not be called, or that ctx has ended before.
 func (w *wire) call(ctx context.Context, method, timeout string, request proto.Message) (codes.Code, error) {
 	message, err := proto.Marshal(request)
 	if err != nil {
 		return 0, err
 	}
-	reached := false
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { reached = true }})
 	frame := binary.BigEndian.AppendUint32(make([]byte, 1, frameHead+len(message)), uint32(len(message)))
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.base+path(method), bytes.NewReader(append(frame, message...)))
 	if err != nil {
@@ -59,19 +59,34 @@ func (w *wire) call(ctx context.Context, method, timeout string, request proto.M
 	r.Header.Set("Te", "trailers")
 	r.Header.Set("Grpc-Timeout", timeout)
 	response, err := w.client.Do(r)
-	switch {
-	case ctx.Err() != nil:
-		return 0, ctx.Err()
-	case err != nil && !reached:
-		return 0, err
-	case err != nil:
-		return codes.Canceled, nil
+	if err != nil {
+		return resetOr(ctx, err)
 	}
 	defer response.Body.Close()
 	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return codes.Canceled, ctx.Err()
+		return resetOr(ctx, err)
 	}
 	return codeOf(response), nil
+}
+
+// A streamError is what the standard library's HTTP/2 says of a stream that was reset. It does not export its own type, and fills any
+// with these fields.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (e streamError) Error() string {
+	return fmt.Sprintf("stream %d was reset: %d", e.StreamID, e.Code)
+}
+
+// resetOr tells a stream that the service has reset from what else went wrong.
+func resetOr(ctx context.Context, err error) (codes.Code, error) {
+	if _, reset := errors.AsType[streamError](err); reset && ctx.Err() == nil {
+		return codes.Canceled, nil
+	}
+	return 0, cmp.Or(ctx.Err(), err)
 }
 
 // codeOf returns the code in the trailer; an answer without a body has it in its header.
