@@ -65,7 +65,6 @@ fuzz: ## Fuzz every target for FUZZTIME (30s).
 	@tools/fuzz.sh $(FUZZTIME)
 
 chaos: ## Break what the programs depend on, and print each figure beside its bound: docs/limits.md. Takes some four minutes.
-	@go test -count=1 -v -run 'TestASingleServer/(WhoWaits|AFlatRate|ARefusalSpends)' ./ratelimit/redisstore
 	@go test -count=1 -v ./cmd/internal/chaostest -full
 
 bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway. EDGEBENCH="-enforce" passes flags.

@@ -1,11 +1,14 @@
 package chaostest
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"text/tabwriter"
@@ -17,12 +20,20 @@ var (
 
 	// programs is the folder of the programs, built once for all tests of the package.
 	programs string
+	// shared is the backend of all gateways, of tests that do not break it.
+	shared *backend
 	// table is what was measured.
 	table struct {
 		sync.Mutex
-		rows [][4]string
+		figures []figure
 	}
 )
+
+// A figure is what was measured of a row of the table, beside its bound.
+type figure struct{ row, what, got, bound string }
+
+// storm is the row of what stands beside the table.
+const storm = "storm"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -44,46 +55,76 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "building the programs:", err)
 		return 1
 	}
+	shared, err = launchBackend(filepath.Join(dir, "data"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "starting the backend:", err)
+		return 1
+	}
 	code := m.Run()
 	if *full {
 		printTable()
 	}
+	if err := shared.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err, shared.log.String())
+		return 1
+	}
 	return code
 }
 
+func program(name string) string { return filepath.Join(programs, name) }
+
+// printTable prints the figures by row; what has no number comes last.
 func printTable() {
 	table.Lock()
 	defer table.Unlock()
+	number := func(f figure) int {
+		n, err := strconv.Atoi(f.row)
+		if err != nil {
+			return len(table.figures) + 100
+		}
+		return n
+	}
+	slices.SortStableFunc(table.figures, func(a, b figure) int { return cmp.Compare(number(a), number(b)) })
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "\nROW\tWHAT\tFIGURE\tBOUND")
-	for _, row := range table.rows {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", row[0], row[1], row[2], row[3])
+	for _, f := range table.figures {
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.row, f.what, f.got, f.bound)
 	}
 	_ = w.Flush()
 }
 
 // note records a figure beside its bound.
-func note(t *testing.T, row, what, figure, bound string) {
+func note(t *testing.T, row, what string, got, bound any) {
 	t.Helper()
-	t.Logf("row %s | %s | %s | %s", row, what, figure, bound)
+	f := figure{row, what, fmt.Sprint(got), fmt.Sprint(bound)}
+	t.Logf("row %s | %s | %s | %s", f.row, f.what, f.got, f.bound)
 	table.Lock()
 	defer table.Unlock()
-	table.rows = append(table.rows, [4]string{row, what, figure, bound})
+	table.figures = append(table.figures, f)
 }
 
-// took returns the time that the table gives something in the full form, and the other one in the short form.
-func took(inFull, inShort time.Duration) time.Duration {
-	if *full {
-		return inFull
+// none holds that something never happened, in either form.
+func none(t *testing.T, row, what string, n int) {
+	t.Helper()
+	note(t, row, what, n, "none")
+	if n != 0 {
+		t.Errorf("%s: %d", what, n)
 	}
-	return inShort
 }
 
-// within fails the test where a time is more than its bound; in the short form, where it is more than that and a second, since the
-// machine does other things too.
+// atMost holds a count to its bound, in either form.
+func atMost(t *testing.T, row, what string, n, bound int) {
+	t.Helper()
+	note(t, row, what, n, fmt.Sprint("at most ", bound))
+	if n > bound {
+		t.Errorf("%s: %d, at most %d", what, n, bound)
+	}
+}
+
+// within holds a time to its bound; in the short form to a second more, as the machine does other things too.
 func within(t *testing.T, row, what string, got, bound time.Duration) {
 	t.Helper()
-	note(t, row, what, got.Round(time.Millisecond/10).String(), "at most "+bound.String())
+	note(t, row, what, tenths(got), fmt.Sprint("at most ", tenths(bound)))
 	if !*full {
 		bound += time.Second
 	}
@@ -92,4 +133,13 @@ func within(t *testing.T, row, what string, got, bound time.Duration) {
 	}
 }
 
-func program(name string) string { return filepath.Join(programs, name) }
+// tenths rounds to tenths of a millisecond.
+func tenths(d time.Duration) time.Duration { return d.Round(time.Millisecond / 10) }
+
+// took returns the time that the table gives something in the full form, and the other one in the short form.
+func took(inFull, inShort time.Duration) time.Duration {
+	if *full {
+		return inFull
+	}
+	return inShort
+}

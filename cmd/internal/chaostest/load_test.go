@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -13,61 +14,63 @@ import (
 
 // An answer is what a client got.
 type answer struct {
-	sent    time.Time
-	took    time.Duration
-	token   string // its name
-	status  int    // 0 where there was none
-	err     error
-	policy  string // RateLimit-Policy
-	gateway int
+	sent   time.Time
+	took   time.Duration // since it was due, which is sooner than it was sent where all clients were waiting for others
+	token  string        // its name
+	status int           // 0 where there was none
+	err    error
+	policy string // RateLimit-Policy
 }
 
-// answers are those of one load, in the order in which they came.
+// answers are those of one load, by when they were sent.
 type answers []answer
 
-// A load is a bounded number of requests, to several gateways in turn.
+// A load is a bounded number of requests. Tokens take turns, and so do the gateways that each of them asks.
 type load struct {
 	gateways []*gateway
 	tokens   map[string]string // by their names
-	rate     float64           // requests a second, sent when they are due whether or not others have been answered; 0 for as fast as can be
+	rate     float64           // requests a second, each due whether or not those before it have been answered; 0 for as fast as can be
 	clients  int
-	time     time.Duration
+	lasts    time.Duration
 }
 
 const mostClients = 64
 
+// A turn is a request to be sent.
+type turn struct {
+	number int
+	due    time.Time // zero for at once
+}
+
 // run sends the load. It ends after its time, or with the test.
 func (l load) run(t *testing.T) answers {
 	t.Helper()
-	names := make([]string, 0, len(l.tokens))
-	for name := range l.tokens {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	ctx, cancel := context.WithTimeout(t.Context(), l.time)
+	names := slices.Sorted(maps.Keys(l.tokens))
+	ctx, cancel := context.WithTimeout(t.Context(), l.lasts)
 	defer cancel()
-	due := l.schedule(ctx)
+	turns := l.schedule(ctx)
 	transport := &http.Transport{MaxIdleConnsPerHost: mostClients}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: patience}
-	var (
-		mu  sync.Mutex
-		all answers
-		wg  sync.WaitGroup
-	)
-	for range min(l.clients, mostClients) {
+	each := make([]answers, min(l.clients, mostClients))
+	var wg sync.WaitGroup
+	for c := range each {
 		wg.Go(func() {
-			for i := range due {
-				name := names[i/len(l.gateways)%len(names)]
-				a := ask(t.Context(), client, l.gateways[i%len(l.gateways)].url, l.tokens[name])
-				a.token, a.gateway = name, i%len(l.gateways)
-				mu.Lock()
-				all = append(all, a)
-				mu.Unlock()
+			for turn := range turns {
+				round, place := turn.number/len(names), turn.number%len(names)
+				name, g := names[place], l.gateways[(round+place)%len(l.gateways)]
+				a := ask(t.Context(), client, g.url, l.tokens[name])
+				a.token = name
+				if !turn.due.IsZero() {
+					a.took += a.sent.Sub(turn.due)
+				}
+				each[c] = append(each[c], a)
 			}
 		})
 	}
 	wg.Wait()
+	all := slices.Concat(each...)
+	slices.SortFunc(all, func(a, b answer) int { return a.sent.Compare(b.sent) })
 	return all
 }
 
@@ -79,49 +82,42 @@ func (l load) start(t *testing.T) (wait func() answers) {
 	return func() answers { return <-done }
 }
 
-// schedule sends the numbers of requests when they are due.
-func (l load) schedule(ctx context.Context) <-chan int {
-	due := make(chan int, mostClients)
+// schedule hands out turns when they are due.
+func (l load) schedule(ctx context.Context) <-chan turn {
+	turns := make(chan turn, mostClients)
 	go func() {
-		defer close(due)
-		if l.rate == 0 {
-			for i := 0; ; i++ {
-				select {
-				case due <- i:
-				case <-ctx.Done():
-					return
-				}
-			}
-		}
+		defer close(turns)
 		begun := time.Now()
-		tick := time.NewTicker(2 * time.Millisecond)
-		defer tick.Stop()
-		for i := 0; ; {
-			for ; float64(i) < time.Since(begun).Seconds()*l.rate; i++ {
+		timer := time.NewTimer(0)
+		defer timer.Stop()
+		for next := (turn{}); ; next.number++ {
+			if l.rate > 0 {
+				next.due = begun.Add(time.Duration(float64(next.number) / l.rate * float64(time.Second)))
+				timer.Reset(time.Until(next.due))
 				select {
-				case due <- i:
+				case <-timer.C:
 				case <-ctx.Done():
 					return
 				}
 			}
 			select {
-			case <-tick.C:
+			case turns <- next:
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
-	return due
+	return turns
 }
 
-func ask(ctx context.Context, client *http.Client, url, token string) answer {
-	a := answer{sent: time.Now()}
+// ask asks for a server that does not exist: the gateway does all that it does for one that does, and the answer is short.
+func ask(ctx context.Context, client *http.Client, url, token string) (a answer) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/servers/00000000-0000-4000-8000-000000000000", http.NoBody)
 	if err != nil {
-		a.err = err
-		return a
+		return answer{sent: time.Now(), err: err}
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
+	a.sent = time.Now()
 	response, err := client.Do(request)
 	if err != nil {
 		a.err = err
@@ -154,17 +150,16 @@ func (all answers) to(token string) answers {
 	return all.of(func(a answer) bool { return a.token == token })
 }
 
-// admitted returns those that no limit refused. The server that is asked for does not exist, and not every token may look.
-func (all answers) admitted() answers {
-	return all.of(func(a answer) bool { return a.status == http.StatusNotFound || a.status == http.StatusForbidden })
+// isAdmitted says that no limit refused: there is no such server, or the token may not look.
+func (a answer) isAdmitted() bool {
+	return a.err == nil && (a.status == http.StatusNotFound || a.status == http.StatusForbidden)
 }
 
-// failed are those that no client should see: neither an answer nor a refusal by a limit.
-func (all answers) failed() answers {
-	return all.of(func(a answer) bool {
-		return a.err != nil || a.status >= http.StatusInternalServerError || a.status == http.StatusUnauthorized
-	})
-}
+func (a answer) isRefused() bool { return a.err == nil && a.status == http.StatusTooManyRequests }
+
+func (all answers) admitted() answers { return all.of(answer.isAdmitted) }
+
+func (all answers) refused() answers { return all.of(answer.isRefused) }
 
 func (all answers) percentile(share float64) time.Duration {
 	if len(all) == 0 {
@@ -178,14 +173,12 @@ func (all answers) percentile(share float64) time.Duration {
 	return took[min(len(took)-1, int(share*float64(len(took))))]
 }
 
-// noneFailed fails the test where a request did.
+// noneFailed holds that every request was answered, and that no answer was anything but a success or a refusal by a limit.
 func noneFailed(t *testing.T, row string, all answers) {
 	t.Helper()
-	bad := all.failed()
-	note(t, row, "failed requests", countOf(bad, all), "none")
-	if len(bad) > 0 {
-		t.Errorf("%d of %d failed; the first: %d %v", len(bad), len(all), bad[0].status, bad[0].err)
+	bad := all.of(func(a answer) bool { return !a.isAdmitted() && !a.isRefused() })
+	note(t, row, "requests that failed", fmt.Sprintf("%d of %d", len(bad), len(all)), "none")
+	if len(bad) > 0 || len(all) == 0 {
+		t.Fatalf("%d of %d failed: %+v", len(bad), len(all), bad[:min(len(bad), 3)])
 	}
 }
-
-func countOf(some, all answers) string { return fmt.Sprintf("%d of %d", len(some), len(all)) }

@@ -1,0 +1,238 @@
+package chaostest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/demo"
+	"opsgate/ratelimit/demand"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+// A backend is a running opsbackend with the demo data.
+type backend struct {
+	*process
+
+	address string
+}
+
+func launchBackend(dir string) (*backend, error) {
+	p, err := launch("opsbackend", "serve", "--listen=127.0.0.1:0", "--data-dir="+dir, "--seed=demo")
+	if err != nil {
+		return nil, err
+	}
+	serving, err := p.line("serving")
+	if err != nil {
+		return nil, err
+	}
+	return &backend{process: p, address: fmt.Sprint(serving["address"])}, nil
+}
+
+// tokens returns the demo tokens, by their names.
+func tokens(t *testing.T) map[string]demo.Token {
+	t.Helper()
+	all, err := demo.Tokens(authn.TokenFormat{Prefix: "ops_"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := make(map[string]demo.Token, len(all))
+	for _, token := range all {
+		byName[token.Name] = token
+	}
+	return byName
+}
+
+// texts returns what some demo tokens are.
+func texts(t *testing.T, names ...string) map[string]string {
+	t.Helper()
+	all, some := tokens(t), make(map[string]string, len(names))
+	for _, name := range names {
+		some[name] = all[name].Text
+	}
+	return some
+}
+
+// A gateway is a running opsgate.
+type gateway struct {
+	*process
+
+	url, admin string
+	file       string
+	base       string // what every configuration of it says
+}
+
+// inRedis is the configuration of limits that two gateways count together. In the short form they are patient: a machine that does
+// other things too is no outage.
+func inRedis(server *redistest.Server, more string) string {
+	return inRedisWithin(server, took(50*time.Millisecond, 2*time.Second), more)
+}
+
+func inRedisWithin(server *redistest.Server, timeout time.Duration, more string) string {
+	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n  redis: {addresses: [%q], timeout: %v, dial_timeout: %v}\n%s",
+		server.Addr(), timeout, 2*timeout, more)
+}
+
+const (
+	// folder stands in a configuration for the gateway's own.
+	folder = "FOLDER"
+	record = "demand.jsonl"
+	// recorded has a gateway write down each of its decisions.
+	recorded = "  demand: {file: " + folder + "/" + record + ", sample: 100%}\n"
+)
+
+// startGateway runs a gateway in front of the backend, with what its configuration says besides.
+func startGateway(t *testing.T, config string) *gateway {
+	t.Helper()
+	g := &gateway{
+		file: filepath.Join(t.TempDir(), "opsgate.yaml"),
+		base: fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nshutdown: {drain_wait: 0s}\nupstreams:\n"+
+			"  fleet: &all {address: %q}\n  monitoring: *all\n  incident: *all\n  audit: *all\n  identity: *all\n", shared.address),
+	}
+	g.configure(t, config)
+	g.process = start(t, "opsgate", "serve", "--config="+g.file)
+	serving, err := g.line("serving")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.url, g.admin = fmt.Sprint("http://", serving["listen"]), fmt.Sprint("http://", serving["admin_listen"])
+	eventually(t, "the gateway is ready", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
+	return g
+}
+
+// startTwo runs two gateways of one configuration.
+func startTwo(t *testing.T, config string) []*gateway {
+	t.Helper()
+	return []*gateway{startGateway(t, config), startGateway(t, config)}
+}
+
+// configure replaces the configuration in one step.
+func (g *gateway) configure(t *testing.T, config string) {
+	t.Helper()
+	next := g.file + ".next"
+	text := g.base + strings.ReplaceAll(config, folder, filepath.Dir(g.file))
+	if err := errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Rename(next, g.file)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (g *gateway) hangUp(t *testing.T) {
+	t.Helper()
+	if err := g.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// get returns a page of the admin listener.
+func (g *gateway) get(t *testing.T, path string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.admin+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// metric returns the value of a series. One that is not there fails the test: it would be zero for ever.
+func (g *gateway) metric(t *testing.T, series string) float64 {
+	t.Helper()
+	for line := range strings.Lines(g.get(t, "/metrics")) {
+		if text, ok := strings.CutPrefix(line, series+" "); ok {
+			value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return value
+		}
+	}
+	t.Fatalf("there is no metric %s", series)
+	return 0
+}
+
+// sum adds up what the gateways count.
+func sum(t *testing.T, gateways []*gateway, series string) (n int) {
+	t.Helper()
+	for _, g := range gateways {
+		n += int(g.metric(t, series))
+	}
+	return n
+}
+
+// inShared says whether all gateways count in Redis, or none of them does.
+func inShared(t *testing.T, gateways []*gateway) (all, none bool) {
+	t.Helper()
+	n := sum(t, gateways, `opsgate_rate_limit_store_mode{mode="shared"}`)
+	return n == len(gateways), n == 0
+}
+
+// A decided is what gateways recorded of a token, by the clock of who decided.
+type decided struct {
+	admitted  []time.Time
+	local     int       // how many of those a gateway admitted alone
+	lastLocal time.Time // when one last decided alone, either way
+}
+
+// decisions ends the gateways, and returns what they recorded, by the tokens' ids.
+func decisions(t *testing.T, gateways []*gateway) map[string]decided {
+	t.Helper()
+	var files []string
+	for _, g := range gateways {
+		g.end(t)
+		files = append(files, filepath.Join(filepath.Dir(g.file), record))
+	}
+	events, err := demand.Open(files...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = events.Close() }()
+	of := map[string]decided{}
+	for e, err := range events.Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := of[e.TokenID]
+		if e.Allowed {
+			d.admitted = append(d.admitted, e.At)
+		}
+		if e.Local {
+			d.lastLocal = e.At
+		}
+		if e.Local && e.Allowed {
+			d.local++
+		}
+		of[e.TokenID] = d
+	}
+	return of
+}
+
+// most returns how many of the times are within any interval of that length.
+func most(times []time.Time, per time.Duration) (n int) {
+	slices.SortFunc(times, time.Time.Compare)
+	first := 0
+	for i := range times {
+		for times[i].Sub(times[first]) >= per {
+			first++
+		}
+		n = max(n, i-first+1)
+	}
+	return n
+}

@@ -1,0 +1,5 @@
+package chaostest
+
+import "syscall"
+
+func endsWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -1,0 +1,134 @@
+package chaostest
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/redisstore"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+// A story is a token's, in a real Redis, by a clock that is moved: it takes hours and is over in a second.
+type story struct {
+	store  *redisstore.Store
+	policy *ratelimit.Policy
+	mu     sync.Mutex
+	now    time.Time
+}
+
+// newStory begins one under the limits of the specification, part 8.
+func newStory(t *testing.T) *story {
+	t.Helper()
+	server := redistest.Start(t)
+	client, err := redisstore.NewClient(redisstore.ClientOptions{
+		Addresses: []string{server.Addr()}, Timeout: patience, DialTimeout: patience, // a busy machine is not what is tested
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	s := &story{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	s.store, err = redisstore.New(redisstore.Options{
+		Client: client, Clock: s.clock, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.policy, err = ratelimit.NewPolicy([]ratelimit.Limit{
+		{Name: "second", Requests: 3, Per: time.Second}, {Name: "hour", Requests: 5000, Per: time.Hour},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *story) clock() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+func (s *story) pass(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = s.now.Add(d)
+}
+
+func (s *story) request(t *testing.T) ratelimit.Decision {
+	t.Helper()
+	d, err := s.store.Decide(t.Context(), "token", s.policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestWhoWaitsAsToldIsNotRefusedAgain(t *testing.T) {
+	const waits = 2000
+	s := newStory(t)
+	var by [2]int // limit
+	again := 0
+	for by[0]+by[1] < waits {
+		d := s.request(t)
+		if d.Allowed {
+			s.pass(10 * time.Millisecond)
+			continue
+		}
+		by[d.Denied]++
+		s.pass(time.Duration(d.RetryAfterSeconds()) * time.Second)
+		if !s.request(t).Allowed {
+			again++
+		}
+	}
+	none(t, "2", fmt.Sprintf("refused again after %d waits for the second and %d for the hour", by[0], by[1]), again)
+	if by[0] == 0 || by[1] == 0 {
+		t.Error("one of the limits refused nothing")
+	}
+}
+
+func TestAFlatRateGetsTheWholeHour(t *testing.T) {
+	const apart = 334 * time.Millisecond // three a second, as near as a strict window of three allows
+	s := newStory(t)
+	var admitted []time.Time
+	before := -1
+	for range took(2*time.Hour, 65*time.Minute) / apart {
+		switch d := s.request(t); {
+		case d.Allowed:
+			admitted = append(admitted, d.At)
+		case d.Denied == 1 && before < 0:
+			before = len(admitted)
+		}
+		s.pass(apart)
+	}
+	note(t, "3", "admitted before the first refusal by the hour", before, 5000)
+	if before != 5000 {
+		t.Errorf("%d admitted before the first refusal by the hour", before)
+	}
+	atMost(t, "3", fmt.Sprintf("admitted in any hour, of %d in all", len(admitted)), most(admitted, time.Hour), 5000)
+}
+
+func TestRefusalsSpendNothing(t *testing.T) {
+	const refusals = 10_000
+	s := newStory(t)
+	admitted, wrong := 0, 0
+	for refused := 0; refused < refusals; {
+		d := s.request(t)
+		if d.Allowed {
+			admitted++
+		} else {
+			refused++
+		}
+		if d.Budgets[1].Remaining != 5000-admitted {
+			wrong++
+		}
+		s.pass(time.Millisecond)
+	}
+	none(t, "4", fmt.Sprintf("answers among %d refusals that say otherwise than 5000 less the %d admitted", refusals, admitted), wrong)
+}

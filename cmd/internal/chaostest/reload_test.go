@@ -1,0 +1,146 @@
+package chaostest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+const (
+	lastReload = "opsgate_config_last_reload_successful"
+	refusals   = `opsgate_config_reloads_total{outcome="refused"}`
+)
+
+// Limits go up, down again, and then the file becomes wrong and right again. One gateway is told, the other one notices by itself.
+func TestLimitsChangeUnderLoad(t *testing.T) {
+	server := redistest.Start(t)
+	limit := func(requests any) string {
+		return inRedis(server, fmt.Sprintf("  limits: [{requests: %v, per: 1s}]\n", requests)+recorded)
+	}
+	gateways := startTwo(t, limit(3))
+	step, brief := took(4*time.Second, 2100*time.Millisecond), took(4*time.Second, time.Second/2)
+	wait := load{gateways: gateways, tokens: texts(t, "full"), rate: 100, clients: 8, lasts: 2*step + 4*brief}.start(t)
+	change := func(after time.Duration, requests any) time.Time {
+		pass(t, after)
+		at := time.Now()
+		for _, g := range gateways {
+			g.configure(t, limit(requests))
+		}
+		gateways[0].hangUp(t)
+		return at
+	}
+	up, down, wrong := change(brief, 10), change(step, 3), change(step, "many")
+	eventually(t, "both refuse the wrong file", func() bool { return sum(t, gateways, lastReload) == 0 })
+	refused := time.Since(wrong)
+	change(brief, 3)
+	eventually(t, "both have read the right one", func() bool { return sum(t, gateways, lastReload) == 2 })
+	all := wait()
+
+	noneFailed(t, "6", all)
+	inForce := func(policy string, from, to time.Time) {
+		t.Helper()
+		late := all.between(from, to).of(func(a answer) bool { return a.policy != policy })
+		var last time.Duration
+		if len(late) > 0 {
+			last = late[len(late)-1].sent.Sub(from)
+		}
+		within(t, "6", "until "+policy+" held on both", last, time.Second)
+	}
+	inForce(`"second";q=10;w=1`, up, down)
+	inForce(`"second";q=3;w=1`, down, wrong)
+	within(t, "6", "until both had refused the wrong file", refused, time.Second)
+	none(t, "6", "answers under anything else since", len(all.between(wrong, time.Now()).of(func(a answer) bool {
+		return a.policy != `"second";q=3;w=1`
+	})))
+	times := decisions(t, gateways)[tokens(t)["full"].ID].admitted
+	ten, three := during(times, up, down), during(times, down.Add(took(time.Second, 2*time.Second)), time.Now())
+	atMost(t, "6", "admitted in any second under ten", most(ten, time.Second), 10)
+	atMost(t, "6", "admitted in any second after three held again", most(three, time.Second), 3)
+	if len(three) == 0 || most(ten, time.Second) < 8 || len(times) != len(all.admitted()) {
+		t.Errorf("%d admitted in a second under ten, %d in all after that; %d of %d recorded",
+			most(ten, time.Second), len(three), len(times), len(all.admitted()))
+	}
+}
+
+// during returns the times from one to another.
+func during(times []time.Time, from, to time.Time) []time.Time {
+	return slices.DeleteFunc(slices.Clone(times), func(at time.Time) bool { return at.Before(from) || !at.Before(to) })
+}
+
+// Ten changes a second, one in four of which is a mistake.
+func TestAStormOfChanges(t *testing.T) {
+	const first, apart = 1_000_000, 100 * time.Millisecond
+	gateways := startTwo(t, stormy(first, ""))
+	changes := int(took(20*time.Second, 3*time.Second) / apart)
+	wait := load{
+		gateways: gateways, tokens: texts(t, "full", "read"), rate: 200, clients: 8, lasts: time.Duration(changes)*apart + time.Second,
+	}.start(t)
+	valid := make([]time.Time, changes+1) // when each was written; zero for mistakes
+	mistakes := 0
+	begun := time.Now()
+	for i := 1; i <= changes; i++ {
+		hangUp := i%8 < 4 // else they notice by themselves
+		if i%4 == 2 {
+			mistakes++
+			mistake(t, gateways, stormy(first+i, "rate_limits: {}\n"), hangUp)
+		} else {
+			valid[i] = time.Now()
+			configure(t, gateways, stormy(first+i, ""), hangUp)
+		}
+		pass(t, time.Duration(i)*apart-time.Since(begun))
+	}
+	all := wait()
+	noneFailed(t, storm, all)
+	note(t, storm, "mistakes that both refused", mistakes, fmt.Sprint("all ", mistakes))
+	var latest time.Duration
+	underMistakes := 0
+	for _, a := range all {
+		var under int
+		if _, err := fmt.Sscanf(a.policy, `"second";q=%d;`, &under); err != nil {
+			t.Fatalf("answered under %q", a.policy)
+		}
+		under -= first
+		if under > 0 && valid[under].IsZero() {
+			underMistakes++
+		}
+		for _, written := range valid[under+1:] { // the first that was there to be read
+			if !written.IsZero() {
+				latest = max(latest, a.sent.Sub(written))
+				break
+			}
+		}
+	}
+	none(t, storm, "answers under one of them", underMistakes)
+	within(t, storm, fmt.Sprintf("until each of %d valid changes, or a later one, was in force on both", changes-mistakes), latest, time.Second)
+}
+
+// stormy is a configuration that answers show, as the limit stands in their header.
+func stormy(limit int, more string) string {
+	return fmt.Sprintf("rate_limit: {limits: [{requests: %d, per: 1s}]}\n%s", limit, more)
+}
+
+func configure(t *testing.T, gateways []*gateway, config string, hangUp bool) {
+	t.Helper()
+	for _, g := range gateways {
+		g.configure(t, config)
+		if hangUp {
+			g.hangUp(t)
+		}
+	}
+}
+
+// mistake writes a configuration, and returns when all gateways have refused it.
+func mistake(t *testing.T, gateways []*gateway, config string, hangUp bool) {
+	t.Helper()
+	var before []float64
+	for _, g := range gateways {
+		before = append(before, g.metric(t, refusals))
+	}
+	configure(t, gateways, config, hangUp)
+	for i, g := range gateways {
+		eventually(t, "a gateway refuses a mistake", func() bool { return g.metric(t, refusals) > before[i] })
+	}
+}
