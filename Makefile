@@ -64,7 +64,7 @@ cover: ## Hold the coverage of the packages that a request passes to its minimum
 fuzz: ## Fuzz every target for FUZZTIME (30s).
 	@tools/fuzz.sh $(FUZZTIME)
 
-chaos: ## Break what the programs depend on, and print each figure beside its bound: docs/limits.md. Takes some four minutes.
+chaos: ## Break what the programs depend on, and print each figure beside its bound: docs/limits.md. Takes some three minutes.
 	@go test -count=1 -v ./cmd/internal/chaostest -full
 
 bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway. EDGEBENCH="-enforce" passes flags.
