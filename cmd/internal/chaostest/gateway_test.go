@@ -91,7 +91,23 @@ const (
 	recorded = "  demand: {file: " + folder + "/" + record + ", sample: 100%}\n"
 )
 
-// startGateway runs a gateway in front of the backend, with what its configuration says besides.
+// startTwo runs two gateways in front of the shared backend, with what their configuration says besides, and returns when both are
+// ready.
+func startTwo(t *testing.T, config string) []*gateway {
+	t.Helper()
+	gateways := []*gateway{startGateway(t, config), startGateway(t, config)}
+	for _, g := range gateways {
+		serving, err := g.line("serving")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.url, g.admin = fmt.Sprint("http://", serving["listen"]), fmt.Sprint("http://", serving["admin_listen"])
+		eventually(t, "the gateway is ready", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
+	}
+	return gateways
+}
+
+// startGateway runs a gateway that does not serve yet.
 func startGateway(t *testing.T, config string) *gateway {
 	t.Helper()
 	g := &gateway{
@@ -101,19 +117,7 @@ func startGateway(t *testing.T, config string) *gateway {
 	}
 	g.configure(t, config)
 	g.process = start(t, "opsgate", "serve", "--config="+g.file)
-	serving, err := g.line("serving")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.url, g.admin = fmt.Sprint("http://", serving["listen"]), fmt.Sprint("http://", serving["admin_listen"])
-	eventually(t, "the gateway is ready", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
 	return g
-}
-
-// startTwo runs two gateways of one configuration.
-func startTwo(t *testing.T, config string) []*gateway {
-	t.Helper()
-	return []*gateway{startGateway(t, config), startGateway(t, config)}
 }
 
 // configure replaces the configuration in one step.
