@@ -20,25 +20,6 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// A backend is a running opsbackend with the demo data.
-type backend struct {
-	*process
-
-	address string
-}
-
-func launchBackend(dir string) (*backend, error) {
-	p, err := launch("opsbackend", "serve", "--listen=127.0.0.1:0", "--data-dir="+dir, "--seed=demo")
-	if err != nil {
-		return nil, err
-	}
-	serving, err := p.line("serving")
-	if err != nil {
-		return nil, err
-	}
-	return &backend{process: p, address: fmt.Sprint(serving["address"])}, nil
-}
-
 // tokens returns the demo tokens, by their names.
 func tokens(t *testing.T) map[string]demo.Token {
 	t.Helper()
@@ -95,29 +76,49 @@ const (
 // ready.
 func startTwo(t *testing.T, config string) []*gateway {
 	t.Helper()
-	gateways := []*gateway{startGateway(t, config), startGateway(t, config)}
+	behind := everyService(shared.address)
+	gateways := []*gateway{launchGateway(t, behind, config), launchGateway(t, behind, config)}
 	for _, g := range gateways {
-		serving, err := g.line("serving")
-		if err != nil {
-			t.Fatal(err)
-		}
-		g.url, g.admin = fmt.Sprint("http://", serving["listen"]), fmt.Sprint("http://", serving["admin_listen"])
-		eventually(t, "the gateway is ready", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
+		g.awaitReady(t)
 	}
 	return gateways
 }
 
-// startGateway runs a gateway that does not serve yet.
-func startGateway(t *testing.T, config string) *gateway {
+// startGateway runs a gateway in front of the services, and returns when it is ready.
+func startGateway(t *testing.T, behind services, config string) *gateway {
 	t.Helper()
-	g := &gateway{
-		file: filepath.Join(t.TempDir(), "opsgate.yaml"),
-		base: fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nshutdown: {drain_wait: 0s}\nupstreams:\n"+
-			"  fleet: &all {address: %q}\n  monitoring: *all\n  incident: *all\n  audit: *all\n  identity: *all\n", shared.address),
+	g := launchGateway(t, behind, config)
+	g.awaitReady(t)
+	return g
+}
+
+// launchGateway runs a gateway that does not serve yet. It does not wait before it drains, unless its configuration says so.
+func launchGateway(t *testing.T, behind services, config string) *gateway {
+	t.Helper()
+	g := &gateway{file: filepath.Join(t.TempDir(), "opsgate.yaml"), base: behind.configuration()}
+	if !strings.Contains(config, "shutdown:") {
+		g.base += "shutdown: {drain_wait: 0s}\n"
 	}
 	g.configure(t, config)
 	g.process = start(t, "opsgate", "serve", "--config="+g.file)
 	return g
+}
+
+// awaitServing waits until the gateway listens, and learns where.
+func (g *gateway) awaitServing(t *testing.T) {
+	t.Helper()
+	serving, err := g.line("serving")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.url, g.admin = fmt.Sprint("http://", serving["listen"]), fmt.Sprint("http://", serving["admin_listen"])
+}
+
+// awaitReady waits until the gateway has all that it needs.
+func (g *gateway) awaitReady(t *testing.T) {
+	t.Helper()
+	g.awaitServing(t)
+	eventually(t, "the gateway is ready", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
 }
 
 // configure replaces the configuration in one step.
@@ -130,12 +131,7 @@ func (g *gateway) configure(t *testing.T, config string) {
 	}
 }
 
-func (g *gateway) hangUp(t *testing.T) {
-	t.Helper()
-	if err := g.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-}
+func (g *gateway) hangUp(t *testing.T) { g.signal(t, syscall.SIGHUP) }
 
 // get returns a page of the admin listener.
 func (g *gateway) get(t *testing.T, path string) string {

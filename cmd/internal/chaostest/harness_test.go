@@ -55,7 +55,7 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "building the programs:", err)
 		return 1
 	}
-	shared, err = launchBackend(filepath.Join(dir, "data"))
+	shared, err = launchBackend("127.0.0.1:0", filepath.Join(dir, "data"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the backend:", err)
 		return 1

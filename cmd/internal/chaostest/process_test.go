@@ -27,6 +27,7 @@ type process struct {
 	log    loggingtest.Buffer
 	exited chan struct{}
 	err    error // how it ended; to be read when it has
+	killed bool  // by a test, which it may
 }
 
 // launch runs a program from a thread of its own: the kernel kills the program when the thread that started it ends, which is how
@@ -77,7 +78,7 @@ func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
 	case <-p.exited:
-		if p.err != nil {
+		if p.err != nil && !p.killed {
 			return fmt.Errorf("%s ended badly: %w", p.name, p.err)
 		}
 		return nil
@@ -85,6 +86,28 @@ func (p *process) stop() error {
 		_ = p.cmd.Process.Kill()
 		<-p.exited
 		return fmt.Errorf("%s does not end when it is told to", p.name)
+	}
+}
+
+// kill ends the program with no time to end anything itself.
+func (p *process) kill(t *testing.T) {
+	t.Helper()
+	p.killed = true
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.exited
+}
+
+// freeze has the program do nothing until it is thawed. Its connections stay, and the kernel takes more of them for it.
+func (p *process) freeze(t *testing.T) { p.signal(t, syscall.SIGSTOP) }
+
+func (p *process) thaw(t *testing.T) { p.signal(t, syscall.SIGCONT) }
+
+func (p *process) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -1,0 +1,88 @@
+package chaostest
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+)
+
+// services are the addresses of the internal services, as gRPC targets.
+type services struct{ fleet, monitoring, incident, audit, identity string }
+
+// everyService is all of them at one address.
+func everyService(address string) services {
+	return services{fleet: address, monitoring: address, incident: address, audit: address, identity: address}
+}
+
+// configuration is that of a gateway in front of them.
+func (s services) configuration() string {
+	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams:\n  fleet: {address: %q}\n  monitoring: {address: %q}\n"+
+		"  incident: {address: %q}\n  audit: {address: %q}\n  identity: {address: %q}\n", s.fleet, s.monitoring, s.incident, s.audit, s.identity)
+}
+
+// A backend is a running opsbackend with the demo data.
+type backend struct {
+	*process
+
+	address string
+	data    string // its folder, which others may share
+}
+
+// launchBackend runs one at an address, where port 0 takes any free one.
+func launchBackend(address, data string) (*backend, error) {
+	p, err := launch("opsbackend", "serve", "--listen="+address, "--data-dir="+data, "--seed=demo")
+	if err != nil {
+		return nil, err
+	}
+	serving, err := p.line("serving")
+	if err != nil {
+		return nil, err
+	}
+	return &backend{process: p, address: fmt.Sprint(serving["address"]), data: data}, nil
+}
+
+// startBackend runs a backend of one test, with data of its own.
+func startBackend(t *testing.T) *backend {
+	t.Helper()
+	return startBackendAt(t, "127.0.0.1:0", filepath.Join(t.TempDir(), "data"))
+}
+
+func startBackendAt(t *testing.T, address, data string) *backend {
+	t.Helper()
+	b, err := launchBackend(address, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		b.end(t)
+		if t.Failed() {
+			t.Logf("log of %s:\n%s", b.name, b.log.String())
+		}
+	})
+	return b
+}
+
+// restart has a backend that has ended run again where it was, with what it had.
+func (b *backend) restart(t *testing.T) {
+	t.Helper()
+	again, err := launchBackend(b.address, b.data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.process = again.process
+}
+
+// startReplicas runs backends that share their data, each at a loopback address of its own and all at one port, and returns them
+// with the one name by which DNS knows them.
+func startReplicas(t *testing.T, n int) (replicas []*backend, name string) {
+	t.Helper()
+	data := filepath.Join(t.TempDir(), "data")
+	first := startBackendAt(t, "127.0.0.1:0", data)
+	replicas = []*backend{first}
+	hosts := []string{host(t, first.address)}
+	for i := 2; i <= n; i++ {
+		other := startBackendAt(t, fmt.Sprintf("127.0.0.%d:%s", i, port(t, first.address)), data)
+		replicas, hosts = append(replicas, other), append(hosts, host(t, other.address))
+	}
+	return replicas, "dns://" + serveNames(t, hosts) + "/backend.test:" + port(t, first.address)
+}
