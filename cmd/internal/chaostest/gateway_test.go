@@ -131,7 +131,10 @@ func (g *gateway) configure(t *testing.T, config string) {
 	}
 }
 
-func (g *gateway) hangUp(t *testing.T) { g.signal(t, syscall.SIGHUP) }
+func (g *gateway) hangUp(t *testing.T) {
+	t.Helper()
+	g.signal(t, syscall.SIGHUP)
+}
 
 // get returns a page of the admin listener.
 func (g *gateway) get(t *testing.T, path string) string {
