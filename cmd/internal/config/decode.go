@@ -36,6 +36,7 @@ type decoder struct {
 	origins     map[string]origin // by key
 	values      int               // decoded so far
 	problems    Problems
+	warnings    Problems
 }
 
 // maxValues is more values than a file has without aliases.
@@ -93,16 +94,31 @@ func (d *decoder) mapping(v reflect.Value, key string, n *yaml.Node) {
 		d.refuse(n, key, "is a mapping of keys, not a %s", kindName(n))
 		return
 	}
-	known := fields(v.Type())
+	known, given := fields(v.Type()), make(map[int]string)
 	d.pairs(n, func(name string) string { return join(key, name) }, func(name, child *yaml.Node, childKey string) {
-		at := slices.IndexFunc(known, func(f field) bool { return f.name == name.Value })
+		at := slices.IndexFunc(known, func(f field) bool { return f.name == name.Value || f.was != "" && f.was == name.Value })
 		if at < 0 || name.Kind != yaml.ScalarNode {
 			d.refuse(name, childKey, "is not a key%s", suggestion(name.Value, known))
 			return
 		}
-		d.value(v.FieldByIndex(known[at].Index), childKey, child)
+		f := known[at]
+		if other, twice := given[at]; twice {
+			d.refuse(name, childKey, "is given as %s too: %s is what %s was called before", other, f.was, f.name)
+			return
+		}
+		given[at] = name.Value
+		if name.Value != f.name {
+			d.warnings = append(d.warnings, deprecated(d.at(name), childKey, f.name))
+			childKey = join(key, f.name)
+		}
+		d.value(v.FieldByIndex(f.Index), childKey, child)
 		d.origins[childKey] = d.at(name)
 	})
+}
+
+// deprecated says that something was given by a name that it once had.
+func deprecated(at origin, former, name string) Problem {
+	return problem(at, former, "is called %s now; the old name is taken until the next major version", name)
 }
 
 // pairs hands out the names in a mapping with their values and keys, each name once.

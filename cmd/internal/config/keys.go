@@ -16,6 +16,7 @@ type field struct {
 	min, max string // bounds of the value, as it is written; "" for none
 	chars    string // the greatest length of a text; "" for any
 	restart  string // why a change waits for a restart; "" where the mapping around it says
+	was      string // the name it had, which is still taken; "" for none
 }
 
 // changeable is the restart tag of what can change while running though the mapping around it cannot.
@@ -42,6 +43,7 @@ func fields(t reflect.Type) []field {
 			StructField: f,
 			name:        f.Tag.Get("yaml"), doc: f.Tag.Get("doc"),
 			min: f.Tag.Get("min"), max: f.Tag.Get("max"), chars: f.Tag.Get("chars"), restart: f.Tag.Get("restart"),
+			was: f.Tag.Get("was"),
 		}
 	}
 	return list
@@ -69,7 +71,8 @@ type Key struct {
 	Min, Max string // bounds, as the value is written; "" for none
 	Restart  string // why a change waits for a restart; "" if it does not
 
-	index []int
+	index  []int
+	former []string // names that it had, which are still taken
 }
 
 // Keys returns everything that can be set by a file, a variable or an override: scalars, lists and mappings with free names.
@@ -81,16 +84,35 @@ func keysOf(t reflect.Type, parent Key) []Key {
 	for _, f := range fields(t) {
 		key := Key{
 			Name: join(parent.Name, f.name), Doc: f.doc, Min: f.min, Max: f.max, Restart: f.restartUnder(parent.Restart),
-			index: append(append([]int(nil), parent.index...), f.Index...),
+			index: append(append([]int(nil), parent.index...), f.Index...), former: former(parent, f),
 		}
 		if isMapping(f.Type) {
 			keys = append(keys, keysOf(f.Type, key)...)
 			continue
 		}
-		key.Variable = variablePrefix + strings.ToUpper(strings.ReplaceAll(key.Name, ".", "_"))
+		key.Variable = variable(key.Name)
 		keys = append(keys, key)
 	}
 	return keys
+}
+
+// former returns the names that a key had, its own having changed or that of a mapping around it.
+func former(parent Key, f field) (names []string) {
+	for _, around := range parent.former {
+		names = append(names, join(around, f.name))
+	}
+	if f.was == "" {
+		return names
+	}
+	for _, around := range append([]string{parent.Name}, parent.former...) {
+		names = append(names, join(around, f.was))
+	}
+	return names
+}
+
+// variable returns the environment variable of a key.
+func variable(key string) string {
+	return variablePrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
 // join returns the key of a child.

@@ -66,10 +66,11 @@ func Load(o Options) (Loaded, error) {
 		}
 		d.inFile = false
 	}
-	settings, unknown := fromVariables(d.environment)
-	loaded.Warnings = unknown
+	settings, warnings := fromVariables(d.environment, Keys())
 	d.settings(&loaded.Config, settings)
 	d.settings(&loaded.Config, o.Overrides)
+
+	loaded.Warnings = append(d.warnings, warnings...)
 
 	loaded.nameLimits()
 	loaded.origins = d.origins

@@ -11,6 +11,17 @@ import (
 // Schema returns the JSON Schema of the file, for editors and for pipelines that check a file before it is laid out. It knows
 // less than [Load], which also knows what must be longer than what and reads no schema.
 func Schema() ([]byte, error) {
+	schema := schemaOf(Config{}, reflect.ValueOf(Default()))
+	schema.Title = "Configuration of opsgate"
+	text, err := json.MarshalIndent(schema, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("write the schema: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// schemaOf returns the schema of a mapping with these defaults.
+func schemaOf(mapping any, defaults reflect.Value) *jsonschema.Schema {
 	reflector := jsonschema.Reflector{
 		Anonymous:                  true,
 		DoNotReference:             true,
@@ -19,14 +30,9 @@ func Schema() ([]byte, error) {
 		RequiredFromJSONSchemaTags: true, // no key is required: a variable may set it
 		Mapper:                     scalarSchema,
 	}
-	schema := reflector.Reflect(Config{})
-	schema.Title = "Configuration of opsgate"
-	describe(schema, reflect.TypeFor[Config](), reflect.ValueOf(Default()), "")
-	text, err := json.MarshalIndent(schema, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("write the schema: %w", err)
-	}
-	return append(text, '\n'), nil
+	schema := reflector.Reflect(mapping)
+	describe(schema, reflect.TypeOf(mapping), defaults, "")
+	return schema
 }
 
 // scalarSchema returns the schema of what is written as one word and is no plain text, number or truth value.
@@ -61,34 +67,45 @@ func scalarSchema(t reflect.Type) *jsonschema.Schema {
 // for a restart. What stands in a list or under a free name has no defaults.
 func describe(schema *jsonschema.Schema, t reflect.Type, defaults reflect.Value, restart string) {
 	for _, f := range fields(t) {
-		property, reason := schema.Properties.Value(f.name), f.restartUnder(restart)
+		property := schema.Properties.Value(f.name)
 		var byDefault reflect.Value
 		if defaults.IsValid() {
 			byDefault = defaults.FieldByIndex(f.Index)
 		}
-		property.Description = sentence(f, reason)
-		switch {
-		case isMapping(f.Type):
-			describe(property, f.Type, byDefault, reason)
-			continue
-		case isList(f.Type) && isMapping(f.Type.Elem()):
-			describe(property.Items, f.Type.Elem(), reflect.Value{}, reason)
-		case isDictionary(f.Type):
-			form := namesOf(f.Type)
-			property.PropertyNames = &jsonschema.Schema{Pattern: form.pattern.String()}
-			if len(form.taken) > 0 {
-				property.PropertyNames.Not = &jsonschema.Schema{Enum: asAny(form.taken)}
-			}
-			describe(property.AdditionalProperties, f.Type.Elem(), reflect.Value{}, reason)
-		case f.chars != "":
-			property.MaxLength = new(uint64)
-			*property.MaxLength = uint64(length(f.chars))
-		case property.Type == "integer":
-			property.Minimum, property.Maximum = json.Number(f.min), json.Number(f.max)
+		describeField(property, f, byDefault, f.restartUnder(restart))
+		if f.was != "" {
+			former := *property
+			former.Deprecated, former.Default = true, nil
+			former.Description = fmt.Sprintf("Is called %s now.", f.name)
+			schema.Properties.Set(f.was, &former)
 		}
-		if byDefault.IsValid() && (!byDefault.IsZero() || f.Type.Kind() == reflect.Bool) {
-			property.Default = plain(byDefault)
+	}
+}
+
+// describeField is describe for one key.
+func describeField(property *jsonschema.Schema, f field, byDefault reflect.Value, reason string) {
+	property.Description = sentence(f, reason)
+	switch {
+	case isMapping(f.Type):
+		describe(property, f.Type, byDefault, reason)
+		return
+	case isList(f.Type) && isMapping(f.Type.Elem()):
+		describe(property.Items, f.Type.Elem(), reflect.Value{}, reason)
+	case isDictionary(f.Type):
+		form := namesOf(f.Type)
+		property.PropertyNames = &jsonschema.Schema{Pattern: form.pattern.String()}
+		if len(form.taken) > 0 {
+			property.PropertyNames.Not = &jsonschema.Schema{Enum: asAny(form.taken)}
 		}
+		describe(property.AdditionalProperties, f.Type.Elem(), reflect.Value{}, reason)
+	case f.chars != "":
+		property.MaxLength = new(uint64)
+		*property.MaxLength = uint64(length(f.chars))
+	case property.Type == "integer":
+		property.Minimum, property.Maximum = json.Number(f.min), json.Number(f.max)
+	}
+	if byDefault.IsValid() && (!byDefault.IsZero() || f.Type.Kind() == reflect.Bool) {
+		property.Default = plain(byDefault)
 	}
 }
 
