@@ -234,3 +234,31 @@ opsgate.yaml:15: rate_limit.tokens.tok_1.expires: was 2025-12-31T00:00:00Z: what
 		t.Errorf("got\n%s\nwant\n%s", got.Warnings, want)
 	}
 }
+
+func TestWhatIsLegalAndUnwiseIsWarnedOf(t *testing.T) {
+	got := loadText(t, `trusted_proxies: [10.0.0.0/8, 0.0.0.0/0]
+listen: :8080
+admin: {listen: "0.0.0.0:9090", token: "${ADMIN_TOKEN}"}
+authn: {stale_for: 2h}
+shutdown:
+  drain_wait: 0s
+  grace: 5s
+rate_limit:
+  limits:
+    - {requests: 3, per: 1s}
+    - {requests: 181, per: 1m}
+    - {requests: 10800, per: 1h}
+  tokens:
+    tok_1: {limits: [{requests: 3, per: 1s, shadow: true}, {requests: 5, per: 2s}, {requests: 16, per: 5s}]}
+`, "ADMIN_TOKEN=0123456789abcdef")
+	want := `opsgate.yaml:1: trusted_proxies[1]: is everybody: any client can claim any address in the audit log
+opsgate.yaml:3: admin.token: goes over the network as it is: set admin.tls.cert_file and key_file
+opsgate.yaml:4: authn.stale_for: is 2h: for so long a revoked token may be accepted while the identity service is away
+opsgate.yaml:6: shutdown.drain_wait: is 0s: load balancers have no time to turn away before the listener closes
+opsgate.yaml:7: shutdown.grace: is 5s, less than http.request_timeout of 10s: slow requests are cut off
+opsgate.yaml:11: rate_limit.limits[1].requests: is 181, which nobody reaches: 3 per 1s let 180 through in 1m
+opsgate.yaml:14: rate_limit.tokens.tok_1.limits[2].requests: is 16, which nobody reaches: 5 per 2s let 15 through in 5s`
+	if got.Warnings.Error() != want {
+		t.Errorf("got\n%s\nwant\n%s", got.Warnings, want)
+	}
+}

@@ -1,10 +1,15 @@
 package config
 
 import (
+	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"time"
 )
+
+// maxUnaskedFor is how long anybody should be believed whom nobody can ask about.
+const maxUnaskedFor = Duration(time.Hour)
 
 // warn adds what looks like a mistake and is none for certain. The time is that of now, or of the clock where it is nil.
 func (l *Loaded) warn(now func() time.Time) {
@@ -12,7 +17,15 @@ func (l *Loaded) warn(now func() time.Time) {
 		now = time.Now
 	}
 	w := warner{loaded: l, now: now()}
-	c := l.RateLimit
+	w.rateLimit()
+	w.exposure()
+	w.shutdown()
+	l.Warnings = append(l.Warnings, w.warnings...).sorted()
+}
+
+// rateLimit finds limits that do less than they seem to.
+func (w *warner) rateLimit() {
+	c := w.loaded.RateLimit
 	if c.Store == StoreRedis && c.OnStoreFailure == FailLocal && c.ExpectedReplicas == 1 {
 		w.warn("rate_limit.expected_replicas", "is 1: while Redis is away, each gateway admits the whole of every limit")
 	}
@@ -21,11 +34,58 @@ func (l *Loaded) warn(now func() time.Time) {
 		if len(class.Teams)+len(class.Tokens) == 0 {
 			w.warn(key, "has neither teams nor tokens: it limits nobody")
 		}
+		w.unreached(key+".limits", class.Limits)
 		w.expiry(key, class.Expires)
 	}
-	w.expiries(teamsKey, c.Teams)
-	w.expiries(tokensKey, c.Tokens)
-	l.Warnings = append(l.Warnings, w.warnings...).sorted()
+	w.unreached(limitsKey, c.Limits)
+	w.overrides(teamsKey, c.Teams)
+	w.overrides(tokensKey, c.Tokens)
+}
+
+// unreached finds limits that nobody can reach, as a shorter one lets too few requests through.
+func (w *warner) unreached(key string, limits []Limit) {
+	for i, long := range limits {
+		for _, short := range limits {
+			if short.Shadow || short.Per >= long.Per {
+				continue
+			}
+			// So many of the shorter intervals cover one of the longer.
+			most := (int64(long.Per) + int64(short.Per) - 1) / int64(short.Per) * int64(short.Requests)
+			if most < int64(long.Requests) {
+				w.warn(fmt.Sprintf("%s[%d].requests", key, i), "is %d, which nobody reaches: %d per %s let %d through in %s",
+					long.Requests, short.Requests, short.Per, most, long.Per)
+				break
+			}
+		}
+	}
+}
+
+// exposure finds what trusts more of the world than anybody means to.
+func (w *warner) exposure() {
+	c := w.loaded
+	for i, network := range c.TrustedProxies {
+		if network.Bits() == 0 {
+			w.warn(fmt.Sprintf("trusted_proxies[%d]", i), "is everybody: any client can claim any address in the audit log")
+		}
+	}
+	host, _, _ := net.SplitHostPort(c.Admin.Listen) // an address, as the validator saw
+	if !isLoopback(host) && c.Admin.TLS.CertFile == "" {
+		w.warn("admin.token", "goes over the network as it is: set admin.tls.cert_file and key_file")
+	}
+	if c.Authn.StaleFor > maxUnaskedFor {
+		w.warn("authn.stale_for", "is %s: for so long a revoked token may be accepted while the identity service is away", c.Authn.StaleFor)
+	}
+}
+
+// shutdown finds what makes requests fail at each deploy.
+func (w *warner) shutdown() {
+	c := w.loaded
+	if host, _, _ := net.SplitHostPort(c.Listen); c.Shutdown.DrainWait == 0 && !isLoopback(host) {
+		w.warn("shutdown.drain_wait", "is 0s: load balancers have no time to turn away before the listener closes")
+	}
+	if c.Shutdown.Grace < c.HTTP.RequestTimeout {
+		w.warn("shutdown.grace", "is %s, less than http.request_timeout of %s: slow requests are cut off", c.Shutdown.Grace, c.HTTP.RequestTimeout)
+	}
 }
 
 // A warner collects warnings.
@@ -39,8 +99,9 @@ func (w *warner) warn(key, format string, args ...any) {
 	w.warnings = append(w.warnings, problem(w.loaded.where(key), key, format, args...))
 }
 
-func (w *warner) expiries(key string, overrides Overrides) {
+func (w *warner) overrides(key string, overrides Overrides) {
 	for _, id := range slices.Sorted(maps.Keys(overrides)) {
+		w.unreached(Named(key, id)+".limits", overrides[id].Limits)
 		w.expiry(Named(key, id), overrides[id].Expires)
 	}
 }
