@@ -4,8 +4,8 @@ import "time"
 
 // A Config is the whole configuration of a gateway. Tags: doc is the description that people read; min and max are the
 // bounds of a value, written as the value is; chars is the greatest length of a text; restart says why a change of the key, and
-// of all keys under it, waits for a restart, or "-" that it need not; was is the name that the key had before, which is taken with a warning
-// until the next major version.
+// of all keys under it, waits for a restart, or "-" that it need not; was is the name that the key had before, which is taken with
+// a warning until the next major version.
 type Config struct {
 	Listen         string    `yaml:"listen" restart:"opened at start" doc:"Address of the public API. Port 0 takes any free one."`
 	Admin          Admin     `yaml:"admin" restart:"opened at start" doc:"The listener for operators, which must not be public."`

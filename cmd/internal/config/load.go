@@ -70,7 +70,7 @@ func Load(o Options) (Loaded, error) {
 	d.settings(&loaded.Config, settings)
 	d.settings(&loaded.Config, o.Overrides)
 
-	loaded.Warnings = append(d.warnings, warnings...)
+	loaded.Warnings = slices.Concat(d.warnings, warnings)
 
 	loaded.nameLimits()
 	loaded.origins = d.origins

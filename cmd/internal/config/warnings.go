@@ -84,7 +84,8 @@ func (w *warner) shutdown() {
 		w.warn("shutdown.drain_wait", "is 0s: load balancers have no time to turn away before the listener closes")
 	}
 	if c.Shutdown.Grace < c.HTTP.RequestTimeout {
-		w.warn("shutdown.grace", "is %s, less than http.request_timeout of %s: slow requests are cut off", c.Shutdown.Grace, c.HTTP.RequestTimeout)
+		w.warn("shutdown.grace", "is %s, less than http.request_timeout of %s: slow requests are cut off",
+			c.Shutdown.Grace, c.HTTP.RequestTimeout)
 	}
 }
 
