@@ -13,7 +13,7 @@ MODULES      := . tools tools/lint tools/edgebench
 CODE_MODULES := . tools/edgebench
 
 # Programs that some tests run, by their Debian packages. Where one is missing, its tests are skipped and say so.
-TEST_PROGRAMS := chromium redis-server
+TEST_PROGRAMS := chromium haproxy redis-server
 
 # Packages whose own tests must cover them, and how much.
 COVERED   := gateway authn ratelimit backendclient
@@ -31,7 +31,7 @@ export GOFLAGS := $(shell go env GOFLAGS) -gcflags=modernc.org/...=-race=false
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test cover fuzz chaos bench check check-generated check-format check-modules check-proto check-tests lint \
+.PHONY: help run build test cover fuzz chaos cluster bench check check-generated check-format check-modules check-proto check-tests lint \
 	generate format tidy test-programs
 
 help: ## List what can be done.
@@ -65,7 +65,10 @@ fuzz: ## Fuzz every target for FUZZTIME (30s).
 	@tools/fuzz.sh $(FUZZTIME)
 
 chaos: ## Break what the programs depend on, and print each figure beside its bound: docs/limits.md. Takes some three minutes.
-	@go test -count=1 -v ./cmd/internal/chaostest -full
+	@go test -count=1 -v ./cmd/internal/chaostest -full -skip RollingRestart
+
+cluster: ## Run two gateways, three backends and Redis behind a balancer, and restart each of them under load: docs/scaling.md.
+	@go test -count=1 -v -run RollingRestart ./cmd/internal/chaostest -full
 
 bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway. EDGEBENCH="-enforce" passes flags.
 	@grep -rlE '^func Benchmark' --include='*_test.go' . | xargs -n1 dirname | sort -u | \

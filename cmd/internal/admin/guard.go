@@ -15,6 +15,10 @@ const (
 	pathReady = "/readyz"
 )
 
+// pathPage is the page for people. It is the same document for everybody, and asks its reader for the token; where operators show a
+// certificate, their browsers do for it as well.
+const pathPage = "/"
+
 // Access says who may ask. Each of Token and ClientCertificates that is set must hold.
 type Access struct {
 	Token              string // of operators; "" for none
@@ -28,17 +32,18 @@ func (a Access) guard(next http.Handler) http.Handler {
 	ours := a.ourNames()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		probe := r.URL.Path == pathLive || r.URL.Path == pathReady
+		page := r.URL.Path == pathPage
 		switch {
 		case ours != nil && !ours(r.Host):
 			// A page can have its own name stand for this machine, and so be of the same origin as what it asks for.
 			respond(w, http.StatusForbidden, Failure{Text: "the Host header is no name of this listener", Code: "forbidden"})
-		case foreign(r.Header):
+		case foreign(r.Header) && !(page && follows(r)):
 			respond(w, http.StatusForbidden, Failure{Text: "pages of other sites may not ask", Code: "forbidden"})
 		case probe:
 			next.ServeHTTP(w, r)
 		case a.ClientCertificates && subject(r) == "":
 			respond(w, http.StatusForbidden, Failure{Text: "a client certificate is required", Code: "forbidden"})
-		case a.Token != "" && !isBearer(r.Header, want):
+		case a.Token != "" && !page && !isBearer(r.Header, want):
 			w.Header().Set("WWW-Authenticate", `Bearer realm="opsgate admin"`)
 			respond(w, http.StatusUnauthorized, Failure{Text: "missing or wrong admin token", Code: "unauthorized"})
 		default:
@@ -54,6 +59,9 @@ func (a Access) ourNames() func(host string) bool {
 		return nil
 	}
 	return func(hostPort string) bool {
+		if hostPort == "" {
+			return true // HTTP/1.0, as probes of load balancers speak it and no browser does
+		}
 		host, _, err := net.SplitHostPort(hostPort)
 		if err != nil { // there is no port
 			host = strings.TrimSuffix(strings.TrimPrefix(hostPort, "["), "]")
@@ -74,6 +82,11 @@ func foreign(h http.Header) bool {
 		return false
 	}
 	return true
+}
+
+// follows tells whether a browser follows a link to show what is there by itself, as from an alert: the other site sees nothing of it.
+func follows(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 // isBearer tells whether the credentials are the token with that hash. Hashes have one length, whatever is compared.

@@ -121,6 +121,23 @@ func (g *gateway) awaitReady(t *testing.T) {
 	eventually(t, "the gateway is ready", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
 }
 
+// restart has a gateway that has ended run again where it was, with the configuration that it had.
+func (g *gateway) restart(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile(g.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	anywhere := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}"
+	here := fmt.Sprintf("listen: %s\nadmin: {listen: %s}", strings.TrimPrefix(g.url, "http://"), strings.TrimPrefix(g.admin, "http://"))
+	g.base = strings.Replace(g.base, anywhere, here, 1)
+	if err := os.WriteFile(g.file, []byte(strings.Replace(string(text), anywhere, here, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.process = start(t, "opsgate", "serve", "--config="+g.file)
+	g.awaitReady(t)
+}
+
 // configure replaces the configuration in one step.
 func (g *gateway) configure(t *testing.T, config string) {
 	t.Helper()

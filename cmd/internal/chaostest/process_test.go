@@ -33,7 +33,11 @@ type process struct {
 // launch runs a program from a thread of its own: the kernel kills the program when the thread that started it ends, which is how
 // tests that are killed leave none behind.
 func launch(name string, args ...string) (*process, error) {
-	p := &process{name: name, cmd: exec.Command(program(name), args...), exited: make(chan struct{})}
+	return launchCommand(name, exec.Command(program(name), args...))
+}
+
+func launchCommand(name string, cmd *exec.Cmd) (*process, error) {
+	p := &process{name: name, cmd: cmd, exited: make(chan struct{})}
 	p.cmd.Stderr, p.cmd.SysProcAttr = &p.log, endsWithParent()
 	started := make(chan error)
 	go func() {
