@@ -24,10 +24,20 @@ type Options struct {
 	Dependencies func() map[string]Dependency
 
 	Inspector Inspector // nil for no pages under /admin/
+	Console   Console   // nil for no page for people
 	Access    Access
 	// LiveTokens is what the tokens of clients begin with: such a one is refused wherever it stands in a request.
 	LiveTokens string
 	Logger     *slog.Logger // nil for none
+}
+
+// A Console is the page for people, and the events that it follows.
+type Console interface {
+	// Page answers with what asks for no token: a browser has none to show before the page asks its reader.
+	Page(w http.ResponseWriter, r *http.Request)
+	Events(w http.ResponseWriter, r *http.Request)
+	// Drain ends the events.
+	Drain()
 }
 
 // An Admin answers on the admin listener. A new one is not ready.
@@ -35,6 +45,7 @@ type Admin struct {
 	handler      http.Handler
 	dependencies func() map[string]Dependency
 	inspector    Inspector
+	console      Console
 	access       Access
 	logger       *slog.Logger
 	phase        atomic.Int32
@@ -49,7 +60,7 @@ const (
 
 // New makes an Admin.
 func New(o Options) *Admin {
-	a := &Admin{dependencies: o.Dependencies, inspector: o.Inspector, access: o.Access, logger: o.Logger}
+	a := &Admin{dependencies: o.Dependencies, inspector: o.Inspector, console: o.Console, access: o.Access, logger: o.Logger}
 	if a.logger == nil {
 		a.logger = slog.New(slog.DiscardHandler)
 	}
@@ -70,6 +81,10 @@ func New(o Options) *Admin {
 		mux.HandleFunc("DELETE /admin/limits/{token_id}", a.reset)
 		mux.HandleFunc("GET /admin/config", a.config)
 	}
+	if a.console != nil {
+		mux.HandleFunc("GET "+pathPage+"{$}", a.console.Page)
+		mux.HandleFunc("GET /admin/events", a.console.Events)
+	}
 	a.handler = a.access.guard(withoutTokens(o.LiveTokens, mux))
 	return a
 }
@@ -81,7 +96,12 @@ func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.Se
 func (a *Admin) Serving() { a.phase.CompareAndSwap(starting, serving) }
 
 // Draining makes it not ready, for good.
-func (a *Admin) Draining() { a.phase.Store(draining) }
+func (a *Admin) Draining() {
+	a.phase.Store(draining)
+	if a.console != nil {
+		a.console.Drain()
+	}
+}
 
 // livez answers as long as the process can answer at all.
 func livez(w http.ResponseWriter, _ *http.Request) {

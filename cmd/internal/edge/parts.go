@@ -13,6 +13,7 @@ import (
 	"opsgate/authn"
 	"opsgate/backendclient"
 	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/admin/console"
 	"opsgate/cmd/internal/config"
 	"opsgate/gateway"
 	"opsgate/ratelimit/demand"
@@ -32,6 +33,7 @@ type parts struct {
 	metrics       *gateway.Metrics
 	reloads       *configMetrics
 	admin         *admin.Admin
+	console       *console.Console
 
 	// current is all that a request needs to know, in one pointer: no request sees a part of a configuration.
 	current    atomic.Pointer[snapshot]
@@ -69,10 +71,13 @@ func build(o Options) (_ *parts, err error) {
 	}
 	p.current.Store(first)
 	p.reloads.inForce(first.version, first.since)
+	inspector := &inspector{parts: p, clock: o.Clock}
+	p.console = newConsole(o, inspector, registry)
 	p.admin = admin.New(admin.Options{
 		Metrics:      registry,
 		Dependencies: p.dependencies,
-		Inspector:    &inspector{parts: p, clock: o.Clock},
+		Inspector:    inspector,
+		Console:      p.console,
 		Access:       adminAccess(o.Loaded.Admin),
 		LiveTokens:   liveTokens(o.Loaded.Config),
 		Logger:       o.Logger,
@@ -98,7 +103,7 @@ func (p *parts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // background is what goes on beside the requests; each of it ends with its context.
 func (p *parts) background() []func(context.Context) error {
-	all := []func(context.Context) error{p.authenticator.Run, p.limiter.Run, p.busiest.Run}
+	all := []func(context.Context) error{p.authenticator.Run, p.limiter.Run, p.busiest.Run, p.console.Run}
 	if p.demand != nil {
 		all = append(all, p.demand.Run)
 	}

@@ -1,0 +1,150 @@
+package console
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"opsgate/cmd/internal/admin"
+)
+
+// The verdicts on a gateway.
+const (
+	Well     = "well"
+	Impaired = "impaired" // requests are served, but somebody should know
+	Broken   = "broken"   // requests fail
+)
+
+// A Finding is something that is wrong.
+type Finding struct {
+	Key     string `json:"key"` // the same for as long as the same is wrong
+	Verdict string `json:"verdict"`
+	Text    string `json:"text"`
+	Detail  string `json:"detail,omitempty"`
+}
+
+// A sight is all that findings are made of.
+type sight struct {
+	now          time.Time
+	readings     readings
+	draining     bool
+	dependencies []Dependency
+	store        admin.Store
+	reload       *admin.Reload // nil for none
+	failures     func() (n, of uint64, route string)
+}
+
+// findings says in words what is wrong, the worst first.
+func findings(s sight) []Finding {
+	list := []Finding{}
+	if s.draining {
+		list = append(list, Finding{"draining", Impaired, "This gateway is draining: it will end, and load balancers send nothing more", ""})
+	}
+	list = append(list, ofLimiter(s.store, s.now)...)
+	for _, d := range s.dependencies {
+		if f, wrong := d.finding(s.now); wrong && d.Name != Redis {
+			list = append(list, f)
+		}
+	}
+	list = append(list, ofFailures(s.failures())...)
+	if connected, known := s.readings.gauges[metricRevocation]; known && connected == 0 {
+		list = append(list, Finding{
+			"revocations", Impaired, "Revocations of tokens are not heard of: they are noticed late", "the identity service's stream is away",
+		})
+	}
+	if r := s.reload; r != nil && r.Outcome == "refused" {
+		list = append(list, Finding{"reload", Impaired, fmt.Sprintf("The configuration on disk was refused %s ago (%s)",
+			words(s.now.Sub(r.At)), counted(len(r.Problems), "problem")), strings.Join(r.Problems, "\n")})
+	}
+	slices.SortStableFunc(list, func(a, b Finding) int { return severity(b) - severity(a) })
+	return list
+}
+
+func severity(f Finding) int {
+	if f.Verdict == Broken {
+		return 1
+	}
+	return 0
+}
+
+// finding says what is wrong with a dependency.
+func (d Dependency) finding(now time.Time) (f Finding, wrong bool) {
+	if b := d.Breaker; b != nil && b.State != breakerClosed {
+		f = Finding{"breaker:" + d.Name + ":" + b.State, Broken, d.Name + ": breaker " + b.text(now), b.Cause}
+		if b.State == breakerHalfOpen {
+			f.Verdict = Impaired
+		}
+		return f, true
+	}
+	if d.OK {
+		return Finding{}, false
+	}
+	f = Finding{"dependency:" + d.Name + ":" + d.State, Broken, d.Name + ": " + d.State, d.Reason}
+	if strings.HasPrefix(d.State, "connecting") || d.State == "idle" {
+		f.Verdict = Impaired // the next request waits for it
+	}
+	return f, true
+}
+
+// ofLimiter says what becomes of limits while the store that gateways share is away.
+func ofLimiter(s admin.Store, now time.Time) []Finding {
+	v := limiterView(s, now)
+	if v.OK {
+		return nil
+	}
+	f := Finding{"limiter:" + s.Mode, Impaired, "redis: away; limits are " + v.Text, ""}
+	if s.Mode == "deny" {
+		f.Verdict = Broken
+	}
+	if s.Breaker != nil {
+		f.Detail = s.Breaker.Cause
+	}
+	return []Finding{f}
+}
+
+// manyFail is the part of requests above which failures are no accident.
+const manyFail = .05
+
+func ofFailures(n, of uint64, route string) []Finding {
+	if n == 0 {
+		return nil
+	}
+	f := Finding{"failures", Impaired, fmt.Sprintf("%d of %s in the last minute failed (5xx)", n, counted(int(of), "request")), "most of them " + route}
+	if float64(n) >= manyFail*float64(of) {
+		f.Verdict = Broken
+	}
+	return []Finding{f}
+}
+
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strconv.Itoa(n) + " " + what
+}
+
+// words says a duration, with a second unit where it matters.
+func words(d time.Duration) string {
+	s := max(0, int(d.Round(time.Second)/time.Second))
+	switch m, h := s/60, s/3600; {
+	case m == 0:
+		return strconv.Itoa(s) + " s"
+	case m < 10:
+		return pair(m, "min", s%60, "s")
+	case h == 0:
+		return strconv.Itoa(m) + " min"
+	case h < 24:
+		return pair(h, "h", m%60, "min")
+	default:
+		return pair(h/24, "d", h%24, "h")
+	}
+}
+
+func pair(n int, unit string, more int, smaller string) string {
+	if more == 0 {
+		return fmt.Sprintf("%d %s", n, unit)
+	}
+	return fmt.Sprintf("%d %s %d %s", n, unit, more, smaller)
+}

@@ -1,0 +1,166 @@
+package console
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"opsgate/cmd/internal/admin"
+)
+
+// busyTokens is how many of the tokens that ask most are shown.
+const busyTokens = 10
+
+// Redis is the name of the store that gateways share, where it is a dependency. Requests are served without it, or not, as the
+// limiter's mode says.
+const Redis = "redis"
+
+// A Dependency is something that the gateway needs.
+type Dependency struct {
+	Name    string
+	State   string // in words: "ready", "connecting"
+	OK      bool
+	Reason  string // why it is not; "" where that is not known
+	Breaker *Breaker
+}
+
+// A Breaker keeps calls from what does not answer.
+type Breaker struct {
+	State    string    // closed, open or half-open
+	Since    time.Time // the state has been the same; zero for not known
+	ProbesAt time.Time // an open one lets a call through; zero for other states and where that is not known
+	Cause    string
+}
+
+// The states of a breaker.
+const (
+	breakerClosed   = "closed"
+	breakerOpen     = "open"
+	breakerHalfOpen = "half-open"
+)
+
+// A State is how a gateway stands at one moment, as the page shows it.
+type State struct {
+	At           time.Time         `json:"at"`
+	Host         string            `json:"host"`
+	Version      string            `json:"version"`
+	Up           float64           `json:"up_seconds"` // 0 for not known
+	Draining     bool              `json:"draining"`
+	Verdict      string            `json:"verdict"`  // Well, Impaired or Broken: the worst of the findings
+	Findings     []Finding         `json:"findings"` // the worst first
+	Dependencies []DependencyView  `json:"dependencies"`
+	Limiter      LimiterView       `json:"limiter"`
+	InFlight     float64           `json:"in_flight"`
+	Memory       float64           `json:"memory_bytes"`
+	Goroutines   float64           `json:"goroutines"`
+	Busiest      []admin.BusyToken `json:"busiest"`
+	Config       ConfigView        `json:"config"`
+}
+
+// A DependencyView is a dependency with its times as they are told.
+type DependencyView struct {
+	Name     string       `json:"name"`
+	State    string       `json:"state"`
+	OK       bool         `json:"ok"`
+	Reason   string       `json:"reason,omitempty"`
+	Breaker  *BreakerView `json:"breaker"`   // null where calls have none
+	InFlight *float64     `json:"in_flight"` // calls under way; null where that is not counted
+}
+
+// A BreakerView is a breaker with its times as they are told.
+type BreakerView struct {
+	State string `json:"state"`
+	Text  string `json:"text"` // state, since when, and what comes next
+	Cause string `json:"cause,omitempty"`
+}
+
+// A LimiterView says where budgets are counted.
+type LimiterView struct {
+	Mode string `json:"mode"`
+	Text string `json:"text"`
+	OK   bool   `json:"ok"`
+}
+
+// A ConfigView is what is in force.
+type ConfigView struct {
+	Version    string        `json:"version"`
+	Since      time.Time     `json:"since"`
+	File       string        `json:"file"` // "" for none
+	LastReload *admin.Reload `json:"last_reload"`
+}
+
+// state looks at the gateway.
+func (c *Console) state() State {
+	now, r, source := c.options.Clock(), c.read(), c.options.Source
+	config, dependencies, store := source.Configuration(), source.Dependencies(), source.Store()
+	s := State{
+		At: now.UTC().Truncate(time.Millisecond), Host: c.options.Host, Version: c.options.Version, Draining: c.isDraining(),
+		Limiter: limiterView(store, now), Dependencies: []DependencyView{},
+		InFlight: r.gauges[metricInFlight], Memory: r.gauges[metricMemory], Goroutines: r.gauges[metricGoroutines],
+		Busiest: source.Busiest(busyTokens),
+		Config:  ConfigView{Version: config.Version, Since: config.Since.UTC(), File: config.File, LastReload: config.LastReload},
+	}
+	if s.Busiest == nil {
+		s.Busiest = []admin.BusyToken{}
+	}
+	if start := r.gauges[metricStart]; start > 0 {
+		s.Up = max(0, now.Sub(time.Unix(int64(start), 0)).Seconds())
+	}
+	for _, d := range dependencies {
+		s.Dependencies = append(s.Dependencies, dependencyView(d, r, now))
+	}
+	s.Findings = findings(sight{
+		now: now, readings: r, draining: s.Draining, dependencies: dependencies, store: store, reload: config.LastReload,
+		failures: c.history.failures,
+	})
+	s.Verdict = Well
+	if len(s.Findings) > 0 {
+		s.Verdict = s.Findings[0].Verdict
+	}
+	return s
+}
+
+func dependencyView(d Dependency, r readings, now time.Time) DependencyView {
+	v := DependencyView{Name: d.Name, State: d.State, OK: d.OK, Reason: d.Reason}
+	if n, counted := r.inFlight[d.Name]; counted {
+		v.InFlight = &n
+	}
+	if b := d.Breaker; b != nil {
+		v.Breaker = &BreakerView{State: b.State, Text: b.text(now), Cause: b.Cause}
+	}
+	return v
+}
+
+// text says how a breaker stands, and what comes next.
+func (b *Breaker) text(now time.Time) string {
+	text := b.State
+	if !b.Since.IsZero() && b.State != breakerClosed {
+		text += " for " + words(now.Sub(b.Since))
+	}
+	switch {
+	case b.State == breakerHalfOpen:
+		return text + ", a few calls are let through"
+	case b.State != breakerOpen || b.ProbesAt.IsZero():
+		return text
+	case b.ProbesAt.After(now):
+		return text + ", next probe in " + words(b.ProbesAt.Sub(now))
+	default:
+		return text + ", the next call is a probe"
+	}
+}
+
+// limiterView says in words who counts.
+func limiterView(s admin.Store, now time.Time) LimiterView {
+	texts := map[string]string{
+		"memory": "counted in this process alone",
+		"shared": "counted in Redis, with all gateways",
+		"local":  "counted by each gateway for itself",
+		"allow":  "not counted, every request is admitted",
+		"deny":   "not counted, every request is refused",
+	}
+	v := LimiterView{Mode: s.Mode, Text: cmp.Or(texts[s.Mode], s.Mode), OK: slices.Contains([]string{"memory", "shared"}, s.Mode)}
+	if !v.OK && s.Since != nil {
+		v.Text += " for " + words(now.Sub(*s.Since))
+	}
+	return v
+}

@@ -1,0 +1,141 @@
+package browsertest
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/audits"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// patience is how long a test may use a browser.
+const patience = 3 * time.Minute
+
+// A Journal is what a browser did and complained of.
+type Journal struct {
+	mu         sync.Mutex
+	urls       []*url.URL
+	complaints []string
+}
+
+// Hosts returns the host of each request, with its port.
+func (j *Journal) Hosts() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	hosts := make([]string, len(j.urls))
+	for i, u := range j.urls {
+		hosts[i] = u.Host
+	}
+	return hosts
+}
+
+// URLs returns what was asked for.
+func (j *Journal) URLs() []*url.URL {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.urls)
+}
+
+// Complaints returns errors and warnings of the console, exceptions, and violations of the page's policy.
+func (j *Journal) Complaints() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.complaints)
+}
+
+func (j *Journal) note(event any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		if u, err := url.Parse(e.Request.URL); err == nil && u.Host != "" {
+			j.urls = append(j.urls, u)
+		}
+	case *runtime.EventExceptionThrown:
+		j.complaints = append(j.complaints, "exception: "+e.ExceptionDetails.Text)
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+			for _, arg := range e.Args {
+				j.complaints = append(j.complaints, "console: "+arg.Description+string(arg.Value))
+			}
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+			j.complaints = append(j.complaints, "log: "+e.Entry.Text+" "+e.Entry.URL)
+		}
+	case *audits.EventIssueAdded:
+		if details := e.Issue.Details.ContentSecurityPolicyIssueDetails; details != nil {
+			j.complaints = append(j.complaints, "policy: "+details.ViolatedDirective+" "+details.BlockedURL)
+		}
+	}
+}
+
+// Start starts a browser with a profile of its own, which ends with the test, and writes down what it does. Where there is no
+// Chromium the test is skipped, but fails where $CI is true.
+func Start(t *testing.T) (context.Context, *Journal) {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		const how = "there is no chromium to look at the page with; on Debian: apt-get install -y chromium"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(how)
+		}
+		t.Skip(how)
+	}
+	options := []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 1600),
+	}
+	for _, flag := range []string{
+		"headless", "no-sandbox", "disable-gpu", "disable-background-networking", "disable-component-update", "disable-sync", "no-first-run",
+	} {
+		options = append(options, chromedp.Flag(flag, true))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	seen := &Journal{}
+	if err := chromedp.Listen(ctx, seen.note); err != nil {
+		t.Fatalf("starting the browser: %v", err)
+	}
+	_, networkErr := chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	_, runtimeErr := chromedp.Call(ctx, runtime.Enable, cdp.Empty{})
+	_, logErr := chromedp.Call(ctx, log.Enable, cdp.Empty{})
+	_, auditsErr := chromedp.Call(ctx, audits.Enable, cdp.Empty{})
+	if err := errors.Join(networkErr, runtimeErr, logErr, auditsErr); err != nil {
+		t.Fatalf("asking the browser what it does: %v", err)
+	}
+	return ctx, seen
+}
+
+// Read returns what an action finds on the page.
+func Read[T any](ctx context.Context, t *testing.T, action chromedp.Action[T]) T {
+	t.Helper()
+	value, err := chromedp.Run(ctx, action)
+	if err != nil {
+		t.Fatalf("reading the page: %v", err)
+	}
+	return value
+}
+
+// KeepPicture takes a picture of the whole page, for whoever runs the test with -artifacts.
+func KeepPicture(ctx context.Context, t *testing.T, name string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), name), Read(ctx, t, chromedp.FullScreenshot(90)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,2 @@
+// Package browsertest opens pages in a real Chromium, for tests of what people see.
+package browsertest
