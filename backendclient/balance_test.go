@@ -17,13 +17,27 @@ import (
 
 	"opsgate/backendclient"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
+	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// A process is one of several that serve the fleet service.
+// A process is one of several that serve fleet and identity.
 type process struct {
-	server *grpc.Server
-	checks *health.Server
-	calls  atomic.Int64
+	server  *grpc.Server
+	checks  *health.Server
+	calls   atomic.Int64
+	trouble atomic.Pointer[func(context.Context) error] // what it does in place of an answer
+}
+
+func (p *process) count(ctx context.Context, request any, _ *grpc.UnaryServerInfo, answer grpc.UnaryHandler) (any, error) {
+	p.calls.Add(1)
+	return answer(ctx, request)
+}
+
+func (p *process) getServer(ctx context.Context) (*fleetv1.GetServerResponse, error) {
+	if trouble := p.trouble.Load(); trouble != nil {
+		return nil, (*trouble)(ctx)
+	}
+	return &fleetv1.GetServerResponse{}, nil
 }
 
 // processes starts so many, and returns clients of them all when they are connected.
@@ -33,11 +47,13 @@ func processes(t *testing.T, n int) ([]*process, *backendclient.Clients) {
 	var addresses []resolver.Address
 	all := make([]*process, n)
 	for i := range all {
-		p := &process{server: grpc.NewServer(), checks: health.NewServer()}
-		fleetv1.RegisterFleetServiceServer(p.server, &backend{getServer: func(context.Context) (*fleetv1.GetServerResponse, error) {
-			p.calls.Add(1)
-			return &fleetv1.GetServerResponse{}, nil
-		}})
+		p := &process{checks: health.NewServer()}
+		p.server = grpc.NewServer(grpc.UnaryInterceptor(p.count))
+		services := &backend{getServer: p.getServer, watchRevocations: func(_ *identityv1.WatchRevocationsRequest, stream watchServer) error {
+			return hang(stream.Context())
+		}}
+		fleetv1.RegisterFleetServiceServer(p.server, services)
+		identityv1.RegisterIdentityServiceServer(p.server, services)
 		healthv1.RegisterHealthServer(p.server, p.checks)
 		listener := listen(t, "127.0.0.1:0")
 		served := make(chan error)
@@ -51,7 +67,7 @@ func processes(t *testing.T, n int) ([]*process, *backendclient.Clients) {
 	}
 	names.InitialState(resolver.State{Addresses: addresses})
 	upstreams := at("passthrough:///" + addresses[0].Addr)
-	upstreams.Fleet.Address = "names:///fleet"
+	upstreams.Fleet.Address, upstreams.Identity.Address = "names:///fleet", "names:///identity"
 	clients := dial(t, upstreams, func(o *backendclient.Options) { o.DialOptions = []grpc.DialOption{grpc.WithResolvers(names)} })
 	for _, p := range all {
 		eventually(t, clients, func() bool { return p.calls.Load() > 0 })
@@ -97,6 +113,75 @@ func TestAProcessThatDiesTakesNoReadWithIt(t *testing.T) {
 		t.Errorf("%d of %d calls failed", n, calls.Load())
 	}
 	mustBe(t, clients, backendclient.BreakerClosed)
+}
+
+// turns makes calls one after the other, and holds that each process gets as many of them.
+func turns(t *testing.T, all []*process, call func() error) {
+	t.Helper()
+	before := make([]int64, len(all))
+	for i, p := range all {
+		before[i] = p.calls.Load()
+	}
+	for range 10 * len(all) {
+		_ = call()
+	}
+	for i, p := range all {
+		if n := p.calls.Load() - before[i]; n != 10 {
+			t.Errorf("process %d of %d got %d calls, want 10", i, len(all), n)
+		}
+	}
+}
+
+func TestProcessesThatAreEquallyBusyGetCallsInTurn(t *testing.T) {
+	all, clients := processes(t, 3)
+	turns(t, all, func() error { return getServer(t, clients) })
+}
+
+// A stream lives for days: to spare the process that has it would be to leave it out.
+func TestAStreamIsNoWork(t *testing.T) {
+	all, clients := processes(t, 2)
+	look := func() error {
+		_, err := clients.Identity.ResolveToken(t.Context(), &identityv1.ResolveTokenRequest{}, grpc.WaitForReady(true))
+		return err
+	}
+	for _, p := range all {
+		for before := p.calls.Load(); p.calls.Load() == before; {
+			_ = look()
+		}
+	}
+	if _, err := clients.Identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	turns(t, all, look)
+}
+
+// A process that hangs, and one that fails at once and so is never busy: in its turn, each would get a third of all calls.
+func TestAProcessInTroubleGetsFewCalls(t *testing.T) {
+	for name, trouble := range map[string]func(context.Context) error{"hangs": hang, "fails": always(unavailable)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const callers, calls = 4, 300
+			all, clients := processes(t, 3)
+			all[1].trouble.Store(&trouble)
+			before := all[1].calls.Load()
+			var wg sync.WaitGroup
+			for range callers {
+				wg.Go(func() {
+					for range calls {
+						_ = callFor(t, clients, 200*time.Millisecond)
+					}
+				})
+			}
+			wg.Wait()
+			if n := all[1].calls.Load() - before; n == 0 || n > callers*calls/20 {
+				t.Errorf("it got %d of %d calls", n, callers*calls)
+			}
+			mustBe(t, clients, backendclient.BreakerClosed)
+			all[1].trouble.Store(nil)
+			after := all[1].calls.Load()
+			eventually(t, clients, func() bool { return all[1].calls.Load() > after+10 })
+		})
+	}
 }
 
 func TestAProcessThatDoesNotServeIsLeftOut(t *testing.T) {

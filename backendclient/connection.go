@@ -38,7 +38,7 @@ func dialOptions(o Options, s service, calls calls) ([]grpc.DialOption, error) {
 		// Calls go to all processes of a service. One that is gone is left out, and so is one that says that it does not serve
 		// (grpc.health.v1); one that knows nothing of that protocol is taken to serve. We ask for the health of the whole
 		// process, "": every server with the protocol has it, while one that does not name its services would seem away.
-		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}],"healthCheckConfig":{"serviceName":""}}`),
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"` + leastBusy + `":{}}],"healthCheckConfig":{"serviceName":""}}`),
 		// What DNS says of a service is its addresses: its configuration, retries with it, is ours. The library still repeats
 		// by itself what no server has seen.
 		grpc.WithDisableServiceConfig(),
