@@ -163,6 +163,18 @@ func TestCursors(t *testing.T) {
 	}
 }
 
+func TestAPageThatTheClientHasIsNotDescribedAgain(t *testing.T) {
+	h := start(t)
+	h.services.reply("ListIncidents", &incidentv1.ListIncidentsResponse{NextCursor: "next-1", CursorIgnored: true})
+	page := h.get(t, "/v1/incidents").mustBe(t, 200)
+	again := h.get(t, "/v1/incidents", "If-None-Match: "+page.Header.Get("ETag")).mustBe(t, 304)
+	for _, name := range []string{"Content-Type", "Cursor-Status", "Link"} {
+		if page.Header.Get(name) == "" || again.Header.Get(name) != "" {
+			t.Errorf("%s: %q, and with 304 %q", name, page.Header.Get(name), again.Header.Get(name))
+		}
+	}
+}
+
 func TestBadBodies(t *testing.T) {
 	h := start(t)
 	const ok = `"title":"t","status":"resolved","impact":"none","message":"m"`

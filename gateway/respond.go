@@ -125,7 +125,9 @@ func (r *Request) content(h http.Header, body, zipped []byte) sent {
 		tag := entityTag(body, zip)
 		r.set(h, "Etag", tag)
 		if matchesTag(r.http().Header["If-None-Match"], tag) {
-			delete(h, "Content-Type")
+			for _, known := range []string{"Content-Type", "Cursor-Status", "Link"} {
+				delete(h, known) // they came with what the client has (RFC 9110, section 15.4.5)
+			}
 			return r.write(http.StatusNotModified, "ok", nil)
 		}
 	}
