@@ -3,6 +3,10 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,4 +111,50 @@ func BenchmarkBytesPerToken(b *testing.B) {
 			}
 		})
 	}
+}
+
+// What a decision takes of the server's one thread, its part in reading and answering the call included: what bounds how many one
+// server makes. 32 callers are at it, as many as a gateway has connections by default.
+func BenchmarkServerTime(b *testing.B) {
+	server := redistest.Start(b)
+	s := newStore(b, redisstore.Options{Client: newClient(b, redisstore.ClientOptions{Addresses: []string{server.Addr()}, PoolSize: 32})})
+	p := specified(b)
+	for _, tokens := range []int{1_000, 1_000_000} {
+		b.Run(fmt.Sprint(tokens, " tokens"), func(b *testing.B) {
+			var next atomic.Uint64
+			before := cpuTime(b, server)
+			b.SetParallelism(max(1, 32/runtime.GOMAXPROCS(0)))
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					id := fmt.Sprintf("0b0b0b0b-0000-7000-8000-%012d", next.Add(7919)%uint64(tokens))
+					if _, err := s.Decide(b.Context(), id, p); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64((cpuTime(b, server)-before).Nanoseconds())/float64(b.N), "redis-ns/op")
+		})
+	}
+}
+
+// cpuTime returns what the server has used of a processor.
+func cpuTime(b *testing.B, server *redistest.Server) time.Duration {
+	b.Helper()
+	info, err := server.Client().Info(b.Context(), "cpu").Result()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var total float64
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "used_cpu_sys" || name == "used_cpu_user" {
+			seconds, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			total += seconds
+		}
+	}
+	return time.Duration(total * float64(time.Second))
 }
