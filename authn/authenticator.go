@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
@@ -29,17 +27,22 @@ type memory struct {
 	logger  *slog.Logger
 	metrics *metrics
 
-	now   func() time.Duration // since the start, by a monotonic clock where Options.Clock is one
-	cache *otter.Cache[key, *entry]
+	now     func() time.Duration // since the start, by a monotonic clock where Options.Clock is one
+	entries entries
 
 	// epoch rises when all that was learned before must be confirmed before it is used again: an entry or a look-up of an
 	// older epoch is not fresh, however young.
 	epoch atomic.Uint64
 
-	identityAway atomic.Bool // the last look-up failed; for the log
+	// cutSince is when the stream of revocations was lost, as a [time.Duration]; 0 while it is up, or nobody follows it.
+	cutSince atomic.Int64
 
-	// mu guards flights, and makes what a look-up or a revocation does to both cache and flights one step. Cache hits do
-	// not take it.
+	identityAway atomic.Bool // the last look-up failed; for the log
+	underWay     underWay
+	shedding     shedding
+
+	// mu guards flights, and makes what a look-up or a revocation does to both entries and flights one step. Hits do not
+	// take it.
 	mu      sync.Mutex
 	flights map[key]*flight
 }
@@ -53,16 +56,17 @@ func New(options Options) (*Authenticator, error) {
 	}
 	start := o.Clock()
 	m := &memory{
-		format:  o.Format,
-		logger:  o.Logger,
-		now:     func() time.Duration { return o.Clock().Sub(start) },
-		flights: make(map[key]*flight),
+		format:   o.Format,
+		logger:   o.Logger,
+		now:      func() time.Duration { return o.Clock().Sub(start) },
+		shedding: shedding{logger: o.Logger},
+		flights:  make(map[key]*flight),
 	}
 	var err error
-	if m.cache, err = newCache(o.MaxEntries, m.now); err != nil {
+	if m.entries, err = newEntries(o.MaxEntries, m.now); err != nil {
 		return nil, fmt.Errorf("authn cache: %w", err)
 	}
-	if m.metrics, err = newMetrics(o.Registerer, m.cache.EstimatedSize); err != nil {
+	if m.metrics, err = newMetrics(o.Registerer, m.entries.size, &m.underWay); err != nil {
 		return nil, fmt.Errorf("authn metrics: %w", err)
 	}
 	return &Authenticator{memory: m, identity: o.Identity, settings: o.Settings, lifetimes: o.lifetimes()}, nil
@@ -81,29 +85,52 @@ func (a *Authenticator) With(identity identityv1.IdentityServiceClient, settings
 
 // Authenticate returns whom the token stands for. The principal is shared and must not be modified.
 //
-// Errors: [ErrInvalidToken] with its reason; [ErrUnavailable] when the identity service could not tell and nothing recent is
-// known; the context's own when it ended while waiting.
+// Errors: [ErrInvalidToken] with its reason; [ErrUnavailable] when the identity service could not tell, or was not asked as too
+// many others were being asked about ([ErrBusy]), and nothing recent is known; the context's own when it ended while waiting.
 func (a *Authenticator) Authenticate(ctx context.Context, token string) (*Principal, error) {
 	if !a.format.Valid(token) {
 		return nil, ErrMalformed
 	}
 	k := Hash(token)
-	known, ok := a.cache.GetEntry(k)
-	now := time.Duration(known.SnapshotAtNano) // saves a second reading of the clock
-	if !ok || !a.fresh(known.Value, now) {
+	e, now, ok := a.entries.get(k)
+	if !ok || !a.fresh(e, now) {
 		return a.await(ctx, k)
 	}
-	if e := known.Value; now >= e.since+a.lifetimes[e.kind].quiet && e.asked.CompareAndSwap(false, true) {
-		a.mu.Lock()
-		a.join(k)
-		a.mu.Unlock()
+	if now >= e.since+a.lifetime(e).quiet {
+		a.refresh(k, e)
 	}
-	return a.use(known.Value)
+	return a.use(e)
 }
 
 // fresh tells whether the entry may be used without asking.
 func (a *Authenticator) fresh(e *entry, now time.Duration) bool {
-	return now < e.since+a.lifetimes[e.kind].fresh && e.epoch == a.epoch.Load()
+	return now < e.since+a.lifetime(e).fresh && e.epoch == a.epoch.Load()
+}
+
+// lifetime is that of the entry as things stand: while nobody tells of revocations, a confirmed one has less.
+func (a *Authenticator) lifetime(e *entry) lifetime {
+	if e.kind != confirmed {
+		return a.lifetimes.of[e.kind]
+	}
+	switch cut := time.Duration(a.cutSince.Load()); {
+	case cut == 0:
+		return a.lifetimes.of[confirmed]
+	case e.since < cut:
+		return a.lifetimes.overtaken
+	default:
+		return a.lifetimes.unwatched
+	}
+}
+
+// refresh has a token in use looked up again, and does not wait for it. As many such look-ups may be under way as there may be
+// for strangers; where they are, a later use of the token sees to it.
+func (a *Authenticator) refresh(k key, e *entry) {
+	if e.principal == nil || a.underWay.known.Load() >= int64(a.settings.MaxLookUps) || !e.asked.CompareAndSwap(false, true) {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.join(k)
 }
 
 // use returns the entry as Authenticate does.
@@ -119,12 +146,17 @@ func (m *memory) use(e *entry) (*Principal, error) {
 // await has the token looked up and waits for the outcome, at most as long as the caller has.
 func (a *Authenticator) await(ctx context.Context, k key) (*Principal, error) {
 	a.mu.Lock()
-	if e, ok := a.cache.GetEntryQuietly(k); ok && a.fresh(e.Value, time.Duration(e.SnapshotAtNano)) {
+	if e, now, ok := a.entries.peek(k); ok && a.fresh(e, now) {
 		a.mu.Unlock() // the look-up of another landed just now
-		return a.use(e.Value)
+		return a.use(e)
 	}
 	f := a.join(k)
 	a.mu.Unlock()
+	if f == nil {
+		a.metrics.shed.Inc()
+		a.shedding.refuse(a.settings.MaxLookUps)
+		return nil, ErrBusy
+	}
 
 	select {
 	case <-f.done:

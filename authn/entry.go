@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"sync/atomic"
 	"time"
-
-	"github.com/maypok86/otter/v2"
 )
 
 // A key is the SHA-256 of a token. Keys are compared with ==, not in constant time: what a comparison could leak is how far
@@ -29,18 +27,34 @@ type lifetime struct {
 	fresh time.Duration // after it, it is looked up before it is used
 }
 
-// lifetimes are those of each kind.
-type lifetimes [kinds]lifetime
+// lifetimes are those of each kind, and of a confirmed token while nobody tells of revocations.
+type lifetimes struct {
+	of        [kinds]lifetime
+	overtaken lifetime // of one that was confirmed before the stream was lost
+	unwatched lifetime // of one that was confirmed since
+}
 
 func (s Settings) lifetimes() lifetimes {
+	unwatched := s.inUse(min(s.UnwatchedFor, s.FreshFor))
 	return lifetimes{
-		// A token in use is looked up again in the last third of its time, so that its requests never wait.
-		confirmed:   {quiet: s.FreshFor * 2 / 3, fresh: s.FreshFor},
-		unconfirmed: {quiet: outagePause, fresh: outageGrace},
-		unknown:     {quiet: s.NegativeFor, fresh: s.NegativeFor},
-		// A revocation is final, and must outlast an outage: it is remembered for as long as a confirmed token would be.
-		revoked: {quiet: s.StaleFor, fresh: s.StaleFor},
+		of: [kinds]lifetime{
+			confirmed:   s.inUse(s.FreshFor),
+			unconfirmed: {quiet: outagePause, fresh: outagePause + 2*s.LookUpTimeout},
+			unknown:     {quiet: s.NegativeFor, fresh: s.NegativeFor},
+			// A revocation is final, and must outlast an outage: it is remembered for as long as a confirmed token would be.
+			revoked: {quiet: s.StaleFor, fresh: s.StaleFor},
+		},
+		// When the stream breaks, many tokens in use are older than they may now become. Were they to be looked up before they
+		// are used, a stream that broke because the service hangs would have a request of each of them wait.
+		overtaken: lifetime{quiet: unwatched.quiet, fresh: s.FreshFor},
+		unwatched: unwatched,
 	}
+}
+
+// inUse is the lifetime of a confirmed token whose requests are not to wait: it is looked up again in the last third of its
+// time, or as much earlier as it takes to find out that the service hangs, but not in the first third.
+func (s Settings) inUse(fresh time.Duration) lifetime {
+	return lifetime{quiet: max(fresh/3, min(fresh*2/3, fresh-2*s.LookUpTimeout)), fresh: fresh}
 }
 
 // An entry is what is remembered of one token. Times are counted from the start of the memory. But for asked, it
@@ -57,25 +71,3 @@ type entry struct {
 
 	asked atomic.Bool // its quiet time is over, and somebody noticed
 }
-
-// newCache makes the bounded memory: a hit takes no lock, and what is asked for often stays when a flood of made-up tokens
-// comes by (W-TinyLFU). Freshness is ours to judge; the cache only drops what cannot be used any more.
-func newCache(maxEntries int, now func() time.Duration) (*otter.Cache[key, *entry], error) {
-	return otter.New(&otter.Options[key, *entry]{
-		MaximumSize: maxEntries,
-		Clock:       cacheClock(now),
-		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[key, *entry]) time.Duration {
-			return e.Value.keepUntil - time.Duration(e.SnapshotAtNano)
-		}),
-	})
-}
-
-// cacheClock has the cache count time as the entries do.
-type cacheClock func() time.Duration
-
-// NowNano implements [otter.Clock].
-func (c cacheClock) NowNano() int64 { return int64(c()) }
-
-// Tick implements [otter.Clock]. Without ticks the cache has no goroutine that would have to be stopped; it drops what has
-// expired as it is written to.
-func (cacheClock) Tick(time.Duration) <-chan time.Time { return nil }

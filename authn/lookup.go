@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -16,20 +17,18 @@ import (
 // tokenRevoked is the ErrorInfo reason by which the identity service tells a revoked token from one that never was.
 const tokenRevoked = "TOKEN_REVOKED"
 
-// When a look-up fails, a known token is used for outageGrace without waiting, and its first use after outagePause has it
-// looked up again. So an outage costs a token in use no waiting at all, even where the service hangs, and the service gets
-// at most a call a second for it.
-const (
-	outagePause = time.Second
-	outageGrace = 5 * time.Second
-)
+// When a look-up fails, the first use of a known token after outagePause has it looked up again, and it is used without waiting
+// for as long as that may take twice. So an outage costs a token in use no waiting at all, even where the service hangs, and
+// the service gets at most a call a second for it.
+const outagePause = time.Second
 
 // A flight is one look-up and all who wait for it. It is not the cache's own loader, nor x/sync/singleflight, because a
 // revocation must be able to reach a look-up under way: one that began before the revocation may land after it, and would
 // put the revoked token back.
 type flight struct {
-	done  chan struct{} // closed once the flight has landed
-	epoch uint64        // when it began
+	done     chan struct{} // closed once the flight has landed
+	epoch    uint64        // when it began
+	underWay *atomic.Int64 // what it counts among
 
 	revoked bool // guarded by memory.mu: the token was revoked meanwhile
 
@@ -38,13 +37,21 @@ type flight struct {
 	failure error
 }
 
-// join returns the look-up under way for the token, or begins one. The caller holds a.mu.
+// join returns the look-up under way for the token, or begins one. It returns nil where the token is a stranger's, and as many
+// strangers' as may be are being looked up. The caller holds a.mu.
 func (a *Authenticator) join(k key) *flight {
 	epoch := a.epoch.Load()
 	if f, ok := a.flights[k]; ok && f.epoch == epoch {
 		return f
 	}
-	f := &flight{done: make(chan struct{}), epoch: epoch}
+	f := &flight{done: make(chan struct{}), epoch: epoch, underWay: &a.underWay.known}
+	if !a.entries.known(k) {
+		if a.underWay.strangers.Load() >= int64(a.settings.MaxLookUps) {
+			return nil
+		}
+		f.underWay = &a.underWay.strangers
+	}
+	f.underWay.Add(1)
 	a.flights[k] = f
 	go a.lookUp(k, f)
 	return f
@@ -62,6 +69,7 @@ func (a *Authenticator) lookUp(k key, f *flight) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.land(k, f, e, err)
+	f.underWay.Add(-1)
 	close(f.done)
 }
 
@@ -100,24 +108,24 @@ func (a *Authenticator) land(k key, f *flight, e *entry, err error) {
 	if current {
 		delete(a.flights, k)
 	}
-	switch known, ok := a.cache.GetEntryQuietly(k); {
+	switch known, _, ok := a.entries.peek(k); {
 	case f.revoked:
-		f.outcome = known.Value
+		f.outcome = known
 		if !ok {
 			f.outcome = refused(ErrRevoked, a.now(), a.settings.NegativeFor)
 		}
 		return // the revocation has seen to the cache
 	case err == nil:
 		f.outcome = e
-	case ok && a.trusts(known.Value):
-		f.outcome = extended(known.Value, a.now())
+	case ok && a.trusts(known):
+		f.outcome = extended(known, a.now())
 	default:
 		f.failure = fmt.Errorf("%w: resolve a token: %w", ErrUnavailable, err)
 		return
 	}
 	f.outcome.epoch = f.epoch
 	if current {
-		a.cache.Set(k, f.outcome)
+		a.entries.set(k, f.outcome)
 	}
 }
 

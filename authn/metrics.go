@@ -1,23 +1,28 @@
 package authn
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // metrics holds the children that are counted with, so that no label is looked up at a request.
 type metrics struct {
 	hits, misses, stales                    prometheus.Counter
 	resolved, unknown, revoked, unavailable prometheus.Counter
+	shed                                    prometheus.Counter
 	revocations                             prometheus.Counter
 	streamConnected                         prometheus.Gauge
 }
 
-func newMetrics(registerer prometheus.Registerer, entries func() int) (*metrics, error) {
+func newMetrics(registerer prometheus.Registerer, entries func() int, lookUpsUnderWay *underWay) (*metrics, error) {
 	uses := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_authn_cache_requests_total",
 		Help: "Well-formed tokens by what the cache made of them: hit, miss (a look-up answered it), or stale (the identity service could not).",
 	}, []string{"result"})
 	lookUps := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_authn_lookups_total",
-		Help: "Look-ups in the identity service by outcome: resolved, unknown, revoked, or unavailable.",
+		Help: "Look-ups in the identity service by outcome: resolved, unknown, revoked, unavailable, or shed (not made: too many at once).",
 	}, []string{"outcome"})
 	m := &metrics{
 		hits:        uses.WithLabelValues("hit"),
@@ -27,6 +32,7 @@ func newMetrics(registerer prometheus.Registerer, entries func() int) (*metrics,
 		unknown:     lookUps.WithLabelValues("unknown"),
 		revoked:     lookUps.WithLabelValues("revoked"),
 		unavailable: lookUps.WithLabelValues("unavailable"),
+		shed:        lookUps.WithLabelValues("shed"),
 		revocations: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_authn_revocations_total",
 			Help: "Revocations received from the identity service.",
@@ -40,10 +46,21 @@ func newMetrics(registerer prometheus.Registerer, entries func() int) (*metrics,
 		Name: "opsgate_authn_cache_entries",
 		Help: "Tokens remembered, refused ones included.",
 	}, func() float64 { return float64(entries()) })
-	for _, c := range []prometheus.Collector{uses, lookUps, m.revocations, m.streamConnected, size} {
+	for _, c := range []prometheus.Collector{
+		uses, lookUps, m.revocations, m.streamConnected, size,
+		inFlight("known", &lookUpsUnderWay.known), inFlight("unknown", &lookUpsUnderWay.strangers),
+	} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
+}
+
+func inFlight(token string, lookUps *atomic.Int64) prometheus.GaugeFunc {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "opsgate_authn_lookups_in_flight",
+		Help:        "Look-ups under way, of tokens that were confirmed here (known) and of others (unknown).",
+		ConstLabels: prometheus.Labels{"token": token},
+	}, func() float64 { return float64(lookUps.Load()) })
 }

@@ -51,4 +51,6 @@ var (
 	// token. It is returned wrapped with the cause, which may be a deadline of the look-up's own: test for ErrUnavailable
 	// before testing for [context.DeadlineExceeded].
 	ErrUnavailable = errors.New("identity service unavailable")
+	// ErrBusy is an [ErrUnavailable]: the token is not known here, and as many such tokens as may be are being looked up.
+	ErrBusy = fmt.Errorf("%w: too many unknown tokens at once", ErrUnavailable)
 )

@@ -13,7 +13,7 @@ const (
 // Remembered returns whom the token of the id stands for, and how that is known, from memory alone: it calls nobody, and a token
 // that is not in use here is not found. It looks at every token in memory, so it is for people who ask, not for requests.
 func (a *Authenticator) Remembered(tokenID string) (p *Principal, how string, ok bool) {
-	for e := range a.cache.Values() {
+	for e := range a.entries.confirmed.Values() {
 		if e.principal != nil && e.principal.TokenID == tokenID {
 			return e.principal, a.how(e), true
 		}

@@ -25,8 +25,8 @@ var errSilent = errors.New("no heartbeat within 30 s")
 
 // Run follows the identity service's stream of revocations until the context ends, and then returns nil. A revoked token is
 // refused from the moment the stream says so. Where the stream breaks, Run takes it up again where it broke off, at growing
-// and jittered intervals; meanwhile a revocation takes effect within Settings.FreshFor. It is to be called once,
-// on one of those that share what they remember.
+// and jittered intervals; meanwhile a confirmed token is trusted for Settings.UnwatchedFor, and one that was confirmed before
+// the stream broke for Settings.FreshFor at most. It is to be called once, on one of those that share what they remember.
 func (a *Authenticator) Run(ctx context.Context) error {
 	w := watcher{Authenticator: a, delay: reconnectFirst}
 	defer a.metrics.streamConnected.Set(0)
@@ -90,6 +90,7 @@ func (w *watcher) up(ctx context.Context) {
 		return
 	}
 	w.connected, w.delay = true, reconnectFirst
+	w.cutSince.Store(0)
 	w.metrics.streamConnected.Set(1)
 	if w.warned {
 		w.warned = false
@@ -100,6 +101,7 @@ func (w *watcher) up(ctx context.Context) {
 // lost notes that the stream broke, and draws the conclusion where it cannot be taken up where it broke off.
 func (w *watcher) lost(ctx context.Context, err error) {
 	w.connected = false
+	w.cutSince.CompareAndSwap(0, int64(max(w.now(), 1))) // further attempts that fail do not make it later
 	w.metrics.streamConnected.Set(0)
 	if status.Code(err) == codes.OutOfRange && w.position != "" {
 		w.position = ""
@@ -139,10 +141,10 @@ func (a *Authenticator) revoke(hash []byte) {
 	if underWay {
 		f.revoked = true
 	}
-	if _, known := a.cache.GetEntryQuietly(k); known || underWay {
+	if _, _, remembered := a.entries.peek(k); remembered || underWay {
 		e := refused(ErrRevoked, a.now(), a.settings.StaleFor)
 		e.kind, e.epoch = revoked, a.epoch.Load()
-		a.cache.Set(k, e)
+		a.entries.set(k, e)
 	}
 }
 

@@ -14,7 +14,7 @@ type Config struct {
 
 	HTTP          HTTP          `yaml:"http" doc:"Bounds of the public listener."`
 	Routes        Routes        `yaml:"routes" doc:"Bounds of single operations instead of those of http, by operation id."`
-	Authn         Authn         `yaml:"authn" doc:"How long answers of the identity service are remembered."`
+	Authn         Authn         `yaml:"authn" doc:"How long answers of the identity service are remembered, and how much it is asked."`
 	RateLimit     RateLimit     `yaml:"rate_limit" doc:"The budget of each token."`
 	Upstreams     Upstreams     `yaml:"upstreams" restart:"connected at start" doc:"Where the internal services are; all are required."`
 	UpstreamCalls UpstreamCalls `yaml:"upstream_calls" doc:"Bounds of calls to the internal services."`
@@ -47,12 +47,14 @@ type HTTP struct {
 	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Size of a request's body; past it the client gets 413."`
 }
 
-// Authn is the cache of tokens.
+// Authn is the cache of tokens, and what it asks of the identity service.
 type Authn struct {
 	FreshFor      Duration `yaml:"fresh_for" min:"1s" max:"1h" doc:"How long a confirmed token is served without asking again."`
+	UnwatchedFor  Duration `yaml:"unwatched_for" min:"1s" max:"1h" doc:"The same while nobody tells of revocations, if less than fresh_for."`
 	StaleFor      Duration `yaml:"stale_for" min:"1s" max:"24h" doc:"The same while the identity service cannot answer."`
 	NegativeFor   Duration `yaml:"negative_for" min:"100ms" max:"5m" doc:"How long a refusal is remembered."`
 	LookUpTimeout Duration `yaml:"look_up_timeout" min:"10ms" max:"1m" doc:"Time for the identity service to answer."`
+	MaxLookUps    int      `yaml:"max_look_ups" min:"1" max:"100000" doc:"Unknown tokens looked up at once; more get 503."`
 	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Tokens remembered, at 400 bytes each."`
 }
 
@@ -86,9 +88,11 @@ func Default() Config {
 		},
 		Authn: Authn{
 			FreshFor:      seconds(30),
+			UnwatchedFor:  seconds(10),
 			StaleFor:      seconds(600),
 			NegativeFor:   seconds(5),
 			LookUpTimeout: seconds(2),
+			MaxLookUps:    64,
 			MaxEntries:    100_000,
 		},
 		RateLimit:     defaultRateLimit(),

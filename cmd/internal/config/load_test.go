@@ -130,7 +130,8 @@ func full() config.Config {
 		},
 		Routes: config.Routes{"v1GetServerMetrics": {Timeout: seconds(50)}, "v1Me": {Timeout: seconds(.5)}},
 		Authn: config.Authn{
-			FreshFor: seconds(10), StaleFor: seconds(3600), NegativeFor: seconds(.5), LookUpTimeout: seconds(1), MaxEntries: 5000,
+			FreshFor: seconds(10), UnwatchedFor: seconds(5), StaleFor: seconds(3600), NegativeFor: seconds(.5), LookUpTimeout: seconds(1),
+			MaxLookUps: 16, MaxEntries: 5000,
 		},
 		RateLimit: fullRateLimit(),
 		Upstreams: config.Upstreams{

@@ -92,12 +92,15 @@ func timeouts(routes config.Routes) map[string]time.Duration {
 	return byRoute
 }
 
+// tokenSettings leaves half of the calls that may be under way to tokens that are known, however many others come.
 func tokenSettings(c config.Config) authn.Settings {
 	return authn.Settings{
 		FreshFor:      time.Duration(c.Authn.FreshFor),
+		UnwatchedFor:  time.Duration(c.Authn.UnwatchedFor),
 		StaleFor:      time.Duration(c.Authn.StaleFor),
 		NegativeFor:   time.Duration(c.Authn.NegativeFor),
 		LookUpTimeout: time.Duration(c.Authn.LookUpTimeout),
+		MaxLookUps:    min(c.Authn.MaxLookUps, max(1, c.UpstreamCalls.MaxInFlight/2)),
 	}
 }
 
