@@ -1,7 +1,9 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +35,7 @@ type sight struct {
 	dependencies []Dependency
 	store        admin.Store
 	reload       *admin.Reload // nil for none
-	failures     func() (n, of uint64, route string)
+	failures     failures
 }
 
 // findings says in words what is wrong, the worst first.
@@ -48,7 +50,7 @@ func findings(s sight) []Finding {
 			list = append(list, f)
 		}
 	}
-	list = append(list, ofFailures(s.failures())...)
+	list = append(list, ofFailures(s.failures)...)
 	if connected, known := s.readings.gauges[metricRevocation]; known && connected == 0 {
 		list = append(list, Finding{
 			"revocations", Impaired, "Revocations of tokens are not heard of: they are noticed late", "the identity service's stream is away",
@@ -69,21 +71,21 @@ func severity(f Finding) int {
 	return 0
 }
 
-// finding says what is wrong with a dependency.
+// connectingFor is how long a connection may take to be made before requests are taken to fail for it.
+const connectingFor = 5 * time.Second
+
+// finding says what is wrong with a dependency. Its key says nothing that changes with each probe.
 func (d Dependency) finding(now time.Time) (f Finding, wrong bool) {
 	if b := d.Breaker; b != nil && b.State != breakerClosed {
-		f = Finding{"breaker:" + d.Name + ":" + b.State, Broken, d.Name + ": breaker " + b.text(now), b.Cause}
-		if b.State == breakerHalfOpen {
-			f.Verdict = Impaired
-		}
-		return f, true
+		return Finding{"breaker:" + d.Name, Broken, d.Name + ": breaker " + b.text(now), b.Cause}, true
 	}
 	if d.OK {
 		return Finding{}, false
 	}
-	f = Finding{"dependency:" + d.Name + ":" + d.State, Broken, d.Name + ": " + d.State, d.Reason}
-	if strings.HasPrefix(d.State, "connecting") || d.State == "idle" {
-		f.Verdict = Impaired // the next request waits for it
+	lasts := now.Sub(d.since)
+	f = Finding{"connection:" + d.Name, Broken, d.Name + ": " + d.State + " for " + words(lasts), d.Reason}
+	if (d.State == "connecting" || d.State == "idle") && lasts < connectingFor {
+		f.Verdict = Impaired // a request waits for it
 	}
 	return f, true
 }
@@ -107,15 +109,32 @@ func ofLimiter(s admin.Store, now time.Time) []Finding {
 // manyFail is the part of requests above which failures are no accident.
 const manyFail = .05
 
-func ofFailures(n, of uint64, route string) []Finding {
-	if n == 0 {
+// routesNamed is how many routes are named where requests fail.
+const routesNamed = 3
+
+func ofFailures(f failures) []Finding {
+	if f.failed == 0 {
 		return nil
 	}
-	f := Finding{"failures", Impaired, fmt.Sprintf("%d of %s in the last minute failed (5xx)", n, counted(int(of), "request")), "most of them " + route}
-	if float64(n) >= manyFail*float64(of) {
-		f.Verdict = Broken
+	text := fmt.Sprintf("%d of %s in the last minute failed (5xx)", f.failed, counted(int(f.all), "request"))
+	verdict := Impaired
+	switch {
+	case f.over > 0:
+		text += ", none of the last " + words(f.over)
+	case float64(f.failed) >= manyFail*float64(f.all):
+		verdict = Broken
 	}
-	return []Finding{f}
+	routes := slices.SortedFunc(maps.Keys(f.byRoute), func(a, b string) int {
+		return cmp.Or(cmp.Compare(f.byRoute[b], f.byRoute[a]), cmp.Compare(a, b))
+	})
+	var named []string
+	for _, route := range routes[:min(len(routes), routesNamed)] {
+		named = append(named, fmt.Sprintf("%s: %d", route, f.byRoute[route]))
+	}
+	if more := len(routes) - len(named); more > 0 {
+		named = append(named, counted(more, "more route"))
+	}
+	return []Finding{{"failures:" + verdict, verdict, text, strings.Join(named, ", ")}}
 }
 
 func counted(n int, what string) string {

@@ -22,6 +22,8 @@ type Dependency struct {
 	OK      bool
 	Reason  string // why it is not; "" where that is not known
 	Breaker *Breaker
+
+	since time.Time // it is not OK
 }
 
 // A Breaker keeps calls from what does not answer.
@@ -92,7 +94,7 @@ type ConfigView struct {
 // state looks at the gateway.
 func (c *Console) state() State {
 	now, r, source := c.options.Clock(), c.read(), c.options.Source
-	config, dependencies, store := source.Configuration(), source.Dependencies(), source.Store()
+	config, dependencies, store := source.Configuration(), c.dependencies(now), source.Store()
 	s := State{
 		At: now.UTC().Truncate(time.Millisecond), Host: c.options.Host, Version: c.options.Version, Draining: c.isDraining(),
 		Limiter: limiterView(store, now), Dependencies: []DependencyView{},
@@ -111,7 +113,7 @@ func (c *Console) state() State {
 	}
 	s.Findings = findings(sight{
 		now: now, readings: r, draining: s.Draining, dependencies: dependencies, store: store, reload: config.LastReload,
-		failures: c.history.failures,
+		failures: c.history.failures(),
 	})
 	s.Verdict = Well
 	if len(s.Findings) > 0 {

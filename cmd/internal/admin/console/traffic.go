@@ -156,23 +156,29 @@ func quantile(q float64, bounds []float64, counts []uint32) *Latency {
 	return &Latency{Seconds: from, Over: true}
 }
 
-// failures says how many requests of the last minute failed, of how many, and which route most of those were of.
-func (h *history) failures() (n, of uint64, route string) {
+// Failures are the requests of the last minute that failed, and all of it.
+type failures struct {
+	failed, all uint64
+	byRoute     map[string]uint64
+	over        time.Duration // there were none of late: for so long at least
+}
+
+func (h *history) failures() failures {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	at, most := h.latest(aMinute), uint64(0)
-	for _, name := range slices.Sorted(maps.Keys(h.routes)) {
-		var own uint64
-		for _, point := range at {
-			own += uint64(h.routes[name].requests[point][failed])
-			for _, requests := range h.routes[name].requests[point] {
-				of += uint64(requests)
+	f := failures{byRoute: make(map[string]uint64)}
+	for _, at := range h.latest(aMinute) {
+		f.over += h.every
+		for name, s := range h.routes {
+			for _, n := range s.requests[at] {
+				f.all += uint64(n)
+			}
+			if n := uint64(s.requests[at][failed]); n > 0 {
+				f.failed += n
+				f.byRoute[name] += n
+				f.over = 0
 			}
 		}
-		n += own
-		if own > most {
-			most, route = own, name
-		}
 	}
-	return n, of, route
+	return f
 }

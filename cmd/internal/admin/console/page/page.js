@@ -57,8 +57,8 @@
   const lasting = (s) => {
     if (s < 60) return Math.floor(s) + ' s';
     if (s < 3600) return Math.floor(s / 60) + ' min';
-    if (s < 86400) return Math.floor(s / 3600) + ' h ' + Math.floor(s % 3600 / 60) + ' min';
-    return Math.floor(s / 86400) + ' d ' + Math.floor(s % 86400 / 3600) + ' h';
+    const pair = (n, unit, more, smaller) => Math.floor(n) + unit + (more >= 1 ? ' ' + Math.floor(more) + smaller : '');
+    return s < 86400 ? pair(s / 3600, ' h', s % 3600 / 60, ' min') : pair(s / 86400, ' d', s % 86400 / 3600, ' h');
   };
   const short = (n) => n >= 100 || Number.isInteger(n) ? Math.round(n).toLocaleString('en') : n.toFixed(n < 1 ? 2 : 1);
   const latency = (l) => {
@@ -122,14 +122,14 @@
     judge(s.verdict, first ? first.text : 'Everything is well', first && first.detail, more, s.findings.map((f) => f.key).join(' '));
     set($('who'), [s.host, s.version, 'up ' + lasting(s.up_seconds)].filter(Boolean).join(' \u00b7 '));
     fill($('needs'), s.dependencies, (d) => d.name,
-      (d) => [rowHead(d.name), el('td'), el('td', { 'data-label': 'breaker' }), number('in flight'), el('td', { class: 'detail full' })], dependencyRow);
+      (d) => [el('th', { scope: 'row', class: 'side' }, d.name), el('td'), el('td', { 'data-label': 'breaker' }), number('in flight'), el('td', { class: 'detail full' })], dependencyRow);
     set($('limiter'), s.limiter.text);
     attr($('limiter'), 'class', s.limiter.ok ? '' : 'bad');
     set($('f-flight'), short(s.in_flight));
     fill($('busy'), s.busiest, (b) => b.token_id, busyRow, (cells, b) => {
-      set(cells[1], b.team_id);
-      count(cells[2], b.requests, '');
-      count(cells[3], b.denied, 'warn');
+      set(cells[0].lastChild, b.team_id);
+      count(cells[1], b.requests, '');
+      count(cells[2], b.denied, 'warn');
     });
     set($('busy-note'), s.busiest.length ? 'A request counts half as much after each minute.' : 'No token has asked of late.');
     renderConfig(s.config);
@@ -144,7 +144,9 @@
       $('path').focus();
       $('t-explain').scrollIntoView({ block: 'start' });
     });
-    return [rowHead(b.token_id, true), el('td', { class: 'id full', 'data-label': 'team' }), number('requests'), number('refused'), el('td', {}, button)];
+    const head = rowHead(b.token_id, true);
+    head.append(el('small'));
+    return [head, number('requests'), number('refused'), el('td', { class: 'act' }, button)];
   };
 
   const renderConfig = (c) => {
@@ -385,17 +387,17 @@
   };
 
   const explained = (x) => {
-    const serviceOf = (s) => s.name + ', ' + s.state + (s.breaker && s.breaker.state !== 'closed' ? ', breaker ' + s.breaker.state + (s.breaker.cause ? ' (' + s.breaker.cause + ')' : '') : '');
+    const serviceOf = (s) => s.state + (s.breaker && s.breaker.state !== 'closed' ? ', breaker ' + s.breaker.state + (s.breaker.cause ? ' (' + s.breaker.cause + ')' : '') : '');
     const t = x.token, p = x.policy;
     const checks = x.checks.map((c, i) => ({
       key: String(i), decides: c.name === x.answer.because,
-      cells: [el('th', { scope: 'row' }, (i + 1) + '. ' + c.name), el('td', { class: outcome[c.outcome][1] }, outcome[c.outcome][0]), el('td', { class: 'full' }, (c.detail || '') + (c.name === x.answer.because ? ' \u2013 this decides' : ''))],
+      cells: [el('th', { scope: 'row', class: 'still' }, (i + 1) + '. ' + c.name), el('td', { class: 'still ' + outcome[c.outcome][1] }, outcome[c.outcome][0]), el('td', { class: 'full' }, (c.detail || '') + (c.name === x.answer.because ? ' \u2013 this decides' : ''))],
     }));
     const limits = x.limits.map((l, i) => ({
       key: String(i),
       cells: [el('th', { scope: 'row' }, l.name + (l.shadow ? ' (shadow)' : '')), el('td', {}, l.requests.toLocaleString('en') + ' in ' + lasting(l.per_seconds)),
         el('td', { class: l.remaining === 0 ? 'bad' : '', 'data-label': 'left' }, l.remaining === null ? 'unknown' : l.remaining.toLocaleString('en')),
-        el('td', { 'data-label': 'more in' }, l.reset_seconds === null ? 'unknown' : l.reset_seconds ? l.reset_seconds.toFixed(1) + ' s' : '\u2013'), el('td', { class: 'detail full' }, l.origin)],
+        el('td', { 'data-label': 'more in' }, l.reset_seconds === null ? 'unknown' : l.reset_seconds >= 10 ? lasting(l.reset_seconds) : l.reset_seconds ? l.reset_seconds.toFixed(1) + ' s' : '\u2013'), el('td', { class: 'detail full' }, l.origin)],
     }));
     const parts = [
       el('h3', {}, verdictOf(x)),
@@ -406,8 +408,8 @@
       line('Token', t.remembered ? 'of team ' + t.team_id + (t.ai_plan ? ', with the AI plan' : ', without the AI plan') + '; scopes: ' + ((t.scopes || []).join(', ') || 'none') + ' (' + t.how + ')' : 'not remembered by this gateway'),
       line('Policy', p.class + ', set by ' + p.key + ' (' + p.origin + ')' + (p.owner ? ', owner: ' + p.owner : '') + (p.reason ? ', reason: ' + p.reason : '') +
         (p.expires ? ', until ' + moment(p.expires) : '') + (p.team_unknown ? '; another may hold, as the team is not known' : '')),
-      line('Identity', serviceOf(x.identity)));
-    if (x.service) parts.push(line('Service', serviceOf(x.service)));
+      line('identity', serviceOf(x.identity)));
+    if (x.service) parts.push(line(x.service.name, serviceOf(x.service)));
     return parts;
   };
 
