@@ -64,6 +64,7 @@ type Options struct {
 	QuietAccess    bool                     // log what SREs must see only, not each request
 
 	Decisions DecisionObserver // nil for nobody
+	Tracer    Tracer           // nil for none
 	Clock     func() time.Time // nil for time.Now
 	Logger    *slog.Logger     // nil for none
 	Metrics   *Metrics         // nil for none
@@ -86,6 +87,7 @@ type Gateway struct {
 	policies       *ratelimit.Policies
 	terms          []terms // by the index of their assignment
 	decisions      DecisionObserver
+	tracer         Tracer
 	timeout        time.Duration
 	timeouts       map[string]time.Duration
 	maxBodyBytes   int64
@@ -129,6 +131,7 @@ func New(o Options) (*Gateway, error) {
 		policies:       o.Policies,
 		terms:          newTerms(o.Policies, o.Metrics),
 		decisions:      o.Decisions,
+		tracer:         o.Tracer,
 		timeout:        cmp.Or(o.Timeout, DefaultTimeout),
 		timeouts:       o.Timeouts,
 		maxBodyBytes:   cmp.Or(o.MaxBodyBytes, DefaultMaxBodyBytes),

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -68,7 +69,8 @@ func (g *Gateway) observe(r *Request, s sent) {
 	elapsed := g.clock().Sub(r.start)
 	ending := r.route.observer.ending(s.outcome)
 	ending.counter.Inc()
-	r.route.observer.duration.Observe(elapsed.Seconds())
+	r.observeDuration(elapsed)
+	r.endTrace(s)
 
 	level := slog.LevelInfo
 	if s.status >= http.StatusInternalServerError {
@@ -92,12 +94,35 @@ func (g *Gateway) observe(r *Request, s sent) {
 	if refusedBy.Key != "" {
 		attrs = append(attrs, refusedBy)
 	}
+	if r.trace != nil {
+		traceID, spanID := r.trace.IDs()
+		attrs = append(attrs, slog.String(traceIDKey, traceID), slog.String(spanIDKey, spanID))
+	}
 	if s.cause != nil {
 		attrs = append(attrs, slog.String("cause", s.cause.Error()))
 	}
 	line.AddAttrs(attrs...)
 	_ = ending.log.Handle(r.ctx, line) // a log that cannot be written has nobody to tell
 }
+
+// observeDuration records how long the request took, and where there is a trace of it, which.
+func (r *Request) observeDuration(elapsed time.Duration) {
+	observer := r.route.observer.duration
+	if r.trace != nil {
+		if exemplars, ok := observer.(prometheus.ExemplarObserver); ok {
+			traceID, spanID := r.trace.IDs()
+			exemplars.ObserveWithExemplar(elapsed.Seconds(), prometheus.Labels{traceIDKey: traceID, spanIDKey: spanID})
+			return
+		}
+	}
+	observer.Observe(elapsed.Seconds())
+}
+
+// Keys that lead from a line or an exemplar to the trace of its request.
+const (
+	traceIDKey = "trace_id"
+	spanIDKey  = "span_id"
+)
 
 // Keys of a line that say which limit refused the request, or would have if it were not in shadow.
 const (

@@ -21,38 +21,40 @@ type stage struct {
 	name    string
 	check   func(g *Gateway, r *Request) error
 	explain func(q *Question, r *Request) finding // the same of what a question knows: it asks nobody and spends nothing
+	waits   bool                                  // for others, so that a trace should tell how long
 }
 
 // The order in which a request is looked at (decisions, "The order of checks"). What concerns the caller comes before
 // anything is told of routes; what concerns the operation comes after. Strangers may see the documentation.
 var (
 	strangerStages = []stage{
-		{"route", (*Gateway).checkRoute, explainRoute},
+		{"route", (*Gateway).checkRoute, explainRoute, false},
 	}
 	callerStages = []stage{
-		{"token", (*Gateway).authenticate, explainToken},
-		{"limits", (*Gateway).spendBudget, explainLimits},
-		{"route", (*Gateway).checkRoute, explainRoute},
+		{"token", (*Gateway).authenticate, explainToken, true},
+		{"limits", (*Gateway).spendBudget, explainLimits, true},
+		{"route", (*Gateway).checkRoute, explainRoute, false},
 	}
 	apiStages = []stage{
-		{"token", (*Gateway).authenticate, explainToken},
-		{"limits", (*Gateway).spendBudget, explainLimits},
-		{"route", (*Gateway).checkRoute, explainRoute},
-		{"plan", (*Gateway).checkPlan, explainPlan},
-		{"scope", (*Gateway).checkScope, explainScope},
+		{"token", (*Gateway).authenticate, explainToken, true},
+		{"limits", (*Gateway).spendBudget, explainLimits, true},
+		{"route", (*Gateway).checkRoute, explainRoute, false},
+		{"plan", (*Gateway).checkPlan, explainPlan, false},
+		{"scope", (*Gateway).checkScope, explainScope, false},
 	}
 )
 
 // A route is a row as it is served: with the stages before its handler, and what is observed of it.
 type route struct {
 	Route
+	template string // of its path, for people
 	stages   []stage
 	observer *observer
 }
 
 func (g *Gateway) newRoute(row Route, stages []stage) *route {
 	row.Timeout = cmp.Or(g.timeouts[row.ID], row.Timeout, g.timeout)
-	return &route{Route: row, stages: stages, observer: g.metrics.observer(row.ID, g.logger.Handler())}
+	return &route{Route: row, template: pathTemplate(row.Path), stages: stages, observer: g.metrics.observer(row.ID, g.logger.Handler())}
 }
 
 // serve takes a request through its stages, its handler and the writer.
@@ -61,7 +63,7 @@ func (g *Gateway) serve(rt *route) gin.HandlerFunc {
 		r := g.acquire(c, rt)
 		defer g.release(r)
 		// Of real time, whatever the clock says: gRPC's cannot be moved.
-		r.ctx = &deadlineContext{c.Request.Context(), time.Now().Add(rt.Timeout)}
+		r.ctx = &deadlineContext{g.beginTrace(c.Request.Context(), r), time.Now().Add(rt.Timeout)}
 		g.metrics.inFlight.Inc()
 		defer g.metrics.inFlight.Dec()
 
@@ -94,7 +96,7 @@ func (r *Request) answer() (reply Reply, err error) {
 		}
 	}()
 	for i := range r.route.stages {
-		if err := r.route.stages[i].check(r.gateway, r); err != nil {
+		if err := r.pass(&r.route.stages[i]); err != nil {
 			return Reply{}, err
 		}
 	}

@@ -20,6 +20,7 @@ type Request struct {
 	route     *route
 	gin       *gin.Context
 	ctx       context.Context
+	trace     Trace // nil where the request is not recorded
 	id        string
 	start     time.Time
 	principal *authn.Principal

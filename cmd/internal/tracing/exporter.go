@@ -1,0 +1,74 @@
+package tracing
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"google.golang.org/grpc/credentials"
+)
+
+// tracesPath is where a collector takes traces, below the endpoint that it is known by.
+const tracesPath = "/v1/traces"
+
+// newExporter makes what speaks to the collector. What the options leave open, the library takes from its variables.
+func newExporter(ctx context.Context, o Options) (sdk.SpanExporter, error) {
+	if o.Endpoint == "" {
+		return exporterFromVariables(ctx)
+	}
+	endpoint, err := url.Parse(o.Endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("read the endpoint: %w", err)
+	}
+	switch scheme, _ := strings.CutSuffix(endpoint.Scheme, "s"); scheme {
+	case "grpc":
+		return otlptracegrpc.New(ctx, grpcOptions(o, endpoint)...)
+	case "http":
+		return otlptracehttp.New(ctx, httpOptions(o, endpoint)...)
+	default:
+		return nil, fmt.Errorf("no traces can be sent by %q", endpoint.Scheme)
+	}
+}
+
+func exporterFromVariables(ctx context.Context) (sdk.SpanExporter, error) {
+	const variable = "OTEL_EXPORTER_OTLP_PROTOCOL"
+	switch protocol := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), os.Getenv(variable)); protocol {
+	case "grpc":
+		return otlptracegrpc.New(ctx)
+	case "", "http/protobuf", "http/json":
+		return otlptracehttp.New(ctx)
+	default:
+		return nil, fmt.Errorf("%s is grpc, http/protobuf or http/json, not %q", variable, protocol)
+	}
+}
+
+func grpcOptions(o Options, endpoint *url.URL) []otlptracegrpc.Option {
+	options := []otlptracegrpc.Option{otlptracegrpc.WithEndpointURL(strings.Replace(endpoint.String(), "grpc", "http", 1))}
+	if o.TLS != nil {
+		options = append(options, otlptracegrpc.WithTLSCredentials(credentials.NewTLS(o.TLS)))
+	}
+	if len(o.Headers) > 0 {
+		options = append(options, otlptracegrpc.WithHeaders(o.Headers))
+	}
+	return options
+}
+
+func httpOptions(o Options, endpoint *url.URL) []otlptracehttp.Option {
+	if !strings.HasSuffix(endpoint.Path, tracesPath) {
+		endpoint = endpoint.JoinPath(tracesPath)
+	}
+	options := []otlptracehttp.Option{otlptracehttp.WithEndpointURL(endpoint.String())}
+	if o.TLS != nil {
+		options = append(options, otlptracehttp.WithTLSClientConfig(o.TLS))
+	}
+	if len(o.Headers) > 0 {
+		options = append(options, otlptracehttp.WithHeaders(o.Headers))
+	}
+	return options
+}

@@ -1,0 +1,80 @@
+package tracing
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// An outbox holds spans until they are sent, a bounded number of them, and counts what becomes of each. It gathers by the library's
+// own processor, which loses spans without a word.
+type outbox struct {
+	sdk.SpanProcessor
+
+	exporter sdk.SpanExporter
+	logger   *slog.Logger
+	waiting  atomic.Int64
+
+	sent, failed, full prometheus.Counter
+
+	// These are of the processor's goroutine, which sends one batch at a time.
+	failing bool
+	lost    int // since it is
+}
+
+func newOutbox(exporter sdk.SpanExporter, o Options) (*outbox, error) {
+	spans := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "opsgate_tracing_spans_total",
+		Help: "Spans by what became of them: sent; failed, as the collector did not take their batch; or queue_full, as too many waited.",
+	}, []string{"outcome"})
+	if err := o.Registerer.Register(spans); err != nil {
+		return nil, err
+	}
+	out := &outbox{
+		exporter: exporter, logger: o.Logger,
+		sent: spans.WithLabelValues("sent"), failed: spans.WithLabelValues("failed"), full: spans.WithLabelValues("queue_full"),
+	}
+	out.SpanProcessor = sdk.NewBatchSpanProcessor(sender{out}, sdk.WithMaxQueueSize(maxWaiting))
+	return out, nil
+}
+
+// OnEnd takes a span, if there is room for it. It waits for nothing.
+func (o *outbox) OnEnd(span sdk.ReadOnlySpan) {
+	if o.waiting.Add(1) > maxWaiting {
+		o.waiting.Add(-1)
+		o.full.Inc()
+		return
+	}
+	o.SpanProcessor.OnEnd(span)
+}
+
+// A sender sends batches for an outbox.
+type sender struct{ *outbox }
+
+// ExportSpans sends a batch. What fails is told when that begins and when it ends, and not to the library, which would tell it
+// each time.
+func (s sender) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	err := s.exporter.ExportSpans(ctx, spans)
+	s.waiting.Add(-int64(len(spans)))
+	if err == nil {
+		s.sent.Add(float64(len(spans)))
+		if s.failing {
+			s.logger.Info("the collector takes traces again", slog.Int("spans_lost", s.lost))
+		}
+		s.failing, s.lost = false, 0
+		return nil
+	}
+	s.failed.Add(float64(len(spans)))
+	s.lost += len(spans)
+	if !s.failing {
+		s.failing = true
+		s.logger.Warn("traces are lost: the collector does not take them", slog.Any("error", err))
+	}
+	return nil
+}
+
+// Shutdown implements [sdk.SpanExporter].
+func (s sender) Shutdown(ctx context.Context) error { return s.exporter.Shutdown(ctx) }

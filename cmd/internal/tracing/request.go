@@ -1,0 +1,155 @@
+package tracing
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// A Tracer decides which requests are recorded, under certain settings.
+type Tracer struct {
+	*Provider
+
+	settings Settings
+}
+
+// A Request is a request that is recorded: the span of its whole way through here.
+type Request struct {
+	span   trace.Span
+	tracer trace.Tracer
+}
+
+// Trace begins what is recorded of a request. The route is the template of its path, "" for a path that is none. The context is
+// what the request's calls are to be made with; the Request is nil where nothing is recorded.
+func (t *Tracer) Trace(ctx context.Context, req *http.Request, route string) (context.Context, *Request) {
+	if len(req.Header["Traceparent"]) == 0 {
+		if !t.settings.draw() {
+			return ctx, nil
+		}
+		return t.begin(ctx, req, route)
+	}
+	if t.settings.trusts(req.RemoteAddr) {
+		if parent := parentOf(req); parent.IsValid() {
+			ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
+			if !parent.IsSampled() {
+				return ctx, nil // the trace is not recorded, here or by whom we call
+			}
+			return t.begin(ctx, req, route)
+		}
+	}
+	if !t.settings.draw() {
+		return ctx, nil
+	}
+	return t.begin(ctx, req, route, linkTo(parentOf(req))...)
+}
+
+// parentOf returns where the caller says that the request comes from.
+func parentOf(req *http.Request) trace.SpanContext {
+	if len(req.Header["Traceparent"]) > 1 {
+		return trace.SpanContext{} // which of them?
+	}
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(req.Header)))
+}
+
+// linkTo leads to the trace of somebody whose word does not count: to be found by those who can see both, and no more. What else
+// such a caller says of its trace is not kept.
+func linkTo(parent trace.SpanContext) []trace.SpanStartOption {
+	if !parent.IsValid() {
+		return nil
+	}
+	return []trace.SpanStartOption{trace.WithLinks(trace.Link{SpanContext: parent.WithTraceState(trace.TraceState{})})}
+}
+
+func (t *Tracer) begin(ctx context.Context, req *http.Request, route string, more ...trace.SpanStartOption) (context.Context, *Request) {
+	method, name := methodOf(req)
+	attributes := append(make([]attribute.KeyValue, 0, 8),
+		semconv.HTTPRequestMethodKey.String(method),
+		semconv.URLScheme("http"), // TLS ends before us
+	)
+	if route != "" {
+		name += " " + route
+		attributes = append(attributes, semconv.HTTPRoute(route))
+	}
+	if version, ok := strings.CutPrefix(req.Proto, "HTTP/"); ok {
+		attributes = append(attributes, semconv.NetworkProtocolVersion(strings.TrimSuffix(version, ".0")))
+	}
+	// Not the header Host: that is what the client says.
+	if local, ok := ctx.Value(http.LocalAddrContextKey).(net.Addr); ok {
+		attributes = append(attributes, serverAt(local.String())...)
+	}
+	if peer, err := netip.ParseAddrPort(req.RemoteAddr); err == nil {
+		attributes = append(attributes, semconv.NetworkPeerAddress(peer.Addr().Unmap().String()))
+	}
+	options := append(more, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
+	ctx, span := t.tracer.Start(ctx, name, options...)
+	return ctx, &Request{span: span, tracer: t.tracer}
+}
+
+// methodOf returns the method and what it is called in the name of a span. A client's own words are not repeated.
+func methodOf(req *http.Request) (method, name string) {
+	switch m := req.Method; m {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
+		http.MethodConnect, http.MethodTrace:
+		return m, m
+	}
+	return "_OTHER", "HTTP"
+}
+
+// IDs returns the trace's id and the span's, in hex.
+func (r *Request) IDs() (traceID, spanID string) {
+	at := r.span.SpanContext()
+	return at.TraceID().String(), at.SpanID().String()
+}
+
+// Step begins a part of the request that may take time. It is to be ended, with the kind of failure where it failed because of us,
+// else "".
+func (r *Request) Step(ctx context.Context, name string) (context.Context, func(failure string)) {
+	ctx, span := r.tracer.Start(ctx, name)
+	return ctx, func(failure string) {
+		fail(span, failure)
+		span.End()
+	}
+}
+
+// End ends the request. The status is 0 where nothing was sent, and the failure the kind of it where the request failed because
+// of us, else "".
+func (r *Request) End(status int, failure string, attributes ...slog.Attr) {
+	for _, a := range attributes {
+		r.span.SetAttributes(attributeOf(a))
+	}
+	if status != 0 {
+		r.span.SetAttributes(semconv.HTTPResponseStatusCode(status))
+	}
+	fail(r.span, failure)
+	r.span.End()
+}
+
+// fail marks a span as failed. The text of an error stays in the log, which the trace's id leads to: it may repeat what others said.
+func fail(span trace.Span, failure string) {
+	if failure != "" {
+		span.SetAttributes(semconv.ErrorTypeKey.String(failure))
+		span.SetStatus(codes.Error, "")
+	}
+}
+
+func attributeOf(a slog.Attr) attribute.KeyValue {
+	switch v := a.Value; v.Kind() {
+	case slog.KindBool:
+		return attribute.Bool(a.Key, v.Bool())
+	case slog.KindInt64:
+		return attribute.Int64(a.Key, v.Int64())
+	case slog.KindFloat64:
+		return attribute.Float64(a.Key, v.Float64())
+	default:
+		return attribute.String(a.Key, v.String())
+	}
+}

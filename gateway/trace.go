@@ -1,0 +1,144 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+)
+
+// A Tracer decides which requests are recorded in a trace.
+type Tracer interface {
+	// Trace begins what is recorded of a request. The route is the template of its path, "" for a path that is none. The context
+	// is what the request's calls are made with; the Trace is nil for a request that is not recorded.
+	Trace(ctx context.Context, req *http.Request, route string) (context.Context, Trace)
+}
+
+// A Trace is what is recorded of one request. What it is told must be fit for anybody's eyes: no header, query, body or token.
+type Trace interface {
+	// IDs returns the ids of the trace and of the request in it, in hex.
+	IDs() (traceID, spanID string)
+	// Step begins a part of the request. It is to be ended, with the code of the error where it failed because of us, else "".
+	Step(ctx context.Context, name string) (context.Context, func(failure string))
+	// End ends the request, likewise. The status is 0 where nothing was sent.
+	End(status int, failure string, attributes ...slog.Attr)
+}
+
+// Attributes of a recorded request. Those without our name are of OpenTelemetry's conventions, of which the Tracer knows the rest.
+const (
+	attrClient       = "client.address"
+	attrPath         = "url.path"
+	attrRoute        = "opsgate.route"
+	attrCode         = "opsgate.code"
+	attrTeam         = "opsgate.team_id"
+	attrToken        = "opsgate.token_id"
+	attrClass        = "opsgate.limits"
+	attrDeniedBy     = "opsgate." + deniedBy
+	attrShadowDenied = "opsgate." + shadowDenied
+	attrLocal        = "opsgate.limits_local"
+	attrCached       = "opsgate.limits_cached"
+)
+
+// beginTrace begins to record the request, if it is to be recorded, and returns the context that it goes on with.
+func (g *Gateway) beginTrace(ctx context.Context, r *Request) context.Context {
+	if g.tracer == nil {
+		return ctx
+	}
+	ctx, r.trace = g.tracer.Trace(ctx, r.http(), r.route.template)
+	return ctx
+}
+
+// pass has a stage look at the request. One that may have to wait is a step of a recorded request.
+func (r *Request) pass(s *stage) (err error) {
+	if r.trace == nil || !s.waits {
+		return s.check(r.gateway, r)
+	}
+	outer := r.ctx
+	inner, end := r.trace.Step(outer, s.name)
+	r.ctx = inner
+	defer func() {
+		r.ctx = outer
+		end(r.failure(err))
+	}()
+	return s.check(r.gateway, r)
+}
+
+// failure returns the code of an error that is a fault of ours, or "".
+func (r *Request) failure(err error) string {
+	if err == nil {
+		return ""
+	}
+	p := problemOf(err, r.clientGone())
+	return failureOf(outcome{p.Status, p.Code})
+}
+
+func failureOf(how outcome) string {
+	if how.status >= http.StatusInternalServerError {
+		return how.code
+	}
+	return ""
+}
+
+// endTrace ends what is recorded of the request.
+func (r *Request) endTrace(s sent) {
+	if r.trace == nil {
+		return
+	}
+	attributes := append(make([]slog.Attr, 0, 10),
+		slog.String(attrClient, clientAddress(r.http(), r.gateway.trustedProxies).String()),
+		slog.String(attrRoute, r.route.ID),
+		slog.String(attrCode, s.code),
+	)
+	if path, ok := r.safePath(); ok {
+		attributes = append(attributes, slog.String(attrPath, path))
+	}
+	if p := r.principal; p != nil {
+		attributes = append(attributes, slog.String(attrTeam, p.TeamID), slog.String(attrToken, p.TokenID))
+	}
+	if r.terms != nil {
+		attributes = append(attributes, r.decisionAttributes()...)
+	}
+	status := s.status
+	if status == statusClientClosed {
+		status = 0
+	}
+	r.trace.End(status, failureOf(s.outcome), attributes...)
+}
+
+// decisionAttributes say who decided on the request's budget, and how.
+func (r *Request) decisionAttributes() []slog.Attr {
+	attributes := []slog.Attr{
+		slog.String(attrClass, r.terms.assignment.Class),
+		slog.Bool(attrLocal, r.decision.Local),
+		slog.Bool(attrCached, r.decision.Cached),
+	}
+	switch refused := r.refusedBy(); refused.Key {
+	case deniedBy:
+		attributes = append(attributes, slog.Attr{Key: attrDeniedBy, Value: refused.Value})
+	case shadowDenied:
+		attributes = append(attributes, slog.Attr{Key: attrShadowDenied, Value: refused.Value})
+	}
+	return attributes
+}
+
+// safePath returns the path as it was sent, where it is one of ours through and through: in any other, a client may have put
+// anything, its token too.
+func (r *Request) safePath() (string, bool) {
+	path := r.http().URL.Path
+	if r.route.Path == path {
+		return path, true
+	}
+	_, isID := canonicalUUID(r.gin.Param("id"))
+	return path, isID && len(r.gin.Params) == 1 && r.http().URL.RawPath == ""
+}
+
+// pathTemplate writes the path of a row as OpenAPI and OpenTelemetry do: /v1/servers/{id}.
+func pathTemplate(path string) string {
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		if strings.HasPrefix(s, ":") || strings.HasPrefix(s, "*") {
+			segments[i] = "{" + s[1:] + "}"
+		}
+	}
+	return strings.Join(segments, "/")
+}
