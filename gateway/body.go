@@ -252,12 +252,14 @@ func isJSON(contentType []string) bool {
 // replacedSurrogates says whether decoding put U+FFFD where the document had half of a surrogate pair: the text would not be
 // what the client sent.
 func replacedSurrogates(text string, raw []byte) bool {
-	if bytes.IndexByte(raw, '\\') < 0 {
+	const replacement = "\uFFFD"
+	n := strings.Count(text, replacement)
+	if n == 0 {
 		return false
 	}
-	const replacement = "\uFFFD"
+	raw = bytes.ReplaceAll(raw, []byte(`\\`), nil) // an escaped backslash before ufffd makes no character of it
 	sent := bytes.Count(raw, []byte(replacement)) + bytes.Count(bytes.ToLower(raw), []byte(`\ufffd`))
-	return strings.Count(text, replacement) > sent
+	return n > sent
 }
 
 func forbiddenControl(r rune) bool {

@@ -1,11 +1,7 @@
 package gateway
 
 import (
-	"encoding/json"
-	"fmt"
-	"math"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -321,95 +317,4 @@ func TestIdempotencyKeys(t *testing.T) {
 	if len(details) != 5 {
 		t.Errorf("the key is not reported with the fields: %v", details)
 	}
-}
-
-func FuzzQuery(f *testing.F) {
-	for _, q := range []string{"", "limit=1", "limit=1&limit=2", "a=%zz&range=1h", "since=2026-01-01T00:00:00+01:00", "&&==&limit", "cursor=%ff", "%6cimit=3"} {
-		f.Add(q)
-	}
-	f.Fuzz(func(t *testing.T, raw string) {
-		q := &Query{raw: raw}
-		n := q.Int("limit", 1, 100, 50)
-		page := q.Int("page", 1, math.MaxInt32, 1)
-		text := q.Text("action")
-		cursor, _ := q.Cursor()
-		since := q.Time("since", time.Unix(0, 0).UTC())
-		choice(q, "range", metricRanges, 0)
-		if n < 1 || n > 100 || page < 1 || !validText(text) || !validText(cursor) || len(cursor) > maxCursorLen {
-			t.Errorf("%q: limit %d, page %d, action %q, cursor %q", raw, n, page, text, cursor)
-		}
-		if err := timestampOf(since).CheckValid(); err != nil {
-			t.Error(err)
-		}
-		// The standard library agrees on what a well-formed query says.
-		if values, err := url.ParseQuery(raw); err == nil && len(values["action"]) == 1 && validText(values["action"][0]) && text != values["action"][0] {
-			t.Errorf("action = %q, want %q", text, values["action"][0])
-		}
-	})
-}
-
-func FuzzBody(f *testing.F) {
-	for _, s := range []string{"", "{}", "[]", `{"title":"x","title":"y"}`, `{"componentIds":[null]}`, `{"a":{"b":[1,2,{"c":null}]}}`, "{\"title\":\"\\ud800\"}", "\xff", `{}x`} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		b := &Body{problems: map[string]string{}}
-		var err error
-		if b.fields, err = parseObject(data, b.problems); err != nil {
-			if err.Error() == "" {
-				t.Error("a problem without a text")
-			}
-			return
-		}
-		checkFields(t, data, b)
-		title := b.Text("title", maxTitle)
-		ids := b.IDs("componentIds", maxComponents)
-		id := b.OptionalID("statusPageId")
-		b.Bool("notifySubscribers", true)
-		requiredWord(b, "status", incidentStatuses)
-		if b.problems["title"] == "" && (title == "" || !validText(title)) {
-			t.Errorf("title %q is accepted", title)
-		}
-		if b.problems["statusPageId"] == "" && id != nil {
-			ids = append(ids, *id)
-		}
-		for _, id := range ids {
-			if lower, ok := canonicalUUID(id); !ok || lower != id {
-				t.Errorf("id %q is accepted", id)
-			}
-		}
-	})
-}
-
-// checkFields holds what a document was split into against encoding/json.
-func checkFields(t *testing.T, data []byte, b *Body) {
-	t.Helper()
-	var want map[string]json.RawMessage
-	if err := json.Unmarshal(data, &want); err != nil {
-		t.Fatalf("%q was taken for an object: %v", data, err)
-	}
-	if len(b.fields) != len(want) {
-		t.Errorf("%q has %d fields, want %d", data, len(b.fields), len(want))
-	}
-	for _, f := range b.fields {
-		if value, ok := want[f.name]; !ok || b.problems[f.name] == "" && string(f.value) != string(value) {
-			t.Errorf("field %q of %q is %q, want %q", f.name, data, f.value, value)
-		}
-	}
-}
-
-func FuzzPathID(f *testing.F) {
-	f.Add(someID)
-	f.Add(strings.ToUpper(someID))
-	f.Add("{" + someID[2:] + "}")
-	f.Fuzz(func(t *testing.T, s string) {
-		id, ok := canonicalUUID(s)
-		if !ok {
-			return
-		}
-		var a, b, c, d, e uint64
-		if _, err := fmt.Sscanf(id, "%08x-%04x-%04x-%04x-%012x", &a, &b, &c, &d, &e); err != nil || !strings.EqualFold(id, s) || id != strings.ToLower(id) {
-			t.Errorf("%q became %q", s, id)
-		}
-	})
 }

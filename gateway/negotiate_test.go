@@ -8,10 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dunglas/httpsfv"
-
 	fleetv1 "opsgate/proto/ops/fleet/v1"
-	"opsgate/ratelimit"
 )
 
 func manyServers(n int) *fleetv1.ListServersResponse {
@@ -129,61 +126,4 @@ func TestClientAddresses(t *testing.T) {
 			}
 		})
 	}
-}
-
-func FuzzForwardedFor(f *testing.F) {
-	f.Add("10.0.0.1:1", "1.2.3.4, 10.0.0.2")
-	f.Add("[::1]:1", "[2001:db8::1%eth0]:80, ,")
-	f.Fuzz(func(t *testing.T, peer, forwarded string) {
-		req := &http.Request{RemoteAddr: peer, Header: http.Header{"X-Forwarded-For": {forwarded}}}
-		addr := clientAddress(req, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
-		if !addr.IsValid() || addr.Is4In6() {
-			t.Errorf("%q, %q: %v", peer, forwarded, addr)
-		}
-	})
-}
-
-func FuzzNegotiation(f *testing.F) {
-	f.Add("gzip;q=0.5, *", `W/"a", "b-gzip"`)
-	f.Fuzz(func(t *testing.T, accept, match string) {
-		acceptsGzip([]string{accept})
-		tag := entityTag([]byte(accept), false)
-		matchesTag([]string{match}, tag)
-		if !matchesTag([]string{match + "," + tag}, tag) {
-			t.Errorf("%q does not match itself behind %q", tag, match)
-		}
-	})
-}
-
-func FuzzRequestID(f *testing.F) {
-	f.Add("abc")
-	f.Add("a\x00b")
-	f.Fuzz(func(t *testing.T, s string) {
-		if visibleASCII(s, maxRequestIDLen) && (len(s) == 0 || len(s) > maxRequestIDLen || strings.ContainsAny(s, " \r\n\t\x7f")) {
-			t.Errorf("%q is accepted", s)
-		}
-	})
-}
-
-func FuzzLimitHeaders(f *testing.F) {
-	f.Add("second", 3, int64(1e9), 2)
-	f.Add(`a"b\c`, 5000, int64(1), -1)
-	f.Fuzz(func(t *testing.T, name string, requests int, per int64, remaining int) {
-		p, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: name, Requests: requests, Per: 1e9}})
-		if err != nil || !visibleASCII(strings.ReplaceAll(name, " ", "_"), 1000) {
-			return
-		}
-		all, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: p})
-		if err != nil {
-			t.Fatal(err)
-		}
-		told := newTerms(all, newMetrics())[0]
-		d := &ratelimit.Decision{Budgets: [ratelimit.MaxLimits]ratelimit.Budget{{Remaining: remaining}}}
-		for _, field := range []string{told.header[0], string(told.appendBudgets(nil, d))} {
-			list, err := httpsfv.UnmarshalList([]string{field})
-			if err != nil || len(list) != 1 || list[0].(httpsfv.Item).Value != name {
-				t.Errorf("%q is not a list with the name %q: %v", field, name, err)
-			}
-		}
-	})
 }

@@ -1,0 +1,174 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+
+	"opsgate/ratelimit"
+)
+
+// Whatever stands before the address that the first stranger among the hops has is that stranger's claim, and changes nothing.
+func FuzzForwardedFor(f *testing.F) {
+	f.Add("10.0.0.1:1", "1.2.3.4, 10.0.0.2", "5.6.7.8")
+	f.Add("[::1]:1", "[2001:db8::1%eth0]:80, ,", "unknown")
+	f.Add("[::ffff:10.1.2.3]:65535", "::ffff:10.0.0.9:1", ",10.0.0.3")
+	f.Add("192.0.2.1:1", "10.0.0.1", "10.0.0.1")
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	f.Fuzz(func(t *testing.T, peer, forwarded, claim string) {
+		from := func(lines ...string) netip.Addr {
+			return clientAddress(&http.Request{RemoteAddr: peer, Header: http.Header{"X-Forwarded-For": lines}}, trusted)
+		}
+		addr := from(forwarded)
+		if !addr.IsValid() || addr.Is4In6() || addr.Zone() != "" && !strings.Contains(peer, addr.Zone()) {
+			t.Errorf("%q, %q: %v", peer, forwarded, addr)
+		}
+		if by, err := netip.ParseAddrPort(peer); err == nil && !contains(trusted, by.Addr().Unmap()) && addr != by.Addr().Unmap() {
+			t.Errorf("%q, %q: %v, and nobody may say so", peer, forwarded, addr)
+		}
+		if got := from(strings.Split(forwarded, ",")...); got != addr {
+			t.Errorf("%q, %q: %v in one line, %v in several", peer, forwarded, addr, got)
+		}
+		if contains(trusted, addr) {
+			return // the claim may be of a proxy's client
+		}
+		if got := from(claim, forwarded); got != addr {
+			t.Errorf("%q, %q: %v, and %v with the claim %q", peer, forwarded, addr, got, claim)
+		}
+	})
+}
+
+func FuzzAcceptEncoding(f *testing.F) {
+	for _, s := range []string{"gzip;q=0.5, *", "", "*;q=0", "identity, X-GZIP ; Q=1.000", "br,gzip;q=0.000", ",;,", "gzip;q=1;q=0", "*\t;\tq=0.001"} {
+		f.Add(s)
+	}
+	item := regexp.MustCompile(`^([!#$%&'*+.^_|~0-9A-Za-z-]+)[ \t]*(?:;[ \t]*[qQ]=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?))?$`)
+	f.Fuzz(func(t *testing.T, header string) {
+		got := acceptsGzip([]string{header})
+		weights := map[string]float64{}
+		for entry := range strings.SplitSeq(header, ",") {
+			match := item.FindStringSubmatch(strings.Trim(entry, " \t"))
+			if match == nil {
+				return // it is no such field, and may mean anything
+			}
+			name := strings.TrimPrefix(strings.ToLower(match[1]), "x-")
+			if _, twice := weights[name]; twice {
+				return
+			}
+			if weights[name] = 1; match[2] != "" {
+				weights[name], _ = strconv.ParseFloat(match[2], 64)
+			}
+		}
+		weight, named := weights["gzip"]
+		if !named {
+			weight = weights["*"]
+		}
+		if want := weight > 0; got != want {
+			t.Errorf("%q: %v", header, got)
+		}
+	})
+}
+
+func FuzzIfNoneMatch(f *testing.F) {
+	f.Add(`W/"a", "b-gzip"`, "body")
+	f.Add(`*`, "")
+	f.Add(`"6d1ab1e8e01fa1dc"`, "")
+	f.Add(`"ef46db3751d8e999-gzip" ,W/"x"`, "")
+	item := regexp.MustCompile(`^(?:W/)?"([!#-+\--~]*)"$`) // without the comma, which no tag of ours has
+	f.Fuzz(func(t *testing.T, header, body string) {
+		for _, zipped := range []bool{false, true} {
+			tag := entityTag([]byte(body), zipped)
+			if !item.MatchString(tag) {
+				t.Errorf("%q is no strong tag", tag)
+			}
+			got := matchesTag([]string{header}, tag)
+			if !matchesTag([]string{header, "W/" + tag}, tag) || !matchesTag([]string{header + "," + tag}, tag) {
+				t.Errorf("%q does not match itself behind %q", tag, header)
+			}
+			want, opaque := false, strings.TrimSuffix(strings.Trim(tag, `"`), zippedSuffix)
+			for entry := range strings.SplitSeq(header, ",") {
+				entry = strings.Trim(entry, " \t")
+				match := item.FindStringSubmatch(entry)
+				if match == nil && entry != "*" && entry != "" {
+					return
+				}
+				want = want || entry == "*" || match != nil && strings.TrimSuffix(match[1], zippedSuffix) == opaque
+			}
+			if got != want {
+				t.Errorf("%q matches %q: %v", header, tag, got)
+			}
+		}
+	})
+}
+
+func FuzzRequestID(f *testing.F) {
+	for _, s := range []string{"abc", "a\x00b", "", strings.Repeat("x", 128), strings.Repeat("x", 129), "~!", "a b", "é", "ops_live_x"} {
+		f.Add(s, int64(0))
+	}
+	sent, made := regexp.MustCompile(`^[!-~]{1,128}$`), regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	f.Fuzz(func(t *testing.T, s string, millis int64) {
+		got := requestID([]string{s}, time.UnixMilli(millis))
+		if want := sent.MatchString(s); want && got != s || !want && !made.MatchString(got) {
+			t.Errorf("%q became %q", s, got)
+		}
+		if got := requestID([]string{s, s}, time.UnixMilli(millis)); !made.MatchString(got) {
+			t.Errorf("%q twice became %q", s, got)
+		}
+	})
+}
+
+// Both fields are lists of RFC 9651 that say what the policy and the decision do, whatever the limits are called.
+func FuzzLimitHeaders(f *testing.F) {
+	f.Add("second", 3, int64(1e9), 2, int64(1e9))
+	f.Add(`a"b\c`, 5000, int64(3600e9), 0, int64(1))
+	f.Add(`\", "x";q=1`, 64, int64(1e6), 1<<30, int64(-1))
+	f.Fuzz(func(t *testing.T, name string, requests int, per int64, remaining int, reset int64) {
+		limits := []ratelimit.Limit{
+			{Name: name, Requests: requests, Per: time.Duration(per)}, {Name: "tried" + name, Requests: 1, Per: 5e9, Shadow: true},
+			{Name: name + "'s", Requests: 7, Per: 3e9},
+		}
+		p, err := ratelimit.NewPolicy(limits)
+		if err != nil || !visibleASCII(strings.ReplaceAll(name, " ", "_"), 1000) || reset < 0 || reset > 1<<60 || remaining < 0 || remaining > 1e9 {
+			return
+		}
+		all, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := newTerms(all, newMetrics())[0]
+		d := &ratelimit.Decision{Budgets: [ratelimit.MaxLimits]ratelimit.Budget{0: {Remaining: remaining, Reset: time.Duration(reset)}, 2: {Remaining: 5, Reset: 9e9}}}
+		seconds := func(ns int64) int64 { return (ns + 1e9 - 1) / 1e9 }
+		mustBeList(t, told.header[0], fmt.Sprintf("%q q=%d w=%d", name, requests, seconds(per)), fmt.Sprintf("%q q=7 w=3", name+"'s"))
+		mustBeList(t, string(told.appendBudgets(nil, d)), fmt.Sprintf("%q r=%d t=%d", name, remaining, seconds(reset)), fmt.Sprintf("%q r=5 t=9", name+"'s"))
+	})
+}
+
+// mustBeList reads a field as a list of strings with whole numbers as parameters.
+func mustBeList(t *testing.T, field string, want ...string) {
+	t.Helper()
+	list, err := httpsfv.UnmarshalList([]string{field})
+	if err != nil {
+		t.Fatalf("%q is no list: %v", field, err)
+	}
+	var got []string
+	for _, member := range list {
+		item, _ := member.(httpsfv.Item)
+		text := fmt.Sprintf("%q", item.Value)
+		for _, name := range item.Params.Names() {
+			value, _ := item.Params.Get(name)
+			text += fmt.Sprintf(" %s=%d", name, value)
+		}
+		got = append(got, text)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q says %q, want %q", field, got, want)
+	}
+}
