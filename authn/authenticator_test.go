@@ -306,6 +306,8 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"no prefix":                func(o *authn.Options) { o.Format.Prefix = "" },
 		"no service":               func(o *authn.Options) { o.Identity = nil },
 		"negative freshness":       func(o *authn.Options) { o.FreshFor = -1 },
+		"negative unwatched":       func(o *authn.Options) { o.UnwatchedFor = -1 },
+		"negative look-ups":        func(o *authn.Options) { o.MaxLookUps = -1 },
 		"negative memory":          func(o *authn.Options) { o.NegativeFor = -1 },
 		"negative patience":        func(o *authn.Options) { o.LookUpTimeout = -1 },
 		"stale before it is fresh": func(o *authn.Options) { o.FreshFor, o.StaleFor = time.Hour, time.Minute },

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -26,9 +28,11 @@ type identity struct {
 	revoked map[[32]byte]bool
 	failure error         // of every look-up, when set
 	gate    chan struct{} // what every look-up waits for, when set
+	delay   time.Duration // what every look-up takes
 	asked   int
 
 	watches chan *watch // every stream that is opened; nil: streams cannot be opened
+	cut     atomic.Bool // streams cannot be opened for the moment
 }
 
 func newIdentity() *identity {
@@ -42,13 +46,18 @@ func newIdentity() *identity {
 // know makes the token of the number a live one of team-1.
 func (i *identity) know(number byte) string {
 	token := mint(number)
+	i.admit(token, "token-"+string('0'+rune(number)))
+	return token
+}
+
+// admit makes a token a live one of team-1.
+func (i *identity) admit(token, id string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.tokens[authn.Hash(token)] = &identityv1.ResolveTokenResponse{
-		TokenId: "token-" + string('0'+rune(number)), TeamId: "team-1",
+		TokenId: id, TeamId: "team-1",
 		Scopes: []string{"servers:read", "incidents:write", "a-scope-of-tomorrow"}, Plan: identityv1.Plan_PLAN_AI,
 	}
-	return token
 }
 
 func (i *identity) revoke(token string) {
@@ -95,6 +104,7 @@ func (i *identity) ResolveToken(
 	ctx context.Context, request *identityv1.ResolveTokenRequest, _ ...grpc.CallOption,
 ) (*identityv1.ResolveTokenResponse, error) {
 	response, gate, err := i.resolve(request)
+	time.Sleep(i.delay)
 	if gate != nil {
 		select {
 		case <-gate:
@@ -132,7 +142,7 @@ func (i *identity) resolve(
 func (i *identity) WatchRevocations(
 	ctx context.Context, request *identityv1.WatchRevocationsRequest, _ ...grpc.CallOption,
 ) (grpc.ServerStreamingClient[identityv1.WatchRevocationsResponse], error) {
-	if i.watches == nil {
+	if i.watches == nil || i.cut.Load() {
 		return nil, errAway
 	}
 	w := &watch{ctx: ctx, after: request.GetAfterPosition(), events: make(chan event, 100)}

@@ -1,0 +1,72 @@
+package authn_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"opsgate/authn"
+)
+
+// Whatever becomes of the service, and of its stream of revocations at whichever moment, no request of a token in use waits.
+func TestATokenInUseNeverWaits(t *testing.T) {
+	never := func(*identity) {}
+	for what, service := range map[string]struct {
+		falls func(*identity)
+		lasts time.Duration
+	}{
+		"answers": {never, 20 * time.Minute},
+		"is slow": {func(i *identity) { i.delay = 1900 * time.Millisecond }, 20 * time.Minute},
+		"refuses": {func(i *identity) { i.fail(errAway) }, 9 * time.Minute},
+		"hangs":   {func(i *identity) { i.hold() }, 9 * time.Minute},
+	} {
+		for name, cutAfter := range map[string]time.Duration{
+			"up": time.Hour, "cut before": 5 * time.Second, "cut with it": 35 * time.Second, "cut later": time.Minute,
+		} {
+			for setting, settings := range map[string]authn.Settings{
+				"default": {}, "patient": {LookUpTimeout: 8 * time.Second, UnwatchedFor: 20 * time.Second},
+			} {
+				t.Run(what+", stream "+name+", "+setting, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						use(t, usage{settings, service.falls, 35 * time.Second, cutAfter, service.lasts})
+					})
+				})
+			}
+		}
+	}
+}
+
+// A usage is of one token by a request every quarter of a second.
+type usage struct {
+	settings             authn.Settings
+	falls                func(*identity) // what becomes of the service
+	fallsAfter, cutAfter time.Duration
+	lasts                time.Duration
+}
+
+func use(t *testing.T, u usage) {
+	service := newIdentity()
+	a, w := following(t, service, func(o *authn.Options) { o.Settings = u.settings })
+	defer a.Settle()
+	token := service.know(1)
+	accepted(t, a, token)
+	const pace = 250 * time.Millisecond
+	for at := time.Duration(0); at < u.lasts; at += pace {
+		if at == u.fallsAfter {
+			u.falls(service)
+		}
+		switch {
+		case at == u.cutAfter:
+			service.cut.Store(true)
+			w.fail(errAway)
+		case at < u.cutAfter && at%(10*time.Second) == 0:
+			w.heartbeat("1")
+		}
+		before := time.Now()
+		accepted(t, a, token)
+		if waited := time.Since(before); waited != 0 {
+			t.Fatalf("waited %v, at %v", waited, at)
+		}
+		time.Sleep(pace)
+	}
+}

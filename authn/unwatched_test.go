@@ -1,0 +1,264 @@
+package authn_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"opsgate/authn"
+)
+
+// cut has the stream break, and every attempt to take it up. What is learned afterwards is learned later.
+func cut(service *identity, w *watch) {
+	service.cut.Store(true)
+	w.fail(errAway)
+	synctest.Wait()
+	time.Sleep(time.Millisecond)
+}
+
+// mend has the stream taken up, and returns it.
+func mend(service *identity) *watch {
+	service.cut.Store(false)
+	return <-service.watches
+}
+
+func TestATokenConfirmedWhileNobodyTellsOfRevocationsIsTrustedForLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, w := following(t, service)
+		cut(service, w)
+		token := service.know(1)
+		accepted(t, a, token)
+		service.revoke(token)
+		time.Sleep(5 * time.Second)
+		accepted(t, a, token)
+		time.Sleep(5 * time.Second)
+		refused(t, a, token, authn.ErrRevoked)
+	})
+}
+
+func TestATokenConfirmedBeforeTheStreamBrokeIsLookedUpWithoutAnybodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, w := following(t, service)
+		token := service.know(1)
+		accepted(t, a, token)
+		time.Sleep(15 * time.Second)
+		accepted(t, a, token)
+		if n := service.lookUps(); n != 1 {
+			t.Fatalf("%d look-ups while the stream is up, want 1", n)
+		}
+		service.revoke(token)
+		cut(service, w)
+		release := service.hold()
+		before := time.Now()
+		accepted(t, a, token)
+		if waited := time.Since(before); waited != 0 {
+			t.Errorf("waited %v", waited)
+		}
+		release()
+		synctest.Wait()
+		refused(t, a, token, authn.ErrRevoked)
+	})
+}
+
+func TestATokenThatRestsIsNotTrustedForLongerThanEverThoughTheStreamBroke(t *testing.T) {
+	for _, broken := range []time.Duration{0, time.Second, 15 * time.Second, 29 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			service := newIdentity()
+			a, w := following(t, service)
+			token := service.know(1)
+			accepted(t, a, token)
+			time.Sleep(broken)
+			cut(service, w)
+			service.revoke(token)
+			time.Sleep(30*time.Second - broken)
+			refused(t, a, token, authn.ErrRevoked)
+		})
+	}
+}
+
+func TestTrustIsWholeAgainWithTheStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, w := following(t, service)
+		cut(service, w)
+		token := service.know(1)
+		accepted(t, a, token)
+		mend(service).heartbeat("1")
+		time.Sleep(14 * time.Second) // five of which the attempt may have taken
+		synctest.Wait()
+		accepted(t, a, token)
+		synctest.Wait()
+		if n := service.lookUps(); n != 1 {
+			t.Errorf("%d look-ups, want 1", n)
+		}
+	})
+}
+
+func TestLessTrustIsNeverMoreThanTheWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, w := following(t, service, func(o *authn.Options) { o.FreshFor, o.UnwatchedFor = 4*time.Second, time.Minute })
+		cut(service, w)
+		token := service.know(1)
+		accepted(t, a, token)
+		service.revoke(token)
+		time.Sleep(4 * time.Second)
+		refused(t, a, token, authn.ErrRevoked)
+	})
+}
+
+func TestABrokenStreamHasOnlyTokensInUseLookedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, w := following(t, service)
+		tokens := make([]string, 100)
+		for i := range tokens {
+			tokens[i] = service.know(byte(i))
+			accepted(t, a, tokens[i])
+		}
+		time.Sleep(15 * time.Second)
+		cut(service, w)
+		time.Sleep(time.Second)
+		if n := service.lookUps(); n != 100 {
+			t.Errorf("%d look-ups of tokens that rest", n-100)
+		}
+		for range 5 {
+			accepted(t, a, tokens[0])
+			synctest.Wait()
+		}
+		if n := service.lookUps(); n != 101 {
+			t.Errorf("%d look-ups of one token in use, want 1", n-100)
+		}
+	})
+}
+
+// A schedule of requests, waits, revocations, outages and broken streams: how long a revoked token may be accepted at most.
+func TestTrustIsBoundedWhateverBreaks(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSchedule(t)
+			for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+				switch rapid.SampledFrom([]string{"wait", "use", "use", "revoke", "fail", "mend", "cut", "restore"}).Draw(rt, "step") {
+				case "wait":
+					s.wait(rapid.IntRange(1, 40).Draw(rt, "seconds"))
+				case "use":
+					if problem := s.use(t); problem != "" {
+						rt.Fatal(problem)
+					}
+				case "revoke":
+					s.revoke()
+				case "fail":
+					s.service.fail(errAway)
+					s.down = true
+				case "mend":
+					s.service.fail(nil)
+					s.down, s.answers = false, time.Now()
+				case "cut":
+					if s.stream != nil {
+						cut(s.service, s.stream)
+						s.stream, s.lost = nil, time.Now()
+					}
+				case "restore":
+					s.restore()
+				}
+			}
+		})
+	})
+}
+
+// A schedule is what has happened so far to a token, its service and the stream.
+type schedule struct {
+	service *identity
+	a       *authn.Authenticator
+	token   string
+
+	stream  *watch // nil while it is cut
+	lost    time.Time
+	down    bool // the service
+	answers time.Time
+	revoked time.Time // zero while it is not
+	told    bool      // the stream has said so
+}
+
+func newSchedule(t *testing.T) *schedule {
+	s := &schedule{service: newIdentity()}
+	s.a, s.stream = following(t, s.service)
+	s.token = s.service.know(1)
+	return s
+}
+
+// wait lets time pass, in which a stream that is up shows that it is.
+func (s *schedule) wait(seconds int) {
+	for range seconds {
+		time.Sleep(time.Second)
+		if s.stream != nil {
+			s.stream.heartbeat("1")
+			synctest.Wait()
+		}
+	}
+}
+
+func (s *schedule) revoke() {
+	if !s.revoked.IsZero() {
+		return
+	}
+	s.service.revoke(s.token)
+	s.revoked = time.Now()
+	s.tell()
+}
+
+// tell has the stream say what there is to say.
+func (s *schedule) tell() {
+	if s.stream != nil && !s.revoked.IsZero() && !s.told {
+		s.stream.revocation("1", s.token)
+		s.told = true
+		synctest.Wait()
+	}
+}
+
+func (s *schedule) restore() {
+	if s.stream != nil {
+		return
+	}
+	s.stream = mend(s.service)
+	s.stream.heartbeat("1")
+	synctest.Wait()
+	s.tell()
+}
+
+// use sends a request, and says what is wrong with its outcome.
+func (s *schedule) use(t *testing.T) (problem string) {
+	_, err := s.a.Authenticate(t.Context(), s.token)
+	synctest.Wait()
+	const (
+		freshFor, unwatchedFor, staleFor = 30 * time.Second, 10 * time.Second, 10 * time.Minute
+		grace                            = 5 * time.Second // after an outage
+	)
+	if s.revoked.IsZero() {
+		if err != nil && !s.down {
+			return fmt.Sprintf("a live token is refused: %v", err)
+		}
+		return ""
+	}
+	if err != nil {
+		return ""
+	}
+	since := time.Since(s.revoked)
+	answered := !s.down && time.Since(s.answers) >= grace
+	switch {
+	case s.told:
+		return "accepted after the stream told of its revocation"
+	case since >= staleFor:
+		return fmt.Sprintf("accepted %v after its revocation", since)
+	case answered && since >= freshFor:
+		return fmt.Sprintf("accepted %v after its revocation, with the service up", since)
+	case answered && since >= unwatchedFor && time.Since(s.lost) >= freshFor:
+		return fmt.Sprintf("accepted %v after its revocation, with the stream cut for %v", since, time.Since(s.lost))
+	}
+	return ""
+}
