@@ -20,6 +20,7 @@ type Config struct {
 	UpstreamCalls UpstreamCalls `yaml:"upstream_calls" doc:"Bounds of calls to the internal services."`
 	Shutdown      Shutdown      `yaml:"shutdown" doc:"What happens between SIGTERM and the end."`
 	Log           Log           `yaml:"log" doc:"Log lines, which go to standard error."`
+	Tracing       Tracing       `yaml:"tracing" doc:"Traces of requests, for OpenTelemetry."`
 }
 
 // Admin is the listener for operators.
@@ -99,6 +100,7 @@ func Default() Config {
 		UpstreamCalls: defaultUpstreamCalls(),
 		Shutdown:      Shutdown{DrainWait: seconds(5), Grace: seconds(20)},
 		Log:           Log{Level: LevelInfo, Format: FormatJSON, Access: true},
+		Tracing:       defaultTracing(),
 	}
 }
 

@@ -25,6 +25,8 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 		"routes": "{v1Me: {timeout: 7s}}", "upstream_calls.max_in_flight": "3", "upstream_calls.breaker.window": "1m",
 		"upstream_calls.breaker.min_requests": "3", "upstream_calls.breaker.failure_rate": "30%", "upstream_calls.breaker.open_for": "7s",
 		"upstream_calls.breaker.probes": "7", "upstream_calls.retries.max": "1", "upstream_calls.retries.budget": "3%",
+		"tracing.endpoint": "http://collector:4318", "tracing.headers": "api-key=hunter2", 
+		"tracing.sample": "3%", "tracing.trust_parent": "never",
 	}
 	for _, key := range config.Keys() {
 		value := values[key.Name]
@@ -53,7 +55,8 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			revealed := after.RateLimit.Redis.Password.Reveal() + after.RateLimit.Redis.SentinelPassword.Reveal() + after.Admin.Token.Reveal()
+			revealed := after.RateLimit.Redis.Password.Reveal() + after.RateLimit.Redis.SentinelPassword.Reveal() + after.Admin.Token.Reveal() +
+				after.Tracing.Headers.Reveal()
 			if cmp.Equal(before.Config, after.Config, compareSecrets()) && revealed == "" {
 				t.Errorf("%s=%s changes nothing", key.Variable, value)
 			}
@@ -74,6 +77,8 @@ func companions(key string) []config.Setting {
 	switch {
 	case strings.HasPrefix(key, "admin.tls."):
 		return []config.Setting{setting("admin.tls.cert_file", other), setting("admin.tls.key_file", other)}
+	case strings.HasPrefix(key, "tracing.tls."):
+		return []config.Setting{setting("tracing.tls.cert_file", other), setting("tracing.tls.key_file", other)}
 	case strings.Contains(key, ".tls.") && !strings.HasSuffix(key, ".enabled"):
 		tls := key[:strings.LastIndex(key, ".")]
 		return []config.Setting{

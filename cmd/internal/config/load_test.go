@@ -24,6 +24,7 @@ var now = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 func load(path string) (config.Loaded, error) {
 	return config.Load(config.Options{Path: path, Environment: []string{
 		"TEST_REDIS_PASSWORD=hunter2", "TEST_ADMIN_TOKEN=correct horse battery", "TEST_SHORT_TOKEN=hunter2",
+		"TEST_COLLECTOR_HEADERS=api-key=hunter2,tenant=a%2Cb",
 	}, Now: func() time.Time { return now }})
 }
 
@@ -106,6 +107,7 @@ func TestEveryKeyCanBeSetInAFile(t *testing.T) {
 		{"admin.token", got.Admin.Token.Reveal(), "correct horse battery"},
 		{"password", got.RateLimit.Redis.Password.Reveal(), "hunter2"},
 		{"sentinel_password", got.RateLimit.Redis.SentinelPassword.Reveal(), "hunter2"},
+		{"tracing.headers", got.Tracing.Headers.Reveal(), "api-key=hunter2,tenant=a%2Cb"},
 	} {
 		if secret.got != secret.want {
 			t.Errorf("%s: got %q, want %q", secret.what, secret.got, secret.want)
@@ -150,6 +152,10 @@ func full() config.Config {
 		},
 		Shutdown: config.Shutdown{DrainWait: 0, Grace: seconds(45)},
 		Log:      config.Log{Level: config.LevelDebug, Format: config.FormatText, Access: false},
+		Tracing: config.Tracing{
+			Endpoint: "grpcs://collector.internal:4317", TLS: config.TracingTLS{CAFile: pem, CertFile: pem, KeyFile: pem},
+			Sample: 5000, TrustParent: config.TrustAlways,
+		},
 	}
 }
 

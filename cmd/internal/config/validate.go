@@ -42,6 +42,7 @@ func (v *validator) validate() Problems {
 	v.upstreams()
 	v.routes()
 	v.window()
+	v.tracing()
 	v.files()
 	return v.problems
 }

@@ -1,0 +1,107 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Tracing is which requests are recorded as OpenTelemetry traces, and where those go.
+type Tracing struct {
+	Endpoint    string      `yaml:"endpoint" restart:"connected at start" doc:"http(s)://host:4318 or grpc(s)://host:4317; else as OTEL_EXPORTER_OTLP_* say."`
+	Headers     Secret      `yaml:"headers" restart:"connected at start" doc:"name=value,name=value for the collector, as ${NAME} or ${file:PATH}."`
+	TLS         TracingTLS  `yaml:"tls" restart:"connected at start" doc:"TLS to the collector."`
+	Sample      Percent     `yaml:"sample" min:"0%" max:"100%" doc:"Part of the requests that are recorded, unless a trusted caller decided."`
+	TrustParent ParentTrust `yaml:"trust_parent" doc:"Whose traceparent is followed: never, that of trusted_proxies, or always."`
+}
+
+// TracingTLS is how connections to the collector are kept private, where its endpoint says that they are.
+type TracingTLS struct {
+	CAFile   File `yaml:"ca_file" doc:"Roots of the collector's certificate, in PEM; those of the system without it."`
+	CertFile File `yaml:"cert_file" doc:"The gateway's own certificate, in PEM, where the collector asks for one."`
+	KeyFile  File `yaml:"key_file" doc:"Its key, in PEM."`
+}
+
+// A ParentTrust says whose traces are gone on with.
+type ParentTrust string
+
+// Whom to trust.
+const (
+	TrustNever   ParentTrust = "never"
+	TrustProxies ParentTrust = "proxies"
+	TrustAlways  ParentTrust = "always"
+)
+
+func (ParentTrust) choices() []string {
+	return []string{string(TrustNever), string(TrustProxies), string(TrustAlways)}
+}
+
+func defaultTracing() Tracing { return Tracing{Sample: percent, TrustParent: TrustProxies} }
+
+// HeaderValues returns the headers by name, or what is wrong with them, without a word of what they say.
+func (t Tracing) HeaderValues() (map[string]string, error) {
+	text := t.Headers.Reveal()
+	if text == "" {
+		return nil, nil
+	}
+	headers := make(map[string]string)
+	for field := range strings.SplitSeq(text, ",") {
+		name, value, ok := strings.Cut(field, "=")
+		name = strings.TrimSpace(name)
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if !ok || name == "" || err != nil {
+			return nil, fmt.Errorf("is name=value,name=value, percent-encoded; field %d is not", len(headers)+1)
+		}
+		headers[name] = value
+	}
+	return headers, nil
+}
+
+// tracing checks where traces go, and that what belongs to one place is not given for another.
+func (v *validator) tracing() {
+	c := v.loaded.Tracing
+	if _, err := c.HeaderValues(); err != nil {
+		v.refuse("tracing.headers", "%v", err)
+	}
+	v.pair("tracing.tls", c.TLS.CertFile, c.TLS.KeyFile)
+	if c.Endpoint == "" {
+		return
+	}
+	endpoint, err := url.Parse(c.Endpoint)
+	switch {
+	case err != nil || endpoint.Host == "" || !collectorSchemes(endpoint.Scheme):
+		v.refuse("tracing.endpoint", "is http://host:port or grpc://host:port, with an s for TLS")
+	case endpoint.User != nil || endpoint.RawQuery != "" || endpoint.Fragment != "":
+		v.refuse("tracing.endpoint", "has no user, query or fragment: what the collector asks for goes into tracing.headers")
+	case strings.HasPrefix(endpoint.Scheme, "grpc") && endpoint.Port() == "":
+		v.refuse("tracing.endpoint", "needs a port with %s, such as 4317", endpoint.Scheme)
+	case strings.HasPrefix(endpoint.Scheme, "grpc") && endpoint.Path != "":
+		v.refuse("tracing.endpoint", "has no path with %s", endpoint.Scheme)
+	case !strings.HasSuffix(endpoint.Scheme, "s") && c.TLS != (TracingTLS{}):
+		v.refuse("tracing.endpoint", "begins with %s, and keys of tracing.tls are given: connections would not be encrypted", endpoint.Scheme)
+	}
+}
+
+func collectorSchemes(scheme string) bool {
+	switch scheme {
+	case "http", "https", "grpc", "grpcs":
+		return true
+	}
+	return false
+}
+
+// tracing finds what lets others decide, or listen, more than anybody means to.
+func (w *warner) tracing() {
+	c := w.loaded.Tracing
+	if c.TrustParent == TrustAlways {
+		w.warn("tracing.trust_parent", "is always: any client can have all of its requests recorded, under ids of its choice")
+	}
+	if c.Endpoint == "" && (c.Headers.Reveal() != "" || c.TLS != (TracingTLS{})) {
+		w.warn("tracing.endpoint", "is empty: tracing.headers and tracing.tls are for what it names, and have no effect")
+		return
+	}
+	endpoint, err := url.Parse(c.Endpoint)
+	if err == nil && c.Headers.Reveal() != "" && !strings.HasSuffix(endpoint.Scheme, "s") && !isLoopback(endpoint.Hostname()) {
+		w.warn("tracing.headers", "go over the network as they are: let tracing.endpoint begin with %ss", endpoint.Scheme)
+	}
+}
