@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"opsgate/authn"
+	auditv1 "opsgate/proto/ops/audit/v1"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+	"opsgate/ratelimit"
+)
+
+// A model is the services as they should be: each call has an answer at once, and its request is looked at.
+type model struct {
+	mu    sync.Mutex
+	wrong []string
+	reply func(method string, reply proto.Message) error // nil for the usual answer
+}
+
+// newModelled returns a gateway in front of the model. The password has all scopes.
+func newModelled(tb testing.TB, m *model) *Gateway {
+	tb.Helper()
+	g, err := New(Options{
+		Fleet: fleetv1.NewFleetServiceClient(m), Monitoring: monitoringv1.NewMonitoringServiceClient(m),
+		Incident: incidentv1.NewIncidentServiceClient(m), Audit: auditv1.NewAuditServiceClient(m),
+		Authenticator: tokens{password: {TokenID: tokenID, TeamID: teamID, Scopes: authn.NewScopes(authn.AllScopes()...), AIPlan: true}},
+		Limiter:       ratelimit.NewMemory(ratelimit.MemoryOptions{}), TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Policies: policies(tb, ratelimit.Limit{Name: "second", Requests: 1_000_000, Per: time.Second}),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return g
+}
+
+// Invoke implements [grpc.ClientConnInterface].
+func (m *model) Invoke(_ context.Context, method string, request, reply any, _ ...grpc.CallOption) error {
+	method = method[strings.LastIndexByte(method, '/')+1:]
+	asked, answer := request.(proto.Message), reply.(proto.Message) //nolint:forcetypeassert // generated code asks with nothing else
+	if m.reply != nil {
+		return m.reply(method, answer)
+	}
+	m.check(asked.ProtoReflect())
+	proto.Merge(answer, usual(method))
+	return nil
+}
+
+// NewStream implements [grpc.ClientConnInterface].
+func (*model) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errors.New("the gateway has no streams")
+}
+
+// check looks at what the gateway asks on behalf of clients.
+func (m *model) check(asked protoreflect.Message) {
+	lower := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+	ask := func(holds bool, field protoreflect.FieldDescriptor, v any) {
+		if !holds {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.wrong = append(m.wrong, string(field.FullName())+": "+strings.ToValidUTF8(protoreflect.ValueOf(v).String(), "?"))
+		}
+	}
+	asked.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch name := string(field.Name()); {
+		case name == "actor":
+			m.check(v.Message())
+		case name == "component_ids":
+			for i := range v.List().Len() {
+				id := v.List().Get(i).String()
+				ask(lower.MatchString(id), field, id)
+			}
+		case name == "request_id", name == "idempotency_key":
+			ask(keyForm.MatchString(v.String()), field, v.String())
+		case strings.HasSuffix(name, "_id"):
+			ask(lower.MatchString(v.String()), field, v.String())
+		case name == "page_size":
+			ask(v.Int() >= 1 && v.Int() <= 100, field, v.Int())
+		case name == "ip_address":
+			_, err := netip.ParseAddr(v.String())
+			ask(err == nil, field, v.String())
+		case field.Kind() == protoreflect.StringKind:
+			ask(validText(v.String()), field, v.String())
+		}
+		return true
+	})
+	team := asked.Descriptor().Fields().ByName("team_id")
+	ask(team == nil || asked.Get(team).String() == teamID, team, "another team")
+}
+
+// complaints returns what was wrong since they were last asked for.
+func (m *model) complaints() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	wrong := m.wrong
+	m.wrong = nil
+	return wrong
+}
+
+// usual is what a service answers where all is well.
+func usual(method string) proto.Message {
+	incident, page := fullIncident(), fullStatusPage()
+	update := &incidentv1.IncidentUpdate{Id: otherID, Status: 3, Message: "Watching.", CreatedAt: at(0)}
+	switch method {
+	case "ListServers":
+		return manyServers(9)
+	case "GetServer":
+		return &fleetv1.GetServerResponse{Server: fullServer()}
+	case "ListServerGroups":
+		return &fleetv1.ListServerGroupsResponse{ServerGroups: []*fleetv1.ServerGroup{{Id: someID, Name: "web", Color: "#00ff00", Position: 3}}}
+	case "GetServerMetrics":
+		return &fleetv1.GetServerMetricsResponse{Resolution: 2, Points: []*fleetv1.MetricPoint{{At: at(0), CpuPercent: 12.5, RamTotalMb: 1e9, DiskUsedGb: 1e-9}}}
+	case "ListScheduledCommands":
+		return &fleetv1.ListScheduledCommandsResponse{ScheduledCommands: []*fleetv1.ScheduledCommand{{Id: someID, Name: "backup", LastExitCode: proto.Int32(-1)}}}
+	case "ListServerCommands":
+		return &fleetv1.ListServerCommandsResponse{Total: 9, Commands: []*fleetv1.ServerCommand{{Id: someID, DurationMs: proto.Int64(12), CreatedAt: at(0)}}}
+	case "ListMonitors":
+		return &monitoringv1.ListMonitorsResponse{Monitors: []*monitoringv1.Monitor{fullMonitor()}}
+	case "ListMonitorChecks":
+		return &monitoringv1.ListMonitorChecksResponse{Checks: []*monitoringv1.MonitorCheck{{Status: 2, LatencyMs: 900, CheckedAt: at(0)}}}
+	case "ListIncidents":
+		return &incidentv1.ListIncidentsResponse{Incidents: []*incidentv1.Incident{incident}, NextCursor: "abc"}
+	case "GetIncident":
+		return &incidentv1.GetIncidentResponse{Incident: incident, Updates: []*incidentv1.IncidentUpdate{update}}
+	case "CreateIncident":
+		return &incidentv1.CreateIncidentResponse{Incident: incident, Replayed: true}
+	case "AddIncidentUpdate":
+		return &incidentv1.AddIncidentUpdateResponse{Update: update}
+	case "ListStatusPages":
+		return &incidentv1.ListStatusPagesResponse{StatusPages: []*incidentv1.StatusPage{page}}
+	case "GetStatusPage":
+		return &incidentv1.GetStatusPageResponse{StatusPage: page, Components: []*incidentv1.StatusPageComponent{{Id: otherID, Name: "API", Status: 4}}}
+	case "ListStatusPageIncidents":
+		return &incidentv1.ListStatusPageIncidentsResponse{Incidents: []*incidentv1.Incident{incident}}
+	}
+	return &auditv1.ListAuditEntriesResponse{Entries: []*auditv1.AuditEntry{{
+		Id: someID, ActionType: "incident.created", ResourceType: "incident", ResourceId: otherID, IpAddress: "192.0.2.1", CreatedAt: at(0),
+	}}, NextCursor: "abc"}
+}

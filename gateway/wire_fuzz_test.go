@@ -1,0 +1,161 @@
+package gateway
+
+import (
+	"bytes"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A wire is a connection whose client has sent all that it will, and reads what comes back when the server has closed it.
+type wire struct {
+	mu      sync.Mutex
+	changed sync.Cond
+	in      *bytes.Reader
+	out     bytes.Buffer
+	expired bool // the deadline for reading has passed
+	closed  bool
+	done    chan struct{}
+}
+
+func newWire(sent []byte) *wire {
+	w := &wire{in: bytes.NewReader(sent), done: make(chan struct{})}
+	w.changed.L = &w.mu
+	return w
+}
+
+// Read ends after what the client has sent. While a handler works, net/http reads a single byte ahead to see whether the client
+// hangs up; it does not.
+func (w *wire) Read(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.in.Len() == 0 && len(p) == 1 && !w.expired && !w.closed {
+		w.changed.Wait()
+	}
+	switch {
+	case w.closed:
+		return 0, net.ErrClosed
+	case w.expired:
+		return 0, os.ErrDeadlineExceeded
+	}
+	return w.in.Read(p)
+}
+
+func (w *wire) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Write(p)
+}
+
+func (w *wire) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.closed = true
+		close(w.done)
+		w.changed.Broadcast()
+	}
+	return nil
+}
+
+// SetReadDeadline knows the deadlines that net/http sets without time-outs: one that has long passed, to have a read end, and none.
+func (w *wire) SetReadDeadline(at time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.expired = !at.IsZero()
+	w.changed.Broadcast()
+	return nil
+}
+
+func (*wire) SetDeadline(time.Time) error      { return nil }
+func (*wire) SetWriteDeadline(time.Time) error { return nil }
+func (*wire) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080} }
+func (*wire) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 50000} }
+
+// A wireServer serves wires by net/http, as programs do.
+type wireServer struct {
+	arrivals chan net.Conn
+	log      syncBuffer
+
+	mu       sync.Mutex
+	requests []*wireRequest // of the current wire, as the handler got them
+}
+
+// A wireRequest is what a handler was asked.
+type wireRequest struct {
+	*http.Request
+
+	body bytes.Buffer // as far as it was read
+}
+
+func startWireServer(tb testing.TB, handler http.Handler) *wireServer {
+	tb.Helper()
+	s := &wireServer{arrivals: make(chan net.Conn)}
+	server := &http.Server{
+		MaxHeaderBytes: 16 << 10, DisableGeneralOptionsHandler: true,
+		ErrorLog: log.New(&s.log, "", 0),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			kept := &wireRequest{Request: r.Clone(r.Context())}
+			s.mu.Lock()
+			s.requests = append(s.requests, kept)
+			s.mu.Unlock()
+			r.Body = struct {
+				io.Reader
+				io.Closer
+			}{io.TeeReader(r.Body, &kept.body), r.Body}
+			handler.ServeHTTP(w, r)
+		}),
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(s)
+	}()
+	tb.Cleanup(func() {
+		_ = server.Close()
+		<-served
+	})
+	return s
+}
+
+// Accept implements [net.Listener].
+func (s *wireServer) Accept() (net.Conn, error) {
+	conn, open := <-s.arrivals
+	if !open {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+// Close implements [net.Listener].
+func (s *wireServer) Close() error {
+	close(s.arrivals)
+	return nil
+}
+
+// Addr implements [net.Listener].
+func (s *wireServer) Addr() net.Addr { return (*wire)(nil).LocalAddr() }
+
+// serve has the bytes served as one connection, and returns the requests that were in it and all that came back.
+func (s *wireServer) serve(sent []byte) (requests []*wireRequest, answered *bytes.Buffer) {
+	s.mu.Lock()
+	s.requests = nil
+	s.mu.Unlock()
+	w := newWire(sent)
+	s.arrivals <- w
+	<-w.done
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return s.requests, &w.out
+}
+
+// panicked says whether a handler did.
+func (s *wireServer) panicked() bool { return strings.Contains(s.log.String(), "panic") }
