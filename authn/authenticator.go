@@ -97,7 +97,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, token string) (*Princi
 		return a.await(ctx, k)
 	}
 	if now >= e.since+a.lifetime(e).quiet {
-		a.refresh(k, e)
+		a.refresh(ctx, k, e)
 	}
 	return a.use(e)
 }
@@ -124,13 +124,13 @@ func (a *Authenticator) lifetime(e *entry) lifetime {
 
 // refresh has a token in use looked up again, and does not wait for it. As many such look-ups may be under way as there may be
 // for strangers; where they are, a later use of the token sees to it.
-func (a *Authenticator) refresh(k key, e *entry) {
+func (a *Authenticator) refresh(ctx context.Context, k key, e *entry) {
 	if e.principal == nil || a.underWay.known.Load() >= int64(a.settings.MaxLookUps) || !e.asked.CompareAndSwap(false, true) {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.join(k)
+	a.join(ctx, k)
 }
 
 // use returns the entry as Authenticate does.
@@ -150,7 +150,7 @@ func (a *Authenticator) await(ctx context.Context, k key) (*Principal, error) {
 		a.mu.Unlock() // the look-up of another landed just now
 		return a.use(e)
 	}
-	f := a.join(k)
+	f := a.join(ctx, k)
 	a.mu.Unlock()
 	if f == nil {
 		a.metrics.shed.Inc()

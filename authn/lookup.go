@@ -39,7 +39,7 @@ type flight struct {
 
 // join returns the look-up under way for the token, or begins one. It returns nil where the token is a stranger's, and as many
 // strangers' as may be are being looked up. The caller holds a.mu.
-func (a *Authenticator) join(k key) *flight {
+func (a *Authenticator) join(ctx context.Context, k key) *flight {
 	epoch := a.epoch.Load()
 	if f, ok := a.flights[k]; ok && f.epoch == epoch {
 		return f
@@ -53,14 +53,14 @@ func (a *Authenticator) join(k key) *flight {
 	}
 	f.underWay.Add(1)
 	a.flights[k] = f
-	go a.lookUp(k, f)
+	go a.lookUp(ctx, k, f)
 	return f
 }
 
-// lookUp asks the identity service and lands the flight. No caller's context is used: who began the look-up may hang up
-// while others wait for it.
-func (a *Authenticator) lookUp(k key, f *flight) {
-	ctx, cancel := context.WithTimeout(context.Background(), a.settings.LookUpTimeout)
+// lookUp asks the identity service and lands the flight. It does not end with the context: who began the look-up may hang up while
+// others wait for it. In a trace, it is a part of what who began it does.
+func (a *Authenticator) lookUp(ctx context.Context, k key, f *flight) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.settings.LookUpTimeout)
 	defer cancel()
 	response, err := a.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: k[:]})
 	e, err := a.judge(response, err)

@@ -65,7 +65,7 @@ func New(o Options) *Admin {
 		a.logger = slog.New(slog.DiscardHandler)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.HandleFunc("GET "+pathLive, livez)
 	mux.HandleFunc("GET "+pathReady, a.readyz)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)

@@ -18,7 +18,7 @@ type limiter interface {
 // buildLimiter makes the store of budgets, and the record of what it decides where one is wanted.
 func (p *parts) buildLimiter(o Options, registry prometheus.Registerer) (err error) {
 	if o.Loaded.RateLimit.Store == config.StoreRedis {
-		if p.shared, err = newSharedLimits(o, registry); err != nil {
+		if p.shared, err = newSharedLimits(o, registry, p.traces); err != nil {
 			return err
 		}
 		p.limiter = p.shared

@@ -15,6 +15,7 @@ import (
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/admin/console"
 	"opsgate/cmd/internal/config"
+	"opsgate/cmd/internal/tracing"
 	"opsgate/gateway"
 	"opsgate/ratelimit/demand"
 	"opsgate/ratelimit/heavyhitters"
@@ -30,6 +31,7 @@ type parts struct {
 	demand        *demand.Recorder // nil where demand is not recorded
 	busiest       *heavyhitters.Sketch
 	decisions     audience
+	traces        *tracing.Provider // nil where none are recorded
 	metrics       *gateway.Metrics
 	reloads       *configMetrics
 	admin         *admin.Admin
@@ -50,10 +52,13 @@ func build(o Options) (_ *parts, err error) {
 			err = errors.Join(err, p.close())
 		}
 	}()
+	if p.traces, err = newTracing(o, registry); err != nil {
+		return nil, err
+	}
 	if err := p.buildLimiter(o, registry); err != nil {
 		return nil, err
 	}
-	if p.clients, err = dial(o, registry); err != nil {
+	if p.clients, err = dial(o, registry, p.traces); err != nil {
 		return nil, err
 	}
 	if p.authenticator, err = newAuthenticator(o, p.clients, registry); err != nil {
@@ -93,6 +98,7 @@ func (p *parts) close() error {
 	if p.shared != nil {
 		err = errors.Join(err, p.shared.close())
 	}
+	p.traces.Close() // last: what was done until now is in them
 	return err
 }
 
@@ -110,7 +116,7 @@ func (p *parts) background() []func(context.Context) error {
 	return all
 }
 
-func dial(o Options, registry prometheus.Registerer) (*backendclient.Clients, error) {
+func dial(o Options, registry prometheus.Registerer, traces *tracing.Provider) (*backendclient.Clients, error) {
 	u := o.Loaded.Upstreams
 	return backendclient.Dial(backendclient.Options{
 		Upstreams: backendclient.Upstreams{
@@ -120,10 +126,11 @@ func dial(o Options, registry prometheus.Registerer) (*backendclient.Clients, er
 			Audit:      upstream(u.Audit),
 			Identity:   upstream(u.Identity),
 		},
-		Settings:   callSettings(o.Loaded.Config),
-		Version:    o.Build.Version,
-		Logger:     o.Logger,
-		Registerer: registry,
+		Settings:    callSettings(o.Loaded.Config),
+		Version:     o.Build.Version,
+		Logger:      o.Logger,
+		Registerer:  registry,
+		DialOptions: traces.DialOptions(),
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/config"
+	"opsgate/cmd/internal/tracing"
 	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/redisstore"
 )
@@ -27,11 +28,11 @@ type sharedLimits struct {
 	client redis.UniversalClient
 }
 
-func newSharedLimits(o Options, registry prometheus.Registerer) (_ *sharedLimits, err error) {
+func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.Provider) (_ *sharedLimits, err error) {
 	c := o.Loaded.RateLimit.Redis
-	secured, err := redisTLS(c.TLS)
+	secured, err := clientTLS(c.TLS)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("TLS to Redis: %w", err)
 	}
 	// The library has one logger for the whole process. What it says of single connections is for who looks for a fault: whether
 	// Redis is in use, the failover tells.
@@ -59,6 +60,9 @@ func newSharedLimits(o Options, registry prometheus.Registerer) (_ *sharedLimits
 			err = errors.Join(err, l.client.Close())
 		}
 	}()
+	if hook := traces.RedisHook(c.Addresses); hook != nil {
+		l.client.AddHook(hook)
+	}
 	l.redis, err = redisstore.New(redisstore.Options{Client: l.client, Prefix: c.KeyPrefix, Logger: o.Logger, Registerer: registry})
 	if err != nil {
 		return nil, err
@@ -100,8 +104,8 @@ func failoverSettings(c config.RateLimit) failover.Settings {
 	}
 }
 
-// redisTLS reads the files now: connections that are made later use what they said at the start.
-func redisTLS(c config.ClientTLS) (*tls.Config, error) {
+// clientTLS reads the files now: connections that are made later use what they said at the start.
+func clientTLS(c config.ClientTLS) (*tls.Config, error) {
 	if !c.Enabled {
 		return nil, nil
 	}
@@ -109,17 +113,17 @@ func redisTLS(c config.ClientTLS) (*tls.Config, error) {
 	if c.CAFile != "" {
 		roots, err := os.ReadFile(string(c.CAFile))
 		if err != nil {
-			return nil, fmt.Errorf("read the roots of Redis' certificate: %w", err)
+			return nil, fmt.Errorf("read the roots of the server's certificate: %w", err)
 		}
 		secured.RootCAs = x509.NewCertPool()
 		if !secured.RootCAs.AppendCertsFromPEM(roots) {
-			return nil, fmt.Errorf("read the roots of Redis' certificate: there is none in %s", c.CAFile)
+			return nil, fmt.Errorf("read the roots of the server's certificate: there is none in %s", c.CAFile)
 		}
 	}
 	if c.CertFile != "" {
 		certificate, err := tls.LoadX509KeyPair(string(c.CertFile), string(c.KeyFile))
 		if err != nil {
-			return nil, fmt.Errorf("read the certificate for Redis: %w", err)
+			return nil, fmt.Errorf("read our own certificate: %w", err)
 		}
 		secured.Certificates = []tls.Certificate{certificate}
 	}

@@ -58,6 +58,7 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 		TrustedProxies: prefixes(loaded.TrustedProxies),
 		QuietAccess:    !loaded.Log.Access,
 		Decisions:      p.decisions,
+		Tracer:         newTracer(p.traces, loaded.Config),
 		Logger:         p.logger,
 		Metrics:        p.metrics,
 	})

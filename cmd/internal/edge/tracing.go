@@ -1,0 +1,65 @@
+package edge
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/cmd/internal/config"
+	"opsgate/cmd/internal/tracing"
+	"opsgate/gateway"
+)
+
+// newTracing makes what records traces, or nil where nobody asks for them.
+func newTracing(o Options, registry prometheus.Registerer) (*tracing.Provider, error) {
+	c := o.Loaded.Tracing
+	headers, err := c.HeaderValues()
+	if err != nil {
+		return nil, fmt.Errorf("tracing.headers: %w", err)
+	}
+	secured, err := collectorTLS(c)
+	if err != nil {
+		return nil, fmt.Errorf("TLS to the collector of traces: %w", err)
+	}
+	return tracing.New(tracing.Options{
+		Endpoint: c.Endpoint, Headers: headers, TLS: secured,
+		Version: o.Build.Version, Logger: o.Logger, Registerer: registry,
+	})
+}
+
+// collectorTLS is nil where there is none, and where the library's own will do.
+func collectorTLS(c config.Tracing) (*tls.Config, error) {
+	if c.TLS == (config.TracingTLS{}) || !strings.HasSuffix(strings.SplitN(c.Endpoint, "://", 2)[0], "s") {
+		return nil, nil
+	}
+	return clientTLS(config.ClientTLS{Enabled: true, CAFile: c.TLS.CAFile, CertFile: c.TLS.CertFile, KeyFile: c.TLS.KeyFile})
+}
+
+// newTracer returns what decides under a configuration which requests are recorded; nil where none can be.
+func newTracer(p *tracing.Provider, c config.Config) gateway.Tracer {
+	if p == nil {
+		return nil
+	}
+	trust := map[config.ParentTrust]tracing.Trust{
+		config.TrustNever: tracing.TrustNever, config.TrustProxies: tracing.TrustProxies, config.TrustAlways: tracing.TrustAlways,
+	}
+	return tracer{p.With(tracing.Settings{
+		Sample: c.Tracing.Sample.Fraction(), Trust: trust[c.Tracing.TrustParent], Proxies: prefixes(c.TrustedProxies),
+	})}
+}
+
+// A tracer is what the gateway asks.
+type tracer struct{ of *tracing.Tracer }
+
+// Trace implements [gateway.Tracer].
+func (t tracer) Trace(ctx context.Context, req *http.Request, route string) (context.Context, gateway.Trace) {
+	ctx, recorded := t.of.Trace(ctx, req, route)
+	if recorded == nil {
+		return ctx, nil
+	}
+	return ctx, recorded
+}
