@@ -17,24 +17,41 @@ type answer struct {
 	sent   time.Time
 	took   time.Duration // since it was due, which is sooner than it was sent where all clients were waiting for others
 	token  string        // its name
-	status int           // 0 where there was none
+	path   string
+	status int // 0 where there was none
 	err    error
 	policy string // RateLimit-Policy
+	budget string // RateLimit
+	after  string // Retry-After
 }
 
 // answers are those of one load, by when they were sent.
 type answers []answer
 
-// A load is a bounded number of requests. Tokens take turns, and so do the gateways that each of them asks.
+// A load is a bounded number of requests. Tokens take turns, and so do the gateways that each of them asks, and the paths.
 type load struct {
 	gateways []*gateway
 	tokens   map[string]string // by their names
+	paths    []string          // by default that of one server
 	rate     float64           // requests a second, each due whether or not those before it have been answered; 0 for as fast as can be
 	clients  int
 	lasts    time.Duration
 }
 
 const mostClients = 64
+
+// unknown is the id of nothing. The gateway does for it all that it does for one that something has, and the answer is short.
+const unknown = "00000000-0000-4000-8000-000000000000"
+
+// reads returns the paths of all operations that read from a service. Together they ask all services but identity.
+func reads() []string {
+	return []string{
+		"/v1/servers", "/v1/servers/" + unknown, "/v1/servers/" + unknown + "/metrics", "/v1/servers/" + unknown + "/commands",
+		"/v1/servers/" + unknown + "/scheduled-commands", "/v1/server-groups", "/v1/monitors", "/v1/monitors/" + unknown + "/checks",
+		"/v1/incidents", "/v1/incidents/" + unknown, "/v1/status-pages", "/v1/status-pages/" + unknown,
+		"/v1/status-pages/" + unknown + "/incidents", "/v1/audit",
+	}
+}
 
 // A turn is a request to be sent.
 type turn struct {
@@ -45,8 +62,15 @@ type turn struct {
 // run sends the load. It ends after its time, or with the test.
 func (l load) run(t *testing.T) answers {
 	t.Helper()
+	return l.send(t.Context())
+}
+
+func (l load) send(during context.Context) answers {
 	names := slices.Sorted(maps.Keys(l.tokens))
-	ctx, cancel := context.WithTimeout(t.Context(), l.lasts)
+	if len(l.paths) == 0 {
+		l.paths = []string{"/v1/servers/" + unknown}
+	}
+	ctx, cancel := context.WithTimeout(during, l.lasts)
 	defer cancel()
 	turns := l.schedule(ctx)
 	transport := &http.Transport{MaxIdleConnsPerHost: mostClients}
@@ -59,8 +83,9 @@ func (l load) run(t *testing.T) answers {
 			for turn := range turns {
 				round, place := turn.number/len(names), turn.number%len(names)
 				name, g := names[place], l.gateways[(round+place)%len(l.gateways)]
-				a := ask(t.Context(), client, g.url, l.tokens[name])
-				a.token = name
+				path := l.paths[turn.number%len(l.paths)]
+				a := ask(context.WithoutCancel(during), client, g.url+path, l.tokens[name])
+				a.token, a.path = name, path
 				if !turn.due.IsZero() {
 					a.took += a.sent.Sub(turn.due)
 				}
@@ -78,8 +103,21 @@ func (l load) run(t *testing.T) answers {
 func (l load) start(t *testing.T) (wait func() answers) {
 	t.Helper()
 	done := make(chan answers, 1)
-	go func() { done <- l.run(t) }()
+	go func() { done <- l.send(t.Context()) }()
 	return func() answers { return <-done }
+}
+
+// begin sends the load until it is told to end, and returns how to tell it.
+func (l load) begin(t *testing.T) (end func() answers) {
+	t.Helper()
+	l.lasts = patience
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan answers, 1)
+	go func() { done <- l.send(ctx) }()
+	return func() answers {
+		stop()
+		return <-done
+	}
 }
 
 // schedule hands out turns when they are due.
@@ -110,9 +148,8 @@ func (l load) schedule(ctx context.Context) <-chan turn {
 	return turns
 }
 
-// ask asks for a server that does not exist: the gateway does all that it does for one that does, and the answer is short.
 func ask(ctx context.Context, client *http.Client, url, token string) (a answer) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/servers/00000000-0000-4000-8000-000000000000", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return answer{sent: time.Now(), err: err}
 	}
@@ -125,7 +162,9 @@ func ask(ctx context.Context, client *http.Client, url, token string) (a answer)
 	}
 	_, a.err = io.Copy(io.Discard, response.Body)
 	_ = response.Body.Close()
-	a.took, a.status, a.policy = time.Since(a.sent), response.StatusCode, response.Header.Get("RateLimit-Policy")
+	a.took, a.status = time.Since(a.sent), response.StatusCode
+	a.policy, a.budget = response.Header.Get("RateLimit-Policy"), response.Header.Get("RateLimit")
+	a.after = response.Header.Get("Retry-After")
 	return a
 }
 
@@ -150,9 +189,9 @@ func (all answers) to(token string) answers {
 	return all.of(func(a answer) bool { return a.token == token })
 }
 
-// isAdmitted says that no limit refused: there is no such server, or the token may not look.
+// isAdmitted says that no limit refused and nothing failed. Of what is unknown there is nothing, and some tokens may not look.
 func (a answer) isAdmitted() bool {
-	return a.err == nil && (a.status == http.StatusNotFound || a.status == http.StatusForbidden)
+	return a.err == nil && (a.status == http.StatusOK || a.status == http.StatusNotFound || a.status == http.StatusForbidden)
 }
 
 func (a answer) isRefused() bool { return a.err == nil && a.status == http.StatusTooManyRequests }
@@ -160,6 +199,11 @@ func (a answer) isRefused() bool { return a.err == nil && a.status == http.Statu
 func (all answers) admitted() answers { return all.of(answer.isAdmitted) }
 
 func (all answers) refused() answers { return all.of(answer.isRefused) }
+
+// failed returns those that are neither a success nor the client's own fault.
+func (all answers) failed() answers {
+	return all.of(func(a answer) bool { return !a.isAdmitted() && !a.isRefused() })
+}
 
 func (all answers) percentile(share float64) time.Duration {
 	if len(all) == 0 {
@@ -176,7 +220,7 @@ func (all answers) percentile(share float64) time.Duration {
 // noneFailed holds that every request was answered, and that no answer was anything but a success or a refusal by a limit.
 func noneFailed(t *testing.T, row string, all answers) {
 	t.Helper()
-	bad := all.of(func(a answer) bool { return !a.isAdmitted() && !a.isRefused() })
+	bad := all.failed()
 	note(t, row, "requests that failed", fmt.Sprintf("%d of %d", len(bad), len(all)), "none")
 	if len(bad) > 0 || len(all) == 0 {
 		t.Fatalf("%d of %d failed: %+v", len(bad), len(all), bad[:min(len(bad), 3)])

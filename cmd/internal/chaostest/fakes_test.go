@@ -1,0 +1,49 @@
+package chaostest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+)
+
+// startFake serves all internal services on a socket, does the same with each of their calls, and returns where. It knows nothing
+// of health, and so is taken to be healthy.
+func startFake(t *testing.T, do func(context.Context) error) (address string) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		if method, _ := grpc.MethodFromServerStream(stream); strings.HasPrefix(method, "/grpc.") {
+			return status.Error(codes.Unimplemented, "unknown")
+		}
+		if err := stream.RecvMsg(new(emptypb.Empty)); err != nil {
+			return err
+		}
+		return do(stream.Context())
+	}))
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+// beforeTokens are services at an address, but for the tokens, which are the shared backend's.
+func beforeTokens(address string) services {
+	s := everyService(address)
+	s.identity = shared.address
+	return s
+}

@@ -1,0 +1,98 @@
+package chaostest
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+)
+
+const (
+	soon, late = "/v1/servers/" + unknown, "/v1/server-groups"
+	// hanging gives every operation two seconds, and that of soon one.
+	hanging = "http: {request_timeout: 2s}\nroutes: {v1GetServer: {timeout: 1s}}\n"
+)
+
+// deadline is that of a path.
+func deadline(path string) time.Duration {
+	if path == soon {
+		return time.Second
+	}
+	return 2 * time.Second
+}
+
+// Nothing comes back over the wire to one service, in a gateway that has no breaker to speak of.
+func TestABackendHangs(t *testing.T) {
+	beside(t)
+	w := newWire(t, shared.address)
+	behind := everyService(shared.address)
+	behind.fleet = w.address()
+	g := startGateway(t, behind, hanging+"upstream_calls: {breaker: {min_requests: 100000}}\n"+unlimited)
+	l := load{gateways: []*gateway{g}, tokens: texts(t, "full"), paths: []string{soon, late}, rate: 25, clients: mostClients}
+	l.lasts = took(3*time.Second, time.Second/2)
+	noneFailed(t, "12", l.run(t))
+	before := g.calm(t)
+
+	w.spoil(t, `{"type": "timeout", "attributes": {"timeout": 0}}`)
+	l.lasts = took(15*time.Second, time.Second)
+	wait := l.start(t)
+	pass(t, l.lasts)
+	most := g.metric(t, "go_goroutines")
+	all := wait()
+	w.clear(t)
+	ended := time.Now()
+	eventually(t, "the goroutines are as few as before", func() bool { return g.metric(t, "go_goroutines") <= 1.05*before })
+	within(t, "12", fmt.Sprintf("until goroutines, %v before and %v at most, were within 5 %% of before", before, most),
+		time.Since(ended), 10*time.Second)
+	none(t, "12", fmt.Sprintf("answers other than 504, of %d", len(all)), len(all.of(func(a answer) bool {
+		return a.status != http.StatusGatewayTimeout
+	})))
+	var furthest time.Duration
+	for _, a := range all {
+		furthest = max(furthest, (a.took - deadline(a.path)).Abs())
+	}
+	within(t, "12", "from the deadline of 1 or 2 s, the furthest", furthest, 100*time.Millisecond)
+	eventually(t, "the service is back", func() bool {
+		return ask(t.Context(), http.DefaultClient, g.url+late, l.tokens["full"]).status == http.StatusOK
+	})
+}
+
+// calm returns how many goroutines there are when none is any request's.
+func (g *gateway) calm(t *testing.T) (n float64) {
+	t.Helper()
+	eventually(t, "the goroutines stay as many", func() bool {
+		before := n
+		n = g.metric(t, "go_goroutines")
+		if n != before {
+			pass(t, 200*time.Millisecond)
+		}
+		return n == before
+	})
+	return n
+}
+
+// A process is frozen that was alone. Time-outs open the breaker, and then only what tries it waits.
+func TestTheBreakerOpensByTimeouts(t *testing.T) {
+	beside(t)
+	b := startBackend(t)
+	behind := everyService(shared.address)
+	behind.fleet = b.address
+	g := startGateway(t, behind, hanging+unlimited)
+	l := load{gateways: []*gateway{g}, tokens: texts(t, "full"), paths: []string{soon, late}, rate: 25, clients: mostClients}
+	end := l.begin(t)
+	pass(t, took(3*time.Second, time.Second/2))
+	b.freeze(t)
+	at := time.Now()
+	opened := eventually(t, "the breaker is open", func() bool { return g.breakers(t, "open", "fleet") })
+	pass(t, took(8*time.Second, time.Second))
+	b.thaw(t)
+	thawed := time.Now()
+	closed := eventually(t, "the breaker is closed", func() bool { return g.breakers(t, "closed", "fleet") })
+	pass(t, took(3*time.Second, time.Second/2))
+	all := end()
+	within(t, "12", "until the breaker was open, of a process that was frozen", opened, 3*time.Second)
+	during := all.between(at.Add(opened), thawed)
+	within(t, "12", fmt.Sprintf("median of %d requests from then on", len(during)), during.percentile(.5), 10*time.Millisecond)
+	within(t, "12", "until it was closed, from when the process was thawed", closed, 10*time.Second)
+	noneFailed(t, "12", all.between(thawed.Add(closed), time.Now()))
+}

@@ -1,0 +1,86 @@
+package chaostest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A slow service answers no call, and says of each when it was given up.
+type slow struct {
+	arrived chan struct{}
+	ended   chan time.Time
+}
+
+func (s *slow) hold(ctx context.Context) error {
+	s.arrived <- struct{}{}
+	<-ctx.Done()
+	s.ended <- time.Now()
+	return ctx.Err()
+}
+
+// request sends a request on a connection of its own, and no more than that.
+func request(t *testing.T, g *gateway, method, path, body string) net.Conn {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: opsgate\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s",
+		method, path, texts(t, "full")["full"], len(body), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// Clients hang up while a slow service works for them, ten at a time.
+func TestClientsHangUp(t *testing.T) {
+	beside(t)
+	const atATime = 10
+	rounds := int(took(20, 4))
+	service := &slow{arrived: make(chan struct{}, atATime), ended: make(chan time.Time, atATime)}
+	g := startGateway(t, beforeTokens(startFake(t, service.hold)), "rate_limit: {limits: [{requests: 1000, per: 1h}]}\n")
+	body := `{"title":"t","status":"resolved","impact":"none","message":"m"}`
+	var longest time.Duration
+	for range rounds {
+		var conns [atATime]net.Conn
+		for i := range conns {
+			if i%2 == 0 {
+				conns[i] = request(t, g, http.MethodGet, "/v1/servers", "")
+			} else {
+				conns[i] = request(t, g, http.MethodPost, "/v1/incidents", body)
+			}
+		}
+		for range conns {
+			<-service.arrived
+		}
+		at := time.Now()
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+		for range conns {
+			longest = max(longest, (<-service.ended).Sub(at))
+		}
+	}
+	n := rounds * atATime
+	within(t, "15", fmt.Sprintf("until the service knew, the longest of %d", n), longest, 100*time.Millisecond)
+	gone := func(route string) int {
+		return int(g.metric(t, fmt.Sprintf("opsgate_http_requests_total{code=%q,route=%q,status=%q}", "client_closed_request", route, "499")))
+	}
+	eventually(t, "all are counted", func() bool { return gone("v1ListServers")+gone("v1CreateIncident") == n })
+	note(t, "15", "counted as 499", n, n)
+	if !g.breakers(t, "closed", read()...) {
+		t.Error("a breaker counted clients that hung up")
+	}
+	note(t, "15", "breakers", "closed", "closed")
+	none(t, "15", "given back, as they were no fault of ours", int(g.metric(t, "opsgate_rate_limit_refunds_total")))
+	last := ask(t.Context(), http.DefaultClient, g.url+"/v1/me", texts(t, "full")["full"])
+	if want := fmt.Sprintf(`"hour";r=%d;`, 1000-n-1); !strings.HasPrefix(last.budget, want) {
+		t.Errorf("left is %s, want %s", last.budget, want)
+	}
+}

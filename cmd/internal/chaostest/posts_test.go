@@ -1,0 +1,226 @@
+package chaostest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A post is a request that must not be done twice. Its mark is found in what it has made.
+type post struct {
+	mark, path, body string
+	key              string // "" for none
+
+	done     bool // answered with a success
+	replayed bool // which was that of an earlier attempt
+	tries    int
+}
+
+// posts are for one incident that is there and for new ones, every second one with a key.
+func posts(n int, incident string) []*post {
+	all := make([]*post, n)
+	for i := range all {
+		p := &post{mark: fmt.Sprintf("post %d", i)}
+		if i%2 == 0 {
+			p.key = fmt.Sprintf("key-%d", i)
+		}
+		p.path, p.body = "/v1/incidents", `{"title":"`+p.mark+`","status":"investigating","impact":"none","message":"m"}`
+		if i%4 < 2 {
+			p.path, p.body = "/v1/incidents/"+incident+"/updates", `{"status":"identified","message":"`+p.mark+`"}`
+		}
+		all[i] = p
+	}
+	return all
+}
+
+// A poster sends posts as clients do: those with a key until they have succeeded, the others once.
+type poster struct {
+	client     *http.Client
+	url, token string
+}
+
+const mostTries = 200
+
+func (c *poster) send(t *testing.T, p *post) {
+	t.Helper()
+	for p.tries = 1; !c.try(t, p) && p.key != "" && p.tries < mostTries; p.tries++ {
+		pass(t, 50*time.Millisecond)
+	}
+	if !p.done {
+		pass(t, 50*time.Millisecond) // or all would come while the connection is cut
+	}
+}
+
+func (c *poster) try(t *testing.T, p *post) (done bool) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url+p.path, strings.NewReader(p.body))
+	if err != nil {
+		t.Error(err)
+		return false
+	}
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	if p.key != "" {
+		request.Header.Set("Idempotency-Key", p.key)
+	}
+	response, err := c.client.Do(request)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = response.Body.Close() }()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return false
+	}
+	p.done = response.StatusCode == http.StatusOK
+	p.replayed = response.Header.Get("Idempotent-Replayed") != ""
+	return p.done
+}
+
+// get reads JSON.
+func (c *poster) get(t *testing.T, path string, into any) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	response, err := c.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%d: %v", response.StatusCode, err)
+	}
+}
+
+// made counts the marks in all incidents and in the updates of one.
+func (c *poster) made(t *testing.T, incident string) map[string]int {
+	t.Helper()
+	times := map[string]int{}
+	var one struct{ Updates []struct{ Message string } }
+	c.get(t, "/v1/incidents/"+incident, &one)
+	for _, update := range one.Updates {
+		times[update.Message]++
+	}
+	for next := "/v1/incidents?limit=100"; next != ""; {
+		var page struct {
+			Items      []struct{ Title string }
+			NextCursor *string
+		}
+		c.get(t, next, &page)
+		next = ""
+		if page.NextCursor != nil {
+			next = "/v1/incidents?limit=100&cursor=" + url.QueryEscape(*page.NextCursor)
+		}
+		for _, i := range page.Items {
+			times[i.Title]++
+		}
+	}
+	return times
+}
+
+// first returns the id of the newest incident.
+func (c *poster) first(t *testing.T) string {
+	t.Helper()
+	var page struct{ Items []struct{ ID string } }
+	c.get(t, "/v1/incidents?limit=1", &page)
+	return page.Items[0].ID
+}
+
+// The connection between the gateway and the service is cut again and again while clients post, and that between clients and the
+// gateway as often. Answers take a while on both, so that many are on their way when that happens.
+func TestConnectionsAreCutWhileClientsPost(t *testing.T) {
+	beside(t)
+	b := startBackend(t)
+	behind := newWire(t, b.address)
+	s := everyService(b.address)
+	s.incident = behind.address()
+	g := startGateway(t, s, "upstream_calls: {breaker: {min_requests: 100000}}\n"+unlimited)
+	before := newWire(t, strings.TrimPrefix(g.url, "http://"))
+	direct := &poster{client: http.DefaultClient, url: g.url, token: texts(t, "full")["full"]}
+	incident := direct.first(t)
+	all := posts(int(took(2000, 200)), incident)
+	for _, w := range []*wire{behind, before} {
+		w.spoil(t, `{"type": "latency", "attributes": {"latency": 20, "jitter": 10}}`)
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: mostClients}
+	cuts := sendWhile(t, &poster{&http.Client{Transport: transport, Timeout: patience}, "http://" + before.address(), direct.token},
+		all, []*wire{behind, before})
+	transport.CloseIdleConnections()
+	behind.clear(t)
+	eventually(t, "the service is back", func() bool {
+		return ask(t.Context(), http.DefaultClient, g.url+"/v1/incidents", direct.token).status == http.StatusOK
+	})
+	judge(t, all, direct.made(t, incident), cuts)
+}
+
+// sendWhile sends all posts while wires are cut in turn, and returns how often they were.
+func sendWhile(t *testing.T, c *poster, all []*post, wires []*wire) (cuts int) {
+	t.Helper()
+	var next atomic.Int64
+	var clients sync.WaitGroup
+	for range 16 {
+		clients.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(all); i = next.Add(1) - 1 {
+				c.send(t, all[i])
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		clients.Wait()
+		close(done)
+	}()
+	for {
+		select {
+		case <-done:
+			return cuts
+		case <-time.After(150 * time.Millisecond):
+			w := wires[cuts%len(wires)]
+			w.cut()
+			pass(t, 10*time.Millisecond)
+			w.mend(t)
+			cuts++
+		}
+	}
+}
+
+// judge compares what clients were told with what was done.
+func judge(t *testing.T, all []*post, times map[string]int, cuts int) {
+	t.Helper()
+	var twice, lost, unfinished, unsure, replayed, again int
+	for _, p := range all {
+		n := times[p.mark]
+		switch {
+		case n > 1:
+			twice++
+		case p.done && n == 0:
+			lost++
+		case p.key != "" && !p.done:
+			unfinished++
+		case !p.done && n == 1:
+			unsure++
+		}
+		if p.replayed {
+			replayed++
+		}
+		if p.tries > 1 {
+			again++
+		}
+	}
+	none(t, "14", fmt.Sprintf("of %d posts in %d cuts, half with a key: done twice", len(all), cuts), twice)
+	none(t, "14", "answered with a success, and not done", lost)
+	none(t, "14", fmt.Sprintf("with a key, and without a success, though %d were sent again", again), unfinished)
+	note(t, "14", "with a key, done by an attempt whose answer was lost", replayed, "as it happens")
+	note(t, "14", "without a key, done, and the client read a failure", unsure, "as it happens")
+	if *full && (replayed == 0 || unsure == 0) {
+		t.Error("no answer was lost: nothing was cut")
+	}
+}
