@@ -13,6 +13,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"opsgate/authn"
+	"opsgate/cmd/internal/buildinfo"
+	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/refbackend"
 )
 
@@ -38,6 +40,8 @@ type commands struct {
 	Team    teamGroup   `cmd:"" help:"Look after teams."`
 	Token   tokenGroup  `cmd:"" help:"Look after API tokens."`
 	Version versionInfo `cmd:"" help:"Print the version."`
+
+	commandline.Commands
 }
 
 // dataDir is what every command that touches the data needs.
@@ -72,7 +76,7 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 		kong.Writers(environment.Out, environment.Err),
 		kong.Exit(func(int) { helped = true }), // called once help is printed; what is parsed after that does not matter
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(environment),
+		kong.Bind(environment, about(buildinfo.Read())),
 	)
 	if err != nil {
 		return report(environment.Err, err, exitFailed)

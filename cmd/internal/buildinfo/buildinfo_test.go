@@ -7,18 +7,23 @@ import (
 )
 
 func TestDescribe(t *testing.T) {
-	committed := []debug.BuildSetting{{Key: "vcs.revision", Value: "abc123"}, {Key: "vcs.modified", Value: "false"}}
+	committed := []debug.BuildSetting{
+		{Key: "vcs.revision", Value: "abc123"}, {Key: "vcs.modified", Value: "false"}, {Key: "vcs.time", Value: "2026-01-31T12:00:00Z"},
+	}
 	changed := []debug.BuildSetting{{Key: "vcs.modified", Value: "true"}, {Key: "vcs.revision", Value: "abc123"}}
 	for _, test := range []struct {
 		name   string
 		build  debug.BuildInfo
-		linked string
+		linked linked
 		want   Info
 	}{
-		{"a build that nobody described", debug.BuildInfo{GoVersion: "go1.26"}, "", Info{"dev", "unknown", "go1.26"}},
-		{"a working tree", debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: changed}, "", Info{"dev", "abc123-modified", ""}},
-		{"a commit", debug.BuildInfo{Main: debug.Module{Version: "v0.0.0-2026"}, Settings: committed}, "", Info{"v0.0.0-2026", "abc123", ""}},
-		{"a release", debug.BuildInfo{Main: debug.Module{Version: "v0.0.0-2026"}, Settings: committed}, "1.2.3", Info{"1.2.3", "abc123", ""}},
+		{"a build that nobody described", debug.BuildInfo{GoVersion: "go1.26"}, linked{}, Info{"dev", "unknown", "unknown", "go1.26"}},
+		{"a working tree", debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: changed}, linked{}, Info{"dev", "abc123-modified", "unknown", ""}},
+		{"a commit", debug.BuildInfo{Main: debug.Module{Version: "v0.0.0-2026"}, Settings: committed}, linked{}, Info{"v0.0.0-2026", "abc123", "2026-01-31T12:00:00Z", ""}},
+		{
+			"a release", debug.BuildInfo{Main: debug.Module{Version: "v0.0.0-2026"}, Settings: committed},
+			linked{"1.2.3", "def456", "2026-02-01T00:00:00Z"}, Info{"1.2.3", "def456", "2026-02-01T00:00:00Z", ""},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := describe(&test.build, test.linked); got != test.want {
@@ -35,8 +40,16 @@ func TestReadKnowsTheGoVersion(t *testing.T) {
 }
 
 func TestStringIsForPeople(t *testing.T) {
-	want := "1.2.3\nrevision: abc123\ngo: go1.26\n"
-	if got := (Info{"1.2.3", "abc123", "go1.26"}).String(); got != want {
+	want := "1.2.3\nrevision: abc123\ndate: 2026-01-31T12:00:00Z\ngo: go1.26\n"
+	if got := (Info{"1.2.3", "abc123", "2026-01-31T12:00:00Z", "go1.26"}).String(); got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestDay(t *testing.T) {
+	for date, want := range map[string]string{"2026-01-31T12:00:00Z": "2026-01-31", "unknown": ""} {
+		if got := (Info{Date: date}).Day(); got != want {
+			t.Errorf("%s: got %q", date, got)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"opsgate/cmd/internal/buildinfo"
+	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/config"
 )
 
@@ -35,6 +36,8 @@ type commands struct {
 
 	Serve   serve       `cmd:"" default:"1" help:"Serve the whole system until Ctrl-C; this is what happens without a command."`
 	Version versionInfo `cmd:"" help:"Print the version."`
+
+	commandline.Commands
 }
 
 type flags struct {
@@ -56,7 +59,7 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 		kong.Writers(environment.Out, environment.Err),
 		kong.Exit(func(int) { helped = true }), // called once help is printed; what is parsed after that does not matter
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(environment),
+		kong.Bind(environment, about(buildinfo.Read())),
 	)
 	if err != nil {
 		return report(environment.Err, err, exitFailed)
@@ -121,8 +124,13 @@ func (serve) Run(ctx context.Context, e Environment, f flags) error {
 
 type versionInfo struct{}
 
-// Run prints the program's version, the revision that it was built from, and the Go version.
+// Run prints the program's version, the revision that it was built from and when, and the Go version.
 func (versionInfo) Run(e Environment) error {
 	_, err := fmt.Fprintf(e.Out, "opsdev %s", buildinfo.Read())
 	return err
+}
+
+// about returns what the manual page says beside the commands.
+func about(build buildinfo.Info) commandline.About {
+	return commandline.About{Version: build.Version, Date: build.Day()}
 }

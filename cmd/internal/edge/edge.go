@@ -25,15 +25,18 @@ type Options struct {
 	Logger   *slog.Logger
 	Build    buildinfo.Info
 	Clock    func() time.Time // of the wall, for what expires; nil for time.Now
+	// Lifecycle is told how the gateway fares; nil for nobody.
+	Lifecycle Lifecycle
 }
 
 // An Edge is a gateway with its listeners.
 type Edge struct {
-	logger   *slog.Logger
-	parts    *parts
-	reloader *reloader
-	public   *server
-	admin    *server
+	logger    *slog.Logger
+	lifecycle Lifecycle
+	parts     *parts
+	reloader  *reloader
+	public    *server
+	admin     *server
 }
 
 // Listen builds a gateway and binds its listeners; connections wait until Run serves them. It fails when an address is taken or
@@ -42,11 +45,14 @@ func Listen(ctx context.Context, o Options) (_ *Edge, err error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
+	if o.Lifecycle == nil {
+		o.Lifecycle = nobody{}
+	}
 	adminTLS, err := newAdminTLS(o.Loaded.Admin.TLS, o.Logger)
 	if err != nil {
 		return nil, err
 	}
-	e := &Edge{logger: o.Logger}
+	e := &Edge{logger: o.Logger, lifecycle: o.Lifecycle}
 	if e.parts, err = build(o); err != nil {
 		return nil, fmt.Errorf("build the gateway: %w", err)
 	}
@@ -67,6 +73,7 @@ func Listen(ctx context.Context, o Options) (_ *Edge, err error) {
 	}
 	e.reloader = &reloader{
 		load: o.Load, hangUps: o.HangUps, parts: e.parts, public: e.public, level: o.LogLevel, logger: o.Logger, clock: o.Clock,
+		lifecycle: o.Lifecycle,
 	}
 	return e, nil
 }

@@ -34,6 +34,8 @@ type reloader struct {
 	logger  *slog.Logger
 	clock   func() time.Time
 
+	lifecycle Lifecycle // told of reloads that were asked for
+
 	mu      sync.Mutex  // held by whoever changes the configuration
 	seen    fingerprint // of the files, before they were last read; zero when nobody has looked yet
 	refused string      // why the last reload was; "" when it was not
@@ -60,6 +62,10 @@ func (r *reloader) reload(ctx context.Context, t trigger) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !t.unasked {
+		r.lifecycle.Reloading()
+		defer r.lifecycle.Serving()
+	}
 	running := r.parts.current.Load()
 	r.seen, r.triedAt = fingerprintOf(running.files), r.clock()
 	next, err := r.next(ctx, running)

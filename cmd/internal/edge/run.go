@@ -30,6 +30,7 @@ func (e *Edge) Run(ctx context.Context) error {
 	e.parts.admin.Serving()
 	e.logger.Info("serving", slog.String("version", e.parts.current.Load().version),
 		slog.String("listen", e.Address().String()), slog.String("admin_listen", e.AdminAddress().String()))
+	e.lifecycle.Serving()
 
 	select {
 	case <-ctx.Done():
@@ -48,6 +49,7 @@ func (e *Edge) drain(failed context.Context) error {
 	e.parts.admin.Draining()
 	e.public.leave()
 	bounds := e.parts.current.Load().loaded.Shutdown
+	e.lifecycle.Draining(time.Duration(bounds.DrainWait) + time.Duration(bounds.Grace) + adminGrace)
 	e.logger.Info("draining", slog.String("wait", bounds.DrainWait.String()), slog.String("grace", bounds.Grace.String()))
 	wait := time.NewTimer(time.Duration(bounds.DrainWait))
 	defer wait.Stop()

@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"opsgate/cmd/internal/buildinfo"
+	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/config"
 )
 
@@ -37,6 +38,8 @@ type commands struct {
 	Replay      replay      `cmd:"" help:"Tell what a configuration would have made of recorded demand; exit 1 if that passes a bound."`
 	Conformance conform     `cmd:"" help:"Hold internal services to the contract; exit 1 if one does not keep it."`
 	Version     versionInfo `cmd:"" help:"Print the version."`
+
+	commandline.Commands
 }
 
 // Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. A
@@ -51,7 +54,7 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 		kong.Writers(environment.Out, environment.Err),
 		kong.Exit(func(int) { helped = true }), // called once help is printed; what is parsed after that does not matter
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(environment),
+		kong.Bind(environment, about(buildinfo.Read())),
 	)
 	if err != nil {
 		return report(environment.Err, err, exitFailed)
@@ -137,7 +140,7 @@ func (schema) Run(e Environment) error {
 
 type versionInfo struct{}
 
-// Run prints the program's version, the revision that it was built from, and the Go version.
+// Run prints the program's version, the revision that it was built from and when, and the Go version.
 func (versionInfo) Run(e Environment) error {
 	_, err := fmt.Fprintf(e.Out, "opsgate %s", buildinfo.Read())
 	return err

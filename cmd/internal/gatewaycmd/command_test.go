@@ -70,6 +70,8 @@ func TestCommandLine(t *testing.T) {
 		{"no such command", nil, []string{"start"}, 2, "", "unexpected argument start"},
 		{"no such flag", nil, []string{"serve", "--port=1"}, 2, "", "unknown flag --port"},
 		{"version", nil, []string{"version"}, 0, "opsgate dev\nrevision: ", ""},
+		{"completion", nil, []string{"completion", "bash"}, 0, "complete -F _opsgate_complete opsgate", ""},
+		{"manual page", nil, []string{"man"}, 0, ".SH SIGNALS", ""},
 		{"schema", nil, []string{"schema"}, 0, `"token_prefix"`, ""},
 		{"check", nil, []string{"check", "--config", file}, 0, "the configuration from " + file + " is good", ""},
 		{"check by variable", []string{"OPSGATE_CONFIG=" + file}, []string{"check"}, 0, "is good", ""},

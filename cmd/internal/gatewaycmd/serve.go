@@ -13,6 +13,7 @@ import (
 	"opsgate/cmd/internal/config"
 	"opsgate/cmd/internal/edge"
 	"opsgate/cmd/internal/logging"
+	"opsgate/cmd/internal/sdnotify"
 )
 
 type serve struct {
@@ -50,6 +51,7 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 	defer signal.Stop(hangUps)
 	gateway, err := edge.Listen(ctx, edge.Options{
 		Loaded: loaded, Load: load, HangUps: hangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
+		Lifecycle: sdnotify.New(log.Logger),
 	})
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
