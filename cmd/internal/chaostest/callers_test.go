@@ -1,0 +1,114 @@
+package chaostest
+
+import (
+	"context"
+	crand "crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"opsgate/authn"
+)
+
+// Callers are clients that decide at each request where they send it. Like a load they are bounded, and send at an even rate.
+type callers struct {
+	client *http.Client
+	token  func() string
+	rate   float64
+	number int
+	url    func() string // of the next request
+}
+
+// start has them send until they are told to stop, which returns what they got.
+func (c callers) start(t *testing.T) (stop func() answers) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	turns := load{rate: c.rate}.schedule(ctx)
+	each := make([]answers, min(c.number, mostClients))
+	var busy sync.WaitGroup
+	for i := range each {
+		busy.Go(func() {
+			for turn := range turns {
+				a := ask(t.Context(), c.client, c.url(), c.token())
+				a.took += a.sent.Sub(turn.due)
+				each[i] = append(each[i], a)
+			}
+		})
+	}
+	t.Cleanup(cancel)
+	return func() answers {
+		cancel()
+		busy.Wait()
+		all := slices.Concat(each...)
+		slices.SortFunc(all, func(a, b answer) int { return a.sent.Compare(b.sent) })
+		return all
+	}
+}
+
+// during sends for a time.
+func (c callers) during(t *testing.T, lasts time.Duration) answers {
+	t.Helper()
+	stop := c.start(t)
+	pass(t, lasts)
+	return stop()
+}
+
+// newClient returns a client that keeps connections, and where it is given roots speaks HTTP/2 over TLS.
+func newClient(t *testing.T, roots *x509.CertPool) *http.Client {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: mostClients}
+	if roots != nil {
+		transport.TLSClientConfig, transport.ForceAttemptHTTP2 = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, true
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: patience}
+}
+
+// somewhere is the URL of a request at a gateway, which is answered with 404.
+func somewhere(base string) string { return base + "/v1/servers/" + unknown }
+
+// secure is where a gateway with a certificate is.
+func (g *gateway) secure() string { return "https" + strings.TrimPrefix(g.url, "http") }
+
+// always is what never changes.
+func always(text string) func() string { return func() string { return text } }
+
+// inTurn is one after the other, for any number of callers.
+func inTurn(texts ...string) func() string {
+	var turn atomic.Int64
+	return func() string { return texts[int(turn.Add(1))%len(texts)] }
+}
+
+// invented are tokens of the right form that nobody has, each another one.
+func invented(t *testing.T) func() string {
+	t.Helper()
+	return func() string {
+		text, err := authn.TokenFormat{Prefix: "ops_"}.New(crand.Reader)
+		if err != nil {
+			t.Error(err)
+		}
+		return text
+	}
+}
+
+// everySomewhere are requests at each of the gateways in turn.
+func everySomewhere(gateways []*gateway) func() string {
+	urls := make([]string, len(gateways))
+	for i, g := range gateways {
+		urls[i] = somewhere(g.url)
+	}
+	return inTurn(urls...)
+}
+
+// withoutKeepAlives has each request go over a connection of its own.
+func withoutKeepAlives(of http.RoundTripper) http.RoundTripper {
+	transport := of.(*http.Transport).Clone()
+	transport.DisableKeepAlives = true
+	return transport
+}

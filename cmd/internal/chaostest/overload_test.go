@@ -1,0 +1,109 @@
+package chaostest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A victim is a gateway to which something is done, and another client of it who must not notice.
+type victim struct {
+	*gateway
+
+	other callers
+	usual time.Duration // the other's p99 while nothing is done
+	rss   float64
+}
+
+func newVictim(t *testing.T, g *gateway, client *http.Client, url string) *victim {
+	t.Helper()
+	v := &victim{gateway: g, other: callers{
+		client: client, token: always(tokens(t)["full"].Text), rate: either(200.0, 50.0), number: 16, url: always(somewhere(url)),
+	}}
+	v.other.during(t, time.Second)
+	v.usual = v.other.during(t, took(5*time.Second, time.Second)).percentile(.99)
+	v.rss = g.metric(t, "process_resident_memory_bytes")
+	return v
+}
+
+// either is one of two, by the form of the test.
+func either[T any](inFull, inShort T) T {
+	if *full {
+		return inFull
+	}
+	return inShort
+}
+
+// A vigil is what an operator sees of a gateway while something is done to it.
+type vigil struct {
+	rss     float64       // the most
+	slowest time.Duration // answer of the admin listener
+	err     error         // of the last that did not come
+}
+
+// watch looks at the gateway's metrics until it is told to stop.
+func (v *victim) watch(t *testing.T) (stop func() vigil) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var seen vigil
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for tick := time.NewTicker(100 * time.Millisecond); ctx.Err() == nil; <-tick.C {
+			begun := time.Now()
+			rss, err := residentMemory(t.Context(), v.admin)
+			if err != nil {
+				seen.err = err
+			}
+			seen.rss, seen.slowest = max(seen.rss, rss), max(seen.slowest, time.Since(begun))
+		}
+	})
+	return func() vigil {
+		cancel()
+		watching.Wait()
+		return seen
+	}
+}
+
+func residentMemory(ctx context.Context, admin string) (float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/metrics", http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(body)) {
+		if text, ok := strings.CutPrefix(line, "process_resident_memory_bytes "); ok {
+			return strconv.ParseFloat(strings.TrimSpace(text), 64)
+		}
+	}
+	return 0, errors.New("no resident memory among the metrics")
+}
+
+// bears holds that nobody else is hurt by what is done.
+func (v *victim) bears(t *testing.T, what string, done func()) {
+	t.Helper()
+	stopOther, stopWatching := v.other.start(t), v.watch(t)
+	done()
+	others, seen := stopOther(), stopWatching()
+	noneFailed(t, "17", others)
+	within(t, "17", fmt.Sprintf("%s: p99 of another client (%v without)", what, tenths(v.usual)), others.percentile(.99), doubled(v.usual))
+	within(t, "17", what+": slowest answer to an operator", seen.slowest, time.Second)
+	atMost(t, "17", what+": resident memory, MB more", int(seen.rss-v.rss)/1e6, 100)
+	if seen.err != nil {
+		t.Error(seen.err)
+	}
+}

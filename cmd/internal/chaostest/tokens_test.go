@@ -1,0 +1,73 @@
+package chaostest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/demo"
+)
+
+// administer runs a command of opsbackend on the data of a backend that may be running, and returns what it prints.
+func administer(t *testing.T, data string, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), program("opsbackend"), append(args, "--data-dir="+data)...)
+	var complaint bytes.Buffer
+	command.Stderr = &complaint
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("opsbackend %s: %v: %s", strings.Join(args, " "), err, complaint.String())
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// createToken makes a token with all scopes of the team that the token "full" is of, and returns it.
+func createToken(t *testing.T, data string) demo.Token {
+	t.Helper()
+	scopes := make([]string, 0, len(authn.AllScopes()))
+	for _, scope := range authn.AllScopes() {
+		scopes = append(scopes, string(scope))
+	}
+	listed := administer(t, data, "token", "list")
+	var team string
+	for line := range strings.Lines(listed) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == tokens(t)["full"].ID {
+			team = fields[1]
+		}
+	}
+	text := administer(t, data, "token", "create", "--team="+team, "--scopes="+strings.Join(scopes, ","), "--name=chaos")
+	after := administer(t, data, "token", "list")
+	for line := range strings.Lines(after) {
+		if id := strings.Fields(line)[0]; !strings.Contains(listed, id) {
+			return demo.Token{Name: "chaos", ID: id, Text: text}
+		}
+	}
+	t.Fatal("the token that was created is not listed")
+	return demo.Token{}
+}
+
+func revokeToken(t *testing.T, data, id string) {
+	t.Helper()
+	administer(t, data, "token", "revoke", id)
+}
+
+// me asks a gateway whom a token stands for, and returns the status, 0 for no answer, and the headers.
+func me(ctx context.Context, client *http.Client, base, token string) (int, http.Header) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/me", http.NoBody)
+	if err != nil {
+		return 0, nil
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, nil
+	}
+	_, _ = io.Copy(io.Discard, response.Body)
+	_ = response.Body.Close()
+	return response.StatusCode, response.Header
+}
