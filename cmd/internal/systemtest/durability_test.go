@@ -2,9 +2,12 @@ package systemtest
 
 import (
 	"encoding/json"
+	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -64,15 +67,197 @@ func TestAcknowledgedIncidentsSurviveAKill(t *testing.T) {
 	}
 }
 
+// Whichever side is killed after its answer: the key is answered as before, for either operation, and belongs to its request.
+func TestAKeyOutlivesEitherSide(t *testing.T) {
+	for name, restart := range map[string]func(*apart, *testing.T){
+		"backend": (*apart).restartBackend,
+		"gateway": (*apart).restartGateway,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startApart(t, "")
+			full := s.as(t, "full")
+			const createKey, updateKey = "Idempotency-Key: made-once", "Idempotency-Key: updated-once"
+			created := full.post(t, "/v1/incidents", newIncident, createKey).must(t, 200)
+			incident := "/v1/incidents/" + created.object(t).text("id")
+			updated := full.post(t, incident+"/updates", newUpdate, updateKey).must(t, 200)
+			for _, first := range []response{created, updated} {
+				if first.header.Get("Idempotent-Replayed") != "" {
+					t.Errorf("the first answer says that it is a replay: %s", first.body)
+				}
+			}
+			before := full.get(t, incident).must(t, 200)
+
+			restart(s, t)
+			replays(t, created, full.post(t, "/v1/incidents", newIncident, createKey))
+			replays(t, updated, full.post(t, incident+"/updates", newUpdate, updateKey))
+			for target, body := range map[string]string{
+				"/v1/incidents":       strings.Replace(newIncident, `"title":"`, `"title":"Not `, 1),
+				incident + "/updates": strings.Replace(newUpdate, "Fixed.", "Not fixed.", 1),
+			} {
+				key := createKey
+				if target != "/v1/incidents" {
+					key = updateKey
+				}
+				details := full.post(t, target, body, key).fails(t, 422, "validation_error")
+				if details["Idempotency-Key"] == "" {
+					t.Errorf("%s with another body: details %v", target, details)
+				}
+			}
+			if after := full.get(t, incident).must(t, 200); string(after.body) != string(before.body) {
+				t.Errorf("the incident was %s, and is %s", before.body, after.body)
+			}
+		})
+	}
+}
+
+// replays fails unless the second answer is the first one again, and says so.
+func replays(t *testing.T, first, second response) {
+	t.Helper()
+	if string(second.must(t, 200).body) != string(first.body) || second.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("answered %s, then %s, replayed: %q", first.body, second.body, second.header.Get("Idempotent-Replayed"))
+	}
+}
+
+// Clients that come back with the key of a request whose answer they never saw, as often as it takes. The backend is killed in the
+// midst of their requests, and whether a write was done then, or its answer lost, nobody knows.
+func TestAKeyInFlightAtAKillIsExecutedOnce(t *testing.T) {
+	const clients, each, kills = 8, 30, 3
+	s := startApart(t, "")
+	full := s.as(t, "full")
+	var answered, lost, replayed atomic.Int64
+	var wg sync.WaitGroup
+	for worker := range clients {
+		wg.Go(func() {
+			for i := range each {
+				title := fmt.Sprintf("Incident %d of client %d", i, worker)
+				if postOnce(t, full, title, &lost) {
+					replayed.Add(1)
+				}
+				answered.Add(1)
+			}
+		})
+	}
+	for kill := range kills {
+		at := int64(clients * each * (kill + 1) / (kills + 1))
+		eventually(t, "requests are answered", func() bool { return answered.Load() >= at })
+		s.backend.kill()
+		before := lost.Load()
+		eventually(t, "requests fail", func() bool { return lost.Load() > before })
+		s.startBackend(t)
+	}
+	wg.Wait()
+	t.Logf("%d requests failed, %d were answered by a replay", lost.Load(), replayed.Load())
+
+	times := map[string]int{}
+	for _, incident := range walk(t, full, "/v1/incidents?limit=100", func() {}) {
+		times[incident.text("title")]++
+	}
+	for worker := range clients {
+		for i := range each {
+			title := fmt.Sprintf("Incident %d of client %d", i, worker)
+			if times[title] != 1 {
+				t.Errorf("%s was made %d times", title, times[title])
+			}
+		}
+	}
+}
+
+// postOnce creates an incident as a careful client does: with a key, and again until it is told what became of it.
+func postOnce(t *testing.T, c client, title string, lost *atomic.Int64) (replayed bool) {
+	body := fmt.Sprintf(`{"title":%q,"status":"investigating","impact":"minor","message":"It hangs."}`, title)
+	headers := []string{"Content-Type: application/json", "Idempotency-Key: " + strings.ReplaceAll(title, " ", "-")}
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-again.C {
+		r, err := c.try(t.Context(), "POST", "/v1/incidents", body, headers...)
+		switch {
+		case err == nil && r.status == 200:
+			return r.header.Get("Idempotent-Replayed") == "true"
+		case err != nil || r.status >= 500 || r.status == 409: // 409: the first one is still under way
+			lost.Add(1)
+		default:
+			t.Errorf("%s: got %d %s", title, r.status, r.body)
+			return false
+		}
+	}
+	t.Errorf("%s: not answered within %v", title, patience)
+	return false
+}
+
+// Nothing but the stream can tell: the gateway asks about no token again within the hour.
+func TestARevocationIsDeliveredHoweverTheStreamWasCut(t *testing.T) {
+	s := startApart(t, "authn: {fresh_for: 1h, unwatched_for: 1h, stale_for: 2h}\n")
+	read, full := s.as(t, "read"), s.as(t, "full")
+	id := read.get(t, "/v1/me").object(t).text("tokenId")
+	full.get(t, "/v1/me").must(t, 200)
+	eventually(t, "the stream is up", func() bool { return s.streamUp(t) })
+	read.get(t, "/v1/me").must(t, 200) // what was learned before the stream was up is learned again
+	full.get(t, "/v1/me").must(t, 200)
+
+	s.backend.kill()
+	eventually(t, "the stream is cut", func() bool { return !s.streamUp(t) })
+	revoke(t, s.data, id)
+	read.get(t, "/v1/me").must(t, 200) // nobody has told
+	asked := s.resolved(t)
+	s.startBackend(t)
+	eventually(t, "the revocation arrives", func() bool { return read.get(t, "/v1/me").status == 401 })
+	full.get(t, "/v1/me").must(t, 200)
+	if n := s.resolved(t); n != asked {
+		t.Errorf("%s look-ups, where there were %s: nothing was missed, so nothing needs confirming", n, asked)
+	}
+
+	// Another database: it does not know how far the gateway has read, and the token that it has is a live one.
+	s.backend.kill()
+	s.data = filepath.Join(t.TempDir(), "data")
+	s.startBackend(t)
+	eventually(t, "every token is looked up again", func() bool { return read.get(t, "/v1/me").status == 200 })
+	if n := s.resolved(t); n == asked {
+		t.Error("accepted without a look-up")
+	}
+}
+
+// streamUp tells whether the gateway follows revocations.
+func (a *apart) streamUp(t *testing.T) bool {
+	t.Helper()
+	return a.metric(t, "opsgate_authn_revocation_stream_connected") == "1"
+}
+
+// resolved is how many tokens the identity service has told the gateway.
+func (a *apart) resolved(t *testing.T) string {
+	t.Helper()
+	return a.metric(t, `opsgate_authn_lookups_total{outcome="resolved"}`)
+}
+
+// metric returns the value of one of the gateway's series.
+func (a *apart) metric(t *testing.T, series string) string {
+	t.Helper()
+	page, err := client{system: &System{BaseURL: a.AdminURL}}.try(t.Context(), "GET", "/metrics", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(page.body)) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	t.Fatalf("there is no metric %s", series)
+	return ""
+}
+
+// revoke revokes a token in the backend's data.
+func revoke(t *testing.T, data, tokenID string) {
+	t.Helper()
+	command := exec.Command(filepath.Join(programs.dir, "opsbackend"), "token", "revoke", "--data-dir", data, tokenID)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
 func TestARevokedTokenIsRefusedWithinASecond(t *testing.T) {
 	data := t.TempDir()
 	s := start(t, launchOptions{config: highLimits, dataDir: data})
 	read := s.as(t, "read")
-	me := read.get(t, "/v1/me").object(t)
-	revoke := exec.Command(filepath.Join(programs.dir, "opsbackend"), "token", "revoke", "--data-dir", data, me.text("tokenId"))
-	if out, err := revoke.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	revoke(t, data, read.get(t, "/v1/me").object(t).text("tokenId"))
 	revoked := time.Now()
 	for read.get(t, "/v1/me").status == 200 {
 		if time.Since(revoked) > 5*time.Second {
