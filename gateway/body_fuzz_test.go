@@ -114,7 +114,7 @@ func readBodyAgain(data []byte, rules map[string]fieldRule) (values map[string]a
 		name, _ := decoder.Token()
 		var raw json.RawMessage
 		_ = decoder.Decode(&raw) // it is valid
-		field := name.(string)   //nolint:forcetypeassert // of valid JSON
+		field := name.(string)
 		rule, known := rules[field]
 		if !known || given[field] {
 			bad[field] = true

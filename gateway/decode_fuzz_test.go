@@ -20,7 +20,7 @@ import (
 var (
 	uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
 	timeForm = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$`)
-	keyForm  = regexp.MustCompile(`^[!-~]{1,255}$`)
+	keyForm  = regexp.MustCompile(`^[\x21-\x7e]{1,255}$`)
 )
 
 func FuzzPathID(f *testing.F) {

@@ -82,7 +82,7 @@ func FuzzIfNoneMatch(f *testing.F) {
 	f.Add(`*`, "")
 	f.Add(`"6d1ab1e8e01fa1dc"`, "")
 	f.Add(`"ef46db3751d8e999-gzip" ,W/"x"`, "")
-	item := regexp.MustCompile(`^(?:W/)?"([!#-+\--~]*)"$`) // without the comma, which no tag of ours has
+	item := regexp.MustCompile(`^(?:W/)?"([\x21\x23-\x2b\x2d-\x7e]*)"$`) // without the comma, which no tag of ours has
 	f.Fuzz(func(t *testing.T, header, body string) {
 		for _, zipped := range []bool{false, true} {
 			tag := entityTag([]byte(body), zipped)
@@ -97,10 +97,10 @@ func FuzzIfNoneMatch(f *testing.F) {
 			for entry := range strings.SplitSeq(header, ",") {
 				entry = strings.Trim(entry, " \t")
 				match := item.FindStringSubmatch(entry)
-				if match == nil && entry != "*" && entry != "" {
+				if len(match) == 0 && entry != "*" && entry != "" {
 					return
 				}
-				want = want || entry == "*" || match != nil && strings.TrimSuffix(match[1], zippedSuffix) == opaque
+				want = want || entry == "*" || len(match) > 0 && strings.TrimSuffix(match[1], zippedSuffix) == opaque
 			}
 			if got != want {
 				t.Errorf("%q matches %q: %v", header, tag, got)
@@ -113,7 +113,7 @@ func FuzzRequestID(f *testing.F) {
 	for _, s := range []string{"abc", "a\x00b", "", strings.Repeat("x", 128), strings.Repeat("x", 129), "~!", "a b", "é", "ops_live_x"} {
 		f.Add(s, int64(0))
 	}
-	sent, made := regexp.MustCompile(`^[!-~]{1,128}$`), regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	sent, made := regexp.MustCompile(`^[\x21-\x7e]{1,128}$`), regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 	f.Fuzz(func(t *testing.T, s string, millis int64) {
 		got := requestID([]string{s}, time.UnixMilli(millis))
 		if want := sent.MatchString(s); want && got != s || !want && !made.MatchString(got) {

@@ -32,10 +32,13 @@ func page[M any](ms []*M, encode encoder[M], nextCursor string) View {
 	return func(w *jsonw.Writer) {
 		w.BeginObject()
 		array(w, "items", ms, encode)
-		if nextCursor == "" {
+		switch {
+		case nextCursor == "":
 			w.Null("nextCursor")
-		} else {
+		case isCursor(nextCursor):
 			w.String("nextCursor", nextCursor)
+		default: // it would come back as one that is not recognised, and its walker would begin again for ever
+			w.Fail("nextCursor", "value is no cursor of the contract")
 		}
 		w.EndObject()
 	}
@@ -47,4 +50,16 @@ func array[M any](w *jsonw.Writer, name string, ms []*M, encode encoder[M]) {
 		encode(w, m)
 	}
 	w.EndArray()
+}
+
+// isCursor says whether a client can send the cursor back: it has at most 512 characters of the URL-safe base64 alphabet.
+func isCursor(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return len(s) <= maxCursorLen
 }

@@ -3,7 +3,7 @@ package gateway
 import (
 	"bytes"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -99,7 +99,7 @@ func startWireServer(tb testing.TB, handler http.Handler) *wireServer {
 	s := &wireServer{arrivals: make(chan net.Conn)}
 	server := &http.Server{
 		MaxHeaderBytes: 16 << 10, DisableGeneralOptionsHandler: true,
-		ErrorLog: log.New(&s.log, "", 0),
+		ErrorLog: slog.NewLogLogger(slog.NewTextHandler(&s.log, nil), slog.LevelWarn),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			kept := &wireRequest{Request: r.Clone(r.Context())}
 			s.mu.Lock()

@@ -1,0 +1,254 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"opsgate/gateway/openapi/openapitest"
+	auditv1 "opsgate/proto/ops/audit/v1"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+)
+
+var cursorForm = regexp.MustCompile(`^[A-Za-z0-9_-]{0,512}$`)
+
+// askFor makes the request of a route as the one who knows the password.
+func askFor(route Route) *http.Request {
+	req := httptest.NewRequest(route.Method, target(route), strings.NewReader(validBody(route)))
+	req.Header.Set("Authorization", "Bearer "+password)
+	return req
+}
+
+// exchange has a gateway answer a request.
+func exchange(g http.Handler, req *http.Request, body string) openapitest.Exchange {
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, req)
+	return openapitest.Exchange{Request: req, RequestBody: []byte(body), Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
+}
+
+// Whatever bytes a service answers with, the client has an answer of the described form: the resource where the service keeps its
+// contract as far as JSON and closed sets go, and 500 where it does not.
+func FuzzAnswer(f *testing.F) {
+	m := &model{}
+	g := newModelled(f, m)
+	routes := slices.DeleteFunc(g.Routes(), func(r Route) bool { return r.Service == "" })
+	for i := range routes {
+		var method string
+		m.reply = func(called string, _ proto.Message) error {
+			method = called
+			return status.Error(codes.Aborted, "")
+		}
+		g.ServeHTTP(httptest.NewRecorder(), askFor(routes[i]))
+		for _, answer := range []proto.Message{usual(method), usual(method).ProtoReflect().New().Interface()} {
+			wire, err := proto.Marshal(answer)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(uint8(i), wire)
+		}
+	}
+	for _, odd := range oddAnswers() {
+		wire, err := proto.Marshal(odd.answer)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(uint8(slices.IndexFunc(routes, func(r Route) bool { return r.ID == odd.route })), wire)
+	}
+	validator := openapitest.NewLoose(f)
+	f.Fuzz(func(t *testing.T, number uint8, wire []byte) {
+		route, want := routes[int(number)%len(routes)], http.StatusInternalServerError
+		m.reply = func(_ string, reply proto.Message) error {
+			if err := proto.Unmarshal(wire, reply); err != nil {
+				return status.Error(codes.Internal, err.Error()) // as gRPC does
+			}
+			keeps := keepsContract
+			if route.Method == http.MethodPost {
+				keeps = keepsPosted
+			}
+			if keeps(reply.ProtoReflect()) {
+				want = http.StatusOK
+			}
+			return nil
+		}
+		x := exchange(g, askFor(route), validBody(route))
+		if x.Status != want {
+			t.Errorf("%s answered %d %s, want %d", route.ID, x.Status, x.Body, want)
+		}
+		validator.CheckResponse(t, x)
+	})
+}
+
+// oddAnswers are those of services that break their contract.
+func oddAnswers() []struct {
+	route  string
+	answer proto.Message
+} {
+	return []struct {
+		route  string
+		answer proto.Message
+	}{
+		{"v1GetServerMetrics", &fleetv1.GetServerMetricsResponse{Resolution: 1, Points: []*fleetv1.MetricPoint{{At: at(0), CpuPercent: math.NaN()}}}},
+		{"v1GetServerMetrics", &fleetv1.GetServerMetricsResponse{Resolution: 7}},
+		{"v1ListServers", &fleetv1.ListServersResponse{Servers: []*fleetv1.Server{{Id: "\u2028\x00", CreatedAt: &timestamppb.Timestamp{Nanos: -1}}}}},
+		{"v1ListServerCommands", &fleetv1.ListServerCommandsResponse{Total: -1, Commands: []*fleetv1.ServerCommand{{DurationMs: proto.Int64(math.MinInt64)}}}},
+		{"v1ListMonitors", &monitoringv1.ListMonitorsResponse{Monitors: []*monitoringv1.Monitor{{Status: 1, UptimePercent: proto.Float64(math.MaxFloat64)}}}},
+		{"v1ListIncidents", &incidentv1.ListIncidentsResponse{NextCursor: `a"b>; rel="next`, CursorIgnored: true}},
+		{"v1ListAudit", &auditv1.ListAuditEntriesResponse{NextCursor: strings.Repeat("x", 513)}},
+		{"v1GetIncident", &incidentv1.GetIncidentResponse{Updates: []*incidentv1.IncidentUpdate{nil}}},
+		{"v1ListStatusPages", &incidentv1.ListStatusPagesResponse{StatusPages: []*incidentv1.StatusPage{{OverallStatus: -1}}}},
+	}
+}
+
+// keepsContract says whether an answer has all that must be there, in a form that JSON has one for.
+func keepsContract(m protoreflect.Message) bool {
+	for i := range m.Descriptor().Fields().Len() {
+		if !keepsField(m, m.Descriptor().Fields().Get(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// keepsPosted is keepsContract of what a POST made, of which only the status could be in no form.
+func keepsPosted(m protoreflect.Message) bool {
+	made := m.Descriptor().Fields().ByNumber(1)
+	if !m.Has(made) {
+		return false
+	}
+	resource := m.Get(made).Message()
+	return keepsField(resource, resource.Descriptor().Fields().ByName("status"))
+}
+
+func keepsField(m protoreflect.Message, field protoreflect.FieldDescriptor) bool {
+	v := m.Get(field)
+	isTime := field.Message() != nil && field.Message().FullName() == "google.protobuf.Timestamp"
+	switch {
+	case field.IsList() && field.Message() != nil:
+		for i := range v.List().Len() {
+			if !keepsContract(v.List().Get(i).Message()) {
+				return false
+			}
+		}
+		return true
+	case isTime && !m.Has(field):
+		return mayBeAbsent(field)
+	case isTime:
+		at, _ := v.Message().Interface().(*timestamppb.Timestamp)
+		return at.IsValid()
+	case field.Message() != nil:
+		return m.Has(field) && keepsContract(v.Message())
+	case field.Enum() != nil:
+		return v.Enum() != 0 && field.Enum().Values().ByNumber(v.Enum()) != nil
+	case field.Name() == "uptime_percent": // which is rounded
+		return !math.IsInf(v.Float()*1000, 0) && !math.IsNaN(v.Float())
+	case field.Kind() == protoreflect.DoubleKind:
+		return !math.IsInf(v.Float(), 0) && !math.IsNaN(v.Float())
+	case field.Name() == "next_cursor":
+		return cursorForm.MatchString(v.String())
+	}
+	return true
+}
+
+// mayBeAbsent says whether a time is one that need not have come yet.
+func mayBeAbsent(field protoreflect.FieldDescriptor) bool {
+	return slices.Contains([]protoreflect.FullName{
+		"ops.fleet.v1.Server.last_seen_at", "ops.fleet.v1.ScheduledCommand.last_run_at", "ops.fleet.v1.ServerCommand.started_at",
+		"ops.fleet.v1.ServerCommand.finished_at", "ops.incident.v1.Incident.resolved_at", "ops.monitoring.v1.Monitor.last_check_at",
+		"ops.monitoring.v1.Monitor.last_status_change_at",
+	}, field.FullName())
+}
+
+// Whatever a service fails with, the client learns what the table of codes says, what was wrong with the request, and none of the
+// service's own words.
+func FuzzFailure(f *testing.F) {
+	violations, _ := anypb.New(&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+		{Field: "component_ids[3].x", Description: "is odd"}, {Field: "_a__b", Description: "\xe2\x80\xa8"},
+	}})
+	f.Add(int32(3), "words", "status_page_id", "is not a page of this team", int64(0), violations.TypeUrl, violations.Value)
+	for code := range int32(18) {
+		f.Add(code, "", "", "", int64(code)*1e9, "type.googleapis.com/google.rpc.RetryInfo", []byte{10, 2, 8, 127})
+	}
+	f.Add(int32(8), "grpc: received message larger than max (1 vs. 2)", "[", "", int64(-1), "", []byte("x"))
+	f.Add(int32(-1), "\xff", "idempotency_key", strings.Repeat("é", 600), int64(math.MaxInt64), "type.googleapis.com/no.such.Type", []byte{})
+	s := &services{answers: map[string]func(context.Context, proto.Message) (proto.Message, error){}}
+	g, err := New(options17(f, s))
+	if err != nil {
+		f.Fatal(err)
+	}
+	route := g.Routes()[slices.IndexFunc(g.Routes(), func(r Route) bool { return r.ID == "v1AddIncidentUpdate" })]
+	validator := openapitest.New(f)
+	f.Fuzz(func(t *testing.T, code int32, message, field, description string, after int64, typeURL string, detail []byte) {
+		const marked = "internal words 7f3a"
+		if !utf8.ValidString(field) || !utf8.ValidString(description) || !utf8.ValidString(typeURL) || codes.Code(code) == codes.OK {
+			return // cannot be sent
+		}
+		st := &spb.Status{Code: code, Message: strings.ToValidUTF8(message, "?") + marked, Details: []*anypb.Any{{TypeUrl: typeURL, Value: detail}}}
+		for _, d := range []proto.Message{
+			&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: description}}},
+			&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Duration(after))},
+		} {
+			packed, err := anypb.New(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			st.Details = append(st.Details, packed)
+		}
+		s.fail("", status.FromProto(st).Err())
+		req := askFor(route)
+		req.Header.Set("Authorization", "Bearer full")
+		x := exchange(g, req, validBody(route))
+		validator.CheckResponse(t, x)
+		checkFailure(t, st, x)
+		if strings.Contains(string(x.Body)+fmt.Sprint(x.Header), marked) {
+			t.Errorf("the client reads the service's own words: %s", x.Body)
+		}
+	})
+}
+
+// checkFailure holds an answer against the table of codes.
+func checkFailure(t *testing.T, st *spb.Status, x openapitest.Exchange) {
+	t.Helper()
+	var told struct {
+		Code    string
+		Details map[string]string
+	}
+	if err := json.Unmarshal(x.Body, &told); err != nil {
+		t.Fatal(err)
+	}
+	wantStatus, wantCode := http.StatusInternalServerError, "internal_error"
+	for _, row := range everyCode {
+		tooLarge := row.code == codes.ResourceExhausted && strings.Contains(st.Message, "larger than max")
+		if int32(row.code) == st.Code && !tooLarge {
+			wantStatus, wantCode = row.status, row.name
+		}
+	}
+	if x.Status != wantStatus || told.Code != wantCode {
+		t.Errorf("code %d is told as %d %s", st.Code, x.Status, x.Body)
+	}
+	for field, text := range told.Details {
+		if field == "" || strings.ContainsAny(field, ".[") || len(text) > 512 {
+			t.Errorf("details %q: %q", field, text)
+		}
+	}
+}
