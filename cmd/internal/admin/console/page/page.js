@@ -222,7 +222,7 @@
     set($('span'), 'of the last ' + span);
     const { node, up } = plot(t.total, t.points_at_most, 110, 'All routes: ' + words(t.total, t.every_seconds, span));
     $('plot').replaceChildren(node);
-    set($('top'), 'up to ' + short(up / t.every_seconds) + ' a second');
+    set($('top'), t.routes.length ? 'up to ' + short(up / t.every_seconds) + ' a second' : '');
     set($('from'), span + ' ago');
     fill($('routes'), t.routes, (r) => r.name,
       (r) => [rowHead(r.name), el('td', { class: 'plot' }), number('requests'), number('4xx'), number('429'), number('5xx'), number('p50'), number('p99')],
@@ -272,6 +272,7 @@
   $('door').addEventListener('submit', (event) => {
     event.preventDefault();
     token = $('token').value.trim();
+    $('token').value = '';
     show($('door'), false);
     follow();
   });
