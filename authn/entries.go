@@ -11,7 +11,7 @@ import (
 // tokens in use out of a memory that they share.
 type entries struct {
 	confirmed *otter.Cache[key, *entry] // tokens that were confirmed here, whatever became of them, and revoked ones
-	refused   *otter.Cache[key, *entry]
+	refused   *otter.Cache[key, *entry] // of others; what confirmed says counts before what this does
 }
 
 // refusedShare is which part of the tokens' room refusals have besides.
@@ -56,7 +56,6 @@ func (e entries) set(k key, news *entry) {
 		return
 	}
 	e.confirmed.Set(k, news)
-	e.refused.Invalidate(k)
 }
 
 func (e entries) size() int { return e.confirmed.EstimatedSize() + e.refused.EstimatedSize() }

@@ -45,6 +45,7 @@ type usage struct {
 }
 
 func use(t *testing.T, u usage) {
+	t.Helper()
 	service := newIdentity()
 	a, w := following(t, service, func(o *authn.Options) { o.Settings = u.settings })
 	defer a.Settle()
