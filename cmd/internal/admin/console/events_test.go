@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,8 +17,12 @@ import (
 	"opsgate/cmd/internal/admin/console"
 )
 
-// patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const (
+	// patience is how long a test waits for what must come.
+	patience = 30 * time.Second
+	// serverTimeout is how long the listener lets answers take that are no streams.
+	serverTimeout = 50 * time.Millisecond
+)
 
 // serve serves the events of a console under the bounds of the admin listener, only shorter.
 func serve(t *testing.T, o console.Options) (*console.Console, *httptest.Server) {
@@ -29,7 +35,7 @@ func serve(t *testing.T, o console.Options) (*console.Console, *httptest.Server)
 	}
 	c := console.New(o)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(c.Events))
-	server.Config.ReadTimeout, server.Config.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond
+	server.Config.ReadTimeout, server.Config.WriteTimeout = serverTimeout, serverTimeout
 	server.Start()
 	t.Cleanup(server.Close)
 	return c, server
@@ -45,13 +51,19 @@ type reader struct {
 
 func follow(t *testing.T, server *httptest.Server) *reader {
 	t.Helper()
+	return followAt(t, server.URL)
+}
+
+func followAt(t *testing.T, url string) *reader {
+	t.Helper()
 	ctx, leave := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(leave)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := server.Client().Do(request)
+	transport := &http.Transport{DisableKeepAlives: true}
+	response, err := transport.RoundTrip(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,10 +98,10 @@ func TestEventsComeWhileSomebodyLooks(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	var last time.Time
-	for range 10 { // some six times as long as the listener lets other answers take
+	began, last := time.Now(), time.Time{}
+	for time.Since(began) < 6*serverTimeout || !last.After(began.Add(serverTimeout)) {
 		s, ok := r.state(t)
-		if !ok || !s.At.After(last) || s.Host != "gate-7" || s.Version != "1.2.3" || s.Verdict != "well" || s.Config.Version != "0123456789ab" {
+		if !ok || s.At.Before(last) || s.Host != "gate-7" || s.Version != "1.2.3" || s.Verdict != "well" || s.Config.Version != "0123456789ab" {
 			t.Fatalf("%v: got %+v", ok, s)
 		}
 		last = s.At
@@ -147,6 +159,33 @@ func TestStreamsEndWhenTheGatewayDrains(t *testing.T) {
 	c.Events(w, httptest.NewRequest(http.MethodGet, "/admin/events", http.NoBody))
 	if w.Code != 503 || !strings.Contains(w.Body.String(), `"code":"draining"`) {
 		t.Errorf("a new one: got %d %s", w.Code, w.Body)
+	}
+}
+
+func TestAGatewayEndsWhileSomebodyLooks(t *testing.T) {
+	g := start(t, "")
+	r := followAt(t, g.admin+"/admin/events")
+	if _, ok := r.state(t); !ok {
+		t.Fatal("there are no events")
+	}
+	g.stop()
+	for {
+		name, data, err := next(r.events)
+		if errors.Is(err, io.EOF) {
+			t.Fatal("the stream ended without a last word")
+		}
+		if err != nil {
+			t.Fatalf("the stream was cut off: %v", err)
+		}
+		if name == "state" && strings.Contains(string(data), `"draining":true`) {
+			break
+		}
+	}
+	if _, _, err := next(r.events); !errors.Is(err, io.EOF) {
+		t.Errorf("the stream was cut off, or goes on: %v", err)
+	}
+	if err := <-g.ended; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -145,7 +145,7 @@ func (b *Breaker) text(now time.Time) string {
 	case b.State != breakerOpen || b.ProbesAt.IsZero():
 		return text
 	case b.ProbesAt.After(now):
-		return text + ", next probe in " + words(b.ProbesAt.Sub(now))
+		return text + ", next probe in " + words(b.ProbesAt.Sub(now)+time.Second/2-1) // rounded up: it does not come before
 	default:
 		return text + ", the next call is a probe"
 	}

@@ -109,7 +109,7 @@
 
   const dependencyRow = (cells, d) => {
     set(cells[1], (d.ok ? '\u2713 ' : '\u2715 ') + d.state);
-    attr(cells[1], 'class', d.ok ? 'well' : 'bad');
+    attr(cells[1], 'class', 'still ' + (d.ok ? 'well' : 'bad'));
     const b = d.breaker;
     set(cells[2], b ? b.text : '');
     attr(cells[2], 'class', !b || b.state === 'closed' ? 'zero' : b.state === 'open' ? 'bad' : 'warn');
