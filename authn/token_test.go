@@ -135,14 +135,25 @@ func FuzzTokenFormatValid(f *testing.F) {
 	f.Add("")
 	shape := regexp.MustCompile(`^ops_live_[0-9A-Za-z]{36}$`)
 	f.Fuzz(func(t *testing.T, token string) {
-		if !format.Valid(token) {
-			return
+		valid := format.Valid(token)
+		if want := shape.MatchString(token) && token[39:] == digitsOf(crc32.ChecksumIEEE([]byte(token[:39]))); valid != want {
+			t.Errorf("%q is valid: %v", token, valid)
 		}
-		if !shape.MatchString(token) {
-			t.Errorf("%q is valid", token)
+		if !valid {
+			return
 		}
 		if bearer, sent := authn.BearerToken([]string{"Bearer " + token}); bearer != token || !sent {
 			t.Errorf("a valid token cannot be sent: %q, %v", bearer, sent)
 		}
 	})
+}
+
+// digitsOf writes a number in six digits of the alphabet 0-9A-Za-z.
+func digitsOf(n uint32) string {
+	const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	var digits string
+	for range 6 {
+		digits, n = string(alphabet[n%62])+digits, n/62
+	}
+	return digits
 }

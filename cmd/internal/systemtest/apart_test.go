@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,6 +52,11 @@ func run(t *testing.T, name string, args ...string) (*program, map[string]any) {
 				return true
 			}
 		}
+		select {
+		case <-p.exited:
+			t.Fatalf("%s has ended", name)
+		default:
+		}
 		return false
 	})
 	return p, said
@@ -60,6 +66,13 @@ func run(t *testing.T, name string, args ...string) (*program, map[string]any) {
 func (p *program) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.exited
+}
+
+func (p *program) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // eventually waits until something holds.

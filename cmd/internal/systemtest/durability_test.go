@@ -1,6 +1,8 @@
 package systemtest
 
 import (
+	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os/exec"
@@ -8,8 +10,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"opsgate/authn"
 )
 
 // Everything that was acknowledged before the power went is there afterwards, with its audit entry, and an idempotency key
@@ -164,6 +169,7 @@ func TestAKeyInFlightAtAKillIsExecutedOnce(t *testing.T) {
 
 // postOnce creates an incident as a careful client does: with a key, and again until it is told what became of it.
 func postOnce(t *testing.T, c client, title string, lost *atomic.Int64) (replayed bool) {
+	t.Helper()
 	body := fmt.Sprintf(`{"title":%q,"status":"investigating","impact":"minor","message":"It hangs."}`, title)
 	headers := []string{"Content-Type: application/json", "Idempotency-Key: " + strings.ReplaceAll(title, " ", "-")}
 	again := time.NewTicker(50 * time.Millisecond)
@@ -214,6 +220,61 @@ func TestARevocationIsDeliveredHoweverTheStreamWasCut(t *testing.T) {
 	if n := s.resolved(t); n == asked {
 		t.Error("accepted without a look-up")
 	}
+}
+
+// A frozen service, and room for two calls: one of them is not for unknown tokens, whatever authn.max_look_ups says.
+func TestUnknownTokensAreRefusedAtOnceWhereTooManyAreLookedUp(t *testing.T) {
+	s := startApart(t, "authn: {look_up_timeout: 15s, fresh_for: 10m}\nupstream_calls: {max_in_flight: 2, breaker: {window: 30s}}\n")
+	full := s.as(t, "full")
+	eventually(t, "the stream is up", func() bool { return s.streamUp(t) })
+	full.get(t, "/v1/me").must(t, 200)
+	s.freezeBackend(t)
+	first := make(chan int, 1)
+	go func() {
+		r, _ := s.unknown(t).try(t.Context(), "GET", "/v1/me", "")
+		first <- r.status
+	}()
+	const underWay = `opsgate_authn_lookups_in_flight{token="unknown"}`
+	eventually(t, "the first is looked up", func() bool { return s.metric(t, underWay) == "1" })
+
+	r := s.unknown(t).get(t, "/v1/me")
+	if r.fails(t, 503, "unavailable"); r.header.Get("Retry-After") != "1" {
+		t.Errorf("retry-after %q", r.header.Get("Retry-After"))
+	}
+	if len(first) != 0 {
+		t.Error("it was not told at once, but with the first")
+	}
+	full.get(t, "/v1/me").must(t, 200)
+	if n := s.metric(t, `opsgate_authn_lookups_total{outcome="shed"}`); n != "1" {
+		t.Errorf("%s counted as shed, want 1", n)
+	}
+	s.backend.signal(t, syscall.SIGCONT)
+	if status := <-first; status != 401 {
+		t.Errorf("the first got %d, want 401", status)
+	}
+}
+
+// freezeBackend stops the backend, and returns when it does stand still: its threads do one after the other.
+func (a *apart) freezeBackend(t *testing.T) {
+	t.Helper()
+	a.backend.signal(t, syscall.SIGSTOP)
+	full := a.as(t, "full")
+	eventually(t, "the backend stands still", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := full.try(ctx, "GET", "/v1/incidents?limit=1", "")
+		return err != nil
+	})
+}
+
+// unknown returns a client with a well-formed token that nobody knows.
+func (a *apart) unknown(t *testing.T) client {
+	t.Helper()
+	token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
+	if err != nil {
+		t.Error(err)
+	}
+	return client{system: a.System, token: token, validator: validator(t)}
 }
 
 // streamUp tells whether the gateway follows revocations.
