@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"errors"
 
 	"go.opentelemetry.io/otel/attribute"
 	otelcodes "go.opentelemetry.io/otel/codes"
@@ -14,6 +15,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+
+	"opsgate/backendclient"
 )
 
 // attemptKey is the attribute that counts the attempts of a call, from 1.
@@ -49,6 +52,9 @@ func (p *Provider) call(
 	if err != nil && counted.made == 0 && ctx.Err() == nil {
 		_, span := p.tracer.Start(ctx, method[1:], trace.WithAttributes(describe(method, cc)...))
 		failCall(span, err)
+		if refused, ok := errors.AsType[*backendclient.Error](err); ok && refused.Reason != "" {
+			span.SetAttributes(semconv.ErrorTypeKey.String(refused.Reason))
+		}
 		span.End()
 	}
 	return err
@@ -88,7 +94,7 @@ func describe(method string, cc *grpc.ClientConn) []attribute.KeyValue {
 	return append([]attribute.KeyValue{semconv.RPCSystemNameGRPC, semconv.RPCMethod(method[1:])}, serverAt(targetAddress(cc.Target()))...)
 }
 
-// failCall says how a call failed: by its code, and by a reason where it was not made at all.
+// failCall says how a call failed.
 func failCall(span trace.Span, err error) {
 	name := codeName(status.Code(err))
 	span.SetAttributes(semconv.RPCResponseStatusCode(name), semconv.ErrorTypeKey.String(name))

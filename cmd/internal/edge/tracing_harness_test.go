@@ -1,0 +1,173 @@
+package edge_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/demo"
+	"opsgate/cmd/internal/refbackend"
+	"opsgate/cmd/internal/tracing/tracingtest"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+const (
+	listServers  = "/ops.fleet.v1.FleetService/ListServers"
+	resolveToken = "/ops.identity.v1.IdentityService/ResolveToken"
+)
+
+// A traced gateway stands before the reference backend, with a real Redis, and sends its traces to a collector.
+type traced struct {
+	*reloading
+	tracedOptions
+
+	collector *tracingtest.Collector
+	relay     *tracingtest.Relay // before the backend
+	redis     string
+}
+
+// tracedOptions say what is not as usual.
+type tracedOptions struct {
+	endpoint  func(*tracingtest.Collector) string // nil for the one by HTTP
+	tracing   string                              // further keys
+	more      string                              // of the configuration
+	limit     int                                 // requests a minute; 0 for many
+	reference *reference                          // nil for one of its own
+}
+
+func startTraced(t *testing.T, o tracedOptions) *traced {
+	t.Helper()
+	if o.reference == nil {
+		o.reference = startReference(t)
+	}
+	c := &traced{
+		tracedOptions: o,
+		collector:     tracingtest.Start(t), relay: tracingtest.StartRelay(t, o.reference.address), redis: redistest.Start(t).Addr(),
+	}
+	c.reloading = reloadingGateway(t, &services{address: c.relay.Address, token: o.reference.token}, c.configuration())
+	c.readiness(t, "ready")
+	eventually(t, "revocations are heard of, before which what is known of a token is asked again", func() bool {
+		return strings.Contains(c.scrape(t, ""), "opsgate_authn_revocation_stream_connected 1")
+	})
+	return c
+}
+
+func (c *traced) configuration() string {
+	endpoint := c.collector.HTTP
+	if c.endpoint != nil {
+		endpoint = c.endpoint(c.collector)
+	}
+	return fmt.Sprintf("tracing: {endpoint: %q, %s}\n%s", endpoint, c.tracing, c.more) + inRedis(c.redis, cmp.Or(c.limit, 1000), "")
+}
+
+func byGRPC(c *tracingtest.Collector) string { return c.GRPC }
+func byHTTP(c *tracingtest.Collector) string { return c.HTTP }
+
+// A reference is the reference backend with the demo data, and a token that it knows.
+type reference struct{ address, token string }
+
+func startReference(t *testing.T) *reference {
+	t.Helper()
+	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: t.TempDir()})
+	must(t, err)
+	format := authn.TokenFormat{Prefix: "ops_"}
+	must(t, demo.Seed(t.Context(), backend.Store(), format, time.Now()))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- backend.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		stop()
+		must(t, <-done)
+		must(t, backend.Close())
+	})
+	tokens, err := demo.Tokens(format)
+	must(t, err)
+	i := slices.IndexFunc(tokens, func(t demo.Token) bool { return t.Name == "full" })
+	return &reference{listener.Addr().String(), tokens[i].Text}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask makes a request with headers of the test's choice, and returns its answer.
+func (c *traced) ask(t *testing.T, path string, headers map[string]string) response {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+c.Address().String()+path, http.NoBody)
+	must(t, err)
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	for name, value := range headers {
+		request.Header.Set(name, value)
+	}
+	got, err := c.http.RoundTrip(request)
+	must(t, err)
+	defer func() { _ = got.Body.Close() }()
+	body, err := io.ReadAll(got.Body)
+	must(t, err)
+	return response{got.StatusCode, got.Header, string(body), got.Close}
+}
+
+// traces ends the gateway, which sends what it has, and returns the spans by trace, in the order that the traces began.
+func (c *traced) traces(t *testing.T) [][]tracingtest.Span {
+	t.Helper()
+	c.finish(t)
+	byTrace := make(map[string][]tracingtest.Span)
+	for _, s := range c.collector.Spans() {
+		byTrace[string(s.GetTraceId())] = append(byTrace[string(s.GetTraceId())], s)
+	}
+	all := slices.Collect(maps.Values(byTrace))
+	for _, spans := range all {
+		slices.SortFunc(spans, func(a, b tracingtest.Span) int {
+			return cmp.Compare(a.GetStartTimeUnixNano(), b.GetStartTimeUnixNano())
+		})
+	}
+	slices.SortFunc(all, func(a, b []tracingtest.Span) int {
+		return cmp.Compare(a[0].GetStartTimeUnixNano(), b[0].GetStartTimeUnixNano())
+	})
+	return all
+}
+
+// tree writes the names of the spans of a trace, each below and behind its parent. Left out is how a connection to Redis begins,
+// which is a part of the command that needs one.
+func tree(spans []tracingtest.Span) string {
+	var b strings.Builder
+	var write func(parent []byte, indent string)
+	write = func(parent []byte, indent string) {
+		for _, s := range spans {
+			if bytes.Equal(s.GetParentSpanId(), parent) && s.GetName() != "HELLO" {
+				fmt.Fprintf(&b, "%s%s %s", indent, strings.ToLower(strings.TrimPrefix(s.GetKind().String(), "SPAN_KIND_")), s.GetName())
+				if failure := s.Attributes()["error.type"]; failure != "" {
+					fmt.Fprintf(&b, " (%s)", failure)
+				}
+				b.WriteByte('\n')
+				write(s.GetSpanId(), indent+"  ")
+			}
+		}
+	}
+	write(nil, "")
+	return b.String()
+}
+
+func sameTree(t *testing.T, got []tracingtest.Span, want string) {
+	t.Helper()
+	if diff := gocmp.Diff(strings.ReplaceAll(strings.TrimLeft(want, "\n"), "\t", ""), tree(got)); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,59 @@
+package tracing_test
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"opsgate/cmd/internal/tracing"
+)
+
+func TestThePartThatIsRecorded(t *testing.T) {
+	r := open(t, "http://127.0.0.1:1")
+	defer r.Close()
+	req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
+	for _, sample := range []float64{0, 0.01, 0.25, 1} {
+		const requests = 40_000
+		tracer, recorded := r.With(tracing.Settings{Sample: sample}), 0.0
+		for range requests {
+			if _, request := tracer.Trace(t.Context(), req, "/v1/servers"); request != nil {
+				recorded++
+			}
+		}
+		// Six standard deviations: once in 500 million runs.
+		if most := 6 * math.Sqrt(requests*sample*(1-sample)); math.Abs(recorded-requests*sample) > most {
+			t.Errorf("of %d requests at %v, %v were recorded", requests, sample, recorded)
+		}
+	}
+}
+
+// BenchmarkUnrecorded is what a request costs here that is not recorded: the decision at the edge.
+func BenchmarkUnrecorded(b *testing.B) {
+	r := open(b, "http://127.0.0.1:1")
+	defer r.Close()
+	tracer := r.With(tracing.Settings{Sample: 1e-9})
+	req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
+	b.ReportAllocs()
+	for b.Loop() {
+		tracer.Trace(context.Background(), req, "/v1/servers")
+	}
+}
+
+// BenchmarkRecorded is what one costs that is, with two steps.
+func BenchmarkRecorded(b *testing.B) {
+	r := open(b, "http://127.0.0.1:1")
+	defer r.Close()
+	tracer := r.With(tracing.Settings{Sample: 1})
+	req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
+	b.ReportAllocs()
+	for b.Loop() {
+		ctx, request := tracer.Trace(context.Background(), req, "/v1/servers")
+		for range 2 {
+			_, end := request.Step(ctx, "limits")
+			end("")
+		}
+		request.End(http.StatusOK, "")
+	}
+}
