@@ -88,11 +88,12 @@ func (r *readings) takeDurations(m *dto.Metric) {
 	for _, b := range h.GetBucket() {
 		bounds, counts = append(bounds, b.GetUpperBound()), append(counts, b.GetCumulativeCount())
 	}
+	counts = append(counts, h.GetSampleCount())
 	if r.bounds == nil {
 		r.bounds = bounds
 	}
 	if len(bounds) > 0 && slices.Equal(bounds, r.bounds) {
-		r.route(m).buckets = append(counts, h.GetSampleCount())
+		r.route(m).buckets = counts
 	}
 }
 

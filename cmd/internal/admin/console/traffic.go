@@ -78,12 +78,11 @@ func (h *history) latest(n int) []int {
 func (h *history) route(name string, s *series) Route {
 	at := h.latest(points)
 	list := func(c class) []uint32 {
-		numbers, any := make([]uint32, len(at)), uint32(0)
+		numbers := make([]uint32, len(at))
 		for i, point := range at {
 			numbers[i] = s.requests[point][c]
-			any |= numbers[i]
 		}
-		if any == 0 {
+		if len(numbers) == 0 || slices.Max(numbers) == 0 {
 			return nil
 		}
 		return numbers
