@@ -90,8 +90,10 @@ func TestABackendIsFrozen(t *testing.T) {
 	all := end()
 	replicas[1].thaw(t)
 	fewFailed(t, fmt.Sprintf("reads that failed as one of three was frozen for %v", frozen), all)
-	usual := all.between(time.Time{}, at).percentile(.5)
-	within(t, "10", fmt.Sprintf("median meanwhile (%v before)", tenths(usual)), all.between(at, time.Now()).percentile(.5), usual+2*time.Millisecond)
+	if *full {
+		usual := all.between(time.Time{}, at).percentile(.5)
+		within(t, "10", fmt.Sprintf("median meanwhile (%v before)", tenths(usual)), all.between(at, time.Now()).percentile(.5), usual+2*time.Millisecond)
+	}
 	after := everything(t, g, 300)
 	after.lasts = took(3*time.Second, time.Second/2)
 	noneFailed(t, "10", after.run(t))
