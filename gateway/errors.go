@@ -81,7 +81,7 @@ func detailsOf(violations []backendclient.Violation) map[string]string {
 func publicField(path string) string {
 	field, _, _ := strings.Cut(path, ".")
 	field, _, _ = strings.Cut(field, "[")
-	switch field {
+	switch strings.Trim(field, "_") {
 	case "":
 		return "request"
 	case "idempotency_key":

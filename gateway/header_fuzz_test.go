@@ -47,7 +47,7 @@ func FuzzForwardedFor(f *testing.F) {
 }
 
 func FuzzAcceptEncoding(f *testing.F) {
-	for _, s := range []string{"gzip;q=0.5, *", "", "*;q=0", "identity, X-GZIP ; Q=1.000", "br,gzip;q=0.000", ",;,", "gzip;q=1;q=0", "*\t;\tq=0.001"} {
+	for _, s := range []string{"gzip;q=0.5, *", "", "*;q=0", "identity, X-GZIP ; Q=1.000", "br,gzip;q=0.000", ",;,", "gzip;q=1;q=0", "*\t;\tq=0.001", "*;\tq=0"} {
 		f.Add(s)
 	}
 	item := regexp.MustCompile(`^([!#$%&'*+.^_|~0-9A-Za-z-]+)[ \t]*(?:;[ \t]*[qQ]=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?))?$`)

@@ -39,7 +39,8 @@ func acceptsGzip(header []string) bool {
 
 // zeroWeight says whether the parameters have a weight of zero, which means "not acceptable".
 func zeroWeight(params string) bool {
-	weight, found := strings.CutPrefix(strings.ToLower(strings.ReplaceAll(params, " ", "")), "q=")
+	params = strings.ReplaceAll(strings.ReplaceAll(params, " ", ""), "\t", "")
+	weight, found := strings.CutPrefix(strings.ToLower(params), "q=")
 	return found && strings.Trim(weight, "0.") == ""
 }
 

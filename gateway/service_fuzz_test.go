@@ -190,6 +190,7 @@ func FuzzFailure(f *testing.F) {
 		f.Add(code, "", "", "", int64(code)*1e9, "type.googleapis.com/google.rpc.RetryInfo", []byte{10, 2, 8, 127})
 	}
 	f.Add(int32(8), "grpc: received message larger than max (1 vs. 2)", "[", "", int64(-1), "", []byte("x"))
+	f.Add(int32(3), "", "_.x", "is odd", int64(0), "", []byte{})
 	f.Add(int32(-1), "\xff", "idempotency_key", strings.Repeat("é", 600), int64(math.MaxInt64), "type.googleapis.com/no.such.Type", []byte{})
 	s := &services{answers: map[string]func(context.Context, proto.Message) (proto.Message, error){}}
 	g, err := New(options17(f, s))
