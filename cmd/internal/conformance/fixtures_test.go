@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,14 +82,34 @@ func TestWhatIsWrongWithFixturesIsSaid(t *testing.T) {
 }
 
 func FuzzFixtures(f *testing.F) {
+	const token = "ops_live_topsecret"
 	example, err := os.ReadFile(exampleFixtures)
 	must(f, err)
 	f.Add(string(example))
 	f.Add("teams: [{id: " + first + "}, {id: " + second + ", token: sha256:00}]\nrevoked_token: ${file:/dev/null}")
+	f.Add("teams: [{id: " + first + ", token: " + token + "}, {id: " + second + ", server: x}]")
+	form := regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	f.Fuzz(func(t *testing.T, content string) {
-		loaded, err := conformance.Load(write(t, content), []string{"HARBOUR_TOKEN=a", "LIGHTHOUSE_TOKEN=b", "REVOKED_TOKEN=c"})
-		if err == nil && (loaded.Teams[0].ID == "" || loaded.Teams[0].ID == loaded.Teams[1].ID) {
-			t.Errorf("loaded %+v", loaded)
+		loaded, err := conformance.Load(write(t, content), []string{"HARBOUR_TOKEN=" + token, "LIGHTHOUSE_TOKEN=b", "REVOKED_TOKEN=c"})
+		if err != nil {
+			if strings.Contains(err.Error(), token) {
+				t.Errorf("the token is told: %v", err)
+			}
+			return
+		}
+		seen := map[string]bool{}
+		for _, team := range loaded.Teams {
+			for _, id := range append(slices.Collect(maps.Values(team.Things)), team.ID) {
+				if !form.MatchString(id) || seen[id] {
+					t.Errorf("loaded %+v", loaded)
+				}
+				seen[id] = true
+			}
+		}
+		for _, hash := range [][]byte{loaded.Teams[0].Token, loaded.Teams[1].Token, loaded.RevokedToken} {
+			if len(hash) != 0 && len(hash) != sha256.Size {
+				t.Errorf("hash %x", hash)
+			}
 		}
 	})
 }
