@@ -9,17 +9,22 @@ TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod
 
 # The modules of this repository, and those that hold code of ours. The main module comes first: the others follow its versions.
-MODULES      := . tools tools/lint tools/edgebench
-CODE_MODULES := . tools/edgebench
+MODULES        := . tools tools/lint tools/edgebench tools/deploytest tools/dist
+CODE_MODULES   := . tools/edgebench
+DEPLOY_MODULES := tools/deploytest tools/dist
 
-# Programs that some tests run, by their Debian packages. Where one is missing, its tests are skipped and say so.
-TEST_PROGRAMS := chromium haproxy redis-server
+# Programs that some tests run, each with its Debian package where that is called otherwise. Where one is missing, its tests are skipped
+# and say so.
+TEST_PROGRAMS := chromium fish groff/groff-base haproxy promtool/prometheus redis-server systemd-analyze/systemd zsh
 
 # Packages whose own tests must cover them, and how much.
 COVERED   := gateway authn ratelimit backendclient
 COVER_MIN := 85
 
 FUZZTIME ?= 30s
+
+# What images are called after.
+VERSION ?= $(patsubst v%,%,$(shell git describe --tags --always --dirty))
 
 # RACE=1, which CI sets, builds all that is checked and tested with the race detector: once, not once with and once without.
 # SQLite, which is C turned into Go and locks in its own way, is left out: under the detector it is some ten times slower. That
@@ -31,8 +36,8 @@ export GOFLAGS := $(shell go env GOFLAGS) -gcflags=modernc.org/...=-race=false
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test cover fuzz chaos cluster bench check check-generated check-format check-modules check-proto check-tests lint \
-	generate format tidy test-programs
+.PHONY: help run build test cover fuzz chaos cluster bench check check-deploy check-generated check-format check-modules check-proto check-tests \
+	lint generate format tidy test-programs dist image
 
 help: ## List what can be done.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,11 +54,12 @@ test: ## Run all tests, and say which were skipped. RACE=1 adds the race detecto
 		(cd $$module && $(TOOL) gotestsum --format=pkgname --format-icons=text --format-hide-empty-pkg -- $(TEST_FLAGS) ./...); \
 	done
 	@for program in $(TEST_PROGRAMS); do \
+		program=$${program%/*}; \
 		command -v $$program >/dev/null || echo "$$program is not installed: tests that need it were skipped. 'make test-programs' installs it."; \
 	done
 
 test-programs: ## Install the programs that some tests run (Debian, as root).
-	@missing=; for program in $(TEST_PROGRAMS); do command -v $$program >/dev/null || missing+=" $$program"; done; \
+	@missing=; for program in $(TEST_PROGRAMS); do command -v $${program%/*} >/dev/null || missing+=" $${program#*/}"; done; \
 	if [ -n "$$missing" ]; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
 	fi
@@ -75,7 +81,16 @@ bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway. ED
 		xargs go test -run '^$$' -bench . -benchmem
 	@go -C tools/edgebench run . $(EDGEBENCH)
 
-check: check-format check-modules check-proto check-generated check-tests lint ## Check everything that needs no test.
+dist: ## Build what is released into dist, the same bytes each time. ARGS="-platforms linux/amd64" passes flags.
+	@go -C tools/dist run . -source $(CURDIR) -out $(CURDIR)/dist $(ARGS)
+
+image: ## Build the images opsgate and opsbackend with Docker, of the version that is checked out.
+	@for target in opsgate opsbackend; do \
+		docker build -f deploy/Dockerfile --target $$target -t $$target:$(VERSION) \
+			--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --build-arg BUILD_DATE=$$(git log -1 --format=%cI) .; \
+	done
+
+check: check-format check-modules check-proto check-generated check-tests lint check-deploy ## Check all that the tests of the product do not.
 
 check-format: ## Check that Go code and protos are formatted.
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted (make format):"; echo "$$unformatted"; exit 1; fi
@@ -97,6 +112,12 @@ check-tests: ## Check that no test sleeps, but in a bubble of testing/synctest w
 	@sleeping=$$(grep -rl --include='*_test.go' 'time\.Sleep(' . | xargs -r grep -L '"testing/synctest"' || true); \
 	if [ -n "$$sleeping" ]; then echo "tests that sleep:"; echo "$$sleeping"; exit 1; fi
 
+check-deploy: ## Check what is installed (chart, images, compose file, unit), and that a release comes out the same twice.
+	@linter=$$($(LINT) -n golangci-lint); export GOFLAGS=; \
+	for module in $(DEPLOY_MODULES); do \
+		(cd $$module && $$linter run --config $(CURDIR)/.golangci.yml ./... && $(TOOL) gotestsum --format=pkgname --format-icons=text -- -timeout=30m ./...); \
+	done
+
 lint: ## Run go vet and golangci-lint.
 	@linter=$$($(LINT) -n golangci-lint); \
 	for module in $(CODE_MODULES); do \
@@ -110,7 +131,7 @@ generate: ## Generate code from the protos and the SQL.
 	@cd tools/edgebench && $(TOOL) buf generate
 
 format: ## Format Go code and protos.
-	@for module in $(CODE_MODULES); do (cd $$module && $(LINT) golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...); done
+	@for module in $(CODE_MODULES) $(DEPLOY_MODULES); do (cd $$module && $(LINT) golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...); done
 	@$(TOOL) buf format --write
 
 tidy: ## Tidy every go.mod and go.sum.

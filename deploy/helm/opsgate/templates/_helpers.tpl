@@ -1,0 +1,67 @@
+{{- define "opsgate.name" -}}
+{{ default .Chart.Name .Values.nameOverride | trunc 57 | trimSuffix "-" }}
+{{- end }}
+
+{{/* At most 57 characters, so that a suffix fits into a name of 63. */}}
+{{- define "opsgate.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{ .Values.fullnameOverride | trunc 57 | trimSuffix "-" }}
+{{- else if contains $name .Release.Name -}}
+{{ .Release.Name | trunc 57 | trimSuffix "-" }}
+{{- else -}}
+{{ printf "%s-%s" .Release.Name $name | trunc 57 | trimSuffix "-" }}
+{{- end -}}
+{{- end }}
+
+{{- define "opsgate.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{ default (include "opsgate.fullname" .) .Values.serviceAccount.name }}
+{{- else -}}
+{{ default "default" .Values.serviceAccount.name }}
+{{- end -}}
+{{- end }}
+
+{{- define "opsgate.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "opsgate.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "opsgate.labels" -}}
+{{ include "opsgate.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "opsgate.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end -}}
+{{- end }}
+
+{{/* How many gateways there are at least. */}}
+{{- define "opsgate.replicas" -}}
+{{ ternary .Values.autoscaling.minReplicas .Values.replicaCount .Values.autoscaling.enabled }}
+{{- end }}
+
+{{/* The configuration: what the chart knows, under what the values say. */}}
+{{- define "opsgate.config" -}}
+{{- $limits := dict "expected_replicas" (include "opsgate.replicas" . | int) -}}
+{{- with .Values.redis.existingSecret -}}
+{{- if .name -}}
+{{- $_ := set $limits "redis" (dict "password" (printf "${file:/run/secrets/opsgate/redis/%s}" .key)) -}}
+{{- end -}}
+{{- end -}}
+{{- $token := printf "${file:/run/secrets/opsgate/admin/%s}" .Values.admin.existingSecret.key -}}
+{{- $known := dict
+  "listen" ":8080"
+  "admin" (dict "listen" ":9090" "token" $token)
+  "shutdown" (dict
+    "drain_wait" (printf "%ds" (int .Values.shutdown.drainWaitSeconds))
+    "grace" (printf "%ds" (int .Values.shutdown.graceSeconds)))
+  "rate_limit" $limits -}}
+{{ mergeOverwrite $known (deepCopy .Values.config) | toYaml }}
+{{- end }}

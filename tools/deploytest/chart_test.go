@@ -1,0 +1,179 @@
+package deploytest
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+const chartDir = root + "/deploy/helm/opsgate"
+
+// A release is what the chart makes of values.
+type release struct {
+	notes   string
+	objects []runtime.Object
+}
+
+// render makes a release, and decodes all of it strictly: a field that Kubernetes does not know fails the test.
+func render(t *testing.T, values chartutil.Values) release {
+	t.Helper()
+	loaded, err := loader.LoadDir(chartDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := files(loaded, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r release
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if strings.HasSuffix(name, "NOTES.txt") {
+			r.notes = files[name]
+			continue
+		}
+		for document := range strings.SplitSeq("\n"+files[name], "\n---\n") {
+			if strings.TrimSpace(document) != "" {
+				r.objects = append(r.objects, decode(t, document))
+			}
+		}
+	}
+	return r
+}
+
+// files returns what the chart's templates make of the values, which are held against the chart's schema.
+func files(loaded *chart.Chart, values chartutil.Values) (map[string]string, error) {
+	all, err := chartutil.ToRenderValues(loaded, values,
+		chartutil.ReleaseOptions{Name: "prod", Namespace: "edge", Revision: 1, IsInstall: true}, chartutil.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Engine{Strict: true}.Render(loaded, all)
+}
+
+func decode(t *testing.T, document string) runtime.Object {
+	t.Helper()
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, monitoringv1.AddToScheme} {
+		if err := add(known); err != nil {
+			t.Fatal(err)
+		}
+	}
+	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, known, known, json.SerializerOptions{Yaml: true, Strict: true})
+	object, _, err := strict.Decode([]byte(document), nil, nil)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, document)
+	}
+	return object
+}
+
+// only returns the one object of a kind.
+func only[T runtime.Object](t *testing.T, r release) T {
+	t.Helper()
+	list := all[T](r)
+	if len(list) != 1 {
+		t.Fatalf("there are %d %T", len(list), *new(T))
+	}
+	return list[0]
+}
+
+func all[T runtime.Object](r release) (list []T) {
+	for _, object := range r.objects {
+		if one, is := object.(T); is {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// eachValues runs a test with the values of each file.
+func eachValues(t *testing.T, test func(t *testing.T, values chartutil.Values)) {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/values/*.yaml")
+	if err != nil || len(paths) < 3 {
+		t.Fatalf("%v, %v", paths, err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".yaml"), func(t *testing.T) {
+			values, err := chartutil.ReadValuesFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, values)
+		})
+	}
+}
+
+func TestTheChartIsWithoutReproach(t *testing.T) {
+	eachValues(t, func(t *testing.T, values chartutil.Values) {
+		for _, message := range lint.All(chartDir, values, "edge", true).Messages {
+			if message.Severity >= support.WarningSev {
+				t.Error(message)
+			}
+		}
+	})
+}
+
+func TestValuesThatWouldNotWorkAreRefused(t *testing.T) {
+	loaded, err := loader.LoadDir(chartDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ values, want string }{
+		"a typo":                    {"replicacount: 3", "replicacount"},
+		"a typo further down":       {"autoscaling: {min: 3}", "min"},
+		"another address":           {"config: {listen: ':80'}", "listen"},
+		"a public admin listener":   {"config: {admin: {listen: ':80'}}", "listen"},
+		"a token in the values":     {"config: {admin: {token: secret}}", "token"},
+		"other times of the end":    {"config: {shutdown: {grace: 1h}}", "shutdown"},
+		"no token of operators":     {"admin: {existingSecret: {name: ''}}", "name"},
+		"no services":               {"config: {upstreams: null}", "upstreams"},
+		"a Secret in another's way": {"secrets: [{name: admin, secretName: x}]", "name"},
+		"a digest that is none":     {"image: {digest: latest}", "digest"},
+		"no gateway":                {"replicaCount: 0", "replicaCount"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values, err := chartutil.ReadValues([]byte(test.values))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := files(loaded, values); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestEachValueIsExplained(t *testing.T) {
+	values, err := chartutil.ReadValuesFile(chartDir + "/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme := read(t, chartDir+"/README.md")
+	for name, value := range values {
+		if !strings.Contains(readme, "`"+name) {
+			t.Errorf("the README does not know %s", name)
+		}
+		inner, is := value.(map[string]any)
+		if !is || name == "config" || name == "resources" {
+			continue
+		}
+		for key := range inner {
+			if !strings.Contains(readme, "."+key+"`") && !strings.Contains(readme, "."+key+".") {
+				t.Errorf("the README does not know %s.%s", name, key)
+			}
+		}
+	}
+}

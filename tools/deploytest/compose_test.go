@@ -1,0 +1,164 @@
+package deploytest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+)
+
+const composeDir = root + "/deploy/compose"
+
+// compose reads the compose file as docker compose does.
+func compose(t *testing.T) *types.Project {
+	t.Helper()
+	options, err := cli.NewProjectOptions([]string{composeDir + "/compose.yaml"}, cli.WithWorkingDirectory(composeDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	project, err := options.LoadProject(context.WithoutCancel(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return project
+}
+
+func TestOnlyTheBalancerIsPublished(t *testing.T) {
+	var published []string
+	for name, service := range compose(t).Services {
+		for _, p := range service.Ports {
+			published = append(published, fmt.Sprintf("%s %s:%s", name, p.HostIP, p.Published))
+		}
+	}
+	slices.Sort(published)
+	if want := []string{"balancer :8080", "grafana 127.0.0.1:3000"}; !slices.Equal(published, want) {
+		t.Errorf("got %q, want %q", published, want)
+	}
+}
+
+func TestContainersAreConfined(t *testing.T) {
+	for name, service := range compose(t).Services {
+		if !service.ReadOnly || !slices.Contains(service.CapDrop, "ALL") || !slices.Contains(service.SecurityOpt, "no-new-privileges:true") {
+			t.Errorf("%s is not confined", name)
+		}
+		for _, value := range service.Environment {
+			if value != nil && strings.Contains(strings.ToLower(*value), "password") && !strings.HasPrefix(*value, "/run/secrets/") {
+				t.Errorf("%s has a password in its environment", name)
+			}
+		}
+	}
+}
+
+func TestTwoGatewaysKnowOfEachOther(t *testing.T) {
+	gateway := compose(t).Services["gateway"]
+	if gateway.Deploy == nil || gateway.Deploy.Replicas == nil || *gateway.Deploy.Replicas != 2 {
+		t.Fatalf("got %+v", gateway.Deploy)
+	}
+	if config := read(t, composeDir+"/gateway/opsgate.yaml"); !strings.Contains(config, "expected_replicas: 2\n") {
+		t.Error("the configuration expects another number of them")
+	}
+}
+
+// What is mounted, built and named in the compose file is there.
+func TestComposeNamesWhatIsThere(t *testing.T) {
+	project := compose(t)
+	for name, service := range project.Services {
+		for _, v := range service.Volumes {
+			if _, err := os.Stat(v.Source); v.Type == types.VolumeTypeBind && err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if service.Build != nil {
+			image(t, service.Build.Target)
+			if _, err := os.Stat(filepath.Join(service.Build.Context, service.Build.Dockerfile)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	dir := t.TempDir()
+	script := filepath.Join(dir, "secrets.sh")
+	run(t, exec.CommandContext(t.Context(), "cp", composeDir+"/secrets.sh", script))
+	run(t, exec.CommandContext(t.Context(), script))
+	made := map[string]string{}
+	for name, secret := range project.Secrets {
+		made[name] = read(t, filepath.Join(dir, "secrets", filepath.Base(secret.File)))
+		if len(made[name]) != 48 {
+			t.Errorf("the secret %s is %q", name, made[name])
+		}
+	}
+	run(t, exec.CommandContext(t.Context(), script))
+	for name, before := range made {
+		if read(t, filepath.Join(dir, "secrets", name)) != before {
+			t.Errorf("the secret %s was made anew", name)
+		}
+	}
+	check(t, read(t, composeDir+"/gateway/opsgate.yaml"), "/run/secrets", made)
+}
+
+func TestTheBalancerTakesItsConfiguration(t *testing.T) {
+	run(t, exec.CommandContext(t.Context(), need(t, "haproxy"), "-c", "-f", composeDir+"/balancer/haproxy.cfg"))
+}
+
+func TestPrometheusTakesItsConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	secrets := filepath.Join(dir, "secrets")
+	write(t, filepath.Join(secrets, "admin_token"), "0123456789abcdef")
+	config := read(t, composeDir+"/prometheus/prometheus.yml")
+	rules, err := filepath.Abs(root + "/deploy/prometheus/rules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = strings.NewReplacer("/run/secrets", secrets, "/etc/prometheus-rules", rules).Replace(config)
+	path := filepath.Join(dir, "prometheus.yml")
+	write(t, path, config)
+	run(t, exec.CommandContext(t.Context(), need(t, "promtool"), "check", "config", path))
+}
+
+// The line by which Redis is started, here, gives a Redis that asks for its password.
+func TestRedisAsksForItsPassword(t *testing.T) {
+	need(t, "redis-server")
+	cli := need(t, "redis-cli")
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "redis_password"), "0123456789abcdef")
+	service := compose(t).Services["redis"]
+	config, err := filepath.Abs(composeDir + "/redis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := freePort(t)
+	line := strings.NewReplacer("/etc/redis", config, "/run/secrets", dir, "/tmp", dir).Replace(service.Command[2])
+	line = strings.Replace(line, "{ cat", "{ echo port "+port+"; echo bind 127.0.0.1; cat", 1)
+	server := exec.CommandContext(t.Context(), service.Command[0], service.Command[1], line)
+	log := new(strings.Builder)
+	server.Stdout, server.Dir = log, dir
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	ask := func(env ...string) string {
+		cmd := exec.CommandContext(t.Context(), cli, "-p", port, "ping")
+		cmd.Env = append(os.Environ(), env...)
+		out, _ := cmd.CombinedOutput() // it may not be there yet
+		return strings.TrimSpace(string(out))
+	}
+	await(t, func() bool { return ask("REDISCLI_AUTH=0123456789abcdef") == "PONG" })
+	if said := ask(); !strings.HasPrefix(said, "NOAUTH") {
+		t.Errorf("without a password it says %q", said)
+	}
+}
+
+func TestGrafanaAsksThePrometheusThatIsThere(t *testing.T) {
+	services := slices.Sorted(maps.Keys(compose(t).Services))
+	source := read(t, root+"/deploy/grafana/provisioning/datasources/prometheus.yaml")
+	if !slices.Contains(services, "prometheus") || !strings.Contains(source, "url: http://prometheus:9090\n") {
+		t.Errorf("there are %q, and the source is\n%s", services, source)
+	}
+}

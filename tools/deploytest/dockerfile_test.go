@@ -1,0 +1,143 @@
+package deploytest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+	"github.com/moby/buildkit/frontend/dockerfile/linter"
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+)
+
+// A dockerfile is what BuildKit reads in deploy/Dockerfile.
+type dockerfile struct {
+	stages   []instructions.Stage
+	warnings []string
+}
+
+func readDockerfile() (dockerfile, error) {
+	content, err := os.Open(filepath.Join(root, "deploy", "Dockerfile"))
+	if err != nil {
+		return dockerfile{}, err
+	}
+	defer func() { _ = content.Close() }()
+	tree, err := parser.Parse(content)
+	if err != nil {
+		return dockerfile{}, fmt.Errorf("parse the Dockerfile: %w", err)
+	}
+	var d dockerfile
+	for _, w := range tree.Warnings {
+		d.warnings = append(d.warnings, w.Short)
+	}
+	lint := linter.New(&linter.Config{Warn: func(rule, _, _, message string, _ []parser.Range) {
+		d.warnings = append(d.warnings, rule+": "+message)
+	}})
+	d.stages, _, err = instructions.Parse(tree.AST, lint)
+	return d, err
+}
+
+// buildCommand returns the line by which the programs are built.
+func (d dockerfile) buildCommand() (string, error) {
+	for _, command := range d.stages[0].Commands {
+		if run, is := command.(*instructions.RunCommand); is && strings.Contains(run.CmdLine[0], "go build") {
+			return run.CmdLine[0], nil
+		}
+	}
+	return "", errors.New("the Dockerfile builds nothing")
+}
+
+// commands returns those of a kind in a stage.
+func commands[T any](stage instructions.Stage) (list []T) {
+	for _, command := range stage.Commands {
+		if one, is := command.(T); is {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+func image(t *testing.T, name string) instructions.Stage {
+	t.Helper()
+	file, err := readDockerfile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(file.warnings) > 0 {
+		t.Errorf("BuildKit warns: %q", file.warnings)
+	}
+	i := slices.IndexFunc(file.stages, func(s instructions.Stage) bool { return s.Name == name })
+	if i < 0 {
+		t.Fatalf("there is no stage %s", name)
+	}
+	return file.stages[i]
+}
+
+func TestImages(t *testing.T) {
+	for _, name := range []string{"opsgate", "opsbackend"} {
+		t.Run(name, func(t *testing.T) {
+			stage := image(t, name)
+			if stage.BaseName != "scratch" {
+				t.Errorf("it is made from %s", stage.BaseName)
+			}
+			user := commands[*instructions.UserCommand](stage)
+			if len(user) != 1 || user[0].User != "65532:65532" {
+				t.Errorf("it runs as %v; a cluster can tell only by a number that it is not root", user)
+			}
+			if n := len(commands[*instructions.RunCommand](stage)); n > 0 {
+				t.Errorf("it runs %d commands, and has no shell for them", n)
+			}
+			entry := commands[*instructions.EntrypointCommand](stage)
+			if len(entry) != 1 || entry[0].PrependShell || !slices.Equal(entry[0].CmdLine, []string{"/" + name}) {
+				t.Errorf("it begins with %v", entry)
+			}
+			labels := map[string]string{}
+			for _, l := range commands[*instructions.LabelCommand](stage) {
+				for _, pair := range l.Labels {
+					labels[strings.Trim(pair.Key, `"`)] = strings.Trim(pair.Value, `"`)
+				}
+			}
+			for label, want := range map[string]string{
+				"version": "${VERSION}", "revision": "${REVISION}", "created": "${BUILD_DATE}", "title": name,
+			} {
+				if got := labels["org.opencontainers.image."+label]; got != want {
+					t.Errorf("label %s is %q", label, got)
+				}
+			}
+		})
+	}
+}
+
+func TestTheImageOfTheGatewayIsTheDefaultAndKnowsItsHealth(t *testing.T) {
+	file, err := readDockerfile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := file.stages[len(file.stages)-1]
+	if last.Name != "opsgate" {
+		t.Errorf("without --target it is %s", last.Name)
+	}
+	health := commands[*instructions.HealthCheckCommand](last)
+	if len(health) != 1 || !slices.Equal(health[0].Health.Test, []string{"CMD", "/opsgate", "healthcheck"}) {
+		t.Errorf("health is asked by %+v", health)
+	}
+}
+
+// What the build needs and is not sent would be found by whoever builds.
+func TestTheBuildIsSentWhatItNeeds(t *testing.T) {
+	ignored := read(t, filepath.Join(root, "deploy", "Dockerfile.dockerignore"))
+	needed, err := goList(t, "-deps", "./cmd/opsgate", "./cmd/opsbackend")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(needed, "go.mod", "go.sum") {
+		top, _, _ := strings.Cut(path, "/")
+		if !slices.Contains(strings.Split(ignored, "\n"), "!"+top) {
+			t.Errorf("%s is left out", top)
+		}
+	}
+}

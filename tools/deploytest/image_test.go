@@ -1,0 +1,145 @@
+package deploytest
+
+import (
+	"debug/elf"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+)
+
+// standalone is a configuration that needs nobody.
+const standalone = `listen: 127.0.0.1:0
+admin: {listen: 127.0.0.1:ADMIN}
+upstreams:
+  fleet: &away {address: 127.0.0.1:1}
+  monitoring: *away
+  incident: *away
+  audit: *away
+  identity: *away
+shutdown: {drain_wait: 0s}
+`
+
+func TestProgramsNeedNoLibraries(t *testing.T) {
+	for _, name := range []string{"opsgate", "opsbackend"} {
+		file, err := elf.Open(filepath.Join(programs, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range file.Progs {
+			if part.Type == elf.PT_INTERP || part.Type == elf.PT_DYNAMIC {
+				t.Errorf("%s is linked dynamically", name)
+			}
+		}
+		_ = file.Close()
+		said := run(t, exec.CommandContext(t.Context(), filepath.Join(programs, name), "version"))
+		want := name + " " + version + "\nrevision: " + revision + "\ndate: " + buildDate + "\n"
+		if !strings.HasPrefix(said, want) {
+			t.Errorf("%s says %q", name, said)
+		}
+	}
+}
+
+// The image's files alone, as its user, on a file system that takes no writes.
+func TestTheGatewayRunsInItsImage(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root may change the root")
+	}
+	rootfs := unpack(t, image(t, "opsgate"))
+	admin := freePort(t)
+	write(t, filepath.Join(rootfs, "etc", "opsgate", "opsgate.yaml"), strings.ReplaceAll(standalone, "ADMIN", admin))
+	readable(t, rootfs)
+	server := confined(t, rootfs, "/opsgate", "serve")
+	log := new(strings.Builder)
+	server.Stderr = log
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Wait() }()
+	awaitReady(t, "http://127.0.0.1:"+admin+"/readyz", ended, log)
+
+	if said := run(t, confined(t, rootfs, "/opsgate", "healthcheck")); !strings.Contains(said, `"status"`) {
+		t.Errorf("healthcheck says %q", said)
+	}
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("%v\n%s", err, log)
+	}
+	if out, err := confined(t, rootfs, "/opsgate", "healthcheck").CombinedOutput(); err == nil {
+		t.Errorf("a gateway that is gone is healthy: %s", out)
+	}
+}
+
+// unpack lays the files of an image into a folder.
+func unpack(t *testing.T, stage instructions.Stage) (rootfs string) {
+	t.Helper()
+	rootfs = t.TempDir()
+	for _, c := range commands[*instructions.CopyCommand](stage) {
+		source := strings.Replace(c.SourcePaths[0], "/out", programs, 1)
+		content, err := os.ReadFile(source)
+		if err != nil {
+			t.Fatalf("what the image copies: %v", err)
+		}
+		target := filepath.Join(rootfs, c.DestPath)
+		write(t, target, string(content))
+		if err := os.Chmod(target, 0o755); err != nil { //nolint:gosec // as a program is
+			t.Fatal(err)
+		}
+	}
+	return rootfs
+}
+
+// readable lets everybody look into a folder, and the folders that it is in.
+func readable(t *testing.T, dir string) {
+	t.Helper()
+	run(t, exec.CommandContext(t.Context(), "chmod", "-R", "a+rX", dir))
+	for dir != os.TempDir() && dir != "/" {
+		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // another user is to look in
+			t.Fatal(err)
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// confined returns a command that runs in a folder as if that were everything, mounted so that nothing can be written, as the
+// image's user. It ends with the test.
+func confined(t *testing.T, rootfs string, args ...string) *exec.Cmd {
+	t.Helper()
+	const enter = `mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec chroot --userspec=65532:65532 "$0" "$@"`
+	unshare := need(t, "unshare")
+	if err := exec.CommandContext(t.Context(), unshare, "--mount", "true").Run(); err != nil {
+		t.Skip("mounting is not allowed here")
+	}
+	cmd := exec.CommandContext(t.Context(), unshare, append([]string{"--mount", "sh", "-c", enter, rootfs}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+func awaitReady(t *testing.T, url string, ended <-chan error, log *strings.Builder) {
+	t.Helper()
+	await(t, func() bool {
+		select {
+		case err := <-ended:
+			t.Fatalf("it has ended: %v\n%s", err, log)
+		default:
+		}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			return false
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// programs are those that are released.
+func programs() []string { return []string{"opsgate", "opsbackend", "opsdev"} }
+
+// build builds the programs for a platform into a folder, with nothing in them of where that is.
+func (r release) build(ctx context.Context, p platform, out string) error {
+	const info = "opsgate/cmd/internal/buildinfo"
+	flags := fmt.Sprintf("-s -w -X %[1]s.version=%[2]s -X %[1]s.revision=%[3]s -X %[1]s.date=%[4]s",
+		info, r.version, r.revision, r.date.Format(time.RFC3339))
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags=" + flags, "-o", out + "/"}
+	for _, name := range programs() {
+		args = append(args, "./cmd/"+name)
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Stderr = r.source, os.Stderr
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=")
+	return cmd.Run()
+}
+
+// texts returns what the programs say of themselves: manual pages and completions. For that they are built for this machine.
+func (r release) texts(ctx context.Context, work string) ([]entry, error) {
+	here := platform{runtime.GOOS, runtime.GOARCH}
+	dir := filepath.Join(work, here.os+"_"+here.arch)
+	if err := r.build(ctx, here, dir); err != nil {
+		return nil, err
+	}
+	var list []entry
+	for _, name := range programs() {
+		for _, text := range []struct {
+			path string
+			args []string
+		}{
+			{"share/man/man1/" + name + ".1", []string{"man"}},
+			{"share/bash-completion/completions/" + name, []string{"completion", "bash"}},
+			{"share/zsh/site-functions/_" + name, []string{"completion", "zsh"}},
+			{"share/fish/vendor_completions.d/" + name + ".fish", []string{"completion", "fish"}},
+		} {
+			said, err := exec.CommandContext(ctx, filepath.Join(dir, name), text.args...).Output()
+			if err != nil {
+				return nil, fmt.Errorf("%s %s: %w", name, strings.Join(text.args, " "), err)
+			}
+			list = append(list, entry{path: text.path, content: said})
+		}
+	}
+	return list, nil
+}
+
+// documents are files of the repository that go along, by where they stand in an archive.
+func (r release) documents() ([]entry, error) {
+	var list []entry
+	for from, to := range map[string]string{
+		"LICENSE":                        "LICENSE",
+		"README.md":                      "README.md",
+		"CHANGELOG.md":                   "CHANGELOG.md",
+		"deploy/opsgate.yaml":            "etc/opsgate.yaml",
+		"deploy/systemd/opsgate.service": "lib/systemd/system/opsgate.service",
+	} {
+		content, err := os.ReadFile(filepath.Join(r.source, from))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, entry{path: to, content: content})
+	}
+	return list, nil
+}
+
+// makeArchive makes the archive of a platform and its bill of materials, and returns their names. The programs go into dir.
+func (r release) makeArchive(ctx context.Context, p platform, dir string, texts []entry) ([]string, error) {
+	if err := r.build(ctx, p, dir); err != nil {
+		return nil, err
+	}
+	documents, err := r.documents()
+	if err != nil {
+		return nil, err
+	}
+	entries := slices.Concat(texts, documents)
+	for _, name := range programs() {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, entry{path: "bin/" + name, content: content, program: true})
+	}
+	name := fmt.Sprintf("opsgate_%s_%s_%s", r.version, p.os, p.arch)
+	if err := r.archive(name+".tar.gz", name, entries); err != nil {
+		return nil, err
+	}
+	bill, err := r.bill(p, dir)
+	if err != nil {
+		return nil, fmt.Errorf("the bill of materials: %w", err)
+	}
+	err = os.WriteFile(filepath.Join(r.out, name+".cdx.json"), bill, 0o644)
+	return []string{name + ".tar.gz", name + ".cdx.json"}, err
+}
+
+// makeChart makes the archive of the chart, which says of which version it is.
+func (r release) makeChart() (string, error) {
+	dir := filepath.Join(r.source, "deploy", "helm", "opsgate")
+	entries, err := folder(dir)
+	if err != nil {
+		return "", err
+	}
+	for i := range entries {
+		if entries[i].path == "Chart.yaml" {
+			for _, change := range [][2]string{
+				{"\nversion: 0.0.0\n", "\nversion: " + chartVersion(r.version) + "\n"},
+				{"\nappVersion: dev\n", "\nappVersion: \"" + r.version + "\"\n"},
+				{"\nannotations: {}\n", fmt.Sprintf("\nannotations: {revision: %q, date: %q}\n", r.revision, r.date.Format(time.RFC3339))},
+			} {
+				if !bytes.Contains(entries[i].content, []byte(change[0])) {
+					return "", fmt.Errorf("there is no line %q in Chart.yaml", strings.TrimSpace(change[0]))
+				}
+				entries[i].content = bytes.Replace(entries[i].content, []byte(change[0]), []byte(change[1]), 1)
+			}
+		}
+	}
+	name := "opsgate-chart_" + r.version + ".tgz"
+	return name, r.archive(name, "opsgate", entries)
+}
+
+// chartVersion returns a version that Helm takes, which are semantic ones alone.
+func chartVersion(version string) string {
+	core, _, _ := strings.Cut(version, "-")
+	if strings.Count(core, ".") == 2 {
+		return version
+	}
+	return "0.0.0-" + strings.ReplaceAll(version, "_", "-")
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const root = "../.."
+
+// copies puts what git would commit into two folders.
+func copies(t *testing.T) (first, second string) {
+	t.Helper()
+	first, second = t.TempDir(), filepath.Join(t.TempDir(), "somewhere", "else")
+	if err := os.MkdirAll(second, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const copyAll = `cd "$0"
+		git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cf - -T - | tar -xf - -C "$1"
+		cp -R "$1/." "$2"`
+	if out, err := exec.CommandContext(t.Context(), "sh", "-ec", copyAll, root, first, second).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return first, second
+}
+
+// dist makes a release for this platform, and returns its files.
+func dist(t *testing.T, source string) map[string][]byte {
+	t.Helper()
+	out := t.TempDir()
+	err := run(t.Context(), []string{
+		"-source", source, "-out", out, "-platforms", runtime.GOOS + "/" + runtime.GOARCH,
+		"-version", "v1.2.3", "-revision", "0123abcd", "-date", "2026-01-31T12:00:00+02:00",
+	}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := map[string][]byte{}
+	list, err := os.ReadDir(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range list {
+		if made[file.Name()], err = os.ReadFile(filepath.Join(out, file.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return made
+}
+
+func TestTheSameSourcesGiveTheSameBytes(t *testing.T) {
+	here, there := copies(t)
+	first, second := dist(t, here), dist(t, there)
+	if len(first) != 4 || len(second) != 4 {
+		t.Fatalf("made %d and %d files", len(first), len(second))
+	}
+	for name, content := range first {
+		if !bytes.Equal(content, second[name]) {
+			t.Errorf("%s differs", name)
+		}
+	}
+	const name = "opsgate_1.2.3_" + runtime.GOOS + "_" + runtime.GOARCH
+	unpacked := checkArchive(t, name, first[name+".tar.gz"])
+	checkPrograms(t, filepath.Join(unpacked, name))
+	checkChart(t, first["opsgate-chart_1.2.3.tgz"])
+	checkBill(t, first[name+".cdx.json"])
+	checkSums(t, first)
+}
+
+// unpack lays an archive into a folder, and returns that and the headers.
+func unpack(t *testing.T, content []byte) (dir string, headers []*tar.Header) {
+	t.Helper()
+	packed, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	for all := tar.NewReader(packed); ; {
+		header, err := all.Next()
+		if errors.Is(err, io.EOF) {
+			return dir, headers
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		headers = append(headers, header)
+		path := filepath.Join(dir, filepath.FromSlash(header.Name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, header.FileInfo().Mode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(file, all); err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func checkArchive(t *testing.T, name string, content []byte) (dir string) {
+	t.Helper()
+	dir, headers := unpack(t, content)
+	var paths []string
+	for _, h := range headers {
+		path, under := strings.CutPrefix(h.Name, name+"/")
+		paths = append(paths, path)
+		want := int64(0o644)
+		if strings.HasPrefix(path, "bin/") {
+			want = 0o755
+		}
+		at := time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)
+		if !under || h.Mode != want || h.Uid != 0 || h.Gid != 0 || h.Uname != "" || !h.ModTime.Equal(at) {
+			t.Errorf("got %+v", h)
+		}
+	}
+	if !slices.IsSorted(paths) {
+		t.Errorf("not in order: %q", paths)
+	}
+	for _, want := range []string{
+		"LICENSE", "README.md", "etc/opsgate.yaml", "lib/systemd/system/opsgate.service", "bin/opsgate", "bin/opsbackend", "bin/opsdev",
+		"share/man/man1/opsgate.1", "share/bash-completion/completions/opsgate", "share/zsh/site-functions/_opsgate",
+		"share/fish/vendor_completions.d/opsgate.fish",
+	} {
+		if !slices.Contains(paths, want) {
+			t.Errorf("there is no %s in %q", want, paths)
+		}
+	}
+	return dir
+}
+
+func checkPrograms(t *testing.T, dir string) {
+	t.Helper()
+	for _, name := range programs() {
+		said, err := exec.CommandContext(t.Context(), filepath.Join(dir, "bin", name), "version").Output()
+		want := name + " 1.2.3\nrevision: 0123abcd\ndate: 2026-01-31T10:00:00Z\n"
+		if err != nil || !strings.HasPrefix(string(said), want) {
+			t.Errorf("%s: %v, %s", name, err, said)
+		}
+		checkPage(t, filepath.Join(dir, "share", "man", "man1", name+".1"))
+	}
+}
+
+// checkPage has a manual page rendered.
+func checkPage(t *testing.T, path string) {
+	t.Helper()
+	program, err := exec.LookPath("groff")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Error(err)
+		}
+		t.Logf("groff is not installed: nobody has looked at %s", filepath.Base(path))
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), program, "-man", "-Tutf8", "-Wall", "-ww", path)
+	problems := new(bytes.Buffer)
+	cmd.Stderr = problems
+	if text, err := cmd.Output(); err != nil || problems.Len() > 0 || !bytes.Contains(text, []byte("1.2.3")) {
+		t.Errorf("%v\n%s", err, problems)
+	}
+}
+
+func checkChart(t *testing.T, content []byte) {
+	t.Helper()
+	dir, headers := unpack(t, content)
+	chart, err := os.ReadFile(filepath.Join(dir, "opsgate", "Chart.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"\nversion: 1.2.3\n", "\nappVersion: \"1.2.3\"\n", "\nannotations: {revision: \"0123abcd\", date: \"2026-01-31T10:00:00Z\"}\n",
+	} {
+		if !strings.Contains(string(chart), want) {
+			t.Errorf("there is no %q in\n%s", want, chart)
+		}
+	}
+	for _, want := range []string{"opsgate/templates/deployment.yaml", "opsgate/values.schema.json", "opsgate/.helmignore"} {
+		if !slices.ContainsFunc(headers, func(h *tar.Header) bool { return h.Name == want }) {
+			t.Errorf("there is no %s", want)
+		}
+	}
+}
+
+func checkBill(t *testing.T, content []byte) {
+	t.Helper()
+	var bill document
+	if err := json.Unmarshal(content, &bill); err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{bill.Metadata.Component.Ref: true}
+	for _, c := range bill.Components {
+		if known[c.Ref] {
+			t.Errorf("%s is there twice", c.Ref)
+		}
+		known[c.Ref] = true
+		if c.Version == "" || c.Type == "library" != strings.HasPrefix(c.PURL, "pkg:golang/") {
+			t.Errorf("got %+v", c)
+		}
+	}
+	for _, d := range bill.Dependencies {
+		for _, on := range d.On {
+			if !known[on] {
+				t.Errorf("%s needs %s, which is not there", d.Ref, on)
+			}
+		}
+		holds := func(module string) bool {
+			return slices.ContainsFunc(d.On, func(on string) bool { return strings.HasPrefix(on, "pkg:golang/"+module+"@") })
+		}
+		if d.Ref == "bin/opsgate" && (!holds("std") || !holds("google.golang.org/grpc") || holds("modernc.org/sqlite")) {
+			t.Errorf("opsgate is made of %q", d.On)
+		}
+	}
+}
+
+func checkSums(t *testing.T, made map[string][]byte) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range made {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", sumsName)
+	cmd.Dir = dir
+	said, err := cmd.CombinedOutput()
+	if err != nil || bytes.Count(said, []byte(": OK\n")) != len(made)-1 {
+		t.Errorf("%v\n%s", err, said)
+	}
+}
+
+func TestVersionsOfTheChart(t *testing.T) {
+	for version, want := range map[string]string{
+		"1.2.3": "1.2.3", "1.2.3-rc.1": "1.2.3-rc.1", "1.2.3-4-gabcdef0-dirty": "1.2.3-4-gabcdef0-dirty", "abcdef0-dirty": "0.0.0-abcdef0-dirty",
+	} {
+		if got := chartVersion(version); got != want {
+			t.Errorf("%s: got %s, want %s", version, got, want)
+		}
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	for _, args := range [][]string{
+		{"-platforms", "linux", "-version", "1", "-revision", "1", "-date", "2026-01-31T12:00:00Z"},
+		{"-version", "1", "-revision", "1", "-date", "yesterday"},
+		{"-source", t.TempDir()},
+		{"-none"},
+	} {
+		if err := run(t.Context(), args, io.Discard); err == nil {
+			t.Errorf("%q: no error", args)
+		}
+	}
+}

@@ -1,0 +1,3 @@
+module opsgate/tools/dist
+
+go 1.26.0
