@@ -9,33 +9,19 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/admin/admintest"
+	"opsgate/cmd/internal/certs"
 	"opsgate/cmd/internal/logging/loggingtest"
 )
-
-// put writes a file that changed so long ago.
-func put(t *testing.T, path string, content []byte, age time.Duration) {
-	t.Helper()
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	when := time.Now().Add(-age)
-	if err := os.Chtimes(path, when, when); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // A secure is an admin listener with TLS.
 type secure struct {
 	*httptest.Server
 
-	files admin.TLSFiles
 	log   *loggingtest.Buffer
 	roots *admintest.Authority // of its own certificate
 	users *admintest.Authority // of its operators'
@@ -46,8 +32,8 @@ func serveTLS(t *testing.T) *secure {
 	s := &secure{log: new(loggingtest.Buffer), roots: admintest.NewAuthority(t), users: admintest.NewAuthority(t)}
 	own := s.roots.Server(t, 1)
 	paths := admintest.Write(t, own.Certificate, own.Key, s.users.PEM)
-	s.files = admin.TLSFiles{Certificate: paths[0], Key: paths[1], ClientCA: paths[2]}
-	settings, err := admin.NewTLS(s.files, slog.New(slog.NewJSONHandler(s.log, nil)))
+	files := certs.Files{Certificate: paths[0], Key: paths[1], ClientCA: paths[2]}
+	settings, err := certs.New(certs.Options{Listener: "admin", Files: files})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,58 +97,5 @@ func TestAResetIsLoggedWithTheCertificatesSubject(t *testing.T) {
 		if want := fmt.Sprintf(`"by":%q`, by); !strings.Contains(s.log.String(), want) {
 			t.Errorf("no %s in %s", want, s.log)
 		}
-	}
-}
-
-func TestChangedFilesHoldForTheNextConnection(t *testing.T) {
-	s := serveTLS(t)
-	ada := s.users.Client(t, pkix.Name{CommonName: "ada"}, 7).TLS(t)
-	seen := func(wantStatus int, wantSerial int64) {
-		t.Helper()
-		if status, serial, err := s.ask(t, "GET", "/admin/config", ada); status != wantStatus || serial != wantSerial {
-			t.Errorf("got %d by certificate %d, %v; want %d by %d", status, serial, err, wantStatus, wantSerial)
-		}
-	}
-	seen(200, 1)
-	renewed := s.roots.Server(t, 2)
-	put(t, s.files.Certificate, renewed.Certificate, 50*time.Minute) // the key is on its way
-	seen(200, 1)
-	if !strings.Contains(s.log.String(), "changed TLS files of the admin listener are not used") {
-		t.Errorf("no line says so: %s", s.log)
-	}
-	put(t, s.files.Key, renewed.Key, 40*time.Minute)
-	seen(200, 2)
-	put(t, s.files.ClientCA, admintest.NewAuthority(t).PEM, 30*time.Minute)
-	seen(0, 0)
-	put(t, s.files.ClientCA, s.users.PEM, 20*time.Minute)
-	seen(200, 2)
-	if err := os.Remove(s.files.Certificate); err != nil {
-		t.Fatal(err)
-	}
-	seen(200, 2)
-}
-
-func TestFilesThatMakeNoTLSAreRefused(t *testing.T) {
-	a := admintest.NewAuthority(t)
-	own, other := a.Server(t, 1), a.Server(t, 2)
-	for _, test := range []struct {
-		name                 string
-		certificate, key, ca []byte
-		want                 string
-	}{
-		{"a key of another", own.Certificate, other.Key, a.PEM, "certificate"},
-		{"no certificate", nil, own.Key, a.PEM, "certificate"},
-		{"no roots", own.Certificate, own.Key, []byte("nothing"), "there is none in the file"},
-	} {
-		paths := admintest.Write(t, test.certificate, test.key, test.ca)
-		_, err := admin.NewTLS(admin.TLSFiles{Certificate: paths[0], Key: paths[1], ClientCA: paths[2]}, slog.New(slog.DiscardHandler))
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v", test.name, err)
-		}
-	}
-	paths := admintest.Write(t, own.Certificate, own.Key)
-	_, err := admin.NewTLS(admin.TLSFiles{Certificate: paths[0], Key: paths[1], ClientCA: paths[0] + "x"}, slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), "no such file") {
-		t.Errorf("no file of roots: got %v", err)
 	}
 }

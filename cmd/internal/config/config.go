@@ -12,6 +12,7 @@ type Config struct {
 	TokenPrefix    string    `yaml:"token_prefix" restart:"tokens in use would fail" doc:"What API tokens begin with, before live_."`
 	TrustedProxies []Network `yaml:"trusted_proxies" doc:"Networks of proxies whose X-Forwarded-For is believed."`
 
+	TLS           TLS           `yaml:"tls" restart:"opened at start" doc:"TLS of the public listener; none without cert_file."`
 	HTTP          HTTP          `yaml:"http" doc:"Bounds of the public listener."`
 	Routes        Routes        `yaml:"routes" doc:"Bounds of single operations instead of those of http, by operation id."`
 	Authn         Authn         `yaml:"authn" doc:"How long answers of the identity service are remembered, and how much it is asked."`
@@ -37,7 +38,13 @@ type AdminTLS struct {
 	ClientCAFile File `yaml:"client_ca_file" doc:"Roots of the certificates that operators must show; without it they show none."`
 }
 
-// HTTP bounds what one client may hold of the public listener.
+// TLS is how the public listener shows who it is.
+type TLS struct {
+	CertFile File `yaml:"cert_file" doc:"The public listener's certificate and those that lead to the root, in PEM."`
+	KeyFile  File `yaml:"key_file" doc:"The certificate's key, in PEM."`
+}
+
+// HTTP bounds what one client may hold of the public listener, and what all may together.
 type HTTP struct {
 	ReadHeaderTimeout Duration `yaml:"read_header_timeout" min:"100ms" max:"1m" doc:"Time for a request's header to arrive."`
 	ReadTimeout       Duration `yaml:"read_timeout" min:"100ms" max:"10m" doc:"Time for a whole request to arrive."`
@@ -46,6 +53,14 @@ type HTTP struct {
 	RequestTimeout    Duration `yaml:"request_timeout" min:"10ms" max:"5m" doc:"Time to answer a request; past it the client gets 504."`
 	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" doc:"Size of a request's header."`
 	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Size of a request's body; past it the client gets 413."`
+	MaxConnections    int      `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections; past it one that waits is closed, else the new one."`
+	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Requests worked on at once; past it clients get 503."`
+	HTTP2             HTTP2    `yaml:"http2" doc:"Bounds of HTTP/2, which is spoken over TLS alone."`
+}
+
+// HTTP2 bounds what one HTTP/2 connection may hold.
+type HTTP2 struct {
+	MaxConcurrentStreams int `yaml:"max_concurrent_streams" min:"1" max:"1000" doc:"Requests at once on one connection."`
 }
 
 // Authn is the cache of tokens, and what it asks of the identity service.
@@ -86,6 +101,9 @@ func Default() Config {
 			RequestTimeout:    seconds(10),
 			MaxHeaderBytes:    16 * kibi,
 			MaxBodyBytes:      128 * kibi,
+			MaxConnections:    10_000,
+			MaxInFlight:       1024,
+			HTTP2:             HTTP2{MaxConcurrentStreams: 100},
 		},
 		Authn: Authn{
 			FreshFor:      seconds(30),

@@ -22,6 +22,7 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 		"rate_limit.demand.max_bytes": "1MiB", "rate_limit.expected_replicas": "3", "rate_limit.redis.database": "3",
 		"rate_limit.redis.pool_size": "3", "http.write_timeout": "40s", "http.read_timeout": "25s", "http.request_timeout": "17s",
 		"authn.stale_for": "20m", "authn.max_look_ups": "3", "shutdown.drain_wait": "1s", "upstream_calls.deadline_margin": "3ms",
+		"http.max_connections": "300", "http.max_in_flight": "30", "http.http2.max_concurrent_streams": "30",
 		"routes": "{v1Me: {timeout: 7s}}", "upstream_calls.max_in_flight": "3", "upstream_calls.breaker.window": "1m",
 		"upstream_calls.breaker.min_requests": "3", "upstream_calls.breaker.failure_rate": "30%", "upstream_calls.breaker.open_for": "7s",
 		"upstream_calls.breaker.probes": "7", "upstream_calls.retries.max": "1", "upstream_calls.retries.budget": "3%",
@@ -75,6 +76,8 @@ func companions(key string) []config.Setting {
 		return config.Setting{Key: key, Value: value, From: "the test"}
 	}
 	switch {
+	case strings.HasPrefix(key, "tls."):
+		return []config.Setting{setting("tls.cert_file", other), setting("tls.key_file", other)}
 	case strings.HasPrefix(key, "admin.tls."):
 		return []config.Setting{setting("admin.tls.cert_file", other), setting("admin.tls.key_file", other)}
 	case strings.HasPrefix(key, "tracing.tls."):

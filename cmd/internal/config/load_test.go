@@ -126,9 +126,11 @@ func full() config.Config {
 		TrustedProxies: []config.Network{
 			{Prefix: netip.MustParsePrefix("10.0.0.0/8")}, {Prefix: netip.MustParsePrefix("2001:db8::/32")},
 		},
+		TLS: config.TLS{CertFile: pem, KeyFile: pem},
 		HTTP: config.HTTP{
 			ReadHeaderTimeout: seconds(2), ReadTimeout: seconds(20), WriteTimeout: seconds(60), IdleTimeout: seconds(3600),
-			RequestTimeout: seconds(1.5), MaxHeaderBytes: 8192, MaxBodyBytes: 1 << 20,
+			RequestTimeout: seconds(1.5), MaxHeaderBytes: 8192, MaxBodyBytes: 1 << 20, MaxConnections: 500, MaxInFlight: 64,
+			HTTP2: config.HTTP2{MaxConcurrentStreams: 20},
 		},
 		Routes: config.Routes{"v1GetServerMetrics": {Timeout: seconds(50)}, "v1Me": {Timeout: seconds(.5)}},
 		Authn: config.Authn{

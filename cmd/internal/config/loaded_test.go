@@ -196,7 +196,7 @@ func TestWhatCannotChangeWhileRunning(t *testing.T) {
 func TestKeysThatWaitForARestart(t *testing.T) {
 	waits := func(name string) bool {
 		for _, prefix := range []string{
-			"admin.", "rate_limit.redis.", "upstreams.", "rate_limit.demand.", "tracing.endpoint", "tracing.headers", "tracing.tls.",
+			"admin.", "rate_limit.redis.", "upstreams.", "rate_limit.demand.", "tracing.endpoint", "tracing.headers", "tracing.tls.", "tls.",
 		} {
 			if strings.HasPrefix(name, prefix) {
 				return name != "rate_limit.redis.probe_interval"

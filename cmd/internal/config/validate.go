@@ -29,6 +29,7 @@ func (v *validator) validate() Problems {
 	c := v.loaded
 	v.bounds(reflect.ValueOf(c.Config), "")
 	v.listenAddress("listen", c.Listen)
+	v.pair("tls", c.TLS.CertFile, c.TLS.KeyFile)
 	v.admin()
 	if c.Listen == c.Admin.Listen && !strings.HasSuffix(c.Listen, ":0") {
 		v.refuse("admin.listen", "is the address of the public API, %s: operators need one of their own", c.Listen)

@@ -48,10 +48,6 @@ func Listen(ctx context.Context, o Options) (_ *Edge, err error) {
 	if o.Lifecycle == nil {
 		o.Lifecycle = nobody{}
 	}
-	adminTLS, err := newAdminTLS(o.Loaded.Admin.TLS, o.Logger)
-	if err != nil {
-		return nil, err
-	}
 	e := &Edge{logger: o.Logger, lifecycle: o.Lifecycle}
 	if e.parts, err = build(o); err != nil {
 		return nil, fmt.Errorf("build the gateway: %w", err)
@@ -61,14 +57,7 @@ func Listen(ctx context.Context, o Options) (_ *Edge, err error) {
 			err = errors.Join(err, e.Close())
 		}
 	}()
-	if e.public, err = newServer(ctx, serverOptions{
-		name: "public", address: o.Loaded.Listen, handler: e.parts, bounds: boundsOf(o.Loaded.HTTP), logger: o.Logger,
-	}); err != nil {
-		return nil, err
-	}
-	if e.admin, err = newServer(ctx, serverOptions{
-		name: "admin", address: o.Loaded.Admin.Listen, handler: e.parts.admin, bounds: adminBounds(), logger: o.Logger, tls: adminTLS,
-	}); err != nil {
+	if err := e.bind(ctx, o); err != nil {
 		return nil, err
 	}
 	e.reloader = &reloader{
@@ -76,6 +65,28 @@ func Listen(ctx context.Context, o Options) (_ *Edge, err error) {
 		lifecycle: o.Lifecycle,
 	}
 	return e, nil
+}
+
+// bind binds the listeners.
+func (e *Edge) bind(ctx context.Context, o Options) error {
+	publicTLS, err := newPublicTLS(o.Loaded.TLS, o.Logger, e.parts.registry)
+	if err != nil {
+		return err
+	}
+	adminTLS, err := newAdminTLS(o.Loaded.Admin.TLS, o.Logger, e.parts.registry)
+	if err != nil {
+		return err
+	}
+	e.public, err = newServer(ctx, serverOptions{
+		name: "public", address: o.Loaded.Listen, handler: e.parts, bounds: boundsOf(o.Loaded.HTTP), logger: o.Logger, tls: publicTLS,
+	})
+	if err != nil {
+		return err
+	}
+	e.admin, err = newServer(ctx, serverOptions{
+		name: "admin", address: o.Loaded.Admin.Listen, handler: e.parts.admin, bounds: adminBounds(), logger: o.Logger, tls: adminTLS,
+	})
+	return err
 }
 
 // Close lets go of what Listen made, for those who do not come to call Run.

@@ -164,8 +164,13 @@ func TestMetricsAreNamedAsPrometheusAdvises(t *testing.T) {
 	c := settings(services.address)
 	c.RateLimit.Demand.File = filepath.Join(t.TempDir(), "demand.jsonl")
 	c.RateLimit.Store, c.RateLimit.Redis.Addresses = config.StoreRedis, []string{redistest.Start(t).Addr()}
+	authority, files := newTLSFiles(t)
+	c.TLS = config.TLS{CertFile: config.File(files[0]), KeyFile: config.File(files[1])}
 	r := run(t, c, services.token)
-	r.get(t, r.Address(), "/v1/servers")
+	s := &secure{reloading: &reloading{running: r}, authority: authority}
+	if _, _, err := s.ask(s.client(t, true), "GET", "/v1/servers", nil, nil); err != nil {
+		t.Fatal(err)
+	}
 	got := r.get(t, r.AdminAddress(), "/metrics")
 	for _, name := range []string{`opsgate_build_info{`, "opsgate_http_requests_total{"} {
 		if !strings.Contains(got.body, "\n"+name) {

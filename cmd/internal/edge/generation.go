@@ -1,12 +1,14 @@
 package edge
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A generation is the http.Server of a server's connections under certain bounds. It is a listener to that http.Server, whose
@@ -42,6 +44,7 @@ func (s *server) newGeneration(b bounds) *generation {
 		WriteTimeout:                 b.writeTimeout,
 		IdleTimeout:                  b.idleTimeout,
 		MaxHeaderBytes:               b.maxHeaderBytes,
+		HTTP2:                        b.http2(),
 		DisableGeneralOptionsHandler: true, // OPTIONS * is answered in the contract's shape as well
 		ConnState:                    g.count,
 		ErrorLog:                     slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
@@ -62,6 +65,22 @@ func (g *generation) serve() error {
 	_ = g.server.stop() // nobody takes connections any more
 	_ = g.server.generation().Close()
 	return err
+}
+
+// tellAgain is how often connections are told that the generation ends.
+const tellAgain = time.Second
+
+// shutDown closes connections without a request and waits for the others until ctx ends. An http.Server tells its HTTP/2
+// connections once that it ends; one whose handshake was under way then would stay for its idle time, so it is told again.
+func (g *generation) shutDown(ctx context.Context) error {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, tellAgain)
+		err := g.http.Shutdown(attempt)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // take returns false when the generation takes nothing any more.

@@ -24,6 +24,7 @@ import (
 // parts are what a gateway consists of: what lives as long as the process does, and the snapshot that is in force.
 type parts struct {
 	logger        *slog.Logger
+	registry      *prometheus.Registry
 	clients       *backendclient.Clients
 	authenticator *authn.Authenticator
 	limiter       limiter
@@ -45,7 +46,7 @@ type parts struct {
 // build makes the parts, each from those before it.
 func build(o Options) (_ *parts, err error) {
 	registry := admin.NewRegistry(o.Build)
-	p := &parts{logger: o.Logger, busiest: heavyhitters.New(heavyhitters.Options{})}
+	p := &parts{logger: o.Logger, registry: registry, busiest: heavyhitters.New(heavyhitters.Options{})}
 	p.decisions = audience{crowd{p.busiest}}
 	defer func() {
 		if err != nil {

@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/config"
 )
 
@@ -31,7 +30,7 @@ const (
 // bounds are those of a connection to the public listener. What net/http leaves unbounded by default has a bound here.
 type bounds struct {
 	readHeaderTimeout, readTimeout, writeTimeout, idleTimeout time.Duration
-	maxHeaderBytes                                            int
+	maxHeaderBytes, maxStreams                                int
 }
 
 func boundsOf(c config.HTTP) bounds {
@@ -41,6 +40,7 @@ func boundsOf(c config.HTTP) bounds {
 		writeTimeout:      time.Duration(c.WriteTimeout),
 		idleTimeout:       time.Duration(c.IdleTimeout),
 		maxHeaderBytes:    int(c.MaxHeaderBytes),
+		maxStreams:        c.HTTP2.MaxConcurrentStreams,
 	}
 }
 
@@ -53,15 +53,6 @@ func adminBounds() bounds {
 		idleTimeout:       adminIdleTimeout,
 		maxHeaderBytes:    adminMaxHeaderBytes,
 	}
-}
-
-// newAdminTLS returns the TLS configuration of the admin listener, or nil where it has none.
-func newAdminTLS(c config.AdminTLS, logger *slog.Logger) (*tls.Config, error) {
-	if c.CertFile == "" {
-		return nil, nil
-	}
-	files := admin.TLSFiles{Certificate: string(c.CertFile), Key: string(c.KeyFile), ClientCA: string(c.ClientCAFile)}
-	return admin.NewTLS(files, logger)
 }
 
 // serverOptions are what a server is made of.
@@ -98,9 +89,6 @@ func newServer(ctx context.Context, o serverOptions) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bind the %s listener: %w", o.name, err)
 	}
-	if o.tls != nil {
-		listener = tls.NewListener(listener, o.tls)
-	}
 	s := &server{serverOptions: o, listener: listener, accepted: make(chan struct{}), old: make(map[*generation]struct{})}
 	s.current = s.newGeneration(o.bounds)
 	return s, nil
@@ -124,6 +112,9 @@ func (s *server) accept() error {
 	defer close(s.accepted)
 	for {
 		conn, err := s.listener.Accept()
+		if err == nil && s.tls != nil {
+			conn = tls.Server(conn, s.tls) // the handshake is the http.Server's, and takes its readHeaderTimeout at most
+		}
 		if err != nil && s.isStopping() || !s.hand(arrival{conn, err}) {
 			return nil
 		}
@@ -206,7 +197,7 @@ func (s *server) shutDown(ctx context.Context) error {
 	var ending sync.WaitGroup
 	for i, g := range all {
 		ending.Go(func() {
-			if err := g.http.Shutdown(ctx); err != nil {
+			if err := g.shutDown(ctx); err != nil {
 				errs[i] = errors.Join(err, g.http.Close())
 			}
 		})

@@ -1,4 +1,4 @@
-// Package admintest has certificates for tests of admin listeners.
+// Package admintest has certificates for tests of listeners.
 package admintest
 
 import (
@@ -48,8 +48,14 @@ func NewAuthority(t testing.TB) *Authority {
 // Server signs the certificate of a listener at 127.0.0.1.
 func (a *Authority) Server(t testing.TB, serial int64) Pair {
 	t.Helper()
+	return a.Expiring(t, serial, time.Now().Add(time.Hour))
+}
+
+// Expiring is Server with the end of the certificate.
+func (a *Authority) Expiring(t testing.TB, serial int64, end time.Time) Pair {
+	t.Helper()
 	return a.pair(t, &x509.Certificate{
-		SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(serial), NotAfter: end,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 }

@@ -1,0 +1,203 @@
+package edge_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"opsgate/cmd/internal/admin/admintest"
+)
+
+// A secure gateway speaks TLS on its public listener.
+type secure struct {
+	*reloading
+
+	authority *admintest.Authority
+	cert, key string
+}
+
+// secureGateway runs a gateway with TLS and a configuration that says the text too.
+func secureGateway(t *testing.T, services *services, text string) *secure {
+	t.Helper()
+	authority, files := newTLSFiles(t)
+	s := &secure{authority: authority, cert: files[0], key: files[1]}
+	s.reloading = reloadingGateway(t, services, s.files()+text)
+	return s
+}
+
+// newTLSFiles returns the paths of a certificate and its key, and who signed it.
+func newTLSFiles(t *testing.T) (*admintest.Authority, []string) {
+	t.Helper()
+	authority := admintest.NewAuthority(t)
+	own := authority.Server(t, 1)
+	return authority, admintest.Write(t, own.Certificate, own.Key)
+}
+
+func (s *secure) files() string {
+	return fmt.Sprintf("tls: {cert_file: %s, key_file: %s}\n", s.cert, s.key)
+}
+
+func (s *secure) roots() *x509.CertPool {
+	roots := x509.NewCertPool()
+	roots.AddCert(s.authority.Root)
+	return roots
+}
+
+// client returns a client of its own connections, which speaks HTTP/2 where it is to.
+func (s *secure) client(t *testing.T, http2 bool) *http.Transport {
+	t.Helper()
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: s.roots(), MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: http2,
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}
+
+// ask makes a request and returns the answer, read to its end.
+func (s *secure) ask(client http.RoundTripper, method, path string, header http.Header, body io.Reader) (*http.Response, string, error) {
+	request, err := http.NewRequest(method, "https://"+s.Address().String()+path, body)
+	if err != nil {
+		return nil, "", err
+	}
+	request.Header = http.Header{"Authorization": {"Bearer " + s.token}}
+	for name, values := range header {
+		request.Header[name] = values
+	}
+	got, err := client.RoundTrip(request)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = got.Body.Close() }()
+	text, err := io.ReadAll(got.Body)
+	return got, string(text), err
+}
+
+func TestTheProtocolsOfThePublicListener(t *testing.T) {
+	services := startServices(t)
+	s := secureGateway(t, services, "")
+	for proto, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
+		got, _, err := s.ask(s.client(t, http2), "GET", "/v1/servers", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.StatusCode != 200 || got.Proto != proto {
+			t.Errorf("got %s over %s, want %s", got.Status, got.Proto, proto)
+		}
+	}
+	if got := s.get(t, s.Address(), "/v1/servers"); got.status != 400 {
+		t.Errorf("in plain HTTP: got %+v", got)
+	}
+	old := &tls.Config{RootCAs: s.roots(), MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}
+	if conn, err := tls.Dial("tcp", s.Address().String(), old); err == nil {
+		_ = conn.Close()
+		t.Error("speaks TLS 1.1")
+	}
+	s.finish(t)
+}
+
+func TestARenewedCertificateIsShownToNewConnections(t *testing.T) {
+	services := startServices(t)
+	s := secureGateway(t, services, "")
+	kept := s.client(t, true)
+	shown := func(client *http.Transport) int64 {
+		t.Helper()
+		got, _, err := s.ask(client, "GET", "/v1/me", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.TLS.PeerCertificates[0].SerialNumber.Int64()
+	}
+	if got := shown(kept); got != 1 {
+		t.Errorf("at first: %d", got)
+	}
+	renewed := s.authority.Server(t, 2)
+	for path, content := range map[string][]byte{s.cert: renewed.Certificate, s.key: renewed.Key} {
+		if err := os.WriteFile(path+".next", content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".next", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := shown(s.client(t, true)); got != 2 {
+		t.Errorf("a new connection: %d", got)
+	}
+	if got := shown(kept); got != 1 {
+		t.Errorf("a connection that is kept: %d", got)
+	}
+	if err := os.Remove(s.key); err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(s.client(t, true)); got != 2 {
+		t.Errorf("without the key's file: %d", got)
+	}
+	s.finish(t)
+}
+
+// Bounds change under load over HTTP/2, whose connections are told to end by GOAWAY. No request fails, and none ends unannounced.
+func TestBoundsOfHTTP2ConnectionsChangeWithoutAFailedRequest(t *testing.T) {
+	const clients, changes = 4, 10
+	services := startServices(t)
+	s := secureGateway(t, services, "rate_limit: {limits: [{requests: 1000000, per: 1m}]}\n")
+	var load sync.WaitGroup
+	done, served := make(chan struct{}), make(chan struct{}, clients)
+	client := s.client(t, true)
+	for range clients {
+		load.Go(func() {
+			for {
+				got, _, err := s.ask(client, "POST", "/v1/incidents", http.Header{"Content-Type": {"text/plain"}}, strings.NewReader("x"))
+				if err != nil || got.Proto != "HTTP/2.0" || got.StatusCode != 403 { // the token's scopes are others
+					t.Errorf("got %+v, %v", got, err)
+				}
+				select {
+				case <-done:
+					return
+				case served <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+	for i := range changes {
+		text := fmt.Sprintf("rate_limit: {limits: [{requests: 1000000, per: 1m}]}\nhttp: {http2: {max_concurrent_streams: %d}}\n", 10+i)
+		if err := s.reload(t, s.files()+text); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 * clients {
+			<-served
+		}
+	}
+	close(done)
+	load.Wait()
+	s.finish(t)
+}
+
+func TestDrainingOverHTTP2(t *testing.T) {
+	services := startServices(t)
+	services.release = make(chan struct{})
+	s := secureGateway(t, services, "")
+	client, held := s.client(t, true), make(chan error, 1)
+	go func() {
+		got, _, err := s.ask(client, "GET", "/v1/servers", nil, nil)
+		if err == nil && got.StatusCode != 200 {
+			err = fmt.Errorf("status %d", got.StatusCode)
+		}
+		held <- err
+	}()
+	<-services.arrived
+	s.stop()
+	s.readiness(t, "draining")
+	close(services.release)
+	if err := <-held; err != nil {
+		t.Errorf("the request in flight: %v", err)
+	}
+	if err := <-s.ended; err != nil {
+		t.Error(err)
+	}
+}
