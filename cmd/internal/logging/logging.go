@@ -30,10 +30,14 @@ func New(o Options) *Log {
 	} else {
 		handler = slog.NewJSONHandler(lines, options)
 	}
-	return &Log{Logger: slog.New(urgent{handler, lines}), lines: lines}
+	log := &Log{Logger: slog.New(urgent{handler, lines}), lines: lines}
+	lines.tell = func(lost int) { log.Warn("lines of the log were lost, as nobody read it", slog.Int("lines", lost)) }
+	go lines.run()
+	return log
 }
 
-// Close writes what is left, and returns the first error that there was in writing. Lines that come later are written at once.
+// Close writes what is left, unless nobody reads it for a second, and returns the first error that there was in writing. Lines that come
+// later are written at once.
 func (l *Log) Close() error { return l.lines.Close() }
 
 // urgent has a line that somebody may be waiting for written at once.
@@ -49,7 +53,7 @@ func (u urgent) Handle(ctx context.Context, r slog.Record) error {
 		return err
 	}
 	if r.Level >= slog.LevelWarn {
-		return u.lines.Flush()
+		u.lines.hurry()
 	}
 	return nil
 }

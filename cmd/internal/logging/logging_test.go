@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -80,6 +81,7 @@ func TestWarningsAreWrittenAtOnceAndInOrder(t *testing.T) {
 			log := logging.New(logging.Options{Writer: out})
 			log.Info("before")
 			log.WithGroup("group").With("key", "value").Log(t.Context(), level, "urgent")
+			synctest.Wait()
 			if got := out.all(); out.count() != 1 || !strings.Contains(got, "before") || !strings.HasSuffix(got, "\"group\":{\"key\":\"value\"}}\n") {
 				t.Errorf("%s: got %q", level, got)
 			}
@@ -95,6 +97,7 @@ func TestAFullBatchIsWrittenAtOnce(t *testing.T) {
 		defer closed(t, log)
 		for out.count() == 0 {
 			log.Info("line", "text", strings.Repeat("x", 1000))
+			synctest.Wait()
 		}
 		if size := len(out.all()); size < 64<<10 || size > 66<<10 {
 			t.Errorf("the batch has %d bytes", size)
@@ -172,6 +175,58 @@ func TestLinesOfManyGoroutines(t *testing.T) {
 			t.Errorf("writer %d: %d lines", w, n)
 		}
 	}
+}
+
+// A held writer takes nothing until it is released.
+type held struct {
+	recorder
+
+	release chan struct{}
+}
+
+func (h *held) Write(p []byte) (int, error) {
+	<-h.release
+	return h.recorder.Write(p)
+}
+
+func TestNobodyWaitsForAReaderThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lines = 10_000
+		out := &held{release: make(chan struct{})}
+		log := logging.New(logging.Options{Writer: out})
+		log.Warn("first") // which is being written from now on
+		synctest.Wait()
+		for i := range lines {
+			log.Info("line", "i", i, "padding", strings.Repeat("z", 1000))
+			log.Error("line that is to be written at once")
+		}
+		close(out.release)
+		synctest.Wait()
+		closed(t, log)
+		all := out.all()
+		kept, told := strings.Count(all, "\n")-2, 0
+		if _, last, ok := strings.Cut(all, `"msg":"lines of the log were lost, as nobody read it","lines":`); ok {
+			told, _ = strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(last), "}")))
+		}
+		if kept+told != 2*lines || told == 0 || len(all) < 4<<20 || len(all) > 5<<20 {
+			t.Errorf("%d lines in %d bytes, %d said to be lost", kept, len(all), told)
+		}
+	})
+}
+
+func TestTheEndDoesNotWaitForAReaderThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &held{release: make(chan struct{})}
+		log := logging.New(logging.Options{Writer: out})
+		log.Warn("line")
+		synctest.Wait()
+		begun := time.Now()
+		closed(t, log)
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("closed after %v", took)
+		}
+		close(out.release)
+	})
 }
 
 func BenchmarkAccessLine(b *testing.B) {
