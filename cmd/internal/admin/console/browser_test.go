@@ -184,6 +184,9 @@ func TestARequestIsExplainedByKeyboard(t *testing.T) {
 			t.Errorf("no %q in %s", want, got)
 		}
 	}
+	if said := s.text("announce"); !strings.HasPrefix(said, "GET /v1/monitors: 403 forbidden") {
+		t.Errorf("a screen reader is told %q", said)
+	}
 	s.do(chromedp.KeyEvent("a", chromedp.KeyModifiers(2)), chromedp.KeyEvent(g.token), chromedp.KeyEvent(kb.Enter))
 	s.eventually("a token is refused", `document.getElementById("answer").innerText.includes("That is a token")`)
 	for _, u := range s.journal.URLs() {

@@ -19,7 +19,7 @@ import (
 
 const (
 	// patience is how long a test waits for what must come.
-	patience = 30 * time.Second
+	patience = time.Minute
 	// serverTimeout is how long the listener lets answers take that are no streams.
 	serverTimeout = 50 * time.Millisecond
 )

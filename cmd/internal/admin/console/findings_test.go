@@ -109,21 +109,21 @@ func TestAnOutageLastsFromItsBeginning(t *testing.T) {
 			}
 		}
 		for _, state := range []string{"open", "half-open", "open"} { // nobody looks meanwhile
-			s.dependencies[0].Breaker = &console.Breaker{State: state, Since: time.Now()}
+			s.become(func(d *console.Dependency) { d.Breaker = &console.Breaker{State: state, Since: time.Now()} })
 			pass(20 * time.Second)
 		}
-		s.dependencies[0].State, s.dependencies[0].OK = "unavailable", false
+		s.become(func(d *console.Dependency) { d.State, d.OK = "unavailable", false })
 		said("fleet: breaker open for 1 min")
-		s.dependencies[0].Breaker = &console.Breaker{State: "closed"}
+		s.become(func(d *console.Dependency) { d.Breaker = &console.Breaker{State: "closed"} })
 		pass(7 * time.Second)
 		said("fleet: unavailable for 7 s")
-		s.dependencies[0].State = "connecting"
+		s.become(func(d *console.Dependency) { d.State = "connecting" })
 		pass(time.Second)
 		said("fleet: connecting for 8 s")
-		s.dependencies[0].OK = true
+		s.become(func(d *console.Dependency) { d.OK = true })
 		pass(time.Second)
 		said("")
-		s.dependencies[0].OK = false
+		s.become(func(d *console.Dependency) { d.OK = false })
 		pass(time.Second)
 		said("fleet: connecting for 0 s")
 	})

@@ -433,6 +433,7 @@
     }
     $('answer').replaceChildren(...parts);
     show($('answer'), true);
+    set($('announce'), parts[0].textContent); // the rest is there to be read
   });
 
   follow();
