@@ -57,9 +57,14 @@ func startTraced(t *testing.T, o tracedOptions) *traced {
 		collector:     tracingtest.Start(t), relay: tracingtest.StartRelay(t, o.reference.address), redis: redistest.Start(t).Addr(),
 	}
 	c.reloading = reloadingGateway(t, &services{address: c.relay.Address, token: o.reference.token}, c.configuration())
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.log.String())
+		}
+	})
 	c.readiness(t, "ready")
 	eventually(t, "revocations are heard of, before which what is known of a token is asked again", func() bool {
-		return strings.Contains(c.scrape(t, ""), "opsgate_authn_revocation_stream_connected 1")
+		return strings.Contains(c.scrape(t, ""), "\nopsgate_authn_revocation_stream_connected 1\n")
 	})
 	return c
 }
