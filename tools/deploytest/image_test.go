@@ -90,7 +90,7 @@ func unpack(t *testing.T, stage instructions.Stage) (rootfs string) {
 		}
 		target := filepath.Join(rootfs, c.DestPath)
 		write(t, target, string(content))
-		if err := os.Chmod(target, 0o755); err != nil { //nolint:gosec // as a program is
+		if err := os.Chmod(target, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,7 +102,7 @@ func readable(t *testing.T, dir string) {
 	t.Helper()
 	run(t, exec.CommandContext(t.Context(), "chmod", "-R", "a+rX", dir))
 	for dir != os.TempDir() && dir != "/" {
-		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // another user is to look in
+		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		dir = filepath.Dir(dir)

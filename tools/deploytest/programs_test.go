@@ -16,8 +16,8 @@ const (
 	version, revision, buildDate = "1.2.3", "0123456789abcdef", "2026-01-31T12:00:00+00:00"
 )
 
-// programs is the folder of the programs as the Dockerfile builds them.
-var programs string //nolint:gochecknoglobals // they are built once for all tests
+// programs is the folder of the programs as the Dockerfile builds them, once for all tests.
+var programs string
 
 func TestMain(m *testing.M) {
 	code, err := buildAndRun(m)

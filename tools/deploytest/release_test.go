@@ -47,27 +47,29 @@ func mountPaths(d *appsv1.Deployment) map[string]string {
 }
 
 func TestTheConfigurationOfTheChartIsGood(t *testing.T) {
-	eachValues(t, func(t *testing.T, values chartutil.Values) {
-		r := render(t, values)
-		secrets := map[string]string{}
-		d := only[*appsv1.Deployment](t, r)
-		for _, v := range d.Spec.Template.Spec.Volumes {
-			if v.Secret == nil {
-				continue
+	for name, values := range eachValues(t) {
+		t.Run(name, func(t *testing.T) {
+			r := render(t, values)
+			secrets := map[string]string{}
+			d := only[*appsv1.Deployment](t, r)
+			for _, v := range d.Spec.Template.Spec.Volumes {
+				if v.Secret == nil {
+					continue
+				}
+				dir, under := strings.CutPrefix(mountPaths(d)[v.Name], secretsDir+"/")
+				if !under {
+					t.Fatalf("%s is mounted at %q", v.Name, mountPaths(d)[v.Name])
+				}
+				for _, item := range v.Secret.Items {
+					secrets[dir+"/"+item.Path] = "0123456789abcdef"
+				}
+				if len(v.Secret.Items) == 0 {
+					secrets[dir+"/ca.crt"] = "it is looked at when a connection is made"
+				}
 			}
-			dir, under := strings.CutPrefix(mountPaths(d)[v.Name], secretsDir+"/")
-			if !under {
-				t.Fatalf("%s is mounted at %q", v.Name, mountPaths(d)[v.Name])
-			}
-			for _, item := range v.Secret.Items {
-				secrets[dir+"/"+item.Path] = "0123456789abcdef"
-			}
-			if len(v.Secret.Items) == 0 {
-				secrets[dir+"/ca.crt"] = "it is looked at when a connection is made"
-			}
-		}
-		check(t, r.configuration(t), secretsDir, secrets)
-	})
+			check(t, r.configuration(t), secretsDir, secrets)
+		})
+	}
 }
 
 // A pod that is replaced for each change of a limit has lost its remembered tokens, and its connections.
@@ -92,28 +94,30 @@ func TestAChangeOfTheConfigurationReplacesNoPod(t *testing.T) {
 }
 
 func TestPodsAreGivenTimeToDrain(t *testing.T) {
-	eachValues(t, func(t *testing.T, values chartutil.Values) {
-		r := render(t, values)
-		var config struct {
-			Shutdown struct {
-				DrainWait time.Duration `yaml:"drain_wait"`
-				Grace     time.Duration
+	for name, values := range eachValues(t) {
+		t.Run(name, func(t *testing.T) {
+			r := render(t, values)
+			var config struct {
+				Shutdown struct {
+					DrainWait time.Duration `yaml:"drain_wait"`
+					Grace     time.Duration
+				}
 			}
-		}
-		if err := yaml.Unmarshal([]byte(r.configuration(t)), &config); err != nil {
-			t.Fatal(err)
-		}
-		pod := only[*appsv1.Deployment](t, r).Spec.Template.Spec
-		want := config.Shutdown.DrainWait + config.Shutdown.Grace + 5*time.Second
-		if got := time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second; got != want {
-			t.Errorf("killed after %s, want %s", got, want)
-		}
-		probe := pod.Containers[0].ReadinessProbe
-		noticed := time.Duration(probe.PeriodSeconds*probe.FailureThreshold) * time.Second
-		if config.Shutdown.DrainWait > 0 && noticed >= config.Shutdown.DrainWait {
-			t.Errorf("that it drains is noticed after %s, when it has", noticed)
-		}
-	})
+			if err := yaml.Unmarshal([]byte(r.configuration(t)), &config); err != nil {
+				t.Fatal(err)
+			}
+			pod := only[*appsv1.Deployment](t, r).Spec.Template.Spec
+			want := config.Shutdown.DrainWait + config.Shutdown.Grace + 5*time.Second
+			if got := time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second; got != want {
+				t.Errorf("killed after %s, want %s", got, want)
+			}
+			probe := pod.Containers[0].ReadinessProbe
+			noticed := time.Duration(probe.PeriodSeconds*probe.FailureThreshold) * time.Second
+			if config.Shutdown.DrainWait > 0 && noticed >= config.Shutdown.DrainWait {
+				t.Errorf("that it drains is noticed after %s, when it has", noticed)
+			}
+		})
+	}
 }
 
 func TestPodsAreRestricted(t *testing.T) {
@@ -121,21 +125,23 @@ func TestPodsAreRestricted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eachValues(t, func(t *testing.T, values chartutil.Values) {
-		template := only[*appsv1.Deployment](t, render(t, values)).Spec.Template
-		level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
-		for _, result := range evaluator.EvaluatePod(level, &template.ObjectMeta, &template.Spec) {
-			if !result.Allowed {
-				t.Errorf("%s: %s", result.ForbiddenReason, result.ForbiddenDetail)
+	for name, values := range eachValues(t) {
+		t.Run(name, func(t *testing.T) {
+			template := only[*appsv1.Deployment](t, render(t, values)).Spec.Template
+			level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+			for _, result := range evaluator.EvaluatePod(level, &template.ObjectMeta, &template.Spec) {
+				if !result.Allowed {
+					t.Errorf("%s: %s", result.ForbiddenReason, result.ForbiddenDetail)
+				}
 			}
-		}
-		if mounted := template.Spec.AutomountServiceAccountToken; mounted == nil || *mounted {
-			t.Error("it gets a token of the cluster, for which it has no use")
-		}
-		if readOnly := template.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem; readOnly == nil || !*readOnly {
-			t.Error("its root can be written to")
-		}
-	})
+			if mounted := template.Spec.AutomountServiceAccountToken; mounted == nil || *mounted {
+				t.Error("it gets a token of the cluster, for which it has no use")
+			}
+			if readOnly := template.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem; readOnly == nil || !*readOnly {
+				t.Error("its root can be written to")
+			}
+		})
+	}
 }
 
 // selectors returns what selects the gateways' pods, and by what.
@@ -160,38 +166,40 @@ func selectors(r release) map[string]*metav1.LabelSelector {
 }
 
 func TestWhatBelongsTogetherFindsEachOther(t *testing.T) {
-	eachValues(t, func(t *testing.T, values chartutil.Values) {
-		r := render(t, values)
-		d := only[*appsv1.Deployment](t, r)
-		for name, s := range selectors(r) {
-			mustSelect(t, name, s, d.Spec.Template.Labels)
-		}
-		names := map[string]bool{}
-		for _, c := range all[*corev1.ConfigMap](r) {
-			names[c.Name] = true
-		}
-		for _, v := range d.Spec.Template.Spec.Volumes {
-			if v.ConfigMap != nil && !names[v.ConfigMap.Name] {
-				t.Errorf("there is no ConfigMap %s", v.ConfigMap.Name)
+	for name, values := range eachValues(t) {
+		t.Run(name, func(t *testing.T) {
+			r := render(t, values)
+			d := only[*appsv1.Deployment](t, r)
+			for name, s := range selectors(r) {
+				mustSelect(t, name, s, d.Spec.Template.Labels)
 			}
-		}
-		for _, h := range all[*autoscalingv2.HorizontalPodAutoscaler](r) {
-			if h.Spec.ScaleTargetRef.Name != d.Name || d.Spec.Replicas != nil {
-				t.Errorf("scales %s; the deployment says %v replicas", h.Spec.ScaleTargetRef.Name, d.Spec.Replicas)
+			names := map[string]bool{}
+			for _, c := range all[*corev1.ConfigMap](r) {
+				names[c.Name] = true
 			}
-		}
-		for _, m := range all[*monitoringv1.ServiceMonitor](r) {
-			watched := 0
-			for _, s := range all[*corev1.Service](r) {
-				if selects(t, &m.Spec.Selector, s.Labels) && s.Spec.Ports[0].Name == m.Spec.Endpoints[0].Port {
-					watched++
+			for _, v := range d.Spec.Template.Spec.Volumes {
+				if v.ConfigMap != nil && !names[v.ConfigMap.Name] {
+					t.Errorf("there is no ConfigMap %s", v.ConfigMap.Name)
 				}
 			}
-			if watched != 1 {
-				t.Errorf("%d services are watched", watched)
+			for _, h := range all[*autoscalingv2.HorizontalPodAutoscaler](r) {
+				if h.Spec.ScaleTargetRef.Name != d.Name || d.Spec.Replicas != nil {
+					t.Errorf("scales %s; the deployment says %v replicas", h.Spec.ScaleTargetRef.Name, d.Spec.Replicas)
+				}
 			}
-		}
-	})
+			for _, m := range all[*monitoringv1.ServiceMonitor](r) {
+				watched := 0
+				for _, s := range all[*corev1.Service](r) {
+					if selects(t, &m.Spec.Selector, s.Labels) && s.Spec.Ports[0].Name == m.Spec.Endpoints[0].Port {
+						watched++
+					}
+				}
+				if watched != 1 {
+					t.Errorf("%d services are watched", watched)
+				}
+			}
+		})
+	}
 }
 
 func mustSelect(t *testing.T, name string, s *metav1.LabelSelector, pod map[string]string) {
@@ -211,14 +219,16 @@ func selects(t *testing.T, s *metav1.LabelSelector, of map[string]string) bool {
 }
 
 func TestTheAdminListenerIsNotPublished(t *testing.T) {
-	eachValues(t, func(t *testing.T, values chartutil.Values) {
-		r := render(t, values)
-		for _, s := range all[*corev1.Service](r) {
-			if s.Spec.Ports[0].TargetPort.String() == "admin" && s.Spec.Type != corev1.ServiceTypeClusterIP || len(s.Spec.Ports) != 1 {
-				t.Errorf("%s is a %s with %v", s.Name, s.Spec.Type, s.Spec.Ports)
+	for name, values := range eachValues(t) {
+		t.Run(name, func(t *testing.T) {
+			r := render(t, values)
+			for _, s := range all[*corev1.Service](r) {
+				if s.Spec.Ports[0].TargetPort.String() == "admin" && s.Spec.Type != corev1.ServiceTypeClusterIP || len(s.Spec.Ports) != 1 {
+					t.Errorf("%s is a %s with %v", s.Name, s.Spec.Type, s.Spec.Ports)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // What only some values ask for is there for those.

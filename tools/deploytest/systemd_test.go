@@ -47,7 +47,7 @@ func TestTheUnitWaitsForTheDrain(t *testing.T) {
 	keys := schema.Properties.Shutdown.Properties
 	drain := duration(t, keys["drain_wait"].Default) + duration(t, keys["grace"].Default)
 	stop := regexp.MustCompile(`(?m)^TimeoutStopSec=(.*)$`).FindStringSubmatch(read(t, unit(t)))
-	if stop == nil || duration(t, stop[1]) != drain+10*time.Second {
+	if len(stop) == 0 || duration(t, stop[1]) != drain+10*time.Second {
 		t.Errorf("it is killed after %q, and drains for %s", stop, drain)
 	}
 }
