@@ -22,6 +22,7 @@ COVERED   := gateway authn ratelimit backendclient
 COVER_MIN := 85
 
 FUZZTIME ?= 30s
+SOAKTIME ?= 20m
 
 # What images are called after.
 VERSION ?= $(patsubst v%,%,$(shell git describe --tags --always --dirty))
@@ -75,6 +76,9 @@ chaos: ## Break what the programs depend on, and print each figure beside its bo
 
 cluster: ## Run two gateways, three backends and Redis behind a balancer, and restart each of them under load: docs/scaling.md.
 	@go test -count=1 -v -run RollingRestart ./cmd/internal/chaostest -full
+
+soak: ## Use and break a whole system for SOAKTIME (20m), and hold what gateways hold to what they held: docs/reliability.md.
+	@go test -count=1 -v -timeout=0 -run Soak ./cmd/internal/chaostest -soak $(SOAKTIME)
 
 bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway. EDGEBENCH="-enforce" passes flags.
 	@grep -rlE '^func Benchmark' --include='*_test.go' . | xargs -n1 dirname | sort -u | \

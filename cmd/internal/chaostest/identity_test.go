@@ -52,6 +52,7 @@ func (r revocation) hold(t *testing.T, what string, bound time.Duration) {
 }
 
 func TestARevokedTokenIsRefusedOnEveryGateway(t *testing.T) {
+	beside(t)
 	b := startBackend(t)
 	gateways := []*gateway{launchGateway(t, everyService(b.address), unlimited), launchGateway(t, everyService(b.address), unlimited)}
 	for _, g := range gateways {
@@ -63,6 +64,7 @@ func TestARevokedTokenIsRefusedOnEveryGateway(t *testing.T) {
 
 // Nobody tells the gateways that the token was revoked, but the service does when it is asked.
 func TestARevokedTokenIsRefusedThoughTheStreamIsCut(t *testing.T) {
+	beside(t)
 	b := startBackend(t)
 	identity := startRelay(t, b.address, 0)
 	behind, config := everyService(b.address), unlimited
@@ -99,6 +101,7 @@ func startIdentity(t *testing.T, address, data string) *backend {
 }
 
 func TestIdentityIsDown(t *testing.T) {
+	beside(t)
 	rest, identity := apart(t)
 	behind := everyService(rest.address)
 	behind.identity = identity.address
@@ -106,7 +109,7 @@ func TestIdentityIsDown(t *testing.T) {
 	client, url := newClient(t, nil), always(somewhere(g.url))
 	known := callers{client: client, token: inTurn(tokens(t)["full"].Text, tokens(t)["read"].Text), rate: 200, number: 16, url: url}
 	known.during(t, time.Second)
-	before := known.during(t, took(5*time.Second, 2*time.Second))
+	before := known.during(t, took(3*time.Second, 2*time.Second))
 
 	stopKnown := known.start(t)
 	stopStrangers := callers{client: newClient(t, nil), token: invented(t), rate: 50, number: 16, url: url}.start(t)
@@ -114,7 +117,7 @@ func TestIdentityIsDown(t *testing.T) {
 	gone := time.Now()
 	identity.kill(t)
 	killed := time.Now()
-	pass(t, took(15*time.Second, 3*time.Second))
+	pass(t, took(8*time.Second, 3*time.Second))
 	back := time.Now()
 	startIdentity(t, identity.address, identity.data)
 	wake := eventually(t, "unknown tokens are looked up again", func() bool {
@@ -145,6 +148,7 @@ func doubled(usual time.Duration) time.Duration { return 2 * max(usual, 2*time.M
 
 // Anybody can make up tokens of the right form. The identity service answers slowly, and the gateway asks it for a few at a time.
 func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
+	beside(t)
 	const atOnce = 8
 	b := startBackend(t)
 	identity := startRelay(t, b.address, 50*time.Millisecond)
@@ -154,13 +158,13 @@ func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
 	url := always(somewhere(g.url))
 	known := callers{client: newClient(t, nil), token: inTurn(tokens(t)["full"].Text, tokens(t)["read"].Text), rate: 100, number: 16, url: url}
 	known.during(t, time.Second)
-	before := known.during(t, took(5*time.Second, 2*time.Second))
+	before := known.during(t, took(3*time.Second, 2*time.Second))
 	rate := 1000.0
 	if !*full {
 		rate = 300
 	}
 	stop := callers{client: newClient(t, nil), token: invented(t), rate: rate, number: mostClients, url: url}.start(t)
-	meanwhile := known.during(t, took(15*time.Second, 3*time.Second))
+	meanwhile := known.during(t, took(8*time.Second, 3*time.Second))
 	flood := stop()
 
 	noneFailed(t, "19", meanwhile)

@@ -69,6 +69,7 @@ func (l *longest) take(d time.Duration) {
 func (g *gateway) socket() string { return strings.TrimPrefix(g.url, "http://") }
 
 func TestSlowHeadersAreNotAwaited(t *testing.T) {
+	beside(t)
 	g := startGateway(t, everyService(shared.address), unlimited)
 	v, n := newVictim(t, g, newClient(t, nil), g.url), either(2000, 200)
 	var open longest
@@ -82,6 +83,7 @@ func TestSlowHeadersAreNotAwaited(t *testing.T) {
 }
 
 func TestSlowBodiesAreNotAwaited(t *testing.T) {
+	beside(t)
 	g := startGateway(t, everyService(shared.address), unlimited+"http: {read_timeout: 3s, read_header_timeout: 2s}\n")
 	v, n := newVictim(t, g, newClient(t, nil), g.url), either(1000, 100)
 	var open longest
@@ -106,6 +108,7 @@ func TestSlowBodiesAreNotAwaited(t *testing.T) {
 
 // Clients ask for far more than they read. What waits for them waits in the kernel, and not for long.
 func TestSlowReadersAreNotAwaited(t *testing.T) {
+	beside(t)
 	g := startGateway(t, everyService(shared.address), unlimited+"http: {write_timeout: 3s, request_timeout: 2s}\n")
 	v, n := newVictim(t, g, newClient(t, nil), g.url), either(200, 20)
 	requests := strings.Repeat("GET /openapi.yaml HTTP/1.1\r\nHost: slow\r\n\r\n", 100)

@@ -28,7 +28,7 @@ func newVictim(t *testing.T, g *gateway, client *http.Client, url string) *victi
 		client: client, token: always(tokens(t)["full"].Text), rate: either(200.0, 50.0), number: 16, url: always(somewhere(url)),
 	}}
 	v.other.during(t, time.Second)
-	v.usual = v.other.during(t, took(5*time.Second, time.Second)).percentile(.99)
+	v.usual = v.other.during(t, took(3*time.Second, time.Second)).percentile(.99)
 	v.rss = g.metric(t, "process_resident_memory_bytes")
 	return v
 }

@@ -1,0 +1,239 @@
+package chaostest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/admin/admintest"
+)
+
+// replaced is the row of what stands beside the table.
+const replaced = "certificates"
+
+// A publicTLS is the certificate of public listeners, as files that can be replaced.
+type publicTLS struct {
+	authority *admintest.Authority
+	cert, key string
+}
+
+func newPublicTLS(t *testing.T) *publicTLS {
+	t.Helper()
+	p := &publicTLS{authority: admintest.NewAuthority(t)}
+	pair := p.authority.Server(t, 1)
+	files := admintest.Write(t, pair.Certificate, pair.Key)
+	p.cert, p.key = files[0], files[1]
+	return p
+}
+
+func (p *publicTLS) config() string {
+	return fmt.Sprintf("tls: {cert_file: %s, key_file: %s}\n", p.cert, p.key)
+}
+
+func (p *publicTLS) roots() *x509.CertPool {
+	roots := x509.NewCertPool()
+	roots.AddCert(p.authority.Root)
+	return roots
+}
+
+// replace puts another certificate where the old one was.
+func (p *publicTLS) replace(t *testing.T, serial int64) {
+	t.Helper()
+	putPair(t, p.authority.Server(t, serial), p.cert, p.key)
+}
+
+// putPair replaces files one after the other, as tools do that renew certificates.
+func putPair(t *testing.T, pair admintest.Pair, cert, key string) {
+	t.Helper()
+	put(t, cert, pair.Certificate)
+	put(t, key, pair.Key)
+}
+
+func put(t *testing.T, file string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(file+".next", content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".next", file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serial returns the number of the certificate that a new connection is shown.
+func (p *publicTLS) serial(t *testing.T, address string) int64 {
+	t.Helper()
+	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: p.roots(), MinVersion: tls.VersionTLS12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+}
+
+func TestThePublicCertificateIsReplacedUnderLoad(t *testing.T) {
+	beside(t)
+	public := newPublicTLS(t)
+	g := startGateway(t, everyService(shared.address), unlimited+public.config())
+	rate := either(200.0, 50.0)
+	kept := callers{
+		client: newClient(t, public.roots()), token: always(tokens(t)["full"].Text), rate: rate, number: 16, url: always(somewhere(g.secure())),
+	}
+	fresh := kept
+	fresh.client = newClient(t, public.roots())
+	fresh.client.Transport = withoutKeepAlives(fresh.client.Transport)
+	stopKept, stopFresh := kept.start(t), fresh.start(t)
+	for serial := int64(2); serial < either[int64](6, 4); serial++ {
+		pass(t, took(time.Second, 300*time.Millisecond))
+		put(t, public.cert, []byte("half of a certif"))
+		pass(t, took(time.Second, 300*time.Millisecond))
+		if shown := public.serial(t, g.socket()); shown != serial-1 {
+			t.Errorf("while there is no whole certificate, number %d is shown instead of %d", shown, serial-1)
+		}
+		public.replace(t, serial)
+		within(t, replaced, "until new connections were shown a new certificate", eventually(t, "a new certificate is shown", func() bool {
+			return public.serial(t, g.socket()) == serial
+		}), time.Second)
+	}
+	noneFailed(t, replaced, append(stopKept(), stopFresh()...))
+}
+
+// A terminator speaks TLS in front of a backend that does not, and wants to see a certificate of who connects.
+type terminator struct {
+	*publicTLS
+
+	address string
+	to      string
+
+	mu    sync.Mutex
+	own   tls.Certificate
+	conns []net.Conn
+	seen  map[int64]int // connections, by the number of the client's certificate
+}
+
+func startTerminator(t *testing.T, to string) *terminator {
+	t.Helper()
+	o := &terminator{publicTLS: newPublicTLS(t), to: to, seen: map[int64]int{}}
+	o.renew(t, 1)
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: o.roots(),
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			own := o.own
+			return &own, nil
+		},
+	}
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.address = listener.Addr().String()
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { o.serve(conn.(*tls.Conn)) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		o.cut()
+		serving.Wait()
+	})
+	return o
+}
+
+// serve passes on what is said on a connection.
+func (o *terminator) serve(conn *tls.Conn) {
+	defer func() { _ = conn.Close() }()
+	if conn.Handshake() != nil {
+		return
+	}
+	behind, err := net.Dial("tcp", o.to)
+	if err != nil {
+		return
+	}
+	o.mu.Lock()
+	o.seen[conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()]++
+	o.conns = append(o.conns, conn, behind)
+	o.mu.Unlock()
+	var passing sync.WaitGroup
+	passing.Go(func() {
+		_, _ = io.Copy(behind, conn)
+		_ = behind.Close()
+	})
+	_, _ = io.Copy(conn, behind)
+	_ = conn.Close()
+	passing.Wait()
+}
+
+// renew has new connections shown another certificate.
+func (o *terminator) renew(t *testing.T, serial int64) {
+	t.Helper()
+	pair := o.authority.Server(t, serial)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.own = pair.TLS(t)[0]
+}
+
+// cut ends all connections.
+func (o *terminator) cut() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, conn := range o.conns {
+		_ = conn.Close()
+	}
+	o.conns = nil
+}
+
+func (o *terminator) has(serial int64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.seen[serial] > 0
+}
+
+// client puts a certificate of a gateway where the terminator believes it.
+func (o *terminator) client(t *testing.T, serial int64) {
+	t.Helper()
+	putPair(t, o.authority.Client(t, pkix.Name{CommonName: "gateway"}, serial), o.cert, o.key)
+}
+
+// Both sides of mutual TLS between a gateway and the services get other certificates, and half a file comes between.
+func TestCertificatesBetweenServicesAreReplacedUnderLoad(t *testing.T) {
+	o := startTerminator(t, shared.address)
+	o.client(t, 100)
+	roots := admintest.Write(t, o.authority.PEM)[0]
+	for _, service := range []string{"FLEET", "MONITORING", "INCIDENT", "AUDIT", "IDENTITY"} {
+		for key, value := range map[string]string{"ENABLED": "true", "CA_FILE": roots, "CERT_FILE": o.cert, "KEY_FILE": o.key} {
+			t.Setenv("OPSGATE_UPSTREAMS_"+service+"_TLS_"+key, value)
+		}
+	}
+	g := startGateway(t, everyService(o.address), unlimited)
+	stop := callers{
+		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: either(200.0, 50.0), number: 16, url: always(somewhere(g.url)),
+	}.start(t)
+	for serial := int64(101); serial < either[int64](105, 103); serial++ {
+		pass(t, took(time.Second, 500*time.Millisecond))
+		put(t, o.cert, []byte("half of a certif"))
+		pass(t, took(time.Second, 300*time.Millisecond))
+		o.client(t, serial)
+		o.renew(t, serial)
+		o.cut()
+		within(t, replaced, "until services were shown a new certificate", eventually(t, "a new certificate is shown", func() bool {
+			return o.has(serial)
+		}), time.Second)
+		eventually(t, "the gateway is ready again", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
+	}
+	noneFailed(t, replaced, stop())
+}

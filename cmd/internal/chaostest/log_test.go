@@ -1,0 +1,74 @@
+package chaostest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Whoever reads the log hangs, or is gone. Clients see nothing of it, and the gateway ends when it is told to.
+func TestNobodyReadsTheLog(t *testing.T) {
+	for name, gone := range map[string]bool{"the reader hangs": false, "the reader is gone": true} {
+		t.Run(name, func(t *testing.T) {
+			reader, g := startLoggingTo(t)
+			if gone {
+				if err := reader.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all := callers{
+				client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: 400, number: 16, url: always(somewhere(g.url)),
+			}
+			noneFailed(t, beyond, all.during(t, took(4*time.Second, 2*time.Second))) // in which more is written than a pipe holds
+			begun := time.Now()
+			g.signal(t, syscall.SIGTERM)
+			select {
+			case <-g.exited:
+				within(t, beyond, "until a gateway whose log nobody reads had ended", time.Since(begun), 5*time.Second)
+			case <-time.After(patience):
+				t.Error("the gateway does not end")
+			}
+			g.killed = true // it may not have been able to say that all is well
+		})
+	}
+}
+
+// startLoggingTo runs a gateway whose log nobody reads from when it serves.
+func startLoggingTo(t *testing.T) (*os.File, *gateway) {
+	t.Helper()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = reader.Close() })
+	g := &gateway{file: filepath.Join(t.TempDir(), "opsgate.yaml"), base: everyService(shared.address).configuration() + "shutdown: {drain_wait: 0s}\n"}
+	g.configure(t, unlimited)
+	command := exec.Command("sh", "-c", `exec "$0" "$@" 2>&3`, program("opsgate"), "serve", "--config="+g.file)
+	command.ExtraFiles = []*os.File{writer}
+	if g.process, err = launchCommand("opsgate", command); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.end(t) })
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(reader); lines.Scan(); {
+		var line map[string]any
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+		if line["msg"] == "serving" {
+			g.url, g.admin = fmt.Sprint("http://", line["listen"]), fmt.Sprint("http://", line["admin_listen"])
+			break
+		}
+	}
+	eventually(t, "the gateway is ready", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
+	return reader, g
+}

@@ -1,0 +1,83 @@
+package chaostest
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"testing"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// A resetter begins requests and takes them back at once.
+type resetter struct {
+	address string
+	roots   *x509.CertPool
+	header  []byte // of each request, encoded without a table that later ones refer to
+}
+
+func newResetter(t *testing.T, address string, roots *x509.CertPool, token string) *resetter {
+	t.Helper()
+	var header bytes.Buffer
+	encoder := hpack.NewEncoder(&header)
+	for _, field := range [][2]string{
+		{":method", "GET"}, {":scheme", "https"}, {":authority", "gateway"}, {":path", "/v1/servers/" + unknown},
+		{"authorization", "Bearer " + token},
+	} {
+		if err := encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1], Sensitive: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &resetter{address: address, roots: roots, header: header.Bytes()}
+}
+
+// connection resets so many streams of a new connection, and returns how many it could before the connection was closed.
+func (r *resetter) connection(t *testing.T, streams int) (done int) {
+	t.Helper()
+	conn, err := tls.Dial("tcp", r.address, &tls.Config{RootCAs: r.roots, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	go func() { _, _ = io.Copy(io.Discard, conn) }() // ends with the connection
+	out := bufio.NewWriter(conn)
+	framer := http2.NewFramer(out, nil)
+	_, err = out.WriteString(http2.ClientPreface)
+	for err == nil && done < streams {
+		if done == 0 {
+			err = framer.WriteSettings()
+		}
+		id := uint32(2*done + 1)
+		if err == nil {
+			err = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: r.header, EndStream: true, EndHeaders: true})
+		}
+		if err == nil {
+			err = framer.WriteRSTStream(id, http2.ErrCodeCancel)
+		}
+		if err == nil && done%10 == 0 {
+			err = out.Flush()
+		}
+		done++
+	}
+	_ = out.Flush()
+	return done
+}
+
+func TestStreamsThatAreResetCostLittle(t *testing.T) {
+	beside(t)
+	public := newPublicTLS(t)
+	g := startGateway(t, everyService(shared.address), unlimited+public.config())
+	v, n := newVictim(t, g, newClient(t, public.roots()), g.secure()), either(50_000, 3000)
+	r := newResetter(t, g.socket(), public.roots(), tokens(t)["read"].Text)
+	connections := 0
+	v.bears(t, fmt.Sprintf("%d stream resets", n), func() {
+		for done := 0; done < n; connections++ {
+			done += r.connection(t, n-done)
+		}
+	})
+	note(t, "17", "connections that it took, as the gateway closed them", connections, "")
+}

@@ -1,0 +1,135 @@
+package chaostest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A book is what visitors remember together.
+type book struct {
+	sync.Mutex
+	tags      map[string]string // the last ETag, by path
+	incidents []string          // the latest that were created, so that none gathers updates for the whole soak
+	next      int               // the one of them that the next replaces
+	marks     int
+	written   map[string]*writing // by mark
+}
+
+// A writing is what became of a write, as its client knows.
+type writing struct {
+	incident     string // that an update was for; "" for a new one
+	keyed        bool   // and repeated until it was acknowledged
+	acknowledged bool
+}
+
+func newBook(incidents []string) *book {
+	return &book{tags: map[string]string{}, incidents: incidents, written: map[string]*writing{}}
+}
+
+func (b *book) tag(path string) string {
+	b.Lock()
+	defer b.Unlock()
+	return b.tags[path]
+}
+
+func (b *book) keepTag(path, tag string) {
+	b.Lock()
+	defer b.Unlock()
+	b.tags[path] = tag
+}
+
+func (b *book) incident(random *rand.Rand) string {
+	b.Lock()
+	defer b.Unlock()
+	return pick(random, b.incidents)
+}
+
+// mark returns a text that no other write has.
+func (b *book) mark(what string) string {
+	b.Lock()
+	defer b.Unlock()
+	b.marks++
+	return fmt.Sprintf("soak-%s-%d", what, b.marks)
+}
+
+// note remembers a write before it is sent, and acknowledge that it was answered.
+func (b *book) note(v visit) {
+	b.Lock()
+	defer b.Unlock()
+	w := &writing{keyed: v.headers["Idempotency-Key"] != ""}
+	if path, ok := strings.CutSuffix(v.path, "/updates"); ok {
+		w.incident = strings.TrimPrefix(path, "/v1/incidents/")
+	}
+	b.written[v.mark] = w
+}
+
+func (b *book) acknowledge(v visit, body []byte) {
+	var created struct{ ID string }
+	_ = json.Unmarshal(body, &created)
+	b.Lock()
+	defer b.Unlock()
+	w := b.written[v.mark]
+	w.acknowledged = true
+	if w.incident == "" && created.ID != "" {
+		b.incidents[b.next] = created.ID
+		b.next = (b.next + 1) % len(b.incidents)
+	}
+}
+
+// audit counts what the writes left behind, and how often that is not what their clients were told: lost although acknowledged, or
+// done twice.
+func (b *book) audit(t *testing.T, s *soak) (lost, twice int) {
+	t.Helper()
+	done := map[string]int{}
+	for cursor := ""; ; {
+		var page struct {
+			Items      []struct{ Title string }
+			NextCursor string
+		}
+		s.fetch(t, "/v1/incidents?limit=100&cursor="+cursor, &page)
+		for _, item := range page.Items {
+			done[item.Title]++
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			break
+		}
+	}
+	updated := map[string]bool{}
+	for _, w := range b.written {
+		if w.incident == "" || updated[w.incident] {
+			continue
+		}
+		updated[w.incident] = true
+		var incident struct{ Updates []struct{ Message string } }
+		s.fetch(t, "/v1/incidents/"+w.incident, &incident)
+		for _, u := range incident.Updates {
+			done[u.Message]++
+		}
+	}
+	for mark, w := range b.written {
+		if w.acknowledged && done[mark] == 0 || w.keyed && !w.acknowledged {
+			lost++
+		}
+		if done[mark] > 1 {
+			twice++
+		}
+	}
+	return lost, twice
+}
+
+// fetch asks the first gateway for something that is there.
+func (s *soak) fetch(t *testing.T, path string, into any) {
+	t.Helper()
+	o := s.send(t.Context(), s.client, s.gateways[0], visit{method: http.MethodGet, path: path, token: s.tokens["full"]})
+	if o.err != nil || o.status != http.StatusOK {
+		t.Fatalf("GET %s: %d, error %v", path, o.status, o.err)
+	}
+	if err := json.Unmarshal(o.body, into); err != nil {
+		t.Fatal(err)
+	}
+}

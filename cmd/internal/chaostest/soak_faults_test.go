@@ -1,0 +1,177 @@
+package chaostest
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+// A fault is something that breaks and is mended again.
+type fault struct {
+	name         string
+	cause, mends func(*testing.T)
+}
+
+// A trouble is the time from when something was broken until nobody noticed it any more.
+type trouble struct {
+	name              string
+	from, mended, end time.Time
+}
+
+// faults are the deck: each part of the soak has every one of them once, in an order of its own.
+func (s *soak) faults() []fault {
+	victim := s.random.IntN(len(s.replicas)) // the deck is made anew for each part
+	b, w := s.replicas[victim], s.wires[victim]
+	spoilt := func(what string, w *wire, toxic string) fault {
+		return fault{what, func(t *testing.T) { w.spoil(t, toxic) }, func(t *testing.T) { w.clear(t) }}
+	}
+	still := func(*testing.T) {}
+	return []fault{
+		{"a backend killed", func(t *testing.T) { b.kill(t) }, b.restart}, // b is another process each time
+		{"a backend frozen", func(t *testing.T) { b.freeze(t) }, func(t *testing.T) { b.thaw(t) }},
+		{"a backend restarted", func(t *testing.T) { b.end(t) }, b.restart},
+		{"all backends killed", s.killAll, s.restartAll},
+		{"a wire cut", func(*testing.T) { w.cut() }, w.mend},
+		spoilt("a wire slow", w, `{"type": "latency", "attributes": {"latency": 300, "jitter": 100}}`),
+		spoilt("a wire reset", w, `{"type": "reset_peer", "attributes": {"timeout": 50}}`),
+		spoilt("half of each answer", w, `{"type": "limit_data", "attributes": {"bytes": 20000}}`),
+		{"Redis killed", func(*testing.T) { s.redis.Kill() }, func(*testing.T) { s.redis.Restart() }},
+		{"Redis frozen", func(*testing.T) { s.redis.Freeze() }, func(*testing.T) { s.redis.Thaw() }},
+		{"Redis emptied", func(*testing.T) { s.redis.Flush() }, still},
+		{"the wire to Redis cut", func(*testing.T) { s.redisWire.cut() }, s.redisWire.mend},
+		spoilt("the wire to Redis slow", s.redisWire, `{"type": "latency", "attributes": {"latency": 80}}`),
+		{"configuration changed", func(t *testing.T) { configure(t, s.gateways, s.config(900_000, "http: {idle_timeout: 90s}\n"), true) }, s.restore},
+		{"configuration wrong", func(t *testing.T) { mistake(t, s.gateways, s.config(1_000_000, "rate_limits: {}\n"), false) }, s.restore},
+		{"certificate replaced", func(t *testing.T) { s.public.replace(t, time.Now().UnixNano()) }, still},
+		{"a token revoked", s.revoke, still},
+		{"a crowd that hangs up", s.crowd, still},
+	}
+}
+
+func (s *soak) killAll(t *testing.T) {
+	t.Helper()
+	for _, b := range s.replicas {
+		b.kill(t)
+	}
+}
+
+func (s *soak) restartAll(t *testing.T) {
+	t.Helper()
+	for _, b := range s.replicas {
+		b.restart(t)
+	}
+}
+
+func (s *soak) restore(t *testing.T) {
+	t.Helper()
+	configure(t, s.gateways, s.config(1_000_000, ""), false)
+	eventually(t, "both have the right configuration", func() bool { return sum(t, s.gateways, lastReload) == len(s.gateways) })
+}
+
+// revoke revokes a token in use, and notes how long both gateways went on to take it.
+func (s *soak) revoke(t *testing.T) {
+	t.Helper()
+	token := createToken(t, s.replicas[0].data)
+	all := func(status int) bool {
+		for _, g := range s.gateways {
+			if got, _ := me(t.Context(), s.client, g.secure(), token.Text); got != status {
+				return false
+			}
+		}
+		return true
+	}
+	eventually(t, "both take a new token", func() bool { return all(http.StatusOK) })
+	revokeToken(t, s.replicas[0].data, token.ID)
+	s.revoked = max(s.revoked, eventually(t, "both refuse a revoked token", func() bool { return all(http.StatusUnauthorized) }))
+}
+
+// crowd has clients come, each with a connection of its own, and leave before they are served.
+func (s *soak) crowd(t *testing.T) {
+	t.Helper()
+	const come = 200
+	var left sync.WaitGroup
+	for i := range come {
+		left.Go(func() {
+			client := s.newVisitor(i / 2)
+			defer client.CloseIdleConnections()
+			s.send(t.Context(), client, s.gateways[i%len(s.gateways)], visit{
+				method: http.MethodGet, path: "/v1/servers", token: s.tokens["full"], hangsUp: time.Duration(i) * 50 * time.Microsecond,
+			})
+		})
+	}
+	left.Wait()
+}
+
+// suffer has a fault happen, and returns when nobody notices any more that it did.
+func (s *soak) suffer(t *testing.T, f fault, lasts time.Duration) {
+	t.Helper()
+	now := trouble{name: f.name, from: time.Now()}
+	s.broken.Store(true)
+	f.cause(t)
+	pass(t, lasts-time.Since(now.from))
+	f.mends(t)
+	now.mended = time.Now()
+	eventually(t, "all is well again after "+f.name, func() bool { return s.isWell(t) })
+	now.end = time.Now()
+	s.broken.Store(false)
+	s.troubles = append(s.troubles, now)
+	t.Logf("%s  %-26s well after %v", now.from.Format(time.TimeOnly), f.name, tenths(now.end.Sub(now.mended)))
+}
+
+// isWell says whether both gateways have everything that they need.
+func (s *soak) isWell(t *testing.T) bool {
+	t.Helper()
+	for _, g := range s.gateways {
+		if !strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) || !g.hasAll(t) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasAll says whether all breakers are closed, Redis is asked, the configuration is in force and revocations are heard of.
+func (g *gateway) hasAll(t *testing.T) bool {
+	t.Helper()
+	metrics := g.get(t, "/metrics")
+	for _, service := range []string{"fleet", "monitoring", "incident", "audit", "identity"} {
+		if !strings.Contains(metrics, fmt.Sprintf("opsgate_upstream_breaker_state{service=%q,state=\"closed\"} 1\n", service)) {
+			return false
+		}
+	}
+	return strings.Contains(metrics, `opsgate_rate_limit_store_mode{mode="shared"} 1`+"\n") &&
+		strings.Contains(metrics, lastReload+" 1\n") && strings.Contains(metrics, "opsgate_authn_revocation_stream_connected 1\n")
+}
+
+// startBehindWires runs backends that share their data, each behind a wire of its own, and returns the name by which DNS knows the
+// near ends of the wires.
+func startBehindWires(t *testing.T, n int) (replicas []*backend, wires []*wire, name string) {
+	t.Helper()
+	data := filepath.Join(t.TempDir(), "data")
+	var hosts []string
+	near := "0"
+	for i := 1; i <= n; i++ {
+		b := startBackendAt(t, "127.0.0.1:0", data)
+		w := newWireAt(t, fmt.Sprintf("127.0.0.%d:%s", i, near), b.address)
+		near = port(t, w.address())
+		replicas, wires, hosts = append(replicas, b), append(wires, w), append(hosts, host(t, w.address()))
+	}
+	return replicas, wires, "dns://" + serveNames(t, hosts) + "/backend.test:" + near
+}
+
+// newWireAt lays a wire from one address to another.
+func newWireAt(t *testing.T, from, to string) *wire {
+	t.Helper()
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
+	w := &wire{proxy: toxiproxy.NewProxy(server, to, from, to)}
+	w.mend(t)
+	t.Cleanup(w.cut)
+	return w
+}

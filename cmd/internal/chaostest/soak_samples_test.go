@@ -1,0 +1,138 @@
+package chaostest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+)
+
+// A sample is what one gateway holds at a moment.
+type sample struct {
+	part    int // of the soak
+	gateway int
+	quiet   bool // nothing was broken
+	of      map[string]float64
+}
+
+// A resource is what must not grow.
+type resource struct {
+	name, metric string
+	quiet        bool // only moments count in which nothing is broken: who waits holds something
+	bound        float64
+}
+
+var resources = []resource{
+	{"heap, bytes", "HeapAlloc", false, .05},
+	{"heap in use, bytes", "HeapInuse", false, .05},
+	{"resident, bytes", "process_resident_memory_bytes", false, .05},
+	{"goroutines", "go_goroutines", true, .05},
+	{"file descriptors", "process_open_fds", true, .05},
+}
+
+// takeSamples looks at both gateways.
+func (s *soak) takeSamples(t *testing.T, part int) {
+	t.Helper()
+	quiet := !s.broken.Load()
+	for i, g := range s.gateways {
+		taken := sample{part: part, gateway: i, of: g.heap(t)}
+		for _, r := range resources {
+			if !strings.HasPrefix(r.metric, "Heap") {
+				taken.of[r.metric] = g.metric(t, r.metric)
+			}
+		}
+		taken.quiet = quiet && !s.broken.Load()
+		s.mu.Lock()
+		s.samples = append(s.samples, taken)
+		s.mu.Unlock()
+	}
+}
+
+// heap returns what is on the heap, the least of some looks each after a collection of garbage: a request under way may hold a pooled
+// compressor, which is a tenth of everything. It is asked for as text, as the compressor of a profile would count as well.
+func (g *gateway) heap(t *testing.T) map[string]float64 {
+	t.Helper()
+	least := map[string]float64{}
+	for range 4 {
+		for line := range strings.Lines(g.get(t, "/debug/pprof/heap?gc=1&debug=1")) {
+			var name string
+			var value float64
+			if n, _ := fmt.Sscanf(line, "# %s = %f", &name, &value); n == 2 && strings.HasPrefix(name, "Heap") {
+				if before, ok := least[name]; !ok || value < before {
+					least[name] = value
+				}
+			}
+		}
+	}
+	return least
+}
+
+// keepSampling takes samples until it is told to stop.
+func (s *soak) keepSampling(t *testing.T, every time.Duration, stop <-chan struct{}) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.takeSamples(t, int(s.part.Load()))
+		case <-stop:
+			return
+		}
+	}
+}
+
+// keepProfiles keeps what is on the heaps, for whoever has to find out why they grew: go test -artifacts -outputdir DIR.
+func (s *soak) keepProfiles(t *testing.T, part int) {
+	t.Helper()
+	for i, g := range s.gateways {
+		file := filepath.Join(t.ArtifactDir(), fmt.Sprintf("heap-%d-%d.pprof", i+1, part+1))
+		if err := os.WriteFile(file, []byte(g.get(t, "/debug/pprof/heap?gc=1")), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func (s *soak) median(r resource, gateway, part int) (float64, int) {
+	var values []float64
+	for _, taken := range s.samples {
+		if taken.gateway == gateway && taken.part == part && (taken.quiet || !r.quiet) {
+			values = append(values, taken.of[r.metric])
+		}
+	}
+	slices.Sort(values)
+	if len(values) == 0 {
+		return 0, 0
+	}
+	return values[len(values)/2], len(values)
+}
+
+// compare holds what the gateways held in the last part to what they held in the second.
+func (s *soak) compare(t *testing.T) {
+	t.Helper()
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "gateway\tof\t1st part\t2nd\t3rd\tlast\tgrowth\tsamples a part\t")
+	for gateway := range s.gateways {
+		for _, r := range resources {
+			var medians [parts]float64
+			n := 0
+			for part := range parts {
+				medians[part], n = s.median(r, gateway, part)
+			}
+			growth := medians[parts-1]/medians[1] - 1
+			fmt.Fprintf(w, "%d\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%+.1f %%\t%d\t\n",
+				gateway+1, r.name, medians[0], medians[1], medians[2], medians[3], 100*growth, n)
+			note(t, soaked, fmt.Sprintf("%s of gateway %d, last part to second", r.name, gateway+1),
+				fmt.Sprintf("%+.1f %%", 100*growth), fmt.Sprintf("%+.0f %%", 100*r.bound))
+			if growth > r.bound || n == 0 {
+				t.Errorf("%s of gateway %d grew by %.1f %%: %v, %d samples", r.name, gateway+1, 100*growth, medians, n)
+			}
+		}
+	}
+	_ = w.Flush()
+	t.Logf("medians:\n%s", text.String())
+}

@@ -1,0 +1,189 @@
+package chaostest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// A visit is one request of the soak, and what may come of it where nothing is broken. While something is, it may also end in 500,
+// 503 or 504.
+type visit struct {
+	kind         string
+	method, path string
+	token, body  string
+	headers      map[string]string
+	may          []int
+	fresh        bool          // over a connection of its own
+	hangsUp      time.Duration // after so long; 0 for never
+	mark         string        // what a write leaves behind
+}
+
+// A habit is a kind of visit and how many of a hundred are such.
+type habit struct {
+	share int
+	visit func(*soak, *rand.Rand) visit
+}
+
+var habits = []habit{
+	{56, (*soak).read},
+	{5, (*soak).hurriedRead},
+	{3, (*soak).create},
+	{3, (*soak).update},
+	{6, (*soak).pressedRead},
+	{8, (*soak).wrongToken},
+	{6, (*soak).forbiddenRead},
+	{4, (*soak).unknownPath},
+	{6, (*soak).badInput},
+	{3, (*soak).wrongMethod},
+}
+
+// drawn draws one of the habits.
+func drawn(s *soak, random *rand.Rand) visit {
+	n := random.IntN(100)
+	for _, h := range habits {
+		if n -= h.share; n < 0 {
+			return h.visit(s, random)
+		}
+	}
+	return s.read(random)
+}
+
+// readable are the operations that only read, with some of what may be asked of them. {server} and the like stand for one that exists.
+var readable = []string{
+	"/v1/me", "/v1/servers", "/v1/servers/{server}", "/v1/server-groups", "/v1/servers/{server}/metrics",
+	"/v1/servers/{server}/metrics?range=1h", "/v1/servers/{server}/metrics?range=7d", "/v1/servers/{server}/scheduled-commands",
+	"/v1/servers/{server}/commands", "/v1/servers/{server}/commands?page=2&pageSize=50", "/v1/monitors", "/v1/monitors/{monitor}/checks",
+	"/v1/incidents", "/v1/incidents?limit=10", "/v1/incidents/{incident}", "/v1/status-pages", "/v1/status-pages/{page}",
+	"/v1/status-pages/{page}/incidents", "/v1/audit?limit=20", "/v1/audit?action=incident.&limit=20",
+}
+
+func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
+
+// path fills in what exists.
+func (s *soak) path(random *rand.Rand, template string) string {
+	for name, ids := range s.exists {
+		template = strings.ReplaceAll(template, name, pick(random, ids))
+	}
+	return strings.ReplaceAll(template, "{incident}", s.book.incident(random))
+}
+
+// read reads something that is there, in one of the ways in which clients do.
+func (s *soak) read(random *rand.Rand) visit {
+	v := visit{
+		kind: "read", method: http.MethodGet, path: s.path(random, pick(random, readable)), token: s.tokens["full"],
+		headers: map[string]string{}, may: []int{http.StatusOK},
+	}
+	switch n := random.IntN(100); {
+	case n < 10:
+		v.method = http.MethodHead
+	case n < 30:
+		v.headers["Accept-Encoding"] = "gzip"
+	case n < 50:
+		if tag := s.book.tag(v.path); tag != "" {
+			v.kind, v.headers["If-None-Match"], v.may = "conditional", tag, append(v.may, http.StatusNotModified)
+		}
+	case n < 60:
+		v.kind, v.fresh = "new connection", true
+	}
+	return v
+}
+
+// hurriedRead is of a client that hangs up, mostly before it has its answer.
+func (s *soak) hurriedRead(random *rand.Rand) visit {
+	v := s.read(random)
+	v.kind, v.hangsUp = "hang-up", time.Duration(random.IntN(4000))*time.Microsecond+time.Microsecond
+	return v
+}
+
+// pressedRead is of a token that asks for more than it gets.
+func (s *soak) pressedRead(random *rand.Rand) visit {
+	v := s.read(random)
+	v.kind, v.token, v.may = "pressed", s.tokens["read"], append(v.may, http.StatusTooManyRequests)
+	return v
+}
+
+func (s *soak) wrongToken(random *rand.Rand) visit {
+	v := s.read(random)
+	v.kind, v.may = "wrong token", []int{http.StatusUnauthorized}
+	v.token = pick(random, []string{"", "x", s.tokens["revoked"], s.tokens["full"] + "x", s.invented(random)})
+	return v
+}
+
+func (s *soak) forbiddenRead(random *rand.Rand) visit {
+	v := s.read(random)
+	v.kind, v.may = "forbidden", []int{http.StatusForbidden}
+	switch random.IntN(3) {
+	case 0:
+		v.path, v.token = "/v1/servers", s.tokens["none"]
+	case 1:
+		v.token = s.tokens["no_plan"]
+	default:
+		v.kind, v.path, v.may = "of another team", s.path(random, "/v1/monitors/{monitor}/checks"), []int{http.StatusNotFound}
+		v.token = s.tokens["other_team"]
+	}
+	return v
+}
+
+func (s *soak) unknownPath(random *rand.Rand) visit {
+	v := s.read(random)
+	v.kind, v.may = "unknown path", []int{http.StatusNotFound}
+	v.path = pick(random, []string{"/v1/nothing", "/v1/servers/", "/v1//servers", "/v1/servers/none", "/", "/metrics", "/v2/me"})
+	return v
+}
+
+func (s *soak) wrongMethod(random *rand.Rand) visit {
+	v := s.read(random)
+	v.kind, v.may = "wrong method", []int{http.StatusMethodNotAllowed}
+	v.method = pick(random, []string{http.MethodPut, http.MethodDelete, http.MethodOptions})
+	if v.path = pick(random, []string{"/v1/servers", "/v1/incidents"}); v.method == http.MethodOptions {
+		v.may = []int{http.StatusNoContent}
+	}
+	return v
+}
+
+func (s *soak) badInput(random *rand.Rand) visit {
+	v := s.read(random)
+	v.kind, v.may = "bad input", []int{http.StatusUnprocessableEntity}
+	if random.IntN(2) == 0 {
+		v.path = pick(random, []string{"/v1/incidents?limit=0", "/v1/incidents?limit=1&limit=2", s.path(random, "/v1/servers/{server}/metrics?range=2h")})
+		return v
+	}
+	v.method, v.path, v.headers["Content-Type"] = http.MethodPost, "/v1/incidents", "application/json"
+	switch random.IntN(10) {
+	case 0:
+		v.body, v.may = strings.Repeat(" ", maxBody+1), []int{http.StatusRequestEntityTooLarge}
+	case 1:
+		v.body, v.headers["Content-Type"], v.may = "x=1", "text/plain", []int{http.StatusUnsupportedMediaType}
+	default:
+		v.body = pick(random, []string{"", "{", "[]", "{}", `{"title":1}`, `{"title":"a","title":"b"}`, "\xff", `{} {}`})
+	}
+	return v
+}
+
+// create and update write, half of them with a key, and then as often as it takes. The book counts what comes of them.
+func (s *soak) create(random *rand.Rand) visit {
+	mark := s.book.mark("created")
+	return s.write(random, mark, "/v1/incidents",
+		fmt.Sprintf(`{"title":%q,"status":"investigating","impact":"minor","message":"We are looking."}`, mark))
+}
+
+func (s *soak) update(random *rand.Rand) visit {
+	mark := s.book.mark("updated")
+	path := "/v1/incidents/" + s.book.incident(random) + "/updates"
+	return s.write(random, mark, path, fmt.Sprintf(`{"status":"monitoring","message":%q}`, mark))
+}
+
+func (s *soak) write(random *rand.Rand, mark, path, body string) visit {
+	v := visit{
+		kind: "write", method: http.MethodPost, path: path, body: body, token: s.tokens["full"], may: []int{http.StatusOK},
+		headers: map[string]string{"Content-Type": "application/json"}, mark: mark,
+	}
+	if random.IntN(2) == 0 {
+		v.kind, v.headers["Idempotency-Key"] = "write with a key", mark
+		v.may = append(v.may, http.StatusConflict)
+	}
+	return v
+}
