@@ -178,7 +178,7 @@ func TestARequestIsExplainedByKeyboard(t *testing.T) {
 	s.eventually("there is an answer", `document.getElementById("answer").innerText.includes("403")`)
 	got := s.text("answer")
 	for _, want := range []string{
-		"GET /v1/monitors: 403 forbidden, because of scope", "1. token\t✓ passes", "5. scope\t✕ refuses", "this decides", "of team " + teamID,
+		"GET /v1/monitors: 403 forbidden, because of scope", ". token\t✓ passes", ". scope\t✕ refuses", "this decides", "of team " + teamID,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %s", want, got)
@@ -241,6 +241,7 @@ func TestALostConnectionIsSaidAndMade(t *testing.T) {
 	if s.text("link-text") != "connection lost" || !read[bool](s, "document.getElementById('all').classList.contains('stale')") {
 		t.Errorf("the page says %s", s.text("link-text"))
 	}
+	s.keep("lost.png")
 	g.run(t)
 	s.headline("Everything is well")
 	if read[bool](s, "document.getElementById('all').classList.contains('stale')") {

@@ -288,6 +288,7 @@
       seen = s;
       if (paused) return;
       show($('all'), true);
+      show($('pause'), true);
       $('all').classList.remove('stale');
       show($('as-of'), false);
       linkIs('live \u00b7 updated ' + clock(s.at), '\u25cf');
@@ -387,6 +388,8 @@
       (a.retry_after_seconds ? '; retry after ' + a.retry_after_seconds + ' s' : '');
   };
 
+  const memory = { due: 'to be confirmed before it is used again', stale: 'used for as long as identity is away' };
+
   const explained = (x) => {
     const serviceOf = (s) => s.state + (s.breaker && s.breaker.state !== 'closed' ? ', breaker ' + s.breaker.state + (s.breaker.cause ? ' (' + s.breaker.cause + ')' : '') : '');
     const t = x.token, p = x.policy;
@@ -406,7 +409,7 @@
     ];
     if (limits.length) parts.push(table('Limits', ['Limit', 'Requests', 'Left', 'More in', 'Set at'], limits));
     parts.push(
-      line('Token', t.remembered ? 'of team ' + t.team_id + (t.ai_plan ? ', with the AI plan' : ', without the AI plan') + '; scopes: ' + ((t.scopes || []).join(', ') || 'none') + ' (' + t.how + ')' : 'not remembered by this gateway'),
+      line('Token', t.remembered ? 'of team ' + t.team_id + (t.ai_plan ? ', with the AI plan' : ', without the AI plan') + '; scopes: ' + ((t.scopes || []).join(', ') || 'none') + ' (' + (memory[t.how] || t.how) + ')' : 'not remembered by this gateway'),
       line('Policy', p.class + ', set by ' + p.key + ' (' + p.origin + ')' + (p.owner ? ', owner: ' + p.owner : '') + (p.reason ? ', reason: ' + p.reason : '') +
         (p.expires ? ', until ' + moment(p.expires) : '') + (p.team_unknown ? '; another may hold, as the team is not known' : '')),
       line('identity', serviceOf(x.identity)));
