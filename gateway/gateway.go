@@ -61,6 +61,7 @@ type Options struct {
 	Timeouts       map[string]time.Duration // by the id of a route, over the route's own
 	MaxBodyBytes   int64                    // of a request; 0 for DefaultMaxBodyBytes
 	TrustedProxies []netip.Prefix           // peers whose X-Forwarded-For counts; none by default
+	LiveTokens     string                   // what tokens begin with; an id of a request with such a one in it is not taken
 	QuietAccess    bool                     // log what SREs must see only, not each request
 
 	Decisions DecisionObserver // nil for nobody
@@ -92,6 +93,7 @@ type Gateway struct {
 	timeouts       map[string]time.Duration
 	maxBodyBytes   int64
 	trustedProxies []netip.Prefix
+	liveTokens     string
 	quietAccess    bool
 }
 
@@ -136,6 +138,7 @@ func New(o Options) (*Gateway, error) {
 		timeouts:       o.Timeouts,
 		maxBodyBytes:   cmp.Or(o.MaxBodyBytes, DefaultMaxBodyBytes),
 		trustedProxies: o.TrustedProxies,
+		liveTokens:     o.LiveTokens,
 		quietAccess:    o.QuietAccess,
 	}
 	if err := checkRoutes(g.rows); err != nil {

@@ -201,7 +201,7 @@ func (g *Gateway) acquire(c *gin.Context, rt *route) *Request {
 	r, _ := g.pool.Get().(*Request) // the pool holds nothing else
 	r.gin, r.route, r.start = c, rt, g.clock()
 	r.values = new([maxOwnHeaders]string)
-	r.id = requestID(c.Request.Header["X-Request-Id"], r.start)
+	r.id = requestID(c.Request.Header["X-Request-Id"], g.liveTokens, r.start)
 	return r
 }
 

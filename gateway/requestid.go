@@ -3,15 +3,17 @@ package gateway
 import (
 	"encoding/hex"
 	"math/rand/v2"
+	"strings"
 	"time"
 )
 
 // maxRequestIDLen is the longest id that a client may give its request (decisions, "Errors").
 const maxRequestIDLen = 128
 
-// requestID returns the client's id where it gave exactly one that can stand in a header and a log, and else a new one.
-func requestID(sent []string, now time.Time) string {
-	if len(sent) == 1 && visibleASCII(sent[0], maxRequestIDLen) {
+// requestID returns the client's id where it gave exactly one that can stand in a header and a log, and else a new one. One with a
+// token in it cannot: it would be in the log, in traces and with the services.
+func requestID(sent []string, liveTokens string, now time.Time) string {
+	if len(sent) == 1 && visibleASCII(sent[0], maxRequestIDLen) && (liveTokens == "" || !strings.Contains(sent[0], liveTokens)) {
 		return sent[0]
 	}
 	return newRequestID(now)

@@ -112,7 +112,7 @@ func subject(r *http.Request) string {
 	return "serial " + certificate.SerialNumber.String() // all of its names may stand elsewhere
 }
 
-// withoutTokens refuses a request that has a client's token in its path or query, and repeats none of it.
+// withoutTokens refuses a request that has a client's token in its path or query, or as who makes it, and repeats none of it.
 func withoutTokens(begin string, next http.Handler) http.Handler {
 	if begin == "" {
 		return next
@@ -127,7 +127,7 @@ func withoutTokens(begin string, next http.Handler) http.Handler {
 }
 
 func hasToken(r *http.Request, begin string) bool {
-	if strings.Contains(r.URL.Path, begin) || strings.Contains(r.URL.RawQuery, begin) {
+	if strings.Contains(r.URL.Path, begin) || strings.Contains(r.URL.RawQuery, begin) || strings.Contains(operator(r), begin) {
 		return true
 	}
 	for name, values := range r.URL.Query() {

@@ -56,6 +56,7 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 		Timeouts:       timeouts(loaded.Routes),
 		MaxBodyBytes:   int64(loaded.HTTP.MaxBodyBytes),
 		TrustedProxies: prefixes(loaded.TrustedProxies),
+		LiveTokens:     liveTokens(loaded.Config),
 		QuietAccess:    !loaded.Log.Access,
 		Decisions:      p.decisions,
 		Tracer:         newTracer(p.traces, loaded.Config),
