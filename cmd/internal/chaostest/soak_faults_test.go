@@ -17,7 +17,7 @@ import (
 // A fault is something that breaks and is mended again.
 type fault struct {
 	name         string
-	cause, mends func(*testing.T)
+	cause, mends func()
 }
 
 // A trouble is the time from when something was broken until nobody noticed it any more.
@@ -27,32 +27,33 @@ type trouble struct {
 }
 
 // faults are the deck: each part of the soak has every one of them once, in an order of its own.
-func (s *soak) faults() []fault {
+func (s *soak) faults(t *testing.T) []fault {
+	t.Helper()
 	victim := s.random.IntN(len(s.replicas)) // the deck is made anew for each part
 	b, w := s.replicas[victim], s.wires[victim]
+	restart, restore, still := func() { b.restart(t) }, func() { s.restore(t) }, func() {}
 	spoilt := func(what string, w *wire, toxic string) fault {
-		return fault{what, func(t *testing.T) { w.spoil(t, toxic) }, func(t *testing.T) { w.clear(t) }}
+		return fault{what, func() { w.spoil(t, toxic) }, func() { w.clear(t) }}
 	}
-	still := func(*testing.T) {}
 	return []fault{
-		{"a backend killed", func(t *testing.T) { b.kill(t) }, b.restart}, // b is another process each time
-		{"a backend frozen", func(t *testing.T) { b.freeze(t) }, func(t *testing.T) { b.thaw(t) }},
-		{"a backend restarted", func(t *testing.T) { b.end(t) }, b.restart},
-		{"all backends killed", s.killAll, s.restartAll},
-		{"a wire cut", func(*testing.T) { w.cut() }, w.mend},
+		{"a backend killed", func() { b.kill(t) }, restart},
+		{"a backend frozen", func() { b.freeze(t) }, func() { b.thaw(t) }},
+		{"a backend restarted", func() { b.end(t) }, restart},
+		{"all backends killed", func() { s.killAll(t) }, func() { s.restartAll(t) }},
+		{"a wire cut", w.cut, func() { w.mend(t) }},
 		spoilt("a wire slow", w, `{"type": "latency", "attributes": {"latency": 300, "jitter": 100}}`),
 		spoilt("a wire reset", w, `{"type": "reset_peer", "attributes": {"timeout": 50}}`),
 		spoilt("half of each answer", w, `{"type": "limit_data", "attributes": {"bytes": 20000}}`),
-		{"Redis killed", func(*testing.T) { s.redis.Kill() }, func(*testing.T) { s.redis.Restart() }},
-		{"Redis frozen", func(*testing.T) { s.redis.Freeze() }, func(*testing.T) { s.redis.Thaw() }},
-		{"Redis emptied", func(*testing.T) { s.redis.Flush() }, still},
-		{"the wire to Redis cut", func(*testing.T) { s.redisWire.cut() }, s.redisWire.mend},
+		{"Redis killed", s.redis.Kill, s.redis.Restart},
+		{"Redis frozen", s.redis.Freeze, s.redis.Thaw},
+		{"Redis emptied", s.redis.Flush, still},
+		{"the wire to Redis cut", s.redisWire.cut, func() { s.redisWire.mend(t) }},
 		spoilt("the wire to Redis slow", s.redisWire, `{"type": "latency", "attributes": {"latency": 80}}`),
-		{"configuration changed", func(t *testing.T) { configure(t, s.gateways, s.config(900_000, "http: {idle_timeout: 90s}\n"), true) }, s.restore},
-		{"configuration wrong", func(t *testing.T) { mistake(t, s.gateways, s.config(1_000_000, "rate_limits: {}\n"), false) }, s.restore},
-		{"certificate replaced", func(t *testing.T) { s.public.replace(t, time.Now().UnixNano()) }, still},
-		{"a token revoked", s.revoke, still},
-		{"a crowd that hangs up", s.crowd, still},
+		{"configuration changed", func() { configure(t, s.gateways, s.config(900_000, "http: {idle_timeout: 90s}\n"), true) }, restore},
+		{"configuration wrong", func() { mistake(t, s.gateways, s.config(1_000_000, "rate_limits: {}\n"), false) }, restore},
+		{"certificate replaced", func() { s.public.replace(t, time.Now().UnixNano()) }, still},
+		{"a token revoked", func() { s.revoke(t) }, still},
+		{"a crowd that hangs up", func() { s.crowd(t) }, still},
 	}
 }
 
@@ -115,9 +116,9 @@ func (s *soak) suffer(t *testing.T, f fault, lasts time.Duration) {
 	t.Helper()
 	now := trouble{name: f.name, from: time.Now()}
 	s.broken.Store(true)
-	f.cause(t)
+	f.cause()
 	pass(t, lasts-time.Since(now.from))
-	f.mends(t)
+	f.mends()
 	now.mended = time.Now()
 	eventually(t, "all is well again after "+f.name, func() bool { return s.isWell(t) })
 	now.end = time.Now()

@@ -73,6 +73,7 @@ func (g *gateway) heap(t *testing.T) map[string]float64 {
 
 // keepSampling takes samples until it is told to stop.
 func (s *soak) keepSampling(t *testing.T, every time.Duration, stop <-chan struct{}) {
+	t.Helper()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {

@@ -149,7 +149,7 @@ func TestSoak(t *testing.T) {
 // brief has some faults happen, for as long as it takes to notice them.
 func (s *soak) brief(t *testing.T) {
 	t.Helper()
-	deck := s.faults()
+	deck := s.faults(t)
 	for _, i := range s.random.Perm(len(deck))[:3] {
 		s.suffer(t, deck[i], 500*time.Millisecond)
 	}
@@ -164,7 +164,7 @@ func (s *soak) long(t *testing.T, lasts time.Duration) {
 	begun := time.Now()
 	for part := range parts {
 		s.part.Store(int64(part))
-		deck := s.faults()
+		deck := s.faults(t)
 		s.random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
 		each := lasts / parts / time.Duration(len(deck))
 		for i, f := range deck {

@@ -85,6 +85,7 @@ func (c *tally) total(status string) (all, such int) {
 
 // traffic sends visits at an even rate until the context ends, and returns when all have their outcome.
 func (s *soak) traffic(ctx context.Context, t *testing.T, rate float64) {
+	t.Helper()
 	turns := load{rate: rate}.schedule(ctx)
 	validator := openapitest.New(t)
 	var visitors sync.WaitGroup
