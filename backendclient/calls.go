@@ -22,6 +22,7 @@ type call struct {
 	reads           bool // it changes nothing, and may be tried again
 	guard           *guard
 
+	exemplar  func(context.Context) prometheus.Labels // as in Options
 	durations *prometheus.HistogramVec
 	// observers are the durations' children by code, found once and kept: to find one by its labels takes longer than all
 	// else that we do to a call. They are not made before they are used, as most codes never come.
@@ -29,13 +30,21 @@ type call struct {
 }
 
 // observe records how long a call of the method took.
-func (c *call) observe(code codes.Code, took time.Duration) {
+func (c *call) observe(ctx context.Context, code codes.Code, took time.Duration) {
 	kept := &c.observers[code]
 	observer := kept.Load()
 	if observer == nil {
 		found := c.durations.WithLabelValues(c.service, c.method, code.String())
 		observer = &found
 		kept.Store(observer)
+	}
+	if c.exemplar != nil {
+		if labels := c.exemplar(ctx); labels != nil {
+			if exemplars, ok := (*observer).(prometheus.ExemplarObserver); ok {
+				exemplars.ObserveWithExemplar(took.Seconds(), labels)
+				return
+			}
+		}
 	}
 	(*observer).Observe(took.Seconds())
 }
@@ -44,20 +53,20 @@ func (c *call) observe(code codes.Code, took time.Duration) {
 // after it was made.
 type calls map[string]*call
 
-func newCalls(registerer prometheus.Registerer, guards map[string]*guard) (calls, error) {
+func newCalls(o Options, guards map[string]*guard) (calls, error) {
 	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "opsgate_upstream_request_duration_seconds",
 		Help:    "Time of unary calls to the internal services, all attempts together, by service, method and gRPC code.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	}, []string{"service", "method", "code"})
-	if err := registerer.Register(durations); err != nil {
+	if err := o.Registerer.Register(durations); err != nil {
 		return nil, err
 	}
 	all := make(calls)
 	for _, s := range services() {
 		add := func(method string) {
 			all["/"+s.description.ServiceName+"/"+method] = &call{
-				service: s.name, method: method, reads: reads(method), guard: guards[s.name], durations: durations,
+				service: s.name, method: method, reads: reads(method), guard: guards[s.name], durations: durations, exemplar: o.Exemplar,
 			}
 		}
 		for _, m := range s.description.Methods {
@@ -77,7 +86,7 @@ func (c calls) measure(
 ) error {
 	start := time.Now()
 	err := invoke(ctx, method, request, reply, cc, options...)
-	c[method].observe(status.Code(err), time.Since(start))
+	c[method].observe(ctx, status.Code(err), time.Since(start))
 	return err
 }
 

@@ -51,7 +51,7 @@ func Dial(options Options) (*Clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("backend client metrics: %w", err)
 	}
-	calls, err := newCalls(o.Registerer, guards)
+	calls, err := newCalls(o, guards)
 	if err != nil {
 		return nil, fmt.Errorf("backend client metrics: %w", err)
 	}

@@ -2,6 +2,7 @@ package backendclient
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,6 +37,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Registerer gets the metrics; by default they go nowhere.
 	Registerer prometheus.Registerer
+	// Exemplar returns labels that lead from the duration of a call to where more is known of it, or nil; none by default.
+	Exemplar func(ctx context.Context) prometheus.Labels
 	// DialOptions come after our own and so override them: a test's dialer, an installation's tracing.
 	DialOptions []grpc.DialOption
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -24,8 +25,25 @@ func (w *discardWriter) WriteHeader(int)             {}
 
 // BenchmarkMiddleware is what a request costs here without HTTP and without a service: engine, token, limits, plan, scope,
 // deadline, headers, ETag, metrics and the access line.
-func BenchmarkMiddleware(b *testing.B) {
+func BenchmarkMiddleware(b *testing.B) { benchmarkMiddleware(b, nil) }
+
+// BenchmarkMiddlewareUntraced is the same where there are traces, and the request is in none.
+func BenchmarkMiddlewareUntraced(b *testing.B) { benchmarkMiddleware(b, noTraces{}) }
+
+// noTraces records nothing, after the look at the header that it takes to decide that.
+type noTraces struct{}
+
+func (noTraces) Trace(ctx context.Context, req *http.Request, _ string) (context.Context, Trace) {
+	if len(req.Header["Traceparent"]) > 0 {
+		panic("the benchmark's requests come from no trace")
+	}
+	return ctx, nil
+}
+
+func benchmarkMiddleware(b *testing.B, tracer Tracer) {
+	b.Helper()
 	o := options17(b, &services{})
+	o.Tracer = tracer
 	o.Logger = slog.New(slog.NewJSONHandler(&discardWriter{}, nil))
 	g, err := New(o)
 	if err != nil {
@@ -37,6 +55,27 @@ func BenchmarkMiddleware(b *testing.B) {
 	g.engine = gin.New()
 	g.engine.GET(row.Path, g.serve(g.newRoute(row, apiStages)))
 	req := httptest.NewRequest("GET", "/v1/bench/1", nil)
+	req.Header.Set("Authorization", "Bearer full")
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		w := &discardWriter{header: make(http.Header)}
+		for pb.Next() {
+			clear(w.header)
+			g.ServeHTTP(w, req)
+		}
+	})
+}
+
+// BenchmarkShed is what a request costs that there is no room for.
+func BenchmarkShed(b *testing.B) {
+	o := options17(b, &services{})
+	o.Logger = slog.New(slog.NewJSONHandler(&discardWriter{}, nil))
+	o.Capacity = newCapacity(0)
+	g, err := New(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	req := httptest.NewRequest("GET", "/v1/servers", nil)
 	req.Header.Set("Authorization", "Bearer full")
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc/connectivity"
 
 	"opsgate/authn"
 	"opsgate/backendclient"
@@ -24,6 +24,7 @@ import (
 // parts are what a gateway consists of: what lives as long as the process does, and the snapshot that is in force.
 type parts struct {
 	logger        *slog.Logger
+	clock         func() time.Time
 	registry      *prometheus.Registry
 	clients       *backendclient.Clients
 	authenticator *authn.Authenticator
@@ -34,6 +35,9 @@ type parts struct {
 	decisions     audience
 	traces        *tracing.Provider // nil where none are recorded
 	metrics       *gateway.Metrics
+	capacity      *gateway.Capacity
+	connections   *connections
+	overload      *overload
 	reloads       *configMetrics
 	admin         *admin.Admin
 	console       *console.Console
@@ -46,7 +50,7 @@ type parts struct {
 // build makes the parts, each from those before it.
 func build(o Options) (_ *parts, err error) {
 	registry := admin.NewRegistry(o.Build)
-	p := &parts{logger: o.Logger, registry: registry, busiest: heavyhitters.New(heavyhitters.Options{})}
+	p := &parts{logger: o.Logger, clock: o.Clock, registry: registry, busiest: heavyhitters.New(heavyhitters.Options{})}
 	p.decisions = audience{crowd{p.busiest}}
 	defer func() {
 		if err != nil {
@@ -66,6 +70,9 @@ func build(o Options) (_ *parts, err error) {
 		return nil, err
 	}
 	if p.metrics, err = gateway.NewMetrics(registry); err != nil {
+		return nil, err
+	}
+	if err := p.buildBounds(o.Loaded.HTTP); err != nil {
 		return nil, err
 	}
 	if p.reloads, err = newConfigMetrics(registry); err != nil {
@@ -91,6 +98,24 @@ func build(o Options) (_ *parts, err error) {
 	return p, nil
 }
 
+// buildBounds makes what bounds all clients together, over all configurations.
+func (p *parts) buildBounds(c config.HTTP) (err error) {
+	if p.capacity, err = gateway.NewCapacity(c.MaxInFlight, p.registry); err != nil {
+		return err
+	}
+	if p.connections, err = newConnections(c.MaxConnections, p.registry); err != nil {
+		return err
+	}
+	p.overload = newOverload(p.logger, p.clock, p.capacity, p.connections)
+	return nil
+}
+
+// configureBounds has them go by what can change while running.
+func (p *parts) configureBounds(c config.HTTP) {
+	p.capacity.Bound(c.MaxInFlight)
+	p.connections.bound(c.MaxConnections)
+}
+
 func (p *parts) close() error {
 	err := p.demand.Close()
 	if p.clients != nil {
@@ -110,7 +135,7 @@ func (p *parts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // background is what goes on beside the requests; each of it ends with its context.
 func (p *parts) background() []func(context.Context) error {
-	all := []func(context.Context) error{p.authenticator.Run, p.limiter.Run, p.busiest.Run, p.console.Run}
+	all := []func(context.Context) error{p.authenticator.Run, p.limiter.Run, p.busiest.Run, p.console.Run, p.connections.run, p.overload.run}
 	if p.demand != nil {
 		all = append(all, p.demand.Run)
 	}
@@ -132,6 +157,7 @@ func dial(o Options, registry prometheus.Registerer, traces *tracing.Provider) (
 		Logger:      o.Logger,
 		Registerer:  registry,
 		DialOptions: traces.DialOptions(),
+		Exemplar:    traces.Exemplar(),
 	})
 }
 
@@ -154,23 +180,4 @@ func newAuthenticator(o Options, clients *backendclient.Clients, registry promet
 		Logger:     o.Logger,
 		Registerer: registry,
 	})
-}
-
-// dependencies says in words how the things stand that the gateway needs.
-func (p *parts) dependencies() map[string]admin.Dependency {
-	words := map[connectivity.State]string{
-		connectivity.Idle:             "idle",
-		connectivity.Connecting:       "connecting",
-		connectivity.Ready:            "ready",
-		connectivity.TransientFailure: "unavailable",
-		connectivity.Shutdown:         "closed",
-	}
-	list := make(map[string]admin.Dependency)
-	for service, state := range p.clients.States() {
-		list[service] = admin.Dependency{State: words[state], OK: state == connectivity.Ready}
-	}
-	if p.shared != nil {
-		list["redis"] = p.shared.dependency()
-	}
-	return list
 }

@@ -54,8 +54,13 @@ server GET /v1/servers
 			c.isTold(t, listServers, find(t, all[0], listServers[1:]), find(t, all[1], listServers[1:]))
 			c.hasAttributes(t, all[1])
 			c.isInTheLog(t, all)
-			if id := fmt.Sprintf("trace_id=\"%x\"", all[1][0].GetTraceId()); !strings.Contains(metrics, id) {
-				t.Errorf("no exemplar has %s", id)
+			id := fmt.Sprintf("trace_id=\"%x\"", all[1][0].GetTraceId())
+			for _, histogram := range []string{"opsgate_http_request_duration_seconds_bucket", "opsgate_upstream_request_duration_seconds_bucket"} {
+				if !slices.ContainsFunc(strings.Split(metrics, "\n"), func(line string) bool {
+					return strings.HasPrefix(line, histogram) && strings.Contains(line, id)
+				}) {
+					t.Errorf("no exemplar of %s has %s", histogram, id)
+				}
 			}
 		})
 	}

@@ -7,8 +7,16 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Exemplar returns labels that lead from a measurement to the trace that it was made in, or nil where that is not recorded.
-func Exemplar(ctx context.Context) prometheus.Labels {
+// Exemplar returns what finds the labels that lead from a measurement to the trace that it was made in: none where that is not
+// recorded. It is nil of a nil Provider.
+func (p *Provider) Exemplar() func(context.Context) prometheus.Labels {
+	if p == nil {
+		return nil
+	}
+	return exemplar
+}
+
+func exemplar(ctx context.Context) prometheus.Labels {
 	at := trace.SpanContextFromContext(ctx)
 	if !at.IsSampled() {
 		return nil

@@ -152,7 +152,7 @@ func TestNobodyAsksForTraces(t *testing.T) {
 	if p != nil || err != nil {
 		t.Fatal(p, err)
 	}
-	if p.With(tracing.Settings{}) != nil || p.DialOptions() != nil || p.RedisHook(nil) != nil {
+	if p.With(tracing.Settings{}) != nil || p.DialOptions() != nil || p.RedisHook(nil) != nil || p.Exemplar() != nil {
 		t.Error("it records nevertheless")
 	}
 	p.Close()
