@@ -10,7 +10,7 @@ import (
 
 // What whoever releases says of the build, by -ldflags "-X opsgate/cmd/internal/buildinfo.version=1.2.3" and so on. A build from a
 // checkout, with -buildvcs, knows its revision and date by itself.
-var version, revision, date string
+var version, revision, date string //nolint:gochecknoglobals // the linker writes to nothing else
 
 // Info describes a build.
 type Info struct {

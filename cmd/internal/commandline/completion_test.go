@@ -9,7 +9,7 @@ import (
 )
 
 // lines are what is typed, and what its last word may become. In the folder are a file, that.yaml, and a folder, there.
-var lines = []struct { //nolint:gochecknoglobals // a table of several tests
+var lines = []struct {
 	line string
 	want []string
 }{

@@ -48,11 +48,11 @@ func (p *page) write(program *kong.Node, about About) {
 
 // command writes what a command does, takes and knows for flags.
 func (p *page) command(n *kong.Node) {
-	usage := `\fB` + escaped(n.Path()) + `\fR`
+	usage := []string{`\fB` + escaped(n.Path()) + `\fR`}
 	for _, argument := range n.Positional {
-		usage += " " + escaped(argument.Summary())
+		usage = append(usage, escaped(argument.Summary()))
 	}
-	p.line(".SS %s", usage)
+	p.line(".SS %s", strings.Join(usage, " "))
 	p.text(n.Help)
 	for _, argument := range n.Positional {
 		p.item(escaped(argument.Summary()), argument.Help)
