@@ -25,6 +25,7 @@ func FuzzRequest(f *testing.F) {
 		f.Add("DELETE", target, "localhost", "", "an\nn \u202e\xff")
 	}
 	f.Add("GET", "/admin/config", "evil.test", "Bearer secret", "")
+	f.Add("DELETE", "/admin/limits/t", "localhost", "Bearer secret", "ops_\x00live_x")
 	f.Fuzz(func(t *testing.T, method, target, host, authorization, operator string) {
 		u, err := url.ParseRequestURI(target)
 		if err != nil || strings.HasPrefix(u.Path, "/debug/pprof/") && u.Path != "/debug/pprof/cmdline" || u.Path == "/metrics" {
@@ -76,6 +77,9 @@ func checkLog(t *testing.T, log []byte) {
 		var told struct{ Operator string }
 		if err := json.Unmarshal(line, &told); err != nil {
 			t.Errorf("%q: %v", line, err)
+		}
+		if strings.Contains(told.Operator, liveTokens) {
+			t.Errorf("%q tells a token", line)
 		}
 		if len([]rune(told.Operator)) > 64 || strings.ContainsFunc(told.Operator, func(c rune) bool { return !unicode.IsPrint(c) }) {
 			t.Errorf("the operator is %q", told.Operator)

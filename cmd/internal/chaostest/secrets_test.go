@@ -1,0 +1,254 @@
+package chaostest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/tracing/tracingtest"
+	"opsgate/gateway/openapi/openapitest"
+)
+
+// Clients send tokens where they belong and wherever else a token can be put by mistake, and operators do so too. Nothing that the
+// programs say has one of them, at the level at which they say most.
+func TestNoTokenIsTold(t *testing.T) {
+	beside(t)
+	collector := tracingtest.Start(t)
+	behind := startTalkativeBackend(t)
+	g := startGateway(t, everyService(behind.address), fmt.Sprintf("log: {level: debug}\ntrusted_proxies: [127.0.0.0/8]\n"+
+		"tracing: {endpoint: %q, sample: 100%%, trust_parent: always}\nrate_limit:\n  limits: [{requests: 20, per: 1s}]\n%s",
+		collector.GRPC, recorded))
+	c := &careless{
+		gateway: g, secrets: secrets(t), operations: openapitest.New(t).Operations(), server: firstServer(t, g),
+		full: tokens(t)["full"].Text, answers: map[int]int{},
+	}
+	requests := 10_000
+	if !*full {
+		requests = 500
+	}
+	c.run(t, requests)
+	said := map[string]string{"goroutines": c.dump}
+	for _, page := range []string{
+		"/metrics", "/readyz", "/admin/config", "/admin/limits?n=1000", "/admin/limits/" + tokens(t)["full"].ID,
+		"/admin/explain?method=GET&path=/v1/me&token_id=" + tokens(t)["full"].ID, "/debug/pprof/cmdline",
+	} {
+		said[page] = g.get(t, page)
+	}
+	c.mislead(t)
+	g.end(t)
+	behind.end(t)
+	demand, err := os.ReadFile(filepath.Join(filepath.Dir(g.file), record))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said["demand"], said["spans"] = string(demand), fmt.Sprint(collector.Spans())
+	said["log of the gateway"], said["log of the backend"] = g.log.String(), behind.log.String()
+	size := 0
+	for place, text := range said {
+		if size += len(text); text == "" || text == "[]" {
+			t.Errorf("%s: nothing to search", place)
+		}
+	}
+	note(t, "21", "requests, and answers by their status", fmt.Sprintf("%d, %v", requests, c.answers), "every kind of refusal")
+	none(t, "21", fmt.Sprintf("tokens, parts or hashes of %d in %.1f MB of logs, metrics, pages, dumps, records and spans",
+		len(c.secrets), float64(size)/1e6), reveal(t, said, c.secrets))
+	for _, status := range []int{200, 304, 401, 403, 404, 405, 413, 415, 422, 429} {
+		if c.answers[status] == 0 && *full {
+			t.Errorf("nothing was answered %d", status)
+		}
+	}
+}
+
+// startTalkativeBackend runs a backend that logs each call.
+func startTalkativeBackend(t *testing.T) *backend {
+	t.Helper()
+	data := filepath.Join(t.TempDir(), "data")
+	p := start(t, "opsbackend", "serve", "--listen=127.0.0.1:0", "--data-dir="+data, "--seed=demo", "--log-level=debug")
+	serving, err := p.line("serving")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &backend{process: p, address: fmt.Sprint(serving["address"])}
+}
+
+// secrets returns tokens that open something, that did, and that never will.
+func secrets(t *testing.T) []string {
+	t.Helper()
+	var list []string
+	for _, token := range tokens(t) {
+		list = append(list, token.Text)
+	}
+	slices.Sort(list)
+	format := authn.TokenFormat{Prefix: "ops_"}
+	for seed := range byte(10) {
+		invented, err := format.New(rand.NewChaCha8([32]byte{seed, 'x'}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, invented)
+	}
+	return list
+}
+
+// reveal returns how many of the secrets were told: as they are, by their secret half, or by their hash.
+func reveal(t *testing.T, said map[string]string, secrets []string) (n int) {
+	t.Helper()
+	for _, secret := range secrets {
+		hash := sha256.Sum256([]byte(secret))
+		_, half, _ := strings.Cut(secret, "_live_")
+		for place, text := range said {
+			for _, form := range []string{
+				half[:18], half[18:], hex.EncodeToString(hash[:]), strings.ToUpper(hex.EncodeToString(hash[:])), fmt.Sprint(hash),
+				base64.StdEncoding.EncodeToString(hash[:])[:43], base64.URLEncoding.EncodeToString(hash[:])[:43], string(hash[:]),
+			} {
+				if at := strings.Index(text, form); at >= 0 {
+					n++
+					t.Errorf("%s tells a token: …%.200q…", place, text[max(0, at-100):min(len(text), at+100)])
+				}
+			}
+		}
+	}
+	return n
+}
+
+// A careless client has tokens, and puts them anywhere.
+type careless struct {
+	gateway    *gateway
+	secrets    []string
+	operations []openapitest.Operation
+	server     string // the id of one that there is
+	full       string // the token that opens everything
+
+	mu      sync.Mutex
+	answers map[int]int // by their status
+	dump    string      // of all goroutines, taken while they worked
+}
+
+// run sends requests, several at once.
+func (c *careless) run(t *testing.T, requests int) {
+	t.Helper()
+	const clients = 8
+	var sending sync.WaitGroup
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: patience}
+	defer client.CloseIdleConnections()
+	for number := range clients {
+		sending.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(number), 21))
+			for range requests / clients {
+				c.send(t, client, random)
+			}
+		})
+	}
+	dumps := time.NewTimer(took(10*time.Second, 500*time.Millisecond))
+	defer dumps.Stop()
+	<-dumps.C
+	c.dump = c.gateway.get(t, "/debug/pprof/goroutine?debug=2")
+	sending.Wait()
+}
+
+// send sends a request of any kind with a token in the right place, and with others in wrong ones.
+func (c *careless) send(t *testing.T, client *http.Client, random *rand.Rand) {
+	request := c.request(t.Context(), random)
+	response, err := client.Do(request)
+	if err != nil {
+		t.Errorf("%s %s: %v", request.Method, request.URL, err)
+		return
+	}
+	defer func() { _ = response.Body.Close() }()
+	_, _ = io.Copy(io.Discard, response.Body)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answers[response.StatusCode]++
+}
+
+func (c *careless) request(ctx context.Context, random *rand.Rand) *http.Request {
+	secret, other := pick(random, []string{c.full, c.full, pick(random, c.secrets)}), pick(random, c.secrets)
+	o, kind := pick(random, c.operations), random.IntN(16)
+	if kind == 7 || kind == 8 {
+		o = openapitest.Operation{Method: http.MethodPost, Path: "/v1/incidents"}
+	}
+	target, body := strings.ReplaceAll(o.Path, "{id}", pick(random, []string{c.server, c.server, unknown, other})), ""
+	header := http.Header{"Authorization": {"Bearer " + secret}, "Content-Type": {"application/json"}}
+	if o.Method == http.MethodPost {
+		body = fmt.Sprintf(`{"title":%q,"status":"resolved","impact":"none","message":%q}`, "t", other)
+		if strings.HasSuffix(o.Path, "updates") {
+			body = fmt.Sprintf(`{"status":"resolved","message":%q}`, other)
+		}
+	}
+	method := o.Method
+	switch kind {
+	case 0:
+		header.Set("Authorization", pick(random, []string{
+			secret, "Basic " + secret, "Bearer " + secret + "x", "Bearer " + secret[:30], "Bearer " + secret + " " + other,
+		}))
+	case 1:
+		header.Del("Authorization")
+		target += "?access_token=" + secret
+	case 2:
+		target += "?" + url.Values{pick(random, []string{"cursor", "action", "limit", "range", "since", "page", other}): {other}}.Encode()
+	case 3:
+		target = "/" + pick(random, []string{"v1/" + other, "v1/servers/" + other, other, "docs/" + other, "v1/servers//" + other})
+	case 4, 5, 6:
+		name := pick(random, []string{
+			"X-Request-Id", "Idempotency-Key", "X-Api-Key", "Cookie", "User-Agent", "Referer", "X-Forwarded-For", "If-None-Match",
+			"Accept-Encoding", "Traceparent", "Tracestate", "Baggage", "X-Forwarded-User", other,
+		})
+		header.Set(name, pick(random, []string{other, "token=" + other, `"` + other + `"`}))
+	case 7:
+		header.Set("Content-Type", "application/"+other)
+	case 8:
+		body = pick(random, []string{other, `{"` + other + `":1}`, `["` + other + `"]`, `{"title":"` + other, strings.Repeat(other, 3000)})
+	case 9:
+		method = pick(random, []string{http.MethodDelete, http.MethodOptions, strings.ToUpper(strings.ReplaceAll(other, "_", "")), other})
+	case 10:
+		header.Set("If-None-Match", "*")
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.gateway.url+target, strings.NewReader(body))
+	if err != nil {
+		panic(fmt.Sprintf("%s %s: %v", method, target, err)) // nothing above makes what is no request
+	}
+	request.Header = header
+	return request
+}
+
+// mislead asks the admin listener with tokens where their ids belong, and holds that it repeats none.
+func (c *careless) mislead(t *testing.T) {
+	t.Helper()
+	var said bytes.Buffer
+	for i, secret := range c.secrets {
+		for _, target := range []string{
+			"/admin/limits/" + secret, "/admin/explain?method=GET&path=/v1/me&token_id=" + secret, "/admin/limits/x?team_id=" + secret,
+			"/admin/explain?token_id=x&method=GET&path=/v1/me?token=" + secret, "/" + secret, "/debug/pprof/" + secret, "/admin/config?" + secret,
+		} {
+			said.WriteString(c.gateway.get(t, target))
+		}
+		target := fmt.Sprint(c.gateway.admin, "/admin/limits/token-", i)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, target, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-Operator", secret)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(&said, response.Body)
+		_ = response.Body.Close()
+	}
+	none(t, "21", "tokens that the admin listener repeats", reveal(t, map[string]string{"the admin listener": said.String()}, c.secrets))
+}
