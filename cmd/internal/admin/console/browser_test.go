@@ -108,8 +108,11 @@ func TestThePageFollowsABreaker(t *testing.T) {
 	if code := g.servers(t); code != 200 {
 		t.Fatalf("got %d", code)
 	}
-	if got := s.text("needs"); strings.Count(got, "✓ ready") != 5 || strings.Count(got, "closed") != 5 {
-		t.Errorf("the page says %s", got)
+	got := s.text("needs")
+	for _, service := range []string{"audit", "fleet", "identity", "incident", "monitoring"} {
+		if !strings.Contains(got, service+"\t✓ ready\tclosed\t0") {
+			t.Errorf("no %s in %s", service, got)
+		}
 	}
 	g.stopFleet()
 	s.eventually("the breaker is open", `document.getElementById("headline").innerText.startsWith("fleet: breaker open for ")`, func() { g.servers(t) })
