@@ -8,7 +8,7 @@ import (
 
 // Tracing is which requests are recorded as OpenTelemetry traces, and where those go.
 type Tracing struct {
-	Endpoint    string      `yaml:"endpoint" restart:"connected at start" doc:"http(s)://host:4318 or grpc(s)://host:4317; else OTEL_EXPORTER_OTLP_*."`
+	Endpoint    string      `yaml:"endpoint" restart:"made at start" doc:"http://host:4318 or grpcs://host:4317; or OTEL_EXPORTER_OTLP_*."`
 	Headers     Secret      `yaml:"headers" restart:"connected at start" doc:"name=value,… for the collector, as ${NAME} or ${file:PATH}."`
 	TLS         TracingTLS  `yaml:"tls" restart:"connected at start" doc:"TLS to the collector."`
 	Sample      Percent     `yaml:"sample" min:"0%" max:"100%" doc:"Part of the requests that are recorded, unless a trusted caller decided."`

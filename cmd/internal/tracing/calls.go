@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
 	otelcodes "go.opentelemetry.io/otel/codes"
@@ -77,7 +78,7 @@ func (p *Provider) attempt(
 		span.SetAttributes(attemptKey.Int(counted.made))
 	}
 	var from peer.Peer
-	err := invoke(tell(ctx), method, request, reply, cc, append(options[:len(options):len(options)], grpc.Peer(&from))...)
+	err := invoke(tell(ctx), method, request, reply, cc, append(slices.Clip(options), grpc.Peer(&from))...)
 	if from.Addr != nil {
 		span.SetAttributes(peerAt(from.Addr.String())...)
 	}
@@ -108,8 +109,9 @@ func codeName(c codes.Code) string { return code.Code(c).String() }
 func tell(ctx context.Context) context.Context {
 	headers := make(propagation.MapCarrier, 2)
 	propagation.TraceContext{}.Inject(ctx, headers)
+	var pairs []string
 	for name, value := range headers {
-		ctx = metadata.AppendToOutgoingContext(ctx, name, value)
+		pairs = append(pairs, name, value)
 	}
-	return ctx
+	return metadata.AppendToOutgoingContext(ctx, pairs...)
 }

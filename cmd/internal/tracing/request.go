@@ -73,7 +73,7 @@ func (t *Tracer) begin(ctx context.Context, req *http.Request, route string, mor
 	method, name := methodOf(req)
 	attributes := append(make([]attribute.KeyValue, 0, 8),
 		semconv.HTTPRequestMethodKey.String(method),
-		semconv.URLScheme("http"), // TLS ends before us
+		semconv.URLScheme(schemeOf(req)),
 	)
 	if route != "" {
 		name += " " + route
@@ -89,9 +89,17 @@ func (t *Tracer) begin(ctx context.Context, req *http.Request, route string, mor
 	if peer, err := netip.ParseAddrPort(req.RemoteAddr); err == nil {
 		attributes = append(attributes, semconv.NetworkPeerAddress(peer.Addr().Unmap().String()))
 	}
-	options := append(more, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
-	ctx, span := t.tracer.Start(ctx, name, options...)
+	more = append(more, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
+	ctx, span := t.tracer.Start(ctx, name, more...)
 	return ctx, &Request{span: span, tracer: t.tracer}
+}
+
+// schemeOf returns how the request came to us, whatever it was before a proxy.
+func schemeOf(req *http.Request) string {
+	if req.TLS != nil {
+		return "https"
+	}
+	return "http"
 }
 
 // methodOf returns the method and what it is called in the name of a span. A client's own words are not repeated.
