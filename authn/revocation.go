@@ -41,6 +41,15 @@ func (a *Authenticator) Run(ctx context.Context) error {
 	return nil
 }
 
+// Unwatched returns for how long nobody has told of revocations; 0 while somebody does, or nobody has been asked yet.
+func (a *Authenticator) Unwatched() time.Duration {
+	since := a.cutSince.Load()
+	if since == 0 {
+		return 0
+	}
+	return max(a.now()-time.Duration(since), 1)
+}
+
 // A watcher is where Run stands.
 type watcher struct {
 	*Authenticator

@@ -66,27 +66,6 @@ func benchmarkMiddleware(b *testing.B, tracer Tracer) {
 	})
 }
 
-// BenchmarkShed is what a request costs that there is no room for.
-func BenchmarkShed(b *testing.B) {
-	o := options17(b, &services{})
-	o.Logger = slog.New(slog.NewJSONHandler(&discardWriter{}, nil))
-	o.Capacity = newCapacity(0)
-	g, err := New(o)
-	if err != nil {
-		b.Fatal(err)
-	}
-	req := httptest.NewRequest("GET", "/v1/servers", nil)
-	req.Header.Set("Authorization", "Bearer full")
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		w := &discardWriter{header: make(http.Header)}
-		for pb.Next() {
-			clear(w.header)
-			g.ServeHTTP(w, req)
-		}
-	})
-}
-
 // BenchmarkEncode20Servers is the JSON of a list of twenty servers.
 func BenchmarkEncode20Servers(b *testing.B) {
 	view := list(manyServers(20).Servers, encodeServer)

@@ -225,7 +225,8 @@ func TestAnExplanationInJSON(t *testing.T) {
 	}
 	want := `{"route":{"id":"v1GetServer","method":"GET","path":"/v1/servers/:id","scope":"servers:read","service":"fleet","timeout_seconds":10},` +
 		`"status":403,"code":"forbidden","text":"this token lacks the scope servers:read","details":{"required":"servers:read"},"because":"scope",` +
-		`"checks":[{"name":"token","passes":true,"known":true,"detail":"token ` + tokenID + ` of team ` + teamID + `"},` +
+		`"checks":[{"name":"capacity","passes":true,"known":true,"detail":"0 requests are under way"},` +
+		`{"name":"token","passes":true,"known":true,"detail":"token ` + tokenID + ` of team ` + teamID + `"},` +
 		`{"name":"limits","passes":true,"known":false,"detail":"it is not known what is left of the limits"},` +
 		`{"name":"route","passes":true,"known":true,"detail":"v1GetServer: GET /v1/servers/:id"},` +
 		`{"name":"plan","passes":true,"known":true,"detail":"the team has the AI plan"},` +

@@ -64,6 +64,7 @@ type Options struct {
 	LiveTokens     string                   // what tokens begin with; an id of a request with such a one in it is not taken
 	QuietAccess    bool                     // log what SREs must see only, not each request
 
+	Capacity  *Capacity        // nil for none that is bounded
 	Decisions DecisionObserver // nil for nobody
 	Tracer    Tracer           // nil for none
 	Clock     func() time.Time // nil for time.Now
@@ -87,6 +88,8 @@ type Gateway struct {
 	limiter        Limiter
 	policies       *ratelimit.Policies
 	terms          []terms // by the index of their assignment
+	capacity       *Capacity
+	overloaded     *Problem // of every request that there is no room for
 	decisions      DecisionObserver
 	tracer         Tracer
 	timeout        time.Duration
@@ -122,6 +125,9 @@ func New(o Options) (*Gateway, error) {
 	if o.Metrics == nil {
 		o.Metrics = newMetrics()
 	}
+	if o.Capacity == nil {
+		o.Capacity = unbounded()
+	}
 	a := &api{fleet: o.Fleet, monitoring: o.Monitoring, incident: o.Incident, audit: o.Audit}
 	g := &Gateway{
 		rows:           a.routes(),
@@ -132,6 +138,8 @@ func New(o Options) (*Gateway, error) {
 		limiter:        o.Limiter,
 		policies:       o.Policies,
 		terms:          newTerms(o.Policies, o.Metrics),
+		capacity:       o.Capacity,
+		overloaded:     unavailable(0, errNoRoom),
 		decisions:      o.Decisions,
 		tracer:         o.Tracer,
 		timeout:        cmp.Or(o.Timeout, DefaultTimeout),

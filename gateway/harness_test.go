@@ -132,6 +132,9 @@ func start(tb testing.TB, change ...func(*Options)) *harness {
 		tb.Fatal(err)
 	}
 	o.Metrics = metrics
+	if o.Capacity, err = NewCapacity(1000, h.registry); err != nil {
+		tb.Fatal(err)
+	}
 	o.Logger = slog.New(slog.NewJSONHandler(h.log, nil))
 	for _, c := range change {
 		c(&o)

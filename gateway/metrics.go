@@ -12,7 +12,6 @@ import (
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
-	inFlight prometheus.Gauge
 	panics   prometheus.Counter
 
 	decisions *prometheus.CounterVec
@@ -26,7 +25,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := newMetrics()
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.requests, m.duration, m.inFlight, m.panics, m.decisions, m.refunds, m.local, m.cached,
+		m.requests, m.duration, m.panics, m.decisions, m.refunds, m.local, m.cached,
 	} {
 		errs = append(errs, registry.Register(c))
 	}
@@ -47,10 +46,6 @@ func newMetrics() *Metrics {
 			Help:    "Time from the end of a request's header to its answer being handed to the connection, by operation.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"route"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "opsgate_http_requests_in_flight",
-			Help: "Requests being worked on.",
-		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_http_panics_total",
 			Help: "Requests that ended in a panic, each answered as internal_error. Any is a bug.",

@@ -59,8 +59,8 @@ func TestMetricsAreNamedAsPrometheusAdvises(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(families) != 8 {
-		t.Errorf("%d metrics are gathered, want all 8", len(families))
+	if len(families) != 10 {
+		t.Errorf("%d metrics are gathered, want all 10", len(families))
 	}
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
 	if err != nil || len(problems) > 0 {

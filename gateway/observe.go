@@ -72,6 +72,9 @@ func (g *Gateway) observe(r *Request, s sent) {
 	r.observeDuration(elapsed)
 	r.endTrace(s)
 
+	if !r.admitted {
+		return // a line for each would make an overload worse, and they are all the same
+	}
 	level := slog.LevelInfo
 	if s.status >= http.StatusInternalServerError {
 		level = slog.LevelError

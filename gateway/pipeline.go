@@ -24,18 +24,22 @@ type stage struct {
 	waits   bool                                  // for others, so that a trace should tell how long
 }
 
-// The order in which a request is looked at (decisions, "The order of checks"). What concerns the caller comes before
-// anything is told of routes; what concerns the operation comes after. Strangers may see the documentation.
+// The order in which a request is looked at (decisions, "The order of checks"). Whether there is room for it comes before anything is
+// spent on it. What concerns the caller comes before anything is told of routes; what concerns the operation comes after. Strangers
+// may see the documentation.
 var (
 	strangerStages = []stage{
+		{"capacity", (*Gateway).admit, explainCapacity, false},
 		{"route", (*Gateway).checkRoute, explainRoute, false},
 	}
 	callerStages = []stage{
+		{"capacity", (*Gateway).admit, explainCapacity, false},
 		{"token", (*Gateway).authenticate, explainToken, true},
 		{"limits", (*Gateway).spendBudget, explainLimits, true},
 		{"route", (*Gateway).checkRoute, explainRoute, false},
 	}
 	apiStages = []stage{
+		{"capacity", (*Gateway).admit, explainCapacity, false},
 		{"token", (*Gateway).authenticate, explainToken, true},
 		{"limits", (*Gateway).spendBudget, explainLimits, true},
 		{"route", (*Gateway).checkRoute, explainRoute, false},
@@ -64,8 +68,7 @@ func (g *Gateway) serve(rt *route) gin.HandlerFunc {
 		defer g.release(r)
 		// Of real time, whatever the clock says: gRPC's cannot be moved.
 		r.ctx = &deadlineContext{g.beginTrace(c.Request.Context(), r), time.Now().Add(rt.Timeout)}
-		g.metrics.inFlight.Inc()
-		defer g.metrics.inFlight.Dec()
+		defer g.leave(r)
 
 		reply, err := r.answer()
 		s := r.respond(reply, err)

@@ -52,6 +52,7 @@ var (
 	errNoToken = errors.New("no token was sent")
 	errNoRoute = errors.New("no route has this path")
 	errBadID   = errors.New("path id is not a UUID")
+	errNoRoom  = errors.New("as many requests as may be are under way")
 )
 
 func unauthorized(sent bool, cause error) *Problem {

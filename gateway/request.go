@@ -23,6 +23,7 @@ type Request struct {
 	trace     Trace // nil where the request is not recorded
 	id        string
 	start     time.Time
+	admitted  bool // it has a place in the gateway's capacity
 	principal *authn.Principal
 	terms     *terms // of the limits that decided; nil before
 	decision  ratelimit.Decision

@@ -12,8 +12,9 @@ import (
 
 // A Dependency is something that the gateway needs.
 type Dependency struct {
-	State string `json:"state"` // in a word: "ready", "connecting"
-	OK    bool   `json:"-"`
+	State  string `json:"state"`            // in a word: "ready", "connecting"
+	Reason string `json:"reason,omitempty"` // why it is not OK, fit for anybody's eyes
+	OK     bool   `json:"-"`
 }
 
 // Options are what an Admin is made of.

@@ -28,8 +28,12 @@ func (v overview) Dependencies() []console.Dependency {
 	states, breakers := v.parts.dependencies(), v.parts.clients.Breakers()
 	list := make([]console.Dependency, 0, len(states))
 	for _, name := range slices.Sorted(maps.Keys(states)) {
-		d := console.Dependency{Name: name, State: states[name].State, OK: states[name].OK}
-		if b, guarded := breakers[name]; guarded {
+		_, guarded := breakers[name]
+		if name == dependencyRevocations || states[name].OK && !guarded && name != console.Redis {
+			continue // the page tells of revocations by itself, and of bounds when they are reached
+		}
+		d := console.Dependency{Name: name, State: states[name].State, OK: states[name].OK, Reason: states[name].Reason}
+		if b := breakers[name]; guarded {
 			d.Breaker = &console.Breaker{State: b.State, Since: b.Since, ProbesAt: b.ProbesAt, Cause: b.Cause}
 		}
 		if name == console.Redis {

@@ -79,6 +79,7 @@ func (e *Edge) bind(ctx context.Context, o Options) error {
 	}
 	e.public, err = newServer(ctx, serverOptions{
 		name: "public", address: o.Loaded.Listen, handler: e.parts, bounds: boundsOf(o.Loaded.HTTP), logger: o.Logger, tls: publicTLS,
+		connections: e.parts.connections,
 	})
 	if err != nil {
 		return err

@@ -99,8 +99,9 @@ func (g *generation) take(a arrival) bool {
 	}
 }
 
-// count notes the end of connections.
-func (g *generation) count(_ net.Conn, state http.ConnState) {
+// count notes the end of connections, and which of them wait.
+func (g *generation) count(conn net.Conn, state http.ConnState) {
+	noteState(conn, state)
 	if state == http.StateClosed || state == http.StateHijacked {
 		g.release()
 	}

@@ -82,12 +82,16 @@ func (l *sharedLimits) Run(ctx context.Context) error {
 }
 
 // dependency says how Redis stands. While it is away, State says what becomes of requests.
-func (l *sharedLimits) dependency() admin.Dependency {
+func (l *sharedLimits) dependency(now time.Time) admin.Dependency {
 	state := l.State()
 	if state.Shared {
 		return admin.Dependency{State: "ready", OK: true}
 	}
-	return admin.Dependency{State: "unavailable, limits are " + string(state.Mode)}
+	d := admin.Dependency{State: "unavailable, limits are " + string(state.Mode), Reason: "not in use for " + lasting(now, state.Since)}
+	if cause := inOurWords(state.Cause); cause != "" {
+		d.Reason += ": " + cause
+	}
+	return d
 }
 
 func (l *sharedLimits) close() error {

@@ -122,6 +122,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (r *reloader) take(running, next *snapshot) {
 	r.parts.current.Store(next)
 	r.parts.configureLimiter(next.loaded.RateLimit)
+	r.parts.configureBounds(next.loaded.HTTP)
 	r.public.use(boundsOf(next.loaded.HTTP))
 	if r.level != nil {
 		r.level.Set(next.loaded.Log.Level.Slog())

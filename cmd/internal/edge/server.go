@@ -58,7 +58,8 @@ func adminBounds() bounds {
 // serverOptions are what a server is made of.
 type serverOptions struct {
 	name, address string
-	tls           *tls.Config // nil for none
+	tls           *tls.Config  // nil for none
+	connections   *connections // nil for any number
 	handler       http.Handler
 	bounds        bounds
 	logger        *slog.Logger
@@ -70,7 +71,7 @@ type serverOptions struct {
 type server struct {
 	serverOptions
 
-	listener net.Listener
+	listener *net.TCPListener
 	leaving  atomic.Bool
 	tasks    errgroup.Group
 	accepted chan struct{} // closed when no more connections are accepted
@@ -85,10 +86,11 @@ type server struct {
 // newServer binds a server's listener.
 func newServer(ctx context.Context, o serverOptions) (*server, error) {
 	var listening net.ListenConfig
-	listener, err := listening.Listen(ctx, "tcp", o.address)
+	bound, err := listening.Listen(ctx, "tcp", o.address)
 	if err != nil {
 		return nil, fmt.Errorf("bind the %s listener: %w", o.name, err)
 	}
+	listener, _ := bound.(*net.TCPListener) // what listens at TCP is nothing else
 	s := &server{serverOptions: o, listener: listener, accepted: make(chan struct{}), old: make(map[*generation]struct{})}
 	s.current = s.newGeneration(o.bounds)
 	return s, nil
@@ -110,15 +112,36 @@ func (s *server) serve() error {
 // accept gives each connection to the generation that is current then, and errors too: net/http knows which ones pass.
 func (s *server) accept() error {
 	defer close(s.accepted)
+	defer func() { _ = s.listener.Close() }()
 	for {
-		conn, err := s.listener.Accept()
-		if err == nil && s.tls != nil {
-			conn = tls.Server(conn, s.tls) // the handshake is the http.Server's, and takes its readHeaderTimeout at most
-		}
-		if err != nil && s.isStopping() || !s.hand(arrival{conn, err}) {
+		conn, err := s.listener.AcceptTCP()
+		switch {
+		case err != nil && s.isStopping():
+			return nil
+		case err != nil:
+			if !s.hand(arrival{err: err}) {
+				return nil
+			}
+		case !s.receive(conn):
 			return nil
 		}
 	}
+}
+
+// receive takes in a connection if there is room for it. It returns false when nobody serves any more.
+func (s *server) receive(accepted *net.TCPConn) bool {
+	var conn net.Conn = accepted
+	if s.connections != nil {
+		counted := s.connections.take(accepted)
+		if counted == nil {
+			return true
+		}
+		conn = counted
+	}
+	if s.tls != nil {
+		conn = tls.Server(conn, s.tls) // the handshake is the http.Server's, and takes its readHeaderTimeout at most
+	}
+	return s.hand(arrival{conn: conn})
 }
 
 func (s *server) isStopping() bool {
@@ -178,12 +201,16 @@ func (s *server) forget(g *generation) {
 // moment in which a client sends its next request, and that request fails.
 func (s *server) leave() { s.leaving.Store(true) }
 
-// stop takes no more connections.
+// lastCall is for how long connections are still accepted when the listener is to be closed. The kernel takes connections in before
+// we do, and resets those that we have not come to.
+const lastCall = 50 * time.Millisecond
+
+// stop takes no more connections after lastCall.
 func (s *server) stop() error {
 	s.mu.Lock()
 	s.stopping = true
 	s.mu.Unlock()
-	return s.listener.Close()
+	return s.listener.SetDeadline(time.Now().Add(lastCall))
 }
 
 // shutDown takes no more connections and waits for the requests in flight until ctx ends; then it cuts them off. It needs serve.

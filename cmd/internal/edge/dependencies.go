@@ -1,0 +1,98 @@
+package edge
+
+import (
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+
+	"opsgate/backendclient"
+	"opsgate/cmd/internal/admin"
+)
+
+// Names of what the gateway depends on beside the internal services.
+const (
+	dependencyIdentity    = "identity"
+	dependencyRedis       = "redis"
+	dependencyRevocations = "revocations"
+)
+
+// dependencies says in words how the things stand that the gateway needs, and why one is not as it should be. Anybody may read it who
+// reaches the admin listener, so it has no words of others: a service's may hold anything.
+func (p *parts) dependencies() map[string]admin.Dependency {
+	now := p.clock()
+	list := make(map[string]admin.Dependency)
+	breakers := p.clients.Breakers()
+	for service, state := range p.clients.States() {
+		list[service] = serviceState(state, breakers[service], now)
+	}
+	list[dependencyRevocations] = revocations(p.authenticator.Unwatched())
+	if p.shared != nil {
+		list[dependencyRedis] = p.shared.dependency(now)
+	}
+	for _, b := range p.overload.bounds {
+		list[b.name] = b.dependency(now)
+	}
+	return list
+}
+
+// serviceState says how an internal service stands by its connection and its breaker.
+func serviceState(state connectivity.State, b backendclient.BreakerState, now time.Time) admin.Dependency {
+	words := map[connectivity.State]string{
+		connectivity.Idle:             "idle",
+		connectivity.Connecting:       "connecting",
+		connectivity.Ready:            "ready",
+		connectivity.TransientFailure: "unavailable",
+		connectivity.Shutdown:         "closed",
+	}
+	d := admin.Dependency{State: words[state], OK: state == connectivity.Ready && b.State == backendclient.BreakerClosed}
+	switch {
+	case b.State == backendclient.BreakerOpen:
+		d.State, d.Reason = "breaker open", "no calls are made for "+lasting(now, b.Since)+", the next in "+lasting(b.ProbesAt, now)
+	case b.State == backendclient.BreakerHalfOpen:
+		d.State, d.Reason = "breaker half-open", "a few calls are made for "+lasting(now, b.Since)
+	case state != connectivity.Ready:
+		d.Reason = "no connection"
+	}
+	if cause := inOurWords(b.Cause); cause != "" && !d.OK {
+		d.Reason += ": " + cause
+	}
+	return d
+}
+
+// revocations says whether revocations of tokens are heard of.
+func revocations(away time.Duration) admin.Dependency {
+	if away == 0 {
+		return admin.Dependency{State: "ready", OK: true}
+	}
+	return admin.Dependency{
+		State:  "unavailable",
+		Reason: "the stream has been away for " + away.Round(time.Second).String() + ": revoked tokens are noticed late",
+	}
+}
+
+// lasting says the time from one moment to a later one in seconds.
+func lasting(later, earlier time.Time) string {
+	return max(0, later.Sub(earlier)).Round(time.Second).String()
+}
+
+// inOurWords says why a call failed: by its code, and by what in the cause is of the network and known. It repeats nothing else.
+func inOurWords(cause string) string {
+	var words []string
+	code, _, _ := strings.Cut(cause, ":")
+	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
+		if c.String() == code {
+			words = append(words, code)
+		}
+	}
+	for _, known := range []string{
+		"connection refused", "connection reset", "no such host", "no route to host", "network is unreachable", "broken pipe",
+		"i/o timeout", "deadline exceeded", "failed to verify certificate", "handshake failed", "unexpected EOF",
+	} {
+		if strings.Contains(cause, known) {
+			return strings.Join(append(words, known), ": ")
+		}
+	}
+	return strings.Join(words, ": ")
+}

@@ -1,0 +1,153 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"opsgate/authn"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	"opsgate/ratelimit"
+)
+
+// holding has calls of ListServers wait until they are released, each of which it tells.
+func (s *services) holding(arrived chan<- struct{}, release <-chan struct{}) {
+	s.answers["ListServers"] = func(ctx context.Context, _ proto.Message) (proto.Message, error) {
+		arrived <- struct{}{}
+		select {
+		case <-release:
+			return &fleetv1.ListServersResponse{}, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// full starts a gateway with room for so many requests, and fills it. What it returns makes room again, and waits for the requests.
+func full(t *testing.T, room int, change ...func(*Options)) (h *harness, empty func()) {
+	t.Helper()
+	h = start(t, append(change, func(o *Options) { o.Capacity.Bound(room) })...)
+	arrived, release, answered := make(chan struct{}), make(chan struct{}), make(chan int, room)
+	h.services.holding(arrived, release)
+	for range room {
+		go func() {
+			got := 0
+			if response, err := h.try("full", "GET", "/v1/servers"); err == nil {
+				_ = response.Body.Close()
+				got = response.StatusCode
+			}
+			answered <- got
+		}()
+		<-arrived
+	}
+	return h, func() {
+		t.Helper()
+		close(release)
+		for range room {
+			if got := <-answered; got != http.StatusOK {
+				t.Errorf("a request that was admitted: got %d", got)
+			}
+		}
+	}
+}
+
+// try makes a request.
+func (h *harness) try(token, method, path string) (*http.Response, error) {
+	request, err := http.NewRequest(method, h.URL+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	return http.DefaultTransport.RoundTrip(request)
+}
+
+func TestARequestThatThereIsNoRoomForIsRefusedUnread(t *testing.T) {
+	limit := ratelimit.Limit{Name: "minute", Requests: 3, Per: time.Minute}
+	h, empty := full(t, 2, func(o *Options) { o.Policies = policies(t, limit) })
+	for _, test := range []struct{ token, method, path string }{
+		{"full", "GET", "/v1/me"}, {"", "GET", "/v1/me"}, {"nobody's", "GET", "/v1/me"}, {"full", "POST", "/v1/incidents"},
+		{"full", "PUT", "/v1/me"}, {"full", "GET", "/v1/no-such"}, {"", "GET", "/"}, {"", "GET", "/openapi.json"},
+	} {
+		got, err := h.try(test.token, test.method, test.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = got.Body.Close()
+		header := got.Header
+		if got.StatusCode != 503 || header.Get("Retry-After") != "1" || header.Get("X-Request-Id") == "" || header.Get("Ratelimit") != "" {
+			t.Errorf("%+v: got %d %v", test, got.StatusCode, header)
+		}
+	}
+	mustCount(t, h, "opsgate_http_requests_shed_total", map[string]float64{"in_flight": 8})
+	if underWay, most, refused := h.gateway.capacity.Load(); underWay != 2 || most != 2 || refused != 8 {
+		t.Errorf("%d of %d under way, %d refused", underWay, most, refused)
+	}
+	if e := h.gateway.Explain(Question{Path: "/v1/me"}); e.Status != 503 || e.Because != "capacity" || e.RetryAfter != time.Second {
+		t.Errorf("explained as %+v", e)
+	}
+	empty()
+	if strings.Contains(h.log.String(), "503") {
+		t.Errorf("there are lines for what was refused: %s", h.log)
+	}
+	// Three may be spent, and two were: by those that were admitted.
+	if got := h.get(t, "/v1/me"); got.StatusCode != 200 {
+		t.Errorf("when there is room again: got %d", got.StatusCode)
+	}
+	if underWay, _, _ := h.gateway.capacity.Load(); underWay != 0 {
+		t.Errorf("%d are still under way", underWay)
+	}
+}
+
+func TestMoreRoomHoldsAtOnce(t *testing.T) {
+	h, empty := full(t, 1)
+	h.gateway.capacity.Bound(2)
+	if got := h.get(t, "/v1/me"); got.StatusCode != 200 {
+		t.Errorf("got %d", got.StatusCode)
+	}
+	empty()
+}
+
+func TestAPanicGivesItsPlaceBack(t *testing.T) {
+	h := start(t, func(o *Options) {
+		o.Capacity.Bound(1)
+		o.Authenticator = panicking{}
+	})
+	for range 3 {
+		if got := h.get(t, "/v1/me"); got.StatusCode != 500 {
+			t.Errorf("got %d", got.StatusCode)
+		}
+	}
+}
+
+type panicking struct{}
+
+func (panicking) Authenticate(context.Context, string) (*authn.Principal, error) { panic("a bug") }
+
+// BenchmarkShed is what a request costs that there is no room for.
+func BenchmarkShed(b *testing.B) {
+	o := options17(b, &services{})
+	o.Logger = slog.New(slog.NewJSONHandler(&discardWriter{}, nil))
+	o.Capacity = newCapacity(0)
+	g, err := New(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	req := httptest.NewRequest("GET", "/v1/servers", nil)
+	req.Header.Set("Authorization", "Bearer full")
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		w := &discardWriter{header: make(http.Header)}
+		for pb.Next() {
+			clear(w.header)
+			g.ServeHTTP(w, req)
+		}
+	})
+}
