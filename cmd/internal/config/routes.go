@@ -2,6 +2,7 @@ package config
 
 import (
 	"regexp"
+	"strings"
 
 	"opsgate/gateway/openapi"
 )
@@ -20,13 +21,13 @@ func (Routes) names() nameForm {
 	return nameForm{pattern: operationID, words: "an operation id, such as v1ListServers"}
 }
 
-var operation = regexp.MustCompile(`(?m)^ +operationId: (\w+)$`)
-
 // operations returns the ids of all operations, as the description of the API has them.
 func operations() []string {
 	var ids []string
-	for _, match := range operation.FindAllSubmatch(openapi.YAML(), -1) {
-		ids = append(ids, string(match[1]))
+	for line := range strings.Lines(string(openapi.YAML())) {
+		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "operationId: "); ok {
+			ids = append(ids, id)
+		}
 	}
 	return ids
 }
