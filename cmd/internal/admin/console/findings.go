@@ -51,7 +51,8 @@ func findings(s sight) []Finding {
 		}
 	}
 	list = append(list, ofFailures(s.failures)...)
-	if connected, known := s.readings.gauges[metricRevocation]; known && connected == 0 {
+	told := slices.ContainsFunc(s.dependencies, func(d Dependency) bool { return d.Name == Revocations })
+	if connected, known := s.readings.gauges[metricRevocation]; known && connected == 0 && !told {
 		list = append(list, Finding{
 			"revocations", Impaired, "Revocations of tokens are not heard of: they are noticed late", "the identity service's stream is away",
 		})
@@ -84,8 +85,11 @@ func (d Dependency) finding(now time.Time) (f Finding, wrong bool) {
 	}
 	lasts := now.Sub(d.since)
 	f = Finding{"connection:" + d.Name, Broken, d.Name + ": " + d.State + " for " + words(lasts), d.Reason}
-	if (d.State == "connecting" || d.State == "idle") && lasts < connectingFor {
-		f.Verdict = Impaired // a request waits for it
+	switch {
+	case d.Name == Revocations: // requests are answered without them
+		f.Verdict = Impaired
+	case (d.State == "connecting" || d.State == "idle") && lasts < connectingFor: // a request waits for it
+		f.Verdict = Impaired
 	}
 	return f, true
 }

@@ -41,6 +41,9 @@ func TestWhatIsWrongIsSaidInWords(t *testing.T) {
 		{"a service is being connected to", func(s *source) {
 			s.dependencies[0].State, s.dependencies[0].OK = "connecting", false
 		}, []console.Finding{{Key: "connection:fleet", Verdict: "impaired", Text: "fleet: connecting for 0 s"}}},
+		{"revocations are not heard of", func(s *source) {
+			s.dependencies[0] = console.Dependency{Name: "revocations", State: "unavailable", Reason: "the stream is away"}
+		}, []console.Finding{{Key: "connection:revocations", Verdict: "impaired", Text: "revocations: unavailable for 0 s", Detail: "the stream is away"}}},
 		{"Redis is away", func(s *source) {
 			s.dependencies = append(s.dependencies, console.Dependency{Name: "redis", State: "unavailable, limits are local"})
 			s.store = admin.Store{Mode: "local", Since: &away, Breaker: &admin.Breaker{State: "open", Cause: "connection refused"}}

@@ -11,9 +11,11 @@ import (
 // busyTokens is how many of the tokens that ask most are shown.
 const busyTokens = 10
 
-// Redis is the name of the store that gateways share, where it is a dependency. Requests are served without it, or not, as the
-// limiter's mode says.
-const Redis = "redis"
+// Names of dependencies without which requests are served nevertheless.
+const (
+	Redis       = "redis" // the store that gateways share: what happens without it, the limiter's mode says
+	Revocations = "revocations"
+)
 
 // A Dependency is something that the gateway needs.
 type Dependency struct {

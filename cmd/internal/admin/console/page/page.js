@@ -114,7 +114,7 @@
     set(cells[2], b ? b.text : '');
     attr(cells[2], 'class', !b || b.state === 'closed' ? 'zero' : b.state === 'open' ? 'bad' : 'warn');
     count(cells[3], d.in_flight, '');
-    set(cells[4], [d.reason, b && b.cause].filter(Boolean).join('; '));
+    set(cells[4], b && b.cause || d.reason || '');
   };
 
   const renderState = (s) => {
