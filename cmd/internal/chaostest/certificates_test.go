@@ -118,9 +118,9 @@ type terminator struct {
 	seen  map[int64]int // connections, by the number of the client's certificate
 }
 
-func startTerminator(t *testing.T, to string) *terminator {
+func startTerminator(t *testing.T, files *publicTLS, at, to string) *terminator {
 	t.Helper()
-	o := &terminator{publicTLS: newPublicTLS(t), to: to, seen: map[int64]int{}}
+	o := &terminator{publicTLS: files, to: to, seen: map[int64]int{}}
 	o.renew(t, 1)
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: o.roots(),
@@ -131,7 +131,7 @@ func startTerminator(t *testing.T, to string) *terminator {
 			return &own, nil
 		},
 	}
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	listener, err := tls.Listen("tcp", at, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,15 +211,18 @@ func (o *terminator) client(t *testing.T, serial int64) {
 
 // Both sides of mutual TLS between a gateway and the services get other certificates, and half a file comes between.
 func TestCertificatesBetweenServicesAreReplacedUnderLoad(t *testing.T) {
-	o := startTerminator(t, shared.address)
+	files := newPublicTLS(t)
+	o := startTerminator(t, files, "127.0.0.1:0", shared.address)
+	both := []*terminator{o, startTerminator(t, files, "127.0.0.2:"+port(t, o.address), shared.address)}
+	name := "dns://" + serveNames(t, []string{"127.0.0.1", "127.0.0.2"}) + "/backend.test:" + port(t, o.address)
 	o.client(t, 100)
 	roots := admintest.Write(t, o.authority.PEM)[0]
 	for _, service := range []string{"FLEET", "MONITORING", "INCIDENT", "AUDIT", "IDENTITY"} {
-		for key, value := range map[string]string{"ENABLED": "true", "CA_FILE": roots, "CERT_FILE": o.cert, "KEY_FILE": o.key} {
+		for key, value := range map[string]string{"ENABLED": "true", "CA_FILE": roots, "CERT_FILE": o.cert, "KEY_FILE": o.key, "SERVER_NAME": "127.0.0.1"} {
 			t.Setenv("OPSGATE_UPSTREAMS_"+service+"_TLS_"+key, value)
 		}
 	}
-	g := startGateway(t, everyService(o.address), unlimited)
+	g := startGateway(t, everyService(name), unlimited)
 	stop := callers{
 		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: either(200.0, 50.0), number: 16, url: always(somewhere(g.url)),
 	}.start(t)
@@ -228,11 +231,14 @@ func TestCertificatesBetweenServicesAreReplacedUnderLoad(t *testing.T) {
 		put(t, o.cert, []byte("half of a certif"))
 		pass(t, took(time.Second, 300*time.Millisecond))
 		o.client(t, serial)
-		o.renew(t, serial)
-		o.cut()
-		within(t, replaced, "until services were shown a new certificate", eventually(t, "a new certificate is shown", func() bool {
-			return o.has(serial)
-		}), time.Second)
+		for _, one := range both { // after the other, as processes are replaced
+			one.renew(t, serial)
+			one.cut()
+			within(t, replaced, "until a service was shown a new certificate", eventually(t, "a new certificate is shown", func() bool {
+				return one.has(serial)
+			}), time.Second)
+			pass(t, time.Second/2) // in which it says that it is healthy, and gets calls
+		}
 		eventually(t, "the gateway is ready again", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
 	}
 	noneFailed(t, replaced, stop())

@@ -5,8 +5,8 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
-	"io"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -35,7 +35,8 @@ func newResetter(t *testing.T, address string, roots *x509.CertPool, token strin
 	return &resetter{address: address, roots: roots, header: header.Bytes()}
 }
 
-// connection resets so many streams of a new connection, and returns how many it could before the connection was closed.
+// connection resets so many streams of a new connection, and returns how many it could before the connection was closed. What is still
+// on its way then counts as well.
 func (r *resetter) connection(t *testing.T, streams int) (done int) {
 	t.Helper()
 	conn, err := tls.Dial("tcp", r.address, &tls.Config{RootCAs: r.roots, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
@@ -43,28 +44,40 @@ func (r *resetter) connection(t *testing.T, streams int) (done int) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	go func() { _, _ = io.Copy(io.Discard, conn) }() // ends with the connection
 	out := bufio.NewWriter(conn)
-	framer := http2.NewFramer(out, nil)
+	framer := http2.NewFramer(out, bufio.NewReader(conn))
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		awaitPing(framer)
+	}()
 	_, err = out.WriteString(http2.ClientPreface)
-	for err == nil && done < streams {
-		if done == 0 {
-			err = framer.WriteSettings()
-		}
+	err = errors.Join(err, framer.WriteSettings())
+	for ; err == nil && done < streams; done++ {
 		id := uint32(2*done + 1)
-		if err == nil {
-			err = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: r.header, EndStream: true, EndHeaders: true})
+		err = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: r.header, EndStream: true, EndHeaders: true})
+		err = errors.Join(err, framer.WriteRSTStream(id, http2.ErrCodeCancel))
+		if done%10 == 0 {
+			err = errors.Join(err, out.Flush())
 		}
-		if err == nil {
-			err = framer.WriteRSTStream(id, http2.ErrCodeCancel)
-		}
-		if err == nil && done%10 == 0 {
-			err = out.Flush()
-		}
-		done++
 	}
-	_ = out.Flush()
+	if err == nil && framer.WritePing(false, [8]byte{}) == nil && out.Flush() == nil {
+		<-over // everything has been looked at, or the connection is closed
+	}
 	return done
+}
+
+// awaitPing reads until a ping was answered, or nothing more comes.
+func awaitPing(framer *http2.Framer) {
+	for {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			return
+		}
+		if ping, ok := frame.(*http2.PingFrame); ok && ping.IsAck() {
+			return
+		}
+	}
 }
 
 func TestStreamsThatAreResetCostLittle(t *testing.T) {

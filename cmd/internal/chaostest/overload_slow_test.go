@@ -110,7 +110,7 @@ func TestSlowBodiesAreNotAwaited(t *testing.T) {
 func TestSlowReadersAreNotAwaited(t *testing.T) {
 	beside(t)
 	g := startGateway(t, everyService(shared.address), unlimited+"http: {write_timeout: 3s, request_timeout: 2s}\n")
-	v, n := newVictim(t, g, newClient(t, nil), g.url), either(200, 20)
+	v, n := newVictim(t, g, newClient(t, nil), g.url), either(50, 10)
 	requests := strings.Repeat("GET /openapi.yaml HTTP/1.1\r\nHost: slow\r\n\r\n", 100)
 	var open longest
 	v.bears(t, fmt.Sprintf("%d slow readers", n), func() {
