@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"opsgate/internal/waits"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
@@ -66,7 +67,7 @@ func New(options Options) (*Authenticator, error) {
 	if m.entries, err = newEntries(o.MaxEntries, m.now); err != nil {
 		return nil, fmt.Errorf("authn cache: %w", err)
 	}
-	if m.metrics, err = newMetrics(o.Registerer, m.entries.size, &m.underWay); err != nil {
+	if m.metrics, err = newMetrics(o.Registerer, m.entries.size, o.MaxEntries, &m.underWay); err != nil {
 		return nil, fmt.Errorf("authn metrics: %w", err)
 	}
 	return &Authenticator{memory: m, identity: o.Identity, settings: o.Settings, lifetimes: o.lifetimes()}, nil
@@ -158,6 +159,8 @@ func (a *Authenticator) await(ctx context.Context, k key) (*Principal, error) {
 		return nil, ErrBusy
 	}
 
+	began := a.now()
+	defer func() { waits.Of(ctx).Add(waits.Identity, a.now()-began) }()
 	select {
 	case <-f.done:
 	case <-ctx.Done():

@@ -17,11 +17,14 @@ type entries struct {
 // refusedShare is which part of the tokens' room refusals have besides.
 const refusedShare = 8
 
+// refusedRoom is how many refusals there is room for beside so many tokens.
+func refusedRoom(maxEntries int) int { return maxEntries/refusedShare + 1 }
+
 func newEntries(maxEntries int, now func() time.Duration) (e entries, err error) {
 	if e.confirmed, err = newCache(maxEntries, now); err != nil {
 		return entries{}, err
 	}
-	e.refused, err = newCache(maxEntries/refusedShare+1, now)
+	e.refused, err = newCache(refusedRoom(maxEntries), now)
 	return e, err
 }
 

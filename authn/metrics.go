@@ -15,7 +15,7 @@ type metrics struct {
 	streamConnected                         prometheus.Gauge
 }
 
-func newMetrics(registerer prometheus.Registerer, entries func() int, lookUpsUnderWay *underWay) (*metrics, error) {
+func newMetrics(registerer prometheus.Registerer, entries func() int, maxEntries int, lookUpsUnderWay *underWay) (*metrics, error) {
 	uses := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_authn_cache_requests_total",
 		Help: "Well-formed tokens by what the cache made of them: hit, miss (a look-up answered it), or stale (the identity service could not).",
@@ -46,8 +46,13 @@ func newMetrics(registerer prometheus.Registerer, entries func() int, lookUpsUnd
 		Name: "opsgate_authn_cache_entries",
 		Help: "Tokens remembered, refused ones included.",
 	}, func() float64 { return float64(entries()) })
+	room := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "opsgate_authn_cache_entries_limit",
+		Help: "How many tokens can be remembered, refused ones included.",
+	})
+	room.Set(float64(maxEntries + refusedRoom(maxEntries)))
 	for _, c := range []prometheus.Collector{
-		uses, lookUps, m.revocations, m.streamConnected, size,
+		uses, lookUps, m.revocations, m.streamConnected, size, room,
 		inFlight("known", &lookUpsUnderWay.known), inFlight("unknown", &lookUpsUnderWay.strangers),
 	} {
 		if err := registerer.Register(c); err != nil {

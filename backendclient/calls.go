@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"opsgate/internal/waits"
 )
 
 // numCodes is the number of gRPC's codes, OK included.
@@ -86,7 +88,9 @@ func (c calls) measure(
 ) error {
 	start := time.Now()
 	err := invoke(ctx, method, request, reply, cc, options...)
-	c[method].observe(ctx, status.Code(err), time.Since(start))
+	took := time.Since(start)
+	c[method].observe(ctx, status.Code(err), took)
+	waits.Of(ctx).Add(waits.Service, took)
 	return err
 }
 

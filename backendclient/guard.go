@@ -24,15 +24,16 @@ type guard struct {
 	mu sync.Mutex // held to replace what is in force
 }
 
-// What is in force is the breaker of the newest settings that a call has come under.
+// What is in force is the breaker of the newest settings that a call has come under, and their bound.
 type inForce struct {
-	number  uint64
-	breaker *breaker
+	number      uint64
+	breaker     *breaker
+	maxInFlight int
 }
 
 func newGuard(service string, under *generation, metrics guardMetrics, logger *slog.Logger) *guard {
 	g := &guard{service: service, metrics: metrics, logger: logger}
-	g.current.Store(&inForce{under.number, newBreaker(under.Breaker, g.changed)})
+	g.current.Store(&inForce{under.number, newBreaker(under.Breaker, g.changed), under.MaxInFlight})
 	g.metrics.breakerIs(BreakerClosed)
 	return g
 }
@@ -84,7 +85,7 @@ func (g *guard) breakerUnder(under *generation) *breaker {
 	if current = g.current.Load(); current.number >= under.number {
 		return current.breaker
 	}
-	next := &inForce{under.number, current.breaker}
+	next := &inForce{under.number, current.breaker, under.MaxInFlight}
 	if before := current.breaker; before.settings != under.Breaker {
 		next.breaker = newBreaker(under.Breaker, g.changed)
 		before.retired.Store(true)

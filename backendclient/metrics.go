@@ -1,6 +1,8 @@
 package backendclient
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -57,13 +59,18 @@ func (m *metrics) of(service string) guardMetrics {
 	}
 }
 
-// watch has the calls under way of a guard among the metrics.
+// watch has the calls under way of a guard among the metrics, and how many may be.
 func (m *metrics) watch(g *guard) error {
-	return m.registerer.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name:        "opsgate_upstream_requests_in_flight",
-		Help:        "Unary calls to an internal service that are under way.",
-		ConstLabels: prometheus.Labels{"service": g.service},
-	}, func() float64 { return float64(g.inFlight.Load()) }))
+	service := prometheus.Labels{"service": g.service}
+	underWay := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "opsgate_upstream_requests_in_flight", ConstLabels: service,
+		Help: "Unary calls to an internal service that are under way.",
+	}, func() float64 { return float64(g.inFlight.Load()) })
+	bound := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "opsgate_upstream_requests_in_flight_limit", ConstLabels: service,
+		Help: "How many unary calls to an internal service may be under way.",
+	}, func() float64 { return float64(g.current.Load().maxInFlight) })
+	return errors.Join(m.registerer.Register(underWay), m.registerer.Register(bound))
 }
 
 func (m guardMetrics) breakerIs(state string) {

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"opsgate/internal/waits"
 )
 
 // persist makes a call, and makes it again while that may help, is safe, and is within the budget.
@@ -29,6 +31,7 @@ func (g *guard) persist(a *attempt) error {
 			break
 		}
 		g.metrics.retries.Inc()
+		waits.Of(a.ctx).Retry()
 		failed := g.once(a)
 		if status.Code(failed) == codes.Aborted {
 			return err // the service is still at work on what we sent first: the client is told what became of that

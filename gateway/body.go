@@ -41,7 +41,7 @@ func (r *Request) Body(known ...string) *Body {
 		return b
 	}
 	if b.fields, err = parseObject(data, b.problems); err != nil {
-		b.err = invalid(map[string]string{"body": err.Error()})
+		b.err = invalid(map[string]string{"body": err.Error()}).because(causeBody)
 		return b
 	}
 	for _, f := range b.fields {
@@ -58,7 +58,11 @@ func (b *Body) Err() error {
 		return b.err
 	}
 	if len(b.problems) > 0 {
-		return invalid(b.problems)
+		cause := causeBody
+		if len(b.problems) == 1 && b.problems[idempotencyKeyHeader] != "" {
+			cause = causeKey
+		}
+		return invalid(b.problems).because(cause)
 	}
 	return nil
 }
@@ -233,8 +237,8 @@ func (r *Request) readBody() ([]byte, error) {
 	case err != nil && r.clientGone():
 		return nil, clientClosed(err)
 	case err != nil:
-		p := invalid(map[string]string{"body": "ended before it was complete"})
-		p.cause = err
+		p := invalid(map[string]string{"body": "ended before it was complete"}).because(causeBody)
+		p.err = err
 		return nil, p
 	}
 	return data.Bytes(), nil

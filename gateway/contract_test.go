@@ -297,7 +297,7 @@ func TestLogLines(t *testing.T) {
 	log := h.log.String()
 	for _, want := range []string{
 		`"route":"v1Me","status":200,"code":"ok"`, `"team_id":"` + teamID + `"`, `"token_id":"` + tokenID + `"`, `"latency_us":`, `"method":"other"`,
-		`"status":401,"code":"unauthorized"`, `"cause":"`, `"request_id":"`,
+		`"status":401,"code":"unauthorized"`, `"cause":"token:unknown"`, `"error":"`, `"path":"/v1/me"`, `"request_id":"`,
 	} {
 		if !strings.Contains(log, want) {
 			t.Errorf("no %s in %s", want, log)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -22,13 +23,13 @@ func problemOf(err error, clientGone bool) *Problem {
 	call, isCall := errors.AsType[*backendclient.Error](err)
 	switch {
 	case errors.Is(err, authn.ErrUnavailable): // whatever the identity service said: it did not say whom the token stands for
-		p := unavailable(0, err)
+		var retryAfter time.Duration
 		if isCall {
-			p = unavailable(call.RetryAfter, err)
+			retryAfter = call.RetryAfter
 		}
-		return p
+		return unavailable(retryAfter, err).because(causeOfIdentity(err))
 	case isCall:
-		return problemOfCall(call)
+		return problemOfCall(call).because(causeOfCall(call))
 	case errors.Is(err, context.DeadlineExceeded):
 		return timedOut(err)
 	}
@@ -41,7 +42,7 @@ func problemOfCall(e *backendclient.Error) *Problem {
 	switch e.Code {
 	case codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition:
 		p := invalid(detailsOf(e.Violations))
-		p.cause = e
+		p.err = e
 		return p
 	case codes.NotFound, codes.PermissionDenied: // the caller's team may not know which
 		return notFound(e)
@@ -49,7 +50,7 @@ func problemOfCall(e *backendclient.Error) *Problem {
 		return conflict(e)
 	case codes.ResourceExhausted:
 		p := rateLimited("the service behind this operation asked to slow down", e.RetryAfter)
-		p.cause = e
+		p.err = e
 		return p
 	case codes.DeadlineExceeded:
 		return timedOut(e)

@@ -32,6 +32,7 @@ type Explanation struct {
 	Route      *ExplainedRoute   // nil where no route takes the request
 	Status     int               // of the answer, 200 or 204 where nothing stands in its way but what a service may say
 	Code       string            // of the error, or ok
+	Cause      Cause             // of the error, as logs and metrics have it; "" for none
 	Text       string            // of the error; "" for none
 	Details    map[string]string // of the error; nil for none
 	Allow      string            // methods that the path takes, where the answer says so
@@ -158,7 +159,7 @@ func (e *Explanation) note(name string, f finding) {
 		p := problemOf(f.err, false)
 		c.Detail = p.Text
 		if e.Because == "" {
-			e.Status, e.Code, e.Text, e.Details = p.Status, p.Code, p.Text, p.Details
+			e.Status, e.Code, e.Cause, e.Text, e.Details = p.Status, p.Code, p.Cause, p.Text, p.Details
 			e.Allow, e.RetryAfter, e.Because = p.Header.Get("Allow"), p.RetryAfter, name
 		}
 	}
@@ -183,7 +184,8 @@ func explainLimits(q *Question, r *Request) finding {
 	case q.Decision == nil || a == nil:
 		return finding{unknown: true, detail: "it is not known what is left of the limits"}
 	case !q.Decision.Allowed:
-		return finding{err: rateLimited(refusalText(a.Policy.Limits()[q.Decision.Denied]), q.Decision.RetryAfter)}
+		by := a.Policy.Limits()[q.Decision.Denied]
+		return finding{err: rateLimited(refusalText(by), q.Decision.RetryAfter).because(limitCause(by.Name))}
 	}
 	return finding{detail: budgetText(a.Policy, q.Decision)}
 }
@@ -236,13 +238,14 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 		Route      *ExplainedRoute   `json:"route"`
 		Status     int               `json:"status"`
 		Code       string            `json:"code"`
+		Cause      Cause             `json:"cause,omitempty"`
 		Text       string            `json:"text,omitempty"`
 		Details    map[string]string `json:"details,omitempty"`
 		Allow      string            `json:"allow,omitempty"`
 		RetryAfter int64             `json:"retry_after_seconds,omitempty"`
 		Because    string            `json:"because,omitempty"`
 		Checks     []Check           `json:"checks"`
-	}{e.Route, e.Status, e.Code, e.Text, e.Details, e.Allow, wholeSeconds(e.RetryAfter), e.Because, e.Checks})
+	}{e.Route, e.Status, e.Code, e.Cause, e.Text, e.Details, e.Allow, wholeSeconds(e.RetryAfter), e.Because, e.Checks})
 }
 
 // MarshalJSON writes the route with its time-out in seconds.

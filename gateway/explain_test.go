@@ -224,7 +224,7 @@ func TestAnExplanationInJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"route":{"id":"v1GetServer","method":"GET","path":"/v1/servers/:id","scope":"servers:read","service":"fleet","timeout_seconds":10},` +
-		`"status":403,"code":"forbidden","text":"this token lacks the scope servers:read","details":{"required":"servers:read"},"because":"scope",` +
+		`"status":403,"code":"forbidden","cause":"scope","text":"this token lacks the scope servers:read","details":{"required":"servers:read"},"because":"scope",` +
 		`"checks":[{"name":"capacity","passes":true,"known":true,"detail":"0 requests are under way"},` +
 		`{"name":"token","passes":true,"known":true,"detail":"token ` + tokenID + ` of team ` + teamID + `"},` +
 		`{"name":"limits","passes":true,"known":false,"detail":"it is not known what is left of the limits"},` +

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -63,11 +64,13 @@ type Options struct {
 	TrustedProxies []netip.Prefix           // peers whose X-Forwarded-For counts; none by default
 	LiveTokens     string                   // what tokens begin with; an id of a request with such a one in it is not taken
 	QuietAccess    bool                     // log what SREs must see only, not each request
+	Unlogged       float64                  // part of the successes, 0 to 1, that are not logged
 
 	Capacity  *Capacity        // nil for none that is bounded
 	Decisions DecisionObserver // nil for nobody
 	Tracer    Tracer           // nil for none
 	Clock     func() time.Time // nil for time.Now
+	Random    func() float64   // from 0, below 1: which successes are logged; nil for the runtime's
 	Logger    *slog.Logger     // nil for none
 	Metrics   *Metrics         // nil for none
 }
@@ -98,6 +101,8 @@ type Gateway struct {
 	trustedProxies []netip.Prefix
 	liveTokens     string
 	quietAccess    bool
+	unlogged       float64
+	random         func() float64
 }
 
 // api holds what handlers call.
@@ -119,6 +124,9 @@ func New(o Options) (*Gateway, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -139,7 +147,7 @@ func New(o Options) (*Gateway, error) {
 		policies:       o.Policies,
 		terms:          newTerms(o.Policies, o.Metrics),
 		capacity:       o.Capacity,
-		overloaded:     unavailable(0, errNoRoom),
+		overloaded:     unavailable(0, errNoRoom).because(causeOverload),
 		decisions:      o.Decisions,
 		tracer:         o.Tracer,
 		timeout:        cmp.Or(o.Timeout, DefaultTimeout),
@@ -148,6 +156,8 @@ func New(o Options) (*Gateway, error) {
 		trustedProxies: o.TrustedProxies,
 		liveTokens:     o.LiveTokens,
 		quietAccess:    o.QuietAccess,
+		unlogged:       o.Unlogged,
+		random:         o.Random,
 	}
 	if err := checkRoutes(g.rows); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)

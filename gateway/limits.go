@@ -21,6 +21,7 @@ type terms struct {
 // A termsLimit is what is told and counted of one limit.
 type termsLimit struct {
 	ratelimit.Limit
+	cause    Cause  // of a request that it refuses
 	field    string // how its member of the RateLimit field begins
 	refusal  string // what a client is told that it refuses
 	few      int    // fewer than these left is near
@@ -45,7 +46,7 @@ func newTerms(policies *ratelimit.Policies, m *Metrics) []terms {
 				known[key] = m.limitCounters(a.Class, l.Name, l.Shadow)
 			}
 			limits[i] = termsLimit{
-				Limit: l, field: quoted(l.Name, first) + ";r=", refusal: refusalText(l),
+				Limit: l, cause: limitCause(l.Name), field: quoted(l.Name, first) + ";r=", refusal: refusalText(l),
 				few: (l.Requests + nearPart - 1) / nearPart, counters: known[key],
 			}
 			first = first && l.Shadow

@@ -177,7 +177,7 @@ func TestARefusalNamesItsLimitInTheLog(t *testing.T) {
 	h.get(t, "/v1/me").mustBe(t, 200)
 	h.get(t, "/v1/me").mustBe(t, 429)
 	lines := strings.Split(h.log.String(), "\n")
-	if strings.Contains(lines[0], "denied") || !strings.Contains(lines[1], `"denied_by":"hour"`) {
+	if strings.Contains(lines[0], "denied") || !strings.Contains(lines[1], `"cause":"limit:hour"`) {
 		t.Errorf("%q", lines)
 	}
 }
@@ -276,7 +276,7 @@ func TestALimiterThatCannotTell(t *testing.T) {
 				t.Errorf("%v %s", got.Header, got.body)
 			}
 			mustCount(t, h, "opsgate_rate_limit_decisions_total", nil)
-			if !strings.Contains(h.log.String(), `"cause":"deciding limits: `) {
+			if !strings.Contains(h.log.String(), `"cause":"unavailable:limiter"`) || !strings.Contains(h.log.String(), `"error":"deciding limits: `) {
 				t.Error("the log does not say why")
 			}
 		})

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/internal/waits"
 )
 
 // Metrics are what gateways count. They are made once for a process and handed from one Gateway to the next, so that counts go
@@ -12,6 +14,8 @@ import (
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+	waits    *prometheus.HistogramVec
+	waited   [waits.Parts]prometheus.Observer
 	panics   prometheus.Counter
 
 	decisions *prometheus.CounterVec
@@ -25,7 +29,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := newMetrics()
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.requests, m.duration, m.panics, m.decisions, m.refunds, m.local, m.cached,
+		m.requests, m.duration, m.waits, m.panics, m.decisions, m.refunds, m.local, m.cached,
 	} {
 		errs = append(errs, registry.Register(c))
 	}
@@ -36,16 +40,23 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 }
 
 func newMetrics() *Metrics {
-	return &Metrics{
+	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_http_requests_total",
-			Help: "Requests answered, by operation, status and error code (ok for a success). Status 499 is a client that hung up.",
-		}, []string{"route", "status", "code"}),
+			Help: "Requests answered, by operation, status, error code (ok for a success) and the cause of a refusal or failure (empty for a" +
+				" success). Status 499 is a client that hung up.",
+		}, []string{"route", "status", "code", "cause"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "opsgate_http_request_duration_seconds",
 			Help:    "Time from the end of a request's header to its answer being handed to the connection, by operation.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"route"}),
+		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "opsgate_http_request_wait_seconds",
+			Help: "Time that a request waited for another part, all of its calls together: identity, limiter or service. Requests that" +
+				" did not wait are not in it.",
+			Buckets: []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"part"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_http_panics_total",
 			Help: "Requests that ended in a panic, each answered as internal_error. Any is a bug.",
@@ -69,6 +80,19 @@ func newMetrics() *Metrics {
 			Name: "opsgate_rate_limit_cached_refusals_total",
 			Help: "Refusals that still held and were repeated without asking the store.",
 		}),
+	}
+	for part, name := range [waits.Parts]string{waits.Identity: "identity", waits.Limiter: "limiter", waits.Service: "service"} {
+		m.waited[part] = m.waits.WithLabelValues(name)
+	}
+	return m
+}
+
+// observeWaits records what a request waited for.
+func (m *Metrics) observeWaits(w *waits.Waits) {
+	for part, observer := range m.waited {
+		if took := w.Took(waits.Part(part)); took > 0 {
+			observer.Observe(took.Seconds())
+		}
 	}
 }
 

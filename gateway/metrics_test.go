@@ -49,7 +49,7 @@ func TestMetricsAreCounted(t *testing.T) {
 		h.get(t, "/v1/me")
 	}
 	h.do(t, "", "GET", "/v1/me", "")
-	mustCount(t, h, "opsgate_http_requests_total", map[string]float64{"ok v1Me 200": 3, "unauthorized v1Me 401": 1})
+	mustCount(t, h, "opsgate_http_requests_total", map[string]float64{" ok v1Me 200": 3, "token:missing unauthorized v1Me 401": 1})
 }
 
 func TestMetricsAreNamedAsPrometheusAdvises(t *testing.T) {
@@ -59,8 +59,8 @@ func TestMetricsAreNamedAsPrometheusAdvises(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(families) != 10 {
-		t.Errorf("%d metrics are gathered, want all 10", len(families))
+	if len(families) != 11 {
+		t.Errorf("%d metrics are gathered, want all 11", len(families))
 	}
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
 	if err != nil || len(problems) > 0 {
@@ -90,6 +90,6 @@ func TestCountsOutliveAGateway(t *testing.T) {
 	}
 	h.Config.Handler = next
 	h.get(t, "/v1/me")
-	mustCount(t, h, "opsgate_http_requests_total", map[string]float64{"ok v1Me 200": 2})
+	mustCount(t, h, "opsgate_http_requests_total", map[string]float64{" ok v1Me 200": 2})
 	mustCount(t, h, "opsgate_rate_limit_decisions_total", map[string]float64{"second admitted default": 2})
 }

@@ -9,12 +9,15 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/internal/waits"
 )
 
 // An outcome is how a request ended.
 type outcome struct {
 	status int
 	code   string
+	cause  Cause // as metrics have it
 }
 
 // An ending is what all requests of one operation and outcome have in common, made once: a counter, which by its labels would
@@ -27,14 +30,15 @@ type ending struct {
 // An observer is what is observed of one operation.
 type observer struct {
 	id       string
+	template string // of its path, for people; "" for paths that are none
 	metrics  *Metrics
 	log      slog.Handler
 	duration prometheus.Observer
 	endings  atomic.Pointer[map[outcome]ending]
 }
 
-func (m *Metrics) observer(id string, log slog.Handler) *observer {
-	o := &observer{id: id, metrics: m, log: log, duration: m.duration.WithLabelValues(id)}
+func (m *Metrics) observer(id, template string, log slog.Handler) *observer {
+	o := &observer{id: id, template: template, metrics: m, log: log, duration: m.duration.WithLabelValues(id)}
 	o.endings.Store(&map[outcome]ending{})
 	return o
 }
@@ -46,9 +50,13 @@ func (o *observer) ending(how outcome) ending {
 	if e, ok := known[how]; ok {
 		return e
 	}
+	attrs := []slog.Attr{slog.String("route", o.id), slog.Int("status", how.status), slog.String("code", how.code)}
+	if o.template != "" {
+		attrs = append(attrs, slog.String("path", o.template))
+	}
 	e := ending{
-		counter: o.metrics.requests.WithLabelValues(o.id, strconv.Itoa(how.status), how.code),
-		log:     o.log.WithAttrs([]slog.Attr{slog.String("route", o.id), slog.Int("status", how.status), slog.String("code", how.code)}),
+		counter: o.metrics.requests.WithLabelValues(o.id, strconv.Itoa(how.status), how.code, string(how.cause)),
+		log:     o.log.WithAttrs(attrs),
 	}
 	grown := maps.Clone(known)
 	grown[how] = e
@@ -60,52 +68,87 @@ func (o *observer) ending(how outcome) ending {
 type sent struct {
 	outcome
 	bytes int
-	cause error // nil for a success and for refusals that need no explanation
+	cause Cause // with a limit's name; "" for a success
+	err   error // nil for a success and for refusals that need no explanation
 }
 
-// observe counts the request and writes its line to the log. The line has nothing of the request that could hold a token:
-// neither headers nor query nor body.
+// observe counts the request and writes its line to the log.
 func (g *Gateway) observe(r *Request, s sent) {
 	elapsed := g.clock().Sub(r.start)
 	ending := r.route.observer.ending(s.outcome)
 	ending.counter.Inc()
 	r.observeDuration(elapsed)
+	g.metrics.observeWaits(r.waits)
 	r.endTrace(s)
 
-	if !r.admitted {
-		return // a line for each would make an overload worse, and they are all the same
-	}
 	level := slog.LevelInfo
 	if s.status >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
-	refusedBy := r.refusedBy()
-	if level == slog.LevelInfo && g.quietAccess && refusedBy.Key != shadowDenied || !ending.log.Enabled(r.ctx, level) {
+	if !g.logs(r, s) || !ending.log.Enabled(r.ctx, level) {
 		return
 	}
 	// A record made here, not by the logger, has no source position: finding it would cost more than the rest of the line.
 	line := slog.NewRecord(r.start.Add(elapsed), level, "request", 0)
-	attrs := append(make([]slog.Attr, 0, 8),
+	line.AddAttrs(r.line(s, elapsed)...)
+	_ = ending.log.Handle(r.ctx, line) // a log that cannot be written has nobody to tell
+}
+
+// logs says whether a request has a line in the log.
+func (g *Gateway) logs(r *Request, s sent) bool {
+	switch {
+	case !r.admitted: // a line for each would make an overload worse, and they are all the same
+		return false
+	case s.status >= http.StatusInternalServerError, r.shadowDenied() != "":
+		return true
+	case g.quietAccess:
+		return false
+	}
+	return s.cause != "" || g.unlogged == 0 || g.random() >= g.unlogged
+}
+
+// line returns what the log says of this request alone. It has nothing that could hold a token: neither headers nor query nor body.
+func (r *Request) line(s sent, elapsed time.Duration) []slog.Attr {
+	attrs := make([]slog.Attr, 0, 12)
+	if s.cause != "" {
+		attrs = append(attrs, slog.String("cause", string(s.cause)))
+	}
+	attrs = append(attrs,
 		slog.String("request_id", r.id),
 		slog.String("method", r.method()),
 		slog.Int64("latency_us", elapsed.Microseconds()),
-		slog.Int("bytes", s.bytes),
 	)
+	attrs = append(r.appendWaits(attrs), slog.Int("bytes", s.bytes))
 	if r.principal != nil {
 		attrs = append(attrs, slog.String("team_id", r.principal.TeamID), slog.String("token_id", r.principal.TokenID))
 	}
-	if refusedBy.Key != "" {
-		attrs = append(attrs, refusedBy)
+	if limit := r.shadowDenied(); limit != "" {
+		attrs = append(attrs, slog.String(shadowDenied, limit))
 	}
 	if r.trace != nil {
 		traceID, spanID := r.trace.IDs()
 		attrs = append(attrs, slog.String(traceIDKey, traceID), slog.String(spanIDKey, spanID))
 	}
-	if s.cause != nil {
-		attrs = append(attrs, slog.String("cause", s.cause.Error()))
+	if s.cause != "" {
+		attrs = append(attrs, slog.String("client", clientAddress(r.http(), r.gateway.trustedProxies).String()))
 	}
-	line.AddAttrs(attrs...)
-	_ = ending.log.Handle(r.ctx, line) // a log that cannot be written has nobody to tell
+	if s.err != nil {
+		attrs = append(attrs, slog.String("error", s.err.Error()))
+	}
+	return attrs
+}
+
+// appendWaits appends how long the request waited for others, where it did.
+func (r *Request) appendWaits(attrs []slog.Attr) []slog.Attr {
+	for part, key := range [waits.Parts]string{waits.Identity: "identity_us", waits.Limiter: "limiter_us", waits.Service: "service_us"} {
+		if took := r.waits.Took(waits.Part(part)); took > 0 {
+			attrs = append(attrs, slog.Int64(key, took.Microseconds()))
+		}
+	}
+	if r.waits.Retries > 0 {
+		attrs = append(attrs, slog.Int("retries", r.waits.Retries))
+	}
+	return attrs
 }
 
 // observeDuration records how long the request took, and where there is a trace of it, which.
@@ -127,11 +170,19 @@ const (
 	spanIDKey  = "span_id"
 )
 
-// Keys of a line that say which limit refused the request, or would have if it were not in shadow.
+// Keys that say which limit refused the request, or would have if it were not in shadow. A line says the former by its cause.
 const (
 	deniedBy     = "denied_by"
 	shadowDenied = "shadow_denied"
 )
+
+// shadowDenied names the limit in shadow that would have refused the request, or is "".
+func (r *Request) shadowDenied() string {
+	if refused := r.refusedBy(); refused.Key == shadowDenied {
+		return refused.Value.String()
+	}
+	return ""
+}
 
 // refusedBy names the limit that refused the request or would have, and is empty where none did.
 func (r *Request) refusedBy() slog.Attr {

@@ -22,7 +22,7 @@ func (g *Gateway) addPages(e *gin.Engine, serve func(*route) gin.HandlerFunc) {
 func showPage(r *Request) (Reply, error) {
 	page, ok := openapi.Lookup(r.http().URL.Path)
 	if !ok {
-		return Reply{}, notFound(errNoRoute)
+		return Reply{}, notFound(errNoRoute).because(causeRoute)
 	}
 	return Reply{page: &page}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opsgate/authn"
+	"opsgate/internal/waits"
 	"opsgate/ratelimit"
 )
 
@@ -58,7 +59,8 @@ type route struct {
 
 func (g *Gateway) newRoute(row Route, stages []stage) *route {
 	row.Timeout = cmp.Or(g.timeouts[row.ID], row.Timeout, g.timeout)
-	return &route{Route: row, template: pathTemplate(row.Path), stages: stages, observer: g.metrics.observer(row.ID, g.logger.Handler())}
+	template := pathTemplate(row.Path)
+	return &route{Route: row, template: template, stages: stages, observer: g.metrics.observer(row.ID, template, g.logger.Handler())}
 }
 
 // serve takes a request through its stages, its handler and the writer.
@@ -67,7 +69,8 @@ func (g *Gateway) serve(rt *route) gin.HandlerFunc {
 		r := g.acquire(c, rt)
 		defer g.release(r)
 		// Of real time, whatever the clock says: gRPC's cannot be moved.
-		r.ctx = &deadlineContext{g.beginTrace(c.Request.Context(), r), time.Now().Add(rt.Timeout)}
+		ctx := &requestContext{Context: g.beginTrace(c.Request.Context(), r), deadline: time.Now().Add(rt.Timeout)}
+		r.ctx, r.waits = ctx, &ctx.waits
 		defer g.leave(r)
 
 		reply, err := r.answer()
@@ -80,22 +83,32 @@ func (g *Gateway) serve(rt *route) gin.HandlerFunc {
 	}
 }
 
-// A deadlineContext tells by when a request must be answered, and leaves the timer to whoever waits: a call of a service has
-// one of its own, a margin earlier (backendclient). One more here would cost as much as all stages together.
-type deadlineContext struct {
+// A requestContext tells by when a request must be answered, and leaves the timer to whoever waits: a call of a service has
+// one of its own, a margin earlier (backendclient). One more here would cost as much as all stages together. It takes what they
+// have to tell of how long they made the request wait.
+type requestContext struct {
 	context.Context // of the connection: it ends when the client hangs up
 	deadline        time.Time
+	waits           waits.Waits
 }
 
 // Deadline implements [context.Context].
-func (c *deadlineContext) Deadline() (time.Time, bool) { return c.deadline, true }
+func (c *requestContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// Value implements [context.Context].
+func (c *requestContext) Value(key any) any {
+	if _, ok := key.(waits.Key); ok {
+		return &c.waits
+	}
+	return c.Context.Value(key)
+}
 
 // answer runs the stages, the handler and the view. A panic in any of them is an error like another.
 func (r *Request) answer() (reply Reply, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			r.gateway.metrics.panics.Inc()
-			err = internal(fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+			err = internal(fmt.Errorf("panic: %v\n%s", v, debug.Stack())).because(causePanic)
 		}
 	}()
 	for i := range r.route.stages {
@@ -109,17 +122,21 @@ func (r *Request) answer() (reply Reply, err error) {
 	if reply.View != nil {
 		reply.View(&r.out)
 	}
-	return reply, r.out.Err()
+	if err = r.out.Err(); err != nil && r.route.Service != "" {
+		err = internal(err).because(troubleContract.of(r.route.Service))
+	}
+	return reply, err
 }
 
 func (g *Gateway) authenticate(r *Request) error {
-	token, sent := authn.BearerToken(r.http().Header["Authorization"])
+	authorization := r.http().Header["Authorization"]
+	token, sent := authn.BearerToken(authorization)
 	if token == "" {
-		return unauthorized(sent, errNoToken)
+		return unauthorized(sent, errNoToken).because(causeOfCredential(authorization, sent))
 	}
 	principal, err := g.authenticator.Authenticate(r.ctx, token)
 	if errors.Is(err, authn.ErrInvalidToken) {
-		return unauthorized(sent, err)
+		return unauthorized(sent, err).because(causeOfToken(err))
 	}
 	if err != nil {
 		return err
@@ -138,7 +155,8 @@ func (g *Gateway) spendBudget(r *Request) error {
 	r.decision, r.terms = decision, t
 	g.observeDecision(r)
 	if !decision.Allowed {
-		return rateLimited(t.limits[decision.Denied].refusal, decision.RetryAfter)
+		by := &t.limits[decision.Denied]
+		return rateLimited(by.refusal, decision.RetryAfter).because(by.cause)
 	}
 	return nil
 }
@@ -149,7 +167,7 @@ func limiterAway(err error) *Problem {
 	if away, ok := errors.AsType[*ratelimit.UnavailableError](err); ok {
 		retryAfter = away.RetryAfter
 	}
-	return unavailable(retryAfter, fmt.Errorf("deciding limits: %w", err))
+	return unavailable(retryAfter, fmt.Errorf("deciding limits: %w", err)).because(causeLimiterAway)
 }
 
 // refund gives back what a request spent that failed because of us (specification, part 8; decisions, "The order of checks").
@@ -171,7 +189,7 @@ func (g *Gateway) refund(r *Request) {
 // segments, empty ones, and what is percent-encoded without need, a slash above all (decisions, "Requests").
 func (g *Gateway) checkRoute(r *Request) error {
 	if u := r.http().URL; u.RawPath != "" || strings.Contains(u.Path, "//") || strings.Contains(u.Path, "/.") {
-		return notFound(errNoRoute)
+		return notFound(errNoRoute).because(causeRoute)
 	}
 	if r.route.Handle != nil {
 		return nil
@@ -180,7 +198,7 @@ func (g *Gateway) checkRoute(r *Request) error {
 	if allowed := r.gin.Writer.Header().Get("Allow"); allowed != "" {
 		return methodNotAllowed(allowValue(strings.Split(allowed, ", ")))
 	}
-	return notFound(errNoRoute)
+	return notFound(errNoRoute).because(causeRoute)
 }
 
 func (g *Gateway) checkPlan(r *Request) error {

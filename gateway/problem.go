@@ -10,7 +10,7 @@ import (
 	"opsgate/gateway/jsonw"
 )
 
-// A Problem is what a client is told when a request fails (specification, part 7); its cause is for the log alone.
+// A Problem is what a client is told when a request fails (specification, part 7); why is for the log alone.
 type Problem struct {
 	Status     int
 	Code       string            // stable; clients branch on it
@@ -18,19 +18,26 @@ type Problem struct {
 	Details    map[string]string // 403 and 422 only, and there always
 	RetryAfter time.Duration     // 0 unless the client is told when to come back
 	Header     http.Header       // what else this answer needs, such as Allow; may be nil
-	cause      error
+	Cause      Cause             // why, in a word for logs, metrics and traces
+	err        error             // why at length, for the log; may be nil
 }
 
-// Error returns the text for the log, with the cause. It is never sent to a client.
+// Error returns the text for the log, with the reason. It is never sent to a client.
 func (p *Problem) Error() string {
-	if p.cause == nil {
+	if p.err == nil {
 		return p.Code + ": " + p.Text
 	}
-	return p.Code + ": " + p.cause.Error()
+	return p.Code + ": " + p.err.Error()
 }
 
-// Unwrap returns the cause.
-func (p *Problem) Unwrap() error { return p.cause }
+// Unwrap returns what is behind the problem.
+func (p *Problem) Unwrap() error { return p.err }
+
+// because says why there is the problem, where that is not the same for all of its kind.
+func (p *Problem) because(cause Cause) *Problem {
+	p.Cause = cause
+	return p
+}
 
 // encode writes the error object. It names what the specification fixes, and nothing else.
 func (p *Problem) encode(w *jsonw.Writer) {
@@ -47,7 +54,7 @@ func (p *Problem) encode(w *jsonw.Writer) {
 	w.EndObject()
 }
 
-// The causes that a refusal of ours may have; what comes from outside carries its own.
+// What a refusal of ours may have behind it; what comes from outside carries its own.
 var (
 	errNoToken = errors.New("no token was sent")
 	errNoRoute = errors.New("no route has this path")
@@ -55,13 +62,13 @@ var (
 	errNoRoom  = errors.New("as many requests as may be are under way")
 )
 
-func unauthorized(sent bool, cause error) *Problem {
+func unauthorized(sent bool, err error) *Problem {
 	challenge := "Bearer"
 	if sent {
 		challenge = `Bearer error="invalid_token"` // RFC 6750, section 3
 	}
 	return &Problem{
-		Status: http.StatusUnauthorized, Code: "unauthorized", Text: "missing or invalid API token", cause: cause,
+		Status: http.StatusUnauthorized, Code: "unauthorized", Text: "missing or invalid API token", err: err,
 		Header: http.Header{"Www-Authenticate": {challenge}},
 	}
 }
@@ -69,31 +76,31 @@ func unauthorized(sent bool, cause error) *Problem {
 func missingScope(scope authn.Scope) *Problem {
 	return &Problem{
 		Status: http.StatusForbidden, Code: "forbidden", Text: "this token lacks the scope " + string(scope),
-		Details: map[string]string{"required": string(scope)},
+		Details: map[string]string{"required": string(scope)}, Cause: causeScope,
 	}
 }
 
 func missingPlan() *Problem {
 	return &Problem{
 		Status: http.StatusForbidden, Code: "forbidden", Text: "the public API needs the AI plan, which this token's team does not have",
-		Details: map[string]string{"requiredPlan": "ai"},
+		Details: map[string]string{"requiredPlan": "ai"}, Cause: causePlan,
 	}
 }
 
-func notFound(cause error) *Problem {
-	return &Problem{Status: http.StatusNotFound, Code: "not_found", Text: "no such resource", cause: cause}
+func notFound(err error) *Problem {
+	return &Problem{Status: http.StatusNotFound, Code: "not_found", Text: "no such resource", err: err}
 }
 
 func methodNotAllowed(allow string) *Problem {
 	return &Problem{
 		Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Text: "this path takes " + allow,
-		Header: http.Header{"Allow": {allow}},
+		Header: http.Header{"Allow": {allow}}, Cause: causeMethod,
 	}
 }
 
-func conflict(cause error) *Problem {
+func conflict(err error) *Problem {
 	return &Problem{
-		Status: http.StatusConflict, Code: "conflict", cause: cause,
+		Status: http.StatusConflict, Code: "conflict", err: err,
 		Text: "a request with this Idempotency-Key is still being worked on; repeat it in a moment",
 	}
 }
@@ -101,13 +108,14 @@ func conflict(cause error) *Problem {
 func tooLarge(limit int64) *Problem {
 	return &Problem{
 		Status: http.StatusRequestEntityTooLarge, Code: "payload_too_large",
-		Text: fmt.Sprintf("the request body is larger than %d bytes", limit),
+		Text: fmt.Sprintf("the request body is larger than %d bytes", limit), Cause: causeSize,
 	}
 }
 
 func unsupportedMediaType() *Problem {
 	return &Problem{
 		Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Text: "the request body must be application/json",
+		Cause: causeMediaType,
 	}
 }
 
@@ -122,28 +130,35 @@ func rateLimited(text string, retryAfter time.Duration) *Problem {
 	return &Problem{Status: http.StatusTooManyRequests, Code: "rate_limited", Text: text, RetryAfter: max(retryAfter, time.Second)}
 }
 
-func internal(cause error) *Problem {
-	return &Problem{Status: http.StatusInternalServerError, Code: "internal_error", Text: "internal error", cause: cause}
-}
-
-func notImplemented(cause error) *Problem {
-	return &Problem{Status: http.StatusNotImplemented, Code: "not_implemented", Text: "this operation is not available yet", cause: cause}
-}
-
-func unavailable(retryAfter time.Duration, cause error) *Problem {
+func internal(err error) *Problem {
 	return &Problem{
-		Status: http.StatusServiceUnavailable, Code: "unavailable", Text: "the service is unavailable for the moment", cause: cause,
+		Status: http.StatusInternalServerError, Code: "internal_error", Text: "internal error", Cause: causeInternal, err: err,
+	}
+}
+
+func notImplemented(err error) *Problem {
+	return &Problem{Status: http.StatusNotImplemented, Code: "not_implemented", Text: "this operation is not available yet", err: err}
+}
+
+func unavailable(retryAfter time.Duration, err error) *Problem {
+	return &Problem{
+		Status: http.StatusServiceUnavailable, Code: "unavailable", Text: "the service is unavailable for the moment", err: err,
 		RetryAfter: max(retryAfter, time.Second),
 	}
 }
 
-func timedOut(cause error) *Problem {
-	return &Problem{Status: http.StatusGatewayTimeout, Code: "timeout", Text: "the service did not answer in time", cause: cause}
+func timedOut(err error) *Problem {
+	return &Problem{
+		Status: http.StatusGatewayTimeout, Code: "timeout", Text: "the service did not answer in time", Cause: causeTimeout, err: err,
+	}
 }
 
 // statusClientClosed is what logs and metrics say of a client that hung up before its answer. It is never sent.
 const statusClientClosed = 499
 
-func clientClosed(cause error) *Problem {
-	return &Problem{Status: statusClientClosed, Code: "client_closed_request", Text: "the client closed the connection", cause: cause}
+func clientClosed(err error) *Problem {
+	return &Problem{
+		Status: statusClientClosed, Code: "client_closed_request", Text: "the client closed the connection",
+		Cause: causeClientGone, err: err,
+	}
 }

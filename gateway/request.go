@@ -11,6 +11,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/gateway/jsonw"
+	"opsgate/internal/waits"
 	"opsgate/ratelimit"
 )
 
@@ -20,7 +21,8 @@ type Request struct {
 	route     *route
 	gin       *gin.Context
 	ctx       context.Context
-	trace     Trace // nil where the request is not recorded
+	trace     Trace        // nil where the request is not recorded
+	waits     *waits.Waits // what it waited for; of its context
 	id        string
 	start     time.Time
 	admitted  bool // it has a place in the gateway's capacity
@@ -50,7 +52,7 @@ func (r *Request) Team() string { return r.principal.TeamID }
 func (r *Request) PathID() (string, error) {
 	id, ok := canonicalUUID(r.gin.Param("id"))
 	if !ok {
-		return "", notFound(errBadID)
+		return "", notFound(errBadID).because(causePath)
 	}
 	return id, nil
 }

@@ -87,7 +87,7 @@ func (r *Request) problem(h http.Header, p *Problem) sent {
 	r.out.Reset()
 	p.encode(&r.out)
 	s := r.write(p.Status, p.Code, r.out.Bytes())
-	s.cause = p.cause
+	s.outcome.cause, s.cause, s.err = p.Cause.counted(), p.Cause, p.err
 	return s
 }
 
@@ -143,7 +143,7 @@ func (r *Request) content(h http.Header, body, zipped []byte) sent {
 
 // write sends status, headers and body in one write. HEAD has the headers of GET, and net/http drops its body.
 func (r *Request) write(status int, code string, body []byte) sent {
-	s := sent{outcome: outcome{status, code}, bytes: len(body)}
+	s := sent{outcome: outcome{status: status, code: code}, bytes: len(body)}
 	if status == statusClientClosed {
 		return s
 	}

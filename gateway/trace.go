@@ -30,6 +30,7 @@ const (
 	attrPath         = "url.path"
 	attrRoute        = "opsgate.route"
 	attrCode         = "opsgate.code"
+	attrCause        = "opsgate.cause"
 	attrTeam         = "opsgate.team_id"
 	attrToken        = "opsgate.token_id"
 	attrClass        = "opsgate.limits"
@@ -69,7 +70,7 @@ func (r *Request) failure(err error) string {
 		return ""
 	}
 	p := problemOf(err, r.clientGone())
-	return failureOf(outcome{p.Status, p.Code})
+	return failureOf(outcome{status: p.Status, code: p.Code})
 }
 
 func failureOf(how outcome) string {
@@ -84,11 +85,14 @@ func (r *Request) endTrace(s sent) {
 	if r.trace == nil {
 		return
 	}
-	attributes := append(make([]slog.Attr, 0, 10),
+	attributes := append(make([]slog.Attr, 0, 11),
 		slog.String(attrClient, clientAddress(r.http(), r.gateway.trustedProxies).String()),
 		slog.String(attrRoute, r.route.ID),
 		slog.String(attrCode, s.code),
 	)
+	if s.cause != "" {
+		attributes = append(attributes, slog.String(attrCause, string(s.cause)))
+	}
 	if path, ok := r.safePath(); ok {
 		attributes = append(attributes, slog.String(attrPath, path))
 	}

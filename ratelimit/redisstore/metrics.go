@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/internal/waits"
 )
 
 type metrics struct {
@@ -55,7 +57,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-func (d *durations) observe(start time.Time, err error) {
+// observe records how long a call took since its start, and that somebody may have waited for it.
+func (d *durations) observe(ctx context.Context, start time.Time, err error) {
 	var network net.Error
 	o := d.done
 	switch {
@@ -65,5 +68,7 @@ func (d *durations) observe(start time.Time, err error) {
 	default:
 		o = d.failed
 	}
-	o.Observe(time.Since(start).Seconds())
+	took := time.Since(start)
+	o.Observe(took.Seconds())
+	waits.Of(ctx).Add(waits.Limiter, took)
 }

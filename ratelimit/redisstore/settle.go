@@ -23,7 +23,7 @@ func (s *Store) Settle(ctx context.Context, tokenID string, p *ratelimit.Policy,
 	defer cancel()
 	_, err := s.run(bounded, &s.settleScript,
 		s.settleScript.args(s.keys+tokenID, pl.signature, pl.ttl, s.scriptTime(), packed(before), packed(during)))
-	s.metrics.settle.observe(start, err)
+	s.metrics.settle.observe(ctx, start, err)
 	s.refusals.drop(tokenID)
 	if err != nil {
 		return fmt.Errorf("settling with redis: %w", err)

@@ -145,7 +145,7 @@ func (s *Store) ask(ctx context.Context, m *durations, key string, pl *plan, mod
 	defer cancel()
 	answer, err := s.run(bounded, &s.decideScript,
 		[]any{"evalsha", s.decideScript.hash, "1", key, pl.signature, pl.form, pl.numbers, pl.answer, pl.ttl, s.scriptTime(), mode})
-	m.observe(start, err)
+	m.observe(ctx, start, err)
 	if err != nil {
 		return ratelimit.Decision{}, err
 	}
@@ -166,7 +166,7 @@ func (s *Store) Refund(ctx context.Context, tokenID string, _ *ratelimit.Policy,
 	defer cancel()
 	_, err := s.run(bounded, &s.refundScript, s.refundScript.args(s.keys+tokenID,
 		strconv.FormatUint(d.Serial, 10), strconv.FormatInt(d.At.UnixMicro(), 10), inShadow, s.scriptTime(), s.channel, tokenID))
-	s.metrics.refund.observe(start, err)
+	s.metrics.refund.observe(ctx, start, err)
 	s.refusals.drop(tokenID)
 	if err != nil {
 		return fmt.Errorf("giving back to redis: %w", err)
@@ -183,7 +183,7 @@ func (s *Store) Reset(ctx context.Context, tokenID string) error {
 	if err == nil {
 		err = s.client.Publish(bounded, s.channel, tokenID).Err()
 	}
-	s.metrics.reset.observe(start, err)
+	s.metrics.reset.observe(ctx, start, err)
 	s.refusals.drop(tokenID)
 	if err != nil {
 		return fmt.Errorf("resetting in redis: %w", err)

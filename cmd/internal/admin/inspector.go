@@ -51,7 +51,8 @@ type Explanation struct {
 // An Answer is what a client would get.
 type Answer struct {
 	Status     int    `json:"status"`
-	Code       string `json:"code"` // ok, or the error's
+	Code       string `json:"code"`            // ok, or the error's
+	Cause      string `json:"cause,omitempty"` // of the error, as logs and metrics have it
 	Text       string `json:"text,omitempty"`
 	RetryAfter int64  `json:"retry_after_seconds,omitempty"`
 	Because    string `json:"because,omitempty"` // the check that decides; none where all are passed or not known

@@ -70,7 +70,7 @@ func TestClientsHangUp(t *testing.T) {
 	n := rounds * atATime
 	within(t, "15", fmt.Sprintf("until the service knew, the longest of %d", n), longest, 100*time.Millisecond)
 	gone := func(route string) int {
-		return int(g.metric(t, fmt.Sprintf("opsgate_http_requests_total{code=%q,route=%q,status=%q}", "client_closed_request", route, "499")))
+		return int(g.metric(t, fmt.Sprintf("opsgate_http_requests_total{cause=%q,code=%q,route=%q,status=%q}", "client-gone", "client_closed_request", route, "499")))
 	}
 	eventually(t, "all are counted", func() bool { return gone("v1ListServers")+gone("v1CreateIncident") == n })
 	note(t, "15", "counted as 499", n, n)

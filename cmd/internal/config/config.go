@@ -85,6 +85,8 @@ type Log struct {
 	Level  Level  `yaml:"level" doc:"The least level that is logged."`
 	Format Format `yaml:"format" restart:"made at start" doc:"One JSON object a line, or key=value text."`
 	Access bool   `yaml:"access" doc:"A line for each request. Without, only requests that fail because of us have one."`
+
+	AccessSample Percent `yaml:"access_sample" min:"0%" max:"100%" doc:"Part of the successes that have a line, where log.access is true."`
 }
 
 // Default returns the configuration of an empty file. It is not complete: the internal services have no default addresses.
@@ -117,7 +119,7 @@ func Default() Config {
 		RateLimit:     defaultRateLimit(),
 		UpstreamCalls: defaultUpstreamCalls(),
 		Shutdown:      Shutdown{DrainWait: seconds(5), Grace: seconds(20)},
-		Log:           Log{Level: LevelInfo, Format: FormatJSON, Access: true},
+		Log:           Log{Level: LevelInfo, Format: FormatJSON, Access: true, AccessSample: whole},
 		Tracing:       defaultTracing(),
 	}
 }

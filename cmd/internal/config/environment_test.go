@@ -12,7 +12,7 @@ import (
 func TestEveryVariableSetsItsKey(t *testing.T) {
 	values := map[string]string{
 		"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "token_prefix": "acme_", "trusted_proxies": "10.0.0.0/8, 192.0.2.0/24",
-		"authn.max_entries": "1234", "log.level": "debug", "log.format": "text", "log.access": "false",
+		"authn.max_entries": "1234", "log.level": "debug", "log.format": "text", "log.access": "false", "log.access_sample": "10%",
 		"rate_limit.store": "redis", "rate_limit.on_store_failure": "allow", "rate_limit.redis.mode": "cluster",
 		"rate_limit.redis.addresses": `["redis:1", "redis:2"]`,
 		"rate_limit.limits":          "[{requests: 7, per: 1m}]",

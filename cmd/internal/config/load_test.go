@@ -153,7 +153,7 @@ func full() config.Config {
 			Retries: config.Retries{Max: 0, Budget: 0, Backoff: seconds(.1)},
 		},
 		Shutdown: config.Shutdown{DrainWait: 0, Grace: seconds(45)},
-		Log:      config.Log{Level: config.LevelDebug, Format: config.FormatText, Access: false},
+		Log:      config.Log{Level: config.LevelDebug, Format: config.FormatText, Access: false, AccessSample: 25_000},
 		Tracing: config.Tracing{
 			Endpoint: "grpcs://collector.internal:4317", TLS: config.TracingTLS{CAFile: pem, CertFile: pem, KeyFile: pem},
 			Sample: 5000, TrustParent: config.TrustAlways,

@@ -58,6 +58,7 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 		TrustedProxies: prefixes(loaded.TrustedProxies),
 		LiveTokens:     liveTokens(loaded.Config),
 		QuietAccess:    !loaded.Log.Access,
+		Unlogged:       1 - loaded.Log.AccessSample.Fraction(),
 		Capacity:       p.capacity,
 		Decisions:      p.decisions,
 		Tracer:         newTracer(p.traces, loaded.Config),

@@ -81,7 +81,7 @@ func TestTheAdminListener(t *testing.T) {
 	s.as(t, "full").get(t, "/v1/me").must(t, 200)
 	admin := client{system: &System{BaseURL: s.AdminURL}}
 	for path, want := range map[string]string{
-		"/livez": "", "/readyz": "", "/metrics": `opsgate_http_requests_total{code="ok",route="v1Me",status="200"}`, "/debug/pprof/": "goroutine",
+		"/livez": "", "/readyz": "", "/metrics": `opsgate_http_requests_total{cause="",code="ok",route="v1Me",status="200"}`, "/debug/pprof/": "goroutine",
 	} {
 		r, err := admin.try(t.Context(), "GET", path, "")
 		if err != nil || r.status != 200 || !strings.Contains(string(r.body), want) {

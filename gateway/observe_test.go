@@ -1,0 +1,137 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"opsgate/authn"
+	"opsgate/internal/waits"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	"opsgate/ratelimit"
+)
+
+// Of what others do, this is how long it takes.
+const (
+	lookUp   = 30 * time.Millisecond
+	deciding = 2 * time.Millisecond
+	calling  = 70 * time.Millisecond
+)
+
+// slowAuthority knows every token, after a while.
+type slowAuthority struct{ of Authenticator }
+
+func (s slowAuthority) Authenticate(ctx context.Context, token string) (*authn.Principal, error) {
+	waits.Of(ctx).Add(waits.Identity, lookUp)
+	return s.of.Authenticate(ctx, token)
+}
+
+// slowLimiter decides after a while.
+type slowLimiter struct{ Limiter }
+
+func (s slowLimiter) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
+	waits.Of(ctx).Add(waits.Limiter, deciding)
+	return s.Limiter.Decide(ctx, tokenID, p)
+}
+
+// slowFleet answers the second attempt.
+type slowFleet struct{ fleetv1.FleetServiceClient }
+
+func (slowFleet) ListServers(ctx context.Context, _ *fleetv1.ListServersRequest, _ ...grpc.CallOption) (*fleetv1.ListServersResponse, error) {
+	waits.Of(ctx).Add(waits.Service, calling)
+	waits.Of(ctx).Retry()
+	return &fleetv1.ListServersResponse{}, nil
+}
+
+func TestTimesByPartAreLoggedAndCounted(t *testing.T) {
+	h := start(t, func(o *Options) {
+		o.Authenticator, o.Limiter, o.Fleet = slowAuthority{o.Authenticator}, slowLimiter{o.Limiter}, slowFleet{}
+	})
+	line := mishap{}.happen(t, h)
+	for key, want := range map[string]float64{"identity_us": 30_000, "limiter_us": 2_000, "service_us": 70_000, "retries": 1} {
+		if line[key] != want {
+			t.Errorf("%s = %v, want %v: %v", key, line[key], want, line)
+		}
+	}
+	families, err := h.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]time.Duration{"identity": lookUp, "limiter": deciding, "service": calling}
+	for _, f := range families {
+		if f.GetName() != "opsgate_http_request_wait_seconds" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			part, got := m.GetLabel()[0].GetValue(), m.GetHistogram()
+			if got.GetSampleCount() != 1 || got.GetSampleSum() != want[part].Seconds() {
+				t.Errorf("%s: got %v, want one of %v", part, got, want[part])
+			}
+			delete(want, part)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not counted: %v", want)
+	}
+}
+
+func TestARequestThatDidNotWaitHasNoTimesByPart(t *testing.T) {
+	h := start(t)
+	line := mishap{target: "/v1/me"}.happen(t, h)
+	for _, key := range []string{"identity_us", "limiter_us", "service_us", "retries"} {
+		if value, there := line[key]; there {
+			t.Errorf("%s = %v", key, value)
+		}
+	}
+	again := mishap{target: "/v1/servers"}
+	if line := again.happen(t, h); line["service_us"] == nil {
+		t.Errorf("a call of a service has no time: %v", line)
+	}
+}
+
+// Of the successes, a sample is logged; of what is refused or fails, and of what a limit in shadow would have refused, everything.
+func TestSuccessesAreSampled(t *testing.T) {
+	draws := []float64{0.91, 0.9, 0.89, 0}
+	h := start(t, func(o *Options) {
+		o.Unlogged = 0.9
+		o.Random = func() float64 {
+			drawn := draws[0]
+			draws = draws[1:]
+			return drawn
+		}
+	})
+	for range len(draws) {
+		mishap{target: "/v1/me"}.send(t, h)
+	}
+	if lines := h.log.String(); strings.Count(lines, "\n") != 2 || len(draws) != 0 {
+		t.Errorf("got %s, want the first two", lines)
+	}
+	for _, m := range refusals() {
+		if m.change == nil {
+			m.send(t, h)
+		}
+	}
+	var last map[string]any
+	lines := strings.Split(strings.TrimSpace(h.log.String()), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last["cause"] != "method" {
+		t.Errorf("the last is %v, %v", last, err)
+	}
+}
+
+func TestWhatALimitInShadowWouldRefuseIsNotSampled(t *testing.T) {
+	h := start(t, func(o *Options) {
+		o.Unlogged = 0.9
+		o.Random = func() float64 { return 0.5 }
+		o.Policies = policies(t, ratelimit.Limit{Name: "wide", Requests: 10, Per: time.Hour}, ratelimit.Limit{Name: "tight", Requests: 1, Per: time.Hour, Shadow: true})
+	})
+	for range 3 {
+		mishap{target: "/v1/me"}.send(t, h)
+	}
+	if log := h.log.String(); strings.Count(log, "\n") != 2 || strings.Count(log, `"shadow_denied":"tight"`) != 2 {
+		t.Errorf("got %s", log)
+	}
+}
