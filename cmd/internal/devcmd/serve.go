@@ -79,7 +79,7 @@ func Serve(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, backend.Close(), remove()) }()
 	system := System{
-		BaseURL:     "http://" + config.Reachable(gateway.Address().String()),
+		BaseURL:     scheme(loaded.TLS) + config.Reachable(gateway.Address().String()),
 		AdminURL:    "http://" + config.Reachable(gateway.AdminAddress().String()),
 		BackendAddr: listener.Addr().String(),
 		Tokens:      tokens,
@@ -94,6 +94,14 @@ func Serve(ctx context.Context, o Options) (err error) {
 			return o.Ready(system)
 		},
 	)
+}
+
+// scheme begins the URL of the API.
+func scheme(c config.TLS) string {
+	if c.CertFile != "" {
+		return "https://"
+	}
+	return "http://"
 }
 
 // runAll runs the backend, the gateway and what waits for both. When ctx ends or one of them fails, the gateway ends first, with

@@ -1,0 +1,201 @@
+package edge_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// ended tells whether the server has closed the connection without a word, and waits for that.
+func ended(c *client) bool {
+	_, err := c.ReadByte()
+	var timeout net.Error
+	return err != nil && !(errors.As(err, &timeout) && timeout.Timeout())
+}
+
+func TestConnectionsPastTheirBoundAreClosed(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, "http: {max_connections: 10}\n")
+	var open []*client
+	for range 10 {
+		c := r.connect(t)
+		c.ask(t, "")
+		open = append(open, c)
+	}
+	if !ended(r.connect(t)) { // nobody has waited for long
+		t.Error("an eleventh connection is taken")
+	}
+	if got := r.metric(t, `opsgate_http_connections_shed_total{cause="refused"}`); got != "1" {
+		t.Errorf("refused: %s", got)
+	}
+	r.await(t, "overloaded")
+	if got := r.readiness(t, "degraded"); got.status != 200 || !strings.Contains(got.body, "more than 10 open connections") {
+		t.Errorf("got %+v", got)
+	}
+	if got := r.metric(t, "opsgate_http_connections_open"); got != "10" {
+		t.Errorf("%s are open", got)
+	}
+	if err := r.reload(t, "http: {max_connections: 11}\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.connect(t).ask(t, ""); got.StatusCode != 401 {
+		t.Errorf("with more room: got %d", got.StatusCode)
+	}
+	if got := open[0].ask(t, ""); got.StatusCode != 401 {
+		t.Errorf("one of those that were there: got %d", got.StatusCode)
+	}
+	r.finish(t)
+}
+
+func TestAConnectionThatWaitsMakesRoom(t *testing.T) {
+	services := startServices(t)
+	services.release = make(chan struct{})
+	r := reloadingGateway(t, services, "http: {max_connections: 10}\n")
+	held := r.hold(t, services)
+	for range 4 {
+		r.connect(t).ask(t, "")
+		_, _ = io.WriteString(r.connect(t).Conn, "GET / HTTP/1.1\r\nHo") // and says no more
+	}
+	busy := r.connect(t)
+	eventually(t, "somebody has waited for long enough", func() bool {
+		busy.ask(t, "") // this one never waits
+		return r.connect(t).answers()
+	})
+	if got := busy.ask(t, ""); got.StatusCode != 401 {
+		t.Errorf("the connection that is used: got %d", got.StatusCode)
+	}
+	if got := r.metric(t, `opsgate_http_connections_shed_total{cause="displaced"}`); got == "0" || got == "" {
+		t.Errorf("displaced: %q", got)
+	}
+	close(services.release)
+	if got := <-held; got.status != 200 {
+		t.Errorf("the request in flight: got %+v", got)
+	}
+	r.finish(t)
+}
+
+// answers tells whether the connection was taken.
+func (c *client) answers() bool {
+	if _, err := io.WriteString(c.Conn, "GET /v1/me HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); err != nil {
+		return false
+	}
+	got, err := http.ReadResponse(c.Reader, nil)
+	if err != nil {
+		return false
+	}
+	_ = got.Body.Close()
+	return got.StatusCode == 401
+}
+
+func TestRequestsPastTheirBoundAreShedOverAllConfigurations(t *testing.T) {
+	services := startServices(t)
+	services.release = make(chan struct{})
+	r := reloadingGateway(t, services, "http: {max_in_flight: 2}\n"+limits(100))
+	held := []<-chan response{r.hold(t, services), r.hold(t, services)}
+	if err := r.reload(t, "http: {max_in_flight: 2}\n"+limits(200)); err != nil { // they are in flight still
+		t.Fatal(err)
+	}
+	if got := r.get(t, r.Address(), "/v1/me"); got.status != 503 || got.header.Get("Retry-After") != "1" {
+		t.Errorf("got %+v", got)
+	}
+	began := time.Now()
+	if got := r.readiness(t, "degraded"); got.status != 200 || !strings.Contains(got.body, "more than 2 requests in flight") {
+		t.Errorf("got %+v", got)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("operators waited for %s", took)
+	}
+	if err := r.reload(t, "http: {max_in_flight: 3}\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.get(t, r.Address(), "/v1/me"); got.status != 200 {
+		t.Errorf("with more room: got %+v", got)
+	}
+	close(services.release)
+	for _, h := range held {
+		if got := <-h; got.status != 200 {
+			t.Errorf("one that was admitted: got %+v", got)
+		}
+	}
+	if lines := r.lines("overloaded"); len(lines) != 1 || lines[0]["bound"] != "requests in flight" {
+		t.Errorf("got %v", lines)
+	}
+	r.finish(t)
+}
+
+// What a service says may hold anything, and the readiness page asks for no token.
+func TestReadinessSaysWhyInOurWords(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	services := startServices(t)
+	r := run(t, settings(address), services.token)
+	var body struct {
+		Dependencies map[string]struct{ State, Reason string }
+	}
+	eventually(t, "the breaker is open", func() bool {
+		r.get(t, r.Address(), "/v1/servers")
+		got := r.get(t, r.AdminAddress(), "/readyz")
+		if err := json.Unmarshal([]byte(got.body), &body); err != nil || got.status != 200 {
+			t.Fatal(got, err)
+		}
+		if strings.Contains(got.body, address) {
+			t.Fatalf("it has an address: %s", got.body)
+		}
+		return strings.HasPrefix(body.Dependencies["identity"].State, "breaker")
+	})
+	if got := body.Dependencies["identity"].Reason; !strings.HasSuffix(got, ": Unavailable: connection refused") {
+		t.Errorf("identity: %q", got)
+	}
+	if got := body.Dependencies["fleet"].Reason; got != "no connection" && !strings.Contains(got, "connection refused") {
+		t.Errorf("fleet: %q", got)
+	}
+	eventually(t, "revocations are missed", func() bool {
+		return strings.Contains(r.get(t, r.AdminAddress(), "/readyz").body, "revoked tokens are noticed late")
+	})
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Clients connect one after the other while the gateway ends. The kernel resets connections that it has taken in and we have not.
+func TestConnectionsOfTheLastMomentAreServed(t *testing.T) {
+	services := startServices(t)
+	r := run(t, settings(services.address), services.token)
+	r.readiness(t, "ready")
+	stopped, served := false, 0
+	for {
+		conn, err := net.Dial("tcp", r.Address().String())
+		if err != nil {
+			break // nobody listens any more, and the client knows
+		}
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		_, err = fmt.Fprint(conn, "GET /v1/me HTTP/1.1\r\nHost: h\r\n\r\n")
+		if err == nil {
+			_, err = io.ReadAll(io.LimitReader(conn, 12))
+		}
+		_ = conn.Close()
+		if err != nil {
+			t.Fatalf("after %d requests: %v", served, err)
+		}
+		if served++; served == 50 && !stopped {
+			stopped = true
+			r.stop()
+		}
+	}
+	if err := <-r.ended; err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d requests were served, the last after the gateway was told to end", served)
+}

@@ -1,0 +1,54 @@
+package edge_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// What the contract promises does not depend on the protocol.
+func TestTheContractHoldsOverHTTP2(t *testing.T) {
+	services := startServices(t)
+	services.scopes = []string{"incidents:write"}
+	s := secureGateway(t, services, limits(1000)+"http: {max_body_bytes: 1KiB}\n")
+	first, _, err := s.ask(s.client(t, true), "GET", "/v1/servers", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag, json := first.Header.Get("Etag"), http.Header{"Content-Type": {"application/json"}}
+	body := func(text string) io.Reader { return struct{ io.Reader }{strings.NewReader(text)} } // of no length that is known
+	for _, test := range []struct {
+		name, method, path string
+		header             http.Header
+		body               io.Reader
+		status             int
+		want, says         string
+	}{
+		{"a success", "GET", "/v1/servers", nil, nil, 200, "Etag", "[]"},
+		{"what the client has", "GET", "/v1/servers", http.Header{"If-None-Match": {tag}}, nil, 304, "Etag", ""},
+		{"HEAD", "HEAD", "/v1/servers", nil, nil, 200, "Content-Length", ""},
+		{"OPTIONS", "OPTIONS", "/v1/servers", nil, nil, 204, "Allow", ""},
+		{"no token", "GET", "/v1/servers", http.Header{"Authorization": nil}, nil, 401, "Www-Authenticate", `"unauthorized"`},
+		{"another method", "PUT", "/v1/servers", nil, nil, 405, "Allow", `"method_not_allowed"`},
+		{"no such path", "GET", "/v1/x", nil, nil, 404, "X-Request-Id", `"not_found"`},
+		{"a bad query", "GET", "/v1/incidents?limit=0", nil, nil, 403, "Ratelimit", `"forbidden"`},
+		{"a body of another type", "POST", "/v1/incidents", http.Header{"Content-Type": {"text/plain"}}, body("x"), 415, "X-Request-Id", `"unsupported`},
+		{"a body in pieces", "POST", "/v1/incidents", json, body("{}"), 422, "Ratelimit", `"title"`},
+		{"a body that is too large", "POST", "/v1/incidents", json, body(strings.Repeat("x", 4<<10)), 413, "X-Request-Id", `"payload_too_large"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, text, err := s.ask(s.client(t, true), test.method, test.path, test.header, test.body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Proto != "HTTP/2.0" || got.StatusCode != test.status || !strings.Contains(text, test.says) {
+				t.Errorf("got %s %s %s", got.Proto, got.Status, text)
+			}
+			if test.want != "" && got.Header.Get(test.want) == "" {
+				t.Errorf("no %s: %v", test.want, got.Header)
+			}
+		})
+	}
+	s.finish(t)
+}
