@@ -12,7 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"opsgate/internal/browsertest"
+	"opsgate/gateway/openapi/browsertest"
 )
 
 // site serves the pages as the gateway does, and answers GET /v1/me.

@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/chromedp"
 
-	"opsgate/internal/browsertest"
+	"opsgate/gateway/openapi/browsertest"
 )
 
 // faint returns the texts whose contrast with what is behind them is less than 4.5, and the bars of plots with less than 3 (WCAG 2.2,

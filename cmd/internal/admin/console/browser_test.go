@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"opsgate/cmd/internal/admin/console"
-	"opsgate/internal/browsertest"
+	"opsgate/gateway/openapi/browsertest"
 )
 
 // A screenOf is a browser that shows the page of a gateway.
