@@ -44,7 +44,7 @@ if not value then
 elseif sub(value, 1, place - 1) == signature then
   h = {unpacked(form, value, place)}
 end
-if not h or now < h[1] then
+if not h or not (h[1] >= 0 and h[1] <= now and h[3] >= 0 and h[3] < 2 ^ 52) then -- also where one is no number
   local account = library()
   dirty = true
   value = account.encode(account.rebased(account.decode(value, now), signature, now))
@@ -73,8 +73,11 @@ local function expire(base, bits, k, newest, present)
     end
     oldest = oldest + 1
   end
-  while total > 0 and bucket(base, bits, oldest) == 0 do
+  while total > 0 and oldest <= present and bucket(base, bits, oldest) == 0 do
     oldest = oldest + 1
+  end
+  if oldest > present then
+    total = 0 -- and nothing made it up: who wrote that, was not one of these scripts
   end
   h[k], h[k + 1] = total > 0 and present - oldest or 0, total
 end
@@ -85,7 +88,7 @@ local function opens(base, bits, k, n, present, width)
   repeat
     left = left - bucket(base, bits, b)
     b = b + 1
-  until left < n
+  until left < n or b > present
   return (b + 60) * width
 end
 
