@@ -31,11 +31,12 @@ func TestNoTokenIsTold(t *testing.T) {
 	collector := tracingtest.Start(t)
 	behind := startTalkativeBackend(t)
 	g := startGateway(t, everyService(behind.address), fmt.Sprintf("log: {level: debug}\ntrusted_proxies: [127.0.0.0/8]\n"+
-		"tracing: {endpoint: %q, sample: 100%%, trust_parent: always}\nrate_limit:\n  limits: [{requests: 20, per: 1s}]\n%s",
-		collector.GRPC, recorded))
+		"tracing: {endpoint: %q, sample: 100%%, trust_parent: always}\nrate_limit:\n  limits: [{requests: 1000000, per: 1s}]\n"+
+		"  tokens: {%s: {limits: [{requests: 2, per: 1s}], owner: tests, reason: To be refused}}\n%s",
+		collector.GRPC, tokens(t)["read"].ID, recorded))
 	c := &careless{
 		gateway: g, secrets: secrets(t), operations: openapitest.New(t).Operations(), server: firstServer(t, g),
-		full: tokens(t)["full"].Text, answers: map[int]int{},
+		usual: []string{tokens(t)["full"].Text, tokens(t)["full"].Text, tokens(t)["read"].Text}, answers: map[int]int{},
 	}
 	requests := 10_000
 	if !*full {
@@ -131,8 +132,8 @@ type careless struct {
 	gateway    *gateway
 	secrets    []string
 	operations []openapitest.Operation
-	server     string // the id of one that there is
-	full       string // the token that opens everything
+	server     string   // the id of one that there is
+	usual      []string // the tokens of most requests
 
 	mu      sync.Mutex
 	answers map[int]int // by their status
@@ -177,7 +178,7 @@ func (c *careless) send(t *testing.T, client *http.Client, random *rand.Rand) {
 }
 
 func (c *careless) request(ctx context.Context, random *rand.Rand) *http.Request {
-	secret, other := pick(random, []string{c.full, c.full, pick(random, c.secrets)}), pick(random, c.secrets)
+	secret, other := pick(random, append(slices.Clone(c.usual), pick(random, c.secrets))), pick(random, c.secrets)
 	o, kind := pick(random, c.operations), random.IntN(16)
 	if kind == 7 || kind == 8 {
 		o = openapitest.Operation{Method: http.MethodPost, Path: "/v1/incidents"}
