@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// cutStream is the gauge of the stream of revocations.
+// streamConnected is 1 while a gateway hears of revocations.
 const streamConnected = "opsgate_authn_revocation_stream_connected"
 
 // A revocation is a token that is revoked while it is used on two gateways.
@@ -132,8 +132,8 @@ func TestIdentityIsDown(t *testing.T) {
 
 	noneFailed(t, "19", away)
 	usual := before.percentile(.99)
-	within(t, "19", fmt.Sprintf("p99 of known tokens without the identity service (%v before)", tenths(usual)),
-		away.between(gone, back).percentile(.99), doubled(usual))
+	unhurt(t, "19", fmt.Sprintf("p99 of known tokens without the identity service (%v before)", tenths(usual)),
+		away.between(gone, back).percentile(.99), usual)
 	meanwhile := strangers.between(killed, back)
 	none(t, "19", fmt.Sprintf("answers to %d unknown tokens meanwhile that were not 503 with retry-after", len(meanwhile)),
 		len(meanwhile.of(func(a answer) bool { return a.status != http.StatusServiceUnavailable || a.after == "" })))
@@ -142,9 +142,6 @@ func TestIdentityIsDown(t *testing.T) {
 	})))
 	within(t, "19", "until unknown tokens were told apart again", wake, 10*time.Second)
 }
-
-// doubled is what a p99 may become. Below five milliseconds it is mostly the machine's, which clients and backends are on as well.
-func doubled(usual time.Duration) time.Duration { return 2 * max(usual, 5*time.Millisecond) }
 
 // Anybody can make up tokens of the right form. The identity service answers slowly, and the gateway asks it for a few at a time.
 func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
@@ -169,8 +166,8 @@ func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
 
 	noneFailed(t, "19", meanwhile)
 	usual := before.percentile(.99)
-	within(t, "19", fmt.Sprintf("p99 of known tokens beside %d unknown ones (%v without)", len(flood), tenths(usual)),
-		meanwhile.percentile(.99), doubled(usual))
+	unhurt(t, "19", fmt.Sprintf("p99 of known tokens beside %d unknown ones (%v without)", len(flood), tenths(usual)),
+		meanwhile.percentile(.99), usual)
 	atMost(t, "19", fmt.Sprintf("look-ups at once, %d for unknown and as many for known tokens", atOnce), int(identity.most.Load()), 2*atOnce)
 	shed := flood.of(func(a answer) bool { return a.status == http.StatusServiceUnavailable && a.after != "" })
 	told := flood.of(func(a answer) bool { return a.status == http.StatusUnauthorized })

@@ -78,10 +78,11 @@ func TestRequestsUnderWayAreBounded(t *testing.T) {
 	if len(shed) == 0 {
 		t.Fatal("nothing was refused")
 	}
-	within(t, "17", fmt.Sprintf("p99 of %d requests refused as %d were under way", len(shed), atOnce), shed.percentile(.99), 10*time.Millisecond)
+	within(t, "17", fmt.Sprintf("p99 of %d requests refused as %d were under way", len(shed), atOnce), shed.percentile(.99),
+		took(10*time.Millisecond, spell))
 	none(t, "17", "answers in all other than 404 and 503 with retry-after", len(answered.of(func(a answer) bool {
 		return !a.isAdmitted() && (a.status != http.StatusServiceUnavailable || a.after == "")
 	})))
-	within(t, "17", "slowest answer to an operator meanwhile", seen.slowest, time.Second)
+	within(t, "17", "slowest answer to an operator meanwhile", seen.slowest, took(time.Second, spell))
 	within(t, "17", "until requests were admitted again", after, 5*time.Second)
 }

@@ -41,6 +41,16 @@ func either[T any](inFull, inShort T) T {
 	return inShort
 }
 
+// spell is how long a machine may stand still that does other things too, while something heavy is done on it.
+const spell = 10 * time.Second
+
+// unhurt holds a p99 to twice of what it was before. Below five milliseconds it is mostly the machine's, which clients and backends are on
+// as well, and in the short form altogether.
+func unhurt(t *testing.T, row, what string, got, usual time.Duration) {
+	t.Helper()
+	within(t, row, what, got, took(0, spell)+2*max(usual, 5*time.Millisecond))
+}
+
 // A vigil is what an operator sees of a gateway while something is done to it.
 type vigil struct {
 	rss     float64       // the most
@@ -100,8 +110,8 @@ func (v *victim) bears(t *testing.T, what string, done func()) {
 	done()
 	others, seen := stopOther(), stopWatching()
 	noneFailed(t, "17", others)
-	within(t, "17", fmt.Sprintf("%s: p99 of another client (%v without)", what, tenths(v.usual)), others.percentile(.99), doubled(v.usual))
-	within(t, "17", what+": slowest answer to an operator", seen.slowest, time.Second)
+	unhurt(t, "17", fmt.Sprintf("%s: p99 of another client (%v without)", what, tenths(v.usual)), others.percentile(.99), v.usual)
+	within(t, "17", what+": slowest answer to an operator", seen.slowest, took(time.Second, spell))
 	atMost(t, "17", what+": resident memory, MB more", int(seen.rss-v.rss)/1e6, 100)
 	if seen.err != nil {
 		t.Error(seen.err)
