@@ -67,3 +67,13 @@ func FuzzSetting(f *testing.F) {
 		}
 	})
 }
+
+// A secret that begins with * is an alias to YAML, and what it names is not there.
+func TestASecretThatLooksLikeAnAliasIsNotTold(t *testing.T) {
+	for _, content := range []string{"rate_limit: {redis: {password: *hunter2}}\n", "admin:\n  token: *hunter2'x\n", "*hunter2 : x\n"} {
+		_, err := config.Load(config.Options{Path: write(t, content)})
+		if err == nil || strings.Contains(err.Error(), "hunter") {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
+}

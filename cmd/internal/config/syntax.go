@@ -9,6 +9,8 @@ var (
 	syntaxError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 	// grammarError matches the errors for which the YAML library counts lines from zero, and leaves the zero out.
 	grammarError = regexp.MustCompile(`^did not find expected (<|node content|'-' indicator|key|',' or )`)
+	// anchorName matches what the library calls an anchor. It may be a secret that begins with *, as an alias does.
+	anchorName = regexp.MustCompile(`anchor '.*'`)
 )
 
 // syntaxProblem puts the line that the YAML library found into its place. It is that of the construct that is broken, which
@@ -22,5 +24,5 @@ func syntaxProblem(file string, err error) Problem {
 	if grammarError.MatchString(text) {
 		at.line++
 	}
-	return problem(at, "", "is not YAML: %s", text)
+	return problem(at, "", "is not YAML: %s", anchorName.ReplaceAllString(text, "anchor"))
 }
