@@ -38,6 +38,7 @@ func FuzzAccount(f *testing.F) {
 		}
 		f.Add(kept)
 		f.Add(kept[:len(kept)-1])
+		f.Add(append(append(bytes.Clone(kept[:33]), make([]byte, 8)...), kept[41:]...)) // as of 1970
 		for at := range kept {
 			odd := bytes.Clone(kept)
 			odd[at] = 0xff

@@ -73,11 +73,12 @@ local function expire(base, bits, k, newest, present)
     end
     oldest = oldest + 1
   end
+  oldest = math.max(oldest, present - 60)
   while total > 0 and oldest <= present and bucket(base, bits, oldest) == 0 do
     oldest = oldest + 1
   end
   if oldest > present then
-    total = 0 -- and nothing made it up: who wrote that, was not one of these scripts
+    total = 0 -- which nothing makes up: it was written by something else than these scripts
   end
   h[k], h[k + 1] = total > 0 and present - oldest or 0, total
 end
