@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"opsgate/internal/waits"
+	"opsgate/backendclient/waits"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 

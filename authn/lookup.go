@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"opsgate/internal/waits"
+	"opsgate/backendclient/waits"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 

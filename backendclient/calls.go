@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"opsgate/internal/waits"
+	"opsgate/backendclient/waits"
 )
 
 // numCodes is the number of gRPC's codes, OK included.

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"opsgate/internal/waits"
+	"opsgate/backendclient/waits"
 )
 
 // persist makes a call, and makes it again while that may help, is safe, and is within the budget.

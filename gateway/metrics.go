@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opsgate/internal/waits"
+	"opsgate/backendclient/waits"
 )
 
 // Metrics are what gateways count. They are made once for a process and handed from one Gateway to the next, so that counts go

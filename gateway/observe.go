@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opsgate/internal/waits"
+	"opsgate/backendclient/waits"
 )
 
 // An outcome is how a request ended.
@@ -90,7 +90,8 @@ func (g *Gateway) observe(r *Request, s sent) {
 	}
 	// A record made here, not by the logger, has no source position: finding it would cost more than the rest of the line.
 	line := slog.NewRecord(r.start.Add(elapsed), level, "request", 0)
-	line.AddAttrs(r.line(s, elapsed)...)
+	var room [12]slog.Attr // on the stack
+	line.AddAttrs(r.appendLine(room[:0], s, elapsed)...)
 	_ = ending.log.Handle(r.ctx, line) // a log that cannot be written has nobody to tell
 }
 
@@ -107,9 +108,9 @@ func (g *Gateway) logs(r *Request, s sent) bool {
 	return s.cause != "" || g.unlogged == 0 || g.random() >= g.unlogged
 }
 
-// line returns what the log says of this request alone. It has nothing that could hold a token: neither headers nor query nor body.
-func (r *Request) line(s sent, elapsed time.Duration) []slog.Attr {
-	attrs := make([]slog.Attr, 0, 12)
+// appendLine appends what the log says of this request alone. It has nothing that could hold a token: neither headers nor query nor
+// body.
+func (r *Request) appendLine(attrs []slog.Attr, s sent, elapsed time.Duration) []slog.Attr {
 	if s.cause != "" {
 		attrs = append(attrs, slog.String("cause", string(s.cause)))
 	}

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"opsgate/authn"
-	"opsgate/internal/waits"
+	"opsgate/backendclient/waits"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	"opsgate/ratelimit"
 )

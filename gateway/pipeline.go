@@ -13,7 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opsgate/authn"
-	"opsgate/internal/waits"
+	"opsgate/backendclient/waits"
 	"opsgate/ratelimit"
 )
 

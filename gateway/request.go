@@ -10,8 +10,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opsgate/authn"
+	"opsgate/backendclient/waits"
 	"opsgate/gateway/jsonw"
-	"opsgate/internal/waits"
 	"opsgate/ratelimit"
 )
 

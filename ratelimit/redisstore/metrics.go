@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opsgate/internal/waits"
+	"opsgate/backendclient/waits"
 )
 
 type metrics struct {

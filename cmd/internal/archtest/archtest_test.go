@@ -20,9 +20,9 @@ var rules = []struct {
 	except []string // what it may link of that nevertheless
 }{
 	{"./proto/...", []string{"opsgate"}, []string{"opsgate/proto"}},
-	{"./authn", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/authn", "opsgate/internal/waits", "opsgate/proto"}},
+	{"./authn", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/authn", "opsgate/backendclient/waits", "opsgate/proto"}},
 	{"./ratelimit", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/ratelimit"}},
-	{"./backendclient", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/backendclient", "opsgate/internal/waits", "opsgate/proto"}},
+	{"./backendclient", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/backendclient", "opsgate/proto"}},
 	{
 		"./gateway/...", // breakers are linked with backendclient's errors; that it does not use them itself, the linter sees to
 		[]string{"github.com/redis", "database/sql", "modernc.org/sqlite", "opsgate/cmd"},

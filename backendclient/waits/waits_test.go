@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/internal/waits"
+	"opsgate/backendclient/waits"
 )
 
 func TestWaitsAreToldToWhoeverWantsToKnow(t *testing.T) {
