@@ -63,7 +63,7 @@ func FuzzBearerToken(f *testing.F) {
 			t.Errorf("%q: sent is %v", header, sent)
 		}
 		want := ""
-		if match := form.FindStringSubmatch(header); match != nil && len(match[1]) <= 256 {
+		if match := form.FindStringSubmatch(header); len(match) > 0 && len(match[1]) <= 256 {
 			want = match[1]
 		}
 		if token != want {

@@ -164,6 +164,7 @@ func (c *careless) run(t *testing.T, requests int) {
 
 // send sends a request of any kind with a token in the right place, and with others in wrong ones.
 func (c *careless) send(t *testing.T, client *http.Client, random *rand.Rand) {
+	t.Helper()
 	request := c.request(t.Context(), random)
 	response, err := client.Do(request)
 	if err != nil {
