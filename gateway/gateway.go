@@ -121,21 +121,7 @@ func New(o Options) (*Gateway, error) {
 	if o.Authenticator == nil || o.Limiter == nil || o.Policies == nil {
 		return nil, errors.New("gateway: an authenticator, a limiter and policies are required")
 	}
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
-	if o.Random == nil {
-		o.Random = rand.Float64
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Metrics == nil {
-		o.Metrics = newMetrics()
-	}
-	if o.Capacity == nil {
-		o.Capacity = unbounded()
-	}
+	o = o.withDefaults()
 	a := &api{fleet: o.Fleet, monitoring: o.Monitoring, incident: o.Incident, audit: o.Audit}
 	g := &Gateway{
 		rows:           a.routes(),
@@ -167,6 +153,26 @@ func New(o Options) (*Gateway, error) {
 	g.engine = g.newEngine(g.rows, g.serve)
 	g.dry = g.newEngine(uncalled().routes(), g.explained)
 	return g, nil
+}
+
+// withDefaults fills in what may be left open.
+func (o Options) withDefaults() Options {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = newMetrics()
+	}
+	if o.Capacity == nil {
+		o.Capacity = unbounded()
+	}
+	return o
 }
 
 // ServeHTTP answers one request.

@@ -53,7 +53,7 @@ type HTTP struct {
 	RequestTimeout    Duration `yaml:"request_timeout" min:"10ms" max:"5m" doc:"Time to answer a request; past it the client gets 504."`
 	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" doc:"Size of a request's header."`
 	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Size of a request's body; past it the client gets 413."`
-	MaxConnections    int      `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections; past it one that waits is closed, else the new one."`
+	MaxConnections    int      `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections; past it one that waits is closed."`
 	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Requests worked on at once; past it clients get 503."`
 	HTTP2             HTTP2    `yaml:"http2" doc:"Bounds of HTTP/2, which is spoken over TLS alone."`
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -66,9 +67,7 @@ func (s *secure) ask(client http.RoundTripper, method, path string, header http.
 		return nil, "", err
 	}
 	request.Header = http.Header{"Authorization": {"Bearer " + s.token}}
-	for name, values := range header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, header)
 	got, err := client.RoundTrip(request)
 	if err != nil {
 		return nil, "", err
