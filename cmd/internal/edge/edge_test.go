@@ -10,21 +10,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"go.uber.org/goleak"
 
 	"opsgate/cmd/internal/buildinfo"
 	"opsgate/cmd/internal/config"
 	"opsgate/cmd/internal/edge"
-	"opsgate/ratelimit/redisstore/redistest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -157,61 +151,6 @@ func TestARequestPassesAllParts(t *testing.T) {
 	if err := r.end(); err != nil {
 		t.Error(err)
 	}
-}
-
-func TestMetricsAreNamedAsPrometheusAdvises(t *testing.T) {
-	services := startServices(t)
-	c := settings(services.address)
-	c.RateLimit.Demand.File = filepath.Join(t.TempDir(), "demand.jsonl")
-	c.RateLimit.Store, c.RateLimit.Redis.Addresses = config.StoreRedis, []string{redistest.Start(t).Addr()}
-	authority, files := newTLSFiles(t)
-	c.TLS = config.TLS{CertFile: config.File(files[0]), KeyFile: config.File(files[1])}
-	r := run(t, c, services.token)
-	s := &secure{reloading: &reloading{running: r}, authority: authority}
-	if _, _, err := s.ask(s.client(t, true), "GET", "/v1/servers", nil, nil); err != nil {
-		t.Fatal(err)
-	}
-	got := r.get(t, r.AdminAddress(), "/metrics")
-	for _, name := range []string{`opsgate_build_info{`, "opsgate_http_requests_total{"} {
-		if !strings.Contains(got.body, "\n"+name) {
-			t.Errorf("there is no %s", name)
-		}
-	}
-	problems, err := promlint.New(strings.NewReader(got.body)).Lint()
-	if err != nil || len(problems) > 0 {
-		t.Errorf("%v, %+v", err, problems)
-	}
-	if strings.Contains(got.body, services.token) {
-		t.Error("the token is in the metrics")
-	}
-	checkDocumentation(t, got.body)
-	if err := r.end(); err != nil {
-		t.Error(err)
-	}
-}
-
-// checkDocumentation holds the metrics against docs/operations.md, which lists all of ours.
-func checkDocumentation(t *testing.T, metrics string) {
-	t.Helper()
-	page, err := os.ReadFile("../../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	counted := names(`(?m)^# TYPE (opsgate_\w+)`, metrics)
-	documented := names("(?m)^\\| `(opsgate_\\w+)`", string(page))
-	if !slices.Equal(counted, documented) {
-		t.Errorf("counted are\n%v\ndocumented are\n%v", counted, documented)
-	}
-}
-
-// names returns what the expression finds, sorted.
-func names(expression, text string) []string {
-	var list []string
-	for _, match := range regexp.MustCompile(expression).FindAllStringSubmatch(text, -1) {
-		list = append(list, match[1])
-	}
-	slices.Sort(list)
-	return list
 }
 
 func TestItStartsWithoutTheServices(t *testing.T) {

@@ -1,0 +1,166 @@
+package edge_test
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"opsgate/cmd/internal/config"
+	"opsgate/cmd/internal/tracing/tracingtest"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+// Folders of what is written about the gateway, and of what reads its metrics.
+const (
+	docs   = "../../../docs"
+	deploy = "../../../deploy"
+)
+
+// scrape returns the metrics of a gateway with everything switched on.
+func scrape(t *testing.T) string {
+	t.Helper()
+	services := startServices(t)
+	c := settings(services.address)
+	c.RateLimit.Demand.File = filepath.Join(t.TempDir(), "demand.jsonl")
+	c.RateLimit.Store, c.RateLimit.Redis.Addresses = config.StoreRedis, []string{redistest.Start(t).Addr()}
+	c.Tracing.Endpoint = tracingtest.Start(t).HTTP
+	authority, files := newTLSFiles(t)
+	c.TLS = config.TLS{CertFile: config.File(files[0]), KeyFile: config.File(files[1])}
+	r := run(t, c, services.token)
+	s := &secure{reloading: &reloading{running: r}, authority: authority}
+	client := s.client(t, true)
+	for _, path := range []string{"/v1/servers", "/v1/nothing"} {
+		if _, _, err := s.ask(client, "GET", path, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	metrics := r.get(t, r.AdminAddress(), "/metrics").body
+	if strings.Contains(metrics, services.token) {
+		t.Error("the token is in the metrics")
+	}
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+	return metrics
+}
+
+// A family is a metric as it is, or as it is documented.
+type family struct {
+	Kind   string   // as Prometheus has it, with its unit where it has one
+	Labels []string // by name
+}
+
+func TestMetricsAreWhatIsDocumented(t *testing.T) {
+	metrics := scrape(t)
+	problems, err := promlint.New(strings.NewReader(metrics)).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("Prometheus advises otherwise: %v, %+v", err, problems)
+	}
+	page, err := os.ReadFile(filepath.Join(docs, "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted, values := familiesOf(metrics)
+	documented, words := rowsOf(string(page))
+	if diff := cmp.Diff(documented, counted); diff != "" {
+		t.Errorf("documented are, and counted are: %s", diff)
+	}
+	for label, listed := range words {
+		for _, value := range values[label] {
+			if !slices.Contains(listed, value) {
+				t.Errorf("%s is %q, which is not documented; %q are", label, value, listed)
+			}
+		}
+	}
+	if len(words) < 20 {
+		t.Errorf("the words of %d labels are documented: the table is not read", len(words))
+	}
+	for _, word := range regexp.MustCompile(`\b(?:go|process)_[a-z_]+[a-z]`).FindAllString(string(page), -1) {
+		if !strings.Contains(metrics, "\n# TYPE "+word+" ") {
+			t.Errorf("there is no %s", word)
+		}
+	}
+}
+
+// familiesOf reads our families in Prometheus' text format, and the values of their labels, by "family label".
+func familiesOf(metrics string) (families map[string]family, values map[string][]string) {
+	families, values = make(map[string]family), make(map[string][]string)
+	for _, match := range regexp.MustCompile(`(?m)^# TYPE (opsgate_\w+) (\w+)$`).FindAllStringSubmatch(metrics, -1) {
+		name, kind := match[1], match[2]
+		if strings.Contains(name, "_seconds") {
+			kind += ", s"
+		}
+		labels := make(map[string]bool)
+		for _, series := range regexp.MustCompile(`(?m)^`+name+`(?:_count)?\{(.*)\} `).FindAllStringSubmatch(metrics, -1) {
+			for _, pair := range regexp.MustCompile(`(\w+)="([^"]*)"`).FindAllStringSubmatch(series[1], -1) {
+				labels[pair[1]] = true
+				values[name+" "+pair[1]] = append(values[name+" "+pair[1]], pair[2])
+			}
+		}
+		families[name] = family{kind, slices.Sorted(maps.Keys(labels))}
+	}
+	return families, values
+}
+
+// rowsOf reads the tables of the documentation likewise, with the values that they list.
+func rowsOf(page string) (families map[string]family, values map[string][]string) {
+	families, values = make(map[string]family), make(map[string][]string)
+	quoted := regexp.MustCompile("`([^`]+)`")
+	for _, match := range regexp.MustCompile("(?m)^\\| `(opsgate_\\w+)` \\| ([^|]+) \\|([^|]*)\\|").FindAllStringSubmatch(page, -1) {
+		var labels []string
+		for _, label := range regexp.MustCompile("`(\\w+)`(?: \\(([^)]*)\\))?").FindAllStringSubmatch(match[3], -1) {
+			labels = append(labels, label[1])
+			for _, value := range quoted.FindAllStringSubmatch(label[2], -1) {
+				values[match[1]+" "+label[1]] = append(values[match[1]+" "+label[1]], value[1])
+			}
+		}
+		slices.Sort(labels)
+		families[match[1]] = family{match[2], labels}
+	}
+	return families, values
+}
+
+// Whoever names a metric, be it in a text or in a query, names one that there is.
+func TestNobodyNamesAMetricThatThereIsNot(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(docs, "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, _ := rowsOf(string(page))
+	// What has a colon is no metric but what a rule makes of one.
+	name := regexp.MustCompile(`[:\w]*\bopsgate_(?:http|rate_limit|upstream|authn|config|tls|tracing|build)_[:a-z_]*[a-z]`)
+	suffix := regexp.MustCompile(`_(bucket|sum|count)$`)
+	found := 0
+	for _, folder := range []string{docs, deploy} {
+		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, named := range name.FindAllString(string(text), -1) {
+				if strings.Contains(named, ":") {
+					continue
+				}
+				found++
+				if _, ok := there[named]; !ok && there[suffix.ReplaceAllString(named, "")].Kind != "histogram, s" {
+					t.Errorf("%s names %s", path, named)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 100 {
+		t.Errorf("%d names were found: the search finds nothing", found)
+	}
+}
