@@ -119,6 +119,7 @@ func draining() string { return fmt.Sprintf("shutdown: {drain_wait: %v}\n", wait
 
 // Each of two gateways is told to end under load, and started again.
 func TestGatewaysAreReplacedUnderLoad(t *testing.T) {
+	beside(t)
 	t.Run("over HTTP/1.1", func(t *testing.T) {
 		gateways := startTwo(t, unlimited+draining())
 		replaceEach(t, gateways, chosen(t, gateways, func(g *gateway) string { return g.url }), newClient(t, nil))

@@ -115,14 +115,12 @@ func (s *soak) crowd(t *testing.T) {
 func (s *soak) suffer(t *testing.T, f fault, lasts time.Duration) {
 	t.Helper()
 	now := trouble{name: f.name, from: time.Now()}
-	s.broken.Store(true)
 	f.cause()
 	pass(t, lasts-time.Since(now.from))
 	f.mends()
 	now.mended = time.Now()
 	eventually(t, "all is well again after "+f.name, func() bool { return s.isWell(t) })
 	now.end = time.Now()
-	s.broken.Store(false)
 	s.troubles = append(s.troubles, now)
 	t.Logf("%s  %-26s well after %v", now.from.Format(time.TimeOnly), f.name, tenths(now.end.Sub(now.mended)))
 }

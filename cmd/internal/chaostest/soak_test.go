@@ -50,7 +50,7 @@ type soak struct {
 	book    *book
 	tally   tally
 
-	broken   atomic.Bool
+	calm     sync.RWMutex // held to read by visits, and to write by who wants to look while there are none
 	part     atomic.Int64
 	troubles []trouble
 	revoked  time.Duration // the longest that a revoked token was taken
@@ -164,7 +164,7 @@ func (s *soak) long(t *testing.T, lasts time.Duration) {
 		for i, f := range deck {
 			s.suffer(t, f, min(each/5, 4*time.Second))
 			pass(t, time.Duration(part)*lasts/parts+time.Duration(i+1)*each-time.Since(begun))
-			s.takeSamples(t, part)
+			s.whileCalm(func() { s.takeSamples(t, part, true) })
 		}
 		s.keepProfiles(t, part)
 	}

@@ -95,8 +95,9 @@ func (s *soak) traffic(ctx context.Context, t *testing.T, rate float64) {
 			client := s.newVisitor(number)
 			defer client.CloseIdleConnections()
 			for turn := range turns {
-				v := drawn(s, random)
-				s.make(t.Context(), client, s.gateways[turn.number%len(s.gateways)], v, validator)
+				s.calm.RLock()
+				s.make(t.Context(), client, s.gateways[turn.number%len(s.gateways)], drawn(s, random), validator)
+				s.calm.RUnlock()
 			}
 		})
 	}
