@@ -104,7 +104,7 @@ func (i *identity) ResolveToken(
 	ctx context.Context, request *identityv1.ResolveTokenRequest, _ ...grpc.CallOption,
 ) (*identityv1.ResolveTokenResponse, error) {
 	response, gate, err := i.resolve(request)
-	time.Sleep(i.delay)
+	<-time.After(i.delay)
 	if gate != nil {
 		select {
 		case <-gate:
