@@ -9,9 +9,9 @@ TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod
 
 # The modules of this repository, and those that hold code of ours. The main module comes first: the others follow its versions.
-MODULES        := . tools tools/lint tools/edgebench tools/deploytest tools/dist
+MODULES        := . tools tools/lint tools/edgebench tools/deploytest tools/dist tools/monitortest
 CODE_MODULES   := . tools/edgebench
-DEPLOY_MODULES := tools/deploytest tools/dist
+DEPLOY_MODULES := tools/deploytest tools/dist tools/monitortest
 
 # Programs that some tests run, each with its Debian package where that is called otherwise. Where one is missing, its tests are skipped
 # and say so.
@@ -37,8 +37,8 @@ export GOFLAGS := $(shell go env GOFLAGS) -gcflags=modernc.org/...=-race=false
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test cover fuzz chaos cluster bench check check-deploy check-generated check-format check-modules check-proto check-tests \
-	lint generate format tidy test-programs dist image
+.PHONY: help run build test cover fuzz chaos cluster bench check check-deploy check-generated check-format check-modules check-proto \
+	check-rules check-tests lint generate format tidy test-programs dist image
 
 help: ## List what can be done.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,7 +94,7 @@ image: ## Build the images opsgate and opsbackend with Docker, of the version th
 			--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --build-arg BUILD_DATE=$$(git log -1 --format=%cI) .; \
 	done
 
-check: check-format check-modules check-proto check-generated check-tests lint check-deploy ## Check all that the tests of the product do not.
+check: check-format check-modules check-proto check-generated check-tests check-rules lint check-deploy ## Check all that the tests of the product do not.
 
 check-format: ## Check that Go code and protos are formatted.
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted (make format):"; echo "$$unformatted"; exit 1; fi
@@ -116,7 +116,13 @@ check-tests: ## Check that no test sleeps, but in a bubble of testing/synctest w
 	@sleeping=$$(grep -rl --include='*_test.go' 'time\.Sleep(' . | xargs -r grep -L '"testing/synctest"' || true); \
 	if [ -n "$$sleeping" ]; then echo "tests that sleep:"; echo "$$sleeping"; exit 1; fi
 
-check-deploy: ## Check what is installed (chart, images, compose file, unit), and that a release comes out the same twice.
+check-rules: ## Check the alerts of deploy/prometheus, and that each wakes whom it should and nobody else.
+	@if command -v promtool >/dev/null; then \
+		promtool check rules deploy/prometheus/rules/*.yaml && promtool test rules deploy/prometheus/tests/*.yaml; \
+	elif [ -n "$(CI)" ]; then echo "promtool is needed: 'make test-programs' installs it"; exit 1; \
+	else echo "promtool is not installed: alerts were not checked. 'make test-programs' installs it."; fi
+
+check-deploy: ## Check what is installed (chart, images, compose file, unit, dashboards), and that a release comes out the same twice.
 	@linter=$$($(LINT) -n golangci-lint); export GOFLAGS=; \
 	for module in $(DEPLOY_MODULES); do \
 		(cd $$module && $$linter run --config $(CURDIR)/.golangci.yml ./... && $(TOOL) gotestsum --format=pkgname --format-icons=text -- -timeout=30m ./...); \

@@ -1,0 +1,120 @@
+package monitortest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// root is that of the repository.
+const root = "../.."
+
+// need returns the path of a program. The test is skipped without it, and fails where everything must be there.
+func need(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+	case os.Getenv("CI") != "":
+		t.Fatalf("%s is needed: %v", name, err)
+	default:
+		t.Skipf("%s is not installed", name)
+	}
+	return path
+}
+
+// build builds programs of the product into a folder, which it returns.
+func build(t *testing.T, names ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	args := []string{"build", "-o", dir + string(filepath.Separator)}
+	for _, name := range names {
+		args = append(args, "./cmd/"+name)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+	}
+	return dir
+}
+
+// A process is one that a test started. It ends with the test at the latest.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+func start(t *testing.T, path string, args ...string) *process {
+	t.Helper()
+	log, err := os.Create(filepath.Join(t.TempDir(), filepath.Base(path)+".log"))
+	must(t, err)
+	p := &process{cmd: exec.Command(path, args...), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	must(t, p.cmd.Start())
+	go func() {
+		defer close(p.done)
+		_ = p.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("%s said:\n%s", path, read(t, log.Name()))
+		}
+		_ = log.Close()
+	})
+	return p
+}
+
+// kill ends the process and waits for its end.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// await waits until something is so.
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	limit := time.After(time.Minute)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-limit:
+			t.Fatalf("after a minute it is not so that %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	must(t, err)
+	return string(content)
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	must(t, os.WriteFile(path, []byte(content), 0o600))
+}
+
+// files returns the paths of deploy that match a pattern, of which there must be some.
+func files(t *testing.T, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(root, "deploy", pattern))
+	must(t, err)
+	if len(paths) == 0 {
+		t.Fatalf("there is no %s", pattern)
+	}
+	return paths
+}

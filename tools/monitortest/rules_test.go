@@ -1,0 +1,94 @@
+package monitortest
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A rule records something or wakes somebody.
+type rule struct {
+	Record, Alert, Expr string
+	Labels, Annotations map[string]string
+}
+
+func rules(t *testing.T) (list []rule) {
+	t.Helper()
+	for _, path := range files(t, "prometheus/rules/*.yaml") {
+		var file struct{ Groups []struct{ Rules []rule } }
+		must(t, yaml.Unmarshal([]byte(read(t, path)), &file))
+		for _, g := range file.Groups {
+			list = append(list, g.Rules...)
+		}
+	}
+	return list
+}
+
+func alerts(t *testing.T) []rule {
+	t.Helper()
+	return slices.DeleteFunc(rules(t), func(r rule) bool { return r.Alert == "" })
+}
+
+func ruleQueries(t *testing.T) (list []query) {
+	t.Helper()
+	for _, r := range rules(t) {
+		list = append(list, query{r.Alert + r.Record, r.Expr})
+	}
+	return list
+}
+
+func TestAlertsSayWhatToDo(t *testing.T) {
+	named := map[string]bool{}
+	for _, a := range alerts(t) {
+		if named[a.Alert] {
+			t.Errorf("there are two alerts %s", a.Alert)
+		}
+		named[a.Alert] = true
+		if !slices.Contains([]string{"critical", "warning", "info"}, a.Labels["severity"]) {
+			t.Errorf("%s is %q", a.Alert, a.Labels["severity"])
+		}
+		if a.Annotations["summary"] == "" || a.Annotations["description"] == "" {
+			t.Errorf("%s says nothing", a.Alert)
+		}
+		path, anchor, _ := strings.Cut(a.Annotations["runbook_url"], "#")
+		if !strings.HasPrefix(path, "docs/runbooks/") || !slices.Contains(anchors(t, filepath.Join(root, path)), anchor) {
+			t.Errorf("%s: there is no %q", a.Alert, a.Annotations["runbook_url"])
+		}
+		if !strings.Contains(read(t, root+"/docs/runbooks/README.md"), "`"+a.Alert+"`") {
+			t.Errorf("the list of runbooks does not have %s", a.Alert)
+		}
+	}
+}
+
+// Each alert has a case in which it fires, and one in which it must not, though there is something to see.
+func TestEachAlertHasCases(t *testing.T) {
+	fires, silent := map[string]bool{}, map[string]bool{}
+	for _, path := range files(t, "prometheus/tests/*.yaml") {
+		var file struct {
+			Tests []struct {
+				Cases []struct {
+					Name     string           `yaml:"alertname"`
+					Expected []map[string]any `yaml:"exp_alerts"`
+				} `yaml:"alert_rule_test"`
+			}
+		}
+		must(t, yaml.Unmarshal([]byte(read(t, path)), &file))
+		for _, test := range file.Tests {
+			for _, c := range test.Cases {
+				if len(c.Expected) > 0 {
+					fires[c.Name] = true
+				} else {
+					silent[c.Name] = true
+				}
+			}
+		}
+	}
+	for _, a := range alerts(t) {
+		if !fires[a.Alert] || !silent[a.Alert] {
+			t.Errorf("%s: a case in which it fires: %t; in which it does not: %t", a.Alert, fires[a.Alert], silent[a.Alert])
+		}
+	}
+}

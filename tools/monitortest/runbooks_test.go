@@ -1,0 +1,83 @@
+package monitortest
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func runbooks(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob(root + "/docs/runbooks/*.md")
+	must(t, err)
+	if len(paths) < 5 {
+		t.Fatalf("there are only %q", paths)
+	}
+	return paths
+}
+
+// runbookQueries returns what runbooks tell to ask Prometheus: whatever stands by itself and is for no shell.
+func runbookQueries(t *testing.T) (list []query) {
+	t.Helper()
+	shell := regexp.MustCompile(`^(cp|curl|diff|grep|mv|openssl|opsgate|redis-cli|sed) `)
+	asks := regexp.MustCompile(`\b(opsgate_|process_|go_|up\{)`)
+	for _, path := range runbooks(t) {
+		for line := range strings.Lines(read(t, path)) {
+			text, is := strings.CutPrefix(line, "    ")
+			text = strings.TrimSpace(text)
+			if is && !shell.MatchString(text) && !strings.HasPrefix(text, "{") && asks.MatchString(text) {
+				list = append(list, query{filepath.Base(path) + "/" + text, text})
+			}
+		}
+	}
+	return list
+}
+
+// namedMetrics returns the metrics that runbooks name anywhere.
+func namedMetrics(t *testing.T) (list []query) {
+	t.Helper()
+	name := regexp.MustCompile(`\b(?:job:)?opsgate_[a-z_]+(?::\w+)?`)
+	for _, path := range runbooks(t) {
+		for _, found := range name.FindAllString(read(t, path), -1) {
+			if !strings.HasSuffix(found, "_") { // the beginning of several
+				list = append(list, query{filepath.Base(path) + "/" + found, found})
+			}
+		}
+	}
+	return list
+}
+
+// What runbooks link to is there, down to the heading.
+func TestRunbooksLinkToWhatIsThere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for _, path := range runbooks(t) {
+		for _, found := range link.FindAllStringSubmatch(read(t, path), -1) {
+			if strings.Contains(found[1], "://") {
+				continue
+			}
+			file, anchor, _ := strings.Cut(found[1], "#")
+			target := path
+			if file != "" {
+				target = filepath.Join(filepath.Dir(path), file)
+			}
+			if content := read(t, target); content == "" || anchor != "" && !slices.Contains(anchors(t, target), anchor) {
+				t.Errorf("%s: there is no %s", path, found[1])
+			}
+		}
+	}
+}
+
+// anchors returns what headings of a page are linked to by.
+func anchors(t *testing.T, path string) (list []string) {
+	t.Helper()
+	dropped := regexp.MustCompile(`[^\w\- ]`)
+	for line := range strings.Lines(read(t, path)) {
+		if heading, is := strings.CutPrefix(line, "#"); is {
+			text := strings.ToLower(strings.TrimSpace(strings.TrimLeft(heading, "#")))
+			list = append(list, strings.ReplaceAll(dropped.ReplaceAllString(text, ""), " ", "-"))
+		}
+	}
+	return list
+}
