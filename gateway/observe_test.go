@@ -104,7 +104,7 @@ func TestSuccessesAreSampled(t *testing.T) {
 			return drawn
 		}
 	})
-	for range len(draws) {
+	for range draws {
 		mishap{target: "/v1/me"}.send(t, h)
 	}
 	if lines := h.log.String(); strings.Count(lines, "\n") != 2 || len(draws) != 0 {

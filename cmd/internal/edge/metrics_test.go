@@ -42,7 +42,12 @@ func scrape(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	metrics := r.get(t, r.AdminAddress(), "/metrics").body
+	waited := regexp.MustCompile(`opsgate_http_request_wait_seconds_count\{part="(identity|limiter|service)"\} [1-9]`)
+	var metrics string
+	eventually(t, "both requests are counted, and what they waited for", func() bool {
+		metrics = r.get(t, r.AdminAddress(), "/metrics").body
+		return strings.Contains(metrics, `cause="route"`) && len(waited.FindAllString(metrics, -1)) == 3
+	})
 	if strings.Contains(metrics, services.token) {
 		t.Error("the token is in the metrics")
 	}
