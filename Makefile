@@ -118,6 +118,7 @@ check-tests: ## Check that no test sleeps, but in a bubble of testing/synctest w
 
 check-rules: ## Check the alerts of deploy/prometheus, and that each wakes whom it should and nobody else.
 	@if command -v promtool >/dev/null; then \
+		promtool check config --syntax-only deploy/prometheus/prometheus.yaml && \
 		promtool check rules deploy/prometheus/rules/*.yaml && promtool test rules deploy/prometheus/tests/*.yaml; \
 	elif [ -n "$(CI)" ]; then echo "promtool is needed: 'make test-programs' installs it"; exit 1; \
 	else echo "promtool is not installed: alerts were not checked. 'make test-programs' installs it."; fi
