@@ -8,9 +8,17 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-func host(t *testing.T, address string) string { h, _ := split(t, address); return h }
+func host(t *testing.T, address string) string {
+	t.Helper()
+	host, _ := split(t, address)
+	return host
+}
 
-func port(t *testing.T, address string) string { _, p := split(t, address); return p }
+func port(t *testing.T, address string) string {
+	t.Helper()
+	_, port := split(t, address)
+	return port
+}
 
 func split(t *testing.T, address string) (host, port string) {
 	t.Helper()

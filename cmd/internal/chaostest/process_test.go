@@ -104,9 +104,15 @@ func (p *process) kill(t *testing.T) {
 }
 
 // freeze has the program do nothing until it is thawed. Its connections stay, and the kernel takes more of them for it.
-func (p *process) freeze(t *testing.T) { p.signal(t, syscall.SIGSTOP) }
+func (p *process) freeze(t *testing.T) {
+	t.Helper()
+	p.signal(t, syscall.SIGSTOP)
+}
 
-func (p *process) thaw(t *testing.T) { p.signal(t, syscall.SIGCONT) }
+func (p *process) thaw(t *testing.T) {
+	t.Helper()
+	p.signal(t, syscall.SIGCONT)
+}
 
 func (p *process) signal(t *testing.T, s syscall.Signal) {
 	t.Helper()
