@@ -80,8 +80,9 @@ func (r *Request) problem(h http.Header, p *Problem) sent {
 	if p.RetryAfter > 0 {
 		r.set(h, "Retry-After", strconv.FormatInt(wholeSeconds(p.RetryAfter), 10))
 	}
-	if p.Status == http.StatusRequestEntityTooLarge {
-		h["Connection"] = connectionClose // what is left of the body is not worth reading
+	if p.Status == http.StatusRequestEntityTooLarge && r.http().ProtoMajor == 1 {
+		// What is left of the body is not worth reading. Over HTTP/2 it ends with its stream, and others use the connection too.
+		h["Connection"] = connectionClose
 	}
 	h["Content-Type"] = contentTypeJSON
 	r.out.Reset()
