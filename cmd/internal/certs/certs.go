@@ -26,7 +26,12 @@ type Options struct {
 	Logger    *slog.Logger
 	// Registerer gets the metric; nil for nobody.
 	Registerer prometheus.Registerer
+	Clock      func() time.Time // nil for time.Now
 }
+
+// readAgain is when files that could not be read are read again though they look the same: who may read them is not seen from
+// outside, nor that there was no file descriptor left.
+const readAgain = 10 * time.Second
 
 // New returns the TLS configuration of a listener. The files are read now, and again for a handshake that comes after they have
 // changed. It fails when they make no TLS, or when there is a metric of that listener already.
@@ -39,6 +44,9 @@ func New(o Options) (*tls.Config, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
 	}
 	k := &keeper{Options: o}
 	k.seen = o.Files.look()
@@ -61,6 +69,8 @@ type keeper struct {
 
 	mu     sync.Mutex
 	seen   looks // of the files when they were last read
+	failed error // why that gave nothing; nil if it did
+	readAt time.Time
 	config *tls.Config
 }
 
@@ -68,14 +78,19 @@ type keeper struct {
 func (k *keeper) current() *tls.Config {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	seen := k.Files.look()
-	if seen.same(k.seen) {
+	seen, now := k.Files.look(), k.Clock()
+	changed := !seen.same(k.seen)
+	if !changed && (k.failed == nil || now.Sub(k.readAt) < readAgain) {
 		return k.config
 	}
-	k.seen = seen // before they are read: what changes meanwhile is seen the next time
+	before := k.failed
+	k.seen, k.readAt = seen, now // before they are read: what changes meanwhile is seen the next time
 	config, err := k.read()
+	k.failed = err
 	if err != nil {
-		k.Logger.Warn("changed TLS files are not used", slog.String("listener", k.Listener), slog.Any("error", err))
+		if changed || err.Error() != before.Error() {
+			k.Logger.Warn("changed TLS files are not used", slog.String("listener", k.Listener), slog.Any("error", err))
+		}
 		return k.config
 	}
 	k.Logger.Info("changed TLS files are in use", slog.String("listener", k.Listener), slog.Time("expires", expiry(config)))

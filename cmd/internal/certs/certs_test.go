@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +39,7 @@ type listener struct {
 	files    certs.Files
 	log      *loggingtest.Buffer
 	registry *prometheus.Registry
+	later    atomic.Int64         // by how much its clock is ahead
 	roots    *admintest.Authority // of its own certificate
 	users    *admintest.Authority // of its clients'
 }
@@ -53,6 +55,7 @@ func listen(t *testing.T) *listener {
 	config, err := certs.New(certs.Options{
 		Listener: "public", Files: l.files, Protocols: []string{"h2", "http/1.1"}, Registerer: l.registry,
 		Logger: slog.New(slog.NewJSONHandler(l.log, nil)),
+		Clock:  func() time.Time { return time.Now().Add(time.Duration(l.later.Load())) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -148,6 +151,34 @@ func TestAReplacedFileIsNoticedThoughItLooksTheSame(t *testing.T) {
 			}
 		}
 		l.mustShow(t, serial+2)
+	}
+}
+
+// Who renews a certificate may write the key for himself, and let others read it later: from outside, nothing has changed then.
+func TestFilesThatCouldNotBeReadAreReadAgain(t *testing.T) {
+	l := listen(t)
+	renewed := l.roots.Server(t, 2)
+	look := time.Now().Add(-30 * time.Minute)
+	broken := append([]byte("x"), renewed.Key[1:]...) // a key that cannot be read, of the same size
+	put(t, l.files.Certificate, renewed.Certificate, 40*time.Minute)
+	for _, step := range []struct {
+		key   []byte
+		later time.Duration
+		want  int64
+	}{
+		{broken, 0, 1},
+		{renewed.Key, 0, 1}, // it looks as before, and it is too early
+		{renewed.Key, 11 * time.Second, 2},
+	} {
+		put(t, l.files.Key, step.key, 0)
+		if err := os.Chtimes(l.files.Key, look, look); err != nil {
+			t.Fatal(err)
+		}
+		l.later.Add(int64(step.later))
+		l.mustShow(t, step.want)
+	}
+	if n := strings.Count(l.log.String(), "changed TLS files are not used"); n != 1 {
+		t.Errorf("%d lines say so: %s", n, l.log)
 	}
 }
 
