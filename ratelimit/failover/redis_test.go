@@ -93,12 +93,30 @@ func TestABudgetSurvivesARedisThatForgets(t *testing.T) {
 	}
 }
 
-// A Redis that freezes costs requests its time-out, for less than a second; when it thaws, what was admitted meanwhile counts once.
+// A Redis that freezes costs requests its time-out, for less than a second; when it thaws, what was admitted meanwhile counts once. On a
+// machine that does other things too, what Redis is told at its return may time out as well, and then does not count
+// (docs/store-failure.md); not time and again.
 func TestAFrozenRedisIsLeftAndFoundAgain(t *testing.T) {
+	for attempt := 1; ; attempt++ {
+		counted, spent := throughAFreeze(t)
+		late := 60 // requests that were under way: Redis may have decided on them as well
+		if counted >= spent-late && counted <= spent+late {
+			return
+		}
+		t.Logf("%d are known to be spent, and %d are", counted, spent)
+		if attempt == 3 {
+			t.Fatal("three times what was spent alone did not count, or counted twice")
+		}
+	}
+}
+
+// throughAFreeze returns how much of a budget Redis knows to be spent after a freeze, and how much was.
+func throughAFreeze(t *testing.T) (counted, spent int) {
+	t.Helper()
 	server := redistest.Start(t)
 	store := gateway(t, server, 1)
 	p := ratelimittest.Policy(t, limit("hour", 100_000, time.Hour))
-	spent := admitted(t, store, "t", p, 100)
+	spent = admitted(t, store, "t", p, 100)
 	server.Freeze()
 	froze := time.Now()
 	var all sync.WaitGroup
@@ -133,10 +151,7 @@ func TestAFrozenRedisIsLeftAndFoundAgain(t *testing.T) {
 	server.Thaw()
 	backOn(t, store, "t", p)
 	d := decide(t, store, "t", p)
-	late := 60 // requests that were under way: Redis may have decided on them as well
-	if n := 100_000 - d.Budgets[0].Remaining; n < spent+1-late || n > spent+1+late {
-		t.Errorf("%d are known to be spent, and %d are", n, spent+1)
-	}
+	return 100_000 - d.Budgets[0].Remaining, spent + 1
 }
 
 // A token that asks all the time, through an outage, at the limits of the specification: it is over-admitted by a twentieth at most,
