@@ -132,7 +132,11 @@ func (b *buffer) Close() error {
 	written := make(chan error, 1)
 	go func() {
 		<-b.stopped
-		_, err := b.flush()
+		lost, err := b.flush()
+		if lost > 0 {
+			b.tell(lost)
+			_, err = b.flush()
+		}
 		written <- err
 	}()
 	wait := time.NewTimer(lastWords)

@@ -214,6 +214,27 @@ func TestNobodyWaitsForAReaderThatHangs(t *testing.T) {
 	})
 }
 
+func TestTheEndTellsOfLinesThatWereLost(t *testing.T) {
+	for range 10 { // which of the two that write comes to tell is chance
+		synctest.Test(t, func(t *testing.T) {
+			out := &held{release: make(chan struct{})}
+			log := logging.New(logging.Options{Writer: out})
+			log.Warn("first") // which is being written from now on
+			synctest.Wait()
+			for range 5 {
+				log.Info("line", "padding", strings.Repeat("z", 1<<20))
+			}
+			end := make(chan error)
+			go func() { end <- log.Close() }()
+			synctest.Wait()
+			close(out.release)
+			if err := <-end; err != nil || strings.Count(out.all(), "lines of the log were lost") != 1 {
+				t.Errorf("%v, and nobody is told that lines were lost", err)
+			}
+		})
+	}
+}
+
 func TestTheEndDoesNotWaitForAReaderThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &held{release: make(chan struct{})}
