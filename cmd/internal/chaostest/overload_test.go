@@ -20,6 +20,7 @@ type victim struct {
 	other callers
 	usual time.Duration // the other's p99 while nothing is done
 	rss   float64
+	loses float64 // the part of the other's requests that may fail: whoever opens a connection too many is as good as anybody
 }
 
 func newVictim(t *testing.T, g *gateway, client *http.Client, url string) *victim {
@@ -44,11 +45,11 @@ func either[T any](inFull, inShort T) T {
 // spell is how long a machine may stand still that does other things too, while something heavy is done on it.
 const spell = 10 * time.Second
 
-// unhurt holds a p99 to twice of what it was before. Below five milliseconds it is mostly the machine's, which clients and backends are on
+// unhurt holds a p99 to twice of what it was before. Below ten milliseconds it is mostly the machine's, which clients and backends are on
 // as well, and in the short form altogether.
 func unhurt(t *testing.T, row, what string, got, usual time.Duration) {
 	t.Helper()
-	within(t, row, what, got, took(0, spell)+2*max(usual, 5*time.Millisecond))
+	within(t, row, what, got, took(0, spell)+2*max(usual, 10*time.Millisecond))
 }
 
 // A vigil is what an operator sees of a gateway while something is done to it.
@@ -109,7 +110,8 @@ func (v *victim) bears(t *testing.T, what string, done func()) {
 	stopOther, stopWatching := v.other.start(t), v.watch(t)
 	done()
 	others, seen := stopOther(), stopWatching()
-	noneFailed(t, "17", others)
+	lost := others.failed()
+	atMost(t, "17", fmt.Sprintf("%s: of %d requests of another client, failed", what, len(others)), len(lost), int(v.loses*float64(len(others))))
 	unhurt(t, "17", fmt.Sprintf("%s: p99 of another client (%v without)", what, tenths(v.usual)), others.percentile(.99), v.usual)
 	within(t, "17", what+": slowest answer to an operator", seen.slowest, took(time.Second, spell))
 	atMost(t, "17", what+": resident memory, MB more", int(seen.rss-v.rss)/1e6, 100)
