@@ -214,7 +214,7 @@ func TestCertificatesBetweenServicesAreReplacedUnderLoad(t *testing.T) {
 	files := newPublicTLS(t)
 	o := startTerminator(t, files, "127.0.0.1:0", shared.address)
 	both := []*terminator{o, startTerminator(t, files, "127.0.0.2:"+port(t, o.address), shared.address)}
-	name := "dns://" + serveNames(t, []string{"127.0.0.1", "127.0.0.2"}) + "/backend.test:" + port(t, o.address)
+	name := "dns://" + startResolver(t, "127.0.0.1", "127.0.0.2").address + "/backend.test:" + port(t, o.address)
 	o.client(t, 100)
 	roots := admintest.Write(t, o.authority.PEM)[0]
 	for _, service := range []string{"FLEET", "MONITORING", "INCIDENT", "AUDIT", "IDENTITY"} {

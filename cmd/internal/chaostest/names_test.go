@@ -29,33 +29,6 @@ func split(t *testing.T, address string) (host, port string) {
 	return host, port
 }
 
-// serveNames runs a name server to which every name has the same IPv4 addresses, and returns its own address.
-func serveNames(t *testing.T, addresses []string) string {
-	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for buffer := make([]byte, 512); ; {
-			n, peer, err := conn.ReadFrom(buffer)
-			if err != nil {
-				return
-			}
-			if answer, err := answerQuestion(buffer[:n], addresses); err == nil {
-				_, _ = conn.WriteTo(answer, peer) // who asked asks again
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		_ = conn.Close()
-		<-done
-	})
-	return conn.LocalAddr().String()
-}
-
 // answerQuestion answers a question for addresses; to any other there is no answer, and no error.
 func answerQuestion(message []byte, addresses []string) ([]byte, error) {
 	var query dnsmessage.Message

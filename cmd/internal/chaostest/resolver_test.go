@@ -19,6 +19,7 @@ type resolver struct {
 	addresses atomic.Pointer[[]string]
 }
 
+// startResolver runs a name server to which every name has the same IPv4 addresses.
 func startResolver(t *testing.T, addresses ...string) *resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -84,5 +84,5 @@ func startReplicas(t *testing.T, n int) (replicas []*backend, name string) {
 		other := startBackendAt(t, fmt.Sprintf("127.0.0.%d:%s", i, port(t, first.address)), data)
 		replicas, hosts = append(replicas, other), append(hosts, host(t, other.address))
 	}
-	return replicas, "dns://" + serveNames(t, hosts) + "/backend.test:" + port(t, first.address)
+	return replicas, "dns://" + startResolver(t, hosts...).address + "/backend.test:" + port(t, first.address)
 }

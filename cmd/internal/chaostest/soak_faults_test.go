@@ -162,7 +162,7 @@ func startBehindWires(t *testing.T, n int) (replicas []*backend, wires []*wire, 
 		near = port(t, w.address())
 		replicas, wires, hosts = append(replicas, b), append(wires, w), append(hosts, host(t, w.address()))
 	}
-	return replicas, wires, "dns://" + serveNames(t, hosts) + "/backend.test:" + near
+	return replicas, wires, "dns://" + startResolver(t, hosts...).address + "/backend.test:" + near
 }
 
 // newWireAt lays a wire from one address to another.
