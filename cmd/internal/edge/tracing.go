@@ -49,6 +49,7 @@ func newTracer(p *tracing.Provider, c config.Config) gateway.Tracer {
 	}
 	return tracer{p.With(tracing.Settings{
 		Sample: c.Tracing.Sample.Fraction(), Trust: trust[c.Tracing.TrustParent], Proxies: prefixes(c.TrustedProxies),
+		LiveTokens: liveTokens(c),
 	})}
 }
 

@@ -38,7 +38,7 @@ func (t *Tracer) Trace(ctx context.Context, req *http.Request, route string) (co
 		return t.begin(ctx, req, route)
 	}
 	if t.settings.trusts(req.RemoteAddr) {
-		if parent := parentOf(req); parent.IsValid() {
+		if parent := t.settings.withoutTokens(parentOf(req)); parent.IsValid() {
 			ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
 			if !parent.IsSampled() {
 				return ctx, nil // the trace is not recorded, here or by whom we call

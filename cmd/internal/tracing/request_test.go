@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"opsgate/cmd/internal/tracing"
 )
 
@@ -25,6 +27,28 @@ func TestThePartThatIsRecorded(t *testing.T) {
 		// Six standard deviations: once in 500 million runs.
 		if most := 6 * math.Sqrt(requests*sample*(1-sample)); math.Abs(recorded-requests*sample) > most {
 			t.Errorf("of %d requests at %v, %v were recorded", requests, sample, recorded)
+		}
+	}
+}
+
+// Whoever is trusted may hand on what a client has put into the state of its trace.
+func TestATokenInTheStateOfATraceIsNotGoneOnWith(t *testing.T) {
+	r := open(t, "http://127.0.0.1:1")
+	defer r.Close()
+	tracer := r.With(tracing.Settings{Trust: tracing.TrustAlways, LiveTokens: "ops_live_"})
+	for _, sampled := range []string{"00", "01"} {
+		for state, want := range map[string]string{"vendor=1": "vendor=1", "vendor=1,token=ops_live_x": "", "ops_live_x=1": ""} {
+			req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
+			req.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-"+sampled)
+			req.Header.Set("Tracestate", state)
+			ctx, request := tracer.Trace(t.Context(), req, "/v1/servers")
+			at := trace.SpanContextFromContext(ctx)
+			if got := at.TraceState().String(); got != want || at.TraceID().String() != "0af7651916cd43dd8448eb211c80319c" {
+				t.Errorf("%s, %s: got %q of %s", sampled, state, got, at.TraceID())
+			}
+			if request != nil {
+				request.End(http.StatusOK, "")
+			}
 		}
 	}
 }
