@@ -74,13 +74,14 @@ func (g *Gateway) admit(r *Request) error {
 	if !g.capacity.take() {
 		return g.overloaded
 	}
-	r.admitted = true
+	r.admitted, r.inside = true, true
 	return nil
 }
 
-// leave makes room for another request.
+// leave makes room for another request, once.
 func (g *Gateway) leave(r *Request) {
-	if r.admitted {
+	if r.inside {
+		r.inside = false
 		g.capacity.giveBack()
 	}
 }

@@ -127,6 +127,39 @@ func TestAPanicGivesItsPlaceBack(t *testing.T) {
 	}
 }
 
+// An unread response is one whose client does not read.
+type unread struct {
+	discardWriter
+
+	begun, release chan struct{}
+}
+
+func (u *unread) Write(p []byte) (int, error) {
+	close(u.begun)
+	<-u.release
+	return len(p), nil
+}
+
+// No token bounds how many strangers ask for pages and do not read them.
+func TestAPageThatIsNotReadTakesNoRoom(t *testing.T) {
+	h := start(t, func(o *Options) { o.Capacity.Bound(1) })
+	w := &unread{discardWriter{header: make(http.Header)}, make(chan struct{}), make(chan struct{})}
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		h.gateway.ServeHTTP(w, httptest.NewRequest("GET", "/openapi.yaml", nil))
+	}()
+	<-w.begun
+	if got := h.get(t, "/v1/me"); got.StatusCode != 200 {
+		t.Errorf("got %d", got.StatusCode)
+	}
+	close(w.release)
+	<-answered
+	if underWay, _, _ := h.gateway.capacity.Load(); underWay != 0 {
+		t.Errorf("%d are under way", underWay)
+	}
+}
+
 type panicking struct{}
 
 func (panicking) Authenticate(context.Context, string) (*authn.Principal, error) { panic("a bug") }

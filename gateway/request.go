@@ -25,7 +25,8 @@ type Request struct {
 	waits     *waits.Waits // what it waited for; of its context
 	id        string
 	start     time.Time
-	admitted  bool // it has a place in the gateway's capacity
+	admitted  bool // there was room for it
+	inside    bool // it has a place in the gateway's capacity
 	principal *authn.Principal
 	terms     *terms // of the limits that decided; nil before
 	decision  ratelimit.Decision

@@ -106,8 +106,10 @@ func (r *Request) success(h http.Header, reply Reply) sent {
 	return r.content(h, r.out.Bytes(), nil)
 }
 
-// document writes a page of the documentation, which is public.
+// document writes a page of the documentation, which is public. It is made already, and larger than what a connection takes from us at
+// once: strangers who do not read it would otherwise take up all room, and no token bounds how many of them come.
 func (r *Request) document(h http.Header, page *openapi.Page) sent {
+	r.gateway.leave(r)
 	r.set(h, "Content-Type", page.ContentType)
 	r.set(h, "Cache-Control", "public, no-cache")
 	h["X-Content-Type-Options"] = noSniff
