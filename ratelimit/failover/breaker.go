@@ -31,7 +31,7 @@ func (s *Store) newBreaker() *gobreaker.CircuitBreaker[ratelimit.Decision] {
 		Timeout:      time.Millisecond, // Run says when to look: requests do not get as far as the breaker while it is not closed
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			ended := c.TotalSuccesses + c.TotalFailures // Requests has those under way, too
-			return c.ConsecutiveFailures >= failuresInARow || ended >= fewestCalls && 2*c.TotalFailures >= ended
+			return s.inARow.Load() >= failuresInARow || ended >= fewestCalls && 2*c.TotalFailures >= ended
 		},
 		IsExcluded:    func(err error) bool { return err != nil && errors.As(err, new(*abandonedError)) },
 		OnStateChange: s.follow,
@@ -49,9 +49,12 @@ func (s *Store) call(ctx context.Context, do func() (ratelimit.Decision, error))
 	return s.breaker.Execute(func() (ratelimit.Decision, error) {
 		d, err := do()
 		if err != nil {
-			err = s.failed(ctx, err)
+			return d, s.failed(ctx, err)
 		}
-		return d, err
+		if s.inARow.Load() != 0 {
+			s.inARow.Store(0)
+		}
+		return d, nil
 	})
 }
 
@@ -60,6 +63,7 @@ func (s *Store) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return &abandonedError{err}
 	}
+	s.inARow.Add(1)
 	class := classOf(err)
 	s.metrics.failures[class].Inc()
 	s.cause.Store(&err)

@@ -180,6 +180,32 @@ func TestAFrozenStoreIsLeft(t *testing.T) {
 }
 
 // Half of the calls fail, and never three in a row.
+// Nobody asks often at night, and the store's absence is known nevertheless.
+func TestAStoreThatIsSeldomAskedIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		remote := newShared(time.Now)
+		store := start(t, remote, failover.Settings{})
+		p := ratelimittest.Policy(t, limit("hour", 100, time.Hour))
+		asked := 0
+		ask := func(how int) {
+			remote.become(how)
+			asked++
+			decide(t, store, fmt.Sprint("token ", asked), p) // each another one: a token whose call failed is decided here for a while
+			time.Sleep(time.Minute)
+		}
+		for _, how := range []int{well, cut, cut, well, cut, cut} { // the failures before a success are over
+			ask(how)
+		}
+		if !store.State().Shared {
+			t.Error("left after two failures")
+		}
+		ask(cut)
+		if store.State().Shared {
+			t.Error("three failures in three minutes, and it is still asked")
+		}
+	})
+}
+
 func TestAStoreThatAnswersHalfOfTheTimeIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(time.Now)

@@ -46,6 +46,7 @@ type Store struct {
 
 	breaker   *gobreaker.CircuitBreaker[ratelimit.Decision]
 	breakerIs atomic.Int32
+	inARow    atomic.Int32          // failures; the breaker's own count of them is only of late
 	cause     atomic.Pointer[error] // of the last failure
 	left      chan struct{}         // tells Run that the shared store was left
 	nextProbe atomic.Int64          // Unix time in nanoseconds

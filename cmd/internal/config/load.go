@@ -43,6 +43,8 @@ type Options struct {
 	Defaults []Setting
 	// Overrides go over everything else.
 	Overrides []Setting
+	// Under is the key of the part that is asked for, such as "admin"; "" for all. What is wrong elsewhere is then no error.
+	Under string
 	// Now tells what has expired; nil is time.Now.
 	Now func() time.Time
 }
@@ -75,7 +77,7 @@ func Load(o Options) (Loaded, error) {
 	loaded.nameLimits()
 	loaded.origins = d.origins
 	v := &validator{loaded: &loaded, refused: d.problems}
-	d.problems = append(d.problems, v.validate()...)
+	d.problems = append(d.problems, v.validate()...).under(o.Under)
 	if len(d.problems) > 0 {
 		return Loaded{}, d.problems.sorted()
 	}

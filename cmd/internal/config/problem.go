@@ -50,6 +50,13 @@ func (ps Problems) sorted() Problems {
 	return slices.Compact(ps)
 }
 
+// under returns the problems of a key and of those under it, and those of the file as a whole.
+func (ps Problems) under(key string) Problems {
+	return slices.DeleteFunc(ps, func(p Problem) bool {
+		return key != "" && p.Key != "" && p.Key != key && !strings.HasPrefix(p.Key, key+".")
+	})
+}
+
 func compareBools(a, b bool) int {
 	switch {
 	case a == b:

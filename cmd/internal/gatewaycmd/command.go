@@ -94,6 +94,12 @@ func (f configFile) load(e Environment, flags ...config.Setting) (config.Loaded,
 	return config.Load(config.Options{Path: f.Config, Environment: e.Variables, Overrides: given(flags)})
 }
 
+// loadAdmin loads what says how operators reach the gateway. Whatever else is wrong with the file, the gateway that runs by an earlier
+// one can be asked.
+func (f configFile) loadAdmin(e Environment, flags ...config.Setting) (config.Loaded, error) {
+	return config.Load(config.Options{Path: f.Config, Environment: e.Variables, Overrides: given(flags), Under: "admin"})
+}
+
 // given returns the flags that somebody gave.
 func given(flags []config.Setting) []config.Setting {
 	var list []config.Setting

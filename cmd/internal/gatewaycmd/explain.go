@@ -29,7 +29,7 @@ func (a *asking) client(ctx context.Context, e Environment) (*adminClient, conte
 	var loaded config.Loaded
 	if a.Admin == "" || a.Config != "" {
 		var err error
-		if loaded, err = a.load(e); err != nil {
+		if loaded, err = a.loadAdmin(e); err != nil {
 			return nil, nil, nil, err
 		}
 	}

@@ -20,7 +20,7 @@ type healthcheck struct {
 
 // Run asks the admin listener of the gateway with the same configuration.
 func (c *healthcheck) Run(ctx context.Context, e Environment) error {
-	loaded, err := c.load(e, config.Setting{Key: "admin.listen", Value: c.AdminListen, From: "--admin-listen"})
+	loaded, err := c.loadAdmin(e, config.Setting{Key: "admin.listen", Value: c.AdminListen, From: "--admin-listen"})
 	if err != nil {
 		return err
 	}
