@@ -118,7 +118,7 @@ func TestAProcessThatDiesTakesNoReadWithIt(t *testing.T) {
 // turns makes calls one after the other, and holds that each process gets as many of them.
 func turns(t *testing.T, all []*process, call func() error) {
 	t.Helper()
-	time.Sleep(1100 * time.Millisecond) // a call that was given up while all were being connected is held against a process for a second
+	<-time.After(1100 * time.Millisecond) // a call that was given up while all were being connected is held against a process for a second
 	before := make([]int64, len(all))
 	for i, p := range all {
 		before[i] = p.calls.Load()
