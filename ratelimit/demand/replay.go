@@ -83,6 +83,7 @@ func (r *replay) step(e *Event) error {
 	ctx := context.Background() // a store in memory never waits
 	switch {
 	case e.Reset:
+		t.admitted = t.admitted[:0] // else the refund of an admission of the same nanosecond would be taken for that of one which is forgotten
 		return r.store.Reset(ctx, e.TokenID)
 	case !e.RefundOf.IsZero():
 		return r.refund(ctx, t, e.RefundOf)
