@@ -169,7 +169,7 @@ func TestAProcessInTroubleGetsFewCalls(t *testing.T) {
 			for range callers {
 				wg.Go(func() {
 					for range calls {
-						_ = callFor(t, clients, 200*time.Millisecond)
+						_ = callFor(t, clients, time.Second)
 					}
 				})
 			}

@@ -58,10 +58,11 @@ func (c *Capacity) Load() (underWay, most int, refused uint64) {
 
 // take takes a place for a request, which is to be given back, or returns false where there is none.
 func (c *Capacity) take() bool {
-	if c.underWay.Add(1) <= c.most.Load() {
-		return true
+	for n := c.underWay.Load(); n < c.most.Load(); n = c.underWay.Load() {
+		if c.underWay.CompareAndSwap(n, n+1) {
+			return true
+		}
 	}
-	c.underWay.Add(-1)
 	c.shed.Add(1)
 	c.refused.Inc()
 	return false

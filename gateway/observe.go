@@ -15,9 +15,9 @@ import (
 
 // An outcome is how a request ended.
 type outcome struct {
-	status int
-	code   string
-	cause  Cause // as metrics have it
+	status  int
+	code    string
+	counted Cause // the cause as metrics have it
 }
 
 // An ending is what all requests of one operation and outcome have in common, made once: a counter, which by its labels would
@@ -55,7 +55,7 @@ func (o *observer) ending(how outcome) ending {
 		attrs = append(attrs, slog.String("path", o.template))
 	}
 	e := ending{
-		counter: o.metrics.requests.WithLabelValues(o.id, strconv.Itoa(how.status), how.code, string(how.cause)),
+		counter: o.metrics.requests.WithLabelValues(o.id, strconv.Itoa(how.status), how.code, string(how.counted)),
 		log:     o.log.WithAttrs(attrs),
 	}
 	grown := maps.Clone(known)

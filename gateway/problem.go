@@ -130,9 +130,12 @@ func rateLimited(text string, retryAfter time.Duration) *Problem {
 	return &Problem{Status: http.StatusTooManyRequests, Code: "rate_limited", Text: text, RetryAfter: max(retryAfter, time.Second)}
 }
 
+// codeInternal is the code of what is a fault of ours and nobody else's.
+const codeInternal = "internal_error"
+
 func internal(err error) *Problem {
 	return &Problem{
-		Status: http.StatusInternalServerError, Code: "internal_error", Text: "internal error", Cause: causeInternal, err: err,
+		Status: http.StatusInternalServerError, Code: codeInternal, Text: "internal error", Cause: causeInternal, err: err,
 	}
 }
 

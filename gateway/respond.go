@@ -88,7 +88,7 @@ func (r *Request) problem(h http.Header, p *Problem) sent {
 	r.out.Reset()
 	p.encode(&r.out)
 	s := r.write(p.Status, p.Code, r.out.Bytes())
-	s.outcome.cause, s.cause, s.err = p.Cause.counted(), p.Cause, p.err
+	s.counted, s.cause, s.err = p.Cause.counted(), p.Cause, p.err
 	return s
 }
 

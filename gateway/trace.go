@@ -50,18 +50,21 @@ func (g *Gateway) beginTrace(ctx context.Context, r *Request) context.Context {
 }
 
 // pass has a stage look at the request. One that may have to wait is a step of a recorded request.
-func (r *Request) pass(s *stage) (err error) {
+func (r *Request) pass(s *stage) error {
 	if r.trace == nil || !s.waits {
 		return s.check(r.gateway, r)
 	}
 	outer := r.ctx
 	inner, end := r.trace.Step(outer, s.name)
 	r.ctx = inner
+	failure := codeInternal // unless the stage returns
 	defer func() {
 		r.ctx = outer
-		end(r.failure(err))
+		end(failure)
 	}()
-	return s.check(r.gateway, r)
+	err := s.check(r.gateway, r)
+	failure = r.failure(err)
+	return err
 }
 
 // failure returns the code of an error that is a fault of ours, or "".

@@ -107,7 +107,7 @@ func TestPodsAreGivenTimeToDrain(t *testing.T) {
 				t.Fatal(err)
 			}
 			pod := only[*appsv1.Deployment](t, r).Spec.Template.Spec
-			want := config.Shutdown.DrainWait + config.Shutdown.Grace + 5*time.Second
+			want := config.Shutdown.DrainWait + config.Shutdown.Grace + 10*time.Second
 			if got := time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second; got != want {
 				t.Errorf("killed after %s, want %s", got, want)
 			}

@@ -4,25 +4,15 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"opsgate/authn"
 	"opsgate/cmd/internal/buildinfo"
 	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/refbackend"
-)
-
-// Exit codes of the program.
-const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2
 )
 
 // An Environment is what the program has of the outside.
@@ -68,45 +58,12 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 	if environment.Random == nil {
 		environment.Random = rand.Reader
 	}
-	var grammar commands
-	helped := false
-	parser, err := kong.New(&grammar,
-		kong.Name("opsbackend"),
-		kong.Description("The reference operations backend: all internal services on one SQLite file."),
-		kong.Writers(environment.Out, environment.Err),
-		kong.Exit(func(int) { helped = true }), // called once help is printed; what is parsed after that does not matter
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(environment, about(buildinfo.Read())),
-	)
-	if err != nil {
-		return report(environment.Err, err, exitFailed)
-	}
-	command, err := parser.Parse(arguments)
-	switch {
-	case helped:
-		return exitDone
-	case err != nil:
-		return report(environment.Err, err, exitUsage)
-	}
-	if err := command.Run(); err != nil {
-		if _, misused := errors.AsType[usageError](err); misused {
-			return report(environment.Err, err, exitUsage)
-		}
-		return report(environment.Err, err, exitFailed)
-	}
-	return exitDone
+	return commandline.Program{
+		Name:        "opsbackend",
+		Description: "The reference operations backend: all internal services on one SQLite file.",
+		About:       about(buildinfo.Read()), Out: environment.Out, Err: environment.Err,
+	}.Run(ctx, new(commands), arguments, environment)
 }
-
-func report(w io.Writer, err error, code int) int {
-	fmt.Fprintln(w, "opsbackend:", err)
-	if code == exitUsage {
-		fmt.Fprintln(w, "Try: opsbackend --help")
-	}
-	return code
-}
-
-// A usageError is a mistake on the command line that only the command itself can see.
-type usageError struct{ error }
 
 // open opens the backend for a command that does one thing and ends.
 func (d dataDir) open(ctx context.Context, e Environment, logger *slog.Logger) (*refbackend.Backend, error) {

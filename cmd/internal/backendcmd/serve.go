@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 
+	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/demo"
 	"opsgate/cmd/internal/refbackend"
 )
@@ -24,7 +25,7 @@ type serve struct {
 // Run serves until ctx ends.
 func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 	if err := refbackend.CheckServices(c.Services); err != nil {
-		return usageError{err}
+		return commandline.UsageError{Err: err}
 	}
 	logger := slog.New(slog.NewJSONHandler(e.Err, &slog.HandlerOptions{Level: c.LogLevel}))
 	backend, err := c.open(ctx, e, logger)

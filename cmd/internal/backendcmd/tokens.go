@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"opsgate/authn"
+	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/refbackend"
 )
 
@@ -73,7 +74,7 @@ func (c *tokenCreate) Run(ctx context.Context, e Environment) error {
 	scopes := make([]string, len(c.Scopes))
 	for i, scope := range c.Scopes {
 		if !slices.Contains(authn.AllScopes(), scope) {
-			return usageError{fmt.Errorf("no such scope: %q (there are %v)", scope, authn.AllScopes())}
+			return commandline.UsageError{Err: fmt.Errorf("no such scope: %q (there are %v)", scope, authn.AllScopes())}
 		}
 		scopes[i] = string(scope)
 	}

@@ -38,6 +38,17 @@ func request(t *testing.T, g *gateway, method, path, body string) net.Conn {
 	return conn
 }
 
+// soon returns what comes, and fails where nothing does.
+func soon[T any](t *testing.T, what string, from <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(patience):
+		t.Fatalf("not in %s: %s", patience, what)
+	}
+	return v
+}
+
 // Clients hang up while a slow service works for them, ten at a time.
 func TestClientsHangUp(t *testing.T) {
 	beside(t)
@@ -57,14 +68,14 @@ func TestClientsHangUp(t *testing.T) {
 			}
 		}
 		for range conns {
-			<-service.arrived
+			soon(t, "a call arrives", service.arrived)
 		}
 		at := time.Now()
 		for _, conn := range conns {
 			_ = conn.Close()
 		}
 		for range conns {
-			longest = max(longest, (<-service.ended).Sub(at))
+			longest = max(longest, soon(t, "a call is given up", service.ended).Sub(at))
 		}
 	}
 	n := rounds * atATime

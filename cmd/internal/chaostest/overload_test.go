@@ -46,11 +46,19 @@ func either[T any](inFull, inShort T) T {
 const spell = 10 * time.Second
 
 // unhurt holds a p99 to twice of what it was before. Below ten milliseconds it is mostly the machine's, which clients and backends are on
-// as well, and in the short form altogether.
+// as well, and in the short form altogether: that one shows it and holds that nobody's request failed.
 func unhurt(t *testing.T, row, what string, got, usual time.Duration) {
 	t.Helper()
-	within(t, row, what, got, took(0, spell)+2*max(usual, 10*time.Millisecond))
+	if !*full {
+		note(t, row, what, tenths(got), "not held here")
+		return
+	}
+	within(t, row, what, got, 2*max(usual, 10*time.Millisecond))
 }
+
+// moreMemory bounds by how many MB a gateway may grow in an attack. In the short form it may have the race detector in it, with which
+// everything takes several times as much.
+func moreMemory() int { return either(100, 400) }
 
 // A vigil is what an operator sees of a gateway while something is done to it.
 type vigil struct {
@@ -114,7 +122,7 @@ func (v *victim) bears(t *testing.T, what string, done func()) {
 	atMost(t, "17", fmt.Sprintf("%s: of %d requests of another client, failed", what, len(others)), len(lost), int(v.loses*float64(len(others))))
 	unhurt(t, "17", fmt.Sprintf("%s: p99 of another client (%v without)", what, tenths(v.usual)), others.percentile(.99), v.usual)
 	within(t, "17", what+": slowest answer to an operator", seen.slowest, took(time.Second, spell))
-	atMost(t, "17", what+": resident memory, MB more", int(seen.rss-v.rss)/1e6, 100)
+	atMost(t, "17", what+": resident memory, MB more", int(seen.rss-v.rss)/1e6, moreMemory())
 	if seen.err != nil {
 		t.Error(seen.err)
 	}

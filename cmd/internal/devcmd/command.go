@@ -9,18 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/alecthomas/kong"
-
 	"opsgate/cmd/internal/buildinfo"
 	"opsgate/cmd/internal/commandline"
-	"opsgate/cmd/internal/config"
-)
-
-// Exit codes of the program.
-const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2
 )
 
 // An Environment is what the program has of the outside.
@@ -52,48 +42,18 @@ type flags struct {
 // ends in order when ctx does.
 func Run(ctx context.Context, arguments []string, environment Environment) int {
 	var grammar commands
-	helped := false
-	parser, err := kong.New(&grammar,
-		kong.Name("opsdev"),
-		kong.Description("The whole operations platform on this machine, with demo data. Not for anybody's real data."),
-		kong.Writers(environment.Out, environment.Err),
-		kong.Exit(func(int) { helped = true }), // called once help is printed; what is parsed after that does not matter
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(environment, about(buildinfo.Read())),
-	)
-	if err != nil {
-		return report(environment.Err, err, exitFailed)
-	}
-	command, err := parser.Parse(arguments)
-	switch {
-	case helped:
-		return exitDone
-	case err != nil:
-		return report(environment.Err, err, exitUsage)
-	}
-	if err := command.Run(grammar.flags); err != nil {
-		return report(environment.Err, err, exitFailed)
-	}
-	return exitDone
-}
-
-func report(w io.Writer, err error, code int) int {
-	if problems, ok := errors.AsType[config.Problems](err); ok { // each has a line of its own that begins with a file name: editors jump there
-		fmt.Fprintln(w, problems)
-		return code
-	}
-	fmt.Fprintln(w, "opsdev:", err)
-	if code == exitUsage {
-		fmt.Fprintln(w, "Try: opsdev --help")
-	}
-	return code
+	return commandline.Program{
+		Name:        "opsdev",
+		Description: "The whole operations platform on this machine, with demo data. Not for anybody's real data.",
+		About:       about(buildinfo.Read()), Out: environment.Out, Err: environment.Err,
+	}.Run(ctx, &grammar, arguments, environment, &grammar.flags)
 }
 
 type serve struct{}
 
 // Run serves until ctx ends, or until a hang-up where there is no configuration to read again: then it says that the terminal is
 // gone.
-func (serve) Run(ctx context.Context, e Environment, f flags) error {
+func (serve) Run(ctx context.Context, e Environment, f *flags) error {
 	hangUps := make(chan os.Signal, 1)
 	if f.Config == "" {
 		var stop context.CancelFunc

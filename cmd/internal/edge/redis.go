@@ -70,7 +70,10 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 	l.Store, err = failover.New(failover.Options{
 		Shared: l.redis, Settings: failoverSettings(o.Loaded.RateLimit), Logger: o.Logger, Registerer: registry,
 	})
-	return l, err
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // Run does what goes on beside the requests until ctx ends.

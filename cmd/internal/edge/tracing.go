@@ -33,7 +33,7 @@ func newTracing(o Options, registry prometheus.Registerer) (*tracing.Provider, e
 
 // collectorTLS is nil where there is none, and where the library's own will do.
 func collectorTLS(c config.Tracing) (*tls.Config, error) {
-	if c.TLS == (config.TracingTLS{}) || !strings.HasSuffix(strings.SplitN(c.Endpoint, "://", 2)[0], "s") {
+	if c.TLS == (config.TracingTLS{}) || !strings.HasSuffix(strings.ToLower(strings.SplitN(c.Endpoint, "://", 2)[0]), "s") {
 		return nil, nil
 	}
 	return clientTLS(config.ClientTLS{Enabled: true, CAFile: c.TLS.CAFile, CertFile: c.TLS.CertFile, KeyFile: c.TLS.KeyFile})

@@ -2,22 +2,12 @@ package gatewaycmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-
-	"github.com/alecthomas/kong"
 
 	"opsgate/cmd/internal/buildinfo"
 	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/config"
-)
-
-// Exit codes of the program.
-const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2
 )
 
 // An Environment is what the program has of the outside.
@@ -45,43 +35,12 @@ type commands struct {
 // Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. A
 // gateway that serves drains when ctx ends.
 func Run(ctx context.Context, arguments []string, environment Environment) int {
-	var grammar commands
-	helped := false
-	parser, err := kong.New(&grammar,
-		kong.Name("opsgate"),
-		kong.Description("The public HTTP edge of the operations platform. Every key of the configuration can also be set by a variable, "+
-			"as rate_limit.store by OPSGATE_RATE_LIMIT_STORE."),
-		kong.Writers(environment.Out, environment.Err),
-		kong.Exit(func(int) { helped = true }), // called once help is printed; what is parsed after that does not matter
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(environment, about(buildinfo.Read())),
-	)
-	if err != nil {
-		return report(environment.Err, err, exitFailed)
-	}
-	command, err := parser.Parse(arguments)
-	switch {
-	case helped:
-		return exitDone
-	case err != nil:
-		return report(environment.Err, err, exitUsage)
-	}
-	if err := command.Run(); err != nil {
-		return report(environment.Err, err, exitFailed)
-	}
-	return exitDone
-}
-
-func report(w io.Writer, err error, code int) int {
-	if problems, ok := errors.AsType[config.Problems](err); ok { // each has a line of its own that begins with a file name: editors jump there
-		fmt.Fprintln(w, problems)
-		return code
-	}
-	fmt.Fprintln(w, "opsgate:", err)
-	if code == exitUsage {
-		fmt.Fprintln(w, "Try: opsgate --help")
-	}
-	return code
+	return commandline.Program{
+		Name: "opsgate",
+		Description: "The public HTTP edge of the operations platform. Every key of the configuration can also be set by a variable, " +
+			"as rate_limit.store by OPSGATE_RATE_LIMIT_STORE.",
+		About: about(buildinfo.Read()), Out: environment.Out, Err: environment.Err,
+	}.Run(ctx, new(commands), arguments, environment)
 }
 
 // configFile is what every command that reads the configuration needs.

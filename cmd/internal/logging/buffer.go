@@ -55,7 +55,7 @@ func (b *buffer) Write(lines []byte) (int, error) {
 	b.mu.Unlock()
 	switch {
 	case closed:
-		_, _ = b.flush()
+		b.flushLate()
 	case full:
 		b.hurry()
 	case first:
@@ -78,6 +78,19 @@ func wake(sleeper chan<- struct{}) {
 func (b *buffer) flush() (lost int, err error) {
 	b.writing.Lock()
 	defer b.writing.Unlock()
+	return b.write()
+}
+
+// flushLate writes what was logged after the end, unless somebody writes already: they may do so for ever, if nobody reads.
+func (b *buffer) flushLate() {
+	if b.writing.TryLock() {
+		defer b.writing.Unlock()
+		_, _ = b.write()
+	}
+}
+
+// write is flush for who holds writing.
+func (b *buffer) write() (lost int, err error) {
 	b.mu.Lock()
 	batch := b.batch
 	b.batch = b.spare[:0]

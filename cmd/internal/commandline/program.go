@@ -1,0 +1,80 @@
+package commandline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/alecthomas/kong"
+
+	"opsgate/cmd/internal/config"
+)
+
+// Exit codes of programs.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// A Program is what its command line says of itself, and where it writes.
+type Program struct {
+	Name        string
+	Description string
+	About       About
+	Out, Err    io.Writer
+}
+
+// A UsageError is a mistake on the command line that only the command itself can see.
+type UsageError struct{ Err error }
+
+// Error implements error.
+func (e UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what the mistake is.
+func (e UsageError) Unwrap() error { return e.Err }
+
+// Run parses the arguments, which are without the program's name, by a grammar in kong's tags, and runs the command that they name.
+// Its Run method may ask for the context, and for values of the types of bindings. It returns the exit code: 0 done, 1 failed, 2
+// wrong usage.
+func (p Program) Run(ctx context.Context, grammar any, arguments []string, bindings ...any) int {
+	helped := false
+	parser, err := kong.New(grammar,
+		kong.Name(p.Name),
+		kong.Description(p.Description),
+		kong.Writers(p.Out, p.Err),
+		kong.Exit(func(int) { helped = true }), // called once help is printed; what is parsed after that does not matter
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(p.About),
+	)
+	if err != nil {
+		return p.report(err, exitFailed)
+	}
+	command, err := parser.Parse(arguments)
+	switch {
+	case helped:
+		return exitDone
+	case err != nil:
+		return p.report(err, exitUsage)
+	}
+	if err := command.Run(bindings...); err != nil {
+		if _, misused := errors.AsType[UsageError](err); misused {
+			return p.report(err, exitUsage)
+		}
+		return p.report(err, exitFailed)
+	}
+	return exitDone
+}
+
+func (p Program) report(err error, code int) int {
+	if problems, ok := errors.AsType[config.Problems](err); ok { // each has a line of its own that begins with a file name: editors jump there
+		fmt.Fprintln(p.Err, problems)
+		return code
+	}
+	fmt.Fprintf(p.Err, "%s: %v\n", p.Name, err)
+	if code == exitUsage {
+		fmt.Fprintf(p.Err, "Try: %s --help\n", p.Name)
+	}
+	return code
+}
