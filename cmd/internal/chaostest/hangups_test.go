@@ -38,8 +38,8 @@ func request(t *testing.T, g *gateway, method, path, body string) net.Conn {
 	return conn
 }
 
-// soon returns what comes, and fails where nothing does.
-func soon[T any](t *testing.T, what string, from <-chan T) (v T) {
+// arrival returns what comes, and fails where nothing does.
+func arrival[T any](t *testing.T, what string, from <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-from:
@@ -68,14 +68,14 @@ func TestClientsHangUp(t *testing.T) {
 			}
 		}
 		for range conns {
-			soon(t, "a call arrives", service.arrived)
+			arrival(t, "a call arrives", service.arrived)
 		}
 		at := time.Now()
 		for _, conn := range conns {
 			_ = conn.Close()
 		}
 		for range conns {
-			longest = max(longest, soon(t, "a call is given up", service.ended).Sub(at))
+			longest = max(longest, arrival(t, "a call is given up", service.ended).Sub(at))
 		}
 	}
 	n := rounds * atATime

@@ -36,7 +36,7 @@ func (e UsageError) Error() string { return e.Err.Error() }
 func (e UsageError) Unwrap() error { return e.Err }
 
 // Run parses the arguments, which are without the program's name, by a grammar in kong's tags, and runs the command that they name.
-// Its Run method may ask for the context, and for values of the types of bindings. It returns the exit code: 0 done, 1 failed, 2
+// Its methods may ask for the context, and for values of the types of bindings. It returns the exit code: 0 done, 1 failed, 2
 // wrong usage.
 func (p Program) Run(ctx context.Context, grammar any, arguments []string, bindings ...any) int {
 	helped := false
@@ -46,7 +46,7 @@ func (p Program) Run(ctx context.Context, grammar any, arguments []string, bindi
 		kong.Writers(p.Out, p.Err),
 		kong.Exit(func(int) { helped = true }), // called once help is printed; what is parsed after that does not matter
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(p.About),
+		kong.Bind(append(bindings, p.About)...),
 	)
 	if err != nil {
 		return p.report(err, exitFailed)
@@ -58,7 +58,7 @@ func (p Program) Run(ctx context.Context, grammar any, arguments []string, bindi
 	case err != nil:
 		return p.report(err, exitUsage)
 	}
-	if err := command.Run(bindings...); err != nil {
+	if err := command.Run(); err != nil {
 		if _, misused := errors.AsType[UsageError](err); misused {
 			return p.report(err, exitUsage)
 		}
