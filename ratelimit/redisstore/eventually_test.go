@@ -16,7 +16,7 @@ import (
 // eventually waits for a condition to hold.
 func eventually(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
 	defer cancel()
 	again := time.NewTicker(2 * time.Millisecond)
 	defer again.Stop()

@@ -107,7 +107,7 @@ func launch(o launchOptions) (*System, error) {
 }
 
 func (s *System) awaitCredentials(path string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -120,7 +120,7 @@ func (s *System) awaitCredentials(path string) error {
 		case err := <-s.exited:
 			return fmt.Errorf("opsdev ended: %w\n%s", err, s.log.String())
 		case <-ctx.Done():
-			return fmt.Errorf("opsdev does not serve after a minute\n%s", s.log.String())
+			return fmt.Errorf("opsdev does not serve after %v\n%s", patience, s.log.String())
 		case <-tick.C:
 		}
 	}
@@ -137,8 +137,8 @@ func (s *System) stop() error {
 			return fmt.Errorf("%w\n%s", err, s.log.String())
 		}
 		return nil
-	case <-time.After(30 * time.Second):
-		return fmt.Errorf("still running 30 s after SIGTERM\n%s", s.log.String())
+	case <-time.After(patience):
+		return fmt.Errorf("still running %v after SIGTERM\n%s", patience, s.log.String())
 	}
 }
 
