@@ -20,8 +20,8 @@ type Dependency struct {
 // Options are what an Admin is made of.
 type Options struct {
 	Metrics prometheus.Gatherer
-	// Dependencies tells how the things that the gateway needs stand, by name. It is called for each readiness check and
-	// must not wait for them.
+	// Dependencies tells how the things that the gateway needs stand, by names of a closed set. It is called for each readiness
+	// check and each scrape, and must not wait for them.
 	Dependencies func() map[string]Dependency
 
 	Inspector Inspector // nil for no pages under /admin/
@@ -51,13 +51,6 @@ type Admin struct {
 	logger       *slog.Logger
 	phase        atomic.Int32
 }
-
-// The phases of a gateway.
-const (
-	starting int32 = iota
-	serving
-	draining
-)
 
 // New makes an Admin.
 func New(o Options) *Admin {
@@ -108,27 +101,4 @@ func (a *Admin) Draining() {
 func livez(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte("ok\n"))
-}
-
-// readiness is the answer of /readyz.
-type readiness struct {
-	Status       string                `json:"status"` // ready, degraded, starting or draining
-	Dependencies map[string]Dependency `json:"dependencies"`
-}
-
-func (a *Admin) readyz(w http.ResponseWriter, _ *http.Request) {
-	answer := readiness{Status: "ready", Dependencies: a.dependencies()}
-	for _, d := range answer.Dependencies {
-		if !d.OK {
-			answer.Status = "degraded"
-		}
-	}
-	status := http.StatusOK
-	switch a.phase.Load() {
-	case starting:
-		status, answer.Status = http.StatusServiceUnavailable, "starting"
-	case draining:
-		status, answer.Status = http.StatusServiceUnavailable, "draining"
-	}
-	respond(w, status, answer)
 }

@@ -2,8 +2,10 @@ package admin_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,10 +17,13 @@ import (
 
 // start makes an Admin whose dependencies are those of the map, which a test may change.
 func start(dependencies map[string]admin.Dependency) *admin.Admin {
-	return admin.New(admin.Options{
-		Metrics:      admin.NewRegistry(buildinfo.Info{Version: "1.2.3", Revision: "abc", GoVersion: "go1.26"}),
+	registry := admin.NewRegistry(buildinfo.Info{Version: "1.2.3", Revision: "abc", GoVersion: "go1.26"})
+	a := admin.New(admin.Options{
+		Metrics:      registry,
 		Dependencies: func() map[string]admin.Dependency { return dependencies },
 	})
+	registry.MustRegister(a.Readiness())
+	return a
 }
 
 func call(a *admin.Admin, method, path string) *httptest.ResponseRecorder {
@@ -63,8 +68,32 @@ func TestReadiness(t *testing.T) {
 					t.Errorf("%s: got %q", name, body.Dependencies[name].State)
 				}
 			}
+			if got, want := readinessMetrics(a), wantedMetrics(test.want, test.dependencies); !slices.Equal(got, want) {
+				t.Errorf("the metrics are %q, want %q", got, want)
+			}
 		})
 	}
+}
+
+// readinessMetrics returns the lines of the metrics that say what /readyz says.
+func readinessMetrics(a *admin.Admin) []string {
+	lines := strings.Split(call(a, http.MethodGet, "/metrics").Body.String(), "\n")
+	return slices.DeleteFunc(lines, func(line string) bool {
+		return !strings.HasPrefix(line, "opsgate_readiness{") && !strings.HasPrefix(line, "opsgate_dependency_ok{")
+	})
+}
+
+// wantedMetrics returns what those lines should be.
+func wantedMetrics(status string, dependencies map[string]admin.Dependency) (lines []string) {
+	number := map[bool]int{true: 1}
+	for name, d := range dependencies {
+		lines = append(lines, fmt.Sprintf("opsgate_dependency_ok{dependency=%q} %d", name, number[d.OK]))
+	}
+	for _, state := range []string{"starting", "ready", "degraded", "draining"} {
+		lines = append(lines, fmt.Sprintf("opsgate_readiness{state=%q} %d", state, number[state == status]))
+	}
+	slices.Sort(lines)
+	return lines
 }
 
 func TestAliveFromTheStartToTheEnd(t *testing.T) {

@@ -84,10 +84,18 @@ func build(o Options) (_ *parts, err error) {
 	}
 	p.current.Store(first)
 	p.reloads.inForce(first.version, first.since)
+	if err := p.buildAdmin(o); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// buildAdmin makes what operators ask, of all that there is by then.
+func (p *parts) buildAdmin(o Options) error {
 	inspector := &inspector{parts: p, clock: o.Clock}
-	p.console = newConsole(o, inspector, registry)
+	p.console = newConsole(o, inspector, p.registry)
 	p.admin = admin.New(admin.Options{
-		Metrics:      registry,
+		Metrics:      p.registry,
 		Dependencies: p.dependencies,
 		Inspector:    inspector,
 		Console:      p.console,
@@ -95,7 +103,7 @@ func build(o Options) (_ *parts, err error) {
 		LiveTokens:   liveTokens(o.Loaded.Config),
 		Logger:       o.Logger,
 	})
-	return p, nil
+	return p.registry.Register(p.admin.Readiness())
 }
 
 // buildBounds makes what bounds all clients together, over all configurations.

@@ -25,17 +25,24 @@ type services struct {
 	scopes  []string      // of the token, besides servers:read
 	arrived chan struct{} // gets something for each call that is held
 	release chan struct{} // what calls of ListServers wait for, when it is not nil
+	tells   bool          // who watches revocations that the stream is there
 }
 
-func startServices(t *testing.T) *services {
-	t.Helper()
-	token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+func startServices(tb testing.TB) *services {
+	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
+	}
+	return serve(tb, listener)
+}
+
+// serve has services answer at a listener.
+func serve(tb testing.TB, listener net.Listener) *services {
+	tb.Helper()
+	token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
 	}
 	s := &services{address: listener.Addr().String(), token: token, arrived: make(chan struct{}, 10)}
 	server := grpc.NewServer()
@@ -43,10 +50,10 @@ func startServices(t *testing.T) *services {
 	fleetv1.RegisterFleetServiceServer(server, s)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		server.Stop()
 		if err := <-done; err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return s
@@ -65,6 +72,11 @@ func (s *services) ResolveToken(_ context.Context, r *identityv1.ResolveTokenReq
 func (s *services) WatchRevocations(
 	_ *identityv1.WatchRevocationsRequest, stream grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse],
 ) error {
+	if s.tells {
+		if err := stream.Send(&identityv1.WatchRevocationsResponse{Position: "1"}); err != nil {
+			return err
+		}
+	}
 	<-stream.Context().Done()
 	return status.FromContextError(stream.Context().Err()).Err()
 }
