@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -157,13 +159,25 @@ func (e *Explanation) note(name string, f finding) {
 	c := Check{Name: name, Passes: f.err == nil, Known: !f.unknown, Detail: f.detail}
 	if f.err != nil {
 		p := problemOf(f.err, false)
-		c.Detail = p.Text
+		c.Detail = p.inWords()
 		if e.Because == "" {
 			e.Status, e.Code, e.Cause, e.Text, e.Details = p.Status, p.Code, p.Cause, p.Text, p.Details
 			e.Allow, e.RetryAfter, e.Because = p.Header.Get("Allow"), p.RetryAfter, name
 		}
 	}
 	e.Checks = append(e.Checks, c)
+}
+
+// inWords returns the problem's text, and what is wrong with each parameter or field.
+func (p *Problem) inWords() string {
+	if p.Status != http.StatusUnprocessableEntity { // the others name what they speak of
+		return p.Text
+	}
+	said := []string{p.Text}
+	for _, name := range slices.Sorted(maps.Keys(p.Details)) {
+		said = append(said, name+": "+p.Details[name])
+	}
+	return strings.Join(said, "; ")
 }
 
 func explainToken(q *Question, _ *Request) finding {

@@ -50,12 +50,13 @@ type Explanation struct {
 
 // An Answer is what a client would get.
 type Answer struct {
-	Status     int    `json:"status"`
-	Code       string `json:"code"`            // ok, or the error's
-	Cause      string `json:"cause,omitempty"` // of the error, as logs and metrics have it
-	Text       string `json:"text,omitempty"`
-	RetryAfter int64  `json:"retry_after_seconds,omitempty"`
-	Because    string `json:"because,omitempty"` // the check that decides; none where all are passed or not known
+	Status     int               `json:"status"`
+	Code       string            `json:"code"`            // ok, or the error's
+	Cause      string            `json:"cause,omitempty"` // of the error, as logs and metrics have it
+	Text       string            `json:"text,omitempty"`
+	Details    map[string]string `json:"details,omitempty"` // of the error: what is wrong, by parameter or field
+	RetryAfter int64             `json:"retry_after_seconds,omitempty"`
+	Because    string            `json:"because,omitempty"` // the check that decides; none where all are passed or not known
 }
 
 // The outcomes of a check.

@@ -48,8 +48,8 @@ func TestAFormerNameIsTakenWithAWarning(t *testing.T) {
 	}
 	_, d := decodeSample(t, "wait: 5s\nbackend:\n  entries: 7\n")
 	want := Problems{
-		{"opsgate.yaml:2", 2, "backend", "is called store now; the old name is taken until the next major version"},
-		{"opsgate.yaml:3", 3, "store.entries", "is called size now; the old name is taken until the next major version"},
+		{Where: "opsgate.yaml:2", Line: 2, Key: "backend", Text: "is called store now; the old name is taken until the next major version"},
+		{Where: "opsgate.yaml:3", Line: 3, Key: "store.entries", Text: "is called size now; the old name is taken until the next major version"},
 	}
 	if diff := cmp.Diff(want, d.warnings); diff != "" {
 		t.Error(diff)
@@ -58,7 +58,7 @@ func TestAFormerNameIsTakenWithAWarning(t *testing.T) {
 
 func TestAKeyIsNotGivenByBothItsNames(t *testing.T) {
 	_, d := decodeSample(t, "wait: 5s\npause: 6s\n")
-	want := Problems{{"opsgate.yaml:2", 2, "pause", "is given as wait too: pause is what wait was called before"}}
+	want := Problems{{Where: "opsgate.yaml:2", Line: 2, Key: "pause", Text: "is given as wait too: pause is what wait was called before"}}
 	if diff := cmp.Diff(want, d.problems); diff != "" {
 		t.Error(diff)
 	}

@@ -1,6 +1,9 @@
 package config_test
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -103,5 +106,20 @@ func TestAVariableOfNoKeyIsAWarning(t *testing.T) {
 	}
 	if want := "OPSGATE_LISTN: sets no key of the configuration"; got.Warnings.Error() != want {
 		t.Errorf("got %q, want %q", got.Warnings, want)
+	}
+}
+
+// Whoever looks for what is wrong may have mistyped just that variable.
+func TestWarningsAreToldBesideProblems(t *testing.T) {
+	for name, text := range map[string]string{"a value": "log: {level: loud}", "the syntax": "log: ["} {
+		file := filepath.Join(t.TempDir(), "opsgate.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := config.Load(config.Options{Path: file, Defaults: upstreams(), Environment: []string{"OPSGATE_LOG_LEVL=info"}})
+		problems, ok := errors.AsType[config.Problems](err)
+		if !ok || len(problems) != 2 || problems[0].Warning || problems[1].Error() != "warning: OPSGATE_LOG_LEVL: sets no key of the configuration" {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }

@@ -20,6 +20,9 @@ const (
 	// PathVariable says where the file is, unless a flag does.
 	PathVariable = "OPSGATE_CONFIG"
 
+	// NoFile says that there is no file, and who might name one.
+	NoFile = "there is no configuration file: neither --config nor " + PathVariable + " names one, and " + DefaultPath + " is not there"
+
 	variablePrefix = "OPSGATE_"
 	maxFile        = 1 << 20
 )
@@ -49,10 +52,12 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Load reads a configuration. Its error is a [Problems] where the configuration is wrong, with everything that is.
+// Load reads a configuration. Its error is a [Problems] where the configuration is wrong, with everything that is and what else is to
+// be said of it.
 func Load(o Options) (Loaded, error) {
 	d := &decoder{environment: environment(o.Environment), origins: make(map[string]origin)}
 	loaded := Loaded{Config: Default(), Path: o.Path}
+	settings, warnings := fromVariables(d.environment, Keys())
 	if loaded.Path == "" && !o.NoFile {
 		loaded.Path = findFile(d.environment)
 	}
@@ -64,11 +69,10 @@ func Load(o Options) (Loaded, error) {
 		}
 		d.source, d.inFile = loaded.Path, true
 		if !d.file(&loaded.Config, content) {
-			return Loaded{}, d.problems // what else is wrong would only follow from that
+			return Loaded{}, d.problems.beside(warnings) // what else is wrong would only follow from that
 		}
 		d.inFile = false
 	}
-	settings, warnings := fromVariables(d.environment, Keys())
 	d.settings(&loaded.Config, settings)
 	d.settings(&loaded.Config, o.Overrides)
 
@@ -79,7 +83,10 @@ func Load(o Options) (Loaded, error) {
 	v := &validator{loaded: &loaded, refused: d.problems}
 	d.problems = append(d.problems, v.validate()...).under(o.Under)
 	if len(d.problems) > 0 {
-		return Loaded{}, d.problems.sorted()
+		if loaded.Path == "" && !o.NoFile {
+			loaded.Warnings = append(loaded.Warnings, Problem{Text: NoFile})
+		}
+		return Loaded{}, d.problems.beside(loaded.Warnings)
 	}
 	loaded.warn(o.Now)
 	return loaded, nil

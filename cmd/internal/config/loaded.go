@@ -43,6 +43,9 @@ func (l Loaded) Effective() []Value {
 // itself inside of a list, or under a free name, comes from where the thing around it does.
 func (l Loaded) Origin(key string) string { return l.originAmong(Keys(), key) }
 
+// IsDefault tells whether nobody gave the value of a key.
+func (l Loaded) IsDefault(key string) bool { return l.Origin(key) == byDefault }
+
 func (l Loaded) originAmong(all []Key, key string) string {
 	for ; key != ""; key = around(key) {
 		if at, ok := l.origins[key]; ok {

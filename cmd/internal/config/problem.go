@@ -13,11 +13,16 @@ type Problem struct {
 	Line  int    // of the file; 0 elsewhere
 	Key   string // "rate_limit.limits[0].requests"; "" where the file as a whole is wrong
 	Text  string // what is wrong, in words that follow the key
+
+	Warning bool // it is not what the configuration is refused for, and is told beside what is
 }
 
 // Error returns the problem in one line.
 func (p Problem) Error() string {
-	parts := make([]string, 0, 3)
+	parts := make([]string, 0, 4)
+	if p.Warning {
+		parts = append(parts, "warning")
+	}
 	for _, part := range []string{p.Where, p.Key} {
 		if part != "" {
 			parts = append(parts, part)
@@ -48,6 +53,15 @@ func (ps Problems) sorted() Problems {
 		)
 	})
 	return slices.Compact(ps)
+}
+
+// beside returns the problems among what else is to be said: first what may be the reason for all of them.
+func (ps Problems) beside(warnings Problems) Problems {
+	all := slices.Clone(warnings)
+	for i := range all {
+		all[i].Warning = true
+	}
+	return append(all, ps...).sorted()
 }
 
 // under returns the problems of a key and of those under it, and those of the file as a whole.

@@ -177,7 +177,7 @@ func refuseForService(x *admin.Explanation) {
 }
 
 func answerOf(e gateway.Explanation) admin.Answer {
-	a := admin.Answer{Status: e.Status, Code: e.Code, Cause: string(e.Cause), Text: e.Text, Because: e.Because}
+	a := admin.Answer{Status: e.Status, Code: e.Code, Cause: string(e.Cause), Text: e.Text, Details: e.Details, Because: e.Because}
 	if e.RetryAfter > 0 {
 		a.RetryAfter = int64((e.RetryAfter + time.Second - 1) / time.Second)
 	}

@@ -162,7 +162,7 @@ func TestWhatARequestWouldBeAnswered(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	x := i.explain(t, "GET", "/v1/servers")
-	if want := (admin.Answer{Status: 200, Code: "ok"}); x.Answer != want || x.TokenID != tokenID || x.At.IsZero() || len(x.Version) != 12 {
+	if want := (admin.Answer{Status: 200, Code: "ok"}); !cmp.Equal(x.Answer, want) || x.TokenID != tokenID || x.At.IsZero() || len(x.Version) != 12 {
 		t.Errorf("got %+v", x)
 	}
 	if x.Route == nil || *x.Route != (admin.Route{ID: "v1ListServers", Method: "GET", Path: "/v1/servers", Scope: "servers:read", Service: "fleet", Timeout: 10}) {

@@ -142,7 +142,7 @@ func (r *reloader) tell(t trigger, running, next *snapshot) {
 	case next.version != running.version:
 		r.logger.Info("configuration reloaded", slog.String("why", t.why),
 			slog.String("version_before", running.version), slog.String("version", next.version),
-			slog.Any("changed", changes(running.loaded.Effective(), next.loaded.Effective())))
+			slog.Any("changed", config.Changes(running.loaded, next.loaded)))
 		r.warn(next.loaded.Warnings)
 		r.note(t, outcomeApplied, nil)
 	case mended || !t.unasked:
@@ -169,9 +169,14 @@ func (r *reloader) refuse(t trigger, err error) {
 	if !ok {
 		problems = config.Problems{{Text: err.Error()}}
 	}
-	texts := make([]string, len(problems))
-	for i, p := range problems {
-		texts[i] = p.Error()
+	var texts []string
+	for _, p := range problems {
+		if p.Warning {
+			p.Warning = false // the line says so
+			r.warn(config.Problems{p})
+			continue
+		}
+		texts = append(texts, p.Error())
 		r.logger.Warn("configuration refused", append(place(p), slog.String("problem", p.Text),
 			slog.String("why", t.why), slog.String("version", version))...)
 	}
@@ -197,28 +202,4 @@ func place(p config.Problem) (attributes []any) {
 func (r *reloader) note(t trigger, outcome string, problems []string) {
 	r.parts.reloads.count.WithLabelValues(outcome).Inc()
 	r.parts.lastReload.Store(&admin.Reload{At: r.clock(), Why: t.why, Outcome: outcome, Problems: problems})
-}
-
-// changes says what differs between two configurations, one key a text. Of secrets it shows nothing.
-func changes(before, after []config.Value) (texts []string) {
-	was := make(map[string]string, len(before))
-	for _, v := range before {
-		was[v.Key] = v.Value
-	}
-	for _, v := range after {
-		old, there := was[v.Key]
-		delete(was, v.Key)
-		switch {
-		case !there:
-			texts = append(texts, fmt.Sprintf("%s: now %s", v.Key, v.Value))
-		case old != v.Value:
-			texts = append(texts, fmt.Sprintf("%s: %s, now %s", v.Key, old, v.Value))
-		}
-	}
-	for _, v := range before {
-		if old, gone := was[v.Key]; gone {
-			texts = append(texts, fmt.Sprintf("%s: %s, now gone", v.Key, old))
-		}
-	}
-	return texts
 }

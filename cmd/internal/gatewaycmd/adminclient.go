@@ -7,15 +7,19 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
 
 	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/config"
 )
 
@@ -33,22 +37,71 @@ type adminTLS struct {
 type adminClient struct {
 	base      string
 	token     string
+	guessed   string // why nobody may be at base; "" where somebody said where to ask
 	transport *http.Transport
 }
 
-// newAdminClient makes a client of the listener at the URL, or of the configured one where base is "".
+// reaching is which admin listener is asked, and how.
+type reaching struct {
+	configFile
+	adminTLS
+
+	Admin string `placeholder:"ADDR" xor:"admin" help:"Admin listener to ask, as host:port or URL. Then no configuration is read, unless --config names one."`
+}
+
+// reach returns a client of the listener that --admin names, or else of the configured one, over which the flags go.
+func (r *reaching) reach(e Environment, flags ...config.Setting) (*adminClient, error) {
+	var loaded config.Loaded
+	if r.Admin == "" || r.Config != "" {
+		var err error
+		if loaded, err = r.loadAdmin(e, flags...); err != nil {
+			return nil, err
+		}
+	}
+	scheme := "http"
+	if loaded.Admin.TLS.CertFile != "" || r.CA+r.Cert != "" {
+		scheme = "https"
+	}
+	if r.Admin == "" {
+		client, err := newAdminClient(loaded, scheme+"://"+config.Reachable(loaded.Admin.Listen), r.adminTLS)
+		if err == nil && loaded.Path == "" && loaded.IsDefault("admin.listen") {
+			client.guessed = "that is the default, as there is no configuration file: name one by --config, or the listener by --admin"
+		}
+		return client, err
+	}
+	base, err := baseOf(r.Admin, scheme)
+	if err != nil {
+		return nil, commandline.UsageError{Err: err}
+	}
+	client, err := newAdminClient(config.Loaded{}, base, r.adminTLS)
+	if err == nil {
+		client.token = loaded.Admin.Token.Reveal()
+	}
+	return client, err
+}
+
+var errAdminAddress = errors.New("--admin is an address with its port such as gate-7:9090, or a URL such as https://gate-7:9090")
+
+// baseOf returns the URL of what --admin names, by the scheme where it names none.
+func baseOf(named, scheme string) (string, error) {
+	if !strings.Contains(named, "://") {
+		if _, _, err := net.SplitHostPort(named); err != nil {
+			return "", errAdminAddress
+		}
+		named = scheme + "://" + config.Reachable(named)
+	}
+	u, err := url.Parse(named)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
+		return "", errAdminAddress
+	}
+	return u.Scheme + "://" + u.Host, nil
+}
+
+// newAdminClient makes a client of the listener at the URL. Where that of the configuration has a certificate, it is known by it.
 func newAdminClient(loaded config.Loaded, base string, files adminTLS) (*adminClient, error) {
 	c := &adminClient{
-		base: strings.TrimRight(base, "/"), token: loaded.Admin.Token.Reveal(),
+		base: base, token: loaded.Admin.Token.Reveal(),
 		transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}, // no proxy stands between the two
-	}
-	own := base == ""
-	if own {
-		scheme := "http://"
-		if loaded.Admin.TLS.CertFile != "" {
-			scheme = "https://"
-		}
-		c.base = scheme + config.Reachable(loaded.Admin.Listen)
 	}
 	settings := c.transport.TLSClientConfig
 	if files.Cert != "" {
@@ -67,7 +120,7 @@ func newAdminClient(loaded config.Loaded, base string, files adminTLS) (*adminCl
 		if settings.RootCAs = x509.NewCertPool(); !settings.RootCAs.AppendCertsFromPEM(roots) {
 			return nil, fmt.Errorf("read the roots: there is none in %s", files.CA)
 		}
-	case own && loaded.Admin.TLS.CertFile != "":
+	case loaded.Admin.TLS.CertFile != "":
 		settings.InsecureSkipVerify = true // the certificate itself is known, whatever its name and roots are
 		settings.VerifyConnection = isOwn(string(loaded.Admin.TLS.CertFile))
 	}
@@ -103,7 +156,9 @@ func (c *adminClient) do(ctx context.Context, method, target string, header http
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	response, err := c.transport.RoundTrip(request)
-	if err != nil {
+	if err != nil && c.guessed != "" {
+		return 0, nil, fmt.Errorf("%w (%s)", err, c.guessed)
+	} else if err != nil {
 		return 0, nil, err
 	}
 	defer func() { _ = response.Body.Close() }()

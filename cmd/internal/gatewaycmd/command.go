@@ -83,11 +83,11 @@ func (c *check) Run(e Environment) error {
 	for _, warning := range loaded.Warnings {
 		fmt.Fprintln(e.Err, "warning:", warning)
 	}
-	from := loaded.Path
-	if from == "" {
-		from = "the environment alone"
+	if loaded.Path == "" {
+		fmt.Fprintf(e.Out, "the configuration of defaults and OPSGATE_ variables is good; %s\n", config.NoFile)
+		return nil
 	}
-	fmt.Fprintf(e.Out, "the configuration from %s is good\n", from)
+	fmt.Fprintf(e.Out, "the configuration from %s is good\n", loaded.Path)
 	return nil
 }
 

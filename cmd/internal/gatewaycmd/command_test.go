@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"opsgate/cmd/internal/config"
 	"opsgate/cmd/internal/gatewaycmd"
 	"opsgate/cmd/internal/logging/loggingtest"
 )
@@ -78,8 +79,13 @@ func TestCommandLine(t *testing.T) {
 		{"check warns", []string{"OPSGATE_LISTN=:1"}, []string{"check", "--config", file}, 0, "is good", "warning: OPSGATE_LISTN: sets no key"},
 		{"a bad variable", []string{"OPSGATE_LOG_LEVEL=loud"}, []string{"check", "--config", file}, 1, "", "OPSGATE_LOG_LEVEL: log.level: is "},
 		{"no file", nil, []string{"check", "--config", file + ".yml"}, 1, "", "opsgate: read the configuration: open " + file + ".yml"},
+		{"a warning beside", []string{"OPSGATE_LOG_LEVEL=loud", "OPSGATE_LISTN=:1"}, []string{"check", "--config", file}, 1, "", "warning: OPSGATE_LISTN: sets no key"},
 		{"a bad flag", nil, []string{"serve", "--config", file, "--listen", "8080"}, 1, "", "--listen: listen: is an address"},
 		{"an address of nobody's", nil, []string{"serve", "--config", file, "--listen", "192.0.2.1:80"}, 1, "", "bind the public listener"},
+		{"a readiness elsewhere", nil, []string{"healthcheck", "--admin", "127.0.0.1:1"}, 1, "", "127.0.0.1:1: connect: connection refused"},
+		{"an admin address without a port", nil, []string{"healthcheck", "--admin", "gate-7"}, 2, "", "--admin is an address with its port such as"},
+		{"an admin address that is none", nil, []string{"limits", "x", "--admin", "ftp://gate-7:9090"}, 2, "", "or a URL such as"},
+		{"two admin addresses", nil, []string{"healthcheck", "--admin", "a:1", "--admin-listen", "a:1"}, 2, "", "can't be used together"},
 		{"nobody to ask", nil, []string{"healthcheck", "--config", file, "--admin-listen", "127.0.0.1:1"}, 1, "", "connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -104,6 +110,39 @@ func TestCheckNamesFileLineAndKeyOfEveryProblem(t *testing.T) {
 	}
 }
 
+func TestNoConfigurationFileIsSaid(t *testing.T) {
+	if _, err := os.Stat(config.DefaultPath); err == nil {
+		t.Skipf("there is a %s on this machine", config.DefaultPath)
+	}
+	for _, command := range []string{"check", "serve"} {
+		got := opsgate(t, nil, command)
+		if got.code != 1 || !strings.HasPrefix(got.err, "warning: "+config.NoFile+"\n") || !strings.Contains(got.err, "upstreams.fleet.address: is required") {
+			t.Errorf("%s: got %+v", command, got)
+		}
+	}
+	variables := []string{"OPSGATE_LISTEN=127.0.0.1:0", "OPSGATE_ADMIN_LISTEN=127.0.0.1:0", "OPSGATE_SHUTDOWN_DRAIN_WAIT=0s"}
+	for _, service := range []string{"FLEET", "MONITORING", "INCIDENT", "AUDIT", "IDENTITY"} {
+		variables = append(variables, "OPSGATE_UPSTREAMS_"+service+"_ADDRESS=127.0.0.1:1")
+	}
+	if got := opsgate(t, variables, "check"); got.code != 0 || !strings.Contains(got.out, "OPSGATE_ variables is good; "+config.NoFile) {
+		t.Errorf("got %+v", got)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	log, code := new(loggingtest.Buffer), make(chan int, 1)
+	go func() {
+		code <- gatewaycmd.Run(ctx, []string{"serve"}, gatewaycmd.Environment{Out: log, Err: log, Variables: variables})
+	}()
+	awaitLine(t, log, "serving")
+	if line := awaitLine(t, log, "serving by defaults, variables and flags"); line["why"] != config.NoFile {
+		t.Errorf("got %v", line)
+	}
+	stop()
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d; the log:\n%s", got, log)
+	}
+}
+
 func TestHealthcheck(t *testing.T) {
 	for _, test := range []struct {
 		status int
@@ -122,9 +161,11 @@ func TestHealthcheck(t *testing.T) {
 		}))
 		// A file that a running gateway has refused is no fault of its health.
 		for _, file := range []string{good, "upstreams: {fleet: {address: nowhere}}\nrate_limit: {limits: many}\n"} {
-			got := opsgate(t, nil, "healthcheck", "--config", write(t, file), "--admin-listen", gateway.Listener.Addr().String())
-			if got.code != test.code || !strings.Contains(got.out+got.err, test.body) {
-				t.Errorf("%d: got %+v", test.status, got)
+			for _, flag := range []string{"--admin-listen", "--admin"} {
+				got := opsgate(t, nil, "healthcheck", "--config", write(t, file), flag, gateway.Listener.Addr().String())
+				if got.code != test.code || !strings.Contains(got.out+got.err, test.body) {
+					t.Errorf("%d by %s: got %+v", test.status, flag, got)
+				}
 			}
 		}
 		gateway.Close()

@@ -10,15 +10,12 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/admin"
-	"opsgate/cmd/internal/config"
 )
 
 // asking is what commands that ask a running gateway have in common.
 type asking struct {
-	configFile
-	adminTLS
+	reaching
 
-	Admin     string        `placeholder:"URL" help:"Admin listener to ask. Then no configuration is read, unless --config names one."`
 	TokenFile string        `placeholder:"FILE" help:"File with the token of operators, instead of the one that the configuration names."`
 	Timeout   time.Duration `default:"10s" help:"How long to wait for the answer (${default})."`
 	JSON      bool          `name:"json" help:"Print the answer as it is."`
@@ -26,14 +23,7 @@ type asking struct {
 
 // client returns a client of the gateway, and a context that ends with the time for its answer.
 func (a *asking) client(ctx context.Context, e Environment) (*adminClient, context.Context, context.CancelFunc, error) {
-	var loaded config.Loaded
-	if a.Admin == "" || a.Config != "" {
-		var err error
-		if loaded, err = a.loadAdmin(e); err != nil {
-			return nil, nil, nil, err
-		}
-	}
-	client, err := newAdminClient(loaded, a.Admin, a.adminTLS)
+	client, err := a.reach(e)
 	if err != nil {
 		return nil, nil, nil, err
 	}

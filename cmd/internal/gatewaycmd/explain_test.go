@@ -112,6 +112,12 @@ func (g *gateway) opsgate(t *testing.T, arguments ...string) result {
 	return opsgate(t, g.variables, append(arguments, "--config", g.config)...)
 }
 
+// admin returns the address of the admin listener.
+func (g *gateway) admin(t *testing.T) string {
+	t.Helper()
+	return fmt.Sprint(awaitLine(t, g.log, "serving")["admin_listen"])
+}
+
 // get makes a request of the public API, and returns its status.
 func (g *gateway) get(t *testing.T, path string) int {
 	t.Helper()
@@ -151,6 +157,11 @@ func TestOperatorsAskWhyARequestIsRefused(t *testing.T) {
 	before := first(g.opsgate(t, "explain", tokenID, "get", "/v1/servers"))
 	if want := "GET /v1/servers: not refused by what is known, reaches fleet ("; !strings.HasPrefix(before, want) || !strings.HasSuffix(before, "; unknown: token, plan, scope") {
 		t.Errorf("before any request: %s", before)
+	}
+	invalid := g.opsgate(t, "explain", tokenID, "GET", "/v1/audit?limit=0&action=x&action=y")
+	if want := "GET /v1/audit?limit=0&action=x&action=y: 422 validation_error, because of request: the request has invalid fields; " +
+		"action: must be given once; limit: must be a whole number from 1 to 100"; first(invalid) != want {
+		t.Errorf("got %s, want %s", invalid.out, want)
 	}
 	for range 2 {
 		if got := g.get(t, "/v1/me"); got != 200 {
@@ -242,10 +253,18 @@ func TestWhatCannotBeAskedIsSaid(t *testing.T) {
 
 func TestAGatewayIsAskedWithoutItsConfiguration(t *testing.T) {
 	g := serveGateway(t, explained)
-	line := awaitLine(t, g.log, "serving")
-	at, file := "--admin=http://"+fmt.Sprint(line["admin_listen"])+"/", write(t, adminToken+"\n")
+	address := g.admin(t)
+	at, file := "--admin="+address, write(t, adminToken+"\n")
 	if got := opsgate(t, nil, "limits", tokenID, at, "--token-file", file); got.code != 0 || !strings.Contains(got.out, "1000 per 1h") {
 		t.Errorf("with the token: got %+v", got)
+	}
+	for _, url := range []string{"http://" + address, "http://" + address + "/"} {
+		if got := opsgate(t, nil, "explain", tokenID, "GET", "/v1/me", "--admin", url, "--token-file", file); got.code != 0 {
+			t.Errorf("at %s: got %+v", url, got)
+		}
+	}
+	if got := opsgate(t, nil, "healthcheck", at); got.code != 0 {
+		t.Errorf("readiness: got %+v", got)
 	}
 	if got := opsgate(t, nil, "limits", tokenID, at); got.code != 1 || !strings.Contains(got.err, "answered 401") {
 		t.Errorf("without it: got %+v", got)
@@ -276,6 +295,7 @@ func TestOperatorsAskOverTLS(t *testing.T) {
 	}{
 		{"a probe knows the certificate by its configuration", g, []string{"healthcheck"}, 0, `"status"`},
 		{"a probe by the roots", g, []string{"healthcheck", ca}, 0, `"status"`},
+		{"by its address and the roots", g, []string{"healthcheck", "--admin=" + g.admin(t), ca}, 0, `"status"`},
 		{"other roots", g, []string{"healthcheck", "--ca=" + files[2]}, 1, "certificate"},
 		{"roots that are none", g, []string{"healthcheck", "--ca=" + files[1]}, 1, "there is none in"},
 		{"another gateway's configuration", &elsewhere, []string{"healthcheck"}, 1, "does not have the certificate of " + files[6]},

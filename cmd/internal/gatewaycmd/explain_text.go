@@ -42,7 +42,7 @@ func writeExplanation(w io.Writer, x admin.Explanation) error {
 func verdict(x admin.Explanation) string {
 	a := x.Answer
 	if a.Because != "" {
-		text := fmt.Sprintf("%d %s, because of %s: %s", a.Status, a.Code, a.Because, a.Text)
+		text := fmt.Sprintf("%d %s, because of %s: %s", a.Status, a.Code, a.Because, refusal(x))
 		if set := spent(x.Limits); a.Status == http.StatusTooManyRequests && len(set) > 0 {
 			text += " (" + strings.Join(set, ", ") + ")"
 		}
@@ -68,6 +68,16 @@ func verdict(x admin.Explanation) string {
 		what += "; unknown: " + strings.Join(unknown, ", ")
 	}
 	return what
+}
+
+// refusal returns the detail of the check that decides, which names what is wrong with parameters one by one.
+func refusal(x admin.Explanation) string {
+	for _, c := range x.Checks {
+		if c.Name == x.Answer.Because && c.Outcome == admin.Refuses && x.Answer.Details != nil {
+			return c.Detail
+		}
+	}
+	return x.Answer.Text
 }
 
 // spent returns where the limits were set of which nothing is left.

@@ -19,13 +19,14 @@ func TestAHangUpReloadsTheConfiguration(t *testing.T) {
 	signal.Notify(ignored, syscall.SIGHUP)
 	defer signal.Stop(ignored)
 
+	const mistyped = "OPSGATE_HTTP_MAX_BODY_BITES"
 	file := write(t, good)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	log, code := new(loggingtest.Buffer), make(chan int, 1)
 	go func() {
 		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", file, "--log-level", "info"},
-			gatewaycmd.Environment{Out: log, Err: log})
+			gatewaycmd.Environment{Out: log, Err: log, Variables: []string{mistyped + "=1"}})
 	}()
 	before := fmt.Sprint(awaitLine(t, log, "serving")["version"])
 	hangUp(t)
@@ -42,6 +43,7 @@ func TestAHangUpReloadsTheConfiguration(t *testing.T) {
 		t.Errorf("got %v: the flag goes over log.level of the file", line)
 	}
 
+	warned := strings.Count(log.String(), mistyped)
 	rewrite(t, file, good+"http:\n  max_body_bytes: 1 MB\nlisten: 127.0.0.1:1\n")
 	hangUp(t)
 	line = awaitLine(t, log, "configuration refused")
@@ -51,6 +53,9 @@ func TestAHangUpReloadsTheConfiguration(t *testing.T) {
 	stop()
 	if got := <-code; got != 0 {
 		t.Errorf("exit code %d; the log:\n%s", got, log)
+	}
+	if strings.Count(log.String(), mistyped) == warned {
+		t.Errorf("what is wrong is not told with its warnings:\n%s", log)
 	}
 }
 

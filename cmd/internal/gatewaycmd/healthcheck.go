@@ -11,20 +11,15 @@ import (
 )
 
 type healthcheck struct {
-	configFile
-	adminTLS
+	reaching
 
-	AdminListen string        `placeholder:"ADDR" help:"Address of the admin listener, over what the file says."`
+	AdminListen string        `placeholder:"ADDR" xor:"admin" help:"Address of the admin listener, over what the file says."`
 	Timeout     time.Duration `default:"2s" help:"How long to wait for the answer (${default})."`
 }
 
 // Run asks the admin listener of the gateway with the same configuration.
 func (c *healthcheck) Run(ctx context.Context, e Environment) error {
-	loaded, err := c.loadAdmin(e, config.Setting{Key: "admin.listen", Value: c.AdminListen, From: "--admin-listen"})
-	if err != nil {
-		return err
-	}
-	client, err := newAdminClient(loaded, "", c.adminTLS)
+	client, err := c.reach(e, config.Setting{Key: "admin.listen", Value: c.AdminListen, From: "--admin-listen"})
 	if err != nil {
 		return err
 	}

@@ -44,6 +44,9 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 	for _, warning := range loaded.Warnings {
 		log.Warn("configuration", slog.String("warning", warning.Error()))
 	}
+	if loaded.Path == "" {
+		log.Info("serving by defaults, variables and flags", slog.String("why", config.NoFile))
+	}
 	tuneMemory(e.Variables, log.Logger)
 
 	hangUps := make(chan os.Signal, 1) // of several at once, one is enough

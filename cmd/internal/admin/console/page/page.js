@@ -378,13 +378,13 @@
   const line = (name, text) => el('p', {}, el('strong', {}, name + ' '), text);
 
   const verdictOf = (x) => {
-    const a = x.answer, unknown = x.checks.filter((c) => c.outcome === 'unknown' && c.name !== 'service').map((c) => c.name);
+    const a = x.answer, decides = x.checks.find((c) => c.name === a.because), unknown = x.checks.filter((c) => c.outcome === 'unknown' && c.name !== 'service').map((c) => c.name);
     const what = x.method + ' ' + x.path + ': ';
     if (!a.because) {
       return what + 'not refused by what is known' + (x.service ? ', reaches ' + x.service.name + ' (' + x.service.state + ')' : '') +
         (unknown.length ? '; unknown: ' + unknown.join(', ') : '');
     }
-    return what + a.status + ' ' + a.code + ', because of ' + a.because + (a.text ? ': ' + a.text : '') +
+    return what + a.status + ' ' + a.code + ', because of ' + a.because + (a.text ? ': ' + (a.details && decides ? decides.detail : a.text) : '') +
       (a.retry_after_seconds ? '; retry after ' + a.retry_after_seconds + ' s' : '');
   };
 
