@@ -22,9 +22,11 @@ type metrics struct {
 // durations are of the calls of one operation, by outcome.
 type durations struct {
 	done, timedOut, failed prometheus.Observer
+
+	exemplar func(context.Context) prometheus.Labels // as in Options
 }
 
-func newMetrics(r prometheus.Registerer) (*metrics, error) {
+func newMetrics(r prometheus.Registerer, exemplar func(context.Context) prometheus.Labels) (*metrics, error) {
 	calls := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "opsgate_rate_limit_redis_call_duration_seconds",
 		Help:    "Duration of calls to the Redis that budgets are kept in, by operation and outcome (ok, timeout, error).",
@@ -47,6 +49,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			done:     calls.WithLabelValues(operation, "ok"),
 			timedOut: calls.WithLabelValues(operation, "timeout"),
 			failed:   calls.WithLabelValues(operation, "error"),
+			exemplar: exemplar,
 		}
 	}
 	for _, c := range []prometheus.Collector{calls, m.reloads, m.following} {
@@ -69,6 +72,19 @@ func (d *durations) observe(ctx context.Context, start time.Time, err error) {
 		o = d.failed
 	}
 	took := time.Since(start)
-	o.Observe(took.Seconds())
+	d.record(ctx, o, took)
 	waits.Of(ctx).Add(waits.Limiter, took)
+}
+
+// record adds a time to an observer, with what leads to more where there is any.
+func (d *durations) record(ctx context.Context, o prometheus.Observer, took time.Duration) {
+	if d.exemplar != nil {
+		if labels := d.exemplar(ctx); labels != nil {
+			if exemplars, ok := o.(prometheus.ExemplarObserver); ok {
+				exemplars.ObserveWithExemplar(took.Seconds(), labels)
+				return
+			}
+		}
+	}
+	o.Observe(took.Seconds())
 }

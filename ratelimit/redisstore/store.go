@@ -27,6 +27,8 @@ type Options struct {
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
+	// Exemplar returns labels that lead from the duration of a call to where more is known of it, or nil; none by default.
+	Exemplar func(ctx context.Context) prometheus.Labels
 }
 
 // A Store keeps budgets in a Redis that gateways share. It is safe for concurrent use.
@@ -57,7 +59,7 @@ func New(o Options) (*Store, error) {
 	if o.Client == nil || o.Logger == nil || o.Registerer == nil {
 		return nil, errors.New("redis: a store needs a client, a logger and a registerer")
 	}
-	m, err := newMetrics(o.Registerer)
+	m, err := newMetrics(o.Registerer, o.Exemplar)
 	if err != nil {
 		return nil, err
 	}

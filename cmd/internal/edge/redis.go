@@ -63,7 +63,9 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 	if hook := traces.RedisHook(c.Addresses); hook != nil {
 		l.client.AddHook(hook)
 	}
-	l.redis, err = redisstore.New(redisstore.Options{Client: l.client, Prefix: c.KeyPrefix, Logger: o.Logger, Registerer: registry})
+	l.redis, err = redisstore.New(redisstore.Options{
+		Client: l.client, Prefix: c.KeyPrefix, Logger: o.Logger, Registerer: registry, Exemplar: traces.Exemplar(),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,10 @@ server GET /v1/servers
 			c.hasAttributes(t, all[1])
 			c.isInTheLog(t, all)
 			id := fmt.Sprintf("trace_id=\"%x\"", all[1][0].GetTraceId())
-			for _, histogram := range []string{"opsgate_http_request_duration_seconds_bucket", "opsgate_upstream_request_duration_seconds_bucket"} {
+			for _, histogram := range []string{
+				"opsgate_http_request_duration_seconds_bucket", "opsgate_upstream_request_duration_seconds_bucket",
+				"opsgate_rate_limit_redis_call_duration_seconds_bucket",
+			} {
 				if !slices.ContainsFunc(strings.Split(metrics, "\n"), func(line string) bool {
 					return strings.HasPrefix(line, histogram) && strings.Contains(line, id)
 				}) {
