@@ -36,6 +36,9 @@ type BreakerState struct {
 	State string
 	// Since is when the state began.
 	Since time.Time
+	// TrippedAt is when the service began to be left alone: an open breaker that was half-open meanwhile did not trip anew. Zero while it
+	// is closed.
+	TrippedAt time.Time
 	// ProbesAt is when an open breaker lets a call through again; zero for other states.
 	ProbesAt time.Time
 	// Cause is the failure that opened it; "" while it is closed.
@@ -159,15 +162,19 @@ func (b *breaker) isTooMuch(c gobreaker.Counts) bool {
 
 // become records and tells a new state. The machine is locked meanwhile.
 func (b *breaker) become(to gobreaker.State) {
-	now := BreakerState{State: to.String(), Since: time.Now()}
+	before, now := b.state.Load(), BreakerState{State: to.String(), Since: time.Now()}
 	why := "attempts succeed"
 	switch to {
 	case gobreaker.StateOpen:
+		now.TrippedAt = before.TrippedAt
+		if now.TrippedAt.IsZero() {
+			now.TrippedAt = now.Since
+		}
 		now.ProbesAt = now.Since.Add(b.settings.OpenFor)
 		now.Cause = causeOf(b.last)
 		why = now.Cause
 	case gobreaker.StateHalfOpen:
-		now.Cause = b.state.Load().Cause
+		now.TrippedAt, now.Cause = before.TrippedAt, before.Cause
 		why = fmt.Sprintf("it was open for %v", b.settings.OpenFor)
 	case gobreaker.StateClosed:
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
@@ -33,6 +34,7 @@ type Clients struct {
 type connections struct {
 	byService   map[string]*grpc.ClientConn // by the service's short name
 	guards      map[string]*guard           // likewise
+	lost        map[string]*lost            // likewise
 	generations atomic.Uint64               // of settings
 	stop        context.CancelFunc
 	watchers    sync.WaitGroup
@@ -56,14 +58,18 @@ func Dial(options Options) (*Clients, error) {
 		return nil, fmt.Errorf("backend client metrics: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	c := &connections{byService: make(map[string]*grpc.ClientConn, len(services())), guards: guards, stop: stop}
+	c := &connections{
+		byService: make(map[string]*grpc.ClientConn, len(services())), guards: guards, lost: make(map[string]*lost), stop: stop,
+	}
 	for _, s := range services() {
 		if err := c.dial(o, s, calls); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
 	}
 	for service, connection := range c.byService {
-		c.watchers.Go(func() { logChanges(ctx, o.Logger, service, connection) })
+		l := new(lost)
+		c.lost[service] = l
+		c.watchers.Go(func() { l.watch(ctx, o.Logger, service, connection) })
 		connection.Connect() // else the first request would pay for it, and readiness would know nothing
 	}
 	return c.clients(first), nil
@@ -135,6 +141,17 @@ func (c *connections) States() map[string]connectivity.State {
 	return states
 }
 
+// Lost tells since when services cannot be reached, by their short names; those that can are left out.
+func (c *connections) Lost() map[string]time.Time {
+	since := make(map[string]time.Time)
+	for service, l := range c.lost {
+		if at := l.since.Load(); at != nil {
+			since[service] = *at
+		}
+	}
+	return since
+}
+
 // Breakers tells how the breakers stand, by the service's short name. Attempts to the service are made, but for those that an
 // open or half-open one refuses.
 func (c *connections) Breakers() map[string]BreakerState {
@@ -158,10 +175,14 @@ func (c *connections) Close() error {
 	return errors.Join(errs...)
 }
 
-// logChanges logs that a service is lost and that it is reached again, and not the steps between.
-func logChanges(ctx context.Context, logger *slog.Logger, service string, connection *grpc.ClientConn) {
+// A lost remembers since when a service cannot be reached.
+type lost struct{ since atomic.Pointer[time.Time] }
+
+// watch notes that the service is lost and that it is reached again, and logs that without the steps between.
+func (l *lost) watch(ctx context.Context, logger *slog.Logger, service string, connection *grpc.ClientConn) {
 	logged := connectivity.Ready // a service that is there from the start needs no line
 	for state := connection.GetState(); ; state = connection.GetState() {
+		l.note(state, time.Now())
 		switch {
 		case state == logged:
 		case state == connectivity.Ready:
@@ -174,5 +195,14 @@ func logChanges(ctx context.Context, logger *slog.Logger, service string, connec
 		if !connection.WaitForStateChange(ctx, state) {
 			return
 		}
+	}
+}
+
+func (l *lost) note(state connectivity.State, now time.Time) {
+	switch {
+	case state == connectivity.Ready:
+		l.since.Store(nil)
+	case l.since.Load() == nil:
+		l.since.Store(&now)
 	}
 }
