@@ -52,7 +52,8 @@ func TestABackendIsKilledAndComesBack(t *testing.T) {
 	beside(t)
 	replicas, name := startReplicas(t, 3)
 	g := startGateway(t, everyService(name), unlimited)
-	end := everything(t, g, 300).begin(t)
+	rate := either(300.0, 100)
+	end := everything(t, g, rate).begin(t)
 	pass(t, took(3*time.Second, time.Second))
 	at := time.Now()
 	replicas[1].kill(t)
@@ -64,7 +65,7 @@ func TestABackendIsKilledAndComesBack(t *testing.T) {
 	note(t, "10", fmt.Sprintf("p99 since then (%v before)", tenths(usual.percentile(.99))), tenths(since.percentile(.99)), "–")
 
 	replicas[1].restart(t)
-	end = everything(t, g, 300).begin(t)
+	end = everything(t, g, rate).begin(t)
 	pass(t, took(5*time.Second, 3*time.Second)) // in which it must be found
 	replicas[0].end(t)
 	pass(t, took(3*time.Second, time.Second))
@@ -80,12 +81,13 @@ func TestABackendIsKilledAndComesBack(t *testing.T) {
 func TestABackendIsFrozen(t *testing.T) {
 	beside(t)
 	replicas, name := startReplicas(t, 3)
-	g := startGateway(t, everyService(name), fmt.Sprintf("http: {request_timeout: %v}\n", took(10*time.Second, time.Second))+unlimited)
-	end := everything(t, g, 300).begin(t)
+	g := startGateway(t, everyService(name), fmt.Sprintf("http: {request_timeout: %v}\n", took(10*time.Second, 3*time.Second))+unlimited)
+	rate := either(300.0, 100)
+	end := everything(t, g, rate).begin(t)
 	pass(t, took(3*time.Second, time.Second))
 	at := time.Now()
 	replicas[1].freeze(t)
-	frozen := took(30*time.Second, 2*time.Second)
+	frozen := took(30*time.Second, 4*time.Second)
 	pass(t, frozen)
 	all := end()
 	replicas[1].thaw(t)
@@ -94,7 +96,7 @@ func TestABackendIsFrozen(t *testing.T) {
 		usual := all.between(time.Time{}, at).percentile(.5)
 		within(t, "10", fmt.Sprintf("median meanwhile (%v before)", tenths(usual)), all.between(at, time.Now()).percentile(.5), usual+2*time.Millisecond)
 	}
-	after := everything(t, g, 300)
+	after := everything(t, g, rate)
 	after.lasts = took(3*time.Second, time.Second/2)
 	noneFailed(t, "10", after.run(t))
 }

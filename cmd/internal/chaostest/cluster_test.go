@@ -53,7 +53,7 @@ func startBalancer(t *testing.T, gateways []*gateway) *gateway {
 		t.Skip("haproxy is not installed")
 	}
 	address := fmt.Sprint("127.0.0.1:", redistest.FreePort(t))
-	config := "defaults\n  mode http\n  timeout connect 1s\n  timeout client 30s\n  timeout server 30s\n" +
+	config := "defaults\n  mode http\n  timeout connect 5s\n  timeout check 10s\n  timeout client 30s\n  timeout server 30s\n" +
 		"frontend public\n  bind " + address + "\n  default_backend gateways\n" +
 		"backend gateways\n  balance roundrobin\n  option redispatch 1\n  option httpchk GET /readyz\n" +
 		"  default-server check inter 100ms fall 1 rise 1\n"

@@ -113,7 +113,7 @@ func listens(t *testing.T, address string) bool {
 }
 
 // waitToDrain is many of the chooser's looks.
-func waitToDrain() time.Duration { return took(1500*time.Millisecond, 500*time.Millisecond) }
+func waitToDrain() time.Duration { return took(1500*time.Millisecond, 2*time.Second) }
 
 func draining() string { return fmt.Sprintf("shutdown: {drain_wait: %v}\n", waitToDrain()) }
 
@@ -133,11 +133,7 @@ func TestGatewaysAreReplacedUnderLoad(t *testing.T) {
 
 func replaceEach(t *testing.T, gateways []*gateway, c *chooser, client *http.Client) {
 	t.Helper()
-	rate := 500.0
-	if !*full {
-		rate = 100
-	}
-	each := callers{client: client, token: always(tokens(t)["full"].Text), rate: rate, number: 32, url: c.url}
+	each := callers{client: client, token: always(tokens(t)["full"].Text), rate: either(500.0, 100), number: 32, url: c.url}
 	stop := each.start(t)
 	for _, g := range gateways {
 		pass(t, took(2*time.Second, time.Second/2))

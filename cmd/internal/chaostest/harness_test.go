@@ -121,12 +121,12 @@ func atMost(t *testing.T, row, what string, n, bound int) {
 	}
 }
 
-// within holds a time to its bound; in the short form to a second more, as the machine does other things too.
+// within holds a time to its bound; in the short form to a spell more, as the machine does other things too.
 func within(t *testing.T, row, what string, got, bound time.Duration) {
 	t.Helper()
 	note(t, row, what, tenths(got), fmt.Sprint("at most ", tenths(bound)))
 	if !*full {
-		bound += time.Second
+		bound += spell
 	}
 	if got > bound {
 		t.Errorf("%s: %v, at most %v", what, got, bound)

@@ -148,7 +148,7 @@ func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
 	beside(t)
 	const atOnce = 8
 	b := startBackend(t)
-	identity := startRelay(t, b.address, 50*time.Millisecond)
+	identity := startRelay(t, b.address, took(50*time.Millisecond, 200*time.Millisecond))
 	behind := everyService(b.address)
 	behind.identity = identity.address
 	g := startGateway(t, behind, unlimited+fmt.Sprintf("authn: {fresh_for: 1s, max_look_ups: %d}\n", atOnce))
@@ -156,11 +156,7 @@ func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
 	known := callers{client: newClient(t, nil), token: inTurn(tokens(t)["full"].Text, tokens(t)["read"].Text), rate: 100, number: 16, url: url}
 	known.during(t, time.Second)
 	before := known.during(t, took(3*time.Second, 2*time.Second))
-	rate := 1000.0
-	if !*full {
-		rate = 300
-	}
-	stop := callers{client: newClient(t, nil), token: invented(t), rate: rate, number: mostClients, url: url}.start(t)
+	stop := callers{client: newClient(t, nil), token: invented(t), rate: either(1000.0, 300), number: mostClients, url: url}.start(t)
 	meanwhile := known.during(t, took(8*time.Second, 3*time.Second))
 	flood := stop()
 

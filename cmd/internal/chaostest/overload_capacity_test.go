@@ -17,7 +17,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: patience}
 	t.Cleanup(client.CloseIdleConnections)
 	v := newVictim(t, g, client, g.url)
-	v.loses = .02
+	v.loses = either(.02, .25) // on a busy machine it may come too late to keep it
 	before := g.metric(t, "process_open_fds")
 	var held float64
 	v.bears(t, fmt.Sprintf("%d connections", come), func() {
@@ -83,10 +83,10 @@ func TestRequestsUnderWayAreBounded(t *testing.T) {
 		t.Fatal("nothing was refused")
 	}
 	within(t, "17", fmt.Sprintf("p99 of %d requests refused as %d were under way", len(shed), atOnce), shed.percentile(.99),
-		took(10*time.Millisecond, spell))
+		10*time.Millisecond)
 	none(t, "17", "answers in all other than 404 and 503 with retry-after", len(answered.of(func(a answer) bool {
 		return !a.isAdmitted() && (a.status != http.StatusServiceUnavailable || a.after == "")
 	})))
-	within(t, "17", "slowest answer to an operator meanwhile", seen.slowest, took(time.Second, spell))
+	within(t, "17", "slowest answer to an operator meanwhile", seen.slowest, time.Second)
 	within(t, "17", "until requests were admitted again", after, 5*time.Second)
 }

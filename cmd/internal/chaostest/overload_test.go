@@ -57,8 +57,8 @@ func unhurt(t *testing.T, row, what string, got, usual time.Duration) {
 }
 
 // moreMemory bounds by how many MB a gateway may grow in an attack. In the short form it may have the race detector in it, with which
-// everything takes several times as much.
-func moreMemory() int { return either(100, 400) }
+// everything takes several times as much, and more the longer the attack takes on a busy machine.
+func moreMemory() int { return either(100, 1000) }
 
 // A vigil is what an operator sees of a gateway while something is done to it.
 type vigil struct {
@@ -74,7 +74,9 @@ func (v *victim) watch(t *testing.T) (stop func() vigil) {
 	var seen vigil
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		for tick := time.NewTicker(100 * time.Millisecond); ctx.Err() == nil; <-tick.C {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for ; ctx.Err() == nil; <-tick.C {
 			begun := time.Now()
 			rss, err := residentMemory(t.Context(), v.admin)
 			if err != nil {
@@ -121,7 +123,7 @@ func (v *victim) bears(t *testing.T, what string, done func()) {
 	lost := others.failed()
 	atMost(t, "17", fmt.Sprintf("%s: of %d requests of another client, failed", what, len(others)), len(lost), int(v.loses*float64(len(others))))
 	unhurt(t, "17", fmt.Sprintf("%s: p99 of another client (%v without)", what, tenths(v.usual)), others.percentile(.99), v.usual)
-	within(t, "17", what+": slowest answer to an operator", seen.slowest, took(time.Second, spell))
+	within(t, "17", what+": slowest answer to an operator", seen.slowest, time.Second)
 	atMost(t, "17", what+": resident memory, MB more", int(seen.rss-v.rss)/1e6, moreMemory())
 	if seen.err != nil {
 		t.Error(seen.err)

@@ -32,13 +32,14 @@ func TestAScriptThatRedisForgotIsNotMissed(t *testing.T) {
 	}
 }
 
-// pressed gives two tokens limits that they ask for more of than they get, all the time. The others' are never reached.
+// pressed gives two tokens limits that they ask for more of than they get, all the time. The others' are never reached. In the short form
+// gateways are more patient with Redis: to one that takes a busy machine for an outage, the outage is longer than it is here.
 func pressed(t *testing.T, server *redistest.Server) string {
 	t.Helper()
 	all := tokens(t)
 	limits := fmt.Sprintf("  limits: [{requests: 1000000, per: 1s}]\n  tokens:\n"+
 		"    %s: {limits: [{requests: 3, per: 1s}]}\n    %s: {limits: [{requests: 100, per: 10s}]}\n", all["full"].ID, all["read"].ID)
-	return inRedisWithin(server, 50*time.Millisecond, limits+recorded)
+	return inRedisWithin(server, took(50*time.Millisecond, time.Second/2), limits+recorded)
 }
 
 // An outage is Redis going away under load, and coming back.
@@ -81,7 +82,8 @@ func (o *outage) usual() time.Duration {
 	return o.answers.between(o.answers[0].sent.Add(time.Second), o.gone).percentile(.99)
 }
 
-// admissions holds the pressed tokens to their limits. A twentieth more is the price of an outage.
+// admissions holds the pressed tokens to their limits. A twentieth more is the price of an outage, and a quarter where one gateway may be
+// long behind the other in noticing.
 func (o *outage) admissions(t *testing.T, row string) {
 	t.Helper()
 	limited := tokens(t)
@@ -93,7 +95,7 @@ func (o *outage) admissions(t *testing.T, row string) {
 	}
 	held := func(what string, got int, limit float64, more int) {
 		t.Helper()
-		atMost(t, row, fmt.Sprintf("%s, of %.0f", what, limit), got, int(limit*1.05)+more)
+		atMost(t, row, fmt.Sprintf("%s, of %.0f", what, limit), got, int(limit*either(1.05, 1.25))+more)
 	}
 	seconds := math.Ceil(o.answers[len(o.answers)-1].sent.Sub(o.answers[0].sent).Seconds())
 	held("100 per 10s: admitted in any 10 s", most(hundred.admitted, 10*time.Second), 100, 0)
