@@ -1,0 +1,80 @@
+package chaostest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// How long it takes from starting the program until it has answered a request, with nothing there that it needs, and what it takes of
+// processors from its start to its end, which says less of what else the machine does.
+func BenchmarkStart(b *testing.B) {
+	nobody := everyService("127.0.0.1:1").configuration() + "shutdown: {drain_wait: 0s}\n"
+	for name, config := range map[string]string{
+		"services away":           nobody,
+		"services and Redis away": nobody + "rate_limit: {store: redis, redis: {addresses: [127.0.0.1:1]}}\n",
+	} {
+		b.Run(name, func(b *testing.B) {
+			file := filepath.Join(b.TempDir(), "opsgate.yaml")
+			if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+				b.Fatal(err)
+			}
+			var all []time.Duration
+			var processors time.Duration
+			for b.Loop() {
+				begun := time.Now()
+				p, err := launch("opsgate", "serve", "--config="+file)
+				if err != nil {
+					b.Fatal(err)
+				}
+				err = p.answer()
+				all = append(all, time.Since(begun))
+				if err := errors.Join(err, p.stop()); err != nil {
+					b.Fatalf("%v\n%s", err, p.log.String())
+				}
+				processors += p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+			}
+			slices.Sort(all)
+			b.ReportMetric(0, "ns/op") // the end is in it
+			b.ReportMetric(all[len(all)/2].Seconds()*1e3, "ms/median")
+			b.ReportMetric(all[len(all)-1].Seconds()*1e3, "ms/slowest")
+			b.ReportMetric(processors.Seconds()*1e3/float64(b.N), "cpu-ms/life")
+		})
+	}
+}
+
+// answer has a gateway answer a request as soon as it says where it serves.
+func (p *process) answer() error {
+	tick := time.NewTicker(time.Millisecond / 4) // a look is part of what is measured
+	defer tick.Stop()
+	for range tick.C {
+		_, after, serving := strings.Cut(p.log.String(), `"msg":"serving"`)
+		select {
+		case <-p.exited:
+			return fmt.Errorf("it ended: %w", p.err)
+		default:
+		}
+		if line, _, whole := strings.Cut(after, "\n"); serving && whole {
+			var at struct{ Listen string }
+			if err := json.Unmarshal([]byte("{"+strings.TrimPrefix(line, ",")), &at); err != nil {
+				return err
+			}
+			response, err := http.Get("http://" + at.Listen + "/v1/servers")
+			if err != nil {
+				return err
+			}
+			if response.StatusCode != http.StatusUnauthorized {
+				return fmt.Errorf("without a token: %s", response.Status)
+			}
+			return response.Body.Close()
+		}
+	}
+	return nil
+}
