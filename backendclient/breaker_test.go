@@ -96,7 +96,7 @@ func TestAnOpenBreakerRefusesUntilItProbes(t *testing.T) {
 			}
 		}
 		mustBe(t, clients, backendclient.BreakerClosed)
-		if s := breakerOf(clients); s.Cause != "" || !s.ProbesAt.IsZero() {
+		if s := breakerOf(clients); s.Cause != "" || !s.ProbesAt.IsZero() || !s.TrippedAt.IsZero() {
 			t.Errorf("state %+v", s)
 		}
 	})
@@ -106,12 +106,16 @@ func TestAFailedProbeOpensTheBreakerAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := new(wire)
 		clients := broken(t, w)
+		first := breakerOf(clients)
 		time.Sleep(3*time.Second + 1)
 		if e := failure(t, call(t, clients)); e.Code != codes.Internal {
 			t.Errorf("the probe failed with %v", e)
 		}
 		if !isRefused(t, call(t, clients), backendclient.ReasonBreakerOpen) {
 			t.Error("a call after the failed probe was made")
+		}
+		if s := breakerOf(clients); !s.TrippedAt.Equal(first.Since) || !s.Since.After(first.Since) {
+			t.Errorf("it first opened at %v; now %+v", first.Since, s)
 		}
 	})
 }

@@ -203,6 +203,7 @@ func TestAServiceThatIsAwayAndComesBack(t *testing.T) {
 	upstreams := at("passthrough:///elsewhere")
 	upstreams.Fleet.Address = "passthrough:///fleet"
 	var address atomic.Pointer[string] // of the fleet service; nil while it is away
+	began := time.Now()
 	clients := dial(t, upstreams, func(o *backendclient.Options) {
 		o.Logger = slog.New(log)
 		o.DialOptions = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
@@ -219,6 +220,10 @@ func TestAServiceThatIsAwayAndComesBack(t *testing.T) {
 	if got, want := <-log, "internal service is away service=fleet"; got != want {
 		t.Errorf("logged %q, want %q", got, want)
 	}
+	since := clients.Lost()["fleet"]
+	if since.Before(began) || since.After(time.Now()) || len(clients.Lost()) != 5 {
+		t.Errorf("lost %v; it began at %v", clients.Lost(), began)
+	}
 	if e := failure(t, callFor(t, clients, time.Hour)); e.Code != codes.Unavailable { // and not when the hour is over
 		t.Errorf("code %v", e.Code)
 	}
@@ -228,6 +233,10 @@ func TestAServiceThatIsAwayAndComesBack(t *testing.T) {
 	}
 	if states["fleet"] == connectivity.Ready || states["audit"] != connectivity.Connecting {
 		t.Errorf("states %v", states)
+	}
+
+	if got := clients.Lost()["fleet"]; !got.Equal(since) {
+		t.Errorf("an attempt to connect makes it lost since %v, no more since %v", got, since)
 	}
 
 	listener := listen(t, "127.0.0.1:0")
@@ -242,6 +251,9 @@ func TestAServiceThatIsAwayAndComesBack(t *testing.T) {
 	}
 	if s := clients.States()["fleet"]; s != connectivity.Ready {
 		t.Errorf("state %v", s)
+	}
+	if at, lost := clients.Lost()["fleet"]; lost {
+		t.Errorf("lost since %v", at)
 	}
 }
 

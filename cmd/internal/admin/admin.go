@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -15,6 +16,8 @@ type Dependency struct {
 	State  string `json:"state"`            // in a word: "ready", "connecting"
 	Reason string `json:"reason,omitempty"` // why it is not OK, fit for anybody's eyes
 	OK     bool   `json:"-"`
+
+	Since time.Time `json:"-"` // it is not OK; zero where it is, and where that is not known
 }
 
 // Options are what an Admin is made of.

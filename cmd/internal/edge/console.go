@@ -29,12 +29,13 @@ func (v overview) Dependencies() []console.Dependency {
 	list := make([]console.Dependency, 0, len(states))
 	for _, name := range slices.Sorted(maps.Keys(states)) {
 		_, guarded := breakers[name]
-		if name == dependencyRevocations || states[name].OK && !guarded && name != console.Redis {
-			continue // the page tells of revocations by itself, and of bounds when they are reached
+		s := states[name]
+		if s.OK && !guarded && name != console.Redis {
+			continue // the page tells of revocations and of bounds when there is something to tell
 		}
-		d := console.Dependency{Name: name, State: states[name].State, OK: states[name].OK, Reason: states[name].Reason}
+		d := console.Dependency{Name: name, State: s.State, OK: s.OK, Reason: s.Reason, Since: s.Since}
 		if b := breakers[name]; guarded {
-			d.Breaker = &console.Breaker{State: b.State, Since: b.Since, ProbesAt: b.ProbesAt, Cause: b.Cause}
+			d.Breaker = &console.Breaker{State: b.State, Since: b.TrippedAt, ProbesAt: b.ProbesAt, Cause: b.Cause}
 		}
 		if name == console.Redis {
 			s := v.parts.shared.State()

@@ -23,11 +23,15 @@ const (
 func (p *parts) dependencies() map[string]admin.Dependency {
 	now := p.clock()
 	list := make(map[string]admin.Dependency)
-	breakers := p.clients.Breakers()
+	breakers, lost := p.clients.Breakers(), p.clients.Lost()
 	for service, state := range p.clients.States() {
-		list[service] = serviceState(state, breakers[service], now)
+		d := serviceState(state, breakers[service], now)
+		if d.Since = breakers[service].TrippedAt; d.Since.IsZero() {
+			d.Since = lost[service]
+		}
+		list[service] = d
 	}
-	list[dependencyRevocations] = revocations(p.authenticator.Unwatched())
+	list[dependencyRevocations] = revocations(p.authenticator.Unwatched(), now)
 	if p.shared != nil {
 		list[dependencyRedis] = p.shared.dependency(now)
 	}
@@ -62,12 +66,12 @@ func serviceState(state connectivity.State, b backendclient.BreakerState, now ti
 }
 
 // revocations says whether revocations of tokens are heard of.
-func revocations(away time.Duration) admin.Dependency {
+func revocations(away time.Duration, now time.Time) admin.Dependency {
 	if away == 0 {
 		return admin.Dependency{State: "ready", OK: true}
 	}
 	return admin.Dependency{
-		State:  "unavailable",
+		State: "unavailable", Since: now.Add(-away),
 		Reason: "the stream has been away for " + away.Round(time.Second).String() + ": revoked tokens are noticed late",
 	}
 }

@@ -96,7 +96,7 @@ func (b *bound) dependency(now time.Time) admin.Dependency {
 		return admin.Dependency{State: "ready", OK: true}
 	}
 	return admin.Dependency{
-		State:  "overloaded",
+		State: "overloaded", Since: b.since,
 		Reason: fmt.Sprintf("more than %d %s for %s; %d now", most, b.what, lasting(now, b.since), count),
 	}
 }

@@ -92,7 +92,9 @@ func (l *sharedLimits) dependency(now time.Time) admin.Dependency {
 	if state.Shared {
 		return admin.Dependency{State: "ready", OK: true}
 	}
-	d := admin.Dependency{State: "unavailable, limits are " + string(state.Mode), Reason: "not in use for " + lasting(now, state.Since)}
+	d := admin.Dependency{
+		State: "unavailable, limits are " + string(state.Mode), Reason: "not in use for " + lasting(now, state.Since), Since: state.Since,
+	}
 	if cause := inOurWords(state.Cause); cause != "" {
 		d.Reason += ": " + cause
 	}

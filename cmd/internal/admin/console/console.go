@@ -48,13 +48,12 @@ type Options struct {
 
 // A Console serves the page and its events.
 type Console struct {
-	options  Options
-	page     document
-	history  *history
-	troubles troubles
-	streams  chan struct{} // an element for each
-	drained  chan struct{}
-	drain    sync.Once
+	options Options
+	page    document
+	history *history
+	streams chan struct{} // an element for each
+	drained chan struct{}
+	drain   sync.Once
 
 	mu     sync.Mutex
 	latest frames
@@ -89,20 +88,13 @@ func (c *Console) Run(ctx context.Context) error {
 	tick := time.NewTicker(c.options.SampleEvery)
 	defer tick.Stop()
 	for {
-		now := c.options.Clock()
-		c.history.add(c.read(), now)
-		c.dependencies(now)
+		c.history.add(c.read(), c.options.Clock())
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil
 		}
 	}
-}
-
-// dependencies returns how the things stand that the gateway needs, and since when they are in trouble.
-func (c *Console) dependencies(now time.Time) []Dependency {
-	return c.troubles.follow(c.options.Source.Dependencies(), now)
 }
 
 // read reads the metrics. Where one of them cannot tell, the others still do.

@@ -6,6 +6,6 @@ const MaxStreams = maxStreams
 // MetricNames are the metrics that the page is made of.
 func MetricNames() []string {
 	return []string{
-		metricRequests, metricDuration, metricInFlight, metricCalls, metricRevocation, metricStart, metricMemory, metricGoroutines,
+		metricRequests, metricDuration, metricInFlight, metricCalls, metricStart, metricMemory, metricGoroutines,
 	}
 }

@@ -30,7 +30,6 @@ type Finding struct {
 // A sight is all that findings are made of.
 type sight struct {
 	now          time.Time
-	readings     readings
 	draining     bool
 	dependencies []Dependency
 	store        admin.Store
@@ -51,12 +50,6 @@ func findings(s sight) []Finding {
 		}
 	}
 	list = append(list, ofFailures(s.failures)...)
-	told := slices.ContainsFunc(s.dependencies, func(d Dependency) bool { return d.Name == Revocations })
-	if connected, known := s.readings.gauges[metricRevocation]; known && connected == 0 && !told {
-		list = append(list, Finding{
-			"revocations", Impaired, "Revocations of tokens are not heard of: they are noticed late", "the identity service's stream is away",
-		})
-	}
 	if r := s.reload; r != nil && r.Outcome == "refused" {
 		list = append(list, Finding{"reload", Impaired, fmt.Sprintf("The configuration on disk was refused %s ago (%s)",
 			words(s.now.Sub(r.At)), counted(len(r.Problems), "problem")), strings.Join(r.Problems, "\n")})
@@ -83,12 +76,12 @@ func (d Dependency) finding(now time.Time) (f Finding, wrong bool) {
 	if d.OK {
 		return Finding{}, false
 	}
-	lasts := now.Sub(d.since)
-	f = Finding{"connection:" + d.Name, Broken, d.Name + ": " + d.State + " for " + words(lasts), d.Reason}
+	f = Finding{"connection:" + d.Name, Broken, d.Name + ": " + d.State + lasting(d.Since, now), d.Reason}
 	switch {
 	case d.Name == Revocations: // requests are answered without them
-		f.Verdict = Impaired
-	case (d.State == "connecting" || d.State == "idle") && lasts < connectingFor: // a request waits for it
+		f.Verdict, f.Detail = Impaired, "the identity service's stream is away"
+		f.Text = "Revocations of tokens have not been heard of" + lasting(d.Since, now) + ": they are noticed late"
+	case (d.State == "connecting" || d.State == "idle") && now.Sub(d.Since) < connectingFor: // a request waits for it
 		f.Verdict = Impaired
 	}
 	return f, true
@@ -146,6 +139,14 @@ func counted(n int, what string) string {
 		what += "s"
 	}
 	return strconv.Itoa(n) + " " + what
+}
+
+// lasting says for how long something is so, as the end of a sentence; nothing where that is not known.
+func lasting(since, now time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return " for " + words(now.Sub(since))
 }
 
 // words says a duration, with a second unit where it matters.

@@ -1,15 +1,11 @@
 package console_test
 
 import (
-	"context"
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/admin/console"
@@ -36,14 +32,26 @@ func TestWhatIsWrongIsSaidInWords(t *testing.T) {
 			s.dependencies[0].Breaker = &console.Breaker{State: "half-open", Since: ago(time.Second)}
 		}, []console.Finding{{Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker half-open for 1 s, a few calls are let through"}}},
 		{"a service is away", func(s *source) {
-			s.dependencies[0].State, s.dependencies[0].OK, s.dependencies[0].Reason = "unavailable", false, "connection refused"
-		}, []console.Finding{{Key: "connection:fleet", Verdict: "broken", Text: "fleet: unavailable for 0 s", Detail: "connection refused"}}},
+			s.dependencies[0] = console.Dependency{Name: "fleet", State: "unavailable", Reason: "connection refused", Since: away}
+		}, []console.Finding{{Key: "connection:fleet", Verdict: "broken", Text: "fleet: unavailable for 1 min 30 s", Detail: "connection refused"}}},
 		{"a service is being connected to", func(s *source) {
-			s.dependencies[0].State, s.dependencies[0].OK = "connecting", false
-		}, []console.Finding{{Key: "connection:fleet", Verdict: "impaired", Text: "fleet: connecting for 0 s"}}},
+			s.dependencies[0] = console.Dependency{Name: "fleet", State: "connecting", Since: ago(4 * time.Second)}
+		}, []console.Finding{{Key: "connection:fleet", Verdict: "impaired", Text: "fleet: connecting for 4 s"}}},
+		{"a service is being connected to for long", func(s *source) {
+			s.dependencies[0] = console.Dependency{Name: "fleet", State: "connecting", Since: ago(5 * time.Second)}
+		}, []console.Finding{{Key: "connection:fleet", Verdict: "broken", Text: "fleet: connecting for 5 s"}}},
+		{"nobody knows since when", func(s *source) {
+			s.dependencies[0] = console.Dependency{Name: "fleet", State: "unavailable"}
+		}, []console.Finding{{Key: "connection:fleet", Verdict: "broken", Text: "fleet: unavailable"}}},
+		{"a bound is reached", func(s *source) {
+			s.dependencies = append(s.dependencies, console.Dependency{Name: "capacity", State: "overloaded", Reason: "more than 8 requests", Since: ago(time.Second)})
+		}, []console.Finding{{Key: "connection:capacity", Verdict: "broken", Text: "capacity: overloaded for 1 s", Detail: "more than 8 requests"}}},
 		{"revocations are not heard of", func(s *source) {
-			s.dependencies[0] = console.Dependency{Name: "revocations", State: "unavailable", Reason: "the stream is away"}
-		}, []console.Finding{{Key: "connection:revocations", Verdict: "impaired", Text: "revocations: unavailable for 0 s", Detail: "the stream is away"}}},
+			s.dependencies[0] = console.Dependency{Name: "revocations", State: "unavailable", Since: ago(12 * time.Second)}
+		}, []console.Finding{{
+			Key: "connection:revocations", Verdict: "impaired", Text: "Revocations of tokens have not been heard of for 12 s: they are noticed late",
+			Detail: "the identity service's stream is away",
+		}}},
 		{"Redis is away", func(s *source) {
 			s.dependencies = append(s.dependencies, console.Dependency{Name: "redis", State: "unavailable, limits are local"})
 			s.store = admin.Store{Mode: "local", Since: &away, Breaker: &admin.Breaker{State: "open", Cause: "connection refused"}}
@@ -65,7 +73,7 @@ func TestWhatIsWrongIsSaidInWords(t *testing.T) {
 			s.config.LastReload = &admin.Reload{At: ago(11 * time.Minute), Outcome: "refused", Problems: []string{"x"}}
 			s.dependencies[0].Breaker = &console.Breaker{State: "open"}
 		}, []console.Finding{
-			{Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 0 s"},
+			{Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open"},
 			{Key: "reload", Verdict: "impaired", Text: "The configuration on disk was refused 11 min ago (1 problem)", Detail: "x"},
 		}},
 	} {
@@ -85,51 +93,6 @@ func TestWhatIsWrongIsSaidInWords(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestAnOutageLastsFromItsBeginning(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := well()
-		c := console.New(console.Options{Metrics: newCounters(), Source: s})
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- c.Run(ctx) }()
-		defer func() {
-			stop()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}()
-		pass := func(d time.Duration) {
-			time.Sleep(d)
-			synctest.Wait()
-		}
-		said := func(want string) {
-			t.Helper()
-			got, _ := look(t, c)
-			if text := strings.Join(texts(got.Findings), "; "); text != want {
-				t.Errorf("got %q, want %q", text, want)
-			}
-		}
-		for _, state := range []string{"open", "half-open", "open"} { // nobody looks meanwhile
-			s.become(func(d *console.Dependency) { d.Breaker = &console.Breaker{State: state, Since: time.Now()} })
-			pass(20 * time.Second)
-		}
-		s.become(func(d *console.Dependency) { d.State, d.OK = "unavailable", false })
-		said("fleet: breaker open for 1 min")
-		s.become(func(d *console.Dependency) { d.Breaker = &console.Breaker{State: "closed"} })
-		pass(7 * time.Second)
-		said("fleet: unavailable for 7 s")
-		s.become(func(d *console.Dependency) { d.State = "connecting" })
-		pass(time.Second)
-		said("fleet: connecting for 8 s")
-		s.become(func(d *console.Dependency) { d.OK = true })
-		pass(time.Second)
-		said("")
-		s.become(func(d *console.Dependency) { d.OK = false })
-		pass(time.Second)
-		said("fleet: connecting for 0 s")
-	})
 }
 
 func texts(findings []console.Finding) []string {
@@ -172,18 +135,4 @@ func TestFailedRequestsAreFound(t *testing.T) {
 		pass(4)
 		check("well")
 	})
-}
-
-func TestRevocationsThatAreNotHeardOf(t *testing.T) {
-	metrics := newCounters()
-	connected := prometheus.NewGauge(prometheus.GaugeOpts{Name: "opsgate_authn_revocation_stream_connected"})
-	metrics.MustRegister(connected)
-	c := console.New(console.Options{Metrics: metrics, Source: well(), StateEvery: time.Nanosecond})
-	if got, _ := look(t, c); !slices.Equal(texts(got.Findings), []string{"Revocations of tokens are not heard of: they are noticed late"}) {
-		t.Errorf("got %v", got.Findings)
-	}
-	connected.Set(1)
-	if got, _ := look(t, c); got.Verdict != "well" {
-		t.Errorf("got %v", got.Findings)
-	}
 }

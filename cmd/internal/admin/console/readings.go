@@ -12,7 +12,6 @@ const (
 	metricDuration   = "opsgate_http_request_duration_seconds"
 	metricInFlight   = "opsgate_http_requests_in_flight"
 	metricCalls      = "opsgate_upstream_requests_in_flight"
-	metricRevocation = "opsgate_authn_revocation_stream_connected"
 	metricStart      = "process_start_time_seconds"
 	metricMemory     = "process_resident_memory_bytes"
 	metricGoroutines = "go_goroutines"
@@ -76,7 +75,7 @@ func (r *readings) take(name string, m *dto.Metric) {
 		r.takeDurations(m)
 	case metricCalls:
 		r.inFlight[label(m, "service")] = m.GetGauge().GetValue()
-	case metricInFlight, metricRevocation, metricStart, metricMemory, metricGoroutines:
+	case metricInFlight, metricStart, metricMemory, metricGoroutines:
 		r.gauges[name] = m.GetGauge().GetValue()
 	}
 }

@@ -22,16 +22,15 @@ type Dependency struct {
 	Name    string
 	State   string // in words: "ready", "connecting"
 	OK      bool
-	Reason  string // why it is not; "" where that is not known
+	Reason  string    // why it is not; "" where that is not known
+	Since   time.Time // it is not OK; zero where it is, and where that is not known
 	Breaker *Breaker
-
-	since time.Time // it is not OK
 }
 
 // A Breaker keeps calls from what does not answer.
 type Breaker struct {
 	State    string    // closed, open or half-open
-	Since    time.Time // the state has been the same; zero for not known
+	Since    time.Time // it has not been closed; zero for closed ones and where that is not known
 	ProbesAt time.Time // an open one lets a call through; zero for other states and where that is not known
 	Cause    string
 }
@@ -66,6 +65,7 @@ type DependencyView struct {
 	Name     string       `json:"name"`
 	State    string       `json:"state"`
 	OK       bool         `json:"ok"`
+	Since    *time.Time   `json:"since"` // it is not OK; null where it is, and where that is not known
 	Reason   string       `json:"reason,omitempty"`
 	Breaker  *BreakerView `json:"breaker"`   // null where calls have none
 	InFlight *float64     `json:"in_flight"` // calls under way; null where that is not counted
@@ -96,7 +96,7 @@ type ConfigView struct {
 // state looks at the gateway.
 func (c *Console) state() State {
 	now, r, source := c.options.Clock(), c.read(), c.options.Source
-	config, dependencies, store := source.Configuration(), c.dependencies(now), source.Store()
+	config, dependencies, store := source.Configuration(), source.Dependencies(), source.Store()
 	s := State{
 		At: now.UTC().Truncate(time.Millisecond), Host: c.options.Host, Version: c.options.Version, Draining: c.isDraining(),
 		Limiter: limiterView(store, now), Dependencies: []DependencyView{},
@@ -114,7 +114,7 @@ func (c *Console) state() State {
 		s.Dependencies = append(s.Dependencies, dependencyView(d, r, now))
 	}
 	s.Findings = findings(sight{
-		now: now, readings: r, draining: s.Draining, dependencies: dependencies, store: store, reload: config.LastReload,
+		now: now, draining: s.Draining, dependencies: dependencies, store: store, reload: config.LastReload,
 		failures: c.history.failures(),
 	})
 	s.Verdict = Well
@@ -126,6 +126,10 @@ func (c *Console) state() State {
 
 func dependencyView(d Dependency, r readings, now time.Time) DependencyView {
 	v := DependencyView{Name: d.Name, State: d.State, OK: d.OK, Reason: d.Reason}
+	if !d.OK && !d.Since.IsZero() {
+		since := d.Since.UTC().Truncate(time.Millisecond)
+		v.Since = &since
+	}
 	if n, counted := r.inFlight[d.Name]; counted {
 		v.InFlight = &n
 	}
@@ -138,8 +142,8 @@ func dependencyView(d Dependency, r readings, now time.Time) DependencyView {
 // text says how a breaker stands, and what comes next.
 func (b *Breaker) text(now time.Time) string {
 	text := b.State
-	if !b.Since.IsZero() && b.State != breakerClosed {
-		text += " for " + words(now.Sub(b.Since))
+	if b.State != breakerClosed {
+		text += lasting(b.Since, now)
 	}
 	switch {
 	case b.State == breakerHalfOpen:
