@@ -100,10 +100,8 @@ func rememberFailures(c *intercepted, key string) (proto.Message, error) {
 	return answer, err
 }
 
-// pause is how long some faults take to show.
-const pause = 40 * time.Millisecond
-
-// tooEarly does each of several calls at once, since none of them finds the key. The first waits until there is another.
+// tooEarly does each of several calls at once, since none of them finds the key. The first waits until there is another, for a while: most
+// are alone.
 func tooEarly(c *intercepted, key string) (proto.Message, error) {
 	c.state.mu.Lock()
 	second, running := c.state.inFlight[key]
@@ -118,7 +116,7 @@ func tooEarly(c *intercepted, key string) (proto.Message, error) {
 	c.state.mu.Unlock()
 	select {
 	case <-second:
-	case <-time.After(pause):
+	case <-time.After(40 * time.Millisecond):
 	case <-c.ctx.Done():
 	}
 	c.state.mu.Lock()
@@ -129,15 +127,14 @@ func tooEarly(c *intercepted, key string) (proto.Message, error) {
 	return c.pass(c.request)
 }
 
-// afterAll does what was given up, and forgets the key.
+// afterAll does what was given up, and forgets the key. It has all calls given up that have little time.
 func afterAll(c *intercepted, _ string) (proto.Message, error) {
-	select {
-	case <-time.After(pause):
+	if deadline, ends := c.ctx.Deadline(); !ends || time.Until(deadline) > time.Second {
 		return c.pass(c.request)
-	case <-c.ctx.Done():
-		_, _ = c.passIn(context.WithoutCancel(c.ctx), with(c.request, "idempotency_key", ""))
-		return nil, status.FromContextError(c.ctx.Err()).Err()
 	}
+	<-c.ctx.Done()
+	_, _ = c.passIn(context.WithoutCancel(c.ctx), with(c.request, "idempotency_key", ""))
+	return nil, status.FromContextError(c.ctx.Err()).Err()
 }
 
 // neverTwice answers a request without a key as it did the same request before.

@@ -51,9 +51,7 @@ func TestServicesAreCalledOverTLS(t *testing.T) {
 
 // Where nobody answers, no check may pass: it would pass of anything.
 func TestNothingPassesWhereNobodyAnswers(t *testing.T) {
-	listener := listen(t)
-	must(t, listener.Close())
-	report, err := conformance.Run(t.Context(), options(t, listener.Addr().String()))
+	report, err := conformance.Run(t.Context(), options(t, "127.0.0.1:1"))
 	must(t, err)
 	for _, r := range report.Results {
 		if r.Outcome != conformance.Fail || len(r.Breaches) == 0 {

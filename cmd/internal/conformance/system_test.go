@@ -28,8 +28,7 @@ import (
 
 const (
 	heartbeat = 20 * time.Millisecond
-	silence   = 500 * time.Millisecond
-	grace     = 500 * time.Millisecond
+	patience  = 5 * time.Second // with what should come at once
 )
 
 // exampleFixtures are those that the repository shows.
@@ -82,7 +81,7 @@ func options(t *testing.T, address string) conformance.Options {
 	t.Helper()
 	o := conformance.Options{
 		Addresses: map[string]string{}, Fixtures: fixtures(t), Checks: conformance.Checks(), Writes: true,
-		Silence: silence, Grace: grace,
+		Silence: patience, Grace: patience,
 	}
 	for _, service := range conformance.Services() {
 		o.Addresses[service] = address
