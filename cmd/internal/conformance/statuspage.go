@@ -13,16 +13,7 @@ func statusPageChecks() []Check {
 			Sentence: "ListStatusPages returns all status pages of the team.",
 		},
 		{
-			Name: "incident/ListStatusPages/order", Sentence: "Pages come by name and then by id.",
-			look: func(ctx context.Context, s *subject) error {
-				answer, err := s.incident.ListStatusPages(ctx, &incidentv1.ListStatusPagesRequest{TeamId: s.teams[0].ID})
-				if err != nil {
-					return err
-				}
-				return orderedByName(rows(answer.GetStatusPages(), func(m *incidentv1.StatusPage) row {
-					return row{id: m.GetId(), name: m.GetName()}
-				}))
-			},
+			Name: "incident/ListStatusPages/order", Sentence: "Pages come by name and then by id.", look: pagesComeByName,
 		},
 		{
 			Name: "incident/GetStatusPage/the-one-asked-for", Needs: []Thing{StatusPage, Component}, look: pageIsTheOneAskedFor,
@@ -75,6 +66,16 @@ func pagesAreComplete(ctx context.Context, s *subject) error {
 		}
 		return holds(own, StatusPage, identities(answer))
 	})
+}
+
+func pagesComeByName(ctx context.Context, s *subject) error {
+	answer, err := s.incident.ListStatusPages(ctx, &incidentv1.ListStatusPagesRequest{TeamId: s.teams[0].ID})
+	if err != nil {
+		return err
+	}
+	return orderedByName(rows(answer.GetStatusPages(), func(m *incidentv1.StatusPage) row {
+		return row{id: m.GetId(), name: m.GetName()}
+	}))
 }
 
 func pageIsTheOneAskedFor(ctx context.Context, s *subject) error {

@@ -32,7 +32,7 @@ type commands struct {
 
 type flags struct {
 	Listen      string `placeholder:"ADDR" help:"Address of the API (127.0.0.1:8080); port 0 takes a free one."`
-	AdminListen string `placeholder:"ADDR" help:"Address of metrics and health (127.0.0.1:9090)."`
+	AdminListen string `placeholder:"ADDR" help:"Address of the admin page, metrics and health (127.0.0.1:9090)."`
 	DataDir     string `placeholder:"DIR" help:"Keep the data here; demo data is laid into an empty directory. Without it, all is new."`
 	Config      string `placeholder:"FILE" help:"Configuration of the gateway. What it says of upstreams is replaced."`
 	Credentials string `placeholder:"FILE" help:"Write addresses and tokens here, as JSON, once requests are served."`

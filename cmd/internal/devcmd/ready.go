@@ -2,22 +2,28 @@ package devcmd
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
+
+	"opsgate/cmd/internal/certs"
+	"opsgate/cmd/internal/config"
 )
 
 // askAgain is how often a gateway that is not ready is asked again.
 const askAgain = 10 * time.Millisecond
 
 // awaitReady returns true once the gateway serves and reaches all of the backend, or false when ctx ends before that.
-func awaitReady(ctx context.Context, adminURL string) (bool, error) {
+func awaitReady(ctx context.Context, adminURL string, secured config.AdminTLS) (bool, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, adminURL+"/readyz", http.NoBody)
 	if err != nil {
 		return false, fmt.Errorf("ask the gateway whether it is ready: %w", err)
 	}
-	var transport http.Transport
+	transport := http.Transport{TLSClientConfig: &tls.Config{
+		MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: certs.IsOwn(string(secured.CertFile)),
+	}}
 	defer transport.CloseIdleConnections()
 	tick := time.NewTicker(askAgain)
 	defer tick.Stop()

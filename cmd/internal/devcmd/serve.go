@@ -39,6 +39,8 @@ type System struct {
 	AdminURL    string
 	BackendAddr string
 	Tokens      []demo.Token
+
+	AdminAsks []string // what operators must show on the admin listener, in words; nil for nothing
 }
 
 // Serve runs the system until ctx ends, and then ends it in order: the gateway drains, then the backend stops, then data that is
@@ -54,13 +56,8 @@ func Serve(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	level := new(slog.LevelVar)
-	level.Set(loaded.Log.Level.Slog())
-	log := logging.New(logging.Options{Writer: o.Log, Level: level, Text: loaded.Log.Format == config.FormatText})
+	log, level := newLog(o, loaded)
 	defer func() { err = errors.Join(err, log.Close()) }()
-	for _, warning := range loaded.Warnings {
-		log.Warn("configuration", slog.String("warning", warning.Error()))
-	}
 	format := authn.TokenFormat{Prefix: loaded.TokenPrefix}
 	tokens, err := demo.Tokens(format)
 	if err != nil {
@@ -79,16 +76,17 @@ func Serve(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, backend.Close(), remove()) }()
 	system := System{
-		BaseURL:     scheme(loaded.TLS) + config.Reachable(gateway.Address().String()),
-		AdminURL:    "http://" + config.Reachable(gateway.AdminAddress().String()),
+		BaseURL:     scheme(loaded.TLS.CertFile) + config.Reachable(gateway.Address().String()),
+		AdminURL:    scheme(loaded.Admin.TLS.CertFile) + config.Reachable(gateway.AdminAddress().String()),
 		BackendAddr: listener.Addr().String(),
 		Tokens:      tokens,
+		AdminAsks:   adminAsks(loaded.Admin),
 	}
 	return runAll(ctx,
 		func(ctx context.Context) error { return backend.Serve(ctx, listener) },
 		gateway.Run,
 		func(ctx context.Context) error {
-			if ready, err := awaitReady(ctx, system.AdminURL); err != nil || !ready {
+			if ready, err := awaitReady(ctx, system.AdminURL, loaded.Admin.TLS); err != nil || !ready {
 				return err
 			}
 			return o.Ready(system)
@@ -96,12 +94,34 @@ func Serve(ctx context.Context, o Options) (err error) {
 	)
 }
 
-// scheme begins the URL of the API.
-func scheme(c config.TLS) string {
-	if c.CertFile != "" {
+// newLog makes the log as the configuration has it, and tells its warnings.
+func newLog(o Options, loaded config.Loaded) (*logging.Log, *slog.LevelVar) {
+	level := new(slog.LevelVar)
+	level.Set(loaded.Log.Level.Slog())
+	log := logging.New(logging.Options{Writer: o.Log, Level: level, Text: loaded.Log.Format == config.FormatText})
+	for _, warning := range loaded.Warnings {
+		log.Warn("configuration", slog.String("warning", warning.Error()))
+	}
+	return log, level
+}
+
+// scheme begins the URL of a listener that has the certificate.
+func scheme(certificate config.File) string {
+	if certificate != "" {
 		return "https://"
 	}
 	return "http://"
+}
+
+// adminAsks says what operators must show.
+func adminAsks(c config.Admin) (list []string) {
+	if c.TLS.ClientCAFile != "" {
+		list = append(list, "a client certificate of "+string(c.TLS.ClientCAFile))
+	}
+	if c.Token.Reveal() != "" {
+		list = append(list, "the configuration's admin.token")
+	}
+	return list
 }
 
 // runAll runs the backend, the gateway and what waits for both. When ctx ends or one of them fails, the gateway ends first, with

@@ -2,7 +2,9 @@ package devcmd_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -16,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"opsgate/cmd/internal/admin/admintest"
 	"opsgate/cmd/internal/devcmd"
 	"opsgate/cmd/internal/logging/loggingtest"
 )
@@ -137,6 +140,7 @@ func TestEverythingOnOneMachine(t *testing.T) {
 		{s.BaseURL + "/v1/servers", "revoked", 401},
 		{s.BaseURL + "/docs/", "", 200},
 		{s.AdminURL + "/readyz", "", 200},
+		{s.AdminURL + "/", "", 200},
 	} {
 		if status, body := s.call(t, http.MethodGet, test.url, s.Tokens[test.token], ""); status != test.status {
 			t.Errorf("%s with %q: got %d %s", test.url, test.token, status, body)
@@ -162,7 +166,7 @@ func TestEverythingOnOneMachine(t *testing.T) {
 func (s *system) checkWelcome(t *testing.T, names []string) {
 	t.Helper()
 	text := s.out.String()
-	for _, want := range []string{s.BaseURL, s.BaseURL + "/docs/", s.AdminURL + "/metrics", s.BackendAddr} {
+	for _, want := range []string{s.BaseURL, s.BaseURL + "/docs/", s.AdminURL + "/\n", s.AdminURL + "/metrics", s.BackendAddr} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not say %s", want)
 		}
@@ -214,7 +218,9 @@ func TestDataAndConfigurationOfTheUsersOwn(t *testing.T) {
 		t.Errorf("the log is not JSON:\n%s", s.log.String())
 	}
 
+	guard(t, file, content)
 	again := start(t, "--data-dir", dir, "--config", file)
+	again.checkGuarded(t)
 	if status, body := again.call(t, http.MethodGet, again.BaseURL+"/v1/incidents/"+created.ID, again.Tokens["full"], ""); status != 200 {
 		t.Errorf("after a restart: got %d %s", status, body)
 	}
@@ -225,6 +231,38 @@ func TestDataAndConfigurationOfTheUsersOwn(t *testing.T) {
 	code := devcmd.Run(t.Context(), arguments, devcmd.Environment{Out: &out, Err: &log})
 	if code != 1 || !strings.Contains(log.String(), "write the credentials") {
 		t.Errorf("credentials that cannot be written: got %d\n%s", code, log.String())
+	}
+}
+
+// guard rewrites a configuration so that operators must show a certificate and a token.
+func guard(t *testing.T, file, content string) {
+	t.Helper()
+	roots := admintest.NewAuthority(t)
+	own := roots.Server(t, 1)
+	files := admintest.Write(t, own.Certificate, own.Key, roots.PEM, []byte("a token of operators"))
+	content += fmt.Sprintf("admin: {token: \"${file:%s}\", tls: {cert_file: %s, key_file: %s, client_ca_file: %s}}\n",
+		files[3], files[0], files[1], files[2])
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkGuarded checks that the admin listener has TLS, and that this is said.
+func (s *system) checkGuarded(t *testing.T) {
+	t.Helper()
+	s.http.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	if status, body := s.call(t, http.MethodGet, s.AdminURL+"/readyz", "", ""); status != 200 || !strings.HasPrefix(s.AdminURL, "https://") {
+		t.Errorf("%s: got %d %s", s.AdminURL, status, body)
+	}
+	if status, _ := s.call(t, http.MethodGet, s.AdminURL+"/metrics", "", ""); status != 403 {
+		t.Errorf("without a certificate: got %d", status)
+	}
+	said := regexp.MustCompile(`\nThe admin page and the metrics need a client certificate of \S+, and the configuration's admin\.token\.\n`)
+	if text := s.out.String(); !said.MatchString(text) || !strings.Contains(text, "  "+s.AdminURL+"/\n") {
+		t.Errorf("it does not say what operators must show:\n%s", text)
+	}
+	if strings.Contains(s.out.String()+s.log.String(), "a token of operators") {
+		t.Error("the token is told")
 	}
 }
 

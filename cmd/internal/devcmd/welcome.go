@@ -16,11 +16,15 @@ func welcome(s System, dataDir string) string {
 	table := tabwriter.NewWriter(text, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(table, "\n  API\t%s\n", s.BaseURL)
 	fmt.Fprintf(table, "  Documentation\t%s/docs/\n", s.BaseURL)
+	fmt.Fprintf(table, "  Admin page\t%s/\n", s.AdminURL)
 	fmt.Fprintf(table, "  Metrics\t%s/metrics\n", s.AdminURL)
 	fmt.Fprintf(table, "  Health\t%s/readyz\n", s.AdminURL)
 	fmt.Fprintf(table, "  Internal services\t%s (gRPC)\n", s.BackendAddr)
 	fmt.Fprintf(table, "  Data\t%s\n", data)
 	_ = table.Flush() // a strings.Builder takes everything
+	if len(s.AdminAsks) > 0 {
+		fmt.Fprintf(text, "\nThe admin page and the metrics need %s.\n", strings.Join(s.AdminAsks, ", and "))
+	}
 
 	fmt.Fprint(text, "\nDemo tokens:\n\n")
 	for _, token := range s.Tokens {

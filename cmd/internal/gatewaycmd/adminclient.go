@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"strings"
 
 	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/certs"
 	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/config"
 )
@@ -122,25 +122,9 @@ func newAdminClient(loaded config.Loaded, base string, files adminTLS) (*adminCl
 		}
 	case loaded.Admin.TLS.CertFile != "":
 		settings.InsecureSkipVerify = true // the certificate itself is known, whatever its name and roots are
-		settings.VerifyConnection = isOwn(string(loaded.Admin.TLS.CertFile))
+		settings.VerifyConnection = certs.IsOwn(string(loaded.Admin.TLS.CertFile))
 	}
 	return c, nil
-}
-
-// isOwn returns what checks that the other side has the very certificate of the file. The configuration has an address such as
-// 127.0.0.1, which stands in few certificates.
-func isOwn(certFile string) func(tls.ConnectionState) error {
-	return func(state tls.ConnectionState) error {
-		content, err := os.ReadFile(certFile)
-		if err != nil {
-			return fmt.Errorf("read the admin listener's certificate: %w", err)
-		}
-		own, _ := pem.Decode(content)
-		if own == nil || !bytes.Equal(own.Bytes, state.PeerCertificates[0].Raw) {
-			return fmt.Errorf("who answers does not have the certificate of %s", certFile)
-		}
-		return nil
-	}
 }
 
 func (c *adminClient) close() { c.transport.CloseIdleConnections() }
