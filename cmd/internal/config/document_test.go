@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +85,31 @@ func TestTheSchemaRefusesMistakesOfForm(t *testing.T) {
 		if err := schema.Validate(asJSON(t, document)); err == nil {
 			t.Errorf("%s.bad.yaml: the schema finds nothing wrong", name)
 		}
+	}
+}
+
+// An example that has ended would be copied, and do nothing.
+func TestExamplesDoNotEnd(t *testing.T) {
+	expires, seen := regexp.MustCompile(`expires: (\d{4})-`), 0
+	for _, root := range []string{"../../../docs", "../../../deploy"} {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".md") && !strings.HasSuffix(path, ".yaml") {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			for _, match := range expires.FindAllStringSubmatch(string(content), -1) {
+				if seen++; match[1] < "2099" {
+					t.Errorf("%s has an example that ends in %s", path, match[1])
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen == 0 {
+		t.Error("there is no example")
 	}
 }
 

@@ -226,6 +226,8 @@ func TestBoundsOfOneConnection(t *testing.T) {
 	r := run(t, c, services.token)
 	for _, test := range []struct{ name, send, want string }{
 		{"a header that does not end", "GET /v1/servers HTTP/1.1\r\nHost: h\r\n", ""},
+		{"a header that uses the 4 KiB that net/http adds", "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX: " + strings.Repeat("x", 8000) + "\r\n\r\n", "HTTP/1.1 404 "},
+		{"a header that is more", "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX: " + strings.Repeat("x", 8200) + "\r\n\r\n", "HTTP/1.1 431 "},
 		{"a header that is too long", "GET / HTTP/1.1\r\nHost: h\r\nX: " + strings.Repeat("x", 16<<10) + "\r\n\r\n", "HTTP/1.1 431 "},
 		{"options of the whole server", "OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "HTTP/1.1 404 "},
 	} {
