@@ -61,7 +61,9 @@ func newClient(t testing.TB, o redisstore.ClientOptions) redis.UniversalClient {
 
 func newStore(t rapid.TB, o redisstore.Options) *redisstore.Store {
 	t.Helper()
-	o.Logger = slog.New(slog.DiscardHandler)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 	if o.Registerer == nil {
 		o.Registerer = prometheus.NewRegistry()
 	}
