@@ -17,6 +17,10 @@ DEPLOY_MODULES := tools/deploytest tools/dist tools/monitortest
 # and say so.
 TEST_PROGRAMS := chromium fish groff/groff-base haproxy promtool/prometheus redis-server systemd-analyze/systemd zsh
 
+# Its tests hold how long things take while processes are killed and frozen. They have the machine to themselves: beside the tests of
+# other packages they would hold how long those take.
+ALONE := cmd/internal/chaostest
+
 # Packages whose own tests must cover them, and how much.
 COVERED   := gateway authn ratelimit backendclient
 COVER_MIN := 85
@@ -50,10 +54,13 @@ build: ## Build the programs into bin.
 	go build -trimpath -buildvcs=auto -o bin/ ./cmd/opsgate ./cmd/opsbackend ./cmd/opsdev
 
 test: ## Run all tests, and say which were skipped. RACE=1 adds the race detector.
-	@for module in $(CODE_MODULES); do \
+	@run() { $(TOOL) gotestsum --format=pkgname --format-icons=text --format-hide-empty-pkg -- $(TEST_FLAGS) "$$@"; }; \
+	for module in $(CODE_MODULES); do \
 		echo "== tests of $$module"; \
-		(cd $$module && $(TOOL) gotestsum --format=pkgname --format-icons=text --format-hide-empty-pkg -- $(TEST_FLAGS) ./...); \
-	done
+		(cd $$module && run $$(go list ./... | grep -vF $(ALONE))); \
+	done; \
+	echo "== tests of $(ALONE)"; \
+	run ./$(ALONE)
 	@for program in $(TEST_PROGRAMS); do \
 		program=$${program%/*}; \
 		command -v $$program >/dev/null || echo "$$program is not installed: tests that need it were skipped. 'make test-programs' installs it."; \
