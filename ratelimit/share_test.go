@@ -29,6 +29,8 @@ func TestASharePassesNoLimitByMuch(t *testing.T) {
 			[]ratelimit.Limit{limit("second", 1, time.Second), limit("second of all replicas", 3, 10*time.Second)}},
 		"an interval that is taken": {60, []ratelimit.Limit{limit("second", 3, time.Second), limit("minute", 60_000, time.Minute)},
 			[]ratelimit.Limit{limit("second", 1, time.Second), limit("minute", 1000, time.Minute)}},
+		"more nanoseconds than a number holds": {7000, []ratelimit.Limit{limit("month", 3, 2_635_250_000_000_000)},
+			[]ratelimit.Limit{limit("month", 1, 2_635_250_000_000_000)}},
 	} {
 		share := ratelimittest.Policy(t, c.whole...).Share(c.replicas)
 		if diff := cmp.Diff(c.want, share.Limits()); diff != "" {
