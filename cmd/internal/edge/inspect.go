@@ -168,9 +168,9 @@ func refuseForService(x *admin.Explanation) {
 	}
 	for j := range x.Checks {
 		if c := &x.Checks[j]; c.Name == checkService {
-			c.Outcome = admin.Refuses
+			c.Outcome, c.Detail = admin.Refuses, x.Service.Name+" cannot be reached"
 			x.Answer = admin.Answer{
-				Status: http.StatusServiceUnavailable, Code: "unavailable", Text: x.Service.Name + " cannot be reached", RetryAfter: 1, Because: c.Name,
+				Status: http.StatusServiceUnavailable, Code: "unavailable", Text: c.Detail, RetryAfter: 1, Because: c.Name,
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -274,6 +275,23 @@ func TestAGatewayIsAskedWithoutItsConfiguration(t *testing.T) {
 	}
 	if got := opsgate(t, g.variables, "limits", tokenID, at, "--config", g.config); got.code != 0 {
 		t.Errorf("with its configuration: got %+v", got)
+	}
+}
+
+func TestAServiceThatIsLeftAloneIsSaidToBeOnce(t *testing.T) {
+	open := admin.Service{Name: "fleet", State: "breaker open", Breaker: &admin.Breaker{State: "open", Cause: "Unavailable"}}
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		answer := admin.Explanation{Service: &open, Identity: admin.Service{Name: "identity", State: "ready", Breaker: &admin.Breaker{State: "closed"}}}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer gateway.Close()
+	got := opsgate(t, nil, "explain", tokenID, "GET", "/v1/servers", "--admin", gateway.Listener.Addr().String())
+	for _, want := range []string{"\nservice   fleet, breaker open (Unavailable)\n", "\nidentity  ready, breaker closed\n"} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("there is no %q in %+v", want, got)
+		}
 	}
 }
 

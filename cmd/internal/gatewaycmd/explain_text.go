@@ -31,9 +31,9 @@ func writeExplanation(w io.Writer, x admin.Explanation) error {
 		t.row("route", fmt.Sprintf("%s (%s %s), scope %s", r.ID, r.Method, r.Path, cmp.Or(r.Scope, "none")))
 	}
 	if s := x.Service; s != nil {
-		t.row("service", s.Name+", "+s.State+breakerText(s.Breaker))
+		t.row("service", s.Name+", "+serviceText(*s))
 	}
-	t.row("identity", x.Identity.State)
+	t.row("identity", serviceText(x.Identity))
 	t.row("config", "version "+x.Version)
 	return t.Flush()
 }
@@ -155,6 +155,14 @@ func tokenText(id string, k admin.Token) string {
 		text += " (" + k.How + ")"
 	}
 	return text
+}
+
+// serviceText says how a service stands; one whose state is that of its breaker does so once.
+func serviceText(s admin.Service) string {
+	if s.Breaker != nil && s.State == "breaker "+s.Breaker.State {
+		return strings.TrimPrefix(breakerText(s.Breaker), ", ")
+	}
+	return s.State + breakerText(s.Breaker)
 }
 
 func breakerText(b *admin.Breaker) string {

@@ -3,6 +3,7 @@ package console_test
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +64,12 @@ func inTrouble(t *testing.T) *screenOf {
 
 func TestThePageCanBeReadByAnybody(t *testing.T) {
 	s := inTrouble(t)
+	if got := s.text("answer"); strings.Count(got, "breaker open") != 1 || !strings.Contains(got, "fleet cannot be reached – this decides") {
+		t.Errorf("the explanation is %s", got)
+	}
+	if got := s.text("top"); !regexp.MustCompile(`^at most [1-9]\d*(\.\d+)? a second$`).MatchString(got) { // most of them failed
+		t.Errorf("the plot says %s", got)
+	}
 	for _, width := range []int64{1280, 768, 360} {
 		s.do(chromedp.EmulateViewport(width, 800))
 		for _, scheme := range []string{"light", "dark"} {

@@ -175,8 +175,9 @@
   const plot = (route, most, height, label) => {
     const at = (c, i) => (route[c] || [])[i] || 0;
     const n = Math.max(...classes.map((c) => (route[c] || []).length), 0);
-    let up = 1, down = 0;
+    let up = 1, down = 0, peak = 0;
     for (let i = 0; i < n; i++) {
+      peak = Math.max(peak, classes.reduce((sum, c) => sum + at(c, i), 0));
       up = Math.max(up, at('answered', i) + at('rejected', i));
       down = Math.max(down, at('limited', i) + at('failed', i));
     }
@@ -195,7 +196,7 @@
     }
     node.append(svg('rect', { class: 'base', x: 0, y: line, width: most * 6, height: 1 }));
     for (const c of classes) if (paths[c]) node.append(svg('path', { class: c, d: paths[c] }));
-    return { node, up };
+    return { node, peak };
   };
 
   const words = (route, every, span) => {
@@ -220,9 +221,9 @@
     renderFigures(t);
     const span = lasting(t.points_at_most * t.every_seconds);
     set($('span'), 'of the last ' + span);
-    const { node, up } = plot(t.total, t.points_at_most, 110, 'All routes: ' + words(t.total, t.every_seconds, span));
+    const { node, peak } = plot(t.total, t.points_at_most, 110, 'All routes: ' + words(t.total, t.every_seconds, span));
     $('plot').replaceChildren(node);
-    set($('top'), t.routes.length ? 'up to ' + short(up / t.every_seconds) + ' a second' : '');
+    set($('top'), t.routes.length ? 'at most ' + short(peak / t.every_seconds) + ' a second' : '');
     set($('from'), span + ' ago');
     fill($('routes'), t.routes, (r) => r.name,
       (r) => [rowHead(r.name), el('td', { class: 'plot' }), number('requests'), number('4xx'), number('429'), number('5xx'), number('p50'), number('p99')],
@@ -391,7 +392,10 @@
   const memory = { due: 'to be confirmed before it is used again', stale: 'used for as long as identity is away' };
 
   const explained = (x) => {
-    const serviceOf = (s) => s.state + (s.breaker && s.breaker.state !== 'closed' ? ', breaker ' + s.breaker.state + (s.breaker.cause ? ' (' + s.breaker.cause + ')' : '') : '');
+    const serviceOf = (s) => {
+      const b = s.breaker && s.breaker.state !== 'closed' ? s.breaker : null, breaker = b ? 'breaker ' + b.state : '';
+      return s.state + (b && s.state !== breaker ? ', ' + breaker : '') + (b && b.cause ? ' (' + b.cause + ')' : '');
+    };
     const t = x.token, p = x.policy;
     const checks = x.checks.map((c, i) => ({
       key: String(i), decides: c.name === x.answer.because,
