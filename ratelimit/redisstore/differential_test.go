@@ -58,7 +58,7 @@ func pairs(t rapid.TB) []pair {
 // A schedule is told to both stores.
 type schedule struct {
 	redis, memory ratelimit.Store
-	clock, faster *clock
+	clock, faster *ratelimittest.Clock
 	granted       [][2]ratelimit.Decision
 	fresh         bool // the latest thing that happened was an admission
 }
@@ -124,7 +124,7 @@ func TestTheScriptDecidesAsMemoryDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newClock()
 		prefix := fmt.Sprintf("%d:", n.Add(1))
-		s := &schedule{clock: c, faster: &clock{now: time.Unix(0, c.Now().UnixMicro())}}
+		s := &schedule{clock: c, faster: ratelimittest.NewClock(time.Unix(0, c.Now().UnixMicro()))}
 		s.redis = newStore(t, redisstore.Options{Client: client, Prefix: prefix, Clock: s.clock.Now})
 		s.memory = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: s.faster.Now})
 		all := pairs(t)

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"opsgate/ratelimit"
+	"opsgate/ratelimit/ratelimittest"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
 // gateways returns two stores on one server and the clock of both.
-func gateways(t *testing.T) (server *redistest.Server, c *clock, here, there *redisstore.Store) {
+func gateways(t *testing.T) (server *redistest.Server, c *ratelimittest.Clock, here, there *redisstore.Store) {
 	t.Helper()
 	server, c = redistest.Start(t), newClock()
 	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})

@@ -54,10 +54,10 @@ func TestABackendIsKilledAndComesBack(t *testing.T) {
 	g := startGateway(t, everyService(name), unlimited)
 	rate := either(300.0, 100)
 	end := everything(t, g, rate).begin(t)
-	pass(t, took(3*time.Second, time.Second))
+	pass(t, either(3*time.Second, time.Second))
 	at := time.Now()
 	replicas[1].kill(t)
-	pass(t, took(8*time.Second, time.Second))
+	pass(t, either(8*time.Second, time.Second))
 	all := end()
 	usual, since := all.between(time.Time{}, at), all.between(at, time.Now())
 	fewFailed(t, "reads that failed when one of three was killed", all)
@@ -66,11 +66,11 @@ func TestABackendIsKilledAndComesBack(t *testing.T) {
 
 	replicas[1].restart(t)
 	end = everything(t, g, rate).begin(t)
-	pass(t, took(5*time.Second, 3*time.Second)) // in which it must be found
+	pass(t, either(5*time.Second, 3*time.Second)) // in which it must be found
 	replicas[0].end(t)
-	pass(t, took(3*time.Second, time.Second))
+	pass(t, either(3*time.Second, time.Second))
 	replicas[2].end(t)
-	pass(t, took(3*time.Second, time.Second))
+	pass(t, either(3*time.Second, time.Second))
 	left := end()
 	note(t, "10", "reads while it was back and the two others were told to end", len(left), "none fails")
 	noneFailed(t, "10", left)
@@ -81,13 +81,13 @@ func TestABackendIsKilledAndComesBack(t *testing.T) {
 func TestABackendIsFrozen(t *testing.T) {
 	beside(t)
 	replicas, name := startReplicas(t, 3)
-	g := startGateway(t, everyService(name), fmt.Sprintf("http: {request_timeout: %v}\n", took(10*time.Second, 3*time.Second))+unlimited)
+	g := startGateway(t, everyService(name), fmt.Sprintf("http: {request_timeout: %v}\n", either(10*time.Second, 3*time.Second))+unlimited)
 	rate := either(300.0, 100)
 	end := everything(t, g, rate).begin(t)
-	pass(t, took(3*time.Second, time.Second))
+	pass(t, either(3*time.Second, time.Second))
 	at := time.Now()
 	replicas[1].freeze(t)
-	frozen := took(30*time.Second, 4*time.Second)
+	frozen := either(30*time.Second, 4*time.Second)
 	pass(t, frozen)
 	all := end()
 	replicas[1].thaw(t)
@@ -97,6 +97,6 @@ func TestABackendIsFrozen(t *testing.T) {
 		within(t, "10", fmt.Sprintf("median meanwhile (%v before)", tenths(usual)), all.between(at, time.Now()).percentile(.5), usual+2*time.Millisecond)
 	}
 	after := everything(t, g, rate)
-	after.lasts = took(3*time.Second, time.Second/2)
+	after.lasts = either(3*time.Second, time.Second/2)
 	noneFailed(t, "10", after.run(t))
 }

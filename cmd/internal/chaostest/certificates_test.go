@@ -91,9 +91,9 @@ func TestThePublicCertificateIsReplacedUnderLoad(t *testing.T) {
 	fresh.client.Transport = withoutKeepAlives(fresh.client.Transport)
 	stopKept, stopFresh := kept.start(t), fresh.start(t)
 	for serial := int64(2); serial < either[int64](6, 4); serial++ {
-		pass(t, took(time.Second, 300*time.Millisecond))
+		pass(t, either(time.Second, 300*time.Millisecond))
 		put(t, public.cert, []byte("half of a certif"))
-		pass(t, took(time.Second, 300*time.Millisecond))
+		pass(t, either(time.Second, 300*time.Millisecond))
 		if shown := public.serial(t, g.socket()); shown != serial-1 {
 			t.Errorf("while there is no whole certificate, number %d is shown instead of %d", shown, serial-1)
 		}
@@ -227,9 +227,9 @@ func TestCertificatesBetweenServicesAreReplacedUnderLoad(t *testing.T) {
 		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: either(200.0, 50.0), number: 16, url: always(somewhere(g.url)),
 	}.start(t)
 	for serial := int64(101); serial < either[int64](105, 103); serial++ {
-		pass(t, took(time.Second, 500*time.Millisecond))
+		pass(t, either(time.Second, 500*time.Millisecond))
 		put(t, o.cert, []byte("half of a certif"))
-		pass(t, took(time.Second, 300*time.Millisecond))
+		pass(t, either(time.Second, 300*time.Millisecond))
 		o.client(t, serial)
 		for _, one := range both { // after the other, as processes are replaced
 			one.renew(t, serial)

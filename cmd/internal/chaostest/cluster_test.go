@@ -136,6 +136,6 @@ func (c *cluster) load(t *testing.T) (wait func() answers) {
 	t.Helper()
 	return load{
 		gateways: []*gateway{c.balancer}, tokens: texts(t, "full", "read", "servers:read", "monitors:read", "incidents:read"),
-		paths: reads(), rate: 200, clients: 32, lasts: took(15*time.Second, 3*time.Second),
+		paths: reads(), rate: 200, clients: 32, lasts: either(15*time.Second, 3*time.Second),
 	}.start(t)
 }

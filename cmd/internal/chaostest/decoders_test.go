@@ -37,7 +37,7 @@ func TestWhateverIsSentIsAnsweredInOrder(t *testing.T) {
 	beside(t)
 	g := startGateway(t, everyService(startBackend(t).address), unlimited+"trusted_proxies: [127.0.0.0/8]\n")
 	validator, known := openapitest.New(t), tokens(t)
-	ctx, cancel := context.WithTimeout(t.Context(), took(time.Minute, time.Second))
+	ctx, cancel := context.WithTimeout(t.Context(), either(time.Minute, time.Second))
 	defer cancel()
 	var asked sync.WaitGroup
 	wrong := new(findings)

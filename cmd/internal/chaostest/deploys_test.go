@@ -113,7 +113,7 @@ func listens(t *testing.T, address string) bool {
 }
 
 // waitToDrain is many of the chooser's looks.
-func waitToDrain() time.Duration { return took(1500*time.Millisecond, 2*time.Second) }
+func waitToDrain() time.Duration { return either(1500*time.Millisecond, 2*time.Second) }
 
 func draining() string { return fmt.Sprintf("shutdown: {drain_wait: %v}\n", waitToDrain()) }
 
@@ -136,7 +136,7 @@ func replaceEach(t *testing.T, gateways []*gateway, c *chooser, client *http.Cli
 	each := callers{client: client, token: always(tokens(t)["full"].Text), rate: either(500.0, 100), number: 32, url: c.url}
 	stop := each.start(t)
 	for _, g := range gateways {
-		pass(t, took(2*time.Second, time.Second/2))
+		pass(t, either(2*time.Second, time.Second/2))
 		d := depart(t, g)
 		if d.unready == 0 || d.closed < d.unready+waitToDrain()/2 || g.err != nil {
 			t.Errorf("told to end: not ready after %v, listener closed after %v, exit: %v", d.unready, d.closed, g.err)
@@ -146,6 +146,6 @@ func replaceEach(t *testing.T, gateways []*gateway, c *chooser, client *http.Cli
 		g.restart(t)
 		eventually(t, "the gateway is asked again", func() bool { return c.gateways[0].ready.Load() && c.gateways[1].ready.Load() })
 	}
-	pass(t, took(2*time.Second, time.Second/2))
+	pass(t, either(2*time.Second, time.Second/2))
 	noneFailed(t, "16", stop())
 }

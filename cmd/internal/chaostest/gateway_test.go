@@ -21,7 +21,7 @@ import (
 )
 
 // tokens returns the demo tokens, by their names.
-func tokens(t *testing.T) map[string]demo.Token {
+func tokens(t testing.TB) map[string]demo.Token {
 	t.Helper()
 	all, err := demo.Tokens(authn.TokenFormat{Prefix: "ops_"})
 	if err != nil {
@@ -56,7 +56,7 @@ type gateway struct {
 // inRedis is the configuration of limits that two gateways count together. In the short form they are patient: a machine that does
 // other things too is no outage.
 func inRedis(server *redistest.Server, more string) string {
-	return inRedisWithin(server, took(50*time.Millisecond, 2*time.Second), more)
+	return inRedisWithin(server, either(50*time.Millisecond, 2*time.Second), more)
 }
 
 func inRedisWithin(server *redistest.Server, timeout time.Duration, more string) string {

@@ -12,9 +12,9 @@ const soon, late = "/v1/servers/" + unknown, "/v1/server-groups"
 // deadline is that of a path. In the short form it is one that a busy machine does not miss where nothing hangs.
 func deadline(path string) time.Duration {
 	if path == soon {
-		return took(time.Second, 3*time.Second)
+		return either(time.Second, 3*time.Second)
 	}
-	return took(2*time.Second, 4*time.Second)
+	return either(2*time.Second, 4*time.Second)
 }
 
 // hanging gives every operation the deadline of late, and that of soon its own.
@@ -30,12 +30,12 @@ func TestABackendHangs(t *testing.T) {
 	behind.fleet = w.address()
 	g := startGateway(t, behind, hanging()+"upstream_calls: {breaker: {min_requests: 100000}}\n"+unlimited)
 	l := load{gateways: []*gateway{g}, tokens: texts(t, "full"), paths: []string{soon, late}, rate: 25, clients: mostClients}
-	l.lasts = took(3*time.Second, time.Second/2)
+	l.lasts = either(3*time.Second, time.Second/2)
 	noneFailed(t, "12", l.run(t))
 	before := g.calm(t)
 
 	w.spoil(t, `{"type": "timeout", "attributes": {"timeout": 0}}`)
-	l.lasts = took(15*time.Second, time.Second)
+	l.lasts = either(15*time.Second, time.Second)
 	wait := l.start(t)
 	pass(t, l.lasts)
 	most := g.metric(t, "go_goroutines")
@@ -81,17 +81,17 @@ func TestTheBreakerOpensByTimeouts(t *testing.T) {
 	g := startGateway(t, behind, hanging()+unlimited)
 	l := load{gateways: []*gateway{g}, tokens: texts(t, "full"), paths: []string{soon, late}, rate: 25, clients: mostClients}
 	end := l.begin(t)
-	pass(t, took(3*time.Second, time.Second/2))
+	pass(t, either(3*time.Second, time.Second/2))
 	b.freeze(t)
 	at := time.Now()
 	eventually(t, "the breaker is open", func() bool { return g.breakers(t, "open", "fleet") })
 	open := time.Now()
-	pass(t, took(8*time.Second, time.Second))
+	pass(t, either(8*time.Second, time.Second))
 	b.thaw(t)
 	thawed := time.Now()
 	eventually(t, "the breaker is closed", func() bool { return g.breakers(t, "closed", "fleet") })
 	closed := time.Now()
-	pass(t, took(3*time.Second, time.Second/2))
+	pass(t, either(3*time.Second, time.Second/2))
 	all := end()
 	within(t, "12", "until the breaker was open, of a process that was frozen", open.Sub(at), 3*time.Second)
 	during := all.between(open, thawed)

@@ -53,7 +53,7 @@ func arrival[T any](t *testing.T, what string, from <-chan T) (v T) {
 func TestClientsHangUp(t *testing.T) {
 	beside(t)
 	const atATime = 10
-	rounds := int(took(20, 4))
+	rounds := either(20, 4)
 	service := &slow{arrived: make(chan struct{}, atATime), ended: make(chan time.Time, atATime)}
 	g := startGateway(t, beforeTokens(startFake(t, service.hold)), "rate_limit: {limits: [{requests: 1000, per: 1h}]}\n")
 	body := `{"title":"t","status":"resolved","impact":"none","message":"m"}`

@@ -136,8 +136,8 @@ func within(t *testing.T, row, what string, got, bound time.Duration) {
 // tenths rounds to tenths of a millisecond.
 func tenths(d time.Duration) time.Duration { return d.Round(time.Millisecond / 10) }
 
-// took returns the time that the table gives something in the full form, and the other one in the short form.
-func took(inFull, inShort time.Duration) time.Duration {
+// either is one of two, by the form of the test.
+func either[T any](inFull, inShort T) T {
 	if *full {
 		return inFull
 	}

@@ -77,7 +77,7 @@ func TestARevokedTokenIsRefusedThoughTheStreamIsCut(t *testing.T) {
 		identity.mute()
 		eventually(t, "both know that the stream is cut", func() bool { return sum(t, gateways, streamConnected) == 0 })
 	})
-	r.hold(t, "the same with the stream of revocations cut", took(30*time.Second, 2*time.Second))
+	r.hold(t, "the same with the stream of revocations cut", either(30*time.Second, 2*time.Second))
 }
 
 // apart are backends on the same data of which one has the identity service alone.
@@ -109,7 +109,7 @@ func TestIdentityIsDown(t *testing.T) {
 	client, url := newClient(t, nil), always(somewhere(g.url))
 	known := callers{client: client, token: inTurn(tokens(t)["full"].Text, tokens(t)["read"].Text), rate: 200, number: 16, url: url}
 	known.during(t, time.Second)
-	before := known.during(t, took(3*time.Second, 2*time.Second))
+	before := known.during(t, either(3*time.Second, 2*time.Second))
 
 	stopKnown := known.start(t)
 	stopStrangers := callers{client: newClient(t, nil), token: invented(t), rate: 50, number: 16, url: url}.start(t)
@@ -117,7 +117,7 @@ func TestIdentityIsDown(t *testing.T) {
 	gone := time.Now()
 	identity.kill(t)
 	killed := time.Now()
-	pass(t, took(8*time.Second, 3*time.Second))
+	pass(t, either(8*time.Second, 3*time.Second))
 	back := time.Now()
 	startIdentity(t, identity.address, identity.data)
 	wake := eventually(t, "unknown tokens are looked up again", func() bool {
@@ -148,16 +148,16 @@ func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
 	beside(t)
 	const atOnce = 8
 	b := startBackend(t)
-	identity := startRelay(t, b.address, took(50*time.Millisecond, 200*time.Millisecond))
+	identity := startRelay(t, b.address, either(50*time.Millisecond, 200*time.Millisecond))
 	behind := everyService(b.address)
 	behind.identity = identity.address
 	g := startGateway(t, behind, unlimited+fmt.Sprintf("authn: {fresh_for: 1s, max_look_ups: %d}\n", atOnce))
 	url := always(somewhere(g.url))
 	known := callers{client: newClient(t, nil), token: inTurn(tokens(t)["full"].Text, tokens(t)["read"].Text), rate: 100, number: 16, url: url}
 	known.during(t, time.Second)
-	before := known.during(t, took(3*time.Second, 2*time.Second))
+	before := known.during(t, either(3*time.Second, 2*time.Second))
 	stop := callers{client: newClient(t, nil), token: invented(t), rate: either(1000.0, 300), number: mostClients, url: url}.start(t)
-	meanwhile := known.during(t, took(8*time.Second, 3*time.Second))
+	meanwhile := known.during(t, either(8*time.Second, 3*time.Second))
 	flood := stop()
 
 	noneFailed(t, "19", meanwhile)

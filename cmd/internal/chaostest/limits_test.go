@@ -11,7 +11,7 @@ import (
 func TestTwoGatewaysAdmitAsOne(t *testing.T) {
 	server := redistest.Start(t)
 	gateways := startTwo(t, inRedis(server, "  limits: [{requests: 3, per: 1s}]\n"+recorded))
-	lasts := took(20*time.Second, 3*time.Second)
+	lasts := either(20*time.Second, 3*time.Second)
 	all := load{gateways: gateways, tokens: texts(t, "full"), clients: 20, lasts: lasts}.run(t)
 	noneFailed(t, "1", all)
 	d := decisions(t, gateways)[tokens(t)["full"].ID]
@@ -42,7 +42,7 @@ func TestANoisyTokenIsFeltByNoOther(t *testing.T) {
 	calm := texts(t, "read", "none", "servers:read", "metrics:read", "scheduled-commands:read", "commands:read", "monitors:read",
 		"incidents:read", "audit:read")
 	each := either(2.0, 1) // requests a second
-	beside := load{gateways: gateways, tokens: calm, rate: each * float64(len(calm)), clients: 16, lasts: took(20*time.Second, 2*time.Second)}
+	beside := load{gateways: gateways, tokens: calm, rate: each * float64(len(calm)), clients: 16, lasts: either(20*time.Second, 2*time.Second)}
 	warm := beside
 	warm.lasts = time.Second
 	warm.run(t)

@@ -50,7 +50,7 @@ func holdOpen(t *testing.T, address string, n int, look func()) {
 		_, _ = fmt.Fprint(conn, "GET /v1/me HTTP/1.1\r\nHost: many\r\n\r\n") // it may be closed already
 		if i%(n/50) == 0 {
 			look()
-			pass(t, took(100*time.Millisecond, 20*time.Millisecond))
+			pass(t, either(100*time.Millisecond, 20*time.Millisecond))
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestRequestsUnderWayAreBounded(t *testing.T) {
 	b.freeze(t)
 	eventually(t, "as many are under way as may be", func() bool { return g.metric(t, "opsgate_http_requests_in_flight") >= atOnce })
 	busy := time.Now()
-	pass(t, took(3*time.Second, time.Second))
+	pass(t, either(3*time.Second, time.Second))
 	thawed := time.Now()
 	b.thaw(t)
 	after := eventually(t, "requests are admitted again", func() bool {

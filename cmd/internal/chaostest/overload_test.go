@@ -29,17 +29,9 @@ func newVictim(t *testing.T, g *gateway, client *http.Client, url string) *victi
 		client: client, token: always(tokens(t)["full"].Text), rate: either(200.0, 50.0), number: 16, url: always(somewhere(url)),
 	}}
 	v.other.during(t, time.Second)
-	v.usual = v.other.during(t, took(3*time.Second, time.Second)).percentile(.99)
+	v.usual = v.other.during(t, either(3*time.Second, time.Second)).percentile(.99)
 	v.rss = g.metric(t, "process_resident_memory_bytes")
 	return v
-}
-
-// either is one of two, by the form of the test.
-func either[T any](inFull, inShort T) T {
-	if *full {
-		return inFull
-	}
-	return inShort
 }
 
 // spell is how long a machine may stand still that does other things too, while something heavy is done on it.

@@ -146,7 +146,7 @@ func TestConnectionsAreCutWhileClientsPost(t *testing.T) {
 	before := newWire(t, strings.TrimPrefix(g.url, "http://"))
 	direct := &poster{client: http.DefaultClient, url: g.url, token: texts(t, "full")["full"]}
 	incident := direct.first(t)
-	all := posts(int(took(2000, 200)), incident)
+	all := posts(either(2000, 200), incident)
 	for _, w := range []*wire{behind, before} {
 		w.spoil(t, `{"type": "latency", "attributes": {"latency": 20, "jitter": 10}}`)
 	}

@@ -3,23 +3,23 @@ package chaostest
 import (
 	"fmt"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/ratelimit"
+	"opsgate/ratelimit/ratelimittest"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
 // A story is a token's, in a real Redis, by a clock that is moved: it takes hours and is over in a second.
 type story struct {
+	*ratelimittest.Clock
+
 	store  *redisstore.Store
 	policy *ratelimit.Policy
-	mu     sync.Mutex
-	now    time.Time
 }
 
 // newStory begins one under the limits of the specification, part 8.
@@ -33,9 +33,9 @@ func newStory(t *testing.T) *story {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	s := &story{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	s := &story{Clock: ratelimittest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
 	s.store, err = redisstore.New(redisstore.Options{
-		Client: client, Clock: s.clock, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+		Client: client, Clock: s.Now, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -47,18 +47,6 @@ func newStory(t *testing.T) *story {
 		t.Fatal(err)
 	}
 	return s
-}
-
-func (s *story) clock() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now
-}
-
-func (s *story) pass(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.now = s.now.Add(d)
 }
 
 func (s *story) request(t *testing.T) ratelimit.Decision {
@@ -79,18 +67,18 @@ func TestWhoWaitsAsToldIsNotRefusedAgain(t *testing.T) {
 		if !s.request(t).Allowed {
 			t.Fatal("refused at three in two seconds")
 		}
-		s.pass(700 * time.Millisecond)
+		s.Advance(700 * time.Millisecond)
 	}
 	var by [2]int // limit
 	again := 0
 	for by[0]+by[1] < waits {
 		d := s.request(t)
 		if d.Allowed {
-			s.pass(10 * time.Millisecond)
+			s.Advance(10 * time.Millisecond)
 			continue
 		}
 		by[d.Denied]++
-		s.pass(time.Duration(d.RetryAfterSeconds()) * time.Second)
+		s.Advance(time.Duration(d.RetryAfterSeconds()) * time.Second)
 		if !s.request(t).Allowed {
 			again++
 		}
@@ -106,14 +94,14 @@ func TestAFlatRateGetsTheWholeHour(t *testing.T) {
 	s := newStory(t)
 	var admitted []time.Time
 	before := -1
-	for range took(2*time.Hour, 65*time.Minute) / apart {
+	for range either(2*time.Hour, 65*time.Minute) / apart {
 		switch d := s.request(t); {
 		case d.Allowed:
 			admitted = append(admitted, d.At)
 		case d.Denied == 1 && before < 0:
 			before = len(admitted)
 		}
-		s.pass(apart)
+		s.Advance(apart)
 	}
 	note(t, "3", "admitted before the first refusal by the hour", before, 5000)
 	if before != 5000 {
@@ -136,7 +124,7 @@ func TestRefusalsSpendNothing(t *testing.T) {
 		if d.Budgets[1].Remaining != 5000-admitted {
 			wrong++
 		}
-		s.pass(time.Millisecond)
+		s.Advance(time.Millisecond)
 	}
 	none(t, "4", fmt.Sprintf("answers that took a refusal from what is left, among %d refusals and %d admissions", refusals, admitted), wrong)
 }

@@ -12,7 +12,7 @@ import (
 func TestAScriptThatRedisForgotIsNotMissed(t *testing.T) {
 	server := redistest.Start(t)
 	gateways := startTwo(t, inRedis(server, "  limits: [{requests: 1000000, per: 1s}]\n"))
-	lasts := took(10*time.Second, 2*time.Second)
+	lasts := either(10*time.Second, 2*time.Second)
 	wait := load{gateways: gateways, tokens: texts(t, "full", "read"), rate: 200, clients: 8, lasts: lasts}.start(t)
 	flushes := 0
 	for begun := time.Now(); time.Since(begun) < lasts; pass(t, 50*time.Millisecond) {
@@ -39,7 +39,7 @@ func pressed(t *testing.T, server *redistest.Server) string {
 	all := tokens(t)
 	limits := fmt.Sprintf("  limits: [{requests: 1000000, per: 1s}]\n  tokens:\n"+
 		"    %s: {limits: [{requests: 3, per: 1s}]}\n    %s: {limits: [{requests: 100, per: 10s}]}\n", all["full"].ID, all["read"].ID)
-	return inRedisWithin(server, took(50*time.Millisecond, time.Second/2), limits+recorded)
+	return inRedisWithin(server, either(50*time.Millisecond, time.Second/2), limits+recorded)
 }
 
 // An outage is Redis going away under load, and coming back.
@@ -59,7 +59,7 @@ type outage struct {
 func (o *outage) cause(t *testing.T) {
 	t.Helper()
 	gateways := startTwo(t, pressed(t, o.server))
-	before, after := took(5*time.Second, 2*time.Second), took(12*time.Second, 3*time.Second)
+	before, after := either(5*time.Second, 2*time.Second), either(12*time.Second, 3*time.Second)
 	wait := load{
 		gateways: gateways, rate: 500, clients: 48, lasts: before + o.away + after,
 		tokens: texts(t, "full", "read", "none", "servers:read", "metrics:read", "commands:read", "monitors:read", "incidents:read",
@@ -126,7 +126,7 @@ func (o *outage) recovery(t *testing.T, row string) {
 
 func TestRedisIsKilledAndComesBackEmpty(t *testing.T) {
 	server := redistest.Start(t)
-	o := outage{server: server, goes: server.Kill, comes: server.Restart, away: took(10*time.Second, 3*time.Second)}
+	o := outage{server: server, goes: server.Kill, comes: server.Restart, away: either(10*time.Second, 3*time.Second)}
 	o.cause(t)
 	noneFailed(t, "8", o.answers)
 	usual := o.usual()
@@ -140,7 +140,7 @@ func TestRedisIsKilledAndComesBackEmpty(t *testing.T) {
 
 func TestRedisIsFrozen(t *testing.T) {
 	server := redistest.Start(t)
-	o := outage{server: server, goes: server.Freeze, comes: server.Thaw, away: took(10*time.Second, 2*time.Second)}
+	o := outage{server: server, goes: server.Freeze, comes: server.Thaw, away: either(10*time.Second, 2*time.Second)}
 	o.cause(t)
 	noneFailed(t, "9", o.answers)
 	usual := o.usual()

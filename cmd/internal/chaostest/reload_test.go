@@ -22,7 +22,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	}
 	gateways := startTwo(t, limit(3))
 	const step = 4 * time.Second
-	brief := took(step, time.Second/2)
+	brief := either(step, time.Second/2)
 	wait := load{gateways: gateways, tokens: texts(t, "full"), rate: 100, clients: 8, lasts: 2*step + 4*brief}.start(t)
 	change := func(after time.Duration, requests any) time.Time {
 		pass(t, after)
@@ -77,7 +77,7 @@ func during(times []time.Time, from, to time.Time) []time.Time {
 func TestAStormOfChanges(t *testing.T) {
 	const first, apart = 1_000_000, 100 * time.Millisecond
 	gateways := startTwo(t, stormy(first, ""))
-	changes := int(took(20*time.Second, 3*time.Second) / apart)
+	changes := int(either(20*time.Second, 3*time.Second) / apart)
 	wait := load{
 		gateways: gateways, tokens: texts(t, "full", "read"), rate: 200, clients: 8, lasts: time.Duration(changes)*apart + time.Second,
 	}.start(t)

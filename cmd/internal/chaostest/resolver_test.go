@@ -68,7 +68,7 @@ func TestNamesCannotBeResolved(t *testing.T) {
 	if status, header := me(t.Context(), all.client, late.url, tokens(t)["full"].Text); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
 		t.Errorf("a gateway that cannot find its services answers %d, retry-after %q", status, header.Get("Retry-After"))
 	}
-	pass(t, took(4*time.Second, time.Second))
+	pass(t, either(4*time.Second, time.Second))
 	noneFailed(t, resolved, stop())
 
 	names.silent.Store(false)

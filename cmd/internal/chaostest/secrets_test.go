@@ -155,7 +155,7 @@ func (c *careless) run(t *testing.T, requests int) {
 			}
 		})
 	}
-	dumps := time.NewTimer(took(10*time.Second, 500*time.Millisecond))
+	dumps := time.NewTimer(either(10*time.Second, 500*time.Millisecond))
 	defer dumps.Stop()
 	<-dumps.C
 	c.dump = c.gateway.get(t, "/debug/pprof/goroutine?debug=2")

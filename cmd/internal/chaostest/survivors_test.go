@@ -25,10 +25,10 @@ func TestAGatewayIsKilled(t *testing.T) {
 	poor := callers{client: newClient(t, nil), token: always(pressed.Text), rate: 40, number: 4, url: c.url}
 	all := callers{client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: 200, number: 16, url: c.url}
 	stop, stopPoor := all.start(t), poor.start(t)
-	pass(t, took(time.Second, time.Second/2))
+	pass(t, either(time.Second, time.Second/2))
 	killed := time.Now()
 	gateways[0].kill(t)
-	pass(t, took(3*time.Second, 2*time.Second))
+	pass(t, either(3*time.Second, 2*time.Second))
 	answered, poorly := stop(), stopPoor()
 	lost := answered.failed()
 	atMost(t, beyond, fmt.Sprintf("of %d requests to two gateways, lost as one was killed", len(answered)), len(lost), either(40, 200))
@@ -49,7 +49,7 @@ func TestOneNodeOfAClusterIsAway(t *testing.T) {
 	for _, address := range cluster.Addrs() {
 		addresses = append(addresses, fmt.Sprintf("%q", address))
 	}
-	timeout := took(50*time.Millisecond, 2*time.Second)
+	timeout := either(50*time.Millisecond, 2*time.Second)
 	gateways := startTwo(t, fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n"+
 		"  redis: {addresses: [%s], timeout: %v, dial_timeout: %v}\n  limits: [{requests: 1000000, per: 1s}]\n",
 		strings.Join(addresses, ", "), timeout, 2*timeout))
@@ -60,13 +60,13 @@ func TestOneNodeOfAClusterIsAway(t *testing.T) {
 	slices.Sort(several)
 	all := callers{client: newClient(t, nil), token: inTurn(several...), rate: 100, number: 16, url: everySomewhere(gateways)}
 	stop := all.start(t)
-	pass(t, took(time.Second, time.Second/2))
+	pass(t, either(time.Second, time.Second/2))
 	cluster.Servers[1].Kill()
-	pass(t, took(5*time.Second, 3*time.Second))
+	pass(t, either(5*time.Second, 3*time.Second))
 	local := sum(t, gateways, "opsgate_rate_limit_local_decisions_total")
 	cluster.Servers[1].Restart()
 	back := eventually(t, "both count in the cluster again", func() bool { all, _ := inShared(t, gateways); return all })
-	pass(t, took(time.Second, time.Second/2))
+	pass(t, either(time.Second, time.Second/2))
 	noneFailed(t, beyond, stop())
 	note(t, beyond, "decided without the cluster, as one of three masters was away", local, "some")
 	if local == 0 {

@@ -46,7 +46,7 @@ func (u *unavailability) begin(t *testing.T) {
 		return status.Error(codes.Unavailable, "away")
 	})
 	l := everything(t, startGateway(t, beforeTokens(address), u.config+unlimited), u.rate)
-	l.clients, l.lasts = 16, took(30*time.Second, 4*time.Second)
+	l.clients, l.lasts = 16, either(30*time.Second, 4*time.Second)
 	u.wait = l.start(t)
 }
 

@@ -1,0 +1,179 @@
+package chaostest
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/admin/admintest"
+)
+
+// How much of a processor a request takes in the gateway's process, by how it comes: the list of the demo's servers, asked for by 16
+// clients with a connection each. What a handshake takes is the difference of two rows.
+func BenchmarkTLS(b *testing.B) {
+	authority := admintest.NewAuthority(b)
+	usual := secured{pair: authority.Server(b, 1), root: authority.Root}
+	old := rsaSecured(b)
+	for _, row := range []struct {
+		name           string
+		secured        *secured
+		http2, resumes bool
+		ends           bool // each connection with its first request
+	}{
+		{name: "kept connection: no TLS"},
+		{name: "kept connection: HTTP 1.1", secured: &usual},
+		{name: "kept connection: HTTP 2", secured: &usual, http2: true},
+		{name: "new connection: no TLS", ends: true},
+		{name: "new connection: P-256", secured: &usual, ends: true},
+		{name: "new connection: P-256 resumed", secured: &usual, ends: true, resumes: true},
+		{name: "new connection: RSA 2048", secured: &old, ends: true},
+	} {
+		b.Run(row.name, func(b *testing.B) {
+			m := startMeasured(b, row.secured)
+			client := func() *http.Transport {
+				own := &http.Transport{ForceAttemptHTTP2: row.http2, DisableKeepAlives: row.ends}
+				if row.secured != nil {
+					own.TLSClientConfig = row.secured.client(row.resumes)
+				}
+				b.Cleanup(own.CloseIdleConnections)
+				return own
+			}
+			m.ask(b, client())
+			before := m.processor(b)
+			b.SetParallelism(max(1, 16/runtime.GOMAXPROCS(0)))
+			b.RunParallel(func(pb *testing.PB) {
+				for own := client(); pb.Next(); {
+					m.ask(b, own)
+				}
+			})
+			b.ReportMetric((m.processor(b)-before)*1e6/float64(b.N), "gateway-µs/op")
+		})
+	}
+}
+
+// secured is what a listener shows, and what its clients trust.
+type secured struct {
+	pair admintest.Pair
+	root *x509.Certificate
+}
+
+func (s *secured) client(resumes bool) *tls.Config {
+	c := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+	c.RootCAs.AddCert(s.root)
+	if resumes {
+		c.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	}
+	return c
+}
+
+// rsaSecured has a key of the older kind, and vouches for itself.
+func rsaSecured(b *testing.B) secured {
+	b.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		b.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	root, err := x509.ParseCertificate(der)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return secured{root: root, pair: admintest.Pair{
+		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		Key:         pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
+	}}
+}
+
+// A measured gateway tells what it takes of a processor.
+type measured struct{ url, admin, token string }
+
+// startMeasured runs a gateway in front of the shared backend, with TLS where something is shown.
+func startMeasured(b *testing.B, shown *secured) measured {
+	b.Helper()
+	config, scheme := everyService(shared.address).configuration()+unlimited+"shutdown: {drain_wait: 0s}\n", "http"
+	if shown != nil {
+		files := admintest.Write(b, shown.pair.Certificate, shown.pair.Key)
+		config, scheme = config+fmt.Sprintf("tls: {cert_file: %q, key_file: %q}\n", files[0], files[1]), "https"
+	}
+	file := filepath.Join(b.TempDir(), "opsgate.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	p, err := launch("opsgate", "serve", "--config="+file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := p.stop(); err != nil {
+			b.Error(err)
+		}
+	})
+	serving, err := p.line("serving")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return measured{
+		url: fmt.Sprint(scheme, "://", serving["listen"]), admin: fmt.Sprint("http://", serving["admin_listen"]),
+		token: tokens(b)["full"].Text,
+	}
+}
+
+func (m measured) ask(b *testing.B, client *http.Transport) {
+	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, m.url+"/v1/servers", http.NoBody)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	request.Header.Set("Authorization", "Bearer "+m.token)
+	response, err := client.RoundTrip(request)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != http.StatusOK {
+		b.Errorf("%s, %v", response.Status, err)
+	}
+	_ = response.Body.Close()
+}
+
+// processor returns the seconds that the gateway's process has had of processors.
+func (m measured) processor(b *testing.B) float64 {
+	b.Helper()
+	response, err := http.Get(m.admin + "/metrics")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "\nprocess_cpu_seconds_total ")
+	value, _, _ := strings.Cut(after, "\n")
+	seconds, err := strconv.ParseFloat(value, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return seconds
+}
