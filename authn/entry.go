@@ -69,5 +69,5 @@ type entry struct {
 	confirmed time.Duration // when the identity service last said so
 	keepUntil time.Duration // until here it is used where a look-up fails; then the cache drops it
 
-	asked atomic.Bool // its quiet time is over, and somebody noticed
+	asked atomic.Bool // somebody who used it after its quiet time has it looked up again
 }

@@ -103,7 +103,7 @@ func newGuards(o Options, first *generation) (map[string]*guard, error) {
 
 func (c *connections) clients(under *generation) *Clients {
 	options := under.callOptions()
-	to := func(service string) settled { return settled{c.byService[service], options} }
+	to := func(service string) connectionUnder { return connectionUnder{c.byService[service], options} }
 	return &Clients{
 		Fleet:       fleetv1.NewFleetServiceClient(to(fleet)),
 		Monitoring:  monitoringv1.NewMonitoringServiceClient(to(monitoring)),

@@ -6,5 +6,5 @@ import "google.golang.org/grpc"
 func ConnectionOf(c *Clients) grpc.ClientConnInterface {
 	under := &generation{Settings: Settings{}.withDefaults()}
 	under.Retries = RetrySettings{Max: 1, Budget: 1, Backoff: 1}
-	return settled{c.byService[fleet], under.callOptions()}
+	return connectionUnder{c.byService[fleet], under.callOptions()}
 }

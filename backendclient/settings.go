@@ -6,13 +6,13 @@ import (
 	"google.golang.org/grpc"
 )
 
-// A settled connection is one whose calls are made under certain settings. The connection itself is shared by all settings.
-type settled struct {
+// A connectionUnder is a connection whose calls are made under certain settings. The connection itself is shared by all settings.
+type connectionUnder struct {
 	connection *grpc.ClientConn
 	options    []grpc.CallOption // of every call; it has no room to grow, as calls append to it
 }
 
-var _ grpc.ClientConnInterface = settled{}
+var _ grpc.ClientConnInterface = connectionUnder{}
 
 // A generation is settings, and how many came before them on the same connections.
 type generation struct {
@@ -27,12 +27,12 @@ func (g *generation) callOptions() []grpc.CallOption {
 }
 
 // Invoke implements [grpc.ClientConnInterface].
-func (c settled) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
+func (c connectionUnder) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
 	return c.connection.Invoke(ctx, method, request, reply, append(c.options, options...)...)
 }
 
 // NewStream implements [grpc.ClientConnInterface].
-func (c settled) NewStream(
+func (c connectionUnder) NewStream(
 	ctx context.Context, description *grpc.StreamDesc, method string, options ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
 	return c.connection.NewStream(ctx, description, method, append(c.options, options...)...)
@@ -51,5 +51,5 @@ func settingsOf(options []grpc.CallOption) *generation {
 			return under.settings
 		}
 	}
-	panic("backendclient: a call that no client of ours makes") // every connection of ours is settled
+	panic("backendclient: a call that no client of ours makes") // calls of ours go through a connectionUnder
 }

@@ -46,7 +46,7 @@ type Store struct {
 
 	breaker   *gobreaker.CircuitBreaker[ratelimit.Decision]
 	breakerIs atomic.Int32
-	inARow    atomic.Int32          // failures; the breaker's own count of them is only of late
+	inARow    atomic.Int32          // failures without a success between them, however long ago: the breaker forgets after ofLate
 	cause     atomic.Pointer[error] // of the last failure
 	left      chan struct{}         // tells Run that the shared store was left
 	nextProbe atomic.Int64          // Unix time in nanoseconds

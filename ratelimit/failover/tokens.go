@@ -30,8 +30,8 @@ type token struct {
 	mu    sync.Mutex
 	gone  bool      // out of the map: another one has its place
 	local bool      // it has a local account
-	heard time.Time // the mirror has nothing that is younger, if the outage began before
-	again time.Time // not to be told of before
+	heard time.Time // when the mirror may last have learned of it: what that knows is no younger
+	again time.Time // when the shared store may be told of it again, after that failed
 
 	announced uint64 // the outage after which the shared store was told of it first
 
