@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -72,9 +73,24 @@ func (p Program) report(err error, code int) int {
 		fmt.Fprintln(p.Err, problems)
 		return code
 	}
-	fmt.Fprintf(p.Err, "%s: %v\n", p.Name, err)
+	text := err.Error()
+	if flag, _, missing := strings.Cut(text, ` value but got "EOL"`); missing { // as the library calls the end of the line
+		flag, _, _ = strings.Cut(flag, ": ")
+		text = flag + ": expected a value"
+	}
+	fmt.Fprintf(p.Err, "%s: %s\n", p.Name, text)
 	if code == exitUsage {
-		fmt.Fprintf(p.Err, "Try: %s --help\n", p.Name)
+		fmt.Fprintf(p.Err, "Try: %s --help\n", p.misused(err))
 	}
 	return code
+}
+
+// misused returns the command that was not understood, or the program where none was reached.
+func (p Program) misused(err error) string {
+	if e, parsed := errors.AsType[*kong.ParseError](err); parsed && e.Context != nil {
+		if command := e.Context.Selected(); command != nil {
+			return p.Name + " " + command.Path()
+		}
+	}
+	return p.Name
 }

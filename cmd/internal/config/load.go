@@ -58,14 +58,17 @@ func Load(o Options) (Loaded, error) {
 	d := &decoder{environment: environment(o.Environment), origins: make(map[string]origin)}
 	loaded := Loaded{Config: Default(), Path: o.Path}
 	settings, warnings := fromVariables(d.environment, Keys())
+	which := "the configuration"
 	if loaded.Path == "" && !o.NoFile {
-		loaded.Path = findFile(d.environment)
+		if loaded.Path = findFile(d.environment); loaded.Path != DefaultPath {
+			which += " that " + PathVariable + " names"
+		}
 	}
 	d.settings(&loaded.Config, o.Defaults)
 	if loaded.Path != "" {
 		content, err := readFile(loaded.Path)
 		if err != nil {
-			return Loaded{}, fmt.Errorf("read the configuration: %w", err)
+			return Loaded{}, fmt.Errorf("read %s: %w", which, err)
 		}
 		d.source, d.inFile = loaded.Path, true
 		if !d.file(&loaded.Config, content) {

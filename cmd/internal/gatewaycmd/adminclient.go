@@ -16,6 +16,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/certs"
@@ -37,6 +38,7 @@ type adminTLS struct {
 type adminClient struct {
 	base      string
 	token     string
+	patience  time.Duration
 	guessed   string // why nobody may be at base; "" where somebody said where to ask
 	transport *http.Transport
 }
@@ -65,7 +67,7 @@ func (r *reaching) reach(e Environment, flags ...config.Setting) (*adminClient, 
 	if r.Admin == "" {
 		client, err := newAdminClient(loaded, scheme+"://"+config.Reachable(loaded.Admin.Listen), r.adminTLS)
 		if err == nil && loaded.Path == "" && loaded.IsDefault("admin.listen") {
-			client.guessed = "that is the default, as there is no configuration file: name one by --config, or the listener by --admin"
+			client.guessed = "the default address was asked, as there is no configuration file: name one by --config, or the listener by --admin"
 		}
 		return client, err
 	}
@@ -140,17 +142,26 @@ func (c *adminClient) do(ctx context.Context, method, target string, header http
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	response, err := c.transport.RoundTrip(request)
-	if err != nil && c.guessed != "" {
-		return 0, nil, fmt.Errorf("%w (%s)", err, c.guessed)
-	} else if err != nil {
-		return 0, nil, err
+	if err != nil {
+		return 0, nil, c.unanswered(err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, answerMax))
 	if err != nil {
-		return 0, nil, fmt.Errorf("read the answer: %w", err)
+		return 0, nil, fmt.Errorf("read the answer: %w", c.unanswered(err))
 	}
 	return response.StatusCode, body, nil
+}
+
+// unanswered says why there is no answer.
+func (c *adminClient) unanswered(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%s did not answer within %s, which --timeout changes", c.base, c.patience)
+	}
+	if c.guessed != "" {
+		err = fmt.Errorf("%w (%s)", err, c.guessed)
+	}
+	return err
 }
 
 // get asks for something that must be there.

@@ -34,6 +34,7 @@ func (a *asking) client(ctx context.Context, e Environment) (*adminClient, conte
 		}
 		client.token = strings.TrimRight(string(token), "\r\n") // editors end the line
 	}
+	client.patience = a.Timeout
 	limited, cancel := context.WithTimeout(ctx, a.Timeout)
 	return client, limited, func() { cancel(); client.close() }, nil
 }

@@ -24,6 +24,7 @@ func (c *healthcheck) Run(ctx context.Context, e Environment) error {
 		return err
 	}
 	defer client.close()
+	client.patience = c.Timeout
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	status, body, err := client.do(ctx, http.MethodGet, "/readyz", nil)
