@@ -1,6 +1,7 @@
 package systemtest
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -208,7 +209,7 @@ func TestAnActionIsAudited(t *testing.T) {
 
 func TestIdempotency(t *testing.T) {
 	full := programs.shared.as(t, "full")
-	key := "Idempotency-Key: " + t.Name()
+	key := "Idempotency-Key: " + rand.Text()
 	body := `{"title":"Once","status":"identified","impact":"none","message":"m"}`
 	first := full.post(t, "/v1/incidents", body, key).must(t, 200)
 	again := full.post(t, "/v1/incidents", `{ "message":"m","title":"Once", "impact":"none","status":"identified"}`, key).must(t, 200)
@@ -225,12 +226,12 @@ func TestIdempotency(t *testing.T) {
 }
 
 func TestConcurrentRepeatsHappenOnce(t *testing.T) {
-	full := programs.shared.as(t, "full")
+	full, key := programs.shared.as(t, "full"), "Idempotency-Key: "+rand.Text()
 	var wg sync.WaitGroup
 	answers := make([]response, 16)
 	for i := range answers {
 		wg.Go(func() {
-			answers[i], _ = full.try(t.Context(), "POST", "/v1/incidents", newIncident, "Idempotency-Key: "+t.Name())
+			answers[i], _ = full.try(t.Context(), "POST", "/v1/incidents", newIncident, key)
 		})
 	}
 	wg.Wait()
