@@ -68,6 +68,7 @@ func Dial(options Options) (*Clients, error) {
 	}
 	for service, connection := range c.byService {
 		l := new(lost)
+		l.note(connection.GetState(), time.Now()) // here, as the watcher may begin later than somebody asks
 		c.lost[service] = l
 		c.watchers.Go(func() { l.watch(ctx, o.Logger, service, connection) })
 		connection.Connect() // else the first request would pay for it, and readiness would know nothing
