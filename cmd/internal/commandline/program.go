@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"opsgate/cmd/internal/config"
 )
 
 // Exit codes of programs.
@@ -68,9 +66,17 @@ func (p Program) Run(ctx context.Context, grammar any, arguments []string, bindi
 	return exitDone
 }
 
+// A listing is an error of several problems, each in a line that begins with the name of a file: editors jump there.
+type listing interface {
+	error
+	Lines() []string
+}
+
 func (p Program) report(err error, code int) int {
-	if problems, ok := errors.AsType[config.Problems](err); ok { // each has a line of its own that begins with a file name: editors jump there
-		fmt.Fprintln(p.Err, problems)
+	if problems, ok := errors.AsType[listing](err); ok {
+		for _, line := range problems.Lines() {
+			fmt.Fprintln(p.Err, line)
+		}
 		return code
 	}
 	text := err.Error()

@@ -35,12 +35,15 @@ func (p Problem) Error() string {
 type Problems []Problem
 
 // Error returns the problems, one a line.
-func (ps Problems) Error() string {
+func (ps Problems) Error() string { return strings.Join(ps.Lines(), "\n") }
+
+// Lines returns a line for each problem.
+func (ps Problems) Lines() []string {
 	lines := make([]string, len(ps))
 	for i, p := range ps {
 		lines[i] = p.Error()
 	}
-	return strings.Join(lines, "\n")
+	return lines
 }
 
 // sorted returns the problems in the order in which they are reported, each once.

@@ -48,7 +48,7 @@ type reaching struct {
 	configFile
 	adminTLS
 
-	Admin string `placeholder:"ADDR" xor:"admin" help:"Admin listener to ask, as host:port or URL. Then no configuration is read, unless --config names one."`
+	Admin string `placeholder:"ADDR" xor:"admin" help:"Admin listener to ask, as host:port or URL; then only --config reads a configuration."`
 }
 
 // reach returns a client of the listener that --admin names, or else of the configured one, over which the flags go.
@@ -93,10 +93,13 @@ func baseOf(named, scheme string) (string, error) {
 		named = scheme + "://" + config.Reachable(named)
 	}
 	u, err := url.Parse(named)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return "", errAdminAddress
 	}
-	return u.Scheme + "://" + u.Host, nil
+	if base := u.Scheme + "://" + u.Host; strings.TrimRight(named, "/") == base {
+		return base, nil
+	}
+	return "", errAdminAddress // there is a path, a query or a user
 }
 
 // newAdminClient makes a client of the listener at the URL. Where that of the configuration has a certificate, it is known by it.

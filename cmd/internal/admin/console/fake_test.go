@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,33 +22,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A source is a gateway of which everything is said beforehand.
 type source struct {
-	mu           sync.Mutex // held while the dependencies change
 	dependencies []console.Dependency
 	store        admin.Store
 	busiest      []admin.BusyToken
 	config       admin.Configuration
 }
 
-// become changes the one dependency of a source that is looked at.
-func (s *source) become(change func(*console.Dependency)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change(&s.dependencies[0])
-}
-
-func (s *source) Dependencies() []console.Dependency {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make([]console.Dependency, len(s.dependencies))
-	for i, d := range s.dependencies {
-		list[i] = d
-		if d.Breaker != nil {
-			b := *d.Breaker
-			list[i].Breaker = &b
-		}
-	}
-	return list
-}
+func (s *source) Dependencies() []console.Dependency { return s.dependencies }
 func (s *source) Store() admin.Store                 { return s.store }
 func (s *source) Busiest(n int) []admin.BusyToken    { return s.busiest[:min(n, len(s.busiest))] }
 func (s *source) Configuration() admin.Configuration { return s.config }

@@ -95,14 +95,6 @@ func TestWhatIsWrongIsSaidInWords(t *testing.T) {
 	}
 }
 
-func texts(findings []console.Finding) []string {
-	var list []string
-	for _, f := range findings {
-		list = append(list, f.Text)
-	}
-	return list
-}
-
 func TestFailedRequestsAreFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		metrics := newCounters()
