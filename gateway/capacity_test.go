@@ -166,21 +166,12 @@ func (panicking) Authenticate(context.Context, string) (*authn.Principal, error)
 
 // BenchmarkShed is what a request costs that there is no room for.
 func BenchmarkShed(b *testing.B) {
-	o := options17(b, &services{})
+	o := optionsWith(b, &services{})
 	o.Logger = slog.New(slog.NewJSONHandler(&discardWriter{}, nil))
 	o.Capacity = newCapacity(0)
 	g, err := New(o)
 	if err != nil {
 		b.Fatal(err)
 	}
-	req := httptest.NewRequest("GET", "/v1/servers", nil)
-	req.Header.Set("Authorization", "Bearer full")
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		w := &discardWriter{header: make(http.Header)}
-		for pb.Next() {
-			clear(w.header)
-			g.ServeHTTP(w, req)
-		}
-	})
+	serveInParallel(b, g, "/v1/servers")
 }

@@ -80,7 +80,7 @@ func TestNewRefusesWhatIsMissing(t *testing.T) {
 	if _, err := New(Options{}); err == nil {
 		t.Error("no clients: accepted")
 	}
-	o := options17(t, &services{})
+	o := optionsWith(t, &services{})
 	o.Limiter = nil
 	if _, err := New(o); err == nil {
 		t.Error("no limiter: accepted")
@@ -89,7 +89,7 @@ func TestNewRefusesWhatIsMissing(t *testing.T) {
 
 // A reload makes a Gateway and forgets the last one: there is nothing to end.
 func TestAGatewayRunsNothingBesideRequests(t *testing.T) {
-	o := options17(t, &services{})
+	o := optionsWith(t, &services{})
 	before := goleak.IgnoreCurrent()
 	if _, err := New(o); err != nil {
 		t.Fatal(err)

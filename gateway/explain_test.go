@@ -252,7 +252,7 @@ func FuzzExplain(f *testing.F) {
 	f.Add("POST", "/v1/incidents/x/updates")
 	s := &services{answers: map[string]func(context.Context, proto.Message) (proto.Message, error){}}
 	s.fail("", status.Error(codes.Aborted, "reached the service"))
-	g, err := New(options17(f, s))
+	g, err := New(optionsWith(f, s))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -126,7 +126,7 @@ func start(tb testing.TB, change ...func(*Options)) *harness {
 		services: &services{answers: map[string]func(context.Context, proto.Message) (proto.Message, error){}},
 		registry: prometheus.NewRegistry(), log: &syncBuffer{},
 	}
-	o := options17(tb, h.services)
+	o := optionsWith(tb, h.services)
 	metrics, err := NewMetrics(h.registry)
 	if err != nil {
 		tb.Fatal(err)
@@ -149,8 +149,8 @@ func start(tb testing.TB, change ...func(*Options)) *harness {
 	return h
 }
 
-// options17 are options with clients of the given services and limits that are not reached.
-func options17(tb testing.TB, s *services) Options {
+// optionsWith are options with clients of the given services and limits that are not reached.
+func optionsWith(tb testing.TB, s *services) Options {
 	tb.Helper()
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer(grpc.UnaryInterceptor(s.intercept))

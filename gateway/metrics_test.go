@@ -82,7 +82,7 @@ func TestMetricsAreRegisteredOnce(t *testing.T) {
 func TestCountsOutliveAGateway(t *testing.T) {
 	h := start(t)
 	h.get(t, "/v1/me")
-	o := options17(t, h.services)
+	o := optionsWith(t, h.services)
 	o.Metrics = h.gateway.metrics
 	next, err := New(o)
 	if err != nil {

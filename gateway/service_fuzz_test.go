@@ -193,7 +193,7 @@ func FuzzFailure(f *testing.F) {
 	f.Add(int32(3), "", "_.x", "is odd", int64(0), "", []byte{})
 	f.Add(int32(-1), "\xff", "idempotency_key", strings.Repeat("é", 600), int64(math.MaxInt64), "type.googleapis.com/no.such.Type", []byte{})
 	s := &services{answers: map[string]func(context.Context, proto.Message) (proto.Message, error){}}
-	g, err := New(options17(f, s))
+	g, err := New(optionsWith(f, s))
 	if err != nil {
 		f.Fatal(err)
 	}
