@@ -143,6 +143,9 @@ func TestValuesThatWouldNotWorkAreRefused(t *testing.T) {
 		"no token of operators":     {"admin: {existingSecret: {name: ''}}", "name"},
 		"no services":               {"config: {upstreams: null}", "upstreams"},
 		"a Secret in another's way": {"secrets: [{name: admin, secretName: x}]", "name"},
+		"TLS beside the Secret":     {"config: {admin: {tls: {cert_file: x}}}", "tls"},
+		"a job that ends its name":  {"prometheusRule: {job: 'a\"b'}", "job"},
+		"a prefix that is no link":  {"prometheusRule: {runbookPrefix: docs}", "runbookPrefix"},
 		"a digest that is none":     {"image: {digest: latest}", "digest"},
 		"no gateway":                {"replicaCount: 0", "replicaCount"},
 	} {

@@ -47,6 +47,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{ ternary .Values.autoscaling.minReplicas .Values.replicaCount .Values.autoscaling.enabled }}
 {{- end }}
 
+{{/* The job of the gateways. The ServiceMonitor has Prometheus call it by the name that the admin Service has as a label. */}}
+{{- define "opsgate.job" -}}
+{{ default (include "opsgate.name" .) .Values.prometheusRule.job }}
+{{- end }}
+
 {{/* The configuration: what the chart knows, under what the values say. */}}
 {{- define "opsgate.config" -}}
 {{- $limits := dict "expected_replicas" (include "opsgate.replicas" . | int) -}}
@@ -56,9 +61,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 {{- $token := printf "${file:/run/secrets/opsgate/admin/%s}" .Values.admin.existingSecret.key -}}
+{{- $admin := dict "listen" ":9090" "token" $token -}}
+{{- if .Values.admin.tls.existingSecret.name -}}
+{{- $dir := "/run/secrets/opsgate/admin-tls" -}}
+{{- $_ := set $admin "tls" (dict "cert_file" (printf "%s/tls.crt" $dir) "key_file" (printf "%s/tls.key" $dir)) -}}
+{{- end -}}
 {{- $known := dict
   "listen" ":8080"
-  "admin" (dict "listen" ":9090" "token" $token)
+  "admin" $admin
   "shutdown" (dict
     "drain_wait" (printf "%ds" (int .Values.shutdown.drainWaitSeconds))
     "grace" (printf "%ds" (int .Values.shutdown.graceSeconds)))

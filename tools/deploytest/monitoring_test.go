@@ -1,0 +1,133 @@
+package deploytest
+
+import (
+	"strings"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"helm.sh/helm/v3/pkg/chartutil"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// values reads what stands in a values file.
+func values(t *testing.T, text string) chartutil.Values {
+	t.Helper()
+	v, err := chartutil.ReadValues([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// watchedJob returns what Prometheus calls the job of a release: the value of the label that the ServiceMonitor names, on the Service that
+// it selects.
+func watchedJob(t *testing.T, r release) string {
+	t.Helper()
+	monitor := only[*monitoringv1.ServiceMonitor](t, r)
+	for _, s := range all[*corev1.Service](r) {
+		if selects(t, &monitor.Spec.Selector, s.Labels) {
+			return s.Labels[monitor.Spec.JobLabel]
+		}
+	}
+	t.Fatal("nothing is watched")
+	return ""
+}
+
+// rules returns the rules of a release as one text of queries and one of links.
+func rules(t *testing.T, r release) (queries, links string) {
+	t.Helper()
+	var asked, linked strings.Builder
+	for _, file := range all[*monitoringv1.PrometheusRule](r) {
+		for _, group := range file.Spec.Groups {
+			for _, rule := range group.Rules {
+				asked.WriteString(rule.Expr.String() + "\n")
+				if link, is := rule.Annotations["runbook_url"]; is {
+					linked.WriteString(link + "\n")
+				}
+			}
+		}
+	}
+	return asked.String(), linked.String()
+}
+
+// An alert on a job that has another name would never fire; one on its absence always would.
+func TestAlertsAskForTheJobThatIsWatched(t *testing.T) {
+	for name, test := range map[string]struct{ values, want string }{
+		"as it comes":                 {"", "opsgate"},
+		"a release with its own name": {"nameOverride: edge", "edge"},
+		"its own full name":           {"fullnameOverride: edge", "opsgate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := render(t, values(t, "serviceMonitor: {enabled: true}\nprometheusRule: {enabled: true}\n"+test.values))
+			if job := watchedJob(t, r); job != test.want {
+				t.Errorf("the job is called %q, want %q", job, test.want)
+			}
+			mustAskFor(t, r, test.want)
+		})
+	}
+	t.Run("watched by other means", func(t *testing.T) {
+		mustAskFor(t, render(t, values(t, "prometheusRule: {enabled: true, job: edge/gateways}")), "edge/gateways")
+	})
+}
+
+// mustAskFor holds the rules to one job.
+func mustAskFor(t *testing.T, r release, job string) {
+	t.Helper()
+	queries, _ := rules(t, r)
+	selector := `job="` + job + `"`
+	if n := strings.Count(queries, selector); n < 5 || n != strings.Count(queries, "job=") {
+		t.Errorf("%d of %d selectors of a job are %s", n, strings.Count(queries, "job="), selector)
+	}
+}
+
+func TestRunbooksAreWhereItIsSaid(t *testing.T) {
+	const prefix = "https://git.example.com/opsgate/blob/main/"
+	_, inside := rules(t, render(t, values(t, "prometheusRule: {enabled: true}")))
+	_, outside := rules(t, render(t, values(t, "prometheusRule: {enabled: true, runbookPrefix: '"+prefix+"'}")))
+	if strings.Count(inside, "docs/runbooks/") < 20 || strings.Contains(inside, "://") {
+		t.Errorf("got\n%s", inside)
+	}
+	if want := prefix + strings.ReplaceAll(strings.TrimSpace(inside), "\n", "\n"+prefix) + "\n"; outside != want {
+		t.Errorf("got\n%s\nwant\n%s", outside, want)
+	}
+}
+
+// Whoever asks the admin listener does it as the gateway answers: probes and Prometheus by HTTPS, or none of them.
+func TestTheAdminListenerIsAskedAsItAnswers(t *testing.T) {
+	for name, test := range map[string]struct {
+		values string
+		tls    bool
+	}{
+		"plain": {"", false},
+		"TLS":   {"admin: {tls: {existingSecret: {name: admin-certificate}}}", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := render(t, values(t, "serviceMonitor: {enabled: true}\n"+test.values))
+			scheme, watched := corev1.URISchemeHTTP, monitoringv1.Scheme("")
+			if test.tls {
+				scheme, watched = corev1.URISchemeHTTPS, "https"
+			}
+			if is := strings.Contains(r.configuration(t), "cert_file: /run/secrets/opsgate/admin-tls/tls.crt"); is != test.tls {
+				t.Errorf("the gateway has a certificate: %t", is)
+			}
+			container := only[*appsv1.Deployment](t, r).Spec.Template.Spec.Containers[0]
+			for _, probe := range []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe} {
+				if got := probe.HTTPGet.Scheme; got != scheme && (test.tls || got != "") {
+					t.Errorf("%s is asked for by %q", probe.HTTPGet.Path, got)
+				}
+			}
+			endpoint := only[*monitoringv1.ServiceMonitor](t, r).Spec.Endpoints[0]
+			got := monitoringv1.Scheme("")
+			if endpoint.Scheme != nil {
+				got = *endpoint.Scheme
+			}
+			if got != watched || (endpoint.TLSConfig != nil) != test.tls {
+				t.Errorf("Prometheus asks by %q with %+v", got, endpoint.TLSConfig)
+			}
+			if test.tls && (endpoint.TLSConfig.CA.Secret.Name != "admin-certificate" || *endpoint.TLSConfig.ServerName != "prod-opsgate-admin.edge.svc") {
+				t.Errorf("Prometheus knows the gateway by %+v", endpoint.TLSConfig)
+			}
+		})
+	}
+}
