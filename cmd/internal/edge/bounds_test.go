@@ -106,12 +106,8 @@ func TestRequestsPastTheirBoundAreShedOverAllConfigurations(t *testing.T) {
 	if got := r.get(t, r.Address(), "/v1/me"); got.status != 503 || got.header.Get("Retry-After") != "1" {
 		t.Errorf("got %+v", got)
 	}
-	began := time.Now()
 	if got := r.readiness(t, "degraded"); got.status != 200 || !strings.Contains(got.body, "more than 2 requests in flight") {
 		t.Errorf("got %+v", got)
-	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("operators waited for %s", took)
 	}
 	if err := r.reload(t, "http: {max_in_flight: 3}\n"); err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ func TestDraining(t *testing.T) {
 	services := startServices(t)
 	services.release = make(chan struct{})
 	c := settings(services.address)
-	c.Shutdown.DrainWait = config.Duration(300 * time.Millisecond)
+	c.Shutdown.DrainWait = config.Duration(3 * time.Second) // in which a busy machine comes to ask twice
 	r := run(t, c, services.token)
 	r.readiness(t, "ready")
 	held := r.hold(t, services)
