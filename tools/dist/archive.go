@@ -33,10 +33,7 @@ func (r release) archive(name, dir string, entries []entry) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	packed, err := gzip.NewWriterLevel(file, gzip.BestCompression) // its header has no name and no time
-	if err != nil {
-		return err
-	}
+	packed := gzip.NewWriter(file) // its header has no name and no time; the best level takes three times as long for 0.3 %
 	all := tar.NewWriter(packed)
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.path, b.path) })
 	for _, e := range entries {

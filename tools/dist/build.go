@@ -59,21 +59,38 @@ func (r release) texts(ctx context.Context, work string) ([]entry, error) {
 	return list, nil
 }
 
-// documents are files of the repository that go along, by where they stand in an archive.
+// documents are files of the repository that go along, by where they stand in an archive: what is installed, what Prometheus and Grafana
+// are given, and all that the README and the pages under docs link to.
 func (r release) documents() ([]entry, error) {
 	var list []entry
-	for from, to := range map[string]string{
-		"LICENSE":                        "LICENSE",
-		"README.md":                      "README.md",
-		"CHANGELOG.md":                   "CHANGELOG.md",
-		"deploy/opsgate.yaml":            "etc/opsgate.yaml",
-		"deploy/systemd/opsgate.service": "lib/systemd/system/opsgate.service",
-	} {
-		content, err := os.ReadFile(filepath.Join(r.source, from))
+	for _, dir := range []string{"docs", "deploy/grafana", "deploy/prometheus", "proto/ops"} {
+		inner, err := folder(filepath.Join(r.source, filepath.FromSlash(dir)))
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, entry{path: to, content: content})
+		for _, e := range inner {
+			e.path = dir + "/" + e.path
+			if !strings.HasSuffix(e.path, ".go") {
+				list = append(list, e)
+			}
+		}
+	}
+	for _, file := range [][2]string{
+		{"LICENSE", "LICENSE"},
+		{"README.md", "README.md"},
+		{"CHANGELOG.md", "CHANGELOG.md"},
+		{"deploy/conformance-fixtures.yaml", "deploy/conformance-fixtures.yaml"},
+		{"deploy/helm/opsgate/README.md", "deploy/helm/opsgate/README.md"},
+		{"deploy/opsgate.yaml", "deploy/opsgate.yaml"},
+		{"deploy/opsgate.yaml", "etc/opsgate.yaml"},
+		{"deploy/systemd/opsgate.service", "lib/systemd/system/opsgate.service"},
+		{"gateway/openapi/openapi.yaml", "gateway/openapi/openapi.yaml"},
+	} {
+		content, err := os.ReadFile(filepath.Join(r.source, filepath.FromSlash(file[0])))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, entry{path: file[1], content: content})
 	}
 	return list, nil
 }

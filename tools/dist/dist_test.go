@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -73,6 +74,7 @@ func TestTheSameSourcesGiveTheSameBytes(t *testing.T) {
 	const name = "opsgate_1.2.3_" + runtime.GOOS + "_" + runtime.GOARCH
 	unpacked := checkArchive(t, name, first[name+".tar.gz"])
 	checkPrograms(t, filepath.Join(unpacked, name))
+	checkLinks(t, filepath.Join(unpacked, name))
 	checkChart(t, first["opsgate-chart_1.2.3.tgz"])
 	checkBill(t, first[name+".cdx.json"])
 	checkSums(t, first)
@@ -134,7 +136,7 @@ func checkArchive(t *testing.T, name string, content []byte) (dir string) {
 	for _, want := range []string{
 		"LICENSE", "README.md", "etc/opsgate.yaml", "lib/systemd/system/opsgate.service", "bin/opsgate", "bin/opsbackend", "bin/opsdev",
 		"share/man/man1/opsgate.1", "share/bash-completion/completions/opsgate", "share/zsh/site-functions/_opsgate",
-		"share/fish/vendor_completions.d/opsgate.fish",
+		"share/fish/vendor_completions.d/opsgate.fish", "deploy/prometheus/rules/gateways.yaml", "deploy/grafana/dashboards/opsgate-overview.json",
 	} {
 		if !slices.Contains(paths, want) {
 			t.Errorf("there is no %s in %q", want, paths)
@@ -152,6 +154,37 @@ func checkPrograms(t *testing.T, dir string) {
 			t.Errorf("%s: %v, %s", name, err, said)
 		}
 		checkPage(t, filepath.Join(dir, "share", "man", "man1", name+".1"))
+	}
+}
+
+// checkLinks follows every link of the README and of the pages in an archive, whose reader has no repository.
+func checkLinks(t *testing.T, dir string) {
+	t.Helper()
+	link := regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)`)
+	seen := 0
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/*/*.md"} {
+		pages, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages {
+			content, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range link.FindAllStringSubmatch(string(content), -1) {
+				if strings.Contains(found[1], "://") {
+					continue
+				}
+				seen++
+				if _, err := os.Stat(filepath.Join(filepath.Dir(page), found[1])); err != nil {
+					t.Errorf("%s: there is no %s", filepath.Base(page), found[1])
+				}
+			}
+		}
+	}
+	if seen < 50 {
+		t.Errorf("followed %d links", seen)
 	}
 }
 
