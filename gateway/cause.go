@@ -34,6 +34,7 @@ const (
 	causeKey            Cause = "input:key"
 	causeMediaType      Cause = "input:media-type"
 	causeSize           Cause = "input:size"
+	causeHeader         Cause = "input:header"
 	causeClientGone     Cause = "client-gone"
 	causeTimeout        Cause = "timeout"
 	causePanic          Cause = "panic"

@@ -115,6 +115,7 @@ func badInput() []mishap {
 		}},
 		{cause: "input:key", status: 422, code: "validation_error", method: "POST", target: incidents, body: body, request: header("Idempotency-Key", "a b")},
 		{cause: "input:media-type", status: 415, code: "unsupported_media_type", method: "POST", target: incidents, body: body, request: header("Content-Type", "text/plain")},
+		{cause: "input:header", status: 431, code: "headers_too_large", target: incidents, change: func(o *Options) { o.MaxHeaderBytes = 10 }},
 		{cause: "input:size", status: 413, code: "payload_too_large", method: "POST", target: incidents, body: body, change: func(o *Options) { o.MaxBodyBytes = 10 }},
 	}
 }

@@ -117,7 +117,9 @@ func (g *Gateway) explained(rt *route) gin.HandlerFunc {
 			r.principal = &authn.Principal{}
 		}
 		for _, s := range rt.stages {
-			e.note(s.name, s.explain(q, r))
+			if s.explain != nil {
+				e.note(s.name, s.explain(q, r))
+			}
 		}
 		if rt.Handle != nil {
 			e.Route = explainedRoute(rt)

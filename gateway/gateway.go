@@ -27,6 +27,8 @@ import (
 const (
 	DefaultTimeout      = 10 * time.Second
 	DefaultMaxBodyBytes = 128 << 10 // decisions, "Requests"
+	// DefaultMaxHeaderBytes is of a request's first line and header together.
+	DefaultMaxHeaderBytes = 16 << 10
 )
 
 // An Authenticator tells whom a token stands for. Its errors wrap authn.ErrInvalidToken or authn.ErrUnavailable.
@@ -61,6 +63,7 @@ type Options struct {
 	Timeout        time.Duration            // of a whole request, where its route has none of its own; 0 for DefaultTimeout
 	Timeouts       map[string]time.Duration // by the id of a route, over the route's own
 	MaxBodyBytes   int64                    // of a request; 0 for DefaultMaxBodyBytes
+	MaxHeaderBytes int64                    // of a request; 0 for DefaultMaxHeaderBytes
 	TrustedProxies []netip.Prefix           // peers whose X-Forwarded-For counts; none by default
 	LiveTokens     string                   // what tokens begin with; an id of a request with such a one in it is not taken
 	QuietAccess    bool                     // log what SREs must see only, not each request
@@ -98,6 +101,7 @@ type Gateway struct {
 	timeout        time.Duration
 	timeouts       map[string]time.Duration
 	maxBodyBytes   int64
+	maxHeaderBytes int64
 	trustedProxies []netip.Prefix
 	liveTokens     string
 	quietAccess    bool
@@ -139,6 +143,7 @@ func New(o Options) (*Gateway, error) {
 		timeout:        cmp.Or(o.Timeout, DefaultTimeout),
 		timeouts:       o.Timeouts,
 		maxBodyBytes:   cmp.Or(o.MaxBodyBytes, DefaultMaxBodyBytes),
+		maxHeaderBytes: cmp.Or(o.MaxHeaderBytes, DefaultMaxHeaderBytes),
 		trustedProxies: o.TrustedProxies,
 		liveTokens:     o.LiveTokens,
 		quietAccess:    o.QuietAccess,

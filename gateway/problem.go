@@ -112,6 +112,13 @@ func tooLarge(limit int64) *Problem {
 	}
 }
 
+func headersTooLarge(limit int64) *Problem {
+	return &Problem{
+		Status: http.StatusRequestHeaderFieldsTooLarge, Code: "headers_too_large",
+		Text: fmt.Sprintf("the request's headers are larger than %d bytes", limit), Cause: causeHeader,
+	}
+}
+
 func unsupportedMediaType() *Problem {
 	return &Problem{
 		Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Text: "the request body must be application/json",

@@ -51,7 +51,7 @@ type HTTP struct {
 	WriteTimeout      Duration `yaml:"write_timeout" min:"100ms" max:"10m" doc:"Time from a header's end to the end of the answer."`
 	IdleTimeout       Duration `yaml:"idle_timeout" min:"1s" max:"1h" doc:"How long a connection may wait for its next request."`
 	RequestTimeout    Duration `yaml:"request_timeout" min:"10ms" max:"5m" doc:"Time to answer a request; past it the client gets 504."`
-	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" doc:"Size of a request's header; HTTP/1.1 takes 4 KiB more."`
+	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" doc:"Size of a request's first line and header."`
 	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Size of a request's body; past it the client gets 413."`
 	MaxConnections    int      `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections; past it one that waits is closed."`
 	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Requests worked on at once; past it clients get 503."`

@@ -220,13 +220,16 @@ func TestWhatMakesNoGatewayIsRefused(t *testing.T) {
 
 func TestBoundsOfOneConnection(t *testing.T) {
 	services := startServices(t)
-	c := settings(services.address)
-	c.HTTP.MaxHeaderBytes = 4 << 10
-	r := run(t, c, services.token)
+	r := reloadingGateway(t, services, "http: {max_header_bytes: 4KiB}\n")
+	padded := func(n int) string { // a request whose line and header are n bytes
+		const request = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX: \r\n\r\n"
+		return strings.Replace(request, "X: ", "X: "+strings.Repeat("x", n-len(request)), 1)
+	}
 	for _, test := range []struct{ name, send, want string }{
-		{"a header that uses the 4 KiB that net/http adds", "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX: " + strings.Repeat("x", 8000) + "\r\n\r\n", "HTTP/1.1 404 "},
-		{"a header that is more", "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX: " + strings.Repeat("x", 8200) + "\r\n\r\n", "HTTP/1.1 431 "},
-		{"a header that is too long", "GET / HTTP/1.1\r\nHost: h\r\nX: " + strings.Repeat("x", 16<<10) + "\r\n\r\n", "HTTP/1.1 431 "},
+		{"a header that is as large as may be", padded(4 << 10), "HTTP/1.1 404 "},
+		{"a header that is larger", padded(4<<10 + 1), "HTTP/1.1 431 "},
+		{"a header that is twice as large", padded(8 << 10), "HTTP/1.1 431 "},
+		{"a header that is more", padded(16 << 10), "HTTP/1.1 431 "},
 		{"options of the whole server", "OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "HTTP/1.1 404 "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -235,9 +238,11 @@ func TestBoundsOfOneConnection(t *testing.T) {
 			}
 		})
 	}
-	if err := r.end(); err != nil {
-		t.Error(err)
+	answered := `opsgate_http_requests_total{cause="input:header",code="headers_too_large",route="unmatched",status="431"}`
+	if got := r.metric(t, answered); got != "2" {
+		t.Errorf("the gateway itself refused %q headers", got)
 	}
+	r.finish(t)
 }
 
 func TestAHeaderThatDoesNotEndEndsTheConnection(t *testing.T) {

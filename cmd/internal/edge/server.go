@@ -33,13 +33,17 @@ type bounds struct {
 	maxHeaderBytes, maxStreams                                int
 }
 
+// headerSlack is by how much more net/http takes over HTTP/1.1 than it is told.
+const headerSlack = 4 << 10
+
+// boundsOf has twice as much of a header read as may be sent, so that whoever sends a little too much reads our own answer.
 func boundsOf(c config.HTTP) bounds {
 	return bounds{
 		readHeaderTimeout: time.Duration(c.ReadHeaderTimeout),
 		readTimeout:       time.Duration(c.ReadTimeout),
 		writeTimeout:      time.Duration(c.WriteTimeout),
 		idleTimeout:       time.Duration(c.IdleTimeout),
-		maxHeaderBytes:    int(c.MaxHeaderBytes),
+		maxHeaderBytes:    2*int(c.MaxHeaderBytes) - headerSlack,
 		maxStreams:        c.HTTP2.MaxConcurrentStreams,
 	}
 }

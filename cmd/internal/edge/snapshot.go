@@ -55,6 +55,7 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 		Timeout:        time.Duration(loaded.HTTP.RequestTimeout),
 		Timeouts:       timeouts(loaded.Routes),
 		MaxBodyBytes:   int64(loaded.HTTP.MaxBodyBytes),
+		MaxHeaderBytes: int64(loaded.HTTP.MaxHeaderBytes),
 		TrustedProxies: prefixes(loaded.TrustedProxies),
 		LiveTokens:     liveTokens(loaded.Config),
 		QuietAccess:    !loaded.Log.Access,

@@ -172,13 +172,14 @@ func matchSegments(template, segments []string) (id string, ok bool) {
 // description names them among its components.
 func undescribed(status int) (component string, ok bool) {
 	component, ok = map[int]string{
-		http.StatusUnauthorized:        "Unauthorized",
-		http.StatusNotFound:            "NotFound",
-		http.StatusMethodNotAllowed:    "MethodNotAllowed",
-		http.StatusTooManyRequests:     "RateLimited",
-		http.StatusInternalServerError: "InternalError",
-		http.StatusServiceUnavailable:  "Unavailable",
-		http.StatusGatewayTimeout:      "Timeout",
+		http.StatusUnauthorized:                "Unauthorized",
+		http.StatusNotFound:                    "NotFound",
+		http.StatusMethodNotAllowed:            "MethodNotAllowed",
+		http.StatusTooManyRequests:             "RateLimited",
+		http.StatusRequestHeaderFieldsTooLarge: "HeadersTooLarge",
+		http.StatusInternalServerError:         "InternalError",
+		http.StatusServiceUnavailable:          "Unavailable",
+		http.StatusGatewayTimeout:              "Timeout",
 	}[status]
 	return component, ok
 }

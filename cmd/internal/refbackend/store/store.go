@@ -58,13 +58,28 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 	if s.readers, err = openPool(path, readers, url.Values{"mode": {"ro"}}); err != nil {
 		return err
 	}
-	if s.write, err = query.Prepare(ctx, s.writer); err != nil {
+	if s.write, err = prepare(ctx, s.writer); err != nil {
 		return fmt.Errorf("prepare the statements of the writer: %w", err)
 	}
-	if s.read, err = query.Prepare(ctx, s.readers); err != nil {
+	if s.read, err = prepare(ctx, s.readers); err != nil {
 		return fmt.Errorf("prepare the statements of the readers: %w", err)
 	}
 	return nil
+}
+
+// prepare waits while another process has the file to itself, as the last one does that closes it.
+func prepare(ctx context.Context, db *sql.DB) (*query.Queries, error) {
+	for {
+		q, err := query.Prepare(ctx, db)
+		switch {
+		case err == nil:
+			return q, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case !isBusy(err):
+			return nil, err
+		}
+	}
 }
 
 func openPool(path string, connections int, parameters url.Values) (*sql.DB, error) {
