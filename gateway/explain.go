@@ -63,7 +63,7 @@ type Check struct {
 type finding struct {
 	err     error // nil where it is passed
 	unknown bool
-	detail  string // where it is passed
+	detail  string // where it is passed; "" for what goes without saying
 }
 
 // Explain says what a request would be answered, and why. It goes the way that requests go, through the same table, checks and
@@ -117,8 +117,8 @@ func (g *Gateway) explained(rt *route) gin.HandlerFunc {
 			r.principal = &authn.Principal{}
 		}
 		for _, s := range rt.stages {
-			if s.explain != nil {
-				e.note(s.name, s.explain(q, r))
+			if f := s.explain(q, r); f != (finding{}) {
+				e.note(s.name, f)
 			}
 		}
 		if rt.Handle != nil {

@@ -205,6 +205,13 @@ func TestAnExplanationForNobody(t *testing.T) {
 	}
 }
 
+func TestALineThatIsTooLongIsExplained(t *testing.T) {
+	h := start(t, func(o *Options) { o.MaxHeaderBytes = 100 })
+	if e := h.gateway.Explain(Question{Path: "/v1/servers?x=" + strings.Repeat("x", 100)}); e.Status != 431 || e.Because != "header" {
+		t.Errorf("%+v", e)
+	}
+}
+
 func TestWhatIsNoRequestIsExplainedAsSuch(t *testing.T) {
 	h := start(t)
 	for _, q := range []Question{

@@ -10,6 +10,9 @@ func (g *Gateway) checkHeader(r *Request) error {
 	return nil
 }
 
+// explainHeader knows the first line alone.
+func explainHeader(_ *Question, r *Request) finding { return finding{err: r.gateway.checkHeader(r)} }
+
 // headerSize returns how many bytes a request's first line and its header are over HTTP/1.1.
 func headerSize(req *http.Request) int64 {
 	const blanks, separator, end = "  ", ": ", "\r\n"

@@ -21,7 +21,7 @@ import (
 type stage struct {
 	name    string
 	check   func(g *Gateway, r *Request) error
-	explain func(q *Question, r *Request) finding // the same of what a question knows: it asks nobody and spends nothing; nil where it knows nothing of it
+	explain func(q *Question, r *Request) finding // the same of what a question knows: it asks nobody and spends nothing
 	waits   bool                                  // for others, so that a trace should tell how long
 }
 
@@ -31,19 +31,19 @@ type stage struct {
 var (
 	strangerStages = []stage{
 		{"capacity", (*Gateway).admit, explainCapacity, false},
-		{"header", (*Gateway).checkHeader, nil, false},
+		{"header", (*Gateway).checkHeader, explainHeader, false},
 		{"route", (*Gateway).checkRoute, explainRoute, false},
 	}
 	callerStages = []stage{
 		{"capacity", (*Gateway).admit, explainCapacity, false},
-		{"header", (*Gateway).checkHeader, nil, false},
+		{"header", (*Gateway).checkHeader, explainHeader, false},
 		{"token", (*Gateway).authenticate, explainToken, true},
 		{"limits", (*Gateway).spendBudget, explainLimits, true},
 		{"route", (*Gateway).checkRoute, explainRoute, false},
 	}
 	apiStages = []stage{
 		{"capacity", (*Gateway).admit, explainCapacity, false},
-		{"header", (*Gateway).checkHeader, nil, false},
+		{"header", (*Gateway).checkHeader, explainHeader, false},
 		{"token", (*Gateway).authenticate, explainToken, true},
 		{"limits", (*Gateway).spendBudget, explainLimits, true},
 		{"route", (*Gateway).checkRoute, explainRoute, false},
