@@ -4,6 +4,7 @@
 //	go run .                        compare, and print the table
 //	go run . -enforce               also exit 1 where the edge misses its bar
 //	go run . -backend reference     put the reference backend with its demo data behind both
+//	go run . overload               ask the edge more than it can answer, and print how those fare that it lets in
 //
 // The figure that counts is the CPU time of the edge's process for a request (user and system): requests a second and
 // latencies on a shared machine say as much of the neighbours. The edge runs as users run it: authentication, limits (high

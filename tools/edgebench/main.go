@@ -43,6 +43,10 @@ func run(ctx context.Context, args []string) error {
 		switch args[0] {
 		case "serve-backend":
 			return serve(ctx, canned.Serve)
+		case "overload":
+			return overload(ctx)
+		case "overload-on-this-processor":
+			return measureOverload(ctx, os.Stdout)
 		case "serve-bare":
 			if len(args) != 2 {
 				return fmt.Errorf("%w: serve-bare needs the backend's address", errUsage)
@@ -75,6 +79,8 @@ type options struct {
 	duration    time.Duration // length of one measurement
 	connections int           // keep-alive connections of the load
 	enforce     bool          // a missed bar is a failure
+	settings    string        // of the edge, beside those that it always has
+	launcher    []string      // what the edge is started by; nothing for directly
 }
 
 func parseOptions(args []string) (options, error) {

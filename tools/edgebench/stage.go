@@ -101,7 +101,7 @@ func newStage(ctx context.Context, o options) (_ *stage, err error) {
 	if err := s.startBare(ctx, address); err != nil {
 		return nil, err
 	}
-	if err := s.startEdge(ctx, address, o.store); err != nil {
+	if err := s.startEdge(ctx, address, o); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -169,9 +169,9 @@ func (s *stage) startPart(ctx context.Context, name string, args ...string) (tar
 	return target{process: p, address: address}, err
 }
 
-func (s *stage) startEdge(ctx context.Context, backend, store string) error {
+func (s *stage) startEdge(ctx context.Context, backend string, o options) error {
 	redis := "127.0.0.1:6379"
-	if store == storeRedis {
+	if o.store == storeRedis {
 		var err error
 		if redis, err = s.startRedis(ctx); err != nil {
 			return err
@@ -182,10 +182,11 @@ func (s *stage) startEdge(ctx context.Context, backend, store string) error {
 		return err
 	}
 	config := filepath.Join(s.dir, "opsgate.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, edgeConfig, backend, store, redis), 0o600); err != nil {
+	text := append(fmt.Appendf(nil, edgeConfig, backend, o.store, redis), o.settings...)
+	if err := os.WriteFile(config, text, 0o600); err != nil {
 		return fmt.Errorf("write the edge's configuration: %w", err)
 	}
-	p, err := s.start(ctx, "opsgate", opsgate, "serve", "--config", config)
+	p, err := s.start(ctx, "opsgate", slices.Concat(o.launcher, []string{opsgate, "serve", "--config", config})...)
 	if err != nil {
 		return err
 	}

@@ -66,6 +66,23 @@ func TestARefusalEndsTheRun(t *testing.T) {
 	}
 }
 
+func TestWhatIsOfferedIsCountedByItsStatus(t *testing.T) {
+	var asked atomic.Int64
+	o := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1)%2 == 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	o.Duration = 100 * time.Millisecond
+	got, err := load.Offer(t.Context(), o, 400)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, refused := got[200].Requests(), got[503].Requests(); len(got) != 2 || ok != 20 || refused != 20 || got[200].Percentile(1) <= 0 {
+		t.Errorf("%d answered, %d refused, statuses %v", ok, refused, len(got))
+	}
+}
+
 func TestACancelledRunEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	o := serve(t, func(http.ResponseWriter, *http.Request) { cancel() })

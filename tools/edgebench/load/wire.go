@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strconv"
 )
 
 var (
-	statusOK         = []byte("HTTP/1.1 200 ")
 	contentLength    = []byte("content-length")
 	transferEncoding = []byte("transfer-encoding")
 	chunkedCoding    = []byte("chunked")
@@ -18,26 +18,38 @@ var (
 
 // skipAnswer reads one answer to its end. An answer other than a 200 is an error with the beginning of its body.
 func skipAnswer(r *bufio.Reader) error {
-	status, err := readLine(r)
-	if err != nil {
-		return fmt.Errorf("read status: %w", err)
-	}
-	refused := ""
-	if !bytes.HasPrefix(status, statusOK) {
-		refused = string(status) // the line is overwritten by the next
-	}
-	length, err := skipHeader(r)
-	if err != nil {
-		return fmt.Errorf("read headers: %w", err)
-	}
-	if refused != "" {
+	status, length, err := readHead(r)
+	switch {
+	case err != nil:
+		return err
+	case status != http.StatusOK:
 		excerpt, _ := r.Peek(min(max(r.Buffered(), 1), 300))
-		return fmt.Errorf("answered %q: %s", refused, excerpt)
+		return fmt.Errorf("answered %d: %s", status, excerpt)
 	}
+	return skipBody(r, length)
+}
+
+// readHead reads an answer up to its body, and returns the status and the length of the body.
+func readHead(r *bufio.Reader) (status, length int, err error) {
+	line, err := readLine(r)
+	if err != nil {
+		return 0, 0, fmt.Errorf("read status: %w", err)
+	}
+	_, rest, _ := bytes.Cut(line, []byte(" "))
+	if status, err = strconv.Atoi(string(rest[:min(len(rest), 3)])); err != nil {
+		return 0, 0, fmt.Errorf("status %q", line)
+	}
+	if length, err = skipHeader(r); err != nil {
+		return 0, 0, fmt.Errorf("read headers: %w", err)
+	}
+	return status, length, nil
+}
+
+func skipBody(r *bufio.Reader, length int) error {
 	if length == chunked {
 		return skipChunks(r)
 	}
-	_, err = r.Discard(length)
+	_, err := r.Discard(length)
 	return err
 }
 

@@ -1,0 +1,90 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Offer asks so many requests a second, whatever becomes of them, and returns what was measured by the status of the answers. A
+// latency counts from when its request was due: what has to wait for a free connection waits.
+func Offer(ctx context.Context, o Options, rate int) (map[int]Result, error) {
+	conns, err := dial(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer conns.close()
+
+	total := int(float64(rate) * o.Duration.Seconds())
+	due := make(chan time.Time, total) // nobody who hands out turns waits for who takes them
+	answers := make([]map[int][]time.Duration, len(conns))
+	start := time.Now()
+	g, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, conns.giveUp)()
+	for i, conn := range conns {
+		g.Go(func() (err error) {
+			answers[i], err = take(conn, o.Request, due)
+			return err
+		})
+	}
+	g.Go(func() error { return handOut(ctx, due, start, rate) })
+	if err := g.Wait(); err != nil {
+		return nil, fmt.Errorf("offer %d requests a second to %s: %w", rate, o.Address, err)
+	}
+	return byStatus(answers, time.Since(start)), nil
+}
+
+// handOut puts each request into the queue when it is due, until the queue has had all that it has room for.
+func handOut(ctx context.Context, due chan<- time.Time, start time.Time, rate int) error {
+	defer close(due)
+	tick := time.NewTicker(time.Millisecond / 2)
+	defer tick.Stop()
+	for sent := 0; sent < cap(due); {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		for until := min(int(float64(rate)*time.Since(start).Seconds()), cap(due)); sent < until; sent++ {
+			due <- start.Add(time.Duration(sent) * time.Second / time.Duration(rate))
+		}
+	}
+	return nil
+}
+
+// take asks a request for each that is due, one after the other.
+func take(conn net.Conn, request []byte, due <-chan time.Time) (map[int][]time.Duration, error) {
+	from, latencies := bufio.NewReaderSize(conn, 16<<10), map[int][]time.Duration{}
+	for at := range due {
+		if _, err := conn.Write(request); err != nil {
+			return nil, fmt.Errorf("send: %w", err)
+		}
+		status, length, err := readHead(from)
+		if err != nil {
+			return nil, err
+		}
+		if err := skipBody(from, length); err != nil {
+			return nil, err
+		}
+		latencies[status] = append(latencies[status], time.Since(at))
+	}
+	return latencies, nil
+}
+
+func byStatus(answers []map[int][]time.Duration, elapsed time.Duration) map[int]Result {
+	results := map[int]Result{}
+	for _, of := range answers {
+		for status, latencies := range of {
+			results[status] = Result{Elapsed: elapsed, latencies: append(results[status].latencies, latencies...)}
+		}
+	}
+	for _, r := range results {
+		slices.Sort(r.latencies)
+	}
+	return results
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"text/tabwriter"
+	"time"
+
+	"opsgate/tools/edgebench/load"
+)
+
+// The edge has the one processor, and whoever asks and answers it has the other: else each measures the other's share of both.
+const (
+	edgeProcessor  = "0"
+	otherProcessor = "1"
+)
+
+const (
+	overloadLasts       = 4 * time.Second
+	overloadConnections = 1500
+)
+
+// overload runs this program again, on the processor that the edge does not have.
+func overload(ctx context.Context) error {
+	if runtime.NumCPU() < 2 {
+		return errors.New("overload needs two processors, one of them for the edge alone")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "taskset", "--cpu-list", otherProcessor, self, "overload-on-this-processor")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	return cmd.Run()
+}
+
+// measureOverload asks an edge more than it can answer, with one bound of requests in flight after the other, and prints what became of
+// those that it let in.
+func measureOverload(ctx context.Context, w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintln(t, "max_in_flight\tasked/s\tanswered/s\tp50\tp99\trefused/s\tp50\tp99\t")
+	for _, most := range []int{1024, 256, 64, 32} {
+		if err := overloadWith(ctx, t, most); err != nil {
+			return err
+		}
+	}
+	return t.Flush()
+}
+
+func overloadWith(ctx context.Context, w io.Writer, most int) error {
+	o := options{
+		backend: backendCanned, store: storeMemory,
+		settings: fmt.Sprintf("http: {max_in_flight: %d}\n", most),
+		launcher: []string{"taskset", "--cpu-list", edgeProcessor},
+	}
+	s, err := newStage(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	run := load.Options{
+		Address: s.edge.address, Request: s.request("GET", s.edge, "/v1/servers", ""),
+		Connections: overloadConnections, Duration: overloadLasts,
+	}
+	for _, rate := range []int{4000, 8000, 12000, 16000} {
+		got, err := load.Offer(ctx, run, rate)
+		if err != nil {
+			return err
+		}
+		in, out := got[200], got[503]
+		_, _ = fmt.Fprintf(w, "%d\t%d\t%.0f\t%s\t%s\t%.0f\t%s\t%s\t\n", most, rate,
+			in.Rate(), millis(in.Percentile(0.50)), millis(in.Percentile(0.99)),
+			out.Rate(), millis(out.Percentile(0.50)), millis(out.Percentile(0.99)))
+	}
+	return nil
+}
