@@ -29,7 +29,12 @@ type Result struct {
 func (r Result) Requests() int { return len(r.latencies) }
 
 // Rate returns the requests answered a second.
-func (r Result) Rate() float64 { return float64(len(r.latencies)) / r.Elapsed.Seconds() }
+func (r Result) Rate() float64 {
+	if len(r.latencies) == 0 {
+		return 0
+	}
+	return float64(len(r.latencies)) / r.Elapsed.Seconds()
+}
 
 // Percentile returns the latency that a share p (0 to 1) of the requests stayed within.
 func (r Result) Percentile(p float64) time.Duration {
