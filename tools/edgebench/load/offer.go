@@ -50,7 +50,7 @@ func handOut(ctx context.Context, due chan<- time.Time, start time.Time, rate in
 			return ctx.Err()
 		case <-tick.C:
 		}
-		for until := min(int(float64(rate)*time.Since(start).Seconds()), cap(due)); sent < until; sent++ {
+		for until := min(int(float64(rate)*time.Since(start).Seconds())+1, cap(due)); sent < until; sent++ {
 			due <- start.Add(time.Duration(sent) * time.Second / time.Duration(rate))
 		}
 	}
