@@ -67,19 +67,8 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// prepare waits while another process has the file to itself, as the last one does that closes it.
 func prepare(ctx context.Context, db *sql.DB) (*query.Queries, error) {
-	for {
-		q, err := query.Prepare(ctx, db)
-		switch {
-		case err == nil:
-			return q, nil
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case !isBusy(err):
-			return nil, err
-		}
-	}
+	return whenFree(ctx, func() (*query.Queries, error) { return query.Prepare(ctx, db) })
 }
 
 func openPool(path string, connections int, parameters url.Values) (*sql.DB, error) {
@@ -143,15 +132,26 @@ func (s *Store) Write(ctx context.Context, fn func(*query.Queries) error) error 
 
 // begin waits for its turn to write.
 func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
-	for {
+	return whenFree(ctx, func() (*sql.Tx, error) {
 		tx, err := s.writer.BeginTx(ctx, nil)
+		if err != nil {
+			return nil, fmt.Errorf("begin to write: %w", err)
+		}
+		return tx, nil
+	})
+}
+
+// whenFree does something again for as long as another process has the file: one that writes, or the last one that closes it.
+func whenFree[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	for {
+		done, err := do()
 		switch {
 		case err == nil:
-			return tx, nil
+			return done, nil
 		case ctx.Err() != nil:
-			return nil, ctx.Err()
+			return done, ctx.Err()
 		case !isBusy(err):
-			return nil, fmt.Errorf("begin to write: %w", err)
+			return done, err
 		}
 	}
 }
