@@ -3,20 +3,20 @@ package config
 import (
 	"regexp"
 	"strconv"
+
+	"opsgate/cmd/internal/yamlerror"
 )
 
 var (
 	syntaxError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 	// grammarError matches the errors for which the YAML library counts lines from zero, and leaves the zero out.
 	grammarError = regexp.MustCompile(`^did not find expected (<|node content|'-' indicator|key|',' or )`)
-	// anchorName matches what the library calls an anchor. It may be a secret that begins with *, as an alias does.
-	anchorName = regexp.MustCompile(`anchor '.*'`)
 )
 
 // syntaxProblem puts the line that the YAML library found into its place. It is that of the construct that is broken, which
 // may begin before the mistake.
 func syntaxProblem(file string, err error) Problem {
-	at, text := origin{name: file}, err.Error()
+	at, text := origin{name: file}, yamlerror.Text(err)
 	if match := syntaxError.FindStringSubmatch(text); match != nil {
 		at.line, _ = strconv.Atoi(match[1])
 		text = match[2]
@@ -24,5 +24,5 @@ func syntaxProblem(file string, err error) Problem {
 	if grammarError.MatchString(text) {
 		at.line++
 	}
-	return problem(at, "", "is not YAML: %s", anchorName.ReplaceAllString(text, "anchor"))
+	return problem(at, "", "is not YAML: %s", text)
 }

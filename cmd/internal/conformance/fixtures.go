@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/uuid"
 	"go.yaml.in/yaml/v3"
+
+	"opsgate/cmd/internal/yamlerror"
 )
 
 // A Thing is a kind of resource of which fixtures name one for each team.
@@ -78,7 +80,7 @@ func Load(path string, environment []string) (Fixtures, error) {
 	decoder.KnownFields(true)
 	var d document
 	if err := decoder.Decode(&d); err != nil && !errors.Is(err, io.EOF) {
-		return Fixtures{}, fmt.Errorf("read the fixtures in %s: %s", path, anchorName.ReplaceAllString(err.Error(), "anchor"))
+		return Fixtures{}, fmt.Errorf("read the fixtures in %s: %s", path, yamlerror.Text(err))
 	}
 	fixtures, err := d.fixtures(environment)
 	if err != nil {
@@ -139,9 +141,6 @@ func (t teamDocument) things() map[Thing]string {
 	}
 	return things
 }
-
-// anchorName matches what the YAML library calls an anchor. It may be a token behind a *, which makes an alias of it.
-var anchorName = regexp.MustCompile(`anchor '.*'`)
 
 var reference = regexp.MustCompile(`^\$\{(?:([A-Za-z_][A-Za-z0-9_]*)|file:([^}]+))\}$`)
 
