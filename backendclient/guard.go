@@ -24,16 +24,15 @@ type guard struct {
 	mu sync.Mutex // held to replace what is in force
 }
 
-// What is in force is the breaker of the newest settings that a call has come under, and their bound.
+// What is in force are the newest settings that a call has come under, and their breaker.
 type inForce struct {
-	number      uint64
-	breaker     *breaker
-	maxInFlight int
+	under   *generation
+	breaker *breaker
 }
 
 func newGuard(service string, under *generation, metrics guardMetrics, logger *slog.Logger) *guard {
 	g := &guard{service: service, metrics: metrics, logger: logger}
-	g.current.Store(&inForce{under.number, newBreaker(under.Breaker, g.changed), under.MaxInFlight})
+	g.current.Store(&inForce{under, newBreaker(under.Breaker, g.changed)})
 	g.metrics.breakerIs(BreakerClosed)
 	return g
 }
@@ -77,15 +76,15 @@ func (g *guard) once(a *attempt) error {
 // that are made and never used change nothing, and late calls under old settings do not bring those back.
 func (g *guard) breakerUnder(under *generation) *breaker {
 	current := g.current.Load()
-	if current.number >= under.number {
+	if current.under.number >= under.number {
 		return current.breaker
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if current = g.current.Load(); current.number >= under.number {
+	if current = g.current.Load(); current.under.number >= under.number {
 		return current.breaker
 	}
-	next := &inForce{under.number, current.breaker, under.MaxInFlight}
+	next := &inForce{under, current.breaker}
 	if before := current.breaker; before.settings != under.Breaker {
 		next.breaker = newBreaker(under.Breaker, g.changed)
 		before.retired.Store(true)

@@ -69,7 +69,7 @@ func (m *metrics) watch(g *guard) error {
 	bound := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_upstream_requests_in_flight_limit", ConstLabels: service,
 		Help: "How many unary calls to an internal service may be under way.",
-	}, func() float64 { return float64(g.current.Load().maxInFlight) })
+	}, func() float64 { return float64(g.current.Load().under.MaxInFlight) })
 	return errors.Join(m.registerer.Register(underWay), m.registerer.Register(bound))
 }
 
