@@ -171,31 +171,15 @@ const (
 	spanIDKey  = "span_id"
 )
 
-// Keys that say which limit refused the request, or would have if it were not in shadow. A line says the former by its cause.
-const (
-	deniedBy     = "denied_by"
-	shadowDenied = "shadow_denied"
-)
+// shadowDenied is the key of the limit that would have refused the request if it were not in shadow.
+const shadowDenied = "shadow_denied"
 
 // shadowDenied names the limit in shadow that would have refused the request, or is "".
 func (r *Request) shadowDenied() string {
-	if refused := r.refusedBy(); refused.Key == shadowDenied {
-		return refused.Value.String()
+	if r.terms == nil || !r.decision.Allowed || r.decision.Shadowed < 0 {
+		return ""
 	}
-	return ""
-}
-
-// refusedBy names the limit that refused the request or would have, and is empty where none did.
-func (r *Request) refusedBy() slog.Attr {
-	switch {
-	case r.terms == nil:
-		return slog.Attr{}
-	case !r.decision.Allowed:
-		return slog.String(deniedBy, r.terms.limits[r.decision.Denied].Name)
-	case r.decision.Shadowed >= 0:
-		return slog.String(shadowDenied, r.terms.limits[r.decision.Shadowed].Name)
-	}
-	return slog.Attr{}
+	return r.terms.limits[r.decision.Shadowed].Name
 }
 
 // observeDecision counts a decision and tells whoever observes decisions.

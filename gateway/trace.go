@@ -34,7 +34,7 @@ const (
 	attrTeam         = "opsgate.team_id"
 	attrToken        = "opsgate.token_id"
 	attrClass        = "opsgate.limits"
-	attrDeniedBy     = "opsgate." + deniedBy
+	attrDeniedBy     = "opsgate.denied_by"
 	attrShadowDenied = "opsgate." + shadowDenied
 	attrLocal        = "opsgate.limits_local"
 	attrCached       = "opsgate.limits_cached"
@@ -119,11 +119,10 @@ func (r *Request) decisionAttributes() []slog.Attr {
 		slog.Bool(attrLocal, r.decision.Local),
 		slog.Bool(attrCached, r.decision.Cached),
 	}
-	switch refused := r.refusedBy(); refused.Key {
-	case deniedBy:
-		attributes = append(attributes, slog.Attr{Key: attrDeniedBy, Value: refused.Value})
-	case shadowDenied:
-		attributes = append(attributes, slog.Attr{Key: attrShadowDenied, Value: refused.Value})
+	if !r.decision.Allowed {
+		attributes = append(attributes, slog.String(attrDeniedBy, r.terms.limits[r.decision.Denied].Name))
+	} else if limit := r.shadowDenied(); limit != "" {
+		attributes = append(attributes, slog.String(attrShadowDenied, limit))
 	}
 	return attributes
 }
