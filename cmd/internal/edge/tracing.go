@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,8 +34,9 @@ func newTracing(o Options, registry prometheus.Registerer) (*tracing.Provider, e
 
 // collectorTLS is nil where there is none, and where the library's own will do.
 func collectorTLS(c config.Tracing) (*tls.Config, error) {
-	if c.TLS == (config.TracingTLS{}) || !strings.HasSuffix(strings.ToLower(strings.SplitN(c.Endpoint, "://", 2)[0]), "s") {
-		return nil, nil
+	endpoint, err := url.Parse(c.Endpoint)
+	if err != nil || c.TLS == (config.TracingTLS{}) || !strings.HasSuffix(endpoint.Scheme, "s") {
+		return nil, err
 	}
 	return clientTLS(config.ClientTLS{Enabled: true, CAFile: c.TLS.CAFile, CertFile: c.TLS.CertFile, KeyFile: c.TLS.KeyFile})
 }
