@@ -41,6 +41,9 @@ func compare(ctx context.Context, o options) error {
 		return err
 	}
 	defer s.close()
+	if err := s.startBare(ctx); err != nil {
+		return err
+	}
 	scenarios, err := s.scenarios(ctx, o.store)
 	if err != nil {
 		return err

@@ -65,7 +65,8 @@ type stage struct {
 	module    string // folder of the main module
 	processes []*process
 
-	bare, edge target
+	backend    string // its address
+	bare, edge target // bare is none until startBare
 	token      string // accepted by the edge
 }
 
@@ -77,7 +78,7 @@ func (s *stage) close() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// newStage builds and starts everything. The caller closes it.
+// newStage builds and starts a backend and the edge. The caller closes it.
 func newStage(ctx context.Context, o options) (_ *stage, err error) {
 	s := &stage{}
 	if s.dir, err = os.MkdirTemp("", "edgebench-"); err != nil {
@@ -94,14 +95,10 @@ func newStage(ctx context.Context, o options) (_ *stage, err error) {
 	}
 	s.module = strings.TrimSpace(string(out))
 
-	address, err := s.startBackend(ctx, o.backend)
-	if err != nil {
+	if s.backend, err = s.startBackend(ctx, o.backend); err != nil {
 		return nil, err
 	}
-	if err := s.startBare(ctx, address); err != nil {
-		return nil, err
-	}
-	if err := s.startEdge(ctx, address, o); err != nil {
+	if err := s.startEdge(ctx, o); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -147,8 +144,8 @@ func (s *stage) startReference(ctx context.Context) (string, error) {
 	return credentials.BackendAddr, nil
 }
 
-func (s *stage) startBare(ctx context.Context, backend string) (err error) {
-	s.bare, err = s.startPart(ctx, "bare", "serve-bare", backend)
+func (s *stage) startBare(ctx context.Context) (err error) {
+	s.bare, err = s.startPart(ctx, "bare", "serve-bare", s.backend)
 	return err
 }
 
@@ -169,7 +166,7 @@ func (s *stage) startPart(ctx context.Context, name string, args ...string) (tar
 	return target{process: p, address: address}, err
 }
 
-func (s *stage) startEdge(ctx context.Context, backend string, o options) error {
+func (s *stage) startEdge(ctx context.Context, o options) error {
 	redis := "127.0.0.1:6379"
 	if o.store == storeRedis {
 		var err error
@@ -182,7 +179,7 @@ func (s *stage) startEdge(ctx context.Context, backend string, o options) error 
 		return err
 	}
 	config := filepath.Join(s.dir, "opsgate.yaml")
-	text := append(fmt.Appendf(nil, edgeConfig, backend, o.store, redis), o.settings...)
+	text := append(fmt.Appendf(nil, edgeConfig, s.backend, o.store, redis), o.settings...)
 	if err := os.WriteFile(config, text, 0o600); err != nil {
 		return fmt.Errorf("write the edge's configuration: %w", err)
 	}
