@@ -25,7 +25,7 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		settled: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_rate_limit_store_settled_total",
-			Help: "Tokens that the shared store of budgets was told about when it was back.",
+			Help: "Times that the shared store of budgets, back after an outage, was told what a token had spent.",
 		}),
 		refunds: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_rate_limit_store_lost_refunds_total",

@@ -10,12 +10,12 @@ import (
 	"opsgate/ratelimit"
 )
 
-// tellAgain is after how long another attempt is made to tell of a token.
+// tellAgain is after how long the shared store is told of a token again: as that failed, or of what was admitted since.
 const tellAgain = 100 * time.Millisecond
 
 var (
 	errReturning = errors.New("the shared store is back, and not all tokens are")
-	errUnsettled = errors.New("the shared store could not be told of the token a moment ago")
+	errUnsettled = errors.New("the shared store was told of the token a moment ago, or could not be")
 )
 
 // settle has the shared store know what it may not know of the token. It returns why the shared store is not to decide on it now.
@@ -41,16 +41,18 @@ func (s *Store) settle(ctx context.Context, r request, ph *phase) error {
 }
 
 // bring takes a token that is held to the shared store. After an outage that takes two steps: first the shared store is told of it,
-// and only when every other gateway has had the time to tell as well, it decides. Else it would admit what others have admitted.
+// and only when every other gateway has had the time to tell as well, it decides. Else it would admit what others have admitted. What
+// is admitted here meanwhile it is told of, too: for others it may decide already.
 func (s *Store) bring(ctx context.Context, r request, t *token, ph *phase) error {
 	if ph.gradual && !s.isBack(r.tokenID, ph, s.configured.Load().others()) {
-		if t.announced >= ph.outage {
+		if t.announced >= ph.outage && len(s.owed.Spent(r.tokenID)) == 0 {
 			return errReturning
 		}
 		if _, err := s.tell(ctx, r, t, ph); err != nil {
 			return err
 		}
 		t.announced = ph.outage
+		t.again = s.clock().Add(tellAgain)
 		return errReturning
 	}
 	all, err := s.tell(ctx, r, t, ph)

@@ -367,6 +367,45 @@ func TestOverAnyScheduleGatewaysKeepTheLimitTogether(t *testing.T) {
 	})
 }
 
+// While one gateway is back and the other is not yet, or decides on a token by itself for a moment longer, they admit what both know of.
+func TestOverAnyReturnGatewaysKeepAShortLimitTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := ratelimittest.Policy(t, limit("second", 10, time.Second))
+		rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) {
+			s := newShared(time.Now)
+			half := failover.Options{Shared: s, Settings: failover.Settings{Replicas: 2}}
+			gateways := []*failover.Store{newStore(t, half), newStore(t, half)}
+			defer run(t, gateways[0])()
+			defer run(t, gateways[1])()
+			var times []time.Time
+			request := func(n int) {
+				for range n {
+					for _, g := range gateways {
+						if decide(t, g, "t", p).Allowed {
+							times = append(times, time.Now())
+						}
+						time.Sleep(25 * time.Millisecond)
+					}
+				}
+			}
+			request(60)
+			s.become(rapid.SampledFrom([]int{gone, frozen}).Draw(t, "how"))
+			for gateways[0].State().Shared || gateways[1].State().Shared {
+				request(1)
+			}
+			request(rapid.IntRange(0, 60).Draw(t, "requests in it"))
+			s.become(well)
+			request(80) // four seconds
+			const most = 12
+			for i, at := range times {
+				if i+most < len(times) && times[i+most].Sub(at) < time.Second {
+					t.Fatalf("%d admitted within %v", most+1, times[i+most].Sub(at))
+				}
+			}
+		})
+	})
+}
+
 var _ failover.Shared = (*shared)(nil)
 
 // Whatever is asked while settings change is answered.

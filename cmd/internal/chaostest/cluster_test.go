@@ -111,6 +111,7 @@ func TestARollingRestart(t *testing.T) {
 		{"while Redis restarts", func() {
 			redisGone = time.Now()
 			c.redis.Kill()
+			eventually(t, "both notice", func() bool { _, none := inShared(t, c.gateways); return none })
 			c.redis.Restart()
 			eventually(t, "both count in Redis again", func() bool { all, _ := inShared(t, c.gateways); return all })
 		}},
