@@ -20,16 +20,16 @@ type sample struct {
 	resident int64 // bytes, at the end
 }
 
-// round is one measurement of each edge, one right after the other.
-type round struct{ bare, edge sample }
+// round is one measurement of each, one right after the other.
+type round struct{ bare, edge, floor sample }
 
 // outcome is what all rounds of one scenario come to: the median of each figure. The ratios are medians of the rounds' own
 // ratios, since a slow moment of the machine meets both measurements of a round, but not all rounds.
 type outcome struct {
 	scenario
 
-	bareMedian, edgeMedian sample
-	cpuRatio, p99Ratio     float64 // the edge's figure as a share of the bare gateway's
+	bareMedian, edgeMedian, floorMedian sample
+	cpuRatio, p99Ratio, floorRatio      float64 // the edge's figures, and the floor's CPU, as shares of the bare gateway's
 }
 
 var errBarMissed = errors.New("the edge misses a bar")
@@ -74,6 +74,9 @@ func (s *stage) rounds(ctx context.Context, o options, sc scenario) (outcome, er
 		if rounds[i].edge, err = measure(ctx, o, s.edge, sc.edge); err != nil {
 			return outcome{}, err
 		}
+		if rounds[i].floor, err = measure(ctx, o, s.floor, sc.floor); err != nil {
+			return outcome{}, err
+		}
 	}
 	return conclude(sc, rounds), nil
 }
@@ -113,11 +116,13 @@ func measure(ctx context.Context, o options, t target, request []byte) (sample, 
 // conclude brings rounds down to medians.
 func conclude(sc scenario, rounds []round) outcome {
 	return outcome{
-		scenario:   sc,
-		bareMedian: medians(rounds, func(r round) sample { return r.bare }),
-		edgeMedian: medians(rounds, func(r round) sample { return r.edge }),
-		cpuRatio:   median(rounds, func(r round) float64 { return float64(r.edge.cpu) / float64(r.bare.cpu) }),
-		p99Ratio:   median(rounds, func(r round) float64 { return float64(r.edge.p99) / float64(r.bare.p99) }),
+		scenario:    sc,
+		bareMedian:  medians(rounds, func(r round) sample { return r.bare }),
+		edgeMedian:  medians(rounds, func(r round) sample { return r.edge }),
+		floorMedian: medians(rounds, func(r round) sample { return r.floor }),
+		cpuRatio:    median(rounds, func(r round) float64 { return float64(r.edge.cpu) / float64(r.bare.cpu) }),
+		p99Ratio:    median(rounds, func(r round) float64 { return float64(r.edge.p99) / float64(r.bare.p99) }),
+		floorRatio:  median(rounds, func(r round) float64 { return float64(r.floor.cpu) / float64(r.bare.cpu) }),
 	}
 }
 

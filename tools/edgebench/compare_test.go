@@ -12,6 +12,7 @@ import (
 
 	"opsgate/tools/edgebench/bare"
 	"opsgate/tools/edgebench/canned"
+	"opsgate/tools/edgebench/floor"
 )
 
 // listen runs one part of the comparison in this process and returns its address.
@@ -36,12 +37,29 @@ func listen(t *testing.T, part func(context.Context, net.Listener) error) string
 func TestTheBareGatewayAnswersWhatTheComparisonAsks(t *testing.T) {
 	backend := listen(t, canned.Serve)
 	gateway := listen(t, func(ctx context.Context, lis net.Listener) error { return bare.Serve(ctx, lis, backend) })
-
-	for _, ask := range []struct{ method, path, body, want string }{
+	answersAll(t, gateway, []request{
 		{"GET", "/v1/servers?team_id=t", "", `"servers"`},
 		{"GET", "/v1/servers/some-id?team_id=t", "", `"lastSeenAt"`},
 		{"POST", "/v1/incidents", strings.ReplaceAll(bareIncident, "%q", `"t"`), `"createdAt"`},
-	} {
+	})
+}
+
+func TestTheFloorAnswersWhatTheComparisonAsks(t *testing.T) {
+	of := floor.Target{Backend: listen(t, canned.Serve), TeamID: "t"}
+	gateway := listen(t, func(ctx context.Context, lis net.Listener) error { return floor.Serve(ctx, lis, of) })
+	answersAll(t, gateway, []request{
+		{"GET", "/v1/servers", "", `"servers"`},
+		{"GET", "/v1/servers/some-id", "", `"lastSeenAt"`},
+		{"POST", "/v1/incidents", edgeIncident, `"createdAt"`},
+	})
+}
+
+// A request, and a part of its answer.
+type request struct{ method, path, body, want string }
+
+func answersAll(t *testing.T, gateway string, requests []request) {
+	t.Helper()
+	for _, ask := range requests {
 		t.Run(ask.method+" "+ask.path, func(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), ask.method, "http://"+gateway+ask.path, strings.NewReader(ask.body))
 			if err != nil {

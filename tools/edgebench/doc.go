@@ -1,5 +1,6 @@
-// Command edgebench measures what a request costs at the edge, beside what it costs at a bare grpc-gateway: both stand in
-// front of the same backend and are loaded in turn, on loopback, by the same client.
+// Command edgebench measures what a request costs at the edge, beside what it costs at a bare grpc-gateway, and beside the least that
+// it can cost with the parts that the edge is made of (package floor): all stand in front of the same backend and are loaded in turn, on
+// loopback, by the same client.
 //
 //	go run .                        compare, and print the table
 //	go run . -enforce               also exit 1 where the edge misses its bar
@@ -13,5 +14,6 @@
 // Times come from /proc, so this runs on Linux only. It starts all that it needs on free ports of 127.0.0.1, stops what it
 // started and nothing else, and is done within two minutes.
 //
-// Its parts can be run by hand: `go run . serve-backend` and `go run . serve-bare ADDRESS` log where they listen.
+// Its parts can be run by hand: `go run . serve-backend`, `go run . serve-bare ADDRESS` and `go run . serve-floor ADDRESS TEAM` log where
+// they listen.
 package main

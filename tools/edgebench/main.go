@@ -14,6 +14,7 @@ import (
 
 	"opsgate/tools/edgebench/bare"
 	"opsgate/tools/edgebench/canned"
+	"opsgate/tools/edgebench/floor"
 )
 
 // Exit codes, as the programs that are measured have them.
@@ -52,6 +53,12 @@ func run(ctx context.Context, args []string) error {
 				return fmt.Errorf("%w: serve-bare needs the backend's address", errUsage)
 			}
 			return serve(ctx, func(ctx context.Context, lis net.Listener) error { return bare.Serve(ctx, lis, args[1]) })
+		case "serve-floor":
+			if len(args) != 3 {
+				return fmt.Errorf("%w: serve-floor needs the backend's address and a team's id", errUsage)
+			}
+			of := floor.Target{Backend: args[1], TeamID: args[2]}
+			return serve(ctx, func(ctx context.Context, lis net.Listener) error { return floor.Serve(ctx, lis, of) })
 		}
 	}
 	o, err := parseOptions(args)

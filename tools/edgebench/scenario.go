@@ -8,18 +8,19 @@ import (
 	"strconv"
 )
 
-// scenario is one request that both edges are asked, each in its own words, and what the edge is held to.
+// scenario is one request that all are asked, each in its own words, and what the edge is held to.
 type scenario struct {
 	name string
 	held
-	bare []byte
-	edge []byte
+	bare  []byte
+	edge  []byte
+	floor []byte
 }
 
 // held is what a scenario is held to: CPU a request, as a share of the bare gateway's.
 type held struct{ bar, goal float64 }
 
-// scenarios words the requests. It asks both edges for the list first: they must have the same work to do.
+// scenarios starts the floor and words the requests. It asks for the list first: all must have the same work to do.
 func (s *stage) scenarios(ctx context.Context, store string) ([]scenario, error) {
 	var me struct{ TeamID string }
 	if err := s.get(ctx, s.edge, "/v1/me", &me); err != nil {
@@ -29,13 +30,20 @@ func (s *stage) scenarios(ctx context.Context, store string) ([]scenario, error)
 	if err := s.get(ctx, s.edge, "/v1/servers", &listed); err != nil {
 		return nil, err
 	}
+	if err := s.startFloor(ctx, me.TeamID); err != nil {
+		return nil, err
+	}
 	team := "?team_id=" + url.QueryEscape(me.TeamID)
 	var bareListed struct{ Servers []json.RawMessage }
 	if err := s.get(ctx, s.bare, "/v1/servers"+team, &bareListed); err != nil {
 		return nil, err
 	}
-	if len(listed) == 0 || len(listed) != len(bareListed.Servers) {
-		return nil, fmt.Errorf("the edge lists %d servers, the bare gateway %d", len(listed), len(bareListed.Servers))
+	var floorListed struct{ Servers []json.RawMessage }
+	if err := s.get(ctx, s.floor, "/v1/servers", &floorListed); err != nil {
+		return nil, err
+	}
+	if n, bare, floor := len(listed), len(bareListed.Servers), len(floorListed.Servers); n == 0 || n != bare || n != floor {
+		return nil, fmt.Errorf("the edge lists %d servers, the bare gateway %d, the floor %d", n, bare, floor)
 	}
 	list, single, post := held{0.45, 0.33}, held{0.65, 0.52}, held{0.80, 0.70}
 	if store == storeRedis { // a POST has the bar of memory and as much more as one server
@@ -46,17 +54,17 @@ func (s *stage) scenarios(ctx context.Context, store string) ([]scenario, error)
 		{
 			name: fmt.Sprintf("list of %d", len(listed)), held: list,
 			bare: s.request("GET", s.bare, "/v1/servers"+team, ""),
-			edge: s.request("GET", s.edge, "/v1/servers", ""),
+			edge: s.request("GET", s.edge, "/v1/servers", ""), floor: s.request("GET", s.floor, "/v1/servers", ""),
 		},
 		{
 			name: "one", held: single,
 			bare: s.request("GET", s.bare, one+team, ""),
-			edge: s.request("GET", s.edge, one, ""),
+			edge: s.request("GET", s.edge, one, ""), floor: s.request("GET", s.floor, one, ""),
 		},
 		{
 			name: "POST", held: post,
 			bare: s.request("POST", s.bare, "/v1/incidents", fmt.Sprintf(bareIncident, me.TeamID)),
-			edge: s.request("POST", s.edge, "/v1/incidents", edgeIncident),
+			edge: s.request("POST", s.edge, "/v1/incidents", edgeIncident), floor: s.request("POST", s.floor, "/v1/incidents", edgeIncident),
 		},
 	}, nil
 }

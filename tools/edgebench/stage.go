@@ -59,15 +59,17 @@ type target struct {
 	address string
 }
 
-// stage is all that runs during a comparison: one backend, and both edges in front of it.
+// stage is all that runs during a comparison: one backend, and what is compared in front of it.
 type stage struct {
 	dir       string // holds binaries, configuration and logs
 	module    string // folder of the main module
 	processes []*process
 
-	backend    string // its address
-	bare, edge target // bare is none until startBare
-	token      string // accepted by the edge
+	backend string // its address
+	edge    target
+	bare    target // none until startBare
+	floor   target // none until startFloor
+	token   string // accepted by the edge
 }
 
 // close stops what was started, last first, and removes what was written.
@@ -146,6 +148,11 @@ func (s *stage) startReference(ctx context.Context) (string, error) {
 
 func (s *stage) startBare(ctx context.Context) (err error) {
 	s.bare, err = s.startPart(ctx, "bare", "serve-bare", s.backend)
+	return err
+}
+
+func (s *stage) startFloor(ctx context.Context, team string) (err error) {
+	s.floor, err = s.startPart(ctx, "floor", "serve-floor", s.backend, team)
 	return err
 }
 
