@@ -26,10 +26,9 @@ type Environment struct {
 
 // commands is the grammar of the command line.
 type commands struct {
-	Serve   serve       `cmd:"" help:"Serve the internal services over gRPC until SIGTERM."`
-	Team    teamGroup   `cmd:"" help:"Look after teams."`
-	Token   tokenGroup  `cmd:"" help:"Look after API tokens."`
-	Version versionInfo `cmd:"" help:"Print the version."`
+	Serve serve      `cmd:"" help:"Serve the internal services over gRPC until SIGTERM."`
+	Team  teamGroup  `cmd:"" help:"Look after teams."`
+	Token tokenGroup `cmd:"" help:"Look after API tokens."`
 
 	commandline.Commands
 }
@@ -61,7 +60,7 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 	return commandline.Program{
 		Name:        "opsbackend",
 		Description: "The reference operations backend: all internal services on one SQLite file.",
-		About:       about(buildinfo.Read()), Out: environment.Out, Err: environment.Err,
+		About:       about(), Out: environment.Out, Err: environment.Err,
 	}.Run(ctx, new(commands), arguments, environment)
 }
 
@@ -85,4 +84,15 @@ func list(words []string) string {
 		return "-"
 	}
 	return strings.Join(words, ",")
+}
+
+// about returns what the manual page says beside the commands.
+func about() commandline.About {
+	return commandline.About{Build: buildinfo.Read(), Sections: []commandline.Section{
+		{Title: "EXIT STATUS", Items: []commandline.Item{
+			{Term: "0", Text: "Done."},
+			{Term: "1", Text: "Failed; standard error says why."},
+			{Term: "2", Text: "Wrong usage."},
+		}},
+	}}
 }

@@ -171,6 +171,7 @@ func TestExitCodes(t *testing.T) {
 		{0, "--help", "Usage: opsbackend"},
 		{0, "serve --help", "--listen"},
 		{0, "version", "opsbackend "},
+		{0, "--version", "opsbackend "},
 		{2, "", "expected one of"},
 		{2, "frobnicate", "frobnicate"},
 		{2, "serve", "--data-dir"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"opsgate/cmd/internal/buildinfo"
 	"opsgate/cmd/internal/commandline"
 )
 
@@ -46,7 +47,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	parsed := kong.Parse(new(grammar), kong.Name("sample"), kong.Description("A sample of a program. It does nothing."),
-		kong.Bind(commandline.About{Version: "1.2.3", Date: "2026-01-31", Sections: []commandline.Section{
+		kong.Bind(commandline.About{Build: buildinfo.Info{Version: "1.2.3", Date: "2026-01-31T12:00:00Z"}, Sections: []commandline.Section{
 			{Title: "NOTES", Text: ".so what? C:\\x", Items: []commandline.Item{{Term: "--none", Text: "'tis nothing."}}},
 		}}))
 	parsed.FatalIfErrorf(parsed.Run())

@@ -21,7 +21,7 @@ func (manual) Run(k *kong.Context, about About) error {
 type page struct{ strings.Builder }
 
 func (p *page) write(program *kong.Node, about About) {
-	p.line(`.TH "%s" 1 "%s" "%s %s"`, strings.ToUpper(program.Name), about.Date, program.Name, about.Version)
+	p.line(`.TH "%s" 1 "%s" "%s %s"`, strings.ToUpper(program.Name), about.Build.Day(), program.Name, about.Build.Version)
 	p.line(".nh") // names of flags and keys are not hyphenated
 	p.line(".ad l")
 	p.section("NAME")

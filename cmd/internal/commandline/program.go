@@ -38,12 +38,12 @@ func (e UsageError) Unwrap() error { return e.Err }
 // Its methods may ask for the context, and for values of the types of bindings. It returns the exit code: 0 done, 1 failed, 2
 // wrong usage.
 func (p Program) Run(ctx context.Context, grammar any, arguments []string, bindings ...any) int {
-	helped := false
+	told := false
 	parser, err := kong.New(grammar,
 		kong.Name(p.Name),
 		kong.Description(p.Description),
 		kong.Writers(p.Out, p.Err),
-		kong.Exit(func(int) { helped = true }), // called once help is printed; what is parsed after that does not matter
+		kong.Exit(func(int) { told = true }), // called once help or the version is printed; what is parsed after that does not matter
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(append(bindings, p.About)...),
 	)
@@ -52,7 +52,7 @@ func (p Program) Run(ctx context.Context, grammar any, arguments []string, bindi
 	}
 	command, err := parser.Parse(arguments)
 	switch {
-	case helped:
+	case told:
 		return exitDone
 	case err != nil:
 		return p.report(err, exitUsage)

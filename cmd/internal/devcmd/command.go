@@ -3,7 +3,6 @@ package devcmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -24,8 +23,7 @@ type Environment struct {
 type commands struct {
 	flags
 
-	Serve   serve       `cmd:"" default:"1" help:"Serve the whole system until Ctrl-C; this is what happens without a command."`
-	Version versionInfo `cmd:"" help:"Print the version."`
+	Serve serve `cmd:"" default:"1" help:"Serve the whole system until Ctrl-C; this is what happens without a command."`
 
 	commandline.Commands
 }
@@ -45,7 +43,7 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 	return commandline.Program{
 		Name:        "opsdev",
 		Description: "The whole operations platform on this machine, with demo data. Not for anybody's real data.",
-		About:       about(buildinfo.Read()), Out: environment.Out, Err: environment.Err,
+		About:       commandline.About{Build: buildinfo.Read()}, Out: environment.Out, Err: environment.Err,
 	}.Run(ctx, &grammar, arguments, environment, &grammar.flags)
 }
 
@@ -80,17 +78,4 @@ func (serve) Run(ctx context.Context, e Environment, f *flags) error {
 		return nil // ended by hand before it served
 	}
 	return err
-}
-
-type versionInfo struct{}
-
-// Run prints the program's version, the revision that it was built from and when, and the Go version.
-func (versionInfo) Run(e Environment) error {
-	_, err := fmt.Fprintf(e.Out, "opsdev %s", buildinfo.Read())
-	return err
-}
-
-// about returns what the manual page says beside the commands.
-func about(build buildinfo.Info) commandline.About {
-	return commandline.About{Version: build.Version, Date: build.Day()}
 }

@@ -315,6 +315,7 @@ func TestCommandLine(t *testing.T) {
 	}{
 		{"help", []string{"--help"}, 0, "--credentials", ""},
 		{"version", []string{"version"}, 0, "opsdev dev\nrevision: ", ""},
+		{"version by flag", []string{"--version"}, 0, "opsdev dev\nrevision: ", ""},
 		{"no such flag", []string{"--port=1"}, 2, "", "Try: opsdev --help"},
 		{"no such command", []string{"stop"}, 2, "", "unexpected argument stop"},
 		{"a bad configuration", []string{"--config", bad}, 1, "", bad + ":1: listn: is not a key; did you mean listen?\n"},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	"opsgate/cmd/internal/buildinfo"
 	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/config"
 )
@@ -27,7 +26,6 @@ type commands struct {
 	Limits      limits      `cmd:"" help:"Ask a running gateway what is left of a token's limits, or reset them."`
 	Replay      replay      `cmd:"" help:"Tell what a configuration would have made of recorded demand; exit 1 if that passes a bound."`
 	Conformance conform     `cmd:"" help:"Hold internal services to the contract; exit 1 if one does not keep it."`
-	Version     versionInfo `cmd:"" help:"Print the version."`
 
 	commandline.Commands
 }
@@ -39,7 +37,7 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 		Name: "opsgate",
 		Description: "The public HTTP edge of the operations platform. Every key of the configuration can also be set by a variable, " +
 			"as rate_limit.store by OPSGATE_RATE_LIMIT_STORE.",
-		About: about(buildinfo.Read()), Out: environment.Out, Err: environment.Err,
+		About: about(), Out: environment.Out, Err: environment.Err,
 	}.Run(ctx, new(commands), arguments, environment)
 }
 
@@ -100,13 +98,5 @@ func (schema) Run(e Environment) error {
 		return err
 	}
 	_, err = e.Out.Write(text)
-	return err
-}
-
-type versionInfo struct{}
-
-// Run prints the program's version, the revision that it was built from and when, and the Go version.
-func (versionInfo) Run(e Environment) error {
-	_, err := fmt.Fprintf(e.Out, "opsgate %s", buildinfo.Read())
 	return err
 }

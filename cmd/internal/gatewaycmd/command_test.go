@@ -73,6 +73,7 @@ func TestCommandLine(t *testing.T) {
 		{"no value", nil, []string{"limits", "x", "--timeout"}, 2, "", "opsgate: --timeout: expected a value\nTry: opsgate limits --help\n"},
 		{"no argument", nil, []string{"explain", "x"}, 2, "", "Try: opsgate explain --help\n"},
 		{"version", nil, []string{"version"}, 0, "opsgate dev\nrevision: ", ""},
+		{"version by flag", nil, []string{"--version"}, 0, "opsgate dev\nrevision: ", ""},
 		{"completion", nil, []string{"completion", "bash"}, 0, "complete -F _opsgate_complete opsgate", ""},
 		{"manual page", nil, []string{"man"}, 0, ".SH SIGNALS", ""},
 		{"schema", nil, []string{"schema"}, 0, `"token_prefix"`, ""},

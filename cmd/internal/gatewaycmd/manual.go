@@ -6,8 +6,8 @@ import (
 )
 
 // about returns what the manual page says beside the commands.
-func about(build buildinfo.Info) commandline.About {
-	return commandline.About{Version: build.Version, Date: build.Day(), Sections: []commandline.Section{
+func about() commandline.About {
+	return commandline.About{Build: buildinfo.Read(), Sections: []commandline.Section{
 		{Title: "SIGNALS", Items: []commandline.Item{
 			{Term: "SIGTERM, SIGINT", Text: "End in order: say so on /readyz, serve on until load balancers have noticed (shutdown.drain_wait), " +
 				"take no new connections, and let requests in flight end (shutdown.grace). A second one ends at once."},
