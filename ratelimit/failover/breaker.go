@@ -92,7 +92,7 @@ func (s *Store) Run(ctx context.Context) error {
 			if s.phase.Load().way != away {
 				continue // until it is left
 			}
-			s.probe(ctx)
+			_ = s.probe(ctx)
 			probe.Reset(s.untilProbe())
 		}
 	}
@@ -106,13 +106,23 @@ func (s *Store) untilProbe() time.Duration {
 	return wait
 }
 
+// Look looks for the shared store before requests do, as often as it takes to know that it is away.
+func (s *Store) Look(ctx context.Context) {
+	for range failuresInARow {
+		if s.probe(ctx) == nil || s.phase.Load().way == away {
+			return
+		}
+	}
+}
+
 // probe looks for the shared store once. What it finds, the breaker tells.
-func (s *Store) probe(ctx context.Context) {
+func (s *Store) probe(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, longestCall) // a probe that hangs would be the last
 	defer cancel()
-	_, _ = s.call(ctx, func() (ratelimit.Decision, error) {
+	_, err := s.call(ctx, func() (ratelimit.Decision, error) {
 		return ratelimit.Decision{}, s.shared.Ping(bounded)
 	})
+	return err
 }
 
 // retryAfter is when it is known whether the shared store is back: seldom before a second has passed.

@@ -155,6 +155,29 @@ func TestRequestsAreNoProbes(t *testing.T) {
 }
 
 // A frozen store costs three requests their time-out, or those that came before they had it.
+// Whoever looks before there are requests knows of an outage, and has taken three looks for it.
+func TestALookBeforeAnyRequest(t *testing.T) {
+	for how, want := range map[int]struct {
+		name   string
+		shared bool
+		pings  int64
+	}{
+		well: {"well", true, 1}, gone: {"gone", false, 3}, frozen: {"frozen", false, 3},
+	} {
+		t.Run(want.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShared(time.Now)
+				s.become(how)
+				store := newStore(t, failover.Options{Shared: s})
+				store.Look(t.Context())
+				if st := store.State(); st.Shared != want.shared || s.pings.Load() != want.pings {
+					t.Errorf("after %d looks: %+v", s.pings.Load(), st)
+				}
+			})
+		})
+	}
+}
+
 func TestAFrozenStoreIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(time.Now)

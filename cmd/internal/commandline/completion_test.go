@@ -13,11 +13,11 @@ var lines = []struct {
 	line string
 	want []string
 }{
-	{"sample ", []string{"completion", "man", "serve", "token"}},
+	{"sample ", []string{"completion", "man", "serve", "token", "version"}},
 	{"sample to", []string{"token"}},
 	{"sample token ", []string{"create", "list"}},
 	{"sample secret ", nil},
-	{"sample serve --", []string{"--config", "--data", "--help", "--label", "--level", "--verbose"}},
+	{"sample serve --", []string{"--config", "--data", "--help", "--label", "--level", "--verbose", "--version"}},
 	{"sample serve --le", []string{"--level"}},
 	{"sample serve --level=info --l", []string{"--label"}},
 	{"sample serve --label a --l", []string{"--label", "--level"}},

@@ -82,7 +82,10 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 func (l *sharedLimits) Run(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return l.redis.Run(ctx) })
-	tasks.Go(func() error { return l.Store.Run(ctx) })
+	tasks.Go(func() error {
+		l.Look(ctx) // whoever starts a gateway hears at once that Redis is away
+		return l.Store.Run(ctx)
+	})
 	return tasks.Wait()
 }
 
