@@ -62,3 +62,33 @@ func TestAClusterTakesEveryKey(t *testing.T) {
 		}
 	}
 }
+
+func TestAReplicaBecomesTheMaster(t *testing.T) {
+	w := redistest.StartWatched(t, "main")
+	master, replica := w.Roles()
+	ctx := t.Context()
+	if err := errors.Join(master.Client().Set(ctx, "k", "v", 0).Err(), master.Client().Wait(ctx, 1, 0).Err()); err != nil {
+		t.Fatal(err)
+	}
+	if n := replica.Client().DBSize(ctx).Val(); n != 1 {
+		t.Fatalf("the replica has %d keys", n)
+	}
+	w.Sentinels[0].Kill()
+	w.Forget()
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: w.Addrs(), MaxRetries: -1, DialerRetries: 1})
+	defer func() { _ = client.Close() }()
+	patient, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for err := client.Set(patient, "other", "v", 0).Err(); err != nil; err = client.Set(patient, "other", "v", 0).Err() {
+		select {
+		case <-again.C:
+		case <-patient.Done():
+			t.Fatal(err)
+		}
+	}
+	if now, _ := w.Roles(); now != replica || replica.Client().DBSize(ctx).Val() != 1 {
+		t.Errorf("%s is the master, with %d keys", now.Addr(), replica.Client().DBSize(ctx).Val())
+	}
+}
