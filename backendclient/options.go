@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+
+	"opsgate/backendclient/tlsfiles"
 )
 
 // An Upstream is where an internal service is.
@@ -17,7 +19,7 @@ type Upstream struct {
 	// Address is a gRPC target such as dns:///fleet.internal:9000, or host:port.
 	Address string
 	// TLS is how connections are kept private; nil for not at all.
-	TLS *TLS
+	TLS *tlsfiles.Files
 }
 
 // Upstreams are the five internal services. Each has connections of its own, also where two have the same address: one

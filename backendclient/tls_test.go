@@ -3,22 +3,14 @@ package backendclient_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"log/slog"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -26,65 +18,10 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/tlsfiles"
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
-
-// An authority issues certificates.
-type authority struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T, name string) *authority {
-	t.Helper()
-	a := new(authority)
-	a.certificate, a.key = issue(t, &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}, nil)
-	return a
-}
-
-func issue(t *testing.T, template *x509.Certificate, by *authority) (*x509.Certificate, *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template.SerialNumber, template.NotAfter = big.NewInt(time.Now().UnixNano()), time.Now().Add(time.Hour)
-	parent, signer := template, key
-	if by != nil {
-		parent, signer = by.certificate, by.key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return certificate, key
-}
-
-// pair returns a certificate for a name and its key, in PEM.
-func (a *authority) pair(t *testing.T, name string) (certificate, key []byte) {
-	t.Helper()
-	leaf, private := issue(t, &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, a)
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return encode("CERTIFICATE", leaf.Raw), encode("PRIVATE KEY", der)
-}
-
-func (a *authority) root() []byte { return encode("CERTIFICATE", a.certificate.Raw) }
-
-func encode(kind string, der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-}
 
 // A securedService speaks TLS, asks for a certificate of its roots, and remembers whose it got.
 type securedService struct {
@@ -120,23 +57,16 @@ func (l *cutting) cut() {
 	l.open = nil
 }
 
-func (s *securedService) use(t *testing.T, a *authority) {
+func (s *securedService) use(t *testing.T, a *tlsfilestest.Authority) {
 	t.Helper()
-	certificate, key := a.pair(t, "fleet.example")
-	own, err := tls.X509KeyPair(certificate, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AddCert(a.certificate)
+	config := a.Config(t, "fleet.example")
+	config.NextProtos = []string{"h2"}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.config = &tls.Config{
-		Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots, NextProtos: []string{"h2"},
-	}
+	s.config = config
 }
 
-func secured(t *testing.T, a *authority) *securedService {
+func secured(t *testing.T, a *tlsfilestest.Authority) *securedService {
 	t.Helper()
 	s := &securedService{listener: &cutting{Listener: listen(t, "127.0.0.1:0")}, clients: make(chan string, 10)}
 	s.use(t, a)
@@ -157,23 +87,15 @@ func secured(t *testing.T, a *authority) *securedService {
 }
 
 // write writes files of a client of the authority in the folder, and returns what names them.
-func write(t *testing.T, folder string, a *authority, name string) *backendclient.TLS {
+func write(t *testing.T, folder string, a *tlsfilestest.Authority, name string) *tlsfiles.Files {
 	t.Helper()
-	certificate, key := a.pair(t, name)
-	path := func(name string, content []byte) string {
-		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	return &backendclient.TLS{
-		CAFile: path("ca.pem", a.root()), CertFile: path("cert.pem", certificate), KeyFile: path("key.pem", key), ServerName: "fleet.example",
-	}
+	files := a.Write(t, folder, name)
+	files.ServerName = "fleet.example"
+	return &files
 }
 
-// over returns clients of the service whose calls wait until there is a connection.
-func (s *securedService) dial(t *testing.T, files *backendclient.TLS, log *slog.Logger) *backendclient.Clients {
+// dial returns clients of the service whose calls wait until there is a connection.
+func (s *securedService) dial(t *testing.T, files *tlsfiles.Files, log *slog.Logger) *backendclient.Clients {
 	t.Helper()
 	upstreams := at("passthrough:///x")
 	upstreams.Fleet = backendclient.Upstream{Address: s.listener.Addr().String(), TLS: files}
@@ -184,7 +106,7 @@ func (s *securedService) dial(t *testing.T, files *backendclient.TLS, log *slog.
 }
 
 func TestCertificatesAreReadAgain(t *testing.T) {
-	first := newAuthority(t, "first")
+	first := tlsfilestest.NewAuthority(t, "first")
 	service, folder := secured(t, first), t.TempDir()
 	log := new(lockedBuffer)
 	clients := service.dial(t, write(t, folder, first, "gateway-1"), slog.New(slog.NewTextHandler(log, nil)))
@@ -199,7 +121,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	}
 	calledAs("gateway-1")
 
-	second := newAuthority(t, "second")
+	second := tlsfilestest.NewAuthority(t, "second")
 	write(t, folder, second, "gateway-2")
 	calledAs("gateway-1") // connections stay
 	service.use(t, second)
@@ -235,30 +157,30 @@ func (b *lockedBuffer) String() string {
 }
 
 func TestConnectionsThatCannotBePrivateAreNotMade(t *testing.T) {
-	known, other := newAuthority(t, "known"), newAuthority(t, "other")
+	known, other := tlsfilestest.NewAuthority(t, "known"), tlsfilestest.NewAuthority(t, "other")
 	service := secured(t, known)
 	plain := listen(t, "127.0.0.1:0")
 	(&backend{}).serve(t, plain)
-	files := func(change func(*backendclient.TLS)) *backendclient.TLS {
+	files := func(change func(*tlsfiles.Files)) *tlsfiles.Files {
 		f := write(t, t.TempDir(), known, "gateway")
 		change(f)
 		return f
 	}
 	for _, test := range []struct {
 		name, address string
-		files         *backendclient.TLS
+		files         *tlsfiles.Files
 	}{
-		{"roots of others", service.listener.Addr().String(), files(func(f *backendclient.TLS) {
+		{"roots of others", service.listener.Addr().String(), files(func(f *tlsfiles.Files) {
 			f.CAFile = write(t, t.TempDir(), other, "x").CAFile
 		})},
-		{"roots of the system", service.listener.Addr().String(), files(func(f *backendclient.TLS) { f.CAFile = "" })},
-		{"another name", service.listener.Addr().String(), files(func(f *backendclient.TLS) { f.ServerName = "audit.example" })},
-		{"no certificate of ours", service.listener.Addr().String(), files(func(f *backendclient.TLS) { f.CertFile, f.KeyFile = "", "" })},
-		{"a certificate of others", service.listener.Addr().String(), files(func(f *backendclient.TLS) {
+		{"roots of the system", service.listener.Addr().String(), files(func(f *tlsfiles.Files) { f.CAFile = "" })},
+		{"another name", service.listener.Addr().String(), files(func(f *tlsfiles.Files) { f.ServerName = "audit.example" })},
+		{"no certificate of ours", service.listener.Addr().String(), files(func(f *tlsfiles.Files) { f.CertFile, f.KeyFile = "", "" })},
+		{"a certificate of others", service.listener.Addr().String(), files(func(f *tlsfiles.Files) {
 			o := write(t, t.TempDir(), other, "x")
 			f.CertFile, f.KeyFile = o.CertFile, o.KeyFile
 		})},
-		{"a service that does not speak TLS", plain.Addr().String(), files(func(*backendclient.TLS) {})},
+		{"a service that does not speak TLS", plain.Addr().String(), files(func(*tlsfiles.Files) {})},
 		{"a service that does", service.listener.Addr().String(), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -272,8 +194,8 @@ func TestConnectionsThatCannotBePrivateAreNotMade(t *testing.T) {
 }
 
 func TestDialRefusesTLSFilesThatAreNone(t *testing.T) {
-	good := write(t, t.TempDir(), newAuthority(t, "known"), "gateway")
-	for name, files := range map[string]backendclient.TLS{
+	good := write(t, t.TempDir(), tlsfilestest.NewAuthority(t, "known"), "gateway")
+	for name, files := range map[string]tlsfiles.Files{
 		"no such roots":          {CAFile: "nowhere.pem"},
 		"roots that are a key":   {CAFile: good.KeyFile},
 		"no such certificate":    {CertFile: "nowhere.pem", KeyFile: good.KeyFile},

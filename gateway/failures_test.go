@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/tlsfiles"
 )
 
 // behind has a gateway call what is at an address in place of its services, and try nothing again.
@@ -144,7 +145,7 @@ func failuresOfConnections() []failure {
 			return serve(t, &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute})
 		}, status: 503, code: "unavailable", cause: "Unavailable"},
 		{name: "a server that does not speak TLS", at: hang, calls: func(o *backendclient.Options) {
-			to := backendclient.Upstream{Address: o.Upstreams.Fleet.Address, TLS: &backendclient.TLS{}}
+			to := backendclient.Upstream{Address: o.Upstreams.Fleet.Address, TLS: &tlsfiles.Files{}}
 			o.Upstreams = backendclient.Upstreams{Fleet: to, Monitoring: to, Incident: to, Audit: to, Identity: to}
 		}, status: 503, code: "unavailable", cause: "authentication handshake failed"},
 	}

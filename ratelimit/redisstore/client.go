@@ -1,9 +1,11 @@
 package redisstore
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,6 +15,9 @@ import (
 const (
 	defaultTimeout     = 50 * time.Millisecond
 	defaultDialTimeout = 100 * time.Millisecond
+
+	// bufferSize is of each connection, twice. It holds several decisions; by default they would be 32 KiB.
+	bufferSize = 4 << 10
 )
 
 // A Mode says what stands at the addresses.
@@ -37,9 +42,11 @@ type ClientOptions struct {
 	SentinelUsername string
 	SentinelPassword string
 
-	Database int         // 0 in a cluster
-	TLS      *tls.Config // nil for none
-	PoolSize int         // connections to each server; 0 for ten times the processors
+	Database int // 0 in a cluster
+	PoolSize int // connections to each server; 0 for ten times the processors
+
+	// TLS is asked what a connection that is made now is secured by, as certificates are renewed while gateways run; nil for none.
+	TLS func(context.Context) *tls.Config
 
 	Timeout     time.Duration // of a call, all told; 0 for 50 ms
 	DialTimeout time.Duration // 0 for 100 ms
@@ -59,7 +66,7 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		o.DialTimeout = defaultDialTimeout
 	}
 	u := &redis.UniversalOptions{
-		Addrs: o.Addresses, DB: o.Database, MasterName: o.MasterName, IsClusterMode: mode == Cluster, TLSConfig: o.TLS,
+		Addrs: o.Addresses, DB: o.Database, MasterName: o.MasterName, IsClusterMode: mode == Cluster, Dialer: o.dialer(),
 		Username: o.Username, Password: o.Password, SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
 
 		ContextTimeoutEnabled: true,
@@ -70,6 +77,9 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		DialerRetries:         1,
 		MaxRetries:            -1, // a script that was retried may have run twice; a cluster's redirects are counted apart
 		PoolSize:              o.PoolSize,
+		ReadBufferSize:        bufferSize,
+		WriteBufferSize:       bufferSize,
+		Protocol:              2, // in the third version, each answer is first looked at for what the server says unasked
 
 		DisableIdentity:          true, // older servers refuse what newer clients say of themselves
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
@@ -83,6 +93,17 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		return redis.NewClusterClient(cluster), nil
 	default:
 		return redis.NewClient(u.Simple()), nil
+	}
+}
+
+// dialer makes connections as go-redis by itself does, which would use one configuration of TLS for all of them.
+func (o ClientOptions) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
+	if o.TLS == nil {
+		return nil
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		dial := redis.NewDialer(&redis.Options{DialTimeout: o.DialTimeout, TLSConfig: o.TLS(ctx)})
+		return dial(ctx, network, address)
 	}
 }
 

@@ -1,20 +1,8 @@
 package redisstore_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
-	"net"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -57,61 +45,6 @@ func TestWhatStandsAtTheAddresses(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestATLSServerWithAPassword(t *testing.T) {
-	dir := t.TempDir()
-	roots := certificate(t, dir)
-	port := strconv.Itoa(redistest.FreePort(t))
-	redistest.Start(t, "--tls-port", port, "--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"),
-		"--tls-auth-clients", "no", "--user", "gate", "on", ">secret", "~opsgate:*", "&opsgate:*", "+@all")
-	o := redisstore.ClientOptions{
-		Addresses: []string{net.JoinHostPort("127.0.0.1", port)}, TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		Username: "gate", Password: "secret",
-	}
-	s := running(t, redisstore.Options{Client: newClient(t, o)})
-	d := decide(t, s, "t", specified(t))
-	if err := s.Refund(t.Context(), "t", specified(t), d); err != nil || !d.Allowed {
-		t.Errorf("%+v, error %v", d, err)
-	}
-	joined(t, s, hourly(t, 1))
-	o.Password = "guess"
-	if d, err := newStore(t, redisstore.Options{Client: newClient(t, o)}).Decide(t.Context(), "t", specified(t)); err == nil || strings.Contains(err.Error(), "guess") {
-		t.Errorf("a wrong password: %+v, error %v", d, err)
-	}
-}
-
-// certificate writes one for the loopback address, and its key, and returns what trusts it.
-func certificate(t *testing.T, dir string) *x509.CertPool {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	for name, content := range map[string][]byte{
-		"cert.pem": certPEM,
-		"key.pem":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(certPEM)
-	return roots
 }
 
 func TestAMasterBehindASentinel(t *testing.T) {

@@ -171,10 +171,9 @@ func dial(o Options, registry prometheus.Registerer, traces *tracing.Provider) (
 
 func upstream(c config.Upstream) backendclient.Upstream {
 	u := backendclient.Upstream{Address: c.Address}
-	if t := c.TLS; t.Enabled {
-		u.TLS = &backendclient.TLS{
-			CAFile: string(t.CAFile), CertFile: string(t.CertFile), KeyFile: string(t.KeyFile), ServerName: t.ServerName,
-		}
+	if c.TLS.Enabled {
+		files := tlsFiles(c.TLS)
+		u.TLS = &files
 	}
 	return u
 }

@@ -3,16 +3,16 @@ package edge
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
+	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
+	"opsgate/backendclient/tlsfiles"
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/config"
 	"opsgate/cmd/internal/tracing"
@@ -30,9 +30,9 @@ type sharedLimits struct {
 
 func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.Provider) (_ *sharedLimits, err error) {
 	c := o.Loaded.RateLimit.Redis
-	secured, err := clientTLS(c.TLS)
+	secured, err := redisTLS(c.TLS, o.Logger)
 	if err != nil {
-		return nil, fmt.Errorf("TLS to Redis: %w", err)
+		return nil, err
 	}
 	// The library has one logger for the whole process. What it says of single connections is for who looks for a fault: whether
 	// Redis is in use, the failover tells.
@@ -118,28 +118,18 @@ func failoverSettings(c config.RateLimit) failover.Settings {
 	}
 }
 
-// clientTLS reads the files now: connections that are made later use what they said at the start.
-func clientTLS(c config.ClientTLS) (*tls.Config, error) {
+// redisTLS is what each connection to Redis, and to its sentinels, is secured by; nil where none is.
+func redisTLS(c config.ClientTLS, logger *slog.Logger) (func(context.Context) *tls.Config, error) {
 	if !c.Enabled {
 		return nil, nil
 	}
-	secured := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
-	if c.CAFile != "" {
-		roots, err := os.ReadFile(string(c.CAFile))
-		if err != nil {
-			return nil, fmt.Errorf("read the roots of the server's certificate: %w", err)
-		}
-		secured.RootCAs = x509.NewCertPool()
-		if !secured.RootCAs.AppendCertsFromPEM(roots) {
-			return nil, fmt.Errorf("read the roots of the server's certificate: there is none in %s", c.CAFile)
-		}
+	files, err := tlsfiles.Keep(tlsFiles(c), logger.With(slog.String("service", "redis")))
+	if err != nil {
+		return nil, fmt.Errorf("TLS to Redis: %w", err)
 	}
-	if c.CertFile != "" {
-		certificate, err := tls.LoadX509KeyPair(string(c.CertFile), string(c.KeyFile))
-		if err != nil {
-			return nil, fmt.Errorf("read our own certificate: %w", err)
-		}
-		secured.Certificates = []tls.Certificate{certificate}
-	}
-	return secured, nil
+	return files.Config, nil
+}
+
+func tlsFiles(c config.ClientTLS) tlsfiles.Files {
+	return tlsfiles.Files{CAFile: string(c.CAFile), CertFile: string(c.CertFile), KeyFile: string(c.KeyFile), ServerName: c.ServerName}
 }

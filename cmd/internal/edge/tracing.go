@@ -38,7 +38,7 @@ func collectorTLS(c config.Tracing) (*tls.Config, error) {
 	if err != nil || c.TLS == (config.TracingTLS{}) || !strings.HasSuffix(endpoint.Scheme, "s") {
 		return nil, err
 	}
-	return clientTLS(config.ClientTLS{Enabled: true, CAFile: c.TLS.CAFile, CertFile: c.TLS.CertFile, KeyFile: c.TLS.KeyFile})
+	return tlsFiles(config.ClientTLS{CAFile: c.TLS.CAFile, CertFile: c.TLS.CertFile, KeyFile: c.TLS.KeyFile}).Read()
 }
 
 // newTracer returns what decides under a configuration which requests are recorded; nil where none can be.

@@ -1,0 +1,140 @@
+package tlsfiles_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"opsgate/backendclient/tlsfiles"
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
+)
+
+const (
+	used   = "changed TLS files are in use"
+	unused = "TLS files that cannot be read are not used"
+)
+
+// A story is that of files which change.
+type story struct {
+	*tlsfiles.Keeper
+
+	files tlsfiles.Files
+	log   bytes.Buffer
+}
+
+func keep(t *testing.T, files tlsfiles.Files) *story {
+	t.Helper()
+	s := &story{files: files}
+	var err error
+	s.Keeper, err = tlsfiles.Keep(files, slog.New(slog.NewTextHandler(&s.log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// mustBe looks at what a connection is to use, twice, and at what was logged of that.
+func (s *story) mustBe(t *testing.T, name string, lines ...string) *tls.Config {
+	t.Helper()
+	s.log.Reset()
+	config := s.Config(t.Context())
+	if s.Config(t.Context()) != config {
+		t.Error("what has not changed was parsed again")
+	}
+	leaf, err := x509.ParseCertificate(config.Certificates[0].Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leaf.Subject.CommonName != name {
+		t.Errorf("it is %s, want %s", leaf.Subject.CommonName, name)
+	}
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: config.RootCAs, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+		t.Error(err) // the authority of the roots is that of the certificate
+	}
+	got := slices.Collect(strings.Lines(s.log.String()))
+	if len(got) != len(lines) {
+		t.Fatalf("logged %q, want %q", got, lines)
+	}
+	for i, line := range lines {
+		if !strings.Contains(got[i], line) {
+			t.Errorf("logged %q, want %q", got[i], line)
+		}
+	}
+	return config
+}
+
+func TestChangedFilesAreUsedAndTheLastGoodOnesUntilThen(t *testing.T) {
+	folder := t.TempDir()
+	first, second := tlsfilestest.NewAuthority(t, "first"), tlsfilestest.NewAuthority(t, "second")
+	s := keep(t, first.Write(t, folder, "a"))
+	before := s.mustBe(t, "a")
+
+	put := func(path, content string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second.Write(t, folder, "b")
+	if s.mustBe(t, "b", used) == before {
+		t.Error("the configuration of connections under way was changed")
+	}
+	put(s.files.KeyFile, "half of")
+	s.mustBe(t, "b", unused)
+	s.mustBe(t, "b") // it was told
+	put(s.files.CAFile, "nothing")
+	s.mustBe(t, "b", unused) // for another reason
+	if err := os.Remove(s.files.CertFile); err != nil {
+		t.Fatal(err)
+	}
+	s.mustBe(t, "b", unused+`" error="read the client's certificate: open `+s.files.CertFile)
+	first.Write(t, folder, "c")
+	s.mustBe(t, "c", used)
+}
+
+func TestAFileThatIsBackAsItWasIsTold(t *testing.T) {
+	s := keep(t, tlsfilestest.NewAuthority(t, "known").Write(t, t.TempDir(), "a"))
+	if err := os.Rename(s.files.CAFile, s.files.CAFile+".away"); err != nil {
+		t.Fatal(err)
+	}
+	s.mustBe(t, "a", unused)
+	if err := os.Rename(s.files.CAFile+".away", s.files.CAFile); err != nil {
+		t.Fatal(err)
+	}
+	s.mustBe(t, "a", used)
+}
+
+func TestFilesThatMakeNoTLSAreRefused(t *testing.T) {
+	good := tlsfilestest.NewAuthority(t, "known").Write(t, t.TempDir(), "a")
+	other := tlsfilestest.NewAuthority(t, "other").Write(t, t.TempDir(), "b")
+	for name, files := range map[string]tlsfiles.Files{
+		"no such roots":         {CAFile: good.CAFile + "x"},
+		"roots that are a key":  {CAFile: good.KeyFile},
+		"no such certificate":   {CertFile: good.CertFile + "x", KeyFile: good.KeyFile},
+		"no such key":           {CertFile: good.CertFile, KeyFile: good.KeyFile + "x"},
+		"no name of a key":      {CertFile: good.CertFile},
+		"the key of another":    {CertFile: good.CertFile, KeyFile: other.KeyFile},
+		"a certificate as key":  {CertFile: good.CertFile, KeyFile: good.CertFile},
+	} {
+		_, kept := tlsfiles.Keep(files, slog.New(slog.DiscardHandler))
+		_, read := files.Read()
+		if kept == nil || read == nil || kept.Error() != read.Error() || !strings.HasPrefix(read.Error(), "read the ") {
+			t.Errorf("%s: %v, %v", name, kept, read)
+		}
+	}
+}
+
+func TestWhatHasNoFileIsTheSystems(t *testing.T) {
+	config, err := tlsfiles.Files{ServerName: "redis.example"}.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.RootCAs != nil || config.Certificates != nil || config.ServerName != "redis.example" || config.MinVersion != tls.VersionTLS12 {
+		t.Errorf("%+v", config)
+	}
+}

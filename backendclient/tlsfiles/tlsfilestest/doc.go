@@ -1,0 +1,2 @@
+// Package tlsfilestest has certificates for tests of both sides of a connection.
+package tlsfilestest
