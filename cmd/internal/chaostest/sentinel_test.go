@@ -9,73 +9,110 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// behindSentinels is the configuration of gateways that ask sentinels for their Redis. As in inRedis, those of the short form are
-// patient.
-func behindSentinels(w *redistest.Watched, more string) string {
-	addresses := make([]string, 0, len(w.Sentinels))
-	for _, address := range w.Addrs() {
-		addresses = append(addresses, fmt.Sprintf("%q", address))
-	}
-	timeout := either(50*time.Millisecond, 2*time.Second)
-	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n"+
-		"  redis: {mode: sentinel, master_name: main, addresses: [%s], timeout: %v, dial_timeout: %v}\n%s",
-		strings.Join(addresses, ", "), timeout, 2*timeout, more)
-}
-
-// The machine of the master dies, and the sentinel on it. What replication had not brought to the replica is gone with it, which in
-// the second case is all: gateways tell the new master what they know, so it makes no difference to anybody.
+// A machine with the master and one of three sentinels on it is gone, and the other two make the replica the master. What replication
+// had not brought there is gone as well, which is little, or in the last case all: gateways tell the new master what they know, so
+// nobody gets more for it.
 func TestSentinelsReplaceTheMaster(t *testing.T) {
-	for name, dies := range map[string]func(w *redistest.Watched){
-		"with nearly all that it knew": func(w *redistest.Watched) {
+	for name, goes := range map[string]func(*redistest.Watched){
+		"that is killed": func(w *redistest.Watched) {
+			w.Sentinels[0].Kill()
 			master, _ := w.Roles()
 			master.Kill()
 		},
-		"with nothing": (*redistest.Watched).Forget,
+		"that hangs": func(w *redistest.Watched) {
+			w.Sentinels[0].Freeze()
+			master, _ := w.Roles()
+			master.Freeze()
+		},
+		"by a replica that has nothing": func(w *redistest.Watched) {
+			w.Sentinels[0].Kill()
+			w.Forget()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			beside(t)
-			replaceTheMaster(t, redistest.StartWatched(t, "main"), dies)
+			r := replacement{watched: redistest.StartWatched(t, watched), goes: goes}
+			r.cause(t)
+			r.hold(t)
 		})
 	}
 }
 
-func replaceTheMaster(t *testing.T, w *redistest.Watched, dies func(*redistest.Watched)) {
+// watched is what sentinels know the master by.
+const watched = "main"
+
+// A replacement is a master going away for good under load, and another Redis in its place.
+type replacement struct {
+	watched *redistest.Watched
+	goes    func(*redistest.Watched)
+
+	answers  answers
+	decided  map[string]decided
+	gone     time.Time
+	returned time.Duration // from then until both gateways counted in Redis again
+}
+
+func (r *replacement) cause(t *testing.T) {
 	t.Helper()
-	limited := tokens(t)
-	gateways := startTwo(t, behindSentinels(w, fmt.Sprintf("  limits: [{requests: 1000000, per: 1s}]\n  tokens:\n"+
-		"    %s: {limits: [{requests: 10, per: 1s}]}\n    %s: {limits: [{requests: 100, per: 1h}]}\n",
-		limited["full"].ID, limited["read"].ID)+recorded))
+	gateways := startTwo(t, r.configuration(t))
 	end := load{
 		gateways: gateways, tokens: texts(t, "full", "read", "servers:read", "monitors:read"), rate: either(200.0, 120), clients: 32,
 	}.begin(t)
-	pass(t, either(time.Second, time.Second))
-	gone := time.Now()
-	w.Sentinels[0].Kill()
-	dies(w)
+	pass(t, either(2*time.Second, time.Second))
+	old, replica := r.watched.Roles()
+	r.gone = time.Now()
+	r.goes(r.watched)
 	eventually(t, "both gateways notice", func() bool { _, none := inShared(t, gateways); return none })
 	eventually(t, "both count in Redis again", func() bool { all, _ := inShared(t, gateways); return all })
-	back := time.Since(gone)
-	master, _ := w.Roles()
+	r.returned = time.Since(r.gone)
+	if master, _ := r.watched.Roles(); master != replica {
+		t.Errorf("the master is at %s, not where the replica was", master.Addr())
+	}
+	old.Restart() // with nothing: who asked it would be admitted
+	asked := func() int {
+		return sum(t, gateways, `opsgate_rate_limit_redis_call_duration_seconds_count{operation="decide",outcome="ok"}`)
+	}
+	before := asked()
+	eventually(t, "Redis decides", func() bool { return asked() >= before+100 })
 	eventually(t, "both hear of refunds by the new master", func() bool {
-		return master.Client().PubSubNumSub(t.Context(), "opsgate:freed").Val()["opsgate:freed"] == int64(len(gateways))
+		const channel = "opsgate:freed"
+		return replica.Client().PubSubNumSub(t.Context(), channel).Val()[channel] == int64(len(gateways))
 	})
-	pass(t, either(5*time.Second, 3*time.Second))
-	all := end()
-	noneFailed(t, beyond, all)
-	within(t, beyond, "until both counted in the new master", back, 15*time.Second)
-	note(t, beyond, "slowest", tenths(all.percentile(1)), "")
-	d := decisions(t, gateways)
-	var last time.Time
-	for _, d := range d {
-		if d.lastLocal.After(last) {
-			last = d.lastLocal
+	pass(t, either(5*time.Second, time.Second))
+	r.answers = end()
+	r.decided = decisions(t, gateways)
+}
+
+// configuration gives two tokens limits that they ask for more of than they get, and gateways sentinels to ask for their Redis.
+func (r *replacement) configuration(t *testing.T) string {
+	t.Helper()
+	addresses, all := r.watched.Addrs(), tokens(t)
+	timeout := either(50*time.Millisecond, time.Second/2) // as for those of pressed
+	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n"+
+		"  redis: {mode: sentinel, master_name: %s, addresses: [\"%s\"], timeout: %v, dial_timeout: %v}\n"+
+		"  limits: [{requests: 1000000, per: 1s}]\n  tokens:\n"+
+		"    %s: {limits: [{requests: 10, per: 1s}]}\n    %s: {limits: [{requests: 100, per: 1h}]}\n%s",
+		watched, strings.Join(addresses, `", "`), timeout, 2*timeout, all["full"].ID, all["read"].ID, recorded)
+}
+
+func (r *replacement) hold(t *testing.T) {
+	t.Helper()
+	noneFailed(t, beyond, r.answers)
+	usual := r.answers[:len(r.answers.between(time.Time{}, r.gone))].percentile(.99)
+	within(t, beyond, fmt.Sprintf("slowest request since the master went (p99 %v before)", tenths(usual)),
+		r.answers.between(r.gone, r.gone.Add(time.Hour)).percentile(1), usual+60*time.Millisecond)
+	within(t, beyond, "until both counted in the former replica", r.returned, 15*time.Second)
+	limited := tokens(t)
+	ten, hundred := r.decided[limited["full"].ID], r.decided[limited["read"].ID]
+	for name, d := range map[string]decided{"full": ten, "read": hundred} {
+		all := r.answers.to(name)
+		if len(d.admitted) != len(all.admitted()) || len(all.refused()) == 0 || d.local == 0 {
+			t.Errorf("%s: %d recorded of %d admitted, %d of them without Redis; %d refused",
+				name, len(d.admitted), len(all.admitted()), d.local, len(all.refused()))
 		}
 	}
-	note(t, beyond, "until none decided alone", last.Sub(gone), "")
-	full, read := d[limited["full"].ID], d[limited["read"].ID]
-	note(t, beyond, "alone", full.local, "")
-	note(t, beyond, "hour alone", read.local, "")
-	note(t, beyond, "hour before", len(during(read.admitted, time.Time{}, gone)), "")
-	atMost(t, beyond, "10 per 1s", most(full.admitted, time.Second), 12)
-	atMost(t, beyond, "100 per 1h", len(read.admitted), 105)
+	note(t, beyond, "100 per 1h: admitted before the master went", len(during(hundred.admitted, time.Time{}, r.gone)), "some")
+	atMost(t, beyond, "100 per 1h: admitted", len(hundred.admitted), either(105, 125))
+	// On a machine that is busy with other things one gateway may be long behind the other: then its part is beside the full limit.
+	atMost(t, beyond, "10 per 1s: admitted in any second", most(ten.admitted, time.Second), either(12, 15))
 }
