@@ -113,13 +113,13 @@ func TestFilesThatMakeNoTLSAreRefused(t *testing.T) {
 	good := tlsfilestest.NewAuthority(t, "known").Write(t, t.TempDir(), "a")
 	other := tlsfilestest.NewAuthority(t, "other").Write(t, t.TempDir(), "b")
 	for name, files := range map[string]tlsfiles.Files{
-		"no such roots":         {CAFile: good.CAFile + "x"},
-		"roots that are a key":  {CAFile: good.KeyFile},
-		"no such certificate":   {CertFile: good.CertFile + "x", KeyFile: good.KeyFile},
-		"no such key":           {CertFile: good.CertFile, KeyFile: good.KeyFile + "x"},
-		"no name of a key":      {CertFile: good.CertFile},
-		"the key of another":    {CertFile: good.CertFile, KeyFile: other.KeyFile},
-		"a certificate as key":  {CertFile: good.CertFile, KeyFile: good.CertFile},
+		"no such roots":        {CAFile: good.CAFile + "x"},
+		"roots that are a key": {CAFile: good.KeyFile},
+		"no such certificate":  {CertFile: good.CertFile + "x", KeyFile: good.KeyFile},
+		"no such key":          {CertFile: good.CertFile, KeyFile: good.KeyFile + "x"},
+		"no name of a key":     {CertFile: good.CertFile},
+		"the key of another":   {CertFile: good.CertFile, KeyFile: other.KeyFile},
+		"a certificate as key": {CertFile: good.CertFile, KeyFile: good.CertFile},
 	} {
 		_, kept := tlsfiles.Keep(files, slog.New(slog.DiscardHandler))
 		_, read := files.Read()

@@ -63,10 +63,12 @@ func TestATLSServerWithAPassword(t *testing.T) {
 func TestAConnectionIsSecuredByWhatHoldsWhenItIsMade(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) (*secured, redisstore.ClientOptions){
 		"single": func(t *testing.T) (*secured, redisstore.ClientOptions) {
+			t.Helper()
 			server := startSecured(t)
 			return server, redisstore.ClientOptions{Addresses: []string{server.address()}}
 		},
 		"cluster": func(t *testing.T) (*secured, redisstore.ClientOptions) {
+			t.Helper()
 			server := startSecured(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(redistest.FreePort(t)),
 				"--cluster-announce-ip", "127.0.0.1", "--tls-cluster", "yes")
 			if err := server.Client().ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
@@ -75,6 +77,7 @@ func TestAConnectionIsSecuredByWhatHoldsWhenItIsMade(t *testing.T) {
 			return server, redisstore.ClientOptions{Addresses: []string{server.address()}, Mode: redisstore.Cluster}
 		},
 		"sentinel": func(t *testing.T) (*secured, redisstore.ClientOptions) {
+			t.Helper()
 			server := startSecured(t)
 			sentinel := redistest.StartSentinel(t, "unsecured", server.Server)
 			if err := sentinel.Client().Do(t.Context(), "SENTINEL", "MONITOR", "main", "127.0.0.1", server.port, 1).Err(); err != nil {
