@@ -56,9 +56,9 @@ func (r *replacement) cause(t *testing.T) {
 	t.Helper()
 	gateways := startTwo(t, r.configuration(t))
 	end := load{
-		gateways: gateways, tokens: texts(t, "full", "read", "servers:read", "monitors:read"), rate: either(200.0, 120), clients: 32,
+		gateways: gateways, tokens: texts(t, "full", "read", "servers:read", "monitors:read"), rate: 200, clients: 32,
 	}.begin(t)
-	pass(t, either(2*time.Second, time.Second))
+	pass(t, time.Second)
 	old, replica := r.watched.Roles()
 	r.gone = time.Now()
 	r.goes(r.watched)
