@@ -112,7 +112,8 @@ func (r *replacement) hold(t *testing.T) {
 		}
 	}
 	note(t, beyond, "100 per 1h: admitted before the master went", len(during(hundred.admitted, time.Time{}, r.gone)), "some")
-	atMost(t, beyond, "100 per 1h: admitted", len(hundred.admitted), either(105, 125))
+	// A twentieth more is the price of an outage. Calls that waited for a master that hangs are taken to be known, and nobody knows them.
+	atMost(t, beyond, "100 per 1h: admitted", len(hundred.admitted), either(110, 125))
 	// On a machine that is busy with other things one gateway may be long behind the other: then its part is beside the full limit.
 	atMost(t, beyond, "10 per 1s: admitted in any second", most(ten.admitted, time.Second), either(12, 15))
 }
