@@ -35,7 +35,7 @@ type traced struct {
 
 	collector *tracingtest.Collector
 	relay     *tracingtest.Relay // before the backend
-	redis     string
+	redis     *redistest.Server
 }
 
 // tracedOptions say what is not as usual.
@@ -54,7 +54,7 @@ func startTraced(t *testing.T, o tracedOptions) *traced {
 	}
 	c := &traced{
 		tracedOptions: o,
-		collector:     tracingtest.Start(t), relay: tracingtest.StartRelay(t, o.reference.address), redis: redistest.Start(t).Addr(),
+		collector:     tracingtest.Start(t), relay: tracingtest.StartRelay(t, o.reference.address), redis: redistest.Start(t),
 	}
 	c.reloading = reloadingGateway(t, &services{address: c.relay.Address, token: o.reference.token}, c.configuration())
 	t.Cleanup(func() {
@@ -66,6 +66,10 @@ func startTraced(t *testing.T, o tracedOptions) *traced {
 	eventually(t, "revocations are heard of, before which what is known of a token is asked again", func() bool {
 		return strings.Contains(c.scrape(t, ""), "\nopsgate_authn_revocation_stream_connected 1\n")
 	})
+	eventually(t, "Redis was looked for, after which it has the script", func() bool {
+		return strings.Contains(c.scrape(t, ""), `opsgate_rate_limit_redis_call_duration_seconds_count{operation="ping",outcome="ok"} 1`)
+	})
+	must(t, c.redis.Client().ScriptFlush(t.Context()).Err())
 	return c
 }
 
@@ -74,7 +78,7 @@ func (c *traced) configuration() string {
 	if c.endpoint != nil {
 		endpoint = c.endpoint(c.collector)
 	}
-	return fmt.Sprintf("tracing: {endpoint: %q, %s}\n%s", endpoint, c.tracing, c.more) + inRedis(c.redis, cmp.Or(c.limit, 1000), "")
+	return fmt.Sprintf("tracing: {endpoint: %q, %s}\n%s", endpoint, c.tracing, c.more) + inRedis(c.redis.Addr(), cmp.Or(c.limit, 1000), "")
 }
 
 func byGRPC(c *tracingtest.Collector) string { return c.GRPC }

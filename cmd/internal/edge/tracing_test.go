@@ -33,7 +33,7 @@ func TestOneTraceGoesFromTheEdgeThroughTheLimiterToTheService(t *testing.T) {
 			if len(all) != 2 {
 				t.Fatalf("got %d traces", len(all))
 			}
-			// A token that nobody knows yet is looked up, and a new Redis does not have the script.
+			// A token that nobody knows yet is looked up, and Redis has lost the script.
 			sameTree(t, all[0], `
 server GET /v1/servers
   internal token
@@ -114,7 +114,7 @@ func (c *traced) hasAttributes(t *testing.T, spans []tracingtest.Span) {
 	delete(edge, "opsgate.team_id")
 	delete(edge, "opsgate.token_id")
 	_, port, _ := net.SplitHostPort(c.Address().String())
-	_, redisPort, _ := net.SplitHostPort(c.redis)
+	_, redisPort, _ := net.SplitHostPort(c.redis.Addr())
 	_, fleetPort, _ := net.SplitHostPort(c.relay.Address)
 	for _, test := range []struct{ got, want map[string]string }{
 		{edge, map[string]string{
