@@ -87,7 +87,7 @@ cluster: ## Run two gateways, three backends and Redis behind a balancer, and re
 soak: ## Use and break a whole system for SOAKTIME (20m), and hold what gateways hold to what they held: docs/reliability.md.
 	@go test -count=1 -v -timeout=0 -run Soak ./cmd/internal/chaostest -soak $(SOAKTIME)
 
-bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway. EDGEBENCH="-enforce" passes flags.
+bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway and with what its parts cost. EDGEBENCH="-enforce" passes flags.
 	@grep -rlE '^func Benchmark' --include='*_test.go' . | xargs -n1 dirname | sort -u | \
 		xargs go test -run '^$$' -bench . -benchmem
 	@go -C tools/edgebench run . $(EDGEBENCH)

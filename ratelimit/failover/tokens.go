@@ -31,7 +31,7 @@ type token struct {
 	gone  bool      // out of the map: another one has its place
 	local bool      // it has a local account
 	heard time.Time // when the mirror may last have learned of it: what that knows is no younger
-	again time.Time // when the shared store may be told of it again, after that failed
+	again time.Time // when the shared store may be told of it again: that failed, or was a moment ago
 
 	announced uint64 // the outage after which the shared store was told of it first
 

@@ -94,6 +94,7 @@ func TestAConnectionIsSecuredByWhatHoldsWhenItIsMade(t *testing.T) {
 			stranger.Certificates = other.Certificates
 			var current atomic.Pointer[tls.Config]
 			o.TLS = func(context.Context) *tls.Config { return current.Load() }
+			current.Store(other)
 			s := running(t, redisstore.Options{Client: newClient(t, o)})
 			for _, refused := range []*tls.Config{other, stranger} {
 				current.Store(refused)

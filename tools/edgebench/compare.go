@@ -24,7 +24,7 @@ type sample struct {
 type round struct{ bare, edge, floor sample }
 
 // outcome is what all rounds of one scenario come to: the median of each figure. The ratios are medians of the rounds' own
-// ratios, since a slow moment of the machine meets both measurements of a round, but not all rounds.
+// ratios, since a slow moment of the machine meets all measurements of a round, but not all rounds.
 type outcome struct {
 	scenario
 

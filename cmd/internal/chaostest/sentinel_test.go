@@ -65,9 +65,7 @@ func (r *replacement) cause(t *testing.T) {
 	eventually(t, "both gateways notice", func() bool { _, none := inShared(t, gateways); return none })
 	eventually(t, "both count in Redis again", func() bool { all, _ := inShared(t, gateways); return all })
 	r.returned = time.Since(r.gone)
-	if master, _ := r.watched.Roles(); master != replica {
-		t.Errorf("the master is at %s, not where the replica was", master.Addr())
-	}
+	eventually(t, "all sentinels name the former replica", func() bool { master, _ := r.watched.Roles(); return master == replica })
 	old.Restart() // with nothing: who asked it would be admitted
 	asked := func() int {
 		return sum(t, gateways, `opsgate_rate_limit_redis_call_duration_seconds_count{operation="decide",outcome="ok"}`)
@@ -98,20 +96,24 @@ func (r *replacement) configuration(t *testing.T) string {
 func (r *replacement) hold(t *testing.T) {
 	t.Helper()
 	noneFailed(t, beyond, r.answers)
-	usual := r.answers[:len(r.answers.between(time.Time{}, r.gone))].percentile(.99)
+	usual := r.answers.between(time.Time{}, r.gone).percentile(.99)
 	within(t, beyond, fmt.Sprintf("slowest request since the master went (p99 %v before)", tenths(usual)),
 		r.answers.between(r.gone, r.gone.Add(time.Hour)).percentile(1), usual+60*time.Millisecond)
-	within(t, beyond, "until both counted in the former replica", r.returned, 15*time.Second)
+	// A sentinel whose machine stood still for two seconds believes nothing that it sees for the next thirty.
+	within(t, beyond, "until both counted in the former replica", r.returned, either(15*time.Second, 45*time.Second))
 	limited := tokens(t)
 	ten, hundred := r.decided[limited["full"].ID], r.decided[limited["read"].ID]
 	for name, d := range map[string]decided{"full": ten, "read": hundred} {
 		all := r.answers.to(name)
-		if len(d.admitted) != len(all.admitted()) || len(all.refused()) == 0 || d.local == 0 {
-			t.Errorf("%s: %d recorded of %d admitted, %d of them without Redis; %d refused",
-				name, len(d.admitted), len(all.admitted()), d.local, len(all.refused()))
+		if len(d.admitted) != len(all.admitted()) || len(all.refused()) == 0 {
+			t.Errorf("%s: %d recorded of %d admitted, %d refused", name, len(d.admitted), len(all.admitted()), len(all.refused()))
 		}
 	}
-	note(t, beyond, "100 per 1h: admitted before the master went", len(during(hundred.admitted, time.Time{}, r.gone)), "some")
+	before := len(during(hundred.admitted, time.Time{}, r.gone))
+	note(t, beyond, "100 per 1h: admitted before the master went", before, "some")
+	if before == 0 || ten.local == 0 {
+		t.Errorf("%d of 100 admitted before the master went, and %d of 10 a second without Redis: nothing was to be kept", before, ten.local)
+	}
 	// A twentieth more is the price of an outage. Calls that waited for a master that hangs are taken to be known, and nobody knows them.
 	atMost(t, beyond, "100 per 1h: admitted", len(hundred.admitted), either(110, 125))
 	// On a machine that is busy with other things one gateway may be long behind the other: then its part is beside the full limit.

@@ -11,7 +11,7 @@ const (
 	maxRoutes = 64 // the gateway's table is a third of that
 
 	aMinute     = 6           // points
-	latencyOver = 5 * aMinute // points that latencies are told of
+	latencyOver = 5 * aMinute // points that latencies are told of; the history is a multiple of it
 )
 
 // A history is what was counted between the latest samples. It is safe for concurrent use.
@@ -30,7 +30,7 @@ type history struct {
 type series struct {
 	last     totals
 	requests [points][classes]uint32
-	times    [points][]uint32 // requests by bucket, each counted in one; nil where there were none
+	times    [latencyOver][]uint32 // requests by bucket, each counted in one; nil where there were none
 }
 
 func newHistory(every time.Duration) *history {
@@ -46,7 +46,7 @@ func (h *history) add(r readings, now time.Time) {
 	h.samples++
 	h.end, h.bounds, h.leftOut = now, r.bounds, 0
 	for _, s := range h.routes {
-		s.requests[at], s.times[at] = [classes]uint32{}, nil
+		s.requests[at], s.times[at%latencyOver] = [classes]uint32{}, nil
 	}
 	for name, t := range r.routes {
 		s := h.series(name)
@@ -85,10 +85,10 @@ func (s *series) count(at int, t *totals) {
 			n -= min(n, s.last.buckets[i])
 		}
 		if n > below {
-			if s.times[at] == nil {
-				s.times[at] = make([]uint32, len(t.buckets))
+			if s.times[at%latencyOver] == nil {
+				s.times[at%latencyOver] = make([]uint32, len(t.buckets))
 			}
-			s.times[at][i] = uint32(n - below)
+			s.times[at%latencyOver][i] = uint32(n - below)
 			below = n
 		}
 	}

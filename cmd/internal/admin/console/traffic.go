@@ -98,7 +98,7 @@ func (h *history) route(name string, s *series) Route {
 func (h *history) times(s *series) []uint32 {
 	var sum []uint32
 	for _, at := range h.latest(latencyOver) {
-		sum = plus(sum, s.times[at])
+		sum = plus(sum, s.times[at%latencyOver])
 	}
 	return sum
 }
@@ -109,6 +109,8 @@ func (s *series) merge(other *series) {
 		for c := range s.requests[at] {
 			s.requests[at][c] += other.requests[at][c]
 		}
+	}
+	for at := range s.times {
 		s.times[at] = plus(s.times[at], other.times[at])
 	}
 }

@@ -1,0 +1,166 @@
+package failover_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/failover"
+	"opsgate/ratelimit/ratelimittest"
+)
+
+// A schedule of outages of all kinds, and one gateway: whatever was admitted is known when all is well again, and nothing else.
+func TestOverAnyScheduleNothingIsLostOrCountedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := ratelimittest.Policy(t, limit("second", 20, time.Second), limit("hour", 2000, time.Hour))
+		rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) {
+			s := newShared(time.Now)
+			store := newStore(t, failover.Options{Shared: s})
+			defer run(t, store)()
+			admissions := map[string]int{}
+			for _, token := range []string{"one", "two"} {
+				admissions[token] = admitted(t, store, token, p, 1) // it knows them from the beginning
+			}
+			request := func(t *rapid.T) {
+				token := rapid.SampledFrom([]string{"one", "one", "two"}).Draw(t, "token")
+				for range rapid.IntRange(1, 30).Draw(t, "requests") {
+					if decide(t, store, token, p).Allowed {
+						admissions[token]++
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+			t.Repeat(map[string]func(*rapid.T){
+				"request": request,
+				"more":    request,
+				"wait": func(t *rapid.T) {
+					time.Sleep(time.Duration(rapid.IntRange(1, 3000).Draw(t, "ms")) * time.Millisecond)
+				},
+				"go":      func(*rapid.T) { s.become(gone) },
+				"freeze":  func(*rapid.T) { s.become(frozen) },
+				"return":  func(*rapid.T) { s.become(well) },
+				"restart": func(t *rapid.T) { restart(t, s, p, store) },
+				"sweep":   func(*rapid.T) { store.Sweep() },
+			})
+			s.become(well)
+			awaitShared(t, store)
+			for token := range admissions {
+				if decide(t, store, token, p).Allowed {
+					admissions[token]++
+				}
+				// What thaws decides once more on requests that were decided here. What it is told of a token then, it takes to be as
+				// much younger as it was frozen for, so it may refuse more, or take what it is told again to be news.
+				n := s.spent(token, time.Hour)
+				if n < admissions[token]-s.late || n > admissions[token]+s.late && s.moved == 0 {
+					t.Fatalf("%d are known to be spent of %s, and %d are, give or take %d", n, token, admissions[token], s.late)
+				}
+			}
+		})
+	})
+}
+
+// restart has a store that is gone come back with nothing. All see it once while it is gone.
+func restart(t rapid.TB, s *shared, p *ratelimit.Policy, gateways ...*failover.Store) {
+	t.Helper()
+	s.mu.Lock()
+	how := s.how
+	s.mu.Unlock()
+	if how != gone {
+		return
+	}
+	for _, g := range gateways {
+		for was := s.refused.Load(); g.State().Shared && s.refused.Load() == was; time.Sleep(tellAgain) {
+			decide(t, g, "scout", p)
+		}
+	}
+	s.lose()
+	s.become(well)
+}
+
+// Two outages that are a few seconds apart, and two gateways: together they pass the limit by a twentieth at most, and when all has been
+// well for as long as the limit looks back, nobody is refused falsely.
+func TestOverAnyScheduleGatewaysKeepTheLimitTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := ratelimittest.Policy(t, limit("second", 10, time.Second), limit("minute", 240, time.Minute))
+		rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) {
+			s := newShared(time.Now)
+			half := failover.Options{Shared: s, Settings: failover.Settings{Replicas: 2}}
+			gateways := []*failover.Store{newStore(t, half), newStore(t, half)}
+			defer run(t, gateways[0])()
+			defer run(t, gateways[1])()
+			var times []time.Time
+			request := func(n int) {
+				for i := range n {
+					if decide(t, gateways[i%2], "t", p).Allowed {
+						times = append(times, time.Now())
+					}
+					time.Sleep(25 * time.Millisecond)
+				}
+			}
+			for range rapid.IntRange(1, 2).Draw(t, "outages") {
+				request(rapid.IntRange(120, 1000).Draw(t, "requests before")) // at least three seconds
+				s.become(rapid.SampledFrom([]int{gone, frozen}).Draw(t, "how"))
+				request(rapid.IntRange(1, 1000).Draw(t, "requests in it"))
+				if rapid.Bool().Draw(t, "lost") {
+					restart(t, s, p, gateways...)
+				}
+				s.become(well)
+			}
+			const most = 252
+			for i, at := range times {
+				if i+most < len(times) && times[i+most].Sub(at) < time.Minute {
+					t.Fatalf("%d admitted within %v", most+1, times[i+most].Sub(at))
+				}
+			}
+			s.become(well)
+			awaitShared(t, gateways[0])
+			awaitShared(t, gateways[1])
+			time.Sleep(62 * time.Second)
+			if n := admitted(t, gateways[0], "t", p, 5) + admitted(t, gateways[1], "t", p, 10); n != 10 {
+				t.Fatalf("%d admitted after a rest", n)
+			}
+		})
+	})
+}
+
+// While one gateway is back and the other is not yet, or decides on a token by itself for a moment longer, they admit what both know of.
+func TestOverAnyReturnGatewaysKeepAShortLimitTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := ratelimittest.Policy(t, limit("second", 10, time.Second))
+		rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) {
+			s := newShared(time.Now)
+			half := failover.Options{Shared: s, Settings: failover.Settings{Replicas: 2}}
+			gateways := []*failover.Store{newStore(t, half), newStore(t, half)}
+			defer run(t, gateways[0])()
+			defer run(t, gateways[1])()
+			var times []time.Time
+			request := func(n int) {
+				for range n {
+					for _, g := range gateways {
+						if decide(t, g, "t", p).Allowed {
+							times = append(times, time.Now())
+						}
+						time.Sleep(25 * time.Millisecond)
+					}
+				}
+			}
+			request(60)
+			s.become(rapid.SampledFrom([]int{gone, frozen}).Draw(t, "how"))
+			for gateways[0].State().Shared || gateways[1].State().Shared {
+				request(1)
+			}
+			request(rapid.IntRange(0, 60).Draw(t, "requests in it"))
+			s.become(well)
+			request(80) // four seconds
+			const most = 12
+			for i, at := range times {
+				if i+most < len(times) && times[i+most].Sub(at) < time.Second {
+					t.Fatalf("%d admitted within %v", most+1, times[i+most].Sub(at))
+				}
+			}
+		})
+	})
+}
