@@ -80,6 +80,46 @@ func restart(t rapid.TB, s *shared, p *ratelimit.Policy, gateways ...*failover.S
 	s.become(well)
 }
 
+// A pair is two gateways that share a store, and when a token was admitted by either.
+type pair struct {
+	stores [2]*failover.Store
+	policy *ratelimit.Policy
+	times  []time.Time
+	stop   func()
+}
+
+func startPair(t *rapid.T, s *shared, p *ratelimit.Policy) *pair {
+	t.Helper()
+	half := failover.Options{Shared: s, Settings: failover.Settings{Replicas: 2}}
+	g := &pair{stores: [2]*failover.Store{newStore(t, half), newStore(t, half)}, policy: p}
+	one, other := run(t, g.stores[0]), run(t, g.stores[1])
+	g.stop = func() {
+		one()
+		other()
+	}
+	return g
+}
+
+// ask asks them in turn, forty times a second.
+func (g *pair) ask(t *rapid.T, requests int) {
+	t.Helper()
+	for i := range requests {
+		if decide(t, g.stores[i%2], "t", g.policy).Allowed {
+			g.times = append(g.times, time.Now())
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+}
+
+func (g *pair) atMost(t *rapid.T, most int, within time.Duration) {
+	t.Helper()
+	for i, at := range g.times {
+		if i+most < len(g.times) && g.times[i+most].Sub(at) < within {
+			t.Fatalf("%d admitted within %v", most+1, g.times[i+most].Sub(at))
+		}
+	}
+}
+
 // Two outages that are a few seconds apart, and two gateways: together they pass the limit by a twentieth at most, and when all has been
 // well for as long as the limit looks back, nobody is refused falsely.
 func TestOverAnyScheduleGatewaysKeepTheLimitTogether(t *testing.T) {
@@ -87,39 +127,23 @@ func TestOverAnyScheduleGatewaysKeepTheLimitTogether(t *testing.T) {
 		p := ratelimittest.Policy(t, limit("second", 10, time.Second), limit("minute", 240, time.Minute))
 		rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) {
 			s := newShared(time.Now)
-			half := failover.Options{Shared: s, Settings: failover.Settings{Replicas: 2}}
-			gateways := []*failover.Store{newStore(t, half), newStore(t, half)}
-			defer run(t, gateways[0])()
-			defer run(t, gateways[1])()
-			var times []time.Time
-			request := func(n int) {
-				for i := range n {
-					if decide(t, gateways[i%2], "t", p).Allowed {
-						times = append(times, time.Now())
-					}
-					time.Sleep(25 * time.Millisecond)
-				}
-			}
+			g := startPair(t, s, p)
+			defer g.stop()
 			for range rapid.IntRange(1, 2).Draw(t, "outages") {
-				request(rapid.IntRange(120, 1000).Draw(t, "requests before")) // at least three seconds
+				g.ask(t, rapid.IntRange(120, 1000).Draw(t, "requests before")) // at least three seconds
 				s.become(rapid.SampledFrom([]int{gone, frozen}).Draw(t, "how"))
-				request(rapid.IntRange(1, 1000).Draw(t, "requests in it"))
+				g.ask(t, rapid.IntRange(1, 1000).Draw(t, "requests in it"))
 				if rapid.Bool().Draw(t, "lost") {
-					restart(t, s, p, gateways...)
+					restart(t, s, p, g.stores[:]...)
 				}
 				s.become(well)
 			}
-			const most = 252
-			for i, at := range times {
-				if i+most < len(times) && times[i+most].Sub(at) < time.Minute {
-					t.Fatalf("%d admitted within %v", most+1, times[i+most].Sub(at))
-				}
-			}
+			g.atMost(t, 252, time.Minute)
 			s.become(well)
-			awaitShared(t, gateways[0])
-			awaitShared(t, gateways[1])
+			awaitShared(t, g.stores[0])
+			awaitShared(t, g.stores[1])
 			time.Sleep(62 * time.Second)
-			if n := admitted(t, gateways[0], "t", p, 5) + admitted(t, gateways[1], "t", p, 10); n != 10 {
+			if n := admitted(t, g.stores[0], "t", p, 5) + admitted(t, g.stores[1], "t", p, 10); n != 10 {
 				t.Fatalf("%d admitted after a rest", n)
 			}
 		})
@@ -132,35 +156,17 @@ func TestOverAnyReturnGatewaysKeepAShortLimitTogether(t *testing.T) {
 		p := ratelimittest.Policy(t, limit("second", 10, time.Second))
 		rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) {
 			s := newShared(time.Now)
-			half := failover.Options{Shared: s, Settings: failover.Settings{Replicas: 2}}
-			gateways := []*failover.Store{newStore(t, half), newStore(t, half)}
-			defer run(t, gateways[0])()
-			defer run(t, gateways[1])()
-			var times []time.Time
-			request := func(n int) {
-				for range n {
-					for _, g := range gateways {
-						if decide(t, g, "t", p).Allowed {
-							times = append(times, time.Now())
-						}
-						time.Sleep(25 * time.Millisecond)
-					}
-				}
-			}
-			request(60)
+			g := startPair(t, s, p)
+			defer g.stop()
+			g.ask(t, 120)
 			s.become(rapid.SampledFrom([]int{gone, frozen}).Draw(t, "how"))
-			for gateways[0].State().Shared || gateways[1].State().Shared {
-				request(1)
+			for g.stores[0].State().Shared || g.stores[1].State().Shared {
+				g.ask(t, 2)
 			}
-			request(rapid.IntRange(0, 60).Draw(t, "requests in it"))
+			g.ask(t, 2*rapid.IntRange(0, 60).Draw(t, "requests of each in it"))
 			s.become(well)
-			request(80) // four seconds
-			const most = 12
-			for i, at := range times {
-				if i+most < len(times) && times[i+most].Sub(at) < time.Second {
-					t.Fatalf("%d admitted within %v", most+1, times[i+most].Sub(at))
-				}
-			}
+			g.ask(t, 160) // four seconds
+			g.atMost(t, 12, time.Second)
 		})
 	})
 }

@@ -79,16 +79,17 @@ func (s *series) count(at int, t *totals) {
 	if len(t.buckets) == 0 || len(s.last.buckets) > 0 && len(s.last.buckets) != len(t.buckets) {
 		return
 	}
+	times := &s.times[at%latencyOver]
 	var below uint64 // of the new ones, those in buckets before this one
 	for i, n := range t.buckets {
 		if len(s.last.buckets) > 0 {
 			n -= min(n, s.last.buckets[i])
 		}
 		if n > below {
-			if s.times[at%latencyOver] == nil {
-				s.times[at%latencyOver] = make([]uint32, len(t.buckets))
+			if *times == nil {
+				*times = make([]uint32, len(t.buckets))
 			}
-			s.times[at%latencyOver][i] = uint32(n - below)
+			(*times)[i] = uint32(n - below)
 			below = n
 		}
 	}
