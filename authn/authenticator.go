@@ -2,8 +2,10 @@ package authn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,13 +41,16 @@ type memory struct {
 	cutSince atomic.Int64
 
 	identityAway atomic.Bool // the last look-up failed; for the log
-	underWay     underWay
+	contract     contractState
 	shedding     shedding
 
-	// mu guards flights, and makes what a look-up or a revocation does to both entries and flights one step. Hits do not
+	knownInFlight atomic.Int64 // look-ups of tokens that were confirmed here
+
+	// mu guards flights and unknown, and makes what a look-up or a revocation does to both entries and flights one step. Hits do not
 	// take it.
 	mu      sync.Mutex
 	flights map[key]*flight
+	unknown fairQueue // look-ups of all other tokens
 }
 
 // New makes an Authenticator. It fails when the options make no sense or the metrics are registered already, and calls
@@ -60,14 +65,16 @@ func New(options Options) (*Authenticator, error) {
 		format:   o.Format,
 		logger:   o.Logger,
 		now:      func() time.Duration { return o.Clock().Sub(start) },
+		contract: contractState{logger: o.Logger},
 		shedding: shedding{logger: o.Logger},
 		flights:  make(map[key]*flight),
+		unknown:  newFairQueue(),
 	}
 	var err error
 	if m.entries, err = newEntries(o.MaxEntries, m.now); err != nil {
 		return nil, fmt.Errorf("authn cache: %w", err)
 	}
-	if m.metrics, err = newMetrics(o.Registerer, m.entries.size, o.MaxEntries, &m.underWay); err != nil {
+	if m.metrics, err = newMetrics(o.Registerer, m, o.MaxEntries); err != nil {
 		return nil, fmt.Errorf("authn metrics: %w", err)
 	}
 	return &Authenticator{memory: m, identity: o.Identity, settings: o.Settings, lifetimes: o.lifetimes()}, nil
@@ -84,18 +91,19 @@ func (a *Authenticator) With(identity identityv1.IdentityServiceClient, settings
 	return &Authenticator{memory: a.memory, identity: identity, settings: s, lifetimes: s.lifetimes()}, nil
 }
 
-// Authenticate returns whom the token stands for. The principal is shared and must not be modified.
+// Authenticate returns whom the token of a request from the source stands for. The principal is shared and must not be modified.
 //
 // Errors: [ErrInvalidToken] with its reason; [ErrUnavailable] when the identity service could not tell, or was not asked as too
-// many others were being asked about ([ErrBusy]), and nothing recent is known; the context's own when it ended while waiting.
-func (a *Authenticator) Authenticate(ctx context.Context, token string) (*Principal, error) {
+// many requests of unknown tokens wait ([ErrBusy]), and [ErrContract] when its answer breaks the contract, both only if nothing recent is
+// cached; the context's own when it ended while waiting.
+func (a *Authenticator) Authenticate(ctx context.Context, token string, from Source) (*Principal, error) {
 	if !a.format.Valid(token) {
 		return nil, ErrMalformed
 	}
 	k := Hash(token)
 	e, now, ok := a.entries.get(k)
 	if !ok || !a.fresh(e, now) {
-		return a.await(ctx, k)
+		return a.await(ctx, k, networkOf(from.ClientAddr()))
 	}
 	if now >= e.since+a.lifetime(e).quiet {
 		a.refresh(ctx, k, e)
@@ -124,14 +132,16 @@ func (a *Authenticator) lifetime(e *entry) lifetime {
 }
 
 // refresh has a token in use looked up again, and does not wait for it. As many such look-ups may be under way as there may be
-// for strangers; where they are, a later use of the token sees to it.
+// of unknown tokens; where they are, a later use of the token sees to it.
 func (a *Authenticator) refresh(ctx context.Context, k key, e *entry) {
-	if e.principal == nil || a.underWay.known.Load() >= int64(a.settings.MaxLookUps) || !e.asked.CompareAndSwap(false, true) {
+	if e.principal == nil || a.knownInFlight.Load() >= int64(a.settings.MaxLookUps) || !e.asked.CompareAndSwap(false, true) {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.join(ctx, k)
+	if _, ok := a.underWay(k); !ok {
+		a.beginKnown(k, a.newFlight(ctx, k))
+	}
 }
 
 // use returns the entry as Authenticate does.
@@ -145,26 +155,26 @@ func (m *memory) use(e *entry) (*Principal, error) {
 }
 
 // await has the token looked up and waits for the outcome, at most as long as the caller has.
-func (a *Authenticator) await(ctx context.Context, k key) (*Principal, error) {
+func (a *Authenticator) await(ctx context.Context, k key, network netip.Prefix) (*Principal, error) {
 	a.mu.Lock()
 	if e, now, ok := a.entries.peek(k); ok && a.fresh(e, now) {
 		a.mu.Unlock() // the look-up of another landed just now
 		return a.use(e)
 	}
-	f := a.join(ctx, k)
+	f := a.join(ctx, k, network)
 	a.mu.Unlock()
 	if f == nil {
-		a.metrics.shed.Inc()
-		a.shedding.refuse(a.settings.MaxLookUps)
-		return nil, ErrBusy
+		return nil, a.shed(network)
 	}
+	defer a.leave(k, f, network)
 
 	began := a.now()
 	defer func() { waits.Of(ctx).Add(waits.Identity, a.now()-began) }()
-	select {
-	case <-f.done:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for the identity service: %w", ctx.Err())
+	if err := a.wait(ctx, f); err != nil {
+		if errors.Is(err, ErrBusy) {
+			return nil, a.shed(network)
+		}
+		return nil, err
 	}
 	if f.failure == nil && f.outcome.kind == unconfirmed {
 		return a.use(f.outcome)
@@ -174,4 +184,48 @@ func (a *Authenticator) await(ctx context.Context, k key) (*Principal, error) {
 		return nil, f.failure
 	}
 	return f.outcome.principal, f.outcome.refusal
+}
+
+// wait waits until the flight has landed. It returns ErrBusy if its turn has not come within the time of a look-up, or of the request.
+func (a *Authenticator) wait(ctx context.Context, f *flight) error {
+	turn := time.NewTimer(a.patience(ctx))
+	defer turn.Stop()
+	select {
+	case <-f.done:
+		return nil
+	case <-ctx.Done():
+		return waitEnded(ctx)
+	case <-turn.C:
+	}
+	a.mu.Lock()
+	queued := f.queued
+	a.mu.Unlock()
+	if queued {
+		return ErrBusy
+	}
+	select { // it has begun, and ends by its own deadline
+	case <-f.done:
+		return nil
+	case <-ctx.Done():
+		return waitEnded(ctx)
+	}
+}
+
+func waitEnded(ctx context.Context) error {
+	return fmt.Errorf("wait for the identity service: %w", ctx.Err())
+}
+
+// patience is how long a request waits for its turn.
+func (a *Authenticator) patience(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return min(a.settings.LookUpTimeout, time.Until(deadline))
+	}
+	return a.settings.LookUpTimeout
+}
+
+// shed counts a request of a network whose token is not looked up.
+func (a *Authenticator) shed(network netip.Prefix) error {
+	a.metrics.shed.Inc()
+	a.shedding.refuse(a.settings.MaxLookUps, network)
+	return ErrBusy
 }

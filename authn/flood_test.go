@@ -1,11 +1,15 @@
 package authn_test
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"log/slog"
 	randv2 "math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,13 +19,25 @@ import (
 	"opsgate/authn"
 )
 
-// flood asks for as many unknown tokens at once, and returns how many were refused unasked. The others are under way.
-func flood(t *testing.T, a *authn.Authenticator, tokens int) (shed int) {
+// invent returns the well-formed token of the number, which no test makes known by mint.
+func invent(number int) string {
+	seed := [32]byte{31: 1}
+	binary.BigEndian.PutUint64(seed[:], uint64(number))
+	token, err := format.New(randv2.NewChaCha8(seed))
+	if err != nil {
+		panic(err)
+	}
+	return token
+}
+
+// flood has a source send the invented tokens of so many numbers, all at once, and returns how many were refused unasked. The others
+// are looked up or queued.
+func flood(t *testing.T, a *authn.Authenticator, source authn.Source, first, tokens int) (shed int) {
 	t.Helper()
 	var mu sync.Mutex
-	for i := range tokens {
+	for number := range tokens {
 		go func() {
-			_, err := a.Authenticate(t.Context(), mint(byte(i)))
+			_, err := a.Authenticate(t.Context(), invent(first+number), source)
 			mu.Lock()
 			defer mu.Unlock()
 			if errors.Is(err, authn.ErrBusy) && errors.Is(err, authn.ErrUnavailable) {
@@ -64,29 +80,33 @@ func TestUnknownTokensDoNotFloodTheService(t *testing.T) {
 		})
 		begin := time.Now()
 		release := service.hold()
-		if shed := flood(t, a, 200); shed != 200-64 || time.Since(begin) != 0 {
-			t.Errorf("%d refused after %v, want 136 at once", shed, time.Since(begin))
+		if shed := flood(t, a, office, 0, 600); shed != 600-256 || time.Since(begin) != 0 {
+			t.Errorf("%d refused after %v, want 344 at once", shed, time.Since(begin))
 		}
 		if n := service.lookUps(); n != 64 {
 			t.Errorf("%d look-ups, want 64", n)
 		}
 		inFlight := func() float64 { return metric(t, registry, "opsgate_authn_lookups_in_flight", "unknown") }
-		if n := inFlight(); n != 64 {
-			t.Errorf("%v look-ups counted as under way, want 64", n)
+		queued := func() float64 { return metric(t, registry, "opsgate_authn_lookups_queued") }
+		if inFlight() != 64 || queued() != 192 {
+			t.Errorf("%v look-ups counted as in flight and %v as queued, want 64 and 192", inFlight(), queued())
 		}
-		if n := metric(t, registry, "opsgate_authn_lookups_total", "shed"); n != 136 {
-			t.Errorf("%v look-ups counted as shed, want 136", n)
+		if n := metric(t, registry, "opsgate_authn_lookups_total", "shed"); n != 344 {
+			t.Errorf("%v look-ups counted as shed, want 344", n)
 		}
 		release()
 		synctest.Wait()
-		if n := inFlight(); n != 0 {
-			t.Errorf("%v look-ups counted as under way after all have ended", n)
+		if inFlight() != 0 || queued() != 0 {
+			t.Errorf("%v look-ups counted as in flight and %v as queued after all have ended", inFlight(), queued())
+		}
+		if n := service.lookUps(); n != 256 {
+			t.Errorf("%d look-ups, want 256", n)
 		}
 		accepted(t, a, service.know(250))
 
 		time.Sleep(5 * time.Second)
 		release = service.hold()
-		flood(t, a, 65)
+		flood(t, a, office, 0, 257)
 		release()
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
@@ -96,7 +116,8 @@ func TestUnknownTokensDoNotFloodTheService(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[1], "refused=137") {
+		if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "first_refused=192.0.2.0/24") ||
+			!strings.Contains(lines[1], "refused=345") {
 			t.Errorf("the log tells\n%s", &log)
 		}
 	})
@@ -106,30 +127,125 @@ func TestTheBoundIsThatOfTheSettingsOfTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookUps = 3 })
-		defer service.hold()()
-		if shed := flood(t, a, 10); shed != 7 {
-			t.Errorf("%d refused, want 7", shed)
+		release := service.hold()
+		if shed := flood(t, a, office, 0, 20); shed != 8 || service.lookUps() != 3 {
+			t.Errorf("%d refused, want 8; %d look-ups, want 3", shed, service.lookUps())
 		}
-		if shed := flood(t, with(t, a, service, authn.Settings{MaxLookUps: 5}), 10); shed != 5 {
-			t.Errorf("%d refused, want 5: three were under way already", shed)
+		more := with(t, a, service, authn.Settings{MaxLookUps: 5})
+		if shed := flood(t, more, office, 20, 20); shed != 12 || service.lookUps() != 5 {
+			t.Errorf("%d refused, want 12: 12 requests waited already; %d look-ups, want 5", shed, service.lookUps())
 		}
+		release()
+		synctest.Wait()
 	})
 }
 
-func TestWhoComesForALookUpUnderWayIsNotRefused(t *testing.T) {
+func TestRequestsOfOneTokenShareItsLookUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookUps = 1 })
 		token := service.know(1)
 		release := service.hold()
+		shed := flood(t, a, office, 0, 3)
 		var callers sync.WaitGroup
-		for range 10 {
-			callers.Go(func() { accepted(t, a, token) })
+		for i := range 4 { // wherever they come from, and though the look-up is queued
+			callers.Go(func() {
+				if _, err := a.Authenticate(t.Context(), token, from(fmt.Sprintf("198.51.%d.1", i/2))); err != nil {
+					t.Error(err)
+				}
+			})
 		}
 		synctest.Wait()
-		refused(t, a, mint(2), authn.ErrBusy)
 		release()
 		callers.Wait()
+		synctest.Wait()
+		if n := service.lookUps(); shed != 0 || n != 4 {
+			t.Errorf("%d refused, %d look-ups, want 0 and 4", shed, n)
+		}
+	})
+}
+
+// Each request that waits holds a request of the gateway, so requests of one token are bounded as well as those of many.
+func TestRequestsOfOneUnknownTokenAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a := newAuthenticator(t, service)
+		release := service.hold()
+		var waiting, shed atomic.Int64
+		for range 1000 {
+			go func() {
+				waiting.Add(1)
+				defer waiting.Add(-1)
+				if _, err := a.Authenticate(t.Context(), invent(1), office); errors.Is(err, authn.ErrBusy) {
+					shed.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		if waiting.Load() != 256 || shed.Load() != 744 || service.lookUps() != 1 {
+			t.Errorf("%d wait for %d look-ups and %d were refused, want 256, 1, 744", waiting.Load(), service.lookUps(), shed.Load())
+		}
+		release()
+		synctest.Wait()
+	})
+}
+
+func TestARequestWaitsForItsTurnAtMostAsLongAsALookUpMayTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a := newAuthenticator(t, service, func(o *authn.Options) { o.LookUpTimeout = time.Minute })
+		release := service.hold()
+		flood(t, a, office, 0, 64)
+		begin := time.Now()
+		refused(t, with(t, a, service, authn.Settings{LookUpTimeout: 3 * time.Second}), invent(64), authn.ErrBusy)
+		if waited := time.Since(begin); waited != 3*time.Second {
+			t.Errorf("waited %v, want 3s", waited)
+		}
+		begin = time.Now()
+		if _, err := a.Authenticate(deadline{t.Context(), begin.Add(time.Second)}, invent(64), office); !errors.Is(err, authn.ErrBusy) {
+			t.Errorf("a request whose time is over: %v", err)
+		}
+		if waited := time.Since(begin); waited != time.Second {
+			t.Errorf("waited %v, want 1s", waited)
+		}
+		release()
+		synctest.Wait()
+		if n := service.lookUps(); n != 64 {
+			t.Errorf("%d look-ups, want 64: those that were given up are not made", n)
+		}
+	})
+}
+
+// A deadline is a context that has one and leaves the timer to its users, as the gateway's does.
+type deadline struct {
+	context.Context
+	at time.Time
+}
+
+func (d deadline) Deadline() (time.Time, bool) { return d.at, true }
+
+func TestQueuedLookUpsOfClientsThatHangUpAreNotMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		registry := prometheus.NewRegistry()
+		a := newAuthenticator(t, service, func(o *authn.Options) { o.Registerer = registry })
+		release := service.hold()
+		flood(t, a, office, 0, 64)
+		ctx, hangUp := context.WithCancel(t.Context())
+		for number := range 100 {
+			go func() { _, _ = a.Authenticate(ctx, invent(64+number), office) }()
+		}
+		synctest.Wait()
+		hangUp()
+		synctest.Wait()
+		if n := metric(t, registry, "opsgate_authn_lookups_queued"); n != 0 {
+			t.Errorf("%v look-ups are queued", n)
+		}
+		release()
+		synctest.Wait()
+		if n := service.lookUps(); n != 64 {
+			t.Errorf("%d look-ups, want 64", n)
+		}
 	})
 }
 
@@ -147,13 +263,13 @@ func TestTokensThatWereConfirmedAreLookedUpThroughAFlood(t *testing.T) {
 		service.revoke(rested)
 
 		release := service.hold()
-		if shed := flood(t, a, 100); shed != 36 {
-			t.Fatalf("%d refused, want 36", shed)
+		if shed := flood(t, a, office, 0, 300); shed != 44 {
+			t.Fatalf("%d refused, want 44", shed)
 		}
 		accepted(t, a, inUse) // and looked up, without waiting
 		told := make(chan error, 1)
 		go func() {
-			_, err := a.Authenticate(t.Context(), rested)
+			_, err := a.Authenticate(t.Context(), rested, office)
 			told <- err
 		}()
 		synctest.Wait()
@@ -213,7 +329,7 @@ func TestMadeUpTokensPushNoConfirmedOneOut(t *testing.T) {
 	confirmed := make([]string, room*9/10)
 	for i := range confirmed {
 		confirmed[i] = made()
-		service.admit(confirmed[i], "token")
+		service.admit(confirmed[i])
 		accepted(t, a, confirmed[i])
 	}
 	for range 10 * room {

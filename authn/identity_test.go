@@ -2,13 +2,16 @@ package authn_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -25,10 +28,10 @@ import (
 type identity struct {
 	mu      sync.Mutex
 	tokens  map[[32]byte]*identityv1.ResolveTokenResponse
-	revoked map[[32]byte]bool
-	failure error         // of every look-up, when set
-	gate    chan struct{} // what every look-up waits for, when set
-	delay   time.Duration // what every look-up takes
+	revoked map[[32]byte]map[string]string // what the ErrorInfo of a revoked token has besides the reason
+	failure error                          // of every look-up, when set
+	gate    chan struct{}                  // what every look-up waits for, when set
+	delay   time.Duration                  // what every look-up takes
 	asked   int
 
 	watches chan *watch // every stream that is opened; nil: streams cannot be opened
@@ -38,33 +41,45 @@ type identity struct {
 func newIdentity() *identity {
 	return &identity{
 		tokens:  make(map[[32]byte]*identityv1.ResolveTokenResponse),
-		revoked: make(map[[32]byte]bool),
+		revoked: make(map[[32]byte]map[string]string),
 		watches: make(chan *watch, 100),
 	}
 }
 
-// know makes the token of the number a live one of team-1.
+const teamID = "5d6f0f8a-2f5b-4b52-8a41-8f8b4a1f7c01"
+
+// idOf returns the id of a token.
+func idOf(token string) string {
+	sum := sha256.Sum256([]byte("id of " + token))
+	return uuid.UUID(sum[:16]).String()
+}
+
+// know makes the token of the number a live one of the team.
 func (i *identity) know(number byte) string {
 	token := mint(number)
-	i.admit(token, "token-"+string('0'+rune(number)))
+	i.admit(token)
 	return token
 }
 
-// admit makes a token a live one of team-1.
-func (i *identity) admit(token, id string) {
+// admit makes a token a live one of the team.
+func (i *identity) admit(token string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.tokens[authn.Hash(token)] = &identityv1.ResolveTokenResponse{
-		TokenId: id, TeamId: "team-1",
+		TokenId: idOf(token), TeamId: teamID,
 		Scopes: []string{"servers:read", "incidents:write", "a-scope-of-tomorrow"}, Plan: identityv1.Plan_PLAN_AI,
 	}
 }
 
 func (i *identity) revoke(token string) {
+	i.revokeWith(token, map[string]string{"token_id": idOf(token)})
+}
+
+func (i *identity) revokeWith(token string, metadata map[string]string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	delete(i.tokens, authn.Hash(token))
-	i.revoked[authn.Hash(token)] = true
+	i.revoked[authn.Hash(token)] = metadata
 }
 
 // fail has every look-up end with the error; nil mends it.
@@ -128,11 +143,11 @@ func (i *identity) resolve(
 	if response, ok := i.tokens[hash]; ok {
 		return response, i.gate, nil
 	}
-	reason := "TOKEN_UNKNOWN"
-	if i.revoked[hash] {
-		reason = "TOKEN_REVOKED"
+	info := &errdetails.ErrorInfo{Reason: "TOKEN_UNKNOWN"}
+	if metadata, revoked := i.revoked[hash]; revoked {
+		info = &errdetails.ErrorInfo{Reason: "TOKEN_REVOKED", Metadata: metadata}
 	}
-	refusal, err := status.New(codes.NotFound, "no such token").WithDetails(&errdetails.ErrorInfo{Reason: reason})
+	refusal, err := status.New(codes.NotFound, "no such token").WithDetails(info)
 	if err != nil {
 		return nil, i.gate, err
 	}
@@ -183,7 +198,7 @@ func (w *watch) revocation(position, token string) {
 	hash := authn.Hash(token)
 	w.events <- event{message: &identityv1.WatchRevocationsResponse{
 		Position:   position,
-		Revocation: &identityv1.Revocation{TokenId: "some", TokenSha256: hash[:], RevokedAt: timestamppb.Now()},
+		Revocation: &identityv1.Revocation{TokenId: idOf(token), TokenSha256: hash[:], RevokedAt: timestamppb.Now()},
 	}}
 }
 
@@ -206,7 +221,7 @@ func newAuthenticator(t testing.TB, service identityv1.IdentityServiceClient, ch
 // accepted fails the test unless the token is accepted.
 func accepted(t testing.TB, a *authn.Authenticator, token string) *authn.Principal {
 	t.Helper()
-	p, err := a.Authenticate(t.Context(), token)
+	p, err := a.Authenticate(t.Context(), token, office)
 	if err != nil {
 		t.Fatalf("Authenticate: %v, want a principal", err)
 	}
@@ -216,7 +231,7 @@ func accepted(t testing.TB, a *authn.Authenticator, token string) *authn.Princip
 // refused fails the test unless the token is refused with the error.
 func refused(t testing.TB, a *authn.Authenticator, token string, want error) {
 	t.Helper()
-	p, err := a.Authenticate(t.Context(), token)
+	p, err := a.Authenticate(t.Context(), token, office)
 	if p != nil || !errors.Is(err, want) {
 		t.Fatalf("Authenticate = %v, %v; want %v", p, err, want)
 	}
@@ -247,3 +262,15 @@ func labelValues(m *dto.Metric) []string {
 	}
 	return values
 }
+
+// An at is a source with a fixed address.
+type at netip.Addr
+
+// ClientAddr implements [authn.Source].
+func (a at) ClientAddr() netip.Addr { return netip.Addr(a) }
+
+// from returns the source with the address.
+func from(address string) authn.Source { return at(netip.MustParseAddr(address)) }
+
+// office is where requests come from if it makes no difference.
+var office = from("192.0.2.1")

@@ -10,19 +10,20 @@ import (
 type metrics struct {
 	hits, misses, stales                    prometheus.Counter
 	resolved, unknown, revoked, unavailable prometheus.Counter
-	shed                                    prometheus.Counter
+	invalid, shed                           prometheus.Counter
 	revocations                             prometheus.Counter
 	streamConnected                         prometheus.Gauge
 }
 
-func newMetrics(registerer prometheus.Registerer, entries func() int, maxEntries int, lookUpsUnderWay *underWay) (*metrics, error) {
+func newMetrics(registerer prometheus.Registerer, of *memory, maxEntries int) (*metrics, error) {
 	uses := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_authn_cache_requests_total",
 		Help: "Well-formed tokens by what the cache made of them: hit, miss (a look-up answered it), or stale (the identity service could not).",
 	}, []string{"result"})
 	lookUps := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_authn_lookups_total",
-		Help: "Look-ups in the identity service by outcome: resolved, unknown, revoked, unavailable, or shed (not made: too many at once).",
+		Help: "Look-ups in the identity service by outcome: resolved, unknown, revoked, unavailable, " +
+			"invalid (the answer breaks the contract), or shed (not made: too many at once).",
 	}, []string{"outcome"})
 	m := &metrics{
 		hits:        uses.WithLabelValues("hit"),
@@ -32,6 +33,7 @@ func newMetrics(registerer prometheus.Registerer, entries func() int, maxEntries
 		unknown:     lookUps.WithLabelValues("unknown"),
 		revoked:     lookUps.WithLabelValues("revoked"),
 		unavailable: lookUps.WithLabelValues("unavailable"),
+		invalid:     lookUps.WithLabelValues("invalid"),
 		shed:        lookUps.WithLabelValues("shed"),
 		revocations: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_authn_revocations_total",
@@ -45,7 +47,7 @@ func newMetrics(registerer prometheus.Registerer, entries func() int, maxEntries
 	size := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_authn_cache_entries",
 		Help: "Tokens remembered, refused ones included.",
-	}, func() float64 { return float64(entries()) })
+	}, func() float64 { return float64(of.entries.size()) })
 	room := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "opsgate_authn_cache_entries_limit",
 		Help: "How many tokens can be remembered, refused ones included.",
@@ -53,7 +55,11 @@ func newMetrics(registerer prometheus.Registerer, entries func() int, maxEntries
 	room.Set(float64(maxEntries + refusedRoom(maxEntries)))
 	for _, c := range []prometheus.Collector{
 		uses, lookUps, m.revocations, m.streamConnected, size, room,
-		inFlight("known", &lookUpsUnderWay.known), inFlight("unknown", &lookUpsUnderWay.strangers),
+		inFlight("known", &of.knownInFlight), inFlight("unknown", &of.unknown.inFlight),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "opsgate_authn_lookups_queued",
+			Help: "Look-ups of unknown tokens that wait for their turn.",
+		}, func() float64 { return float64(of.unknown.queued.Load()) }),
 	} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err

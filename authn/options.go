@@ -48,8 +48,10 @@ type Settings struct {
 	// LookUpTimeout bounds one call to the identity service; 2 s by default. It is not the callers' deadline, as a call is
 	// shared by all who wait for it.
 	LookUpTimeout time.Duration
-	// MaxLookUps bounds the look-ups under way of tokens that were not confirmed here; 64 by default. One more is refused with
-	// [ErrBusy]. Of tokens that were, as many may be looked up before somebody has to wait for it.
+	// MaxLookUps bounds the look-ups in flight of tokens that were not confirmed here; 64 by default. Further ones are queued, and begin
+	// in turn by source network. 8 requests may wait for each, half of that number from one network; one more is refused with
+	// [ErrBusy], and so is one whose turn does not come within LookUpTimeout. Of tokens that were confirmed, as many may be looked up
+	// in the background, before a request has to wait for it.
 	MaxLookUps int
 }
 

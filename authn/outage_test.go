@@ -130,7 +130,7 @@ func TestTrustIsBounded(t *testing.T) {
 				service.fail(nil)
 			},
 			"request": func(t *rapid.T) {
-				p, err := a.Authenticate(t.Context(), token)
+				p, err := a.Authenticate(t.Context(), token, office)
 				a.Settle()
 				revoked := revokedAt != 0
 				switch {

@@ -1,7 +1,10 @@
 package authn
 
 import (
+	"errors"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -9,12 +12,13 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// Whatever the identity service answers, nobody comes to be without a team, and nobody has a scope that was not given.
+// Whatever the identity service answers, there is no principal without a token and a team, and none has a scope that was not given.
 func FuzzPrincipal(f *testing.F) {
+	const token, team = "0b8e3a0e-7c5e-4f57-9d0c-0d7f2a8f2a11", "5D6F0F8A-2F5B-4B52-8A41-8F8B4A1F7C01"
 	for _, answer := range []*identityv1.ResolveTokenResponse{
-		{}, {TokenId: "t"}, {TeamId: "t", Scopes: []string{"servers:read"}},
-		{TokenId: "a", TeamId: "b", Scopes: []string{"servers:read", "servers:read", "audit:read", "", "no:such"}, Plan: identityv1.Plan_PLAN_AI},
-		{TokenId: "a", TeamId: "b", Plan: 9},
+		{}, {TokenId: token}, {TeamId: team, Scopes: []string{"servers:read"}}, {TokenId: token, TeamId: "{" + team + "}"},
+		{TokenId: token, TeamId: team, Scopes: []string{"servers:read", "servers:read", "audit:read", "", "no:such"}, Plan: identityv1.Plan_PLAN_AI},
+		{TokenId: team, TeamId: token, Plan: 9},
 	} {
 		wire, err := proto.Marshal(answer)
 		if err != nil {
@@ -22,19 +26,22 @@ func FuzzPrincipal(f *testing.F) {
 		}
 		f.Add(wire)
 	}
+	canonical := regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		answer := &identityv1.ResolveTokenResponse{}
 		if proto.Unmarshal(wire, answer) != nil {
 			return
 		}
 		p, err := newPrincipal(answer)
-		if complete := answer.TokenId != "" && answer.TeamId != ""; (err == nil) != complete || (p != nil) != complete {
+		valid := canonical.MatchString(answer.TokenId) && canonical.MatchString(answer.TeamId)
+		if (err == nil) != valid || (p != nil) != valid || err != nil && !errors.Is(err, ErrContract) {
 			t.Fatalf("%v became %+v, %v", answer, p, err)
 		}
 		if err != nil {
 			return
 		}
-		if p.TokenID != answer.TokenId || p.TeamID != answer.TeamId || p.AIPlan != (answer.Plan == identityv1.Plan_PLAN_AI) {
+		if p.TokenID != strings.ToLower(answer.TokenId) || p.TeamID != strings.ToLower(answer.TeamId) ||
+			p.AIPlan != (answer.Plan == identityv1.Plan_PLAN_AI) {
 			t.Errorf("%v became %+v", answer, p)
 		}
 		for _, scope := range AllScopes() {

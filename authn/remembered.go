@@ -1,6 +1,8 @@
 package authn
 
-// What is remembered of a token, as [Authenticator.Remembered] says it.
+import "errors"
+
+// How a cached token will be used, as [Record] has it.
 const (
 	// RememberedFresh is of a token that is used without asking.
 	RememberedFresh = "fresh"
@@ -10,15 +12,31 @@ const (
 	RememberedDue = "due"
 )
 
-// Remembered returns whom the token of the id stands for, and how that is known, from memory alone: it calls nobody, and a token
-// that is not in use here is not found. It looks at every token in memory, so it is for people who ask, not for requests.
-func (a *Authenticator) Remembered(tokenID string) (p *Principal, how string, ok bool) {
+// A Record is what is cached of a token.
+type Record struct {
+	// How a token is used that was not revoked, one of the above.
+	How string
+	// Principal is whom the token stands for; nil if it was revoked.
+	Principal *Principal
+	// Revoked has the ids of a token that was revoked; nil for any other.
+	Revoked *RevokedError
+}
+
+// Remembered returns what is cached of the token of the id, a UUID in lower case. It calls no service, and a token that was neither
+// used here nor refused as revoked lately is not found. It looks at every cached token, so it is for operators, not for requests.
+func (a *Authenticator) Remembered(tokenID string) (Record, bool) {
+	if tokenID == "" {
+		return Record{}, false
+	}
 	for e := range a.entries.confirmed.Values() {
 		if e.principal != nil && e.principal.TokenID == tokenID {
-			return e.principal, a.how(e), true
+			return Record{How: a.how(e), Principal: e.principal}, true
+		}
+		if ids, ok := errors.AsType[*RevokedError](e.refusal); ok && ids.TokenID == tokenID {
+			return Record{Revoked: ids}, true
 		}
 	}
-	return nil, "", false
+	return Record{}, false
 }
 
 func (a *Authenticator) how(e *entry) string {

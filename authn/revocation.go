@@ -86,7 +86,7 @@ func (w *watcher) watch(ctx context.Context) error {
 			fromNow = false
 		}
 		if r := message.GetRevocation(); r != nil {
-			w.revoke(r.GetTokenSha256())
+			w.revoke(r)
 		}
 		w.position = message.GetPosition()
 		w.up(ctx)
@@ -135,14 +135,14 @@ func (w *watcher) pause(ctx context.Context) {
 }
 
 // revoke has the token refused from now on. A token that nothing is known of is left to the identity service.
-func (a *Authenticator) revoke(hash []byte) {
+func (a *Authenticator) revoke(r *identityv1.Revocation) {
 	a.metrics.revocations.Inc()
 	var k key
-	if len(hash) != len(k) {
+	if len(r.GetTokenSha256()) != len(k) {
 		a.distrust() // of which token it speaks cannot be told, so it may be of any
 		return
 	}
-	copy(k[:], hash)
+	copy(k[:], r.GetTokenSha256())
 
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -151,8 +151,8 @@ func (a *Authenticator) revoke(hash []byte) {
 		f.revoked = true
 	}
 	if _, _, remembered := a.entries.peek(k); remembered || underWay {
-		e := refused(ErrRevoked, a.now(), a.settings.StaleFor)
-		e.kind, e.epoch = revoked, a.epoch.Load()
+		e := a.revokedEntry(k, r.GetTokenId())
+		e.epoch = a.epoch.Load()
 		a.entries.set(k, e)
 	}
 }

@@ -89,7 +89,7 @@ func TestALookUpUnderWayDoesNotBringARevokedTokenBack(t *testing.T) {
 		release := service.hold() // the service has already answered that it is live
 		caller := make(chan error)
 		go func() {
-			_, err := a.Authenticate(t.Context(), token)
+			_, err := a.Authenticate(t.Context(), token, office)
 			caller <- err
 		}()
 		synctest.Wait()
@@ -228,7 +228,7 @@ func doubted(t *testing.T, service *identity) (a *authn.Authenticator, token str
 	land := service.hold()
 	early := make(chan error, 1)
 	go func() {
-		_, err := a.Authenticate(t.Context(), token)
+		_, err := a.Authenticate(t.Context(), token, office)
 		early <- err
 	}()
 	synctest.Wait()
@@ -293,7 +293,7 @@ func TestARevocationOfNoTokenCastsDoubtOnAll(t *testing.T) {
 		accepted(t, a, token)
 		service.revoke(token)
 		w.events <- event{message: &identityv1.WatchRevocationsResponse{
-			Position: "2", Revocation: &identityv1.Revocation{TokenId: "token-1", TokenSha256: []byte("short")},
+			Position: "2", Revocation: &identityv1.Revocation{TokenId: idOf(token), TokenSha256: []byte("short")},
 		}}
 		synctest.Wait()
 		refused(t, a, token, authn.ErrRevoked)

@@ -29,7 +29,7 @@ func TestNeitherTokensNorHashesAreTold(t *testing.T) {
 		live, unknown := service.know(1), mint(2)
 
 		ask := func(token string) {
-			_, err := a.Authenticate(t.Context(), token)
+			_, err := a.Authenticate(t.Context(), token, office)
 			fmt.Fprintln(&told, err)
 		}
 		malformed := live[:len(live)-1] + "!"

@@ -44,7 +44,7 @@ func TestOtherSettingsHoldAtOnceForWhatIsRemembered(t *testing.T) {
 		} {
 			time.Sleep(step.after)
 			before := service.lookUps()
-			_, _ = step.by.Authenticate(t.Context(), step.token)
+			_, _ = step.by.Authenticate(t.Context(), step.token, office)
 			synctest.Wait()
 			if n := service.lookUps() - before; n != step.lookUps {
 				t.Errorf("%+v: %d look-ups", step, n)
@@ -93,9 +93,9 @@ func TestWhatIsRememberedIsToldWithoutACall(t *testing.T) {
 		tell := func(want string) {
 			t.Helper()
 			before := service.lookUps()
-			p, how, ok := a.Remembered("token-1")
-			if how != want || ok != (want != "") || ok && p.TeamID != "team-1" || service.lookUps() != before {
-				t.Errorf("got %+v %q %t, want %q", p, how, ok, want)
+			record, ok := a.Remembered(idOf(token))
+			if record.How != want || ok != (want != "") || ok && record.Principal.TeamID != teamID || record.Revoked != nil || service.lookUps() != before {
+				t.Errorf("got %+v %t, want %q", record, ok, want)
 			}
 		}
 		tell("")

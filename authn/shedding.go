@@ -2,15 +2,10 @@ package authn
 
 import (
 	"log/slog"
+	"net/netip"
 	"sync/atomic"
 	"time"
 )
-
-// underWay counts the look-ups under way. A checksum costs nothing to compute, so anybody can have strangers looked up; tokens that
-// were confirmed here are counted apart, so that their look-ups need not wait for those.
-type underWay struct {
-	known, strangers atomic.Int64
-}
 
 // calmAfter is for how long no look-up must have been refused for the shedding to be over.
 const calmAfter = 10 * time.Second
@@ -21,10 +16,11 @@ type shedding struct {
 	refused atomic.Int64 // since it began; 0 while none is
 }
 
-// refuse notes that a look-up is refused, as limit of them are under way.
-func (s *shedding) refuse(limit int) {
+// refuse notes that a request of the network is refused. Limit is how many look-ups may be in flight.
+func (s *shedding) refuse(limit int, network netip.Prefix) {
 	if s.refused.Add(1) == 1 {
-		s.logger.Warn("too many unknown tokens at once; some are refused unasked", slog.Int("look_ups_under_way", limit))
+		s.logger.Warn("too many unknown tokens at once; some are refused unasked",
+			slog.Int("max_look_ups", limit), slog.String("first_refused", network.String()))
 		s.endOnceCalm(1)
 	}
 }

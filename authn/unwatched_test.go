@@ -256,7 +256,7 @@ func (s *schedule) restore() {
 // use sends a request, and says what is wrong with its outcome.
 func (s *schedule) use(t *testing.T) (problem string) {
 	t.Helper()
-	_, err := s.a.Authenticate(t.Context(), s.token)
+	_, err := s.a.Authenticate(t.Context(), s.token, office)
 	synctest.Wait()
 	const (
 		freshFor, unwatchedFor, staleFor = 30 * time.Second, 10 * time.Second, 10 * time.Minute

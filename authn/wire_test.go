@@ -94,10 +94,10 @@ func TestOverTheWire(t *testing.T) {
 
 	hash := authn.Hash(live)
 	service.events <- &identityv1.WatchRevocationsResponse{
-		Position: "2", Revocation: &identityv1.Revocation{TokenId: "token-1", TokenSha256: hash[:]},
+		Position: "2", Revocation: &identityv1.Revocation{TokenId: idOf(live), TokenSha256: hash[:]},
 	}
 	for begin := time.Now(); time.Since(begin) < time.Minute; {
-		if _, err = a.Authenticate(t.Context(), live); err != nil {
+		if _, err = a.Authenticate(t.Context(), live, office); err != nil {
 			break
 		}
 	}

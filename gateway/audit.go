@@ -11,7 +11,8 @@ import (
 // auditRoutes are the operations on the audit log (specification, part 4).
 func (a *api) auditRoutes() []Route {
 	return []Route{
-		{ID: "v1ListAudit", Method: http.MethodGet, Path: "/v1/audit", Scope: authn.AuditRead, Service: "audit", Handle: a.listAudit},
+		{ID: "v1ListAudit", Method: http.MethodGet, Path: "/v1/audit", Scope: authn.AuditRead,
+			Service: "audit", Fields: []string{"action", "limit", "cursor"}, Handle: a.listAudit},
 	}
 }
 

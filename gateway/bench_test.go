@@ -1,9 +1,13 @@
 package gateway
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -72,6 +76,62 @@ func serveInParallel(b *testing.B, g *Gateway, path string) {
 	})
 }
 
+// BenchmarkOverHTTP is the same with net/http, over one connection. Its allocations show what the number of header fields costs.
+func BenchmarkOverHTTP(b *testing.B) {
+	for name, view := range map[string]View{
+		"small":     func(w *jsonw.Writer) { w.BeginObject(); w.EndObject() },
+		"20servers": list(manyServers(20).Servers, encodeServer),
+	} {
+		b.Run(name, func(b *testing.B) {
+			g, err := New(optionsWith(b, &services{}))
+			if err != nil {
+				b.Fatal(err)
+			}
+			row := Route{ID: "bench", Method: "GET", Path: "/v1/bench", Scope: AnyToken, Handle: func(*Request) (Reply, error) { return show(view) }}
+			g.engine = gin.New()
+			g.engine.GET(row.Path, g.serve(g.newRoute(row, apiStages)))
+			server := httptest.NewServer(g)
+			defer server.Close()
+			conn, err := (&net.Dialer{}).DialContext(b.Context(), "tcp", server.Listener.Addr().String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			answer := bufio.NewReader(conn)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := io.WriteString(conn, "GET /v1/bench HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer full\r\n\r\n"); err != nil {
+					b.Fatal(err)
+				}
+				skipAnswer(b, answer)
+			}
+		})
+	}
+}
+
+// skipAnswer reads an answer with a Content-Length, without allocating.
+func skipAnswer(b *testing.B, r *bufio.Reader) {
+	b.Helper()
+	length := 0
+	for {
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(line) <= len("\r\n") {
+			break
+		}
+		if rest, found := bytes.CutPrefix(line, []byte("Content-Length: ")); found {
+			for _, digit := range bytes.TrimSpace(rest) {
+				length = 10*length + int(digit-'0')
+			}
+		}
+	}
+	if n, err := r.Discard(length); err != nil || length == 0 {
+		b.Fatal(n, err)
+	}
+}
+
 // BenchmarkEncode20Servers is the JSON of a list of twenty servers.
 func BenchmarkEncode20Servers(b *testing.B) {
 	view := list(manyServers(20).Servers, encodeServer)
@@ -92,14 +152,14 @@ func BenchmarkDecodeIncident(b *testing.B) {
 	}
 	const body = `{"title":"Checkout is slow","status":"investigating","impact":"minor","message":"Requests take ten seconds. We are looking.",` +
 		`"statusPageId":"` + someID + `","componentIds":["` + someID + `","` + otherID + `"]}`
-	principal, _ := g.authenticator.Authenticate(b.Context(), "full")
+	principal, _ := g.authenticator.Authenticate(b.Context(), "full", nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		req := httptest.NewRequest("POST", "/v1/incidents", strings.NewReader(body))
 		req.Header["Content-Type"] = contentTypeJSON
 		c, _ := gin.CreateTestContext(httptest.NewRecorder())
 		c.Request = req
-		r := &Request{gateway: g, gin: c, principal: principal}
+		r := &Request{gateway: g, route: rowOf("v1CreateIncident"), gin: c, principal: principal}
 		if _, err := decodeCreateIncident(r); err != nil {
 			b.Fatal(err)
 		}

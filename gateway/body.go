@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+	"time"
+
+	"opsgate/authn"
 )
 
 const (
@@ -22,17 +23,33 @@ const (
 // all its mistakes at once.
 type Body struct {
 	header   http.Header
-	fields   object
-	problems map[string]string
-	err      error // the body is no object at all: nothing can be said of its fields
+	fields   []field           // those that the operation knows
+	unknown  []string          // names of others, in the order of the body; no more than an answer can report
+	cut      bool              // not all of the body was read: a field that is not there may have been in the rest
+	problems map[string]string // by known field or header
+	err      error             // the body is not an object, so none of its fields is read
 }
 
-// Body reads the request's body, which may hold the fields named and no others: a misspelt optional field must not silently
+// A field is a field of a body, with its value as it was sent.
+type field struct {
+	name  string
+	value []byte // nil where the body does not have it
+}
+
+// Body reads the request's body, which may hold the fields of its route and no others: a misspelt optional field must not silently
 // become its default.
-func (r *Request) Body(known ...string) *Body {
-	b := &Body{header: r.http().Header, problems: make(map[string]string)}
-	if !isJSON(r.http().Header["Content-Type"]) {
+func (r *Request) Body() *Body {
+	known := r.route.Fields
+	b := &Body{header: r.http().Header, fields: make([]field, len(known))}
+	for i, name := range known {
+		b.fields[i].name = name
+	}
+	if !isJSON(b.header["Content-Type"]) {
 		b.err = unsupportedMediaType()
+		return b
+	}
+	if coding := contentCoding(b.header["Content-Encoding"]); coding != "" {
+		b.err = unsupportedCoding(coding)
 		return b
 	}
 	data, err := r.readBody()
@@ -40,49 +57,47 @@ func (r *Request) Body(known ...string) *Body {
 		b.err = err
 		return b
 	}
-	if b.fields, err = parseObject(data, b.problems); err != nil {
+	if err := b.readObject(data); err != nil {
 		b.err = invalid(map[string]string{"body": err.Error()}).because(causeBody)
-		return b
-	}
-	for _, f := range b.fields {
-		if !slices.Contains(known, f.name) {
-			b.problems[f.name] = "is not a field of this request"
-		}
 	}
 	return b
 }
 
-// Err returns nil, or one problem that names every field in trouble.
+// Err returns nil, or one problem that names every field that is wrong, as far as an answer has room for them.
 func (b *Body) Err() error {
 	if b.err != nil {
 		return b.err
 	}
-	if len(b.problems) > 0 {
-		cause := causeBody
-		if len(b.problems) == 1 && b.problems[idempotencyKeyHeader] != "" {
-			cause = causeKey
-		}
-		return invalid(b.problems).because(cause)
+	if len(b.problems)+len(b.unknown) == 0 {
+		return nil
 	}
-	return nil
+	cause := causeBody
+	if len(b.problems) == 1 && len(b.unknown) == 0 && b.problems[idempotencyKeyHeader] != "" {
+		cause = causeKey
+	}
+	return invalid(b.problems, b.unknown...).because(cause)
 }
 
-// Text returns a required text of 1 to most characters, without the white space around it. Line breaks and tabs are the
-// only control characters that it may hold.
+// maxSpace is how many characters of white space a text may have around it before it is refused unread, however they are written.
+const maxSpace = 1000
+
+// Text returns a required text of 1 to most characters for people (see textProblem), without the white space around it.
 func (b *Body) Text(name string, most int) string {
-	text, ok := b.text(name, "must be a string")
+	literal, ok := b.value(name, '"', "must be a string")
 	if !ok {
 		return ""
 	}
+	const longestChar = len(`\ud83d\ude00`)
+	if len(literal) > longestChar*(most+maxSpace) {
+		b.fail(name, fmt.Sprintf("must have at most %d characters, with at most %d of white space around them", most, maxSpace))
+		return ""
+	}
+	text, whole := textOf(unquoted(literal))
 	text = strings.TrimSpace(text)
-	n := utf8.RuneCountInString(text)
-	switch {
-	case replacedSurrogates(text, b.fields.get(name)):
+	if !whole {
 		b.fail(name, "holds half of a surrogate pair")
-	case n < 1 || n > most:
-		b.fail(name, fmt.Sprintf("must have 1 to %d characters that are not white space", most))
-	case strings.ContainsFunc(text, forbiddenControl):
-		b.fail(name, "must not hold control characters other than line breaks and tabs")
+	} else if problem := textProblem(text, most); problem != "" {
+		b.fail(name, problem)
 	}
 	return text
 }
@@ -93,11 +108,11 @@ func (b *Body) OptionalID(name string) *string {
 		return nil
 	}
 	const problem = "must be a UUID"
-	text, ok := b.text(name, problem)
+	text, ok := b.word(name, problem)
 	if !ok {
 		return nil
 	}
-	id, ok := canonicalUUID(text)
+	id, ok := authn.CanonicalUUID(text)
 	if !ok {
 		b.fail(name, problem)
 	}
@@ -115,15 +130,15 @@ func (b *Body) IDs(name string, most int) []string {
 		return nil
 	}
 	var ids []string
-	element, rest := nextValue(array[1:])
-	for i := 0; element != nil; i++ {
+	i := 0
+	for element := range elements(array) {
 		if i == most {
 			b.fail(name, problem)
 			return nil
 		}
-		id, ok := "", element[0] == '"'
+		id, ok := wordOf(element)
 		if ok {
-			id, ok = canonicalUUID(textOf(element))
+			id, ok = authn.CanonicalUUID(id)
 		}
 		if !ok {
 			b.fail(name, fmt.Sprintf("element %d must be a UUID", i))
@@ -132,7 +147,7 @@ func (b *Body) IDs(name string, most int) []string {
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
-		element, rest = nextValue(rest)
+		i++
 	}
 	return ids
 }
@@ -140,7 +155,7 @@ func (b *Body) IDs(name string, most int) []string {
 // Bool returns a truth value, or the default where the field is absent. Null is refused: it must not come to mean the
 // default by accident.
 func (b *Body) Bool(name string, otherwise bool) bool {
-	switch value := b.fields.get(name); string(value) {
+	switch value := b.given(name); string(value) {
 	case "":
 		return otherwise
 	case "true":
@@ -155,7 +170,7 @@ func (b *Body) Bool(name string, otherwise bool) bool {
 // requiredWord returns the value that a required field's word stands for.
 func requiredWord[T any](b *Body, name string, words []word[T]) (value T) {
 	problem := "must be " + oneOf(words)
-	text, ok := b.text(name, problem)
+	text, ok := b.word(name, problem)
 	if !ok {
 		return value
 	}
@@ -184,13 +199,26 @@ func (b *Body) IdempotencyKey() string {
 	return keys[0]
 }
 
-// text returns the text of a field that must be there.
-func (b *Body) text(name, problem string) (string, bool) {
-	value, ok := b.value(name, '"', problem)
+// word returns the text of a field that must be there, and cannot be longer than a UUID.
+func (b *Body) word(name, problem string) (string, bool) {
+	literal, ok := b.value(name, '"', problem)
 	if !ok {
 		return "", false
 	}
-	return textOf(value), true
+	text, ok := wordOf(literal)
+	if !ok {
+		b.fail(name, problem)
+	}
+	return text, ok
+}
+
+// wordOf returns the text of a value that is a string, unless it must be longer than a UUID: no closed set has a longer word.
+func wordOf(literal []byte) (string, bool) {
+	const longest = len(`""`) + 36*len(`\u0000`)
+	if literal[0] != '"' || len(literal) > longest {
+		return "", false
+	}
+	return textOf(unquoted(literal))
 }
 
 // value returns the value of a field that must be there and be of the kind that begins with the byte given.
@@ -198,7 +226,8 @@ func (b *Body) value(name string, first byte, problem string) ([]byte, bool) {
 	if b.err != nil || b.problems[name] != "" {
 		return nil, false
 	}
-	switch value := b.fields.get(name); {
+	switch value := b.given(name); {
+	case value == nil && b.cut:
 	case value == nil:
 		b.fail(name, "is required")
 	case value[0] != first:
@@ -211,29 +240,51 @@ func (b *Body) value(name string, first byte, problem string) ([]byte, bool) {
 
 // absent says whether a field is not there, or null, which is the same where the field is optional.
 func (b *Body) absent(name string) bool {
-	value := b.fields.get(name)
+	value := b.given(name)
 	return value == nil || string(value) == "null"
 }
 
-func (b *Body) fail(name, text string) {
-	if b.problems[name] == "" {
-		b.problems[name] = text
+// given returns the value of a field as it was sent, or nil where there is none.
+func (b *Body) given(name string) []byte {
+	for i := range b.fields {
+		if b.fields[i].name == name {
+			return b.fields[i].value
+		}
 	}
+	return nil
 }
 
-// readBody reads all of the body, but not a byte more than the limit allows.
+// fail notes what is wrong with a field, where nothing is noted yet.
+func (b *Body) fail(name, text string) {
+	if b.problems[name] != "" {
+		return
+	}
+	if b.problems == nil {
+		b.problems = make(map[string]string)
+	}
+	b.problems[name] = text
+}
+
+// readBody reads all of the body, but not a byte more than the limit allows. The body has a time of its own, by which
+// the deadline of the request moves: a client that sends slowly takes no time from the service.
 func (r *Request) readBody() ([]byte, error) {
 	limit := r.gateway.maxBodyBytes
 	if r.http().ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
+	// Deadlines fail where the connection has none, which is in tests without one.
+	connection, began := http.NewResponseController(r.gin.Writer), time.Now()
+	_ = connection.SetReadDeadline(began.Add(r.gateway.bodyTimeout))
 	var data bytes.Buffer
 	data.Grow(int(max(0, r.http().ContentLength)) + bytes.MinRead)
 	_, err := data.ReadFrom(http.MaxBytesReader(r.gin.Writer, r.http().Body, limit))
+	r.root.addBodyTime(time.Since(began))
 	if _, exceeded := errors.AsType[*http.MaxBytesError](err); exceeded {
 		return nil, tooLarge(limit)
 	}
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, requestTimeout(err)
 	case err != nil && r.clientGone():
 		return nil, clientClosed(err)
 	case err != nil:
@@ -241,33 +292,31 @@ func (r *Request) readBody() ([]byte, error) {
 		p.err = err
 		return nil, p
 	}
+	// net/http goes on reading, to notice a client that hangs up, and would take a deadline that passes for that.
+	_ = connection.SetReadDeadline(time.Time{})
 	return data.Bytes(), nil
 }
 
-// isJSON says whether the Content-Type is JSON; none at all is taken for it (decisions, "Requests").
+// isJSON says whether the Content-Type is JSON; none at all is taken for it (decisions, "Requests"). Its parameters change nothing, so
+// they are not read.
 func isJSON(contentType []string) bool {
-	if len(contentType) == 0 || len(contentType) == 1 && contentType[0] == jsonType {
+	if len(contentType) == 0 {
 		return true
 	}
-	kind, _, err := mime.ParseMediaType(contentType[0])
-	return len(contentType) == 1 && err == nil && kind == jsonType
+	mediaType, _, _ := strings.Cut(contentType[0], ";")
+	return len(contentType) == 1 && strings.ToLower(strings.TrimSpace(mediaType)) == jsonType
 }
 
-// replacedSurrogates says whether decoding put U+FFFD where the document had half of a surrogate pair: the text would not be
-// what the client sent.
-func replacedSurrogates(text string, raw []byte) bool {
-	const replacement = "\uFFFD"
-	n := strings.Count(text, replacement)
-	if n == 0 {
-		return false
+// contentCoding returns the first coding of a body that is not the body itself, or "".
+func contentCoding(header []string) string {
+	for _, line := range header {
+		for coding := range strings.SplitSeq(line, ",") {
+			if coding = strings.TrimSpace(coding); coding != "" && !strings.EqualFold(coding, "identity") {
+				return coding
+			}
+		}
 	}
-	raw = bytes.ReplaceAll(raw, []byte(`\\`), nil) // an escaped backslash before ufffd makes no character of it
-	sent := bytes.Count(raw, []byte(replacement)) + bytes.Count(bytes.ToLower(raw), []byte(`\ufffd`))
-	return n > sent
-}
-
-func forbiddenControl(r rune) bool {
-	return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t'
+	return ""
 }
 
 // visibleASCII says whether s has 1 to most characters, each visible: no space, no control character.

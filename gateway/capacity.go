@@ -9,13 +9,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Capacity bounds how many requests are worked on at once. The Gateways of a process share one, as they share the process: a new
-// configuration has the same requests in flight. Its methods are safe for concurrent use.
+// A Capacity bounds how many requests are worked on at once, and how many downloads of documentation. The Gateways of a process share
+// one, as they share the process: a new configuration has the same requests in flight. Its methods are safe for concurrent use.
 type Capacity struct {
-	most     atomic.Int64
-	underWay atomic.Int64
-	refused  prometheus.Counter
-	shed     atomic.Uint64 // what refused counts, for those who do not scrape
+	most      atomic.Int64
+	underWay  atomic.Int64
+	refused   prometheus.Counter
+	shed      atomic.Uint64 // the same count as refused, readable in the process
+	downloads downloads
 }
 
 // NewCapacity returns a Capacity of so many requests, and registers its metrics.
@@ -29,14 +30,15 @@ func NewCapacity(most int, registry prometheus.Registerer) (*Capacity, error) {
 		Name: "opsgate_http_requests_in_flight_limit",
 		Help: "How many requests may be worked on at once.",
 	}, func() float64 { return float64(c.most.Load()) })
-	if err := errors.Join(registry.Register(underWay), registry.Register(bound), registry.Register(c.refused)); err != nil {
+	if err := errors.Join(registry.Register(underWay), registry.Register(bound), registry.Register(c.refused),
+		registry.Register(c.downloads.cutOff)); err != nil {
 		return nil, fmt.Errorf("register the metrics of the gateway's capacity: %w", err)
 	}
 	return c, nil
 }
 
 func newCapacity(most int) *Capacity {
-	c := &Capacity{refused: prometheus.NewCounter(prometheus.CounterOpts{
+	c := &Capacity{downloads: newDownloads(), refused: prometheus.NewCounter(prometheus.CounterOpts{
 		Name:        "opsgate_http_requests_shed_total",
 		Help:        "Requests that were refused unread, by cause. in_flight: as many as may be were worked on.",
 		ConstLabels: prometheus.Labels{"cause": "in_flight"},
@@ -79,11 +81,15 @@ func (g *Gateway) admit(r *Request) error {
 	return nil
 }
 
-// leave makes room for another request, once.
+// leave makes room for another request, once, and has the connection count as waiting.
 func (g *Gateway) leave(r *Request) {
 	if r.inside {
 		r.inside = false
 		g.capacity.giveBack()
+	}
+	if r.connection != nil {
+		r.connection.Release()
+		r.connection = nil
 	}
 }
 

@@ -94,7 +94,7 @@ func TestARequestThatThereIsNoRoomForIsRefusedUnread(t *testing.T) {
 		t.Errorf("explained as %+v", e)
 	}
 	empty()
-	if strings.Contains(h.log.String(), "503") {
+	if strings.Contains(h.log.String(), `"status":503`) {
 		t.Errorf("there are lines for what was refused: %s", h.log)
 	}
 	// Three may be spent, and two were: by those that were admitted.
@@ -162,7 +162,9 @@ func TestAPageThatIsNotReadTakesNoRoom(t *testing.T) {
 
 type panicking struct{}
 
-func (panicking) Authenticate(context.Context, string) (*authn.Principal, error) { panic("a bug") }
+func (panicking) Authenticate(context.Context, string, authn.Source) (*authn.Principal, error) {
+	panic("a bug")
+}
 
 // BenchmarkShed is what a request costs that there is no room for.
 func BenchmarkShed(b *testing.B) {

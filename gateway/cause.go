@@ -34,6 +34,7 @@ const (
 	causeKey            Cause = "input:key"
 	causeMediaType      Cause = "input:media-type"
 	causeSize           Cause = "input:size"
+	causeBodyTimeout    Cause = "input:timeout"
 	causeHeader         Cause = "input:header"
 	causeClientGone     Cause = "client-gone"
 	causeTimeout        Cause = "timeout"
@@ -44,7 +45,7 @@ const (
 // A trouble is the first word of a cause that has the name of a service for its second.
 type trouble string
 
-// What there is to say of a service. For identity, all of it but what an answer to a client means comes to the same answer.
+// What there is to say of a service. For identity, all of these that are not an answer come to 503, and a broken contract to 500.
 const (
 	troubleInvalid       trouble = "invalid"
 	troubleNotFound      trouble = "not-found"
@@ -88,9 +89,9 @@ func causeOfToken(err error) Cause {
 }
 
 // causeOfCredential says what is wrong with a credential in which there is no token.
-func causeOfCredential(authorization []string, sent bool) Cause {
+func causeOfCredential(authorization []string) Cause {
 	switch {
-	case !sent:
+	case strings.Trim(strings.Join(authorization, ""), " \t") == "":
 		return causeTokenMissing
 	case len(authorization) > 1:
 		return causeTokenAmbiguous
@@ -98,14 +99,14 @@ func causeOfCredential(authorization []string, sent bool) Cause {
 	return causeTokenMalformed
 }
 
-// causeOfIdentity says why nobody could tell whom a token stands for. An answer that tells nobody anything breaks the contract.
+// causeOfIdentity says why the identity service could not tell whom a token stands for.
 func causeOfIdentity(err error) Cause {
 	if errors.Is(err, authn.ErrBusy) {
 		return causeIdentityBusy
 	}
 	call, isCall := errors.AsType[*backendclient.Error](err)
 	if !isCall {
-		return troubleContract.of("identity")
+		return troubleFailed.of("identity")
 	}
 	switch trouble := troubleOf(call); trouble {
 	case troubleUnavailable, troubleBreaker, troubleOverload, troubleTimeout:

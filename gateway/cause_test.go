@@ -60,7 +60,9 @@ func (f aFleet) ListServers(context.Context, *fleetv1.ListServersRequest, ...grp
 // an authority says the same of every token.
 type authority struct{ err error }
 
-func (a authority) Authenticate(context.Context, string) (*authn.Principal, error) { return nil, a.err }
+func (a authority) Authenticate(context.Context, string, authn.Source) (*authn.Principal, error) {
+	return nil, a.err
+}
 
 func ofFleet(err error) func(*Options) { return func(o *Options) { o.Fleet = aFleet{err: err} } }
 func ofIdentity(err error) func(*Options) {
@@ -71,8 +73,9 @@ func header(name string, values ...string) func(*http.Request) {
 }
 
 // mishaps are of every cause.
-func mishaps() []mishap {
-	return slices.Concat(refusals(), badInput(), mishapsOfServices(), mishapsOfIdentity(), mishapsOfOurs())
+func mishaps(t *testing.T) []mishap {
+	t.Helper()
+	return slices.Concat(refusals(), badInput(), mishapsOfServices(t), mishapsOfIdentity(), mishapsOfOurs())
 }
 
 // refusals are for who calls, and what for.
@@ -116,12 +119,15 @@ func badInput() []mishap {
 		{cause: "input:key", status: 422, code: "validation_error", method: "POST", target: incidents, body: body, request: header("Idempotency-Key", "a b")},
 		{cause: "input:media-type", status: 415, code: "unsupported_media_type", method: "POST", target: incidents, body: body, request: header("Content-Type", "text/plain")},
 		{cause: "input:header", status: 431, code: "headers_too_large", target: incidents, change: func(o *Options) { o.MaxHeaderBytes = 10 }},
+		{cause: "input:timeout", status: 408, code: "request_timeout", change: ofFleet(requestTimeout(io.ErrUnexpectedEOF))},
 		{cause: "input:size", status: 413, code: "payload_too_large", method: "POST", target: incidents, body: body, change: func(o *Options) { o.MaxBodyBytes = 10 }},
 	}
 }
 
 // mishapsOfServices are of all that a service may say, and of what is said in its place.
-func mishapsOfServices() []mishap {
+func mishapsOfServices(t *testing.T) []mishap {
+	t.Helper()
+	const commands = "/v1/servers/" + someID + "/commands"
 	ours := func(reason string) func(*Options) {
 		return ofFleet(&backendclient.Error{Service: "fleet", Method: "ListServers", Code: codes.Unavailable, Reason: reason})
 	}
@@ -141,12 +147,18 @@ func mishapsOfServices() []mishap {
 		if word == "" {
 			word = "failed"
 		}
+		if c.status == 422 {
+			all = append(all,
+				mishap{cause: "invalid:fleet", status: 422, code: c.name, target: commands, fails: refusal(t, c.code, "", "page")},
+				mishap{cause: "contract:fleet", status: 500, code: "internal_error", target: commands, fails: refusal(t, c.code, "", "server_id")})
+			continue
+		}
 		all = append(all, mishap{cause: word + ":fleet", status: c.status, code: c.name, fails: status.Error(c.code, "")})
 	}
 	return all
 }
 
-// mishapsOfIdentity all come to the same for a client: nobody could tell whom its token stands for.
+// mishapsOfIdentity come to the same for a client, but for a broken contract: the service could not tell whom its token stands for.
 func mishapsOfIdentity() []mishap {
 	call := func(code codes.Code, reason string) func(*Options) {
 		return ofIdentity(fmt.Errorf("%w: %w", authn.ErrUnavailable, &backendclient.Error{Service: "identity", Code: code, Reason: reason}))
@@ -159,12 +171,14 @@ func mishapsOfIdentity() []mishap {
 		{cause: "timeout:identity", change: call(codes.DeadlineExceeded, "")},
 		{cause: "failed:identity", change: call(codes.Internal, "")},
 		{cause: "failed:identity", change: call(codes.ResourceExhausted, "")},
-		{cause: "contract:identity", change: ofIdentity(fmt.Errorf("%w: no team", authn.ErrUnavailable))},
+		{cause: "failed:identity", change: ofIdentity(fmt.Errorf("%w: no call", authn.ErrUnavailable))},
 	}
 	for i := range all {
 		all[i].status, all[i].code = 503, "unavailable"
 	}
-	return all
+	return append(all, mishap{
+		cause: "contract:identity", status: 500, code: "internal_error", change: ofIdentity(fmt.Errorf("%w: no team", authn.ErrContract)),
+	})
 }
 
 // mishapsOfOurs are the gateway's, and the client's that hangs up.
@@ -198,11 +212,11 @@ func (m mishap) happen(t *testing.T, h *harness) (line map[string]any) {
 	return line
 }
 
-// send sends the request, and returns when all that is to be known of it is known.
-func (m mishap) send(t *testing.T, h *harness) {
+// send sends the request, and returns the answer when all that is to be known of it is known.
+func (m mishap) send(t *testing.T, h *harness) *httptest.ResponseRecorder {
 	t.Helper()
 	if m.fails != nil {
-		h.services.fail("ListServers", m.fails)
+		h.services.fail("", m.fails)
 	} else {
 		h.services.reply("ListServers", &fleetv1.ListServersResponse{})
 	}
@@ -217,11 +231,13 @@ func (m mishap) send(t *testing.T, h *harness) {
 			panic(v)
 		}
 	}()
-	h.gateway.ServeHTTP(httptest.NewRecorder(), r)
+	w := httptest.NewRecorder()
+	h.gateway.ServeHTTP(w, r)
+	return w
 }
 
 func TestEveryCauseIsLoggedAndCounted(t *testing.T) {
-	for _, m := range mishaps() {
+	for _, m := range mishaps(t) {
 		t.Run(m.cause, func(t *testing.T) {
 			var change []func(*Options)
 			if m.change != nil {
@@ -284,7 +300,7 @@ func TestEveryCauseIsDocumented(t *testing.T) {
 	for _, match := range regexp.MustCompile("(?m)^\\| `([\\w:-]+)` \\| (\\d{3}) \\| `(\\w+)` \\|").FindAllStringSubmatch(string(page), -1) {
 		documented[row{match[1], match[2], match[3]}] = true
 	}
-	for _, m := range mishaps() {
+	for _, m := range mishaps(t) {
 		happening[row{generally(m.cause), strconv.Itoa(m.status), m.code}] = true
 	}
 	if diff := gocmp.Diff(happening, documented); diff != "" {

@@ -1,15 +1,20 @@
 package gateway
 
 import (
+	"iter"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 )
 
+// ClientAddr returns the address that the request came from, as [authn.Source] asks for it.
+func (r *Request) ClientAddr() netip.Addr { return clientAddress(r.http(), r.gateway.trustedProxies) }
+
 // clientAddress returns the address that a request came from: the peer's, unless the peer is a proxy that we trust. Then
 // X-Forwarded-For is read from its end, where our proxies wrote, up to the first address that is not theirs: what stands
-// before that is the client's own claim. All lines of the header count, since a proxy may add its own instead of appending.
+// before that is the client's own claim, and is not even looked at. All lines of the header count, since a proxy may add its own
+// instead of appending.
 func clientAddress(req *http.Request, trusted []netip.Prefix) netip.Addr {
 	peer, err := netip.ParseAddrPort(req.RemoteAddr)
 	if err != nil {
@@ -19,8 +24,7 @@ func clientAddress(req *http.Request, trusted []netip.Prefix) netip.Addr {
 	if !contains(trusted, addr) {
 		return addr
 	}
-	hops := strings.Split(strings.Join(req.Header["X-Forwarded-For"], ","), ",")
-	for _, hop := range slices.Backward(hops) {
+	for hop := range hopsBackward(req.Header["X-Forwarded-For"]) {
 		claimed, ok := parseHop(strings.TrimSpace(hop))
 		if !ok {
 			break // not an address: whoever wrote it is the last that we know
@@ -31,6 +35,25 @@ func clientAddress(req *http.Request, trusted []netip.Prefix) netip.Addr {
 		}
 	}
 	return addr
+}
+
+// hopsBackward returns the elements of a header's lines from the last to the first. It finds them one by one: a client may claim
+// thousands, of which none is read.
+func hopsBackward(lines []string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, line := range slices.Backward(lines) {
+			for {
+				comma := strings.LastIndexByte(line, ',')
+				if !yield(line[comma+1:]) {
+					return
+				}
+				if comma < 0 {
+					break
+				}
+				line = line[:comma]
+			}
+		}
+	}
 }
 
 // parseHop reads an address with or without a port, as proxies write either.

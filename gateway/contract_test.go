@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -20,22 +21,22 @@ import (
 // nilAuthenticator breaks its own contract: neither a principal nor an error.
 type nilAuthenticator struct{}
 
-func (nilAuthenticator) Authenticate(context.Context, string) (*authn.Principal, error) {
+func (nilAuthenticator) Authenticate(context.Context, string, authn.Source) (*authn.Principal, error) {
 	return nil, nil
 }
 
 func TestTheTableIsWhatIsDescribed(t *testing.T) {
-	type row struct{ id, method, path, scope string }
+	type row struct{ id, method, path, scope, fields string }
 	var served, described []row
 	for _, r := range start(t).gateway.Routes() {
 		scope := string(r.Scope)
 		if r.Scope == AnyToken {
 			scope = ""
 		}
-		served = append(served, row{r.ID, r.Method, strings.ReplaceAll(r.Path, ":id", "{id}"), scope})
+		served = append(served, row{r.ID, r.Method, strings.ReplaceAll(r.Path, ":id", "{id}"), scope, fmt.Sprint(slices.Sorted(slices.Values(r.Fields)))})
 	}
 	for _, o := range openapitest.New(t).Operations() {
-		described = append(described, row{o.ID, o.Method, o.Path, o.Scope})
+		described = append(described, row{o.ID, o.Method, o.Path, o.Scope, fmt.Sprint(o.Fields)})
 	}
 	if len(served) != 17 {
 		t.Errorf("%d routes, want 17", len(served))
@@ -108,6 +109,7 @@ func TestTheOrderOfChecks(t *testing.T) {
 		status                            int
 		code                              string
 	}{
+		{"header before token", "", "GET", "/v1/servers?" + strings.Repeat("x", DefaultMaxHeaderBytes), "", 431, "headers_too_large"},
 		{"token before route", "", "GET", "/v1/nothing", "", 401, "unauthorized"},
 		{"token before method", "bad", "DELETE", "/v1/servers", "", 401, "unauthorized"},
 		{"token before options", "", "OPTIONS", "/v1/servers", "", 401, "unauthorized"},
@@ -178,13 +180,17 @@ func TestCredentials(t *testing.T) {
 		challenge string
 	}{
 		{"none", nil, "/v1/me", 401, `Bearer`},
+		{"another scheme", []string{"Authorization: Basic YTpi"}, "/v1/me", 401, `Bearer`},
+		{"no scheme", []string{"Authorization: full"}, "/v1/me", 401, `Bearer`},
+		{"an empty token", []string{"Authorization: Bearer "}, "/v1/me", 401, `Bearer`},
 		{"in the query", nil, "/v1/me?access_token=full&token=full", 401, `Bearer`},
 		{"in a cookie", []string{"Cookie: token=full"}, "/v1/me", 401, `Bearer`},
+		{"malformed", []string{"Authorization: Bearer a b"}, "/v1/me", 401, `Bearer error="invalid_token"`},
 		{"unknown", []string{"Authorization: Bearer unknown"}, "/v1/me", 401, `Bearer error="invalid_token"`},
 		{"twice", []string{"Authorization: Bearer full", "Authorization: Bearer full"}, "/v1/me", 401, `Bearer error="invalid_token"`},
 		{"scheme in capitals", []string{"Authorization: BEARER full"}, "/v1/me", 200, ""},
 	}
-	var texts []string
+	texts := make(map[string]string) // by challenge
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			got := h.do(t, "", "GET", c.target, "", c.headers...).mustBe(t, c.status)
@@ -192,12 +198,18 @@ func TestCredentials(t *testing.T) {
 				t.Errorf("WWW-Authenticate = %q, want %q", challenge, c.challenge)
 			}
 			if c.status == 401 {
-				texts = append(texts, got.body)
+				if text := texts[c.challenge]; text != "" && text != got.body {
+					t.Errorf("the text tells refusals apart: %s, %s", text, got.body)
+				}
+				texts[c.challenge] = got.body
 			}
 		})
 	}
-	if len(slices.Compact(texts)) != 1 {
-		t.Errorf("the text tells refusals apart: %v", texts)
+	if how := texts["Bearer"]; !strings.Contains(how, "Authorization: Bearer <token>") {
+		t.Errorf("without a token, the text does not say how to send one: %s", how)
+	}
+	if invalid := texts[`Bearer error="invalid_token"`]; strings.Contains(invalid, "<token>") {
+		t.Errorf("with a token that is not valid, the text says how to send one: %s", invalid)
 	}
 }
 
@@ -211,6 +223,8 @@ func TestMethods(t *testing.T) {
 		{"BREW", "/v1/me", "GET, HEAD, OPTIONS"},
 		{"POST", "/openapi.json", "GET, HEAD, OPTIONS"},
 		{"POST", "/docs/", "GET, HEAD, OPTIONS"},
+		{"POST", "/docs", "GET, HEAD, OPTIONS"},
+		{"PUT", "/", "GET, HEAD, OPTIONS"},
 	}
 	for _, c := range cases {
 		got := h.do(t, "full", c.method, c.target, "")
@@ -237,7 +251,7 @@ func TestPathsAreTakenAsTheyAre(t *testing.T) {
 	h.services.reply("", &fleetv1.GetServerResponse{})
 	for _, path := range []string{
 		"/v1/servers/", "//v1/servers", "/v1//servers", "/v1/./servers", "/v1/x/../servers", "/v1%2Fservers", "/v1/servers%2F" + someID,
-		"/v1/servers%2f", "/V1/servers", "/v1/Servers", "/v1/%73ervers", "/docs", "/docs/nothing.js", "/openapi.json/", "/",
+		"/v1/servers%2f", "/V1/servers", "/v1/Servers", "/v1/%73ervers", "/docs/nothing.js", "/openapi.json/", "/docs//", "//", "/docs%2F", "/Docs", "/index.html",
 		"/v1/servers/{" + someID + "}", "/v1/servers/urn:uuid:" + someID, "/v1/servers/" + strings.ReplaceAll(someID, "-", ""),
 		"/v1/servers/" + someID[:35], "/v1/servers/" + someID + "0", "/v1/servers/" + strings.Replace(someID, "c", "g", 1),
 		"/v1/servers/" + strings.Replace(someID, "-", "0", 1), "/v1/servers/%20", "/v1/servers/%00", "/v1/incidents/x/updates/y",
@@ -246,6 +260,33 @@ func TestPathsAreTakenAsTheyAre(t *testing.T) {
 		got.mustFail(t, 404, "not_found")
 		if got.Header.Get("Location") != "" {
 			t.Errorf("%s is redirected", path)
+		}
+	}
+}
+
+func TestTheRootAndDocsAreRedirectedToTheDocumentation(t *testing.T) {
+	h := start(t)
+	for _, method := range []string{"GET", "HEAD"} {
+		for path, status := range map[string]int{"/docs": 308, "/": 307, "/docs?page=//example.com": 308, "/?": 307} {
+			got := h.do(t, "", method, path, "").mustBe(t, status)
+			if got.Header.Get("Location") != "/docs/" || got.body != "" || got.Header.Get("X-Request-Id") == "" {
+				t.Errorf("%s %s: %q, %v", method, path, got.body, got.Header)
+			}
+		}
+	}
+}
+
+func TestAPathThatIsNotThereIsToldFromAResource(t *testing.T) {
+	h := start(t)
+	h.services.fail("", status.Error(codes.NotFound, ""))
+	for target, text := range map[string]string{
+		"/v1/nothing": "no such path", "/v1/servers/": "no such path", "/elsewhere": "no such path", "/docs/nothing.js": "no such path",
+		"/v1/servers/x": "no such resource", "/v1/servers/" + someID: "no such resource",
+	} {
+		got := h.get(t, target)
+		got.mustFail(t, 404, "not_found")
+		if !strings.Contains(got.body, `"error":"`+text+`"`) {
+			t.Errorf("%s: %s, want %s", target, got.body, text)
 		}
 	}
 }
@@ -271,11 +312,21 @@ func TestRequestIDs(t *testing.T) {
 		nil, {"X-Request-Id: " + strings.Repeat("x", 129)}, {"X-Request-Id: two words"}, {"X-Request-Id: ä"}, {"X-Request-Id: a", "X-Request-Id: b"},
 	} {
 		got := h.do(t, "", "GET", "/nowhere", "", headers...).Header.Get("X-Request-Id")
-		id, ok := canonicalUUID(got)
+		id, ok := authn.CanonicalUUID(got)
 		if !ok || id != got || got[14] != '7' || !strings.ContainsRune("89ab", rune(got[19])) || seen[got] {
 			t.Errorf("%v: id %q is not a new UUIDv7", headers, got)
 		}
 		seen[got] = true
+	}
+}
+
+// An id is repeated in the answer, and stands in logs, in traces and with the services.
+func TestARequestIDThatHoldsATokenIsReplaced(t *testing.T) {
+	h := start(t, func(o *Options) { o.LiveTokens = "ops_live_" })
+	for sent, taken := range map[string]bool{"ops_live_abc": false, "x-ops_live_abc-y": false, "ops_test_abc": true} {
+		if got := h.get(t, "/v1/me", "X-Request-Id: "+sent).Header.Get("X-Request-Id"); (got == sent) != taken {
+			t.Errorf("sent %q, got %q", sent, got)
+		}
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"opsgate/authn"
 )
 
 // Each decoder is held against a second opinion, which is slower, made of other parts, and reads like the rule.
@@ -28,7 +30,7 @@ func FuzzPathID(f *testing.F) {
 		f.Add(id)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		id, ok := canonicalUUID(s)
+		id, ok := authn.CanonicalUUID(s)
 		if ok != uuidForm.MatchString(s) || ok && id != strings.ToLower(s) {
 			t.Errorf("%q is read as %q, %v", s, id, ok)
 		}

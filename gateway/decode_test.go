@@ -1,12 +1,8 @@
 package gateway
 
 import (
-	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -302,39 +298,6 @@ func TestBodiesThatAreTooLarge(t *testing.T) {
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != 413 {
 		t.Errorf("chunked: %d, want 413", resp.StatusCode)
-	}
-}
-
-// Over HTTP/2 a connection has other requests too: what is left of a body ends with its stream.
-func TestABodyThatIsTooLargeEndsItsConnectionOverHTTP1Alone(t *testing.T) {
-	h := start(t, func(o *Options) { o.MaxBodyBytes = 100 })
-	for _, version := range []int{1, 2} {
-		server := httptest.NewUnstartedServer(h.gateway)
-		server.EnableHTTP2 = version == 2
-		var connections atomic.Int32
-		server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-			if state == http.StateNew {
-				connections.Add(1)
-			}
-		}
-		server.StartTLS()
-		t.Cleanup(server.Close)
-		for range 3 {
-			req, _ := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/v1/incidents", strings.NewReader(strings.Repeat(" ", 1000)))
-			req.Header.Set("Authorization", "Bearer full")
-			resp, err := server.Client().Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, _ = io.Copy(io.Discard, resp.Body)
-			_ = resp.Body.Close()
-			if resp.StatusCode != 413 || resp.ProtoMajor != version {
-				t.Errorf("%s over %s", resp.Status, resp.Proto)
-			}
-		}
-		if want := map[int]int32{1: 3, 2: 1}[version]; connections.Load() != want {
-			t.Errorf("HTTP/%d: %d connections, want %d", version, connections.Load(), want)
-		}
 	}
 }
 

@@ -3,7 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
-	"strings"
+	"net/http"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -12,16 +12,20 @@ import (
 	"opsgate/backendclient"
 )
 
-// problemOf decides what a client is told of an error, whatever it is. clientGone says whether the client hung up.
-func problemOf(err error, clientGone bool) *Problem {
-	if problem, ok := errors.AsType[*Problem](err); ok {
-		return problem
-	}
-	if clientGone {
+// problemOf returns the answer to a request of the route that failed with err. clientGone reports whether the client hung up: what is
+// unavailable or late after that is no failure of ours.
+func problemOf(err error, row *Route, clientGone bool) *Problem {
+	problem, ok := errors.AsType[*Problem](err)
+	if clientGone && (!ok || problem.Status > http.StatusInternalServerError) {
 		return clientClosed(err)
+	}
+	if ok {
+		return problem
 	}
 	call, isCall := errors.AsType[*backendclient.Error](err)
 	switch {
+	case errors.Is(err, authn.ErrContract):
+		return internal(err).because(troubleContract.of("identity"))
 	case errors.Is(err, authn.ErrUnavailable): // whatever the identity service said: it did not say whom the token stands for
 		var retryAfter time.Duration
 		if isCall {
@@ -29,7 +33,10 @@ func problemOf(err error, clientGone bool) *Problem {
 		}
 		return unavailable(retryAfter, err).because(causeOfIdentity(err))
 	case isCall:
-		return problemOfCall(call).because(causeOfCall(call))
+		if err := checkViolations(call, row); err != nil {
+			return internal(err).because(troubleContract.of(call.Service))
+		}
+		return problemOfCall(call, row).because(causeOfCall(call))
 	case errors.Is(err, context.DeadlineExceeded):
 		return timedOut(err)
 	}
@@ -38,16 +45,16 @@ func problemOf(err error, clientGone bool) *Problem {
 
 // problemOfCall is the table of what an internal service's code is to a client. A code that gRPC does not define is a fault
 // of ours, as is a Canceled that the client did not cause.
-func problemOfCall(e *backendclient.Error) *Problem {
+func problemOfCall(e *backendclient.Error, row *Route) *Problem {
 	switch e.Code {
 	case codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition:
-		p := invalid(detailsOf(e.Violations))
+		p := invalid(detailsOf(e.Violations, row))
 		p.err = e
 		return p
 	case codes.NotFound, codes.PermissionDenied: // the caller's team may not know which
 		return notFound(e)
 	case codes.AlreadyExists, codes.Aborted:
-		return conflict(e)
+		return conflict(e.RetryAfter, e)
 	case codes.ResourceExhausted:
 		p := rateLimited("the service behind this operation asked to slow down", e.RetryAfter)
 		p.err = e
@@ -62,37 +69,4 @@ func problemOfCall(e *backendclient.Error) *Problem {
 		return internal(e)
 	}
 	return internal(e)
-}
-
-// detailsOf names violations as the API does, one text a field. A refusal that names no field still has details.
-func detailsOf(violations []backendclient.Violation) map[string]string {
-	details := make(map[string]string, max(1, len(violations)))
-	for _, v := range violations {
-		if name := publicField(v.Field); details[name] == "" {
-			details[name] = v.Description
-		}
-	}
-	if len(details) == 0 {
-		details["request"] = "was refused by the service behind this operation"
-	}
-	return details
-}
-
-// publicField turns the path of a proto field into the name that a client knows: component_ids[3] is componentIds.
-func publicField(path string) string {
-	field, _, _ := strings.Cut(path, ".")
-	field, _, _ = strings.Cut(field, "[")
-	switch strings.Trim(field, "_") {
-	case "":
-		return "request"
-	case "idempotency_key":
-		return idempotencyKeyHeader
-	}
-	words := strings.Split(field, "_")
-	for i, word := range words[1:] {
-		if word != "" {
-			words[i+1] = strings.ToUpper(word[:1]) + word[1:]
-		}
-	}
-	return strings.Join(words, "")
 }

@@ -6,11 +6,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fleetv1 "opsgate/proto/ops/fleet/v1"
+	"opsgate/ratelimit"
 )
 
 // everyCode is the table of limits and failures: what a client sees of each code that a service can answer.
@@ -46,6 +47,12 @@ var everyCode = []struct {
 	{codes.Code(99), 500, "internal_error"}, // none of gRPC's
 }
 
+// rowOf returns the row of an operation, as the handlers see it.
+func rowOf(id string) *route {
+	rows := new(api).routes()
+	return &route{Route: rows[slices.IndexFunc(rows, func(r Route) bool { return r.ID == id })]}
+}
+
 // target fills the template of a route.
 func target(r Route) string { return strings.ReplaceAll(r.Path, ":id", someID) }
 
@@ -64,18 +71,22 @@ func TestEveryCodeOnEveryRoute(t *testing.T) {
 	const secret = "panic in 10.1.2.3:9000/internal"
 	h := start(t)
 	for _, c := range everyCode {
-		h.services.fail("", status.Error(c.code, secret))
 		for _, route := range h.gateway.Routes() {
 			if route.ID == "v1Me" { // calls no service
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%s", c.code, route.ID), func(t *testing.T) {
+				h.services.fail("", refusal(t, c.code, secret, route.Fields[:min(1, len(route.Fields))]...))
 				got := h.do(t, "full", route.Method, target(route), validBody(route))
+				if c.status == 422 && len(route.Fields) == 0 {
+					got.mustFail(t, 500, "internal_error") // there is nothing that a client could correct
+					return
+				}
 				got.mustFail(t, c.status, c.name)
 				if strings.Contains(got.body, secret) {
 					t.Error("the client reads the service's own words")
 				}
-				wantsRetry := c.status == 429 || c.status == 503
+				wantsRetry := c.status == 409 || c.status == 429 || c.status == 503
 				if has := got.Header.Get("Retry-After") != ""; has != wantsRetry {
 					t.Errorf("Retry-After = %q", got.Header.Get("Retry-After"))
 				}
@@ -87,6 +98,21 @@ func TestEveryCodeOnEveryRoute(t *testing.T) {
 	}
 }
 
+// refusal is a service's error with a violation of each field.
+func refusal(t *testing.T, code codes.Code, text string, fields ...string) error {
+	t.Helper()
+	violations := &errdetails.BadRequest{}
+	for _, field := range fields {
+		violations.FieldViolations = append(violations.FieldViolations,
+			&errdetails.BadRequest_FieldViolation{Field: field, Description: "is odd"})
+	}
+	st, err := status.New(code, text).WithDetails(violations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Err()
+}
+
 func withDetails(t *testing.T, code codes.Code, details ...protoadapt.MessageV1) error {
 	t.Helper()
 	st, err := status.New(code, "internal words").WithDetails(details...)
@@ -94,31 +120,6 @@ func withDetails(t *testing.T, code codes.Code, details ...protoadapt.MessageV1)
 		t.Fatal(err)
 	}
 	return st.Err()
-}
-
-func TestViolationsCarryTheNamesOfTheAPI(t *testing.T) {
-	h := start(t)
-	violation := func(field, text string) *errdetails.BadRequest_FieldViolation {
-		return &errdetails.BadRequest_FieldViolation{Field: field, Description: text}
-	}
-	h.services.fail("CreateIncident", withDetails(t, codes.InvalidArgument, &errdetails.BadRequest{
-		FieldViolations: []*errdetails.BadRequest_FieldViolation{
-			violation("status_page_id", "is not a page of this team"),
-			violation("component_ids[3]", "is not a component of this team"),
-			violation("component_ids[5]", "comes too late"),
-			violation("actor.token_id", "is odd"),
-			violation("idempotency_key", "was used with another request"),
-			violation("", "does not hold together"),
-		},
-	}))
-	got := h.do(t, "full", "POST", "/v1/incidents", `{"title":"t","status":"resolved","impact":"none","message":"m"}`)
-	want := map[string]string{
-		"statusPageId": "is not a page of this team", "componentIds": "is not a component of this team", "actor": "is odd",
-		"Idempotency-Key": "was used with another request", "request": "does not hold together",
-	}
-	if diff := cmp.Diff(want, got.mustFail(t, 422, "validation_error")); diff != "" {
-		t.Error(diff)
-	}
 }
 
 func TestAServiceThatAsksToSlowDown(t *testing.T) {
@@ -182,6 +183,32 @@ func TestAClientThatHangsUpIsNoFailureOfOurs(t *testing.T) {
 	if log := h.log.String(); !strings.Contains(log, `"status":499`) {
 		t.Errorf("log = %s", log)
 	}
+}
+
+// hangUpLimiter fails because the client hung up, as a limiter does that is asked over a network.
+type hangUpLimiter struct{ asked chan struct{} }
+
+func (l hangUpLimiter) Decide(ctx context.Context, _ string, _ *ratelimit.Policy) (ratelimit.Decision, error) {
+	close(l.asked)
+	<-ctx.Done()
+	return ratelimit.Decision{}, &ratelimit.UnavailableError{Cause: ctx.Err()}
+}
+
+func (hangUpLimiter) Refund(context.Context, string, *ratelimit.Policy, ratelimit.Decision) error {
+	return nil
+}
+
+func TestAClientThatHangsUpWhileLimitsAreDecidedIsNoFailureOfOurs(t *testing.T) {
+	limiter := hangUpLimiter{make(chan struct{})}
+	h := start(t, func(o *Options) { o.Limiter = limiter })
+	conn := h.connect(t)
+	if _, err := io.WriteString(conn, "GET /v1/me HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer full\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-limiter.asked
+	_ = conn.Close()
+	h.Server.Close()
+	mustCount(t, h, "opsgate_http_requests_total", map[string]float64{"client-gone client_closed_request v1Me 499": 1})
 }
 
 func TestAPanicIsAnInternalError(t *testing.T) {

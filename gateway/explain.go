@@ -24,6 +24,7 @@ type Question struct {
 	Path   string // as a client sends it, with a query where that matters
 
 	Principal  *authn.Principal      // nil where it is not known whom the token stands for
+	Revoked    *authn.RevokedError   // of a token that is known to be revoked; else nil
 	Assignment *ratelimit.Assignment // of the policy that the decision was made under; nil for the principal's
 	Decision   *ratelimit.Decision   // what the limiter would say, from a look that spends nothing; nil where that is not known
 	LimiterErr error                 // what it said in place of a decision; nil for none
@@ -32,7 +33,7 @@ type Question struct {
 // An Explanation is what a request would be answered.
 type Explanation struct {
 	Route      *ExplainedRoute   // nil where no route takes the request
-	Status     int               // of the answer, 200 or 204 where nothing stands in its way but what a service may say
+	Status     int               // of the answer; of a success or a redirect where nothing stands in its way but what a service may say
 	Code       string            // of the error, or ok
 	Cause      Cause             // of the error, as logs and metrics have it; "" for none
 	Text       string            // of the error; "" for none
@@ -112,7 +113,8 @@ func (g *Gateway) explained(rt *route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		run, _ := c.Request.Context().Value(dryRunKey{}).(*dryRun) // Explain alone comes here
 		q, e := run.question, run.explanation
-		r := &Request{gateway: g, route: rt, gin: c, ctx: c.Request.Context(), start: g.clock(), principal: q.Principal}
+		root := &requestContext{Context: c.Request.Context()}
+		r := &Request{gateway: g, route: rt, gin: c, ctx: root, root: root, start: g.clock(), principal: q.Principal}
 		if r.principal == nil {
 			r.principal = &authn.Principal{}
 		}
@@ -154,13 +156,16 @@ func (e *Explanation) handle(r *Request) {
 	if reply.allow != "" && e.Because == "" {
 		e.Status, e.Allow = http.StatusNoContent, reply.allow
 	}
+	if reply.redirect != 0 && e.Because == "" {
+		e.Status = reply.redirect
+	}
 }
 
 // note adds a check. The first that is not passed decides what is answered.
 func (e *Explanation) note(name string, f finding) {
 	c := Check{Name: name, Passes: f.err == nil, Known: !f.unknown, Detail: f.detail}
 	if f.err != nil {
-		p := problemOf(f.err, false)
+		p := problemOf(f.err, &Route{}, false)
 		c.Detail = p.inWords()
 		if e.Because == "" {
 			e.Status, e.Code, e.Cause, e.Text, e.Details = p.Status, p.Code, p.Cause, p.Text, p.Details
@@ -170,8 +175,11 @@ func (e *Explanation) note(name string, f finding) {
 	e.Checks = append(e.Checks, c)
 }
 
-// inWords returns the problem's text, and what is wrong with each parameter or field.
+// inWords returns the problem's text, and what is wrong with each parameter or field. An operator reads more than a client of a token.
 func (p *Problem) inWords() string {
+	if p.Cause == causeTokenRevoked {
+		return "the token was revoked"
+	}
 	if p.Status != http.StatusUnprocessableEntity { // the others name what they speak of
 		return p.Text
 	}
@@ -183,6 +191,9 @@ func (p *Problem) inWords() string {
 }
 
 func explainToken(q *Question, _ *Request) finding {
+	if q.Revoked != nil {
+		return finding{err: unauthorized(true, q.Revoked).because(causeTokenRevoked)}
+	}
 	if q.Principal == nil {
 		return finding{unknown: true, detail: "it is not known whom the token stands for"}
 	}

@@ -77,6 +77,9 @@ func TestAnExplanationIsWhatIsAnswered(t *testing.T) {
 		{"", "GET", "/openapi.json", ""},
 		{"", "HEAD", "/openapi.yaml", ""},
 		{"", "OPTIONS", "/docs/", ""},
+		{"", "GET", "/docs", ""},
+		{"", "HEAD", "/", ""},
+		{"", "POST", "/", "route"},
 		{"", "POST", "/openapi.json", "route"},
 		{"", "GET", "/docs/nothing.js", "request"},
 		{"", "GET", "/docs//index.html", "route"},
@@ -89,6 +92,18 @@ func TestAnExplanationIsWhatIsAnswered(t *testing.T) {
 			}
 			mustAgree(t, e, h.do(t, c.token, c.method, c.path, ""))
 		})
+	}
+}
+
+func TestTheExplanationOfARevokedToken(t *testing.T) {
+	h := start(t, ofIdentity(authn.ErrRevoked))
+	e := h.gateway.Explain(Question{Path: "/v1/servers", Revoked: &authn.RevokedError{TokenID: tokenID}})
+	if e.Because != "token" || e.Cause != causeTokenRevoked || e.Code != "unauthorized" {
+		t.Errorf("got %+v", e)
+	}
+	mustAgree(t, e, h.do(t, "full", "GET", "/v1/servers", ""))
+	if i := slices.IndexFunc(e.Checks, func(c Check) bool { return c.Name == "token" }); e.Checks[i].Detail != "the token was revoked" {
+		t.Errorf("checks %+v", e.Checks)
 	}
 }
 
@@ -263,7 +278,7 @@ func FuzzExplain(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	full, _ := g.authenticator.Authenticate(f.Context(), "full")
+	full, _ := g.authenticator.Authenticate(f.Context(), "full", nil)
 	f.Fuzz(func(t *testing.T, method, path string) {
 		e := g.Explain(Question{Method: method, Path: path, Principal: full})
 		req, err := http.ReadRequest(bufio.NewReader(strings.NewReader(method + " " + path + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer full\r\n\r\n")))

@@ -20,11 +20,11 @@ func (a *api) fleetRoutes() []Route {
 		{ID: "v1ListServerGroups", Method: get, Path: "/v1/server-groups",
 			Scope: authn.ServersRead, Service: "fleet", Handle: a.listServerGroups},
 		{ID: "v1GetServerMetrics", Method: get, Path: "/v1/servers/:id/metrics",
-			Scope: authn.MetricsRead, Service: "fleet", Handle: a.getServerMetrics},
+			Scope: authn.MetricsRead, Service: "fleet", Fields: []string{"range"}, Handle: a.getServerMetrics},
 		{ID: "v1ListServerScheduledCommands", Method: get, Path: "/v1/servers/:id/scheduled-commands",
 			Scope: authn.ScheduledCommandsRead, Service: "fleet", Handle: a.listScheduledCommands},
 		{ID: "v1ListServerCommands", Method: get, Path: "/v1/servers/:id/commands",
-			Scope: authn.CommandsRead, Service: "fleet", Handle: a.listServerCommands},
+			Scope: authn.CommandsRead, Service: "fleet", Fields: []string{"page", "pageSize"}, Handle: a.listServerCommands},
 	}
 }
 

@@ -26,14 +26,15 @@ import (
 // Defaults of what Options leave open.
 const (
 	DefaultTimeout      = 10 * time.Second
+	DefaultBodyTimeout  = 5 * time.Second
 	DefaultMaxBodyBytes = 128 << 10 // decisions, "Requests"
 	// DefaultMaxHeaderBytes is of a request's first line and header together.
 	DefaultMaxHeaderBytes = 16 << 10
 )
 
-// An Authenticator tells whom a token stands for. Its errors wrap authn.ErrInvalidToken or authn.ErrUnavailable.
+// An Authenticator tells whom a token stands for. Its errors wrap authn.ErrInvalidToken, authn.ErrUnavailable or authn.ErrContract.
 type Authenticator interface {
-	Authenticate(ctx context.Context, token string) (*authn.Principal, error)
+	Authenticate(ctx context.Context, token string, from authn.Source) (*authn.Principal, error)
 }
 
 // A Limiter decides whether a token may make a request now, and takes back what a decision spent. A *ratelimit.UnavailableError
@@ -62,9 +63,11 @@ type Options struct {
 
 	Timeout        time.Duration            // of a whole request, where its route has none of its own; 0 for DefaultTimeout
 	Timeouts       map[string]time.Duration // by the id of a route, over the route's own
+	BodyTimeout    time.Duration            // for a request's body to arrive; 0 for DefaultBodyTimeout
 	MaxBodyBytes   int64                    // of a request; 0 for DefaultMaxBodyBytes
 	MaxHeaderBytes int64                    // of a request; 0 for DefaultMaxHeaderBytes
 	TrustedProxies []netip.Prefix           // peers whose X-Forwarded-For counts; none by default
+	TLS            bool                     // requests come over TLS: answers have Strict-Transport-Security
 	LiveTokens     string                   // what tokens begin with; an id of a request with such a one in it is not taken
 	QuietAccess    bool                     // log what SREs must see only, not each request
 	Unlogged       float64                  // part of the successes, 0 to 1, that are not logged
@@ -75,6 +78,7 @@ type Options struct {
 	Clock     func() time.Time // nil for time.Now
 	Random    func() float64   // from 0, below 1: which successes are logged; nil for the runtime's
 	Logger    *slog.Logger     // nil for none
+	Lines     LineLimits       // of the Logger's lines
 	Metrics   *Metrics         // nil for none
 }
 
@@ -100,13 +104,16 @@ type Gateway struct {
 	tracer         Tracer
 	timeout        time.Duration
 	timeouts       map[string]time.Duration
+	bodyTimeout    time.Duration
 	maxBodyBytes   int64
 	maxHeaderBytes int64
 	trustedProxies []netip.Prefix
+	tls            bool
 	liveTokens     string
 	quietAccess    bool
 	unlogged       float64
 	random         func() float64
+	lineLimits     LineLimits
 }
 
 // api holds what handlers call.
@@ -142,13 +149,16 @@ func New(o Options) (*Gateway, error) {
 		tracer:         o.Tracer,
 		timeout:        cmp.Or(o.Timeout, DefaultTimeout),
 		timeouts:       o.Timeouts,
+		bodyTimeout:    cmp.Or(o.BodyTimeout, DefaultBodyTimeout),
 		maxBodyBytes:   cmp.Or(o.MaxBodyBytes, DefaultMaxBodyBytes),
 		maxHeaderBytes: cmp.Or(o.MaxHeaderBytes, DefaultMaxHeaderBytes),
 		trustedProxies: o.TrustedProxies,
+		tls:            o.TLS,
 		liveTokens:     o.LiveTokens,
 		quietAccess:    o.QuietAccess,
 		unlogged:       o.Unlogged,
 		random:         o.Random,
+		lineLimits:     o.Lines,
 	}
 	if err := checkRoutes(g.rows); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)

@@ -84,7 +84,7 @@ func (s *services) intercept(ctx context.Context, req any, info *grpc.UnaryServe
 // tokens is an Authenticator of known tokens.
 type tokens map[string]*authn.Principal
 
-func (k tokens) Authenticate(_ context.Context, token string) (*authn.Principal, error) {
+func (k tokens) Authenticate(_ context.Context, token string, _ authn.Source) (*authn.Principal, error) {
 	switch p := k[token]; {
 	case p != nil:
 		return p, nil

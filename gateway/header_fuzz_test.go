@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"net/netip"
 	"regexp"
@@ -73,6 +75,47 @@ func FuzzAcceptEncoding(f *testing.F) {
 		}
 		if want := weight > 0; got != want {
 			t.Errorf("%q: %v", header, got)
+		}
+	})
+}
+
+func FuzzContentType(f *testing.F) {
+	for _, s := range []string{
+		"application/json", "Application/JSON;charset=utf-8", " application/json ; a=\"b;c\"", "application/jſon", "application/json, text/plain", ";", "",
+		"application/json;charset", "text/plain;x=application/json", "application/json+x",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, header string) {
+		mediaType, _, err := mime.ParseMediaType(header)
+		if errors.Is(err, mime.ErrInvalidMediaParameter) || err == nil {
+			if got, want := isJSON([]string{header}), mediaType == "application/json"; got != want {
+				t.Errorf("%q is JSON: %v, %q, %v", header, got, mediaType, err)
+			}
+		}
+		if isJSON([]string{header, header}) {
+			t.Errorf("%q twice is accepted", header)
+		}
+	})
+}
+
+// Whatever a client calls the coding of a body, an answer repeats it only where it is short and visible.
+func FuzzContentEncoding(f *testing.F) {
+	for _, s := range []string{
+		"", "identity", "Identity , IDENTITY,", "gzip", "gzip, identity", "identity, br", "identity identity", "ıdentity", "\x1b[31m",
+		strings.Repeat("x", 40),
+	} {
+		f.Add(s)
+	}
+	none := regexp.MustCompile(`^(?:[\s\v\x{85}\pZ]*(?i:identity)?[\s\v\x{85}\pZ]*(?:,|$))*$`)
+	shown := regexp.MustCompile(`^the request body must have no Content-Encoding(?:: [\x21-\x7e]{1,32} is not supported)?$`)
+	f.Fuzz(func(t *testing.T, header string) {
+		coding := contentCoding([]string{"identity", header})
+		if got, want := coding == "", none.MatchString(header); got != want {
+			t.Errorf("%q is read as %q", header, coding)
+		}
+		if text := unsupportedCoding(coding).Text; coding != "" && !shown.MatchString(text) {
+			t.Errorf("%q is answered with %q", header, text)
 		}
 	})
 }

@@ -20,13 +20,15 @@ func (a *api) incidentRoutes() []Route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []Route{
 		{ID: "v1ListIncidents", Method: get, Path: "/v1/incidents",
-			Scope: authn.IncidentsRead, Service: "incident", Handle: a.listIncidents},
+			Scope: authn.IncidentsRead, Service: "incident", Fields: []string{"limit", "cursor"}, Handle: a.listIncidents},
 		{ID: "v1CreateIncident", Method: post, Path: "/v1/incidents",
-			Scope: authn.IncidentsWrite, Service: "incident", Handle: a.createIncident},
+			Scope: authn.IncidentsWrite, Service: "incident", Handle: a.createIncident,
+			Fields: []string{"title", "status", "impact", "message", "statusPageId", "componentIds"}},
 		{ID: "v1GetIncident", Method: get, Path: "/v1/incidents/:id",
 			Scope: authn.IncidentsRead, Service: "incident", Handle: a.getIncident},
 		{ID: "v1AddIncidentUpdate", Method: post, Path: "/v1/incidents/:id/updates",
-			Scope: authn.IncidentsWrite, Service: "incident", Handle: a.addIncidentUpdate},
+			Scope: authn.IncidentsWrite, Service: "incident", Handle: a.addIncidentUpdate,
+			Fields: []string{"status", "message", "notifySubscribers"}},
 	}
 }
 
@@ -60,7 +62,7 @@ func (a *api) createIncident(r *Request) (Reply, error) {
 }
 
 func decodeCreateIncident(r *Request) (*incidentv1.CreateIncidentRequest, error) {
-	b := r.Body("title", "status", "impact", "message", "statusPageId", "componentIds")
+	b := r.Body()
 	req := &incidentv1.CreateIncidentRequest{
 		TeamId:         r.Team(),
 		Actor:          r.actor(),
@@ -109,7 +111,7 @@ func (a *api) addIncidentUpdate(r *Request) (Reply, error) {
 }
 
 func decodeIncidentUpdate(r *Request, incidentID string) (*incidentv1.AddIncidentUpdateRequest, error) {
-	b := r.Body("status", "message", "notifySubscribers")
+	b := r.Body()
 	req := &incidentv1.AddIncidentUpdateRequest{
 		TeamId:            r.Team(),
 		Actor:             r.actor(),
@@ -126,7 +128,7 @@ func decodeIncidentUpdate(r *Request, incidentID string) (*incidentv1.AddInciden
 func (r *Request) actor() *incidentv1.Actor {
 	return &incidentv1.Actor{
 		TokenId:   r.principal.TokenID,
-		IpAddress: clientAddress(r.http(), r.gateway.trustedProxies).String(),
+		IpAddress: r.ClientAddr().String(),
 		RequestId: r.id,
 	}
 }

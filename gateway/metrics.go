@@ -48,7 +48,7 @@ func newMetrics() *Metrics {
 		}, []string{"route", "status", "code", "cause"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "opsgate_http_request_duration_seconds",
-			Help:    "Time from the end of a request's header to its answer being handed to the connection, by operation.",
+			Help:    "Time from the end of a request's header to its answer being handed to the connection, less that of its body, by operation.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"route"}),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{

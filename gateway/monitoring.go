@@ -22,7 +22,7 @@ func (a *api) monitoringRoutes() []Route {
 		{ID: "v1ListMonitors", Method: get, Path: "/v1/monitors",
 			Scope: authn.MonitorsRead, Service: "monitoring", Handle: a.listMonitors},
 		{ID: "v1ListMonitorChecks", Method: get, Path: "/v1/monitors/:id/checks",
-			Scope: authn.MonitorsRead, Service: "monitoring", Handle: a.listMonitorChecks},
+			Scope: authn.MonitorsRead, Service: "monitoring", Fields: []string{"since"}, Handle: a.listMonitorChecks},
 	}
 }
 

@@ -26,10 +26,10 @@ func acceptsGzip(header []string) bool {
 	for _, line := range header {
 		for item := range strings.SplitSeq(line, ",") {
 			name, params, _ := strings.Cut(item, ";")
-			switch strings.ToLower(strings.TrimSpace(name)) {
-			case "gzip", "x-gzip":
+			switch name = strings.TrimSpace(name); {
+			case strings.EqualFold(name, "gzip"), strings.EqualFold(name, "x-gzip"):
 				return !zeroWeight(params)
-			case "*":
+			case name == "*":
 				others = !zeroWeight(params)
 			}
 		}
@@ -39,9 +39,9 @@ func acceptsGzip(header []string) bool {
 
 // zeroWeight says whether the parameters have a weight of zero, which means "not acceptable".
 func zeroWeight(params string) bool {
-	params = strings.ReplaceAll(strings.ReplaceAll(params, " ", ""), "\t", "")
-	weight, found := strings.CutPrefix(strings.ToLower(params), "q=")
-	return found && strings.Trim(weight, "0.") == ""
+	const weight = "q="
+	params = strings.TrimSpace(params)
+	return len(params) >= len(weight) && strings.EqualFold(params[:len(weight)], weight) && strings.Trim(params[len(weight):], "0.") == ""
 }
 
 // matchesTag reads If-None-Match (RFC 9110, section 13.1.2), comparing weakly as it must. A tag of the other encoding counts

@@ -2,12 +2,14 @@ package gateway
 
 import (
 	"compress/gzip"
+	"context"
 	"io"
 	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
 
+	"opsgate/authn"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -96,6 +98,35 @@ func TestAcceptEncoding(t *testing.T) {
 	}
 }
 
+// sources notes where the requests come from that are authenticated.
+type sources struct{ seen chan netip.Addr }
+
+func (s sources) Authenticate(_ context.Context, _ string, from authn.Source) (*authn.Principal, error) {
+	s.seen <- from.ClientAddr()
+	return nil, authn.ErrUnknown
+}
+
+// Look-ups of unknown tokens are divided by it: behind a trusted proxy it is the address that the proxy forwards, else the peer's.
+func TestTheSourceOfARequestIsItsClientAddress(t *testing.T) {
+	for _, trusted := range []bool{true, false} {
+		s := sources{make(chan netip.Addr, 1)}
+		h := start(t, func(o *Options) {
+			o.Authenticator = s
+			if trusted {
+				o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+			}
+		})
+		h.get(t, "/v1/me", "X-Forwarded-For: 203.0.113.9").mustBe(t, 401)
+		want := netip.MustParseAddr("127.0.0.1")
+		if trusted {
+			want = netip.MustParseAddr("203.0.113.9")
+		}
+		if got := <-s.seen; got != want {
+			t.Errorf("with trusted proxies (%t): got %v, want %v", trusted, got, want)
+		}
+	}
+}
+
 func TestClientAddresses(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	cases := []struct {
@@ -111,6 +142,8 @@ func TestClientAddresses(t *testing.T) {
 		{"a claim on a line of its own", "10.0.0.1:1234", []string{"1.1.1.1", "203.0.113.9"}, "203.0.113.9"},
 		{"nothing forwarded", "10.0.0.1:1234", nil, "10.0.0.1"},
 		{"not an address", "10.0.0.1:1234", []string{"203.0.113.9, unknown"}, "10.0.0.1"},
+		{"proxies alone", "10.0.0.1:1234", []string{"10.0.0.3,10.0.0.2"}, "10.0.0.3"},
+		{"an empty hop", "10.0.0.1:1234", []string{"203.0.113.9,"}, "10.0.0.1"},
 		{"with a port", "10.0.0.1:1234", []string{"203.0.113.9:5678"}, "203.0.113.9"},
 		{"v6", "[fd00::1]:1234", []string{"2001:db8::1"}, "2001:db8::1"},
 		{"v6 in brackets", "[fd00::1]:1234", []string{"[2001:db8::1]"}, "2001:db8::1"},

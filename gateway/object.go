@@ -2,127 +2,124 @@ package gateway
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"unicode/utf8"
 )
 
-// An object is a JSON object of a request's body: its fields in their order, each with its value as it was sent. A body is looked
-// through twice, by encoding/json to see that it is JSON, and then by the functions below, which rely on that; decoding it
-// into values by reflection would cost as much as the call of the service.
-type object []field
+// Bounds of the values of a body, arrays and objects included; the fields of an operation have at most 106 values, in one array. skipValue
+// keeps the levels that are open in the bits of one word, below a bit that marks the outermost.
+const (
+	maxNesting = 63
+	maxValues  = 1000
+)
 
-type field struct {
-	name  string
-	value []byte
-}
+// What is wrong with a document that is no JSON object, or has more in it than is read.
+var (
+	errNotJSON = errors.New("is not JSON")
+	errTooDeep = fmt.Errorf("has a value that is nested deeper than %d levels", maxNesting)
+	errTooMany = fmt.Errorf("has more than %d values", maxValues)
+)
 
-// get returns the value of a field, nil where there is none.
-func (o object) get(name string) []byte {
-	for _, f := range o {
-		if f.name == name {
-			return f.value
-		}
+// readObject reads the JSON object in data and keeps the values of the fields that the operation knows, and of the others as many
+// names as an answer can report. The error says what data is instead of an object. The cost is linear in the size of data whatever
+// its shape: past a bound nothing more is read, and nothing is allocated for a name that is not kept.
+func (b *Body) readObject(data []byte) error {
+	if !utf8.Valid(data) {
+		return errors.New("is not valid UTF-8")
+	}
+	at := skipSpace(data, 0)
+	if at == len(data) {
+		return errors.New("is empty; it must be a JSON object")
+	}
+	isObject, left := data[at] == '{', maxValues
+	var err error
+	if isObject {
+		at, err = b.readFields(data, at, &left)
+	} else {
+		at, err = skipValue(data, at, &left)
+	}
+	if err == nil {
+		at = skipSpace(data, at)
+	}
+	switch {
+	case errors.Is(err, errTooMany) && isObject:
+		b.cut = true
+		b.fail("body", err.Error())
+		return nil
+	case errors.Is(err, errNotJSON):
+		return fmt.Errorf("%w: the mistake is at byte %d", err, at+1)
+	case err != nil:
+		return err
+	case at < len(data):
+		return fmt.Errorf("has more after its JSON value, at byte %d", at+1)
+	case !isObject:
+		return errors.New("must be a JSON object")
 	}
 	return nil
 }
 
-// parseObject splits a document into the fields of its object. Repeated names go to problems; the error says what the document
-// is instead of an object.
-func parseObject(data []byte, problems map[string]string) (object, error) {
-	data = bytes.TrimLeft(data, " \t\r\n")
-	switch {
-	case len(data) == 0:
-		return nil, errors.New("is empty; it must be a JSON object")
-	case !utf8.Valid(data):
-		return nil, errors.New("is not valid UTF-8")
-	case !json.Valid(data):
-		return nil, notJSON(data)
-	case data[0] != '{':
-		return nil, errors.New("must be a JSON object")
+// readFields reads the fields of the object that begins at a byte, and returns where it ends.
+func (b *Body) readFields(data []byte, at int, left *int) (int, error) {
+	at = skipSpace(data, at+1)
+	if byteAt(data, at) == '}' {
+		return at + 1, nil
 	}
-	o := make(object, 0, 8)
-	for rest := data[1:]; ; {
-		var name, value []byte
-		if name, rest = nextValue(rest); name == nil {
-			return o, nil
+	for {
+		start := at
+		end, ok := skipString(data, at)
+		if !ok {
+			return end, errNotJSON
 		}
-		value, rest = nextValue(rest)
-		f := field{textOf(name), value}
-		if o.get(f.name) != nil {
-			problems[f.name] = "is given twice"
-			continue
+		if at = skipSpace(data, end); byteAt(data, at) != ':' {
+			return at, errNotJSON
 		}
-		o = append(o, f)
-	}
-}
-
-// notJSON says where a document stops being JSON.
-func notJSON(data []byte) error {
-	var value json.RawMessage
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	if decoder.Decode(&value) == nil {
-		return fmt.Errorf("has more after its JSON value, at byte %d", decoder.InputOffset()+1)
-	}
-	if syntax, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(data, &value)); ok {
-		return fmt.Errorf("is not JSON: the mistake is at byte %d", syntax.Offset)
-	}
-	return errors.New("is not JSON")
-}
-
-// nextValue returns the next value of an object or array, names being values too, and what is behind it. The value is nil at the
-// end of the object or array.
-func nextValue(data []byte) (value, rest []byte) {
-	data = bytes.TrimLeft(data, " \t\r\n,:")
-	if data[0] == '}' || data[0] == ']' {
-		return nil, data
-	}
-	end := valueEnd(data)
-	return data[:end], data[end:]
-}
-
-// valueEnd returns the length of the value that data begins with.
-func valueEnd(data []byte) int {
-	switch data[0] {
-	case '"':
-		return textEnd(data)
-	case '{', '[':
-		depth := 0
-		for i := 0; ; i++ {
-			switch data[i] {
-			case '"':
-				i += textEnd(data[i:]) - 1
-			case '{', '[':
-				depth++
-			case '}', ']':
-				if depth--; depth == 0 {
-					return i + 1
-				}
-			}
+		value := skipSpace(data, at+1)
+		valueEnd, err := skipValue(data, value, left)
+		if err != nil {
+			b.addField(data[start:end], nil)
+			return valueEnd, err
 		}
-	}
-	return bytes.IndexAny(data, ",}] \t\r\n") // inside of an object, a number or a word ends before one of these
-}
-
-// textEnd returns the length of the string literal that data begins with.
-func textEnd(data []byte) int {
-	for i := 1; ; i++ {
-		switch data[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
+		b.addField(data[start:end], data[value:valueEnd])
+		at = skipSpace(data, valueEnd)
+		switch byteAt(data, at) {
+		case ',':
+			at = skipSpace(data, at+1)
+		case '}':
+			return at + 1, nil
+		default:
+			return at, errNotJSON
 		}
 	}
 }
 
-// textOf returns the text of a string literal.
-func textOf(literal []byte) string {
-	if bytes.IndexByte(literal, '\\') < 0 {
-		return string(literal[1 : len(literal)-1])
+// addField notes a field of the body: its value, nil where not all of it was read, or what is wrong with its name.
+func (b *Body) addField(literal, value []byte) {
+	switch f := b.known(literal); {
+	case f != nil && value == nil:
+		b.fail(f.name, fmt.Sprintf("goes beyond the first %d values of the body", maxValues))
+	case f != nil && f.value == nil:
+		f.value = value
+	case f != nil:
+		b.fail(f.name, "is given twice")
+	case len(b.unknown) < maxDetails:
+		name, _ := textOf(prefixOf(unquoted(literal), maxDetailName))
+		b.unknown = append(b.unknown, name)
 	}
-	var text string
-	_ = json.Unmarshal(literal, &text) // is a valid literal, so it cannot fail
-	return text
+}
+
+// known returns the field that a name, as a literal, stands for, or nil where the operation does not have it.
+func (b *Body) known(literal []byte) *field {
+	const escape = len(`\u0000`) // no shorter escape stands for a letter
+	var room [32]byte            // on the stack, for the names of all fields
+	name := unquoted(literal)
+	if n := len(name); escape <= n && n <= escape*len(room) && bytes.IndexByte(name, '\\') >= 0 {
+		name, _ = appendText(room[:0], name)
+	}
+	for i := range b.fields {
+		if f := &b.fields[i]; f.name == string(name) {
+			return f
+		}
+	}
+	return nil
 }

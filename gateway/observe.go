@@ -77,15 +77,15 @@ func (g *Gateway) observe(r *Request, s sent) {
 	elapsed := g.clock().Sub(r.start)
 	ending := r.route.observer.ending(s.outcome)
 	ending.counter.Inc()
-	r.observeDuration(elapsed)
-	g.metrics.observeWaits(r.waits)
+	r.observeDuration(max(0, elapsed-r.root.bodyTime))
+	g.metrics.observeWaits(&r.root.waits)
 	r.endTrace(s)
 
 	level := slog.LevelInfo
 	if s.status >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
-	if !g.logs(r, s) || !ending.log.Enabled(r.ctx, level) {
+	if !g.logs(r, s) || !ending.log.Enabled(r.ctx, level) || !g.allowsLine(r, s) {
 		return
 	}
 	// A record made here, not by the logger, has no source position: finding it would cost more than the rest of the line.
@@ -120,8 +120,12 @@ func (r *Request) appendLine(attrs []slog.Attr, s sent, elapsed time.Duration) [
 		slog.Int64("latency_us", elapsed.Microseconds()),
 	)
 	attrs = append(r.appendWaits(attrs), slog.Int("bytes", s.bytes))
-	if r.principal != nil {
-		attrs = append(attrs, slog.String("team_id", r.principal.TeamID), slog.String("token_id", r.principal.TokenID))
+	teamID, tokenID := r.caller()
+	if teamID != "" {
+		attrs = append(attrs, slog.String("team_id", teamID))
+	}
+	if tokenID != "" {
+		attrs = append(attrs, slog.String("token_id", tokenID))
 	}
 	if limit := r.shadowDenied(); limit != "" {
 		attrs = append(attrs, slog.String(shadowDenied, limit))
@@ -131,7 +135,7 @@ func (r *Request) appendLine(attrs []slog.Attr, s sent, elapsed time.Duration) [
 		attrs = append(attrs, slog.String(traceIDKey, traceID), slog.String(spanIDKey, spanID))
 	}
 	if s.cause != "" {
-		attrs = append(attrs, slog.String("client", clientAddress(r.http(), r.gateway.trustedProxies).String()))
+		attrs = append(attrs, slog.String("client", r.ClientAddr().String()))
 	}
 	if s.err != nil {
 		attrs = append(attrs, slog.String("error", s.err.Error()))
@@ -142,17 +146,17 @@ func (r *Request) appendLine(attrs []slog.Attr, s sent, elapsed time.Duration) [
 // appendWaits appends how long the request waited for others, where it did.
 func (r *Request) appendWaits(attrs []slog.Attr) []slog.Attr {
 	for part, key := range [waits.Parts]string{waits.Identity: "identity_us", waits.Limiter: "limiter_us", waits.Service: "service_us"} {
-		if took := r.waits.Took(waits.Part(part)); took > 0 {
+		if took := r.root.waits.Took(waits.Part(part)); took > 0 {
 			attrs = append(attrs, slog.Int64(key, took.Microseconds()))
 		}
 	}
-	if r.waits.Retries > 0 {
-		attrs = append(attrs, slog.Int("retries", r.waits.Retries))
+	if r.root.waits.Retries > 0 {
+		attrs = append(attrs, slog.Int("retries", r.root.waits.Retries))
 	}
 	return attrs
 }
 
-// observeDuration records how long the request took, and where there is a trace of it, which.
+// observeDuration records how long the request took without the arrival of its body, and where there is a trace of it, which.
 func (r *Request) observeDuration(elapsed time.Duration) {
 	observer := r.route.observer.duration
 	if r.trace != nil {

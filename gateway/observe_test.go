@@ -25,9 +25,9 @@ const (
 // slowAuthority knows every token, after a while.
 type slowAuthority struct{ of Authenticator }
 
-func (s slowAuthority) Authenticate(ctx context.Context, token string) (*authn.Principal, error) {
+func (s slowAuthority) Authenticate(ctx context.Context, token string, from authn.Source) (*authn.Principal, error) {
 	waits.Of(ctx).Add(waits.Identity, lookUp)
-	return s.of.Authenticate(ctx, token)
+	return s.of.Authenticate(ctx, token, from)
 }
 
 // slowLimiter decides after a while.
@@ -76,6 +76,29 @@ func TestTimesByPartAreLoggedAndCounted(t *testing.T) {
 	}
 	if len(want) > 0 {
 		t.Errorf("not counted: %v", want)
+	}
+}
+
+func TestTheLineOfARevokedTokenHasItsIDs(t *testing.T) {
+	for _, ids := range []authn.RevokedError{{}, {TokenID: tokenID}, {TokenID: tokenID, TeamID: teamID}} {
+		var answers []string
+		for _, err := range []error{&ids, authn.ErrUnknown} {
+			h := start(t, ofIdentity(err))
+			line := mishap{}.happen(t, h)
+			want := ids
+			if err == authn.ErrUnknown { //nolint:errorlint // it is this one
+				want = authn.RevokedError{}
+			}
+			for key, value := range map[string]string{"token_id": want.TokenID, "team_id": want.TeamID} {
+				if got, there := line[key]; there != (value != "") || there && got != value {
+					t.Errorf("%s = %v, want %q: %v", key, got, value, line)
+				}
+			}
+			answers = append(answers, h.get(t, "/v1/servers").mustBe(t, 401).body)
+		}
+		if answers[0] != answers[1] {
+			t.Errorf("the answers tell a revoked token from an unknown one: %q", answers)
+		}
 	}
 }
 

@@ -73,7 +73,7 @@ func (g *Gateway) serve(rt *route) gin.HandlerFunc {
 		defer g.release(r)
 		// Of real time, whatever the clock says: gRPC's cannot be moved.
 		ctx := &requestContext{Context: g.beginTrace(c.Request.Context(), r), deadline: time.Now().Add(rt.Timeout)}
-		r.ctx, r.waits = ctx, &ctx.waits
+		r.ctx, r.root = ctx, ctx
 		defer g.leave(r)
 
 		reply, err := r.answer()
@@ -86,13 +86,20 @@ func (g *Gateway) serve(rt *route) gin.HandlerFunc {
 	}
 }
 
-// A requestContext tells by when a request must be answered, and leaves the timer to whoever waits: a call of a service has
-// one of its own, a margin earlier (backendclient). One more here would cost as much as all stages together. It takes what they
-// have to tell of how long they made the request wait.
+// A requestContext carries the deadline of a request and has no timer: a call of a service has one of its own, a margin earlier
+// (backendclient), and one more here would cost as much as all stages together. It collects how long the request waited for others.
 type requestContext struct {
 	context.Context // of the connection: it ends when the client hangs up
 	deadline        time.Time
+	bodyTime        time.Duration // in which the body arrived, as far as it did
 	waits           waits.Waits
+}
+
+// addBodyTime moves the deadline by the time in which the body arrived, which is the client's. It is called once, before anything that
+// depends on the deadline.
+func (c *requestContext) addBodyTime(took time.Duration) {
+	c.bodyTime = took
+	c.deadline = c.deadline.Add(took)
 }
 
 // Deadline implements [context.Context].
@@ -135,16 +142,18 @@ func (g *Gateway) authenticate(r *Request) error {
 	authorization := r.http().Header["Authorization"]
 	token, sent := authn.BearerToken(authorization)
 	if token == "" {
-		return unauthorized(sent, errNoToken).because(causeOfCredential(authorization, sent))
+		return unauthorized(sent, errNoToken).because(causeOfCredential(authorization))
 	}
-	principal, err := g.authenticator.Authenticate(r.ctx, token)
+	principal, err := g.authenticator.Authenticate(r.ctx, token, r)
 	if errors.Is(err, authn.ErrInvalidToken) {
+		r.revoked, _ = errors.AsType[*authn.RevokedError](err)
 		return unauthorized(sent, err).because(causeOfToken(err))
 	}
 	if err != nil {
 		return err
 	}
 	r.principal = principal
+	r.connection = AcquireConnection(r.http().Context())
 	return nil
 }
 
@@ -181,7 +190,9 @@ func (g *Gateway) refund(r *Request) {
 	// The request's own context may be what ended; giving back must not fail for that.
 	err := g.limiter.Refund(context.WithoutCancel(r.ctx), r.principal.TokenID, r.terms.assignment.Policy, r.decision)
 	if err != nil {
-		g.logger.Warn("a request that failed could not be given back", "request_id", r.id, "error", err)
+		if allows(g.lineLimits.Failed, "refund") {
+			g.logger.Warn("a request that failed could not be given back", "request_id", r.id, "error", err)
+		}
 		return
 	}
 	g.metrics.refunds.Inc()
@@ -192,7 +203,7 @@ func (g *Gateway) refund(r *Request) {
 // segments, empty ones, and what is percent-encoded without need, a slash above all (decisions, "Requests").
 func (g *Gateway) checkRoute(r *Request) error {
 	if u := r.http().URL; u.RawPath != "" || strings.Contains(u.Path, "//") || strings.Contains(u.Path, "/.") {
-		return notFound(errNoRoute).because(causeRoute)
+		return noRoute()
 	}
 	if r.route.Handle != nil {
 		return nil
@@ -201,7 +212,7 @@ func (g *Gateway) checkRoute(r *Request) error {
 	if allowed := r.gin.Writer.Header().Get("Allow"); allowed != "" {
 		return methodNotAllowed(allowValue(strings.Split(allowed, ", ")))
 	}
-	return notFound(errNoRoute).because(causeRoute)
+	return noRoute()
 }
 
 func (g *Gateway) checkPlan(r *Request) error {

@@ -62,14 +62,15 @@ var (
 	errNoRoom  = errors.New("as many requests as may be are under way")
 )
 
+// unauthorized reports that no token was sent, and how to send one; or that the one that was sent is not valid, and not why: malformed,
+// unknown and revoked tokens read the same.
 func unauthorized(sent bool, err error) *Problem {
-	challenge := "Bearer"
+	text, challenge := "no API token was sent; send it in the header: Authorization: Bearer <token>", "Bearer"
 	if sent {
-		challenge = `Bearer error="invalid_token"` // RFC 6750, section 3
+		text, challenge = "the API token is not valid", `Bearer error="invalid_token"` // RFC 6750, section 3
 	}
 	return &Problem{
-		Status: http.StatusUnauthorized, Code: "unauthorized", Text: "missing or invalid API token", err: err,
-		Header: http.Header{"Www-Authenticate": {challenge}},
+		Status: http.StatusUnauthorized, Code: "unauthorized", Text: text, err: err, Header: http.Header{"Www-Authenticate": {challenge}},
 	}
 }
 
@@ -91,6 +92,14 @@ func notFound(err error) *Problem {
 	return &Problem{Status: http.StatusNotFound, Code: "not_found", Text: "no such resource", err: err}
 }
 
+// noRoute is the answer to a path that is not the API's. Its text differs from that of a resource that is not there (decisions,
+// "Errors").
+func noRoute() *Problem {
+	p := notFound(errNoRoute).because(causeRoute)
+	p.Text = "no such path"
+	return p
+}
+
 func methodNotAllowed(allow string) *Problem {
 	return &Problem{
 		Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Text: "this path takes " + allow,
@@ -98,10 +107,18 @@ func methodNotAllowed(allow string) *Problem {
 	}
 }
 
-func conflict(err error) *Problem {
+func conflict(retryAfter time.Duration, err error) *Problem {
 	return &Problem{
-		Status: http.StatusConflict, Code: "conflict", err: err,
+		Status: http.StatusConflict, Code: "conflict", err: err, RetryAfter: max(retryAfter, time.Second),
 		Text: "a request with this Idempotency-Key is still being worked on; repeat it in a moment",
+	}
+}
+
+// requestTimeout is the answer to a request whose body did not arrive in time.
+func requestTimeout(err error) *Problem {
+	return &Problem{
+		Status: http.StatusRequestTimeout, Code: "request_timeout", Cause: causeBodyTimeout, err: err,
+		Text: "the request body did not arrive in time; nothing was executed, and the request can be sent again",
 	}
 }
 
@@ -126,12 +143,21 @@ func unsupportedMediaType() *Problem {
 	}
 }
 
-// invalid reports everything that is wrong with a request, keyed by parameter or field.
-func invalid(details map[string]string) *Problem {
+// unsupportedCoding refuses a body with a Content-Encoding. The coding is the client's own text: it is repeated only where it can be
+// a coding's name.
+func unsupportedCoding(coding string) *Problem {
+	text := "the request body must have no Content-Encoding"
+	if visibleASCII(coding, maxCodingLen) {
+		text += ": " + coding + " is not supported"
+	}
 	return &Problem{
-		Status: http.StatusUnprocessableEntity, Code: "validation_error", Text: "the request has invalid fields", Details: details,
+		Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Text: text, Cause: causeMediaType,
+		Header: http.Header{"Accept-Encoding": {"identity"}}, // RFC 9110, section 15.5.16: the coding is what is wrong, not the type
 	}
 }
+
+// maxCodingLen is longer than the name of every registered content coding.
+const maxCodingLen = 32
 
 func rateLimited(text string, retryAfter time.Duration) *Problem {
 	return &Problem{Status: http.StatusTooManyRequests, Code: "rate_limited", Text: text, RetryAfter: max(retryAfter, time.Second)}

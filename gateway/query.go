@@ -149,15 +149,26 @@ func (q *Query) values(name string) (values []string, malformed bool) {
 	return values, malformed
 }
 
+// sameKey says whether a key, as it was sent, stands for a name. It reads no further than the first byte that differs and allocates
+// nothing: a query may have thousands of keys that have to be decoded, and each parameter looks at all of them.
 func sameKey(key, name string) bool {
-	if key == name {
-		return true
+	for i := range len(name) {
+		if key == "" {
+			return false
+		}
+		c, rest := key[0], key[1:]
+		if c == '%' {
+			if len(rest) < 2 || !isHexDigit(rest[0]) || !isHexDigit(rest[1]) {
+				return false
+			}
+			c, rest = hexValue(rest[0])<<4|hexValue(rest[1]), rest[2:]
+		}
+		if c != name[i] {
+			return false
+		}
+		key = rest
 	}
-	if !strings.ContainsAny(key, "%+") {
-		return false
-	}
-	plain, err := url.QueryUnescape(key)
-	return err == nil && plain == name
+	return key == ""
 }
 
 func (q *Query) fail(name, text string) {

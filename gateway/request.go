@@ -4,34 +4,34 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"opsgate/authn"
-	"opsgate/backendclient/waits"
 	"opsgate/gateway/jsonw"
 	"opsgate/ratelimit"
 )
 
 // A Request is one request on its way through the gateway. It lives as long as the request and must not outlive it.
 type Request struct {
-	gateway   *Gateway
-	route     *route
-	gin       *gin.Context
-	ctx       context.Context
-	trace     Trace        // nil where the request is not recorded
-	waits     *waits.Waits // what it waited for; of its context
-	id        string
-	start     time.Time
-	admitted  bool // there was room for it
-	inside    bool // it has a place in the gateway's capacity
-	principal *authn.Principal
-	terms     *terms // of the limits that decided; nil before
-	decision  ratelimit.Decision
-	out       jsonw.Writer // the response's body
-	zipped    bytes.Buffer // the same in gzip, where the client asks for it
+	gateway    *Gateway
+	route      *route
+	gin        *gin.Context
+	ctx        context.Context
+	trace      Trace           // nil where the request is not recorded
+	root       *requestContext // outermost of ctx
+	id         string
+	start      time.Time
+	admitted   bool       // there was room for it
+	inside     bool       // it has a place in the gateway's capacity
+	connection Connection // acquired once the request is authenticated; nil before, and where connections are not counted
+	principal  *authn.Principal
+	revoked    *authn.RevokedError // of its token, which was revoked; else nil
+	terms      *terms              // of the limits that decided; nil before
+	decision   ratelimit.Decision
+	out        jsonw.Writer // the response's body
+	zipped     bytes.Buffer // the same in gzip, where the client asks for it
 
 	// values are those of the response's header that are made for this request, in one allocation. net/http reads them
 	// after the request is released, so they are never used again.
@@ -48,10 +48,21 @@ func (r *Request) Context() context.Context { return r.ctx }
 // Team returns the id of the team that the token acts for.
 func (r *Request) Team() string { return r.principal.TeamID }
 
+// caller returns the ids of the token and its team for logs and traces, also of a token that was revoked; "" for one that is not known.
+func (r *Request) caller() (teamID, tokenID string) {
+	switch {
+	case r.principal != nil:
+		return r.principal.TeamID, r.principal.TokenID
+	case r.revoked != nil:
+		return r.revoked.TeamID, r.revoked.TokenID
+	}
+	return "", ""
+}
+
 // PathID returns the id in the path, in lower case, or the problem that there is no such resource: what is not a UUID names
 // none (decisions, "Requests").
 func (r *Request) PathID() (string, error) {
-	id, ok := canonicalUUID(r.gin.Param("id"))
+	id, ok := authn.CanonicalUUID(r.gin.Param("id"))
 	if !ok {
 		return "", notFound(errBadID).because(causePath)
 	}
@@ -64,22 +75,3 @@ func (r *Request) clientGone() bool {
 }
 
 func (r *Request) http() *http.Request { return r.gin.Request }
-
-// canonicalUUID returns a UUID of the form 8-4-4-4-12 in lower case.
-func canonicalUUID(s string) (string, bool) {
-	if len(s) != 36 {
-		return "", false
-	}
-	for i := range len(s) {
-		switch c := s[i]; {
-		case i == 8 || i == 13 || i == 18 || i == 23:
-			if c != '-' {
-				return "", false
-			}
-		case '0' <= c && c <= '9', 'a' <= c && c <= 'f', 'A' <= c && c <= 'F':
-		default:
-			return "", false
-		}
-	}
-	return strings.ToLower(s), true
-}

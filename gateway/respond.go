@@ -18,6 +18,7 @@ var (
 	contentTypeJSON = []string{"application/json; charset=utf-8"}
 	cacheControl    = []string{"private, no-cache"}
 	noSniff         = []string{"nosniff"}
+	transportSecure = []string{"max-age=31536000"}
 	varyEncoding    = []string{"Accept-Encoding"}
 	encodingGzip    = []string{"gzip"}
 	headerTrue      = []string{"true"}
@@ -30,7 +31,7 @@ func (r *Request) respond(reply Reply, err error) sent {
 	h := r.gin.Writer.Header()
 	var problem *Problem
 	if err != nil {
-		problem = problemOf(err, r.clientGone())
+		problem = problemOf(err, &r.route.Route, r.clientGone())
 		if problem.Status >= http.StatusInternalServerError {
 			r.gateway.refund(r) // before the budgets are told
 		}
@@ -41,6 +42,9 @@ func (r *Request) respond(reply Reply, err error) sent {
 		return r.problem(h, problem)
 	case reply.page != nil:
 		return r.document(h, reply.page)
+	case reply.redirect != 0:
+		r.set(h, "Location", docsPath)
+		return r.write(reply.redirect, "ok", nil)
 	case reply.allow != "":
 		r.set(h, "Allow", reply.allow)
 		return r.write(http.StatusNoContent, "ok", nil)
@@ -48,11 +52,15 @@ func (r *Request) respond(reply Reply, err error) sent {
 	return r.success(h, reply)
 }
 
-// commonHeaders are those of every response, refusals included. An ordinary answer has eight fields in all: with one more, the
-// map that net/http keeps them in, and copies, costs twice as much.
+// commonHeaders are those of every response, refusals included. A small answer has eight fields in all: with one more, the map that
+// net/http keeps them in, and copies, takes three times the memory.
 func (r *Request) commonHeaders(h http.Header) {
 	r.set(h, "X-Request-Id", r.id)
 	h["Cache-Control"] = cacheControl
+	h["X-Content-Type-Options"] = noSniff
+	if r.gateway.tls { // for a year, and without includeSubDomains: other hosts of the domain may have no TLS
+		h["Strict-Transport-Security"] = transportSecure
+	}
 	if r.terms != nil {
 		h["Ratelimit-Policy"] = r.terms.header
 		var field [256]byte
@@ -80,10 +88,6 @@ func (r *Request) problem(h http.Header, p *Problem) sent {
 	if p.RetryAfter > 0 {
 		r.set(h, "Retry-After", strconv.FormatInt(wholeSeconds(p.RetryAfter), 10))
 	}
-	if p.Status == http.StatusRequestEntityTooLarge && r.http().ProtoMajor == 1 {
-		// What is left of the body is not worth reading. Over HTTP/2 it ends with its stream, and others use the connection too.
-		h["Connection"] = connectionClose
-	}
 	h["Content-Type"] = contentTypeJSON
 	r.out.Reset()
 	p.encode(&r.out)
@@ -106,13 +110,17 @@ func (r *Request) success(h http.Header, reply Reply) sent {
 	return r.content(h, r.out.Bytes(), nil)
 }
 
-// document writes a page of the documentation, which is public. It is made already, and larger than what a connection takes from us at
-// once: strangers who do not read it would otherwise take up all room, and no token bounds how many of them come.
+// document writes a page of the documentation, which is public. It is made already, and larger than what a connection buffers, so it
+// has a bound of its own and takes no place among the requests in flight.
 func (r *Request) document(h http.Header, page *openapi.Page) sent {
 	r.gateway.leave(r)
+	end := r.gateway.capacity.downloads.begin(r.gin.Writer, r.start)
+	if end == nil {
+		return r.problem(h, r.gateway.overloaded)
+	}
+	defer end()
 	r.set(h, "Content-Type", page.ContentType)
 	r.set(h, "Cache-Control", "public, no-cache")
-	h["X-Content-Type-Options"] = noSniff
 	if page.CSP != "" {
 		r.set(h, "Content-Security-Policy", page.CSP)
 	}
@@ -144,6 +152,9 @@ func (r *Request) content(h http.Header, body, zipped []byte) sent {
 	return r.write(http.StatusOK, "ok", body)
 }
 
+// countedByHTTP is the size of a body up to which net/http adds the Content-Length by itself, without a place in the map of fields.
+const countedByHTTP = 2 << 10
+
 // write sends status, headers and body in one write. HEAD has the headers of GET, and net/http drops its body.
 func (r *Request) write(status int, code string, body []byte) sent {
 	s := sent{outcome: outcome{status: status, code: code}, bytes: len(body)}
@@ -151,7 +162,7 @@ func (r *Request) write(status int, code string, body []byte) sent {
 		return s
 	}
 	w := r.gin.Writer
-	if status != http.StatusNoContent && status != http.StatusNotModified {
+	if status >= http.StatusBadRequest || status == http.StatusOK && len(body) > countedByHTTP {
 		r.set(w.Header(), "Content-Length", strconv.Itoa(len(body)))
 	}
 	w.WriteHeader(status)
@@ -179,9 +190,9 @@ func entityTag(body []byte, zipped bool) string {
 
 // nextLink is the Link field of a page that is not the last (RFC 8288): this request's path and parameters at the next cursor.
 func nextLink(u *url.URL, cursor string) string {
-	sent, q := u.Query(), url.Values{"cursor": {cursor}}
+	sent, q := Query{raw: u.RawQuery}, url.Values{"cursor": {cursor}}
 	for _, name := range []string{"action", "limit"} {
-		if v := sent.Get(name); v != "" {
+		if v := sent.Text(name); v != "" {
 			q.Set(name, v)
 		}
 	}

@@ -20,6 +20,7 @@ type Route struct {
 	Path    string        // template, as /v1/servers/:id
 	Scope   authn.Scope   // scope that the operation needs; AnyToken where a valid token will do
 	Service string        // internal service that answers it: fleet, monitoring, incident or audit; "" for none
+	Fields  []string      // query parameters of a GET, body fields of a POST
 	Timeout time.Duration // 0 for the gateway's default
 	Handle  Handler
 }
@@ -40,8 +41,9 @@ type Reply struct {
 	CursorIgnored bool   // the cursor sent was not recognised: this is the first page
 	Replayed      bool   // this is the remembered answer to an Idempotency-Key
 
-	allow string        // the answer to OPTIONS
-	page  *openapi.Page // a page of the documentation, in place of a view
+	allow    string        // the answer to OPTIONS
+	page     *openapi.Page // a page of the documentation, in place of a view
+	redirect int           // status of a redirect to the documentation, in place of a view
 }
 
 func show(v View) (Reply, error) { return Reply{View: v}, nil }

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+
+	"opsgate/authn"
 )
 
 // A Tracer decides which requests are recorded in a trace.
@@ -72,7 +74,7 @@ func (r *Request) failure(err error) string {
 	if err == nil {
 		return ""
 	}
-	p := problemOf(err, r.clientGone())
+	p := problemOf(err, &r.route.Route, r.clientGone())
 	return failureOf(outcome{status: p.Status, code: p.Code})
 }
 
@@ -89,7 +91,7 @@ func (r *Request) endTrace(s sent) {
 		return
 	}
 	attributes := append(make([]slog.Attr, 0, 11),
-		slog.String(attrClient, clientAddress(r.http(), r.gateway.trustedProxies).String()),
+		slog.String(attrClient, r.ClientAddr().String()),
 		slog.String(attrRoute, r.route.ID),
 		slog.String(attrCode, s.code),
 	)
@@ -99,8 +101,12 @@ func (r *Request) endTrace(s sent) {
 	if path, ok := r.safePath(); ok {
 		attributes = append(attributes, slog.String(attrPath, path))
 	}
-	if p := r.principal; p != nil {
-		attributes = append(attributes, slog.String(attrTeam, p.TeamID), slog.String(attrToken, p.TokenID))
+	teamID, tokenID := r.caller()
+	if teamID != "" {
+		attributes = append(attributes, slog.String(attrTeam, teamID))
+	}
+	if tokenID != "" {
+		attributes = append(attributes, slog.String(attrToken, tokenID))
 	}
 	if r.terms != nil {
 		attributes = append(attributes, r.decisionAttributes()...)
@@ -134,7 +140,7 @@ func (r *Request) safePath() (string, bool) {
 	if r.route.Path == path {
 		return path, true
 	}
-	_, isID := canonicalUUID(r.gin.Param("id"))
+	_, isID := authn.CanonicalUUID(r.gin.Param("id"))
 	return path, isID && len(r.gin.Params) == 1 && r.http().URL.RawPath == ""
 }
 

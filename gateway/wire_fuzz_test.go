@@ -64,11 +64,11 @@ func (w *wire) Close() error {
 	return nil
 }
 
-// SetReadDeadline knows the deadlines that net/http sets without time-outs: one that has long passed, to have a read end, and none.
+// SetReadDeadline takes a deadline that has passed, which ends a read, and none. One in the future does not come within a test.
 func (w *wire) SetReadDeadline(at time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.expired = !at.IsZero()
+	w.expired = !at.IsZero() && at.Before(time.Now())
 	w.changed.Broadcast()
 	return nil
 }

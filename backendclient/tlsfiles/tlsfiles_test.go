@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"log/slog"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -95,6 +96,37 @@ func TestChangedFilesAreUsedAndTheLastGoodOnesUntilThen(t *testing.T) {
 	s.mustBe(t, "b", unused+`" error="read the client's certificate: open `+s.files.CertFile)
 	first.Write(t, folder, "c")
 	s.mustBe(t, "c", used)
+}
+
+func TestAServerThatOffersSuitesWithCBCAloneIsNotConnectedTo(t *testing.T) {
+	authority := tlsfilestest.NewAuthority(t, "known")
+	files := authority.Write(t, t.TempDir(), "client")
+	files.ServerName = "server"
+	config, err := files.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, offer := range []struct {
+		suite uint16
+		taken bool
+	}{
+		{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, false}, {tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256, false},
+		{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, true},
+	} {
+		served := authority.Config(t, "server")
+		served.MaxVersion, served.CipherSuites = tls.VersionTLS12, []uint16{offer.suite}
+		here, there := net.Pipe()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- tls.Server(there, served).HandshakeContext(t.Context())
+			_ = there.Close()
+		}()
+		if err := tls.Client(here, config).HandshakeContext(t.Context()); (err == nil) != offer.taken {
+			t.Errorf("%s: %v", tls.CipherSuiteName(offer.suite), err)
+		}
+		_ = here.Close()
+		<-ended
+	}
 }
 
 func TestAFileThatIsBackAsItWasIsTold(t *testing.T) {

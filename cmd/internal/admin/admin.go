@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"opsgate/cmd/internal/logging"
 )
 
 // A Dependency is something that the gateway needs.
@@ -30,9 +33,14 @@ type Options struct {
 	Inspector Inspector // nil for no pages under /admin/
 	Console   Console   // nil for no page for people
 	Access    Access
+	// Hold keeps the connection of a request with verified credentials open until release is called, where the listener is at its limit of
+	// connections; nil where it has none.
+	Hold func(context.Context) (release func())
 	// LiveTokens is what the tokens of clients begin with: such a one is refused wherever it stands in a request.
 	LiveTokens string
 	Logger     *slog.Logger // nil for none
+	// RefusalLines bound the log lines of refused access; nil for no bound.
+	RefusalLines *logging.Lines
 }
 
 // A Console is the page for people, and the events that it follows.
@@ -52,6 +60,7 @@ type Admin struct {
 	console      Console
 	access       Access
 	logger       *slog.Logger
+	refusals     *refusals
 	phase        atomic.Int32
 }
 
@@ -82,12 +91,17 @@ func New(o Options) *Admin {
 		mux.HandleFunc("GET "+pathPage+"{$}", a.console.Page)
 		mux.HandleFunc("GET /admin/events", a.console.Events)
 	}
-	a.handler = a.access.guard(withoutTokens(o.LiveTokens, mux))
+	a.refusals = newRefusals(a.logger, o.RefusalLines, mux)
+	pages := withoutTokens(o.LiveTokens, mux)
+	a.handler = a.access.guard(pages, holding(o.Hold, pages), a.refusals.observe)
 	return a
 }
 
 // ServeHTTP answers one request.
-func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
+func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	a.handler.ServeHTTP(w, r)
+}
 
 // Serving makes the gateway ready, unless it is draining already.
 func (a *Admin) Serving() { a.phase.CompareAndSwap(starting, serving) }

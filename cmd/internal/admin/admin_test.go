@@ -128,6 +128,9 @@ func TestPaths(t *testing.T) {
 		if got.Code != test.status || !strings.Contains(got.Body.String(), test.contains) {
 			t.Errorf("%s %s: got %d %.200q", test.method, test.path, got.Code, got.Body)
 		}
+		if sniff := got.Header()["X-Content-Type-Options"]; !slices.Equal(sniff, []string{"nosniff"}) {
+			t.Errorf("%s %s: X-Content-Type-Options %q", test.method, test.path, sniff)
+		}
 	}
 }
 

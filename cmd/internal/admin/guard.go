@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"net"
@@ -26,8 +27,17 @@ type Access struct {
 	Listen             string // address as configured
 }
 
-// guard keeps out whoever may not ask.
-func (a Access) guard(next http.Handler) http.Handler {
+// Why access is refused, in logs and metrics.
+const (
+	refusedHost        = "host"        // the Host header is no name of a listener on loopback
+	refusedSite        = "site"        // a browser asks for a page of another site
+	refusedCertificate = "certificate" // no client certificate
+	refusedToken       = "token"       // no token, or not the admin token
+)
+
+// guard passes requests on that are permitted: to verified if the operator has shown credentials, else to next. It refuses others, each of
+// which it reports to refused.
+func (a Access) guard(next, verified http.Handler, refused func(r *http.Request, reason string)) http.Handler {
 	want := sha256.Sum256([]byte(a.Token))
 	ours := a.ourNames()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -36,19 +46,36 @@ func (a Access) guard(next http.Handler) http.Handler {
 		switch {
 		case ours != nil && !ours(r.Host):
 			// A page can have its own name stand for this machine, and so be of the same origin as what it asks for.
+			refused(r, refusedHost)
 			respond(w, http.StatusForbidden, Failure{Text: "the Host header is no name of this listener", Code: "forbidden"})
 		case foreign(r.Header) && !(page && follows(r)):
+			refused(r, refusedSite)
 			respond(w, http.StatusForbidden, Failure{Text: "pages of other sites may not ask", Code: "forbidden"})
 		case probe:
 			next.ServeHTTP(w, r)
 		case a.ClientCertificates && subject(r) == "":
+			refused(r, refusedCertificate)
 			respond(w, http.StatusForbidden, Failure{Text: "a client certificate is required", Code: "forbidden"})
 		case a.Token != "" && !page && !isBearer(r.Header, want):
+			refused(r, refusedToken)
 			w.Header().Set("WWW-Authenticate", `Bearer realm="opsgate admin"`)
 			respond(w, http.StatusUnauthorized, Failure{Text: "missing or wrong admin token", Code: "unauthorized"})
+		case a.ClientCertificates || a.Token != "" && !page:
+			verified.ServeHTTP(w, r)
 		default:
 			next.ServeHTTP(w, r)
 		}
+	})
+}
+
+// holding serves requests by next, and holds their connections meanwhile.
+func holding(hold func(context.Context) (release func()), next http.Handler) http.Handler {
+	if hold == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer hold(r.Context())()
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -1,9 +1,13 @@
 package admin_test
 
 import (
+	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/cmd/internal/admin"
 )
@@ -85,5 +89,32 @@ func TestWhoMayAsk(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestOnlyVerifiedOperatorsHoldTheirConnections(t *testing.T) {
+	held, total := 0, 0
+	server := admin.New(admin.Options{
+		Metrics: prometheus.NewRegistry(), Access: admin.Access{Token: adminToken},
+		Hold: func(context.Context) func() {
+			held, total = held+1, total+1
+			return func() { held-- }
+		},
+	})
+	for _, test := range []struct {
+		path, token string
+		want        int
+	}{
+		{"/metrics", adminToken, 1}, {"/metrics", "another", 0}, {"/metrics", "", 0}, {"/livez", "", 0}, {"/livez", adminToken, 0},
+	} {
+		total = 0
+		r := httptest.NewRequest(http.MethodGet, test.path, http.NoBody)
+		if test.token != "" {
+			r.Header.Set("Authorization", "Bearer "+test.token)
+		}
+		server.ServeHTTP(httptest.NewRecorder(), r)
+		if total != test.want || held != 0 {
+			t.Errorf("%s with %q: held %d times and %d left, want %d and none", test.path, test.token, total, held, test.want)
+		}
 	}
 }

@@ -104,10 +104,13 @@ type TokenState struct {
 	Store  Store   `json:"store"`
 }
 
+// Revoked is how a token is remembered that was revoked.
+const Revoked = "revoked"
+
 // A Token is what the gateway remembers of one, without asking the identity service.
 type Token struct {
 	Remembered bool     `json:"remembered"`
-	How        string   `json:"how,omitempty"` // how good that memory is
+	How        string   `json:"how,omitempty"` // how good that memory is, or Revoked
 	TeamID     string   `json:"team_id,omitempty"`
 	AIPlan     *bool    `json:"ai_plan,omitempty"` // null where it is not known
 	Scopes     []string `json:"scopes,omitempty"`

@@ -24,7 +24,6 @@ func respond(w http.ResponseWriter, status int, answer any) {
 func setHeader(w http.ResponseWriter, contentType string) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 }
 
 // invalid says what is wrong with the parameters of a request.

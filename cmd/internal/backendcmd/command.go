@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -64,14 +63,9 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 	}.Run(ctx, new(commands), arguments, environment)
 }
 
-// open opens the backend for a command that does one thing and ends.
-func (d dataDir) open(ctx context.Context, e Environment, logger *slog.Logger) (*refbackend.Backend, error) {
-	return refbackend.Open(ctx, refbackend.Options{DataDir: d.DataDir, Clock: e.Clock, Logger: logger})
-}
-
 // use opens the backend for as long as fn runs.
 func (d dataDir) use(ctx context.Context, e Environment, fn func(*refbackend.Backend) error) error {
-	backend, err := d.open(ctx, e, nil)
+	backend, err := refbackend.Open(ctx, refbackend.Options{DataDir: d.DataDir, Clock: e.Clock})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
@@ -156,6 +157,24 @@ func TestServingDemoData(t *testing.T) {
 	must(t, err)
 	if len(servers.GetServers()) == 0 {
 		t.Error("there are no servers")
+	}
+}
+
+func TestReflectionIsOffUnlessAskedFor(t *testing.T) {
+	for _, test := range []struct {
+		arguments []string
+		want      codes.Code
+	}{{nil, codes.Unimplemented}, {[]string{"--reflection"}, codes.OK}} {
+		s := serve(t, append([]string{"--data-dir", t.TempDir()}, test.arguments...)...)
+		stream, err := reflectionv1.NewServerReflectionClient(s.conn).ServerReflectionInfo(t.Context())
+		must(t, err)
+		_ = stream.Send(&reflectionv1.ServerReflectionRequest{ // Recv returns why it fails
+			MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{},
+		})
+		if _, err := stream.Recv(); status.Code(err) != test.want {
+			t.Errorf("%q: got %v, want %v", test.arguments, err, test.want)
+		}
+		s.stop()
 	}
 }
 

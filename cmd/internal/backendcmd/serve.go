@@ -16,10 +16,11 @@ type serve struct {
 	dataDir
 	tokenFormat
 
-	Listen   string     `default:"127.0.0.1:9000" placeholder:"ADDR" help:"Listen here (${default}); port 0 takes a free one."`
-	Services []string   `placeholder:"NAME,..." help:"Services: fleet, monitoring, incident, audit, identity (all)."`
-	Seed     string     `enum:",demo" default:"" placeholder:"demo" help:"Data to lay into an empty database: demo."`
-	LogLevel slog.Level `default:"info" placeholder:"LEVEL" help:"debug, which shows calls, info, warn or error (${default})."`
+	Listen     string     `default:"127.0.0.1:9000" placeholder:"ADDR" help:"Listen here (${default}); port 0 takes a free one."`
+	Services   []string   `placeholder:"NAME,..." help:"Services: fleet, monitoring, incident, audit, identity (all)."`
+	Seed       string     `enum:",demo" default:"" placeholder:"demo" help:"Data to lay into an empty database: demo."`
+	Reflection bool       `help:"Serve gRPC reflection, which describes every method to any client."`
+	LogLevel   slog.Level `default:"info" placeholder:"LEVEL" help:"debug, which shows calls, info, warn or error (${default})."`
 }
 
 // Run serves until ctx ends.
@@ -28,7 +29,9 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 		return commandline.UsageError{Err: err}
 	}
 	logger := slog.New(slog.NewJSONHandler(e.Err, &slog.HandlerOptions{Level: c.LogLevel}))
-	backend, err := c.open(ctx, e, logger)
+	backend, err := refbackend.Open(ctx, refbackend.Options{
+		DataDir: c.DataDir, Clock: e.Clock, Logger: logger, Reflection: c.Reflection,
+	})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/backendclient/tlsfiles"
 )
 
 // Files are PEM files. ClientCA may be "": then nobody is asked for a certificate.
@@ -104,7 +106,10 @@ func (k *keeper) read() (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the %s listener's certificate: %w", k.Listener, err)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}, NextProtos: k.Protocols}
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12, CipherSuites: tlsfiles.CipherSuites(),
+		Certificates: []tls.Certificate{certificate}, NextProtos: k.Protocols,
+	}
 	if k.Files.ClientCA == "" {
 		return config, nil
 	}

@@ -135,6 +135,37 @@ func TestChangedFilesHoldForTheNextHandshake(t *testing.T) {
 	l.mustShow(t, 2, ada...)
 }
 
+// Encryption with CBC is open to attacks on its padding. A client of today offers other suites too.
+func TestAClientThatOffersSuitesWithCBCAloneIsRefused(t *testing.T) {
+	l := listen(t)
+	roots := x509.NewCertPool()
+	roots.AddCert(l.roots.Root)
+	var cbc, others []uint16
+	for _, suite := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
+		if strings.Contains(suite.Name, "_CBC_") {
+			cbc = append(cbc, suite.ID)
+		} else if strings.HasPrefix(suite.Name, "TLS_ECDHE_ECDSA_") && !strings.Contains(suite.Name, "RC4") {
+			others = append(others, suite.ID)
+		}
+	}
+	for _, offer := range []struct {
+		suites []uint16
+		taken  bool
+	}{{cbc, false}, {others, true}, {append(cbc, others[0]), true}} {
+		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{RootCAs: roots, MaxVersion: tls.VersionTLS12, CipherSuites: offer.suites})
+		if (err == nil) != offer.taken {
+			t.Errorf("suites %x: %v", offer.suites, err)
+		}
+		if err != nil {
+			continue
+		}
+		if used := tls.CipherSuiteName(conn.ConnectionState().CipherSuite); strings.Contains(used, "CBC") {
+			t.Errorf("%x: %s is used", offer.suites, used)
+		}
+		_ = conn.Close()
+	}
+}
+
 // Tools that renew certificates replace files. The new one may have the size and the time of the old.
 func TestAReplacedFileIsNoticedThoughItLooksTheSame(t *testing.T) {
 	l := listen(t)

@@ -10,46 +10,62 @@ import (
 	"testing"
 )
 
-// Every failure that docs/reliability.md tells of names the test that has it happen.
-func TestTheTestsOfReliabilityAreThere(t *testing.T) {
-	const root = "../../.."
-	there := testsBelow(t, root)
-	page, err := os.ReadFile(filepath.Join(root, "docs", "reliability.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := regexp.MustCompile("`(?:([a-z]+)\\.)?(Test\\w+)`").FindAllStringSubmatch(string(page), -1)
-	for _, name := range named {
-		folder := name[1]
-		if folder == "" {
-			folder = "chaostest"
+const root = "../../.."
+
+func TestTheTestsThatDocumentsNameAreThere(t *testing.T) {
+	there := testsBelow(t)
+	for _, page := range []struct {
+		name string
+		few  int // tests that it names at least
+	}{{"reliability.md", 50}, {"security.md", 50}} {
+		named := regexp.MustCompile("`(?:([a-z]+)\\.)?(Test\\w+)`").FindAllStringSubmatch(readPage(t, page.name), -1)
+		for _, name := range named {
+			folder := name[1]
+			if folder == "" {
+				folder = "chaostest"
+			}
+			if !there[folder+"."+name[2]] {
+				t.Errorf("%s: there is no %s.%s", page.name, folder, name[2])
+			}
 		}
-		if !there[folder+"."+name[2]] {
-			t.Errorf("there is no %s.%s", folder, name[2])
+		if len(named) < page.few {
+			t.Errorf("%s names only %d tests", page.name, len(named))
 		}
 	}
-	if len(named) < 50 {
-		t.Errorf("only %d tests are named", len(named))
-	}
-	heads := "" // the last column of the table
-	failures, _, _ := strings.Cut(string(page), "\n## Measured\n")
-	for line := range strings.Lines(failures) {
+}
+
+// Each failure of docs/reliability.md, each control and each client behaviour of docs/security.md names what shows it.
+func TestEveryRowNamesWhatShowsIt(t *testing.T) {
+	failures, _, _ := strings.Cut(readPage(t, "reliability.md"), "\n## Measured\n")
+	controls, _, _ := strings.Cut(readPage(t, "security.md"), "\n## Measured\n")
+	column := "" // heading of the last one of the table
+	for line := range strings.Lines(failures + controls) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		last := strings.TrimSpace(cells[len(cells)-1])
 		switch {
 		case !strings.HasPrefix(line, "|"):
-			heads = ""
-		case heads == "":
-			heads = last
-		case heads != "shown by" && heads != "test", strings.HasPrefix(line, "|-"):
-		case !strings.Contains(last, "Test") && !strings.Contains(line, "see *") && last != "those of the services" && last != "the same two":
+			column = ""
+		case column == "":
+			column = last
+		case column != "shown by" && column != "test", strings.HasPrefix(line, "|-"):
+		case strings.Contains(last, "Test") || strings.Contains(last, "make "):
+		case !strings.Contains(line, "see *") && last != "those of the services" && last != "the same two":
 			t.Errorf("shown by nothing: %s", line)
 		}
 	}
 }
 
+func readPage(t *testing.T, name string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(root, "docs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
+}
+
 // testsBelow returns the tests of all packages, as folder.Name.
-func testsBelow(t *testing.T, root string) map[string]bool {
+func testsBelow(t *testing.T) map[string]bool {
 	t.Helper()
 	there := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)

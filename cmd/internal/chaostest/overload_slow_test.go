@@ -87,7 +87,7 @@ func TestSlowHeadersAreNotAwaited(t *testing.T) {
 
 func TestSlowBodiesAreNotAwaited(t *testing.T) {
 	beside(t)
-	g := startGateway(t, everyService(shared.address), unlimited+"http: {read_timeout: 3s, read_header_timeout: 2s}\n")
+	g := startGateway(t, everyService(shared.address), unlimited+"http: {body_timeout: 3s, read_header_timeout: 2s}\n")
 	v, n := newVictim(t, g, newClient(t, nil), g.url), either(1000, 100)
 	var open longest
 	said := make(chan []byte, n)
@@ -106,13 +106,16 @@ func TestSlowBodiesAreNotAwaited(t *testing.T) {
 		byStatus[string(line)]++
 	}
 	note(t, "17", "what slow bodies were answered", byStatus, "")
+	if late := byStatus["HTTP/1.1 408 Request Timeout"]; late != n {
+		t.Errorf("%d of %d slow bodies were answered 408", late, n)
+	}
 	within(t, "17", "until the last slow body was given up (3 s by configuration)", open.Duration, 10*time.Second)
 }
 
 // Clients ask for far more than they read. What waits for them waits in the kernel, and not for long.
 func TestSlowReadersAreNotAwaited(t *testing.T) {
 	beside(t)
-	g := startGateway(t, everyService(shared.address), unlimited+"http: {write_timeout: 3s, request_timeout: 2s}\n")
+	g := startGateway(t, everyService(shared.address), unlimited+"http: {write_timeout: 3s, request_timeout: 2s, body_timeout: 500ms}\n")
 	v, n := newVictim(t, g, newClient(t, nil), g.url), either(20, 10)
 	request := "GET /openapi.yaml HTTP/1.1\r\nHost: slow\r\n\r\n"
 	var open longest

@@ -130,7 +130,7 @@ func (s *soak) forbiddenRead(random *rand.Rand) visit {
 func (s *soak) unknownPath(random *rand.Rand) visit {
 	v := s.read(random)
 	v.kind, v.may = "unknown path", []int{http.StatusNotFound}
-	v.path = pick(random, []string{"/v1/nothing", "/v1/servers/", "/v1//servers", "/v1/servers/none", "/", "/metrics", "/v2/me"})
+	v.path = pick(random, []string{"/v1/nothing", "/v1/servers/", "/v1//servers", "/v1/servers/none", "/index.html", "/metrics", "/v2/me"})
 	return v
 }
 

@@ -47,7 +47,7 @@ type TLS struct {
 // HTTP bounds what one client may hold of the public listener, and what all may together.
 type HTTP struct {
 	ReadHeaderTimeout Duration `yaml:"read_header_timeout" min:"100ms" max:"1m" doc:"Time for a request's header to arrive."`
-	ReadTimeout       Duration `yaml:"read_timeout" min:"100ms" max:"10m" doc:"Time for a whole request to arrive."`
+	BodyTimeout       Duration `yaml:"body_timeout" was:"read_timeout" min:"100ms" max:"10m" doc:"Time for a body to arrive; past it 408."`
 	WriteTimeout      Duration `yaml:"write_timeout" min:"100ms" max:"10m" doc:"Time from a header's end to the end of the answer."`
 	IdleTimeout       Duration `yaml:"idle_timeout" min:"1s" max:"1h" doc:"How long a connection may wait for its next request."`
 	RequestTimeout    Duration `yaml:"request_timeout" min:"10ms" max:"5m" doc:"Time to answer a request; past it the client gets 504."`
@@ -70,7 +70,7 @@ type Authn struct {
 	StaleFor      Duration `yaml:"stale_for" min:"1s" max:"24h" doc:"The same while the identity service cannot answer."`
 	NegativeFor   Duration `yaml:"negative_for" min:"100ms" max:"5m" doc:"How long a refusal is remembered."`
 	LookUpTimeout Duration `yaml:"look_up_timeout" min:"10ms" max:"1m" doc:"Time for the identity service to answer."`
-	MaxLookUps    int      `yaml:"max_look_ups" min:"1" max:"100000" doc:"Unknown tokens looked up at once; more get 503."`
+	MaxLookUps    int      `yaml:"max_look_ups" min:"1" max:"100000" doc:"Unknown tokens looked up at once, in turn by network; more wait."`
 	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Tokens remembered, at 400 bytes each."`
 }
 
@@ -97,7 +97,7 @@ func Default() Config {
 		TokenPrefix: "ops_",
 		HTTP: HTTP{
 			ReadHeaderTimeout: seconds(5),
-			ReadTimeout:       seconds(15),
+			BodyTimeout:       seconds(5),
 			WriteTimeout:      seconds(30),
 			IdleTimeout:       seconds(120),
 			RequestTimeout:    seconds(10),

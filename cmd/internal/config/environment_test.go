@@ -23,7 +23,7 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 		"rate_limit.teams":           "{team_1: {limits: [{requests: 7, per: 1m}]}}",
 		"rate_limit.tokens":          "\ntok_1:\n  limits: [{requests: 7, per: 1m}]\n", "rate_limit.demand.sample": "50%",
 		"rate_limit.demand.max_bytes": "1MiB", "rate_limit.expected_replicas": "3", "rate_limit.redis.database": "3",
-		"rate_limit.redis.pool_size": "3", "http.write_timeout": "40s", "http.read_timeout": "25s", "http.request_timeout": "17s",
+		"rate_limit.redis.pool_size": "3", "http.write_timeout": "40s", "http.body_timeout": "9s", "http.request_timeout": "17s",
 		"authn.stale_for": "20m", "authn.max_look_ups": "3", "shutdown.drain_wait": "1s", "upstream_calls.deadline_margin": "3ms",
 		"http.max_connections": "300", "http.max_in_flight": "30", "http.http2.max_concurrent_streams": "30",
 		"routes": "{v1Me: {timeout: 7s}}", "upstream_calls.max_in_flight": "3", "upstream_calls.breaker.window": "1m",

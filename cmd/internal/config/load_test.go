@@ -128,7 +128,7 @@ func full() config.Config {
 		},
 		TLS: config.TLS{CertFile: pem, KeyFile: pem},
 		HTTP: config.HTTP{
-			ReadHeaderTimeout: seconds(2), ReadTimeout: seconds(20), WriteTimeout: seconds(60), IdleTimeout: seconds(3600),
+			ReadHeaderTimeout: seconds(2), BodyTimeout: seconds(8), WriteTimeout: seconds(60), IdleTimeout: seconds(3600),
 			RequestTimeout: seconds(1.5), MaxHeaderBytes: 8192, MaxBodyBytes: 1 << 20, MaxConnections: 500, MaxInFlight: 64,
 			HTTP2: config.HTTP2{MaxConcurrentStreams: 20},
 		},
@@ -337,7 +337,7 @@ func upstreams() []config.Setting {
 	var settings []config.Setting
 	for _, service := range []string{"fleet", "monitoring", "incident", "audit", "identity"} {
 		key := fmt.Sprintf("upstreams.%s.address", service)
-		settings = append(settings, config.Setting{Key: key, Value: service + ".test:1", From: "the test"})
+		settings = append(settings, config.Setting{Key: key, Value: "127.0.0.1:1", From: "the test"})
 	}
 	return settings
 }

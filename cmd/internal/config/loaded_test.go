@@ -50,7 +50,7 @@ func TestEveryValueKnowsWhereItCameFrom(t *testing.T) {
 		"listen":                           "opsgate.yaml:1",
 		"http":                             "opsgate.yaml:2",
 		"http.idle_timeout":                "opsgate.yaml:3",
-		"http.read_timeout":                "default",
+		"http.body_timeout":                "default",
 		"admin":                            "default",
 		"admin.tls.cert_file":              "default",
 		"log.level":                        "OPSGATE_LOG_LEVEL",

@@ -51,13 +51,9 @@ func (v *validator) validate() Problems {
 // timeouts checks what must be shorter than what.
 func (v *validator) timeouts() {
 	c := v.loaded
-	if c.HTTP.ReadTimeout < c.HTTP.ReadHeaderTimeout {
-		v.refuse("http.read_timeout", "is %s, less than read_header_timeout of %s, which is a part of it",
-			c.HTTP.ReadTimeout, c.HTTP.ReadHeaderTimeout)
-	}
-	if c.HTTP.WriteTimeout <= c.HTTP.RequestTimeout {
-		v.refuse("http.write_timeout", "is %s, not more than request_timeout of %s: a late answer could not be written",
-			c.HTTP.WriteTimeout, c.HTTP.RequestTimeout)
+	if c.HTTP.WriteTimeout <= c.HTTP.BodyTimeout+c.HTTP.RequestTimeout {
+		v.refuse("http.write_timeout", "is %s, not more than body_timeout of %s and request_timeout of %s together: "+
+			"a late answer could not be written", c.HTTP.WriteTimeout, c.HTTP.BodyTimeout, c.HTTP.RequestTimeout)
 	}
 	if c.UpstreamCalls.DeadlineMargin >= c.HTTP.RequestTimeout {
 		v.refuse("upstream_calls.deadline_margin", "is %s, not less than http.request_timeout of %s",

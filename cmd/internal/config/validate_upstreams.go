@@ -1,6 +1,7 @@
 package config
 
 import (
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -11,14 +12,21 @@ const routesKey = "routes"
 
 // upstreams checks the form of the addresses, as gRPC reads them. Whether anybody answers there is for the readiness page.
 func (v *validator) upstreams() {
-	u := reflect.ValueOf(v.loaded.Upstreams)
-	for _, f := range fields(u.Type()) {
-		upstream, ok := reflect.TypeAssert[Upstream](u.FieldByIndex(f.Index))
-		if !ok {
-			continue
+	for name, upstream := range v.loaded.Upstreams.all() {
+		v.target("upstreams."+name+".address", upstream.Address, name)
+		v.clientTLS("upstreams."+name+".tls", upstream.TLS)
+	}
+}
+
+// all returns the upstreams by name.
+func (u Upstreams) all() iter.Seq2[string, Upstream] {
+	return func(yield func(string, Upstream) bool) {
+		value := reflect.ValueOf(u)
+		for _, f := range fields(value.Type()) {
+			if upstream, ok := reflect.TypeAssert[Upstream](value.FieldByIndex(f.Index)); ok && !yield(f.name, upstream) {
+				return
+			}
 		}
-		v.target("upstreams."+f.name+".address", upstream.Address, f.name)
-		v.clientTLS("upstreams."+f.name+".tls", upstream.TLS)
 	}
 }
 
@@ -60,9 +68,9 @@ func (v *validator) routes() {
 		}
 		timeout, timeoutKey := c.Routes[id].Timeout, join(key, "timeout")
 		switch {
-		case timeout >= c.HTTP.WriteTimeout:
-			v.refuse(timeoutKey, "is %s, not less than http.write_timeout of %s: a late answer could not be written",
-				timeout, c.HTTP.WriteTimeout)
+		case c.HTTP.BodyTimeout+timeout >= c.HTTP.WriteTimeout:
+			v.refuse(timeoutKey, "is %s, and with http.body_timeout of %s not less than http.write_timeout of %s: "+
+				"a late answer could not be written", timeout, c.HTTP.BodyTimeout, c.HTTP.WriteTimeout)
 		case timeout <= c.UpstreamCalls.DeadlineMargin:
 			v.refuse(timeoutKey, "is %s, not more than upstream_calls.deadline_margin of %s", timeout, c.UpstreamCalls.DeadlineMargin)
 		}

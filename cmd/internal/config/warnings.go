@@ -19,6 +19,7 @@ func (l *Loaded) warn(now func() time.Time) {
 	w := warner{loaded: l, now: now()}
 	w.rateLimit()
 	w.exposure()
+	w.plaintext()
 	w.tracing()
 	w.shutdown()
 	l.Warnings = append(l.Warnings, w.warnings...).sorted()

@@ -80,12 +80,12 @@ func fieldsOf(err error) (fields []string) {
 	return fields
 }
 
-// reasonOf returns the reason that an error gives to the log.
-func reasonOf(err error) string {
+// infoOf returns what an error has for the log, or nil.
+func infoOf(err error) *errdetails.ErrorInfo {
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok {
-			return info.GetReason()
+			return info
 		}
 	}
-	return ""
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
+	identityv1 "opsgate/proto/ops/identity/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
@@ -123,6 +124,7 @@ func malformations() []func(*intercepted, proto.Message) {
 		}
 	}
 	return []func(*intercepted, proto.Message){
+		in(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.Plan = unknown }),
 		in(func(_ *intercepted, m *fleetv1.ListServersResponse) { m.Servers[0].CreatedAt = nil }),
 		in(func(_ *intercepted, m *fleetv1.GetServerResponse) { m.Server.CreatedAt = nil }),
 		in(func(_ *intercepted, m *fleetv1.ListServerGroupsResponse) { m.ServerGroups[0].Color = "blue" }),

@@ -1,6 +1,9 @@
 package conformance_test
 
 import (
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -21,9 +24,28 @@ func identityFaults() []fault {
 			unary: tamper(func(c *intercepted, m *identityv1.ResolveTokenResponse) { m.TeamId = c.state.other(m.TeamId).ID }),
 		},
 		{
+			name: "ids of tokens are no UUIDs", fails: []string{"identity/ResolveToken/well-formed"},
+			unary: tamper(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.TokenId = "token-" + m.TokenId }),
+		},
+		{
+			name: "teams of tokens are in upper case", fails: []string{"identity/ResolveToken/well-formed", "identity/ResolveToken/known"},
+			unary: tamper(func(_ *intercepted, m *identityv1.ResolveTokenResponse) {
+				m.TeamId = strings.ToUpper("a" + m.TeamId[1:])
+			}),
+		},
+		{
+			name: "revoked tokens are named by what is no id", fails: []string{"identity/ResolveToken/revoked-id"},
+			unary: ofTokens(func(c *intercepted, err error) (proto.Message, error) {
+				if ofRevokedToken(c) {
+					return nil, revokedAs("the revoked one")
+				}
+				return nil, err
+			}),
+		},
+		{
 			name: "revoked tokens live on", fails: []string{"identity/ResolveToken/revoked"},
 			unary: ofTokens(func(c *intercepted, err error) (proto.Message, error) {
-				if string(c.request.(*identityv1.ResolveTokenRequest).TokenSha256) == string(c.state.fixtures.RevokedToken) {
+				if ofRevokedToken(c) {
 					return replyOf(c.path), nil
 				}
 				return nil, err
@@ -36,6 +58,20 @@ func identityFaults() []fault {
 			}),
 		},
 	}...)
+}
+
+func ofRevokedToken(c *intercepted) bool {
+	return string(c.request.(*identityv1.ResolveTokenRequest).TokenSha256) == string(c.state.fixtures.RevokedToken)
+}
+
+// revokedAs is the refusal of a revoked token that is named by an id.
+func revokedAs(id string) error {
+	detailed, err := status.New(codes.NotFound, "no such token").WithDetails(
+		&errdetails.ErrorInfo{Reason: "TOKEN_REVOKED", Metadata: map[string]string{"token_id": id}})
+	if err != nil {
+		panic(err)
+	}
+	return detailed.Err()
 }
 
 // ofTokens handles tokens that are not resolved.

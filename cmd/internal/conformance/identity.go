@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
@@ -26,6 +27,10 @@ func tokenChecks() []Check {
 			Sentence: "ResolveToken returns what a live token stands for: its id and its team.",
 		},
 		{
+			Name: resolveToken + "/well-formed", look: resolvedTokenIsWellFormed,
+			Sentence: "Ids are UUIDs in lower case, and the plan is one of the contract.",
+		},
+		{
 			Name: resolveToken + "/unknown", Sentence: "NOT_FOUND with the reason TOKEN_UNKNOWN when there is no such token.",
 			look: func(ctx context.Context, s *subject) error {
 				hash := make([]byte, sha256.Size)
@@ -41,6 +46,10 @@ func tokenChecks() []Check {
 				}
 				return s.refusesToken(ctx, s.revoked, "TOKEN_REVOKED", "the revoked token")
 			},
+		},
+		{
+			Name: resolveToken + "/revoked-id", look: revokedTokenIsNamedByID,
+			Sentence: "The id of a revoked token, where the metadata `token_id` names it, is a UUID in lower case.",
 		},
 		{
 			Name: resolveToken + "/hash-length", Sentence: "INVALID_ARGUMENT naming `token_sha256` when it is not 32 bytes.",
@@ -90,6 +99,28 @@ func revocationChecks() []Check {
 }
 
 func knownTokenIsResolved(ctx context.Context, s *subject) error {
+	return s.resolveTokens(ctx, func(own Team, answer *identityv1.ResolveTokenResponse, err error) error {
+		if err != nil {
+			return expected("the token of team "+own.ID, "%s", ended(err))
+		}
+		if answer.GetTeamId() != own.ID || answer.GetTokenId() == "" {
+			return expected("a token with an id, of team "+own.ID, "token %q of team %q", answer.GetTokenId(), answer.GetTeamId())
+		}
+		return nil
+	})
+}
+
+func resolvedTokenIsWellFormed(ctx context.Context, s *subject) error {
+	return s.resolveTokens(ctx, func(_ Team, answer *identityv1.ResolveTokenResponse, err error) error {
+		if err != nil {
+			return err
+		}
+		return wellFormed(answer)
+	})
+}
+
+// resolveTokens resolves the tokens of the fixtures, and looks at each answer.
+func (s *subject) resolveTokens(ctx context.Context, look func(Team, *identityv1.ResolveTokenResponse, error) error) error {
 	seen := 0
 	for _, own := range s.teams {
 		if own.Token == nil {
@@ -97,15 +128,30 @@ func knownTokenIsResolved(ctx context.Context, s *subject) error {
 		}
 		seen++
 		answer, err := s.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: own.Token})
-		if err != nil {
-			return expected("the token of team "+own.ID, "%s", ended(err))
-		}
-		if answer.GetTeamId() != own.ID || !isID(answer.GetTokenId()) {
-			return expected("a token with an id, of team "+own.ID, "token %q of team %q", answer.GetTokenId(), answer.GetTeamId())
+		if err := look(own, answer, err); err != nil {
+			return err
 		}
 	}
 	if seen == 0 {
 		return skip("the fixtures name no token")
+	}
+	return nil
+}
+
+func revokedTokenIsNamedByID(ctx context.Context, s *subject) error {
+	if s.revoked == nil {
+		return skip("the fixtures name no revoked token")
+	}
+	_, err := s.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: s.revoked})
+	if err != nil && status.Code(err) != codes.NotFound {
+		return err
+	}
+	id, named := infoOf(err).GetMetadata()["token_id"]
+	switch {
+	case !named:
+		return skip("the service does not name the id of a revoked token, which is optional")
+	case !isID(id):
+		return expected("a token_id that is a UUID in lower case", "%q", id)
 	}
 	return nil
 }
@@ -115,7 +161,7 @@ func (s *subject) refusesToken(ctx context.Context, hash []byte, reason, what st
 	if err := endsWith(codes.NotFound, err, what); err != nil {
 		return err
 	}
-	if got := reasonOf(err); got != reason {
+	if got := infoOf(err).GetReason(); got != reason {
 		return expected("the reason "+reason+" for "+what, "%q", got)
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,24 +55,38 @@ func TestConnectionsPastTheirBoundAreClosed(t *testing.T) {
 	r.finish(t)
 }
 
-func TestAConnectionThatWaitsMakesRoom(t *testing.T) {
+func TestTheConnectionLongestWithoutAnAuthenticatedRequestIsClosed(t *testing.T) {
 	services := startServices(t)
 	services.release = make(chan struct{})
-	r := reloadingGateway(t, services, "http: {max_connections: 10}\n")
+	r := reloadingGateway(t, services, "http: {max_connections: 10, read_header_timeout: 1m}\n"+limits(100))
 	held := r.hold(t, services)
-	for range 4 {
-		r.connect(t).ask(t, "")
-		_, _ = io.WriteString(r.connect(t).Conn, "GET / HTTP/1.1\r\nHo") // and says no more
+	used, waiting := r.connect(t), make([]*client, 8)
+	for i := range waiting {
+		waiting[i] = r.connect(t)
+		if i%2 == 0 {
+			_, _ = io.WriteString(waiting[i].Conn, "GET / HTTP/1.1\r\nHo") // and no more
+		}
 	}
-	busy := r.connect(t)
-	eventually(t, "somebody has waited for long enough", func() bool {
-		busy.ask(t, "") // this one never waits
-		return r.connect(t).answers()
-	})
-	if got := busy.ask(t, ""); got.StatusCode != 401 {
-		t.Errorf("the connection that is used: got %d", got.StatusCode)
+	eventually(t, "all are accepted", func() bool { return r.metric(t, "opsgate_http_connections_open") == "10" })
+	token := "Authorization: Bearer " + services.token + "\r\n"
+	if got := used.ask(t, token); got.StatusCode != 200 {
+		t.Fatalf("got %d", got.StatusCode)
 	}
-	if got := r.metric(t, `opsgate_http_connections_shed_total{cause="displaced"}`); got == "0" || got == "" {
+	for i := 1; i < len(waiting); i += 2 {
+		waiting[i].ask(t, "") // an anonymous request makes no connection younger
+	}
+	for i, longest := range waiting {
+		if got := r.connect(t).ask(t, ""); got.StatusCode != 401 {
+			t.Errorf("new connection %d: got %d", i, got.StatusCode)
+		}
+		if !ended(longest) {
+			t.Errorf("connection %d, which has waited longest, is open", i)
+		}
+	}
+	if got := used.ask(t, token); got.StatusCode != 200 {
+		t.Errorf("the connection with an authenticated request: got %d", got.StatusCode)
+	}
+	if got := r.metric(t, `opsgate_http_connections_shed_total{cause="displaced"}`); got != "8" {
 		t.Errorf("displaced: %q", got)
 	}
 	close(services.release)
@@ -82,17 +96,28 @@ func TestAConnectionThatWaitsMakesRoom(t *testing.T) {
 	r.finish(t)
 }
 
-// answers tells whether the connection was taken.
-func (c *client) answers() bool {
-	if _, err := io.WriteString(c.Conn, "GET /v1/me HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); err != nil {
-		return false
-	}
-	got, err := http.ReadResponse(c.Reader, nil)
+func TestConnectionsOfTheAdminListenerAreBounded(t *testing.T) {
+	r := reloadingGateway(t, startServices(t), "")
+	limit, err := strconv.Atoi(r.metric(t, "opsgate_admin_connections_limit"))
 	if err != nil {
-		return false
+		t.Fatal(err)
 	}
-	_ = got.Body.Close()
-	return got.StatusCode == 401
+	idle := make([]*client, limit)
+	for i := range idle {
+		conn, err := net.Dial("tcp", r.AdminAddress().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		idle[i] = newClient(conn)
+	}
+	if got := r.readiness(t, "ready"); got.status != 200 {
+		t.Errorf("past the limit: got %+v", got)
+	}
+	if !ended(idle[0]) {
+		t.Error("the oldest connection is open")
+	}
+	r.finish(t)
 }
 
 func TestRequestsPastTheirBoundAreShedOverAllConfigurations(t *testing.T) {

@@ -3,61 +3,68 @@ package edge
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/gateway"
 )
 
-const (
-	// tickEvery is the resolution of the time for which connections are known to have waited: no request reads a clock for it.
-	tickEvery = 250 * time.Millisecond
-	// minWait is how many ticks a connection waits before it may have to make room: a client may be about to use it.
-	minWait = 4
-	// makeRoom is the part of the connections that has to go at once, so that not every new one needs a search.
-	makeRoom = 16
-)
+// searchFraction is the part of the connections that one search for the longest waiting returns, so that few new connections need one.
+const searchFraction = 16
 
-// Connections are those that clients have open, up to a bound. Past it, those that have waited longest without a request make room for
-// new ones: idle ones, and such as do not come to the end of a header. Where none has waited for a while, the new one is closed.
+// connections are those that clients have open, up to a limit. At the limit a new one replaces the one that has gone longest without an
+// authenticated request: idle ones, handshakes, headers and bodies that do not arrive, requests without a valid token and downloads of
+// documentation are all alike. Connections that serve an authenticated request are exempt; if all do, the new one is closed. A request that
+// begins in the instant in which its connection is closed is lost, as at the end of an idle time-out.
+//
+// The order is of sequence numbers, given when a connection is opened and when its authenticated requests end. So no request reads a
+// clock or takes a lock, and no anonymous request makes a connection younger.
 type connections struct {
-	most               atomic.Int64
-	tick               atomic.Int64 // the time, which begins at 1
-	refused, displaced atomic.Uint64
+	limit            atomic.Int64
+	sequence         atomic.Uint64
+	refused, evicted atomic.Uint64
 
-	mu       sync.Mutex // taken when connections begin and end, not for requests
-	open     map[*connection]struct{}
-	searched int64 // tick of the last search for those that wait
+	mu         sync.Mutex // taken when connections are opened and closed, not for requests
+	open       map[*connection]struct{}
+	candidates []candidate // for eviction, the longest waiting last
 }
 
 // A connection is one of the connections.
 type connection struct {
 	*net.TCPConn
 
-	of    *connections
-	waits atomic.Int64 // the tick since when it is without a request; 0 while it has one
+	owner    *connections
+	requests atomic.Int64  // authenticated ones in progress
+	since    atomic.Uint64 // sequence number of when it was opened, or its last authenticated request ended
 }
 
-func newConnections(most int, registry prometheus.Registerer) (*connections, error) {
+var _ gateway.Connection = (*connection)(nil)
+
+// A candidate is a connection that waited when it was looked at.
+type candidate struct {
+	*connection
+	since uint64
+}
+
+// newConnections returns connections up to a limit, with metrics whose names begin as given.
+func newConnections(limit int, metrics string, registry prometheus.Registerer) (*connections, error) {
 	l := &connections{open: make(map[*connection]struct{})}
-	l.most.Store(int64(most))
-	l.tick.Store(1)
+	l.limit.Store(int64(limit))
 	var errs []error
 	for _, c := range []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "opsgate_http_connections_open", Help: "Connections that clients have open.",
+			Name: metrics + "_connections_open", Help: "Connections that clients have open.",
 		}, func() float64 { return float64(l.count()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "opsgate_http_connections_limit", Help: "How many connections may be open.",
-		}, func() float64 { return float64(l.most.Load()) }),
-		closedFor("refused", &l.refused), closedFor("displaced", &l.displaced),
+			Name: metrics + "_connections_limit", Help: "How many connections may be open.",
+		}, func() float64 { return float64(l.limit.Load()) }),
+		closedFor(metrics, "refused", &l.refused), closedFor(metrics, "displaced", &l.evicted),
 	} {
 		errs = append(errs, registry.Register(c))
 	}
@@ -67,17 +74,17 @@ func newConnections(most int, registry prometheus.Registerer) (*connections, err
 	return l, nil
 }
 
-func closedFor(cause string, count *atomic.Uint64) prometheus.Collector {
+func closedFor(metrics, cause string, count *atomic.Uint64) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "opsgate_http_connections_shed_total",
-		Help: "Connections that were closed as as many as may be were open, by cause. refused: new ones, as none waited;" +
-			" displaced: those that had waited longest, for new ones.",
+		Name: metrics + "_connections_shed_total",
+		Help: "Connections closed at the limit, by cause. displaced: those that had gone longest without an authenticated request, for" +
+			" new ones; refused: new ones, because all others served an authenticated request.",
 		ConstLabels: prometheus.Labels{"cause": cause},
 	}, func() float64 { return float64(count.Load()) })
 }
 
-// bound changes how many may be open. Those that are stay.
-func (l *connections) bound(most int) { l.most.Store(int64(most)) }
+// setLimit changes how many may be open. Open ones stay.
+func (l *connections) setLimit(limit int) { l.limit.Store(int64(limit)) }
 
 // count returns how many are open.
 func (l *connections) count() int {
@@ -86,30 +93,16 @@ func (l *connections) count() int {
 	return len(l.open)
 }
 
-// run keeps the time until ctx ends.
-func (l *connections) run(ctx context.Context) error {
-	tick := time.NewTicker(tickEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			l.tick.Add(1)
-		case <-ctx.Done():
-			return nil
-		}
+// add takes in a connection that was accepted, or closes it and returns nil.
+func (l *connections) add(conn *net.TCPConn) *connection {
+	c := &connection{TCPConn: conn, owner: l}
+	c.since.Store(l.sequence.Add(1))
+	added, evicted := l.replace(c)
+	if evicted != nil {
+		l.evicted.Add(1)
+		_ = evicted.TCPConn.Close()
 	}
-}
-
-// take takes in a connection that was accepted, or closes it and returns nil.
-func (l *connections) take(conn *net.TCPConn) *connection {
-	c := &connection{TCPConn: conn, of: l}
-	c.waits.Store(l.tick.Load())
-	taken, leaving := l.enter(c)
-	for _, other := range leaving {
-		_ = other.Close()
-	}
-	l.displaced.Add(uint64(len(leaving)))
-	if !taken {
+	if !added {
 		l.refused.Add(1)
 		_ = conn.Close()
 		return nil
@@ -117,69 +110,92 @@ func (l *connections) take(conn *net.TCPConn) *connection {
 	return c
 }
 
-// enter adds a connection if there is room for it, or by making some. It returns those that have to go.
-func (l *connections) enter(c *connection) (taken bool, leaving []*connection) {
+// replace adds a connection if there is room for it or another can be evicted, which it returns.
+func (l *connections) replace(c *connection) (added bool, evicted *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.open) >= int(l.most.Load()) {
-		if leaving = l.longestWaiting(); len(leaving) == 0 {
+	if len(l.open) >= int(l.limit.Load()) {
+		if evicted = l.longestWaiting(); evicted == nil {
 			return false, nil
 		}
-		for _, other := range leaving {
-			delete(l.open, other)
-		}
+		delete(l.open, evicted)
 	}
 	l.open[c] = struct{}{}
-	return true, leaving
+	return true, evicted
 }
 
-// longestWaiting returns connections that wait, the longest first, and looks for them once a tick at most.
-func (l *connections) longestWaiting() []*connection {
-	now := l.tick.Load()
-	if l.searched == now {
-		return nil
+// longestWaiting returns the connection that has gone longest without an authenticated request, or nil where all serve one. One that
+// began to wait after the last search is younger than all candidates of that search.
+func (l *connections) longestWaiting() *connection {
+	for searched := false; ; searched = true {
+		for len(l.candidates) > 0 {
+			last := l.candidates[len(l.candidates)-1]
+			l.candidates = l.candidates[:len(l.candidates)-1]
+			if _, open := l.open[last.connection]; open && last.waitsSince() == last.since {
+				return last.connection
+			}
+		}
+		if searched {
+			return nil
+		}
+		l.search()
 	}
-	l.searched = now
-	type waiter struct {
-		*connection
-		since int64
-	}
-	var waiters []waiter
+}
+
+// search finds the candidates.
+func (l *connections) search() {
+	l.candidates = l.candidates[:0]
 	for c := range l.open {
-		if since := c.waits.Load(); since > 0 && now-since >= minWait {
-			waiters = append(waiters, waiter{c, since})
+		if since := c.waitsSince(); since > 0 {
+			l.candidates = append(l.candidates, candidate{c, since})
 		}
 	}
-	slices.SortFunc(waiters, func(a, b waiter) int { return cmp.Compare(a.since, b.since) })
-	var longest []*connection
-	for _, w := range waiters[:min(len(waiters), 1+len(l.open)/makeRoom)] {
-		longest = append(longest, w.connection)
+	slices.SortFunc(l.candidates, func(a, b candidate) int { return cmp.Compare(b.since, a.since) })
+	surplus := max(0, len(l.candidates)-1-len(l.open)/searchFraction)
+	l.candidates = slices.Delete(l.candidates, 0, surplus)
+}
+
+// waitsSince returns the sequence number of when the connection began to wait, or 0 while it serves an authenticated request.
+func (c *connection) waitsSince() uint64 {
+	since := c.since.Load()
+	if c.requests.Load() > 0 {
+		return 0
 	}
-	return longest
+	return since
+}
+
+// Acquire implements [gateway.Connection].
+func (c *connection) Acquire() { c.requests.Add(1) }
+
+// Release implements [gateway.Connection].
+func (c *connection) Release() {
+	c.since.Store(c.owner.sequence.Add(1))
+	c.requests.Add(-1)
 }
 
 // Close closes the connection and makes room for another.
 func (c *connection) Close() error {
-	c.of.mu.Lock()
-	delete(c.of.open, c)
-	c.of.mu.Unlock()
+	c.owner.mu.Lock()
+	delete(c.owner.open, c)
+	c.owner.mu.Unlock()
 	return c.TCPConn.Close()
 }
 
-// noteState notes whether a connection of ours has a request.
-func noteState(conn net.Conn, state http.ConnState) {
-	if secured, ok := conn.(*tls.Conn); ok {
+// connectionContext puts a connection into the context of its requests, which mark it while they are served ([http.Server.ConnContext]).
+func connectionContext(ctx context.Context, conn net.Conn) context.Context {
+	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = secured.NetConn()
 	}
-	c, ok := conn.(*connection)
-	if !ok {
-		return // the listener has no bound
+	if c, ok := conn.(*connection); ok {
+		return gateway.WithConnection(ctx, c)
 	}
-	switch state {
-	case http.StateActive:
-		c.waits.Store(0)
-	case http.StateIdle:
-		c.waits.Store(c.of.tick.Load())
-	case http.StateNew, http.StateHijacked, http.StateClosed:
+	return ctx
+}
+
+// holdConnection marks the connection of a request as serving an authenticated one until it is released.
+func holdConnection(ctx context.Context) (release func()) {
+	if c := gateway.AcquireConnection(ctx); c != nil {
+		return c.Release
 	}
+	return func() {}
 }

@@ -28,8 +28,10 @@ func (r *reloading) connect(t *testing.T) *client {
 	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	return &client{conn, bufio.NewReader(conn)}
+	return newClient(conn)
 }
+
+func newClient(conn net.Conn) *client { return &client{conn, bufio.NewReader(conn)} }
 
 // ask sends a request on the connection, and returns the answer, read to its end.
 func (c *client) ask(t *testing.T, more string) *http.Response {

@@ -31,6 +31,9 @@ func (p *parts) dependencies() map[string]admin.Dependency {
 		}
 		list[service] = d
 	}
+	if lasts, breach := p.authenticator.BrokenContract(); breach != nil && list[dependencyIdentity].OK {
+		list[dependencyIdentity] = brokenContract(lasts, now)
+	}
 	list[dependencyRevocations] = revocations(p.authenticator.Unwatched(), now)
 	if p.shared != nil {
 		list[dependencyRedis] = p.shared.dependency(now)
@@ -63,6 +66,15 @@ func serviceState(state connectivity.State, b backendclient.BreakerState, now ti
 		d.Reason += ": " + cause
 	}
 	return d
+}
+
+// brokenContract says that the identity service is there and its answers are of no use. It has nothing of an answer.
+func brokenContract(lasts time.Duration, now time.Time) admin.Dependency {
+	return admin.Dependency{
+		State: "invalid answers", Since: now.Add(-lasts),
+		Reason: "for " + lasts.Round(time.Second).String() +
+			" a token id or a team id that it answers has been no UUID: tokens that are not cached get 500",
+	}
 }
 
 // revocations says whether revocations of tokens are heard of.

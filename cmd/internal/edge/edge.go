@@ -78,14 +78,17 @@ func (e *Edge) bind(ctx context.Context, o Options) error {
 		return err
 	}
 	e.public, err = newServer(ctx, serverOptions{
-		name: "public", address: o.Loaded.Listen, handler: e.parts, bounds: boundsOf(o.Loaded.HTTP), logger: o.Logger, tls: publicTLS,
+		name: "public", address: o.Loaded.Listen, handler: e.parts, bounds: boundsOf(o.Loaded.HTTP), tls: publicTLS,
+		errors:      e.parts.lines.connections.Handler(o.Logger.Handler()),
 		connections: e.parts.connections,
 	})
 	if err != nil {
 		return err
 	}
 	e.admin, err = newServer(ctx, serverOptions{
-		name: "admin", address: o.Loaded.Admin.Listen, handler: e.parts.admin, bounds: adminBounds(), logger: o.Logger, tls: adminTLS,
+		name: "admin", address: o.Loaded.Admin.Listen, handler: e.parts.admin, bounds: adminBounds(), tls: adminTLS,
+		errors:      e.parts.lines.adminErrors.Handler(o.Logger.Handler()),
+		connections: e.parts.adminConnections,
 	})
 	return err
 }

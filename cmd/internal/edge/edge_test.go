@@ -222,7 +222,7 @@ func TestBoundsOfOneConnection(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, "http: {max_header_bytes: 4KiB}\n")
 	padded := func(n int) string { // a request whose line and header are n bytes
-		const request = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX: \r\n\r\n"
+		const request = "GET /elsewhere HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX: \r\n\r\n"
 		return strings.Replace(request, "X: ", "X: "+strings.Repeat("x", n-len(request)), 1)
 	}
 	for _, test := range []struct{ name, send, want string }{

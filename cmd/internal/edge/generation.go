@@ -38,16 +38,16 @@ var _ net.Listener = (*generation)(nil)
 func (s *server) newGeneration(b bounds) *generation {
 	g := &generation{server: s, bounds: b, arrivals: make(chan arrival), closed: make(chan struct{})}
 	g.http = &http.Server{
-		Handler:                      g.sayGoodbye(s.handler),
+		Handler:                      closeUnread(g.sayGoodbye(s.handler), b.bodyTimeout),
 		ReadHeaderTimeout:            b.readHeaderTimeout,
-		ReadTimeout:                  b.readTimeout,
 		WriteTimeout:                 b.writeTimeout,
 		IdleTimeout:                  b.idleTimeout,
 		MaxHeaderBytes:               b.maxHeaderBytes,
 		HTTP2:                        b.http2(),
 		DisableGeneralOptionsHandler: true, // OPTIONS * is answered in the contract's shape as well
+		ConnContext:                  connectionContext,
 		ConnState:                    g.count,
-		ErrorLog:                     slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
+		ErrorLog:                     slog.NewLogLogger(s.errors, slog.LevelWarn),
 	}
 	return g
 }
@@ -99,9 +99,8 @@ func (g *generation) take(a arrival) bool {
 	}
 }
 
-// count notes the end of connections, and which of them wait.
-func (g *generation) count(conn net.Conn, state http.ConnState) {
-	noteState(conn, state)
+// count notes the end of connections.
+func (g *generation) count(_ net.Conn, state http.ConnState) {
 	if state == http.StateClosed || state == http.StateHijacked {
 		g.release()
 	}

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -44,7 +45,8 @@ const (
 
 // A look is what is known of a token and its limits without spending any.
 type look struct {
-	principal  *authn.Principal // nil where the gateway does not remember the token
+	principal  *authn.Principal    // nil where the gateway does not remember the token
+	revoked    *authn.RevokedError // nil unless it remembers that the token was revoked
 	assignment *ratelimit.Assignment
 	decision   *ratelimit.Decision // nil where there is an error
 	err        error
@@ -53,15 +55,7 @@ type look struct {
 
 func (i *inspector) look(ctx context.Context, s *snapshot, of admin.Subject) look {
 	var l look
-	principal, how, known := s.authenticator.Remembered(of.TokenID)
-	if known {
-		l.principal, of.TeamID = principal, principal.TeamID
-		l.state.Token = admin.Token{
-			Remembered: true, How: how, TeamID: principal.TeamID, AIPlan: &principal.AIPlan, Scopes: principal.Scopes.Strings(),
-		}
-	} else {
-		l.state.Token.TeamID = of.TeamID
-	}
+	l.remember(s, &of)
 	l.assignment = s.policies.For(of.TeamID, of.TokenID)
 	l.state.Policy = policyOf(l.assignment)
 	// A policy of the token's own holds whatever its team is.
@@ -75,6 +69,22 @@ func (i *inspector) look(ctx context.Context, s *snapshot, of admin.Subject) loo
 	}
 	l.state.Limits = limitsOf(s.loaded, l.assignment, l.decision)
 	return l
+}
+
+// remember notes what the gateway remembers of a token, and the team that it is of.
+func (l *look) remember(s *snapshot, of *admin.Subject) {
+	record, known := s.authenticator.Remembered(of.TokenID)
+	token := &l.state.Token
+	token.Remembered, token.How = known, record.How
+	switch p := record.Principal; {
+	case p != nil:
+		l.principal, of.TeamID = p, p.TeamID
+		token.AIPlan, token.Scopes = &p.AIPlan, p.Scopes.Strings()
+	case known:
+		token.How = admin.Revoked
+		l.revoked, of.TeamID = record.Revoked, cmp.Or(record.Revoked.TeamID, of.TeamID)
+	}
+	token.TeamID = of.TeamID
 }
 
 // storeState says where budgets are counted, and how that stands.
@@ -131,7 +141,7 @@ func (i *inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 	l := i.look(ctx, now, q.Subject)
 	e := now.gateway.Explain(gateway.Question{
 		Method: q.Method, Path: q.Path,
-		Principal: l.principal, Assignment: l.assignment, Decision: l.decision, LimiterErr: l.err,
+		Principal: l.principal, Revoked: l.revoked, Assignment: l.assignment, Decision: l.decision, LimiterErr: l.err,
 	})
 	x := admin.Explanation{
 		At: i.clock().UTC().Truncate(time.Millisecond), Version: now.version, Question: q, TokenState: l.state,

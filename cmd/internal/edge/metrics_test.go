@@ -141,7 +141,7 @@ func TestNobodyNamesAMetricThatThereIsNot(t *testing.T) {
 	}
 	there, _ := rowsOf(string(page))
 	// What has a colon is no metric but what a rule makes of one.
-	name := regexp.MustCompile(`[:\w]*\bopsgate_(?:readiness|(?:http|rate_limit|upstream|authn|config|tls|tracing|build|dependency)_[:a-z_]*[a-z])`)
+	name := regexp.MustCompile(`[:\w]*\bopsgate_(?:readiness|(?:admin_refused|log_lines|http|rate_limit|upstream|authn|config|tls|tracing|build|dependency)_[:a-z_]*[a-z])`)
 	suffix := regexp.MustCompile(`_(bucket|sum|count)$`)
 	found := 0
 	for _, folder := range []string{docs, deploy} {

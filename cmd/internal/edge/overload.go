@@ -48,7 +48,7 @@ func newOverload(logger *slog.Logger, clock func() time.Time, capacity *gateway.
 
 // load returns how many connections are open, may be, and were closed for that.
 func (l *connections) load() (now, most int, refused uint64) {
-	return l.count(), int(l.most.Load()), l.refused.Load() + l.displaced.Load()
+	return l.count(), int(l.limit.Load()), l.refused.Load() + l.evicted.Load()
 }
 
 // run looks until ctx ends.

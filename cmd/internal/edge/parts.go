@@ -23,24 +23,26 @@ import (
 
 // parts are what a gateway consists of: what lives as long as the process does, and the snapshot that is in force.
 type parts struct {
-	logger        *slog.Logger
-	clock         func() time.Time
-	registry      *prometheus.Registry
-	clients       *backendclient.Clients
-	authenticator *authn.Authenticator
-	limiter       limiter
-	shared        *sharedLimits    // nil where this process counts alone
-	demand        *demand.Recorder // nil where demand is not recorded
-	busiest       *heavyhitters.Sketch
-	decisions     audience
-	traces        *tracing.Provider // nil where none are recorded
-	metrics       *gateway.Metrics
-	capacity      *gateway.Capacity
-	connections   *connections
-	overload      *overload
-	reloads       *configMetrics
-	admin         *admin.Admin
-	console       *console.Console
+	logger           *slog.Logger
+	clock            func() time.Time
+	registry         *prometheus.Registry
+	clients          *backendclient.Clients
+	authenticator    *authn.Authenticator
+	limiter          limiter
+	shared           *sharedLimits    // nil where this process counts alone
+	demand           *demand.Recorder // nil where demand is not recorded
+	busiest          *heavyhitters.Sketch
+	decisions        audience
+	traces           *tracing.Provider // nil where none are recorded
+	metrics          *gateway.Metrics
+	capacity         *gateway.Capacity
+	connections      *connections
+	adminConnections *connections
+	overload         *overload
+	lines            *logLimits
+	reloads          *configMetrics
+	admin            *admin.Admin
+	console          *console.Console
 
 	// current is all that a request needs to know, in one pointer: no request sees a part of a configuration.
 	current    atomic.Pointer[snapshot]
@@ -57,6 +59,9 @@ func build(o Options) (_ *parts, err error) {
 			err = errors.Join(err, p.close())
 		}
 	}()
+	if p.lines, err = newLogLimits(o, registry); err != nil {
+		return nil, err
+	}
 	if p.traces, err = newTracing(o, registry); err != nil {
 		return nil, err
 	}
@@ -100,10 +105,12 @@ func (p *parts) buildAdmin(o Options) error {
 		Inspector:    inspector,
 		Console:      p.console,
 		Access:       adminAccess(o.Loaded.Admin),
+		Hold:         holdConnection,
 		LiveTokens:   liveTokens(o.Loaded.Config),
 		Logger:       o.Logger,
+		RefusalLines: p.lines.admin,
 	})
-	return p.registry.Register(p.admin.Readiness())
+	return errors.Join(p.registry.Register(p.admin.Readiness()), p.registry.Register(p.admin.Refusals()))
 }
 
 // buildBounds makes what bounds all clients together, over all configurations.
@@ -111,7 +118,10 @@ func (p *parts) buildBounds(c config.HTTP) (err error) {
 	if p.capacity, err = gateway.NewCapacity(c.MaxInFlight, p.registry); err != nil {
 		return err
 	}
-	if p.connections, err = newConnections(c.MaxConnections, p.registry); err != nil {
+	if p.connections, err = newConnections(c.MaxConnections, "opsgate_http", p.registry); err != nil {
+		return err
+	}
+	if p.adminConnections, err = newConnections(adminMaxConnections, "opsgate_admin", p.registry); err != nil {
 		return err
 	}
 	p.overload = newOverload(p.logger, p.clock, p.capacity, p.connections)
@@ -121,7 +131,7 @@ func (p *parts) buildBounds(c config.HTTP) (err error) {
 // configureBounds has them go by what can change while running.
 func (p *parts) configureBounds(c config.HTTP) {
 	p.capacity.Bound(c.MaxInFlight)
-	p.connections.bound(c.MaxConnections)
+	p.connections.setLimit(c.MaxConnections)
 }
 
 func (p *parts) close() error {
@@ -143,7 +153,9 @@ func (p *parts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // background is what goes on beside the requests; each of it ends with its context.
 func (p *parts) background() []func(context.Context) error {
-	all := []func(context.Context) error{p.authenticator.Run, p.limiter.Run, p.busiest.Run, p.console.Run, p.connections.run, p.overload.run}
+	all := []func(context.Context) error{
+		p.authenticator.Run, p.limiter.Run, p.busiest.Run, p.console.Run, p.overload.run, p.lines.Run,
+	}
 	if p.demand != nil {
 		all = append(all, p.demand.Run)
 	}

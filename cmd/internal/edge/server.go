@@ -25,12 +25,14 @@ const (
 	adminWriteTimeout   = 5 * time.Minute
 	adminIdleTimeout    = 2 * time.Minute
 	adminMaxHeaderBytes = 16 << 10
+	adminMaxConnections = 256 // probes, scrapes and the operators of an incident need few
 )
 
 // bounds are those of a connection to the public listener. What net/http leaves unbounded by default has a bound here.
 type bounds struct {
-	readHeaderTimeout, readTimeout, writeTimeout, idleTimeout time.Duration
-	maxHeaderBytes, maxStreams                                int
+	readHeaderTimeout, writeTimeout, idleTimeout time.Duration
+	bodyTimeout                                  time.Duration // 0 where the handler bounds each body itself
+	maxHeaderBytes, maxStreams                   int
 }
 
 // headerSlack is by how much more net/http takes over HTTP/1.1 than it is told.
@@ -40,7 +42,6 @@ const headerSlack = 4 << 10
 func boundsOf(c config.HTTP) bounds {
 	return bounds{
 		readHeaderTimeout: time.Duration(c.ReadHeaderTimeout),
-		readTimeout:       time.Duration(c.ReadTimeout),
 		writeTimeout:      time.Duration(c.WriteTimeout),
 		idleTimeout:       time.Duration(c.IdleTimeout),
 		maxHeaderBytes:    2*int(c.MaxHeaderBytes) - headerSlack,
@@ -52,7 +53,7 @@ func boundsOf(c config.HTTP) bounds {
 func adminBounds() bounds {
 	return bounds{
 		readHeaderTimeout: adminReadTimeout,
-		readTimeout:       adminReadTimeout,
+		bodyTimeout:       adminReadTimeout,
 		writeTimeout:      adminWriteTimeout,
 		idleTimeout:       adminIdleTimeout,
 		maxHeaderBytes:    adminMaxHeaderBytes,
@@ -62,11 +63,11 @@ func adminBounds() bounds {
 // serverOptions are what a server is made of.
 type serverOptions struct {
 	name, address string
-	tls           *tls.Config  // nil for none
-	connections   *connections // nil for any number
+	tls           *tls.Config // nil for none
+	connections   *connections
 	handler       http.Handler
 	bounds        bounds
-	logger        *slog.Logger
+	errors        slog.Handler // of connections, bounded in its lines
 }
 
 // A server is a listener and the HTTP servers that serve its connections: one for each change of bounds, as those of an
@@ -132,16 +133,18 @@ func (s *server) accept() error {
 	}
 }
 
+// maxUnsent bounds what the kernel holds of answers that the client of one connection does not read. By default it takes megabytes of
+// each. The kernel doubles the number for its own use.
+const maxUnsent = 128 << 10
+
 // receive takes in a connection if there is room for it. It returns false when nobody serves any more.
 func (s *server) receive(accepted *net.TCPConn) bool {
-	var conn net.Conn = accepted
-	if s.connections != nil {
-		counted := s.connections.take(accepted)
-		if counted == nil {
-			return true
-		}
-		conn = counted
+	added := s.connections.add(accepted)
+	if added == nil {
+		return true
 	}
+	_ = accepted.SetWriteBuffer(maxUnsent) // fails where the client is gone
+	var conn net.Conn = added
 	if s.tls != nil {
 		conn = tls.Server(conn, s.tls) // the handshake is the http.Server's, and takes its readHeaderTimeout at most
 	}

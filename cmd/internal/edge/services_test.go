@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"net"
+	"sync/atomic"
 	"testing"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -25,6 +27,8 @@ type services struct {
 	scopes  []string      // of the token, besides servers:read
 	arrived chan struct{} // gets something for each call that is held
 	release chan struct{} // what calls of ListServers wait for, when it is not nil
+	revoked atomic.Bool   // the token was revoked, as the identity service answers
+	breaks  atomic.Bool   // the identity service answers with a team id that is not a UUID
 	tells   bool          // who watches revocations that the stream is there
 }
 
@@ -63,8 +67,20 @@ func (s *services) ResolveToken(_ context.Context, r *identityv1.ResolveTokenReq
 	if [32]byte(r.GetTokenSha256()) != authn.Hash(s.token) {
 		return nil, status.Error(codes.NotFound, "no such token")
 	}
+	if s.revoked.Load() {
+		refusal, err := status.New(codes.NotFound, "no such token").WithDetails(
+			&errdetails.ErrorInfo{Reason: "TOKEN_REVOKED", Metadata: map[string]string{"token_id": tokenID}})
+		if err != nil {
+			return nil, err
+		}
+		return nil, refusal.Err()
+	}
+	team := teamID
+	if s.breaks.Load() {
+		team = "hunter2"
+	}
 	return &identityv1.ResolveTokenResponse{
-		TokenId: tokenID, TeamId: teamID,
+		TokenId: tokenID, TeamId: team,
 		Scopes: append([]string{"servers:read"}, s.scopes...), Plan: identityv1.Plan_PLAN_AI,
 	}, nil
 }

@@ -54,9 +54,11 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 		Policies:       s.policies,
 		Timeout:        time.Duration(loaded.HTTP.RequestTimeout),
 		Timeouts:       timeouts(loaded.Routes),
+		BodyTimeout:    time.Duration(loaded.HTTP.BodyTimeout),
 		MaxBodyBytes:   int64(loaded.HTTP.MaxBodyBytes),
 		MaxHeaderBytes: int64(loaded.HTTP.MaxHeaderBytes),
 		TrustedProxies: prefixes(loaded.TrustedProxies),
+		TLS:            loaded.TLS.CertFile != "",
 		LiveTokens:     liveTokens(loaded.Config),
 		QuietAccess:    !loaded.Log.Access,
 		Unlogged:       1 - loaded.Log.AccessSample.Fraction(),
@@ -64,6 +66,7 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 		Decisions:      p.decisions,
 		Tracer:         newTracer(p.traces, loaded.Config),
 		Logger:         p.logger,
+		Lines:          p.lines.requests,
 		Metrics:        p.metrics,
 	})
 	return s, err
@@ -97,7 +100,12 @@ func timeouts(routes config.Routes) map[string]time.Duration {
 	return byRoute
 }
 
-// tokenSettings leaves half of the calls that may be under way to tokens that are known, however many others come.
+// requestsPerLookUp is how many requests the gateway must be able to have in flight for each look-up of an unknown token: those that wait
+// for look-ups may hold no more than half of them.
+const requestsPerLookUp = 2 * authn.WaitingPerLookUp
+
+// tokenSettings leaves half of the calls that may be under way to tokens that are known, however many others come, and half of the
+// requests in flight to those that do not wait for a look-up of an unknown token.
 func tokenSettings(c config.Config) authn.Settings {
 	return authn.Settings{
 		FreshFor:      time.Duration(c.Authn.FreshFor),
@@ -105,7 +113,7 @@ func tokenSettings(c config.Config) authn.Settings {
 		StaleFor:      time.Duration(c.Authn.StaleFor),
 		NegativeFor:   time.Duration(c.Authn.NegativeFor),
 		LookUpTimeout: time.Duration(c.Authn.LookUpTimeout),
-		MaxLookUps:    min(c.Authn.MaxLookUps, max(1, c.UpstreamCalls.MaxInFlight/2)),
+		MaxLookUps:    min(c.Authn.MaxLookUps, max(1, c.UpstreamCalls.MaxInFlight/2), max(1, c.HTTP.MaxInFlight/requestsPerLookUp)),
 	}
 }
 

@@ -100,6 +100,49 @@ func TestTheProtocolsOfThePublicListener(t *testing.T) {
 	s.finish(t)
 }
 
+func TestEveryAnswerOverTLSHasItsSecurityHeaders(t *testing.T) {
+	services := startServices(t)
+	s := secureGateway(t, services, "rate_limit: {limits: [{requests: 1000, per: 1m}]}\n")
+	for _, http2 := range []bool{false, true} {
+		client := s.client(t, http2)
+		for _, c := range []struct {
+			method, path, credential string
+			status                   int
+		}{
+			{"GET", "/v1/servers", "Bearer " + s.token, 200},
+			{"HEAD", "/v1/servers", "Bearer " + s.token, 200},
+			{"OPTIONS", "/v1/servers", "Bearer " + s.token, 204},
+			{"GET", "/v1/servers", "", 401},
+			{"GET", "/v1/nothing", "Bearer " + s.token, 404},
+			{"GET", "/docs/", "", 200},
+			{"GET", "/docs", "", 308},
+		} {
+			got, _, err := s.ask(client, c.method, c.path, http.Header{"Authorization": {c.credential}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sniff, secure := got.Header.Get("X-Content-Type-Options"), got.Header.Get("Strict-Transport-Security")
+			if got.StatusCode != c.status || sniff != "nosniff" || secure != "max-age=31536000" {
+				t.Errorf("%s %s over %s: %s, %q, %q", c.method, c.path, got.Proto, got.Status, sniff, secure)
+			}
+		}
+	}
+	s.finish(t)
+}
+
+func TestThePublicListenerSpeaksNoSuitesWithCBC(t *testing.T) {
+	services := startServices(t)
+	s := secureGateway(t, services, "")
+	for _, suite := range []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA} {
+		config := &tls.Config{RootCAs: s.roots(), MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite}}
+		if conn, err := tls.Dial("tcp", s.Address().String(), config); err == nil {
+			_ = conn.Close()
+			t.Errorf("speaks %s", tls.CipherSuiteName(suite))
+		}
+	}
+	s.finish(t)
+}
+
 func TestARenewedCertificateIsShownToNewConnections(t *testing.T) {
 	services := startServices(t)
 	s := secureGateway(t, services, "")

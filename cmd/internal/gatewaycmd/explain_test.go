@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -35,6 +37,7 @@ type identity struct {
 	identityv1.UnimplementedIdentityServiceServer
 
 	address, token string
+	revoked        atomic.Bool // the token
 }
 
 func startIdentity(t *testing.T) *identity {
@@ -64,6 +67,14 @@ func startIdentity(t *testing.T) *identity {
 func (s *identity) ResolveToken(_ context.Context, r *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
 	if [32]byte(r.GetTokenSha256()) != authn.Hash(s.token) {
 		return nil, status.Error(codes.NotFound, "no such token")
+	}
+	if s.revoked.Load() {
+		refusal, err := status.New(codes.NotFound, "no such token").WithDetails(
+			&errdetails.ErrorInfo{Reason: "TOKEN_REVOKED", Metadata: map[string]string{"token_id": tokenID}})
+		if err != nil {
+			return nil, err
+		}
+		return nil, refusal.Err()
 	}
 	return &identityv1.ResolveTokenResponse{
 		TokenId: tokenID, TeamId: teamID, Scopes: []string{"servers:read"}, Plan: identityv1.Plan_PLAN_AI,
@@ -204,6 +215,20 @@ func TestOperatorsAskWhyARequestIsRefused(t *testing.T) {
 	}
 	if strings.Contains(g.log.String(), g.identity.token) || strings.Contains(g.log.String(), adminToken) {
 		t.Error("a token is in the log")
+	}
+}
+
+func TestOperatorsReadThatATokenIsRevoked(t *testing.T) {
+	g := serveGateway(t, explained)
+	g.identity.revoked.Store(true)
+	if got := g.get(t, "/v1/me"); got != 401 {
+		t.Fatalf("got %d", got)
+	}
+	for team, want := range map[string]string{"": tokenID + ", revoked\n", teamID: tokenID + ", revoked, of team " + teamID} {
+		got := g.opsgate(t, "explain", tokenID, "GET", "/v1/me", "--team", team)
+		if !strings.HasPrefix(got.out, "GET /v1/me: 401 unauthorized, because of token: the token was revoked\n") || !strings.Contains(got.out, want) {
+			t.Errorf("got %+v", got)
+		}
 	}
 }
 

@@ -70,10 +70,11 @@ func verdict(x admin.Explanation) string {
 	return what
 }
 
-// refusal returns the detail of the check that decides, which names what is wrong with parameters one by one.
+// refusal returns the detail of the check that decides, which names what is wrong with parameters one by one, and with a token more than
+// its client reads.
 func refusal(x admin.Explanation) string {
 	for _, c := range x.Checks {
-		if c.Name == x.Answer.Because && c.Outcome == admin.Refuses && x.Answer.Details != nil {
+		if c.Name == x.Answer.Because && c.Outcome == admin.Refuses && (x.Answer.Details != nil || x.Answer.Status == http.StatusUnauthorized) {
 			return c.Detail
 		}
 	}
@@ -146,6 +147,9 @@ func tokenText(id string, k admin.Token) string {
 	if !k.Remembered {
 		return id + ", which this gateway does not remember"
 	}
+	if k.How == admin.Revoked {
+		return id + ", revoked" + ofTeam(k.TeamID)
+	}
 	plan := "without the AI plan"
 	if k.AIPlan != nil && *k.AIPlan {
 		plan = "with the AI plan"
@@ -155,6 +159,13 @@ func tokenText(id string, k admin.Token) string {
 		text += " (" + k.How + ")"
 	}
 	return text
+}
+
+func ofTeam(id string) string {
+	if id == "" {
+		return ""
+	}
+	return ", of team " + id
 }
 
 // serviceText says how a service stands; one whose state is that of its breaker does so once.

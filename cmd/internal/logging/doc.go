@@ -7,4 +7,7 @@
 //
 // Nobody who logs ever waits for the reader of the log: one that hangs would otherwise stop the requests. What it does not read is kept
 // up to 4 MiB; what comes then is lost, and counted in a line of its own once there is room again.
+//
+// A [Limiter] bounds the lines that clients or an outage can cause in any number: at most so many of a kind are written in any interval
+// of a second. It counts the suppressed ones, and reports them in a line a second.
 package logging

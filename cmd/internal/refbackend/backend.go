@@ -27,6 +27,8 @@ type Options struct {
 	Heartbeat time.Duration
 	// RevocationPoll is how often a stream looks for revocations that another process wrote; 0 means DefaultRevocationPoll.
 	RevocationPoll time.Duration
+	// Reflection serves gRPC reflection, which describes every method to any client.
+	Reflection bool
 }
 
 // A Backend is the operations backend on one data directory.
@@ -36,6 +38,7 @@ type Backend struct {
 	logger         *slog.Logger
 	heartbeat      time.Duration
 	revocationPoll time.Duration
+	reflection     bool
 	revoked        *signal
 	inFlight       *keySet
 }
@@ -52,6 +55,7 @@ func Open(ctx context.Context, options Options) (*Backend, error) {
 		logger:         options.Logger,
 		heartbeat:      options.Heartbeat,
 		revocationPoll: options.RevocationPoll,
+		reflection:     options.Reflection,
 		revoked:        newSignal(),
 		inFlight:       newKeySet(),
 	}

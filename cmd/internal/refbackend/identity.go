@@ -33,11 +33,11 @@ func (s *identityService) ResolveToken(
 		row, err := q.ResolveToken(ctx, r.GetTokenSha256())
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			return withReason(codes.NotFound, "no such token", "TOKEN_UNKNOWN")
+			return withReason(codes.NotFound, "no such token", "TOKEN_UNKNOWN", nil)
 		case err != nil:
 			return fmt.Errorf("look up the token: %w", err)
 		case row.RevokedAt != nil:
-			return withReason(codes.NotFound, "no such token", "TOKEN_REVOKED")
+			return withReason(codes.NotFound, "no such token", "TOKEN_REVOKED", map[string]string{"token_id": row.ID})
 		}
 		if err := json.Unmarshal([]byte(row.Scopes), &response.Scopes); err != nil {
 			return fmt.Errorf("read the scopes of token %s: %w", row.ID, err)

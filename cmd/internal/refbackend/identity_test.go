@@ -55,12 +55,16 @@ func TestWhyATokenIsNotResolved(t *testing.T) {
 	revoked := s.token(s.team("harbour"), "revoked")
 	_, err := s.backend.RevokeToken(t.Context(), revoked.ID)
 	must(t, err)
+	ids := map[string]string{"revoked": revoked.ID}
 	for text, reason := range map[string]string{"revoked": "TOKEN_REVOKED", "never": "TOKEN_UNKNOWN"} {
 		_, err := s.resolve(text)
 		mustBe(t, err, codes.NotFound)
 		info, _ := status.Convert(err).Details()[0].(*errdetails.ErrorInfo)
 		if info.GetReason() != reason {
 			t.Errorf("%s: reason %q, want %q", text, info.GetReason(), reason)
+		}
+		if id := info.GetMetadata()["token_id"]; id != ids[text] {
+			t.Errorf("%s: token_id %q, want %q", text, id, ids[text])
 		}
 	}
 	for _, hash := range [][]byte{nil, make([]byte, 31), make([]byte, 33)} {

@@ -37,9 +37,9 @@ func noSuch(what string) error {
 	return status.Error(codes.NotFound, "no such "+what)
 }
 
-// withReason is an error whose ErrorInfo tells the log of the edge more than the code does.
-func withReason(code codes.Code, text, reason string) error {
-	return withDetails(code, text, &errdetails.ErrorInfo{Reason: reason, Domain: "opsgate"})
+// withReason is an error whose ErrorInfo tells the log of the edge more than the code does. Metadata may be nil.
+func withReason(code codes.Code, text, reason string, metadata map[string]string) error {
+	return withDetails(code, text, &errdetails.ErrorInfo{Reason: reason, Domain: "opsgate", Metadata: metadata})
 }
 
 func withDetails(code codes.Code, text string, details ...protoadapt.MessageV1) error {

@@ -54,8 +54,7 @@ func CheckServices(names []string) error {
 }
 
 // Serve answers calls to the named services, or to all of them if none is named, until ctx ends. It then lets calls under way
-// finish for ten seconds, ends the streams with UNAVAILABLE, and returns nil. It closes the listener. Health checking and
-// reflection are always served.
+// finish for ten seconds, ends the streams with UNAVAILABLE, and returns nil. It closes the listener. Health checking is always served.
 func (b *Backend) Serve(ctx context.Context, listener net.Listener, services ...string) error {
 	if err := CheckServices(services); err != nil {
 		return errors.Join(err, listener.Close())
@@ -75,7 +74,9 @@ func (b *Backend) Serve(ctx context.Context, listener net.Listener, services ...
 		checks.SetServingStatus(b.register(ctx, server, name), healthv1.HealthCheckResponse_SERVING)
 	}
 	healthv1.RegisterHealthServer(server, checks)
-	reflection.Register(server)
+	if b.reflection {
+		reflection.Register(server)
+	}
 
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

@@ -19,7 +19,7 @@ import (
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
-func TestHealthAndReflectionAreServed(t *testing.T) {
+func TestHealthIsServed(t *testing.T) {
 	s := startSystem(t)
 	for _, service := range []string{"", "ops.fleet.v1.FleetService", "ops.identity.v1.IdentityService"} {
 		response, err := healthv1.NewHealthClient(s.conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: service})
@@ -28,16 +28,42 @@ func TestHealthAndReflectionAreServed(t *testing.T) {
 			t.Errorf("service %q: %v", service, response.GetStatus())
 		}
 	}
-	stream, err := reflectionv1.NewServerReflectionClient(s.conn).ServerReflectionInfo(t.Context())
+}
+
+// reflected asks a server by reflection which services it has.
+func reflected(t *testing.T, conn *grpc.ClientConn) (int, error) {
+	t.Helper()
+	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
 	must(t, err)
-	must(t, stream.Send(&reflectionv1.ServerReflectionRequest{
+	_ = stream.Send(&reflectionv1.ServerReflectionRequest{ // Recv returns why it fails
 		MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{},
-	}))
+	})
 	response, err := stream.Recv()
+	return len(response.GetListServicesResponse().GetService()), err
+}
+
+func TestReflectionIsServedOnlyWhenAskedFor(t *testing.T) {
+	_, err := reflected(t, startSystem(t).conn)
+	mustBe(t, err, codes.Unimplemented)
+
+	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: t.TempDir(), Reflection: true})
 	must(t, err)
-	if list := response.GetListServicesResponse().GetService(); len(list) != 5+3 { // health, and reflection in two versions
-		t.Errorf("services %v", list)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- backend.Serve(ctx, listener) }()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	n, err := reflected(t, conn)
+	must(t, err)
+	if n != 5+3 { // health, and reflection in two versions
+		t.Errorf("%d services", n)
 	}
+	must(t, conn.Close())
+	stop()
+	must(t, <-done)
+	must(t, backend.Close())
 }
 
 func TestOnlyTheNamedServicesAreServed(t *testing.T) {

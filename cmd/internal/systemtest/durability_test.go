@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -222,20 +223,26 @@ func TestARevocationIsDeliveredHoweverTheStreamWasCut(t *testing.T) {
 	}
 }
 
-// A frozen service, and room for two calls: one of them is not for unknown tokens, whatever authn.max_look_ups says.
+// A frozen service, and room for two calls: one of them is not for unknown tokens, whatever authn.max_look_ups says. Of one network, four
+// requests may wait for that look-up.
 func TestUnknownTokensAreRefusedAtOnceWhereTooManyAreLookedUp(t *testing.T) {
+	const waiting = 4
 	s := startApart(t, "authn: {look_up_timeout: 15s, fresh_for: 10m}\nupstream_calls: {max_in_flight: 2, breaker: {window: 30s}}\n")
 	full := s.as(t, "full")
 	eventually(t, "the stream is up", func() bool { return s.streamUp(t) })
 	full.get(t, "/v1/me").must(t, 200)
 	s.freezeBackend(t)
-	first := make(chan int, 1)
-	go func() {
-		r, _ := s.unknown(t).try(t.Context(), "GET", "/v1/me", "")
-		first <- r.status
-	}()
-	const underWay = `opsgate_authn_lookups_in_flight{token="unknown"}`
-	eventually(t, "the first is looked up", func() bool { return s.metric(t, underWay) == "1" })
+	first := make(chan int, waiting)
+	for range waiting {
+		go func() {
+			r, _ := s.unknown(t).try(t.Context(), "GET", "/v1/me", "")
+			first <- r.status
+		}()
+	}
+	eventually(t, "one is looked up and the others are queued", func() bool {
+		return s.metric(t, `opsgate_authn_lookups_in_flight{token="unknown"}`) == "1" &&
+			s.metric(t, "opsgate_authn_lookups_queued") == strconv.Itoa(waiting-1)
+	})
 
 	r := s.unknown(t).get(t, "/v1/me")
 	if r.fails(t, 503, "unavailable"); r.header.Get("Retry-After") != "1" {
@@ -249,8 +256,10 @@ func TestUnknownTokensAreRefusedAtOnceWhereTooManyAreLookedUp(t *testing.T) {
 		t.Errorf("%s counted as shed, want 1", n)
 	}
 	s.backend.signal(t, syscall.SIGCONT)
-	if status := <-first; status != 401 {
-		t.Errorf("the first got %d, want 401", status)
+	for range waiting {
+		if status := <-first; status != 401 {
+			t.Errorf("one of the first got %d, want 401", status)
+		}
 	}
 }
 
@@ -314,12 +323,24 @@ func revoke(t *testing.T, data, tokenID string) {
 	}
 }
 
-// Nobody asks about a token again within the hour: it is refused as soon as it is told that it is revoked.
+// Nobody asks about a token again within the hour: it is refused as soon as it is told that it is revoked, and operators who ask about it
+// read that it is.
 func TestARevokedTokenIsRefusedAtOnce(t *testing.T) {
 	data := t.TempDir()
 	s := start(t, launchOptions{config: highLimits + "authn: {fresh_for: 1h, unwatched_for: 1h, stale_for: 2h}\n", dataDir: data})
 	read := s.as(t, "read")
-	revoke(t, data, read.get(t, "/v1/me").object(t).text("tokenId"))
+	id := read.get(t, "/v1/me").object(t).text("tokenId")
+	revoke(t, data, id)
 	eventually(t, "the token is refused", func() bool { return read.get(t, "/v1/me").status == 401 })
 	s.as(t, "full").get(t, "/v1/me").must(t, 200)
+	operator := client{system: &System{BaseURL: s.AdminURL}}
+	explained, err := operator.try(t.Context(), "GET", "/admin/explain?method=GET&path=/v1/me&token_id="+id, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"cause":"token:revoked"`, `"how":"revoked"`} {
+		if !strings.Contains(string(explained.body), want) {
+			t.Errorf("no %s in %s", want, explained.body)
+		}
+	}
 }

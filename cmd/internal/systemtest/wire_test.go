@@ -70,8 +70,12 @@ func TestTheDescriptionIsPublic(t *testing.T) {
 	if csp := anybody.get(t, "/docs/").header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe-eval") {
 		t.Errorf("Content-Security-Policy = %q", csp)
 	}
-	anybody.get(t, "/docs").fails(t, 404, "not_found")
-	anybody.get(t, "/").fails(t, 404, "not_found")
+	for path, status := range map[string]int{"/docs": 308, "/": 307} {
+		if got := anybody.get(t, path).must(t, status).header.Get("Location"); got != "/docs/" {
+			t.Errorf("%s is redirected to %q", path, got)
+		}
+	}
+	anybody.get(t, "/elsewhere").fails(t, 404, "not_found")
 }
 
 func TestTheAdminListener(t *testing.T) {

@@ -26,7 +26,7 @@ const contentTypeJSON = "application/json; charset=utf-8"
 func transportHeaders() []string {
 	return []string{
 		"Connection", "Content-Encoding", "Content-Length", "Content-Type", "Date", "Keep-Alive", "Transfer-Encoding",
-		"X-Content-Type-Options",
+		"Strict-Transport-Security", "X-Content-Type-Options",
 	}
 }
 

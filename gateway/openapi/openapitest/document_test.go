@@ -121,7 +121,7 @@ func demands(o operation) []int {
 	if o.Method == http.MethodGet {
 		statuses = append(statuses, 304)
 	} else {
-		statuses = append(statuses, 409, 413, 415, 422)
+		statuses = append(statuses, 408, 409, 413, 415, 422)
 	}
 	if strings.Contains(o.Path, "{id}") {
 		statuses = append(statuses, 404)
@@ -159,7 +159,7 @@ func TestResponsesNameTheHeadersOfTheContract(t *testing.T) {
 	always := []string{"X-Request-Id", "Cache-Control"}
 	limits := []string{"RateLimit", "RateLimit-Policy"}
 	of := map[int][]string{
-		304: {"ETag", "Vary"}, 401: {"WWW-Authenticate"}, 429: {"Retry-After"}, 503: {"Retry-After"},
+		304: {"ETag", "Vary"}, 401: {"WWW-Authenticate"}, 409: {"Retry-After"}, 429: {"Retry-After"}, 503: {"Retry-After"},
 	}
 	for _, o := range New(t).operations {
 		for text, ref := range o.spec.Responses.Map() {
@@ -332,8 +332,8 @@ func describedProperties(name string, schema *openapi3.Schema, said func(what, d
 // What the validator does not know it does not enforce, and a test that relied on it could not fail.
 func TestSchemasUseOnlyWhatTheValidatorEnforces(t *testing.T) {
 	enforced := []string{
-		"additionalProperties", "allOf", "enum", "items", "maxItems", "maxLength", "maximum", "minLength", "minProperties", "minimum", "oneOf",
-		"pattern", "properties", "required", "type", "uniqueItems",
+		"additionalProperties", "allOf", "enum", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minLength", "minProperties",
+		"minimum", "oneOf", "pattern", "properties", "required", "type", "uniqueItems",
 		"default", "description", "examples", "format", "$ref", // these say more, and restrict nothing that the others do not
 	}
 	var document map[string]any

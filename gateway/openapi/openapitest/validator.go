@@ -26,8 +26,9 @@ type Validator struct {
 type Operation struct {
 	ID     string
 	Method string
-	Path   string // template, as /v1/servers/{id}
-	Scope  string // empty where any valid token will do
+	Path   string   // template, as /v1/servers/{id}
+	Scope  string   // empty where any valid token will do
+	Fields []string // query parameters and properties of the body, sorted
 }
 
 type operation struct {
@@ -70,7 +71,7 @@ func newValidator(document []byte) (*Validator, error) {
 				scope = ""
 			}
 			v.operations = append(v.operations, operation{
-				Operation: Operation{ID: spec.OperationID, Method: method, Path: path, Scope: scope},
+				Operation: Operation{ID: spec.OperationID, Method: method, Path: path, Scope: scope, Fields: fieldsOf(spec)},
 				segments:  strings.Split(path, "/"), item: item, spec: spec,
 			})
 		}
@@ -79,6 +80,22 @@ func newValidator(document []byte) (*Validator, error) {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method))
 	})
 	return v, nil
+}
+
+// fieldsOf returns what a request of the operation may have in its query and in its body.
+func fieldsOf(spec *openapi3.Operation) (fields []string) {
+	for _, p := range spec.Parameters {
+		if p.Value.In == openapi3.ParameterInQuery {
+			fields = append(fields, p.Value.Name)
+		}
+	}
+	if spec.RequestBody != nil {
+		for name := range spec.RequestBody.Value.Content.Get("application/json").Schema.Value.Properties {
+			fields = append(fields, name)
+		}
+	}
+	slices.Sort(fields)
+	return fields
 }
 
 // Operations returns all operations of the description, by path and then by method.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -293,10 +294,16 @@ func TestOperationsAreWhatARouteTableKnows(t *testing.T) {
 	operations := New(t).Operations()
 	for _, want := range []Operation{
 		{ID: "v1Me", Method: http.MethodGet, Path: "/v1/me"},
-		{ID: "v1GetServerMetrics", Method: http.MethodGet, Path: "/v1/servers/{id}/metrics", Scope: "metrics:read"},
-		{ID: "v1AddIncidentUpdate", Method: http.MethodPost, Path: "/v1/incidents/{id}/updates", Scope: "incidents:write"},
+		{
+			ID: "v1ListServerCommands", Method: http.MethodGet, Path: "/v1/servers/{id}/commands", Scope: "commands:read",
+			Fields: []string{"page", "pageSize"},
+		},
+		{
+			ID: "v1AddIncidentUpdate", Method: http.MethodPost, Path: "/v1/incidents/{id}/updates", Scope: "incidents:write",
+			Fields: []string{"message", "notifySubscribers", "status"},
+		},
 	} {
-		if !slices.Contains(operations, want) {
+		if !slices.ContainsFunc(operations, func(o Operation) bool { return reflect.DeepEqual(o, want) }) {
 			t.Errorf("%+v is not among %+v", want, operations)
 		}
 	}

@@ -201,6 +201,31 @@ func TestARequestIsExplainedByKeyboard(t *testing.T) {
 	s.quiet(g)
 }
 
+func TestThePageKnowsThatATokenIsRevoked(t *testing.T) {
+	g := start(t, "")
+	g.servers(t)
+	s := show(t, g)
+	s.headline("Everything is well")
+	close(g.revoke)
+	for until := time.Now().Add(patience); g.servers(t) != 401; {
+		if time.Now().After(until) {
+			t.Fatal("the token is not refused")
+		}
+	}
+	s.do(chromedp.Focus(chromedp.CSS("#path")), chromedp.KeyEvent("a", chromedp.KeyModifiers(2)), chromedp.KeyEvent("/v1/servers"),
+		chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(tokenID), chromedp.KeyEvent(kb.Enter))
+	s.eventually("there is an answer", `document.getElementById("answer").innerText.includes("401")`)
+	got := s.text("answer")
+	for _, want := range []string{
+		"GET /v1/servers: 401 unauthorized, because of token: the token was revoked", ". token\t✕ refuses", "revoked, of team " + teamID,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+	s.quiet(g)
+}
+
 const adminToken = "a token of operators"
 
 func TestTheAdminTokenStaysInThePage(t *testing.T) {

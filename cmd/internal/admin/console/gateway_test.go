@@ -36,8 +36,9 @@ type services struct {
 	identityv1.UnimplementedIdentityServiceServer
 	fleetv1.UnimplementedFleetServiceServer
 
-	token         string // the one that the identity service knows
-	fleet, others string // addresses
+	token         string        // the one that the identity service knows
+	revoke        chan struct{} // is closed when it is revoked, which the stream alone tells
+	fleet, others string        // addresses
 	stopFleet     func()
 }
 
@@ -47,7 +48,7 @@ func startServices(t *testing.T) *services {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &services{token: token}
+	s := &services{token: token, revoke: make(chan struct{})}
 	s.others, _ = s.listen(t, "127.0.0.1:0")
 	s.fleet, s.stopFleet = s.listen(t, "127.0.0.1:0")
 	return s
@@ -94,6 +95,16 @@ func (s *services) WatchRevocations(
 ) error {
 	if err := stream.Send(&identityv1.WatchRevocationsResponse{Position: "1"}); err != nil {
 		return err
+	}
+	select {
+	case <-s.revoke:
+		hash := authn.Hash(s.token)
+		if err := stream.Send(&identityv1.WatchRevocationsResponse{
+			Position: "2", Revocation: &identityv1.Revocation{TokenId: tokenID, TokenSha256: hash[:]},
+		}); err != nil {
+			return err
+		}
+	case <-stream.Context().Done():
 	}
 	<-stream.Context().Done()
 	return status.FromContextError(stream.Context().Err()).Err()

@@ -30,7 +30,8 @@ type Store struct {
 	read    *query.Queries
 }
 
-// Open opens the store in a directory, which is made if it does not exist, and brings its schema up to date.
+// Open opens the store in a directory, which is made if it does not exist, and brings its schema up to date. The owner alone has access to
+// its files, and to a directory that is made.
 func Open(ctx context.Context, dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
@@ -38,6 +39,9 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	path, err := filepath.Abs(filepath.Join(dir, FileName))
 	if err != nil {
 		return nil, fmt.Errorf("find the data directory: %w", err)
+	}
+	if err := protect(path); err != nil {
+		return nil, err
 	}
 	s := &Store{}
 	if err := s.open(ctx, path); err != nil {

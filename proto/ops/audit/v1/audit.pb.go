@@ -10,8 +10,11 @@
 //
 //   - Isolation. `team_id` is the whole of the caller's authority: entries of another team do not exist.
 //   - Errors are standard gRPC codes. INVALID_ARGUMENT carries a `google.rpc.BadRequest` with one field violation for each
-//     field in trouble, named as in the request message; its description is shown to API clients. RESOURCE_EXHAUSTED may
-//     carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`, which is logged and never shown.
+//     field in trouble, named as in the request message (`action_prefix`); the first 200 characters of its description are
+//     shown to API clients, so it says what the value may be and nothing about the inside. Where one names a field that API
+//     clients do not send, such as `team_id` or `page_size`, or where none comes, the edge answers 500 and shows nothing.
+//     RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`, which is logged
+//     and never shown.
 //   - Ids are UUIDs in lower case, 8-4-4-4-12. Times are UTC; the API shows milliseconds.
 //   - A deadline that has passed or a cancelled call is given up at once.
 

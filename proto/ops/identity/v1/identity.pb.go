@@ -9,6 +9,8 @@
 // The plaintext of a token never leaves the edge. Tokens are named by the SHA-256 of their full text, which is safe because
 // they hold 178 bits of randomness and cannot be guessed from it.
 //
+// Ids are UUIDs in lower case, 8-4-4-4-12. An answer with another id is a fault of the service: the edge answers 500.
+//
 // Errors are standard gRPC codes; any may carry a `google.rpc.ErrorInfo`, which is logged and never shown.
 
 package identityv1
@@ -131,9 +133,9 @@ func (x *ResolveTokenRequest) GetTokenSha256() []byte {
 // Response of ResolveToken.
 type ResolveTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the token. Required.
+	// Id of the token, a UUID. Required.
 	TokenId string `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
-	// Team that the token acts for. Required.
+	// Team that the token acts for, a UUID. Required.
 	TeamId string `protobuf:"bytes,2,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
 	// Scopes that the token carries, such as `servers:read`. The edge ignores those that it does not know.
 	Scopes []string `protobuf:"bytes,3,rep,name=scopes,proto3" json:"scopes,omitempty"`
@@ -305,7 +307,7 @@ func (x *WatchRevocationsResponse) GetRevocation() *Revocation {
 // A Revocation says that a token may no longer be used.
 type Revocation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the token.
+	// Id of the token, a UUID.
 	TokenId string `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
 	// SHA-256 of the token's full text, 32 bytes. Required.
 	TokenSha256 []byte `protobuf:"bytes,2,opt,name=token_sha256,json=tokenSha256,proto3" json:"token_sha256,omitempty"`

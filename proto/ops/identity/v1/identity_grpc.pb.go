@@ -9,6 +9,8 @@
 // The plaintext of a token never leaves the edge. Tokens are named by the SHA-256 of their full text, which is safe because
 // they hold 178 bits of randomness and cannot be guessed from it.
 //
+// Ids are UUIDs in lower case, 8-4-4-4-12. An answer with another id is a fault of the service: the edge answers 500.
+//
 // Errors are standard gRPC codes; any may carry a `google.rpc.ErrorInfo`, which is logged and never shown.
 
 package identityv1
@@ -39,7 +41,9 @@ type IdentityServiceClient interface {
 	// ResolveToken returns what a live token stands for. The edge remembers the answer for some seconds.
 	//
 	// Codes: NOT_FOUND when there is no such token or it has been revoked (ErrorInfo reason `TOKEN_UNKNOWN` or
-	// `TOKEN_REVOKED` tells the log which); INVALID_ARGUMENT naming `token_sha256` when it is not 32 bytes. Every other code
+	// `TOKEN_REVOKED` tells the log which). The ErrorInfo of a revoked token may have its id as the metadata `token_id`: the edge
+	// logs it, and operators can ask about it. A revocation is final: the edge may refuse the token for some minutes without
+	// asking again. INVALID_ARGUMENT naming `token_sha256` when it is not 32 bytes. Every other code
 	// means that the service could not tell: the edge never turns it into a refusal.
 	ResolveToken(ctx context.Context, in *ResolveTokenRequest, opts ...grpc.CallOption) (*ResolveTokenResponse, error)
 	// WatchRevocations streams revocations as they happen, so that every edge forgets a revoked token at once. The stream
@@ -100,7 +104,9 @@ type IdentityServiceServer interface {
 	// ResolveToken returns what a live token stands for. The edge remembers the answer for some seconds.
 	//
 	// Codes: NOT_FOUND when there is no such token or it has been revoked (ErrorInfo reason `TOKEN_UNKNOWN` or
-	// `TOKEN_REVOKED` tells the log which); INVALID_ARGUMENT naming `token_sha256` when it is not 32 bytes. Every other code
+	// `TOKEN_REVOKED` tells the log which). The ErrorInfo of a revoked token may have its id as the metadata `token_id`: the edge
+	// logs it, and operators can ask about it. A revocation is final: the edge may refuse the token for some minutes without
+	// asking again. INVALID_ARGUMENT naming `token_sha256` when it is not 32 bytes. Every other code
 	// means that the service could not tell: the edge never turns it into a refusal.
 	ResolveToken(context.Context, *ResolveTokenRequest) (*ResolveTokenResponse, error)
 	// WatchRevocations streams revocations as they happen, so that every edge forgets a revoked token at once. The stream

@@ -11,9 +11,11 @@
 //   - Isolation. `team_id` is the whole of the caller's authority. What belongs to another team does not exist: answer
 //     NOT_FOUND, word for word as for an id that was never given out. The edge does not check again.
 //   - Errors are standard gRPC codes. INVALID_ARGUMENT carries a `google.rpc.BadRequest` with one field violation for each
-//     field in trouble, named as in the request message (`monitor_id`); its description is shown to API clients, so it says
-//     what the value may be and nothing about the inside. RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error
-//     may carry a `google.rpc.ErrorInfo`, which is logged and never shown.
+//     field in trouble, named as in the request message (`since`); the first 200 characters of its description are shown to
+//     API clients, so it says what the value may be and nothing about the inside. Where one names a field that API clients
+//     do not send, such as `team_id` or `monitor_id`, or where none comes, the edge answers 500 and shows nothing.
+//     RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`, which is logged
+//     and never shown.
 //   - Ids are UUIDs in lower case, 8-4-4-4-12. Times are UTC; the API shows milliseconds.
 //   - The order named at a method is part of the contract: the edge does not sort.
 //   - A deadline that has passed or a cancelled call is given up at once, without side effects.

@@ -385,7 +385,7 @@
       return what + 'not refused by what is known' + (x.service ? ', reaches ' + x.service.name + ' (' + x.service.state + ')' : '') +
         (unknown.length ? '; unknown: ' + unknown.join(', ') : '');
     }
-    return what + a.status + ' ' + a.code + ', because of ' + a.because + (a.text ? ': ' + (a.details && decides ? decides.detail : a.text) : '') +
+    return what + a.status + ' ' + a.code + ', because of ' + a.because + (a.text ? ': ' + ((a.details || a.status === 401) && decides ? decides.detail : a.text) : '') +
       (a.retry_after_seconds ? '; retry after ' + a.retry_after_seconds + ' s' : '');
   };
 
@@ -413,7 +413,7 @@
     ];
     if (limits.length) parts.push(table('Limits', ['Limit', 'Requests', 'Left', 'More in', 'Set at'], limits));
     parts.push(
-      line('Token', t.remembered ? 'of team ' + t.team_id + (t.ai_plan ? ', with the AI plan' : ', without the AI plan') + '; scopes: ' + ((t.scopes || []).join(', ') || 'none') + ' (' + (memory[t.how] || t.how) + ')' : 'not remembered by this gateway'),
+      line('Token', t.how === 'revoked' ? 'revoked' + (t.team_id ? ', of team ' + t.team_id : '') : t.remembered ? 'of team ' + t.team_id + (t.ai_plan ? ', with the AI plan' : ', without the AI plan') + '; scopes: ' + ((t.scopes || []).join(', ') || 'none') + ' (' + (memory[t.how] || t.how) + ')' : 'not remembered by this gateway'),
       line('Policy', p.class + ', set by ' + p.key + ' (' + p.origin + ')' + (p.owner ? ', owner: ' + p.owner : '') + (p.reason ? ', reason: ' + p.reason : '') +
         (p.expires ? ', until ' + moment(p.expires) : '') + (p.team_unknown ? '; another may hold, as the team is not known' : '')),
       line('identity', serviceOf(x.identity)));

@@ -1,0 +1,129 @@
+package authn_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/authn"
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+// answer has the service answer of a token as is given.
+func (i *identity) answer(token string, answer *identityv1.ResolveTokenResponse) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.tokens[authn.Hash(token)] = answer
+}
+
+func TestAnAnswerThatBreaksTheContractIsNeitherARefusalNorAnOutage(t *testing.T) {
+	token := mint(1)
+	for name, answer := range map[string]*identityv1.ResolveTokenResponse{
+		"no team":                   {TokenId: idOf(token)},
+		"no token":                  {TeamId: teamID},
+		"nothing":                   nil,
+		"a team id that is no UUID": {TokenId: idOf(token), TeamId: "team-1"},
+		"a token id with text":      {TokenId: "pq: password=hunter2", TeamId: teamID},
+		"a UUID in another form":    {TokenId: idOf(token), TeamId: strings.ReplaceAll(teamID, "-", "")},
+		"a UUID in braces":          {TokenId: "{" + idOf(token) + "}", TeamId: teamID},
+		"a UUID as a URN":           {TokenId: "urn:uuid:" + idOf(token), TeamId: teamID},
+		"a letter that is no digit": {TokenId: idOf(token), TeamId: "g" + teamID[1:]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			service, registry := newIdentity(), prometheus.NewRegistry()
+			service.answer(token, answer)
+			a := newAuthenticator(t, service, func(o *authn.Options) { o.Registerer = registry })
+			_, err := a.Authenticate(t.Context(), token, office)
+			if !errors.Is(err, authn.ErrContract) || errors.Is(err, authn.ErrUnavailable) || errors.Is(err, authn.ErrInvalidToken) {
+				t.Errorf("got %v", err)
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the error has what the service sent: %v", err)
+			}
+			if n := metric(t, registry, "opsgate_authn_lookups_total", "invalid"); n != 1 {
+				t.Errorf("%v counted as invalid, want 1", n)
+			}
+			service.admit(token)
+			accepted(t, a, token)
+		})
+	}
+}
+
+func TestIDsInUpperCaseAreTakenInLowerCase(t *testing.T) {
+	service, token := newIdentity(), mint(1)
+	service.answer(token, &identityv1.ResolveTokenResponse{TokenId: strings.ToUpper(idOf(token)), TeamId: strings.ToUpper(teamID)})
+	if p := accepted(t, newAuthenticator(t, service), token); p.TokenID != idOf(token) || p.TeamID != teamID {
+		t.Errorf("got %+v", p)
+	}
+}
+
+// As in an outage: what the service said before is used for a while.
+func TestAConfirmedTokenIsUsedThoughTheAnswerBreaksTheContract(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, token := newAuthenticator(t, service), service.know(1)
+		accepted(t, a, token)
+		service.answer(token, &identityv1.ResolveTokenResponse{TokenId: idOf(token), TeamId: "team-1"})
+		for range 18 {
+			time.Sleep(31 * time.Second)
+			accepted(t, a, token)
+		}
+		time.Sleep(time.Minute)
+		refused(t, a, token, authn.ErrContract)
+	})
+}
+
+func TestABrokenContractIsReportedUntilAGoodAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logText
+		service := newIdentity()
+		a := newAuthenticator(t, service, func(o *authn.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		good, bad := service.know(1), mint(2)
+		service.answer(bad, &identityv1.ResolveTokenResponse{TokenId: idOf(bad), TeamId: "hunter2"})
+		if _, err := a.BrokenContract(); err != nil {
+			t.Errorf("before any answer: %v", err)
+		}
+		refused(t, a, bad, authn.ErrContract)
+		time.Sleep(7 * time.Second)
+		refused(t, a, mint(3), authn.ErrUnknown) // which tells of no ids
+		service.fail(errAway)
+		refused(t, a, mint(4), authn.ErrUnavailable)
+		service.fail(nil)
+		lasts, err := a.BrokenContract()
+		if lasts != 7*time.Second || !errors.Is(err, authn.ErrContract) || !strings.Contains(err.Error(), "team id") {
+			t.Errorf("broken for %v: %v", lasts, err)
+		}
+		accepted(t, a, good)
+		if lasts, err := a.BrokenContract(); err != nil {
+			t.Errorf("after a good answer: broken for %v: %v", lasts, err)
+		}
+
+		// Good and invalid answers in turn make no line each.
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			refused(t, a, bad, authn.ErrContract)
+			service.know(1)
+			accepted(t, with(t, a, service, authn.Settings{FreshFor: time.Nanosecond}), good)
+		}
+		text := log.String()
+		if breaks := strings.Count(text, `msg="identity service breaks the contract`); breaks != 1 || strings.Count(text, "keeps the contract") != 1 {
+			t.Errorf("the log:\n%s", text)
+		}
+		// A breach that lasts is logged once the quiet time is over, though it began within it.
+		for range 2 {
+			time.Sleep(time.Minute)
+			refused(t, a, bad, authn.ErrContract)
+		}
+		if text = log.String(); strings.Count(text, `msg="identity service breaks the contract`) != 2 {
+			t.Errorf("after another minute, the log:\n%s", text)
+		}
+		if strings.Contains(text, "hunter2") {
+			t.Errorf("the log has what the service sent:\n%s", text)
+		}
+	})
+}

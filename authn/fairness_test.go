@@ -1,0 +1,144 @@
+package authn_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"opsgate/authn"
+)
+
+// An attack sends invented tokens to a gateway that has just started, over connections that each wait for an answer before the next
+// request, from so many networks.
+type attack struct {
+	name        string
+	network     func(number int) authn.Source
+	networks    int
+	perSecond   int
+	connections int
+}
+
+func attacks() []attack {
+	return []attack{
+		{"one network", func(int) authn.Source { return from("203.0.113.7") }, 1, 14_000, 150},
+		{"one network with many connections", func(int) authn.Source { return from("203.0.113.7") }, 1, 14_000, 5000},
+		{"all of an IPv6 /56", func(n int) authn.Source { return from(fmt.Sprintf("2001:db8:0:%x::1", n)) }, 256, 14_000, 5000},
+	}
+}
+
+// run sends requests until stop is closed, and returns how many were refused unasked.
+func (k attack) run(t *testing.T, a *authn.Authenticator, stop <-chan struct{}) (sent, shed int64) {
+	t.Helper()
+	var number, refusals atomic.Int64
+	pause := time.Second * time.Duration(k.connections) / time.Duration(k.perSecond)
+	var connections sync.WaitGroup
+	for c := range k.connections {
+		connections.Go(func() {
+			time.Sleep(pause * time.Duration(c) / time.Duration(k.connections))
+			for {
+				next := time.NewTimer(pause)
+				n := int(number.Add(1))
+				if _, err := a.Authenticate(t.Context(), invent(n), k.network(n%k.networks)); errors.Is(err, authn.ErrBusy) {
+					refusals.Add(1)
+				}
+				select {
+				case <-next.C:
+				case <-stop:
+					return
+				}
+			}
+		})
+	}
+	connections.Wait()
+	return number.Load(), refusals.Load()
+}
+
+// At most 1 % of the first requests of live tokens from elsewhere may be refused while one network floods a gateway that has just
+// started.
+func TestInventedTokensOfOneNetworkDoNotLockLiveTokensOfOthersOut(t *testing.T) {
+	for _, attack := range attacks() {
+		for _, delay := range []time.Duration{500 * time.Microsecond, 20 * time.Millisecond, 200 * time.Millisecond} {
+			t.Run(fmt.Sprintf("%s, look-ups of %v", attack.name, delay), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { underAttack(t, attack, delay) })
+			})
+		}
+	}
+}
+
+func underAttack(t *testing.T, attack attack, delay time.Duration) {
+	t.Helper()
+	const live = 100
+	service := newIdentity()
+	service.delay = delay
+	a := newAuthenticator(t, service)
+	tokens := make([]string, live)
+	for i := range tokens {
+		tokens[i] = invent(1<<40 + i)
+		service.admit(tokens[i])
+	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	var sent, shed int64
+	go func() {
+		defer close(ended)
+		sent, shed = attack.run(t, a, stop)
+	}()
+	time.Sleep(100 * time.Millisecond)
+
+	var refusals atomic.Int64
+	var slowest time.Duration
+	var mu sync.Mutex
+	var clients sync.WaitGroup
+	for i, token := range tokens {
+		source := from(fmt.Sprintf("198.51.%d.9", i%20))
+		clients.Go(func() {
+			begin := time.Now()
+			if _, err := a.Authenticate(t.Context(), token, source); err != nil {
+				refusals.Add(1)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			slowest = max(slowest, time.Since(begin))
+		})
+		time.Sleep(5 * time.Millisecond)
+	}
+	clients.Wait()
+	close(stop)
+	<-ended
+	t.Logf("%d of %d live tokens refused, the slowest answered after %v; %d invented tokens sent, %d refused unasked; %d look-ups",
+		refusals.Load(), live, slowest, sent, shed, service.lookUps())
+	if refusals.Load()*100 > live {
+		t.Errorf("%d of %d first requests of live tokens were refused, want at most 1 %%", refusals.Load(), live)
+	}
+}
+
+// Tokens of a burst take turns with those of a flood that was there before.
+func TestANetworkWithManyUnknownTokensWaitsBehindTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		service.delay = 50 * time.Millisecond
+		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookUps = 4 })
+		if shed := flood(t, a, from("203.0.113.1"), 0, 16); shed != 0 {
+			t.Fatalf("%d refused", shed)
+		}
+		begin := time.Now()
+		var clients sync.WaitGroup
+		for number := range 4 {
+			token := service.know(byte(number))
+			clients.Go(func() { // as if it came over an IPv6 socket
+				if _, err := a.Authenticate(t.Context(), token, from("::ffff:198.51.100.1")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		clients.Wait()
+		// 4 look-ups were in flight; two of the next 4 are theirs, and two of the 4 after those.
+		if waited := time.Since(begin); waited != 150*time.Millisecond {
+			t.Errorf("waited %v, want 150ms; behind all that came before it would be 250ms", waited)
+		}
+		time.Sleep(time.Second)
+	})
+}

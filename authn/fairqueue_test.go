@@ -1,0 +1,179 @@
+package authn
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestNetworkOf(t *testing.T) {
+	for address, want := range map[string][2]string{
+		"192.0.2.77":              {"192.0.2.0/24", "192.0.2.0/24"},
+		"::ffff:192.0.2.77":       {"192.0.2.0/24", "192.0.2.0/24"},
+		"2001:db8:1:2:3:4:5:6":    {"2001:db8:1:2::/64", "2001:db8:1::/48"},
+		"fe80::1%eth0":            {"fe80::/64", "fe80::/48"},
+		"2001:db8:1:2:ffff::%en1": {"2001:db8:1:2::/64", "2001:db8:1::/48"},
+	} {
+		network := networkOf(netip.MustParseAddr(address))
+		if got := [2]string{network.String(), siteOf(network).String()}; got != want {
+			t.Errorf("%s is of %v, want %v", address, got, want)
+		}
+	}
+	if network := networkOf(netip.Addr{}); network != (netip.Prefix{}) || siteOf(network) != network {
+		t.Errorf("no address is of %v", network)
+	}
+}
+
+// A queueModel is a fairQueue without lists: it notes when each network and each site last had a turn, and the next turn is that of the
+// one whose last is longest ago.
+type queueModel struct {
+	queue    fairQueue
+	slots    int
+	inFlight int
+	waiting  []netip.Prefix // of each request
+	queued   []*flight      // in the order of their arrival
+	tick     int
+	lastTurn map[netip.Prefix]int // by network or site: the tick of its last turn, or when it last had nothing queued before
+}
+
+func identity(network netip.Prefix) netip.Prefix { return network }
+
+// waits returns how many requests wait of a network, or of a site.
+func (m *queueModel) waits(which netip.Prefix, level func(netip.Prefix) netip.Prefix) (n int) {
+	for _, network := range m.waiting {
+		if level(network) == which {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *queueModel) hasQueued(which netip.Prefix, level func(netip.Prefix) netip.Prefix) bool {
+	return slices.ContainsFunc(m.queued, func(f *flight) bool { return level(f.network) == which })
+}
+
+// next returns the look-up whose turn it is, nil for none.
+func (m *queueModel) next() *flight {
+	if m.inFlight >= m.slots || len(m.queued) == 0 {
+		return nil
+	}
+	f := slices.MinFunc(m.queued, func(a, b *flight) int {
+		return cmp.Or(
+			cmp.Compare(m.lastTurn[siteOf(a.network)], m.lastTurn[siteOf(b.network)]),
+			cmp.Compare(m.lastTurn[a.network], m.lastTurn[b.network]),
+		) // of equals, the first: the oldest of a network
+	})
+	m.tick++
+	m.lastTurn[f.network], m.lastTurn[siteOf(f.network)] = m.tick, m.tick
+	m.queued = without(m.queued, f)
+	m.inFlight++
+	return f
+}
+
+// begin begins what there are slots for.
+func (m *queueModel) begin(t *rapid.T) {
+	for {
+		want, got := m.next(), m.queue.next(m.slots)
+		if want != got {
+			t.Fatalf("%+v has its turn, want %+v", got, want)
+		}
+		if got == nil {
+			return
+		}
+	}
+}
+
+// arrive has a request come, with a look-up of its own or for one that is there already.
+func (m *queueModel) arrive(t *rapid.T, network netip.Prefix, shares bool) {
+	room := WaitingPerLookUp*m.slots - len(m.waiting)
+	ofNetwork, ofSite := m.waits(network, identity), m.waits(siteOf(network), siteOf)
+	want := ofNetwork < room && ofSite < siteShare*room
+	if got := m.queue.admit(network, m.slots); got != want {
+		t.Fatalf("%v with %d waiting, %d of its site, and room for %d: admitted is %t", network, ofNetwork, ofSite, room, got)
+	}
+	if !want {
+		return
+	}
+	m.waiting = append(m.waiting, network)
+	if shares {
+		return
+	}
+	m.tick++
+	if !m.hasQueued(siteOf(network), siteOf) {
+		m.lastTurn[siteOf(network)] = m.tick
+	}
+	if !m.hasQueued(network, identity) {
+		m.lastTurn[network] = m.tick
+	}
+	f := &flight{network: network}
+	m.queue.push(f)
+	m.queued = append(m.queued, f)
+	m.begin(t)
+}
+
+// check compares what is counted, and that nothing is kept of networks that have neither requests nor look-ups.
+func (m *queueModel) check(t *rapid.T) {
+	networks, sites := make(map[netip.Prefix]bool), make(map[netip.Prefix]bool)
+	for _, network := range m.waiting {
+		networks[network], sites[siteOf(network)] = true, true
+	}
+	for _, f := range m.queued {
+		networks[f.network], sites[siteOf(f.network)] = true, true
+	}
+	kept := 0
+	for _, s := range m.queue.sites {
+		kept += len(s.networks)
+	}
+	if kept != len(networks) || len(m.queue.sites) != len(sites) {
+		t.Fatalf("%d networks and %d sites are kept, want %d and %d", kept, len(m.queue.sites), len(networks), len(sites))
+	}
+	if m.queue.waiting != len(m.waiting) || m.queue.queued.Load() != int64(len(m.queued)) || m.queue.inFlight.Load() != int64(m.inFlight) {
+		t.Fatalf("counts %d, %d, %d; want %d, %d, %d", m.queue.waiting, m.queue.queued.Load(), m.queue.inFlight.Load(),
+			len(m.waiting), len(m.queued), m.inFlight)
+	}
+}
+
+func TestFairQueueIsItsModel(t *testing.T) {
+	var networks []netip.Prefix // of four sites
+	for _, address := range []string{"192.0.2.1", "198.51.100.1", "2001:db8::1", "2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:1::1"} {
+		networks = append(networks, networkOf(netip.MustParseAddr(address)))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		m := &queueModel{queue: newFairQueue(), slots: rapid.IntRange(1, 5).Draw(t, "slots"), lastTurn: make(map[netip.Prefix]int)}
+		arrive := func(t *rapid.T) {
+			m.arrive(t, rapid.SampledFrom(networks).Draw(t, "network"), rapid.IntRange(0, 3).Draw(t, "shares") == 0)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"arrive": arrive, "arrive too": arrive, "arrive as well": arrive,
+			"end": func(t *rapid.T) {
+				if m.inFlight == 0 {
+					t.Skip("none in flight")
+				}
+				m.inFlight--
+				m.queue.done()
+				m.begin(t)
+			},
+			"leave": func(t *rapid.T) {
+				if len(m.waiting) == 0 {
+					t.Skip("none waits")
+				}
+				i := rapid.IntRange(0, len(m.waiting)-1).Draw(t, "request")
+				m.queue.leave(m.waiting[i])
+				m.waiting = slices.Delete(m.waiting, i, i+1)
+			},
+			"drop": func(t *rapid.T) {
+				if len(m.queued) == 0 {
+					t.Skip("none is queued")
+				}
+				f := rapid.SampledFrom(m.queued).Draw(t, "look-up")
+				m.queue.drop(f)
+				m.queued = without(m.queued, f)
+			},
+			"reload": func(t *rapid.T) { m.slots = rapid.IntRange(1, 5).Draw(t, "slots") },
+			"":       m.check,
+		})
+	})
+}

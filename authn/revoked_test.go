@@ -1,0 +1,125 @@
+package authn_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"opsgate/authn"
+)
+
+// idsOf returns the ids that the refusal of a revoked token has.
+func idsOf(t *testing.T, a *authn.Authenticator, token string) authn.RevokedError {
+	t.Helper()
+	_, err := a.Authenticate(t.Context(), token, office)
+	revoked, ok := errors.AsType[*authn.RevokedError](err)
+	if !ok || !errors.Is(err, authn.ErrRevoked) || !errors.Is(err, authn.ErrInvalidToken) || err.Error() != authn.ErrRevoked.Error() {
+		t.Fatalf("got %v", err)
+	}
+	return *revoked
+}
+
+// mustBeRemembered holds that the token is remembered as revoked, with these ids.
+func mustBeRemembered(t *testing.T, a *authn.Authenticator, want authn.RevokedError) {
+	t.Helper()
+	record, ok := a.Remembered(want.TokenID)
+	if !ok || record.Revoked == nil || *record.Revoked != want || record.Principal != nil {
+		t.Errorf("remembered is %+v, %t; want %+v", record, ok, want)
+	}
+}
+
+func TestTheRefusalOfARevokedTokenHasItsIDs(t *testing.T) {
+	token := mint(1)
+	for name, test := range map[string]struct {
+		metadata map[string]string
+		used     bool // before it was revoked
+		want     authn.RevokedError
+	}{
+		"told by the service":           {map[string]string{"token_id": idOf(token)}, false, authn.RevokedError{TokenID: idOf(token)}},
+		"in upper case":                 {map[string]string{"token_id": strings.ToUpper(idOf(token))}, false, authn.RevokedError{TokenID: idOf(token)}},
+		"not told":                      {nil, false, authn.RevokedError{}},
+		"told what is no UUID":          {map[string]string{"token_id": token}, false, authn.RevokedError{}},
+		"used before, told":             {map[string]string{"token_id": idOf(token)}, true, authn.RevokedError{TokenID: idOf(token), TeamID: teamID}},
+		"used before, not told":         {nil, true, authn.RevokedError{TokenID: idOf(token), TeamID: teamID}},
+		"used before, told no UUID":     {map[string]string{"token_id": token}, true, authn.RevokedError{TokenID: idOf(token), TeamID: teamID}},
+		"used before, told another key": {map[string]string{"id": "x"}, true, authn.RevokedError{TokenID: idOf(token), TeamID: teamID}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service := newIdentity()
+				a := newAuthenticator(t, service)
+				if test.used {
+					service.admit(token)
+					accepted(t, a, token)
+					time.Sleep(time.Minute)
+				}
+				service.revokeWith(token, test.metadata)
+				for range 2 { // by a look-up, and from the cache
+					if got := idsOf(t, a, token); got != test.want {
+						t.Errorf("got %+v, want %+v", got, test.want)
+					}
+				}
+				if test.want.TokenID != "" {
+					mustBeRemembered(t, a, test.want)
+				} else if _, ok := a.Remembered(""); ok {
+					t.Error("a token without a known id is found")
+				}
+			})
+		})
+	}
+}
+
+func TestATokenRevokedByTheStreamIsRememberedByItsID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, w := following(t, service)
+		token := service.know(1)
+		accepted(t, a, token)
+		w.revocation("2", token)
+		synctest.Wait()
+		want := authn.RevokedError{TokenID: idOf(token), TeamID: teamID}
+		mustBeRemembered(t, a, want)
+		if got := idsOf(t, a, token); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		if n := service.lookUps(); n != 1 {
+			t.Errorf("%d look-ups, want 1", n)
+		}
+	})
+}
+
+// A revocation is final: what a look-up finds is trusted for as long as what the stream says, and outlasts an outage as well.
+func TestARevocationFoundByALookUpIsNotAskedForAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, w := following(t, service)
+		token := mint(1)
+		service.revoke(token)
+		want := authn.RevokedError{TokenID: idOf(token)}
+		idsOf(t, a, token)
+		service.fail(errAway)
+		for range 9 {
+			for range 6 {
+				time.Sleep(10 * time.Second)
+				w.heartbeat("2")
+			}
+			if got := idsOf(t, a, token); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		}
+		if n := service.lookUps(); n != 1 {
+			t.Errorf("%d look-ups, want 1", n)
+		}
+		w.fail(status.Error(codes.OutOfRange, "forgotten"))
+		synctest.Wait()
+		mustBeRemembered(t, a, want)
+		service.fail(nil)
+		service.admit(token) // another database: all that was learned is in doubt, a revocation too
+		accepted(t, a, token)
+	})
+}

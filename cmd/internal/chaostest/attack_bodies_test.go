@@ -1,0 +1,156 @@
+package chaostest
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// bodySize is the default of http.max_body_bytes.
+const bodySize = 128 << 10
+
+// validBody is a body of the largest size without a mistake: its message has as many characters as may be.
+func validBody() string {
+	body := `{"title":"t","status":"resolved","impact":"none","message":"` + strings.Repeat("ü", 10_000) + `"`
+	return body + strings.Repeat(" ", bodySize-len(body)-1) + "}"
+}
+
+// worstBodies are bodies of the largest size that make work, by what they have many of.
+func worstBodies() map[string]string {
+	filled := func(begin string, element func(i int) string, end string) string {
+		var b strings.Builder
+		b.WriteString(begin)
+		for i := 0; ; i++ {
+			next := element(i)
+			if b.Len()+len(next)+len(end) > bodySize {
+				return b.String() + end
+			}
+			b.WriteString(next)
+		}
+	}
+	repeated := func(text string) func(int) string { return func(int) string { return text } }
+	return map[string]string{
+		"names":          filled(`{"a":0`, func(i int) string { return fmt.Sprintf(`,"%x":0`, i) }, "}"),
+		"escaped names":  filled(`{"a":0`, func(i int) string { return fmt.Sprintf(`,"\u%04x":0`, i%0xd800) }, "}"),
+		"one name":       filled(`{"title":""`, repeated(`,"title":""`), "}"),
+		"long names":     filled(`{"a":0`, func(i int) string { return fmt.Sprintf(`,"%01000d":0`, i) }, "}"),
+		"ids":            filled(`{"componentIds":["`+unknown+`"`, repeated(`,"`+unknown+`"`), "]}"),
+		"nesting":        filled(`{"title":`+strings.Repeat("[", 9000)+strings.Repeat("]", 9000)+`,"a":[0`, repeated(",0"), "]}"),
+		"escapes":        filled(`{"message":"`, repeated(`\u0000`), `"}`),
+		"half pairs":     filled(`{"message":"`, repeated(`\ud800`), `"}`),
+		"backslashes":    filled(`{"message":"`, repeated(`\\`), `"}`),
+		"invisible text": filled(`{"message":"`, repeated("\u200b"), `"}`),
+		"a number":       filled(`{"title":1`, repeated("0"), "}"),
+		"no end":         filled(`{"a":[`, repeated("0,"), "0]"),
+	}
+}
+
+// Row 26: bodies of the largest size in their worst shapes cost the gateway little more than one without a mistake.
+func TestAttackWorstBodies(t *testing.T) {
+	beside(t)
+	n := either(200, 10)
+	g := startGateway(t, everyService(shared.address), unlimited)
+	client := newClient(t, nil)
+	cost := func(body string) (perRequest float64, answer int) {
+		before := g.metric(t, "process_cpu_seconds_total")
+		for range n {
+			status, text := postIncident(t, client, g, body)
+			if status != http.StatusOK && status != http.StatusUnprocessableEntity {
+				t.Fatalf("got %d %s", status, text)
+			}
+			answer = len(text)
+		}
+		return (g.metric(t, "process_cpu_seconds_total") - before) / float64(n), answer
+	}
+	cost(validBody())
+	usual, _ := cost(validBody())
+	for name, body := range worstBodies() {
+		worst, answer := cost(body)
+		what := fmt.Sprintf("%d KiB of %s: processor beside a valid body of %.2f ms, times", len(body)>>10, name, usual*1000)
+		note(t, "26", what, fmt.Sprintf("%.1f", worst/usual), "at most 3")
+		if *full && worst > 3*usual {
+			t.Errorf("%s: %.1f times", name, worst/usual)
+		}
+		atMost(t, "26", fmt.Sprintf("%s: bytes of the answer", name), answer, 16<<10)
+	}
+}
+
+func postIncident(t *testing.T, client *http.Client, g *gateway, body string) (status int, answer []byte) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url+"/v1/incidents", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+tokens(t)["full"].Text)
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if answer, err = io.ReadAll(response.Body); err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, answer
+}
+
+// Row 28: a body whose last byte comes too late is refused, counts, and moves nothing that says how available the service is.
+func TestAttackLateBodies(t *testing.T) {
+	beside(t)
+	const late = 30
+	g := startGateway(t, everyService(shared.address), unlimited+"http: {body_timeout: 300ms}\n")
+	const body = `{"title":"that must not be","status":"investigating","impact":"none","message":"m"}`
+	statuses := make(chan int, late)
+	many(t, late, g.socket(), func(conn net.Conn) {
+		head := posting(tokens(t)["full"].Text, len(body)) + "\r\n"
+		if _, err := io.WriteString(conn, head+body[:len(body)-1]); err != nil {
+			t.Error(err)
+		}
+		got, _, err := readResponse(bufio.NewReader(conn))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, body[len(body)-1:]) // the connection may be closed by now
+		statuses <- got.StatusCode
+	})
+	close(statuses)
+	other := 0
+	for status := range statuses {
+		if status != http.StatusRequestTimeout {
+			other++
+		}
+	}
+	none(t, "28", fmt.Sprintf("of %d late bodies, answered with anything but 408", late), other)
+	none(t, "28", "requests given back", int(g.metric(t, "opsgate_rate_limit_refunds_total")))
+	admitted := g.metric(t, `opsgate_rate_limit_decisions_total{limit="second",outcome="admitted",policy="default"}`)
+	note(t, "28", "requests counted by the limit", admitted, late)
+	if int(admitted) != late {
+		t.Errorf("%v requests were counted, want %d", admitted, late)
+	}
+	var failed int
+	for line := range strings.Lines(g.get(t, "/metrics")) {
+		if strings.HasPrefix(line, "opsgate_http_requests_total{") && strings.Contains(line, `status="5`) {
+			failed++
+		}
+	}
+	none(t, "28", "series of failed requests", failed)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+"/v1/incidents", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+tokens(t)["full"].Text)
+	response, err := newClient(t, nil).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	newest, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	none(t, "28", "incidents created", strings.Count(string(newest), "that must not be"))
+}

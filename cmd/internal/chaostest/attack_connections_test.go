@@ -1,0 +1,80 @@
+package chaostest
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Row 25: one client opens ten times as many connections as the gateway takes, and another one is served all the same.
+func TestAttackConnections(t *testing.T) {
+	beside(t)
+	limit := either(1000, 100)
+	public := newPublicTLS(t)
+	for _, attack := range []struct {
+		name   string
+		secure bool
+		begin  func(net.Conn)
+	}{
+		{"bodies that do not come", false, says("POST /v1/incidents HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n")},
+		{"half headers", false, says("GET /v1/me HTTP/1.1\r\nHost: h\r\nX-Slow: ")},
+		{"pages that are not read", false, func(conn net.Conn) {
+			_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+			says(strings.Repeat("GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: h\r\n\r\n", 3))(conn)
+		}},
+		{"handshakes that do not begin", true, func(net.Conn) {}},
+	} {
+		t.Run(attack.name, func(t *testing.T) {
+			config := unlimited + fmt.Sprintf("http: {max_connections: %d}\n", limit)
+			client, scheme := newClient(t, nil), "http"
+			if attack.secure {
+				config += public.config()
+				client, scheme = newClient(t, public.roots()), "https"
+			}
+			g := startGateway(t, everyService(shared.address), config)
+			v := newVictim(t, g, client, scheme+strings.TrimPrefix(g.url, "http"))
+			v.row, v.times, v.loses, v.memory = "25", 3, .01, either(150, 1000)
+			v.bears(t, fmt.Sprintf("%d connections, %s", 10*limit, attack.name), func() {
+				defer flood(t, g.socket(), 10*limit, attack.begin)()
+				pass(t, either(3*time.Second, time.Second))
+				newcomer := &http.Client{Transport: withoutKeepAlives(client.Transport), Timeout: patience}
+				if status, _ := me(t.Context(), newcomer, scheme+strings.TrimPrefix(g.url, "http"), tokens(t)["full"].Text); status != http.StatusOK {
+					t.Errorf("a client that comes now: got %d", status)
+				}
+			})
+			atMost(t, "25", attack.name+": connections open at the end", int(g.metric(t, "opsgate_http_connections_open")), limit)
+		})
+	}
+}
+
+func says(text string) func(net.Conn) {
+	return func(conn net.Conn) { _, _ = io.WriteString(conn, text) } // it may be closed already
+}
+
+// flood opens connections within some five seconds and begins something on each. It returns what closes them. An attacker that takes all of
+// the machine that it shares with the gateway shows nothing of the gateway.
+func flood(t *testing.T, address string, n int, begin func(net.Conn)) (end func()) {
+	t.Helper()
+	conns := make([]net.Conn, 0, n)
+	for i := range n {
+		if i%(n/50) == 0 {
+			pass(t, 100*time.Millisecond)
+		}
+		conn, err := dialFrom("", address)
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		begin(conn)
+		conns = append(conns, conn)
+	}
+	return func() {
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package chaostest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Row 29: clients without a token and connections that are no TLS cannot fill the log.
+func TestAttackTheLog(t *testing.T) {
+	beside(t)
+	public := newPublicTLS(t)
+	lasts := either(10*time.Second, 2*time.Second)
+	g := startGateway(t, everyService(shared.address), unlimited+public.config())
+	address := g.socket()
+
+	refused := callers{
+		client: newClient(t, public.roots()), token: invented(t), rate: either(10_000.0, 1000.0), number: mostClients,
+		url: inTurn(g.secure()+"/v1/me", g.secure()+"/elsewhere"),
+	}
+	stop := refused.start(t)
+	begun := time.Now()
+	var junk sync.WaitGroup
+	for range 200 {
+		junk.Go(func() {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			says("no handshake of TLS begins with this\r\n\r\n")(conn)
+			_, _ = conn.Read(make([]byte, 1)) // until the gateway has given it up
+		})
+	}
+	junk.Wait()
+	pass(t, lasts)
+	answered := stop()
+	lasted := time.Since(begun)
+	pass(t, 2*time.Second) // what was suppressed is reported with the next line, or a second later
+	g.end(t)
+
+	perSecond, suppressed := map[string]int{}, 0
+	for text := range strings.Lines(g.log.String()) {
+		var line struct {
+			Time  time.Time
+			Msg   string
+			Lines int
+		}
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		perSecond[line.Time.Format(time.TimeOnly)]++
+		if line.Msg == "log lines suppressed" {
+			suppressed += line.Lines
+		}
+	}
+	most := 0
+	for _, n := range perSecond {
+		most = max(most, n)
+	}
+	note(t, "29", "refused requests a second", int(float64(len(answered))/lasted.Seconds()), either("10000", "not held here"))
+	atMost(t, "29", fmt.Sprintf("lines of the log in a second, beside 200 connections that are no TLS and %d refused requests", len(answered)), most, 100)
+	note(t, "29", "lines suppressed, as the log says", suppressed, "more than none")
+	if suppressed == 0 {
+		t.Error("the log does not say how many lines were suppressed")
+	}
+}

@@ -1,0 +1,98 @@
+package chaostest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// The attacker of row 27 is in one network and the clients in another: all of 127.0.0.0/8 is this machine.
+const (
+	attackerAddress = "127.0.0.1"
+	clientAddress   = "127.0.7.1"
+)
+
+// Row 27: a gateway that has just started knows no token, and one network asks it about invented ones. The tokens of clients elsewhere are
+// looked up all the same.
+func TestAttackInventedTokens(t *testing.T) {
+	beside(t)
+	live := either(100, 20)
+	b := startBackend(t)
+	texts := make([]string, live)
+	for i := range texts {
+		texts[i] = createToken(t, b.data).Text
+	}
+	identity := startRelay(t, b.address, either(5*time.Millisecond, 20*time.Millisecond))
+	behind := everyService(b.address)
+	behind.identity = identity.address
+	g := startGateway(t, behind, unlimited)
+
+	stop := inventTokens(t, g.socket(), either(150, 50), either(14_000.0, 1000.0))
+	pass(t, time.Second)
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(clientAddress)}}
+	client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}, Timeout: patience}
+	t.Cleanup(client.CloseIdleConnections)
+	var slowest time.Duration
+	byStatus := map[int]int{}
+	for _, text := range texts {
+		begun := time.Now()
+		status, _ := me(t.Context(), client, g.url, text)
+		slowest = max(slowest, time.Since(begun))
+		byStatus[status]++
+	}
+	asked, lasted := stop()
+	note(t, "27", "invented tokens a second", int(float64(asked)/lasted.Seconds()), either("14000", "not held here"))
+	atMost(t, "27", fmt.Sprintf("of the first requests of %d live tokens from elsewhere, answered 503", live), byStatus[503], live/100)
+	if byStatus[503]+byStatus[200] != live {
+		t.Errorf("first requests were answered %v", byStatus)
+	}
+	note(t, "27", "slowest first request of a live token", tenths(slowest), "")
+}
+
+// inventTokens asks with an invented token each time, over so many connections and at most so often a second, until it is stopped.
+func inventTokens(t *testing.T, address string, connections int, rate float64) (stop func() (asked int64, lasted time.Duration)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var count atomic.Int64
+	var busy sync.WaitGroup
+	begun := time.Now()
+	for range connections {
+		conn, err := dialFrom(attackerAddress, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		busy.Go(func() {
+			defer func() { _ = conn.Close() }()
+			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+			tick := time.NewTicker(time.Duration(float64(connections) / rate * float64(time.Second)))
+			defer tick.Stop()
+			from := bufio.NewReader(conn)
+			for token := invented(t); ctx.Err() == nil; <-tick.C {
+				if _, err := fmt.Fprintf(conn, "GET /v1/me HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n\r\n", token()); err != nil {
+					return
+				}
+				got, err := http.ReadResponse(from, nil)
+				if err != nil {
+					return
+				}
+				_, _ = io.Copy(io.Discard, got.Body)
+				_ = got.Body.Close()
+				count.Add(1)
+			}
+		})
+	}
+	t.Cleanup(cancel)
+	return func() (int64, time.Duration) {
+		lasted := time.Since(begun)
+		cancel()
+		busy.Wait()
+		return count.Load(), lasted
+	}
+}

@@ -1,0 +1,51 @@
+package config
+
+import (
+	"net"
+	"strings"
+)
+
+// plaintext finds connections over a network that are not encrypted and matter: those to internal services, which decide what clients are
+// answered and whose tokens are valid, and those that carry the password of Redis.
+func (w *warner) plaintext() {
+	for name, upstream := range w.loaded.Upstreams.all() {
+		if upstream.TLS.Enabled || isLocalTarget(upstream.Address) {
+			continue
+		}
+		consequence := "read and change calls and answers"
+		if name == "identity" {
+			consequence = "have any token accepted"
+		}
+		w.warn("upstreams."+name+".address", "is %s, not on loopback, and upstreams.%s.tls.enabled is false: an attacker on the network can %s",
+			upstream.Address, name, consequence)
+	}
+	r := w.loaded.RateLimit.Redis
+	if w.loaded.RateLimit.Store != StoreRedis || r.TLS.Enabled {
+		return
+	}
+	for _, address := range r.Addresses {
+		if host, _, _ := net.SplitHostPort(address); isLoopback(host) {
+			continue
+		}
+		for _, secret := range []struct {
+			key   string
+			value Secret
+		}{{"password", r.Password}, {"sentinel_password", r.SentinelPassword}} {
+			if secret.value.Reveal() != "" {
+				w.warn(redisKey+"."+secret.key, "goes to %s in plaintext: set rate_limit.redis.tls.enabled", address)
+			}
+		}
+		return // one address tells it
+	}
+}
+
+// isLocalTarget returns whether a gRPC target, which the validator has accepted, is a socket of this machine or on loopback.
+func isLocalTarget(target string) bool {
+	scheme, rest, found := strings.Cut(target, "://")
+	address := strings.TrimPrefix(target, "dns:")
+	if found {
+		_, address, _ = strings.Cut(rest, "/") // the authority, for dns a server to ask, comes before
+	}
+	host, _, _ := net.SplitHostPort(address)
+	return scheme == "unix" || isLoopback(host)
+}

@@ -1,0 +1,112 @@
+package edge_test
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A logLine is what a test reads of a line.
+type logLine struct {
+	Time  time.Time
+	Msg   string
+	Kind  string
+	Lines int
+	Code  string
+}
+
+// logLines reads the log of a gateway.
+func (r *reloading) logLines(t *testing.T) (lines []logLine) {
+	t.Helper()
+	for text := range strings.Lines(r.log.String()) {
+		var line logLine
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// flood makes requests without a token, with one that is over its limit, and connections that are no TLS, for a while, and returns how
+// many of each.
+func (s *secure) flood(t *testing.T, during time.Duration) (anonymous, denied, junk int) {
+	t.Helper()
+	end := time.Now().Add(during)
+	var load sync.WaitGroup
+	var mu sync.Mutex
+	for _, token := range []string{"", s.token} {
+		client := s.client(t, false)
+		load.Go(func() {
+			for time.Now().Before(end) {
+				got, _, err := s.ask(client, "GET", "/v1/servers", http.Header{"Authorization": {"Bearer " + token}}, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				switch got.StatusCode {
+				case http.StatusUnauthorized:
+					anonymous++
+				case http.StatusTooManyRequests:
+					denied++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for ; junk < 200; junk++ {
+		conn, err := net.Dial("tcp", s.Address().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = conn.Write([]byte("this is no handshake"))
+		_, _ = conn.Read(make([]byte, 1)) // until the gateway has refused it
+		_ = conn.Close()
+	}
+	load.Wait()
+	return anonymous, denied, junk
+}
+
+func TestAFloodOfRefusalsAndFailedHandshakesWritesFewLines(t *testing.T) {
+	s := secureGateway(t, startServices(t), "rate_limit: {limits: [{requests: 1, per: 1h}]}\n")
+	anonymous, denied, junk := s.flood(t, 1500*time.Millisecond)
+	s.finish(t)
+	logged, suppressed := map[string]int{}, map[string]int{}
+	lines := s.logLines(t)
+	for _, line := range lines {
+		switch {
+		case line.Msg == "log lines suppressed":
+			suppressed[line.Kind] += line.Lines
+		case line.Code == "unauthorized":
+			logged["unauthenticated"]++
+		case line.Code == "rate_limited":
+			logged["rate_limited"]++
+		case strings.HasPrefix(line.Msg, "http: TLS handshake error"):
+			logged["connection"]++
+		}
+	}
+	for kind, sent := range map[string]int{"unauthenticated": anonymous, "rate_limited": denied, "connection": junk} {
+		if logged[kind]+suppressed[kind] != sent || logged[kind] == 0 || suppressed[kind] == 0 {
+			t.Errorf("%s: %d lines and %d suppressed of %d", kind, logged[kind], suppressed[kind], sent)
+		}
+	}
+	most := 0
+	for i := range lines {
+		within := 0
+		for _, later := range lines[i:] {
+			if later.Time.Sub(lines[i].Time) < time.Second {
+				within++
+			}
+		}
+		most = max(most, within)
+	}
+	t.Logf("%d refused without a token, %d over a limit, %d failed handshakes: at most %d lines in a second", anonymous, denied, junk, most)
+	if most > 100 {
+		t.Errorf("%d lines in a second", most)
+	}
+}

@@ -1,0 +1,165 @@
+package edge_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// refuse sends the beginning of a request whose body never comes, and returns the answer. It fails the test unless the connection is
+// closed after it.
+func (c *client) refuse(t *testing.T, request string) *http.Response {
+	t.Helper()
+	if err := c.SetDeadline(time.Now().Add(4 * time.Second)); err != nil { // less than http.body_timeout
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c.Conn, request); err != nil {
+		t.Fatal(err)
+	}
+	got, err := http.ReadResponse(c.Reader, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, got.Body); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ReadByte(); !errors.Is(err, io.EOF) || !got.Close {
+		t.Errorf("after %d: %v, closing: %t; want the connection closed", got.StatusCode, err, got.Close)
+	}
+	return got
+}
+
+func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, "http: {max_body_bytes: 1KiB}\n"+limits(6))
+	token := "Authorization: Bearer " + services.token + "\r\n"
+	for _, test := range []struct {
+		method, path, header string
+		status               int
+	}{
+		{"POST", "/v1/incidents", "", 401},
+		{"GET", "/docs/", "", 200},
+		{"POST", "/elsewhere", "", 404},
+		{"POST", "/v1/incidents", token, 403},
+		{"POST", "/v1/no-such", token, 404},
+		{"DELETE", "/v1/servers", token, 405},
+		{"GET", "/v1/servers", token, 200},
+		{"OPTIONS", "/v1/servers", token, 204},
+		{"POST", "/v1/incidents", token + "Expect: 100-continue\r\n", 403},
+		{"POST", "/v1/incidents", token, 429},
+	} {
+		for _, framing := range []string{"Content-Length: 1\r\n", "Content-Length: 1000000\r\n", "Transfer-Encoding: chunked\r\n"} {
+			if test.header != "" && framing != "Content-Length: 1\r\n" {
+				continue // each of them counts
+			}
+			got := r.connect(t).refuse(t, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: h\r\n%s%s\r\n", test.method, test.path, framing, test.header))
+			if got.StatusCode != test.status {
+				t.Errorf("%s %s with %s: got %d, want %d", test.method, test.path, strings.TrimSpace(framing), got.StatusCode, test.status)
+			}
+		}
+	}
+	r.finish(t)
+}
+
+func TestARefusedBodyIsNotAwaitedOnceItIsKnownToBeRefused(t *testing.T) {
+	services := startServices(t)
+	services.scopes = []string{"incidents:write"}
+	r := reloadingGateway(t, services, "http: {max_body_bytes: 1KiB, body_timeout: 100ms}\n"+limits(100))
+	token := "Authorization: Bearer " + services.token + "\r\n"
+	for _, test := range []struct {
+		header, begun string
+		status        int
+	}{
+		{"Content-Length: 2000\r\n", "", 413},
+		{"Transfer-Encoding: chunked\r\n", "800\r\n" + strings.Repeat("x", 2048), 413},
+		{"Content-Length: 1\r\nContent-Type: text/plain\r\n", "", 415},
+		{"Content-Length: 1\r\n", "", 408},
+		{"Transfer-Encoding: chunked\r\n", "1\r\n{", 408},
+	} {
+		got := r.connect(t).refuse(t, "POST /v1/incidents HTTP/1.1\r\nHost: h\r\n"+token+test.header+"\r\n"+test.begun)
+		if got.StatusCode != test.status {
+			t.Errorf("%q: got %d, want %d", test.header, got.StatusCode, test.status)
+		}
+	}
+	r.finish(t)
+}
+
+func TestTheAdminListenerDoesNotWaitForBodies(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, "")
+	for path, want := range map[string]int{"/livez": 405, "/no-such": 404} {
+		conn, err := net.Dial("tcp", r.AdminAddress().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		c := newClient(conn)
+		if got := c.refuse(t, "POST "+path+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\n\r\n"); got.StatusCode != want {
+			t.Errorf("%s: got %d, want %d", path, got.StatusCode, want)
+		}
+	}
+	r.finish(t)
+}
+
+// A client that sends a whole body before it reads must find the answer, not a connection that was reset.
+func TestAClientThatSendsItsBodyFirstGetsTheRefusal(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, "")
+	body := strings.Repeat("x", 100_000)
+	for range 20 {
+		c := r.connect(t)
+		if _, err := fmt.Fprintf(c.Conn, "POST /v1/incidents HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+			t.Fatal(err)
+		}
+		got, err := http.ReadResponse(c.Reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(got.Body)
+		if err != nil || got.StatusCode != 401 || !strings.Contains(string(text), "unauthorized") {
+			t.Fatalf("got %d %s, %v", got.StatusCode, text, err)
+		}
+	}
+	r.finish(t)
+}
+
+// A body that was read leaves the connection as it is, and over HTTP/2 so does one that was not: it ends with its stream.
+func TestAConnectionOutlivesBodiesThatWereRead(t *testing.T) {
+	services := startServices(t)
+	services.scopes = []string{"incidents:write"}
+	r := reloadingGateway(t, services, limits(100))
+	c := r.connect(t)
+	for range 3 {
+		_, err := fmt.Fprintf(c.Conn, "POST /v1/incidents HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: 2\r\n\r\n{}", services.token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := http.ReadResponse(c.Reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, got.Body)
+		if got.StatusCode != 422 || got.Close {
+			t.Errorf("got %d, closing: %t", got.StatusCode, got.Close)
+		}
+	}
+	r.finish(t)
+
+	s := secureGateway(t, services, limits(100)+"http: {max_body_bytes: 1KiB}\n")
+	overHTTP2 := s.client(t, true)
+	for range 3 {
+		got, text, err := s.ask(overHTTP2, "POST", "/v1/incidents", nil, strings.NewReader(strings.Repeat(" ", 4096)))
+		if err != nil || got.StatusCode != 413 {
+			t.Errorf("got %v %s, %v", got, text, err)
+		}
+	}
+	if got := s.metric(t, "opsgate_http_connections_open"); got != "1" {
+		t.Errorf("%s connections are open, want 1", got)
+	}
+	s.finish(t)
+}

@@ -1,0 +1,222 @@
+package logging
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// reportEvery is how often suppressed lines are reported.
+const reportEvery = time.Second
+
+// LimiterOptions are the dependencies of a Limiter. All are required.
+type LimiterOptions struct {
+	Logger     *slog.Logger     // of the lines that report suppressed ones
+	Clock      func() time.Time // only differences count, so a monotonic reading is used where there is one
+	Registerer prometheus.Registerer
+}
+
+// A Limiter bounds how many lines of several kinds are logged a second. What it suppresses is counted in a metric and, while Run runs,
+// reported in one line a second for each kind.
+type Limiter struct {
+	logger     *slog.Logger
+	clock      func() time.Time
+	start      time.Time
+	suppressed *prometheus.CounterVec
+	kinds      []*Lines
+}
+
+// NewLimiter returns a Limiter without any kind of lines, and registers its metric.
+func NewLimiter(o LimiterOptions) (*Limiter, error) {
+	l := &Limiter{
+		logger: o.Logger, clock: o.Clock, start: o.Clock(),
+		suppressed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "opsgate_log_lines_suppressed_total",
+			Help: "Log lines that were not written because too many of their kind came in a second.",
+		}, []string{"kind"}),
+	}
+	if err := o.Registerer.Register(l.suppressed); err != nil {
+		return nil, fmt.Errorf("register the metric of suppressed log lines: %w", err)
+	}
+	return l, nil
+}
+
+// Lines adds a kind of which at most perSecond lines are logged in any interval of a second, whatever their causes. It must not be called
+// while Run runs.
+func (l *Limiter) Lines(kind string, perSecond int) *Lines {
+	return l.add(&Lines{shared: newWindow(perSecond), perSecond: perSecond, kind: kind})
+}
+
+// LinesPerCause adds a kind of which at most perSecond lines of each cause are logged in any interval of a second, so that a frequent
+// cause never suppresses the lines of another one. It must not be called while Run runs.
+func (l *Limiter) LinesPerCause(kind string, perSecond int) *Lines {
+	return l.add(&Lines{perSecond: perSecond, kind: kind})
+}
+
+func (l *Limiter) add(n *Lines) *Lines {
+	n.total = l.suppressed.WithLabelValues(n.kind)
+	n.elapsed = func() time.Duration { return l.clock().Sub(l.start) }
+	l.kinds = append(l.kinds, n)
+	return n
+}
+
+// Run reports suppressed lines each second until ctx ends, and then once more. It logs nothing where nothing was suppressed.
+func (l *Limiter) Run(ctx context.Context) error {
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			l.report()
+		case <-ctx.Done():
+			l.report()
+			return nil
+		}
+	}
+}
+
+func (l *Limiter) report() {
+	for _, n := range l.kinds {
+		total, causes := n.drain()
+		if total == 0 {
+			continue
+		}
+		attrs := []slog.Attr{slog.String("kind", n.kind), slog.Uint64("lines", total)}
+		if len(causes) > 0 {
+			attrs = append(attrs, slog.GroupAttrs("causes", causes...))
+		}
+		l.logger.LogAttrs(context.Background(), slog.LevelWarn, "log lines suppressed", attrs...)
+	}
+}
+
+// Lines are the log lines of one kind. A nil *Lines has no bound. Its methods are safe for concurrent use.
+type Lines struct {
+	kind      string
+	perSecond int
+	shared    *window // of all causes; nil where each has its own
+	elapsed   func() time.Duration
+	total     prometheus.Counter
+	causes    sync.Map // of *causeLines by cause
+}
+
+// causeLines are the lines of one cause.
+type causeLines struct {
+	window     *window
+	suppressed atomic.Uint64 // since the last report
+}
+
+// Allow returns whether a line may be logged now, and counts it as logged or as suppressed. Causes are a closed set: each takes memory for
+// as long as the process lives. The cause is "" for lines that have none.
+func (n *Lines) Allow(cause string) bool {
+	if n == nil {
+		return true
+	}
+	c := n.of(cause)
+	if c.window.take(n.elapsed()) {
+		return true
+	}
+	c.suppressed.Add(1)
+	n.total.Inc()
+	return false
+}
+
+func (n *Lines) of(cause string) *causeLines {
+	found, ok := n.causes.Load(cause)
+	if !ok {
+		added := &causeLines{window: n.shared}
+		if added.window == nil {
+			added.window = newWindow(n.perSecond)
+		}
+		found, _ = n.causes.LoadOrStore(cause, added)
+	}
+	c, _ := found.(*causeLines) // the map holds nothing else
+	return c
+}
+
+// drain returns how many lines were suppressed since the last time, and how many of each cause that has a name.
+func (n *Lines) drain() (total uint64, causes []slog.Attr) {
+	counts := map[string]uint64{}
+	for key, value := range n.causes.Range {
+		cause, _ := key.(string)
+		c, _ := value.(*causeLines)
+		if count := c.suppressed.Swap(0); count > 0 {
+			counts[cause] = count
+			total += count
+		}
+	}
+	for _, cause := range slices.Sorted(maps.Keys(counts)) {
+		if cause != "" {
+			causes = append(causes, slog.Uint64(cause, counts[cause]))
+		}
+	}
+	return total, causes
+}
+
+// Handler returns a handler that passes records on to next within the bound. They have no cause.
+func (n *Lines) Handler(next slog.Handler) slog.Handler { return bounded{next, n} }
+
+// bounded is a handler of lines of one kind.
+type bounded struct {
+	slog.Handler
+
+	lines *Lines
+}
+
+// Handle passes a record on, or counts it.
+func (b bounded) Handle(ctx context.Context, r slog.Record) error {
+	if !b.lines.Allow("") {
+		return nil
+	}
+	return b.Handler.Handle(ctx, r)
+}
+
+// WithAttrs returns a handler that adds attributes.
+func (b bounded) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return bounded{b.Handler.WithAttrs(attrs), b.lines}
+}
+
+// WithGroup returns a handler that puts attributes into a group.
+func (b bounded) WithGroup(name string) slog.Handler {
+	return bounded{b.Handler.WithGroup(name), b.lines}
+}
+
+// A window admits a number of lines in any interval of a second. Suppressed lines take no lock.
+type window struct {
+	closedUntil atomic.Int64 // elapsed nanoseconds; lines before are suppressed
+
+	mu   sync.Mutex
+	last []int64 // when the last lines were admitted, in elapsed nanoseconds: a ring
+	next int     // index of the oldest
+}
+
+func newWindow(perSecond int) *window {
+	w := &window{last: make([]int64, perSecond)}
+	for i := range w.last {
+		w.last[i] = -int64(time.Second)
+	}
+	return w
+}
+
+// take admits a line if fewer than the number were admitted within the last second.
+func (w *window) take(elapsed time.Duration) bool {
+	now := int64(elapsed)
+	if now < w.closedUntil.Load() {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now < w.last[w.next]+int64(time.Second) { // another line was admitted meanwhile
+		return false
+	}
+	w.last[w.next] = now
+	w.next = (w.next + 1) % len(w.last)
+	w.closedUntil.Store(w.last[w.next] + int64(time.Second))
+	return true
+}

@@ -1,0 +1,156 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"opsgate/ratelimit"
+)
+
+// send writes a request as bytes, and returns the answer with its body.
+func (h *harness) send(t *testing.T, conn net.Conn, request string) answer {
+	t.Helper()
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatal(err)
+	}
+	return nextAnswer(t, conn)
+}
+
+func (h *harness) connect(t *testing.T) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", h.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func post(body string, length int) string {
+	return fmt.Sprintf("POST /v1/incidents HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer full\r\nContent-Length: %d\r\n\r\n%s", length, body)
+}
+
+func TestABodyThatDoesNotArriveInTimeIs408AndCounts(t *testing.T) {
+	var calls atomic.Int64
+	h := start(t, func(o *Options) {
+		o.BodyTimeout = 50 * time.Millisecond
+		o.Policies = policies(t, ratelimit.Limit{Name: "hour", Requests: 10, Per: time.Hour})
+	})
+	h.services.on("CreateIncident", func(context.Context, proto.Message) (proto.Message, error) {
+		calls.Add(1)
+		return nil, context.Canceled
+	})
+	got := h.send(t, h.connect(t), post(`{"title":"late"`, 1000))
+	got.mustFail(t, 408, "request_timeout")
+	if budget := got.Header.Get("RateLimit"); !strings.Contains(budget, "r=9") {
+		t.Errorf("RateLimit = %q, want the request counted", budget)
+	}
+	if n := calls.Load(); n != 0 {
+		t.Errorf("%d calls were made", n)
+	}
+	mustCount(t, h, "opsgate_http_requests_total", map[string]float64{"input:timeout request_timeout v1CreateIncident 408": 1})
+	mustCount(t, h, "opsgate_rate_limit_refunds_total", map[string]float64{})
+}
+
+// Over HTTP/2 a late body ends with its stream: other requests use the connection.
+func TestALateBodyOverHTTP2LeavesTheConnection(t *testing.T) {
+	h := start(t, func(o *Options) { o.BodyTimeout = 50 * time.Millisecond })
+	server := httptest.NewUnstartedServer(h.gateway)
+	server.EnableHTTP2 = true
+	var connections atomic.Int32
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	for range 2 {
+		body, begun := io.Pipe()
+		go func() { _, _ = io.WriteString(begun, `{"title":`) }() // and no more
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/incidents", body)
+		req.Header.Set("Authorization", "Bearer full")
+		resp, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = body.Close()
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusRequestTimeout || resp.ProtoMajor != 2 {
+			t.Errorf("got %s over %s", resp.Status, resp.Proto)
+		}
+	}
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+// The time that a client takes for its body is none of the service's.
+func TestTheDeadlineOfACallStartsWhenTheBodyIsComplete(t *testing.T) {
+	const timeout, late = 2 * time.Second, 300 * time.Millisecond
+	h := start(t, func(o *Options) { o.Timeout = timeout })
+	var left time.Duration
+	h.services.on("CreateIncident", func(ctx context.Context, _ proto.Message) (proto.Message, error) {
+		deadline, _ := ctx.Deadline()
+		left = time.Until(deadline)
+		return nil, context.Canceled
+	})
+	const body = `{"title":"t","status":"resolved","impact":"none","message":"m"}`
+	conn := h.connect(t)
+	if _, err := io.WriteString(conn, post(body[:10], len(body))); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(late)
+	h.send(t, conn, body[10:]).mustBe(t, 500)
+	if left < timeout-late {
+		t.Errorf("the service has %v of %v", left, timeout)
+	}
+}
+
+// net/http reads ahead while a handler works, to notice a client that hangs up; the deadline of the body must not end that read.
+func TestTheTimeOfABodyDoesNotBoundTheAnswer(t *testing.T) {
+	h := start(t, func(o *Options) { o.BodyTimeout = 50 * time.Millisecond })
+	h.services.on("CreateIncident", func(ctx context.Context, _ proto.Message) (proto.Message, error) {
+		select {
+		case <-time.After(200 * time.Millisecond):
+			return nil, context.DeadlineExceeded
+		case <-ctx.Done():
+			t.Error("the call ended with the time of the body")
+			return nil, ctx.Err()
+		}
+	})
+	const body = `{"title":"t","status":"resolved","impact":"none","message":"m"}`
+	conn := h.connect(t)
+	h.send(t, conn, post(body, len(body))).mustFail(t, 504, "timeout")
+	h.send(t, conn, "GET /v1/me HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer full\r\n\r\n").mustBe(t, 200)
+}
+
+// nextAnswer reads one answer from a connection that may be used for another.
+func nextAnswer(t *testing.T, conn net.Conn) answer {
+	t.Helper()
+	// A reader of its own is enough: a server sends nothing unasked.
+	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	body, err := io.ReadAll(got.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{got, string(body)}
+}

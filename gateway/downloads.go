@@ -1,0 +1,65 @@
+package gateway
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	// maxDownloads is the number of documentation pages that are sent at once.
+	maxDownloads = 64
+	// readingTime is how long a client that reads needs for a page, at most.
+	readingTime = time.Second
+)
+
+// downloads bounds how many documentation pages are sent at once. Pages are public and larger than what a connection buffers, so
+// anonymous clients that do not read could hold any number. At the limit a new download replaces the oldest if that has lasted longer than
+// a client that reads needs; else it is refused. So downloads that begin cost a bounded part of the processor, too.
+type downloads struct {
+	cutOff prometheus.Counter
+
+	mu      sync.Mutex
+	running []*download // the oldest first
+}
+
+type download struct {
+	*http.ResponseController
+
+	began time.Time
+}
+
+func newDownloads() downloads {
+	return downloads{cutOff: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "opsgate_http_downloads_cut_off_total",
+		Help: "Downloads of documentation that were cut off, the oldest first, because too many were running.",
+	})}
+}
+
+// begin registers a download, and returns the function that ends it, or nil if the download is refused.
+func (d *downloads) begin(w http.ResponseWriter, now time.Time) (end func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.running) == maxDownloads {
+		oldest := d.running[0]
+		if now.Sub(oldest.began) < readingTime {
+			return nil
+		}
+		// Under the lock, because a response writer must not be used after its handler has returned.
+		_ = oldest.SetWriteDeadline(time.Unix(1, 0))
+		d.running = slices.Delete(d.running, 0, 1)
+		d.cutOff.Inc()
+	}
+	begun := &download{http.NewResponseController(w), now}
+	d.running = append(d.running, begun)
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if i := slices.Index(d.running, begun); i >= 0 {
+			d.running = slices.Delete(d.running, i, i+1)
+		}
+	}
+}

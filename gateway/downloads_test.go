@@ -1,0 +1,53 @@
+package gateway
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A stalled response is one whose client does not read.
+type stalled struct {
+	http.ResponseWriter
+
+	cutOff bool
+}
+
+// SetWriteDeadline implements what [http.ResponseController] calls.
+func (s *stalled) SetWriteDeadline(at time.Time) error {
+	s.cutOff = !at.After(time.Now())
+	return nil
+}
+
+func TestDownloads_ReplaceTheOldestPastTheirLimit(t *testing.T) {
+	d, now := newDownloads(), time.Unix(1000, 0)
+	all, ends := make([]*stalled, maxDownloads), make([]func(), maxDownloads)
+	for i := range all {
+		all[i] = new(stalled)
+		ends[i] = d.begin(all[i], now.Add(time.Duration(i)*time.Millisecond))
+	}
+	if d.begin(new(stalled), now.Add(readingTime-1)) != nil {
+		t.Error("a download replaces one that a client may be reading")
+	}
+	replacing := d.begin(new(stalled), now.Add(readingTime))
+	if replacing == nil {
+		t.Fatal("a download does not replace one that has lasted too long")
+	}
+	for i, s := range all {
+		if want := i == 0; s.cutOff != want {
+			t.Errorf("download %d: cut off %t, want %t", i, s.cutOff, want)
+		}
+	}
+	ends[1]() // makes room
+	last := d.begin(new(stalled), now.Add(readingTime))
+	if last == nil {
+		t.Fatal("a download is refused though there is room")
+	}
+	for _, end := range slices.Concat(ends, []func(){replacing, last}) { // also those that have ended, and the one that was cut off
+		end()
+	}
+	if len(d.running) != 0 {
+		t.Errorf("%d downloads are left", len(d.running))
+	}
+}

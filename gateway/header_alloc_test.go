@@ -1,0 +1,50 @@
+package gateway
+
+import (
+	"net/http"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// Headers and queries have up to 16 KiB in thousands of parts. Looking through them allocates nothing for a part.
+func TestReadingAHeaderDoesNotAllocateForItsParts(t *testing.T) {
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	forwarded := func(lines []string) {
+		clientAddress(&http.Request{RemoteAddr: "10.0.0.9:1", Header: http.Header{"X-Forwarded-For": lines}}, trusted)
+	}
+	for _, c := range []struct {
+		name, part string
+		read       func(lines []string)
+	}{
+		{"escaped parameters", "%6cimi%75=1&", func(lines []string) {
+			q := Query{raw: lines[0]}
+			_, _ = q.Int("limit", 1, 100, 50), q.Text("action")
+		}},
+		{"empty hops", ",", forwarded},
+		{"trusted hops", "10.0.0.1,", forwarded},
+		{"hops that are no addresses", "10.0.0,", forwarded},
+		{"codings that are accepted", "GZI;\tq=0 ,* ; q=0,", func(lines []string) { acceptsGzip(lines) }},
+		{"codings of a body", "Identity ,", func(lines []string) { contentCoding(lines) }},
+		{"entity tags", `W/"x-gzip" , `, func(lines []string) { matchesTag(lines, `"y"`) }},
+		{"parameters of a media type", "application/json;a=b;", func(lines []string) { isJSON(lines) }},
+	} {
+		lines := []string{strings.Repeat(c.part, (16<<10)/len(c.part))}
+		few := testing.AllocsPerRun(10, func() { c.read(lines) })
+		if bytes := bytesPerRun(10, func() { c.read(lines) }); few > 5 || bytes > 4<<10 {
+			t.Errorf("%s: %.0f allocations, %d bytes", c.name, few, bytes)
+		}
+	}
+}
+
+// bytesPerRun returns how many bytes a function allocates.
+func bytesPerRun(runs uint64, f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range runs {
+		f()
+	}
+	runtime.ReadMemStats(&after)
+	return (after.TotalAlloc - before.TotalAlloc) / runs
+}

@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+)
+
+const yearOfTLS = "max-age=31536000"
+
+// mustBeSecure looks at the headers that every response has.
+func mustBeSecure(t *testing.T, what string, header http.Header, overTLS bool) {
+	t.Helper()
+	if got := header["X-Content-Type-Options"]; !slices.Equal(got, []string{"nosniff"}) {
+		t.Errorf("%s: X-Content-Type-Options %q", what, got)
+	}
+	want := ""
+	if overTLS {
+		want = yearOfTLS
+	}
+	if got := strings.Join(header["Strict-Transport-Security"], ", "); got != want {
+		t.Errorf("%s: Strict-Transport-Security %q, want %q", what, got, want)
+	}
+}
+
+func TestEveryResponseForbidsSniffingAndOverTLSPlainHTTP(t *testing.T) {
+	for _, overTLS := range []bool{false, true} {
+		h := start(t, func(o *Options) { o.TLS = overTLS })
+		h.services.reply("ListServers", manyServers(1))
+		tag := h.get(t, "/v1/servers").Header.Get("ETag")
+		for _, c := range []struct {
+			method, target string
+			status         int
+			headers        []string
+		}{
+			{"GET", "/v1/servers", 200, nil},
+			{"HEAD", "/v1/servers", 200, nil},
+			{"GET", "/v1/servers", 304, []string{"If-None-Match: " + tag}},
+			{"OPTIONS", "/v1/servers", 204, nil},
+			{"GET", "/openapi.yaml", 200, nil},
+			{"GET", "/docs/", 200, nil},
+			{"GET", "/docs", 308, nil},
+			{"GET", "/", 307, nil},
+			{"GET", "/elsewhere", 404, nil},
+		} {
+			got := h.do(t, "full", c.method, c.target, "", c.headers...).mustBe(t, c.status)
+			mustBeSecure(t, c.method+" "+c.target, got.Header, overTLS)
+		}
+		for _, m := range mishaps(t) {
+			change := []func(*Options){func(o *Options) { o.TLS = overTLS }}
+			if m.change != nil {
+				change = append(change, m.change)
+			}
+			if m.status != statusClientClosed {
+				mustBeSecure(t, m.cause, m.send(t, start(t, change...)).Header(), overTLS)
+			}
+		}
+	}
+}
+
+// With nine fields, the map that net/http keeps them in takes three times the memory (BenchmarkOverHTTP).
+func TestSmallAnswersHaveEightHeaderFields(t *testing.T) {
+	h := start(t)
+	h.services.reply("GetServer", &fleetv1.GetServerResponse{Server: fullServer()})
+	for _, target := range []string{"/v1/me", "/v1/servers/" + someID} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, target, nil)
+		r.Header.Set("Authorization", "Bearer full")
+		h.gateway.ServeHTTP(w, r)
+		if len(w.Header()) > 8 {
+			t.Errorf("%s: %d fields: %v", target, len(w.Header()), w.Header())
+		}
+	}
+}
+
+// net/http adds the length of a small answer, and we add that of a larger one: no answer is chunked.
+func TestEveryAnswerHasItsLength(t *testing.T) {
+	h := start(t)
+	for n := range 12 { // about 300 bytes each
+		h.services.reply("ListServers", manyServers(n))
+		for _, encoding := range []string{"identity", "gzip"} {
+			got := h.get(t, "/v1/servers", "Accept-Encoding: "+encoding)
+			head := h.do(t, "full", "HEAD", "/v1/servers", "", "Accept-Encoding: "+encoding)
+			if got.ContentLength != int64(len(got.body)) || head.ContentLength != got.ContentLength || len(got.TransferEncoding) > 0 {
+				t.Errorf("%d servers, %s: %d bytes; Content-Length %d, of HEAD %d", n, encoding, len(got.body), got.ContentLength, head.ContentLength)
+			}
+		}
+	}
+	refused := h.do(t, "full", "GET", "/v1/nothing", "")
+	if refused.ContentLength != int64(len(refused.body)) {
+		t.Errorf("404: Content-Length %d of %d bytes", refused.ContentLength, len(refused.body))
+	}
+}
