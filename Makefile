@@ -41,7 +41,7 @@ export GOFLAGS := $(shell go env GOFLAGS) -gcflags=modernc.org/...=-race=false
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test cover fuzz chaos cluster bench check check-deploy check-generated check-format check-modules check-proto \
+.PHONY: help run build test cover fuzz chaos attack cluster soak bench check check-deploy check-generated check-format check-modules check-proto \
 	check-rules check-tests lint generate format tidy test-programs dist image
 
 help: ## List what can be done.
@@ -79,7 +79,10 @@ fuzz: ## Fuzz every target for FUZZTIME (30s).
 	@tools/fuzz.sh $(FUZZTIME)
 
 chaos: ## Break what the programs depend on, and print each figure beside its bound: docs/reliability.md. CHAOS="-run Frozen" passes flags.
-	@go test -count=1 -v -timeout=30m ./cmd/internal/chaostest -full -skip 'RollingRestart|Soak' $(CHAOS)
+	@go test -count=1 -v -timeout=30m ./cmd/internal/chaostest -full -skip 'RollingRestart|Soak|Attack' $(CHAOS)
+
+attack: ## Attack a gateway beside a client that behaves well, and print each figure beside its bound: docs/security.md. ATTACK="Bodies" selects.
+	@go test -count=1 -v -timeout=15m ./cmd/internal/chaostest -full -run 'Attack.*$(ATTACK)'
 
 cluster: ## Run two gateways, three backends and Redis behind a balancer, and restart each of them under load: docs/scaling.md.
 	@go test -count=1 -v -run RollingRestart ./cmd/internal/chaostest -full
@@ -92,8 +95,8 @@ bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway and
 		xargs go test -run '^$$' -bench . -benchmem
 	@go -C tools/edgebench run . $(EDGEBENCH)
 
-dist: ## Build what is released into dist, the same bytes each time. ARGS="-platforms linux/amd64" passes flags.
-	@go -C tools/dist run . -source $(CURDIR) -out $(CURDIR)/dist $(ARGS)
+dist: ## Build what is released into dist, the same bytes each time. DIST_KEY=FILE signs it, ARGS="-platforms linux/amd64" passes flags.
+	@go -C tools/dist run . -source $(CURDIR) -out $(CURDIR)/dist $(if $(DIST_KEY),-key $(abspath $(DIST_KEY))) $(ARGS)
 
 image: ## Build the images opsgate and opsbackend with Docker, of the version that is checked out.
 	@for target in opsgate opsbackend; do \

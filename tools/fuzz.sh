@@ -5,11 +5,21 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 time=$1
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+
+# fuzz runs one target. New inputs are minimised 100 times at most: the default is a minute each, in which nothing else is tried. Up to
+# Go 1.26, the end of the time may be reported as a failure without an input (go.dev/issue/75804), which is none.
+fuzz() {
+  go test -run '^$' -fuzz "^$2\$" -fuzztime "$time" -fuzzminimizetime 100x "./$1" 2>&1 | tee "$output" && return
+  grep -qx '    context deadline exceeded' "$output" && ! grep -q 'Failing input written to' "$output"
+}
+
 failed=()
 while IFS=: read -r file target; do
   folder=$(dirname "$file")
   echo "== $target in $folder for $time"
-  go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "./$folder" || failed+=("$target in $folder")
+  fuzz "$folder" "$target" || failed+=("$target in $folder")
 done < <(git ls-files --cached --others --exclude-standard '*_test.go' |
   xargs grep -oHE '^func Fuzz[A-Za-z0-9_]+' | sed 's/func //')
 

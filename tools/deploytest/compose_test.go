@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +32,18 @@ func compose(t *testing.T) *types.Project {
 	return project
 }
 
-func TestOnlyTheBalancerIsPublished(t *testing.T) {
+// pinned is an image by full version and digest.
+var pinned = regexp.MustCompile(`^[\w./-]+:v?\d+\.\d+\.\d+(-\w+)?@sha256:[0-9a-f]{64}$`)
+
+func TestImagesOfOthersArePinnedByVersionAndDigest(t *testing.T) {
+	for name, service := range compose(t).Services {
+		if service.Build == nil && !pinned.MatchString(service.Image) {
+			t.Errorf("%s: the image is %q", name, service.Image)
+		}
+	}
+}
+
+func TestThisMachineAloneReachesWhatIsPublished(t *testing.T) {
 	var published []string
 	for name, service := range compose(t).Services {
 		for _, p := range service.Ports {
@@ -39,7 +51,7 @@ func TestOnlyTheBalancerIsPublished(t *testing.T) {
 		}
 	}
 	slices.Sort(published)
-	if want := []string{"balancer :8080", "grafana 127.0.0.1:3000"}; !slices.Equal(published, want) {
+	if want := []string{"balancer 127.0.0.1:8080", "grafana 127.0.0.1:3000"}; !slices.Equal(published, want) {
 		t.Errorf("got %q, want %q", published, want)
 	}
 }

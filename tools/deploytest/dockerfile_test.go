@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -124,6 +125,16 @@ func TestTheImageOfTheGatewayIsTheDefaultAndKnowsItsHealth(t *testing.T) {
 	health := commands[*instructions.HealthCheckCommand](last)
 	if len(health) != 1 || !slices.Equal(health[0].Health.Test, []string{"CMD", "/opsgate", "healthcheck"}) {
 		t.Errorf("health is asked by %+v", health)
+	}
+}
+
+// The image that builds has the Go of go.mod, by full version and digest.
+func TestTheImageThatBuildsIsPinned(t *testing.T) {
+	file := read(t, filepath.Join(root, "deploy", "Dockerfile"))
+	image := regexp.MustCompile(`(?m)^ARG GO_IMAGE=(\S+)$`).FindStringSubmatch(file)
+	version := regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(read(t, filepath.Join(root, "go.mod")))
+	if image == nil || version == nil || !pinned.MatchString(image[1]) || !strings.HasPrefix(image[1], "golang:"+version[1]+"-") {
+		t.Errorf("it is %q, for Go %q", image, version)
 	}
 }
 

@@ -79,6 +79,7 @@ func (r release) documents() ([]entry, error) {
 		{"LICENSE", "LICENSE"},
 		{"README.md", "README.md"},
 		{"CHANGELOG.md", "CHANGELOG.md"},
+		{"SECURITY.md", "SECURITY.md"},
 		{"deploy/conformance-fixtures.yaml", "deploy/conformance-fixtures.yaml"},
 		{"deploy/helm/opsgate/README.md", "deploy/helm/opsgate/README.md"},
 		{"deploy/opsgate.yaml", "deploy/opsgate.yaml"},

@@ -4,12 +4,16 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -18,7 +22,10 @@ import (
 	"time"
 )
 
-const root = "../.."
+const (
+	root     = "../.."
+	revision = "0123456789abcdef0123456789abcdef01234567"
+)
 
 // copies puts what git would commit into two folders.
 func copies(t *testing.T) (first, second string) {
@@ -37,13 +44,13 @@ func copies(t *testing.T) (first, second string) {
 }
 
 // dist makes a release for this platform, and returns its files.
-func dist(t *testing.T, source string) map[string][]byte {
+func dist(t *testing.T, source string, args ...string) map[string][]byte {
 	t.Helper()
 	out := t.TempDir()
-	err := run(t.Context(), []string{
+	err := run(t.Context(), append([]string{
 		"-source", source, "-out", out, "-platforms", runtime.GOOS + "/" + runtime.GOARCH,
-		"-version", "v1.2.3", "-revision", "0123abcd", "-date", "2026-01-31T12:00:00+02:00",
-	}, io.Discard)
+		"-version", "v1.2.3", "-revision", revision, "-date", "2026-01-31T12:00:00+02:00",
+	}, args...), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,10 +69,12 @@ func dist(t *testing.T, source string) map[string][]byte {
 
 func TestTheSameSourcesGiveTheSameBytes(t *testing.T) {
 	here, there := copies(t)
-	first, second := dist(t, here), dist(t, there)
-	if len(first) != 4 || len(second) != 4 {
+	key, path := newKey(t)
+	first, second := dist(t, here), dist(t, there, "-key", path)
+	if len(first) != 5 || len(second) != 5+2 { // the signatures
 		t.Fatalf("made %d and %d files", len(first), len(second))
 	}
+	checkSignatures(t, key, second)
 	for name, content := range first {
 		if !bytes.Equal(content, second[name]) {
 			t.Errorf("%s differs", name)
@@ -77,6 +86,7 @@ func TestTheSameSourcesGiveTheSameBytes(t *testing.T) {
 	checkLinks(t, filepath.Join(unpacked, name))
 	checkChart(t, first["opsgate-chart_1.2.3.tgz"])
 	checkBill(t, first[name+".cdx.json"])
+	checkProvenance(t, first, name)
 	checkSums(t, first)
 }
 
@@ -149,7 +159,7 @@ func checkPrograms(t *testing.T, dir string) {
 	t.Helper()
 	for _, name := range programs() {
 		said, err := exec.CommandContext(t.Context(), filepath.Join(dir, "bin", name), "version").Output()
-		want := name + " 1.2.3\nrevision: 0123abcd\ndate: 2026-01-31T10:00:00Z\n"
+		want := name + " 1.2.3\nrevision: " + revision + "\ndate: 2026-01-31T10:00:00Z\n"
 		if err != nil || !strings.HasPrefix(string(said), want) {
 			t.Errorf("%s: %v, %s", name, err, said)
 		}
@@ -162,7 +172,7 @@ func checkLinks(t *testing.T, dir string) {
 	t.Helper()
 	link := regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)`)
 	seen := 0
-	for _, pattern := range []string{"README.md", "docs/*.md", "docs/*/*.md"} {
+	for _, pattern := range []string{"README.md", "SECURITY.md", "docs/*.md", "docs/*/*.md"} {
 		pages, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -215,7 +225,7 @@ func checkChart(t *testing.T, content []byte) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"\nversion: 1.2.3\n", "\nappVersion: \"1.2.3\"\n", "\nannotations: {revision: \"0123abcd\", date: \"2026-01-31T10:00:00Z\"}\n",
+		"\nversion: 1.2.3\n", "\nappVersion: \"1.2.3\"\n", "\nannotations: {revision: \"" + revision + "\", date: \"2026-01-31T10:00:00Z\"}\n",
 	} {
 		if !strings.Contains(string(chart), want) {
 			t.Errorf("there is no %q in\n%s", want, chart)
@@ -259,6 +269,64 @@ func checkBill(t *testing.T, content []byte) {
 	}
 }
 
+func checkProvenance(t *testing.T, made map[string][]byte, name string) {
+	t.Helper()
+	var s statement
+	if err := json.Unmarshal(made["opsgate_1.2.3.provenance.json"], &s); err != nil {
+		t.Fatal(err)
+	}
+	var subjects []resource
+	for _, file := range []string{"opsgate-chart_1.2.3.tgz", name + ".cdx.json", name + ".tar.gz"} {
+		sum := sha256.Sum256(made[file])
+		subjects = append(subjects, resource{Name: file, Digest: map[string]string{"sha256": hex.EncodeToString(sum[:])}})
+	}
+	if !reflect.DeepEqual(s.Subject, subjects) {
+		t.Errorf("the subjects are %v, want %v", s.Subject, subjects)
+	}
+	definition := s.Predicate.BuildDefinition
+	want := parameters{
+		Version: "1.2.3", Revision: revision, Date: "2026-01-31T10:00:00Z", Platforms: []string{runtime.GOOS + "/" + runtime.GOARCH},
+	}
+	if !reflect.DeepEqual(definition.ExternalParameters, want) {
+		t.Errorf("the parameters are %+v", definition.ExternalParameters)
+	}
+	modules, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(modules)
+	dependencies := []resource{
+		{Name: "source", Digest: map[string]string{"gitCommit": revision}},
+		{Name: "go.sum", Digest: map[string]string{"sha256": hex.EncodeToString(sum[:])}},
+	}
+	if got := definition.ResolvedDependencies; len(got) != 3 || !reflect.DeepEqual(got[:2], dependencies) || !strings.HasPrefix(got[2].URI, "pkg:generic/go@1.") {
+		t.Errorf("it was built from %v", got)
+	}
+	if s.Type != "https://in-toto.io/Statement/v1" || s.PredicateType != "https://slsa.dev/provenance/v1" ||
+		!isURI(definition.BuildType) || !isURI(s.Predicate.RunDetails.Builder.ID) {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func isURI(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Scheme != ""
+}
+
+// A revision of modified sources names nothing that can be had again.
+func TestProvenanceNamesNoCommitOfModifiedSources(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, dependencies := range map[string]int{revision: 3, revision + "-modified": 2, revision[:8]: 2} {
+		got, err := release{source: root, revision: text}.dependencies(program)
+		if err != nil || len(got) != dependencies {
+			t.Errorf("%s: got %v, %v", text, got, err)
+		}
+	}
+}
+
 func checkSums(t *testing.T, made map[string][]byte) {
 	t.Helper()
 	dir := t.TempDir()
@@ -294,6 +362,36 @@ func TestWrongUsage(t *testing.T) {
 	} {
 		if err := run(t.Context(), args, io.Discard); err == nil {
 			t.Errorf("%q: no error", args)
+		}
+	}
+}
+
+func TestARevisionWithUntrackedFilesIsMarkedAsModified(t *testing.T) {
+	dir := t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		command := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=t", "-c", "user.email=t@t"}, args...)...)
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	git("init", "-q")
+	git("commit", "-q", "--allow-empty", "-m", "first")
+	for _, test := range []struct {
+		untracked string
+		modified  bool
+	}{{"", false}, {"extra.go", true}} {
+		if test.untracked != "" {
+			if err := os.WriteFile(filepath.Join(dir, test.untracked), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := parse(t.Context(), []string{"-source", dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.HasSuffix(r.revision, "-modified"); got != test.modified {
+			t.Errorf("with %q: revision %s", test.untracked, r.revision)
 		}
 	}
 }

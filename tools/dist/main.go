@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"flag"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 )
@@ -30,7 +32,12 @@ type release struct {
 	revision  string
 	date      time.Time
 	platforms []platform
+	builder   string             // URI of what runs the build
+	key       ed25519.PrivateKey // nil for a release that is not signed
 }
+
+// name begins the names of the files of a release.
+func (r release) name() string { return "opsgate_" + r.version }
 
 // A platform is where a program runs.
 type platform struct{ os, arch string }
@@ -64,20 +71,42 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("the chart: %w", err)
 	}
-	made = append(made, chart)
-	if err := writeSums(r.out, made); err != nil {
+	made, err = r.vouch(append(made, chart), filepath.Join(work, runtime.GOOS+"_"+runtime.GOARCH, programs()[0]))
+	if err != nil {
 		return err
 	}
-	for _, name := range append(made, sumsName) {
+	for _, name := range made {
 		fmt.Fprintln(progress, filepath.Join(r.out, name))
 	}
 	return nil
 }
 
+// vouch writes the provenance of what was made, the checksums of both, and with a key the signatures. It returns the names of all.
+// Program is one of those that were built.
+func (r release) vouch(made []string, program string) ([]string, error) {
+	statement, err := r.provenance(made, program)
+	if err != nil {
+		return nil, fmt.Errorf("the provenance: %w", err)
+	}
+	name := r.name() + ".provenance.json"
+	if err := os.WriteFile(filepath.Join(r.out, name), statement, 0o644); err != nil {
+		return nil, err
+	}
+	made = append(made, name)
+	if err := writeSums(r.out, made); err != nil {
+		return nil, err
+	}
+	signatures, err := r.sign(statement)
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	return append(append(made, sumsName), signatures...), nil
+}
+
 // parse reads the command line. What it does not say of the release, git does.
 func parse(ctx context.Context, args []string) (release, error) {
 	var r release
-	var date, platforms string
+	var date, platforms, key string
 	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
 	flags.StringVar(&r.source, "source", ".", "folder of the repository")
 	flags.StringVar(&r.out, "out", "dist", "folder for what is made")
@@ -85,7 +114,12 @@ func parse(ctx context.Context, args []string) (release, error) {
 	flags.StringVar(&r.revision, "revision", "", "revision; that which is checked out")
 	flags.StringVar(&date, "date", "", "date in RFC 3339; that of the commit")
 	flags.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "what to build for")
+	flags.StringVar(&r.builder, "builder", builderID, "URI of what runs the build, for the provenance")
+	flags.StringVar(&key, "key", "", "file with an Ed25519 key (PKCS #8, PEM) to sign checksums and provenance with")
 	if err := flags.Parse(args); err != nil {
+		return r, err
+	}
+	if err := r.useKey(key); err != nil {
 		return r, err
 	}
 	for text := range strings.SplitSeq(platforms, ",") {
@@ -95,25 +129,51 @@ func parse(ctx context.Context, args []string) (release, error) {
 		}
 		r.platforms = append(r.platforms, platform{system, arch})
 	}
+	if err := r.describe(ctx, &date); err != nil {
+		return r, err
+	}
+	r.version = strings.TrimPrefix(r.version, "v")
+	parsed, err := time.Parse(time.RFC3339, date)
+	r.date = parsed.UTC()
+	return r, err
+}
+
+// describe asks git for what the command line does not say of the release.
+func (r *release) describe(ctx context.Context, date *string) error {
+	described := r.revision == ""
 	for _, unknown := range []struct {
 		value *string
 		git   []string
 	}{
 		{&r.version, []string{"describe", "--tags", "--always", "--dirty"}},
 		{&r.revision, []string{"describe", "--always", "--abbrev=40", "--dirty=-modified", "--exclude=*"}},
-		{&date, []string{"log", "-1", "--format=%cI"}},
+		{date, []string{"log", "-1", "--format=%cI"}},
 	} {
 		if *unknown.value != "" {
 			continue
 		}
 		said, err := exec.CommandContext(ctx, "git", append([]string{"-C", r.source}, unknown.git...)...).Output()
 		if err != nil {
-			return r, fmt.Errorf("ask git (or say it by a flag): %w", err)
+			return fmt.Errorf("ask git (or say it by a flag): %w", err)
 		}
 		*unknown.value = strings.TrimSpace(string(said))
 	}
-	r.version = strings.TrimPrefix(r.version, "v")
-	parsed, err := time.Parse(time.RFC3339, date)
-	r.date = parsed.UTC()
-	return r, err
+	if !described {
+		return nil
+	}
+	return r.markUntracked(ctx)
+}
+
+// markUntracked marks a revision that git describes as modified where there are files besides those of the commit: git describe does not
+// look at them, and they may be built in.
+func (r *release) markUntracked(ctx context.Context) error {
+	const modified = "-modified"
+	untracked, err := exec.CommandContext(ctx, "git", "-C", r.source, "ls-files", "--others", "--exclude-standard").Output()
+	if err != nil {
+		return fmt.Errorf("ask git for untracked files: %w", err)
+	}
+	if len(untracked) > 0 && !strings.HasSuffix(r.revision, modified) {
+		r.revision += modified
+	}
+	return nil
 }

@@ -41,7 +41,7 @@ func compare(ctx context.Context, o options) error {
 		return err
 	}
 	defer s.close()
-	if err := s.startBare(ctx); err != nil {
+	if err := s.startPeers(ctx); err != nil {
 		return err
 	}
 	scenarios, err := s.scenarios(ctx, o.store)
@@ -74,7 +74,7 @@ func (s *stage) rounds(ctx context.Context, o options, sc scenario) (outcome, er
 		if rounds[i].edge, err = measure(ctx, o, s.edge, sc.edge); err != nil {
 			return outcome{}, err
 		}
-		if rounds[i].floor, err = measure(ctx, o, s.floor, sc.floor); err != nil {
+		if rounds[i].floor, err = measure(ctx, o, s.floor, sc.edge); err != nil {
 			return outcome{}, err
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"opsgate/tools/edgebench/bare"
 	"opsgate/tools/edgebench/canned"
-	"opsgate/tools/edgebench/floor"
 )
 
 // listen runs one part of the comparison in this process and returns its address.
@@ -36,7 +35,7 @@ func listen(t *testing.T, part func(context.Context, net.Listener) error) string
 
 func TestTheBareGatewayAnswersWhatTheComparisonAsks(t *testing.T) {
 	backend := listen(t, canned.Serve)
-	gateway := listen(t, func(ctx context.Context, lis net.Listener) error { return bare.Serve(ctx, lis, backend) })
+	gateway := listen(t, func(ctx context.Context, lis net.Listener) error { return front(bare.New).serve(ctx, lis, backend) })
 	answersAll(t, gateway, []request{
 		{"GET", "/v1/servers?team_id=t", "", `"servers"`},
 		{"GET", "/v1/servers/some-id?team_id=t", "", `"lastSeenAt"`},
@@ -45,8 +44,8 @@ func TestTheBareGatewayAnswersWhatTheComparisonAsks(t *testing.T) {
 }
 
 func TestTheFloorAnswersWhatTheComparisonAsks(t *testing.T) {
-	of := floor.Target{Backend: listen(t, canned.Serve), TeamID: "t"}
-	gateway := listen(t, func(ctx context.Context, lis net.Listener) error { return floor.Serve(ctx, lis, of) })
+	backend := listen(t, canned.Serve)
+	gateway := listen(t, func(ctx context.Context, lis net.Listener) error { return floorFor("t").serve(ctx, lis, backend) })
 	answersAll(t, gateway, []request{
 		{"GET", "/v1/servers", "", `"servers"`},
 		{"GET", "/v1/servers/some-id", "", `"lastSeenAt"`},

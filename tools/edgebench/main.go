@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
+
+	"google.golang.org/grpc"
 
 	"opsgate/tools/edgebench/bare"
 	"opsgate/tools/edgebench/canned"
@@ -52,13 +55,12 @@ func run(ctx context.Context, args []string) error {
 			if len(args) != 2 {
 				return fmt.Errorf("%w: serve-bare needs the backend's address", errUsage)
 			}
-			return serve(ctx, func(ctx context.Context, lis net.Listener) error { return bare.Serve(ctx, lis, args[1]) })
+			return serveFront(ctx, bare.New, args[1])
 		case "serve-floor":
 			if len(args) != 3 {
 				return fmt.Errorf("%w: serve-floor needs the backend's address and a team's id", errUsage)
 			}
-			of := floor.Target{Backend: args[1], TeamID: args[2]}
-			return serve(ctx, func(ctx context.Context, lis net.Listener) error { return floor.Serve(ctx, lis, of) })
+			return serveFront(ctx, floorFor(args[2]), args[1])
 		}
 	}
 	o, err := parseOptions(args)
@@ -76,6 +78,16 @@ func serve(ctx context.Context, part func(context.Context, net.Listener) error) 
 	}
 	slog.New(slog.NewJSONHandler(os.Stderr, nil)).Info("listening", "address", lis.Addr().String())
 	return part(ctx, lis)
+}
+
+func serveFront(ctx context.Context, f front, backend string) error {
+	return serve(ctx, func(ctx context.Context, lis net.Listener) error { return f.serve(ctx, lis, backend) })
+}
+
+func floorFor(team string) front {
+	return func(_ context.Context, backend *grpc.ClientConn) (http.Handler, error) {
+		return floor.New(backend, team), nil
+	}
 }
 
 // options of a comparison.

@@ -65,11 +65,11 @@ type stage struct {
 	module    string // folder of the main module
 	processes []*process
 
-	backend string // its address
-	edge    target
-	bare    target // none until startBare
-	floor   target // none until startFloor
-	token   string // accepted by the edge
+	backend     string // its address
+	edge        target
+	bare, floor target // none until startPeers
+	token       string // accepted by the edge
+	team        string // whose that is; none until startPeers
 }
 
 // close stops what was started, last first, and removes what was written.
@@ -146,13 +146,17 @@ func (s *stage) startReference(ctx context.Context) (string, error) {
 	return credentials.BackendAddr, nil
 }
 
-func (s *stage) startBare(ctx context.Context) (err error) {
-	s.bare, err = s.startPart(ctx, "bare", "serve-bare", s.backend)
-	return err
-}
-
-func (s *stage) startFloor(ctx context.Context, team string) (err error) {
-	s.floor, err = s.startPart(ctx, "floor", "serve-floor", s.backend, team)
+// startPeers starts what the edge is compared with.
+func (s *stage) startPeers(ctx context.Context) (err error) {
+	if s.bare, err = s.startPart(ctx, "bare", "serve-bare", s.backend); err != nil {
+		return err
+	}
+	var me struct{ TeamID string }
+	if err := s.get(ctx, s.edge, "/v1/me", &me); err != nil {
+		return err
+	}
+	s.team = me.TeamID
+	s.floor, err = s.startPart(ctx, "floor", "serve-floor", s.backend, s.team)
 	return err
 }
 

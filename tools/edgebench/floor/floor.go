@@ -1,19 +1,14 @@
 package floor
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"runtime/debug"
 	"sync/atomic"
-	"time"
 
 	"github.com/gin-gonic/gin"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
@@ -24,33 +19,12 @@ import (
 // gcPercent is the edge's own default.
 const gcPercent = 400
 
-// A Target is what is asked for.
-type Target struct {
-	Backend string // its address
-	TeamID  string // whose servers there are
-}
-
-// Serve answers the public API's requests on the listener, as far as they are compared, until the context ends.
-func Serve(ctx context.Context, lis net.Listener, of Target) error {
+// New returns what answers the public API's requests, as far as they are compared, with what the backend has for a team. It has the
+// process collect garbage as the edge does.
+func New(backend *grpc.ClientConn, team string) http.Handler {
 	debug.SetGCPercent(gcPercent)
-	conn, err := grpc.NewClient(of.Backend, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return fmt.Errorf("connect to backend %s: %w", of.Backend, err)
-	}
-	defer func() { _ = conn.Close() }()
-
-	srv := &http.Server{Handler: routes(conn, of.TeamID), ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
-	defer stop()
-	if err := srv.Serve(lis); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve the floor: %w", err)
-	}
-	return nil
-}
-
-func routes(conn *grpc.ClientConn, team string) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
-	fleet, incident := fleetv1.NewFleetServiceClient(conn), incidentv1.NewIncidentServiceClient(conn)
+	fleet, incident := fleetv1.NewFleetServiceClient(backend), incidentv1.NewIncidentServiceClient(backend)
 	e := gin.New()
 	e.GET("/v1/servers", answer(func(c *gin.Context) (proto.Message, error) {
 		return fleet.ListServers(c.Request.Context(), &fleetv1.ListServersRequest{TeamId: team})

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// signatureName is the file with the signature of the checksums: the 64 bytes of Ed25519 over the whole file, as OpenSSL writes and
+// verifies them.
+const signatureName = sumsName + ".sig"
+
+// payloadType is what a signed provenance is of.
+const payloadType = "application/vnd.in-toto+json"
+
+// readKey reads a private key: Ed25519, as PKCS #8 in PEM. Its errors hold nothing of the file.
+func readKey(path string) (ed25519.PrivateKey, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(content)
+	if block == nil || block.Type != "PRIVATE KEY" {
+		return nil, fmt.Errorf("%s is no private key in PEM (PKCS #8), as of openssl genpkey -algorithm ed25519", path)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no private key in PKCS #8", path)
+	}
+	key, ok := parsed.(ed25519.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("%s is no Ed25519 key", path)
+	}
+	return key, nil
+}
+
+// useKey has the release signed with the key in a file; "" for none.
+func (r *release) useKey(path string) (err error) {
+	if path == "" {
+		return nil
+	}
+	if err := outside(path, r.source, r.out); err != nil {
+		return err
+	}
+	r.key, err = readKey(path)
+	return err
+}
+
+// outside refuses a key in one of the folders: files of those become parts of archives, or are published beside them.
+func outside(key string, folders ...string) error {
+	at, err := resolve(key)
+	if err != nil {
+		return err
+	}
+	for _, folder := range folders {
+		around, err := resolve(folder)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // nothing is in it
+		}
+		if err != nil {
+			return err
+		}
+		if relative, err := filepath.Rel(around, at); err == nil && filepath.IsLocal(relative) {
+			return fmt.Errorf("the key %s is in %s, whose files are released: keep it elsewhere", key, folder)
+		}
+	}
+	return nil
+}
+
+// resolve returns the absolute path of a file, without links.
+func resolve(path string) (string, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(absolute)
+}
+
+// sign writes the signature of the checksums, and the provenance in a signed envelope. Without a key it removes those of an earlier
+// release, which are of other files. It returns the names of what it wrote.
+func (r release) sign(statement []byte) ([]string, error) {
+	envelopeName := r.name() + ".intoto.jsonl"
+	if r.key == nil {
+		for _, name := range []string{signatureName, envelopeName} {
+			if err := os.Remove(filepath.Join(r.out, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return nil, err
+			}
+		}
+		return nil, nil
+	}
+	sums, err := os.ReadFile(filepath.Join(r.out, sumsName))
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := envelope(r.key, statement)
+	if err != nil {
+		return nil, err
+	}
+	for name, content := range map[string][]byte{signatureName: ed25519.Sign(r.key, sums), envelopeName: sealed} {
+		if err := os.WriteFile(filepath.Join(r.out, name), content, 0o644); err != nil {
+			return nil, err
+		}
+	}
+	return []string{signatureName, envelopeName}, nil
+}
+
+// A signedPayload is an envelope of DSSE (Dead Simple Signing Envelope) 1.0.
+type signedPayload struct {
+	PayloadType string      `json:"payloadType"`
+	Payload     string      `json:"payload"`
+	Signatures  []signature `json:"signatures"`
+}
+
+type signature struct {
+	KeyID string `json:"keyid"` // SHA-256 of the public key (PKIX, DER) in hex
+	Sig   string `json:"sig"`
+}
+
+// envelope returns a statement in a signed envelope, as one line.
+func envelope(key ed25519.PrivateKey, statement []byte) ([]byte, error) {
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return nil, err
+	}
+	id := sha256.Sum256(public)
+	text, err := json.Marshal(signedPayload{
+		PayloadType: payloadType, Payload: base64.StdEncoding.EncodeToString(statement),
+		Signatures: []signature{{
+			KeyID: hex.EncodeToString(id[:]), Sig: base64.StdEncoding.EncodeToString(ed25519.Sign(key, preAuthEncoding(statement))),
+		}},
+	})
+	return append(text, '\n'), err
+}
+
+// preAuthEncoding returns what is signed of a statement in an envelope.
+func preAuthEncoding(statement []byte) []byte {
+	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(payloadType), payloadType, len(statement), statement)
+}

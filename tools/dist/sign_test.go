@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// writeKey writes a private key as OpenSSL does, and returns its path.
+func writeKey(t *testing.T, dir string, key any) string {
+	t.Helper()
+	encoded, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return writePEM(t, filepath.Join(dir, "key.pem"), "PRIVATE KEY", encoded)
+}
+
+func writePEM(t *testing.T, path, kind string, content []byte) string {
+	t.Helper()
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func newKey(t *testing.T) (ed25519.PrivateKey, string) {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, writeKey(t, t.TempDir(), key)
+}
+
+// checkSignatures verifies what a key has signed of a release as docs/install.md says, and finds the key nowhere in it.
+func checkSignatures(t *testing.T, key ed25519.PrivateKey, made map[string][]byte) {
+	t.Helper()
+	public, ok := key.Public().(ed25519.PublicKey)
+	if !ok || !ed25519.Verify(public, made[sumsName], made[signatureName]) {
+		t.Error("the checksums are not signed")
+	}
+	checkByOpenSSL(t, public, made)
+	checkEnvelope(t, public, made)
+	for name, content := range made {
+		for _, secret := range [][]byte{key.Seed(), []byte(base64.StdEncoding.EncodeToString(key.Seed())[:40]), []byte(hex.EncodeToString(key.Seed()))} {
+			if bytes.Contains(content, secret) {
+				t.Errorf("the key is in %s", name)
+			}
+		}
+	}
+}
+
+func checkByOpenSSL(t *testing.T, public ed25519.PublicKey, made map[string][]byte) {
+	t.Helper()
+	program, err := exec.LookPath("openssl")
+	if err != nil {
+		t.Log("openssl is not installed: it did not verify the signature")
+		return
+	}
+	dir := t.TempDir()
+	encoded, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writePEM(t, filepath.Join(dir, "opsgate-release.pem"), "PUBLIC KEY", encoded)
+	for _, name := range []string{sumsName, signatureName} {
+		if err := os.WriteFile(filepath.Join(dir, name), made[name], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verify := func() (string, error) {
+		cmd := exec.CommandContext(t.Context(), program, "pkeyutl", "-verify", "-rawin", "-pubin", "-inkey", "opsgate-release.pem",
+			"-in", sumsName, "-sigfile", signatureName)
+		cmd.Dir = dir
+		said, err := cmd.CombinedOutput()
+		return string(said), err
+	}
+	if said, err := verify(); err != nil || !strings.Contains(said, "Signature Verified Successfully") {
+		t.Errorf("%v\n%s", err, said)
+	}
+	if err := os.WriteFile(filepath.Join(dir, sumsName), append(made[sumsName], '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := verify(); err == nil {
+		t.Errorf("changed checksums are verified:\n%s", said)
+	}
+}
+
+func checkEnvelope(t *testing.T, public ed25519.PublicKey, made map[string][]byte) {
+	t.Helper()
+	var sealed signedPayload
+	if err := json.Unmarshal(made["opsgate_1.2.3.intoto.jsonl"], &sealed); err != nil {
+		t.Fatal(err)
+	}
+	payload, err := base64.StdEncoding.DecodeString(sealed.Payload)
+	if err != nil || !bytes.Equal(payload, made["opsgate_1.2.3.provenance.json"]) {
+		t.Errorf("%v: the envelope holds %s", err, payload)
+	}
+	if sealed.PayloadType != "application/vnd.in-toto+json" || len(sealed.Signatures) != 1 {
+		t.Fatalf("got %+v", sealed)
+	}
+	signed, err := base64.StdEncoding.DecodeString(sealed.Signatures[0].Sig)
+	if err != nil || !ed25519.Verify(public, preAuthEncoding(payload), signed) {
+		t.Errorf("%v: the envelope is not signed", err)
+	}
+	encoded, err := x509.MarshalPKIXPublicKey(public)
+	id := sha256.Sum256(encoded)
+	if err != nil || sealed.Signatures[0].KeyID != hex.EncodeToString(id[:]) {
+		t.Errorf("%v: the key is %s", err, sealed.Signatures[0].KeyID)
+	}
+}
+
+func TestTheEncodingThatIsSignedIsThatOfDSSE(t *testing.T) {
+	want := "DSSEv1 28 application/vnd.in-toto+json 5 hello"
+	if got := string(preAuthEncoding([]byte("hello"))); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestKeysThatCannotSignAreRefusedAndNotRepeated(t *testing.T) {
+	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, path := range map[string]string{
+		"another kind of key": writeKey(t, t.TempDir(), other),
+		"a public key":        writePEM(t, filepath.Join(dir, "public"), "PUBLIC KEY", []byte("hunter2")),
+		"no key":              writePEM(t, filepath.Join(dir, "none"), "PRIVATE KEY", []byte("hunter2")),
+		"a missing file":      filepath.Join(dir, "missing"),
+	} {
+		content, _ := os.ReadFile(path)
+		_, err := readKey(path)
+		if err == nil || strings.Contains(err.Error(), "hunter2") || len(content) > 0 && strings.Contains(err.Error(), string(content[:20])) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestAKeyAmongWhatIsReleasedIsRefused(t *testing.T) {
+	key, elsewhere := newKey(t)
+	source, out := t.TempDir(), t.TempDir()
+	link := filepath.Join(t.TempDir(), "link.pem")
+	inSource := writeKey(t, source, key)
+	if err := os.Symlink(inSource, link); err != nil {
+		t.Fatal(err)
+	}
+	for path, refused := range map[string]bool{elsewhere: false, inSource: true, writeKey(t, out, key): true, link: true} {
+		r := release{source: source, out: out}
+		if err := r.useKey(path); (err != nil) != refused || (r.key == nil) != refused {
+			t.Errorf("%s: got %v", path, err)
+		}
+	}
+	r := release{source: source, out: filepath.Join(t.TempDir(), "not", "there", "yet")}
+	if err := r.useKey(elsewhere); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnUnsignedReleaseLeavesNoSignaturesOfAnEarlierOne(t *testing.T) {
+	key, _ := newKey(t)
+	r := release{out: t.TempDir(), version: "1.2.3", key: key}
+	if err := writeSums(r.out, nil); err != nil {
+		t.Fatal(err)
+	}
+	names, err := r.sign([]byte("{}"))
+	if err != nil || len(names) != 2 {
+		t.Fatalf("wrote %q, %v", names, err)
+	}
+	r.key = nil
+	for range 2 {
+		if names, err = r.sign([]byte("{}")); err != nil || names != nil {
+			t.Errorf("wrote %q, %v", names, err)
+		}
+	}
+	if left, err := os.ReadDir(r.out); err != nil || len(left) != 1 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+func TestAKeyThatIsNotThereStopsTheReleaseBeforeItIsBuilt(t *testing.T) {
+	err := run(t.Context(), []string{"-key", filepath.Join(t.TempDir(), "missing"), "-out", t.TempDir()}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("got %v", err)
+	}
+}
