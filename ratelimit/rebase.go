@@ -1,142 +1,221 @@
 package ratelimit
 
-// A spending is n admissions that count as if all were at one time.
-type spending struct {
-	at, n int64
+import (
+	"bytes"
+	"slices"
+	"sort"
+	"time"
+)
+
+// A bucket is n admissions between two instants, both inclusive.
+type bucket struct{ from, to, n int64 }
+
+// A usage is the state of one limit of an account, and its limit.
+type usage struct {
+	*rule
+	state []byte
 }
 
-// relaid returns the state of the token under other rules, with what is known to have been spent, newest first.
-func (s *state) relaid(r *rules, known []spending, now int64) state {
-	fresh := filledState(r, known, now)
-	fresh.serial = s.serial
-	fresh.keepSpent(s, sum(known))
-	return fresh
+// usages returns the states of an account under the rules.
+func (a Account) usages(rules []rule) []usage {
+	list := make([]usage, len(rules))
+	at := statesAt(len(rules))
+	for i := range rules {
+		n := stateBytes(a[at])
+		list[i] = usage{&rules[i], a[at : at+n]}
+		at += n
+	}
+	return list
 }
 
-// filledState returns the state of a token of which that is known, newest first.
-func filledState(r *rules, known []spending, now int64) state {
-	s := newState(r.layoutFor(known, now), now)
-	for _, sp := range known {
-		for i := range r.limits {
-			if !r.limits[i].exact() {
-				s.ring(i).add(sp.at, sp.n)
+// buckets returns what is recorded, oldest first.
+func (u usage) buckets() []bucket {
+	var list []bucket
+	if u.state[0] < ringTag {
+		s := times(u.state)
+		for i := range s.len() {
+			list = append(list, bucket{s.at(i), s.at(i), 1})
+		}
+		return list
+	}
+	s := newRing(u.rule, u.state)
+	for b := s.newest() - buckets + 1; b <= s.newest(); b++ {
+		if n := s.get(b); n > 0 {
+			list = append(list, bucket{b * u.width, (b+1)*u.width - 1, n})
+		}
+	}
+	return list
+}
+
+// complete is the instant from which on the state has every admission.
+func (u usage) complete(now int64) int64 {
+	if u.state[0] < ringTag {
+		return now - u.per + 1
+	}
+	return (now/u.width - buckets + 1) * u.width
+}
+
+// encode returns the state of a limit with what is in a list, oldest first.
+func (r *rule) encode(list []bucket, now int64) []byte {
+	var n int64
+	list = slices.DeleteFunc(list, func(b bucket) bool { return r.exact() && b.to+r.per <= now })
+	for _, b := range list {
+		n += b.n
+	}
+	if r.exact() && n <= MaxExact {
+		state := make([]byte, 1, r.fullBytes())
+		for _, b := range list {
+			for range b.n {
+				state = r.add(state, 0, min(b.to, now))
 			}
 		}
+		return state
 	}
-	s.history().fill(known)
-	return s
+	size := countBytes(max(n, r.requests))
+	s := ring{r.width, size, make([]byte, countsAt+buckets*size)}
+	s.b[0] = ringTag | byte(size)
+	s.setNewest(now / r.width)
+	for _, b := range list {
+		s.add(min(b.to, now), b.n)
+	}
+	return s.b
 }
 
-// keepSpent takes over which of the newest admissions were not given back yet: as many as are still known.
-func (s *state) keepSpent(old *state, known int64) {
-	s.first = max(old.first, old.serial+1-uint64(known))
-	for n := old.serial; known > 0 && old.serial-n < numbered; n-- {
-		if old.isSpent(n) {
-			s.spent[n/64%(numbered/64)] |= 1 << (n % 64)
-			known--
-		}
+// rebase returns the account of the policy with the usage of another: of any, or of none where a value is no account. A limit is filled from the
+// state that covers its window best; see best. Usage that is known by its bucket alone is taken to be at the bucket's end,
+// so it is counted too long rather than too short.
+func (p *Policy) rebase(old Account, now int64) Account {
+	var known []usage
+	since := now
+	if rules, ok := old.rules(); ok {
+		old = old.advanced(rules, now)
+		known, since = old.usages(rules), old.since()
 	}
+	a := p.begin(since)
+	for i := range p.rules {
+		list, from := p.rules[i].fill(known, now)
+		state := p.rules[i].encode(list, now)
+		if state[0] >= ringTag {
+			a.setSince(max(a.since(), from))
+		}
+		a = append(a, state...)
+	}
+	return a
 }
 
-// spendings returns what is known of the past, newest first. The history knows the newest admissions best; after it, each
-// ring, the finest first, adds those that are older than all that are known. Where only a bucket knows of an admission, it is
-// taken to be at the bucket's last instant: counted too long rather than too short.
-func (s *state) spendings() []spending {
-	var known []spending
-	at := s.seen
-	note := func(t, n int64) {
-		if at = min(at, t); n > 0 {
-			known = append(known, spending{at, n})
-		}
-	}
-	older := func(t int64) { at = min(at, t) } // what is not known by now was before t
-	h := s.history()
-	for i := range int(s.known) {
-		note(h.at(i), 1)
-	}
-	if s.rest > 0 {
-		note(h.time(s.restStamp), int64(s.rest))
-	}
-	older(s.seen - h.span)
-	for _, r := range s.ringsByWidth() {
-		newer := sum(known)
-		for b := r.newest; b >= r.oldest(); b-- {
-			n := r.get(b)
-			both := min(newer, n)
-			newer -= both
-			note((b+1)*r.width-1, n-both)
-		}
-		older((r.newest-buckets+1)*r.width - 1)
-	}
-	return known
+// begin returns what accounts of the policy begin with, without the states.
+func (p *Policy) begin(since int64) Account {
+	a := append(make(Account, 0, p.accountBytes), p.header...)
+	a = a[:len(a)+sinceBytes]
+	a.setSince(since)
+	return a
 }
 
-// horizon is the time up to which the state may have forgotten what was spent.
-func (s *state) horizon() int64 {
-	at := s.seen - s.history().span
-	for _, r := range s.ringsByWidth() {
-		at = min(at, (r.newest-buckets+1)*r.width-1)
-	}
-	return at
+// owns reports whether the account is one of the policy.
+func (p *Policy) owns(a Account) bool { return bytes.HasPrefix(a, p.header) }
+
+// advanced returns a copy that is advanced to now.
+func (a Account) advanced(rules []rule, now int64) Account {
+	a, _ = slices.Clone(a).advance(rules, now, 1)
+	return a
 }
 
-// ringsByWidth returns the rings, the finest first.
-func (s *state) ringsByWidth() []ring {
-	var rings []ring
-	for _, i := range s.layout.rules.byPer {
-		if !s.layout.rules.limits[i].exact() {
-			rings = append(rings, s.ring(i))
+// fill returns what a limit's state is to hold, oldest first, and since when that is all. Limits in shadow are filled from those in shadow,
+// and enforced ones from enforced ones, as far as these reach back; what is older, from the others.
+func (r *rule) fill(known []usage, now int64) (list []bucket, since int64) {
+	until := now
+	for _, shadow := range []bool{r.shadow, !r.shadow} {
+		from := best(known, r.per, shadow)
+		if from.rule == nil || from.complete(now) > until {
+			continue
+		}
+		older := from.buckets()
+		older = older[:sort.Search(len(older), func(i int) bool { return older[i].from > until })]
+		list = merge(older, list, false)
+		until = from.complete(now) - 1
+		if from.per >= r.per {
+			break
 		}
 	}
-	return rings
+	return list, until + 1
 }
 
-// fill makes an empty history of what is known, newest first.
-func (h history) fill(known []spending) {
-	capacity := int64(h.s.layout.capacity)
-	for _, sp := range known {
-		if capacity == 0 || sp.at+h.span <= h.s.seen {
-			return
+// best returns the state with the shortest window that is no shorter than per, or else with the longest; none where there is none.
+func best(known []usage, per int64, shadow bool) (best usage) {
+	for _, u := range known {
+		switch {
+		case u.shadow != shadow:
+		case best.rule == nil, best.per < per && u.per > best.per, u.per >= per && u.per < best.per:
+			best = u
 		}
-		single := min(sp.n, capacity-int64(h.s.known))
-		for range single {
-			h.s.known++ // the newest is at 0, and older ones before it in the circle
-			h.set(int(h.s.known)-1, sp.at)
-		}
-		if single < sp.n && h.s.rest == 0 {
-			h.s.restStamp = h.stamp(sp.at)
-		}
-		h.s.rest += uint32(sp.n - single)
 	}
+	return best
 }
 
-// layoutFor returns the layout of the rules, or one with more room where a token has spent more than they admit, as long as the
-// state is not too large for it.
-func (r *rules) layoutFor(known []spending, now int64) *layout {
-	if len(known) == 0 {
-		return r.layout
+// under returns the account as one of the policy, advanced to now. The value passed is not changed.
+func (p *Policy) under(a Account, now int64) Account {
+	if !p.owns(a) {
+		return p.rebase(a, now)
 	}
-	var d demand
-	for _, sp := range known {
-		if sp.at+r.exactSpan > now {
-			d.stamps = min(d.stamps+int(sp.n), MaxExact)
-		}
-		for i := range r.limits {
-			if sp.at+buckets*r.widths[i] > now {
-				d.counts[i] += sp.n
+	return a.advanced(p.rules, now)
+}
+
+// merge merges two lists in the order of time. With union, what both have counts once.
+func merge(a, b []bucket, union bool) []bucket {
+	list := make([]bucket, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0].to < b[0].to:
+			list, a = append(list, a[0]), a[1:]
+		case a[0].to > b[0].to:
+			list, b = append(list, b[0]), b[1:]
+		default:
+			both := a[0]
+			if union {
+				both.n = max(both.n, b[0].n)
+			} else {
+				both.n += b[0].n
 			}
+			list, a, b = append(list, both), a[1:], b[1:]
 		}
 	}
-	l := newLayout(r, d)
-	if *l == *r.layout || l.bytes() > r.room {
-		return r.layout
-	}
-	return l
+	return append(append(list, a...), b...)
 }
 
-func sum(list []spending) (n int64) {
-	for _, sp := range list {
-		n += sp.n
+// Refund returns the account without one admission at that time, in each limit that still counts it. inShadow says whether the admission was
+// recorded in limits in shadow. It works in place.
+func (a Account) Refund(at time.Time, inShadow bool) Account {
+	rules, ok := a.rules()
+	if !ok {
+		return a
 	}
-	return n
+	t, from := at.UnixMicro(), statesAt(len(rules))
+	known := t >= a.since() // else a bucket of that time may hold other admissions
+	for i := range rules {
+		r := &rules[i]
+		if (known || a[from] < ringTag) && (!r.shadow || inShadow) {
+			a = r.remove(a, from, t)
+		}
+		from += stateBytes(a[from])
+	}
+	return a
+}
+
+func (r *rule) remove(a Account, at int, t int64) Account {
+	if a[at] >= ringTag {
+		s := newRing(r, a[at:])
+		if b := t / r.width; s.holds(b) && s.get(b) > 0 {
+			s.set(b, s.get(b)-1)
+		}
+		return a
+	}
+	s := times(a[at:])
+	for i := s.len() - 1; i >= 0; i-- {
+		if s.at(i) == t {
+			from := at + 1 + i*timeBytes
+			s[0]--
+			return slices.Delete(a, from, from+timeBytes)
+		}
+	}
+	return a
 }

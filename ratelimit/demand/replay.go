@@ -67,8 +67,8 @@ type token struct {
 
 // An admission is one of the record, and what the simulation made of it.
 type admission struct {
-	at       int64  // nanoseconds of Unix
-	serial   uint64 // 0 where it was refused
+	at       int64 // nanoseconds of Unix
+	admitted bool
 	shadowed int8
 }
 
@@ -113,11 +113,11 @@ func (r *replay) refund(ctx context.Context, t *token, of time.Time) error {
 	}
 	a := t.admitted[i]
 	t.admitted = slices.Delete(t.admitted, i, i+1)
-	if a.serial == 0 {
+	if !a.admitted {
 		return nil
 	}
 	return r.store.Refund(ctx, t.TokenID, t.assignment.Policy, ratelimit.Decision{
-		Allowed: true, Denied: -1, At: of, Serial: a.serial, Shadowed: int(a.shadowed),
+		Allowed: true, Denied: -1, At: of, Shadowed: int(a.shadowed),
 	})
 }
 
@@ -156,10 +156,7 @@ func (r *replay) count(e *Event, window time.Duration) {
 func (t *token) compare(e *Event, d *ratelimit.Decision) {
 	t.Requests++
 	if e.Allowed {
-		a := admission{at: e.At.UnixNano(), shadowed: int8(d.Shadowed)}
-		if d.Allowed {
-			a.serial = d.Serial
-		}
+		a := admission{at: e.At.UnixNano(), admitted: d.Allowed, shadowed: int8(d.Shadowed)}
 		if len(t.admitted) == knownAdmissions {
 			t.admitted = slices.Delete(t.admitted, 0, 1)
 		}

@@ -107,10 +107,10 @@ func longest(p *ratelimit.Policy, shadow bool) time.Duration {
 	return most
 }
 
-// caution is how much too long an admission may count in the limit's window, at a clock of that resolution.
-func caution(l ratelimit.Limit, resolution time.Duration) time.Duration {
+// caution is how much too long an admission may count in the limit's window, at a store's clock.
+func caution(l ratelimit.Limit) time.Duration {
 	if l.Requests <= ratelimit.MaxExact {
-		return max(resolution, l.Per/1_000_000) // times are kept in ticks
+		return resolution
 	}
 	return l.Per/60 + 60*resolution
 }

@@ -1,0 +1,167 @@
+package ratelimit
+
+import (
+	"sort"
+	"time"
+)
+
+// An Outcome is what a shared store decided on a request.
+type Outcome int
+
+// The outcomes.
+const (
+	Denied   Outcome = iota
+	Admitted         // recorded in every limit
+	Shadowed         // admitted, but a limit in shadow would have denied it: recorded in the enforced limits alone
+	Asked            // neither: the request was only a question
+)
+
+// Header returns the bytes that accounts of the policy begin with. It must not be modified.
+func (p *Policy) Header() []byte { return p.header }
+
+// Decision returns the decision on a request under the policy, from the account that the store has after it. It reports false where the account
+// does not agree with the outcome, or is none of the policy. It modifies the account.
+func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Decision, bool) {
+	now := at.UnixMicro()
+	if !p.valid(a) {
+		return Decision{}, false
+	}
+	a, _ = a.advance(p.rules, now, 1)
+	t := p.tallies(a, now)
+	denied, shadowed := p.full(&t, false), -1
+	switch {
+	case o == Asked && denied < 0, o == Shadowed:
+		denied, shadowed = -1, p.full(&t, true)
+	case o == Admitted:
+		denied = -1
+	case denied < 0:
+		return Decision{}, false
+	}
+	return p.decision(&t, now, denied, shadowed), true
+}
+
+// valid reports whether a value that was read from elsewhere is an account of the policy.
+func (p *Policy) valid(a Account) bool {
+	if !p.owns(a) {
+		return false
+	}
+	at := statesAt(len(p.rules))
+	for range p.rules {
+		if at >= len(a) || !validTag(a[at]) {
+			return false
+		}
+		at += stateBytes(a[at])
+	}
+	return at == len(a)
+}
+
+// Merge returns the usage of two accounts together as an account of the policy. The accounts may be of other policies, and are not modified.
+// With union, each may hold what the other holds: the larger count of a bucket is taken, and a time that both have counts once. Else the
+// counts are added.
+func (p *Policy) Merge(a, b Account, union bool, at time.Time) Account {
+	now := at.UnixMicro()
+	a, b = p.under(a, now), p.under(b, now)
+	merged := p.begin(min(a.since(), b.since()))
+	as, bs := a.usages(p.rules), b.usages(p.rules)
+	for i := range p.rules {
+		merged = append(merged, p.rules[i].encode(merge(as[i].buckets(), bs[i].buckets(), union), now)...)
+	}
+	return merged
+}
+
+// DecideShare decides a request by the share of one of so many gateways that cannot count together. Of each limit, the gateway admits what the
+// account shared with the others leaves, divided by their number and rounded up. As rounding up would pass a small limit over time, it
+// also admits no more than the whole limit in as many windows.
+//
+// It returns its own account with the admission, unless the request is denied or only a question. Limits in shadow are not decided. Both accounts
+// may be nil or of other policies; own may be modified.
+func (p *Policy) DecideShare(shared, own Account, replicas int, at time.Time, peek bool) (Account, Decision) {
+	now := at.UnixMicro()
+	s := share{policy: p, replicas: int64(max(1, replicas))}
+	if len(shared) > 0 {
+		s.shared = p.under(shared, now).usages(p.rules)
+	}
+	if p.owns(own) {
+		own, _ = own.advance(p.rules, now, s.replicas)
+	} else {
+		own = p.rebase(own, now)
+	}
+	s.own = own.usages(p.rules)
+	d := Decision{Allowed: true, Denied: -1, Shadowed: -1, At: at.Truncate(time.Microsecond), Local: true}
+	for i := range p.rules {
+		d.Budgets[i] = s.budget(i, now)
+		if b := d.Budgets[i]; b.Remaining == 0 && !p.rules[i].shadow && b.Reset > d.RetryAfter {
+			d.Allowed, d.Denied, d.RetryAfter = false, i, b.Reset
+		}
+	}
+	if d.Allowed && !peek {
+		own = p.add(own, now, true, &tallies{})
+		s.own = own.usages(p.rules)
+		for i := range p.rules {
+			d.Budgets[i] = s.budget(i, now)
+		}
+	}
+	return own, d
+}
+
+// A share is what one gateway may admit by itself.
+type share struct {
+	policy      *Policy
+	replicas    int64
+	shared, own []usage // the former may be nil
+}
+
+// remaining is what is left of a limit at a time, if nothing is admitted until then.
+func (s *share) remaining(i int, t int64) int64 {
+	r := &s.policy.rules[i]
+	left := r.requests
+	if s.shared != nil {
+		left = max(0, left-s.shared[i].count(t, 1))
+	}
+	left = (left+s.replicas-1)/s.replicas - s.own[i].count(t, 1)
+	if s.replicas > 1 && r.exact() {
+		left = min(left, r.requests-s.own[i].count(t, s.replicas))
+	}
+	return max(0, left)
+}
+
+// count is how many admissions count at a time in so many windows.
+func (u usage) count(t, windows int64) (n int64) {
+	if u.state[0] < ringTag {
+		s := times(u.state)
+		for i := s.len() - 1; i >= 0 && s.at(i)+u.per*windows > t; i-- {
+			n++
+		}
+		return n
+	}
+	s := newRing(u.rule, u.state)
+	newest := s.newest()
+	for b := max(newest, t/u.width) - buckets + 1; b <= newest; b++ {
+		n += s.get(b)
+	}
+	return n
+}
+
+func (s *share) budget(i int, now int64) Budget {
+	left := s.remaining(i, now)
+	if left == (s.policy.rules[i].requests+s.replicas-1)/s.replicas {
+		return Budget{Remaining: int(left)}
+	}
+	most := s.policy.rules[i].per*s.replicas + 2*s.policy.rules[i].width
+	reset := sort.Search(int(most), func(after int) bool { return s.remaining(i, now+int64(after)) > left })
+	return Budget{Remaining: int(left), Reset: duration(int64(reset))}
+}
+
+// Unused reports whether nothing counts in an account at a time, in so many windows.
+func (a Account) Unused(at time.Time, windows int) bool {
+	rules, ok := a.rules()
+	if !ok {
+		return true
+	}
+	for _, u := range a.usages(rules) {
+		if u.count(at.UnixMicro(), int64(windows)) > 0 {
+			return false
+		}
+	}
+	return true
+}
