@@ -16,6 +16,23 @@ const (
 	Asked            // neither: the request was only a question
 )
 
+// An Op is what a shared store is asked to do with a token's account.
+type Op int
+
+// The operations.
+const (
+	OpDecide Op = iota // merge what is told, decide, and record the admission
+	OpPeek             // decide, and record nothing
+	OpMerge            // merge what is told
+)
+
+// An Exchange is what a gateway asks of a shared store and tells it. Both accounts are nil for nothing, else of the policy that it asks under.
+type Exchange struct {
+	Op    Op
+	Known Account // as the store last returned it, which it may have lost: merged by union
+	Own   Account // what the gateway admitted by itself: added
+}
+
 // Header returns the bytes that accounts of the policy begin with. It must not be modified.
 func (p *Policy) Header() []byte { return p.header }
 
