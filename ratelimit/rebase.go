@@ -111,8 +111,20 @@ func (p *Policy) begin(since int64) Account {
 	return a
 }
 
-// owns reports whether the account is one of the policy.
-func (p *Policy) owns(a Account) bool { return bytes.HasPrefix(a, p.header) }
+// valid reports whether a value is an account of the policy.
+func (p *Policy) valid(a Account) bool {
+	if !bytes.HasPrefix(a, p.header) {
+		return false
+	}
+	at := statesAt(len(p.rules))
+	for range p.rules {
+		if at >= len(a) || !validTag(a[at]) {
+			return false
+		}
+		at += stateBytes(a[at])
+	}
+	return at == len(a)
+}
 
 // advanced returns a copy that is advanced to now.
 func (a Account) advanced(rules []rule, now int64) Account {
@@ -154,7 +166,7 @@ func best(known []usage, per int64, shadow bool) (best usage) {
 
 // under returns the account as one of the policy, advanced to now. The value passed is not changed.
 func (p *Policy) under(a Account, now int64) Account {
-	if !p.owns(a) {
+	if !p.valid(a) {
 		return p.rebase(a, now)
 	}
 	return a.advanced(p.rules, now)

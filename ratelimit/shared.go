@@ -57,21 +57,6 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Decision, bool) {
 	return p.decision(&t, now, denied, shadowed), true
 }
 
-// valid reports whether a value that was read from elsewhere is an account of the policy.
-func (p *Policy) valid(a Account) bool {
-	if !p.owns(a) {
-		return false
-	}
-	at := statesAt(len(p.rules))
-	for range p.rules {
-		if at >= len(a) || !validTag(a[at]) {
-			return false
-		}
-		at += stateBytes(a[at])
-	}
-	return at == len(a)
-}
-
 // Merge returns the usage of two accounts together as an account of the policy. The accounts may be of other policies, and are not modified.
 // With union, each may hold what the other holds: the larger count of a bucket is taken, and a time that both have counts once. Else the
 // counts are added.
@@ -98,7 +83,7 @@ func (p *Policy) DecideShare(shared, own Account, replicas int, at time.Time, pe
 	if len(shared) > 0 {
 		s.shared = p.under(shared, now).usages(p.rules)
 	}
-	if p.owns(own) {
+	if p.valid(own) {
 		own, _ = own.advance(p.rules, now, s.replicas)
 	} else {
 		own = p.rebase(own, now)

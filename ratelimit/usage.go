@@ -66,7 +66,7 @@ func (r *rule) tally(state []byte, now int64) tally {
 		if n == 0 {
 			return tally{}
 		}
-		return tally{n, s.at(int(n-min(n, r.requests))) + r.per - now}
+		return tally{n, max(1, s.at(int(n-min(n, r.requests)))+r.per-now)} // at least 1 also where the times of a foreign value are in no order
 	}
 	s := newRing(r, state)
 	count := s.total()

@@ -1,0 +1,49 @@
+package ratelimit_test
+
+import (
+	"testing"
+	"time"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/ratelimittest"
+)
+
+// Whatever bytes a shared store returns, they are refused, or every count and wait that they lead to is one that a client can be told.
+func FuzzAccount(f *testing.F) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	policies := []*ratelimit.Policy{
+		specified(f),
+		ratelimittest.Policy(f, ratelimit.Limit{Name: "minute", Requests: 70_000, Per: time.Minute}, ratelimit.Limit{Name: "tried", Requests: 64, Per: time.Hour, Shadow: true}),
+	}
+	for _, p := range policies {
+		a, _ := p.DecideShare(nil, nil, 1, now, false)
+		f.Add([]byte(a))
+		f.Add(append(append([]byte{}, p.Header()...), 0, 0, 0, 0, 0, 0, 0, 0x84))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		for _, p := range policies {
+			for _, o := range []ratelimit.Outcome{ratelimit.Denied, ratelimit.Admitted, ratelimit.Shadowed, ratelimit.Asked} {
+				if d, ok := p.Decision(append(ratelimit.Account{}, value...), now, o); ok {
+					checkTold(t, p, &d)
+				}
+			}
+			own, d := p.DecideShare(value, append(ratelimit.Account{}, value...), 2, now, false)
+			checkTold(t, p, &d)
+			if merged := p.Merge(value, own, true, now); !ratelimit.Account(merged).Refund(now, true).Unused(now.Add(62*24*time.Hour), 1) {
+				t.Errorf("%x counts for longer than the longest window", merged)
+			}
+		}
+	})
+}
+
+func checkTold(t *testing.T, p *ratelimit.Policy, d *ratelimit.Decision) {
+	t.Helper()
+	if d.Allowed != (d.Denied < 0) || d.Allowed != (d.RetryAfter == 0) || d.RetryAfter < 0 {
+		t.Fatalf("got %+v", d)
+	}
+	for i, l := range p.Limits() {
+		if b := d.Budgets[i]; b.Remaining < 0 || b.Remaining > l.Requests || b.Reset < 0 {
+			t.Fatalf("limit %s: got %+v", l.Name, b)
+		}
+	}
+}
