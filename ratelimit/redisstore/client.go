@@ -36,8 +36,10 @@ type ClientOptions struct {
 	Addresses  []string // host:port, at least one
 	Mode       Mode     // "" for Auto
 	MasterName string   // that the sentinels know the master by
-	Username   string
-	Password   string
+
+	// Credentials returns what a connection that is made now logs in with; connections that are open stay as they are. The
+	// user is "" for Redis' default user, the password "" for none. nil stands for no credentials.
+	Credentials func() (user, password string)
 
 	SentinelUsername string
 	SentinelPassword string
@@ -67,7 +69,7 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 	}
 	u := &redis.UniversalOptions{
 		Addrs: o.Addresses, DB: o.Database, MasterName: o.MasterName, IsClusterMode: mode == Cluster, Dialer: o.dialer(),
-		Username: o.Username, Password: o.Password, SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
+		CredentialsProvider: o.Credentials, SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
 
 		ContextTimeoutEnabled: true,
 		ReadTimeout:           o.Timeout,

@@ -44,7 +44,8 @@ func always(config *tls.Config) func(context.Context) *tls.Config {
 func TestATLSServerWithAPassword(t *testing.T) {
 	server := startSecured(t, "--user", "gate", "on", ">secret", "~opsgate:*", "&opsgate:*", "+@all")
 	o := redisstore.ClientOptions{
-		Addresses: []string{server.address()}, TLS: always(server.authority.Config(t, "gateway")), Username: "gate", Password: "secret",
+		Addresses: []string{server.address()}, TLS: always(server.authority.Config(t, "gateway")),
+		Credentials: func() (string, string) { return "gate", "secret" },
 	}
 	s := running(t, redisstore.Options{Client: newClient(t, o)})
 	d := decide(t, s, "t", specified(t))
@@ -52,7 +53,7 @@ func TestATLSServerWithAPassword(t *testing.T) {
 		t.Errorf("%+v, error %v", d, err)
 	}
 	joined(t, s, hourly(t, 1))
-	o.Password = "guess"
+	o.Credentials = func() (string, string) { return "gate", "guess" }
 	if d, err := newStore(t, redisstore.Options{Client: newClient(t, o)}).Decide(t.Context(), "t", specified(t)); err == nil || strings.Contains(err.Error(), "guess") {
 		t.Errorf("a wrong password: %+v, error %v", d, err)
 	}

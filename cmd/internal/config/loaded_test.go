@@ -175,8 +175,10 @@ func TestWhatCannotChangeWhileRunning(t *testing.T) {
 		{"nothing", "admin: {listen: 127.0.0.1:2}\n", []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"}, ""},
 		{"what can", "admin: {listen: 127.0.0.1:2}\nlog: {level: debug}\nrate_limit: {redis: {probe_interval: 1s}, limits: [{requests: 1, per: 1s}]}\n",
 			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"}, ""},
-		{"a secret", "admin: {listen: 127.0.0.1:2}\n", []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter3"},
-			"OPSGATE_RATE_LIMIT_REDIS_PASSWORD: rate_limit.redis.password: cannot change while running (connected at start): restart"},
+		{"the password of Redis", "admin: {listen: 127.0.0.1:2}\n", []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter3"}, ""},
+		{"a secret", "admin: {listen: 127.0.0.1:2, token: \"${TOKEN}\"}\n",
+			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2", "TOKEN=correct horse battery"},
+			"opsgate.yaml:1: admin.token: cannot change while running (opened at start): restart"},
 		{"several", "log:\n  format: text\nrate_limit:\n  redis: {addresses: [\"a:1\", \"b:1\"]}\n",
 			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"}, strings.Join([]string{
 				"opsgate.yaml:2: log.format: cannot change while running (made at start): restart",
@@ -199,7 +201,9 @@ func TestKeysThatWaitForARestart(t *testing.T) {
 			"admin.", "rate_limit.redis.", "upstreams.", "rate_limit.demand.", "tracing.endpoint", "tracing.headers", "tracing.tls.", "tls.",
 		} {
 			if strings.HasPrefix(name, prefix) {
-				return name != "rate_limit.redis.probe_interval"
+				return !slices.Contains([]string{
+					"rate_limit.redis.probe_interval", "rate_limit.redis.username", "rate_limit.redis.password",
+				}, name)
 			}
 		}
 		return slices.Contains([]string{"listen", "token_prefix", "rate_limit.store", "authn.max_entries", "log.format"}, name)
@@ -228,7 +232,7 @@ func TestWhatIsWarnedOf(t *testing.T) {
       limits: [{requests: 1, per: 1s}]
       expires: 2025-12-31T00:00:00Z
 `)
-	want := `opsgate.yaml:3: rate_limit.expected_replicas: is 1: while Redis is away, each gateway admits the whole of every limit
+	want := `opsgate.yaml:3: rate_limit.expected_replicas: is 1: while Redis is away, each gateway admits the whole of every limit; auto counts the gateways
 opsgate.yaml:5: rate_limit.classes.nobody: has neither teams nor tokens: it limits nobody
 opsgate.yaml:9: rate_limit.classes.partner.expires: was 2026-01-31T12:00:00Z: what stands here has no effect any more
 opsgate.yaml:15: rate_limit.tokens.tok_1.expires: was 2025-12-31T00:00:00Z: what stands here has no effect any more`

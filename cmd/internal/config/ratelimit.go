@@ -10,7 +10,7 @@ import (
 type RateLimit struct {
 	Store            Store        `yaml:"store" restart:"chosen at start" doc:"Where budgets are counted: in each process, or in Redis."`
 	OnStoreFailure   StoreFailure `yaml:"on_store_failure" doc:"While Redis is away: gateways limit by themselves, all pass, or all get 503."`
-	ExpectedReplicas int          `yaml:"expected_replicas" min:"1" max:"10000" doc:"Gateways that share the limits in mode local."`
+	ExpectedReplicas Replicas     `yaml:"expected_replicas" doc:"Gateways that share the limits in mode local: auto counts them in Redis; or 1 to 10000."`
 
 	Redis Redis `yaml:"redis" restart:"connected at start" doc:"The Redis of store: redis."`
 
@@ -27,8 +27,8 @@ type Redis struct {
 	Mode             RedisMode `yaml:"mode" doc:"What answers there; auto: a server at one address, a cluster at several."`
 	Addresses        []string  `yaml:"addresses" doc:"host:port of the server, of nodes of a cluster, or of sentinels; up to 100."`
 	MasterName       string    `yaml:"master_name" doc:"What sentinels call the server; for mode: sentinel alone."`
-	Username         string    `yaml:"username" doc:"User of the server; empty for its default user."`
-	Password         Secret    `yaml:"password" doc:"As ${NAME} of a variable or ${file:PATH}; empty for none."`
+	Username         string    `yaml:"username" restart:"-" doc:"User of the server; empty for its default user."`
+	Password         Secret    `yaml:"password" restart:"-" doc:"As ${NAME} of a variable or ${file:PATH}; empty for none."`
 	SentinelUsername string    `yaml:"sentinel_username" doc:"User of the sentinels; for mode: sentinel alone."`
 	SentinelPassword Secret    `yaml:"sentinel_password" doc:"As password; for mode: sentinel alone."`
 	Database         int       `yaml:"database" min:"0" max:"1000" doc:"Number of the database; a cluster has 0 alone."`
@@ -83,7 +83,7 @@ func defaultRateLimit() RateLimit {
 	return RateLimit{
 		Store:            StoreMemory,
 		OnStoreFailure:   FailLocal,
-		ExpectedReplicas: 1,
+		ExpectedReplicas: AutoReplicas,
 		Redis: Redis{
 			Mode:          RedisAuto,
 			Addresses:     []string{"127.0.0.1:6379"},

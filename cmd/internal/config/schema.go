@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
 
 	"github.com/invopop/jsonschema"
 )
@@ -44,6 +45,11 @@ func scalarSchema(t reflect.Type) *jsonschema.Schema {
 		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{
 			{Type: "integer"},
 			{Type: "string", Pattern: `^[0-9]+(KiB|MiB|GiB)?$`},
+		}}
+	case reflect.TypeFor[Replicas]():
+		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{
+			{Type: "integer", Minimum: "1", Maximum: json.Number(strconv.Itoa(maxReplicas))},
+			{Type: "string", Enum: []any{autoReplicas}},
 		}}
 	case reflect.TypeFor[Percent]():
 		return &jsonschema.Schema{Type: "string", Pattern: percentage.String()}

@@ -23,6 +23,7 @@ var (
 	_ scalar = (*Network)(nil)
 	_ scalar = (*Percent)(nil)
 	_ scalar = (*Time)(nil)
+	_ scalar = (*Replicas)(nil)
 )
 
 // A Duration is written as Go writes it: 250ms, 30s, 1h30m.
@@ -134,6 +135,38 @@ func (t Time) String() string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// Replicas is a number of gateways, or [AutoReplicas].
+type Replicas int
+
+// AutoReplicas is written as auto: the gateways count themselves.
+const AutoReplicas Replicas = -1
+
+const (
+	autoReplicas = "auto"
+	maxReplicas  = 10_000
+)
+
+func (r *Replicas) parse(text string) error {
+	if text == autoReplicas {
+		*r = AutoReplicas
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || strconv.Itoa(n) != text || n < 1 || n > maxReplicas {
+		return fmt.Errorf("is auto or 1 to %d, not %q", maxReplicas, text)
+	}
+	*r = Replicas(n)
+	return nil
+}
+
+// String returns the number, or auto.
+func (r Replicas) String() string {
+	if r == AutoReplicas {
+		return autoReplicas
+	}
+	return strconv.Itoa(int(r))
 }
 
 // A File is the path of a file that must be there; "" for none.

@@ -40,6 +40,20 @@ func TestValuesAreWrittenAsTheyAreRead(t *testing.T) {
 	}
 }
 
+func TestReplicasAreANumberOrAuto(t *testing.T) {
+	for text, want := range map[string]Replicas{"auto": AutoReplicas, "1": 1, "10000": 10_000} {
+		var r Replicas
+		if err := r.parse(text); err != nil || r != want || r.String() != text {
+			t.Errorf("%s: got %s, %v", text, r, err)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "+1", "01", "1.0", "10001", "Auto", "several"} {
+		if err := new(Replicas).parse(text); err == nil || !strings.HasPrefix(err.Error(), "is auto or 1 to 10000, not ") {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
+}
+
 func TestValuesThatAreNone(t *testing.T) {
 	for _, test := range []struct {
 		value scalar

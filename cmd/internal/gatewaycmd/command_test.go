@@ -109,7 +109,7 @@ func TestCheckNamesFileLineAndKeyOfEveryProblem(t *testing.T) {
 	file := write(t, good+"listn: 1\nrate_limit: {expected_replicas: 0}\n")
 	got := opsgate(t, nil, "check", "--config", file)
 	want := fmt.Sprintf("%[1]s:10: listn: is not a key; did you mean listen?\n"+
-		"%[1]s:11: rate_limit.expected_replicas: is 1 to 10000, not 0\n", file)
+		"%[1]s:11: rate_limit.expected_replicas: is auto or 1 to 10000, not \"0\"\n", file)
 	if got.code != 1 || got.err != want {
 		t.Errorf("got %d %q, want %q", got.code, got.err, want)
 	}

@@ -1,0 +1,247 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"opsgate/ratelimit/redisstore"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+const (
+	replicasKey = "opsgate:replicas"
+	// beat is the interval of tests: three of them are longer than a busy machine keeps a goroutine waiting.
+	beat = 100 * time.Millisecond
+)
+
+// A gateway counts itself and the others.
+type gateway struct {
+	*redisstore.Replicas
+
+	registry *prometheus.Registry
+	log      *lockedBuffer
+	stop     func() // counting; safe to call twice
+	changes  func() [][2]int
+}
+
+// A lockedBuffer is written to by one goroutine and read by another.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func startGateway(t *testing.T, client redis.UniversalClient) *gateway {
+	t.Helper()
+	var mu sync.Mutex
+	var changes [][2]int
+	g := &gateway{registry: prometheus.NewRegistry(), log: new(lockedBuffer)}
+	var err error
+	g.Replicas, err = redisstore.NewReplicas(redisstore.ReplicasOptions{
+		Client: client, Interval: beat, Logger: slog.New(slog.NewTextHandler(g.log, nil)), Registerer: g.registry,
+		Changed: func(before, after int) {
+			mu.Lock()
+			defer mu.Unlock()
+			changes = append(changes, [2]int{before, after})
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.changes = func() [][2]int {
+		mu.Lock()
+		defer mu.Unlock()
+		return changes
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx) }()
+	g.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(g.stop)
+	return g
+}
+
+// startGateways starts so many, each with a client of its own, and returns when each counts all of them.
+func startGateways(t *testing.T, n int, o redisstore.ClientOptions) []*gateway {
+	t.Helper()
+	gateways := make([]*gateway, n)
+	for i := range gateways {
+		gateways[i] = startGateway(t, newClient(t, o))
+	}
+	for _, g := range gateways {
+		eventually(t, "all gateways are counted", func() bool { return g.Count() == n })
+	}
+	return gateways
+}
+
+func TestGatewaysCountThemselves(t *testing.T) {
+	for name, start := range map[string]func() redisstore.ClientOptions{
+		"single": func() redisstore.ClientOptions {
+			return redisstore.ClientOptions{Addresses: []string{redistest.Start(t).Addr()}}
+		},
+		"cluster": func() redisstore.ClientOptions {
+			return redisstore.ClientOptions{Addresses: redistest.StartCluster(t).Addrs()}
+		},
+		"sentinel": func() redisstore.ClientOptions {
+			sentinel := redistest.StartSentinel(t, "main", redistest.Start(t))
+			return redisstore.ClientOptions{Addresses: []string{sentinel.Addr()}, MasterName: "main"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gateways := startGateways(t, 3, start())
+			first := gateways[0]
+			if families, err := first.registry.Gather(); err != nil || len(families) != 1 ||
+				families[0].GetName() != "opsgate_rate_limit_replicas" || families[0].GetMetric()[0].GetGauge().GetValue() != 3 {
+				t.Errorf("got %v, %v", families, err)
+			}
+			gateways[1].stop()
+			gateways[2].stop()
+			eventually(t, "gateways that ended are not counted", func() bool { return first.Count() == 1 })
+			if log := first.log.String(); !strings.Contains(log, `msg="number of gateways changed" old=`) || !strings.Contains(log, "new=1") {
+				t.Errorf("got\n%s", log)
+			}
+		})
+	}
+}
+
+// A gateway that ends removes itself, so that the others need not wait until it has missed its beats.
+func TestAGatewayThatEndsRemovesItself(t *testing.T) {
+	server := redistest.Start(t)
+	gateways := startGateways(t, 2, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+	for _, g := range gateways {
+		g.stop()
+	}
+	if n := server.Client().Exists(t.Context(), replicasKey).Val(); n != 0 {
+		t.Errorf("left behind: %v", server.Client().ZRangeWithScores(t.Context(), replicasKey, 0, -1).Val())
+	}
+}
+
+// A gateway that crashed misses its beats, and one whose beats lie in the future is a clock that was set back.
+func TestAGatewayThatCrashedIsNotCounted(t *testing.T) {
+	server := redistest.Start(t)
+	g := startGateways(t, 1, redisstore.ClientOptions{Addresses: []string{server.Addr()}})[0]
+	now := server.Client().Time(t.Context()).Val()
+	err := server.Client().ZAdd(t.Context(), replicasKey, redis.Z{Score: float64(now.Add(time.Hour).UnixMilli()), Member: "of the future"},
+		redis.Z{Score: float64(now.UnixMilli()), Member: "crashed"}).Err()
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "both are gone", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == 1 })
+	eventually(t, "one gateway is counted", func() bool { return g.Count() == 1 })
+	if left := server.Client().PTTL(t.Context(), replicasKey).Val(); left <= 0 || left > 3*beat {
+		t.Errorf("the key expires in %v", left)
+	}
+}
+
+// While Redis is away the number is kept, and so it is when Redis is back with nothing: the first gateway that announces itself there
+// must not take itself for the only one.
+func TestTheNumberIsKeptWhileRedisIsAway(t *testing.T) {
+	server := redistest.Start(t)
+	const n = 3
+	gateways := startGateways(t, n, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+	before := make([]int, n)
+	for i, g := range gateways {
+		before[i] = len(g.changes())
+	}
+	server.Kill()
+	for _, g := range gateways {
+		eventually(t, "a beat fails", func() bool { return strings.Contains(g.log.String(), "gateways are not counted") })
+	}
+	server.Restart()
+	eventually(t, "all are back", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == n })
+	server.Flush() // which no gateway notices: its beats go on
+	for range 2 {
+		_, ids := idsOf(t, server)
+		eventually(t, "all have beaten again", func() bool {
+			now, later := idsOf(t, server)
+			for id, at := range ids {
+				if later[id] <= at {
+					return false
+				}
+			}
+			return now == n
+		})
+	}
+	for i, g := range gateways {
+		if changes := g.changes()[before[i]:]; len(changes) > 0 || g.Count() != n {
+			t.Errorf("gateway %d: changes %v, counts %d", i, changes, g.Count())
+		}
+		if lines := strings.Count(g.log.String(), "gateways are not counted"); lines != 1 {
+			t.Errorf("gateway %d: %d lines of one outage", i, lines)
+		}
+	}
+}
+
+// idsOf returns the gateways in Redis, and when each announced itself last.
+func idsOf(t *testing.T, server *redistest.Server) (n int, at map[string]float64) {
+	t.Helper()
+	at = make(map[string]float64)
+	for _, z := range server.Client().ZRangeWithScores(t.Context(), replicasKey, 0, -1).Val() {
+		at[z.Member.(string)] = z.Score
+	}
+	return len(at), at
+}
+
+func TestAKeyOfAnotherTypeChangesNothing(t *testing.T) {
+	server := redistest.Start(t)
+	g := startGateways(t, 2, redisstore.ClientOptions{Addresses: []string{server.Addr()}})[0]
+	if err := server.Client().Set(t.Context(), replicasKey, "not a set", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is logged", func() bool { return strings.Contains(g.log.String(), "WRONGTYPE") })
+	if g.Count() != 2 || server.Client().Get(t.Context(), replicasKey).Val() != "not a set" {
+		t.Errorf("counts %d", g.Count())
+	}
+	if err := server.Client().Del(t.Context(), replicasKey).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is counted again", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == 2 })
+	if n := strings.Count(g.log.String(), "WRONGTYPE"); n != 1 || g.Count() != 2 {
+		t.Errorf("%d lines, counts %d", n, g.Count())
+	}
+}
+
+func TestWhatReplicasAreMadeOf(t *testing.T) {
+	client := newClient(t, redisstore.ClientOptions{Addresses: []string{"127.0.0.1:1"}})
+	logger, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+	for name, o := range map[string]redisstore.ReplicasOptions{
+		"no client": {Logger: logger, Registerer: registry}, "no logger": {Client: client, Registerer: registry},
+		"no registerer": {Client: client, Logger: logger},
+	} {
+		if _, err := redisstore.NewReplicas(o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	o := redisstore.ReplicasOptions{Client: client, Logger: logger, Registerer: registry}
+	r, err := redisstore.NewReplicas(o)
+	if err != nil || r.Count() != 1 {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := redisstore.NewReplicas(o); err == nil {
+		t.Error("two with one metric")
+	}
+}
