@@ -14,6 +14,7 @@ type metrics struct {
 	failures [classes]prometheus.Counter
 	settled  prometheus.Counter
 	refunds  prometheus.Counter
+	outages  prometheus.Counter
 }
 
 // newMetrics registers the metrics of a store. Gauges read how it stands when they are asked.
@@ -31,11 +32,15 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "opsgate_rate_limit_store_lost_refunds_total",
 			Help: "Admissions that were not given back, because the shared store of budgets was away or came back meanwhile.",
 		}),
+		outages: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "opsgate_rate_limit_store_outages_total",
+			Help: "Times that the shared store of budgets went out of use, however briefly.",
+		}),
 	}
 	for c := range classes {
 		m.failures[c] = failures.WithLabelValues(c.String())
 	}
-	collectors := []prometheus.Collector{failures, m.settled, m.refunds}
+	collectors := []prometheus.Collector{failures, m.settled, m.refunds, m.outages}
 	for _, mode := range []string{modeShared, string(Local), string(Allow), string(Deny)} {
 		collectors = append(collectors, gaugeOf(prometheus.GaugeOpts{
 			Name:        "opsgate_rate_limit_store_mode",

@@ -92,6 +92,7 @@ func (s *Store) leave() {
 	_, is := s.turn(func(ph phase) phase {
 		return phase{way: away, since: now, outage: ph.outage + 1, began: now, cause: cause}
 	})
+	s.metrics.outages.Inc()
 	s.logger.Warn("the shared store of budgets is away", slog.String("mode", string(s.configured.Load().Mode)), slog.Any("cause", is.cause))
 	select {
 	case s.left <- struct{}{}:

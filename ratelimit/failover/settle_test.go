@@ -161,7 +161,7 @@ func TestATokenIsToldOfOnce(t *testing.T) {
 			t.Errorf("told %d times, and %d are known to be spent", n, s.spent("t", time.Hour))
 		}
 		families, err := registry.Gather()
-		if err != nil || len(families) != 5 {
+		if err != nil || len(families) != 6 {
 			t.Errorf("%v, error %v", families, err)
 		}
 		if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) > 0 {

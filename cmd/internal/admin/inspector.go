@@ -141,10 +141,12 @@ type Limit struct {
 
 // A Store is where budgets are counted.
 type Store struct {
-	Mode    string     `json:"mode"`            // memory, shared; or what holds while the shared store is away: local, allow, deny
-	Since   *time.Time `json:"since,omitempty"` // the mode has been the same
-	Breaker *Breaker   `json:"breaker"`         // null for a store that needs none
-	Error   string     `json:"error,omitempty"` // why what is left cannot be told
+	Mode  string     `json:"mode"`            // memory, shared; or what holds while the shared store is away: local, allow, deny
+	Since *time.Time `json:"since,omitempty"` // the mode has been the same
+	// Replicas is how many gateways divide the limits among them in mode local; 0 for a store that gateways do not share.
+	Replicas int      `json:"replicas,omitempty"`
+	Breaker  *Breaker `json:"breaker"`         // null for a store that needs none
+	Error    string   `json:"error,omitempty"` // why what is left cannot be told
 }
 
 // TokenLimits are the limits of one token.

@@ -93,6 +93,33 @@ func lasting(later, earlier time.Time) string {
 	return max(0, later.Sub(earlier)).Round(time.Second).String()
 }
 
+// redisCauses are errors by which Redis refuses what it is asked, by what they begin with, in our words.
+var redisCauses = []struct{ prefix, words string }{
+	{"OOM ", "Redis is out of memory (maxmemory, and its policy evicts nothing)"},
+	{"NOAUTH ", "Redis asks for a password, and none is configured"},
+	{"WRONGPASS ", "Redis refuses the user or the password"},
+	{"ERR AUTH ", "Redis has no password, and one is configured"},
+	{"NOPERM ", "Redis' ACL does not permit the user what the gateway does"},
+	{"READONLY ", "Redis is a read-only replica"},
+	{"LOADING ", "Redis is loading its data"},
+	{"MISCONF ", "Redis refuses writes, as it cannot save its data"},
+	{"NOREPLICAS ", "Redis refuses writes, as it has too few replicas"},
+	{"MASTERDOWN ", "Redis is a replica that lost its master"},
+	{"CLUSTERDOWN ", "the cluster of Redis is down"},
+	{"BUSY ", "Redis is busy with a script"},
+	{"ERR max number of clients reached", "Redis has too many clients (maxclients)"},
+}
+
+// redisCause says why a call to Redis failed: by what Redis refuses, or as inOurWords does.
+func redisCause(cause string) string {
+	for _, known := range redisCauses {
+		if strings.HasPrefix(cause, known.prefix) || strings.Contains(cause, ": "+known.prefix) {
+			return known.words
+		}
+	}
+	return inOurWords(cause)
+}
+
 // inOurWords says why a call failed: by its code, and by what in the cause is of the network and known. It repeats nothing else.
 func inOurWords(cause string) string {
 	var words []string

@@ -92,12 +92,7 @@ func (p *parts) storeState() admin.Store {
 	if p.shared == nil {
 		return admin.Store{Mode: storeMemory}
 	}
-	state := p.shared.State()
-	mode := storeShared
-	if !state.Shared {
-		mode = string(state.Mode)
-	}
-	return admin.Store{Mode: mode, Since: &state.Since, Breaker: &admin.Breaker{State: state.Breaker, Cause: state.Cause}}
+	return p.shared.state()
 }
 
 func policyOf(a *ratelimit.Assignment) admin.Policy {

@@ -36,6 +36,6 @@ func (p *parts) buildLimiter(o Options, registry prometheus.Registerer) (err err
 // configureLimiter has the store go by what can change while running.
 func (p *parts) configureLimiter(c config.RateLimit) {
 	if p.shared != nil {
-		p.shared.Configure(failoverSettings(c))
+		p.shared.configure(c)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,9 +26,21 @@ import (
 type sharedLimits struct {
 	*failover.Store
 
-	redis  *redisstore.Store
-	client redis.UniversalClient
+	redis    *redisstore.Store
+	replicas *redisstore.Replicas
+	client   redis.UniversalClient
+	logger   *slog.Logger
+
+	login atomic.Pointer[login] // of connections that are made now
+
+	mu     sync.Mutex // held while settings take effect, which a reload and a change of the number of gateways cause
+	config config.RateLimit
 }
+
+// A login is what a connection to Redis authenticates with.
+type login struct{ user, password string }
+
+func loginOf(c config.Redis) *login { return &login{user: c.Username, password: c.Password.Reveal()} }
 
 func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.Provider) (_ *sharedLimits, err error) {
 	c := o.Loaded.RateLimit.Redis
@@ -37,13 +51,13 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 	// The library has one logger for the whole process. What it says of single connections is for who looks for a fault: whether
 	// Redis is in use, the failover tells.
 	redisstore.LogTo(o.Logger)
-	l := new(sharedLimits)
+	l := &sharedLimits{logger: o.Logger, config: o.Loaded.RateLimit}
+	l.login.Store(loginOf(c))
 	l.client, err = redisstore.NewClient(redisstore.ClientOptions{
 		Addresses:        c.Addresses,
 		Mode:             redisstore.Mode(c.Mode),
 		MasterName:       c.MasterName,
-		Username:         c.Username,
-		Password:         c.Password.Reveal(),
+		Credentials:      l.credentials,
 		SentinelUsername: c.SentinelUsername,
 		SentinelPassword: c.SentinelPassword.Reveal(),
 		Database:         c.Database,
@@ -69,8 +83,14 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 	if err != nil {
 		return nil, err
 	}
+	l.replicas, err = redisstore.NewReplicas(redisstore.ReplicasOptions{
+		Client: l.client, Prefix: c.KeyPrefix, Changed: l.replicasChanged, Logger: o.Logger, Registerer: registry,
+	})
+	if err != nil {
+		return nil, err
+	}
 	l.Store, err = failover.New(failover.Options{
-		Shared: l.redis, Settings: failoverSettings(o.Loaded.RateLimit), Logger: o.Logger, Registerer: registry,
+		Shared: l.redis, Settings: l.settings(), Logger: o.Logger, Registerer: registry,
 	})
 	if err != nil {
 		return nil, err
@@ -78,10 +98,66 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 	return l, nil
 }
 
+// credentials returns what a connection that is made now authenticates with.
+func (l *sharedLimits) credentials() (user, password string) {
+	now := l.login.Load()
+	return now.user, now.password
+}
+
+// configure takes over what can change while running.
+func (l *sharedLimits) configure(c config.RateLimit) {
+	if before := l.login.Swap(loginOf(c.Redis)); *before != *l.login.Load() {
+		l.logger.Info("the credentials of Redis changed: connections that are made from now on use them")
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.config = c
+	l.Configure(l.settings())
+}
+
+// replicasChanged has each gateway admit another share of the limits while Redis is away, where the number of gateways is not configured.
+func (l *sharedLimits) replicasChanged(int, int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.config.ExpectedReplicas == config.AutoReplicas {
+		l.Configure(l.settings())
+	}
+}
+
+// settings are what the failover goes by now. The caller holds l.mu where others may use l.
+func (l *sharedLimits) settings() failover.Settings {
+	return failover.Settings{
+		Mode: failover.Mode(l.config.OnStoreFailure), Replicas: l.expectedReplicas(), ProbeEvery: time.Duration(l.config.Redis.ProbeInterval),
+	}
+}
+
+// expectedReplicas returns the number of gateways that divide the limits among them. The caller holds l.mu.
+func (l *sharedLimits) expectedReplicas() int {
+	if n := l.config.ExpectedReplicas; n != config.AutoReplicas {
+		return int(n)
+	}
+	return l.replicas.Count()
+}
+
+// state says where budgets are counted.
+func (l *sharedLimits) state() admin.Store {
+	state := l.State()
+	mode := storeShared
+	if !state.Shared {
+		mode = string(state.Mode)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return admin.Store{
+		Mode: mode, Since: &state.Since, Replicas: l.expectedReplicas(), Breaker: &admin.Breaker{State: state.Breaker, Cause: state.Cause},
+	}
+}
+
 // Run does what goes on beside the requests until ctx ends.
 func (l *sharedLimits) Run(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return l.redis.Run(ctx) })
+	tasks.Go(func() error { return l.replicas.Run(ctx) })
 	tasks.Go(func() error {
 		l.Look(ctx) // whoever starts a gateway hears at once that Redis is away
 		return l.Store.Run(ctx)
@@ -98,7 +174,7 @@ func (l *sharedLimits) dependency(now time.Time) admin.Dependency {
 	d := admin.Dependency{
 		State: "unavailable, limits are " + string(state.Mode), Reason: "not in use for " + lasting(now, state.Since), Since: state.Since,
 	}
-	if cause := inOurWords(state.Cause); cause != "" {
+	if cause := redisCause(state.Cause); cause != "" {
 		d.Reason += ": " + cause
 	}
 	return d
@@ -109,13 +185,6 @@ func (l *sharedLimits) close() error {
 		return fmt.Errorf("close the connections to Redis: %w", err)
 	}
 	return nil
-}
-
-// failoverSettings are what can change while running.
-func failoverSettings(c config.RateLimit) failover.Settings {
-	return failover.Settings{
-		Mode: failover.Mode(c.OnStoreFailure), Replicas: c.ExpectedReplicas, ProbeEvery: time.Duration(c.Redis.ProbeInterval),
-	}
 }
 
 // redisTLS is what each connection to Redis, and to its sentinels, is secured by; nil where none is.

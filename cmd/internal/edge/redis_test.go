@@ -90,3 +90,44 @@ func TestAGatewayOutlivesItsRedis(t *testing.T) {
 	}
 	r.finish(t)
 }
+
+// Two gateways count each other while there is a Redis, and each admits its half when it is gone. A number in the file goes before the count.
+func TestTheNumberOfGatewaysIsKeptWhileRedisIsAway(t *testing.T) {
+	server := redistest.Start(t)
+	services := startServices(t)
+	auto := strings.Replace(inRedis(server.Addr(), 10, ""), "expected_replicas: 2", "expected_replicas: auto", 1)
+	first := reloadingGateway(t, services, auto)
+	if n := first.store(t).Replicas; n != 1 {
+		t.Errorf("alone: %d gateways", n)
+	}
+	second := reloadingGateway(t, services, auto)
+	for _, r := range []*reloading{first, second} {
+		eventually(t, "both are counted", func() bool { return r.store(t).Replicas == 2 })
+	}
+	server.Kill()
+	for _, r := range []*reloading{first, second} {
+		admitted := 0
+		eventually(t, "the gateway limits by itself", func() bool {
+			for range 10 {
+				if r.get(t, r.Address(), "/v1/servers").status == 200 {
+					admitted++
+				}
+			}
+			return r.store(t).Mode == "local"
+		})
+		if store := r.store(t); admitted != 5 || store.Replicas != 2 {
+			t.Errorf("%d of 10 admitted, %+v", admitted, store)
+		}
+	}
+	if err := first.reload(t, strings.Replace(auto, "expected_replicas: auto", "expected_replicas: 5", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if n := first.store(t).Replicas; n != 5 {
+		t.Errorf("configured: %d gateways", n)
+	}
+	if log := first.log.String(); !strings.Contains(log, `"msg":"number of gateways changed","old":1,"new":2`) {
+		t.Errorf("got\n%s", log)
+	}
+	first.finish(t)
+	second.finish(t)
+}

@@ -1,0 +1,95 @@
+package edge_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+// inRedisAs is inRedis with credentials; the password is that of a file.
+func inRedisAs(address, user, file, more string) string {
+	return fmt.Sprintf("rate_limit:\n  store: redis\n  redis: {addresses: [%q], timeout: 5s, dial_timeout: 5s, probe_interval: 10ms, username: %q, password: \"${file:%s}\"}\n"+
+		"  limits: [{requests: 1000000, per: 1m}]\n%s", address, user, file, more)
+}
+
+// Redis' password changes as operators change it: Redis takes both, the file changes, Redis takes the old one no more. No request fails,
+// not even where connections are cut; and what changes next is taken over as ever.
+func TestThePasswordOfRedisChangesUnderLoad(t *testing.T) {
+	server := redistest.Start(t, "--user", "gate", "on", ">first-password", "~opsgate:*", "&opsgate:*", "+@all")
+	secret := filepath.Join(t.TempDir(), "redis")
+	write := func(password string) {
+		t.Helper()
+		if err := os.WriteFile(secret, []byte(password+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first-password")
+	r := reloadingGateway(t, startServices(t), inRedisAs(server.Addr(), "gate", secret, ""))
+	do := func(command ...any) {
+		t.Helper()
+		if err := server.Client().Do(t.Context(), command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	var local atomic.Int64
+	for range 4 {
+		load.Go(func() {
+			for ctx.Err() == nil {
+				if got := r.get(t, r.Address(), "/v1/servers"); got.status != 200 {
+					t.Errorf("got %+v", got)
+				}
+				if r.store(t).Mode != "shared" {
+					local.Add(1)
+				}
+			}
+		})
+	}
+	changed := func() int { return strings.Count(r.log.String(), "the credentials of Redis changed") }
+	do("ACL", "SETUSER", "gate", ">second-password")
+	write("second-password")
+	began := time.Now()
+	eventually(t, "the password is taken over", func() bool { return changed() == 1 })
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("it took %v", took)
+	}
+	do("ACL", "SETUSER", "gate", "<first-password")
+	if n := local.Load(); n > 0 {
+		t.Errorf("Redis was not in use %d times", n)
+	}
+	do("CLIENT", "KILL", "USER", "gate") // those that are made again log in with the second password
+	eventually(t, "Redis is used with the second password", func() bool {
+		_, state := r.redis(t)
+		return state == "ready" && strings.Contains(server.Client().Do(t.Context(), "CLIENT", "LIST").String(), "user=gate")
+	})
+
+	// Another user is a change of the file itself.
+	do("ACL", "SETUSER", "other", "on", ">second-password", "~opsgate:*", "&opsgate:*", "+@all")
+	if err := r.reload(t, inRedisAs(server.Addr(), "other", secret, "log: {level: debug}\n")); err != nil {
+		t.Fatal(err)
+	}
+	do("ACL", "DELUSER", "gate") // which cuts its connections
+	eventually(t, "connections are the other user's", func() bool {
+		list := server.Client().Do(t.Context(), "CLIENT", "LIST").String()
+		_, state := r.redis(t)
+		return state == "ready" && strings.Contains(list, "user=other") && !strings.Contains(list, "user=gate")
+	})
+	if n := changed(); n != 2 {
+		t.Errorf("%d changes are logged", n)
+	}
+	cancel()
+	load.Wait()
+	if log := r.log.String(); strings.Contains(log, "first-password") || strings.Contains(log, "second-password") {
+		t.Error("the log has a password")
+	}
+	r.finish(t)
+}
