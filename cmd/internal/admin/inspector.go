@@ -12,7 +12,8 @@ type Inspector interface {
 	Explain(ctx context.Context, q Question) Explanation
 	// Limits says what is left of a token's limits.
 	Limits(ctx context.Context, s Subject) TokenLimits
-	// Reset forgets what a token has spent. Its error says that the store could not be reached.
+	// Reset forgets what a token has spent. Its error says that the store that gateways share could not be reached: then this gateway
+	// has forgotten what it counted itself, and nothing else is reset.
 	Reset(ctx context.Context, tokenID string) error
 	// Busiest returns the tokens that ask most, at most n of them, the busiest first.
 	Busiest(n int) []BusyToken

@@ -48,6 +48,10 @@ func (a *Admin) busiest(w http.ResponseWriter, r *http.Request) {
 	respond(w, http.StatusOK, answer)
 }
 
+// resetHereAlone says what a reset did while the store that gateways share is away.
+const resetHereAlone = "what this gateway itself counted is reset, but Redis was not reached: what it counted will count again when it is back," +
+	" and other gateways keep what they count meanwhile; reset again then"
+
 // reset forgets what a token has spent. Somebody will ask who did that.
 func (a *Admin) reset(w http.ResponseWriter, r *http.Request) {
 	s, problems := subjectOf(r)
@@ -64,8 +68,8 @@ func (a *Admin) reset(w http.ResponseWriter, r *http.Request) {
 		slog.String("left_before", left(before)),
 	}
 	if err := a.inspector.Reset(r.Context(), s.TokenID); err != nil {
-		a.logger.Warn("limits of a token could not be reset", append(attributes, slog.Any("error", err))...)
-		respond(w, http.StatusServiceUnavailable, Failure{Text: "the store of budgets cannot be reached; nothing was reset", Code: "unavailable"})
+		a.logger.Warn("limits of a token were reset on this gateway alone", append(attributes, slog.Any("error", err))...)
+		respond(w, http.StatusServiceUnavailable, Failure{Text: resetHereAlone, Code: "unavailable"})
 		return
 	}
 	a.logger.Info("limits of a token were reset", attributes...)

@@ -158,10 +158,12 @@ func TestAResetSaysWhoAndWhatWasLeft(t *testing.T) {
 func TestAResetThatFailsIsToldAndLogged(t *testing.T) {
 	g, log := &gatewayOf{failure: errors.New("redis is away")}, new(bytes.Buffer)
 	got := ask(open(g, admin.Access{}, log), "DELETE", "/admin/limits/tok-1")
-	if failure := decode[admin.Failure](t, got); got.Code != 503 || failure.Code != "unavailable" || strings.Contains(failure.Text, "redis") {
+	if failure := decode[admin.Failure](t, got); got.Code != 503 || failure.Code != "unavailable" ||
+		!strings.Contains(failure.Text, "this gateway itself counted is reset") || !strings.Contains(failure.Text, "will count again") ||
+		strings.Contains(failure.Text, "redis is away") {
 		t.Errorf("got %d %+v", got.Code, failure)
 	}
-	if got := line(t, log); got["level"] != "WARN" || got["error"] != "redis is away" || got["token_id"] != "tok-1" {
+	if got := line(t, log); got["level"] != "WARN" || got["msg"] != "limits of a token were reset on this gateway alone" || got["error"] != "redis is away" || got["token_id"] != "tok-1" {
 		t.Errorf("got %v", got)
 	}
 }

@@ -32,6 +32,7 @@ type parts struct {
 	shared           *sharedLimits    // nil where this process counts alone
 	demand           *demand.Recorder // nil where demand is not recorded
 	busiest          *heavyhitters.Sketch
+	denied           *deniedTokens
 	decisions        audience
 	traces           *tracing.Provider // nil where none are recorded
 	metrics          *gateway.Metrics
@@ -53,12 +54,15 @@ type parts struct {
 func build(o Options) (_ *parts, err error) {
 	registry := admin.NewRegistry(o.Build)
 	p := &parts{logger: o.Logger, clock: o.Clock, registry: registry, busiest: heavyhitters.New(heavyhitters.Options{})}
-	p.decisions = audience{crowd{p.busiest}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
 		}
 	}()
+	if p.denied, err = newDeniedTokens(registry); err != nil {
+		return nil, err
+	}
+	p.decisions = audience{crowd{p.busiest}, p.denied}
 	if p.lines, err = newLogLimits(o, registry); err != nil {
 		return nil, err
 	}
@@ -154,7 +158,7 @@ func (p *parts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // background is what goes on beside the requests; each of it ends with its context.
 func (p *parts) background() []func(context.Context) error {
 	all := []func(context.Context) error{
-		p.authenticator.Run, p.limiter.Run, p.busiest.Run, p.console.Run, p.overload.run, p.lines.Run,
+		p.authenticator.Run, p.limiter.Run, p.busiest.Run, p.denied.Run, p.console.Run, p.overload.run, p.lines.Run,
 	}
 	if p.demand != nil {
 		all = append(all, p.demand.Run)

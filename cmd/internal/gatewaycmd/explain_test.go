@@ -354,3 +354,28 @@ func TestOperatorsAskOverTLS(t *testing.T) {
 		}
 	}
 }
+
+// Without Redis, each gateway admits its share, and a reset reaches this gateway alone.
+func TestOperatorsSeeTheShareOfAGatewayWithoutRedis(t *testing.T) {
+	g := serveGateway(t, `admin: {token: "${ADMIN_TOKEN}"}
+rate_limit:
+  store: redis
+  expected_replicas: 3
+  redis: {addresses: ["127.0.0.1:1"], probe_interval: 1m}
+  limits: [{requests: 1000, per: 1h}]
+`)
+	const want = "store   local: each of 3 gateways admits ceil(remaining/3), LEFT is the share of this one, breaker open ("
+	if got := g.opsgate(t, "limits", tokenID); got.code != 0 || !strings.Contains(got.out, want) || !strings.Contains(got.out, "hour   1000 per 1h  334 ") {
+		t.Errorf("got %+v", got)
+	}
+	var limits admin.TokenLimits
+	if err := json.Unmarshal([]byte(g.opsgate(t, "limits", tokenID, "--json").out), &limits); err != nil || limits.Store.Replicas != 3 {
+		t.Errorf("got %+v, %v", limits, err)
+	}
+	got := g.opsgate(t, "limits", tokenID, "--reset")
+	for _, want := range []string{"what this gateway itself counted is reset", "Redis was not reached", "will count again"} {
+		if got.code != 1 || !strings.Contains(got.err, want) {
+			t.Errorf("there is no %q in %+v", want, got)
+		}
+	}
+}

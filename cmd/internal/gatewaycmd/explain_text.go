@@ -133,7 +133,7 @@ func writePolicy(t table, s admin.TokenState) {
 		policy += "; another may hold, as the team is not known"
 	}
 	t.row("policy", policy)
-	store := s.Store.Mode + breakerText(s.Store.Breaker)
+	store := s.Store.Mode + shareText(s.Store) + breakerText(s.Store.Breaker)
 	if s.Store.Since != nil {
 		store += ", since " + s.Store.Since.Format(time.RFC3339)
 	}
@@ -141,6 +141,14 @@ func writePolicy(t table, s admin.TokenState) {
 		store += ": " + s.Store.Error
 	}
 	t.row("store", store)
+}
+
+// shareText says what each of several gateways admits while each counts for itself.
+func shareText(s admin.Store) string {
+	if s.Mode != "local" {
+		return ""
+	}
+	return fmt.Sprintf(": each of %d gateways admits ceil(remaining/%[1]d), LEFT is the share of this one", s.Replicas)
 }
 
 func tokenText(id string, k admin.Token) string {

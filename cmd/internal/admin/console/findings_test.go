@@ -58,6 +58,12 @@ func TestWhatIsWrongIsSaidInWords(t *testing.T) {
 		}, []console.Finding{{
 			Key: "limiter:local", Verdict: "impaired", Text: "redis: away; limits are counted by each gateway for itself for 1 min 30 s", Detail: "connection refused",
 		}}},
+		{"Redis is away, and there are several gateways", func(s *source) {
+			s.store = admin.Store{Mode: "local", Since: &away, Replicas: 3}
+		}, []console.Finding{{
+			Key: "limiter:local", Verdict: "impaired",
+			Text: "redis: away; limits are counted by each gateway for itself, a share of 1/3 each for 1 min 30 s",
+		}}},
 		{"Redis is away, and nobody is admitted", func(s *source) {
 			s.store = admin.Store{Mode: "deny", Since: &away}
 		}, []console.Finding{{

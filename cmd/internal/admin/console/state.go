@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -165,6 +166,9 @@ func limiterView(s admin.Store, now time.Time) LimiterView {
 		"local":  "counted by each gateway for itself",
 		"allow":  "not counted, every request is admitted",
 		"deny":   "not counted, every request is refused",
+	}
+	if s.Mode == "local" && s.Replicas > 1 {
+		texts[s.Mode] = fmt.Sprintf("counted by each gateway for itself, a share of 1/%d each", s.Replicas)
 	}
 	v := LimiterView{Mode: s.Mode, Text: cmp.Or(texts[s.Mode], s.Mode), OK: slices.Contains([]string{"memory", "shared"}, s.Mode)}
 	if !v.OK && s.Since != nil {

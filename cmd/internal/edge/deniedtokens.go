@@ -1,0 +1,83 @@
+package edge
+
+import (
+	"context"
+	"hash/maphash"
+	"math"
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/authn"
+	"opsgate/gateway"
+	"opsgate/ratelimit"
+)
+
+const (
+	deniedWindow = time.Minute
+	// deniedBits estimates some 1,000 tokens to within 3 %, and 100,000 to within 10 %; a window takes 2 KiB.
+	deniedBits  = 1 << 14
+	deniedWords = deniedBits / 64
+)
+
+// deniedTokens estimates how many distinct tokens were denied of late, by linear counting: each token sets one bit of a bitmap, and
+// the bits that are still clear tell how many tokens there were. It neither locks nor allocates where requests are decided.
+type deniedTokens struct {
+	seed    maphash.Seed
+	windows [2]deniedBitmap // the current one and the one before it
+	current atomic.Uint32   // index of the window that bits are set in
+}
+
+type deniedBitmap [deniedWords]atomic.Uint64
+
+var _ gateway.DecisionObserver = (*deniedTokens)(nil)
+
+// newDeniedTokens returns an estimate of no tokens, with its metric registered.
+func newDeniedTokens(registry prometheus.Registerer) (*deniedTokens, error) {
+	t := &deniedTokens{seed: maphash.MakeSeed()}
+	return t, registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "opsgate_rate_limit_denied_tokens",
+		Help: "Distinct tokens that were denied in the last one to two minutes, estimated.",
+	}, t.estimate))
+}
+
+// Decided implements [gateway.DecisionObserver].
+func (t *deniedTokens) Decided(p *authn.Principal, _ *ratelimit.Assignment, d *ratelimit.Decision) {
+	if d.Allowed {
+		return
+	}
+	at := maphash.String(t.seed, p.TokenID) % deniedBits
+	word, bit := &t.windows[t.current.Load()][at/64], uint64(1)<<(at%64)
+	if word.Load()&bit == 0 { // a token that floods writes nothing
+		word.Or(bit)
+	}
+}
+
+// estimate returns the number of distinct tokens in both windows.
+func (t *deniedTokens) estimate() float64 {
+	clear := deniedBits
+	for i := range deniedWords {
+		clear -= bits.OnesCount64(t.windows[0][i].Load() | t.windows[1][i].Load())
+	}
+	return math.Round(deniedBits * math.Log(deniedBits/float64(max(1, clear))))
+}
+
+// Run begins a window every minute until ctx ends; then it returns nil.
+func (t *deniedTokens) Run(ctx context.Context) error {
+	tick := time.NewTicker(deniedWindow)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			next := 1 - t.current.Load()
+			for i := range t.windows[next] {
+				t.windows[next][i].Store(0)
+			}
+			t.current.Store(next)
+		}
+	}
+}

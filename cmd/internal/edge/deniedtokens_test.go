@@ -1,0 +1,86 @@
+package edge
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/authn"
+	"opsgate/ratelimit"
+)
+
+// deny has so many tokens be denied, each twice.
+func deny(d *deniedTokens, name string, tokens int) {
+	for i := range tokens {
+		p := &authn.Principal{TokenID: fmt.Sprint(name, i)}
+		for range 2 {
+			d.Decided(p, nil, &ratelimit.Decision{})
+		}
+	}
+}
+
+func TestDistinctTokensDeniedAreEstimated(t *testing.T) {
+	for _, tokens := range []int{0, 1, 10, 1_000, 50_000} {
+		registry := prometheus.NewRegistry()
+		d, err := newDeniedTokens(registry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		deny(d, "", tokens)
+		d.Decided(&authn.Principal{TokenID: "admitted"}, nil, &ratelimit.Decision{Allowed: true})
+		families, err := registry.Gather()
+		if err != nil || len(families) != 1 {
+			t.Fatalf("got %v, %v", families, err)
+		}
+		got := families[0].GetMetric()[0].GetGauge().GetValue()
+		if off := math.Abs(got - float64(tokens)); off > 1+.1*float64(tokens) {
+			t.Errorf("%d tokens: estimated %v", tokens, got)
+		}
+	}
+	d, err := newDeniedTokens(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, decision := &authn.Principal{TokenID: "t"}, new(ratelimit.Decision)
+	if n := testing.AllocsPerRun(100, func() { d.Decided(p, nil, decision) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestTokensDeniedLongAgoAreNotCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, err := newDeniedTokens(prometheus.NewRegistry())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- d.Run(ctx) }()
+		time.Sleep(deniedWindow / 2)
+		deny(d, "first", 10)
+		time.Sleep(deniedWindow) // which began the second window
+		deny(d, "second", 10)
+		deny(d, "first", 10)
+		if n := d.estimate(); n < 18 || n > 20 { // two may share a bit
+			t.Errorf("in the second minute: %v", n)
+		}
+		time.Sleep(deniedWindow)
+		deny(d, "third", 5)
+		if n := d.estimate(); n < 23 || n > 25 {
+			t.Errorf("in the third minute: %v", n)
+		}
+		time.Sleep(2 * deniedWindow)
+		if n := d.estimate(); n != 0 {
+			t.Errorf("two minutes later: %v", n)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
