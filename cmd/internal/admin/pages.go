@@ -49,8 +49,8 @@ func (a *Admin) busiest(w http.ResponseWriter, r *http.Request) {
 }
 
 // resetHereAlone says what a reset did while the store that gateways share is away.
-const resetHereAlone = "what this gateway itself counted is reset, but Redis was not reached: what it counted will count again when it is back," +
-	" and other gateways keep what they count meanwhile; reset again then"
+const resetHereAlone = "what this gateway itself counted is reset, but Redis was not reached: what it counted will count again" +
+	" when it is back, and other gateways keep what they count meanwhile; reset again then"
 
 // reset forgets what a token has spent. Somebody will ask who did that.
 func (a *Admin) reset(w http.ResponseWriter, r *http.Request) {

@@ -29,7 +29,8 @@ func (l *Loaded) warn(now func() time.Time) {
 func (w *warner) rateLimit() {
 	c := w.loaded.RateLimit
 	if c.Store == StoreRedis && c.OnStoreFailure == FailLocal && c.ExpectedReplicas == 1 {
-		w.warn("rate_limit.expected_replicas", "is 1: while Redis is away, each gateway admits the whole of every limit; auto counts the gateways")
+		w.warn("rate_limit.expected_replicas",
+			"is 1: while Redis is away, each gateway admits the whole of every limit; auto counts the gateways")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Classes)) {
 		key, class := Named(classesKey, name), c.Classes[name]

@@ -57,11 +57,11 @@ func (t *deniedTokens) Decided(p *authn.Principal, _ *ratelimit.Assignment, d *r
 
 // estimate returns the number of distinct tokens in both windows.
 func (t *deniedTokens) estimate() float64 {
-	clear := deniedBits
+	unset := deniedBits
 	for i := range deniedWords {
-		clear -= bits.OnesCount64(t.windows[0][i].Load() | t.windows[1][i].Load())
+		unset -= bits.OnesCount64(t.windows[0][i].Load() | t.windows[1][i].Load())
 	}
-	return math.Round(deniedBits * math.Log(deniedBits/float64(max(1, clear))))
+	return math.Round(deniedBits * math.Log(deniedBits/float64(max(1, unset))))
 }
 
 // Run begins a window every minute until ctx ends; then it returns nil.

@@ -53,20 +53,7 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 	redisstore.LogTo(o.Logger)
 	l := &sharedLimits{logger: o.Logger, config: o.Loaded.RateLimit}
 	l.login.Store(loginOf(c))
-	l.client, err = redisstore.NewClient(redisstore.ClientOptions{
-		Addresses:        c.Addresses,
-		Mode:             redisstore.Mode(c.Mode),
-		MasterName:       c.MasterName,
-		Credentials:      l.credentials,
-		SentinelUsername: c.SentinelUsername,
-		SentinelPassword: c.SentinelPassword.Reveal(),
-		Database:         c.Database,
-		TLS:              secured,
-		PoolSize:         c.PoolSize,
-		Timeout:          time.Duration(c.Timeout),
-		DialTimeout:      time.Duration(c.DialTimeout),
-	})
-	if err != nil {
+	if l.client, err = l.connect(c, secured); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -96,6 +83,23 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 		return nil, err
 	}
 	return l, nil
+}
+
+// connect makes a client, which connects when it is first used.
+func (l *sharedLimits) connect(c config.Redis, secured func(context.Context) *tls.Config) (redis.UniversalClient, error) {
+	return redisstore.NewClient(redisstore.ClientOptions{
+		Addresses:        c.Addresses,
+		Mode:             redisstore.Mode(c.Mode),
+		MasterName:       c.MasterName,
+		Credentials:      l.credentials,
+		SentinelUsername: c.SentinelUsername,
+		SentinelPassword: c.SentinelPassword.Reveal(),
+		Database:         c.Database,
+		TLS:              secured,
+		PoolSize:         c.PoolSize,
+		Timeout:          time.Duration(c.Timeout),
+		DialTimeout:      time.Duration(c.DialTimeout),
+	})
 }
 
 // credentials returns what a connection that is made now authenticates with.

@@ -42,11 +42,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end }}
 
-{{/* How many gateways there are at least. */}}
-{{- define "opsgate.replicas" -}}
-{{ ternary .Values.autoscaling.minReplicas .Values.replicaCount .Values.autoscaling.enabled }}
-{{- end }}
-
 {{/* The job of the gateways. The ServiceMonitor has Prometheus call it by the name that the admin Service has as a label. */}}
 {{- define "opsgate.job" -}}
 {{ default (include "opsgate.name" .) .Values.prometheusRule.job }}
@@ -54,7 +49,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{/* The configuration: what the chart knows, under what the values say. */}}
 {{- define "opsgate.config" -}}
-{{- $limits := dict "expected_replicas" (include "opsgate.replicas" . | int) -}}
+{{- $limits := dict "expected_replicas" "auto" -}}
 {{- with .Values.redis.existingSecret -}}
 {{- if .name -}}
 {{- $_ := set $limits "redis" (dict "password" (printf "${file:/run/secrets/opsgate/redis/%s}" .key)) -}}
