@@ -10,7 +10,7 @@ import (
 type RateLimit struct {
 	Store            Store        `yaml:"store" restart:"chosen at start" doc:"Where budgets are counted: in each process, or in Redis."`
 	OnStoreFailure   StoreFailure `yaml:"on_store_failure" doc:"While Redis is away: gateways limit by themselves, all pass, or all get 503."`
-	ExpectedReplicas Replicas     `yaml:"expected_replicas" doc:"Gateways that share the limits without Redis: auto counts them. Or 1 to 10000."`
+	ExpectedReplicas Replicas     `yaml:"expected_replicas" doc:"Gateways that share the limits without Redis: auto (counted), or 1 to 10000."`
 
 	Redis Redis `yaml:"redis" restart:"connected at start" doc:"The Redis of store: redis."`
 
