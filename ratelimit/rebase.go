@@ -94,11 +94,8 @@ func (p *Policy) rebase(old Account, now int64) Account {
 	a := p.begin(since)
 	for i := range p.rules {
 		list, from := p.rules[i].fill(known, now)
-		state := p.rules[i].encode(list, now)
-		if state[0] >= ringTag {
-			a.setSince(max(a.since(), from))
-		}
-		a = append(a, state...)
+		a = append(a, p.rules[i].encode(list, now)...)
+		a.setSince(max(a.since(), from))
 	}
 	return a
 }
@@ -146,6 +143,9 @@ func (r *rule) fill(known []usage, now int64) (list []bucket, since int64) {
 		list = merge(older, list, false)
 		until = from.complete(now) - 1
 		if from.per >= r.per {
+			if r.exact() {
+				return list, 0 // all that counts, with its time
+			}
 			break
 		}
 	}
