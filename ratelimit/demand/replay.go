@@ -18,9 +18,7 @@ type PoliciesAt func(at time.Time) (*ratelimit.Policies, error)
 
 // Replay tells what would have become of recorded requests under the policies. The same events and policies have the same report.
 //
-// It simulates a store in memory, whose clock is that of the record. Limits of more than 64 requests count in buckets, which lie in time
-// as those in Redis do. A gateway that counts by itself begins its buckets when it starts, so that the same policies may decide
-// otherwise within a sixtieth of a window.
+// It simulates a store in memory, whose clock is that of the record.
 func Replay(events iter.Seq2[Event, error], policies PoliciesAt) (*Report, error) {
 	r := &replay{
 		policies: policies, now: storeStart(), report: new(Report),
@@ -44,8 +42,8 @@ func Replay(events iter.Seq2[Event, error], policies PoliciesAt) (*Report, error
 	return r.finish(), nil
 }
 
-// storeStart is a time at which a store in memory that begins then counts the nanoseconds that Unix does, and with them its buckets.
-func storeStart() time.Time { return time.Unix(0, 1<<60) }
+// storeStart is when the simulated store begins: any time will do whose distance to that of the events fits a duration.
+func storeStart() time.Time { return time.UnixMicro(1 << 50) }
 
 // A replay is a simulation.
 type replay struct {

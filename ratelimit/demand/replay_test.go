@@ -61,13 +61,13 @@ func replayed(t rapid.TB, p *ratelimit.Policies, events iter.Seq2[demand.Event, 
 	return report
 }
 
-// aligned is a clock of a store whose buckets lie in time as those of Redis do, and of a replay.
+// aligned is a clock of a store that began when that of a replay does.
 func aligned(now *time.Time) func() time.Time {
 	started := false
 	return func() time.Time {
 		if !started {
 			started = true
-			return time.Unix(0, 1<<60)
+			return time.UnixMicro(1 << 50)
 		}
 		return *now
 	}
@@ -101,7 +101,7 @@ func TestTheSameLimitsDecideTheSame(t *testing.T) {
 		var denied uint64
 		requests := rapid.IntRange(1, 400).Draw(rt, "requests")
 		for range requests {
-			now = now.Add(time.Duration(rapid.Int64Range(0, int64(500*time.Millisecond)).Draw(rt, "pause")))
+			now = now.Add(time.Duration(rapid.Int64Range(0, 500_000).Draw(rt, "pause")) * time.Microsecond)
 			id := fmt.Sprintf("tok_%d", rapid.IntRange(0, 2).Draw(rt, "token"))
 			team := map[string]string{"tok_0": "harbour", "tok_1": "lighthouse", "tok_2": "harbour"}[id]
 			a := p.For(team, id)
@@ -110,7 +110,7 @@ func TestTheSameLimitsDecideTheSame(t *testing.T) {
 			if !d.Allowed {
 				denied++
 			}
-			now = now.Add(time.Duration(rapid.Int64Range(0, int64(50*time.Millisecond)).Draw(rt, "answer")))
+			now = now.Add(time.Duration(rapid.Int64Range(0, 50_000).Draw(rt, "answer")) * time.Microsecond)
 			switch rapid.IntRange(0, 19).Draw(rt, "then") {
 			case 0, 1:
 				_ = store.Refund(t.Context(), id, a.Policy, d)
