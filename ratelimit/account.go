@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"time"
 )
 
@@ -204,24 +205,32 @@ func (s ring) add(t, n int64) {
 // counts are the counts of all buckets, in the order of their numbers modulo 61.
 func (s ring) counts() []byte { return s.b[countsAt : countsAt+buckets*s.size] }
 
-// total is the sum of all counts.
-func (s ring) total() (n int64) {
-	const word = 8
+// total is the sum of all counts. It adds up eight bytes at a time, every other count in a lane twice as wide: a decision calls it for each limit.
+func (s ring) total() int64 {
+	const word, lanes16, lanes32 = 8, 0x00ff00ff00ff00ff, 0x0000ffff0000ffff
+	lanes, shift := uint64(math.MaxUint32), 8*s.size
+	switch s.size {
+	case 1:
+		lanes = lanes16
+	case 2:
+		lanes = lanes32
+	}
 	counts := s.counts()
-	for len(counts) >= word {
-		if binary.LittleEndian.Uint64(counts) != 0 { // most tokens use few buckets
-			n += s.sum(counts[:word])
-		}
-		counts = counts[word:]
+	rest := len(counts) % word
+	last := binary.LittleEndian.Uint64(counts[len(counts)-word:]) >> (8 * (word - rest))
+	sum := last&lanes + last>>shift&lanes
+	for counts = counts[:len(counts)-rest]; len(counts) >= word; counts = counts[word:] {
+		w := binary.LittleEndian.Uint64(counts)
+		sum += w&lanes + w>>shift&lanes
 	}
-	return n + s.sum(counts)
-}
-
-func (s ring) sum(counts []byte) (n int64) {
-	for i := 0; i < len(counts); i += s.size {
-		n += s.count(counts[i:])
+	switch s.size {
+	case 1:
+		sum = sum&lanes32 + sum>>16&lanes32
+		fallthrough
+	case 2:
+		sum = sum&math.MaxUint32 + sum>>32
 	}
-	return n
+	return int64(sum)
 }
 
 // oldest is the number of the oldest bucket that counts anything, in a ring that does.
@@ -237,11 +246,14 @@ func (s ring) oldest() int64 {
 
 // nonZero is the index of the first byte that is not zero, or -1.
 func nonZero(b []byte) int {
-	for i := 0; i < len(b); i++ {
-		if i+8 <= len(b) && binary.LittleEndian.Uint64(b[i:]) == 0 {
-			i += 7
-			continue
+	const word = 8
+	i := 0
+	for ; i+word <= len(b); i += word {
+		if w := binary.LittleEndian.Uint64(b[i:]); w != 0 {
+			return i + bits.TrailingZeros64(w)/word
 		}
+	}
+	for ; i < len(b); i++ {
 		if b[i] != 0 {
 			return i
 		}

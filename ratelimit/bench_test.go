@@ -33,13 +33,21 @@ func shapes(tb testing.TB) map[string]*ratelimit.Policy {
 	}
 }
 
-// One token that is always admitted.
+// One token that is always admitted: under the specified limits three times a second, and under large ones all the time.
 func BenchmarkMemoryDecideAdmission(b *testing.B) {
-	m := ratelimit.NewMemory(ratelimit.MemoryOptions{})
-	p := shapes(b)["generous"]
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = m.Decide(context.Background(), "token", p)
+	for name, step := range map[string]time.Duration{"specified": 750 * time.Millisecond, "generous": 100 * time.Microsecond} {
+		b.Run(name, func(b *testing.B) {
+			now := time.Now()
+			m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: func() time.Time { return now }})
+			p := shapes(b)[name]
+			b.ReportAllocs()
+			for b.Loop() {
+				now = now.Add(step)
+				if d, _ := m.Decide(context.Background(), "token", p); !d.Allowed {
+					b.Fatalf("denied: %+v", d)
+				}
+			}
+		})
 	}
 }
 
