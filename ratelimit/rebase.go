@@ -95,7 +95,7 @@ func (p *Policy) rebase(old Account, now int64) Account {
 	for i := range p.rules {
 		list, from := p.rules[i].fill(known, now)
 		a = append(a, p.rules[i].encode(list, now)...)
-		a.setSince(max(a.since(), from))
+		a.setSince(min(now, max(a.since(), from)))
 	}
 	return a
 }

@@ -1,0 +1,147 @@
+package ratelimit_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/ratelimittest"
+)
+
+func mixed(tb rapid.TB) *ratelimit.Policy {
+	return ratelimittest.Policy(tb,
+		ratelimit.Limit{Name: "second", Requests: 20, Per: time.Second},
+		ratelimit.Limit{Name: "minute", Requests: 300, Per: time.Minute},
+		ratelimit.Limit{Name: "tried", Requests: 40, Per: 10 * time.Second, Shadow: true})
+}
+
+// drawAccount records requests at drawn times in the minute before now.
+func drawAccount(t *rapid.T, p *ratelimit.Policy, now time.Time) (a ratelimit.Account, admitted int) {
+	at := now.Add(-time.Minute)
+	for range rapid.IntRange(0, 60).Draw(t, "requests") {
+		at = at.Add(time.Duration(rapid.IntRange(0, 1_900).Draw(t, "gap")) * time.Millisecond)
+		if at.After(now) {
+			break
+		}
+		var d ratelimit.Decision
+		if a, d = p.DecideShare(nil, a, 1, at, false); d.Allowed {
+			admitted++
+		}
+	}
+	return a, admitted
+}
+
+// used is how many admissions count in a limit.
+func used(t rapid.TB, p *ratelimit.Policy, a ratelimit.Account, i int, now time.Time) int {
+	d, ok := p.Decision(bytes.Clone(a), now, ratelimit.Asked)
+	if !ok {
+		t.Fatalf("%x is no account", a)
+	}
+	return p.Limits()[i].Requests - d.Budgets[i].Remaining
+}
+
+func TestMerge_UnionCountsOnceAndSumCountsTwice(t *testing.T) {
+	p, now := mixed(t), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	rapid.Check(t, func(t *rapid.T) {
+		a, _ := drawAccount(t, p, now)
+		b, _ := drawAccount(t, p, now)
+		same := p.Merge(a, a, true, now)
+		union, reversed := p.Merge(a, b, true, now), p.Merge(b, a, true, now)
+		sum := p.Merge(a, b, false, now)
+		if !bytes.Equal(union, reversed) || !bytes.Equal(union, p.Merge(union, b, true, now)) {
+			t.Fatalf("%x and %x merge to %x and %x", a, b, union, reversed)
+		}
+		for i := range p.Limits() {
+			ofA, ofB := used(t, p, p.Merge(a, nil, true, now), i, now), used(t, p, p.Merge(b, nil, true, now), i, now)
+			if n := used(t, p, same, i, now); n != ofA {
+				t.Fatalf("limit %d: %d used, and %d after a union with itself", i, ofA, n)
+			}
+			if n := used(t, p, union, i, now); n < max(ofA, ofB) || n > ofA+ofB {
+				t.Fatalf("limit %d: the union of %d and %d is %d", i, ofA, ofB, n)
+			}
+			if n := used(t, p, sum, i, now); n != min(ofA+ofB, p.Limits()[i].Requests) {
+				t.Fatalf("limit %d: %d and %d add up to %d", i, ofA, ofB, n)
+			}
+		}
+	})
+}
+
+// A decision that does not agree with the account that came with it is a broken answer.
+func TestDecision_RefusesWhatDoesNotAgree(t *testing.T) {
+	p, now := specified(t), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var full ratelimit.Account
+	for range 3 {
+		full, _ = p.DecideShare(nil, full, 1, now, false)
+	}
+	one, _ := p.DecideShare(nil, nil, 1, now, false)
+	for name, c := range map[string]struct {
+		account ratelimit.Account
+		outcome ratelimit.Outcome
+		ok      bool
+	}{
+		"denied, and full":               {full, ratelimit.Denied, true},
+		"denied, and not full":           {one, ratelimit.Denied, false},
+		"admitted as the last":           {full, ratelimit.Admitted, true},
+		"a question":                     {full, ratelimit.Asked, true},
+		"no account":                     {nil, ratelimit.Admitted, false},
+		"an account of another policy":   {must(mixed(t).DecideShare(nil, nil, 1, now, false)), ratelimit.Admitted, false},
+		"an account with a byte more":    {append(bytes.Clone(one), 0), ratelimit.Admitted, false},
+		"an account with a byte missing": {one[:len(one)-1], ratelimit.Admitted, false},
+	} {
+		if d, ok := p.Decision(bytes.Clone(c.account), now, c.outcome); ok != c.ok {
+			t.Errorf("%s: %+v, %t", name, d, ok)
+		}
+	}
+}
+
+func must(a ratelimit.Account, _ ratelimit.Decision) ratelimit.Account { return a }
+
+// One gateway of several admits its part of what the shared account leaves, and no more than the whole limit in as many windows.
+func TestDecideShare_AdmitsPartOfWhatIsLeft(t *testing.T) {
+	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 100, Per: time.Hour})
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var shared ratelimit.Account
+	for i := range 90 {
+		shared, _ = p.DecideShare(nil, shared, 1, now.Add(time.Duration(i-90)*time.Second), false)
+	}
+	for name, c := range map[string]struct {
+		shared   ratelimit.Account
+		replicas int
+		want     []int // admitted in each of four seconds
+	}{
+		"alone":                  {nil, 1, []int{3, 3, 3, 3}},
+		"one of two":             {nil, 2, []int{2, 1, 2, 1}},
+		"one of four":            {nil, 4, []int{1, 1, 1, 0}},
+		"ten of the hour left":   {shared, 1, []int{3, 3, 3, 1}},
+		"five of the hour left":  {shared, 2, []int{2, 1, 2, 0}},
+		"three of the hour left": {shared, 4, []int{1, 1, 1, 0}},
+	} {
+		var own ratelimit.Account
+		var d ratelimit.Decision
+		for i, want := range c.want {
+			n := 0
+			for range 10 {
+				if own, d = p.DecideShare(c.shared, own, c.replicas, now.Add(time.Duration(i)*time.Second), false); d.Allowed {
+					n++
+				}
+			}
+			if n != want {
+				t.Errorf("%s: %d admitted in second %d, not %d", name, n, i, want)
+			}
+		}
+		if d.Allowed || d.RetryAfter <= 0 {
+			t.Errorf("%s: %+v", name, d)
+			continue
+		}
+		at := now.Add(time.Duration(len(c.want)-1)*time.Second + d.RetryAfter)
+		if _, early := p.DecideShare(c.shared, own, c.replicas, at.Add(-time.Microsecond), true); early.Allowed {
+			t.Errorf("%s: admitted a moment before the time told", name)
+		}
+		if _, late := p.DecideShare(c.shared, own, c.replicas, at, true); !late.Allowed {
+			t.Errorf("%s: denied at the time told: %+v", name, late)
+		}
+	}
+}
