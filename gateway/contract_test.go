@@ -86,6 +86,11 @@ func TestNewRefusesWhatIsMissing(t *testing.T) {
 	if _, err := New(o); err == nil {
 		t.Error("no limiter: accepted")
 	}
+	o = optionsWith(t, &services{})
+	o.Refunds = nil
+	if _, err := New(o); err == nil {
+		t.Error("no refunds: accepted")
+	}
 }
 
 // A reload makes a Gateway and forgets the last one: there is nothing to end.

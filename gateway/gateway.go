@@ -50,7 +50,7 @@ type DecisionObserver interface {
 	Decided(p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision)
 }
 
-// Options are what a Gateway is made of. Services, Authenticator, Limiter and Policies are required.
+// Options are what a Gateway is made of. Services, Authenticator, Limiter, Policies and Refunds are required.
 type Options struct {
 	Fleet      fleetv1.FleetServiceClient
 	Monitoring monitoringv1.MonitoringServiceClient
@@ -60,6 +60,7 @@ type Options struct {
 	Authenticator Authenticator
 	Limiter       Limiter
 	Policies      *ratelimit.Policies
+	Refunds       *Refunds // outlives the Gateway
 
 	Timeout        time.Duration            // of a whole request, where its route has none of its own; 0 for DefaultTimeout
 	Timeouts       map[string]time.Duration // by the id of a route, over the route's own
@@ -97,6 +98,7 @@ type Gateway struct {
 	authenticator  Authenticator
 	limiter        Limiter
 	policies       *ratelimit.Policies
+	refunds        *Refunds
 	terms          []terms // by the index of their assignment
 	capacity       *Capacity
 	overloaded     *Problem // of every request that there is no room for
@@ -129,8 +131,8 @@ func New(o Options) (*Gateway, error) {
 	if o.Fleet == nil || o.Monitoring == nil || o.Incident == nil || o.Audit == nil {
 		return nil, errors.New("gateway: a client is required for each of fleet, monitoring, incident and audit")
 	}
-	if o.Authenticator == nil || o.Limiter == nil || o.Policies == nil {
-		return nil, errors.New("gateway: an authenticator, a limiter and policies are required")
+	if o.Authenticator == nil || o.Limiter == nil || o.Policies == nil || o.Refunds == nil {
+		return nil, errors.New("gateway: an authenticator, a limiter, policies and refunds are required")
 	}
 	o = o.withDefaults()
 	a := &api{fleet: o.Fleet, monitoring: o.Monitoring, incident: o.Incident, audit: o.Audit}
@@ -142,6 +144,7 @@ func New(o Options) (*Gateway, error) {
 		authenticator:  o.Authenticator,
 		limiter:        o.Limiter,
 		policies:       o.Policies,
+		refunds:        o.Refunds,
 		terms:          newTerms(o.Policies, o.Metrics),
 		capacity:       o.Capacity,
 		overloaded:     unavailable(0, errNoRoom).because(causeOverload),

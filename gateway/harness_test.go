@@ -136,8 +136,12 @@ func start(tb testing.TB, change ...func(*Options)) *harness {
 		tb.Fatal(err)
 	}
 	o.Logger = slog.New(slog.NewJSONHandler(h.log, nil))
+	o.Refunds = nil
 	for _, c := range change {
 		c(&o)
+	}
+	if o.Refunds == nil {
+		o.Refunds = NewRefunds(RefundsOptions{Limiter: o.Limiter, Metrics: metrics, Logger: o.Logger, Lines: o.Lines.Failed})
 	}
 	gateway, err := New(o)
 	if err != nil {
@@ -147,6 +151,16 @@ func start(tb testing.TB, change ...func(*Options)) *harness {
 	h.Server = httptest.NewServer(gateway)
 	tb.Cleanup(h.Close)
 	return h
+}
+
+// sendRefunds sends the refunds that are queued. Nothing else does: a test determines when they are made.
+func (h *harness) sendRefunds(tb testing.TB) {
+	tb.Helper()
+	ended, cancel := context.WithCancel(tb.Context())
+	cancel()
+	if err := h.gateway.refunds.Run(ended); err != nil {
+		tb.Error(err)
+	}
 }
 
 // optionsWith are options with clients of the given services and limits that are not reached.
@@ -188,10 +202,12 @@ func optionsWith(tb testing.TB, s *services) Options {
 	for _, scope := range authn.AllScopes() {
 		known[tokenOf(scope)] = principal(scope)
 	}
+	limiter := ratelimit.NewMemory(ratelimit.MemoryOptions{})
 	return Options{
 		Fleet: clients.Fleet, Monitoring: clients.Monitoring, Incident: clients.Incident, Audit: clients.Audit,
 		Authenticator: known,
-		Limiter:       ratelimit.NewMemory(ratelimit.MemoryOptions{}),
+		Limiter:       limiter,
+		Refunds:       NewRefunds(RefundsOptions{Limiter: limiter, Metrics: newMetrics()}),
 		Policies:      policies(tb, ratelimit.Limit{Name: "second", Requests: 1_000_000, Per: time.Second}),
 	}
 }

@@ -19,9 +19,11 @@ type Metrics struct {
 	panics   prometheus.Counter
 
 	decisions *prometheus.CounterVec
-	refunds   prometheus.Counter
 	local     prometheus.Counter
 	cached    prometheus.Counter
+
+	refunds        prometheus.Counter
+	refundsDropped *prometheus.CounterVec
 }
 
 // NewMetrics makes the metrics and registers them.
@@ -29,7 +31,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := newMetrics()
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.requests, m.duration, m.waits, m.panics, m.decisions, m.refunds, m.local, m.cached,
+		m.requests, m.duration, m.waits, m.panics, m.decisions, m.local, m.cached, m.refunds, m.refundsDropped,
 	} {
 		errs = append(errs, registry.Register(c))
 	}
@@ -61,30 +63,43 @@ func newMetrics() *Metrics {
 			Name: "opsgate_http_panics_total",
 			Help: "Requests that ended in a panic, each answered as internal_error. Any is a bug.",
 		}),
-		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "opsgate_rate_limit_decisions_total",
-			Help: "Decisions by limit. A request that is admitted counts once for each limit of its policy that it was spent in: as near" +
-				" where it left less than a fifth of the limit, else as admitted. One that is refused counts once, as denied, for the limit" +
-				" that keeps it out longest. One that is admitted and would be refused by limits in shadow is spent in none of those, and" +
-				" counts for the one that would keep it out longest, as shadow_denied. Requests given back later stay counted.",
-		}, []string{"policy", "limit", "outcome"}),
-		refunds: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "opsgate_rate_limit_refunds_total",
-			Help: "Requests that failed because of us and were given back to their tokens' budgets.",
-		}),
-		local: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "opsgate_rate_limit_local_decisions_total",
-			Help: "Decisions that this gateway made alone, as the store that gateways share was away.",
-		}),
-		cached: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "opsgate_rate_limit_cached_refusals_total",
-			Help: "Refusals that still held and were repeated without asking the store.",
-		}),
 	}
+	m.newLimitMetrics()
 	for part, name := range [waits.Parts]string{waits.Identity: "identity", waits.Limiter: "limiter", waits.Service: "service"} {
 		m.waited[part] = m.waits.WithLabelValues(name)
 	}
 	return m
+}
+
+// newLimitMetrics makes the metrics of decisions and refunds.
+func (m *Metrics) newLimitMetrics() {
+	m.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "opsgate_rate_limit_decisions_total",
+		Help: "Decisions by limit. A request that is admitted counts once for each limit of its policy that it was spent in: as near" +
+			" where it left less than a fifth of the limit, else as admitted. One that is refused counts once, as denied, for the limit" +
+			" that keeps it out longest. One that is admitted and would be refused by limits in shadow is spent in none of those, and" +
+			" counts for the one that would keep it out longest, as shadow_denied. Requests given back later stay counted.",
+	}, []string{"policy", "limit", "outcome"})
+	m.refunds = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "opsgate_rate_limit_refunds_total",
+		Help: "Requests that failed because of us and were given back to their tokens' budgets.",
+	})
+	m.refundsDropped = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "opsgate_rate_limit_refunds_dropped_total",
+		Help: "Requests that failed because of us and were not refunded, by reason. queue_full: too many refunds were waiting. failed: the" +
+			" limiter returned an error. shutdown: the gateway ended first.",
+	}, []string{"reason"})
+	m.local = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "opsgate_rate_limit_local_decisions_total",
+		Help: "Decisions that this gateway made alone, as the store that gateways share was away.",
+	})
+	m.cached = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "opsgate_rate_limit_cached_refusals_total",
+		Help: "Refusals that still held and were repeated without asking the store.",
+	})
+	for _, reason := range []string{refundQueueFull, refundFailed, refundShutdown} {
+		m.refundsDropped.WithLabelValues(reason)
+	}
 }
 
 // observeWaits records what a request waited for.

@@ -59,8 +59,8 @@ func TestMetricsAreNamedAsPrometheusAdvises(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(families) != 12 {
-		t.Errorf("%d metrics are gathered, want all 12", len(families))
+	if len(families) != 13 {
+		t.Errorf("%d metrics are gathered, want all 13", len(families))
 	}
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
 	if err != nil || len(problems) > 0 {

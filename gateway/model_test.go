@@ -30,15 +30,21 @@ type model struct {
 }
 
 // newModelled returns a gateway in front of the model. The password has all scopes.
-func newModelled(tb testing.TB, m *model) *Gateway {
+func newModelled(tb testing.TB, m *model, change ...func(*Options)) *Gateway {
 	tb.Helper()
-	g, err := New(Options{
+	limiter := ratelimit.NewMemory(ratelimit.MemoryOptions{})
+	o := Options{
 		Fleet: fleetv1.NewFleetServiceClient(m), Monitoring: monitoringv1.NewMonitoringServiceClient(m),
 		Incident: incidentv1.NewIncidentServiceClient(m), Audit: auditv1.NewAuditServiceClient(m),
 		Authenticator: tokens{password: {TokenID: tokenID, TeamID: teamID, Scopes: authn.NewScopes(authn.AllScopes()...), AIPlan: true}},
-		Limiter:       ratelimit.NewMemory(ratelimit.MemoryOptions{}), TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-		Policies: policies(tb, ratelimit.Limit{Name: "second", Requests: 1_000_000, Per: time.Second}),
-	})
+		Limiter:       limiter, Refunds: NewRefunds(RefundsOptions{Limiter: limiter, Metrics: newMetrics()}),
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Policies:       policies(tb, ratelimit.Limit{Name: "second", Requests: 1_000_000, Per: time.Second}),
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	g, err := New(o)
 	if err != nil {
 		tb.Fatal(err)
 	}

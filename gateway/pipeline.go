@@ -79,6 +79,9 @@ func (g *Gateway) serve(rt *route) gin.HandlerFunc {
 		reply, err := r.answer()
 		s := r.respond(reply, err)
 		g.observe(r, s)
+		if r.refunded != nil {
+			g.refunds.add(r.refunded)
+		}
 		if s.status == statusClientClosed {
 			// Nothing was sent, and net/http would make an empty 200 of that for a client that only closed its sending side.
 			panic(http.ErrAbortHandler)
@@ -180,23 +183,6 @@ func limiterAway(err error) *Problem {
 		retryAfter = away.RetryAfter
 	}
 	return unavailable(retryAfter, fmt.Errorf("deciding limits: %w", err)).because(causeLimiterAway)
-}
-
-// refund gives back what a request spent that failed because of us (specification, part 8; decisions, "The order of checks").
-func (g *Gateway) refund(r *Request) {
-	if r.terms == nil || !r.decision.Allowed {
-		return
-	}
-	// The request's own context may be what ended; giving back must not fail for that.
-	err := g.limiter.Refund(context.WithoutCancel(r.ctx), r.principal.TokenID, r.terms.assignment.Policy, r.decision)
-	if err != nil {
-		if allows(g.lineLimits.Failed, "refund") {
-			g.logger.Warn("a request that failed could not be given back", "request_id", r.id, "error", err)
-		}
-		return
-	}
-	g.metrics.refunds.Inc()
-	r.terms.giveBack(&r.decision)
 }
 
 // checkRoute refuses a request that no row is for, and what no path of ours can hold while a parameter of the router's could: dot

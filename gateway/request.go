@@ -30,6 +30,7 @@ type Request struct {
 	revoked    *authn.RevokedError // of its token, which was revoked; else nil
 	terms      *terms              // of the limits that decided; nil before
 	decision   ratelimit.Decision
+	refunded   *refund      // to be sent after the response; nil for none
 	out        jsonw.Writer // the response's body
 	zipped     bytes.Buffer // the same in gzip, where the client asks for it
 

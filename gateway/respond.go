@@ -33,7 +33,7 @@ func (r *Request) respond(reply Reply, err error) sent {
 	if err != nil {
 		problem = problemOf(err, &r.route.Route, r.clientGone())
 		if problem.Status >= http.StatusInternalServerError {
-			r.gateway.refund(r) // before the budgets are told
+			r.refund() // before the headers show the usage
 		}
 	}
 	r.commonHeaders(h)

@@ -69,6 +69,9 @@ func TestAllBackendsAreAway(t *testing.T) {
 func unspent(t *testing.T, g *gateway, poorly answers, failed, hourly int) {
 	t.Helper()
 	none(t, "11", fmt.Sprintf("of %d requests of a token with %d an hour, refused by its limit", len(poorly), hourly), len(poorly.refused()))
+	eventually(t, "all refunds have been sent", func() bool {
+		return int(g.metric(t, "opsgate_rate_limit_refunds_total")) >= failed+len(poorly.failed())
+	})
 	note(t, "11", "requests given back", g.metric(t, "opsgate_rate_limit_refunds_total"), failed+len(poorly.failed()))
 	if given := int(g.metric(t, "opsgate_rate_limit_refunds_total")); given != failed+len(poorly.failed()) {
 		t.Errorf("%d failed and %d were given back", failed+len(poorly.failed()), given)

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"opsgate/ratelimit/demand"
@@ -25,6 +27,11 @@ func TestDemandIsRecordedWithWhatWasGivenBack(t *testing.T) {
 		if got := r.get(t, r.Address(), want.path); got.status != want.status {
 			t.Errorf("%s: got %+v", want.path, got)
 		}
+		if want.status == 501 {
+			eventually(t, "the request is refunded", func() bool {
+				return strings.Contains(r.get(t, r.AdminAddress(), "/metrics").body, "opsgate_rate_limit_refunds_total 1\n")
+			})
+		}
 	}
 	reset, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+r.AdminAddress().String()+"/admin/limits/"+tokenID, http.NoBody)
 	if err != nil {
@@ -36,13 +43,46 @@ func TestDemandIsRecordedWithWhatWasGivenBack(t *testing.T) {
 	}
 	_ = got.Body.Close()
 	r.finish(t)
+	words := recordedIn(t, file)
+	if want := []string{"allowed", "allowed", "refund", "allowed", "denied by minute", "reset"}; !slices.Equal(words, want) {
+		t.Errorf("got %q, want %q", words, want)
+	}
+}
 
+func TestDrainSendsQueuedRefunds(t *testing.T) {
+	const requests = 40
+	services := startServices(t)
+	file := filepath.Join(t.TempDir(), "demand.jsonl")
+	r := reloadingGateway(t, services, "rate_limit:\n  limits: [{requests: 1000, per: 1m}]\n  demand: {file: "+file+", sample: 100%}\n")
+	var clients sync.WaitGroup
+	for range requests {
+		clients.Go(func() {
+			if got, err := r.try(r.Address(), "/v1/servers/"+tokenID); err != nil || got.status != 501 {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+	clients.Wait()
+	r.finish(t)
+	refunds := 0
+	for _, word := range recordedIn(t, file) {
+		if word == "refund" {
+			refunds++
+		}
+	}
+	if refunds != requests {
+		t.Errorf("%d of %d failed requests were refunded", refunds, requests)
+	}
+}
+
+// recordedIn returns the events of a record in words.
+func recordedIn(t *testing.T, file string) (words []string) {
+	t.Helper()
 	record, err := demand.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = record.Close() }()
-	var words []string
 	for event, err := range record.Events() {
 		if err != nil {
 			t.Fatal(err)
@@ -52,9 +92,7 @@ func TestDemandIsRecordedWithWhatWasGivenBack(t *testing.T) {
 		}
 		words = append(words, word(event))
 	}
-	if want := []string{"allowed", "allowed", "refund", "allowed", "denied by minute", "reset"}; !slices.Equal(words, want) {
-		t.Errorf("got %q, want %q", words, want)
-	}
+	return words
 }
 
 func word(e demand.Event) string {

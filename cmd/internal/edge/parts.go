@@ -36,6 +36,7 @@ type parts struct {
 	decisions        audience
 	traces           *tracing.Provider // nil where none are recorded
 	metrics          *gateway.Metrics
+	refunds          *gateway.Refunds
 	capacity         *gateway.Capacity
 	connections      *connections
 	adminConnections *connections
@@ -81,6 +82,9 @@ func build(o Options) (_ *parts, err error) {
 	if p.metrics, err = gateway.NewMetrics(registry); err != nil {
 		return nil, err
 	}
+	p.refunds = gateway.NewRefunds(gateway.RefundsOptions{
+		Limiter: p.limiter, Metrics: p.metrics, Logger: o.Logger, Lines: p.lines.requests.Failed,
+	})
 	if err := p.buildBounds(o.Loaded.HTTP); err != nil {
 		return nil, err
 	}
@@ -155,7 +159,7 @@ func (p *parts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.current.Load().gateway.ServeHTTP(w, r)
 }
 
-// background is what goes on beside the requests; each of it ends with its context.
+// background is what goes on beside the requests; each of it ends with its context. Refunds are not in it: they end before the rest.
 func (p *parts) background() []func(context.Context) error {
 	all := []func(context.Context) error{
 		p.authenticator.Run, p.limiter.Run, p.busiest.Run, p.denied.Run, p.console.Run, p.overload.run, p.lines.Run,

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"opsgate/gateway"
 )
 
 // adminGrace is how long a scrape or a profile may go on when everything else has ended.
@@ -22,6 +24,11 @@ func (e *Edge) Run(ctx context.Context) error {
 	for _, task := range e.parts.background() {
 		tasks.Go(func() error { return task(background) })
 	}
+	// The limiter and the record of demand must outlast the refunds, and the refunds the requests.
+	refunding, flush := context.WithCancel(background)
+	defer flush()
+	refunded := make(chan error, 1)
+	go func() { refunded <- e.parts.refunds.Run(refunding) }()
 	watching, unwatch := context.WithCancel(ctx) // a gateway that ends changes no more
 	defer unwatch()
 	tasks.Go(func() error { return e.reloader.watch(watching) })
@@ -38,6 +45,8 @@ func (e *Edge) Run(ctx context.Context) error {
 	}
 	unwatch()
 	err := e.drain(failed)
+	flush()
+	err = errors.Join(<-refunded, err)
 	stop()
 	err = errors.Join(tasks.Wait(), err, e.parts.close())
 	e.logger.Info("stopped")
@@ -49,7 +58,7 @@ func (e *Edge) drain(failed context.Context) error {
 	e.parts.admin.Draining()
 	e.public.leave()
 	bounds := e.parts.current.Load().loaded.Shutdown
-	e.lifecycle.Draining(time.Duration(bounds.DrainWait) + time.Duration(bounds.Grace) + adminGrace)
+	e.lifecycle.Draining(time.Duration(bounds.DrainWait) + time.Duration(bounds.Grace) + adminGrace + gateway.RefundFlushTimeout)
 	e.logger.Info("draining", slog.String("wait", bounds.DrainWait.String()), slog.String("grace", bounds.Grace.String()))
 	wait := time.NewTimer(time.Duration(bounds.DrainWait))
 	defer wait.Stop()

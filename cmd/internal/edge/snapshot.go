@@ -52,6 +52,7 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 		Authenticator:  s.authenticator,
 		Limiter:        p.limiter,
 		Policies:       s.policies,
+		Refunds:        p.refunds,
 		Timeout:        time.Duration(loaded.HTTP.RequestTimeout),
 		Timeouts:       timeouts(loaded.Routes),
 		BodyTimeout:    time.Duration(loaded.HTTP.BodyTimeout),

@@ -231,7 +231,6 @@ server GET /v1/servers (unavailable)
   internal limits
     client EVALSHA
   internal ops.fleet.v1.FleetService/ListServers (BREAKER_OPEN)
-  client EVALSHA
 `)
 	if n := len(c.relay.Calls(listServers)); n != 1 {
 		t.Errorf("the service was called %d times", n)

@@ -1,0 +1,149 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"opsgate/ratelimit"
+)
+
+const (
+	// maxQueuedRefunds bounds the refunds that wait to be sent: eight seconds of 500 failed requests a second while each refund waits 50 ms,
+	// the default timeout of a call to Redis, and more than enough where Redis answers.
+	maxQueuedRefunds = 4096
+	// refundWorkers is the number of refunds that are sent at once. It bounds the connections to Redis that refunds take from decisions.
+	refundWorkers = 4
+	// RefundFlushTimeout is how long [Refunds.Run] sends queued refunds after its context has ended.
+	RefundFlushTimeout = 2 * time.Second
+)
+
+// RefundsOptions are the options of Refunds. Limiter and Metrics are required.
+type RefundsOptions struct {
+	Limiter Limiter
+	Metrics *Metrics
+	Logger  *slog.Logger // nil for none
+	Lines   LineLimit    // of the log lines of refunds that were not made; nil for no bound
+}
+
+// Refunds sends the refunds of failed requests to the limiter, after their responses, each once. The Gateways of a process share one, so
+// that a reload loses no refund. Refunds that are not made are counted and logged, and are not repeated: a store may have made a refund
+// whose answer was lost.
+type Refunds struct {
+	limiter Limiter
+	metrics *Metrics
+	logger  *slog.Logger
+	lines   LineLimit
+	queue   chan *refund
+}
+
+// A refund is one admission to be given back.
+type refund struct {
+	requestID string
+	tokenID   string
+	policy    *ratelimit.Policy
+	decision  ratelimit.Decision
+}
+
+// NewRefunds returns Refunds that queue until Run sends them.
+func NewRefunds(o RefundsOptions) *Refunds {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Refunds{
+		limiter: o.Limiter, metrics: o.Metrics, logger: o.Logger, lines: o.Lines, queue: make(chan *refund, maxQueuedRefunds),
+	}
+}
+
+// Reasons for which a refund is not made, as metrics have them.
+const (
+	refundQueueFull = "queue_full"
+	refundFailed    = "failed"
+	refundShutdown  = "shutdown"
+)
+
+var (
+	errRefundQueueFull = errors.New("too many refunds are waiting")
+	errRefundShutdown  = errors.New("the gateway ended before the refund could be sent")
+)
+
+// add queues a refund without blocking. It drops the refund if the queue is full.
+func (f *Refunds) add(r *refund) {
+	select {
+	case f.queue <- r:
+	default:
+		f.drop(r, refundQueueFull, errRefundQueueFull)
+	}
+}
+
+// Run sends queued refunds until ctx ends. It then sends those still queued for at most RefundFlushTimeout, drops the rest, and returns
+// nil. The limiter must return from Refund when its context ends.
+func (f *Refunds) Run(ctx context.Context) error {
+	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var workers sync.WaitGroup
+	for range refundWorkers {
+		workers.Go(func() { f.work(ctx, calls) })
+	}
+	<-ctx.Done()
+	timeout := time.AfterFunc(RefundFlushTimeout, cancel)
+	defer timeout.Stop()
+	workers.Wait()
+	for f.next(func(r *refund) { f.drop(r, refundShutdown, errRefundShutdown) }) {
+	}
+	return nil
+}
+
+// work sends refunds until ctx ends, and then those still queued until calls ends.
+func (f *Refunds) work(ctx, calls context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case r := <-f.queue:
+			f.send(calls, r)
+		case <-ctx.Done():
+		}
+	}
+	for calls.Err() == nil && f.next(func(r *refund) { f.send(calls, r) }) {
+	}
+}
+
+// next passes the next queued refund to do, or returns false if none is queued.
+func (f *Refunds) next(do func(*refund)) bool {
+	select {
+	case r := <-f.queue:
+		do(r)
+		return true
+	default:
+		return false
+	}
+}
+
+func (f *Refunds) send(ctx context.Context, r *refund) {
+	if err := f.limiter.Refund(ctx, r.tokenID, r.policy, r.decision); err != nil {
+		f.drop(r, refundFailed, err)
+		return
+	}
+	f.metrics.refunds.Inc()
+}
+
+// drop counts and logs a refund that is not made.
+func (f *Refunds) drop(r *refund, reason string, err error) {
+	f.metrics.refundsDropped.WithLabelValues(reason).Inc()
+	if allows(f.lines, "refund") {
+		f.logger.Warn("a failed request was not refunded", "request_id", r.requestID, "reason", reason, "error", err)
+	}
+}
+
+// refund shows the usage of a failed request without that request, and has the admission given back after the response (specification,
+// part 8).
+func (r *Request) refund() {
+	if r.terms == nil || !r.decision.Allowed {
+		return
+	}
+	r.refunded = &refund{
+		requestID: r.id, tokenID: r.principal.TokenID, policy: r.terms.assignment.Policy, decision: r.decision,
+	}
+	r.terms.giveBack(&r.decision)
+}

@@ -1,0 +1,147 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"opsgate/ratelimit"
+)
+
+// refundLimiter admits requests as another Limiter does, and records refunds. A refund waits until release is closed, where it is not nil,
+// or its context ends.
+type refundLimiter struct {
+	Limiter
+
+	release chan struct{}
+
+	mu       sync.Mutex
+	refunded []ratelimit.Decision
+}
+
+func (l *refundLimiter) Refund(ctx context.Context, _ string, _ *ratelimit.Policy, d ratelimit.Decision) error {
+	if l.release != nil {
+		select {
+		case <-l.release:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refunded = append(l.refunded, d)
+	return nil
+}
+
+// failing starts a gateway in front of a service that fails, with 3 requests a minute.
+func failing(t *testing.T, release chan struct{}) (*harness, *refundLimiter) {
+	t.Helper()
+	l := &refundLimiter{release: release}
+	h, _ := limited(t, []ratelimit.Limit{{Name: "minute", Requests: 3, Per: time.Minute}}, func(o *Options) {
+		l.Limiter = o.Limiter
+		o.Limiter = l
+	})
+	h.services.fail("ListServers", status.Error(codes.Unavailable, "away"))
+	return h, l
+}
+
+func TestAnswerDoesNotWaitForItsRefund(t *testing.T) {
+	release := make(chan struct{})
+	h, l := failing(t, release)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- h.gateway.refunds.Run(ctx) }()
+	got := h.get(t, "/v1/servers") // would not return if it waited: release is closed later
+	got.mustFail(t, 503, "unavailable")
+	mustTell(t, got, "RateLimit", budgetOf("minute", 3, 0))
+	if l.refunded != nil {
+		t.Error("refunded before it was released")
+	}
+	close(release)
+	cancel()
+	if err := <-ended; err != nil || len(l.refunded) != 1 {
+		t.Errorf("%d refunds, %v", len(l.refunded), err)
+	}
+}
+
+func TestRefundsAreSentOnceWithTheDecisionOfTheRequest(t *testing.T) {
+	h, l := failing(t, nil)
+	h.get(t, "/v1/servers").mustBe(t, 503)
+	h.get(t, "/v1/servers").mustBe(t, 503)
+	h.get(t, "/v1/nothing").mustBe(t, 404) // the client's own mistake
+	h.sendRefunds(t)
+	h.sendRefunds(t)
+	if len(l.refunded) != 2 {
+		t.Fatalf("%d refunds, want 2", len(l.refunded))
+	}
+	if remaining := l.refunded[0].Budgets[0].Remaining + l.refunded[1].Budgets[0].Remaining; remaining != 2+1 || !l.refunded[0].Allowed {
+		t.Errorf("%+v: not the limiter's decisions", l.refunded)
+	}
+	mustCount(t, h, "opsgate_rate_limit_refunds_total", map[string]float64{"": 2})
+	mustCount(t, h, "opsgate_rate_limit_refunds_dropped_total", nil)
+}
+
+func TestFailedRefundIsCountedAndLoggedAndNotRepeated(t *testing.T) {
+	budgets := [ratelimit.MaxLimits]ratelimit.Budget{{Remaining: 7, Reset: time.Second}}
+	decision := ratelimit.Decision{Allowed: true, Denied: -1, Shadowed: -1, Budgets: budgets}
+	h := start(t, func(o *Options) { o.Limiter = scriptedLimiter{decision: decision, refund: errors.New("away")} })
+	h.services.fail("ListServers", status.Error(codes.Unavailable, "away"))
+	got := h.get(t, "/v1/servers", "X-Request-Id: failed-request")
+	mustTell(t, got, "RateLimit", budgetOf("second", 8, 1))
+	h.sendRefunds(t)
+	h.sendRefunds(t)
+	mustCount(t, h, "opsgate_rate_limit_refunds_total", nil)
+	mustCount(t, h, "opsgate_rate_limit_refunds_dropped_total", map[string]float64{"failed": 1})
+	line := `"a failed request was not refunded","request_id":"failed-request","reason":"failed","error":"away"`
+	if strings.Count(h.log.String(), line) != 1 {
+		t.Error(h.log.String())
+	}
+}
+
+func TestFullQueueDropsRefunds(t *testing.T) {
+	h, l := failing(t, nil)
+	for range maxQueuedRefunds {
+		h.gateway.refunds.add(&refund{})
+	}
+	h.get(t, "/v1/servers", "X-Request-Id: one-too-many").mustBe(t, 503)
+	mustCount(t, h, "opsgate_rate_limit_refunds_dropped_total", map[string]float64{"queue_full": 1})
+	if !strings.Contains(h.log.String(), `"request_id":"one-too-many","reason":"queue_full"`) {
+		t.Error(h.log.String())
+	}
+	h.sendRefunds(t)
+	if len(l.refunded) != maxQueuedRefunds {
+		t.Errorf("%d refunds sent of %d queued", len(l.refunded), maxQueuedRefunds)
+	}
+}
+
+func TestShutdownDoesNotWaitForALimiterThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &refundLimiter{release: make(chan struct{})}
+		registry := prometheus.NewRegistry()
+		m, err := NewMetrics(registry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := NewRefunds(RefundsOptions{Limiter: l, Metrics: m})
+		for range refundWorkers + 3 {
+			f.add(&refund{})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		began := time.Now()
+		if err := f.Run(ctx); err != nil || time.Since(began) != RefundFlushTimeout {
+			t.Errorf("ended after %v: %v", time.Since(began), err)
+		}
+		mustCount(t, &harness{registry: registry}, "opsgate_rate_limit_refunds_dropped_total", map[string]float64{
+			refundFailed: refundWorkers, refundShutdown: 3,
+		})
+	})
+}
