@@ -46,7 +46,7 @@ func TestSystemdIsTold(t *testing.T) {
 	told(t, manager, "READY=1") // refused, and over
 	stop()
 	stopping := told(t, manager, "STOPPING=1")
-	if got, want := stopping["EXTEND_TIMEOUT_USEC"], "26000000"; got != want { // no wait, 20 s of grace, and to end itself
+	if got, want := stopping["EXTEND_TIMEOUT_USEC"], "28000000"; got != want { // no wait, 20 s of grace, 2 s for refunds, and to end itself
 		t.Errorf("asks for %s µs, want %s", got, want)
 	}
 	if got := <-code; got != 0 {
