@@ -188,3 +188,15 @@ func BenchmarkNew(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkDenied is what a request costs here that its token's limit denies.
+func BenchmarkDenied(b *testing.B) {
+	o := optionsWith(b, &services{})
+	o.Policies = policies(b, ratelimit.Limit{Name: "hour", Requests: 1, Per: time.Hour})
+	o.Logger = slog.New(slog.NewJSONHandler(&discardWriter{}, nil))
+	g, err := New(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	serveInParallel(b, g, "/v1/me")
+}

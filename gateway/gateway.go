@@ -60,7 +60,8 @@ type Options struct {
 	Authenticator Authenticator
 	Limiter       Limiter
 	Policies      *ratelimit.Policies
-	Refunds       *Refunds // outlives the Gateway
+	Refunds       *Refunds    // outlives the Gateway
+	RetrySlots    *RetrySlots // outlives the Gateway; nil for slots of its own
 
 	Timeout        time.Duration            // of a whole request, where its route has none of its own; 0 for DefaultTimeout
 	Timeouts       map[string]time.Duration // by the id of a route, over the route's own
@@ -99,6 +100,7 @@ type Gateway struct {
 	limiter        Limiter
 	policies       *ratelimit.Policies
 	refunds        *Refunds
+	retrySlots     *RetrySlots
 	terms          []terms // by the index of their assignment
 	capacity       *Capacity
 	overloaded     *Problem // of every request that there is no room for
@@ -145,6 +147,7 @@ func New(o Options) (*Gateway, error) {
 		limiter:        o.Limiter,
 		policies:       o.Policies,
 		refunds:        o.Refunds,
+		retrySlots:     o.RetrySlots,
 		terms:          newTerms(o.Policies, o.Metrics),
 		capacity:       o.Capacity,
 		overloaded:     unavailable(0, errNoRoom).because(causeOverload),
@@ -189,6 +192,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Capacity == nil {
 		o.Capacity = unbounded()
+	}
+	if o.RetrySlots == nil {
+		o.RetrySlots = NewRetrySlots(nil)
 	}
 	return o
 }

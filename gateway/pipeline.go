@@ -171,7 +171,8 @@ func (g *Gateway) spendBudget(r *Request) error {
 	g.observeDecision(r)
 	if !decision.Allowed {
 		by := &t.limits[decision.Denied]
-		return rateLimited(by.refusal, decision.RetryAfter).because(by.cause)
+		wait := g.retrySlots.take(g.clock(), r.principal.TokenID, by.Limit, decision.RetryAfter)
+		return rateLimited(by.refusal, wait).because(by.cause)
 	}
 	return nil
 }

@@ -37,6 +37,7 @@ type parts struct {
 	traces           *tracing.Provider // nil where none are recorded
 	metrics          *gateway.Metrics
 	refunds          *gateway.Refunds
+	retrySlots       *gateway.RetrySlots
 	capacity         *gateway.Capacity
 	connections      *connections
 	adminConnections *connections
@@ -55,6 +56,7 @@ type parts struct {
 func build(o Options) (_ *parts, err error) {
 	registry := admin.NewRegistry(o.Build)
 	p := &parts{logger: o.Logger, clock: o.Clock, registry: registry, busiest: heavyhitters.New(heavyhitters.Options{})}
+	p.retrySlots = gateway.NewRetrySlots(p.gateways)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())

@@ -53,6 +53,7 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 		Limiter:        p.limiter,
 		Policies:       s.policies,
 		Refunds:        p.refunds,
+		RetrySlots:     p.retrySlots,
 		Timeout:        time.Duration(loaded.HTTP.RequestTimeout),
 		Timeouts:       timeouts(loaded.Routes),
 		BodyTimeout:    time.Duration(loaded.HTTP.BodyTimeout),

@@ -1,0 +1,261 @@
+package gateway
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"opsgate/authn"
+	"opsgate/ratelimit"
+)
+
+// defaultLimits are those of the specification.
+func defaultLimits() []ratelimit.Limit {
+	return []ratelimit.Limit{{Name: "second", Requests: 3, Per: time.Second}, {Name: "hour", Requests: 5000, Per: time.Hour}}
+}
+
+// limitedModel returns a gateway with limits, without connections, for requests that are served in the process.
+func limitedModel(tb testing.TB, limits []ratelimit.Limit, change ...func(*Options)) *Gateway {
+	tb.Helper()
+	return newModelled(tb, &model{}, append([]func(*Options){func(o *Options) { o.Policies = policies(tb, limits...) }}, change...)...)
+}
+
+// ask sends a request, and returns its status and its retry-after.
+func ask(tb testing.TB, g *Gateway) (int, time.Duration) {
+	tb.Helper()
+	w := httptest.NewRecorder()
+	req := httptest.NewRequestWithContext(tb.Context(), http.MethodGet, "/v1/me", http.NoBody)
+	req.Header.Set("Authorization", "Bearer "+password)
+	g.ServeHTTP(w, req)
+	if w.Code == http.StatusOK {
+		return w.Code, 0
+	}
+	seconds, err := strconv.Atoi(w.Header().Get("Retry-After"))
+	if err != nil {
+		tb.Error(err)
+	}
+	return w.Code, time.Duration(seconds) * time.Second
+}
+
+// A crowd is clients of one token that obey retry-after. Each sends its next request as soon as the last one was admitted.
+type crowd struct {
+	clients, requests int
+	spread            time.Duration // of their random starts; 0 for all at once
+}
+
+// run returns how long the crowd took, in units of the ideal time, and the denials for each request.
+func (c crowd) run(t *testing.T, seed uint64) (took, denials float64) {
+	t.Helper()
+	const rate = 3
+	synctest.Test(t, func(t *testing.T) {
+		g := limitedModel(t, defaultLimits())
+		var denied atomic.Int64
+		var wg sync.WaitGroup
+		began := time.Now()
+		for client := range c.clients {
+			random := rand.New(rand.NewPCG(seed, uint64(client)))
+			wg.Go(func() {
+				<-time.After(time.Duration(random.Float64() * float64(c.spread)))
+				for left := c.requests; left > 0; {
+					<-time.After(time.Duration(random.Float64() * float64(3*time.Millisecond))) // the network
+					if status, wait := ask(t, g); status == http.StatusOK {
+						left--
+					} else {
+						denied.Add(1)
+						<-time.After(wait)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		all := float64(c.clients * c.requests)
+		took = time.Since(began).Seconds() / (all / rate)
+		denials = float64(denied.Load()) / all
+	})
+	return took, denials
+}
+
+// The bound of 2 denials a request cannot be kept with 60 clients: the last ones are admitted after 19 s, and no wait is longer than 5 s,
+// which alone makes 2.3 on average.
+func TestClientsThatObeyShareTheWholeRate(t *testing.T) {
+	for _, c := range []struct {
+		crowd
+
+		took, denials float64 // bounds
+	}{
+		{crowd{clients: 20, requests: 3}, 1.3, 2},
+		{crowd{clients: 20, requests: 3, spread: 5 * time.Second}, 1.3, 2},
+		{crowd{clients: 5, requests: 3}, 1.3, 2},
+		{crowd{clients: 5, requests: 3, spread: time.Second}, 1.3, 2},
+		{crowd{clients: 60, requests: 1}, 1.3, 3.2},
+		{crowd{clients: 60, requests: 1, spread: 5 * time.Second}, 1.3, 3.2},
+	} {
+		t.Run(fmt.Sprint(c.clients, "x", c.requests, " ", c.spread), func(t *testing.T) {
+			var took, denials, mostTook, mostDenials float64
+			const runs = 20
+			for seed := range uint64(runs) {
+				x, n := c.run(t, seed)
+				took, denials = took+x/runs, denials+n/runs
+				mostTook, mostDenials = max(mostTook, x), max(mostDenials, n)
+			}
+			t.Logf("%.2f of the ideal time, at most %.2f; %.2f denials a request, at most %.2f", took, mostTook, denials, mostDenials)
+			if mostTook > c.took || mostDenials > c.denials {
+				t.Errorf("bounds: %.2f, %.2f", c.took, c.denials)
+			}
+		})
+	}
+}
+
+// takeAll returns the waits of n clients that are denied at the same time, in seconds.
+func takeAll(s *RetrySlots, now time.Time, tokenID string, l ratelimit.Limit, retryAfter time.Duration, n int) (seconds []int) {
+	for range n {
+		seconds = append(seconds, int(s.take(now, tokenID, l, retryAfter)/time.Second))
+	}
+	return seconds
+}
+
+func mustWait(t *testing.T, want, got []int) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestClientsDeniedTogetherAreSpreadAtTheRateOfTheLimit(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 600_000_000, time.UTC)
+	for name, c := range map[string]struct {
+		gateways   int
+		limit      ratelimit.Limit
+		retryAfter time.Duration
+		want       []int
+	}{
+		"3 a second":                       {1, ratelimit.Limit{Requests: 3, Per: time.Second}, time.Second / 3, []int{1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5}},
+		"3 a second, of two gateways":      {2, ratelimit.Limit{Requests: 3, Per: time.Second}, time.Second / 3, []int{1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 5}},
+		"gateways that are not known":      {0, ratelimit.Limit{Requests: 1, Per: time.Second}, time.Second, []int{1, 1, 2, 3, 3, 4, 5, 5}},
+		"slower than one in the spread":    {1, ratelimit.Limit{Requests: 10, Per: time.Minute}, time.Minute, []int{60, 64, 64, 64}},
+		"no time, as a reload changed it":  {1, ratelimit.Limit{Requests: 1, Per: time.Second}, 0, []int{1, 1, 2}},
+		"already over, by the other clock": {1, ratelimit.Limit{Requests: 1, Per: time.Second}, -time.Hour, []int{1, 1, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewRetrySlots(func() int { return c.gateways })
+			mustWait(t, c.want, takeAll(s, now, tokenID, c.limit, c.retryAfter, len(c.want)))
+			mustWait(t, c.want[:1], takeAll(s, now, otherID, c.limit, c.retryAfter, 1))
+		})
+	}
+}
+
+func TestSlotsThatHavePassedAreFreeAgain(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	limit := ratelimit.Limit{Requests: 1, Per: time.Second}
+	s := NewRetrySlots(nil)
+	mustWait(t, []int{1, 1, 2, 3, 3, 4, 5}, takeAll(s, now, tokenID, limit, time.Second, 7))
+	mustWait(t, []int{3, 4, 5}, takeAll(s, now.Add(2*time.Second), tokenID, limit, time.Second, 3)) // 8 and 9 are full
+	mustWait(t, []int{1}, takeAll(s, now.Add(10*time.Second), tokenID, limit, time.Second, 1))
+	mustWait(t, []int{1}, takeAll(s, now.Add(-time.Hour), tokenID, limit, time.Second, 1)) // a clock that was set back
+}
+
+// More tokens than there is room for take each other's place, and never each other's slots.
+func TestSlotsOfManyTokensDoNotMix(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	limit := ratelimit.Limit{Requests: 1, Per: time.Hour}
+	s := NewRetrySlots(nil)
+	for i := range 4 * slotSets * slotsOfSet {
+		id := fmt.Sprint("token-", i)
+		mustWait(t, []int{1, 5}, takeAll(s, now, id, limit, time.Second, 2))
+	}
+}
+
+func TestTakingASlotDoesNotAllocate(t *testing.T) {
+	s := NewRetrySlots(nil)
+	limit := ratelimit.Limit{Requests: 3, Per: time.Second}
+	now, i := time.Now(), 0
+	ids := [...]string{tokenID, otherID, someID}
+	if n := testing.AllocsPerRun(1000, func() {
+		now, i = now.Add(100*time.Millisecond), i+1
+		s.take(now, ids[i%len(ids)], limit, time.Second)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// The header has the slot; RateLimit and an explanation have when the limit opens. A reload keeps the slots.
+func TestOnlyRetryAfterIsSpread(t *testing.T) {
+	h, _ := limited(t, []ratelimit.Limit{{Name: "second", Requests: 1, Per: time.Second}}, func(o *Options) { o.RetrySlots = NewRetrySlots(nil) })
+	h.get(t, "/v1/me").mustBe(t, 200)
+	for i, want := range []string{"1", "1", "2", "3", "3", "4", "5", "5"} {
+		if i == 3 {
+			o := optionsWith(t, h.services)
+			o.RetrySlots, o.Limiter, o.Policies, o.Clock = h.gateway.retrySlots, h.gateway.limiter, h.gateway.policies, h.gateway.clock
+			next, err := New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Config.Handler = next
+		}
+		got := h.get(t, "/v1/me").mustBe(t, 429)
+		mustTell(t, got, "RateLimit", budgetOf("second", 0, 1))
+		if got.Header.Get("Retry-After") != want {
+			t.Errorf("denial %d: Retry-After %s, want %s", i, got.Header.Get("Retry-After"), want)
+		}
+	}
+	p := h.gateway.policies.All()[0]
+	d, err := h.gateway.limiter.(*ratelimit.Memory).Peek(t.Context(), tokenID, p.Policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := h.gateway.Explain(Question{Path: "/v1/me", Principal: &authn.Principal{TokenID: tokenID, TeamID: teamID, AIPlan: true}, Decision: &d})
+	if e.Status != 429 || e.RetryAfter != time.Second {
+		t.Errorf("explained: %d, retry after %v", e.Status, e.RetryAfter)
+	}
+}
+
+// Whatever was denied before: the wait is between the shortest that is sure to be enough and 4 s more; it is the shortest for the first
+// client that is denied; and it is enough for a client that is alone.
+func TestWaitsAreSureAndBounded(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(rapid.IntRange(0, 999).Draw(rt, "ms")) * time.Millisecond)
+		clock := func() time.Time { return now }
+		store := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: clock})
+		gateways := rapid.IntRange(0, 5).Draw(rt, "gateways")
+		limits := []ratelimit.Limit{
+			{Name: "short", Requests: rapid.IntRange(1, 10).Draw(rt, "short"), Per: time.Second},
+			{Name: "long", Requests: rapid.IntRange(1, 200).Draw(rt, "long"), Per: time.Duration(rapid.IntRange(2, 60).Draw(rt, "per")) * time.Second},
+		}
+		g := limitedModel(t, limits, func(o *Options) {
+			o.Clock, o.Limiter, o.RetrySlots = clock, store, NewRetrySlots(func() int { return gateways })
+		})
+		var slotsPass time.Time // when the slots of all denials have passed
+		for range rapid.IntRange(1, 60).Draw(rt, "requests") {
+			now = now.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1, 20, 300, 7000}).Draw(rt, "ms later")) * time.Millisecond)
+			before, err := store.Peek(t.Context(), tokenID, g.policies.All()[0].Policy)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			status, wait := ask(t, g)
+			if status == http.StatusOK {
+				continue
+			}
+			shortest := time.Duration(before.RetryAfterSeconds()) * time.Second
+			if wait < shortest || wait > shortest+4*time.Second || now.After(slotsPass) && wait != shortest {
+				rt.Fatalf("told to wait %v; %v is enough", wait, shortest)
+			}
+			slotsPass = now.Add(before.RetryAfter + 6*time.Second)
+			if rapid.IntRange(0, 4).Draw(rt, "obeys") == 0 {
+				now = now.Add(wait)
+				if status, _ := ask(t, g); status != http.StatusOK {
+					rt.Fatalf("denied again after %v", wait)
+				}
+			}
+		}
+	})
+}
