@@ -39,3 +39,11 @@ func (p *parts) configureLimiter(c config.RateLimit) {
 		p.shared.configure(c)
 	}
 }
+
+// gateways is the number of gateways that share the limits of tokens.
+func (p *parts) gateways() int {
+	if p.shared == nil {
+		return 1
+	}
+	return p.shared.replicas.Count()
+}
