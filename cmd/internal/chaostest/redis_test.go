@@ -150,3 +150,31 @@ func TestRedisIsFrozen(t *testing.T) {
 	o.admissions(t, "9")
 	o.recovery(t, "9")
 }
+
+// Forty tokens ask twice in three seconds, turn by turn through both gateways: two thirds of what their shortest limit admits are never used.
+func TestTokensWithinTheirLimitsAreDeniedInNoOutage(t *testing.T) {
+	const count, each = 40, 0.67
+	server := redistest.Start(t)
+	limits := "  limits: [{requests: 3, per: 1s}, {requests: 5000, per: 1h}]\n"
+	gateways := startTwo(t, inRedisWithin(server, either(50*time.Millisecond, time.Second/2), limits))
+	requests := load{gateways: gateways, tokens: createTokens(t, count), rate: count * each, clients: count}
+	end := requests.begin(t)
+	lasts := either(6*time.Second, 2500*time.Millisecond)
+	outage := func(goes, comes func()) {
+		pass(t, lasts)
+		goes()
+		eventually(t, "both gateways notice", func() bool { _, none := inShared(t, gateways); return none })
+		pass(t, lasts)
+		comes()
+		eventually(t, "both gateways count in Redis again", func() bool { all, _ := inShared(t, gateways); return all })
+	}
+	outage(server.Kill, server.Restart)
+	outage(server.Freeze, server.Thaw)
+	pass(t, lasts)
+	all := end()
+	noneFailed(t, "22", all)
+	none(t, "22", fmt.Sprintf("denials of %d requests by %d tokens within their limits", len(all), count), len(all.refused()))
+	if local := sum(t, gateways, "opsgate_rate_limit_local_decisions_total"); local < count {
+		t.Errorf("%d requests were decided without Redis: no outage", local)
+	}
+}

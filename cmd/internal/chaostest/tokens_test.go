@@ -3,6 +3,7 @@ package chaostest
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"os/exec"
@@ -29,18 +30,8 @@ func administer(t *testing.T, data string, args ...string) string {
 // createToken makes a token with all scopes of the team that the token "full" is of, and returns it.
 func createToken(t *testing.T, data string) demo.Token {
 	t.Helper()
-	scopes := make([]string, 0, len(authn.AllScopes()))
-	for _, scope := range authn.AllScopes() {
-		scopes = append(scopes, string(scope))
-	}
 	listed := administer(t, data, "token", "list")
-	var team string
-	for line := range strings.Lines(listed) {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == tokens(t)["full"].ID {
-			team = fields[1]
-		}
-	}
-	text := administer(t, data, "token", "create", "--team="+team, "--scopes="+strings.Join(scopes, ","), "--name=chaos")
+	text := createText(t, data, teamOf(t, listed))
 	after := administer(t, data, "token", "list")
 	for line := range strings.Lines(after) {
 		if id := strings.Fields(line)[0]; !strings.Contains(listed, id) {
@@ -49,6 +40,38 @@ func createToken(t *testing.T, data string) demo.Token {
 	}
 	t.Fatal("the token that was created is not listed")
 	return demo.Token{}
+}
+
+// createTokens makes so many tokens in the shared backend, and returns what they are by a name for each.
+func createTokens(t *testing.T, n int) map[string]string {
+	t.Helper()
+	team := teamOf(t, administer(t, shared.data, "token", "list"))
+	texts := make(map[string]string, n)
+	for i := range n {
+		texts[fmt.Sprintf("chaos-%02d", i)] = createText(t, shared.data, team)
+	}
+	return texts
+}
+
+// teamOf finds the team of the token "full" in what opsbackend lists.
+func teamOf(t *testing.T, listed string) string {
+	t.Helper()
+	for line := range strings.Lines(listed) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == tokens(t)["full"].ID {
+			return fields[1]
+		}
+	}
+	t.Fatalf("the token full is not listed:\n%s", listed)
+	return ""
+}
+
+func createText(t *testing.T, data, team string) string {
+	t.Helper()
+	scopes := make([]string, 0, len(authn.AllScopes()))
+	for _, scope := range authn.AllScopes() {
+		scopes = append(scopes, string(scope))
+	}
+	return administer(t, data, "token", "create", "--team="+team, "--scopes="+strings.Join(scopes, ","), "--name=chaos")
 }
 
 func revokeToken(t *testing.T, data, id string) {
