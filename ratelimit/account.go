@@ -205,7 +205,8 @@ func (s ring) add(t, n int64) {
 // counts are the counts of all buckets, in the order of their numbers modulo 61.
 func (s ring) counts() []byte { return s.b[countsAt : countsAt+buckets*s.size] }
 
-// total is the sum of all counts. It adds up eight bytes at a time, every other count in a lane twice as wide: a decision calls it for each limit.
+// total is the sum of all counts. It adds up eight bytes at a time, every other count in a lane twice as wide, as a decision calls it for each
+// limit.
 func (s ring) total() int64 {
 	const word, lanes16, lanes32 = 8, 0x00ff00ff00ff00ff, 0x0000ffff0000ffff
 	lanes, shift := uint64(math.MaxUint32), 8*s.size

@@ -29,7 +29,7 @@ func FuzzAccount(f *testing.F) {
 			}
 			own, d := p.DecideShare(value, append(ratelimit.Account{}, value...), 2, now, false)
 			checkTold(t, p, &d)
-			if merged := p.Merge(value, own, true, now); !ratelimit.Account(merged).Refund(now, true).Unused(now.Add(62*24*time.Hour), 1) {
+			if merged := p.Merge(value, own, true, now); !merged.Refund(now, true).Unused(now.Add(62*24*time.Hour), 1) {
 				t.Errorf("%x counts for longer than the longest window", merged)
 			}
 		}

@@ -1,14 +1,15 @@
 // Package ratelimit decides whether a token may make a request now. A policy is a list of limits, and a request is admitted
 // only if every one of them admits it.
 //
-// The limits are strict: in no interval of a limit's length, wherever it begins, are more requests admitted than it allows.
-// All limits are decided and spent in one step, and a refusal spends nothing in any of them. What is remembered of a token
-// does not grow with its limits.
+// The limits are strict: in no interval of a limit's length, wherever it begins, are more requests admitted than it allows. All limits are
+// decided in one step, and a denial is recorded in none of them.
 //
-// How the promise is kept within that memory: of the newest admissions, up to [MaxExact], the times are known, and limits of
-// up to that many requests are decided by them exactly. Larger limits count admissions in buckets of a sixtieth of their
-// length; a bucket counts in full until the last instant that it may hold has left the window, so a larger limit may be up to
-// a sixtieth of its length too cautious, and is never too generous.
+// The usage of a token is an [Account] of bounded size. Limits of up to [MaxExact] requests are decided by the times of single admissions.
+// Larger limits count admissions in buckets of a sixtieth of their window; a bucket is counted until the last instant that it may hold
+// has left the window, so a larger limit denies for up to a sixtieth of its window too long, and never admits too much.
 //
-// What is done with a decision, and how it is told to a client, is left to the gateway.
+//   - account.go encodes accounts, usage.go decides on them.
+//   - rebase.go carries usage over to another policy, and takes refunds out.
+//   - shared.go has what gateways do with accounts that they share: read decisions, merge accounts, and decide by a share.
+//   - memory.go is the store of a single gateway; package redisstore is that of several, and package failover decides while Redis is away.
 package ratelimit

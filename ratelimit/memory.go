@@ -79,7 +79,7 @@ func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision,
 
 func (e *entry) advance(now int64) { e.account, _ = e.account.advance(e.policy.rules, now, 1) }
 
-// Refund implements [Store]. It never fails. Where the policy has changed, the admission is taken out of what the token's present limits count.
+// Refund implements [Store]. It never fails. Where the policy has changed, the admission is taken out of what the present limits count.
 func (m *Memory) Refund(_ context.Context, tokenID string, _ *Policy, d Decision) error {
 	if !d.Allowed {
 		return nil

@@ -81,9 +81,9 @@ func (r *rule) encode(list []bucket, now int64) []byte {
 	return s.b
 }
 
-// rebase returns the account of the policy with the usage of another: of any, or of none where a value is no account. A limit is filled from the
-// state that covers its window best; see best. Usage that is known by its bucket alone is taken to be at the bucket's end,
-// so it is counted too long rather than too short.
+// rebase returns the account of the policy with the usage of another account: of any policy, or without usage where the value is no account. A
+// limit is filled from the state that covers its window best; see best. Admissions in a bucket are taken to be at its end, so that they are
+// counted too long rather than too short.
 func (p *Policy) rebase(old Account, now int64) Account {
 	var known []usage
 	since := now
@@ -194,8 +194,8 @@ func merge(a, b []bucket, union bool) []bucket {
 	return append(append(list, a...), b...)
 }
 
-// Refund returns the account without one admission at that time, in each limit that still counts it. inShadow says whether the admission was
-// recorded in limits in shadow. It works in place.
+// Refund returns the account without one admission at that time, in each limit that still counts it. inShadow reports whether the admission
+// was recorded in limits in shadow. It works in place.
 func (a Account) Refund(at time.Time, inShadow bool) Account {
 	rules, ok := a.rules()
 	if !ok {

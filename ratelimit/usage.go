@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// advance brings the account to now: it drops admissions that left their window and, where the clock was set back, moves those in the future
-// to now, so that they are counted for one window at most. It works in place, and reports whether it moved any. Single admissions are
-// kept for so many windows.
+// advance brings the account to now, in place: it drops admissions that left their window and, where the clock was set back, moves those in
+// the future to now, so that they are counted for one window at most. Single admissions are kept for so many windows.
 func (a Account) advance(rules []rule, now, windows int64) (_ Account, moved bool) {
 	if a.since() > now {
 		a.setSince(now)

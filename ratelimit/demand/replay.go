@@ -10,7 +10,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// knownAdmissions is of how many of a token's newest admissions refunds are looked for, as in the stores.
+// knownAdmissions is the number of a token's newest admissions that refunds are looked up in.
 const knownAdmissions = 128
 
 // PoliciesAt returns the policies that hold at a time.
