@@ -23,6 +23,9 @@ const (
 	newestBytes     = 6    // number of the newest bucket
 	countsAt        = 1 + newestBytes
 	buckets         = 61 // sixty cover the window, the newest is not over
+
+	// earliest is the earliest time that is told from others, in spring of 1970: all buckets that count have positive numbers.
+	earliest = 1 << 43
 )
 
 // A rule is a limit as accounts encode it.
@@ -95,7 +98,7 @@ func (a Account) rules() ([]rule, bool) {
 			return nil, false
 		}
 		rules[i] = newRule(requests, per, shadow == 1)
-		if at >= len(a) || !validTag(a[at]) {
+		if !rules[i].valid(a[at:]) {
 			return nil, false
 		}
 		at += stateBytes(a[at])
@@ -111,8 +114,24 @@ func (a Account) since() int64 { return getTime(a[statesAt(int(a[1]))-sinceBytes
 
 func (a Account) setSince(t int64) { putTime(a[statesAt(int(a[1]))-sinceBytes:], t) }
 
-func validTag(tag byte) bool {
-	return tag <= MaxExact || tag == ringTag|1 || tag == ringTag|2 || tag == ringTag|4
+// valid reports whether what follows in an account begins with a state of the limit.
+func (r *rule) valid(b []byte) bool {
+	if len(b) == 0 || len(b) < stateBytes(b[0]) {
+		return false
+	}
+	if size := int(b[0] &^ ringTag); b[0] >= ringTag {
+		return (size == 1 || size == 2 || size == 4) && size >= countBytes(r.requests)
+	}
+	if !r.exact() || b[0] > MaxExact {
+		return false
+	}
+	s := times(b)
+	for i := 1; i < s.len(); i++ {
+		if s.at(i) < s.at(i-1) {
+			return false
+		}
+	}
+	return true
 }
 
 // stateBytes is the size of the state that begins with a tag.

@@ -170,5 +170,4 @@ func (m *Memory) shard(tokenID string) *shard {
 	return &m.shards[maphash.String(m.seed, tokenID)%shards]
 }
 
-// now is positive also where a clock is set back to before 1970.
-func (m *Memory) now() int64 { return max(1, m.clock().Sub(m.start).Microseconds()+m.origin) }
+func (m *Memory) now() int64 { return max(earliest, m.clock().Sub(m.start).Microseconds()+m.origin) }

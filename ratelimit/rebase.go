@@ -95,7 +95,7 @@ func (p *Policy) rebase(old Account, now int64) Account {
 	for i := range p.rules {
 		list, from := p.rules[i].fill(known, now)
 		a = append(a, p.rules[i].encode(list, now)...)
-		a.setSince(min(now, max(a.since(), from)))
+		a.setSince(max(a.since(), min(from, now)))
 	}
 	return a
 }
@@ -114,8 +114,11 @@ func (p *Policy) valid(a Account) bool {
 		return false
 	}
 	at := statesAt(len(p.rules))
-	for range p.rules {
-		if at >= len(a) || !validTag(a[at]) {
+	if len(a) < at {
+		return false
+	}
+	for i := range p.rules {
+		if !p.rules[i].valid(a[at:]) {
 			return false
 		}
 		at += stateBytes(a[at])
@@ -201,7 +204,7 @@ func (a Account) Refund(at time.Time, inShadow bool) Account {
 	if !ok {
 		return a
 	}
-	t, from := at.UnixMicro(), statesAt(len(rules))
+	t, from := instant(at), statesAt(len(rules))
 	known := t >= a.since() // else a bucket of that time may hold other admissions
 	for i := range rules {
 		r := &rules[i]

@@ -33,13 +33,16 @@ type Exchange struct {
 	Own   Account // what the gateway admitted by itself: added
 }
 
+// instant is a time in µs, as accounts have it.
+func instant(at time.Time) int64 { return max(earliest, at.UnixMicro()) }
+
 // Header returns the bytes that accounts of the policy begin with. It must not be modified.
 func (p *Policy) Header() []byte { return p.header }
 
 // Decision returns the decision on a request under the policy, from the account that the store has after it. It reports false where the account
 // does not agree with the outcome, or is none of the policy. It modifies the account.
 func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Decision, bool) {
-	now := at.UnixMicro()
+	now := instant(at)
 	if !p.valid(a) {
 		return Decision{}, false
 	}
@@ -61,7 +64,7 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Decision, bool) {
 // With union, each may hold what the other holds: the larger count of a bucket is taken, and a time that both have counts once. Else the
 // counts are added.
 func (p *Policy) Merge(a, b Account, union bool, at time.Time) Account {
-	now := at.UnixMicro()
+	now := instant(at)
 	a, b = p.under(a, now), p.under(b, now)
 	merged := p.begin(min(a.since(), b.since()))
 	as, bs := a.usages(p.rules), b.usages(p.rules)
@@ -78,7 +81,7 @@ func (p *Policy) Merge(a, b Account, union bool, at time.Time) Account {
 // It returns its own account with the admission, unless the request is denied or only a question. Limits in shadow are not decided. Both accounts
 // may be nil or of other policies; own may be modified.
 func (p *Policy) DecideShare(shared, own Account, replicas int, at time.Time, peek bool) (Account, Decision) {
-	now := at.UnixMicro()
+	now := instant(at)
 	s := share{policy: p, replicas: int64(max(1, replicas))}
 	if len(shared) > 0 {
 		s.shared = p.under(shared, now).usages(p.rules)
@@ -161,7 +164,7 @@ func (a Account) Unused(at time.Time, windows int) bool {
 		return true
 	}
 	for _, u := range a.usages(rules) {
-		if u.count(at.UnixMicro(), int64(windows)) > 0 {
+		if u.count(instant(at), int64(windows)) > 0 {
 			return false
 		}
 	}

@@ -322,3 +322,18 @@ func intoAndOutOfTheShadow(t *testing.T, s Subject) {
 		t.Fatalf("22 spent, the last under the limit as it is enforced: %+v", d)
 	}
 }
+
+// A machine without a battery for its clock starts in 1970, before there were as many buckets as a limit has.
+func clockAtTheEpoch(t *testing.T, s Subject) {
+	p, fewer := specified(t), Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 100, Per: time.Hour})
+	s.Advance(-s.Now().Sub(time.Unix(1, 0)))
+	for range 3 {
+		s.decide(t, "t", p)
+	}
+	if d := s.decide(t, "t", p); d.Allowed {
+		t.Fatalf("fourth request: %+v", d)
+	}
+	if d := s.decide(t, "t", fewer); d.Allowed || d.Budgets[1].Remaining != 97 {
+		t.Errorf("after a change of policy: %+v", d)
+	}
+}

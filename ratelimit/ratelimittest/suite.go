@@ -41,6 +41,7 @@ func Run(t *testing.T, fresh Factory) {
 	t.Run("ARefundAcrossAChange", func(t *testing.T) { refundAcrossAChange(t, fresh(t)) })
 	t.Run("LimitsAcrossTheExactBound", func(t *testing.T) { acrossTheExactBound(t, fresh(t)) })
 	t.Run("AClockSetBack", func(t *testing.T) { clockSetBack(t, fresh(t)) })
+	t.Run("AClockAtTheEpoch", func(t *testing.T) { clockAtTheEpoch(t, fresh(t)) })
 	t.Run("APeekSpendsNothing", func(t *testing.T) { peeks(t, fresh(t)) })
 	t.Run("AResetForgets", func(t *testing.T) { resets(t, fresh(t)) })
 	t.Run("AShadowRefusesNobody", func(t *testing.T) { shadows(t, fresh(t)) })

@@ -3,47 +3,28 @@ package redisstore
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"time"
 
 	"opsgate/ratelimit"
 )
 
 const (
-	answerHead  = 3*8 + 2 // time, serial, wait; who refuses, who would in shadow
-	answerLimit = 4 + 8   // what remains, for how long
+	answerTimeBytes = 7
+	answerHead      = answerTimeBytes + 1 // and the outcome
+	discardedBit    = 0x80                // of the outcome: the value under the key was no account
 )
 
-// decision reads the answer of decide.lua.
-func (pl *plan) decision(b []byte) (ratelimit.Decision, error) {
-	if len(b) != answerHead+answerLimit*len(pl.order) {
-		return ratelimit.Decision{}, fmt.Errorf("redis: a decision over %d limits of %d bytes", len(pl.order), len(b))
+// decode reads an answer of account.lua to anything but a refund. The account shares the memory of the answer.
+func decode(answer []byte, p *ratelimit.Policy) (d ratelimit.Decision, a ratelimit.Account, discarded bool, err error) {
+	if len(answer) < answerHead {
+		return d, nil, false, fmt.Errorf("an answer of %d bytes", len(answer))
 	}
-	denied, shadowed := int(b[24]), int(b[25])
-	if denied > len(pl.order) || shadowed > len(pl.order) {
-		return ratelimit.Decision{}, fmt.Errorf("redis: a decision by limits %d and %d of %d", denied, shadowed, len(pl.order))
+	at := binary.LittleEndian.Uint64(answer) & (1<<(8*answerTimeBytes) - 1)
+	outcome := answer[answerTimeBytes]
+	a = answer[answerHead:]
+	d, ok := p.Decision(a, time.UnixMicro(int64(at)), ratelimit.Outcome(outcome&^discardedBit))
+	if !ok {
+		return d, nil, false, fmt.Errorf("an account of %d bytes that does not agree with the outcome %d", len(a), outcome)
 	}
-	d := ratelimit.Decision{
-		Allowed: denied == 0, Denied: -1, Shadowed: -1,
-		At:         time.UnixMicro(number(b)),
-		Serial:     uint64(number(b[8:])),
-		RetryAfter: time.Duration(number(b[16:])) * time.Microsecond,
-	}
-	if denied > 0 {
-		d.Denied = pl.order[denied-1]
-	}
-	if shadowed > 0 {
-		d.Shadowed = pl.order[shadowed-1]
-	}
-	for _, i := range pl.order {
-		b = b[answerLimit:]
-		d.Budgets[i] = ratelimit.Budget{
-			Remaining: int(binary.LittleEndian.Uint32(b[answerHead-answerLimit:])),
-			Reset:     time.Duration(number(b[answerHead-answerLimit+4:])) * time.Microsecond,
-		}
-	}
-	return d, nil
+	return d, a, outcome&discardedBit != 0, nil
 }
-
-// number reads a whole number that Lua wrote as its only kind of number.
-func number(b []byte) int64 { return int64(math.Float64frombits(binary.LittleEndian.Uint64(b))) }

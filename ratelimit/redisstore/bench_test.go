@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -35,7 +34,7 @@ func BenchmarkDecide(b *testing.B) {
 	b.Run("empty script", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if err := client.EvalSha(b.Context(), hash, []string{"opsgate:limits:token"}).Err(); err != nil && err != redis.Nil { //nolint:errorlint // as it is
+			if err := client.EvalSha(b.Context(), hash, []string{"opsgate:account:token"}).Err(); err != nil && err != redis.Nil { //nolint:errorlint // as it is
 				b.Fatal(err)
 			}
 		}
@@ -73,27 +72,6 @@ func BenchmarkDecide(b *testing.B) {
 			_, _ = s.Peek(b.Context(), "token", p)
 		}
 	})
-}
-
-func BenchmarkCachedRefusal(b *testing.B) {
-	server := redistest.Start(b)
-	s := newStore(b, redisstore.Options{Client: newClient(b, redisstore.ClientOptions{Addresses: []string{server.Addr()}})})
-	p := ratelimittest.Policy(b, limit("hour", 1, time.Hour))
-	run, stop := context.WithCancel(b.Context())
-	ended := make(chan error)
-	go func() { ended <- s.Run(run) }()
-	eventually(b, "refusals are kept", func() bool {
-		_, _ = s.Decide(b.Context(), "token", p)
-		d, _ := s.Decide(b.Context(), "token", p)
-		return d.Cached
-	})
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = s.Decide(b.Context(), "token", p)
-	}
-	b.StopTimer()
-	stop()
-	<-ended
 }
 
 // What a token takes of Redis' memory, its key and Redis' own part included.

@@ -10,51 +10,38 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Run listens to which tokens may be admitted sooner than they were told, and forgets refusals that have run out, until ctx ends;
-// then it returns nil. While it does not run, and while Redis is away, refusals are believed for no longer than a second.
+const (
+	rejoin  = time.Second / 4        // between attempts to subscribe
+	silence = 500 * time.Millisecond // after which the subscription is pinged
+)
+
+// Following reports whether [Store.Run] is subscribed to refunds and resets, so that Options.Freed is called for them.
+func (s *Store) Following() bool { return s.following.Load() }
+
+// Run subscribes to the refunds and resets of all gateways and calls Options.Freed for each, until ctx ends; then it returns nil.
+// It subscribes again where the subscription ends.
 func (s *Store) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	swept := make(chan struct{})
-	go func() {
-		defer close(swept)
-		s.sweep(ctx)
-	}()
 	again := time.NewTicker(rejoin)
 	defer again.Stop()
-	told := true
+	warn := true
 	for ctx.Err() == nil {
 		joined, err := s.follow(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		if joined || told {
-			s.logger.Warn("refunds by other gateways are not heard of: refusals are repeated for a second at most", "error", err)
+		if joined || warn {
+			s.logger.Warn("no subscription to refunds by other gateways: cached denials are trusted for a second at most", "error", err)
 		}
-		told = false
+		warn = false
 		select {
 		case <-ctx.Done():
 		case <-again.C:
 		}
 	}
-	<-swept
 	return nil
 }
 
-func (s *Store) sweep(ctx context.Context) {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			s.refusals.sweep(s.now())
-		}
-	}
-}
-
-// follow listens until ctx ends or the connection does, and says whether there was one.
+// follow listens until ctx ends or the connection does, and reports whether it was subscribed.
 func (s *Store) follow(ctx context.Context) (joined bool, err error) {
 	sub := s.client.Subscribe(ctx, s.channel)
 	stop := context.AfterFunc(ctx, func() { _ = sub.Close() })
@@ -77,21 +64,21 @@ func (s *Store) follow(ctx context.Context) (joined bool, err error) {
 			asked = true
 			continue
 		default:
-			return joined, fmt.Errorf("listening to redis: %w", err)
+			return joined, fmt.Errorf("subscription: %w", err)
 		}
 		switch message := message.(type) {
 		case *redis.Subscription:
 			joined = true
-			s.refusals.dropAll() // what became void before is not known
+			s.freed("") // what was published before is not known
 			s.follows(true)
 		case *redis.Message:
-			s.refusals.drop(message.Payload)
+			s.freed(message.Payload)
 		}
 	}
 }
 
 func (s *Store) follows(does bool) {
-	s.refusals.following.Store(does)
+	s.following.Store(does)
 	value := 0.0
 	if does {
 		value = 1

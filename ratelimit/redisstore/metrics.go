@@ -16,6 +16,7 @@ type metrics struct {
 	decide, peek, refund, reset, settle, ping durations
 
 	reloads   prometheus.Counter
+	discarded prometheus.Counter
 	following prometheus.Gauge
 }
 
@@ -29,17 +30,21 @@ type durations struct {
 func newMetrics(r prometheus.Registerer, exemplar func(context.Context) prometheus.Labels) (*metrics, error) {
 	calls := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "opsgate_rate_limit_redis_call_duration_seconds",
-		Help:    "Duration of calls to the Redis that budgets are kept in, by operation and outcome (ok, timeout, error).",
+		Help:    "Duration of calls to the Redis that rate limits are counted in, by operation and outcome (ok, timeout, error).",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1},
 	}, []string{"operation", "outcome"})
 	m := &metrics{
 		reloads: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_rate_limit_redis_script_reloads_total",
-			Help: "Times that Redis did not know a script and was sent it.",
+			Help: "Times that Redis did not have the script and was sent it.",
+		}),
+		discarded: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "opsgate_rate_limit_store_discarded_accounts_total",
+			Help: "Values under tokens' keys in Redis that were no accounts and were replaced.",
 		}),
 		following: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "opsgate_rate_limit_redis_refunds_followed",
-			Help: "Whether refunds and resets by other gateways are heard of (1), or refusals are repeated for a second at most (0).",
+			Help: "Whether refunds and resets by other gateways are received (1), or cached denials are trusted for a second at most (0).",
 		}),
 	}
 	for operation, d := range map[string]*durations{
@@ -52,9 +57,9 @@ func newMetrics(r prometheus.Registerer, exemplar func(context.Context) promethe
 			exemplar: exemplar,
 		}
 	}
-	for _, c := range []prometheus.Collector{calls, m.reloads, m.following} {
+	for _, c := range []prometheus.Collector{calls, m.reloads, m.discarded, m.following} {
 		if err := r.Register(c); err != nil {
-			return nil, fmt.Errorf("metrics of the store of budgets: %w", err)
+			return nil, fmt.Errorf("metrics of the store of rate limits: %w", err)
 		}
 	}
 	return m, nil

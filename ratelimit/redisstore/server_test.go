@@ -97,7 +97,7 @@ func TestAccountsExpire(t *testing.T) {
 	}
 	d := decide(t, s, "t", p)
 	for range 2 {
-		if left := server.Client().PTTL(t.Context(), "opsgate:limits:t").Val(); left < time.Hour || left > 61*time.Minute+time.Second {
+		if left := server.Client().PTTL(t.Context(), "opsgate:account:t").Val(); left < time.Hour || left > 61*time.Minute+time.Second {
 			t.Errorf("kept for %v", left)
 		}
 		if err := s.Refund(t.Context(), "t", p, d); err != nil {
@@ -106,7 +106,7 @@ func TestAccountsExpire(t *testing.T) {
 	}
 	brief := ratelimittest.Policy(t, limit("brief", 1, 10*time.Millisecond))
 	decide(t, s, "brief", brief)
-	eventually(t, "a token at rest is forgotten", func() bool { return server.Client().Exists(t.Context(), "opsgate:limits:brief").Val() == 0 })
+	eventually(t, "a token at rest is forgotten", func() bool { return server.Client().Exists(t.Context(), "opsgate:account:brief").Val() == 0 })
 }
 
 // A server that hangs costs a call its time-out, in whatever it hangs: also where connections are to be made. The library by itself would
@@ -153,7 +153,7 @@ func tokenOn(t *testing.T, server *redistest.Server, s *redisstore.Store, p *rat
 	for i := range 1000 {
 		token := strings.Repeat("t", i+1)
 		_, _ = s.Decide(t.Context(), token, p)
-		if server.Client().Exists(t.Context(), "opsgate:limits:"+token).Val() == 1 {
+		if server.Client().Exists(t.Context(), "opsgate:account:"+token).Val() == 1 {
 			return token
 		}
 	}
@@ -180,7 +180,7 @@ func TestACountMovesWithItsSlot(t *testing.T) {
 	p := hourly(t, 1000)
 	from, to := cluster.Servers[0], cluster.Servers[1]
 	token := tokenOn(t, from, s, p)
-	key := "opsgate:limits:" + token
+	key := "opsgate:account:" + token
 	do := func(server *redistest.Server, args ...any) any {
 		reply, err := server.Client().Do(t.Context(), args...).Result()
 		if err != nil {

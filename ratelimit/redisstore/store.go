@@ -15,46 +15,50 @@ import (
 	"opsgate/ratelimit"
 )
 
-const defaultPrefix = "opsgate:"
+const (
+	defaultPrefix = "opsgate:"
+	warnEvery     = time.Minute // at most, of values that are no accounts
+)
 
 // Options are what a Store is made of.
 type Options struct {
 	Client redis.UniversalClient // made by [NewClient]; its owner closes it
 	Prefix string                // of all keys and of the channel; "" for "opsgate:"
 
-	// Clock is nil for the Redis server's. Tests that move time hand it in; then accounts do not expire.
+	// Clock is nil for the Redis server's. Tests that move time inject it; then accounts do not expire.
 	Clock func() time.Time
+
+	// Freed is called by [Store.Run] for a token that a gateway refunded or reset, and with "" for all tokens when Run has
+	// subscribed, as it may have missed some. It must not block; nil for none.
+	Freed func(tokenID string)
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
-	// Exemplar returns labels that lead from the duration of a call to where more is known of it, or nil; none by default.
+	// Exemplar returns the labels of an exemplar for the duration of a call, or nil; none by default.
 	Exemplar func(ctx context.Context) prometheus.Labels
 }
 
-// A Store keeps budgets in a Redis that gateways share. It is safe for concurrent use.
+// A Store keeps accounts in a Redis that gateways share. It is safe for concurrent use.
 type Store struct {
-	client  redis.UniversalClient
-	timeout time.Duration
-	keys    string // prefix of the tokens' keys
-	channel string // where tokens are named that may be admitted sooner than they were told
-	clock   func() time.Time
-	start   time.Time // of the local clock
-	logger  *slog.Logger
-	metrics *metrics
+	client    redis.UniversalClient
+	timeout   time.Duration
+	keys      string // prefix of the tokens' keys
+	channel   string // where refunded and reset tokens are published
+	clock     func() time.Time
+	freed     func(tokenID string)
+	following atomic.Bool
+	logger    *slog.Logger
+	metrics   *metrics
+	warned    atomic.Int64 // when of a value that was no account, ns since 1970 by the local clock
 
-	decideScript, refundScript, settleScript script
-
-	plans    plans
-	refusals *refusals
-
-	pingKey  string
-	pingPlan *plan
-	pings    atomic.Uint32
+	pingKey    string
+	pingPolicy *ratelimit.Policy
+	pings      atomic.Uint32
 }
 
 var _ ratelimit.Store = (*Store)(nil)
 
-// New returns a store. It asks Redis nothing yet.
+// New returns a store. It does not connect to Redis yet.
 func New(o Options) (*Store, error) {
 	if o.Client == nil || o.Logger == nil || o.Registerer == nil {
 		return nil, errors.New("redis: a store needs a client, a logger and a registerer")
@@ -66,37 +70,20 @@ func New(o Options) (*Store, error) {
 	if o.Prefix == "" {
 		o.Prefix = defaultPrefix
 	}
-	s := &Store{
-		client: o.Client, timeout: timeoutOf(o.Client), keys: o.Prefix + "limits:", channel: o.Prefix + "freed", clock: o.Clock,
-		logger: o.Logger, metrics: m, refusals: newRefusals(), pingKey: o.Prefix + "ping:",
-		decideScript: newScript(decideLua), refundScript: newScript(refundLua), settleScript: newScript(settleLua),
+	if o.Freed == nil {
+		o.Freed = func(string) {}
 	}
-	s.plans.expire = o.Clock == nil
-	s.start = s.localTime()
-	always, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: "ping", Requests: 1_000_000, Per: time.Second}})
+	ping, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: "ping", Requests: 1_000_000, Per: time.Second}})
 	if err != nil {
 		return nil, err
 	}
-	s.pingPlan = newPlan(always, s.plans.expire)
-	return s, nil
+	return &Store{
+		client: o.Client, timeout: timeoutOf(o.Client), keys: o.Prefix + "account:", channel: o.Prefix + "freed", clock: o.Clock,
+		freed: o.Freed, logger: o.Logger, metrics: m, pingKey: o.Prefix + "ping:", pingPolicy: ping,
+	}, nil
 }
 
-func (s *Store) localTime() time.Time {
-	if s.clock != nil {
-		return s.clock()
-	}
-	return time.Now()
-}
-
-// now is the local time, which refusals are counted down by.
-func (s *Store) now() time.Duration {
-	if s.clock != nil {
-		return s.clock().Sub(s.start)
-	}
-	return time.Since(s.start)
-}
-
-// scriptTime is the time that scripts are told: none where they ask the server.
+// scriptTime is the time that the script is given; none where it takes the server's.
 func (s *Store) scriptTime() any {
 	if s.clock == nil {
 		return ""
@@ -104,74 +91,90 @@ func (s *Store) scriptTime() any {
 	return s.clock().UnixMicro()
 }
 
-// bounded returns a context for one operation, which may take no longer than the client's time-out. It does not end with the
-// request: what was sent is executed anyway, and a call that is given up costs its connection.
+// bounded returns a context for one operation, which ends after the client's time-out. It does not end with the
+// request: Redis executes what was sent anyway, and a call that is canceled costs its connection.
 func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 }
 
-// Decide implements [ratelimit.Store]. A refusal that still holds is repeated without asking Redis.
-func (s *Store) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
-	asked := s.now()
-	var d ratelimit.Decision
-	repeated, mark := s.refusals.find(tokenID, p, asked, &d)
-	if repeated {
-		return d, nil
+// Exchange merges what a gateway knows of a token into its account in Redis and decides, by one call that is executed at most once. It
+// returns the decision and the account after it, which is the caller's. The decision of [ratelimit.OpMerge] is that of a peek. An
+// error of Redis itself is a [redis.Error]; with any other, Redis may have executed the call.
+func (s *Store) Exchange(
+	ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
+) (ratelimit.Decision, ratelimit.Account, error) {
+	m, op := &s.metrics.decide, "decide"
+	switch x.Op {
+	case ratelimit.OpPeek:
+		m, op = &s.metrics.peek, "peek"
+	case ratelimit.OpMerge:
+		m, op = &s.metrics.settle, "merge"
 	}
-	d, err := s.ask(ctx, &s.metrics.decide, s.keys+tokenID, s.plans.of(p), "")
+	d, a, err := s.exchange(ctx, m, s.keys+tokenID, p, []any{op, s.scriptTime(), p.Header(), []byte(x.Known), []byte(x.Own)})
 	if err != nil {
-		return d, fmt.Errorf("deciding by redis: %w", err)
+		return d, nil, fmt.Errorf("redis: %s: %w", op, err)
 	}
-	if !d.Allowed {
-		s.refusals.keep(tokenID, p, &d, asked, mark)
+	return d, a, nil
+}
+
+func (s *Store) exchange(
+	ctx context.Context, m *durations, key string, p *ratelimit.Policy, args []any,
+) (ratelimit.Decision, ratelimit.Account, error) {
+	if err := ctx.Err(); err != nil {
+		return ratelimit.Decision{}, nil, err
 	}
-	return d, nil
+	start := time.Now()
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	answer, err := s.run(bounded, key, args...)
+	m.observe(ctx, start, err)
+	if err != nil {
+		return ratelimit.Decision{}, nil, err
+	}
+	d, a, discarded, err := decode(answer, p)
+	if discarded {
+		s.reportDiscarded(ctx)
+	}
+	return d, a, err
+}
+
+// reportDiscarded counts a value that was no account, and logs it at most once a minute. The log does not have the value or the token.
+func (s *Store) reportDiscarded(ctx context.Context) {
+	s.metrics.discarded.Inc()
+	now, last := time.Now().UnixNano(), s.warned.Load()
+	if now-last >= int64(warnEvery) && s.warned.CompareAndSwap(last, now) {
+		s.logger.WarnContext(ctx, "redis has a value that is no account under a token's key: it is replaced, and the token's usage begins anew")
+	}
+}
+
+// Decide implements [ratelimit.Store].
+func (s *Store) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
+	d, _, err := s.Exchange(ctx, tokenID, p, ratelimit.Exchange{Op: ratelimit.OpDecide})
+	return d, err
 }
 
 // Peek implements [ratelimit.Store].
 func (s *Store) Peek(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
-	d, err := s.ask(ctx, &s.metrics.peek, s.keys+tokenID, s.plans.of(p), "p")
-	if err != nil {
-		return d, fmt.Errorf("peeking at redis: %w", err)
-	}
-	return d, nil
-}
-
-// ask runs decide.lua.
-func (s *Store) ask(ctx context.Context, m *durations, key string, pl *plan, mode any) (ratelimit.Decision, error) {
-	if err := ctx.Err(); err != nil {
-		return ratelimit.Decision{}, err
-	}
-	start := time.Now()
-	bounded, cancel := s.bounded(ctx)
-	defer cancel()
-	answer, err := s.run(bounded, &s.decideScript,
-		[]any{"evalsha", s.decideScript.hash, "1", key, pl.signature, pl.form, pl.numbers, pl.answer, pl.ttl, s.scriptTime(), mode})
-	m.observe(ctx, start, err)
-	if err != nil {
-		return ratelimit.Decision{}, err
-	}
-	return pl.decision(answer)
+	d, _, err := s.Exchange(ctx, tokenID, p, ratelimit.Exchange{Op: ratelimit.OpPeek})
+	return d, err
 }
 
 // Refund implements [ratelimit.Store].
 func (s *Store) Refund(ctx context.Context, tokenID string, _ *ratelimit.Policy, d ratelimit.Decision) error {
-	if !d.Allowed || d.Serial == 0 {
+	if !d.Allowed {
 		return nil
 	}
-	inShadow := ""
+	inShadow := "0"
 	if d.Shadowed < 0 {
-		inShadow = "s"
+		inShadow = "1"
 	}
 	start := time.Now()
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
-	_, err := s.run(bounded, &s.refundScript, s.refundScript.args(s.keys+tokenID,
-		strconv.FormatUint(d.Serial, 10), strconv.FormatInt(d.At.UnixMicro(), 10), inShadow, s.scriptTime(), s.channel, tokenID))
+	_, err := s.run(bounded, s.keys+tokenID, "refund", s.scriptTime(), d.At.UnixMicro(), inShadow, s.channel, tokenID)
 	s.metrics.refund.observe(ctx, start, err)
-	s.refusals.drop(tokenID)
 	if err != nil {
-		return fmt.Errorf("giving back to redis: %w", err)
+		return fmt.Errorf("redis: refund: %w", err)
 	}
 	return nil
 }
@@ -186,25 +189,24 @@ func (s *Store) Reset(ctx context.Context, tokenID string) error {
 		err = s.client.Publish(bounded, s.channel, tokenID).Err()
 	}
 	s.metrics.reset.observe(ctx, start, err)
-	s.refusals.drop(tokenID)
 	if err != nil {
-		return fmt.Errorf("resetting in redis: %w", err)
+		return fmt.Errorf("redis: reset: %w", err)
 	}
 	return nil
 }
 
-// pingKeys are spread over a cluster, so that one after the other its servers are asked.
+// pingKeys are spread over a cluster, so that pings reach all of its servers in turn.
 const pingKeys = 16
 
-// Ping says whether decisions can be had: it makes one, for nobody.
+// Ping makes a decision that writes, on an account of its own, and returns the error of it.
 func (s *Store) Ping(ctx context.Context) error {
 	key := s.pingKey + strconv.Itoa(int(s.pings.Add(1)%pingKeys))
-	d, err := s.ask(ctx, &s.metrics.ping, key, s.pingPlan, "")
+	d, _, err := s.exchange(ctx, &s.metrics.ping, key, s.pingPolicy, []any{"decide", s.scriptTime(), s.pingPolicy.Header(), "", ""})
 	switch {
 	case err != nil:
-		return fmt.Errorf("asking redis: %w", err)
+		return fmt.Errorf("redis: ping: %w", err)
 	case !d.Allowed:
-		return errors.New("asking redis: refused a request that nothing limits")
+		return errors.New("redis: ping: a request within its limit was denied")
 	}
 	return nil
 }

@@ -1,432 +1,368 @@
--- account.lua is what the scripts share for all that is out of the ordinary: an account as tables, which is slow and plain.
--- The rules are those of package ratelimit, whose names it uses.
+-- account.lua decides a request on a token's account, merges accounts, and refunds an admission. It is a translation of package ratelimit
+-- (account.go, usage.go, rebase.go, shared.go): functions have the names that they have there, and TestTheScriptKeepsTheAccountsThatMemoryKeeps
+-- compares the accounts of both, byte by byte. docs/rate-limiter.md has the bytes and the rules.
 --
--- An account begins with a signature: version, number of limits that are enforced, number of those in shadow, and requests and
--- µs of each. Its head follows: when it was last changed, when it was made, and for each group of
--- limits, which are those that are enforced and those in shadow:
+-- KEYS[1]  the token's account
+-- ARGV[1]  decide, peek, merge or refund
+-- ARGV[2]  the time in µs since 1970, '' for that of the server
+-- refund:  ARGV[3] time of the admission in µs, ARGV[4] '1' if limits in shadow recorded it, ARGV[5] the channel, ARGV[6] the token
+-- others:  ARGV[3] header of the policy, ARGV[4] account to merge by union, ARGV[5] account to add; '' for none
 --
---   serial, first                    of the newest admission; of those that can be given back
---   rest, its stamp                  as in a history
---   number of stamps, of void bits   the latter 0, or 1 for 16 bytes of them
---   width, reach, total              of each ring; in the bucket that the reach tells there is something
+-- refund returns '1' if it changed the account, else '0'. Others return the time (7 bytes), the outcome (1 byte: 0 denied, 1 admitted,
+-- 2 admitted, but not by the limits in shadow, 3 peek or merge; plus 128 if the value under the key was no account), and the account.
 --
--- and then, for each group again:
---
---   the rings, each with four bytes more, so that five bytes are one number anywhere
---   stamps, newest first
---   void bits of the newest 128 serials: those given back, or not spent
-local function library()
-  local pack, unpacked, sub, rep = struct.pack, struct.unpack, string.sub, string.rep
-  local buckets, max_exact, numbered, max_bytes = 61, 64, 128, 512
+-- For readers new to Lua: indexes begin at 1, a string is bytes, # is a length, .. joins strings, ~= is "not equal". A number is a double,
+-- exact up to 2^53. struct.unpack returns the decoded values and then the next index; formats are I<bytes>, little endian after '<'.
+local FORM, MAX_LIMITS, MAX_EXACT, BUCKETS, RING, EARLIEST = 2, 4, 64, 61, 128, 2 ^ 43
+local byte, char, rep, sub, pack, unpacked = string.byte, string.char, string.rep, string.sub, struct.pack, struct.unpack
+local min, max = math.min, math.max
 
-  local function floor(x, unit) -- how often unit goes into x; exact where a division is not
-    return (x - x % unit) / unit
+local function quotient(a, b) return (a - a % b) / b end
+
+local function count_bytes(n) return n < 256 and 1 or n < 65536 and 2 or 4 end
+
+-- rules_of decodes the limits of a header; nil if it is none.
+local function rules_of(header)
+  local form, n = byte(header, 1, 2)
+  if form ~= FORM or not n or n < 1 or n > MAX_LIMITS or #header ~= 2 + 11 * n then
+    return nil
   end
-
-  local function bits_of(n)
-    local bits = 0
-    while n >= 1 do
-      n, bits = n / 2, bits + 1
+  local fields, rules = {unpacked('<' .. rep('I4I6B', n), header, 3)}, {}
+  for i = 1, n do
+    local requests, per, shadow = fields[3 * i - 2], fields[3 * i - 1], fields[3 * i]
+    if requests < 1 or requests > 1e9 or per < 1 or shadow > 1 then
+      return nil
     end
-    return bits
+    rules[i] = {requests = requests, per = per, width = quotient(per + BUCKETS - 2, BUCKETS - 1), shadow = shadow == 1,
+      exact = requests <= MAX_EXACT}
   end
-
-  -- quantized is the first tick that is not before t.
-  local function quantized(g, t)
-    return floor(t + g.tick - 1, g.tick) * g.tick
-  end
-
-  -- marked sets or clears the bit of a serial; no bits at all are the same as none that are set.
-  local function marked(void, serial, on)
-    if void == '' then
-      void = rep('\0', 16)
-    end
-    local i = serial % numbered
-    local at, bit = floor(i, 8) + 1, 2 ^ (i % 8)
-    local byte = string.byte(void, at)
-    if (floor(byte, bit) % 2 == 1) ~= on then
-      byte = byte + (on and bit or -bit)
-    end
-    void = sub(void, 1, at - 1) .. string.char(byte) .. sub(void, at + 1)
-    return void ~= rep('\0', 16) and void or ''
-  end
-
-  -- skipped marks the serials between two as not spent, and the latter as spent.
-  local function skipped(void, from, to)
-    for serial = math.max(from + 1, to - numbered + 1), to - 1 do
-      void = marked(void, serial, true)
-    end
-    return marked(void, to, false)
-  end
-
-  local function is_spent(g, serial)
-    if serial < g.first or g.serial - serial >= numbered then
-      return false
-    end
-    local i = serial % numbered
-    return g.void == '' or floor(string.byte(g.void, floor(i, 8) + 1), 2 ^ (i % 8)) % 2 == 0
-  end
-
-  -- groups returns the limits that a signature names, as groups that know nothing.
-  local function groups(signature, now)
-    local _, enforced, shadow, at = unpacked('<BBB', signature)
-    local list = {}
-    for _, n in ipairs({enforced, shadow}) do
-      local g = {limits = {}, exact = {}, rings = {}, span = 0, capacity = 0, hist = {}, rest = 0, rest_at = 0,
-        serial = now, first = now + 1, void = ''}
-      for i = 1, n do
-        local requests, per
-        requests, per, at = unpacked('<I4I6', signature, at)
-        local l = {requests = requests, per = per}
-        g.limits[i] = l
-        if requests <= max_exact then
-          g.span, g.capacity = math.max(g.span, per), math.max(g.capacity, requests)
-        else
-          l.width, l.bits, l.counts, l.total = floor(per + buckets - 2, buckets - 1), bits_of(requests), {}, 0
-          table.insert(g.rings, l)
-        end
-      end
-      g.tick = 1 + floor(g.span, 2 ^ 30)
-      if n > 0 then
-        table.insert(list, g)
-      end
-    end
-    return list, at
-  end
-
-  -- finest returns the rings, the finest first.
-  local function finest(g)
-    local rings = {unpack(g.rings)}
-    table.sort(rings, function(x, y) return x.per < y.per end)
-    return rings
-  end
-
-  local function ring_add(r, t, n, now)
-    local b, newest = floor(t, r.width), floor(now, r.width)
-    if b > newest or b <= newest - buckets then
-      return
-    end
-    local old = r.counts[b] or 0
-    local sum = math.min(old + n, 2 ^ r.bits - 1)
-    r.counts[b], r.total = sum, r.total + sum - old
-  end
-
-  local function ring_remove(r, t)
-    local b = floor(t, r.width)
-    if (r.counts[b] or 0) > 0 then
-      r.counts[b], r.total = r.counts[b] - 1, r.total - 1
-    end
-  end
-
-  -- bytes is the size of what a group remembers, with that capacity and those bits of each ring's counts.
-  local function bytes(capacity, rings, bits)
-    local all = 32 * capacity
-    for i in ipairs(rings) do
-      all = all + buckets * bits[i]
-    end
-    return floor(all + 63, 64) * 8
-  end
-
-  local function advance_history(g, seen, now)
-    if now - seen >= g.span + g.tick then
-      g.hist, g.rest = {}, 0
-      return
-    end
-    if g.rest > 0 and g.rest_at + g.span <= now then
-      g.rest = 0
-    end
-    while #g.hist > 0 and g.hist[#g.hist] + g.span <= now do
-      table.remove(g.hist)
-    end
-    if now < seen then
-      for i, t in ipairs(g.hist) do
-        g.hist[i] = quantized(g, math.min(t, now))
-      end
-      g.rest_at = quantized(g, math.min(g.rest_at, now))
-    end
-  end
-
-  local function advance_ring(r, now)
-    local present, future = floor(now, r.width), 0
-    local kept = {}
-    r.total = 0
-    for b, n in pairs(r.counts) do
-      if b > present then
-        future = future + n
-      elseif b > present - buckets then
-        kept[b], r.total = n, r.total + n
-      end
-    end
-    r.counts = kept
-    ring_add(r, now, future, now)
-  end
-
-  -- advance brings an account to now.
-  local function advance(a, now)
-    for _, g in ipairs(a.groups) do
-      if now < a.seen then
-        g.first, g.void = g.serial + 1, ''
-      end
-      advance_history(g, a.seen, now)
-      for _, r in ipairs(g.rings) do
-        advance_ring(r, now)
-      end
-    end
-    a.seen = now
-  end
-
-  local function head_form(list)
-    local form = '<dd'
-    for _, g in ipairs(list) do
-      form = form .. 'ddI4I4BB' .. rep('BBI4', #g.rings)
-    end
-    return form
-  end
-
-  -- decode_group reads a group, whose head is h from k on and whose body is in s from base on, and returns where that ends.
-  local function decode_group(g, seen, h, k, s, base)
-    g.serial, g.first, g.rest = h[k], h[k + 1], h[k + 2]
-    for i, r in ipairs(g.rings) do
-      local at, newest = k + 3 + 3 * i, floor(seen, r.width)
-      r.bits, r.total = h[at], h[at + 2]
-      for b = newest - h[at + 1], newest do
-        local bit = b % buckets * r.bits
-        local n = floor(unpacked('<I5', s, base + floor(bit, 8)), 2 ^ (bit % 8)) % 2 ^ r.bits
-        if n > 0 then
-          r.counts[b] = n
-        end
-      end
-      base = base + math.ceil(buckets * r.bits / 8) + 4
-    end
-    local next_tick = floor(seen, g.tick) + 1
-    local function time(stamp)
-      return (next_tick - (next_tick - stamp) % 2 ^ 32) * g.tick
-    end
-    g.rest_at = time(h[k + 3])
-    for i = 1, h[k + 4] do
-      g.hist[i] = time(unpacked('<I4', s, base))
-      base = base + 4
-    end
-    if h[k + 5] > 0 then
-      g.void = sub(s, base, base + 15)
-    end
-    return base + #g.void
-  end
-
-  -- is_sane says whether a time or a serial is one that can be counted on from.
-  local function is_sane(n) return n >= 0 and n < 2 ^ 52 end
-
-  local function decode_all(value, now)
-    local list, at = groups(value, now)
-    local h = {unpacked(head_form(list), value, at)}
-    local base, k = h[#h], 3
-    assert(is_sane(h[1]) and is_sane(h[2]))
-    for _, g in ipairs(list) do
-      assert(is_sane(h[k]) and is_sane(h[k + 1]))
-      base = decode_group(g, h[1], h, k, value, base)
-      k = k + 6 + 3 * #g.rings
-    end
-    return {groups = list, signature = sub(value, 1, at - 1), seen = h[1], since = h[2]}
-  end
-
-  -- decode returns a stored account as it was when it was changed last, or one that knows nothing: also where what is stored is
-  -- none, so that it does not fail, or go on for ever, at each request of the token.
-  local function decode(value, now)
-    if value and sub(value, 1, 1) == '\1' then
-      local is_account, a = pcall(decode_all, value, now)
-      if is_account then
-        return a
-      end
-    end
-    return {groups = {}, seen = now, since = now, unknown = true}
-  end
-
-  local function encode_ring(r, newest)
-    local reach, cells = 0, {}
-    for at = 1, math.ceil(buckets * r.bits / 8) + 4 do
-      cells[at] = 0
-    end
-    for b, n in pairs(r.counts) do
-      if n > 0 then
-        reach = math.max(reach, newest - b)
-        local bit = b % buckets * r.bits
-        local at, word = floor(bit, 8) + 1, n * 2 ^ (bit % 8)
-        while word >= 1 do
-          cells[at], word, at = cells[at] + word % 256, floor(word, 256), at + 1
-        end
-      end
-    end
-    return string.char(unpack(cells)), reach
-  end
-
-  -- encode returns an account as it is stored.
-  local function encode(a)
-    local h, body = {a.seen, a.since}, {}
-    local function head(...)
-      for _, v in ipairs({...}) do
-        table.insert(h, v)
-      end
-    end
-    for _, g in ipairs(a.groups) do
-      head(g.serial, g.first, g.rest, floor(g.rest_at, g.tick) % 2 ^ 32, #g.hist, #g.void / 16)
-      for _, r in ipairs(g.rings) do
-        local cells, reach = encode_ring(r, floor(a.seen, r.width))
-        head(r.bits, reach, r.total)
-        table.insert(body, cells)
-      end
-      for _, t in ipairs(g.hist) do
-        table.insert(body, pack('<I4', floor(t, g.tick) % 2 ^ 32))
-      end
-      table.insert(body, g.void)
-    end
-    return a.signature .. pack(head_form(a.groups), unpack(h)) .. table.concat(body)
-  end
-
-  local function sum(known)
-    local n = 0
-    for _, sp in ipairs(known) do
-      n = n + sp.n
-    end
-    return n
-  end
-
-  -- spendings returns what a group knows of the past, newest first, and the time up to which it may have forgotten.
-  local function spendings(g, seen)
-    local known, at = {}, seen
-    local function note(t, n)
-      at = math.min(at, t)
-      if n > 0 then
-        table.insert(known, {at = at, n = n})
-      end
-    end
-    for _, t in ipairs(g.hist) do
-      note(t, 1)
-    end
-    if g.rest > 0 then
-      note(g.rest_at, g.rest)
-    end
-    at = math.min(at, seen - g.span)
-    local horizon = seen - g.span
-    for _, r in ipairs(finest(g)) do
-      local newer, newest = sum(known), floor(seen, r.width)
-      for b = newest, newest - buckets + 1, -1 do
-        local n = r.counts[b] or 0
-        if n > 0 then
-          local both = math.min(newer, n)
-          newer = newer - both
-          note((b + 1) * r.width - 1, n - both)
-        end
-      end
-      local oldest = (newest - buckets + 1) * r.width - 1
-      at, horizon = math.min(at, oldest), math.min(horizon, oldest)
-    end
-    return known, horizon
-  end
-
-  -- with_older adds what other knows of the time before the horizon. What both know, other's newest, is taken once.
-  local function with_older(known, other, horizon)
-    local all, newer = {unpack(known)}, sum(known)
-    for _, sp in ipairs(other) do
-      local both = math.min(newer, sp.n)
-      newer = newer - both
-      if sp.n > both then
-        table.insert(all, {at = math.min(sp.at, horizon), n = sp.n - both})
-      end
-    end
-    return all
-  end
-
-  -- widen makes room in a group that knows nothing, where a token has spent more than the limits admit and there is enough.
-  local function widen(g, known, now, room)
-    local stamps, counts, bits = 0, {}, {}
-    for _, sp in ipairs(known) do
-      if sp.at + g.span > now then
-        stamps = math.min(stamps + sp.n, max_exact)
-      end
-      for i, r in ipairs(g.rings) do
-        if sp.at + buckets * r.width > now then
-          counts[i] = (counts[i] or 0) + sp.n
-        end
-      end
-    end
-    for i, r in ipairs(g.rings) do
-      bits[i] = math.max(r.bits, bits_of(counts[i] or 0))
-    end
-    local capacity = g.capacity > 0 and math.max(g.capacity, stamps) or 0
-    if bytes(capacity, g.rings, bits) > room then
-      return
-    end
-    g.capacity = capacity
-    for i, r in ipairs(g.rings) do
-      r.bits = bits[i]
-    end
-  end
-
-  -- fill has a group that knows nothing know that, newest first.
-  local function fill(g, known, now, room)
-    widen(g, known, now, room)
-    for _, sp in ipairs(known) do
-      for _, r in ipairs(g.rings) do
-        ring_add(r, sp.at, sp.n, now)
-      end
-      if g.capacity > 0 and sp.at + g.span > now then
-        local single = math.min(sp.n, g.capacity - #g.hist)
-        for _ = 1, single do
-          table.insert(g.hist, quantized(g, sp.at))
-        end
-        if single < sp.n and g.rest == 0 then
-          g.rest_at = quantized(g, sp.at)
-        end
-        g.rest = g.rest + sp.n - single
-      end
-    end
-  end
-
-  -- laid returns the account of a policy that knows what was spent, under the limits that are enforced and in shadow.
-  local function laid(a, signature, known, now)
-    local fresh = {groups = groups(signature, now), signature = signature, seen = now, since = a.since}
-    local base = {}
-    for i, g in ipairs(fresh.groups) do
-      local bits = {}
-      for k, r in ipairs(g.rings) do
-        bits[k] = r.bits
-      end
-      base[i] = bytes(g.capacity, g.rings, bits)
-    end
-    for i, g in ipairs(fresh.groups) do
-      fill(g, known[i], now, i == 2 and base[2] or max_bytes - (base[2] or 0))
-      local from = a.groups[i] or a.groups[1]
-      if from then
-        g.serial, g.void = from.serial, from.void
-        g.first = math.max(from.first, g.serial + 1 - sum(known[i]))
-      end
-    end
-    return fresh
-  end
-
-  -- known returns what an account knows of the past for each group of another policy.
-  local function known_of(a, now)
-    advance(a, now)
-    if #a.groups == 0 then
-      return {{}, {}}
-    end
-    local known, horizon = spendings(a.groups[1], now)
-    if not a.groups[2] then
-      return {known, known}
-    end
-    local shadowed = spendings(a.groups[2], now)
-    return {with_older(known, shadowed, horizon), shadowed}
-  end
-
-  -- rebased brings an account to now, under the limits of the signature.
-  local function rebased(a, signature, now)
-    if a.signature == signature then
-      advance(a, now)
-      return a
-    end
-    return laid(a, signature, known_of(a, now), now)
-  end
-
-  return {decode = decode, encode = encode, advance = advance, rebased = rebased, laid = laid, known_of = known_of,
-    marked = marked, skipped = skipped, is_spent = is_spent, ring_remove = ring_remove, floor = floor}
+  return rules
 end
+
+local policy -- of the caller: {header, rules}; none to refund
+
+-- decode returns the account as a table, nil if the value is no account. A state is {times = {oldest, ...}} or a ring:
+-- {newest = number of the newest bucket, size = bytes of a count, counts = string}.
+local function decode(value)
+  local at = 3 + 11 * (byte(value, 2) or 0)
+  local header = sub(value, 1, at - 1)
+  local rules
+  if policy and header == policy.header then
+    rules = policy.rules
+  else
+    rules = rules_of(header)
+  end
+  if not rules or #value < at + 6 then
+    return nil
+  end
+  local a = {header = header, rules = rules, states = {}, since = unpacked('<I7', value, at)}
+  at = at + 7
+  for i, r in ipairs(rules) do
+    local tag = byte(value, at)
+    if not tag then
+      return nil
+    elseif tag < RING then
+      if tag > MAX_EXACT or not r.exact or #value < at + 7 * tag then
+        return nil
+      end
+      local times = {unpacked('<' .. rep('I7', tag), value, at + 1)}
+      times[tag + 1] = nil
+      for k = 2, tag do
+        if times[k] < times[k - 1] then
+          return nil
+        end
+      end
+      a.states[i], at = {times = times}, at + 1 + 7 * tag
+    else
+      local size = tag - RING
+      local next_at = at + 7 + BUCKETS * size
+      if size ~= 1 and size ~= 2 and size ~= 4 or size < count_bytes(r.requests) or next_at > #value + 1 then
+        return nil
+      end
+      a.states[i] = {newest = unpacked('<I6', value, at + 1), size = size, counts = sub(value, at + 7, next_at - 1)}
+      at = next_at
+    end
+  end
+  return at == #value + 1 and a or nil
+end
+
+local function encode(a)
+  local value = a.header .. pack('<I7', a.since)
+  for _, s in ipairs(a.states) do
+    if s.times then
+      local n = #s.times
+      value = value .. char(n) .. pack('<' .. rep('I7', n), unpack(s.times))
+    else
+      value = value .. char(RING + s.size) .. pack('<I6', s.newest) .. s.counts
+    end
+  end
+  return value
+end
+
+local function get(ring, b)
+  return (unpacked('<I' .. ring.size, ring.counts, b % BUCKETS * ring.size + 1))
+end
+
+local function set(ring, b, n)
+  local at, size = b % BUCKETS * ring.size, ring.size
+  ring.counts = sub(ring.counts, 1, at) .. pack('<I' .. size, min(n, 256 ^ size - 1)) .. sub(ring.counts, at + size + 1)
+end
+
+-- clear sets the counts of buckets from first to last to zero.
+local function clear(ring, first, last)
+  local n, from, size, counts = min(BUCKETS, last - first + 1), first % BUCKETS, ring.size, ring.counts
+  local wrapped = max(0, from + n - BUCKETS) -- so many of them are at the beginning
+  ring.counts = rep('\0', wrapped * size) .. sub(counts, wrapped * size + 1, from * size) .. rep('\0', (n - wrapped) * size)
+    .. sub(counts, (from + n - wrapped) * size + 1)
+end
+
+-- add counts n more admissions at t in a ring, and returns whether it has room for that.
+local function add(ring, width, t, n)
+  local b = quotient(t, width)
+  local holds = b <= ring.newest and b > ring.newest - BUCKETS and get(ring, b) + n >= 0
+  if holds then
+    set(ring, b, get(ring, b) + n)
+  end
+  return holds
+end
+
+-- total is how many admissions a ring counts.
+local function total(ring)
+  local sum, size, digits = 0, ring.size, {byte(ring.counts, 1, -1)}
+  for i = 1, size do
+    local n = 0
+    for at = i, #digits, size do
+      n = n + digits[at]
+    end
+    sum = sum + n * 256 ^ (i - 1)
+  end
+  return sum
+end
+
+-- advance drops what left its window, and moves what is in the future to now. It returns whether it moved anything.
+local function advance(a, now)
+  local moved = a.since > now
+  a.since = min(a.since, now)
+  for i, r in ipairs(a.rules) do
+    local s = a.states[i]
+    if s.times then
+      local times = s.times
+      local n, gone = #times, 0
+      while gone < n and times[gone + 1] + r.per <= now do
+        gone = gone + 1
+      end
+      if gone > 0 then
+        s.times = {unpack(times, gone + 1)}
+      end
+      for k = #s.times, 1, -1 do
+        if s.times[k] <= now then
+          break
+        end
+        s.times[k], moved = now, true
+      end
+    else
+      local present, future = quotient(now, r.width), 0
+      if s.newest > present then
+        for b = max(present, s.newest - BUCKETS) + 1, s.newest do
+          future = future + get(s, b)
+          set(s, b, 0)
+        end
+      elseif s.newest < present then
+        clear(s, s.newest + 1, present)
+      end
+      s.newest = present
+      if future > 0 then
+        set(s, present, get(s, present) + future)
+        moved = true
+      end
+    end
+  end
+  return moved
+end
+
+-- buckets lists what a state records from no later than an instant on, oldest first: n admissions between two instants, both inclusive.
+local function buckets(r, s, latest)
+  local list = {}
+  for _, t in ipairs(s.times or {}) do
+    list[#list + 1] = t <= latest and {to = t, n = 1} or nil
+  end
+  for b = (s.newest or 0) - BUCKETS + 1, s.newest or -BUCKETS do
+    local n = get(s, b)
+    list[#list + 1] = n > 0 and b * r.width <= latest and {to = (b + 1) * r.width - 1, n = n} or nil
+  end
+  return list
+end
+
+-- merge merges two lists in the order of time. With union, what both have counts once.
+local function merge(a, b, union)
+  local list, i, k, none = {}, 1, 1, {to = math.huge}
+  while a[i] or b[k] do
+    local x, y = a[i] or none, b[k] or none
+    local xn, yn = x.to <= y.to and x.n or 0, y.to <= x.to and y.n or 0
+    list[#list + 1] = {to = min(x.to, y.to), n = union and max(xn, yn) or xn + yn}
+    i, k = i + min(xn, 1), k + min(yn, 1)
+  end
+  return list
+end
+
+-- state returns the state of a limit with what is in a list.
+local function state(r, list, now)
+  local counted, n, times = {}, 0, {}
+  for _, b in ipairs(list) do
+    if not r.exact or b.to + r.per > now then
+      counted[#counted + 1], n = b, n + b.n
+    end
+  end
+  if not r.exact or n > MAX_EXACT then
+    local size = count_bytes(max(n, r.requests))
+    local ring = {newest = quotient(now, r.width), size = size, counts = rep('\0', BUCKETS * size)}
+    for _, b in ipairs(counted) do
+      add(ring, r.width, min(b.to, now), b.n)
+    end
+    return ring
+  end
+  for _, b in ipairs(counted) do
+    for _ = 1, b.n do
+      times[#times + 1] = min(b.to, now)
+    end
+  end
+  return {times = times}
+end
+
+-- best is the index of the limit with the shortest window that is no shorter than per, or else with the longest; nil for none.
+local function best(rules, per, shadow)
+  local found
+  for i, r in ipairs(rules) do
+    local f = rules[found]
+    if r.shadow == shadow and (not f or f.per < per and r.per > f.per or r.per >= per and r.per < f.per) then
+      found = i
+    end
+  end
+  return found
+end
+
+-- fill returns what the state of a limit is to hold from the account of another policy, and since when that is all.
+local function fill(r, old, now)
+  local list, latest = {}, now
+  for _, shadow in ipairs({r.shadow, not r.shadow}) do
+    local i = best(old.rules, r.per, shadow)
+    local from, s = old.rules[i], old.states[i]
+    local complete = from and (s.times and now - from.per + 1 or (s.newest - BUCKETS + 1) * from.width)
+    if from and complete <= latest then
+      list, latest = merge(buckets(from, s, latest), list, false), complete - 1
+      if from.per >= r.per then
+        return list, r.exact and 0 or latest + 1 -- an exact limit has all that counts, with its time
+      end
+    end
+  end
+  return list, latest + 1
+end
+
+-- rebase returns the account of the caller's policy with the usage of another one.
+local function rebase(old, now)
+  local a = {header = policy.header, rules = policy.rules, states = {}, since = old.since}
+  for i, r in ipairs(a.rules) do
+    local list, from = fill(r, old, now)
+    a.states[i], a.since = state(r, list, now), max(a.since, min(from, now))
+  end
+  return a
+end
+
+-- under returns an account under the caller's policy, advanced to now, and whether it is to be written.
+local function under(value, now)
+  local a = decode(value)
+  local moved = a and advance(a, now)
+  if a and a.header == policy.header then
+    return a, moved
+  end
+  return rebase(a or {rules = {}, states = {}, since = now}, now), a ~= nil, not a and value ~= ''
+end
+
+local op, now, value = ARGV[1], tonumber(ARGV[2]), redis.pcall('GET', KEYS[1])
+if not now then
+  local t = redis.call('TIME')
+  now = t[1] * 1000000 + t[2]
+end
+now = max(now, EARLIEST)
+if type(value) == 'table' then
+  if not string.find(value.err, 'WRONGTYPE', 1, true) then
+    return value
+  end
+  value = 'of another type'
+end
+value = value or ''
+
+if op == 'refund' then
+  local a, t, changed = decode(value), tonumber(ARGV[3]), false
+  for i, r in ipairs(a and a.rules or {}) do
+    local s = a.states[i]
+    for k = (r.shadow and ARGV[4] ~= '1') and 0 or #(s.times or {}), 1, -1 do
+      if s.times[k] == t then
+        table.remove(s.times, k)
+        changed = true
+        break
+      end
+    end
+    if s.counts and t >= a.since and (not r.shadow or ARGV[4] == '1') then
+      changed = add(s, r.width, t, -1) or changed
+    end
+  end
+  if changed then
+    redis.call('SET', KEYS[1], encode(a), 'KEEPTTL')
+    redis.call('PUBLISH', ARGV[5], ARGV[6])
+  end
+  return changed and '1' or '0'
+end
+
+policy = {header = ARGV[3], rules = rules_of(ARGV[3])}
+local a, write, discarded = under(value, now)
+for arg = 4, 5 do
+  if ARGV[arg] ~= '' then
+    local b = under(ARGV[arg], now)
+    a.since, write = min(a.since, b.since), true
+    for i, r in ipairs(a.rules) do
+      a.states[i] = state(r, merge(buckets(r, a.states[i], now), buckets(r, b.states[i], now), arg == 4), now)
+    end
+  end
+end
+
+local outcome = 3
+if op == 'decide' then
+  local full, shadow_full = false, false
+  for i, r in ipairs(a.rules) do
+    local s = a.states[i]
+    if (s.times and #s.times or total(s)) >= r.requests then
+      full, shadow_full = full or not r.shadow, shadow_full or r.shadow
+    end
+  end
+  outcome = full and 0 or shadow_full and 2 or 1
+end
+if outcome == 1 or outcome == 2 then
+  for i, r in ipairs(a.rules) do
+    local s = a.states[i]
+    if r.shadow and outcome == 2 then -- not recorded
+    elseif s.times then
+      s.times[#s.times + 1] = now
+    elseif r.exact then -- less counts than the limit admits: it is decided by single admissions again
+      local list = buckets(r, s, now)
+      list[#list + 1] = {to = now, n = 1}
+      a.states[i] = state(r, list, now)
+    else
+      add(s, r.width, now, 1)
+    end
+  end
+  write = true
+end
+value = encode(a)
+if write and op ~= 'peek' then
+  if ARGV[2] == '' then
+    local keep = 0
+    for _, r in ipairs(a.rules) do
+      keep = max(keep, r.per + r.width)
+    end
+    redis.call('SET', KEYS[1], value, 'PX', math.ceil(keep / 1000))
+  else
+    redis.call('SET', KEYS[1], value)
+  end
+end
+return pack('<I7B', now, outcome + (discarded and 128 or 0)) .. value

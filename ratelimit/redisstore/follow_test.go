@@ -1,0 +1,144 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/ratelimittest"
+	"opsgate/ratelimit/redisstore"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+// running returns a store that subscribes to refunds by others.
+func running(t *testing.T, o redisstore.Options) *redisstore.Store {
+	t.Helper()
+	s := newStore(t, o)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func decide(t testing.TB, s ratelimit.Store, token string, p *ratelimit.Policy) ratelimit.Decision {
+	t.Helper()
+	d, err := s.Decide(t.Context(), token, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func hourly(t testing.TB, n int) *ratelimit.Policy {
+	t.Helper()
+	return ratelimittest.Policy(t, limit("hour", n, time.Hour))
+}
+
+// Each gateway is told of refunds and resets by any, and of a gap after a new subscription.
+func TestRefundsAndResetsArePublished(t *testing.T) {
+	server := redistest.Start(t)
+	o := redisstore.ClientOptions{Addresses: []string{server.Addr()}}
+	freed := make(chan string, 100)
+	here := running(t, redisstore.Options{Client: newClient(t, o), Freed: func(tokenID string) { freed <- tokenID }})
+	there := newStore(t, redisstore.Options{Client: newClient(t, o)})
+	p := hourly(t, 1)
+	for round := range 2 {
+		if got := <-freed; got != "" {
+			t.Errorf("round %d: %q freed, want all after subscribing", round, got)
+		}
+		eventually(t, "it is subscribed", here.Following)
+		admitted := decide(t, there, "t", p)
+		for range 2 { // the second refund changes nothing
+			if err := there.Refund(t.Context(), "t", p, admitted); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := there.Reset(t.Context(), "other"); err != nil {
+			t.Fatal(err)
+		}
+		if first, second := <-freed, <-freed; first != "t" || second != "other" {
+			t.Errorf("round %d: %q and %q freed", round, first, second)
+		}
+		if round == 0 {
+			server.Restart()
+		}
+	}
+}
+
+// lines is a log that delivers its messages.
+type lines chan string
+
+// Write implements [io.Writer].
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// valueOf returns the value of a metric without labels.
+func valueOf(t *testing.T, metrics *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if m := f.GetMetric()[0]; f.GetName() == name {
+			return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// A subscription that ends or hangs is noticed, and made anew.
+func TestASilentSubscriptionIsReplaced(t *testing.T) {
+	server := redistest.Start(t)
+	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}, Timeout: 500 * time.Millisecond})
+	metrics, log := prometheus.NewRegistry(), make(lines, 100)
+	s := running(t, redisstore.Options{Client: client, Registerer: metrics, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	followed := func(want bool) func() bool {
+		return func() bool {
+			return s.Following() == want && (valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_followed") == 1) == want
+		}
+	}
+	eventually(t, "it is subscribed", followed(true))
+	if err := server.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if line := <-log; !strings.Contains(line, "no subscription") { // the metric has it for too short a time to be seen
+		t.Errorf("logged %q", line)
+	}
+	eventually(t, "it is subscribed again", followed(true))
+	server.Freeze()
+	eventually(t, "the silence is noticed", followed(false))
+	server.Thaw()
+	eventually(t, "it is subscribed in the end", followed(true))
+}
+
+// No metric of a store has a token in it, and their names follow the conventions.
+func TestMetricsAreInOrder(t *testing.T) {
+	server := redistest.Start(t)
+	metrics := prometheus.NewRegistry()
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Registerer: metrics})
+	decide(t, s, "0b0b0b0b-0000", specified(t))
+	families, err := metrics.Gather()
+	if err != nil || len(families) != 4 || strings.Contains(fmt.Sprint(families), "0b0b0b0b") {
+		t.Errorf("%v, error %v", families, err)
+	}
+	if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) > 0 {
+		t.Errorf("problems %v, error %v", problems, err)
+	}
+}
