@@ -16,7 +16,7 @@ func FuzzAccount(f *testing.F) {
 		ratelimittest.Policy(f, ratelimit.Limit{Name: "minute", Requests: 70_000, Per: time.Minute}, ratelimit.Limit{Name: "tried", Requests: 64, Per: time.Hour, Shadow: true}),
 	}
 	for _, p := range policies {
-		a, _ := p.DecideShare(nil, nil, 1, now, false)
+		a, _ := p.DecideShare(ratelimit.Share{}, nil, now, false)
 		f.Add([]byte(a))
 		f.Add(append(append([]byte{}, p.Header()...), 0, 0, 0, 0, 0, 0, 0, 0x84))
 	}
@@ -27,7 +27,7 @@ func FuzzAccount(f *testing.F) {
 					checkTold(t, p, &d)
 				}
 			}
-			own, d := p.DecideShare(value, append(ratelimit.Account{}, value...), 2, now, false)
+			own, d := p.DecideShare(ratelimit.Share{Replicas: 2, Shared: value}, append(ratelimit.Account{}, value...), now, false)
 			checkTold(t, p, &d)
 			if merged := p.Merge(value, own, true, now); !merged.Refund(now, true).Unused(now.Add(62*24*time.Hour), 1) {
 				t.Errorf("%x counts for longer than the longest window", merged)

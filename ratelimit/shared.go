@@ -60,6 +60,21 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Decision, bool) {
 	return p.decision(&t, now, denied, shadowed), true
 }
 
+// Exchange does what a shared store does with a token's account, which may be nil or of another policy: it is the reference for redisstore's
+// script, and for stores in tests. It returns the account after it, which the store keeps unless it was a peek, and the decision; of
+// [OpMerge], that of a peek.
+func (p *Policy) Exchange(a Account, x Exchange, at time.Time) (Account, Decision) {
+	now := instant(at)
+	merged := p.under(a, now)
+	if x.Known != nil {
+		merged = p.Merge(merged, x.Known, true, at)
+	}
+	if x.Own != nil {
+		merged = p.Merge(merged, x.Own, false, at)
+	}
+	return p.decide(merged, now, x.Op != OpDecide)
+}
+
 // Merge returns the usage of two accounts together as an account of the policy. The accounts may be of other policies, and are not modified.
 // With union, each may hold what the other holds: the larger count of a bucket is taken, and a time that both have counts once. Else the
 // counts are added.
@@ -74,24 +89,28 @@ func (p *Policy) Merge(a, b Account, union bool, at time.Time) Account {
 	return merged
 }
 
-// DecideShare decides a request by the share of one of so many gateways that cannot count together. Of each limit, the gateway admits what the
-// account shared with the others leaves, divided by their number and rounded up. As rounding up would pass a small limit over time, it
+// A Share is what DecideShare divides, and what this gateway has used of it beside its own account. The accounts may be nil or of other policies,
+// and are not modified.
+type Share struct {
+	Replicas int     // gateways that cannot count together; 1 at least
+	Shared   Account // the last one that the gateways had in common
+	Sent     Account // what this gateway admitted by itself and sent to the shared store since
+}
+
+// DecideShare decides a request by the share of one of several gateways that cannot count together. Of each limit, the gateway admits what the
+// shared account leaves, divided by the number of gateways and rounded up. As rounding up would pass a small limit over time, it
 // also admits no more than the whole limit in as many windows.
 //
-// It returns its own account with the admission, unless the request is denied or only a question. Limits in shadow are not decided. Both accounts
-// may be nil or of other policies; own may be modified.
-func (p *Policy) DecideShare(shared, own Account, replicas int, at time.Time, peek bool) (Account, Decision) {
+// It returns its own account with the admission, unless the request is denied or only a question. Limits in shadow are not decided. The own
+// account may be nil or of another policy, and may be modified.
+func (p *Policy) DecideShare(of Share, own Account, at time.Time, peek bool) (Account, Decision) {
 	now := instant(at)
-	s := share{policy: p, replicas: int64(max(1, replicas))}
-	if len(shared) > 0 {
-		s.shared = p.under(shared, now).usages(p.rules)
-	}
-	if p.valid(own) {
-		own, _ = own.advance(p.rules, now, s.replicas)
-	} else {
+	s := share{policy: p, replicas: int64(max(1, of.Replicas)), shared: p.usages(of.Shared, now), sent: p.usages(of.Sent, now)}
+	if !p.valid(own) {
 		own = p.rebase(own, now)
 	}
-	s.own = own.usages(p.rules)
+	own, _ = own.advance(p.rules, now, s.replicas)
+	s.own = p.usages(own, now)
 	d := Decision{Allowed: true, Denied: -1, Shadowed: -1, At: at.Truncate(time.Microsecond), Local: true}
 	for i := range p.rules {
 		d.Budgets[i] = s.budget(i, now)
@@ -101,7 +120,7 @@ func (p *Policy) DecideShare(shared, own Account, replicas int, at time.Time, pe
 	}
 	if d.Allowed && !peek {
 		own = p.add(own, now, true, &tallies{})
-		s.own = own.usages(p.rules)
+		s.own = p.usages(own, now)
 		for i := range p.rules {
 			d.Budgets[i] = s.budget(i, now)
 		}
@@ -109,29 +128,51 @@ func (p *Policy) DecideShare(shared, own Account, replicas int, at time.Time, pe
 	return own, d
 }
 
+// usages returns the states of an account, as those of one of the policy; without state for a nil account.
+func (p *Policy) usages(a Account, now int64) (list [MaxLimits]usage) {
+	if len(a) == 0 {
+		return list
+	}
+	if !p.valid(a) {
+		a = p.rebase(a, now)
+	}
+	at := statesAt(len(p.rules))
+	for i := range p.rules {
+		n := stateBytes(a[at])
+		list[i] = usage{&p.rules[i], a[at : at+n]}
+		at += n
+	}
+	return list
+}
+
 // A share is what one gateway may admit by itself.
 type share struct {
-	policy      *Policy
-	replicas    int64
-	shared, own []usage // the former may be nil
+	policy            *Policy
+	replicas          int64
+	shared, sent, own [MaxLimits]usage
 }
 
 // remaining is what is left of a limit at a time, if nothing is admitted until then.
 func (s *share) remaining(i int, t int64) int64 {
 	r := &s.policy.rules[i]
-	left := r.requests
-	if s.shared != nil {
-		left = max(0, left-s.shared[i].count(t, 1))
-	}
-	left = (left+s.replicas-1)/s.replicas - s.own[i].count(t, 1)
+	left := max(0, r.requests-s.shared[i].count(t, 1))
+	left = (left+s.replicas-1)/s.replicas - s.alone(i, t, 1)
 	if s.replicas > 1 && r.exact() {
-		left = min(left, r.requests-s.own[i].count(t, s.replicas))
+		left = min(left, r.requests-s.alone(i, t, s.replicas))
 	}
 	return max(0, left)
 }
 
+// alone is how many admissions of this gateway by itself count at a time in so many windows.
+func (s *share) alone(i int, t, windows int64) int64 {
+	return s.sent[i].count(t, windows) + s.own[i].count(t, windows)
+}
+
 // count is how many admissions count at a time in so many windows.
 func (u usage) count(t, windows int64) (n int64) {
+	if len(u.state) == 0 {
+		return 0
+	}
 	if u.state[0] < ringTag {
 		s := times(u.state)
 		for i := s.len() - 1; i >= 0 && s.at(i)+u.per*windows > t; i-- {

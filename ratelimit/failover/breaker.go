@@ -7,28 +7,26 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
-
-	"opsgate/ratelimit"
 )
 
-// The shared store is taken to be away after so many failures in a row, or when half of at least so many calls failed of late.
+// The shared store is left after so many failures in a row, or when half of at least so many calls failed in the time of ofLate.
 const (
 	failuresInARow = 3
 	fewestCalls    = 10
 	ofLate         = 2 * time.Second
 	ofLateParts    = 10
-	longestCall    = 10 * time.Second // the breaker forgets the outcome of a call that takes longer than it looks back
+	longestCall    = 10 * time.Second // a probe's; the breaker ignores how a call ended that took longer than ofLate
 )
 
-// sweepEvery is how often tokens at rest are forgotten.
+// sweepEvery is how often tokens without usage are dropped.
 const sweepEvery = 10 * time.Second
 
-func (s *Store) newBreaker() *gobreaker.CircuitBreaker[ratelimit.Decision] {
-	return gobreaker.NewCircuitBreaker[ratelimit.Decision](gobreaker.Settings{
-		Name:         "shared store of budgets",
+func (s *Store) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
+	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Name:         "shared store of rate limits",
 		Interval:     ofLate,
 		BucketPeriod: ofLate / ofLateParts,
-		Timeout:      time.Millisecond, // Run says when to look: requests do not get as far as the breaker while it is not closed
+		Timeout:      time.Millisecond, // Run probes: no request reaches the breaker while it is open
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			ended := c.TotalSuccesses + c.TotalFailures // Requests has those under way, too
 			return s.inARow.Load() >= failuresInARow || ended >= fewestCalls && 2*c.TotalFailures >= ended
@@ -44,21 +42,29 @@ type abandonedError struct{ cause error }
 func (e *abandonedError) Error() string { return e.cause.Error() }
 func (e *abandonedError) Unwrap() error { return e.cause }
 
-// call has the breaker watch a call of the shared store.
-func (s *Store) call(ctx context.Context, do func() (ratelimit.Decision, error)) (ratelimit.Decision, error) {
-	return s.breaker.Execute(func() (ratelimit.Decision, error) {
-		d, err := do()
-		if err != nil {
-			return d, s.failed(ctx, err)
+// call makes a call of the shared store, and has the breaker count how it ended.
+func (s *Store) call(ctx context.Context, do func() error) error {
+	_, err := s.breaker.Execute(func() (struct{}, error) {
+		if err := do(); err != nil {
+			return struct{}{}, s.failed(ctx, err)
 		}
 		if s.inARow.Load() != 0 {
 			s.inARow.Store(0)
 		}
-		return d, nil
+		return struct{}{}, nil
 	})
+	return err
 }
 
-// failed notes a failure before the breaker hears of it.
+// unlessAway makes a call while the shared store is in use.
+func (s *Store) unlessAway(ctx context.Context, do func() error) error {
+	if ph := s.phase.Load(); ph.away {
+		return ph.cause
+	}
+	return s.call(ctx, do)
+}
+
+// failed records a failure before the breaker counts it.
 func (s *Store) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return &abandonedError{err}
@@ -67,14 +73,12 @@ func (s *Store) failed(ctx context.Context, err error) error {
 	class := classOf(err)
 	s.metrics.failures[class].Inc()
 	s.cause.Store(&err)
-	if class == refused {
-		s.doubt()
-	}
+	s.failing(class)
 	return err
 }
 
-// Run looks for the shared store while it is away, and forgets tokens at rest, until ctx ends; then it returns nil. Without it, a
-// shared store that was away once is never used again.
+// Run probes the shared store while it is not in use, and drops tokens without usage, until ctx ends; then it returns nil. Without it, a
+// shared store that was left once is never used again.
 func (s *Store) Run(ctx context.Context) error {
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
@@ -86,10 +90,10 @@ func (s *Store) Run(ctx context.Context) error {
 			return nil
 		case <-sweep.C:
 			s.Sweep()
-		case <-s.left:
+		case <-s.leaving:
 			probe.Reset(s.untilProbe())
 		case <-probe.C:
-			if s.phase.Load().way != away {
+			if !s.phase.Load().away {
 				continue // until it is left
 			}
 			_ = s.probe(ctx)
@@ -98,7 +102,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// untilProbe draws how long to wait before the next look. Gateways that lost a store together should not come back to it together.
+// untilProbe draws how long to wait before the next probe, so that gateways do not probe at the same instants.
 func (s *Store) untilProbe() time.Duration {
 	every := s.configured.Load().ProbeEvery
 	wait := every - every/5 + rand.N(2*every/5+1)
@@ -106,26 +110,22 @@ func (s *Store) untilProbe() time.Duration {
 	return wait
 }
 
-// Look looks for the shared store before requests do, as often as it takes to know that it is away.
+// Look probes the shared store before the first request, as often as it takes to leave it.
 func (s *Store) Look(ctx context.Context) {
 	for range failuresInARow {
-		if s.probe(ctx) == nil || s.phase.Load().way == away {
+		if s.probe(ctx) == nil || s.phase.Load().away {
 			return
 		}
 	}
 }
 
-// probe looks for the shared store once. What it finds, the breaker tells.
 func (s *Store) probe(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, longestCall) // a probe that hangs would be the last
 	defer cancel()
-	_, err := s.call(ctx, func() (ratelimit.Decision, error) {
-		return ratelimit.Decision{}, s.shared.Ping(bounded)
-	})
-	return err
+	return s.call(ctx, func() error { return s.shared.Ping(bounded) })
 }
 
-// retryAfter is when it is known whether the shared store is back: seldom before a second has passed.
+// retryAfter is how long until it is known whether the shared store works again; at least a second.
 func (s *Store) retryAfter() time.Duration {
 	return max(time.Second, time.Unix(0, s.nextProbe.Load()).Sub(s.clock()))
 }

@@ -1,10 +1,16 @@
-// Package failover is the store of budgets of a gateway that shares them with others. It asks the store that they share, and
-// decides what happens while that is away.
+// Package failover is the store of rate limits of a gateway that shares them with other gateways. It asks the shared store, and limits by
+// this gateway's part while that is not in use.
 //
-// It promises that a shared store that is dead or hangs costs a few requests its time-out and all others nothing; that nobody is
-// answered an error for it, unless that is what was asked for; that what gateways admit meanwhile is together about what the
-// limits say; and that when the shared store is back, with all that it knew or with nothing, it is told of each token what it does
-// not know, once, before it decides on it again.
+// Each token is in one of three states:
 //
-// How the shared store works, and how it is told, is left to [Shared].
+//	shared ──the store is left────────────▶ local ──the store is in use──▶ syncing
+//	  ▲  └───a call failed, not executed──▶ syncing ◀──────────────────────┘  │
+//	  └──────────────all is uploaded, and the pause is over───────────────────┘
+//
+// In shared, the shared store decides; a denial is repeated from the kept account until its time. In local, this gateway decides by
+// its share of what the kept account leaves. In syncing, the token's next request uploads what the shared store may lack: the account that
+// it last returned, and what this gateway admitted by itself. After an outage, gateways go on deciding by their shares for a pause, in which
+// all of them upload.
+//
+// A shared store that does not answer costs a few requests its time-out. docs/store-failure.md has what is promised and what is not.
 package failover

@@ -74,8 +74,8 @@ func gaugeOf(o prometheus.GaugeOpts, is func() bool) prometheus.Collector {
 
 // mode says who decides.
 func (s *Store) mode() string {
-	if s.phase.Load().way != away {
-		return modeShared
+	if s.phase.Load().away {
+		return string(s.configured.Load().Mode)
 	}
-	return string(s.configured.Load().Mode)
+	return modeShared
 }

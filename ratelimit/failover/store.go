@@ -1,9 +1,10 @@
 package failover
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -15,55 +16,63 @@ import (
 	"opsgate/ratelimit"
 )
 
-// Shared is a store of budgets that gateways share. Each of its calls has a time-out of its own.
+// Shared is a store of rate limits that gateways share. Each of its calls has a time-out of its own, and is not retried.
 type Shared interface {
-	ratelimit.Store
+	// Exchange uploads accounts and asks. It returns the decision, and the account after it, which the caller may keep. Of [ratelimit.OpMerge], only
+	// the decision's time counts. It must not modify or keep the accounts passed.
+	Exchange(ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange) (ratelimit.Decision, ratelimit.Account, error)
 
-	// Settle tells what the store may not know of a token: what this gateway admitted by itself during an outage, which counts
-	// in any case, and what it knew to have been spent before, which counts where the store has lost it. Both are newest first.
-	Settle(ctx context.Context, tokenID string, p *ratelimit.Policy, before, during []ratelimit.Spending) error
+	// Refund is as in [ratelimit.Store].
+	Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error
 
-	// Ping says whether the store can decide.
+	// Reset is as in [ratelimit.Store].
+	Reset(ctx context.Context, tokenID string) error
+
+	// Ping fails unless the store can decide and record.
 	Ping(ctx context.Context) error
 }
 
-// Options are what a Store is made of. All but Settings and Clock are required.
+// Options are what a Store is made of. Shared, Logger and Registerer are required.
 type Options struct {
 	Shared     Shared
 	Settings   Settings
+	Following  func() bool      // whether all that voids a denial is reported to [Store.Freed]; nil for always
 	Clock      func() time.Time // nil for time.Now
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// A Store asks the shared store, and decides by itself while that is away. It is safe for concurrent use.
+// A Store asks the shared store, and decides by itself while that is not in use. It is safe for concurrent use.
 type Store struct {
 	shared     Shared
+	following  func() bool
 	clock      func() time.Time
+	start      time.Time
 	logger     *slog.Logger
 	metrics    *metrics
-	configured atomic.Pointer[configured]
+	configured atomic.Pointer[Settings]
 
-	breaker   *gobreaker.CircuitBreaker[ratelimit.Decision]
+	breaker   *gobreaker.CircuitBreaker[struct{}]
 	breakerIs atomic.Int32
-	inARow    atomic.Int32          // failures without a success between them, however long ago: the breaker forgets after ofLate
+	inARow    atomic.Int32          // failures without a success in between, however long ago: the breaker drops those older than ofLate
 	cause     atomic.Pointer[error] // of the last failure
-	left      chan struct{}         // tells Run that the shared store was left
+	leaving   chan struct{}         // wakes Run when the shared store is left
 	nextProbe atomic.Int64          // Unix time in nanoseconds
 
-	phase   atomic.Pointer[phase]
-	turning sync.Mutex // held while a phase takes another's place
+	phase      atomic.Pointer[phase]
+	turning    sync.Mutex // held while the phase is replaced
+	left       time.Time  // start of the last outage; like the next two, under turning
+	leftFirst  time.Time  // start of the first one since the shared store was steady; zero for none
+	failedLast time.Time
 
-	mirror *ratelimit.Memory // what the shared store last said of each token
-	local  *ratelimit.Memory // what this process decides by: a share of each policy
-	owed   *ratelimit.Memory // what it admitted by that and the shared store was not told of
-	tokens *tokens
-	told   atomic.Bool // a token is or is being settled since the phase became doubtful
+	ahead  atomic.Int64 // µs that the shared store's clock, as of its last answer, is ahead of now
+	seed   maphash.Seed
+	shards [shards]shard
 }
 
 var _ ratelimit.Store = (*Store)(nil)
 
-// New returns a store that takes the shared one to be there, and has asked it nothing yet. [Store.Run] is to run beside it.
+// New returns a store that takes the shared one to be in use, and has not called it yet. [Store.Run] is to run beside it.
 func New(o Options) (*Store, error) {
 	if o.Shared == nil || o.Logger == nil || o.Registerer == nil {
 		return nil, errors.New("failover: a store needs a shared one, a logger and a registerer")
@@ -71,13 +80,18 @@ func New(o Options) (*Store, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	memory := ratelimit.MemoryOptions{Clock: o.Clock}
-	s := &Store{
-		shared: o.Shared, clock: o.Clock, logger: o.Logger, left: make(chan struct{}, 1),
-		mirror: ratelimit.NewMemory(memory), local: ratelimit.NewMemory(memory), owed: ratelimit.NewMemory(memory),
-		tokens: newTokens(),
+	if o.Following == nil {
+		o.Following = func() bool { return true }
 	}
-	s.phase.Store(&phase{way: certain, since: o.Clock(), outage: 1})
+	s := &Store{
+		shared: o.Shared, following: o.Following, clock: o.Clock, start: o.Clock(), logger: o.Logger,
+		leaving: make(chan struct{}, 1), seed: maphash.MakeSeed(),
+	}
+	s.phase.Store(&phase{since: s.start, epoch: 1})
+	s.ahead.Store(s.start.UnixMicro())
+	for i := range s.shards {
+		s.shards[i].tokens = make(map[string]*token)
+	}
 	s.Configure(o.Settings)
 	s.breaker = s.newBreaker()
 	var err error
@@ -85,88 +99,237 @@ func New(o Options) (*Store, error) {
 	return s, err
 }
 
-// Configure has the store go by other settings from now on. What tokens spent stays counted.
+// Configure replaces the settings. Usage stays counted.
 func (s *Store) Configure(settings Settings) {
-	s.configured.Store(&configured{Settings: settings.withDefaults()})
+	settings = settings.withDefaults()
+	s.configured.Store(&settings)
 }
 
 // A request is what a store is asked of a token.
 type request struct {
 	tokenID string
 	policy  *ratelimit.Policy
-	peek    bool // nothing is to be spent
-}
-
-func (r request) ask(ctx context.Context, store ratelimit.Store) (ratelimit.Decision, error) {
-	if r.peek {
-		return store.Peek(ctx, r.tokenID, r.policy)
-	}
-	return store.Decide(ctx, r.tokenID, r.policy)
+	op      ratelimit.Op
 }
 
 // Decide implements [ratelimit.Store]. It fails in mode [Deny] only, with a *[ratelimit.UnavailableError].
 func (s *Store) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
-	return s.answer(ctx, request{tokenID: tokenID, policy: p})
+	return s.answer(ctx, request{tokenID, p, ratelimit.OpDecide})
 }
 
 // Peek implements [ratelimit.Store]. It fails as Decide does.
 func (s *Store) Peek(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
-	return s.answer(ctx, request{tokenID: tokenID, policy: p, peek: true})
+	return s.answer(ctx, request{tokenID, p, ratelimit.OpPeek})
 }
 
+// answer is the whole of a token's state machine.
 func (s *Store) answer(ctx context.Context, r request) (ratelimit.Decision, error) {
-	if ph := s.phase.Load(); ph.way != certain {
-		if err := s.settle(ctx, r, ph); err != nil {
-			return s.decide(r, err, false)
+	ph, now := s.phase.Load(), s.now()
+	sh := s.shard(r.tokenID)
+	sh.mu.Lock()
+	t := sh.token(r.tokenID)
+	var c call
+	switch state := t.state(ph, now); {
+	case state == shared:
+		if d, holds := sh.denial(t, r.policy, now, s.following); holds {
+			sh.mu.Unlock()
+			return d, nil
 		}
+		c = t.ask(r.op, ph, now)
+	case state == local:
+		defer sh.mu.Unlock()
+		return s.decide(t, r, ph.cause, false)
+	case now < ph.pause:
+		d, err := s.decide(t, r, errPause, false)
+		if t.uploading || now < t.nextAfter || t.epoch == ph.epoch && t.own == nil {
+			sh.mu.Unlock()
+			return d, err
+		}
+		c = t.upload(ratelimit.OpMerge, r.policy, ph, now, s.sharedTime(now))
+		sh.mu.Unlock()
+		_, _ = s.exchange(ctx, sh, t, r, &c) // else the next request uploads
+		return d, err
+	case t.uploading:
+		c = t.ask(r.op, ph, now) // beside the upload
+		c.complete = false
+	default:
+		c = t.upload(r.op, r.policy, ph, now, s.sharedTime(now))
 	}
-	d, err := s.call(ctx, func() (ratelimit.Decision, error) { return r.ask(ctx, s.shared) })
+	sh.mu.Unlock()
+	return s.exchange(ctx, sh, t, r, &c)
+}
+
+var errPause = errors.New("the shared store is in use again, and other gateways may not have uploaded what they admitted")
+
+// exchange makes a call. If it fails, this gateway decides, unless there is nothing to decide.
+func (s *Store) exchange(ctx context.Context, sh *shard, t *token, r request, c *call) (d ratelimit.Decision, err error) {
+	if c.Known != nil || c.Own != nil {
+		ctx = context.WithoutCancel(ctx) // it matters to other requests, too
+	}
+	var a ratelimit.Account
+	err = s.call(ctx, func() (err error) {
+		d, a, err = s.shared.Exchange(ctx, r.tokenID, r.policy, c.Exchange)
+		return err
+	})
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
 	if err != nil {
-		return s.decide(r, err, mayHaveArrived(err))
+		arrived := mayHaveArrived(err)
+		t.failed(c, r.policy, arrived, s.sharedTime(s.now()))
+		if c.Op == ratelimit.OpMerge {
+			return d, err
+		}
+		return s.decide(t, r, err, arrived)
 	}
-	if !r.peek && !d.Cached {
-		s.mirror.Observe(r.tokenID, r.policy, d)
+	if c.Known != nil || c.Own != nil {
+		s.metrics.settled.Inc()
+	}
+	t.answered(c, r.policy, &d, a, s.phase.Load())
+	s.observe(d.At.UnixMicro() - c.asked.Microseconds())
+	return d, nil
+}
+
+// decide decides a request in place of the shared store, for the cause. The shared store may have counted it all the same.
+func (s *Store) decide(t *token, r request, cause error, counted bool) (ratelimit.Decision, error) {
+	c := s.configured.Load()
+	switch c.Mode {
+	case Deny:
+		return ratelimit.Decision{}, s.unavailable(cause)
+	case Allow:
+		return s.admit(r.policy), nil
+	}
+	at := s.sharedTime(s.now())
+	of := ratelimit.Share{Replicas: c.Replicas, Shared: t.account, Sent: t.sent}
+	if !counted || r.op == ratelimit.OpPeek {
+		own, d := r.policy.DecideShare(of, t.own, at, r.op == ratelimit.OpPeek)
+		if t.own != nil || d.Allowed && r.op != ratelimit.OpPeek {
+			t.own = own
+		}
+		return d, nil
+	}
+	_, d := r.policy.DecideShare(of, bytes.Clone(t.own), at, false)
+	if d.Allowed {
+		admission, _ := r.policy.DecideShare(ratelimit.Share{}, nil, at, false)
+		t.sent = join(r.policy, t.sent, admission, at)
 	}
 	return d, nil
 }
 
-// Refund implements [ratelimit.Store]. What the shared store spent is given back there, and what was spent here, here. Where that
-// cannot be, as the shared store has gone or come back since, it is not given back, which is counted; that is no error.
-func (s *Store) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
-	var err error
-	switch ph := s.phase.Load(); {
-	case !d.Allowed, d.Local && d.Serial == 0: // nothing was spent
-		return nil
-	case d.Local:
-		err = s.refundHere(ctx, tokenID, p, d)
-	case ph.way == away:
-		err = ph.cause
-	default:
-		_, err = s.call(ctx, func() (ratelimit.Decision, error) {
-			return ratelimit.Decision{}, s.shared.Refund(ctx, tokenID, p, d)
-		})
+// admit returns the decision on a request that is not counted.
+func (s *Store) admit(p *ratelimit.Policy) ratelimit.Decision {
+	d := ratelimit.Decision{Allowed: true, Denied: -1, Shadowed: -1, At: s.clock(), Local: true}
+	for i, l := range p.Limits() {
+		d.Budgets[i].Remaining = l.Requests
 	}
+	return d
+}
+
+// Refund implements [ratelimit.Store]. It takes the admission out of what this gateway keeps, and out of the shared store where that has
+// it. A refund that the shared store cannot do is lost, which is counted and is no error.
+func (s *Store) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
+	if !d.Allowed || d.Local && !s.isShared(tokenID, &d) {
+		return nil
+	}
+	err := s.unlessAway(ctx, func() error { return s.shared.Refund(ctx, tokenID, p, d) })
 	if err != nil {
 		s.metrics.refunds.Inc()
-		s.logger.DebugContext(ctx, "a request was not given back", slog.String("token_id", tokenID), slog.Any("cause", err))
+		s.logger.DebugContext(ctx, "a refund was lost", slog.String("token_id", tokenID), slog.Any("cause", err))
 	}
+	s.visit(tokenID, func(t *token) { // after the call: a denial that was decided before must not be kept
+		t.void()
+		_ = take(&t.sent, &d) || take(&t.account, &d)
+	})
 	return nil
 }
 
-// Reset implements [ratelimit.Store]. While the shared store is away, it forgets what is known here and fails with a
-// *[ratelimit.UnavailableError], as what the shared store knows will count again.
+// isShared reports whether an admission of this gateway is to be taken out of the shared store. One that was not uploaded is taken out here.
+func (s *Store) isShared(tokenID string, d *ratelimit.Decision) (is bool) {
+	s.visit(tokenID, func(t *token) {
+		sent, account := t.sent, t.account
+		is = !take(&t.own, d) && (take(&sent, d) || take(&account, d))
+	})
+	return is
+}
+
+// Reset implements [ratelimit.Store]. While the shared store is not in use, it drops what this gateway keeps and fails with a
+// *[ratelimit.UnavailableError], as what the shared store has will count again.
 func (s *Store) Reset(ctx context.Context, tokenID string) error {
-	if err := s.forget(ctx, tokenID); err != nil {
-		return fmt.Errorf("resetting a token: %w", err)
-	}
-	if ph := s.phase.Load(); ph.way == away {
-		return s.unavailable(ph.cause)
-	}
-	_, err := s.call(ctx, func() (ratelimit.Decision, error) { return ratelimit.Decision{}, s.shared.Reset(ctx, tokenID) })
-	if err != nil {
+	s.drop(tokenID)
+	if err := s.unlessAway(ctx, func() error { return s.shared.Reset(ctx, tokenID) }); err != nil {
 		return s.unavailable(err)
 	}
+	s.drop(tokenID) // what was decided meanwhile
 	return nil
+}
+
+// drop drops what is kept of a token. Calls in flight end on what was dropped.
+func (s *Store) drop(tokenID string) {
+	sh := s.shard(tokenID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	delete(sh.tokens, tokenID)
+}
+
+// Freed reports that a token may be admitted earlier than it was told: another gateway gave an admission back, or the token was reset. With "",
+// that may be so for all tokens.
+func (s *Store) Freed(tokenID string) {
+	if tokenID != "" {
+		s.visit(tokenID, (*token).void)
+		return
+	}
+	for i := range s.shards {
+		s.shards[i].visitAll(func(_ string, t *token) { t.void() })
+	}
+}
+
+// Sweep drops tokens without usage.
+func (s *Store) Sweep() {
+	at, replicas := s.sharedTime(s.now()), s.configured.Load().Replicas
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.visitAll(func(id string, t *token) {
+			if t.unused(at, replicas) {
+				delete(sh.tokens, id)
+			}
+		})
+	}
+}
+
+func (sh *shard) visitAll(visit func(id string, t *token)) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for id, t := range sh.tokens {
+		visit(id, t)
+	}
+}
+
+// visit visits a token if it is kept.
+func (s *Store) visit(tokenID string, visit func(*token)) {
+	sh := s.shard(tokenID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if t, kept := sh.tokens[tokenID]; kept {
+		visit(t)
+	}
+}
+
+func (s *Store) shard(tokenID string) *shard {
+	return &s.shards[maphash.String(s.seed, tokenID)%shards]
+}
+
+// now is the time since the store was made. It is monotonic where the clock is.
+func (s *Store) now() time.Duration { return s.clock().Sub(s.start) }
+
+// sharedTime estimates the time by the shared store's clock.
+func (s *Store) sharedTime(now time.Duration) time.Time {
+	return time.UnixMicro(now.Microseconds() + s.ahead.Load())
+}
+
+// observe records how far the shared store's clock is ahead of now, to the millisecond: written with each answer, it would slow all cores.
+func (s *Store) observe(ahead int64) {
+	if off := ahead - s.ahead.Load(); off < -1000 || off > 1000 {
+		s.ahead.Store(ahead)
+	}
 }
 
 func (s *Store) unavailable(cause error) error {

@@ -1,0 +1,95 @@
+package failover
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// steadyAfter is how long the shared store must work without a failure before the next outage has a beginning of its own.
+const steadyAfter = 10 * time.Second
+
+// A phase is whether the shared store is in use. It is never modified, but replaced.
+type phase struct {
+	away  bool
+	since time.Time     // when the store came into use, or went out of it first without steadyAfter in use in between
+	cause error         // of an outage
+	epoch uint64        // from 1; goes up whenever the shared store may have lost accounts
+	pause time.Duration // by Store.now: until then, other gateways may not have uploaded what they admitted
+}
+
+// State is how the shared store stands.
+type State struct {
+	Shared  bool      // it is in use
+	Since   time.Time // when it came into use, or went out of it; short times of use in an outage do not count
+	Mode    Mode      // what decides while it is not in use
+	Breaker string    // closed, open, half-open
+	Cause   string    // why it is not in use; "" while it is
+}
+
+// State returns how the shared store stands.
+func (s *Store) State() State {
+	ph := s.phase.Load()
+	state := State{Shared: !ph.away, Since: ph.since, Mode: s.configured.Load().Mode, Breaker: s.breakerState().String()}
+	if ph.cause != nil {
+		state.Cause = ph.cause.Error()
+	}
+	return state
+}
+
+// failing records a failure of the shared store, before the breaker does.
+func (s *Store) failing(c class) {
+	s.turning.Lock()
+	defer s.turning.Unlock()
+	now := s.clock()
+	if now.Sub(s.failedLast) >= steadyAfter {
+		s.leftFirst = time.Time{}
+	}
+	s.failedLast = now
+	if ph := *s.phase.Load(); c == refused && !ph.away { // perhaps a restart that the breaker does not see
+		ph.epoch++
+		s.phase.Store(&ph)
+	}
+}
+
+// follow follows the breaker. It is called under the breaker's lock, and must not call the breaker.
+func (s *Store) follow(_ string, from, to gobreaker.State) {
+	s.breakerIs.Store(int32(to))
+	switch {
+	case from == gobreaker.StateClosed:
+		s.leave()
+	case to == gobreaker.StateClosed:
+		s.comeBack()
+	}
+}
+
+func (s *Store) leave() {
+	s.turning.Lock()
+	defer s.turning.Unlock()
+	now, cause := s.clock(), *s.cause.Load()
+	if s.leftFirst.IsZero() {
+		s.leftFirst = now
+	}
+	s.left = now
+	s.phase.Store(&phase{away: true, since: s.leftFirst, cause: cause, epoch: s.phase.Load().epoch + 1})
+	s.metrics.outages.Inc()
+	s.logger.Warn("the shared store of rate limits is not in use",
+		slog.String("mode", string(s.configured.Load().Mode)), slog.Any("cause", cause))
+	select {
+	case s.leaving <- struct{}{}:
+	default: // Run has the last one still to read
+	}
+}
+
+func (s *Store) comeBack() {
+	s.turning.Lock()
+	defer s.turning.Unlock()
+	now, was := s.clock(), s.phase.Load()
+	s.failedLast = now
+	s.phase.Store(&phase{since: now, epoch: was.epoch, pause: s.now() + s.configured.Load().pause()})
+	s.logger.Info("the shared store of rate limits is in use again",
+		slog.String("away_for", now.Sub(s.left).Round(time.Millisecond).String()), slog.Any("cause", was.cause))
+}
+
+func (s *Store) breakerState() gobreaker.State { return gobreaker.State(s.breakerIs.Load()) }

@@ -1,0 +1,188 @@
+package failover
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+	"time"
+
+	"opsgate/ratelimit"
+)
+
+const (
+	shards      = 256
+	uploadEvery = 100 * time.Millisecond // at most, of one token during the pause
+	unfollowed  = time.Second            // how long a denial is repeated where refunds by other gateways are not reported
+)
+
+// A state is what decides on the next request of a token.
+type state int
+
+const (
+	shared  state = iota // the shared store
+	local                // this gateway: the shared store is not in use
+	syncing              // the shared store, after an upload; during the pause, this gateway
+)
+
+// A token is what this gateway has of one token. The lock of its shard protects it. Accounts are replaced and not modified, except own.
+type token struct {
+	account ratelimit.Account // newest of the shared store; nil for none
+	sent    ratelimit.Account // admitted by this gateway since, and counted by the shared store, or perhaps counted; nil for none
+	own     ratelimit.Account // admitted by this gateway, and not counted by the shared store; nil for none
+	epoch   uint64            // the last one that the account was uploaded in
+
+	policy      *ratelimit.Policy // of the account
+	at          int64             // time of the account by the shared store's clock, in µs
+	asked       time.Duration     // when the call began that returned it
+	deniedUntil time.Duration     // the account denies until then; 0 for no denial
+
+	answers   uint32 // accounts received
+	voids     uint32 // refunds of this token
+	calls     int32  // calls in flight
+	uploading bool   // one of them uploads
+	nextAfter time.Duration
+}
+
+type shard struct {
+	mu      sync.Mutex
+	tokens  map[string]*token
+	scratch ratelimit.Account // of a denial that is repeated
+	_       [24]byte          // a cache line each
+}
+
+// token returns the token, which is new where it is not kept.
+func (sh *shard) token(id string) *token {
+	t, kept := sh.tokens[id]
+	if !kept {
+		t = new(token)
+		sh.tokens[id] = t
+	}
+	return t
+}
+
+func (t *token) state(ph *phase, now time.Duration) state {
+	switch {
+	case ph.away:
+		return local
+	case t.epoch != ph.epoch, t.own != nil, now < ph.pause:
+		return syncing
+	default:
+		return shared
+	}
+}
+
+// denial returns the kept denial, with its times as of now, if it still holds for the policy.
+func (sh *shard) denial(t *token, p *ratelimit.Policy, now time.Duration, followed func() bool) (ratelimit.Decision, bool) {
+	age := now - t.asked
+	if now >= t.deniedUntil || age < 0 || t.policy != p || age > unfollowed && !followed() {
+		return ratelimit.Decision{}, false
+	}
+	sh.scratch = append(sh.scratch[:0], t.account...)
+	d, ok := p.Decision(sh.scratch, time.UnixMicro(t.at).Add(age), ratelimit.Denied)
+	d.Cached = true
+	return d, ok
+}
+
+// A call is an exchange with the shared store, and what the token was when it began.
+type call struct {
+	ratelimit.Exchange
+
+	asked          time.Duration
+	epoch          uint64
+	answers, voids uint32
+	complete       bool              // the shared store has all of the token, and the answer is worth keeping
+	uploads        bool              // other requests do not upload meanwhile
+	sent, own      ratelimit.Account // before the upload
+}
+
+// ask begins a call that uploads nothing.
+func (t *token) ask(op ratelimit.Op, ph *phase, now time.Duration) call {
+	t.calls++
+	return call{
+		Exchange: ratelimit.Exchange{Op: op}, asked: now, epoch: ph.epoch, answers: t.answers, voids: t.voids, complete: true,
+	}
+}
+
+// upload begins a call with all that the shared store may lack. That counts as sent from now on, unless it turns out that it was not.
+func (t *token) upload(op ratelimit.Op, p *ratelimit.Policy, ph *phase, now time.Duration, at time.Time) call {
+	c := t.ask(op, ph, now)
+	if t.epoch != ph.epoch && (t.account != nil || t.sent != nil) {
+		c.Known = p.Merge(t.account, t.sent, false, at)
+	}
+	if t.own != nil {
+		c.Own = p.Merge(t.own, nil, false, at)
+	}
+	if op == ratelimit.OpPeek { // nothing is recorded
+		c.complete = false
+		return c
+	}
+	c.uploads, c.sent, c.own = true, t.sent, t.own
+	t.uploading, t.nextAfter = true, now+uploadEvery
+	t.sent, t.own = join(p, t.sent, t.own, at), nil
+	return c
+}
+
+// failed ends a call without an answer. What certainly did not arrive has still to be uploaded.
+func (t *token) failed(c *call, p *ratelimit.Policy, arrived bool, at time.Time) {
+	t.end(c)
+	if c.uploads && !arrived {
+		t.sent, t.own = c.sent, join(p, c.own, t.own, at)
+	}
+}
+
+// answered ends a call with the account that it returned. An older account does not replace a newer one: answers may overtake each other.
+func (t *token) answered(c *call, p *ratelimit.Policy, d *ratelimit.Decision, a ratelimit.Account, current *phase) {
+	t.end(c)
+	if c.uploads {
+		t.epoch = c.epoch
+	}
+	at := d.At.UnixMicro()
+	if !c.complete || c.Op == ratelimit.OpMerge || c.epoch != current.epoch || t.answers != c.answers && at < t.at {
+		return
+	}
+	t.account, t.sent, t.policy, t.at, t.asked, t.deniedUntil = a, nil, p, at, c.asked, 0
+	t.answers++
+	if !d.Allowed && t.voids == c.voids {
+		t.deniedUntil = c.asked + d.RetryAfter
+	}
+}
+
+func (t *token) end(c *call) {
+	t.calls--
+	if c.uploads {
+		t.uploading = false
+	}
+}
+
+// void drops a denial that a refund has made void, also one that is about to be returned.
+func (t *token) void() {
+	t.voids++
+	t.deniedUntil = 0
+}
+
+// unused reports whether the token needs not be kept.
+func (t *token) unused(at time.Time, replicas int) bool {
+	return t.calls == 0 && t.account.Unused(at, 1) && t.sent.Unused(at, replicas) && t.own.Unused(at, replicas)
+}
+
+// join adds two accounts of which either may be nil.
+func join(p *ratelimit.Policy, a, b ratelimit.Account, at time.Time) ratelimit.Account {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	default:
+		return p.Merge(a, b, false, at)
+	}
+}
+
+// take takes an admission out of an account, and reports whether that has it.
+func take(a *ratelimit.Account, d *ratelimit.Decision) bool {
+	left := slices.Clone(*a).Refund(d.At, d.Shadowed < 0)
+	if bytes.Equal(left, *a) {
+		return false
+	}
+	*a = left
+	return true
+}
