@@ -11,33 +11,33 @@ import (
 )
 
 // ready is a shared store that answers at once.
-type ready struct{ decision ratelimit.Decision }
-
-func (r ready) Decide(context.Context, string, *ratelimit.Policy) (ratelimit.Decision, error) {
-	return r.decision, nil
+type ready struct {
+	decision ratelimit.Decision
+	account  ratelimit.Account
 }
 
-func (r ready) Peek(context.Context, string, *ratelimit.Policy) (ratelimit.Decision, error) {
-	return r.decision, nil
+func (r ready) Exchange(
+	context.Context, string, *ratelimit.Policy, ratelimit.Exchange,
+) (ratelimit.Decision, ratelimit.Account, error) {
+	return r.decision, r.account, nil
 }
 func (ready) Refund(context.Context, string, *ratelimit.Policy, ratelimit.Decision) error { return nil }
 func (ready) Reset(context.Context, string) error                                         { return nil }
 func (ready) Ping(context.Context) error                                                  { return nil }
 
-func (ready) Settle(context.Context, string, *ratelimit.Policy, []ratelimit.Spending, []ratelimit.Spending) error {
-	return nil
-}
-
-// What a decision of the shared store costs in addition, while all is well.
+// What a decision costs beside the shared store's own while that is in use: an admission, and a denial that is repeated.
 func BenchmarkShared(b *testing.B) {
-	p := ratelimittest.Policy(b, limit("second", 1_000_000, time.Second), limit("hour", 10_000_000, time.Hour))
-	d, err := ratelimit.NewMemory(ratelimit.MemoryOptions{}).Decide(b.Context(), "t", p)
-	if err != nil {
-		b.Fatal(err)
+	p := ratelimittest.Policy(b, limit("second", 3, time.Second), limit("hour", 5000, time.Hour))
+	now := time.Now()
+	var r ready
+	for range 3 {
+		r.account, r.decision = p.Exchange(r.account, ratelimit.Exchange{}, now)
 	}
-	for name, cached := range map[string]bool{"admission": false, "cached": true} {
-		d.Cached = cached
-		store := newStore(b, failover.Options{Shared: ready{d}})
+	denied := r
+	denied.account, denied.decision = p.Exchange(denied.account, ratelimit.Exchange{}, now)
+	denied.decision.RetryAfter = time.Hour // longer than the benchmark
+	for name, r := range map[string]ready{"admission": r, "cached": denied} {
+		store := newStore(b, failover.Options{Shared: r, Clock: func() time.Time { _ = time.Now(); return now }})
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -24,7 +24,7 @@ func TestRequestsAreNoProbes(t *testing.T) {
 			if d := decide(t, store, "t", p); !d.Allowed || !d.Local {
 				t.Fatalf("got %+v", d)
 			}
-			time.Sleep(tellAgain)
+			time.Sleep(uploadEvery)
 		}
 		if st := store.State(); st.Shared || st.Breaker != "open" || !strings.Contains(st.Cause, "refused") || st.Mode != failover.Local {
 			t.Fatalf("got %+v", st)

@@ -15,7 +15,7 @@ type phase struct {
 	away  bool
 	since time.Time     // when the store came into use, or went out of it first without steadyAfter in use in between
 	cause error         // of an outage
-	epoch uint64        // from 1; goes up whenever the shared store may have lost accounts
+	epoch uint64        // goes up whenever the shared store may have lost accounts
 	pause time.Duration // by Store.now: until then, other gateways may not have uploaded what they admitted
 }
 

@@ -1,7 +1,6 @@
 package failover_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,35 +17,35 @@ const callTimeout = 50 * time.Millisecond
 // How a shared store is.
 const (
 	well   = iota
-	gone   // nobody is there
-	frozen // calls arrive, are not answered, and executed when it thaws
-	cut    // calls do not arrive, and nobody says so
+	gone   // connections are refused
+	frozen // calls are not answered, and executed when it thaws
+	cut    // calls do not arrive, and time out
 )
 
-// A shared store that a test takes away in all the ways that a Redis goes, in a bubble of synctest where it does.
-type shared struct {
+// A sharedStore is a shared store in memory that a test takes out of use in all the ways that a Redis goes, in a bubble of synctest where it does.
+type sharedStore struct {
 	clock func() time.Time
 
-	mu     sync.Mutex
-	how    int
-	memory *ratelimit.Memory
-	since  map[string]time.Time // since when it knows all of a token
-	missed []func()             // what arrived while it was frozen
-	lazy   int                  // so many calls of Settle are executed and not answered
-	late   int                  // so many requests were decided when it thawed
-	moved  int                  // so many times it was told of a token when it had frozen, and heard it when it thawed
+	mu       sync.Mutex
+	how      int
+	accounts map[string]ratelimit.Account
+	missed   []func()               // what arrived while it was frozen
+	lazy     int                    // so many uploads are executed and not answered
+	late     map[string][]time.Time // when requests were decided that it had received while frozen
+	moved    int                    // uploads that it had received while frozen
+	inCall   func()                 // called once when the next exchange is executed and not yet answered; nil for none
 
-	decides, settles, pings, refused atomic.Int64
+	decides, uploads, pings, refused atomic.Int64
 }
 
-func newShared(clock func() time.Time) *shared {
-	s := &shared{clock: clock}
+func newShared(clock func() time.Time) *sharedStore {
+	s := &sharedStore{clock: clock}
 	s.lose()
 	return s
 }
 
-// become puts the store into a state. One that thaws does what it has missed.
-func (s *shared) become(how int) {
+// become puts the store into a state. One that thaws executes what it received.
+func (s *sharedStore) become(how int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.how = how
@@ -58,15 +57,15 @@ func (s *shared) become(how int) {
 	}
 }
 
-// lose has it forget everything, as a server does that was restarted.
-func (s *shared) lose() {
+// lose drops everything, as a server does that was restarted.
+func (s *sharedStore) lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.memory, s.since, s.missed = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: s.clock}), map[string]time.Time{}, nil
+	s.accounts, s.late, s.missed = map[string]ratelimit.Account{}, map[string][]time.Time{}, nil
 }
 
-// do does something there, or fails as the store is. It is not asked of a request whether its context ended, as by go-redis.
-func (s *shared) do(what func()) error {
+// do executes a call, or fails as the store is. It ignores whether the call's context has ended, as go-redis does.
+func (s *sharedStore) do(what func()) error {
 	s.mu.Lock()
 	how := s.how
 	switch how {
@@ -88,87 +87,73 @@ func (s *shared) do(what func()) error {
 	}
 }
 
-func (s *shared) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (d ratelimit.Decision, err error) {
-	s.decides.Add(1)
+func (s *sharedStore) Exchange(
+	_ context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
+) (d ratelimit.Decision, a ratelimit.Account, err error) {
+	lazy, uploads := false, x.Known != nil || x.Own != nil
+	if uploads {
+		s.uploads.Add(1)
+	}
+	if x.Op == ratelimit.OpDecide {
+		s.decides.Add(1)
+	}
 	err = s.do(func() {
-		if _, known := s.since[tokenID]; !known {
-			s.since[tokenID] = s.clock()
+		a, d = p.Exchange(s.accounts[tokenID], x, s.clock())
+		if x.Op != ratelimit.OpPeek {
+			s.accounts[tokenID] = slices.Clone(a)
 		}
-		if len(s.missed) > 0 {
-			s.late++
+		if uploads {
+			lazy = s.lazy > 0
+			s.lazy--
 		}
-		d, _ = s.memory.Decide(ctx, tokenID, p)
+		if len(s.missed) > 0 && uploads {
+			s.moved++
+		}
+		if len(s.missed) > 0 && x.Op == ratelimit.OpDecide && d.Allowed {
+			s.late[tokenID] = append(s.late[tokenID], s.clock())
+		}
 	})
-	return d, err
+	if inCall := s.inCall; inCall != nil {
+		s.inCall = nil
+		inCall()
+	}
+	if err == nil && lazy {
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
+		return ratelimit.Decision{}, nil, err
+	}
+	return d, a, nil
 }
 
-func (s *shared) Peek(ctx context.Context, tokenID string, p *ratelimit.Policy) (d ratelimit.Decision, err error) {
-	err = s.do(func() { d, _ = s.memory.Peek(ctx, tokenID, p) })
-	return d, err
+func (s *sharedStore) Refund(_ context.Context, tokenID string, _ *ratelimit.Policy, d ratelimit.Decision) error {
+	return s.do(func() { s.accounts[tokenID] = s.accounts[tokenID].Refund(d.At, d.Shadowed < 0) })
 }
 
-func (s *shared) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
-	return s.do(func() { _ = s.memory.Refund(ctx, tokenID, p, d) })
+func (s *sharedStore) Reset(_ context.Context, tokenID string) error {
+	return s.do(func() { delete(s.accounts, tokenID) })
 }
 
-func (s *shared) Reset(ctx context.Context, tokenID string) error {
-	return s.do(func() {
-		delete(s.since, tokenID)
-		_ = s.memory.Reset(ctx, tokenID)
-	})
-}
-
-func (s *shared) Ping(context.Context) error {
+func (s *sharedStore) Ping(context.Context) error {
 	s.pings.Add(1)
 	return s.do(func() {})
 }
 
-// Settle does what settle.lua of package redisstore does.
-func (s *shared) Settle(_ context.Context, tokenID string, p *ratelimit.Policy, before, during []ratelimit.Spending) error {
-	s.settles.Add(1)
-	lazy := false
-	err := s.do(func() {
-		if len(s.missed) > 0 {
-			s.moved++
-		}
-		lazy = s.lazy > 0
-		s.lazy--
-		s.settle(tokenID, p, before, during)
-	})
-	if err == nil && lazy {
-		return context.DeadlineExceeded
-	}
-	return err
-}
-
-func (s *shared) settle(tokenID string, p *ratelimit.Policy, before, during []ratelimit.Spending) {
-	now := s.clock()
-	since, known := s.since[tokenID]
-	oldest := since
-	if !known {
-		since, oldest = now.Add(1), now
-	}
-	all := slices.Concat(s.memory.Spent(tokenID), during)
-	for _, sp := range before {
-		if at := now.Add(-sp.Age); at.Before(since) {
-			all = append(all, sp)
-			if at.Before(oldest) {
-				oldest = at
-			}
-		}
-	}
-	s.since[tokenID] = oldest
-	slices.SortStableFunc(all, func(x, y ratelimit.Spending) int { return cmp.Compare(x.Age, y.Age) })
-	s.memory.Seed(tokenID, p, all)
-}
-
-// spent is how much counts of a token there in a window of that length.
-func (s *shared) spent(tokenID string, per time.Duration) (n int) {
+// used is how many admissions count of a token there, in the first limit of the policy.
+func (s *sharedStore) used(tokenID string, p *ratelimit.Policy) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, sp := range s.memory.Spent(tokenID) {
-		if sp.Age < per {
-			n += sp.N
+	_, d := p.Exchange(s.accounts[tokenID], ratelimit.Exchange{Op: ratelimit.OpPeek}, s.clock())
+	return p.Limits()[0].Requests - d.Budgets[0].Remaining
+}
+
+// lateSince is how many requests of a token were decided late after a time.
+func (s *sharedStore) lateSince(tokenID string, after time.Time) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, at := range s.late[tokenID] {
+		if at.After(after) {
+			n++
 		}
 	}
 	return n

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,7 +88,7 @@ func New(o Options) (*Store, error) {
 		shared: o.Shared, following: o.Following, clock: o.Clock, start: o.Clock(), logger: o.Logger,
 		leaving: make(chan struct{}, 1), seed: maphash.MakeSeed(),
 	}
-	s.phase.Store(&phase{since: s.start, epoch: 1})
+	s.phase.Store(&phase{since: s.start, pause: math.MinInt64})
 	s.ahead.Store(s.start.UnixMicro())
 	for i := range s.shards {
 		s.shards[i].tokens = make(map[string]*token)
@@ -127,7 +128,7 @@ func (s *Store) answer(ctx context.Context, r request) (ratelimit.Decision, erro
 	ph, now := s.phase.Load(), s.now()
 	sh := s.shard(r.tokenID)
 	sh.mu.Lock()
-	t := sh.token(r.tokenID)
+	t := sh.token(r.tokenID, ph.epoch)
 	var c call
 	switch state := t.state(ph, now); {
 	case state == shared:

@@ -50,11 +50,11 @@ type shard struct {
 	_       [24]byte          // a cache line each
 }
 
-// token returns the token, which is new where it is not kept.
-func (sh *shard) token(id string) *token {
+// token returns the token. One that is not kept is new, and has nothing to upload.
+func (sh *shard) token(id string, epoch uint64) *token {
 	t, kept := sh.tokens[id]
 	if !kept {
-		t = new(token)
+		t = &token{epoch: epoch}
 		sh.tokens[id] = t
 	}
 	return t
@@ -142,7 +142,7 @@ func (t *token) answered(c *call, p *ratelimit.Policy, d *ratelimit.Decision, a 
 	}
 	t.account, t.sent, t.policy, t.at, t.asked, t.deniedUntil = a, nil, p, at, c.asked, 0
 	t.answers++
-	if !d.Allowed && t.voids == c.voids {
+	if !d.Allowed && t.voids == c.voids && c.Op == ratelimit.OpDecide { // a peek does not record where the clock was set back
 		t.deniedUntil = c.asked + d.RetryAfter
 	}
 }

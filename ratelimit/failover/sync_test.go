@@ -1,0 +1,292 @@
+package failover_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/failover"
+	"opsgate/ratelimit/ratelimittest"
+)
+
+// However the store goes away, and whether or not it loses what it knew, it knows afterwards what was spent before and during the
+// outage, once.
+func TestWhatWasSpentIsKnownAfterAnOutage(t *testing.T) {
+	for how, name := range map[int]string{gone: "gone", frozen: "frozen", cut: "cut"} {
+		for _, lost := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, lost %t", name, lost), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newShared(time.Now)
+					one, two := start(t, s, failover.Settings{Replicas: 2}), start(t, s, failover.Settings{Replicas: 2})
+					p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+					for range 200 {
+						decide(t, one, "t", p)
+						decide(t, two, "t", p)
+						time.Sleep(time.Second)
+					}
+					decide(t, one, "t", p) // so that each knows of all
+					s.become(how)
+					leave(t, one, p)
+					leave(t, two, p)
+					if n := admitted(t, one, "t", p, 100) + admitted(t, two, "t", p, 50); n != 150 {
+						t.Fatalf("%d of 150 admitted", n)
+					}
+					time.Sleep(10 * time.Second)
+					if lost {
+						s.lose()
+					}
+					s.become(well)
+					awaitShared(t, one)
+					awaitShared(t, two)
+					decide(t, one, "t", p)
+					decide(t, two, "t", p)
+					if n := s.used("t", p); n != 401+150+2 {
+						t.Errorf("%d are known to be spent, and %d are", n, 401+150+2)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A token that nobody asked for during the outage is told of, too.
+func TestATokenThatRestedKeepsItsBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		store := start(t, s, failover.Settings{})
+		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+		admitted(t, store, "t", p, 300)
+		s.become(gone)
+		leave(t, store, p)
+		s.lose()
+		s.become(well)
+		awaitShared(t, store)
+		time.Sleep(10 * time.Minute)
+		if d := decide(t, store, "t", p); d.Local || d.Budgets[0].Remaining != 699 {
+			t.Errorf("got %+v", d)
+		}
+	})
+}
+
+// All that is seen of a quick restart is one connection that is refused.
+func TestAQuickRestartLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		store := start(t, s, failover.Settings{})
+		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+		admitted(t, store, "t", p, 300)
+		s.become(gone)
+		decide(t, store, "other", p)
+		s.lose()
+		s.become(well)
+		if d := decide(t, store, "t", p); d.Local || d.Budgets[0].Remaining != 699 {
+			t.Errorf("got %+v", d)
+		}
+	})
+}
+
+// What is told is executed and the answer does not come. It is told again, and counts once whether it was kept or lost since.
+func TestATellingWithoutAnswerCountsOnce(t *testing.T) {
+	for _, lost := range []bool{true, false} {
+		t.Run(fmt.Sprintf("lost %t", lost), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShared(time.Now)
+				store := start(t, s, failover.Settings{})
+				p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+				admitted(t, store, "t", p, 300)
+				time.Sleep(time.Second)
+				s.become(gone)
+				leave(t, store, p)
+				admitted(t, store, "t", p, 100)
+				s.become(well)
+				awaitShared(t, store)
+				s.lazy = 1
+				if d := decide(t, store, "t", p); !d.Local { // one more during the outage
+					t.Fatalf("got %+v", d)
+				}
+				if lost {
+					s.lose()
+				}
+				time.Sleep(uploadEvery)
+				if d := decide(t, store, "t", p); d.Local || d.Budgets[0].Remaining != 1000-402 {
+					t.Errorf("got %+v", d)
+				}
+			})
+		})
+	}
+}
+
+// Calls that are slow are executed: what is decided here for them is not told, or it would count twice.
+func TestASlowCallCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		store := start(t, s, failover.Settings{})
+		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+		for i := range 20 {
+			s.become([]int{well, well, frozen}[i%3])
+			decide(t, store, "t", p)
+			s.become(well)
+		}
+		if d := decide(t, store, "t", p); d.Local || d.Budgets[0].Remaining != 1000-21 {
+			t.Errorf("got %+v", d)
+		}
+	})
+}
+
+func TestATokenIsToldOfOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		registry := prometheus.NewRegistry()
+		store := newStore(t, failover.Options{Shared: s, Registerer: registry})
+		t.Cleanup(run(t, store))
+		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+		s.become(gone)
+		leave(t, store, p)
+		admitted(t, store, "t", p, 100)
+		s.become(well)
+		awaitShared(t, store)
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() { decide(t, store, "t", p) })
+		}
+		all.Wait()
+		if n := s.uploads.Load(); n != 1 || s.used("t", p) != 150 {
+			t.Errorf("told %d times, and %d are known to be spent", n, s.used("t", p))
+		}
+		families, err := registry.Gather()
+		if err != nil || len(families) != 6 {
+			t.Errorf("%v, error %v", families, err)
+		}
+		if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) > 0 {
+			t.Errorf("problems %v, error %v", problems, err)
+		}
+	})
+}
+
+func TestRefunds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		registry := prometheus.NewRegistry()
+		store := newStore(t, failover.Options{Shared: s, Registerer: registry})
+		t.Cleanup(run(t, store))
+		p := ratelimittest.Policy(t, limit("minute", 10, time.Minute))
+		refund := func(d ratelimit.Decision, lost float64) {
+			t.Helper()
+			if err := store.Refund(t.Context(), "t", p, d); err != nil {
+				t.Error(err)
+			}
+			if got := value(t, registry, "opsgate_rate_limit_store_lost_refunds_total"); got != lost {
+				t.Errorf("%v refunds lost, not %v", got, lost)
+			}
+		}
+		there := decide(t, store, "t", p)
+		time.Sleep(time.Second)
+		s.become(gone)
+		leave(t, store, p)
+		here := decide(t, store, "t", p)
+		for range 2 { // once
+			refund(here, 0)
+		}
+		for range 3 {
+			here = decide(t, store, "t", p)
+		}
+		if here.Budgets[0].Remaining != 6 {
+			t.Errorf("one spent there, and of four here one given back: %+v", here)
+		}
+		refund(there, 1)
+		s.become(well)
+		awaitShared(t, store)
+		if d := decide(t, store, "t", p); d.Local || d.Budgets[0].Remaining != 5 {
+			t.Errorf("got %+v", d)
+		}
+		refund(here, 1) // it was uploaded
+		if d := decide(t, store, "t", p); d.Local || d.Budgets[0].Remaining != 5 {
+			t.Errorf("after a refund of what was uploaded: %+v", d)
+		}
+		refund(ratelimit.Decision{Allowed: true, Local: true}, 1) // of mode allow
+		refund(ratelimit.Decision{}, 1)
+	})
+}
+
+// value returns the value of a metric without labels.
+func value(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+func TestAResetForgetsHereAndThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		store := start(t, s, failover.Settings{})
+		p := ratelimittest.Policy(t, limit("hour", 10, time.Hour))
+		admitted(t, store, "t", p, 10)
+		s.become(gone)
+		leave(t, store, p)
+		if err := store.Reset(t.Context(), "t"); err == nil {
+			t.Error("it is said to be reset where nobody is")
+		}
+		if n := admitted(t, store, "t", p, 10); n != 10 {
+			t.Errorf("%d admitted here after the reset", n)
+		}
+		s.become(well)
+		awaitShared(t, store)
+		if err := store.Reset(t.Context(), "t"); err != nil {
+			t.Error(err)
+		}
+		if n := admitted(t, store, "t", p, 20); n != 10 {
+			t.Errorf("%d admitted after the reset", n)
+		}
+	})
+}
+
+var _ failover.Shared = (*sharedStore)(nil)
+
+// Whatever is asked while settings change is answered.
+func TestSettingsChangeUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		store := start(t, s, failover.Settings{})
+		p := ratelimittest.Policy(t, limit("second", 1000, time.Second))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					d, err := store.Decide(ctx, fmt.Sprint(i), p)
+					if err == nil && d.Allowed && i%2 == 0 {
+						err = store.Refund(ctx, fmt.Sprint(i), p, d)
+					}
+					if err != nil {
+						t.Error(err)
+					}
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		for i := 0; ctx.Err() == nil; i++ {
+			s.become([]int{well, gone, well, frozen}[i/10%4])
+			store.Configure(failover.Settings{Mode: []failover.Mode{failover.Local, failover.Allow}[i%2], Replicas: 1 + i%3, ProbeEvery: 20 * time.Millisecond})
+			store.Sweep()
+			time.Sleep(20 * time.Millisecond)
+		}
+		all.Wait()
+	})
+}
