@@ -27,7 +27,7 @@ func drawAccount(t *rapid.T, p *ratelimit.Policy, now time.Time) (a ratelimit.Ac
 			break
 		}
 		var d ratelimit.Decision
-		if a, d = p.DecideShare(nil, a, 1, at, false); d.Allowed {
+		if a, d = p.DecideShare(ratelimit.Share{Replicas: 1}, a, at, false); d.Allowed {
 			admitted++
 		}
 	}
@@ -74,9 +74,9 @@ func TestDecision_RefusesWhatDoesNotAgree(t *testing.T) {
 	p, now := specified(t), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var full ratelimit.Account
 	for range 3 {
-		full, _ = p.DecideShare(nil, full, 1, now, false)
+		full, _ = p.DecideShare(ratelimit.Share{Replicas: 1}, full, now, false)
 	}
-	one, _ := p.DecideShare(nil, nil, 1, now, false)
+	one, _ := p.DecideShare(ratelimit.Share{Replicas: 1}, nil, now, false)
 	for name, c := range map[string]struct {
 		account ratelimit.Account
 		outcome ratelimit.Outcome
@@ -87,7 +87,7 @@ func TestDecision_RefusesWhatDoesNotAgree(t *testing.T) {
 		"admitted as the last":           {full, ratelimit.Admitted, true},
 		"a question":                     {full, ratelimit.Asked, true},
 		"no account":                     {nil, ratelimit.Admitted, false},
-		"an account of another policy":   {must(mixed(t).DecideShare(nil, nil, 1, now, false)), ratelimit.Admitted, false},
+		"an account of another policy":   {must(mixed(t).DecideShare(ratelimit.Share{Replicas: 1}, nil, now, false)), ratelimit.Admitted, false},
 		"an account with a byte more":    {append(bytes.Clone(one), 0), ratelimit.Admitted, false},
 		"an account with a byte missing": {one[:len(one)-1], ratelimit.Admitted, false},
 	} {
@@ -105,7 +105,7 @@ func TestDecideShare_AdmitsPartOfWhatIsLeft(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var shared ratelimit.Account
 	for i := range 90 {
-		shared, _ = p.DecideShare(nil, shared, 1, now.Add(time.Duration(i-90)*time.Second), false)
+		shared, _ = p.DecideShare(ratelimit.Share{Replicas: 1}, shared, now.Add(time.Duration(i-90)*time.Second), false)
 	}
 	for name, c := range map[string]struct {
 		shared   ratelimit.Account
@@ -124,7 +124,7 @@ func TestDecideShare_AdmitsPartOfWhatIsLeft(t *testing.T) {
 		for i, want := range c.want {
 			n := 0
 			for range 10 {
-				if own, d = p.DecideShare(c.shared, own, c.replicas, now.Add(time.Duration(i)*time.Second), false); d.Allowed {
+				if own, d = p.DecideShare(ratelimit.Share{Shared: c.shared, Replicas: c.replicas}, own, now.Add(time.Duration(i)*time.Second), false); d.Allowed {
 					n++
 				}
 			}
@@ -137,10 +137,10 @@ func TestDecideShare_AdmitsPartOfWhatIsLeft(t *testing.T) {
 			continue
 		}
 		at := now.Add(time.Duration(len(c.want)-1)*time.Second + d.RetryAfter)
-		if _, early := p.DecideShare(c.shared, own, c.replicas, at.Add(-time.Microsecond), true); early.Allowed {
+		if _, early := p.DecideShare(ratelimit.Share{Shared: c.shared, Replicas: c.replicas}, own, at.Add(-time.Microsecond), true); early.Allowed {
 			t.Errorf("%s: admitted a moment before the time told", name)
 		}
-		if _, late := p.DecideShare(c.shared, own, c.replicas, at, true); !late.Allowed {
+		if _, late := p.DecideShare(ratelimit.Share{Shared: c.shared, Replicas: c.replicas}, own, at, true); !late.Allowed {
 			t.Errorf("%s: denied at the time told: %+v", name, late)
 		}
 	}
