@@ -28,7 +28,7 @@ func TestCertificatesToRedisAreReplacedWithoutARestart(t *testing.T) {
 		eventually(t, "Redis decides", func() bool {
 			_, state := r.redis(t)
 			got := r.get(t, r.Address(), "/v1/servers")
-			n, err := server.Client().Exists(t.Context(), "opsgate:limits:"+tokenID).Result()
+			n, err := server.Client().Exists(t.Context(), "opsgate:account:"+tokenID).Result()
 			return got.status == 200 && state == "ready" && n == 1 && err == nil
 		})
 	}

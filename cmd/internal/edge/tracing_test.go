@@ -284,7 +284,7 @@ func TestNoTokenIsInATrace(t *testing.T) {
 	if len(c.collector.Spans()) < 13 {
 		t.Fatalf("only %d spans came", len(c.collector.Spans()))
 	}
-	for _, secret := range []string{before, stray, "Bearer", "opsgate:limits:"} {
+	for _, secret := range []string{before, stray, "Bearer", "opsgate:account:"} {
 		if c.collector.Contains(t, secret) {
 			t.Errorf("%q is in what was sent", secret)
 		}
