@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/ratelimittest"
 	"opsgate/ratelimit/redisstore"
@@ -26,52 +24,75 @@ func specified(tb testing.TB) *ratelimit.Policy {
 	return ratelimittest.Policy(tb, limit("second", 3, time.Second), limit("hour", 5000, time.Hour))
 }
 
-// What a decision costs, beside a script that does nothing, by the same client.
+// What a decision costs: by the client's clock, and of the server's by INFO commandstats, for accounts of little and of much use.
 func BenchmarkDecide(b *testing.B) {
 	server := redistest.Start(b)
 	client := newClient(b, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
-	hash := client.ScriptLoad(b.Context(), "").Val()
-	b.Run("empty script", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if err := client.EvalSha(b.Context(), hash, []string{"opsgate:account:token"}).Err(); err != nil && err != redis.Nil { //nolint:errorlint // as it is
-				b.Fatal(err)
-			}
-		}
-	})
-	limits := map[string]*ratelimit.Policy{
-		"specified, many tokens": specified(b),
-		"generous":               ratelimittest.Policy(b, limit("second", 1_000_000, time.Second), limit("hour", 10_000_000, time.Hour)),
-		"largest": ratelimittest.Policy(b, limit("second", 100_000, time.Second), limit("minute", 500_000, time.Minute),
-			limit("hour", 5_000_000, time.Hour)),
-	}
-	for name, p := range limits {
+	for name, c := range map[string]struct {
+		p    *ratelimit.Policy
+		past int // requests in the hour before, evenly
+	}{
+		"default, new":       {specified(b), 0},
+		"default, busy hour": {specified(b), 4900},
+		"exact, full":        {ratelimittest.Policy(b, limit("minute", 64, time.Minute), limit("hour", 64, time.Hour)), 60},
+		"largest": {ratelimittest.Policy(b, limit("second", 100_000, time.Second), limit("minute", 500_000, time.Minute),
+			limit("hour", 5_000_000, time.Hour)), 10_000},
+	} {
 		b.Run(name, func(b *testing.B) {
 			s := newStore(b, redisstore.Options{Client: client, Prefix: name})
-			ids := make([]string, 20_000)
+			ids := make([]string, 20_000) // so many that few of them are denied
+			own := use(c.p, c.past)
 			for i := range ids {
 				ids[i] = fmt.Sprintf("0b0b0b0b-0000-7000-8000-%012d", i)
+				if _, _, err := s.Exchange(b.Context(), ids[i], c.p, ratelimit.Exchange{Op: ratelimit.OpMerge, Own: own}); err != nil {
+					b.Fatal(err)
+				}
 			}
-			if name != "specified, many tokens" {
-				ids = ids[:1]
+			if err := server.Client().ConfigResetStat(b.Context()).Err(); err != nil {
+				b.Fatal(err)
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if d, err := s.Decide(b.Context(), ids[i%len(ids)], p); err != nil || !d.Allowed {
-					b.Fatal(d, err)
+				if _, err := s.Decide(b.Context(), ids[i%len(ids)], c.p); err != nil {
+					b.Fatal(err)
 				}
 			}
+			b.ReportMetric(scriptTime(b, server), "redis-µs/op")
+			size := server.Client().MemoryUsage(b.Context(), name+"account:"+ids[0]).Val()
+			b.ReportMetric(float64(size), "B/token")
 		})
 	}
-	b.Run("refused", func(b *testing.B) {
-		s := newStore(b, redisstore.Options{Client: client})
-		p := specified(b)
-		_, _ = s.Decide(b.Context(), "token", p)
-		b.ReportAllocs()
-		for b.Loop() {
-			_, _ = s.Peek(b.Context(), "token", p)
+}
+
+// use returns the account of a token with so many admissions in the hour before now.
+func use(p *ratelimit.Policy, past int) (own ratelimit.Account) {
+	now := time.Now()
+	for i := range past {
+		own, _ = p.DecideShare(nil, own, 1, now.Add(-time.Hour+time.Duration(i)*time.Hour/time.Duration(past)), false)
+	}
+	return own
+}
+
+// scriptTime returns the µs that the server took for a call of a script, on average.
+func scriptTime(tb testing.TB, server *redistest.Server) float64 {
+	tb.Helper()
+	stats, err := server.Client().Info(tb.Context(), "commandstats").Result()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for line := range strings.Lines(stats) {
+		if calls, found := strings.CutPrefix(line, "cmdstat_evalsha:"); found {
+			_, after, _ := strings.Cut(calls, "usec_per_call=")
+			value, _, _ := strings.Cut(after, ",")
+			micros, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return micros
 		}
-	})
+	}
+	tb.Fatal("no script was called")
+	return 0
 }
 
 // What a token takes of Redis' memory, its key and Redis' own part included.

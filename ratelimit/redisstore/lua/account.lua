@@ -1,21 +1,21 @@
--- account.lua decides a request on a token's account, merges accounts, and refunds an admission. It is a translation of package ratelimit
--- (account.go, usage.go, rebase.go, shared.go): functions have the names that they have there, and TestTheScriptKeepsTheAccountsThatMemoryKeeps
--- compares the accounts of both, byte by byte. docs/rate-limiter.md has the bytes and the rules.
+-- account.lua decides a request on a token's account, merges accounts, and refunds an admission. It does what package ratelimit does, in
+-- functions of the same names (account.go, usage.go, rebase.go, shared.go). TestTheScriptDecidesAsMemoryDoes compares both, byte by byte.
+-- docs/rate-limiter.md has the bytes and the rules.
 --
 -- KEYS[1]  the token's account
--- ARGV[1]  decide, peek, merge or refund
--- ARGV[2]  the time in µs since 1970, '' for that of the server
--- refund:  ARGV[3] time of the admission in µs, ARGV[4] '1' if limits in shadow recorded it, ARGV[5] the channel, ARGV[6] the token
+-- ARGV[1]  decide, peek, merge or refund;  ARGV[2] the time in µs since 1970, '' for that of the server
+-- refund:  ARGV[3] time of the admission in µs, ARGV[4] '1' if limits in shadow recorded it, ARGV[5] channel, ARGV[6] token to publish
+--          Returns '1' if it changed the account, else '0'.
 -- others:  ARGV[3] header of the policy, ARGV[4] account to merge by union, ARGV[5] account to add; '' for none
+--          Return the time (7 bytes), the outcome (1 byte: 0 denied, 1 admitted, 2 admitted, but not by the limits in shadow, 3 peek or
+--          merge; plus 128 if the value under the key was no account), and the account.
 --
--- refund returns '1' if it changed the account, else '0'. Others return the time (7 bytes), the outcome (1 byte: 0 denied, 1 admitted,
--- 2 admitted, but not by the limits in shadow, 3 peek or merge; plus 128 if the value under the key was no account), and the account.
---
--- For readers new to Lua: indexes begin at 1, a string is bytes, # is a length, .. joins strings, ~= is "not equal". A number is a double,
--- exact up to 2^53. struct.unpack returns the decoded values and then the next index; formats are I<bytes>, little endian after '<'.
+-- For readers new to Lua: indexes begin at 1, a string is bytes, # is a length, .. joins strings, ~= is "not equal", {} is a table: an array
+-- or a record. Numbers are doubles, exact up to 2^53. struct.unpack returns the values and then the next index; '<I7' has 7 bytes.
 local FORM, MAX_LIMITS, MAX_EXACT, BUCKETS, RING, EARLIEST = 2, 4, 64, 61, 128, 2 ^ 43
 local byte, char, rep, sub, pack, unpacked = string.byte, string.char, string.rep, string.sub, struct.pack, struct.unpack
 local min, max = math.min, math.max
+local policy -- of the caller: {header, rules}
 
 local function quotient(a, b) return (a - a % b) / b end
 
@@ -24,64 +24,47 @@ local function count_bytes(n) return n < 256 and 1 or n < 65536 and 2 or 4 end
 -- rules_of decodes the limits of a header; nil if it is none.
 local function rules_of(header)
   local form, n = byte(header, 1, 2)
-  if form ~= FORM or not n or n < 1 or n > MAX_LIMITS or #header ~= 2 + 11 * n then
-    return nil
-  end
+  if form ~= FORM or not n or n < 1 or n > MAX_LIMITS or #header ~= 2 + 11 * n then return nil end
   local fields, rules = {unpacked('<' .. rep('I4I6B', n), header, 3)}, {}
   for i = 1, n do
     local requests, per, shadow = fields[3 * i - 2], fields[3 * i - 1], fields[3 * i]
-    if requests < 1 or requests > 1e9 or per < 1 or shadow > 1 then
-      return nil
-    end
-    rules[i] = {requests = requests, per = per, width = quotient(per + BUCKETS - 2, BUCKETS - 1), shadow = shadow == 1,
-      exact = requests <= MAX_EXACT}
+    if requests < 1 or requests > 1e9 or per < 1 or shadow > 1 then return nil end
+    local width = quotient(per + BUCKETS - 2, BUCKETS - 1)
+    rules[i] = {requests = requests, per = per, width = width, shadow = shadow == 1, exact = requests <= MAX_EXACT}
   end
   return rules
 end
 
-local policy -- of the caller: {header, rules}; none to refund
+-- decode_state returns the state of a limit that begins at an index, and the next index; nil if there is none. It is {times = {oldest, ...}} or
+-- a ring: {newest = number of the newest bucket, size = bytes of a count, counts = string}.
+local function decode_state(r, value, at)
+  local tag = byte(value, at) or RING
+  local size = tag - RING
+  local next_at = at + (size < 0 and 1 + 7 * tag or 7 + BUCKETS * size)
+  if next_at > #value + 1 or (size < 0) ~= (tag <= MAX_EXACT and r.exact) then return nil end
+  if size < 0 then
+    local times = {unpacked('<' .. rep('I7', tag), value, at + 1)}
+    times[tag + 1] = nil -- the next index
+    for k = 2, tag do
+      if times[k] < times[k - 1] then return nil end
+    end
+    return {times = times}, next_at
+  end
+  if size ~= 1 and size ~= 2 and size ~= 4 or size < count_bytes(r.requests) then return nil end
+  return {newest = unpacked('<I6', value, at + 1), size = size, counts = sub(value, at + 7, next_at - 1)}, next_at
+end
 
--- decode returns the account as a table, nil if the value is no account. A state is {times = {oldest, ...}} or a ring:
--- {newest = number of the newest bucket, size = bytes of a count, counts = string}.
+-- decode returns the account as a table, nil if the value is no account.
 local function decode(value)
   local at = 3 + 11 * (byte(value, 2) or 0)
   local header = sub(value, 1, at - 1)
-  local rules
-  if policy and header == policy.header then
-    rules = policy.rules
-  else
-    rules = rules_of(header)
-  end
-  if not rules or #value < at + 6 then
-    return nil
-  end
+  local rules = policy and header == policy.header and policy.rules or rules_of(header)
+  if not rules or #value < at + 6 then return nil end
   local a = {header = header, rules = rules, states = {}, since = unpacked('<I7', value, at)}
   at = at + 7
   for i, r in ipairs(rules) do
-    local tag = byte(value, at)
-    if not tag then
-      return nil
-    elseif tag < RING then
-      if tag > MAX_EXACT or not r.exact or #value < at + 7 * tag then
-        return nil
-      end
-      local times = {unpacked('<' .. rep('I7', tag), value, at + 1)}
-      times[tag + 1] = nil
-      for k = 2, tag do
-        if times[k] < times[k - 1] then
-          return nil
-        end
-      end
-      a.states[i], at = {times = times}, at + 1 + 7 * tag
-    else
-      local size = tag - RING
-      local next_at = at + 7 + BUCKETS * size
-      if size ~= 1 and size ~= 2 and size ~= 4 or size < count_bytes(r.requests) or next_at > #value + 1 then
-        return nil
-      end
-      a.states[i] = {newest = unpacked('<I6', value, at + 1), size = size, counts = sub(value, at + 7, next_at - 1)}
-      at = next_at
-    end
+    a.states[i], at = decode_state(r, value, at)
+    if not at then return nil end
   end
   return at == #value + 1 and a or nil
 end
@@ -90,8 +73,7 @@ local function encode(a)
   local value = a.header .. pack('<I7', a.since)
   for _, s in ipairs(a.states) do
     if s.times then
-      local n = #s.times
-      value = value .. char(n) .. pack('<' .. rep('I7', n), unpack(s.times))
+      value = value .. char(#s.times) .. pack('<' .. rep('I7', #s.times), unpack(s.times))
     else
       value = value .. char(RING + s.size) .. pack('<I6', s.newest) .. s.counts
     end
@@ -99,44 +81,36 @@ local function encode(a)
   return value
 end
 
-local function get(ring, b)
-  return (unpacked('<I' .. ring.size, ring.counts, b % BUCKETS * ring.size + 1))
-end
+local function get(ring, b) return (unpacked('<I' .. ring.size, ring.counts, b % BUCKETS * ring.size + 1)) end
 
 local function set(ring, b, n)
   local at, size = b % BUCKETS * ring.size, ring.size
   ring.counts = sub(ring.counts, 1, at) .. pack('<I' .. size, min(n, 256 ^ size - 1)) .. sub(ring.counts, at + size + 1)
 end
 
--- clear sets the counts of buckets from first to last to zero.
-local function clear(ring, first, last)
-  local n, from, size, counts = min(BUCKETS, last - first + 1), first % BUCKETS, ring.size, ring.counts
+-- clear sets the counts of the buckets after one and up to another to zero.
+local function clear(ring, after, last)
+  local n, from, size, counts = min(BUCKETS, last - after), (after + 1) % BUCKETS, ring.size, ring.counts
   local wrapped = max(0, from + n - BUCKETS) -- so many of them are at the beginning
   ring.counts = rep('\0', wrapped * size) .. sub(counts, wrapped * size + 1, from * size) .. rep('\0', (n - wrapped) * size)
     .. sub(counts, (from + n - wrapped) * size + 1)
 end
 
--- add counts n more admissions at t in a ring, and returns whether it has room for that.
+-- add counts n more admissions at t in a ring, and returns whether it has the bucket and a count that is not negative.
 local function add(ring, width, t, n)
   local b = quotient(t, width)
-  local holds = b <= ring.newest and b > ring.newest - BUCKETS and get(ring, b) + n >= 0
-  if holds then
-    set(ring, b, get(ring, b) + n)
-  end
-  return holds
+  local sum = b <= ring.newest and b > ring.newest - BUCKETS and get(ring, b) + n or -1
+  if sum >= 0 then set(ring, b, sum) end
+  return sum >= 0
 end
 
--- total is how many admissions a ring counts.
-local function total(ring)
-  local sum, size, digits = 0, ring.size, {byte(ring.counts, 1, -1)}
-  for i = 1, size do
-    local n = 0
-    for at = i, #digits, size do
-      n = n + digits[at]
-    end
-    sum = sum + n * 256 ^ (i - 1)
-  end
-  return sum
+-- count is how many admissions count in a state.
+local function count(s)
+  if s.times then return #s.times end
+  local one = 'I' .. s.size
+  local counts, n = {unpacked('<' .. rep(rep(one, 10), 6) .. one, s.counts)}, 0
+  for i = 1, BUCKETS do n = n + counts[i] end
+  return n
 end
 
 -- advance drops what left its window, and moves what is in the future to now. It returns whether it moved anything.
@@ -144,51 +118,39 @@ local function advance(a, now)
   local moved = a.since > now
   a.since = min(a.since, now)
   for i, r in ipairs(a.rules) do
-    local s = a.states[i]
+    local s, present, future, kept = a.states[i], quotient(now, r.width), 0, {}
+    for _, t in ipairs(s.times or {}) do
+      if t + r.per > now then
+        kept[#kept + 1], moved = min(t, now), moved or t > now
+      end
+    end
     if s.times then
-      local times = s.times
-      local n, gone = #times, 0
-      while gone < n and times[gone + 1] + r.per <= now do
-        gone = gone + 1
-      end
-      if gone > 0 then
-        s.times = {unpack(times, gone + 1)}
-      end
-      for k = #s.times, 1, -1 do
-        if s.times[k] <= now then
-          break
-        end
-        s.times[k], moved = now, true
-      end
+      s.times = kept
+    elseif s.newest < present then
+      clear(s, s.newest, present)
     else
-      local present, future = quotient(now, r.width), 0
-      if s.newest > present then
-        for b = max(present, s.newest - BUCKETS) + 1, s.newest do
-          future = future + get(s, b)
-          set(s, b, 0)
-        end
-      elseif s.newest < present then
-        clear(s, s.newest + 1, present)
+      for b = max(present, s.newest - BUCKETS) + 1, s.newest do
+        future = future + get(s, b)
+        set(s, b, 0)
       end
-      s.newest = present
-      if future > 0 then
-        set(s, present, get(s, present) + future)
-        moved = true
-      end
+    end
+    s.newest = s.counts and present
+    if future > 0 then
+      moved = add(s, r.width, now, future)
     end
   end
   return moved
 end
 
--- buckets lists what a state records from no later than an instant on, oldest first: n admissions between two instants, both inclusive.
+-- buckets lists what a state records from no later than an instant, oldest first: n admissions up to an instant, inclusive.
 local function buckets(r, s, latest)
   local list = {}
   for _, t in ipairs(s.times or {}) do
     list[#list + 1] = t <= latest and {to = t, n = 1} or nil
   end
-  for b = (s.newest or 0) - BUCKETS + 1, s.newest or -BUCKETS do
-    local n = get(s, b)
-    list[#list + 1] = n > 0 and b * r.width <= latest and {to = (b + 1) * r.width - 1, n = n} or nil
+  for b = s.counts and s.newest - BUCKETS + 1 or 0, s.newest or -1 do
+    local n = b * r.width <= latest and get(s, b) or 0
+    list[#list + 1] = n > 0 and {to = (b + 1) * r.width - 1, n = n} or nil
   end
   return list
 end
@@ -207,26 +169,22 @@ end
 
 -- state returns the state of a limit with what is in a list.
 local function state(r, list, now)
-  local counted, n, times = {}, 0, {}
+  local n, counted, times = 0, {}, {}
   for _, b in ipairs(list) do
     if not r.exact or b.to + r.per > now then
       counted[#counted + 1], n = b, n + b.n
     end
   end
-  if not r.exact or n > MAX_EXACT then
-    local size = count_bytes(max(n, r.requests))
-    local ring = {newest = quotient(now, r.width), size = size, counts = rep('\0', BUCKETS * size)}
-    for _, b in ipairs(counted) do
+  local size = count_bytes(max(n, r.requests))
+  local ring = {newest = quotient(now, r.width), size = size, counts = rep('\0', BUCKETS * size)}
+  for _, b in ipairs(counted) do
+    if r.exact and n <= MAX_EXACT then
+      for _ = 1, b.n do times[#times + 1] = min(b.to, now) end
+    else
       add(ring, r.width, min(b.to, now), b.n)
     end
-    return ring
   end
-  for _, b in ipairs(counted) do
-    for _ = 1, b.n do
-      times[#times + 1] = min(b.to, now)
-    end
-  end
-  return {times = times}
+  return r.exact and n <= MAX_EXACT and {times = times} or ring
 end
 
 -- best is the index of the limit with the shortest window that is no shorter than per, or else with the longest; nil for none.
@@ -234,9 +192,7 @@ local function best(rules, per, shadow)
   local found
   for i, r in ipairs(rules) do
     local f = rules[found]
-    if r.shadow == shadow and (not f or f.per < per and r.per > f.per or r.per >= per and r.per < f.per) then
-      found = i
-    end
+    if r.shadow == shadow and (not f or f.per < per and r.per > f.per or r.per >= per and r.per < f.per) then found = i end
   end
   return found
 end
@@ -258,111 +214,95 @@ local function fill(r, old, now)
   return list, latest + 1
 end
 
--- rebase returns the account of the caller's policy with the usage of another one.
-local function rebase(old, now)
-  local a = {header = policy.header, rules = policy.rules, states = {}, since = old.since}
-  for i, r in ipairs(a.rules) do
-    local list, from = fill(r, old, now)
-    a.states[i], a.since = state(r, list, now), max(a.since, min(from, now))
-  end
-  return a
-end
-
--- under returns an account under the caller's policy, advanced to now, and whether it is to be written.
+-- under returns the account that is in a value under the caller's policy, advanced to now; whether it is to be written; and whether the
+-- value is no account.
 local function under(value, now)
-  local a = decode(value)
-  local moved = a and advance(a, now)
-  if a and a.header == policy.header then
-    return a, moved
+  local old = decode(value)
+  local moved = old and advance(old, now)
+  if old and old.header == policy.header then return old, moved end
+  local from = old or {rules = {}, states = {}, since = now}
+  local a = {header = policy.header, rules = policy.rules, states = {}, since = from.since}
+  for i, r in ipairs(a.rules) do
+    local list, since = fill(r, from, now)
+    a.states[i], a.since = state(r, list, now), max(a.since, min(since, now))
   end
-  return rebase(a or {rules = {}, states = {}, since = now}, now), a ~= nil, not a and value ~= ''
+  return a, old ~= nil, not old and value ~= ''
 end
 
-local op, now, value = ARGV[1], tonumber(ARGV[2]), redis.pcall('GET', KEYS[1])
+local function refund(a, t, in_shadow)
+  local changed = false
+  for i, r in ipairs(a and a.rules or {}) do
+    local s = a.states[i]
+    if r.shadow and not in_shadow then -- it was not recorded
+    elseif s.counts then
+      changed = t >= a.since and add(s, r.width, t, -1) or changed
+    else
+      for k = #s.times, 1, -1 do
+        if s.times[k] == t then
+          table.remove(s.times, k)
+          changed = true
+          break
+        end
+      end
+    end
+  end
+  return changed
+end
+
+-- decide returns the outcome of a request, and records it where it is admitted.
+local function decide(a, now)
+  local full, shadow_full = false, false
+  for i, r in ipairs(a.rules) do
+    if count(a.states[i]) >= r.requests then
+      full, shadow_full = full or not r.shadow, shadow_full or r.shadow
+    end
+  end
+  for i, r in ipairs(full and {} or a.rules) do
+    local s = a.states[i]
+    if r.shadow and shadow_full then -- not recorded
+    elseif s.times then
+      s.times[#s.times + 1] = now
+    elseif r.exact then -- less counts than the limit admits: it is decided by single admissions again
+      a.states[i] = state(r, merge(buckets(r, s, now), {{to = now, n = 1}}), now)
+    else
+      add(s, r.width, now, 1)
+    end
+  end
+  return full and 0 or shadow_full and 2 or 1
+end
+
+local op, now, value = ARGV[1], tonumber(ARGV[2]), redis.pcall('GET', KEYS[1]) or ''
 if not now then
   local t = redis.call('TIME')
   now = t[1] * 1000000 + t[2]
 end
 now = max(now, EARLIEST)
 if type(value) == 'table' then
-  if not string.find(value.err, 'WRONGTYPE', 1, true) then
-    return value
-  end
+  if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
   value = 'of another type'
 end
-value = value or ''
-
 if op == 'refund' then
-  local a, t, changed = decode(value), tonumber(ARGV[3]), false
-  for i, r in ipairs(a and a.rules or {}) do
-    local s = a.states[i]
-    for k = (r.shadow and ARGV[4] ~= '1') and 0 or #(s.times or {}), 1, -1 do
-      if s.times[k] == t then
-        table.remove(s.times, k)
-        changed = true
-        break
-      end
-    end
-    if s.counts and t >= a.since and (not r.shadow or ARGV[4] == '1') then
-      changed = add(s, r.width, t, -1) or changed
-    end
-  end
-  if changed then
-    redis.call('SET', KEYS[1], encode(a), 'KEEPTTL')
-    redis.call('PUBLISH', ARGV[5], ARGV[6])
-  end
-  return changed and '1' or '0'
+  local a = decode(value)
+  if not refund(a, tonumber(ARGV[3]), ARGV[4] == '1') then return '0' end
+  redis.call('SET', KEYS[1], encode(a), 'KEEPTTL')
+  redis.call('PUBLISH', ARGV[5], ARGV[6])
+  return '1'
 end
 
 policy = {header = ARGV[3], rules = rules_of(ARGV[3])}
 local a, write, discarded = under(value, now)
 for arg = 4, 5 do
-  if ARGV[arg] ~= '' then
-    local b = under(ARGV[arg], now)
+  local b = ARGV[arg] ~= '' and under(ARGV[arg], now)
+  for i, r in ipairs(b and a.rules or {}) do
+    a.states[i] = state(r, merge(buckets(r, a.states[i], now), buckets(r, b.states[i], now), arg == 4), now)
     a.since, write = min(a.since, b.since), true
-    for i, r in ipairs(a.rules) do
-      a.states[i] = state(r, merge(buckets(r, a.states[i], now), buckets(r, b.states[i], now), arg == 4), now)
-    end
   end
 end
-
-local outcome = 3
-if op == 'decide' then
-  local full, shadow_full = false, false
-  for i, r in ipairs(a.rules) do
-    local s = a.states[i]
-    if (s.times and #s.times or total(s)) >= r.requests then
-      full, shadow_full = full or not r.shadow, shadow_full or r.shadow
-    end
-  end
-  outcome = full and 0 or shadow_full and 2 or 1
-end
-if outcome == 1 or outcome == 2 then
-  for i, r in ipairs(a.rules) do
-    local s = a.states[i]
-    if r.shadow and outcome == 2 then -- not recorded
-    elseif s.times then
-      s.times[#s.times + 1] = now
-    elseif r.exact then -- less counts than the limit admits: it is decided by single admissions again
-      local list = buckets(r, s, now)
-      list[#list + 1] = {to = now, n = 1}
-      a.states[i] = state(r, list, now)
-    else
-      add(s, r.width, now, 1)
-    end
-  end
-  write = true
-end
+local outcome = op == 'decide' and decide(a, now) or 3
 value = encode(a)
-if write and op ~= 'peek' then
-  if ARGV[2] == '' then
-    local keep = 0
-    for _, r in ipairs(a.rules) do
-      keep = max(keep, r.per + r.width)
-    end
-    redis.call('SET', KEYS[1], value, 'PX', math.ceil(keep / 1000))
-  else
-    redis.call('SET', KEYS[1], value)
-  end
+if op ~= 'peek' and (write or outcome == 1 or outcome == 2) then
+  local keep = 0 -- in ms
+  for _, r in ipairs(a.rules) do keep = max(keep, math.ceil((r.per + r.width) / 1000)) end
+  redis.call('SET', KEYS[1], value, unpack(ARGV[2] == '' and {'PX', keep} or {}))
 end
 return pack('<I7B', now, outcome + (discarded and 128 or 0)) .. value

@@ -1,0 +1,171 @@
+package ratelimit_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/ratelimittest"
+	"opsgate/ratelimit/redisstore"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+func limit(name string, requests int, per time.Duration) ratelimit.Limit {
+	return ratelimit.Limit{Name: name, Requests: requests, Per: per}
+}
+
+func shadow(l ratelimit.Limit) ratelimit.Limit {
+	l.Shadow = true
+	return l
+}
+
+// comparedPolicies have every kind of state and every size of counts, with and without limits in shadow.
+func comparedPolicies(t rapid.TB) []*ratelimit.Policy {
+	var policies []*ratelimit.Policy
+	for _, limits := range [][]ratelimit.Limit{
+		{limit("a", 3, time.Second), limit("b", 5000, time.Hour)},
+		{limit("a", 10, time.Second), limit("b", 70, time.Minute)},
+		{limit("a", 64, 6*time.Second)},
+		{limit("a", 66, 6*time.Second), limit("b", 5, 3*time.Second)},
+		{limit("a", 40, time.Hour)},
+		{limit("a", 5, 10*time.Second), limit("b", 100, 7*time.Second), limit("c", 200, time.Minute), limit("d", 60, 13*time.Second)},
+		{limit("a", 9, time.Second), shadow(limit("b", 4, time.Second)), limit("c", 300, time.Minute), shadow(limit("d", 80, time.Minute))},
+		{limit("a", 30, time.Second), shadow(limit("b", 10, 30*time.Second))},
+		{limit("a", 100_000, 6*time.Second), limit("b", 1_000_000, time.Minute), limit("c", 1_000_000_000, 31*24*time.Hour)},
+	} {
+		policies = append(policies, ratelimittest.Policy(t, limits...))
+	}
+	return policies
+}
+
+// A comparison does the same in Redis and with the accounts of this package.
+type comparison struct {
+	redis    *redisstore.Store
+	client   *redis.Client
+	key      string
+	clock    *ratelimittest.Clock
+	policy   *ratelimit.Policy
+	account  ratelimit.Account   // that Redis must have; nil for none
+	former   []ratelimit.Account // that Redis had
+	admitted []ratelimit.Decision
+}
+
+func (c *comparison) stored(t rapid.TB) {
+	got, err := c.client.Get(context.Background(), c.key).Bytes()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, c.account) {
+		t.Fatalf("Redis has\n%x, want\n%x", got, c.account)
+	}
+}
+
+func (c *comparison) exchange(t rapid.TB, x ratelimit.Exchange) {
+	want, write, decided := c.policy.Exchange(c.account, x, c.clock.Now())
+	d, got, err := c.redis.Exchange(context.Background(), "t", c.policy, x)
+	if err != nil || d != decided || !bytes.Equal(got, want) {
+		t.Fatalf("exchange %+v: got error %v\n%+v\n%x\nwant\n%+v\n%x", x, err, d, got, decided, want)
+	}
+	if write {
+		c.account = slices.Clone(want)
+		c.former = append(c.former, c.account)
+	}
+	if x.Op == ratelimit.OpDecide && d.Allowed {
+		c.admitted = append(c.admitted, d)
+	}
+	c.stored(t)
+}
+
+// own is what the gateway admitted by itself in the time before now.
+func (c *comparison) own(t *rapid.T) (own ratelimit.Account) {
+	at := c.clock.Now()
+	for range rapid.IntRange(0, 90).Draw(t, "own") {
+		at = at.Add(-time.Duration(rapid.Int64Range(0, 1_000_000).Draw(t, "before")) * time.Microsecond)
+	}
+	for at.Before(c.clock.Now()) && len(own) < 1000 {
+		own, _ = c.policy.DecideShare(nil, own, 1, at, false)
+		at = at.Add(time.Duration(rapid.Int64Range(1, 2_000_000).Draw(t, "after")) * time.Microsecond)
+	}
+	return own
+}
+
+func (c *comparison) actions() map[string]func(*rapid.T) {
+	gap := rapid.SampledFrom([]int64{0, 1, 999, 77_000, 400_000, 1_000_000})
+	op := rapid.SampledFrom([]ratelimit.Op{ratelimit.OpDecide, ratelimit.OpPeek, ratelimit.OpMerge})
+	known := func(t *rapid.T) ratelimit.Account {
+		if len(c.former) == 0 {
+			return nil
+		}
+		return rapid.SampledFrom(c.former).Draw(t, "known")
+	}
+	advance := func(micros int64) { c.clock.Advance(time.Duration(micros) * time.Microsecond) }
+	return map[string]func(*rapid.T){
+		"request": func(t *rapid.T) { c.exchange(t, ratelimit.Exchange{Op: ratelimit.OpDecide}) },
+		"peek":    func(t *rapid.T) { c.exchange(t, ratelimit.Exchange{Op: ratelimit.OpPeek}) },
+		"burst": func(t *rapid.T) {
+			for range rapid.IntRange(2, 150).Draw(t, "requests") {
+				advance(gap.Draw(t, "gap"))
+				c.exchange(t, ratelimit.Exchange{Op: ratelimit.OpDecide})
+			}
+		},
+		"merge what is known": func(t *rapid.T) { c.exchange(t, ratelimit.Exchange{Op: op.Draw(t, "op"), Known: known(t)}) },
+		"merge both": func(t *rapid.T) {
+			c.exchange(t, ratelimit.Exchange{Op: op.Draw(t, "op"), Known: known(t), Own: c.own(t)})
+		},
+		"refund": func(t *rapid.T) {
+			if len(c.admitted) == 0 {
+				t.Skip("nothing was admitted")
+			}
+			d := rapid.SampledFrom(c.admitted).Draw(t, "decision")
+			if err := c.redis.Refund(context.Background(), "t", c.policy, d); err != nil {
+				t.Fatal(err)
+			}
+			c.account = slices.Clone(c.account).Refund(d.At, d.Shadowed < 0)
+			c.stored(t)
+		},
+		"lose everything": func(t *rapid.T) {
+			if err := c.client.Del(context.Background(), c.key).Err(); err != nil {
+				t.Fatal(err)
+			}
+			c.account = nil
+		},
+		"wait":          func(t *rapid.T) { advance(rapid.Int64Range(0, 20_000_000).Draw(t, "µs")) },
+		"wait longer":   func(t *rapid.T) { advance(rapid.Int64Range(0, 4_000_000_000).Draw(t, "µs")) },
+		"step back":     func(t *rapid.T) { advance(-rapid.Int64Range(1, 90_000_000).Draw(t, "µs")) },
+		"change policy": func(t *rapid.T) { c.policy = rapid.SampledFrom(comparedPolicies(t)).Draw(t, "policy") },
+	}
+}
+
+// The script decides as this package does, and keeps the same accounts, byte by byte: requests, questions, merges of what a gateway
+// knows and admitted by itself, refunds, changes of policy, clocks that are set back, a Redis that lost everything.
+func TestTheScriptDecidesAsMemoryDoes(t *testing.T) {
+	server := redistest.Start(t)
+	client, err := redisstore.NewClient(redisstore.ClientOptions{Addresses: []string{server.Addr()}, Timeout: 5 * time.Second, DialTimeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	var n atomic.Int64
+	rapid.Check(t, func(t *rapid.T) {
+		prefix := fmt.Sprintf("%d:", n.Add(1))
+		c := &comparison{client: server.Client(), key: prefix + "account:t", clock: newClock(), policy: comparedPolicies(t)[0]}
+		c.redis, err = redisstore.New(redisstore.Options{
+			Client: client, Prefix: prefix, Clock: c.clock.Now, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Repeat(c.actions())
+	})
+}
