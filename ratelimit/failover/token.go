@@ -74,7 +74,7 @@ func (t *token) state(ph *phase, now time.Duration) state {
 // denial returns the kept denial, with its times as of now, if it still holds for the policy.
 func (sh *shard) denial(t *token, p *ratelimit.Policy, now time.Duration, followed func() bool) (ratelimit.Decision, bool) {
 	age := now - t.asked
-	if now >= t.deniedUntil || age < 0 || t.policy != p || age > unfollowed && !followed() {
+	if t.deniedUntil == 0 || now >= t.deniedUntil || age < 0 || t.policy != p || age > unfollowed && !followed() {
 		return ratelimit.Decision{}, false
 	}
 	sh.scratch = append(sh.scratch[:0], t.account...)
