@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/ratelimittest"
 )
@@ -159,6 +161,41 @@ func TestCallersThatGiveUpAreNoFailures(t *testing.T) {
 		}
 		if !store.State().Shared {
 			t.Errorf("got %+v", store.State())
+		}
+	})
+}
+
+// A store that comes and goes is one outage for whoever asks since when, until it has worked for ten seconds; each time that it is left counts.
+func TestAStoreThatFlapsIsAwaySinceTheFirstTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		registry := prometheus.NewRegistry()
+		store := newStore(t, failover.Options{Shared: s, Registerer: registry})
+		t.Cleanup(run(t, store))
+		p := ratelimittest.Policy(t, limit("minute", 1000, time.Minute))
+		time.Sleep(time.Minute)
+		first := time.Now()
+		for range 5 {
+			s.become(gone)
+			leave(t, store, p)
+			if st := store.State(); !st.Since.Equal(first) {
+				t.Errorf("away since %v, not %v", st.Since, first)
+			}
+			time.Sleep(time.Second)
+			s.become(well)
+			time.Sleep(3 * time.Second)
+			if st := store.State(); !st.Shared || !st.Since.After(first) {
+				t.Errorf("got %+v", st)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		s.become(gone)
+		leave(t, store, p)
+		if st := store.State(); !st.Since.Equal(time.Now()) {
+			t.Errorf("after ten seconds, away since %v", st.Since)
+		}
+		if n := value(t, registry, "opsgate_rate_limit_store_outages_total"); n != 6 {
+			t.Errorf("%v outages", n)
 		}
 	})
 }

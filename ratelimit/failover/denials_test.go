@@ -101,7 +101,7 @@ func TestOverAnyScheduleNoTokenWithinItsLimitsIsDenied(t *testing.T) {
 				{[]ratelimit.Limit{limit("second", 10, time.Second)}, 200 * time.Millisecond},
 				{[]ratelimit.Limit{limit("minute", 100, time.Minute)}, 1200 * time.Millisecond},
 				{[]ratelimit.Limit{limit("second", 5, time.Second), limit("minute", 64, time.Minute)}, 1875 * time.Millisecond},
-				{[]ratelimit.Limit{limit("half a minute", 70, 30 * time.Second), limit("minute", 240, time.Minute)}, 860 * time.Millisecond},
+				{[]ratelimit.Limit{limit("half a minute", 70, 30*time.Second), limit("minute", 240, time.Minute)}, 860 * time.Millisecond},
 			}).Draw(t, "limits")
 			p := ratelimittest.Policy(t, of.limits...)
 			f, stop := startFleet(t, p, rapid.IntRange(2, 5).Draw(t, "gateways"))
