@@ -1,7 +1,7 @@
 package ratelimit
 
 import (
-	"sort"
+	"math"
 	"time"
 )
 
@@ -113,16 +113,17 @@ func (p *Policy) DecideShare(of Share, own Account, at time.Time, peek bool) (Ac
 	s.own = p.usages(own, now)
 	d := Decision{Allowed: true, Denied: -1, Shadowed: -1, At: at.Truncate(time.Microsecond), Local: true}
 	for i := range p.rules {
-		d.Budgets[i] = s.budget(i, now)
-		if b := d.Budgets[i]; b.Remaining == 0 && !p.rules[i].shadow && b.Reset > d.RetryAfter {
-			d.Allowed, d.Denied, d.RetryAfter = false, i, b.Reset
-		}
+		d.Allowed = d.Allowed && (p.rules[i].shadow || s.remaining(i, now) > 0)
 	}
 	if d.Allowed && !peek {
 		own = p.add(own, now, true, &tallies{})
 		s.own = p.usages(own, now)
-		for i := range p.rules {
-			d.Budgets[i] = s.budget(i, now)
+	}
+	for i := range p.rules {
+		b := s.budget(i, now)
+		d.Budgets[i] = b
+		if !d.Allowed && !p.rules[i].shadow && b.Remaining == 0 && b.Reset > d.RetryAfter {
+			d.Denied, d.RetryAfter = i, b.Reset
 		}
 	}
 	return own, d
@@ -155,17 +156,16 @@ type share struct {
 // remaining is what is left of a limit at a time, if nothing is admitted until then.
 func (s *share) remaining(i int, t int64) int64 {
 	r := &s.policy.rules[i]
-	left := max(0, r.requests-s.shared[i].count(t, 1))
-	left = (left+s.replicas-1)/s.replicas - s.alone(i, t, 1)
+	whole := int64(math.MaxInt64)
 	if s.replicas > 1 && r.exact() {
-		left = min(left, r.requests-s.alone(i, t, s.replicas))
+		whole = r.requests - s.sent[i].count(t, s.replicas) - s.own[i].count(t, s.replicas)
 	}
-	return max(0, left)
+	return max(0, min(whole, s.divide(r, s.shared[i].count(t, 1))-s.sent[i].count(t, 1)-s.own[i].count(t, 1)))
 }
 
-// alone is how many admissions of this gateway by itself count at a time in so many windows.
-func (s *share) alone(i int, t, windows int64) int64 {
-	return s.sent[i].count(t, windows) + s.own[i].count(t, windows)
+// divide returns this gateway's part of a limit of which so much is used.
+func (s *share) divide(r *rule, used int64) int64 {
+	return (max(0, r.requests-used) + s.replicas - 1) / s.replicas
 }
 
 // count is how many admissions count at a time in so many windows.
@@ -181,21 +181,55 @@ func (u usage) count(t, windows int64) (n int64) {
 		return n
 	}
 	s := newRing(u.rule, u.state)
-	newest := s.newest()
-	for b := max(newest, t/u.width) - buckets + 1; b <= newest; b++ {
+	newest, oldest := s.newest(), t/u.width-buckets+1
+	if oldest <= newest-buckets+1 {
+		return s.total()
+	}
+	for b := oldest; b <= newest; b++ {
 		n += s.get(b)
 	}
 	return n
 }
 
+// next is the earliest time after t at which fewer admissions count in so many windows; the latest time where there is none.
+func (u usage) next(t, windows int64) int64 {
+	if len(u.state) == 0 {
+		return math.MaxInt64
+	}
+	if u.state[0] < ringTag {
+		s := times(u.state)
+		for i := range s.len() {
+			if leaves := s.at(i) + u.per*windows; leaves > t {
+				return leaves
+			}
+		}
+		return math.MaxInt64
+	}
+	s := newRing(u.rule, u.state)
+	for b := max(s.newest(), t/u.width) - buckets + 1; b <= s.newest(); b++ {
+		if s.get(b) > 0 && s.expires(b) > t {
+			return s.expires(b)
+		}
+	}
+	return math.MaxInt64
+}
+
 func (s *share) budget(i int, now int64) Budget {
 	left := s.remaining(i, now)
-	if left == (s.policy.rules[i].requests+s.replicas-1)/s.replicas {
-		return Budget{Remaining: int(left)}
+	b := Budget{Remaining: int(left)}
+	if left == s.divide(&s.policy.rules[i], 0) {
+		return b
 	}
-	most := s.policy.rules[i].per*s.replicas + 2*s.policy.rules[i].width
-	reset := sort.Search(int(most), func(after int) bool { return s.remaining(i, now+int64(after)) > left })
-	return Budget{Remaining: int(left), Reset: duration(int64(reset))}
+	t := now
+	for s.remaining(i, t) <= left {
+		next := min(s.shared[i].next(t, 1), s.sent[i].next(t, 1), s.own[i].next(t, 1))
+		if s.replicas > 1 && s.policy.rules[i].exact() {
+			next = min(next, s.sent[i].next(t, s.replicas), s.own[i].next(t, s.replicas))
+		}
+		t = next
+	}
+	b.Reset = duration(t - now)
+	return b
 }
 
 // Unused reports whether nothing counts in an account at a time, in so many windows.

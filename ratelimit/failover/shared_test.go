@@ -89,15 +89,20 @@ func (s *sharedStore) do(what func()) error {
 
 func (s *sharedStore) Exchange(
 	_ context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
-) (d ratelimit.Decision, a ratelimit.Account, err error) {
-	lazy, uploads := false, x.Known != nil || x.Own != nil
+) (ratelimit.Decision, ratelimit.Account, error) {
+	var (
+		d    ratelimit.Decision
+		a    ratelimit.Account
+		lazy bool
+	)
+	uploads := x.Known != nil || x.Own != nil
 	if uploads {
 		s.uploads.Add(1)
 	}
 	if x.Op == ratelimit.OpDecide {
 		s.decides.Add(1)
 	}
-	err = s.do(func() {
+	err := s.do(func() { // after an error, perhaps later
 		a, d = p.Exchange(s.accounts[tokenID], x, s.clock())
 		if x.Op != ratelimit.OpPeek {
 			s.accounts[tokenID] = slices.Clone(a)
@@ -113,8 +118,11 @@ func (s *sharedStore) Exchange(
 			s.late[tokenID] = append(s.late[tokenID], s.clock())
 		}
 	})
-	if inCall := s.inCall; inCall != nil {
-		s.inCall = nil
+	s.mu.Lock()
+	inCall := s.inCall
+	s.inCall = nil
+	s.mu.Unlock()
+	if inCall != nil {
 		inCall()
 	}
 	if err == nil && lazy {
