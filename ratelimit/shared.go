@@ -26,7 +26,7 @@ const (
 	OpMerge            // merge what is told
 )
 
-// An Exchange is what a gateway asks of a shared store and tells it. Both accounts are nil for nothing, else of the policy that it asks under.
+// An Exchange is what a gateway asks of a shared store, and uploads. Both accounts are nil for nothing, else of the policy asked under.
 type Exchange struct {
 	Op    Op
 	Known Account // as the store last returned it, which it may have lost: merged by union
@@ -39,8 +39,8 @@ func instant(at time.Time) int64 { return max(earliest, at.UnixMicro()) }
 // Header returns the bytes that accounts of the policy begin with. It must not be modified.
 func (p *Policy) Header() []byte { return p.header }
 
-// Decision returns the decision on a request under the policy, from the account that the store has after it. It reports false where the account
-// does not agree with the outcome, or is none of the policy. It modifies the account.
+// Decision returns the decision on a request under the policy, from the account that the store has after it. It reports false where the
+// account does not agree with the outcome, or is none of the policy. It modifies the account.
 func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Decision, bool) {
 	now := instant(at)
 	if !p.valid(a) {
@@ -60,9 +60,9 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Decision, bool) {
 	return p.decision(&t, now, denied, shadowed), true
 }
 
-// Exchange does what a shared store does with a token's account, which may be nil or of another policy: it is the reference for redisstore's
-// script, and for stores in tests. It returns the account after it, which the store keeps unless it was a peek, and the decision; of
-// [OpMerge], that of a peek.
+// Exchange does what a shared store does with a token's account, which may be nil or of another policy: it is the reference for
+// redisstore's script, and for stores in tests. It returns the account after it, which the store keeps unless it was a peek, and the
+// decision; of [OpMerge], that of a peek.
 func (p *Policy) Exchange(a Account, x Exchange, at time.Time) (Account, Decision) {
 	now := instant(at)
 	merged := p.under(a, now)
@@ -75,9 +75,9 @@ func (p *Policy) Exchange(a Account, x Exchange, at time.Time) (Account, Decisio
 	return p.decide(merged, now, x.Op != OpDecide)
 }
 
-// Merge returns the usage of two accounts together as an account of the policy. The accounts may be of other policies, and are not modified.
-// With union, each may hold what the other holds: the larger count of a bucket is taken, and a time that both have counts once. Else the
-// counts are added.
+// Merge returns the usage of two accounts together as an account of the policy. The accounts may be of other policies, and are not
+// modified. With union, each may hold what the other holds: the larger count of a bucket is taken, and a time that both have counts
+// once. Else the counts are added.
 func (p *Policy) Merge(a, b Account, union bool, at time.Time) Account {
 	now := instant(at)
 	a, b = p.under(a, now), p.under(b, now)
@@ -89,20 +89,20 @@ func (p *Policy) Merge(a, b Account, union bool, at time.Time) Account {
 	return merged
 }
 
-// A Share is what DecideShare divides, and what this gateway has used of it beside its own account. The accounts may be nil or of other policies,
-// and are not modified.
+// A Share is what DecideShare divides, and what this gateway has used of it beside its own account. The accounts may be nil or of
+// other policies, and are not modified.
 type Share struct {
 	Replicas int     // gateways that cannot count together; 1 at least
 	Shared   Account // the last one that the gateways had in common
 	Sent     Account // what this gateway admitted by itself and sent to the shared store since
 }
 
-// DecideShare decides a request by the share of one of several gateways that cannot count together. Of each limit, the gateway admits what the
-// shared account leaves, divided by the number of gateways and rounded up. As rounding up would pass a small limit over time, it
-// also admits no more than the whole limit in as many windows.
+// DecideShare decides a request by the share of one of several gateways that cannot count together. Of each limit, the gateway admits
+// what the shared account leaves, divided by the number of gateways and rounded up. As rounding up would pass a small limit over time,
+// it also admits no more than the whole limit in as many windows.
 //
-// It returns its own account with the admission, unless the request is denied or only a question. Limits in shadow are not decided. The own
-// account may be nil or of another policy, and may be modified.
+// It returns its own account with the admission, unless the request is denied or only a question. Limits in shadow are not decided. The
+// own account may be nil or of another policy, and may be modified.
 func (p *Policy) DecideShare(of Share, own Account, at time.Time, peek bool) (Account, Decision) {
 	now := instant(at)
 	s := share{policy: p, replicas: int64(max(1, of.Replicas)), shared: p.usages(of.Shared, now), sent: p.usages(of.Sent, now)}

@@ -7,10 +7,10 @@
 //	  ▲  └───a call failed, not executed──▶ syncing ◀──────────────────────┘  │
 //	  └──────────────all is uploaded, and the pause is over───────────────────┘
 //
-// In shared, the shared store decides; a denial is repeated from the kept account until its time. In local, this gateway decides by
-// its share of what the kept account leaves. In syncing, the token's next request uploads what the shared store may lack: the account that
-// it last returned, and what this gateway admitted by itself. After an outage, gateways go on deciding by their shares for a pause, in which
-// all of them upload.
+// In shared, the shared store decides; a denial is repeated from the kept account until its time. In local, this gateway decides by its
+// share of what the kept account leaves. In syncing, the token's next request uploads what the shared store may lack: the account that it
+// last returned, and what this gateway admitted by itself. After an outage, gateways go on deciding by their shares for a pause, in
+// which all of them upload.
 //
 // A shared store that does not answer costs a few requests its time-out. docs/store-failure.md has what is promised and what is not.
 package failover

@@ -30,7 +30,7 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// pause is how much later than this gateway other gateways may see that the shared store works, and upload what they admitted by themselves.
+// pause is how much later than this gateway others may see that the shared store works, and upload what they admitted by themselves.
 func (s Settings) pause() time.Duration {
 	if s.Mode != Local {
 		return 0 // nothing was admitted that counts

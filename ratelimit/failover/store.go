@@ -19,8 +19,8 @@ import (
 
 // Shared is a store of rate limits that gateways share. Each of its calls has a time-out of its own, and is not retried.
 type Shared interface {
-	// Exchange uploads accounts and asks. It returns the decision, and the account after it, which the caller may keep. Of [ratelimit.OpMerge], only
-	// the decision's time counts. It must not modify or keep the accounts passed.
+	// Exchange uploads accounts and asks. It returns the decision, and the account after it, which the caller keeps. Of
+	// [ratelimit.OpMerge], only the decision's time is used. It must not modify or keep the accounts passed.
 	Exchange(ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange) (ratelimit.Decision, ratelimit.Account, error)
 
 	// Refund is as in [ratelimit.Store].
@@ -243,7 +243,7 @@ func (s *Store) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy,
 	return nil
 }
 
-// isShared reports whether an admission of this gateway is to be taken out of the shared store. One that was not uploaded is taken out here.
+// isShared reports whether the shared store may have an admission of this gateway. One that was not uploaded is taken out here.
 func (s *Store) isShared(tokenID string, d *ratelimit.Decision) (is bool) {
 	s.visit(tokenID, func(t *token) {
 		sent, account := t.sent, t.account
@@ -271,8 +271,8 @@ func (s *Store) drop(tokenID string) {
 	delete(sh.tokens, tokenID)
 }
 
-// Freed reports that a token may be admitted earlier than it was told: another gateway gave an admission back, or the token was reset. With "",
-// that may be so for all tokens.
+// Freed reports that a token may be admitted earlier than it was told: a gateway gave an admission back, or the token was reset. With
+// "", that may be so for all tokens.
 func (s *Store) Freed(tokenID string) {
 	if tokenID != "" {
 		s.visit(tokenID, (*token).void)
