@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Exchange is what a shared store does with the account that it has, for tests that compare one with it. It returns the account after it,
+// ExchangeStored is what a shared store does with the account that it has, for tests that compare one with it. It returns the account after it,
 // and whether the store writes it.
-func (p *Policy) Exchange(stored Account, x Exchange, at time.Time) (a Account, write bool, d Decision) {
+func (p *Policy) ExchangeStored(stored Account, x Exchange, at time.Time) (a Account, write bool, d Decision) {
 	now := instant(at)
 	if p.valid(stored) {
 		a, write = slices.Clone(stored).advance(p.rules, now, 1)

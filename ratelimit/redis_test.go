@@ -72,7 +72,7 @@ func (c *comparison) stored(t rapid.TB) {
 }
 
 func (c *comparison) exchange(t rapid.TB, x ratelimit.Exchange) {
-	want, write, decided := c.policy.Exchange(c.account, x, c.clock.Now())
+	want, write, decided := c.policy.ExchangeStored(c.account, x, c.clock.Now())
 	d, got, err := c.redis.Exchange(context.Background(), "t", c.policy, x)
 	if err != nil || d != decided || !bytes.Equal(got, want) {
 		t.Fatalf("exchange %+v: got error %v\n%+v\n%x\nwant\n%+v\n%x", x, err, d, got, decided, want)
@@ -94,7 +94,7 @@ func (c *comparison) own(t *rapid.T) (own ratelimit.Account) {
 		at = at.Add(-time.Duration(rapid.Int64Range(0, 1_000_000).Draw(t, "before")) * time.Microsecond)
 	}
 	for at.Before(c.clock.Now()) && len(own) < 1000 {
-		own, _ = c.policy.DecideShare(nil, own, 1, at, false)
+		own, _ = c.policy.DecideShare(ratelimit.Share{}, own, at, false)
 		at = at.Add(time.Duration(rapid.Int64Range(1, 2_000_000).Draw(t, "after")) * time.Microsecond)
 	}
 	return own
