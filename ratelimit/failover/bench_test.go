@@ -2,6 +2,8 @@ package failover_test
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -58,4 +60,30 @@ func BenchmarkAway(b *testing.B) {
 	for b.Loop() {
 		_, _ = store.Decide(context.Background(), "t", p)
 	}
+}
+
+// What a gateway keeps of each token.
+func BenchmarkMemory(b *testing.B) {
+	p := ratelimittest.Policy(b, limit("second", 3, time.Second), limit("hour", 5000, time.Hour))
+	s := newShared(time.Now)
+	before := heap()
+	const tokens = 100_000
+	var store *failover.Store
+	for b.Loop() {
+		store = newStore(b, failover.Options{Shared: s})
+		for i := range tokens {
+			_, _ = store.Decide(context.Background(), fmt.Sprintf("0b0b0b0b-0000-7000-8000-%012d", i), p)
+		}
+	}
+	s.lose()
+	b.ReportMetric(float64(heap()-before)/tokens, "B/token")
+	runtime.KeepAlive(store)
+}
+
+// heap is how much memory is in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

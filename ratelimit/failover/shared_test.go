@@ -2,6 +2,7 @@ package failover_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -20,7 +21,13 @@ const (
 	gone   // connections are refused
 	frozen // calls are not answered, and executed when it thaws
 	cut    // calls do not arrive, and time out
+	full   // calls are answered by an error, and not executed
 )
+
+// An outOfMemory is an answer of a Redis that has no memory left.
+type outOfMemory struct{ error }
+
+func (outOfMemory) RedisError() {}
 
 // A sharedStore is a shared store in memory that a test takes out of use in all the ways that a Redis goes, in a bubble of synctest where it does.
 type sharedStore struct {
@@ -81,6 +88,8 @@ func (s *sharedStore) do(what func()) error {
 	case gone:
 		s.refused.Add(1)
 		return fmt.Errorf("dialing: %w", syscall.ECONNREFUSED)
+	case full:
+		return outOfMemory{errors.New("OOM command not allowed")}
 	default:
 		<-time.After(callTimeout) // of the bubble that the test is in
 		return context.DeadlineExceeded

@@ -140,7 +140,25 @@ func TestASlowCallCountsOnce(t *testing.T) {
 	})
 }
 
-func TestATokenIsToldOfOnce(t *testing.T) {
+// What was certainly not executed, an upload among it, is uploaded with the next request.
+func TestAnUploadThatIsRefusedIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		store := start(t, s, failover.Settings{})
+		p := ratelimittest.Policy(t, limit("hour", 50, time.Hour))
+		admitted(t, store, "t", p, 10)
+		s.become(full)
+		if n := admitted(t, store, "t", p, 2); n != 2 || s.used("t", p) != 10 {
+			t.Fatalf("%d admitted, %d counted", n, s.used("t", p))
+		}
+		s.become(well)
+		if d := decide(t, store, "t", p); d.Local || s.used("t", p) != 13 {
+			t.Errorf("%d counted, and 13 were admitted: %+v", s.used("t", p), d)
+		}
+	})
+}
+
+func TestConcurrentRequestsUploadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(time.Now)
 		registry := prometheus.NewRegistry()
@@ -158,7 +176,7 @@ func TestATokenIsToldOfOnce(t *testing.T) {
 		}
 		all.Wait()
 		if n := s.uploads.Load(); n != 1 || s.used("t", p) != 150 {
-			t.Errorf("told %d times, and %d are known to be spent", n, s.used("t", p))
+			t.Errorf("%d uploads, and %d are counted", n, s.used("t", p))
 		}
 		families, err := registry.Gather()
 		if err != nil || len(families) != 6 {
