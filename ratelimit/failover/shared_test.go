@@ -40,7 +40,8 @@ type sharedStore struct {
 	lazy     int                    // so many uploads are executed and not answered
 	late     map[string][]time.Time // when requests were decided that it had received while frozen
 	moved    int                    // uploads that it had received while frozen
-	inCall   func()                 // called once when the next exchange is executed and not yet answered; nil for none
+	before   func()                 // called once, before the next exchange is executed; nil for none
+	inCall   func()                 // called once, when the next exchange is executed and not yet answered; nil for none
 
 	decides, uploads, pings, refused atomic.Int64
 }
@@ -71,7 +72,7 @@ func (s *sharedStore) lose() {
 	s.accounts, s.late, s.missed = map[string]ratelimit.Account{}, map[string][]time.Time{}, nil
 }
 
-// do executes a call, or fails as the store is. It ignores whether the call's context has ended, as go-redis does.
+// do executes a call, or fails as the store is. It ignores whether the call's context ends meanwhile, as redisstore does.
 func (s *sharedStore) do(what func()) error {
 	s.mu.Lock()
 	how := s.how
@@ -97,13 +98,17 @@ func (s *sharedStore) do(what func()) error {
 }
 
 func (s *sharedStore) Exchange(
-	_ context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
+	ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
 ) (ratelimit.Decision, ratelimit.Account, error) {
+	if err := ctx.Err(); err != nil {
+		return ratelimit.Decision{}, nil, err
+	}
 	var (
 		d    ratelimit.Decision
 		a    ratelimit.Account
 		lazy bool
 	)
+	s.once(&s.before)
 	uploads := x.Known != nil || x.Own != nil
 	if uploads {
 		s.uploads.Add(1)
@@ -127,13 +132,7 @@ func (s *sharedStore) Exchange(
 			s.late[tokenID] = append(s.late[tokenID], s.clock())
 		}
 	})
-	s.mu.Lock()
-	inCall := s.inCall
-	s.inCall = nil
-	s.mu.Unlock()
-	if inCall != nil {
-		inCall()
-	}
+	s.once(&s.inCall)
 	if err == nil && lazy {
 		err = context.DeadlineExceeded
 	}
@@ -141,6 +140,17 @@ func (s *sharedStore) Exchange(
 		return ratelimit.Decision{}, nil, err
 	}
 	return d, a, nil
+}
+
+// once calls a function, if there is one, and not again.
+func (s *sharedStore) once(f *func()) {
+	s.mu.Lock()
+	do := *f
+	*f = nil
+	s.mu.Unlock()
+	if do != nil {
+		do()
+	}
 }
 
 func (s *sharedStore) Refund(_ context.Context, tokenID string, _ *ratelimit.Policy, d ratelimit.Decision) error {

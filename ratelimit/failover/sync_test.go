@@ -158,6 +158,68 @@ func TestAnUploadThatIsRefusedIsMadeAgain(t *testing.T) {
 	})
 }
 
+// What a request uploads matters to others: a client that hung up does not stop it.
+func TestAnUploadDoesNotEndWithItsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		store := start(t, s, failover.Settings{})
+		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+		s.become(full)
+		decide(t, store, "t", p)
+		s.become(well)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if d, err := store.Decide(ctx, "t", p); err != nil || d.Local || s.used("t", p) != 2 {
+			t.Errorf("%d counted: %+v, %v", s.used("t", p), d, err)
+		}
+	})
+}
+
+// A call is executed after a restart that the gateway sees by another call. Its answer lacks what was lost, which is uploaded all the same.
+func TestAnAnswerAfterARestartDoesNotReplaceTheAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		store := start(t, s, failover.Settings{})
+		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+		admitted(t, store, "t", p, 300)
+		s.before = func() {
+			s.become(gone)
+			decide(t, store, "other", p)
+			s.lose()
+			s.become(well)
+		}
+		decide(t, store, "t", p)
+		if d := decide(t, store, "t", p); d.Local || s.used("t", p) != 301 {
+			t.Errorf("%d counted: %+v", s.used("t", p), d) // in a bucket that both have, the larger count is taken
+		}
+	})
+}
+
+// A request beside an upload is decided by a store that may not have what is uploaded. Its answer does not replace that.
+func TestAnAnswerBesideAnUploadDoesNotReplaceTheAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		store := start(t, s, failover.Settings{})
+		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+		admitted(t, store, "t", p, 300)
+		s.become(gone)
+		decide(t, store, "other", p)
+		s.lose()
+		s.become(well)
+		s.before = func() {
+			if d := decide(t, store, "t", p); d.Local || s.used("t", p) != 1 {
+				t.Errorf("%d counted: %+v", s.used("t", p), d)
+			}
+			s.become(cut)
+		}
+		decide(t, store, "t", p)
+		s.become(well)
+		if d := decide(t, store, "t", p); d.Local || s.used("t", p) != 302 {
+			t.Errorf("%d counted: %+v", s.used("t", p), d)
+		}
+	})
+}
+
 func TestConcurrentRequestsUploadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(time.Now)
