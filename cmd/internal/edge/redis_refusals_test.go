@@ -54,8 +54,6 @@ func TestARedisThatRefusesIsNotInUse(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if test.flaps {
-			}
 			server := redistest.Start(t)
 			r := reloadingGateway(t, startServices(t), inRedis(server.Addr(), 1_000_000, ""))
 			r.mustAdmit(t, 1_000_000)
