@@ -39,6 +39,7 @@ func Run(t *testing.T, fresh Factory) {
 	t.Run("ARefundGivesOneAdmissionBack", func(t *testing.T) { refunds(t, fresh(t)) })
 	t.Run("ARefundOfOneInstant", func(t *testing.T) { refundsOfOneInstant(t, fresh(t)) })
 	t.Run("ARefundAcrossAChange", func(t *testing.T) { refundAcrossAChange(t, fresh(t)) })
+	t.Run("ARefundAmongManyAdmissions", func(t *testing.T) { refundAmongManyAdmissions(t, fresh(t)) })
 	t.Run("LimitsAcrossTheExactBound", func(t *testing.T) { acrossTheExactBound(t, fresh(t)) })
 	t.Run("AClockSetBack", func(t *testing.T) { clockSetBack(t, fresh(t)) })
 	t.Run("AClockAtTheEpoch", func(t *testing.T) { clockAtTheEpoch(t, fresh(t)) })

@@ -168,6 +168,23 @@ func refundsOfOneInstant(t *testing.T, s Subject) {
 	}
 }
 
+// With the admission that is refunded, more are recorded than the 128 that a store once kept in order: an older one was taken out of its
+// bucket as often as a gateway asked for it.
+func refundAmongManyAdmissions(t *testing.T, s Subject) {
+	before, p := specified(t), Policy(t, ratelimit.Limit{Name: "minute", Requests: 1000, Per: time.Minute})
+	s.decide(t, "t", before)
+	s.Advance(time.Millisecond)
+	refunded := s.decide(t, "t", p)
+	for range 150 {
+		s.Advance(time.Millisecond)
+		s.decide(t, "t", p)
+	}
+	s.refund(t, "t", p, refunded)
+	if d := s.peek(t, "t", p); d.Budgets[0].Remaining != 1000-151 {
+		t.Errorf("152 admitted, one of them refunded: %+v", d)
+	}
+}
+
 // A request that is under way while limits change, and then fails because of us, is given back under the new ones.
 func refundAcrossAChange(t *testing.T, s Subject) {
 	three, ten := specified(t), Policy(t, ratelimit.Limit{Name: "second", Requests: 10, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})

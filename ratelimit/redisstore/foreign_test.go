@@ -1,0 +1,211 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/ratelimittest"
+	"opsgate/ratelimit/redisstore"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+const (
+	accountKey = "opsgate:account:t"
+	discarded  = "opsgate_rate_limit_store_discarded_accounts_total"
+)
+
+func shadow(l ratelimit.Limit) ratelimit.Limit {
+	l.Shadow = true
+	return l
+}
+
+// threeKinds has limits with times, with a ring, and in shadow.
+func threeKinds(tb testing.TB) *ratelimit.Policy {
+	tb.Helper()
+	return ratelimittest.Policy(tb, limit("second", 3, time.Second), limit("hour", 5000, time.Hour), shadow(limit("tried", 100, time.Minute)))
+}
+
+// Whatever bytes are under a token's key, the request is decided, and the key has an account of the policy afterwards.
+func FuzzAccount(f *testing.F) {
+	server, c := redistest.Start(f), newClock()
+	client := newClient(f, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+	s, p := newStore(f, redisstore.Options{Client: client, Clock: c.Now}), threeKinds(f)
+	for _, value := range []string{"", "x", "\x01\x02\x01", "\x02\x01", "\x03\x04", "\xff"} {
+		f.Add([]byte(value))
+	}
+	for range 5 { // accounts, truncated, and with one byte changed
+		decide(f, s, "t", p)
+		c.Advance(700 * time.Millisecond)
+		value, err := client.Get(f.Context(), accountKey).Bytes()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(value)
+		f.Add(value[:len(value)-1])
+		f.Add(append(bytes.Clone(value), 0))
+		for at := range value {
+			changed := bytes.Clone(value)
+			changed[at] = 0xff
+			f.Add(changed)
+		}
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		if err := client.Set(t.Context(), accountKey, value, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Refund(t.Context(), "t", p, ratelimit.Decision{Allowed: true, At: c.Now(), Shadowed: -1}); err != nil {
+			t.Error(err)
+		}
+		d, _, err := s.Exchange(t.Context(), "t", p, ratelimit.Exchange{Known: value, Own: value})
+		if err != nil || d.Allowed != (d.Denied < 0) || d.RetryAfter < 0 {
+			t.Fatalf("%x: got %+v, %v", value, d, err)
+		}
+		if after, err := client.Get(t.Context(), accountKey).Bytes(); err != nil || d.Allowed && !bytes.HasPrefix(after, p.Header()) {
+			t.Errorf("%x: then Redis has %x, %v", value, after, err)
+		}
+	})
+}
+
+// Values that are no account are as if there were none: they are replaced and reported. Among them are those of other versions of
+// the gateway: the form is the first byte.
+func TestValuesThatAreNoAccountAreReplaced(t *testing.T) {
+	server, c := redistest.Start(t), newClock()
+	client := server.Client()
+	p := threeKinds(t)
+	account := func() []byte {
+		s := newStore(t, redisstore.Options{Client: client, Prefix: "elsewhere:", Clock: c.Now})
+		decide(t, s, "t", p)
+		c.Advance(time.Millisecond)
+		decide(t, s, "t", p)
+		return []byte(client.Get(t.Context(), "elsewhere:account:t").Val())
+	}()
+	timesAt := len(p.Header()) + 7 + 1 // of two admissions, 7 bytes each
+	change := func(at int, to ...byte) []byte {
+		return append(append(bytes.Clone(account[:at]), to...), account[at+len(to):]...)
+	}
+	swapped := change(timesAt, append(bytes.Clone(account[timesAt+7:timesAt+14]), account[timesAt:timesAt+7]...)...)
+	set := func(value []byte) func() error {
+		return func() error { return client.Set(t.Context(), accountKey, value, 0).Err() }
+	}
+	for name, write := range map[string]func() error{
+		"a list":               func() error { return client.RPush(t.Context(), accountKey, "x").Err() },
+		"a hash":               func() error { return client.HSet(t.Context(), accountKey, "x", "y").Err() },
+		"random bytes":         set([]byte("no account, by any means")),
+		"an older form":        set(change(0, 1)),
+		"a later form":         set(change(0, 3)),
+		"no limits":            set(change(1, 0)),
+		"five limits":          set(change(1, 5)),
+		"one byte":             set(account[:1]),
+		"a truncated header":   set(account[:20]),
+		"a truncated state":    set(account[:len(account)-1]),
+		"one byte too many":    set(append(bytes.Clone(account), 0)),
+		"a ring for times":     set(change(timesAt-1, 0x81)),
+		"more times than fit":  set(change(timesAt-1, 65)),
+		"times without order":  set(swapped),
+		"counts of three byte": set(change(timesAt+14, 0x83)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			server.Flush()
+			if err := write(); err != nil {
+				t.Fatal(err)
+			}
+			metrics, log := prometheus.NewRegistry(), make(lines, 10)
+			s := newStore(t, redisstore.Options{
+				Client: client, Clock: c.Now, Registerer: metrics, Logger: slog.New(slog.NewTextHandler(log, nil)),
+			})
+			for range 2 {
+				if _, err := s.Peek(t.Context(), "t", p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if d := decide(t, s, "t", p); !d.Allowed || d.Budgets[0].Remaining != 2 || d.Budgets[1].Remaining != 4999 {
+				t.Errorf("got %+v", d)
+			}
+			if d := decide(t, s, "t", p); d.Budgets[0].Remaining != 1 {
+				t.Errorf("then %+v", d)
+			}
+			if n := valueOf(t, metrics, discarded); n != 3 || len(log) != 1 {
+				t.Errorf("%v discarded, %d lines logged", n, len(log))
+			} else if line := <-log; !strings.Contains(line, "no account") || strings.Contains(line, accountKey) {
+				t.Errorf("logged %q", line)
+			}
+		})
+	}
+}
+
+// Times in the future are those of a clock that was set back. They count for a window from now.
+func TestTimesInTheFutureCountForOneWindow(t *testing.T) {
+	server, c := redistest.Start(t), newClock()
+	metrics := prometheus.NewRegistry()
+	s, p := newStore(t, redisstore.Options{Client: server.Client(), Clock: c.Now, Registerer: metrics}), threeKinds(t)
+	for range 3 {
+		decide(t, s, "t", p)
+	}
+	c.Advance(-24 * time.Hour)
+	if d := decide(t, s, "t", p); d.Allowed || d.RetryAfter != time.Second {
+		t.Errorf("a day back: %+v", d)
+	}
+	c.Advance(time.Second)
+	if d := decide(t, s, "t", p); !d.Allowed || valueOf(t, metrics, discarded) != 0 {
+		t.Errorf("a window later: %+v", d)
+	}
+}
+
+// An error has the reason that Redis gave, and nothing was counted.
+func TestErrorsHaveTheReasonOfRedis(t *testing.T) {
+	server := redistest.Start(t, "--requirepass", "secret")
+	secured := func(password string) redis.UniversalClient {
+		return newClient(t, redisstore.ClientOptions{
+			Addresses: []string{server.Addr()}, Credentials: func() (string, string) { return "", password },
+		})
+	}
+	owner := secured("secret")
+	configure := func(name, value string) {
+		if err := owner.ConfigSet(context.Background(), name, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := specified(t)
+	decide(t, newStore(t, redisstore.Options{Client: owner}), "t", p)
+	for name, c := range map[string]struct {
+		password, reason string
+		begin, end       func()
+	}{
+		"no password":    {"", "NOAUTH", func() {}, func() {}},
+		"wrong password": {"guess", "WRONGPASS", func() {}, func() {}},
+		"out of memory":  {"secret", "OOM", func() { configure("maxmemory", "1") }, func() { configure("maxmemory", "0") }},
+		"a replica": {"secret", "READONLY",
+			func() { _ = owner.SlaveOf(t.Context(), "127.0.0.1", "1").Err() }, func() { _ = owner.SlaveOf(t.Context(), "NO", "ONE").Err() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, redisstore.Options{Client: secured(c.password)})
+			before := owner.Get(t.Context(), accountKey).Val()
+			c.begin()
+			for name, err := range map[string]error{
+				"decide": errOf(s.Decide(t.Context(), "t", p)),
+				"merge":  errOf2(s.Exchange(t.Context(), "t", p, ratelimit.Exchange{Op: ratelimit.OpMerge, Own: use(p, 3)})),
+				"ping":   s.Ping(t.Context()),
+			} {
+				if !redis.HasErrorPrefix(err, c.reason) {
+					t.Errorf("%s: error %v, want %s", name, err, c.reason)
+				}
+			}
+			c.end()
+			if after := owner.Get(t.Context(), accountKey).Val(); after != before {
+				t.Errorf("the account changed from %x to %x", before, after)
+			}
+		})
+	}
+}
+
+func errOf(_ ratelimit.Decision, err error) error { return err }
+
+func errOf2(_ ratelimit.Decision, _ ratelimit.Account, err error) error { return err }
