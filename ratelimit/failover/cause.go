@@ -15,7 +15,7 @@ type class int
 
 const (
 	timeout class = iota // no answer in time
-	refused              // nobody there, or hung up: it may have been restarted
+	refused              // no server there, or the connection broke: it may have been restarted
 	other
 	classes
 )
@@ -34,11 +34,11 @@ func classOf(err error) class {
 	}
 }
 
-// mayHaveArrived says whether the shared store may have done what it was asked to, although that failed.
+// mayHaveArrived reports whether the shared store may have executed a call that failed.
 func mayHaveArrived(err error) bool {
 	var (
 		dial   *net.OpError
-		answer interface{ RedisError() } // an answer that says no
+		answer interface{ RedisError() } // of redis.Error: an answer
 	)
 	switch {
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests), errors.Is(err, syscall.ECONNREFUSED):

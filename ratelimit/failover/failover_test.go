@@ -259,8 +259,8 @@ func TestTheLogTellsOfEachChange(t *testing.T) {
 		awaitShared(t, store)
 		stop()
 		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
-		if len(lines) != 2 || !strings.Contains(lines[0], "is not in use") || !strings.Contains(lines[0], "refused") || !strings.Contains(lines[0], "mode=local") ||
-			!strings.Contains(lines[1], "in use again") || !strings.Contains(lines[1], "away_for=10.") {
+		if len(lines) != 2 || !strings.Contains(lines[0], "is away") || !strings.Contains(lines[0], "refused") || !strings.Contains(lines[0], "mode=local") ||
+			!strings.Contains(lines[1], "is back") || !strings.Contains(lines[1], "away_for=10.") {
 			t.Errorf("got\n%s", said.String())
 		}
 	})

@@ -74,7 +74,7 @@ func (s *Store) leave() {
 	s.left = now
 	s.phase.Store(&phase{away: true, since: s.leftFirst, cause: cause, epoch: s.phase.Load().epoch + 1})
 	s.metrics.outages.Inc()
-	s.logger.Warn("the shared store of rate limits is not in use",
+	s.logger.Warn("the shared store of budgets is away",
 		slog.String("mode", string(s.configured.Load().Mode)), slog.Any("cause", cause))
 	select {
 	case s.leaving <- struct{}{}:
@@ -88,7 +88,7 @@ func (s *Store) comeBack() {
 	now, was := s.clock(), s.phase.Load()
 	s.failedLast = now
 	s.phase.Store(&phase{since: now, epoch: was.epoch, pause: s.now() + s.configured.Load().pause()})
-	s.logger.Info("the shared store of rate limits is in use again",
+	s.logger.Info("the shared store of budgets is back",
 		slog.String("away_for", now.Sub(s.left).Round(time.Millisecond).String()), slog.Any("cause", was.cause))
 }
 

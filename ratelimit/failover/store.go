@@ -130,31 +130,34 @@ func (s *Store) answer(ctx context.Context, r request) (ratelimit.Decision, erro
 	sh.mu.Lock()
 	t := sh.token(r.tokenID, ph.epoch)
 	var c call
-	switch state := t.state(ph, now); {
-	case state == shared:
+	switch t.state(ph, now) {
+	case shared:
 		if d, holds := sh.denial(t, r.policy, now, s.following); holds {
 			sh.mu.Unlock()
 			return d, nil
 		}
 		c = t.ask(r.op, ph, now)
-	case state == local:
+	case local:
 		defer sh.mu.Unlock()
 		return s.decide(t, r, ph.cause, false)
-	case now < ph.pause:
-		d, err := s.decide(t, r, errPause, false)
-		if t.uploading || now < t.nextAfter || t.epoch == ph.epoch && t.own == nil {
+	case syncing:
+		switch {
+		case now < ph.pause: // other gateways may have admissions to upload
+			d, err := s.decide(t, r, errPause, false)
+			if t.uploading || now < t.nextUpload || t.epoch == ph.epoch && t.own == nil {
+				sh.mu.Unlock()
+				return d, err
+			}
+			c = t.upload(ratelimit.OpMerge, r.policy, ph, now, s.sharedTime(now))
 			sh.mu.Unlock()
+			_, _ = s.exchange(ctx, sh, t, r, &c) // else the next request uploads
 			return d, err
+		case t.uploading:
+			c = t.ask(r.op, ph, now)
+			c.complete = false
+		default:
+			c = t.upload(r.op, r.policy, ph, now, s.sharedTime(now))
 		}
-		c = t.upload(ratelimit.OpMerge, r.policy, ph, now, s.sharedTime(now))
-		sh.mu.Unlock()
-		_, _ = s.exchange(ctx, sh, t, r, &c) // else the next request uploads
-		return d, err
-	case t.uploading:
-		c = t.ask(r.op, ph, now) // beside the upload
-		c.complete = false
-	default:
-		c = t.upload(r.op, r.policy, ph, now, s.sharedTime(now))
 	}
 	sh.mu.Unlock()
 	return s.exchange(ctx, sh, t, r, &c)

@@ -36,11 +36,11 @@ type token struct {
 	asked       time.Duration     // when the call began that returned it
 	deniedUntil time.Duration     // the account denies until then; 0 for no denial
 
-	answers   uint32 // accounts received
-	voids     uint32 // refunds of this token
-	calls     int32  // calls in flight
-	uploading bool   // one of them uploads
-	nextAfter time.Duration
+	answers    uint32        // accounts received
+	voids      uint32        // refunds of this token
+	calls      int32         // in flight
+	uploading  bool          // one of them uploads
+	nextUpload time.Duration // not before, during the pause
 }
 
 type shard struct {
@@ -117,7 +117,7 @@ func (t *token) upload(op ratelimit.Op, p *ratelimit.Policy, ph *phase, now time
 		return c
 	}
 	c.uploads, c.sent, c.own = true, t.sent, t.own
-	t.uploading, t.nextAfter = true, now+uploadEvery
+	t.uploading, t.nextUpload = true, now+uploadEvery
 	t.sent, t.own = join(p, t.sent, t.own, at), nil
 	return c
 }
