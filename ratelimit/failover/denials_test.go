@@ -91,39 +91,37 @@ func TestAnOutageDeniesNoTokenWithinItsLimits(t *testing.T) {
 
 // Promise 10: over any schedule of outages, a token that uses at most half of each limit, evenly spread over two to five gateways, is not denied.
 func TestOverAnyScheduleNoTokenWithinItsLimitsIsDenied(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) {
-			of := rapid.SampledFrom([]struct {
-				limits []ratelimit.Limit
-				every  time.Duration // of a token that uses half of the scarcest limit
-			}{
-				{[]ratelimit.Limit{limit("second", 3, time.Second), limit("hour", 5000, time.Hour)}, 1440 * time.Millisecond},
-				{[]ratelimit.Limit{limit("second", 10, time.Second)}, 200 * time.Millisecond},
-				{[]ratelimit.Limit{limit("minute", 100, time.Minute)}, 1200 * time.Millisecond},
-				{[]ratelimit.Limit{limit("second", 5, time.Second), limit("minute", 64, time.Minute)}, 1875 * time.Millisecond},
-				{[]ratelimit.Limit{limit("half a minute", 70, 30*time.Second), limit("minute", 240, time.Minute)}, 860 * time.Millisecond},
-			}).Draw(t, "limits")
-			p := ratelimittest.Policy(t, of.limits...)
-			f, stop := startFleet(t, p, rapid.IntRange(2, 5).Draw(t, "gateways"))
-			defer stop()
-			tokens := rapid.IntRange(1, 12).Draw(t, "tokens")
-			ask := func(t *rapid.T) {
-				for range rapid.IntRange(1, 40).Draw(t, "requests of each token") {
-					f.ask(t, tokens, of.every)
-				}
+	checkInBubbles(t, func(t *rapid.T) {
+		of := rapid.SampledFrom([]struct {
+			limits []ratelimit.Limit
+			every  time.Duration // of a token that uses half of the scarcest limit
+		}{
+			{[]ratelimit.Limit{limit("second", 3, time.Second), limit("hour", 5000, time.Hour)}, 1440 * time.Millisecond},
+			{[]ratelimit.Limit{limit("second", 10, time.Second)}, 200 * time.Millisecond},
+			{[]ratelimit.Limit{limit("minute", 100, time.Minute)}, 1200 * time.Millisecond},
+			{[]ratelimit.Limit{limit("second", 5, time.Second), limit("minute", 64, time.Minute)}, 1875 * time.Millisecond},
+			{[]ratelimit.Limit{limit("half a minute", 70, 30*time.Second), limit("minute", 240, time.Minute)}, 860 * time.Millisecond},
+		}).Draw(t, "limits")
+		p := ratelimittest.Policy(t, of.limits...)
+		f, stop := startFleet(t, p, rapid.IntRange(2, 5).Draw(t, "gateways"))
+		defer stop()
+		tokens := rapid.IntRange(1, 12).Draw(t, "tokens")
+		ask := func(t *rapid.T) {
+			for range rapid.IntRange(1, 40).Draw(t, "requests of each token") {
+				f.ask(t, tokens, of.every)
 			}
-			t.Repeat(map[string]func(*rapid.T){
-				"ask":   ask,
-				"more":  ask,
-				"again": ask,
-				"outage": func(t *rapid.T) {
-					f.shared.become(rapid.SampledFrom([]int{gone, frozen, cut}).Draw(t, "how"))
-					if rapid.Bool().Draw(t, "lost") {
-						f.shared.lose()
-					}
-				},
-				"return": func(*rapid.T) { f.shared.become(well) },
-			})
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"ask":   ask,
+			"more":  ask,
+			"again": ask,
+			"outage": func(t *rapid.T) {
+				f.shared.become(rapid.SampledFrom([]int{gone, frozen, cut}).Draw(t, "how"))
+				if rapid.Bool().Draw(t, "lost") {
+					f.shared.lose()
+				}
+			},
+			"return": func(*rapid.T) { f.shared.become(well) },
 		})
 	})
 }
@@ -131,28 +129,26 @@ func TestOverAnyScheduleNoTokenWithinItsLimitsIsDenied(t *testing.T) {
 // A token that stays with one of several gateways has, in every window of an outage, at least its limit divided by their number, rounded down, and in
 // as many windows as there are gateways the whole limit.
 func TestATokenThatStaysHasItsShare(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) {
-			replicas, requests := rapid.IntRange(1, 5).Draw(t, "gateways"), rapid.IntRange(1, 130).Draw(t, "requests")
-			p := ratelimittest.Policy(t, limit("second", requests, time.Second))
-			s := newShared(time.Now)
-			store := newStore(t, failover.Options{Shared: s, Settings: failover.Settings{Replicas: replicas}})
-			s.become(gone)
-			leave(t, store, p)
-			var first, all int
-			for second := range replicas {
-				began := time.Now()
-				n := admitted(t, store, "t", p, requests+1)
-				if second == 0 {
-					first = n
-				}
-				all += n
-				// A limit of many requests is counted in sixtieths of a second: that much longer is none admitted.
-				time.Sleep(time.Until(began.Add(time.Second + 17*time.Millisecond)))
+	checkInBubbles(t, func(t *rapid.T) {
+		replicas, requests := rapid.IntRange(1, 5).Draw(t, "gateways"), rapid.IntRange(1, 130).Draw(t, "requests")
+		p := ratelimittest.Policy(t, limit("second", requests, time.Second))
+		s := newShared(time.Now)
+		store := newStore(t, failover.Options{Shared: s, Settings: failover.Settings{Replicas: replicas}})
+		s.become(gone)
+		leave(t, store, p)
+		var first, all int
+		for second := range replicas {
+			began := time.Now()
+			n := admitted(t, store, "t", p, requests+1)
+			if second == 0 {
+				first = n
 			}
-			if up := (requests + replicas - 1) / replicas; first != up || all > up*replicas || all < requests {
-				t.Errorf("%d of %d for %d gateways in the first window, %d in %d windows", first, requests, replicas, all, replicas)
-			}
-		})
+			all += n
+			// A limit of many requests is counted in sixtieths of a second: that much longer is none admitted.
+			time.Sleep(time.Until(began.Add(time.Second + 17*time.Millisecond)))
+		}
+		if up := (requests + replicas - 1) / replicas; first != up || all > up*replicas || all < requests {
+			t.Errorf("%d of %d for %d gateways in the first window, %d in %d windows", first, requests, replicas, all, replicas)
+		}
 	})
 }
