@@ -72,7 +72,7 @@ func (c *comparison) stored(t rapid.TB) {
 }
 
 func (c *comparison) exchange(t rapid.TB, x ratelimit.Exchange) {
-	want, write, decided := c.policy.ExchangeStored(c.account, x, c.clock.Now())
+	want, write, decided := c.policy.Exchange(c.account, x, c.clock.Now())
 	d, got, err := c.redis.Exchange(context.Background(), "t", c.policy, x)
 	if err != nil || d != decided || !bytes.Equal(got, want) {
 		t.Fatalf("exchange %+v: got error %v\n%+v\n%x\nwant\n%+v\n%x", x, err, d, got, decided, want)

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"slices"
 	"math"
 	"time"
 )
@@ -60,19 +61,25 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Decision, bool) {
 	return p.decision(&t, now, denied, shadowed), true
 }
 
-// Exchange does what a shared store does with a token's account, which may be nil or of another policy: it is the reference for
-// redisstore's script, and for stores in tests. It returns the account after it, which the store keeps unless it was a peek, and the
-// decision; of [OpMerge], that of a peek.
-func (p *Policy) Exchange(a Account, x Exchange, at time.Time) (Account, Decision) {
+// Exchange does what a shared store does with the account of a token, which may be nil or of another policy: it is the reference for redisstore's
+// script, and for the stores of tests. It returns the account after it, whether the store writes that, and the decision; of [OpMerge],
+// that of a peek.
+func (p *Policy) Exchange(stored Account, x Exchange, at time.Time) (a Account, write bool, d Decision) {
 	now := instant(at)
-	merged := p.under(a, now)
-	if x.Known != nil {
-		merged = p.Merge(merged, x.Known, true, at)
+	if p.valid(stored) {
+		a, write = slices.Clone(stored).advance(p.rules, now, 1)
+	} else {
+		_, write = stored.rules()
+		a = p.rebase(stored, now)
 	}
-	if x.Own != nil {
-		merged = p.Merge(merged, x.Own, false, at)
+	if len(x.Known) > 0 {
+		a, write = p.Merge(a, x.Known, true, at), true
 	}
-	return p.decide(merged, now, x.Op != OpDecide)
+	if len(x.Own) > 0 {
+		a, write = p.Merge(a, x.Own, false, at), true
+	}
+	a, d = p.decide(a, now, x.Op != OpDecide)
+	return a, x.Op != OpPeek && (write || x.Op == OpDecide && d.Allowed), d
 }
 
 // Merge returns the usage of two accounts together as an account of the policy. The accounts may be of other policies, and are not

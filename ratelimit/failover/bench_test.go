@@ -33,10 +33,10 @@ func BenchmarkShared(b *testing.B) {
 	now := time.Now()
 	var r ready
 	for range 3 {
-		r.account, r.decision = p.Exchange(r.account, ratelimit.Exchange{}, now)
+		r.account, _, r.decision = p.Exchange(r.account, ratelimit.Exchange{}, now)
 	}
 	denied := r
-	denied.account, denied.decision = p.Exchange(denied.account, ratelimit.Exchange{}, now)
+	denied.account, _, denied.decision = p.Exchange(denied.account, ratelimit.Exchange{}, now)
 	denied.decision.RetryAfter = time.Hour // longer than the benchmark
 	for name, r := range map[string]ready{"admission": r, "cached": denied} {
 		store := newStore(b, failover.Options{Shared: r, Clock: func() time.Time { _ = time.Now(); return now }})

@@ -117,8 +117,8 @@ func (s *sharedStore) Exchange(
 		s.decides.Add(1)
 	}
 	err := s.do(func() { // after an error, perhaps later
-		a, d = p.Exchange(s.accounts[tokenID], x, s.clock())
-		if x.Op != ratelimit.OpPeek {
+		var write bool
+		if a, write, d = p.Exchange(s.accounts[tokenID], x, s.clock()); write {
 			s.accounts[tokenID] = slices.Clone(a)
 		}
 		if uploads {
@@ -170,7 +170,7 @@ func (s *sharedStore) Ping(context.Context) error {
 func (s *sharedStore) used(tokenID string, p *ratelimit.Policy) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, d := p.Exchange(s.accounts[tokenID], ratelimit.Exchange{Op: ratelimit.OpPeek}, s.clock())
+	_, _, d := p.Exchange(s.accounts[tokenID], ratelimit.Exchange{Op: ratelimit.OpPeek}, s.clock())
 	return p.Limits()[0].Requests - d.Budgets[0].Remaining
 }
 

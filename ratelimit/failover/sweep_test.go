@@ -20,7 +20,7 @@ type flaky struct {
 func (f *flaky) Exchange(
 	_ context.Context, _ string, p *ratelimit.Policy, x ratelimit.Exchange,
 ) (ratelimit.Decision, ratelimit.Account, error) {
-	a, d := p.Exchange(nil, x, f.now())
+	a, _, d := p.Exchange(nil, x, f.now())
 	return d, a, f.err
 }
 
