@@ -1,8 +1,8 @@
 package ratelimit
 
 import (
-	"slices"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -61,9 +61,9 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Decision, bool) {
 	return p.decision(&t, now, denied, shadowed), true
 }
 
-// Exchange does what a shared store does with the account of a token, which may be nil or of another policy: it is the reference for redisstore's
-// script, and for the stores of tests. It returns the account after it, whether the store writes that, and the decision; of [OpMerge],
-// that of a peek.
+// Exchange does what a shared store does with the account that it has of a token, which may be nil or of another policy: it is the reference
+// for redisstore's script, and for stores in tests. It returns the account after it, whether the store writes that, and the decision; of
+// [OpMerge], that of a peek.
 func (p *Policy) Exchange(stored Account, x Exchange, at time.Time) (a Account, write bool, d Decision) {
 	now := instant(at)
 	if p.valid(stored) {
@@ -72,11 +72,10 @@ func (p *Policy) Exchange(stored Account, x Exchange, at time.Time) (a Account, 
 		_, write = stored.rules()
 		a = p.rebase(stored, now)
 	}
-	if len(x.Known) > 0 {
-		a, write = p.Merge(a, x.Known, true, at), true
-	}
-	if len(x.Own) > 0 {
-		a, write = p.Merge(a, x.Own, false, at), true
+	for i, uploaded := range []Account{x.Known, x.Own} {
+		if len(uploaded) > 0 {
+			a, write = p.Merge(a, uploaded, i == 0, at), true
+		}
 	}
 	a, d = p.decide(a, now, x.Op != OpDecide)
 	return a, x.Op != OpPeek && (write || x.Op == OpDecide && d.Allowed), d

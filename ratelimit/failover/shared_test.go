@@ -47,7 +47,7 @@ type sharedStore struct {
 }
 
 func newShared(clock func() time.Time) *sharedStore {
-	s := &sharedStore{clock: clock}
+	s := &sharedStore{clock: clock, late: map[string][]time.Time{}}
 	s.lose()
 	return s
 }
@@ -65,11 +65,11 @@ func (s *sharedStore) become(how int) {
 	}
 }
 
-// lose drops everything, as a server does that was restarted.
+// lose drops all accounts, as a server does that was restarted.
 func (s *sharedStore) lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.accounts, s.late, s.missed = map[string]ratelimit.Account{}, map[string][]time.Time{}, nil
+	s.accounts, s.missed = map[string]ratelimit.Account{}, nil
 }
 
 // do executes a call, or fails as the store is. It ignores whether the call's context ends meanwhile, as redisstore does.
@@ -118,7 +118,8 @@ func (s *sharedStore) Exchange(
 	}
 	err := s.do(func() { // after an error, perhaps later
 		var write bool
-		if a, write, d = p.Exchange(s.accounts[tokenID], x, s.clock()); write {
+		a, write, d = p.Exchange(s.accounts[tokenID], x, s.clock())
+		if write {
 			s.accounts[tokenID] = slices.Clone(a)
 		}
 		if uploads {
