@@ -12,10 +12,11 @@ import (
 //go:embed lua/account.lua
 var script string
 
-var scriptHash = func() string {
+// hashOf returns the name that Redis gives a script.
+func hashOf(script string) string {
 	hash := sha1.Sum([]byte(script)) //nolint:gosec // as above
 	return hex.EncodeToString(hash[:])
-}()
+}
 
 // A call is a command that is sent once: a cluster's client would repeat one that timed out, which may have been executed.
 type call struct{ *redis.StringCmd }
@@ -32,7 +33,7 @@ func (call) NoRetry() bool { return true }
 // run runs the script on a key and returns its answer. Where Redis does not have the script, nothing was executed: it is
 // then sent with the call.
 func (s *Store) run(ctx context.Context, key string, args ...any) ([]byte, error) {
-	args = append([]any{"evalsha", scriptHash, "1", key}, args...)
+	args = append([]any{"evalsha", s.scriptHash, "1", key}, args...)
 	c := newCall(ctx, args)
 	err := s.client.Process(ctx, c)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {

@@ -51,6 +51,8 @@ type Store struct {
 	metrics   *metrics
 	warned    atomic.Int64 // when of a value that was no account, ns since 1970 by the local clock
 
+	scriptHash string
+
 	pingKey    string
 	pingPolicy *ratelimit.Policy
 	pings      atomic.Uint32
@@ -79,7 +81,7 @@ func New(o Options) (*Store, error) {
 	}
 	return &Store{
 		client: o.Client, timeout: timeoutOf(o.Client), keys: o.Prefix + "account:", channel: o.Prefix + "freed", clock: o.Clock,
-		freed: o.Freed, logger: o.Logger, metrics: m, pingKey: o.Prefix + "ping:", pingPolicy: ping,
+		freed: o.Freed, logger: o.Logger, metrics: m, scriptHash: hashOf(script), pingKey: o.Prefix + "ping:", pingPolicy: ping,
 	}, nil
 }
 
