@@ -61,9 +61,9 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Decision, bool) {
 	return p.decision(&t, now, denied, shadowed), true
 }
 
-// Exchange does what a shared store does with the account that it has of a token, which may be nil or of another policy: it is the reference
-// for redisstore's script, and for stores in tests. It returns the account after it, whether the store writes that, and the decision; of
-// [OpMerge], that of a peek.
+// Exchange does what a shared store does with the account that it has of a token, which may be nil or of another policy. It is the
+// reference for redisstore's script, and for stores in tests. It returns the account after it, whether the store writes that, and the
+// decision; of [OpMerge], that of a peek.
 func (p *Policy) Exchange(stored Account, x Exchange, at time.Time) (a Account, write bool, d Decision) {
 	now := instant(at)
 	if p.valid(stored) {
