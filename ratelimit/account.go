@@ -168,8 +168,8 @@ func putTime(b []byte, t int64) {
 }
 
 // A ring is the state of a limit of more requests, or of one that more than 64 admissions count in since it was lowered: the number of the
-// newest bucket, and the count of each of the last 61. Bucket b holds the admissions from b×width to (b+1)×width, exclusive, and counts until
-// bucket b+61 begins, when all of them have left the window.
+// newest bucket, and the count of each of the last 61. Bucket b holds the admissions from b×width to (b+1)×width, exclusive. It counts
+// until bucket b+61 begins, when all of them have left the window.
 type ring struct {
 	width int64
 	size  int // bytes of a count: 1, 2 or 4
@@ -224,8 +224,8 @@ func (s ring) add(t, n int64) {
 // counts are the counts of all buckets, in the order of their numbers modulo 61.
 func (s ring) counts() []byte { return s.b[countsAt : countsAt+buckets*s.size] }
 
-// total is the sum of all counts. It adds up eight bytes at a time, every other count in a lane twice as wide: each decision calls it for each
-// limit.
+// total is the sum of all counts. It adds up eight bytes at a time, every other count in a lane twice as wide, as each decision needs the
+// total of each limit.
 func (s ring) total() int64 {
 	const word, lanes16, lanes32 = 8, 0x00ff00ff00ff00ff, 0x0000ffff0000ffff
 	lanes, shift := uint64(math.MaxUint32), 8*s.size

@@ -81,7 +81,7 @@ func (r *rule) encode(list []bucket, now int64) []byte {
 	return s.b
 }
 
-// rebase returns the account of the policy with the usage of another account: of any policy, or without usage where the value is no account.
+// rebase returns the account of the policy with the usage of another account, of any policy, or without usage where the value is none.
 // A limit is filled from the state that covers its window best; see best. Admissions in a bucket are taken to be at its end, so that they
 // are counted too long rather than too short.
 func (p *Policy) rebase(old Account, now int64) Account {
