@@ -107,8 +107,8 @@ type Share struct {
 // what the shared account leaves, divided by the number of gateways and rounded up. As rounding up would pass a small limit over time,
 // it also admits no more than the whole limit in as many windows.
 //
-// It returns its own account with the admission, unless the request is denied or only a question. Limits in shadow are not decided. The
-// own account may be nil or of another policy, and may be modified.
+// It returns its own account with the admission, unless the request is denied or only a question. Limits in shadow are not decided, and
+// count no more than they admit. The own account may be nil or of another policy, and may be modified.
 func (p *Policy) DecideShare(of Share, own Account, at time.Time, peek bool) (Account, Decision) {
 	now := instant(at)
 	s := share{policy: p, replicas: int64(max(1, of.Replicas)), shared: p.usages(of.Shared, now), sent: p.usages(of.Sent, now)}
@@ -122,7 +122,8 @@ func (p *Policy) DecideShare(of Share, own Account, at time.Time, peek bool) (Ac
 		d.Allowed = d.Allowed && (p.rules[i].shadow || s.remaining(i, now) > 0)
 	}
 	if d.Allowed && !peek {
-		own = p.add(own, now, true, &tallies{})
+		t := p.tallies(own, now)
+		own = p.add(own, now, p.full(&t, true) < 0, &t)
 		s.own = p.usages(own, now)
 	}
 	for i := range p.rules {
