@@ -167,7 +167,7 @@ var errPause = errors.New("the shared store is in use again, and other gateways 
 
 // exchange makes a call. If it fails, this gateway decides, unless there is nothing to decide.
 func (s *Store) exchange(ctx context.Context, sh *shard, t *token, r request, c *call) (d ratelimit.Decision, err error) {
-	if c.Known != nil || c.Own != nil {
+	if c.uploads {
 		ctx = context.WithoutCancel(ctx) // it matters to other requests, too
 	}
 	var a ratelimit.Account
@@ -185,7 +185,7 @@ func (s *Store) exchange(ctx context.Context, sh *shard, t *token, r request, c 
 		}
 		return s.decide(t, r, err, arrived)
 	}
-	if c.Known != nil || c.Own != nil {
+	if c.uploads {
 		s.metrics.settled.Inc()
 	}
 	t.answered(c, r.policy, &d, a, s.phase.Load())
@@ -203,7 +203,7 @@ func (s *Store) decide(t *token, r request, cause error, counted bool) (ratelimi
 		return s.admit(r.policy), nil
 	}
 	at := s.sharedTime(s.now())
-	of := ratelimit.Share{Replicas: c.Replicas, Shared: t.account, Sent: t.sent}
+	of := ratelimit.Share{Replicas: c.Replicas, Shared: t.account, Sent: join(r.policy, t.sent, t.sending, at)}
 	if !counted || r.op == ratelimit.OpPeek {
 		own, d := r.policy.DecideShare(of, t.own, at, r.op == ratelimit.OpPeek)
 		if t.own != nil || d.Allowed && r.op != ratelimit.OpPeek {
@@ -213,8 +213,7 @@ func (s *Store) decide(t *token, r request, cause error, counted bool) (ratelimi
 	}
 	_, d := r.policy.DecideShare(of, bytes.Clone(t.own), at, false)
 	if d.Allowed {
-		admission, _ := r.policy.DecideShare(ratelimit.Share{}, nil, at, false)
-		t.sent = join(r.policy, t.sent, admission, at)
+		t.record(r.policy, at)
 	}
 	return d, nil
 }
@@ -230,8 +229,9 @@ func (s *Store) admit(p *ratelimit.Policy) ratelimit.Decision {
 
 // Refund implements [ratelimit.Store]. It takes the admission out of what this gateway keeps, and out of the shared store where that has
 // it. A refund that the shared store cannot do is lost, which is counted and is no error.
+// What this gateway admitted by itself in another mode than [Local] was not counted.
 func (s *Store) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
-	if !d.Allowed || d.Local && !s.isShared(tokenID, &d) {
+	if !d.Allowed || d.Local && (s.configured.Load().Mode != Local || !s.isShared(tokenID, &d)) {
 		return nil
 	}
 	err := s.unlessAway(ctx, func() error { return s.shared.Refund(ctx, tokenID, p, d) })
@@ -246,11 +246,12 @@ func (s *Store) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy,
 	return nil
 }
 
-// isShared reports whether the shared store may have an admission of this gateway. One that was not uploaded is taken out here.
+// isShared reports whether the shared store may have an admission of this gateway. One that was not uploaded is taken out here, and so is
+// one in an upload that has not ended, which would be made again if it fails.
 func (s *Store) isShared(tokenID string, d *ratelimit.Decision) (is bool) {
 	s.visit(tokenID, func(t *token) {
 		sent, account := t.sent, t.account
-		is = !take(&t.own, d) && (take(&sent, d) || take(&account, d))
+		is = !take(&t.own, d) && (take(&t.sending, d) || take(&sent, d) || take(&account, d))
 	})
 	return is
 }

@@ -16,9 +16,9 @@ import (
 	"opsgate/ratelimit/ratelimittest"
 )
 
-// However the store goes away, and whether or not it loses what it knew, it knows afterwards what was spent before and during the
-// outage, once.
-func TestWhatWasSpentIsKnownAfterAnOutage(t *testing.T) {
+// However the shared store fails, and whether or not it loses its accounts, afterwards it counts once what was admitted before and during
+// the outage.
+func TestAfterAnOutageAdmissionsCountOnce(t *testing.T) {
 	for how, name := range map[int]string{gone: "gone", frozen: "frozen", cut: "cut"} {
 		for _, lost := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, lost %t", name, lost), func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestWhatWasSpentIsKnownAfterAnOutage(t *testing.T) {
 						decide(t, two, "t", p)
 						time.Sleep(time.Second)
 					}
-					decide(t, one, "t", p) // so that each knows of all
+					decide(t, one, "t", p) // so that the accounts of both have all
 					s.become(how)
 					leave(t, one, p)
 					leave(t, two, p)
@@ -48,7 +48,7 @@ func TestWhatWasSpentIsKnownAfterAnOutage(t *testing.T) {
 					decide(t, one, "t", p)
 					decide(t, two, "t", p)
 					if n := s.used("t", p); n != 401+150+2 {
-						t.Errorf("%d are known to be spent, and %d are", n, 401+150+2)
+						t.Errorf("%d are counted, and %d were admitted", n, 401+150+2)
 					}
 				})
 			})
@@ -56,8 +56,8 @@ func TestWhatWasSpentIsKnownAfterAnOutage(t *testing.T) {
 	}
 }
 
-// A token that nobody asked for during the outage is told of, too.
-func TestATokenThatRestedKeepsItsBudget(t *testing.T) {
+// A token without requests during the outage is uploaded, too.
+func TestATokenWithoutRequestsInAnOutageKeepsItsUsage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(time.Now)
 		store := start(t, s, failover.Settings{})
@@ -75,7 +75,7 @@ func TestATokenThatRestedKeepsItsBudget(t *testing.T) {
 	})
 }
 
-// All that is seen of a quick restart is one connection that is refused.
+// A quick restart shows as one connection that is refused.
 func TestAQuickRestartLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(time.Now)
@@ -92,8 +92,8 @@ func TestAQuickRestartLosesNothing(t *testing.T) {
 	})
 }
 
-// What is told is executed and the answer does not come. It is told again, and counts once whether it was kept or lost since.
-func TestATellingWithoutAnswerCountsOnce(t *testing.T) {
+// An upload is executed and not answered. It is made again, and counts once whether it was kept or lost since.
+func TestAnUploadWithoutAnswerCountsOnce(t *testing.T) {
 	for _, lost := range []bool{true, false} {
 		t.Run(fmt.Sprintf("lost %t", lost), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestATellingWithoutAnswerCountsOnce(t *testing.T) {
 	}
 }
 
-// Calls that are slow are executed: what is decided here for them is not told, or it would count twice.
+// Calls that are slow are executed: what the gateway decides for them is not uploaded, or it would count twice.
 func TestASlowCallCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(time.Now)
@@ -189,8 +189,8 @@ func TestAnAnswerAfterARestartDoesNotReplaceTheAccount(t *testing.T) {
 			s.become(well)
 		}
 		decide(t, store, "t", p)
-		if d := decide(t, store, "t", p); d.Local || s.used("t", p) != 301 {
-			t.Errorf("%d counted: %+v", s.used("t", p), d) // in a bucket that both have, the larger count is taken
+		if d := decide(t, store, "t", p); d.Local || s.used("t", p) != 302 {
+			t.Errorf("%d counted: %+v", s.used("t", p), d)
 		}
 	})
 }
@@ -214,8 +214,78 @@ func TestAnAnswerBesideAnUploadDoesNotReplaceTheAccount(t *testing.T) {
 		}
 		decide(t, store, "t", p)
 		s.become(well)
-		if d := decide(t, store, "t", p); d.Local || s.used("t", p) != 302 {
+		if d := decide(t, store, "t", p); d.Local || s.used("t", p) != 303 {
 			t.Errorf("%d counted: %+v", s.used("t", p), d)
+		}
+	})
+}
+
+// A call times out beside an upload that is refused. Both requests were admitted, and count after a restart.
+func TestACallWithoutAnswerBesideARefusedUploadCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		store := start(t, s, failover.Settings{})
+		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+		admitted(t, store, "t", p, 300)
+		s.become(full)
+		decide(t, store, "t", p)
+		s.become(well)
+		decide(t, store, "other", p)
+		s.before = func() {
+			s.become(cut)
+			decide(t, store, "t", p)
+			s.become(gone)
+		}
+		decide(t, store, "t", p)
+		s.lose()
+		s.become(well)
+		if d := decide(t, store, "t", p); d.Local || s.used("t", p) != 304 {
+			t.Errorf("%d counted: %+v", s.used("t", p), d)
+		}
+	})
+}
+
+// An admission is refunded while it is uploaded, and the upload is refused. The next upload does not have it.
+func TestARefundDuringARefusedUploadIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		store := start(t, s, failover.Settings{})
+		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+		s.become(full)
+		refunded := decide(t, store, "t", p)
+		s.become(well)
+		s.before = func() {
+			if err := store.Refund(t.Context(), "t", p, refunded); err != nil {
+				t.Error(err)
+			}
+			s.become(full)
+		}
+		decide(t, store, "t", p)
+		s.become(well)
+		if d := decide(t, store, "t", p); d.Local || s.used("t", p) != 2 {
+			t.Errorf("%d counted: %+v", s.used("t", p), d)
+		}
+	})
+}
+
+// A peek is decided with what is not uploaded yet, and uploads nothing.
+func TestAPeekUploadsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		registry := prometheus.NewRegistry()
+		store := newStore(t, failover.Options{Shared: s, Registerer: registry})
+		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+		s.become(full)
+		decide(t, store, "t", p)
+		s.become(well)
+		for i, uploads := range []float64{0, 1} {
+			if d, err := store.Peek(t.Context(), "t", p); err != nil || d.Budgets[0].Remaining != 999-i {
+				t.Errorf("peeked %+v, %v", d, err)
+			}
+			if got := value(t, registry, "opsgate_rate_limit_store_settled_total"); got != uploads {
+				t.Errorf("%v uploads, not %v", got, uploads)
+			}
+			decide(t, store, "t", p)
 		}
 	})
 }
@@ -295,6 +365,32 @@ func TestRefunds(t *testing.T) {
 	})
 }
 
+// What mode allow admits is not counted, so a refund of it takes nothing out.
+func TestARefundInModeAllowTakesNothingOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(time.Now)
+		registry := prometheus.NewRegistry()
+		store := newStore(t, failover.Options{Shared: s, Settings: failover.Settings{Mode: failover.Allow}, Registerer: registry})
+		t.Cleanup(run(t, store))
+		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+		decide(t, store, "t", p)
+		s.become(gone)
+		leave(t, store, p)
+		d := decide(t, store, "t", p)
+		for _, how := range []int{gone, well} {
+			if s.become(how); how == well {
+				awaitShared(t, store)
+			}
+			if err := store.Refund(t.Context(), "t", p, d); err != nil {
+				t.Error(err)
+			}
+			if lost := value(t, registry, "opsgate_rate_limit_store_lost_refunds_total"); lost != 0 || s.used("t", p) != 1 {
+				t.Errorf("%v refunds lost, %d counted", lost, s.used("t", p))
+			}
+		}
+	})
+}
+
 // value returns the value of a metric without labels.
 func value(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	t.Helper()
@@ -311,7 +407,7 @@ func value(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	return 0
 }
 
-func TestAResetForgetsHereAndThere(t *testing.T) {
+func TestAResetDropsUsageHereAndThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(time.Now)
 		store := start(t, s, failover.Settings{})
@@ -320,7 +416,7 @@ func TestAResetForgetsHereAndThere(t *testing.T) {
 		s.become(gone)
 		leave(t, store, p)
 		if err := store.Reset(t.Context(), "t"); err == nil {
-			t.Error("it is said to be reset where nobody is")
+			t.Error("a reset while the shared store is not in use succeeds")
 		}
 		if n := admitted(t, store, "t", p, 10); n != 10 {
 			t.Errorf("%d admitted here after the reset", n)
@@ -338,7 +434,7 @@ func TestAResetForgetsHereAndThere(t *testing.T) {
 
 var _ failover.Shared = (*sharedStore)(nil)
 
-// Whatever is asked while settings change is answered.
+// Every request is answered while settings change.
 func TestSettingsChangeUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(time.Now)

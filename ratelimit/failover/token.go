@@ -28,6 +28,7 @@ const (
 type token struct {
 	account ratelimit.Account // newest of the shared store; nil for none
 	sent    ratelimit.Account // admitted by this gateway since, and counted by the shared store, or perhaps counted; nil for none
+	sending ratelimit.Account // admitted by this gateway, in an upload that has not ended; nil for none
 	own     ratelimit.Account // admitted by this gateway, and not counted by the shared store; nil for none
 	epoch   uint64            // the last one that the account was uploaded in
 
@@ -90,9 +91,8 @@ type call struct {
 	asked          time.Duration
 	epoch          uint64
 	answers, voids uint32
-	complete       bool              // the shared store has all of the token, and the answer is worth keeping
-	uploads        bool              // other requests do not upload meanwhile
-	sent, own      ratelimit.Account // before the upload
+	complete       bool // the shared store has all of the token, and the answer is worth keeping
+	uploads        bool // other requests do not upload meanwhile
 }
 
 // ask begins a call that uploads nothing.
@@ -103,7 +103,7 @@ func (t *token) ask(op ratelimit.Op, ph *phase, now time.Duration) call {
 	}
 }
 
-// upload begins a call with all that the shared store may lack. That counts as sent from now on, unless it turns out that it was not.
+// upload begins a call with all that the shared store may lack. A peek has it decided with that, and records nothing.
 func (t *token) upload(op ratelimit.Op, p *ratelimit.Policy, ph *phase, now time.Duration, at time.Time) call {
 	c := t.ask(op, ph, now)
 	if t.epoch != ph.epoch && (t.account != nil || t.sent != nil) {
@@ -112,46 +112,61 @@ func (t *token) upload(op ratelimit.Op, p *ratelimit.Policy, ph *phase, now time
 	if t.own != nil {
 		c.Own = p.Merge(t.own, nil, false, at)
 	}
-	if op == ratelimit.OpPeek { // nothing is recorded
-		c.complete = false
-		return c
+	c.complete = op != ratelimit.OpPeek
+	c.uploads = c.complete && (c.Known != nil || c.Own != nil)
+	if c.uploads {
+		t.uploading, t.nextUpload = true, now+uploadEvery
+		t.sending, t.own = t.own, nil
 	}
-	c.uploads, c.sent, c.own = true, t.sent, t.own
-	t.uploading, t.nextUpload = true, now+uploadEvery
-	t.sent, t.own = join(p, t.sent, t.own, at), nil
 	return c
+}
+
+// end ends a call and returns what it uploaded of this gateway's admissions.
+func (t *token) end(c *call) (uploaded ratelimit.Account) {
+	t.calls--
+	if c.uploads {
+		uploaded, t.sending, t.uploading = t.sending, nil, false
+	}
+	return uploaded
 }
 
 // failed ends a call without an answer. What certainly did not arrive has still to be uploaded.
 func (t *token) failed(c *call, p *ratelimit.Policy, arrived bool, at time.Time) {
-	t.end(c)
-	if c.uploads && !arrived {
-		t.sent, t.own = c.sent, join(p, c.own, t.own, at)
+	uploaded := t.end(c)
+	if arrived {
+		t.sent = join(p, t.sent, uploaded, at)
+	} else {
+		t.own = join(p, uploaded, t.own, at)
 	}
 }
 
-// answered ends a call with the account that it returned. An older account does not replace a newer one: answers may overtake each other.
+// answered ends a call with the account that it returned. Answers may overtake each other, and lack what is uploaded by another call.
 func (t *token) answered(c *call, p *ratelimit.Policy, d *ratelimit.Decision, a ratelimit.Account, current *phase) {
-	t.end(c)
-	if c.uploads {
-		t.epoch = c.epoch
+	uploaded := t.end(c)
+	if c.complete {
+		t.epoch = max(t.epoch, c.epoch)
 	}
-	at := d.At.UnixMicro()
-	if !c.complete || c.Op == ratelimit.OpMerge || c.epoch != current.epoch || t.answers != c.answers && at < t.at {
-		return
-	}
-	t.account, t.sent, t.policy, t.at, t.asked, t.deniedUntil = a, nil, p, at, c.asked, 0
-	t.answers++
-	if !d.Allowed && t.voids == c.voids && c.Op == ratelimit.OpDecide { // a peek does not record where the clock was set back
-		t.deniedUntil = c.asked + d.RetryAfter
+	switch at := d.At.UnixMicro(); {
+	case t.answers != c.answers && at < t.at:
+		// The newer account that is kept has what this call recorded.
+	case !c.complete, c.Op == ratelimit.OpMerge, c.epoch != current.epoch:
+		t.sent = join(p, t.sent, uploaded, d.At)
+		if c.Op == ratelimit.OpDecide && d.Allowed {
+			t.record(p, d.At)
+		}
+	default:
+		t.account, t.sent, t.policy, t.at, t.asked, t.deniedUntil = a, nil, p, at, c.asked, 0
+		t.answers++
+		if !d.Allowed && t.voids == c.voids && c.Op == ratelimit.OpDecide { // a peek does not record where the clock was set back
+			t.deniedUntil = c.asked + d.RetryAfter
+		}
 	}
 }
 
-func (t *token) end(c *call) {
-	t.calls--
-	if c.uploads {
-		t.uploading = false
-	}
+// record adds an admission that the shared store has counted, or may have.
+func (t *token) record(p *ratelimit.Policy, at time.Time) {
+	admission, _ := p.DecideShare(ratelimit.Share{}, nil, at, false)
+	t.sent = join(p, t.sent, admission, at)
 }
 
 // void drops a denial that a refund has made void, also one that is about to be returned.
