@@ -17,8 +17,7 @@ type usage struct {
 }
 
 // usages returns the states of an account under the rules.
-func (a Account) usages(rules []rule) []usage {
-	list := make([]usage, len(rules))
+func (a Account) usages(rules []rule) (list [MaxLimits]usage) {
 	at := statesAt(len(rules))
 	for i := range rules {
 		n := stateBytes(a[at])
@@ -89,7 +88,8 @@ func (p *Policy) rebase(old Account, now int64) Account {
 	since := now
 	if rules, ok := old.rules(); ok {
 		old = old.advanced(rules, now)
-		known, since = old.usages(rules), old.since()
+		states := old.usages(rules)
+		known, since = states[:len(rules)], old.since()
 	}
 	a := p.begin(since)
 	for i := range p.rules {

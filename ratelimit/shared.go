@@ -144,13 +144,7 @@ func (p *Policy) usages(a Account, now int64) (list [MaxLimits]usage) {
 	if !p.valid(a) {
 		a = p.rebase(a, now)
 	}
-	at := statesAt(len(p.rules))
-	for i := range p.rules {
-		n := stateBytes(a[at])
-		list[i] = usage{&p.rules[i], a[at : at+n]}
-		at += n
-	}
-	return list
+	return a.usages(p.rules)
 }
 
 // A share is what one gateway may admit by itself.
@@ -242,13 +236,10 @@ func (s *share) budget(i int, now int64) Budget {
 // Unused reports whether nothing counts in an account at a time, in so many windows.
 func (a Account) Unused(at time.Time, windows int) bool {
 	rules, ok := a.rules()
-	if !ok {
-		return true
-	}
-	for _, u := range a.usages(rules) {
-		if u.count(instant(at), int64(windows)) > 0 {
-			return false
-		}
-	}
-	return true
+	return !ok || a.unused(rules, instant(at), int64(windows))
+}
+
+func (a Account) unused(rules []rule, t, windows int64) bool {
+	states := a.usages(rules)
+	return !slices.ContainsFunc(states[:len(rules)], func(u usage) bool { return u.count(t, windows) > 0 })
 }

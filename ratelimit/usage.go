@@ -65,7 +65,7 @@ func (r *rule) tally(state []byte, now int64) tally {
 		if n == 0 {
 			return tally{}
 		}
-		return tally{n, max(1, s.at(int(n-min(n, r.requests)))+r.per-now)} // at least 1 also where the times of a foreign value are in no order
+		return tally{n, s.at(int(n-min(n, r.requests))) + r.per - now}
 	}
 	s := newRing(r, state)
 	count := s.total()
@@ -168,14 +168,3 @@ func (p *Policy) decision(t *tallies, now int64, denied, shadowed int) Decision 
 }
 
 func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
-
-// unused reports whether nothing counts in an account that was advanced.
-func (p *Policy) unused(a Account) bool {
-	t := p.tallies(a, 0)
-	for i := range p.rules {
-		if t[i].count > 0 {
-			return false
-		}
-	}
-	return true
-}
