@@ -2,6 +2,7 @@ package failover
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
@@ -40,21 +41,14 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	for c := range classes {
 		m.failures[c] = failures.WithLabelValues(c.String())
 	}
-	collectors := []prometheus.Collector{failures, m.settled, m.refunds, m.outages}
-	for _, mode := range []string{modeShared, string(Local), string(Allow), string(Deny)} {
-		collectors = append(collectors, gaugeOf(prometheus.GaugeOpts{
-			Name:        "opsgate_rate_limit_store_mode",
-			Help:        "1 for what decides on rate limits: the shared store, or the mode while it is not in use (local, allow, deny).",
-			ConstLabels: prometheus.Labels{"mode": mode},
-		}, func() bool { return s.mode() == mode }))
-	}
-	for _, state := range []gobreaker.State{gobreaker.StateClosed, gobreaker.StateHalfOpen, gobreaker.StateOpen} {
-		collectors = append(collectors, gaugeOf(prometheus.GaugeOpts{
-			Name:        "opsgate_rate_limit_store_breaker_state",
-			Help:        "1 for the state of the breaker before the shared store of rate limits (closed, half-open, open).",
-			ConstLabels: prometheus.Labels{"state": state.String()},
-		}, func() bool { return s.breakerState() == state }))
-	}
+	collectors := slices.Concat([]prometheus.Collector{failures, m.settled, m.refunds, m.outages},
+		oneOf("opsgate_rate_limit_store_mode",
+			"1 for what decides on rate limits: the shared store, or the mode while it is not in use (local, allow, deny).",
+			"mode", s.mode, modeShared, string(Local), string(Allow), string(Deny)),
+		oneOf("opsgate_rate_limit_store_breaker_state",
+			"1 for the state of the breaker before the shared store of rate limits (closed, half-open, open).",
+			"state", func() string { return s.breakerState().String() },
+			gobreaker.StateClosed.String(), gobreaker.StateHalfOpen.String(), gobreaker.StateOpen.String()))
 	for _, c := range collectors {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics of the shared store of rate limits: %w", err)
@@ -63,13 +57,18 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-func gaugeOf(o prometheus.GaugeOpts, is func() bool) prometheus.Collector {
-	return prometheus.NewGaugeFunc(o, func() float64 {
-		if is() {
-			return 1
-		}
-		return 0
-	})
+// oneOf returns a gauge for each value of a label. That of the present value is 1, the others are 0.
+func oneOf(name, help, label string, present func() string, values ...string) (gauges []prometheus.Collector) {
+	for _, value := range values {
+		o := prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{label: value}}
+		gauges = append(gauges, prometheus.NewGaugeFunc(o, func() float64 {
+			if present() == value {
+				return 1
+			}
+			return 0
+		}))
+	}
+	return gauges
 }
 
 // mode returns the value of the label mode.

@@ -30,7 +30,7 @@ func (s *Store) Run(ctx context.Context) error {
 			break
 		}
 		if joined || warn {
-			s.logger.Warn("no subscription to refunds by other gateways: cached denials are trusted for a second at most", "error", err)
+			s.logger.Warn("no subscription to refunds by other gateways: cached denials are repeated for a second at most", "error", err)
 		}
 		warn = false
 		select {
@@ -50,7 +50,7 @@ func (s *Store) follow(ctx context.Context) (joined bool, err error) {
 			_ = sub.Close()
 		}
 	}()
-	defer s.follows(false)
+	defer s.following.Store(false)
 	for asked := false; ; {
 		message, err := sub.ReceiveTimeout(ctx, silence)
 		var timeout net.Error
@@ -70,18 +70,9 @@ func (s *Store) follow(ctx context.Context) (joined bool, err error) {
 		case *redis.Subscription:
 			joined = true
 			s.freed("") // what was published before is not known
-			s.follows(true)
+			s.following.Store(true)
 		case *redis.Message:
 			s.freed(message.Payload)
 		}
 	}
-}
-
-func (s *Store) follows(does bool) {
-	s.following.Store(does)
-	value := 0.0
-	if does {
-		value = 1
-	}
-	s.metrics.following.Set(value)
 }

@@ -17,7 +17,6 @@ type metrics struct {
 
 	reloads   prometheus.Counter
 	discarded prometheus.Counter
-	following prometheus.Gauge
 }
 
 // durations are of the calls of one operation, by outcome.
@@ -27,7 +26,8 @@ type durations struct {
 	exemplar func(context.Context) prometheus.Labels // as in Options
 }
 
-func newMetrics(r prometheus.Registerer, exemplar func(context.Context) prometheus.Labels) (*metrics, error) {
+// newMetrics registers the metrics of a store.
+func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Context) prometheus.Labels) (*metrics, error) {
 	calls := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "opsgate_rate_limit_redis_call_duration_seconds",
 		Help:    "Duration of calls to the Redis that rate limits are counted in, by operation and outcome (ok, timeout, error).",
@@ -42,11 +42,16 @@ func newMetrics(r prometheus.Registerer, exemplar func(context.Context) promethe
 			Name: "opsgate_rate_limit_store_discarded_accounts_total",
 			Help: "Values under tokens' keys in Redis that were no accounts and were replaced.",
 		}),
-		following: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "opsgate_rate_limit_redis_refunds_followed",
-			Help: "Whether refunds and resets by other gateways are received (1), or cached denials are trusted for a second at most (0).",
-		}),
 	}
+	following := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "opsgate_rate_limit_redis_refunds_followed",
+		Help: "Whether refunds and resets by other gateways are received (1), or cached denials are repeated for a second at most (0).",
+	}, func() float64 {
+		if s.Following() {
+			return 1
+		}
+		return 0
+	})
 	for operation, d := range map[string]*durations{
 		"decide": &m.decide, "peek": &m.peek, "refund": &m.refund, "reset": &m.reset, "settle": &m.settle, "ping": &m.ping,
 	} {
@@ -57,15 +62,15 @@ func newMetrics(r prometheus.Registerer, exemplar func(context.Context) promethe
 			exemplar: exemplar,
 		}
 	}
-	for _, c := range []prometheus.Collector{calls, m.reloads, m.discarded, m.following} {
+	for _, c := range []prometheus.Collector{calls, m.reloads, m.discarded, following} {
 		if err := r.Register(c); err != nil {
-			return nil, fmt.Errorf("metrics of the store of rate limits: %w", err)
+			return nil, fmt.Errorf("metrics of the Redis store: %w", err)
 		}
 	}
 	return m, nil
 }
 
-// observe records how long a call took since its start, and that somebody may have waited for it.
+// observe records how long a call took since its start, for the metric and for the request that waited for it.
 func (d *durations) observe(ctx context.Context, start time.Time, err error) {
 	var network net.Error
 	o := d.done
@@ -81,7 +86,7 @@ func (d *durations) observe(ctx context.Context, start time.Time, err error) {
 	waits.Of(ctx).Add(waits.Limiter, took)
 }
 
-// record adds a time to an observer, with what leads to more where there is any.
+// record adds a duration to an observer, with an exemplar if there is one.
 func (d *durations) record(ctx context.Context, o prometheus.Observer, took time.Duration) {
 	if d.exemplar != nil {
 		if labels := d.exemplar(ctx); labels != nil {

@@ -65,10 +65,6 @@ func New(o Options) (*Store, error) {
 	if o.Client == nil || o.Logger == nil || o.Registerer == nil {
 		return nil, errors.New("redis: a store needs a client, a logger and a registerer")
 	}
-	m, err := newMetrics(o.Registerer, o.Exemplar)
-	if err != nil {
-		return nil, err
-	}
 	if o.Prefix == "" {
 		o.Prefix = defaultPrefix
 	}
@@ -79,10 +75,12 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{
+	s := &Store{
 		client: o.Client, timeout: timeoutOf(o.Client), keys: o.Prefix + "account:", channel: o.Prefix + "freed", clock: o.Clock,
-		freed: o.Freed, logger: o.Logger, metrics: m, scriptHash: hashOf(script), pingKey: o.Prefix + "ping:", pingPolicy: ping,
-	}, nil
+		freed: o.Freed, logger: o.Logger, scriptHash: hashOf(script), pingKey: o.Prefix + "ping:", pingPolicy: ping,
+	}
+	s.metrics, err = s.newMetrics(o.Registerer, o.Exemplar)
+	return s, err
 }
 
 // scriptTime is the time that the script is given; none where it takes the server's.
