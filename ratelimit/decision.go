@@ -55,7 +55,7 @@ type UnavailableError struct {
 
 // Error returns the cause for the log.
 func (e *UnavailableError) Error() string {
-	return "the store of rate limits is not available: " + e.Cause.Error()
+	return "the rate limit store is not available: " + e.Cause.Error()
 }
 
 // Unwrap returns the cause.

@@ -68,13 +68,15 @@ func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision,
 		sh.tokens[tokenID] = e
 		sh.peak = max(sh.peak, len(sh.tokens))
 	}
-	if e.account, _ = e.account.advance(e.policy.rules, now, 1); e.policy != p {
+	if e.advance(now); e.policy != p {
 		e.policy, e.account = p, p.under(e.account, now)
 	}
 	var d Decision
 	e.account, d = p.decide(e.account, now, false)
 	return d, nil
 }
+
+func (e *entry) advance(now int64) { e.account, _ = e.account.advance(e.policy.rules, now, 1) }
 
 // Refund implements [Store]. It never fails. Where the policy has changed, the admission is taken out of what the present limits count.
 func (m *Memory) Refund(_ context.Context, tokenID string, _ *Policy, d Decision) error {
@@ -151,7 +153,7 @@ func (sh *shard) sweep(clock func() int64) {
 	defer sh.mu.Unlock()
 	now := clock() // under the lock, as in Decide
 	for id, e := range sh.tokens {
-		if e.account.unused(e.policy.rules, now, 1) {
+		if e.advance(now); e.account.unused(e.policy.rules, now, 1) {
 			delete(sh.tokens, id)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An Outcome is what a shared store decided on a request.
+// An Outcome is the decision of a shared store on a request.
 type Outcome int
 
 // The outcomes.
@@ -14,20 +14,20 @@ const (
 	Denied   Outcome = iota
 	Admitted         // recorded in every limit
 	Shadowed         // admitted, but a limit in shadow would have denied it: recorded in the enforced limits alone
-	Asked            // neither: the request was only a question
+	Asked            // neither: the request was a peek
 )
 
-// An Op is what a shared store is asked to do with a token's account.
+// An Op is an operation of a shared store on a token's account.
 type Op int
 
 // The operations.
 const (
-	OpDecide Op = iota // merge what is told, decide, and record the admission
+	OpDecide Op = iota // merge the upload, decide, and record the admission
 	OpPeek             // decide, and record nothing
-	OpMerge            // merge what is told
+	OpMerge            // merge the upload
 )
 
-// An Exchange is what a gateway asks of a shared store, and uploads. Both accounts are nil for nothing, else of the policy asked under.
+// An Exchange is a call to a shared store: an operation, and an upload. Each account is nil for none, else of the policy of the call.
 type Exchange struct {
 	Op    Op
 	Known Account // as the store last returned it, which it may have lost: merged by union
@@ -95,7 +95,7 @@ func (p *Policy) Merge(a, b Account, union bool, at time.Time) Account {
 	return merged
 }
 
-// A Share is what DecideShare divides, and what this gateway has used of it beside its own account. The accounts may be nil or of
+// A Share is the usage that DecideShare divides, and this gateway's part of it beside its own account. The accounts may be nil or of
 // other policies, and are not modified.
 type Share struct {
 	Replicas int     // gateways that cannot count together; 1 at least
@@ -107,7 +107,7 @@ type Share struct {
 // what the shared account leaves, divided by the number of gateways and rounded up. As rounding up would pass a small limit over time,
 // it also admits no more than the whole limit in as many windows.
 //
-// It returns its own account with the admission, unless the request is denied or only a question. Limits in shadow are not decided, and
+// It returns its own account with the admission, unless the request is denied or a peek. Limits in shadow are not decided, and
 // count no more than they admit. The own account may be nil or of another policy, and may be modified.
 func (p *Policy) DecideShare(of Share, own Account, at time.Time, peek bool) (Account, Decision) {
 	now := instant(at)

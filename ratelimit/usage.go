@@ -106,7 +106,7 @@ func (p *Policy) full(t *tallies, shadow bool) int {
 	return longest
 }
 
-// decide decides a request at now, and returns the account with its admission, unless it is denied or only a question. The account must be
+// decide decides a request at now, and returns the account with its admission, unless it is denied or a peek. The account must be
 // one of the policy that was advanced to now.
 func (p *Policy) decide(a Account, now int64, peek bool) (Account, Decision) {
 	t := p.tallies(a, now)

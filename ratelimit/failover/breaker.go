@@ -9,13 +9,13 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// The shared store is left after so many failures in a row, or when half of at least so many calls failed in the time of ofLate.
+// An outage begins after failuresInARow, or when half of at least minCalls failed within breakerWindow.
 const (
 	failuresInARow = 3
-	fewestCalls    = 10
-	ofLate         = 2 * time.Second
-	ofLateParts    = 10
-	longestCall    = 10 * time.Second // a probe's; the breaker ignores how a call ended that took longer than ofLate
+	minCalls       = 10
+	breakerWindow  = 2 * time.Second
+	breakerBuckets = 10
+	probeTimeout   = 10 * time.Second // the breaker ignores the result of a call that took longer than breakerWindow
 )
 
 // sweepEvery is how often tokens without usage are dropped.
@@ -24,25 +24,25 @@ const sweepEvery = 10 * time.Second
 func (s *Store) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:         "shared store of rate limits",
-		Interval:     ofLate,
-		BucketPeriod: ofLate / ofLateParts,
-		Timeout:      time.Millisecond, // Run probes: no request reaches the breaker while it is open
+		Interval:     breakerWindow,
+		BucketPeriod: breakerWindow / breakerBuckets,
+		Timeout:      time.Millisecond, // Run probes; no request calls the breaker while it is open
 		ReadyToTrip: func(c gobreaker.Counts) bool {
-			ended := c.TotalSuccesses + c.TotalFailures // Requests has those under way, too
-			return s.inARow.Load() >= failuresInARow || ended >= fewestCalls && 2*c.TotalFailures >= ended
+			ended := c.TotalSuccesses + c.TotalFailures // Requests has those in flight, too
+			return s.inARow.Load() >= failuresInARow || ended >= minCalls && 2*c.TotalFailures >= ended
 		},
 		IsExcluded:    func(err error) bool { return err != nil && errors.As(err, new(*abandonedError)) },
 		OnStateChange: s.follow,
 	})
 }
 
-// An abandonedError is of a call whose caller's own context ended.
+// An abandonedError is the error of a call whose caller's context has ended.
 type abandonedError struct{ cause error }
 
 func (e *abandonedError) Error() string { return e.cause.Error() }
 func (e *abandonedError) Unwrap() error { return e.cause }
 
-// call makes a call of the shared store, and has the breaker count how it ended.
+// call makes a call to the shared store. The breaker counts its result.
 func (s *Store) call(ctx context.Context, do func() error) error {
 	_, err := s.breaker.Execute(func() (struct{}, error) {
 		if err := do(); err != nil {
@@ -56,7 +56,7 @@ func (s *Store) call(ctx context.Context, do func() error) error {
 	return err
 }
 
-// unlessAway makes a call while the shared store is in use.
+// unlessAway makes a call if the shared store is in use, and else returns the cause of the outage.
 func (s *Store) unlessAway(ctx context.Context, do func() error) error {
 	if ph := s.phase.Load(); ph.away {
 		return ph.cause
@@ -77,8 +77,8 @@ func (s *Store) failed(ctx context.Context, err error) error {
 	return err
 }
 
-// Run probes the shared store while it is not in use, and drops tokens without usage, until ctx ends; then it returns nil. Without it, a
-// shared store that was left once is never used again.
+// Run probes the shared store while it is not in use, and drops tokens without usage, until ctx ends; then it returns nil. Without it,
+// the first outage does not end.
 func (s *Store) Run(ctx context.Context) error {
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
@@ -90,11 +90,11 @@ func (s *Store) Run(ctx context.Context) error {
 			return nil
 		case <-sweep.C:
 			s.Sweep()
-		case <-s.leaving:
+		case <-s.outage:
 			probe.Reset(s.untilProbe())
 		case <-probe.C:
 			if !s.phase.Load().away {
-				continue // until it is left
+				continue // until an outage begins
 			}
 			_ = s.probe(ctx)
 			probe.Reset(s.untilProbe())
@@ -102,7 +102,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// untilProbe draws how long to wait before the next probe, so that gateways do not probe at the same instants.
+// untilProbe returns a random wait before the next probe, so that gateways do not probe at the same instants.
 func (s *Store) untilProbe() time.Duration {
 	every := s.configured.Load().ProbeEvery
 	wait := every - every/5 + rand.N(2*every/5+1)
@@ -110,8 +110,8 @@ func (s *Store) untilProbe() time.Duration {
 	return wait
 }
 
-// Look probes the shared store before the first request, as often as it takes to leave it.
-func (s *Store) Look(ctx context.Context) {
+// ProbeFirst probes the shared store before the first request, until a probe succeeds or an outage begins.
+func (s *Store) ProbeFirst(ctx context.Context) {
 	for range failuresInARow {
 		if s.probe(ctx) == nil || s.phase.Load().away {
 			return
@@ -120,12 +120,12 @@ func (s *Store) Look(ctx context.Context) {
 }
 
 func (s *Store) probe(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, longestCall) // a probe that hangs would be the last
+	bounded, cancel := context.WithTimeout(ctx, probeTimeout) // a probe that hangs would be the last one
 	defer cancel()
 	return s.call(ctx, func() error { return s.shared.Ping(bounded) })
 }
 
-// retryAfter is how long until it is known whether the shared store works again; at least a second.
+// retryAfter returns the time until the next probe, at least a second.
 func (s *Store) retryAfter() time.Duration {
 	return max(time.Second, time.Unix(0, s.nextProbe.Load()).Sub(s.clock()))
 }

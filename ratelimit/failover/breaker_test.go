@@ -50,8 +50,8 @@ func TestRequestsAreNoProbes(t *testing.T) {
 	})
 }
 
-// Whoever looks before there are requests knows of an outage, and has taken three looks for it.
-func TestALookBeforeAnyRequest(t *testing.T) {
+// Before any request, one probe shows that the shared store works, and three begin an outage.
+func TestProbesBeforeAnyRequest(t *testing.T) {
 	for how, want := range map[int]struct {
 		name   string
 		shared bool
@@ -64,7 +64,7 @@ func TestALookBeforeAnyRequest(t *testing.T) {
 				s := newShared(time.Now)
 				s.become(how)
 				store := newStore(t, failover.Options{Shared: s})
-				store.Look(t.Context())
+				store.ProbeFirst(t.Context())
 				if st := store.State(); st.Shared != want.shared || s.pings.Load() != want.pings {
 					t.Errorf("after %d looks: %+v", s.pings.Load(), st)
 				}

@@ -244,8 +244,8 @@ func TestTheFirstRequestAfterAnOutageUploads(t *testing.T) {
 	})
 }
 
-// What is told of a change: once, with its cause, and how long it took.
-func TestTheLogTellsOfEachChange(t *testing.T) {
+// The beginning and the end of an outage are logged once each, with the cause; the end with the duration.
+func TestEachChangeIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(time.Now)
 		var said bytes.Buffer
@@ -259,8 +259,8 @@ func TestTheLogTellsOfEachChange(t *testing.T) {
 		awaitShared(t, store)
 		stop()
 		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
-		if len(lines) != 2 || !strings.Contains(lines[0], "is away") || !strings.Contains(lines[0], "refused") || !strings.Contains(lines[0], "mode=local") ||
-			!strings.Contains(lines[1], "is back") || !strings.Contains(lines[1], "away_for=10.") {
+		if len(lines) != 2 || !strings.Contains(lines[0], "not in use") || !strings.Contains(lines[0], "refused") || !strings.Contains(lines[0], "mode=local") ||
+			!strings.Contains(lines[1], "in use again") || !strings.Contains(lines[1], "away_for=10.") {
 			t.Errorf("got\n%s", said.String())
 		}
 	})

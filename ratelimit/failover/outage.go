@@ -7,28 +7,28 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// steadyAfter is how long the shared store must work without a failure before the next outage has a beginning of its own.
+// steadyAfter is how long the shared store must work without a failure before the next outage is another one.
 const steadyAfter = 10 * time.Second
 
 // A phase is whether the shared store is in use. It is never modified, but replaced.
 type phase struct {
 	away  bool
-	since time.Time     // when the store came into use, or went out of it first without steadyAfter in use in between
+	since time.Time     // when the store came into use, or when its outage began
 	cause error         // of an outage
 	epoch uint64        // goes up whenever the shared store may have lost accounts
 	pause time.Duration // by Store.now: until then, other gateways may not have uploaded what they admitted
 }
 
-// State is how the shared store stands.
+// A State is the state of the shared store.
 type State struct {
 	Shared  bool      // it is in use
-	Since   time.Time // when it came into use, or went out of it; short times of use in an outage do not count
+	Since   time.Time // when it came into use, or its outage began; use for less than ten seconds does not end an outage
 	Mode    Mode      // what decides while it is not in use
 	Breaker string    // closed, open, half-open
 	Cause   string    // why it is not in use; "" while it is
 }
 
-// State returns how the shared store stands.
+// State returns the state of the shared store.
 func (s *Store) State() State {
 	ph := s.phase.Load()
 	state := State{Shared: !ph.away, Since: ph.since, Mode: s.configured.Load().Mode, Breaker: s.breakerState().String()}
@@ -40,13 +40,13 @@ func (s *Store) State() State {
 
 // failing records a failure of the shared store, before the breaker does.
 func (s *Store) failing(c class) {
-	s.turning.Lock()
-	defer s.turning.Unlock()
+	s.phaseMu.Lock()
+	defer s.phaseMu.Unlock()
 	now := s.clock()
-	if now.Sub(s.failedLast) >= steadyAfter {
-		s.leftFirst = time.Time{}
+	if now.Sub(s.lastFailure) >= steadyAfter {
+		s.firstBegan = time.Time{}
 	}
-	s.failedLast = now
+	s.lastFailure = now
 	if ph := *s.phase.Load(); c == refused && !ph.away { // perhaps a restart that the breaker does not see
 		ph.epoch++
 		s.phase.Store(&ph)
@@ -58,38 +58,38 @@ func (s *Store) follow(_ string, from, to gobreaker.State) {
 	s.breakerIs.Store(int32(to))
 	switch {
 	case from == gobreaker.StateClosed:
-		s.leave()
+		s.beginOutage()
 	case to == gobreaker.StateClosed:
-		s.comeBack()
+		s.endOutage()
 	}
 }
 
-func (s *Store) leave() {
-	s.turning.Lock()
-	defer s.turning.Unlock()
+func (s *Store) beginOutage() {
+	s.phaseMu.Lock()
+	defer s.phaseMu.Unlock()
 	now, cause := s.clock(), *s.cause.Load()
-	if s.leftFirst.IsZero() {
-		s.leftFirst = now
+	if s.firstBegan.IsZero() {
+		s.firstBegan = now
 	}
-	s.left = now
-	s.phase.Store(&phase{away: true, since: s.leftFirst, cause: cause, epoch: s.phase.Load().epoch + 1})
+	s.began = now
+	s.phase.Store(&phase{away: true, since: s.firstBegan, cause: cause, epoch: s.phase.Load().epoch + 1})
 	s.metrics.outages.Inc()
-	s.logger.Warn("the shared store of budgets is away",
+	s.logger.Warn("shared rate limit store not in use",
 		slog.String("mode", string(s.configured.Load().Mode)), slog.Any("cause", cause))
 	select {
-	case s.leaving <- struct{}{}:
-	default: // Run has the last one still to read
+	case s.outage <- struct{}{}:
+	default: // Run has not read the last one
 	}
 }
 
-func (s *Store) comeBack() {
-	s.turning.Lock()
-	defer s.turning.Unlock()
+func (s *Store) endOutage() {
+	s.phaseMu.Lock()
+	defer s.phaseMu.Unlock()
 	now, was := s.clock(), s.phase.Load()
-	s.failedLast = now
+	s.lastFailure = now
 	s.phase.Store(&phase{since: now, epoch: was.epoch, pause: s.now() + s.configured.Load().pause()})
-	s.logger.Info("the shared store of budgets is back",
-		slog.String("away_for", now.Sub(s.left).Round(time.Millisecond).String()), slog.Any("cause", was.cause))
+	s.logger.Info("shared rate limit store in use again",
+		slog.String("away_for", now.Sub(s.began).Round(time.Millisecond).String()), slog.Any("cause", was.cause))
 }
 
 func (s *Store) breakerState() gobreaker.State { return gobreaker.State(s.breakerIs.Load()) }

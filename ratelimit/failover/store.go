@@ -55,16 +55,16 @@ type Store struct {
 
 	breaker   *gobreaker.CircuitBreaker[struct{}]
 	breakerIs atomic.Int32
-	inARow    atomic.Int32          // failures without a success in between, however long ago: the breaker drops those older than ofLate
+	inARow    atomic.Int32          // failures without a success in between; the breaker drops those older than breakerWindow
 	cause     atomic.Pointer[error] // of the last failure
-	leaving   chan struct{}         // wakes Run when the shared store is left
+	outage    chan struct{}         // wakes Run when an outage begins
 	nextProbe atomic.Int64          // Unix time in nanoseconds
 
-	phase      atomic.Pointer[phase]
-	turning    sync.Mutex // held while the phase is replaced
-	left       time.Time  // start of the last outage; like the next two, under turning
-	leftFirst  time.Time  // start of the first one since the shared store was steady; zero for none
-	failedLast time.Time
+	phase       atomic.Pointer[phase]
+	phaseMu     sync.Mutex // held while the phase is replaced, and for the next three
+	began       time.Time  // the last outage
+	firstBegan  time.Time  // the first outage since the shared store was steady; zero for none
+	lastFailure time.Time
 
 	ahead  atomic.Int64 // µs that the shared store's clock, as of its last answer, is ahead of now
 	seed   maphash.Seed
@@ -73,7 +73,7 @@ type Store struct {
 
 var _ ratelimit.Store = (*Store)(nil)
 
-// New returns a store that takes the shared one to be in use, and has not called it yet. [Store.Run] is to run beside it.
+// New returns a store that uses the shared one, and has not called it yet. [Store.Run] must run beside it.
 func New(o Options) (*Store, error) {
 	if o.Shared == nil || o.Logger == nil || o.Registerer == nil {
 		return nil, errors.New("failover: a store needs a shared one, a logger and a registerer")
@@ -86,7 +86,7 @@ func New(o Options) (*Store, error) {
 	}
 	s := &Store{
 		shared: o.Shared, following: o.Following, clock: o.Clock, start: o.Clock(), logger: o.Logger,
-		leaving: make(chan struct{}, 1), seed: maphash.MakeSeed(),
+		outage: make(chan struct{}, 1), seed: maphash.MakeSeed(),
 	}
 	s.phase.Store(&phase{since: s.start, pause: math.MinInt64})
 	s.ahead.Store(s.start.UnixMicro())
@@ -106,7 +106,7 @@ func (s *Store) Configure(settings Settings) {
 	s.configured.Store(&settings)
 }
 
-// A request is what a store is asked of a token.
+// A request is a decision or a peek to be made.
 type request struct {
 	tokenID string
 	policy  *ratelimit.Policy
@@ -168,7 +168,7 @@ var errPause = errors.New("the shared store is in use again, and other gateways 
 // exchange makes a call. If it fails, this gateway decides, unless there is nothing to decide.
 func (s *Store) exchange(ctx context.Context, sh *shard, t *token, r request, c *call) (d ratelimit.Decision, err error) {
 	if c.uploads {
-		ctx = context.WithoutCancel(ctx) // it matters to other requests, too
+		ctx = context.WithoutCancel(ctx) // the upload matters to other requests, too
 	}
 	var a ratelimit.Account
 	err = s.call(ctx, func() (err error) {

@@ -164,7 +164,7 @@ func (l *sharedLimits) Run(ctx context.Context) error {
 	tasks.Go(func() error { return l.redis.Run(ctx) })
 	tasks.Go(func() error { return l.replicas.Run(ctx) })
 	tasks.Go(func() error {
-		l.Look(ctx) // whoever starts a gateway hears at once that Redis is away
+		l.ProbeFirst(ctx) // so that an outage is logged at the start
 		return l.Store.Run(ctx)
 	})
 	return tasks.Wait()
