@@ -13,7 +13,7 @@ const (
 	sweepEvery = 10 * time.Second
 )
 
-// MemoryOptions are what a Memory is made of.
+// MemoryOptions are the options of a Memory.
 type MemoryOptions struct {
 	Clock func() time.Time // nil for time.Now
 }

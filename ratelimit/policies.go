@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An Assignment is a policy and whom it is for. The most specific one that names a token holds: a token's own, else its team's,
+// An Assignment is a policy and the tokens that it is for. The most specific one that names a token holds: a token's own, else its team's,
 // else that of a class that names the token or else the team, else the default.
 type Assignment struct {
 	Policy *Policy
@@ -26,7 +26,7 @@ type Assignment struct {
 // Index is the place of the assignment in [Policies.All].
 func (a *Assignment) Index() int { return a.index }
 
-// Policies say which policy each token has. They never change.
+// Policies are the assignments of a configuration. They never change.
 type Policies struct {
 	all                       []*Assignment
 	byToken, byTeam           map[string]*Assignment

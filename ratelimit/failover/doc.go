@@ -3,7 +3,7 @@
 //
 // Each token is in one of three states:
 //
-//	shared ──the store is left────────────▶ local ──the store is in use──▶ syncing
+//	shared ──an outage begins─────────────▶ local ──the outage ends──────▶ syncing
 //	  ▲  └───a call failed, not executed──▶ syncing ◀──────────────────────┘  │
 //	  └──────────────all is uploaded, and the pause is over───────────────────┘
 //

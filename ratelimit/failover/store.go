@@ -33,7 +33,7 @@ type Shared interface {
 	Ping(ctx context.Context) error
 }
 
-// Options are what a Store is made of. Shared, Logger and Registerer are required.
+// Options are the options of a Store. Shared, Logger and Registerer are required.
 type Options struct {
 	Shared     Shared
 	Settings   Settings

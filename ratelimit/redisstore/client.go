@@ -16,11 +16,11 @@ const (
 	defaultTimeout     = 50 * time.Millisecond
 	defaultDialTimeout = 100 * time.Millisecond
 
-	// bufferSize is of each connection, twice. It holds several decisions; by default they would be 32 KiB.
+	// bufferSize is the size of each connection's two buffers. It holds several decisions; go-redis's default is 32 KiB.
 	bufferSize = 4 << 10
 )
 
-// A Mode says what stands at the addresses.
+// A Mode is the kind of server at the addresses.
 type Mode string
 
 // The modes.
@@ -28,17 +28,17 @@ const (
 	Auto     Mode = "auto"     // Sentinel with a master's name, a cluster with several addresses, else a single server
 	Single   Mode = "single"   // one server
 	Cluster  Mode = "cluster"  // some nodes of a cluster
-	Sentinel Mode = "sentinel" // sentinels that know where the master is
+	Sentinel Mode = "sentinel" // sentinels of a master
 )
 
-// ClientOptions say how Redis is reached.
+// ClientOptions are the options of NewClient.
 type ClientOptions struct {
 	Addresses  []string // host:port, at least one
 	Mode       Mode     // "" for Auto
-	MasterName string   // that the sentinels know the master by
+	MasterName string   // of the master, as the sentinels have it
 
-	// Credentials returns what a connection that is made now logs in with; connections that are open stay as they are. The
-	// user is "" for Redis' default user, the password "" for none. nil stands for no credentials.
+	// Credentials is called for each connection that is made, and returns how it authenticates. The user is "" for Redis' default
+	// user, the password "" for none; nil for no credentials.
 	Credentials func() (user, password string)
 
 	SentinelUsername string
@@ -47,15 +47,15 @@ type ClientOptions struct {
 	Database int // 0 in a cluster
 	PoolSize int // connections to each server; 0 for ten times the processors
 
-	// TLS is asked what a connection that is made now is secured by, as certificates are renewed while gateways run; nil for none.
+	// TLS is called for each connection that is made, as certificates are renewed while gateways run; nil for no TLS.
 	TLS func(context.Context) *tls.Config
 
-	Timeout     time.Duration // of a call, all told; 0 for 50 ms
+	Timeout     time.Duration // of a whole call; 0 for 50 ms
 	DialTimeout time.Duration // 0 for 100 ms
 }
 
-// NewClient returns a client that waits for nothing longer than it is told to: go-redis by itself would hold a request for
-// seconds when a server hangs, and repeat commands that may have been executed.
+// NewClient returns a client that waits no longer than its time-outs and repeats no command. By default, go-redis holds a request for
+// seconds when a server hangs, and repeats commands that may have been executed.
 func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 	mode, err := o.mode()
 	if err != nil {
@@ -81,9 +81,9 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		PoolSize:              o.PoolSize,
 		ReadBufferSize:        bufferSize,
 		WriteBufferSize:       bufferSize,
-		Protocol:              2, // in the third version, each answer is first looked at for what the server says unasked
+		Protocol:              2, // in version 3, each answer is first searched for push messages
 
-		DisableIdentity:          true, // older servers refuse what newer clients say of themselves
+		DisableIdentity:          true, // older servers refuse CLIENT SETINFO
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	switch mode {
@@ -91,14 +91,14 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		return redis.NewFailoverClient(u.Failover()), nil
 	case Cluster:
 		cluster := u.Cluster()
-		cluster.DisableRoutingPolicies = true // a script names its key; no need to ask the cluster for all of its commands
+		cluster.DisableRoutingPolicies = true // a script names its key, so the cluster's list of commands is not needed
 		return redis.NewClusterClient(cluster), nil
 	default:
 		return redis.NewClient(u.Simple()), nil
 	}
 }
 
-// dialer makes connections as go-redis by itself does, which would use one configuration of TLS for all of them.
+// dialer returns a function that connects as go-redis does, with a TLS configuration of its own for each connection.
 func (o ClientOptions) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
 	if o.TLS == nil {
 		return nil
@@ -109,7 +109,7 @@ func (o ClientOptions) dialer() func(ctx context.Context, network, address strin
 	}
 }
 
-// mode says what Auto stands for, and whether the options fit together.
+// mode returns the mode, with Auto resolved, or an error if the options contradict each other.
 func (o ClientOptions) mode() (Mode, error) {
 	mode := o.Mode
 	if mode == Auto || mode == "" {
@@ -128,7 +128,7 @@ func (o ClientOptions) mode() (Mode, error) {
 	case mode == Single && len(o.Addresses) > 1:
 		return "", fmt.Errorf("redis: %d addresses of a single server", len(o.Addresses))
 	case mode == Sentinel && o.MasterName == "":
-		return "", errors.New("redis: the sentinels must be asked for a master by its name")
+		return "", errors.New("redis: mode sentinel needs the name of the master")
 	case mode == Cluster && o.Database != 0:
 		return "", fmt.Errorf("redis: a cluster has no database %d", o.Database)
 	case mode != Single && mode != Cluster && mode != Sentinel:
@@ -137,7 +137,7 @@ func (o ClientOptions) mode() (Mode, error) {
 	return mode, nil
 }
 
-// timeoutOf returns how long a call by the client may take.
+// timeoutOf returns the time-out of the client's calls.
 func timeoutOf(c redis.UniversalClient) time.Duration {
 	switch c := c.(type) {
 	case interface{ Options() *redis.Options }:

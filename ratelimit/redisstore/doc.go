@@ -2,7 +2,7 @@
 // It is a [ratelimit.Store] by the Redis server's clock.
 //
 // A token has one key, and its value is the account of package ratelimit. [Store.Exchange] is one EVALSHA of one script,
-// lua/account.lua: it merges what the gateway knows, decides by all limits together and writes the account where it changed. The
+// lua/account.lua: it merges the upload of the gateway, decides by all limits together and writes the account where it changed. The
 // account comes back with the decision; waits and what remains are computed from it here. A value that is no account is replaced.
 //
 // [Store.Run] receives the refunds and resets of all gateways, for a caller that caches denials.

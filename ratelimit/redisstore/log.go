@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// LogTo has what go-redis says by itself, in all of the process, logged as details: by default it writes lines of its own to
-// standard error whenever a connection fails, which calls report anyway.
+// LogTo sends the log lines of go-redis, of the whole process, to a logger at level debug. By default go-redis writes them to standard
+// error whenever a connection fails, which calls report anyway.
 func LogTo(l *slog.Logger) { redis.SetLogger(details{l}) }
 
 type details struct{ *slog.Logger }

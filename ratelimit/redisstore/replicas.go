@@ -31,7 +31,7 @@ const (
 //go:embed lua/replicas.lua
 var replicasLua string
 
-// ReplicasOptions are what a Replicas is made of. Client, Logger and Registerer are required.
+// ReplicasOptions are the options of a Replicas. Client, Logger and Registerer are required.
 type ReplicasOptions struct {
 	Client   redis.UniversalClient   // made by [NewClient]; its owner closes it after [Replicas.Run] has returned
 	Prefix   string                  // of the key; "" for "opsgate:". Gateways with the same prefix are counted together
@@ -110,7 +110,7 @@ func (r *Replicas) Run(ctx context.Context) error {
 	}
 }
 
-// beat announces this gateway and takes over what Redis counts.
+// beat announces this gateway and takes the count of Redis.
 func (r *Replicas) beat(ctx context.Context) {
 	bounded, cancel := r.bounded(ctx)
 	defer cancel()
@@ -140,7 +140,7 @@ func (r *Replicas) take(counted int) {
 	r.changed(before, most)
 }
 
-// leave has the others not count this gateway any more. Where Redis cannot be told, they notice by the beats that are missing.
+// leave removes this gateway from the count. If the call fails, the gateway is not counted after three intervals.
 func (r *Replicas) leave(ctx context.Context) {
 	bounded, cancel := r.bounded(ctx)
 	defer cancel()
@@ -149,7 +149,7 @@ func (r *Replicas) leave(ctx context.Context) {
 	}
 }
 
-// bounded returns a context for one call, which does not end with ctx: a call that is given up costs its connection.
+// bounded returns a context for one call. It does not end with ctx: a call that is canceled costs its connection.
 func (r *Replicas) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), r.timeout)
 }

@@ -2,7 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // the name that Redis gives a script, not a protection
+	"crypto/sha1" //nolint:gosec // Redis names scripts by it
 	_ "embed"
 	"encoding/hex"
 
@@ -12,7 +12,7 @@ import (
 //go:embed lua/account.lua
 var script string
 
-// hashOf returns the name that Redis gives a script.
+// hashOf returns the name of a script in Redis.
 func hashOf(script string) string {
 	hash := sha1.Sum([]byte(script)) //nolint:gosec // as above
 	return hex.EncodeToString(hash[:])
@@ -30,8 +30,8 @@ func newCall(ctx context.Context, args []any) call {
 // NoRetry implements a part of [redis.Cmder].
 func (call) NoRetry() bool { return true }
 
-// run runs the script on a key and returns its answer. Where Redis does not have the script, nothing was executed: it is
-// then sent with the call.
+// run runs the script on a key and returns its answer. If Redis does not have the script, nothing was executed, and the call is repeated
+// with the script.
 func (s *Store) run(ctx context.Context, key string, args ...any) ([]byte, error) {
 	args = append([]any{"evalsha", s.scriptHash, "1", key}, args...)
 	c := newCall(ctx, args)

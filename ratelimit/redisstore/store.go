@@ -20,7 +20,7 @@ const (
 	warnEvery     = time.Minute // at most, of values that are no accounts
 )
 
-// Options are what a Store is made of.
+// Options are the options of a Store. Client, Logger and Registerer are required.
 type Options struct {
 	Client redis.UniversalClient // made by [NewClient]; its owner closes it
 	Prefix string                // of all keys and of the channel; "" for "opsgate:"
@@ -28,7 +28,7 @@ type Options struct {
 	// Clock is nil for the Redis server's. Tests that move time inject it; then accounts do not expire.
 	Clock func() time.Time
 
-	// Freed is called by [Store.Run] for a token that a gateway refunded or reset, and with "" for all tokens when Run has
+	// Freed is called by [Store.Run] for each token that a gateway refunded or reset, and with "" for all tokens when Run has
 	// subscribed, as it may have missed some. It must not block; nil for none.
 	Freed func(tokenID string)
 
@@ -49,7 +49,7 @@ type Store struct {
 	following atomic.Bool
 	logger    *slog.Logger
 	metrics   *metrics
-	warned    atomic.Int64 // when of a value that was no account, ns since 1970 by the local clock
+	warned    atomic.Int64 // time of the last log line of a value that is no account, ns since 1970
 
 	scriptHash string
 
@@ -83,7 +83,7 @@ func New(o Options) (*Store, error) {
 	return s, err
 }
 
-// scriptTime is the time that the script is given; none where it takes the server's.
+// scriptTime returns the time that the script is to use; "" for the server's.
 func (s *Store) scriptTime() any {
 	if s.clock == nil {
 		return ""
@@ -97,7 +97,7 @@ func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 }
 
-// Exchange merges what a gateway knows of a token into its account in Redis and decides, by one call that is executed at most once. It
+// Exchange merges the upload of a gateway into the token's account in Redis and decides, by one call that is executed at most once. It
 // returns the decision and the account after it, which is the caller's. The decision of [ratelimit.OpMerge] is that of a peek. An
 // error of Redis itself is a [redis.Error]; with any other, Redis may have executed the call.
 func (s *Store) Exchange(
