@@ -10,12 +10,12 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// A class of failures of the shared store.
+// A class is a failure kind of the shared store.
 type class int
 
 const (
 	timeout class = iota // no answer in time
-	refused              // no server there, or the connection broke: it may have been restarted
+	refused              // no server there, or the connection broke: the store may have been restarted
 	other
 	classes
 )
@@ -27,7 +27,8 @@ func classOf(err error) class {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return timeout
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF):
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
+		errors.Is(err, io.ErrUnexpectedEOF):
 		return refused
 	default:
 		return other

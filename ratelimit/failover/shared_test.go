@@ -40,6 +40,7 @@ type sharedStore struct {
 	lazy     int                    // so many uploads are executed and not answered
 	late     map[string][]time.Time // when requests were decided that it had received while frozen
 	moved    int                    // uploads that it had received while frozen
+	broken   error                  // of calls while it is gone
 	before   func()                 // called once, before the next exchange is executed; nil for none
 	inCall   func()                 // called once, when the next exchange is executed and not yet answered; nil for none
 
@@ -47,7 +48,7 @@ type sharedStore struct {
 }
 
 func newShared(clock func() time.Time) *sharedStore {
-	s := &sharedStore{clock: clock, late: map[string][]time.Time{}}
+	s := &sharedStore{clock: clock, late: map[string][]time.Time{}, broken: syscall.ECONNREFUSED}
 	s.lose()
 	return s
 }
@@ -88,7 +89,7 @@ func (s *sharedStore) do(what func()) error {
 		return nil
 	case gone:
 		s.refused.Add(1)
-		return fmt.Errorf("dialing: %w", syscall.ECONNREFUSED)
+		return fmt.Errorf("dialing: %w", s.broken)
 	case full:
 		return outOfMemory{errors.New("OOM command not allowed")}
 	default:

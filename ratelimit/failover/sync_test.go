@@ -3,7 +3,9 @@ package failover_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,21 +77,26 @@ func TestATokenWithoutRequestsInAnOutageKeepsItsUsage(t *testing.T) {
 	})
 }
 
-// A quick restart shows as one connection that is refused.
+// A quick restart shows as one connection that is refused or breaks, also within an answer.
 func TestAQuickRestartLosesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		store := start(t, s, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
-		admitted(t, store, "t", p, 300)
-		s.become(gone)
-		decide(t, store, "other", p)
-		s.lose()
-		s.become(well)
-		if d := decide(t, store, "t", p); d.Local || d.Budgets[0].Remaining != 699 {
-			t.Errorf("got %+v", d)
-		}
-	})
+	for _, broken := range []error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF} {
+		t.Run(broken.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShared(time.Now)
+				s.broken = broken
+				store := start(t, s, failover.Settings{})
+				p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+				admitted(t, store, "t", p, 300)
+				s.become(gone)
+				decide(t, store, "other", p)
+				s.lose()
+				s.become(well)
+				if d := decide(t, store, "t", p); d.Local || d.Budgets[0].Remaining != 699 {
+					t.Errorf("got %+v", d)
+				}
+			})
+		})
+	}
 }
 
 // An upload is executed and not answered. It is made again, and counts once whether it was kept or lost since.

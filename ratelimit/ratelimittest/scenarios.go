@@ -9,7 +9,7 @@ import (
 )
 
 // A token bucket of three would let six through around the edge; so would windows of whole seconds.
-func threeInASecond(t *testing.T, s Subject) {
+func noSecondHasMoreThanThree(t *testing.T, s Subject) {
 	p := specified(t)
 	var admitted []time.Time
 	for range 10_000 {
@@ -58,7 +58,7 @@ func flatRate(t *testing.T, s Subject) {
 	t.Logf("%d admitted before the first refusal by the hour, %d in two hours, never more than 5000 in one", beforeFirst, len(admitted))
 }
 
-func whoWaits(t *testing.T, s Subject) {
+func noDenialAfterRetryAfter(t *testing.T, s Subject) {
 	p := Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "minute", Requests: 100, Per: time.Minute})
 	for waits := 0; waits < 2000; {
 		d := s.decide(t, "t", p)
@@ -75,7 +75,7 @@ func whoWaits(t *testing.T, s Subject) {
 	t.Log("2000 waits as told, over two limits, and none refused again")
 }
 
-func refusalsAreFree(t *testing.T, s Subject) {
+func denialsRecordNothing(t *testing.T, s Subject) {
 	p := specified(t)
 	admitted := 0
 	var last ratelimit.Decision
@@ -290,7 +290,7 @@ func resets(t *testing.T, s Subject) {
 }
 
 // Ten a second are enforced, and three tried out beside them.
-func shadows(t *testing.T, s Subject) {
+func limitsInShadow(t *testing.T, s Subject) {
 	second := ratelimit.Limit{Name: "second", Requests: 10, Per: time.Second}
 	p := Policy(t, shadow(ratelimit.Limit{Name: "tried", Requests: 3, Per: time.Second}), second, shadow(ratelimit.Limit{Name: "hourly", Requests: 100, Per: time.Hour}))
 	admitted, shadowed := 0, 0

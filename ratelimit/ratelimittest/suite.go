@@ -29,24 +29,24 @@ func (s Subject) step(d time.Duration) {
 // A Factory makes an empty store.
 type Factory func(t rapid.TB) Subject
 
-// Run holds the stores that the factory makes to every promise.
+// Run checks every promise on stores that the factory makes.
 func Run(t *testing.T, fresh Factory) {
-	t.Run("ThreeInASecondAreThree", func(t *testing.T) { threeInASecond(t, fresh(t)) })
+	t.Run("NoSecondHasMoreThanThree", func(t *testing.T) { noSecondHasMoreThanThree(t, fresh(t)) })
 	t.Run("AFlatRateForAnHour", func(t *testing.T) { flatRate(t, fresh(t)) })
-	t.Run("WhoWaitsIsNotRefusedAgain", func(t *testing.T) { whoWaits(t, fresh(t)) })
-	t.Run("ARefusalSpendsNothing", func(t *testing.T) { refusalsAreFree(t, fresh(t)) })
+	t.Run("NoDenialAfterRetryAfter", func(t *testing.T) { noDenialAfterRetryAfter(t, fresh(t)) })
+	t.Run("ADenialRecordsNothing", func(t *testing.T) { denialsRecordNothing(t, fresh(t)) })
 	t.Run("LimitsUpAndDown", func(t *testing.T) { upAndDown(t, fresh(t)) })
-	t.Run("ARefundGivesOneAdmissionBack", func(t *testing.T) { refunds(t, fresh(t)) })
+	t.Run("ARefundRemovesOneAdmission", func(t *testing.T) { refunds(t, fresh(t)) })
 	t.Run("ARefundOfOneInstant", func(t *testing.T) { refundsOfOneInstant(t, fresh(t)) })
 	t.Run("ARefundAcrossAChange", func(t *testing.T) { refundAcrossAChange(t, fresh(t)) })
 	t.Run("ARefundAmongManyAdmissions", func(t *testing.T) { refundAmongManyAdmissions(t, fresh(t)) })
 	t.Run("LimitsAcrossTheExactBound", func(t *testing.T) { acrossTheExactBound(t, fresh(t)) })
 	t.Run("AClockSetBack", func(t *testing.T) { clockSetBack(t, fresh(t)) })
 	t.Run("AClockAtTheEpoch", func(t *testing.T) { clockAtTheEpoch(t, fresh(t)) })
-	t.Run("APeekSpendsNothing", func(t *testing.T) { peeks(t, fresh(t)) })
-	t.Run("AResetForgets", func(t *testing.T) { resets(t, fresh(t)) })
-	t.Run("AShadowRefusesNobody", func(t *testing.T) { shadows(t, fresh(t)) })
-	t.Run("AShadowBeginsWithWhatIsKnown", func(t *testing.T) { intoAndOutOfTheShadow(t, fresh(t)) })
+	t.Run("APeekRecordsNothing", func(t *testing.T) { peeks(t, fresh(t)) })
+	t.Run("AResetDropsUsage", func(t *testing.T) { resets(t, fresh(t)) })
+	t.Run("LimitsInShadowDenyNothing", func(t *testing.T) { limitsInShadow(t, fresh(t)) })
+	t.Run("UsageIsKeptIntoAndOutOfShadow", func(t *testing.T) { intoAndOutOfTheShadow(t, fresh(t)) })
 	t.Run("TokensAreApart", func(t *testing.T) { apart(t, fresh(t)) })
 	t.Run("AgainstTheOracle", rapid.MakeCheck(func(t *rapid.T) { againstTheOracle(t, fresh(t)) }))
 }
