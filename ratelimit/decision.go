@@ -41,12 +41,6 @@ type Budget struct {
 	Reset     time.Duration // until more than Remaining are left; 0 when all are
 }
 
-// RetryAfterSeconds returns RetryAfter in whole seconds, rounded up and at least 1, as the retry-after header has it
-// (RFC 9110, section 10.2.3).
-func (d Decision) RetryAfterSeconds() int {
-	return max(1, int((d.RetryAfter+time.Second-1)/time.Second))
-}
-
 // An UnavailableError is the error of a store that cannot decide at present.
 type UnavailableError struct {
 	RetryAfter time.Duration // when to ask again

@@ -55,14 +55,6 @@ func TestBadPolicies(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsRoundedUp(t *testing.T) {
-	for wait, want := range map[time.Duration]int{0: 1, 1: 1, time.Second: 1, time.Second + 1: 2, time.Hour: 3600} {
-		if got := (ratelimit.Decision{RetryAfter: wait}).RetryAfterSeconds(); got != want {
-			t.Errorf("%v: %d, want %d", wait, got, want)
-		}
-	}
-}
-
 // Limits of few requests are exact to the store's resolution.
 func TestTheInstantThatAWindowOpens(t *testing.T) {
 	c := newClock()

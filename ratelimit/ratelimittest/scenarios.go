@@ -67,12 +67,12 @@ func noDenialAfterRetryAfter(t *testing.T, s Subject) {
 			continue
 		}
 		waits++
-		s.Advance(time.Duration(d.RetryAfterSeconds()) * time.Second)
+		s.Advance((d.RetryAfter + time.Second - 1).Truncate(time.Second)) // retry-after is in whole seconds
 		if d := s.decide(t, "t", p); !d.Allowed {
-			t.Fatalf("refused again after wait %d: %+v", waits, d)
+			t.Fatalf("denied after retry-after, wait %d: %+v", waits, d)
 		}
 	}
-	t.Log("2000 waits as told, over two limits, and none refused again")
+	t.Log("2000 waits over two limits, and no denial after them")
 }
 
 func denialsRecordNothing(t *testing.T, s Subject) {

@@ -78,7 +78,7 @@ func TestWhoWaitsAsToldIsNotRefusedAgain(t *testing.T) {
 			continue
 		}
 		by[d.Denied]++
-		s.Advance(time.Duration(d.RetryAfterSeconds()) * time.Second)
+		s.Advance((d.RetryAfter + time.Second - 1).Truncate(time.Second)) // retry-after is in whole seconds
 		if !s.request(t).Allowed {
 			again++
 		}
