@@ -22,7 +22,7 @@ func TestWhatStandsAtTheAddresses(t *testing.T) {
 		"many":                  {redisstore.ClientOptions{Addresses: many, Mode: redisstore.Auto}, "cluster"},
 		"many single":           {redisstore.ClientOptions{Addresses: many, Mode: redisstore.Single}, "2 addresses"},
 		"a master":              {redisstore.ClientOptions{Addresses: many, MasterName: "main"}, "single"},
-		"sentinels alone":       {redisstore.ClientOptions{Addresses: one, Mode: redisstore.Sentinel}, "by its name"},
+		"sentinels alone":       {redisstore.ClientOptions{Addresses: one, Mode: redisstore.Sentinel}, "name of the master"},
 		"a cluster's database":  {redisstore.ClientOptions{Addresses: many, Database: 1}, "no database 1"},
 		"something else":        {redisstore.ClientOptions{Addresses: one, Mode: "ring"}, `mode "ring"`},
 		"a server's database 1": {redisstore.ClientOptions{Addresses: one, Database: 1}, "single"},
