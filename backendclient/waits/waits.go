@@ -11,7 +11,7 @@ type Part int
 // The parts.
 const (
 	Identity Part = iota // the look-up of a token that is not remembered
-	Limiter              // the store of budgets that gateways share
+	Limiter              // the shared store of rate limits
 	Service              // the internal service that answers
 	Parts                // how many there are
 )

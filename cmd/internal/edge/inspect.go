@@ -33,7 +33,7 @@ type inspector struct {
 var _ admin.Inspector = (*inspector)(nil)
 
 const (
-	// The modes of a store of budgets, beside those of one that gateways share and that is away: what this process counts for itself,
+	// The modes of a store of rate limits, beside those of a shared one that is not in use: what this process counts for itself,
 	// and what all of them count together.
 	storeMemory = "memory"
 	storeShared = "shared"

@@ -9,13 +9,13 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A limiter is a store of budgets as the edge sees it. It outlives every configuration, and with it what tokens spent.
+// A limiter is a store of rate limits that runs. It outlives every configuration, and so does the usage of tokens.
 type limiter interface {
 	ratelimit.Store
 	Run(ctx context.Context) error
 }
 
-// buildLimiter makes the store of budgets, and the record of what it decides where one is wanted.
+// buildLimiter makes the store of rate limits, and the recorder of its decisions where one is configured.
 func (p *parts) buildLimiter(o Options, registry prometheus.Registerer) (err error) {
 	if o.Loaded.RateLimit.Store == config.StoreRedis {
 		if p.shared, err = newSharedLimits(o, registry, p.traces); err != nil {
