@@ -135,8 +135,8 @@ func (r *Replicas) take(counted int) {
 	if most == before || most < before && len(r.recent) < steadyBeats {
 		return
 	}
-	r.count.Store(int64(most))
 	r.logger.Info("number of gateways changed", slog.Int("old", before), slog.Int("new", most))
+	r.count.Store(int64(most))
 	r.changed(before, most)
 }
 

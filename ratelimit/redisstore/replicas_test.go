@@ -93,7 +93,10 @@ func startGateways(t *testing.T, n int, o redisstore.ClientOptions) []*gateway {
 		gateways[i] = startGateway(t, newClient(t, o))
 	}
 	for _, g := range gateways {
-		eventually(t, "all gateways are counted", func() bool { return g.Count() == n })
+		eventually(t, "all gateways are counted", func() bool {
+			changes := g.changes() // the last one is reported after the count has changed
+			return g.Count() == n && (n == 1 || len(changes) > 0 && changes[len(changes)-1][1] == n)
+		})
 	}
 	return gateways
 }
