@@ -19,7 +19,7 @@ import (
 const (
 	replicasKey = "opsgate:replicas"
 	// beat is the interval of tests: three of them are longer than a busy machine keeps a goroutine waiting.
-	beat = 100 * time.Millisecond
+	beat = 300 * time.Millisecond
 )
 
 // A gateway counts itself and the others.

@@ -63,7 +63,8 @@ func TestANoisyTokenIsFeltByNoOther(t *testing.T) {
 	within(t, "5", fmt.Sprintf("p99 of the others (%v without the noise)", tenths(usual)), disturbed.percentile(.99), 2*usual)
 }
 
-// In the short form each client sends one request. Without slots they are denied 2.9 times a request then, and 5.4 times in the full form.
+// In the short form each client sends one request, and on a busy machine some may miss their second. Without slots, they are denied 2.9
+// times a request then, and 5.4 times in the full form.
 func TestClientsThatObeyShareTheRate(t *testing.T) {
 	const clients, rate = 20, 3
 	requests := either(3, 1) // of each client
@@ -99,6 +100,7 @@ func TestClientsThatObeyShareTheRate(t *testing.T) {
 		t.Fatalf("%d requests were admitted", len(all.admitted()))
 	}
 	ideal := clients * time.Duration(requests) * time.Second / rate
-	within(t, "23", fmt.Sprintf("until %d clients of a token had %d requests each admitted", clients, requests), took, ideal*13/10)
-	atMost(t, "23", fmt.Sprintf("denials of %d requests", clients*requests), len(all.refused()), 2*clients*requests)
+	within(t, "23", fmt.Sprintf("until %d clients of a token had %d requests each admitted", clients, requests),
+		took, time.Duration(either(1.3, 1.6)*float64(ideal)))
+	atMost(t, "23", fmt.Sprintf("denials of %d requests", clients*requests), len(all.refused()), either(20, 25)*clients*requests/10)
 }
