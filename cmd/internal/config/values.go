@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"opsgate/cmd/internal/duration"
 )
 
 // A scalar is a value that is written as one word. Its error says what the value may be, and goes on "is …".
@@ -38,17 +40,8 @@ func (d *Duration) parse(text string) error {
 	return nil
 }
 
-// String returns the duration without parts that are zero: 1h, not 1h0m0s.
-func (d Duration) String() string {
-	text := time.Duration(d).String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
+// String returns the duration without units that are zero: 1h, not 1h0m0s.
+func (d Duration) String() string { return duration.Text(time.Duration(d)) }
 
 // Units of Bytes.
 const (

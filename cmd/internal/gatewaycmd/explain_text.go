@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/admin"
-	"opsgate/cmd/internal/config"
+	"opsgate/cmd/internal/duration"
 )
 
 // writeExplanation prints what would be answered and why in the first line, then all that this depends on.
@@ -107,13 +107,13 @@ func writeLimits(t table, limits []admin.Limit) {
 			left = strconv.Itoa(*l.Remaining)
 		}
 		if l.Reset != nil {
-			more = duration(*l.Reset)
+			more = secondsText(*l.Reset)
 		}
 		name := l.Name
 		if l.Shadow {
 			name += " (shadow)"
 		}
-		t.row(name, fmt.Sprintf("%d per %s", l.Requests, duration(l.Per)), left, more, l.Origin)
+		t.row(name, fmt.Sprintf("%d per %s", l.Requests, secondsText(l.Per)), left, more, l.Origin)
 	}
 }
 
@@ -195,7 +195,7 @@ func breakerText(b *admin.Breaker) string {
 	return text
 }
 
-// duration writes seconds as the configuration does.
-func duration(seconds float64) string {
-	return config.Duration(time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)).String()
+// secondsText returns seconds in the notation of the configuration, rounded to milliseconds.
+func secondsText(seconds float64) string {
+	return duration.Text(time.Duration(seconds * float64(time.Second)).Round(time.Millisecond))
 }

@@ -62,7 +62,7 @@ func TestReplayTellsWhatALimitWouldHaveDone(t *testing.T) {
 	}
 	lines := strings.Split(got.out, "\n")
 	for _, want := range []string{
-		"record 2026-01-02T12:00:00Z to 2026-01-02T13:00:00Z (1h0m0s)",
+		"record 2026-01-02T12:00:00Z to 2026-01-02T13:00:00Z (1h)",
 		"of 21 requests of 3 tokens, a sample of 100%",
 		"before 20 1 4.762% 1m 1m",
 		"rate_limit.limits second 3 per 1s 0 6 6 FILE:11",

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strconv"
 	"time"
+
+	"opsgate/cmd/internal/duration"
 )
 
 // writeReplay prints what changes in the first line, then what the record covers, and then by limits and tokens.
@@ -20,7 +22,7 @@ func writeReplay(w io.Writer, v replayView) error {
 		name string
 		refusalsView
 	}{{"before", v.Before}, {"after", v.After}} {
-		t.row(r.name, number(r.Admitted), number(r.Denied), share(r.Denied, v.Record.Requests), duration(r.KeptOut), duration(r.Longest))
+		t.row(r.name, number(r.Admitted), number(r.Denied), share(r.Denied, v.Record.Requests), secondsText(r.KeptOut), secondsText(r.Longest))
 	}
 	t.row()
 	writeLimitResults(t, v.Limits)
@@ -33,7 +35,8 @@ func writeReplay(w io.Writer, v replayView) error {
 
 func writeRecord(t table, v replayView) {
 	r := v.Record
-	t.row("record", fmt.Sprintf("%s to %s (%v)", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second)))
+	t.row("record", fmt.Sprintf("%s to %s (%s)", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339),
+		duration.Text(r.To.Sub(r.From).Round(time.Second))))
 	sample := percentText(r.SampleMost)
 	if r.SampleLeast != r.SampleMost {
 		sample = percentText(r.SampleLeast) + " to " + sample
@@ -53,7 +56,7 @@ func writeLimitResults(t table, limits []limitResult) {
 			name += " (shadow)"
 		}
 		if l.Requests > 0 {
-			requests = fmt.Sprintf("%d per %s", l.Requests, duration(l.Per))
+			requests = fmt.Sprintf("%d per %s", l.Requests, secondsText(l.Per))
 		}
 		t.row(name, requests, number(l.Before), number(l.After), number(l.NewlyDenied), l.Origin)
 	}
@@ -64,7 +67,7 @@ func writeTokenResults(t table, tokens []tokenResult) {
 	for _, k := range tokens {
 		t.row(k.TokenID, k.TeamID, number(k.After.Admitted+k.After.Denied),
 			number(k.Before.Denied), number(k.After.Denied), number(k.NewlyDenied),
-			duration(k.After.KeptOut), duration(k.After.Longest), k.First.Format(time.RFC3339), k.Key)
+			secondsText(k.After.KeptOut), secondsText(k.After.Longest), k.First.Format(time.RFC3339), k.Key)
 	}
 }
 

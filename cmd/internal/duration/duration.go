@@ -1,0 +1,39 @@
+// Package duration writes durations as operators read and configure them.
+package duration
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// Text returns d in Go's notation without units that are zero: 1h, 1h30m, 250ms. [time.ParseDuration] reads it.
+func Text(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// Rounded returns a measured time with one or two units, the smaller ones being rounded: 12s, 3m20s, 25m, 5h3m, 2d4h. A negative d is 0s.
+func Rounded(d time.Duration) string {
+	d = max(d, 0).Round(time.Second)
+	if d >= 10*time.Minute {
+		d = d.Round(time.Minute)
+	}
+	if d < day {
+		return Text(d)
+	}
+	d = d.Round(time.Hour)
+	text := strconv.Itoa(int(d/day)) + "d"
+	if d%day != 0 {
+		text += Text(d % day)
+	}
+	return text
+}
