@@ -153,7 +153,7 @@ func keepsField(m protoreflect.Message, field protoreflect.FieldDescriptor) bool
 		}
 		return true
 	case isTime && !m.Has(field):
-		return mayBeAbsent(field)
+		return field.HasOptionalKeyword()
 	case isTime:
 		at, _ := v.Message().Interface().(*timestamppb.Timestamp)
 		return at.IsValid()
@@ -169,15 +169,6 @@ func keepsField(m protoreflect.Message, field protoreflect.FieldDescriptor) bool
 		return cursorForm.MatchString(v.String())
 	}
 	return true
-}
-
-// mayBeAbsent says whether a time is one that need not have come yet.
-func mayBeAbsent(field protoreflect.FieldDescriptor) bool {
-	return slices.Contains([]protoreflect.FullName{
-		"ops.fleet.v1.Server.last_seen_at", "ops.fleet.v1.ScheduledCommand.last_run_at", "ops.fleet.v1.ServerCommand.started_at",
-		"ops.fleet.v1.ServerCommand.finished_at", "ops.incident.v1.Incident.resolved_at", "ops.monitoring.v1.Monitor.last_check_at",
-		"ops.monitoring.v1.Monitor.last_status_change_at",
-	}, field.FullName())
 }
 
 // Whatever a service fails with, the client learns what the table of codes says, what was wrong with the fields of its request, and

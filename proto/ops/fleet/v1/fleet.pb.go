@@ -169,7 +169,7 @@ type Server struct {
 	// Group that the server belongs to; absent when it is in none.
 	GroupId *string `protobuf:"bytes,6,opt,name=group_id,json=groupId,proto3,oneof" json:"group_id,omitempty"`
 	// When the agent last reported; absent when it never has.
-	LastSeenAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
+	LastSeenAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_seen_at,json=lastSeenAt,proto3,oneof" json:"last_seen_at,omitempty"`
 	// When the server was added. Required.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -440,7 +440,7 @@ type ScheduledCommand struct {
 	// Whether it runs.
 	Enabled bool `protobuf:"varint,5,opt,name=enabled,proto3" json:"enabled,omitempty"`
 	// When it last ran; absent when it never has.
-	LastRunAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_run_at,json=lastRunAt,proto3" json:"last_run_at,omitempty"`
+	LastRunAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_run_at,json=lastRunAt,proto3,oneof" json:"last_run_at,omitempty"`
 	// Exit code of the last run; absent when it never ran.
 	LastExitCode *int32 `protobuf:"varint,7,opt,name=last_exit_code,json=lastExitCode,proto3,oneof" json:"last_exit_code,omitempty"`
 	// Failures since the last success.
@@ -551,9 +551,9 @@ type ServerCommand struct {
 	// Run time in milliseconds; absent until it has finished.
 	DurationMs *int64 `protobuf:"varint,6,opt,name=duration_ms,json=durationMs,proto3,oneof" json:"duration_ms,omitempty"`
 	// When it started; absent while it waits.
-	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3,oneof" json:"started_at,omitempty"`
 	// When it finished; absent until then.
-	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=finished_at,json=finishedAt,proto3,oneof" json:"finished_at,omitempty"`
 	// When it was recorded. Required; the ordering key.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1290,19 +1290,20 @@ var File_ops_fleet_v1_fleet_proto protoreflect.FileDescriptor
 
 const file_ops_fleet_v1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x18ops/fleet/v1/fleet.proto\x12\fops.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8a\x02\n" +
+	"\x18ops/fleet/v1/fleet.proto\x12\fops.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x02\n" +
 	"\x06Server\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
 	"\x04host\x18\x03 \x01(\tR\x04host\x12\x0e\n" +
 	"\x02os\x18\x04 \x01(\tR\x02os\x12\x12\n" +
 	"\x04tags\x18\x05 \x03(\tR\x04tags\x12\x1e\n" +
-	"\bgroup_id\x18\x06 \x01(\tH\x00R\agroupId\x88\x01\x01\x12<\n" +
-	"\flast_seen_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastSeenAt\x129\n" +
+	"\bgroup_id\x18\x06 \x01(\tH\x00R\agroupId\x88\x01\x01\x12A\n" +
+	"\flast_seen_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampH\x01R\n" +
+	"lastSeenAt\x88\x01\x01\x129\n" +
 	"\n" +
 	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAtB\v\n" +
-	"\t_group_id\"c\n" +
+	"\t_group_idB\x0f\n" +
+	"\r_last_seen_at\"c\n" +
 	"\vServerGroup\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -1317,17 +1318,18 @@ const file_ops_fleet_v1_fleet_proto_rawDesc = "" +
 	"ramTotalMb\x12 \n" +
 	"\fdisk_used_gb\x18\x05 \x01(\x01R\n" +
 	"diskUsedGb\x12\"\n" +
-	"\rdisk_total_gb\x18\x06 \x01(\x01R\vdiskTotalGb\"\xab\x02\n" +
+	"\rdisk_total_gb\x18\x06 \x01(\x01R\vdiskTotalGb\"\xc0\x02\n" +
 	"\x10ScheduledCommand\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\acommand\x18\x03 \x01(\tR\acommand\x12\x12\n" +
 	"\x04cron\x18\x04 \x01(\tR\x04cron\x12\x18\n" +
-	"\aenabled\x18\x05 \x01(\bR\aenabled\x12:\n" +
-	"\vlast_run_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tlastRunAt\x12)\n" +
-	"\x0elast_exit_code\x18\a \x01(\x05H\x00R\flastExitCode\x88\x01\x01\x121\n" +
-	"\x14consecutive_failures\x18\b \x01(\x05R\x13consecutiveFailuresB\x11\n" +
-	"\x0f_last_exit_code\"\x82\x03\n" +
+	"\aenabled\x18\x05 \x01(\bR\aenabled\x12?\n" +
+	"\vlast_run_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\tlastRunAt\x88\x01\x01\x12)\n" +
+	"\x0elast_exit_code\x18\a \x01(\x05H\x01R\flastExitCode\x88\x01\x01\x121\n" +
+	"\x14consecutive_failures\x18\b \x01(\x05R\x13consecutiveFailuresB\x0e\n" +
+	"\f_last_run_atB\x11\n" +
+	"\x0f_last_exit_code\"\xab\x03\n" +
 	"\rServerCommand\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\acommand\x18\x02 \x01(\tR\acommand\x12\x16\n" +
@@ -1335,16 +1337,18 @@ const file_ops_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x06status\x18\x04 \x01(\tR\x06status\x12 \n" +
 	"\texit_code\x18\x05 \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12$\n" +
 	"\vduration_ms\x18\x06 \x01(\x03H\x01R\n" +
-	"durationMs\x88\x01\x01\x129\n" +
+	"durationMs\x88\x01\x01\x12>\n" +
 	"\n" +
-	"started_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12;\n" +
-	"\vfinished_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"finishedAt\x129\n" +
+	"started_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampH\x02R\tstartedAt\x88\x01\x01\x12@\n" +
+	"\vfinished_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampH\x03R\n" +
+	"finishedAt\x88\x01\x01\x129\n" +
 	"\n" +
 	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAtB\f\n" +
 	"\n" +
 	"_exit_codeB\x0e\n" +
-	"\f_duration_ms\"-\n" +
+	"\f_duration_msB\r\n" +
+	"\v_started_atB\x0e\n" +
+	"\f_finished_at\"-\n" +
 	"\x12ListServersRequest\x12\x17\n" +
 	"\ateam_id\x18\x01 \x01(\tR\x06teamId\"E\n" +
 	"\x13ListServersResponse\x12.\n" +

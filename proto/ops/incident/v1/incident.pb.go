@@ -312,7 +312,7 @@ type Incident struct {
 	// When it started; the team may edit it. Required; not the ordering key.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// When it was resolved; absent while it is open.
-	ResolvedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
+	ResolvedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=resolved_at,json=resolvedAt,proto3,oneof" json:"resolved_at,omitempty"`
 	// When it was recorded. Required; the ordering key.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1573,7 +1573,7 @@ const file_ops_incident_v1_incident_proto_rawDesc = "" +
 	"\n" +
 	"ip_address\x18\x02 \x01(\tR\tipAddress\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"\xba\x03\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"\xcf\x03\n" +
 	"\bIncident\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x127\n" +
@@ -1582,12 +1582,13 @@ const file_ops_incident_v1_incident_proto_rawDesc = "" +
 	"\x0estatus_page_id\x18\x05 \x01(\tH\x00R\fstatusPageId\x88\x01\x01\x12%\n" +
 	"\x0eis_maintenance\x18\x06 \x01(\bR\risMaintenance\x129\n" +
 	"\n" +
-	"started_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12;\n" +
-	"\vresolved_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"resolvedAt\x129\n" +
+	"started_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12@\n" +
+	"\vresolved_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampH\x01R\n" +
+	"resolvedAt\x88\x01\x01\x129\n" +
 	"\n" +
 	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAtB\x11\n" +
-	"\x0f_status_page_id\"\xae\x01\n" +
+	"\x0f_status_page_idB\x0e\n" +
+	"\f_resolved_at\"\xae\x01\n" +
 	"\x0eIncidentUpdate\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x127\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x1f.ops.incident.v1.IncidentStatusR\x06status\x12\x18\n" +

@@ -115,9 +115,9 @@ type Monitor struct {
 	// Share of checks of the last 30 days that were not down, 0 to 100; absent when there were none.
 	UptimePercent *float64 `protobuf:"fixed64,8,opt,name=uptime_percent,json=uptimePercent,proto3,oneof" json:"uptime_percent,omitempty"`
 	// When it last checked; absent when it never has.
-	LastCheckAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_check_at,json=lastCheckAt,proto3" json:"last_check_at,omitempty"`
+	LastCheckAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_check_at,json=lastCheckAt,proto3,oneof" json:"last_check_at,omitempty"`
 	// When the status last changed; absent when it never has.
-	LastStatusChangeAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_status_change_at,json=lastStatusChangeAt,proto3" json:"last_status_change_at,omitempty"`
+	LastStatusChangeAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_status_change_at,json=lastStatusChangeAt,proto3,oneof" json:"last_status_change_at,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -492,7 +492,7 @@ var File_ops_monitoring_v1_monitoring_proto protoreflect.FileDescriptor
 
 const file_ops_monitoring_v1_monitoring_proto_rawDesc = "" +
 	"\n" +
-	"\"ops/monitoring/v1/monitoring.proto\x12\x11ops.monitoring.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\x03\n" +
+	"\"ops/monitoring/v1/monitoring.proto\x12\x11ops.monitoring.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdc\x03\n" +
 	"\aMonitor\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -501,11 +501,13 @@ const file_ops_monitoring_v1_monitoring_proto_rawDesc = "" +
 	"\x06status\x18\x05 \x01(\x0e2 .ops.monitoring.v1.MonitorStatusR\x06status\x12\x18\n" +
 	"\aenabled\x18\x06 \x01(\bR\aenabled\x12)\n" +
 	"\x10interval_seconds\x18\a \x01(\x05R\x0fintervalSeconds\x12*\n" +
-	"\x0euptime_percent\x18\b \x01(\x01H\x00R\ruptimePercent\x88\x01\x01\x12>\n" +
-	"\rlast_check_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vlastCheckAt\x12M\n" +
+	"\x0euptime_percent\x18\b \x01(\x01H\x00R\ruptimePercent\x88\x01\x01\x12C\n" +
+	"\rlast_check_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampH\x01R\vlastCheckAt\x88\x01\x01\x12R\n" +
 	"\x15last_status_change_at\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\x12lastStatusChangeAtB\x11\n" +
-	"\x0f_uptime_percent\"\xa2\x01\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampH\x02R\x12lastStatusChangeAt\x88\x01\x01B\x11\n" +
+	"\x0f_uptime_percentB\x10\n" +
+	"\x0e_last_check_atB\x18\n" +
+	"\x16_last_status_change_at\"\xa2\x01\n" +
 	"\fMonitorCheck\x128\n" +
 	"\x06status\x18\x01 \x01(\x0e2 .ops.monitoring.v1.MonitorStatusR\x06status\x12\x1d\n" +
 	"\n" +
