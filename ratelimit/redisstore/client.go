@@ -20,22 +20,22 @@ const (
 	bufferSize = 4 << 10
 )
 
-// A Mode is the kind of server at the addresses.
-type Mode string
+// A Topology is the kind of servers at the addresses.
+type Topology string
 
-// The modes.
+// The topologies.
 const (
-	Auto     Mode = "auto"     // Sentinel with a master's name, a cluster with several addresses, else a single server
-	Single   Mode = "single"   // one server
-	Cluster  Mode = "cluster"  // some nodes of a cluster
-	Sentinel Mode = "sentinel" // sentinels of a master
+	Auto     Topology = "auto"     // Sentinel with a master's name, Cluster with several addresses, else Single
+	Single   Topology = "single"   // one server
+	Cluster  Topology = "cluster"  // some nodes of a cluster
+	Sentinel Topology = "sentinel" // sentinels of a master
 )
 
 // ClientOptions are the options of NewClient.
 type ClientOptions struct {
 	Addresses  []string // host:port, at least one
-	Mode       Mode     // "" for Auto
-	MasterName string   // of the master, as the sentinels have it
+	Topology   Topology // "" for Auto
+	MasterName string   // as the sentinels are configured
 
 	// Credentials is called for each connection that is made, and returns how it authenticates. The user is "" for Redis' default
 	// user, the password "" for none; nil for no credentials.
@@ -57,7 +57,7 @@ type ClientOptions struct {
 // NewClient returns a client that waits no longer than its time-outs and repeats no command. By default, go-redis holds a request for
 // seconds when a server hangs, and repeats commands that may have been executed.
 func NewClient(o ClientOptions) (redis.UniversalClient, error) {
-	mode, err := o.mode()
+	topology, err := o.topology()
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		o.DialTimeout = defaultDialTimeout
 	}
 	u := &redis.UniversalOptions{
-		Addrs: o.Addresses, DB: o.Database, MasterName: o.MasterName, IsClusterMode: mode == Cluster, Dialer: o.dialer(),
+		Addrs: o.Addresses, DB: o.Database, MasterName: o.MasterName, IsClusterMode: topology == Cluster, Dialer: o.dialer(),
 		CredentialsProvider: o.Credentials, SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
 
 		ContextTimeoutEnabled: true,
@@ -86,7 +86,7 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		DisableIdentity:          true, // older servers refuse CLIENT SETINFO
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
-	switch mode {
+	switch topology {
 	case Sentinel:
 		return redis.NewFailoverClient(u.Failover()), nil
 	case Cluster:
@@ -109,32 +109,32 @@ func (o ClientOptions) dialer() func(ctx context.Context, network, address strin
 	}
 }
 
-// mode returns the mode, with Auto resolved, or an error if the options contradict each other.
-func (o ClientOptions) mode() (Mode, error) {
-	mode := o.Mode
-	if mode == Auto || mode == "" {
+// topology returns the topology, with Auto resolved, or an error if the options contradict each other.
+func (o ClientOptions) topology() (Topology, error) {
+	t := o.Topology
+	if t == Auto || t == "" {
 		switch {
 		case o.MasterName != "":
-			mode = Sentinel
+			t = Sentinel
 		case len(o.Addresses) > 1:
-			mode = Cluster
+			t = Cluster
 		default:
-			mode = Single
+			t = Single
 		}
 	}
 	switch {
 	case len(o.Addresses) == 0:
 		return "", errors.New("redis: no addresses")
-	case mode == Single && len(o.Addresses) > 1:
+	case t == Single && len(o.Addresses) > 1:
 		return "", fmt.Errorf("redis: %d addresses of a single server", len(o.Addresses))
-	case mode == Sentinel && o.MasterName == "":
+	case t == Sentinel && o.MasterName == "":
 		return "", errors.New("redis: mode sentinel needs the name of the master")
-	case mode == Cluster && o.Database != 0:
+	case t == Cluster && o.Database != 0:
 		return "", fmt.Errorf("redis: a cluster has no database %d", o.Database)
-	case mode != Single && mode != Cluster && mode != Sentinel:
-		return "", fmt.Errorf("redis: mode %q is not known", mode)
+	case t != Single && t != Cluster && t != Sentinel:
+		return "", fmt.Errorf("redis: mode %q is not known", t)
 	}
-	return mode, nil
+	return t, nil
 }
 
 // timeoutOf returns the time-out of the client's calls.

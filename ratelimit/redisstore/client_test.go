@@ -18,13 +18,13 @@ func TestWhatStandsAtTheAddresses(t *testing.T) {
 	}{
 		"none":                  {redisstore.ClientOptions{}, "no addresses"},
 		"one":                   {redisstore.ClientOptions{Addresses: one}, "single"},
-		"one of a cluster":      {redisstore.ClientOptions{Addresses: one, Mode: redisstore.Cluster}, "cluster"},
-		"many":                  {redisstore.ClientOptions{Addresses: many, Mode: redisstore.Auto}, "cluster"},
-		"many single":           {redisstore.ClientOptions{Addresses: many, Mode: redisstore.Single}, "2 addresses"},
+		"one of a cluster":      {redisstore.ClientOptions{Addresses: one, Topology: redisstore.Cluster}, "cluster"},
+		"many":                  {redisstore.ClientOptions{Addresses: many, Topology: redisstore.Auto}, "cluster"},
+		"many single":           {redisstore.ClientOptions{Addresses: many, Topology: redisstore.Single}, "2 addresses"},
 		"a master":              {redisstore.ClientOptions{Addresses: many, MasterName: "main"}, "single"},
-		"sentinels alone":       {redisstore.ClientOptions{Addresses: one, Mode: redisstore.Sentinel}, "name of the master"},
+		"sentinels alone":       {redisstore.ClientOptions{Addresses: one, Topology: redisstore.Sentinel}, "name of the master"},
 		"a cluster's database":  {redisstore.ClientOptions{Addresses: many, Database: 1}, "no database 1"},
-		"something else":        {redisstore.ClientOptions{Addresses: one, Mode: "ring"}, `mode "ring"`},
+		"something else":        {redisstore.ClientOptions{Addresses: one, Topology: "ring"}, `mode "ring"`},
 		"a server's database 1": {redisstore.ClientOptions{Addresses: one, Database: 1}, "single"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -75,7 +75,7 @@ func TestAConnectionIsSecuredByWhatHoldsWhenItIsMade(t *testing.T) {
 			if err := server.Client().ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
 				t.Fatal(err)
 			}
-			return server, redisstore.ClientOptions{Addresses: []string{server.address()}, Mode: redisstore.Cluster}
+			return server, redisstore.ClientOptions{Addresses: []string{server.address()}, Topology: redisstore.Cluster}
 		},
 		"sentinel": func(t *testing.T) (*secured, redisstore.ClientOptions) {
 			t.Helper()

@@ -90,7 +90,7 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 func (l *sharedLimits) connect(c config.Redis, secured func(context.Context) *tls.Config) (redis.UniversalClient, error) {
 	return redisstore.NewClient(redisstore.ClientOptions{
 		Addresses:        c.Addresses,
-		Mode:             redisstore.Mode(c.Mode),
+		Topology:         redisstore.Topology(c.Mode),
 		MasterName:       c.MasterName,
 		Credentials:      l.credentials,
 		SentinelUsername: c.SentinelUsername,
