@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opsgate/ratelimit"
 	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/ratelimittest"
 )
@@ -28,7 +29,7 @@ func TestRequestsAreNoProbes(t *testing.T) {
 			}
 			time.Sleep(uploadEvery)
 		}
-		if st := store.State(); st.Shared || st.Breaker != "open" || !strings.Contains(st.Cause, "refused") || st.Mode != failover.Local {
+		if st := store.State(); st.Mode != ratelimit.ModeLocal || st.Breaker != "open" || !strings.Contains(st.Cause, "refused") {
 			t.Fatalf("got %+v", st)
 		}
 		before := s.decides.Load()
@@ -65,7 +66,7 @@ func TestProbesBeforeAnyRequest(t *testing.T) {
 				s.become(how)
 				store := newStore(t, failover.Options{Shared: s})
 				store.ProbeFirst(t.Context())
-				if st := store.State(); st.Shared != want.shared || s.pings.Load() != want.pings {
+				if st := store.State(); (st.Mode == ratelimit.ModeShared) != want.shared || s.pings.Load() != want.pings {
 					t.Errorf("after %d looks: %+v", s.pings.Load(), st)
 				}
 			})
@@ -114,11 +115,11 @@ func TestAStoreThatIsSeldomAskedIsLeft(t *testing.T) {
 		for _, how := range []int{well, cut, cut, well, cut, cut} { // the failures before a success are over
 			ask(how)
 		}
-		if !store.State().Shared {
+		if store.State().Mode != ratelimit.ModeShared {
 			t.Error("left after two failures")
 		}
 		ask(cut)
-		if store.State().Shared {
+		if store.State().Mode == ratelimit.ModeShared {
 			t.Error("three failures in three minutes, and it is still asked")
 		}
 	})
@@ -131,7 +132,7 @@ func TestAStoreThatAnswersHalfOfTheTimeIsLeft(t *testing.T) {
 		store := start(t, s, failover.Settings{})
 		p := ratelimittest.Policy(t, limit("second", 1000, time.Second))
 		for i := range 10 {
-			if !store.State().Shared {
+			if store.State().Mode != ratelimit.ModeShared {
 				t.Fatalf("left after %d", i)
 			}
 			s.become([]int{gone, well}[i%2])
@@ -140,7 +141,7 @@ func TestAStoreThatAnswersHalfOfTheTimeIsLeft(t *testing.T) {
 		}
 		s.become(gone)
 		decide(t, store, "t", p)
-		if store.State().Shared {
+		if store.State().Mode == ratelimit.ModeShared {
 			t.Error("six of eleven failed, and it is still asked")
 		}
 	})
@@ -159,7 +160,7 @@ func TestCallersThatGiveUpAreNoFailures(t *testing.T) {
 			}
 			cancel()
 		}
-		if !store.State().Shared {
+		if store.State().Mode != ratelimit.ModeShared {
 			t.Errorf("got %+v", store.State())
 		}
 	})
@@ -184,7 +185,7 @@ func TestAStoreThatFlapsIsAwaySinceTheFirstTime(t *testing.T) {
 			time.Sleep(time.Second)
 			s.become(well)
 			time.Sleep(3 * time.Second)
-			if st := store.State(); !st.Shared || !st.Since.After(first) {
+			if st := store.State(); st.Mode != ratelimit.ModeShared || !st.Since.After(first) {
 				t.Errorf("got %+v", st)
 			}
 		}

@@ -79,7 +79,7 @@ func TestAnOutageDeniesNoTokenWithinItsLimits(t *testing.T) {
 			}
 		}
 		for _, s := range f.stores {
-			if st := s.State(); !st.Shared {
+			if st := s.State(); st.Mode != ratelimit.ModeShared {
 				t.Errorf("in the end: %+v", st)
 			}
 		}

@@ -92,7 +92,7 @@ func leave(t rapid.TB, s *failover.Store, p *ratelimit.Policy) {
 	for i := range 3 {
 		decide(t, s, fmt.Sprint("scout ", i), p)
 	}
-	if s.State().Shared {
+	if s.State().Mode == ratelimit.ModeShared {
 		t.Fatalf("three failures: %+v", s.State())
 	}
 }
@@ -102,7 +102,7 @@ func awaitShared(t rapid.TB, s *failover.Store) {
 	t.Helper()
 	for range 50 {
 		time.Sleep(100 * time.Millisecond)
-		if st := s.State(); st.Shared && time.Since(st.Since) > 1900*time.Millisecond {
+		if st := s.State(); st.Mode == ratelimit.ModeShared && time.Since(st.Since) > 1900*time.Millisecond {
 			return
 		}
 	}
@@ -124,21 +124,21 @@ func TestAHealthySharedStoreDecides(t *testing.T) {
 }
 
 func TestTheModes(t *testing.T) {
-	for mode, check := range map[failover.Mode]func(t *testing.T, d ratelimit.Decision, err error){
-		failover.Allow: func(t *testing.T, d ratelimit.Decision, err error) {
+	for mode, check := range map[ratelimit.Mode]func(t *testing.T, d ratelimit.Decision, err error){
+		ratelimit.ModeAllow: func(t *testing.T, d ratelimit.Decision, err error) {
 			t.Helper()
 			if err != nil || !d.Allowed || !d.Local || d.Budgets[0].Remaining != 1 || d.Denied != -1 || d.Shadowed != -1 {
 				t.Errorf("got %+v, %v", d, err)
 			}
 		},
-		failover.Deny: func(t *testing.T, d ratelimit.Decision, err error) {
+		ratelimit.ModeDeny: func(t *testing.T, d ratelimit.Decision, err error) {
 			t.Helper()
 			away, ok := errors.AsType[*ratelimit.UnavailableError](err)
 			if !ok || away.RetryAfter < time.Second || away.RetryAfter > 3*time.Second || d.Allowed {
 				t.Errorf("got %+v, %v", d, err)
 			}
 		},
-		failover.Local: func(t *testing.T, d ratelimit.Decision, err error) {
+		ratelimit.ModeLocal: func(t *testing.T, d ratelimit.Decision, err error) {
 			t.Helper()
 			if err != nil || d.Allowed || !d.Local || d.Denied != 0 || d.RetryAfter <= 0 {
 				t.Errorf("got %+v, %v", d, err)
@@ -221,7 +221,7 @@ func TestTheFirstRequestAfterAnOutageUploads(t *testing.T) {
 		leave(t, store, p)
 		admitted(t, store, "t", p, 10)
 		s.become(well)
-		for !store.State().Shared {
+		for store.State().Mode != ratelimit.ModeShared {
 			time.Sleep(time.Millisecond)
 		}
 		if n := s.used("t", p); n != 1 {

@@ -6,10 +6,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
-)
 
-// modeShared is the value of the label mode while the shared store decides.
-const modeShared = "shared"
+	"opsgate/ratelimit"
+)
 
 type metrics struct {
 	failures [classes]prometheus.Counter
@@ -44,11 +43,10 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	collectors := slices.Concat([]prometheus.Collector{failures, m.settled, m.refunds, m.outages},
 		oneOf("opsgate_rate_limit_store_mode",
 			"1 for what decides on rate limits: the shared store, or the mode while it is not in use (local, allow, deny).",
-			"mode", s.mode, modeShared, string(Local), string(Allow), string(Deny)),
+			"mode", s.mode, ratelimit.ModeShared, ratelimit.ModeLocal, ratelimit.ModeAllow, ratelimit.ModeDeny),
 		oneOf("opsgate_rate_limit_store_breaker_state",
 			"1 for the state of the breaker before the shared store of rate limits (closed, half-open, open).",
-			"state", func() string { return s.breakerState().String() },
-			gobreaker.StateClosed.String(), gobreaker.StateHalfOpen.String(), gobreaker.StateOpen.String()))
+			"state", s.breakerState, gobreaker.StateClosed, gobreaker.StateHalfOpen, gobreaker.StateOpen))
 	for _, c := range collectors {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics of the shared store of rate limits: %w", err)
@@ -58,9 +56,9 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 }
 
 // oneOf returns a gauge for each value of a label. That of the present value is 1, the others are 0.
-func oneOf(name, help, label string, present func() string, values ...string) (gauges []prometheus.Collector) {
+func oneOf[T comparable](name, help, label string, present func() T, values ...T) (gauges []prometheus.Collector) {
 	for _, value := range values {
-		o := prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{label: value}}
+		o := prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{label: fmt.Sprint(value)}}
 		gauges = append(gauges, prometheus.NewGaugeFunc(o, func() float64 {
 			if present() == value {
 				return 1
@@ -71,10 +69,10 @@ func oneOf(name, help, label string, present func() string, values ...string) (g
 	return gauges
 }
 
-// mode returns the value of the label mode.
-func (s *Store) mode() string {
+// mode returns what decides now.
+func (s *Store) mode() ratelimit.Mode {
 	if s.phase.Load().away {
-		return string(s.configured.Load().Mode)
+		return s.configured.Load().Mode
 	}
-	return modeShared
+	return ratelimit.ModeShared
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+
+	"opsgate/ratelimit"
 )
 
 // steadyAfter is how long the shared store must work without a failure before the next outage is another one.
@@ -21,18 +23,18 @@ type phase struct {
 
 // A State is the state of the shared store.
 type State struct {
-	Shared  bool      // it is in use
-	Since   time.Time // when it came into use, or its outage began; use for less than ten seconds does not end an outage
-	Mode    Mode      // what decides while it is not in use
-	Breaker string    // closed, open, half-open
-	Cause   string    // why it is not in use; "" while it is
+	Mode    ratelimit.Mode // ModeShared while it is in use, else the mode of the settings
+	Since   time.Time      // when it came into use, or its outage began; use for less than ten seconds does not end an outage
+	Breaker string         // closed, open, half-open
+	Cause   string         // why it is not in use; "" while it is
 }
 
 // State returns the state of the shared store.
 func (s *Store) State() State {
 	ph := s.phase.Load()
-	state := State{Shared: !ph.away, Since: ph.since, Mode: s.configured.Load().Mode, Breaker: s.breakerState().String()}
-	if ph.cause != nil {
+	state := State{Mode: ratelimit.ModeShared, Since: ph.since, Breaker: s.breakerState().String()}
+	if ph.away {
+		state.Mode = s.configured.Load().Mode
 		state.Cause = ph.cause.Error()
 	}
 	return state

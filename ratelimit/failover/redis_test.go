@@ -83,7 +83,7 @@ func TestABudgetSurvivesARedisThatForgets(t *testing.T) {
 	leave(t, one, p)
 	leave(t, two, p)
 	spent += admitted(t, one, "t", p, 100) + admitted(t, two, "t", p, 100)
-	if one.State().Shared || two.State().Shared || spent != 501 {
+	if one.State().Mode == ratelimit.ModeShared || two.State().Mode == ratelimit.ModeShared || spent != 501 {
 		t.Fatalf("%d admitted; %+v, %+v", spent, one.State(), two.State())
 	}
 	more := admitted(t, one, "t", p, 1000) + admitted(t, two, "t", p, 1000) // all that is left
@@ -139,7 +139,7 @@ func throughAFreeze(t *testing.T) (counted, spent, late int) {
 	}
 	every := time.NewTicker(2 * time.Millisecond)
 	defer every.Stop()
-	for store.State().Shared {
+	for store.State().Mode == ratelimit.ModeShared {
 		if time.Since(froze) > 10*time.Second { // a tenth of a second, where little else runs
 			t.Fatal("it is still asked after ten seconds")
 		}
@@ -183,7 +183,7 @@ func TestATokenThatHammersThroughAnOutage(t *testing.T) {
 	server.Restart()
 	hammer(2 * time.Second)
 	for _, g := range gateways {
-		eventually(t, "it is found again", func() bool { return g.State().Shared })
+		eventually(t, "it is found again", func() bool { return g.State().Mode == ratelimit.ModeShared })
 	}
 	most := 10 * (time.Since(began).Seconds()*10 + 1)
 	t.Logf("%d admitted, of %.0f", n, most)

@@ -92,7 +92,7 @@ func restart(t rapid.TB, s *sharedStore, p *ratelimit.Policy, gateways ...*failo
 		return
 	}
 	for _, g := range gateways {
-		for was := s.refused.Load(); g.State().Shared && s.refused.Load() == was; time.Sleep(uploadEvery) {
+		for was := s.refused.Load(); g.State().Mode == ratelimit.ModeShared && s.refused.Load() == was; time.Sleep(uploadEvery) {
 			decide(t, g, "scout", p)
 		}
 	}
@@ -177,7 +177,7 @@ func TestOverAnyReturnGatewaysKeepAShortLimitTogether(t *testing.T) {
 		defer g.stop()
 		g.ask(t, 120)
 		s.become(rapid.SampledFrom([]int{gone, frozen}).Draw(t, "how"))
-		for g.stores[0].State().Shared || g.stores[1].State().Shared {
+		for g.stores[0].State().Mode == ratelimit.ModeShared || g.stores[1].State().Mode == ratelimit.ModeShared {
 			g.ask(t, 2)
 		}
 		g.ask(t, 2*rapid.IntRange(0, 60).Draw(t, "requests of each in it"))

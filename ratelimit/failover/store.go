@@ -113,7 +113,7 @@ type request struct {
 	op      ratelimit.Op
 }
 
-// Decide implements [ratelimit.Store]. It fails in mode [Deny] only, with a *[ratelimit.UnavailableError].
+// Decide implements [ratelimit.Store]. It fails in [ratelimit.ModeDeny] only, with a *[ratelimit.UnavailableError].
 func (s *Store) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
 	return s.answer(ctx, request{tokenID, p, ratelimit.OpDecide})
 }
@@ -197,9 +197,9 @@ func (s *Store) exchange(ctx context.Context, sh *shard, t *token, r request, c 
 func (s *Store) decide(t *token, r request, cause error, counted bool) (ratelimit.Decision, error) {
 	c := s.configured.Load()
 	switch c.Mode {
-	case Deny:
+	case ratelimit.ModeDeny:
 		return ratelimit.Decision{}, s.unavailable(cause)
-	case Allow:
+	case ratelimit.ModeAllow:
 		return s.admit(r.policy), nil
 	}
 	at := s.sharedTime(s.now())
@@ -229,9 +229,9 @@ func (s *Store) admit(p *ratelimit.Policy) ratelimit.Decision {
 
 // Refund implements [ratelimit.Store]. It takes the admission out of what this gateway keeps, and out of the shared store where that has
 // it. A refund that the shared store cannot do is lost, which is counted and is no error.
-// What this gateway admitted by itself in another mode than [Local] was not counted.
+// What this gateway admitted by itself in another mode than [ratelimit.ModeLocal] was not counted.
 func (s *Store) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
-	if !d.Allowed || d.Local && (s.configured.Load().Mode != Local || !s.isShared(tokenID, &d)) {
+	if !d.Allowed || d.Local && (s.configured.Load().Mode != ratelimit.ModeLocal || !s.isShared(tokenID, &d)) {
 		return nil
 	}
 	err := s.unlessAway(ctx, func() error { return s.shared.Refund(ctx, tokenID, p, d) })

@@ -377,7 +377,7 @@ func TestARefundInModeAllowTakesNothingOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(time.Now)
 		registry := prometheus.NewRegistry()
-		store := newStore(t, failover.Options{Shared: s, Settings: failover.Settings{Mode: failover.Allow}, Registerer: registry})
+		store := newStore(t, failover.Options{Shared: s, Settings: failover.Settings{Mode: ratelimit.ModeAllow}, Registerer: registry})
 		t.Cleanup(run(t, store))
 		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
 		decide(t, store, "t", p)
@@ -466,7 +466,7 @@ func TestSettingsChangeUnderLoad(t *testing.T) {
 		}
 		for i := 0; ctx.Err() == nil; i++ {
 			s.become([]int{well, gone, well, frozen}[i/10%4])
-			store.Configure(failover.Settings{Mode: []failover.Mode{failover.Local, failover.Allow}[i%2], Replicas: 1 + i%3, ProbeEvery: 20 * time.Millisecond})
+			store.Configure(failover.Settings{Mode: []ratelimit.Mode{ratelimit.ModeLocal, ratelimit.ModeAllow}[i%2], Replicas: 1 + i%3, ProbeEvery: 20 * time.Millisecond})
 			store.Sweep()
 			time.Sleep(20 * time.Millisecond)
 		}

@@ -1,6 +1,10 @@
 package config
 
-import "log/slog"
+import (
+	"log/slog"
+
+	"opsgate/ratelimit"
+)
 
 // A choice is a value that is one of a few words.
 type choice interface {
@@ -23,9 +27,9 @@ type StoreFailure string
 
 // What can be done without the store.
 const (
-	FailLocal StoreFailure = "local" // each gateway limits by itself
-	FailAllow StoreFailure = "allow" // nobody is limited
-	FailDeny  StoreFailure = "deny"  // nobody is served
+	FailLocal = StoreFailure(ratelimit.ModeLocal) // each gateway limits by itself
+	FailAllow = StoreFailure(ratelimit.ModeAllow) // every request is admitted
+	FailDeny  = StoreFailure(ratelimit.ModeDeny)  // every request fails
 )
 
 func (StoreFailure) choices() []string {

@@ -33,10 +33,6 @@ type inspector struct {
 var _ admin.Inspector = (*inspector)(nil)
 
 const (
-	// The modes of a store of rate limits, beside those of a shared one that is not in use: what this process counts for itself,
-	// and what all of them count together.
-	storeMemory = "memory"
-	storeShared = "shared"
 	// stateUnavailable is the state of a connection that could not be made.
 	stateUnavailable = "unavailable"
 	// checkService is what the gateway calls the check that a service makes.
@@ -90,7 +86,7 @@ func (l *look) remember(s *snapshot, of *admin.Subject) {
 // storeState says where budgets are counted, and how that stands.
 func (p *parts) storeState() admin.Store {
 	if p.shared == nil {
-		return admin.Store{Mode: storeMemory}
+		return admin.Store{Mode: string(ratelimit.ModeMemory)}
 	}
 	return p.shared.state()
 }

@@ -18,6 +18,7 @@ import (
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/config"
 	"opsgate/cmd/internal/tracing"
+	"opsgate/ratelimit"
 	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/redisstore"
 )
@@ -132,7 +133,7 @@ func (l *sharedLimits) replicasChanged(int, int) {
 // settings are what the failover goes by now. The caller holds l.mu where others may use l.
 func (l *sharedLimits) settings() failover.Settings {
 	return failover.Settings{
-		Mode: failover.Mode(l.config.OnStoreFailure), Replicas: l.expectedReplicas(), ProbeEvery: time.Duration(l.config.Redis.ProbeInterval),
+		Mode: ratelimit.Mode(l.config.OnStoreFailure), Replicas: l.expectedReplicas(), ProbeEvery: time.Duration(l.config.Redis.ProbeInterval),
 	}
 }
 
@@ -147,14 +148,11 @@ func (l *sharedLimits) expectedReplicas() int {
 // state says where budgets are counted.
 func (l *sharedLimits) state() admin.Store {
 	state := l.State()
-	mode := storeShared
-	if !state.Shared {
-		mode = string(state.Mode)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return admin.Store{
-		Mode: mode, Since: &state.Since, Replicas: l.expectedReplicas(), Breaker: &admin.Breaker{State: state.Breaker, Cause: state.Cause},
+		Mode: string(state.Mode), Since: &state.Since, Replicas: l.expectedReplicas(),
+		Breaker: &admin.Breaker{State: state.Breaker, Cause: state.Cause},
 	}
 }
 
@@ -173,7 +171,7 @@ func (l *sharedLimits) Run(ctx context.Context) error {
 // dependency says how Redis stands. While it is away, State says what becomes of requests.
 func (l *sharedLimits) dependency(now time.Time) admin.Dependency {
 	state := l.State()
-	if state.Shared {
+	if state.Mode == ratelimit.ModeShared {
 		return admin.Dependency{State: "ready", OK: true}
 	}
 	d := admin.Dependency{

@@ -12,6 +12,7 @@ import (
 
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/duration"
+	"opsgate/ratelimit"
 )
 
 // writeExplanation prints what would be answered and why in the first line, then all that this depends on.
@@ -145,7 +146,7 @@ func writePolicy(t table, s admin.TokenState) {
 
 // shareText says what each of several gateways admits while each counts for itself.
 func shareText(s admin.Store) string {
-	if s.Mode != "local" {
+	if s.Mode != string(ratelimit.ModeLocal) {
 		return ""
 	}
 	return fmt.Sprintf(": each of %d gateways admits ceil(remaining/%[1]d), LEFT is the share of this one", s.Replicas)

@@ -1,0 +1,14 @@
+package ratelimit
+
+// A Mode names what decides on requests. Gateways that share a store are in [ModeShared] while it is in use, and in one of the three
+// configured modes while it is not.
+type Mode string
+
+// The modes.
+const (
+	ModeMemory Mode = "memory" // the memory of the only gateway
+	ModeShared Mode = "shared" // the store that gateways share
+	ModeLocal  Mode = "local"  // each gateway, by its share of each limit
+	ModeAllow  Mode = "allow"  // nothing: every request is admitted, and not counted
+	ModeDeny   Mode = "deny"   // nothing: every request fails with an *[UnavailableError]
+)
