@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"opsgate/backendclient/waits"
+	"opsgate/backendclient/timings"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
@@ -169,7 +169,7 @@ func (a *Authenticator) await(ctx context.Context, k key, network netip.Prefix) 
 	defer a.leave(k, f, network)
 
 	began := a.now()
-	defer func() { waits.Of(ctx).Add(waits.Identity, a.now()-began) }()
+	defer func() { timings.FromContext(ctx).Add(timings.Identity, a.now()-began) }()
 	if err := a.wait(ctx, f); err != nil {
 		if errors.Is(err, ErrBusy) {
 			return nil, a.shed(network)

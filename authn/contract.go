@@ -39,9 +39,9 @@ func (c *contractState) note(now time.Duration, breach error) {
 	}
 }
 
-// BrokenContract returns for how long the identity service's answers have broken the contract, and in which way, an [ErrContract] without
+// ContractError returns for how long the identity service's answers have broken the contract, and in which way, an [ErrContract] without
 // anything of an answer. The error is nil if the last answer that told of a token was good.
-func (a *Authenticator) BrokenContract() (time.Duration, error) {
+func (a *Authenticator) ContractError() (time.Duration, error) {
 	c := &a.contract
 	c.mu.Lock()
 	defer c.mu.Unlock()

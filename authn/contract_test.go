@@ -85,7 +85,7 @@ func TestABrokenContractIsReportedUntilAGoodAnswer(t *testing.T) {
 		a := newAuthenticator(t, service, func(o *authn.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		good, bad := service.know(1), mint(2)
 		service.answer(bad, &identityv1.ResolveTokenResponse{TokenId: idOf(bad), TeamId: "hunter2"})
-		if _, err := a.BrokenContract(); err != nil {
+		if _, err := a.ContractError(); err != nil {
 			t.Errorf("before any answer: %v", err)
 		}
 		refused(t, a, bad, authn.ErrContract)
@@ -94,12 +94,12 @@ func TestABrokenContractIsReportedUntilAGoodAnswer(t *testing.T) {
 		service.fail(errAway)
 		refused(t, a, mint(4), authn.ErrUnavailable)
 		service.fail(nil)
-		lasts, err := a.BrokenContract()
+		lasts, err := a.ContractError()
 		if lasts != 7*time.Second || !errors.Is(err, authn.ErrContract) || !strings.Contains(err.Error(), "team id") {
 			t.Errorf("broken for %v: %v", lasts, err)
 		}
 		accepted(t, a, good)
-		if lasts, err := a.BrokenContract(); err != nil {
+		if lasts, err := a.ContractError(); err != nil {
 			t.Errorf("after a good answer: broken for %v: %v", lasts, err)
 		}
 

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// WaitingPerLookUp is how many requests may wait for each unknown token's look-up that may be in flight.
-	WaitingPerLookUp = 8
+	// WaitersPerLookUp is how many requests may wait for each unknown token's look-up that may be in flight.
+	WaitersPerLookUp = 8
 	// siteShare bounds the waiting requests of a site: siteShare times the room that is left.
 	siteShare = 3
 )
@@ -64,7 +64,7 @@ func (q *fairQueue) admit(network netip.Prefix, slots int) bool {
 	if n == nil {
 		n = &sourceNetwork{}
 	}
-	if room := WaitingPerLookUp*slots - q.waiting; n.waiting >= room || s.waiting >= siteShare*room {
+	if room := WaitersPerLookUp*slots - q.waiting; n.waiting >= room || s.waiting >= siteShare*room {
 		return false
 	}
 	q.sites[siteOf(network)], s.networks[network] = s, n

@@ -88,7 +88,7 @@ func (m *queueModel) begin(t *rapid.T) {
 
 // arrive has a request come, with a look-up of its own or for one that is there already.
 func (m *queueModel) arrive(t *rapid.T, network netip.Prefix, shares bool) {
-	room := WaitingPerLookUp*m.slots - len(m.waiting)
+	room := WaitersPerLookUp*m.slots - len(m.waiting)
 	ofNetwork, ofSite := m.waits(network, identity), m.waits(siteOf(network), siteOf)
 	want := ofNetwork < room && ofSite < siteShare*room
 	if got := m.queue.admit(network, m.slots); got != want {

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"opsgate/backendclient/waits"
+	"opsgate/backendclient/timings"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
@@ -120,7 +120,7 @@ func (a *Authenticator) startQueued() {
 // lookUp asks the identity service and lands the flight. It does not end with the context: who began the look-up may hang up while
 // others wait for it. In a trace, it is a part of what who began it does.
 func (a *Authenticator) lookUp(ctx context.Context, k key, f *flight) {
-	ctx, cancel := context.WithTimeout(waits.Apart(context.WithoutCancel(ctx)), a.settings.LookUpTimeout)
+	ctx, cancel := context.WithTimeout(timings.Detach(context.WithoutCancel(ctx)), a.settings.LookUpTimeout)
 	defer cancel()
 	response, err := a.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: k[:]})
 	e, err := a.judge(k, response, err)

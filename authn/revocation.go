@@ -41,8 +41,8 @@ func (a *Authenticator) Run(ctx context.Context) error {
 	return nil
 }
 
-// Unwatched returns for how long nobody has told of revocations; 0 while somebody does, or nobody has been asked yet.
-func (a *Authenticator) Unwatched() time.Duration {
+// DisconnectedFor returns for how long nobody has told of revocations; 0 while somebody does, or nobody has been asked yet.
+func (a *Authenticator) DisconnectedFor() time.Duration {
 	since := a.cutSince.Load()
 	if since == 0 {
 		return 0

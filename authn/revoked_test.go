@@ -27,7 +27,7 @@ func idsOf(t *testing.T, a *authn.Authenticator, token string) authn.RevokedErro
 // mustBeRemembered holds that the token is remembered as revoked, with these ids.
 func mustBeRemembered(t *testing.T, a *authn.Authenticator, want authn.RevokedError) {
 	t.Helper()
-	record, ok := a.Remembered(want.TokenID)
+	record, ok := a.CachedToken(want.TokenID)
 	if !ok || record.Revoked == nil || *record.Revoked != want || record.Principal != nil {
 		t.Errorf("remembered is %+v, %t; want %+v", record, ok, want)
 	}
@@ -66,7 +66,7 @@ func TestTheRefusalOfARevokedTokenHasItsIDs(t *testing.T) {
 				}
 				if test.want.TokenID != "" {
 					mustBeRemembered(t, a, test.want)
-				} else if _, ok := a.Remembered(""); ok {
+				} else if _, ok := a.CachedToken(""); ok {
 					t.Error("a token without a known id is found")
 				}
 			})

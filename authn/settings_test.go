@@ -93,20 +93,20 @@ func TestWhatIsRememberedIsToldWithoutACall(t *testing.T) {
 		tell := func(want string) {
 			t.Helper()
 			before := service.lookUps()
-			record, ok := a.Remembered(idOf(token))
-			if record.How != want || ok != (want != "") || ok && record.Principal.TeamID != teamID || record.Revoked != nil || service.lookUps() != before {
+			record, ok := a.CachedToken(idOf(token))
+			if record.Freshness != want || ok != (want != "") || ok && record.Principal.TeamID != teamID || record.Revoked != nil || service.lookUps() != before {
 				t.Errorf("got %+v %t, want %q", record, ok, want)
 			}
 		}
 		tell("")
 		accepted(t, a, token)
 		accepted(t, a, service.know(2))
-		tell(authn.RememberedFresh)
+		tell(authn.CachedFresh)
 		time.Sleep(time.Minute)
-		tell(authn.RememberedDue)
+		tell(authn.CachedDue)
 		service.fail(errAway)
 		accepted(t, a, token)
-		tell(authn.RememberedStale)
+		tell(authn.CachedStale)
 		time.Sleep(10 * time.Minute)
 		tell("")
 	})

@@ -12,11 +12,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
+// A BreakerState is a state of a circuit breaker.
+type BreakerState string
+
 // The states of a breaker.
 const (
-	BreakerClosed   = "closed"    // calls are made
-	BreakerOpen     = "open"      // none are made
-	BreakerHalfOpen = "half-open" // a few are made, to see whether they succeed
+	BreakerClosed   BreakerState = "closed"    // calls are made
+	BreakerOpen     BreakerState = "open"      // no calls are made
+	BreakerHalfOpen BreakerState = "half-open" // a few calls are made, to find out whether they succeed
 )
 
 const (
@@ -30,18 +33,16 @@ const (
 	fairChance = 100 * time.Millisecond
 )
 
-// BreakerState is how the breaker of a service stands.
-type BreakerState struct {
-	// State is BreakerClosed, BreakerOpen or BreakerHalfOpen. An open breaker is half-open from the first call after ProbesAt.
-	State string
+// A BreakerStatus is the status of one service's breaker.
+type BreakerStatus struct {
+	State BreakerState
 	// Since is when the state began.
 	Since time.Time
-	// TrippedAt is when the service began to be left alone: an open breaker that was half-open meanwhile did not trip anew. Zero while it
-	// is closed.
+	// TrippedAt is when the breaker left the closed state; zero while it is closed. A half-open breaker that opens again keeps it.
 	TrippedAt time.Time
-	// ProbesAt is when an open breaker lets a call through again; zero for other states.
+	// ProbesAt is when an open breaker becomes half-open; zero in the other states.
 	ProbesAt time.Time
-	// Cause is the failure that opened it; "" while it is closed.
+	// Cause is the failure that opened the breaker; "" while it is closed.
 	Cause string
 }
 
@@ -49,8 +50,8 @@ type BreakerState struct {
 type breaker struct {
 	settings BreakerSettings
 	machine  *gobreaker.CircuitBreaker[struct{}]
-	changed  func(now BreakerState, why string)
-	state    atomic.Pointer[BreakerState]
+	changed  func(now BreakerStatus, why string)
+	state    atomic.Pointer[BreakerStatus]
 	retired  atomic.Bool // another one is in its place
 
 	// These two are of the machine's callbacks, which it makes one at a time.
@@ -58,9 +59,9 @@ type breaker struct {
 	failingSince time.Time
 }
 
-func newBreaker(s BreakerSettings, changed func(now BreakerState, why string)) *breaker {
+func newBreaker(s BreakerSettings, changed func(now BreakerStatus, why string)) *breaker {
 	b := &breaker{settings: s, changed: changed}
-	b.state.Store(&BreakerState{State: BreakerClosed, Since: time.Now()})
+	b.state.Store(&BreakerStatus{State: BreakerClosed, Since: time.Now()})
 	bucket := s.Window / windowBuckets
 	b.machine = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests:   uint32(s.Probes),
@@ -162,7 +163,7 @@ func (b *breaker) isTooMuch(c gobreaker.Counts) bool {
 
 // become records and tells a new state. The machine is locked meanwhile.
 func (b *breaker) become(to gobreaker.State) {
-	before, now := b.state.Load(), BreakerState{State: to.String(), Since: time.Now()}
+	before, now := b.state.Load(), BreakerStatus{State: BreakerState(to.String()), Since: time.Now()}
 	why := "attempts succeed"
 	switch to {
 	case gobreaker.StateOpen:

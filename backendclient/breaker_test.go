@@ -17,11 +17,11 @@ import (
 )
 
 // breakerOf returns the state of the fleet service's breaker.
-func breakerOf(clients *backendclient.Clients) backendclient.BreakerState {
+func breakerOf(clients *backendclient.Clients) backendclient.BreakerStatus {
 	return clients.Breakers()["fleet"]
 }
 
-func mustBe(t *testing.T, clients *backendclient.Clients, state string) {
+func mustBe(t *testing.T, clients *backendclient.Clients, state backendclient.BreakerState) {
 	t.Helper()
 	if got := breakerOf(clients); got.State != state {
 		t.Fatalf("the breaker is %s since %v, because of %q; want %s", got.State, got.Since, got.Cause, state)
@@ -154,7 +154,7 @@ func TestABreakerOpensOnARate(t *testing.T) {
 	for _, test := range []struct {
 		name           string
 		good, bad, all int // of so many calls, in each round
-		state          string
+		state          backendclient.BreakerState
 	}{
 		{"too few to judge", 0, 9, 9, backendclient.BreakerClosed},
 		{"enough, and half of them fail", 5, 5, 10, backendclient.BreakerOpen},
@@ -194,7 +194,7 @@ func TestFailuresAreForgottenWithTheWindow(t *testing.T) {
 
 // An outage after a good spell is known long before the failures are half of the window.
 func TestAnOutageIsKnownWithinASecond(t *testing.T) {
-	for outage, want := range map[time.Duration]string{
+	for outage, want := range map[time.Duration]backendclient.BreakerState{
 		400 * time.Millisecond: backendclient.BreakerClosed, // a process that is being replaced
 		time.Second:            backendclient.BreakerOpen,
 	} {
@@ -241,7 +241,7 @@ func TestCallersWhoHangUpCountForNothing(t *testing.T) {
 
 // A client that sends its body drop by drop leaves the service no time: that says nothing of the service.
 func TestAServiceMustHaveHadAChance(t *testing.T) {
-	for timeout, want := range map[time.Duration]string{
+	for timeout, want := range map[time.Duration]backendclient.BreakerState{
 		100 * time.Millisecond: backendclient.BreakerClosed, // less the margin
 		200 * time.Millisecond: backendclient.BreakerOpen,
 	} {
@@ -298,13 +298,13 @@ func lastLine(log lines) (last string) {
 func TestABreakersChangesAreLoggedAndMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, log, registry := new(wire), make(lines, 100), prometheus.NewRegistry()
-		is := func(state, because string) {
+		is := func(state backendclient.BreakerState, because string) {
 			t.Helper()
-			if got, want := lastLine(log), "circuit breaker is "+state+" service=fleet because="+because; got != want {
+			if got, want := lastLine(log), "circuit breaker is "+string(state)+" service=fleet because="+because; got != want {
 				t.Errorf("logged %q, want %q", got, want)
 			}
 			for series, value := range series(t, registry, "opsgate_upstream_breaker_state") {
-				if service := strings.Contains(series, "service=fleet"); service && (value == 1) != strings.HasSuffix(series, "state="+state) {
+				if service := strings.Contains(series, "service=fleet"); service && (value == 1) != strings.HasSuffix(series, "state="+string(state)) {
 					t.Errorf("%s is %v", series, value)
 				}
 			}

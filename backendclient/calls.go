@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"opsgate/backendclient/waits"
+	"opsgate/backendclient/timings"
 )
 
 // numCodes is the number of gRPC's codes, OK included.
@@ -90,7 +90,7 @@ func (c calls) measure(
 	err := invoke(ctx, method, request, reply, cc, options...)
 	took := time.Since(start)
 	c[method].observe(ctx, status.Code(err), took)
-	waits.Of(ctx).Add(waits.Service, took)
+	timings.FromContext(ctx).Add(timings.Service, took)
 	return err
 }
 

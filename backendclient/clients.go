@@ -142,8 +142,8 @@ func (c *connections) States() map[string]connectivity.State {
 	return states
 }
 
-// Lost tells since when services cannot be reached, by their short names; those that can are left out.
-func (c *connections) Lost() map[string]time.Time {
+// UnreachableSince tells since when services cannot be reached, by their short names; those that can are left out.
+func (c *connections) UnreachableSince() map[string]time.Time {
 	since := make(map[string]time.Time)
 	for service, l := range c.lost {
 		if at := l.since.Load(); at != nil {
@@ -155,8 +155,8 @@ func (c *connections) Lost() map[string]time.Time {
 
 // Breakers tells how the breakers stand, by the service's short name. Attempts to the service are made, but for those that an
 // open or half-open one refuses.
-func (c *connections) Breakers() map[string]BreakerState {
-	states := make(map[string]BreakerState, len(c.guards))
+func (c *connections) Breakers() map[string]BreakerStatus {
+	states := make(map[string]BreakerStatus, len(c.guards))
 	for service, g := range c.guards {
 		states[service] = *g.current.Load().breaker.state.Load()
 	}

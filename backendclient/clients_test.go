@@ -220,9 +220,9 @@ func TestAServiceThatIsAwayAndComesBack(t *testing.T) {
 	if got, want := <-log, "internal service is away service=fleet"; got != want {
 		t.Errorf("logged %q, want %q", got, want)
 	}
-	since := clients.Lost()["fleet"]
-	if since.Before(began) || since.After(time.Now()) || len(clients.Lost()) != 5 {
-		t.Errorf("lost %v; it began at %v", clients.Lost(), began)
+	since := clients.UnreachableSince()["fleet"]
+	if since.Before(began) || since.After(time.Now()) || len(clients.UnreachableSince()) != 5 {
+		t.Errorf("lost %v; it began at %v", clients.UnreachableSince(), began)
 	}
 	if e := failure(t, callFor(t, clients, time.Hour)); e.Code != codes.Unavailable { // and not when the hour is over
 		t.Errorf("code %v", e.Code)
@@ -235,7 +235,7 @@ func TestAServiceThatIsAwayAndComesBack(t *testing.T) {
 		t.Errorf("states %v", states)
 	}
 
-	if got := clients.Lost()["fleet"]; !got.Equal(since) {
+	if got := clients.UnreachableSince()["fleet"]; !got.Equal(since) {
 		t.Errorf("an attempt to connect makes it lost since %v, no more since %v", got, since)
 	}
 
@@ -252,7 +252,7 @@ func TestAServiceThatIsAwayAndComesBack(t *testing.T) {
 	if s := clients.States()["fleet"]; s != connectivity.Ready {
 		t.Errorf("state %v", s)
 	}
-	if at, lost := clients.Lost()["fleet"]; lost {
+	if at, lost := clients.UnreachableSince()["fleet"]; lost {
 		t.Errorf("lost since %v", at)
 	}
 }

@@ -97,13 +97,13 @@ func (g *guard) breakerUnder(under *generation) *breaker {
 }
 
 // changed tells of the breaker's new state. The breaker waits for it, and must not be asked anything.
-func (g *guard) changed(state BreakerState, why string) {
+func (g *guard) changed(state BreakerStatus, why string) {
 	g.metrics.breakerIs(state.State)
 	level := slog.LevelInfo
 	if state.State == BreakerOpen {
 		level = slog.LevelWarn
 	}
-	g.logger.Log(context.Background(), level, "circuit breaker is "+state.State,
+	g.logger.Log(context.Background(), level, "circuit breaker is "+string(state.State),
 		slog.String("service", g.service), slog.String("because", why))
 }
 

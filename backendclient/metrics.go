@@ -73,12 +73,12 @@ func (m *metrics) watch(g *guard) error {
 	return errors.Join(m.registerer.Register(underWay), m.registerer.Register(bound))
 }
 
-func (m guardMetrics) breakerIs(state string) {
-	for _, s := range []string{BreakerClosed, BreakerOpen, BreakerHalfOpen} {
+func (m guardMetrics) breakerIs(state BreakerState) {
+	for _, s := range []BreakerState{BreakerClosed, BreakerOpen, BreakerHalfOpen} {
 		value := 0.0
 		if s == state {
 			value = 1
 		}
-		m.breakers.WithLabelValues(s).Set(value)
+		m.breakers.WithLabelValues(string(s)).Set(value)
 	}
 }

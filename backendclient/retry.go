@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"opsgate/backendclient/waits"
+	"opsgate/backendclient/timings"
 )
 
 // persist makes a call, and makes it again while that may help, is safe, and is within the budget.
@@ -31,7 +31,7 @@ func (g *guard) persist(a *attempt) error {
 			break
 		}
 		g.metrics.retries.Inc()
-		waits.Of(a.ctx).Retry()
+		timings.FromContext(a.ctx).AddRetry()
 		failed := g.once(a)
 		if status.Code(failed) == codes.Aborted {
 			return err // the service is still at work on what we sent first: the client is told what became of that

@@ -14,11 +14,11 @@ import (
 type fileCredentials struct {
 	credentials.TransportCredentials // of the start, for what does not depend on the files' contents
 
-	files *tlsfiles.Keeper
+	files *tlsfiles.Reloader
 }
 
 func newFileCredentials(files tlsfiles.Files, logger *slog.Logger) (*fileCredentials, error) {
-	kept, err := tlsfiles.Keep(files, logger)
+	kept, err := tlsfiles.NewReloader(files, logger)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opsgate/backendclient/waits"
+	"opsgate/backendclient/timings"
 )
 
 // Metrics are what gateways count. They are made once for a process and handed from one Gateway to the next, so that counts go
@@ -15,7 +15,7 @@ type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	waits    *prometheus.HistogramVec
-	waited   [waits.Parts]prometheus.Observer
+	waited   [timings.NumParts]prometheus.Observer
 	panics   prometheus.Counter
 
 	decisions *prometheus.CounterVec
@@ -65,7 +65,7 @@ func newMetrics() *Metrics {
 		}),
 	}
 	m.newLimitMetrics()
-	for part, name := range [waits.Parts]string{waits.Identity: "identity", waits.Limiter: "limiter", waits.Service: "service"} {
+	for part, name := range [timings.NumParts]string{timings.Identity: "identity", timings.Limiter: "limiter", timings.Service: "service"} {
 		m.waited[part] = m.waits.WithLabelValues(name)
 	}
 	return m
@@ -102,10 +102,10 @@ func (m *Metrics) newLimitMetrics() {
 	}
 }
 
-// observeWaits records what a request waited for.
-func (m *Metrics) observeWaits(w *waits.Waits) {
+// observeTimings records what a request waited for.
+func (m *Metrics) observeTimings(t *timings.Timings) {
 	for part, observer := range m.waited {
-		if took := w.Took(waits.Part(part)); took > 0 {
+		if took := t.Waited(timings.Part(part)); took > 0 {
 			observer.Observe(took.Seconds())
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opsgate/backendclient/waits"
+	"opsgate/backendclient/timings"
 )
 
 // An outcome is how a request ended.
@@ -78,7 +78,7 @@ func (g *Gateway) observe(r *Request, s sent) {
 	ending := r.route.observer.ending(s.outcome)
 	ending.counter.Inc()
 	r.observeDuration(max(0, elapsed-r.root.bodyTime))
-	g.metrics.observeWaits(&r.root.waits)
+	g.metrics.observeTimings(&r.root.timings)
 	r.endTrace(s)
 
 	level := slog.LevelInfo
@@ -145,13 +145,14 @@ func (r *Request) appendLine(attrs []slog.Attr, s sent, elapsed time.Duration) [
 
 // appendWaits appends how long the request waited for others, where it did.
 func (r *Request) appendWaits(attrs []slog.Attr) []slog.Attr {
-	for part, key := range [waits.Parts]string{waits.Identity: "identity_us", waits.Limiter: "limiter_us", waits.Service: "service_us"} {
-		if took := r.root.waits.Took(waits.Part(part)); took > 0 {
+	keys := [timings.NumParts]string{timings.Identity: "identity_us", timings.Limiter: "limiter_us", timings.Service: "service_us"}
+	for part, key := range keys {
+		if took := r.root.timings.Waited(timings.Part(part)); took > 0 {
 			attrs = append(attrs, slog.Int64(key, took.Microseconds()))
 		}
 	}
-	if r.root.waits.Retries > 0 {
-		attrs = append(attrs, slog.Int("retries", r.root.waits.Retries))
+	if r.root.timings.Retries > 0 {
+		attrs = append(attrs, slog.Int("retries", r.root.timings.Retries))
 	}
 	return attrs
 }

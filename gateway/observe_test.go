@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"opsgate/authn"
-	"opsgate/backendclient/waits"
+	"opsgate/backendclient/timings"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	"opsgate/ratelimit"
 )
@@ -26,7 +26,7 @@ const (
 type slowAuthority struct{ of Authenticator }
 
 func (s slowAuthority) Authenticate(ctx context.Context, token string, from authn.Source) (*authn.Principal, error) {
-	waits.Of(ctx).Add(waits.Identity, lookUp)
+	timings.FromContext(ctx).Add(timings.Identity, lookUp)
 	return s.of.Authenticate(ctx, token, from)
 }
 
@@ -34,7 +34,7 @@ func (s slowAuthority) Authenticate(ctx context.Context, token string, from auth
 type slowLimiter struct{ Limiter }
 
 func (s slowLimiter) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
-	waits.Of(ctx).Add(waits.Limiter, deciding)
+	timings.FromContext(ctx).Add(timings.Limiter, deciding)
 	return s.Limiter.Decide(ctx, tokenID, p)
 }
 
@@ -42,8 +42,8 @@ func (s slowLimiter) Decide(ctx context.Context, tokenID string, p *ratelimit.Po
 type slowFleet struct{ fleetv1.FleetServiceClient }
 
 func (slowFleet) ListServers(ctx context.Context, _ *fleetv1.ListServersRequest, _ ...grpc.CallOption) (*fleetv1.ListServersResponse, error) {
-	waits.Of(ctx).Add(waits.Service, calling)
-	waits.Of(ctx).Retry()
+	timings.FromContext(ctx).Add(timings.Service, calling)
+	timings.FromContext(ctx).AddRetry()
 	return &fleetv1.ListServersResponse{}, nil
 }
 

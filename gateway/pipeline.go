@@ -13,7 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opsgate/authn"
-	"opsgate/backendclient/waits"
+	"opsgate/backendclient/timings"
 	"opsgate/ratelimit"
 )
 
@@ -95,7 +95,7 @@ type requestContext struct {
 	context.Context // of the connection: it ends when the client hangs up
 	deadline        time.Time
 	bodyTime        time.Duration // in which the body arrived, as far as it did
-	waits           waits.Waits
+	timings         timings.Timings
 }
 
 // addBodyTime moves the deadline by the time in which the body arrived, which is the client's. It is called once, before anything that
@@ -110,8 +110,8 @@ func (c *requestContext) Deadline() (time.Time, bool) { return c.deadline, true 
 
 // Value implements [context.Context].
 func (c *requestContext) Value(key any) any {
-	if _, ok := key.(waits.Key); ok {
-		return &c.waits
+	if _, ok := key.(timings.ContextKey); ok {
+		return &c.timings
 	}
 	return c.Context.Value(key)
 }

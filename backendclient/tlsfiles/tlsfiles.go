@@ -83,8 +83,8 @@ func (f Files) config(said contents) (*tls.Config, error) {
 	return config, nil
 }
 
-// A Keeper has what files said when they were last good. Any number of goroutines may use it.
-type Keeper struct {
+// A Reloader has what files said when they were last good. Any number of goroutines may use it.
+type Reloader struct {
 	files  Files
 	logger *slog.Logger
 
@@ -94,9 +94,9 @@ type Keeper struct {
 	failed error       // why they are not good now; nil if they are
 }
 
-// Keep reads the files, and fails when they make no TLS. The logger, which says whose files they are, is told of changes.
-func Keep(files Files, logger *slog.Logger) (*Keeper, error) {
-	k := &Keeper{files: files, logger: logger}
+// NewReloader reads the files, and fails when they make no TLS. The logger, which says whose files they are, is told of changes.
+func NewReloader(files Files, logger *slog.Logger) (*Reloader, error) {
+	k := &Reloader{files: files, logger: logger}
 	if err := k.read(); err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func Keep(files Files, logger *slog.Logger) (*Keeper, error) {
 }
 
 // Config returns what a connection that is made now is to use: what the files say, or the last that was good. It must not be changed.
-func (k *Keeper) Config(ctx context.Context) *tls.Config {
+func (k *Reloader) Config(ctx context.Context) *tls.Config {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	before := k.config
@@ -121,7 +121,7 @@ func (k *Keeper) Config(ctx context.Context) *tls.Config {
 
 // read takes over what the files say, where that is good. Connections are made by the dozen when a server comes back, and what says
 // the same as before is not parsed for each of them.
-func (k *Keeper) read() error {
+func (k *Reloader) read() error {
 	said, err := k.files.contents()
 	if err != nil || (k.config != nil && said == k.said) {
 		return err

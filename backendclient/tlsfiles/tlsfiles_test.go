@@ -22,7 +22,7 @@ const (
 
 // A story is that of files which change.
 type story struct {
-	*tlsfiles.Keeper
+	*tlsfiles.Reloader
 
 	files tlsfiles.Files
 	log   bytes.Buffer
@@ -32,7 +32,7 @@ func keep(t *testing.T, files tlsfiles.Files) *story {
 	t.Helper()
 	s := &story{files: files}
 	var err error
-	s.Keeper, err = tlsfiles.Keep(files, slog.New(slog.NewTextHandler(&s.log, nil)))
+	s.Reloader, err = tlsfiles.NewReloader(files, slog.New(slog.NewTextHandler(&s.log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestFilesThatMakeNoTLSAreRefused(t *testing.T) {
 		"the key of another":   {CertFile: good.CertFile, KeyFile: other.KeyFile},
 		"a certificate as key": {CertFile: good.CertFile, KeyFile: good.CertFile},
 	} {
-		_, kept := tlsfiles.Keep(files, slog.New(slog.DiscardHandler))
+		_, kept := tlsfiles.NewReloader(files, slog.New(slog.DiscardHandler))
 		_, read := files.Read()
 		if kept == nil || read == nil || kept.Error() != read.Error() || !strings.HasPrefix(read.Error(), "read the ") {
 			t.Errorf("%s: %v, %v", name, kept, read)

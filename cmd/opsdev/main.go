@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	backendclient.QuietLibrary()
+	backendclient.DisableGRPCLog()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the first signal ends in order, a second one at once
 	os.Exit(devcmd.Run(ctx, os.Args[1:], devcmd.Environment{Out: os.Stdout, Err: os.Stderr, Variables: os.Environ()}))

@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	backendclient.QuietLibrary()
+	backendclient.DisableGRPCLog()
 	signal.Ignore(syscall.SIGPIPE) // a log that nobody reads any more ends no gateway
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the first signal drains, a second one ends at once

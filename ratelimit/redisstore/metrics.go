@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opsgate/backendclient/waits"
+	"opsgate/backendclient/timings"
 )
 
 type metrics struct {
@@ -83,7 +83,7 @@ func (d *durations) observe(ctx context.Context, start time.Time, err error) {
 	}
 	took := time.Since(start)
 	d.record(ctx, o, took)
-	waits.Of(ctx).Add(waits.Limiter, took)
+	timings.FromContext(ctx).Add(timings.Limiter, took)
 }
 
 // record adds a duration to an observer, with an exemplar if there is one.

@@ -20,7 +20,7 @@ var rules = []struct {
 	except []string // what it may link of that nevertheless
 }{
 	{"./proto/...", []string{"opsgate"}, []string{"opsgate/proto"}},
-	{"./authn", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/authn", "opsgate/backendclient/waits", "opsgate/proto"}},
+	{"./authn", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/authn", "opsgate/backendclient/timings", "opsgate/proto"}},
 	{"./ratelimit", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/ratelimit"}},
 	{"./backendclient", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/backendclient", "opsgate/proto"}},
 	{

@@ -35,7 +35,7 @@ func (v overview) Dependencies() []console.Dependency {
 		}
 		d := console.Dependency{Name: name, State: s.State, OK: s.OK, Reason: s.Reason, Since: s.Since}
 		if b := breakers[name]; guarded {
-			d.Breaker = &console.Breaker{State: b.State, Since: b.TrippedAt, ProbesAt: b.ProbesAt, Cause: b.Cause}
+			d.Breaker = &console.Breaker{State: string(b.State), Since: b.TrippedAt, ProbesAt: b.ProbesAt, Cause: b.Cause}
 		}
 		if name == console.Redis {
 			s := v.parts.shared.State()

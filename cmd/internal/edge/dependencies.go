@@ -23,7 +23,7 @@ const (
 func (p *parts) dependencies() map[string]admin.Dependency {
 	now := p.clock()
 	list := make(map[string]admin.Dependency)
-	breakers, lost := p.clients.Breakers(), p.clients.Lost()
+	breakers, lost := p.clients.Breakers(), p.clients.UnreachableSince()
 	for service, state := range p.clients.States() {
 		d := serviceState(state, breakers[service], now)
 		if d.Since = breakers[service].TrippedAt; d.Since.IsZero() {
@@ -31,10 +31,10 @@ func (p *parts) dependencies() map[string]admin.Dependency {
 		}
 		list[service] = d
 	}
-	if lasts, breach := p.authenticator.BrokenContract(); breach != nil && list[dependencyIdentity].OK {
+	if lasts, breach := p.authenticator.ContractError(); breach != nil && list[dependencyIdentity].OK {
 		list[dependencyIdentity] = brokenContract(lasts, now)
 	}
-	list[dependencyRevocations] = revocations(p.authenticator.Unwatched(), now)
+	list[dependencyRevocations] = revocations(p.authenticator.DisconnectedFor(), now)
 	if p.shared != nil {
 		list[dependencyRedis] = p.shared.dependency(now)
 	}
@@ -45,7 +45,7 @@ func (p *parts) dependencies() map[string]admin.Dependency {
 }
 
 // serviceState says how an internal service stands by its connection and its breaker.
-func serviceState(state connectivity.State, b backendclient.BreakerState, now time.Time) admin.Dependency {
+func serviceState(state connectivity.State, b backendclient.BreakerStatus, now time.Time) admin.Dependency {
 	words := map[connectivity.State]string{
 		connectivity.Idle:             "idle",
 		connectivity.Connecting:       "connecting",

@@ -69,9 +69,9 @@ func (i *inspector) look(ctx context.Context, s *snapshot, of admin.Subject) loo
 
 // remember notes what the gateway remembers of a token, and the team that it is of.
 func (l *look) remember(s *snapshot, of *admin.Subject) {
-	record, known := s.authenticator.Remembered(of.TokenID)
+	record, known := s.authenticator.CachedToken(of.TokenID)
 	token := &l.state.Token
-	token.Remembered, token.How = known, record.How
+	token.Remembered, token.How = known, record.Freshness
 	switch p := record.Principal; {
 	case p != nil:
 		l.principal, of.TeamID = p, p.TeamID
@@ -157,13 +157,13 @@ func (i *inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 
 func (i *inspector) breaker(service string) *admin.Breaker {
 	state := i.parts.clients.Breakers()[service]
-	return &admin.Breaker{State: state.State, Cause: state.Cause}
+	return &admin.Breaker{State: string(state.State), Cause: state.Cause}
 }
 
 // refuseForService says what becomes of a request whose service cannot be reached: a call fails at once while the connection does, and
 // while the breaker is open.
 func refuseForService(x *admin.Explanation) {
-	open := x.Service.Breaker.State == backendclient.BreakerOpen
+	open := x.Service.Breaker.State == string(backendclient.BreakerOpen)
 	if x.Answer.Because != "" || x.Service.State != stateUnavailable && !open {
 		return
 	}

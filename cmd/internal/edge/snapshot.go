@@ -104,7 +104,7 @@ func timeouts(routes config.Routes) map[string]time.Duration {
 
 // requestsPerLookUp is how many requests the gateway must be able to have in flight for each look-up of an unknown token: those that wait
 // for look-ups may hold no more than half of them.
-const requestsPerLookUp = 2 * authn.WaitingPerLookUp
+const requestsPerLookUp = 2 * authn.WaitersPerLookUp
 
 // tokenSettings leaves half of the calls that may be under way to tokens that are known, however many others come, and half of the
 // requests in flight to those that do not wait for a look-up of an unknown token.
