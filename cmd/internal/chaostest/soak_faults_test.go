@@ -49,7 +49,7 @@ func (s *soak) faults(t *testing.T) []fault {
 		{"Redis emptied", s.redis.Flush, still},
 		{"the wire to Redis cut", s.redisWire.cut, func() { s.redisWire.mend(t) }},
 		spoilt("the wire to Redis slow", s.redisWire, `{"type": "latency", "attributes": {"latency": 800}}`),
-		{"configuration changed", func() { configure(t, s.gateways, s.config(900_000, "http: {idle_timeout: 90s}\n"), true) }, restore},
+		{"configuration changed", func() { configure(t, s.gateways, s.config(900_000, "http: {body_timeout: 4s}\n"), true) }, restore},
 		{"configuration wrong", func() { mistake(t, s.gateways, s.config(1_000_000, "rate_limits: {}\n"), false) }, restore},
 		{"certificate replaced", func() { s.public.replace(t, time.Now().UnixNano()) }, still},
 		{"a token revoked", func() { s.revoke(t) }, still},

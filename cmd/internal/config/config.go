@@ -46,16 +46,16 @@ type TLS struct {
 
 // HTTP bounds what one client may hold of the public listener, and what all may together.
 type HTTP struct {
-	ReadHeaderTimeout Duration `yaml:"read_header_timeout" min:"100ms" max:"1m" doc:"Time for a request's header to arrive."`
+	ReadHeaderTimeout Duration `yaml:"read_header_timeout" min:"100ms" max:"1m" restart:"set at start" doc:"Time for a header to arrive."`
 	BodyTimeout       Duration `yaml:"body_timeout" was:"read_timeout" min:"100ms" max:"10m" doc:"Time for a body to arrive; past it 408."`
-	WriteTimeout      Duration `yaml:"write_timeout" min:"100ms" max:"10m" doc:"Time from a header's end to the end of the answer."`
-	IdleTimeout       Duration `yaml:"idle_timeout" min:"1s" max:"1h" doc:"How long a connection may wait for its next request."`
+	WriteTimeout      Duration `yaml:"write_timeout" min:"100ms" max:"10m" restart:"set at start" doc:"Time from header to end of answer."`
+	IdleTimeout       Duration `yaml:"idle_timeout" min:"1s" max:"1h" restart:"set at start" doc:"How long a connection may be idle."`
 	RequestTimeout    Duration `yaml:"request_timeout" min:"10ms" max:"5m" doc:"Time to answer a request; past it the client gets 504."`
-	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" doc:"Size of a request's first line and header."`
+	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" restart:"set at start" doc:"Size of a request line and header."`
 	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Size of a request's body; past it the client gets 413."`
 	MaxConnections    int      `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections; past it one that waits is closed."`
 	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Requests worked on at once; past it clients get 503."`
-	HTTP2             HTTP2    `yaml:"http2" doc:"Bounds of HTTP/2, which is spoken over TLS alone."`
+	HTTP2             HTTP2    `yaml:"http2" restart:"set at start" doc:"Bounds of HTTP/2, which is spoken over TLS alone."`
 }
 
 // HTTP2 bounds what one HTTP/2 connection may hold.

@@ -199,6 +199,7 @@ func TestKeysThatWaitForARestart(t *testing.T) {
 	waits := func(name string) bool {
 		for _, prefix := range []string{
 			"admin.", "rate_limit.redis.", "upstreams.", "rate_limit.demand.", "tracing.endpoint", "tracing.headers", "tracing.tls.", "tls.",
+			"http.read_header_timeout", "http.write_timeout", "http.idle_timeout", "http.max_header_bytes", "http.http2.",
 		} {
 			if strings.HasPrefix(name, prefix) {
 				return !slices.Contains([]string{

@@ -61,7 +61,7 @@ func Listen(ctx context.Context, o Options) (_ *Edge, err error) {
 		return nil, err
 	}
 	e.reloader = &reloader{
-		load: o.Load, hangUps: o.HangUps, parts: e.parts, public: e.public, level: o.LogLevel, logger: o.Logger, clock: o.Clock,
+		load: o.Load, hangUps: o.HangUps, parts: e.parts, level: o.LogLevel, logger: o.Logger, clock: o.Clock,
 		lifecycle: o.Lifecycle,
 	}
 	return e, nil
@@ -78,7 +78,7 @@ func (e *Edge) bind(ctx context.Context, o Options) error {
 		return err
 	}
 	e.public, err = newServer(ctx, serverOptions{
-		name: "public", address: o.Loaded.Listen, handler: e.parts, bounds: boundsOf(o.Loaded.HTTP), tls: publicTLS,
+		name: "public", address: o.Loaded.Listen, handler: e.parts, limits: publicLimits(o.Loaded.HTTP), tls: publicTLS,
 		errors:      e.parts.lines.connections.Handler(o.Logger.Handler()),
 		connections: e.parts.connections,
 	})
@@ -86,7 +86,7 @@ func (e *Edge) bind(ctx context.Context, o Options) error {
 		return err
 	}
 	e.admin, err = newServer(ctx, serverOptions{
-		name: "admin", address: o.Loaded.Admin.Listen, handler: e.parts.admin, bounds: adminBounds(), tls: adminTLS,
+		name: "admin", address: o.Loaded.Admin.Listen, handler: e.parts.admin, limits: adminLimits(), tls: adminTLS,
 		errors:      e.parts.lines.adminErrors.Handler(o.Logger.Handler()),
 		connections: e.parts.adminConnections,
 	})

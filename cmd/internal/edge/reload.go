@@ -29,7 +29,6 @@ type reloader struct {
 	load    func() (config.Loaded, error) // nil where the configuration cannot be read again
 	hangUps <-chan os.Signal
 	parts   *parts
-	public  *server
 	level   *slog.LevelVar
 	logger  *slog.Logger
 	clock   func() time.Time
@@ -123,7 +122,6 @@ func (r *reloader) take(running, next *snapshot) {
 	r.parts.current.Store(next)
 	r.parts.configureLimiter(next.loaded.RateLimit)
 	r.parts.configureBounds(next.loaded.HTTP)
-	r.public.use(boundsOf(next.loaded.HTTP))
 	if r.level != nil {
 		r.level.Set(next.loaded.Log.Level.Slog())
 	}

@@ -56,7 +56,7 @@ func (e *Edge) Run(ctx context.Context) error {
 // drain ends the serving. When something has failed, nobody is asked to wait.
 func (e *Edge) drain(failed context.Context) error {
 	e.parts.admin.Draining()
-	e.public.leave()
+	e.public.drain()
 	bounds := e.parts.current.Load().loaded.Shutdown
 	e.lifecycle.Draining(time.Duration(bounds.DrainWait) + time.Duration(bounds.Grace) + adminGrace + gateway.RefundFlushTimeout)
 	e.logger.Info("draining", slog.String("wait", bounds.DrainWait.String()), slog.String("grace", bounds.Grace.String()))

@@ -6,41 +6,36 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"opsgate/cmd/internal/config"
 )
 
-// Bounds of the admin listener. Answers may take long there: a profile is taken for as long as its caller asks.
+// Limits of the admin listener. A response may take long there: a profile lasts as long as the operator requests.
 const (
 	adminReadTimeout    = 10 * time.Second
 	adminWriteTimeout   = 5 * time.Minute
 	adminIdleTimeout    = 2 * time.Minute
 	adminMaxHeaderBytes = 16 << 10
-	adminMaxConnections = 256 // probes, scrapes and the operators of an incident need few
+	adminMaxConnections = 256 // enough for probes, scrapes and operators
 )
 
-// bounds are those of a connection to the public listener. What net/http leaves unbounded by default has a bound here.
-type bounds struct {
+// connectionLimits are the limits of each connection to a listener. They set everything that net/http leaves unlimited by default.
+type connectionLimits struct {
 	readHeaderTimeout, writeTimeout, idleTimeout time.Duration
-	bodyTimeout                                  time.Duration // 0 where the handler bounds each body itself
+	bodyTimeout                                  time.Duration // 0 if the handler sets it for each request
 	maxHeaderBytes, maxStreams                   int
 }
 
-// headerSlack is by how much more net/http takes over HTTP/1.1 than it is told.
+// headerSlack is what net/http adds to MaxHeaderBytes over HTTP/1.1.
 const headerSlack = 4 << 10
 
-// boundsOf has twice as much of a header read as may be sent, so that whoever sends a little too much reads our own answer.
-func boundsOf(c config.HTTP) bounds {
-	return bounds{
+// publicLimits makes net/http read headers of up to twice the configured size, so that the gateway itself can answer 431 to most larger ones.
+func publicLimits(c config.HTTP) connectionLimits {
+	return connectionLimits{
 		readHeaderTimeout: time.Duration(c.ReadHeaderTimeout),
 		writeTimeout:      time.Duration(c.WriteTimeout),
 		idleTimeout:       time.Duration(c.IdleTimeout),
@@ -49,9 +44,8 @@ func boundsOf(c config.HTTP) bounds {
 	}
 }
 
-// adminBounds are those of a connection of an operator.
-func adminBounds() bounds {
-	return bounds{
+func adminLimits() connectionLimits {
+	return connectionLimits{
 		readHeaderTimeout: adminReadTimeout,
 		bodyTimeout:       adminReadTimeout,
 		writeTimeout:      adminWriteTimeout,
@@ -60,185 +54,95 @@ func adminBounds() bounds {
 	}
 }
 
-// serverOptions are what a server is made of.
+// serverOptions are the options of newServer. All are required except tls.
 type serverOptions struct {
 	name, address string
-	tls           *tls.Config // nil for none
+	tls           *tls.Config // nil for plain HTTP
 	connections   *connections
 	handler       http.Handler
-	bounds        bounds
-	errors        slog.Handler // of connections, bounded in its lines
+	limits        connectionLimits
+	errors        slog.Handler // for errors of connections; it limits its lines
 }
 
-// A server is a listener and the HTTP servers that serve its connections: one for each change of bounds, as those of an
-// http.Server must not change while it serves. New connections are given to the current one. The others end with their last
-// connection.
+// A server is a listener and the http.Server on it.
 type server struct {
-	serverOptions
-
-	listener *net.TCPListener
-	leaving  atomic.Bool
-	tasks    errgroup.Group
+	name     string
+	listener *listener
+	http     *http.Server
+	draining atomic.Bool
 	accepted chan struct{} // closed when no more connections are accepted
-
-	mu       sync.Mutex
-	current  *generation
-	old      map[*generation]struct{} // that still have connections
-	serving  bool
-	stopping bool
 }
 
-// newServer binds a server's listener.
+// newServer binds a listener. Connections wait in its queue until serve is called.
 func newServer(ctx context.Context, o serverOptions) (*server, error) {
 	var listening net.ListenConfig
 	bound, err := listening.Listen(ctx, "tcp", o.address)
 	if err != nil {
 		return nil, fmt.Errorf("bind the %s listener: %w", o.name, err)
 	}
-	listener, _ := bound.(*net.TCPListener) // what listens at TCP is nothing else
-	s := &server{serverOptions: o, listener: listener, accepted: make(chan struct{}), old: make(map[*generation]struct{})}
-	s.current = s.newGeneration(o.bounds)
+	tcp, _ := bound.(*net.TCPListener) // Listen returns no other type for "tcp"
+	s := &server{
+		name: o.name, listener: &listener{TCPListener: tcp, connections: o.connections, tls: o.tls}, accepted: make(chan struct{}),
+	}
+	s.http = &http.Server{
+		Handler:                      closeUnread(s.closeWhileDraining(o.handler), o.limits.bodyTimeout),
+		ReadHeaderTimeout:            o.limits.readHeaderTimeout,
+		WriteTimeout:                 o.limits.writeTimeout,
+		IdleTimeout:                  o.limits.idleTimeout,
+		MaxHeaderBytes:               o.limits.maxHeaderBytes,
+		HTTP2:                        o.limits.http2(),
+		DisableGeneralOptionsHandler: true, // the gateway answers OPTIONS * too
+		ConnContext:                  connectionContext,
+		ErrorLog:                     slog.NewLogLogger(o.errors, slog.LevelWarn),
+	}
 	return s, nil
 }
 
-// serve answers until the server is shut down.
+// serve accepts connections until shutDown is called; then it returns nil.
 func (s *server) serve() error {
-	s.mu.Lock()
-	s.serving = true
-	s.tasks.Go(s.accept)
-	s.tasks.Go(s.current.serve)
-	s.mu.Unlock()
-	if err := s.tasks.Wait(); err != nil {
+	defer close(s.accepted)
+	if err := s.http.Serve(s.listener); !errors.Is(err, errStopped) {
 		return fmt.Errorf("serve on the %s listener: %w", s.name, err)
 	}
 	return nil
 }
 
-// accept gives each connection to the generation that is current then, and errors too: net/http knows which ones pass.
-func (s *server) accept() error {
-	defer close(s.accepted)
-	defer func() { _ = s.listener.Close() }()
-	for {
-		conn, err := s.listener.AcceptTCP()
-		switch {
-		case err != nil && s.isStopping():
-			return nil
-		case err != nil:
-			if !s.hand(arrival{err: err}) {
-				return nil
-			}
-		case !s.receive(conn):
-			return nil
+// closeWhileDraining sends Connection: close with each response while the server drains. A connection that closes without notice may close
+// in the instant in which the client sends its next request, which then fails.
+func (s *server) closeWhileDraining(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() {
+			w.Header().Set("Connection", "close")
 		}
-	}
+		next.ServeHTTP(w, r)
+	})
 }
 
-// maxUnsent bounds what the kernel holds of answers that the client of one connection does not read. By default it takes megabytes of
-// each. The kernel doubles the number for its own use.
-const maxUnsent = 128 << 10
+// drain closes each connection with its next response.
+func (s *server) drain() { s.draining.Store(true) }
 
-// receive takes in a connection if there is room for it. It returns false when nobody serves any more.
-func (s *server) receive(accepted *net.TCPConn) bool {
-	added := s.connections.add(accepted)
-	if added == nil {
-		return true
-	}
-	_ = accepted.SetWriteBuffer(maxUnsent) // fails where the client is gone
-	var conn net.Conn = added
-	if s.tls != nil {
-		conn = tls.Server(conn, s.tls) // the handshake is the http.Server's, and takes its readHeaderTimeout at most
-	}
-	return s.hand(arrival{conn: conn})
-}
+const (
+	// acceptGrace is how long a listener that closes still accepts connections: closing it resets those that wait in the kernel's queue.
+	acceptGrace = 50 * time.Millisecond
+	// shutdownRetry is the interval between calls of http.Server.Shutdown. Each sends GOAWAY to the HTTP/2 connections that exist; one
+	// whose TLS handshake is in progress misses it.
+	shutdownRetry = time.Second
+)
 
-func (s *server) isStopping() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stopping
-}
-
-// hand gives what arrived to the current generation. It returns false when that serves no more.
-func (s *server) hand(a arrival) bool {
-	for {
-		g := s.generation()
-		if g.take(a) {
-			return true
-		}
-		if s.generation() == g {
-			if a.conn != nil {
-				_ = a.conn.Close()
-			}
-			return false
-		}
-	}
-}
-
-func (s *server) generation() *generation {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.current
-}
-
-// use has new connections served under the bounds. Those that there are keep theirs, and are told to end with their next answer.
-func (s *server) use(b bounds) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopping || b == s.current.bounds {
-		return
-	}
-	last := s.current
-	s.current = s.newGeneration(b)
-	if !s.serving {
-		return
-	}
-	s.tasks.Go(s.current.serve) // accept still goes on, so nobody is done waiting for the tasks
-	s.old[last] = struct{}{}
-	last.replaced.Store(true)
-	_ = last.Close()
-}
-
-// forget forgets a generation that has no connections and will have none.
-func (s *server) forget(g *generation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.old, g)
-}
-
-// leave has each connection end with its next answer, which says so. A connection that ends unannounced may end in the very
-// moment in which a client sends its next request, and that request fails.
-func (s *server) leave() { s.leaving.Store(true) }
-
-// lastCall is for how long connections are still accepted when the listener is to be closed. The kernel takes connections in before
-// we do, and resets those that we have not come to.
-const lastCall = 50 * time.Millisecond
-
-// stop takes no more connections after lastCall.
-func (s *server) stop() error {
-	s.mu.Lock()
-	s.stopping = true
-	s.mu.Unlock()
-	return s.listener.SetDeadline(time.Now().Add(lastCall))
-}
-
-// shutDown takes no more connections and waits for the requests in flight until ctx ends; then it cuts them off. It needs serve.
+// shutDown accepts no more connections, waits for the requests in flight until ctx ends, and cuts off those that remain. It blocks until
+// serve has returned.
 func (s *server) shutDown(ctx context.Context) error {
-	_ = s.stop() // it fails where the listener is closed already
-	<-s.accepted // whoever was accepted is served
-	s.mu.Lock()
-	all := append(slices.Collect(maps.Keys(s.old)), s.current)
-	s.mu.Unlock()
-	errs := make([]error, len(all))
-	var ending sync.WaitGroup
-	for i, g := range all {
-		ending.Go(func() {
-			if err := g.shutDown(ctx); err != nil {
-				errs[i] = errors.Join(err, g.http.Close())
-			}
-		})
+	_ = s.listener.SetDeadline(time.Now().Add(acceptGrace)) // fails if the listener is closed
+	<-s.accepted
+	for {
+		attempt, cancel := context.WithTimeout(ctx, shutdownRetry)
+		err := s.http.Shutdown(attempt)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return fmt.Errorf("requests on the %s listener were cut off: %w", s.name, errors.Join(err, s.http.Close()))
+		}
 	}
-	ending.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("requests on the %s listener were cut off: %w", s.name, err)
-	}
-	return nil
 }

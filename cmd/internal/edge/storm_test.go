@@ -70,14 +70,14 @@ func TestAStormOfReloads(t *testing.T) {
 	r.finish(t)
 }
 
-// stormy makes configurations whose odd ones take small bodies only, and that all have other bounds of connections.
+// stormy makes configurations whose odd ones take small bodies only, and that all have other numbers of connections.
 func stormy(version int64) string {
 	size := 16
 	if version%2 == 1 {
 		size = 1
 	}
-	return fmt.Sprintf("rate_limit: {limits: [{requests: %d, per: 1m}]}\nhttp: {max_body_bytes: %dKiB, idle_timeout: %ds}\n",
-		1_000_000+version, size, 60+version)
+	return fmt.Sprintf("rate_limit: {limits: [{requests: %d, per: 1m}]}\nhttp: {max_body_bytes: %dKiB, max_connections: %d}\n",
+		1_000_000+version, size, 1000+version)
 }
 
 // post sends 2 KiB, and returns which configuration answered.

@@ -28,17 +28,17 @@ const (
 )
 
 // http2 returns the bounds of HTTP/2 connections.
-func (b bounds) http2() *http.HTTP2Config {
+func (l connectionLimits) http2() *http.HTTP2Config {
 	return &http.HTTP2Config{
-		MaxConcurrentStreams:          b.maxStreams,
+		MaxConcurrentStreams:          l.maxStreams,
 		MaxReadFrameSize:              maxReadFrame,
 		MaxReceiveBufferPerStream:     maxUnreadOfStream,
 		MaxReceiveBufferPerConnection: maxUnreadOfConnection,
 		MaxDecoderHeaderTableSize:     maxHeaderTable,
 		MaxEncoderHeaderTableSize:     maxHeaderTable,
 		SendPingTimeout:               pingAfter,
-		PingTimeout:                   b.readHeaderTimeout,
-		WriteByteTimeout:              b.writeTimeout,
+		PingTimeout:                   l.readHeaderTimeout,
+		WriteByteTimeout:              l.writeTimeout,
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"strings"
-	"sync"
 	"testing"
 
 	"opsgate/cmd/internal/admin/admintest"
@@ -179,44 +177,6 @@ func TestARenewedCertificateIsShownToNewConnections(t *testing.T) {
 	if got := shown(s.client(t, true)); got != 2 {
 		t.Errorf("without the key's file: %d", got)
 	}
-	s.finish(t)
-}
-
-// Bounds change under load over HTTP/2, whose connections are told to end by GOAWAY. No request fails, and none ends unannounced.
-func TestBoundsOfHTTP2ConnectionsChangeWithoutAFailedRequest(t *testing.T) {
-	const clients, changes = 4, 10
-	services := startServices(t)
-	s := secureGateway(t, services, "rate_limit: {limits: [{requests: 1000000, per: 1m}]}\n")
-	var load sync.WaitGroup
-	done, served := make(chan struct{}), make(chan struct{}, clients)
-	client := s.client(t, true)
-	for range clients {
-		load.Go(func() {
-			for {
-				got, _, err := s.ask(client, "POST", "/v1/incidents", http.Header{"Content-Type": {"text/plain"}}, strings.NewReader("x"))
-				if err != nil || got.Proto != "HTTP/2.0" || got.StatusCode != 403 { // the token's scopes are others
-					t.Errorf("got %+v, %v", got, err)
-				}
-				select {
-				case <-done:
-					return
-				case served <- struct{}{}:
-				default:
-				}
-			}
-		})
-	}
-	for i := range changes {
-		text := fmt.Sprintf("rate_limit: {limits: [{requests: 1000000, per: 1m}]}\nhttp: {http2: {max_concurrent_streams: %d}}\n", 10+i)
-		if err := s.reload(t, s.files()+text); err != nil {
-			t.Fatal(err)
-		}
-		for range 3 * clients {
-			<-served
-		}
-	}
-	close(done)
-	load.Wait()
 	s.finish(t)
 }
 
