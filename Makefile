@@ -146,10 +146,11 @@ lint: ## Run go vet and golangci-lint.
 			GOFLAGS="$$(go env GOFLAGS) $(RACE_FLAG)" $$linter run --config $(CURDIR)/.golangci.yml ./...); \
 	done
 
-generate: ## Generate code from the protos and the SQL.
+generate: ## Generate code from the protos and the SQL, and the OpenAPI document from its source.
 	@$(TOOL) buf generate
 	@$(TOOL) sqlc generate --file cmd/internal/refbackend/store/sqlc.yaml
 	@cd tools/edgebench && $(TOOL) buf generate
+	@go run ./gateway/openapi/openapigen
 
 format: ## Format Go code and protos.
 	@for module in $(CODE_MODULES) $(DEPLOY_MODULES); do (cd $$module && $(LINT) golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...); done

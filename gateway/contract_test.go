@@ -38,8 +38,8 @@ func TestTheTableIsWhatIsDescribed(t *testing.T) {
 	for _, o := range openapitest.New(t).Operations() {
 		described = append(described, row{o.ID, o.Method, o.Path, o.Scope, fmt.Sprint(o.Fields)})
 	}
-	if len(served) != 17 {
-		t.Errorf("%d routes, want 17", len(served))
+	if len(served) == 0 {
+		t.Error("the gateway has no routes")
 	}
 	for _, r := range served {
 		if !slices.Contains(described, r) {

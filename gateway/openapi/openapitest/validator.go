@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -22,13 +23,15 @@ type Validator struct {
 	operations []operation
 }
 
-// An Operation is what the description says of one operation, as far as a route table knows it too.
+// An Operation is one operation of the document: what tests compare with the route table, and examples of its input.
 type Operation struct {
 	ID     string
 	Method string
-	Path   string   // template, as /v1/servers/{id}
-	Scope  string   // empty where any valid token will do
+	Path   string   // template: /v1/servers/{id}
+	Scope  string   // empty if any valid token is accepted
 	Fields []string // query parameters and properties of the body, sorted
+	Query  []string // an example of each query parameter, as "name=value", sorted
+	Body   string   // the shortest example of its body; empty if it has none
 }
 
 type operation struct {
@@ -71,8 +74,11 @@ func newValidator(document []byte) (*Validator, error) {
 				scope = ""
 			}
 			v.operations = append(v.operations, operation{
-				Operation: Operation{ID: spec.OperationID, Method: method, Path: path, Scope: scope, Fields: fieldsOf(spec)},
-				segments:  strings.Split(path, "/"), item: item, spec: spec,
+				Operation: Operation{
+					ID: spec.OperationID, Method: method, Path: path, Scope: scope,
+					Fields: fieldsOf(spec), Query: queryOf(spec), Body: bodyOf(spec),
+				},
+				segments: strings.Split(path, "/"), item: item, spec: spec,
 			})
 		}
 	}
@@ -96,6 +102,35 @@ func fieldsOf(spec *openapi3.Operation) (fields []string) {
 	}
 	slices.Sort(fields)
 	return fields
+}
+
+// queryOf returns an example of each query parameter that has one.
+func queryOf(spec *openapi3.Operation) (query []string) {
+	for _, p := range spec.Parameters {
+		if examples := p.Value.Schema.Value.Examples; p.Value.In == openapi3.ParameterInQuery && len(examples) > 0 {
+			query = append(query, url.Values{p.Value.Name: {fmt.Sprint(examples[0])}}.Encode())
+		}
+	}
+	slices.Sort(query)
+	return query
+}
+
+// bodyOf returns the shortest example of the request body.
+func bodyOf(spec *openapi3.Operation) string {
+	if spec.RequestBody == nil {
+		return ""
+	}
+	var bodies []string
+	for _, example := range spec.RequestBody.Value.Content.Get("application/json").Examples {
+		body, err := json.Marshal(example.Value.Value)
+		if err == nil {
+			bodies = append(bodies, string(body))
+		}
+	}
+	if len(bodies) == 0 {
+		return ""
+	}
+	return slices.MinFunc(bodies, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 }
 
 // Operations returns all operations of the description, by path and then by method.

@@ -290,17 +290,18 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
-func TestOperationsAreWhatARouteTableKnows(t *testing.T) {
+func TestOperationsReturnsRoutesAndExamples(t *testing.T) {
 	operations := New(t).Operations()
 	for _, want := range []Operation{
 		{ID: "v1Me", Method: http.MethodGet, Path: "/v1/me"},
 		{
 			ID: "v1ListServerCommands", Method: http.MethodGet, Path: "/v1/servers/{id}/commands", Scope: "commands:read",
-			Fields: []string{"page", "pageSize"},
+			Fields: []string{"page", "pageSize"}, Query: []string{"page=2", "pageSize=50"},
 		},
 		{
 			ID: "v1AddIncidentUpdate", Method: http.MethodPost, Path: "/v1/incidents/{id}/updates", Scope: "incidents:write",
 			Fields: []string{"message", "notifySubscribers", "status"},
+			Body:   `{"message":"The deployment was rolled back and error rates are normal again.","status":"resolved"}`,
 		},
 	} {
 		if !slices.ContainsFunc(operations, func(o Operation) bool { return reflect.DeepEqual(o, want) }) {
