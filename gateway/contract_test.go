@@ -35,7 +35,7 @@ func TestTheTableIsWhatIsDescribed(t *testing.T) {
 		}
 		served = append(served, row{r.ID, r.Method, strings.ReplaceAll(r.Path, ":id", "{id}"), scope, fmt.Sprint(slices.Sorted(slices.Values(r.Fields)))})
 	}
-	for _, o := range openapitest.New(t).Operations() {
+	for _, o := range openapitest.Operations() {
 		described = append(described, row{o.ID, o.Method, o.Path, o.Scope, fmt.Sprint(o.Fields)})
 	}
 	if len(served) == 0 {

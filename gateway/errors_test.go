@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"opsgate/gateway/openapi/openapitest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	"opsgate/ratelimit"
 )
@@ -56,16 +58,20 @@ func rowOf(id string) *route {
 // target fills the template of a route.
 func target(r Route) string { return strings.ReplaceAll(r.Path, ":id", someID) }
 
-// validBody is a body that the route accepts.
-func validBody(r Route) string {
-	switch r.ID {
-	case "v1CreateIncident":
-		return `{"title":"t","status":"resolved","impact":"none","message":"m"}`
-	case "v1AddIncidentUpdate":
-		return `{"status":"resolved","message":"m"}`
+// operations returns the operations of the OpenAPI document by their ids.
+var operations = sync.OnceValue(func() map[string]openapitest.Operation {
+	all := make(map[string]openapitest.Operation)
+	for _, o := range openapitest.Operations() {
+		all[o.ID] = o
 	}
-	return ""
-}
+	return all
+})
+
+// validBody returns a body that the route accepts: an example of the OpenAPI document.
+func validBody(r Route) string { return operations()[r.ID].Body }
+
+// validQuery returns a query with all parameters of the route, from "?" on.
+func validQuery(r Route) string { return "?" + strings.Join(operations()[r.ID].Query, "&") }
 
 func TestEveryCodeOnEveryRoute(t *testing.T) {
 	const secret = "panic in 10.1.2.3:9000/internal"

@@ -33,6 +33,7 @@ const (
 	teamID  = "0a0a0a0a-0000-7000-8000-000000000001"
 	tokenID = "0b0b0b0b-0000-7000-8000-000000000001"
 	someID  = "0c0c0c0c-0000-7000-8000-000000000001"
+	otherID = "0d0d0d0d-0000-7000-8000-000000000002"
 )
 
 // services answers every gRPC call of the test in one place: with the function set for the method, or with an empty message.

@@ -59,7 +59,7 @@ func (m *model) Invoke(_ context.Context, method string, request, reply any, _ .
 		return m.reply(method, answer)
 	}
 	m.check(asked.ProtoReflect())
-	proto.Merge(answer, usual(method))
+	(&sampler{elements: 9}).fill(answer.ProtoReflect())
 	return nil
 }
 
@@ -112,45 +112,4 @@ func (m *model) complaints() []string {
 	wrong := m.wrong
 	m.wrong = nil
 	return wrong
-}
-
-// usual is what a service answers where all is well.
-func usual(method string) proto.Message {
-	incident, page := fullIncident(), fullStatusPage()
-	update := &incidentv1.IncidentUpdate{Id: otherID, Status: 3, Message: "Watching.", CreatedAt: at(0)}
-	switch method {
-	case "ListServers":
-		return manyServers(9)
-	case "GetServer":
-		return &fleetv1.GetServerResponse{Server: fullServer()}
-	case "ListServerGroups":
-		return &fleetv1.ListServerGroupsResponse{ServerGroups: []*fleetv1.ServerGroup{{Id: someID, Name: "web", Color: "#00ff00", Position: 3}}}
-	case "GetServerMetrics":
-		return &fleetv1.GetServerMetricsResponse{Resolution: 2, Points: []*fleetv1.MetricPoint{{At: at(0), CpuPercent: 12.5, RamTotalMb: 1e9, DiskUsedGb: 1e-9}}}
-	case "ListScheduledCommands":
-		return &fleetv1.ListScheduledCommandsResponse{ScheduledCommands: []*fleetv1.ScheduledCommand{{Id: someID, Name: "backup", LastExitCode: proto.Int32(-1)}}}
-	case "ListServerCommands":
-		return &fleetv1.ListServerCommandsResponse{Total: 9, Commands: []*fleetv1.ServerCommand{{Id: someID, DurationMs: proto.Int64(12), CreatedAt: at(0)}}}
-	case "ListMonitors":
-		return &monitoringv1.ListMonitorsResponse{Monitors: []*monitoringv1.Monitor{fullMonitor()}}
-	case "ListMonitorChecks":
-		return &monitoringv1.ListMonitorChecksResponse{Checks: []*monitoringv1.MonitorCheck{{Status: 2, LatencyMs: 900, CheckedAt: at(0)}}}
-	case "ListIncidents":
-		return &incidentv1.ListIncidentsResponse{Incidents: []*incidentv1.Incident{incident}, NextCursor: "abc"}
-	case "GetIncident":
-		return &incidentv1.GetIncidentResponse{Incident: incident, Updates: []*incidentv1.IncidentUpdate{update}}
-	case "CreateIncident":
-		return &incidentv1.CreateIncidentResponse{Incident: incident, Replayed: true}
-	case "AddIncidentUpdate":
-		return &incidentv1.AddIncidentUpdateResponse{Update: update}
-	case "ListStatusPages":
-		return &incidentv1.ListStatusPagesResponse{StatusPages: []*incidentv1.StatusPage{page}}
-	case "GetStatusPage":
-		return &incidentv1.GetStatusPageResponse{StatusPage: page, Components: []*incidentv1.StatusPageComponent{{Id: otherID, Name: "API", Status: 4}}}
-	case "ListStatusPageIncidents":
-		return &incidentv1.ListStatusPageIncidentsResponse{Incidents: []*incidentv1.Incident{incident}}
-	}
-	return &auditv1.ListAuditEntriesResponse{Entries: []*auditv1.AuditEntry{{
-		Id: someID, ActionType: "incident.created", ResourceType: "incident", ResourceId: otherID, IpAddress: "192.0.2.1", CreatedAt: at(0),
-	}}, NextCursor: "abc"}
 }

@@ -55,13 +55,14 @@ func FuzzAnswer(f *testing.F) {
 	g := newModelled(f, m)
 	routes := slices.DeleteFunc(g.Routes(), func(r Route) bool { return r.Service == "" })
 	for i := range routes {
-		var method string
-		m.reply = func(called string, _ proto.Message) error {
-			method = called
+		var usual, empty proto.Message
+		m.reply = func(_ string, reply proto.Message) error {
+			usual, empty = reply.ProtoReflect().New().Interface(), reply.ProtoReflect().New().Interface()
+			(&sampler{elements: 2}).fill(usual.ProtoReflect())
 			return status.Error(codes.Aborted, "")
 		}
 		g.ServeHTTP(httptest.NewRecorder(), askFor(routes[i]))
-		for _, answer := range []proto.Message{usual(method), usual(method).ProtoReflect().New().Interface()} {
+		for _, answer := range []proto.Message{usual, empty} {
 			wire, err := proto.Marshal(answer)
 			if err != nil {
 				f.Fatal(err)

@@ -35,7 +35,7 @@ func TestNoTokenIsTold(t *testing.T) {
 		"  tokens: {%s: {limits: [{requests: 2, per: 1s}], owner: tests, reason: To be refused}}\n%s",
 		collector.GRPC, tokens(t)["read"].ID, recorded))
 	c := &careless{
-		gateway: g, secrets: secrets(t), operations: openapitest.New(t).Operations(), server: firstServer(t, g),
+		gateway: g, secrets: secrets(t), operations: openapitest.Operations(), server: firstServer(t, g),
 		usual: []string{tokens(t)["full"].Text, tokens(t)["full"].Text, tokens(t)["read"].Text}, answers: map[int]int{},
 	}
 	requests := 10_000

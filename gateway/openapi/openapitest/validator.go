@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -44,12 +45,17 @@ type operation struct {
 // noScope is what x-required-scope says where any valid token will do.
 const noScope = "none"
 
-// New returns a Validator of the description that is built into the gateway.
+// shared is the Validator of the embedded document, which never changes.
+//
+//nolint:gochecknoglobals // parsed once for all tests of a package
+var shared = sync.OnceValues(func() (*Validator, error) { return newValidator(openapi.JSON()) })
+
+// New returns the Validator of the embedded document.
 func New(t testing.TB) *Validator {
 	t.Helper()
-	v, err := newValidator(openapi.JSON())
+	v, err := shared()
 	if err != nil {
-		t.Fatalf("reading the API's description: %v", err)
+		t.Fatalf("reading the OpenAPI document: %v", err)
 	}
 	return v
 }
@@ -133,8 +139,12 @@ func bodyOf(spec *openapi3.Operation) string {
 	return slices.MinFunc(bodies, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 }
 
-// Operations returns all operations of the description, by path and then by method.
-func (v *Validator) Operations() []Operation {
+// Operations returns all operations of the embedded document, by path and then by method. It panics if the document cannot be read.
+func Operations() []Operation {
+	v, err := shared()
+	if err != nil {
+		panic(err)
+	}
 	operations := make([]Operation, len(v.operations))
 	for i, o := range v.operations {
 		operations[i] = o.Operation
