@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"opsgate/authn"
+	"opsgate/gateway/openapi/openapitest"
 )
 
 // Everything that was acknowledged before the power went is there afterwards, with its audit entry, and an idempotency key
@@ -283,7 +284,7 @@ func (a *apart) unknown(t *testing.T) client {
 	if err != nil {
 		t.Error(err)
 	}
-	return client{system: a.System, token: token, validator: validator(t)}
+	return client{system: a.System, token: token, validator: openapitest.New(t)}
 }
 
 // streamUp tells whether the gateway follows revocations.

@@ -9,155 +9,156 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-// operations are the 17 of the specification's part 4, with the scope that each needs.
-var operations = []struct{ method, path, scope string }{
-	{"GET", "/v1/me", ""},
-	{"GET", "/v1/servers", "servers:read"},
-	{"GET", "/v1/servers/{server}", "servers:read"},
-	{"GET", "/v1/server-groups", "servers:read"},
-	{"GET", "/v1/servers/{server}/metrics", "metrics:read"},
-	{"GET", "/v1/servers/{server}/scheduled-commands", "scheduled-commands:read"},
-	{"GET", "/v1/servers/{server}/commands", "commands:read"},
-	{"GET", "/v1/monitors", "monitors:read"},
-	{"GET", "/v1/monitors/{monitor}/checks", "monitors:read"},
-	{"GET", "/v1/incidents", "incidents:read"},
-	{"POST", "/v1/incidents", "incidents:write"},
-	{"GET", "/v1/incidents/{incident}", "incidents:read"},
-	{"POST", "/v1/incidents/{incident}/updates", "incidents:write"},
-	{"GET", "/v1/status-pages", "status-pages:read"},
-	{"GET", "/v1/status-pages/{page}", "status-pages:read"},
-	{"GET", "/v1/status-pages/{page}/incidents", "status-pages:read"},
-	{"GET", "/v1/audit", "audit:read"},
-}
+	"opsgate/authn"
+	"opsgate/gateway/openapi/openapitest"
+)
 
 const (
 	newIncident = `{"title":"Checkout is slow","status":"investigating","impact":"minor","message":"We are looking."}`
 	newUpdate   = `{"status":"resolved","message":"Fixed."}`
 )
 
-func bodyOf(method, path string) string {
-	switch {
-	case method != http.MethodPost:
-		return ""
-	case strings.HasSuffix(path, "/updates"):
-		return newUpdate
-	}
-	return newIncident
+// A call is a request to one operation.
+type call struct {
+	openapitest.Operation
+	target string // its path with the ID of an existing resource
 }
 
-// ids returns one id of each kind of resource that the client's team has; the server's is of one with scheduled commands.
-func ids(t *testing.T, c client) map[string]string {
+// calls returns a call of every operation in the OpenAPI document, on the resources of the client's team.
+func calls(t *testing.T, c client) []call {
 	t.Helper()
-	servers := c.get(t, "/v1/servers").array(t)
-	scheduled := slices.IndexFunc(servers, func(s object) bool {
-		return len(c.get(t, "/v1/servers/"+s.text("id")+"/scheduled-commands").array(t)) > 0
-	})
-	if scheduled < 0 {
-		t.Fatal("no server has scheduled commands")
+	operations := openapitest.Operations()
+	all := make([]call, len(operations))
+	for i, o := range operations {
+		all[i] = call{o, c.target(t, o)}
 	}
-	return map[string]string{
-		"{server}":   servers[scheduled].text("id"),
-		"{monitor}":  c.get(t, "/v1/monitors").array(t)[0].text("id"),
-		"{incident}": c.get(t, "/v1/incidents").object(t).items("items")[0].text("id"),
-		"{page}":     c.get(t, "/v1/status-pages").array(t)[0].text("id"),
-	}
+	return all
 }
 
-func fill(path string, ids map[string]string) string {
-	for name, id := range ids {
-		path = strings.ReplaceAll(path, name, id)
+// target returns the path of an operation. For {id} it takes the first resource in the list above it for which a GET returns
+// something.
+func (c client) target(t *testing.T, o openapitest.Operation) string {
+	t.Helper()
+	list, rest, byID := strings.Cut(o.Path, "/{id}")
+	if !byID {
+		return o.Path
 	}
-	return path
+	for _, resource := range c.get(t, list).list(t) {
+		target := list + "/" + resource.text("id") + rest
+		if o.Method != http.MethodGet || len(c.get(t, target).body) > len("[]") {
+			return target
+		}
+	}
+	t.Fatalf("%s: the demo data has nothing to return", o.ID)
+	return ""
 }
 
-func TestEveryOperationAnswers(t *testing.T) {
+// id returns the ID of the first resource in a list.
+func (c client) id(t *testing.T, list string) string {
+	t.Helper()
+	return c.get(t, list).list(t)[0].text("id")
+}
+
+// send sends the call.
+func (c client) send(t *testing.T, o call) response {
+	t.Helper()
+	return c.do(t, o.Method, o.target, o.Body)
+}
+
+func TestEveryOperationReturnsDemoData(t *testing.T) {
 	full := programs.shared.as(t, "full")
-	own := ids(t, full)
-	for _, o := range operations {
-		t.Run(o.method+" "+o.path, func(t *testing.T) {
-			r := full.do(t, o.method, fill(o.path, own), bodyOf(o.method, o.path)).must(t, 200)
-			if len(r.body) < 3 {
-				t.Errorf("the demo data has nothing for it: %s", r.body)
+	for _, o := range calls(t, full) {
+		t.Run(o.ID, func(t *testing.T) {
+			if r := full.send(t, o).must(t, 200); len(r.body) <= len("[]") {
+				t.Errorf("the demo data has nothing to return: %s", r.body)
 			}
 		})
 	}
 }
 
-func TestNobodyWithoutAToken(t *testing.T) {
-	own := ids(t, programs.shared.as(t, "full"))
+func TestEveryOperationNeedsAValidToken(t *testing.T) {
+	all := calls(t, programs.shared.as(t, "full"))
 	for _, name := range []string{"", "revoked"} {
-		for _, o := range operations {
-			r := programs.shared.as(t, name).do(t, o.method, fill(o.path, own), bodyOf(o.method, o.path))
-			r.fails(t, 401, "unauthorized")
+		for _, o := range all {
+			programs.shared.as(t, name).send(t, o).fails(t, 401, "unauthorized")
 		}
 	}
-	malformed := client{system: programs.shared, token: "ops_live_nonsense", validator: validator(t)}
+	malformed := client{system: programs.shared, token: "ops_live_nonsense", validator: openapitest.New(t)}
 	malformed.get(t, "/v1/me").fails(t, 401, "unauthorized")
 }
 
-func TestEachScopeIsNeededAndEnough(t *testing.T) {
-	own := ids(t, programs.shared.as(t, "full"))
-	for _, o := range operations {
-		for name := range programs.shared.Tokens {
-			if !strings.Contains(name, ":") && name != "none" {
-				continue
-			}
-			r := programs.shared.as(t, name).do(t, o.method, fill(o.path, own), bodyOf(o.method, o.path))
-			if o.scope == "" || name == o.scope {
+func TestEveryOperationNeedsExactlyItsScope(t *testing.T) {
+	tokens := []string{"none"}
+	for _, scope := range authn.AllScopes() {
+		tokens = append(tokens, string(scope))
+	}
+	for _, o := range calls(t, programs.shared.as(t, "full")) {
+		for _, name := range tokens {
+			r := programs.shared.as(t, name).send(t, o)
+			if o.Scope == "" || name == o.Scope {
 				r.must(t, 200)
 				continue
 			}
-			if details := r.fails(t, 403, "forbidden"); details["required"] != o.scope || len(details) != 1 {
-				t.Errorf("%s %s with %s: details %v", o.method, o.path, name, details)
+			if details := r.fails(t, 403, "forbidden"); details["required"] != o.Scope || len(details) != 1 {
+				t.Errorf("%s with %s: details %v", o.ID, name, details)
 			}
 		}
 	}
 }
 
-func TestAnotherTeamsResourcesAreNotFound(t *testing.T) {
-	own := ids(t, programs.shared.as(t, "full"))
+func TestResourcesOfAnotherTeamAreNotFound(t *testing.T) {
 	other := programs.shared.as(t, "other_team")
-	unknown := map[string]string{}
-	for name := range own {
-		unknown[name] = "00000000-0000-7000-8000-000000000000"
-	}
-	for _, o := range operations {
-		if !strings.Contains(o.path, "{") {
+	for _, o := range calls(t, programs.shared.as(t, "full")) {
+		if o.target == o.Path {
 			continue
 		}
-		foreign := other.do(t, o.method, fill(o.path, own), bodyOf(o.method, o.path))
+		foreign := other.send(t, o)
 		foreign.fails(t, 404, "not_found")
-		never := other.do(t, o.method, fill(o.path, unknown), bodyOf(o.method, o.path))
-		if string(never.body) != string(foreign.body) {
-			t.Errorf("%s tells a foreign id from one that never was: %s, %s", o.path, foreign.body, never.body)
-		}
-	}
-	for id := range byID(other.get(t, "/v1/servers").array(t)) {
-		if byID(programs.shared.as(t, "full").get(t, "/v1/servers").array(t))[id] {
-			t.Errorf("server %s is in two teams", id)
+		o.target = strings.Replace(o.Path, "{id}", "00000000-0000-7000-8000-000000000000", 1)
+		if unknown := other.send(t, o); string(unknown.body) != string(foreign.body) {
+			t.Errorf("%s: the response to another team's ID differs from that to an unknown ID: %s, %s", o.ID, foreign.body, unknown.body)
 		}
 	}
 }
 
-func TestATeamWithoutThePlan(t *testing.T) {
-	for _, o := range operations {
-		details := programs.shared.as(t, "no_plan").do(t, o.method, o.path, bodyOf(o.method, o.path)).fails(t, 403, "forbidden")
+func TestListsOfTwoTeamsHaveNoResourceInCommon(t *testing.T) {
+	full, other := programs.shared.as(t, "full"), programs.shared.as(t, "other_team")
+	for _, o := range openapitest.Operations() {
+		if o.Method != http.MethodGet || strings.Contains(o.Path, "{id}") || o.Scope == "" {
+			continue
+		}
+		foreign := byID(other.get(t, o.Path).list(t))
+		for id := range byID(full.get(t, o.Path).list(t)) {
+			if foreign[id] {
+				t.Errorf("%s: %s is in two teams", o.ID, id)
+			}
+		}
+	}
+}
+
+func TestEveryOperationNeedsThePlan(t *testing.T) {
+	for _, o := range calls(t, programs.shared.as(t, "full")) {
+		details := programs.shared.as(t, "no_plan").send(t, o).fails(t, 403, "forbidden")
 		if len(details) != 1 || details["requiredPlan"] != "ai" {
-			t.Errorf("%s: details %v", o.path, details)
+			t.Errorf("%s: details %v", o.ID, details)
 		}
 	}
 }
 
-func TestMeTellsWhatTheTokenIs(t *testing.T) {
+func TestMeReturnsTheToken(t *testing.T) {
 	me := programs.shared.as(t, "incidents:write").get(t, "/v1/me").object(t)
 	if fmt.Sprint(me["scopes"]) != "[incidents:write]" {
 		t.Errorf("scopes = %v", me["scopes"])
 	}
+	all := authn.AllScopes()
+	readOnly := slices.DeleteFunc(slices.Clone(all), func(s authn.Scope) bool { return s == authn.IncidentsWrite })
 	full, read := programs.shared.as(t, "full").get(t, "/v1/me").object(t), programs.shared.as(t, "read").get(t, "/v1/me").object(t)
-	if full["teamId"] != me["teamId"] || full["tokenId"] == me["tokenId"] || len(full["scopes"].([]any)) != 9 || len(read["scopes"].([]any)) != 8 {
-		t.Errorf("full = %v, read = %v", full, read)
+	if fmt.Sprint(full["scopes"]) != fmt.Sprint(all) || fmt.Sprint(read["scopes"]) != fmt.Sprint(readOnly) {
+		t.Errorf("full has %v, read has %v", full["scopes"], read["scopes"])
+	}
+	if full["teamId"] != me["teamId"] || full["tokenId"] == me["tokenId"] {
+		t.Errorf("full = %v, incidents:write = %v", full, me)
 	}
 }
 
@@ -169,18 +170,18 @@ func byID(os []object) map[string]bool {
 	return found
 }
 
-// ordered fails unless the items are in order by the keys, compared as texts.
+// ordered fails the test unless there are at least two items, in order.
 func ordered(t *testing.T, what string, items []object, before func(a, b object) int) {
 	t.Helper()
 	if len(items) < 2 {
-		t.Errorf("%s: %d items say nothing of an order", what, len(items))
+		t.Errorf("%s: %d items have no order", what, len(items))
 	}
 	if !slices.IsSortedFunc(items, before) {
 		t.Errorf("%s are out of order", what)
 	}
 }
 
-func TestOrders(t *testing.T) {
+func TestListsAreInTheDocumentedOrder(t *testing.T) {
 	full := programs.shared.as(t, "full")
 	byName := func(a, b object) int {
 		return cmp.Or(cmp.Compare(a.text("name"), b.text("name")), cmp.Compare(a.text("id"), b.text("id")))
@@ -197,7 +198,7 @@ func TestOrders(t *testing.T) {
 	ordered(t, "audit entries", full.get(t, "/v1/audit?limit=100").object(t).items("items"), newest)
 	ordered(t, "metric points", full.get(t, "/v1/servers/"+servers[0].text("id")+"/metrics").object(t).items("points"),
 		func(a, b object) int { return cmp.Compare(a.text("at"), b.text("at")) })
-	monitor := full.get(t, "/v1/monitors").array(t)[0].text("id")
+	monitor := full.id(t, "/v1/monitors")
 	ordered(t, "checks", full.get(t, "/v1/monitors/"+monitor+"/checks").array(t),
 		func(a, b object) int { return cmp.Compare(b.text("checkedAt"), a.text("checkedAt")) })
 	components := 0
@@ -213,9 +214,9 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-func TestMetricRanges(t *testing.T) {
+func TestMetricRangesHaveTheirResolution(t *testing.T) {
 	full := programs.shared.as(t, "full")
-	server := ids(t, full)["{server}"]
+	server := full.id(t, "/v1/servers")
 	for span, resolution := range map[string]string{"1h": "raw", "24h": "raw", "7d": "hourly", "30d": "hourly"} {
 		m := full.get(t, "/v1/servers/"+server+"/metrics?range="+span).object(t)
 		if m.text("range") != span || m.text("resolution") != resolution || len(m.items("points")) == 0 {
@@ -223,13 +224,13 @@ func TestMetricRanges(t *testing.T) {
 		}
 	}
 	if byDefault := full.get(t, "/v1/servers/"+server+"/metrics").object(t); byDefault.text("range") != "24h" {
-		t.Errorf("the default range is %s", byDefault.text("range"))
+		t.Errorf("the default range is %s, want 24h", byDefault.text("range"))
 	}
 }
 
-func TestChecksSince(t *testing.T) {
+func TestChecksAreReturnedFromSinceOn(t *testing.T) {
 	full := programs.shared.as(t, "full")
-	checks := "/v1/monitors/" + ids(t, full)["{monitor}"] + "/checks"
+	checks := "/v1/monitors/" + full.id(t, "/v1/monitors") + "/checks"
 	day := full.get(t, checks).array(t)
 	hour := full.get(t, checks+"?since="+url.QueryEscape(time.Now().Add(-time.Hour).Format(time.RFC3339))).array(t)
 	if len(day) <= len(hour) || len(hour) == 0 {
@@ -244,7 +245,7 @@ func TestChecksSince(t *testing.T) {
 	}
 }
 
-func TestPagesOfCommands(t *testing.T) {
+func TestPagesOfCommandsAreComplete(t *testing.T) {
 	full := programs.shared.as(t, "full")
 	var server string
 	var total float64
@@ -260,7 +261,7 @@ func TestPagesOfCommands(t *testing.T) {
 	for page := 1; ; page++ {
 		p := full.get(t, fmt.Sprintf("/v1/servers/%s/commands?page=%d&pageSize=40", server, page)).object(t)
 		if p["total"] != total || p["page"] != float64(page) || p["pageSize"] != 40.0 {
-			t.Errorf("page %d says %v of %v, %v a page", page, p["page"], p["total"], p["pageSize"])
+			t.Errorf("page %d: total %v, page %v, pageSize %v", page, p["page"], p["total"], p["pageSize"])
 		}
 		if len(p.items("items")) == 0 {
 			break
@@ -268,7 +269,7 @@ func TestPagesOfCommands(t *testing.T) {
 		walked = append(walked, p.items("items")...)
 	}
 	if len(walked) != int(total) || len(byID(walked)) != int(total) {
-		t.Errorf("%d entries, %d of them different, want %v", len(walked), len(byID(walked)), total)
+		t.Errorf("%d entries, %d distinct, want %v", len(walked), len(byID(walked)), total)
 	}
 	ordered(t, "commands", walked, func(a, b object) int { return cmp.Compare(b.text("createdAt"), a.text("createdAt")) })
 }

@@ -111,8 +111,8 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	}
 	for target, field := range map[string]string{
 		"/v1/incidents?limit=0": "limit", "/v1/audit?limit=101": "limit", "/v1/incidents?limit=": "limit", "/v1/incidents?limit=1&limit=2": "limit",
-		"/v1/servers/" + ids(t, full)["{server}"] + "/commands?pageSize=101": "pageSize", "/v1/servers/" + ids(t, full)["{server}"] + "/commands?page=abc": "page",
-		"/v1/servers/" + ids(t, full)["{server}"] + "/metrics?range=2h": "range", "/v1/monitors/" + ids(t, full)["{monitor}"] + "/checks?since=yesterday": "since",
+		"/v1/servers/" + full.id(t, "/v1/servers") + "/commands?pageSize=101": "pageSize", "/v1/servers/" + full.id(t, "/v1/servers") + "/commands?page=abc": "page",
+		"/v1/servers/" + full.id(t, "/v1/servers") + "/metrics?range=2h": "range", "/v1/monitors/" + full.id(t, "/v1/monitors") + "/checks?since=yesterday": "since",
 	} {
 		if details := full.get(t, target).fails(t, 422, "validation_error"); details[field] == "" || len(details) != 1 {
 			t.Errorf("%s: details %v", target, details)

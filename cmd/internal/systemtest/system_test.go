@@ -1,6 +1,7 @@
 package systemtest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -181,22 +181,7 @@ func (s *System) as(t *testing.T, name string) client {
 	if !ok && name != "" {
 		t.Fatalf("there is no demo token %q", name)
 	}
-	return client{system: s, token: token, validator: validator(t)}
-}
-
-var sharedValidator = struct {
-	sync.Mutex
-	*openapitest.Validator
-}{}
-
-func validator(t *testing.T) *openapitest.Validator {
-	t.Helper()
-	sharedValidator.Lock()
-	defer sharedValidator.Unlock()
-	if sharedValidator.Validator == nil {
-		sharedValidator.Validator = openapitest.New(t)
-	}
-	return sharedValidator.Validator
+	return client{system: s, token: token, validator: openapitest.New(t)}
 }
 
 // A response is what came back, read to its end.
@@ -297,6 +282,15 @@ func (r response) array(t *testing.T) []object {
 		t.Fatalf("%s: %v", r.body, err)
 	}
 	return os
+}
+
+// list returns the elements of a bare array, or the items of a page.
+func (r response) list(t *testing.T) []object {
+	t.Helper()
+	if bytes.HasPrefix(r.body, []byte("[")) {
+		return r.array(t)
+	}
+	return r.object(t).items("items")
 }
 
 func (o object) text(name string) string {

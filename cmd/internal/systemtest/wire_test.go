@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"opsgate/gateway/openapi/openapitest"
 )
 
 // raw sends bytes as they are and reads one response, which may come before all of them are sent.
@@ -57,7 +59,7 @@ func TestRequestsAsBytes(t *testing.T) {
 }
 
 func TestTheDescriptionIsPublic(t *testing.T) {
-	anybody := client{system: programs.shared, validator: validator(t)}
+	anybody := client{system: programs.shared, validator: openapitest.New(t)}
 	for path, contentType := range map[string]string{
 		"/openapi.json": "application/json; charset=utf-8", "/openapi.yaml": "application/yaml; charset=utf-8", "/docs/": "text/html; charset=utf-8",
 	} {
