@@ -1,12 +1,15 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+
+	"opsgate/proto/contract"
 )
 
 // A Check is a sentence of the contract, and a way to see whether a service keeps it.
@@ -37,9 +40,6 @@ func (c Check) Method() string { return c.Name[:strings.LastIndexByte(c.Name, '/
 // Rule returns the last part of the name.
 func (c Check) Rule() string { return c.Name[strings.LastIndexByte(c.Name, '/')+1:] }
 
-// Services returns the names of the services that the contract has.
-func Services() []string { return []string{"fleet", "monitoring", "incident", "audit", "identity"} }
-
 // Checks returns all checks, by service and method.
 func Checks() []Check {
 	var all []Check
@@ -49,12 +49,12 @@ func Checks() []Check {
 	} {
 		all = append(all, table...)
 	}
-	byService := Services()
+	position := map[string]int{}
+	for i, service := range contract.Services() {
+		position[service.Name] = i
+	}
 	slices.SortStableFunc(all, func(a, b Check) int {
-		if d := slices.Index(byService, a.Service()) - slices.Index(byService, b.Service()); d != 0 {
-			return d
-		}
-		return strings.Compare(a.Method(), b.Method())
+		return cmp.Or(position[a.Service()]-position[b.Service()], strings.Compare(a.Method(), b.Method()))
 	})
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
+	"opsgate/proto/contract"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
@@ -83,11 +84,11 @@ func incidentIsCreated(ctx context.Context, s *subject) error {
 	if u := answer.GetUpdates(); len(u) != 1 || u[0].GetMessage() != r.GetMessage() || u[0].GetStatus() != r.GetStatus() {
 		return expected("a timeline of the first update", "%v", u)
 	}
-	newest, err := incidentList().page(ctx, s, pageQuery{team: r.GetTeamId(), size: largePage})
+	newest, err := s.incident.ListIncidents(ctx, &incidentv1.ListIncidentsRequest{TeamId: r.GetTeamId(), PageSize: contract.MaxPageSize})
 	if err != nil {
 		return err
 	}
-	if n := count(newest.rows, created.GetId()); n != 1 {
+	if n := count(newest.GetIncidents(), created.GetId()); n != 1 {
 		return expected("ListIncidents to show it once among the newest 100", "%d times", n)
 	}
 	return s.closeIncident(ctx, r.GetTeamId(), created.GetId())
@@ -99,9 +100,10 @@ func (s *subject) closeIncident(ctx context.Context, team, id string) error {
 	return err
 }
 
-func count(list []row, id string) (n int) {
-	for _, r := range list {
-		if r.id == id {
+// count returns how many of the incidents have the id.
+func count(incidents []*incidentv1.Incident, id string) (n int) {
+	for _, incident := range incidents {
+		if incident.GetId() == id {
 			n++
 		}
 	}

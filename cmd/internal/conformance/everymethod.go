@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"opsgate/proto/contract"
 )
 
 // everyMethodChecks are the rules that hold for every method that acts for a team.
@@ -24,34 +26,34 @@ func everyMethodChecks() []Check {
 func (c call) checks() []Check {
 	checks := []Check{
 		{
-			Name: c.method + "/well-formed", Writes: c.writes, Needs: c.needs(), look: c.wellFormed,
+			Name: c.String() + "/well-formed", Writes: c.Writes(), Needs: c.needs(), look: c.wellFormed,
 			Sentence: "What is required is set, ids are UUIDs in lower case, enums have a value of the contract, numbers are finite.",
 		},
 		{
-			Name: c.method + "/team-id", Writes: c.writes, Needs: c.needs(), look: c.requiresTeam,
+			Name: c.String() + "/team-id", Writes: c.Writes(), Needs: c.needs(), look: c.requiresTeam,
 			Sentence: "`team_id` is required: INVALID_ARGUMENT names it when it is not a UUID.",
 		},
 		{
-			Name: c.method + "/deadline", Writes: c.writes, Needs: c.needs(), look: c.keepsDeadline,
+			Name: c.String() + "/deadline", Writes: c.Writes(), Needs: c.needs(), look: c.keepsDeadline,
 			Sentence: "A deadline that has passed is given up at once.",
 		},
 	}
-	if !c.writes && !c.anonymous {
+	if !c.Writes() && c.ReturnsIDs() {
 		checks = append(checks, Check{
-			Name: c.method + "/isolation", Needs: c.needs(), look: c.isolates,
+			Name: c.String() + "/isolation", Needs: c.needs(), look: c.isolates,
 			Sentence: "`team_id` is the whole of the caller's authority: nothing of another team is returned.",
 		})
 	}
-	if c.of == "" {
+	if c.of() == "" {
 		return checks
 	}
 	return append(checks,
 		Check{
-			Name: c.method + "/unknown-id", Writes: c.writes, Needs: c.needs(), look: c.missesUnknown,
-			Sentence: "NOT_FOUND when the team has no such " + words(c.of) + ".",
+			Name: c.String() + "/unknown-id", Writes: c.Writes(), Needs: c.needs(), look: c.missesUnknown,
+			Sentence: "NOT_FOUND when the team has no such " + words(c.of()) + ".",
 		},
 		Check{
-			Name: c.method + "/foreign-id", Writes: c.writes, Needs: c.needs(), look: c.missesForeign,
+			Name: c.String() + "/foreign-id", Writes: c.Writes(), Needs: c.needs(), look: c.missesForeign,
 			Sentence: "What belongs to another team is NOT_FOUND, word for word as for an id that was never given out.",
 		},
 	)
@@ -76,8 +78,8 @@ func (c call) requiresTeam(ctx context.Context, s *subject) error {
 		return err
 	}
 	for _, team := range []string{"", "harbour", strings.ToUpper("a" + s.teams[0].ID[1:])} {
-		_, err := s.invoke(ctx, c.method, c.request(s, team, id))
-		if c.of != "" && status.Code(err) == codes.NotFound {
+		_, err := c.invoke(ctx, s, team, id)
+		if c.of() != "" && status.Code(err) == codes.NotFound {
 			continue
 		}
 		if err := names(err, "team_id \""+team+"\"", "team_id"); err != nil {
@@ -92,19 +94,26 @@ func (c call) keepsDeadline(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	return s.keepsDeadline(ctx, c.method, c.request(s, s.teams[0].ID, id))
+	request, err := c.request(s, s.teams[0].ID, id)
+	if err != nil {
+		return err
+	}
+	return s.keepsDeadline(ctx, c.String(), request)
 }
 
 // keepsDeadline calls with a deadline of a nanosecond, which has passed when the call arrives, and with one of 50 ms, within which the
 // call may be answered.
 func (s *subject) keepsDeadline(ctx context.Context, method string, request proto.Message) error {
-	service, _, _ := strings.Cut(method, "/")
+	m, err := contract.MethodNamed(method)
+	if err != nil {
+		return err
+	}
 	for timeout, allowed := range map[string][]codes.Code{
 		"1n":  {codes.DeadlineExceeded, codes.Canceled},
 		"50m": {codes.DeadlineExceeded, codes.Canceled, codes.OK, codes.NotFound},
 	} {
 		bounded, cancel := context.WithTimeout(ctx, s.grace)
-		code, err := s.wires[service].call(bounded, method, timeout, request)
+		code, err := s.wires[m.Service()].call(bounded, m, timeout, request)
 		cancel()
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
@@ -136,7 +145,7 @@ func (c call) isolates(ctx context.Context, s *subject) error {
 }
 
 func (c call) missesUnknown(ctx context.Context, s *subject) error {
-	_, err := s.invoke(ctx, c.method, c.request(s, s.teams[0].ID, uuid.NewString()))
+	_, err := c.invoke(ctx, s, s.teams[0].ID, uuid.NewString())
 	return endsWith(codes.NotFound, err, "an id that was never given out")
 }
 
@@ -146,16 +155,16 @@ func (c call) missesForeign(ctx context.Context, s *subject) error {
 		if err != nil {
 			return err
 		}
-		_, foreign := s.invoke(ctx, c.method, c.request(s, own.ID, id))
-		if err := endsWith(codes.NotFound, foreign, "the "+words(c.of)+" "+id+" of another team"); err != nil {
+		_, foreign := c.invoke(ctx, s, own.ID, id)
+		if err := endsWith(codes.NotFound, foreign, "the "+words(c.of())+" "+id+" of another team"); err != nil {
 			return err
 		}
-		_, unknown := s.invoke(ctx, c.method, c.request(s, own.ID, uuid.NewString()))
+		_, unknown := c.invoke(ctx, s, own.ID, uuid.NewString())
 		if err := endsWith(codes.NotFound, unknown, "an id that was never given out"); err != nil {
 			return err
 		}
 		if !proto.Equal(status.Convert(foreign).Proto(), status.Convert(unknown).Proto()) {
-			return expected(ended(unknown)+" for the "+words(c.of)+" "+id+" of another team, as for an id that was never given out",
+			return expected(ended(unknown)+" for the "+words(c.of())+" "+id+" of another team, as for an id that was never given out",
 				"%s", ended(foreign))
 		}
 		return nil

@@ -1,40 +1,37 @@
 package conformance_test
 
 import (
-	"math"
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
-	auditv1 "opsgate/proto/ops/audit/v1"
-	fleetv1 "opsgate/proto/ops/fleet/v1"
-	identityv1 "opsgate/proto/ops/identity/v1"
-	incidentv1 "opsgate/proto/ops/incident/v1"
-	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+	"opsgate/cmd/internal/conformance"
+	"opsgate/proto/contract"
 )
 
 // generalFaults are those of services that get a rule wrong which holds everywhere.
 func generalFaults() []fault {
 	return []fault{
-		{
-			name: "no health service", fails: []string{"*/Health/serving"},
-			unary: func(c *intercepted) (proto.Message, error) {
-				if c.method == "Check" {
-					return nil, status.Error(codes.Unimplemented, "unknown service grpc.health.v1.Health")
-				}
-				return c.pass(c.request)
-			},
-		},
+		{name: "no health service", fails: []string{"*/Health/serving"}, noHealth: true},
 		{name: "deadlines are ignored", fails: []string{"*/deadline"}, noDeadlines: true},
-		{name: "answers are malformed", fails: []string{"*/well-formed"}, unary: all(malformations()...)},
+		{
+			name: "answers are malformed", fails: malformable(),
+			unary: tamper(func(_ *intercepted, m proto.Message) { malform(m.ProtoReflect()) }),
+		},
+		{name: "the wrong order", fails: []string{"*/order"}, unary: disorder},
+		{name: "lists lack something", fails: []string{"*/complete"}, unary: omitFixtures},
+		{name: "something else is returned", fails: []string{"*/the-one-asked-for"}, unary: returnAnother},
 		{
 			name: "anybody is a team", fails: []string{"*/team-id"},
 			unary: failing(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {
 				if slices.Contains(named(err), "team_id") {
-					return replyOf(c.path), nil
+					return c.method.NewResponse(), nil
 				}
 				return nil, err
 			}),
@@ -84,7 +81,7 @@ func generalFaults() []fault {
 					slices.Contains(fields, "idempotency_key") && len(text(c.request, "idempotency_key")) == lengthOfKeys {
 					return nil, err
 				}
-				return replyOf(c.path), nil
+				return c.method.NewResponse(), nil
 			}),
 		},
 		{
@@ -99,77 +96,127 @@ func generalFaults() []fault {
 // lengthOfKeys is that of the idempotency keys of the checks, but for wrong ones.
 const lengthOfKeys = 36
 
-// boundsOfRequests are the checks of what must be refused.
-func boundsOfRequests() []string {
-	names := []string{
-		"fleet/GetServerMetrics/range-known", "fleet/ListServerCommands/page", "*/page-size", "*/all-violations",
-		"monitoring/ListMonitorChecks/since-required", "incident/AddIncidentUpdate/status", "incident/AddIncidentUpdate/message",
-		"identity/ResolveToken/hash-length",
-	}
-	for _, rule := range []string{
-		"title", "status", "impact", "message", "idempotency-key", "unknown-page", "foreign-page", "unknown-component", "foreign-component",
-		"many-components", "component-elsewhere",
-	} {
-		names = append(names, "incident/CreateIncident/"+rule)
+// malformable returns the checks of the form of answers. The answers of the identity service have no field that malform changes.
+func malformable() []string {
+	var names []string
+	for _, m := range contract.Methods() {
+		if m.TeamScoped() {
+			names = append(names, m.String()+"/well-formed")
+		}
 	}
 	return names
 }
 
-// malformations spoil something in every answer that no other check looks at.
-func malformations() []func(*intercepted, proto.Message) {
-	const unknown = 99
-	spoil := func(incidents []*incidentv1.Incident) {
-		for _, m := range incidents {
-			m.Impact = unknown
+// boundsOfRequests returns the checks that send an invalid request and no more.
+func boundsOfRequests() []string {
+	var names []string
+	for _, c := range conformance.Checks() {
+		if strings.HasPrefix(c.Sentence, "INVALID_ARGUMENT") {
+			names = append(names, c.Name)
 		}
 	}
-	return []func(*intercepted, proto.Message){
-		in(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.Plan = unknown }),
-		in(func(_ *intercepted, m *fleetv1.ListServersResponse) { m.Servers[0].CreatedAt = nil }),
-		in(func(_ *intercepted, m *fleetv1.GetServerResponse) { m.Server.CreatedAt = nil }),
-		in(func(_ *intercepted, m *fleetv1.ListServerGroupsResponse) { m.ServerGroups[0].Color = "blue" }),
-		in(func(_ *intercepted, m *fleetv1.GetServerMetricsResponse) { m.Points[0].RamUsedMb = math.Inf(1) }),
-		in(func(_ *intercepted, m *fleetv1.ListScheduledCommandsResponse) {
-			m.ScheduledCommands[0].Id = strings.ToUpper(m.ScheduledCommands[0].Id)
-		}),
-		in(func(_ *intercepted, m *fleetv1.ListServerCommandsResponse) {
-			for _, command := range m.Commands {
-				command.Id = "{" + command.Id + "}"
-			}
-		}),
-		in(func(_ *intercepted, m *monitoringv1.ListMonitorsResponse) {
-			m.Monitors[0].UptimePercent = proto.Float64(100.5)
-		}),
-		in(func(_ *intercepted, m *monitoringv1.ListMonitorChecksResponse) {
-			if len(m.Checks) > 0 {
-				m.Checks[0].Status = 0
-			}
-		}),
-		in(func(_ *intercepted, m *incidentv1.ListIncidentsResponse) { spoil(m.Incidents) }),
-		in(func(_ *intercepted, m *incidentv1.ListStatusPageIncidentsResponse) { spoil(m.Incidents) }),
-		in(func(c *intercepted, m *incidentv1.GetIncidentResponse) {
-			if c.state.known(m.Incident.Id) {
-				m.Incident.StartedAt = nil
-			}
-		}),
-		in(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) {
-			if strings.Contains(m.Incident.Title, "(any call)") {
-				m.Incident.Impact = 0
-			}
-		}),
-		in(func(_ *intercepted, m *incidentv1.AddIncidentUpdateResponse) {
-			if m.Update.Status == incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED {
-				m.Update.Status = unknown
-			}
-		}),
-		in(func(_ *intercepted, m *incidentv1.ListStatusPagesResponse) { m.StatusPages[0].PrimaryColor = "#12345" }),
-		in(func(_ *intercepted, m *incidentv1.GetStatusPageResponse) { m.StatusPage.OverallStatus = 0 }),
-		in(func(_ *intercepted, m *auditv1.ListAuditEntriesResponse) {
-			for _, entry := range m.Entries {
-				entry.Id = strings.ToUpper(entry.Id)
-			}
-		}),
+	return names
+}
+
+// malform makes every time and colour of an answer invalid. A time stays the same instant, and so passes every other check.
+func malform(m protoreflect.Message) {
+	if t, ok := m.Interface().(*timestamppb.Timestamp); ok {
+		t.Seconds--
+		t.Nanos += 1_000_000_000
+		return
 	}
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch {
+		case field.IsList() && field.Message() != nil:
+			for i := range value.List().Len() {
+				malform(value.List().Get(i).Message())
+			}
+		case field.Message() != nil:
+			malform(value.Message())
+		case field.Name() == "color":
+			m.Set(field, protoreflect.ValueOfString("blue"))
+		}
+		return true
+	})
+}
+
+// disorder returns rows in another order: the first page of a list, and the lists of the fixtures' resources.
+func disorder(c *intercepted) (proto.Message, error) {
+	answer, err := c.pass(c.request)
+	rows := c.method.Rows()
+	if err != nil || rows == nil || !c.namesFixture() || c.followsPage(answer) {
+		return answer, err
+	}
+	list := answer.ProtoReflect().Mutable(rows).List()
+	if list.Len() < 2 {
+		return answer, nil
+	}
+	if rows.Message().Fields().ByName("name") == nil {
+		swapRows(list, 0, 1)
+		return answer, nil
+	}
+	for i := range list.Len() / 2 { // names may be in order of bytes or of letters: two swapped names may still be in order
+		swapRows(list, i, list.Len()-1-i)
+	}
+	return answer, nil
+}
+
+func swapRows(list protoreflect.List, i, j int) {
+	a, b := list.Get(i), list.Get(j)
+	list.Set(i, b)
+	list.Set(j, a)
+}
+
+// namesFixture reports whether the request names no resource, or one of the fixtures.
+func (c *intercepted) namesFixture() bool {
+	resource := c.method.Resource()
+	return resource == "" || c.state.known(text(c.request, protoreflect.Name(resource+"_id")))
+}
+
+// followsPage reports whether the answer is a page after the first.
+func (c *intercepted) followsPage(answer proto.Message) bool {
+	if request, ok := c.request.(interface{ GetPage() int32 }); ok {
+		return request.GetPage() > 1
+	}
+	page, ok := answer.(interface{ GetCursorIgnored() bool })
+	return ok && text(c.request, "cursor") != "" && !page.GetCursorIgnored()
+}
+
+// omitFixtures leaves the resources of the fixtures out of lists that must be complete.
+func omitFixtures(c *intercepted) (proto.Message, error) {
+	answer, err := c.pass(c.request)
+	rows := c.method.Rows()
+	if err != nil || rows == nil || c.method.Resource() != "" || c.method.HasRequestField("cursor") {
+		return answer, err
+	}
+	list := answer.ProtoReflect().Mutable(rows).List()
+	kept := 0
+	for i := range list.Len() {
+		if row := list.Get(i); !c.state.known(text(row.Message().Interface(), "id")) {
+			list.Set(kept, row)
+			kept++
+		}
+	}
+	list.Truncate(kept)
+	return answer, nil
+}
+
+// returnAnother changes the id of a returned resource of the fixtures.
+func returnAnother(c *intercepted) (proto.Message, error) {
+	answer, err := c.pass(c.request)
+	if err != nil {
+		return nil, err
+	}
+	answer.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		if field.Message() == nil || field.IsList() {
+			return true
+		}
+		if id := field.Message().Fields().ByName("id"); id != nil && c.state.known(value.Message().Get(id).String()) {
+			value.Message().Set(id, protoreflect.ValueOfString(uuid.NewString()))
+		}
+		return true
+	})
+	return answer, nil
 }
 
 // leak adds what the first team has to what the second is answered.

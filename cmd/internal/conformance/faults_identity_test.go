@@ -46,7 +46,7 @@ func identityFaults() []fault {
 			name: "revoked tokens live on", fails: []string{"identity/ResolveToken/revoked"},
 			unary: ofTokens(func(c *intercepted, err error) (proto.Message, error) {
 				if ofRevokedToken(c) {
-					return replyOf(c.path), nil
+					return c.method.NewResponse(), nil
 				}
 				return nil, err
 			}),
@@ -77,7 +77,7 @@ func revokedAs(id string) error {
 // ofTokens handles tokens that are not resolved.
 func ofTokens(handle func(c *intercepted, err error) (proto.Message, error)) handler {
 	return failing(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
-		if c.method == "ResolveToken" {
+		if c.method.String() == "identity/ResolveToken" {
 			return handle(c, err)
 		}
 		return nil, err

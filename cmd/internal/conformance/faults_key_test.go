@@ -35,14 +35,14 @@ func keyFaults() []fault {
 		{
 			name: "keys belong to the method", fails: []string{"*/idempotent-other-method"},
 			unary: onKeys(func(c *intercepted, key string) (proto.Message, error) {
-				return c.pass(with(c.request, "idempotency_key", key+c.method))
+				return c.pass(with(c.request, "idempotency_key", key+c.method.String()))
 			}),
 		},
 		{
 			name: "another request is taken for the same", fails: []string{"*/idempotent-other-request", "*/idempotent-other-method"},
 			unary: failing(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {
 				if slices.Contains(named(err), "idempotency_key") && len(text(c.request, "idempotency_key")) == lengthOfKeys {
-					return replyOf(c.path), nil
+					return c.method.NewResponse(), nil
 				}
 				return nil, err
 			}),
@@ -67,7 +67,7 @@ func onKeys(handle func(c *intercepted, key string) (proto.Message, error)) hand
 
 // forEverybody answers with what another team was answered.
 func forEverybody(c *intercepted, key string) (proto.Message, error) {
-	name := c.state.other(team(c)).ID + c.method + key
+	name := c.state.other(team(c)).ID + c.method.String() + key
 	c.state.mu.Lock()
 	theirs := c.state.answers[name]
 	c.state.mu.Unlock()
@@ -78,7 +78,7 @@ func forEverybody(c *intercepted, key string) (proto.Message, error) {
 	if err == nil {
 		c.state.mu.Lock()
 		defer c.state.mu.Unlock()
-		c.state.answers[team(c)+c.method+key] = answer
+		c.state.answers[team(c)+c.method.String()+key] = answer
 	}
 	return answer, err
 }
@@ -139,10 +139,10 @@ func afterAll(c *intercepted, _ string) (proto.Message, error) {
 
 // neverTwice answers a request without a key as it did the same request before.
 func neverTwice(c *intercepted) (proto.Message, error) {
-	if c.method != "CreateIncident" && c.method != "AddIncidentUpdate" || text(c.request, "idempotency_key") != "" {
+	if !c.method.Writes() || text(c.request, "idempotency_key") != "" {
 		return c.pass(c.request)
 	}
-	name := c.method + text(c.request, "title") + text(c.request, "incident_id") + text(c.request, "status") + text(c.request, "message")
+	name := c.method.String() + text(c.request, "title") + text(c.request, "incident_id") + text(c.request, "status") + text(c.request, "message")
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
 	if before := c.state.answers[name]; before != nil {

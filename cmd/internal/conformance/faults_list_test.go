@@ -34,16 +34,16 @@ func listFaults() []fault {
 				}
 				c.state.mu.Lock()
 				defer c.state.mu.Unlock()
-				if last := c.state.rows[team(c)+c.method+text(c.request, "cursor")]; last != nil {
-					list := listOf(answer)
+				if last := c.state.rows[team(c)+c.method.String()+text(c.request, "cursor")]; last != nil {
+					list := rowsOf(c, answer)
 					again := proto.Clone(answer)
 					list.Truncate(0)
 					list.Append(protoreflect.ValueOfMessage(last.ProtoReflect()))
 					proto.Merge(answer, again)
 				}
 				if next := text(answer, "next_cursor"); next != "" {
-					rows := listOf(answer)
-					c.state.rows[team(c)+c.method+next] = rows.Get(rows.Len() - 1).Message().Interface()
+					rows := rowsOf(c, answer)
+					c.state.rows[team(c)+c.method.String()+next] = rows.Get(rows.Len() - 1).Message().Interface()
 				}
 				return answer, nil
 			}),
@@ -138,7 +138,7 @@ func onLists(handle handler) handler {
 func ignoring(handle func(c *intercepted, answer proto.Message, kind string) (proto.Message, error)) handler {
 	return onLists(func(c *intercepted) (proto.Message, error) {
 		answer, err := c.pass(c.request)
-		field := fieldOf(replyOf(c.path), "cursor_ignored")
+		field := fieldOf(c.method.NewResponse(), "cursor_ignored")
 		if err != nil || !answer.ProtoReflect().Get(field).Bool() {
 			return answer, err
 		}
@@ -151,14 +151,21 @@ func ignoring(handle func(c *intercepted, answer proto.Message, kind string) (pr
 	})
 }
 
-// ofMethod tells whether a kind of cursors is that of the method.
+// ofMethod reports whether the kind is that of the method's cursors.
 func ofMethod(c *intercepted, kind string) bool {
-	return kind == map[string]string{"ListIncidents": "i", "ListAuditEntries": "a"}[c.method]
+	first := with(c.request, "cursor", "")
+	setPageSize(first, 1)
+	answer, err := c.pass(first)
+	if err != nil {
+		return false
+	}
+	own, err := base64.RawURLEncoding.DecodeString(text(answer, "next_cursor"))
+	return err == nil && len(own) > 0 && kind == string(own[:1])
 }
 
 // byOffset pages by the number of rows before. What is not one of its own cursors it leaves to the reference backend.
 func byOffset(c *intercepted) (proto.Message, error) {
-	owner := team(c) + c.method
+	owner := team(c) + c.method.String()
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
 	offset := c.state.offsets[owner+text(c.request, "cursor")]
@@ -207,12 +214,7 @@ func ignored(m proto.Message, is bool) proto.Message {
 	return m
 }
 
-// listOf returns the rows of an answer.
-func listOf(m proto.Message) protoreflect.List {
-	for _, name := range []protoreflect.Name{"incidents", "entries"} {
-		if f := fieldOf(m, name); f != nil {
-			return m.ProtoReflect().Mutable(f).List()
-		}
-	}
-	panic("no list in " + m.ProtoReflect().Descriptor().FullName())
+// rowsOf returns the rows of an answer.
+func rowsOf(c *intercepted, answer proto.Message) protoreflect.List {
+	return answer.ProtoReflect().Mutable(c.method.Rows()).List()
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"opsgate/proto/contract"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -25,7 +26,7 @@ func historyChecks() []Check {
 				return []refusal{
 					{"page 0", s.commandsRequest(0, 20)},
 					{"page -1", s.commandsRequest(-1, 20)},
-					{"page 2147483647 of 100", s.commandsRequest(math.MaxInt32, largePage)},
+					{"page 2147483647 of 100", s.commandsRequest(math.MaxInt32, contract.MaxPageSize)},
 				}
 			}),
 		},
@@ -36,7 +37,7 @@ func historyChecks() []Check {
 				return []refusal{
 					{"page size 0", s.commandsRequest(1, 0)},
 					{"page size -1", s.commandsRequest(1, -1)},
-					{"page size 101", s.commandsRequest(1, largePage+1)},
+					{"page size 101", s.commandsRequest(1, contract.MaxPageSize+1)},
 				}
 			}),
 		},
@@ -65,7 +66,7 @@ func (s *subject) commands(ctx context.Context, page, size int32) (*fleetv1.List
 }
 
 func commandsAreOrdered(ctx context.Context, s *subject) error {
-	answer, err := s.commands(ctx, 1, largePage)
+	answer, err := s.commands(ctx, 1, contract.MaxPageSize)
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func bothBoundsAreNamed(ctx context.Context, s *subject) error {
 // pagesFollow compares small pages with a large one. Where commands are added meanwhile, it looks again.
 func pagesFollow(ctx context.Context, s *subject) error {
 	return settled(ctx, func() ([]string, error) {
-		answer, err := s.commands(ctx, 1, largePage)
+		answer, err := s.commands(ctx, 1, contract.MaxPageSize)
 		return identities(answer), err
 	}, func(all []string) error {
 		if len(all) < 2 {
@@ -95,7 +96,7 @@ func pagesFollow(ctx context.Context, s *subject) error {
 			if err != nil {
 				return err
 			}
-			if n := int(answer.GetTotal()); n < len(all) || len(all) < largePage && n != len(all) {
+			if n := int(answer.GetTotal()); n < len(all) || len(all) < contract.MaxPageSize && n != len(all) {
 				return expected(fmt.Sprintf("a total of %d", len(all)), "%d", n)
 			}
 			walked = append(walked, identities(answer)...)
@@ -109,15 +110,15 @@ func pagesFollow(ctx context.Context, s *subject) error {
 
 func pageBeyondIsEmpty(ctx context.Context, s *subject) error {
 	return settled(ctx, func() ([]string, error) {
-		answer, err := s.commands(ctx, 1, largePage)
+		answer, err := s.commands(ctx, 1, contract.MaxPageSize)
 		return identities(answer), err
 	}, func([]string) error {
-		first, err := s.commands(ctx, 1, largePage)
+		first, err := s.commands(ctx, 1, contract.MaxPageSize)
 		if err != nil {
 			return err
 		}
 		const far = 1_000_000
-		beyond, err := s.commands(ctx, far, largePage)
+		beyond, err := s.commands(ctx, far, contract.MaxPageSize)
 		if err != nil {
 			return err
 		}

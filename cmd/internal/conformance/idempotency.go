@@ -11,12 +11,15 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"opsgate/proto/contract"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
 // A write is a method that takes idempotency keys.
 type write struct {
 	method string
+	// request returns a valid request, which names the resource with the id if the method names one.
+	request func(s *subject, team, id string) proto.Message
 	// prepare makes something of the team to write.
 	prepare func(ctx context.Context, s *subject, team string) (deed, error)
 }
@@ -47,7 +50,9 @@ func (v variant) message(of string) string {
 
 func writes() []write {
 	return []write{
-		{method: createIncident, prepare: func(_ context.Context, s *subject, team string) (deed, error) {
+		{method: createIncident, request: func(s *subject, team, _ string) proto.Message {
+			return s.newIncident(team, "any call")
+		}, prepare: func(_ context.Context, s *subject, team string) (deed, error) {
 			r := s.newIncident(team, "once")
 			return deed{
 				request: func(as variant) proto.Message {
@@ -56,7 +61,7 @@ func writes() []write {
 					return r
 				},
 				done: func(ctx context.Context) (n int, err error) {
-					newest, err := s.incident.ListIncidents(ctx, &incidentv1.ListIncidentsRequest{TeamId: team, PageSize: largePage})
+					newest, err := s.incident.ListIncidents(ctx, &incidentv1.ListIncidentsRequest{TeamId: team, PageSize: contract.MaxPageSize})
 					for _, incident := range newest.GetIncidents() {
 						if incident.GetTitle() == r.GetTitle() {
 							n++
@@ -66,7 +71,9 @@ func writes() []write {
 				},
 			}, nil
 		}},
-		{method: addIncidentUpdate, prepare: func(ctx context.Context, s *subject, team string) (deed, error) {
+		{method: addIncidentUpdate, request: func(s *subject, team, id string) proto.Message {
+			return s.newUpdate(team, id)
+		}, prepare: func(ctx context.Context, s *subject, team string) (deed, error) {
 			incident, err := s.create(ctx, s.newIncident(team, "to be updated once"))
 			r := s.newUpdate(team, incident.GetId())
 			return deed{
@@ -86,8 +93,9 @@ func writes() []write {
 
 func idempotencyChecks() []Check {
 	var checks []Check
-	for i, w := range writes() {
-		other := writes()[1-i]
+	all := writes()
+	for i, w := range all {
+		other := all[(i+1)%len(all)]
 		for _, c := range []Check{
 			{
 				Name: "idempotent-replay", look: w.isReplayed,

@@ -8,19 +8,20 @@ import (
 	"slices"
 	"strings"
 
-	auditv1 "opsgate/proto/ops/audit/v1"
-	incidentv1 "opsgate/proto/ops/incident/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"opsgate/proto/contract"
 )
 
-// A list is a method that is walked by cursors.
-type list struct {
-	method string
-	page   func(ctx context.Context, s *subject, q pageQuery) (page, error)
-}
+// A list is a method whose rows a client reads page by page, by cursors.
+type list struct{ contract.Method }
 
 type pageQuery struct {
-	team, cursor string
-	size         int
+	team   Team
+	cursor string
+	size   int
 }
 
 type page struct {
@@ -29,45 +30,66 @@ type page struct {
 	ignored bool
 }
 
-const (
-	listIncidents    = "incident/ListIncidents"
-	listAuditEntries = "audit/ListAuditEntries"
-)
-
-func incidentList() list {
-	return list{method: listIncidents, page: func(ctx context.Context, s *subject, q pageQuery) (page, error) {
-		answer, err := s.incident.ListIncidents(ctx,
-			&incidentv1.ListIncidentsRequest{TeamId: q.team, PageSize: int32(q.size), Cursor: q.cursor})
-		return page{rows(answer.GetIncidents(), incidentRow), answer.GetNextCursor(), answer.GetCursorIgnored()}, err
-	}}
+// lists returns all methods with cursors.
+func lists() []list {
+	var all []list
+	for _, m := range contract.Methods() {
+		if m.HasRequestField("cursor") {
+			all = append(all, list{m})
+		}
+	}
+	return all
 }
 
-func auditList() list {
-	return list{method: listAuditEntries, page: func(ctx context.Context, s *subject, q pageQuery) (page, error) {
-		answer, err := s.audit.ListAuditEntries(ctx,
-			&auditv1.ListAuditEntriesRequest{TeamId: q.team, PageSize: int32(q.size), Cursor: q.cursor})
-		return page{rows(answer.GetEntries(), entryRow), answer.GetNextCursor(), answer.GetCursorIgnored()}, err
-	}}
+// page returns one page.
+func (l list) page(ctx context.Context, s *subject, q pageQuery) (page, error) {
+	request := l.ReadRequest(contract.Target{Team: q.team.ID, Resource: q.team.Things[Thing(l.Resource())]})
+	setField(request, "page_size", protoreflect.ValueOfInt32(int32(q.size)))
+	setField(request, "cursor", protoreflect.ValueOfString(q.cursor))
+	response, err := s.invoke(ctx, l.String(), request)
+	if err != nil {
+		return page{}, err
+	}
+	m := response.ProtoReflect()
+	p := page{next: field(m, "next_cursor").String(), ignored: field(m, "cursor_ignored").Bool()}
+	messages := m.Get(l.Rows()).List()
+	for i := range messages.Len() {
+		message := messages.Get(i).Message()
+		created, _ := field(message, "created_at").Message().Interface().(*timestamppb.Timestamp)
+		p.rows = append(p.rows, row{id: field(message, "id").String(), at: timeOf(created)})
+	}
+	return p, nil
 }
 
-func entryRow(m *auditv1.AuditEntry) row { return row{id: m.GetId(), at: timeOf(m.GetCreatedAt())} }
+func field(m protoreflect.Message, name protoreflect.Name) protoreflect.Value {
+	return m.Get(m.Descriptor().Fields().ByName(name))
+}
 
-// listChecks are those of both lists that are walked by cursors.
+func setField(m proto.Message, name protoreflect.Name, value protoreflect.Value) {
+	m.ProtoReflect().Set(m.ProtoReflect().Descriptor().Fields().ByName(name), value)
+}
+
+// listChecks returns the checks of all lists. Each is also given a cursor of the next one.
 func listChecks() []Check {
-	return append(incidentList().checks(auditList()), auditList().checks(incidentList())...)
+	var checks []Check
+	all := lists()
+	for i, l := range all {
+		checks = append(checks, l.checks(all[(i+1)%len(all)])...)
+	}
+	return checks
 }
 
 func (l list) checks(other list) []Check {
 	return append([]Check{
 		{
-			Name: l.method + "/order", look: l.isOrdered,
+			Name: l.String() + "/order", look: l.isOrdered,
 			Sentence: "Rows come newest first (`created_at` and then `id`, both descending).",
 		},
 		{
-			Name: l.method + "/page-size", Sentence: "INVALID_ARGUMENT naming `page_size` when out of bounds, which are 1 and 100.",
+			Name: l.String() + "/page-size", Sentence: "INVALID_ARGUMENT naming `page_size` when out of bounds, which are 1 and 100.",
 			look: func(ctx context.Context, s *subject) error {
-				for _, size := range []int{0, -1, largePage + 1} {
-					_, err := l.page(ctx, s, pageQuery{team: s.teams[0].ID, size: size})
+				for _, size := range []int{0, -1, contract.MaxPageSize + 1} {
+					_, err := l.page(ctx, s, pageQuery{team: s.teams[0], size: size})
 					if err := names(err, fmt.Sprint("page size ", size), "page_size"); err != nil {
 						return err
 					}
@@ -76,15 +98,15 @@ func (l list) checks(other list) []Check {
 			},
 		},
 		{
-			Name: l.method + "/page-size-kept", look: l.keepsPageSize,
+			Name: l.String() + "/page-size-kept", look: l.keepsPageSize,
 			Sentence: "A page has at most `page_size` rows.",
 		},
 		{
-			Name: l.method + "/walk", look: l.walksAll,
+			Name: l.String() + "/walk", look: l.walksAll,
 			Sentence: "`next_cursor` is where the next page begins, and empty on the last page.",
 		},
 		{
-			Name: l.method + "/walk-under-writes", Writes: true, look: l.walksUnderWrites,
+			Name: l.String() + "/walk-under-writes", Writes: true, look: l.walksUnderWrites,
 			Sentence: "A cursor names a row: what is created during a walk never shifts its later pages.",
 		},
 	}, l.cursorChecks(other)...)
@@ -94,21 +116,21 @@ func (l list) cursorChecks(other list) []Check {
 	ignored := "A cursor that is not recognised is not an error: the first page is returned and `cursor_ignored` is set. Here: "
 	return []Check{
 		{
-			Name: l.method + "/cursor-format", look: l.formatsCursors,
+			Name: l.String() + "/cursor-format", look: l.formatsCursors,
 			Sentence: "A cursor is at most 512 characters of the URL-safe base64 alphabet.",
 		},
 		{
-			Name: l.method + "/cursor-recognised", look: l.recognisesCursors,
+			Name: l.String() + "/cursor-recognised", look: l.recognisesCursors,
 			Sentence: "`cursor_ignored` is not set on a first page, nor where the cursor is recognised.",
 		},
 		{
-			Name: l.method + "/cursor-malformed", Sentence: ignored + "malformed ones.",
+			Name: l.String() + "/cursor-malformed", Sentence: ignored + "malformed ones.",
 			look: func(ctx context.Context, s *subject) error {
 				return l.ignores(ctx, s, "garbage", "%%%", strings.Repeat("A", 512), base64.RawURLEncoding.EncodeToString([]byte("i'1=1--")))
 			},
 		},
 		{
-			Name: l.method + "/cursor-of-another-method", Sentence: ignored + "one of another method.",
+			Name: l.String() + "/cursor-of-another-method", Sentence: ignored + "one of another method.",
 			look: func(ctx context.Context, s *subject) error {
 				cursor, err := other.cursor(ctx, s, s.teams[0])
 				if err != nil {
@@ -118,7 +140,7 @@ func (l list) cursorChecks(other list) []Check {
 			},
 		},
 		{
-			Name: l.method + "/cursor-of-another-team", Sentence: ignored + "one of another team.",
+			Name: l.String() + "/cursor-of-another-team", Sentence: ignored + "one of another team.",
 			look: func(ctx context.Context, s *subject) error {
 				cursor, err := l.cursor(ctx, s, s.teams[1])
 				if err != nil {
@@ -131,23 +153,23 @@ func (l list) cursorChecks(other list) []Check {
 }
 
 func (l list) first(ctx context.Context, s *subject, size int) (page, error) {
-	return l.page(ctx, s, pageQuery{team: s.teams[0].ID, size: size})
+	return l.page(ctx, s, pageQuery{team: s.teams[0], size: size})
 }
 
 // cursor returns a cursor of the team.
 func (l list) cursor(ctx context.Context, s *subject, team Team) (string, error) {
-	p, err := l.page(ctx, s, pageQuery{team: team.ID, size: 1})
+	p, err := l.page(ctx, s, pageQuery{team: team, size: 1})
 	if err != nil {
 		return "", err
 	}
 	if p.next == "" {
-		return "", skip("%s of team %s has no second page, and so no cursor", l.method, team.ID)
+		return "", skip("%s of team %s has no second page, and so no cursor", l.String(), team.ID)
 	}
 	return p.next, nil
 }
 
 func (l list) isOrdered(ctx context.Context, s *subject) error {
-	p, err := l.first(ctx, s, largePage)
+	p, err := l.first(ctx, s, contract.MaxPageSize)
 	if err != nil {
 		return err
 	}
@@ -155,7 +177,7 @@ func (l list) isOrdered(ctx context.Context, s *subject) error {
 }
 
 func (l list) keepsPageSize(ctx context.Context, s *subject) error {
-	for _, size := range []int{1, 7, largePage} {
+	for _, size := range []int{1, 7, contract.MaxPageSize} {
 		p, err := l.first(ctx, s, size)
 		if err != nil {
 			return err
@@ -192,7 +214,7 @@ func (l list) recognisesCursors(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	second, err := l.page(ctx, s, pageQuery{team: s.teams[0].ID, size: 1, cursor: cursor})
+	second, err := l.page(ctx, s, pageQuery{team: s.teams[0], size: 1, cursor: cursor})
 	if err != nil {
 		return err
 	}
@@ -210,7 +232,7 @@ func (l list) ignores(ctx context.Context, s *subject, cursors ...string) error 
 			p, err := l.first(ctx, s, size)
 			return idsOf(p.rows), err
 		}, func(first []string) error {
-			p, err := l.page(ctx, s, pageQuery{team: s.teams[0].ID, size: size, cursor: cursor})
+			p, err := l.page(ctx, s, pageQuery{team: s.teams[0], size: size, cursor: cursor})
 			switch {
 			case err != nil:
 				return expected(fmt.Sprintf("the first page for the cursor %.40q", cursor), "%s", ended(err))
@@ -231,7 +253,7 @@ func (l list) ignores(ctx context.Context, s *subject, cursors ...string) error 
 // walk follows cursors through pages, and does something after each. It returns the rows of at most that many pages, and whether these
 // are all.
 func (l list) walk(ctx context.Context, s *subject, size, pages int, between func() error) (walked []row, whole bool, err error) {
-	q := pageQuery{team: s.teams[0].ID, size: size}
+	q := pageQuery{team: s.teams[0], size: size}
 	for range pages {
 		p, err := l.page(ctx, s, q)
 		if err != nil {
@@ -252,7 +274,7 @@ func (l list) walk(ctx context.Context, s *subject, size, pages int, between fun
 // walksAll compares small pages with a large one.
 func (l list) walksAll(ctx context.Context, s *subject) error {
 	return settled(ctx, func() ([]string, error) {
-		p, err := l.first(ctx, s, largePage)
+		p, err := l.first(ctx, s, contract.MaxPageSize)
 		return idsOf(p.rows), err
 	}, func(all []string) error {
 		if len(all) < 2 {
@@ -264,7 +286,7 @@ func (l list) walksAll(ctx context.Context, s *subject) error {
 			return err
 		}
 		walked := idsOf(rows)
-		if !whole || len(all) == largePage { // there are more
+		if !whole || len(all) == contract.MaxPageSize { // there are more
 			walked = walked[:min(len(walked), len(all))]
 		}
 		if !slices.Equal(walked, all) {

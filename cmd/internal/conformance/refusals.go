@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
+	"opsgate/proto/contract"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -101,7 +102,7 @@ func referenceRefusals() []Check {
 			}}).needing(Component),
 		refusesIncident("many-components", "component_ids", " when there are more than 100.",
 			incidentChange{"101 components", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
-				for range largePage + 1 {
+				for range contract.MaxPageSize + 1 {
 					r.ComponentIds = append(r.ComponentIds, uuid.NewString())
 				}
 			}}),

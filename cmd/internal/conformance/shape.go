@@ -3,7 +3,6 @@ package conformance
 import (
 	"math"
 	"regexp"
-	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -11,16 +10,17 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// required are the messages in answers that the contract has as always set.
-func required() []protoreflect.FullName {
-	return []protoreflect.FullName{
-		"ops.fleet.v1.GetServerResponse.server", "ops.fleet.v1.Server.created_at", "ops.fleet.v1.MetricPoint.at",
-		"ops.fleet.v1.ServerCommand.created_at", "ops.monitoring.v1.MonitorCheck.checked_at",
-		"ops.incident.v1.GetIncidentResponse.incident", "ops.incident.v1.CreateIncidentResponse.incident",
-		"ops.incident.v1.AddIncidentUpdateResponse.update", "ops.incident.v1.GetStatusPageResponse.status_page",
-		"ops.incident.v1.Incident.started_at", "ops.incident.v1.Incident.created_at", "ops.incident.v1.IncidentUpdate.created_at",
-		"ops.incident.v1.StatusPage.created_at", "ops.audit.v1.AuditEntry.created_at",
+// required reports whether the contract requires a message field of a response: the resource that a response returns, and the times
+// that rows are ordered by.
+func required(field protoreflect.FieldDescriptor) bool {
+	if field.Message() == nil || field.IsList() {
+		return false
 	}
+	switch field.FullName() {
+	case "ops.fleet.v1.MetricPoint.at", "ops.monitoring.v1.MonitorCheck.checked_at", "ops.incident.v1.Incident.started_at":
+		return true
+	}
+	return field.Name() == "created_at" || strings.HasSuffix(string(field.Parent().Name()), "Response")
 }
 
 // unspecified are the enums whose zero value may be sent.
@@ -30,10 +30,10 @@ var colour = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
 
 // wellFormed returns a breach if something in an answer is not as the contract has it wherever it occurs.
 func wellFormed(answer proto.Message) error {
-	return shape(answer.ProtoReflect(), required())
+	return shape(answer.ProtoReflect())
 }
 
-func shape(m protoreflect.Message, required []protoreflect.FullName) error {
+func shape(m protoreflect.Message) error {
 	if t, ok := m.Interface().(*timestamppb.Timestamp); ok {
 		if err := t.CheckValid(); err != nil {
 			return expected("a time", "%v", err)
@@ -43,28 +43,28 @@ func shape(m protoreflect.Message, required []protoreflect.FullName) error {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		field := fields.Get(i)
-		if slices.Contains(required, field.FullName()) && !m.Has(field) {
+		if required(field) && !m.Has(field) {
 			return expected(string(field.FullName())+" in every answer", "none in %s", label(m))
 		}
-		if err := fieldShape(m, field, required); err != nil {
+		if err := fieldShape(m, field); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func fieldShape(m protoreflect.Message, field protoreflect.FieldDescriptor, required []protoreflect.FullName) error {
+func fieldShape(m protoreflect.Message, field protoreflect.FieldDescriptor) error {
 	value := m.Get(field)
 	switch {
 	case field.IsList() && field.Message() != nil:
 		for i := range value.List().Len() {
-			if err := shape(value.List().Get(i).Message(), required); err != nil {
+			if err := shape(value.List().Get(i).Message()); err != nil {
 				return err
 			}
 		}
 	case field.IsList() || field.HasPresence() && !m.Has(field):
 	case field.Message() != nil:
-		return shape(value.Message(), required)
+		return shape(value.Message())
 	case !valueShape(field, value):
 		return expected(string(field.FullName())+" that is "+wantedShape(field), "%q in %s", value.String(), label(m))
 	}

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 
+	"opsgate/proto/contract"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -96,7 +97,7 @@ func pageShowsItsOwn(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	if n := len(answer.GetIncidents()); n > largePage {
+	if n := len(answer.GetIncidents()); n > contract.MaxPageSize {
 		return expected("at most 100 incidents", "%d", n)
 	}
 	for _, incident := range answer.GetIncidents() {

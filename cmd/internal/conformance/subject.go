@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,9 +12,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"opsgate/proto/contract"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
@@ -52,7 +50,8 @@ func newSubject(o Options) (*subject, error) {
 		conns: map[string]grpc.ClientConnInterface{}, wires: map[string]*wire{},
 		close: func() error { return nil },
 	}
-	for _, service := range Services() {
+	for _, each := range contract.Services() {
+		service := each.Name
 		address := o.Addresses[service]
 		if address == "" {
 			s.conns[service] = noConn{service}
@@ -105,38 +104,14 @@ func (c noConn) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Cal
 
 func (c noConn) why() error { return skip("no address of the %s service was given", c.service) }
 
-// path returns the path of a method, which is given as `fleet/GetServer`.
-func path(method string) string {
-	service, name, _ := strings.Cut(method, "/")
-	return "/ops." + service + ".v1." + strings.ToUpper(service[:1]) + service[1:] + "Service/" + name
-}
-
-// invoke calls a method, which is given as `fleet/GetServer`.
-func (s *subject) invoke(ctx context.Context, method string, request proto.Message) (proto.Message, error) {
-	reply, err := newReply(path(method))
+// invoke calls a method, which is named as `fleet/GetServer`.
+func (s *subject) invoke(ctx context.Context, name string, request proto.Message) (proto.Message, error) {
+	method, err := contract.MethodNamed(name)
 	if err != nil {
 		return nil, err
 	}
-	service, _, _ := strings.Cut(method, "/")
-	return reply, s.conns[service].Invoke(ctx, path(method), request, reply)
-}
-
-// newReply returns an empty answer of the method with that path.
-func newReply(path string) (proto.Message, error) {
-	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", "."))
-	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
-	if err != nil {
-		return nil, fmt.Errorf("find the method %s: %w", name, err)
-	}
-	method, ok := found.(protoreflect.MethodDescriptor)
-	if !ok {
-		return nil, fmt.Errorf("%s is no method", name)
-	}
-	kind, err := protoregistry.GlobalTypes.FindMessageByName(method.Output().FullName())
-	if err != nil {
-		return nil, fmt.Errorf("find the answer of %s: %w", name, err)
-	}
-	return kind.New().Interface(), nil
+	response := method.NewResponse()
+	return response, s.conns[method.Service()].Invoke(ctx, method.Path(), request, response)
 }
 
 // wait waits, unless ctx ends before.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,13 +11,12 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"opsgate/authn"
 	"opsgate/cmd/internal/conformance"
 	"opsgate/cmd/internal/demo"
 	"opsgate/cmd/internal/refbackend"
+	"opsgate/proto/contract"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
@@ -83,8 +81,8 @@ func options(t *testing.T, address string) conformance.Options {
 		Addresses: map[string]string{}, Fixtures: fixtures(t), Checks: conformance.Checks(), Writes: true,
 		Silence: patience, Grace: patience,
 	}
-	for _, service := range conformance.Services() {
-		o.Addresses[service] = address
+	for _, service := range contract.Services() {
+		o.Addresses[service.Name] = address
 	}
 	return o
 }
@@ -100,6 +98,8 @@ type fault struct {
 	stream func(r *identityv1.WatchRevocationsRequest, n int, m *identityv1.WatchRevocationsResponse) (send bool)
 	// noDeadlines serves calls as if they had none.
 	noDeadlines bool
+	// noHealth serves no health service.
+	noHealth bool
 	// forgetful watches from now, wherever the client left off.
 	forgetful bool
 }
@@ -107,8 +107,7 @@ type fault struct {
 // An intercepted is a call on its way.
 type intercepted struct {
 	ctx     context.Context
-	method  string // as `GetServer`
-	path    string
+	method  contract.Method
 	request proto.Message
 	conn    *grpc.ClientConn
 	state   *state
@@ -120,21 +119,27 @@ func (c *intercepted) pass(request proto.Message) (proto.Message, error) {
 }
 
 func (c *intercepted) passIn(ctx context.Context, request proto.Message) (proto.Message, error) {
-	reply := replyOf(c.path)
-	return reply, c.conn.Invoke(ctx, c.path, request, reply)
+	response := c.method.NewResponse()
+	return response, c.conn.Invoke(ctx, c.method.Path(), request, response)
 }
 
-func replyOf(path string) proto.Message {
-	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", "."))
-	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
-	if err != nil {
-		panic(err)
+// intercept returns an interceptor that handles calls with the fault.
+func (f fault) intercept(conn *grpc.ClientConn, s *state) grpc.UnaryServerInterceptor {
+	methods := map[string]contract.Method{}
+	for _, m := range contract.Methods() {
+		methods[m.Path()] = m
 	}
-	kind, err := protoregistry.GlobalTypes.FindMessageByName(found.(protoreflect.MethodDescriptor).Output().FullName())
-	if err != nil {
-		panic(err)
+	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler) (any, error) {
+		method, ok := methods[info.FullMethod]
+		if !ok { // the health service
+			return serve(ctx, request)
+		}
+		c := &intercepted{ctx: ctx, method: method, request: request.(proto.Message), conn: conn, state: s}
+		if f.unary != nil {
+			return f.unary(c)
+		}
+		return c.pass(c.request)
 	}
-	return kind.New().Interface()
 }
 
 // startFaulty serves the backend at the address with the fault before it, and returns where.
@@ -142,25 +147,15 @@ func startFaulty(t *testing.T, backend string, f fault, serving ...grpc.ServerOp
 	t.Helper()
 	conn, err := grpc.NewClient(backend, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	must(t, err)
-	s := newState(fixtures(t))
-	server := grpc.NewServer(append(serving,
-		grpc.UnaryInterceptor(func(ctx context.Context, request any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
-			c := &intercepted{
-				ctx: ctx, path: info.FullMethod, method: info.FullMethod[strings.LastIndexByte(info.FullMethod, '/')+1:],
-				request: request.(proto.Message), conn: conn, state: s,
-			}
-			if f.unary != nil {
-				return f.unary(c)
-			}
-			return c.pass(c.request)
-		}),
-	)...)
+	server := grpc.NewServer(append(serving, grpc.UnaryInterceptor(f.intercept(conn, newState(fixtures(t)))))...)
 	fleetv1.RegisterFleetServiceServer(server, fleetv1.UnimplementedFleetServiceServer{})
 	monitoringv1.RegisterMonitoringServiceServer(server, monitoringv1.UnimplementedMonitoringServiceServer{})
 	incidentv1.RegisterIncidentServiceServer(server, incidentv1.UnimplementedIncidentServiceServer{})
 	auditv1.RegisterAuditServiceServer(server, auditv1.UnimplementedAuditServiceServer{})
 	identityv1.RegisterIdentityServiceServer(server, &watching{client: identityv1.NewIdentityServiceClient(conn), fault: f})
-	healthv1.RegisterHealthServer(server, healthv1.UnimplementedHealthServer{})
+	if !f.noHealth {
+		healthv1.RegisterHealthServer(server, &healthy{client: healthv1.NewHealthClient(conn)})
+	}
 	listener := listen(t)
 	stop := serve(t, server, listener, f.noDeadlines)
 	t.Cleanup(func() {
@@ -191,6 +186,16 @@ func serve(t *testing.T, server *grpc.Server, listener net.Listener, noDeadlines
 		must(t, front.Close())
 		server.Stop()
 	}
+}
+
+// healthy passes health checks on.
+type healthy struct {
+	healthv1.UnimplementedHealthServer
+	client healthv1.HealthClient
+}
+
+func (h *healthy) Check(ctx context.Context, r *healthv1.HealthCheckRequest) (*healthv1.HealthCheckResponse, error) {
+	return h.client.Check(ctx, r)
 }
 
 // watching passes the one stream on.

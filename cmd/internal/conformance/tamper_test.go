@@ -1,7 +1,6 @@
 package conformance_test
 
 import (
-	"strings"
 	"sync"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -75,28 +74,6 @@ func rewrite[M proto.Message](change func(c *intercepted, m M)) handler {
 	}
 }
 
-// all makes several changes to an answer, one after the other.
-func all(changes ...func(c *intercepted, answer proto.Message)) handler {
-	return func(c *intercepted) (proto.Message, error) {
-		answer, err := c.pass(c.request)
-		if err == nil {
-			for _, change := range changes {
-				change(c, answer)
-			}
-		}
-		return answer, err
-	}
-}
-
-// in makes a change of one kind of answers one of all.
-func in[M proto.Message](change func(c *intercepted, m M)) func(*intercepted, proto.Message) {
-	return func(c *intercepted, answer proto.Message) {
-		if m, ok := answer.(M); ok {
-			change(c, m)
-		}
-	}
-}
-
 // failing handles calls that end with the code.
 func failing(code codes.Code, handle func(c *intercepted, err error) (proto.Message, error)) handler {
 	return func(c *intercepted) (proto.Message, error) {
@@ -127,10 +104,8 @@ func with(m proto.Message, field protoreflect.Name, value string) proto.Message 
 
 func team(c *intercepted) string { return text(c.request, "team_id") }
 
-// reads tells whether a call reads what is a team's.
-func reads(c *intercepted) bool {
-	return strings.HasPrefix(c.method, "List") || strings.HasPrefix(c.method, "Get")
-}
+// reads reports whether the method reads the data of a team.
+func reads(c *intercepted) bool { return c.method.TeamScoped() && !c.method.Writes() }
 
 // named are the fields that a refusal names.
 func named(err error) (fields []string) {
@@ -155,11 +130,4 @@ func refuse(fields ...string) error {
 		panic(err)
 	}
 	return detailed.Err()
-}
-
-// swap swaps the first two of a list.
-func swap[M any](list []M) {
-	if len(list) > 1 {
-		list[0], list[1] = list[1], list[0]
-	}
 }

@@ -15,6 +15,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
+
+	"opsgate/proto/contract"
 )
 
 // A wire makes calls whose deadlines it sends and does not keep. gRPC's own client would end them in the service's place, and so
@@ -45,13 +47,13 @@ const frameHead = 5
 
 // call calls the method with a deadline as gRPC writes it (`1n`, `50m`). It returns when the service has ended the call, with the code,
 // or with CANCELLED if it has reset the stream. An error says that it could not be called, or that ctx has ended before.
-func (w *wire) call(ctx context.Context, method, timeout string, request proto.Message) (codes.Code, error) {
+func (w *wire) call(ctx context.Context, method contract.Method, timeout string, request proto.Message) (codes.Code, error) {
 	message, err := proto.Marshal(request)
 	if err != nil {
 		return 0, err
 	}
 	frame := binary.BigEndian.AppendUint32(make([]byte, 1, frameHead+len(message)), uint32(len(message)))
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.base+path(method), bytes.NewReader(append(frame, message...)))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.base+method.Path(), bytes.NewReader(append(frame, message...)))
 	if err != nil {
 		return 0, err
 	}

@@ -2,142 +2,119 @@ package refbackend_test
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
 
-	auditv1 "opsgate/proto/ops/audit/v1"
-	fleetv1 "opsgate/proto/ops/fleet/v1"
-	incidentv1 "opsgate/proto/ops/incident/v1"
-	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+	"opsgate/cmd/internal/refbackend/store/query"
+	"opsgate/proto/contract"
 )
 
-// A byID is a method that names one thing of a team.
-type byID struct {
-	name string
-	call func(ctx context.Context, team, id string) error
-	of   func(team) string
+// teamScoped returns all methods that act for a team.
+func teamScoped() []contract.Method {
+	return slices.DeleteFunc(contract.Methods(), func(m contract.Method) bool { return !m.TeamScoped() })
 }
 
-func methodsByID(s *system) []byID {
-	server := func(t team) string { return t.server }
-	page := func(t team) string { return t.page }
-	incident := func(t team) string { return s.create(newIncident(t, "Theirs")).GetId() }
-	return []byID{
-		{"GetServer", func(ctx context.Context, team, id string) error {
-			_, err := s.fleet.GetServer(ctx, &fleetv1.GetServerRequest{TeamId: team, ServerId: id})
-			return err
-		}, server},
-		{"GetServerMetrics", func(ctx context.Context, team, id string) error {
-			_, err := s.fleet.GetServerMetrics(ctx, &fleetv1.GetServerMetricsRequest{
-				TeamId: team, ServerId: id, Range: fleetv1.MetricRange_METRIC_RANGE_LAST_24H,
-			})
-			return err
-		}, server},
-		{"ListScheduledCommands", func(ctx context.Context, team, id string) error {
-			_, err := s.fleet.ListScheduledCommands(ctx, &fleetv1.ListScheduledCommandsRequest{TeamId: team, ServerId: id})
-			return err
-		}, server},
-		{"ListServerCommands", func(ctx context.Context, team, id string) error {
-			_, err := s.fleet.ListServerCommands(ctx, &fleetv1.ListServerCommandsRequest{
-				TeamId: team, ServerId: id, Page: 1, PageSize: 20,
-			})
-			return err
-		}, server},
-		{"ListMonitorChecks", func(ctx context.Context, team, id string) error {
-			_, err := s.monitoring.ListMonitorChecks(ctx, &monitoringv1.ListMonitorChecksRequest{
-				TeamId: team, MonitorId: id, Since: timestamppb.New(start()),
-			})
-			return err
-		}, func(t team) string { return t.monitor }},
-		{"GetIncident", func(ctx context.Context, team, id string) error {
-			_, err := s.incident.GetIncident(ctx, &incidentv1.GetIncidentRequest{TeamId: team, IncidentId: id})
-			return err
-		}, incident},
-		{"AddIncidentUpdate", func(ctx context.Context, teamID, id string) error {
-			_, err := s.incident.AddIncidentUpdate(ctx, newUpdate(team{id: teamID}, id))
-			return err
-		}, incident},
-		{"GetStatusPage", func(ctx context.Context, team, id string) error {
-			_, err := s.incident.GetStatusPage(ctx, &incidentv1.GetStatusPageRequest{TeamId: team, StatusPageId: id})
-			return err
-		}, page},
-		{"ListStatusPageIncidents", func(ctx context.Context, team, id string) error {
-			_, err := s.incident.ListStatusPageIncidents(ctx,
-				&incidentv1.ListStatusPageIncidentsRequest{TeamId: team, StatusPageId: id})
-			return err
-		}, page},
+// request returns a valid request. Methods that write need a row here.
+func request(t *testing.T, m contract.Method, caller, resource string) proto.Message {
+	t.Helper()
+	if !m.Writes() {
+		return m.ReadRequest(contract.Target{Team: caller, Resource: resource, Since: start()})
+	}
+	switch m.String() {
+	case "incident/CreateIncident":
+		return newIncident(team{id: caller}, "An incident")
+	case "incident/AddIncidentUpdate":
+		return newUpdate(team{id: caller}, resource)
+	}
+	t.Fatalf("no request of %s is known", m)
+	return nil
+}
+
+// call makes a call and returns the response.
+func (s *system) call(t *testing.T, m contract.Method, caller, resource string) (proto.Message, error) {
+	t.Helper()
+	response := m.NewResponse()
+	return response, s.conn.Invoke(t.Context(), m.Path(), request(t, m, caller, resource), response)
+}
+
+// fill gives a team one resource of each kind, and returns their ids by the kind.
+func (s *system) fill(name string) (owner team, ids map[string]string) {
+	s.t.Helper()
+	owner = s.team(name)
+	group := uuid.NewString()
+	s.lay(func(ctx context.Context, q *query.Queries) error {
+		return q.InsertServerGroup(ctx, query.InsertServerGroupParams{ID: group, TeamID: owner.id, Name: name, Color: "#000000"})
+	})
+	return owner, map[string]string{
+		"server": owner.server, "monitor": owner.monitor, "status_page": owner.page, "component": owner.component, "group": group,
+		"incident": s.create(newIncident(owner, name)).GetId(),
 	}
 }
 
-func TestWhatIsAnotherTeamsDoesNotExist(t *testing.T) {
+// Ids that are malformed, unknown or another team's get the same answer.
+func TestResourcesOfAnotherTeamAreNotFound(t *testing.T) {
 	s := startSystem(t)
-	ours, theirs := s.team("harbour"), s.team("lighthouse")
-	for _, method := range methodsByID(s) {
-		t.Run(method.name, func(t *testing.T) {
-			id := method.of(theirs)
-			must(t, method.call(t.Context(), theirs.id, id))
-			foreign := method.call(t.Context(), ours.id, id)
+	ours, _ := s.fill("harbour")
+	theirs, ids := s.fill("lighthouse")
+	for _, m := range teamScoped() {
+		if m.Resource() == "" {
+			continue
+		}
+		t.Run(m.String(), func(t *testing.T) {
+			id := ids[m.Resource()]
+			if id == "" {
+				t.Fatalf("the test's teams have no %s", m.Resource())
+			}
+			_, err := s.call(t, m, theirs.id, id)
+			must(t, err)
+			_, foreign := s.call(t, m, ours.id, id)
 			mustBe(t, foreign, codes.NotFound)
-			for _, nowhere := range []string{uuid.NewString(), "", "42", "{" + id + "}", "urn:uuid:" + id, id + "x"} {
-				err := method.call(t.Context(), ours.id, nowhere)
+			for _, unknown := range []string{uuid.NewString(), "", "42", "{" + id + "}", "urn:uuid:" + id, id + "x"} {
+				_, err := s.call(t, m, ours.id, unknown)
 				mustBe(t, err, codes.NotFound)
 				if got, want := status.Convert(err).Message(), status.Convert(foreign).Message(); got != want {
-					t.Errorf("id %q: told %q, but of another team's %q", nowhere, got, want)
+					t.Errorf("id %q: got the message %q, and %q for another team's id", unknown, got, want)
 				}
 			}
 		})
 	}
 }
 
-func TestListsHoldTheTeamsOwn(t *testing.T) {
+func TestListsHoldOnlyRowsOfTheTeam(t *testing.T) {
 	s := startSystem(t)
-	ours, theirs := s.team("harbour"), s.team("lighthouse")
-	s.create(newIncident(theirs, "Theirs"))
-	mine := s.create(newIncident(ours, "Ours"))
-	ctx := t.Context()
-
-	servers, err := s.fleet.ListServers(ctx, &fleetv1.ListServersRequest{TeamId: ours.id})
-	must(t, err)
-	if list := servers.GetServers(); len(list) != 1 || list[0].GetId() != ours.server {
-		t.Errorf("servers: %v", list)
-	}
-	groups, err := s.fleet.ListServerGroups(ctx, &fleetv1.ListServerGroupsRequest{TeamId: ours.id})
-	must(t, err)
-	if len(groups.GetServerGroups()) != 0 {
-		t.Errorf("groups: %v", groups)
-	}
-	monitors, err := s.monitoring.ListMonitors(ctx, &monitoringv1.ListMonitorsRequest{TeamId: ours.id})
-	must(t, err)
-	if list := monitors.GetMonitors(); len(list) != 1 || list[0].GetId() != ours.monitor {
-		t.Errorf("monitors: %v", list)
-	}
-	pages, err := s.incident.ListStatusPages(ctx, &incidentv1.ListStatusPagesRequest{TeamId: ours.id})
-	must(t, err)
-	if list := pages.GetStatusPages(); len(list) != 1 || list[0].GetId() != ours.page {
-		t.Errorf("pages: %v", list)
-	}
-	incidents, err := s.incident.ListIncidents(ctx, &incidentv1.ListIncidentsRequest{TeamId: ours.id, PageSize: 100})
-	must(t, err)
-	if list := incidents.GetIncidents(); len(list) != 1 || list[0].GetId() != mine.GetId() {
-		t.Errorf("incidents: %v", list)
-	}
-	entries, err := s.audit.ListAuditEntries(ctx, &auditv1.ListAuditEntriesRequest{
-		TeamId: ours.id, PageSize: 100, ActionPrefix: "incident.",
-	})
-	must(t, err)
-	if list := entries.GetEntries(); len(list) != 1 || list[0].GetResourceId() != mine.GetId() {
-		t.Errorf("audit entries: %v", list)
+	ours, own := s.fill("harbour")
+	_, foreign := s.fill("lighthouse")
+	for _, m := range teamScoped() {
+		if m.Resource() != "" || m.Writes() {
+			continue
+		}
+		t.Run(m.String(), func(t *testing.T) {
+			response, err := s.call(t, m, ours.id, "")
+			must(t, err)
+			text := prototext.Format(response)
+			contains := func(id string) bool { return strings.Contains(text, id) }
+			if !slices.ContainsFunc(slices.Collect(maps.Values(own)), contains) {
+				t.Errorf("no resource of the team is in the response: %s", text)
+			}
+			if slices.ContainsFunc(slices.Collect(maps.Values(foreign)), contains) {
+				t.Errorf("a resource of another team is in the response: %s", text)
+			}
+		})
 	}
 }
 
-func TestAnIncidentCannotNameAnotherTeamsThings(t *testing.T) {
+func TestAnIncidentCannotReferToResourcesOfAnotherTeam(t *testing.T) {
 	s := startSystem(t)
 	ours, theirs := s.team("harbour"), s.team("lighthouse")
-	r := newIncident(ours, "Reaching over")
+	r := newIncident(ours, "An incident")
 	r.StatusPageId = &theirs.page
 	r.ComponentIds = []string{theirs.component}
 	_, err := s.incident.CreateIncident(t.Context(), r)
@@ -150,21 +127,18 @@ func TestAnIncidentCannotNameAnotherTeamsThings(t *testing.T) {
 	}
 }
 
-func TestATeamMustBeNamed(t *testing.T) {
+func TestEveryMethodRequiresATeamID(t *testing.T) {
 	s := startSystem(t)
 	valid := uuid.NewString()
-	for _, id := range []string{"", "harbour", valid[:35], "{" + valid + "}", "A" + valid[1:35] + "F"} {
-		_, err := s.fleet.ListServers(t.Context(), &fleetv1.ListServersRequest{TeamId: id})
-		if fields := violated(t, err); fields["team_id"] == "" {
-			t.Errorf("team %q: %v", id, fields)
-		}
-		for _, method := range methodsByID(s) {
-			if fields := violated(t, method.call(t.Context(), id, valid)); fields["team_id"] == "" {
-				t.Errorf("%s, team %q: %v", method.name, id, fields)
+	for _, m := range teamScoped() {
+		for _, id := range []string{"", "harbour", valid[:35], "{" + valid + "}", "A" + valid[1:35] + "F"} {
+			_, err := s.call(t, m, id, valid)
+			if fields := violated(t, err); fields["team_id"] == "" {
+				t.Errorf("%s, team %q: %v", m, id, fields)
 			}
 		}
 	}
-	_, err := s.incident.CreateIncident(t.Context(), newIncident(team{id: valid}, "For nobody"))
+	_, err := s.incident.CreateIncident(t.Context(), newIncident(team{id: valid}, "An incident"))
 	if fields := violated(t, err); fields["team_id"] == "" {
 		t.Errorf("a team that does not exist: %v", fields)
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"opsgate/proto/contract"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
@@ -33,9 +34,13 @@ const (
 	minPing = 5 * time.Second
 )
 
-// ServiceNames are the services that a backend can serve.
+// ServiceNames returns the names of the services that a backend can serve.
 func ServiceNames() []string {
-	return []string{"fleet", "monitoring", "incident", "audit", "identity"}
+	var names []string
+	for _, service := range contract.Services() {
+		names = append(names, service.Name)
+	}
+	return names
 }
 
 // CheckServices returns an error that names the services that do not exist.
