@@ -65,7 +65,7 @@ func Serve(ctx context.Context, o Options) (err error) {
 	}
 	// The gateway goes first, so that an address that is taken is found before the data is laid.
 	gateway, err := edge.Listen(ctx, edge.Options{
-		Loaded: loaded, Load: load, HangUps: o.HangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
+		Loaded: loaded, Load: load, ReloadSignals: o.HangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
 	})
 	if err != nil {
 		return fmt.Errorf("start the gateway: %w", err)

@@ -9,29 +9,29 @@ import (
 
 // The outcomes of a reload.
 const (
-	outcomeApplied   = "applied"   // another configuration is in force
-	outcomeUnchanged = "unchanged" // what was read says the same as before
-	outcomeRefused   = "refused"   // what was read is wrong, and the old configuration stays
+	outcomeApplied   = "applied"   // the configuration changed
+	outcomeUnchanged = "unchanged" // the configuration is the same as before
+	outcomeRefused   = "refused"   // the configuration is invalid; the old one stays active
 )
 
-// configMetrics tell which configuration is in force. Only one at a time may change them.
+// configMetrics are the metrics of the active configuration. The caller serializes calls.
 type configMetrics struct {
 	successful prometheus.Gauge
 	successAt  prometheus.Gauge
 	count      *prometheus.CounterVec
 	info       *prometheus.GaugeVec
-	version    string // that info shows
+	version    string // label value of info
 }
 
 func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 	m := &configMetrics{
 		successful: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "opsgate_config_last_reload_successful",
-			Help: "1 when what the configuration says is in force, 0 when the last reload was refused.",
+			Help: "1 if the last reload succeeded, 0 if it was refused.",
 		}),
 		successAt: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "opsgate_config_last_reload_success_timestamp_seconds",
-			Help: "When a configuration was last read and found good.",
+			Help: "Time of the last successful read of the configuration.",
 		}),
 		count: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_config_reloads_total",
@@ -39,11 +39,11 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 		}, []string{"outcome"}),
 		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "opsgate_config_info",
-			Help: "1, with the version of the configuration in force as label.",
+			Help: "1, with the version of the active configuration as label.",
 		}, []string{"version"}),
 	}
 	for _, outcome := range []string{outcomeApplied, outcomeUnchanged, outcomeRefused} {
-		m.count.WithLabelValues(outcome) // a rate needs a zero to begin with
+		m.count.WithLabelValues(outcome) // a rate needs an initial zero
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{m.successful, m.successAt, m.count, m.info} {
@@ -52,8 +52,8 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 	return m, errors.Join(errs...)
 }
 
-// inForce notes that a configuration was read at a time and is in force from then on.
-func (m *configMetrics) inForce(version string, now time.Time) {
+// setActive records that a version of the configuration was read at a time and is active.
+func (m *configMetrics) setActive(version string, now time.Time) {
 	m.info.WithLabelValues(version).Set(1)
 	if m.version != version {
 		m.info.DeleteLabelValues(m.version)

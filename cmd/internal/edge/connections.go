@@ -15,88 +15,88 @@ import (
 	"opsgate/gateway"
 )
 
-// searchFraction is the part of the connections that one search for the longest waiting returns, so that few new connections need one.
-const searchFraction = 16
+// candidateDivisor is the share of connections that one search returns as candidates, so that most evictions need no search.
+const candidateDivisor = 16
 
-// connections are those that clients have open, up to a limit. At the limit a new one replaces the one that has gone longest without an
-// authenticated request: idle ones, handshakes, headers and bodies that do not arrive, requests without a valid token and downloads of
-// documentation are all alike. Connections that serve an authenticated request are exempt; if all do, the new one is closed. A request that
-// begins in the instant in which its connection is closed is lost, as at the end of an idle time-out.
+// connections is the set of open connections of a listener, up to a limit. At the limit a new connection replaces the one that has gone
+// longest without an authenticated request, whether it is idle, in a handshake, sends slowly, sends no valid token or downloads documentation.
+// Connections that serve an authenticated request are exempt; if all do, the new one is closed. A request that starts in the instant in
+// which its connection is evicted is lost, as at the end of an idle timeout.
 //
-// The order is of sequence numbers, given when a connection is opened and when its authenticated requests end. So no request reads a
-// clock or takes a lock, and no anonymous request makes a connection younger.
+// The order is that of sequence numbers, which a connection gets when it is opened and when an authenticated request on it ends. So no
+// request reads a clock or takes a lock, and anonymous requests do not delay the eviction of their connection.
 type connections struct {
 	limit            atomic.Int64
 	sequence         atomic.Uint64
 	refused, evicted atomic.Uint64
 
-	mu         sync.Mutex // taken when connections are opened and closed, not for requests
+	mu         sync.Mutex // locked when connections open and close, not by requests
 	open       map[*connection]struct{}
-	candidates []candidate // for eviction, the longest waiting last
+	candidates []candidate // for eviction; the next one is the last
 }
 
-// A connection is one of the connections.
+// A connection is one open TCP connection.
 type connection struct {
 	*net.TCPConn
 
-	owner    *connections
-	requests atomic.Int64  // authenticated ones in progress
-	since    atomic.Uint64 // sequence number of when it was opened, or its last authenticated request ended
+	owner     *connections
+	requests  atomic.Int64  // authenticated requests in flight
+	idleSince atomic.Uint64 // sequence number
 }
 
 var _ gateway.Connection = (*connection)(nil)
 
-// A candidate is a connection that waited when it was looked at.
+// A candidate for eviction is a connection that had no authenticated request at the last search.
 type candidate struct {
 	*connection
-	since uint64
+	idleSince uint64
 }
 
-// newConnections returns connections up to a limit, with metrics whose names begin as given.
-func newConnections(limit int, metrics string, registry prometheus.Registerer) (*connections, error) {
+// newConnections returns an empty set of connections with a limit. It registers metrics whose names start with the prefix.
+func newConnections(limit int, prefix string, registry prometheus.Registerer) (*connections, error) {
 	l := &connections{open: make(map[*connection]struct{})}
 	l.limit.Store(int64(limit))
 	var errs []error
 	for _, c := range []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: metrics + "_connections_open", Help: "Connections that clients have open.",
+			Name: prefix + "_connections_open", Help: "Open connections of clients.",
 		}, func() float64 { return float64(l.count()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: metrics + "_connections_limit", Help: "How many connections may be open.",
+			Name: prefix + "_connections_limit", Help: "Maximum of open connections.",
 		}, func() float64 { return float64(l.limit.Load()) }),
-		closedFor(metrics, "refused", &l.refused), closedFor(metrics, "displaced", &l.evicted),
+		closedCounter(prefix, "refused", &l.refused), closedCounter(prefix, "displaced", &l.evicted),
 	} {
 		errs = append(errs, registry.Register(c))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("register the metrics of connections: %w", err)
+		return nil, fmt.Errorf("register metrics of connections: %w", err)
 	}
 	return l, nil
 }
 
-func closedFor(metrics, cause string, count *atomic.Uint64) prometheus.Collector {
+func closedCounter(prefix, cause string, count *atomic.Uint64) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: metrics + "_connections_shed_total",
-		Help: "Connections closed at the limit, by cause. displaced: those that had gone longest without an authenticated request, for" +
-			" new ones; refused: new ones, because all others served an authenticated request.",
+		Name: prefix + "_connections_shed_total",
+		Help: "Connections closed at the limit, by cause. displaced: evicted for a new one, as the longest without an authenticated" +
+			" request; refused: new ones, because all others served an authenticated request.",
 		ConstLabels: prometheus.Labels{"cause": cause},
 	}, func() float64 { return float64(count.Load()) })
 }
 
-// setLimit changes how many may be open. Open ones stay.
+// setLimit changes the limit. It closes no connection.
 func (l *connections) setLimit(limit int) { l.limit.Store(int64(limit)) }
 
-// count returns how many are open.
+// count returns the number of open connections.
 func (l *connections) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.open)
 }
 
-// add takes in a connection that was accepted, or closes it and returns nil.
+// add adds an accepted connection. If all others are exempt from eviction at the limit, it closes the connection and returns nil.
 func (l *connections) add(conn *net.TCPConn) *connection {
 	c := &connection{TCPConn: conn, owner: l}
-	c.since.Store(l.sequence.Add(1))
+	c.idleSince.Store(l.sequence.Add(1))
 	added, evicted := l.replace(c)
 	if evicted != nil {
 		l.evicted.Add(1)
@@ -110,12 +110,12 @@ func (l *connections) add(conn *net.TCPConn) *connection {
 	return c
 }
 
-// replace adds a connection if there is room for it or another can be evicted, which it returns.
+// replace adds a connection below the limit. At the limit it replaces another one, which it returns for the caller to close.
 func (l *connections) replace(c *connection) (added bool, evicted *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.open) >= int(l.limit.Load()) {
-		if evicted = l.longestWaiting(); evicted == nil {
+		if evicted = l.longestIdle(); evicted == nil {
 			return false, nil
 		}
 		delete(l.open, evicted)
@@ -124,14 +124,14 @@ func (l *connections) replace(c *connection) (added bool, evicted *connection) {
 	return true, evicted
 }
 
-// longestWaiting returns the connection that has gone longest without an authenticated request, or nil where all serve one. One that
-// began to wait after the last search is younger than all candidates of that search.
-func (l *connections) longestWaiting() *connection {
+// longestIdle returns the connection that has gone longest without an authenticated request, or nil if all serve one. Connections that
+// became idle after the last search follow all its candidates in the order.
+func (l *connections) longestIdle() *connection {
 	for searched := false; ; searched = true {
 		for len(l.candidates) > 0 {
 			last := l.candidates[len(l.candidates)-1]
 			l.candidates = l.candidates[:len(l.candidates)-1]
-			if _, open := l.open[last.connection]; open && last.waitsSince() == last.since {
+			if _, open := l.open[last.connection]; open && last.connection.idle() == last.idleSince {
 				return last.connection
 			}
 		}
@@ -142,22 +142,22 @@ func (l *connections) longestWaiting() *connection {
 	}
 }
 
-// search finds the candidates.
+// search selects the candidates.
 func (l *connections) search() {
 	l.candidates = l.candidates[:0]
 	for c := range l.open {
-		if since := c.waitsSince(); since > 0 {
+		if since := c.idle(); since > 0 {
 			l.candidates = append(l.candidates, candidate{c, since})
 		}
 	}
-	slices.SortFunc(l.candidates, func(a, b candidate) int { return cmp.Compare(b.since, a.since) })
-	surplus := max(0, len(l.candidates)-1-len(l.open)/searchFraction)
+	slices.SortFunc(l.candidates, func(a, b candidate) int { return cmp.Compare(b.idleSince, a.idleSince) })
+	surplus := max(0, len(l.candidates)-1-len(l.open)/candidateDivisor)
 	l.candidates = slices.Delete(l.candidates, 0, surplus)
 }
 
-// waitsSince returns the sequence number of when the connection began to wait, or 0 while it serves an authenticated request.
-func (c *connection) waitsSince() uint64 {
-	since := c.since.Load()
+// idle returns the sequence number since which the connection has had no authenticated request, or 0 while it serves one.
+func (c *connection) idle() uint64 {
+	since := c.idleSince.Load()
 	if c.requests.Load() > 0 {
 		return 0
 	}
@@ -169,11 +169,11 @@ func (c *connection) Acquire() { c.requests.Add(1) }
 
 // Release implements [gateway.Connection].
 func (c *connection) Release() {
-	c.since.Store(c.owner.sequence.Add(1))
+	c.idleSince.Store(c.owner.sequence.Add(1))
 	c.requests.Add(-1)
 }
 
-// Close closes the connection and makes room for another.
+// Close closes the connection and removes it from the set.
 func (c *connection) Close() error {
 	c.owner.mu.Lock()
 	delete(c.owner.open, c)
@@ -181,7 +181,7 @@ func (c *connection) Close() error {
 	return c.TCPConn.Close()
 }
 
-// connectionContext puts a connection into the context of its requests, which mark it while they are served ([http.Server.ConnContext]).
+// connectionContext adds a connection to the context of its requests ([http.Server.ConnContext]), which acquire it while they are served.
 func connectionContext(ctx context.Context, conn net.Conn) context.Context {
 	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = secured.NetConn()
@@ -192,7 +192,7 @@ func connectionContext(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// holdConnection marks the connection of a request as serving an authenticated one until it is released.
+// holdConnection exempts the connection of a request from eviction until release is called.
 func holdConnection(ctx context.Context) (release func()) {
 	if c := gateway.AcquireConnection(ctx); c != nil {
 		return c.Release

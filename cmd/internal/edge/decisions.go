@@ -6,14 +6,14 @@ import (
 	"opsgate/ratelimit"
 )
 
-// An audience is told of every decision.
-type audience []gateway.DecisionObserver
+// observers pass each decision to every one of them.
+type observers []gateway.DecisionObserver
 
-var _ gateway.DecisionObserver = audience(nil)
+var _ gateway.DecisionObserver = observers(nil)
 
 // Decided implements [gateway.DecisionObserver].
-func (all audience) Decided(p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision) {
-	for _, one := range all {
-		one.Decided(p, a, d)
+func (o observers) Decided(p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision) {
+	for _, observer := range o {
+		observer.Decided(p, a, d)
 	}
 }

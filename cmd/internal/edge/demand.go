@@ -10,7 +10,7 @@ import (
 	"opsgate/ratelimit/demand"
 )
 
-// newRecorder opens the record of demand, or returns nil where none is wanted.
+// newRecorder opens the record of demand. It returns nil if none is configured.
 func newRecorder(o Options, registry prometheus.Registerer) (*demand.Recorder, error) {
 	c := o.Loaded.RateLimit.Demand
 	if c.File == "" {
@@ -21,34 +21,35 @@ func newRecorder(o Options, registry prometheus.Registerer) (*demand.Recorder, e
 	})
 }
 
-// A witness records decisions.
-type witness struct{ record *demand.Recorder }
+// A demandObserver records decisions.
+type demandObserver struct{ recorder *demand.Recorder }
 
 // Decided implements [gateway.DecisionObserver].
-func (w witness) Decided(p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision) {
-	w.record.Decided(p.TokenID, p.TeamID, a.Policy, d)
+func (o demandObserver) Decided(p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision) {
+	o.recorder.Decided(p.TokenID, p.TeamID, a.Policy, d)
 }
 
-// A recorded limiter records what was given back and forgotten.
-type recorded struct {
+// A recordingLimiter records refunds and resets.
+type recordingLimiter struct {
 	limiter
-	record *demand.Recorder
+
+	recorder *demand.Recorder
 }
 
 // Refund implements [ratelimit.Store].
-func (r recorded) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
+func (r recordingLimiter) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
 	err := r.limiter.Refund(ctx, tokenID, p, d)
 	if err == nil {
-		r.record.Refunded(tokenID, &d)
+		r.recorder.Refunded(tokenID, &d)
 	}
 	return err
 }
 
 // Reset implements [ratelimit.Store].
-func (r recorded) Reset(ctx context.Context, tokenID string) error {
+func (r recordingLimiter) Reset(ctx context.Context, tokenID string) error {
 	err := r.limiter.Reset(ctx, tokenID)
 	if err == nil {
-		r.record.Reset(tokenID)
+		r.recorder.Reset(tokenID)
 	}
 	return err
 }

@@ -22,19 +22,19 @@ const (
 	deniedWords = deniedBits / 64
 )
 
-// deniedTokens estimates how many distinct tokens were denied of late, by linear counting: each token sets one bit of a bitmap, and
-// the bits that are still clear tell how many tokens there were. It neither locks nor allocates where requests are decided.
+// deniedTokens estimates the number of distinct tokens denied in the last one to two minutes by linear counting: each token sets one bit of a
+// bitmap, and the share of unset bits gives the estimate. Decided neither locks nor allocates.
 type deniedTokens struct {
 	seed    maphash.Seed
-	windows [2]deniedBitmap // the current one and the one before it
-	current atomic.Uint32   // index of the window that bits are set in
+	windows [2]deniedBitmap // the current and the previous one
+	current atomic.Uint32   // index of the current window
 }
 
 type deniedBitmap [deniedWords]atomic.Uint64
 
 var _ gateway.DecisionObserver = (*deniedTokens)(nil)
 
-// newDeniedTokens returns an estimate of no tokens, with its metric registered.
+// newDeniedTokens returns an empty estimator and registers its metric.
 func newDeniedTokens(registry prometheus.Registerer) (*deniedTokens, error) {
 	t := &deniedTokens{seed: maphash.MakeSeed()}
 	return t, registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -50,7 +50,7 @@ func (t *deniedTokens) Decided(p *authn.Principal, _ *ratelimit.Assignment, d *r
 	}
 	at := maphash.String(t.seed, p.TokenID) % deniedBits
 	word, bit := &t.windows[t.current.Load()][at/64], uint64(1)<<(at%64)
-	if word.Load()&bit == 0 { // a token that floods writes nothing
+	if word.Load()&bit == 0 { // the denied requests of one token write once
 		word.Or(bit)
 	}
 }
@@ -64,7 +64,7 @@ func (t *deniedTokens) estimate() float64 {
 	return math.Round(deniedBits * math.Log(deniedBits/float64(max(1, unset))))
 }
 
-// Run begins a window every minute until ctx ends; then it returns nil.
+// Run starts a new window every minute until ctx ends, and returns nil.
 func (t *deniedTokens) Run(ctx context.Context) error {
 	tick := time.NewTicker(deniedWindow)
 	defer tick.Stop()

@@ -38,8 +38,8 @@ func (p *parts) dependencies() map[string]admin.Dependency {
 	if p.shared != nil {
 		list[dependencyRedis] = p.shared.dependency(now)
 	}
-	for _, b := range p.overload.bounds {
-		list[b.name] = b.dependency(now)
+	for _, l := range p.overload.limits {
+		list[l.name] = l.dependency(now)
 	}
 	return list
 }

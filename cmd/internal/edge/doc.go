@@ -1,10 +1,10 @@
-// Package edge makes a running gateway of a configuration. It is the only place where the concrete gateway, authenticator,
-// limiter and clients meet; each of them knows the others at most as an interface.
+// Package edge runs a gateway with a configuration. It is the only package that connects the concrete gateway, authenticator, limiter and
+// clients; they see each other through interfaces at most.
 //
-// It promises an orderly life. Everything that can be wrong is found by [Listen], before anything is served. A gateway that is
-// told to end first says so on its readiness page and goes on serving until load balancers have noticed, then takes no new
-// connections, lets requests in flight end, and lets go of everything. Nothing that it started outlives it.
+// [Listen] reports every error of a configuration before a request is served. At shutdown the gateway first reports that it drains on its
+// readiness page, and serves until load balancers have noticed. Then it accepts no more connections, waits for the requests in flight, and
+// releases its resources. No goroutine remains.
 //
-// And it promises that a changed configuration is taken over whole or not at all. All that a request needs to know hangs on one
-// pointer to a snapshot, which is built beside the one in force and never changes; see docs/reload.md.
+// A changed configuration is applied as a whole or not at all: everything that a request needs is in one snapshot, which is built beside
+// the active one and never changes. See docs/reload.md.
 package edge

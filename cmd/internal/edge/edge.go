@@ -13,20 +13,19 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-// Options are what an Edge is made of. Loaded and Logger are required.
+// Options are the options of [Listen]. Loaded and Logger are required.
 type Options struct {
 	Loaded config.Loaded
-	// Load reads the configuration again, from where Loaded came from. Without it, the configuration stays as it is.
+	// Load reads the configuration again from the sources of Loaded; nil disables reloads.
 	Load func() (config.Loaded, error)
-	// HangUps are signals to read it now; otherwise that is done when its files change.
-	HangUps <-chan os.Signal
-	// LogLevel is that of the Logger, which follows the configuration; nil for one that stays.
-	LogLevel *slog.LevelVar
-	Logger   *slog.Logger
-	Build    buildinfo.Info
-	Clock    func() time.Time // of the wall, for what expires; nil for time.Now
-	// Lifecycle is told how the gateway fares; nil for nobody.
-	Lifecycle Lifecycle
+	// ReloadSignals trigger a reload. A change of a file triggers one too.
+	ReloadSignals <-chan os.Signal
+	// LogLevel is the level of Logger, set from the configuration; nil for a fixed level.
+	LogLevel  *slog.LevelVar
+	Logger    *slog.Logger
+	Build     buildinfo.Info
+	Clock     func() time.Time // wall clock; nil for time.Now
+	Lifecycle Lifecycle        // nil for none
 }
 
 // An Edge is a gateway with its listeners.
@@ -39,14 +38,14 @@ type Edge struct {
 	admin     *server
 }
 
-// Listen builds a gateway and binds its listeners; connections wait until Run serves them. It fails when an address is taken or
-// the configuration makes no gateway, and then leaves nothing behind. The internal services need not be there.
+// Listen builds a gateway and binds its listeners; connections wait until Run is called. It fails if an address is in use or the
+// configuration is invalid, and then releases what it has opened. It does not wait for the internal services.
 func Listen(ctx context.Context, o Options) (_ *Edge, err error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
 	if o.Lifecycle == nil {
-		o.Lifecycle = nobody{}
+		o.Lifecycle = noopLifecycle{}
 	}
 	e := &Edge{logger: o.Logger, lifecycle: o.Lifecycle}
 	if e.parts, err = build(o); err != nil {
@@ -61,7 +60,7 @@ func Listen(ctx context.Context, o Options) (_ *Edge, err error) {
 		return nil, err
 	}
 	e.reloader = &reloader{
-		load: o.Load, hangUps: o.HangUps, parts: e.parts, level: o.LogLevel, logger: o.Logger, clock: o.Clock,
+		load: o.Load, signals: o.ReloadSignals, parts: e.parts, level: o.LogLevel, logger: o.Logger, clock: o.Clock,
 		lifecycle: o.Lifecycle,
 	}
 	return e, nil
@@ -93,7 +92,7 @@ func (e *Edge) bind(ctx context.Context, o Options) error {
 	return err
 }
 
-// Close lets go of what Listen made, for those who do not come to call Run.
+// Close releases the resources of Listen. It is for callers that do not call Run.
 func (e *Edge) Close() error {
 	var errs []error
 	for _, s := range []*server{e.public, e.admin} {

@@ -7,11 +7,11 @@ import (
 	"opsgate/ratelimit"
 )
 
-// ended returns what expired between two policies: it is in the first alone, and its time is over.
-func ended(before, after *ratelimit.Policies, now time.Time) (list []*ratelimit.Assignment) {
+// expired returns the assignments of before that have expired and are not in after.
+func expired(before, after *ratelimit.Policies, now time.Time) (list []*ratelimit.Assignment) {
 	for _, a := range before.All() {
-		there := func(b *ratelimit.Assignment) bool { return b.Key == a.Key }
-		if !a.Expires.IsZero() && !now.Before(a.Expires) && !slices.ContainsFunc(after.All(), there) {
+		sameKey := func(b *ratelimit.Assignment) bool { return b.Key == a.Key }
+		if !a.Expires.IsZero() && !now.Before(a.Expires) && !slices.ContainsFunc(after.All(), sameKey) {
 			list = append(list, a)
 		}
 	}

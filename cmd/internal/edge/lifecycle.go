@@ -2,24 +2,24 @@ package edge
 
 import "time"
 
-// A Lifecycle is told how a gateway fares. Its methods return soon, and may be called at the same time.
+// A Lifecycle receives the events of a gateway. Its methods must not block, and may be called concurrently.
 type Lifecycle interface {
-	// Serving is called when requests are served, and again when a reload is over, whatever came of it.
+	// Serving is called when the gateway serves requests, and after each requested reload, successful or not.
 	Serving()
-	// Reloading is called when a reload begins that somebody asked for.
+	// Reloading is called before a reload that was requested by a signal or by Edge.Reload.
 	Reloading()
-	// Draining is called when the gateway has begun to end. It will be over after atMost.
+	// Draining is called when the gateway starts to shut down, which takes at most atMost.
 	Draining(atMost time.Duration)
 }
 
-// nobody is a Lifecycle for whom it may concern.
-type nobody struct{}
+// noopLifecycle ignores all events.
+type noopLifecycle struct{}
 
 // Serving implements [Lifecycle].
-func (nobody) Serving() {}
+func (noopLifecycle) Serving() {}
 
 // Reloading implements [Lifecycle].
-func (nobody) Reloading() {}
+func (noopLifecycle) Reloading() {}
 
 // Draining implements [Lifecycle].
-func (nobody) Draining(time.Duration) {}
+func (noopLifecycle) Draining(time.Duration) {}

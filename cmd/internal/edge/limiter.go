@@ -9,13 +9,13 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A limiter is a store of rate limits that runs. It outlives every configuration, and so does the usage of tokens.
+// A limiter is the store of rate limits. It lives as long as the process, so that a reload keeps the usage of tokens.
 type limiter interface {
 	ratelimit.Store
 	Run(ctx context.Context) error
 }
 
-// buildLimiter makes the store of rate limits, and the recorder of its decisions where one is configured.
+// buildLimiter creates the store of rate limits, and the recorder of demand if one is configured.
 func (p *parts) buildLimiter(o Options, registry prometheus.Registerer) (err error) {
 	if o.Loaded.RateLimit.Store == config.StoreRedis {
 		if p.shared, err = newSharedLimits(o, registry, p.traces); err != nil {
@@ -28,19 +28,19 @@ func (p *parts) buildLimiter(o Options, registry prometheus.Registerer) (err err
 	if p.demand, err = newRecorder(o, registry); err != nil || p.demand == nil {
 		return err
 	}
-	p.limiter = recorded{p.limiter, p.demand}
-	p.decisions = append(p.decisions, witness{p.demand})
+	p.limiter = recordingLimiter{p.limiter, p.demand}
+	p.decisions = append(p.decisions, demandObserver{p.demand})
 	return nil
 }
 
-// configureLimiter has the store go by what can change while running.
+// configureLimiter applies the settings of the store that can change while running.
 func (p *parts) configureLimiter(c config.RateLimit) {
 	if p.shared != nil {
 		p.shared.configure(c)
 	}
 }
 
-// gateways is the number of gateways that share the limits of tokens.
+// gateways returns the number of gateways that share the limits of tokens.
 func (p *parts) gateways() int {
 	if p.shared == nil {
 		return 1

@@ -7,25 +7,25 @@ import (
 	"opsgate/gateway"
 )
 
-// How many lines a second are logged of each kind that clients or an outage can cause in any number. All that clients can cause are 85
-// a second, so that with the reports of suppressed ones, one a second for each kind, there are fewer than 100.
+// Maximum log lines per second of each kind that clients or an outage can cause. Clients can cause 85 per second, fewer than 100 with the
+// reports of suppressed lines: one per second for each kind.
 const (
 	unauthenticatedLines = 30
 	rateLimitedLines     = 20
 	connectionLines      = 15
 	adminConnectionLines = 10
 	adminLines           = 10
-	failedLines          = 20 // of each cause
+	failedLines          = 20 // per cause
 )
 
-// logLimits bound the log lines of a process. They outlive configurations: a reload admits no more lines.
+// logLimits limit the log lines of a process. They live as long as it does, so that a reload does not reset them.
 type logLimits struct {
 	*logging.Limiter
 
 	requests    gateway.LineLimits
-	connections *logging.Lines // errors of public connections, such as failed TLS handshakes
-	adminErrors *logging.Lines // the same of the admin listener
-	admin       *logging.Lines // refused access to the admin listener
+	connections *logging.Lines // errors of public connections, for example failed TLS handshakes
+	adminErrors *logging.Lines // errors of admin connections
+	admin       *logging.Lines // refused admin requests
 }
 
 func newLogLimits(o Options, registry prometheus.Registerer) (*logLimits, error) {

@@ -12,54 +12,54 @@ import (
 )
 
 const (
-	// lookEvery is how often bounds are looked at.
-	lookEvery = 250 * time.Millisecond
-	// calmFor is how long a bound must have been kept to for an overload to be over. One that comes and goes is one.
-	calmFor = 10 * time.Second
+	// overloadCheckEvery is the interval of overload checks.
+	overloadCheckEvery = 250 * time.Millisecond
+	// recoveryPeriod is how long nothing must be refused before an overload has ended, so that flapping is one overload.
+	recoveryPeriod = 10 * time.Second
 )
 
-// Overload tells of bounds that are reached: in the log when that begins and when it is over, and on the readiness page meanwhile. The
-// gateway is ready nevertheless: load balancers that took away one which has too much to do would give it to the next.
+// overload reports limits that are reached: it logs the beginning and the end, and sets the state on the readiness page. The gateway stays
+// ready, because load balancers would move its traffic to others and overload them too.
 type overload struct {
 	logger *slog.Logger
 	clock  func() time.Time
-	bounds []*bound
+	limits []*monitoredLimit
 }
 
-// A bound is something that is refused past a number.
-type bound struct {
-	name string                                 // on the readiness page
-	what string                                 // is over its bound, for the log
-	load func() (now, most int, refused uint64) // refused counts from the start
+// A monitoredLimit is a limit past which requests or connections are refused.
+type monitoredLimit struct {
+	name string                                      // on the readiness page
+	what string                                      // what it limits, for the log
+	load func() (current, limit int, refused uint64) // refused counts from the start of the process
 
-	mu    sync.Mutex
-	since time.Time // the overload began; zero for none
-	last  time.Time // something was refused
-	seen  uint64    // of refused
-	first uint64    // of refused before it began
+	mu            sync.Mutex
+	since         time.Time // beginning of the overload; zero for none
+	lastRefusal   time.Time
+	refused       uint64 // at the last check
+	refusedBefore uint64 // at the beginning of the overload
 }
 
 func newOverload(logger *slog.Logger, clock func() time.Time, capacity *gateway.Capacity, conns *connections) *overload {
-	return &overload{logger: logger, clock: clock, bounds: []*bound{
+	return &overload{logger: logger, clock: clock, limits: []*monitoredLimit{
 		{name: "capacity", what: "requests in flight", load: capacity.Load},
 		{name: "connections", what: "open connections", load: conns.load},
 	}}
 }
 
-// load returns how many connections are open, may be, and were closed for that.
-func (l *connections) load() (now, most int, refused uint64) {
+// load returns the number of open connections, the limit, and how many were closed at the limit.
+func (l *connections) load() (current, limit int, refused uint64) {
 	return l.count(), int(l.limit.Load()), l.refused.Load() + l.evicted.Load()
 }
 
-// run looks until ctx ends.
+// run checks the limits until ctx ends, and returns nil.
 func (o *overload) run(ctx context.Context) error {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(overloadCheckEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			for _, b := range o.bounds {
-				b.look(o.logger, o.clock())
+			for _, l := range o.limits {
+				l.check(o.logger, o.clock())
 			}
 		case <-ctx.Done():
 			return nil
@@ -67,36 +67,36 @@ func (o *overload) run(ctx context.Context) error {
 	}
 }
 
-// look notes whether something was refused since the last look.
-func (b *bound) look(logger *slog.Logger, now time.Time) {
-	_, most, refused := b.load()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if refused != b.seen {
-		if b.since.IsZero() {
-			b.since, b.first = now, b.seen
-			logger.Warn("overloaded", slog.String("bound", b.what), slog.Int("most", most))
+// check starts or ends the overload, by what was refused since the last check.
+func (l *monitoredLimit) check(logger *slog.Logger, now time.Time) {
+	_, limit, refused := l.load()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if refused != l.refused {
+		if l.since.IsZero() {
+			l.since, l.refusedBefore = now, l.refused
+			logger.Warn("overloaded", slog.String("bound", l.what), slog.Int("most", limit))
 		}
-		b.last, b.seen = now, refused
+		l.lastRefusal, l.refused = now, refused
 		return
 	}
-	if !b.since.IsZero() && now.Sub(b.last) >= calmFor {
-		logger.Info("not overloaded any more", slog.String("bound", b.what), slog.Uint64("refused", b.seen-b.first),
-			slog.String("lasted", b.last.Sub(b.since).Round(time.Second).String()))
-		b.since = time.Time{}
+	if !l.since.IsZero() && now.Sub(l.lastRefusal) >= recoveryPeriod {
+		logger.Info("not overloaded any more", slog.String("bound", l.what), slog.Uint64("refused", l.refused-l.refusedBefore),
+			slog.String("lasted", l.lastRefusal.Sub(l.since).Round(time.Second).String()))
+		l.since = time.Time{}
 	}
 }
 
-// dependency says whether the bound is reached.
-func (b *bound) dependency(now time.Time) admin.Dependency {
-	count, most, _ := b.load()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.since.IsZero() {
+// dependency returns the state of the limit for the readiness page.
+func (l *monitoredLimit) dependency(now time.Time) admin.Dependency {
+	current, limit, _ := l.load()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.since.IsZero() {
 		return admin.Dependency{State: "ready", OK: true}
 	}
 	return admin.Dependency{
-		State: "overloaded", Since: b.since,
-		Reason: fmt.Sprintf("more than %d %s for %s; %d now", most, b.what, lasting(now, b.since), count),
+		State: "overloaded", Since: l.since,
+		Reason: fmt.Sprintf("more than %d %s for %s; %d now", limit, l.what, lasting(now, l.since), current),
 	}
 }

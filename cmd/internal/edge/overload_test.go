@@ -9,40 +9,39 @@ import (
 	"opsgate/cmd/internal/logging/loggingtest"
 )
 
-// An overload that comes and goes is one: the log has a line for its begin and a line for its end.
-func TestAnOverloadHasTwoLines(t *testing.T) {
+func TestFlappingOverloadIsLoggedOnce(t *testing.T) {
 	var log loggingtest.Buffer
-	logger, refused := slog.New(slog.NewTextHandler(&log, nil)), uint64(5) // long ago
-	b := &bound{name: "capacity", what: "requests in flight", load: func() (int, int, uint64) { return 7, 8, refused }, seen: 5}
+	logger, refused := slog.New(slog.NewTextHandler(&log, nil)), uint64(5)
+	l := &monitoredLimit{name: "capacity", what: "requests in flight", load: func() (int, int, uint64) { return 7, 8, refused }, refused: 5}
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-	look := func(after time.Duration, more uint64) {
+	check := func(after time.Duration, more uint64) {
 		now, refused = now.Add(after), refused+more
-		b.look(logger, now)
+		l.check(logger, now)
 	}
-	look(time.Second, 0)
-	if d := b.dependency(now); !d.OK || d.Reason != "" {
-		t.Errorf("before: %+v", d)
+	check(time.Second, 0)
+	if d := l.dependency(now); !d.OK || d.Reason != "" {
+		t.Errorf("before the overload: %+v", d)
 	}
-	look(time.Second, 3)
-	look(calmFor-time.Second, 0)
-	look(time.Second/2, 2)
-	if d := b.dependency(now); d.OK || d.State != "overloaded" || d.Reason != "more than 8 requests in flight for 10s; 7 now" {
-		t.Errorf("meanwhile: %+v", d)
+	check(time.Second, 3)
+	check(recoveryPeriod-time.Second, 0)
+	check(time.Second/2, 2)
+	if d := l.dependency(now); d.OK || d.State != "overloaded" || d.Reason != "more than 8 requests in flight for 10s; 7 now" {
+		t.Errorf("during the overload: %+v", d)
 	}
 	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), `bound="requests in flight" most=8`) {
 		t.Errorf("%d lines: %s", n, &log)
 	}
-	look(calmFor, 0)
-	look(calmFor, 0)
+	check(recoveryPeriod, 0)
+	check(recoveryPeriod, 0)
 	if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), "refused=5 lasted=10s") {
 		t.Errorf("%d lines: %s", n, &log)
 	}
-	if d := b.dependency(now); !d.OK {
-		t.Errorf("afterwards: %+v", d)
+	if d := l.dependency(now); !d.OK {
+		t.Errorf("after the overload: %+v", d)
 	}
 }
 
-func TestCausesAreRepeatedInOurWordsAlone(t *testing.T) {
+func TestUnknownTextOfACauseIsRemoved(t *testing.T) {
 	for cause, want := range map[string]string{
 		"": "",
 		`Unavailable: connection error: desc = "transport: dial tcp 10.0.0.5:9000: connect: connection refused"`: "Unavailable: connection refused",

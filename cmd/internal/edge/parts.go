@@ -33,7 +33,7 @@ type parts struct {
 	demand           *demand.Recorder // nil where demand is not recorded
 	busiest          *heavyhitters.Sketch
 	denied           *deniedTokens
-	decisions        audience
+	decisions        observers
 	traces           *tracing.Provider // nil where none are recorded
 	metrics          *gateway.Metrics
 	refunds          *gateway.Refunds
@@ -65,7 +65,7 @@ func build(o Options) (_ *parts, err error) {
 	if p.denied, err = newDeniedTokens(registry); err != nil {
 		return nil, err
 	}
-	p.decisions = audience{crowd{p.busiest}, p.denied}
+	p.decisions = observers{crowd{p.busiest}, p.denied}
 	if p.lines, err = newLogLimits(o, registry); err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func build(o Options) (_ *parts, err error) {
 		return nil, err
 	}
 	p.current.Store(first)
-	p.reloads.inForce(first.version, first.since)
+	p.reloads.setActive(first.version, first.since)
 	if err := p.buildAdmin(o); err != nil {
 		return nil, err
 	}

@@ -16,41 +16,40 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-// A file that is replaced may be missing for a moment, between the steps of whoever replaces it.
+// A missing file is retried, because it may be in the middle of a replacement.
 const (
-	missingFor = time.Second
-	lookAgain  = 50 * time.Millisecond
+	missingTimeout = time.Second
+	missingRetry   = 50 * time.Millisecond
 )
 
-var errNoReload = errors.New("this gateway was started without a way to read its configuration again")
+var errNoReload = errors.New("this gateway cannot read its configuration again")
 
-// A reloader takes over changed configurations, each as a whole or not at all.
+// A reloader applies changed configurations, each as a whole or not at all.
 type reloader struct {
-	load    func() (config.Loaded, error) // nil where the configuration cannot be read again
-	hangUps <-chan os.Signal
+	load    func() (config.Loaded, error) // nil if reloads are disabled
+	signals <-chan os.Signal
 	parts   *parts
 	level   *slog.LevelVar
 	logger  *slog.Logger
 	clock   func() time.Time
 
-	lifecycle Lifecycle // told of reloads that were asked for
+	lifecycle Lifecycle // of requested reloads
 
-	mu      sync.Mutex  // held by whoever changes the configuration
-	seen    fingerprint // of the files, before they were last read; zero when nobody has looked yet
-	refused string      // why the last reload was; "" when it was not
+	mu      sync.Mutex  // held during a change of the configuration
+	files   fingerprint // of the configuration files before the last read; zero before the first
+	refused string      // error of the last reload; "" if it succeeded
 	triedAt time.Time
 }
 
-// A trigger is what a reload is made for.
+// A trigger is the reason of a reload.
 type trigger struct {
-	why string
-	// unasked is a reload that no person asked for. It says nothing where nothing is new.
-	unasked bool
+	why       string
+	automatic bool // no operator requested the reload: it is logged only if something has changed
 }
 
-// Reload reads the configuration and takes it over. Requests in flight end under the one that they began with. Where what is read
-// is wrong, or changes what cannot change while running, nothing changes at all; then the error, which is logged as well, has
-// every problem. Why is for the log.
+// Reload reads the configuration and applies it. A request in flight ends under the configuration that it started with. If the configuration
+// is invalid, or changes a key that needs a restart, nothing changes; the error, which is also logged, lists all problems. why is for the
+// log.
 func (e *Edge) Reload(ctx context.Context, why string) error {
 	return e.reloader.reload(ctx, trigger{why: why})
 }
@@ -61,50 +60,50 @@ func (r *reloader) reload(ctx context.Context, t trigger) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !t.unasked {
+	if !t.automatic {
 		r.lifecycle.Reloading()
 		defer r.lifecycle.Serving()
 	}
-	running := r.parts.current.Load()
-	r.seen, r.triedAt = fingerprintOf(running.files), r.clock()
-	next, err := r.next(ctx, running)
+	active := r.parts.current.Load()
+	r.files, r.triedAt = fingerprintOf(active.files), r.clock()
+	next, err := r.next(ctx, active)
 	if err != nil {
-		r.refuse(t, err)
+		r.reportRefused(t, err)
 		return fmt.Errorf("reload the configuration: %w", err)
 	}
-	if !slices.Equal(next.files, running.files) {
-		r.seen = fingerprint{} // there are files that nobody has looked at
+	if !slices.Equal(next.files, active.files) {
+		r.files = fingerprint{} // the fingerprint of the new files is not known
 	}
-	r.take(running, next)
-	r.tell(t, running, next)
+	r.apply(active, next)
+	r.reportApplied(t, active, next)
 	return nil
 }
 
-// next makes a snapshot of what the configuration says now.
-func (r *reloader) next(ctx context.Context, running *snapshot) (*snapshot, error) {
+// next reads the configuration and builds its snapshot.
+func (r *reloader) next(ctx context.Context, active *snapshot) (*snapshot, error) {
 	loaded, err := r.read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if problems := config.Unchangeable(running.loaded, loaded); len(problems) > 0 {
+	if problems := config.Unchangeable(active.loaded, loaded); len(problems) > 0 {
 		return nil, problems
 	}
 	return r.parts.snapshot(loaded, r.clock())
 }
 
-// read reads the configuration, and waits a while for a file that is not there.
+// read reads the configuration. It retries for missingTimeout if a file is missing.
 func (r *reloader) read(ctx context.Context) (config.Loaded, error) {
-	patience, cancel := context.WithTimeout(ctx, missingFor)
+	ctx, cancel := context.WithTimeout(ctx, missingTimeout)
 	defer cancel()
 	for {
 		loaded, err := r.load()
-		if !errors.Is(err, fs.ErrNotExist) || !pause(patience, lookAgain) {
+		if !errors.Is(err, fs.ErrNotExist) || !pause(ctx, missingRetry) {
 			return loaded, err
 		}
 	}
 }
 
-// pause waits, and returns false when ctx ends first.
+// pause waits, and returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -116,36 +115,35 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// take puts a snapshot in force, and what no snapshot holds because it is of the process. Nothing here can fail. The caller holds
-// r.mu.
-func (r *reloader) take(running, next *snapshot) {
+// apply makes a snapshot active, with the settings of the process. It cannot fail. The caller holds r.mu.
+func (r *reloader) apply(active, next *snapshot) {
 	r.parts.current.Store(next)
 	r.parts.configureLimiter(next.loaded.RateLimit)
 	r.parts.configureBounds(next.loaded.HTTP)
 	if r.level != nil {
 		r.level.Set(next.loaded.Log.Level.Slog())
 	}
-	for _, a := range ended(running.policies, next.policies, r.clock()) {
-		r.logger.Info("limits ended: they have expired", slog.String("key", a.Key), slog.String("origin", a.Origin),
+	for _, a := range expired(active.policies, next.policies, r.clock()) {
+		r.logger.Info("limits expired", slog.String("key", a.Key), slog.String("origin", a.Origin),
 			slog.Time("expires", a.Expires), slog.String("owner", a.Owner), slog.String("reason", a.Reason))
 	}
 }
 
-// tell reports that what was read is in force. The caller holds r.mu.
-func (r *reloader) tell(t trigger, running, next *snapshot) {
-	mended := r.refused != ""
+// reportApplied logs and counts a successful reload. The caller holds r.mu.
+func (r *reloader) reportApplied(t trigger, before, after *snapshot) {
+	recovered := r.refused != ""
 	r.refused = ""
-	r.parts.reloads.inForce(next.version, r.clock())
+	r.parts.reloads.setActive(after.version, r.clock())
 	switch {
-	case next.version != running.version:
+	case after.version != before.version:
 		r.logger.Info("configuration reloaded", slog.String("why", t.why),
-			slog.String("version_before", running.version), slog.String("version", next.version),
-			slog.Any("changed", config.Changes(running.loaded, next.loaded)))
-		r.warn(next.loaded.Warnings)
-		r.note(t, outcomeApplied, nil)
-	case mended || !t.unasked:
-		r.logger.Info("configuration unchanged", slog.String("why", t.why), slog.String("version", next.version))
-		r.note(t, outcomeUnchanged, nil)
+			slog.String("version_before", before.version), slog.String("version", after.version),
+			slog.Any("changed", config.Changes(before.loaded, after.loaded)))
+		r.warn(after.loaded.Warnings)
+		r.record(t, outcomeApplied, nil)
+	case recovered || !t.automatic:
+		r.logger.Info("configuration unchanged", slog.String("why", t.why), slog.String("version", after.version))
+		r.record(t, outcomeUnchanged, nil)
 	}
 }
 
@@ -155,10 +153,11 @@ func (r *reloader) warn(warnings config.Problems) {
 	}
 }
 
-// refuse reports why the configuration stays as it was. The caller holds r.mu.
-func (r *reloader) refuse(t trigger, err error) {
-	if t.unasked && err.Error() == r.refused {
-		return // that was said already
+// reportRefused logs and counts a reload that failed. An automatic one that fails as the last reload did is not reported again. The caller
+// holds r.mu.
+func (r *reloader) reportRefused(t trigger, err error) {
+	if t.automatic && err.Error() == r.refused {
+		return
 	}
 	r.refused = err.Error()
 	r.parts.reloads.successful.Set(0)
@@ -170,19 +169,19 @@ func (r *reloader) refuse(t trigger, err error) {
 	var texts []string
 	for _, p := range problems {
 		if p.Warning {
-			p.Warning = false // the line says so
+			p.Warning = false // the log line has the word
 			r.warn(config.Problems{p})
 			continue
 		}
 		texts = append(texts, p.Error())
-		r.logger.Warn("configuration refused", append(place(p), slog.String("problem", p.Text),
+		r.logger.Warn("configuration refused", append(position(p), slog.String("problem", p.Text),
 			slog.String("why", t.why), slog.String("version", version))...)
 	}
-	r.note(t, outcomeRefused, texts)
+	r.record(t, outcomeRefused, texts)
 }
 
-// place says where a problem is, as far as it is anywhere.
-func place(p config.Problem) (attributes []any) {
+// position returns the log attributes of a problem's position: file and line or another source, and the key.
+func position(p config.Problem) (attributes []any) {
 	switch {
 	case p.Line > 0:
 		file := strings.TrimSuffix(p.Where, fmt.Sprintf(":%d", p.Line))
@@ -196,8 +195,8 @@ func place(p config.Problem) (attributes []any) {
 	return attributes
 }
 
-// note counts a reload and remembers it for those who ask.
-func (r *reloader) note(t trigger, outcome string, problems []string) {
+// record counts a reload and stores it for the admin listener.
+func (r *reloader) record(t trigger, outcome string, problems []string) {
 	r.parts.reloads.count.WithLabelValues(outcome).Inc()
 	r.parts.lastReload.Store(&admin.Reload{At: r.clock(), Why: t.why, Outcome: outcome, Problems: problems})
 }

@@ -216,10 +216,10 @@ func TestLimitsExpire(t *testing.T) {
 		t.Error("a configuration that is wrong: no error")
 	}
 	r.ahead.Store(int64(2 * time.Hour))
-	eventually(t, "the limits have ended", func() bool {
+	eventually(t, "the limits have expired", func() bool {
 		return requests(r.get(t, r.Address(), "/v1/servers")) == 100
 	})
-	line := r.await(t, "limits ended: they have expired")
+	line := r.await(t, "limits expired")
 	if line["key"] != "rate_limit.tokens."+tokenID || line["origin"] != r.file+":13" || line["owner"] != "sre@example.com" ||
 		line["reason"] != "migration" {
 		t.Errorf("got %v", line)

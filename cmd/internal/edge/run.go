@@ -11,25 +11,25 @@ import (
 	"opsgate/gateway"
 )
 
-// adminGrace is how long a scrape or a profile may go on when everything else has ended.
+// adminGrace is how long requests of the admin listener, for example a scrape, may continue after the public listener has ended.
 const adminGrace = time.Second
 
-// Run serves until ctx ends, and then drains. It returns nil when it could end in order: an error says what failed while it
-// served, or that requests had to be cut off. It is called once, and leaves nothing behind.
+// Run serves until ctx ends, then drains, and releases all resources. It returns an error if a part failed while it served, or if requests
+// had to be cut off. It may be called once.
 func (e *Edge) Run(ctx context.Context) error {
-	// What goes on beside the requests must outlast ctx: requests are served until the drain is over.
+	// The background tasks outlast ctx, because requests are served until the drain has ended.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	tasks, failed := errgroup.WithContext(background)
 	for _, task := range e.parts.background() {
 		tasks.Go(func() error { return task(background) })
 	}
-	// The limiter and the record of demand must outlast the refunds, and the refunds the requests.
+	// Refunds end after the requests, and the limiter and the record of demand after the refunds.
 	refunding, flush := context.WithCancel(background)
 	defer flush()
 	refunded := make(chan error, 1)
 	go func() { refunded <- e.parts.refunds.Run(refunding) }()
-	watching, unwatch := context.WithCancel(ctx) // a gateway that ends changes no more
+	watching, unwatch := context.WithCancel(ctx) // reloads end when the shutdown starts
 	defer unwatch()
 	tasks.Go(func() error { return e.reloader.watch(watching) })
 	tasks.Go(e.public.serve)
@@ -53,25 +53,25 @@ func (e *Edge) Run(ctx context.Context) error {
 	return err
 }
 
-// drain ends the serving. When something has failed, nobody is asked to wait.
+// drain ends the listeners: the public one after the drain wait, within the grace period. It does not wait if a part has failed.
 func (e *Edge) drain(failed context.Context) error {
 	e.parts.admin.Draining()
 	e.public.drain()
-	bounds := e.parts.current.Load().loaded.Shutdown
-	e.lifecycle.Draining(time.Duration(bounds.DrainWait) + time.Duration(bounds.Grace) + adminGrace + gateway.RefundFlushTimeout)
-	e.logger.Info("draining", slog.String("wait", bounds.DrainWait.String()), slog.String("grace", bounds.Grace.String()))
-	wait := time.NewTimer(time.Duration(bounds.DrainWait))
+	shutdown := e.parts.current.Load().loaded.Shutdown
+	e.lifecycle.Draining(time.Duration(shutdown.DrainWait) + time.Duration(shutdown.Grace) + adminGrace + gateway.RefundFlushTimeout)
+	e.logger.Info("draining", slog.String("wait", shutdown.DrainWait.String()), slog.String("grace", shutdown.Grace.String()))
+	wait := time.NewTimer(time.Duration(shutdown.DrainWait))
 	defer wait.Stop()
 	select {
 	case <-wait.C:
 	case <-failed.Done():
 	}
-	grace, cancel := context.WithTimeout(failed, time.Duration(bounds.Grace))
+	grace, cancel := context.WithTimeout(failed, time.Duration(shutdown.Grace))
 	defer cancel()
 	err := e.public.shutDown(grace)
 
-	last, cancelLast := context.WithTimeout(context.WithoutCancel(failed), adminGrace)
-	defer cancelLast()
-	_ = e.admin.shutDown(last) // a profile that nobody reads to its end holds up nothing
+	adminDone, cancelAdmin := context.WithTimeout(context.WithoutCancel(failed), adminGrace)
+	defer cancelAdmin()
+	_ = e.admin.shutDown(adminDone) // a profile in progress is not an error
 	return err
 }

@@ -8,84 +8,84 @@ import (
 )
 
 const (
-	// pollEvery is how often the files are looked at, which takes some 50 µs. That finds what notifications of the kernel miss: links
-	// that are swapped, file systems of other machines.
+	// pollEvery is the interval of reading the files, which takes some 50 µs. Polling detects changes that kernel notifications miss:
+	// replaced links and network file systems.
 	pollEvery = 50 * time.Millisecond
-	// A file that is being written is read when it has been the same for settleFor, or after so many looks.
-	settleFor   = 20 * time.Millisecond
-	settleLooks = 10
-	// retryEvery is how often a configuration that was refused is read again though its files are the same: what else it needs, such
-	// as the file of a secret, may be there by then.
+	// A changed file is read when it has not changed for stableFor, or after stableChecks checks.
+	stableFor    = 20 * time.Millisecond
+	stableChecks = 10
+	// retryEvery is the interval of reading a refused configuration again although its files are the same: a missing file, for example
+	// of a secret, may exist by then.
 	retryEvery = 5 * time.Second
 )
 
-// watch follows the files, the clock and what it is told until ctx ends.
+// watch reloads the configuration on signals and when its files change, and removes expired limits, until ctx ends. It returns nil.
 func (r *reloader) watch(ctx context.Context) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			r.look(ctx)
-		case <-r.hangUps:
-			_ = r.reload(ctx, trigger{why: "SIGHUP"}) // it has been reported
+			r.poll(ctx)
+		case <-r.signals:
+			_ = r.reload(ctx, trigger{why: "SIGHUP"}) // reload logs its error
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// look does what is due.
-func (r *reloader) look(ctx context.Context) {
+// poll removes expired limits, and reloads the configuration if its files have changed or a retry is due.
+func (r *reloader) poll(ctx context.Context) {
 	r.expire()
 	if r.load == nil {
 		return
 	}
 	files := r.parts.current.Load().files
-	seen, retry := r.standing()
+	last, retry := r.state()
 	switch {
-	case fingerprintOf(files) != seen:
-		settle(ctx, files)
-		_ = r.reload(ctx, trigger{why: "the files changed", unasked: true}) // it has been reported
+	case fingerprintOf(files) != last:
+		waitUntilStable(ctx, files)
+		_ = r.reload(ctx, trigger{why: "the files changed", automatic: true}) // reload logs its error
 	case retry:
-		_ = r.reload(ctx, trigger{why: "another try", unasked: true})
+		_ = r.reload(ctx, trigger{why: "another try", automatic: true})
 	}
 }
 
-// standing returns what the files were when they were last read, and whether to read them again though they are the same.
-func (r *reloader) standing() (seen fingerprint, retry bool) {
+// state returns the fingerprint of the files at the last read, and whether to retry a refused configuration.
+func (r *reloader) state() (files fingerprint, retry bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.seen, r.refused != "" && r.clock().Sub(r.triedAt) >= retryEvery
+	return r.files, r.refused != "" && r.clock().Sub(r.triedAt) >= retryEvery
 }
 
-// settle waits until nobody writes to the files, but not for long.
-func settle(ctx context.Context, files []string) {
+// waitUntilStable waits until the files have not changed for stableFor, for stableChecks checks at most.
+func waitUntilStable(ctx context.Context, files []string) {
 	last := fingerprintOf(files)
-	for range settleLooks {
-		if !pause(ctx, settleFor) {
+	for range stableChecks {
+		if !pause(ctx, stableFor) {
 			return
 		}
-		now := fingerprintOf(files)
-		if now == last {
+		current := fingerprintOf(files)
+		if current == last {
 			return
 		}
-		last = now
+		last = current
 	}
 }
 
-// expire puts the configuration in force without the limits that have expired since.
+// expire applies the active configuration again without its expired limits.
 func (r *reloader) expire() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	running, now := r.parts.current.Load(), r.clock()
-	if first := policies.NextExpiry(running.policies); first.IsZero() || now.Before(first) {
+	active, now := r.parts.current.Load(), r.clock()
+	if first := policies.NextExpiry(active.policies); first.IsZero() || now.Before(first) {
 		return
 	}
-	next, err := r.parts.snapshot(running.loaded, now)
+	next, err := r.parts.snapshot(active.loaded, now)
 	if err != nil {
-		r.refuse(trigger{why: "limits expired", unasked: true}, err)
+		r.reportRefused(trigger{why: "limits expired", automatic: true}, err)
 		return
 	}
-	r.take(running, next)
+	r.apply(active, next)
 }

@@ -53,7 +53,7 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 	signal.Notify(hangUps, syscall.SIGHUP)
 	defer signal.Stop(hangUps)
 	gateway, err := edge.Listen(ctx, edge.Options{
-		Loaded: loaded, Load: load, HangUps: hangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
+		Loaded: loaded, Load: load, ReloadSignals: hangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
 		Lifecycle: sdnotify.New(log.Logger),
 	})
 	if err != nil {
