@@ -24,8 +24,8 @@ const (
 	countsAt        = 1 + newestBytes
 	buckets         = 61 // sixty cover the window, the newest is not over
 
-	// earliest is the earliest time that is told from others, in spring of 1970: all buckets that count have positive numbers.
-	earliest = 1 << 43
+	earliest = 1 << 43 // in April 1970: earlier times count as this one, so that the numbers of all buckets in a window are positive
+	latest   = 1 << 53 // in 2255, exclusive: the numbers of account.lua are exact up to here
 )
 
 // A rule is a limit as accounts encode it.
@@ -120,7 +120,8 @@ func (r *rule) valid(b []byte) bool {
 		return false
 	}
 	if size := int(b[0] &^ ringTag); b[0] >= ringTag {
-		return (size == 1 || size == 2 || size == 4) && size >= countBytes(r.requests)
+		high, begins := bits.Mul64(uint64(newRing(r, b).newest()), uint64(r.width))
+		return (size == 1 || size == 2 || size == 4) && size >= countBytes(r.requests) && high == 0 && begins < latest
 	}
 	if !r.exact() || b[0] > MaxExact {
 		return false
@@ -131,7 +132,7 @@ func (r *rule) valid(b []byte) bool {
 			return false
 		}
 	}
-	return true
+	return s.len() == 0 || s.at(s.len()-1) < latest
 }
 
 // stateBytes is the size of the state that begins with a tag.

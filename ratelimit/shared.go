@@ -144,13 +144,7 @@ func (p *Policy) usages(a Account, now int64) (list [MaxLimits]usage) {
 	if !p.valid(a) {
 		a = p.rebase(a, now)
 	}
-	list = a.usages(p.rules)
-	for _, u := range list[:len(p.rules)] {
-		if u.state[0] >= ringTag && newRing(u.rule, u.state).newest() > now/u.width+buckets { // a foreign value, which would never expire
-			return a.advanced(p.rules, now).usages(p.rules)
-		}
-	}
-	return list
+	return a.usages(p.rules)
 }
 
 // A share is what one gateway may admit by itself.

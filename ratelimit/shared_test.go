@@ -78,6 +78,10 @@ func TestDecision_RefusesWhatDoesNotAgree(t *testing.T) {
 		full, _ = p.DecideShare(ratelimit.Share{Replicas: 1}, full, now, false)
 	}
 	one, _ := p.DecideShare(ratelimit.Share{Replicas: 1}, nil, now, false)
+	timeAt := len(p.Header()) + 7 + 1 // of its admission, 7 bytes; then a byte, and the number of the ring's newest bucket
+	change := func(at int, to ...byte) ratelimit.Account {
+		return append(append(bytes.Clone(one[:at]), to...), one[at+len(to):]...)
+	}
 	for name, c := range map[string]struct {
 		account ratelimit.Account
 		outcome ratelimit.Outcome
@@ -91,6 +95,10 @@ func TestDecision_RefusesWhatDoesNotAgree(t *testing.T) {
 		"an account of another policy":   {must(mixed(t).DecideShare(ratelimit.Share{Replicas: 1}, nil, now, false)), ratelimit.Admitted, false},
 		"an account with a byte more":    {append(bytes.Clone(one), 0), ratelimit.Admitted, false},
 		"an account with a byte missing": {one[:len(one)-1], ratelimit.Admitted, false},
+		"a time in 2255":                 {change(timeAt+5, 0xff, 0x1f), ratelimit.Asked, true},
+		"a time after 2255":              {change(timeAt+6, 0x20), ratelimit.Asked, false},
+		"a bucket in 2255":               {change(timeAt+8, 0x33, 0xa6, 0xf2, 0x08, 0, 0), ratelimit.Asked, true}, // it begins before 2^53 µs
+		"a bucket after 2255":            {change(timeAt+8, 0x34, 0xa6, 0xf2, 0x08, 0, 0), ratelimit.Asked, false},
 	} {
 		if d, ok := p.Decision(bytes.Clone(c.account), now, c.outcome); ok != c.ok {
 			t.Errorf("%s: %+v, %t", name, d, ok)

@@ -12,7 +12,7 @@
 --
 -- For readers new to Lua: indexes begin at 1, a string is bytes, # is a length, .. joins strings, ~= is "not equal", {} is a table: an array
 -- or a record. Numbers are doubles, exact up to 2^53. struct.unpack returns the values and then the next index; '<I7' has 7 bytes.
-local FORM, MAX_LIMITS, MAX_EXACT, BUCKETS, RING, EARLIEST = 2, 4, 64, 61, 128, 2 ^ 43
+local FORM, MAX_LIMITS, MAX_EXACT, BUCKETS, RING, EARLIEST, LATEST = 2, 4, 64, 61, 128, 2 ^ 43, 2 ^ 53
 local byte, char, rep, sub, pack, unpacked = string.byte, string.char, string.rep, string.sub, struct.pack, struct.unpack
 local min, max = math.min, math.max
 local policy -- of the caller: {header, rules}
@@ -48,10 +48,13 @@ local function decode_state(r, value, at)
     for k = 2, tag do
       if times[k] < times[k - 1] then return nil end
     end
+    if tag > 0 and times[tag] >= LATEST then return nil end
     return {times = times}, next_at
   end
   if size ~= 1 and size ~= 2 and size ~= 4 or size < count_bytes(r.requests) then return nil end
-  return {newest = unpacked('<I6', value, at + 1), size = size, counts = sub(value, at + 7, next_at - 1)}, next_at
+  local newest = unpacked('<I6', value, at + 1)
+  if newest * r.width >= LATEST then return nil end
+  return {newest = newest, size = size, counts = sub(value, at + 7, next_at - 1)}, next_at
 end
 
 -- decode returns the account as a table, nil if the value is no account.
