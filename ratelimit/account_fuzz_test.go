@@ -22,7 +22,7 @@ func FuzzAccount(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		for _, p := range policies {
-			for _, o := range []ratelimit.Outcome{ratelimit.Denied, ratelimit.Admitted, ratelimit.Shadowed, ratelimit.Asked} {
+			for _, o := range []ratelimit.Outcome{ratelimit.Denied, ratelimit.Admitted, ratelimit.Shadowed, ratelimit.Peeked} {
 				if d, ok := p.Decision(append(ratelimit.Account{}, value...), now, o); ok {
 					checkTold(t, p, &d)
 				}

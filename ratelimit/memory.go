@@ -18,12 +18,12 @@ type MemoryOptions struct {
 	Clock func() time.Time // nil for time.Now
 }
 
-// A Memory is a Store in this process. Its time is monotonic where its clock is, in µs. It is safe for concurrent use, and no lock
-// is shared by all tokens.
+// A Memory is a Store in this process. Its time is monotonic if its clock is. It is safe for concurrent use; tokens are spread over shards
+// with a lock each.
 type Memory struct {
 	clock  func() time.Time
 	start  time.Time
-	origin int64 // µs at start: those of the wall clock, so that buckets begin at the same times in every store
+	origin int64 // µs since 1970 at start
 	seed   maphash.Seed
 	shards [shards]shard
 }
@@ -31,11 +31,11 @@ type Memory struct {
 type shard struct {
 	mu     sync.Mutex
 	tokens map[string]*entry
-	peak   int      // most tokens since the map was made
-	_      [40]byte // a cache line each, so that neighbours do not wait for each other
+	peak   int      // maximum number of tokens since the map was made
+	_      [40]byte // padding to a cache line
 }
 
-// An entry is the account of a token, and the policy that it was last decided under.
+// An entry is the account of a token, and the policy of the account.
 type entry struct {
 	policy  *Policy
 	account Account
@@ -61,9 +61,9 @@ func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision,
 	sh := m.shard(tokenID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	now := m.now() // under the lock, so that a token's time does not run backwards
-	e, known := sh.tokens[tokenID]
-	if !known {
+	now := m.now() // under the lock, so that the time of a token never decreases
+	e, ok := sh.tokens[tokenID]
+	if !ok {
 		e = &entry{p, p.rebase(nil, now)}
 		sh.tokens[tokenID] = e
 		sh.peak = max(sh.peak, len(sh.tokens))
@@ -78,7 +78,7 @@ func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision,
 
 func (e *entry) advance(now int64) { e.account, _ = e.account.advance(e.policy.rules, now, 1) }
 
-// Refund implements [Store]. It never fails. Where the policy has changed, the admission is taken out of what the present limits count.
+// Refund implements [Store]. It never fails. If the policy has changed, the admission is removed from the new limits.
 func (m *Memory) Refund(_ context.Context, tokenID string, _ *Policy, d Decision) error {
 	if !d.Allowed {
 		return nil
@@ -86,7 +86,7 @@ func (m *Memory) Refund(_ context.Context, tokenID string, _ *Policy, d Decision
 	sh := m.shard(tokenID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e, known := sh.tokens[tokenID]; known { // else nothing counts any more
+	if e, ok := sh.tokens[tokenID]; ok { // else no admission counts
 		e.account = e.account.Refund(d.At, d.Shadowed < 0)
 	}
 	return nil
@@ -99,7 +99,7 @@ func (m *Memory) Peek(_ context.Context, tokenID string, p *Policy) (Decision, e
 	defer sh.mu.Unlock()
 	now := m.now()
 	var a Account
-	if e, known := sh.tokens[tokenID]; known {
+	if e, ok := sh.tokens[tokenID]; ok {
 		a = e.account
 	}
 	_, d := p.decide(p.under(a, now), now, true)
@@ -115,18 +115,6 @@ func (m *Memory) Reset(_ context.Context, tokenID string) error {
 	return nil
 }
 
-// Len returns the number of tokens with an account.
-func (m *Memory) Len() int {
-	n := 0
-	for i := range m.shards {
-		sh := &m.shards[i]
-		sh.mu.Lock()
-		n += len(sh.tokens)
-		sh.mu.Unlock()
-	}
-	return n
-}
-
 // Run drops accounts without usage, every ten seconds until ctx ends, and then returns nil.
 func (m *Memory) Run(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
@@ -136,13 +124,13 @@ func (m *Memory) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			m.Sweep()
+			m.sweep()
 		}
 	}
 }
 
-// Sweep drops accounts without usage, one part of the store after the other.
-func (m *Memory) Sweep() {
+// sweep drops accounts without usage, one shard after the other.
+func (m *Memory) sweep() {
 	for i := range m.shards {
 		m.shards[i].sweep(m.now)
 	}
@@ -160,7 +148,7 @@ func (sh *shard) sweep(clock func() int64) {
 	if len(sh.tokens) > sh.peak/4 {
 		return
 	}
-	smaller := make(map[string]*entry, len(sh.tokens)) // a map keeps the memory that it once needed
+	smaller := make(map[string]*entry, len(sh.tokens)) // a map does not shrink
 	maps.Copy(smaller, sh.tokens)
 	sh.tokens, sh.peak = smaller, len(smaller)
 }

@@ -14,7 +14,7 @@ const (
 	Denied   Outcome = iota
 	Admitted         // recorded in every limit
 	Shadowed         // admitted, but a limit in shadow would have denied it: recorded in the enforced limits alone
-	Asked            // neither: the request was a peek
+	Peeked           // neither: the request was a peek
 )
 
 // An Op is an operation of a shared store on a token's account.
@@ -51,7 +51,7 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Decision, bool) {
 	t := p.tallies(a, now)
 	denied, shadowed := p.full(&t, false), -1
 	switch {
-	case o == Asked && denied < 0, o == Shadowed:
+	case o == Peeked && denied < 0, o == Shadowed:
 		denied, shadowed = -1, p.full(&t, true)
 	case o == Admitted:
 		denied = -1

@@ -37,7 +37,7 @@ func drawAccount(t *rapid.T, p *ratelimit.Policy, now time.Time) (a ratelimit.Ac
 
 // used is how many admissions count in a limit.
 func used(t rapid.TB, p *ratelimit.Policy, a ratelimit.Account, i int, now time.Time) int {
-	d, ok := p.Decision(bytes.Clone(a), now, ratelimit.Asked)
+	d, ok := p.Decision(bytes.Clone(a), now, ratelimit.Peeked)
 	if !ok {
 		t.Fatalf("%x is no account", a)
 	}
@@ -90,15 +90,15 @@ func TestDecision_RefusesWhatDoesNotAgree(t *testing.T) {
 		"denied, and full":               {full, ratelimit.Denied, true},
 		"denied, and not full":           {one, ratelimit.Denied, false},
 		"admitted as the last":           {full, ratelimit.Admitted, true},
-		"a question":                     {full, ratelimit.Asked, true},
+		"a question":                     {full, ratelimit.Peeked, true},
 		"no account":                     {nil, ratelimit.Admitted, false},
 		"an account of another policy":   {must(mixed(t).DecideShare(ratelimit.Share{Replicas: 1}, nil, now, false)), ratelimit.Admitted, false},
 		"an account with a byte more":    {append(bytes.Clone(one), 0), ratelimit.Admitted, false},
 		"an account with a byte missing": {one[:len(one)-1], ratelimit.Admitted, false},
-		"a time in 2255":                 {change(timeAt+5, 0xff, 0x1f), ratelimit.Asked, true},
-		"a time after 2255":              {change(timeAt+6, 0x20), ratelimit.Asked, false},
-		"a bucket in 2255":               {change(timeAt+8, 0x33, 0xa6, 0xf2, 0x08, 0, 0), ratelimit.Asked, true}, // it begins before 2^53 µs
-		"a bucket after 2255":            {change(timeAt+8, 0x34, 0xa6, 0xf2, 0x08, 0, 0), ratelimit.Asked, false},
+		"a time in 2255":                 {change(timeAt+5, 0xff, 0x1f), ratelimit.Peeked, true},
+		"a time after 2255":              {change(timeAt+6, 0x20), ratelimit.Peeked, false},
+		"a bucket in 2255":               {change(timeAt+8, 0x33, 0xa6, 0xf2, 0x08, 0, 0), ratelimit.Peeked, true}, // it begins before 2^53 µs
+		"a bucket after 2255":            {change(timeAt+8, 0x34, 0xa6, 0xf2, 0x08, 0, 0), ratelimit.Peeked, false},
 	} {
 		if d, ok := p.Decision(bytes.Clone(c.account), now, c.outcome); ok != c.ok {
 			t.Errorf("%s: %+v, %t", name, d, ok)

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Events are between these times, exclusive: a store in memory cannot simulate more than some centuries.
+// Events are between these times, exclusive: the clock of a memory store covers some centuries.
 func earliest() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
 func latest() time.Time   { return time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// decodeLine decodes a line and checks that it is one of the three kinds that there are.
+// decodeLine decodes and validates a line.
 func decodeLine(text []byte) (line, error) {
 	var l line
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -25,7 +25,7 @@ func decodeLine(text []byte) (line, error) {
 		return l, err
 	}
 	if len(bytes.TrimSpace(text[d.InputOffset():])) > 0 {
-		return l, errors.New("goes on after a JSON object")
+		return l, errors.New("has text after the JSON object")
 	}
 	switch {
 	case l.Format != 0:
@@ -42,7 +42,7 @@ func decodeLine(text []byte) (line, error) {
 func (l *line) checkHeader() error {
 	switch {
 	case l.Format != format:
-		return fmt.Errorf("is of format %d; this version knows %d", l.Format, format)
+		return fmt.Errorf("has format %d; this version reads format %d", l.Format, format)
 	case l.Sample <= 0 || l.Sample > 1:
 		return fmt.Errorf("has a sample of %v", l.Sample)
 	case *l != line{Format: l.Format, Sample: l.Sample}:
@@ -53,8 +53,8 @@ func (l *line) checkHeader() error {
 
 func (l *line) checkEvent() error {
 	kinds := 0
-	for _, is := range []bool{l.Allowed, l.Denied != "", l.RefundOf != nil, l.Reset} {
-		if is {
+	for _, set := range []bool{l.Allowed, l.Denied != "", l.RefundOf != nil, l.Reset} {
+		if set {
 			kinds++
 		}
 	}
@@ -66,13 +66,13 @@ func (l *line) checkEvent() error {
 	case !isPlausible(l.At):
 		return errors.New("has no time between the years 2000 and 2200 as at")
 	case l.RefundOf != nil && (!isPlausible(l.RefundOf) || l.RefundOf.After(*l.At)):
-		return errors.New("gives back what was admitted at no time before")
+		return errors.New("has a refund_of that is not between the year 2000 and at")
 	case l.RetryAfter < 0 || l.RetryAfter > 0 && l.Denied == "":
-		return errors.New("has a retry_after_ns of no refusal")
+		return errors.New("has a retry_after_ns that is negative or not of a denial")
 	case (l.Local || l.Cached) && !l.Allowed && l.Denied == "":
-		return errors.New("has local or cached, and is no request")
+		return errors.New("has local or cached and is not a request")
 	case l.Sample != 0:
-		return errors.New("has a sample, which only the first line has")
+		return errors.New("has a sample, which belongs in a header")
 	}
 	return nil
 }

@@ -1,12 +1,12 @@
-// Package demand records who asked when and what the limits made of it, and tells what other limits would have made of it.
+// Package demand records requests and what the limits decided, and replays a record under other limits.
 //
-// A recorder samples whole tokens: of a token that is in the sample every request is recorded, so that its budgets can be
-// computed again; of all others nothing is. Which tokens those are depends on their ids and the share alone, so all gateways record
-// the same ones, and go on with them after a restart. A record never holds a token, only its id.
+// A recorder samples whole tokens: it records every request of a token in the sample, so that its limits can be computed again, and
+// no request of other tokens. Whether a token is in the sample depends on its id and the size of the sample alone, so all gateways record
+// the same tokens, also after a restart. A record has ids of tokens, never tokens.
 //
-// The record is a ring of two files of JSON lines, FILE and the older FILE.1, whose size is bounded. Recording never makes a
-// request wait: what cannot be written is counted, and dropped.
+// A record is a ring of two files of JSON lines of bounded size, FILE and the older FILE.1. Recording never makes a request wait: events
+// that cannot be written are counted and dropped.
 //
-// A replay simulates limits with a store in memory whose clock is that of the record. It knows nothing of how clients would have
+// A replay simulates limits with a memory store that uses the times of the record as its clock. It does not model how clients would have
 // behaved under other limits.
 package demand

@@ -6,23 +6,22 @@ import (
 	"time"
 )
 
-// An Event is something that happened to a token's budgets, by the clock of the store that keeps them: a request, or, where RefundOf or
-// Reset is set, what they say.
+// An Event is a request of a token and its decision, or a refund if RefundOf is set, or a reset if Reset is set.
 type Event struct {
-	At              time.Time
+	At              time.Time // of a request, by the clock of the store
 	TokenID, TeamID string
 
 	Allowed    bool
-	Denied     string        // name of the limit that refused; empty when allowed
-	RetryAfter time.Duration // that the refusal was told with
-	Local      bool          // decided by one gateway alone
-	Cached     bool          // a refusal repeated without asking the store
+	Denied     string        // name of the limit that denied it; empty when allowed
+	RetryAfter time.Duration // of the denial
+	Local      bool          // decided by the gateway in place of the shared store
+	Cached     bool          // a denial that was repeated from the cache
 
-	RefundOf time.Time // when the request was admitted that was given back
-	Reset    bool      // what the token had spent was forgotten
+	RefundOf time.Time // time of the refunded admission
+	Reset    bool      // the usage of the token was dropped
 }
 
-// A line is what a line of a record may hold: an event; what it begins with; or how many events are missing.
+// A line is a line of a record: a header, an event, or a number of events that are missing.
 type line struct {
 	Format int     `json:"opsgate_demand,omitempty"`
 	Sample float64 `json:"sample,omitempty"` // 0 to 1
@@ -41,10 +40,10 @@ type line struct {
 	Dropped uint64 `json:"dropped,omitempty"`
 }
 
-// format is the version of the lines' form.
+// format is the version of the format of the lines.
 const format = 1
 
-// headerStart is what every file of a record begins with.
+// headerStart is the beginning of every file of a record.
 const headerStart = `{"opsgate_demand":1`
 
 func appendHeader(b []byte, sample float64) []byte {
@@ -93,7 +92,7 @@ func appendTime(b []byte, t time.Time) []byte {
 	return append(b, '"')
 }
 
-// appendText appends a string of JSON. Ids and names are hardly ever more than plain ASCII.
+// appendText appends a JSON string. Plain ASCII, as in nearly all ids and names, needs no escapes.
 func appendText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {

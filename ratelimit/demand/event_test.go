@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Every line that is understood as an event is written as one that is understood as the same.
+// A decoded event is the same after it is encoded and decoded again.
 func FuzzDecodeLine(f *testing.F) {
 	at := time.Date(2026, 1, 2, 12, 0, 0, 123456789, time.UTC)
 	for _, e := range []Event{
@@ -28,7 +28,7 @@ func FuzzDecodeLine(f *testing.F) {
 		written := appendEvent(nil, &e)
 		again, err := decodeLine(written)
 		if err != nil || again.event() != e {
-			t.Fatalf("%q is written as %q: %v", text, written, err)
+			t.Fatalf("%q is encoded as %q: %v", text, written, err)
 		}
 	})
 }

@@ -9,10 +9,10 @@ import (
 	"opsgate/ratelimit/demand"
 )
 
-// A bound on the size of files is as a disk that becomes full: the last write succeeds in part.
-func TestAFullDiskTearsNoLine(t *testing.T) {
+// RLIMIT_FSIZE stands for a full disk: the last write succeeds in part.
+func TestFullDiskLeavesNoIncompleteLine(t *testing.T) {
 	p := path(t)
-	m := manually(t, demand.Options{Path: p})
+	m := newManual(t, demand.Options{Path: p})
 	m.recordAll(t, 0, 500)
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
@@ -47,7 +47,7 @@ func TestAFullDiskTearsNoLine(t *testing.T) {
 	}
 	restore()
 	m.recordAll(t, 700, 800)
-	if events, about := read(t, p); len(events) != 600 || about.Dropped != 200 {
-		t.Errorf("%d events and %+v afterwards", len(events), about)
+	if events, summary := read(t, p); len(events) != 600 || summary.Dropped != 200 {
+		t.Errorf("%d events and %+v afterwards", len(events), summary)
 	}
 }

@@ -6,10 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics holds the counters, so that no label is looked up.
 type metrics struct {
-	recorded                prometheus.Counter
-	overflowing, unwritable prometheus.Counter
+	recorded              prometheus.Counter
+	queueFull, unwritable prometheus.Counter // dropped events
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -28,8 +27,8 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		}
 	}
 	return &metrics{
-		recorded:    recorded,
-		overflowing: dropped.WithLabelValues("queue_full"),
-		unwritable:  dropped.WithLabelValues("unwritable"),
+		recorded:   recorded,
+		queueFull:  dropped.WithLabelValues("queue_full"),
+		unwritable: dropped.WithLabelValues("unwritable"),
 	}, nil
 }

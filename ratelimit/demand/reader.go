@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	// maxLine is more bytes than any line of a record has.
+	// maxLine is larger than any line of a record, in bytes.
 	maxLine = 16 << 10
-	// disorder is how many events may be written between one and another that happened later: requests of one token
-	// that are decided at the same time are recorded in any order.
-	disorder = 1024
+	// maxLookAhead is the number of events that are read ahead to sort them by time. A gateway records requests that it decides at
+	// the same time in any order.
+	maxLookAhead = 1024
 )
 
-// A Record is what one or more gateways recorded. It is read once, from its beginning.
+// A Record is the record of one or more gateways. It is read once, from its beginning.
 type Record struct {
 	sources []*source
-	about   About
+	summary Summary
 }
 
-// About is what a record says of itself, as far as it has been read.
-type About struct {
-	Least, Most float64 // parts of the tokens that were sampled, 0 to 1
-	Dropped     uint64  // events that are missing
+// A Summary describes the part of a record that has been read.
+type Summary struct {
+	MinSample, MaxSample float64 // parts of all tokens that were recorded, 0 to 1
+	Dropped              uint64  // events that are missing
 }
 
-// Open opens the records at the paths, each with its older part.
+// Open opens the records at the paths, each with its older file.
 func Open(paths ...string) (_ *Record, err error) {
 	r := new(Record)
 	defer func() {
@@ -40,7 +40,7 @@ func Open(paths ...string) (_ *Record, err error) {
 		}
 	}()
 	for _, path := range paths {
-		s := &source{about: &r.about}
+		s := &source{summary: &r.summary}
 		r.sources = append(r.sources, s)
 		if err := s.open(path); err != nil {
 			return nil, fmt.Errorf("open a record of demand: %w", err)
@@ -49,8 +49,8 @@ func Open(paths ...string) (_ *Record, err error) {
 	return r, nil
 }
 
-// About returns what the record says of itself: all of it, once all events have been read.
-func (r *Record) About() About { return r.about }
+// Summary returns the summary. It is complete after all events have been read.
+func (r *Record) Summary() Summary { return r.summary }
 
 // Close closes the files.
 func (r *Record) Close() error {
@@ -63,7 +63,7 @@ func (r *Record) Close() error {
 	return errors.Join(errs...)
 }
 
-// Events reads the events by their time. It ends with the first error, which names a file and a line.
+// Events returns the events in the order of their times. It ends with the first error, which names the file and the line.
 func (r *Record) Events() iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for {
@@ -73,11 +73,11 @@ func (r *Record) Events() iter.Seq2[Event, error] {
 					yield(Event{}, err)
 					return
 				}
-				if len(s.ahead) > 0 && (next == nil || s.ahead[0].At.Before(next.ahead[0].At)) {
+				if len(s.pending) > 0 && (next == nil || s.pending[0].At.Before(next.pending[0].At)) {
 					next = s
 				}
 			}
-			if next == nil || !yield(next.take(), nil) {
+			if next == nil || !yield(next.pop(), nil) {
 				return
 			}
 		}
@@ -86,14 +86,14 @@ func (r *Record) Events() iter.Seq2[Event, error] {
 
 // A source is the record of one gateway.
 type source struct {
-	about *About
-	files []*os.File // that are still to be read, and how far the first was
-	lines *bufio.Reader
-	line  int
-	ahead []Event // by their time
+	summary *Summary
+	files   []*os.File    // not read to the end yet, older first
+	lines   *bufio.Reader // of the first file
+	line    int           // last line read of the first file
+	pending []Event       // read ahead, sorted by time
 }
 
-// open opens both files, the newer one first: if it becomes the older one meanwhile, nothing is missed.
+// open opens both files, the newer one first: if a gateway rotates them meanwhile, both paths lead to that file.
 func (s *source) open(path string) error {
 	newer, err := os.Open(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +109,7 @@ func (s *source) open(path string) error {
 	case !errors.Is(olderErr, fs.ErrNotExist):
 		return olderErr
 	case err != nil:
-		return err // there is neither
+		return err // neither exists
 	}
 	if len(s.files) < 2 {
 		return nil
@@ -131,16 +131,16 @@ func isSame(a, b *os.File) (bool, error) {
 	return err == nil && os.SameFile(first, second), err
 }
 
-// take returns the first event ahead.
-func (s *source) take() Event {
-	e := s.ahead[0]
-	s.ahead = s.ahead[1:]
+// pop removes and returns the first pending event.
+func (s *source) pop() Event {
+	e := s.pending[0]
+	s.pending = s.pending[1:]
 	return e
 }
 
-// fill reads ahead.
+// fill reads until enough events are pending or all files are read.
 func (s *source) fill() error {
-	for len(s.ahead) < disorder && len(s.files) > 0 {
+	for len(s.pending) < maxLookAhead && len(s.files) > 0 {
 		text, err := s.next()
 		if errors.Is(err, io.EOF) {
 			continue // with the next file, if there is one
@@ -150,17 +150,17 @@ func (s *source) fill() error {
 			l, err = decodeLine(text)
 		}
 		if err == nil && s.line == 1 && l.Format == 0 {
-			err = errNoRecord
+			err = errNotARecord
 		}
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", s.files[0].Name(), s.line, err)
 		}
-		s.note(&l)
+		s.add(&l)
 	}
 	return nil
 }
 
-// next reads a line. One that the end of the file tears is none. Its error is io.EOF at the end of a file.
+// next reads a line. Its error is io.EOF at the end of a file, also after an incomplete line.
 func (s *source) next() ([]byte, error) {
 	if s.lines == nil {
 		s.lines, s.line = bufio.NewReaderSize(s.files[0], maxLine), 0
@@ -178,22 +178,22 @@ func (s *source) next() ([]byte, error) {
 	return text, err
 }
 
-// note takes what a line says.
-func (s *source) note(l *line) {
+// add adds a line to the summary or to the pending events.
+func (s *source) add(l *line) {
 	switch {
 	case l.Format != 0:
-		if s.about.Most == 0 || l.Sample < s.about.Least {
-			s.about.Least = l.Sample
+		if s.summary.MaxSample == 0 || l.Sample < s.summary.MinSample {
+			s.summary.MinSample = l.Sample
 		}
-		s.about.Most = max(s.about.Most, l.Sample)
+		s.summary.MaxSample = max(s.summary.MaxSample, l.Sample)
 	case l.Dropped != 0:
-		s.about.Dropped += l.Dropped
+		s.summary.Dropped += l.Dropped
 	default:
 		e := l.event()
-		at := len(s.ahead)
-		for at > 0 && e.At.Before(s.ahead[at-1].At) {
+		at := len(s.pending)
+		for at > 0 && e.At.Before(s.pending[at-1].At) {
 			at--
 		}
-		s.ahead = slices.Insert(s.ahead, at, e)
+		s.pending = slices.Insert(s.pending, at, e)
 	}
 }

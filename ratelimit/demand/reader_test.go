@@ -39,7 +39,7 @@ func readError(t testing.TB, path string) (events int, err error) {
 	return events, nil
 }
 
-func TestABadLineIsNamed(t *testing.T) {
+func TestErrorsNameFileAndLine(t *testing.T) {
 	event := func(fields string) string {
 		return header + `{"at":"2026-01-02T12:00:00Z","token":"tok_1"` + fields + "}\n"
 	}
@@ -48,17 +48,17 @@ func TestABadLineIsNamed(t *testing.T) {
 		line    int
 		problem string
 	}{
-		{line(0, "tok_1"), 1, "is no record of demand"},
+		{line(0, "tok_1"), 1, "is not a record of demand"},
 		{"\n", 1, "is no JSON object"},
 		{"garbage\n", 1, "invalid character"},
 		{"[]\n", 1, "cannot unmarshal array"},
-		{`{"opsgate_demand":2,"sample":1}` + "\n", 1, "is of format 2; this version knows 1"},
+		{`{"opsgate_demand":2,"sample":1}` + "\n", 1, "has format 2; this version reads format 1"},
 		{`{"opsgate_demand":1}` + "\n", 1, "has a sample of 0"},
 		{`{"opsgate_demand":1,"sample":1.5}` + "\n", 1, "has a sample of 1.5"},
 		{`{"opsgate_demand":1,"sample":1,"token":"tok_1"}` + "\n", 1, "has opsgate_demand and an event"},
 		{header + line(0, "tok_1") + "{}\n", 3, "has no token"},
 		{header + "{\"at\":\n", 2, "is no JSON object"},
-		{header + strings.TrimSpace(line(0, "tok_1")) + "{}\n", 2, "goes on after a JSON object"},
+		{header + strings.TrimSpace(line(0, "tok_1")) + "{}\n", 2, "has text after the JSON object"},
 		{header + `{"dropped":1,"token":"tok_1"}` + "\n", 2, "has dropped and something else"},
 		{header + `{"dropped":-1}` + "\n", 2, "cannot unmarshal number -1"},
 		{header + `{"token":"tok_1","allowed":true}` + "\n", 2, "has no time"},
@@ -68,11 +68,11 @@ func TestABadLineIsNamed(t *testing.T) {
 		{event(`,"allowed":true,"denied":"second"`), 2, "must have one of"},
 		{event(`,"allowed":true,"reset":true`), 2, "must have one of"},
 		{event(`,"allows":true`), 2, `unknown field "allows"`},
-		{event(`,"refund_of":"2026-01-02T12:00:01Z"`), 2, "at no time before"},
-		{event(`,"refund_of":"1926-01-02T12:00:01Z"`), 2, "at no time before"},
-		{event(`,"allowed":true,"retry_after_ns":1`), 2, "of no refusal"},
-		{event(`,"denied":"second","retry_after_ns":-1`), 2, "of no refusal"},
-		{event(`,"reset":true,"local":true`), 2, "is no request"},
+		{event(`,"refund_of":"2026-01-02T12:00:01Z"`), 2, "has a refund_of"},
+		{event(`,"refund_of":"1926-01-02T12:00:01Z"`), 2, "has a refund_of"},
+		{event(`,"allowed":true,"retry_after_ns":1`), 2, "has a retry_after_ns"},
+		{event(`,"denied":"second","retry_after_ns":-1`), 2, "has a retry_after_ns"},
+		{event(`,"reset":true,"local":true`), 2, "is not a request"},
 		{event(`,"allowed":true,"sample":1`), 2, "has a sample"},
 		{event(`,"denied":"` + strings.Repeat("x", 20_000) + `"`), 2, "is longer than 16384 bytes"},
 	} {
@@ -87,20 +87,20 @@ func TestABadLineIsNamed(t *testing.T) {
 	}
 }
 
-func TestWhatIsReadOfARecord(t *testing.T) {
+func TestReadersSkipIncompleteLinesAndSort(t *testing.T) {
 	for name, test := range map[string]struct {
 		older, newer string
-		tokens       string // in their order
+		tokens       string // in the order of events
 	}{
-		"the older part, then the newer":  {header + line(1, "a"), header + line(2, "b"), "a b"},
-		"the newer part alone":            {"", header + line(1, "a"), "a"},
-		"the older part alone":            {header + line(1, "a"), "", "a"},
-		"torn lines are skipped":          {header + line(1, "a") + `{"at":"2026`, header + line(2, "b") + `{`, "a b"},
-		"a torn header":                   {"", header[:5], ""},
-		"an empty record":                 {"", header, ""},
-		"a bit out of order":              {header + line(3, "c") + line(1, "a"), header + line(2, "b") + line(2, "c") + line(5, "d"), "a b c c d"},
-		"a header again after a restart":  {"", header + line(1, "a") + header + line(2, "b"), "a b"},
-		"blanks around what is in a line": {"", header + " " + strings.TrimSpace(line(1, "a")) + " \r\n", "a"},
+		"the older file, then the newer": {header + line(1, "a"), header + line(2, "b"), "a b"},
+		"the newer file alone":           {"", header + line(1, "a"), "a"},
+		"the older file alone":           {header + line(1, "a"), "", "a"},
+		"incomplete lines":               {header + line(1, "a") + `{"at":"2026`, header + line(2, "b") + `{`, "a b"},
+		"an incomplete header":           {"", header[:5], ""},
+		"an empty record":                {"", header, ""},
+		"out of order":                   {header + line(3, "c") + line(1, "a"), header + line(2, "b") + line(2, "c") + line(5, "d"), "a b c c d"},
+		"two headers":                    {"", header + line(1, "a") + header + line(2, "b"), "a b"},
+		"white space around an object":   {"", header + " " + strings.TrimSpace(line(1, "a")) + " \r\n", "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := path(t)
@@ -121,8 +121,8 @@ func TestWhatIsReadOfARecord(t *testing.T) {
 	}
 }
 
-// Between opening the one file and the other, a gateway may turn the record over.
-func TestARecordThatIsTurnedOverMeanwhileIsReadOnce(t *testing.T) {
+// A gateway may rotate the files while a reader opens them.
+func TestRecordRotatedWhileItIsOpenedIsReadOnce(t *testing.T) {
 	p := path(t)
 	appendTo(t, p, header+line(1, "a"))
 	if err := os.Link(p, p+".1"); err != nil {
@@ -133,7 +133,7 @@ func TestARecordThatIsTurnedOverMeanwhileIsReadOnce(t *testing.T) {
 	}
 }
 
-func TestARecordThatIsNotThereIsAnError(t *testing.T) {
+func TestMissingRecordIsAnError(t *testing.T) {
 	good := path(t)
 	appendTo(t, good, header)
 	if _, err := demand.Open(good, good+".nowhere"); err == nil || !strings.Contains(err.Error(), "nowhere: no such file") {
@@ -141,7 +141,7 @@ func TestARecordThatIsNotThereIsAnError(t *testing.T) {
 	}
 }
 
-func TestReadingEndsWhenNobodyWantsMore(t *testing.T) {
+func TestIterationCanStopEarly(t *testing.T) {
 	p := path(t)
 	appendTo(t, p, header+line(1, "a")+line(2, "b"))
 	opened, err := demand.Open(p)
@@ -157,8 +157,7 @@ func TestReadingEndsWhenNobodyWantsMore(t *testing.T) {
 	}
 }
 
-// However the requests of a token are spread over gateways, and in whatever order each of them writes what it decides at the same time, they
-// are read by their time.
+// Requests are spread over gateways, and each gateway records some of them late.
 func TestRecordsOfSeveralGatewaysAreMergedByTime(t *testing.T) {
 	dir := t.TempDir()
 	file := 0
@@ -167,7 +166,7 @@ func TestRecordsOfSeveralGatewaysAreMergedByTime(t *testing.T) {
 		contents := slices.Repeat([]string{header}, gateways)
 		var want []string
 		at := noon()
-		late := make([]string, gateways) // what each has decided and not yet written
+		late := make([]string, gateways) // lines that each writes later
 		for i := range rapid.IntRange(0, 60).Draw(rt, "requests") {
 			at = at.Add(time.Duration(rapid.Int64Range(1, int64(time.Second)).Draw(rt, "pause")))
 			token := fmt.Sprintf("tok_%d", i)
@@ -199,7 +198,7 @@ func TestRecordsOfSeveralGatewaysAreMergedByTime(t *testing.T) {
 	})
 }
 
-// Whatever a file holds, reading ends with events or with an error that names a line, and events can be replayed.
+// A replay of any bytes ends with a report, or with an error that names the line.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		"", header, header + line(1, "a"), header + line(2, "a") + line(1, "b") + `{"dropped":3}` + "\n" + line(1, "a")[:20], "{}\n",
@@ -210,7 +209,7 @@ func FuzzRead(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	named := regexp.MustCompile(`^read the demand: .+:[1-9][0-9]*: .`)
+	named := regexp.MustCompile(`^read the record: .+:[1-9][0-9]*: .`)
 	policies := policies(f, policyOf(f, limit("second", 3, time.Second), limit("hour", 5000, time.Hour)), policyOf(f, limit("minute", 2, time.Minute)))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		p := path(t)

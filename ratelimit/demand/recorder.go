@@ -12,40 +12,41 @@ import (
 )
 
 const (
-	// MinBytes is the least size of a record.
+	// MinBytes is the smallest bound on the size of a record.
 	MinBytes = 1 << 20
 
 	queueSize  = 8192
 	flushEvery = time.Second
-	maxID      = 1024 // bytes of an id; longer ones are not recorded
+	maxID      = 1024 // bytes of an id; events with longer ones are dropped
 )
 
-// Options are what a Recorder is made of.
+// Options are the options of a Recorder. All but Clock are required.
 type Options struct {
-	Path       string           // of the file; the older part is beside it, with .1 at its end
-	Sample     float64          // part of the tokens, more than 0 and at most 1
+	Path       string           // of the newer file; the older one is Path + ".1"
+	Sample     float64          // part of all tokens: more than 0, at most 1
 	MaxBytes   int64            // of both files together; at least MinBytes
-	Clock      func() time.Time // of refunds and resets, and for when to complain again; nil for time.Now
+	Clock      func() time.Time // of refunds, resets and log lines; nil for time.Now
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// A Recorder records the requests of some tokens. It is safe for concurrent use; a nil one records nothing.
+// A Recorder records the requests, refunds and resets of the tokens in its sample. It is safe for concurrent use. A nil Recorder records
+// nothing.
 type Recorder struct {
 	sample  sample
 	queue   chan Event
 	clock   func() time.Time
-	writer  *writer // of Run alone
+	writer  *writer // used by Run alone, except overflowed
 	metrics *metrics
 }
 
-// NewRecorder opens the record, or makes one that only its user can read.
+// NewRecorder opens the record, or creates one that only its owner can read. [Recorder.Run] must run beside the requests.
 func NewRecorder(o Options) (*Recorder, error) {
 	switch {
-	case !(o.Sample > 0 && o.Sample <= 1): // the other way round, it would take NaN
+	case !(o.Sample > 0 && o.Sample <= 1): // not the negation: NaN is refused
 		return nil, fmt.Errorf("the sample of tokens must be more than 0 and at most 1, not %v", o.Sample)
 	case o.MaxBytes < MinBytes:
-		return nil, fmt.Errorf("a record of demand takes at least %d bytes, not %d", MinBytes, o.MaxBytes)
+		return nil, fmt.Errorf("the bound on a record of demand must be at least %d bytes, not %d", MinBytes, o.MaxBytes)
 	case o.Clock == nil:
 		o.Clock = time.Now
 	}
@@ -63,19 +64,12 @@ func NewRecorder(o Options) (*Recorder, error) {
 	return &Recorder{sample: newSample(o.Sample), queue: make(chan Event, queueSize), clock: o.Clock, writer: w, metrics: m}, nil
 }
 
-// Record records an event if its token is in the sample. It never waits.
-func (r *Recorder) Record(e Event) {
-	if r.Samples(e.TokenID) {
-		r.record(&e)
-	}
-}
+// sampled reports whether the token is in the sample.
+func (r *Recorder) sampled(tokenID string) bool { return r != nil && r.sample.contains(tokenID) }
 
-// Samples says whether the token is in the sample.
-func (r *Recorder) Samples(tokenID string) bool { return r != nil && r.sample.has(tokenID) }
-
-// Decided records a decision of a request under the policy.
+// Decided records a request and its decision under the policy. It never blocks.
 func (r *Recorder) Decided(tokenID, teamID string, p *ratelimit.Policy, d *ratelimit.Decision) {
-	if !r.Samples(tokenID) {
+	if !r.sampled(tokenID) {
 		return
 	}
 	e := Event{At: d.At, TokenID: tokenID, TeamID: teamID, Allowed: d.Allowed, Local: d.Local, Cached: d.Cached}
@@ -85,26 +79,26 @@ func (r *Recorder) Decided(tokenID, teamID string, p *ratelimit.Policy, d *ratel
 	r.record(&e)
 }
 
-// Refunded records that what a decision spent was given back now.
+// Refunded records that an admission was refunded now. It never blocks.
 func (r *Recorder) Refunded(tokenID string, d *ratelimit.Decision) {
-	if d.Allowed && r.Samples(tokenID) {
-		r.record(&Event{At: r.since(d.At), TokenID: tokenID, RefundOf: d.At})
+	if d.Allowed && r.sampled(tokenID) {
+		r.record(&Event{At: r.notBefore(d.At), TokenID: tokenID, RefundOf: d.At})
 	}
 }
 
-// Reset records that what a token had spent was forgotten now.
+// Reset records that the usage of a token was dropped now. It never blocks.
 func (r *Recorder) Reset(tokenID string) {
-	if r.Samples(tokenID) {
+	if r.sampled(tokenID) {
 		r.record(&Event{At: r.clock(), TokenID: tokenID, Reset: true})
 	}
 }
 
-// since is now, or what a store's clock says was before, where that is ahead.
-func (r *Recorder) since(before time.Time) time.Time {
-	if now := r.clock(); now.After(before) {
+// notBefore returns the current time, or t if the store's clock, which t is of, is ahead.
+func (r *Recorder) notBefore(t time.Time) time.Time {
+	if now := r.clock(); now.After(t) {
 		return now
 	}
-	return before
+	return t
 }
 
 func (r *Recorder) record(e *Event) {
@@ -115,25 +109,25 @@ func (r *Recorder) record(e *Event) {
 	select {
 	case r.queue <- *e:
 	default:
-		r.metrics.overflowing.Inc()
+		r.metrics.queueFull.Inc()
 		r.writer.overflowed.Add(1)
 	}
 }
 
-// Run writes what is recorded until ctx ends. It then writes what there is, and returns nil.
+// Run writes events until ctx ends. Then it writes the events in the queue and returns nil.
 func (r *Recorder) Run(ctx context.Context) error {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case e := <-r.queue:
-			r.writer.take(&e)
+			r.writer.add(&e)
 		case <-tick.C:
 			r.writer.flush()
 		case <-ctx.Done():
 			for range len(r.queue) {
 				e := <-r.queue
-				r.writer.take(&e)
+				r.writer.add(&e)
 			}
 			r.writer.flush()
 			return nil
@@ -141,7 +135,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// Close closes the record, once Run has ended.
+// Close closes the record. Run must have ended.
 func (r *Recorder) Close() error {
 	if r == nil {
 		return nil

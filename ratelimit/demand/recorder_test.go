@@ -23,16 +23,16 @@ import (
 	"opsgate/ratelimit/demand"
 )
 
-// A recording is a recorder, and what it tells.
+// A recording is a recorder with its metrics and log.
 type recording struct {
 	*demand.Recorder
 	path     string
 	registry *prometheus.Registry
 	log      *bytes.Buffer
-	stop     func() // ends the recorder that runs; what was recorded is written then
+	stop     func() // ends Run, which writes the queued events
 }
 
-// newRecording makes a recorder that does not run. Without a share it records all tokens.
+// newRecording returns a recorder that does not run. Its sample is 1 by default.
 func newRecording(t testing.TB, o demand.Options) *recording {
 	t.Helper()
 	r := &recording{path: o.Path, registry: prometheus.NewRegistry(), log: new(bytes.Buffer)}
@@ -46,7 +46,7 @@ func newRecording(t testing.TB, o demand.Options) *recording {
 	return r
 }
 
-// record makes a recorder that runs.
+// record returns a recorder that runs.
 func record(t testing.TB, o demand.Options) *recording {
 	t.Helper()
 	r := newRecording(t, o)
@@ -64,8 +64,8 @@ func record(t testing.TB, o demand.Options) *recording {
 	return r
 }
 
-// counted returns a counter of the recorder; dropped takes a reason.
-func (r *recording) counted(t testing.TB, name, labels string) float64 {
+// counted returns the value of a counter; label is the value of its label, or "".
+func (r *recording) counted(t testing.TB, name, label string) float64 {
 	t.Helper()
 	families, err := r.registry.Gather()
 	if err != nil {
@@ -73,17 +73,17 @@ func (r *recording) counted(t testing.TB, name, labels string) float64 {
 	}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
-			if family.GetName() == name && (labels == "" || m.GetLabel()[0].GetValue() == labels) {
+			if family.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
 				return m.GetCounter().GetValue()
 			}
 		}
 	}
-	t.Fatalf("no metric %s %s", name, labels)
+	t.Fatalf("no metric %s %s", name, label)
 	return 0
 }
 
 // read returns all events of the records.
-func read(t testing.TB, paths ...string) ([]demand.Event, demand.About) {
+func read(t testing.TB, paths ...string) ([]demand.Event, demand.Summary) {
 	t.Helper()
 	opened, err := demand.Open(paths...)
 	if err != nil {
@@ -97,19 +97,19 @@ func read(t testing.TB, paths ...string) ([]demand.Event, demand.About) {
 		}
 		events = append(events, e)
 	}
-	return events, opened.About()
+	return events, opened.Summary()
 }
 
 func path(t testing.TB) string { return filepath.Join(t.TempDir(), "demand.jsonl") }
 
-// noon is when the records of these tests begin.
+// noon is the time at which records of these tests begin.
 func noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
 
 func request(i int) demand.Event {
 	return demand.Event{At: noon().Add(time.Duration(i) * time.Millisecond), TokenID: fmt.Sprintf("tok_%d", i), TeamID: "harbour", Allowed: true}
 }
 
-func TestWhatIsRecordedIsRead(t *testing.T) {
+func TestRecordedEventsAreReadBack(t *testing.T) {
 	at := noon().Add(123456789)
 	want := []demand.Event{
 		{At: at, TokenID: "tok_1", TeamID: "harbour", Allowed: true, Local: true},
@@ -124,7 +124,7 @@ func TestWhatIsRecordedIsRead(t *testing.T) {
 		r.Record(e)
 	}
 	r.stop()
-	got, about := read(t, p)
+	got, summary := read(t, p)
 	if len(got) != len(want) {
 		t.Fatalf("got %+v", got)
 	}
@@ -133,11 +133,11 @@ func TestWhatIsRecordedIsRead(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got[i], want[i])
 		}
 	}
-	if about != (demand.About{Least: 1, Most: 1}) {
-		t.Errorf("it says of itself %+v", about)
+	if summary != (demand.Summary{MinSample: 1, MaxSample: 1}) {
+		t.Errorf("got summary %+v", summary)
 	}
 	if n := r.counted(t, "opsgate_rate_limit_demand_recorded_total", ""); n != 5 {
-		t.Errorf("%v counted", n)
+		t.Errorf("%v events counted", n)
 	}
 	info, err := os.Stat(p)
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -154,11 +154,11 @@ func TestDecisionsRefundsAndResetsAreRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	admitted := ratelimit.Decision{Allowed: true, Denied: -1, At: noon()}
-	refused := ratelimit.Decision{RetryAfter: time.Second, At: noon().Add(1), Local: true, Cached: true}
+	denied := ratelimit.Decision{RetryAfter: time.Second, At: noon().Add(1), Local: true, Cached: true}
 	ahead := ratelimit.Decision{Allowed: true, At: noon().Add(2 * time.Hour)}
 	r.Decided("tok_1", "harbour", policy, &admitted)
-	r.Decided("tok_1", "harbour", policy, &refused)
-	r.Refunded("tok_1", &refused) // spent nothing
+	r.Decided("tok_1", "harbour", policy, &denied)
+	r.Refunded("tok_1", &denied) // was not an admission
 	r.Refunded("tok_1", &admitted)
 	r.Reset("tok_1")
 	r.Refunded("tok_1", &ahead)
@@ -176,8 +176,7 @@ func TestDecisionsRefundsAndResetsAreRecorded(t *testing.T) {
 	}
 }
 
-// The ids are of three forms that services give them.
-func TestASampleIsOfWholeTokensAndOfItsSize(t *testing.T) {
+func TestSampleHasItsShareOfTokens(t *testing.T) {
 	forms := []string{"0b0b0b0b-0000-7000-8000-%012d", "tok_%d", "%d"}
 	const n = 100_000
 	for _, share := range []float64{0.001, 0.01, 0.25, 1} {
@@ -188,12 +187,12 @@ func TestASampleIsOfWholeTokensAndOfItsSize(t *testing.T) {
 			sampled := 0
 			for i := range n {
 				id := fmt.Sprintf(form, i)
-				in := a.Samples(id)
+				in := a.Sampled(id)
 				if in {
 					sampled++
 				}
-				if in != b.Samples(id) || in && !larger.Samples(id) {
-					t.Fatalf("recorders disagree about %s", id)
+				if in != b.Sampled(id) || in && !larger.Sampled(id) {
+					t.Fatalf("recorders differ about %s", id)
 				}
 			}
 			if off := math.Abs(float64(sampled) - n*share); off > 5*math.Sqrt(n*share*(1-share)) {
@@ -204,12 +203,12 @@ func TestASampleIsOfWholeTokensAndOfItsSize(t *testing.T) {
 }
 
 // Gateways of other versions must record the same tokens.
-func TestTheSampleNeverChanges(t *testing.T) {
+func TestSampleIsTheSameInEveryVersion(t *testing.T) {
 	r := record(t, demand.Options{Path: path(t), Sample: 0.5})
 	var in []byte
 	for i := range 64 {
 		bit := byte('0')
-		if r.Samples(fmt.Sprintf("0b0b0b0b-0000-7000-8000-%012d", i)) {
+		if r.Sampled(fmt.Sprintf("0b0b0b0b-0000-7000-8000-%012d", i)) {
 			bit = '1'
 		}
 		in = append(in, bit)
@@ -219,7 +218,7 @@ func TestTheSampleNeverChanges(t *testing.T) {
 	}
 }
 
-func TestNoRecorderRecordsNothing(t *testing.T) {
+func TestNilRecorderRecordsNothing(t *testing.T) {
 	var r *demand.Recorder
 	r.Record(request(1))
 	r.Decided("tok_1", "", nil, nil)
@@ -230,14 +229,14 @@ func TestNoRecorderRecordsNothing(t *testing.T) {
 	}
 }
 
-func TestOptionsAreChecked(t *testing.T) {
+func TestOptionsAreValidated(t *testing.T) {
 	for name, o := range map[string]demand.Options{
 		"must be more than 0": {Path: path(t), Sample: 0, MaxBytes: demand.MinBytes},
 		"not NaN":             {Path: path(t), Sample: math.NaN(), MaxBytes: demand.MinBytes},
 		"at most 1":           {Path: path(t), Sample: 1.1, MaxBytes: demand.MinBytes},
-		"takes at least":      {Path: path(t), Sample: 1, MaxBytes: demand.MinBytes - 1},
+		"must be at least":    {Path: path(t), Sample: 1, MaxBytes: demand.MinBytes - 1},
 		"no such file":        {Path: path(t) + "/in/nowhere", Sample: 1, MaxBytes: demand.MinBytes},
-		"no ordinary file":    {Path: os.DevNull, Sample: 1, MaxBytes: demand.MinBytes},
+		"not a regular file":  {Path: os.DevNull, Sample: 1, MaxBytes: demand.MinBytes},
 	} {
 		o.Registerer, o.Logger = prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
 		if _, err := demand.NewRecorder(o); err == nil || !strings.Contains(err.Error(), name) {
@@ -246,7 +245,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-func TestAMetricIsRegisteredOnce(t *testing.T) {
+func TestMetricsAreRegisteredOnce(t *testing.T) {
 	r := record(t, demand.Options{Path: path(t)})
 	_, err := demand.NewRecorder(demand.Options{
 		Path: path(t), Sample: 1, MaxBytes: demand.MinBytes, Registerer: r.registry, Logger: slog.New(slog.DiscardHandler),
@@ -263,8 +262,8 @@ func TestAMetricIsRegisteredOnce(t *testing.T) {
 	}
 }
 
-// Nobody writes: the queue fills, and everybody goes on. What is missing is counted, and stands in the record once it is written.
-func TestAFullQueueDropsAndSaysSo(t *testing.T) {
+// While Run does not run, the queue fills up. Dropped events are counted in the record and in the log.
+func TestFullQueueDropsAndCountsEvents(t *testing.T) {
 	p, log := path(t), new(bytes.Buffer)
 	recorder, err := demand.NewRecorder(demand.Options{
 		Path: p, Sample: 1, MaxBytes: 2 * demand.MinBytes, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewTextHandler(log, nil)),
@@ -281,16 +280,16 @@ func TestAFullQueueDropsAndSaysSo(t *testing.T) {
 	if err := errors.Join(recorder.Run(done), recorder.Close()); err != nil {
 		t.Fatal(err)
 	}
-	events, about := read(t, p)
-	if about.Dropped == 0 || len(events)+int(about.Dropped) != n {
-		t.Errorf("%d events and %d dropped of %d", len(events), about.Dropped, n)
+	events, summary := read(t, p)
+	if summary.Dropped == 0 || len(events)+int(summary.Dropped) != n {
+		t.Errorf("%d events and %d dropped of %d", len(events), summary.Dropped, n)
 	}
-	if want := fmt.Sprintf("dropped=%d cause=\"events come faster", about.Dropped); strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), want) {
+	if want := fmt.Sprintf("dropped=%d cause=\"events come faster", summary.Dropped); strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), want) {
 		t.Errorf("the log has %s", log)
 	}
 }
 
-func TestWhatIsRecordedIsWrittenWithinASecond(t *testing.T) {
+func TestEventsAreWrittenWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := path(t)
 		r := record(t, demand.Options{Path: p})

@@ -10,15 +10,14 @@ import (
 	"opsgate/ratelimit"
 )
 
-// knownAdmissions is the number of a token's newest admissions that refunds are looked up in.
-const knownAdmissions = 128
+// maxRefundable is the number of newest admissions of a token that a replay can refund.
+const maxRefundable = 128
 
-// PoliciesAt returns the policies that hold at a time.
+// PoliciesAt returns the policies in force at a time.
 type PoliciesAt func(at time.Time) (*ratelimit.Policies, error)
 
-// Replay tells what would have become of recorded requests under the policies. The same events and policies have the same report.
-//
-// It simulates a store in memory, whose clock is that of the record.
+// Replay decides recorded requests under the policies, with a memory store, and reports the differences. The same events and policies
+// give the same report.
 func Replay(events iter.Seq2[Event, error], policies PoliciesAt) (*Report, error) {
 	r := &replay{
 		policies: policies, now: storeStart(), report: new(Report),
@@ -28,7 +27,7 @@ func Replay(events iter.Seq2[Event, error], policies PoliciesAt) (*Report, error
 	var latest time.Time
 	for e, err := range events {
 		if err != nil {
-			return nil, fmt.Errorf("read the demand: %w", err)
+			return nil, fmt.Errorf("read the record: %w", err)
 		}
 		if e.At.Before(latest) {
 			r.report.Late++
@@ -42,7 +41,7 @@ func Replay(events iter.Seq2[Event, error], policies PoliciesAt) (*Report, error
 	return r.finish(), nil
 }
 
-// storeStart is when the simulated store begins: any time will do whose distance to that of the events fits a duration.
+// storeStart is the time at which the simulated store starts. Any time works whose distance to the events fits a duration.
 func storeStart() time.Time { return time.UnixMicro(1 << 50) }
 
 // A replay is a simulation.
@@ -55,22 +54,22 @@ type replay struct {
 	limits   map[limitKey]*limitTally
 }
 
-// A token is what is known of one in a simulation.
+// A token is the state of a token in a replay.
 type token struct {
 	TokenReport
-	before, after stay
+	before, after denialTime
 	assignment    *ratelimit.Assignment
-	admitted      []admission // the newest of the record, oldest first
+	admitted      []admission // the newest ones of the record, oldest first
 }
 
-// An admission is one of the record, and what the simulation made of it.
+// An admission is an admission of the record, and the decision of the replay on it.
 type admission struct {
-	at       int64 // nanoseconds of Unix
+	at       int64 // in the record, ns since 1970
 	admitted bool
 	shadowed int8
 }
 
-// step does what an event says.
+// step applies an event.
 func (r *replay) step(e *Event) error {
 	t := r.tokens[e.TokenID]
 	if t == nil {
@@ -78,10 +77,10 @@ func (r *replay) step(e *Event) error {
 		r.tokens[e.TokenID] = t
 	}
 	r.now = e.At
-	ctx := context.Background() // a store in memory never waits
+	ctx := context.Background() // a memory store does not use it
 	switch {
 	case e.Reset:
-		t.admitted = t.admitted[:0] // else the refund of an admission of the same nanosecond would be taken for that of one which is forgotten
+		t.admitted = t.admitted[:0] // a later refund must not match them
 		return r.store.Reset(ctx, e.TokenID)
 	case !e.RefundOf.IsZero():
 		return r.refund(ctx, t, e.RefundOf)
@@ -102,7 +101,7 @@ func (r *replay) step(e *Event) error {
 	return nil
 }
 
-// refund gives back what was admitted at a time, if it was admitted here as well.
+// refund refunds the admission of a time, if the replay admitted it as well.
 func (r *replay) refund(ctx context.Context, t *token, of time.Time) error {
 	at := of.UnixNano()
 	i := slices.IndexFunc(t.admitted, func(a admission) bool { return a.at == at })
@@ -119,7 +118,7 @@ func (r *replay) refund(ctx context.Context, t *token, of time.Time) error {
 	})
 }
 
-// longest returns the length of a policy's longest limit.
+// longest returns the length of the policy's longest limit.
 func longest(p *ratelimit.Policy) time.Duration {
 	var window time.Duration
 	for _, l := range p.Limits() {
@@ -128,7 +127,7 @@ func longest(p *ratelimit.Policy) time.Duration {
 	return window
 }
 
-// count counts a request of the record, whose limits look back as far as window.
+// count counts a request of the record. window is the length of the longest limit of its token.
 func (r *replay) count(e *Event, window time.Duration) {
 	p := r.report
 	if p.Requests == 0 || e.At.Before(p.From) {
@@ -150,12 +149,12 @@ func (r *replay) count(e *Event, window time.Duration) {
 	}
 }
 
-// compare sets what was decided beside what is.
+// compare compares the recorded decision with that of the replay.
 func (t *token) compare(e *Event, d *ratelimit.Decision) {
 	t.Requests++
 	if e.Allowed {
 		a := admission{at: e.At.UnixNano(), admitted: d.Allowed, shadowed: int8(d.Shadowed)}
-		if len(t.admitted) == knownAdmissions {
+		if len(t.admitted) == maxRefundable {
 			t.admitted = slices.Delete(t.admitted, 0, 1)
 		}
 		t.admitted = append(t.admitted, a)
@@ -175,7 +174,7 @@ func (t *token) compare(e *Event, d *ratelimit.Decision) {
 	}
 }
 
-// countLimits counts what refused the request, and what does.
+// countLimits counts the request for the limits that denied it, in the record and in the replay.
 func (r *replay) countLimits(a *ratelimit.Assignment, e *Event, d *ratelimit.Decision) {
 	limits := a.Policy.Limits()
 	for i := range limits {
@@ -206,7 +205,7 @@ func (r *replay) limit(a *ratelimit.Assignment, index int, name string) *limitTa
 	return l
 }
 
-// finish adds up.
+// finish returns the report.
 func (r *replay) finish() *Report {
 	p := r.report
 	p.Limits, p.Tokens = sortedLimits(r.limits), sortedTokens(r.tokens)

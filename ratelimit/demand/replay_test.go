@@ -27,10 +27,10 @@ func policyOf(t rapid.TB, limits ...ratelimit.Limit) *ratelimit.Policy {
 	return p
 }
 
-// policies returns those of a default and a class of the team harbour.
-func policies(t rapid.TB, byDefault, harbour *ratelimit.Policy) *ratelimit.Policies {
+// policies returns a default, and a class for the team harbour.
+func policies(t rapid.TB, def, harbour *ratelimit.Policy) *ratelimit.Policies {
 	t.Helper()
-	p, err := ratelimit.NewPolicies(ratelimit.Assignment{Key: "rate_limit.limits", Policy: byDefault},
+	p, err := ratelimit.NewPolicies(ratelimit.Assignment{Key: "rate_limit.limits", Policy: def},
 		ratelimit.Assignment{Class: "partner", Key: "rate_limit.classes.partner", Policy: harbour, Teams: []string{"harbour"}})
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func replayed(t rapid.TB, p *ratelimit.Policies, events iter.Seq2[demand.Event, 
 	return report
 }
 
-// aligned is a clock of a store that began when that of a replay does.
+// aligned returns the clock of a store that starts at the same time as that of a replay.
 func aligned(now *time.Time) func() time.Time {
 	started := false
 	return func() time.Time {
@@ -73,7 +73,7 @@ func aligned(now *time.Time) func() time.Time {
 	}
 }
 
-// drawLimits draws limits, some of which are decided exactly, and some of which are in shadow.
+// drawLimits draws limits: exact ones, larger ones and limits in shadow.
 func drawLimits(t *rapid.T) []ratelimit.Limit {
 	limits := []ratelimit.Limit{limit("second", rapid.IntRange(1, 5).Draw(t, "a second"), time.Second)}
 	if rapid.Bool().Draw(t, "has minutes") {
@@ -87,8 +87,7 @@ func drawLimits(t *rapid.T) []ratelimit.Limit {
 	return limits
 }
 
-// What the limits of a record made of it, they make of it again.
-func TestTheSameLimitsDecideTheSame(t *testing.T) {
+func TestReplayUnderTheSameLimitsDecidesTheSame(t *testing.T) {
 	dir := t.TempDir()
 	file := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -138,7 +137,7 @@ func TestTheSameLimitsDecideTheSame(t *testing.T) {
 	})
 }
 
-// burst is so many requests of a token at once, all admitted.
+// burst returns n admitted requests of a token, a nanosecond apart.
 func burst(id, team string, at time.Time, n int) []demand.Event {
 	var events []demand.Event
 	for i := range n {
@@ -147,12 +146,12 @@ func burst(id, team string, at time.Time, n int) []demand.Event {
 	return events
 }
 
-func TestAReportTellsWhatChanges(t *testing.T) {
+func TestReportComparesDecisions(t *testing.T) {
 	shadow := limit("trial", 1, time.Minute)
 	shadow.Shadow = true
 	p := policies(t, policyOf(t, limit("second", 3, time.Second), shadow), policyOf(t, limit("minute", 2, time.Minute)))
-	events := burst("tok_1", "lighthouse", noon(), 5)                                 // two more than are admitted now
-	events = append(events, burst("tok_2", "harbour", noon().Add(time.Second), 3)...) // one more
+	events := burst("tok_1", "lighthouse", noon(), 5)                                 // the new limits deny two of them
+	events = append(events, burst("tok_2", "harbour", noon().Add(time.Second), 3)...) // and one of these
 	events = append(events,
 		demand.Event{At: noon().Add(10 * time.Second), TokenID: "tok_1", TeamID: "lighthouse", Denied: "hour", RetryAfter: time.Minute},
 		demand.Event{At: noon().Add(20 * time.Second), TokenID: "tok_1", TeamID: "lighthouse", Denied: "hour", RetryAfter: 50 * time.Second, Local: true, Cached: true},
@@ -174,31 +173,31 @@ func TestAReportTellsWhatChanges(t *testing.T) {
 	if fmt.Sprintf("%+v", got.Limits) != fmt.Sprintf("%+v", wantLimits) {
 		t.Errorf("limits:\n%+v, want\n%+v", got.Limits, wantLimits)
 	}
-	keptOut := func(denied uint64, sum, longest time.Duration) demand.Refusals {
-		return demand.Refusals{Denied: denied, KeptOut: sum, Longest: longest}
+	denials := func(denied uint64, duration, longest time.Duration) demand.Denials {
+		return demand.Denials{Denied: denied, Duration: duration, Longest: longest}
 	}
 	wantTokens := []demand.TokenReport{
 		{
 			TokenID: "tok_1", TeamID: "lighthouse", Key: "rate_limit.limits", Requests: 8,
-			Before: keptOut(3, 61*time.Second, time.Minute), After: keptOut(2, time.Second, time.Second),
+			Before: denials(3, 61*time.Second, time.Minute), After: denials(2, time.Second, time.Second),
 			NewlyDenied: 2, NewlyAdmitted: 3, First: noon().Add(3),
 		},
 		{
 			TokenID: "tok_2", TeamID: "harbour", Key: "rate_limit.classes.partner", Requests: 4,
-			After:       keptOut(2, time.Minute, time.Minute),
+			After:       denials(2, time.Minute, time.Minute),
 			NewlyDenied: 2, First: noon().Add(time.Second + 2),
 		},
 	}
-	for i := range got.Tokens { // times of longer limits are kept in ticks
+	for i := range got.Tokens { // the store decides in whole µs
 		r := &got.Tokens[i].After
-		r.KeptOut, r.Longest = r.KeptOut.Round(time.Millisecond), r.Longest.Round(time.Millisecond)
+		r.Duration, r.Longest = r.Duration.Round(time.Millisecond), r.Longest.Round(time.Millisecond)
 	}
 	if fmt.Sprintf("%+v", got.Tokens) != fmt.Sprintf("%+v", wantTokens) {
 		t.Errorf("tokens:\n%+v, want\n%+v", got.Tokens, wantTokens)
 	}
 }
 
-func TestPoliciesAreThoseOfTheEventsTime(t *testing.T) {
+func TestPoliciesOfTheTimeOfTheEventApply(t *testing.T) {
 	strict := policies(t, policyOf(t, limit("minute", 1, time.Minute)), policyOf(t, limit("minute", 1, time.Minute)))
 	lax := policies(t, policyOf(t, limit("minute", 100, time.Minute)), policyOf(t, limit("minute", 100, time.Minute)))
 	until := noon().Add(time.Second)
@@ -215,7 +214,7 @@ func TestPoliciesAreThoseOfTheEventsTime(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadOrMadeEndsAReplay(t *testing.T) {
+func TestReplayEndsWithAnErrorOfRecordOrPolicies(t *testing.T) {
 	p := policies(t, policyOf(t, limit("minute", 1, time.Minute)), policyOf(t, limit("minute", 1, time.Minute)))
 	_, err := demand.Replay(func(yield func(demand.Event, error) bool) { yield(demand.Event{}, errors.New("line 7 is bad")) }, always(p))
 	if err == nil || !strings.Contains(err.Error(), "line 7 is bad") {
@@ -227,7 +226,7 @@ func TestWhatCannotBeReadOrMadeEndsAReplay(t *testing.T) {
 	}
 }
 
-func TestNothingIsReportedOfAnEmptyRecord(t *testing.T) {
+func TestRecordWithoutRequestsHasAnEmptyReport(t *testing.T) {
 	p := policies(t, policyOf(t, limit("minute", 1, time.Minute)), policyOf(t, limit("minute", 1, time.Minute)))
 	got := replayed(t, p, sequence(demand.Event{At: noon(), TokenID: "tok_1", Reset: true}, demand.Event{At: noon(), TokenID: "tok_1", RefundOf: noon()}))
 	if got.Requests != 0 || len(got.Tokens) != 0 {

@@ -8,63 +8,63 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A Report is what other limits would have made of a record. Before is what was recorded, After what would have been.
+// A Report compares the recorded decisions (Before) with those under other limits (After).
 type Report struct {
 	From, To time.Time // of the first and the last request
 	Requests uint64
 
-	Before, After Refusals // KeptOut is of all tokens together, Longest of any
-	NewlyDenied   uint64   // that were admitted
-	NewlyAdmitted uint64   // that were denied
+	Before, After Denials // the sums of all tokens, but Longest the maximum
+	NewlyDenied   uint64  // admitted in the record
+	NewlyAdmitted uint64  // denied in the record
 	Limits        []LimitReport
-	Tokens        []TokenReport // all; those of whom most would be newly denied come first
+	Tokens        []TokenReport // all, in descending order of NewlyDenied
 
-	// Window is the length of the longest limit. What tokens had spent before the record began is not known, so in its
-	// first Window, in which Uncertain requests were made, more may be admitted here than would be.
+	// Window is the length of the longest limit. Usage from before the record is not known, so in the first Window of the record the
+	// replay may admit too much. Uncertain is the number of requests in it.
 	Window    time.Duration
 	Uncertain uint64
 
-	Local  uint64 // requests that one gateway decided alone
-	Cached uint64 // refusals that were repeated without asking the store
-	Late   uint64 // events that were recorded long after later ones: a clock was set back
+	Local  uint64 // requests that one gateway decided in place of the shared store
+	Cached uint64 // denials that were repeated from the cache
+	Late   uint64 // events that follow much later ones in the record, as a clock was set back
 }
 
-// Refusals are how many requests were denied, and for how long: a token is kept out from a refusal until it would be admitted.
-type Refusals struct {
-	Denied           uint64
-	KeptOut, Longest time.Duration
+// Denials are the number of denied requests, and the time in which tokens were denied: from a denial until its retry-after is over.
+type Denials struct {
+	Denied            uint64
+	Duration, Longest time.Duration
 }
 
-// A LimitReport is what a limit does to the tokens that have it under the new limits.
+// A LimitReport is the effect of a limit on the tokens that have it after the change.
 type LimitReport struct {
 	Key, Origin   string          // of the configuration
 	Name          string          // of the limit
-	Limit         ratelimit.Limit // zero where there is none of that name any more
-	Before, After uint64          // denied by the limit of that name; in shadow, After would have been
+	Limit         ratelimit.Limit // zero if there is no limit of that name after the change
+	Before, After uint64          // requests denied by the limit of that name; of a limit in shadow, After is the number it would have denied
 	NewlyDenied   uint64
 }
 
-// A TokenReport is what becomes of a token.
+// A TokenReport is the effect on a token.
 type TokenReport struct {
 	TokenID, TeamID            string
-	Key                        string // of what gives it its limits in the end
+	Key                        string // of the assignment of its last request, in the configuration
 	Requests                   uint64
-	Before, After              Refusals
+	Before, After              Denials
 	NewlyDenied, NewlyAdmitted uint64
-	First                      time.Time // when it would be newly denied for the first time; zero for never
+	First                      time.Time // the first newly denied request; zero for none
 }
 
 // A limitKey names a limit of the configuration.
 type limitKey struct{ key, name string }
 
-// A limitTally is a limit's report, and where it belongs.
+// A limitTally is the report of a limit, and its place in the list.
 type limitTally struct {
 	LimitReport
 	isDefault bool
 	index     int // in its policy
 }
 
-// sortedLimits returns the reports of the limits: the default ones first, then by their keys, and in their order.
+// sortedLimits returns the reports of the limits in the order of the configuration: the default ones, then by key.
 func sortedLimits(limits map[limitKey]*limitTally) []LimitReport {
 	all := make([]*limitTally, 0, len(limits))
 	for _, l := range limits {
@@ -86,7 +86,7 @@ func sortedLimits(limits map[limitKey]*limitTally) []LimitReport {
 	return reports
 }
 
-// sortedTokens returns the reports of the tokens, those that are newly denied most first.
+// sortedTokens returns the reports of tokens with requests, in descending order of newly denied ones.
 func sortedTokens(tokens map[string]*token) []TokenReport {
 	reports := make([]TokenReport, 0, len(tokens))
 	for _, t := range tokens {
@@ -101,26 +101,26 @@ func sortedTokens(tokens map[string]*token) []TokenReport {
 	return reports
 }
 
-// A stay is a time for which a token is kept out.
-type stay struct{ from, until time.Time }
+// A denialTime is a time in which a token is denied.
+type denialTime struct{ from, until time.Time }
 
-// extend notes a refusal that holds for a while.
-func (s *stay) extend(r *Refusals, at time.Time, holds time.Duration) {
+// extend adds a denial to the time and to the sums.
+func (s *denialTime) extend(r *Denials, at time.Time, retryAfter time.Duration) {
 	r.Denied++
-	until := at.Add(holds)
+	until := at.Add(retryAfter)
 	if at.After(s.until) {
-		*s = stay{from: at, until: at}
+		*s = denialTime{from: at, until: at}
 	}
 	if until.After(s.until) {
-		r.KeptOut += until.Sub(s.until)
+		r.Duration += until.Sub(s.until)
 		s.until = until
 	}
 	r.Longest = max(r.Longest, s.until.Sub(s.from))
 }
 
-// add adds the refusals of a token to those of all.
-func (r *Refusals) add(of Refusals) {
+// add adds the denials of a token to the sums of all tokens.
+func (r *Denials) add(of Denials) {
 	r.Denied += of.Denied
-	r.KeptOut += of.KeptOut
+	r.Duration += of.Duration
 	r.Longest = max(r.Longest, of.Longest)
 }

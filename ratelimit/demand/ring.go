@@ -9,20 +9,20 @@ import (
 	"os"
 )
 
-// olderSuffix is what the older file of a record has at its end.
+// olderSuffix is appended to the path of a record for its older file.
 const olderSuffix = ".1"
 
-// A ring is two files of lines. When the newer one is full, it takes the place of the older one.
+// A ring is two files of lines. When the newer file is full, it replaces the older one.
 type ring struct {
 	path   string
-	half   int64 // bytes that each file may have
+	half   int64 // maximum bytes of each file
 	header []byte
 
-	file *os.File // nil while there is none that can be written
+	file *os.File // the newer one; nil if it must be opened
 	size int64
 }
 
-// open opens the newer file, and makes it fit to be appended to.
+// open opens or creates the newer file for appending.
 func (r *ring) open() (err error) {
 	if err := r.dropOversized(); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (r *ring) open() (err error) {
 	if err := checkHeader(f); err != nil {
 		return fmt.Errorf("%s: %w", r.path, err)
 	}
-	if err := claim(f); err != nil {
+	if err := lock(f); err != nil {
 		return err
 	}
 	size, err := trim(f)
@@ -48,14 +48,14 @@ func (r *ring) open() (err error) {
 		return fmt.Errorf("%s: %w", r.path, err)
 	}
 	if r.file, r.size = f, size; size+int64(len(r.header)) > r.half {
-		return r.turnOver()
+		return r.rotate()
 	}
-	n, err := f.Write(r.header) // again after a restart: the sample may be another one
+	n, err := f.Write(r.header) // after a restart, too: the sample may have changed
 	r.size += int64(n)
 	return err
 }
 
-// dropOversized removes what is left of a record that might be larger: together, the two files must not pass the bound.
+// dropOversized removes files that are larger than half the bound, which was larger when they were written.
 func (r *ring) dropOversized() error {
 	for _, path := range []string{r.path, r.path + olderSuffix} {
 		info, err := os.Stat(path)
@@ -66,7 +66,7 @@ func (r *ring) dropOversized() error {
 			return err
 		}
 		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s: is no ordinary file", path)
+			return fmt.Errorf("%s: is not a regular file", path)
 		}
 		if info.Size() <= r.half {
 			continue
@@ -83,8 +83,8 @@ func (r *ring) dropOversized() error {
 
 // write appends lines, all of them or none.
 func (r *ring) write(lines []byte) error {
-	if r.file != nil && r.isElsewhere() {
-		_ = r.close() // somebody removed it, or put another in its place: nothing is left to be done for it
+	if r.file != nil && r.isReplaced() {
+		_ = r.close() // its lines are lost in any case
 	}
 	if r.file == nil {
 		if err := r.open(); err != nil {
@@ -92,29 +92,29 @@ func (r *ring) write(lines []byte) error {
 		}
 	}
 	if r.size+int64(len(lines)) > r.half {
-		if err := r.turnOver(); err != nil {
+		if err := r.rotate(); err != nil {
 			return err
 		}
 	}
 	n, err := r.file.Write(lines)
 	if err != nil {
-		r.giveUp(int64(n))
+		r.undo(int64(n))
 		return err
 	}
 	r.size += int64(n)
 	return nil
 }
 
-// giveUp takes back what was written of lines, and leaves it to the next write to open the file again.
-func (r *ring) giveUp(written int64) {
+// undo truncates the file to its size before a failed write, and closes it. The next write opens it again.
+func (r *ring) undo(written int64) {
 	if written > 0 {
-		_ = r.file.Truncate(r.size) // else open finds a line that is torn
+		_ = r.file.Truncate(r.size) // else the file ends with a part of a line
 	}
 	_ = r.close()
 }
 
-// isElsewhere says whether the file has another name now, or none.
-func (r *ring) isElsewhere() bool {
+// isReplaced reports whether the path does not lead to the open file any more.
+func (r *ring) isReplaced() bool {
 	open, err := r.file.Stat()
 	if err != nil {
 		return true
@@ -123,8 +123,8 @@ func (r *ring) isElsewhere() bool {
 	return err != nil || !os.SameFile(open, named)
 }
 
-// turnOver makes the newer file the older one, and begins another.
-func (r *ring) turnOver() error {
+// rotate makes the newer file the older one, and opens a new one.
+func (r *ring) rotate() error {
 	if err := r.close(); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (r *ring) close() error {
 	return err
 }
 
-// trim cuts off a last line that is torn, as a process that was killed leaves one, and returns the size.
+// trim removes an incomplete last line, which a process leaves that was killed, and returns the size.
 func trim(f *os.File) (size int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -154,18 +154,18 @@ func trim(f *os.File) (size int64, err error) {
 	if _, err := f.ReadAt(tail, size-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
 		return 0, err
 	}
-	whole := bytes.LastIndexByte(tail, '\n') + 1
-	if whole == len(tail) {
+	complete := bytes.LastIndexByte(tail, '\n') + 1
+	if complete == len(tail) {
 		return size, nil
 	}
-	if whole == 0 && size > maxLine {
-		return 0, errNoRecord
+	if complete == 0 && size > maxLine {
+		return 0, errNotARecord
 	}
-	size -= int64(len(tail) - whole)
+	size -= int64(len(tail) - complete)
 	return size, f.Truncate(size)
 }
 
-var errNoRecord = errors.New("is no record of demand")
+var errNotARecord = errors.New("is not a record of demand")
 
 func checkStart(path string) error {
 	f, err := os.Open(path)
@@ -179,7 +179,7 @@ func checkStart(path string) error {
 	return nil
 }
 
-// checkHeader refuses a file that does not begin as a record does. Its beginning may be torn.
+// checkHeader fails unless the file begins as a record does, or is empty or ends within the first line.
 func checkHeader(f io.ReaderAt) error {
 	start := make([]byte, len(headerStart))
 	n, err := f.ReadAt(start, 0)
@@ -187,7 +187,7 @@ func checkHeader(f io.ReaderAt) error {
 		return err
 	}
 	if string(start[:n]) != headerStart[:n] {
-		return errNoRecord
+		return errNotARecord
 	}
 	return nil
 }

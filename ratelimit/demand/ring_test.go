@@ -15,14 +15,14 @@ import (
 	"opsgate/ratelimit/demand"
 )
 
-// A manual recorder writes when it is told to.
+// A manual recorder writes when the test calls write.
 type manual struct {
 	*recording
 
 	now time.Time
 }
 
-func manually(t testing.TB, o demand.Options) *manual {
+func newManual(t testing.TB, o demand.Options) *manual {
 	t.Helper()
 	m := &manual{now: noon()}
 	o.Clock = func() time.Time { return m.now }
@@ -31,7 +31,7 @@ func manually(t testing.TB, o demand.Options) *manual {
 	return m
 }
 
-// write writes what was recorded.
+// write writes the queued events.
 func (m *manual) write(t testing.TB) {
 	t.Helper()
 	ended, cancel := context.WithCancel(context.Background())
@@ -41,7 +41,7 @@ func (m *manual) write(t testing.TB) {
 	}
 }
 
-// recordAll records requests of these numbers, and writes them.
+// recordAll records and writes the requests with numbers from (inclusive) to (exclusive).
 func (m *manual) recordAll(t testing.TB, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
@@ -67,9 +67,9 @@ func size(t testing.TB, path string) int64 {
 	return info.Size()
 }
 
-func TestARecordNeverPassesItsSizeAndHasTheNewest(t *testing.T) {
+func TestRecordKeepsTheNewestEventsWithinItsBound(t *testing.T) {
 	p := path(t)
-	m := manually(t, demand.Options{Path: p, MaxBytes: demand.MinBytes})
+	m := newManual(t, demand.Options{Path: p, MaxBytes: demand.MinBytes})
 	const n, step = 60_000, 500
 	for i := 0; i < n; i += step {
 		m.recordAll(t, i, i+step)
@@ -77,9 +77,9 @@ func TestARecordNeverPassesItsSizeAndHasTheNewest(t *testing.T) {
 			t.Fatalf("%d bytes after %d requests", now, i+step)
 		}
 	}
-	events, about := read(t, p)
-	if len(events) < 4000 || about.Dropped > 0 {
-		t.Fatalf("%d events, and %d dropped", len(events), about.Dropped)
+	events, summary := read(t, p)
+	if len(events) < 4000 || summary.Dropped > 0 {
+		t.Fatalf("%d events, and %d dropped", len(events), summary.Dropped)
 	}
 	for i, e := range events {
 		if want := request(n - len(events) + i); e != want {
@@ -91,22 +91,22 @@ func TestARecordNeverPassesItsSizeAndHasTheNewest(t *testing.T) {
 	}
 }
 
-func TestARestartGoesOnWithTheRecord(t *testing.T) {
+func TestRestartAppendsToTheRecord(t *testing.T) {
 	p := path(t)
 	for i := range 3 {
-		m := manually(t, demand.Options{Path: p, Sample: []float64{1, 0.999, 0.9999}[i]})
+		m := newManual(t, demand.Options{Path: p, Sample: []float64{1, 0.999, 0.9999}[i]})
 		m.recordAll(t, 10*i, 10*i+5)
 		if err := m.Close(); err != nil {
 			t.Fatal(err)
 		}
-		appendTo(t, p, `{"at":"2026-01-02T12`) // it was killed at the next line
+		appendTo(t, p, `{"at":"2026-01-02T12`) // killed while writing the next line
 	}
-	events, about := read(t, p)
+	events, summary := read(t, p)
 	if len(events) != 15 || events[14] != request(24) {
 		t.Errorf("got %+v", events)
 	}
-	if about != (demand.About{Least: 0.999, Most: 1}) {
-		t.Errorf("got %+v", about)
+	if summary != (demand.Summary{MinSample: 0.999, MaxSample: 1}) {
+		t.Errorf("got %+v", summary)
 	}
 }
 
@@ -124,9 +124,9 @@ func appendTo(t testing.TB, path, text string) {
 	}
 }
 
-func TestALargeRecordGivesWayToASmallBound(t *testing.T) {
+func TestRecordLargerThanItsBoundIsReplaced(t *testing.T) {
 	p := path(t)
-	m := manually(t, demand.Options{Path: p, MaxBytes: 8 * demand.MinBytes})
+	m := newManual(t, demand.Options{Path: p, MaxBytes: 8 * demand.MinBytes})
 	for i := range 8 {
 		m.recordAll(t, 6000*i, 6000*(i+1))
 	}
@@ -136,14 +136,14 @@ func TestALargeRecordGivesWayToASmallBound(t *testing.T) {
 	if size(t, p) < demand.MinBytes {
 		t.Fatal("the record is small")
 	}
-	m = manually(t, demand.Options{Path: p})
+	m = newManual(t, demand.Options{Path: p})
 	m.recordAll(t, 0, 3)
 	if events, _ := read(t, p); len(events) != 3 {
 		t.Errorf("%d events", len(events))
 	}
 }
 
-func TestAFileOfSomethingElseIsLeftAlone(t *testing.T) {
+func TestOtherFilesAreNotOverwritten(t *testing.T) {
 	large := strings.Repeat("something else\n", demand.MinBytes/10)
 	for _, test := range []struct{ suffix, content string }{{"", "something else"}, {"", large}, {".1", large}} {
 		p := path(t)
@@ -151,29 +151,29 @@ func TestAFileOfSomethingElseIsLeftAlone(t *testing.T) {
 		_, err := demand.NewRecorder(demand.Options{
 			Path: p, Sample: 1, MaxBytes: demand.MinBytes, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 		})
-		if err == nil || !strings.Contains(err.Error(), p+test.suffix+": is no record of demand") {
+		if err == nil || !strings.Contains(err.Error(), p+test.suffix+": is not a record of demand") {
 			t.Errorf("got %v", err)
 		}
 		if content, err := os.ReadFile(p + test.suffix); err != nil || string(content) != test.content {
-			t.Errorf("it has %d bytes now: %v", len(content), err)
+			t.Errorf("the file has %d bytes now: %v", len(content), err)
 		}
 	}
 }
 
-func TestTwoRecordersDoNotShareAFile(t *testing.T) {
+func TestRecorderLocksItsFile(t *testing.T) {
 	p := path(t)
-	manually(t, demand.Options{Path: p})
+	newManual(t, demand.Options{Path: p})
 	_, err := demand.NewRecorder(demand.Options{
 		Path: p, Sample: 1, MaxBytes: demand.MinBytes, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 	})
-	if err == nil || !strings.Contains(err.Error(), "another process writes it") {
+	if err == nil || !strings.Contains(err.Error(), "another process writes to it") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestARemovedFileIsMadeAgain(t *testing.T) {
+func TestRemovedFileIsCreatedAgain(t *testing.T) {
 	p := path(t)
-	m := manually(t, demand.Options{Path: p})
+	m := newManual(t, demand.Options{Path: p})
 	m.recordAll(t, 0, 3)
 	if err := os.Remove(p); err != nil {
 		t.Fatal(err)
@@ -184,10 +184,10 @@ func TestARemovedFileIsMadeAgain(t *testing.T) {
 	}
 }
 
-// A folder where the file should be stands for all that makes writing impossible for a while.
-func TestAFailureIsCountedToldOnceAMinuteAndHealed(t *testing.T) {
+// A folder at the path of the file makes writing impossible for some time.
+func TestWriteFailureIsCountedLoggedOnceAMinuteAndRepaired(t *testing.T) {
 	p := path(t)
-	m := manually(t, demand.Options{Path: p})
+	m := newManual(t, demand.Options{Path: p})
 	if err := os.Remove(p); err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestAFailureIsCountedToldOnceAMinuteAndHealed(t *testing.T) {
 		t.Errorf("%v counted", got)
 	}
 	lines := strings.Split(strings.TrimSpace(m.log.String()), "\n")
-	if len(lines) != 3 || !strings.Contains(lines[1], "dropped=60") || !strings.Contains(lines[2], "no ordinary file") {
+	if len(lines) != 3 || !strings.Contains(lines[1], "dropped=60") || !strings.Contains(lines[2], "not a regular file") {
 		t.Errorf("the log has\n%s", m.log)
 	}
 	if err := os.Remove(p); err != nil {
@@ -210,16 +210,16 @@ func TestAFailureIsCountedToldOnceAMinuteAndHealed(t *testing.T) {
 	}
 	m.recordAll(t, 200, 203)
 	m.recordAll(t, 203, 206)
-	if events, about := read(t, p); len(events) != 6 || about.Dropped != 121 {
-		t.Errorf("got %+v, %+v", events, about)
+	if events, summary := read(t, p); len(events) != 6 || summary.Dropped != 121 {
+		t.Errorf("got %+v, %+v", events, summary)
 	}
 	if n := strings.Count(m.log.String(), "demand is recorded again"); n != 1 || m.dropped(t) != 121 {
 		t.Errorf("the log has\n%s", m.log)
 	}
 }
 
-func TestAnIdThatIsTooLongIsCountedAsDropped(t *testing.T) {
-	m := manually(t, demand.Options{Path: path(t)})
+func TestEventWithATooLongIDIsDropped(t *testing.T) {
+	m := newManual(t, demand.Options{Path: path(t)})
 	e := request(1)
 	e.TokenID = strings.Repeat("x", 1025)
 	m.Record(e)
@@ -232,9 +232,9 @@ func TestAnIdThatIsTooLongIsCountedAsDropped(t *testing.T) {
 	}
 }
 
-// What a sampled event costs in all, until it is in the file.
+// BenchmarkWrite measures an event from its recording to the file.
 func BenchmarkWrite(b *testing.B) {
-	m := manually(b, demand.Options{Path: path(b), MaxBytes: 64 << 20})
+	m := newManual(b, demand.Options{Path: path(b), MaxBytes: 64 << 20})
 	e := request(1)
 	e.TokenID, e.TeamID = "0b0b0b0b-0000-7000-8000-000000000001", "0b0b0b0b-0000-7000-8000-000000000002"
 	b.ReportAllocs()

@@ -5,22 +5,22 @@ import (
 	"math/bits"
 )
 
-// A sample is a part of all tokens. A larger one has all tokens of a smaller one.
+// A sample is a part of all tokens. A larger sample contains every smaller one.
 type sample struct {
-	share float64
-	below uint64 // tokens whose hash is less, but for the whole
+	below uint64 // tokens with a smaller 53-bit hash are in the sample
 }
 
 func newSample(share float64) sample {
-	return sample{share: share, below: uint64(share * (1 << 53))}
+	return sample{below: uint64(share * (1 << 53))}
 }
 
-func (s sample) has(tokenID string) bool {
+// contains reports whether the token is in the sample.
+func (s sample) contains(tokenID string) bool {
 	return hash(tokenID)>>11 < s.below
 }
 
-// hash must never change: gateways of different versions record the same tokens. It takes eight bytes at a time, as FNV does one, and
-// folds each product, as wyhash does.
+// hash must never change: gateways of different versions record the same tokens. It is FNV-1a with eight bytes in a step and wyhash's
+// folded multiplication.
 func hash(s string) uint64 {
 	const factor = 0x9e37_79b9_7f4a_7c15
 	h := uint64(len(s)) ^ math.MaxUint64
@@ -35,7 +35,7 @@ func hash(s string) uint64 {
 	return fold(h, factor)
 }
 
-// fold multiplies, and mixes the high half of the product into the low one.
+// fold returns the exclusive or of both halves of the product.
 func fold(a, b uint64) uint64 {
 	high, low := bits.Mul64(a, b)
 	return high ^ low

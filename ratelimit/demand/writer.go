@@ -8,43 +8,43 @@ import (
 )
 
 const (
-	chunk         = 64 << 10 // bytes that are written at once
-	complainEvery = time.Minute
+	maxBuffered = 64 << 10 // bytes, after which the writer flushes
+	warnEvery   = time.Minute
 )
 
-// A writer gathers lines and writes them to the ring.
+// A writer buffers lines and writes them to the ring.
 type writer struct {
 	ring    *ring
 	clock   func() time.Time
 	logger  *slog.Logger
 	metrics *metrics
 
-	lines  []byte
-	events uint64 // in the lines
+	lines  []byte // buffered
+	events uint64 // in lines
 
-	overflowed atomic.Uint64 // events that found the queue full, since the last flush
-	missing    uint64        // events that the record does not say are missing yet
-	untold     uint64        // events that the log does not
-	told       time.Time     // when the log was last told that something is lost
+	overflowed atomic.Uint64 // events dropped since the last flush, as the queue was full
+	unrecorded uint64        // dropped events for which the record has no line yet
+	unlogged   uint64        // dropped events for which the log has no line yet
+	warned     time.Time     // the last warning; zero for none
 	failing    bool          // the last write failed
 }
 
 var errQueueFull = errors.New("events come faster than they can be written")
 
-// take gathers an event to be written.
-func (w *writer) take(e *Event) {
+// add buffers an event, and flushes a full buffer.
+func (w *writer) add(e *Event) {
 	w.lines = appendEvent(w.lines, e)
-	if w.events++; len(w.lines) >= chunk {
+	if w.events++; len(w.lines) >= maxBuffered {
 		w.flush()
 	}
 }
 
-// flush writes what was gathered. What cannot be written is lost: memory is no place for it while a disk is full.
+// flush writes the buffered lines. Lines that cannot be written are dropped, so that memory does not grow while a disk is full.
 func (w *writer) flush() {
-	lost, cause := w.overflowed.Swap(0), errQueueFull
-	w.missing += lost
-	if w.missing > 0 {
-		w.lines = appendDropped(w.lines, w.missing)
+	dropped, cause := w.overflowed.Swap(0), errQueueFull
+	w.unrecorded += dropped
+	if w.unrecorded > 0 {
+		w.lines = appendDropped(w.lines, w.unrecorded)
 	}
 	if len(w.lines) == 0 {
 		return
@@ -52,29 +52,29 @@ func (w *writer) flush() {
 	err := w.ring.write(w.lines)
 	if err != nil {
 		w.metrics.unwritable.Add(float64(w.events))
-		lost += w.events
-		w.missing += w.events
+		dropped += w.events
+		w.unrecorded += w.events
 		cause = err
 	} else {
 		w.metrics.recorded.Add(float64(w.events))
-		w.missing = 0
+		w.unrecorded = 0
 	}
 	w.lines, w.events = w.lines[:0], 0
-	w.tell(lost, cause)
+	w.warn(dropped, cause)
 	if w.failing && err == nil {
 		w.logger.Info("demand is recorded again", slog.String("file", w.ring.path))
 	}
 	w.failing = err != nil
 }
 
-// tell logs that events are lost, but not all the time.
-func (w *writer) tell(lost uint64, cause error) {
-	w.untold += lost
+// warn logs at most once a minute that events were dropped.
+func (w *writer) warn(dropped uint64, cause error) {
+	w.unlogged += dropped
 	now := w.clock()
-	if w.untold == 0 || !w.told.IsZero() && now.Sub(w.told) < complainEvery {
+	if w.unlogged == 0 || !w.warned.IsZero() && now.Sub(w.warned) < warnEvery {
 		return
 	}
 	w.logger.Warn("demand is not recorded in full",
-		slog.String("file", w.ring.path), slog.Uint64("dropped", w.untold), slog.String("cause", cause.Error()))
-	w.told, w.untold = now, 0
+		slog.String("file", w.ring.path), slog.Uint64("dropped", w.unlogged), slog.String("cause", cause.Error()))
+	w.warned, w.unlogged = now, 0
 }

@@ -89,7 +89,7 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-sweep.C:
-			s.Sweep()
+			s.sweep()
 		case <-s.outage:
 			probe.Reset(s.untilProbe())
 		case <-probe.C:

@@ -61,18 +61,18 @@ func TestADenialIsVoid(t *testing.T) {
 			if err := there.Refund(t.Context(), "t", p, d); err != nil {
 				t.Error(err)
 			}
-			here.Freed("other")
+			here.DropDenial("other")
 			if d := decide(t, here, "t", p); !d.Cached {
 				t.Errorf("freed was another token, and not %+v", d)
 			}
-			here.Freed("t")
+			here.DropDenial("t")
 		},
 		"after a refund that was not reported": func(t *testing.T, _ *sharedStore, here, there *failover.Store, p *ratelimit.Policy, d ratelimit.Decision) {
 			t.Helper()
 			if err := there.Refund(t.Context(), "t", p, d); err != nil {
 				t.Error(err)
 			}
-			here.Freed("")
+			here.DropDenial("")
 		},
 		"after a reset": func(t *testing.T, _ *sharedStore, here, _ *failover.Store, _ *ratelimit.Policy, _ ratelimit.Decision) {
 			t.Helper()
@@ -84,12 +84,12 @@ func TestADenialIsVoid(t *testing.T) {
 			t *testing.T, s *sharedStore, here, there *failover.Store, p *ratelimit.Policy, d ratelimit.Decision,
 		) {
 			t.Helper()
-			here.Freed("t")
+			here.DropDenial("t")
 			s.inCall = func() { // the denial is on its way to here
 				if err := there.Refund(t.Context(), "t", p, d); err != nil {
 					t.Error(err)
 				}
-				here.Freed("t")
+				here.DropDenial("t")
 			}
 			if d := decide(t, here, "t", p); d.Allowed || d.Cached {
 				t.Errorf("it was decided before the refund: %+v", d)
@@ -121,8 +121,8 @@ func TestADenialIsVoid(t *testing.T) {
 func TestADenialThatMayBeVoidIsRepeatedForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(time.Now)
-		following := false
-		here := newStore(t, failover.Options{Shared: s, Following: func() bool { return following }})
+		subscribed := false
+		here := newStore(t, failover.Options{Shared: s, Subscribed: func() bool { return subscribed }})
 		there := start(t, s, failover.Settings{})
 		p := ratelimittest.Policy(t, limit("hour", 1, time.Hour))
 		first := decide(t, there, "t", p)
@@ -135,12 +135,12 @@ func TestADenialThatMayBeVoidIsRepeatedForASecond(t *testing.T) {
 		if d := decide(t, here, "t", p); d.Cached {
 			t.Errorf("after it: %+v", d)
 		}
-		following = true
+		subscribed = true
 		time.Sleep(time.Minute)
 		if d := decide(t, here, "t", p); !d.Cached {
 			t.Errorf("followed: %+v", d)
 		}
-		following = false
+		subscribed = false
 		if err := there.Refund(t.Context(), "t", p, first); err != nil {
 			t.Error(err)
 		}
@@ -185,7 +185,7 @@ func TestConcurrentUse(t *testing.T) {
 					}
 					switch n % 50 {
 					case i:
-						store.Freed("")
+						store.DropDenial("")
 					case 10 + i:
 						_ = store.Reset(t.Context(), token) // fails while the shared store is away
 					case 20 + i:

@@ -117,7 +117,7 @@ func TestAHealthySharedStoreDecides(t *testing.T) {
 		return ratelimittest.Subject{Store: s, Now: clock, Advance: func(d time.Duration) {
 			now = now.Add(d)
 			if d < 0 {
-				s.Freed("") // the clock of a gateway is not set back, and a denial that it repeats ends when it was told to
+				s.DropDenial("") // the clock of a gateway is not set back, and a denial that it repeats ends when it was told to
 			}
 		}}
 	})

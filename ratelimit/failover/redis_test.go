@@ -122,7 +122,7 @@ func throughAFreeze(t *testing.T) (counted, spent, late int) {
 	store := gateway(t, server, 1, 0)
 	p := ratelimittest.Policy(t, limit("hour", 100_000, time.Hour))
 	spent = admitted(t, store, "t", p, 100)
-	server.Freeze()
+	server.Pause()
 	froze := time.Now()
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -154,7 +154,7 @@ func throughAFreeze(t *testing.T) (counted, spent, late int) {
 		ask()
 	}
 	t.Logf("left after %v, the slowest request took %v, then %v each", left, slowest, time.Since(began)/1000)
-	server.Thaw()
+	server.Resume()
 	backOn(t, store, "t", p)
 	d := decide(t, store, "t", p)
 	return 100_000 - d.Budgets[0].Remaining, spent + 1, late

@@ -37,7 +37,7 @@ type Shared interface {
 type Options struct {
 	Shared     Shared
 	Settings   Settings
-	Following  func() bool      // whether all that voids a denial is reported to [Store.Freed]; nil for always
+	Subscribed func() bool      // whether all that voids a denial is reported to [Store.DropDenial]; nil for always
 	Clock      func() time.Time // nil for time.Now
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -46,7 +46,7 @@ type Options struct {
 // A Store asks the shared store, and decides by itself while that is not in use. It is safe for concurrent use.
 type Store struct {
 	shared     Shared
-	following  func() bool
+	subscribed func() bool
 	clock      func() time.Time
 	start      time.Time
 	logger     *slog.Logger
@@ -81,11 +81,11 @@ func New(o Options) (*Store, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	if o.Following == nil {
-		o.Following = func() bool { return true }
+	if o.Subscribed == nil {
+		o.Subscribed = func() bool { return true }
 	}
 	s := &Store{
-		shared: o.Shared, following: o.Following, clock: o.Clock, start: o.Clock(), logger: o.Logger,
+		shared: o.Shared, subscribed: o.Subscribed, clock: o.Clock, start: o.Clock(), logger: o.Logger,
 		outage: make(chan struct{}, 1), seed: maphash.MakeSeed(),
 	}
 	s.phase.Store(&phase{since: s.start, pause: math.MinInt64})
@@ -132,7 +132,7 @@ func (s *Store) answer(ctx context.Context, r request) (ratelimit.Decision, erro
 	var c call
 	switch t.state(ph, now) {
 	case shared:
-		if d, holds := sh.denial(t, r.policy, now, s.following); holds {
+		if d, holds := sh.denial(t, r.policy, now, s.subscribed); holds {
 			sh.mu.Unlock()
 			return d, nil
 		}
@@ -275,9 +275,9 @@ func (s *Store) drop(tokenID string) {
 	delete(sh.tokens, tokenID)
 }
 
-// Freed reports that a token may be admitted earlier than it was told: a gateway gave an admission back, or the token was reset. With
+// DropDenial reports that a token may be admitted earlier than it was told: a gateway gave an admission back, or the token was reset. With
 // "", that may be so for all tokens.
-func (s *Store) Freed(tokenID string) {
+func (s *Store) DropDenial(tokenID string) {
 	if tokenID != "" {
 		s.visit(tokenID, (*token).void)
 		return
@@ -287,8 +287,8 @@ func (s *Store) Freed(tokenID string) {
 	}
 }
 
-// Sweep drops tokens without usage.
-func (s *Store) Sweep() {
+// sweep drops tokens without usage.
+func (s *Store) sweep() {
 	at, replicas := s.sharedTime(s.now()), s.configured.Load().Replicas
 	for i := range s.shards {
 		sh := &s.shards[i]

@@ -52,7 +52,7 @@ func TestASweepDropsTokensWithoutUsage(t *testing.T) {
 	expect := func(after time.Duration, tokens int) {
 		t.Helper()
 		now = now.Add(after)
-		s.Sweep()
+		s.sweep()
 		n := 0
 		for i := range s.shards {
 			n += len(s.shards[i].tokens)

@@ -4,17 +4,17 @@ package heavyhitters
 type shard struct {
 	byToken  map[string]int32 // the counter of each token
 	counters []counter
-	heap     []node  // the smallest first: the i-th is not more than those at 2i+1 and 2i+2
+	heap     []node  // a min-heap: heap[i] ≤ heap[2i+1], heap[2i+2]
 	places   []int32 // of each counter in the heap
 }
 
-// A counter counts the requests of one token at a time.
+// A counter counts the requests of one token.
 type counter struct {
 	token, team   string
-	denied, error float64
+	denied, error float64 // the count of its requests is in the heap
 }
 
-// A node has what is needed to keep the heap in order, so that counters are left alone, which are all over the memory.
+// A node is an element of the heap. It has the count itself, so that operations on the heap read no counters.
 type node struct {
 	requests float64
 	counter  int32
@@ -32,56 +32,56 @@ func newShard(capacity int) shard {
 func (s *shard) add(tokenID, teamID string, denied bool) {
 	i, known := s.byToken[tokenID]
 	if !known {
-		i = s.take(tokenID, teamID)
+		i = s.assign(tokenID, teamID)
 	}
 	if denied {
 		s.counters[i].denied++
 	}
 	at := s.places[i]
 	s.heap[at].requests++
-	s.sink(at)
+	s.siftDown(at)
 }
 
-// take gives a token a counter: a new one, or the smallest.
-func (s *shard) take(tokenID, teamID string) int32 {
-	taken := counter{token: tokenID, team: teamID}
+// assign returns a counter for a new token: an unused one, or else the smallest.
+func (s *shard) assign(tokenID, teamID string) int32 {
+	c := counter{token: tokenID, team: teamID}
 	var i int32
 	if len(s.counters) < cap(s.counters) {
 		i = int32(len(s.counters))
-		s.counters = append(s.counters, taken)
+		s.counters = append(s.counters, c)
 		s.heap = append(s.heap, node{counter: i})
 		s.places = append(s.places, i)
-		s.rise(i)
+		s.siftUp(i)
 	} else {
 		smallest := s.heap[0]
 		i = smallest.counter
 		delete(s.byToken, s.counters[i].token)
-		taken.error = smallest.requests
-		s.counters[i] = taken
+		c.error = smallest.requests
+		s.counters[i] = c
 	}
 	s.byToken[tokenID] = i
 	return i
 }
 
-// sink brings a counter that grew to its place.
-func (s *shard) sink(at int32) {
-	grown, n := s.heap[at], int32(len(s.heap))
+// siftDown restores the heap after the count at an index has increased.
+func (s *shard) siftDown(at int32) {
+	increased, n := s.heap[at], int32(len(s.heap))
 	for {
 		child := 2*at + 1
 		if child+1 < n && s.heap[child+1].requests < s.heap[child].requests {
 			child++
 		}
-		if child >= n || s.heap[child].requests >= grown.requests {
+		if child >= n || s.heap[child].requests >= increased.requests {
 			break
 		}
 		s.put(at, s.heap[child])
 		at = child
 	}
-	s.put(at, grown)
+	s.put(at, increased)
 }
 
-// rise brings a counter that has counted nothing to its place.
-func (s *shard) rise(at int32) {
+// siftUp restores the heap after a counter of 0 was appended at an index.
+func (s *shard) siftUp(at int32) {
 	for parent := (at - 1) / 2; at > 0 && s.heap[parent].requests > 0; parent = (at - 1) / 2 {
 		s.put(at, s.heap[parent])
 		at = parent
@@ -94,8 +94,8 @@ func (s *shard) put(at int32, n node) {
 	s.places[n.counter] = at
 }
 
-// fade halves all counts. Their order stays.
-func (s *shard) fade() {
+// decay halves all counts, which keeps their order.
+func (s *shard) decay() {
 	for i := range s.counters {
 		s.counters[i].denied /= 2
 		s.counters[i].error /= 2
@@ -103,17 +103,17 @@ func (s *shard) fade() {
 	}
 }
 
-// appendEntries appends what was counted of late.
+// appendEntries appends the tokens with a count of at least minListed.
 func (s *shard) appendEntries(all []Entry) []Entry {
 	for _, n := range s.heap {
-		if n.requests < faint {
+		if n.requests < minListed {
 			continue
 		}
 		c := &s.counters[n.counter]
-		requests, surely := whole(n.requests), uint64(n.requests-c.error+rounding)
+		requests, certain := roundUp(n.requests), uint64(n.requests-c.error+rounding)
 		all = append(all, Entry{
 			TokenID: c.token, TeamID: c.team,
-			Requests: requests, Denied: whole(c.denied), Error: requests - surely,
+			Requests: requests, Denied: roundUp(c.denied), Error: requests - certain,
 		})
 	}
 	return all

@@ -11,25 +11,18 @@ import (
 )
 
 const (
-	// HalfLife is how long it takes until a request counts half as much.
-	HalfLife = time.Minute
-	// DefaultCapacity is how many tokens are counted at once where nobody says so.
-	DefaultCapacity = 4096
+	halfLife = time.Minute
+	capacity = 4096 // counters of a sketch, some 120 bytes each and the ids of their tokens
 
 	shards = 64
-	// faint is the count below which a token is not listed: it was heard of some time ago.
-	faint = 0.5
-	// rounding is more than what adding and halving of counts may round off.
+	// minListed is the count below which a token is not listed.
+	minListed = 0.5
+	// rounding is more than the rounding error of a count.
 	rounding = 1e-6
 )
 
-// Options are what a Sketch is made of.
-type Options struct {
-	Capacity int // tokens that are counted at once, some 120 bytes each and their ids; 0 for DefaultCapacity. Rounded up to a multiple of 64.
-}
-
-// A Sketch counts requests of tokens. It is safe for concurrent use. Each token belongs to one of 64 parts that share nothing: one
-// that makes more than 64 / Capacity of the requests of its part surely has a counter.
+// A Sketch counts requests of tokens. It is safe for concurrent use. Each token belongs to one of 64 shards, which share nothing: a token
+// with more than a 64th of the requests of its shard always has a counter.
 type Sketch struct {
 	seed   maphash.Seed
 	shards [shards]lockedShard
@@ -40,20 +33,19 @@ type lockedShard struct {
 	shard
 }
 
-// An Entry is what was counted of one token, each request at its weight.
+// An Entry is the decayed count of one token.
 type Entry struct {
 	TokenID, TeamID string
 	Requests        uint64 // never too low
 	Denied          uint64 // of the requests; too low by at most Error
-	Error           uint64 // by how much Requests may be too high
+	Error           uint64 // by which Requests may be too high
 }
 
-// New returns a sketch that has counted nothing.
-func New(o Options) *Sketch {
-	capacity := o.Capacity
-	if capacity <= 0 {
-		capacity = DefaultCapacity
-	}
+// New returns an empty sketch.
+func New() *Sketch { return newSketch(capacity) }
+
+// newSketch returns an empty sketch with so many counters, rounded up to a multiple of 64.
+func newSketch(capacity int) *Sketch {
 	s := &Sketch{seed: maphash.MakeSeed()}
 	for i := range s.shards {
 		s.shards[i].shard = newShard((capacity + shards - 1) / shards)
@@ -69,7 +61,7 @@ func (s *Sketch) Add(tokenID, teamID string, denied bool) {
 	sh.mu.Unlock()
 }
 
-// Top returns the n tokens that asked most of late, at most, the noisiest first.
+// Top returns the n tokens with the highest counts, in descending order, or fewer if fewer are listed.
 func (s *Sketch) Top(n int) []Entry {
 	var all []Entry
 	for i := range s.shards {
@@ -84,29 +76,29 @@ func (s *Sketch) Top(n int) []Entry {
 	return slices.Clip(all[:max(0, min(n, len(all)))])
 }
 
-// Run fades the counts every [HalfLife] until ctx ends, and then returns nil.
+// Run halves all counts every minute until ctx ends, and then returns nil.
 func (s *Sketch) Run(ctx context.Context) error {
-	tick := time.NewTicker(HalfLife)
+	tick := time.NewTicker(halfLife)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			s.Fade()
+			s.decay()
 		}
 	}
 }
 
-// Fade halves all counts.
-func (s *Sketch) Fade() {
+// decay halves all counts.
+func (s *Sketch) decay() {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		sh.fade()
+		sh.decay()
 		sh.mu.Unlock()
 	}
 }
 
-// whole rounds a count up, as it must not be too low.
-func whole(count float64) uint64 { return uint64(math.Ceil(max(0, count-rounding))) }
+// roundUp rounds a count up, as it must not be too low.
+func roundUp(count float64) uint64 { return uint64(math.Ceil(max(0, count-rounding))) }

@@ -22,14 +22,14 @@ func ids(n int) []string {
 	return list
 }
 
-func TestFewTokensAreCountedExactly(t *testing.T) {
-	s := heavyhitters.New(heavyhitters.Options{Capacity: 128}) // two counters in each part: both tokens may fall into one
+func TestSketchCountsFewTokensExactly(t *testing.T) {
+	s := heavyhitters.NewWithCapacity(128) // two counters in each shard: both tokens may be in one
 	for i := range 10 {
-		s.Add("loud", "harbour", i%2 == 0)
+		s.Add("frequent", "harbour", i%2 == 0)
 	}
-	s.Add("quiet", "lighthouse", false)
+	s.Add("rare", "lighthouse", false)
 	want := []heavyhitters.Entry{
-		{TokenID: "loud", TeamID: "harbour", Requests: 10, Denied: 5}, {TokenID: "quiet", TeamID: "lighthouse", Requests: 1},
+		{TokenID: "frequent", TeamID: "harbour", Requests: 10, Denied: 5}, {TokenID: "rare", TeamID: "lighthouse", Requests: 1},
 	}
 	for n, want := range [][]heavyhitters.Entry{want[:0], want[:1], want, want} {
 		if got := s.Top(n); !slices.Equal(got, want) {
@@ -38,42 +38,42 @@ func TestFewTokensAreCountedExactly(t *testing.T) {
 	}
 }
 
-// A hundred thousand tokens that ask once do not hide twenty that ask all the time.
-func TestTheNoisiestAreFoundAmongMany(t *testing.T) {
+// Twenty tokens with many requests are the top of 100,000 tokens with one each.
+func TestTopListsFrequentTokensAmongMany(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	s := heavyhitters.New(heavyhitters.Options{Capacity: 1024})
-	const loud, each = 20, 5000
+	s := heavyhitters.NewWithCapacity(1024)
+	const frequent, each = 20, 5000
 	exact := make(map[string]uint64)
 	all := ids(100_000)
-	for _, i := range random.Perm(len(all) + loud*each) {
+	for _, i := range random.Perm(len(all) + frequent*each) {
 		if i >= len(all) {
-			i %= loud
+			i %= frequent
 		}
 		s.Add(all[i], "team", false)
 		exact[all[i]]++
 	}
-	for _, e := range s.Top(loud) {
+	for _, e := range s.Top(frequent) {
 		if n := exact[e.TokenID]; n < each || e.Requests < n || e.Requests-e.Error > n {
-			t.Errorf("%+v asked %d times", e, n)
+			t.Errorf("got %+v, with %d requests", e, n)
 		}
 	}
 }
 
-func TestCountsFade(t *testing.T) {
+func TestCountsHalveEveryMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		s := heavyhitters.New(heavyhitters.Options{})
+		s := heavyhitters.New()
 		var running sync.WaitGroup
 		running.Go(func() { _ = s.Run(ctx) })
 		for range 8 {
-			s.Add("loud once", "team", true)
+			s.Add("t", "team", true)
 		}
 		for _, want := range []uint64{8, 4, 2, 1, 1} {
 			synctest.Wait()
 			if top := s.Top(1); len(top) != 1 || top[0].Requests != want || top[0].Denied != want {
 				t.Errorf("got %+v, want %d", top, want)
 			}
-			time.Sleep(heavyhitters.HalfLife)
+			time.Sleep(time.Minute)
 		}
 		synctest.Wait()
 		if top := s.Top(1); len(top) != 0 {
@@ -84,8 +84,8 @@ func TestCountsFade(t *testing.T) {
 	})
 }
 
-func TestManyCountAtOnce(t *testing.T) {
-	s := heavyhitters.New(heavyhitters.Options{})
+func TestConcurrentAdds(t *testing.T) {
+	s := heavyhitters.New()
 	all := ids(64)
 	var counting sync.WaitGroup
 	for range 8 {
@@ -106,8 +106,8 @@ func TestManyCountAtOnce(t *testing.T) {
 	}
 }
 
-func TestNothingIsAllocatedWhileCounting(t *testing.T) {
-	s := heavyhitters.New(heavyhitters.Options{Capacity: 64})
+func TestAddDoesNotAllocate(t *testing.T) {
+	s := heavyhitters.NewWithCapacity(64)
 	all := ids(1000)
 	next := 0
 	count := func() {
@@ -126,7 +126,7 @@ func BenchmarkAdd(b *testing.B) {
 	all := ids(100_000)
 	for name, tokens := range map[string]int{"one token": 1, "as many tokens as counters": 4096, "many more tokens": 100_000} {
 		b.Run(name, func(b *testing.B) {
-			s := heavyhitters.New(heavyhitters.Options{})
+			s := heavyhitters.New()
 			for i := range 2 * tokens {
 				s.Add(all[i*7919%tokens], "team", false)
 			}
@@ -142,7 +142,7 @@ func BenchmarkAdd(b *testing.B) {
 
 func BenchmarkAddParallel(b *testing.B) {
 	all := ids(4096)
-	s := heavyhitters.New(heavyhitters.Options{})
+	s := heavyhitters.New()
 	b.SetParallelism(4)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
@@ -158,7 +158,7 @@ func BenchmarkBytesPerCounter(b *testing.B) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		s := heavyhitters.New(heavyhitters.Options{Capacity: capacity})
+		s := heavyhitters.NewWithCapacity(capacity)
 		runtime.ReadMemStats(&after)
 		runtime.KeepAlive(s)
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/capacity, "B/counter")

@@ -54,5 +54,5 @@ func TestAMasterBehindASentinel(t *testing.T) {
 	if d := decide(t, s, "t", specified(t)); !d.Allowed {
 		t.Errorf("%+v", d)
 	}
-	eventually(t, "it is subscribed to refunds", s.Following)
+	eventually(t, "it is subscribed to refunds", s.Subscribed)
 }

@@ -15,10 +15,10 @@ const (
 	silence = 500 * time.Millisecond // after which the subscription is pinged
 )
 
-// Following reports whether [Store.Run] is subscribed to refunds and resets, so that Options.Freed is called for them.
-func (s *Store) Following() bool { return s.following.Load() }
+// Subscribed reports whether [Store.Run] is subscribed to refunds and resets, so that Options.OnRefund is called for them.
+func (s *Store) Subscribed() bool { return s.subscribed.Load() }
 
-// Run subscribes to the refunds and resets of all gateways and calls Options.Freed for each, until ctx ends; then it returns nil.
+// Run subscribes to the refunds and resets of all gateways and calls Options.OnRefund for each, until ctx ends; then it returns nil.
 // It subscribes again where the subscription ends.
 func (s *Store) Run(ctx context.Context) error {
 	again := time.NewTicker(rejoin)
@@ -50,7 +50,7 @@ func (s *Store) follow(ctx context.Context) (joined bool, err error) {
 			_ = sub.Close()
 		}
 	}()
-	defer s.following.Store(false)
+	defer s.subscribed.Store(false)
 	for asked := false; ; {
 		message, err := sub.ReceiveTimeout(ctx, silence)
 		var timeout net.Error
@@ -69,10 +69,10 @@ func (s *Store) follow(ctx context.Context) (joined bool, err error) {
 		switch message := message.(type) {
 		case *redis.Subscription:
 			joined = true
-			s.freed("") // what was published before is not known
-			s.following.Store(true)
+			s.onRefund("") // what was published before is not known
+			s.subscribed.Store(true)
 		case *redis.Message:
-			s.freed(message.Payload)
+			s.onRefund(message.Payload)
 		}
 	}
 }

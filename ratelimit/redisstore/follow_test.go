@@ -52,14 +52,14 @@ func TestRefundsAndResetsArePublished(t *testing.T) {
 	server := redistest.Start(t)
 	o := redisstore.ClientOptions{Addresses: []string{server.Addr()}}
 	freed := make(chan string, 100)
-	here := running(t, redisstore.Options{Client: newClient(t, o), Freed: func(tokenID string) { freed <- tokenID }})
+	here := running(t, redisstore.Options{Client: newClient(t, o), OnRefund: func(tokenID string) { freed <- tokenID }})
 	there := newStore(t, redisstore.Options{Client: newClient(t, o)})
 	p := hourly(t, 1)
 	for round := range 2 {
 		if got := <-freed; got != "" {
 			t.Errorf("round %d: %q freed, want all after subscribing", round, got)
 		}
-		eventually(t, "it is subscribed", here.Following)
+		eventually(t, "it is subscribed", here.Subscribed)
 		admitted := decide(t, there, "t", p)
 		for range 2 { // the second refund changes nothing
 			if err := there.Refund(t.Context(), "t", p, admitted); err != nil {
@@ -111,7 +111,7 @@ func TestASilentSubscriptionIsReplaced(t *testing.T) {
 	s := running(t, redisstore.Options{Client: client, Registerer: metrics, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	followed := func(want bool) func() bool {
 		return func() bool {
-			return s.Following() == want && (valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_followed") == 1) == want
+			return s.Subscribed() == want && (valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_followed") == 1) == want
 		}
 	}
 	eventually(t, "it is subscribed", followed(true))
@@ -122,9 +122,9 @@ func TestASilentSubscriptionIsReplaced(t *testing.T) {
 		t.Errorf("logged %q", line)
 	}
 	eventually(t, "it is subscribed again", followed(true))
-	server.Freeze()
+	server.Pause()
 	eventually(t, "the silence is noticed", followed(false))
-	server.Thaw()
+	server.Resume()
 	eventually(t, "it is subscribed in the end", followed(true))
 }
 

@@ -47,7 +47,7 @@ func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Contex
 		Name: "opsgate_rate_limit_redis_refunds_followed",
 		Help: "Whether refunds and resets by other gateways are received (1), or cached denials are repeated for a second at most (0).",
 	}, func() float64 {
-		if s.Following() {
+		if s.Subscribed() {
 			return 1
 		}
 		return 0

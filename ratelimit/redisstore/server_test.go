@@ -126,7 +126,7 @@ func TestAFrozenServerCostsATimeout(t *testing.T) {
 			})})
 			p := specified(t)
 			token := tokenOn(t, server, s, p)
-			server.Freeze()
+			server.Pause()
 			var wg sync.WaitGroup
 			for range 30 {
 				wg.Go(func() {
@@ -141,7 +141,7 @@ func TestAFrozenServerCostsATimeout(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			server.Thaw()
+			server.Resume()
 			eventually(t, "it answers again", func() bool { return s.Ping(t.Context()) == nil })
 		})
 	}

@@ -28,9 +28,9 @@ type Options struct {
 	// Clock is nil for the Redis server's. Tests that move time inject it; then accounts do not expire.
 	Clock func() time.Time
 
-	// Freed is called by [Store.Run] for each token that a gateway refunded or reset, and with "" for all tokens when Run has
+	// OnRefund is called by [Store.Run] for each token that a gateway refunded or reset, and with "" for all tokens when Run has
 	// subscribed, as it may have missed some. It must not block; nil for none.
-	Freed func(tokenID string)
+	OnRefund func(tokenID string)
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -40,16 +40,16 @@ type Options struct {
 
 // A Store keeps accounts in a Redis that gateways share. It is safe for concurrent use.
 type Store struct {
-	client    redis.UniversalClient
-	timeout   time.Duration
-	keys      string // prefix of the tokens' keys
-	channel   string // where refunded and reset tokens are published
-	clock     func() time.Time
-	freed     func(tokenID string)
-	following atomic.Bool
-	logger    *slog.Logger
-	metrics   *metrics
-	warned    atomic.Int64 // time of the last log line of a value that is no account, ns since 1970
+	client     redis.UniversalClient
+	timeout    time.Duration
+	keys       string // prefix of the tokens' keys
+	channel    string // where refunded and reset tokens are published
+	clock      func() time.Time
+	onRefund   func(tokenID string)
+	subscribed atomic.Bool
+	logger     *slog.Logger
+	metrics    *metrics
+	warned     atomic.Int64 // time of the last log line of a value that is no account, ns since 1970
 
 	scriptHash string
 
@@ -68,8 +68,8 @@ func New(o Options) (*Store, error) {
 	if o.Prefix == "" {
 		o.Prefix = defaultPrefix
 	}
-	if o.Freed == nil {
-		o.Freed = func(string) {}
+	if o.OnRefund == nil {
+		o.OnRefund = func(string) {}
 	}
 	ping, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: "ping", Requests: 1_000_000, Per: time.Second}})
 	if err != nil {
@@ -77,7 +77,7 @@ func New(o Options) (*Store, error) {
 	}
 	s := &Store{
 		client: o.Client, timeout: timeoutOf(o.Client), keys: o.Prefix + "account:", channel: o.Prefix + "freed", clock: o.Clock,
-		freed: o.Freed, logger: o.Logger, scriptHash: hashOf(script), pingKey: o.Prefix + "ping:", pingPolicy: ping,
+		onRefund: o.OnRefund, logger: o.Logger, scriptHash: hashOf(script), pingKey: o.Prefix + "ping:", pingPolicy: ping,
 	}
 	s.metrics, err = s.newMetrics(o.Registerer, o.Exemplar)
 	return s, err

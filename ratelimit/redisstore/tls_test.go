@@ -52,7 +52,7 @@ func TestATLSServerWithAPassword(t *testing.T) {
 	if err := s.Refund(t.Context(), "t", specified(t), d); err != nil || !d.Allowed {
 		t.Errorf("%+v, error %v", d, err)
 	}
-	eventually(t, "it is subscribed to refunds", s.Following)
+	eventually(t, "it is subscribed to refunds", s.Subscribed)
 	o.Credentials = func() (string, string) { return "gate", "guess" }
 	if d, err := newStore(t, redisstore.Options{Client: newClient(t, o)}).Decide(t.Context(), "t", specified(t)); err == nil || strings.Contains(err.Error(), "guess") {
 		t.Errorf("a wrong password: %+v, error %v", d, err)
@@ -105,7 +105,7 @@ func TestAConnectionIsSecuredByWhatHoldsWhenItIsMade(t *testing.T) {
 			}
 			current.Store(known)
 			eventually(t, "a connection is made with the right ones", func() bool { return s.Ping(t.Context()) == nil })
-			eventually(t, "it is subscribed to refunds", s.Following)
+			eventually(t, "it is subscribed to refunds", s.Subscribed)
 			current.Store(other)
 			if err := s.Ping(t.Context()); err != nil {
 				t.Errorf("the connection did not stay: %v", err)

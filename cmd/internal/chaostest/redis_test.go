@@ -140,7 +140,7 @@ func TestRedisIsKilledAndComesBackEmpty(t *testing.T) {
 
 func TestRedisIsFrozen(t *testing.T) {
 	server := redistest.Start(t)
-	o := outage{server: server, goes: server.Freeze, comes: server.Thaw, away: either(10*time.Second, 2*time.Second)}
+	o := outage{server: server, goes: server.Pause, comes: server.Resume, away: either(10*time.Second, 2*time.Second)}
 	o.cause(t)
 	noneFailed(t, "9", o.answers)
 	usual := o.usual()
@@ -169,7 +169,7 @@ func TestTokensWithinTheirLimitsAreDeniedInNoOutage(t *testing.T) {
 		eventually(t, "both gateways count in Redis again", func() bool { all, _ := inShared(t, gateways); return all })
 	}
 	outage(server.Kill, server.Restart)
-	outage(server.Freeze, server.Thaw)
+	outage(server.Pause, server.Resume)
 	pass(t, lasts)
 	all := end()
 	noneFailed(t, "22", all)

@@ -13,25 +13,25 @@ import (
 // had not brought there is gone as well, which is little, or in the last case all: gateways tell the new master what they know, so
 // nobody gets more for it.
 func TestSentinelsReplaceTheMaster(t *testing.T) {
-	for name, goes := range map[string]func(*redistest.Watched){
-		"that is killed": func(w *redistest.Watched) {
+	for name, goes := range map[string]func(*redistest.SentinelGroup){
+		"that is killed": func(w *redistest.SentinelGroup) {
 			w.Sentinels[0].Kill()
 			master, _ := w.Roles()
 			master.Kill()
 		},
-		"that hangs": func(w *redistest.Watched) {
-			w.Sentinels[0].Freeze()
+		"that hangs": func(w *redistest.SentinelGroup) {
+			w.Sentinels[0].Pause()
 			master, _ := w.Roles()
-			master.Freeze()
+			master.Pause()
 		},
-		"by a replica that has nothing": func(w *redistest.Watched) {
+		"by a replica that has nothing": func(w *redistest.SentinelGroup) {
 			w.Sentinels[0].Kill()
-			w.Forget()
+			w.FailOverEmpty()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			beside(t)
-			r := replacement{watched: redistest.StartWatched(t, watched), goes: goes}
+			r := replacement{watched: redistest.StartSentinelGroup(t, watched), goes: goes}
 			r.cause(t)
 			r.hold(t)
 		})
@@ -43,8 +43,8 @@ const watched = "main"
 
 // A replacement is a master going away for good under load, and another Redis in its place.
 type replacement struct {
-	watched *redistest.Watched
-	goes    func(*redistest.Watched)
+	watched *redistest.SentinelGroup
+	goes    func(*redistest.SentinelGroup)
 
 	answers  answers
 	decided  map[string]decided

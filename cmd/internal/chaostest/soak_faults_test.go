@@ -45,7 +45,7 @@ func (s *soak) faults(t *testing.T) []fault {
 		spoilt("a wire reset", w, `{"type": "reset_peer", "attributes": {"timeout": 50}}`),
 		spoilt("half of each answer", w, `{"type": "limit_data", "attributes": {"bytes": 20000}}`),
 		{"Redis killed", s.redis.Kill, s.redis.Restart},
-		{"Redis frozen", s.redis.Freeze, s.redis.Thaw},
+		{"Redis frozen", s.redis.Pause, s.redis.Resume},
 		{"Redis emptied", s.redis.Flush, still},
 		{"the wire to Redis cut", s.redisWire.cut, func() { s.redisWire.mend(t) }},
 		spoilt("the wire to Redis slow", s.redisWire, `{"type": "latency", "attributes": {"latency": 800}}`),

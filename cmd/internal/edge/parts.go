@@ -55,7 +55,7 @@ type parts struct {
 // build makes the parts, each from those before it.
 func build(o Options) (_ *parts, err error) {
 	registry := admin.NewRegistry(o.Build)
-	p := &parts{logger: o.Logger, clock: o.Clock, registry: registry, busiest: heavyhitters.New(heavyhitters.Options{})}
+	p := &parts{logger: o.Logger, clock: o.Clock, registry: registry, busiest: heavyhitters.New()}
 	p.retrySlots = gateway.NewRetrySlots(p.gateways)
 	defer func() {
 		if err != nil {

@@ -67,7 +67,7 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 	}
 	l.redis, err = redisstore.New(redisstore.Options{
 		Client: l.client, Prefix: c.KeyPrefix, Logger: o.Logger, Registerer: registry, Exemplar: traces.Exemplar(),
-		Freed: func(tokenID string) { l.Freed(tokenID) }, // l.Store is set before Run is called
+		OnRefund: func(tokenID string) { l.DropDenial(tokenID) }, // l.Store is set before Run is called
 	})
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 		return nil, err
 	}
 	l.Store, err = failover.New(failover.Options{
-		Shared: l.redis, Following: l.redis.Following, Settings: l.settings(), Logger: o.Logger, Registerer: registry,
+		Shared: l.redis, Subscribed: l.redis.Subscribed, Settings: l.settings(), Logger: o.Logger, Registerer: registry,
 	})
 	if err != nil {
 		return nil, err

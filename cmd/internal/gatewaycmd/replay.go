@@ -64,14 +64,14 @@ func (c *replay) Run(e Environment) error {
 }
 
 // simulate replays the records under the policies of the configuration.
-func simulate(loaded config.Loaded, files []string) (_ *demand.Report, _ demand.About, err error) {
+func simulate(loaded config.Loaded, files []string) (_ *demand.Report, _ demand.Summary, err error) {
 	record, err := demand.Open(files...)
 	if err != nil {
-		return nil, demand.About{}, err
+		return nil, demand.Summary{}, err
 	}
 	defer func() { err = errors.Join(err, record.Close()) }()
 	report, err := demand.Replay(record.Events(), policiesAt(loaded))
-	return report, record.About(), err
+	return report, record.Summary(), err
 }
 
 // policiesAt returns the policies of the configuration at any time: what has expired by then is left out. They are made anew only where

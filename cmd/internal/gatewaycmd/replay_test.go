@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 )
 
@@ -35,15 +36,19 @@ func recorded(t *testing.T) (path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	day, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: "day", Requests: 1, Per: 24 * time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for _, at := range []time.Time{noon, noon.Add(45 * time.Minute)} {
 		for i := range 5 {
 			for token, team := range map[string]string{"tok_1": "harbour", "tok_2": "lighthouse"} {
-				r.Record(demand.Event{At: at.Add(time.Duration(i) * time.Millisecond), TokenID: token, TeamID: team, Allowed: true, Local: i == 4})
+				r.Decided(token, team, day, &ratelimit.Decision{At: at.Add(time.Duration(i) * time.Millisecond), Allowed: true, Local: i == 4})
 			}
 		}
 	}
-	r.Record(demand.Event{At: noon.Add(time.Hour), TokenID: "tok_3", TeamID: "harbour", Denied: "day", RetryAfter: time.Minute})
+	r.Decided("tok_3", "harbour", day, &ratelimit.Decision{At: noon.Add(time.Hour), RetryAfter: time.Minute})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := r.Run(ended); err != nil {

@@ -71,11 +71,11 @@ type tokenResult struct {
 	First         time.Time    `json:"first_newly_denied_at"`
 }
 
-func viewReplay(r *demand.Report, about demand.About, top int) replayView {
+func viewReplay(r *demand.Report, about demand.Summary, top int) replayView {
 	v := replayView{
 		Record: recordView{
 			From: r.From, To: r.To, Requests: r.Requests, Tokens: len(r.Tokens),
-			SampleLeast: about.Least, SampleMost: about.Most, Dropped: about.Dropped,
+			SampleLeast: about.MinSample, SampleMost: about.MaxSample, Dropped: about.Dropped,
 			Local: r.Local, Cached: r.Cached, Late: r.Late, Window: r.Window.Seconds(), Uncertain: r.Uncertain,
 		},
 		Before: viewRefusals(r.Before, r.Requests), After: viewRefusals(r.After, r.Requests),
@@ -100,12 +100,12 @@ func viewReplay(r *demand.Report, about demand.About, top int) replayView {
 	return v
 }
 
-func viewRefusals(r demand.Refusals, requests uint64) refusalsView {
-	return refusalsView{Admitted: requests - r.Denied, Denied: r.Denied, KeptOut: r.KeptOut.Seconds(), Longest: r.Longest.Seconds()}
+func viewRefusals(r demand.Denials, requests uint64) refusalsView {
+	return refusalsView{Admitted: requests - r.Denied, Denied: r.Denied, KeptOut: r.Duration.Seconds(), Longest: r.Longest.Seconds()}
 }
 
 // replayWarnings says what the record does not know.
-func replayWarnings(r *demand.Report, about demand.About) []string {
+func replayWarnings(r *demand.Report, about demand.Summary) []string {
 	from, until := r.From.Format(time.RFC3339), r.From.Add(r.Window).Format(time.RFC3339)
 	unknown := fmt.Sprintf("what tokens had spent before %s is not known: of the %d requests soon after, until %s at most, more may be "+
 		"admitted here than would be", from, r.Uncertain, until)

@@ -35,7 +35,7 @@ func TestAServerIsEmptyAfterARestart(t *testing.T) {
 
 func TestAFrozenServerAnswersWhenItThaws(t *testing.T) {
 	s := redistest.Start(t)
-	s.Freeze()
+	s.Pause()
 	brief, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	impatient := redis.NewClient(&redis.Options{Addr: s.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1})
@@ -43,7 +43,7 @@ func TestAFrozenServerAnswersWhenItThaws(t *testing.T) {
 	if err := impatient.Ping(brief).Err(); !errors.Is(err, context.DeadlineExceeded) && !os.IsTimeout(err) {
 		t.Errorf("frozen: %v", err)
 	}
-	s.Thaw()
+	s.Resume()
 	s.Flush()
 }
 
@@ -64,7 +64,7 @@ func TestAClusterTakesEveryKey(t *testing.T) {
 }
 
 func TestAReplicaBecomesTheMaster(t *testing.T) {
-	w := redistest.StartWatched(t, "main")
+	w := redistest.StartSentinelGroup(t, "main")
 	master, replica := w.Roles()
 	ctx := t.Context()
 	if err := errors.Join(master.Client().Set(ctx, "k", "v", 0).Err(), master.Client().Wait(ctx, 1, 0).Err()); err != nil {
@@ -74,7 +74,7 @@ func TestAReplicaBecomesTheMaster(t *testing.T) {
 		t.Fatalf("the replica has %d keys", n)
 	}
 	w.Sentinels[0].Kill()
-	w.Forget()
+	w.FailOverEmpty()
 	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: w.Addrs(), MaxRetries: -1, DialerRetries: 1})
 	defer func() { _ = client.Close() }()
 	patient, cancel := context.WithTimeout(ctx, time.Minute)

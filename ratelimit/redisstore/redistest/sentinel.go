@@ -43,23 +43,23 @@ func startSentinel(t testing.TB, name, settings string) *Server {
 	return s
 }
 
-// A Watched is a master and its replica, and three sentinels that make the replica the master when two of them miss the master.
-type Watched struct {
+// A SentinelGroup is a master and its replica, and three sentinels that make the replica the master when two of them miss the master.
+type SentinelGroup struct {
 	Sentinels []*Server
 
 	name    string
 	servers []*Server
 }
 
-// StartWatched runs a master that the sentinels know by that name, and returns when all of them could replace it.
-func StartWatched(t testing.TB, name string) *Watched {
+// StartSentinelGroup runs a master that the sentinels know by that name, and returns when all of them could replace it.
+func StartSentinelGroup(t testing.TB, name string) *SentinelGroup {
 	t.Helper()
 	master := Start(t, "--repl-diskless-sync-delay", "0")
 	replica := Start(t, "--repl-diskless-sync-delay", "0", "--replicaof", fmt.Sprintf("%s %d", host, master.port))
 	replica.await("the replica has what the master has", func(ctx context.Context) bool {
 		return replica.Client().InfoMap(ctx, "replication").Item("Replication", "master_link_status") == "up"
 	})
-	w := &Watched{name: name, servers: []*Server{master, replica}}
+	w := &SentinelGroup{name: name, servers: []*Server{master, replica}}
 	settings := fmt.Sprintf("sentinel monitor %s %s %d %d\nsentinel down-after-milliseconds %[1]s %[5]d\nsentinel failover-timeout %[1]s %[6]d\n",
 		name, host, master.port, quorum, silence.Milliseconds(), electAgain.Milliseconds())
 	for range sentinels {
@@ -84,7 +84,7 @@ func (s *Server) couldReplace(ctx context.Context, name string) bool {
 }
 
 // Addrs are where the sentinels listen.
-func (w *Watched) Addrs() []string {
+func (w *SentinelGroup) Addrs() []string {
 	var addrs []string
 	for _, s := range w.Sentinels {
 		addrs = append(addrs, s.Addr())
@@ -93,7 +93,7 @@ func (w *Watched) Addrs() []string {
 }
 
 // Roles returns who the master is by what the last sentinel says, and who is not.
-func (w *Watched) Roles() (master, replica *Server) {
+func (w *SentinelGroup) Roles() (master, replica *Server) {
 	last := w.Sentinels[len(w.Sentinels)-1]
 	last.t.Helper()
 	asked := redis.NewStringSliceCmd(context.Background(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", w.name)
@@ -106,8 +106,8 @@ func (w *Watched) Roles() (master, replica *Server) {
 	return w.servers[0], w.servers[1]
 }
 
-// Forget kills the master, empties the replica, and only then has the sentinels look: what replication loses, at its worst.
-func (w *Watched) Forget() {
+// FailOverEmpty kills the master, empties the replica, and only then has the sentinels look: what replication loses, at its worst.
+func (w *SentinelGroup) FailOverEmpty() {
 	w.bear(time.Hour)
 	master, replica := w.Roles()
 	master.Kill()
@@ -117,7 +117,7 @@ func (w *Watched) Forget() {
 }
 
 // bear sets how long the master may be silent.
-func (w *Watched) bear(silence time.Duration) {
+func (w *SentinelGroup) bear(silence time.Duration) {
 	for _, s := range w.Sentinels {
 		if s.process == nil {
 			continue

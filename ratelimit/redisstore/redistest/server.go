@@ -170,11 +170,11 @@ func (s *Server) Kill() {
 	s.process = nil
 }
 
-// Freeze stops the server where it is: connections stay open, and nothing answers.
-func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
+// Pause stops the server where it is: connections stay open, and nothing answers.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 
-// Thaw lets a frozen server go on.
-func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
+// Resume lets a frozen server go on.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(signal syscall.Signal) {
 	s.t.Helper()

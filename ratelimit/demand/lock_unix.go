@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// claim keeps other processes from writing the file, and others than its user from reading it.
-func claim(f *os.File) error {
+// lock locks the file against recorders of other processes, and makes it readable for its owner alone.
+func lock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return fmt.Errorf("%s: another process writes it", f.Name())
+		return fmt.Errorf("%s: another process writes to it", f.Name())
 	}
 	if err != nil && !errors.Is(err, syscall.ENOTSUP) { // not every file system has locks
 		return fmt.Errorf("lock %s: %w", f.Name(), err)

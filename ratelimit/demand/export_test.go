@@ -1,0 +1,11 @@
+package demand
+
+// Record records an event if its token is in the sample.
+func (r *Recorder) Record(e Event) {
+	if r.sampled(e.TokenID) {
+		r.record(&e)
+	}
+}
+
+// Sampled is sampled for tests.
+func (r *Recorder) Sampled(tokenID string) bool { return r.sampled(tokenID) }

@@ -1,0 +1,4 @@
+package failover
+
+// Sweep is sweep for tests.
+func (s *Store) Sweep() { s.sweep() }

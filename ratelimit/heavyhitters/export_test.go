@@ -1,0 +1,4 @@
+package heavyhitters
+
+// NewWithCapacity is newSketch for tests.
+var NewWithCapacity = newSketch
