@@ -12,46 +12,60 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"opsgate/gateway/openapi/openapitest"
 )
 
-// decoders are those that are asked over HTTP. Each is asked where a good text is accepted.
-func decoders(server string) []decoder {
-	const incident = `{"title":"t","status":"resolved","impact":"none","message":"m","statusPageId":null,"componentIds":[]}`
-	post := func(headers, body string) string {
-		return fmt.Sprintf("POST /v1/incidents HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s", headers, len(body), body)
+// decoders returns the decoders that a client or an operator reaches over HTTP.
+func decoders(r teamResources) []decoder {
+	all := append(headerDecoders(r), decoder{
+		name: "a question of an operator", admin: true, request: getRequest("/admin/"),
+		seeds: []string{"explain?token_id=t&method=GET&path=/v1/me", "limits/t?team_id=x", "limits?n=5", "config"},
+	})
+	path := decoder{name: "a path", token: "read", request: getRequest("/v1/"), seeds: []string{"incidents/x", "me/"}}
+	for _, o := range openapitest.Operations() {
+		target := r.fill(o.Path, first)
+		path.seeds = append(path.seeds, strings.TrimPrefix(target, "/v1/"))
+		if len(o.Query) > 0 {
+			all = append(all, decoder{
+				name: "the query of " + o.ID, token: o.Scope, request: getRequest(target + "?"), seeds: append(slices.Clone(o.Query), strings.Join(o.Query, "&")),
+			})
+		}
+		if o.Body != "" {
+			all = append(all, decoder{
+				name: "the body of " + o.ID, token: o.Scope, seeds: []string{o.Body, "[]", `{"a":{"b":[1,null]}}`},
+				request: func(text string) string { return postRequest(target, "", text) },
+			})
+		}
 	}
+	return append(all, path)
+}
+
+// postRequest returns a request with a body and additional header lines.
+func postRequest(target, headers, body string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s", target, headers, len(body), body)
+}
+
+// getRequest returns a function that puts a text at the end of a target.
+func getRequest(target string) func(text string) string {
+	return func(text string) string { return "GET " + target + oneLine(text) + " HTTP/1.1\r\n\r\n" }
+}
+
+// headerDecoders returns the decoders of headers, each on an operation that accepts a valid text.
+func headerDecoders(r teamResources) []decoder {
+	const incident = `{"title":"t","status":"resolved","impact":"none","message":"m","statusPageId":null,"componentIds":[]}`
 	header := func(name, target string) func(string) string {
 		return func(text string) string {
 			return "GET " + target + " HTTP/1.1\r\n" + name + ": " + oneLine(text) + "\r\n\r\n"
 		}
 	}
-	in := func(before, behind string) func(string) string {
-		return func(text string) string { return "GET " + before + oneLine(text) + behind + " HTTP/1.1\r\n\r\n" }
+	posted := func(name, body string) func(string) string {
+		return func(text string) string { return postRequest("/v1/incidents", name+": "+oneLine(text)+"\r\n", body) }
 	}
 	return []decoder{
 		{
-			name: "a path", token: "read", request: in("/v1/", ""),
-			seeds: []string{"servers", "servers/" + server, "servers/" + server + "/metrics", "incidents/x", "me/"},
-		},
-		{
-			name: "a query of a list", token: "audit:read", request: in("/v1/audit?", ""),
-			seeds: []string{"limit=5&action=incident.", "cursor=abc&limit=1", "action=%25_"},
-		},
-		{
-			name: "a query of pages", token: "commands:read", request: in("/v1/servers/"+server+"/commands?", ""),
-			seeds: []string{"page=1&pageSize=20", "page=2147483647"},
-		},
-		{
-			name: "a query of times", token: "metrics:read", request: in("/v1/servers/"+server+"/metrics?", ""),
-			seeds: []string{"range=7d", "range=1h&since=2026-01-02T03:04:05%2B01:00"},
-		},
-		{
-			name: "a JSON body", token: "incidents:write", request: func(text string) string { return post("", text) },
-			seeds: []string{incident, `{"title":1}`, "[]", `{"a":{"b":[1,null]}}`},
-		},
-		{
 			name: "a content type", token: "incidents:write", seeds: []string{"application/json", "text/plain; charset=x"},
-			request: func(text string) string { return post("Content-Type: "+oneLine(text)+"\r\n", "{}") },
+			request: posted("Content-Type", "{}"),
 		},
 		{
 			name: "a token", request: header("Authorization", "/v1/me"),
@@ -59,19 +73,20 @@ func decoders(server string) []decoder {
 		},
 		{
 			name: "forwarding headers", token: "other_team", seeds: []string{"1.2.3.4, 127.0.0.1", "[2001:db8::1%eth0]:80"},
-			request: func(text string) string { return post("X-Forwarded-For: "+oneLine(text)+"\r\n", incident) },
+			request: posted("X-Forwarded-For", incident),
 		},
 		{
 			name: "an idempotency key", token: "full", seeds: []string{"7c9e2f60-3b1d-4a58-8e90-d2f6a1b4c705", "k", strings.Repeat("k", 255)},
-			request: func(text string) string { return post("Idempotency-Key: "+oneLine(text)+"\r\n", incident) },
+			request: posted("Idempotency-Key", incident),
 		},
 		{
 			name: "a request id", token: "servers:read", request: header("X-Request-Id", "/v1/server-groups"),
 			seeds: []string{"abc", strings.Repeat("x", 128)},
 		},
 		{
-			name: "an encoding", token: "scheduled-commands:read", request: header("Accept-Encoding", "/v1/servers/"+server+"/scheduled-commands"),
-			seeds: []string{"gzip;q=0.5, *", "identity"},
+			name: "an encoding", token: "scheduled-commands:read",
+			request: header("Accept-Encoding", r.fill("/v1/servers/{id}/scheduled-commands", first)),
+			seeds:   []string{"gzip;q=0.5, *", "identity"},
 		},
 		{
 			name: "a condition", token: "status-pages:read", request: header("If-None-Match", "/v1/status-pages"),
@@ -80,10 +95,6 @@ func decoders(server string) []decoder {
 		{
 			name: "a trace", token: "monitors:read", request: header("traceparent", "/v1/monitors"),
 			seeds: []string{"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
-		},
-		{
-			name: "a question of an operator", admin: true, request: in("/admin/", ""),
-			seeds: []string{"explain?token_id=t&method=GET&path=/v1/me", "limits/t?team_id=x", "limits?n=5", "config"},
 		},
 	}
 }

@@ -3,7 +3,6 @@ package chaostest
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -41,7 +40,7 @@ func TestWhateverIsSentIsAnsweredInOrder(t *testing.T) {
 	defer cancel()
 	var asked sync.WaitGroup
 	wrong := new(findings)
-	for i, d := range decoders(firstServer(t, g)) {
+	for i, d := range decoders(resourcesOf(t, g)) {
 		asked.Go(func() {
 			m := mutator{rand.New(rand.NewPCG(uint64(i), uint64(time.Now().UnixNano())))}
 			v := &visitor{decoder: d, secret: known[d.token].Text, gateway: g, validator: validator, wrong: wrong, answers: map[int]int{}}
@@ -201,24 +200,4 @@ func (v *visitor) report(t *testing.T) {
 	if total == 0 || *full && len(v.answers) < 2 {
 		t.Errorf("%s: answers %v", v.name, v.answers)
 	}
-}
-
-// firstServer returns the id of a server that there is.
-func firstServer(t *testing.T, g *gateway) string {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+"/v1/servers", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+tokens(t)["full"].Text)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	var servers []struct{ ID string }
-	if err := json.NewDecoder(response.Body).Decode(&servers); err != nil || len(servers) == 0 {
-		t.Fatalf("%d: no servers: %v", response.StatusCode, err)
-	}
-	return servers[0].ID
 }

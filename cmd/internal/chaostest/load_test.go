@@ -40,19 +40,6 @@ type load struct {
 
 const mostClients = 64
 
-// unknown is the id of nothing. The gateway does for it all that it does for one that something has, and the answer is short.
-const unknown = "00000000-0000-4000-8000-000000000000"
-
-// reads returns the paths of all operations that read from a service. Together they ask all services but identity.
-func reads() []string {
-	return []string{
-		"/v1/servers", "/v1/servers/" + unknown, "/v1/servers/" + unknown + "/metrics", "/v1/servers/" + unknown + "/commands",
-		"/v1/servers/" + unknown + "/scheduled-commands", "/v1/server-groups", "/v1/monitors", "/v1/monitors/" + unknown + "/checks",
-		"/v1/incidents", "/v1/incidents/" + unknown, "/v1/status-pages", "/v1/status-pages/" + unknown,
-		"/v1/status-pages/" + unknown + "/incidents", "/v1/audit",
-	}
-}
-
 // A turn is a request to be sent.
 type turn struct {
 	number int

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ func TestNoTokenIsTold(t *testing.T) {
 		"  tokens: {%s: {limits: [{requests: 2, per: 1s}], owner: tests, reason: To be refused}}\n%s",
 		collector.GRPC, tokens(t)["read"].ID, recorded))
 	c := &careless{
-		gateway: g, secrets: secrets(t), operations: openapitest.Operations(), server: firstServer(t, g),
+		gateway: g, secrets: secrets(t), operations: openapitest.Operations(), server: resourcesOf(t, g)["/v1/servers"][0],
 		usual: []string{tokens(t)["full"].Text, tokens(t)["full"].Text, tokens(t)["read"].Text}, answers: map[int]int{},
 	}
 	requests := 10_000
@@ -182,15 +183,12 @@ func (c *careless) request(ctx context.Context, random *rand.Rand) *http.Request
 	secret, other := pick(random, append(slices.Clone(c.usual), pick(random, c.secrets))), pick(random, c.secrets)
 	o, kind := pick(random, c.operations), random.IntN(16)
 	if kind == 7 || kind == 8 {
-		o = openapitest.Operation{Method: http.MethodPost, Path: "/v1/incidents"}
+		o = pick(random, writes())
 	}
 	target, body := strings.ReplaceAll(o.Path, "{id}", pick(random, []string{c.server, c.server, unknown, other})), ""
 	header := http.Header{"Authorization": {"Bearer " + secret}, "Content-Type": {"application/json"}}
-	if o.Method == http.MethodPost {
-		body = fmt.Sprintf(`{"title":%q,"status":"resolved","impact":"none","message":%q}`, "t", other)
-		if strings.HasSuffix(o.Path, "updates") {
-			body = fmt.Sprintf(`{"status":"resolved","message":%q}`, other)
-		}
+	if o.Body != "" {
+		body = regexp.MustCompile(`"message":"[^"]*"`).ReplaceAllLiteralString(o.Body, fmt.Sprintf(`"message":%q`, other))
 	}
 	method := o.Method
 	switch kind {

@@ -42,8 +42,8 @@ type soak struct {
 	public    *publicTLS
 
 	tokens  map[string]string
-	pressed string              // the id of the one with little to spend
-	exists  map[string][]string // ids of what does not change, by what stands for them in a path
+	pressed string // the id of the one with little to spend
+	exists  teamResources
 	client  *http.Client
 	seed    uint64
 	random  *rand.Rand // of faults; visitors have their own
@@ -99,25 +99,11 @@ func (s *soak) config(limit int, more string) string {
 		s.redisWire.address(), redisPatience, limit, s.pressed, s.public.config(), more)
 }
 
-// learn finds out what there is to be read.
+// learn lists the resources that can be read.
 func (s *soak) learn(t *testing.T) {
 	t.Helper()
-	s.exists = map[string][]string{}
-	type thing struct{ ID string }
-	for name, path := range map[string]string{"{server}": "/v1/servers", "{monitor}": "/v1/monitors", "{page}": "/v1/status-pages"} {
-		var things []thing
-		s.fetch(t, path, &things)
-		for _, one := range things {
-			s.exists[name] = append(s.exists[name], one.ID)
-		}
-	}
-	var incidents struct{ Items []thing }
-	s.fetch(t, "/v1/incidents", &incidents)
-	var ids []string
-	for _, one := range incidents.Items {
-		ids = append(ids, one.ID)
-	}
-	s.book = newBook(ids)
+	s.exists = listResources(func(path string, into any) { s.fetch(t, path, into) })
+	s.book = newBook(slices.Clone(s.exists["/v1/incidents"]))
 }
 
 // Everything that a client does, and everything that breaks, for a long time: what it must not do is add up.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -51,29 +52,22 @@ func drawn(s *soak, random *rand.Rand) visit {
 	return s.read(random)
 }
 
-// readable are the operations that only read, with some of what may be asked of them. {server} and the like stand for one that exists.
-var readable = []string{
-	"/v1/me", "/v1/servers", "/v1/servers/{server}", "/v1/server-groups", "/v1/servers/{server}/metrics",
-	"/v1/servers/{server}/metrics?range=1h", "/v1/servers/{server}/metrics?range=7d", "/v1/servers/{server}/scheduled-commands",
-	"/v1/servers/{server}/commands", "/v1/servers/{server}/commands?page=2&pageSize=50", "/v1/monitors", "/v1/monitors/{monitor}/checks",
-	"/v1/incidents", "/v1/incidents?limit=10", "/v1/incidents/{incident}", "/v1/status-pages", "/v1/status-pages/{page}",
-	"/v1/status-pages/{page}/incidents", "/v1/audit?limit=20", "/v1/audit?action=incident.&limit=20",
-}
-
 func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
 
-// path fills in what exists.
+// path fills {id} with an existing resource. Incidents are among the latest that were created.
 func (s *soak) path(random *rand.Rand, template string) string {
-	for name, ids := range s.exists {
-		template = strings.ReplaceAll(template, name, pick(random, ids))
-	}
-	return strings.ReplaceAll(template, "{incident}", s.book.incident(random))
+	return s.exists.fill(template, func(list string, ids []string) string {
+		if list == "/v1/incidents" {
+			return s.book.incident(random)
+		}
+		return pick(random, ids)
+	})
 }
 
 // read reads something that is there, in one of the ways in which clients do.
 func (s *soak) read(random *rand.Rand) visit {
 	v := visit{
-		kind: "read", method: http.MethodGet, path: s.path(random, pick(random, readable)), token: s.tokens["full"],
+		kind: "read", method: http.MethodGet, path: s.path(random, pick(random, readable())), token: s.tokens["full"],
 		headers: map[string]string{}, may: []int{http.StatusOK},
 	}
 	switch n := random.IntN(100); {
@@ -121,7 +115,8 @@ func (s *soak) forbiddenRead(random *rand.Rand) visit {
 	case 1:
 		v.token = s.tokens["no_plan"]
 	default:
-		v.kind, v.path, v.may = "of another team", s.path(random, "/v1/monitors/{monitor}/checks"), []int{http.StatusNotFound}
+		byID := slices.DeleteFunc(readable(), func(template string) bool { return !strings.Contains(template, "{id}") })
+		v.kind, v.path, v.may = "of another team", s.path(random, pick(random, byID)), []int{http.StatusNotFound}
 		v.token = s.tokens["other_team"]
 	}
 	return v
@@ -148,7 +143,7 @@ func (s *soak) badInput(random *rand.Rand) visit {
 	v := s.read(random)
 	v.kind, v.may = "bad input", []int{http.StatusUnprocessableEntity}
 	if random.IntN(2) == 0 {
-		v.path = pick(random, []string{"/v1/incidents?limit=0", "/v1/incidents?limit=1&limit=2", s.path(random, "/v1/servers/{server}/metrics?range=2h")})
+		v.path = pick(random, []string{"/v1/incidents?limit=0", "/v1/incidents?limit=1&limit=2", s.path(random, "/v1/servers/{id}/metrics?range=2h")})
 		return v
 	}
 	v.method, v.path, v.headers["Content-Type"] = http.MethodPost, "/v1/incidents", "application/json"
