@@ -1,5 +1,5 @@
-# What is done with this repository, by name; `make help` lists it. Go is all that must be installed: every tool is pinned in
-# a module under tools and built by `go tool`.
+# The targets of this repository; `make help` lists them. Only Go must be installed: every tool is pinned in a module under tools
+# and built by `go tool`.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -8,32 +8,35 @@ MAKEFLAGS   += --no-print-directory
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod
 
-# The modules of this repository, and those that hold code of ours. The main module comes first: the others follow its versions.
+# The modules of this repository, and those with code of the product. The main module comes first: the others follow its versions.
 MODULES        := . tools tools/lint tools/edgebench tools/deploytest tools/dist tools/monitortest
 CODE_MODULES   := . tools/edgebench
 DEPLOY_MODULES := tools/deploytest tools/dist tools/monitortest
 
-# Programs that some tests run, each with its Debian package where that is called otherwise. Where one is missing, its tests are skipped
-# and say so.
+# Programs that some tests run, each with its Debian package if that has another name. Tests that need a missing one are skipped.
 TEST_PROGRAMS := chromium fish groff/groff-base haproxy promtool/prometheus redis-server systemd-analyze/systemd zsh
 
-# Its tests hold how long things take while processes are killed and frozen. They have the machine to themselves: beside the tests of
-# other packages they would hold how long those take.
+# These tests measure latency while processes are killed and frozen, so no other package is tested at the same time.
 ALONE := cmd/internal/chaostest
 
-# Packages whose own tests must cover them, and how much.
+# Packages whose own tests must cover at least COVER_MIN percent of their statements.
 COVERED   := gateway authn ratelimit backendclient
 COVER_MIN := 85
 
 FUZZTIME ?= 30s
 SOAKTIME ?= 20m
 
-# What images are called after.
+# The seed of all property tests (pgregory.net/rapid), so that they check the same cases in each run. make explore uses another.
+export RAPID_SEED ?= 1
+CHECKS            ?= 1000
+PROPERTIES         = $(shell grep -rl --include='*_test.go' '"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u)
+
+# The tag of images.
 VERSION ?= $(patsubst v%,%,$(shell git describe --tags --always --dirty))
 
-# RACE=1, which CI sets, builds all that is checked and tested with the race detector: once, not once with and once without.
-# SQLite, which is C turned into Go and locks in its own way, is left out: under the detector it is some ten times slower. That
-# stands in GOFLAGS for the sake of the tests that build programs.
+# RACE=1, which CI sets, builds everything that is checked and tested with the race detector. SQLite, which is C translated to Go
+# with its own locking, is excluded: the detector makes it about ten times slower. GOFLAGS has that for the tests that build
+# programs.
 ifneq ($(RACE)$(CI),)
 RACE_FLAG      := -race
 TEST_FLAGS     := -race -shuffle=on
@@ -41,7 +44,7 @@ export GOFLAGS := $(shell go env GOFLAGS) -gcflags=modernc.org/...=-race=false
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test cover fuzz chaos attack cluster soak bench check check-deploy check-generated check-format check-modules check-proto \
+.PHONY: help run build test test-all explore cover fuzz chaos attack cluster soak bench check check-deploy check-generated check-format check-modules check-proto \
 	check-rules check-tests lint generate format tidy test-programs dist image
 
 help: ## List what can be done.
@@ -53,8 +56,9 @@ run: ## Run the whole system here, with demo data. ARGS="--listen 127.0.0.1:8081
 build: ## Build the programs into bin.
 	go build -trimpath -buildvcs=auto -o bin/ ./cmd/opsgate ./cmd/opsbackend ./cmd/opsdev
 
-test: ## Run all tests, and say which were skipped. RACE=1 adds the race detector.
-	@run() { $(TOOL) gotestsum --format=pkgname --format-icons=text --format-hide-empty-pkg -- $(TEST_FLAGS) "$$@"; }; \
+# $(call tests,FLAGS) runs the tests of all modules with FLAGS.
+define tests
+	@run() { $(TOOL) gotestsum --format=pkgname --format-icons=text --format-hide-empty-pkg -- $(TEST_FLAGS) $(1) "$$@"; }; \
 	for module in $(CODE_MODULES); do \
 		echo "== tests of $$module"; \
 		(cd $$module && run $$(go list ./... | grep -vF $(ALONE))); \
@@ -65,6 +69,18 @@ test: ## Run all tests, and say which were skipped. RACE=1 adds the race detecto
 		program=$${program%/*}; \
 		command -v $$program >/dev/null || echo "$$program is not installed: tests that need it were skipped. 'make test-programs' installs it."; \
 	done
+endef
+
+test: ## Run the tests of everyday work (go test -short), and list what is missing. RACE=1 adds the race detector.
+	$(call tests,-short)
+
+test-all: ## Run all tests, as CI does: longer schedules, and the slow rows of docs/reliability.md.
+	$(call tests,)
+
+explore: ## Check CHECKS (1000) random cases of each property. It prints its seed; SEED=N repeats a run.
+	@seed=$${SEED:-$$(date +%s)}; echo "to repeat this run: make explore SEED=$$seed CHECKS=$(CHECKS)"; \
+	RAPID_SEED=$$seed RAPID_CHECKS=$(CHECKS) go test -count=1 -timeout=60m $(PROPERTIES) || \
+		{ echo "to repeat this run: make explore SEED=$$seed CHECKS=$(CHECKS)"; exit 1; }
 
 test-programs: ## Install the programs that some tests run (Debian, as root).
 	@missing=; for program in $(TEST_PROGRAMS); do command -v $${program%/*} >/dev/null || missing+=" $${program#*/}"; done; \
@@ -72,45 +88,45 @@ test-programs: ## Install the programs that some tests run (Debian, as root).
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
 	fi
 
-cover: ## Hold the coverage of the packages that a request passes to its minimum.
+cover: ## Check the test coverage of the packages of the request path.
 	@GOFLAGS="$$(go env GOFLAGS) $(RACE_FLAG)" tools/cover.sh $(COVER_MIN) $(COVERED)
 
 fuzz: ## Fuzz every target for FUZZTIME (30s).
 	@tools/fuzz.sh $(FUZZTIME)
 
-chaos: ## Break what the programs depend on, and print each figure beside its bound: docs/reliability.md. CHAOS="-run Frozen" passes flags.
+chaos: ## Break each dependency, and print each figure beside its bound: docs/reliability.md. CHAOS="-run Frozen" passes flags.
 	@go test -count=1 -v -timeout=30m ./cmd/internal/chaostest -full -skip 'RollingRestart|Soak|Attack' $(CHAOS)
 
-attack: ## Attack a gateway beside a client that behaves well, and print each figure beside its bound: docs/security.md. ATTACK="Bodies" selects.
+attack: ## Attack a gateway while another client uses it, and print each figure beside its bound: docs/security.md. ATTACK="Bodies" selects.
 	@go test -count=1 -v -timeout=15m ./cmd/internal/chaostest -full -run 'Attack.*$(ATTACK)'
 
 cluster: ## Run two gateways, three backends and Redis behind a balancer, and restart each of them under load: docs/scaling.md.
 	@go test -count=1 -v -run RollingRestart ./cmd/internal/chaostest -full
 
-soak: ## Use and break a whole system for SOAKTIME (20m), and hold what gateways hold to what they held: docs/reliability.md.
+soak: ## Use and break a whole system for SOAKTIME (20m), and check that gateways leak nothing: docs/reliability.md.
 	@go test -count=1 -v -timeout=0 -run Soak ./cmd/internal/chaostest -soak $(SOAKTIME)
 
-bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway and with what its parts cost. EDGEBENCH="-enforce" passes flags.
+bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway and with its own parts. EDGEBENCH="-enforce" passes flags.
 	@grep -rlE '^func Benchmark' --include='*_test.go' . | xargs -n1 dirname | sort -u | \
 		xargs go test -run '^$$' -bench . -benchmem
 	@go -C tools/edgebench run . $(EDGEBENCH)
 
-dist: ## Build what is released into dist, the same bytes each time. DIST_KEY=FILE signs it, ARGS="-platforms linux/amd64" passes flags.
+dist: ## Build a release into dist, the same bytes each time. DIST_KEY=FILE signs it, ARGS="-platforms linux/amd64" passes flags.
 	@go -C tools/dist run . -source $(CURDIR) -out $(CURDIR)/dist $(if $(DIST_KEY),-key $(abspath $(DIST_KEY))) $(ARGS)
 
-image: ## Build the images opsgate and opsbackend with Docker, of the version that is checked out.
+image: ## Build the images opsgate and opsbackend with Docker, from the checked-out version.
 	@for target in opsgate opsbackend; do \
 		docker build -f deploy/Dockerfile --target $$target -t $$target:$(VERSION) \
 			--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --build-arg BUILD_DATE=$$(git log -1 --format=%cI) .; \
 	done
 
-check: check-format check-modules check-proto check-generated check-tests check-rules lint check-deploy ## Check all that the tests of the product do not.
+check: check-format check-modules check-proto check-generated check-tests check-rules lint check-deploy ## Check formatting, generated code, lint, protos, modules, alerts and packaging.
 
 check-format: ## Check that Go code and protos are formatted.
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted (make format):"; echo "$$unformatted"; exit 1; fi
 	@$(TOOL) buf format --diff --exit-code
 
-check-modules: ## Check that every go.mod is tidy, and that docs/dependencies.md knows every dependency.
+check-modules: ## Check that every go.mod is tidy, and that docs/dependencies.md lists every dependency.
 	@for module in $(MODULES); do \
 		go -C $$module mod tidy -diff || { echo "$$module is not tidy (make tidy)"; exit 1; }; \
 	done
@@ -119,21 +135,21 @@ check-modules: ## Check that every go.mod is tidy, and that docs/dependencies.md
 check-proto: ## Check the style of the protos.
 	@$(TOOL) buf lint
 
-check-generated: ## Check that the generated code is what its sources make.
+check-generated: ## Check that the generated code is current.
 	@tools/check-generated.sh
 
-check-tests: ## Check that no test sleeps, but in a bubble of testing/synctest where the clock is not real.
+check-tests: ## Check that no test sleeps, except in testing/synctest.
 	@sleeping=$$(grep -rl --include='*_test.go' 'time\.Sleep(' . | xargs -r grep -L '"testing/synctest"' || true); \
 	if [ -n "$$sleeping" ]; then echo "tests that sleep:"; echo "$$sleeping"; exit 1; fi
 
-check-rules: ## Check the alerts of deploy/prometheus, and that each wakes whom it should and nobody else.
+check-rules: ## Check the alerts of deploy/prometheus and run their tests.
 	@if command -v promtool >/dev/null; then \
 		promtool check config --syntax-only deploy/prometheus/prometheus.yaml && \
 		promtool check rules deploy/prometheus/rules/*.yaml && promtool test rules deploy/prometheus/tests/*.yaml; \
 	elif [ -n "$(CI)" ]; then echo "promtool is needed: 'make test-programs' installs it"; exit 1; \
 	else echo "promtool is not installed: alerts were not checked. 'make test-programs' installs it."; fi
 
-check-deploy: ## Check what is installed (chart, images, compose file, unit, dashboards), and that a release comes out the same twice.
+check-deploy: ## Check chart, images, compose file, unit and dashboards, and that a release is reproducible.
 	@linter=$$($(LINT) -n golangci-lint); export GOFLAGS=; \
 	for module in $(DEPLOY_MODULES); do \
 		(cd $$module && $$linter run --config $(CURDIR)/.golangci.yml ./... && $(TOOL) gotestsum --format=pkgname --format-icons=text -- -timeout=30m ./...); \
