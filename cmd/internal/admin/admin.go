@@ -11,48 +11,55 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"opsgate/backendclient"
 	"opsgate/cmd/internal/logging"
 )
 
-// A Dependency is something that the gateway needs.
-type Dependency struct {
-	State  string `json:"state"`            // in a word: "ready", "connecting"
-	Reason string `json:"reason,omitempty"` // why it is not OK, fit for anybody's eyes
-	OK     bool   `json:"-"`
+// Names of dependencies that are not internal services.
+const (
+	DependencyRedis       = "redis"
+	DependencyRevocations = "revocations" // the identity service's stream
+)
 
-	Since time.Time `json:"-"` // it is not OK; zero where it is, and where that is not known
+// Dependency is the state of a resource that the gateway needs.
+type Dependency struct {
+	State  string `json:"state"`            // "ready", "connecting", …
+	Reason string `json:"reason,omitempty"` // why OK is false; unauthenticated clients can read it
+
+	OK      bool                         `json:"-"`
+	Since   time.Time                    `json:"-"` // when OK became false; zero if OK or unknown
+	Breaker *backendclient.BreakerStatus `json:"-"` // nil for a dependency without a breaker
 }
 
-// Options are what an Admin is made of.
+// Options configure an Admin. Metrics and Dependencies are required.
 type Options struct {
 	Metrics prometheus.Gatherer
-	// Dependencies tells how the things that the gateway needs stand, by names of a closed set. It is called for each readiness
-	// check and each scrape, and must not wait for them.
+	// Dependencies returns the state of each dependency by name. It is called for each readiness check and each scrape, and must not block.
 	Dependencies func() map[string]Dependency
 
-	Inspector Inspector // nil for no pages under /admin/
-	Console   Console   // nil for no page for people
+	Inspector Inspector // nil to serve no data under /admin/
+	Console   Console   // nil to serve no HTML page
 	Access    Access
-	// Hold keeps the connection of a request with verified credentials open until release is called, where the listener is at its limit of
-	// connections; nil where it has none.
+	// Hold exempts the connection of a request with verified credentials from eviction at the connection limit until release is
+	// called; nil without a limit.
 	Hold func(context.Context) (release func())
-	// LiveTokens is what the tokens of clients begin with: such a one is refused wherever it stands in a request.
+	// LiveTokens is the prefix of API tokens. A request that contains it in its URL or in X-Operator is rejected.
 	LiveTokens string
-	Logger     *slog.Logger // nil for none
-	// RefusalLines bound the log lines of refused access; nil for no bound.
+	Logger     *slog.Logger // nil to discard
+	// RefusalLines limits the log lines about refused access; nil for no limit.
 	RefusalLines *logging.Lines
 }
 
-// A Console is the page for people, and the events that it follows.
+// Console serves the HTML page and its events.
 type Console interface {
-	// Page answers with what asks for no token: a browser has none to show before the page asks its reader.
+	// Page serves the document. It is served without a token: the page itself asks the operator for it.
 	Page(w http.ResponseWriter, r *http.Request)
 	Events(w http.ResponseWriter, r *http.Request)
-	// Drain ends the events.
+	// Drain closes the streams of events.
 	Drain()
 }
 
-// An Admin answers on the admin listener. A new one is not ready.
+// Admin is the handler of the admin listener. It is not ready until Serving is called.
 type Admin struct {
 	handler      http.Handler
 	dependencies func() map[string]Dependency
@@ -64,7 +71,7 @@ type Admin struct {
 	phase        atomic.Int32
 }
 
-// New makes an Admin.
+// New returns an Admin.
 func New(o Options) *Admin {
 	a := &Admin{dependencies: o.Dependencies, inspector: o.Inspector, console: o.Console, access: o.Access, logger: o.Logger}
 	if a.logger == nil {
@@ -92,21 +99,21 @@ func New(o Options) *Admin {
 		mux.HandleFunc("GET /admin/events", a.console.Events)
 	}
 	a.refusals = newRefusals(a.logger, o.RefusalLines, mux)
-	pages := withoutTokens(o.LiveTokens, mux)
-	a.handler = a.access.guard(pages, holding(o.Hold, pages), a.refusals.observe)
+	pages := rejectTokens(o.LiveTokens, mux)
+	a.handler = a.access.guard(pages, holdConnections(o.Hold, pages), a.refusals.observe)
 	return a
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP implements [http.Handler].
 func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	a.handler.ServeHTTP(w, r)
 }
 
-// Serving makes the gateway ready, unless it is draining already.
+// Serving makes the gateway ready, unless it is draining.
 func (a *Admin) Serving() { a.phase.CompareAndSwap(starting, serving) }
 
-// Draining makes it not ready, for good.
+// Draining makes the gateway permanently not ready.
 func (a *Admin) Draining() {
 	a.phase.Store(draining)
 	if a.console != nil {
@@ -114,7 +121,6 @@ func (a *Admin) Draining() {
 	}
 }
 
-// livez answers as long as the process can answer at all.
 func livez(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte("ok\n"))

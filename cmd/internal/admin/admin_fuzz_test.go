@@ -13,8 +13,8 @@ import (
 	"opsgate/cmd/internal/admin"
 )
 
-// Whoever asks for whatever, a question that is passed on is within bounds, all else has an answer that says why not, and the log is
-// no place for what a caller likes to write there.
+// Any request is either passed to the inspector with valid parameters, or rejected with a reason. The log contains no text that the
+// client chose, except the cleaned X-Operator.
 func FuzzRequest(f *testing.F) {
 	for _, target := range []string{
 		"/admin/limits/tok-1?team_id=team-1", "/admin/limits?n=5", "/admin/limits/" + liveTokens + "x", "/admin/limits/a%2fb", "/admin/config?x=1",
@@ -29,34 +29,34 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, target, host, authorization, operator string) {
 		u, err := url.ParseRequestURI(target)
 		if err != nil || strings.HasPrefix(u.Path, "/debug/pprof/") && u.Path != "/debug/pprof/cmdline" || u.Path == "/metrics" {
-			return // a profile takes its time
+			return // profiles are slow
 		}
 		request := (&http.Request{Method: method, URL: u, Host: host, RemoteAddr: "127.0.0.1:1", Header: http.Header{
 			"Authorization": {authorization}, "X-Operator": {operator},
 		}}).WithContext(t.Context())
-		g, log, w := new(gatewayOf), new(bytes.Buffer), httptest.NewRecorder()
-		open(g, admin.Access{Token: "secret", Listen: "127.0.0.1:9090"}, log).ServeHTTP(w, request)
-		if starting := u.Path == "/readyz" && w.Code == 503; !starting && (w.Code >= 500 || w.Code >= 400 && !saysWhy(w)) {
+		g, log, w := new(fakeInspector), new(bytes.Buffer), httptest.NewRecorder()
+		newAdmin(g, admin.Access{Token: "secret", Listen: "127.0.0.1:9090"}, log).ServeHTTP(w, request)
+		if starting := u.Path == "/readyz" && w.Code == 503; !starting && (w.Code >= 500 || w.Code >= 400 && !hasReason(w)) {
 			t.Errorf("%s %s: %d %s", method, target, w.Code, w.Body)
 		}
-		passedOn := len(g.asked) + len(g.subjects) + len(g.resets)
-		if scheme, token, _ := strings.Cut(authorization, " "); passedOn > 0 && !(strings.EqualFold(scheme, "bearer") && token == "secret") {
-			t.Errorf("%s %s of %q was passed on", method, target, authorization)
+		passed := len(g.questions) + len(g.subjects) + len(g.resets)
+		if scheme, token, _ := strings.Cut(authorization, " "); passed > 0 && !(strings.EqualFold(scheme, "bearer") && token == "secret") {
+			t.Errorf("%s %s with %q was passed on", method, target, authorization)
 		}
 		for _, s := range g.subjects {
 			if !isID(s.TokenID) || s.TeamID != "" && !isID(s.TeamID) || strings.Contains(s.TokenID, liveTokens) {
-				t.Errorf("%s %s asks of %+v", method, target, s)
+				t.Errorf("%s %s: invalid subject %+v", method, target, s)
 			}
 		}
-		if g.most > 1000 || method == "GET" && len(g.resets) > 0 {
-			t.Errorf("%s %s: the busiest %d, resets %v", method, target, g.most, g.resets)
+		if g.n > 1000 || method == "GET" && len(g.resets) > 0 {
+			t.Errorf("%s %s: the busiest %d, resets %v", method, target, g.n, g.resets)
 		}
 		checkLog(t, log.Bytes())
 	})
 }
 
-// saysWhy tells whether a refusal is one of the admin listener or, for what is no page, of the library's router.
-func saysWhy(w *httptest.ResponseRecorder) bool {
+// hasReason reports whether an error response is a Failure or, for unknown paths and methods, of http.ServeMux.
+func hasReason(w *httptest.ResponseRecorder) bool {
 	var failure admin.Failure
 	decoder := json.NewDecoder(bytes.NewReader(w.Body.Bytes()))
 	decoder.DisallowUnknownFields()
@@ -70,19 +70,19 @@ func isID(s string) bool {
 	return s != "" && len(s) <= 128 && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f })
 }
 
-// checkLog holds that each line is one object, and that who an operator says it is can be shown.
+// checkLog checks that each line is a JSON object, and that the operator's name is printable.
 func checkLog(t *testing.T, log []byte) {
 	t.Helper()
 	for line := range bytes.Lines(log) {
-		var told struct{ Operator string }
-		if err := json.Unmarshal(line, &told); err != nil {
+		var entry struct{ Operator string }
+		if err := json.Unmarshal(line, &entry); err != nil {
 			t.Errorf("%q: %v", line, err)
 		}
-		if strings.Contains(told.Operator, liveTokens) {
-			t.Errorf("%q tells a token", line)
+		if strings.Contains(entry.Operator, liveTokens) {
+			t.Errorf("%q contains a token", line)
 		}
-		if len([]rune(told.Operator)) > 64 || strings.ContainsFunc(told.Operator, func(c rune) bool { return !unicode.IsPrint(c) }) {
-			t.Errorf("the operator is %q", told.Operator)
+		if len([]rune(entry.Operator)) > 64 || strings.ContainsFunc(entry.Operator, func(c rune) bool { return !unicode.IsPrint(c) }) {
+			t.Errorf("the operator is %q", entry.Operator)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"opsgate/cmd/internal/buildinfo"
 )
 
-// start makes an Admin whose dependencies are those of the map, which a test may change.
+// start returns an Admin with dependencies that a test may change.
 func start(dependencies map[string]admin.Dependency) *admin.Admin {
 	registry := admin.NewRegistry(buildinfo.Info{Version: "1.2.3", Revision: "abc", GoVersion: "go1.26"})
 	a := admin.New(admin.Options{
@@ -34,7 +34,7 @@ func call(a *admin.Admin, method, path string) *httptest.ResponseRecorder {
 
 func TestReadiness(t *testing.T) {
 	fleet := map[string]admin.Dependency{"fleet": {State: "ready", OK: true}}
-	away := map[string]admin.Dependency{"fleet": {State: "ready", OK: true}, "audit": {State: "unavailable"}}
+	degraded := map[string]admin.Dependency{"fleet": {State: "ready", OK: true}, "audit": {State: "unavailable"}}
 	for _, test := range []struct {
 		name         string
 		dependencies map[string]admin.Dependency
@@ -44,10 +44,10 @@ func TestReadiness(t *testing.T) {
 	}{
 		{"starting", fleet, func(*admin.Admin) {}, 503, "starting"},
 		{"serving", fleet, (*admin.Admin).Serving, 200, "ready"},
-		{"serving with a service away", away, (*admin.Admin).Serving, 200, "degraded"},
+		{"serving with an unavailable service", degraded, (*admin.Admin).Serving, 200, "degraded"},
 		{"draining", fleet, func(a *admin.Admin) { a.Serving(); a.Draining() }, 503, "draining"},
-		{"draining with a service away", away, func(a *admin.Admin) { a.Serving(); a.Draining() }, 503, "draining"},
-		{"told to end before it served", fleet, func(a *admin.Admin) { a.Draining(); a.Serving() }, 503, "draining"},
+		{"draining with an unavailable service", degraded, func(a *admin.Admin) { a.Serving(); a.Draining() }, 503, "draining"},
+		{"draining before it served", fleet, func(a *admin.Admin) { a.Draining(); a.Serving() }, 503, "draining"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := start(test.dependencies)
@@ -75,7 +75,7 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// readinessMetrics returns the lines of the metrics that say what /readyz says.
+// readinessMetrics returns the sorted lines of the readiness metrics.
 func readinessMetrics(a *admin.Admin) []string {
 	lines := strings.Split(call(a, http.MethodGet, "/metrics").Body.String(), "\n")
 	return slices.DeleteFunc(lines, func(line string) bool {
@@ -83,7 +83,7 @@ func readinessMetrics(a *admin.Admin) []string {
 	})
 }
 
-// wantedMetrics returns what those lines should be.
+// wantedMetrics returns the expected lines.
 func wantedMetrics(status string, dependencies map[string]admin.Dependency) (lines []string) {
 	number := map[bool]int{true: 1}
 	for name, d := range dependencies {
@@ -96,7 +96,7 @@ func wantedMetrics(status string, dependencies map[string]admin.Dependency) (lin
 	return lines
 }
 
-func TestAliveFromTheStartToTheEnd(t *testing.T) {
+func TestLivezIsOKInEachPhase(t *testing.T) {
 	a := start(nil)
 	for _, step := range []func(){func() {}, a.Serving, a.Draining} {
 		step()
@@ -134,7 +134,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-func TestMetricsAreNamedAsPrometheusAdvises(t *testing.T) {
+func TestMetricsPassPromlint(t *testing.T) {
 	families, err := admin.NewRegistry(buildinfo.Info{}).Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -9,18 +9,20 @@ import (
 	"opsgate/cmd/internal/admin"
 )
 
-// A screen is a page of which nothing matters but whether it is reached.
-type screen struct{ drained int }
+// fakeConsole is a Console that counts calls of Drain.
+type fakeConsole struct{ drained int }
 
-func (*screen) Page(w http.ResponseWriter, _ *http.Request)   { _, _ = io.WriteString(w, "page") }
-func (*screen) Events(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "events") }
-func (s *screen) Drain()                                      { s.drained++ }
+func (*fakeConsole) Page(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }
+func (*fakeConsole) Events(w http.ResponseWriter, _ *http.Request) {
+	_, _ = io.WriteString(w, "events")
+}
+func (s *fakeConsole) Drain() { s.drained++ }
 
-func withScreen(s *screen, access admin.Access) *admin.Admin {
+func withConsole(s *fakeConsole, access admin.Access) *admin.Admin {
 	return admin.New(admin.Options{Console: s, Access: access, LiveTokens: liveTokens})
 }
 
-func TestThePageAsksForTheTokenItself(t *testing.T) {
+func TestPageNeedsNoToken(t *testing.T) {
 	from := func(site, mode, dest string) []func(*http.Request) {
 		return []func(*http.Request){header("Sec-Fetch-Site", site), header("Sec-Fetch-Mode", mode), header("Sec-Fetch-Dest", dest)}
 	}
@@ -38,39 +40,40 @@ func TestThePageAsksForTheTokenItself(t *testing.T) {
 		{"another token", token, []func(*http.Request){header("Authorization", "Bearer x")}, 200, 401},
 		{"no certificate", certificate, nil, 403, 403},
 		{"a link in an alert", token, from("cross-site", "navigate", "document"), 200, 403},
-		{"a frame of another site", token, from("cross-site", "navigate", "iframe"), 403, 403},
+		{"an iframe of another site", token, from("cross-site", "navigate", "iframe"), 403, 403},
 		{"a request of another site", token, append(from("cross-site", "no-cors", "empty"), bearer), 403, 403},
 		{"by a rebound name", admin.Access{Listen: "127.0.0.1:9090"}, append(from("none", "navigate", "document"), host("evil.example")), 403, 403},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			a := withScreen(new(screen), test.access)
+			a := withConsole(new(fakeConsole), test.access)
 			for path, want := range map[string]int{"/": test.page, "/admin/events": test.events} {
-				if got := ask(a, http.MethodGet, path, test.change...); got.Code != want {
-					t.Errorf("%s: got %d %s, want %d", path, got.Code, got.Body, want)
+				got := send(a, http.MethodGet, path, test.change...)
+				if got.Code != want || got.Header().Get("X-Content-Type-Options") != "nosniff" {
+					t.Errorf("%s: got %d %v %s, want %d", path, got.Code, got.Header(), got.Body, want)
 				}
 			}
 		})
 	}
 }
 
-func TestNothingElseIsOpenForThePagesSake(t *testing.T) {
-	a := withScreen(new(screen), admin.Access{Token: adminToken})
+func TestOnlyThePageNeedsNoToken(t *testing.T) {
+	a := withConsole(new(fakeConsole), admin.Access{Token: adminToken})
 	for _, target := range []string{"//", "/.", "/index.html", "/admin/", "/metrics", "/debug/pprof/"} {
-		if got := ask(a, http.MethodGet, target); got.Code != 401 {
+		if got := send(a, http.MethodGet, target); got.Code != 401 {
 			t.Errorf("%s: got %d", target, got.Code)
 		}
 	}
-	if got := ask(a, http.MethodGet, "/?token="+liveTokens+"x"); got.Code != 400 {
-		t.Errorf("a client's token in the address: got %d", got.Code)
+	if got := send(a, http.MethodGet, "/?token="+liveTokens+"x"); got.Code != 400 {
+		t.Errorf("an API token in the URL: got %d", got.Code)
 	}
-	if got := ask(a, http.MethodPost, "/"); got.Code != 405 {
-		t.Errorf("a form that is sent to the page: got %d", got.Code)
+	if got := send(a, http.MethodPost, "/"); got.Code != 405 {
+		t.Errorf("POST to the page: got %d", got.Code)
 	}
 }
 
 func TestDrainingEndsTheEvents(t *testing.T) {
-	s := new(screen)
-	a := withScreen(s, admin.Access{})
+	s := new(fakeConsole)
+	a := withConsole(s, admin.Access{})
 	a.Serving()
 	if s.drained != 0 {
 		t.Error("drained while it serves")

@@ -1,11 +1,11 @@
-// Package admin is what operators ask a gateway on its own listener: is it alive, is it ready, what has it counted, what is it
-// doing right now; why a request is refused, what is left of a token's limits, and what the gateway is configured to do.
+// Package admin serves the admin listener: liveness, readiness, metrics, profiles, the explanation of a request, the limits of a
+// token, and the configuration in force.
 //
-// Ready means that requests are served. An internal service that is away makes the gateway degraded and no less ready: what the
-// other services answer is still answered, known tokens still work, and a load balancer that took every gateway out at once
-// would make an outage of it. From the moment a gateway is told to end it is not ready, while it still serves.
+// Ready means that the gateway serves requests. An unavailable internal service makes the gateway degraded, but not unready: the
+// other services and cached tokens still work, and load balancers that removed every gateway would turn a partial outage into a
+// full one. A gateway that shuts down is not ready, while it still serves.
 //
-// Whoever asks shows that they may, by a token, a certificate or both, as the configuration has it; only the two probes ask for
-// nothing. Pages of other sites cannot ask through an operator's browser. The package knows neither limits nor routes: it asks an
-// [Inspector], which the wiring provides.
+// Every path except the two probes and the HTML page requires the configured credentials: a token, a client certificate, or both.
+// Requests that a browser sends for another site are rejected. The package reads limits, routes and configuration from an
+// [Inspector], which package edge provides.
 package admin

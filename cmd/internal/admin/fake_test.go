@@ -14,24 +14,24 @@ import (
 	"opsgate/cmd/internal/buildinfo"
 )
 
-// A gatewayOf is a gateway of which everything is said beforehand. It notes what it was asked.
-type gatewayOf struct {
-	asked    []admin.Question
-	subjects []admin.Subject
-	resets   []string
-	failure  error // of Reset
-	busy     []admin.BusyToken
-	most     int // that Busiest was asked for
+// fakeInspector is an Inspector with fixed results. It records the arguments of its calls.
+type fakeInspector struct {
+	questions []admin.Question
+	subjects  []admin.Subject
+	resets    []string
+	resetErr  error
+	busy      []admin.BusyToken
+	n         int // of Busiest
 }
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
-func (g *gatewayOf) Explain(_ context.Context, q admin.Question) admin.Explanation {
-	g.asked = append(g.asked, q)
+func (g *fakeInspector) Explain(_ context.Context, q admin.Question) admin.Explanation {
+	g.questions = append(g.questions, q)
 	return admin.Explanation{At: noon, Question: q, Answer: admin.Answer{Status: 200, Code: "ok"}}
 }
 
-func (g *gatewayOf) Limits(_ context.Context, s admin.Subject) admin.TokenLimits {
+func (g *fakeInspector) Limits(_ context.Context, s admin.Subject) admin.TokenLimits {
 	g.subjects = append(g.subjects, s)
 	remaining := 2
 	return admin.TokenLimits{At: noon, Subject: s, TokenState: admin.TokenState{Limits: []admin.Limit{
@@ -39,17 +39,17 @@ func (g *gatewayOf) Limits(_ context.Context, s admin.Subject) admin.TokenLimits
 	}}}
 }
 
-func (g *gatewayOf) Reset(_ context.Context, tokenID string) error {
+func (g *fakeInspector) Reset(_ context.Context, tokenID string) error {
 	g.resets = append(g.resets, tokenID)
-	return g.failure
+	return g.resetErr
 }
 
-func (g *gatewayOf) Busiest(n int) []admin.BusyToken {
-	g.most = n
+func (g *fakeInspector) Busiest(n int) []admin.BusyToken {
+	g.n = n
 	return g.busy
 }
 
-func (g *gatewayOf) Configuration() admin.Configuration {
+func (g *fakeInspector) Configuration() admin.Configuration {
 	return admin.Configuration{
 		Version: "0123456789ab", Since: noon, File: "opsgate.yaml",
 		LastReload: &admin.Reload{At: noon, Why: "SIGHUP", Outcome: "refused", Problems: []string{"opsgate.yaml:3: listn: is not a key"}},
@@ -63,8 +63,8 @@ func (g *gatewayOf) Configuration() admin.Configuration {
 
 const liveTokens = "ops_live_"
 
-// open makes the pages of a gateway with that access.
-func open(g *gatewayOf, access admin.Access, log io.Writer) *admin.Admin {
+// newAdmin returns an Admin for an inspector.
+func newAdmin(g *fakeInspector, access admin.Access, log io.Writer) *admin.Admin {
 	return admin.New(admin.Options{
 		Metrics:      admin.NewRegistry(buildinfo.Info{}),
 		Dependencies: func() map[string]admin.Dependency { return nil },
@@ -72,8 +72,8 @@ func open(g *gatewayOf, access admin.Access, log io.Writer) *admin.Admin {
 	})
 }
 
-// ask makes a request, which a test may change.
-func ask(a http.Handler, method, target string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+// send sends a request, which a test may change.
+func send(a http.Handler, method, target string, change ...func(*http.Request)) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(method, target, nil)
 	request.Host = "127.0.0.1:9090"
 	for _, c := range change {

@@ -10,56 +10,55 @@ import (
 	"strings"
 )
 
-// The paths that ask for no credentials: a probe has none, and learns no more than whether the gateway works.
+// Paths of probes, which need no credentials and expose only the state of the gateway.
 const (
 	pathLive  = "/livez"
 	pathReady = "/readyz"
 )
 
-// pathPage is the page for people. It is the same document for everybody, and asks its reader for the token; where operators show a
-// certificate, their browsers do for it as well.
+// pathPage is the path of the HTML page. It needs no token, because the page asks the operator for it, but it needs the client
+// certificate if certificates are configured.
 const pathPage = "/"
 
-// Access says who may ask. Each of Token and ClientCertificates that is set must hold.
+// Access configures authentication. If both Token and ClientCertificates are set, a request needs both.
 type Access struct {
 	Token              string // of operators; "" for none
-	ClientCertificates bool   // operators show a certificate, which the TLS configuration verifies
-	Listen             string // address as configured
+	ClientCertificates bool   // require a client certificate, which the TLS configuration verifies
+	Listen             string // configured address of the listener
 }
 
-// Why access is refused, in logs and metrics.
+// Reasons for refused access, in logs and metrics.
 const (
-	refusedHost        = "host"        // the Host header is no name of a listener on loopback
-	refusedSite        = "site"        // a browser asks for a page of another site
+	refusedHost        = "host"        // the listener is on loopback and the Host header is another name
+	refusedSite        = "site"        // a browser sent the request for another site
 	refusedCertificate = "certificate" // no client certificate
 	refusedToken       = "token"       // no token, or not the admin token
 )
 
-// guard passes requests on that are permitted: to verified if the operator has shown credentials, else to next. It refuses others, each of
-// which it reports to refused.
+// guard passes permitted requests to verified if they needed credentials, else to next. It rejects other requests and reports them
+// to refused.
 func (a Access) guard(next, verified http.Handler, refused func(r *http.Request, reason string)) http.Handler {
 	want := sha256.Sum256([]byte(a.Token))
-	ours := a.ourNames()
+	isLocal := a.loopbackHosts()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		probe := r.URL.Path == pathLive || r.URL.Path == pathReady
 		page := r.URL.Path == pathPage
 		switch {
-		case ours != nil && !ours(r.Host):
-			// A page can have its own name stand for this machine, and so be of the same origin as what it asks for.
+		case isLocal != nil && !isLocal(r.Host): // DNS rebinding
 			refused(r, refusedHost)
-			respond(w, http.StatusForbidden, Failure{Text: "the Host header is no name of this listener", Code: "forbidden"})
-		case foreign(r.Header) && !(page && follows(r)):
+			Respond(w, http.StatusForbidden, Failure{Text: "the Host header is not a name of this listener", Code: "forbidden"})
+		case isCrossSite(r.Header) && !(page && isNavigation(r)):
 			refused(r, refusedSite)
-			respond(w, http.StatusForbidden, Failure{Text: "pages of other sites may not ask", Code: "forbidden"})
+			Respond(w, http.StatusForbidden, Failure{Text: "requests from other sites are not allowed", Code: "forbidden"})
 		case probe:
 			next.ServeHTTP(w, r)
-		case a.ClientCertificates && subject(r) == "":
+		case a.ClientCertificates && certificateSubject(r) == "":
 			refused(r, refusedCertificate)
-			respond(w, http.StatusForbidden, Failure{Text: "a client certificate is required", Code: "forbidden"})
+			Respond(w, http.StatusForbidden, Failure{Text: "a client certificate is required", Code: "forbidden"})
 		case a.Token != "" && !page && !isBearer(r.Header, want):
 			refused(r, refusedToken)
 			w.Header().Set("WWW-Authenticate", `Bearer realm="opsgate admin"`)
-			respond(w, http.StatusUnauthorized, Failure{Text: "missing or wrong admin token", Code: "unauthorized"})
+			Respond(w, http.StatusUnauthorized, Failure{Text: "missing or wrong admin token", Code: "unauthorized"})
 		case a.ClientCertificates || a.Token != "" && !page:
 			verified.ServeHTTP(w, r)
 		default:
@@ -68,8 +67,8 @@ func (a Access) guard(next, verified http.Handler, refused func(r *http.Request,
 	})
 }
 
-// holding serves requests by next, and holds their connections meanwhile.
-func holding(hold func(context.Context) (release func()), next http.Handler) http.Handler {
+// holdConnections holds the connection of a request while next serves it.
+func holdConnections(hold func(context.Context) (release func()), next http.Handler) http.Handler {
 	if hold == nil {
 		return next
 	}
@@ -79,18 +78,18 @@ func holding(hold func(context.Context) (release func()), next http.Handler) htt
 	})
 }
 
-// ourNames returns what tells the names by which a listener on loopback is asked; nil for another listener, which has any name.
-func (a Access) ourNames() func(host string) bool {
+// loopbackHosts returns a check of the Host header for a listener on loopback, or nil for other listeners, which allow any Host.
+func (a Access) loopbackHosts() func(host string) bool {
 	listen, _, err := net.SplitHostPort(a.Listen)
 	if err != nil || !isLoopback(listen) {
 		return nil
 	}
 	return func(hostPort string) bool {
 		if hostPort == "" {
-			return true // HTTP/1.0, as probes of load balancers speak it and no browser does
+			return true // HTTP/1.0, which probes of load balancers use and browsers do not
 		}
 		host, _, err := net.SplitHostPort(hostPort)
-		if err != nil { // there is no port
+		if err != nil { // no port
 			host = strings.TrimSuffix(strings.TrimPrefix(hostPort, "["), "]")
 		}
 		return isLoopback(host)
@@ -102,8 +101,8 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }
 
-// foreign tells whether a browser asks for a page of another site.
-func foreign(h http.Header) bool {
+// isCrossSite reports whether a browser sent the request for another site.
+func isCrossSite(h http.Header) bool {
 	switch h.Get("Sec-Fetch-Site") {
 	case "", "none", "same-origin":
 		return false
@@ -111,12 +110,12 @@ func foreign(h http.Header) bool {
 	return true
 }
 
-// follows tells whether a browser follows a link to show what is there by itself, as from an alert: the other site sees nothing of it.
-func follows(r *http.Request) bool {
+// isNavigation reports whether a browser follows a link, for example from an alert: the other site cannot read the response.
+func isNavigation(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// isBearer tells whether the credentials are the token with that hash. Hashes have one length, whatever is compared.
+// isBearer reports whether the request has the token with that hash. Comparing hashes hides the length of the token.
 func isBearer(h http.Header, want [sha256.Size]byte) bool {
 	values := h.Values("Authorization")
 	if len(values) != 1 {
@@ -127,8 +126,8 @@ func isBearer(h http.Header, want [sha256.Size]byte) bool {
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
-// subject returns whom a verified client certificate is for, or "".
-func subject(r *http.Request) string {
+// certificateSubject returns the subject of the verified client certificate, or "" without one.
+func certificateSubject(r *http.Request) string {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return ""
 	}
@@ -136,29 +135,29 @@ func subject(r *http.Request) string {
 	if name := certificate.Subject.String(); name != "" {
 		return name
 	}
-	return "serial " + certificate.SerialNumber.String() // all of its names may stand elsewhere
+	return "serial " + certificate.SerialNumber.String() // it may have only alternative names
 }
 
-// withoutTokens refuses a request that has a client's token in its path or query, or as who makes it, and repeats none of it.
-func withoutTokens(begin string, next http.Handler) http.Handler {
-	if begin == "" {
+// rejectTokens rejects requests with an API token in the URL or in X-Operator. The response does not contain the token.
+func rejectTokens(prefix string, next http.Handler) http.Handler {
+	if prefix == "" {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if hasToken(r, begin) {
-			respond(w, http.StatusBadRequest, Failure{Text: "that is a token; its id stands in the access log", Code: "token_in_url"})
+		if hasToken(r, prefix) {
+			Respond(w, http.StatusBadRequest, Failure{Text: "that is a token; use its id, which is in the access log", Code: "token_in_url"})
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-func hasToken(r *http.Request, begin string) bool {
-	if strings.Contains(r.URL.Path, begin) || strings.Contains(r.URL.RawQuery, begin) || strings.Contains(operator(r), begin) {
+func hasToken(r *http.Request, prefix string) bool {
+	if strings.Contains(r.URL.Path, prefix) || strings.Contains(r.URL.RawQuery, prefix) || strings.Contains(operator(r), prefix) {
 		return true
 	}
 	for name, values := range r.URL.Query() {
-		if strings.Contains(name, begin) || strings.Contains(strings.Join(values, "\n"), begin) {
+		if strings.Contains(name, prefix) || strings.Contains(strings.Join(values, "\n"), prefix) {
 			return true
 		}
 	}

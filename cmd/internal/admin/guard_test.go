@@ -12,12 +12,12 @@ import (
 	"opsgate/cmd/internal/admin"
 )
 
-const adminToken = "a token of operators"
+const adminToken = "the operators' token"
 
 func host(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
 
-// everywhere is a path of each kind, and whether it is a probe's.
-var everywhere = []struct {
+// paths has a path of each kind, and whether it is of a probe.
+var paths = []struct {
 	method, path string
 	probe        bool
 }{
@@ -34,12 +34,12 @@ var everywhere = []struct {
 	{"GET", "//livez", false},
 }
 
-func TestWhoMayAsk(t *testing.T) {
+func TestAccess(t *testing.T) {
 	for _, test := range []struct {
 		name        string
 		access      admin.Access
 		change      []func(*http.Request)
-		probe, page int // status of a refusal; 0 for none
+		probe, page int // status if refused; 0 if permitted
 	}{
 		{"nothing is required", admin.Access{}, nil, 0, 0},
 		{"the token", admin.Access{Token: adminToken}, []func(*http.Request){header("Authorization", "Bearer "+adminToken)}, 0, 0},
@@ -55,7 +55,7 @@ func TestWhoMayAsk(t *testing.T) {
 		{"a token and no certificate", admin.Access{ClientCertificates: true, Token: adminToken}, []func(*http.Request){header("Authorization", "Bearer "+adminToken)}, 0, 403},
 		{"typed into a browser", admin.Access{}, []func(*http.Request){header("Sec-Fetch-Site", "none")}, 0, 0},
 		{"a page of this listener", admin.Access{}, []func(*http.Request){header("Sec-Fetch-Site", "same-origin")}, 0, 0},
-		{"a page of a sister", admin.Access{}, []func(*http.Request){header("Sec-Fetch-Site", "same-site")}, 403, 403},
+		{"a page of the same site", admin.Access{}, []func(*http.Request){header("Sec-Fetch-Site", "same-site")}, 403, 403},
 		{"a page of another site", admin.Access{}, []func(*http.Request){header("Sec-Fetch-Site", "cross-site")}, 403, 403},
 		{"a page of another site with the token", admin.Access{Token: adminToken}, []func(*http.Request){
 			header("Authorization", "Bearer "+adminToken), header("Sec-Fetch-Site", "cross-site"),
@@ -67,12 +67,12 @@ func TestWhoMayAsk(t *testing.T) {
 		{"by IPv6", admin.Access{Listen: "[::1]:9090"}, []func(*http.Request){host("[::1]:9090")}, 0, 0},
 		{"by IPv6 without a port", admin.Access{Listen: "[::1]:9090"}, []func(*http.Request){host("[::1]")}, 0, 0},
 		{"by a rebound name", admin.Access{Listen: "127.0.0.1:9090"}, []func(*http.Request){host("evil.example:9090")}, 403, 403},
-		{"by a name that begins like ours", admin.Access{Listen: "127.0.0.1:9090"}, []func(*http.Request){host("127.0.0.1.evil.example")}, 403, 403},
-		{"by any name where others reach it", admin.Access{Listen: "10.0.0.7:9090"}, []func(*http.Request){host("gate-7.internal:9090")}, 0, 0},
+		{"by a name with the prefix of ours", admin.Access{Listen: "127.0.0.1:9090"}, []func(*http.Request){host("127.0.0.1.evil.example")}, 403, 403},
+		{"by any name if the listener is not on loopback", admin.Access{Listen: "10.0.0.7:9090"}, []func(*http.Request){host("gate-7.internal:9090")}, 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for _, at := range everywhere {
-				got := ask(open(new(gatewayOf), test.access, io.Discard), at.method, at.path, test.change...)
+			for _, at := range paths {
+				got := send(newAdmin(new(fakeInspector), test.access, io.Discard), at.method, at.path, test.change...)
 				want := test.page
 				if at.probe {
 					want = test.probe
@@ -92,7 +92,7 @@ func TestWhoMayAsk(t *testing.T) {
 	}
 }
 
-func TestOnlyVerifiedOperatorsHoldTheirConnections(t *testing.T) {
+func TestOnlyVerifiedRequestsHoldTheirConnections(t *testing.T) {
 	held, total := 0, 0
 	server := admin.New(admin.Options{
 		Metrics: prometheus.NewRegistry(), Access: admin.Access{Token: adminToken},
@@ -114,7 +114,7 @@ func TestOnlyVerifiedOperatorsHoldTheirConnections(t *testing.T) {
 		}
 		server.ServeHTTP(httptest.NewRecorder(), r)
 		if total != test.want || held != 0 {
-			t.Errorf("%s with %q: held %d times and %d left, want %d and none", test.path, test.token, total, held, test.want)
+			t.Errorf("%s with %q: held %d times, %d not released, want %d and 0", test.path, test.token, total, held, test.want)
 		}
 	}
 }

@@ -4,27 +4,30 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"opsgate/backendclient"
+	"opsgate/ratelimit"
 )
 
-// An Inspector looks into a running gateway. Nothing that it does calls an internal service or spends a budget.
+// Inspector reads the state of a running gateway. Except for Reset, its methods change nothing; no method calls an internal service.
 type Inspector interface {
-	// Explain says what a request would be answered, and why. What cannot be told is left out of the explanation.
+	// Explain returns the response that a request would get, and the reason. Unknown values are omitted.
 	Explain(ctx context.Context, q Question) Explanation
-	// Limits says what is left of a token's limits.
+	// Limits returns the state of a token's limits.
 	Limits(ctx context.Context, s Subject) TokenLimits
-	// Reset forgets what a token has spent. Its error says that the store that gateways share could not be reached: then this gateway
-	// has forgotten what it counted itself, and nothing else is reset.
+	// Reset deletes the usage of a token. It returns an error if Redis could not be reached: then it has deleted only the usage that
+	// this gateway counted.
 	Reset(ctx context.Context, tokenID string) error
-	// Busiest returns the tokens that ask most, at most n of them, the busiest first.
+	// Busiest returns at most n tokens with the most requests, in descending order.
 	Busiest(n int) []BusyToken
-	// Configuration returns what the gateway is configured to do now.
+	// Configuration returns the configuration in force.
 	Configuration() Configuration
 }
 
-// A Subject is a token that is asked about.
+// Subject identifies a token.
 type Subject struct {
 	TokenID string `json:"token_id"`
-	TeamID  string `json:"team_id,omitempty"` // where the gateway does not remember the token; "" for not known
+	TeamID  string `json:"team_id,omitempty"` // used if the token is not cached; "" if unknown
 }
 
 // A Question is about a request that nobody makes.
@@ -91,13 +94,13 @@ type Service struct {
 	Breaker *Breaker `json:"breaker"` // null where calls have none
 }
 
-// A Breaker keeps calls from what does not answer.
+// Breaker is the state of a circuit breaker.
 type Breaker struct {
-	State string `json:"state"` // closed, open or half-open
-	Cause string `json:"cause,omitempty"`
+	State backendclient.BreakerState `json:"state"`
+	Cause string                     `json:"cause,omitempty"`
 }
 
-// A TokenState is what the gateway knows of a token and its limits.
+// TokenState is the state of a token and its limits in this gateway.
 type TokenState struct {
 	Token  Token   `json:"token"`
 	Policy Policy  `json:"policy"`
@@ -105,19 +108,19 @@ type TokenState struct {
 	Store  Store   `json:"store"`
 }
 
-// Revoked is how a token is remembered that was revoked.
+// Revoked is the value of Token.How for a revoked token.
 const Revoked = "revoked"
 
-// A Token is what the gateway remembers of one, without asking the identity service.
+// Token is the cache entry of a token.
 type Token struct {
 	Remembered bool     `json:"remembered"`
-	How        string   `json:"how,omitempty"` // how good that memory is, or Revoked
+	How        string   `json:"how,omitempty"` // freshness of the entry, or Revoked
 	TeamID     string   `json:"team_id,omitempty"`
-	AIPlan     *bool    `json:"ai_plan,omitempty"` // null where it is not known
+	AIPlan     *bool    `json:"ai_plan,omitempty"` // null if unknown
 	Scopes     []string `json:"scopes,omitempty"`
 }
 
-// A Policy is where a token's limits come from.
+// Policy is the source of a token's limits.
 type Policy struct {
 	Class   string     `json:"class"`
 	Key     string     `json:"key"`    // of the configuration
@@ -125,32 +128,32 @@ type Policy struct {
 	Owner   string     `json:"owner,omitempty"`
 	Reason  string     `json:"reason,omitempty"`
 	Expires *time.Time `json:"expires,omitempty"`
-	// TeamUnknown says that another policy may hold: this one goes by the token's id alone.
+	// TeamUnknown is set if the policy was selected by the token's id only, and the team may have another one.
 	TeamUnknown bool `json:"team_unknown,omitempty"`
 }
 
-// A Limit is one limit of a token, and what is left of it.
+// Limit is the state of one limit of a token.
 type Limit struct {
 	Name      string   `json:"name"`
 	Requests  int      `json:"requests"`
 	Per       float64  `json:"per_seconds"`
 	Shadow    bool     `json:"shadow"`
-	Remaining *int     `json:"remaining"`     // null where the store cannot tell
-	Reset     *float64 `json:"reset_seconds"` // until more remain, 0 when all do; null likewise
+	Remaining *int     `json:"remaining"`     // null if the store is unavailable
+	Reset     *float64 `json:"reset_seconds"` // until more remain; 0 without usage; null if the store is unavailable
 	Origin    string   `json:"origin"`
 }
 
-// A Store is where budgets are counted.
+// Store is the state of the rate limit store.
 type Store struct {
-	Mode  string     `json:"mode"`            // memory, shared; or what holds while the shared store is away: local, allow, deny
-	Since *time.Time `json:"since,omitempty"` // the mode has been the same
-	// Replicas is how many gateways divide the limits among them in mode local; 0 for a store that gateways do not share.
+	Mode  ratelimit.Mode `json:"mode"`
+	Since *time.Time     `json:"since,omitempty"` // when the mode began
+	// Replicas is the number of gateways that divide the limits in mode local; 0 for mode memory.
 	Replicas int      `json:"replicas,omitempty"`
-	Breaker  *Breaker `json:"breaker"`         // null for a store that needs none
-	Error    string   `json:"error,omitempty"` // why what is left cannot be told
+	Breaker  *Breaker `json:"breaker"`         // of Redis; null for mode memory
+	Error    string   `json:"error,omitempty"` // why the limits' state is unknown
 }
 
-// TokenLimits are the limits of one token.
+// TokenLimits is the response of /admin/limits/{token_id}.
 type TokenLimits struct {
 	At      time.Time `json:"at"`
 	Version string    `json:"config_version"`
@@ -158,25 +161,25 @@ type TokenLimits struct {
 	TokenState
 }
 
-// A BusyToken is one of those that ask most. The numbers fade as time goes by.
+// BusyToken is a token with many recent requests. Older requests count less.
 type BusyToken struct {
 	TokenID  string `json:"token_id"`
 	TeamID   string `json:"team_id"`
 	Requests uint64 `json:"requests"`
 	Denied   uint64 `json:"denied"`
-	Error    uint64 `json:"error"` // by how much Requests may be too high
+	Error    uint64 `json:"error"` // maximum overestimate of Requests
 }
 
-// A Configuration is what a gateway is configured to do.
+// Configuration is the configuration in force.
 type Configuration struct {
 	Version    string    `json:"version"`
 	Since      time.Time `json:"since"`
 	File       string    `json:"file"` // "" for none
 	LastReload *Reload   `json:"last_reload"`
-	Values     []Value   `json:"values"`
+	Values     []Value   `json:"values,omitempty"` // all keys; nil in events of the console
 }
 
-// A Reload is an attempt to take over a changed configuration.
+// Reload is an attempt to apply a changed configuration.
 type Reload struct {
 	At       time.Time `json:"at"`
 	Why      string    `json:"why"`
@@ -184,12 +187,12 @@ type Reload struct {
 	Problems []string  `json:"problems,omitempty"`
 }
 
-// A Value is what a key has, and where that was given. Of a secret it shows no more than that there is one.
+// Value is the value of a key and where it was set. The value of a secret is hidden.
 type Value struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
 	Origin string `json:"origin"`
 }
 
-// Seconds returns a duration in seconds, rounded up to milliseconds: whoever waits that long has waited long enough.
+// Seconds returns a duration in seconds, rounded up to milliseconds so that waiting for it is enough.
 func Seconds(d time.Duration) float64 { return math.Ceil(d.Seconds()*1e3) / 1e3 }

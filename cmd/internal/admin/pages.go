@@ -17,7 +17,7 @@ func (a *Admin) explain(w http.ResponseWriter, r *http.Request) {
 		invalid(w, problems)
 		return
 	}
-	respond(w, http.StatusOK, a.inspector.Explain(r.Context(), q))
+	Respond(w, http.StatusOK, a.inspector.Explain(r.Context(), q))
 }
 
 func (a *Admin) limits(w http.ResponseWriter, r *http.Request) {
@@ -26,10 +26,10 @@ func (a *Admin) limits(w http.ResponseWriter, r *http.Request) {
 		invalid(w, problems)
 		return
 	}
-	respond(w, http.StatusOK, a.inspector.Limits(r.Context(), s))
+	Respond(w, http.StatusOK, a.inspector.Limits(r.Context(), s))
 }
 
-// Busy is the answer of /admin/limits.
+// Busy is the response of /admin/limits.
 type Busy struct {
 	Tokens []BusyToken `json:"tokens"`
 }
@@ -45,14 +45,14 @@ func (a *Admin) busiest(w http.ResponseWriter, r *http.Request) {
 	if answer.Tokens == nil {
 		answer.Tokens = []BusyToken{}
 	}
-	respond(w, http.StatusOK, answer)
+	Respond(w, http.StatusOK, answer)
 }
 
-// resetHereAlone says what a reset did while the store that gateways share is away.
-const resetHereAlone = "what this gateway itself counted is reset, but Redis was not reached: what it counted will count again" +
-	" when it is back, and other gateways keep what they count meanwhile; reset again then"
+// resetLocally explains a reset while Redis is unavailable.
+const resetLocally = "only the usage that this gateway counted was reset, because Redis could not be reached: usage in Redis will count" +
+	" again after the outage, and other gateways keep the usage that they count meanwhile; reset again after the outage"
 
-// reset forgets what a token has spent. Somebody will ask who did that.
+// reset deletes the usage of a token, and logs by whom.
 func (a *Admin) reset(w http.ResponseWriter, r *http.Request) {
 	s, problems := subjectOf(r)
 	if len(problems) > 0 {
@@ -62,14 +62,14 @@ func (a *Admin) reset(w http.ResponseWriter, r *http.Request) {
 	before := a.inspector.Limits(r.Context(), s)
 	attributes := []any{
 		slog.String("token_id", s.TokenID),
-		slog.String("by", a.access.who(r)),
+		slog.String("by", a.access.identity(r)),
 		slog.String("operator", operator(r)),
 		slog.String("remote", r.RemoteAddr),
-		slog.String("left_before", left(before)),
+		slog.String("left_before", remainingText(before)),
 	}
 	if err := a.inspector.Reset(r.Context(), s.TokenID); err != nil {
-		a.logger.Warn("limits of a token were reset on this gateway alone", append(attributes, slog.Any("error", err))...)
-		respond(w, http.StatusServiceUnavailable, Failure{Text: resetHereAlone, Code: "unavailable"})
+		a.logger.Warn("limits of a token were reset on this gateway only", append(attributes, slog.Any("error", err))...)
+		Respond(w, http.StatusServiceUnavailable, Failure{Text: resetLocally, Code: "unavailable"})
 		return
 	}
 	a.logger.Info("limits of a token were reset", attributes...)
@@ -77,11 +77,11 @@ func (a *Admin) reset(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// who returns by what right a request was let in.
-func (a Access) who(r *http.Request) string {
+// identity returns how the operator authenticated.
+func (a Access) identity(r *http.Request) string {
 	switch {
-	case subject(r) != "":
-		return subject(r)
+	case certificateSubject(r) != "":
+		return certificateSubject(r)
 	case a.Token != "":
 		return "admin token"
 	default:
@@ -89,10 +89,10 @@ func (a Access) who(r *http.Request) string {
 	}
 }
 
-// operatorMax bounds what an operator may say of who it is.
-const operatorMax = 64
+// maxOperator is the maximum length of X-Operator in characters; the rest is cut off.
+const maxOperator = 64
 
-// operator returns who the caller says it is, which nobody has checked.
+// operator returns the name in X-Operator, which is not verified.
 func operator(r *http.Request) string {
 	name := strings.Map(func(c rune) rune {
 		if unicode.IsPrint(c) && c != unicode.ReplacementChar {
@@ -100,14 +100,14 @@ func operator(r *http.Request) string {
 		}
 		return -1
 	}, r.Header.Get("X-Operator"))
-	if runes := []rune(name); len(runes) > operatorMax {
-		name = string(runes[:operatorMax])
+	if runes := []rune(name); len(runes) > maxOperator {
+		name = string(runes[:maxOperator])
 	}
 	return strings.TrimSpace(name)
 }
 
-// left says what is left of each limit.
-func left(t TokenLimits) string {
+// remainingText returns the remaining requests of each limit, for the log.
+func remainingText(t TokenLimits) string {
 	list := make([]string, len(t.Limits))
 	for i, l := range t.Limits {
 		remaining := "an unknown number"
@@ -127,14 +127,14 @@ func (a *Admin) config(w http.ResponseWriter, r *http.Request) {
 	}
 	c := a.inspector.Configuration()
 	if !strings.HasPrefix(r.Header.Get("Accept"), "text/plain") {
-		respond(w, http.StatusOK, c)
+		Respond(w, http.StatusOK, c)
 		return
 	}
 	setHeader(w, "text/plain; charset=utf-8")
 	_, _ = w.Write(c.text())
 }
 
-// text returns the configuration for a terminal: a key a line, with where its value comes from.
+// text returns the configuration as text: one key per line, with the origin of its value.
 func (c Configuration) text() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# version %s, in force since %s\n", c.Version, c.Since.Format(time.RFC3339))

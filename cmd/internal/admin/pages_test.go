@@ -17,23 +17,23 @@ import (
 	"opsgate/cmd/internal/admin"
 )
 
-func TestExplainPassesTheQuestionOn(t *testing.T) {
-	g := new(gatewayOf)
-	got := ask(open(g, admin.Access{}, io.Discard), "GET", "/admin/explain?token_id=tok-1&team_id=team-1&method=GET&path=/v1/servers%3Flimit%3D5")
+func TestExplainPassesTheQuestionToTheInspector(t *testing.T) {
+	g := new(fakeInspector)
+	got := send(newAdmin(g, admin.Access{}, io.Discard), "GET", "/admin/explain?token_id=tok-1&team_id=team-1&method=GET&path=/v1/servers%3Flimit%3D5")
 	want := admin.Question{Subject: admin.Subject{TokenID: "tok-1", TeamID: "team-1"}, Method: "GET", Path: "/v1/servers?limit=5"}
 	if got.Code != 200 || got.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("got %d %v", got.Code, got.Header())
 	}
-	if diff := cmp.Diff(want, decode[admin.Explanation](t, got).Question); diff != "" || len(g.asked) != 1 || g.asked[0] != want {
-		t.Errorf("asked %+v, %s", g.asked, diff)
+	if diff := cmp.Diff(want, decode[admin.Explanation](t, got).Question); diff != "" || len(g.questions) != 1 || g.questions[0] != want {
+		t.Errorf("questions %+v, %s", g.questions, diff)
 	}
 }
 
-func TestWhatIsWrongWithAQuestionIsSaid(t *testing.T) {
+func TestInvalidParametersAreNamed(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for _, test := range []struct {
 		name, target string
-		problems     []string // parameters that are named
+		problems     []string // keys of the details
 	}{
 		{"nothing given", "/admin/explain", []string{"method", "path", "token_id"}},
 		{"a token id with a blank", "/admin/explain?token_id=a%20b&method=GET&path=/", []string{"token_id"}},
@@ -56,20 +56,20 @@ func TestWhatIsWrongWithAQuestionIsSaid(t *testing.T) {
 		{"a parameter of the configuration", "/admin/config?x=1", []string{"query"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			g := new(gatewayOf)
-			got := ask(open(g, admin.Access{}, io.Discard), "GET", test.target)
+			g := new(fakeInspector)
+			got := send(newAdmin(g, admin.Access{}, io.Discard), "GET", test.target)
 			failure := decode[admin.Failure](t, got)
 			if got.Code != 400 || failure.Code != "validation_error" || !slices.Equal(slices.Sorted(maps.Keys(failure.Details)), test.problems) {
 				t.Errorf("got %d %+v", got.Code, failure)
 			}
-			if g.asked != nil || g.subjects != nil {
-				t.Error("the gateway was asked")
+			if g.questions != nil || g.subjects != nil {
+				t.Error("the inspector was called")
 			}
 		})
 	}
 }
 
-func TestATokenInAURLIsRefusedAndNotRepeated(t *testing.T) {
+func TestTokenInURLIsRejectedAndNotRepeated(t *testing.T) {
 	token := liveTokens + "4f8Tb0d2cZx1sQ9rVn3yKw6mLp7hJgD0A1B2C3"
 	for _, target := range []string{
 		"/admin/explain?method=GET&path=/&token_id=" + token,
@@ -82,12 +82,12 @@ func TestATokenInAURLIsRefusedAndNotRepeated(t *testing.T) {
 		"/admin/nothing/../" + token,
 	} {
 		for _, method := range []string{"GET", "DELETE"} {
-			g, log := new(gatewayOf), new(bytes.Buffer)
-			got := ask(open(g, admin.Access{}, log), method, target)
-			if got.Code != 400 || !strings.Contains(got.Body.String(), "that is a token; its id stands in the access log") {
+			g, log := new(fakeInspector), new(bytes.Buffer)
+			got := send(newAdmin(g, admin.Access{}, log), method, target)
+			if got.Code != 400 || !strings.Contains(got.Body.String(), "that is a token; use its id, which is in the access log") {
 				t.Errorf("%s %s: got %d %s", method, target, got.Code, got.Body)
 			}
-			if strings.Contains(got.Body.String()+log.String(), token[len(liveTokens):]) || g.resets != nil || g.asked != nil {
+			if strings.Contains(got.Body.String()+log.String(), token[len(liveTokens):]) || g.resets != nil || g.questions != nil {
 				t.Errorf("%s %s: answer %s, log %s", method, target, got.Body, log)
 			}
 		}
@@ -95,28 +95,28 @@ func TestATokenInAURLIsRefusedAndNotRepeated(t *testing.T) {
 }
 
 func TestLimitsOfAToken(t *testing.T) {
-	g := new(gatewayOf)
-	got := decode[admin.TokenLimits](t, ask(open(g, admin.Access{}, io.Discard), "GET", "/admin/limits/tok%2F1?team_id=team-1"))
+	g := new(fakeInspector)
+	got := decode[admin.TokenLimits](t, send(newAdmin(g, admin.Access{}, io.Discard), "GET", "/admin/limits/tok%2F1?team_id=team-1"))
 	want := admin.Subject{TokenID: "tok/1", TeamID: "team-1"}
 	if got.Subject != want || g.subjects[0] != want || len(got.Limits) != 2 || *got.Limits[0].Remaining != 2 || got.Limits[1].Remaining != nil {
 		t.Errorf("got %+v of %+v", got, g.subjects)
 	}
 }
 
-func TestTheBusiestTokens(t *testing.T) {
-	g := new(gatewayOf)
-	a := open(g, admin.Access{}, io.Discard)
-	if got := ask(a, "GET", "/admin/limits"); got.Body.String() != `{"tokens":[]}`+"\n" || g.most != 20 {
-		t.Errorf("got %s of %d", got.Body, g.most)
+func TestBusiestTokens(t *testing.T) {
+	g := new(fakeInspector)
+	a := newAdmin(g, admin.Access{}, io.Discard)
+	if got := send(a, "GET", "/admin/limits"); got.Body.String() != `{"tokens":[]}`+"\n" || g.n != 20 {
+		t.Errorf("got %s of %d", got.Body, g.n)
 	}
 	g.busy = []admin.BusyToken{{TokenID: "tok-1", TeamID: "team-1", Requests: 7, Denied: 3, Error: 1}}
-	got := decode[admin.Busy](t, ask(a, "GET", "/admin/limits?n=1000"))
-	if diff := cmp.Diff(g.busy, got.Tokens); diff != "" || g.most != 1000 {
-		t.Errorf("%d: %s", g.most, diff)
+	got := decode[admin.Busy](t, send(a, "GET", "/admin/limits?n=1000"))
+	if diff := cmp.Diff(g.busy, got.Tokens); diff != "" || g.n != 1000 {
+		t.Errorf("%d: %s", g.n, diff)
 	}
 }
 
-// line returns the one line of a log.
+// line returns the only line of a log.
 func line(t *testing.T, log *bytes.Buffer) (line map[string]any) {
 	t.Helper()
 	if err := json.Unmarshal(log.Bytes(), &line); err != nil {
@@ -126,7 +126,7 @@ func line(t *testing.T, log *bytes.Buffer) (line map[string]any) {
 	return line
 }
 
-func TestAResetSaysWhoAndWhatWasLeft(t *testing.T) {
+func TestResetLogsOperatorAndRemaining(t *testing.T) {
 	for _, test := range []struct {
 		name         string
 		access       admin.Access
@@ -135,12 +135,12 @@ func TestAResetSaysWhoAndWhatWasLeft(t *testing.T) {
 	}{
 		{"on loopback", admin.Access{}, "", "local", ""},
 		{"with the token", admin.Access{Token: "sesame sesame"}, "ada", "admin token", "ada"},
-		{"named at length", admin.Access{}, strings.Repeat("é", 100), "local", strings.Repeat("é", 64)},
-		{"named with control characters", admin.Access{}, "a\x1b[31md\u200ba\xff", "local", "a[31mda"},
+		{"with a long name", admin.Access{}, strings.Repeat("é", 100), "local", strings.Repeat("é", 64)},
+		{"with control characters in the name", admin.Access{}, "a\x1b[31md\u200ba\xff", "local", "a[31mda"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			g, log := new(gatewayOf), new(bytes.Buffer)
-			got := ask(open(g, test.access, log), "DELETE", "/admin/limits/tok-1", header("Authorization", "Bearer "+test.access.Token), header("X-Operator", test.operator))
+			g, log := new(fakeInspector), new(bytes.Buffer)
+			got := send(newAdmin(g, test.access, log), "DELETE", "/admin/limits/tok-1", header("Authorization", "Bearer "+test.access.Token), header("X-Operator", test.operator))
 			if got.Code != 204 || got.Body.Len() != 0 || !slices.Equal(g.resets, []string{"tok-1"}) {
 				t.Fatalf("got %d %s, reset %v", got.Code, got.Body, g.resets)
 			}
@@ -155,26 +155,26 @@ func TestAResetSaysWhoAndWhatWasLeft(t *testing.T) {
 	}
 }
 
-func TestAResetThatFailsIsToldAndLogged(t *testing.T) {
-	g, log := &gatewayOf{failure: errors.New("redis is away")}, new(bytes.Buffer)
-	got := ask(open(g, admin.Access{}, log), "DELETE", "/admin/limits/tok-1")
+func TestFailedResetIsReportedAndLogged(t *testing.T) {
+	g, log := &fakeInspector{resetErr: errors.New("redis is down")}, new(bytes.Buffer)
+	got := send(newAdmin(g, admin.Access{}, log), "DELETE", "/admin/limits/tok-1")
 	if failure := decode[admin.Failure](t, got); got.Code != 503 || failure.Code != "unavailable" ||
-		!strings.Contains(failure.Text, "this gateway itself counted is reset") || !strings.Contains(failure.Text, "will count again") ||
-		strings.Contains(failure.Text, "redis is away") {
+		!strings.Contains(failure.Text, "only the usage that this gateway counted was reset") || !strings.Contains(failure.Text, "will count again after the outage") ||
+		strings.Contains(failure.Text, "redis is down") {
 		t.Errorf("got %d %+v", got.Code, failure)
 	}
-	if got := line(t, log); got["level"] != "WARN" || got["msg"] != "limits of a token were reset on this gateway alone" || got["error"] != "redis is away" || got["token_id"] != "tok-1" {
+	if got := line(t, log); got["level"] != "WARN" || got["msg"] != "limits of a token were reset on this gateway only" || got["error"] != "redis is down" || got["token_id"] != "tok-1" {
 		t.Errorf("got %v", got)
 	}
 }
 
 func TestConfiguration(t *testing.T) {
-	g := new(gatewayOf)
-	a := open(g, admin.Access{}, io.Discard)
-	if diff := cmp.Diff(g.Configuration(), decode[admin.Configuration](t, ask(a, "GET", "/admin/config"))); diff != "" {
+	g := new(fakeInspector)
+	a := newAdmin(g, admin.Access{}, io.Discard)
+	if diff := cmp.Diff(g.Configuration(), decode[admin.Configuration](t, send(a, "GET", "/admin/config"))); diff != "" {
 		t.Error(diff)
 	}
-	got := ask(a, "GET", "/admin/config", header("Accept", "text/plain"))
+	got := send(a, "GET", "/admin/config", header("Accept", "text/plain"))
 	want := `# version 0123456789ab, in force since 2026-03-04T12:00:00Z
 # file opsgate.yaml
 # last reload 2026-03-04T12:00:00Z (SIGHUP): refused
@@ -188,7 +188,7 @@ rate_limit.classes.partner.reason: "two\nlines"  # opsgate.yaml:9
 	}
 }
 
-func TestWithoutAnInspectorThereIsNothingToAsk(t *testing.T) {
+func TestAdminPathsWithoutInspectorAreNotFound(t *testing.T) {
 	a := start(nil)
 	for _, path := range []string{"/admin/explain", "/admin/limits", "/admin/limits/t", "/admin/config"} {
 		if got := call(a, http.MethodGet, path); got.Code != 404 {
@@ -197,7 +197,7 @@ func TestWithoutAnInspectorThereIsNothingToAsk(t *testing.T) {
 	}
 }
 
-// Whatever is asked, the answer is JSON, and what reaches the gateway is within bounds.
+// Any query gets a JSON response, and only valid questions reach the inspector.
 func FuzzExplain(f *testing.F) {
 	f.Add("tok-1", "team-1", "GET", "/v1/servers?limit=5")
 	f.Add("", "", "", "")
@@ -205,19 +205,19 @@ func FuzzExplain(f *testing.F) {
 	f.Add("ops_live_x", "", "POST", "/%zz")
 	f.Add("t", "t", "GET", "//host/../\u202e?%")
 	f.Fuzz(func(t *testing.T, tokenID, teamID, method, path string) {
-		g := new(gatewayOf)
+		g := new(fakeInspector)
 		query := url.Values{"token_id": {tokenID}, "team_id": {teamID}, "method": {method}, "path": {path}}
-		got := ask(open(g, admin.Access{}, io.Discard), "GET", "/admin/explain?"+query.Encode())
-		if got.Code != 200 && got.Code != 400 || got.Code == 200 != (len(g.asked) == 1) {
-			t.Errorf("got %d, asked %v", got.Code, g.asked)
+		got := send(newAdmin(g, admin.Access{}, io.Discard), "GET", "/admin/explain?"+query.Encode())
+		if got.Code != 200 && got.Code != 400 || got.Code == 200 != (len(g.questions) == 1) {
+			t.Errorf("got %d, questions %v", got.Code, g.questions)
 		}
 		answer := decode[map[string]any](t, got)
 		if _, failed := answer["error"]; failed == (got.Code == 200) {
 			t.Errorf("%d: %v", got.Code, answer)
 		}
-		for _, q := range g.asked {
+		for _, q := range g.questions {
 			if q.TokenID != tokenID || q.TokenID == "" || q.Path != path || path[0] != '/' || strings.Contains(tokenID+teamID+path, liveTokens) {
-				t.Errorf("asked %+v", q)
+				t.Errorf("question %+v", q)
 			}
 		}
 	})

@@ -13,21 +13,21 @@ const (
 	draining
 )
 
-// What a gateway is said to be, on /readyz and by the metrics.
+// The states of a gateway, on /readyz and in metrics.
 const (
 	statusStarting = "starting"
 	statusReady    = "ready"
-	statusDegraded = "degraded" // it serves, and something that it needs is not as it should be
+	statusDegraded = "degraded" // it serves, but a dependency is not OK
 	statusDraining = "draining"
 )
 
-// readiness is how a gateway fares, as /readyz says it.
+// readiness is the response of /readyz.
 type readiness struct {
 	Status       string                `json:"status"`
 	Dependencies map[string]Dependency `json:"dependencies"`
 }
 
-// readiness is the one opinion on how the gateway fares now.
+// readiness returns the current state, for /readyz and for metrics.
 func (a *Admin) readiness() readiness {
 	r := readiness{Status: statusReady, Dependencies: a.dependencies()}
 	for _, d := range r.Dependencies {
@@ -45,29 +45,29 @@ func (a *Admin) readiness() readiness {
 }
 
 func (a *Admin) readyz(w http.ResponseWriter, _ *http.Request) {
-	answer, status := a.readiness(), http.StatusOK
-	if answer.Status == statusStarting || answer.Status == statusDraining {
+	state, status := a.readiness(), http.StatusOK
+	if state.Status == statusStarting || state.Status == statusDraining {
 		status = http.StatusServiceUnavailable
 	}
-	respond(w, status, answer)
+	Respond(w, status, state)
 }
 
-// Readiness returns what tells Prometheus what /readyz would say at the time of a scrape.
+// Readiness returns a collector of the state that /readyz returns at the time of a scrape.
 func (a *Admin) Readiness() prometheus.Collector {
 	return &readinessMetrics{
-		of: a.readiness,
+		current: a.readiness,
 		state: prometheus.NewDesc("opsgate_readiness",
-			"1 for what /readyz says of this gateway: starting, ready, degraded (it serves, and lacks something), or draining.",
+			"1 for the state on /readyz: starting, ready, degraded (it serves, but a dependency is not OK), or draining.",
 			[]string{"state"}, nil),
 		dependency: prometheus.NewDesc("opsgate_dependency_ok",
-			"Whether what this gateway needs is as it should be, by its name on /readyz, which has the reason where it is not.",
+			"Whether a dependency is OK, by its name on /readyz, which has the reason if it is not.",
 			[]string{"dependency"}, nil),
 	}
 }
 
-// readinessMetrics ask when they are scraped: what was noted beforehand could differ from what /readyz says.
+// readinessMetrics reads the state during a scrape, so that it agrees with /readyz.
 type readinessMetrics struct {
-	of                func() readiness
+	current           func() readiness
 	state, dependency *prometheus.Desc
 }
 
@@ -79,20 +79,19 @@ func (m *readinessMetrics) Describe(descriptions chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (m *readinessMetrics) Collect(metrics chan<- prometheus.Metric) {
-	now := m.of()
+	now := m.current()
 	for _, state := range []string{statusStarting, statusReady, statusDegraded, statusDraining} {
-		metrics <- flag(m.state, now.Status == state, state)
+		metrics <- boolGauge(m.state, now.Status == state, state)
 	}
 	for name, d := range now.Dependencies {
-		metrics <- flag(m.dependency, d.OK, name)
+		metrics <- boolGauge(m.dependency, d.OK, name)
 	}
 }
 
-// flag is 1 or 0.
-func flag(of *prometheus.Desc, is bool, label string) prometheus.Metric {
+func boolGauge(desc *prometheus.Desc, set bool, label string) prometheus.Metric {
 	value := 0.0
-	if is {
+	if set {
 		value = 1
 	}
-	return prometheus.MustNewConstMetric(of, prometheus.GaugeValue, value, label) // each description has one label
+	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, label) // each description has one label
 }

@@ -10,11 +10,11 @@ import (
 	"opsgate/cmd/internal/logging"
 )
 
-// refusals reports refused access to the admin listener.
+// refusals logs and counts refused access to the admin listener.
 type refusals struct {
 	logger *slog.Logger
 	lines  *logging.Lines
-	mux    *http.ServeMux // whose patterns are the templates of paths
+	mux    *http.ServeMux // maps requests to path templates
 	count  *prometheus.CounterVec
 }
 
@@ -32,17 +32,17 @@ func newRefusals(logger *slog.Logger, lines *logging.Lines, mux *http.ServeMux) 
 	return s
 }
 
-// Refusals returns the metric of refused access.
+// Refusals returns the counter of refused access.
 func (a *Admin) Refusals() prometheus.Collector { return a.refusals.count }
 
-// observe counts a refusal and logs it, with nothing that the client chose: neither its credentials nor its path, which may hold a token.
+// observe counts and logs a refusal. It logs no value that the client chose: credentials and path may contain a token.
 func (s *refusals) observe(r *http.Request, reason string) {
 	s.count.WithLabelValues(reason).Inc()
 	if !s.lines.Allow(reason) {
 		return
 	}
 	attrs := []any{slog.String("reason", reason), slog.String("remote", r.RemoteAddr)}
-	if _, pattern := s.mux.Handler(r); pattern != "" { // "" for a path or method that there is not
+	if _, pattern := s.mux.Handler(r); pattern != "" { // "" for an unknown path or method
 		method, path, _ := strings.Cut(pattern, " ")
 		attrs = append(attrs, slog.String("method", method), slog.String("path", path))
 	}

@@ -15,7 +15,7 @@ import (
 	"opsgate/cmd/internal/logging"
 )
 
-// refused returns how many refusals were counted, by reason.
+// refused returns the number of counted refusals by reason.
 func refused(t *testing.T, a *admin.Admin) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -31,14 +31,14 @@ func refused(t *testing.T, a *admin.Admin) map[string]float64 {
 	return counts
 }
 
-func TestRefusedAccessIsLoggedAndCountedByReason(t *testing.T) {
+func TestRefusedAccessIsLoggedAndCounted(t *testing.T) {
 	const loopback = "127.0.0.1:9090"
 	for _, test := range []struct {
 		reason         string
 		access         admin.Access
 		method, target string
 		change         func(*http.Request)
-		logged, path   string // method and template; "" for a path or method that there is not
+		logged, path   string // method and template; "" for an unknown path or method
 	}{
 		{"token", admin.Access{Token: adminToken}, "GET", "/admin/config", nil, "GET", "/admin/config"},
 		{"token", admin.Access{Token: adminToken}, "DELETE", "/admin/limits/tok-1", header("Authorization", "Bearer guessed"), "DELETE", "/admin/limits/{token_id}"},
@@ -51,11 +51,11 @@ func TestRefusedAccessIsLoggedAndCountedByReason(t *testing.T) {
 	} {
 		t.Run(test.reason+" "+test.method+" "+test.target, func(t *testing.T) {
 			log := new(bytes.Buffer)
-			a := open(new(gatewayOf), test.access, log)
+			a := newAdmin(new(fakeInspector), test.access, log)
 			if test.change == nil {
 				test.change = func(*http.Request) {}
 			}
-			ask(a, test.method, test.target, test.change)
+			send(a, test.method, test.target, test.change)
 			want := map[string]any{"level": "WARN", "msg": "admin access refused", "reason": test.reason, "remote": "192.0.2.1:1234"}
 			if test.path != "" {
 				want["method"], want["path"] = test.logged, test.path
@@ -72,11 +72,11 @@ func TestRefusedAccessIsLoggedAndCountedByReason(t *testing.T) {
 	}
 }
 
-func TestPermittedAccessIsNoRefusal(t *testing.T) {
+func TestPermittedAccessIsNotCounted(t *testing.T) {
 	log := new(bytes.Buffer)
-	a := open(new(gatewayOf), admin.Access{Token: adminToken}, log)
-	ask(a, "GET", "/livez")
-	ask(a, "GET", "/admin/config", header("Authorization", "Bearer "+adminToken))
+	a := newAdmin(new(fakeInspector), admin.Access{Token: adminToken}, log)
+	send(a, "GET", "/livez")
+	send(a, "GET", "/admin/config", header("Authorization", "Bearer "+adminToken))
 	for reason, n := range refused(t, a) {
 		if n != 0 {
 			t.Errorf("%s: %v", reason, n)
@@ -87,19 +87,19 @@ func TestPermittedAccessIsNoRefusal(t *testing.T) {
 	}
 }
 
-func TestTheLogOfRefusedAccessHoldsNoCredentialAndNoPath(t *testing.T) {
+func TestRefusalLogHasNoCredentialsAndNoPaths(t *testing.T) {
 	log := new(bytes.Buffer)
-	a := open(new(gatewayOf), admin.Access{Token: adminToken}, log)
+	a := newAdmin(new(fakeInspector), admin.Access{Token: adminToken}, log)
 	secret := liveTokens + "4f8Tb0d2cZx1sQ9rVn3yKw6mLp7hJgD0A1B2C3"
 	for _, target := range []string{"/admin/limits/" + secret, "/" + secret, "/metrics?" + secret, "//" + secret} {
-		ask(a, "GET", target, header("Authorization", "Bearer "+secret), header("X-Operator", secret))
+		send(a, "GET", target, header("Authorization", "Bearer "+secret), header("X-Operator", secret))
 	}
 	if text := log.String(); strings.Count(text, "\n") != 4 || strings.Contains(text, secret[len(liveTokens):]) {
 		t.Errorf("logged %s", text)
 	}
 }
 
-func TestLinesOfRefusedAccessAreBoundedAndAllRefusalsAreCounted(t *testing.T) {
+func TestRefusalLogIsLimitedAndCounterIsNot(t *testing.T) {
 	log := new(bytes.Buffer)
 	limiter, err := logging.NewLimiter(logging.LimiterOptions{
 		Logger: slog.New(slog.DiscardHandler), Clock: time.Now, Registerer: prometheus.NewRegistry(),
@@ -112,7 +112,7 @@ func TestLinesOfRefusedAccessAreBoundedAndAllRefusalsAreCounted(t *testing.T) {
 		Metrics: prometheus.NewRegistry(),
 	})
 	for range 20 {
-		ask(a, "GET", "/livez/")
+		send(a, "GET", "/livez/")
 	}
 	if n := strings.Count(log.String(), "\n"); n != 3 || refused(t, a)["token"] != 20 {
 		t.Errorf("%d lines, counted %v", n, refused(t, a))

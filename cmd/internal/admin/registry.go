@@ -7,18 +7,18 @@ import (
 	"opsgate/cmd/internal/buildinfo"
 )
 
-// NewRegistry makes a registry of metrics with what every process has: the Go runtime, the process, and the build.
+// NewRegistry returns a registry with the metrics of the Go runtime, the process, and the build.
 func NewRegistry(build buildinfo.Info) *prometheus.Registry {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "opsgate_build_info",
-		Help: "1, with what was built as labels.",
+		Help: "1, with the build as labels.",
 		ConstLabels: prometheus.Labels{
 			"version": build.Version, "revision": build.Revision, "goversion": build.GoVersion,
 		},
 	})
 	info.Set(1)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister( // three collectors in an empty registry: nothing can be there already
+	registry.MustRegister( // cannot fail: the registry is empty
 		info,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

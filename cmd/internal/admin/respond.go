@@ -5,20 +5,20 @@ import (
 	"net/http"
 )
 
-// A Failure is why an operator gets no answer.
+// Failure is the body of an error response.
 type Failure struct {
 	Text    string            `json:"error"`
 	Code    string            `json:"code"`
-	Details map[string]string `json:"details,omitempty"` // what is wrong, by parameter
+	Details map[string]string `json:"details,omitempty"` // problems by parameter
 }
 
-// respond answers in JSON.
-func respond(w http.ResponseWriter, status int, answer any) {
+// Respond writes a response in JSON.
+func Respond(w http.ResponseWriter, status int, body any) {
 	setHeader(w, "application/json")
 	w.WriteHeader(status)
 	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false) // nothing here is HTML, and people read it at a terminal
-	_ = encoder.Encode(answer)   // the caller is gone: nobody is left to tell
+	encoder.SetEscapeHTML(false) // readable on a terminal
+	_ = encoder.Encode(body)     // fails only if the client has disconnected
 }
 
 func setHeader(w http.ResponseWriter, contentType string) {
@@ -26,7 +26,7 @@ func setHeader(w http.ResponseWriter, contentType string) {
 	w.Header().Set("Cache-Control", "no-store")
 }
 
-// invalid says what is wrong with the parameters of a request.
+// invalid rejects a request with invalid parameters.
 func invalid(w http.ResponseWriter, details map[string]string) {
-	respond(w, http.StatusBadRequest, Failure{Text: "the request has invalid parameters", Code: "validation_error", Details: details})
+	Respond(w, http.StatusBadRequest, Failure{Text: "the request has invalid parameters", Code: "validation_error", Details: details})
 }

@@ -11,12 +11,8 @@ import (
 	"opsgate/cmd/internal/admin"
 )
 
-// Names of what the gateway depends on beside the internal services.
-const (
-	dependencyIdentity    = "identity"
-	dependencyRedis       = "redis"
-	dependencyRevocations = "revocations"
-)
+// dependencyIdentity is the name of the identity service.
+const dependencyIdentity = "identity"
 
 // dependencies says in words how the things stand that the gateway needs, and why one is not as it should be. Anybody may read it who
 // reaches the admin listener, so it has no words of others: a service's may hold anything.
@@ -25,18 +21,22 @@ func (p *parts) dependencies() map[string]admin.Dependency {
 	list := make(map[string]admin.Dependency)
 	breakers, lost := p.clients.Breakers(), p.clients.UnreachableSince()
 	for service, state := range p.clients.States() {
-		d := serviceState(state, breakers[service], now)
-		if d.Since = breakers[service].TrippedAt; d.Since.IsZero() {
+		b := breakers[service]
+		d := serviceState(state, b, now)
+		if d.Since = b.TrippedAt; d.Since.IsZero() {
 			d.Since = lost[service]
 		}
+		d.Breaker = &b
 		list[service] = d
 	}
 	if lasts, breach := p.authenticator.ContractError(); breach != nil && list[dependencyIdentity].OK {
-		list[dependencyIdentity] = brokenContract(lasts, now)
+		d := brokenContract(lasts, now)
+		d.Breaker = list[dependencyIdentity].Breaker
+		list[dependencyIdentity] = d
 	}
-	list[dependencyRevocations] = revocations(p.authenticator.DisconnectedFor(), now)
+	list[admin.DependencyRevocations] = revocations(p.authenticator.DisconnectedFor(), now)
 	if p.shared != nil {
-		list[dependencyRedis] = p.shared.dependency(now)
+		list[admin.DependencyRedis] = p.shared.dependency(now)
 	}
 	for _, l := range p.overload.limits {
 		list[l.name] = l.dependency(now)

@@ -86,7 +86,7 @@ func (l *look) remember(s *snapshot, of *admin.Subject) {
 // storeState says where budgets are counted, and how that stands.
 func (p *parts) storeState() admin.Store {
 	if p.shared == nil {
-		return admin.Store{Mode: string(ratelimit.ModeMemory)}
+		return admin.Store{Mode: ratelimit.ModeMemory}
 	}
 	return p.shared.state()
 }
@@ -157,13 +157,13 @@ func (i *inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 
 func (i *inspector) breaker(service string) *admin.Breaker {
 	state := i.parts.clients.Breakers()[service]
-	return &admin.Breaker{State: string(state.State), Cause: state.Cause}
+	return &admin.Breaker{State: state.State, Cause: state.Cause}
 }
 
 // refuseForService says what becomes of a request whose service cannot be reached: a call fails at once while the connection does, and
 // while the breaker is open.
 func refuseForService(x *admin.Explanation) {
-	open := x.Service.Breaker.State == string(backendclient.BreakerOpen)
+	open := x.Service.Breaker.State == backendclient.BreakerOpen
 	if x.Answer.Because != "" || x.Service.State != stateUnavailable && !open {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
+	"opsgate/backendclient"
 	"opsgate/backendclient/tlsfiles"
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/config"
@@ -151,8 +152,8 @@ func (l *sharedLimits) state() admin.Store {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return admin.Store{
-		Mode: string(state.Mode), Since: &state.Since, Replicas: l.expectedReplicas(),
-		Breaker: &admin.Breaker{State: state.Breaker, Cause: state.Cause},
+		Mode: state.Mode, Since: &state.Since, Replicas: l.expectedReplicas(),
+		Breaker: &admin.Breaker{State: backendclient.BreakerState(state.Breaker), Cause: state.Cause},
 	}
 }
 
@@ -171,11 +172,12 @@ func (l *sharedLimits) Run(ctx context.Context) error {
 // dependency says how Redis stands. While it is away, State says what becomes of requests.
 func (l *sharedLimits) dependency(now time.Time) admin.Dependency {
 	state := l.State()
+	b := &backendclient.BreakerStatus{State: backendclient.BreakerState(state.Breaker), TrippedAt: state.Since, Cause: state.Cause}
 	if state.Mode == ratelimit.ModeShared {
-		return admin.Dependency{State: "ready", OK: true}
+		return admin.Dependency{State: "ready", OK: true, Breaker: b}
 	}
 	d := admin.Dependency{
-		State: "unavailable, limits are " + string(state.Mode), Reason: "not in use for " + lasting(now, state.Since), Since: state.Since,
+		State: "unavailable, limits are " + string(state.Mode), Reason: "not in use for " + lasting(now, state.Since), Since: state.Since, Breaker: b,
 	}
 	if cause := redisCause(state.Cause); cause != "" {
 		d.Reason += ": " + cause

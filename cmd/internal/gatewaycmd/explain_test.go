@@ -258,7 +258,7 @@ func TestWhatCannotBeAskedIsSaid(t *testing.T) {
 		code      int
 		err       string
 	}{
-		{"a token", g, []string{"explain", token, "GET", "/v1/me"}, 1, "that is a token; its id stands in the access log"},
+		{"a token", g, []string{"explain", token, "GET", "/v1/me"}, 1, "that is a token; use its id, which is in the access log"},
 		{"a bad path", g, []string{"explain", tokenID, "GET", "v1"}, 1, "path: begins with /"},
 		{"no path", g, []string{"explain", tokenID, "GET"}, 2, "expected \"<path>\""},
 		{"no token", g, []string{"limits"}, 2, "expected a token's id, or --top"},
@@ -373,7 +373,7 @@ rate_limit:
 		t.Errorf("got %+v, %v", limits, err)
 	}
 	got := g.opsgate(t, "limits", tokenID, "--reset")
-	for _, want := range []string{"what this gateway itself counted is reset", "Redis was not reached", "will count again"} {
+	for _, want := range []string{"only the usage that this gateway counted was reset", "Redis could not be reached", "will count again"} {
 		if got.code != 1 || !strings.Contains(got.err, want) {
 			t.Errorf("there is no %q in %+v", want, got)
 		}

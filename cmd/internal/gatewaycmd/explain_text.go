@@ -134,7 +134,7 @@ func writePolicy(t table, s admin.TokenState) {
 		policy += "; another may hold, as the team is not known"
 	}
 	t.row("policy", policy)
-	store := s.Store.Mode + shareText(s.Store) + breakerText(s.Store.Breaker)
+	store := string(s.Store.Mode) + shareText(s.Store) + breakerText(s.Store.Breaker)
 	if s.Store.Since != nil {
 		store += ", since " + s.Store.Since.Format(time.RFC3339)
 	}
@@ -146,7 +146,7 @@ func writePolicy(t table, s admin.TokenState) {
 
 // shareText says what each of several gateways admits while each counts for itself.
 func shareText(s admin.Store) string {
-	if s.Mode != string(ratelimit.ModeLocal) {
+	if s.Mode != ratelimit.ModeLocal {
 		return ""
 	}
 	return fmt.Sprintf(": each of %d gateways admits ceil(remaining/%[1]d), LEFT is the share of this one", s.Replicas)
@@ -179,7 +179,7 @@ func ofTeam(id string) string {
 
 // serviceText says how a service stands; one whose state is that of its breaker does so once.
 func serviceText(s admin.Service) string {
-	if s.Breaker != nil && s.State == "breaker "+s.Breaker.State {
+	if s.Breaker != nil && s.State == "breaker "+string(s.Breaker.State) {
 		return strings.TrimPrefix(breakerText(s.Breaker), ", ")
 	}
 	return s.State + breakerText(s.Breaker)
@@ -189,7 +189,7 @@ func breakerText(b *admin.Breaker) string {
 	if b == nil {
 		return ""
 	}
-	text := ", breaker " + b.State
+	text := ", breaker " + string(b.State)
 	if b.Cause != "" {
 		text += " (" + b.Cause + ")"
 	}

@@ -1,4 +1,4 @@
-// Package admintest has certificates for tests of listeners.
+// Package admintest creates certificates for tests of listeners.
 package admintest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// An Authority signs certificates, which are good for an hour.
+// Authority signs certificates that are valid for one hour.
 type Authority struct {
 	Root *x509.Certificate
 	PEM  []byte // of Root
@@ -25,10 +25,10 @@ type Authority struct {
 	key *ecdsa.PrivateKey
 }
 
-// A Pair is a certificate and its key, in PEM.
+// Pair is a certificate and its key, in PEM.
 type Pair struct{ Certificate, Key []byte }
 
-// NewAuthority makes an Authority.
+// NewAuthority returns an Authority with a new root.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{key: newKey(t)}
@@ -45,13 +45,13 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Server signs the certificate of a listener at 127.0.0.1.
+// Server signs a certificate for a listener at 127.0.0.1.
 func (a *Authority) Server(t testing.TB, serial int64) Pair {
 	t.Helper()
 	return a.Expiring(t, serial, time.Now().Add(time.Hour))
 }
 
-// Expiring is Server with the end of the certificate.
+// Expiring signs a server certificate that expires at end.
 func (a *Authority) Expiring(t testing.TB, serial int64, end time.Time) Pair {
 	t.Helper()
 	return a.pair(t, &x509.Certificate{
@@ -60,7 +60,7 @@ func (a *Authority) Expiring(t testing.TB, serial int64, end time.Time) Pair {
 	})
 }
 
-// Client signs the certificate of an operator.
+// Client signs a client certificate.
 func (a *Authority) Client(t testing.TB, subject pkix.Name, serial int64) Pair {
 	t.Helper()
 	return a.pair(t, &x509.Certificate{
@@ -82,7 +82,7 @@ func (a *Authority) pair(t testing.TB, template *x509.Certificate) Pair {
 	}
 }
 
-// TLS returns the pair as a client or server of this process shows it.
+// TLS returns the pair for a tls.Config.
 func (p Pair) TLS(t testing.TB) []tls.Certificate {
 	t.Helper()
 	certificate, err := tls.X509KeyPair(p.Certificate, p.Key)
@@ -92,7 +92,7 @@ func (p Pair) TLS(t testing.TB) []tls.Certificate {
 	return []tls.Certificate{certificate}
 }
 
-// Write writes files into a new directory and returns their paths, in the order of the contents.
+// Write writes each content to a file in a new directory and returns the paths in order.
 func Write(t testing.TB, contents ...[]byte) []string {
 	t.Helper()
 	dir, paths := t.TempDir(), make([]string, len(contents))
@@ -114,9 +114,9 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-func sign(t testing.TB, template, parent *x509.Certificate, of, by *ecdsa.PrivateKey) []byte {
+func sign(t testing.TB, template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) []byte {
 	t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, of.Public(), by)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
 	if err != nil {
 		t.Fatal(err)
 	}

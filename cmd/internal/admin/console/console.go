@@ -11,47 +11,47 @@ import (
 	"opsgate/cmd/internal/admin"
 )
 
-// What a Console does where its Options do not say.
+// Defaults of Options.
 const (
-	defaultSampleEvery = 10 * time.Second
-	defaultStateEvery  = time.Second
-	defaultWriteWithin = 10 * time.Second
+	defaultSampleEvery  = 10 * time.Second
+	defaultStateEvery   = time.Second
+	defaultWriteTimeout = 10 * time.Second
 )
 
-// maxStreams is how many may follow the events of one gateway at once.
+// maxStreams is the maximum number of concurrent event streams of one gateway.
 const maxStreams = 16
 
-// A Source tells how a gateway stands. It is asked about once a second while anybody looks, and must not wait for others.
+// Source reads the state of a gateway. It is called about once a second while a client is connected. Its methods must not block.
 type Source interface {
-	// Dependencies are the things that the gateway needs, in the order in which they are shown.
-	Dependencies() []Dependency
-	// Store says where budgets are counted, and how that stands.
+	// Dependencies returns the state of each dependency by name.
+	Dependencies() map[string]admin.Dependency
+	// Store returns the state of the rate limit store.
 	Store() admin.Store
-	// Busiest returns the tokens that ask most, at most n of them, the busiest first.
+	// Busiest returns at most n tokens with the most requests, in descending order.
 	Busiest(n int) []admin.BusyToken
-	// Configuration returns what is in force. Its Values are not looked at, and may be left out.
+	// Configuration returns the configuration in force. The console does not use its Values.
 	Configuration() admin.Configuration
 }
 
-// Options are what a Console is made of. Metrics and Source are required.
+// Options configure a Console. Metrics and Source are required.
 type Options struct {
 	Metrics prometheus.Gatherer
 	Source  Source
-	Host    string           // on which the gateway runs; "" for not known
+	Host    string           // host name of the gateway; "" if unknown
 	Version string           // of the program
-	Clock   func() time.Time // of the wall; nil for time.Now
+	Clock   func() time.Time // wall clock; nil for time.Now
 
-	SampleEvery time.Duration // between two points of the history; 0 for 10 s, which makes it last a quarter of an hour
-	StateEvery  time.Duration // between two events of one stream; 0 for 1 s
-	WriteWithin time.Duration // how long a reader may take for an event; 0 for 10 s
+	SampleEvery  time.Duration // interval of the traffic history; 0 for 10 s, with which it covers 15 minutes
+	StateEvery   time.Duration // interval of state events in one stream; 0 for 1 s
+	WriteTimeout time.Duration // of one event; 0 for 10 s
 }
 
-// A Console serves the page and its events.
+// Console serves the page and its events.
 type Console struct {
 	options Options
 	page    document
 	history *history
-	streams chan struct{} // an element for each
+	streams chan struct{} // one element for each open stream
 	drained chan struct{}
 	drain   sync.Once
 
@@ -59,14 +59,14 @@ type Console struct {
 	latest frames
 }
 
-// New makes a Console. Its history begins with Run.
+// New returns a Console. Its traffic history is empty until Run is called.
 func New(o Options) *Console {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
 	o.SampleEvery = orDefault(o.SampleEvery, defaultSampleEvery)
 	o.StateEvery = orDefault(o.StateEvery, defaultStateEvery)
-	o.WriteWithin = orDefault(o.WriteWithin, defaultWriteWithin)
+	o.WriteTimeout = orDefault(o.WriteTimeout, defaultWriteTimeout)
 	return &Console{
 		options: o,
 		page:    newDocument(),
@@ -76,14 +76,14 @@ func New(o Options) *Console {
 	}
 }
 
-func orDefault(d, byDefault time.Duration) time.Duration {
+func orDefault(d, def time.Duration) time.Duration {
 	if d == 0 {
-		return byDefault
+		return def
 	}
 	return d
 }
 
-// Run samples the metrics until ctx ends; then it returns nil.
+// Run samples the metrics until ctx ends, then returns nil.
 func (c *Console) Run(ctx context.Context) error {
 	tick := time.NewTicker(c.options.SampleEvery)
 	defer tick.Stop()
@@ -97,13 +97,13 @@ func (c *Console) Run(ctx context.Context) error {
 	}
 }
 
-// read reads the metrics. Where one of them cannot tell, the others still do.
+// read gathers the metrics. On an error of one collector it uses the metrics of the others.
 func (c *Console) read() readings {
 	families, _ := c.options.Metrics.Gather()
-	return readingsOf(families)
+	return newReadings(families)
 }
 
-// Drain has each stream of events end with how the gateway stands then, and lets no other begin: nobody waits for those who look.
+// Drain sends a last state event on each stream, closes the streams, and rejects new ones.
 func (c *Console) Drain() { c.drain.Do(func() { close(c.drained) }) }
 
 func (c *Console) isDraining() bool {
@@ -115,7 +115,7 @@ func (c *Console) isDraining() bool {
 	}
 }
 
-// Page answers with the document. It asks for nobody's credentials: there is nothing of the gateway in it.
+// Page serves the document, which contains no data of the gateway.
 func (c *Console) Page(w http.ResponseWriter, _ *http.Request) {
 	c.page.serve(w)
 }

@@ -11,37 +11,36 @@ import (
 	"opsgate/cmd/internal/admin"
 )
 
-// Frames are the events that all streams send, made once for all who look.
+// frames caches the encoded events, which all streams share.
 type frames struct {
 	state   []byte
-	at      time.Time // that state is of
+	at      time.Time // of state
 	traffic []byte
-	samples uint64 // that the traffic is made of
+	samples uint64 // number of samples in traffic
 }
 
-// Events answers with a stream of server-sent events: "state", a [State], once a second; "traffic", a [Traffic], at first and with
-// each point of the history. The stream ends when its reader goes away or cannot keep up, and when the gateway drains.
+// Events serves a stream of server-sent events: "state", a [State], once a second; "traffic", a [Traffic], at the start and after
+// each sample. The stream ends when the client disconnects or reads too slowly, and when the gateway drains.
 func (c *Console) Events(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case c.isDraining():
-		refuse(w, "draining", "this gateway is draining", time.Second)
+		unavailable(w, "draining", "this gateway is draining", time.Second)
 		return
-	case !c.enter():
-		refuse(w, "too_many_streams", strconv.Itoa(maxStreams)+" others look at this gateway already", 10*time.Second)
+	case !c.acquireStream():
+		unavailable(w, "too_many_streams", fmt.Sprintf("this gateway has %d streams of events already", maxStreams), 10*time.Second)
 		return
 	}
-	defer c.leave()
+	defer c.releaseStream()
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("X-Accel-Buffering", "no") // a proxy that gathers events shows the past
-	s := &stream{to: w, connection: http.NewResponseController(w), within: c.options.WriteWithin}
-	// The listener bounds how long a request may take to be read, and would take this one to have gone away.
-	_ = s.connection.SetReadDeadline(time.Time{}) // not every writer in front of a connection can
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy that buffers would delay events
+	s := &stream{to: w, connection: http.NewResponseController(w), timeout: c.options.WriteTimeout}
+	// The listener's read timeout would end the stream. Test writers do not support deadlines, so errors are ignored.
+	_ = s.connection.SetReadDeadline(time.Time{})
 	c.follow(r.Context(), s)
 }
 
-func (c *Console) enter() bool {
+func (c *Console) acquireStream() bool {
 	select {
 	case c.streams <- struct{}{}:
 		return true
@@ -50,16 +49,11 @@ func (c *Console) enter() bool {
 	}
 }
 
-func (c *Console) leave() { <-c.streams }
+func (c *Console) releaseStream() { <-c.streams }
 
-// refuse answers as the other paths of the listener do.
-func refuse(w http.ResponseWriter, code, text string, retryAfter time.Duration) {
+func unavailable(w http.ResponseWriter, code, text string, retryAfter time.Duration) {
 	w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(http.StatusServiceUnavailable)
-	_ = json.NewEncoder(w).Encode(admin.Failure{Text: text, Code: code}) // the reader is gone: nobody is left to tell
+	admin.Respond(w, http.StatusServiceUnavailable, admin.Failure{Text: text, Code: code})
 }
 
 // follow sends events until the stream ends.
@@ -83,43 +77,42 @@ func (c *Console) follow(ctx context.Context, s *stream) {
 		case <-ctx.Done():
 			return
 		case <-c.drained:
-			_ = s.send(c.frames().state) // the last word
+			_ = s.send(c.frames().state)
 			return
 		}
 	}
 }
 
-// frames returns the events as they are now. Those that were made a moment ago, for another reader, are good enough.
+// frames returns the current events. It reuses a state that is younger than half of StateEvery.
 func (c *Console) frames() frames {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.options.Clock()
 	if age := now.Sub(c.latest.at); c.latest.state == nil || age < 0 || age >= c.options.StateEvery/2 || c.isDraining() {
-		c.latest.state, c.latest.at = event("state", c.state()), now
+		c.latest.state, c.latest.at = encodeEvent("state", c.state()), now
 	}
-	if samples := c.history.taken(); samples != c.latest.samples {
-		c.latest.traffic, c.latest.samples = event("traffic", c.history.traffic()), samples
+	if samples := c.history.sampleCount(); samples != c.latest.samples {
+		c.latest.traffic, c.latest.samples = encodeEvent("traffic", c.history.traffic()), samples
 	}
 	return c.latest
 }
 
-// event writes an event with its data.
-func event(name string, data any) []byte {
-	text, _ := json.Marshal(data) // numbers, texts and times: there is nothing in it that JSON has no form for
+func encodeEvent(name string, data any) []byte {
+	text, _ := json.Marshal(data) // cannot fail: State and Traffic hold finite numbers, strings and times
 	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, text)
 }
 
-// A stream is the way to one reader.
+// stream is the event stream of one client.
 type stream struct {
 	to         http.ResponseWriter
 	connection *http.ResponseController
-	within     time.Duration
+	timeout    time.Duration
 }
 
-// send sends an event, or fails where the reader does not take it in time. That is a matter of the connection, whose deadlines know
-// no other clock.
+// send sends an event. It fails if the client does not read it within the timeout. The deadline of a connection uses the
+// system's clock, not Options.Clock.
 func (s *stream) send(event []byte) error {
-	_ = s.connection.SetWriteDeadline(time.Now().Add(s.within)) // as above
+	_ = s.connection.SetWriteDeadline(time.Now().Add(s.timeout)) // test writers do not support deadlines
 	if _, err := s.to.Write(event); err != nil {
 		return err
 	}

@@ -18,20 +18,19 @@ import (
 )
 
 const (
-	// patience is how long a test waits for what must come.
-	patience = time.Minute
-	// serverTimeout is how long the listener lets answers take that are no streams.
+	timeout = time.Minute // of a test's wait
+	// serverTimeout is the listener's timeout for responses that are not streams.
 	serverTimeout = 500 * time.Millisecond
 )
 
-// serve serves the events of a console under the bounds of the admin listener, only shorter.
+// serve serves the events of a console with timeouts like those of the admin listener, but shorter.
 func serve(t *testing.T, o console.Options) (*console.Console, *httptest.Server) {
 	t.Helper()
 	if o.Metrics == nil {
 		o.Metrics = newCounters()
 	}
 	if o.Source == nil {
-		o.Source = well()
+		o.Source = healthy()
 	}
 	c := console.New(o)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(c.Events))
@@ -41,23 +40,23 @@ func serve(t *testing.T, o console.Options) (*console.Console, *httptest.Server)
 	return c, server
 }
 
-// A reader follows the events.
-type reader struct {
+// client reads events.
+type client struct {
 	*http.Response
 
 	events *bufio.Reader
-	leave  context.CancelFunc
+	cancel context.CancelFunc
 }
 
-func follow(t *testing.T, server *httptest.Server) *reader {
+func connect(t *testing.T, server *httptest.Server) *client {
 	t.Helper()
-	return followAt(t, server.URL)
+	return connectTo(t, server.URL)
 }
 
-func followAt(t *testing.T, url string) *reader {
+func connectTo(t *testing.T, url string) *client {
 	t.Helper()
-	ctx, leave := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(leave)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	t.Cleanup(cancel)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -68,14 +67,14 @@ func followAt(t *testing.T, url string) *reader {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = response.Body.Close() })
-	return &reader{response, bufio.NewReader(response.Body), leave}
+	return &client{response, bufio.NewReader(response.Body), cancel}
 }
 
-// state waits for the next state, and returns false where the stream ends.
-func (r *reader) state(t *testing.T) (s console.State, ok bool) {
+// state returns the next state, or false at the end of the stream.
+func (r *client) state(t *testing.T) (s console.State, ok bool) {
 	t.Helper()
 	for {
-		name, data, err := next(r.events)
+		name, data, err := nextEvent(r.events)
 		if err != nil {
 			return s, false
 		}
@@ -88,11 +87,11 @@ func (r *reader) state(t *testing.T) (s console.State, ok bool) {
 	}
 }
 
-func TestEventsComeWhileSomebodyLooks(t *testing.T) {
+func TestStateIsSentUntilTheClientDisconnects(t *testing.T) {
 	_, server := serve(t, console.Options{StateEvery: 30 * time.Millisecond, Host: "gate-7", Version: "1.2.3"})
-	r := follow(t, server)
+	r := connect(t, server)
 	for name, want := range map[string]string{
-		"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+		"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store",
 	} {
 		if got := r.Header.Get(name); got != want {
 			t.Errorf("%s: %q", name, got)
@@ -108,71 +107,71 @@ func TestEventsComeWhileSomebodyLooks(t *testing.T) {
 	}
 }
 
-func TestReadersAreBounded(t *testing.T) {
+func TestStreamsAreLimited(t *testing.T) {
 	_, server := serve(t, console.Options{StateEvery: 10 * time.Millisecond})
-	var readers []*reader
+	var clients []*client
 	for range console.MaxStreams {
-		r := follow(t, server)
+		r := connect(t, server)
 		if _, ok := r.state(t); !ok {
-			t.Fatal("a reader for whom there is room gets nothing")
+			t.Fatal("a stream within the limit has no events")
 		}
-		readers = append(readers, r)
+		clients = append(clients, r)
 	}
-	r := follow(t, server)
+	r := connect(t, server)
 	var failure admin.Failure
 	if err := json.NewDecoder(r.Body).Decode(&failure); err != nil || r.StatusCode != 503 || failure.Code != "too_many_streams" || r.Header.Get("Retry-After") == "" {
 		t.Errorf("got %d %+v, %v", r.StatusCode, failure, err)
 	}
-	readers[3].leave()
-	until := time.Now().Add(patience)
-	for follow(t, server).StatusCode != 200 {
-		if time.Now().After(until) {
-			t.Fatal("nobody gets the place of a reader that left")
+	clients[3].cancel()
+	deadline := time.Now().Add(timeout)
+	for connect(t, server).StatusCode != 200 {
+		if time.Now().After(deadline) {
+			t.Fatal("the slot of a disconnected client is not released")
 		}
 	}
 }
 
 func TestStreamsEndWhenTheGatewayDrains(t *testing.T) {
 	c, server := serve(t, console.Options{StateEvery: time.Hour})
-	readers := []*reader{follow(t, server), follow(t, server)}
-	for _, r := range readers {
+	clients := []*client{connect(t, server), connect(t, server)}
+	for _, r := range clients {
 		if s, ok := r.state(t); !ok || s.Draining {
 			t.Fatalf("got %+v", s)
 		}
 	}
 	c.Drain()
-	c.Drain() // whoever says it twice
-	for _, r := range readers {
+	c.Drain() // has no effect
+	for _, r := range clients {
 		if s, ok := r.state(t); !ok || !s.Draining || s.Findings[0].Key != "draining" {
-			t.Errorf("the last word is %+v", s)
+			t.Errorf("the last state is %+v", s)
 		}
 		if _, ok := r.state(t); ok {
-			t.Error("the stream goes on")
+			t.Error("the stream does not end")
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	if err := server.Config.Shutdown(ctx); err != nil {
-		t.Errorf("the listener waits for readers: %v", err)
+		t.Errorf("shutdown waits for streams: %v", err)
 	}
 	w := httptest.NewRecorder()
 	c.Events(w, httptest.NewRequest(http.MethodGet, "/admin/events", http.NoBody))
 	if w.Code != 503 || !strings.Contains(w.Body.String(), `"code":"draining"`) {
-		t.Errorf("a new one: got %d %s", w.Code, w.Body)
+		t.Errorf("a new stream: got %d %s", w.Code, w.Body)
 	}
 }
 
-func TestAGatewayEndsWhileSomebodyLooks(t *testing.T) {
+func TestStreamEndsWhenTheGatewayStops(t *testing.T) {
 	g := start(t, "")
-	r := followAt(t, g.admin+"/admin/events")
+	r := connectTo(t, g.admin+"/admin/events")
 	if _, ok := r.state(t); !ok {
 		t.Fatal("there are no events")
 	}
 	g.stop()
 	for {
-		name, data, err := next(r.events)
+		name, data, err := nextEvent(r.events)
 		if errors.Is(err, io.EOF) {
-			t.Fatal("the stream ended without a last word")
+			t.Fatal("the stream ended without a draining state")
 		}
 		if err != nil {
 			t.Fatalf("the stream was cut off: %v", err)
@@ -181,19 +180,19 @@ func TestAGatewayEndsWhileSomebodyLooks(t *testing.T) {
 			break
 		}
 	}
-	if _, _, err := next(r.events); !errors.Is(err, io.EOF) {
-		t.Errorf("the stream was cut off, or goes on: %v", err)
+	if _, _, err := nextEvent(r.events); !errors.Is(err, io.EOF) {
+		t.Errorf("the stream was cut off, or does not end: %v", err)
 	}
 	if err := <-g.ended; err != nil {
 		t.Error(err)
 	}
 }
 
-// A reader that takes nothing blocks the writer once the buffers of the connection are full.
-func TestAReaderThatTakesNothingIsLeft(t *testing.T) {
-	s := well()
+// A client that does not read blocks the writer once the buffers of the connection are full.
+func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
+	s := healthy()
 	s.config.File = strings.Repeat("x", 1<<20)
-	c := console.New(console.Options{Metrics: newCounters(), StateEvery: time.Millisecond, WriteWithin: 100 * time.Millisecond, Source: s})
+	c := console.New(console.Options{Metrics: newCounters(), StateEvery: time.Millisecond, WriteTimeout: 100 * time.Millisecond, Source: s})
 	ended := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(ended)
@@ -211,7 +210,7 @@ func TestAReaderThatTakesNothingIsLeft(t *testing.T) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(patience):
-		t.Error("the stream goes on")
+	case <-time.After(timeout):
+		t.Error("the stream does not end")
 	}
 }

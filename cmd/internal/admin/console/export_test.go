@@ -1,9 +1,9 @@
 package console
 
-// MaxStreams is how many may follow the events at once.
+// MaxStreams is the maximum number of streams.
 const MaxStreams = maxStreams
 
-// MetricNames are the metrics that the page is made of.
+// MetricNames returns the metrics that the page shows.
 func MetricNames() []string {
 	return []string{
 		metricRequests, metricDuration, metricInFlight, metricCalls, metricStart, metricMemory, metricGoroutines,

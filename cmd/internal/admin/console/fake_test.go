@@ -14,37 +14,40 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"opsgate/backendclient"
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/admin/console"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A source is a gateway of which everything is said beforehand.
-type source struct {
-	dependencies []console.Dependency
+// fakeSource is a console.Source with fixed values.
+type fakeSource struct {
+	dependencies map[string]admin.Dependency
 	store        admin.Store
 	busiest      []admin.BusyToken
 	config       admin.Configuration
 }
 
-func (s *source) Dependencies() []console.Dependency { return s.dependencies }
-func (s *source) Store() admin.Store                 { return s.store }
-func (s *source) Busiest(n int) []admin.BusyToken    { return s.busiest[:min(n, len(s.busiest))] }
-func (s *source) Configuration() admin.Configuration { return s.config }
+func (s *fakeSource) Dependencies() map[string]admin.Dependency { return s.dependencies }
+func (s *fakeSource) Store() admin.Store                        { return s.store }
+func (s *fakeSource) Busiest(n int) []admin.BusyToken           { return s.busiest[:min(n, len(s.busiest))] }
+func (s *fakeSource) Configuration() admin.Configuration        { return s.config }
 
-// well is a source of which nothing is wrong.
-func well() *source {
-	return &source{
-		dependencies: []console.Dependency{{Name: "fleet", State: "ready", OK: true, Breaker: &console.Breaker{State: "closed"}}},
-		store:        admin.Store{Mode: "memory"},
-		config:       admin.Configuration{Version: "0123456789ab", Since: noon, File: "opsgate.yaml"},
+// healthy returns the source of a gateway without problems.
+func healthy() *fakeSource {
+	return &fakeSource{
+		dependencies: map[string]admin.Dependency{
+			"fleet": {State: "ready", OK: true, Breaker: &backendclient.BreakerStatus{State: "closed"}},
+		},
+		store:  admin.Store{Mode: "memory"},
+		config: admin.Configuration{Version: "0123456789ab", Since: noon, File: "opsgate.yaml"},
 	}
 }
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
-// Counters are the metrics of a gateway.
+// counters are the metrics of a gateway.
 type counters struct {
 	*prometheus.Registry
 
@@ -64,24 +67,24 @@ func newCounters() *counters {
 	return c
 }
 
-// serve counts requests that took a time.
-func (c *counters) serve(route, status string, n int, took time.Duration) {
+// count counts n requests with a duration.
+func (c *counters) count(route, status string, n int, took time.Duration) {
 	c.requests.WithLabelValues(route, status, "some").Add(float64(n))
 	for range n {
 		c.durations.WithLabelValues(route).Observe(took.Seconds())
 	}
 }
 
-// look returns what somebody sees at first who opens the page now.
-func look(t *testing.T, c *console.Console) (s console.State, traffic *console.Traffic) {
+// firstEvents returns the events that a new stream starts with.
+func firstEvents(t *testing.T, c *console.Console) (s console.State, traffic *console.Traffic) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // who leaves at once gets the first events
+	cancel() // a canceled request still gets the first events
 	w := httptest.NewRecorder()
 	c.Events(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/admin/events", http.NoBody))
 	events := bufio.NewReader(w.Body)
 	for {
-		name, data, err := next(events)
+		name, data, err := nextEvent(events)
 		if err != nil {
 			return s, traffic
 		}
@@ -98,8 +101,8 @@ func look(t *testing.T, c *console.Console) (s console.State, traffic *console.T
 	}
 }
 
-// next reads one event.
-func next(r *bufio.Reader) (name string, data []byte, err error) {
+// nextEvent reads one event.
+func nextEvent(r *bufio.Reader) (name string, data []byte, err error) {
 	for {
 		line, err := r.ReadString('\n')
 		line = strings.TrimSuffix(line, "\n")

@@ -9,93 +9,104 @@ import (
 	"strings"
 	"time"
 
+	"opsgate/backendclient"
 	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/duration"
+	"opsgate/ratelimit"
 )
 
-// The verdicts on a gateway.
+// Verdicts.
 const (
-	Well     = "well"
-	Impaired = "impaired" // requests are served, but somebody should know
-	Broken   = "broken"   // requests fail
+	verdictWell     = "well"
+	verdictImpaired = "impaired" // requests are served, but an operator should act
+	verdictBroken   = "broken"   // requests fail
 )
 
-// A Finding is something that is wrong.
+// Finding is a problem of the gateway.
 type Finding struct {
-	Key     string `json:"key"` // the same for as long as the same is wrong
+	Key     string `json:"key"` // identifies the problem, and is constant while it lasts
 	Verdict string `json:"verdict"`
 	Text    string `json:"text"`
 	Detail  string `json:"detail,omitempty"`
 }
 
-// A sight is all that findings are made of.
-type sight struct {
+// snapshot is the input of diagnose.
+type snapshot struct {
 	now          time.Time
 	draining     bool
-	dependencies []Dependency
+	dependencies map[string]admin.Dependency
 	store        admin.Store
 	reload       *admin.Reload // nil for none
 	failures     failures
 }
 
-// findings says in words what is wrong, the worst first.
-func findings(s sight) []Finding {
+// diagnose returns the problems of a gateway, the most severe first.
+func diagnose(s snapshot) []Finding {
 	list := []Finding{}
 	if s.draining {
-		list = append(list, Finding{"draining", Impaired, "This gateway is draining: it will end, and load balancers send nothing more", ""})
+		list = append(list, Finding{
+			"draining", verdictImpaired, "This gateway is draining: it will stop, and load balancers send it no more requests", "",
+		})
 	}
-	list = append(list, ofLimiter(s.store, s.now)...)
-	for _, d := range s.dependencies {
-		if f, wrong := d.finding(s.now); wrong && d.Name != Redis {
+	list = append(list, diagnoseLimiter(s.store, s.now)...)
+	for _, name := range slices.Sorted(maps.Keys(s.dependencies)) {
+		if name == admin.DependencyRedis {
+			continue // diagnoseLimiter reports its consequence
+		}
+		if f, wrong := diagnoseDependency(name, s.dependencies[name], s.now); wrong {
 			list = append(list, f)
 		}
 	}
-	list = append(list, ofFailures(s.failures)...)
+	list = append(list, diagnoseFailures(s.failures)...)
 	if r := s.reload; r != nil && r.Outcome == "refused" {
-		list = append(list, Finding{"reload", Impaired, fmt.Sprintf("The configuration on disk was refused %s ago (%s)",
-			words(s.now.Sub(r.At)), counted(len(r.Problems), "problem")), strings.Join(r.Problems, "\n")})
+		list = append(list, Finding{"reload", verdictImpaired, fmt.Sprintf("The configuration on disk was refused %s ago (%s)",
+			duration.Rounded(s.now.Sub(r.At)), counted(len(r.Problems), "problem")), strings.Join(r.Problems, "\n")})
 	}
 	slices.SortStableFunc(list, func(a, b Finding) int { return severity(b) - severity(a) })
 	return list
 }
 
 func severity(f Finding) int {
-	if f.Verdict == Broken {
+	if f.Verdict == verdictBroken {
 		return 1
 	}
 	return 0
 }
 
-// connectingFor is how long a connection may take to be made before requests are taken to fail for it.
-const connectingFor = 5 * time.Second
+// connectTimeout is the time after which a connection attempt counts as an outage.
+const connectTimeout = 5 * time.Second
 
-// finding says what is wrong with a dependency. Its key says nothing that changes with each probe.
-func (d Dependency) finding(now time.Time) (f Finding, wrong bool) {
-	if b := d.Breaker; b != nil && b.State != breakerClosed {
-		return Finding{"breaker:" + d.Name, Broken, d.Name + ": breaker " + b.text(now), b.Cause}, true
+// diagnoseDependency returns the problem of a dependency, if it has one. The finding's key does not change with each probe.
+func diagnoseDependency(name string, d admin.Dependency, now time.Time) (f Finding, wrong bool) {
+	if b := d.Breaker; b != nil && b.State != backendclient.BreakerClosed {
+		return Finding{"breaker:" + name, verdictBroken, name + ": breaker " + breakerText(*b, now), b.Cause}, true
 	}
 	if d.OK {
 		return Finding{}, false
 	}
-	f = Finding{"connection:" + d.Name, Broken, d.Name + ": " + d.State + lasting(d.Since, now), d.Reason}
+	f = Finding{"connection:" + name, verdictBroken, name + ": " + d.State + forTime(d.Since, now), d.Reason}
 	switch {
-	case d.Name == Revocations: // requests are answered without them
-		f.Verdict, f.Detail = Impaired, "the identity service's stream is away"
-		f.Text = "Revocations of tokens have not been heard of" + lasting(d.Since, now) + ": they are noticed late"
-	case (d.State == "connecting" || d.State == "idle") && now.Sub(d.Since) < connectingFor: // a request waits for it
-		f.Verdict = Impaired
+	case name == admin.DependencyRevocations: // requests are served without the stream
+		f.Verdict, f.Detail = verdictImpaired, "the revocation stream of the identity service is down"
+		f.Text += "; revoked tokens are detected late"
+	case (d.State == "connecting" || d.State == "idle") && now.Sub(d.Since) < connectTimeout: // requests wait for the connection
+		f.Verdict = verdictImpaired
 	}
 	return f, true
 }
 
-// ofLimiter says what becomes of limits while the store that gateways share is away.
-func ofLimiter(s admin.Store, now time.Time) []Finding {
-	v := limiterView(s, now)
-	if v.OK {
+// diagnoseLimiter returns the mode of the rate limiter while Redis is unavailable.
+func diagnoseLimiter(s admin.Store, now time.Time) []Finding {
+	if limiterView(s, now).OK {
 		return nil
 	}
-	f := Finding{"limiter:" + s.Mode, Impaired, "redis: away; limits are " + v.Text, ""}
-	if s.Mode == "deny" {
-		f.Verdict = Broken
+	text := "redis: unavailable"
+	if s.Since != nil {
+		text += forTime(*s.Since, now)
+	}
+	f := Finding{"limiter:" + string(s.Mode), verdictImpaired, text + "; limits are " + limiterText(s), ""}
+	if s.Mode == ratelimit.ModeDeny {
+		f.Verdict = verdictBroken
 	}
 	if s.Breaker != nil {
 		f.Detail = s.Breaker.Cause
@@ -103,29 +114,30 @@ func ofLimiter(s admin.Store, now time.Time) []Finding {
 	return []Finding{f}
 }
 
-// manyFail is the part of requests above which failures are no accident.
-const manyFail = .05
+const (
+	// brokenFailureRatio is the ratio of failed requests from which the gateway counts as broken.
+	brokenFailureRatio = .05
+	// maxNamedRoutes is the number of routes that a finding of failed requests names.
+	maxNamedRoutes = 3
+)
 
-// routesNamed is how many routes are named where requests fail.
-const routesNamed = 3
-
-func ofFailures(f failures) []Finding {
+func diagnoseFailures(f failures) []Finding {
 	if f.failed == 0 {
 		return nil
 	}
 	text := fmt.Sprintf("%d of %s in the last minute failed (5xx)", f.failed, counted(int(f.all), "request"))
-	verdict := Impaired
+	verdict := verdictImpaired
 	switch {
-	case f.over > 0:
-		text += ", none of the last " + words(f.over)
-	case float64(f.failed) >= manyFail*float64(f.all):
-		verdict = Broken
+	case f.quietFor > 0:
+		text += ", none in the last " + duration.Rounded(f.quietFor)
+	case float64(f.failed) >= brokenFailureRatio*float64(f.all):
+		verdict = verdictBroken
 	}
 	routes := slices.SortedFunc(maps.Keys(f.byRoute), func(a, b string) int {
 		return cmp.Or(cmp.Compare(f.byRoute[b], f.byRoute[a]), cmp.Compare(a, b))
 	})
 	var named []string
-	for _, route := range routes[:min(len(routes), routesNamed)] {
+	for _, route := range routes[:min(len(routes), maxNamedRoutes)] {
 		named = append(named, fmt.Sprintf("%s: %d", route, f.byRoute[route]))
 	}
 	if more := len(routes) - len(named); more > 0 {
@@ -134,6 +146,7 @@ func ofFailures(f failures) []Finding {
 	return []Finding{{"failures:" + verdict, verdict, text, strings.Join(named, ", ")}}
 }
 
+// counted returns "1 what" or "n whats".
 func counted(n int, what string) string {
 	if n != 1 {
 		what += "s"
@@ -141,34 +154,10 @@ func counted(n int, what string) string {
 	return strconv.Itoa(n) + " " + what
 }
 
-// lasting says for how long something is so, as the end of a sentence; nothing where that is not known.
-func lasting(since, now time.Time) string {
+// forTime returns " for " and the time since a moment, or "" if the moment is unknown.
+func forTime(since, now time.Time) string {
 	if since.IsZero() {
 		return ""
 	}
-	return " for " + words(now.Sub(since))
-}
-
-// words says a duration, with a second unit where it matters.
-func words(d time.Duration) string {
-	s := max(0, int(d.Round(time.Second)/time.Second))
-	switch m, h := s/60, s/3600; {
-	case m == 0:
-		return strconv.Itoa(s) + " s"
-	case m < 10:
-		return pair(m, "min", s%60, "s")
-	case h == 0:
-		return strconv.Itoa(m) + " min"
-	case h < 24:
-		return pair(h, "h", m%60, "min")
-	default:
-		return pair(h/24, "d", h%24, "h")
-	}
-}
-
-func pair(n int, unit string, more int, smaller string) string {
-	if more == 0 {
-		return fmt.Sprintf("%d %s", n, unit)
-	}
-	return fmt.Sprintf("%d %s %d %s", n, unit, more, smaller)
+	return " for " + duration.Rounded(now.Sub(since))
 }

@@ -7,86 +7,91 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"opsgate/backendclient"
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/admin/console"
 )
 
-func TestWhatIsWrongIsSaidInWords(t *testing.T) {
+func breaker(b backendclient.BreakerStatus) admin.Dependency {
+	return admin.Dependency{State: "ready", OK: true, Breaker: &b}
+}
+
+func TestFindings(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return noon.Add(-d) }
-	away := ago(90 * time.Second)
+	lost := ago(90 * time.Second)
 	for _, test := range []struct {
-		name  string
-		spoil func(*source)
-		want  []console.Finding
+		name   string
+		change func(*fakeSource)
+		want   []console.Finding
 	}{
-		{"nothing", func(*source) {}, []console.Finding{}},
-		{"a breaker is open", func(s *source) {
-			s.dependencies[0].Breaker = &console.Breaker{
-				State: "open", Since: ago(40 * time.Second), ProbesAt: noon.Add(2 * time.Second), Cause: "Unavailable: gone",
-			}
-		}, []console.Finding{{Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 40 s, next probe in 2 s", Detail: "Unavailable: gone"}}},
-		{"nobody has called since", func(s *source) {
-			s.dependencies[0].Breaker = &console.Breaker{State: "open", Since: ago(time.Hour), ProbesAt: ago(time.Minute)}
-		}, []console.Finding{{Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 1 h, the next call is a probe"}}},
-		{"a breaker is half-open", func(s *source) {
-			s.dependencies[0].Breaker = &console.Breaker{State: "half-open", Since: ago(time.Second)}
-		}, []console.Finding{{Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker half-open for 1 s, a few calls are let through"}}},
-		{"a service is away", func(s *source) {
-			s.dependencies[0] = console.Dependency{Name: "fleet", State: "unavailable", Reason: "connection refused", Since: away}
-		}, []console.Finding{{Key: "connection:fleet", Verdict: "broken", Text: "fleet: unavailable for 1 min 30 s", Detail: "connection refused"}}},
-		{"a service is being connected to", func(s *source) {
-			s.dependencies[0] = console.Dependency{Name: "fleet", State: "connecting", Since: ago(4 * time.Second)}
-		}, []console.Finding{{Key: "connection:fleet", Verdict: "impaired", Text: "fleet: connecting for 4 s"}}},
-		{"a service is being connected to for long", func(s *source) {
-			s.dependencies[0] = console.Dependency{Name: "fleet", State: "connecting", Since: ago(5 * time.Second)}
-		}, []console.Finding{{Key: "connection:fleet", Verdict: "broken", Text: "fleet: connecting for 5 s"}}},
-		{"nobody knows since when", func(s *source) {
-			s.dependencies[0] = console.Dependency{Name: "fleet", State: "unavailable"}
+		{"nothing", func(*fakeSource) {}, []console.Finding{}},
+		{"a breaker is open", func(s *fakeSource) {
+			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{
+				State: "open", TrippedAt: ago(40 * time.Second), ProbesAt: noon.Add(2 * time.Second), Cause: "Unavailable: gone",
+			})
+		}, []console.Finding{{Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 40s, next probe in 2s", Detail: "Unavailable: gone"}}},
+		{"a breaker is open, and its next call is a probe", func(s *fakeSource) {
+			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{State: "open", TrippedAt: ago(time.Hour), ProbesAt: ago(time.Minute)})
+		}, []console.Finding{{Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 1h, the next call is a probe"}}},
+		{"a breaker is half-open", func(s *fakeSource) {
+			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{State: "half-open", TrippedAt: ago(time.Second)})
+		}, []console.Finding{{Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker half-open for 1s, a few calls are allowed"}}},
+		{"a service is unavailable", func(s *fakeSource) {
+			s.dependencies["fleet"] = admin.Dependency{State: "unavailable", Reason: "connection refused", Since: lost}
+		}, []console.Finding{{Key: "connection:fleet", Verdict: "broken", Text: "fleet: unavailable for 1m30s", Detail: "connection refused"}}},
+		{"a service is connecting", func(s *fakeSource) {
+			s.dependencies["fleet"] = admin.Dependency{State: "connecting", Since: ago(4 * time.Second)}
+		}, []console.Finding{{Key: "connection:fleet", Verdict: "impaired", Text: "fleet: connecting for 4s"}}},
+		{"a service is connecting for five seconds", func(s *fakeSource) {
+			s.dependencies["fleet"] = admin.Dependency{State: "connecting", Since: ago(5 * time.Second)}
+		}, []console.Finding{{Key: "connection:fleet", Verdict: "broken", Text: "fleet: connecting for 5s"}}},
+		{"the start of an outage is unknown", func(s *fakeSource) {
+			s.dependencies["fleet"] = admin.Dependency{State: "unavailable"}
 		}, []console.Finding{{Key: "connection:fleet", Verdict: "broken", Text: "fleet: unavailable"}}},
-		{"a bound is reached", func(s *source) {
-			s.dependencies = append(s.dependencies, console.Dependency{Name: "capacity", State: "overloaded", Reason: "more than 8 requests", Since: ago(time.Second)})
-		}, []console.Finding{{Key: "connection:capacity", Verdict: "broken", Text: "capacity: overloaded for 1 s", Detail: "more than 8 requests"}}},
-		{"revocations are not heard of", func(s *source) {
-			s.dependencies[0] = console.Dependency{Name: "revocations", State: "unavailable", Since: ago(12 * time.Second)}
+		{"the capacity is exceeded", func(s *fakeSource) {
+			s.dependencies["capacity"] = admin.Dependency{State: "overloaded", Reason: "more than 8 requests", Since: ago(time.Second)}
+		}, []console.Finding{{Key: "connection:capacity", Verdict: "broken", Text: "capacity: overloaded for 1s", Detail: "more than 8 requests"}}},
+		{"the revocation stream is down", func(s *fakeSource) {
+			s.dependencies["revocations"] = admin.Dependency{State: "unavailable", Since: ago(12 * time.Second)}
 		}, []console.Finding{{
-			Key: "connection:revocations", Verdict: "impaired", Text: "Revocations of tokens have not been heard of for 12 s: they are noticed late",
-			Detail: "the identity service's stream is away",
+			Key: "connection:revocations", Verdict: "impaired", Text: "revocations: unavailable for 12s; revoked tokens are detected late",
+			Detail: "the revocation stream of the identity service is down",
 		}}},
-		{"Redis is away", func(s *source) {
-			s.dependencies = append(s.dependencies, console.Dependency{Name: "redis", State: "unavailable, limits are local"})
-			s.store = admin.Store{Mode: "local", Since: &away, Breaker: &admin.Breaker{State: "open", Cause: "connection refused"}}
+		{"Redis is unavailable", func(s *fakeSource) {
+			s.dependencies["redis"] = admin.Dependency{State: "unavailable, limits are local"}
+			s.store = admin.Store{Mode: "local", Since: &lost, Breaker: &admin.Breaker{State: "open", Cause: "connection refused"}}
 		}, []console.Finding{{
-			Key: "limiter:local", Verdict: "impaired", Text: "redis: away; limits are counted by each gateway for itself for 1 min 30 s", Detail: "connection refused",
+			Key: "limiter:local", Verdict: "impaired", Text: "redis: unavailable for 1m30s; limits are counted by each gateway separately", Detail: "connection refused",
 		}}},
-		{"Redis is away, and there are several gateways", func(s *source) {
-			s.store = admin.Store{Mode: "local", Since: &away, Replicas: 3}
+		{"Redis is unavailable, and there are several gateways", func(s *fakeSource) {
+			s.store = admin.Store{Mode: "local", Since: &lost, Replicas: 3}
 		}, []console.Finding{{
 			Key: "limiter:local", Verdict: "impaired",
-			Text: "redis: away; limits are counted by each gateway for itself, a share of 1/3 each for 1 min 30 s",
+			Text: "redis: unavailable for 1m30s; limits are counted by each gateway separately, with a share of 1/3 each",
 		}}},
-		{"Redis is away, and nobody is admitted", func(s *source) {
-			s.store = admin.Store{Mode: "deny", Since: &away}
+		{"Redis is unavailable, and all requests are denied", func(s *fakeSource) {
+			s.store = admin.Store{Mode: "deny", Since: &lost}
 		}, []console.Finding{{
-			Key: "limiter:deny", Verdict: "broken", Text: "redis: away; limits are not counted, every request is refused for 1 min 30 s",
+			Key: "limiter:deny", Verdict: "broken", Text: "redis: unavailable for 1m30s; limits are not counted, every request is refused",
 		}}},
-		{"a reload was refused", func(s *source) {
+		{"a reload was refused", func(s *fakeSource) {
 			s.config.LastReload = &admin.Reload{At: ago(26 * time.Hour), Outcome: "refused", Problems: []string{"a:1: x", "a:2: y"}}
 		}, []console.Finding{{
-			Key: "reload", Verdict: "impaired", Text: "The configuration on disk was refused 1 d 2 h ago (2 problems)", Detail: "a:1: x\na:2: y",
+			Key: "reload", Verdict: "impaired", Text: "The configuration on disk was refused 1d2h ago (2 problems)", Detail: "a:1: x\na:2: y",
 		}}},
-		{"a reload was good", func(s *source) { s.config.LastReload = &admin.Reload{At: noon, Outcome: "applied"} }, []console.Finding{}},
-		{"what fails comes first", func(s *source) {
+		{"a reload was applied", func(s *fakeSource) { s.config.LastReload = &admin.Reload{At: noon, Outcome: "applied"} }, []console.Finding{}},
+		{"the most severe finding is first", func(s *fakeSource) {
 			s.config.LastReload = &admin.Reload{At: ago(11 * time.Minute), Outcome: "refused", Problems: []string{"x"}}
-			s.dependencies[0].Breaker = &console.Breaker{State: "open"}
+			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{State: "open"})
 		}, []console.Finding{
 			{Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open"},
-			{Key: "reload", Verdict: "impaired", Text: "The configuration on disk was refused 11 min ago (1 problem)", Detail: "x"},
+			{Key: "reload", Verdict: "impaired", Text: "The configuration on disk was refused 11m ago (1 problem)", Detail: "x"},
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := well()
-			test.spoil(s)
-			got, _ := look(t, console.New(console.Options{Metrics: newCounters(), Source: s, Clock: func() time.Time { return noon }}))
+			s := healthy()
+			test.change(s)
+			got, _ := firstEvents(t, console.New(console.Options{Metrics: newCounters(), Source: s, Clock: func() time.Time { return noon }}))
 			if diff := cmp.Diff(test.want, got.Findings); diff != "" {
 				t.Error(diff)
 			}
@@ -101,36 +106,36 @@ func TestWhatIsWrongIsSaidInWords(t *testing.T) {
 	}
 }
 
-func TestFailedRequestsAreFound(t *testing.T) {
+func TestFindingsOfFailedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		metrics := newCounters()
-		c := sampled(t, metrics)
+		c := startSampling(t, metrics)
 		check := func(verdict string, findings ...console.Finding) {
 			t.Helper()
-			got, _ := look(t, c)
+			got, _ := firstEvents(t, c)
 			if diff := cmp.Diff(findings, got.Findings); got.Verdict != verdict || len(findings)+len(got.Findings) > 0 && diff != "" {
 				t.Errorf("%s, %s", got.Verdict, diff)
 			}
 		}
-		metrics.serve("calm", "200", 990, 0)
-		metrics.serve("a", "500", 1, 0)
-		pass(1)
+		metrics.count("calm", "200", 990, 0)
+		metrics.count("a", "500", 1, 0)
+		waitSamples(1)
 		check("impaired", console.Finding{
 			Key: "failures:impaired", Verdict: "impaired", Text: "1 of 991 requests in the last minute failed (5xx)", Detail: "a: 1",
 		})
 		for route, n := range map[string]int{"b": 30, "c": 20, "d": 10, "e": 2} {
-			metrics.serve(route, "503", n, 0)
+			metrics.count(route, "503", n, 0)
 		}
-		pass(1)
+		waitSamples(1)
 		check("broken", console.Finding{
 			Key: "failures:broken", Verdict: "broken", Text: "63 of 1053 requests in the last minute failed (5xx)", Detail: "b: 30, c: 20, d: 10, 2 more routes",
 		})
-		pass(2)
+		waitSamples(2)
 		check("impaired", console.Finding{
-			Key: "failures:impaired", Verdict: "impaired", Text: "63 of 1053 requests in the last minute failed (5xx), none of the last 20 s",
+			Key: "failures:impaired", Verdict: "impaired", Text: "63 of 1053 requests in the last minute failed (5xx), none in the last 20s",
 			Detail: "b: 30, c: 20, d: 10, 2 more routes",
 		})
-		pass(4)
+		waitSamples(4)
 		check("well")
 	})
 }

@@ -31,13 +31,13 @@ const (
 	teamID  = "5d6f0f8a-2f5b-4b52-8a41-8f8b4a1f7c01"
 )
 
-// Services are the internal services of a gateway: fleet, which can be stopped, and one server for all others.
+// services are the internal services of a gateway: fleet, which can be stopped, and one server for all others.
 type services struct {
 	identityv1.UnimplementedIdentityServiceServer
 	fleetv1.UnimplementedFleetServiceServer
 
-	token         string        // the one that the identity service knows
-	revoke        chan struct{} // is closed when it is revoked, which the stream alone tells
+	token         string        // the valid token
+	revoke        chan struct{} // closed to revoke the token on the stream
 	fleet, others string        // addresses
 	stopFleet     func()
 }
@@ -54,7 +54,7 @@ func startServices(t *testing.T) *services {
 	return s
 }
 
-// startFleet starts it again where it was.
+// startFleet restarts fleet at its address.
 func (s *services) startFleet(t *testing.T) {
 	t.Helper()
 	_, s.stopFleet = s.listen(t, s.fleet)
@@ -114,18 +114,18 @@ func (s *services) ListServers(context.Context, *fleetv1.ListServersRequest) (*f
 	return &fleetv1.ListServersResponse{}, nil
 }
 
-// A gateway that runs, with its services.
+// gateway is a running gateway with its services.
 type gateway struct {
 	*services
 
 	api, admin string // URLs
-	file       string // of its configuration
-	listen     string // for operators
+	file       string // configuration
+	listen     string // admin address
 	stop       context.CancelFunc
 	ended      chan error
 }
 
-// start runs a gateway whose breakers make up their minds soon, with what its configuration says besides.
+// start runs a gateway whose breakers trip and probe quickly, with additional configuration.
 func start(t *testing.T, more string) *gateway {
 	t.Helper()
 	g := &gateway{services: startServices(t), file: filepath.Join(t.TempDir(), "opsgate.yaml"), listen: "127.0.0.1:0"}
@@ -157,7 +157,7 @@ func (g *gateway) run(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	g.api, g.admin = "http://"+e.Address().String(), "http://"+e.AdminAddress().String()
-	g.listen = e.AdminAddress().String() // should it run again
+	g.listen = e.AdminAddress().String() // for a restart
 	ended := make(chan error, 1)
 	g.stop, g.ended = stop, ended
 	go func() {
@@ -172,7 +172,7 @@ func (g *gateway) run(t *testing.T) {
 	})
 }
 
-// get asks for something and returns the answer.
+// get sends a request and returns the response.
 func (g *gateway) get(t *testing.T, url, token string) (code int, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -193,15 +193,15 @@ func (g *gateway) get(t *testing.T, url, token string) (code int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// servers asks for the servers of the team, as a client does.
+// servers lists the servers of the team.
 func (g *gateway) servers(t *testing.T) (code int) {
 	t.Helper()
 	code, _ = g.get(t, g.api+"/v1/servers", g.token)
 	return code
 }
 
-// keep writes what a test has seen, for whoever runs it with -artifacts.
-func keep(t *testing.T, name string, content []byte) {
+// saveArtifact writes a file that go test -artifacts keeps.
+func saveArtifact(t *testing.T, name string, content []byte) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), name), content, 0o600); err != nil {
 		t.Fatal(err)

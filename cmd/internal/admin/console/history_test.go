@@ -15,10 +15,10 @@ import (
 
 const every = 10 * time.Second
 
-// sampled runs a console in the test's bubble, which has taken its first sample.
-func sampled(t *testing.T, metrics *counters) *console.Console {
+// startSampling runs a console in the test's bubble and waits for its first sample.
+func startSampling(t *testing.T, metrics *counters) *console.Console {
 	t.Helper()
-	c := console.New(console.Options{Metrics: metrics, Source: well()})
+	c := console.New(console.Options{Metrics: metrics, Source: healthy()})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
@@ -32,36 +32,36 @@ func sampled(t *testing.T, metrics *counters) *console.Console {
 	return c
 }
 
-// pass lets so many samples be taken.
-func pass(n int) {
+// waitSamples waits for n samples.
+func waitSamples(n int) {
 	time.Sleep(time.Duration(n) * every)
 	synctest.Wait()
 }
 
-func TestThePageHasWhatWasCountedBetweenSamples(t *testing.T) {
+func TestPointsAreDifferencesOfSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		metrics := newCounters()
-		metrics.serve("v1Me", "200", 7, 0) // before anybody counted along
-		c := sampled(t, metrics)
-		if _, traffic := look(t, c); traffic.Points != 0 || len(traffic.Routes) != 0 {
+		metrics.count("v1Me", "200", 7, 0) // before the first sample
+		c := startSampling(t, metrics)
+		if _, traffic := firstEvents(t, c); traffic.Points != 0 || len(traffic.Routes) != 0 {
 			t.Errorf("before there is a point: %+v", traffic)
 		}
-		metrics.serve("v1Me", "200", 2, 0)
-		metrics.serve("v1Me", "304", 1, 0)
-		metrics.serve("v1Me", "429", 4, 0)
-		pass(1)
-		metrics.serve("v1Me", "403", 3, 0)
-		metrics.serve("v1ListServers", "200", 20, 0) // which is new
-		metrics.serve("v1ListServers", "503", 1, 0)
-		pass(2)
-		_, traffic := look(t, c)
-		if traffic.Points != 3 || traffic.Every != 10 || traffic.Most != 90 || !traffic.End.Equal(time.Now()) {
+		metrics.count("v1Me", "200", 2, 0)
+		metrics.count("v1Me", "304", 1, 0)
+		metrics.count("v1Me", "429", 4, 0)
+		waitSamples(1)
+		metrics.count("v1Me", "403", 3, 0)
+		metrics.count("v1ListServers", "200", 20, 0) // a new route
+		metrics.count("v1ListServers", "503", 1, 0)
+		waitSamples(2)
+		_, traffic := firstEvents(t, c)
+		if traffic.Points != 3 || traffic.Every != 10 || traffic.MaxPoints != 90 || !traffic.End.Equal(time.Now()) {
 			t.Errorf("got %+v", traffic)
 		}
 		for i := range traffic.Routes {
 			traffic.Routes[i].P50, traffic.Routes[i].P99 = nil, nil
 		}
-		want := []console.Route{
+		want := []console.RouteTraffic{
 			{Name: "v1ListServers", Answered: []uint32{0, 20, 0}, Failed: []uint32{0, 1, 0}},
 			{Name: "v1Me", Answered: []uint32{3, 0, 0}, Rejected: []uint32{0, 3, 0}, Limited: []uint32{4, 0, 0}},
 		}
@@ -69,43 +69,43 @@ func TestThePageHasWhatWasCountedBetweenSamples(t *testing.T) {
 			t.Error(diff)
 		}
 		if got := traffic.Total; !slices.Equal(got.Answered, []uint32{3, 20, 0}) || !slices.Equal(got.Limited, []uint32{4, 0, 0}) {
-			t.Errorf("in all: %+v", got)
+			t.Errorf("total: %+v", got)
 		}
 	})
 }
 
-func TestTheHistoryLastsAQuarterOfAnHour(t *testing.T) {
+func TestHistoryHas15Minutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		metrics := newCounters()
-		c := sampled(t, metrics)
-		metrics.serve("v1Me", "200", 5, 0)
-		pass(90)
-		_, traffic := look(t, c)
+		c := startSampling(t, metrics)
+		metrics.count("v1Me", "200", 5, 0)
+		waitSamples(90)
+		_, traffic := firstEvents(t, c)
 		if got := traffic.Total.Answered; traffic.Points != 90 || len(got) != 90 || got[0] != 5 || slices.Max(got[1:]) != 0 {
 			t.Errorf("got %+v", traffic)
 		}
-		metrics.serve("v1Me", "200", 6, 0)
-		pass(1)
-		_, traffic = look(t, c)
+		metrics.count("v1Me", "200", 6, 0)
+		waitSamples(1)
+		_, traffic = firstEvents(t, c)
 		if got := traffic.Total.Answered; traffic.Points != 90 || len(got) != 90 || got[89] != 6 || slices.Max(got[:89]) != 0 {
 			t.Errorf("got %+v", traffic)
 		}
-		pass(200)
-		if _, traffic = look(t, c); len(traffic.Routes) != 0 || traffic.Total.Answered != nil || traffic.Points != 90 {
+		waitSamples(200)
+		if _, traffic = firstEvents(t, c); len(traffic.Routes) != 0 || traffic.Total.Answered != nil || traffic.Points != 90 {
 			t.Errorf("got %+v", traffic)
 		}
 	})
 }
 
-func TestLatenciesAreOfTheLastFiveMinutes(t *testing.T) {
+func TestLatenciesCoverFiveMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		metrics := newCounters()
-		c := sampled(t, metrics)
-		metrics.serve("slow", "200", 100, 50*time.Millisecond) // all in the bucket from 10 to 100 ms
-		metrics.serve("mixed", "200", 98, time.Millisecond)
-		metrics.serve("mixed", "200", 2, time.Minute)
-		pass(1)
-		_, traffic := look(t, c)
+		c := startSampling(t, metrics)
+		metrics.count("slow", "200", 100, 50*time.Millisecond) // all in the bucket from 10 to 100 ms
+		metrics.count("mixed", "200", 98, time.Millisecond)
+		metrics.count("mixed", "200", 2, time.Minute)
+		waitSamples(1)
+		_, traffic := firstEvents(t, c)
 		for _, r := range traffic.Routes {
 			want := map[string][2]console.Latency{
 				"slow":  {{Seconds: .055}, {Seconds: .0991}},
@@ -118,26 +118,26 @@ func TestLatenciesAreOfTheLastFiveMinutes(t *testing.T) {
 			}
 		}
 		if p := traffic.Total.P50; len(traffic.Routes) != 2 || p == nil || p.Seconds < .01 || p.Seconds > .02 {
-			t.Errorf("in all: %+v", p)
+			t.Errorf("total: %+v", p)
 		}
-		pass(30)
-		_, traffic = look(t, c)
+		waitSamples(30)
+		_, traffic = firstEvents(t, c)
 		if got := traffic.Routes[0]; got.P50 != nil || got.P99 != nil || traffic.Total.P99 != nil {
 			t.Errorf("after five minutes: %+v", got)
 		}
 	})
 }
 
-func TestRoutesAreBounded(t *testing.T) {
+func TestRoutesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		metrics := newCounters()
-		c := sampled(t, metrics)
+		c := startSampling(t, metrics)
 		for i := range 70 {
-			metrics.serve(fmt.Sprint("route-", i), "200", 1, 0)
+			metrics.count(fmt.Sprint("route-", i), "200", 1, 0)
 		}
-		pass(1)
-		if _, traffic := look(t, c); len(traffic.Routes) != 64 || traffic.LeftOut != 6 {
-			t.Errorf("%d routes, %d left out", len(traffic.Routes), traffic.LeftOut)
+		waitSamples(1)
+		if _, traffic := firstEvents(t, c); len(traffic.Routes) != 64 || traffic.Omitted != 6 {
+			t.Errorf("%d routes, %d omitted", len(traffic.Routes), traffic.Omitted)
 		}
 	})
 }

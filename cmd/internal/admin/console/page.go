@@ -18,24 +18,24 @@ var (
 	pageJS string
 )
 
-// A document is the page as it is sent.
+// document is the complete page with its Content-Security-Policy.
 type document struct {
 	body   string
 	policy string
 }
 
-// newDocument puts style and script where the page has their marks, and names their hashes in the policy: a browser runs these two
-// and nothing else, whatever finds its way into the page. The policy lets the page send nothing anywhere but to its own listener,
-// not even by a form.
+// newDocument inserts style and script into the page. The policy allows only these two, by hash, and only connections to the page's
+// own listener; it forbids forms.
 func newDocument() document {
 	body := strings.NewReplacer("{{style}}", pageCSS, "{{script}}", pageJS).Replace(pageHTML)
 	policy := fmt.Sprintf("default-src 'none'; script-src %s; style-src %s; img-src data:; connect-src 'self'; base-uri 'none';"+
 		" form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
-		hash(pageJS), hash(pageCSS))
+		sourceHash(pageJS), sourceHash(pageCSS))
 	return document{body: body, policy: policy}
 }
 
-func hash(source string) string {
+// sourceHash returns the hash of an inline source in the syntax of a Content-Security-Policy.
+func sourceHash(source string) string {
 	sum := sha256.Sum256([]byte(source))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
@@ -45,7 +45,6 @@ func (d document) serve(w http.ResponseWriter) {
 		"Content-Type":                 "text/html; charset=utf-8",
 		"Content-Security-Policy":      d.policy,
 		"Cache-Control":                "no-store",
-		"X-Content-Type-Options":       "nosniff",
 		"X-Frame-Options":              "DENY",
 		"Referrer-Policy":              "no-referrer",
 		"Cross-Origin-Opener-Policy":   "same-origin",
@@ -53,5 +52,5 @@ func (d document) serve(w http.ResponseWriter) {
 	} {
 		w.Header().Set(name, value)
 	}
-	_, _ = w.Write([]byte(d.body)) // the reader is gone: nobody is left to tell
+	_, _ = w.Write([]byte(d.body)) // fails only if the client has disconnected
 }

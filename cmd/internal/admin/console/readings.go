@@ -6,7 +6,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// The metrics that the page is made of. The gateway's own are held to be there by a test of the wiring.
+// The metrics that the page shows. TestMetricsOfThePageExist checks that a gateway has them.
 const (
 	metricRequests   = "opsgate_http_requests_total"
 	metricDuration   = "opsgate_http_request_duration_seconds"
@@ -17,18 +17,17 @@ const (
 	metricGoroutines = "go_goroutines"
 )
 
-// A class is what became of a request, as far as whoever looks at a plot wants to know.
+// class groups response statuses.
 type class int
 
 const (
 	answered class = iota // 1xx to 3xx
-	rejected              // 4xx: the client's to mend
+	rejected              // 4xx except 429
 	limited               // 429
-	failed                // 5xx: ours to mend
+	failed                // 5xx
 	classes
 )
 
-// classOf returns the class of a status.
 func classOf(status string) class {
 	switch {
 	case status == "429":
@@ -42,37 +41,37 @@ func classOf(status string) class {
 	}
 }
 
-// Totals are what was counted of one route since the process began.
+// totals are the counters of one route since the process started.
 type totals struct {
 	requests [classes]float64
-	buckets  []uint64 // requests that took no longer than each bound, and all of them; nil where times are not known
+	buckets  []uint64 // cumulative, with +Inf at the end; nil if unknown
 }
 
-// Readings are what the metrics say at one moment.
+// readings are the values of the metrics at one moment.
 type readings struct {
 	routes   map[string]*totals
 	bounds   []float64 // of the buckets, in seconds
 	gauges   map[string]float64
-	inFlight map[string]float64 // calls under way, by service
+	inFlight map[string]float64 // calls in flight, by service
 }
 
-func readingsOf(families []*dto.MetricFamily) readings {
+func newReadings(families []*dto.MetricFamily) readings {
 	r := readings{routes: make(map[string]*totals), gauges: make(map[string]float64), inFlight: make(map[string]float64)}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
-			r.take(family.GetName(), m)
+			r.add(family.GetName(), m)
 		}
 	}
 	return r
 }
 
-// take takes what the page shows of a metric.
-func (r *readings) take(name string, m *dto.Metric) {
+// add adds the value of a metric that the page shows, and ignores other metrics.
+func (r *readings) add(name string, m *dto.Metric) {
 	switch name {
 	case metricRequests:
 		r.route(m).requests[classOf(label(m, "status"))] += m.GetCounter().GetValue()
 	case metricDuration:
-		r.takeDurations(m)
+		r.addDurations(m)
 	case metricCalls:
 		r.inFlight[label(m, "service")] = m.GetGauge().GetValue()
 	case metricInFlight, metricStart, metricMemory, metricGoroutines:
@@ -80,8 +79,8 @@ func (r *readings) take(name string, m *dto.Metric) {
 	}
 }
 
-// takeDurations takes the buckets of a histogram. All routes have the same bounds.
-func (r *readings) takeDurations(m *dto.Metric) {
+// addDurations adds the buckets of a histogram. All routes have the same bounds.
+func (r *readings) addDurations(m *dto.Metric) {
 	h := m.GetHistogram()
 	bounds, counts := make([]float64, 0, len(h.GetBucket())), make([]uint64, 0, len(h.GetBucket())+1)
 	for _, b := range h.GetBucket() {

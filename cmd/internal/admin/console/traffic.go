@@ -9,73 +9,74 @@ import (
 
 // Traffic is the history as the page plots it.
 type Traffic struct {
-	End     time.Time `json:"end"`           // of the last point
-	Every   float64   `json:"every_seconds"` // between points
-	Points  int       `json:"points"`        // there are so far, at most Most
-	Most    int       `json:"points_at_most"`
-	Total   Route     `json:"total"`
-	Routes  []Route   `json:"routes"` // those that were asked for, the busiest first
-	LeftOut int       `json:"routes_left_out,omitempty"`
+	End       time.Time      `json:"end"`           // of the last point
+	Every     float64        `json:"every_seconds"` // between points
+	Points    int            `json:"points"`        // so far, at most MaxPoints
+	MaxPoints int            `json:"points_at_most"`
+	Total     RouteTraffic   `json:"total"`
+	Routes    []RouteTraffic `json:"routes"` // with requests, the busiest first
+	Omitted   int            `json:"routes_left_out,omitempty"`
 }
 
-// A Route is the history of one route, or of all. Lists have a number for each point, the oldest first; null for nothing but zeros.
-type Route struct {
+// RouteTraffic is the history of one route, or of all routes. Each list has one number per point, the oldest first, or is null if
+// all are 0.
+type RouteTraffic struct {
 	Name     string   `json:"name"`
 	Answered []uint32 `json:"answered"` // below 400
-	Rejected []uint32 `json:"rejected"` // 4xx, but for 429
+	Rejected []uint32 `json:"rejected"` // 4xx except 429
 	Limited  []uint32 `json:"limited"`  // 429
 	Failed   []uint32 `json:"failed"`   // 5xx
-	P50      *Latency `json:"p50"`      // over the last five minutes; null where nothing was asked for
+	P50      *Latency `json:"p50"`      // over the last five minutes; null without requests
 	P99      *Latency `json:"p99"`
 }
 
-// A Latency is a time within which a part of the requests was answered.
+// Latency is a quantile of response times.
 type Latency struct {
 	Seconds float64 `json:"seconds"`
-	Over    bool    `json:"over,omitempty"` // it is longer than the longest time that the metrics tell apart, which Seconds is
+	Over    bool    `json:"over,omitempty"` // the quantile is above Seconds, which is the highest bound of the histogram
 }
 
-// taken returns how many samples were taken.
-func (h *history) taken() uint64 {
+// sampleCount returns the number of samples taken.
+func (h *history) sampleCount() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.samples
 }
 
-// traffic returns what the page plots.
+// traffic returns the history as the page plots it.
 func (h *history) traffic() Traffic {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := h.count()
-	t := Traffic{End: h.end.UTC(), Every: h.every.Seconds(), Points: n, Most: points, Routes: []Route{}, LeftOut: h.leftOut}
+	n := h.length()
+	t := Traffic{End: h.end.UTC(), Every: h.every.Seconds(), Points: n, MaxPoints: points, Routes: []RouteTraffic{}, Omitted: h.omitted}
 	all := new(series)
 	for _, name := range slices.Sorted(maps.Keys(h.routes)) {
 		s := h.routes[name]
-		route := h.route(name, s)
-		if route.sum() == 0 {
+		route := h.routeTraffic(name, s)
+		if route.requests() == 0 {
 			continue
 		}
 		t.Routes = append(t.Routes, route)
 		all.merge(s)
 	}
-	t.Total = h.route("all routes", all)
-	slices.SortStableFunc(t.Routes, func(a, b Route) int { return cmp.Compare(b.sum(), a.sum()) })
+	t.Total = h.routeTraffic("all routes", all)
+	slices.SortStableFunc(t.Routes, func(a, b RouteTraffic) int { return cmp.Compare(b.requests(), a.requests()) })
 	return t
 }
 
-// count returns how many points there are. The caller holds h.mu, as with what follows.
-func (h *history) count() int { return int(min(max(h.samples, 1)-1, points)) }
+// length returns the number of points. The caller holds h.mu, as for the following methods.
+func (h *history) length() int { return int(min(max(h.samples, 1)-1, points)) }
 
-// latest returns where the latest n points are, the oldest first.
+// latest returns the indexes of the latest n points, the oldest first.
 func (h *history) latest(n int) []int {
-	at := make([]int, min(n, h.count()))
+	at := make([]int, min(n, h.length()))
 	for i := range at {
 		at[i] = int((h.samples - uint64(len(at)-i)) % points)
 	}
 	return at
 }
 
-func (h *history) route(name string, s *series) Route {
+func (h *history) routeTraffic(name string, s *series) RouteTraffic {
 	at := h.latest(points)
 	list := func(c class) []uint32 {
 		numbers := make([]uint32, len(at))
@@ -87,23 +88,23 @@ func (h *history) route(name string, s *series) Route {
 		}
 		return numbers
 	}
-	times := h.times(s)
-	return Route{
+	times := h.recentTimes(s)
+	return RouteTraffic{
 		Name: name, Answered: list(answered), Rejected: list(rejected), Limited: list(limited), Failed: list(failed),
 		P50: quantile(.5, h.bounds, times), P99: quantile(.99, h.bounds, times),
 	}
 }
 
-// times returns how many requests each bucket has had of late.
-func (h *history) times(s *series) []uint32 {
+// recentTimes returns the requests of the last five minutes by bucket.
+func (h *history) recentTimes(s *series) []uint32 {
 	var sum []uint32
-	for _, at := range h.latest(latencyOver) {
-		sum = plus(sum, s.times[at%latencyOver])
+	for _, at := range h.latest(latencyPoints) {
+		sum = addCounts(sum, s.times[at%latencyPoints])
 	}
 	return sum
 }
 
-// merge adds another series to this one.
+// merge adds the counts of another series.
 func (s *series) merge(other *series) {
 	for at := range s.requests {
 		for c := range s.requests[at] {
@@ -111,12 +112,12 @@ func (s *series) merge(other *series) {
 		}
 	}
 	for at := range s.times {
-		s.times[at] = plus(s.times[at], other.times[at])
+		s.times[at] = addCounts(s.times[at], other.times[at])
 	}
 }
 
-// plus adds to the first list, which it makes where there is none.
-func plus(sum, more []uint32) []uint32 {
+// addCounts adds more to sum, which it allocates if it is nil.
+func addCounts(sum, more []uint32) []uint32 {
 	if sum == nil && more != nil {
 		sum = make([]uint32, len(more))
 	}
@@ -126,8 +127,8 @@ func plus(sum, more []uint32) []uint32 {
 	return sum
 }
 
-// sum returns how many requests there were.
-func (r Route) sum() (n uint64) {
+// requests returns the number of requests in the history.
+func (r RouteTraffic) requests() (n uint64) {
 	for _, list := range [][]uint32{r.Answered, r.Rejected, r.Limited, r.Failed} {
 		for _, number := range list {
 			n += uint64(number)
@@ -136,8 +137,8 @@ func (r Route) sum() (n uint64) {
 	return n
 }
 
-// quantile returns the time within which the part q of the requests was answered, nil where there were none. Within a bucket,
-// requests are taken to lie evenly, as Prometheus does.
+// quantile returns the q-quantile of the response times, or nil without requests. It interpolates linearly within a bucket, as
+// Prometheus does.
 func quantile(q float64, bounds []float64, counts []uint32) *Latency {
 	var all float64
 	for _, n := range counts {
@@ -157,19 +158,19 @@ func quantile(q float64, bounds []float64, counts []uint32) *Latency {
 	return &Latency{Seconds: from, Over: true}
 }
 
-// Failures are the requests of the last minute that failed, and all of it.
+// failures counts the requests of the last minute.
 type failures struct {
 	failed, all uint64
-	byRoute     map[string]uint64
-	over        time.Duration // there were none of late: for so long at least
+	byRoute     map[string]uint64 // failed
+	quietFor    time.Duration     // minimum time since the last failure, in whole points
 }
 
 func (h *history) failures() failures {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := failures{byRoute: make(map[string]uint64)}
-	for _, at := range h.latest(aMinute) {
-		f.over += h.every
+	for _, at := range h.latest(pointsPerMinute) {
+		f.quietFor += h.every
 		for name, s := range h.routes {
 			for _, n := range s.requests[at] {
 				f.all += uint64(n)
@@ -177,7 +178,7 @@ func (h *history) failures() failures {
 			if n := uint64(s.requests[at][failed]); n > 0 {
 				f.failed += n
 				f.byRoute[name] += n
-				f.over = 0
+				f.quietFor = 0
 			}
 		}
 	}
