@@ -60,8 +60,8 @@ func inRedis(server *redistest.Server, more string) string {
 }
 
 func inRedisWithin(server *redistest.Server, timeout time.Duration, more string) string {
-	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n  redis: {addresses: [%q], timeout: %v, dial_timeout: %v}\n%s",
-		server.Addr(), timeout, 2*timeout, more)
+	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n  redis: {addresses: [%q], timeout: %v}\n%s",
+		server.Addr(), timeout, more)
 }
 
 const (

@@ -87,10 +87,10 @@ func (r *replacement) configuration(t *testing.T) string {
 	addresses, all := r.watched.Addrs(), tokens(t)
 	timeout := either(50*time.Millisecond, time.Second/2) // as for those of pressed
 	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n"+
-		"  redis: {mode: sentinel, master_name: %s, addresses: [\"%s\"], timeout: %v, dial_timeout: %v}\n"+
+		"  redis: {mode: sentinel, master_name: %s, addresses: [\"%s\"], timeout: %v}\n"+
 		"  limits: [{requests: 1000000, per: 1s}]\n  tokens:\n"+
 		"    %s: {limits: [{requests: 10, per: 1s}]}\n    %s: {limits: [{requests: 100, per: 1h}]}\n%s",
-		watched, strings.Join(addresses, `", "`), timeout, 2*timeout, all["full"].ID, all["read"].ID, recorded)
+		watched, strings.Join(addresses, `", "`), timeout, all["full"].ID, all["read"].ID, recorded)
 }
 
 func (r *replacement) hold(t *testing.T) {

@@ -51,8 +51,8 @@ func TestOneNodeOfAClusterIsAway(t *testing.T) {
 	}
 	timeout := either(50*time.Millisecond, 2*time.Second)
 	gateways := startTwo(t, fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n"+
-		"  redis: {addresses: [%s], timeout: %v, dial_timeout: %v}\n  limits: [{requests: 1000000, per: 1s}]\n",
-		strings.Join(addresses, ", "), timeout, 2*timeout))
+		"  redis: {addresses: [%s], timeout: %v}\n  limits: [{requests: 1000000, per: 1s}]\n",
+		strings.Join(addresses, ", "), timeout))
 	several := make([]string, 0)
 	for _, token := range texts(t, "full", "read", "servers:read", "metrics:read", "commands:read", "monitors:read", "incidents:read") {
 		several = append(several, token)

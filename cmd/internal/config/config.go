@@ -50,25 +50,17 @@ type HTTP struct {
 	BodyTimeout       Duration `yaml:"body_timeout" was:"read_timeout" min:"100ms" max:"10m" doc:"Time for a body to arrive; past it 408."`
 	WriteTimeout      Duration `yaml:"write_timeout" min:"100ms" max:"10m" restart:"set at start" doc:"Time from header to end of answer."`
 	IdleTimeout       Duration `yaml:"idle_timeout" min:"1s" max:"1h" restart:"set at start" doc:"How long a connection may be idle."`
-	RequestTimeout    Duration `yaml:"request_timeout" min:"10ms" max:"5m" doc:"Time to answer a request; past it the client gets 504."`
+	RequestTimeout    Duration `yaml:"request_timeout" min:"20ms" max:"5m" doc:"Time to answer a request; past it the client gets 504."`
 	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" restart:"set at start" doc:"Size of a request line and header."`
 	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Size of a request's body; past it the client gets 413."`
 	MaxConnections    int      `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections; past it one that waits is closed."`
 	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Requests worked on at once; past it clients get 503."`
-	HTTP2             HTTP2    `yaml:"http2" restart:"set at start" doc:"Bounds of HTTP/2, which is spoken over TLS alone."`
-}
-
-// HTTP2 bounds what one HTTP/2 connection may hold.
-type HTTP2 struct {
-	MaxConcurrentStreams int `yaml:"max_concurrent_streams" min:"1" max:"1000" doc:"Requests at once on one connection."`
 }
 
 // Authn is the cache of tokens, and what it asks of the identity service.
 type Authn struct {
 	FreshFor      Duration `yaml:"fresh_for" min:"1s" max:"1h" doc:"How long a confirmed token is served without asking again."`
-	UnwatchedFor  Duration `yaml:"unwatched_for" min:"1s" max:"1h" doc:"The same while nobody tells of revocations, if less than fresh_for."`
 	StaleFor      Duration `yaml:"stale_for" min:"1s" max:"24h" doc:"The same while the identity service cannot answer."`
-	NegativeFor   Duration `yaml:"negative_for" min:"100ms" max:"5m" doc:"How long a refusal is remembered."`
 	LookUpTimeout Duration `yaml:"look_up_timeout" min:"10ms" max:"1m" doc:"Time for the identity service to answer."`
 	MaxLookUps    int      `yaml:"max_look_ups" min:"1" max:"100000" doc:"Unknown tokens looked up at once, in turn by network; more wait."`
 	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Tokens remembered, at 400 bytes each."`
@@ -105,13 +97,10 @@ func Default() Config {
 			MaxBodyBytes:      128 * kibi,
 			MaxConnections:    10_000,
 			MaxInFlight:       1024,
-			HTTP2:             HTTP2{MaxConcurrentStreams: 100},
 		},
 		Authn: Authn{
 			FreshFor:      seconds(30),
-			UnwatchedFor:  seconds(10),
 			StaleFor:      seconds(600),
-			NegativeFor:   seconds(5),
 			LookUpTimeout: seconds(2),
 			MaxLookUps:    64,
 			MaxEntries:    100_000,

@@ -97,6 +97,10 @@ func (d *decoder) mapping(v reflect.Value, key string, n *yaml.Node) {
 	known, given := fields(v.Type()), make(map[int]string)
 	d.pairs(n, func(name string) string { return join(key, name) }, func(name, child *yaml.Node, childKey string) {
 		at := slices.IndexFunc(known, func(f field) bool { return f.name == name.Value || f.was != "" && f.was == name.Value })
+		if reason, ok := removed[childKey]; ok && at < 0 {
+			d.warnings = append(d.warnings, ignored(d.at(name), childKey, reason))
+			return
+		}
 		if at < 0 || name.Kind != yaml.ScalarNode {
 			d.refuse(name, childKey, "is not a key%s", suggestion(name.Value, known))
 			return

@@ -24,7 +24,10 @@ var kubernetesVariable = regexp.MustCompile(`_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$
 // of no key is a warning and no problem: a prefix is no property, and a container's environment has more authors than one. One of a
 // name that a key had before goes before that of its name.
 func fromVariables(environment map[string]string, keys []Key) (settings []Setting, warnings Problems) {
-	known, former := make(map[string]string), make(map[string]Key)
+	known, former, without := make(map[string]string), make(map[string]Key), make(map[string]string)
+	for key, reason := range removed {
+		without[variable(key)] = reason
+	}
 	for _, key := range keys {
 		known[key.Variable] = key.Name
 		for _, name := range key.former {
@@ -43,6 +46,8 @@ func fromVariables(environment map[string]string, keys []Key) (settings []Settin
 			setting.Key = renamed.Name
 			settings = slices.Insert(settings, 0, setting)
 			warnings = append(warnings, deprecated(origin{name: name}, "", renamed.Variable))
+		case without[name] != "":
+			warnings = append(warnings, ignored(origin{name: name}, "", without[name]))
 		case !kubernetesVariable.MatchString(name):
 			warnings = append(warnings, problem(origin{name: name}, "", "sets no key of the configuration"))
 		}

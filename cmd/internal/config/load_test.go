@@ -130,11 +130,10 @@ func full() config.Config {
 		HTTP: config.HTTP{
 			ReadHeaderTimeout: seconds(2), BodyTimeout: seconds(8), WriteTimeout: seconds(60), IdleTimeout: seconds(3600),
 			RequestTimeout: seconds(1.5), MaxHeaderBytes: 8192, MaxBodyBytes: 1 << 20, MaxConnections: 500, MaxInFlight: 64,
-			HTTP2: config.HTTP2{MaxConcurrentStreams: 20},
 		},
 		Routes: config.Routes{"v1GetServerMetrics": {Timeout: seconds(50)}, "v1Me": {Timeout: seconds(.5)}},
 		Authn: config.Authn{
-			FreshFor: seconds(10), UnwatchedFor: seconds(5), StaleFor: seconds(3600), NegativeFor: seconds(.5), LookUpTimeout: seconds(1),
+			FreshFor: seconds(10), StaleFor: seconds(3600), LookUpTimeout: seconds(1),
 			MaxLookUps: 16, MaxEntries: 5000,
 		},
 		RateLimit: fullRateLimit(),
@@ -148,8 +147,8 @@ func full() config.Config {
 			Identity:   config.Upstream{Address: "[::1]:9000"},
 		},
 		UpstreamCalls: config.UpstreamCalls{
-			DeadlineMargin: seconds(.025), MaxResponseBytes: 16 << 20, MaxInFlight: 64,
-			Breaker: config.Breaker{Window: seconds(60), MinRequests: 50, FailureRate: 125_000, OpenFor: seconds(10), Probes: 1},
+			MaxResponseBytes: 16 << 20, MaxInFlight: 64,
+			Breaker: config.Breaker{MinRequests: 50, FailureRate: 125_000, OpenFor: seconds(10), Probes: 1},
 			Retries: config.Retries{Max: 0, Budget: 0, Backoff: seconds(.1)},
 		},
 		Shutdown: config.Shutdown{DrainWait: 0, Grace: seconds(45)},
@@ -173,7 +172,7 @@ func fullRateLimit() config.RateLimit {
 			Mode: config.RedisSentinel, Addresses: []string{"redis-0.internal:26379", "redis-1.internal:26379"}, MasterName: "limits",
 			Username: "opsgate", SentinelUsername: "watcher", Database: 2,
 			TLS:       config.ClientTLS{Enabled: true, CAFile: pem, CertFile: pem, KeyFile: pem, ServerName: "redis.internal"},
-			KeyPrefix: "acme:", PoolSize: 8, Timeout: second / 50, DialTimeout: second / 25, ProbeInterval: second,
+			KeyPrefix: "acme:", Timeout: second / 50,
 		},
 		Limits: []config.Limit{
 			{Name: "10s", Requests: 10, Per: 10 * second},

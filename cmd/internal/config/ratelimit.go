@@ -34,10 +34,7 @@ type Redis struct {
 	Database         int       `yaml:"database" min:"0" max:"1000" doc:"Number of the database; a cluster has 0 alone."`
 	TLS              ClientTLS `yaml:"tls" doc:"TLS to Redis."`
 	KeyPrefix        string    `yaml:"key_prefix" chars:"64" doc:"What keys begin with; visible ASCII without braces."`
-	PoolSize         int       `yaml:"pool_size" min:"1" max:"1000" doc:"Connections to each server at most."`
-	Timeout          Duration  `yaml:"timeout" min:"1ms" max:"5s" doc:"Time for Redis to answer."`
-	DialTimeout      Duration  `yaml:"dial_timeout" min:"1ms" max:"5s" doc:"Time to connect."`
-	ProbeInterval    Duration  `yaml:"probe_interval" min:"10ms" max:"1m" restart:"-" doc:"How often Redis is tried while it is away."`
+	Timeout          Duration  `yaml:"timeout" min:"1ms" max:"5s" doc:"Time for Redis to answer; twice that to connect."`
 }
 
 // A Limit admits that many requests of a token in every interval of that length.
@@ -85,13 +82,10 @@ func defaultRateLimit() RateLimit {
 		OnStoreFailure:   FailLocal,
 		ExpectedReplicas: AutoReplicas,
 		Redis: Redis{
-			Mode:          RedisAuto,
-			Addresses:     []string{"127.0.0.1:6379"},
-			KeyPrefix:     "opsgate:",
-			PoolSize:      32,
-			Timeout:       Duration(50 * time.Millisecond),
-			DialTimeout:   Duration(100 * time.Millisecond),
-			ProbeInterval: Duration(500 * time.Millisecond),
+			Mode:      RedisAuto,
+			Addresses: []string{"127.0.0.1:6379"},
+			KeyPrefix: "opsgate:",
+			Timeout:   Duration(50 * time.Millisecond),
 		},
 		Limits: []Limit{
 			{Name: "second", Requests: 3, Per: seconds(1)},

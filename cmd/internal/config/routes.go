@@ -12,7 +12,7 @@ type Routes map[string]Route
 
 // A Route is the bounds of one operation.
 type Route struct {
-	Timeout Duration `yaml:"timeout" min:"10ms" max:"5m" doc:"Time to answer a request instead of http.request_timeout."`
+	Timeout Duration `yaml:"timeout" min:"20ms" max:"5m" doc:"Time to answer a request instead of http.request_timeout."`
 }
 
 var operationID = regexp.MustCompile(`^[A-Za-z0-9_]{1,64}$`)

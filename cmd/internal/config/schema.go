@@ -13,6 +13,7 @@ import (
 // less than [Load], which also knows what must be longer than what and reads no schema.
 func Schema() ([]byte, error) {
 	schema := schemaOf(Config{}, reflect.ValueOf(Default()))
+	addRemoved(schema)
 	schema.Title = "Configuration of opsgate"
 	text, err := json.MarshalIndent(schema, "", "  ")
 	if err != nil {

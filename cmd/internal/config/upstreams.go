@@ -28,16 +28,14 @@ type ClientTLS struct {
 
 // UpstreamCalls bounds the calls to internal services.
 type UpstreamCalls struct {
-	DeadlineMargin   Duration `yaml:"deadline_margin" min:"1ms" max:"1s" doc:"How much sooner than its request a call ends."`
-	MaxResponseBytes Bytes    `yaml:"max_response_bytes" min:"64KiB" max:"256MiB" doc:"Size of an answer."`
-	MaxInFlight      int      `yaml:"max_in_flight" min:"1" max:"100000" doc:"Calls under way to one service; past it clients get 503."`
-	Breaker          Breaker  `yaml:"breaker" doc:"When a service that fails is left alone. A change begins with closed breakers."`
-	Retries          Retries  `yaml:"retries" doc:"Reads, and writes with a key, are tried again when a service is unavailable."`
+	MaxResponseBytes Bytes   `yaml:"max_response_bytes" min:"64KiB" max:"256MiB" doc:"Size of an answer."`
+	MaxInFlight      int     `yaml:"max_in_flight" min:"1" max:"100000" doc:"Calls under way to one service; past it clients get 503."`
+	Breaker          Breaker `yaml:"breaker" doc:"When a service that fails is left alone. A change begins with closed breakers."`
+	Retries          Retries `yaml:"retries" doc:"Reads, and writes with a key, are tried again when a service is unavailable."`
 }
 
 // Breaker is when no calls are made to a service.
 type Breaker struct {
-	Window      Duration `yaml:"window" min:"1s" max:"10m" doc:"How far back calls count; longer than every time-out."`
 	MinRequests int      `yaml:"min_requests" min:"1" max:"100000" doc:"How many calls it takes to judge."`
 	FailureRate Percent  `yaml:"failure_rate" min:"1%" max:"100%" doc:"Part of failed calls that opens it."`
 	OpenFor     Duration `yaml:"open_for" min:"500ms" max:"5m" doc:"How long no calls are made then."`
@@ -53,10 +51,9 @@ type Retries struct {
 
 func defaultUpstreamCalls() UpstreamCalls {
 	return UpstreamCalls{
-		DeadlineMargin:   Duration(10 * time.Millisecond),
 		MaxResponseBytes: 8 * mebi,
 		MaxInFlight:      512,
-		Breaker:          Breaker{Window: seconds(20), MinRequests: 10, FailureRate: 50 * percent, OpenFor: seconds(3), Probes: 3},
+		Breaker:          Breaker{MinRequests: 10, FailureRate: 50 * percent, OpenFor: seconds(3), Probes: 3},
 		Retries:          Retries{Max: 2, Budget: 10 * percent, Backoff: Duration(25 * time.Millisecond)},
 	}
 }

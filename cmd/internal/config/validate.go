@@ -42,7 +42,6 @@ func (v *validator) validate() Problems {
 	v.redis()
 	v.upstreams()
 	v.routes()
-	v.window()
 	v.tracing()
 	v.files()
 	return v.problems
@@ -54,10 +53,6 @@ func (v *validator) timeouts() {
 	if c.HTTP.WriteTimeout <= c.HTTP.BodyTimeout+c.HTTP.RequestTimeout {
 		v.refuse("http.write_timeout", "is %s, not more than body_timeout of %s and request_timeout of %s together: "+
 			"a late answer could not be written", c.HTTP.WriteTimeout, c.HTTP.BodyTimeout, c.HTTP.RequestTimeout)
-	}
-	if c.UpstreamCalls.DeadlineMargin >= c.HTTP.RequestTimeout {
-		v.refuse("upstream_calls.deadline_margin", "is %s, not less than http.request_timeout of %s",
-			c.UpstreamCalls.DeadlineMargin, c.HTTP.RequestTimeout)
 	}
 	if c.Authn.StaleFor < c.Authn.FreshFor {
 		v.refuse("authn.stale_for", "is %s, less than fresh_for of %s", c.Authn.StaleFor, c.Authn.FreshFor)

@@ -66,31 +66,9 @@ func (v *validator) routes() {
 			v.refuse(key, "is no operation of the API%s", suggestionOf(id, known))
 			continue
 		}
-		timeout, timeoutKey := c.Routes[id].Timeout, join(key, "timeout")
-		switch {
-		case c.HTTP.BodyTimeout+timeout >= c.HTTP.WriteTimeout:
-			v.refuse(timeoutKey, "is %s, and with http.body_timeout of %s not less than http.write_timeout of %s: "+
+		if timeout := c.Routes[id].Timeout; c.HTTP.BodyTimeout+timeout >= c.HTTP.WriteTimeout {
+			v.refuse(join(key, "timeout"), "is %s, and with http.body_timeout of %s not less than http.write_timeout of %s: "+
 				"a late answer could not be written", timeout, c.HTTP.BodyTimeout, c.HTTP.WriteTimeout)
-		case timeout <= c.UpstreamCalls.DeadlineMargin:
-			v.refuse(timeoutKey, "is %s, not more than upstream_calls.deadline_margin of %s", timeout, c.UpstreamCalls.DeadlineMargin)
 		}
-	}
-}
-
-// window refuses a breaker that would forget calls which end at their deadline before it has seen them fail.
-func (v *validator) window() {
-	c := v.loaded
-	longest, key := c.HTTP.RequestTimeout, "http.request_timeout"
-	if c.Authn.LookUpTimeout > longest {
-		longest, key = c.Authn.LookUpTimeout, "authn.look_up_timeout"
-	}
-	for _, id := range slices.Sorted(maps.Keys(c.Routes)) {
-		if timeout := c.Routes[id].Timeout; timeout > longest {
-			longest, key = timeout, join(Named(routesKey, id), "timeout")
-		}
-	}
-	if window := c.UpstreamCalls.Breaker.Window; window <= longest {
-		v.refuse("upstream_calls.breaker.window", "is %s, not longer than %s of %s: calls that end at that deadline would not be counted",
-			window, key, longest)
 	}
 }

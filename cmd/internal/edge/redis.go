@@ -24,6 +24,9 @@ import (
 	"opsgate/ratelimit/redisstore"
 )
 
+// redisConnections is the most connections to one Redis server.
+const redisConnections = 32
+
 // sharedLimits count in a Redis that gateways share, or as the configuration says while that is away.
 type sharedLimits struct {
 	*failover.Store
@@ -99,9 +102,9 @@ func (l *sharedLimits) connect(c config.Redis, secured func(context.Context) *tl
 		SentinelPassword: c.SentinelPassword.Reveal(),
 		Database:         c.Database,
 		TLS:              secured,
-		PoolSize:         c.PoolSize,
+		PoolSize:         redisConnections,
 		Timeout:          time.Duration(c.Timeout),
-		DialTimeout:      time.Duration(c.DialTimeout),
+		DialTimeout:      c.DialTimeout(),
 	})
 }
 
@@ -134,7 +137,7 @@ func (l *sharedLimits) replicasChanged(int, int) {
 // settings are what the failover goes by now. The caller holds l.mu where others may use l.
 func (l *sharedLimits) settings() failover.Settings {
 	return failover.Settings{
-		Mode: ratelimit.Mode(l.config.OnStoreFailure), Replicas: l.expectedReplicas(), ProbeEvery: time.Duration(l.config.Redis.ProbeInterval),
+		Mode: ratelimit.Mode(l.config.OnStoreFailure), Replicas: l.expectedReplicas(),
 	}
 }
 

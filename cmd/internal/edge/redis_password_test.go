@@ -16,7 +16,7 @@ import (
 
 // inRedisAs is inRedis with credentials; the password is that of a file.
 func inRedisAs(address, user, file, more string) string {
-	return fmt.Sprintf("rate_limit:\n  store: redis\n  redis: {addresses: [%q], timeout: 5s, dial_timeout: 5s, probe_interval: 10ms, username: %q, password: \"${file:%s}\"}\n"+
+	return fmt.Sprintf("rate_limit:\n  store: redis\n  redis: {addresses: [%q], timeout: 5s, username: %q, password: \"${file:%s}\"}\n"+
 		"  limits: [{requests: 1000000, per: 1m}]\n%s", address, user, file, more)
 }
 

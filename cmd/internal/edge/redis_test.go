@@ -12,7 +12,7 @@ import (
 
 // inRedis makes a configuration of one limit a minute, counted in Redis.
 func inRedis(address string, requests int, more string) string {
-	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n  redis: {addresses: [%q], timeout: 5s, dial_timeout: 5s, probe_interval: 10ms}\n"+
+	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n  redis: {addresses: [%q], timeout: 5s}\n"+
 		"  limits: [{requests: %d, per: 1m}]\n%s", address, requests, more)
 }
 

@@ -21,7 +21,7 @@ func TestCertificatesToRedisAreReplacedWithoutARestart(t *testing.T) {
 	port := strconv.Itoa(redistest.FreePort(t))
 	server := redistest.Start(t, "--tls-port", port, "--tls-ca-cert-file", its.CAFile, "--tls-cert-file", its.CertFile, "--tls-key-file", its.KeyFile)
 	r := reloadingGateway(t, startServices(t), fmt.Sprintf("rate_limit:\n  store: redis\n  redis:\n    addresses: [\"127.0.0.1:%s\"]\n"+
-		"    timeout: 5s\n    dial_timeout: 5s\n    probe_interval: 10ms\n    tls: {enabled: true, ca_file: %s, cert_file: %s, key_file: %s}\n",
+		"    timeout: 5s\n    tls: {enabled: true, ca_file: %s, cert_file: %s, key_file: %s}\n",
 		port, files.CAFile, files.CertFile, files.KeyFile))
 	decides := func() { // a server that has restarted knows of no token
 		t.Helper()

@@ -89,7 +89,6 @@ func TestReloadThatChangesAKeyFixedAtStartIsRefusedAsAWhole(t *testing.T) {
 	for _, test := range []struct{ key, text, reason string }{
 		{"token_prefix", "token_prefix: acme_\n", "tokens in use would fail"},
 		{"http.idle_timeout", "http: {idle_timeout: 1m}\n", "set at start"},
-		{"http.http2.max_concurrent_streams", "http: {http2: {max_concurrent_streams: 5}}\n", "set at start"},
 	} {
 		err := r.reload(t, limits(200)+test.text)
 		want := fmt.Sprintf("%s:11: %s: cannot change while running (%s): restart", r.file, test.key, test.reason)

@@ -27,7 +27,7 @@ const (
 type connectionLimits struct {
 	readHeaderTimeout, writeTimeout, idleTimeout time.Duration
 	bodyTimeout                                  time.Duration // 0 if the handler sets it for each request
-	maxHeaderBytes, maxStreams                   int
+	maxHeaderBytes                               int
 }
 
 // headerSlack is what net/http adds to MaxHeaderBytes over HTTP/1.1.
@@ -40,7 +40,6 @@ func publicLimits(c config.HTTP) connectionLimits {
 		writeTimeout:      time.Duration(c.WriteTimeout),
 		idleTimeout:       time.Duration(c.IdleTimeout),
 		maxHeaderBytes:    2*int(c.MaxHeaderBytes) - headerSlack,
-		maxStreams:        c.HTTP2.MaxConcurrentStreams,
 	}
 }
 

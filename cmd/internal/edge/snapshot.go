@@ -76,11 +76,10 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 
 func callSettings(c config.Config) backendclient.Settings {
 	return backendclient.Settings{
-		DeadlineMargin:   time.Duration(c.UpstreamCalls.DeadlineMargin),
 		MaxResponseBytes: int(c.UpstreamCalls.MaxResponseBytes),
 		MaxInFlight:      c.UpstreamCalls.MaxInFlight,
 		Breaker: backendclient.BreakerSettings{
-			Window:      time.Duration(c.UpstreamCalls.Breaker.Window),
+			Window:      c.BreakerWindow(),
 			MinRequests: c.UpstreamCalls.Breaker.MinRequests,
 			FailureRate: c.UpstreamCalls.Breaker.FailureRate.Fraction(),
 			OpenFor:     time.Duration(c.UpstreamCalls.Breaker.OpenFor),
@@ -111,9 +110,8 @@ const requestsPerLookUp = 2 * authn.WaitersPerLookUp
 func tokenSettings(c config.Config) authn.Settings {
 	return authn.Settings{
 		FreshFor:      time.Duration(c.Authn.FreshFor),
-		UnwatchedFor:  time.Duration(c.Authn.UnwatchedFor),
+		UnwatchedFor:  c.Authn.UnwatchedFor(),
 		StaleFor:      time.Duration(c.Authn.StaleFor),
-		NegativeFor:   time.Duration(c.Authn.NegativeFor),
 		LookUpTimeout: time.Duration(c.Authn.LookUpTimeout),
 		MaxLookUps:    min(c.Authn.MaxLookUps, max(1, c.UpstreamCalls.MaxInFlight/2), max(1, c.HTTP.MaxInFlight/requestsPerLookUp)),
 	}

@@ -22,6 +22,7 @@ const (
 	maxUnreadOfConnection = 128 << 10
 	// Header fields that the two sides remember for each other.
 	maxHeaderTable = 4 << 10
+	maxStreams     = 100
 	// A connection that says nothing for pingAfter is asked whether it is there. One that is in the middle of a header cannot answer,
 	// so this is what bounds the time for a header.
 	pingAfter = 15 * time.Second
@@ -30,7 +31,7 @@ const (
 // http2 returns the bounds of HTTP/2 connections.
 func (l connectionLimits) http2() *http.HTTP2Config {
 	return &http.HTTP2Config{
-		MaxConcurrentStreams:          l.maxStreams,
+		MaxConcurrentStreams:          maxStreams,
 		MaxReadFrameSize:              maxReadFrame,
 		MaxReceiveBufferPerStream:     maxUnreadOfStream,
 		MaxReceiveBufferPerConnection: maxUnreadOfConnection,

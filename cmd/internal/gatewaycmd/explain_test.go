@@ -361,7 +361,7 @@ func TestOperatorsSeeTheShareOfAGatewayWithoutRedis(t *testing.T) {
 rate_limit:
   store: redis
   expected_replicas: 3
-  redis: {addresses: ["127.0.0.1:1"], probe_interval: 1m}
+  redis: {addresses: ["127.0.0.1:1"]}
   limits: [{requests: 1000, per: 1h}]
 `)
 	const want = "store   local: each of 3 gateways admits ceil(remaining/3), LEFT is the share of this one, breaker open ("

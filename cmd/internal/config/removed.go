@@ -1,0 +1,36 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/invopop/jsonschema"
+)
+
+// removed maps keys that have no effect any more to the reason. They are accepted with a warning until the next major version.
+var removed = map[string]string{
+	"authn.negative_for":              "a refused token is refused for 5s without asking again",
+	"authn.unwatched_for":             "it is a third of authn.fresh_for",
+	"http.http2":                      "an HTTP/2 connection has up to 100 requests at once",
+	"rate_limit.redis.dial_timeout":   "it is twice rate_limit.redis.timeout",
+	"rate_limit.redis.pool_size":      "a gateway has up to 32 connections to each Redis server",
+	"rate_limit.redis.probe_interval": "Redis is probed every 500ms during an outage",
+	"upstream_calls.breaker.window":   "it is 20s, or twice the longest timeout if that is longer",
+	"upstream_calls.deadline_margin":  "a call ends 10ms before its request",
+}
+
+// ignored is the warning for a removed key.
+func ignored(at origin, key, reason string) Problem {
+	return problem(at, key, "has no effect and is no key in the next major version: %s", reason)
+}
+
+// addRemoved adds the removed keys to the schema of the file, which stays valid with them.
+func addRemoved(schema *jsonschema.Schema) {
+	for key, reason := range removed {
+		path := strings.Split(key, ".")
+		mapping, name := schema, path[len(path)-1]
+		for _, parent := range path[:len(path)-1] {
+			mapping = mapping.Properties.Value(parent)
+		}
+		mapping.Properties.Set(name, &jsonschema.Schema{Deprecated: true, Description: "Has no effect: " + reason + "."})
+	}
+}
