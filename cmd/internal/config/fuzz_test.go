@@ -32,7 +32,7 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("a problem that says nothing: %+v", p)
 			}
 		}
-		c.nameLimits()
+		c.RateLimit.nameLimits()
 		v := &validator{loaded: &Loaded{Config: c, Path: "fuzz.yaml", origins: d.origins}, refused: d.problems}
 		if problems := v.validate(); len(d.problems)+len(problems) > 0 {
 			return

@@ -81,7 +81,7 @@ func Load(o Options) (Loaded, error) {
 
 	loaded.Warnings = slices.Concat(d.warnings, warnings)
 
-	loaded.nameLimits()
+	loaded.RateLimit.nameLimits()
 	loaded.origins = d.origins
 	v := &validator{loaded: &loaded, refused: d.problems}
 	d.problems = append(d.problems, v.validate()...).under(o.Under)

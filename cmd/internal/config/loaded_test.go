@@ -234,9 +234,9 @@ func TestWhatIsWarnedOf(t *testing.T) {
       expires: 2025-12-31T00:00:00Z
 `)
 	want := `opsgate.yaml:3: rate_limit.expected_replicas: is 1: while Redis is away, each gateway admits the whole of every limit; auto counts the gateways
-opsgate.yaml:5: rate_limit.classes.nobody: has neither teams nor tokens: it limits nobody
-opsgate.yaml:9: rate_limit.classes.partner.expires: was 2026-01-31T12:00:00Z: what stands here has no effect any more
-opsgate.yaml:15: rate_limit.tokens.tok_1.expires: was 2025-12-31T00:00:00Z: what stands here has no effect any more`
+opsgate.yaml:5: rate_limit.classes.nobody: has neither teams nor tokens: it limits no request
+opsgate.yaml:9: rate_limit.classes.partner.expires: was 2026-01-31T12:00:00Z: the limits of this key have no effect any more
+opsgate.yaml:15: rate_limit.tokens.tok_1.expires: was 2025-12-31T00:00:00Z: the limits of this key have no effect any more`
 	if got.Warnings.Error() != want {
 		t.Errorf("got\n%s\nwant\n%s", got.Warnings, want)
 	}

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"time"
-
-	"opsgate/ratelimit"
-)
+import "time"
 
 // RateLimit is who may make how many requests, and where they are counted.
 type RateLimit struct {
@@ -93,48 +89,4 @@ func defaultRateLimit() RateLimit {
 		},
 		Demand: Demand{Sample: percent, MaxBytes: 64 * mebi},
 	}
-}
-
-// NewPolicy returns the policy that the limits make.
-func NewPolicy(limits []Limit) (*ratelimit.Policy, error) {
-	list := make([]ratelimit.Limit, len(limits))
-	for i, l := range limits {
-		list[i] = ratelimit.Limit{Name: l.Name, Requests: l.Requests, Per: time.Duration(l.Per), Shadow: l.Shadow}
-	}
-	return ratelimit.NewPolicy(list)
-}
-
-// nameLimits names the limits that have no name after their interval.
-func (c *Config) nameLimits() {
-	nameLimits(c.RateLimit.Limits)
-	for _, class := range c.RateLimit.Classes {
-		nameLimits(class.Limits)
-	}
-	for _, overrides := range []Overrides{c.RateLimit.Teams, c.RateLimit.Tokens} {
-		for _, override := range overrides {
-			nameLimits(override.Limits)
-		}
-	}
-}
-
-func nameLimits(limits []Limit) {
-	for i := range limits {
-		if limits[i].Name == "" {
-			limits[i].Name = limitName(limits[i].Per)
-		}
-	}
-}
-
-func limitName(per Duration) string {
-	switch time.Duration(per) {
-	case time.Second:
-		return "second"
-	case time.Minute:
-		return "minute"
-	case time.Hour:
-		return "hour"
-	case 24 * time.Hour:
-		return "day"
-	}
-	return per.String()
 }

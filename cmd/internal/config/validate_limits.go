@@ -2,36 +2,21 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"opsgate/ratelimit"
 )
 
-const (
-	limitsKey  = "rate_limit.limits"
-	classesKey = "rate_limit.classes"
-	teamsKey   = "rate_limit.teams"
-	tokensKey  = "rate_limit.tokens"
-)
-
-// rateLimit checks all limits, and that nobody is in two classes.
+// rateLimit checks all limits, and that no team or token is in two classes.
 func (v *validator) rateLimit() {
-	c := v.loaded.RateLimit
-	v.limits(limitsKey, c.Limits)
 	teams, tokens := make(map[string]string), make(map[string]string)
-	for _, name := range slices.Sorted(maps.Keys(c.Classes)) {
-		key, class := Named(classesKey, name), c.Classes[name]
-		v.limits(key+".limits", class.Limits)
-		v.members(key+".teams", class.Teams, teams)
-		v.members(key+".tokens", class.Tokens, tokens)
-	}
-	for _, id := range slices.Sorted(maps.Keys(c.Teams)) {
-		v.limits(Named(teamsKey, id)+".limits", c.Teams[id].Limits)
-	}
-	for _, id := range slices.Sorted(maps.Keys(c.Tokens)) {
-		v.limits(Named(tokensKey, id)+".limits", c.Tokens[id].Limits)
+	for _, a := range v.loaded.RateLimit.Assignments() {
+		v.limits(a.limitsKey, a.Limits)
+		if a.Class != ratelimit.ClassTeam && a.Class != ratelimit.ClassToken {
+			v.members(a.Key+".teams", a.Teams, teams)
+			v.members(a.Key+".tokens", a.Tokens, tokens)
+		}
 	}
 }
 
@@ -72,7 +57,7 @@ func (v *validator) limits(key string, limits []Limit) {
 	if v.hasProblem(key) {
 		return
 	}
-	if _, err := NewPolicy(limits); err != nil {
+	if _, err := ratelimit.NewPolicy(PolicyLimits(limits)); err != nil {
 		v.refuse(key, "makes no policy: %v", err)
 	}
 }

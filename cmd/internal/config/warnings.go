@@ -2,10 +2,10 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 	"time"
+
+	"opsgate/ratelimit"
 )
 
 // maxUnaskedFor is how long anybody should be believed whom nobody can ask about.
@@ -32,17 +32,15 @@ func (w *warner) rateLimit() {
 		w.warn("rate_limit.expected_replicas",
 			"is 1: while Redis is away, each gateway admits the whole of every limit; auto counts the gateways")
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Classes)) {
-		key, class := Named(classesKey, name), c.Classes[name]
-		if len(class.Teams)+len(class.Tokens) == 0 {
-			w.warn(key, "has neither teams nor tokens: it limits nobody")
+	for _, a := range c.Assignments() {
+		if a.Class != ratelimit.ClassDefault && len(a.Teams)+len(a.Tokens) == 0 {
+			w.warn(a.Key, "has neither teams nor tokens: it limits no request")
 		}
-		w.unreached(key+".limits", class.Limits)
-		w.expiry(key, class.Expires)
+		w.unreached(a.limitsKey, a.Limits)
+		if !a.Expires.IsZero() && !w.now.Before(a.Expires.Time) {
+			w.warn(a.Key+".expires", "was %s: the limits of this key have no effect any more", a.Expires)
+		}
 	}
-	w.unreached(limitsKey, c.Limits)
-	w.overrides(teamsKey, c.Teams)
-	w.overrides(tokensKey, c.Tokens)
 }
 
 // unreached finds limits that nobody can reach, as a shorter one lets too few requests through.
@@ -101,17 +99,4 @@ type warner struct {
 
 func (w *warner) warn(key, format string, args ...any) {
 	w.warnings = append(w.warnings, problem(w.loaded.where(key), key, format, args...))
-}
-
-func (w *warner) overrides(key string, overrides Overrides) {
-	for _, id := range slices.Sorted(maps.Keys(overrides)) {
-		w.unreached(Named(key, id)+".limits", overrides[id].Limits)
-		w.expiry(Named(key, id), overrides[id].Expires)
-	}
-}
-
-func (w *warner) expiry(key string, expires Time) {
-	if !expires.IsZero() && !w.now.Before(expires.Time) {
-		w.warn(key+".expires", "was %s: what stands here has no effect any more", expires)
-	}
 }
