@@ -43,7 +43,7 @@ var rules = []struct {
 	{"./cmd/opsbackend", []string{"github.com/gin-gonic/gin", "opsgate/gateway", "opsgate/ratelimit", "opsgate/cmd/internal/edge"}, nil},
 }
 
-func TestWhoMayKnowWhom(t *testing.T) {
+func TestPackagesLinkOnlyWhatTheyMay(t *testing.T) {
 	lookAtSources(t)
 	for _, rule := range rules {
 		t.Run(rule.folder, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestWhoMayKnowWhom(t *testing.T) {
 }
 
 // A rule whose folder or exception is not there any more holds nothing.
-func TestRulesSpeakOfWhatExists(t *testing.T) {
+func TestRulesNameExistingPackages(t *testing.T) {
 	all := list(t, "-deps", "-test", "./...")
 	for _, rule := range rules {
 		for _, path := range slices.Concat(rule.never, rule.except) {
@@ -73,7 +73,7 @@ func TestRulesSpeakOfWhatExists(t *testing.T) {
 }
 
 // Only the wiring knows all parts of a gateway.
-func TestOnlyTheWiringKnowsAllParts(t *testing.T) {
+func TestOnlyEdgeImportsGateway(t *testing.T) {
 	for line := range strings.Lines(goList(t, "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")) {
 		path, imports := strings.Fields(line)[0], strings.Fields(line)[1:]
 		if path != "opsgate/cmd/internal/edge" && slices.Contains(imports, "opsgate/gateway") {

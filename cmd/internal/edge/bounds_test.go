@@ -20,7 +20,7 @@ func ended(c *client) bool {
 	return err != nil && !(errors.As(err, &timeout) && timeout.Timeout())
 }
 
-func TestConnectionsPastTheirBoundAreClosed(t *testing.T) {
+func TestConnectionsOverTheLimitAreClosed(t *testing.T) {
 	services := startServices(t)
 	services.release = make(chan struct{})
 	r := reloadingGateway(t, services, "http: {max_connections: 10}\n"+limits(100))
@@ -56,7 +56,7 @@ func TestConnectionsPastTheirBoundAreClosed(t *testing.T) {
 	r.finish(t)
 }
 
-func TestTheConnectionLongestWithoutAnAuthenticatedRequestIsClosed(t *testing.T) {
+func TestLongestIdleConnectionIsEvictedAtTheLimit(t *testing.T) {
 	services := startServices(t)
 	services.release = make(chan struct{})
 	r := reloadingGateway(t, services, "http: {max_connections: 10, read_header_timeout: 1m}\n"+limits(100))
@@ -97,7 +97,7 @@ func TestTheConnectionLongestWithoutAnAuthenticatedRequestIsClosed(t *testing.T)
 	r.finish(t)
 }
 
-func TestConnectionsOfTheAdminListenerAreBounded(t *testing.T) {
+func TestAdminListenerLimitsConnections(t *testing.T) {
 	r := reloadingGateway(t, startServices(t), "")
 	limit, err := strconv.Atoi(r.metric(t, "opsgate_admin_connections_limit"))
 	if err != nil {
@@ -121,7 +121,7 @@ func TestConnectionsOfTheAdminListenerAreBounded(t *testing.T) {
 	r.finish(t)
 }
 
-func TestRequestsPastTheirBoundAreShedOverAllConfigurations(t *testing.T) {
+func TestRequestsInFlightAreLimitedAcrossReloads(t *testing.T) {
 	services := startServices(t)
 	services.release = make(chan struct{})
 	r := reloadingGateway(t, services, "http: {max_in_flight: 2}\n"+limits(100))
@@ -154,7 +154,7 @@ func TestRequestsPastTheirBoundAreShedOverAllConfigurations(t *testing.T) {
 }
 
 // What a service says may hold anything, and the readiness page asks for no token.
-func TestReadinessSaysWhyInOurWords(t *testing.T) {
+func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func TestReadinessSaysWhyInOurWords(t *testing.T) {
 
 // Clients connect one after the other while the gateway ends. A connection that the kernel accepts in the instant between our last look and the
 // end of the listener is reset, so one in several gateways may end with one.
-func TestConnectionsOfTheLastMomentAreServed(t *testing.T) {
+func TestConnectionsAcceptedDuringShutdownAreServed(t *testing.T) {
 	const gateways, most = 5, 2
 	resets := 0
 	for range gateways {

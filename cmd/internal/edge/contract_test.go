@@ -7,7 +7,7 @@ import (
 	"opsgate/cmd/internal/admin"
 )
 
-func TestAnIdentityServiceThatBreaksTheContract(t *testing.T) {
+func TestInvalidAnswerOfTheIdentityServiceIs500(t *testing.T) {
 	i := inspect(t, few)
 	i.readiness(t, "ready")
 	i.services.breaks.Store(true)

@@ -11,7 +11,7 @@ import (
 	"opsgate/ratelimit/demand"
 )
 
-func TestDemandIsRecordedWithWhatWasGivenBack(t *testing.T) {
+func TestDemandRecordsRefundsAndResets(t *testing.T) {
 	services := startServices(t)
 	file := filepath.Join(t.TempDir(), "demand.jsonl")
 	r := reloadingGateway(t, services, "rate_limit:\n  limits: [{requests: 2, per: 1m}]\n  demand: {file: "+file+", sample: 100%}\n")

@@ -24,7 +24,7 @@ func deny(d *deniedTokens, name string, tokens int) {
 	}
 }
 
-func TestDistinctTokensDeniedAreEstimated(t *testing.T) {
+func TestEstimateOfDistinctDeniedTokens(t *testing.T) {
 	for _, tokens := range []int{0, 1, 10, 1_000, 50_000} {
 		registry := prometheus.NewRegistry()
 		d, err := newDeniedTokens(registry)
@@ -52,7 +52,7 @@ func TestDistinctTokensDeniedAreEstimated(t *testing.T) {
 	}
 }
 
-func TestTokensDeniedLongAgoAreNotCounted(t *testing.T) {
+func TestOldDeniedTokensAreNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, err := newDeniedTokens(prometheus.NewRegistry())
 		if err != nil {

@@ -3,7 +3,7 @@ package edge
 import "testing"
 
 // The words of Redis 7, as the library passes them on.
-func TestWhyRedisRefuses(t *testing.T) {
+func TestReasonsOfRedisErrors(t *testing.T) {
 	for cause, want := range map[string]string{
 		"": "",
 		"deciding by redis: OOM command not allowed when used memory > 'maxmemory'. script: 3f55, on @user_script:1.": "Redis is out of memory (maxmemory, and its policy evicts nothing)",

@@ -23,7 +23,7 @@ func (r *running) hold(t *testing.T, services *services) <-chan response {
 	return held
 }
 
-func TestDraining(t *testing.T) {
+func TestDrainServesUntilRequestsInFlightHaveEnded(t *testing.T) {
 	services := startServices(t)
 	services.release = make(chan struct{})
 	c := settings(services.address)
@@ -60,7 +60,7 @@ func TestDraining(t *testing.T) {
 	}
 }
 
-func TestRequestsThatDoNotEndAreCutOff(t *testing.T) {
+func TestRequestsPastTheGracePeriodAreCutOff(t *testing.T) {
 	services := startServices(t)
 	services.release = make(chan struct{})
 	c := settings(services.address)

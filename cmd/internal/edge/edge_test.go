@@ -132,7 +132,7 @@ func (r *running) readiness(t *testing.T, want string) response {
 	}
 }
 
-func TestARequestPassesAllParts(t *testing.T) {
+func TestRequestPassesAllParts(t *testing.T) {
 	services := startServices(t)
 	r := run(t, settings(services.address), services.token)
 	if got := r.readiness(t, "ready"); got.status != 200 {
@@ -153,7 +153,7 @@ func TestARequestPassesAllParts(t *testing.T) {
 	}
 }
 
-func TestItStartsWithoutTheServices(t *testing.T) {
+func TestGatewayStartsWithoutServices(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestItStartsWithoutTheServices(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatIsTakenLeavesNothingBehind(t *testing.T) {
+func TestListenOnAnAddressInUseReleasesResources(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestAnAddressThatIsTakenLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestAGatewayThatIsNotRunCanBeClosed(t *testing.T) {
+func TestCloseWithoutRun(t *testing.T) {
 	e, err := listen(t, settings("127.0.0.1:1"))
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func TestAGatewayThatIsNotRunCanBeClosed(t *testing.T) {
 	}
 }
 
-func TestWhatMakesNoGatewayIsRefused(t *testing.T) {
+func TestListenRefusesInvalidConfigurations(t *testing.T) {
 	for name, spoil := range map[string]func(*config.Config){
 		"an address that is missing": func(c *config.Config) { c.Upstreams.Audit.Address = "" },
 		"tokens without a form":      func(c *config.Config) { c.TokenPrefix = "no blanks" },
@@ -218,7 +218,7 @@ func TestWhatMakesNoGatewayIsRefused(t *testing.T) {
 	}
 }
 
-func TestBoundsOfOneConnection(t *testing.T) {
+func TestHeaderSizeLimit(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, "http: {max_header_bytes: 4KiB}\n")
 	padded := func(n int) string { // a request whose line and header are n bytes
@@ -245,7 +245,7 @@ func TestBoundsOfOneConnection(t *testing.T) {
 	r.finish(t)
 }
 
-func TestAHeaderThatDoesNotEndEndsTheConnection(t *testing.T) {
+func TestIncompleteHeaderTimesOut(t *testing.T) {
 	services := startServices(t)
 	c := settings(services.address)
 	c.HTTP.ReadHeaderTimeout = config.Duration(50 * time.Millisecond)
@@ -279,7 +279,7 @@ func exchange(t *testing.T, address net.Addr, send string) string {
 	return line
 }
 
-func TestTheAddressesInUseAreLogged(t *testing.T) {
+func TestListenAddressesAreLogged(t *testing.T) {
 	out := new(bytes.Buffer)
 	e, err := edge.Listen(t.Context(), edge.Options{
 		Loaded: config.Loaded{Config: settings("127.0.0.1:1")}, Logger: slog.New(slog.NewJSONHandler(out, nil)),

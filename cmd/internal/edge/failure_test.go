@@ -8,7 +8,7 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-func TestAListenerThatFailsEndsTheGateway(t *testing.T) {
+func TestListenerErrorEndsTheGateway(t *testing.T) {
 	c := config.Default()
 	c.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	upstream := config.Upstream{Address: "127.0.0.1:1"}

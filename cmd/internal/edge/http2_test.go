@@ -8,7 +8,7 @@ import (
 )
 
 // What the contract promises does not depend on the protocol.
-func TestTheContractHoldsOverHTTP2(t *testing.T) {
+func TestResponsesOverHTTP2(t *testing.T) {
 	services := startServices(t)
 	services.scopes = []string{"incidents:write"}
 	s := secureGateway(t, services, limits(1000)+"http: {max_body_bytes: 1KiB}\n")

@@ -17,7 +17,7 @@ import (
 
 const operatorsToken = "a token of operators"
 
-func TestTheConfigurationInForce(t *testing.T) {
+func TestAdminConfigShowsTheActiveConfiguration(t *testing.T) {
 	i := inspect(t, `admin: {token: "${ADMIN}"}`+"\n"+few, "ADMIN="+operatorsToken, "OPSGATE_LOG_LEVEL=warn")
 	if status, body := i.ask(t, http.MethodGet, "/admin/config"); status != 401 {
 		t.Errorf("without the token: got %d %s", status, body)
@@ -44,7 +44,7 @@ func TestTheConfigurationInForce(t *testing.T) {
 	}
 }
 
-func TestATokenOfAClientIsNoID(t *testing.T) {
+func TestAdminRefusesATokenInsteadOfAnID(t *testing.T) {
 	i := inspect(t, "")
 	for _, target := range []string{"/admin/limits/" + i.token, "/admin/explain?method=GET&path=/&token_id=" + i.token} {
 		if status, body := i.ask(t, http.MethodGet, target); status != 400 || strings.Contains(body+i.log.String(), i.token) {
@@ -75,7 +75,7 @@ func TestAdminPagesOverTLS(t *testing.T) {
 	}
 }
 
-func TestFilesThatMakeNoTLSMakeNoGateway(t *testing.T) {
+func TestListenRefusesMismatchedTLSFiles(t *testing.T) {
 	roots := admintest.NewAuthority(t)
 	files := admintest.Write(t, roots.Server(t, 1).Certificate, roots.Server(t, 2).Key)
 	c := settings("127.0.0.1:1")

@@ -26,7 +26,7 @@ func (away) Peek(context.Context, string, *ratelimit.Policy) (ratelimit.Decision
 
 func (away) Reset(context.Context, string) error { return errAway }
 
-func TestAStoreThatCannotTell(t *testing.T) {
+func TestExplainAndResetWithAnUnavailableStore(t *testing.T) {
 	c := config.Default()
 	c.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	upstream := config.Upstream{Address: "127.0.0.1:1"}

@@ -155,7 +155,7 @@ const few = `rate_limit:
       expires: 2099-01-01T00:00:00Z
 `
 
-func TestWhatARequestWouldBeAnswered(t *testing.T) {
+func TestExplainAdmittedRequest(t *testing.T) {
 	i := inspect(t, few)
 	i.readiness(t, "ready")
 	if got := i.get(t, i.Address(), "/v1/servers"); got.status != 200 {
@@ -202,7 +202,7 @@ func TestWhatARequestWouldBeAnswered(t *testing.T) {
 	}
 }
 
-func TestWhyARequestIsRefused(t *testing.T) {
+func TestExplainRefusedRequests(t *testing.T) {
 	i := inspect(t, few)
 	i.get(t, i.Address(), "/v1/servers")
 	for _, test := range []struct {
@@ -244,7 +244,7 @@ func TestWhyARequestIsRefused(t *testing.T) {
 	}
 }
 
-func TestAServiceThatCannotBeReached(t *testing.T) {
+func TestExplainWithAnUnavailableService(t *testing.T) {
 	i := inspect(t, few, "OPSGATE_UPSTREAMS_FLEET_ADDRESS=127.0.0.1:1")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -266,7 +266,7 @@ func TestAServiceThatCannotBeReached(t *testing.T) {
 	}
 }
 
-func TestATokenThatIsNotRemembered(t *testing.T) {
+func TestExplainUncachedToken(t *testing.T) {
 	i := inspect(t, few)
 	x := i.explain(t, "GET", "/v1/servers", "token_id", "tok-1")
 	if x.Token.Remembered || x.Token.AIPlan != nil || x.Policy.Class != "default" || !x.Policy.TeamUnknown || *x.Limits[0].Remaining != 100 {
@@ -285,7 +285,7 @@ func TestATokenThatIsNotRemembered(t *testing.T) {
 	}
 }
 
-func TestTheTeamOfARememberedTokenIsKnown(t *testing.T) {
+func TestExplainUsesTheTeamOfACachedToken(t *testing.T) {
 	classes, _, _ := strings.Cut(few, "  tokens:\n")
 	i := inspect(t, classes)
 	i.get(t, i.Address(), "/v1/servers")
@@ -297,7 +297,7 @@ func TestTheTeamOfARememberedTokenIsKnown(t *testing.T) {
 	}
 }
 
-func TestAskingCallsNobodyAndSpendsNothing(t *testing.T) {
+func TestExplainMakesNoCallsAndCountsNoRequests(t *testing.T) {
 	i := inspect(t, few)
 	i.get(t, i.Address(), "/v1/servers")
 	target := "/admin/limits/" + tokenID
@@ -327,7 +327,7 @@ func TestAskingCallsNobodyAndSpendsNothing(t *testing.T) {
 	}
 }
 
-func TestAResetGivesAllBack(t *testing.T) {
+func TestResetRestoresAllLimits(t *testing.T) {
 	i := inspect(t, few)
 	for _, want := range []int{200, 200, 429} {
 		if got := i.get(t, i.Address(), "/v1/servers"); got.status != want {
@@ -351,7 +351,7 @@ func TestAResetGivesAllBack(t *testing.T) {
 	}
 }
 
-func TestTheBusiestTokens(t *testing.T) {
+func TestBusiestTokens(t *testing.T) {
 	i := inspect(t, few)
 	if got := see[admin.Busy](t, i, "/admin/limits"); len(got.Tokens) != 0 {
 		t.Errorf("before any request: got %+v", got)

@@ -72,7 +72,7 @@ func (s *secure) flood(t *testing.T, during time.Duration) (anonymous, denied, j
 	return anonymous, denied, junk
 }
 
-func TestAFloodOfRefusalsAndFailedHandshakesWritesFewLines(t *testing.T) {
+func TestFloodOfRefusalsLogsFewLines(t *testing.T) {
 	s := secureGateway(t, startServices(t), "rate_limit: {limits: [{requests: 1, per: 1h}]}\n")
 	anonymous, denied, junk := s.flood(t, 1500*time.Millisecond)
 	s.finish(t)

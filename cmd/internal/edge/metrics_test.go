@@ -63,7 +63,7 @@ type family struct {
 	Labels []string // by name
 }
 
-func TestMetricsAreWhatIsDocumented(t *testing.T) {
+func TestMetricsMatchTheirDocumentation(t *testing.T) {
 	metrics := scrape(t)
 	problems, err := promlint.New(strings.NewReader(metrics)).Lint()
 	if err != nil || len(problems) > 0 {
@@ -134,7 +134,7 @@ func rowsOf(page string) (families map[string]family, values map[string][]string
 }
 
 // Whoever names a metric, be it in a text or in a query, names one that there is.
-func TestNobodyNamesAMetricThatThereIsNot(t *testing.T) {
+func TestDocumentsAndQueriesNameExistingMetrics(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(docs, "metrics.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ func inRedisAs(address, user, file, more string) string {
 
 // Redis' password changes as operators change it: Redis takes both, the file changes, Redis takes the old one no more. No request fails,
 // not even where connections are cut; and what changes next is taken over as ever.
-func TestThePasswordOfRedisChangesUnderLoad(t *testing.T) {
+func TestRedisPasswordChangesUnderLoad(t *testing.T) {
 	server := redistest.Start(t, "--user", "gate", "on", ">first-password", "~opsgate:*", "&opsgate:*", "+@all")
 	secret := filepath.Join(t.TempDir(), "redis")
 	write := func(password string) {

@@ -22,7 +22,7 @@ func (r *reloading) redisReason(t *testing.T) string {
 
 // A Redis that answers and refuses is not in use, for a reason that an operator can act on, and since one time: it does not come and go
 // with probes that it happens to answer.
-func TestARedisThatRefusesIsNotInUse(t *testing.T) {
+func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 	const secret = "correct-horse-battery"
 	full := strings.Repeat("x", 2<<20)
 	for name, test := range map[string]struct {

@@ -37,7 +37,7 @@ func (r *reloading) store(t *testing.T) admin.Store {
 	return limits.Store
 }
 
-func TestGatewaysShareBudgetsInRedis(t *testing.T) {
+func TestGatewaysShareLimitsInRedis(t *testing.T) {
 	server := redistest.Start(t)
 	services := startServices(t)
 	first := reloadingGateway(t, services, inRedis(server.Addr(), 10, ""))
@@ -58,7 +58,7 @@ func TestGatewaysShareBudgetsInRedis(t *testing.T) {
 	second.finish(t)
 }
 
-func TestAGatewayOutlivesItsRedis(t *testing.T) {
+func TestGatewaySurvivesARedisOutage(t *testing.T) {
 	server := redistest.Start(t)
 	services := startServices(t)
 	r := reloadingGateway(t, services, inRedis(server.Addr(), 1000, ""))
@@ -92,7 +92,7 @@ func TestAGatewayOutlivesItsRedis(t *testing.T) {
 }
 
 // Two gateways count each other while there is a Redis, and each admits its half when it is gone. A number in the file goes before the count.
-func TestTheNumberOfGatewaysIsKeptWhileRedisIsAway(t *testing.T) {
+func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	services := startServices(t)
 	auto := strings.Replace(inRedis(server.Addr(), 10, ""), "expected_replicas: 2", "expected_replicas: auto", 1)

@@ -13,7 +13,7 @@ import (
 )
 
 // Both sides get other certificates, of another authority. What a gateway is given is half written at first.
-func TestCertificatesToRedisAreReplacedWithoutARestart(t *testing.T) {
+func TestRedisCertificatesAreReloadedWithoutARestart(t *testing.T) {
 	const unused = "TLS files that cannot be read are not used"
 	first, second := tlsfilestest.NewAuthority(t, "first"), tlsfilestest.NewAuthority(t, "second")
 	ours, theirs := t.TempDir(), t.TempDir()
@@ -56,7 +56,7 @@ func TestCertificatesToRedisAreReplacedWithoutARestart(t *testing.T) {
 	r.finish(t)
 }
 
-func TestTLSFilesThatMakeNoConnectionToRedisAreRefusedAtTheStart(t *testing.T) {
+func TestListenRefusesInvalidRedisTLSFiles(t *testing.T) {
 	good := tlsfilestest.NewAuthority(t, "redis").Write(t, t.TempDir(), "gateway")
 	for name, files := range map[string]config.ClientTLS{
 		"no roots in the file": {CAFile: config.File(good.KeyFile)},

@@ -12,7 +12,7 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-func TestALimitChangesAndWhatWasSpentStaysCounted(t *testing.T) {
+func TestReloadOfALimitKeepsUsage(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, limits(3))
 	r.mustAdmit(t, 3)
@@ -39,7 +39,7 @@ func TestALimitChangesAndWhatWasSpentStaysCounted(t *testing.T) {
 	r.finish(t)
 }
 
-func TestARequestEndsUnderTheConfigurationThatItBeganWith(t *testing.T) {
+func TestRequestEndsUnderTheConfigurationThatItStartedWith(t *testing.T) {
 	services := startServices(t)
 	services.release = make(chan struct{})
 	r := reloadingGateway(t, services, limits(100))
@@ -57,7 +57,7 @@ func TestARequestEndsUnderTheConfigurationThatItBeganWith(t *testing.T) {
 	r.finish(t)
 }
 
-func TestWhatIsWrongChangesNothing(t *testing.T) {
+func TestInvalidConfigurationChangesNothing(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, limits(100))
 	err := r.reload(t, limits(200)+"http: {max_body_bytes: 1}\nlogs: {}\n")
@@ -100,7 +100,7 @@ func TestReloadThatChangesAKeyFixedAtStartIsRefusedAsAWhole(t *testing.T) {
 	r.finish(t)
 }
 
-func TestAChangeOfTheFileIsNoticed(t *testing.T) {
+func TestChangedFileIsReloaded(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, limits(100))
 	r.write(t, limits(200))
@@ -115,7 +115,7 @@ func TestAChangeOfTheFileIsNoticed(t *testing.T) {
 
 // Kubernetes mounts opsgate.yaml as a link to ..data/opsgate.yaml, and ..data as a link to a directory of the day, which is
 // replaced.
-func TestASwapOfLinksIsNoticed(t *testing.T) {
+func TestReplacedSymbolicLinkIsReloaded(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, "")
 	dir := filepath.Dir(r.file)
@@ -152,7 +152,7 @@ func link(t *testing.T, to, path string) {
 	}
 }
 
-func TestAReloadSaysWhatSomebodyChanged(t *testing.T) {
+func TestReloadLogsChangedKeys(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, limits(100))
 	if err := r.reload(t, "rate_limit: {limits: [{requests: 100, per: 1m}], tokens: {tok-1: {limits: [{requests: 5, per: 1m}], owner: ada}}}\n"); err != nil {
@@ -166,7 +166,7 @@ func TestAReloadSaysWhatSomebodyChanged(t *testing.T) {
 	r.finish(t)
 }
 
-func TestAFileThatIsMissingForAMomentIsAwaited(t *testing.T) {
+func TestReloadRetriesAMissingFile(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, limits(100))
 	r.missing.Store(3)
@@ -180,7 +180,7 @@ func TestAFileThatIsMissingForAMomentIsAwaited(t *testing.T) {
 	r.finish(t)
 }
 
-func TestWhatWasRefusedIsTriedAgainAndNotToldAgain(t *testing.T) {
+func TestRefusedConfigurationIsRetriedAndLoggedOnce(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, limits(100))
 	if err := os.Remove(r.file); err != nil {
@@ -232,7 +232,7 @@ func TestLimitsExpire(t *testing.T) {
 	r.finish(t)
 }
 
-func TestTheLogLevelChangesAtOnce(t *testing.T) {
+func TestReloadChangesTheLogLevel(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, limits(100))
 	for _, step := range []struct {
@@ -258,7 +258,7 @@ func TestTheLogLevelChangesAtOnce(t *testing.T) {
 	r.finish(t)
 }
 
-func TestAGatewayThatCannotReadItsConfigurationAgain(t *testing.T) {
+func TestReloadWithoutLoadFails(t *testing.T) {
 	e, err := listen(t, settings("127.0.0.1:1"))
 	if err != nil {
 		t.Fatal(err)

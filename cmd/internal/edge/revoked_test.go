@@ -7,7 +7,7 @@ import (
 	"opsgate/cmd/internal/admin"
 )
 
-func TestARevokedTokenIsKnownByItsID(t *testing.T) {
+func TestRevokedTokenIsLoggedAndExplained(t *testing.T) {
 	i := inspect(t, few)
 	i.services.revoked.Store(true)
 	if x := i.explain(t, "GET", "/v1/servers"); x.Token.Remembered || outcomes(x)["token"] != admin.Unknown {

@@ -6,7 +6,7 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-func TestLookUpsOfUnknownTokensLeaveRoomForOthers(t *testing.T) {
+func TestLookUpLimitLeavesCapacityForOtherRequests(t *testing.T) {
 	for _, test := range []struct{ lookUps, calls, requests, want int }{
 		{64, 256, 1024, 64},
 		{64, 100, 1024, 50}, // half of the calls

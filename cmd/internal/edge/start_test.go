@@ -40,7 +40,7 @@ func (r *reloading) lacks(t *testing.T) string {
 }
 
 // A gateway that starts in an outage serves what needs nobody, says what it lacks, and uses each as it comes.
-func TestItStartsWithNothingBehindIt(t *testing.T) {
+func TestGatewayStartsInAnOutage(t *testing.T) {
 	redis := redistest.Start(t)
 	redis.Kill()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

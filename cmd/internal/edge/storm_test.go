@@ -16,7 +16,7 @@ import (
 
 // Two keys that are used in different places of a request, the default limits and the size of bodies, change together. No request
 // fails, none is answered by one of the old and one of the new, and each configuration holds as soon as Reload returns.
-func TestAStormOfReloads(t *testing.T) {
+func TestReloadsUnderLoad(t *testing.T) {
 	const changes, clients = 50, 4
 	services := startServices(t)
 	services.scopes = []string{"incidents:write"}
@@ -108,7 +108,7 @@ func (r *reloading) post(client *http.Transport) (version int64, err error) {
 	return version, nil
 }
 
-func TestReloadsAtOnceAreOneAfterTheOther(t *testing.T) {
+func TestConcurrentReloadsAreSerialized(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, limits(1))
 	var all sync.WaitGroup

@@ -75,7 +75,7 @@ func (s *secure) ask(client http.RoundTripper, method, path string, header http.
 	return got, string(text), err
 }
 
-func TestTheProtocolsOfThePublicListener(t *testing.T) {
+func TestPublicListenerProtocols(t *testing.T) {
 	services := startServices(t)
 	s := secureGateway(t, services, "")
 	for proto, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
@@ -98,7 +98,7 @@ func TestTheProtocolsOfThePublicListener(t *testing.T) {
 	s.finish(t)
 }
 
-func TestEveryAnswerOverTLSHasItsSecurityHeaders(t *testing.T) {
+func TestTLSResponsesHaveSecurityHeaders(t *testing.T) {
 	services := startServices(t)
 	s := secureGateway(t, services, "rate_limit: {limits: [{requests: 1000, per: 1m}]}\n")
 	for _, http2 := range []bool{false, true} {
@@ -128,7 +128,7 @@ func TestEveryAnswerOverTLSHasItsSecurityHeaders(t *testing.T) {
 	s.finish(t)
 }
 
-func TestThePublicListenerSpeaksNoSuitesWithCBC(t *testing.T) {
+func TestPublicListenerRefusesCBCSuites(t *testing.T) {
 	services := startServices(t)
 	s := secureGateway(t, services, "")
 	for _, suite := range []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA} {
@@ -141,7 +141,7 @@ func TestThePublicListenerSpeaksNoSuitesWithCBC(t *testing.T) {
 	s.finish(t)
 }
 
-func TestARenewedCertificateIsShownToNewConnections(t *testing.T) {
+func TestNewConnectionsGetTheRenewedCertificate(t *testing.T) {
 	services := startServices(t)
 	s := secureGateway(t, services, "")
 	kept := s.client(t, true)
@@ -180,7 +180,7 @@ func TestARenewedCertificateIsShownToNewConnections(t *testing.T) {
 	s.finish(t)
 }
 
-func TestDrainingOverHTTP2(t *testing.T) {
+func TestDrainOverHTTP2(t *testing.T) {
 	services := startServices(t)
 	services.release = make(chan struct{})
 	s := secureGateway(t, services, "")

@@ -11,7 +11,7 @@ import (
 	"opsgate/cmd/internal/tracing/tracingtest"
 )
 
-func TestWhoseTraceIsGoneOnWith(t *testing.T) {
+func TestTrustInIncomingTraceContext(t *testing.T) {
 	const (
 		traceID = "0af7651916cd43dd8448eb211c80319c"
 		spanID  = "b7ad6b7169203331"
@@ -64,7 +64,7 @@ func TestWhoseTraceIsGoneOnWith(t *testing.T) {
 	}
 }
 
-func TestWhatIsRecordedChangesWithAReload(t *testing.T) {
+func TestReloadChangesTheTraceSample(t *testing.T) {
 	c := startTraced(t, tracedOptions{tracing: "sample: 0%"})
 	c.ask(t, "/v1/servers", nil)
 	if calls := c.relay.Calls(listServers); calls[0].Traceparent != "" {
@@ -84,7 +84,7 @@ func TestWhatIsRecordedChangesWithAReload(t *testing.T) {
 	}
 }
 
-func TestACollectorThatIsAwayCostsRequestsNothing(t *testing.T) {
+func TestUnavailableCollectorDoesNotAffectRequests(t *testing.T) {
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	must(t, dead.Close())
@@ -103,7 +103,7 @@ func TestACollectorThatIsAwayCostsRequestsNothing(t *testing.T) {
 	}
 }
 
-func TestVariablesOfOpenTelemetry(t *testing.T) {
+func TestOpenTelemetryVariables(t *testing.T) {
 	backend := startReference(t)
 	for _, test := range []struct {
 		name      string

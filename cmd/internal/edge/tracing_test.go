@@ -19,7 +19,7 @@ import (
 	"opsgate/cmd/internal/tracing/tracingtest"
 )
 
-func TestOneTraceGoesFromTheEdgeThroughTheLimiterToTheService(t *testing.T) {
+func TestTraceCoversEdgeLimiterAndService(t *testing.T) {
 	for name, endpoint := range map[string]func(*tracingtest.Collector) string{"grpc": byGRPC, "http": byHTTP} {
 		t.Run(name, func(t *testing.T) {
 			c := startTraced(t, tracedOptions{endpoint: endpoint, tracing: "sample: 100%"})
@@ -213,7 +213,7 @@ server GET /v1/servers
 	}
 }
 
-func TestWhatABreakerRefusesShows(t *testing.T) {
+func TestTraceShowsABreakerRefusal(t *testing.T) {
 	c := startTraced(t, tracedOptions{
 		tracing: "sample: 100%",
 		more:    "upstream_calls: {breaker: {min_requests: 1, failure_rate: 1%, open_for: 1m}, retries: {max: 0}}\n",
@@ -240,7 +240,7 @@ server GET /v1/servers (unavailable)
 	}
 }
 
-func TestALimitThatRefusesShows(t *testing.T) {
+func TestTraceShowsADenial(t *testing.T) {
 	c := startTraced(t, tracedOptions{tracing: "sample: 100%", limit: 1})
 	for i, want := range []int{200, 429, 429} {
 		if got := c.ask(t, "/v1/servers", nil); got.status != want {
@@ -262,7 +262,7 @@ func TestALimitThatRefusesShows(t *testing.T) {
 	}
 }
 
-func TestNoTokenIsInATrace(t *testing.T) {
+func TestTracesContainNoToken(t *testing.T) {
 	c := startTraced(t, tracedOptions{
 		tracing: "sample: 100%, headers: \"${file:" + secretFile(t, "api-key=s3cret-of-the-collector") + "}\"",
 	})

@@ -34,7 +34,7 @@ func (c *client) refuse(t *testing.T, request string) *http.Response {
 	return got
 }
 
-func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
+func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, "http: {max_body_bytes: 1KiB}\n"+limits(6))
 	token := "Authorization: Bearer " + services.token + "\r\n"
@@ -66,7 +66,7 @@ func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
 	r.finish(t)
 }
 
-func TestARefusedBodyIsNotAwaitedOnceItIsKnownToBeRefused(t *testing.T) {
+func TestRefusedBodyIsNotReadToItsEnd(t *testing.T) {
 	services := startServices(t)
 	services.scopes = []string{"incidents:write"}
 	r := reloadingGateway(t, services, "http: {max_body_bytes: 1KiB, body_timeout: 100ms}\n"+limits(100))
@@ -89,7 +89,7 @@ func TestARefusedBodyIsNotAwaitedOnceItIsKnownToBeRefused(t *testing.T) {
 	r.finish(t)
 }
 
-func TestTheAdminListenerDoesNotWaitForBodies(t *testing.T) {
+func TestAdminListenerDoesNotWaitForBodies(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, "")
 	for path, want := range map[string]int{"/livez": 405, "/no-such": 404} {
@@ -107,7 +107,7 @@ func TestTheAdminListenerDoesNotWaitForBodies(t *testing.T) {
 }
 
 // A client that sends a whole body before it reads must find the answer, not a connection that was reset.
-func TestAClientThatSendsItsBodyFirstGetsTheRefusal(t *testing.T) {
+func TestClientThatSendsItsWholeBodyGetsTheRefusal(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, "")
 	body := strings.Repeat("x", 100_000)
@@ -129,7 +129,7 @@ func TestAClientThatSendsItsBodyFirstGetsTheRefusal(t *testing.T) {
 }
 
 // A body that was read leaves the connection as it is, and over HTTP/2 so does one that was not: it ends with its stream.
-func TestAConnectionOutlivesBodiesThatWereRead(t *testing.T) {
+func TestConnectionSurvivesBodiesThatWereRead(t *testing.T) {
 	services := startServices(t)
 	services.scopes = []string{"incidents:write"}
 	r := reloadingGateway(t, services, limits(100))
