@@ -20,13 +20,6 @@ import (
 	"opsgate/ratelimit"
 )
 
-// discardWriter is a response that goes nowhere.
-type discardWriter struct{ header http.Header }
-
-func (w *discardWriter) Header() http.Header         { return w.header }
-func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
-func (w *discardWriter) WriteHeader(int)             {}
-
 // BenchmarkMiddleware is what a request costs here without HTTP and without a service: engine, token, limits, plan, scope,
 // deadline, headers, ETag, metrics and the access line.
 func BenchmarkMiddleware(b *testing.B) { benchmarkMiddleware(b, nil) }
@@ -37,7 +30,7 @@ func BenchmarkMiddlewareUntraced(b *testing.B) { benchmarkMiddleware(b, noTraces
 // noTraces records nothing, after the look at the header that it takes to decide that.
 type noTraces struct{}
 
-func (noTraces) Trace(ctx context.Context, req *http.Request, _ string) (context.Context, Trace) {
+func (noTraces) Start(ctx context.Context, req *http.Request, _ string) (context.Context, Trace) {
 	if len(req.Header["Traceparent"]) > 0 {
 		panic("the benchmark's requests come from no trace")
 	}
@@ -57,7 +50,7 @@ func benchmarkMiddleware(b *testing.B, tracer Tracer) {
 		return show(func(w *jsonw.Writer) { w.BeginObject(); w.EndObject() })
 	}}
 	g.engine = gin.New()
-	g.engine.GET(row.Path, g.serve(g.newRoute(row, apiStages)))
+	g.engine.GET(row.Path, g.serve(g.bind(row, apiStages)))
 	serveInParallel(b, g, "/v1/bench/1")
 }
 
@@ -89,7 +82,7 @@ func BenchmarkOverHTTP(b *testing.B) {
 			}
 			row := Route{ID: "bench", Method: "GET", Path: "/v1/bench", Scope: AnyToken, Handle: func(*Request) (Reply, error) { return show(view) }}
 			g.engine = gin.New()
-			g.engine.GET(row.Path, g.serve(g.newRoute(row, apiStages)))
+			g.engine.GET(row.Path, g.serve(g.bind(row, apiStages)))
 			server := httptest.NewServer(g)
 			defer server.Close()
 			conn, err := (&net.Dialer{}).DialContext(b.Context(), "tcp", server.Listener.Addr().String())
@@ -152,7 +145,7 @@ func BenchmarkDecodeIncident(b *testing.B) {
 	}
 	const body = `{"title":"Checkout is slow","status":"investigating","impact":"minor","message":"Requests take ten seconds. We are looking.",` +
 		`"statusPageId":"` + someID + `","componentIds":["` + someID + `","` + otherID + `"]}`
-	principal, _ := g.authenticator.Authenticate(b.Context(), "full", nil)
+	principal, _ := g.options.Authenticator.Authenticate(b.Context(), "full", nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		req := httptest.NewRequest("POST", "/v1/incidents", strings.NewReader(body))
@@ -166,7 +159,7 @@ func BenchmarkDecodeIncident(b *testing.B) {
 	}
 }
 
-// BenchmarkNew is what a reload waits for: the tables, and the terms of a thousand overrides.
+// BenchmarkNew is what a reload waits for: the tables, and the limitSet of a thousand overrides.
 func BenchmarkNew(b *testing.B) {
 	o := optionsWith(b, &services{})
 	overrides := make([]ratelimit.Assignment, 1000)

@@ -58,7 +58,7 @@ func (r *Request) Body() *Body {
 		return b
 	}
 	if err := b.readObject(data); err != nil {
-		b.err = invalid(map[string]string{"body": err.Error()}).because(causeBody)
+		b.err = invalid(map[string]string{"body": err.Error()}).withCause(causeBody)
 	}
 	return b
 }
@@ -75,7 +75,7 @@ func (b *Body) Err() error {
 	if len(b.problems) == 1 && len(b.unknown) == 0 && b.problems[idempotencyKeyHeader] != "" {
 		cause = causeKey
 	}
-	return invalid(b.problems, b.unknown...).because(cause)
+	return invalid(b.problems, b.unknown...).withCause(cause)
 }
 
 // maxSpace is how many characters of white space a text may have around it before it is refused unread, however they are written.
@@ -136,7 +136,7 @@ func (b *Body) IDs(name string, most int) []string {
 			b.fail(name, problem)
 			return nil
 		}
-		id, ok := wordOf(element)
+		id, ok := shortTextOf(element)
 		if ok {
 			id, ok = authn.CanonicalUUID(id)
 		}
@@ -167,8 +167,8 @@ func (b *Body) Bool(name string, otherwise bool) bool {
 	return otherwise
 }
 
-// requiredWord returns the value that a required field's word stands for.
-func requiredWord[T any](b *Body, name string, words []word[T]) (value T) {
+// requiredEnum returns the value that a required field's word stands for.
+func requiredEnum[T any](b *Body, name string, words []word[T]) (value T) {
 	problem := "must be " + oneOf(words)
 	text, ok := b.word(name, problem)
 	if !ok {
@@ -205,15 +205,15 @@ func (b *Body) word(name, problem string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	text, ok := wordOf(literal)
+	text, ok := shortTextOf(literal)
 	if !ok {
 		b.fail(name, problem)
 	}
 	return text, ok
 }
 
-// wordOf returns the text of a value that is a string, unless it must be longer than a UUID: no closed set has a longer word.
-func wordOf(literal []byte) (string, bool) {
+// shortTextOf returns the text of a value that is a string, unless it must be longer than a UUID: no closed set has a longer word.
+func shortTextOf(literal []byte) (string, bool) {
 	const longest = len(`""`) + 36*len(`\u0000`)
 	if literal[0] != '"' || len(literal) > longest {
 		return "", false
@@ -268,13 +268,13 @@ func (b *Body) fail(name, text string) {
 // readBody reads all of the body, but not a byte more than the limit allows. The body has a time of its own, by which
 // the deadline of the request moves: a client that sends slowly takes no time from the service.
 func (r *Request) readBody() ([]byte, error) {
-	limit := r.gateway.maxBodyBytes
+	limit := r.gateway.options.MaxBodyBytes
 	if r.http().ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
 	// Deadlines fail where the connection has none, which is in tests without one.
 	connection, began := http.NewResponseController(r.gin.Writer), time.Now()
-	_ = connection.SetReadDeadline(began.Add(r.gateway.bodyTimeout))
+	_ = connection.SetReadDeadline(began.Add(r.gateway.options.BodyTimeout))
 	var data bytes.Buffer
 	data.Grow(int(max(0, r.http().ContentLength)) + bytes.MinRead)
 	_, err := data.ReadFrom(http.MaxBytesReader(r.gin.Writer, r.http().Body, limit))
@@ -288,7 +288,7 @@ func (r *Request) readBody() ([]byte, error) {
 	case err != nil && r.clientGone():
 		return nil, clientClosed(err)
 	case err != nil:
-		p := invalid(map[string]string{"body": "ended before it was complete"}).because(causeBody)
+		p := invalid(map[string]string{"body": "ended before it was complete"}).withCause(causeBody)
 		p.err = err
 		return nil, p
 	}

@@ -9,94 +9,94 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Capacity bounds how many requests are worked on at once, and how many downloads of documentation. The Gateways of a process share
-// one, as they share the process: a new configuration has the same requests in flight. Its methods are safe for concurrent use.
+// A Capacity limits the number of requests in flight and of running downloads of documentation. All Gateways of a process share one, so
+// that the limit holds across reloads. It is safe for concurrent use.
 type Capacity struct {
-	most      atomic.Int64
-	underWay  atomic.Int64
-	refused   prometheus.Counter
-	shed      atomic.Uint64 // the same count as refused, readable in the process
+	limit     atomic.Int64
+	inFlight  atomic.Int64
+	shed      prometheus.Counter
+	shedCount atomic.Uint64 // same count as shed, readable in the process
 	downloads downloads
 }
 
-// NewCapacity returns a Capacity of so many requests, and registers its metrics.
-func NewCapacity(most int, registry prometheus.Registerer) (*Capacity, error) {
-	c := newCapacity(most)
-	underWay := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+// NewCapacity returns a Capacity for the given number of requests, and registers its metrics.
+func NewCapacity(limit int, registry prometheus.Registerer) (*Capacity, error) {
+	c := newCapacity(limit)
+	inFlightGauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_http_requests_in_flight",
 		Help: "Requests being worked on.",
-	}, func() float64 { return float64(c.underWay.Load()) })
-	bound := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	}, func() float64 { return float64(c.inFlight.Load()) })
+	limitGauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_http_requests_in_flight_limit",
 		Help: "How many requests may be worked on at once.",
-	}, func() float64 { return float64(c.most.Load()) })
-	if err := errors.Join(registry.Register(underWay), registry.Register(bound), registry.Register(c.refused),
+	}, func() float64 { return float64(c.limit.Load()) })
+	if err := errors.Join(registry.Register(inFlightGauge), registry.Register(limitGauge), registry.Register(c.shed),
 		registry.Register(c.downloads.cutOff)); err != nil {
 		return nil, fmt.Errorf("register the metrics of the gateway's capacity: %w", err)
 	}
 	return c, nil
 }
 
-func newCapacity(most int) *Capacity {
-	c := &Capacity{downloads: newDownloads(), refused: prometheus.NewCounter(prometheus.CounterOpts{
+func newCapacity(limit int) *Capacity {
+	c := &Capacity{downloads: newDownloads(), shed: prometheus.NewCounter(prometheus.CounterOpts{
 		Name:        "opsgate_http_requests_shed_total",
-		Help:        "Requests that were refused unread, by cause. in_flight: as many as may be were worked on.",
+		Help:        "Requests rejected before they were read, by cause. in_flight: the limit of requests in flight was reached.",
 		ConstLabels: prometheus.Labels{"cause": "in_flight"},
 	})}
-	c.Bound(most)
+	c.SetLimit(limit)
 	return c
 }
 
-// unbounded returns a Capacity that refuses nothing.
-func unbounded() *Capacity { return newCapacity(math.MaxInt) }
+// unlimitedCapacity returns a Capacity that admits every request.
+func unlimitedCapacity() *Capacity { return newCapacity(math.MaxInt) }
 
-// Bound changes how many requests may be worked on at once. Those that are go on.
-func (c *Capacity) Bound(most int) { c.most.Store(int64(most)) }
+// SetLimit changes the limit of requests in flight. It does not affect requests that are already in flight.
+func (c *Capacity) SetLimit(limit int) { c.limit.Store(int64(limit)) }
 
-// Load returns how many requests are worked on, how many may be, and how many have been refused so far.
-func (c *Capacity) Load() (underWay, most int, refused uint64) {
-	return int(c.underWay.Load()), int(c.most.Load()), c.shed.Load()
+// Load returns the number of requests in flight, their limit, and the number of requests shed so far.
+func (c *Capacity) Load() (inFlight, limit int, shed uint64) {
+	return int(c.inFlight.Load()), int(c.limit.Load()), c.shedCount.Load()
 }
 
-// take takes a place for a request, which is to be given back, or returns false where there is none.
-func (c *Capacity) take() bool {
-	for n := c.underWay.Load(); n < c.most.Load(); n = c.underWay.Load() {
-		if c.underWay.CompareAndSwap(n, n+1) {
+// snapshot returns a Capacity with the same limit and requests in flight, independent of c and without registered metrics.
+func (c *Capacity) snapshot() *Capacity {
+	inFlight, limit, _ := c.Load()
+	s := newCapacity(limit)
+	s.inFlight.Store(int64(inFlight))
+	return s
+}
+
+// tryAcquire takes a slot, to be returned with release, or returns false if the limit is reached.
+func (c *Capacity) tryAcquire() bool {
+	for n := c.inFlight.Load(); n < c.limit.Load(); n = c.inFlight.Load() {
+		if c.inFlight.CompareAndSwap(n, n+1) {
 			return true
 		}
 	}
-	c.shed.Add(1)
-	c.refused.Inc()
+	c.shedCount.Add(1)
+	c.shed.Inc()
 	return false
 }
 
-func (c *Capacity) giveBack() { c.underWay.Add(-1) }
+func (c *Capacity) release() { c.inFlight.Add(-1) }
 
-// admit refuses a request while as many as may be are worked on, before anything else is spent on it.
+// admit takes an in-flight slot for the request.
 func (g *Gateway) admit(r *Request) error {
-	if !g.capacity.take() {
+	if !g.options.Capacity.tryAcquire() {
 		return g.overloaded
 	}
-	r.admitted, r.inside = true, true
+	r.admitted, r.holdsSlot = true, true
 	return nil
 }
 
-// leave makes room for another request, once, and has the connection count as waiting.
-func (g *Gateway) leave(r *Request) {
-	if r.inside {
-		r.inside = false
-		g.capacity.giveBack()
+// releaseSlot releases the request's in-flight slot and its connection. It is idempotent.
+func (g *Gateway) releaseSlot(r *Request) {
+	if r.holdsSlot {
+		r.holdsSlot = false
+		g.options.Capacity.release()
 	}
 	if r.connection != nil {
 		r.connection.Release()
 		r.connection = nil
 	}
-}
-
-func explainCapacity(_ *Question, r *Request) finding {
-	underWay, most, _ := r.gateway.capacity.Load()
-	if underWay >= most {
-		return finding{err: r.gateway.overloaded}
-	}
-	return finding{detail: fmt.Sprintf("%d requests are under way", underWay)}
 }

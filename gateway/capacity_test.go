@@ -32,7 +32,7 @@ func (s *services) holding(arrived chan<- struct{}, release <-chan struct{}) {
 // full starts a gateway with room for so many requests, and fills it. What it returns makes room again, and waits for the requests.
 func full(t *testing.T, room int, change ...func(*Options)) (h *harness, empty func()) {
 	t.Helper()
-	h = start(t, append(change, func(o *Options) { o.Capacity.Bound(room) })...)
+	h = start(t, append(change, func(o *Options) { o.Capacity.SetLimit(room) })...)
 	arrived, release, answered := make(chan struct{}), make(chan struct{}), make(chan int, room)
 	h.services.holding(arrived, release)
 	for range room {
@@ -87,10 +87,10 @@ func TestARequestThatThereIsNoRoomForIsRefusedUnread(t *testing.T) {
 		}
 	}
 	mustCount(t, h, "opsgate_http_requests_shed_total", map[string]float64{"in_flight": 8})
-	if underWay, most, refused := h.gateway.capacity.Load(); underWay != 2 || most != 2 || refused != 8 {
+	if underWay, most, refused := h.gateway.options.Capacity.Load(); underWay != 2 || most != 2 || refused != 8 {
 		t.Errorf("%d of %d under way, %d refused", underWay, most, refused)
 	}
-	if e := h.gateway.Explain(Question{Path: "/v1/me"}); e.Status != 503 || e.Because != "capacity" || e.RetryAfter != time.Second {
+	if e := h.gateway.Explain(ExplainRequest{Path: "/v1/me"}); e.Answer.Status != 503 || e.Answer.FailedCheck != "capacity" || e.Answer.RetryAfter != 1 {
 		t.Errorf("explained as %+v", e)
 	}
 	empty()
@@ -101,14 +101,14 @@ func TestARequestThatThereIsNoRoomForIsRefusedUnread(t *testing.T) {
 	if got := h.get(t, "/v1/me"); got.StatusCode != 200 {
 		t.Errorf("when there is room again: got %d", got.StatusCode)
 	}
-	if underWay, _, _ := h.gateway.capacity.Load(); underWay != 0 {
+	if underWay, _, _ := h.gateway.options.Capacity.Load(); underWay != 0 {
 		t.Errorf("%d are still under way", underWay)
 	}
 }
 
 func TestMoreRoomHoldsAtOnce(t *testing.T) {
 	h, empty := full(t, 1)
-	h.gateway.capacity.Bound(2)
+	h.gateway.options.Capacity.SetLimit(2)
 	if got := h.get(t, "/v1/me"); got.StatusCode != 200 {
 		t.Errorf("got %d", got.StatusCode)
 	}
@@ -117,7 +117,7 @@ func TestMoreRoomHoldsAtOnce(t *testing.T) {
 
 func TestAPanicGivesItsPlaceBack(t *testing.T) {
 	h := start(t, func(o *Options) {
-		o.Capacity.Bound(1)
+		o.Capacity.SetLimit(1)
 		o.Authenticator = panicking{}
 	})
 	for range 3 {
@@ -142,7 +142,7 @@ func (u *unread) Write(p []byte) (int, error) {
 
 // No token bounds how many strangers ask for pages and do not read them.
 func TestAPageThatIsNotReadTakesNoRoom(t *testing.T) {
-	h := start(t, func(o *Options) { o.Capacity.Bound(1) })
+	h := start(t, func(o *Options) { o.Capacity.SetLimit(1) })
 	w := &unread{discardWriter{header: make(http.Header)}, make(chan struct{}), make(chan struct{})}
 	answered := make(chan struct{})
 	go func() {
@@ -155,7 +155,7 @@ func TestAPageThatIsNotReadTakesNoRoom(t *testing.T) {
 	}
 	close(w.release)
 	<-answered
-	if underWay, _, _ := h.gateway.capacity.Load(); underWay != 0 {
+	if underWay, _, _ := h.gateway.options.Capacity.Load(); underWay != 0 {
 		t.Errorf("%d are under way", underWay)
 	}
 }

@@ -10,74 +10,74 @@ import (
 	"opsgate/backendclient"
 )
 
-// A Cause says in a word or two why a request was refused or failed: "scope", "breaker:fleet". It is for logs, metrics and traces,
-// whose readers rely on it, and never for clients. docs/errors.md lists all of them.
+// A Cause is the stable reason of an error response in logs, metrics and traces: "scope", "breaker:fleet". Clients do not get it.
+// docs/errors.md lists all causes.
 type Cause string
 
-// Causes that are the same wherever they arise.
+// Causes without the name of a service or limit.
 const (
-	causeOverload       Cause = "overload"
-	causeTokenMissing   Cause = "token:missing"
-	causeTokenAmbiguous Cause = "token:ambiguous"
-	causeTokenMalformed Cause = "token:malformed"
-	causeTokenUnknown   Cause = "token:unknown"
-	causeTokenRevoked   Cause = "token:revoked"
-	causeIdentityBusy   Cause = "busy:identity"
-	causeLimiterAway    Cause = "unavailable:limiter"
-	causeRoute          Cause = "route"
-	causeMethod         Cause = "method"
-	causePlan           Cause = "plan"
-	causeScope          Cause = "scope"
-	causePath           Cause = "input:path"
-	causeQuery          Cause = "input:query"
-	causeBody           Cause = "input:body"
-	causeKey            Cause = "input:key"
-	causeMediaType      Cause = "input:media-type"
-	causeSize           Cause = "input:size"
-	causeBodyTimeout    Cause = "input:timeout"
-	causeHeader         Cause = "input:header"
-	causeClientGone     Cause = "client-gone"
-	causeTimeout        Cause = "timeout"
-	causePanic          Cause = "panic"
-	causeInternal       Cause = "internal"
+	causeOverload           Cause = "overload"
+	causeTokenMissing       Cause = "token:missing"
+	causeTokenAmbiguous     Cause = "token:ambiguous"
+	causeTokenMalformed     Cause = "token:malformed"
+	causeTokenUnknown       Cause = "token:unknown"
+	causeTokenRevoked       Cause = "token:revoked"
+	causeIdentityBusy       Cause = "busy:identity"
+	causeLimiterUnavailable Cause = "unavailable:limiter"
+	causeRoute              Cause = "route"
+	causeMethod             Cause = "method"
+	causePlan               Cause = "plan"
+	causeScope              Cause = "scope"
+	causePath               Cause = "input:path"
+	causeQuery              Cause = "input:query"
+	causeBody               Cause = "input:body"
+	causeKey                Cause = "input:key"
+	causeMediaType          Cause = "input:media-type"
+	causeSize               Cause = "input:size"
+	causeBodyTimeout        Cause = "input:timeout"
+	causeHeader             Cause = "input:header"
+	causeClientGone         Cause = "client-gone"
+	causeTimeout            Cause = "timeout"
+	causePanic              Cause = "panic"
+	causeInternal           Cause = "internal"
 )
 
-// A trouble is the first word of a cause that has the name of a service for its second.
-type trouble string
+// A failureKind is the prefix of a cause that has the name of a service.
+type failureKind string
 
-// What there is to say of a service. For identity, all of these that are not an answer come to 503, and a broken contract to 500.
+// How a call of a service can fail. For the identity service, failureContract is a 500; the others are a 503 unless the token is invalid.
 const (
-	troubleInvalid       trouble = "invalid"
-	troubleNotFound      trouble = "not-found"
-	troubleDenied        trouble = "denied"
-	troubleConflict      trouble = "conflict"
-	troubleThrottled     trouble = "throttled"
-	troubleUnimplemented trouble = "unimplemented"
-	troubleUnavailable   trouble = "unavailable"
-	troubleBreaker       trouble = "breaker"
-	troubleOverload      trouble = "overload"
-	troubleTimeout       trouble = "timeout"
-	troubleFailed        trouble = "failed"
-	troubleContract      trouble = "contract"
+	failureInvalid       failureKind = "invalid"
+	failureNotFound      failureKind = "not-found"
+	failureDenied        failureKind = "denied"
+	failureConflict      failureKind = "conflict"
+	failureThrottled     failureKind = "throttled"
+	failureUnimplemented failureKind = "unimplemented"
+	failureUnavailable   failureKind = "unavailable"
+	failureBreaker       failureKind = "breaker"
+	failureOverload      failureKind = "overload"
+	failureTimeout       failureKind = "timeout"
+	failureFailed        failureKind = "failed"
+	failureContract      failureKind = "contract"
 )
 
-func (t trouble) of(service string) Cause { return Cause(string(t) + ":" + service) }
+func (k failureKind) of(service string) Cause { return Cause(string(k) + ":" + service) }
 
-// causeLimit is what metrics say of causes with the name of a limit. The names are of a configuration's making, and there may be a
-// thousand overrides with limits of their own; opsgate_rate_limit_decisions_total counts by them.
+// causeLimit is the metric label for all causes with the name of a limit. Limit names come from the configuration, which may have
+// thousands; opsgate_rate_limit_decisions_total has them as labels.
 const causeLimit Cause = "limit"
 
 func limitCause(name string) Cause { return causeLimit + Cause(":"+name) }
 
-// counted is the cause as metrics have it, one of a closed set.
-func (c Cause) counted() Cause {
+// label returns the cause as a metric label, one of a closed set.
+func (c Cause) label() Cause {
 	if strings.HasPrefix(string(c), string(causeLimit)+":") {
 		return causeLimit
 	}
 	return c
 }
 
-// causeOfToken says what is wrong with a token that stands for nobody.
+// causeOfToken returns the cause for a token that the authenticator rejects with err.
 func causeOfToken(err error) Cause {
 	switch {
 	case errors.Is(err, authn.ErrMalformed):
@@ -88,7 +88,7 @@ func causeOfToken(err error) Cause {
 	return causeTokenUnknown
 }
 
-// causeOfCredential says what is wrong with a credential in which there is no token.
+// causeOfCredential returns the cause for an Authorization header without a usable token.
 func causeOfCredential(authorization []string) Cause {
 	switch {
 	case strings.Trim(strings.Join(authorization, ""), " \t") == "":
@@ -99,51 +99,51 @@ func causeOfCredential(authorization []string) Cause {
 	return causeTokenMalformed
 }
 
-// causeOfIdentity says why the identity service could not tell whom a token stands for.
+// causeOfIdentity returns the cause for a token that the identity service could not resolve.
 func causeOfIdentity(err error) Cause {
 	if errors.Is(err, authn.ErrBusy) {
 		return causeIdentityBusy
 	}
 	call, isCall := errors.AsType[*backendclient.Error](err)
 	if !isCall {
-		return troubleFailed.of("identity")
+		return failureFailed.of("identity")
 	}
-	switch trouble := troubleOf(call); trouble {
-	case troubleUnavailable, troubleBreaker, troubleOverload, troubleTimeout:
-		return trouble.of(call.Service)
+	switch kind := failureKindOf(call); kind {
+	case failureUnavailable, failureBreaker, failureOverload, failureTimeout:
+		return kind.of(call.Service)
 	}
-	return troubleFailed.of(call.Service)
+	return failureFailed.of(call.Service)
 }
 
-func causeOfCall(e *backendclient.Error) Cause { return troubleOf(e).of(e.Service) }
+func causeOfCall(e *backendclient.Error) Cause { return failureKindOf(e).of(e.Service) }
 
-// troubleOf says what an internal service's code comes to. It tells more than problemOfCall does, of the same codes.
-func troubleOf(e *backendclient.Error) trouble {
+// failureKindOf returns the kind of a failed call. It distinguishes more kinds than problemOfCall.
+func failureKindOf(e *backendclient.Error) failureKind {
 	switch e.Code {
 	case codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition:
-		return troubleInvalid
+		return failureInvalid
 	case codes.NotFound:
-		return troubleNotFound
+		return failureNotFound
 	case codes.PermissionDenied:
-		return troubleDenied
+		return failureDenied
 	case codes.AlreadyExists, codes.Aborted:
-		return troubleConflict
+		return failureConflict
 	case codes.ResourceExhausted:
-		return troubleThrottled
+		return failureThrottled
 	case codes.Unimplemented:
-		return troubleUnimplemented
+		return failureUnimplemented
 	case codes.DeadlineExceeded:
-		return troubleTimeout
+		return failureTimeout
 	case codes.Unavailable:
 		switch e.Reason {
 		case backendclient.ReasonBreakerOpen:
-			return troubleBreaker
+			return failureBreaker
 		case backendclient.ReasonOverloaded:
-			return troubleOverload
+			return failureOverload
 		}
-		return troubleUnavailable
+		return failureUnavailable
 	case codes.OK, codes.Canceled, codes.Unknown, codes.Internal, codes.DataLoss, codes.Unauthenticated:
-		return troubleFailed
+		return failureFailed
 	}
-	return troubleFailed
+	return failureFailed
 }

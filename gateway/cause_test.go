@@ -187,7 +187,7 @@ func mishapsOfOurs() []mishap {
 		{cause: "unavailable:limiter", status: 503, code: "unavailable", change: func(o *Options) {
 			o.Limiter = scriptedLimiter{err: errors.New("away")}
 		}},
-		{cause: "overload", status: 503, code: "unavailable", change: func(o *Options) { o.Capacity.Bound(0) }},
+		{cause: "overload", status: 503, code: "unavailable", change: func(o *Options) { o.Capacity.SetLimit(0) }},
 		{cause: "client-gone", status: 499, code: "client_closed_request", request: func(r *http.Request) {
 			ctx, hangUp := context.WithCancel(r.Context())
 			hangUp()
@@ -345,7 +345,7 @@ func declared(t *testing.T) []string {
 		switch {
 		case kind == nil || err != nil:
 			t.Errorf("%v is not of the form that causes are declared in", spec.Names)
-		case kind.Name == "trouble":
+		case kind.Name == "failureKind":
 			text += ":SERVICE"
 		case spec.Names[0].Name == "causeLimit":
 			text += ":LIMIT"

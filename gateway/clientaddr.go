@@ -9,7 +9,9 @@ import (
 )
 
 // ClientAddr returns the address that the request came from, as [authn.Source] asks for it.
-func (r *Request) ClientAddr() netip.Addr { return clientAddress(r.http(), r.gateway.trustedProxies) }
+func (r *Request) ClientAddr() netip.Addr {
+	return clientAddress(r.http(), r.gateway.options.TrustedProxies)
+}
 
 // clientAddress returns the address that a request came from: the peer's, unless the peer is a proxy that we trust. Then
 // X-Forwarded-For is read from its end, where our proxies wrote, up to the first address that is not theirs: what stands

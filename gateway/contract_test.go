@@ -327,7 +327,7 @@ func TestRequestIDs(t *testing.T) {
 
 // An id is repeated in the answer, and stands in logs, in traces and with the services.
 func TestARequestIDThatHoldsATokenIsReplaced(t *testing.T) {
-	h := start(t, func(o *Options) { o.LiveTokens = "ops_live_" })
+	h := start(t, func(o *Options) { o.TokenPrefix = "ops_live_" })
 	for sent, taken := range map[string]bool{"ops_live_abc": false, "x-ops_live_abc-y": false, "ops_test_abc": true} {
 		if got := h.get(t, "/v1/me", "X-Request-Id: "+sent).Header.Get("X-Request-Id"); (got == sent) != taken {
 			t.Errorf("sent %q, got %q", sent, got)
@@ -362,7 +362,7 @@ func TestLogLines(t *testing.T) {
 	if strings.Contains(log, "SECRET") || strings.Contains(log, "S3CRET") {
 		t.Errorf("a client's own words are in the log: %s", log)
 	}
-	quiet := start(t, func(o *Options) { o.QuietAccess = true })
+	quiet := start(t, func(o *Options) { o.LogFailuresOnly = true })
 	quiet.get(t, "/v1/me")
 	quiet.do(t, "identity-is-away", "GET", "/v1/me", "")
 	if lines := strings.Count(quiet.log.String(), "\n"); lines != 1 {

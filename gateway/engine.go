@@ -8,50 +8,50 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// newEngine lays the route table into Gin, each row as serve has it. What Gin would do on its own is off: redirects, cleaning of
-// paths, error bodies.
-func (g *Gateway) newEngine(rows []Route, serve func(*route) gin.HandlerFunc) *gin.Engine {
+// newEngine registers the rows of the API and the documentation pages with Gin. Gin's own redirects, path cleaning and error bodies are
+// off. The handlers of dryRows, which are the same rows, answer Explain.
+func (g *Gateway) newEngine(dryRows []Route) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode) // Gin's only switch for not printing to standard output is global
 	e := gin.New()
 	e.RedirectTrailingSlash = false
 	e.RedirectFixedPath = false
 	e.HandleMethodNotAllowed = true
 	e.ForwardedByClientIP = false // clientaddr.go reads forwarding headers, all lines of them
-	// Routes are matched on the path as it was sent, so that an encoded slash separates nothing. What is percent-encoded
-	// without need matches no route of ours.
+	// Gin matches the path as the client sent it, so an encoded slash is not a separator.
 	e.UseRawPath = true
 	e.UnescapePathValues = false
 
 	methods := make(map[string][]string)
-	for _, row := range rows {
-		served := serve(g.newRoute(row, apiStages))
-		e.Handle(row.Method, row.Path, served)
+	for i, row := range g.rows {
+		rt := g.bind(row, apiStages)
+		rt.dryHandle = dryRows[i].Handle
+		e.Handle(row.Method, row.Path, g.serve(rt))
 		methods[row.Path] = append(methods[row.Path], row.Method)
 		if row.Method == http.MethodGet {
-			e.HEAD(row.Path, served)
+			e.HEAD(row.Path, g.serve(rt))
 			methods[row.Path] = append(methods[row.Path], http.MethodHead)
 		}
 	}
-	for path, served := range methods {
-		e.OPTIONS(path, serve(g.newRoute(optionsRow(path, served...), callerStages)))
+	for path, allowed := range methods {
+		e.OPTIONS(path, g.serve(g.bind(optionsRow(path, allowed...), callerStages)))
 	}
-	g.addPages(e, serve)
+	g.addPages(e)
 
 	row := Route{ID: "unmatched"}
-	inside, outside := serve(g.newRoute(row, callerStages)), serve(g.newRoute(row, strangerStages))
-	none := func(c *gin.Context) {
+	apiNotFound, publicNotFound := g.serve(g.bind(row, callerStages)), g.serve(g.bind(row, publicStages))
+	notFound := func(c *gin.Context) {
 		if path := c.Request.URL.Path; path == "/v1" || strings.HasPrefix(path, "/v1/") {
-			inside(c)
+			apiNotFound(c)
 		} else {
-			outside(c)
+			publicNotFound(c)
 		}
 	}
-	e.NoRoute(none)
-	e.NoMethod(none)
+	e.NoRoute(notFound)
+	e.NoMethod(notFound)
 	return e
 }
 
-// optionsRow answers which methods a path takes.
+// optionsRow returns the row that lists the allowed methods of a path.
 func optionsRow(path string, methods ...string) Route {
 	reply := Reply{allow: allowValue(append(methods, http.MethodOptions))}
 	return Route{
@@ -60,6 +60,7 @@ func optionsRow(path string, methods ...string) Route {
 	}
 }
 
+// allowValue returns the value of an Allow header.
 func allowValue(methods []string) string {
 	slices.Sort(methods)
 	return strings.Join(methods, ", ")

@@ -12,8 +12,8 @@ import (
 	"opsgate/backendclient"
 )
 
-// problemOf returns the answer to a request of the route that failed with err. clientGone reports whether the client hung up: what is
-// unavailable or late after that is no failure of ours.
+// problemOf returns the response to a request of the route that failed with err. If the client has disconnected, a failure that this may
+// have caused is a clientClosed.
 func problemOf(err error, row *Route, clientGone bool) *Problem {
 	problem, ok := errors.AsType[*Problem](err)
 	if clientGone && (!ok || problem.Status > http.StatusInternalServerError) {
@@ -25,33 +25,33 @@ func problemOf(err error, row *Route, clientGone bool) *Problem {
 	call, isCall := errors.AsType[*backendclient.Error](err)
 	switch {
 	case errors.Is(err, authn.ErrContract):
-		return internal(err).because(troubleContract.of("identity"))
-	case errors.Is(err, authn.ErrUnavailable): // whatever the identity service said: it did not say whom the token stands for
+		return internal(err).withCause(failureContract.of("identity"))
+	case errors.Is(err, authn.ErrUnavailable): // any code of the identity service: the token is not resolved
 		var retryAfter time.Duration
 		if isCall {
 			retryAfter = call.RetryAfter
 		}
-		return unavailable(retryAfter, err).because(causeOfIdentity(err))
+		return unavailable(retryAfter, err).withCause(causeOfIdentity(err))
 	case isCall:
 		if err := checkViolations(call, row); err != nil {
-			return internal(err).because(troubleContract.of(call.Service))
+			return internal(err).withCause(failureContract.of(call.Service))
 		}
-		return problemOfCall(call, row).because(causeOfCall(call))
+		return problemOfCall(call, row).withCause(causeOfCall(call))
 	case errors.Is(err, context.DeadlineExceeded):
 		return timedOut(err)
 	}
 	return internal(err)
 }
 
-// problemOfCall is the table of what an internal service's code is to a client. A code that gRPC does not define is a fault
-// of ours, as is a Canceled that the client did not cause.
+// problemOfCall maps the gRPC codes of internal services to responses. A code that gRPC does not define is a 500, and so is a Canceled that
+// the client did not cause.
 func problemOfCall(e *backendclient.Error, row *Route) *Problem {
 	switch e.Code {
 	case codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition:
 		p := invalid(detailsOf(e.Violations, row))
 		p.err = e
 		return p
-	case codes.NotFound, codes.PermissionDenied: // the caller's team may not know which
+	case codes.NotFound, codes.PermissionDenied: // the response does not reveal which
 		return notFound(e)
 	case codes.AlreadyExists, codes.Aborted:
 		return conflict(e.RetryAfter, e)

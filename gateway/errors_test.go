@@ -49,10 +49,10 @@ var everyCode = []struct {
 	{codes.Code(99), 500, "internal_error"}, // none of gRPC's
 }
 
-// rowOf returns the row of an operation, as the handlers see it.
-func rowOf(id string) *route {
+// rowOf returns the route of an operation.
+func rowOf(id string) *boundRoute {
 	rows := new(api).routes()
-	return &route{Route: rows[slices.IndexFunc(rows, func(r Route) bool { return r.ID == id })]}
+	return &boundRoute{Route: rows[slices.IndexFunc(rows, func(r Route) bool { return r.ID == id })]}
 }
 
 // target fills the template of a route.

@@ -1,8 +1,8 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,279 +10,300 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"opsgate/authn"
+	"opsgate/backendclient"
 	"opsgate/ratelimit"
 )
 
-// A Question is what is known of a request that nobody makes.
-type Question struct {
+// An ExplainRequest describes a request, and what the authenticator, the limiter and the services would return for it.
+type ExplainRequest struct {
 	Method string // "" for GET
-	Path   string // as a client sends it, with a query where that matters
+	Path   string // as a client sends it, including the query
 
-	Principal  *authn.Principal      // nil where it is not known whom the token stands for
-	Revoked    *authn.RevokedError   // of a token that is known to be revoked; else nil
-	Assignment *ratelimit.Assignment // of the policy that the decision was made under; nil for the principal's
-	Decision   *ratelimit.Decision   // what the limiter would say, from a look that spends nothing; nil where that is not known
-	LimiterErr error                 // what it said in place of a decision; nil for none
+	Principal  *authn.Principal           // of the token; nil if it is unknown
+	Revoked    *authn.RevokedError        // set if the token is revoked
+	Assignment *ratelimit.Assignment      // policy of the decision; nil for the principal's
+	Decision   *ratelimit.Decision        // without side effects, as returned by a Peek; nil if it is unknown
+	LimiterErr error                      // returned in place of a decision
+	ServiceErr func(service string) error // returns the error of a service that cannot be called, else nil; may be nil
 }
 
-// An Explanation is what a request would be answered.
+// An Explanation is the response to a described request, and the result of each check.
 type Explanation struct {
-	Route      *ExplainedRoute   // nil where no route takes the request
-	Status     int               // of the answer; of a success or a redirect where nothing stands in its way but what a service may say
-	Code       string            // of the error, or ok
-	Cause      Cause             // of the error, as logs and metrics have it; "" for none
-	Text       string            // of the error; "" for none
-	Details    map[string]string // of the error; nil for none
-	Allow      string            // methods that the path takes, where the answer says so
-	RetryAfter time.Duration     // 0 where the answer does not say
-	Because    string            // name of the check that decides; "" where all are passed
-	Checks     []Check           // in their order, with those that the deciding one goes before
+	Answer Answer          `json:"answer"`
+	Checks []Check         `json:"checks"` // in order, including those after the first that failed
+	Route  *ExplainedRoute `json:"route"`  // null if no route matches
 }
 
-// An ExplainedRoute is the row of the table that takes a request.
-type ExplainedRoute struct {
-	ID, Method, Path string
-	Scope            string // "" where any token will do, or none is needed
-	Service          string // "" for none
-	Timeout          time.Duration
+// An Answer is the response that a client would get. If all checks pass, it is a success or a redirect; the service may still fail.
+type Answer struct {
+	Status      int               `json:"status"`
+	Code        string            `json:"code"` // ok, or the error's
+	Cause       Cause             `json:"cause,omitempty"`
+	Text        string            `json:"text,omitempty"`
+	Details     map[string]string `json:"details,omitempty"` // what is wrong, by parameter or field
+	Allow       string            `json:"allow,omitempty"`
+	RetryAfter  int64             `json:"retry_after_seconds,omitempty"`
+	FailedCheck string            `json:"because,omitempty"` // name of the check that determines the response; "" if none failed
 }
 
-// A Check is one thing that a request is looked at for.
+// The outcomes of a check.
+const (
+	Passes  = "passes"
+	Refuses = "refuses"
+	Unknown = "unknown" // taken as passed
+)
+
+// A Check is the result of one check.
 type Check struct {
-	Name   string `json:"name"`
-	Passes bool   `json:"passes"`
-	Known  bool   `json:"known"` // what is not known is taken to pass
-	Detail string `json:"detail"`
+	Name    string `json:"name"`
+	Outcome string `json:"outcome"` // Passes, Refuses or Unknown
+	Detail  string `json:"detail,omitempty"`
 }
 
-// A finding is what a check comes to.
-type finding struct {
-	err     error // nil where it is passed
-	unknown bool
-	detail  string // where it is passed; "" for what goes without saying
+// An ExplainedRoute is the row of the route table that matches a request.
+type ExplainedRoute struct {
+	ID      string  `json:"id"`
+	Method  string  `json:"method"`
+	Path    string  `json:"path"`    // template
+	Scope   string  `json:"scope"`   // "" if any token is sufficient
+	Service string  `json:"service"` // "" if none is called
+	Timeout float64 `json:"timeout_seconds"`
 }
 
-// Explain says what a request would be answered, and why. It goes the way that requests go, through the same table, checks and
-// decoders, with services that are not called and budgets that are not spent.
-func (g *Gateway) Explain(q Question) Explanation {
-	e := &Explanation{Status: http.StatusOK, Code: "ok"}
-	req, err := q.request()
+// Explain runs the stages and the handler of the request's route without side effects. The authenticator and the limiter return what q
+// states, and no service is called.
+func (g *Gateway) Explain(q ExplainRequest) Explanation {
+	x := &dryRun{Context: context.Background(), ExplainRequest: q}
+	x.result.Answer = Answer{Status: http.StatusOK, Code: "ok"}
+	req, err := x.request()
 	if err != nil {
-		e.note("target", finding{err: err})
-		return *e
+		x.refuse("target", err)
+		return x.result
 	}
-	run := &dryRun{question: &q, explanation: e}
-	g.dry.ServeHTTP(&nowhere{header: make(http.Header)}, req.WithContext(context.WithValue(context.Background(), dryRunKey{}, run)))
-	return *e
+	if x.gateway, err = g.withoutEffects(x); err != nil {
+		x.refuse("limits", err)
+		return x.result
+	}
+	g.engine.ServeHTTP(discardWriter{make(http.Header)}, req)
+	return x.result
 }
 
-// request makes the request of a question. Its target is read as the server reads it, which refuses what is none before anything
-// here sees it.
-func (q *Question) request() (*http.Request, error) {
-	target, err := url.ParseRequestURI(q.Path)
+// withoutEffects returns a copy of the gateway whose stages use x, and change neither the metrics nor the capacity of g.
+func (g *Gateway) withoutEffects(x *dryRun) (*Gateway, error) {
+	a, o := x.Assignment, g.options
+	if a == nil {
+		p := cmp.Or(x.Principal, &authn.Principal{})
+		a = o.Policies.For(p.TeamID, p.TokenID)
+	}
+	policies, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: a.Policy})
+	if err != nil {
+		return nil, internal(err)
+	}
+	o.Authenticator, o.Limiter, o.Policies, o.Metrics, o.Capacity = x, x, policies, newMetrics(), o.Capacity.snapshot()
+	o.RetrySlots, o.Decisions, o.Tracer = nil, nil, nil
+	return &Gateway{options: o, limitSets: newLimitSets(policies, o.Metrics), overloaded: g.overloaded}, nil
+}
+
+// A dryRun is the context of a described request. It implements the authenticator and the limiter of the gateway that runs its stages.
+type dryRun struct {
+	context.Context
+	ExplainRequest
+
+	gateway *Gateway
+	result  Explanation
+}
+
+// An unknownError is returned in a dry run for a result that the ExplainRequest does not contain.
+type unknownError struct{ detail string }
+
+// Error returns the detail.
+func (e *unknownError) Error() string { return e.detail }
+
+// Authenticate implements [Authenticator].
+func (x *dryRun) Authenticate(context.Context, string, authn.Source) (*authn.Principal, error) {
+	switch {
+	case x.Revoked != nil:
+		return nil, x.Revoked
+	case x.Principal == nil:
+		return nil, &unknownError{"it is not known whom the token stands for"}
+	}
+	return x.Principal, nil
+}
+
+// Decide implements [Limiter].
+func (x *dryRun) Decide(context.Context, string, *ratelimit.Policy) (ratelimit.Decision, error) {
+	switch {
+	case x.LimiterErr != nil:
+		return ratelimit.Decision{}, x.LimiterErr
+	case x.Decision == nil:
+		return ratelimit.Decision{}, &unknownError{"it is not known what is left of the limits"}
+	}
+	return *x.Decision, nil
+}
+
+// Refund implements [Limiter]. A dry run has nothing to refund.
+func (x *dryRun) Refund(context.Context, string, *ratelimit.Policy, ratelimit.Decision) error {
+	return nil
+}
+
+// request returns the described request, with a target that is parsed like that of a request to the server.
+func (x *dryRun) request() (*http.Request, error) {
+	target, err := url.ParseRequestURI(x.Path)
 	if err != nil {
 		return nil, badRequest("the path is not one that HTTP can ask for")
 	}
-	req, err := http.NewRequestWithContext(context.Background(), q.Method, "/", unknownBody{})
+	req, err := http.NewRequestWithContext(x, x.Method, "/", unknownBody{})
 	if err != nil {
 		return nil, badRequest("the method is not one that HTTP has room for")
 	}
-	req.URL, req.RequestURI = target, q.Path
+	req.URL, req.RequestURI = target, x.Path
+	req.Header.Set("Authorization", "Bearer token") // Authenticate ignores the token
 	return req, nil
 }
 
-// badRequest is what the server answers in plain text, without a code.
+// badRequest is a response of net/http: plain text, without a code.
 func badRequest(text string) *Problem { return &Problem{Status: http.StatusBadRequest, Text: text} }
 
-// dryRunKey is the key of a context's dry run.
-type dryRunKey struct{}
-
-// A dryRun is a question on its way through the table.
-type dryRun struct {
-	question    *Question
-	explanation *Explanation
-}
-
-// explained takes a question through the stages of a route and its handler, in place of a request.
-func (g *Gateway) explained(rt *route) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		run, _ := c.Request.Context().Value(dryRunKey{}).(*dryRun) // Explain alone comes here
-		q, e := run.question, run.explanation
-		root := &requestContext{Context: c.Request.Context()}
-		r := &Request{gateway: g, route: rt, gin: c, ctx: root, root: root, start: g.clock(), principal: q.Principal}
-		if r.principal == nil {
-			r.principal = &authn.Principal{}
+// serve runs all stages of the route, and the handler up to its call of a service.
+func (x *dryRun) serve(c *gin.Context, rt *boundRoute) {
+	r := &Request{gateway: x.gateway, route: rt, gin: c, ctx: x, root: &requestContext{Context: x}, start: x.gateway.options.Clock()}
+	// While the caller is unknown, its plan and scopes are taken as sufficient.
+	r.principal = &authn.Principal{AIPlan: true, Scopes: authn.NewScopes(authn.AllScopes()...)}
+	for _, s := range rt.stages {
+		if err := s.check(x.gateway, r); err != nil {
+			x.refuse(s.name, err)
+		} else if detail, known := x.passed(s.name, r); detail != "" {
+			x.add(s.name, detail, known)
 		}
-		for _, s := range rt.stages {
-			if f := s.explain(q, r); f != (finding{}) {
-				e.note(s.name, f)
-			}
-		}
-		if rt.Handle != nil {
-			e.Route = explainedRoute(rt)
-			e.handle(r)
-		}
+	}
+	if rt.Handle != nil {
+		x.result.Route = explainedRoute(&rt.Route)
+		x.handle(r)
 	}
 }
 
-func explainedRoute(rt *route) *ExplainedRoute {
-	scope := string(rt.Scope)
-	if rt.Scope == AnyToken {
+func explainedRoute(row *Route) *ExplainedRoute {
+	scope := string(row.Scope)
+	if row.Scope == AnyToken {
 		scope = ""
 	}
-	return &ExplainedRoute{ID: rt.ID, Method: rt.Method, Path: rt.Path, Scope: scope, Service: rt.Service, Timeout: rt.Timeout}
-}
-
-// handle notes what the handler makes of the request before it calls its service.
-func (e *Explanation) handle(r *Request) {
-	reply, err := r.route.Handle(r)
-	call, calls := errors.AsType[*uncalledError](err)
-	bodyMissing := errors.Is(err, errBodyUnknown)
-	switch {
-	case calls:
-		e.note("request", finding{detail: "path and query can be read"})
-		e.note("service", finding{unknown: true, detail: r.route.Service + " would be called: " + call.method})
-	case bodyMissing:
-		e.note("request", finding{unknown: true, detail: "path and query can be read; of the body nothing is known"})
-		e.note("service", finding{unknown: true, detail: r.route.Service + " would be called"})
-	default:
-		e.note("request", finding{err: err, detail: "path and query can be read; no service is called"})
-	}
-	if reply.allow != "" && e.Because == "" {
-		e.Status, e.Allow = http.StatusNoContent, reply.allow
-	}
-	if reply.redirect != 0 && e.Because == "" {
-		e.Status = reply.redirect
+	return &ExplainedRoute{
+		ID: row.ID, Method: row.Method, Path: row.Path, Scope: scope, Service: row.Service, Timeout: row.Timeout.Seconds(),
 	}
 }
 
-// note adds a check. The first that is not passed decides what is answered.
-func (e *Explanation) note(name string, f finding) {
-	c := Check{Name: name, Passes: f.err == nil, Known: !f.unknown, Detail: f.detail}
-	if f.err != nil {
-		p := problemOf(f.err, &Route{}, false)
-		c.Detail = p.inWords()
-		if e.Because == "" {
-			e.Status, e.Code, e.Cause, e.Text, e.Details = p.Status, p.Code, p.Cause, p.Text, p.Details
-			e.Allow, e.RetryAfter, e.Because = p.Header.Get("Allow"), p.RetryAfter, name
+// passed describes a stage that passed, and returns whether its result is known. The description is "" for a stage that is not reported.
+func (x *dryRun) passed(stage string, r *Request) (detail string, known bool) {
+	switch stage {
+	case stageCapacity:
+		inFlight, _, _ := x.gateway.options.Capacity.Load()
+		return fmt.Sprintf("%d requests are under way", inFlight-1), true
+	case stageToken:
+		return fmt.Sprintf("token %s of team %s", r.principal.TokenID, r.principal.TeamID), true
+	case stageLimits:
+		return r.limitSet.describe(&r.decision), true
+	case stageRoute:
+		return fmt.Sprintf("%s: %s %s", r.route.ID, r.route.Method, r.route.Path), true
+	case stagePlan:
+		if x.Principal == nil {
+			return "the team's plan is not known", false
+		}
+		return "the team has the AI plan", true
+	case stageScope:
+		switch scope := string(r.route.Scope); {
+		case r.route.Scope == AnyToken:
+			return "any token will do", true
+		case x.Principal == nil:
+			return "the token's scopes are not known; it needs " + scope, false
+		default:
+			return "the token has the scope " + scope, true
 		}
 	}
-	e.Checks = append(e.Checks, c)
+	return "", true
 }
 
-// inWords returns the problem's text, and what is wrong with each parameter or field. An operator reads more than a client of a token.
-func (p *Problem) inWords() string {
+// handle runs the handler with clients that return an unknownError instead of calling a service.
+func (x *dryRun) handle(r *Request) {
+	const request, decoded = "request", "path and query can be read"
+	reply, err := r.route.dryHandle(r)
+	unknown, isUnknown := errors.AsType[*unknownError](err)
+	switch {
+	case isUnknown:
+		if unknown == errUnknownBody {
+			x.add(request, decoded+"; of the body nothing is known", false)
+		} else {
+			x.add(request, decoded, true)
+		}
+		x.service(r.route.Service, unknown.detail)
+	case err != nil:
+		x.refuse(request, err)
+	default:
+		x.add(request, decoded+"; no service is called", true)
+	}
+	a := &x.result.Answer
+	switch {
+	case a.FailedCheck != "":
+	case reply.allow != "":
+		a.Status, a.Allow = http.StatusNoContent, reply.allow
+	case reply.redirect != 0:
+		a.Status = reply.redirect
+	}
+}
+
+// service adds the check of the service that the request would reach.
+func (x *dryRun) service(name, detail string) {
+	if x.ServiceErr != nil {
+		if err := x.ServiceErr(name); err != nil {
+			x.refuse("service", err)
+			return
+		}
+	}
+	x.add("service", name+" would be called"+detail, false)
+}
+
+// add adds a check that passed or whose result is not known.
+func (x *dryRun) add(name, detail string, known bool) {
+	outcome := Passes
+	if !known {
+		outcome = Unknown
+	}
+	x.result.Checks = append(x.result.Checks, Check{Name: name, Outcome: outcome, Detail: detail})
+}
+
+// refuse adds a check that returned an error. The first one determines the answer.
+func (x *dryRun) refuse(name string, err error) {
+	if unknown, ok := errors.AsType[*unknownError](err); ok {
+		x.add(name, unknown.detail, false)
+		return
+	}
+	p := problemOf(err, &Route{}, false)
+	x.result.Checks = append(x.result.Checks, Check{Name: name, Outcome: Refuses, Detail: p.operatorText()})
+	if a := &x.result.Answer; a.FailedCheck == "" {
+		*a = Answer{
+			Status: p.Status, Code: p.Code, Cause: p.Cause, Text: p.Text, Details: p.Details, Allow: p.Header.Get("Allow"),
+			RetryAfter: wholeSeconds(p.RetryAfter), FailedCheck: name,
+		}
+	}
+}
+
+// operatorText returns the problem's text and details. It has more than a client reads if the token is revoked or a service is unavailable.
+func (p *Problem) operatorText() string {
 	if p.Cause == causeTokenRevoked {
 		return "the token was revoked"
 	}
-	if p.Status != http.StatusUnprocessableEntity { // the others name what they speak of
+	if call, ok := errors.AsType[*backendclient.Error](p); ok {
+		return call.Service + " cannot be reached"
+	}
+	if p.Status != http.StatusUnprocessableEntity { // other texts contain their details
 		return p.Text
 	}
-	said := []string{p.Text}
+	texts := []string{p.Text}
 	for _, name := range slices.Sorted(maps.Keys(p.Details)) {
-		said = append(said, name+": "+p.Details[name])
+		texts = append(texts, name+": "+p.Details[name])
 	}
-	return strings.Join(said, "; ")
-}
-
-func explainToken(q *Question, _ *Request) finding {
-	if q.Revoked != nil {
-		return finding{err: unauthorized(true, q.Revoked).because(causeTokenRevoked)}
-	}
-	if q.Principal == nil {
-		return finding{unknown: true, detail: "it is not known whom the token stands for"}
-	}
-	return finding{detail: fmt.Sprintf("token %s of team %s", q.Principal.TokenID, q.Principal.TeamID)}
-}
-
-func explainLimits(q *Question, r *Request) finding {
-	a := q.Assignment
-	if a == nil && q.Principal != nil {
-		a = r.gateway.policies.For(q.Principal.TeamID, q.Principal.TokenID)
-	}
-	switch {
-	case q.LimiterErr != nil:
-		return finding{err: limiterAway(q.LimiterErr)}
-	case q.Decision == nil || a == nil:
-		return finding{unknown: true, detail: "it is not known what is left of the limits"}
-	case !q.Decision.Allowed:
-		by := a.Policy.Limits()[q.Decision.Denied]
-		return finding{err: rateLimited(refusalText(by), q.Decision.RetryAfter).because(limitCause(by.Name))}
-	}
-	return finding{detail: budgetText(a.Policy, q.Decision)}
-}
-
-// budgetText says what is left of each limit.
-func budgetText(p *ratelimit.Policy, d *ratelimit.Decision) string {
-	var b strings.Builder
-	for i, l := range p.Limits() {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%s: %d of %d left", l.Name, d.Budgets[i].Remaining, l.Requests)
-		switch {
-		case d.Shadowed == i:
-			b.WriteString(" (in shadow, would refuse)")
-		case l.Shadow:
-			b.WriteString(" (in shadow)")
-		}
-	}
-	return b.String()
-}
-
-func explainRoute(_ *Question, r *Request) finding {
-	if err := r.gateway.checkRoute(r); err != nil {
-		return finding{err: err}
-	}
-	return finding{detail: fmt.Sprintf("%s: %s %s", r.route.ID, r.route.Method, r.route.Path)}
-}
-
-func explainPlan(q *Question, r *Request) finding {
-	if q.Principal == nil {
-		return finding{unknown: true, detail: "the team's plan is not known"}
-	}
-	return finding{err: r.gateway.checkPlan(r), detail: "the team has the AI plan"}
-}
-
-func explainScope(q *Question, r *Request) finding {
-	switch {
-	case r.route.Scope == AnyToken:
-		return finding{detail: "any token will do"}
-	case q.Principal == nil:
-		return finding{unknown: true, detail: "the token's scopes are not known; it needs " + string(r.route.Scope)}
-	}
-	return finding{err: r.gateway.checkScope(r), detail: "the token has the scope " + string(r.route.Scope)}
-}
-
-// MarshalJSON writes the explanation with times in seconds.
-func (e Explanation) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Route      *ExplainedRoute   `json:"route"`
-		Status     int               `json:"status"`
-		Code       string            `json:"code"`
-		Cause      Cause             `json:"cause,omitempty"`
-		Text       string            `json:"text,omitempty"`
-		Details    map[string]string `json:"details,omitempty"`
-		Allow      string            `json:"allow,omitempty"`
-		RetryAfter int64             `json:"retry_after_seconds,omitempty"`
-		Because    string            `json:"because,omitempty"`
-		Checks     []Check           `json:"checks"`
-	}{e.Route, e.Status, e.Code, e.Cause, e.Text, e.Details, e.Allow, wholeSeconds(e.RetryAfter), e.Because, e.Checks})
-}
-
-// MarshalJSON writes the route with its time-out in seconds.
-func (r ExplainedRoute) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		ID      string  `json:"id"`
-		Method  string  `json:"method"`
-		Path    string  `json:"path"`
-		Scope   string  `json:"scope"`
-		Service string  `json:"service"`
-		Timeout float64 `json:"timeout_seconds"`
-	}{r.ID, r.Method, r.Path, r.Scope, r.Service, r.Timeout.Seconds()})
+	return strings.Join(texts, "; ")
 }

@@ -21,21 +21,21 @@ import (
 	"opsgate/ratelimit"
 )
 
-// ask explains a request of one of the harness's tokens, "" for a caller who is not known.
-func (h *harness) ask(token, method, path string) Explanation {
-	q := Question{Method: method, Path: path}
-	if known, ok := h.gateway.authenticator.(tokens); ok {
-		q.Principal = known[token]
+// explain explains a request with one of the harness's tokens, "" for an unknown caller.
+func (h *harness) explain(token, method, path string) Explanation {
+	q := ExplainRequest{Method: method, Path: path}
+	if principals, ok := h.gateway.options.Authenticator.(tokens); ok {
+		q.Principal = principals[token]
 	}
 	return h.gateway.Explain(q)
 }
 
-// What is explained is what is answered: each case is asked about, and then sent.
-func TestAnExplanationIsWhatIsAnswered(t *testing.T) {
+// TestExplanationMatchesResponse explains each request and then sends it.
+func TestExplanationMatchesResponse(t *testing.T) {
 	h := start(t)
-	// The services of this test refuse every call, so that what reaches one can be told from what does not.
+	// The services reject every call with Aborted, which no other check returns.
 	h.services.fail("", status.Error(codes.Aborted, "reached the service"))
-	cases := []struct{ token, method, path, because string }{
+	cases := []struct{ token, method, path, failedCheck string }{
 		{"full", "GET", "/v1/me", ""},
 		{"none", "GET", "/v1/me?pretty=1", ""},
 		{"full", "GET", "/v1/servers", ""},
@@ -86,60 +86,59 @@ func TestAnExplanationIsWhatIsAnswered(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.token+" "+c.method+" "+c.path, func(t *testing.T) {
-			e := h.ask(c.token, c.method, c.path)
-			if e.Because != c.because {
-				t.Errorf("because %q, want %q: %+v", e.Because, c.because, e.Checks)
+			e := h.explain(c.token, c.method, c.path)
+			if e.Answer.FailedCheck != c.failedCheck {
+				t.Errorf("failed check %q, want %q: %+v", e.Answer.FailedCheck, c.failedCheck, e.Checks)
 			}
-			mustAgree(t, e, h.do(t, c.token, c.method, c.path, ""))
+			mustMatch(t, e, h.do(t, c.token, c.method, c.path, ""))
 		})
 	}
 }
 
-func TestTheExplanationOfARevokedToken(t *testing.T) {
+func TestExplanationOfRevokedToken(t *testing.T) {
 	h := start(t, ofIdentity(authn.ErrRevoked))
-	e := h.gateway.Explain(Question{Path: "/v1/servers", Revoked: &authn.RevokedError{TokenID: tokenID}})
-	if e.Because != "token" || e.Cause != causeTokenRevoked || e.Code != "unauthorized" {
+	e := h.gateway.Explain(ExplainRequest{Path: "/v1/servers", Revoked: &authn.RevokedError{TokenID: tokenID}})
+	if e.Answer.FailedCheck != "token" || e.Answer.Cause != causeTokenRevoked || e.Answer.Code != "unauthorized" {
 		t.Errorf("got %+v", e)
 	}
-	mustAgree(t, e, h.do(t, "full", "GET", "/v1/servers", ""))
+	mustMatch(t, e, h.do(t, "full", "GET", "/v1/servers", ""))
 	if i := slices.IndexFunc(e.Checks, func(c Check) bool { return c.Name == "token" }); e.Checks[i].Detail != "the token was revoked" {
 		t.Errorf("checks %+v", e.Checks)
 	}
 }
 
-// mustAgree holds an explanation against the answer to the same request, where a service that is reached answers Aborted.
-func mustAgree(t *testing.T, e Explanation, got answer) {
+// mustMatch compares an explanation with the response to the same request, if services fail with Aborted.
+func mustMatch(t *testing.T, e Explanation, got answer) {
 	t.Helper()
-	statusOf, code := e.Status, e.Code
-	if last := e.Checks[len(e.Checks)-1]; last.Name == "service" && e.Because == "" {
-		statusOf, code = 409, "conflict"
+	wantStatus, wantCode := e.Answer.Status, e.Answer.Code
+	if last := e.Checks[len(e.Checks)-1]; last.Name == "service" && e.Answer.FailedCheck == "" {
+		wantStatus, wantCode = 409, "conflict"
 	}
-	if got.StatusCode != statusOf || got.Header.Get("Allow") != e.Allow {
-		t.Errorf("explained as %d, Allow %q; answered %d, Allow %q", statusOf, e.Allow, got.StatusCode, got.Header.Get("Allow"))
+	if got.StatusCode != wantStatus || got.Header.Get("Allow") != e.Answer.Allow {
+		t.Errorf("explained as %d, Allow %q; got %d, Allow %q", wantStatus, e.Answer.Allow, got.StatusCode, got.Header.Get("Allow"))
 	}
 	if got.StatusCode < 400 || got.body == "" {
 		return
 	}
-	var told struct {
+	var body struct {
 		Error, Code string
 		Details     map[string]string
 	}
-	if err := json.Unmarshal([]byte(got.body), &told); err != nil {
+	if err := json.Unmarshal([]byte(got.body), &body); err != nil {
 		t.Fatal(err)
 	}
-	if told.Code != code {
-		t.Errorf("explained as %s; answered %s", code, got.body)
+	if body.Code != wantCode {
+		t.Errorf("explained as %s; got %s", wantCode, got.body)
 	}
-	if e.Because != "" && (told.Error != e.Text || !cmp.Equal(told.Details, e.Details)) {
-		t.Errorf("explained as %q %v; answered %s", e.Text, e.Details, got.body)
+	if e.Answer.FailedCheck != "" && (body.Error != e.Answer.Text || !cmp.Equal(body.Details, e.Answer.Details)) {
+		t.Errorf("explained as %q %v; got %s", e.Answer.Text, e.Answer.Details, got.body)
 	}
 }
 
-// A row says which service answers it, and its handler calls that service and no other.
-func TestEachRowNamesTheServiceThatItCalls(t *testing.T) {
+func TestEachHandlerCallsTheServiceOfItsRow(t *testing.T) {
 	h := start(t)
 	for _, route := range h.gateway.Routes() {
-		e := h.ask("full", route.Method, target(route))
+		e := h.explain("full", route.Method, target(route))
 		last := e.Checks[len(e.Checks)-1]
 		switch {
 		case route.Service == "":
@@ -151,51 +150,51 @@ func TestEachRowNamesTheServiceThatItCalls(t *testing.T) {
 		case route.Method == "GET" && !strings.Contains(last.Detail, "ops."+route.Service+".v1."):
 			t.Errorf("%s is of %s: %+v", route.ID, route.Service, last)
 		}
-		if e.Route == nil || e.Route.ID != route.ID || e.Route.Service != route.Service || e.Route.Timeout != DefaultTimeout {
+		if e.Route == nil || e.Route.ID != route.ID || e.Route.Service != route.Service || e.Route.Timeout != DefaultTimeout.Seconds() {
 			t.Errorf("%s: %+v", route.ID, e.Route)
 		}
 	}
 }
 
-func TestAnExplanationOfLimits(t *testing.T) {
+func TestExplanationOfLimits(t *testing.T) {
 	limits := []ratelimit.Limit{
 		{Name: "second", Requests: 1, Per: time.Second}, {Name: "hour", Requests: 5, Per: time.Hour},
 		{Name: "day", Requests: 1, Per: 24 * time.Hour, Shadow: true},
 	}
 	h, now := limited(t, limits)
-	store, p := h.gateway.limiter.(*ratelimit.Memory), h.gateway.policies.All()[0].Policy
+	store, p := h.gateway.options.Limiter.(*ratelimit.Memory), h.gateway.options.Policies.All()[0].Policy
 	peek := func() Explanation {
 		d, err := store.Peek(t.Context(), tokenID, p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		principal := h.gateway.authenticator.(tokens)["none"]
-		return h.gateway.Explain(Question{Path: "/v1/servers", Principal: principal, Decision: &d})
+		principal := h.gateway.options.Authenticator.(tokens)["none"]
+		return h.gateway.Explain(ExplainRequest{Path: "/v1/servers", Principal: principal, Decision: &d})
 	}
 	limitsOf := func(e Explanation) Check {
 		return e.Checks[slices.IndexFunc(e.Checks, func(c Check) bool { return c.Name == "limits" })]
 	}
 
 	e := peek()
-	want := Check{Name: "limits", Passes: true, Known: true, Detail: "second: 1 of 1 left, hour: 5 of 5 left, day: 1 of 1 left (in shadow)"}
-	if limitsOf(e) != want || e.Because != "scope" {
+	want := Check{Name: "limits", Outcome: Passes, Detail: "second: 1 of 1 left, hour: 5 of 5 left, day: 1 of 1 left (in shadow)"}
+	if limitsOf(e) != want || e.Answer.FailedCheck != "scope" {
 		t.Errorf("%+v", e)
 	}
 	h.get(t, "/v1/me").mustBe(t, 200)
-	for range 3 { // asking spends nothing
+	for range 3 { // an explanation does not count as a request
 		e = peek()
 	}
-	if e.Because != "limits" || e.RetryAfter < time.Second || e.Checks[len(e.Checks)-2].Name != "request" || e.Route == nil {
+	if e.Answer.FailedCheck != "limits" || e.Answer.RetryAfter < 1 || e.Checks[len(e.Checks)-2].Name != "request" || e.Route == nil {
 		t.Errorf("%+v", e)
 	}
-	mustAgree(t, e, h.do(t, "none", "GET", "/v1/servers", ""))
+	mustMatch(t, e, h.do(t, "none", "GET", "/v1/servers", ""))
 
-	*now = now.Add(e.RetryAfter)
-	if got := limitsOf(peek()); !got.Passes || !strings.Contains(got.Detail, "hour: 4 of 5 left, day: 0 of 1 left (in shadow, would refuse)") {
+	*now = now.Add(time.Duration(e.Answer.RetryAfter) * time.Second)
+	if got := limitsOf(peek()); got.Outcome != Passes || !strings.Contains(got.Detail, "hour: 4 of 5 left, day: 0 of 1 left (in shadow, would refuse)") {
 		t.Errorf("%+v", got)
 	}
-	away := Question{Path: "/v1/me", LimiterErr: &ratelimit.UnavailableError{RetryAfter: 2 * time.Second, Cause: errors.New("away")}}
-	if e = h.gateway.Explain(away); e.Status != 503 || e.Code != "unavailable" || e.RetryAfter != 2*time.Second || e.Because != "limits" {
+	unavailable := ExplainRequest{Path: "/v1/me", LimiterErr: &ratelimit.UnavailableError{RetryAfter: 2 * time.Second, Cause: errors.New("no connection")}}
+	if e = h.gateway.Explain(unavailable); e.Answer.Status != 503 || e.Answer.Code != "unavailable" || e.Answer.RetryAfter != 2 || e.Answer.FailedCheck != "limits" {
 		t.Errorf("%+v", e)
 	}
 	mustCount(t, h, "opsgate_rate_limit_decisions_total", map[string]float64{
@@ -203,69 +202,70 @@ func TestAnExplanationOfLimits(t *testing.T) {
 	})
 }
 
-// Of a caller who is not known, what cannot be told is taken to pass.
-func TestAnExplanationForNobody(t *testing.T) {
-	e := start(t).gateway.Explain(Question{Path: "/v1/servers"})
+// If the caller is unknown, checks that depend on it are unknown and taken as passed.
+func TestExplanationForUnknownCaller(t *testing.T) {
+	e := start(t).gateway.Explain(ExplainRequest{Path: "/v1/servers"})
 	var unknown []string
 	for _, c := range e.Checks {
-		if !c.Passes {
+		switch c.Outcome {
+		case Refuses:
 			t.Errorf("%+v", c)
-		}
-		if !c.Known {
+		case Unknown:
 			unknown = append(unknown, c.Name)
 		}
 	}
-	if diff := cmp.Diff([]string{"token", "limits", "plan", "scope", "service"}, unknown); diff != "" || e.Status != 200 {
-		t.Errorf("%d %s", e.Status, diff)
+	if diff := cmp.Diff([]string{"token", "limits", "plan", "scope", "service"}, unknown); diff != "" || e.Answer.Status != 200 {
+		t.Errorf("%d %s", e.Answer.Status, diff)
 	}
 }
 
-func TestALineThatIsTooLongIsExplained(t *testing.T) {
+func TestExplanationOfLongRequestLine(t *testing.T) {
 	h := start(t, func(o *Options) { o.MaxHeaderBytes = 100 })
-	if e := h.gateway.Explain(Question{Path: "/v1/servers?x=" + strings.Repeat("x", 100)}); e.Status != 431 || e.Because != "header" {
+	if e := h.gateway.Explain(ExplainRequest{Path: "/v1/servers?x=" + strings.Repeat("x", 100)}); e.Answer.Status != 431 || e.Answer.FailedCheck != "header" {
 		t.Errorf("%+v", e)
 	}
 }
 
-func TestWhatIsNoRequestIsExplainedAsSuch(t *testing.T) {
+func TestExplanationOfInvalidRequest(t *testing.T) {
 	h := start(t)
-	for _, q := range []Question{
+	for _, q := range []ExplainRequest{
 		{Path: ""}, {Path: "v1/servers"}, {Path: "/v1/%zz"}, {Path: "/v1/a\r\nX: y"}, {Method: "G T", Path: "/v1/me"},
 	} {
-		if e := h.gateway.Explain(q); e.Status != 400 || e.Because != "target" || e.Text == "" || e.Route != nil {
+		if e := h.gateway.Explain(q); e.Answer.Status != 400 || e.Answer.FailedCheck != "target" || e.Answer.Text == "" || e.Route != nil {
 			t.Errorf("%+v: %+v", q, e)
 		}
 	}
 }
 
-func TestAnExplanationInJSON(t *testing.T) {
+func TestExplanationInJSON(t *testing.T) {
 	h := start(t)
-	scope := h.ask("none", "GET", "/v1/servers/"+someID)
+	scope := h.explain("none", "GET", "/v1/servers/"+someID)
 	got, err := json.Marshal(scope)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"route":{"id":"v1GetServer","method":"GET","path":"/v1/servers/:id","scope":"servers:read","service":"fleet","timeout_seconds":10},` +
-		`"status":403,"code":"forbidden","cause":"scope","text":"this token lacks the scope servers:read","details":{"required":"servers:read"},"because":"scope",` +
-		`"checks":[{"name":"capacity","passes":true,"known":true,"detail":"0 requests are under way"},` +
-		`{"name":"token","passes":true,"known":true,"detail":"token ` + tokenID + ` of team ` + teamID + `"},` +
-		`{"name":"limits","passes":true,"known":false,"detail":"it is not known what is left of the limits"},` +
-		`{"name":"route","passes":true,"known":true,"detail":"v1GetServer: GET /v1/servers/:id"},` +
-		`{"name":"plan","passes":true,"known":true,"detail":"the team has the AI plan"},` +
-		`{"name":"scope","passes":false,"known":true,"detail":"this token lacks the scope servers:read"},` +
-		`{"name":"request","passes":true,"known":true,"detail":"path and query can be read"},` +
-		`{"name":"service","passes":true,"known":false,"detail":"fleet would be called: ops.fleet.v1.FleetService/GetServer"}]}`
+	want := `{"answer":{"status":403,"code":"forbidden","cause":"scope","text":"this token lacks the scope servers:read",` +
+		`"details":{"required":"servers:read"},"because":"scope"},` +
+		`"checks":[{"name":"capacity","outcome":"passes","detail":"0 requests are under way"},` +
+		`{"name":"token","outcome":"passes","detail":"token ` + tokenID + ` of team ` + teamID + `"},` +
+		`{"name":"limits","outcome":"unknown","detail":"it is not known what is left of the limits"},` +
+		`{"name":"route","outcome":"passes","detail":"v1GetServer: GET /v1/servers/:id"},` +
+		`{"name":"plan","outcome":"passes","detail":"the team has the AI plan"},` +
+		`{"name":"scope","outcome":"refuses","detail":"this token lacks the scope servers:read"},` +
+		`{"name":"request","outcome":"passes","detail":"path and query can be read"},` +
+		`{"name":"service","outcome":"unknown","detail":"fleet would be called: ops.fleet.v1.FleetService/GetServer"}],` +
+		`"route":{"id":"v1GetServer","method":"GET","path":"/v1/servers/:id","scope":"servers:read","service":"fleet","timeout_seconds":10}}`
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)
 	}
-	refused := ratelimit.Decision{Denied: 0, Shadowed: -1, RetryAfter: 1500 * time.Millisecond}
-	got, _ = json.Marshal(h.gateway.Explain(Question{Path: "/v1/me", Principal: &authn.Principal{}, Decision: &refused}))
+	denied := ratelimit.Decision{Denied: 0, Shadowed: -1, RetryAfter: 1500 * time.Millisecond}
+	got, _ = json.Marshal(h.gateway.Explain(ExplainRequest{Path: "/v1/me", Principal: &authn.Principal{}, Decision: &denied}))
 	if !strings.Contains(string(got), `"status":429,"code":"rate_limited"`) || !strings.Contains(string(got), `"retry_after_seconds":2,"because":"limits"`) {
 		t.Errorf("%s", got)
 	}
 }
 
-// Whatever is asked about is explained as it is answered.
+// FuzzExplain compares the explanation of any request with the response to it.
 func FuzzExplain(f *testing.F) {
 	for _, path := range []string{"/v1/me", "/v1/servers/" + someID + "/metrics?range=1h", "/v1/audit?limit=0&cursor=%zz", "/v1//x", "*", "http://h/v1/me", "/docs/", "//v1/me"} {
 		f.Add("GET", path)
@@ -278,25 +278,25 @@ func FuzzExplain(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	full, _ := g.authenticator.Authenticate(f.Context(), "full", nil)
+	full, _ := g.options.Authenticator.Authenticate(f.Context(), "full", nil)
 	f.Fuzz(func(t *testing.T, method, path string) {
-		e := g.Explain(Question{Method: method, Path: path, Principal: full})
+		e := g.Explain(ExplainRequest{Method: method, Path: path, Principal: full})
 		req, err := http.ReadRequest(bufio.NewReader(strings.NewReader(method + " " + path + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer full\r\n\r\n")))
-		if err != nil || req.Method != method || req.RequestURI != path || e.Because == "target" {
+		if err != nil || req.Method != method || req.RequestURI != path || e.Answer.FailedCheck == "target" {
 			return
 		}
 		last := e.Checks[len(e.Checks)-1]
-		want := e.Status
+		want := e.Answer.Status
 		switch {
-		case e.Because == "" && last.Name == "service" && e.Route.Method == http.MethodPost:
+		case e.Answer.FailedCheck == "" && last.Name == "service" && e.Route.Method == http.MethodPost:
 			want = http.StatusUnprocessableEntity // it has no body
-		case e.Because == "" && last.Name == "service":
+		case e.Answer.FailedCheck == "" && last.Name == "service":
 			want = http.StatusConflict
 		}
 		got := httptest.NewRecorder()
 		g.ServeHTTP(got, req)
 		if got.Code != want {
-			t.Errorf("%q %q: answered %d, explained %+v", method, path, got.Code, e)
+			t.Errorf("%q %q: got %d, explained %+v", method, path, got.Code, e)
 		}
 	})
 }

@@ -146,8 +146,8 @@ func encodeServerGroup(w *jsonw.Writer, g *fleetv1.ServerGroup) {
 func metricsView(span fleetv1.MetricRange, resp *fleetv1.GetServerMetricsResponse) View {
 	return func(w *jsonw.Writer) {
 		w.BeginObject()
-		writeWord(w, "resolution", metricResolutions, resp.Resolution)
-		writeWord(w, "range", metricRanges, span)
+		writeEnum(w, "resolution", metricResolutions, resp.Resolution)
+		writeEnum(w, "range", metricRanges, span)
 		array(w, "points", resp.Points, encodeMetricPoint)
 		w.EndObject()
 	}

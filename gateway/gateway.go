@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,34 +24,32 @@ import (
 	"opsgate/ratelimit"
 )
 
-// Defaults of what Options leave open.
+// Defaults of Options.
 const (
-	DefaultTimeout      = 10 * time.Second
-	DefaultBodyTimeout  = 5 * time.Second
-	DefaultMaxBodyBytes = 128 << 10 // decisions, "Requests"
-	// DefaultMaxHeaderBytes is of a request's first line and header together.
+	DefaultTimeout        = 10 * time.Second
+	DefaultBodyTimeout    = 5 * time.Second
+	DefaultMaxBodyBytes   = 128 << 10
 	DefaultMaxHeaderBytes = 16 << 10
 )
 
-// An Authenticator tells whom a token stands for. Its errors wrap authn.ErrInvalidToken, authn.ErrUnavailable or authn.ErrContract.
+// An Authenticator resolves a token to its principal. Its errors wrap authn.ErrInvalidToken, authn.ErrUnavailable or authn.ErrContract.
 type Authenticator interface {
 	Authenticate(ctx context.Context, token string, from authn.Source) (*authn.Principal, error)
 }
 
-// A Limiter decides whether a token may make a request now, and takes back what a decision spent. A *ratelimit.UnavailableError
-// says when to ask again; any other error is told to the client as the same. It is safe for concurrent use.
+// A Limiter decides whether a token may make a request now, and refunds decisions. If its error is a *ratelimit.UnavailableError, the
+// response has its RetryAfter; otherwise the response is the same. It is safe for concurrent use.
 type Limiter interface {
 	Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error)
 	Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error
 }
 
-// A DecisionObserver is told of every decision once, while the request waits: it must not block. The decision is the request's
-// own and must not be kept.
+// A DecisionObserver is called once for each decision, before the response. Decided must not block and must not keep the decision.
 type DecisionObserver interface {
 	Decided(p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision)
 }
 
-// Options are what a Gateway is made of. Services, Authenticator, Limiter, Policies and Refunds are required.
+// Options are the options of a Gateway. The service clients, Authenticator, Limiter, Policies and Refunds are required.
 type Options struct {
 	Fleet      fleetv1.FleetServiceClient
 	Monitoring monitoringv1.MonitoringServiceClient
@@ -60,67 +59,42 @@ type Options struct {
 	Authenticator Authenticator
 	Limiter       Limiter
 	Policies      *ratelimit.Policies
-	Refunds       *Refunds    // outlives the Gateway
-	RetrySlots    *RetrySlots // outlives the Gateway; nil for slots of its own
+	Refunds       *Refunds    // shared with other Gateways of the process
+	RetrySlots    *RetrySlots // likewise; nil if Retry-After is not spread
 
-	Timeout        time.Duration            // of a whole request, where its route has none of its own; 0 for DefaultTimeout
-	Timeouts       map[string]time.Duration // by the id of a route, over the route's own
-	BodyTimeout    time.Duration            // for a request's body to arrive; 0 for DefaultBodyTimeout
-	MaxBodyBytes   int64                    // of a request; 0 for DefaultMaxBodyBytes
-	MaxHeaderBytes int64                    // of a request; 0 for DefaultMaxHeaderBytes
-	TrustedProxies []netip.Prefix           // peers whose X-Forwarded-For counts; none by default
-	TLS            bool                     // requests come over TLS: answers have Strict-Transport-Security
-	LiveTokens     string                   // what tokens begin with; an id of a request with such a one in it is not taken
-	QuietAccess    bool                     // log what SREs must see only, not each request
-	Unlogged       float64                  // part of the successes, 0 to 1, that are not logged
+	Timeout         time.Duration            // of a whole request whose route has no timeout; 0 for DefaultTimeout
+	Timeouts        map[string]time.Duration // by route id; they override those of the routes
+	BodyTimeout     time.Duration            // for the body to arrive; 0 for DefaultBodyTimeout
+	MaxBodyBytes    int64                    // 0 for DefaultMaxBodyBytes
+	MaxHeaderBytes  int64                    // of the request line and the header; 0 for DefaultMaxHeaderBytes
+	TrustedProxies  []netip.Prefix           // peers whose X-Forwarded-For is used; none by default
+	TLS             bool                     // responses have Strict-Transport-Security
+	TokenPrefix     string                   // prefix of live tokens; an X-Request-Id that contains it is replaced
+	LogFailuresOnly bool                     // log 5xx and denials by shadow limits only
+	LogSkipFraction float64                  // fraction of the successes, 0 to 1, that are not logged
 
-	Capacity  *Capacity        // nil for none that is bounded
-	Decisions DecisionObserver // nil for nobody
+	Capacity  *Capacity        // nil for no limit
+	Decisions DecisionObserver // nil for none
 	Tracer    Tracer           // nil for none
 	Clock     func() time.Time // nil for time.Now
-	Random    func() float64   // from 0, below 1: which successes are logged; nil for the runtime's
+	Random    func() float64   // in [0, 1), for LogSkipFraction; nil for rand.Float64
 	Logger    *slog.Logger     // nil for none
-	Lines     LineLimits       // of the Logger's lines
-	Metrics   *Metrics         // nil for none
+	Lines     LineLimits       // for lines of the Logger
+	Metrics   *Metrics         // nil for metrics that are not registered
 }
 
-// A Gateway serves the public API. It never changes once it is made, so a new configuration is a new Gateway. It runs nothing
-// beside the requests, so one that is not used any more needs no end.
+// A Gateway serves the public API. It is immutable: a new configuration needs a new Gateway. It runs no goroutines and needs no Close.
 type Gateway struct {
-	engine  *gin.Engine
-	dry     *gin.Engine // the same rows, explained and not served
-	rows    []Route
-	metrics *Metrics
-	logger  *slog.Logger
-	clock   func() time.Time
-	pool    sync.Pool // of *Request, for their buffers
-	zippers sync.Pool // of *gzip.Writer
-
-	authenticator  Authenticator
-	limiter        Limiter
-	policies       *ratelimit.Policies
-	refunds        *Refunds
-	retrySlots     *RetrySlots
-	terms          []terms // by the index of their assignment
-	capacity       *Capacity
-	overloaded     *Problem // of every request that there is no room for
-	decisions      DecisionObserver
-	tracer         Tracer
-	timeout        time.Duration
-	timeouts       map[string]time.Duration
-	bodyTimeout    time.Duration
-	maxBodyBytes   int64
-	maxHeaderBytes int64
-	trustedProxies []netip.Prefix
-	tls            bool
-	liveTokens     string
-	quietAccess    bool
-	unlogged       float64
-	random         func() float64
-	lineLimits     LineLimits
+	options     Options
+	engine      *gin.Engine
+	rows        []Route
+	limitSets   []limitSet // by the index of their assignment
+	overloaded  *Problem   // the response at the in-flight limit
+	requests    sync.Pool  // of *Request, for their buffers
+	gzipWriters sync.Pool  // of *gzip.Writer
 }
 
-// api holds what handlers call.
+// api holds the clients of the internal services. Its methods are the handlers.
 type api struct {
 	fleet      fleetv1.FleetServiceClient
 	monitoring monitoringv1.MonitoringServiceClient
@@ -128,7 +102,7 @@ type api struct {
 	audit      auditv1.AuditServiceClient
 }
 
-// New returns a Gateway, or an error when something required is missing or the route table has a gap.
+// New returns a Gateway, or an error if a required option is missing or the route table is not valid.
 func New(o Options) (*Gateway, error) {
 	if o.Fleet == nil || o.Monitoring == nil || o.Incident == nil || o.Audit == nil {
 		return nil, errors.New("gateway: a client is required for each of fleet, monitoring, incident and audit")
@@ -139,45 +113,25 @@ func New(o Options) (*Gateway, error) {
 	o = o.withDefaults()
 	a := &api{fleet: o.Fleet, monitoring: o.Monitoring, incident: o.Incident, audit: o.Audit}
 	g := &Gateway{
-		rows:           a.routes(),
-		metrics:        o.Metrics,
-		logger:         o.Logger,
-		clock:          o.Clock,
-		authenticator:  o.Authenticator,
-		limiter:        o.Limiter,
-		policies:       o.Policies,
-		refunds:        o.Refunds,
-		retrySlots:     o.RetrySlots,
-		terms:          newTerms(o.Policies, o.Metrics),
-		capacity:       o.Capacity,
-		overloaded:     unavailable(0, errNoRoom).because(causeOverload),
-		decisions:      o.Decisions,
-		tracer:         o.Tracer,
-		timeout:        cmp.Or(o.Timeout, DefaultTimeout),
-		timeouts:       o.Timeouts,
-		bodyTimeout:    cmp.Or(o.BodyTimeout, DefaultBodyTimeout),
-		maxBodyBytes:   cmp.Or(o.MaxBodyBytes, DefaultMaxBodyBytes),
-		maxHeaderBytes: cmp.Or(o.MaxHeaderBytes, DefaultMaxHeaderBytes),
-		trustedProxies: o.TrustedProxies,
-		tls:            o.TLS,
-		liveTokens:     o.LiveTokens,
-		quietAccess:    o.QuietAccess,
-		unlogged:       o.Unlogged,
-		random:         o.Random,
-		lineLimits:     o.Lines,
+		options:    o,
+		rows:       a.routes(),
+		limitSets:  newLimitSets(o.Policies, o.Metrics),
+		overloaded: unavailable(0, errAtCapacity).withCause(causeOverload),
 	}
 	if err := checkRoutes(g.rows); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	g.pool.New = func() any { return &Request{gateway: g} }
-	g.zippers.New = func() any { return gzip.NewWriter(nil) }
-	g.engine = g.newEngine(g.rows, g.serve)
-	g.dry = g.newEngine(uncalled().routes(), g.explained)
+	g.requests.New = func() any { return &Request{gateway: g} }
+	g.gzipWriters.New = func() any { return gzip.NewWriter(nil) }
+	g.engine = g.newEngine(dryAPI().routes())
 	return g, nil
 }
 
-// withDefaults fills in what may be left open.
 func (o Options) withDefaults() Options {
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.BodyTimeout = cmp.Or(o.BodyTimeout, DefaultBodyTimeout)
+	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, DefaultMaxBodyBytes)
+	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, DefaultMaxHeaderBytes)
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -191,16 +145,13 @@ func (o Options) withDefaults() Options {
 		o.Metrics = newMetrics()
 	}
 	if o.Capacity == nil {
-		o.Capacity = unbounded()
-	}
-	if o.RetrySlots == nil {
-		o.RetrySlots = NewRetrySlots(nil)
+		o.Capacity = unlimitedCapacity()
 	}
 	return o
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) { g.engine.ServeHTTP(w, req) }
 
-// Routes returns the rows of the API, in the order of the table.
-func (g *Gateway) Routes() []Route { return append([]Route(nil), g.rows...) }
+// Routes returns the rows of the route table.
+func (g *Gateway) Routes() []Route { return slices.Clone(g.rows) }

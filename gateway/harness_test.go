@@ -159,7 +159,7 @@ func (h *harness) sendRefunds(tb testing.TB) {
 	tb.Helper()
 	ended, cancel := context.WithCancel(tb.Context())
 	cancel()
-	if err := h.gateway.refunds.Run(ended); err != nil {
+	if err := h.gateway.options.Refunds.Run(ended); err != nil {
 		tb.Error(err)
 	}
 }

@@ -136,14 +136,14 @@ func FuzzIfNoneMatch(f *testing.F) {
 			if !matchesTag([]string{header, "W/" + tag}, tag) || !matchesTag([]string{header + "," + tag}, tag) {
 				t.Errorf("%q does not match itself behind %q", tag, header)
 			}
-			want, opaque := false, strings.TrimSuffix(strings.Trim(tag, `"`), zippedSuffix)
+			want, opaque := false, strings.TrimSuffix(strings.Trim(tag, `"`), gzipSuffix)
 			for entry := range strings.SplitSeq(header, ",") {
 				entry = strings.Trim(entry, " \t")
 				match := item.FindStringSubmatch(entry)
 				if len(match) == 0 && entry != "*" && entry != "" {
 					return
 				}
-				want = want || entry == "*" || len(match) > 0 && strings.TrimSuffix(match[1], zippedSuffix) == opaque
+				want = want || entry == "*" || len(match) > 0 && strings.TrimSuffix(match[1], gzipSuffix) == opaque
 			}
 			if got != want {
 				t.Errorf("%q matches %q: %v", header, tag, got)
@@ -187,11 +187,11 @@ func FuzzLimitHeaders(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := newTerms(all, newMetrics())[0]
+		told := newLimitSets(all, newMetrics())[0]
 		d := &ratelimit.Decision{Budgets: [ratelimit.MaxLimits]ratelimit.Budget{0: {Remaining: remaining, Reset: time.Duration(reset)}, 2: {Remaining: 5, Reset: 9e9}}}
 		seconds := func(ns int64) int64 { return (ns + 1e9 - 1) / 1e9 }
 		mustBeList(t, told.header[0], fmt.Sprintf("%q q=%d w=%d", name, requests, seconds(per)), fmt.Sprintf("%q q=7 w=3", name+"'s"))
-		mustBeList(t, string(told.appendBudgets(nil, d)), fmt.Sprintf("%q r=%d t=%d", name, remaining, seconds(reset)), fmt.Sprintf("%q r=5 t=9", name+"'s"))
+		mustBeList(t, string(told.appendRemaining(nil, d)), fmt.Sprintf("%q r=%d t=%d", name, remaining, seconds(reset)), fmt.Sprintf("%q r=5 t=9", name+"'s"))
 	})
 }
 

@@ -68,8 +68,8 @@ func decodeCreateIncident(r *Request) (*incidentv1.CreateIncidentRequest, error)
 		Actor:          r.actor(),
 		IdempotencyKey: b.IdempotencyKey(),
 		Title:          b.Text("title", maxTitle),
-		Status:         requiredWord(b, "status", incidentStatuses),
-		Impact:         requiredWord(b, "impact", incidentImpacts),
+		Status:         requiredEnum(b, "status", incidentStatuses),
+		Impact:         requiredEnum(b, "impact", incidentImpacts),
 		Message:        b.Text("message", maxMessage),
 		StatusPageId:   b.OptionalID("statusPageId"),
 		ComponentIds:   b.IDs("componentIds", maxComponents),
@@ -117,7 +117,7 @@ func decodeIncidentUpdate(r *Request, incidentID string) (*incidentv1.AddInciden
 		Actor:             r.actor(),
 		IdempotencyKey:    b.IdempotencyKey(),
 		IncidentId:        incidentID,
-		Status:            requiredWord(b, "status", incidentStatuses),
+		Status:            requiredEnum(b, "status", incidentStatuses),
 		Message:           b.Text("message", maxMessage),
 		NotifySubscribers: b.Bool("notifySubscribers", true),
 	}
@@ -156,8 +156,8 @@ func encodeIncident(w *jsonw.Writer, i *incidentv1.Incident) {
 func incidentFields(w *jsonw.Writer, i *incidentv1.Incident) {
 	w.String("id", i.Id)
 	w.String("title", i.Title)
-	writeWord(w, "status", incidentStatuses, i.Status)
-	writeWord(w, "impact", incidentImpacts, i.Impact)
+	writeEnum(w, "status", incidentStatuses, i.Status)
+	writeEnum(w, "impact", incidentImpacts, i.Impact)
 	w.StringOrNull("statusPageId", i.StatusPageId)
 	w.Bool("isMaintenance", i.IsMaintenance)
 	w.Time("startedAt", i.StartedAt)
@@ -168,7 +168,7 @@ func incidentFields(w *jsonw.Writer, i *incidentv1.Incident) {
 func encodeIncidentUpdate(w *jsonw.Writer, u *incidentv1.IncidentUpdate) {
 	w.BeginObject()
 	w.String("id", u.Id)
-	writeWord(w, "status", incidentStatuses, u.Status)
+	writeEnum(w, "status", incidentStatuses, u.Status)
 	w.String("message", u.Message)
 	w.Time("createdAt", u.CreatedAt)
 	w.EndObject()
@@ -178,13 +178,13 @@ func encodeCreatedIncident(w *jsonw.Writer, i *incidentv1.Incident) {
 	w.BeginObject()
 	w.String("id", i.Id)
 	w.String("title", i.Title)
-	writeWord(w, "status", incidentStatuses, i.Status)
+	writeEnum(w, "status", incidentStatuses, i.Status)
 	w.EndObject()
 }
 
 func encodePostedUpdate(w *jsonw.Writer, u *incidentv1.IncidentUpdate) {
 	w.BeginObject()
 	w.String("id", u.Id)
-	writeWord(w, "status", incidentStatuses, u.Status)
+	writeEnum(w, "status", incidentStatuses, u.Status)
 	w.EndObject()
 }

@@ -49,11 +49,11 @@ func skipValue(data []byte, at int, left *int) (int, error) {
 			}
 			continue
 		case 't':
-			at, ok = skipWord(data, at, "true")
+			at, ok = skipLiteral(data, at, "true")
 		case 'f':
-			at, ok = skipWord(data, at, "false")
+			at, ok = skipLiteral(data, at, "false")
 		case 'n':
-			at, ok = skipWord(data, at, "null")
+			at, ok = skipLiteral(data, at, "null")
 		default:
 			at, ok = skipNumber(data, at)
 		}
@@ -107,7 +107,7 @@ func skipName(data []byte, at int) (int, bool) {
 	return skipSpace(data, at+1), true
 }
 
-func skipWord(data []byte, at int, word string) (int, bool) {
+func skipLiteral(data []byte, at int, word string) (int, bool) {
 	for i := range len(word) {
 		if byteAt(data, at) != word[i] {
 			return at, false

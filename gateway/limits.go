@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -8,67 +9,67 @@ import (
 	"opsgate/ratelimit"
 )
 
-// nearPart is the part of a limit that is left when a request is near it: less than a fifth, so more than 80 % is spent.
-const nearPart = 5
+// nearDivisor sets what counts as near a limit: less than a fifth remains, so more than 80 % is used.
+const nearDivisor = 5
 
-// Terms are what all requests of one assignment have in common, made once.
-type terms struct {
+// A limitSet is what all requests of one assignment share, computed once.
+type limitSet struct {
 	assignment *ratelimit.Assignment
-	header     []string // RateLimit-Policy; none of a limit in shadow
-	limits     []termsLimit
+	header     []string // RateLimit-Policy, without shadow limits
+	limits     []limitEntry
 }
 
-// A termsLimit is what is told and counted of one limit.
-type termsLimit struct {
+// A limitEntry has the response texts and counters of one limit.
+type limitEntry struct {
 	ratelimit.Limit
-	cause    Cause  // of a request that it refuses
-	field    string // how its member of the RateLimit field begins
-	refusal  string // what a client is told that it refuses
-	few      int    // fewer than these left is near
-	counters *limitCounters
+	cause         Cause
+	field         string // beginning of its member of the RateLimit field
+	deniedText    string // error text of a 429
+	nearThreshold int    // a request that leaves fewer is near the limit
+	counters      *limitCounters
 }
 
-// newTerms returns the terms of every assignment, by their index. Assignments of one class whose limits have the same name share
+// newLimitSets returns the limitSet of each assignment, by its index. Limits with the same name, in assignments of the same class, share
 // their counters.
-func newTerms(policies *ratelimit.Policies, m *Metrics) []terms {
+func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 	type series struct {
 		policy, limit string
 		shadow        bool
 	}
-	known := make(map[series]*limitCounters)
-	all := make([]terms, len(policies.All()))
+	counters := make(map[series]*limitCounters)
+	sets := make([]limitSet, len(policies.All()))
 	for _, a := range policies.All() {
-		limits := make([]termsLimit, len(a.Policy.Limits()))
+		limits := make([]limitEntry, len(a.Policy.Limits()))
 		first := true
 		for i, l := range a.Policy.Limits() {
 			key := series{a.Class, l.Name, l.Shadow}
-			if known[key] == nil {
-				known[key] = m.limitCounters(a.Class, l.Name, l.Shadow)
+			if counters[key] == nil {
+				counters[key] = m.limitCounters(a.Class, l.Name, l.Shadow)
 			}
-			limits[i] = termsLimit{
-				Limit: l, cause: limitCause(l.Name), field: quoted(l.Name, first) + ";r=", refusal: refusalText(l),
-				few: (l.Requests + nearPart - 1) / nearPart, counters: known[key],
+			limits[i] = limitEntry{
+				Limit: l, cause: limitCause(l.Name), field: quoted(l.Name, first) + ";r=", deniedText: deniedText(l),
+				nearThreshold: (l.Requests + nearDivisor - 1) / nearDivisor, counters: counters[key],
 			}
 			first = first && l.Shadow
 		}
-		all[a.Index()] = terms{assignment: a, header: []string{policyHeader(a.Policy)}, limits: limits}
+		sets[a.Index()] = limitSet{assignment: a, header: []string{policyHeader(a.Policy)}, limits: limits}
 	}
-	return all
+	return sets
 }
 
-// count counts a decision: one increment for each limit that it spends in, or one for the limit that refuses.
-func (t *terms) count(d *ratelimit.Decision) {
+// count counts a decision: once for each limit that it counts in, or once for the limit that denies it.
+func (s *limitSet) count(d *ratelimit.Decision) {
 	if !d.Allowed {
-		t.limits[d.Denied].counters.refused.Inc()
+		s.limits[d.Denied].counters.denied.Inc()
 		return
 	}
-	for i := range t.limits {
-		l := &t.limits[i]
+	for i := range s.limits {
+		l := &s.limits[i]
 		switch {
 		case d.Shadowed == i:
-			l.counters.refused.Inc()
-		case d.Shadowed >= 0 && l.Shadow: // limits in shadow are decided together: nothing was spent in this one either
-		case d.Budgets[i].Remaining < l.few:
+			l.counters.denied.Inc()
+		case d.Shadowed >= 0 && l.Shadow: // if one shadow limit denies, the request counts in none of them
+		case d.Budgets[i].Remaining < l.nearThreshold:
 			l.counters.near.Inc()
 		default:
 			l.counters.admitted.Inc()
@@ -76,10 +77,10 @@ func (t *terms) count(d *ratelimit.Decision) {
 	}
 }
 
-// appendBudgets appends the RateLimit field: what is left of each limit, and in how many seconds there will be more.
-func (t *terms) appendBudgets(b []byte, d *ratelimit.Decision) []byte {
-	for i := range t.limits {
-		l := &t.limits[i]
+// appendRemaining appends the RateLimit field: what remains of each limit, and the number of seconds until more does.
+func (s *limitSet) appendRemaining(b []byte, d *ratelimit.Decision) []byte {
+	for i := range s.limits {
+		l := &s.limits[i]
 		if l.Shadow {
 			continue
 		}
@@ -91,18 +92,37 @@ func (t *terms) appendBudgets(b []byte, d *ratelimit.Decision) []byte {
 	return b
 }
 
-// giveBack shows in a decision what it is when the request is given back. Where more than one request counts, the oldest of them
-// still is what the next budget waits for.
-func (t *terms) giveBack(d *ratelimit.Decision) {
-	for i := range t.limits {
+// describe returns what remains of each limit, for operators.
+func (s *limitSet) describe(d *ratelimit.Decision) string {
+	var b strings.Builder
+	for i := range s.limits {
+		l := &s.limits[i]
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s: %d of %d left", l.Name, d.Budgets[i].Remaining, l.Requests)
+		switch {
+		case d.Shadowed == i:
+			b.WriteString(" (in shadow, would refuse)")
+		case l.Shadow:
+			b.WriteString(" (in shadow)")
+		}
+	}
+	return b.String()
+}
+
+// applyRefund updates what remains in a decision as if the request had not been made. Reset changes only if the whole limit remains: it
+// is the time of the oldest request, which this one is only if it is the only one.
+func (s *limitSet) applyRefund(d *ratelimit.Decision) {
+	for i := range s.limits {
 		b := &d.Budgets[i]
-		if b.Remaining = min(b.Remaining+1, t.limits[i].Requests); b.Remaining == t.limits[i].Requests {
+		if b.Remaining = min(b.Remaining+1, s.limits[i].Requests); b.Remaining == s.limits[i].Requests {
 			b.Reset = 0
 		}
 	}
 }
 
-// policyHeader is the RateLimit-Policy field (draft-ietf-httpapi-ratelimit-headers): each limit's quota and window in seconds.
+// policyHeader returns the RateLimit-Policy field (draft-ietf-httpapi-ratelimit-headers): quota and window in seconds of each limit.
 func policyHeader(p *ratelimit.Policy) string {
 	var b strings.Builder
 	for _, limit := range p.Limits() {
@@ -118,7 +138,7 @@ func policyHeader(p *ratelimit.Policy) string {
 	return b.String()
 }
 
-// quoted begins a member of a structured field's list (RFC 9651): a string, whose two special characters are escaped.
+// quoted returns the beginning of a member of a list in a structured field (RFC 9651): a quoted string.
 func quoted(name string, first bool) string {
 	name = strings.ReplaceAll(strings.ReplaceAll(name, `\`, `\\`), `"`, `\"`)
 	if first {
@@ -127,15 +147,15 @@ func quoted(name string, first bool) string {
 	return `, "` + name + `"`
 }
 
-// wholeSeconds rounds up: a client that waits that long has waited long enough.
+// wholeSeconds returns d in seconds, rounded up, so that a client that waits for the result waits at least d.
 func wholeSeconds(d time.Duration) int64 {
 	return int64((d + time.Second - 1) / time.Second)
 }
 
-// refusalText is what a client is told that a limit refuses.
-func refusalText(l ratelimit.Limit) string { return "rate limit exceeded: " + limitText(l) }
+// deniedText returns the error text of a request that the limit denies.
+func deniedText(l ratelimit.Limit) string { return "rate limit exceeded: " + limitText(l) }
 
-// limitText says a limit in words: 3 requests per second.
+// limitText describes a limit: 3 requests per second.
 func limitText(l ratelimit.Limit) string {
 	var b strings.Builder
 	b.WriteString(strconv.Itoa(l.Requests))

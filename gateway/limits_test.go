@@ -149,7 +149,7 @@ func TestLimitsInShadowAreForSREsAlone(t *testing.T) {
 		{Name: "tight", Requests: 1, Per: time.Minute, Shadow: true},
 		{Name: "hour", Requests: 3, Per: time.Hour},
 		{Name: "loose", Requests: 10, Per: 24 * time.Hour, Shadow: true},
-	}, func(o *Options) { o.QuietAccess = true })
+	}, func(o *Options) { o.LogFailuresOnly = true })
 	for i := range int64(3) {
 		got := h.get(t, "/v1/me").mustBe(t, 200)
 		mustTell(t, got, "RateLimit-Policy", policyOf("hour", 3, 3600))
@@ -225,7 +225,7 @@ func TestWhatIsGivenBackIsToldAsItIs(t *testing.T) {
 	got := h.get(t, "/v1/servers")
 	got.mustFail(t, 500, "internal_error")
 	h.sendRefunds(t)
-	left, err := h.gateway.limiter.(*ratelimit.Memory).Peek(t.Context(), tokenID, h.gateway.policies.All()[0].Policy)
+	left, err := h.gateway.options.Limiter.(*ratelimit.Memory).Peek(t.Context(), tokenID, h.gateway.options.Policies.All()[0].Policy)
 	if err != nil {
 		t.Fatal(err)
 	}

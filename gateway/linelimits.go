@@ -20,17 +20,17 @@ type LineLimits struct {
 }
 
 // allowsLine returns whether the access line of a request may be written.
-func (g *Gateway) allowsLine(r *Request, s sent) bool {
+func (g *Gateway) allowsLine(r *Request, info responseInfo) bool {
 	var limit LineLimit
 	switch {
-	case s.status >= http.StatusInternalServerError && s.cause != causeIdentityBusy: // clients alone cause the latter
-		limit = g.lineLimits.Failed
+	case info.status >= http.StatusInternalServerError && info.cause != causeIdentityBusy: // clients alone cause the latter
+		limit = g.options.Lines.Failed
 	case r.principal == nil:
-		limit = g.lineLimits.Unauthenticated
-	case s.status == http.StatusTooManyRequests:
-		limit = g.lineLimits.RateLimited
+		limit = g.options.Lines.Unauthenticated
+	case info.status == http.StatusTooManyRequests:
+		limit = g.options.Lines.RateLimited
 	}
-	return allows(limit, cmp.Or(string(s.counted), s.code))
+	return allows(limit, cmp.Or(string(info.causeLabel), info.code))
 }
 
 func allows(l LineLimit, cause string) bool { return l == nil || l.Allow(cause) }

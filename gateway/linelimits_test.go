@@ -85,7 +85,7 @@ func TestLinesOfSuccessesAreBoundedWithoutATokenAlone(t *testing.T) {
 
 func TestALineThatIsNotWrittenAnywayIsNotCountedAsSuppressed(t *testing.T) {
 	change, asked := suppressed()
-	h := start(t, change, func(o *Options) { o.QuietAccess = true })
+	h := start(t, change, func(o *Options) { o.LogFailuresOnly = true })
 	h.gateway.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/v1/servers", nil))
 	if *asked != nil || h.log.String() != "" {
 		t.Errorf("asked %q, logged %s", *asked, h.log.String())

@@ -12,11 +12,11 @@ import (
 // Metrics are what gateways count. They are made once for a process and handed from one Gateway to the next, so that counts go
 // on when the configuration changes. Labels are closed sets: ids of operations, statuses, codes, and words of the configuration.
 type Metrics struct {
-	requests *prometheus.CounterVec
-	duration *prometheus.HistogramVec
-	waits    *prometheus.HistogramVec
-	waited   [timings.NumParts]prometheus.Observer
-	panics   prometheus.Counter
+	requests      *prometheus.CounterVec
+	duration      *prometheus.HistogramVec
+	waits         *prometheus.HistogramVec
+	waitObservers [timings.NumParts]prometheus.Observer
+	panics        prometheus.Counter
 
 	decisions *prometheus.CounterVec
 	local     prometheus.Counter
@@ -55,7 +55,7 @@ func newMetrics() *Metrics {
 		}, []string{"route"}),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "opsgate_http_request_wait_seconds",
-			Help: "Time that a request waited for another part, all of its calls together: identity, limiter or service. Requests that" +
+			Help: "Time that a request waitObservers for another part, all of its calls together: identity, limiter or service. Requests that" +
 				" did not wait are not in it.",
 			Buckets: []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"part"}),
@@ -66,7 +66,7 @@ func newMetrics() *Metrics {
 	}
 	m.newLimitMetrics()
 	for part, name := range [timings.NumParts]string{timings.Identity: "identity", timings.Limiter: "limiter", timings.Service: "service"} {
-		m.waited[part] = m.waits.WithLabelValues(name)
+		m.waitObservers[part] = m.waits.WithLabelValues(name)
 	}
 	return m
 }
@@ -102,9 +102,9 @@ func (m *Metrics) newLimitMetrics() {
 	}
 }
 
-// observeTimings records what a request waited for.
+// observeTimings records the times that a request waited for other services.
 func (m *Metrics) observeTimings(t *timings.Timings) {
-	for part, observer := range m.waited {
+	for part, observer := range m.waitObservers {
 		if took := t.Waited(timings.Part(part)); took > 0 {
 			observer.Observe(took.Seconds())
 		}
@@ -122,17 +122,17 @@ const (
 // limitCounters count the decisions of one limit.
 type limitCounters struct {
 	admitted, near prometheus.Counter
-	refused        prometheus.Counter // denied, or shadow_denied where the limit is in shadow
+	denied         prometheus.Counter // outcome denied, or shadow_denied for a shadow limit
 }
 
 func (m *Metrics) limitCounters(policy, limit string, shadow bool) *limitCounters {
-	refused := outcomeDenied
+	denied := outcomeDenied
 	if shadow {
-		refused = outcomeShadowDenied
+		denied = outcomeShadowDenied
 	}
 	return &limitCounters{
 		admitted: m.decisions.WithLabelValues(policy, limit, outcomeAdmitted),
 		near:     m.decisions.WithLabelValues(policy, limit, outcomeNear),
-		refused:  m.decisions.WithLabelValues(policy, limit, refused),
+		denied:   m.decisions.WithLabelValues(policy, limit, denied),
 	}
 }

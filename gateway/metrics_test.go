@@ -83,7 +83,7 @@ func TestCountsOutliveAGateway(t *testing.T) {
 	h := start(t)
 	h.get(t, "/v1/me")
 	o := optionsWith(t, h.services)
-	o.Metrics = h.gateway.metrics
+	o.Metrics = h.gateway.options.Metrics
 	next, err := New(o)
 	if err != nil {
 		t.Fatal(err)

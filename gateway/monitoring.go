@@ -77,7 +77,7 @@ func encodeMonitor(w *jsonw.Writer, m *monitoringv1.Monitor) {
 	w.String("name", m.Name)
 	w.String("type", m.Type)
 	w.String("target", m.Target)
-	writeWord(w, "status", monitorStatuses, m.Status)
+	writeEnum(w, "status", monitorStatuses, m.Status)
 	w.Bool("enabled", m.Enabled)
 	w.Int("intervalSeconds", int64(m.IntervalSeconds))
 	if m.UptimePercent == nil {
@@ -92,7 +92,7 @@ func encodeMonitor(w *jsonw.Writer, m *monitoringv1.Monitor) {
 
 func encodeMonitorCheck(w *jsonw.Writer, c *monitoringv1.MonitorCheck) {
 	w.BeginObject()
-	writeWord(w, "status", monitorStatuses, c.Status)
+	writeEnum(w, "status", monitorStatuses, c.Status)
 	w.Int("latencyMs", int64(c.LatencyMs))
 	w.Time("checkedAt", c.CheckedAt)
 	w.EndObject()

@@ -6,23 +6,23 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// minZipBytes is the size of a body below which gzip saves nothing worth its time (decisions, "Responses").
-const minZipBytes = 1 << 10
+// minGzipBytes is the size of a body up to which it is not compressed (docs/contract.md, "Caching").
+const minGzipBytes = 1 << 10
 
-// zip returns body in gzip, in a buffer that the request owns.
-func (r *Request) zip(body []byte) []byte {
-	zipper, _ := r.gateway.zippers.Get().(*gzip.Writer)
-	defer r.gateway.zippers.Put(zipper)
-	r.zipped.Reset()
-	zipper.Reset(&r.zipped)
-	_, _ = zipper.Write(body) // a bytes.Buffer takes everything
-	_ = zipper.Close()
-	return r.zipped.Bytes()
+// compress returns body with gzip, in a buffer of the request.
+func (r *Request) compress(body []byte) []byte {
+	w, _ := r.gateway.gzipWriters.Get().(*gzip.Writer)
+	defer r.gateway.gzipWriters.Put(w)
+	r.compressed.Reset()
+	w.Reset(&r.compressed)
+	_, _ = w.Write(body) // a bytes.Buffer returns no error
+	_ = w.Close()
+	return r.compressed.Bytes()
 }
 
-// acceptsGzip reads Accept-Encoding (RFC 9110, section 12.5.3): gzip by name, or by * where gzip has no entry of its own.
+// acceptsGzip returns whether Accept-Encoding accepts gzip: by name, or by * if gzip is not named (RFC 9110, section 12.5.3).
 func acceptsGzip(header []string) bool {
-	others := false
+	wildcard := false
 	for _, line := range header {
 		for item := range strings.SplitSeq(line, ",") {
 			name, params, _ := strings.Cut(item, ";")
@@ -30,22 +30,22 @@ func acceptsGzip(header []string) bool {
 			case strings.EqualFold(name, "gzip"), strings.EqualFold(name, "x-gzip"):
 				return !zeroWeight(params)
 			case name == "*":
-				others = !zeroWeight(params)
+				wildcard = !zeroWeight(params)
 			}
 		}
 	}
-	return others
+	return wildcard
 }
 
-// zeroWeight says whether the parameters have a weight of zero, which means "not acceptable".
+// zeroWeight returns whether the parameters have the weight zero, which means "not acceptable".
 func zeroWeight(params string) bool {
 	const weight = "q="
 	params = strings.TrimSpace(params)
 	return len(params) >= len(weight) && strings.EqualFold(params[:len(weight)], weight) && strings.Trim(params[len(weight):], "0.") == ""
 }
 
-// matchesTag reads If-None-Match (RFC 9110, section 13.1.2), comparing weakly as it must. A tag of the other encoding counts
-// too: the client that holds it holds the same content.
+// matchesTag returns whether If-None-Match matches the tag by weak comparison (RFC 9110, section 13.1.2). The tag of the other encoding
+// also matches, because the content is the same.
 func matchesTag(header []string, tag string) bool {
 	want := contentTag(tag)
 	for _, line := range header {
@@ -60,5 +60,5 @@ func matchesTag(header []string, tag string) bool {
 }
 
 func contentTag(tag string) string {
-	return strings.TrimSuffix(strings.Trim(tag, `"`), zippedSuffix)
+	return strings.TrimSuffix(strings.Trim(tag, `"`), gzipSuffix)
 }

@@ -13,113 +13,113 @@ import (
 	"opsgate/backendclient/timings"
 )
 
-// An outcome is how a request ended.
+// An outcome is the result of a request, as metrics have it.
 type outcome struct {
-	status  int
-	code    string
-	counted Cause // the cause as metrics have it
+	status     int
+	code       string
+	causeLabel Cause
 }
 
-// An ending is what all requests of one operation and outcome have in common, made once: a counter, which by its labels would
-// be hashed for each request, and a log whose lines begin with the operation and the outcome.
-type ending struct {
+// An outcomeSeries has what all requests of one route and outcome share: the counter, so that its labels are not hashed for each request,
+// and a log handler that adds the route and the outcome.
+type outcomeSeries struct {
 	counter prometheus.Counter
 	log     slog.Handler
 }
 
-// An observer is what is observed of one operation.
-type observer struct {
+// routeMetrics has the metrics and the log handlers of one route.
+type routeMetrics struct {
 	id       string
-	template string // of its path, for people; "" for paths that are none
+	template string // of the path; "" for unmatched requests
 	metrics  *Metrics
 	log      slog.Handler
 	duration prometheus.Observer
-	endings  atomic.Pointer[map[outcome]ending]
+	outcomes atomic.Pointer[map[outcome]outcomeSeries]
 }
 
-func (m *Metrics) observer(id, template string, log slog.Handler) *observer {
-	o := &observer{id: id, template: template, metrics: m, log: log, duration: m.duration.WithLabelValues(id)}
-	o.endings.Store(&map[outcome]ending{})
-	return o
+func (m *Metrics) routeMetrics(id, template string, log slog.Handler) *routeMetrics {
+	rm := &routeMetrics{id: id, template: template, metrics: m, log: log, duration: m.duration.WithLabelValues(id)}
+	rm.outcomes.Store(&map[outcome]outcomeSeries{})
+	return rm
 }
 
-// ending returns what requests of the outcome have in common. The map is copied when it grows, so that reading it takes no
-// lock; when two requests grow it at once, one of them makes its entry anew the next time.
-func (o *observer) ending(how outcome) ending {
-	known := *o.endings.Load()
-	if e, ok := known[how]; ok {
-		return e
+// series returns the series of an outcome. The map is copied when it grows, so that reads need no lock. If two requests add an entry at the
+// same time, one entry is lost and is added again later.
+func (rm *routeMetrics) series(o outcome) outcomeSeries {
+	current := *rm.outcomes.Load()
+	if s, ok := current[o]; ok {
+		return s
 	}
-	attrs := []slog.Attr{slog.String("route", o.id), slog.Int("status", how.status), slog.String("code", how.code)}
-	if o.template != "" {
-		attrs = append(attrs, slog.String("path", o.template))
+	attrs := []slog.Attr{slog.String("route", rm.id), slog.Int("status", o.status), slog.String("code", o.code)}
+	if rm.template != "" {
+		attrs = append(attrs, slog.String("path", rm.template))
 	}
-	e := ending{
-		counter: o.metrics.requests.WithLabelValues(o.id, strconv.Itoa(how.status), how.code, string(how.counted)),
-		log:     o.log.WithAttrs(attrs),
+	s := outcomeSeries{
+		counter: rm.metrics.requests.WithLabelValues(rm.id, strconv.Itoa(o.status), o.code, string(o.causeLabel)),
+		log:     rm.log.WithAttrs(attrs),
 	}
-	grown := maps.Clone(known)
-	grown[how] = e
-	o.endings.Store(&grown)
-	return e
+	extended := maps.Clone(current)
+	extended[o] = s
+	rm.outcomes.Store(&extended)
+	return s
 }
 
-// sent is what was sent to the client.
-type sent struct {
+// responseInfo describes a response that was sent.
+type responseInfo struct {
 	outcome
+
 	bytes int
-	cause Cause // with a limit's name; "" for a success
-	err   error // nil for a success and for refusals that need no explanation
+	cause Cause // with the name of a limit; "" for a success
+	err   error // nil for a success, and for errors whose cause is sufficient
 }
 
-// observe counts the request and writes its line to the log.
-func (g *Gateway) observe(r *Request, s sent) {
-	elapsed := g.clock().Sub(r.start)
-	ending := r.route.observer.ending(s.outcome)
-	ending.counter.Inc()
+// observe counts the request and logs it.
+func (g *Gateway) observe(r *Request, info responseInfo) {
+	elapsed := g.options.Clock().Sub(r.start)
+	series := r.route.metrics.series(info.outcome)
+	series.counter.Inc()
 	r.observeDuration(max(0, elapsed-r.root.bodyTime))
-	g.metrics.observeTimings(&r.root.timings)
-	r.endTrace(s)
+	g.options.Metrics.observeTimings(&r.root.timings)
+	r.endTrace(info)
 
 	level := slog.LevelInfo
-	if s.status >= http.StatusInternalServerError {
+	if info.status >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
-	if !g.logs(r, s) || !ending.log.Enabled(r.ctx, level) || !g.allowsLine(r, s) {
+	if !g.logs(r, info) || !series.log.Enabled(r.ctx, level) || !g.allowsLine(r, info) {
 		return
 	}
-	// A record made here, not by the logger, has no source position: finding it would cost more than the rest of the line.
+	// Without the source position that a Logger would add: it costs more than the rest of the line.
 	line := slog.NewRecord(r.start.Add(elapsed), level, "request", 0)
-	var room [12]slog.Attr // on the stack
-	line.AddAttrs(r.appendLine(room[:0], s, elapsed)...)
-	_ = ending.log.Handle(r.ctx, line) // a log that cannot be written has nobody to tell
+	var buf [12]slog.Attr // on the stack
+	line.AddAttrs(r.appendLine(buf[:0], info, elapsed)...)
+	_ = series.log.Handle(r.ctx, line) // there is no place to report the error
 }
 
-// logs says whether a request has a line in the log.
-func (g *Gateway) logs(r *Request, s sent) bool {
+// logs returns whether a request is logged.
+func (g *Gateway) logs(r *Request, info responseInfo) bool {
 	switch {
-	case !r.admitted: // a line for each would make an overload worse, and they are all the same
+	case !r.admitted: // a line for each would make an overload worse, and all of them are the same
 		return false
-	case s.status >= http.StatusInternalServerError, r.shadowDenied() != "":
+	case info.status >= http.StatusInternalServerError, r.shadowDenied() != "":
 		return true
-	case g.quietAccess:
+	case g.options.LogFailuresOnly:
 		return false
 	}
-	return s.cause != "" || g.unlogged == 0 || g.random() >= g.unlogged
+	return info.cause != "" || g.options.LogSkipFraction == 0 || g.options.Random() >= g.options.LogSkipFraction
 }
 
-// appendLine appends what the log says of this request alone. It has nothing that could hold a token: neither headers nor query nor
-// body.
-func (r *Request) appendLine(attrs []slog.Attr, s sent, elapsed time.Duration) []slog.Attr {
-	if s.cause != "" {
-		attrs = append(attrs, slog.String("cause", string(s.cause)))
+// appendLine appends the attributes of the request. None of them can contain a token: there are no headers, no query and no body.
+func (r *Request) appendLine(attrs []slog.Attr, info responseInfo, elapsed time.Duration) []slog.Attr {
+	if info.cause != "" {
+		attrs = append(attrs, slog.String("cause", string(info.cause)))
 	}
 	attrs = append(attrs,
 		slog.String("request_id", r.id),
 		slog.String("method", r.method()),
 		slog.Int64("latency_us", elapsed.Microseconds()),
 	)
-	attrs = append(r.appendWaits(attrs), slog.Int("bytes", s.bytes))
+	attrs = append(r.appendWaits(attrs), slog.Int("bytes", info.bytes))
 	teamID, tokenID := r.caller()
 	if teamID != "" {
 		attrs = append(attrs, slog.String("team_id", teamID))
@@ -128,22 +128,22 @@ func (r *Request) appendLine(attrs []slog.Attr, s sent, elapsed time.Duration) [
 		attrs = append(attrs, slog.String("token_id", tokenID))
 	}
 	if limit := r.shadowDenied(); limit != "" {
-		attrs = append(attrs, slog.String(shadowDenied, limit))
+		attrs = append(attrs, slog.String(shadowDeniedKey, limit))
 	}
 	if r.trace != nil {
 		traceID, spanID := r.trace.IDs()
 		attrs = append(attrs, slog.String(traceIDKey, traceID), slog.String(spanIDKey, spanID))
 	}
-	if s.cause != "" {
+	if info.cause != "" {
 		attrs = append(attrs, slog.String("client", r.ClientAddr().String()))
 	}
-	if s.err != nil {
-		attrs = append(attrs, slog.String("error", s.err.Error()))
+	if info.err != nil {
+		attrs = append(attrs, slog.String("error", info.err.Error()))
 	}
 	return attrs
 }
 
-// appendWaits appends how long the request waited for others, where it did.
+// appendWaits appends the times that the request waited for other services, and its retries, if there were any.
 func (r *Request) appendWaits(attrs []slog.Attr) []slog.Attr {
 	keys := [timings.NumParts]string{timings.Identity: "identity_us", timings.Limiter: "limiter_us", timings.Service: "service_us"}
 	for part, key := range keys {
@@ -157,9 +157,9 @@ func (r *Request) appendWaits(attrs []slog.Attr) []slog.Attr {
 	return attrs
 }
 
-// observeDuration records how long the request took without the arrival of its body, and where there is a trace of it, which.
+// observeDuration records the duration without the time in which the body arrived, with the trace as exemplar if there is one.
 func (r *Request) observeDuration(elapsed time.Duration) {
-	observer := r.route.observer.duration
+	observer := r.route.metrics.duration
 	if r.trace != nil {
 		if exemplars, ok := observer.(prometheus.ExemplarObserver); ok {
 			traceID, spanID := r.trace.IDs()
@@ -170,39 +170,38 @@ func (r *Request) observeDuration(elapsed time.Duration) {
 	observer.Observe(elapsed.Seconds())
 }
 
-// Keys that lead from a line or an exemplar to the trace of its request.
+// Keys of the trace in log lines and exemplars.
 const (
 	traceIDKey = "trace_id"
 	spanIDKey  = "span_id"
 )
 
-// shadowDenied is the key of the limit that would have refused the request if it were not in shadow.
-const shadowDenied = "shadow_denied"
+// shadowDeniedKey is the key of the shadow limit that would have denied the request.
+const shadowDeniedKey = "shadow_denied"
 
-// shadowDenied names the limit in shadow that would have refused the request, or is "".
+// shadowDenied returns the name of the shadow limit that would have denied the request, or "".
 func (r *Request) shadowDenied() string {
-	if r.terms == nil || !r.decision.Allowed || r.decision.Shadowed < 0 {
+	if r.limitSet == nil || !r.decision.Allowed || r.decision.Shadowed < 0 {
 		return ""
 	}
-	return r.terms.limits[r.decision.Shadowed].Name
+	return r.limitSet.limits[r.decision.Shadowed].Name
 }
 
-// observeDecision counts a decision and tells whoever observes decisions.
+// observeDecision counts a decision and passes it to the DecisionObserver.
 func (g *Gateway) observeDecision(r *Request) {
-	r.terms.count(&r.decision)
+	r.limitSet.count(&r.decision)
 	if r.decision.Local {
-		g.metrics.local.Inc()
+		g.options.Metrics.local.Inc()
 	}
 	if r.decision.Cached {
-		g.metrics.cached.Inc()
+		g.options.Metrics.cached.Inc()
 	}
-	if g.decisions != nil {
-		g.decisions.Decided(r.principal, r.terms.assignment, &r.decision)
+	if g.options.Decisions != nil {
+		g.options.Decisions.Decided(r.principal, r.limitSet.assignment, &r.decision)
 	}
 }
 
-// method returns the request's method for the log: one of those that HTTP knows, since the log is no place for a client's own
-// words.
+// method returns the request's method for the log, or "other" if HTTP does not define it: a client may have sent any text.
 func (r *Request) method() string {
 	switch m := r.http().Method; m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,

@@ -120,7 +120,7 @@ func TestARequestThatDidNotWaitHasNoTimesByPart(t *testing.T) {
 func TestSuccessesAreSampled(t *testing.T) {
 	draws := []float64{0.91, 0.9, 0.89, 0}
 	h := start(t, func(o *Options) {
-		o.Unlogged = 0.9
+		o.LogSkipFraction = 0.9
 		o.Random = func() float64 {
 			drawn := draws[0]
 			draws = draws[1:]
@@ -147,7 +147,7 @@ func TestSuccessesAreSampled(t *testing.T) {
 
 func TestWhatALimitInShadowWouldRefuseIsNotSampled(t *testing.T) {
 	h := start(t, func(o *Options) {
-		o.Unlogged = 0.9
+		o.LogSkipFraction = 0.9
 		o.Random = func() float64 { return 0.5 }
 		o.Policies = policies(t, ratelimit.Limit{Name: "wide", Requests: 10, Per: time.Hour}, ratelimit.Limit{Name: "tight", Requests: 1, Per: time.Hour, Shadow: true})
 	})

@@ -10,18 +10,18 @@ import (
 
 const docsPath = "/docs/"
 
-// addPages serves the description of the API and its documentation page, without a token, and redirects to that page (decisions,
-// "Errors"). The redirect of / is temporary: another page may stand there one day.
-func (g *Gateway) addPages(e *gin.Engine, serve func(*route) gin.HandlerFunc) {
+// addPages registers the OpenAPI document, its documentation page, and the redirects to that page (docs/contract.md, "Requests"). They
+// need no token. The redirect of / is temporary, so that the path can get a page of its own.
+func (g *Gateway) addPages(e *gin.Engine) {
 	for path, handle := range map[string]Handler{
 		"/openapi.json": showPage, "/openapi.yaml": showPage, docsPath + "*asset": showPage,
 		"/docs": redirectToDocs(http.StatusPermanentRedirect), "/": redirectToDocs(http.StatusTemporaryRedirect),
 	} {
 		row := Route{ID: "documentation", Method: http.MethodGet, Path: path, Scope: AnyToken, Handle: handle}
-		served := serve(g.newRoute(row, strangerStages))
-		e.GET(path, served)
-		e.HEAD(path, served)
-		e.OPTIONS(path, serve(g.newRoute(optionsRow(path, http.MethodGet, http.MethodHead), strangerStages)))
+		serve := g.serve(g.bind(row, publicStages))
+		e.GET(path, serve)
+		e.HEAD(path, serve)
+		e.OPTIONS(path, g.serve(g.bind(optionsRow(path, http.MethodGet, http.MethodHead), publicStages)))
 	}
 }
 

@@ -17,89 +17,106 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A stage looks at a request before its handler does, and lets it pass or names the problem.
+// A stage checks a request before its handler runs.
 type stage struct {
-	name    string
-	check   func(g *Gateway, r *Request) error
-	explain func(q *Question, r *Request) finding // the same of what a question knows: it asks nobody and spends nothing
-	waits   bool                                  // for others, so that a trace should tell how long
+	name   string
+	check  func(g *Gateway, r *Request) error
+	traced bool // it may wait for another service, so a trace has a span of it
 }
 
-// The order in which a request is looked at (decisions, "The order of checks"). Whether there is room for it comes before anything is
-// spent on it. What concerns the caller comes before anything is told of routes; what concerns the operation comes after. Strangers
-// may see the documentation.
+// Names of stages, as traces and explanations have them.
+const (
+	stageCapacity = "capacity"
+	stageHeader   = "header"
+	stageToken    = "token"
+	stageLimits   = "limits"
+	stageRoute    = "route"
+	stagePlan     = "plan"
+	stageScope    = "scope"
+)
+
+// The stages of a request, in order (docs/contract.md, "Order of checks"). Requests outside of the API need no token. Requests to the API
+// are authenticated before the route is checked, so that unauthenticated clients cannot enumerate routes.
 var (
-	strangerStages = []stage{
-		{"capacity", (*Gateway).admit, explainCapacity, false},
-		{"header", (*Gateway).checkHeader, explainHeader, false},
-		{"route", (*Gateway).checkRoute, explainRoute, false},
+	publicStages = []stage{
+		{stageCapacity, (*Gateway).admit, false},
+		{stageHeader, (*Gateway).checkHeader, false},
+		{stageRoute, (*Gateway).checkRoute, false},
 	}
 	callerStages = []stage{
-		{"capacity", (*Gateway).admit, explainCapacity, false},
-		{"header", (*Gateway).checkHeader, explainHeader, false},
-		{"token", (*Gateway).authenticate, explainToken, true},
-		{"limits", (*Gateway).spendBudget, explainLimits, true},
-		{"route", (*Gateway).checkRoute, explainRoute, false},
+		{stageCapacity, (*Gateway).admit, false},
+		{stageHeader, (*Gateway).checkHeader, false},
+		{stageToken, (*Gateway).authenticate, true},
+		{stageLimits, (*Gateway).checkLimits, true},
+		{stageRoute, (*Gateway).checkRoute, false},
 	}
 	apiStages = []stage{
-		{"capacity", (*Gateway).admit, explainCapacity, false},
-		{"header", (*Gateway).checkHeader, explainHeader, false},
-		{"token", (*Gateway).authenticate, explainToken, true},
-		{"limits", (*Gateway).spendBudget, explainLimits, true},
-		{"route", (*Gateway).checkRoute, explainRoute, false},
-		{"plan", (*Gateway).checkPlan, explainPlan, false},
-		{"scope", (*Gateway).checkScope, explainScope, false},
+		{stageCapacity, (*Gateway).admit, false},
+		{stageHeader, (*Gateway).checkHeader, false},
+		{stageToken, (*Gateway).authenticate, true},
+		{stageLimits, (*Gateway).checkLimits, true},
+		{stageRoute, (*Gateway).checkRoute, false},
+		{stagePlan, (*Gateway).checkPlan, false},
+		{stageScope, (*Gateway).checkScope, false},
 	}
 )
 
-// A route is a row as it is served: with the stages before its handler, and what is observed of it.
-type route struct {
+// A boundRoute is a row of the route table with its stages and metrics.
+type boundRoute struct {
 	Route
-	template string // of its path, for people
-	stages   []stage
-	observer *observer
+
+	template  string // path in the form of OpenAPI; "" for unmatched requests
+	stages    []stage
+	metrics   *routeMetrics
+	dryHandle Handler // the row's handler with clients that call no service; equal to Handle if the handler calls none
 }
 
-func (g *Gateway) newRoute(row Route, stages []stage) *route {
-	row.Timeout = cmp.Or(g.timeouts[row.ID], row.Timeout, g.timeout)
+func (g *Gateway) bind(row Route, stages []stage) *boundRoute {
+	o := &g.options
+	row.Timeout = cmp.Or(o.Timeouts[row.ID], row.Timeout, o.Timeout)
 	template := pathTemplate(row.Path)
-	return &route{Route: row, template: template, stages: stages, observer: g.metrics.observer(row.ID, template, g.logger.Handler())}
+	metrics := o.Metrics.routeMetrics(row.ID, template, o.Logger.Handler())
+	return &boundRoute{Route: row, template: template, stages: stages, metrics: metrics, dryHandle: row.Handle}
 }
 
-// serve takes a request through its stages, its handler and the writer.
-func (g *Gateway) serve(rt *route) gin.HandlerFunc {
+// serve returns the handler of a route. It runs the stages and the row's handler, and writes the response.
+func (g *Gateway) serve(rt *boundRoute) gin.HandlerFunc {
 	return func(c *gin.Context) {
+		if x, ok := c.Request.Context().(*dryRun); ok { // only Explain makes requests with such a context
+			x.serve(c, rt)
+			return
+		}
 		r := g.acquire(c, rt)
 		defer g.release(r)
-		// Of real time, whatever the clock says: gRPC's cannot be moved.
+		// time.Now and not the injected clock, because gRPC compares the deadline with the real time.
 		ctx := &requestContext{Context: g.beginTrace(c.Request.Context(), r), deadline: time.Now().Add(rt.Timeout)}
 		r.ctx, r.root = ctx, ctx
-		defer g.leave(r)
+		defer g.releaseSlot(r)
 
 		reply, err := r.answer()
 		s := r.respond(reply, err)
 		g.observe(r, s)
 		if r.refunded != nil {
-			g.refunds.add(r.refunded)
+			g.options.Refunds.add(r.refunded)
 		}
 		if s.status == statusClientClosed {
-			// Nothing was sent, and net/http would make an empty 200 of that for a client that only closed its sending side.
+			// net/http would send an empty 200, which reaches a client that only closed its sending side.
 			panic(http.ErrAbortHandler)
 		}
 	}
 }
 
-// A requestContext carries the deadline of a request and has no timer: a call of a service has one of its own, a margin earlier
-// (backendclient), and one more here would cost as much as all stages together. It collects how long the request waited for others.
+// A requestContext has the deadline of a request but no timer: each call of a service has its own, which ends earlier (backendclient),
+// and another one would cost as much as all stages together. It also collects the time that the request waited for other services.
 type requestContext struct {
-	context.Context // of the connection: it ends when the client hangs up
+	context.Context // of the connection; it ends when the client disconnects
 	deadline        time.Time
-	bodyTime        time.Duration // in which the body arrived, as far as it did
+	bodyTime        time.Duration // in which the body arrived
 	timings         timings.Timings
 }
 
-// addBodyTime moves the deadline by the time in which the body arrived, which is the client's. It is called once, before anything that
-// depends on the deadline.
+// addBodyTime moves the deadline by the time in which the body arrived: a slow client takes no time from the service. It is called once,
+// before the deadline is used.
 func (c *requestContext) addBodyTime(took time.Duration) {
 	c.bodyTime = took
 	c.deadline = c.deadline.Add(took)
@@ -116,16 +133,16 @@ func (c *requestContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// answer runs the stages, the handler and the view. A panic in any of them is an error like another.
+// answer runs the stages, the handler and the view. It returns a panic as an error.
 func (r *Request) answer() (reply Reply, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			r.gateway.metrics.panics.Inc()
-			err = internal(fmt.Errorf("panic: %v\n%s", v, debug.Stack())).because(causePanic)
+			r.gateway.options.Metrics.panics.Inc()
+			err = internal(fmt.Errorf("panic: %v\n%s", v, debug.Stack())).withCause(causePanic)
 		}
 	}()
 	for i := range r.route.stages {
-		if err := r.pass(&r.route.stages[i]); err != nil {
+		if err := r.runStage(&r.route.stages[i]); err != nil {
 			return Reply{}, err
 		}
 	}
@@ -136,7 +153,7 @@ func (r *Request) answer() (reply Reply, err error) {
 		reply.View(&r.out)
 	}
 	if err = r.out.Err(); err != nil && r.route.Service != "" {
-		err = internal(err).because(troubleContract.of(r.route.Service))
+		err = internal(err).withCause(failureContract.of(r.route.Service))
 	}
 	return reply, err
 }
@@ -145,12 +162,12 @@ func (g *Gateway) authenticate(r *Request) error {
 	authorization := r.http().Header["Authorization"]
 	token, sent := authn.BearerToken(authorization)
 	if token == "" {
-		return unauthorized(sent, errNoToken).because(causeOfCredential(authorization))
+		return unauthorized(sent, errNoToken).withCause(causeOfCredential(authorization))
 	}
-	principal, err := g.authenticator.Authenticate(r.ctx, token, r)
+	principal, err := g.options.Authenticator.Authenticate(r.ctx, token, r)
 	if errors.Is(err, authn.ErrInvalidToken) {
 		r.revoked, _ = errors.AsType[*authn.RevokedError](err)
-		return unauthorized(sent, err).because(causeOfToken(err))
+		return unauthorized(sent, err).withCause(causeOfToken(err))
 	}
 	if err != nil {
 		return err
@@ -160,34 +177,34 @@ func (g *Gateway) authenticate(r *Request) error {
 	return nil
 }
 
-// spendBudget asks the limiter. Every authenticated request spends, whatever becomes of it, but for those that it refuses.
-func (g *Gateway) spendBudget(r *Request) error {
-	t := &g.terms[g.policies.For(r.principal.TeamID, r.principal.TokenID).Index()]
-	decision, err := g.limiter.Decide(r.ctx, r.principal.TokenID, t.assignment.Policy)
+// checkLimits gets a decision of the limiter. Each admitted request counts, whatever its response, except those that are refunded.
+func (g *Gateway) checkLimits(r *Request) error {
+	set := &g.limitSets[g.options.Policies.For(r.principal.TeamID, r.principal.TokenID).Index()]
+	decision, err := g.options.Limiter.Decide(r.ctx, r.principal.TokenID, set.assignment.Policy)
 	if err != nil {
-		return limiterAway(err)
+		return limiterUnavailable(err)
 	}
-	r.decision, r.terms = decision, t
+	r.decision, r.limitSet = decision, set
 	g.observeDecision(r)
 	if !decision.Allowed {
-		by := &t.limits[decision.Denied]
-		wait := g.retrySlots.take(g.clock(), r.principal.TokenID, by.Limit, decision.RetryAfter)
-		return rateLimited(by.refusal, wait).because(by.cause)
+		l := &set.limits[decision.Denied]
+		wait := g.options.RetrySlots.take(g.options.Clock(), r.principal.TokenID, l.Limit, decision.RetryAfter)
+		return rateLimited(l.deniedText, wait).withCause(l.cause)
 	}
 	return nil
 }
 
-// limiterAway is what a client is told when nobody can tell whether its limits admit the request: never that it asked too often.
-func limiterAway(err error) *Problem {
+// limiterUnavailable is the response if the limiter returns no decision: a 503, never a 429.
+func limiterUnavailable(err error) *Problem {
 	var retryAfter time.Duration
-	if away, ok := errors.AsType[*ratelimit.UnavailableError](err); ok {
-		retryAfter = away.RetryAfter
+	if e, ok := errors.AsType[*ratelimit.UnavailableError](err); ok {
+		retryAfter = e.RetryAfter
 	}
-	return unavailable(retryAfter, fmt.Errorf("deciding limits: %w", err)).because(causeLimiterAway)
+	return unavailable(retryAfter, fmt.Errorf("deciding limits: %w", err)).withCause(causeLimiterUnavailable)
 }
 
-// checkRoute refuses a request that no row is for, and what no path of ours can hold while a parameter of the router's could: dot
-// segments, empty ones, and what is percent-encoded without need, a slash above all (decisions, "Requests").
+// checkRoute rejects requests that match no row, and paths that match a row only because a path parameter accepts them: dot segments, empty
+// segments and needless escapes, an encoded slash above all (docs/contract.md, "Requests").
 func (g *Gateway) checkRoute(r *Request) error {
 	if u := r.http().URL; u.RawPath != "" || strings.Contains(u.Path, "//") || strings.Contains(u.Path, "/.") {
 		return noRoute()
@@ -195,7 +212,7 @@ func (g *Gateway) checkRoute(r *Request) error {
 	if r.route.Handle != nil {
 		return nil
 	}
-	// Gin has left in the header which methods the path would take.
+	// Gin has set Allow if other methods match the path.
 	if allowed := r.gin.Writer.Header().Get("Allow"); allowed != "" {
 		return methodNotAllowed(allowValue(strings.Split(allowed, ", ")))
 	}
@@ -216,26 +233,26 @@ func (g *Gateway) checkScope(r *Request) error {
 	return nil
 }
 
-// maxPooledBytes is the largest buffer that is kept for the next request.
+// maxPooledBytes is the size of the largest buffer that is returned to the pool.
 const maxPooledBytes = 1 << 20
 
-func (g *Gateway) acquire(c *gin.Context, rt *route) *Request {
-	r, _ := g.pool.Get().(*Request) // the pool holds nothing else
-	r.gin, r.route, r.start = c, rt, g.clock()
-	r.values = new([maxOwnHeaders]string)
-	r.id = requestID(c.Request.Header["X-Request-Id"], g.liveTokens, r.start)
+func (g *Gateway) acquire(c *gin.Context, rt *boundRoute) *Request {
+	r, _ := g.requests.Get().(*Request) // the pool has no other type
+	r.gin, r.route, r.start = c, rt, g.options.Clock()
+	r.headerValues = new([maxHeaderValues]string)
+	r.id = requestID(c.Request.Header["X-Request-Id"], g.options.TokenPrefix, r.start)
 	return r
 }
 
 func (g *Gateway) release(r *Request) {
-	if r.out.Cap() > maxPooledBytes || r.zipped.Cap() > maxPooledBytes {
+	if r.out.Cap() > maxPooledBytes || r.compressed.Cap() > maxPooledBytes {
 		return
 	}
-	out, zipped := r.out, r.zipped
+	out, compressed := r.out, r.compressed
 	out.Reset()
-	zipped.Reset()
-	*r = Request{gateway: g, out: out, zipped: zipped}
-	g.pool.Put(r)
+	compressed.Reset()
+	*r = Request{gateway: g, out: out, compressed: compressed}
+	g.requests.Put(r)
 }
 
 var _ http.Handler = (*Gateway)(nil)

@@ -10,19 +10,19 @@ import (
 	"opsgate/gateway/jsonw"
 )
 
-// A Problem is what a client is told when a request fails (specification, part 7); why is for the log alone.
+// A Problem is an error response (docs/contract.md, "Errors"). Its cause and error are logged and never sent.
 type Problem struct {
 	Status     int
 	Code       string            // stable; clients branch on it
-	Text       string            // may be reworded; fixed where the status is 5xx
-	Details    map[string]string // 403 and 422 only, and there always
-	RetryAfter time.Duration     // 0 unless the client is told when to come back
-	Header     http.Header       // what else this answer needs, such as Allow; may be nil
-	Cause      Cause             // why, in a word for logs, metrics and traces
-	err        error             // why at length, for the log; may be nil
+	Text       string            // may change; fixed for a 5xx
+	Details    map[string]string // always set for 403 and 422, else nil
+	RetryAfter time.Duration     // 0 for no Retry-After
+	Header     http.Header       // additional headers, for example Allow; may be nil
+	Cause      Cause             // for logs, metrics and traces
+	err        error             // for the log; may be nil
 }
 
-// Error returns the text for the log, with the reason. It is never sent to a client.
+// Error returns the text for the log. It is never sent to a client.
 func (p *Problem) Error() string {
 	if p.err == nil {
 		return p.Code + ": " + p.Text
@@ -30,16 +30,16 @@ func (p *Problem) Error() string {
 	return p.Code + ": " + p.err.Error()
 }
 
-// Unwrap returns what is behind the problem.
+// Unwrap returns the error behind the problem.
 func (p *Problem) Unwrap() error { return p.err }
 
-// because says why there is the problem, where that is not the same for all of its kind.
-func (p *Problem) because(cause Cause) *Problem {
+// withCause sets the cause and returns p.
+func (p *Problem) withCause(cause Cause) *Problem {
 	p.Cause = cause
 	return p
 }
 
-// encode writes the error object. It names what the specification fixes, and nothing else.
+// encode writes the error object.
 func (p *Problem) encode(w *jsonw.Writer) {
 	w.BeginObject()
 	w.String("error", p.Text)
@@ -54,16 +54,16 @@ func (p *Problem) encode(w *jsonw.Writer) {
 	w.EndObject()
 }
 
-// What a refusal of ours may have behind it; what comes from outside carries its own.
+// Errors of problems that the gateway itself finds.
 var (
-	errNoToken = errors.New("no token was sent")
-	errNoRoute = errors.New("no route has this path")
-	errBadID   = errors.New("path id is not a UUID")
-	errNoRoom  = errors.New("as many requests as may be are under way")
+	errNoToken    = errors.New("no token was sent")
+	errNoRoute    = errors.New("no route has this path")
+	errBadID      = errors.New("path id is not a UUID")
+	errAtCapacity = errors.New("the limit of requests in flight is reached")
 )
 
-// unauthorized reports that no token was sent, and how to send one; or that the one that was sent is not valid, and not why: malformed,
-// unknown and revoked tokens read the same.
+// unauthorized is the response to a missing token, or to an invalid one if sent is true. The text does not distinguish malformed, unknown
+// and revoked tokens.
 func unauthorized(sent bool, err error) *Problem {
 	text, challenge := "no API token was sent; send it in the header: Authorization: Bearer <token>", "Bearer"
 	if sent {
@@ -92,10 +92,9 @@ func notFound(err error) *Problem {
 	return &Problem{Status: http.StatusNotFound, Code: "not_found", Text: "no such resource", err: err}
 }
 
-// noRoute is the answer to a path that is not the API's. Its text differs from that of a resource that is not there (decisions,
-// "Errors").
+// noRoute is the response to an unknown path. Its text differs from that of a missing resource.
 func noRoute() *Problem {
-	p := notFound(errNoRoute).because(causeRoute)
+	p := notFound(errNoRoute).withCause(causeRoute)
 	p.Text = "no such path"
 	return p
 }
@@ -114,7 +113,7 @@ func conflict(retryAfter time.Duration, err error) *Problem {
 	}
 }
 
-// requestTimeout is the answer to a request whose body did not arrive in time.
+// requestTimeout is the response to a request whose body did not arrive in time.
 func requestTimeout(err error) *Problem {
 	return &Problem{
 		Status: http.StatusRequestTimeout, Code: "request_timeout", Cause: causeBodyTimeout, err: err,
@@ -143,8 +142,8 @@ func unsupportedMediaType() *Problem {
 	}
 }
 
-// unsupportedCoding refuses a body with a Content-Encoding. The coding is the client's own text: it is repeated only where it can be
-// a coding's name.
+// unsupportedCoding is the response to a body with a Content-Encoding. The text repeats the client's coding only if it can be the name of
+// one.
 func unsupportedCoding(coding string) *Problem {
 	text := "the request body must have no Content-Encoding"
 	if visibleASCII(coding, maxCodingLen) {
@@ -152,7 +151,7 @@ func unsupportedCoding(coding string) *Problem {
 	}
 	return &Problem{
 		Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Text: text, Cause: causeMediaType,
-		Header: http.Header{"Accept-Encoding": {"identity"}}, // RFC 9110, section 15.5.16: the coding is what is wrong, not the type
+		Header: http.Header{"Accept-Encoding": {"identity"}}, // RFC 9110, section 15.5.16: the coding is unsupported, not the type
 	}
 }
 
@@ -163,7 +162,7 @@ func rateLimited(text string, retryAfter time.Duration) *Problem {
 	return &Problem{Status: http.StatusTooManyRequests, Code: "rate_limited", Text: text, RetryAfter: max(retryAfter, time.Second)}
 }
 
-// codeInternal is the code of what is a fault of ours and nobody else's.
+// codeInternal is the code of a 500.
 const codeInternal = "internal_error"
 
 func internal(err error) *Problem {
@@ -189,7 +188,7 @@ func timedOut(err error) *Problem {
 	}
 }
 
-// statusClientClosed is what logs and metrics say of a client that hung up before its answer. It is never sent.
+// statusClientClosed is the status in logs and metrics of a request whose client disconnected before the response. It is never sent.
 const statusClientClosed = 499
 
 func clientClosed(err error) *Problem {

@@ -28,7 +28,7 @@ func (q *Query) Err() error {
 	if q.problems == nil {
 		return nil
 	}
-	return invalid(q.problems).because(causeQuery)
+	return invalid(q.problems).withCause(causeQuery)
 }
 
 // Int returns a whole number from low to high, or the default where the parameter is absent.

@@ -139,11 +139,11 @@ func (f *Refunds) drop(r *refund, reason string, err error) {
 // refund shows the usage of a failed request without that request, and has the admission given back after the response (specification,
 // part 8).
 func (r *Request) refund() {
-	if r.terms == nil || !r.decision.Allowed {
+	if r.limitSet == nil || !r.decision.Allowed {
 		return
 	}
 	r.refunded = &refund{
-		requestID: r.id, tokenID: r.principal.TokenID, policy: r.terms.assignment.Policy, decision: r.decision,
+		requestID: r.id, tokenID: r.principal.TokenID, policy: r.limitSet.assignment.Policy, decision: r.decision,
 	}
-	r.terms.giveBack(&r.decision)
+	r.limitSet.applyRefund(&r.decision)
 }

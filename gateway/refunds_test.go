@@ -58,7 +58,7 @@ func TestAnswerDoesNotWaitForItsRefund(t *testing.T) {
 	h, l := failing(t, release)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- h.gateway.refunds.Run(ctx) }()
+	go func() { ended <- h.gateway.options.Refunds.Run(ctx) }()
 	got := h.get(t, "/v1/servers") // would not return if it waited: release is closed later
 	got.mustFail(t, 503, "unavailable")
 	mustTell(t, got, "RateLimit", budgetOf("minute", 3, 0))
@@ -109,7 +109,7 @@ func TestFailedRefundIsCountedAndLoggedAndNotRepeated(t *testing.T) {
 func TestFullQueueDropsRefunds(t *testing.T) {
 	h, l := failing(t, nil)
 	for range maxQueuedRefunds {
-		h.gateway.refunds.add(&refund{})
+		h.gateway.options.Refunds.add(&refund{})
 	}
 	h.get(t, "/v1/servers", "X-Request-Id: one-too-many").mustBe(t, 503)
 	mustCount(t, h, "opsgate_rate_limit_refunds_dropped_total", map[string]float64{"queue_full": 1})

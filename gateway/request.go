@@ -13,43 +13,43 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A Request is one request on its way through the gateway. It lives as long as the request and must not outlive it.
+// A Request is a request of a client. It is reused after the response, so nothing may keep it.
 type Request struct {
 	gateway    *Gateway
-	route      *route
+	route      *boundRoute
 	gin        *gin.Context
 	ctx        context.Context
-	trace      Trace           // nil where the request is not recorded
-	root       *requestContext // outermost of ctx
+	trace      Trace           // nil if the request is not traced
+	root       *requestContext // outermost part of ctx
 	id         string
 	start      time.Time
-	admitted   bool       // there was room for it
-	inside     bool       // it has a place in the gateway's capacity
-	connection Connection // acquired once the request is authenticated; nil before, and where connections are not counted
+	admitted   bool       // it was below the in-flight limit
+	holdsSlot  bool       // of the in-flight limit
+	connection Connection // set by authenticate; nil if the server does not track connections
 	principal  *authn.Principal
-	revoked    *authn.RevokedError // of its token, which was revoked; else nil
-	terms      *terms              // of the limits that decided; nil before
+	revoked    *authn.RevokedError // set if the token is revoked
+	limitSet   *limitSet           // of the decision; nil before there is one
 	decision   ratelimit.Decision
-	refunded   *refund      // to be sent after the response; nil for none
-	out        jsonw.Writer // the response's body
-	zipped     bytes.Buffer // the same in gzip, where the client asks for it
+	refunded   *refund      // to be queued after the response; nil for none
+	out        jsonw.Writer // body of the response
+	compressed bytes.Buffer // the body with gzip
 
-	// values are those of the response's header that are made for this request, in one allocation. net/http reads them
-	// after the request is released, so they are never used again.
-	values *[maxOwnHeaders]string
-	header int // how many of values are taken
+	// headerValues has the values of response headers that differ by request, in one allocation. net/http reads them after the Request is
+	// released, so the array is not reused.
+	headerValues *[maxHeaderValues]string
+	numValues    int
 }
 
-// maxOwnHeaders is the number of header fields that one response may need values of its own for.
-const maxOwnHeaders = 8
+// maxHeaderValues is the maximal number of headers in a response whose values differ by request.
+const maxHeaderValues = 8
 
-// Context ends at the operation's deadline, or when the client hangs up.
+// Context returns a context that ends at the deadline of the request, or when the client disconnects.
 func (r *Request) Context() context.Context { return r.ctx }
 
-// Team returns the id of the team that the token acts for.
+// Team returns the id of the token's team.
 func (r *Request) Team() string { return r.principal.TeamID }
 
-// caller returns the ids of the token and its team for logs and traces, also of a token that was revoked; "" for one that is not known.
+// caller returns the ids of the token and its team for logs and traces, also if the token is revoked. They are "" if unknown.
 func (r *Request) caller() (teamID, tokenID string) {
 	switch {
 	case r.principal != nil:
@@ -60,17 +60,16 @@ func (r *Request) caller() (teamID, tokenID string) {
 	return "", ""
 }
 
-// PathID returns the id in the path, in lower case, or the problem that there is no such resource: what is not a UUID names
-// none (decisions, "Requests").
+// PathID returns the id in the path, in lower case. If it is not a UUID, the error is a 404 (docs/contract.md, "Requests").
 func (r *Request) PathID() (string, error) {
 	id, ok := authn.CanonicalUUID(r.gin.Param("id"))
 	if !ok {
-		return "", notFound(errBadID).because(causePath)
+		return "", notFound(errBadID).withCause(causePath)
 	}
 	return id, nil
 }
 
-// clientGone says whether the client hung up, as opposed to a deadline of ours that passed.
+// clientGone returns whether the client has disconnected.
 func (r *Request) clientGone() bool {
 	return r.gin.Request.Context().Err() != nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxSpread is the number of seconds that a wait may be longer than the shortest one that is sure to be enough.
+	// maxSpread is the maximal number of seconds by which Retry-After exceeds the shortest sufficient wait.
 	maxSpread = 4
 	// overbooking is the number of slots for each request that the limit admits. Clients do not return evenly within a second, so with one
 	// slot for each request part of the rate is unused: in 2000 simulated runs, 20 clients of a token at 3 a second then need 1.17 times the
@@ -22,47 +22,47 @@ const (
 	slotsOfSet = 4
 )
 
-// RetrySlots spreads the waits of clients that share a token and are denied together, so that they do not return together. The first one
-// is told the shortest wait that is sure to be enough; each further one the next second that has a free slot at the rate of the limit, at
-// most maxSpread seconds later than the first. Each gateway spreads what it denies itself.
+// RetrySlots spreads the Retry-After of clients that share a token and are denied together, so that they do not return together. The first
+// client gets the shortest sufficient wait. Each further one gets the next second that has a free slot at the rate of the limit, at most
+// maxSpread seconds later than the first. Each gateway spreads its own denials.
 //
-// It holds the slots of 4096 tokens in a fixed 170 KB; beyond that the slots that pass first are replaced, and the clients of the replaced
-// token are told the shortest wait again. It is safe for concurrent use.
+// It holds the slots of 4096 tokens in 170 KB; further tokens replace those whose slots pass first, and a replaced token begins with the
+// shortest wait again. It is safe for concurrent use.
 type RetrySlots struct {
 	gateways func() int
 	seed     maphash.Seed
 	sets     [slotSets]slotSet
 }
 
-// A slotSet holds the slots of the tokens whose hashes end alike.
+// A slotSet holds the slots of tokens with the same hash modulo slotSets.
 type slotSet struct {
 	mu     sync.Mutex
 	tokens [slotsOfSet]tokenSlots
 }
 
-// tokenSlots counts the clients of one token by the second in which they were told to return. The first second is the one in which the
-// limit opens. A wait ends less than a second after the limit opens, plus maxSpread, so the counted seconds are maxSpread + 2.
+// tokenSlots counts the clients of one token by the second at which their wait ends. The first second is the one in which the limit
+// admits the token again. A wait ends less than a second plus maxSpread after that, so maxSpread + 2 seconds are counted.
 type tokenSlots struct {
 	hash  uint64
 	first int64
 	taken [maxSpread + 2]uint32
 }
 
-// NewRetrySlots returns RetrySlots without taken slots. The function gateways returns the number of gateways that share the limits of a
-// token and thereby divide its slots; it is called for each denial. Nil is one gateway.
+// NewRetrySlots returns RetrySlots without taken slots. The function gateways returns the number of gateways that divide the slots of a
+// token; it is called for each denial.
 func NewRetrySlots(gateways func() int) *RetrySlots {
-	if gateways == nil {
-		gateways = func() int { return 1 }
-	}
 	return &RetrySlots{gateways: gateways, seed: maphash.MakeSeed()}
 }
 
-// take returns how long a client that is denied at now is to wait: whole seconds, at least one (RFC 9110, section 10.2.3). The limit l
-// denies, and admits the token again after retryAfter.
+// take returns the Retry-After of a request that the limit l denies at now: whole seconds, at least one (RFC 9110, section 10.2.3). The
+// limit admits the token again after retryAfter. A nil RetrySlots spreads nothing.
 func (s *RetrySlots) take(now time.Time, tokenID string, l ratelimit.Limit, retryAfter time.Duration) time.Duration {
 	retryAfter = max(0, retryAfter)
-	rate := overbooking * float64(l.Requests) / l.Per.Seconds() / float64(max(1, s.gateways()))
 	wait := time.Duration(max(1, wholeSeconds(retryAfter))) * time.Second
+	if s == nil {
+		return wait
+	}
+	rate := overbooking * float64(l.Requests) / l.Per.Seconds() / float64(max(1, s.gateways()))
 	hash := maphash.String(s.seed, tokenID)
 	set := &s.sets[hash%slotSets]
 	set.mu.Lock()
@@ -73,7 +73,7 @@ func (s *RetrySlots) take(now time.Time, tokenID string, l ratelimit.Limit, retr
 	return wait + time.Duration(later)*time.Second
 }
 
-// token returns the slots of a token. A token without slots replaces the one whose slots pass first.
+// token returns the slots of a token. A new token replaces the one whose slots pass first.
 func (s *slotSet) token(hash uint64) *tokenSlots {
 	oldest := &s.tokens[0]
 	for i := range s.tokens {
@@ -89,8 +89,8 @@ func (s *slotSet) token(hash uint64) *tokenSlots {
 	return oldest
 }
 
-// advance makes first the first counted second. It drops the seconds before, and those after the last one where first moves back, which it
-// does after a refund, a change of limits or a step of the clock.
+// advance sets the first counted second, and drops counts outside of the new range. The first second moves back after a refund, a change
+// of limits or a step of the clock.
 func (t *tokenSlots) advance(first int64) {
 	by := first - t.first
 	if by == 0 {
@@ -105,9 +105,9 @@ func (t *tokenSlots) advance(first int64) {
 	t.first, t.taken = first, taken
 }
 
-// take takes the next free slot of those in a second and the maxSpread seconds after it, or one in the last of them, and returns how many
-// seconds after the given one it is. The rate is in slots a second. The first second has at least one slot, so a client that is denied
-// alone waits no longer than it must.
+// take takes the first free slot in the given second or the maxSpread seconds after it, or a slot in the last of them if none is free. It
+// returns the number of seconds after the given one. The rate is in slots per second. The first second has at least one slot, so a
+// client that is denied alone gets the shortest wait.
 func (t *tokenSlots) take(second int64, rate float64) (later int) {
 	start := int(second - t.first)
 	slots := t.taken[start : start+maxSpread+1]

@@ -58,7 +58,7 @@ func (c crowd) run(t *testing.T, seed uint64) (took, denials float64) {
 	t.Helper()
 	const rate = 3
 	synctest.Test(t, func(t *testing.T) {
-		g := limitedModel(t, defaultLimits())
+		g := limitedModel(t, defaultLimits(), func(o *Options) { o.RetrySlots = NewRetrySlots(oneGateway) })
 		var denied atomic.Int64
 		var wg sync.WaitGroup
 		began := time.Now()
@@ -157,7 +157,7 @@ func TestClientsDeniedTogetherAreSpreadAtTheRateOfTheLimit(t *testing.T) {
 func TestSlotsThatHavePassedAreFreeAgain(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	limit := ratelimit.Limit{Requests: 1, Per: time.Second}
-	s := NewRetrySlots(nil)
+	s := NewRetrySlots(oneGateway)
 	mustWait(t, []int{1, 1, 2, 3, 3, 4, 5}, takeAll(s, now, tokenID, limit, time.Second, 7))
 	mustWait(t, []int{3, 4, 5}, takeAll(s, now.Add(2*time.Second), tokenID, limit, time.Second, 3)) // 8 and 9 are full
 	mustWait(t, []int{1}, takeAll(s, now.Add(10*time.Second), tokenID, limit, time.Second, 1))
@@ -168,7 +168,7 @@ func TestSlotsThatHavePassedAreFreeAgain(t *testing.T) {
 func TestSlotsOfManyTokensDoNotMix(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	limit := ratelimit.Limit{Requests: 1, Per: time.Hour}
-	s := NewRetrySlots(nil)
+	s := NewRetrySlots(oneGateway)
 	for i := range 4 * slotSets * slotsOfSet {
 		id := fmt.Sprint("token-", i)
 		mustWait(t, []int{1, 5}, takeAll(s, now, id, limit, time.Second, 2))
@@ -176,7 +176,7 @@ func TestSlotsOfManyTokensDoNotMix(t *testing.T) {
 }
 
 func TestTakingASlotDoesNotAllocate(t *testing.T) {
-	s := NewRetrySlots(nil)
+	s := NewRetrySlots(oneGateway)
 	limit := ratelimit.Limit{Requests: 3, Per: time.Second}
 	now, i := time.Now(), 0
 	ids := [...]string{tokenID, otherID, someID}
@@ -190,12 +190,12 @@ func TestTakingASlotDoesNotAllocate(t *testing.T) {
 
 // The header has the slot; RateLimit and an explanation have when the limit opens. A reload keeps the slots.
 func TestOnlyRetryAfterIsSpread(t *testing.T) {
-	h, _ := limited(t, []ratelimit.Limit{{Name: "second", Requests: 1, Per: time.Second}}, func(o *Options) { o.RetrySlots = NewRetrySlots(nil) })
+	h, _ := limited(t, []ratelimit.Limit{{Name: "second", Requests: 1, Per: time.Second}}, func(o *Options) { o.RetrySlots = NewRetrySlots(oneGateway) })
 	h.get(t, "/v1/me").mustBe(t, 200)
 	for i, want := range []string{"1", "1", "2", "3", "3", "4", "5", "5"} {
 		if i == 3 {
 			o := optionsWith(t, h.services)
-			o.RetrySlots, o.Limiter, o.Policies, o.Clock = h.gateway.retrySlots, h.gateway.limiter, h.gateway.policies, h.gateway.clock
+			o.RetrySlots, o.Limiter, o.Policies, o.Clock = h.gateway.options.RetrySlots, h.gateway.options.Limiter, h.gateway.options.Policies, h.gateway.options.Clock
 			next, err := New(o)
 			if err != nil {
 				t.Fatal(err)
@@ -208,14 +208,14 @@ func TestOnlyRetryAfterIsSpread(t *testing.T) {
 			t.Errorf("denial %d: Retry-After %s, want %s", i, got.Header.Get("Retry-After"), want)
 		}
 	}
-	p := h.gateway.policies.All()[0]
-	d, err := h.gateway.limiter.(*ratelimit.Memory).Peek(t.Context(), tokenID, p.Policy)
+	p := h.gateway.options.Policies.All()[0]
+	d, err := h.gateway.options.Limiter.(*ratelimit.Memory).Peek(t.Context(), tokenID, p.Policy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := h.gateway.Explain(Question{Path: "/v1/me", Principal: &authn.Principal{TokenID: tokenID, TeamID: teamID, AIPlan: true}, Decision: &d})
-	if e.Status != 429 || e.RetryAfter != time.Second {
-		t.Errorf("explained: %d, retry after %v", e.Status, e.RetryAfter)
+	e := h.gateway.Explain(ExplainRequest{Path: "/v1/me", Principal: &authn.Principal{TokenID: tokenID, TeamID: teamID, AIPlan: true}, Decision: &d})
+	if e.Answer.Status != 429 || e.Answer.RetryAfter != 1 {
+		t.Errorf("explained: %d, retry after %d s", e.Answer.Status, e.Answer.RetryAfter)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestWaitsAreSureAndBounded(t *testing.T) {
 		var slotsPass time.Time // when the slots of all denials have passed
 		for range rapid.IntRange(1, 60).Draw(rt, "requests") {
 			now = now.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1, 20, 300, 7000}).Draw(rt, "ms later")) * time.Millisecond)
-			before, err := store.Peek(t.Context(), tokenID, g.policies.All()[0].Policy)
+			before, err := store.Peek(t.Context(), tokenID, g.options.Policies.All()[0].Policy)
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -259,3 +259,5 @@ func TestWaitsAreSureAndBounded(t *testing.T) {
 		}
 	})
 }
+
+func oneGateway() int { return 1 }

@@ -81,7 +81,7 @@ func statusPageFields(w *jsonw.Writer, p *incidentv1.StatusPage) {
 	w.String("primaryColor", p.PrimaryColor)
 	w.StringOrNull("description", p.Description)
 	w.Bool("suspended", p.Suspended)
-	writeWord(w, "overallStatus", publicStatuses, p.OverallStatus)
+	writeEnum(w, "overallStatus", publicStatuses, p.OverallStatus)
 	w.Time("createdAt", p.CreatedAt)
 }
 
@@ -91,6 +91,6 @@ func encodeComponent(w *jsonw.Writer, c *incidentv1.StatusPageComponent) {
 	w.String("name", c.Name)
 	w.StringOrNull("groupName", c.GroupName)
 	w.Int("position", int64(c.Position))
-	writeWord(w, "status", publicStatuses, c.Status)
+	writeEnum(w, "status", publicStatuses, c.Status)
 	w.EndObject()
 }

@@ -9,24 +9,24 @@ import (
 	"opsgate/authn"
 )
 
-// A Tracer decides which requests are recorded in a trace.
+// A Tracer starts the traces of requests.
 type Tracer interface {
-	// Trace begins what is recorded of a request. The route is the template of its path, "" for a path that is none. The context
-	// is what the request's calls are made with; the Trace is nil for a request that is not recorded.
-	Trace(ctx context.Context, req *http.Request, route string) (context.Context, Trace)
+	// Start starts the trace of a request. The route is the template of its path, "" if no route matches. The returned context is used for
+	// the request's calls. The Trace is nil if the request is not traced.
+	Start(ctx context.Context, req *http.Request, route string) (context.Context, Trace)
 }
 
-// A Trace is what is recorded of one request. What it is told must be fit for anybody's eyes: no header, query, body or token.
+// A Trace records one request. It never gets a header, query, body or token.
 type Trace interface {
-	// IDs returns the ids of the trace and of the request in it, in hex.
+	// IDs returns the ids of the trace and of the request's span, in hex.
 	IDs() (traceID, spanID string)
-	// Step begins a part of the request. It is to be ended, with the code of the error where it failed because of us, else "".
-	Step(ctx context.Context, name string) (context.Context, func(failure string))
-	// End ends the request, likewise. The status is 0 where nothing was sent.
+	// StartSpan starts a span within the request. The returned function ends it; failure is the code of the error if that is a 5xx, else "".
+	StartSpan(ctx context.Context, name string) (context.Context, func(failure string))
+	// End ends the request's span. The status is 0 if no response was sent; failure is as for StartSpan.
 	End(status int, failure string, attributes ...slog.Attr)
 }
 
-// Attributes of a recorded request. Those without our name are of OpenTelemetry's conventions, of which the Tracer knows the rest.
+// Attributes of the request's span. Names without the prefix opsgate are OpenTelemetry's. The Tracer sets the other attributes.
 const (
 	attrClient       = "client.address"
 	attrPath         = "url.path"
@@ -37,29 +37,29 @@ const (
 	attrToken        = "opsgate.token_id"
 	attrClass        = "opsgate.limits"
 	attrDeniedBy     = "opsgate.denied_by"
-	attrShadowDenied = "opsgate." + shadowDenied
+	attrShadowDenied = "opsgate." + shadowDeniedKey
 	attrLocal        = "opsgate.limits_local"
 	attrCached       = "opsgate.limits_cached"
 )
 
-// beginTrace begins to record the request, if it is to be recorded, and returns the context that it goes on with.
+// beginTrace starts the trace of the request, and returns the context for its calls.
 func (g *Gateway) beginTrace(ctx context.Context, r *Request) context.Context {
-	if g.tracer == nil {
+	if g.options.Tracer == nil {
 		return ctx
 	}
-	ctx, r.trace = g.tracer.Trace(ctx, r.http(), r.route.template)
+	ctx, r.trace = g.options.Tracer.Start(ctx, r.http(), r.route.template)
 	return ctx
 }
 
-// pass has a stage look at the request. One that may have to wait is a step of a recorded request.
-func (r *Request) pass(s *stage) error {
-	if r.trace == nil || !s.waits {
+// runStage runs a stage, in a span if the request and the stage are traced.
+func (r *Request) runStage(s *stage) error {
+	if r.trace == nil || !s.traced {
 		return s.check(r.gateway, r)
 	}
 	outer := r.ctx
-	inner, end := r.trace.Step(outer, s.name)
+	inner, end := r.trace.StartSpan(outer, s.name)
 	r.ctx = inner
-	failure := codeInternal // unless the stage returns
+	failure := codeInternal // if the stage panics
 	defer func() {
 		r.ctx = outer
 		end(failure)
@@ -69,7 +69,7 @@ func (r *Request) pass(s *stage) error {
 	return err
 }
 
-// failure returns the code of an error that is a fault of ours, or "".
+// failure returns the code of an error that is a 5xx, or "".
 func (r *Request) failure(err error) string {
 	if err == nil {
 		return ""
@@ -78,25 +78,25 @@ func (r *Request) failure(err error) string {
 	return failureOf(outcome{status: p.Status, code: p.Code})
 }
 
-func failureOf(how outcome) string {
-	if how.status >= http.StatusInternalServerError {
-		return how.code
+func failureOf(o outcome) string {
+	if o.status >= http.StatusInternalServerError {
+		return o.code
 	}
 	return ""
 }
 
-// endTrace ends what is recorded of the request.
-func (r *Request) endTrace(s sent) {
+// endTrace ends the trace of the request.
+func (r *Request) endTrace(info responseInfo) {
 	if r.trace == nil {
 		return
 	}
 	attributes := append(make([]slog.Attr, 0, 11),
 		slog.String(attrClient, r.ClientAddr().String()),
 		slog.String(attrRoute, r.route.ID),
-		slog.String(attrCode, s.code),
+		slog.String(attrCode, info.code),
 	)
-	if s.cause != "" {
-		attributes = append(attributes, slog.String(attrCause, string(s.cause)))
+	if info.cause != "" {
+		attributes = append(attributes, slog.String(attrCause, string(info.cause)))
 	}
 	if path, ok := r.safePath(); ok {
 		attributes = append(attributes, slog.String(attrPath, path))
@@ -108,33 +108,32 @@ func (r *Request) endTrace(s sent) {
 	if tokenID != "" {
 		attributes = append(attributes, slog.String(attrToken, tokenID))
 	}
-	if r.terms != nil {
+	if r.limitSet != nil {
 		attributes = append(attributes, r.decisionAttributes()...)
 	}
-	status := s.status
+	status := info.status
 	if status == statusClientClosed {
 		status = 0
 	}
-	r.trace.End(status, failureOf(s.outcome), attributes...)
+	r.trace.End(status, failureOf(info.outcome), attributes...)
 }
 
-// decisionAttributes say who decided on the request's budget, and how.
+// decisionAttributes returns the attributes of the rate limit decision.
 func (r *Request) decisionAttributes() []slog.Attr {
 	attributes := []slog.Attr{
-		slog.String(attrClass, r.terms.assignment.Class),
+		slog.String(attrClass, r.limitSet.assignment.Class),
 		slog.Bool(attrLocal, r.decision.Local),
 		slog.Bool(attrCached, r.decision.Cached),
 	}
 	if !r.decision.Allowed {
-		attributes = append(attributes, slog.String(attrDeniedBy, r.terms.limits[r.decision.Denied].Name))
+		attributes = append(attributes, slog.String(attrDeniedBy, r.limitSet.limits[r.decision.Denied].Name))
 	} else if limit := r.shadowDenied(); limit != "" {
 		attributes = append(attributes, slog.String(attrShadowDenied, limit))
 	}
 	return attributes
 }
 
-// safePath returns the path as it was sent, where it is one of ours through and through: in any other, a client may have put
-// anything, its token too.
+// safePath returns the path of the request, and whether it matches a route exactly. Any other path may contain anything, even a token.
 func (r *Request) safePath() (string, bool) {
 	path := r.http().URL.Path
 	if r.route.Path == path {
@@ -144,7 +143,7 @@ func (r *Request) safePath() (string, bool) {
 	return path, isID && len(r.gin.Params) == 1 && r.http().URL.RawPath == ""
 }
 
-// pathTemplate writes the path of a row as OpenAPI and OpenTelemetry do: /v1/servers/{id}.
+// pathTemplate returns the path of a row as in OpenAPI and OpenTelemetry: /v1/servers/{id}.
 func pathTemplate(path string) string {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {

@@ -18,7 +18,7 @@ var errNoViolation = errors.New("the refusal names no field")
 // checkViolations returns an error if a service refused a request as invalid for anything but fields that the client can send with the
 // operation. The client cannot correct anything else, and its text may describe internals, so such a refusal is a failure of the service.
 func checkViolations(e *backendclient.Error, row *Route) error {
-	if troubleOf(e) != troubleInvalid {
+	if failureKindOf(e) != failureInvalid {
 		return nil
 	}
 	if len(e.Violations) == 0 {

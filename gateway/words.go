@@ -24,8 +24,8 @@ func oneOf[T any](words []word[T]) string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// writeWord writes a value of a closed set. One that is not in the set is a service's breach of contract, and fails the view.
-func writeWord[T comparable](w *jsonw.Writer, name string, words []word[T], value T) {
+// writeEnum writes a value of a closed set. One that is not in the set is a service's breach of contract, and fails the view.
+func writeEnum[T comparable](w *jsonw.Writer, name string, words []word[T], value T) {
 	for _, known := range words {
 		if known.value == value {
 			w.String(name, known.name)

@@ -12,6 +12,7 @@ import (
 
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/buildinfo"
+	"opsgate/gateway"
 )
 
 // fakeInspector is an Inspector with fixed results. It records the arguments of its calls.
@@ -28,7 +29,7 @@ var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 func (g *fakeInspector) Explain(_ context.Context, q admin.Question) admin.Explanation {
 	g.questions = append(g.questions, q)
-	return admin.Explanation{At: noon, Question: q, Answer: admin.Answer{Status: 200, Code: "ok"}}
+	return admin.Explanation{At: noon, Question: q, Explanation: gateway.Explanation{Answer: gateway.Answer{Status: 200, Code: "ok"}}}
 }
 
 func (g *fakeInspector) Limits(_ context.Context, s admin.Subject) admin.TokenLimits {

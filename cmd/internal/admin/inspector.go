@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"opsgate/backendclient"
+	"opsgate/gateway"
 	"opsgate/ratelimit"
 )
 
 // Inspector reads the state of a running gateway. Except for Reset, its methods change nothing; no method calls an internal service.
 type Inspector interface {
-	// Explain returns the response that a request would get, and the reason. Unknown values are omitted.
+	// Explain returns the response that a described request would get, and the result of each check.
 	Explain(ctx context.Context, q Question) Explanation
 	// Limits returns the state of a token's limits.
 	Limits(ctx context.Context, s Subject) TokenLimits
@@ -30,61 +31,24 @@ type Subject struct {
 	TeamID  string `json:"team_id,omitempty"` // used if the token is not cached; "" if unknown
 }
 
-// A Question is about a request that nobody makes.
+// A Question describes the request of an explanation.
 type Question struct {
 	Subject
 
 	Method string `json:"method"`
-	Path   string `json:"path"` // as a client sends it, with its query
+	Path   string `json:"path"` // as a client sends it, including the query
 }
 
-// An Explanation is what a request would be answered now, and everything that this depends on.
+// An Explanation is the response that a described request would get now, and the state that it depends on.
 type Explanation struct {
 	At      time.Time `json:"at"`
 	Version string    `json:"config_version"`
 	Question
-	Answer  Answer   `json:"answer"`
-	Checks  []Check  `json:"checks"`  // all, in their order; the first that refuses decides
-	Route   *Route   `json:"route"`   // null where no route takes the request
-	Service *Service `json:"service"` // null where the route calls none
-	// Identity is the service that tells tokens. While it is away, tokens that are not remembered get 503.
-	Identity Service `json:"identity"`
+	gateway.Explanation
+
+	Service  *Service `json:"service"`  // null if the route calls none
+	Identity Service  `json:"identity"` // if it is unavailable, tokens that are not cached get a 503
 	TokenState
-}
-
-// An Answer is what a client would get.
-type Answer struct {
-	Status     int               `json:"status"`
-	Code       string            `json:"code"`            // ok, or the error's
-	Cause      string            `json:"cause,omitempty"` // of the error, as logs and metrics have it
-	Text       string            `json:"text,omitempty"`
-	Details    map[string]string `json:"details,omitempty"` // of the error: what is wrong, by parameter or field
-	RetryAfter int64             `json:"retry_after_seconds,omitempty"`
-	Because    string            `json:"because,omitempty"` // the check that decides; none where all are passed or not known
-}
-
-// The outcomes of a check.
-const (
-	Passes  = "passes"
-	Refuses = "refuses"
-	Unknown = "unknown"
-)
-
-// A Check is one thing that a request is looked at for.
-type Check struct {
-	Name    string `json:"name"`
-	Outcome string `json:"outcome"` // Passes, Refuses or Unknown
-	Detail  string `json:"detail,omitempty"`
-}
-
-// A Route is the row of the gateway's table that takes a request.
-type Route struct {
-	ID      string  `json:"id"`
-	Method  string  `json:"method"`
-	Path    string  `json:"path"`    // template
-	Scope   string  `json:"scope"`   // "" where any token will do
-	Service string  `json:"service"` // "" for none
-	Timeout float64 `json:"timeout_seconds"`
 }
 
 // A Service is an internal service as the gateway sees it.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/cmd/internal/admin"
+	"opsgate/gateway"
 )
 
 func TestInvalidAnswerOfTheIdentityServiceIs500(t *testing.T) {
@@ -30,7 +30,7 @@ func TestInvalidAnswerOfTheIdentityServiceIs500(t *testing.T) {
 		t.Errorf("after a good answer: got %+v", got)
 	}
 	i.readiness(t, "ready")
-	if x := i.explain(t, "GET", "/v1/servers"); x.Identity.State != "ready" || outcomes(x)["token"] != admin.Passes {
+	if x := i.explain(t, "GET", "/v1/servers"); x.Identity.State != "ready" || outcomes(x)["token"] != gateway.Passes {
 		t.Errorf("explained with identity %+v", x.Identity)
 	}
 }

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"time"
+
+	"google.golang.org/grpc/codes"
 
 	"opsgate/authn"
 	"opsgate/backendclient"
@@ -35,8 +36,6 @@ var _ admin.Inspector = (*inspector)(nil)
 const (
 	// stateUnavailable is the state of a connection that could not be made.
 	stateUnavailable = "unavailable"
-	// checkService is what the gateway calls the check that a service makes.
-	checkService = "service"
 )
 
 // A look is what is known of a token and its limits without spending any.
@@ -129,71 +128,38 @@ func (i *inspector) Limits(ctx context.Context, s admin.Subject) admin.TokenLimi
 // Explain implements [admin.Inspector].
 func (i *inspector) Explain(ctx context.Context, q admin.Question) admin.Explanation {
 	now := i.parts.current.Load()
-	l := i.look(ctx, now, q.Subject)
-	e := now.gateway.Explain(gateway.Question{
-		Method: q.Method, Path: q.Path,
-		Principal: l.principal, Revoked: l.revoked, Assignment: l.assignment, Decision: l.decision, LimiterErr: l.err,
-	})
+	l, states := i.look(ctx, now, q.Subject), i.parts.dependencies()
+	service := func(name string) admin.Service {
+		breaker := i.parts.clients.Breakers()[name]
+		return admin.Service{
+			Name: name, State: states[name].State, Breaker: &admin.Breaker{State: breaker.State, Cause: breaker.Cause},
+		}
+	}
 	x := admin.Explanation{
 		At: i.clock().UTC().Truncate(time.Millisecond), Version: now.version, Question: q, TokenState: l.state,
-		Answer: answerOf(e), Checks: make([]admin.Check, len(e.Checks)),
+		Identity: service(dependencyIdentity),
+		Explanation: now.gateway.Explain(gateway.ExplainRequest{
+			Method: q.Method, Path: q.Path,
+			Principal: l.principal, Revoked: l.revoked, Assignment: l.assignment, Decision: l.decision, LimiterErr: l.err,
+			ServiceErr: func(name string) error { return serviceErr(service(name)) },
+		}),
 	}
-	for j, c := range e.Checks {
-		x.Checks[j] = admin.Check{Name: c.Name, Outcome: outcome(c), Detail: c.Detail}
-	}
-	states := i.parts.dependencies()
-	x.Identity = admin.Service{Name: "identity", State: states["identity"].State, Breaker: i.breaker("identity")}
-	if r := e.Route; r != nil {
-		x.Route = &admin.Route{
-			ID: r.ID, Method: r.Method, Path: r.Path, Scope: r.Scope, Service: r.Service, Timeout: r.Timeout.Seconds(),
-		}
-		if r.Service != "" {
-			x.Service = &admin.Service{Name: r.Service, State: states[r.Service].State, Breaker: i.breaker(r.Service)}
-			refuseForService(&x)
-		}
+	if x.Route != nil && x.Route.Service != "" {
+		s := service(x.Route.Service)
+		x.Service = &s
 	}
 	return x
 }
 
-func (i *inspector) breaker(service string) *admin.Breaker {
-	state := i.parts.clients.Breakers()[service]
-	return &admin.Breaker{State: state.State, Cause: state.Cause}
-}
-
-// refuseForService says what becomes of a request whose service cannot be reached: a call fails at once while the connection does, and
-// while the breaker is open.
-func refuseForService(x *admin.Explanation) {
-	open := x.Service.Breaker.State == backendclient.BreakerOpen
-	if x.Answer.Because != "" || x.Service.State != stateUnavailable && !open {
-		return
-	}
-	for j := range x.Checks {
-		if c := &x.Checks[j]; c.Name == checkService {
-			c.Outcome, c.Detail = admin.Refuses, x.Service.Name+" cannot be reached"
-			x.Answer = admin.Answer{
-				Status: http.StatusServiceUnavailable, Code: "unavailable", Text: c.Detail, RetryAfter: 1, Because: c.Name,
-			}
-		}
-	}
-}
-
-func answerOf(e gateway.Explanation) admin.Answer {
-	a := admin.Answer{Status: e.Status, Code: e.Code, Cause: string(e.Cause), Text: e.Text, Details: e.Details, Because: e.Because}
-	if e.RetryAfter > 0 {
-		a.RetryAfter = int64((e.RetryAfter + time.Second - 1) / time.Second)
-	}
-	return a
-}
-
-func outcome(c gateway.Check) string {
+// serviceErr returns the error with which a call of the service fails at once, or nil if a call would be sent.
+func serviceErr(s admin.Service) error {
 	switch {
-	case !c.Known:
-		return admin.Unknown
-	case c.Passes:
-		return admin.Passes
-	default:
-		return admin.Refuses
+	case s.Breaker.State == backendclient.BreakerOpen:
+		return &backendclient.Error{Service: s.Name, Code: codes.Unavailable, Reason: backendclient.ReasonBreakerOpen}
+	case s.State == stateUnavailable:
+		return &backendclient.Error{Service: s.Name, Code: codes.Unavailable}
 	}
+	return nil
 }
 
 // Reset implements [admin.Inspector].

@@ -52,7 +52,7 @@ func TestExplainAndResetWithAnUnavailableStore(t *testing.T) {
 	if err := json.Unmarshal(got.Body.Bytes(), &x); err != nil {
 		t.Fatalf("%s: %v", got.Body, err)
 	}
-	if a := x.Answer; a.Status != 503 || a.Code != "unavailable" || a.RetryAfter != 7 || a.Because != "limits" {
+	if a := x.Answer; a.Status != 503 || a.Code != "unavailable" || a.RetryAfter != 7 || a.FailedCheck != "limits" {
 		t.Errorf("got %+v", a)
 	}
 	if x.Limits[0].Remaining != nil || x.Limits[0].Reset != nil || x.Limits[0].Requests != 3 || x.Store.Error != errAway.Error() {

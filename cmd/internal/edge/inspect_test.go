@@ -22,6 +22,7 @@ import (
 	"opsgate/cmd/internal/config"
 	"opsgate/cmd/internal/edge"
 	"opsgate/cmd/internal/logging/loggingtest"
+	"opsgate/gateway"
 )
 
 // What the identity service says of the token.
@@ -162,10 +163,10 @@ func TestExplainAdmittedRequest(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	x := i.explain(t, "GET", "/v1/servers")
-	if want := (admin.Answer{Status: 200, Code: "ok"}); !cmp.Equal(x.Answer, want) || x.TokenID != tokenID || x.At.IsZero() || len(x.Version) != 12 {
+	if want := (gateway.Answer{Status: 200, Code: "ok"}); !cmp.Equal(x.Answer, want) || x.TokenID != tokenID || x.At.IsZero() || len(x.Version) != 12 {
 		t.Errorf("got %+v", x)
 	}
-	if x.Route == nil || *x.Route != (admin.Route{ID: "v1ListServers", Method: "GET", Path: "/v1/servers", Scope: "servers:read", Service: "fleet", Timeout: 10}) {
+	if x.Route == nil || *x.Route != (gateway.ExplainedRoute{ID: "v1ListServers", Method: "GET", Path: "/v1/servers", Scope: "servers:read", Service: "fleet", Timeout: 10}) {
 		t.Errorf("route %+v", x.Route)
 	}
 	well := func(name string) *admin.Service {
@@ -220,20 +221,20 @@ func TestExplainRefusedRequests(t *testing.T) {
 		{"outside of the API", "GET", "/openapi.json", 200, "ok", "", ""},
 	} {
 		x := i.explain(t, test.method, test.path)
-		if x.Answer.Status != test.status || x.Answer.Code != test.code || x.Answer.Because != test.because {
+		if x.Answer.Status != test.status || x.Answer.Code != test.code || x.Answer.FailedCheck != test.because {
 			t.Errorf("%s: got %+v, %+v", test.name, x.Answer, x.Checks)
 		}
 		if route := x.Route; test.route != "" && (route == nil || route.ID != test.route) {
 			t.Errorf("%s: route %+v", test.name, route)
 		}
-		if test.because != "" && outcomes(x)[test.because] != admin.Refuses {
+		if test.because != "" && outcomes(x)[test.because] != gateway.Refuses {
 			t.Errorf("%s: %+v", test.name, x.Checks)
 		}
 	}
 	i.get(t, i.Address(), "/v1/servers")
 	x := i.explain(t, "GET", "/v1/servers")
 	got := i.get(t, i.Address(), "/v1/servers")
-	if x.Answer.Status != 429 || x.Answer.Code != "rate_limited" || x.Answer.Because != "limits" || outcomes(x)["limits"] != admin.Refuses {
+	if x.Answer.Status != 429 || x.Answer.Code != "rate_limited" || x.Answer.FailedCheck != "limits" || outcomes(x)["limits"] != gateway.Refuses {
 		t.Errorf("got %+v", x.Answer)
 	}
 	if told, _ := strconv.ParseInt(got.header.Get("Retry-After"), 10, 64); got.status != 429 || x.Answer.RetryAfter-told > 1 || told > x.Answer.RetryAfter {
@@ -251,11 +252,11 @@ func TestExplainWithAnUnavailableService(t *testing.T) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	x := i.explain(t, "GET", "/v1/servers")
-	for ; x.Answer.Because == "" && ctx.Err() == nil; x = i.explain(t, "GET", "/v1/servers") {
+	for ; x.Answer.FailedCheck == "" && ctx.Err() == nil; x = i.explain(t, "GET", "/v1/servers") {
 		<-tick.C
 	}
 	got := i.get(t, i.Address(), "/v1/servers")
-	if x.Answer.Status != got.status || got.status != 503 || x.Answer.Code != "unavailable" || outcomes(x)["service"] != admin.Refuses {
+	if x.Answer.Status != got.status || got.status != 503 || x.Answer.Code != "unavailable" || outcomes(x)["service"] != gateway.Refuses {
 		t.Errorf("explained is %+v, answered %+v", x, got)
 	}
 	if want := strconv.FormatInt(x.Answer.RetryAfter, 10); got.header.Get("Retry-After") != want {
@@ -272,7 +273,7 @@ func TestExplainUncachedToken(t *testing.T) {
 	if x.Token.Remembered || x.Token.AIPlan != nil || x.Policy.Class != "default" || !x.Policy.TeamUnknown || *x.Limits[0].Remaining != 100 {
 		t.Errorf("got %+v", x)
 	}
-	for name, want := range map[string]string{"token": admin.Unknown, "plan": admin.Unknown, "scope": admin.Unknown, "limits": admin.Passes} {
+	for name, want := range map[string]string{"token": gateway.Unknown, "plan": gateway.Unknown, "scope": gateway.Unknown, "limits": gateway.Passes} {
 		if got := outcomes(x)[name]; got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}

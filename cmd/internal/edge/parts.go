@@ -140,7 +140,7 @@ func (p *parts) buildBounds(c config.HTTP) (err error) {
 
 // configureBounds has them go by what can change while running.
 func (p *parts) configureBounds(c config.HTTP) {
-	p.capacity.Bound(c.MaxInFlight)
+	p.capacity.SetLimit(c.MaxInFlight)
 	p.connections.setLimit(c.MaxConnections)
 }
 

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/admin"
+	"opsgate/gateway"
 )
 
 func TestRevokedTokenIsLoggedAndExplained(t *testing.T) {
 	i := inspect(t, few)
 	i.services.revoked.Store(true)
-	if x := i.explain(t, "GET", "/v1/servers"); x.Token.Remembered || outcomes(x)["token"] != admin.Unknown {
+	if x := i.explain(t, "GET", "/v1/servers"); x.Token.Remembered || outcomes(x)["token"] != gateway.Unknown {
 		t.Errorf("before any request: %+v", x)
 	}
 	got := i.get(t, i.Address(), "/v1/servers")
@@ -21,14 +22,14 @@ func TestRevokedTokenIsLoggedAndExplained(t *testing.T) {
 		t.Errorf("the log has %s", line)
 	}
 	x := i.explain(t, "GET", "/v1/servers", "team_id", teamID)
-	if a := x.Answer; a.Status != 401 || a.Code != "unauthorized" || a.Cause != "token:revoked" || a.Because != "token" || !strings.Contains(got.body, a.Text) {
+	if a := x.Answer; a.Status != 401 || a.Code != "unauthorized" || a.Cause != "token:revoked" || a.FailedCheck != "token" || !strings.Contains(got.body, a.Text) {
 		t.Errorf("explained is %+v, answered %+v", a, got)
 	}
 	if k := x.Token; !k.Remembered || k.How != admin.Revoked || k.TeamID != teamID || k.AIPlan != nil || k.Scopes != nil {
 		t.Errorf("token %+v", k)
 	}
 	for _, c := range x.Checks {
-		if c.Name == "token" && (c.Outcome != admin.Refuses || c.Detail != "the token was revoked") {
+		if c.Name == "token" && (c.Outcome != gateway.Refuses || c.Detail != "the token was revoked") {
 			t.Errorf("check %+v", c)
 		}
 	}

@@ -58,8 +58,8 @@ func newTracer(p *tracing.Provider, c config.Config) gateway.Tracer {
 // A tracer is what the gateway asks.
 type tracer struct{ of *tracing.Tracer }
 
-// Trace implements [gateway.Tracer].
-func (t tracer) Trace(ctx context.Context, req *http.Request, route string) (context.Context, gateway.Trace) {
+// Start implements [gateway.Tracer].
+func (t tracer) Start(ctx context.Context, req *http.Request, route string) (context.Context, gateway.Trace) {
 	ctx, recorded := t.of.Trace(ctx, req, route)
 	if recorded == nil {
 		return ctx, nil

@@ -12,6 +12,7 @@ import (
 
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/duration"
+	"opsgate/gateway"
 	"opsgate/ratelimit"
 )
 
@@ -42,8 +43,8 @@ func writeExplanation(w io.Writer, x admin.Explanation) error {
 // verdict answers the question why a request is refused.
 func verdict(x admin.Explanation) string {
 	a := x.Answer
-	if a.Because != "" {
-		text := fmt.Sprintf("%d %s, because of %s: %s", a.Status, a.Code, a.Because, refusal(x))
+	if a.FailedCheck != "" {
+		text := fmt.Sprintf("%d %s, because of %s: %s", a.Status, a.Code, a.FailedCheck, failure(x))
 		if set := spent(x.Limits); a.Status == http.StatusTooManyRequests && len(set) > 0 {
 			text += " (" + strings.Join(set, ", ") + ")"
 		}
@@ -54,7 +55,7 @@ func verdict(x admin.Explanation) string {
 	}
 	var unknown []string
 	for _, c := range x.Checks {
-		if c.Outcome == admin.Unknown && c.Name != "service" { // what a service says is never known
+		if c.Outcome == gateway.Unknown && c.Name != "service" { // what a service says is never known
 			unknown = append(unknown, c.Name)
 		}
 	}
@@ -71,11 +72,11 @@ func verdict(x admin.Explanation) string {
 	return what
 }
 
-// refusal returns the detail of the check that decides, which names what is wrong with parameters one by one, and with a token more than
-// its client reads.
-func refusal(x admin.Explanation) string {
+// failure returns the detail of the check that determines the response. It has more than the response's text if a token, a parameter or a
+// service is the reason.
+func failure(x admin.Explanation) string {
 	for _, c := range x.Checks {
-		if c.Name == x.Answer.Because && c.Outcome == admin.Refuses && (x.Answer.Details != nil || x.Answer.Status == http.StatusUnauthorized) {
+		if c.Name == x.Answer.FailedCheck && c.Outcome == gateway.Refuses {
 			return c.Detail
 		}
 	}

@@ -118,9 +118,9 @@ func (r *Request) IDs() (traceID, spanID string) {
 	return at.TraceID().String(), at.SpanID().String()
 }
 
-// Step begins a part of the request that may take time. It is to be ended, with the kind of failure where it failed because of us,
+// StartSpan begins a part of the request that may take time. It is to be ended, with the kind of failure where it failed because of us,
 // else "".
-func (r *Request) Step(ctx context.Context, name string) (context.Context, func(failure string)) {
+func (r *Request) StartSpan(ctx context.Context, name string) (context.Context, func(failure string)) {
 	ctx, span := r.tracer.Start(ctx, name)
 	return ctx, func(failure string) {
 		fail(span, failure)

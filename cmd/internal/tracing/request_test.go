@@ -75,7 +75,7 @@ func BenchmarkRecorded(b *testing.B) {
 	for b.Loop() {
 		ctx, request := tracer.Trace(context.Background(), req, "/v1/servers")
 		for range 2 {
-			_, end := request.Step(ctx, "limits")
+			_, end := request.StartSpan(ctx, "limits")
 			end("")
 		}
 		request.End(http.StatusOK, "")

@@ -1,0 +1,58 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	auditv1 "opsgate/proto/ops/audit/v1"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+)
+
+// dryAPI returns handlers for dry runs: they decode requests, and return an unknownError with the name of the method instead of calling it.
+func dryAPI() *api {
+	var conn stubConn
+	return &api{
+		fleet:      fleetv1.NewFleetServiceClient(conn),
+		monitoring: monitoringv1.NewMonitoringServiceClient(conn),
+		incident:   incidentv1.NewIncidentServiceClient(conn),
+		audit:      auditv1.NewAuditServiceClient(conn),
+	}
+}
+
+// A stubConn fails every call.
+type stubConn struct{}
+
+// Invoke implements [grpc.ClientConnInterface].
+func (stubConn) Invoke(_ context.Context, method string, _, _ any, _ ...grpc.CallOption) error {
+	return &unknownError{": " + strings.TrimPrefix(method, "/")}
+}
+
+// NewStream implements [grpc.ClientConnInterface].
+func (stubConn) NewStream(_ context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, &unknownError{": " + strings.TrimPrefix(method, "/")}
+}
+
+// errUnknownBody is returned by reads of the body in a dry run.
+var errUnknownBody = &unknownError{}
+
+type unknownBody struct{}
+
+// Read implements [io.Reader].
+func (unknownBody) Read([]byte) (int, error) { return 0, errUnknownBody }
+
+// A discardWriter discards a response. Its header is that which Gin sets.
+type discardWriter struct{ header http.Header }
+
+// Header implements [http.ResponseWriter].
+func (w discardWriter) Header() http.Header { return w.header }
+
+// Write implements [http.ResponseWriter].
+func (discardWriter) Write(p []byte) (int, error) { return len(p), nil }
+
+// WriteHeader implements [http.ResponseWriter].
+func (discardWriter) WriteHeader(int) {}
