@@ -50,8 +50,8 @@ func worstBodies() map[string]string {
 }
 
 // Row 26: bodies of the largest size in their worst shapes cost the gateway little more than one without a mistake.
-func TestAttackWorstBodies(t *testing.T) {
-	beside(t)
+func TestAttackWorstCaseBodies(t *testing.T) {
+	parallel(t)
 	n := either(200, 10)
 	g := startGateway(t, everyService(shared.address), unlimited)
 	client := newClient(t, nil)
@@ -71,7 +71,7 @@ func TestAttackWorstBodies(t *testing.T) {
 	for name, body := range worstBodies() {
 		worst, answer := cost(body)
 		what := fmt.Sprintf("%d KiB of %s: processor beside a valid body of %.2f ms, times", len(body)>>10, name, usual*1000)
-		note(t, "26", what, fmt.Sprintf("%.1f", worst/usual), "at most 3")
+		report(t, "26", what, fmt.Sprintf("%.1f", worst/usual), "at most 3")
 		if *full && worst > 3*usual {
 			t.Errorf("%s: %.1f times", name, worst/usual)
 		}
@@ -99,12 +99,12 @@ func postIncident(t *testing.T, client *http.Client, g *gateway, body string) (s
 
 // Row 28: a body whose last byte comes too late is refused, counts, and moves nothing that says how available the service is.
 func TestAttackLateBodies(t *testing.T) {
-	beside(t)
+	parallel(t)
 	const late = 30
 	g := startGateway(t, everyService(shared.address), unlimited+"http: {body_timeout: 300ms}\n")
 	const body = `{"title":"that must not be","status":"investigating","impact":"none","message":"m"}`
 	statuses := make(chan int, late)
-	many(t, late, g.socket(), func(conn net.Conn) {
+	onConnections(t, late, g.socket(), func(conn net.Conn) {
 		head := posting(tokens(t)["full"].Text, len(body)) + "\r\n"
 		if _, err := io.WriteString(conn, head+body[:len(body)-1]); err != nil {
 			t.Error(err)
@@ -124,10 +124,10 @@ func TestAttackLateBodies(t *testing.T) {
 			other++
 		}
 	}
-	none(t, "28", fmt.Sprintf("of %d late bodies, answered with anything but 408", late), other)
-	none(t, "28", "requests given back", int(g.metric(t, "opsgate_rate_limit_refunds_total")))
+	expectNone(t, "28", fmt.Sprintf("of %d late bodies, answered with anything but 408", late), other)
+	expectNone(t, "28", "requests given back", int(g.metric(t, "opsgate_rate_limit_refunds_total")))
 	admitted := g.metric(t, `opsgate_rate_limit_decisions_total{limit="second",outcome="admitted",policy="default"}`)
-	note(t, "28", "requests counted by the limit", admitted, late)
+	report(t, "28", "requests counted by the limit", admitted, late)
 	if int(admitted) != late {
 		t.Errorf("%v requests were counted, want %d", admitted, late)
 	}
@@ -137,7 +137,7 @@ func TestAttackLateBodies(t *testing.T) {
 			failed++
 		}
 	}
-	none(t, "28", "series of failed requests", failed)
+	expectNone(t, "28", "series of failed requests", failed)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+"/v1/incidents", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -152,5 +152,5 @@ func TestAttackLateBodies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	none(t, "28", "incidents created", strings.Count(string(newest), "that must not be"))
+	expectNone(t, "28", "incidents created", strings.Count(string(newest), "that must not be"))
 }

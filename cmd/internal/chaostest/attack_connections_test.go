@@ -11,8 +11,8 @@ import (
 )
 
 // Row 25: one client opens ten times as many connections as the gateway takes, and another one is served all the same.
-func TestAttackConnections(t *testing.T) {
-	beside(t)
+func TestAttackConnectionFlood(t *testing.T) {
+	parallel(t)
 	limit := either(1000, 100)
 	public := newPublicTLS(t)
 	for _, attack := range []struct {
@@ -20,11 +20,11 @@ func TestAttackConnections(t *testing.T) {
 		secure bool
 		begin  func(net.Conn)
 	}{
-		{"bodies that do not come", false, says("POST /v1/incidents HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n")},
-		{"half headers", false, says("GET /v1/me HTTP/1.1\r\nHost: h\r\nX-Slow: ")},
+		{"bodies that do not come", false, write("POST /v1/incidents HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n")},
+		{"half headers", false, write("GET /v1/me HTTP/1.1\r\nHost: h\r\nX-Slow: ")},
 		{"pages that are not read", false, func(conn net.Conn) {
 			_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-			says(strings.Repeat("GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: h\r\n\r\n", 3))(conn)
+			write(strings.Repeat("GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: h\r\n\r\n", 3))(conn)
 		}},
 		{"handshakes that do not begin", true, func(net.Conn) {}},
 	} {
@@ -38,10 +38,10 @@ func TestAttackConnections(t *testing.T) {
 			g := startGateway(t, everyService(shared.address), config)
 			v := newVictim(t, g, client, scheme+strings.TrimPrefix(g.url, "http"))
 			v.row, v.times, v.loses, v.memory = "25", 3, .01, either(150, 1000)
-			v.bears(t, fmt.Sprintf("%d connections, %s", 10*limit, attack.name), func() {
+			v.checkDuring(t, fmt.Sprintf("%d connections, %s", 10*limit, attack.name), func() {
 				defer flood(t, g.socket(), 10*limit, attack.begin)()
-				pass(t, either(3*time.Second, time.Second))
-				newcomer := &http.Client{Transport: withoutKeepAlives(client.Transport), Timeout: patience}
+				sleep(t, either(3*time.Second, time.Second))
+				newcomer := &http.Client{Transport: withoutKeepAlives(client.Transport), Timeout: maxWait}
 				if status, _ := me(t.Context(), newcomer, scheme+strings.TrimPrefix(g.url, "http"), tokens(t)["full"].Text); status != http.StatusOK {
 					t.Errorf("a client that comes now: got %d", status)
 				}
@@ -51,7 +51,7 @@ func TestAttackConnections(t *testing.T) {
 	}
 }
 
-func says(text string) func(net.Conn) {
+func write(text string) func(net.Conn) {
 	return func(conn net.Conn) { _, _ = io.WriteString(conn, text) } // it may be closed already
 }
 
@@ -62,7 +62,7 @@ func flood(t *testing.T, address string, n int, begin func(net.Conn)) (end func(
 	conns := make([]net.Conn, 0, n)
 	for i := range n {
 		if i%(n/50) == 0 {
-			pass(t, 100*time.Millisecond)
+			sleep(t, 100*time.Millisecond)
 		}
 		conn, err := dialFrom("", address)
 		if err != nil {

@@ -11,10 +11,10 @@ import (
 )
 
 // Row 29: clients without a token and connections that are no TLS cannot fill the log.
-func TestAttackTheLog(t *testing.T) {
-	beside(t)
+func TestAttackLogFlood(t *testing.T) {
+	parallel(t)
 	public := newPublicTLS(t)
-	lasts := either(10*time.Second, 2*time.Second)
+	duration := either(10*time.Second, 2*time.Second)
 	g := startGateway(t, everyService(shared.address), unlimited+public.config())
 	address := g.socket()
 
@@ -33,15 +33,15 @@ func TestAttackTheLog(t *testing.T) {
 				return
 			}
 			defer func() { _ = conn.Close() }()
-			says("no handshake of TLS begins with this\r\n\r\n")(conn)
+			write("no handshake of TLS begins with this\r\n\r\n")(conn)
 			_, _ = conn.Read(make([]byte, 1)) // until the gateway has given it up
 		})
 	}
 	junk.Wait()
-	pass(t, lasts)
+	sleep(t, duration)
 	answered := stop()
 	lasted := time.Since(begun)
-	pass(t, 2*time.Second) // what was suppressed is reported with the next line, or a second later
+	sleep(t, 2*time.Second) // what was suppressed is reported with the next line, or a second later
 	g.end(t)
 
 	perSecond, suppressed := map[string]int{}, 0
@@ -63,9 +63,9 @@ func TestAttackTheLog(t *testing.T) {
 	for _, n := range perSecond {
 		most = max(most, n)
 	}
-	note(t, "29", "refused requests a second", int(float64(len(answered))/lasted.Seconds()), either("10000", "not held here"))
+	report(t, "29", "refused requests a second", int(float64(len(answered))/lasted.Seconds()), either("10000", "not held here"))
 	atMost(t, "29", fmt.Sprintf("lines of the log in a second, beside 200 connections that are no TLS and %d refused requests", len(answered)), most, 100)
-	note(t, "29", "lines suppressed, as the log says", suppressed, "more than none")
+	report(t, "29", "lines suppressed, as the log says", suppressed, "more than none")
 	if suppressed == 0 {
 		t.Error("the log does not say how many lines were suppressed")
 	}

@@ -17,7 +17,7 @@ import (
 
 // dialFrom opens a connection that comes from an address, such as one of another network; "" for any.
 func dialFrom(source, address string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: patience}
+	dialer := net.Dialer{Timeout: maxWait}
 	if source != "" {
 		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(source)}
 	}
@@ -41,8 +41,8 @@ func posting(token string, length int) string {
 }
 
 // Row 24: a refusal is sent at once, although its body never comes, and ends the connection.
-func TestAttackRefusalsWhoseBodiesNeverCome(t *testing.T) {
-	beside(t)
+func TestAttackBodiesThatNeverArrive(t *testing.T) {
+	parallel(t)
 	g := startGateway(t, everyService(shared.address), unlimited)
 	full, read := tokens(t)["full"].Text, tokens(t)["read"].Text
 	strict := startGateway(t, everyService(shared.address), "rate_limit: {limits: [{requests: 1, per: 1h}]}\n")
@@ -84,7 +84,7 @@ func untilClosed(t *testing.T, address, head string) (status int, took time.Dura
 	}
 	defer func() { _ = conn.Close() }()
 	begun := time.Now()
-	if err := conn.SetDeadline(begun.Add(patience)); err != nil {
+	if err := conn.SetDeadline(begun.Add(maxWait)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, head); err != nil {

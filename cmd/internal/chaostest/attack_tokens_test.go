@@ -21,8 +21,8 @@ const (
 
 // Row 27: a gateway that has just started knows no token, and one network asks it about invented ones. The tokens of clients elsewhere are
 // looked up all the same.
-func TestAttackInventedTokens(t *testing.T) {
-	beside(t)
+func TestAttackUnknownTokens(t *testing.T) {
+	parallel(t)
 	live := either(100, 20)
 	b := startBackend(t)
 	texts := make([]string, live)
@@ -35,9 +35,9 @@ func TestAttackInventedTokens(t *testing.T) {
 	g := startGateway(t, behind, unlimited)
 
 	stop := inventTokens(t, g.socket(), either(150, 50), either(14_000.0, 1000.0))
-	pass(t, time.Second)
+	sleep(t, time.Second)
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(clientAddress)}}
-	client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}, Timeout: maxWait}
 	t.Cleanup(client.CloseIdleConnections)
 	var slowest time.Duration
 	byStatus := map[int]int{}
@@ -48,12 +48,12 @@ func TestAttackInventedTokens(t *testing.T) {
 		byStatus[status]++
 	}
 	asked, lasted := stop()
-	note(t, "27", "invented tokens a second", int(float64(asked)/lasted.Seconds()), either("14000", "not held here"))
+	report(t, "27", "invented tokens a second", int(float64(asked)/lasted.Seconds()), either("14000", "not held here"))
 	atMost(t, "27", fmt.Sprintf("of the first requests of %d live tokens from elsewhere, answered 503", live), byStatus[503], live/100)
 	if byStatus[503]+byStatus[200] != live {
 		t.Errorf("first requests were answered %v", byStatus)
 	}
-	note(t, "27", "slowest first request of a live token", tenths(slowest), "")
+	report(t, "27", "slowest first request of a live token", tenths(slowest), "")
 }
 
 // inventTokens asks with an invented token each time, over so many connections and at most so often a second, until it is stopped.

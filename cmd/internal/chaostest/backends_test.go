@@ -10,7 +10,7 @@ import (
 const unlimited = "rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"
 
 // beside has a test run beside another one in the short form, where bounds on time are loose.
-func beside(t *testing.T) {
+func parallel(t *testing.T) {
 	t.Helper()
 	if !*full {
 		t.Parallel()
@@ -18,7 +18,7 @@ func beside(t *testing.T) {
 }
 
 // everything is a load of all reads through one gateway.
-func everything(t *testing.T, g *gateway, rate float64) load {
+func allReads(t *testing.T, g *gateway, rate float64) load {
 	t.Helper()
 	return load{gateways: []*gateway{g}, tokens: texts(t, "full"), paths: reads(), rate: rate, clients: mostClients}
 }
@@ -32,7 +32,7 @@ func fewFailed(t *testing.T, what string, all answers) {
 		bound = .5
 	}
 	share := 100 * float64(len(failed)) / float64(len(all))
-	note(t, "10", what, fmt.Sprintf("%d of %d, %.2f %%", len(failed), len(all), share), fmt.Sprintf("at most %.1f %%", bound))
+	report(t, "10", what, fmt.Sprintf("%d of %d, %.2f %%", len(failed), len(all), share), fmt.Sprintf("at most %.1f %%", bound))
 	if share > bound || len(all) == 0 {
 		t.Errorf("%d of %d failed: %+v", len(failed), len(all), failed[:min(len(failed), 3)])
 	}
@@ -48,47 +48,47 @@ func (all answers) untilNoneFailed(since time.Time) time.Duration {
 }
 
 // One of three is killed, and comes back. Then the two others are told to end, and only if it gets calls again does nothing fail.
-func TestABackendIsKilledAndComesBack(t *testing.T) {
-	beside(t)
+func TestBackendKilledAndRestarted(t *testing.T) {
+	parallel(t)
 	replicas, name := startReplicas(t, 3)
 	g := startGateway(t, everyService(name), unlimited)
 	rate := either(300.0, 100)
-	end := everything(t, g, rate).begin(t)
-	pass(t, either(3*time.Second, time.Second))
+	end := allReads(t, g, rate).begin(t)
+	sleep(t, either(3*time.Second, time.Second))
 	at := time.Now()
 	replicas[1].kill(t)
-	pass(t, either(8*time.Second, time.Second))
+	sleep(t, either(8*time.Second, time.Second))
 	all := end()
 	usual, since := all.between(time.Time{}, at), all.between(at, time.Now())
 	fewFailed(t, "reads that failed when one of three was killed", all)
 	within(t, "10", "until none failed any more", since.untilNoneFailed(at), 5*time.Second)
-	note(t, "10", fmt.Sprintf("p99 since then (%v before)", tenths(usual.percentile(.99))), tenths(since.percentile(.99)), "–")
+	report(t, "10", fmt.Sprintf("p99 since then (%v before)", tenths(usual.percentile(.99))), tenths(since.percentile(.99)), "–")
 
 	replicas[1].restart(t)
-	end = everything(t, g, rate).begin(t)
-	pass(t, either(5*time.Second, 3*time.Second)) // in which it must be found
+	end = allReads(t, g, rate).begin(t)
+	sleep(t, either(5*time.Second, 3*time.Second)) // in which it must be found
 	replicas[0].end(t)
-	pass(t, either(3*time.Second, time.Second))
+	sleep(t, either(3*time.Second, time.Second))
 	replicas[2].end(t)
-	pass(t, either(3*time.Second, time.Second))
+	sleep(t, either(3*time.Second, time.Second))
 	left := end()
-	note(t, "10", "reads while it was back and the two others were told to end", len(left), "none fails")
+	report(t, "10", "reads while it was back and the two others were told to end", len(left), "none fails")
 	noneFailed(t, "10", left)
 }
 
 // A process that is frozen keeps its connection, and answers nothing until the connection is found dead. Only the calls that
 // have reached it fail, at their deadline.
-func TestABackendIsFrozen(t *testing.T) {
-	beside(t)
+func TestBackendFrozen(t *testing.T) {
+	parallel(t)
 	replicas, name := startReplicas(t, 3)
 	g := startGateway(t, everyService(name), fmt.Sprintf("http: {request_timeout: %v}\n", either(10*time.Second, 3*time.Second))+unlimited)
 	rate := either(300.0, 100)
-	end := everything(t, g, rate).begin(t)
-	pass(t, either(3*time.Second, time.Second))
+	end := allReads(t, g, rate).begin(t)
+	sleep(t, either(3*time.Second, time.Second))
 	at := time.Now()
 	replicas[1].freeze(t)
 	frozen := either(30*time.Second, 4*time.Second)
-	pass(t, frozen)
+	sleep(t, frozen)
 	all := end()
 	replicas[1].thaw(t)
 	fewFailed(t, fmt.Sprintf("reads that failed as one of three was frozen for %v", frozen), all)
@@ -96,7 +96,7 @@ func TestABackendIsFrozen(t *testing.T) {
 		usual := all.between(time.Time{}, at).percentile(.5)
 		within(t, "10", fmt.Sprintf("median meanwhile (%v before)", tenths(usual)), all.between(at, time.Now()).percentile(.5), usual+2*time.Millisecond)
 	}
-	after := everything(t, g, rate)
-	after.lasts = either(3*time.Second, time.Second/2)
+	after := allReads(t, g, rate)
+	after.duration = either(3*time.Second, time.Second/2)
 	noneFailed(t, "10", after.run(t))
 }

@@ -35,7 +35,7 @@ func (c callers) start(t *testing.T) (stop func() answers) {
 	for i := range each {
 		busy.Go(func() {
 			for turn := range turns {
-				a := ask(t.Context(), c.client, c.url(), c.token())
+				a := fetch(t.Context(), c.client, c.url(), c.token())
 				a.took += a.sent.Sub(turn.due)
 				each[i] = append(each[i], a)
 			}
@@ -52,10 +52,10 @@ func (c callers) start(t *testing.T) (stop func() answers) {
 }
 
 // during sends for a time.
-func (c callers) during(t *testing.T, lasts time.Duration) answers {
+func (c callers) during(t *testing.T, duration time.Duration) answers {
 	t.Helper()
 	stop := c.start(t)
-	pass(t, lasts)
+	sleep(t, duration)
 	return stop()
 }
 
@@ -67,7 +67,7 @@ func newClient(t *testing.T, roots *x509.CertPool) *http.Client {
 		transport.TLSClientConfig, transport.ForceAttemptHTTP2 = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, true
 	}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: patience}
+	return &http.Client{Transport: transport, Timeout: maxWait}
 }
 
 // somewhere is the URL of a request at a gateway, which is answered with 404.

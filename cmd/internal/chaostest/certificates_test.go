@@ -17,7 +17,7 @@ import (
 )
 
 // replaced is the row of what stands beside the table.
-const replaced = "certificates"
+const certificatesRow = "certificates"
 
 // A publicTLS is the certificate of public listeners, as files that can be replaced.
 type publicTLS struct {
@@ -78,8 +78,8 @@ func (p *publicTLS) serial(t *testing.T, address string) int64 {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
 
-func TestThePublicCertificateIsReplacedUnderLoad(t *testing.T) {
-	beside(t)
+func TestPublicCertificateReplacedUnderLoad(t *testing.T) {
+	parallel(t)
 	public := newPublicTLS(t)
 	g := startGateway(t, everyService(shared.address), unlimited+public.config())
 	rate := either(200.0, 50.0)
@@ -91,18 +91,18 @@ func TestThePublicCertificateIsReplacedUnderLoad(t *testing.T) {
 	fresh.client.Transport = withoutKeepAlives(fresh.client.Transport)
 	stopKept, stopFresh := kept.start(t), fresh.start(t)
 	for serial := int64(2); serial < either[int64](6, 4); serial++ {
-		pass(t, either(time.Second, 300*time.Millisecond))
+		sleep(t, either(time.Second, 300*time.Millisecond))
 		put(t, public.cert, []byte("half of a certif"))
-		pass(t, either(time.Second, 300*time.Millisecond))
+		sleep(t, either(time.Second, 300*time.Millisecond))
 		if shown := public.serial(t, g.socket()); shown != serial-1 {
 			t.Errorf("while there is no whole certificate, number %d is shown instead of %d", shown, serial-1)
 		}
 		public.replace(t, serial)
-		within(t, replaced, "until new connections were shown a new certificate", eventually(t, "a new certificate is shown", func() bool {
+		within(t, certificatesRow, "until new connections were shown a new certificate", eventually(t, "a new certificate is shown", func() bool {
 			return public.serial(t, g.socket()) == serial
 		}), time.Second)
 	}
-	noneFailed(t, replaced, append(stopKept(), stopFresh()...))
+	noneFailed(t, certificatesRow, append(stopKept(), stopFresh()...))
 }
 
 // A terminator speaks TLS in front of a backend that does not, and wants to see a certificate of who connects.
@@ -210,7 +210,7 @@ func (o *terminator) client(t *testing.T, serial int64) {
 }
 
 // Both sides of mutual TLS between a gateway and the services get other certificates, and half a file comes between.
-func TestCertificatesBetweenServicesAreReplacedUnderLoad(t *testing.T) {
+func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
 	files := newPublicTLS(t)
 	o := startTerminator(t, files, "127.0.0.1:0", shared.address)
 	both := []*terminator{o, startTerminator(t, files, "127.0.0.2:"+port(t, o.address), shared.address)}
@@ -227,19 +227,19 @@ func TestCertificatesBetweenServicesAreReplacedUnderLoad(t *testing.T) {
 		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: either(200.0, 50.0), number: 16, url: always(somewhere(g.url)),
 	}.start(t)
 	for serial := int64(101); serial < either[int64](105, 103); serial++ {
-		pass(t, either(time.Second, 500*time.Millisecond))
+		sleep(t, either(time.Second, 500*time.Millisecond))
 		put(t, o.cert, []byte("half of a certif"))
-		pass(t, either(time.Second, 300*time.Millisecond))
+		sleep(t, either(time.Second, 300*time.Millisecond))
 		o.client(t, serial)
 		for _, one := range both { // after the other, as processes are replaced
 			one.renew(t, serial)
 			one.cut()
-			within(t, replaced, "until a service was shown a new certificate", eventually(t, "a new certificate is shown", func() bool {
+			within(t, certificatesRow, "until a service was shown a new certificate", eventually(t, "a new certificate is shown", func() bool {
 				return one.has(serial)
 			}), time.Second)
-			pass(t, time.Second/2) // in which it says that it is healthy, and gets calls
+			sleep(t, time.Second/2) // in which it says that it is healthy, and gets calls
 		}
 		eventually(t, "the gateway is ready again", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
 	}
-	noneFailed(t, replaced, stop())
+	noneFailed(t, certificatesRow, stop())
 }

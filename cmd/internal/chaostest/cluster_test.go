@@ -35,7 +35,7 @@ func startCluster(t *testing.T, limits string) *cluster {
 		c.gateways = append(c.gateways, launchGateway(t, everyService(name), config))
 	}
 	for _, g := range c.gateways {
-		g.awaitReady(t)
+		g.waitUntilReady(t)
 	}
 	c.balancer = startBalancer(t, c.gateways)
 	return c
@@ -77,17 +77,17 @@ func startBalancer(t *testing.T, gateways []*gateway) *gateway {
 	})
 	balancer := &gateway{process: p, url: "http://" + address}
 	eventually(t, "the balancer serves", func() bool {
-		return ask(t.Context(), http.DefaultClient, balancer.url+"/openapi.json", "").status == http.StatusOK
+		return fetch(t.Context(), http.DefaultClient, balancer.url+"/openapi.json", "").status == http.StatusOK
 	})
 	return balancer
 }
 
 // rolling is the row of what a cluster shows.
-const rolling = "cluster"
+const clusterRow = "cluster"
 
 // Everything of ours is restarted under load, one process after the other, and then Redis is killed and comes back. Nobody fails for
 // it, and no limit gives way.
-func TestARollingRestart(t *testing.T) {
+func TestRollingRestart(t *testing.T) {
 	limited := tokens(t)["full"]
 	c := startCluster(t, fmt.Sprintf("  limits: [{requests: 1000000, per: 1s}]\n  tokens:\n    %s: {limits: [{requests: 10, per: 1s}]}\n", limited.ID))
 	var redisGone time.Time
@@ -111,26 +111,26 @@ func TestARollingRestart(t *testing.T) {
 		{"while Redis restarts", func() {
 			redisGone = time.Now()
 			c.redis.Kill()
-			eventually(t, "both notice", func() bool { _, none := inShared(t, c.gateways); return none })
+			eventually(t, "both notice", func() bool { _, none := storeModes(t, c.gateways); return none })
 			c.redis.Restart()
-			eventually(t, "both count in Redis again", func() bool { all, _ := inShared(t, c.gateways); return all })
+			eventually(t, "both count in Redis again", func() bool { all, _ := storeModes(t, c.gateways); return all })
 		}},
 		{"after", func() {}},
 	} {
 		wait := c.load(t)
 		phase.does()
 		all := wait()
-		noneFailed(t, rolling, all)
-		note(t, rolling, "p99 "+phase.name, tenths(all.percentile(.99)), "")
+		noneFailed(t, clusterRow, all)
+		report(t, clusterRow, "p99 "+phase.name, tenths(all.percentile(.99)), "")
 		if len(all.to("full").refused()) == 0 {
 			t.Errorf("%s: the limit was not pressed", phase.name)
 		}
 	}
 	admitted := decisions(t, c.gateways)[limited.ID].admitted
-	atMost(t, rolling, "admitted of one token in any second before Redis restarted",
-		most(during(admitted, time.Time{}, redisGone), time.Second), 10)
+	atMost(t, clusterRow, "admitted of one token in any second before Redis restarted",
+		maxIn(during(admitted, time.Time{}, redisGone), time.Second), 10)
 	// On a machine that is busy with other things one gateway may be long behind the other: then its part is beside the full limit.
-	atMost(t, rolling, "and in any second since", most(during(admitted, redisGone, time.Now()), time.Second), either(12, 15))
+	atMost(t, clusterRow, "and in any second since", maxIn(during(admitted, redisGone, time.Now()), time.Second), either(12, 15))
 }
 
 // load has clients ask the balancer for what a phase takes.
@@ -138,6 +138,6 @@ func (c *cluster) load(t *testing.T) (wait func() answers) {
 	t.Helper()
 	return load{
 		gateways: []*gateway{c.balancer}, tokens: texts(t, "full", "read", "servers:read", "monitors:read", "incidents:read"),
-		paths: reads(), rate: 200, clients: 32, lasts: either(15*time.Second, 3*time.Second),
+		paths: reads(), rate: 200, clients: 32, duration: either(15*time.Second, 3*time.Second),
 	}.start(t)
 }

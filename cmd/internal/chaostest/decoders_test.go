@@ -33,7 +33,7 @@ type decoder struct {
 
 // Each decoder is asked with random bytes and mutations of what it knows, all of them at once, each with a token of its own.
 func TestWhateverIsSentIsAnsweredInOrder(t *testing.T) {
-	beside(t)
+	parallel(t)
 	g := startGateway(t, everyService(startBackend(t).address), unlimited+"trusted_proxies: [127.0.0.0/8]\n")
 	validator, known := openapitest.New(t), tokens(t)
 	ctx, cancel := context.WithTimeout(t.Context(), either(time.Minute, time.Second))
@@ -52,14 +52,14 @@ func TestWhateverIsSentIsAnsweredInOrder(t *testing.T) {
 		"a configuration": checkConfigurations(g.base), "a record of demand": replayRecords(g.file),
 	} {
 		dir := t.TempDir()
-		asked.Go(func() { note(t, "20", name, fmt.Sprint(run(ctx, wrong, dir), " read"), "exit 0 or 1") })
+		asked.Go(func() { report(t, "20", name, fmt.Sprint(run(ctx, wrong, dir), " read"), "exit 0 or 1") })
 	}
 	asked.Wait()
 	for _, finding := range wrong.list[:min(len(wrong.list), 10)] {
 		t.Error(finding)
 	}
-	none(t, "20", "answers of 5xx, against the contract, or none", len(wrong.list))
-	none(t, "20", "panics", int(g.metric(t, "opsgate_http_panics_total"))+strings.Count(g.log.String(), "panic"))
+	expectNone(t, "20", "answers of 5xx, against the contract, or none", len(wrong.list))
+	expectNone(t, "20", "panics", int(g.metric(t, "opsgate_http_panics_total"))+strings.Count(g.log.String(), "panic"))
 	if got := g.get(t, "/livez"); got != "ok\n" {
 		t.Errorf("/livez says %q", got)
 	}
@@ -164,7 +164,7 @@ func (v *visitor) connect() error {
 		}
 		v.conn, v.from = conn, bufio.NewReader(conn)
 	}
-	return v.conn.SetDeadline(time.Now().Add(patience))
+	return v.conn.SetDeadline(time.Now().Add(maxWait))
 }
 
 // mayBeOfTheServer holds that an answer that is none of ours is net/http's to what is no request, or is larger than it reads.
@@ -196,7 +196,7 @@ func (v *visitor) report(t *testing.T) {
 	for _, n := range v.answers {
 		total += n
 	}
-	note(t, "20", v.name, fmt.Sprintf("%d asked, answers %v", total, v.answers), "no 5xx")
+	report(t, "20", v.name, fmt.Sprintf("%d asked, answers %v", total, v.answers), "no 5xx")
 	if total == 0 || *full && len(v.answers) < 2 {
 		t.Errorf("%s: answers %v", v.name, v.answers)
 	}

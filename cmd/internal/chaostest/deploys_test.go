@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// A chooser is the balancer of clients that have none before them: it looks at /readyz of each gateway, and they ask those in turn that are
+// A clientBalancer is the balancer of clients that have none before them: it looks at /readyz of each gateway, and they ask those in turn that are
 // ready.
-type chooser struct {
+type clientBalancer struct {
 	gateways []reachable
 	turn     atomic.Int64
 }
@@ -27,9 +27,9 @@ type reachable struct {
 }
 
 // chosen makes one that looks every 50 ms until the test ends.
-func chosen(t *testing.T, gateways []*gateway, url func(*gateway) string) *chooser {
+func newClientBalancer(t *testing.T, gateways []*gateway, url func(*gateway) string) *clientBalancer {
 	t.Helper()
-	c := &chooser{}
+	c := &clientBalancer{}
 	for _, g := range gateways {
 		c.gateways = append(c.gateways, reachable{url: url(g), admin: g.admin, ready: &atomic.Bool{}})
 	}
@@ -55,14 +55,14 @@ func chosen(t *testing.T, gateways []*gateway, url func(*gateway) string) *choos
 	return c
 }
 
-func (c *chooser) look(ctx context.Context) {
+func (c *clientBalancer) look(ctx context.Context) {
 	for _, g := range c.gateways {
-		g.ready.Store(ask(ctx, http.DefaultClient, g.admin+"/readyz", "").status == http.StatusOK)
+		g.ready.Store(fetch(ctx, http.DefaultClient, g.admin+"/readyz", "").status == http.StatusOK)
 	}
 }
 
 // url is that of the next request.
-func (c *chooser) url() string {
+func (c *clientBalancer) url() string {
 	for range c.gateways {
 		if g := c.gateways[int(c.turn.Add(1))%len(c.gateways)]; g.ready.Load() {
 			return somewhere(g.url)
@@ -71,20 +71,20 @@ func (c *chooser) url() string {
 	return somewhere(c.gateways[0].url)
 }
 
-// A departure is what others see of a gateway that is told to end.
-type departure struct {
+// A shutdownTimes is what others see of a gateway that is told to end.
+type shutdownTimes struct {
 	unready, closed, exited time.Duration // since it was told; for none 0
 }
 
 // depart tells a gateway to end, and watches it.
-func depart(t *testing.T, g *gateway) (d departure) {
+func shutDown(t *testing.T, g *gateway) (d shutdownTimes) {
 	t.Helper()
 	begun := time.Now()
 	g.signal(t, syscall.SIGTERM)
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for ; d.exited == 0; <-tick.C {
-		if d.unready == 0 && ask(t.Context(), http.DefaultClient, g.admin+"/readyz", "").status != http.StatusOK {
+		if d.unready == 0 && fetch(t.Context(), http.DefaultClient, g.admin+"/readyz", "").status != http.StatusOK {
 			d.unready = time.Since(begun)
 		}
 		if d.closed == 0 && !listens(t, strings.TrimPrefix(g.url, "http://")) {
@@ -94,7 +94,7 @@ func depart(t *testing.T, g *gateway) (d departure) {
 		case <-g.exited:
 			d.exited = time.Since(begun)
 		default:
-			if time.Since(begun) > patience {
+			if time.Since(begun) > maxWait {
 				t.Fatal("a gateway does not end")
 			}
 		}
@@ -112,40 +112,40 @@ func listens(t *testing.T, address string) bool {
 	return true
 }
 
-// waitToDrain is many of the chooser's looks.
+// waitToDrain is many of the clientBalancer's looks.
 func waitToDrain() time.Duration { return either(1500*time.Millisecond, 2*time.Second) }
 
 func draining() string { return fmt.Sprintf("shutdown: {drain_wait: %v}\n", waitToDrain()) }
 
 // Each of two gateways is told to end under load, and started again.
-func TestGatewaysAreReplacedUnderLoad(t *testing.T) {
-	beside(t)
+func TestGatewaysRestartedUnderLoad(t *testing.T) {
+	parallel(t)
 	t.Run("over HTTP/1.1", func(t *testing.T) {
 		gateways := startTwo(t, unlimited+draining())
-		replaceEach(t, gateways, chosen(t, gateways, func(g *gateway) string { return g.url }), newClient(t, nil))
+		replaceEach(t, gateways, newClientBalancer(t, gateways, func(g *gateway) string { return g.url }), newClient(t, nil))
 	})
 	t.Run("over HTTP/2 and TLS", func(t *testing.T) {
 		public := newPublicTLS(t)
 		gateways := startTwo(t, unlimited+draining()+public.config())
-		replaceEach(t, gateways, chosen(t, gateways, (*gateway).secure), newClient(t, public.roots()))
+		replaceEach(t, gateways, newClientBalancer(t, gateways, (*gateway).secure), newClient(t, public.roots()))
 	})
 }
 
-func replaceEach(t *testing.T, gateways []*gateway, c *chooser, client *http.Client) {
+func replaceEach(t *testing.T, gateways []*gateway, c *clientBalancer, client *http.Client) {
 	t.Helper()
 	each := callers{client: client, token: always(tokens(t)["full"].Text), rate: either(500.0, 100), number: 32, url: c.url}
 	stop := each.start(t)
 	for _, g := range gateways {
-		pass(t, either(2*time.Second, time.Second/2))
-		d := depart(t, g)
+		sleep(t, either(2*time.Second, time.Second/2))
+		d := shutDown(t, g)
 		if d.unready == 0 || d.closed < d.unready+waitToDrain()/2 || g.err != nil {
 			t.Errorf("told to end: not ready after %v, listener closed after %v, exit: %v", d.unready, d.closed, g.err)
 		}
-		note(t, "16", "until a gateway that ends was not ready, and its listener closed", []time.Duration{tenths(d.unready), tenths(d.closed)}, "in this order")
+		report(t, "16", "until a gateway that ends was not ready, and its listener closed", []time.Duration{tenths(d.unready), tenths(d.closed)}, "in this order")
 		within(t, "16", "until it had exited", d.exited, 30*time.Second)
 		g.restart(t)
 		eventually(t, "the gateway is asked again", func() bool { return c.gateways[0].ready.Load() && c.gateways[1].ready.Load() })
 	}
-	pass(t, either(2*time.Second, time.Second/2))
+	sleep(t, either(2*time.Second, time.Second/2))
 	noneFailed(t, "16", stop())
 }

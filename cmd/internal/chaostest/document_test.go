@@ -12,7 +12,7 @@ import (
 
 const root = "../../.."
 
-func TestTheTestsThatDocumentsNameAreThere(t *testing.T) {
+func TestDocumentsNameExistingTests(t *testing.T) {
 	there := testsBelow(t)
 	for _, page := range []struct {
 		name string
@@ -35,7 +35,7 @@ func TestTheTestsThatDocumentsNameAreThere(t *testing.T) {
 }
 
 // Each failure of docs/reliability.md, each control and each client behaviour of docs/security.md names what shows it.
-func TestEveryRowNamesWhatShowsIt(t *testing.T) {
+func TestEveryRowNamesItsTest(t *testing.T) {
 	failures, _, _ := strings.Cut(readPage(t, "reliability.md"), "\n## Measured\n")
 	controls, _, _ := strings.Cut(readPage(t, "security.md"), "\n## Measured\n")
 	column := "" // heading of the last one of the table

@@ -79,7 +79,7 @@ func startTwo(t *testing.T, config string) []*gateway {
 	behind := everyService(shared.address)
 	gateways := []*gateway{launchGateway(t, behind, config), launchGateway(t, behind, config)}
 	for _, g := range gateways {
-		g.awaitReady(t)
+		g.waitUntilReady(t)
 	}
 	return gateways
 }
@@ -88,7 +88,7 @@ func startTwo(t *testing.T, config string) []*gateway {
 func startGateway(t *testing.T, behind services, config string) *gateway {
 	t.Helper()
 	g := launchGateway(t, behind, config)
-	g.awaitReady(t)
+	g.waitUntilReady(t)
 	return g
 }
 
@@ -104,8 +104,8 @@ func launchGateway(t *testing.T, behind services, config string) *gateway {
 	return g
 }
 
-// awaitServing waits until the gateway listens, and learns where.
-func (g *gateway) awaitServing(t *testing.T) {
+// waitUntilServing waits until the gateway listens, and learns where.
+func (g *gateway) waitUntilServing(t *testing.T) {
 	t.Helper()
 	serving, err := g.line("serving")
 	if err != nil {
@@ -114,10 +114,10 @@ func (g *gateway) awaitServing(t *testing.T) {
 	g.url, g.admin = fmt.Sprint("http://", serving["listen"]), fmt.Sprint("http://", serving["admin_listen"])
 }
 
-// awaitReady waits until the gateway has all that it needs.
-func (g *gateway) awaitReady(t *testing.T) {
+// waitUntilReady waits until the gateway has all that it needs.
+func (g *gateway) waitUntilReady(t *testing.T) {
 	t.Helper()
-	g.awaitServing(t)
+	g.waitUntilServing(t)
 	eventually(t, "the gateway is ready", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
 }
 
@@ -135,7 +135,7 @@ func (g *gateway) restart(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.process = start(t, "opsgate", "serve", "--config="+g.file)
-	g.awaitReady(t)
+	g.waitUntilReady(t)
 }
 
 // configure replaces the configuration in one step.
@@ -148,7 +148,7 @@ func (g *gateway) configure(t *testing.T, config string) {
 	}
 }
 
-func (g *gateway) hangUp(t *testing.T) {
+func (g *gateway) sighup(t *testing.T) {
 	t.Helper()
 	g.signal(t, syscall.SIGHUP)
 }
@@ -198,7 +198,7 @@ func sum(t *testing.T, gateways []*gateway, series string) (n int) {
 }
 
 // inShared says whether all gateways count in Redis, or none of them does.
-func inShared(t *testing.T, gateways []*gateway) (all, none bool) {
+func storeModes(t *testing.T, gateways []*gateway) (all, none bool) {
 	t.Helper()
 	n := sum(t, gateways, `opsgate_rate_limit_store_mode{mode="shared"}`)
 	return n == len(gateways), n == 0
@@ -245,7 +245,7 @@ func decisions(t *testing.T, gateways []*gateway) map[string]decided {
 }
 
 // most returns how many of the times are within any interval of that length.
-func most(times []time.Time, per time.Duration) (n int) {
+func maxIn(times []time.Time, per time.Duration) (n int) {
 	slices.SortFunc(times, time.Time.Compare)
 	first := 0
 	for i := range times {

@@ -23,29 +23,29 @@ func hanging() string {
 }
 
 // Nothing comes back over the wire to one service, in a gateway that has no breaker to speak of.
-func TestABackendHangs(t *testing.T) {
-	beside(t)
-	w := newWire(t, shared.address)
+func TestBackendHangs(t *testing.T) {
+	parallel(t)
+	w := newLink(t, shared.address)
 	behind := everyService(shared.address)
 	behind.fleet = w.address()
 	g := startGateway(t, behind, hanging()+"upstream_calls: {breaker: {min_requests: 100000}}\n"+unlimited)
 	l := load{gateways: []*gateway{g}, tokens: texts(t, "full"), paths: []string{soon, late}, rate: 25, clients: mostClients}
-	l.lasts = either(3*time.Second, time.Second/2)
+	l.duration = either(3*time.Second, time.Second/2)
 	noneFailed(t, "12", l.run(t))
-	before := g.calm(t)
+	before := g.idleGoroutines(t)
 
-	w.spoil(t, `{"type": "timeout", "attributes": {"timeout": 0}}`)
-	l.lasts = either(15*time.Second, time.Second)
+	w.addToxic(t, `{"type": "timeout", "attributes": {"timeout": 0}}`)
+	l.duration = either(15*time.Second, time.Second)
 	wait := l.start(t)
-	pass(t, l.lasts)
+	sleep(t, l.duration)
 	most := g.metric(t, "go_goroutines")
 	all := wait()
-	w.clear(t)
+	w.removeToxics(t)
 	ended := time.Now()
 	eventually(t, "the goroutines are as few as before", func() bool { return g.metric(t, "go_goroutines") <= 1.05*before })
 	within(t, "12", fmt.Sprintf("until goroutines, %v before and %v at most, were within 5 %% of before", before, most),
 		time.Since(ended), 10*time.Second)
-	none(t, "12", fmt.Sprintf("answers other than 504, of %d", len(all)), len(all.of(func(a answer) bool {
+	expectNone(t, "12", fmt.Sprintf("answers other than 504, of %d", len(all)), len(all.filter(func(a answer) bool {
 		return a.status != http.StatusGatewayTimeout
 	})))
 	var furthest time.Duration
@@ -54,18 +54,18 @@ func TestABackendHangs(t *testing.T) {
 	}
 	within(t, "12", fmt.Sprintf("from the deadline of %v or %v, the furthest", deadline(soon), deadline(late)), furthest, 100*time.Millisecond)
 	eventually(t, "the service is back", func() bool {
-		return ask(t.Context(), http.DefaultClient, g.url+late, l.tokens["full"]).status == http.StatusOK
+		return fetch(t.Context(), http.DefaultClient, g.url+late, l.tokens["full"]).status == http.StatusOK
 	})
 }
 
 // calm returns how many goroutines there are when none is any request's.
-func (g *gateway) calm(t *testing.T) (n float64) {
+func (g *gateway) idleGoroutines(t *testing.T) (n float64) {
 	t.Helper()
 	eventually(t, "the goroutines stay as many", func() bool {
 		before := n
 		n = g.metric(t, "go_goroutines")
 		if n != before {
-			pass(t, 200*time.Millisecond)
+			sleep(t, 200*time.Millisecond)
 		}
 		return n == before
 	})
@@ -73,25 +73,25 @@ func (g *gateway) calm(t *testing.T) (n float64) {
 }
 
 // A process is frozen that was alone. Time-outs open the breaker, and then only what tries it waits.
-func TestTheBreakerOpensByTimeouts(t *testing.T) {
-	beside(t)
+func TestBreakerOpensOnTimeouts(t *testing.T) {
+	parallel(t)
 	b := startBackend(t)
 	behind := everyService(shared.address)
 	behind.fleet = b.address
 	g := startGateway(t, behind, hanging()+unlimited)
 	l := load{gateways: []*gateway{g}, tokens: texts(t, "full"), paths: []string{soon, late}, rate: 25, clients: mostClients}
 	end := l.begin(t)
-	pass(t, either(3*time.Second, time.Second/2))
+	sleep(t, either(3*time.Second, time.Second/2))
 	b.freeze(t)
 	at := time.Now()
 	eventually(t, "the breaker is open", func() bool { return g.breakers(t, "open", "fleet") })
 	open := time.Now()
-	pass(t, either(8*time.Second, time.Second))
+	sleep(t, either(8*time.Second, time.Second))
 	b.thaw(t)
 	thawed := time.Now()
 	eventually(t, "the breaker is closed", func() bool { return g.breakers(t, "closed", "fleet") })
 	closed := time.Now()
-	pass(t, either(3*time.Second, time.Second/2))
+	sleep(t, either(3*time.Second, time.Second/2))
 	all := end()
 	within(t, "12", "until the breaker was open, of a process that was frozen", open.Sub(at), 3*time.Second)
 	during := all.between(open, thawed)

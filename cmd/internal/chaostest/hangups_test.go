@@ -43,15 +43,15 @@ func arrival[T any](t *testing.T, what string, from <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-from:
-	case <-time.After(patience):
-		t.Fatalf("not in %s: %s", patience, what)
+	case <-time.After(maxWait):
+		t.Fatalf("not in %s: %s", maxWait, what)
 	}
 	return v
 }
 
 // Clients hang up while a slow service works for them, ten at a time.
 func TestClientsHangUp(t *testing.T) {
-	beside(t)
+	parallel(t)
 	const atATime = 10
 	rounds := either(20, 4)
 	service := &slow{arrived: make(chan struct{}, atATime), ended: make(chan time.Time, atATime)}
@@ -84,14 +84,14 @@ func TestClientsHangUp(t *testing.T) {
 		return int(g.metric(t, fmt.Sprintf("opsgate_http_requests_total{cause=%q,code=%q,route=%q,status=%q}", "client-gone", "client_closed_request", route, "499")))
 	}
 	eventually(t, "all are counted", func() bool { return gone("v1ListServers")+gone("v1CreateIncident") == n })
-	note(t, "15", "counted as 499", n, n)
+	report(t, "15", "counted as 499", n, n)
 	if !g.breakers(t, "closed", read()...) {
 		t.Error("a breaker counted clients that hung up")
 	}
-	note(t, "15", "breakers", "closed", "closed")
-	none(t, "15", "given back, as they were no fault of ours", int(g.metric(t, "opsgate_rate_limit_refunds_total")))
-	last := ask(t.Context(), http.DefaultClient, g.url+"/v1/me", texts(t, "full")["full"])
-	if want := fmt.Sprintf(`"hour";r=%d;`, 1000-n-1); !strings.HasPrefix(last.budget, want) {
-		t.Errorf("left is %s, want %s", last.budget, want)
+	report(t, "15", "breakers", "closed", "closed")
+	expectNone(t, "15", "given back, as they were no fault of ours", int(g.metric(t, "opsgate_rate_limit_refunds_total")))
+	last := fetch(t.Context(), http.DefaultClient, g.url+"/v1/me", texts(t, "full")["full"])
+	if want := fmt.Sprintf(`"hour";r=%d;`, 1000-n-1); !strings.HasPrefix(last.rateLimit, want) {
+		t.Errorf("left is %s, want %s", last.rateLimit, want)
 	}
 }

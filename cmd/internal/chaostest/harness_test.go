@@ -33,7 +33,7 @@ var (
 type figure struct{ row, what, got, bound string }
 
 // storm is the row of what stands beside the table.
-const storm = "storm"
+const stormRow = "storm"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -94,7 +94,7 @@ func printTable() {
 }
 
 // note records a figure beside its bound.
-func note(t *testing.T, row, what string, got, bound any) {
+func report(t *testing.T, row, what string, got, bound any) {
 	t.Helper()
 	f := figure{row, what, fmt.Sprint(got), fmt.Sprint(bound)}
 	t.Logf("row %s | %s | %s | %s", f.row, f.what, f.got, f.bound)
@@ -104,9 +104,9 @@ func note(t *testing.T, row, what string, got, bound any) {
 }
 
 // none holds that something never happened, in either form.
-func none(t *testing.T, row, what string, n int) {
+func expectNone(t *testing.T, row, what string, n int) {
 	t.Helper()
-	note(t, row, what, n, "none")
+	report(t, row, what, n, "none")
 	if n != 0 {
 		t.Errorf("%s: %d", what, n)
 	}
@@ -115,7 +115,7 @@ func none(t *testing.T, row, what string, n int) {
 // atMost holds a count to its bound, in either form.
 func atMost(t *testing.T, row, what string, n, bound int) {
 	t.Helper()
-	note(t, row, what, n, fmt.Sprint("at most ", bound))
+	report(t, row, what, n, fmt.Sprint("at most ", bound))
 	if n > bound {
 		t.Errorf("%s: %d, at most %d", what, n, bound)
 	}
@@ -124,7 +124,7 @@ func atMost(t *testing.T, row, what string, n, bound int) {
 // within holds a time to its bound; in the short form to a spell more, as the machine does other things too.
 func within(t *testing.T, row, what string, got, bound time.Duration) {
 	t.Helper()
-	note(t, row, what, tenths(got), fmt.Sprint("at most ", tenths(bound)))
+	report(t, row, what, tenths(got), fmt.Sprint("at most ", tenths(bound)))
 	if !*full {
 		bound += spell
 	}

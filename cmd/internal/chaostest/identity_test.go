@@ -24,7 +24,7 @@ func revokeInUse(t *testing.T, b *backend, gateways []*gateway, cut func()) (r r
 	token := createToken(t, b.data)
 	client := newClient(t, nil)
 	stop := callers{client: client, token: always(token.Text), rate: 100, number: 16, url: everySomewhere(gateways)}.start(t)
-	pass(t, time.Second/2)
+	sleep(t, time.Second/2)
 	cut()
 	revokeToken(t, b.data, token.ID)
 	r.at = time.Now()
@@ -34,7 +34,7 @@ func revokeInUse(t *testing.T, b *backend, gateways []*gateway, cut func()) (r r
 			return status != http.StatusUnauthorized
 		})
 	})
-	pass(t, time.Second/2)
+	sleep(t, time.Second/2)
 	r.answers = stop()
 	return r
 }
@@ -42,8 +42,8 @@ func revokeInUse(t *testing.T, b *backend, gateways []*gateway, cut func()) (r r
 // hold holds that the token was taken until it was revoked, and refused everywhere after a time.
 func (r revocation) hold(t *testing.T, what string, bound time.Duration) {
 	t.Helper()
-	wrong := r.answers.of(func(a answer) bool { return a.status != http.StatusNotFound && a.status != http.StatusUnauthorized })
-	none(t, "18", "answers that were neither 404 nor 401", len(wrong))
+	wrong := r.answers.filter(func(a answer) bool { return a.status != http.StatusNotFound && a.status != http.StatusUnauthorized })
+	expectNone(t, "18", "answers that were neither 404 nor 401", len(wrong))
 	taken := r.answers.admitted()
 	if len(taken) == 0 || len(taken.between(time.Time{}, r.at)) == 0 {
 		t.Fatal("the token was never taken")
@@ -51,20 +51,20 @@ func (r revocation) hold(t *testing.T, what string, bound time.Duration) {
 	within(t, "18", what, max(0, taken[len(taken)-1].sent.Sub(r.at)), bound)
 }
 
-func TestARevokedTokenIsRefusedOnEveryGateway(t *testing.T) {
-	beside(t)
+func TestRevokedTokenIsRefusedOnEveryGateway(t *testing.T) {
+	parallel(t)
 	b := startBackend(t)
 	gateways := []*gateway{launchGateway(t, everyService(b.address), unlimited), launchGateway(t, everyService(b.address), unlimited)}
 	for _, g := range gateways {
-		g.awaitReady(t)
+		g.waitUntilReady(t)
 	}
 	r := revokeInUse(t, b, gateways, func() {})
 	r.hold(t, "until a revoked token was refused on both", time.Second)
 }
 
 // Nobody tells the gateways that the token was revoked, but the service does when it is asked.
-func TestARevokedTokenIsRefusedThoughTheStreamIsCut(t *testing.T) {
-	beside(t)
+func TestRevokedTokenIsRefusedWithoutTheStream(t *testing.T) {
+	parallel(t)
 	b := startBackend(t)
 	identity := startRelay(t, b.address, 0)
 	behind, config := everyService(b.address), unlimited
@@ -81,7 +81,7 @@ func TestARevokedTokenIsRefusedThoughTheStreamIsCut(t *testing.T) {
 }
 
 // apart are backends on the same data of which one has the identity service alone.
-func apart(t *testing.T) (rest, identity *backend) {
+func startWithSeparateIdentity(t *testing.T) (rest, identity *backend) {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
 	rest = startBackendAt(t, "127.0.0.1:0", data)
@@ -101,8 +101,8 @@ func startIdentity(t *testing.T, address, data string) *backend {
 }
 
 func TestIdentityIsDown(t *testing.T) {
-	beside(t)
-	rest, identity := apart(t)
+	parallel(t)
+	rest, identity := startWithSeparateIdentity(t)
 	behind := everyService(rest.address)
 	behind.identity = identity.address
 	g := startGateway(t, behind, unlimited+"authn: {fresh_for: 1s}\n")
@@ -113,11 +113,11 @@ func TestIdentityIsDown(t *testing.T) {
 
 	stopKnown := known.start(t)
 	stopStrangers := callers{client: newClient(t, nil), token: invented(t), rate: 50, number: 16, url: url}.start(t)
-	pass(t, time.Second/2)
+	sleep(t, time.Second/2)
 	gone := time.Now()
 	identity.kill(t)
 	killed := time.Now()
-	pass(t, either(8*time.Second, 3*time.Second))
+	sleep(t, either(8*time.Second, 3*time.Second))
 	back := time.Now()
 	startIdentity(t, identity.address, identity.data)
 	wake := eventually(t, "unknown tokens are looked up again", func() bool {
@@ -132,12 +132,12 @@ func TestIdentityIsDown(t *testing.T) {
 
 	noneFailed(t, "19", away)
 	usual := before.percentile(.99)
-	unhurt(t, "19", fmt.Sprintf("p99 of known tokens without the identity service (%v before)", tenths(usual)),
+	atMostDoubled(t, "19", fmt.Sprintf("p99 of known tokens without the identity service (%v before)", tenths(usual)),
 		away.between(gone, back).percentile(.99), usual)
 	meanwhile := strangers.between(killed, back)
-	none(t, "19", fmt.Sprintf("answers to %d unknown tokens meanwhile that were not 503 with retry-after", len(meanwhile)),
-		len(meanwhile.of(func(a answer) bool { return a.status != http.StatusServiceUnavailable || a.after == "" })))
-	none(t, "19", "answers to unknown tokens in all that were neither 503 nor 401", len(strangers.of(func(a answer) bool {
+	expectNone(t, "19", fmt.Sprintf("answers to %d unknown tokens meanwhile that were not 503 with retry-after", len(meanwhile)),
+		len(meanwhile.filter(func(a answer) bool { return a.status != http.StatusServiceUnavailable || a.retryAfter == "" })))
+	expectNone(t, "19", "answers to unknown tokens in all that were neither 503 nor 401", len(strangers.filter(func(a answer) bool {
 		return a.status != http.StatusServiceUnavailable && a.status != http.StatusUnauthorized
 	})))
 	within(t, "19", "until unknown tokens were told apart again", wake, 10*time.Second)
@@ -145,7 +145,7 @@ func TestIdentityIsDown(t *testing.T) {
 
 // Anybody can make up tokens of the right form. The identity service answers slowly, and the gateway asks it for a few at a time.
 func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
-	beside(t)
+	parallel(t)
 	const atOnce = 8
 	b := startBackend(t)
 	identity := startRelay(t, b.address, either(50*time.Millisecond, 200*time.Millisecond))
@@ -162,12 +162,12 @@ func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
 
 	noneFailed(t, "19", meanwhile)
 	usual := before.percentile(.99)
-	unhurt(t, "19", fmt.Sprintf("p99 of known tokens beside %d unknown ones (%v without)", len(flood), tenths(usual)),
+	atMostDoubled(t, "19", fmt.Sprintf("p99 of known tokens beside %d unknown ones (%v without)", len(flood), tenths(usual)),
 		meanwhile.percentile(.99), usual)
 	atMost(t, "19", fmt.Sprintf("look-ups at once, %d for unknown and as many for known tokens", atOnce), int(identity.most.Load()), 2*atOnce)
-	shed := flood.of(func(a answer) bool { return a.status == http.StatusServiceUnavailable && a.after != "" })
-	told := flood.of(func(a answer) bool { return a.status == http.StatusUnauthorized })
-	note(t, "19", "unknown tokens told so, and refused unasked", []int{len(told), len(shed)}, "")
+	shed := flood.filter(func(a answer) bool { return a.status == http.StatusServiceUnavailable && a.retryAfter != "" })
+	told := flood.filter(func(a answer) bool { return a.status == http.StatusUnauthorized })
+	report(t, "19", "unknown tokens told so, and refused unasked", []int{len(told), len(shed)}, "")
 	if len(told) == 0 || len(shed) == 0 || len(told)+len(shed) != len(flood) {
 		t.Errorf("of %d unknown tokens %d were told so and %d refused unasked", len(flood), len(told), len(shed))
 	}

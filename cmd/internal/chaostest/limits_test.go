@@ -15,14 +15,14 @@ import (
 func TestTwoGatewaysAdmitAsOne(t *testing.T) {
 	server := redistest.Start(t)
 	gateways := startTwo(t, inRedis(server, "  limits: [{requests: 3, per: 1s}]\n"+recorded))
-	lasts := either(20*time.Second, 3*time.Second)
-	all := load{gateways: gateways, tokens: texts(t, "full"), clients: 20, lasts: lasts}.run(t)
+	duration := either(20*time.Second, 3*time.Second)
+	all := load{gateways: gateways, tokens: texts(t, "full"), clients: 20, duration: duration}.run(t)
 	noneFailed(t, "1", all)
 	d := decisions(t, gateways)[tokens(t)["full"].ID]
-	none(t, "1", "admitted without Redis", d.local)
-	atMost(t, "1", "admitted in any second, by Redis' clock", most(d.admitted, time.Second), 3)
-	least := int(3*lasts.Seconds()) - 3
-	note(t, "1", fmt.Sprintf("admitted in %v", lasts), len(d.admitted), fmt.Sprint("at least ", least))
+	expectNone(t, "1", "admitted without Redis", d.local)
+	atMost(t, "1", "admitted in any second, by Redis' clock", maxIn(d.admitted, time.Second), 3)
+	least := int(3*duration.Seconds()) - 3
+	report(t, "1", fmt.Sprintf("admitted in %v", duration), len(d.admitted), fmt.Sprint("at least ", least))
 	if len(d.admitted) < least || len(d.admitted) != len(all.admitted()) {
 		t.Errorf("%d admitted, %d seen by clients", len(d.admitted), len(all.admitted()))
 	}
@@ -31,9 +31,9 @@ func TestTwoGatewaysAdmitAsOne(t *testing.T) {
 // Without a store that they share, two gateways admit twice as much, and the test before this one would notice.
 func TestTwoGatewaysWithoutRedisDoNot(t *testing.T) {
 	gateways := startTwo(t, "rate_limit:\n  limits: [{requests: 3, per: 1s}]\n"+recorded)
-	all := load{gateways: gateways, tokens: texts(t, "full"), clients: 4, lasts: 1500 * time.Millisecond}.run(t)
+	all := load{gateways: gateways, tokens: texts(t, "full"), clients: 4, duration: 1500 * time.Millisecond}.run(t)
 	admitted := decisions(t, gateways)[tokens(t)["full"].ID].admitted
-	if n := most(admitted, time.Second); n <= 3 || len(admitted) != len(all.admitted()) {
+	if n := maxIn(admitted, time.Second); n <= 3 || len(admitted) != len(all.admitted()) {
 		t.Errorf("%d admitted in a second; %d in all, %d seen by clients", n, len(admitted), len(all.admitted()))
 	}
 }
@@ -46,16 +46,16 @@ func TestANoisyTokenIsFeltByNoOther(t *testing.T) {
 	calm := texts(t, "read", "none", "servers:read", "metrics:read", "scheduled-commands:read", "commands:read", "monitors:read",
 		"incidents:read", "audit:read")
 	each := either(2.0, 1) // requests a second
-	beside := load{gateways: gateways, tokens: calm, rate: each * float64(len(calm)), clients: 16, lasts: either(20*time.Second, 2*time.Second)}
+	beside := load{gateways: gateways, tokens: calm, rate: each * float64(len(calm)), clients: 16, duration: either(20*time.Second, 2*time.Second)}
 	warm := beside
-	warm.lasts = time.Second
+	warm.duration = time.Second
 	warm.run(t)
 	alone := beside.run(t)
-	noise := load{gateways: gateways, tokens: texts(t, "full"), rate: 500, clients: 32, lasts: beside.lasts}.start(t)
+	noise := load{gateways: gateways, tokens: texts(t, "full"), rate: 500, clients: 32, duration: beside.duration}.start(t)
 	disturbed := beside.run(t)
 	noisy := noise()
 	noneFailed(t, "5", append(noisy, disturbed...))
-	none(t, "5", "refusals of the others", len(disturbed.refused()))
+	expectNone(t, "5", "refusals of the others", len(disturbed.refused()))
 	if len(noisy.refused()) < len(noisy)/2 {
 		t.Errorf("only %d of %d refused: no noise", len(noisy.refused()), len(noisy))
 	}
@@ -78,18 +78,18 @@ func TestClientsThatObeyShareTheRate(t *testing.T) {
 	for i := range each {
 		busy.Go(func() {
 			for admitted := 0; admitted < requests; {
-				a := ask(t.Context(), client, somewhere(g.url), token)
+				a := fetch(t.Context(), client, somewhere(g.url), token)
 				each[i] = append(each[i], a)
 				if a.isAdmitted() {
 					admitted++
 					continue
 				}
-				seconds, err := strconv.Atoi(a.after)
+				seconds, err := strconv.Atoi(a.retryAfter)
 				if err != nil || a.status != http.StatusTooManyRequests {
 					t.Errorf("got %+v", a)
 					return
 				}
-				pass(t, time.Duration(seconds)*time.Second)
+				sleep(t, time.Duration(seconds)*time.Second)
 			}
 		})
 	}

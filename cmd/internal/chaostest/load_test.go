@@ -14,15 +14,15 @@ import (
 
 // An answer is what a client got.
 type answer struct {
-	sent   time.Time
-	took   time.Duration // since it was due, which is sooner than it was sent where all clients were waiting for others
-	token  string        // its name
-	path   string
-	status int // 0 where there was none
-	err    error
-	policy string // RateLimit-Policy
-	budget string // RateLimit
-	after  string // Retry-After
+	sent       time.Time
+	took       time.Duration // since it was due, which is sooner than it was sent where all clients were waiting for others
+	token      string        // its name
+	path       string
+	status     int // 0 where there was none
+	err        error
+	policy     string // RateLimit-Policy
+	rateLimit  string // RateLimit
+	retryAfter string // Retry-After
 }
 
 // answers are those of one load, by when they were sent.
@@ -35,7 +35,7 @@ type load struct {
 	paths    []string          // by default that of one server
 	rate     float64           // requests a second, each due whether or not those before it have been answered; 0 for as fast as can be
 	clients  int
-	lasts    time.Duration
+	duration time.Duration
 }
 
 const mostClients = 64
@@ -57,12 +57,12 @@ func (l load) send(during context.Context) answers {
 	if len(l.paths) == 0 {
 		l.paths = []string{"/v1/servers/" + unknown}
 	}
-	ctx, cancel := context.WithTimeout(during, l.lasts)
+	ctx, cancel := context.WithTimeout(during, l.duration)
 	defer cancel()
 	turns := l.schedule(ctx)
 	transport := &http.Transport{MaxIdleConnsPerHost: mostClients}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: patience}
+	client := &http.Client{Transport: transport, Timeout: maxWait}
 	each := make([]answers, min(l.clients, mostClients))
 	var wg sync.WaitGroup
 	for c := range each {
@@ -71,7 +71,7 @@ func (l load) send(during context.Context) answers {
 				round, place := turn.number/len(names), turn.number%len(names)
 				name, g := names[place], l.gateways[(round+place)%len(l.gateways)]
 				path := l.paths[turn.number%len(l.paths)]
-				a := ask(context.WithoutCancel(during), client, g.url+path, l.tokens[name])
+				a := fetch(context.WithoutCancel(during), client, g.url+path, l.tokens[name])
 				a.token, a.path = name, path
 				if !turn.due.IsZero() {
 					a.took += a.sent.Sub(turn.due)
@@ -97,7 +97,7 @@ func (l load) start(t *testing.T) (wait func() answers) {
 // begin sends the load until it is told to end, and returns how to tell it.
 func (l load) begin(t *testing.T) (end func() answers) {
 	t.Helper()
-	l.lasts = patience
+	l.duration = maxWait
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan answers, 1)
 	go func() { done <- l.send(ctx) }()
@@ -135,7 +135,7 @@ func (l load) schedule(ctx context.Context) <-chan turn {
 	return turns
 }
 
-func ask(ctx context.Context, client *http.Client, url, token string) (a answer) {
+func fetch(ctx context.Context, client *http.Client, url, token string) (a answer) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return answer{sent: time.Now(), err: err}
@@ -150,16 +150,16 @@ func ask(ctx context.Context, client *http.Client, url, token string) (a answer)
 	_, a.err = io.Copy(io.Discard, response.Body)
 	_ = response.Body.Close()
 	a.took, a.status = time.Since(a.sent), response.StatusCode
-	a.policy, a.budget = response.Header.Get("RateLimit-Policy"), response.Header.Get("RateLimit")
-	a.after = response.Header.Get("Retry-After")
+	a.policy, a.rateLimit = response.Header.Get("RateLimit-Policy"), response.Header.Get("RateLimit")
+	a.retryAfter = response.Header.Get("Retry-After")
 	return a
 }
 
 // of returns the answers that a function takes.
-func (all answers) of(takes func(answer) bool) answers {
+func (all answers) filter(keep func(answer) bool) answers {
 	var some answers
 	for _, a := range all {
-		if takes(a) {
+		if keep(a) {
 			some = append(some, a)
 		}
 	}
@@ -168,12 +168,12 @@ func (all answers) of(takes func(answer) bool) answers {
 
 // between returns the answers to what was sent from one time to another.
 func (all answers) between(from, to time.Time) answers {
-	return all.of(func(a answer) bool { return !a.sent.Before(from) && a.sent.Before(to) })
+	return all.filter(func(a answer) bool { return !a.sent.Before(from) && a.sent.Before(to) })
 }
 
 // to returns the answers to one token.
 func (all answers) to(token string) answers {
-	return all.of(func(a answer) bool { return a.token == token })
+	return all.filter(func(a answer) bool { return a.token == token })
 }
 
 // isAdmitted says that no limit refused and nothing failed. Of what is unknown there is nothing, and some tokens may not look.
@@ -183,13 +183,13 @@ func (a answer) isAdmitted() bool {
 
 func (a answer) isRefused() bool { return a.err == nil && a.status == http.StatusTooManyRequests }
 
-func (all answers) admitted() answers { return all.of(answer.isAdmitted) }
+func (all answers) admitted() answers { return all.filter(answer.isAdmitted) }
 
-func (all answers) refused() answers { return all.of(answer.isRefused) }
+func (all answers) refused() answers { return all.filter(answer.isRefused) }
 
 // failed returns those that are neither a success nor the client's own fault.
 func (all answers) failed() answers {
-	return all.of(func(a answer) bool { return !a.isAdmitted() && !a.isRefused() })
+	return all.filter(func(a answer) bool { return !a.isAdmitted() && !a.isRefused() })
 }
 
 func (all answers) percentile(share float64) time.Duration {
@@ -208,7 +208,7 @@ func (all answers) percentile(share float64) time.Duration {
 func noneFailed(t *testing.T, row string, all answers) {
 	t.Helper()
 	bad := all.failed()
-	note(t, row, "requests that failed", fmt.Sprintf("%d of %d", len(bad), len(all)), "none")
+	report(t, row, "requests that failed", fmt.Sprintf("%d of %d", len(bad), len(all)), "none")
 	if len(bad) > 0 || len(all) == 0 {
 		t.Fatalf("%d of %d failed: %+v", len(bad), len(all), bad[:min(len(bad), 3)])
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // Whoever reads the log hangs, or is gone. Clients see nothing of it, and the gateway ends when it is told to.
-func TestNobodyReadsTheLog(t *testing.T) {
+func TestLogReaderHangsOrIsClosed(t *testing.T) {
 	for name, gone := range map[string]bool{"the reader hangs": false, "the reader is gone": true} {
 		t.Run(name, func(t *testing.T) {
 			reader, g := startLoggingTo(t)
@@ -26,13 +26,13 @@ func TestNobodyReadsTheLog(t *testing.T) {
 			all := callers{
 				client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: 400, number: 16, url: always(somewhere(g.url)),
 			}
-			noneFailed(t, beyond, all.during(t, either(4*time.Second, 2*time.Second))) // in which more is written than a pipe holds
+			noneFailed(t, otherRow, all.during(t, either(4*time.Second, 2*time.Second))) // in which more is written than a pipe holds
 			begun := time.Now()
 			g.signal(t, syscall.SIGTERM)
 			select {
 			case <-g.exited:
-				within(t, beyond, "until a gateway whose log nobody reads had ended", time.Since(begun), 5*time.Second)
-			case <-time.After(patience):
+				within(t, otherRow, "until a gateway whose log nobody reads had ended", time.Since(begun), 5*time.Second)
+			case <-time.After(maxWait):
 				t.Error("the gateway does not end")
 			}
 			g.killed = true // it may not have been able to say that all is well

@@ -9,15 +9,15 @@ import (
 )
 
 // Far more connections are opened than the gateway holds. It lets go of those that wait.
-func TestConnectionsAreBounded(t *testing.T) {
-	beside(t)
+func TestConnectionsAreLimited(t *testing.T) {
+	parallel(t)
 	most, come := either(1000, 100), either(10_001, 300)
 	g := startGateway(t, everyService(shared.address), unlimited+fmt.Sprintf("http: {max_connections: %d}\n", most))
 	v := newVictim(t, g, newClient(t, nil), g.url)
 	v.loses = either(.01, .25) // on a busy machine it may come too late to keep a connection
 	before := g.metric(t, "process_open_fds")
 	var held float64
-	v.bears(t, fmt.Sprintf("%d connections", come), func() {
+	v.checkDuring(t, fmt.Sprintf("%d connections", come), func() {
 		held = g.metric(t, "process_open_fds")
 		holdOpen(t, g.socket(), come, func() { held = max(held, g.metric(t, "process_open_fds")) })
 	})
@@ -47,14 +47,14 @@ func holdOpen(t *testing.T, address string, n int, look func()) {
 		_, _ = fmt.Fprint(conn, "GET /v1/me HTTP/1.1\r\nHost: many\r\n\r\n") // it may be closed already
 		if i%(n/50) == 0 {
 			look()
-			pass(t, either(100*time.Millisecond, 20*time.Millisecond))
+			sleep(t, either(100*time.Millisecond, 20*time.Millisecond))
 		}
 	}
 }
 
 // A backend answers nothing for a while. What is more than the gateway works on at once is refused at once.
-func TestRequestsUnderWayAreBounded(t *testing.T) {
-	beside(t)
+func TestRequestsInFlightAreLimited(t *testing.T) {
+	parallel(t)
 	const atOnce = 20
 	b := startBackend(t)
 	g := startGateway(t, everyService(b.address), unlimited+fmt.Sprintf("http: {max_in_flight: %d}\n", atOnce))
@@ -67,7 +67,7 @@ func TestRequestsUnderWayAreBounded(t *testing.T) {
 	b.freeze(t)
 	eventually(t, "as many are under way as may be", func() bool { return g.metric(t, "opsgate_http_requests_in_flight") >= atOnce })
 	busy := time.Now()
-	pass(t, either(3*time.Second, time.Second))
+	sleep(t, either(3*time.Second, time.Second))
 	thawed := time.Now()
 	b.thaw(t)
 	after := eventually(t, "requests are admitted again", func() bool {
@@ -75,14 +75,14 @@ func TestRequestsUnderWayAreBounded(t *testing.T) {
 		return status == http.StatusOK
 	})
 	answered, seen := stop(), stopWatching()
-	shed := answered.between(busy, thawed).of(func(a answer) bool { return a.status == http.StatusServiceUnavailable && a.after != "" })
+	shed := answered.between(busy, thawed).filter(func(a answer) bool { return a.status == http.StatusServiceUnavailable && a.retryAfter != "" })
 	if len(shed) == 0 {
 		t.Fatal("nothing was refused")
 	}
 	within(t, "17", fmt.Sprintf("p99 of %d requests refused as %d were under way", len(shed), atOnce), shed.percentile(.99),
 		10*time.Millisecond)
-	none(t, "17", "answers in all other than 404 and 503 with retry-after", len(answered.of(func(a answer) bool {
-		return !a.isAdmitted() && (a.status != http.StatusServiceUnavailable || a.after == "")
+	expectNone(t, "17", "answers in all other than 404 and 503 with retry-after", len(answered.filter(func(a answer) bool {
+		return !a.isAdmitted() && (a.status != http.StatusServiceUnavailable || a.retryAfter == "")
 	})))
 	within(t, "17", "slowest answer to an operator meanwhile", seen.slowest, time.Second)
 	within(t, "17", "until requests were admitted again", after, 5*time.Second)

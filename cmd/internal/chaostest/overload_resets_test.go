@@ -62,7 +62,7 @@ func (r *resetter) connection(t *testing.T, streams int) (done int) {
 			err = errors.Join(err, out.Flush())
 		}
 		if done%500 == 0 {
-			pass(t, 100*time.Millisecond) // who takes all of the machine shows nothing of the gateway
+			sleep(t, 100*time.Millisecond) // who takes all of the machine shows nothing of the gateway
 		}
 	}
 	if err == nil && framer.WritePing(false, [8]byte{}) == nil && out.Flush() == nil {
@@ -84,17 +84,17 @@ func awaitPing(framer *http2.Framer) {
 	}
 }
 
-func TestStreamsThatAreResetCostLittle(t *testing.T) {
-	beside(t)
+func TestResetStreamsAreCheap(t *testing.T) {
+	parallel(t)
 	public := newPublicTLS(t)
 	g := startGateway(t, everyService(shared.address), unlimited+public.config())
 	v, n := newVictim(t, g, newClient(t, public.roots()), g.secure()), either(50_000, 3000)
 	r := newResetter(t, g.socket(), public.roots(), tokens(t)["read"].Text)
 	connections := 0
-	v.bears(t, fmt.Sprintf("%d stream resets", n), func() {
+	v.checkDuring(t, fmt.Sprintf("%d stream resets", n), func() {
 		for done := 0; done < n; connections++ {
 			done += r.connection(t, n-done)
 		}
 	})
-	note(t, "17", "connections that it took, as the gateway closed them", connections, "")
+	report(t, "17", "connections that it took, as the gateway closed them", connections, "")
 }

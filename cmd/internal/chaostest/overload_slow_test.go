@@ -12,12 +12,12 @@ import (
 )
 
 // many does something on so many connections at once, which are opened within a second or two.
-func many(t *testing.T, n int, address string, do func(net.Conn)) {
+func onConnections(t *testing.T, n int, address string, do func(net.Conn)) {
 	t.Helper()
 	var busy sync.WaitGroup
 	for i := range n {
 		if i%(n/10) == 0 {
-			pass(t, 100*time.Millisecond)
+			sleep(t, 100*time.Millisecond)
 		}
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
@@ -45,7 +45,7 @@ func drip(conn net.Conn, begin string) (time.Duration, []byte) {
 	}()
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	for time.Since(begun) < patience {
+	for time.Since(begun) < maxWait {
 		select {
 		case said := <-ended:
 			return time.Since(begun), said
@@ -71,13 +71,13 @@ func (l *longest) take(d time.Duration) {
 // socket is the address of the public listener.
 func (g *gateway) socket() string { return strings.TrimPrefix(g.url, "http://") }
 
-func TestSlowHeadersAreNotAwaited(t *testing.T) {
-	beside(t)
+func TestSlowHeadersTimeOut(t *testing.T) {
+	parallel(t)
 	g := startGateway(t, everyService(shared.address), unlimited)
 	v, n := newVictim(t, g, newClient(t, nil), g.url), either(2000, 200)
 	var open longest
-	v.bears(t, fmt.Sprintf("%d slow headers", n), func() {
-		many(t, n, g.socket(), func(conn net.Conn) {
+	v.checkDuring(t, fmt.Sprintf("%d slow headers", n), func() {
+		onConnections(t, n, g.socket(), func(conn net.Conn) {
 			lasted, _ := drip(conn, "GET /v1/me HTTP/1.1\r\nHost: slow\r\nX-Slow: ")
 			open.take(lasted)
 		})
@@ -85,14 +85,14 @@ func TestSlowHeadersAreNotAwaited(t *testing.T) {
 	within(t, "17", "until the last slow header was given up", open.Duration, 10*time.Second)
 }
 
-func TestSlowBodiesAreNotAwaited(t *testing.T) {
-	beside(t)
+func TestSlowBodiesTimeOut(t *testing.T) {
+	parallel(t)
 	g := startGateway(t, everyService(shared.address), unlimited+"http: {body_timeout: 3s, read_header_timeout: 2s}\n")
 	v, n := newVictim(t, g, newClient(t, nil), g.url), either(1000, 100)
 	var open longest
 	said := make(chan []byte, n)
-	v.bears(t, fmt.Sprintf("%d slow bodies", n), func() {
-		many(t, n, g.socket(), func(conn net.Conn) {
+	v.checkDuring(t, fmt.Sprintf("%d slow bodies", n), func() {
+		onConnections(t, n, g.socket(), func(conn net.Conn) {
 			lasted, answer := drip(conn, "POST /v1/incidents HTTP/1.1\r\nHost: slow\r\nAuthorization: Bearer "+tokens(t)["full"].Text+
 				"\r\nContent-Type: application/json\r\nContent-Length: 10000\r\n\r\n{")
 			open.take(lasted)
@@ -105,7 +105,7 @@ func TestSlowBodiesAreNotAwaited(t *testing.T) {
 		line, _, _ := bytes.Cut(answer, []byte("\r\n"))
 		byStatus[string(line)]++
 	}
-	note(t, "17", "what slow bodies were answered", byStatus, "")
+	report(t, "17", "what slow bodies were answered", byStatus, "")
 	if late := byStatus["HTTP/1.1 408 Request Timeout"]; late != n {
 		t.Errorf("%d of %d slow bodies were answered 408", late, n)
 	}
@@ -113,14 +113,14 @@ func TestSlowBodiesAreNotAwaited(t *testing.T) {
 }
 
 // Clients ask for far more than they read. What waits for them waits in the kernel, and not for long.
-func TestSlowReadersAreNotAwaited(t *testing.T) {
-	beside(t)
+func TestSlowReadersTimeOut(t *testing.T) {
+	parallel(t)
 	g := startGateway(t, everyService(shared.address), unlimited+"http: {write_timeout: 3s, request_timeout: 2s, body_timeout: 500ms}\n")
 	v, n := newVictim(t, g, newClient(t, nil), g.url), either(20, 10)
 	request := "GET /openapi.yaml HTTP/1.1\r\nHost: slow\r\n\r\n"
 	var open longest
-	v.bears(t, fmt.Sprintf("%d slow readers", n), func() {
-		many(t, n, g.socket(), func(conn net.Conn) { open.take(askWithoutReading(t, conn, request)) })
+	v.checkDuring(t, fmt.Sprintf("%d slow readers", n), func() {
+		onConnections(t, n, g.socket(), func(conn net.Conn) { open.take(askWithoutReading(t, conn, request)) })
 	})
 	within(t, "17", "until the last slow reader was given up (3 s by configuration)", open.Duration, 10*time.Second)
 }
@@ -135,7 +135,7 @@ func askWithoutReading(t *testing.T, conn net.Conn, request string) time.Duratio
 	}
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for err := error(nil); err == nil && time.Since(begun) < patience; <-tick.C {
+	for err := error(nil); err == nil && time.Since(begun) < maxWait; <-tick.C {
 		_, err = io.WriteString(conn, request)
 	}
 	return time.Since(begun)

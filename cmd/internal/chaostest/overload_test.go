@@ -41,17 +41,17 @@ func newVictim(t *testing.T, g *gateway, client *http.Client, url string) *victi
 const spell = 10 * time.Second
 
 // unhurt holds a p99 to twice of what it was before.
-func unhurt(t *testing.T, row, what string, got, usual time.Duration) {
+func atMostDoubled(t *testing.T, row, what string, got, usual time.Duration) {
 	t.Helper()
-	grownAtMost(t, row, what, got, usual, 2)
+	atMostTimes(t, row, what, got, usual, 2)
 }
 
 // grownAtMost holds a p99 to a multiple of what it was before. Below ten milliseconds it is mostly the machine's, which clients and backends
 // are on as well, and in the short form altogether: that one shows it and holds that no request failed.
-func grownAtMost(t *testing.T, row, what string, got, usual time.Duration, times int) {
+func atMostTimes(t *testing.T, row, what string, got, usual time.Duration, times int) {
 	t.Helper()
 	if !*full {
-		note(t, row, what, tenths(got), "not held here")
+		report(t, row, what, tenths(got), "not held here")
 		return
 	}
 	within(t, row, what, got, time.Duration(times)*max(usual, 10*time.Millisecond))
@@ -61,18 +61,18 @@ func grownAtMost(t *testing.T, row, what string, got, usual time.Duration, times
 // everything takes several times as much, and more the longer the attack takes on a busy machine.
 func moreMemory() int { return either(100, 1000) }
 
-// A vigil is what an operator sees of a gateway while something is done to it.
-type vigil struct {
+// A observation is what an operator sees of a gateway while something is done to it.
+type observation struct {
 	rss     float64       // the most
 	slowest time.Duration // answer of the admin listener
 	err     error         // of the last that did not come
 }
 
 // watch looks at the gateway's metrics until it is told to stop.
-func (v *victim) watch(t *testing.T) (stop func() vigil) {
+func (v *victim) watch(t *testing.T) (stop func() observation) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	var seen vigil
+	var seen observation
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		tick := time.NewTicker(100 * time.Millisecond)
@@ -86,7 +86,7 @@ func (v *victim) watch(t *testing.T) (stop func() vigil) {
 			seen.rss, seen.slowest = max(seen.rss, rss), max(seen.slowest, time.Since(begun))
 		}
 	})
-	return func() vigil {
+	return func() observation {
 		cancel()
 		watching.Wait()
 		return seen
@@ -116,14 +116,14 @@ func residentMemory(ctx context.Context, admin string) (float64, error) {
 }
 
 // bears holds that nobody else is hurt by what is done.
-func (v *victim) bears(t *testing.T, what string, done func()) {
+func (v *victim) checkDuring(t *testing.T, what string, done func()) {
 	t.Helper()
 	stopOther, stopWatching := v.other.start(t), v.watch(t)
 	done()
 	others, seen := stopOther(), stopWatching()
 	lost := others.failed()
 	atMost(t, v.row, fmt.Sprintf("%s: of %d requests of another client, failed", what, len(others)), len(lost), int(v.loses*float64(len(others))))
-	grownAtMost(t, v.row, fmt.Sprintf("%s: p99 of another client (%v without)", what, tenths(v.usual)), others.percentile(.99), v.usual, v.times)
+	atMostTimes(t, v.row, fmt.Sprintf("%s: p99 of another client (%v without)", what, tenths(v.usual)), others.percentile(.99), v.usual, v.times)
 	within(t, v.row, what+": slowest answer to an operator", seen.slowest, time.Second)
 	atMost(t, v.row, what+": resident memory, MB more", int(seen.rss-v.rss)/1e6, v.memory)
 	if seen.err != nil {

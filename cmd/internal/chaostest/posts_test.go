@@ -51,10 +51,10 @@ const mostTries = 200
 func (c *poster) send(t *testing.T, p *post) {
 	t.Helper()
 	for p.tries = 1; !c.try(t, p) && p.key != "" && p.tries < mostTries; p.tries++ {
-		pass(t, 50*time.Millisecond)
+		sleep(t, 50*time.Millisecond)
 	}
 	if !p.done {
-		pass(t, 50*time.Millisecond) // or all would come while the connection is cut
+		sleep(t, 50*time.Millisecond) // or all would come while the connection is cut
 	}
 }
 
@@ -136,33 +136,33 @@ func (c *poster) first(t *testing.T) string {
 
 // The connection between the gateway and the service is cut again and again while clients post, and that between clients and the
 // gateway as often. Answers take a while on both, so that many are on their way when that happens.
-func TestConnectionsAreCutWhileClientsPost(t *testing.T) {
-	beside(t)
+func TestConnectionsCutWhileClientsPost(t *testing.T) {
+	parallel(t)
 	b := startBackend(t)
-	behind := newWire(t, b.address)
+	behind := newLink(t, b.address)
 	s := everyService(b.address)
 	s.incident = behind.address()
 	g := startGateway(t, s, "upstream_calls: {breaker: {min_requests: 100000}}\n"+unlimited)
-	before := newWire(t, strings.TrimPrefix(g.url, "http://"))
+	before := newLink(t, strings.TrimPrefix(g.url, "http://"))
 	direct := &poster{client: http.DefaultClient, url: g.url, token: texts(t, "full")["full"]}
 	incident := direct.first(t)
 	all := posts(either(2000, 200), incident)
-	for _, w := range []*wire{behind, before} {
-		w.spoil(t, `{"type": "latency", "attributes": {"latency": 20, "jitter": 10}}`)
+	for _, w := range []*link{behind, before} {
+		w.addToxic(t, `{"type": "latency", "attributes": {"latency": 20, "jitter": 10}}`)
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: mostClients}
-	cuts := sendWhile(t, &poster{&http.Client{Transport: transport, Timeout: patience}, "http://" + before.address(), direct.token},
-		all, []*wire{behind, before})
+	cuts := sendWhile(t, &poster{&http.Client{Transport: transport, Timeout: maxWait}, "http://" + before.address(), direct.token},
+		all, []*link{behind, before})
 	transport.CloseIdleConnections()
-	behind.clear(t)
+	behind.removeToxics(t)
 	eventually(t, "the service is back", func() bool {
-		return ask(t.Context(), http.DefaultClient, g.url+"/v1/incidents", direct.token).status == http.StatusOK
+		return fetch(t.Context(), http.DefaultClient, g.url+"/v1/incidents", direct.token).status == http.StatusOK
 	})
 	judge(t, all, direct.made(t, incident), cuts)
 }
 
 // sendWhile sends all posts while wires are cut in turn, and returns how often they were.
-func sendWhile(t *testing.T, c *poster, all []*post, wires []*wire) (cuts int) {
+func sendWhile(t *testing.T, c *poster, all []*post, links []*link) (cuts int) {
 	t.Helper()
 	var next atomic.Int64
 	var clients sync.WaitGroup
@@ -183,10 +183,10 @@ func sendWhile(t *testing.T, c *poster, all []*post, wires []*wire) (cuts int) {
 		case <-done:
 			return cuts
 		case <-time.After(150 * time.Millisecond):
-			w := wires[cuts%len(wires)]
+			w := links[cuts%len(links)]
 			w.cut()
-			pass(t, 10*time.Millisecond)
-			w.mend(t)
+			sleep(t, 10*time.Millisecond)
+			w.reconnect(t)
 			cuts++
 		}
 	}
@@ -215,11 +215,11 @@ func judge(t *testing.T, all []*post, times map[string]int, cuts int) {
 			again++
 		}
 	}
-	none(t, "14", fmt.Sprintf("of %d posts in %d cuts, half with a key: done twice", len(all), cuts), twice)
-	none(t, "14", "answered with a success, and not done", lost)
-	none(t, "14", fmt.Sprintf("with a key, and without a success, though %d were sent again", again), unfinished)
-	note(t, "14", "with a key, done by an attempt whose answer was lost", replayed, "as it happens")
-	note(t, "14", "without a key, done, and the client read a failure", unsure, "as it happens")
+	expectNone(t, "14", fmt.Sprintf("of %d posts in %d cuts, half with a key: done twice", len(all), cuts), twice)
+	expectNone(t, "14", "answered with a success, and not done", lost)
+	expectNone(t, "14", fmt.Sprintf("with a key, and without a success, though %d were sent again", again), unfinished)
+	report(t, "14", "with a key, done by an attempt whose answer was lost", replayed, "as it happens")
+	report(t, "14", "without a key, done, and the client read a failure", unsure, "as it happens")
 	if *full && (replayed == 0 || unsure == 0) {
 		t.Error("no answer was lost: nothing was cut")
 	}

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// patience is how long a program may take to do what it is asked.
-	patience = time.Minute
-	// lookEvery is how often it is asked whether it has.
-	lookEvery = 5 * time.Millisecond
+	// maxWait is how long a program may take to do what it is asked.
+	maxWait = time.Minute
+	// pollInterval is how often it is asked whether it has.
+	pollInterval = 5 * time.Millisecond
 )
 
 // A process is a program that a test started, and that ends with it.
@@ -86,7 +86,7 @@ func (p *process) stop() error {
 			return fmt.Errorf("%s ended badly: %w", p.name, p.err)
 		}
 		return nil
-	case <-time.After(patience):
+	case <-time.After(maxWait):
 		_ = p.cmd.Process.Kill()
 		<-p.exited
 		return fmt.Errorf("%s does not end when it is told to", p.name)
@@ -133,9 +133,9 @@ func withoutAccess(log string) string {
 
 // line returns the first line of the log with that message, and waits for it.
 func (p *process) line(message string) (map[string]any, error) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(maxWait); time.Now().Before(end); <-tick.C {
 		for text := range strings.Lines(p.log.String()) {
 			var line map[string]any
 			if json.Unmarshal([]byte(text), &line) == nil && line["msg"] == message {
@@ -148,18 +148,18 @@ func (p *process) line(message string) (map[string]any, error) {
 		default:
 		}
 	}
-	return nil, fmt.Errorf("%s has not said %q for %v", p.name, message, patience)
+	return nil, fmt.Errorf("%s has not said %q for %v", p.name, message, maxWait)
 }
 
 // eventually waits until something holds, and returns how long that took.
 func eventually(t *testing.T, what string, holds func() bool) time.Duration {
 	t.Helper()
 	begun := time.Now()
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for !holds() {
-		if time.Since(begun) > patience {
-			t.Fatalf("not within %v: %s", patience, what)
+		if time.Since(begun) > maxWait {
+			t.Fatalf("not within %v: %s", maxWait, what)
 		}
 		<-tick.C
 	}
@@ -167,7 +167,7 @@ func eventually(t *testing.T, what string, holds func() bool) time.Duration {
 }
 
 // pass lets time go by.
-func pass(t *testing.T, d time.Duration) {
+func sleep(t *testing.T, d time.Duration) {
 	t.Helper()
 	timer := time.NewTimer(d)
 	defer timer.Stop()

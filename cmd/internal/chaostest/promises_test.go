@@ -27,7 +27,7 @@ func newStory(t *testing.T) *story {
 	t.Helper()
 	server := redistest.Start(t)
 	client, err := redisstore.NewClient(redisstore.ClientOptions{
-		Addresses: []string{server.Addr()}, Timeout: patience, DialTimeout: patience, // a busy machine is not what is tested
+		Addresses: []string{server.Addr()}, Timeout: maxWait, DialTimeout: maxWait, // a busy machine is not what is tested
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestWhoWaitsAsToldIsNotRefusedAgain(t *testing.T) {
 			again++
 		}
 	}
-	none(t, "2", fmt.Sprintf("refused again after %d waits for the second and %d for the hour", by[0], by[1]), again)
+	expectNone(t, "2", fmt.Sprintf("refused again after %d waits for the second and %d for the hour", by[0], by[1]), again)
 	if by[0] < 50 || by[1] < 50 {
 		t.Error("one of the limits hardly refused anything")
 	}
@@ -103,11 +103,11 @@ func TestAFlatRateGetsTheWholeHour(t *testing.T) {
 		}
 		s.Advance(apart)
 	}
-	note(t, "3", "admitted before the first refusal by the hour", before, 5000)
+	report(t, "3", "admitted before the first refusal by the hour", before, 5000)
 	if before != 5000 {
 		t.Errorf("%d admitted before the first refusal by the hour", before)
 	}
-	atMost(t, "3", fmt.Sprintf("admitted in any hour, of %d in all", len(admitted)), most(admitted, time.Hour), 5000)
+	atMost(t, "3", fmt.Sprintf("admitted in any hour, of %d in all", len(admitted)), maxIn(admitted, time.Hour), 5000)
 }
 
 func TestRefusalsSpendNothing(t *testing.T) {
@@ -126,5 +126,5 @@ func TestRefusalsSpendNothing(t *testing.T) {
 		}
 		s.Advance(time.Millisecond)
 	}
-	none(t, "4", fmt.Sprintf("answers that took a refusal from what is left, among %d refusals and %d admissions", refusals, admitted), wrong)
+	expectNone(t, "4", fmt.Sprintf("answers that took a refusal from what is left, among %d refusals and %d admissions", refusals, admitted), wrong)
 }

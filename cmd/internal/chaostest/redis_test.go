@@ -12,10 +12,10 @@ import (
 func TestAScriptThatRedisForgotIsNotMissed(t *testing.T) {
 	server := redistest.Start(t)
 	gateways := startTwo(t, inRedis(server, "  limits: [{requests: 1000000, per: 1s}]\n"))
-	lasts := either(10*time.Second, 2*time.Second)
-	wait := load{gateways: gateways, tokens: texts(t, "full", "read"), rate: 200, clients: 8, lasts: lasts}.start(t)
+	duration := either(10*time.Second, 2*time.Second)
+	wait := load{gateways: gateways, tokens: texts(t, "full", "read"), rate: 200, clients: 8, duration: duration}.start(t)
 	flushes := 0
-	for begun := time.Now(); time.Since(begun) < lasts; pass(t, 50*time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < duration; sleep(t, 50*time.Millisecond) {
 		if err := server.Client().ScriptFlush(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -23,10 +23,10 @@ func TestAScriptThatRedisForgotIsNotMissed(t *testing.T) {
 	}
 	all := wait()
 	noneFailed(t, "7", all)
-	none(t, "7", "refusals", len(all.refused()))
-	none(t, "7", "decisions without Redis", sum(t, gateways, "opsgate_rate_limit_local_decisions_total"))
+	expectNone(t, "7", "refusals", len(all.refused()))
+	expectNone(t, "7", "decisions without Redis", sum(t, gateways, "opsgate_rate_limit_local_decisions_total"))
 	sent := sum(t, gateways, "opsgate_rate_limit_redis_script_reloads_total")
-	note(t, "7", fmt.Sprintf("times that the script was sent again, in %d flushes", flushes), sent, "as often as it was missed")
+	report(t, "7", fmt.Sprintf("times that the script was sent again, in %d flushes", flushes), sent, "as often as it was missed")
 	if sent < flushes/2 {
 		t.Errorf("sent %d times: the flushes were not felt", sent)
 	}
@@ -61,18 +61,18 @@ func (o *outage) cause(t *testing.T) {
 	gateways := startTwo(t, pressed(t, o.server))
 	before, after := either(5*time.Second, 2*time.Second), either(12*time.Second, 3*time.Second)
 	wait := load{
-		gateways: gateways, rate: 500, clients: 48, lasts: before + o.away + after,
+		gateways: gateways, rate: 500, clients: 48, duration: before + o.away + after,
 		tokens: texts(t, "full", "read", "none", "servers:read", "metrics:read", "commands:read", "monitors:read", "incidents:read",
 			"audit:read", "other_team"),
 	}.start(t)
-	pass(t, before)
+	sleep(t, before)
 	o.gone = time.Now()
 	o.goes()
-	o.noticed = eventually(t, "both gateways notice", func() bool { _, none := inShared(t, gateways); return none })
-	pass(t, o.away-time.Since(o.gone))
+	o.noticed = eventually(t, "both gateways notice", func() bool { _, none := storeModes(t, gateways); return none })
+	sleep(t, o.away-time.Since(o.gone))
 	o.back = time.Now()
 	o.comes()
-	o.returned = eventually(t, "both gateways count in Redis again", func() bool { all, _ := inShared(t, gateways); return all })
+	o.returned = eventually(t, "both gateways count in Redis again", func() bool { all, _ := storeModes(t, gateways); return all })
 	o.answers = wait()
 	o.decided = decisions(t, gateways)
 }
@@ -98,12 +98,12 @@ func (o *outage) admissions(t *testing.T, row string) {
 		atMost(t, row, fmt.Sprintf("%s, of %.0f", what, limit), got, int(limit*either(1.05, 1.25))+more)
 	}
 	seconds := math.Ceil(o.answers[len(o.answers)-1].sent.Sub(o.answers[0].sent).Seconds())
-	held("100 per 10s: admitted in any 10 s", most(hundred.admitted, 10*time.Second), 100, 0)
+	held("100 per 10s: admitted in any 10 s", maxIn(hundred.admitted, 10*time.Second), 100, 0)
 	held(fmt.Sprintf("100 per 10s: admitted in %.0f s", seconds), len(hundred.admitted), 100*math.Ceil(seconds/10), 0)
 	// Half of three a second is no number of requests: each gateway admits two, or three in two seconds. That is one more for each, which
 	// in a long time weighs nothing, and beside what Redis admitted just before, both their parts.
-	held("3 per 1s: admitted in any second", most(three.admitted, time.Second), 3, 2*2)
-	held("3 per 1s: admitted in any 10 s", most(three.admitted, 10*time.Second), 30, 2)
+	held("3 per 1s: admitted in any second", maxIn(three.admitted, time.Second), 3, 2*2)
+	held("3 per 1s: admitted in any 10 s", maxIn(three.admitted, 10*time.Second), 30, 2)
 	more := 3
 	if *full {
 		more = 0
@@ -159,21 +159,21 @@ func TestTokensWithinTheirLimitsAreDeniedInNoOutage(t *testing.T) {
 	gateways := startTwo(t, inRedisWithin(server, either(50*time.Millisecond, time.Second/2), limits))
 	requests := load{gateways: gateways, tokens: createTokens(t, count), rate: count * each, clients: count}
 	end := requests.begin(t)
-	lasts := either(6*time.Second, 2500*time.Millisecond)
+	duration := either(6*time.Second, 2500*time.Millisecond)
 	outage := func(goes, comes func()) {
-		pass(t, lasts)
+		sleep(t, duration)
 		goes()
-		eventually(t, "both gateways notice", func() bool { _, none := inShared(t, gateways); return none })
-		pass(t, lasts)
+		eventually(t, "both gateways notice", func() bool { _, none := storeModes(t, gateways); return none })
+		sleep(t, duration)
 		comes()
-		eventually(t, "both gateways count in Redis again", func() bool { all, _ := inShared(t, gateways); return all })
+		eventually(t, "both gateways count in Redis again", func() bool { all, _ := storeModes(t, gateways); return all })
 	}
 	outage(server.Kill, server.Restart)
 	outage(server.Pause, server.Resume)
-	pass(t, lasts)
+	sleep(t, duration)
 	all := end()
 	noneFailed(t, "22", all)
-	none(t, "22", fmt.Sprintf("denials of %d requests by %d tokens within their limits", len(all), count), len(all.refused()))
+	expectNone(t, "22", fmt.Sprintf("denials of %d requests by %d tokens within their limits", len(all), count), len(all.refused()))
 	if local := sum(t, gateways, "opsgate_rate_limit_local_decisions_total"); local < count {
 		t.Errorf("%d requests were decided without Redis: no outage", local)
 	}

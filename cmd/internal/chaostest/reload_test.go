@@ -23,14 +23,14 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	gateways := startTwo(t, limit(3))
 	const step = 4 * time.Second
 	brief := either(step, time.Second/2)
-	wait := load{gateways: gateways, tokens: texts(t, "full"), rate: 100, clients: 8, lasts: 2*step + 4*brief}.start(t)
+	wait := load{gateways: gateways, tokens: texts(t, "full"), rate: 100, clients: 8, duration: 2*step + 4*brief}.start(t)
 	change := func(after time.Duration, requests any) time.Time {
-		pass(t, after)
+		sleep(t, after)
 		at := time.Now()
 		for _, g := range gateways {
 			g.configure(t, limit(requests))
 		}
-		gateways[0].hangUp(t)
+		gateways[0].sighup(t)
 		return at
 	}
 	up, down, wrong := change(brief, 10), change(step, 3), change(step, "many")
@@ -55,16 +55,16 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	inForce(`"second";q=10;w=1`, up, down)
 	threeHold := inForce(`"second";q=3;w=1`, down, wrong)
 	within(t, "6", "until both had refused the wrong file", refused, time.Second)
-	none(t, "6", "answers under anything else since", len(all.between(wrong, time.Now()).of(func(a answer) bool {
+	expectNone(t, "6", "answers under anything else since", len(all.between(wrong, time.Now()).filter(func(a answer) bool {
 		return a.policy != `"second";q=3;w=1`
 	})))
 	times := decisions(t, gateways)[tokens(t)["full"].ID].admitted
 	ten, three := during(times, up, down), during(times, threeHold, time.Now())
-	atMost(t, "6", "admitted in any second under ten", most(ten, time.Second), 10)
-	atMost(t, "6", "admitted in any second after three held again", most(three, time.Second), 3)
-	if len(three) == 0 || most(ten, time.Second) < 8 || len(times) != len(all.admitted()) {
+	atMost(t, "6", "admitted in any second under ten", maxIn(ten, time.Second), 10)
+	atMost(t, "6", "admitted in any second after three held again", maxIn(three, time.Second), 3)
+	if len(three) == 0 || maxIn(ten, time.Second) < 8 || len(times) != len(all.admitted()) {
 		t.Errorf("%d admitted in a second under ten, %d in all after that; %d of %d recorded",
-			most(ten, time.Second), len(three), len(times), len(all.admitted()))
+			maxIn(ten, time.Second), len(three), len(times), len(all.admitted()))
 	}
 }
 
@@ -74,12 +74,12 @@ func during(times []time.Time, from, to time.Time) []time.Time {
 }
 
 // Ten changes a second, one in four of which is a mistake.
-func TestAStormOfChanges(t *testing.T) {
+func TestConfigurationChangesTenTimesASecond(t *testing.T) {
 	const first, apart = 1_000_000, 100 * time.Millisecond
-	gateways := startTwo(t, stormy(first, ""))
+	gateways := startTwo(t, configWithLimit(first, ""))
 	changes := int(either(20*time.Second, 3*time.Second) / apart)
 	wait := load{
-		gateways: gateways, tokens: texts(t, "full", "read"), rate: 200, clients: 8, lasts: time.Duration(changes)*apart + time.Second,
+		gateways: gateways, tokens: texts(t, "full", "read"), rate: 200, clients: 8, duration: time.Duration(changes)*apart + time.Second,
 	}.start(t)
 	valid := make([]time.Time, changes+1) // when each was written; zero for mistakes
 	mistakes := 0
@@ -88,16 +88,16 @@ func TestAStormOfChanges(t *testing.T) {
 		hangUp := i%8 < 4 // else they notice by themselves
 		if i%4 == 2 {
 			mistakes++
-			mistake(t, gateways, stormy(first+i, "rate_limits: {}\n"), hangUp)
+			mistake(t, gateways, configWithLimit(first+i, "rate_limits: {}\n"), hangUp)
 		} else {
 			valid[i] = time.Now()
-			configure(t, gateways, stormy(first+i, ""), hangUp)
+			configure(t, gateways, configWithLimit(first+i, ""), hangUp)
 		}
-		pass(t, time.Duration(i)*apart-time.Since(begun))
+		sleep(t, time.Duration(i)*apart-time.Since(begun))
 	}
 	all := wait()
-	noneFailed(t, storm, all)
-	note(t, storm, "mistakes that both refused", mistakes, fmt.Sprint("all ", mistakes))
+	noneFailed(t, stormRow, all)
+	report(t, stormRow, "mistakes that both refused", mistakes, fmt.Sprint("all ", mistakes))
 	var latest time.Duration
 	underMistakes := 0
 	for _, a := range all {
@@ -116,12 +116,12 @@ func TestAStormOfChanges(t *testing.T) {
 			}
 		}
 	}
-	none(t, storm, "answers under one of them", underMistakes)
-	within(t, storm, fmt.Sprintf("until each of %d valid changes, or a later one, was in force on both", changes-mistakes), latest, time.Second)
+	expectNone(t, stormRow, "answers under one of them", underMistakes)
+	within(t, stormRow, fmt.Sprintf("until each of %d valid changes, or a later one, was in force on both", changes-mistakes), latest, time.Second)
 }
 
 // stormy is a configuration that answers show, as the limit stands in their header.
-func stormy(limit int, more string) string {
+func configWithLimit(limit int, more string) string {
 	return fmt.Sprintf("rate_limit: {limits: [{requests: %d, per: 1s}]}\n%s", limit, more)
 }
 
@@ -130,7 +130,7 @@ func configure(t *testing.T, gateways []*gateway, config string, hangUp bool) {
 	for _, g := range gateways {
 		g.configure(t, config)
 		if hangUp {
-			g.hangUp(t)
+			g.sighup(t)
 		}
 	}
 }

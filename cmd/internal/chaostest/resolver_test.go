@@ -10,7 +10,7 @@ import (
 )
 
 // resolved is the row of what stands beside the table.
-const resolved = "DNS"
+const dnsRow = "DNS"
 
 // A resolver is a name server that can be told to answer nothing, or that no name has an address.
 type resolver struct {
@@ -51,8 +51,8 @@ func startResolver(t *testing.T, addresses ...string) *resolver {
 }
 
 // Names are needed to find a service, and not to go on talking to it. A gateway that starts without them serves when they are there.
-func TestNamesCannotBeResolved(t *testing.T) {
-	beside(t)
+func TestDNSUnavailable(t *testing.T) {
+	parallel(t)
 	b := startBackend(t)
 	names := startResolver(t, host(t, b.address))
 	behind := everyService("dns://" + names.address + "/backend.test:" + port(t, b.address))
@@ -61,25 +61,25 @@ func TestNamesCannotBeResolved(t *testing.T) {
 		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: 50, number: 8, url: always(somewhere(g.url)),
 	}
 	stop := all.start(t)
-	pass(t, time.Second/2)
+	sleep(t, time.Second/2)
 	names.silent.Store(true)
 	late := launchGateway(t, behind, unlimited)
-	late.awaitServing(t)
+	late.waitUntilServing(t)
 	if status, header := me(t.Context(), all.client, late.url, tokens(t)["full"].Text); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
 		t.Errorf("a gateway that cannot find its services answers %d, retry-after %q", status, header.Get("Retry-After"))
 	}
-	pass(t, either(4*time.Second, time.Second))
-	noneFailed(t, resolved, stop())
+	sleep(t, either(4*time.Second, time.Second))
+	noneFailed(t, dnsRow, stop())
 
 	names.silent.Store(false)
 	begun := time.Now()
-	late.awaitReady(t)
-	within(t, resolved, "until a gateway that had started without names was ready, once it had them", time.Since(begun), 30*time.Second)
+	late.waitUntilReady(t)
+	within(t, dnsRow, "until a gateway that had started without names was ready, once it had them", time.Since(begun), 30*time.Second)
 }
 
 // The name of a service has no address any more for a while, as when it is deployed anew under another one.
-func TestANameHasNoAddress(t *testing.T) {
-	beside(t)
+func TestDNSNameWithoutAddress(t *testing.T) {
+	parallel(t)
 	b := startBackend(t)
 	names := startResolver(t, host(t, b.address))
 	g := startGateway(t, everyService("dns://"+names.address+"/backend.test:"+port(t, b.address)), unlimited)
@@ -87,11 +87,11 @@ func TestANameHasNoAddress(t *testing.T) {
 	b.end(t)
 	client, token := newClient(t, nil), tokens(t)["full"].Text
 	eventually(t, "requests fail as they should", func() bool {
-		return ask(t.Context(), client, somewhere(g.url), token).status == http.StatusServiceUnavailable
+		return fetch(t.Context(), client, somewhere(g.url), token).status == http.StatusServiceUnavailable
 	})
 	b.restart(t)
 	names.addresses.Store(&[]string{host(t, b.address)})
 	begun := time.Now()
-	eventually(t, "requests succeed again", func() bool { return ask(t.Context(), client, somewhere(g.url), token).isAdmitted() })
-	within(t, resolved, "until a service was found under its name again", time.Since(begun), 40*time.Second)
+	eventually(t, "requests succeed again", func() bool { return fetch(t.Context(), client, somewhere(g.url), token).isAdmitted() })
+	within(t, dnsRow, "until a service was found under its name again", time.Since(begun), 40*time.Second)
 }

@@ -27,8 +27,8 @@ import (
 
 // Clients send tokens where they belong and wherever else a token can be put by mistake, and operators do so too. Nothing that the
 // programs say has one of them, at the level at which they say most.
-func TestNoTokenIsTold(t *testing.T) {
-	beside(t)
+func TestNoTokenIsLeaked(t *testing.T) {
+	parallel(t)
 	collector := tracingtest.Start(t)
 	behind := startTalkativeBackend(t)
 	g := startGateway(t, everyService(behind.address), fmt.Sprintf("log: {level: debug}\ntrusted_proxies: [127.0.0.0/8]\n"+
@@ -66,8 +66,8 @@ func TestNoTokenIsTold(t *testing.T) {
 			t.Errorf("%s: nothing to search", place)
 		}
 	}
-	note(t, "21", "requests, and answers by their status", fmt.Sprintf("%d, %v", requests, c.answers), "every kind of refusal")
-	none(t, "21", fmt.Sprintf("tokens, parts or hashes of %d in %.1f MB of logs, metrics, pages, dumps, records and spans",
+	report(t, "21", "requests, and answers by their status", fmt.Sprintf("%d, %v", requests, c.answers), "every kind of refusal")
+	expectNone(t, "21", fmt.Sprintf("tokens, parts or hashes of %d in %.1f MB of logs, metrics, pages, dumps, records and spans",
 		len(c.secrets), float64(size)/1e6), reveal(t, said, c.secrets))
 	for _, status := range []int{200, 304, 401, 403, 404, 405, 413, 415, 422, 429} {
 		if c.answers[status] == 0 && *full {
@@ -146,7 +146,7 @@ func (c *careless) run(t *testing.T, requests int) {
 	t.Helper()
 	const clients = 8
 	var sending sync.WaitGroup
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: maxWait}
 	defer client.CloseIdleConnections()
 	for number := range clients {
 		sending.Go(func() {
@@ -250,5 +250,5 @@ func (c *careless) mislead(t *testing.T) {
 		_, _ = io.Copy(&said, response.Body)
 		_ = response.Body.Close()
 	}
-	none(t, "21", "tokens that the admin listener repeats", reveal(t, map[string]string{"the admin listener": said.String()}, c.secrets))
+	expectNone(t, "21", "tokens that the admin listener repeats", reveal(t, map[string]string{"the admin listener": said.String()}, c.secrets))
 }

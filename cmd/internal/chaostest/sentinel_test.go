@@ -30,7 +30,7 @@ func TestSentinelsReplaceTheMaster(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			beside(t)
+			parallel(t)
 			r := replacement{watched: redistest.StartSentinelGroup(t, watched), goes: goes}
 			r.cause(t)
 			r.hold(t)
@@ -58,12 +58,12 @@ func (r *replacement) cause(t *testing.T) {
 	end := load{
 		gateways: gateways, tokens: texts(t, "full", "read", "servers:read", "monitors:read"), rate: 200, clients: 32,
 	}.begin(t)
-	pass(t, time.Second)
+	sleep(t, time.Second)
 	old, replica := r.watched.Roles()
 	r.gone = time.Now()
 	r.goes(r.watched)
-	eventually(t, "both gateways notice", func() bool { _, none := inShared(t, gateways); return none })
-	eventually(t, "both count in Redis again", func() bool { all, _ := inShared(t, gateways); return all })
+	eventually(t, "both gateways notice", func() bool { _, none := storeModes(t, gateways); return none })
+	eventually(t, "both count in Redis again", func() bool { all, _ := storeModes(t, gateways); return all })
 	r.returned = time.Since(r.gone)
 	eventually(t, "all sentinels name the former replica", func() bool { master, _ := r.watched.Roles(); return master == replica })
 	old.Restart() // with nothing: who asked it would be admitted
@@ -76,7 +76,7 @@ func (r *replacement) cause(t *testing.T) {
 		const channel = "opsgate:freed"
 		return replica.Client().PubSubNumSub(t.Context(), channel).Val()[channel] == int64(len(gateways))
 	})
-	pass(t, either(5*time.Second, time.Second))
+	sleep(t, either(5*time.Second, time.Second))
 	r.answers = end()
 	r.decided = decisions(t, gateways)
 }
@@ -95,12 +95,12 @@ func (r *replacement) configuration(t *testing.T) string {
 
 func (r *replacement) hold(t *testing.T) {
 	t.Helper()
-	noneFailed(t, beyond, r.answers)
+	noneFailed(t, otherRow, r.answers)
 	usual := r.answers.between(time.Time{}, r.gone).percentile(.99)
-	within(t, beyond, fmt.Sprintf("slowest request since the master went (p99 %v before)", tenths(usual)),
+	within(t, otherRow, fmt.Sprintf("slowest request since the master went (p99 %v before)", tenths(usual)),
 		r.answers.between(r.gone, r.gone.Add(time.Hour)).percentile(1), usual+60*time.Millisecond)
 	// A sentinel whose machine stood still for two seconds believes nothing that it sees for the next thirty.
-	within(t, beyond, "until both counted in the former replica", r.returned, either(15*time.Second, 45*time.Second))
+	within(t, otherRow, "until both counted in the former replica", r.returned, either(15*time.Second, 45*time.Second))
 	limited := tokens(t)
 	ten, hundred := r.decided[limited["full"].ID], r.decided[limited["read"].ID]
 	for name, d := range map[string]decided{"full": ten, "read": hundred} {
@@ -110,12 +110,12 @@ func (r *replacement) hold(t *testing.T) {
 		}
 	}
 	before := len(during(hundred.admitted, time.Time{}, r.gone))
-	note(t, beyond, "100 per 1h: admitted before the master went", before, "some")
+	report(t, otherRow, "100 per 1h: admitted before the master went", before, "some")
 	if before == 0 || ten.local == 0 {
 		t.Errorf("%d of 100 admitted before the master went, and %d of 10 a second without Redis: nothing was to be kept", before, ten.local)
 	}
 	// A twentieth more is the price of an outage. Calls that waited for a master that hangs are taken to be known, and nobody knows them.
-	atMost(t, beyond, "100 per 1h: admitted", len(hundred.admitted), either(110, 125))
+	atMost(t, otherRow, "100 per 1h: admitted", len(hundred.admitted), either(110, 125))
 	// On a machine that is busy with other things one gateway may be long behind the other: then its part is beside the full limit.
-	atMost(t, beyond, "10 per 1s: admitted in any second", most(ten.admitted, time.Second), either(12, 15))
+	atMost(t, otherRow, "10 per 1s: admitted in any second", maxIn(ten.admitted, time.Second), either(12, 15))
 }

@@ -16,44 +16,44 @@ import (
 
 // A fault is something that breaks and is mended again.
 type fault struct {
-	name         string
-	cause, mends func()
+	name           string
+	inject, repair func()
 }
 
-// A trouble is the time from when something was broken until nobody noticed it any more.
-type trouble struct {
-	name              string
-	from, mended, end time.Time
+// A faultWindow is the time from when something was broken until nobody noticed it any more.
+type faultWindow struct {
+	name                string
+	from, repaired, end time.Time
 }
 
-// faults are the deck: each part of the soak has every one of them once, in an order of its own.
+// faults are the faults: each part of the soak has every one of them once, in an order of its own.
 func (s *soak) faults(t *testing.T) []fault {
 	t.Helper()
-	victim := s.random.IntN(len(s.replicas)) // the deck is made anew for each part
-	b, w := s.replicas[victim], s.wires[victim]
+	victim := s.random.IntN(len(s.replicas)) // the faults is made anew for each part
+	b, w := s.replicas[victim], s.links[victim]
 	restart, restore, still := func() { b.restart(t) }, func() { s.restore(t) }, func() {}
-	spoilt := func(what string, w *wire, toxic string) fault {
-		return fault{what, func() { w.spoil(t, toxic) }, func() { w.clear(t) }}
+	spoilt := func(what string, w *link, toxic string) fault {
+		return fault{what, func() { w.addToxic(t, toxic) }, func() { w.removeToxics(t) }}
 	}
 	return []fault{
 		{"a backend killed", func() { b.kill(t) }, restart},
 		{"a backend frozen", func() { b.freeze(t) }, func() { b.thaw(t) }},
 		{"a backend restarted", func() { b.end(t) }, restart},
 		{"all backends killed", func() { s.killAll(t) }, func() { s.restartAll(t) }},
-		{"a wire cut", w.cut, func() { w.mend(t) }},
+		{"a wire cut", w.cut, func() { w.reconnect(t) }},
 		spoilt("a wire slow", w, `{"type": "latency", "attributes": {"latency": 300, "jitter": 100}}`),
 		spoilt("a wire reset", w, `{"type": "reset_peer", "attributes": {"timeout": 50}}`),
 		spoilt("half of each answer", w, `{"type": "limit_data", "attributes": {"bytes": 20000}}`),
 		{"Redis killed", s.redis.Kill, s.redis.Restart},
 		{"Redis frozen", s.redis.Pause, s.redis.Resume},
 		{"Redis emptied", s.redis.Flush, still},
-		{"the wire to Redis cut", s.redisWire.cut, func() { s.redisWire.mend(t) }},
-		spoilt("the wire to Redis slow", s.redisWire, `{"type": "latency", "attributes": {"latency": 800}}`),
+		{"the wire to Redis cut", s.redisLink.cut, func() { s.redisLink.reconnect(t) }},
+		spoilt("the wire to Redis slow", s.redisLink, `{"type": "latency", "attributes": {"latency": 800}}`),
 		{"configuration changed", func() { configure(t, s.gateways, s.config(900_000, "http: {body_timeout: 4s}\n"), true) }, restore},
 		{"configuration wrong", func() { mistake(t, s.gateways, s.config(1_000_000, "rate_limits: {}\n"), false) }, restore},
 		{"certificate replaced", func() { s.public.replace(t, time.Now().UnixNano()) }, still},
 		{"a token revoked", func() { s.revoke(t) }, still},
-		{"a crowd that hangs up", func() { s.crowd(t) }, still},
+		{"a crowd that hangs up", func() { s.hangUpBurst(t) }, still},
 	}
 }
 
@@ -95,16 +95,16 @@ func (s *soak) revoke(t *testing.T) {
 }
 
 // crowd has clients come, each with a connection of its own, and leave before they are served.
-func (s *soak) crowd(t *testing.T) {
+func (s *soak) hangUpBurst(t *testing.T) {
 	t.Helper()
 	const come = 200
 	var left sync.WaitGroup
 	for i := range come {
 		left.Go(func() {
-			client := s.newVisitor(i / 2)
+			client := s.newClient(i / 2)
 			defer client.CloseIdleConnections()
-			s.send(t.Context(), client, s.gateways[i%len(s.gateways)], visit{
-				method: http.MethodGet, path: "/v1/servers", token: s.tokens["full"], hangsUp: time.Duration(i) * 50 * time.Microsecond,
+			s.send(t.Context(), client, s.gateways[i%len(s.gateways)], soakRequest{
+				method: http.MethodGet, path: "/v1/servers", token: s.tokens["full"], hangUpAfter: time.Duration(i) * 50 * time.Microsecond,
 			})
 		})
 	}
@@ -112,32 +112,32 @@ func (s *soak) crowd(t *testing.T) {
 }
 
 // suffer has a fault happen, and returns when nobody notices any more that it did.
-func (s *soak) suffer(t *testing.T, f fault, lasts time.Duration) {
+func (s *soak) run(t *testing.T, f fault, duration time.Duration) {
 	t.Helper()
-	now := trouble{name: f.name, from: time.Now()}
-	f.cause()
-	pass(t, lasts-time.Since(now.from))
-	f.mends()
-	now.mended = time.Now()
-	eventually(t, "all is well again after "+f.name, func() bool { return s.isWell(t) })
+	now := faultWindow{name: f.name, from: time.Now()}
+	f.inject()
+	sleep(t, duration-time.Since(now.from))
+	f.repair()
+	now.repaired = time.Now()
+	eventually(t, "all is well again after "+f.name, func() bool { return s.isHealthy(t) })
 	now.end = time.Now()
-	s.troubles = append(s.troubles, now)
-	t.Logf("%s  %-26s well after %v", now.from.Format(time.TimeOnly), f.name, tenths(now.end.Sub(now.mended)))
+	s.windows = append(s.windows, now)
+	t.Logf("%s  %-26s well after %v", now.from.Format(time.TimeOnly), f.name, tenths(now.end.Sub(now.repaired)))
 }
 
-// isWell says whether both gateways have everything that they need.
-func (s *soak) isWell(t *testing.T) bool {
+// isHealthy says whether both gateways have everything that they need.
+func (s *soak) isHealthy(t *testing.T) bool {
 	t.Helper()
 	for _, g := range s.gateways {
-		if !strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) || !g.hasAll(t) {
+		if !strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) || !g.isConnected(t) {
 			return false
 		}
 	}
 	return true
 }
 
-// hasAll says whether all breakers are closed, Redis is asked, the configuration is in force and revocations are heard of.
-func (g *gateway) hasAll(t *testing.T) bool {
+// isConnected says whether all breakers are closed, Redis is asked, the configuration is in force and revocations are heard of.
+func (g *gateway) isConnected(t *testing.T) bool {
 	t.Helper()
 	metrics := g.get(t, "/metrics")
 	for _, service := range []string{"fleet", "monitoring", "incident", "audit", "identity"} {
@@ -149,28 +149,28 @@ func (g *gateway) hasAll(t *testing.T) bool {
 		strings.Contains(metrics, lastReload+" 1\n") && strings.Contains(metrics, "opsgate_authn_revocation_stream_connected 1\n")
 }
 
-// startBehindWires runs backends that share their data, each behind a wire of its own, and returns the name by which DNS knows the
-// near ends of the wires.
-func startBehindWires(t *testing.T, n int) (replicas []*backend, wires []*wire, name string) {
+// startBehindLinks runs backends that share their data, each behind a wire of its own, and returns the name by which DNS knows the
+// near ends of the links.
+func startBehindLinks(t *testing.T, n int) (replicas []*backend, links []*link, name string) {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
 	var hosts []string
 	near := "0"
 	for i := 1; i <= n; i++ {
 		b := startBackendAt(t, "127.0.0.1:0", data)
-		w := newWireAt(t, fmt.Sprintf("127.0.0.%d:%s", i, near), b.address)
+		w := newLinkAt(t, fmt.Sprintf("127.0.0.%d:%s", i, near), b.address)
 		near = port(t, w.address())
-		replicas, wires, hosts = append(replicas, b), append(wires, w), append(hosts, host(t, w.address()))
+		replicas, links, hosts = append(replicas, b), append(links, w), append(hosts, host(t, w.address()))
 	}
-	return replicas, wires, "dns://" + startResolver(t, hosts...).address + "/backend.test:" + near
+	return replicas, links, "dns://" + startResolver(t, hosts...).address + "/backend.test:" + near
 }
 
-// newWireAt lays a wire from one address to another.
-func newWireAt(t *testing.T, from, to string) *wire {
+// newLinkAt lays a wire from one address to another.
+func newLinkAt(t *testing.T, from, to string) *link {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	w := &wire{proxy: toxiproxy.NewProxy(server, to, from, to)}
-	w.mend(t)
+	w := &link{proxy: toxiproxy.NewProxy(server, to, from, to)}
+	w.reconnect(t)
 	t.Cleanup(w.cut)
 	return w
 }

@@ -15,14 +15,14 @@ import (
 type sample struct {
 	part    int // of the soak
 	gateway int
-	quiet   bool // nothing was broken, and nobody asked anything
+	idle    bool // nothing was broken, and nobody asked anything
 	of      map[string]float64
 }
 
 // A resource is what must not grow.
 type resource struct {
 	name, metric string
-	quiet        bool // only quiet moments count: who waits holds something
+	idle         bool // only idle moments count: who waits holds something
 	bound        float64
 }
 
@@ -36,18 +36,18 @@ var resources = []resource{
 	{"file descriptors", "process_open_fds", true, .05},
 }
 
-// whileCalm does something while there are no visits.
-func (s *soak) whileCalm(do func()) {
-	s.calm.Lock()
-	defer s.calm.Unlock()
+// whilePaused does something while there are no visits.
+func (s *soak) whilePaused(do func()) {
+	s.pause.Lock()
+	defer s.pause.Unlock()
 	do()
 }
 
 // takeSamples looks at both gateways.
-func (s *soak) takeSamples(t *testing.T, part int, quiet bool) {
+func (s *soak) takeSamples(t *testing.T, part int, idle bool) {
 	t.Helper()
 	for i, g := range s.gateways {
-		taken := sample{part: part, gateway: i, quiet: quiet, of: g.heap(t)}
+		taken := sample{part: part, gateway: i, idle: idle, of: g.heap(t)}
 		for _, r := range resources {
 			if !strings.HasPrefix(r.metric, "Heap") {
 				taken.of[r.metric] = g.metric(t, r.metric)
@@ -107,7 +107,7 @@ func (s *soak) keepProfiles(t *testing.T, part int) {
 func (s *soak) median(r resource, gateway, part int) (float64, int) {
 	var values []float64
 	for _, taken := range s.samples {
-		if taken.gateway == gateway && taken.part == part && (taken.quiet || !r.quiet) {
+		if taken.gateway == gateway && taken.part == part && (taken.idle || !r.idle) {
 			values = append(values, taken.of[r.metric])
 		}
 	}
@@ -134,7 +134,7 @@ func (s *soak) compare(t *testing.T) {
 			growth := medians[parts-1]/medians[1] - 1
 			fmt.Fprintf(w, "%d\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%+.1f %%\t%d\t\n",
 				gateway+1, r.name, medians[0], medians[1], medians[2], medians[3], 100*growth, n)
-			note(t, soaked, fmt.Sprintf("%s of gateway %d, last part to second", r.name, gateway+1),
+			report(t, soakRow, fmt.Sprintf("%s of gateway %d, last part to second", r.name, gateway+1),
 				fmt.Sprintf("%+.1f %%", 100*growth), fmt.Sprintf("%+.0f %%", 100*r.bound))
 			if growth > r.bound || n == 0 {
 				t.Errorf("%s of gateway %d grew by %.1f %%: %v, %d samples", r.name, gateway+1, 100*growth, medians, n)

@@ -22,8 +22,8 @@ const (
 	// soakClients each keep one connection to each gateway.
 	soakClients = 64
 	maxBody     = 128 << 10
-	// soakHeld is one in how many successes is held against the description of the API; errors all are.
-	soakHeld = 4
+	// validateEvery is one in how many successes is held against the description of the API; errors all are.
+	validateEvery = 4
 )
 
 // An outcome is what came of a visit.
@@ -36,13 +36,13 @@ type outcome struct {
 	err        error
 }
 
-// A tally counts outcomes, and keeps those that should not have been.
-type tally struct {
+// A results counts outcomes, and keeps those that should not have been.
+type results struct {
 	sync.Mutex
-	answers  map[string]int // by kind and status
-	failures []failure
-	wrong    []string // the first of them
-	wrongs   int
+	answers    map[string]int // by kind and status
+	failures   []failure
+	errors     []string // the first of them
+	errorCount int
 }
 
 // A failure is an answer that says that we failed, which is right only while something is broken.
@@ -52,28 +52,28 @@ type failure struct {
 	status     int
 }
 
-func (c *tally) count(kind string, status int) {
+func (c *results) count(kind string, status int) {
 	c.Lock()
 	defer c.Unlock()
 	c.answers[fmt.Sprintf("%s: %d", kind, status)]++
 }
 
-func (c *tally) fail(f failure) {
+func (c *results) fail(f failure) {
 	c.Lock()
 	defer c.Unlock()
 	c.failures = append(c.failures, f)
 }
 
-func (c *tally) complain(format string, args ...any) {
+func (c *results) addError(format string, args ...any) {
 	c.Lock()
 	defer c.Unlock()
-	if c.wrongs++; len(c.wrong) < 20 {
-		c.wrong = append(c.wrong, time.Now().Format(time.TimeOnly)+" "+fmt.Sprintf(format, args...))
+	if c.errorCount++; len(c.errors) < 20 {
+		c.errors = append(c.errors, time.Now().Format(time.TimeOnly)+" "+fmt.Sprintf(format, args...))
 	}
 }
 
 // total returns how many visits were answered, and how many of them with a status.
-func (c *tally) total(status string) (all, such int) {
+func (c *results) total(status string) (all, such int) {
 	for kind, n := range c.answers {
 		all += n
 		if strings.HasSuffix(kind, ": "+status) {
@@ -88,56 +88,56 @@ func (s *soak) traffic(ctx context.Context, t *testing.T, rate float64) {
 	t.Helper()
 	turns := load{rate: rate}.schedule(ctx)
 	validator := openapitest.New(t)
-	var visitors sync.WaitGroup
+	var clients sync.WaitGroup
 	for number := range soakClients {
-		visitors.Go(func() {
+		clients.Go(func() {
 			random := rand.New(rand.NewPCG(s.seed, uint64(number)))
-			client := s.newVisitor(number)
+			client := s.newClient(number)
 			defer client.CloseIdleConnections()
 			for turn := range turns {
-				s.calm.RLock()
-				s.make(t.Context(), client, s.gateways[turn.number%len(s.gateways)], drawn(s, random), validator)
-				s.calm.RUnlock()
+				s.pause.RLock()
+				s.make(t.Context(), client, s.gateways[turn.number%len(s.gateways)], randomRequest(s, random), validator)
+				s.pause.RUnlock()
 			}
 		})
 	}
-	visitors.Wait()
+	clients.Wait()
 }
 
-// newVisitor returns a client with connections of its own. Every other one speaks HTTP/2.
-func (s *soak) newVisitor(number int) *http.Client {
+// newClient returns a client with connections of its own. Every other one speaks HTTP/2.
+func (s *soak) newClient(number int) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
 			MaxIdleConnsPerHost: 1, DisableCompression: true, ForceAttemptHTTP2: number%2 == 1,
 			TLSClientConfig: &tls.Config{RootCAs: s.public.roots(), MinVersion: tls.VersionTLS12},
 		},
-		Timeout: patience,
+		Timeout: maxWait,
 	}
 }
 
-// make makes a visit, those with a key as often as it takes.
-func (s *soak) make(ctx context.Context, client *http.Client, g *gateway, v visit, validator *openapitest.Validator) {
+// make makes a soakRequest, those with a key as often as it takes.
+func (s *soak) make(ctx context.Context, client *http.Client, g *gateway, v soakRequest, validator *openapitest.Validator) {
 	if v.mark != "" {
-		s.book.note(v)
+		s.journal.addWrite(v)
 	}
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
 	for begun := time.Now(); ; <-again.C {
 		o := s.send(ctx, client, g, v)
-		s.judge(v, o, validator)
+		s.check(v, o, validator)
 		if v.mark != "" && o.status == http.StatusOK {
-			s.book.acknowledge(v, o.body)
+			s.journal.acknowledge(v, o.body)
 		}
-		if v.headers["Idempotency-Key"] == "" || o.status != http.StatusConflict && !o.isFailure() || time.Since(begun) > patience {
+		if v.headers["Idempotency-Key"] == "" || o.status != http.StatusConflict && !o.isFailure() || time.Since(begun) > maxWait {
 			return
 		}
 	}
 }
 
-func (s *soak) send(ctx context.Context, client *http.Client, g *gateway, v visit) (o outcome) {
-	if v.hangsUp > 0 {
+func (s *soak) send(ctx context.Context, client *http.Client, g *gateway, v soakRequest) (o outcome) {
+	if v.hangUpAfter > 0 {
 		var hangUp context.CancelFunc
-		ctx, hangUp = context.WithTimeout(ctx, v.hangsUp)
+		ctx, hangUp = context.WithTimeout(ctx, v.hangUpAfter)
 		defer hangUp()
 	}
 	o.request, o.err = http.NewRequestWithContext(ctx, v.method, g.secure()+v.path, strings.NewReader(v.body))
@@ -165,31 +165,31 @@ func (s *soak) send(ctx context.Context, client *http.Client, g *gateway, v visi
 }
 
 // judge says what is to be thought of an outcome.
-func (s *soak) judge(v visit, o outcome, validator *openapitest.Validator) {
+func (s *soak) check(v soakRequest, o outcome, validator *openapitest.Validator) {
 	where := fmt.Sprintf("%s: %s %s", v.kind, v.method, v.path)
 	if o.err != nil {
-		if v.hangsUp == 0 && len(v.body) <= maxBody { // what is too large may be cut off while it is sent
-			s.tally.complain("%s: no answer: %v", where, o.err)
+		if v.hangUpAfter == 0 && len(v.body) <= maxBody { // what is too large may be cut off while it is sent
+			s.results.addError("%s: no answer: %v", where, o.err)
 		}
-		s.tally.count(v.kind, 0)
+		s.results.count(v.kind, 0)
 		return
 	}
-	s.tally.count(v.kind, o.status)
+	s.results.count(v.kind, o.status)
 	if tag := o.header.Get("ETag"); o.status == http.StatusOK && tag != "" {
-		s.book.keepTag(v.path, tag)
+		s.journal.setTag(v.path, tag)
 	}
 	switch {
 	case o.isFailure():
-		s.tally.fail(failure{kind: where, sent: o.sent, done: o.done, status: o.status})
-	case !slices.Contains(v.may, o.status):
-		s.tally.complain("%s: %d, not one of %v: %.200s", where, o.status, v.may, o.body)
+		s.results.fail(failure{kind: where, sent: o.sent, done: o.done, status: o.status})
+	case !slices.Contains(v.allowed, o.status):
+		s.results.addError("%s: %d, not one of %v: %.200s", where, o.status, v.allowed, o.body)
 	}
-	if o.status < http.StatusBadRequest && o.done.UnixNano()%soakHeld != 0 || len(v.body) > maxBody {
+	if o.status < http.StatusBadRequest && o.done.UnixNano()%validateEvery != 0 || len(v.body) > maxBody {
 		return
 	}
 	x := openapitest.Exchange{Request: o.request, RequestBody: []byte(v.body), Status: o.status, Header: o.header, Body: o.body}
 	if err := validator.Check(x); err != nil {
-		s.tally.complain("%s: %d: %v", where, o.status, err)
+		s.results.addError("%s: %d: %v", where, o.status, err)
 	}
 }
 
@@ -211,7 +211,7 @@ func (s *soak) invented(random *rand.Rand) string {
 }
 
 // kinds returns the counts in order.
-func (c *tally) kinds() (lines []string) {
+func (c *results) kinds() (lines []string) {
 	for _, kind := range slices.Sorted(maps.Keys(c.answers)) {
 		lines = append(lines, fmt.Sprintf("%8d  %s", c.answers[kind], kind))
 	}

@@ -52,12 +52,12 @@ func BenchmarkTLS(b *testing.B) {
 				b.Cleanup(own.CloseIdleConnections)
 				return own
 			}
-			m.ask(b, client())
+			m.request(b, client())
 			before := m.processor(b)
 			b.SetParallelism(max(1, 16/runtime.GOMAXPROCS(0)))
 			b.RunParallel(func(pb *testing.PB) {
 				for own := client(); pb.Next(); {
-					m.ask(b, own)
+					m.request(b, own)
 				}
 			})
 			b.ReportMetric((m.processor(b)-before)*1e6/float64(b.N), "gateway-µs/op")
@@ -139,7 +139,7 @@ func startMeasured(b *testing.B, shown *secured) measured {
 	}
 }
 
-func (m measured) ask(b *testing.B, client *http.Transport) {
+func (m measured) request(b *testing.B, client *http.Transport) {
 	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, m.url+"/v1/servers", http.NoBody)
 	if err != nil {
 		b.Error(err)

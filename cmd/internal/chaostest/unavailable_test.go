@@ -14,8 +14,8 @@ import (
 
 // A service that says Unavailable to everything for half a minute, to many clients and to few, and to many without a breaker. In the
 // short form a few requests are too few: the retries that may come at once outweigh them.
-func TestAnOutageIsNotMadeWorse(t *testing.T) {
-	beside(t)
+func TestRetriesAreLimitedDuringOutage(t *testing.T) {
+	parallel(t)
 	cases := []*unavailability{
 		{rate: 300, what: "300 requests a second"},
 		{rate: 300, what: "the same without a breaker", config: "upstream_calls: {breaker: {min_requests: 100000}}\n"},
@@ -45,17 +45,17 @@ func (u *unavailability) begin(t *testing.T) {
 		u.attempts.Add(1)
 		return status.Error(codes.Unavailable, "away")
 	})
-	l := everything(t, startGateway(t, beforeTokens(address), u.config+unlimited), u.rate)
-	l.clients, l.lasts = 16, either(30*time.Second, 4*time.Second)
+	l := allReads(t, startGateway(t, beforeTokens(address), u.config+unlimited), u.rate)
+	l.clients, l.duration = 16, either(30*time.Second, 4*time.Second)
 	u.wait = l.start(t)
 }
 
 func (u *unavailability) judge(t *testing.T) {
 	t.Helper()
 	all := u.wait()
-	none(t, "13", "answers other than 503", len(all.of(func(a answer) bool { return a.status != http.StatusServiceUnavailable })))
+	expectNone(t, "13", "answers other than 503", len(all.filter(func(a answer) bool { return a.status != http.StatusServiceUnavailable })))
 	ratio := float64(u.attempts.Load()) / float64(len(all))
-	note(t, "13", "attempts ÷ requests, "+u.what, fmt.Sprintf("%d ÷ %d = %.2f", u.attempts.Load(), len(all), ratio), "at most 1.20")
+	report(t, "13", "attempts ÷ requests, "+u.what, fmt.Sprintf("%d ÷ %d = %.2f", u.attempts.Load(), len(all), ratio), "at most 1.20")
 	if !(ratio > 0 && ratio <= 1.2) {
 		t.Errorf("%s: %.2f", u.what, ratio)
 	}

@@ -10,25 +10,25 @@ import (
 )
 
 // A wire is between a gateway and what is behind it, or between a client and a gateway. It can be cut, mended and made bad.
-type wire struct{ proxy *toxiproxy.Proxy }
+type link struct{ proxy *toxiproxy.Proxy }
 
-// newWire lays a wire to an address.
-func newWire(t *testing.T, to string) *wire {
+// newLink lays a wire to an address.
+func newLink(t *testing.T, to string) *link {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	w := &wire{proxy: toxiproxy.NewProxy(server, to, "127.0.0.1:0", to)}
-	w.mend(t)
+	w := &link{proxy: toxiproxy.NewProxy(server, to, "127.0.0.1:0", to)}
+	w.reconnect(t)
 	t.Cleanup(w.cut)
 	return w
 }
 
 // address is where the near end is. It stays the same when the wire is cut and mended.
-func (w *wire) address() string { return w.proxy.Listen }
+func (w *link) address() string { return w.proxy.Listen }
 
 // cut breaks all connections, and lets none be made.
-func (w *wire) cut() { w.proxy.Stop() }
+func (w *link) cut() { w.proxy.Stop() }
 
-func (w *wire) mend(t *testing.T) {
+func (w *link) reconnect(t *testing.T) {
 	t.Helper()
 	if err := w.proxy.Start(); err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func (w *wire) mend(t *testing.T) {
 //	{"type": "latency", "attributes": {"latency": 100, "jitter": 20}}
 //	{"type": "limit_data", "stream": "upstream", "attributes": {"bytes": 100}}
 //	{"type": "reset_peer", "attributes": {"timeout": 0}}
-func (w *wire) spoil(t *testing.T, toxic string) {
+func (w *link) addToxic(t *testing.T, toxic string) {
 	t.Helper()
 	if _, err := w.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func (w *wire) spoil(t *testing.T, toxic string) {
 }
 
 // clear makes it good again.
-func (w *wire) clear(t *testing.T) {
+func (w *link) removeToxics(t *testing.T) {
 	t.Helper()
 	w.proxy.Toxics.ResetToxics(t.Context())
 }

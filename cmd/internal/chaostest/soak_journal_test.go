@@ -10,47 +10,47 @@ import (
 	"testing"
 )
 
-// A book is what visitors remember together.
-type book struct {
+// A book is what clients remember together.
+type journal struct {
 	sync.Mutex
 	tags      map[string]string // the last ETag, by path
 	incidents []string          // the latest that were created, so that none gathers updates for the whole soak
 	next      int               // the one of them that the next replaces
 	marks     int
-	written   map[string]*writing // by mark
+	written   map[string]*writeState // by mark
 }
 
 // A writing is what became of a write, as its client knows.
-type writing struct {
+type writeState struct {
 	incident     string // that an update was for; "" for a new one
 	keyed        bool   // and repeated until it was acknowledged
 	acknowledged bool
 }
 
-func newBook(incidents []string) *book {
-	return &book{tags: map[string]string{}, incidents: incidents, written: map[string]*writing{}}
+func newJournal(incidents []string) *journal {
+	return &journal{tags: map[string]string{}, incidents: incidents, written: map[string]*writeState{}}
 }
 
-func (b *book) tag(path string) string {
+func (b *journal) tag(path string) string {
 	b.Lock()
 	defer b.Unlock()
 	return b.tags[path]
 }
 
-func (b *book) keepTag(path, tag string) {
+func (b *journal) setTag(path, tag string) {
 	b.Lock()
 	defer b.Unlock()
 	b.tags[path] = tag
 }
 
-func (b *book) incident(random *rand.Rand) string {
+func (b *journal) incident(random *rand.Rand) string {
 	b.Lock()
 	defer b.Unlock()
 	return pick(random, b.incidents)
 }
 
 // mark returns a text that no other write has.
-func (b *book) mark(what string) string {
+func (b *journal) mark(what string) string {
 	b.Lock()
 	defer b.Unlock()
 	b.marks++
@@ -58,17 +58,17 @@ func (b *book) mark(what string) string {
 }
 
 // note remembers a write before it is sent, and acknowledge that it was answered.
-func (b *book) note(v visit) {
+func (b *journal) addWrite(v soakRequest) {
 	b.Lock()
 	defer b.Unlock()
-	w := &writing{keyed: v.headers["Idempotency-Key"] != ""}
+	w := &writeState{keyed: v.headers["Idempotency-Key"] != ""}
 	if path, ok := strings.CutSuffix(v.path, "/updates"); ok {
 		w.incident = strings.TrimPrefix(path, "/v1/incidents/")
 	}
 	b.written[v.mark] = w
 }
 
-func (b *book) acknowledge(v visit, body []byte) {
+func (b *journal) acknowledge(v soakRequest, body []byte) {
 	var created struct{ ID string }
 	_ = json.Unmarshal(body, &created)
 	b.Lock()
@@ -83,7 +83,7 @@ func (b *book) acknowledge(v visit, body []byte) {
 
 // audit counts what the writes left behind, and how often that is not what their clients were told: lost although acknowledged, or
 // done twice.
-func (b *book) audit(t *testing.T, s *soak) (lost, twice int) {
+func (b *journal) audit(t *testing.T, s *soak) (lost, twice int) {
 	t.Helper()
 	done := map[string]int{}
 	for cursor := ""; ; {
@@ -125,7 +125,7 @@ func (b *book) audit(t *testing.T, s *soak) (lost, twice int) {
 // fetch asks the first gateway for something that is there.
 func (s *soak) fetch(t *testing.T, path string, into any) {
 	t.Helper()
-	o := s.send(t.Context(), s.client, s.gateways[0], visit{method: http.MethodGet, path: path, token: s.tokens["full"]})
+	o := s.send(t.Context(), s.client, s.gateways[0], soakRequest{method: http.MethodGet, path: path, token: s.tokens["full"]})
 	if o.err != nil || o.status != http.StatusOK {
 		t.Fatalf("GET %s: %d, error %v", path, o.status, o.err)
 	}

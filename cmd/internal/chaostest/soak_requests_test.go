@@ -11,29 +11,29 @@ import (
 
 // A visit is one request of the soak, and what may come of it where nothing is broken. While something is, it may also end in 500,
 // 503 or 504.
-type visit struct {
+type soakRequest struct {
 	kind         string
 	method, path string
 	token, body  string
 	headers      map[string]string
-	may          []int
+	allowed      []int
 	fresh        bool          // over a connection of its own
-	hangsUp      time.Duration // after so long; 0 for never
+	hangUpAfter  time.Duration // after so long; 0 for never
 	mark         string        // what a write leaves behind
 }
 
-// A habit is a kind of visit and how many of a hundred are such.
-type habit struct {
+// A requestKind is a kind of visit and how many of a hundred are such.
+type requestKind struct {
 	share int
-	visit func(*soak, *rand.Rand) visit
+	make  func(*soak, *rand.Rand) soakRequest
 }
 
-var habits = []habit{
+var requestKinds = []requestKind{
 	{56, (*soak).read},
-	{5, (*soak).hurriedRead},
+	{5, (*soak).canceledRead},
 	{3, (*soak).create},
 	{3, (*soak).update},
-	{6, (*soak).pressedRead},
+	{6, (*soak).limitedRead},
 	{8, (*soak).wrongToken},
 	{6, (*soak).forbiddenRead},
 	{4, (*soak).unknownPath},
@@ -41,12 +41,12 @@ var habits = []habit{
 	{3, (*soak).wrongMethod},
 }
 
-// drawn draws one of the habits.
-func drawn(s *soak, random *rand.Rand) visit {
+// drawn draws one of the requestKinds.
+func randomRequest(s *soak, random *rand.Rand) soakRequest {
 	n := random.IntN(100)
-	for _, h := range habits {
+	for _, h := range requestKinds {
 		if n -= h.share; n < 0 {
-			return h.visit(s, random)
+			return h.make(s, random)
 		}
 	}
 	return s.read(random)
@@ -56,19 +56,19 @@ func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(fr
 
 // path fills {id} with an existing resource. Incidents are among the latest that were created.
 func (s *soak) path(random *rand.Rand, template string) string {
-	return s.exists.fill(template, func(list string, ids []string) string {
+	return s.ids.fill(template, func(list string, ids []string) string {
 		if list == "/v1/incidents" {
-			return s.book.incident(random)
+			return s.journal.incident(random)
 		}
 		return pick(random, ids)
 	})
 }
 
 // read reads something that is there, in one of the ways in which clients do.
-func (s *soak) read(random *rand.Rand) visit {
-	v := visit{
+func (s *soak) read(random *rand.Rand) soakRequest {
+	v := soakRequest{
 		kind: "read", method: http.MethodGet, path: s.path(random, pick(random, readable())), token: s.tokens["full"],
-		headers: map[string]string{}, may: []int{http.StatusOK},
+		headers: map[string]string{}, allowed: []int{http.StatusOK},
 	}
 	switch n := random.IntN(100); {
 	case n < 10:
@@ -76,8 +76,8 @@ func (s *soak) read(random *rand.Rand) visit {
 	case n < 30:
 		v.headers["Accept-Encoding"] = "gzip"
 	case n < 50:
-		if tag := s.book.tag(v.path); tag != "" {
-			v.kind, v.headers["If-None-Match"], v.may = "conditional", tag, append(v.may, http.StatusNotModified)
+		if tag := s.journal.tag(v.path); tag != "" {
+			v.kind, v.headers["If-None-Match"], v.allowed = "conditional", tag, append(v.allowed, http.StatusNotModified)
 		}
 	case n < 60:
 		v.kind, v.fresh = "new connection", true
@@ -85,30 +85,30 @@ func (s *soak) read(random *rand.Rand) visit {
 	return v
 }
 
-// hurriedRead is of a client that hangs up, mostly before it has its answer.
-func (s *soak) hurriedRead(random *rand.Rand) visit {
+// canceledRead is of a client that hangs up, mostly before it has its answer.
+func (s *soak) canceledRead(random *rand.Rand) soakRequest {
 	v := s.read(random)
-	v.kind, v.hangsUp = "hang-up", time.Duration(random.IntN(4000))*time.Microsecond+time.Microsecond
+	v.kind, v.hangUpAfter = "hang-up", time.Duration(random.IntN(4000))*time.Microsecond+time.Microsecond
 	return v
 }
 
-// pressedRead is of a token that asks for more than it gets.
-func (s *soak) pressedRead(random *rand.Rand) visit {
+// limitedRead is of a token that asks for more than it gets.
+func (s *soak) limitedRead(random *rand.Rand) soakRequest {
 	v := s.read(random)
-	v.kind, v.token, v.may = "pressed", s.tokens["read"], append(v.may, http.StatusTooManyRequests)
+	v.kind, v.token, v.allowed = "limited", s.tokens["read"], append(v.allowed, http.StatusTooManyRequests)
 	return v
 }
 
-func (s *soak) wrongToken(random *rand.Rand) visit {
+func (s *soak) wrongToken(random *rand.Rand) soakRequest {
 	v := s.read(random)
-	v.kind, v.may = "wrong token", []int{http.StatusUnauthorized}
+	v.kind, v.allowed = "wrong token", []int{http.StatusUnauthorized}
 	v.token = pick(random, []string{"", "x", s.tokens["revoked"], s.tokens["full"] + "x", s.invented(random)})
 	return v
 }
 
-func (s *soak) forbiddenRead(random *rand.Rand) visit {
+func (s *soak) forbiddenRead(random *rand.Rand) soakRequest {
 	v := s.read(random)
-	v.kind, v.may = "forbidden", []int{http.StatusForbidden}
+	v.kind, v.allowed = "forbidden", []int{http.StatusForbidden}
 	switch random.IntN(3) {
 	case 0:
 		v.path, v.token = "/v1/servers", s.tokens["none"]
@@ -116,32 +116,32 @@ func (s *soak) forbiddenRead(random *rand.Rand) visit {
 		v.token = s.tokens["no_plan"]
 	default:
 		byID := slices.DeleteFunc(readable(), func(template string) bool { return !strings.Contains(template, "{id}") })
-		v.kind, v.path, v.may = "of another team", s.path(random, pick(random, byID)), []int{http.StatusNotFound}
+		v.kind, v.path, v.allowed = "of another team", s.path(random, pick(random, byID)), []int{http.StatusNotFound}
 		v.token = s.tokens["other_team"]
 	}
 	return v
 }
 
-func (s *soak) unknownPath(random *rand.Rand) visit {
+func (s *soak) unknownPath(random *rand.Rand) soakRequest {
 	v := s.read(random)
-	v.kind, v.may = "unknown path", []int{http.StatusNotFound}
+	v.kind, v.allowed = "unknown path", []int{http.StatusNotFound}
 	v.path = pick(random, []string{"/v1/nothing", "/v1/servers/", "/v1//servers", "/v1/servers/none", "/index.html", "/metrics", "/v2/me"})
 	return v
 }
 
-func (s *soak) wrongMethod(random *rand.Rand) visit {
+func (s *soak) wrongMethod(random *rand.Rand) soakRequest {
 	v := s.read(random)
-	v.kind, v.may = "wrong method", []int{http.StatusMethodNotAllowed}
+	v.kind, v.allowed = "wrong method", []int{http.StatusMethodNotAllowed}
 	v.method = pick(random, []string{http.MethodPut, http.MethodDelete, http.MethodOptions})
 	if v.path = pick(random, []string{"/v1/servers", "/v1/incidents"}); v.method == http.MethodOptions {
-		v.may = []int{http.StatusNoContent}
+		v.allowed = []int{http.StatusNoContent}
 	}
 	return v
 }
 
-func (s *soak) badInput(random *rand.Rand) visit {
+func (s *soak) badInput(random *rand.Rand) soakRequest {
 	v := s.read(random)
-	v.kind, v.may = "bad input", []int{http.StatusUnprocessableEntity}
+	v.kind, v.allowed = "bad input", []int{http.StatusUnprocessableEntity}
 	if random.IntN(2) == 0 {
 		v.path = pick(random, []string{"/v1/incidents?limit=0", "/v1/incidents?limit=1&limit=2", s.path(random, "/v1/servers/{id}/metrics?range=2h")})
 		return v
@@ -149,9 +149,9 @@ func (s *soak) badInput(random *rand.Rand) visit {
 	v.method, v.path, v.headers["Content-Type"] = http.MethodPost, "/v1/incidents", "application/json"
 	switch random.IntN(10) {
 	case 0:
-		v.body, v.may = strings.Repeat(" ", maxBody+1), []int{http.StatusRequestEntityTooLarge}
+		v.body, v.allowed = strings.Repeat(" ", maxBody+1), []int{http.StatusRequestEntityTooLarge}
 	case 1:
-		v.body, v.headers["Content-Type"], v.may = "x=1", "text/plain", []int{http.StatusUnsupportedMediaType}
+		v.body, v.headers["Content-Type"], v.allowed = "x=1", "text/plain", []int{http.StatusUnsupportedMediaType}
 	default:
 		v.body = pick(random, []string{"", "{", "[]", "{}", `{"title":1}`, `{"title":"a","title":"b"}`, "\xff", `{} {}`})
 	}
@@ -159,26 +159,26 @@ func (s *soak) badInput(random *rand.Rand) visit {
 }
 
 // create and update write, half of them with a key, and then as often as it takes. The book counts what comes of them.
-func (s *soak) create(random *rand.Rand) visit {
-	mark := s.book.mark("created")
+func (s *soak) create(random *rand.Rand) soakRequest {
+	mark := s.journal.mark("created")
 	return s.write(random, mark, "/v1/incidents",
 		fmt.Sprintf(`{"title":%q,"status":"investigating","impact":"minor","message":"We are looking."}`, mark))
 }
 
-func (s *soak) update(random *rand.Rand) visit {
-	mark := s.book.mark("updated")
-	path := "/v1/incidents/" + s.book.incident(random) + "/updates"
+func (s *soak) update(random *rand.Rand) soakRequest {
+	mark := s.journal.mark("updated")
+	path := "/v1/incidents/" + s.journal.incident(random) + "/updates"
 	return s.write(random, mark, path, fmt.Sprintf(`{"status":"monitoring","message":%q}`, mark))
 }
 
-func (s *soak) write(random *rand.Rand, mark, path, body string) visit {
-	v := visit{
-		kind: "write", method: http.MethodPost, path: path, body: body, token: s.tokens["full"], may: []int{http.StatusOK},
+func (s *soak) write(random *rand.Rand, mark, path, body string) soakRequest {
+	v := soakRequest{
+		kind: "write", method: http.MethodPost, path: path, body: body, token: s.tokens["full"], allowed: []int{http.StatusOK},
 		headers: map[string]string{"Content-Type": "application/json"}, mark: mark,
 	}
 	if random.IntN(2) == 0 {
 		v.kind, v.headers["Idempotency-Key"] = "write with a key", mark
-		v.may = append(v.may, http.StatusConflict)
+		v.allowed = append(v.allowed, http.StatusConflict)
 	}
 	return v
 }

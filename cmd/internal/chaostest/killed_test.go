@@ -11,29 +11,29 @@ import (
 )
 
 // beyond is the row of what has no number in the table.
-const beyond = "beyond"
+const otherRow = "beyond"
 
 // One of two gateways is killed, as by a kernel that is out of memory. What it was working on is lost, and nothing else: the other one
 // goes on, and what the killed one had counted still counts.
-func TestAGatewayIsKilled(t *testing.T) {
-	beside(t)
+func TestGatewayKilled(t *testing.T) {
+	parallel(t)
 	server := redistest.Start(t)
 	pressed := tokens(t)["read"]
 	gateways := startTwo(t, inRedis(server, fmt.Sprintf("  limits: [{requests: 1000000, per: 1s}]\n"+
 		"  tokens: {%s: {limits: [{requests: 40, per: 1h}]}}\n", pressed.ID)))
-	c := chosen(t, gateways, func(g *gateway) string { return g.url })
+	c := newClientBalancer(t, gateways, func(g *gateway) string { return g.url })
 	poor := callers{client: newClient(t, nil), token: always(pressed.Text), rate: 40, number: 4, url: c.url}
 	all := callers{client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: 200, number: 16, url: c.url}
 	stop, stopPoor := all.start(t), poor.start(t)
-	pass(t, either(time.Second, time.Second/2))
+	sleep(t, either(time.Second, time.Second/2))
 	killed := time.Now()
 	gateways[0].kill(t)
-	pass(t, either(3*time.Second, 2*time.Second))
+	sleep(t, either(3*time.Second, 2*time.Second))
 	answered, poorly := stop(), stopPoor()
 	lost := answered.failed()
-	atMost(t, beyond, fmt.Sprintf("of %d requests to two gateways, lost as one was killed", len(answered)), len(lost), either(40, 200))
-	within(t, beyond, "until none was lost any more", answered.untilNoneFailed(killed), time.Second)
-	atMost(t, beyond, "admitted of a token with 40 an hour", len(poorly.admitted()), 40)
+	atMost(t, otherRow, fmt.Sprintf("of %d requests to two gateways, lost as one was killed", len(answered)), len(lost), either(40, 200))
+	within(t, otherRow, "until none was lost any more", answered.untilNoneFailed(killed), time.Second)
+	atMost(t, otherRow, "admitted of a token with 40 an hour", len(poorly.admitted()), 40)
 	if len(poorly.refused()) == 0 || len(poorly.admitted()) < 20 {
 		t.Errorf("%d admitted and %d refused", len(poorly.admitted()), len(poorly.refused()))
 	}
@@ -42,8 +42,8 @@ func TestAGatewayIsKilled(t *testing.T) {
 }
 
 // A cluster without one of its masters decides nothing any more, as it is told to by default. Nobody fails for that.
-func TestOneNodeOfAClusterIsAway(t *testing.T) {
-	beside(t)
+func TestRedisClusterMasterDown(t *testing.T) {
+	parallel(t)
 	cluster := redistest.StartCluster(t)
 	addresses := make([]string, 0, len(cluster.Servers))
 	for _, address := range cluster.Addrs() {
@@ -60,17 +60,17 @@ func TestOneNodeOfAClusterIsAway(t *testing.T) {
 	slices.Sort(several)
 	all := callers{client: newClient(t, nil), token: inTurn(several...), rate: 100, number: 16, url: everySomewhere(gateways)}
 	stop := all.start(t)
-	pass(t, either(time.Second, time.Second/2))
+	sleep(t, either(time.Second, time.Second/2))
 	cluster.Servers[1].Kill()
-	pass(t, either(5*time.Second, 3*time.Second))
+	sleep(t, either(5*time.Second, 3*time.Second))
 	local := sum(t, gateways, "opsgate_rate_limit_local_decisions_total")
 	cluster.Servers[1].Restart()
-	back := eventually(t, "both count in the cluster again", func() bool { all, _ := inShared(t, gateways); return all })
-	pass(t, either(time.Second, time.Second/2))
-	noneFailed(t, beyond, stop())
-	note(t, beyond, "decided without the cluster, as one of three masters was away", local, "some")
+	back := eventually(t, "both count in the cluster again", func() bool { all, _ := storeModes(t, gateways); return all })
+	sleep(t, either(time.Second, time.Second/2))
+	noneFailed(t, otherRow, stop())
+	report(t, otherRow, "decided without the cluster, as one of three masters was away", local, "some")
 	if local == 0 {
 		t.Error("nobody missed it")
 	}
-	within(t, beyond, "until both counted in the cluster again", back, 15*time.Second)
+	within(t, otherRow, "until both counted in the cluster again", back, 15*time.Second)
 }
