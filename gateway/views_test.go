@@ -12,12 +12,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"opsgate/authn"
 	"opsgate/gateway/openapi/openapitest"
+	"opsgate/proto/contract"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
@@ -31,33 +32,27 @@ const viewsFile = "testdata/views.golden"
 // service's answer set, and once without the optional ones. -update writes the file; review its diff.
 func TestViews(t *testing.T) {
 	h := start(t)
-	validator := openapitest.New(t)
+	var titles []string
 	got := make(map[string]string)
-	var file strings.Builder
 	for _, route := range h.gateway.Routes() {
-		for variant, s := range map[string]sampler{"all fields": {elements: 2}, "without optional fields": {bare: true}} {
+		for _, variant := range []struct {
+			name string
+			sampler
+		}{{"all fields", sampler{elements: 2}}, {"without optional fields", sampler{bare: true}}} {
 			h.services.on("", func(ctx context.Context, _ proto.Message) (proto.Message, error) {
-				answer, filler := newAnswer(t, ctx), s
-				filler.fill(answer)
-				return answer.Interface(), nil
+				return generatedAnswer(ctx, variant.sampler)
 			})
-			title := route.ID + ", " + variant
-			got[title] = viewOf(t, h, validator, route)
-		}
-		for _, variant := range []string{"all fields", "without optional fields"} {
-			title := route.ID + ", " + variant
-			fmt.Fprintf(&file, "== %s\n%s\n", title, got[title])
+			title := route.ID + ", " + variant.name
+			titles, got[title] = append(titles, title), viewOf(t, h, route)
 		}
 	}
 	if *update {
-		if err := os.WriteFile(viewsFile, []byte(file.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeGoldenViews(t, titles, got)
 		return
 	}
 	want := goldenViews(t)
-	for title, body := range got {
-		if diff := cmp.Diff(want[title], body); diff != "" {
+	for _, title := range titles {
+		if diff := cmp.Diff(want[title], got[title]); diff != "" {
 			t.Errorf("%s: the view differs from %s (-update writes it):\n%s", title, viewsFile, diff)
 		}
 		delete(want, title)
@@ -69,7 +64,7 @@ func TestViews(t *testing.T) {
 
 // viewOf returns the indented body of a response. A body that is not compact JSON, of which the indented form would not show every
 // byte, fails the test, as does a response that the OpenAPI document does not describe.
-func viewOf(t *testing.T, h *harness, validator *openapitest.Validator, route Route) string {
+func viewOf(t *testing.T, h *harness, route Route) string {
 	t.Helper()
 	got := h.do(t, "full", route.Method, target(route)+validQuery(route), validBody(route)).mustBe(t, 200)
 	var compact, indented bytes.Buffer
@@ -79,27 +74,55 @@ func viewOf(t *testing.T, h *harness, validator *openapitest.Validator, route Ro
 	if err := json.Indent(&indented, []byte(got.body), "", "  "); err != nil {
 		t.Fatal(err)
 	}
-	validator.CheckResponse(t, openapitest.Exchange{
+	openapitest.New(t).CheckResponse(t, openapitest.Exchange{
 		Request: got.Request, RequestBody: []byte(validBody(route)), Status: got.StatusCode, Header: got.Header, Body: []byte(got.body),
 	})
 	return indented.String()
 }
 
-// newAnswer returns an empty answer to the gRPC call that is served.
-func newAnswer(t *testing.T, ctx context.Context) protoreflect.Message {
-	t.Helper()
+// generatedAnswer returns an answer to the gRPC call that is served.
+func generatedAnswer(ctx context.Context, s sampler) (proto.Message, error) {
 	method, _ := grpc.Method(ctx)
-	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
-	descriptor, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
-	if err != nil {
+	for _, m := range contract.Methods() {
+		if m.Path() == method {
+			answer := m.NewResponse()
+			s.fill(answer.ProtoReflect())
+			return answer, nil
+		}
+	}
+	return nil, status.Error(codes.Unimplemented, method)
+}
+
+func TestEveryMethodForATeamIsCalledByARoute(t *testing.T) {
+	h := start(t)
+	called := make(map[string]bool)
+	h.services.on("", func(ctx context.Context, _ proto.Message) (proto.Message, error) {
+		method, _ := grpc.Method(ctx)
+		called[method] = true
+		return nil, status.Error(codes.NotFound, "")
+	})
+	for _, route := range h.gateway.Routes() {
+		if route.Service != "" {
+			h.do(t, "full", route.Method, target(route), validBody(route)).mustBe(t, 404)
+		}
+	}
+	for _, m := range contract.Methods() {
+		if m.TeamScoped() && !called[m.Path()] {
+			t.Errorf("%s is called by no route", m)
+		}
+	}
+}
+
+// writeGoldenViews records views in the order of their titles.
+func writeGoldenViews(t *testing.T, titles []string, views map[string]string) {
+	t.Helper()
+	var file strings.Builder
+	for _, title := range titles {
+		fmt.Fprintf(&file, "== %s\n%s\n", title, views[title])
+	}
+	if err := os.WriteFile(viewsFile, []byte(file.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rpc, _ := descriptor.(protoreflect.MethodDescriptor)
-	answer, err := protoregistry.GlobalTypes.FindMessageByName(rpc.Output().FullName())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer.New()
 }
 
 // goldenViews returns the recorded views by their titles.

@@ -17,7 +17,7 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 	for _, page := range []struct {
 		name string
 		few  int // tests that it names at least
-	}{{"reliability.md", 50}, {"security.md", 50}} {
+	}{{"reliability.md", 50}, {"security.md", 50}, {"adding-an-operation.md", 10}} {
 		named := regexp.MustCompile("`(?:([a-z]+)\\.)?(Test\\w+)`").FindAllStringSubmatch(readPage(t, page.name), -1)
 		for _, name := range named {
 			folder := name[1]
