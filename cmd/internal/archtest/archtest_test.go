@@ -10,21 +10,21 @@ import (
 	"testing"
 )
 
-// root is that of the module.
+// root is the root folder of the module.
 const root = "../../.."
 
-// rules say what a folder must never link, directly or through others.
+// rules list the packages that a folder must not link, directly or indirectly.
 var rules = []struct {
 	folder string
 	never  []string
-	except []string // what it may link of that nevertheless
+	except []string // exceptions to never
 }{
 	{"./proto/...", []string{"opsgate"}, []string{"opsgate/proto"}},
 	{"./authn", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/authn", "opsgate/backendclient/timings", "opsgate/proto"}},
 	{"./ratelimit", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/ratelimit"}},
 	{"./backendclient", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/backendclient", "opsgate/proto"}},
 	{
-		"./gateway/...", // breakers are linked with backendclient's errors; that it does not use them itself, the linter sees to
+		"./gateway/...", // backendclient links the breaker; the linter checks that gateway does not import it
 		[]string{"github.com/redis", "database/sql", "modernc.org/sqlite", "opsgate/cmd"},
 		nil,
 	},
@@ -33,7 +33,7 @@ var rules = []struct {
 		[]string{"opsgate/cmd/internal/refbackend", "opsgate/proto"},
 	},
 	{
-		"./cmd/opsgate", // the metrics library links database/sql; without a driver there is no database
+		"./cmd/opsgate", // the metrics library links database/sql, but no driver
 		[]string{
 			"modernc.org/sqlite", "github.com/pressly/goose",
 			"opsgate/cmd/internal/refbackend", "opsgate/cmd/internal/demo", "opsgate/cmd/internal/devcmd", "opsgate/cmd/internal/backendcmd",
@@ -44,12 +44,12 @@ var rules = []struct {
 }
 
 func TestPackagesLinkOnlyWhatTheyMay(t *testing.T) {
-	lookAtSources(t)
+	openSourceFolders(t)
 	for _, rule := range rules {
 		t.Run(rule.folder, func(t *testing.T) {
 			linked := list(t, "-deps", rule.folder)
 			if len(linked) < 10 {
-				t.Fatalf("it links no more than %v: the rule looks at nothing", linked)
+				t.Fatalf("it links only %v: the rule is without effect", linked)
 			}
 			for _, dependency := range linked {
 				if within(dependency, rule.never) && !within(dependency, rule.except) {
@@ -60,7 +60,7 @@ func TestPackagesLinkOnlyWhatTheyMay(t *testing.T) {
 	}
 }
 
-// A rule whose folder or exception is not there any more holds nothing.
+// A rule for a removed package has no effect.
 func TestRulesNameExistingPackages(t *testing.T) {
 	all := list(t, "-deps", "-test", "./...")
 	for _, rule := range rules {
@@ -72,7 +72,7 @@ func TestRulesNameExistingPackages(t *testing.T) {
 	}
 }
 
-// The edge wires the gateway. The admin pages and the command show its explanations.
+// Package edge creates the gateway; the admin pages and the command show its explanations.
 func TestOnlyEdgeAndAdminImportGateway(t *testing.T) {
 	allowed := []string{"opsgate/cmd/internal/edge", "opsgate/cmd/internal/admin", "opsgate/cmd/internal/gatewaycmd"}
 	for line := range strings.Lines(goList(t, "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")) {
@@ -92,9 +92,9 @@ func list(t *testing.T, args ...string) []string {
 	return strings.Fields(goList(t, args...))
 }
 
-// lookAtSources looks into every folder, so that the results of these tests are cached only for as long as no file changes:
-// the cache knows what a test itself opens, and not what go list reads.
-func lookAtSources(t *testing.T) {
+// openSourceFolders opens every folder of the module, so that a changed file invalidates the cached test result: the test cache does not
+// see what go list reads.
+func openSourceFolders(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() && path != root && strings.HasPrefix(entry.Name(), ".") {
@@ -110,11 +110,11 @@ func lookAtSources(t *testing.T) {
 // goList runs go list in the root of the module.
 func goList(t *testing.T, args ...string) string {
 	t.Helper()
-	out, problems := new(bytes.Buffer), new(bytes.Buffer)
+	out, stderr := new(bytes.Buffer), new(bytes.Buffer)
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = root, out, problems
+	cmd.Dir, cmd.Stdout, cmd.Stderr = root, out, stderr
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("go list %v: %v\n%s", args, err, problems)
+		t.Fatalf("go list %v: %v\n%s", args, err, stderr)
 	}
 	return out.String()
 }

@@ -1,4 +1,3 @@
-// Package archtest holds the packages of this repository to who may know whom. The linter says the same of what a file imports;
-// the tests here look through everything that is linked, so that nothing comes in by way of another package. The package has
-// tests alone.
+// Package archtest tests which packages of this repository may depend on which. The linter checks direct imports; these tests check
+// everything that is linked. The package has no code besides its tests.
 package archtest

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// The README repeats the first columns of the table in docs/performance.md.
+// The README repeats rows of the table in docs/performance.md.
 func TestReadmeFiguresAreThoseOfThePerformancePage(t *testing.T) {
 	_, cost, found := strings.Cut(readPage(t, "README.md"), "\n## What it costs\n")
 	if !found {
-		t.Fatal("README.md has no section on what it costs")
+		t.Fatal("README.md has no section \"What it costs\"")
 	}
 	section, _, _ := strings.Cut(cost, "\n## ")
 	performance := readPage(t, "docs/performance.md")

@@ -19,7 +19,7 @@ import (
 const candidateDivisor = 16
 
 // connections is the set of open connections of a listener, up to a limit. At the limit a new connection replaces the one that has gone
-// longest without an authenticated request, whether it is idle, in a handshake, sends slowly, sends no valid token or downloads documentation.
+// longest without an authenticated request, whether it is idle, in a handshake, slow, without a valid token or downloads documentation.
 // Connections that serve an authenticated request are exempt; if all do, the new one is closed. A request that starts in the instant in
 // which its connection is evicted is lost, as at the end of an idle timeout.
 //

@@ -10,7 +10,7 @@ import (
 )
 
 func newConsole(o Options, i *inspector, registry prometheus.Gatherer) *console.Console {
-	host, _ := os.Hostname() // where it cannot be told, the page shows none
+	host, _ := os.Hostname() // without a name the page shows none
 	return console.New(console.Options{
 		Metrics: registry, Source: i, Host: host, Version: o.Build.Version, Clock: o.Clock,
 	})

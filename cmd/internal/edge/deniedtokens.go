@@ -22,8 +22,8 @@ const (
 	deniedWords = deniedBits / 64
 )
 
-// deniedTokens estimates the number of distinct tokens denied in the last one to two minutes by linear counting: each token sets one bit of a
-// bitmap, and the share of unset bits gives the estimate. Decided neither locks nor allocates.
+// deniedTokens estimates the number of distinct tokens denied in the last one to two minutes by linear counting: each token sets one bit
+// of a bitmap, and the share of unset bits gives the estimate. Decided neither locks nor allocates.
 type deniedTokens struct {
 	seed    maphash.Seed
 	windows [2]deniedBitmap // the current and the previous one

@@ -9,28 +9,29 @@ import (
 
 	"opsgate/backendclient"
 	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/duration"
 )
 
 // dependencyIdentity is the name of the identity service.
 const dependencyIdentity = "identity"
 
-// dependencies says in words how the things stand that the gateway needs, and why one is not as it should be. Anybody may read it who
-// reaches the admin listener, so it has no words of others: a service's may hold anything.
+// dependencies returns the state of each dependency, with the reason if it is not OK. The readiness page publishes it without
+// authentication, so it contains no text of a service.
 func (p *parts) dependencies() map[string]admin.Dependency {
 	now := p.clock()
 	list := make(map[string]admin.Dependency)
-	breakers, lost := p.clients.Breakers(), p.clients.UnreachableSince()
+	breakers, unreachable := p.clients.Breakers(), p.clients.UnreachableSince()
 	for service, state := range p.clients.States() {
 		b := breakers[service]
 		d := serviceState(state, b, now)
 		if d.Since = b.TrippedAt; d.Since.IsZero() {
-			d.Since = lost[service]
+			d.Since = unreachable[service]
 		}
 		d.Breaker = &b
 		list[service] = d
 	}
-	if lasts, breach := p.authenticator.ContractError(); breach != nil && list[dependencyIdentity].OK {
-		d := brokenContract(lasts, now)
+	if brokenFor, err := p.authenticator.ContractError(); err != nil && list[dependencyIdentity].OK {
+		d := invalidAnswers(brokenFor, now)
 		d.Breaker = list[dependencyIdentity].Breaker
 		list[dependencyIdentity] = d
 	}
@@ -44,57 +45,53 @@ func (p *parts) dependencies() map[string]admin.Dependency {
 	return list
 }
 
-// serviceState says how an internal service stands by its connection and its breaker.
+// serviceState returns the state of an internal service by its connection and its breaker.
 func serviceState(state connectivity.State, b backendclient.BreakerStatus, now time.Time) admin.Dependency {
-	words := map[connectivity.State]string{
+	states := map[connectivity.State]string{
 		connectivity.Idle:             "idle",
 		connectivity.Connecting:       "connecting",
 		connectivity.Ready:            "ready",
 		connectivity.TransientFailure: "unavailable",
 		connectivity.Shutdown:         "closed",
 	}
-	d := admin.Dependency{State: words[state], OK: state == connectivity.Ready && b.State == backendclient.BreakerClosed}
+	d := admin.Dependency{State: states[state], OK: state == connectivity.Ready && b.State == backendclient.BreakerClosed}
 	switch {
 	case b.State == backendclient.BreakerOpen:
-		d.State, d.Reason = "breaker open", "no calls are made for "+lasting(now, b.Since)+", the next in "+lasting(b.ProbesAt, now)
+		d.State = "breaker open"
+		d.Reason = "no calls are made for " + duration.Rounded(now.Sub(b.Since)) + ", the next in " + duration.Rounded(b.ProbesAt.Sub(now))
 	case b.State == backendclient.BreakerHalfOpen:
-		d.State, d.Reason = "breaker half-open", "a few calls are made for "+lasting(now, b.Since)
+		d.State, d.Reason = "breaker half-open", "a few calls are made for "+duration.Rounded(now.Sub(b.Since))
 	case state != connectivity.Ready:
 		d.Reason = "no connection"
 	}
-	if cause := inOurWords(b.Cause); cause != "" && !d.OK {
+	if cause := sanitizeCause(b.Cause); cause != "" && !d.OK {
 		d.Reason += ": " + cause
 	}
 	return d
 }
 
-// brokenContract says that the identity service is there and its answers are of no use. It has nothing of an answer.
-func brokenContract(lasts time.Duration, now time.Time) admin.Dependency {
+// invalidAnswers is the state of an identity service whose answers break the contract.
+func invalidAnswers(brokenFor time.Duration, now time.Time) admin.Dependency {
 	return admin.Dependency{
-		State: "invalid answers", Since: now.Add(-lasts),
-		Reason: "for " + lasts.Round(time.Second).String() +
+		State: "invalid answers", Since: now.Add(-brokenFor),
+		Reason: "for " + duration.Rounded(brokenFor) +
 			" a token id or a team id that it answers has been no UUID: tokens that are not cached get 500",
 	}
 }
 
-// revocations says whether revocations of tokens are heard of.
-func revocations(away time.Duration, now time.Time) admin.Dependency {
-	if away == 0 {
+// revocations returns the state of the revocation stream.
+func revocations(disconnected time.Duration, now time.Time) admin.Dependency {
+	if disconnected == 0 {
 		return admin.Dependency{State: "ready", OK: true}
 	}
 	return admin.Dependency{
-		State: "unavailable", Since: now.Add(-away),
-		Reason: "the stream has been away for " + away.Round(time.Second).String() + ": revoked tokens are noticed late",
+		State: "unavailable", Since: now.Add(-disconnected),
+		Reason: "the stream has been away for " + duration.Rounded(disconnected) + ": revoked tokens are noticed late",
 	}
 }
 
-// lasting says the time from one moment to a later one in seconds.
-func lasting(later, earlier time.Time) string {
-	return max(0, later.Sub(earlier)).Round(time.Second).String()
-}
-
-// redisCauses are errors by which Redis refuses what it is asked, by what they begin with, in our words.
-var redisCauses = []struct{ prefix, words string }{
+// redisCauses maps the prefixes of error replies of Redis to reasons.
+var redisCauses = []struct{ prefix, reason string }{
 	{"OOM ", "Redis is out of memory (maxmemory, and its policy evicts nothing)"},
 	{"NOAUTH ", "Redis asks for a password, and none is configured"},
 	{"WRONGPASS ", "Redis refuses the user or the password"},
@@ -110,23 +107,23 @@ var redisCauses = []struct{ prefix, words string }{
 	{"ERR max number of clients reached", "Redis has too many clients (maxclients)"},
 }
 
-// redisCause says why a call to Redis failed: by what Redis refuses, or as inOurWords does.
+// redisCause returns the reason of a failed call to Redis: by its error reply, or like sanitizeCause.
 func redisCause(cause string) string {
 	for _, known := range redisCauses {
 		if strings.HasPrefix(cause, known.prefix) || strings.Contains(cause, ": "+known.prefix) {
-			return known.words
+			return known.reason
 		}
 	}
-	return inOurWords(cause)
+	return sanitizeCause(cause)
 }
 
-// inOurWords says why a call failed: by its code, and by what in the cause is of the network and known. It repeats nothing else.
-func inOurWords(cause string) string {
-	var words []string
+// sanitizeCause reduces the cause of a failed call to its gRPC code and a known network error. Other text of the cause is removed.
+func sanitizeCause(cause string) string {
+	var parts []string
 	code, _, _ := strings.Cut(cause, ":")
 	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
 		if c.String() == code {
-			words = append(words, code)
+			parts = append(parts, code)
 		}
 	}
 	for _, known := range []string{
@@ -134,8 +131,8 @@ func inOurWords(cause string) string {
 		"i/o timeout", "deadline exceeded", "failed to verify certificate", "handshake failed", "unexpected EOF",
 	} {
 		if strings.Contains(cause, known) {
-			return strings.Join(append(words, known), ": ")
+			return strings.Join(append(parts, known), ": ")
 		}
 	}
-	return strings.Join(words, ": ")
+	return strings.Join(parts, ": ")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/admin"
+	"opsgate/cmd/internal/duration"
 	"opsgate/gateway"
 )
 
@@ -82,7 +83,7 @@ func (l *monitoredLimit) check(logger *slog.Logger, now time.Time) {
 	}
 	if !l.since.IsZero() && now.Sub(l.lastRefusal) >= recoveryPeriod {
 		logger.Info("not overloaded any more", slog.String("bound", l.what), slog.Uint64("refused", l.refused-l.refusedBefore),
-			slog.String("lasted", l.lastRefusal.Sub(l.since).Round(time.Second).String()))
+			slog.String("lasted", duration.Rounded(l.lastRefusal.Sub(l.since))))
 		l.since = time.Time{}
 	}
 }
@@ -97,6 +98,6 @@ func (l *monitoredLimit) dependency(now time.Time) admin.Dependency {
 	}
 	return admin.Dependency{
 		State: "overloaded", Since: l.since,
-		Reason: fmt.Sprintf("more than %d %s for %s; %d now", limit, l.what, lasting(now, l.since), current),
+		Reason: fmt.Sprintf("more than %d %s for %s; %d now", limit, l.what, duration.Rounded(now.Sub(l.since)), current),
 	}
 }

@@ -49,7 +49,7 @@ func TestUnknownTextOfACauseIsRemoved(t *testing.T) {
 		"dial tcp 10.0.0.6:6379: i/o timeout":                                                                    "i/o timeout",
 		"hunter2":                                                                                                "",
 	} {
-		if got := inOurWords(cause); got != want {
+		if got := sanitizeCause(cause); got != want {
 			t.Errorf("%q: got %q, want %q", cause, got, want)
 		}
 	}

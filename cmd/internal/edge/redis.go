@@ -18,16 +18,17 @@ import (
 	"opsgate/backendclient/tlsfiles"
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/config"
+	"opsgate/cmd/internal/duration"
 	"opsgate/cmd/internal/tracing"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/redisstore"
 )
 
-// redisConnections is the most connections to one Redis server.
+// redisConnections is the maximum of connections to one Redis server.
 const redisConnections = 32
 
-// sharedLimits count in a Redis that gateways share, or as the configuration says while that is away.
+// sharedLimits is a limiter that counts in a Redis shared by gateways, and in the configured mode during an outage of Redis.
 type sharedLimits struct {
 	*failover.Store
 
@@ -36,13 +37,13 @@ type sharedLimits struct {
 	client   redis.UniversalClient
 	logger   *slog.Logger
 
-	login atomic.Pointer[login] // of connections that are made now
+	login atomic.Pointer[login] // for new connections
 
-	mu     sync.Mutex // held while settings take effect, which a reload and a change of the number of gateways cause
+	mu     sync.Mutex // held while a reload or a change of the number of gateways applies settings
 	config config.RateLimit
 }
 
-// A login is what a connection to Redis authenticates with.
+// A login is the user and the password of a connection to Redis.
 type login struct{ user, password string }
 
 func loginOf(c config.Redis) *login { return &login{user: c.Username, password: c.Password.Reveal()} }
@@ -53,8 +54,7 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 	if err != nil {
 		return nil, err
 	}
-	// The library has one logger for the whole process. What it says of single connections is for who looks for a fault: whether
-	// Redis is in use, the failover tells.
+	// The library has one logger per process. Its lines about single connections are for debugging; the failover logs outages.
 	redisstore.LogTo(o.Logger)
 	l := &sharedLimits{logger: o.Logger, config: o.Loaded.RateLimit}
 	l.login.Store(loginOf(c))
@@ -91,7 +91,7 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 	return l, nil
 }
 
-// connect makes a client, which connects when it is first used.
+// connect returns a client, which connects when it is first used.
 func (l *sharedLimits) connect(c config.Redis, secured func(context.Context) *tls.Config) (redis.UniversalClient, error) {
 	return redisstore.NewClient(redisstore.ClientOptions{
 		Addresses:        c.Addresses,
@@ -108,16 +108,16 @@ func (l *sharedLimits) connect(c config.Redis, secured func(context.Context) *tl
 	})
 }
 
-// credentials returns what a connection that is made now authenticates with.
+// credentials returns the user and the password for a new connection.
 func (l *sharedLimits) credentials() (user, password string) {
-	now := l.login.Load()
-	return now.user, now.password
+	current := l.login.Load()
+	return current.user, current.password
 }
 
-// configure takes over what can change while running.
+// configure applies the settings that can change while running.
 func (l *sharedLimits) configure(c config.RateLimit) {
 	if before := l.login.Swap(loginOf(c.Redis)); *before != *l.login.Load() {
-		l.logger.Info("the credentials of Redis changed: connections that are made from now on use them")
+		l.logger.Info("the credentials of Redis changed: new connections use them")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +125,7 @@ func (l *sharedLimits) configure(c config.RateLimit) {
 	l.Configure(l.settings())
 }
 
-// replicasChanged has each gateway admit another share of the limits while Redis is away, where the number of gateways is not configured.
+// replicasChanged applies a new number of gateways, unless the number is configured.
 func (l *sharedLimits) replicasChanged(int, int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,14 +134,14 @@ func (l *sharedLimits) replicasChanged(int, int) {
 	}
 }
 
-// settings are what the failover goes by now. The caller holds l.mu where others may use l.
+// settings returns the current settings of the failover. The caller holds l.mu, except in newSharedLimits.
 func (l *sharedLimits) settings() failover.Settings {
 	return failover.Settings{
 		Mode: ratelimit.Mode(l.config.OnStoreFailure), Replicas: l.expectedReplicas(),
 	}
 }
 
-// expectedReplicas returns the number of gateways that divide the limits among them. The caller holds l.mu.
+// expectedReplicas returns the number of gateways that divide the limits in an outage. The caller holds l.mu.
 func (l *sharedLimits) expectedReplicas() int {
 	if n := l.config.ExpectedReplicas; n != config.AutoReplicas {
 		return int(n)
@@ -149,7 +149,7 @@ func (l *sharedLimits) expectedReplicas() int {
 	return l.replicas.Count()
 }
 
-// state says where budgets are counted.
+// state returns the state of the store for the admin listener.
 func (l *sharedLimits) state() admin.Store {
 	state := l.State()
 	l.mu.Lock()
@@ -160,7 +160,7 @@ func (l *sharedLimits) state() admin.Store {
 	}
 }
 
-// Run does what goes on beside the requests until ctx ends.
+// Run runs the background tasks until ctx ends.
 func (l *sharedLimits) Run(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return l.redis.Run(ctx) })
@@ -172,7 +172,7 @@ func (l *sharedLimits) Run(ctx context.Context) error {
 	return tasks.Wait()
 }
 
-// dependency says how Redis stands. While it is away, State says what becomes of requests.
+// dependency returns the state of Redis for the readiness page; in an outage, State has the mode of the limits.
 func (l *sharedLimits) dependency(now time.Time) admin.Dependency {
 	state := l.State()
 	b := &backendclient.BreakerStatus{State: backendclient.BreakerState(state.Breaker), TrippedAt: state.Since, Cause: state.Cause}
@@ -180,7 +180,8 @@ func (l *sharedLimits) dependency(now time.Time) admin.Dependency {
 		return admin.Dependency{State: "ready", OK: true, Breaker: b}
 	}
 	d := admin.Dependency{
-		State: "unavailable, limits are " + string(state.Mode), Reason: "not in use for " + lasting(now, state.Since), Since: state.Since, Breaker: b,
+		State:  "unavailable, limits are " + string(state.Mode),
+		Reason: "not in use for " + duration.Rounded(now.Sub(state.Since)), Since: state.Since, Breaker: b,
 	}
 	if cause := redisCause(state.Cause); cause != "" {
 		d.Reason += ": " + cause
@@ -195,7 +196,7 @@ func (l *sharedLimits) close() error {
 	return nil
 }
 
-// redisTLS is what each connection to Redis, and to its sentinels, is secured by; nil where none is.
+// redisTLS returns the TLS configuration for connections to Redis and its sentinels, or nil for none.
 func redisTLS(c config.ClientTLS, logger *slog.Logger) (func(context.Context) *tls.Config, error) {
 	if !c.Enabled {
 		return nil, nil

@@ -33,7 +33,7 @@ type connectionLimits struct {
 // headerSlack is what net/http adds to MaxHeaderBytes over HTTP/1.1.
 const headerSlack = 4 << 10
 
-// publicLimits makes net/http read headers of up to twice the configured size, so that the gateway itself can answer 431 to most larger ones.
+// publicLimits makes net/http read headers of up to twice the configured size, so that the gateway itself answers 431 to most larger ones.
 func publicLimits(c config.HTTP) connectionLimits {
 	return connectionLimits{
 		readHeaderTimeout: time.Duration(c.ReadHeaderTimeout),

@@ -12,38 +12,36 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-// Bounds of an HTTP/2 connection beyond those that it has in common with others.
+// Limits of HTTP/2 connections that HTTP/1.1 does not have.
 const (
-	// One frame of a client's is held whole, so the least that the protocol allows is enough.
+	// maxReadFrame is the minimum of the protocol: the server buffers whole frames.
 	maxReadFrame = 16 << 10
-	// What clients may send before anybody reads it: enough for a body of the usual greatest size in two round trips, and not more,
-	// as each connection can make us hold that.
-	maxUnreadOfStream     = 64 << 10
-	maxUnreadOfConnection = 128 << 10
-	// Header fields that the two sides remember for each other.
-	maxHeaderTable = 4 << 10
-	maxStreams     = 100
-	// A connection that says nothing for pingAfter is asked whether it is there. One that is in the middle of a header cannot answer,
-	// so this is what bounds the time for a header.
+	// Flow control windows. They admit a body of the default maximum in two round trips; each connection can fill its window.
+	streamWindow     = 64 << 10
+	connectionWindow = 128 << 10
+	headerTableSize  = 4 << 10
+	maxStreams       = 100
+	// pingAfter is the idle time after which the server sends a PING. A client in the middle of a header cannot answer it, so this limits
+	// the time for a header.
 	pingAfter = 15 * time.Second
 )
 
-// http2 returns the bounds of HTTP/2 connections.
+// http2 returns the limits of HTTP/2 connections.
 func (l connectionLimits) http2() *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams:          maxStreams,
 		MaxReadFrameSize:              maxReadFrame,
-		MaxReceiveBufferPerStream:     maxUnreadOfStream,
-		MaxReceiveBufferPerConnection: maxUnreadOfConnection,
-		MaxDecoderHeaderTableSize:     maxHeaderTable,
-		MaxEncoderHeaderTableSize:     maxHeaderTable,
+		MaxReceiveBufferPerStream:     streamWindow,
+		MaxReceiveBufferPerConnection: connectionWindow,
+		MaxDecoderHeaderTableSize:     headerTableSize,
+		MaxEncoderHeaderTableSize:     headerTableSize,
 		SendPingTimeout:               pingAfter,
 		PingTimeout:                   l.readHeaderTimeout,
 		WriteByteTimeout:              l.writeTimeout,
 	}
 }
 
-// newPublicTLS returns the TLS configuration of the public listener, or nil where it has none.
+// newPublicTLS returns the TLS configuration of the public listener, or nil for plain HTTP.
 func newPublicTLS(c config.TLS, logger *slog.Logger, registry prometheus.Registerer) (*tls.Config, error) {
 	if c.CertFile == "" {
 		return nil, nil
@@ -54,7 +52,7 @@ func newPublicTLS(c config.TLS, logger *slog.Logger, registry prometheus.Registe
 	})
 }
 
-// newAdminTLS is newPublicTLS of the admin listener. Operators need no HTTP/2.
+// newAdminTLS returns the TLS configuration of the admin listener, or nil for plain HTTP. It offers no HTTP/2.
 func newAdminTLS(c config.AdminTLS, logger *slog.Logger, registry prometheus.Registerer) (*tls.Config, error) {
 	if c.CertFile == "" {
 		return nil, nil

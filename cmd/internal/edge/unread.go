@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// closeUnread answers a request before its body has been read, and then closes the connection. By default net/http reads the body first: a
-// client that announces a body and sends none would delay the answer, and hold the connection, without limit. HTTP/2 needs none of this: it
-// resets the stream.
+// closeUnread closes the connection after a response to a request whose body has not been read to its end. By default net/http reads the
+// body before it sends the response: a client that announces a body and sends none would hold the connection without limit. HTTP/2 resets
+// the stream instead.
 //
-// timeout bounds the reading of a body, and what the handler does after that; 0 is no bound. The server's ReadTimeout is not used, because
-// it also cancels requests without a body that take longer to answer.
+// timeout is the read deadline of a body; 0 is none. The server's ReadTimeout would also cancel requests without a body that take longer to
+// answer.
 func closeUnread(next http.Handler, timeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 || r.ProtoMajor != 1 {
 			next.ServeHTTP(w, r)
 			return
 		}
-		watched := &watchedBody{ResponseWriter: w, body: r.Body}
-		r.Body = watched
+		body := &watchedBody{ResponseWriter: w, body: r.Body}
+		r.Body = body
 		if timeout > 0 {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout)) // fails where the client is gone
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout)) // fails if the client has closed the connection
 		}
-		next.ServeHTTP(watched, r)
-		if !watched.complete {
-			watched.linger()
+		next.ServeHTTP(body, r)
+		if !body.complete {
+			body.linger()
 		}
 	})
 }
 
-// watchedBody wraps the body and the writer of one request: the header of the answer depends on whether the body was read to its end.
+// watchedBody is the body and the response writer of a request. It adds Connection: close unless the body was read to its end.
 type watchedBody struct {
 	http.ResponseWriter
 
@@ -71,11 +71,11 @@ func (b *watchedBody) Write(p []byte) (int, error) {
 // Unwrap returns the writer for [http.ResponseController].
 func (b *watchedBody) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
-// linger makes net/http half-close the connection and wait half a second before it closes it. If it were closed at once while bytes of the
-// body arrive, the kernel would send a reset, and many clients would lose the answer (RFC 9112, section 9.6).
+// linger makes net/http half-close the connection and wait half a second before closing it. Closing it at once while bytes of the body
+// arrive makes the kernel send a reset, and many clients lose the response (RFC 9112, section 9.6).
 func (b *watchedBody) linger() {
 	_ = http.NewResponseController(b.ResponseWriter).SetReadDeadline(time.Unix(1, 0))
-	// net/http does that after a MaxBytesReader has been exceeded, and there is no other way to ask for it.
+	// net/http lingers after a MaxBytesReader has been exceeded; it has no other API for it.
 	tooLarge := http.MaxBytesReader(b.ResponseWriter, io.NopCloser(strings.NewReader("x")), 0)
 	_, _ = tooLarge.Read(make([]byte, 1))
 }

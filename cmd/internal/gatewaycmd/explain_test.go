@@ -355,6 +355,15 @@ func TestOperatorsAskOverTLS(t *testing.T) {
 	}
 }
 
+func TestLimitsNamesTheOnlyGatewayWithoutRedis(t *testing.T) {
+	g := serveGateway(t, `admin: {token: "${ADMIN_TOKEN}"}
+rate_limit: {store: redis, expected_replicas: 1, redis: {addresses: ["127.0.0.1:1"]}}
+`)
+	if got := g.opsgate(t, "limits", tokenID); got.code != 0 || !strings.Contains(got.out, "store   local: this is the only gateway, breaker open (") {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // Without Redis, each gateway admits its share, and a reset reaches this gateway alone.
 func TestOperatorsSeeTheShareOfAGatewayWithoutRedis(t *testing.T) {
 	g := serveGateway(t, `admin: {token: "${ADMIN_TOKEN}"}

@@ -145,10 +145,13 @@ func writePolicy(t table, s admin.TokenState) {
 	t.row("store", store)
 }
 
-// shareText says what each of several gateways admits while each counts for itself.
+// shareText describes the share of each limit that one gateway admits in local mode.
 func shareText(s admin.Store) string {
-	if s.Mode != ratelimit.ModeLocal {
+	switch {
+	case s.Mode != ratelimit.ModeLocal:
 		return ""
+	case s.Replicas == 1:
+		return ": this is the only gateway"
 	}
 	return fmt.Sprintf(": each of %d gateways admits ceil(remaining/%[1]d), LEFT is the share of this one", s.Replicas)
 }

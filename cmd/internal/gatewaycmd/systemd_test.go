@@ -86,7 +86,7 @@ func TestAManagerThatIsAwayHoldsUpNothing(t *testing.T) {
 	go func() {
 		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", file}, gatewaycmd.Environment{Out: log, Err: log})
 	}()
-	if line := awaitLine(t, log, "systemd was not told"); line["level"] != "WARN" {
+	if line := awaitLine(t, log, "systemd notification failed"); line["level"] != "WARN" {
 		t.Errorf("got %v", line)
 	}
 	stop()

@@ -1,5 +1,3 @@
-// Package sdnotify tells systemd how a gateway fares, where systemd asked to be told: a unit with Type=notify sets NOTIFY_SOCKET.
-// Anywhere else it says nothing.
-//
-// A service manager that cannot be reached ends nobody's requests: failures are logged.
+// Package sdnotify reports the state of a gateway to systemd if NOTIFY_SOCKET is set, as it is for units with Type=notify. Otherwise it
+// does nothing. A failed notification is logged; it does not affect requests.
 package sdnotify

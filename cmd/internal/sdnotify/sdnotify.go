@@ -9,10 +9,10 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// exitTime is what a process needs beyond the drain to end: its last scrape, its log.
+// exitTime is how long a process needs to exit after the drain.
 const exitTime = 5 * time.Second
 
-// A Notifier implements the edge's Lifecycle for systemd.
+// A Notifier reports the lifecycle of an edge to systemd.
 type Notifier struct {
 	logger *slog.Logger
 
@@ -23,35 +23,35 @@ type Notifier struct {
 // New returns a Notifier.
 func New(logger *slog.Logger) *Notifier { return &Notifier{logger: logger} }
 
-// Serving says that the start, or a reload, is over. A reload that is over when the end has begun is nobody's concern.
-func (n *Notifier) Serving() { n.tellUnlessDraining(daemon.SdNotifyReady + "\nSTATUS=serving") }
+// Serving reports the end of the start or of a reload. It does nothing after Draining.
+func (n *Notifier) Serving() { n.notifyUnlessDraining(daemon.SdNotifyReady + "\nSTATUS=serving") }
 
-// Reloading says that a reload has begun, and when: with Type=notify-reload systemd takes it for the answer to its SIGHUP only if it
-// is later than that.
+// Reloading reports the start of a reload, with its time: with Type=notify-reload systemd requires one later than its SIGHUP. It does
+// nothing after Draining.
 func (n *Notifier) Reloading() {
-	n.tellUnlessDraining(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec() + "STATUS=reading the configuration")
+	n.notifyUnlessDraining(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec() + "STATUS=reading the configuration")
 }
 
-// Draining says that the end has begun, and asks not to be killed before it can be over: the configuration may allow more time than
+// Draining reports the start of the shutdown, and extends the timeout of systemd to its maximum duration, which may be longer than
 // TimeoutStopSec of the unit.
 func (n *Notifier) Draining(atMost time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.draining = true
-	n.tell(fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d\nSTATUS=draining, for at most %s",
+	n.notify(fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d\nSTATUS=draining, for at most %s",
 		daemon.SdNotifyStopping, (atMost + exitTime).Microseconds(), atMost))
 }
 
-func (n *Notifier) tellUnlessDraining(state string) {
+func (n *Notifier) notifyUnlessDraining(state string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.draining {
-		n.tell(state)
+		n.notify(state)
 	}
 }
 
-func (n *Notifier) tell(state string) {
+func (n *Notifier) notify(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		n.logger.Warn("systemd was not told", slog.String("state", state), slog.Any("error", err))
+		n.logger.Warn("systemd notification failed", slog.String("state", state), slog.Any("error", err))
 	}
 }
