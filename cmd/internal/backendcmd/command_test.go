@@ -3,6 +3,8 @@ package backendcmd_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"os"
@@ -130,6 +132,28 @@ func TestATokensLife(t *testing.T) {
 		t.Errorf("serve ended with %d", code)
 	}
 	noTrace(t, dir, token)
+}
+
+func TestMintPrintsAValidTokenAndItsHash(t *testing.T) {
+	seen := map[string]bool{}
+	for _, prefix := range []string{"ops_", "acme_"} {
+		for range 3 {
+			code, out, errs := run(t, "token", "mint", "--token-prefix", prefix)
+			fields := strings.Fields(out)
+			if code != 0 || errs != "" || len(fields) != 4 || fields[0] != "token" || fields[2] != "sha256" {
+				t.Fatalf("exit code %d, printed %q and %q", code, out, errs)
+			}
+			token := fields[1]
+			hash := sha256.Sum256([]byte(token))
+			if !(authn.TokenFormat{Prefix: prefix}).Valid(token) || fields[3] != hex.EncodeToString(hash[:]) || seen[token] {
+				t.Errorf("prefix %s: printed %q", prefix, out)
+			}
+			seen[token] = true
+		}
+	}
+	if code, out, errs := run(t, "token", "mint", "--token-prefix", "a.b"); code != 2 || out != "" || !strings.Contains(errs, "token prefix") {
+		t.Errorf("an invalid prefix: exit code %d, printed %q and %q", code, out, errs)
+	}
 }
 
 // noTrace fails the test if a file of the directory holds the text.

@@ -56,8 +56,9 @@ func (c *teamList) Run(ctx context.Context, e Environment) error {
 
 type tokenGroup struct {
 	Create tokenCreate `cmd:"" help:"Create a token and print it, this once."`
+	Mint   tokenMint   `cmd:"" help:"Print a new token and its SHA-256, for the database of another identity service. Nothing is stored."`
 	List   tokenList   `cmd:"" help:"List the tokens, without their text."`
-	Revoke tokenRevoke `cmd:"" help:"Revoke a token; those who serve learn of it within a second."`
+	Revoke tokenRevoke `cmd:"" help:"Revoke a token. Running servers report it to their clients within a second."`
 }
 
 type tokenCreate struct {
@@ -97,6 +98,18 @@ func (c *tokenCreate) Run(ctx context.Context, e Environment) error {
 		_, noted := fmt.Fprintf(e.Err, "Token %s of team %s. It is not shown again.\n", token.ID, team.Name)
 		return errors.Join(err, noted)
 	})
+}
+
+type tokenMint struct{ tokenFormat }
+
+// Run prints a new token and its hash to standard output.
+func (c *tokenMint) Run(e Environment) error {
+	text, err := c.format().New(e.Random)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.Out, "token   %s\nsha256  %x\n", text, authn.Hash(text))
+	return err
 }
 
 type tokenList struct{ dataDir }

@@ -4,19 +4,24 @@
 // 	protoc        (unknown)
 // source: ops/audit/v1/audit.proto
 
-// The audit service owns the record of what was done in a team, by whom and from where.
+// The audit service owns the audit log of a team: each action, its actor and the address it came from.
 //
-// Rules for every method, which an implementation is held to:
+// Rules for every method:
 //
-//   - Isolation. `team_id` is the whole of the caller's authority: entries of another team do not exist.
+//   - Isolation. `team_id` names the team that the caller acts for. A method reads and changes data of that team only. For
+//     the id of another team's resource it answers NOT_FOUND, with the same message and details as for an unknown id. The
+//     gateway does not check this again.
 //   - Errors are standard gRPC codes. INVALID_ARGUMENT carries a `google.rpc.BadRequest` with one field violation for each
-//     field in trouble, named as in the request message (`action_prefix`); the first 200 characters of its description are
-//     shown to API clients, so it says what the value may be and nothing about the inside. Where one names a field that API
-//     clients do not send, such as `team_id` or `page_size`, or where none comes, the edge answers 500 and shows nothing.
-//     RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`, which is logged
-//     and never shown.
-//   - Ids are UUIDs in lower case, 8-4-4-4-12. Times are UTC; the API shows milliseconds.
-//   - A deadline that has passed or a cancelled call is given up at once.
+//     invalid field, named as in the request message (`action_prefix`). API clients read the first 200 characters of its
+//     description, so it states which values are valid and nothing internal. If a violation names a field that API clients
+//     do not send, such as `team_id` or `page_size`, or if there is no violation, the gateway answers 500 and shows no
+//     description. RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`,
+//     which is logged and never sent to clients.
+//   - Ids are UUIDs of any version in lower case, 8-4-4-4-12, in requests and in responses: every field `id`, and every
+//     field whose name ends in `_id` or `_ids`. The gateway sends them in this form only. A resource id that is not a UUID
+//     is an unknown id; a `team_id` in another form is INVALID_ARGUMENT.
+//   - Times are UTC. The API shows milliseconds.
+//   - A call whose deadline has passed, or which the client has cancelled, ends at once.
 
 package auditv1
 
@@ -36,22 +41,22 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// An AuditEntry records that something was done. It holds no secret, passphrase or payload.
+// An AuditEntry records one action. It contains no secret, passphrase or payload.
 type AuditEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the entry.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What was done, `<resource>.<verb>`, such as `incident.created`.
+	// Type of the action, `<resource>.<verb>`, such as `incident.created`.
 	ActionType string `protobuf:"bytes,2,opt,name=action_type,json=actionType,proto3" json:"action_type,omitempty"`
-	// Kind of thing that it was done to, such as `incident`.
+	// Kind of the resource that the action changed, such as `incident`.
 	ResourceType string `protobuf:"bytes,3,opt,name=resource_type,json=resourceType,proto3" json:"resource_type,omitempty"`
-	// Id of that thing.
+	// Id of that resource.
 	ResourceId string `protobuf:"bytes,4,opt,name=resource_id,json=resourceId,proto3" json:"resource_id,omitempty"`
-	// Who did it: the id of a user or of an API token. Not shown by the public API.
+	// Id of the user or API token that acted. The public API does not show it.
 	ActorId string `protobuf:"bytes,5,opt,name=actor_id,json=actorId,proto3" json:"actor_id,omitempty"`
-	// Address that it was done from.
+	// IP address of the actor.
 	IpAddress string `protobuf:"bytes,6,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`
-	// When it was done. Required; the ordering key.
+	// Time of the action. Required; the ordering key.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -139,7 +144,7 @@ func (x *AuditEntry) GetCreatedAt() *timestamppb.Timestamp {
 // Request of ListAuditEntries.
 type ListAuditEntriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Team that asks. Required.
+	// Team that the caller acts for. Required.
 	TeamId string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
 	// Literal, case-sensitive prefix of the action type: no character is a wildcard. Empty for all.
 	ActionPrefix string `protobuf:"bytes,2,opt,name=action_prefix,json=actionPrefix,proto3" json:"action_prefix,omitempty"`

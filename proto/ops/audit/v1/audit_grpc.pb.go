@@ -4,19 +4,24 @@
 // - protoc             (unknown)
 // source: ops/audit/v1/audit.proto
 
-// The audit service owns the record of what was done in a team, by whom and from where.
+// The audit service owns the audit log of a team: each action, its actor and the address it came from.
 //
-// Rules for every method, which an implementation is held to:
+// Rules for every method:
 //
-//   - Isolation. `team_id` is the whole of the caller's authority: entries of another team do not exist.
+//   - Isolation. `team_id` names the team that the caller acts for. A method reads and changes data of that team only. For
+//     the id of another team's resource it answers NOT_FOUND, with the same message and details as for an unknown id. The
+//     gateway does not check this again.
 //   - Errors are standard gRPC codes. INVALID_ARGUMENT carries a `google.rpc.BadRequest` with one field violation for each
-//     field in trouble, named as in the request message (`action_prefix`); the first 200 characters of its description are
-//     shown to API clients, so it says what the value may be and nothing about the inside. Where one names a field that API
-//     clients do not send, such as `team_id` or `page_size`, or where none comes, the edge answers 500 and shows nothing.
-//     RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`, which is logged
-//     and never shown.
-//   - Ids are UUIDs in lower case, 8-4-4-4-12. Times are UTC; the API shows milliseconds.
-//   - A deadline that has passed or a cancelled call is given up at once.
+//     invalid field, named as in the request message (`action_prefix`). API clients read the first 200 characters of its
+//     description, so it states which values are valid and nothing internal. If a violation names a field that API clients
+//     do not send, such as `team_id` or `page_size`, or if there is no violation, the gateway answers 500 and shows no
+//     description. RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`,
+//     which is logged and never sent to clients.
+//   - Ids are UUIDs of any version in lower case, 8-4-4-4-12, in requests and in responses: every field `id`, and every
+//     field whose name ends in `_id` or `_ids`. The gateway sends them in this form only. A resource id that is not a UUID
+//     is an unknown id; a `team_id` in another form is INVALID_ARGUMENT.
+//   - Times are UTC. The API shows milliseconds.
+//   - A call whose deadline has passed, or which the client has cancelled, ends at once.
 
 package auditv1
 
@@ -40,14 +45,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AuditService reads a team's audit log. Entries are written by the services whose actions they record.
+// AuditService reads a team's audit log. The services that perform the actions write the entries.
 type AuditServiceClient interface {
 	// ListAuditEntries returns one page of the team's audit log, most recent first (`created_at` and then `id`, both
-	// descending, at the full precision of the store), of the actions whose type begins with `action_prefix`.
+	// descending, at the full precision of the store), limited to action types that begin with `action_prefix`.
 	//
-	// A cursor names a row: entries written during a walk never shift its later pages. A cursor that the service does not
-	// recognise, be it malformed, of another method or of another team, is not an error: the first page is returned and
-	// `cursor_ignored` is set.
+	// A cursor names a row: rows that are created during a walk never shift its later pages. A cursor that the service does not
+	// recognise (malformed, of another method or of another team) is not an error: the service returns the first page and sets
+	// `cursor_ignored`. A cursor stays valid on all replicas of the service, and after a restart.
 	//
 	// Codes: INVALID_ARGUMENT naming `page_size` when out of bounds.
 	ListAuditEntries(ctx context.Context, in *ListAuditEntriesRequest, opts ...grpc.CallOption) (*ListAuditEntriesResponse, error)
@@ -75,14 +80,14 @@ func (c *auditServiceClient) ListAuditEntries(ctx context.Context, in *ListAudit
 // All implementations must embed UnimplementedAuditServiceServer
 // for forward compatibility.
 //
-// AuditService reads a team's audit log. Entries are written by the services whose actions they record.
+// AuditService reads a team's audit log. The services that perform the actions write the entries.
 type AuditServiceServer interface {
 	// ListAuditEntries returns one page of the team's audit log, most recent first (`created_at` and then `id`, both
-	// descending, at the full precision of the store), of the actions whose type begins with `action_prefix`.
+	// descending, at the full precision of the store), limited to action types that begin with `action_prefix`.
 	//
-	// A cursor names a row: entries written during a walk never shift its later pages. A cursor that the service does not
-	// recognise, be it malformed, of another method or of another team, is not an error: the first page is returned and
-	// `cursor_ignored` is set.
+	// A cursor names a row: rows that are created during a walk never shift its later pages. A cursor that the service does not
+	// recognise (malformed, of another method or of another team) is not an error: the service returns the first page and sets
+	// `cursor_ignored`. A cursor stays valid on all replicas of the service, and after a restart.
 	//
 	// Codes: INVALID_ARGUMENT naming `page_size` when out of bounds.
 	ListAuditEntries(context.Context, *ListAuditEntriesRequest) (*ListAuditEntriesResponse, error)

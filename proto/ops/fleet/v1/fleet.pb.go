@@ -4,22 +4,25 @@
 // 	protoc        (unknown)
 // source: ops/fleet/v1/fleet.proto
 
-// The fleet service owns servers and everything that is recorded about them: groups, metrics, scheduled commands and the
-// history of commands.
+// The fleet service owns servers, server groups, metrics, scheduled commands and the command history.
 //
-// Rules for every method, which an implementation is held to:
+// Rules for every method:
 //
-//   - Isolation. `team_id` is the whole of the caller's authority. What belongs to another team does not exist: answer
-//     NOT_FOUND, word for word as for an id that was never given out. The edge does not check again.
+//   - Isolation. `team_id` names the team that the caller acts for. A method reads and changes data of that team only. For
+//     the id of another team's resource it answers NOT_FOUND, with the same message and details as for an unknown id. The
+//     gateway does not check this again.
 //   - Errors are standard gRPC codes. INVALID_ARGUMENT carries a `google.rpc.BadRequest` with one field violation for each
-//     field in trouble, named as in the request message (`page_size`); the first 200 characters of its description are shown
-//     to API clients, so it says what the value may be and nothing about the inside. Where one names a field that API
-//     clients do not send, such as `team_id` or `server_id`, or where none comes, the edge answers 500 and shows nothing.
-//     RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`, which is logged
-//     and never shown.
-//   - Ids are UUIDs in lower case, 8-4-4-4-12. Times are UTC; the API shows milliseconds.
-//   - The order named at a method is part of the contract: the edge does not sort.
-//   - A deadline that has passed or a cancelled call is given up at once, without side effects.
+//     invalid field, named as in the request message (`page_size`). API clients read the first 200 characters of its
+//     description, so it states which values are valid and nothing internal. If a violation names a field that API clients
+//     do not send, such as `team_id` or `server_id`, or if there is no violation, the gateway answers 500 and shows no
+//     description. RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`,
+//     which is logged and never sent to clients.
+//   - Ids are UUIDs of any version in lower case, 8-4-4-4-12, in requests and in responses: every field `id`, and every
+//     field whose name ends in `_id` or `_ids`. The gateway sends them in this form only. A resource id that is not a UUID
+//     is an unknown id; a `team_id` in another form is INVALID_ARGUMENT.
+//   - Times are UTC. The API shows milliseconds.
+//   - The order that a method states is part of the contract: the gateway does not sort.
+//   - A call whose deadline has passed, or which the client has cancelled, ends at once, without side effects.
 
 package fleetv1
 
@@ -39,7 +42,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// MetricRange is how far back a metric series reaches.
+// MetricRange is the length of a metric series that ends now.
 type MetricRange int32
 
 const (
@@ -100,7 +103,7 @@ func (MetricRange) EnumDescriptor() ([]byte, []int) {
 	return file_ops_fleet_v1_fleet_proto_rawDescGZIP(), []int{0}
 }
 
-// MetricResolution tells raw points from rollups.
+// MetricResolution is the kind of the points of a metric series.
 type MetricResolution int32
 
 const (
@@ -108,7 +111,7 @@ const (
 	MetricResolution_METRIC_RESOLUTION_UNSPECIFIED MetricResolution = 0
 	// Points as the agent reported them.
 	MetricResolution_METRIC_RESOLUTION_RAW MetricResolution = 1
-	// One point an hour.
+	// One point for each hour.
 	MetricResolution_METRIC_RESOLUTION_HOURLY MetricResolution = 2
 )
 
@@ -153,7 +156,7 @@ func (MetricResolution) EnumDescriptor() ([]byte, []int) {
 	return file_ops_fleet_v1_fleet_proto_rawDescGZIP(), []int{1}
 }
 
-// A Server as the team sees it. Credentials are no part of this contract.
+// A Server as the team sees it. The contract contains no credentials.
 type Server struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the server.
@@ -166,11 +169,11 @@ type Server struct {
 	Os string `protobuf:"bytes,4,opt,name=os,proto3" json:"os,omitempty"`
 	// Tags, in the team's order.
 	Tags []string `protobuf:"bytes,5,rep,name=tags,proto3" json:"tags,omitempty"`
-	// Group that the server belongs to; absent when it is in none.
+	// Group that the server belongs to; absent if it has none.
 	GroupId *string `protobuf:"bytes,6,opt,name=group_id,json=groupId,proto3,oneof" json:"group_id,omitempty"`
-	// When the agent last reported; absent when it never has.
+	// Time of the agent's last report; absent if it has never reported.
 	LastSeenAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_seen_at,json=lastSeenAt,proto3,oneof" json:"last_seen_at,omitempty"`
-	// When the server was added. Required.
+	// Time when the server was added. Required.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -262,7 +265,7 @@ func (x *Server) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// A ServerGroup orders and colours servers in the dashboard.
+// A ServerGroup groups servers in the dashboard.
 type ServerGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the group.
@@ -338,7 +341,7 @@ func (x *ServerGroup) GetPosition() int32 {
 // A MetricPoint is one sample, or the mean of an hour of samples. All numbers are finite.
 type MetricPoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// When the sample was taken, or the start of the hour. Required.
+	// Time of the sample, or the start of the hour. Required.
 	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
 	// Processor use of the whole machine, 0 to 100.
 	CpuPercent float64 `protobuf:"fixed64,2,opt,name=cpu_percent,json=cpuPercent,proto3" json:"cpu_percent,omitempty"`
@@ -426,7 +429,7 @@ func (x *MetricPoint) GetDiskTotalGb() float64 {
 	return 0
 }
 
-// A ScheduledCommand is a command that the server's agent runs by itself on a schedule.
+// A ScheduledCommand is a command that the server's agent runs on a schedule.
 type ScheduledCommand struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the scheduled command.
@@ -437,11 +440,11 @@ type ScheduledCommand struct {
 	Command string `protobuf:"bytes,3,opt,name=command,proto3" json:"command,omitempty"`
 	// Schedule, five cron fields.
 	Cron string `protobuf:"bytes,4,opt,name=cron,proto3" json:"cron,omitempty"`
-	// Whether it runs.
+	// Whether the schedule is active.
 	Enabled bool `protobuf:"varint,5,opt,name=enabled,proto3" json:"enabled,omitempty"`
-	// When it last ran; absent when it never has.
+	// Time of the last run; absent if there was none.
 	LastRunAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_run_at,json=lastRunAt,proto3,oneof" json:"last_run_at,omitempty"`
-	// Exit code of the last run; absent when it never ran.
+	// Exit code of the last run; absent if there was none.
 	LastExitCode *int32 `protobuf:"varint,7,opt,name=last_exit_code,json=lastExitCode,proto3,oneof" json:"last_exit_code,omitempty"`
 	// Failures since the last success.
 	ConsecutiveFailures int32 `protobuf:"varint,8,opt,name=consecutive_failures,json=consecutiveFailures,proto3" json:"consecutive_failures,omitempty"`
@@ -542,19 +545,19 @@ type ServerCommand struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Text of the command.
 	Command string `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`
-	// Where it came from, such as `manual`, `terminal`, `copilot`. An open set of lower-case words.
+	// Origin of the command, such as `manual`, `terminal`, `copilot`. An open set of lower-case words.
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
-	// Where it stands, such as `queued`, `running`, `succeeded`, `failed`. An open set of lower-case words.
+	// Status, such as `queued`, `running`, `succeeded`, `failed`. An open set of lower-case words.
 	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
-	// Exit code; absent until it has finished.
+	// Exit code; absent until the command has finished.
 	ExitCode *int32 `protobuf:"varint,5,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
-	// Run time in milliseconds; absent until it has finished.
+	// Run time in milliseconds; absent until the command has finished.
 	DurationMs *int64 `protobuf:"varint,6,opt,name=duration_ms,json=durationMs,proto3,oneof" json:"duration_ms,omitempty"`
-	// When it started; absent while it waits.
+	// Start time; absent while the command is queued.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3,oneof" json:"started_at,omitempty"`
-	// When it finished; absent until then.
+	// Finish time; absent until the command has finished.
 	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=finished_at,json=finishedAt,proto3,oneof" json:"finished_at,omitempty"`
-	// When it was recorded. Required; the ordering key.
+	// Time when the entry was created. Required; the ordering key.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -656,7 +659,7 @@ func (x *ServerCommand) GetCreatedAt() *timestamppb.Timestamp {
 // Request of ListServers.
 type ListServersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Team that asks. Required.
+	// Team that the caller acts for. Required.
 	TeamId        string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -748,7 +751,7 @@ func (x *ListServersResponse) GetServers() []*Server {
 // Request of GetServer.
 type GetServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Team that asks. Required.
+	// Team that the caller acts for. Required.
 	TeamId string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
 	// Server to return. Required.
 	ServerId      string `protobuf:"bytes,2,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
@@ -849,7 +852,7 @@ func (x *GetServerResponse) GetServer() *Server {
 // Request of ListServerGroups.
 type ListServerGroupsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Team that asks. Required.
+	// Team that the caller acts for. Required.
 	TeamId        string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -941,11 +944,11 @@ func (x *ListServerGroupsResponse) GetServerGroups() []*ServerGroup {
 // Request of GetServerMetrics.
 type GetServerMetricsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Team that asks. Required.
+	// Team that the caller acts for. Required.
 	TeamId string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// Server whose metrics are wanted. Required.
+	// Server whose metrics are returned. Required.
 	ServerId string `protobuf:"bytes,2,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
-	// How far back. Required.
+	// Length of the range. Required.
 	Range         MetricRange `protobuf:"varint,3,opt,name=range,proto3,enum=ops.fleet.v1.MetricRange" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1060,9 +1063,9 @@ func (x *GetServerMetricsResponse) GetPoints() []*MetricPoint {
 // Request of ListScheduledCommands.
 type ListScheduledCommandsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Team that asks. Required.
+	// Team that the caller acts for. Required.
 	TeamId string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// Server whose scheduled commands are wanted. Required.
+	// Server whose scheduled commands are returned. Required.
 	ServerId      string `protobuf:"bytes,2,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1161,13 +1164,13 @@ func (x *ListScheduledCommandsResponse) GetScheduledCommands() []*ScheduledComma
 // Request of ListServerCommands.
 type ListServerCommandsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Team that asks. Required.
+	// Team that the caller acts for. Required.
 	TeamId string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// Server whose history is wanted. Required.
+	// Server whose history is returned. Required.
 	ServerId string `protobuf:"bytes,2,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
-	// Page, from 1. Required; page × page_size stays below 2^31.
+	// Number of the page, from 1. Required; page × page_size is below 2^31.
 	Page int32 `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
-	// Entries a page, 1 to 100. Required.
+	// Entries per page, 1 to 100. Required.
 	PageSize      int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1236,7 +1239,7 @@ type ListServerCommandsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Entries of the page, most recently created first.
 	Commands []*ServerCommand `protobuf:"bytes,1,rep,name=commands,proto3" json:"commands,omitempty"`
-	// Entries on all pages.
+	// Number of entries on all pages.
 	Total         int32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

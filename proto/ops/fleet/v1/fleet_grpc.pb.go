@@ -4,22 +4,25 @@
 // - protoc             (unknown)
 // source: ops/fleet/v1/fleet.proto
 
-// The fleet service owns servers and everything that is recorded about them: groups, metrics, scheduled commands and the
-// history of commands.
+// The fleet service owns servers, server groups, metrics, scheduled commands and the command history.
 //
-// Rules for every method, which an implementation is held to:
+// Rules for every method:
 //
-//   - Isolation. `team_id` is the whole of the caller's authority. What belongs to another team does not exist: answer
-//     NOT_FOUND, word for word as for an id that was never given out. The edge does not check again.
+//   - Isolation. `team_id` names the team that the caller acts for. A method reads and changes data of that team only. For
+//     the id of another team's resource it answers NOT_FOUND, with the same message and details as for an unknown id. The
+//     gateway does not check this again.
 //   - Errors are standard gRPC codes. INVALID_ARGUMENT carries a `google.rpc.BadRequest` with one field violation for each
-//     field in trouble, named as in the request message (`page_size`); the first 200 characters of its description are shown
-//     to API clients, so it says what the value may be and nothing about the inside. Where one names a field that API
-//     clients do not send, such as `team_id` or `server_id`, or where none comes, the edge answers 500 and shows nothing.
-//     RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`, which is logged
-//     and never shown.
-//   - Ids are UUIDs in lower case, 8-4-4-4-12. Times are UTC; the API shows milliseconds.
-//   - The order named at a method is part of the contract: the edge does not sort.
-//   - A deadline that has passed or a cancelled call is given up at once, without side effects.
+//     invalid field, named as in the request message (`page_size`). API clients read the first 200 characters of its
+//     description, so it states which values are valid and nothing internal. If a violation names a field that API clients
+//     do not send, such as `team_id` or `server_id`, or if there is no violation, the gateway answers 500 and shows no
+//     description. RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`,
+//     which is logged and never sent to clients.
+//   - Ids are UUIDs of any version in lower case, 8-4-4-4-12, in requests and in responses: every field `id`, and every
+//     field whose name ends in `_id` or `_ids`. The gateway sends them in this form only. A resource id that is not a UUID
+//     is an unknown id; a `team_id` in another form is INVALID_ARGUMENT.
+//   - Times are UTC. The API shows milliseconds.
+//   - The order that a method states is part of the contract: the gateway does not sort.
+//   - A call whose deadline has passed, or which the client has cancelled, ends at once, without side effects.
 
 package fleetv1
 
@@ -48,7 +51,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// FleetService reads a team's servers. It has no method that runs a command, and never will: execution is signed in a browser.
+// FleetService reads a team's servers. It has no method that runs a command: a command has to be signed in a browser.
 type FleetServiceClient interface {
 	// ListServers returns all servers of the team, by name and then by id.
 	//
@@ -60,8 +63,9 @@ type FleetServiceClient interface {
 	GetServer(ctx context.Context, in *GetServerRequest, opts ...grpc.CallOption) (*GetServerResponse, error)
 	// ListServerGroups returns all server groups of the team, by position and then by id.
 	ListServerGroups(ctx context.Context, in *ListServerGroupsRequest, opts ...grpc.CallOption) (*ListServerGroupsResponse, error)
-	// GetServerMetrics returns what the server's agent reported over a range that ends now, oldest point first. Ranges of up
-	// to 24 hours are served raw, longer ones as hourly rollups: the mean of each hour's raw points, at the start of the hour.
+	// GetServerMetrics returns the points that the server's agent reported over a range that ends now, oldest first. Ranges of
+	// up to 24 hours consist of raw points, longer ranges of hourly rollups: the mean of each hour's raw points, at the start of
+	// the hour.
 	//
 	// Codes: NOT_FOUND when the team has no such server; INVALID_ARGUMENT naming `range` when it is unspecified or unknown.
 	GetServerMetrics(ctx context.Context, in *GetServerMetricsRequest, opts ...grpc.CallOption) (*GetServerMetricsResponse, error)
@@ -148,7 +152,7 @@ func (c *fleetServiceClient) ListServerCommands(ctx context.Context, in *ListSer
 // All implementations must embed UnimplementedFleetServiceServer
 // for forward compatibility.
 //
-// FleetService reads a team's servers. It has no method that runs a command, and never will: execution is signed in a browser.
+// FleetService reads a team's servers. It has no method that runs a command: a command has to be signed in a browser.
 type FleetServiceServer interface {
 	// ListServers returns all servers of the team, by name and then by id.
 	//
@@ -160,8 +164,9 @@ type FleetServiceServer interface {
 	GetServer(context.Context, *GetServerRequest) (*GetServerResponse, error)
 	// ListServerGroups returns all server groups of the team, by position and then by id.
 	ListServerGroups(context.Context, *ListServerGroupsRequest) (*ListServerGroupsResponse, error)
-	// GetServerMetrics returns what the server's agent reported over a range that ends now, oldest point first. Ranges of up
-	// to 24 hours are served raw, longer ones as hourly rollups: the mean of each hour's raw points, at the start of the hour.
+	// GetServerMetrics returns the points that the server's agent reported over a range that ends now, oldest first. Ranges of
+	// up to 24 hours consist of raw points, longer ranges of hourly rollups: the mean of each hour's raw points, at the start of
+	// the hour.
 	//
 	// Codes: NOT_FOUND when the team has no such server; INVALID_ARGUMENT naming `range` when it is unspecified or unknown.
 	GetServerMetrics(context.Context, *GetServerMetricsRequest) (*GetServerMetricsResponse, error)

@@ -4,14 +4,26 @@
 // 	protoc        (unknown)
 // source: ops/identity/v1/identity.proto
 
-// The identity service owns API tokens: what each may do, and that it no longer may.
+// The identity service owns API tokens: the team, the scopes and the plan of each, and its revocation.
 //
-// The plaintext of a token never leaves the edge. Tokens are named by the SHA-256 of their full text, which is safe because
-// they hold 178 bits of randomness and cannot be guessed from it.
+// Token format. The service, or a program of its operators, creates tokens; the gateway accepts only this format:
 //
-// Ids are UUIDs in lower case, 8-4-4-4-12. An answer with another id is a fault of the service: the edge answers 500.
+//     <prefix>live_<secret><checksum>
 //
-// Errors are standard gRPC codes; any may carry a `google.rpc.ErrorInfo`, which is logged and never shown.
+//   - prefix: the setting `token_prefix` of the gateway, `ops_` by default;
+//   - secret: 30 random characters of the alphabet `0-9A-Za-z`, which are 178 bits;
+//   - checksum: the CRC-32 (IEEE, as in zlib) of all characters before it, as a number of 6 digits in base 62, most significant
+//     digit first, padded with `0`. The digits are `0-9`, `A-Z`, `a-z` in ascending order.
+//
+// Example: `ops_live_4f9KXbW0dR2mVhYp7TzQe1aNsUcL3G231vzS`. The command `opsbackend token mint` prints a new token and its SHA-256.
+//
+// The plaintext of a token never leaves the gateway. The contract identifies a token by the SHA-256 of its full text, 32 bytes.
+// A salt or a slow hash is not needed: the secret has too many random bits to be found from the hash.
+//
+// Ids are UUIDs of any version in lower case, 8-4-4-4-12. A response with an id that is not a UUID breaks the contract: the
+// gateway answers 500.
+//
+// Errors are standard gRPC codes. Any error may carry a `google.rpc.ErrorInfo`, which is logged and never sent to clients.
 
 package identityv1
 
@@ -31,15 +43,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Plan is what a team pays for.
+// Plan is the subscription of a team.
 type Plan int32
 
 const (
-	// Not known: treated as no plan.
+	// Unknown: the gateway treats it like PLAN_BASIC.
 	Plan_PLAN_UNSPECIFIED Plan = 0
-	// Without the public API.
+	// Does not include the public API.
 	Plan_PLAN_BASIC Plan = 1
-	// With the public API.
+	// Includes the public API.
 	Plan_PLAN_AI Plan = 2
 )
 
@@ -133,11 +145,11 @@ func (x *ResolveTokenRequest) GetTokenSha256() []byte {
 // Response of ResolveToken.
 type ResolveTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the token, a UUID. Required.
+	// Id of the token. Required.
 	TokenId string `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
-	// Team that the token acts for, a UUID. Required.
+	// Team that the token acts for. Required.
 	TeamId string `protobuf:"bytes,2,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// Scopes that the token carries, such as `servers:read`. The edge ignores those that it does not know.
+	// Scopes of the token, such as `servers:read`. The gateway ignores unknown scopes.
 	Scopes []string `protobuf:"bytes,3,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// Plan of the team.
 	Plan          Plan `protobuf:"varint,4,opt,name=plan,proto3,enum=ops.identity.v1.Plan" json:"plan,omitempty"`
@@ -206,7 +218,7 @@ func (x *ResolveTokenResponse) GetPlan() Plan {
 // Request of WatchRevocations.
 type WatchRevocationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Position of the last message that the client has seen; empty to watch from now.
+	// Position of the last message that the client received; empty to start at the present.
 	AfterPosition string `protobuf:"bytes,1,opt,name=after_position,json=afterPosition,proto3" json:"after_position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -252,9 +264,9 @@ func (x *WatchRevocationsRequest) GetAfterPosition() string {
 // Response of WatchRevocations: one message of the stream.
 type WatchRevocationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where the stream stands after this message. Required.
+	// Position after this message. Required, also with a revocation.
 	Position string `protobuf:"bytes,1,opt,name=position,proto3" json:"position,omitempty"`
-	// The token that was revoked; absent in a heartbeat.
+	// The revocation; absent in a heartbeat.
 	Revocation    *Revocation `protobuf:"bytes,2,opt,name=revocation,proto3" json:"revocation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -304,14 +316,14 @@ func (x *WatchRevocationsResponse) GetRevocation() *Revocation {
 	return nil
 }
 
-// A Revocation says that a token may no longer be used.
+// A Revocation reports that a token was revoked.
 type Revocation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the token, a UUID.
+	// Id of the token.
 	TokenId string `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
 	// SHA-256 of the token's full text, 32 bytes. Required.
 	TokenSha256 []byte `protobuf:"bytes,2,opt,name=token_sha256,json=tokenSha256,proto3" json:"token_sha256,omitempty"`
-	// When it was revoked.
+	// Time of the revocation.
 	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

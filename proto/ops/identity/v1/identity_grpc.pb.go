@@ -4,14 +4,26 @@
 // - protoc             (unknown)
 // source: ops/identity/v1/identity.proto
 
-// The identity service owns API tokens: what each may do, and that it no longer may.
+// The identity service owns API tokens: the team, the scopes and the plan of each, and its revocation.
 //
-// The plaintext of a token never leaves the edge. Tokens are named by the SHA-256 of their full text, which is safe because
-// they hold 178 bits of randomness and cannot be guessed from it.
+// Token format. The service, or a program of its operators, creates tokens; the gateway accepts only this format:
 //
-// Ids are UUIDs in lower case, 8-4-4-4-12. An answer with another id is a fault of the service: the edge answers 500.
+//     <prefix>live_<secret><checksum>
 //
-// Errors are standard gRPC codes; any may carry a `google.rpc.ErrorInfo`, which is logged and never shown.
+//   - prefix: the setting `token_prefix` of the gateway, `ops_` by default;
+//   - secret: 30 random characters of the alphabet `0-9A-Za-z`, which are 178 bits;
+//   - checksum: the CRC-32 (IEEE, as in zlib) of all characters before it, as a number of 6 digits in base 62, most significant
+//     digit first, padded with `0`. The digits are `0-9`, `A-Z`, `a-z` in ascending order.
+//
+// Example: `ops_live_4f9KXbW0dR2mVhYp7TzQe1aNsUcL3G231vzS`. The command `opsbackend token mint` prints a new token and its SHA-256.
+//
+// The plaintext of a token never leaves the gateway. The contract identifies a token by the SHA-256 of its full text, 32 bytes.
+// A salt or a slow hash is not needed: the secret has too many random bits to be found from the hash.
+//
+// Ids are UUIDs of any version in lower case, 8-4-4-4-12. A response with an id that is not a UUID breaks the contract: the
+// gateway answers 500.
+//
+// Errors are standard gRPC codes. Any error may carry a `google.rpc.ErrorInfo`, which is logged and never sent to clients.
 
 package identityv1
 
@@ -36,25 +48,38 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// IdentityService tells the edge whom a token stands for.
+// IdentityService resolves tokens and reports revocations.
 type IdentityServiceClient interface {
-	// ResolveToken returns what a live token stands for. The edge remembers the answer for some seconds.
+	// ResolveToken returns the id, team, scopes and plan of a live token. The gateway caches the response (30 seconds by default).
 	//
-	// Codes: NOT_FOUND when there is no such token or it has been revoked (ErrorInfo reason `TOKEN_UNKNOWN` or
-	// `TOKEN_REVOKED` tells the log which). The ErrorInfo of a revoked token may have its id as the metadata `token_id`: the edge
-	// logs it, and operators can ask about it. A revocation is final: the edge may refuse the token for some minutes without
-	// asking again. INVALID_ARGUMENT naming `token_sha256` when it is not 32 bytes. Every other code
-	// means that the service could not tell: the edge never turns it into a refusal.
+	// Codes: NOT_FOUND if there is no such token or it has been revoked, with the ErrorInfo reason `TOKEN_UNKNOWN` or
+	// `TOKEN_REVOKED`. For a revoked token the ErrorInfo may carry the metadata `token_id`, which the gateway logs. A revocation is
+	// final: the gateway may refuse the token for 10 minutes without another call. INVALID_ARGUMENT naming `token_sha256` if it is
+	// not 32 bytes. After every other code the gateway treats the token as neither valid nor invalid: the client gets a 503, or a
+	// cached response applies.
 	ResolveToken(ctx context.Context, in *ResolveTokenRequest, opts ...grpc.CallOption) (*ResolveTokenResponse, error)
-	// WatchRevocations streams revocations as they happen, so that every edge forgets a revoked token at once. The stream
-	// stays open until the client or the service ends it.
+	// WatchRevocations streams revocations as they happen, so that every gateway refuses a revoked token at once. Each gateway
+	// process holds one stream, which stays open until the client or the service ends it.
 	//
-	// The first message is a heartbeat with the position that the stream starts from; a heartbeat follows at least every ten
-	// seconds of silence. With `after_position`, all revocations since then are sent first, so that a client which
-	// reconnects misses none.
+	// The first message is a heartbeat with the position that the stream starts from. After at most ten seconds without a message
+	// the service sends another heartbeat; the gateway reconnects after 30 seconds without one. With `after_position`, the service
+	// first sends all revocations after that position, oldest first.
 	//
-	// Codes: OUT_OF_RANGE when the service no longer knows `after_position`: the client must distrust all that it remembers
-	// and watch anew without a position. UNAVAILABLE when the service stops.
+	// Positions:
+	//
+	//   - A position is text that the service chooses, at least one character. The gateway keeps the last one in memory and
+	//     sends it back unchanged; it does not interpret, compare or store it.
+	//   - A position is valid on every replica of the service and after a restart of the service: a gateway may reconnect to
+	//     another replica.
+	//   - A position covers all revocations before it. A revocation that becomes visible later has a later position, even if
+	//     its transaction began earlier: a number that is assigned before the commit is not enough.
+	//   - The service should accept a position for at least a day. An unknown position (expired, malformed, of another database, or
+	//     newer than the data of a restored backup) is OUT_OF_RANGE. That is always safe, but costs a look-up of every cached token.
+	//   - A revocation may be sent more than once. Before the service sends it, ResolveToken must return TOKEN_REVOKED for the
+	//     token, because the gateway looks up tokens that are not in its cache.
+	//
+	// Codes: OUT_OF_RANGE if `after_position` is unknown: the gateway then looks up every cached token again before its next use,
+	// and watches anew without a position. UNAVAILABLE when the service stops.
 	WatchRevocations(ctx context.Context, in *WatchRevocationsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRevocationsResponse], error)
 }
 
@@ -99,25 +124,38 @@ type IdentityService_WatchRevocationsClient = grpc.ServerStreamingClient[WatchRe
 // All implementations must embed UnimplementedIdentityServiceServer
 // for forward compatibility.
 //
-// IdentityService tells the edge whom a token stands for.
+// IdentityService resolves tokens and reports revocations.
 type IdentityServiceServer interface {
-	// ResolveToken returns what a live token stands for. The edge remembers the answer for some seconds.
+	// ResolveToken returns the id, team, scopes and plan of a live token. The gateway caches the response (30 seconds by default).
 	//
-	// Codes: NOT_FOUND when there is no such token or it has been revoked (ErrorInfo reason `TOKEN_UNKNOWN` or
-	// `TOKEN_REVOKED` tells the log which). The ErrorInfo of a revoked token may have its id as the metadata `token_id`: the edge
-	// logs it, and operators can ask about it. A revocation is final: the edge may refuse the token for some minutes without
-	// asking again. INVALID_ARGUMENT naming `token_sha256` when it is not 32 bytes. Every other code
-	// means that the service could not tell: the edge never turns it into a refusal.
+	// Codes: NOT_FOUND if there is no such token or it has been revoked, with the ErrorInfo reason `TOKEN_UNKNOWN` or
+	// `TOKEN_REVOKED`. For a revoked token the ErrorInfo may carry the metadata `token_id`, which the gateway logs. A revocation is
+	// final: the gateway may refuse the token for 10 minutes without another call. INVALID_ARGUMENT naming `token_sha256` if it is
+	// not 32 bytes. After every other code the gateway treats the token as neither valid nor invalid: the client gets a 503, or a
+	// cached response applies.
 	ResolveToken(context.Context, *ResolveTokenRequest) (*ResolveTokenResponse, error)
-	// WatchRevocations streams revocations as they happen, so that every edge forgets a revoked token at once. The stream
-	// stays open until the client or the service ends it.
+	// WatchRevocations streams revocations as they happen, so that every gateway refuses a revoked token at once. Each gateway
+	// process holds one stream, which stays open until the client or the service ends it.
 	//
-	// The first message is a heartbeat with the position that the stream starts from; a heartbeat follows at least every ten
-	// seconds of silence. With `after_position`, all revocations since then are sent first, so that a client which
-	// reconnects misses none.
+	// The first message is a heartbeat with the position that the stream starts from. After at most ten seconds without a message
+	// the service sends another heartbeat; the gateway reconnects after 30 seconds without one. With `after_position`, the service
+	// first sends all revocations after that position, oldest first.
 	//
-	// Codes: OUT_OF_RANGE when the service no longer knows `after_position`: the client must distrust all that it remembers
-	// and watch anew without a position. UNAVAILABLE when the service stops.
+	// Positions:
+	//
+	//   - A position is text that the service chooses, at least one character. The gateway keeps the last one in memory and
+	//     sends it back unchanged; it does not interpret, compare or store it.
+	//   - A position is valid on every replica of the service and after a restart of the service: a gateway may reconnect to
+	//     another replica.
+	//   - A position covers all revocations before it. A revocation that becomes visible later has a later position, even if
+	//     its transaction began earlier: a number that is assigned before the commit is not enough.
+	//   - The service should accept a position for at least a day. An unknown position (expired, malformed, of another database, or
+	//     newer than the data of a restored backup) is OUT_OF_RANGE. That is always safe, but costs a look-up of every cached token.
+	//   - A revocation may be sent more than once. Before the service sends it, ResolveToken must return TOKEN_REVOKED for the
+	//     token, because the gateway looks up tokens that are not in its cache.
+	//
+	// Codes: OUT_OF_RANGE if `after_position` is unknown: the gateway then looks up every cached token again before its next use,
+	// and watches anew without a position. UNAVAILABLE when the service stops.
 	WatchRevocations(*WatchRevocationsRequest, grpc.ServerStreamingServer[WatchRevocationsResponse]) error
 	mustEmbedUnimplementedIdentityServiceServer()
 }

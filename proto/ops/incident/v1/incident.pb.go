@@ -4,30 +4,35 @@
 // 	protoc        (unknown)
 // source: ops/incident/v1/incident.proto
 
-// The incident service owns incidents, their timelines, and the status pages that show them. It is the only service that the
-// public API writes to.
+// The incident service owns incidents, their timelines and status pages. It is the only service that the public API writes to.
 //
-// Rules for every method, which an implementation is held to:
+// Rules for every method:
 //
-//   - Isolation. `team_id` is the whole of the caller's authority. What belongs to another team does not exist: answer
-//     NOT_FOUND, word for word as for an id that was never given out. The edge does not check again.
+//   - Isolation. `team_id` names the team that the caller acts for. A method reads and changes data of that team only. For
+//     the id of another team's resource it answers NOT_FOUND, with the same message and details as for an unknown id. The
+//     gateway does not check this again.
 //   - Errors are standard gRPC codes. INVALID_ARGUMENT carries a `google.rpc.BadRequest` with one field violation for each
-//     field in trouble, named as in the request message (`title`); the first 200 characters of its description are shown to
-//     API clients, so it says what the value may be and nothing about the inside. Where one names a field that API clients
-//     do not send, such as `team_id` or `incident_id`, or where none comes, the edge answers 500 and shows nothing.
-//     RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`, which is logged
-//     and never shown.
-//   - Ids are UUIDs in lower case, 8-4-4-4-12. Times are UTC; the API shows milliseconds.
-//   - The order named at a method is part of the contract: the edge does not sort.
-//   - A deadline that has passed or a cancelled call is given up at once, without side effects.
+//     invalid field, named as in the request message (`title`). API clients read the first 200 characters of its
+//     description, so it states which values are valid and nothing internal. If a violation names a field that API clients
+//     do not send, such as `team_id` or `incident_id`, or if there is no violation, the gateway answers 500 and shows no
+//     description. RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`,
+//     which is logged and never sent to clients.
+//   - Ids are UUIDs of any version in lower case, 8-4-4-4-12, in requests and in responses: every field `id`, and every
+//     field whose name ends in `_id` or `_ids`, except `Actor.request_id`. The gateway sends them in this form only. A
+//     resource id that is not a UUID is an unknown id; a `team_id` in another form is INVALID_ARGUMENT.
+//   - Times are UTC. The API shows milliseconds.
+//   - The order that a method states is part of the contract: the gateway does not sort.
+//   - A call whose deadline has passed, or which the client has cancelled, ends at once, without side effects.
 //
 // Rules for writes:
 //
-//   - The action, its audit entry and the notifications that it owes are one transaction: all of them happened, or none.
-//   - `idempotency_key`, when present, makes the call safe to repeat for 24 hours. Keys belong to the team, over all
-//     methods. The same key with the same request (all fields but `actor`) answers as the first time, with `replayed` set,
-//     and does nothing. The same key with another request is INVALID_ARGUMENT naming `idempotency_key`. While the first call
-//     is still running, ABORTED. Only successes are remembered. Keys outlive a restart.
+//   - One transaction contains the change, its audit entry and its notifications: all are stored, or none.
+//   - `idempotency_key`, if not empty, makes the call safe to repeat for 24 hours. Keys belong to the team and are shared
+//     by all methods and all replicas of the service. They survive a restart. A call with the key and the request of an
+//     earlier call that succeeded (all fields equal but `actor`) changes nothing and returns the stored response, with
+//     `replayed` set. A call with the key but another request is INVALID_ARGUMENT naming `idempotency_key`. While the first
+//     call is in progress, others with its key are ABORTED. Failures are not stored: after one, the key can be used as if
+//     it were new.
 
 package incidentv1
 
@@ -47,19 +52,19 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// IncidentStatus is where an incident stands.
+// IncidentStatus is the status of an incident.
 type IncidentStatus int32
 
 const (
 	// Not set: INVALID_ARGUMENT in a request, never sent in a response.
 	IncidentStatus_INCIDENT_STATUS_UNSPECIFIED IncidentStatus = 0
-	// The cause is being looked for.
+	// The team is looking for the cause.
 	IncidentStatus_INCIDENT_STATUS_INVESTIGATING IncidentStatus = 1
 	// The cause is known.
 	IncidentStatus_INCIDENT_STATUS_IDENTIFIED IncidentStatus = 2
-	// A fix is in place and being watched.
+	// A fix is in place, and the team observes its effect.
 	IncidentStatus_INCIDENT_STATUS_MONITORING IncidentStatus = 3
-	// Over.
+	// The incident has ended.
 	IncidentStatus_INCIDENT_STATUS_RESOLVED IncidentStatus = 4
 )
 
@@ -108,7 +113,7 @@ func (IncidentStatus) EnumDescriptor() ([]byte, []int) {
 	return file_ops_incident_v1_incident_proto_rawDescGZIP(), []int{0}
 }
 
-// IncidentImpact is how bad an incident is.
+// IncidentImpact is the severity of an incident.
 type IncidentImpact int32
 
 const (
@@ -116,9 +121,9 @@ const (
 	IncidentImpact_INCIDENT_IMPACT_UNSPECIFIED IncidentImpact = 0
 	// Nothing is affected.
 	IncidentImpact_INCIDENT_IMPACT_NONE IncidentImpact = 1
-	// A little is affected.
+	// A small part is affected.
 	IncidentImpact_INCIDENT_IMPACT_MINOR IncidentImpact = 2
-	// Much is affected.
+	// A large part is affected.
 	IncidentImpact_INCIDENT_IMPACT_MAJOR IncidentImpact = 3
 	// Nothing works.
 	IncidentImpact_INCIDENT_IMPACT_CRITICAL IncidentImpact = 4
@@ -169,7 +174,7 @@ func (IncidentImpact) EnumDescriptor() ([]byte, []int) {
 	return file_ops_incident_v1_incident_proto_rawDescGZIP(), []int{1}
 }
 
-// PublicStatus is what a status page shows of itself or of a component.
+// PublicStatus is the status of a status page or of a component.
 type PublicStatus int32
 
 const (
@@ -177,7 +182,7 @@ const (
 	PublicStatus_PUBLIC_STATUS_UNSPECIFIED PublicStatus = 0
 	// Working.
 	PublicStatus_PUBLIC_STATUS_OPERATIONAL PublicStatus = 1
-	// Working badly.
+	// Working with errors or slowly.
 	PublicStatus_PUBLIC_STATUS_DEGRADED PublicStatus = 2
 	// Not working.
 	PublicStatus_PUBLIC_STATUS_OUTAGE PublicStatus = 3
@@ -230,14 +235,14 @@ func (PublicStatus) EnumDescriptor() ([]byte, []int) {
 	return file_ops_incident_v1_incident_proto_rawDescGZIP(), []int{2}
 }
 
-// An Actor is on whose behalf a write is done; it goes to the audit log.
+// An Actor is the client of a write, for the audit log.
 type Actor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the API token, never the token. Required.
 	TokenId string `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
 	// Address of the API client. Required.
 	IpAddress string `protobuf:"bytes,2,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`
-	// Id of the API request, for finding it in logs.
+	// Id of the API request, to find it in logs: text that the API client may have chosen, not a UUID.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -301,19 +306,19 @@ type Incident struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Short title.
 	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	// Where it stands. Required.
+	// Status. Required.
 	Status IncidentStatus `protobuf:"varint,3,opt,name=status,proto3,enum=ops.incident.v1.IncidentStatus" json:"status,omitempty"`
-	// How bad it is. Required.
+	// Impact. Required.
 	Impact IncidentImpact `protobuf:"varint,4,opt,name=impact,proto3,enum=ops.incident.v1.IncidentImpact" json:"impact,omitempty"`
-	// Status page that it is attached to; absent when to none.
+	// Status page that the incident is attached to; absent if there is none.
 	StatusPageId *string `protobuf:"bytes,5,opt,name=status_page_id,json=statusPageId,proto3,oneof" json:"status_page_id,omitempty"`
 	// Whether it is planned maintenance.
 	IsMaintenance bool `protobuf:"varint,6,opt,name=is_maintenance,json=isMaintenance,proto3" json:"is_maintenance,omitempty"`
-	// When it started; the team may edit it. Required; not the ordering key.
+	// Start time, which the team may edit. Required; not the ordering key.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// When it was resolved; absent while it is open.
+	// Time when the incident was resolved; absent while it is open.
 	ResolvedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=resolved_at,json=resolvedAt,proto3,oneof" json:"resolved_at,omitempty"`
-	// When it was recorded. Required; the ordering key.
+	// Time of creation. Required; the ordering key.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -417,11 +422,11 @@ type IncidentUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the update.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Status that it reports. Required.
+	// Status of the incident from this update on. Required.
 	Status IncidentStatus `protobuf:"varint,2,opt,name=status,proto3,enum=ops.incident.v1.IncidentStatus" json:"status,omitempty"`
 	// Text for the public.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// When it was posted. Required.
+	// Time of creation. Required.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -496,17 +501,17 @@ type StatusPage struct {
 	UniqueHostname string `protobuf:"bytes,3,opt,name=unique_hostname,json=uniqueHostname,proto3" json:"unique_hostname,omitempty"`
 	// Short name for URLs.
 	Slug string `protobuf:"bytes,4,opt,name=slug,proto3" json:"slug,omitempty"`
-	// Who may see it, such as `public`, `password`. An open set of lower-case words.
+	// Access to the page, such as `public`, `password`. An open set of lower-case words.
 	Visibility string `protobuf:"bytes,5,opt,name=visibility,proto3" json:"visibility,omitempty"`
 	// Colour, `#rrggbb`.
 	PrimaryColor string `protobuf:"bytes,6,opt,name=primary_color,json=primaryColor,proto3" json:"primary_color,omitempty"`
-	// Text below the name; absent when there is none.
+	// Text below the name; absent if there is none.
 	Description *string `protobuf:"bytes,7,opt,name=description,proto3,oneof" json:"description,omitempty"`
-	// Whether the page is switched off.
+	// Whether the page is disabled.
 	Suspended bool `protobuf:"varint,8,opt,name=suspended,proto3" json:"suspended,omitempty"`
-	// What the page says of the whole. Required.
+	// Status of the whole page. Required.
 	OverallStatus PublicStatus `protobuf:"varint,9,opt,name=overall_status,json=overallStatus,proto3,enum=ops.incident.v1.PublicStatus" json:"overall_status,omitempty"`
-	// When the page was made. Required.
+	// Time of creation. Required.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -619,11 +624,11 @@ type StatusPageComponent struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Name shown.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Heading that it stands under; absent when under none.
+	// Heading that the component is listed under; absent if there is none.
 	GroupName *string `protobuf:"bytes,3,opt,name=group_name,json=groupName,proto3,oneof" json:"group_name,omitempty"`
 	// Ordering value within the page.
 	Position int32 `protobuf:"varint,4,opt,name=position,proto3" json:"position,omitempty"`
-	// Its status; that of its monitor where it is linked to one. Required.
+	// Status of the component; of its monitor, if it is linked to one. Required.
 	Status        PublicStatus `protobuf:"varint,5,opt,name=status,proto3,enum=ops.incident.v1.PublicStatus" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -697,7 +702,7 @@ func (x *StatusPageComponent) GetStatus() PublicStatus {
 // Request of ListIncidents.
 type ListIncidentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Team that asks. Required.
+	// Team that the caller acts for. Required.
 	TeamId string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
 	// Most incidents to return, 1 to 100. Required.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -825,7 +830,7 @@ func (x *ListIncidentsResponse) GetCursorIgnored() bool {
 // Request of GetIncident.
 type GetIncidentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Team that asks. Required.
+	// Team that the caller acts for. Required.
 	TeamId string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
 	// Incident to return. Required.
 	IncidentId    string `protobuf:"bytes,2,opt,name=incident_id,json=incidentId,proto3" json:"incident_id,omitempty"`
@@ -935,11 +940,11 @@ func (x *GetIncidentResponse) GetUpdates() []*IncidentUpdate {
 // Request of CreateIncident.
 type CreateIncidentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Team that asks. Required.
+	// Team that the caller acts for. Required.
 	TeamId string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// Who asks. Required.
+	// Client of the write. Required.
 	Actor *Actor `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
-	// Makes the call safe to repeat; 1 to 255 visible ASCII characters, or empty.
+	// Idempotency key: 1 to 255 visible ASCII characters, or empty for none.
 	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Title, 1 to 255 characters. Required.
 	Title string `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
@@ -949,7 +954,7 @@ type CreateIncidentRequest struct {
 	Impact IncidentImpact `protobuf:"varint,6,opt,name=impact,proto3,enum=ops.incident.v1.IncidentImpact" json:"impact,omitempty"`
 	// First update, 1 to 10,000 characters. Required.
 	Message string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
-	// Status page to attach to, if any.
+	// Status page to attach the incident to; absent for none.
 	StatusPageId *string `protobuf:"bytes,8,opt,name=status_page_id,json=statusPageId,proto3,oneof" json:"status_page_id,omitempty"`
 	// Affected components, at most 100, without repeats.
 	ComponentIds  []string `protobuf:"bytes,9,rep,name=component_ids,json=componentIds,proto3" json:"component_ids,omitempty"`
@@ -1055,7 +1060,7 @@ type CreateIncidentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The incident as created. Always set.
 	Incident *Incident `protobuf:"bytes,1,opt,name=incident,proto3" json:"incident,omitempty"`
-	// Whether this is the remembered answer to an earlier call.
+	// Whether this is the stored response of an earlier call.
 	Replayed      bool `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1108,19 +1113,19 @@ func (x *CreateIncidentResponse) GetReplayed() bool {
 // Request of AddIncidentUpdate.
 type AddIncidentUpdateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Team that asks. Required.
+	// Team that the caller acts for. Required.
 	TeamId string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// Who asks. Required.
+	// Client of the write. Required.
 	Actor *Actor `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
-	// Makes the call safe to repeat; 1 to 255 visible ASCII characters, or empty.
+	// Idempotency key: 1 to 255 visible ASCII characters, or empty for none.
 	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Incident to add to. Required.
 	IncidentId string `protobuf:"bytes,4,opt,name=incident_id,json=incidentId,proto3" json:"incident_id,omitempty"`
-	// Status that the update reports. Required.
+	// Status of the incident from this update on. Required.
 	Status IncidentStatus `protobuf:"varint,5,opt,name=status,proto3,enum=ops.incident.v1.IncidentStatus" json:"status,omitempty"`
 	// Text for the public, 1 to 10,000 characters. Required.
 	Message string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
-	// Whether to notify the page's subscribers. The edge always sets it.
+	// Whether to notify the page's subscribers. The gateway always sets it.
 	NotifySubscribers bool `protobuf:"varint,7,opt,name=notify_subscribers,json=notifySubscribers,proto3" json:"notify_subscribers,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -1210,7 +1215,7 @@ type AddIncidentUpdateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The update as posted. Always set.
 	Update *IncidentUpdate `protobuf:"bytes,1,opt,name=update,proto3" json:"update,omitempty"`
-	// Whether this is the remembered answer to an earlier call.
+	// Whether this is the stored response of an earlier call.
 	Replayed      bool `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1263,7 +1268,7 @@ func (x *AddIncidentUpdateResponse) GetReplayed() bool {
 // Request of ListStatusPages.
 type ListStatusPagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Team that asks. Required.
+	// Team that the caller acts for. Required.
 	TeamId        string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1355,7 +1360,7 @@ func (x *ListStatusPagesResponse) GetStatusPages() []*StatusPage {
 // Request of GetStatusPage.
 type GetStatusPageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Team that asks. Required.
+	// Team that the caller acts for. Required.
 	TeamId string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
 	// Page to return. Required.
 	StatusPageId  string `protobuf:"bytes,2,opt,name=status_page_id,json=statusPageId,proto3" json:"status_page_id,omitempty"`
@@ -1465,9 +1470,9 @@ func (x *GetStatusPageResponse) GetComponents() []*StatusPageComponent {
 // Request of ListStatusPageIncidents.
 type ListStatusPageIncidentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Team that asks. Required.
+	// Team that the caller acts for. Required.
 	TeamId string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// Page whose incidents are wanted. Required.
+	// Page whose incidents are returned. Required.
 	StatusPageId  string `protobuf:"bytes,2,opt,name=status_page_id,json=statusPageId,proto3" json:"status_page_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -4,30 +4,35 @@
 // - protoc             (unknown)
 // source: ops/incident/v1/incident.proto
 
-// The incident service owns incidents, their timelines, and the status pages that show them. It is the only service that the
-// public API writes to.
+// The incident service owns incidents, their timelines and status pages. It is the only service that the public API writes to.
 //
-// Rules for every method, which an implementation is held to:
+// Rules for every method:
 //
-//   - Isolation. `team_id` is the whole of the caller's authority. What belongs to another team does not exist: answer
-//     NOT_FOUND, word for word as for an id that was never given out. The edge does not check again.
+//   - Isolation. `team_id` names the team that the caller acts for. A method reads and changes data of that team only. For
+//     the id of another team's resource it answers NOT_FOUND, with the same message and details as for an unknown id. The
+//     gateway does not check this again.
 //   - Errors are standard gRPC codes. INVALID_ARGUMENT carries a `google.rpc.BadRequest` with one field violation for each
-//     field in trouble, named as in the request message (`title`); the first 200 characters of its description are shown to
-//     API clients, so it says what the value may be and nothing about the inside. Where one names a field that API clients
-//     do not send, such as `team_id` or `incident_id`, or where none comes, the edge answers 500 and shows nothing.
-//     RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`, which is logged
-//     and never shown.
-//   - Ids are UUIDs in lower case, 8-4-4-4-12. Times are UTC; the API shows milliseconds.
-//   - The order named at a method is part of the contract: the edge does not sort.
-//   - A deadline that has passed or a cancelled call is given up at once, without side effects.
+//     invalid field, named as in the request message (`title`). API clients read the first 200 characters of its
+//     description, so it states which values are valid and nothing internal. If a violation names a field that API clients
+//     do not send, such as `team_id` or `incident_id`, or if there is no violation, the gateway answers 500 and shows no
+//     description. RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`,
+//     which is logged and never sent to clients.
+//   - Ids are UUIDs of any version in lower case, 8-4-4-4-12, in requests and in responses: every field `id`, and every
+//     field whose name ends in `_id` or `_ids`, except `Actor.request_id`. The gateway sends them in this form only. A
+//     resource id that is not a UUID is an unknown id; a `team_id` in another form is INVALID_ARGUMENT.
+//   - Times are UTC. The API shows milliseconds.
+//   - The order that a method states is part of the contract: the gateway does not sort.
+//   - A call whose deadline has passed, or which the client has cancelled, ends at once, without side effects.
 //
 // Rules for writes:
 //
-//   - The action, its audit entry and the notifications that it owes are one transaction: all of them happened, or none.
-//   - `idempotency_key`, when present, makes the call safe to repeat for 24 hours. Keys belong to the team, over all
-//     methods. The same key with the same request (all fields but `actor`) answers as the first time, with `replayed` set,
-//     and does nothing. The same key with another request is INVALID_ARGUMENT naming `idempotency_key`. While the first call
-//     is still running, ABORTED. Only successes are remembered. Keys outlive a restart.
+//   - One transaction contains the change, its audit entry and its notifications: all are stored, or none.
+//   - `idempotency_key`, if not empty, makes the call safe to repeat for 24 hours. Keys belong to the team and are shared
+//     by all methods and all replicas of the service. They survive a restart. A call with the key and the request of an
+//     earlier call that succeeded (all fields equal but `actor`) changes nothing and returns the stored response, with
+//     `replayed` set. A call with the key but another request is INVALID_ARGUMENT naming `idempotency_key`. While the first
+//     call is in progress, others with its key are ABORTED. Failures are not stored: after one, the key can be used as if
+//     it were new.
 
 package incidentv1
 
@@ -62,9 +67,9 @@ type IncidentServiceClient interface {
 	// ListIncidents returns one page of the team's incidents, newest created first (`created_at` and then `id`, both
 	// descending, at the full precision of the store).
 	//
-	// A cursor names a row: incidents created during a walk never shift its later pages. A cursor that the service does not
-	// recognise, be it malformed, of another method or of another team, is not an error: the first page is returned and
-	// `cursor_ignored` is set.
+	// A cursor names a row: rows that are created during a walk never shift its later pages. A cursor that the service does not
+	// recognise (malformed, of another method or of another team) is not an error: the service returns the first page and sets
+	// `cursor_ignored`. A cursor stays valid on all replicas of the service, and after a restart.
 	//
 	// Codes: INVALID_ARGUMENT naming `page_size` when out of bounds.
 	ListIncidents(ctx context.Context, in *ListIncidentsRequest, opts ...grpc.CallOption) (*ListIncidentsResponse, error)
@@ -72,19 +77,19 @@ type IncidentServiceClient interface {
 	//
 	// Codes: NOT_FOUND when the team has no such incident.
 	GetIncident(ctx context.Context, in *GetIncidentRequest, opts ...grpc.CallOption) (*GetIncidentResponse, error)
-	// CreateIncident opens an incident and posts its first update. It starts now; created as resolved, it is resolved now.
-	// Where it is attached to a status page, the page's subscribers are notified.
+	// CreateIncident creates an incident and its first update. `started_at` is the time of the call; with the status resolved,
+	// `resolved_at` is too. If the incident is attached to a status page, the service notifies the page's subscribers.
 	//
 	// Codes: INVALID_ARGUMENT naming `title`, `status`, `impact`, `message`, `status_page_id` (the team has no such page) or
-	// `component_ids` (one that the team does not have, or that is not on the page given); ABORTED as said of writes.
+	// `component_ids` (the team has no such component, or it is not on the given page); ABORTED as stated in the
+	// rules for writes.
 	CreateIncident(ctx context.Context, in *CreateIncidentRequest, opts ...grpc.CallOption) (*CreateIncidentResponse, error)
-	// AddIncidentUpdate adds an update to an incident's timeline; the incident's own status follows it. Resolving sets
-	// `resolved_at`, resolving again keeps the first time, and another status opens the incident again and clears it. The
-	// subscribers of the incident's status page are notified unless `notify_subscribers` is false; a suppressed notification
-	// is recorded as suppressed.
+	// AddIncidentUpdate adds an update to an incident's timeline and gives the incident the update's status. The status resolved
+	// sets `resolved_at`, unless it is already set; any other status clears it. The service notifies the subscribers of the
+	// incident's status page unless `notify_subscribers` is false; it then records the notification as suppressed.
 	//
-	// Codes: NOT_FOUND when the team has no such incident; INVALID_ARGUMENT naming `status` or `message`; ABORTED as said of
-	// writes.
+	// Codes: NOT_FOUND when the team has no such incident; INVALID_ARGUMENT naming `status` or `message`; ABORTED as stated in
+	// the rules for writes.
 	AddIncidentUpdate(ctx context.Context, in *AddIncidentUpdateRequest, opts ...grpc.CallOption) (*AddIncidentUpdateResponse, error)
 	// ListStatusPages returns all status pages of the team, by name and then by id.
 	ListStatusPages(ctx context.Context, in *ListStatusPagesRequest, opts ...grpc.CallOption) (*ListStatusPagesResponse, error)
@@ -92,8 +97,8 @@ type IncidentServiceClient interface {
 	//
 	// Codes: NOT_FOUND when the team has no such page.
 	GetStatusPage(ctx context.Context, in *GetStatusPageRequest, opts ...grpc.CallOption) (*GetStatusPageResponse, error)
-	// ListStatusPageIncidents returns the incidents that a page shows publicly, newest created first, at most 100. Whether the
-	// page is suspended or asks for a password makes no difference.
+	// ListStatusPageIncidents returns the incidents that are attached to a page, newest created first, at most 100. The result is
+	// the same for pages that are suspended or need a password.
 	//
 	// Codes: NOT_FOUND when the team has no such page.
 	ListStatusPageIncidents(ctx context.Context, in *ListStatusPageIncidentsRequest, opts ...grpc.CallOption) (*ListStatusPageIncidentsResponse, error)
@@ -186,9 +191,9 @@ type IncidentServiceServer interface {
 	// ListIncidents returns one page of the team's incidents, newest created first (`created_at` and then `id`, both
 	// descending, at the full precision of the store).
 	//
-	// A cursor names a row: incidents created during a walk never shift its later pages. A cursor that the service does not
-	// recognise, be it malformed, of another method or of another team, is not an error: the first page is returned and
-	// `cursor_ignored` is set.
+	// A cursor names a row: rows that are created during a walk never shift its later pages. A cursor that the service does not
+	// recognise (malformed, of another method or of another team) is not an error: the service returns the first page and sets
+	// `cursor_ignored`. A cursor stays valid on all replicas of the service, and after a restart.
 	//
 	// Codes: INVALID_ARGUMENT naming `page_size` when out of bounds.
 	ListIncidents(context.Context, *ListIncidentsRequest) (*ListIncidentsResponse, error)
@@ -196,19 +201,19 @@ type IncidentServiceServer interface {
 	//
 	// Codes: NOT_FOUND when the team has no such incident.
 	GetIncident(context.Context, *GetIncidentRequest) (*GetIncidentResponse, error)
-	// CreateIncident opens an incident and posts its first update. It starts now; created as resolved, it is resolved now.
-	// Where it is attached to a status page, the page's subscribers are notified.
+	// CreateIncident creates an incident and its first update. `started_at` is the time of the call; with the status resolved,
+	// `resolved_at` is too. If the incident is attached to a status page, the service notifies the page's subscribers.
 	//
 	// Codes: INVALID_ARGUMENT naming `title`, `status`, `impact`, `message`, `status_page_id` (the team has no such page) or
-	// `component_ids` (one that the team does not have, or that is not on the page given); ABORTED as said of writes.
+	// `component_ids` (the team has no such component, or it is not on the given page); ABORTED as stated in the
+	// rules for writes.
 	CreateIncident(context.Context, *CreateIncidentRequest) (*CreateIncidentResponse, error)
-	// AddIncidentUpdate adds an update to an incident's timeline; the incident's own status follows it. Resolving sets
-	// `resolved_at`, resolving again keeps the first time, and another status opens the incident again and clears it. The
-	// subscribers of the incident's status page are notified unless `notify_subscribers` is false; a suppressed notification
-	// is recorded as suppressed.
+	// AddIncidentUpdate adds an update to an incident's timeline and gives the incident the update's status. The status resolved
+	// sets `resolved_at`, unless it is already set; any other status clears it. The service notifies the subscribers of the
+	// incident's status page unless `notify_subscribers` is false; it then records the notification as suppressed.
 	//
-	// Codes: NOT_FOUND when the team has no such incident; INVALID_ARGUMENT naming `status` or `message`; ABORTED as said of
-	// writes.
+	// Codes: NOT_FOUND when the team has no such incident; INVALID_ARGUMENT naming `status` or `message`; ABORTED as stated in
+	// the rules for writes.
 	AddIncidentUpdate(context.Context, *AddIncidentUpdateRequest) (*AddIncidentUpdateResponse, error)
 	// ListStatusPages returns all status pages of the team, by name and then by id.
 	ListStatusPages(context.Context, *ListStatusPagesRequest) (*ListStatusPagesResponse, error)
@@ -216,8 +221,8 @@ type IncidentServiceServer interface {
 	//
 	// Codes: NOT_FOUND when the team has no such page.
 	GetStatusPage(context.Context, *GetStatusPageRequest) (*GetStatusPageResponse, error)
-	// ListStatusPageIncidents returns the incidents that a page shows publicly, newest created first, at most 100. Whether the
-	// page is suspended or asks for a password makes no difference.
+	// ListStatusPageIncidents returns the incidents that are attached to a page, newest created first, at most 100. The result is
+	// the same for pages that are suspended or need a password.
 	//
 	// Codes: NOT_FOUND when the team has no such page.
 	ListStatusPageIncidents(context.Context, *ListStatusPageIncidentsRequest) (*ListStatusPageIncidentsResponse, error)

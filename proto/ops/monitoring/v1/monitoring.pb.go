@@ -6,19 +6,23 @@
 
 // The monitoring service owns uptime monitors and the results of their checks.
 //
-// Rules for every method, which an implementation is held to:
+// Rules for every method:
 //
-//   - Isolation. `team_id` is the whole of the caller's authority. What belongs to another team does not exist: answer
-//     NOT_FOUND, word for word as for an id that was never given out. The edge does not check again.
+//   - Isolation. `team_id` names the team that the caller acts for. A method reads and changes data of that team only. For
+//     the id of another team's resource it answers NOT_FOUND, with the same message and details as for an unknown id. The
+//     gateway does not check this again.
 //   - Errors are standard gRPC codes. INVALID_ARGUMENT carries a `google.rpc.BadRequest` with one field violation for each
-//     field in trouble, named as in the request message (`since`); the first 200 characters of its description are shown to
-//     API clients, so it says what the value may be and nothing about the inside. Where one names a field that API clients
-//     do not send, such as `team_id` or `monitor_id`, or where none comes, the edge answers 500 and shows nothing.
-//     RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`, which is logged
-//     and never shown.
-//   - Ids are UUIDs in lower case, 8-4-4-4-12. Times are UTC; the API shows milliseconds.
-//   - The order named at a method is part of the contract: the edge does not sort.
-//   - A deadline that has passed or a cancelled call is given up at once, without side effects.
+//     invalid field, named as in the request message (`since`). API clients read the first 200 characters of its
+//     description, so it states which values are valid and nothing internal. If a violation names a field that API clients
+//     do not send, such as `team_id` or `monitor_id`, or if there is no violation, the gateway answers 500 and shows no
+//     description. RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`,
+//     which is logged and never sent to clients.
+//   - Ids are UUIDs of any version in lower case, 8-4-4-4-12, in requests and in responses: every field `id`, and every
+//     field whose name ends in `_id` or `_ids`. The gateway sends them in this form only. A resource id that is not a UUID
+//     is an unknown id; a `team_id` in another form is INVALID_ARGUMENT.
+//   - Times are UTC. The API shows milliseconds.
+//   - The order that a method states is part of the contract: the gateway does not sort.
+//   - A call whose deadline has passed, or which the client has cancelled, ends at once, without side effects.
 
 package monitoringv1
 
@@ -38,7 +42,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// MonitorStatus is what the last checks say of a target.
+// MonitorStatus is the state of a target according to its last checks.
 type MonitorStatus int32
 
 const (
@@ -46,7 +50,7 @@ const (
 	MonitorStatus_MONITOR_STATUS_UNSPECIFIED MonitorStatus = 0
 	// Working.
 	MonitorStatus_MONITOR_STATUS_UP MonitorStatus = 1
-	// Working badly.
+	// Working with errors or slowly.
 	MonitorStatus_MONITOR_STATUS_DEGRADED MonitorStatus = 2
 	// Not working.
 	MonitorStatus_MONITOR_STATUS_DOWN MonitorStatus = 3
@@ -95,7 +99,7 @@ func (MonitorStatus) EnumDescriptor() ([]byte, []int) {
 	return file_ops_monitoring_v1_monitoring_proto_rawDescGZIP(), []int{0}
 }
 
-// A Monitor checks one target at an interval.
+// A Monitor checks one target at a fixed interval.
 type Monitor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the monitor.
@@ -104,19 +108,19 @@ type Monitor struct {
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// Kind of check: `http`, `tcp`, `ping`, `dns`, `ssl`, `keyword`. An open set of lower-case words.
 	Type string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
-	// What is checked: a URL, a host and port, a name.
+	// The target: a URL, a host and port, or a name.
 	Target string `protobuf:"bytes,4,opt,name=target,proto3" json:"target,omitempty"`
 	// Status after the last check. Required.
 	Status MonitorStatus `protobuf:"varint,5,opt,name=status,proto3,enum=ops.monitoring.v1.MonitorStatus" json:"status,omitempty"`
-	// Whether it checks at all.
+	// Whether the monitor is active.
 	Enabled bool `protobuf:"varint,6,opt,name=enabled,proto3" json:"enabled,omitempty"`
 	// Seconds between checks.
 	IntervalSeconds int32 `protobuf:"varint,7,opt,name=interval_seconds,json=intervalSeconds,proto3" json:"interval_seconds,omitempty"`
-	// Share of checks of the last 30 days that were not down, 0 to 100; absent when there were none.
+	// Percentage of the checks of the last 30 days whose status was not down; absent if there were no checks.
 	UptimePercent *float64 `protobuf:"fixed64,8,opt,name=uptime_percent,json=uptimePercent,proto3,oneof" json:"uptime_percent,omitempty"`
-	// When it last checked; absent when it never has.
+	// Time of the last check; absent if there was none.
 	LastCheckAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_check_at,json=lastCheckAt,proto3,oneof" json:"last_check_at,omitempty"`
-	// When the status last changed; absent when it never has.
+	// Time of the last change of the status; absent if it has never changed.
 	LastStatusChangeAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_status_change_at,json=lastStatusChangeAt,proto3,oneof" json:"last_status_change_at,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -225,11 +229,11 @@ func (x *Monitor) GetLastStatusChangeAt() *timestamppb.Timestamp {
 // A MonitorCheck is the result of one check.
 type MonitorCheck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Status that the check found. Required.
+	// Status of the target at this check. Required.
 	Status MonitorStatus `protobuf:"varint,1,opt,name=status,proto3,enum=ops.monitoring.v1.MonitorStatus" json:"status,omitempty"`
-	// Time the target took to answer, milliseconds.
+	// Response time of the target in milliseconds.
 	LatencyMs int32 `protobuf:"varint,2,opt,name=latency_ms,json=latencyMs,proto3" json:"latency_ms,omitempty"`
-	// When it was checked. Required; the ordering key.
+	// Time of the check. Required; the ordering key.
 	CheckedAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=checked_at,json=checkedAt,proto3" json:"checked_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -289,7 +293,7 @@ func (x *MonitorCheck) GetCheckedAt() *timestamppb.Timestamp {
 // Request of ListMonitors.
 type ListMonitorsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Team that asks. Required.
+	// Team that the caller acts for. Required.
 	TeamId        string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -381,9 +385,9 @@ func (x *ListMonitorsResponse) GetMonitors() []*Monitor {
 // Request of ListMonitorChecks.
 type ListMonitorChecksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Team that asks. Required.
+	// Team that the caller acts for. Required.
 	TeamId string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
-	// Monitor whose checks are wanted. Required.
+	// Monitor whose checks are returned. Required.
 	MonitorId string `protobuf:"bytes,2,opt,name=monitor_id,json=monitorId,proto3" json:"monitor_id,omitempty"`
 	// Earliest time of a check, inclusive. Required.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
@@ -445,7 +449,7 @@ func (x *ListMonitorChecksRequest) GetSince() *timestamppb.Timestamp {
 // Response of ListMonitorChecks.
 type ListMonitorChecksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Checks since then, newest first.
+	// Checks since that time, newest first.
 	Checks        []*MonitorCheck `protobuf:"bytes,1,rep,name=checks,proto3" json:"checks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

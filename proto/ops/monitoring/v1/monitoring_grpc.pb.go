@@ -6,19 +6,23 @@
 
 // The monitoring service owns uptime monitors and the results of their checks.
 //
-// Rules for every method, which an implementation is held to:
+// Rules for every method:
 //
-//   - Isolation. `team_id` is the whole of the caller's authority. What belongs to another team does not exist: answer
-//     NOT_FOUND, word for word as for an id that was never given out. The edge does not check again.
+//   - Isolation. `team_id` names the team that the caller acts for. A method reads and changes data of that team only. For
+//     the id of another team's resource it answers NOT_FOUND, with the same message and details as for an unknown id. The
+//     gateway does not check this again.
 //   - Errors are standard gRPC codes. INVALID_ARGUMENT carries a `google.rpc.BadRequest` with one field violation for each
-//     field in trouble, named as in the request message (`since`); the first 200 characters of its description are shown to
-//     API clients, so it says what the value may be and nothing about the inside. Where one names a field that API clients
-//     do not send, such as `team_id` or `monitor_id`, or where none comes, the edge answers 500 and shows nothing.
-//     RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`, which is logged
-//     and never shown.
-//   - Ids are UUIDs in lower case, 8-4-4-4-12. Times are UTC; the API shows milliseconds.
-//   - The order named at a method is part of the contract: the edge does not sort.
-//   - A deadline that has passed or a cancelled call is given up at once, without side effects.
+//     invalid field, named as in the request message (`since`). API clients read the first 200 characters of its
+//     description, so it states which values are valid and nothing internal. If a violation names a field that API clients
+//     do not send, such as `team_id` or `monitor_id`, or if there is no violation, the gateway answers 500 and shows no
+//     description. RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`,
+//     which is logged and never sent to clients.
+//   - Ids are UUIDs of any version in lower case, 8-4-4-4-12, in requests and in responses: every field `id`, and every
+//     field whose name ends in `_id` or `_ids`. The gateway sends them in this form only. A resource id that is not a UUID
+//     is an unknown id; a `team_id` in another form is INVALID_ARGUMENT.
+//   - Times are UTC. The API shows milliseconds.
+//   - The order that a method states is part of the contract: the gateway does not sort.
+//   - A call whose deadline has passed, or which the client has cancelled, ends at once, without side effects.
 
 package monitoringv1
 
@@ -49,8 +53,8 @@ type MonitoringServiceClient interface {
 	//
 	// Codes: INVALID_ARGUMENT when `team_id` is not a UUID.
 	ListMonitors(ctx context.Context, in *ListMonitorsRequest, opts ...grpc.CallOption) (*ListMonitorsResponse, error)
-	// ListMonitorChecks returns the results of one monitor's checks since a time, newest first. A time in the future gives
-	// none.
+	// ListMonitorChecks returns the results of one monitor's checks since a time, newest first. For a time in the
+	// future the list is empty.
 	//
 	// Codes: NOT_FOUND when the team has no such monitor; INVALID_ARGUMENT naming `since` when it is absent.
 	ListMonitorChecks(ctx context.Context, in *ListMonitorChecksRequest, opts ...grpc.CallOption) (*ListMonitorChecksResponse, error)
@@ -94,8 +98,8 @@ type MonitoringServiceServer interface {
 	//
 	// Codes: INVALID_ARGUMENT when `team_id` is not a UUID.
 	ListMonitors(context.Context, *ListMonitorsRequest) (*ListMonitorsResponse, error)
-	// ListMonitorChecks returns the results of one monitor's checks since a time, newest first. A time in the future gives
-	// none.
+	// ListMonitorChecks returns the results of one monitor's checks since a time, newest first. For a time in the
+	// future the list is empty.
 	//
 	// Codes: NOT_FOUND when the team has no such monitor; INVALID_ARGUMENT naming `since` when it is absent.
 	ListMonitorChecks(context.Context, *ListMonitorChecksRequest) (*ListMonitorChecksResponse, error)
