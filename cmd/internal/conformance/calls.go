@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -32,12 +31,11 @@ func (c call) request(s *subject, team, id string) (proto.Message, error) {
 	if !c.Writes() {
 		return c.ReadRequest(contract.Target{Team: team, Resource: id, Since: s.now().Add(-24 * time.Hour)}), nil
 	}
-	for _, w := range writes() {
-		if w.method == c.String() {
-			return w.request(s, team, id), nil
-		}
+	w, err := writeNamed(c.String())
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("no request of %s is known: it is missing in writes()", c)
+	return w.request(s, team, id), nil
 }
 
 // invoke makes the call.

@@ -2,16 +2,12 @@ package conformance
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-
-	"opsgate/proto/contract"
 )
 
 // everyMethodChecks are the rules that hold for every method that acts for a team.
@@ -35,7 +31,7 @@ func (c call) checks() []Check {
 		},
 		{
 			Name: c.String() + "/deadline", Writes: c.Writes(), Needs: c.needs(), look: c.keepsDeadline,
-			Sentence: "A deadline that has passed is given up at once.",
+			Sentence: deadlineSentence,
 		},
 	}
 	if !c.Writes() && c.ReturnsIDs() {
@@ -84,44 +80,6 @@ func (c call) requiresTeam(ctx context.Context, s *subject) error {
 		}
 		if err := names(err, "team_id \""+team+"\"", "team_id"); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-func (c call) keepsDeadline(ctx context.Context, s *subject) error {
-	id, err := c.ownID(ctx, s, s.teams[0])
-	if err != nil {
-		return err
-	}
-	request, err := c.request(s, s.teams[0].ID, id)
-	if err != nil {
-		return err
-	}
-	return s.keepsDeadline(ctx, c.String(), request)
-}
-
-// keepsDeadline calls with a deadline of a nanosecond, which has passed when the call arrives, and with one of 50 ms, within which the
-// call may be answered.
-func (s *subject) keepsDeadline(ctx context.Context, method string, request proto.Message) error {
-	m, err := contract.MethodNamed(method)
-	if err != nil {
-		return err
-	}
-	for timeout, allowed := range map[string][]codes.Code{
-		"1n":  {codes.DeadlineExceeded, codes.Canceled},
-		"50m": {codes.DeadlineExceeded, codes.Canceled, codes.OK, codes.NotFound},
-	} {
-		bounded, cancel := context.WithTimeout(ctx, s.grace)
-		code, err := s.wires[m.Service()].call(bounded, m, timeout, request)
-		cancel()
-		switch {
-		case errors.Is(err, context.DeadlineExceeded):
-			return expected("an end soon after the deadline (grpc-timeout: "+timeout+")", "none within %v", s.grace)
-		case err != nil:
-			return expected("an end soon after the deadline (grpc-timeout: "+timeout+")", "%v", err)
-		case !slices.Contains(allowed, code):
-			return expected("DEADLINE_EXCEEDED, or a stream that is reset (grpc-timeout: "+timeout+")", "%s", codeName(code))
 		}
 	}
 	return nil

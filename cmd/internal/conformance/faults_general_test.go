@@ -1,11 +1,13 @@
 package conformance_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -20,6 +22,17 @@ func generalFaults() []fault {
 	return []fault{
 		{name: "no health service", fails: []string{"*/Health/serving"}, noHealth: true},
 		{name: "deadlines are ignored", fails: []string{"*/deadline"}, noDeadlines: true},
+		{
+			name: "writes are executed after their deadline", noDeadlines: true,
+			fails: []string{"incident/CreateIncident/deadline", "incident/AddIncidentUpdate/deadline"},
+			unary: func(c *intercepted) (proto.Message, error) {
+				answer, err := c.pass(c.request)
+				if passedDeadline(c.ctx) {
+					return nil, status.Error(codes.DeadlineExceeded, "too late")
+				}
+				return answer, err
+			},
+		},
 		{
 			name: "answers are malformed", fails: malformable(),
 			unary: tamper(func(_ *intercepted, m proto.Message) { malform(m.ProtoReflect()) }),
@@ -95,6 +108,13 @@ func generalFaults() []fault {
 
 // lengthOfKeys is that of the idempotency keys of the checks, but for wrong ones.
 const lengthOfKeys = 36
+
+// passedDeadline reports whether the message of a call may have come after the deadline: whether the deadline, which the front of the
+// fault turned into metadata, is short.
+func passedDeadline(ctx context.Context) bool {
+	timeouts := metadata.ValueFromIncomingContext(ctx, ignoredTimeout)
+	return len(timeouts) == 1 && timeouts[0] == "10m"
+}
 
 // malformable returns the checks of the form of answers. The answers of the identity service have no field that malform changes.
 func malformable() []string {

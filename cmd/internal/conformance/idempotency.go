@@ -91,6 +91,16 @@ func writes() []write {
 	}
 }
 
+// writeNamed returns the write of a method.
+func writeNamed(method string) (write, error) {
+	for _, w := range writes() {
+		if w.method == method {
+			return w, nil
+		}
+	}
+	return write{}, fmt.Errorf("no request of %s is known: it is missing in writes()", method)
+}
+
 func idempotencyChecks() []Check {
 	var checks []Check
 	all := writes()

@@ -165,6 +165,9 @@ func startFaulty(t *testing.T, backend string, f fault, serving ...grpc.ServerOp
 	return listener.Addr().String()
 }
 
+// ignoredTimeout is the metadata that holds the deadline of a call that is served without.
+const ignoredTimeout = "ignored-timeout"
+
 // serve serves in the background, and returns how to end that. Without deadlines, calls come by way of net/http, where their
 // deadlines can be taken off.
 func serve(t *testing.T, server *grpc.Server, listener net.Listener, noDeadlines bool) (stop func()) {
@@ -176,6 +179,7 @@ func serve(t *testing.T, server *grpc.Server, listener net.Listener, noDeadlines
 	front := &http.Server{
 		Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Set(ignoredTimeout, r.Header.Get("Grpc-Timeout"))
 			r.Header.Del("Grpc-Timeout")
 			server.ServeHTTP(w, r)
 		}),

@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -19,8 +21,8 @@ import (
 	"opsgate/proto/contract"
 )
 
-// A wire makes calls whose deadlines it sends and does not keep. gRPC's own client would end them in the service's place, and so
-// hide that the service goes on.
+// A wire calls methods over plain HTTP/2. It sends deadlines and does not apply them: gRPC's own client would end a call at its deadline,
+// and so hide a service that does not.
 type wire struct {
 	base   string
 	client *http.Client
@@ -42,24 +44,33 @@ func newWire(address string, settings *tls.Config) *wire {
 
 func (w *wire) close() { w.client.CloseIdleConnections() }
 
-// frameHead is what stands before a message: a flag and the length.
+// frameHead is the length of the header of a gRPC message: a flag and the length of the message.
 const frameHead = 5
 
-// call calls the method with a deadline as gRPC writes it (`1n`, `50m`). It returns when the service has ended the call, with the code,
-// or with CANCELLED if it has reset the stream. An error says that it could not be called, or that ctx has ended before.
-func (w *wire) call(ctx context.Context, method contract.Method, timeout string, request proto.Message) (codes.Code, error) {
+// A timing is how a call is sent.
+type timing struct {
+	// timeout is the deadline, from the headers on.
+	timeout time.Duration
+	// pause is the time between the headers and the message.
+	pause time.Duration
+}
+
+// call calls the method and returns the code when the service has ended the call, or CANCELLED if the service has reset the stream.
+// It returns an error if the call was impossible, or if ctx has ended before.
+func (w *wire) call(ctx context.Context, method contract.Method, t timing, request proto.Message) (codes.Code, error) {
 	message, err := proto.Marshal(request)
 	if err != nil {
 		return 0, err
 	}
 	frame := binary.BigEndian.AppendUint32(make([]byte, 1, frameHead+len(message)), uint32(len(message)))
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.base+method.Path(), bytes.NewReader(append(frame, message...)))
+	body := &delayedBody{Reader: bytes.NewReader(append(frame, message...)), pause: t.pause, closed: make(chan struct{})}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.base+method.Path(), body)
 	if err != nil {
 		return 0, err
 	}
 	r.Header.Set("Content-Type", "application/grpc")
 	r.Header.Set("Te", "trailers")
-	r.Header.Set("Grpc-Timeout", timeout)
+	r.Header.Set("Grpc-Timeout", fmt.Sprintf("%dm", t.timeout.Milliseconds()))
 	response, err := w.client.Do(r)
 	if err != nil {
 		return resetOr(ctx, err)
@@ -71,8 +82,35 @@ func (w *wire) call(ctx context.Context, method contract.Method, timeout string,
 	return codeOf(response), nil
 }
 
-// A streamError is what the standard library's HTTP/2 says of a stream that was reset. It does not export its own type, and fills any
-// with these fields.
+// A delayedBody pauses before its first byte. The HTTP/2 client reads it once the headers are sent.
+type delayedBody struct {
+	*bytes.Reader
+	pause  time.Duration
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Read ends the pause early when the body is closed.
+func (b *delayedBody) Read(p []byte) (int, error) {
+	timer := time.NewTimer(b.pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		b.pause = 0
+		return b.Reader.Read(p)
+	case <-b.closed:
+		return 0, io.ErrClosedPipe
+	}
+}
+
+// Close may be called several times.
+func (b *delayedBody) Close() error {
+	b.once.Do(func() { close(b.closed) })
+	return nil
+}
+
+// A streamError is the error of a stream that was reset. The standard library does not export its own type, but sets any error type with
+// these fields (errors.As).
 type streamError struct {
 	StreamID uint32
 	Code     uint32
@@ -83,7 +121,7 @@ func (e streamError) Error() string {
 	return fmt.Sprintf("stream %d was reset: %d", e.StreamID, e.Code)
 }
 
-// resetOr tells a stream that the service has reset from what else went wrong.
+// resetOr returns CANCELLED if the service has reset the stream, or else the error.
 func resetOr(ctx context.Context, err error) (codes.Code, error) {
 	if _, reset := errors.AsType[streamError](err); reset && ctx.Err() == nil {
 		return codes.Canceled, nil
@@ -91,7 +129,7 @@ func resetOr(ctx context.Context, err error) (codes.Code, error) {
 	return 0, cmp.Or(ctx.Err(), err)
 }
 
-// codeOf returns the code in the trailer; an answer without a body has it in its header.
+// codeOf returns the code in the trailer, or in the header of a response without a body.
 func codeOf(response *http.Response) codes.Code {
 	for _, header := range []http.Header{response.Trailer, response.Header} {
 		if code, err := strconv.ParseUint(header.Get("Grpc-Status"), 10, 32); err == nil {
