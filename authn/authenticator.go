@@ -14,170 +14,165 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// An Authenticator tells whom tokens stand for. It is safe for concurrent use. What it remembers is kept true by
-// [Authenticator.Run]; without it, a revoked token is accepted for up to Settings.FreshFor.
+// An Authenticator resolves tokens to principals. It is safe for concurrent use. [Authenticator.Run] keeps its cache up to date;
+// without it, a revoked token is accepted for up to Settings.FreshFor.
 type Authenticator struct {
-	*memory
+	format   TokenFormat
+	identity identityv1.IdentityServiceClient
+	logger   *slog.Logger
+	metrics  *metrics
+	settings atomic.Pointer[settings]
 
-	identity  identityv1.IdentityServiceClient
-	settings  Settings
-	lifetimes lifetimes
-}
-
-// A memory is what all Authenticators share that are made of one another.
-type memory struct {
-	format  TokenFormat
-	logger  *slog.Logger
-	metrics *metrics
-
-	now     func() time.Duration // since the start, by a monotonic clock where Options.Clock is one
+	now     func() time.Duration // since the start; monotonic if Options.Clock is
 	entries entries
 
-	// epoch rises when all that was learned before must be confirmed before it is used again: an entry or a look-up of an
-	// older epoch is not fresh, however young.
+	// epoch is incremented to invalidate everything learned before: an entry or a lookup of an earlier epoch is not fresh.
 	epoch atomic.Uint64
 
-	// cutSince is when the stream of revocations was lost, as a [time.Duration]; 0 while it is up, or nobody follows it.
-	cutSince atomic.Int64
+	// disconnectedAt is when the revocation stream was disconnected, as a [time.Duration]; 0 while it is connected or Run has not
+	// connected yet.
+	disconnectedAt atomic.Int64
 
-	identityAway atomic.Bool // the last look-up failed; for the log
+	identityDown atomic.Bool // the last lookup failed; for the log
 	contract     contractState
-	shedding     shedding
+	shedLogger   shedLogger
 
-	knownInFlight atomic.Int64 // look-ups of tokens that were confirmed here
+	knownInFlight atomic.Int64 // lookups of known tokens
 
-	// mu guards flights and unknown, and makes what a look-up or a revocation does to both entries and flights one step. Hits do not
-	// take it.
+	// mu guards flights and unknown. It is also held while a lookup or a revocation changes both entries and flights. Cache hits do not
+	// lock it.
 	mu      sync.Mutex
 	flights map[key]*flight
-	unknown fairQueue // look-ups of all other tokens
+	unknown fairQueue // lookups of unknown tokens
 }
 
-// New makes an Authenticator. It fails when the options make no sense or the metrics are registered already, and calls
-// nobody.
+// New makes an Authenticator, without calls to any service. It returns an error if the options are invalid or the metrics are already
+// registered.
 func New(options Options) (*Authenticator, error) {
 	o := options.withDefaults()
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("authn options: %w", err)
 	}
 	start := o.Clock()
-	m := &memory{
-		format:   o.Format,
-		logger:   o.Logger,
-		now:      func() time.Duration { return o.Clock().Sub(start) },
-		contract: contractState{logger: o.Logger},
-		shedding: shedding{logger: o.Logger},
-		flights:  make(map[key]*flight),
-		unknown:  newFairQueue(),
+	a := &Authenticator{
+		format:     o.Format,
+		identity:   o.Identity,
+		logger:     o.Logger,
+		now:        func() time.Duration { return o.Clock().Sub(start) },
+		contract:   contractState{logger: o.Logger},
+		shedLogger: shedLogger{logger: o.Logger},
+		flights:    make(map[key]*flight),
+		unknown:    newFairQueue(),
 	}
+	a.Apply(o.Settings)
 	var err error
-	if m.entries, err = newEntries(o.MaxEntries, m.now); err != nil {
+	if a.entries, err = newEntries(o.MaxEntries, a.now); err != nil {
 		return nil, fmt.Errorf("authn cache: %w", err)
 	}
-	if m.metrics, err = newMetrics(o.Registerer, m, o.MaxEntries); err != nil {
+	if a.metrics, err = newMetrics(o.Registerer, a, o.MaxEntries); err != nil {
 		return nil, fmt.Errorf("authn metrics: %w", err)
 	}
-	return &Authenticator{memory: m, identity: o.Identity, settings: o.Settings, lifetimes: o.lifetimes()}, nil
+	return a, nil
 }
 
-// With returns an Authenticator with other settings that asks by the given client and shares all else with this one: what one of
-// them learns, the other knows, and one's Run serves both. The settings hold at once, for what is remembered already too. It
-// fails when they make no sense.
-func (a *Authenticator) With(identity identityv1.IdentityServiceClient, settings Settings) (*Authenticator, error) {
-	s := settings.withDefaults()
-	if err := s.validate(); err != nil {
-		return nil, fmt.Errorf("authn settings: %w", err)
-	}
-	return &Authenticator{memory: a.memory, identity: identity, settings: s, lifetimes: s.lifetimes()}, nil
+// Apply replaces the settings, which must be valid; see [Settings.Validate]. They hold at once, for cached tokens as well; a lookup in
+// flight keeps those of its start.
+func (a *Authenticator) Apply(s Settings) {
+	s = s.withDefaults()
+	a.settings.Store(&settings{Settings: s, ttls: s.ttls()})
 }
 
-// Authenticate returns whom the token of a request from the source stands for. The principal is shared and must not be modified.
+// Authenticate returns the principal of a token. The principal is shared and must not be modified.
 //
-// Errors: [ErrInvalidToken] with its reason; [ErrUnavailable] when the identity service could not tell, or was not asked as too
-// many requests of unknown tokens wait ([ErrBusy]), and [ErrContract] when its answer breaks the contract, both only if nothing recent is
-// cached; the context's own when it ended while waiting.
+// Errors: an [ErrInvalidToken] with its reason; [ErrUnavailable] if the identity service is unavailable, or [ErrBusy] if too many
+// unknown tokens wait for a lookup; [ErrContract] if its response breaks the contract; the context's own error if it ends during the
+// wait. No error of the identity service is returned while a recent result is cached.
 func (a *Authenticator) Authenticate(ctx context.Context, token string, from Source) (*Principal, error) {
 	if !a.format.Valid(token) {
 		return nil, ErrMalformed
 	}
-	k := Hash(token)
+	k, s := Hash(token), a.settings.Load()
 	e, now, ok := a.entries.get(k)
-	if !ok || !a.fresh(e, now) {
-		return a.await(ctx, k, networkOf(from.ClientAddr()))
+	if !ok {
+		return a.awaitLookUp(ctx, s, k, networkOf(from.ClientAddr()))
 	}
-	if now >= e.since+a.lifetime(e).quiet {
-		a.refresh(ctx, k, e)
+	ttl := a.ttl(s, e)
+	if !a.fresh(ttl, e, now) {
+		return a.awaitLookUp(ctx, s, k, networkOf(from.ClientAddr()))
 	}
-	return a.use(e)
+	if now >= e.since+ttl.refreshAfter {
+		a.refresh(ctx, s, k, e)
+	}
+	return a.result(e)
 }
 
-// fresh tells whether the entry may be used without asking.
-func (a *Authenticator) fresh(e *entry, now time.Duration) bool {
-	return now < e.since+a.lifetime(e).fresh && e.epoch == a.epoch.Load()
+// fresh reports whether the entry may be used without a lookup.
+func (a *Authenticator) fresh(ttl ttl, e *entry, now time.Duration) bool {
+	return now < e.since+ttl.expireAfter && e.epoch == a.epoch.Load()
 }
 
-// lifetime is that of the entry as things stand: while nobody tells of revocations, a confirmed one has less.
-func (a *Authenticator) lifetime(e *entry) lifetime {
-	if e.kind != confirmed {
-		return a.lifetimes.of[e.kind]
+// ttl returns the TTL of the entry, which is shorter for a confirmed one while the revocation stream is disconnected.
+func (a *Authenticator) ttl(s *settings, e *entry) ttl {
+	if e.state != confirmed {
+		return s.ttls.byState[e.state]
 	}
-	switch cut := time.Duration(a.cutSince.Load()); {
-	case cut == 0:
-		return a.lifetimes.of[confirmed]
-	case e.since < cut:
-		return a.lifetimes.overtaken
+	switch at := time.Duration(a.disconnectedAt.Load()); {
+	case at == 0:
+		return s.ttls.byState[confirmed]
+	case e.since < at:
+		return s.ttls.beforeDisconnect
 	default:
-		return a.lifetimes.unwatched
+		return s.ttls.duringDisconnect
 	}
 }
 
-// refresh has a token in use looked up again, and does not wait for it. As many such look-ups may be under way as there may be
-// of unknown tokens; where they are, a later use of the token sees to it.
-func (a *Authenticator) refresh(ctx context.Context, k key, e *entry) {
-	if e.principal == nil || a.knownInFlight.Load() >= int64(a.settings.MaxLookUps) || !e.asked.CompareAndSwap(false, true) {
+// refresh starts a lookup of a token in use and does not wait for it. It does nothing if MaxLookUps such lookups are in flight; a later
+// request tries again.
+func (a *Authenticator) refresh(ctx context.Context, s *settings, k key, e *entry) {
+	if e.principal == nil || a.knownInFlight.Load() >= int64(s.MaxLookUps) || !e.refreshing.CompareAndSwap(false, true) {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, ok := a.underWay(k); !ok {
-		a.beginKnown(k, a.newFlight(ctx, k))
+	if _, ok := a.inFlight(k); !ok {
+		a.startKnown(k, a.newFlight(ctx, k))
 	}
 }
 
-// use returns the entry as Authenticate does.
-func (m *memory) use(e *entry) (*Principal, error) {
-	if e.kind == unconfirmed {
-		m.metrics.stales.Inc()
+// result counts the use of an entry and returns what Authenticate returns.
+func (a *Authenticator) result(e *entry) (*Principal, error) {
+	if e.state == unconfirmed {
+		a.metrics.stales.Inc()
 	} else {
-		m.metrics.hits.Inc()
+		a.metrics.hits.Inc()
 	}
 	return e.principal, e.refusal
 }
 
-// await has the token looked up and waits for the outcome, at most as long as the caller has.
-func (a *Authenticator) await(ctx context.Context, k key, network netip.Prefix) (*Principal, error) {
+// awaitLookUp starts or joins a lookup and waits for its outcome, until ctx ends.
+func (a *Authenticator) awaitLookUp(ctx context.Context, s *settings, k key, network netip.Prefix) (*Principal, error) {
 	a.mu.Lock()
-	if e, now, ok := a.entries.peek(k); ok && a.fresh(e, now) {
-		a.mu.Unlock() // the look-up of another landed just now
-		return a.use(e)
+	if e, now, ok := a.entries.peek(k); ok && a.fresh(a.ttl(s, e), e, now) {
+		a.mu.Unlock() // another lookup has just completed
+		return a.result(e)
 	}
-	f := a.join(ctx, k, network)
+	f := a.join(ctx, s, k, network)
 	a.mu.Unlock()
 	if f == nil {
-		return nil, a.shed(network)
+		return nil, a.shed(s, network)
 	}
 	defer a.leave(k, f, network)
 
-	began := a.now()
-	defer func() { timings.FromContext(ctx).Add(timings.Identity, a.now()-began) }()
-	if err := a.wait(ctx, f); err != nil {
+	start := a.now()
+	defer func() { timings.FromContext(ctx).Add(timings.Identity, a.now()-start) }()
+	if err := a.wait(ctx, s, f); err != nil {
 		if errors.Is(err, ErrBusy) {
-			return nil, a.shed(network)
+			return nil, a.shed(s, network)
 		}
 		return nil, err
 	}
-	if f.failure == nil && f.outcome.kind == unconfirmed {
-		return a.use(f.outcome)
+	if f.failure == nil && f.outcome.state == unconfirmed {
+		return a.result(f.outcome)
 	}
 	a.metrics.misses.Inc()
 	if f.failure != nil {
@@ -186,16 +181,16 @@ func (a *Authenticator) await(ctx context.Context, k key, network netip.Prefix) 
 	return f.outcome.principal, f.outcome.refusal
 }
 
-// wait waits until the flight has landed. It returns ErrBusy if its turn has not come within the time of a look-up, or of the request.
-func (a *Authenticator) wait(ctx context.Context, f *flight) error {
-	turn := time.NewTimer(a.patience(ctx))
-	defer turn.Stop()
+// wait waits until the flight is done. It returns ErrBusy if the flight is still queued after LookUpTimeout or at ctx's deadline.
+func (a *Authenticator) wait(ctx context.Context, s *settings, f *flight) error {
+	timer := time.NewTimer(queueTimeout(ctx, s))
+	defer timer.Stop()
 	select {
 	case <-f.done:
 		return nil
 	case <-ctx.Done():
 		return waitEnded(ctx)
-	case <-turn.C:
+	case <-timer.C:
 	}
 	a.mu.Lock()
 	queued := f.queued
@@ -203,7 +198,7 @@ func (a *Authenticator) wait(ctx context.Context, f *flight) error {
 	if queued {
 		return ErrBusy
 	}
-	select { // it has begun, and ends by its own deadline
+	select { // it has started, and its call has its own deadline
 	case <-f.done:
 		return nil
 	case <-ctx.Done():
@@ -215,17 +210,17 @@ func waitEnded(ctx context.Context) error {
 	return fmt.Errorf("wait for the identity service: %w", ctx.Err())
 }
 
-// patience is how long a request waits for its turn.
-func (a *Authenticator) patience(ctx context.Context) time.Duration {
+// queueTimeout returns how long a request waits for its lookup to start.
+func queueTimeout(ctx context.Context, s *settings) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
-		return min(a.settings.LookUpTimeout, time.Until(deadline))
+		return min(s.LookUpTimeout, time.Until(deadline))
 	}
-	return a.settings.LookUpTimeout
+	return s.LookUpTimeout
 }
 
-// shed counts a request of a network whose token is not looked up.
-func (a *Authenticator) shed(network netip.Prefix) error {
+// shed counts a request that is rejected without a lookup.
+func (a *Authenticator) shed(s *settings, network netip.Prefix) error {
 	a.metrics.shed.Inc()
-	a.shedding.refuse(a.settings.MaxLookUps, network)
+	a.shedLogger.shed(s.MaxLookUps, network)
 	return ErrBusy
 }

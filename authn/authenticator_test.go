@@ -284,16 +284,14 @@ func TestMetricsTellHitsFromMisses(t *testing.T) {
 	}
 }
 
-func TestOptionsThatMakeNoSense(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	taken := prometheus.NewRegistry()
 	newAuthenticator(t, newIdentity(), func(o *authn.Options) { o.Registerer = taken })
 	for name, change := range map[string]func(*authn.Options){
 		"no prefix":                func(o *authn.Options) { o.Format.Prefix = "" },
 		"no service":               func(o *authn.Options) { o.Identity = nil },
 		"negative freshness":       func(o *authn.Options) { o.FreshFor = -1 },
-		"negative unwatched":       func(o *authn.Options) { o.UnwatchedFor = -1 },
 		"negative look-ups":        func(o *authn.Options) { o.MaxLookUps = -1 },
-		"negative memory":          func(o *authn.Options) { o.NegativeFor = -1 },
 		"negative patience":        func(o *authn.Options) { o.LookUpTimeout = -1 },
 		"stale before it is fresh": func(o *authn.Options) { o.FreshFor, o.StaleFor = time.Hour, time.Minute },
 		"negative room":            func(o *authn.Options) { o.MaxEntries = -1 },

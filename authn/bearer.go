@@ -4,16 +4,15 @@ import "strings"
 
 const (
 	bearerScheme = "Bearer"
-	// maxCredential is far beyond any token of ours and short enough that nobody makes us hash a header of a megabyte.
+	// maxCredential is much longer than any token, and limits what is hashed.
 	maxCredential = 256
 )
 
-// BearerToken reads the token from the values of the Authorization header, as net/http has them.
+// BearerToken returns the token from the values of the Authorization header.
 //
-// The token is "" where the caller cannot be told from it: no header, two of them, a scheme other than Bearer (in any case),
-// characters that RFC 6750 does not allow, or more than 256 of them. Sent says whether a bearer token came along, be it
-// good or bad: the answer to a request with one says error="invalid_token" (RFC 6750, section 3), the answer to one
-// without, with another scheme or with an empty token does not.
+// The token is "" if there is no header or more than one, the scheme is not Bearer (in any case), or the token has characters that RFC
+// 6750 does not allow or more than 256 of them. Sent reports whether a bearer token was sent, valid or not: only then does a 401 have
+// error="invalid_token" (RFC 6750, section 3).
 func BearerToken(authorization []string) (token string, sent bool) {
 	for _, value := range authorization {
 		var bearer bool
@@ -26,7 +25,7 @@ func BearerToken(authorization []string) (token string, sent bool) {
 	return token, sent
 }
 
-// cutBearer returns what follows the scheme Bearer, if that is the scheme and anything follows it.
+// cutBearer returns the credentials if the scheme is Bearer and they are not empty.
 func cutBearer(value string) (token string, ok bool) {
 	scheme, rest, _ := strings.Cut(value, " ")
 	if !strings.EqualFold(scheme, bearerScheme) || strings.Trim(rest, " \t") == "" {
@@ -35,7 +34,7 @@ func cutBearer(value string) (token string, ok bool) {
 	return strings.Trim(rest, " "), true
 }
 
-// isToken68 tells whether s is the b64token of RFC 6750, section 2.1.
+// isToken68 reports whether s is a b64token of RFC 6750, section 2.1.
 func isToken68(s string) bool {
 	body := strings.TrimRight(s, "=")
 	for i := range len(body) {

@@ -41,9 +41,9 @@ func (a *Authenticator) CachedToken(tokenID string) (CachedToken, bool) {
 
 func (a *Authenticator) freshness(e *entry) string {
 	switch {
-	case !a.fresh(e, a.now()):
+	case !a.fresh(a.ttl(a.settings.Load(), e), e, a.now()):
 		return CachedDue
-	case e.kind == unconfirmed:
+	case e.state == unconfirmed:
 		return CachedStale
 	default:
 		return CachedFresh

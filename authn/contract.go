@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// breachesApart is how far apart the log's lines of breaches are at least. Where only some tokens have invalid answers, good and invalid
-// ones come in turn.
-const breachesApart = time.Minute
+// breachLogInterval is the minimum interval between log lines of contract breaches. If only some tokens have invalid responses, valid and
+// invalid ones alternate.
+const breachLogInterval = time.Minute
 
-// A contractState records whether the identity service's answers keep the contract. It is safe for concurrent use.
+// A contractState records whether the responses of the identity service conform to the contract. It is safe for concurrent use.
 type contractState struct {
 	logger *slog.Logger
 
-	mu     sync.Mutex
-	breach error         // what is wrong with the last invalid answer since the last good one; nil for none
-	since  time.Duration // the first of these answers
-	logged bool          // the log has a line of this breach
-	quiet  time.Duration // until then, it gets no line of another
+	mu           sync.Mutex
+	breach       error         // of the last response; nil if it was valid
+	since        time.Duration // the first of the current series of invalid responses
+	logged       bool          // this series is logged
+	noLineBefore time.Duration // the earliest time for the next line
 }
 
-// note records an answer: a good one, or what is wrong with it.
+// note records a response, with breach nil for a valid one.
 func (c *contractState) note(now time.Duration, breach error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -33,14 +33,14 @@ func (c *contractState) note(now time.Duration, breach error) {
 	case breach == nil && c.logged:
 		c.logged = false
 		c.logger.Info("identity service keeps the contract again")
-	case breach != nil && !c.logged && now >= c.quiet:
-		c.logged, c.quiet = true, now+breachesApart
+	case breach != nil && !c.logged && now >= c.noLineBefore:
+		c.logged, c.noLineBefore = true, now+breachLogInterval
 		c.logger.Warn("identity service breaks the contract; tokens that are not cached get 500", slog.Any("error", breach))
 	}
 }
 
-// ContractError returns for how long the identity service's answers have broken the contract, and in which way, an [ErrContract] without
-// anything of an answer. The error is nil if the last answer that told of a token was good.
+// ContractError returns an [ErrContract] if the identity service's last response broke the contract, and how long that has been so. The
+// error contains nothing of the response.
 func (a *Authenticator) ContractError() (time.Duration, error) {
 	c := &a.contract
 	c.mu.Lock()

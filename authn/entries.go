@@ -6,29 +6,29 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// entries is the bounded memory of tokens: a hit takes no lock. Refusals have room of their own. Whoever makes up tokens can make
-// as many as they like, and send each as often as they like; so no rule of what to forget first could keep them from pushing
-// tokens in use out of a memory that they share.
+// entries is the bounded token cache. A hit takes no lock. Refusals of tokens that were never confirmed have a cache of their own: an
+// attacker can invent any number of tokens and send each any number of times, so no eviction policy of a shared cache would protect
+// the tokens in use.
 type entries struct {
-	confirmed *otter.Cache[key, *entry] // tokens that were confirmed here, whatever became of them, and revoked ones
-	refused   *otter.Cache[key, *entry] // of others; what confirmed says counts before what this does
+	confirmed *otter.Cache[key, *entry] // tokens that were confirmed here, whatever their state, and revoked ones
+	refused   *otter.Cache[key, *entry] // other tokens; an entry in confirmed takes precedence
 }
 
-// refusedShare is which part of the tokens' room refusals have besides.
-const refusedShare = 8
+// refusedDivisor is the ratio of the capacities of confirmed and refused.
+const refusedDivisor = 8
 
-// refusedRoom is how many refusals there is room for beside so many tokens.
-func refusedRoom(maxEntries int) int { return maxEntries/refusedShare + 1 }
+// refusedCapacity returns the capacity of refused.
+func refusedCapacity(maxEntries int) int { return maxEntries/refusedDivisor + 1 }
 
 func newEntries(maxEntries int, now func() time.Duration) (e entries, err error) {
 	if e.confirmed, err = newCache(maxEntries, now); err != nil {
 		return entries{}, err
 	}
-	e.refused, err = newCache(refusedRoom(maxEntries), now)
+	e.refused, err = newCache(refusedCapacity(maxEntries), now)
 	return e, err
 }
 
-// get returns the entry of a token that is being used, and the time, which saves the caller a reading of the clock.
+// get returns the entry of a token in use, and the time, which saves the caller a reading of the clock.
 func (e entries) get(k key) (_ *entry, now time.Duration, ok bool) {
 	found, ok := e.confirmed.GetEntry(k)
 	if !ok {
@@ -37,7 +37,7 @@ func (e entries) get(k key) (_ *entry, now time.Duration, ok bool) {
 	return found.Value, time.Duration(found.SnapshotAtNano), ok
 }
 
-// peek is get for those who do not use the token.
+// peek is get without an effect on eviction.
 func (e entries) peek(k key) (_ *entry, now time.Duration, ok bool) {
 	found, ok := e.confirmed.GetEntryQuietly(k)
 	if !ok {
@@ -46,25 +46,24 @@ func (e entries) peek(k key) (_ *entry, now time.Duration, ok bool) {
 	return found.Value, time.Duration(found.SnapshotAtNano), ok
 }
 
-// known tells whether the token was confirmed here, or revoked, and that is still remembered.
+// known reports whether the token is cached as one that was confirmed here or revoked.
 func (e entries) known(k key) bool {
 	_, ok := e.confirmed.GetEntryQuietly(k)
 	return ok
 }
 
-// set remembers what is news of a token. One at a time may.
-func (e entries) set(k key, news *entry) {
-	if news.principal == nil && news.kind != revoked && !e.known(k) {
-		e.refused.Set(k, news)
+// set stores an entry. Calls must not be concurrent.
+func (e entries) set(k key, stored *entry) {
+	if stored.principal == nil && stored.state != revoked && !e.known(k) {
+		e.refused.Set(k, stored)
 		return
 	}
-	e.confirmed.Set(k, news)
+	e.confirmed.Set(k, stored)
 }
 
 func (e entries) size() int { return e.confirmed.EstimatedSize() + e.refused.EstimatedSize() }
 
-// newCache makes one bounded memory, in which what is asked for often stays longest. Freshness is ours to judge; the cache only
-// drops what cannot be used any more.
+// newCache makes a bounded cache that evicts entries at keepUntil, and the least frequently used ones when it is full.
 func newCache(maxEntries int, now func() time.Duration) (*otter.Cache[key, *entry], error) {
 	return otter.New(&otter.Options[key, *entry]{
 		MaximumSize: maxEntries,
@@ -75,12 +74,12 @@ func newCache(maxEntries int, now func() time.Duration) (*otter.Cache[key, *entr
 	})
 }
 
-// cacheClock has the cache count time as the entries do.
+// cacheClock is the Authenticator's clock as an [otter.Clock].
 type cacheClock func() time.Duration
 
 // NowNano implements [otter.Clock].
 func (c cacheClock) NowNano() int64 { return int64(c()) }
 
-// Tick implements [otter.Clock]. Without ticks the cache has no goroutine that would have to be stopped; it drops what has
-// expired as it is written to.
+// Tick implements [otter.Clock]. Without ticks the cache has no goroutine that would have to be stopped; it evicts expired entries on
+// writes.
 func (cacheClock) Tick(time.Duration) <-chan time.Time { return nil }

@@ -6,68 +6,75 @@ import (
 	"time"
 )
 
-// A key is the SHA-256 of a token. Keys are compared with ==, not in constant time: what a comparison could leak is how far
-// the hash of a guess agrees with that of a live token, and whoever can steer that has broken SHA-256.
+// A key is the SHA-256 of a token. Keys are compared with ==, not in constant time: a comparison could leak only how long a prefix of a
+// guess's hash equals that of a live token, which helps only an attacker who has broken SHA-256.
 type key = [sha256.Size]byte
 
-// A kind is what is known of a token. How long that holds is for the settings, so that they hold at once when they change.
-type kind uint8
+// A state is the state of a cached token.
+type state uint8
 
 const (
-	confirmed   kind = iota // the identity service says whom it stands for
-	unconfirmed             // as it was when the identity service could still answer
-	unknown                 // there is no such token
-	revoked                 // there is no more
-	kinds
+	confirmed   state = iota // the identity service returned its principal
+	unconfirmed              // confirmed earlier; the identity service is unavailable
+	unknown                  // the token does not exist
+	revoked                  // the token was revoked
+	numStates
 )
 
-// A lifetime is how long after it was learned something is used.
-type lifetime struct {
-	quiet time.Duration // after it, the first to use it has it looked up again, without waiting
-	fresh time.Duration // after it, it is looked up before it is used
+// A ttl is how long an entry is used after entry.since.
+type ttl struct {
+	refreshAfter time.Duration // the first use after it starts a lookup in the background
+	expireAfter  time.Duration // a use after it waits for a lookup
 }
 
-// lifetimes are those of each kind, and of a confirmed token while nobody tells of revocations.
-type lifetimes struct {
-	of        [kinds]lifetime
-	overtaken lifetime // of one that was confirmed before the stream was lost
-	unwatched lifetime // of one that was confirmed since
+// ttls are the TTLs of entries. They follow from the settings and not from the entry, so that a change of settings holds at once.
+type ttls struct {
+	byState          [numStates]ttl
+	beforeDisconnect ttl // of a token that was confirmed before the revocation stream was disconnected
+	duringDisconnect ttl // of a token that was confirmed since
 }
 
-func (s Settings) lifetimes() lifetimes {
-	unwatched := s.inUse(min(s.UnwatchedFor, s.FreshFor))
-	return lifetimes{
-		of: [kinds]lifetime{
-			confirmed:   s.inUse(s.FreshFor),
-			unconfirmed: {quiet: outagePause, fresh: outagePause + 2*s.LookUpTimeout},
-			unknown:     {quiet: s.NegativeFor, fresh: s.NegativeFor},
-			// A revocation is final, and must outlast an outage: it is remembered for as long as a confirmed token would be.
-			revoked: {quiet: s.StaleFor, fresh: s.StaleFor},
+// settings are Settings in use.
+type settings struct {
+	Settings
+
+	ttls ttls
+}
+
+func (s Settings) ttls() ttls {
+	duringDisconnect := s.confirmedTTL(s.FreshFor / disconnectedDivisor)
+	return ttls{
+		byState: [numStates]ttl{
+			confirmed:   s.confirmedTTL(s.FreshFor),
+			unconfirmed: {refreshAfter: retryInterval, expireAfter: retryInterval + 2*s.LookUpTimeout},
+			unknown:     {refreshAfter: negativeTTL, expireAfter: negativeTTL},
+			// A revocation is final and must outlast an outage, so it is cached as long as a confirmed token.
+			revoked: {refreshAfter: s.StaleFor, expireAfter: s.StaleFor},
 		},
-		// When the stream breaks, many tokens in use are older than they may now become. Were they to be looked up before they
-		// are used, a stream that broke because the service hangs would have a request of each of them wait.
-		overtaken: lifetime{quiet: unwatched.quiet, fresh: s.FreshFor},
-		unwatched: unwatched,
+		// When the stream is disconnected, many tokens in use are older than the shorter TTL. They are refreshed in the background: if
+		// the service hangs, a request of each of them would wait otherwise.
+		beforeDisconnect: ttl{refreshAfter: duringDisconnect.refreshAfter, expireAfter: s.FreshFor},
+		duringDisconnect: duringDisconnect,
 	}
 }
 
-// inUse is the lifetime of a confirmed token whose requests are not to wait: it is looked up again in the last third of its
-// time, or as much earlier as it takes to find out that the service hangs, but not in the first third.
-func (s Settings) inUse(fresh time.Duration) lifetime {
-	return lifetime{quiet: max(fresh/3, min(fresh*2/3, fresh-2*s.LookUpTimeout)), fresh: fresh}
+// confirmedTTL returns the TTL of a confirmed token, whose requests should not wait: it is refreshed in the last third of its time, or
+// earlier by what it takes to find that the service hangs, but not in the first third.
+func (s Settings) confirmedTTL(fresh time.Duration) ttl {
+	return ttl{refreshAfter: max(fresh/3, min(fresh*2/3, fresh-2*s.LookUpTimeout)), expireAfter: fresh}
 }
 
-// An entry is what is remembered of one token. Times are counted from the start of the memory. But for asked, it
-// does not change once others can see it: news make a new entry.
+// An entry is the cached result of a lookup. Times are relative to the start of the Authenticator. An entry is immutable but for
+// refreshing.
 type entry struct {
 	principal *Principal // nil for a refusal
 	refusal   error      // nil for a principal
-	kind      kind
-	epoch     uint64 // of trust, see memory.epoch
+	state     state
+	epoch     uint64 // see Authenticator.epoch
 
-	since     time.Duration // when it was learned, or its kind last changed
-	confirmed time.Duration // when the identity service last said so
-	keepUntil time.Duration // until here it is used where a look-up fails; then the cache drops it
+	since       time.Duration // when the state was determined
+	confirmedAt time.Duration // when the identity service last confirmed it
+	keepUntil   time.Duration // when the cache evicts it; until then it is used if a lookup fails
 
-	asked atomic.Bool // somebody who used it after its quiet time has it looked up again
+	refreshing atomic.Bool // a refresh was started
 }

@@ -7,45 +7,45 @@ import (
 )
 
 const (
-	// WaitersPerLookUp is how many requests may wait for each unknown token's look-up that may be in flight.
+	// WaitersPerLookUp is the number of requests that may wait for each lookup of an unknown token that may be in flight.
 	WaitersPerLookUp = 8
-	// siteShare bounds the waiting requests of a site: siteShare times the room that is left.
+	// siteShare limits the waiting requests of a site to siteShare times the free places.
 	siteShare = 3
 )
 
-// A fairQueue divides the look-ups of unknown tokens among source networks. It has two rules.
+// A fairQueue divides the lookups of unknown tokens among source networks. It has two rules.
 //
-// Room: a network may have as many requests waiting as there is room left, and a site siteShare times as many. So one network takes at most
-// half of the room, a site three quarters, and n networks n parts of n+1. A network of a site that has none waiting is refused only if
-// there is no room at all. Requests that wait for the same look-up count too, as each of them holds a request of the gateway.
+// Admission: a network may have as many requests waiting as there are free places, and a site siteShare times as many. So one network takes
+// at most half of all places, a site three quarters, and n networks n/(n+1). A site without waiting requests is rejected only if no place
+// is free. Each request that waits for a lookup takes a place, as it holds a request slot of the gateway.
 //
-// Turns: look-ups that are queued begin in turn (round robin): site by site, within a site network by network, within a network the
-// oldest first. An IPv6 site is a /48, as one client may have all networks of it; an IPv4 network is a site of its own.
+// Order: queued lookups start round robin over the sites, within a site round robin over its networks, and within a network in order of
+// arrival. An IPv6 site is a /48, as one client may have all its networks; an IPv4 network is its own site.
 //
-// Its state is bounded by the room: it holds no network without a waiting request or a queued look-up. The caller holds memory.mu, but
-// for reading the two counters.
+// Its size is bounded by the places: it holds no network without a waiting request or a queued lookup. The caller holds Authenticator.mu,
+// except to read the two counters.
 type fairQueue struct {
 	sites   map[netip.Prefix]*site
-	turns   []*site // those with queued look-ups, the next one first
+	turns   []*site // with queued lookups; the next one first
 	waiting int     // requests, all sites together
 
-	inFlight, queued atomic.Int64 // look-ups
+	inFlight, queued atomic.Int64 // lookups
 }
 
 type site struct {
 	networks map[netip.Prefix]*sourceNetwork
-	turns    []*sourceNetwork // those with queued look-ups, the next one first
+	turns    []*sourceNetwork // with queued lookups; the next one first
 	waiting  int              // requests, all networks together
 }
 
 type sourceNetwork struct {
 	waiting int       // requests
-	queue   []*flight // look-ups, the oldest first
+	queue   []*flight // oldest first
 }
 
 func newFairQueue() fairQueue { return fairQueue{sites: make(map[netip.Prefix]*site)} }
 
-// find returns a network that has something waiting or queued, and its site; else the zero of either.
+// find returns a network with waiting requests or queued lookups, and its site, or nil for either.
 func (q *fairQueue) find(network netip.Prefix) (*site, *sourceNetwork) {
 	s := q.sites[siteOf(network)]
 	if s == nil {
@@ -54,8 +54,7 @@ func (q *fairQueue) find(network netip.Prefix) (*site, *sourceNetwork) {
 	return s, s.networks[network]
 }
 
-// admit counts a request that waits for a look-up, if there is room for one more of its network. Slots is how many look-ups may be in
-// flight.
+// admit adds a waiting request if a place is free for its network. Slots is the maximum number of lookups in flight.
 func (q *fairQueue) admit(network netip.Prefix, slots int) bool {
 	s, n := q.find(network)
 	if s == nil {
@@ -64,7 +63,7 @@ func (q *fairQueue) admit(network netip.Prefix, slots int) bool {
 	if n == nil {
 		n = &sourceNetwork{}
 	}
-	if room := WaitersPerLookUp*slots - q.waiting; n.waiting >= room || s.waiting >= siteShare*room {
+	if free := WaitersPerLookUp*slots - q.waiting; n.waiting >= free || s.waiting >= siteShare*free {
 		return false
 	}
 	q.sites[siteOf(network)], s.networks[network] = s, n
@@ -74,7 +73,7 @@ func (q *fairQueue) admit(network netip.Prefix, slots int) bool {
 	return true
 }
 
-// leave takes a request back that was admitted.
+// leave removes a waiting request.
 func (q *fairQueue) leave(network netip.Prefix) {
 	s, n := q.find(network)
 	n.waiting--
@@ -83,7 +82,7 @@ func (q *fairQueue) leave(network netip.Prefix) {
 	q.prune(network, s, n)
 }
 
-// push queues a look-up for a turn of its network, of which a request has been admitted.
+// push queues a lookup. A request of its network has been admitted.
 func (q *fairQueue) push(f *flight) {
 	s, n := q.find(f.network)
 	if len(s.turns) == 0 {
@@ -97,7 +96,7 @@ func (q *fairQueue) push(f *flight) {
 	q.queued.Add(1)
 }
 
-// next returns the look-up whose turn it is and counts it as in flight. It returns nil if none is queued or no slot is free.
+// next removes the next lookup from the queue and counts it as in flight. It returns nil if none is queued or no slot is free.
 func (q *fairQueue) next(slots int) *flight {
 	if len(q.turns) == 0 || q.inFlight.Load() >= int64(slots) {
 		return nil
@@ -121,10 +120,10 @@ func (q *fairQueue) next(slots int) *flight {
 	return f
 }
 
-// done takes back a look-up that was in flight.
+// done is the end of a lookup in flight.
 func (q *fairQueue) done() { q.inFlight.Add(-1) }
 
-// drop removes a look-up from the queue.
+// drop removes a lookup from the queue.
 func (q *fairQueue) drop(f *flight) {
 	s, n := q.find(f.network)
 	n.queue = without(n.queue, f)
@@ -139,7 +138,7 @@ func (q *fairQueue) drop(f *flight) {
 	q.prune(f.network, s, n)
 }
 
-// prune removes a network that has nothing waiting or queued any more, and its site likewise.
+// prune removes a network without waiting requests and queued lookups, and a site without networks.
 func (q *fairQueue) prune(network netip.Prefix, s *site, n *sourceNetwork) {
 	if n.waiting == 0 && len(n.queue) == 0 {
 		delete(s.networks, network)

@@ -123,7 +123,7 @@ func TestUnknownTokensDoNotFloodTheService(t *testing.T) {
 	})
 }
 
-func TestTheBoundIsThatOfTheSettingsOfTheRequest(t *testing.T) {
+func TestAHigherLimitOfLookUpsHoldsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookUps = 3 })
@@ -131,8 +131,8 @@ func TestTheBoundIsThatOfTheSettingsOfTheRequest(t *testing.T) {
 		if shed := flood(t, a, office, 0, 20); shed != 8 || service.lookUps() != 3 {
 			t.Errorf("%d refused, want 8; %d look-ups, want 3", shed, service.lookUps())
 		}
-		more := with(t, a, service, authn.Settings{MaxLookUps: 5})
-		if shed := flood(t, more, office, 20, 20); shed != 12 || service.lookUps() != 5 {
+		a.Apply(authn.Settings{MaxLookUps: 5})
+		if shed := flood(t, a, office, 20, 20); shed != 12 || service.lookUps() != 5 {
 			t.Errorf("%d refused, want 12: 12 requests waited already; %d look-ups, want 5", shed, service.lookUps())
 		}
 		release()
@@ -197,7 +197,8 @@ func TestARequestWaitsForItsTurnAtMostAsLongAsALookUpMayTake(t *testing.T) {
 		release := service.hold()
 		flood(t, a, office, 0, 64)
 		begin := time.Now()
-		refused(t, with(t, a, service, authn.Settings{LookUpTimeout: 3 * time.Second}), invent(64), authn.ErrBusy)
+		a.Apply(authn.Settings{LookUpTimeout: 3 * time.Second})
+		refused(t, a, invent(64), authn.ErrBusy)
 		if waited := time.Since(begin); waited != 3*time.Second {
 			t.Errorf("waited %v, want 3s", waited)
 		}

@@ -16,56 +16,53 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// What the ErrorInfo of a NOT_FOUND has: the reason by which the identity service tells a revoked token from one that never was, and the
-// key of that token's id among the metadata.
+// The reason in the ErrorInfo of a NOT_FOUND for a revoked token, and the metadata key of the token's id.
 const (
 	tokenRevoked    = "TOKEN_REVOKED"
 	metadataTokenID = "token_id"
 )
 
-// When a look-up fails, the first use of a known token after outagePause has it looked up again, and it is used without waiting
-// for as long as that may take twice. So an outage costs a token in use no waiting at all, even where the service hangs, and
-// the service gets at most a call a second for it.
-const outagePause = time.Second
+// retryInterval is the time between lookups of a known token during an outage. The lookups are in the background: the cached entry is
+// used meanwhile, for twice the time that a lookup may take. So no request of a token in use waits, even if the service hangs, and the
+// service receives at most one call a second for it.
+const retryInterval = time.Second
 
-// A flight is one look-up and all who wait for it. It is not the cache's own loader, nor x/sync/singleflight, because a
-// revocation must be able to reach a look-up under way: one that began before the revocation may land after it, and would
-// put the revoked token back.
+// A flight is a lookup and the requests that wait for it. Neither the cache's loader nor x/sync/singleflight fits, because a revocation
+// must reach a lookup in flight: one that started before the revocation may complete after it and would cache the revoked token again.
 type flight struct {
-	done  chan struct{} // closed once the flight has landed
-	epoch uint64        // when it began
+	done  chan struct{} // closed when the lookup has completed
+	epoch uint64        // at its start
 
-	// Look-ups of tokens that were not confirmed here take turns by network; see fairQueue.
+	// Lookups of unknown tokens are queued by network; see fairQueue.
 	unknown bool
 	network netip.Prefix
 
-	// Guarded by memory.mu.
-	queued  bool   // it waits for its turn
+	// Guarded by Authenticator.mu.
+	queued  bool
 	waiters int    // requests that wait for it
 	start   func() // makes the call
-	revoked bool   // the token was revoked meanwhile
+	revoked bool   // the token was revoked since the start
 
 	// One of the two is set before done is closed.
 	outcome *entry
 	failure error
 }
 
-// underWay returns the look-up of the token that is under way or queued. One that began before trust was lost does not count. The caller
-// holds a.mu.
-func (a *Authenticator) underWay(k key) (*flight, bool) {
+// inFlight returns the lookup of the token that is in flight or queued, unless it belongs to an earlier epoch. The caller holds a.mu.
+func (a *Authenticator) inFlight(k key) (*flight, bool) {
 	f, ok := a.flights[k]
 	return f, ok && f.epoch == a.epoch.Load()
 }
 
-// join has a request of the network wait for the look-up of the token, which it begins or queues if none is under way. It returns nil if
-// the token is unknown and there is no room for one more request of the network. The caller holds a.mu.
-func (a *Authenticator) join(ctx context.Context, k key, network netip.Prefix) *flight {
-	f, shared := a.underWay(k)
+// join adds a request of the network to the lookup of the token. It starts or queues a lookup if there is none. It returns nil if the
+// token is unknown and no more requests of the network may wait. The caller holds a.mu.
+func (a *Authenticator) join(ctx context.Context, s *settings, k key, network netip.Prefix) *flight {
+	f, shared := a.inFlight(k)
 	if !shared {
 		f = a.newFlight(ctx, k)
 		f.unknown, f.network = !a.entries.known(k), network
 	}
-	if f.unknown && !a.unknown.admit(network, a.settings.MaxLookUps) {
+	if f.unknown && !a.unknown.admit(network, s.MaxLookUps) {
 		return nil
 	}
 	f.waiters++
@@ -76,12 +73,12 @@ func (a *Authenticator) join(ctx context.Context, k key, network netip.Prefix) *
 		a.unknown.push(f)
 		a.startQueued()
 	default:
-		a.beginKnown(k, f)
+		a.startKnown(k, f)
 	}
 	return f
 }
 
-// leave undoes join for a request that waits no more. A queued look-up that no request waits for is dropped.
+// leave is the end of a request's wait. It drops a queued lookup that no request waits for any more.
 func (a *Authenticator) leave(k key, f *flight, network netip.Prefix) {
 	if !f.unknown {
 		return
@@ -103,32 +100,34 @@ func (a *Authenticator) newFlight(ctx context.Context, k key) *flight {
 	return f
 }
 
-// beginKnown begins the look-up of a token that was confirmed here: it does not queue. The caller holds a.mu.
-func (a *Authenticator) beginKnown(k key, f *flight) {
+// startKnown starts the lookup of a known token, which is never queued. The caller holds a.mu.
+func (a *Authenticator) startKnown(k key, f *flight) {
 	a.knownInFlight.Add(1)
 	a.flights[k] = f
 	f.start()
 }
 
-// startQueued begins the look-ups that there are slots for. The caller holds a.mu.
+// startQueued starts queued lookups while fewer than MaxLookUps are in flight. The caller holds a.mu.
 func (a *Authenticator) startQueued() {
-	for f := a.unknown.next(a.settings.MaxLookUps); f != nil; f = a.unknown.next(a.settings.MaxLookUps) {
+	slots := a.settings.Load().MaxLookUps
+	for f := a.unknown.next(slots); f != nil; f = a.unknown.next(slots) {
 		f.start()
 	}
 }
 
-// lookUp asks the identity service and lands the flight. It does not end with the context: who began the look-up may hang up while
-// others wait for it. In a trace, it is a part of what who began it does.
+// lookUp calls the identity service and completes the flight. It ignores the end of ctx, which belongs to the first of the requests that
+// wait for it. In a trace, that request's span is the parent.
 func (a *Authenticator) lookUp(ctx context.Context, k key, f *flight) {
-	ctx, cancel := context.WithTimeout(timings.Detach(context.WithoutCancel(ctx)), a.settings.LookUpTimeout)
+	s := a.settings.Load()
+	ctx, cancel := context.WithTimeout(timings.Detach(context.WithoutCancel(ctx)), s.LookUpTimeout)
 	defer cancel()
 	response, err := a.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: k[:]})
-	e, err := a.judge(k, response, err)
-	a.noteAvailability(ctx, err)
+	e, err := a.interpret(s, k, response, err)
+	a.logAvailability(ctx, err)
 
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.land(k, f, e, err)
+	a.complete(s, k, f, e, err)
 	if f.unknown {
 		a.unknown.done()
 		a.startQueued()
@@ -138,17 +137,17 @@ func (a *Authenticator) lookUp(ctx context.Context, k key, f *flight) {
 	close(f.done)
 }
 
-// judge says what the answer of the identity service means: an entry, or an error where it could not tell. Only NOT_FOUND
-// refuses a token; every other failure says something of the service, not of the token, and so does an answer that breaks the contract.
-func (a *Authenticator) judge(k key, response *identityv1.ResolveTokenResponse, err error) (*entry, error) {
+// interpret converts the response of the identity service to an entry, or to an error if the state of the token is unclear. Only
+// NOT_FOUND refuses a token. Any other error, and a response that breaks the contract, is a failure of the service.
+func (a *Authenticator) interpret(s *settings, k key, response *identityv1.ResolveTokenResponse, err error) (*entry, error) {
 	now := a.now()
 	if status.Code(err) == codes.NotFound {
 		if info := errorInfo(err); info.GetReason() == tokenRevoked {
 			a.metrics.revoked.Inc()
-			return a.revokedEntry(k, info.GetMetadata()[metadataTokenID]), nil
+			return a.revokedEntry(s, k, info.GetMetadata()[metadataTokenID]), nil
 		}
 		a.metrics.unknown.Inc()
-		return refused(ErrUnknown, now, a.settings.NegativeFor), nil
+		return newRefusal(unknown, ErrUnknown, now, negativeTTL), nil
 	}
 	if err != nil {
 		a.metrics.unavailable.Inc()
@@ -161,16 +160,16 @@ func (a *Authenticator) judge(k key, response *identityv1.ResolveTokenResponse, 
 		return nil, fmt.Errorf("resolve a token: %w", err)
 	}
 	a.metrics.resolved.Inc()
-	return &entry{principal: principal, since: now, confirmed: now, keepUntil: now + a.settings.StaleFor}, nil
+	return &entry{principal: principal, since: now, confirmedAt: now, keepUntil: now + s.StaleFor}, nil
 }
 
-// refused makes the entry of a token that opens nothing, as the identity service says for the moment.
-func refused(why error, now, keepFor time.Duration) *entry {
-	return &entry{kind: unknown, refusal: why, since: now, confirmed: now, keepUntil: now + keepFor}
+// newRefusal returns the entry of an invalid token.
+func newRefusal(s state, reason error, now, keepFor time.Duration) *entry {
+	return &entry{state: s, refusal: reason, since: now, confirmedAt: now, keepUntil: now + keepFor}
 }
 
-// revokedEntry makes the entry of a token that was revoked. Its ids are those that the identity service gives and that were cached before.
-func (a *Authenticator) revokedEntry(k key, tokenID string) *entry {
+// revokedEntry returns the entry of a revoked token, with the ids from the identity service or the cache.
+func (a *Authenticator) revokedEntry(s *settings, k key, tokenID string) *entry {
 	ids := &RevokedError{}
 	if before, _, ok := a.entries.peek(k); ok {
 		if known, ok := errors.AsType[*RevokedError](before.refusal); ok {
@@ -182,28 +181,26 @@ func (a *Authenticator) revokedEntry(k key, tokenID string) *entry {
 	if id, ok := CanonicalUUID(tokenID); ok {
 		ids.TokenID = id
 	}
-	e := refused(ids, a.now(), a.settings.StaleFor)
-	e.kind = revoked
-	return e
+	return newRefusal(revoked, ids, a.now(), s.StaleFor)
 }
 
-// land gives the flight its end, and the cache what was learned. The caller holds a.mu.
-func (a *Authenticator) land(k key, f *flight, e *entry, err error) {
+// complete sets the outcome of the flight and caches it. The caller holds a.mu.
+func (a *Authenticator) complete(s *settings, k key, f *flight, e *entry, err error) {
 	current := a.flights[k] == f
 	if current {
 		delete(a.flights, k)
 	}
-	switch known, _, ok := a.entries.peek(k); {
+	switch cached, _, ok := a.entries.peek(k); {
 	case f.revoked:
-		f.outcome = known
+		f.outcome = cached
 		if !ok {
-			f.outcome = refused(&RevokedError{}, a.now(), a.settings.NegativeFor)
+			f.outcome = newRefusal(unknown, &RevokedError{}, a.now(), negativeTTL)
 		}
-		return // the revocation has seen to the cache
+		return // revoke has updated the cache
 	case err == nil:
 		f.outcome = e
-	case ok && a.trusts(known):
-		f.outcome = extended(known, a.now())
+	case ok && a.usableInOutage(s, cached):
+		f.outcome = cached.unconfirmed(a.now())
 	default:
 		f.failure = err
 		return
@@ -214,29 +211,29 @@ func (a *Authenticator) land(k key, f *flight, e *entry, err error) {
 	}
 }
 
-// trusts tells whether the entry may be used though the identity service cannot confirm it.
-func (a *Authenticator) trusts(e *entry) bool {
-	return e.principal == nil || a.now() < e.confirmed+a.settings.StaleFor
+// usableInOutage reports whether the entry may be used while the identity service is unavailable.
+func (a *Authenticator) usableInOutage(s *settings, e *entry) bool {
+	return e.principal == nil || a.now() < e.confirmedAt+s.StaleFor
 }
 
-// extended is the entry with a little more time, for when the identity service cannot confirm it.
-func extended(e *entry, now time.Duration) *entry {
+// unconfirmed returns the entry for further use while the identity service is unavailable.
+func (e *entry) unconfirmed(now time.Duration) *entry {
 	return &entry{
-		kind: unconfirmed, principal: e.principal, refusal: e.refusal,
-		since: now, confirmed: e.confirmed, keepUntil: e.keepUntil,
+		state: unconfirmed, principal: e.principal, refusal: e.refusal,
+		since: now, confirmedAt: e.confirmedAt, keepUntil: e.keepUntil,
 	}
 }
 
-// noteAvailability logs that the identity service stopped answering, or answers again.
-func (m *memory) noteAvailability(ctx context.Context, err error) {
-	if away := errors.Is(err, ErrUnavailable); m.identityAway.Swap(away) == away {
-		return
+// logAvailability logs when the identity service becomes unavailable and when it is available again.
+func (a *Authenticator) logAvailability(ctx context.Context, err error) {
+	down := errors.Is(err, ErrUnavailable)
+	switch {
+	case a.identityDown.Swap(down) == down:
+	case down:
+		a.logger.WarnContext(ctx, "identity service is unavailable; cached tokens are accepted for a while", slog.Any("error", err))
+	default:
+		a.logger.InfoContext(ctx, "identity service is available again")
 	}
-	if errors.Is(err, ErrUnavailable) {
-		m.logger.WarnContext(ctx, "identity service cannot tell tokens; known ones are used for a while", slog.Any("error", err))
-		return
-	}
-	m.logger.InfoContext(ctx, "identity service tells tokens again")
 }
 
 // errorInfo returns the google.rpc.ErrorInfo of an error, or nil.

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics holds the children that are counted with, so that no label is looked up at a request.
+// metrics holds pre-resolved counters, so that requests do not look up labels.
 type metrics struct {
 	hits, misses, stales                    prometheus.Counter
 	resolved, unknown, revoked, unavailable prometheus.Counter
@@ -15,7 +15,7 @@ type metrics struct {
 	streamConnected                         prometheus.Gauge
 }
 
-func newMetrics(registerer prometheus.Registerer, of *memory, maxEntries int) (*metrics, error) {
+func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries int) (*metrics, error) {
 	uses := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_authn_cache_requests_total",
 		Help: "Well-formed tokens by what the cache made of them: hit, miss (a look-up answered it), or stale (the identity service could not).",
@@ -47,19 +47,19 @@ func newMetrics(registerer prometheus.Registerer, of *memory, maxEntries int) (*
 	size := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_authn_cache_entries",
 		Help: "Tokens remembered, refused ones included.",
-	}, func() float64 { return float64(of.entries.size()) })
-	room := prometheus.NewGauge(prometheus.GaugeOpts{
+	}, func() float64 { return float64(a.entries.size()) })
+	limit := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "opsgate_authn_cache_entries_limit",
 		Help: "How many tokens can be remembered, refused ones included.",
 	})
-	room.Set(float64(maxEntries + refusedRoom(maxEntries)))
+	limit.Set(float64(maxEntries + refusedCapacity(maxEntries)))
 	for _, c := range []prometheus.Collector{
-		uses, lookUps, m.revocations, m.streamConnected, size, room,
-		inFlight("known", &of.knownInFlight), inFlight("unknown", &of.unknown.inFlight),
+		uses, lookUps, m.revocations, m.streamConnected, size, limit,
+		newInFlight("known", &a.knownInFlight), newInFlight("unknown", &a.unknown.inFlight),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "opsgate_authn_lookups_queued",
 			Help: "Look-ups of unknown tokens that wait for their turn.",
-		}, func() float64 { return float64(of.unknown.queued.Load()) }),
+		}, func() float64 { return float64(a.unknown.queued.Load()) }),
 	} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
@@ -68,7 +68,7 @@ func newMetrics(registerer prometheus.Registerer, of *memory, maxEntries int) (*
 	return m, nil
 }
 
-func inFlight(token string, lookUps *atomic.Int64) prometheus.GaugeFunc {
+func newInFlight(token string, lookUps *atomic.Int64) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "opsgate_authn_lookups_in_flight",
 		Help:        "Look-ups under way, of tokens that were confirmed here (known) and of others (unknown).",

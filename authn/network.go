@@ -2,14 +2,14 @@ package authn
 
 import "net/netip"
 
-// A Source is where a request comes from.
+// A Source is the origin of a request.
 type Source interface {
-	// ClientAddr returns the address of the client, or the zero Addr if it is not known. It is called only for tokens that have to be
-	// looked up, so it may parse headers.
+	// ClientAddr returns the address of the client, or the zero Addr if it is unknown. It is called only before a lookup, so it may parse
+	// headers.
 	ClientAddr() netip.Addr
 }
 
-// The prefixes that stand for one client network. An IPv6 customer gets at least a /64, and commonly a /48 of them.
+// The prefix lengths of client networks. An IPv6 customer gets at least a /64, and commonly a /48.
 const (
 	ipv4NetworkBits = 24
 	ipv6NetworkBits = 64
@@ -17,7 +17,7 @@ const (
 )
 
 // networkOf returns the network that an address belongs to: its /24 for IPv4, IPv4-mapped IPv6 included, and its /64 for IPv6. All
-// clients whose address is not known share the zero Prefix.
+// clients with an unknown address share the zero Prefix.
 func networkOf(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap()
 	bits := ipv6NetworkBits
@@ -28,7 +28,7 @@ func networkOf(addr netip.Addr) netip.Prefix {
 	return network
 }
 
-// siteOf returns the IPv6 /48 that a network is a part of, and an IPv4 network itself.
+// siteOf returns the /48 that contains an IPv6 network; an IPv4 network is its own site.
 func siteOf(network netip.Prefix) netip.Prefix {
 	if !network.Addr().Is6() {
 		return network

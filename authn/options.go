@@ -1,6 +1,7 @@
 package authn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,75 +12,74 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// Options are what an [Authenticator] is made of. Format and Identity are required; a zero elsewhere stands for the default.
+const (
+	// negativeTTL is how long a refusal is cached. A new token is accepted after at most this time if it was tried before it existed.
+	negativeTTL = 5 * time.Second
+	// disconnectedDivisor divides FreshFor for tokens that are confirmed while the revocation stream is disconnected.
+	disconnectedDivisor = 3
+)
+
+// Options are the options of [New]. Format and Identity are required; a zero elsewhere stands for the default.
 type Options struct {
-	// Format is how live tokens look.
+	// Format is the format of live tokens.
 	Format TokenFormat
-	// Identity is the service that knows the tokens. Calls for known tokens that somebody waits for are not bounded here: it
-	// may refuse those that are too many, and they are used on trust as in an outage.
+	// Identity is the client of the identity service. Lookups of known tokens for which a request waits are not limited here: if the
+	// client rejects some as too many, the cached tokens are used as in an outage.
 	Identity identityv1.IdentityServiceClient
-	// Settings are the time-outs and bounds to begin with.
+	// Settings are those until [Authenticator.Apply] changes them.
 	Settings
-	// MaxEntries bounds the tokens remembered; 100,000 by default, some 40 MB. An eighth as many refusals are remembered besides.
+	// MaxEntries is the maximum number of cached tokens; 100,000 by default, some 40 MB. An eighth as many refusals are cached in addition.
 	MaxEntries int
-	// Clock is the time; [time.Now] by default.
+	// Clock returns the time; [time.Now] by default.
 	Clock func() time.Time
-	// Logger gets a line when the identity service or the revocation stream goes away or comes back, and when look-ups begin or
-	// cease to be shed; discarded by default.
+	// Logger logs when the identity service or the revocation stream becomes unavailable or available again, and when lookups are shed;
+	// discarded by default.
 	Logger *slog.Logger
-	// Registerer gets the metrics; by default they go nowhere.
+	// Registerer registers the metrics; by default they are not exposed.
 	Registerer prometheus.Registerer
 }
 
-// Settings are what may change while an [Authenticator] is in use. A zero stands for the default.
+// Settings can be changed at any time; see [Authenticator.Apply]. A zero stands for the default.
 type Settings struct {
-	// FreshFor is how long a confirmed token is served without asking again; 30 s by default. It bounds how long a token
-	// revoked while the revocation stream is cut goes on being accepted.
+	// FreshFor is how long a confirmed token is accepted without another lookup; 30 s by default. While the revocation stream is
+	// disconnected, it limits how long a revoked token is accepted; a token that is confirmed meanwhile is accepted for a third of it.
 	FreshFor time.Duration
-	// UnwatchedFor is FreshFor for a token that was confirmed while the revocation stream was cut; 10 s by default, and never
-	// more than FreshFor.
-	UnwatchedFor time.Duration
-	// StaleFor is how long after it was last confirmed a token is served while the identity service cannot answer; 10 min
-	// by default, at least FreshFor.
+	// StaleFor is how long after its last confirmation a token is accepted while the identity service is unavailable; 10 min by
+	// default, at least FreshFor.
 	StaleFor time.Duration
-	// NegativeFor is how long a refusal is remembered; 5 s by default. A token is usable at most this long after it is
-	// made, if somebody tried it before.
-	NegativeFor time.Duration
-	// LookUpTimeout bounds one call to the identity service; 2 s by default. It is not the callers' deadline, as a call is
-	// shared by all who wait for it.
+	// LookUpTimeout is the timeout of a call to the identity service; 2 s by default. The deadlines of requests do not apply, as several
+	// requests share a call.
 	LookUpTimeout time.Duration
-	// MaxLookUps bounds the look-ups in flight of tokens that were not confirmed here; 64 by default. Further ones are queued, and begin
-	// in turn by source network. 8 requests may wait for each, half of that number from one network; one more is refused with
-	// [ErrBusy], and so is one whose turn does not come within LookUpTimeout. Of tokens that were confirmed, as many may be looked up
-	// in the background, before a request has to wait for it.
+	// MaxLookUps is the maximum number of lookups of unknown tokens in flight; 64 by default. Further lookups are queued by source
+	// network. 8 requests may wait for each of them, half of all from one network; further requests fail with [ErrBusy], as do requests
+	// whose lookup does not start within LookUpTimeout. It is also the maximum number of refreshes of known tokens in flight.
 	MaxLookUps int
 }
 
 func (s Settings) withDefaults() Settings {
-	s.FreshFor = orDefault(s.FreshFor, 30*time.Second)
-	s.UnwatchedFor = orDefault(s.UnwatchedFor, 10*time.Second)
-	s.StaleFor = orDefault(s.StaleFor, 10*time.Minute)
-	s.NegativeFor = orDefault(s.NegativeFor, 5*time.Second)
-	s.LookUpTimeout = orDefault(s.LookUpTimeout, 2*time.Second)
-	s.MaxLookUps = orDefault(s.MaxLookUps, 64)
+	s.FreshFor = cmp.Or(s.FreshFor, 30*time.Second)
+	s.StaleFor = cmp.Or(s.StaleFor, 10*time.Minute)
+	s.LookUpTimeout = cmp.Or(s.LookUpTimeout, 2*time.Second)
+	s.MaxLookUps = cmp.Or(s.MaxLookUps, 64)
 	return s
 }
 
-func (s Settings) validate() error {
+// Validate returns an error if the settings cannot be applied.
+func (s Settings) Validate() error {
+	s = s.withDefaults()
 	switch {
-	case s.FreshFor < 0 || s.UnwatchedFor < 0 || s.NegativeFor < 0 || s.LookUpTimeout < 0:
-		return errors.New("a duration is negative")
+	case s.FreshFor < 0 || s.LookUpTimeout < 0:
+		return errors.New("a duration is less than 0")
 	case s.MaxLookUps < 0:
-		return fmt.Errorf("%d look-ups at once", s.MaxLookUps)
+		return fmt.Errorf("maximum number of lookups is %d, less than 0", s.MaxLookUps)
 	case s.StaleFor < s.FreshFor:
-		return fmt.Errorf("stale for %v, which is less than fresh for %v", s.StaleFor, s.FreshFor)
+		return fmt.Errorf("tokens are stale for %v, less than the %v for which they are fresh", s.StaleFor, s.FreshFor)
 	}
 	return nil
 }
 
 func (o Options) withDefaults() Options {
-	o.Settings = o.Settings.withDefaults()
-	o.MaxEntries = orDefault(o.MaxEntries, 100_000)
+	o.MaxEntries = cmp.Or(o.MaxEntries, 100_000)
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -92,13 +92,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func orDefault[T time.Duration | int](value, byDefault T) T {
-	if value == 0 {
-		return byDefault
-	}
-	return value
-}
-
 func (o Options) validate() error {
 	if err := o.Format.Validate(); err != nil {
 		return err
@@ -107,7 +100,7 @@ func (o Options) validate() error {
 	case o.Identity == nil:
 		return errors.New("no identity service")
 	case o.MaxEntries < 0:
-		return fmt.Errorf("room for %d tokens", o.MaxEntries)
+		return fmt.Errorf("maximum number of cached tokens is %d, less than 0", o.MaxEntries)
 	}
-	return o.Settings.validate()
+	return o.Settings.Validate()
 }

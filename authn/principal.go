@@ -8,28 +8,28 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// A Principal is whom a token stands for. It is shared between requests and must not be modified.
+// A Principal is the authenticated team and what its token may do. It is shared between requests and must not be modified.
 type Principal struct {
-	// TokenID is the token's id, a UUID in lower case: what limits are counted by and what logs show.
+	// TokenID is the token's id, a UUID in lower case. Limits and logs use it.
 	TokenID string
-	// TeamID is the one team that the token acts for, a UUID in lower case.
+	// TeamID is the token's team, a UUID in lower case.
 	TeamID string
-	// Scopes is what the token may do.
+	// Scopes are the token's permissions.
 	Scopes Scopes
-	// AIPlan tells whether the team has the plan that includes the public API.
+	// AIPlan reports whether the team's plan includes the public API.
 	AIPlan bool
 }
 
-// newPrincipal returns the principal of an answer, or an [ErrContract]. Services refuse a team id that is not a UUID, and each request
-// would fail as if its client had sent it. The error has nothing of the answer: it may be in a log.
+// newPrincipal converts a response, or returns an [ErrContract]. Services reject a team id that is not a UUID, and each request would fail
+// as if its client had sent it. The error contains nothing of the response, as it may be logged.
 func newPrincipal(r *identityv1.ResolveTokenResponse) (*Principal, error) {
 	tokenID, ok := CanonicalUUID(r.GetTokenId())
 	if !ok {
-		return nil, fmt.Errorf("%w: the token id of an answer is not a UUID", ErrContract)
+		return nil, fmt.Errorf("%w: the token id of a response is not a UUID", ErrContract)
 	}
 	teamID, ok := CanonicalUUID(r.GetTeamId())
 	if !ok {
-		return nil, fmt.Errorf("%w: the team id of an answer is not a UUID", ErrContract)
+		return nil, fmt.Errorf("%w: the team id of a response is not a UUID", ErrContract)
 	}
 	scopes := make([]Scope, len(r.GetScopes()))
 	for i, s := range r.GetScopes() {
@@ -43,7 +43,7 @@ func newPrincipal(r *identityv1.ResolveTokenResponse) (*Principal, error) {
 	}, nil
 }
 
-// CanonicalUUID returns a UUID of the form 8-4-4-4-12 in lower case, and whether s is one. Upper case is accepted, as it names the same.
+// CanonicalUUID returns s in lower case if it is a UUID of the form 8-4-4-4-12, in any case.
 func CanonicalUUID(s string) (string, bool) {
 	if len(s) != 36 {
 		return "", false
@@ -63,30 +63,28 @@ func CanonicalUUID(s string) (string, bool) {
 }
 
 var (
-	// ErrInvalidToken says that the token opens nothing. The errors that [Authenticator.Authenticate] returns wrap it with
-	// the reason, one of the three below, which is for logs: a client is told the same for each (specification, part 7).
+	// ErrInvalidToken means that the token is rejected. [Authenticator.Authenticate] returns it wrapped in one of the three errors below,
+	// which are for logs: clients get the same response for each (docs/contract.md, "Authentication").
 	ErrInvalidToken = errors.New("invalid token")
-	// ErrMalformed is an [ErrInvalidToken]: it is not of the format, so nobody was asked.
+	// ErrMalformed is an [ErrInvalidToken] for a token that does not have the format. It is not looked up.
 	ErrMalformed = fmt.Errorf("%w: malformed", ErrInvalidToken)
-	// ErrUnknown is an [ErrInvalidToken]: the identity service knows no such token.
+	// ErrUnknown is an [ErrInvalidToken] for a token that does not exist.
 	ErrUnknown = fmt.Errorf("%w: unknown", ErrInvalidToken)
-	// ErrRevoked is an [ErrInvalidToken]: it has been revoked. The errors that wrap it are of type [RevokedError].
+	// ErrRevoked is an [ErrInvalidToken] for a revoked token. The errors that wrap it are of type [RevokedError].
 	ErrRevoked = fmt.Errorf("%w: revoked", ErrInvalidToken)
-	// ErrUnavailable says that the identity service could not tell, and that nothing recent enough is remembered of the
-	// token. It is returned wrapped with the cause, which may be a deadline of the look-up's own: test for ErrUnavailable
-	// before testing for [context.DeadlineExceeded].
+	// ErrUnavailable means that the identity service is unavailable and no recent result is cached. It is returned wrapped with the
+	// cause, which may be the lookup's own timeout: test for ErrUnavailable before [context.DeadlineExceeded].
 	ErrUnavailable = errors.New("identity service unavailable")
-	// ErrContract says that the identity service answered, with something that the contract does not have, and that nothing recent
-	// enough is cached of the token. It is a fault of that service, and says nothing of the token.
+	// ErrContract means that the response of the identity service breaks the contract and no recent result is cached. It is a failure of
+	// the service, not of the token.
 	ErrContract = errors.New("identity service breaks the contract")
-	// ErrBusy is an [ErrUnavailable]: the token is unknown here, and too many requests wait for look-ups of unknown tokens, or its turn
-	// did not come in time.
+	// ErrBusy is an [ErrUnavailable] for an unknown token: too many requests wait for lookups, or its lookup did not start in time.
 	ErrBusy = fmt.Errorf("%w: too many unknown tokens at once", ErrUnavailable)
 )
 
-// A RevokedError is the [ErrRevoked] of a token whose ids are known, for logs. A client is told nothing of it.
+// A RevokedError is an [ErrRevoked] with the ids of the token, for logs.
 type RevokedError struct {
-	// TokenID is the id of the token and TeamID that of its team, UUIDs in lower case; "" where they are not known.
+	// TokenID is the id of the token and TeamID that of its team, UUIDs in lower case; "" if they are not known.
 	TokenID, TeamID string
 }
 

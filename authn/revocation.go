@@ -14,57 +14,57 @@ import (
 )
 
 const (
-	reconnectFirst = 100 * time.Millisecond
-	reconnectMost  = 5 * time.Second
-	// silenceLimit is three of the heartbeats that the contract promises: a stream that says nothing for longer is as good
-	// as cut, whatever the connection looks like.
-	silenceLimit = 30 * time.Second
+	firstReconnectDelay = 100 * time.Millisecond
+	maxReconnectDelay   = 5 * time.Second
+	// heartbeatTimeout is three of the heartbeat intervals of the contract. A stream without messages for longer counts as disconnected.
+	heartbeatTimeout = 30 * time.Second
 )
 
-var errSilent = errors.New("no heartbeat within 30 s")
+var errHeartbeatTimeout = errors.New("no heartbeat within 30 s")
 
-// Run follows the identity service's stream of revocations until the context ends, and then returns nil. A revoked token is
-// refused from the moment the stream says so. Where the stream breaks, Run takes it up again where it broke off, at growing
-// and jittered intervals; meanwhile a confirmed token is trusted for Settings.UnwatchedFor, and one that was confirmed before
-// the stream broke for Settings.FreshFor at most. It is to be called once, on one of those that share what they remember.
+// Run follows the identity service's revocation stream until the context ends, and then returns nil. A revoked token is refused as soon
+// as the stream reports it. When the stream is disconnected, Run reconnects with backoff and jitter and resumes at the last position.
+// Meanwhile, tokens that are confirmed are accepted for a third of Settings.FreshFor, and those confirmed earlier for FreshFor. Run must
+// be called once.
 func (a *Authenticator) Run(ctx context.Context) error {
-	w := watcher{Authenticator: a, delay: reconnectFirst}
+	w := watcher{Authenticator: a, delay: firstReconnectDelay}
 	defer a.metrics.streamConnected.Set(0)
 	for ctx.Err() == nil {
 		err := w.watch(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		w.lost(ctx, err)
-		w.pause(ctx)
+		w.disconnected(ctx, err)
+		w.backOff(ctx)
 	}
 	return nil
 }
 
-// DisconnectedFor returns for how long nobody has told of revocations; 0 while somebody does, or nobody has been asked yet.
+// DisconnectedFor returns how long the revocation stream has been disconnected; 0 while it is connected or before the first attempt.
 func (a *Authenticator) DisconnectedFor() time.Duration {
-	since := a.cutSince.Load()
-	if since == 0 {
+	at := a.disconnectedAt.Load()
+	if at == 0 {
 		return 0
 	}
-	return max(a.now()-time.Duration(since), 1)
+	return max(a.now()-time.Duration(at), 1)
 }
 
-// A watcher is where Run stands.
+// A watcher is the state of Run.
 type watcher struct {
 	*Authenticator
+
 	position  string // of the last message; empty to watch from now
-	connected bool   // the stream has said something
-	warned    bool   // the log knows that the stream is away
+	connected bool   // a message has arrived
+	logged    bool   // the disconnection is logged
 	delay     time.Duration
 }
 
-// watch follows one stream to its end, which is always an error.
+// watch follows one stream to its end, and returns its error.
 func (w *watcher) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := time.AfterFunc(silenceLimit, func() { cancel(errSilent) })
-	defer silence.Stop()
+	timer := time.AfterFunc(heartbeatTimeout, func() { cancel(errHeartbeatTimeout) })
+	defer timer.Stop()
 
 	fromNow := w.position == ""
 	stream, err := w.identity.WatchRevocations(ctx, &identityv1.WatchRevocationsRequest{AfterPosition: w.position})
@@ -74,91 +74,88 @@ func (w *watcher) watch(ctx context.Context) error {
 	for {
 		message, err := stream.Recv()
 		if err != nil {
-			if errors.Is(context.Cause(ctx), errSilent) {
-				return errSilent
+			if errors.Is(context.Cause(ctx), errHeartbeatTimeout) {
+				return errHeartbeatTimeout
 			}
 			return err
 		}
-		silence.Reset(silenceLimit)
+		timer.Reset(heartbeatTimeout)
 		if fromNow {
-			// Nobody tells what was revoked before the stream began.
-			w.distrust()
+			w.invalidateAll() // revocations before the start of the stream are not reported
 			fromNow = false
 		}
 		if r := message.GetRevocation(); r != nil {
 			w.revoke(r)
 		}
 		w.position = message.GetPosition()
-		w.up(ctx)
+		w.received(ctx)
 	}
 }
 
-// up notes that the stream is up.
-func (w *watcher) up(ctx context.Context) {
+// received records that a message has arrived: the stream is connected.
+func (w *watcher) received(ctx context.Context) {
 	if w.connected {
 		return
 	}
-	w.connected, w.delay = true, reconnectFirst
-	w.cutSince.Store(0)
+	w.connected, w.delay = true, firstReconnectDelay
+	w.disconnectedAt.Store(0)
 	w.metrics.streamConnected.Set(1)
-	if w.warned {
-		w.warned = false
-		w.logger.InfoContext(ctx, "revocation stream is back")
+	if w.logged {
+		w.logged = false
+		w.logger.InfoContext(ctx, "revocation stream is connected again")
 	}
 }
 
-// lost notes that the stream broke, and draws the conclusion where it cannot be taken up where it broke off.
-func (w *watcher) lost(ctx context.Context, err error) {
+// disconnected records that the stream has ended. It invalidates the cache if the stream cannot resume at the last position.
+func (w *watcher) disconnected(ctx context.Context, err error) {
 	w.connected = false
-	w.cutSince.CompareAndSwap(0, int64(max(w.now(), 1))) // further attempts that fail do not make it later
+	w.disconnectedAt.CompareAndSwap(0, int64(max(w.now(), 1))) // later failed attempts do not change it
 	w.metrics.streamConnected.Set(0)
 	if status.Code(err) == codes.OutOfRange && w.position != "" {
 		w.position = ""
-		w.distrust()
+		w.invalidateAll()
 		w.logger.WarnContext(ctx, "revocations were missed; every token is looked up again")
 	}
-	if !w.warned {
-		w.warned = true
-		w.logger.WarnContext(ctx, "revocation stream is away; revocations take effect late", slog.Any("error", err))
+	if !w.logged {
+		w.logged = true
+		w.logger.WarnContext(ctx, "revocation stream is disconnected; revocations take effect late", slog.Any("error", err))
 	}
 }
 
-// pause waits before the next attempt. The jitter keeps the gateways of an installation from coming back all at once.
-func (w *watcher) pause(ctx context.Context) {
-	timer := time.NewTimer(w.delay/2 + rand.N(w.delay/2))
-	defer timer.Stop()
-	w.delay = min(2*w.delay, reconnectMost)
+// backOff waits before the next attempt. The jitter keeps gateways from reconnecting at the same time.
+func (w *watcher) backOff(ctx context.Context) {
+	delay := w.delay/2 + rand.N(w.delay/2)
+	w.delay = min(2*w.delay, maxReconnectDelay)
 	select {
-	case <-timer.C:
+	case <-time.After(delay):
 	case <-ctx.Done():
 	}
 }
 
-// revoke has the token refused from now on. A token that nothing is known of is left to the identity service.
+// revoke refuses the token from now on. A token that is neither cached nor being looked up is left to the identity service.
 func (a *Authenticator) revoke(r *identityv1.Revocation) {
 	a.metrics.revocations.Inc()
 	var k key
 	if len(r.GetTokenSha256()) != len(k) {
-		a.distrust() // of which token it speaks cannot be told, so it may be of any
+		a.invalidateAll() // it is unknown which token was revoked
 		return
 	}
 	copy(k[:], r.GetTokenSha256())
 
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	f, underWay := a.flights[k]
-	if underWay {
+	f, inFlight := a.flights[k]
+	if inFlight {
 		f.revoked = true
 	}
-	if _, _, remembered := a.entries.peek(k); remembered || underWay {
-		e := a.revokedEntry(k, r.GetTokenId())
+	if _, _, cached := a.entries.peek(k); cached || inFlight {
+		e := a.revokedEntry(a.settings.Load(), k, r.GetTokenId())
 		e.epoch = a.epoch.Load()
 		a.entries.set(k, e)
 	}
 }
 
-// distrust has every token looked up again before it is used, by the look-ups under way too. What is known is kept for the
-// case that the identity service cannot answer.
-func (m *memory) distrust() {
-	m.epoch.Add(1)
+// invalidateAll invalidates all entries and all lookups in flight. The entries are kept for outages of the identity service.
+func (a *Authenticator) invalidateAll() {
+	a.epoch.Add(1)
 }

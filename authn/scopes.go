@@ -2,7 +2,7 @@ package authn
 
 import "math/bits"
 
-// A Scope is a permission that a token may carry (specification, part 5).
+// A Scope is a permission that a token may carry (docs/contract.md, "Scopes and plan").
 type Scope string
 
 // The scopes that exist.
@@ -26,8 +26,8 @@ func AllScopes() []Scope {
 	}
 }
 
-// bit is the scope's place in a set: the sets are compared at every request, and a switch over constants takes a fraction
-// of what a map does. It is 0 for a scope that does not exist.
+// bit returns the scope's bit in a set, or 0 for a scope that does not exist. Each request compares sets, and a switch is much faster than a
+// map.
 func (s Scope) bit() uint16 {
 	switch s {
 	case AuditRead:
@@ -56,11 +56,11 @@ func (s Scope) bit() uint16 {
 // Scopes is an immutable set of scopes. Its zero value is the empty set.
 type Scopes struct {
 	set   uint16
-	names []string // sorted; made once, as every answer of /v1/me needs it
+	names []string // sorted; precomputed for GET /v1/me
 }
 
-// NewScopes returns the set of the scopes given. Those that do not exist are left out: an identity service may know more
-// scopes than this edge does, and none of them opens anything here.
+// NewScopes returns the set of the given scopes. Scopes that do not exist are left out: the identity service may support more than this
+// gateway.
 func NewScopes(scopes ...Scope) Scopes {
 	var set uint16
 	for _, s := range scopes {
@@ -75,7 +75,7 @@ func NewScopes(scopes ...Scope) Scopes {
 	return Scopes{set: set, names: names}
 }
 
-// Has tells whether the set holds the scope. A scope that does not exist is in no set, so a mistyped requirement refuses.
+// Has reports whether the set contains the scope. No set contains a scope that does not exist, so a mistyped requirement denies.
 func (s Scopes) Has(scope Scope) bool {
 	return s.set&scope.bit() != 0
 }

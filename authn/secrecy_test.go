@@ -100,13 +100,13 @@ func TestTheLogTellsChangesAndNothingElse(t *testing.T) {
 		synctest.Wait()
 
 		want := []string{
-			`level=WARN msg="identity service cannot tell tokens; known ones are used for a while"`,
-			`level=INFO msg="identity service tells tokens again"`,
-			`level=WARN msg="revocation stream is away; revocations take effect late"`,
-			`level=INFO msg="revocation stream is back"`,
+			`level=WARN msg="identity service is unavailable; cached tokens are accepted for a while"`,
+			`level=INFO msg="identity service is available again"`,
+			`level=WARN msg="revocation stream is disconnected; revocations take effect late"`,
+			`level=INFO msg="revocation stream is connected again"`,
 			`level=WARN msg="revocations were missed; every token is looked up again"`,
-			`level=WARN msg="revocation stream is away; revocations take effect late"`,
-			`level=INFO msg="revocation stream is back"`,
+			`level=WARN msg="revocation stream is disconnected; revocations take effect late"`,
+			`level=INFO msg="revocation stream is connected again"`,
 		}
 		if got := strings.TrimSpace(log.String()); got != strings.Join(want, "\n") {
 			t.Errorf("log:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))

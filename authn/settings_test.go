@@ -8,80 +8,67 @@ import (
 	"opsgate/authn"
 )
 
-// with returns an authenticator of the same memory with other settings.
-func with(t *testing.T, a *authn.Authenticator, service *identity, s authn.Settings) *authn.Authenticator {
-	t.Helper()
-	other, err := a.With(service, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return other
-}
-
-func TestOtherSettingsHoldAtOnceForWhatIsRemembered(t *testing.T) {
+func TestAppliedSettingsHoldForCachedTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), service.know(1)
-		shorter := with(t, a, service, authn.Settings{FreshFor: 5 * time.Second, NegativeFor: time.Second})
-		longer := with(t, a, service, authn.Settings{FreshFor: time.Minute})
 		accepted(t, a, token)
-		refused(t, a, mint(2), authn.ErrUnknown)
 		for _, step := range []struct {
-			after   time.Duration
-			by      *authn.Authenticator
-			token   string
-			lookUps int // from now on
+			after    time.Duration
+			freshFor time.Duration
+			lookUps  int
 		}{
-			{0, shorter, token, 0},
-			{0, shorter, mint(2), 0},
-			{2 * time.Second, a, mint(2), 0},
-			{0, shorter, mint(2), 1},
-			{8 * time.Second, a, token, 0},
-			{0, longer, token, 0},
-			{0, shorter, token, 1}, // after ten seconds in all
-			{39 * time.Second, longer, token, 0},
-			{0, a, token, 1},
+			{10 * time.Second, 30 * time.Second, 0},
+			{0, time.Minute, 0},
+			{0, 5 * time.Second, 1},
+			{39 * time.Second, time.Minute, 0},
+			{0, 30 * time.Second, 1},
 		} {
 			time.Sleep(step.after)
+			a.Apply(authn.Settings{FreshFor: step.freshFor})
 			before := service.lookUps()
-			_, _ = step.by.Authenticate(t.Context(), step.token, office)
+			accepted(t, a, token)
 			synctest.Wait()
 			if n := service.lookUps() - before; n != step.lookUps {
-				t.Errorf("%+v: %d look-ups", step, n)
+				t.Errorf("%+v: %d lookups", step, n)
 			}
 		}
 	})
 }
 
-func TestALookUpGoesByTheSettingsOfItsRequest(t *testing.T) {
+func TestALookUpKeepsTheTimeoutOfItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, second := newIdentity(), newIdentity()
-		a, token := newAuthenticator(t, first), first.know(1)
-		defer second.hold()()
+		service := newIdentity()
+		a, token := newAuthenticator(t, service, func(o *authn.Options) { o.LookUpTimeout = 7 * time.Second }), service.know(1)
+		defer service.hold()()
+		time.AfterFunc(time.Second, func() { a.Apply(authn.Settings{LookUpTimeout: time.Hour}) })
 		begin := time.Now()
-		refused(t, with(t, a, second, authn.Settings{LookUpTimeout: 7 * time.Second}), token, authn.ErrUnavailable)
-		if waited := time.Since(begin); waited != 7*time.Second || first.lookUps() != 0 {
-			t.Errorf("waited %v; the client of other settings was asked %d times", waited, first.lookUps())
+		refused(t, a, token, authn.ErrUnavailable)
+		if waited := time.Since(begin); waited != 7*time.Second {
+			t.Errorf("waited %v", waited)
 		}
 	})
 }
 
-func TestTrustInAnOutageEndsByTheSettingsOfTheRequest(t *testing.T) {
+func TestAppliedSettingsHoldInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), service.know(1)
 		accepted(t, a, token)
 		service.fail(errAway)
 		time.Sleep(3 * time.Minute)
-		refused(t, with(t, a, service, authn.Settings{StaleFor: 2 * time.Minute}), token, authn.ErrUnavailable)
+		a.Apply(authn.Settings{StaleFor: 2 * time.Minute})
+		refused(t, a, token, authn.ErrUnavailable)
+		a.Apply(authn.Settings{})
 		accepted(t, a, token)
 	})
 }
 
-func TestSettingsThatMakeNoSense(t *testing.T) {
-	service := newIdentity()
-	a := newAuthenticator(t, service)
-	if _, err := a.With(service, authn.Settings{FreshFor: time.Hour, StaleFor: time.Minute}); err == nil {
+func TestInvalidSettings(t *testing.T) {
+	if err := (authn.Settings{}).Validate(); err != nil {
+		t.Error(err)
+	}
+	if (authn.Settings{FreshFor: time.Hour, StaleFor: time.Minute}).Validate() == nil {
 		t.Error("no error")
 	}
 }

@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// calmAfter is for how long no look-up must have been refused for the shedding to be over.
-const calmAfter = 10 * time.Second
+// recoveryPeriod is the time without a shed lookup after which shedding is over.
+const recoveryPeriod = 10 * time.Second
 
-// A shedding tells the log when look-ups begin to be refused and when that is over, and nothing in between.
-type shedding struct {
-	logger  *slog.Logger
-	refused atomic.Int64 // since it began; 0 while none is
+// A shedLogger logs when shedding of lookups starts and when it is over.
+type shedLogger struct {
+	logger *slog.Logger
+	count  atomic.Int64 // of shed lookups since the start; 0 if none is shed
 }
 
-// refuse notes that a request of the network is refused. Limit is how many look-ups may be in flight.
-func (s *shedding) refuse(limit int, network netip.Prefix) {
-	if s.refused.Add(1) == 1 {
-		s.logger.Warn("too many unknown tokens at once; some are refused unasked",
+// shed counts a shed lookup for a request of the network. Limit is the maximum number of lookups in flight.
+func (s *shedLogger) shed(limit int, network netip.Prefix) {
+	if s.count.Add(1) == 1 {
+		s.logger.Warn("too many unknown tokens at once; some are rejected without a lookup",
 			slog.Int("max_look_ups", limit), slog.String("first_refused", network.String()))
-		s.endOnceCalm(1)
+		s.endAfterRecovery(1)
 	}
 }
 
-func (s *shedding) endOnceCalm(seen int64) {
-	time.AfterFunc(calmAfter, func() {
-		if s.refused.CompareAndSwap(seen, 0) {
+func (s *shedLogger) endAfterRecovery(seen int64) {
+	time.AfterFunc(recoveryPeriod, func() {
+		if s.count.CompareAndSwap(seen, 0) {
 			s.logger.Info("unknown tokens are looked up again", slog.Int64("refused", seen))
 			return
 		}
-		s.endOnceCalm(s.refused.Load())
+		s.endAfterRecovery(s.count.Load())
 	})
 }

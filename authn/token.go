@@ -17,19 +17,18 @@ const (
 	base62         = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// TokenFormat is how live tokens of one installation look:
+// TokenFormat is the format of the live tokens of an installation:
 //
 //	<Prefix>live_ + 30 random base62 characters + 6 base62 digits of checksum
 //
-// The checksum is the CRC-32 (IEEE) of everything before it, as a big-endian number in the alphabet 0-9A-Za-z. It is no
-// secret and proves nothing: it lets a mistyped or cut token be refused without a call, and lets secret scanners tell a token
-// from a word that looks like one.
+// The checksum is the CRC-32 (IEEE) of everything before it, as a big-endian number in the alphabet 0-9A-Za-z. It is not secret: a
+// mistyped or truncated token is rejected without a lookup, and secret scanners can recognize tokens.
 type TokenFormat struct {
-	// Prefix is what live tokens begin with, before "live_": 1 to 32 characters of A-Z, a-z, 0-9, "_" and "-", such as "ops_".
+	// Prefix precedes "live_": 1 to 32 characters of A-Z, a-z, 0-9, "_" and "-", such as "ops_".
 	Prefix string
 }
 
-// Validate tells what is wrong with the format, or returns nil.
+// Validate returns an error if the format is invalid.
 func (f TokenFormat) Validate() error {
 	if f.Prefix == "" || len(f.Prefix) > maxPrefix {
 		return fmt.Errorf("token prefix of %d characters: must be 1 to %d", len(f.Prefix), maxPrefix)
@@ -42,7 +41,7 @@ func (f TokenFormat) Validate() error {
 	return nil
 }
 
-// Valid tells whether the token is well formed, checksum included. Whether it is known is for the identity service to say.
+// Valid reports whether the token has the format, checksum included. It may still be unknown to the identity service.
 func (f TokenFormat) Valid(token string) bool {
 	rest, ok := strings.CutPrefix(token, f.Prefix)
 	if !ok {
@@ -61,8 +60,7 @@ func (f TokenFormat) Valid(token string) bool {
 	return string(sum[:]) == rest[secretLength:]
 }
 
-// New mints a live token with randomness from random, which is [crypto/rand.Reader] but in tests and demo data. It fails
-// only when random does.
+// New returns a new live token. Random is [crypto/rand.Reader] except in tests and demo data; its errors are the only ones.
 func (f TokenFormat) New(random io.Reader) (string, error) {
 	token := make([]byte, 0, len(f.Prefix)+len(liveMarker)+secretLength+checksumLength)
 	token = append(token, f.Prefix...)
@@ -73,7 +71,7 @@ func (f TokenFormat) New(random io.Reader) (string, error) {
 			return "", fmt.Errorf("mint a token: %w", err)
 		}
 		for _, b := range chunk {
-			// Two of 64 values are thrown away rather than folded: every character is as likely as any other.
+			// Two of 64 values are discarded, so that all characters are equally likely.
 			if digit := int(b & 63); digit < len(base62) && len(token) < end {
 				token = append(token, base62[digit])
 			}
@@ -83,14 +81,14 @@ func (f TokenFormat) New(random io.Reader) (string, error) {
 	return string(append(token, sum[:]...)), nil
 }
 
-// Hash returns the SHA-256 of the token's full text: the name that it goes by beyond this package. No salt and no slow
-// function are needed, as a token holds far too much randomness to be found from its hash.
+// Hash returns the SHA-256 of the token, the key by which caches and the identity service identify it. It needs neither a salt nor a slow
+// function, as a token has too much entropy to be found by its hash.
 func Hash(token string) [sha256.Size]byte {
-	var room [128]byte // on the stack: any token of ours fits
-	return sha256.Sum256(append(room[:0], token...))
+	var buffer [128]byte // on the stack, and larger than any token
+	return sha256.Sum256(append(buffer[:0], token...))
 }
 
-// checksum runs over the string itself: [crc32.ChecksumIEEE] would have it copied to the heap at every request.
+// checksum iterates over the string: [crc32.ChecksumIEEE] would copy it to the heap for each request.
 func checksum(body string) [checksumLength]byte {
 	crc := ^uint32(0)
 	for i := range len(body) {

@@ -100,19 +100,6 @@ func TestTrustIsWholeAgainWithTheStream(t *testing.T) {
 	})
 }
 
-func TestLessTrustIsNeverMoreThanTheWhole(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := newIdentity()
-		a, w := following(t, service, func(o *authn.Options) { o.FreshFor, o.UnwatchedFor = 4*time.Second, time.Minute })
-		cut(service, w)
-		token := service.know(1)
-		accepted(t, a, token)
-		service.revoke(token)
-		time.Sleep(4 * time.Second)
-		refused(t, a, token, authn.ErrRevoked)
-	})
-}
-
 func TestABrokenStreamHasOnlyTokensInUseLookedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()

@@ -11,73 +11,74 @@ import (
 )
 
 const (
-	// leastBusy is the name of how calls are spread over the processes of a service.
+	// leastBusy is the name of the load-balancing policy.
 	leastBusy = "opsgate_least_busy"
-	// grudge is how long a call that failed still counts as one that its process is busy with.
-	grudge = time.Second
+	// failurePenalty is how long a failed call still counts as in flight.
+	failurePenalty = time.Second
 )
 
-func init() { //nolint:gochecknoinits // the library knows balancers by name, and takes them at this time alone
-	balancer.Register(base.NewBalancerBuilder(leastBusy, pickers{}, base.Config{HealthCheck: true}))
+func init() { //nolint:gochecknoinits // gRPC looks balancers up by name and allows their registration in init only
+	balancer.Register(base.NewBalancerBuilder(leastBusy, pickerBuilder{}, base.Config{HealthCheck: true}))
 }
 
-// pickers makes a picker whenever a process comes or goes.
-type pickers struct{}
+// pickerBuilder makes a picker each time the set of available backends changes.
+type pickerBuilder struct{}
 
 // Build implements [base.PickerBuilder].
-func (pickers) Build(info base.PickerBuildInfo) balancer.Picker {
+func (pickerBuilder) Build(info base.PickerBuildInfo) balancer.Picker {
 	if len(info.ReadySCs) == 0 {
 		return base.NewErrPicker(balancer.ErrNoSubConnAvailable)
 	}
-	p := &picker{processes: make([]*process, 0, len(info.ReadySCs))}
+	p := &picker{backends: make([]*backend, 0, len(info.ReadySCs))}
 	for connection := range info.ReadySCs {
-		up := &process{connection: connection}
-		up.done = up.ended
-		p.processes = append(p.processes, up)
+		b := &backend{connection: connection}
+		b.done = b.onDone
+		p.backends = append(p.backends, b)
 	}
 	return p
 }
 
-// A picker gives each call to the process that has the fewest of ours to answer, and in turn to those that have equally few. A process
-// that hangs soon has the most and gets no more. Were it called in its turn, it would take a third of all calls with it, or
-// all of them where callers are so few that each of them comes to wait for it, until its connection is found dead.
+// A picker picks the backend with the fewest calls of this gateway in flight, and round robin among equals. A backend that hangs soon
+// has the most calls and gets no more. Plain round robin would send it a third of all calls, or block all callers where they are few,
+// until its connection is found dead.
 type picker struct {
-	processes []*process
-	calls     atomic.Uint32
+	backends []*backend
+	calls    atomic.Uint32
 }
 
-// A process is one that is up and healthy.
-type process struct {
+// A backend is an instance of a service that is connected and healthy.
+type backend struct {
 	connection balancer.SubConn
-	busy       atomic.Int32 // with so many calls
+	inFlight   atomic.Int32
 	done       func(balancer.DoneInfo)
 }
 
 // Pick implements [balancer.Picker].
 func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
-	n := uint32(len(p.processes))
+	n := uint32(len(p.backends))
 	first := p.calls.Add(1)
-	picked := p.processes[first%n]
-	least := picked.busy.Load()
-	for i := uint32(1); i < n && least > 0; i++ {
-		other := p.processes[(first+i)%n]
-		if busy := other.busy.Load(); busy < least {
-			picked, least = other, busy
+	picked := p.backends[first%n]
+	fewest := picked.inFlight.Load()
+	for i := uint32(1); i < n && fewest > 0; i++ {
+		other := p.backends[(first+i)%n]
+		if inFlight := other.inFlight.Load(); inFlight < fewest {
+			picked, fewest = other, inFlight
 		}
 	}
-	if _, ends := info.Ctx.Deadline(); !ends { // a stream, which lives for days and is no work
+	if _, hasDeadline := info.Ctx.Deadline(); !hasDeadline { // a stream, which lives for days without load
 		return balancer.PickResult{SubConn: picked.connection}, nil
 	}
-	picked.busy.Add(1)
+	picked.inFlight.Add(1)
 	return balancer.PickResult{SubConn: picked.connection, Done: picked.done}, nil
 }
 
-// ended is told of the end of each call. A process that fails at once would seem to be the least busy of all.
-func (p *process) ended(how balancer.DoneInfo) {
-	switch status.Code(how.Err) {
+// onDone ends a call. A failure counts as in flight for the failurePenalty: otherwise a backend that fails at once would seem the least
+// busy.
+func (b *backend) onDone(info balancer.DoneInfo) {
+	switch status.Code(info.Err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss, codes.Unauthenticated:
-		time.AfterFunc(grudge, func() { p.busy.Add(-1) })
+		time.AfterFunc(failurePenalty, func() { b.inFlight.Add(-1) })
 	default:
-		p.busy.Add(-1)
+		b.inFlight.Add(-1)
 	}
 }

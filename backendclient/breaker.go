@@ -23,14 +23,16 @@ const (
 )
 
 const (
-	// windowBuckets is in how many steps a window moves on.
+	// windowBuckets is the number of steps in which the window moves.
 	windowBuckets = 10
-	// outage is how long a service must do nothing but fail to be taken for dead, whatever it did before in the window. It
-	// is longer than the blink in which a process is replaced, and short enough to know of an outage within a second.
-	outage = 500 * time.Millisecond
-	// fairChance is the least time in which a service can be blamed for not having answered. A request that has less left
-	// has spent the rest elsewhere, as one whose body was sent drop by drop: its client must not close a service to all.
-	fairChance = 100 * time.Millisecond
+	// minOutage is how long all attempts must fail to open the breaker regardless of earlier successes in the window. It is longer than
+	// the replacement of a process takes, and lets the breaker open within a second of an outage.
+	minOutage = 500 * time.Millisecond
+	// minAttemptTime is the least time for which a deadline counts as a failure of the service. A request with less time left has spent
+	// it elsewhere, for instance on a slow upload: slow clients must not open the breaker.
+	minAttemptTime = 100 * time.Millisecond
+	// probes is the number of attempts that a half-open breaker allows at a time, and that must succeed in a row to close it.
+	probes = 3
 )
 
 // A BreakerStatus is the status of one service's breaker.
@@ -46,125 +48,122 @@ type BreakerStatus struct {
 	Cause string
 }
 
-// A breaker counts how the attempts of a service end, and makes none while most of them fail.
+// A breaker counts the failures of a service's attempts, and allows no attempts for a while after too many.
 type breaker struct {
 	settings BreakerSettings
-	machine  *gobreaker.CircuitBreaker[struct{}]
-	changed  func(now BreakerStatus, why string)
-	state    atomic.Pointer[BreakerStatus]
-	retired  atomic.Bool // another one is in its place
+	circuit  *gobreaker.CircuitBreaker[error]
+	changed  func(b *breaker, state BreakerState, reason string)
+	status   atomic.Pointer[BreakerStatus]
 
-	// These two are of the machine's callbacks, which it makes one at a time.
-	last         error
+	// Only callbacks use these; gobreaker holds its lock during each.
+	lastFailure  error
 	failingSince time.Time
 }
 
-func newBreaker(s BreakerSettings, changed func(now BreakerStatus, why string)) *breaker {
+func newBreaker(s BreakerSettings, changed func(b *breaker, state BreakerState, reason string)) *breaker {
 	b := &breaker{settings: s, changed: changed}
-	b.state.Store(&BreakerStatus{State: BreakerClosed, Since: time.Now()})
+	b.status.Store(&BreakerStatus{State: BreakerClosed, Since: time.Now()})
 	bucket := s.Window / windowBuckets
-	b.machine = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		MaxRequests:   uint32(s.Probes),
-		Interval:      s.Window + bucket, // what began at a bucket's end is counted for the whole window nevertheless
+	b.circuit = gobreaker.NewCircuitBreaker[error](gobreaker.Settings{
+		MaxRequests:   probes,
+		Interval:      s.Window + bucket, // an attempt that starts at the end of a bucket counts for the whole window
 		BucketPeriod:  bucket,
 		Timeout:       s.OpenFor,
-		ReadyToTrip:   b.isTooMuch,
+		ReadyToTrip:   b.shouldTrip,
 		IsSuccessful:  b.isSuccess,
-		IsExcluded:    func(err error) bool { return err == errNothingLearned }, //nolint:errorlint // verdict's own, not wrapped
-		OnStateChange: func(_ string, _, to gobreaker.State) { b.become(to) },
+		IsExcluded:    func(err error) bool { return err == errInconclusive }, //nolint:errorlint // classify does not wrap it
+		OnStateChange: func(_ string, _, to gobreaker.State) { b.onStateChange(to) },
 	})
 	return b
 }
 
 // do makes an attempt, or returns a *refusal.
-func (b *breaker) do(a *attempt) error {
-	var err error
-	_, refused := b.machine.Execute(func() (struct{}, error) {
-		began := time.Now()
-		ctx := a.ctx
-		if b.state.Load().State == BreakerHalfOpen { // others wait for what becomes of it
+func (b *breaker) do(c *call) error {
+	err, refused := b.circuit.Execute(func() (error, error) { //nolint:revive // the result is the attempt's error
+		start := time.Now()
+		ctx := c.ctx
+		if b.status.Load().State == BreakerHalfOpen { // other calls fail until the probes have ended
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, b.settings.OpenFor)
 			defer cancel()
 		}
-		err = a.try(ctx)
-		return struct{}{}, verdict(ctx, began, err)
+		err := c.attempt(ctx)
+		return err, classify(ctx, start, err)
 	})
 	switch {
 	case errors.Is(refused, gobreaker.ErrOpenState):
-		return b.refuse(refused, time.Until(b.state.Load().ProbesAt))
+		return b.refuse(refused, time.Until(b.status.Load().ProbesAt))
 	case errors.Is(refused, gobreaker.ErrTooManyRequests):
-		return b.refuse(refused, 0) // it is being tried at this moment
+		return b.refuse(refused, 0) // all probes are in flight
 	}
 	return err
 }
 
-func (b *breaker) refuse(cause error, until time.Duration) error {
-	return &refusal{reason: ReasonBreakerOpen, retryAfter: max(until, minRetryAfter), text: cause.Error()}
+func (b *breaker) refuse(cause error, retryAfter time.Duration) error {
+	return &refusal{reason: ReasonBreakerOpen, retryAfter: max(retryAfter, minRetryAfter), text: cause.Error()}
 }
 
-// errNothingLearned is the verdict on an attempt that says nothing of the service.
-var errNothingLearned = errors.New("nothing learned of the service")
+// errInconclusive is the class of attempts that count neither as a success nor as a failure of the service.
+var errInconclusive = errors.New("inconclusive")
 
-// verdict says what an attempt tells of the service: nil when the service does its work, were it by refusing this call;
-// errNothingLearned; or the error, where the service failed. The code is the service's own: an answer that is too big for us is
-// one call's misfortune.
-func verdict(ctx context.Context, began time.Time, err error) error {
+// classify returns nil if the service works, even if it rejected this call; errInconclusive; or err if the service failed. It uses the
+// code that the service returned: a response that is too large is not a failure of the service.
+func classify(ctx context.Context, start time.Time, err error) error {
 	if err == nil {
 		return nil
 	}
 	switch code := status.Code(err); code {
 	case codes.Unavailable, codes.Internal, codes.Unknown, codes.DataLoss, codes.Unauthenticated:
-		return unlessGone(ctx, err)
+		return ignoreCanceled(ctx, err)
 	case codes.DeadlineExceeded:
-		if deadline, ok := ctx.Deadline(); ok && deadline.Sub(began) < fairChance {
-			return errNothingLearned
+		if deadline, ok := ctx.Deadline(); ok && deadline.Sub(start) < minAttemptTime {
+			return errInconclusive
 		}
-		return unlessGone(ctx, err)
+		return ignoreCanceled(ctx, err)
 	case codes.Canceled:
-		return errNothingLearned
+		return errInconclusive
 	default:
 		if int(code) >= numCodes {
-			return unlessGone(ctx, err) // no such code, which stands for Unknown
+			return ignoreCanceled(ctx, err) // not a gRPC code: counts as Unknown
 		}
 		return nil
 	}
 }
 
-// unlessGone blames nobody for what happened after the caller hung up.
-func unlessGone(ctx context.Context, err error) error {
+// ignoreCanceled returns errInconclusive for an error that follows a cancellation by the caller.
+func ignoreCanceled(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return errNothingLearned
+		return errInconclusive
 	}
 	return err
 }
 
-// isSuccess is the machine's question, and the moment to remember the last failure: what the machine decides follows.
+// isSuccess is a callback. It also records the last failure for the callbacks that follow.
 func (b *breaker) isSuccess(err error) bool {
 	if err != nil {
-		b.last = err
+		b.lastFailure = err
 	}
 	return err == nil
 }
 
-// isTooMuch tells whether the failures are enough to open the breaker: a part of those attempts in the window that have ended, or
-// all for a while. It is asked after each failure.
-func (b *breaker) isTooMuch(c gobreaker.Counts) bool {
-	now, least := time.Now(), uint32(b.settings.MinRequests)
+// shouldTrip is the callback after each failure. It reports whether the failure rate in the window, or the time for which all attempts
+// have failed, opens the breaker.
+func (b *breaker) shouldTrip(c gobreaker.Counts) bool {
+	now, minRequests := time.Now(), uint32(b.settings.MinRequests)
 	if c.ConsecutiveFailures <= 1 {
 		b.failingSince = now
 	}
-	if c.ConsecutiveFailures >= least && now.Sub(b.failingSince) >= outage {
+	if c.ConsecutiveFailures >= minRequests && now.Sub(b.failingSince) >= minOutage {
 		return true
 	}
-	ended := c.TotalSuccesses + c.TotalFailures // c.Requests would have those that are under way
-	return ended >= least && float64(c.TotalFailures) >= b.settings.FailureRate*float64(ended)
+	ended := c.TotalSuccesses + c.TotalFailures // c.Requests includes attempts in flight
+	return ended >= minRequests && float64(c.TotalFailures) >= b.settings.FailureRate*float64(ended)
 }
 
-// become records and tells a new state. The machine is locked meanwhile.
-func (b *breaker) become(to gobreaker.State) {
-	before, now := b.state.Load(), BreakerStatus{State: BreakerState(to.String()), Since: time.Now()}
-	why := "attempts succeed"
+// onStateChange is the callback that records and reports a new state.
+func (b *breaker) onStateChange(to gobreaker.State) {
+	before, now := b.status.Load(), BreakerStatus{State: BreakerState(to.String()), Since: time.Now()}
+	reason := "attempts succeed"
 	switch to {
 	case gobreaker.StateOpen:
 		now.TrippedAt = before.TrippedAt
@@ -172,21 +171,19 @@ func (b *breaker) become(to gobreaker.State) {
 			now.TrippedAt = now.Since
 		}
 		now.ProbesAt = now.Since.Add(b.settings.OpenFor)
-		now.Cause = causeOf(b.last)
-		why = now.Cause
+		now.Cause = causeOf(b.lastFailure)
+		reason = now.Cause
 	case gobreaker.StateHalfOpen:
 		now.TrippedAt, now.Cause = before.TrippedAt, before.Cause
-		why = fmt.Sprintf("it was open for %v", b.settings.OpenFor)
+		reason = fmt.Sprintf("it was open for %v", b.settings.OpenFor)
 	case gobreaker.StateClosed:
 	}
-	b.state.Store(&now)
-	if !b.retired.Load() {
-		b.changed(now, why)
-	}
+	b.status.Store(&now)
+	b.changed(b, now.State, reason)
 }
 
-// causeOf is for operators alone, as it repeats the service's words.
+// causeOf returns a failure as text for operators. It contains the service's own message.
 func causeOf(err error) string {
 	s := status.Convert(err)
-	return s.Code().String() + ": " + cut(s.Message(), maxMessage)
+	return s.Code().String() + ": " + truncate(s.Message(), maxMessage)
 }

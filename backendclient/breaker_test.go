@@ -200,7 +200,7 @@ func TestAnOutageIsKnownWithinASecond(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &wire{answer: always(nil)}
-			clients := overWire(t, w, func(o *backendclient.Options) { o.Retries.Backoff = 1 }) // Max: 0
+			clients := overWire(t, w, func(o *backendclient.Options) { o.Retries.Max = 0 })
 			const pace = 5 * time.Millisecond
 			for range 15 * time.Second / pace {
 				_ = call(t, clients)
@@ -259,27 +259,48 @@ func TestAServiceMustHaveHadAChance(t *testing.T) {
 	}
 }
 
-func TestOtherSettingsOfABreakerBeginAnew(t *testing.T) {
+func TestChangedBreakerSettingsCloseTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := new(wire)
-		log := make(lines, 100)
-		first := broken(t, w, func(o *backendclient.Options) { o.Logger = slog.New(log) })
-		sameAgain := under(t, first, backendclient.Settings{MaxInFlight: 7})
-		if !isRefused(t, call(t, sameAgain), backendclient.ReasonBreakerOpen) {
-			t.Error("other settings, but for those of the breaker, closed it")
+		w, log, registry := new(wire), make(lines, 100), prometheus.NewRegistry()
+		clients := broken(t, w, func(o *backendclient.Options) { o.Logger, o.Registerer = slog.New(log), registry })
+		s := backendclient.DefaultSettings()
+		s.MaxInFlight = 7
+		clients.Apply(s)
+		if !isRefused(t, call(t, clients), backendclient.ReasonBreakerOpen) {
+			t.Error("a change of other settings closed it")
 		}
-		others := under(t, first, backendclient.Settings{Breaker: backendclient.BreakerSettings{OpenFor: time.Minute}})
-		if !isRefused(t, call(t, first), backendclient.ReasonBreakerOpen) {
-			t.Error("settings that no call has come under changed something")
+		s.Breaker.OpenFor = time.Minute
+		clients.Apply(s)
+		mustBe(t, clients, backendclient.BreakerClosed)
+		const closed = "opsgate_upstream_breaker_state service=fleet state=closed"
+		if series(t, registry, "opsgate_upstream_breaker_state")[closed] != 1 {
+			t.Error("the metric has another state")
+		}
+		if line := lastLine(log); !strings.Contains(line, "circuit breaker is closed service=fleet because=its settings were changed") {
+			t.Errorf("logged %q", line)
 		}
 		w.answer = always(nil)
-		for _, clients := range []*backendclient.Clients{others, first, others} {
-			if err := call(t, clients); err != nil {
-				t.Error(err)
-			}
+		if err := call(t, clients); err != nil {
+			t.Error(err)
 		}
-		mustBe(t, first, backendclient.BreakerClosed)
-		if line := lastLine(log); !strings.Contains(line, "circuit breaker is closed service=fleet because=its settings were changed") {
+	})
+}
+
+func TestCallsOnAReplacedBreakerAreNotReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := make(lines, 100)
+		clients := overWire(t, &wire{answer: hang}, func(o *backendclient.Options) { o.Logger = slog.New(log) })
+		for range 20 {
+			go func() { _ = callFor(t, clients, time.Second) }()
+		}
+		synctest.Wait()
+		s := backendclient.DefaultSettings()
+		s.Breaker.OpenFor = time.Minute
+		clients.Apply(s)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		mustBe(t, clients, backendclient.BreakerClosed)
+		if line := lastLine(log); line != "" {
 			t.Errorf("logged %q", line)
 		}
 	})

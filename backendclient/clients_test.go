@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -76,38 +77,35 @@ func TestServicesSeeWhoCalls(t *testing.T) {
 	}
 }
 
-// timeLeft returns what a service is told of the deadline.
-func timeLeft(t *testing.T, ctx context.Context, change func(*backendclient.Options)) time.Duration {
-	t.Helper()
-	var left time.Duration
-	b := &backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
-		deadline, _ := ctx.Deadline()
-		left = time.Until(deadline)
-		return &fleetv1.GetServerResponse{}, nil
-	}}
-	if _, err := over(t, b, change).Fleet.GetServer(ctx, &fleetv1.GetServerRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	return left
-}
-
-func TestAServiceHasTheCallersTimeLessTheMargin(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-	defer cancel()
-	left := timeLeft(t, ctx, func(o *backendclient.Options) { o.DeadlineMargin = 20 * time.Minute })
-	if left > 40*time.Minute || left < 39*time.Minute {
-		t.Errorf("%v left, want 40 minutes", left)
-	}
+func TestACallEndsBeforeItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clients := overWire(t, &wire{answer: hang})
+		for timeout, want := range map[time.Duration]time.Duration{
+			time.Hour:            time.Hour - 10*time.Millisecond,
+			5 * time.Millisecond: 0,
+		} {
+			begin := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			_, err := clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{})
+			if e := failure(t, err); e.Code != codes.DeadlineExceeded || e.ByCaller || time.Since(begin) != want || ctx.Err() != nil {
+				t.Errorf("%v after %v, want %v", e, time.Since(begin), want)
+			}
+			cancel()
+		}
+	})
 }
 
 func TestACallWithoutADeadlineGetsOne(t *testing.T) {
-	left := timeLeft(t, context.Background(), func(o *backendclient.Options) { o.DefaultTimeout = 20 * time.Minute })
-	if left > 20*time.Minute || left < 19*time.Minute {
-		t.Errorf("%v left, want 20 minutes", left)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		_, err := overWire(t, &wire{answer: hang}).Fleet.GetServer(t.Context(), &fleetv1.GetServerRequest{})
+		if e := failure(t, err); e.Code != codes.DeadlineExceeded || time.Since(begin) != 5*time.Second {
+			t.Errorf("%v after %v, want 5 s", e, time.Since(begin))
+		}
+	})
 }
 
-// hanging returns a backend that answers nothing, and a channel that tells what its calls' contexts ended with.
+// hanging returns a backend that does not answer, and the errors that the contexts of its calls end with.
 func hanging() (*backend, chan struct{}, chan error) {
 	begun, ended := make(chan struct{}, 1), make(chan error, 1)
 	return &backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
@@ -118,32 +116,18 @@ func hanging() (*backend, chan struct{}, chan error) {
 	}}, begun, ended
 }
 
-func TestACallEndsBeforeItsCallerDoes(t *testing.T) {
+func TestTheServiceReceivesTheDeadline(t *testing.T) {
 	b, _, ended := hanging()
-	clients := overTCP(t, b, func(o *backendclient.Options) { o.DeadlineMargin = time.Hour - time.Second })
+	clients := overTCP(t, b)
 	_, err := clients.Fleet.ListServers(t.Context(), &fleetv1.ListServersRequest{}) // so that the time is not spent on connecting
 	if e := failure(t, err); e.Code != codes.Unimplemented {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-	defer cancel()
-	_, err = clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{})
-	if e := failure(t, err); e.Code != codes.DeadlineExceeded || e.ByCaller {
+	if e := failure(t, callFor(t, clients, time.Second)); e.Code != codes.DeadlineExceeded || e.ByCaller {
 		t.Errorf("code %v, by the caller: %v", e.Code, e.ByCaller)
 	}
-	if ctx.Err() != nil {
-		t.Error("no time was left to answer")
-	}
 	if err := <-ended; err == nil {
-		t.Error("the service was not told")
-	}
-}
-
-func TestACallerWithLessThanTheMarginIsNotKeptWaiting(t *testing.T) {
-	b, _, _ := hanging()
-	clients := over(t, b, func(o *backendclient.Options) { o.DeadlineMargin = time.Hour })
-	if e := failure(t, getServer(t, clients)); e.Code != codes.DeadlineExceeded {
-		t.Errorf("code %v", e.Code)
+		t.Error("the service's context did not end")
 	}
 }
 
@@ -217,7 +201,7 @@ func TestAServiceThatIsAwayAndComesBack(t *testing.T) {
 			return nil, syscall.ECONNREFUSED
 		})}
 	})
-	if got, want := <-log, "internal service is away service=fleet"; got != want {
+	if got, want := <-log, "internal service is unavailable service=fleet"; got != want {
 		t.Errorf("logged %q, want %q", got, want)
 	}
 	since := clients.UnreachableSince()["fleet"]
@@ -243,7 +227,7 @@ func TestAServiceThatIsAwayAndComesBack(t *testing.T) {
 	failing(t, status.New(codes.NotFound, "none")).serve(t, listener)
 	back := listener.Addr().String()
 	address.Store(&back)
-	if got, want := <-log, "internal service is back service=fleet"; got != want {
+	if got, want := <-log, "internal service is available again service=fleet"; got != want {
 		t.Errorf("logged %q, want %q", got, want)
 	}
 	if e := failure(t, getServer(t, clients)); e.Code != codes.NotFound {
@@ -308,12 +292,13 @@ func TestDialRefusesWhatMakesNoSense(t *testing.T) {
 	for name, change := range map[string]func(*backendclient.Options){
 		"no address":               func(o *backendclient.Options) { o.Upstreams.Audit.Address = "" },
 		"an address of no kind":    func(o *backendclient.Options) { o.Upstreams.Fleet.Address = "fleet.internal:9000\n" },
-		"negative margin":          func(o *backendclient.Options) { o.DeadlineMargin = -1 },
-		"negative timeout":         func(o *backendclient.Options) { o.DefaultTimeout = -1 },
+		"no calls in flight":       func(o *backendclient.Options) { o.MaxInFlight = 0 },
+		"negative breaker window":  func(o *backendclient.Options) { o.Breaker.Window = -1 },
+		"too many retries":         func(o *backendclient.Options) { o.Retries.Max = 6 },
 		"negative size":            func(o *backendclient.Options) { o.MaxResponseBytes = -1 },
 		"metrics registered twice": func(o *backendclient.Options) { o.Registerer = taken },
 	} {
-		o := backendclient.Options{Upstreams: at("passthrough:///x")}
+		o := backendclient.Options{Upstreams: at("passthrough:///x"), Settings: backendclient.DefaultSettings()}
 		change(&o)
 		if _, err := backendclient.Dial(o); err == nil {
 			t.Errorf("%s: no error", name)

@@ -8,55 +8,55 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	_ "google.golang.org/grpc/health" // health checks by the client, which the service configuration asks for
+	_ "google.golang.org/grpc/health" // registers the client-side health check of the service configuration
 	"google.golang.org/grpc/keepalive"
 )
 
 const (
-	// Windows of a fixed size: sizing them by measurement costs a ping for every burst of data. They hold a whole
-	// ordinary answer, so that no stream waits for an update.
+	// Flow-control windows are static: dynamic ones cost a ping for every burst of data. An ordinary response fits, so that no
+	// stream waits for a window update.
 	streamWindow     = 1 << 20
 	connectionWindow = 4 << 20
 
-	// maxHeaderBytes holds the details of an error with the most violations we take; the library would allow 16 MB.
+	// maxHeaderBytes is enough for the details of an error with maxViolations; the default is 16 MB.
 	maxHeaderBytes = 256 << 10
 )
 
-// dialOptions are those of every connection.
-func dialOptions(o Options, s service, calls calls) ([]grpc.DialOption, error) {
-	secured, err := transportCredentials(o, s)
+// dialOptions returns the dial options of the connection to a service.
+func dialOptions(o Options, s service, u *upstream) ([]grpc.DialOption, error) {
+	creds, err := transportCredentials(o, s)
 	if err != nil {
 		return nil, err
 	}
 	options := []grpc.DialOption{
-		grpc.WithTransportCredentials(secured),
+		grpc.WithTransportCredentials(creds),
 		grpc.WithUserAgent("opsgate/" + o.Version),
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 		grpc.WithStaticStreamWindowSize(streamWindow),
 		grpc.WithStaticConnWindowSize(connectionWindow),
 
-		// Calls go to all processes of a service. One that is gone is left out, and so is one that says that it does not serve
-		// (grpc.health.v1); one that knows nothing of that protocol is taken to serve. We ask for the health of the whole
-		// process, "": every server with the protocol has it, while one that does not name its services would seem away.
+		// Calls go to all instances of a service that are connected and healthy (grpc.health.v1). An instance without the health
+		// protocol counts as healthy. The health check is of the whole server, "", which every server with the protocol supports;
+		// not all of them register their services by name.
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"` + leastBusy + `":{}}],"healthCheckConfig":{"serviceName":""}}`),
-		// What DNS says of a service is its addresses: its configuration, retries with it, is ours. The library still repeats
-		// by itself what no server has seen.
+		// Service configurations from DNS are ignored. Without its own retries, gRPC still retries transparently what no server
+		// has seen.
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
 
-		// A service that comes back is found within seconds (the library would wait up to two minutes), and a connection
-		// stays up when nobody calls, so that States is true and no request pays for a new one.
+		// Reconnect within seconds (the default is up to two minutes), and keep idle connections, so that States is accurate and no
+		// request waits for a new connection.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
 			MinConnectTimeout: 3 * time.Second,
 		}),
 		grpc.WithIdleTimeout(0),
 
-		// A peer that vanished without a word is noticed while a call waits for it. Idle connections are not pinged:
-		// servers with default settings end those that do.
+		// Detect a dead peer while a call waits for it. Idle connections are not pinged: servers with default settings close
+		// connections that ping while idle.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
 	}
-	options = append(options, interceptors(calls)...)
+	options = append(options, grpc.WithChainUnaryInterceptor(u.intercept), grpc.WithChainStreamInterceptor(u.interceptStream))
 	return append(options, o.DialOptions...), nil
 }
 

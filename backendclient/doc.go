@@ -1,7 +1,9 @@
-// Package backendclient holds the connections to the internal services and says what a failed call means.
+// Package backendclient provides clients of the internal services and defines what a failed call means.
 //
-// It promises that dialling never waits for a service, that every call has a deadline a little shorter than its caller's, that
-// every failed call is an [*Error] with a code that can be trusted (a caller who hung up is Canceled, whatever the service
-// said meanwhile; an answer that was too big for us is Internal and not a rate limit), and that what a service hands over
-// with an error is bounded in number and length. What a client is told of it is left to the gateway.
+// [Dial] never waits for a service. Each call has a deadline a little earlier than its caller's. Each failed call returns an [*Error]
+// whose code can be relied on: Canceled if the caller canceled, whatever the service returned; Internal, and not a rate limit, if a
+// response was too large. The number and size of the error details that a service sends are limited. Reads and writes with an
+// idempotency key are retried; each service has a circuit breaker and a limit of calls in flight.
+//
+// The gateway decides which of this its clients see.
 package backendclient

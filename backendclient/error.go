@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// What a service may hand over with an error. A service is trusted, but not to be without bugs, and violations end up in
-// answers to clients.
+// Limits of the error details that a service sends: they guard against bugs of a service, as violations are part of responses to
+// clients.
 const (
 	maxViolations  = 100
 	maxField       = 128
@@ -25,37 +25,35 @@ const (
 	maxRetryAfter  = time.Hour
 )
 
-// A Violation is one thing wrong with a request (google.rpc.BadRequest).
+// A Violation is an invalid field of a request (google.rpc.BadRequest).
 type Violation struct {
-	// Field as the service names it, such as "status_page_id".
+	// Field is the service's name of the field, such as "status_page_id".
 	Field string
-	// Description says what the field may be, in words for API clients.
+	// Description states the valid values, in words for API clients.
 	Description string
 }
 
-// An Error is a failed call.
+// An Error is the error of a failed call.
 type Error struct {
-	// Service and Method are what was called: "fleet", "GetServer".
+	// Service and Method identify the method: "fleet", "GetServer".
 	Service, Method string
-	// Code is what happened: the service's code, but Canceled whenever the caller had given up, and Internal where the
-	// service's answer was larger than we take.
+	// Code is the service's code, but Canceled if the caller canceled, and Internal if the response was larger than
+	// Settings.MaxResponseBytes.
 	Code codes.Code
-	// ByCaller tells that the caller gave up; then Code is Canceled, and says nothing of the service.
+	// ByCaller is true if the caller canceled. Code is Canceled then.
 	ByCaller bool
-	// Violations are what the service found wrong with the request; at most 100.
+	// Violations are the invalid fields of the request, at most 100.
 	Violations []Violation
-	// RetryAfter is how long the service asks to be left alone (google.rpc.RetryInfo), or how long we leave it alone, 1 s to
-	// 1 h; 0 when nobody says.
+	// RetryAfter is the wait that the service requests (google.rpc.RetryInfo) or the breaker imposes, 1 s to 1 h; 0 for none.
 	RetryAfter time.Duration
-	// Reason is the google.rpc.ErrorInfo's, for programs and logs, or one of ours, such as [ReasonBreakerOpen]; "" when there
-	// is none.
+	// Reason is that of google.rpc.ErrorInfo, or [ReasonBreakerOpen] or [ReasonOverloaded]; "" for none.
 	Reason string
 
-	status *status.Status // the service's, with the code put right
+	status *status.Status // the service's, with Code
 	cause  error
 }
 
-// A refusal is a call that we did not make.
+// A refusal is the error of a call that this package did not make.
 type refusal struct {
 	reason     string
 	retryAfter time.Duration
@@ -65,23 +63,23 @@ type refusal struct {
 // Error implements error.
 func (r *refusal) Error() string { return r.text }
 
-// GRPCStatus makes the refusal Unavailable.
+// GRPCStatus returns Unavailable.
 func (r *refusal) GRPCStatus() *status.Status { return status.New(codes.Unavailable, r.text) }
 
-// newError says what became of a call that failed. Gone is how the caller's own context stands: nil while it waits.
-func newError(gone error, c *call, err error) *Error {
+// newError returns the error of a failed call. The callerErr is that of the caller's context.
+func newError(callerErr error, m *method, err error) *Error {
 	s := status.Convert(err)
-	e := &Error{Service: c.service, Method: c.method, Code: s.Code(), cause: err}
+	e := &Error{Service: m.service, Method: m.name, Code: s.Code(), cause: err}
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		e.Reason, e.RetryAfter = refused.reason, refused.retryAfter
 	}
 	switch {
-	case errors.Is(gone, context.Canceled):
-		e.Code, e.ByCaller, e.cause = codes.Canceled, true, gone
-	case e.Code == codes.ResourceExhausted && isTooBig(s.Message()):
+	case errors.Is(callerErr, context.Canceled):
+		e.Code, e.ByCaller, e.cause = codes.Canceled, true, callerErr
+	case e.Code == codes.ResourceExhausted && isTooLarge(s.Message()):
 		e.Code = codes.Internal
 	case int(e.Code) >= numCodes:
-		e.Code = codes.Unknown // no such code: gRPC's own rule
+		e.Code = codes.Unknown // gRPC's rule for codes that do not exist
 	}
 	for _, detail := range s.Details() {
 		e.add(detail)
@@ -90,7 +88,7 @@ func newError(gone error, c *call, err error) *Error {
 	return e
 }
 
-// add takes from a detail of the status what is of use.
+// add copies a detail of the status.
 func (e *Error) add(detail any) {
 	switch d := detail.(type) {
 	case *errdetails.BadRequest:
@@ -99,8 +97,8 @@ func (e *Error) add(detail any) {
 				return
 			}
 			e.Violations = append(e.Violations, Violation{
-				Field:       cut(v.GetField(), maxField),
-				Description: cut(v.GetDescription(), maxDescription),
+				Field:       truncate(v.GetField(), maxField),
+				Description: truncate(v.GetDescription(), maxDescription),
 			})
 		}
 	case *errdetails.RetryInfo:
@@ -108,23 +106,23 @@ func (e *Error) add(detail any) {
 			e.RetryAfter = min(max(d.GetRetryDelay().AsDuration(), minRetryAfter), maxRetryAfter)
 		}
 	case *errdetails.ErrorInfo:
-		e.Reason = cut(d.GetReason(), maxReason)
+		e.Reason = truncate(d.GetReason(), maxReason)
 	}
 }
 
-// Error says everything, the service's own message included. It is for logs alone: nothing of it may reach a client.
+// Error implements error. The text contains the service's own message and is for logs only.
 func (e *Error) Error() string {
-	text := fmt.Sprintf("%s.%s: %s: %s", e.Service, e.Method, e.Code, cut(e.status.Message(), maxMessage))
+	text := fmt.Sprintf("%s.%s: %s: %s", e.Service, e.Method, e.Code, truncate(e.status.Message(), maxMessage))
 	if e.Reason != "" {
 		text += " (" + e.Reason + ")"
 	}
 	return text
 }
 
-// Unwrap returns the caller's context error where the caller gave up, else the failure as the library returned it.
+// Unwrap returns the error of the caller's context if the caller canceled, else the error that gRPC returned.
 func (e *Error) Unwrap() error { return e.cause }
 
-// GRPCStatus has the functions of the status package see the service's status, with the code as it was put right.
+// GRPCStatus returns the service's status with Code.
 func (e *Error) GRPCStatus() *status.Status { return e.status }
 
 func withCode(s *status.Status, code codes.Code) *status.Status {
@@ -136,14 +134,14 @@ func withCode(s *status.Status, code codes.Code) *status.Status {
 	return status.FromProto(p)
 }
 
-// isTooBig tells the library's refusal of a message that exceeds a limit, ours or the service's own, from a service that
-// asks for less traffic. Both are RESOURCE_EXHAUSTED, and only the text differs.
-func isTooBig(message string) bool {
+// isTooLarge distinguishes gRPC's error for a message that exceeds a size limit from a rate limit of the service. Both are
+// RESOURCE_EXHAUSTED, and only the text differs.
+func isTooLarge(message string) bool {
 	return strings.Contains(message, "larger than max")
 }
 
-// cut shortens s to at most limit bytes without cutting a character.
-func cut(s string, limit int) string {
+// truncate shortens s to at most limit bytes, and never within a character.
+func truncate(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}

@@ -2,9 +2,12 @@ package backendclient
 
 import "google.golang.org/grpc"
 
-// ConnectionOf returns a connection of the clients, for methods that are known by their names alone.
-func ConnectionOf(c *Clients) grpc.ClientConnInterface {
-	under := &generation{Settings: Settings{}.withDefaults()}
-	under.Retries = RetrySettings{Max: 1, Budget: 1, Backoff: 1}
-	return connectionUnder{c.byService[fleet], under.callOptions()}
+// ConnectionOf returns the connection to the service with the given full name, for calls of methods by name.
+func ConnectionOf(c *Clients, fullName string) *grpc.ClientConn {
+	for _, s := range services() {
+		if s.description.ServiceName == fullName {
+			return c.upstreams[s.name].connection
+		}
+	}
+	return nil
 }

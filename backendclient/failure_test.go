@@ -120,7 +120,7 @@ func TestHowFailuresOfTheWireComeOut(t *testing.T) {
 			clients := overHTTP2(t, test.answer, func(o *backendclient.Options) {
 				o.MaxResponseBytes = 50_000
 				o.Breaker.MinRequests = 1
-				o.Retries.Budget = 1 // Max: 0
+				o.Retries.Max = 0
 			})
 			timeout := time.Minute
 			if test.code == codes.DeadlineExceeded {
@@ -148,8 +148,6 @@ func TestAWriteIsNotRepeatedWhenItsConnectionIsCut(t *testing.T) {
 		clients := overHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
 			writes.Add(1)
 			_ = r.Context().Value(connection{}).(net.Conn).Close()
-		}, func(o *backendclient.Options) {
-			o.Retries = backendclient.RetrySettings{Max: 2, Budget: 1, Backoff: 500 * time.Millisecond} // time to connect again
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		_, err := clients.Incident.CreateIncident(ctx, &incidentv1.CreateIncidentRequest{IdempotencyKey: key})

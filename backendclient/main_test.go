@@ -4,8 +4,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"opsgate/backendclient"
 )
 
 func TestMain(m *testing.M) {
+	backendclient.DisableGRPCLog()
 	goleak.VerifyTestMain(m)
 }

@@ -6,9 +6,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are those of all guards.
+// metrics are the metrics of all services.
 type metrics struct {
 	registerer prometheus.Registerer
+	durations  *prometheus.HistogramVec
 	breakers   *prometheus.GaugeVec
 	refused    *prometheus.CounterVec
 	retries    *prometheus.CounterVec
@@ -18,6 +19,11 @@ type metrics struct {
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		registerer: registerer,
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "opsgate_upstream_request_duration_seconds",
+			Help:    "Time of unary calls to the internal services, all attempts together, by service, method and gRPC code.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"service", "method", "code"}),
 		breakers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "opsgate_upstream_breaker_state",
 			Help: "1 for the state that the circuit breaker of an internal service is in: closed, open or half-open.",
@@ -35,7 +41,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Help: "Calls that were not tried again because the budget of retries was spent.",
 		}, []string{"service"}),
 	}
-	for _, c := range []prometheus.Collector{m.breakers, m.refused, m.retries, m.withheld} {
+	for _, c := range []prometheus.Collector{m.durations, m.breakers, m.refused, m.retries, m.withheld} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -43,37 +49,37 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// guardMetrics are those of one service.
-type guardMetrics struct {
-	breakers                              *prometheus.GaugeVec // by state
-	overloaded, broken, retries, withheld prometheus.Counter
+// upstreamMetrics are the metrics of one service.
+type upstreamMetrics struct {
+	breakers                                   *prometheus.GaugeVec // by state
+	overloaded, breakerOpen, retries, withheld prometheus.Counter
 }
 
-func (m *metrics) of(service string) guardMetrics {
-	return guardMetrics{
-		breakers:   m.breakers.MustCurryWith(prometheus.Labels{"service": service}),
-		overloaded: m.refused.WithLabelValues(service, "overloaded"),
-		broken:     m.refused.WithLabelValues(service, "breaker_open"),
-		retries:    m.retries.WithLabelValues(service),
-		withheld:   m.withheld.WithLabelValues(service),
+func (m *metrics) of(service string) upstreamMetrics {
+	return upstreamMetrics{
+		breakers:    m.breakers.MustCurryWith(prometheus.Labels{"service": service}),
+		overloaded:  m.refused.WithLabelValues(service, "overloaded"),
+		breakerOpen: m.refused.WithLabelValues(service, "breaker_open"),
+		retries:     m.retries.WithLabelValues(service),
+		withheld:    m.withheld.WithLabelValues(service),
 	}
 }
 
-// watch has the calls under way of a guard among the metrics, and how many may be.
-func (m *metrics) watch(g *guard) error {
-	service := prometheus.Labels{"service": g.service}
-	underWay := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+// registerInFlight registers the number of calls in flight and its limit.
+func (m *metrics) registerInFlight(u *upstream) error {
+	service := prometheus.Labels{"service": u.service}
+	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_upstream_requests_in_flight", ConstLabels: service,
 		Help: "Unary calls to an internal service that are under way.",
-	}, func() float64 { return float64(g.inFlight.Load()) })
-	bound := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	}, func() float64 { return float64(u.inFlight.Load()) })
+	limit := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_upstream_requests_in_flight_limit", ConstLabels: service,
 		Help: "How many unary calls to an internal service may be under way.",
-	}, func() float64 { return float64(g.current.Load().under.MaxInFlight) })
-	return errors.Join(m.registerer.Register(underWay), m.registerer.Register(bound))
+	}, func() float64 { return float64(u.settings.Load().MaxInFlight) })
+	return errors.Join(m.registerer.Register(inFlight), m.registerer.Register(limit))
 }
 
-func (m guardMetrics) breakerIs(state BreakerState) {
+func (m upstreamMetrics) setBreakerState(state BreakerState) {
 	for _, s := range []BreakerState{BreakerClosed, BreakerOpen, BreakerHalfOpen} {
 		value := 0.0
 		if s == state {

@@ -63,7 +63,7 @@ func series(t testing.TB, registry *prometheus.Registry, name string) map[string
 	return got
 }
 
-// BenchmarkInterceptors shows what our way to the wire costs: "bare" is a connection without it. Neither reaches the wire.
+// BenchmarkInterceptors measures what this package adds to a call: "bare" is a plain connection. Neither sends anything.
 func BenchmarkInterceptors(b *testing.B) {
 	wire := grpc.WithChainUnaryInterceptor(func(
 		context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption,

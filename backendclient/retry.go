@@ -15,106 +15,105 @@ import (
 	"opsgate/backendclient/timings"
 )
 
-// persist makes a call, and makes it again while that may help, is safe, and is within the budget.
+const (
+	// maxRetries is the largest RetrySettings.Max.
+	maxRetries = 5
+	// retryBackoff is the mean backoff before the first retry; it doubles with each retry.
+	retryBackoff = 25 * time.Millisecond
+	// A retry costs a thousand units of the budget; a call adds RetrySettings.Budget times as much.
+	retryCost = 1000
+	// retryBurst is the size of the budget: retries of the calls that were in flight on a connection that broke.
+	retryBurst = 10 * retryCost
+)
+
+// callWithRetries makes a call, and retries it while that is safe and the budget allows it.
 //
-// A call that never reached a server is tried again by the library at once, whatever it is; persist does not see that.
-func (g *guard) persist(a *attempt) error {
-	retries := &a.under.Retries
-	g.budget.earn(retries.Budget)
-	err := g.once(a)
-	for n := 0; err != nil && n < retries.Max && worthRepeating(a, err); n++ {
-		if !g.budget.spend() {
-			g.metrics.withheld.Inc()
+// gRPC itself retries a call that never reached a server, at once and of any method; it counts as one attempt here.
+func (u *upstream) callWithRetries(c *call) error {
+	u.budget.deposit(c.settings.Retries.Budget)
+	err := u.attempt(c)
+	for n := 0; err != nil && n < c.settings.Retries.Max && c.retryable(err); n++ {
+		if !u.budget.withdraw() {
+			u.metrics.withheld.Inc()
 			break
 		}
-		if !pause(a.ctx, backoffOf(retries.Backoff, n)) {
+		if !sleep(c.ctx, retryDelay(n)) {
 			break
 		}
-		g.metrics.retries.Inc()
-		timings.FromContext(a.ctx).AddRetry()
-		failed := g.once(a)
-		if status.Code(failed) == codes.Aborted {
-			return err // the service is still at work on what we sent first: the client is told what became of that
+		u.metrics.retries.Inc()
+		timings.FromContext(c.ctx).AddRetry()
+		next := u.attempt(c)
+		if status.Code(next) == codes.Aborted {
+			return err // the service is still working on the first attempt, whose error is the one to report
 		}
-		err = failed
+		err = next
 	}
 	return err
 }
 
-// worthRepeating tells whether another attempt may do better, and does no harm.
-func worthRepeating(a *attempt, err error) bool {
-	if _, ours := err.(*refusal); ours || a.ctx.Err() != nil { //nolint:errorlint // ours, and not wrapped
+// retryable reports whether a retry may succeed and is safe.
+func (c *call) retryable(err error) bool {
+	if _, refused := err.(*refusal); refused || c.ctx.Err() != nil { //nolint:errorlint // made by this package, not wrapped
 		return false
 	}
 	s := status.Convert(err)
-	return s.Code() == codes.Unavailable && !asksForPeace(s) && (a.call.reads || hasKey(a.request))
+	return s.Code() == codes.Unavailable && !hasRetryInfo(s) && (c.method.readOnly || hasIdempotencyKey(c.request))
 }
 
-// asksForPeace tells a service that says itself when it wants to be asked again.
-func asksForPeace(s *status.Status) bool {
+// hasRetryInfo reports whether the service specifies when to retry.
+func hasRetryInfo(s *status.Status) bool {
 	return slices.ContainsFunc(s.Details(), func(detail any) bool {
 		_, ok := detail.(*errdetails.RetryInfo)
 		return ok
 	})
 }
 
-// hasKey tells a write that the service does once, however often it comes.
-func hasKey(request any) bool {
+// hasIdempotencyKey reports whether the service performs the write once, however often it is sent.
+func hasIdempotencyKey(request any) bool {
 	keyed, ok := request.(interface{ GetIdempotencyKey() string })
 	return ok && keyed.GetIdempotencyKey() != ""
 }
 
-// reads tells by the first word of a method's name that it changes nothing. A name that says nothing is taken for a write.
-func reads(method string) bool {
+// isReadOnly reports whether the first word of a method's name is a verb that changes nothing. Any other method counts as a write.
+func isReadOnly(method string) bool {
 	return slices.ContainsFunc([]string{"Get", "List", "Resolve"}, func(verb string) bool { return strings.HasPrefix(method, verb) })
 }
 
-// backoffOf returns how long to wait before the repetition n, from 0: half to one and a half times a time that doubles, so that
-// callers who failed together do not come back together.
-func backoffOf(base time.Duration, n int) time.Duration {
-	base <<= n
-	return base/2 + rand.N(base)
+// retryDelay returns the wait before retry n, counted from 0: half to one and a half times the mean, so that callers that failed together
+// do not retry together.
+func retryDelay(n int) time.Duration {
+	mean := retryBackoff << n
+	return mean/2 + rand.N(mean)
 }
 
-// pause waits. It returns false where the call ends sooner, at once if that is known before.
-func pause(ctx context.Context, wait time.Duration) bool {
+// sleep returns true after the wait, or false when ctx ends first: at once if its deadline is earlier.
+func sleep(ctx context.Context, wait time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return false
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(wait):
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-const (
-	// maxRetries is how often a call can be tried again at most.
-	maxRetries = 5
-	// A retry costs a thousand; a call earns its part of that.
-	retryCost = 1000
-	// reserve is how many retries may come at once: the calls that were under way on a connection which was cut.
-	reserve = 10 * retryCost
-)
+// A retryBudget limits retries to a ratio of calls, which avoids retry storms. It is full at first.
+type retryBudget struct{ spent atomic.Int64 }
 
-// A budget bounds retries to a part of calls, so that a service in trouble is not given more of it. It is full to begin with.
-type budget struct{ spent atomic.Int64 }
-
-// earn adds what a call is worth. What two calls earn in the same instant may be counted once: a budget errs to the careful side.
-func (b *budget) earn(part float64) {
+// deposit adds a call. Of two concurrent deposits one may be lost, which errs on the safe side.
+func (b *retryBudget) deposit(ratio float64) {
 	if spent := b.spent.Load(); spent > 0 {
-		b.spent.CompareAndSwap(spent, max(0, spent-int64(part*retryCost)))
+		b.spent.CompareAndSwap(spent, max(0, spent-int64(ratio*retryCost)))
 	}
 }
 
-// spend takes a retry, if there is one left.
-func (b *budget) spend() bool {
+// withdraw takes a retry from the budget, and returns false if there is none.
+func (b *retryBudget) withdraw() bool {
 	for {
 		spent := b.spent.Load()
-		if spent+retryCost > reserve {
+		if spent+retryCost > retryBurst {
 			return false
 		}
 		if b.spent.CompareAndSwap(spent, spent+retryCost) {

@@ -65,7 +65,7 @@ func at(address string) backendclient.Upstreams {
 // dial returns clients with the options that change makes, closed when the test ends.
 func dial(t testing.TB, upstreams backendclient.Upstreams, change ...func(*backendclient.Options)) *backendclient.Clients {
 	t.Helper()
-	o := backendclient.Options{Upstreams: upstreams}
+	o := backendclient.Options{Upstreams: upstreams, Settings: backendclient.DefaultSettings()}
 	for _, c := range change {
 		c(&o)
 	}

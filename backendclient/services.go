@@ -10,7 +10,7 @@ import (
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
-// The short names of the services: in errors, logs, metrics and States.
+// The short names of the services, as in errors, logs, metrics and States.
 const (
 	fleet      = "fleet"
 	monitoring = "monitoring"
@@ -19,14 +19,14 @@ const (
 	identity   = "identity"
 )
 
-// A service is a row of the table of services.
+// A service is a row of the services table.
 type service struct {
 	name        string
 	description *grpc.ServiceDesc
 	upstream    func(Upstreams) Upstream
 }
 
-// services is the table of services.
+// services returns the services table.
 func services() []service {
 	return []service{
 		{fleet, &fleetv1.FleetService_ServiceDesc, func(u Upstreams) Upstream { return u.Fleet }},

@@ -1,55 +1,101 @@
 package backendclient
 
 import (
-	"context"
+	"fmt"
+	"time"
 
 	"google.golang.org/grpc"
 )
 
-// A connectionUnder is a connection whose calls are made under certain settings. The connection itself is shared by all settings.
-type connectionUnder struct {
-	connection *grpc.ClientConn
-	options    []grpc.CallOption // of every call; it has no room to grow, as calls append to it
+// Settings can be changed at any time; see [Clients.Apply].
+type Settings struct {
+	// MaxResponseBytes is the maximum size of a response message.
+	MaxResponseBytes int
+	// MaxInFlight is the maximum number of calls to one service in flight. Further calls fail at once with Unavailable and
+	// ReasonOverloaded.
+	MaxInFlight int
+	// Retries applies to reads, and to writes with an idempotency key, that fail with Unavailable.
+	Retries RetrySettings
+	// Breaker configures the circuit breaker of each service.
+	Breaker BreakerSettings
 }
 
-var _ grpc.ClientConnInterface = connectionUnder{}
+// RetrySettings limit retries.
+type RetrySettings struct {
+	// Max is the maximum number of retries of a call, 0 to 5.
+	Max int
+	// Budget is the ratio of retries to calls, 0 to 1, in addition to a burst of ten.
+	Budget float64
+}
 
-// A generation is settings, and how many came before them on the same connections.
-type generation struct {
+// DefaultSettings returns the default settings.
+func DefaultSettings() Settings {
+	return Settings{
+		MaxResponseBytes: 8 << 20,
+		MaxInFlight:      512,
+		Retries:          RetrySettings{Max: 2, Budget: 0.1},
+		Breaker:          BreakerSettings{Window: 20 * time.Second, MinRequests: 10, FailureRate: 0.5, OpenFor: 3 * time.Second},
+	}
+}
+
+// Validate returns an error if the settings cannot be applied.
+func (s Settings) Validate() error {
+	switch {
+	case s.MaxResponseBytes <= 0:
+		return fmt.Errorf("maximum response size is %d bytes, not more than 0", s.MaxResponseBytes)
+	case s.MaxInFlight <= 0:
+		return fmt.Errorf("maximum number of calls in flight is %d, not more than 0", s.MaxInFlight)
+	case s.Retries.Max < 0 || s.Retries.Max > maxRetries:
+		return fmt.Errorf("maximum number of retries is %d, not 0 to %d", s.Retries.Max, maxRetries)
+	case !(s.Retries.Budget >= 0 && s.Retries.Budget <= 1):
+		return fmt.Errorf("retry budget is %v, not 0 to 1", s.Retries.Budget)
+	}
+	return s.Breaker.validate()
+}
+
+// BreakerSettings configure circuit breakers.
+type BreakerSettings struct {
+	// Window is the period over which attempts count. An attempt that takes longer is not counted, so the window must be longer than
+	// the longest deadline.
+	Window time.Duration
+	// MinRequests is the minimum number of attempts before the breaker opens.
+	MinRequests int
+	// FailureRate is the ratio of failed attempts, above 0 to 1, that opens the breaker. It also opens when all attempts fail for half
+	// a second.
+	FailureRate float64
+	// OpenFor is how long the breaker stays open, and the timeout of each probe.
+	OpenFor time.Duration
+}
+
+func (s BreakerSettings) validate() error {
+	switch {
+	case s.Window < windowBuckets:
+		return fmt.Errorf("breaker window is %v", s.Window)
+	case s.MinRequests <= 0:
+		return fmt.Errorf("breaker's minimum number of requests is %d, not more than 0", s.MinRequests)
+	case !(s.FailureRate > 0 && s.FailureRate <= 1):
+		return fmt.Errorf("breaker's failure rate is %v, not above 0 to 1", s.FailureRate)
+	case s.OpenFor <= 0:
+		return fmt.Errorf("breaker's open period is %v, not more than 0", s.OpenFor)
+	}
+	return nil
+}
+
+// settings are Settings in use.
+type settings struct {
 	Settings
 
-	number uint64
+	options []grpc.CallOption // of a call for which the generated client has none but its first, grpc.StaticMethod
 }
 
-// callOptions returns what carries the settings to the wire: the library's own options, and the settings for our interceptors.
-func (g *generation) callOptions() []grpc.CallOption {
-	return []grpc.CallOption{grpc.MaxCallRecvMsgSize(g.MaxResponseBytes), underSettings{settings: g}}
+func newSettings(s Settings) *settings {
+	return &settings{Settings: s, options: []grpc.CallOption{grpc.StaticMethod(), grpc.MaxCallRecvMsgSize(s.MaxResponseBytes)}}
 }
 
-// Invoke implements [grpc.ClientConnInterface].
-func (c connectionUnder) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
-	return c.connection.Invoke(ctx, method, request, reply, append(c.options, options...)...)
-}
-
-// NewStream implements [grpc.ClientConnInterface].
-func (c connectionUnder) NewStream(
-	ctx context.Context, description *grpc.StreamDesc, method string, options ...grpc.CallOption,
-) (grpc.ClientStream, error) {
-	return c.connection.NewStream(ctx, description, method, append(c.options, options...)...)
-}
-
-// underSettings tells the interceptors which settings a call is made under.
-type underSettings struct {
-	grpc.EmptyCallOption
-	settings *generation
-}
-
-// settingsOf returns the settings that a call is made under.
-func settingsOf(options []grpc.CallOption) *generation {
-	for _, option := range options {
-		if under, ok := option.(underSettings); ok {
-			return under.settings
-		}
+// callOptions adds the maximum response size to the options of a call. It does not allocate for the options of a generated client.
+func (s *settings) callOptions(options []grpc.CallOption) []grpc.CallOption {
+	if len(options) == 1 && options[0] == s.options[0] {
+		return s.options
 	}
-	panic("backendclient: a call that no client of ours makes") // calls of ours go through a connectionUnder
+	return append(options[:len(options):len(options)], s.options[1])
 }

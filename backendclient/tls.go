@@ -10,19 +10,19 @@ import (
 	"opsgate/backendclient/tlsfiles"
 )
 
-// fileCredentials secure each connection by what files say when it is made: certificates are renewed while gateways run.
+// fileCredentials uses the current contents of TLS files for each new connection, as certificates are renewed while the gateway runs.
 type fileCredentials struct {
-	credentials.TransportCredentials // of the start, for what does not depend on the files' contents
+	credentials.TransportCredentials // the initial credentials, for the methods that do not depend on the files
 
 	files *tlsfiles.Reloader
 }
 
 func newFileCredentials(files tlsfiles.Files, logger *slog.Logger) (*fileCredentials, error) {
-	kept, err := tlsfiles.NewReloader(files, logger)
+	reloader, err := tlsfiles.NewReloader(files, logger)
 	if err != nil {
 		return nil, err
 	}
-	return &fileCredentials{TransportCredentials: credentials.NewTLS(kept.Config(context.Background())), files: kept}, nil
+	return &fileCredentials{TransportCredentials: credentials.NewTLS(reloader.Config(context.Background())), files: reloader}, nil
 }
 
 // ClientHandshake implements [credentials.TransportCredentials].

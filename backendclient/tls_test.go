@@ -133,7 +133,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	}
 	service.listener.cut()
 	calledAs("gateway-2")
-	if !strings.Contains(log.String(), "TLS files that cannot be read are not used") {
+	if !strings.Contains(log.String(), "changed TLS files are not used") {
 		t.Errorf("logged %s", log)
 	}
 }

@@ -21,10 +21,9 @@ func behind(t *testing.T, address string, change func(*backendclient.Options)) f
 	to := backendclient.Upstream{Address: address}
 	options := backendclient.Options{
 		Upstreams: backendclient.Upstreams{Fleet: to, Monitoring: to, Incident: to, Audit: to, Identity: to},
-		Settings: backendclient.Settings{
-			Breaker: backendclient.BreakerSettings{MinRequests: 1 << 30}, Retries: backendclient.RetrySettings{Budget: 1},
-		},
+		Settings:  backendclient.DefaultSettings(),
 	}
+	options.Retries.Max, options.Breaker.MinRequests = 0, 1<<30
 	if change != nil {
 		change(&options)
 	}
@@ -124,7 +123,7 @@ func failuresOfConnections() []failure {
 	return []failure{
 		{name: "nobody listens", at: nobody, status: 503, code: "unavailable", cause: "connection refused"},
 		{name: "the breaker is open", at: nobody, calls: func(o *backendclient.Options) {
-			o.Breaker = backendclient.BreakerSettings{MinRequests: 1, OpenFor: time.Hour}
+			o.Breaker.MinRequests, o.Breaker.OpenFor = 1, time.Hour
 		}, before: everyRoute, status: 503, code: "unavailable", cause: backendclient.ReasonBreakerOpen},
 		{name: "too many calls are under way", at: answering(func(_ http.ResponseWriter, r *http.Request) {
 			arrived <- struct{}{}

@@ -177,12 +177,11 @@ func optionsWith(tb testing.TB, s *services) Options {
 	tb.Cleanup(server.Stop)
 
 	upstream := backendclient.Upstream{Address: "passthrough:///bufnet"}
+	// These services fail as often as a test wants: no breaker opens, and no call is retried.
+	settings := backendclient.DefaultSettings()
+	settings.Retries.Max, settings.Breaker.MinRequests = 0, 1<<30
 	clients, err := backendclient.Dial(backendclient.Options{
-		// These services fail as often as a test wants: no breaker opens, and nothing is tried again.
-		Settings: backendclient.Settings{
-			Breaker: backendclient.BreakerSettings{MinRequests: 1 << 30},
-			Retries: backendclient.RetrySettings{Budget: 1},
-		},
+		Settings: settings,
 		Upstreams: backendclient.Upstreams{
 			Fleet: upstream, Monitoring: upstream, Incident: upstream, Audit: upstream, Identity: upstream,
 		},

@@ -113,7 +113,7 @@ func (k *Reloader) Config(ctx context.Context) *tls.Config {
 	case err == nil && (k.failed != nil || k.config != before):
 		k.logger.InfoContext(ctx, "changed TLS files are in use")
 	case err != nil && (k.failed == nil || k.failed.Error() != err.Error()):
-		k.logger.WarnContext(ctx, "TLS files that cannot be read are not used", slog.Any("error", err))
+		k.logger.WarnContext(ctx, "changed TLS files are not used", slog.Any("error", err))
 	}
 	k.failed = err
 	return k.config

@@ -17,7 +17,7 @@ import (
 
 const (
 	used   = "changed TLS files are in use"
-	unused = "TLS files that cannot be read are not used"
+	unused = "changed TLS files are not used"
 )
 
 // A story is that of files which change.

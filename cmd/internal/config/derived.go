@@ -2,11 +2,7 @@ package config
 
 import "time"
 
-const (
-	minBreakerWindow = 20 * time.Second
-	// unwatchedPart is the divisor of authn.fresh_for while revocations do not arrive.
-	unwatchedPart = 3
-)
+const minBreakerWindow = 20 * time.Second
 
 // longestTimeout is the longest time that a request may take once its body has arrived.
 func (c Config) longestTimeout() time.Duration {
@@ -21,9 +17,6 @@ func (c Config) longestTimeout() time.Duration {
 func (c Config) BreakerWindow() time.Duration {
 	return max(minBreakerWindow, 2*c.longestTimeout(), 2*time.Duration(c.Authn.LookUpTimeout))
 }
-
-// UnwatchedFor is how long a confirmed token is served while the revocation stream is cut.
-func (a Authn) UnwatchedFor() time.Duration { return time.Duration(a.FreshFor) / unwatchedPart }
 
 // DialTimeout is the time to connect to Redis, TLS included.
 func (r Redis) DialTimeout() time.Duration { return 2 * time.Duration(r.Timeout) }

@@ -59,9 +59,8 @@ func TestTheSchemaAcceptsRemovedKeys(t *testing.T) {
 
 func TestTimesThatFollowFromOthers(t *testing.T) {
 	c := config.Default()
-	if c.BreakerWindow() != 20*time.Second || c.Authn.UnwatchedFor() != 10*time.Second ||
-		c.RateLimit.Redis.DialTimeout() != 100*time.Millisecond {
-		t.Errorf("by default: %v, %v, %v", c.BreakerWindow(), c.Authn.UnwatchedFor(), c.RateLimit.Redis.DialTimeout())
+	if c.BreakerWindow() != 20*time.Second || c.RateLimit.Redis.DialTimeout() != 100*time.Millisecond {
+		t.Errorf("by default: %v, %v", c.BreakerWindow(), c.RateLimit.Redis.DialTimeout())
 	}
 	c.Routes = config.Routes{"v1GetServer": {Timeout: config.Duration(time.Minute)}}
 	if c.BreakerWindow() != 2*time.Minute {

@@ -50,7 +50,7 @@ type look struct {
 
 func (i *inspector) look(ctx context.Context, s *snapshot, of admin.Subject) look {
 	var l look
-	l.remember(s, &of)
+	l.remember(i.parts.authenticator, &of)
 	l.assignment = s.policies.For(of.TeamID, of.TokenID)
 	l.state.Policy = policyOf(l.assignment)
 	// A policy of the token's own holds whatever its team is.
@@ -67,8 +67,8 @@ func (i *inspector) look(ctx context.Context, s *snapshot, of admin.Subject) loo
 }
 
 // remember notes what the gateway remembers of a token, and the team that it is of.
-func (l *look) remember(s *snapshot, of *admin.Subject) {
-	record, known := s.authenticator.CachedToken(of.TokenID)
+func (l *look) remember(a *authn.Authenticator, of *admin.Subject) {
+	record, known := a.CachedToken(of.TokenID)
 	token := &l.state.Token
 	token.Remembered, token.How = known, record.Freshness
 	switch p := record.Principal; {

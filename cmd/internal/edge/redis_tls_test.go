@@ -14,7 +14,7 @@ import (
 
 // Both sides get other certificates, of another authority. What a gateway is given is half written at first.
 func TestRedisCertificatesAreReloadedWithoutARestart(t *testing.T) {
-	const unused = "TLS files that cannot be read are not used"
+	const unused = "changed TLS files are not used"
 	first, second := tlsfilestest.NewAuthority(t, "first"), tlsfilestest.NewAuthority(t, "second")
 	ours, theirs := t.TempDir(), t.TempDir()
 	files, its := first.Write(t, ours, "gateway"), first.Write(t, theirs, "redis")

@@ -118,6 +118,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 // apply makes a snapshot active, with the settings of the process. It cannot fail. The caller holds r.mu.
 func (r *reloader) apply(active, next *snapshot) {
 	r.parts.current.Store(next)
+	r.parts.clients.Apply(next.calls)
+	r.parts.authenticator.Apply(next.tokens)
 	r.parts.configureLimiter(next.loaded.RateLimit)
 	r.parts.configureBounds(next.loaded.HTTP)
 	if r.level != nil {

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"errors"
 	"net/netip"
 	"time"
 
@@ -19,15 +20,18 @@ type snapshot struct {
 	version string
 	since   time.Time // the version has been in force
 
-	policies      *ratelimit.Policies
-	clients       *backendclient.Clients
-	authenticator *authn.Authenticator
-	gateway       *gateway.Gateway
+	policies *ratelimit.Policies
+	calls    backendclient.Settings
+	tokens   authn.Settings
+	gateway  *gateway.Gateway
 }
 
 // snapshot makes all that a configuration asks for at a time. It changes nothing that requests or other snapshots see.
 func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err error) {
-	s := &snapshot{loaded: loaded, files: loaded.Files(), version: loaded.Version(), since: now}
+	s := &snapshot{
+		loaded: loaded, files: loaded.Files(), version: loaded.Version(), since: now,
+		calls: callSettings(loaded.Config), tokens: tokenSettings(loaded.Config),
+	}
 	var before *ratelimit.Policies
 	if last := p.current.Load(); last != nil {
 		before = last.policies
@@ -38,18 +42,15 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 	if s.policies, err = policies.New(loaded, now, before); err != nil {
 		return nil, err
 	}
-	if s.clients, err = p.clients.With(callSettings(loaded.Config)); err != nil {
-		return nil, err
-	}
-	if s.authenticator, err = p.authenticator.With(s.clients.Identity, tokenSettings(loaded.Config)); err != nil {
+	if err := errors.Join(s.calls.Validate(), s.tokens.Validate()); err != nil {
 		return nil, err
 	}
 	s.gateway, err = gateway.New(gateway.Options{
-		Fleet:           s.clients.Fleet,
-		Monitoring:      s.clients.Monitoring,
-		Incident:        s.clients.Incident,
-		Audit:           s.clients.Audit,
-		Authenticator:   s.authenticator,
+		Fleet:           p.clients.Fleet,
+		Monitoring:      p.clients.Monitoring,
+		Incident:        p.clients.Incident,
+		Audit:           p.clients.Audit,
+		Authenticator:   p.authenticator,
 		Limiter:         p.limiter,
 		Policies:        s.policies,
 		Refunds:         p.refunds,
@@ -78,17 +79,15 @@ func callSettings(c config.Config) backendclient.Settings {
 	return backendclient.Settings{
 		MaxResponseBytes: int(c.UpstreamCalls.MaxResponseBytes),
 		MaxInFlight:      c.UpstreamCalls.MaxInFlight,
+		Retries: backendclient.RetrySettings{
+			Max:    c.UpstreamCalls.Retries.Max,
+			Budget: c.UpstreamCalls.Retries.Budget.Fraction(),
+		},
 		Breaker: backendclient.BreakerSettings{
 			Window:      c.BreakerWindow(),
 			MinRequests: c.UpstreamCalls.Breaker.MinRequests,
 			FailureRate: c.UpstreamCalls.Breaker.FailureRate.Fraction(),
 			OpenFor:     time.Duration(c.UpstreamCalls.Breaker.OpenFor),
-			Probes:      c.UpstreamCalls.Breaker.Probes,
-		},
-		Retries: backendclient.RetrySettings{
-			Max:     c.UpstreamCalls.Retries.Max,
-			Budget:  c.UpstreamCalls.Retries.Budget.Fraction(),
-			Backoff: time.Duration(c.UpstreamCalls.Retries.Backoff),
 		},
 	}
 }
@@ -110,7 +109,6 @@ const requestsPerLookUp = 2 * authn.WaitersPerLookUp
 func tokenSettings(c config.Config) authn.Settings {
 	return authn.Settings{
 		FreshFor:      time.Duration(c.Authn.FreshFor),
-		UnwatchedFor:  c.Authn.UnwatchedFor(),
 		StaleFor:      time.Duration(c.Authn.StaleFor),
 		LookUpTimeout: time.Duration(c.Authn.LookUpTimeout),
 		MaxLookUps:    min(c.Authn.MaxLookUps, max(1, c.UpstreamCalls.MaxInFlight/2), max(1, c.HTTP.MaxInFlight/requestsPerLookUp)),

@@ -6,19 +6,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	"opsgate/backendclient"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// callsOf returns the connection of the clients, over which any method can be called.
-func callsOf(clients *backendclient.Clients) grpc.ClientConnInterface {
-	return backendclient.ConnectionOf(clients)
-}
-
-func TestCallsUnderWayAreBounded(t *testing.T) {
+func TestCallsInFlightAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, registry := &wire{answer: hang}, prometheus.NewRegistry()
 		clients := overWire(t, w, func(o *backendclient.Options) { o.MaxInFlight, o.Registerer = 5, registry })
@@ -31,7 +25,7 @@ func TestCallsUnderWayAreBounded(t *testing.T) {
 			return series(t, registry, name)[name+" service=fleet"]
 		}
 		if n := inFlight(); n != 5 {
-			t.Errorf("%v calls under way, want 5", n)
+			t.Errorf("%v calls in flight, want 5", n)
 		}
 		begin := time.Now()
 		e := failure(t, call(t, clients))
@@ -49,14 +43,22 @@ func TestCallsUnderWayAreBounded(t *testing.T) {
 		if isRefused(t, err, e.Reason) {
 			t.Error("another service's calls are refused")
 		}
-		wider := under(t, clients, backendclient.Settings{MaxInFlight: 6})
-		if isRefused(t, call(t, wider), e.Reason) {
-			t.Error("a wider bound does not hold")
+		higher := backendclient.DefaultSettings()
+		higher.MaxInFlight = 6
+		clients.Apply(higher)
+		if isRefused(t, call(t, clients), e.Reason) {
+			t.Error("the higher limit does not apply")
+		}
+		lower := higher
+		lower.MaxInFlight = 5
+		clients.Apply(lower)
+		if !isRefused(t, call(t, clients), e.Reason) {
+			t.Error("calls before the change do not count towards the lower limit")
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if n := inFlight(); n != 0 {
-			t.Errorf("%v calls under way when all have ended", n)
+			t.Errorf("%v calls in flight after all have ended", n)
 		}
 		if isRefused(t, call(t, clients), e.Reason) {
 			t.Error("a call after the others is refused")

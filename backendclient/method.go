@@ -1,0 +1,62 @@
+package backendclient
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+)
+
+// numCodes is the number of gRPC codes, OK included.
+const numCodes = int(codes.Unauthenticated) + 1
+
+// A method holds the static data and the metric of a method.
+type method struct {
+	service, name string
+	readOnly      bool
+
+	exemplar  func(context.Context) prometheus.Labels // see Options
+	durations *prometheus.HistogramVec
+	// observers are the children of durations by code: a lookup by labels takes longer than everything else that this package does for
+	// a call. They are made on first use, as most codes never occur.
+	observers [numCodes]atomic.Pointer[prometheus.Observer]
+}
+
+// observe records the duration of a call.
+func (m *method) observe(ctx context.Context, code codes.Code, took time.Duration) {
+	cached := &m.observers[code]
+	observer := cached.Load()
+	if observer == nil {
+		child := m.durations.WithLabelValues(m.service, m.name, code.String())
+		observer = &child
+		cached.Store(observer)
+	}
+	if m.exemplar != nil {
+		if labels := m.exemplar(ctx); labels != nil {
+			if exemplars, ok := (*observer).(prometheus.ExemplarObserver); ok {
+				exemplars.ObserveWithExemplar(took.Seconds(), labels)
+				return
+			}
+		}
+	}
+	(*observer).Observe(took.Seconds())
+}
+
+// newMethods returns the methods of a service by full name. The map is read-only.
+func newMethods(s service, durations *prometheus.HistogramVec, exemplar func(context.Context) prometheus.Labels) map[string]*method {
+	methods := make(map[string]*method)
+	add := func(name string) {
+		methods["/"+s.description.ServiceName+"/"+name] = &method{
+			service: s.name, name: name, readOnly: isReadOnly(name), durations: durations, exemplar: exemplar,
+		}
+	}
+	for _, m := range s.description.Methods {
+		add(m.MethodName)
+	}
+	for _, m := range s.description.Streams {
+		add(m.StreamName)
+	}
+	return methods
+}

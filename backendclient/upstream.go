@@ -1,0 +1,179 @@
+package backendclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"opsgate/backendclient/timings"
+)
+
+const (
+	// deadlineMargin is how much earlier than its caller's deadline a call ends, to leave time for the response.
+	deadlineMargin = 10 * time.Millisecond
+	// defaultTimeout is the timeout of a call whose caller has no deadline.
+	defaultTimeout = 5 * time.Second
+)
+
+// Reasons of an [Error] for calls that were not made.
+const (
+	ReasonBreakerOpen = "BREAKER_OPEN" // the service failed too often; RetryAfter is the time until the next probe
+	ReasonOverloaded  = "OVERLOADED"   // too many calls to the service are in flight
+)
+
+// An upstream makes the calls to one service.
+//
+// One interceptor does all of it, since each further interceptor costs an allocation per call. A call is measured as the caller sees
+// it: all attempts, and the code of its *Error. All attempts share its deadline and its in-flight slot. The breaker counts attempts.
+//
+// Streams are exempt: they live for days, so they have no deadline, and neither a duration nor a breaker would learn from them.
+type upstream struct {
+	service    string
+	connection *grpc.ClientConn
+	methods    map[string]*method // by full name: "/ops.fleet.v1.FleetService/GetServer"
+	settings   *atomic.Pointer[settings]
+	breaker    atomic.Pointer[breaker]
+	budget     retryBudget
+	inFlight   atomic.Int64
+	downtime   downtime
+	metrics    upstreamMetrics
+	logger     *slog.Logger
+
+	breakerMu sync.Mutex // makes a report of the breaker's state, and its replacement, one step
+}
+
+// A call is a unary call with all its attempts.
+type call struct {
+	ctx            context.Context
+	method         *method
+	settings       *settings
+	fullMethod     string
+	request, reply any
+	connection     *grpc.ClientConn
+	invoke         grpc.UnaryInvoker
+	options        []grpc.CallOption
+}
+
+func (c *call) attempt(ctx context.Context) error {
+	return c.invoke(ctx, c.fullMethod, c.request, c.reply, c.connection, c.options...)
+}
+
+// intercept is the [grpc.UnaryClientInterceptor] of the connection.
+func (u *upstream) intercept(
+	ctx context.Context, fullMethod string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	options ...grpc.CallOption,
+) error {
+	start, m, s := time.Now(), u.methods[fullMethod], u.settings.Load()
+	attemptCtx, cancel := withDeadline(ctx)
+	defer cancel()
+	failure := u.limit(&call{
+		ctx: attemptCtx, method: m, settings: s, fullMethod: fullMethod, request: request, reply: reply,
+		connection: connection, invoke: invoke, options: s.callOptions(options),
+	})
+	took := time.Since(start)
+	timings.FromContext(ctx).Add(timings.Service, took)
+	if failure == nil {
+		m.observe(ctx, codes.OK, took)
+		return nil
+	}
+	err := newError(ctx.Err(), m, failure)
+	m.observe(ctx, err.Code, took)
+	return err
+}
+
+func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(ctx, deadline.Add(-deadlineMargin))
+	}
+	return context.WithTimeout(ctx, defaultTimeout)
+}
+
+// limit makes a call if an in-flight slot is free.
+func (u *upstream) limit(c *call) error {
+	defer u.inFlight.Add(-1)
+	if n := u.inFlight.Add(1); n > int64(c.settings.MaxInFlight) {
+		u.metrics.overloaded.Inc()
+		return &refusal{
+			reason: ReasonOverloaded, retryAfter: minRetryAfter, text: fmt.Sprintf("%d calls are in flight, the limit", c.settings.MaxInFlight),
+		}
+	}
+	return u.callWithRetries(c)
+}
+
+// attempt makes one attempt if the breaker allows it.
+func (u *upstream) attempt(c *call) error {
+	err := u.breaker.Load().do(c)
+	if refused, ok := err.(*refusal); ok && refused.reason == ReasonBreakerOpen { //nolint:errorlint // made by the breaker, not wrapped
+		u.metrics.breakerOpen.Inc()
+	}
+	return err
+}
+
+// setBreaker replaces the breaker by a closed one with the settings.
+func (u *upstream) setBreaker(s BreakerSettings) {
+	u.breakerMu.Lock()
+	defer u.breakerMu.Unlock()
+	before := u.breaker.Swap(newBreaker(s, u.breakerChanged))
+	if before == nil || before.status.Load().State != BreakerClosed {
+		u.metrics.setBreakerState(BreakerClosed)
+	}
+	if before != nil && before.status.Load().State != BreakerClosed {
+		u.logBreaker(BreakerClosed, "its settings were changed")
+	}
+}
+
+// breakerChanged reports the state of a breaker, which is locked during the call. Calls on a replaced breaker may still end.
+func (u *upstream) breakerChanged(b *breaker, state BreakerState, reason string) {
+	u.breakerMu.Lock()
+	defer u.breakerMu.Unlock()
+	if b == u.breaker.Load() {
+		u.metrics.setBreakerState(state)
+		u.logBreaker(state, reason)
+	}
+}
+
+func (u *upstream) logBreaker(state BreakerState, reason string) {
+	level := slog.LevelInfo
+	if state == BreakerOpen {
+		level = slog.LevelWarn
+	}
+	u.logger.Log(context.Background(), level, "circuit breaker is "+string(state),
+		slog.String("service", u.service), slog.String("because", reason))
+}
+
+// interceptStream is the [grpc.StreamClientInterceptor] of the connection. All errors of the stream are of type *Error.
+func (u *upstream) interceptStream(
+	ctx context.Context, description *grpc.StreamDesc, connection *grpc.ClientConn, fullMethod string, open grpc.Streamer,
+	options ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	m := u.methods[fullMethod]
+	inner, err := open(ctx, description, connection, fullMethod, u.settings.Load().callOptions(options)...)
+	if err != nil {
+		return nil, newError(ctx.Err(), m, err)
+	}
+	return &stream{ClientStream: inner, method: m, callerErr: ctx.Err}, nil
+}
+
+type stream struct {
+	grpc.ClientStream
+
+	method    *method
+	callerErr func() error // of the caller's context: the stream's own context is done by the time of an error
+}
+
+// RecvMsg implements [grpc.ClientStream].
+func (s *stream) RecvMsg(message any) error {
+	err := s.ClientStream.RecvMsg(message)
+	if err == nil || errors.Is(err, io.EOF) {
+		return err // io.EOF is a regular end
+	}
+	return newError(s.callerErr(), s.method, err)
+}
