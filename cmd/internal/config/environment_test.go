@@ -28,7 +28,7 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 		"http.max_connections": "300", "http.max_in_flight": "30",
 		"routes": "{v1Me: {timeout: 7s}}", "upstream_calls.max_in_flight": "3",
 		"upstream_calls.breaker.min_requests": "3", "upstream_calls.breaker.failure_rate": "30%", "upstream_calls.breaker.open_for": "7s",
-		"upstream_calls.breaker.probes": "7", "upstream_calls.retries.max": "1", "upstream_calls.retries.budget": "3%",
+		"upstream_calls.retries.max": "1", "upstream_calls.retries.budget": "3%",
 		"tracing.endpoint": "http://collector:4318", "tracing.headers": "api-key=hunter2",
 		"tracing.sample": "3%", "tracing.trust_parent": "never",
 	}

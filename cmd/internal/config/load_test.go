@@ -148,8 +148,8 @@ func full() config.Config {
 		},
 		UpstreamCalls: config.UpstreamCalls{
 			MaxResponseBytes: 16 << 20, MaxInFlight: 64,
-			Breaker: config.Breaker{MinRequests: 50, FailureRate: 125_000, OpenFor: seconds(10), Probes: 1},
-			Retries: config.Retries{Max: 0, Budget: 0, Backoff: seconds(.1)},
+			Breaker: config.Breaker{MinRequests: 50, FailureRate: 125_000, OpenFor: seconds(10)},
+			Retries: config.Retries{Max: 0, Budget: 0},
 		},
 		Shutdown: config.Shutdown{DrainWait: 0, Grace: seconds(45)},
 		Log:      config.Log{Level: config.LevelDebug, Format: config.FormatText, Access: false, AccessSample: 25_000},

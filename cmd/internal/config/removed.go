@@ -14,7 +14,9 @@ var removed = map[string]string{
 	"rate_limit.redis.dial_timeout":   "it is twice rate_limit.redis.timeout",
 	"rate_limit.redis.pool_size":      "a gateway has up to 32 connections to each Redis server",
 	"rate_limit.redis.probe_interval": "Redis is probed every 500ms during an outage",
+	"upstream_calls.breaker.probes":   "three calls are made at a time after open_for, and must succeed in a row",
 	"upstream_calls.breaker.window":   "it is 20s, or twice the longest timeout if that is longer",
+	"upstream_calls.retries.backoff":  "a retry waits 25ms, give or take a half, doubled with each",
 	"upstream_calls.deadline_margin":  "a call ends 10ms before its request",
 }
 

@@ -1,7 +1,5 @@
 package config
 
-import "time"
-
 // Upstreams are the internal services.
 type Upstreams struct {
 	Fleet      Upstream `yaml:"fleet" doc:"Servers, groups, metrics and commands."`
@@ -39,21 +37,19 @@ type Breaker struct {
 	MinRequests int      `yaml:"min_requests" min:"1" max:"100000" doc:"How many calls it takes to judge."`
 	FailureRate Percent  `yaml:"failure_rate" min:"1%" max:"100%" doc:"Part of failed calls that opens it."`
 	OpenFor     Duration `yaml:"open_for" min:"500ms" max:"5m" doc:"How long no calls are made then."`
-	Probes      int      `yaml:"probes" min:"1" max:"1000" doc:"How many calls are made then at a time, and must succeed in a row."`
 }
 
 // Retries are calls that are made again.
 type Retries struct {
-	Max     int      `yaml:"max" min:"0" max:"5" doc:"How often one call is tried again."`
-	Budget  Percent  `yaml:"budget" min:"0%" max:"100%" doc:"Part of calls that may be tried again, beyond ten."`
-	Backoff Duration `yaml:"backoff" min:"1ms" max:"10s" doc:"Wait before the second attempt, give or take a half; it doubles with each."`
+	Max    int     `yaml:"max" min:"0" max:"5" doc:"How often one call is tried again."`
+	Budget Percent `yaml:"budget" min:"0%" max:"100%" doc:"Part of calls that may be tried again, beyond ten."`
 }
 
 func defaultUpstreamCalls() UpstreamCalls {
 	return UpstreamCalls{
 		MaxResponseBytes: 8 * mebi,
 		MaxInFlight:      512,
-		Breaker:          Breaker{MinRequests: 10, FailureRate: 50 * percent, OpenFor: seconds(3), Probes: 3},
-		Retries:          Retries{Max: 2, Budget: 10 * percent, Backoff: Duration(25 * time.Millisecond)},
+		Breaker:          Breaker{MinRequests: 10, FailureRate: 50 * percent, OpenFor: seconds(3)},
+		Retries:          Retries{Max: 2, Budget: 10 * percent},
 	}
 }
