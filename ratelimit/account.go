@@ -7,22 +7,23 @@ import (
 	"time"
 )
 
-// An Account is the usage of one token under one policy: a header that names the limits, and the state of each. docs/rate-limiter.md has
-// its bytes. The value is the same in [Memory], in Redis and in the local fallback; redisstore's account.lua has the same codec.
+// An Account is the encoded usage of one token under one policy: a header with the limits, and the state of each limit.
+// docs/rate-limiter.md describes the bytes. [Memory], Redis and the local fallback have the same accounts; redisstore's account.lua has the
+// same codec.
 //
-// A nil account is that of a token without usage. Times are µs since 1970 by the clock of the store that decides.
+// A nil account has no usage. Times are µs since 1970 by the clock of the store that decides.
 type Account []byte
 
 const (
-	accountForm     = 2    // first byte of every account
+	accountForm     = 2    // first byte of every account: the version of the encoding
 	headerBytes     = 2    // form, number of limits
 	descriptorBytes = 11   // requests, per, shadow
-	sinceBytes      = 7    // time after the header: the account may lack earlier admissions
-	ringTag         = 0x80 // and the bytes of a count: first byte of a ring; that of times is their number
+	sinceBytes      = 7    // of the time after the header; the account may lack earlier admissions
+	ringTag         = 0x80 // ringTag | bytes of a count is the first byte of a ring; the first byte of times is their number
 	timeBytes       = 7    // of one admission
-	newestBytes     = 6    // number of the newest bucket
+	newestBytes     = 6    // of the number of the newest bucket
 	countsAt        = 1 + newestBytes
-	buckets         = 61 // sixty cover the window, the newest is not over
+	buckets         = 61 // sixty cover the window, and the newest is not complete
 
 	earliest = 1 << 43 // in April 1970: earlier times count as this one, so that the numbers of all buckets in a window are positive
 	latest   = 1 << 53 // in 2255, exclusive: the numbers of account.lua are exact up to here
@@ -40,10 +41,10 @@ func newRule(requests, per int64, shadow bool) rule {
 	return rule{requests: requests, per: per, width: (per + buckets - 2) / (buckets - 1), shadow: shadow}
 }
 
-// exact reports whether the limit is decided by the times of single admissions.
+// exact reports whether the limit is decided by the times of its admissions.
 func (r *rule) exact() bool { return r.requests <= MaxExact }
 
-// countBytes is the size of the counts of a ring of which one may count n.
+// countBytes returns the bytes of a count in a ring whose counts are at most n.
 func countBytes(n int64) int {
 	switch {
 	case n <= math.MaxUint8:
@@ -55,10 +56,10 @@ func countBytes(n int64) int {
 	}
 }
 
-// micros rounds up, so that a window is never too short.
+// micros returns µs, rounded up, so that a window is never too short.
 func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
 
-// header returns the bytes that an account under the rules begins with.
+// header returns the header of accounts under the rules.
 func header(rules []rule) []byte {
 	b := []byte{accountForm, byte(len(rules))}
 	for _, r := range rules {
@@ -72,7 +73,7 @@ func header(rules []rule) []byte {
 	return b
 }
 
-// fullBytes is the most that the state of a limit takes as long as no more is recorded than it admits.
+// fullBytes returns the largest size of a state with at most as many admissions as the limit allows.
 func (r *rule) fullBytes() int {
 	if r.exact() {
 		return 1 + int(r.requests)*timeBytes
@@ -106,15 +107,15 @@ func (a Account) rules() ([]rule, bool) {
 	return rules, at == len(a)
 }
 
-// statesAt is where the states of n limits begin.
+// statesAt returns the offset of the first state in an account of n limits.
 func statesAt(n int) int { return headerBytes + n*descriptorBytes + sinceBytes }
 
-// since is the time before which admissions may be missing in the account.
+// since returns the time before which the account may lack admissions.
 func (a Account) since() int64 { return getTime(a[statesAt(int(a[1]))-sinceBytes:]) }
 
 func (a Account) setSince(t int64) { putTime(a[statesAt(int(a[1]))-sinceBytes:], t) }
 
-// valid reports whether what follows in an account begins with a state of the limit.
+// valid reports whether b begins with a state of the limit.
 func (r *rule) valid(b []byte) bool {
 	if len(b) == 0 || len(b) < stateBytes(b[0]) {
 		return false
@@ -135,7 +136,7 @@ func (r *rule) valid(b []byte) bool {
 	return s.len() == 0 || s.at(s.len()-1) < latest
 }
 
-// stateBytes is the size of the state that begins with a tag.
+// stateBytes returns the size of the state that begins with a tag.
 func stateBytes(tag byte) int {
 	if tag < ringTag {
 		return 1 + timeBytes*int(tag)
@@ -152,7 +153,7 @@ func put48(b []byte, v uint64) {
 	binary.LittleEndian.PutUint16(b[4:], uint16(v>>32))
 }
 
-// A times is the state of a limit of up to 64 requests: the number of admissions, and the time of each, oldest first.
+// A times is the state of a limit of up to 64 requests: the number of admissions and their times, oldest first.
 type times []byte
 
 func (s times) len() int { return int(s[0]) }
@@ -168,9 +169,9 @@ func putTime(b []byte, t int64) {
 	b[6] = byte(t >> 48)
 }
 
-// A ring is the state of a limit of more requests, or of one that more than 64 admissions count in since it was lowered: the number of the
-// newest bucket, and the count of each of the last 61. Bucket b holds the admissions from b×width to (b+1)×width, exclusive. It counts
-// until bucket b+61 begins, when all of them have left the window.
+// A ring is the state of a limit of more than 64 requests, and of a limit that was lowered while more than 64 admissions counted: the
+// number of the newest bucket, and the counts of the last 61 buckets. Bucket b has the admissions from b×width to (b+1)×width, exclusive.
+// It counts until bucket b+61 begins: then all of its admissions have left the window.
 type ring struct {
 	width int64
 	size  int // bytes of a count: 1, 2 or 4
@@ -197,7 +198,7 @@ func (s ring) count(b []byte) int64 {
 	}
 }
 
-// set writes a count. One that is too large for its bytes is still as large as the limit.
+// set encodes a count, saturated at the largest number of its size, which is at least the limit.
 func (s ring) set(b, n int64) {
 	at := countsAt + int(b%buckets)*s.size
 	switch s.size {
@@ -210,7 +211,7 @@ func (s ring) set(b, n int64) {
 	}
 }
 
-// holds reports whether bucket b is among the last 61.
+// holds reports whether bucket b is one of the last 61.
 func (s ring) holds(b int64) bool {
 	newest := s.newest()
 	return b >= 0 && b <= newest && b > newest-buckets
@@ -222,11 +223,11 @@ func (s ring) add(t, n int64) {
 	}
 }
 
-// counts are the counts of all buckets, in the order of their numbers modulo 61.
+// counts returns the encoded counts. Bucket b is at index b modulo 61.
 func (s ring) counts() []byte { return s.b[countsAt : countsAt+buckets*s.size] }
 
-// total is the sum of all counts. It adds up eight bytes at a time, every other count in a lane twice as wide, as each decision needs the
-// total of each limit.
+// total returns the sum of all counts. Every decision needs it for every limit, so it adds eight bytes at a time: even and odd counts
+// separately, in lanes of twice their size.
 func (s ring) total() int64 {
 	const word, lanes16, lanes32 = 8, 0x00ff00ff00ff00ff, 0x0000ffff0000ffff
 	lanes, shift := uint64(math.MaxUint32), 8*s.size
@@ -237,10 +238,10 @@ func (s ring) total() int64 {
 		lanes = lanes32
 	}
 	counts := s.counts()
-	rest := len(counts) % word
-	last := binary.LittleEndian.Uint64(counts[len(counts)-word:]) >> (8 * (word - rest))
+	tail := len(counts) % word
+	last := binary.LittleEndian.Uint64(counts[len(counts)-word:]) >> (8 * (word - tail))
 	sum := last&lanes + last>>shift&lanes
-	for counts = counts[:len(counts)-rest]; len(counts) >= word; counts = counts[word:] {
+	for counts = counts[:len(counts)-tail]; len(counts) >= word; counts = counts[word:] {
 		w := binary.LittleEndian.Uint64(counts)
 		sum += w&lanes + w>>shift&lanes
 	}
@@ -254,7 +255,7 @@ func (s ring) total() int64 {
 	return int64(sum)
 }
 
-// oldest is the number of the oldest bucket that counts anything, in a ring that does.
+// oldest returns the number of the oldest bucket with admissions. There must be one.
 func (s ring) oldest() int64 {
 	first := s.newest() - buckets + 1
 	at := int(first % buckets)
@@ -265,7 +266,7 @@ func (s ring) oldest() int64 {
 	return first + int64(buckets-at) + int64(nonZero(counts)/s.size)
 }
 
-// nonZero is the index of the first byte that is not zero, or -1.
+// nonZero returns the index of the first byte that is not zero, or -1.
 func nonZero(b []byte) int {
 	const word = 8
 	i := 0

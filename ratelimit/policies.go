@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// An Assignment is a policy and the tokens that it is for. The most specific one that names a token holds: a token's own, else its team's,
-// else that of a class that names the token or else the team, else the default.
+// An Assignment is a policy and the tokens and teams that have it. The most specific assignment of a token applies: that of the token, else
+// of its team, else of the class with the token, else of the class with the team, else the default.
 type Assignment struct {
 	Policy *Policy
-	// Class is "default", the name of a class, "team" or "token". It is one of few words, fit for a metric.
+	// Class is "default", "team", "token" or the name of a class. It is a label of metrics.
 	Class string
-	// Teams and Tokens are the ids that it is for; none for the default.
+	// Teams and Tokens are ids; none for the default.
 	Teams, Tokens []string
 
 	Key    string // of the configuration: rate_limit.classes.partner
-	Origin string // where that stands: opsgate.yaml:12
+	Origin string // of the key: opsgate.yaml:12
 
-	Owner, Reason string    // of an override, in its author's words; may be empty
+	Owner, Reason string    // of an override, as configured; may be empty
 	Expires       time.Time // when it ends; zero for never
 
 	index int
 }
 
-// Index is the place of the assignment in [Policies.All].
+// Index returns the index of the assignment in [Policies.All].
 func (a *Assignment) Index() int { return a.index }
 
 // Policies are the assignments of a configuration. They never change.
@@ -33,19 +33,18 @@ type Policies struct {
 	classByToken, classByTeam map[string]*Assignment
 }
 
-// The classes of assignments that are no class of the configuration.
+// The classes of assignments beside the configured ones.
 const (
 	ClassDefault = "default"
 	ClassTeam    = "team"
 	ClassToken   = "token"
 )
 
-// NewPolicies returns the policies of a default and of assignments that go before it. No two of the same kind may name the same
-// team or token.
-func NewPolicies(byDefault Assignment, others ...Assignment) (*Policies, error) {
-	byDefault.Class = ClassDefault
+// NewPolicies returns the policies of a default and of other assignments. No team or token may be in two assignments of the same kind.
+func NewPolicies(def Assignment, others ...Assignment) (*Policies, error) {
+	def.Class = ClassDefault
 	p := &Policies{
-		all: []*Assignment{&byDefault}, byToken: map[string]*Assignment{}, byTeam: map[string]*Assignment{},
+		all: []*Assignment{&def}, byToken: map[string]*Assignment{}, byTeam: map[string]*Assignment{},
 		classByToken: map[string]*Assignment{}, classByTeam: map[string]*Assignment{},
 	}
 	for _, a := range others {

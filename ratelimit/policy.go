@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// MaxLimits is the most limits that a policy may have.
+	// MaxLimits is the maximum number of limits of a policy.
 	MaxLimits = 4
-	// MaxExact is the most requests of a limit that is decided by the times of single admissions.
+	// MaxExact is the maximum of requests of a limit that is decided by the times of its admissions.
 	MaxExact = 64
 
 	maxRequests = 1_000_000_000
@@ -23,21 +23,20 @@ type Limit struct {
 	Name     string
 	Requests int
 	Per      time.Duration
-	// A limit in shadow never denies. It counts what it would have admitted of what the enforced limits admit; where one limit in shadow
-	// would have denied a request, none of them counts it.
+	// A limit in shadow never denies. It counts requests that the enforced limits and all limits in shadow admit.
 	Shadow bool
 }
 
-// A Policy is a list of limits that a request must pass. It never changes.
+// A Policy is a list of limits. A request must be admitted by each enforced one. It is immutable.
 type Policy struct {
 	limits       []Limit
 	rules        []rule
 	header       []byte // of its accounts
-	accountBytes int    // the most that an account takes
+	accountBytes int    // capacity for an account
 }
 
-// NewPolicy checks the limits and returns their policy. There must be 1 to [MaxLimits] of them, at least one of them enforced,
-// with different names, and with different lengths among those that are enforced and among those in shadow.
+// NewPolicy validates the limits and returns their policy. There must be 1 to [MaxLimits] limits, at least one of them enforced. Names must
+// differ, and so must the lengths of enforced limits, and the lengths of limits in shadow.
 func NewPolicy(limits []Limit) (*Policy, error) {
 	if len(limits) < 1 || len(limits) > MaxLimits {
 		return nil, fmt.Errorf("a policy has 1 to %d limits, not %d", MaxLimits, len(limits))

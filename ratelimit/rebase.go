@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A bucket is n admissions between two instants, both inclusive.
+// A bucket is n admissions between two times, both inclusive.
 type bucket struct{ from, to, n int64 }
 
 // A usage is the state of one limit of an account, and its limit.
@@ -27,7 +27,7 @@ func (a Account) usages(rules []rule) (list [MaxLimits]usage) {
 	return list
 }
 
-// buckets returns what is recorded, oldest first.
+// buckets returns the recorded admissions, oldest first.
 func (u usage) buckets() []bucket {
 	var list []bucket
 	if u.state[0] < ringTag {
@@ -46,7 +46,7 @@ func (u usage) buckets() []bucket {
 	return list
 }
 
-// complete is the instant from which on the state has every admission.
+// complete returns the time from which on the state has every admission.
 func (u usage) complete(now int64) int64 {
 	if u.state[0] < ringTag {
 		return now - u.per + 1
@@ -54,7 +54,7 @@ func (u usage) complete(now int64) int64 {
 	return (now/u.width - buckets + 1) * u.width
 }
 
-// encode returns the state of a limit with what is in a list, oldest first.
+// encode returns the state of a limit with the admissions of a list, oldest first.
 func (r *rule) encode(list []bucket, now int64) []byte {
 	var n int64
 	list = slices.DeleteFunc(list, func(b bucket) bool { return r.exact() && b.to+r.per <= now })
@@ -80,9 +80,9 @@ func (r *rule) encode(list []bucket, now int64) []byte {
 	return s.b
 }
 
-// rebase returns the account of the policy with the usage of another account, of any policy, or without usage where the value is none.
-// A limit is filled from the state that covers its window best; see best. Admissions in a bucket are taken to be at its end, so that they
-// are counted too long rather than too short.
+// rebase returns an account of the policy with the usage of another account, of any policy; without usage if the value is not an account.
+// Each limit is filled from the state that covers its window best; see best. Admissions in a bucket count as admissions at its end: too
+// long rather than too short.
 func (p *Policy) rebase(old Account, now int64) Account {
 	var known []usage
 	since := now
@@ -100,7 +100,7 @@ func (p *Policy) rebase(old Account, now int64) Account {
 	return a
 }
 
-// begin returns what accounts of the policy begin with, without the states.
+// begin returns the part of an account before the states.
 func (p *Policy) begin(since int64) Account {
 	a := append(make(Account, 0, p.accountBytes), p.header...)
 	a = a[:len(a)+sinceBytes]
@@ -126,14 +126,14 @@ func (p *Policy) valid(a Account) bool {
 	return at == len(a)
 }
 
-// advanced returns a copy that is advanced to now.
+// advanced returns a copy, advanced to now.
 func (a Account) advanced(rules []rule, now int64) Account {
 	a, _ = slices.Clone(a).advance(rules, now, 1)
 	return a
 }
 
-// fill returns what a limit's state is to hold, oldest first, and since when that is all. Limits in shadow are filled from those in shadow,
-// and enforced ones from enforced ones, as far as these reach back; what is older, from the others.
+// fill returns the admissions for the state of a limit, oldest first, and the time from which on they are complete. Limits in shadow are
+// filled from limits in shadow, and enforced limits from enforced ones. Older admissions come from the other kind.
 func (r *rule) fill(known []usage, now int64) (list []bucket, since int64) {
 	until := now
 	for _, shadow := range []bool{r.shadow, !r.shadow} {
@@ -147,7 +147,7 @@ func (r *rule) fill(known []usage, now int64) (list []bucket, since int64) {
 		until = from.complete(now) - 1
 		if from.per >= r.per {
 			if r.exact() {
-				return list, 0 // all that counts, with its time
+				return list, 0 // every admission that counts, with its time
 			}
 			break
 		}
@@ -155,7 +155,8 @@ func (r *rule) fill(known []usage, now int64) (list []bucket, since int64) {
 	return list, until + 1
 }
 
-// best returns the state with the shortest window that is no shorter than per, or else with the longest; none where there is none.
+// best returns the state with the shortest window that is at least per, or else with the longest window; the zero usage if there is no
+// state.
 func best(known []usage, per int64, shadow bool) (best usage) {
 	for _, u := range known {
 		switch {
@@ -167,7 +168,7 @@ func best(known []usage, per int64, shadow bool) (best usage) {
 	return best
 }
 
-// under returns the account as one of the policy, advanced to now. The value passed is not changed.
+// under returns an account of the policy with the same usage, advanced to now. It does not modify a.
 func (p *Policy) under(a Account, now int64) Account {
 	if !p.valid(a) {
 		return p.rebase(a, now)
@@ -175,7 +176,7 @@ func (p *Policy) under(a Account, now int64) Account {
 	return a.advanced(p.rules, now)
 }
 
-// merge merges two lists in the order of time. With union, what both have counts once.
+// merge merges two lists in the order of time. With union, admissions in both lists count once.
 func merge(a, b []bucket, union bool) []bucket {
 	list := make([]bucket, 0, len(a)+len(b))
 	for len(a) > 0 && len(b) > 0 {
@@ -197,18 +198,18 @@ func merge(a, b []bucket, union bool) []bucket {
 	return append(append(list, a...), b...)
 }
 
-// Refund returns the account without one admission at that time, in each limit that still counts it. inShadow reports whether the admission
-// was recorded in limits in shadow. It works in place.
+// Refund removes one admission of a time from each limit that still counts one, in place, and returns the account. inShadow reports whether
+// limits in shadow recorded the admission.
 func (a Account) Refund(at time.Time, inShadow bool) Account {
 	rules, ok := a.rules()
 	if !ok {
 		return a
 	}
 	t, from := instant(at), statesAt(len(rules))
-	known := t >= a.since() // else a bucket of that time may hold other admissions
+	recorded := t >= a.since() // else the bucket of that time may have other admissions
 	for i := range rules {
 		r := &rules[i]
-		if (known || a[from] < ringTag) && (!r.shadow || inShadow) {
+		if (recorded || a[from] < ringTag) && (!r.shadow || inShadow) {
 			a = r.remove(a, from, t)
 		}
 		from += stateBytes(a[from])

@@ -13,8 +13,8 @@ type Outcome int
 const (
 	Denied   Outcome = iota
 	Admitted         // recorded in every limit
-	Shadowed         // admitted, but a limit in shadow would have denied it: recorded in the enforced limits alone
-	Peeked           // neither: the request was a peek
+	Shadowed         // admitted and recorded in the enforced limits alone, as a limit in shadow would have denied it
+	Peeked           // none: the request was a peek
 )
 
 // An Op is an operation of a shared store on a token's account.
@@ -27,21 +27,22 @@ const (
 	OpMerge            // merge the upload
 )
 
-// An Exchange is a call to a shared store: an operation, and an upload. Each account is nil for none, else of the policy of the call.
+// An Exchange is a call to a shared store: an operation, and an upload of two accounts. An account may be nil; else it is of the policy of
+// the call.
 type Exchange struct {
 	Op    Op
-	Known Account // as the store last returned it, which it may have lost: merged by union
-	Own   Account // what the gateway admitted by itself: added
+	Known Account // the last one that the store returned, and may have lost: merged by union
+	Own   Account // admissions of the gateway itself: added
 }
 
-// instant is a time in µs, as accounts have it.
+// instant returns a time in the µs of accounts.
 func instant(at time.Time) int64 { return max(earliest, at.UnixMicro()) }
 
-// Header returns the bytes that accounts of the policy begin with. It must not be modified.
+// Header returns the header of accounts of the policy. It must not be modified.
 func (p *Policy) Header() []byte { return p.header }
 
-// Decision returns the decision on a request under the policy, from the account that the store has after it. It reports false where the
-// account does not agree with the outcome, or is none of the policy. It modifies the account.
+// Decision returns the decision on a request, from the account of the policy after it and the outcome. It reports false if the account
+// contradicts the outcome or is not of the policy. It modifies the account.
 func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Decision, bool) {
 	now := instant(at)
 	if !p.valid(a) {
@@ -61,9 +62,9 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Decision, bool) {
 	return p.decision(&t, now, denied, shadowed), true
 }
 
-// Exchange does what a shared store does with the account that it has of a token, which may be nil or of another policy. It is the
-// reference for redisstore's script, and for stores in tests. It returns the account after it, whether the store writes that, and the
-// decision; of [OpMerge], that of a peek.
+// Exchange executes a call of a shared store on the stored account of a token, which may be nil or of another policy. It is the reference
+// for redisstore's script, and the shared store of tests. It returns the account after the call, whether the store writes it, and the
+// decision; for [OpMerge], the decision is that of a peek.
 func (p *Policy) Exchange(stored Account, x Exchange, at time.Time) (a Account, write bool, d Decision) {
 	now := instant(at)
 	if p.valid(stored) {
@@ -81,9 +82,8 @@ func (p *Policy) Exchange(stored Account, x Exchange, at time.Time) (a Account, 
 	return a, x.Op != OpPeek && (write || x.Op == OpDecide && d.Allowed), d
 }
 
-// Merge returns the usage of two accounts together as an account of the policy. The accounts may be of other policies, and are not
-// modified. With union, each may hold what the other holds: the larger count of a bucket is taken, and a time that both have counts
-// once. Else the counts are added.
+// Merge returns an account of the policy with the usage of two accounts, which may be of other policies and are not modified. With union,
+// admissions in both accounts count once: of the counts of a bucket, the larger one applies. Else counts are added.
 func (p *Policy) Merge(a, b Account, union bool, at time.Time) Account {
 	now := instant(at)
 	a, b = p.under(a, now), p.under(b, now)
@@ -95,23 +95,23 @@ func (p *Policy) Merge(a, b Account, union bool, at time.Time) Account {
 	return merged
 }
 
-// A Share is the usage that DecideShare divides, and this gateway's part of it beside its own account. The accounts may be nil or of
-// other policies, and are not modified.
+// A Share is the usage by which DecideShare computes the share of a gateway. The accounts may be nil or of other policies, and are not
+// modified.
 type Share struct {
-	Replicas int     // gateways that cannot count together; 1 at least
-	Shared   Account // the last one that the gateways had in common
-	Sent     Account // what this gateway admitted by itself and sent to the shared store since
+	Replicas int     // gateways that divide the limits; at least 1
+	Shared   Account // the last one of the shared store
+	Sent     Account // admissions of this gateway that it has uploaded since
 }
 
-// DecideShare decides a request by the share of one of several gateways that cannot count together. Of each limit, the gateway admits
-// what the shared account leaves, divided by the number of gateways and rounded up. As rounding up would pass a small limit over time,
-// it also admits no more than the whole limit in as many windows.
+// DecideShare decides a request by the share of one of several gateways without a shared store. Of each limit, a gateway admits what
+// remains in the shared account, divided by the number of gateways and rounded up. As rounding up would exceed a small limit over time, it
+// also admits no more than the whole limit in as many windows as there are gateways.
 //
-// It returns its own account with the admission, unless the request is denied or a peek. Limits in shadow are not decided, and
-// count no more than they admit. The own account may be nil or of another policy, and may be modified.
-func (p *Policy) DecideShare(of Share, own Account, at time.Time, peek bool) (Account, Decision) {
+// It returns own with the admission, unless the request is denied or a peek. Limits in shadow do not decide, and record no more than they
+// allow. own may be nil or of another policy, and may be modified.
+func (p *Policy) DecideShare(from Share, own Account, at time.Time, peek bool) (Account, Decision) {
 	now := instant(at)
-	s := share{policy: p, replicas: int64(max(1, of.Replicas)), shared: p.usages(of.Shared, now), sent: p.usages(of.Sent, now)}
+	s := share{policy: p, replicas: int64(max(1, from.Replicas)), shared: p.usages(from.Shared, now), sent: p.usages(from.Sent, now)}
 	if !p.valid(own) {
 		own = p.rebase(own, now)
 	}
@@ -136,7 +136,7 @@ func (p *Policy) DecideShare(of Share, own Account, at time.Time, peek bool) (Ac
 	return own, d
 }
 
-// usages returns the states of an account, as those of one of the policy; without state for a nil account.
+// usages returns the states of an account under the policy; zero for a nil account.
 func (p *Policy) usages(a Account, now int64) (list [MaxLimits]usage) {
 	if len(a) == 0 {
 		return list
@@ -147,14 +147,14 @@ func (p *Policy) usages(a Account, now int64) (list [MaxLimits]usage) {
 	return a.usages(p.rules)
 }
 
-// A share is what one gateway may admit by itself.
+// A share computes what one gateway may admit.
 type share struct {
 	policy            *Policy
 	replicas          int64
 	shared, sent, own [MaxLimits]usage
 }
 
-// remaining is what is left of a limit at a time, if nothing is admitted until then.
+// remaining returns what remains of a limit at t, if nothing is admitted until then.
 func (s *share) remaining(i int, t int64) int64 {
 	r := &s.policy.rules[i]
 	whole := int64(math.MaxInt64)
@@ -164,12 +164,12 @@ func (s *share) remaining(i int, t int64) int64 {
 	return max(0, min(whole, s.divide(r, s.shared[i].count(t, 1))-s.sent[i].count(t, 1)-s.own[i].count(t, 1)))
 }
 
-// divide returns this gateway's part of a limit of which so much is used.
+// divide returns this gateway's share of what remains of a limit.
 func (s *share) divide(r *rule, used int64) int64 {
 	return (max(0, r.requests-used) + s.replicas - 1) / s.replicas
 }
 
-// count is how many admissions count at a time in so many windows.
+// count returns the number of admissions that count at t in so many windows.
 func (u usage) count(t, windows int64) (n int64) {
 	if len(u.state) == 0 {
 		return 0
@@ -192,7 +192,7 @@ func (u usage) count(t, windows int64) (n int64) {
 	return n
 }
 
-// next is the earliest time after t at which fewer admissions count in so many windows; the latest time where there is none.
+// next returns the earliest time after t at which fewer admissions count in so many windows; MaxInt64 if there is none.
 func (u usage) next(t, windows int64) int64 {
 	if len(u.state) == 0 {
 		return math.MaxInt64
@@ -216,13 +216,13 @@ func (u usage) next(t, windows int64) int64 {
 }
 
 func (s *share) budget(i int, now int64) Budget {
-	left := s.remaining(i, now)
-	b := Budget{Remaining: int(left)}
-	if left == s.divide(&s.policy.rules[i], 0) {
+	remaining := s.remaining(i, now)
+	b := Budget{Remaining: int(remaining)}
+	if remaining == s.divide(&s.policy.rules[i], 0) {
 		return b
 	}
 	t := now
-	for s.remaining(i, t) <= left {
+	for s.remaining(i, t) <= remaining {
 		next := min(s.shared[i].next(t, 1), s.sent[i].next(t, 1), s.own[i].next(t, 1))
 		if s.replicas > 1 && s.policy.rules[i].exact() {
 			next = min(next, s.sent[i].next(t, s.replicas), s.own[i].next(t, s.replicas))
@@ -233,7 +233,7 @@ func (s *share) budget(i int, now int64) Budget {
 	return b
 }
 
-// Unused reports whether nothing counts in an account at a time, in so many windows.
+// Unused reports whether no admission counts at a time in so many windows.
 func (a Account) Unused(at time.Time, windows int) bool {
 	rules, ok := a.rules()
 	return !ok || a.unused(rules, instant(at), int64(windows))

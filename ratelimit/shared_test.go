@@ -173,8 +173,8 @@ func TestDecideShare_KeepsLimitsBesideAFullOneInShadow(t *testing.T) {
 	}
 }
 
-// No window has more admissions than the gateway's part of the limit, rounded up, and as many windows as there are gateways no more than the
-// whole limit. Until the reset of a decision no more remains, and then more does.
+// No window has more admissions than the gateway's part of the limit, rounded up, and as many windows as there are gateways no more than
+// the whole limit. Until the reset of a decision no more remains, and then more does.
 func TestDecideShare_KeepsToThePartAndToItsResets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		at := time.UnixMicro(1_700_000_000_000_000)

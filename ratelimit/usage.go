@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// advance brings the account to now, in place: it drops admissions that left their window and, where the clock was set back, moves those in
-// the future to now, so that they are counted for one window at most. Single admissions are kept for so many windows.
+// advance brings the account to now, in place. It drops admissions that have left their window, and moves admissions in the future to now:
+// if the clock was set back, they count for one window at most. Times are kept for so many windows. moved reports whether it changed
+// anything but by expiry.
 func (a Account) advance(rules []rule, now, windows int64) (_ Account, moved bool) {
 	if a.since() > now {
 		a.setSince(now)
@@ -21,19 +22,19 @@ func (a Account) advance(rules []rule, now, windows int64) (_ Account, moved boo
 			continue
 		}
 		s := times(a[at:])
-		n, gone := s.len(), 0
-		for gone < n && s.at(gone)+r.per*windows <= now {
-			gone++
+		n, expired := s.len(), 0
+		for expired < n && s.at(expired)+r.per*windows <= now {
+			expired++
 		}
-		for j := n - 1; j >= gone && s.at(j) > now; j-- {
+		for j := n - 1; j >= expired && s.at(j) > now; j-- {
 			s.set(j, now)
 			moved = true
 		}
-		if gone > 0 {
-			s[0] -= byte(gone)
-			a = append(a[:at+1], a[at+1+gone*timeBytes:]...)
+		if expired > 0 {
+			s[0] -= byte(expired)
+			a = append(a[:at+1], a[at+1+expired*timeBytes:]...)
 		}
-		at += 1 + (n-gone)*timeBytes
+		at += 1 + (n-expired)*timeBytes
 	}
 	return a, moved
 }
@@ -55,7 +56,7 @@ func (s ring) advance(now int64) (moved bool) {
 	return future > 0
 }
 
-// A tally is how many admissions count in a limit, and in how many µs there will be fewer than now and fewer than the limit admits.
+// A tally is the number of admissions that count in a limit, and the µs until it is lower than now and lower than the limit.
 type tally struct{ count, reset int64 }
 
 func (r *rule) tally(state []byte, now int64) tally {
@@ -84,7 +85,7 @@ func (s ring) expires(b int64) int64 { return (b + buckets) * s.width }
 
 type tallies [MaxLimits]tally
 
-// tallies counts an account of the policy that was advanced to now.
+// tallies returns the tallies of an account of the policy. It must be advanced to now.
 func (p *Policy) tallies(a Account, now int64) (t tallies) {
 	at := statesAt(len(p.rules))
 	for i := range p.rules {
@@ -94,7 +95,8 @@ func (p *Policy) tallies(a Account, now int64) (t tallies) {
 	return t
 }
 
-// full returns the limit that keeps a request out longest, of those in shadow or of those that are enforced; -1 where all have room.
+// full returns the index of the full limit with the longest wait, among the limits in shadow or among the enforced ones; -1 if none is
+// full.
 func (p *Policy) full(t *tallies, shadow bool) int {
 	longest := -1
 	for i := range p.rules {
@@ -106,8 +108,8 @@ func (p *Policy) full(t *tallies, shadow bool) int {
 	return longest
 }
 
-// decide decides a request at now, and returns the account with its admission, unless it is denied or a peek. The account must be
-// one of the policy that was advanced to now.
+// decide decides a request at now. It returns the account with the admission, unless the request is denied or a peek. The account must be
+// of the policy and advanced to now.
 func (p *Policy) decide(a Account, now int64, peek bool) (Account, Decision) {
 	t := p.tallies(a, now)
 	denied, shadowed := p.full(&t, false), -1
@@ -120,7 +122,7 @@ func (p *Policy) decide(a Account, now int64, peek bool) (Account, Decision) {
 	return a, p.decision(&t, now, denied, shadowed)
 }
 
-// add records an admission at now, and counts it. Limits in shadow are left out where one of them is full.
+// add records an admission at now and counts it in t. inShadow reports whether limits in shadow record it.
 func (p *Policy) add(a Account, now int64, inShadow bool, t *tallies) Account {
 	at := statesAt(len(p.rules))
 	for i := range p.rules {
@@ -137,7 +139,7 @@ func (p *Policy) add(a Account, now int64, inShadow bool, t *tallies) Account {
 	return a
 }
 
-// add records an admission at t, no earlier than any other, in the state that begins at a byte of the account.
+// add records an admission at t in the state at an offset of the account. No admission in it may be later.
 func (r *rule) add(a Account, at int, t int64) Account {
 	if a[at] >= ringTag {
 		s := newRing(r, a[at:])
@@ -145,7 +147,7 @@ func (r *rule) add(a Account, at int, t int64) Account {
 			s.add(t, 1)
 			return a
 		}
-		// Less counts than the limit admits: it is decided by single admissions again.
+		// The limit was lowered and is no longer full: its state becomes times again.
 		state := r.encode(append(usage{r, a[at : at+stateBytes(a[at])]}.buckets(), bucket{t, t, 1}), t)
 		return slices.Replace(a, at, at+stateBytes(a[at]), state...)
 	}
