@@ -9,16 +9,16 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// An outage begins after failuresInARow, or when half of at least minCalls failed within breakerWindow.
+// An outage begins after maxConsecutive, or when half of at least minCalls failed within breakerWindow.
 const (
-	failuresInARow = 3
+	maxConsecutive = 3
 	minCalls       = 10
 	breakerWindow  = 2 * time.Second
 	breakerBuckets = 10
-	probeTimeout   = 10 * time.Second // the breaker ignores the result of a call that took longer than breakerWindow
+	probeTimeout   = 10 * time.Second // longer than breakerWindow, after which the breaker ignores the result of a call
 )
 
-// sweepEvery is how often tokens without usage are dropped.
+// sweepEvery is the interval at which tokens without usage are dropped.
 const sweepEvery = 10 * time.Second
 
 func (s *Store) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
@@ -28,11 +28,11 @@ func (s *Store) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 		BucketPeriod: breakerWindow / breakerBuckets,
 		Timeout:      time.Millisecond, // Run probes; no request calls the breaker while it is open
 		ReadyToTrip: func(c gobreaker.Counts) bool {
-			ended := c.TotalSuccesses + c.TotalFailures // Requests has those in flight, too
-			return s.inARow.Load() >= failuresInARow || ended >= minCalls && 2*c.TotalFailures >= ended
+			ended := c.TotalSuccesses + c.TotalFailures // c.Requests includes calls in flight
+			return s.consecutive.Load() >= maxConsecutive || ended >= minCalls && 2*c.TotalFailures >= ended
 		},
 		IsExcluded:    func(err error) bool { return err != nil && errors.As(err, new(*abandonedError)) },
-		OnStateChange: s.follow,
+		OnStateChange: s.onStateChange,
 	})
 }
 
@@ -48,17 +48,17 @@ func (s *Store) call(ctx context.Context, do func() error) error {
 		if err := do(); err != nil {
 			return struct{}{}, s.failed(ctx, err)
 		}
-		if s.inARow.Load() != 0 {
-			s.inARow.Store(0)
+		if s.consecutive.Load() != 0 {
+			s.consecutive.Store(0)
 		}
 		return struct{}{}, nil
 	})
 	return err
 }
 
-// unlessAway makes a call if the shared store is in use, and else returns the cause of the outage.
-func (s *Store) unlessAway(ctx context.Context, do func() error) error {
-	if ph := s.phase.Load(); ph.away {
+// callInUse makes a call if the shared store is in use, and else returns the cause of the outage.
+func (s *Store) callInUse(ctx context.Context, do func() error) error {
+	if ph := s.phase.Load(); ph.outage {
 		return ph.cause
 	}
 	return s.call(ctx, do)
@@ -69,16 +69,16 @@ func (s *Store) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return &abandonedError{err}
 	}
-	s.inARow.Add(1)
+	s.consecutive.Add(1)
 	class := classOf(err)
 	s.metrics.failures[class].Inc()
 	s.cause.Store(&err)
-	s.failing(class)
+	s.recordFailure(class)
 	return err
 }
 
-// Run probes the shared store while it is not in use, and drops tokens without usage, until ctx ends; then it returns nil. Without it,
-// the first outage does not end.
+// Run probes the shared store during outages, and drops tokens without usage, until ctx ends; then it returns nil. Without it, an outage
+// does not end.
 func (s *Store) Run(ctx context.Context) error {
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
@@ -90,11 +90,11 @@ func (s *Store) Run(ctx context.Context) error {
 			return nil
 		case <-sweep.C:
 			s.sweep()
-		case <-s.outage:
+		case <-s.outages:
 			probe.Reset(s.untilProbe())
 		case <-probe.C:
-			if !s.phase.Load().away {
-				continue // until an outage begins
+			if !s.phase.Load().outage {
+				continue
 			}
 			_ = s.probe(ctx)
 			probe.Reset(s.untilProbe())
@@ -102,7 +102,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// untilProbe returns a random wait before the next probe, so that gateways do not probe at the same instants.
+// untilProbe returns the time until the next probe. It is random, so that gateways do not probe at the same time.
 func (s *Store) untilProbe() time.Duration {
 	every := s.configured.Load().ProbeEvery
 	wait := every - every/5 + rand.N(2*every/5+1)
@@ -112,15 +112,15 @@ func (s *Store) untilProbe() time.Duration {
 
 // ProbeFirst probes the shared store before the first request, until a probe succeeds or an outage begins.
 func (s *Store) ProbeFirst(ctx context.Context) {
-	for range failuresInARow {
-		if s.probe(ctx) == nil || s.phase.Load().away {
+	for range maxConsecutive {
+		if s.probe(ctx) == nil || s.phase.Load().outage {
 			return
 		}
 	}
 }
 
 func (s *Store) probe(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, probeTimeout) // a probe that hangs would be the last one
+	bounded, cancel := context.WithTimeout(ctx, probeTimeout) // a probe that hangs must not stop Run
 	defer cancel()
 	return s.call(ctx, func() error { return s.shared.Ping(bounded) })
 }

@@ -166,7 +166,8 @@ func TestCallersThatGiveUpAreNoFailures(t *testing.T) {
 	})
 }
 
-// A store that comes and goes is one outage for whoever asks since when, until it has worked for ten seconds; each time that it is left counts.
+// A store that comes and goes is one outage for whoever asks since when, until it has worked for ten seconds; each time that it is left
+// counts.
 func TestAStoreThatFlapsIsAwaySinceTheFirstTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(time.Now)

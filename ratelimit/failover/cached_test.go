@@ -12,7 +12,8 @@ import (
 	"opsgate/ratelimit/ratelimittest"
 )
 
-// A denial is repeated, with its times counted down, without a call of the shared store; not for another policy, and not when its time is over.
+// A denial is repeated, with its times counted down, without a call of the shared store; not for another policy, and not when its time is
+// over.
 func TestADenialIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(time.Now)

@@ -10,12 +10,12 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// A class is a failure kind of the shared store.
+// A class is a class of failures of the shared store.
 type class int
 
 const (
 	timeout class = iota // no answer in time
-	refused              // no server there, or the connection broke: the store may have been restarted
+	refused              // no server, or the connection broke: the store may have been restarted
 	other
 	classes
 )
@@ -39,7 +39,7 @@ func classOf(err error) class {
 func mayHaveArrived(err error) bool {
 	var (
 		dial   *net.OpError
-		answer interface{ RedisError() } // of redis.Error: an answer
+		answer interface{ RedisError() } // implemented by redis.Error, which is an answer
 	)
 	switch {
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests), errors.Is(err, syscall.ECONNREFUSED):

@@ -59,8 +59,8 @@ func (f *fleet) lateDenies(token string, d ratelimit.Decision) bool {
 	return f.shared.lateSince(token, time.Now().Add(-l.Per-l.Per/60)) >= l.Requests-l.Requests/2
 }
 
-// Two gateways, 40 tokens that each ask twice in three seconds, in turn: while the store dies, comes back empty, freezes and thaws, none of them
-// is denied, though each uses less than a quarter of what a second allows.
+// Two gateways, 40 tokens that each ask twice in three seconds, in turn: while the store dies, comes back empty, freezes and thaws, none of
+// them is denied, though each uses less than a quarter of what a second allows.
 func TestAnOutageDeniesNoTokenWithinItsLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := ratelimittest.Policy(t, limit("second", 3, time.Second), limit("hour", 5000, time.Hour))
@@ -89,7 +89,8 @@ func TestAnOutageDeniesNoTokenWithinItsLimits(t *testing.T) {
 	})
 }
 
-// Promise 10: over any schedule of outages, a token that uses at most half of each limit, evenly spread over two to five gateways, is not denied.
+// Promise 10: over any schedule of outages, a token that uses at most half of each limit, evenly spread over two to five gateways, is not
+// denied.
 func TestOverAnyScheduleNoTokenWithinItsLimitsIsDenied(t *testing.T) {
 	checkInBubbles(t, func(t *rapid.T) {
 		of := rapid.SampledFrom([]struct {
@@ -126,8 +127,8 @@ func TestOverAnyScheduleNoTokenWithinItsLimitsIsDenied(t *testing.T) {
 	})
 }
 
-// A token that stays with one of several gateways has, in every window of an outage, at least its limit divided by their number, rounded down, and in
-// as many windows as there are gateways the whole limit.
+// A token that stays with one of several gateways has, in every window of an outage, at least its limit divided by their number, rounded
+// down, and in as many windows as there are gateways the whole limit.
 func TestATokenThatStaysHasItsShare(t *testing.T) {
 	checkInBubbles(t, func(t *rapid.T) {
 		replicas, requests := rapid.IntRange(1, 5).Draw(t, "gateways"), rapid.IntRange(1, 130).Draw(t, "requests")

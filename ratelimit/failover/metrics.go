@@ -12,19 +12,19 @@ import (
 
 type metrics struct {
 	failures [classes]prometheus.Counter
-	settled  prometheus.Counter
-	refunds  prometheus.Counter
+	uploads  prometheus.Counter
+	refunds  prometheus.Counter // lost
 	outages  prometheus.Counter
 }
 
-// newMetrics registers the metrics of a store. Gauges are evaluated when they are collected.
+// newMetrics registers the metrics of a store.
 func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	failures := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_store_failures_total",
 		Help: "Calls of the shared store of rate limits that failed, by cause (timeout, refused, other).",
 	}, []string{"cause"})
 	m := &metrics{
-		settled: prometheus.NewCounter(prometheus.CounterOpts{
+		uploads: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_rate_limit_store_settled_total",
 			Help: "Uploads of a token's account or local admissions to the shared store of rate limits after an outage or a failed call.",
 		}),
@@ -40,7 +40,7 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	for c := range classes {
 		m.failures[c] = failures.WithLabelValues(c.String())
 	}
-	collectors := slices.Concat([]prometheus.Collector{failures, m.settled, m.refunds, m.outages},
+	collectors := slices.Concat([]prometheus.Collector{failures, m.uploads, m.refunds, m.outages},
 		oneOf("opsgate_rate_limit_store_mode",
 			"1 for what decides on rate limits: the shared store, or the mode while it is not in use (local, allow, deny).",
 			"mode", s.mode, ratelimit.ModeShared, ratelimit.ModeLocal, ratelimit.ModeAllow, ratelimit.ModeDeny),
@@ -55,12 +55,12 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// oneOf returns a gauge for each value of a label. That of the present value is 1, the others are 0.
-func oneOf[T comparable](name, help, label string, present func() T, values ...T) (gauges []prometheus.Collector) {
+// oneOf returns a gauge for each value of a label: 1 for the current value, 0 for the others.
+func oneOf[T comparable](name, help, label string, current func() T, values ...T) (gauges []prometheus.Collector) {
 	for _, value := range values {
 		o := prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{label: fmt.Sprint(value)}}
 		gauges = append(gauges, prometheus.NewGaugeFunc(o, func() float64 {
-			if present() == value {
+			if current() == value {
 				return 1
 			}
 			return 0
@@ -71,7 +71,7 @@ func oneOf[T comparable](name, help, label string, present func() T, values ...T
 
 // mode returns what decides now.
 func (s *Store) mode() ratelimit.Mode {
-	if s.phase.Load().away {
+	if s.phase.Load().outage {
 		return s.configured.Load().Mode
 	}
 	return ratelimit.ModeShared

@@ -12,13 +12,13 @@ import (
 // steadyAfter is how long the shared store must work without a failure before the next outage is another one.
 const steadyAfter = 10 * time.Second
 
-// A phase is whether the shared store is in use. It is never modified, but replaced.
+// A phase is the state of the shared store as requests read it. It is immutable.
 type phase struct {
-	away  bool
-	since time.Time     // when the store came into use, or when its outage began
-	cause error         // of an outage
-	epoch uint64        // goes up whenever the shared store may have lost accounts
-	pause time.Duration // by Store.now: until then, other gateways may not have uploaded what they admitted
+	outage     bool
+	since      time.Time     // when the store came into use, or when its outage began
+	cause      error         // of the outage
+	epoch      uint64        // incremented when the shared store may have lost accounts
+	pauseUntil time.Duration // by Store.now; until then, other gateways may still have admissions to upload
 }
 
 // A State is the state of the shared store.
@@ -33,15 +33,15 @@ type State struct {
 func (s *Store) State() State {
 	ph := s.phase.Load()
 	state := State{Mode: ratelimit.ModeShared, Since: ph.since, Breaker: s.breakerState().String()}
-	if ph.away {
+	if ph.outage {
 		state.Mode = s.configured.Load().Mode
 		state.Cause = ph.cause.Error()
 	}
 	return state
 }
 
-// failing records a failure of the shared store, before the breaker does.
-func (s *Store) failing(c class) {
+// recordFailure records a failure of the shared store before the breaker counts it.
+func (s *Store) recordFailure(c class) {
 	s.phaseMu.Lock()
 	defer s.phaseMu.Unlock()
 	now := s.clock()
@@ -49,15 +49,15 @@ func (s *Store) failing(c class) {
 		s.firstBegan = time.Time{}
 	}
 	s.lastFailure = now
-	if ph := *s.phase.Load(); c == refused && !ph.away { // perhaps a restart that the breaker does not see
+	if ph := *s.phase.Load(); c == refused && !ph.outage { // perhaps a restart too short for the breaker
 		ph.epoch++
 		s.phase.Store(&ph)
 	}
 }
 
-// follow follows the breaker. It is called under the breaker's lock, and must not call the breaker.
-func (s *Store) follow(_ string, from, to gobreaker.State) {
-	s.breakerIs.Store(int32(to))
+// onStateChange is called by the breaker under its lock, and must not call the breaker.
+func (s *Store) onStateChange(_ string, from, to gobreaker.State) {
+	s.breakerNow.Store(int32(to))
 	switch {
 	case from == gobreaker.StateClosed:
 		s.beginOutage()
@@ -74,13 +74,13 @@ func (s *Store) beginOutage() {
 		s.firstBegan = now
 	}
 	s.began = now
-	s.phase.Store(&phase{away: true, since: s.firstBegan, cause: cause, epoch: s.phase.Load().epoch + 1})
+	s.phase.Store(&phase{outage: true, since: s.firstBegan, cause: cause, epoch: s.phase.Load().epoch + 1})
 	s.metrics.outages.Inc()
 	s.logger.Warn("shared rate limit store not in use",
 		slog.String("mode", string(s.configured.Load().Mode)), slog.Any("cause", cause))
 	select {
-	case s.outage <- struct{}{}:
-	default: // Run has not read the last one
+	case s.outages <- struct{}{}:
+	default: // Run has not received the last one
 	}
 }
 
@@ -89,9 +89,9 @@ func (s *Store) endOutage() {
 	defer s.phaseMu.Unlock()
 	now, was := s.clock(), s.phase.Load()
 	s.lastFailure = now
-	s.phase.Store(&phase{since: now, epoch: was.epoch, pause: s.now() + s.configured.Load().pause()})
+	s.phase.Store(&phase{since: now, epoch: was.epoch, pauseUntil: s.now() + s.configured.Load().pause()})
 	s.logger.Info("shared rate limit store in use again",
 		slog.String("away_for", now.Sub(s.began).Round(time.Millisecond).String()), slog.Any("cause", was.cause))
 }
 
-func (s *Store) breakerState() gobreaker.State { return gobreaker.State(s.breakerIs.Load()) }
+func (s *Store) breakerState() gobreaker.State { return gobreaker.State(s.breakerNow.Load()) }

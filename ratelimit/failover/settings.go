@@ -6,7 +6,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// Settings are what can change while a store is in use. Zero values stand for the defaults.
+// Settings can change while a store is in use. Zero values stand for the defaults.
 type Settings struct {
 	Mode       ratelimit.Mode // while the shared store is not in use; ModeLocal by default
 	Replicas   int            // gateways that divide the limits among them in ModeLocal; 1 by default
@@ -24,10 +24,10 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// pause is how much later than this gateway others may see that the shared store works, and upload what they admitted by themselves.
+// pause returns the time that other gateways may need after this one to find that the shared store works, and to upload their admissions.
 func (s Settings) pause() time.Duration {
 	if s.Mode != ratelimit.ModeLocal {
-		return 0 // nothing was admitted that counts
+		return 0 // admissions are not counted
 	}
 	return s.ProbeEvery * 3 / 2
 }

@@ -29,7 +29,8 @@ type outOfMemory struct{ error }
 
 func (outOfMemory) RedisError() {}
 
-// A sharedStore is a shared store in memory that a test takes out of use in all the ways that a Redis goes, in a bubble of synctest where it does.
+// A sharedStore is a shared store in memory that a test takes out of use in all the ways that a Redis goes, in a bubble of synctest where
+// it does.
 type sharedStore struct {
 	clock func() time.Time
 

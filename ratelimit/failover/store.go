@@ -17,10 +17,10 @@ import (
 	"opsgate/ratelimit"
 )
 
-// Shared is a store of rate limits that gateways share. Each of its calls has a time-out of its own, and is not retried.
+// Shared is a rate limit store that gateways share. Its calls have time-outs of their own, and are not retried.
 type Shared interface {
-	// Exchange uploads accounts and asks. It returns the decision, and the account after it, which the caller keeps. Of
-	// [ratelimit.OpMerge], only the decision's time is used. It must not modify or keep the accounts passed.
+	// Exchange executes an operation. It returns the decision, and the account after it, which the caller keeps. Of [ratelimit.OpMerge],
+	// only the time of the decision is used. It must not modify or keep the accounts passed.
 	Exchange(ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange) (ratelimit.Decision, ratelimit.Account, error)
 
 	// Refund is as in [ratelimit.Store].
@@ -29,7 +29,7 @@ type Shared interface {
 	// Reset is as in [ratelimit.Store].
 	Reset(ctx context.Context, tokenID string) error
 
-	// Ping fails unless the store can decide and record.
+	// Ping fails unless the store can decide and record a request.
 	Ping(ctx context.Context) error
 }
 
@@ -37,13 +37,13 @@ type Shared interface {
 type Options struct {
 	Shared     Shared
 	Settings   Settings
-	Subscribed func() bool      // whether all that voids a denial is reported to [Store.DropDenial]; nil for always
+	Subscribed func() bool      // reports whether DropDenial is called for refunds and resets by other gateways; nil for always
 	Clock      func() time.Time // nil for time.Now
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// A Store asks the shared store, and decides by itself while that is not in use. It is safe for concurrent use.
+// A Store decides by the shared store, or by itself while the shared store is not in use. It is safe for concurrent use.
 type Store struct {
 	shared     Shared
 	subscribed func() bool
@@ -53,30 +53,30 @@ type Store struct {
 	metrics    *metrics
 	configured atomic.Pointer[Settings]
 
-	breaker   *gobreaker.CircuitBreaker[struct{}]
-	breakerIs atomic.Int32
-	inARow    atomic.Int32          // failures without a success in between; the breaker drops those older than breakerWindow
-	cause     atomic.Pointer[error] // of the last failure
-	outage    chan struct{}         // wakes Run when an outage begins
-	nextProbe atomic.Int64          // Unix time in nanoseconds
+	breaker     *gobreaker.CircuitBreaker[struct{}]
+	breakerNow  atomic.Int32          // gobreaker.State
+	consecutive atomic.Int32          // failures, also those that are older than breakerWindow
+	cause       atomic.Pointer[error] // of the last failure
+	outages     chan struct{}         // wakes Run when an outage begins
+	nextProbe   atomic.Int64          // Unix time in ns
 
 	phase       atomic.Pointer[phase]
 	phaseMu     sync.Mutex // held while the phase is replaced, and for the next three
-	began       time.Time  // the last outage
-	firstBegan  time.Time  // the first outage since the shared store was steady; zero for none
+	began       time.Time  // start of the last outage
+	firstBegan  time.Time  // start of the first outage since the shared store was steady; zero for none
 	lastFailure time.Time
 
-	ahead  atomic.Int64 // µs that the shared store's clock, as of its last answer, is ahead of now
+	ahead  atomic.Int64 // of the shared store's clock over now, in µs
 	seed   maphash.Seed
 	shards [shards]shard
 }
 
 var _ ratelimit.Store = (*Store)(nil)
 
-// New returns a store that uses the shared one, and has not called it yet. [Store.Run] must run beside it.
+// New returns a store. It does not call the shared store yet. [Store.Run] must run beside the requests.
 func New(o Options) (*Store, error) {
 	if o.Shared == nil || o.Logger == nil || o.Registerer == nil {
-		return nil, errors.New("failover: a store needs a shared one, a logger and a registerer")
+		return nil, errors.New("failover: a store needs a shared store, a logger and a registerer")
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -86,9 +86,9 @@ func New(o Options) (*Store, error) {
 	}
 	s := &Store{
 		shared: o.Shared, subscribed: o.Subscribed, clock: o.Clock, start: o.Clock(), logger: o.Logger,
-		outage: make(chan struct{}, 1), seed: maphash.MakeSeed(),
+		outages: make(chan struct{}, 1), seed: maphash.MakeSeed(),
 	}
-	s.phase.Store(&phase{since: s.start, pause: math.MinInt64})
+	s.phase.Store(&phase{since: s.start, pauseUntil: math.MinInt64})
 	s.ahead.Store(s.start.UnixMicro())
 	for i := range s.shards {
 		s.shards[i].tokens = make(map[string]*token)
@@ -100,13 +100,13 @@ func New(o Options) (*Store, error) {
 	return s, err
 }
 
-// Configure replaces the settings. Usage stays counted.
+// Configure replaces the settings. Usage is kept.
 func (s *Store) Configure(settings Settings) {
 	settings = settings.withDefaults()
 	s.configured.Store(&settings)
 }
 
-// A request is a decision or a peek to be made.
+// A request is a request for a decision or a peek.
 type request struct {
 	tokenID string
 	policy  *ratelimit.Policy
@@ -115,16 +115,16 @@ type request struct {
 
 // Decide implements [ratelimit.Store]. It fails in [ratelimit.ModeDeny] only, with a *[ratelimit.UnavailableError].
 func (s *Store) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
-	return s.answer(ctx, request{tokenID, p, ratelimit.OpDecide})
+	return s.serve(ctx, request{tokenID, p, ratelimit.OpDecide})
 }
 
 // Peek implements [ratelimit.Store]. It fails as Decide does.
 func (s *Store) Peek(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
-	return s.answer(ctx, request{tokenID, p, ratelimit.OpPeek})
+	return s.serve(ctx, request{tokenID, p, ratelimit.OpPeek})
 }
 
-// answer is the whole of a token's state machine.
-func (s *Store) answer(ctx context.Context, r request) (ratelimit.Decision, error) {
+// serve runs the state machine of a token for one request.
+func (s *Store) serve(ctx context.Context, r request) (ratelimit.Decision, error) {
 	ph, now := s.phase.Load(), s.now()
 	sh := s.shard(r.tokenID)
 	sh.mu.Lock()
@@ -132,17 +132,17 @@ func (s *Store) answer(ctx context.Context, r request) (ratelimit.Decision, erro
 	var c call
 	switch t.state(ph, now) {
 	case shared:
-		if d, holds := sh.denial(t, r.policy, now, s.subscribed); holds {
+		if d, ok := sh.denial(t, r.policy, now, s.subscribed); ok {
 			sh.mu.Unlock()
 			return d, nil
 		}
-		c = t.ask(r.op, ph, now)
+		c = t.begin(r.op, ph, now)
 	case local:
 		defer sh.mu.Unlock()
 		return s.decide(t, r, ph.cause, false)
 	case syncing:
 		switch {
-		case now < ph.pause: // other gateways may have admissions to upload
+		case now < ph.pauseUntil: // other gateways may have admissions to upload
 			d, err := s.decide(t, r, errPause, false)
 			if t.uploading || now < t.nextUpload || t.epoch == ph.epoch && t.own == nil {
 				sh.mu.Unlock()
@@ -150,10 +150,10 @@ func (s *Store) answer(ctx context.Context, r request) (ratelimit.Decision, erro
 			}
 			c = t.upload(ratelimit.OpMerge, r.policy, ph, now, s.sharedTime(now))
 			sh.mu.Unlock()
-			_, _ = s.exchange(ctx, sh, t, r, &c) // else the next request uploads
+			_, _ = s.exchange(ctx, sh, t, r, &c) // if it fails, the next request uploads
 			return d, err
 		case t.uploading:
-			c = t.ask(r.op, ph, now)
+			c = t.begin(r.op, ph, now)
 			c.complete = false
 		default:
 			c = t.upload(r.op, r.policy, ph, now, s.sharedTime(now))
@@ -163,12 +163,12 @@ func (s *Store) answer(ctx context.Context, r request) (ratelimit.Decision, erro
 	return s.exchange(ctx, sh, t, r, &c)
 }
 
-var errPause = errors.New("the shared store is in use again, and other gateways may not have uploaded what they admitted")
+var errPause = errors.New("the shared store is in use again, and other gateways may still have admissions to upload")
 
-// exchange makes a call. If it fails, this gateway decides, unless there is nothing to decide.
+// exchange makes a call. If it fails, this gateway decides, except on OpMerge.
 func (s *Store) exchange(ctx context.Context, sh *shard, t *token, r request, c *call) (d ratelimit.Decision, err error) {
 	if c.uploads {
-		ctx = context.WithoutCancel(ctx) // the upload matters to other requests, too
+		ctx = context.WithoutCancel(ctx) // other requests depend on the upload
 	}
 	var a ratelimit.Account
 	err = s.call(ctx, func() (err error) {
@@ -178,22 +178,23 @@ func (s *Store) exchange(ctx context.Context, sh *shard, t *token, r request, c 
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if err != nil {
-		arrived := mayHaveArrived(err)
-		t.failed(c, r.policy, arrived, s.sharedTime(s.now()))
+		executed := mayHaveArrived(err)
+		t.failed(c, r.policy, executed, s.sharedTime(s.now()))
 		if c.Op == ratelimit.OpMerge {
 			return d, err
 		}
-		return s.decide(t, r, err, arrived)
+		return s.decide(t, r, err, executed)
 	}
 	if c.uploads {
-		s.metrics.settled.Inc()
+		s.metrics.uploads.Inc()
 	}
 	t.answered(c, r.policy, &d, a, s.phase.Load())
 	s.observe(d.At.UnixMicro() - c.asked.Microseconds())
 	return d, nil
 }
 
-// decide decides a request in place of the shared store, for the cause. The shared store may have counted it all the same.
+// decide decides a request in place of the shared store, which failed with the cause. counted reports whether the shared store may have
+// counted the request nevertheless.
 func (s *Store) decide(t *token, r request, cause error, counted bool) (ratelimit.Decision, error) {
 	c := s.configured.Load()
 	switch c.Mode {
@@ -203,15 +204,15 @@ func (s *Store) decide(t *token, r request, cause error, counted bool) (ratelimi
 		return s.admit(r.policy), nil
 	}
 	at := s.sharedTime(s.now())
-	of := ratelimit.Share{Replicas: c.Replicas, Shared: t.account, Sent: join(r.policy, t.sent, t.sending, at)}
+	share := ratelimit.Share{Replicas: c.Replicas, Shared: t.account, Sent: join(r.policy, t.sent, t.sending, at)}
 	if !counted || r.op == ratelimit.OpPeek {
-		own, d := r.policy.DecideShare(of, t.own, at, r.op == ratelimit.OpPeek)
+		own, d := r.policy.DecideShare(share, t.own, at, r.op == ratelimit.OpPeek)
 		if t.own != nil || d.Allowed && r.op != ratelimit.OpPeek {
 			t.own = own
 		}
 		return d, nil
 	}
-	_, d := r.policy.DecideShare(of, bytes.Clone(t.own), at, false)
+	_, d := r.policy.DecideShare(share, bytes.Clone(t.own), at, false)
 	if d.Allowed {
 		t.record(r.policy, at)
 	}
@@ -227,47 +228,47 @@ func (s *Store) admit(p *ratelimit.Policy) ratelimit.Decision {
 	return d
 }
 
-// Refund implements [ratelimit.Store]. It takes the admission out of what this gateway keeps, and out of the shared store where that has
-// it. A refund that the shared store cannot do is lost, which is counted and is no error.
-// What this gateway admitted by itself in another mode than [ratelimit.ModeLocal] was not counted.
+// Refund implements [ratelimit.Store]. It removes the admission from the accounts of this gateway, and from the shared store if that may
+// have counted it. A refund that the shared store cannot execute is lost: it is counted, and is not an error. Local admissions in other
+// modes than [ratelimit.ModeLocal] were not counted, so nothing is refunded.
 func (s *Store) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
 	if !d.Allowed || d.Local && (s.configured.Load().Mode != ratelimit.ModeLocal || !s.isShared(tokenID, &d)) {
 		return nil
 	}
-	err := s.unlessAway(ctx, func() error { return s.shared.Refund(ctx, tokenID, p, d) })
+	err := s.callInUse(ctx, func() error { return s.shared.Refund(ctx, tokenID, p, d) })
 	if err != nil {
 		s.metrics.refunds.Inc()
 		s.logger.DebugContext(ctx, "a refund was lost", slog.String("token_id", tokenID), slog.Any("cause", err))
 	}
-	s.visit(tokenID, func(t *token) { // after the call: a denial that was decided before must not be kept
-		t.void()
-		_ = take(&t.sent, &d) || take(&t.account, &d)
+	s.visit(tokenID, func(t *token) { // after the call, so that no denial from before it stays cached
+		t.dropDenial()
+		_ = remove(&t.sent, &d) || remove(&t.account, &d)
 	})
 	return nil
 }
 
-// isShared reports whether the shared store may have an admission of this gateway. One that was not uploaded is taken out here, and so is
-// one in an upload that has not ended, which would be made again if it fails.
-func (s *Store) isShared(tokenID string, d *ratelimit.Decision) (is bool) {
+// isShared reports whether the shared store may have counted a local admission. It removes an admission that was not uploaded, and one in
+// an upload in flight, which may fail and be repeated.
+func (s *Store) isShared(tokenID string, d *ratelimit.Decision) (shared bool) {
 	s.visit(tokenID, func(t *token) {
 		sent, account := t.sent, t.account
-		is = !take(&t.own, d) && (take(&t.sending, d) || take(&sent, d) || take(&account, d))
+		shared = !remove(&t.own, d) && (remove(&t.sending, d) || remove(&sent, d) || remove(&account, d))
 	})
-	return is
+	return shared
 }
 
-// Reset implements [ratelimit.Store]. While the shared store is not in use, it drops what this gateway keeps and fails with a
-// *[ratelimit.UnavailableError], as what the shared store has will count again.
+// Reset implements [ratelimit.Store]. During an outage, it drops the accounts of this gateway and fails with a
+// *[ratelimit.UnavailableError], as the account of the shared store will count again.
 func (s *Store) Reset(ctx context.Context, tokenID string) error {
 	s.drop(tokenID)
-	if err := s.unlessAway(ctx, func() error { return s.shared.Reset(ctx, tokenID) }); err != nil {
+	if err := s.callInUse(ctx, func() error { return s.shared.Reset(ctx, tokenID) }); err != nil {
 		return s.unavailable(err)
 	}
-	s.drop(tokenID) // what was decided meanwhile
+	s.drop(tokenID) // again, for requests during the call
 	return nil
 }
 
-// drop drops what is kept of a token. Calls in flight end on what was dropped.
+// drop drops a token. Calls in flight end with the dropped value.
 func (s *Store) drop(tokenID string) {
 	sh := s.shard(tokenID)
 	sh.mu.Lock()
@@ -275,15 +276,14 @@ func (s *Store) drop(tokenID string) {
 	delete(sh.tokens, tokenID)
 }
 
-// DropDenial reports that a token may be admitted earlier than it was told: a gateway gave an admission back, or the token was reset. With
-// "", that may be so for all tokens.
+// DropDenial drops the cached denial of a token, after a refund or a reset by any gateway; with "", the denials of all tokens.
 func (s *Store) DropDenial(tokenID string) {
 	if tokenID != "" {
-		s.visit(tokenID, (*token).void)
+		s.visit(tokenID, (*token).dropDenial)
 		return
 	}
 	for i := range s.shards {
-		s.shards[i].visitAll(func(_ string, t *token) { t.void() })
+		s.shards[i].visitAll(func(_ string, t *token) { t.dropDenial() })
 	}
 }
 
@@ -308,12 +308,12 @@ func (sh *shard) visitAll(visit func(id string, t *token)) {
 	}
 }
 
-// visit visits a token if it is kept.
+// visit calls a function with the token, if there is one.
 func (s *Store) visit(tokenID string, visit func(*token)) {
 	sh := s.shard(tokenID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if t, kept := sh.tokens[tokenID]; kept {
+	if t, ok := sh.tokens[tokenID]; ok {
 		visit(t)
 	}
 }
@@ -322,15 +322,16 @@ func (s *Store) shard(tokenID string) *shard {
 	return &s.shards[maphash.String(s.seed, tokenID)%shards]
 }
 
-// now is the time since the store was made. It is monotonic where the clock is.
+// now returns the time since New. It is monotonic if the clock is.
 func (s *Store) now() time.Duration { return s.clock().Sub(s.start) }
 
-// sharedTime estimates the time by the shared store's clock.
+// sharedTime returns an estimate of the time by the shared store's clock.
 func (s *Store) sharedTime(now time.Duration) time.Time {
 	return time.UnixMicro(now.Microseconds() + s.ahead.Load())
 }
 
-// observe records how far the shared store's clock is ahead of now, to the millisecond: written with each answer, it would slow all cores.
+// observe stores the offset of the shared store's clock, if it changed by more than 1 ms: a write for each answer would contend between
+// cores.
 func (s *Store) observe(ahead int64) {
 	if off := ahead - s.ahead.Load(); off < -1000 || off > 1000 {
 		s.ahead.Store(ahead)

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	shards      = 256
-	uploadEvery = 100 * time.Millisecond // at most, of one token during the pause
-	unfollowed  = time.Second            // how long a denial is repeated where refunds by other gateways are not reported
+	shards          = 256
+	uploadEvery     = 100 * time.Millisecond // at most, of one token during the pause
+	unsubscribedTTL = time.Second            // maximum age of a cached denial while refunds by other gateways are not reported
 )
 
-// A state is what decides on the next request of a token.
+// A state of a token determines what decides on its next request.
 type state int
 
 const (
@@ -24,37 +24,37 @@ const (
 	syncing              // the shared store, after an upload; during the pause, this gateway
 )
 
-// A token is what this gateway has of one token. The lock of its shard protects it. Accounts are replaced and not modified, except own.
+// A token is the state of one token in this gateway, protected by the lock of its shard. Accounts are immutable, except own.
 type token struct {
-	account ratelimit.Account // newest of the shared store; nil for none
-	sent    ratelimit.Account // admitted by this gateway since, and counted by the shared store, or perhaps counted; nil for none
-	sending ratelimit.Account // admitted by this gateway, in an upload that has not ended; nil for none
-	own     ratelimit.Account // admitted by this gateway, and not counted by the shared store; nil for none
-	epoch   uint64            // the last one that the account was uploaded in
+	account ratelimit.Account // newest one of the shared store; nil for none
+	sent    ratelimit.Account // later admissions of this gateway that the shared store has counted, or may have; nil for none
+	sending ratelimit.Account // admissions of this gateway in an upload in flight; nil for none
+	own     ratelimit.Account // admissions of this gateway that the shared store has not counted; nil for none
+	epoch   uint64            // of the last upload of the account
 
 	policy      *ratelimit.Policy // of the account
 	at          int64             // time of the account by the shared store's clock, in µs
 	asked       time.Duration     // when the call began that returned it
-	deniedUntil time.Duration     // the account denies until then; 0 for no denial
+	deniedUntil time.Duration     // end of the cached denial; 0 for none
 
 	answers    uint32        // accounts received
-	voids      uint32        // refunds of this token
+	drops      uint32        // of the denial
 	calls      int32         // in flight
 	uploading  bool          // one of them uploads
-	nextUpload time.Duration // not before, during the pause
+	nextUpload time.Duration // earliest time of the next one during the pause
 }
 
 type shard struct {
 	mu      sync.Mutex
 	tokens  map[string]*token
-	scratch ratelimit.Account // of a denial that is repeated
-	_       [24]byte          // a cache line each
+	scratch ratelimit.Account // buffer of denial
+	_       [24]byte          // padding to a cache line
 }
 
-// token returns the token. One that is not kept is new, and has nothing to upload.
+// token returns the token. A new token has nothing to upload.
 func (sh *shard) token(id string, epoch uint64) *token {
-	t, kept := sh.tokens[id]
-	if !kept {
+	t, ok := sh.tokens[id]
+	if !ok {
 		t = &token{epoch: epoch}
 		sh.tokens[id] = t
 	}
@@ -63,19 +63,19 @@ func (sh *shard) token(id string, epoch uint64) *token {
 
 func (t *token) state(ph *phase, now time.Duration) state {
 	switch {
-	case ph.away:
+	case ph.outage:
 		return local
-	case t.epoch != ph.epoch, t.own != nil, now < ph.pause:
+	case t.epoch != ph.epoch, t.own != nil, now < ph.pauseUntil:
 		return syncing
 	default:
 		return shared
 	}
 }
 
-// denial returns the kept denial, with its times as of now, if it still holds for the policy.
-func (sh *shard) denial(t *token, p *ratelimit.Policy, now time.Duration, followed func() bool) (ratelimit.Decision, bool) {
+// denial returns the cached denial, with its times as of now, if it applies to the policy.
+func (sh *shard) denial(t *token, p *ratelimit.Policy, now time.Duration, subscribed func() bool) (ratelimit.Decision, bool) {
 	age := now - t.asked
-	if t.deniedUntil == 0 || now >= t.deniedUntil || age < 0 || t.policy != p || age > unfollowed && !followed() {
+	if t.deniedUntil == 0 || now >= t.deniedUntil || age < 0 || t.policy != p || age > unsubscribedTTL && !subscribed() {
 		return ratelimit.Decision{}, false
 	}
 	sh.scratch = append(sh.scratch[:0], t.account...)
@@ -84,28 +84,28 @@ func (sh *shard) denial(t *token, p *ratelimit.Policy, now time.Duration, follow
 	return d, ok
 }
 
-// A call is an exchange with the shared store, and what the token was when it began.
+// A call is an exchange with the shared store, and the state of the token at its start.
 type call struct {
 	ratelimit.Exchange
 
 	asked          time.Duration
 	epoch          uint64
-	answers, voids uint32
-	complete       bool // the shared store has all of the token, and the answer is worth keeping
-	uploads        bool // other requests do not upload meanwhile
+	answers, drops uint32
+	complete       bool // after the call, the shared store has all admissions of the token, and its account can be cached
+	uploads        bool // other requests of the token do not upload meanwhile
 }
 
-// ask begins a call that uploads nothing.
-func (t *token) ask(op ratelimit.Op, ph *phase, now time.Duration) call {
+// begin begins a call that uploads nothing.
+func (t *token) begin(op ratelimit.Op, ph *phase, now time.Duration) call {
 	t.calls++
 	return call{
-		Exchange: ratelimit.Exchange{Op: op}, asked: now, epoch: ph.epoch, answers: t.answers, voids: t.voids, complete: true,
+		Exchange: ratelimit.Exchange{Op: op}, asked: now, epoch: ph.epoch, answers: t.answers, drops: t.drops, complete: true,
 	}
 }
 
-// upload begins a call with all that the shared store may lack. A peek has it decided with that, and records nothing.
+// upload begins a call with all admissions that the shared store may lack. A peek is decided with them, and uploads nothing.
 func (t *token) upload(op ratelimit.Op, p *ratelimit.Policy, ph *phase, now time.Duration, at time.Time) call {
-	c := t.ask(op, ph, now)
+	c := t.begin(op, ph, now)
 	if t.epoch != ph.epoch && (t.account != nil || t.sent != nil) {
 		c.Known = p.Merge(t.account, t.sent, false, at)
 	}
@@ -121,7 +121,7 @@ func (t *token) upload(op ratelimit.Op, p *ratelimit.Policy, ph *phase, now time
 	return c
 }
 
-// end ends a call and returns what it uploaded of this gateway's admissions.
+// end ends a call and returns the admissions of this gateway that it uploaded.
 func (t *token) end(c *call) (uploaded ratelimit.Account) {
 	t.calls--
 	if c.uploads {
@@ -130,17 +130,17 @@ func (t *token) end(c *call) (uploaded ratelimit.Account) {
 	return uploaded
 }
 
-// failed ends a call without an answer. What certainly did not arrive has still to be uploaded.
-func (t *token) failed(c *call, p *ratelimit.Policy, arrived bool, at time.Time) {
+// failed ends a call without an answer. executed reports whether the shared store may have executed it; else its upload must be repeated.
+func (t *token) failed(c *call, p *ratelimit.Policy, executed bool, at time.Time) {
 	uploaded := t.end(c)
-	if arrived {
+	if executed {
 		t.sent = join(p, t.sent, uploaded, at)
 	} else {
 		t.own = join(p, uploaded, t.own, at)
 	}
 }
 
-// answered ends a call with the account that it returned. Answers may overtake each other, and lack what is uploaded by another call.
+// answered ends a call with the account that it returned. Answers can overtake each other, and may lack the upload of another call.
 func (t *token) answered(c *call, p *ratelimit.Policy, d *ratelimit.Decision, a ratelimit.Account, current *phase) {
 	uploaded := t.end(c)
 	if c.complete {
@@ -148,7 +148,7 @@ func (t *token) answered(c *call, p *ratelimit.Policy, d *ratelimit.Decision, a 
 	}
 	switch at := d.At.UnixMicro(); {
 	case t.answers != c.answers && at < t.at:
-		// The newer account that is kept has what this call recorded.
+		// The cached account is newer, and has the admission of this call.
 	case !c.complete, c.Op == ratelimit.OpMerge, c.epoch != current.epoch:
 		t.sent = join(p, t.sent, uploaded, d.At)
 		if c.Op == ratelimit.OpDecide && d.Allowed {
@@ -157,30 +157,30 @@ func (t *token) answered(c *call, p *ratelimit.Policy, d *ratelimit.Decision, a 
 	default:
 		t.account, t.sent, t.policy, t.at, t.asked, t.deniedUntil = a, nil, p, at, c.asked, 0
 		t.answers++
-		if !d.Allowed && t.voids == c.voids && c.Op == ratelimit.OpDecide { // a peek does not record where the clock was set back
+		if !d.Allowed && t.drops == c.drops && c.Op == ratelimit.OpDecide { // a peek does not write an account whose clock was set back
 			t.deniedUntil = c.asked + d.RetryAfter
 		}
 	}
 }
 
-// record adds an admission that the shared store has counted, or may have.
+// record adds an admission that the shared store has counted, or may have, to sent.
 func (t *token) record(p *ratelimit.Policy, at time.Time) {
 	admission, _ := p.DecideShare(ratelimit.Share{}, nil, at, false)
 	t.sent = join(p, t.sent, admission, at)
 }
 
-// void drops a denial that a refund has made void, also one that is about to be returned.
-func (t *token) void() {
-	t.voids++
+// dropDenial drops the cached denial, and that of calls in flight.
+func (t *token) dropDenial() {
+	t.drops++
 	t.deniedUntil = 0
 }
 
-// unused reports whether the token needs not be kept.
+// unused reports whether the token can be dropped.
 func (t *token) unused(at time.Time, replicas int) bool {
 	return t.calls == 0 && t.account.Unused(at, 1) && t.sent.Unused(at, replicas) && t.own.Unused(at, replicas)
 }
 
-// join adds two accounts of which either may be nil.
+// join returns the sum of two accounts, which may be nil.
 func join(p *ratelimit.Policy, a, b ratelimit.Account, at time.Time) ratelimit.Account {
 	switch {
 	case a == nil:
@@ -192,12 +192,12 @@ func join(p *ratelimit.Policy, a, b ratelimit.Account, at time.Time) ratelimit.A
 	}
 }
 
-// take takes an admission out of an account, and reports whether that has it.
-func take(a *ratelimit.Account, d *ratelimit.Decision) bool {
-	left := slices.Clone(*a).Refund(d.At, d.Shadowed < 0)
-	if bytes.Equal(left, *a) {
+// remove removes an admission from an account, and reports whether the account had it.
+func remove(a *ratelimit.Account, d *ratelimit.Decision) bool {
+	refunded := slices.Clone(*a).Refund(d.At, d.Shadowed < 0)
+	if bytes.Equal(refunded, *a) {
 		return false
 	}
-	*a = left
+	*a = refunded
 	return true
 }
