@@ -149,7 +149,7 @@ func (c *comparison) actions() map[string]func(*rapid.T) {
 
 // The script decides as this package does, and keeps the same accounts, byte by byte: requests, questions, merges of what a gateway
 // knows and admitted by itself, refunds, changes of policy, clocks that are set back, a Redis that lost everything.
-func TestTheScriptDecidesAsMemoryDoes(t *testing.T) {
+func TestScriptDecidesAsThePackageDoes(t *testing.T) {
 	server := redistest.Start(t)
 	client, err := redisstore.NewClient(redisstore.ClientOptions{Addresses: []string{server.Addr()}, Timeout: 5 * time.Second, DialTimeout: 5 * time.Second})
 	if err != nil {

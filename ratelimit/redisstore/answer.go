@@ -10,21 +10,21 @@ import (
 
 const (
 	answerTimeBytes = 7
-	answerHead      = answerTimeBytes + 1 // and the outcome
-	discardedBit    = 0x80                // of the outcome: the value under the key was no account
+	answerHeader    = answerTimeBytes + 1 // time and outcome
+	discardedBit    = 0x80                // of the outcome: the value of the key was not an account
 )
 
-// decode reads an answer of account.lua to anything but a refund. The account shares the memory of the answer.
+// decode decodes an answer of account.lua to any operation but a refund. The account shares the memory of the answer.
 func decode(answer []byte, p *ratelimit.Policy) (d ratelimit.Decision, a ratelimit.Account, discarded bool, err error) {
-	if len(answer) < answerHead {
-		return d, nil, false, fmt.Errorf("an answer of %d bytes", len(answer))
+	if len(answer) < answerHeader {
+		return d, nil, false, fmt.Errorf("the answer has only %d bytes", len(answer))
 	}
 	at := binary.LittleEndian.Uint64(answer) & (1<<(8*answerTimeBytes) - 1)
 	outcome := answer[answerTimeBytes]
-	a = answer[answerHead:]
+	a = answer[answerHeader:]
 	d, ok := p.Decision(a, time.UnixMicro(int64(at)), ratelimit.Outcome(outcome&^discardedBit))
 	if !ok {
-		return d, nil, false, fmt.Errorf("an account of %d bytes that does not agree with the outcome %d", len(a), outcome)
+		return d, nil, false, fmt.Errorf("the account of %d bytes contradicts the outcome %d", len(a), outcome)
 	}
 	return d, a, outcome&discardedBit != 0, nil
 }

@@ -25,7 +25,7 @@ type Topology string
 
 // The topologies.
 const (
-	Auto     Topology = "auto"     // Sentinel with a master's name, Cluster with several addresses, else Single
+	Auto     Topology = "auto"     // Sentinel if there is a MasterName, Cluster if there are several addresses, else Single
 	Single   Topology = "single"   // one server
 	Cluster  Topology = "cluster"  // some nodes of a cluster
 	Sentinel Topology = "sentinel" // sentinels of a master
@@ -37,8 +37,8 @@ type ClientOptions struct {
 	Topology   Topology // "" for Auto
 	MasterName string   // as the sentinels are configured
 
-	// Credentials is called for each connection that is made, and returns how it authenticates. The user is "" for Redis' default
-	// user, the password "" for none; nil for no credentials.
+	// Credentials is called for each new connection. An empty user is the default user, an empty password is none; nil for no
+	// credentials.
 	Credentials func() (user, password string)
 
 	SentinelUsername string
@@ -47,15 +47,15 @@ type ClientOptions struct {
 	Database int // 0 in a cluster
 	PoolSize int // connections to each server; 0 for ten times the processors
 
-	// TLS is called for each connection that is made, as certificates are renewed while gateways run; nil for no TLS.
+	// TLS is called for each new connection, as certificates are renewed while gateways run; nil for no TLS.
 	TLS func(context.Context) *tls.Config
 
 	Timeout     time.Duration // of a whole call; 0 for 50 ms
 	DialTimeout time.Duration // 0 for 100 ms
 }
 
-// NewClient returns a client that waits no longer than its time-outs and repeats no command. By default, go-redis holds a request for
-// seconds when a server hangs, and repeats commands that may have been executed.
+// NewClient returns a client that keeps to its time-outs and repeats no command. By default, go-redis waits for seconds when a server
+// hangs, and repeats commands that the server may have executed.
 func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 	topology, err := o.topology()
 	if err != nil {
@@ -77,11 +77,11 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		PoolTimeout:           o.Timeout,
 		DialTimeout:           o.DialTimeout,
 		DialerRetries:         1,
-		MaxRetries:            -1, // a script that was retried may have run twice; a cluster's redirects are counted apart
+		MaxRetries:            -1, // a retried script may run twice; redirects of a cluster are not retries
 		PoolSize:              o.PoolSize,
 		ReadBufferSize:        bufferSize,
 		WriteBufferSize:       bufferSize,
-		Protocol:              2, // in version 3, each answer is first searched for push messages
+		Protocol:              2, // version 3 searches each answer for push messages
 
 		DisableIdentity:          true, // older servers refuse CLIENT SETINFO
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
@@ -91,14 +91,14 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		return redis.NewFailoverClient(u.Failover()), nil
 	case Cluster:
 		cluster := u.Cluster()
-		cluster.DisableRoutingPolicies = true // a script names its key, so the cluster's list of commands is not needed
+		cluster.DisableRoutingPolicies = true // scripts have their key, so the client needs no list of commands
 		return redis.NewClusterClient(cluster), nil
 	default:
 		return redis.NewClient(u.Simple()), nil
 	}
 }
 
-// dialer returns a function that connects as go-redis does, with a TLS configuration of its own for each connection.
+// dialer returns the dialer of go-redis with the current TLS configuration for each connection; nil without TLS.
 func (o ClientOptions) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
 	if o.TLS == nil {
 		return nil
@@ -126,13 +126,13 @@ func (o ClientOptions) topology() (Topology, error) {
 	case len(o.Addresses) == 0:
 		return "", errors.New("redis: no addresses")
 	case t == Single && len(o.Addresses) > 1:
-		return "", fmt.Errorf("redis: %d addresses of a single server", len(o.Addresses))
+		return "", fmt.Errorf("redis: a single server has one address, not %d", len(o.Addresses))
 	case t == Sentinel && o.MasterName == "":
 		return "", errors.New("redis: mode sentinel needs the name of the master")
 	case t == Cluster && o.Database != 0:
 		return "", fmt.Errorf("redis: a cluster has no database %d", o.Database)
 	case t != Single && t != Cluster && t != Sentinel:
-		return "", fmt.Errorf("redis: mode %q is not known", t)
+		return "", fmt.Errorf("redis: unknown mode %q", t)
 	}
 	return t, nil
 }

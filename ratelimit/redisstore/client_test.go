@@ -20,7 +20,7 @@ func TestWhatStandsAtTheAddresses(t *testing.T) {
 		"one":                   {redisstore.ClientOptions{Addresses: one}, "single"},
 		"one of a cluster":      {redisstore.ClientOptions{Addresses: one, Topology: redisstore.Cluster}, "cluster"},
 		"many":                  {redisstore.ClientOptions{Addresses: many, Topology: redisstore.Auto}, "cluster"},
-		"many single":           {redisstore.ClientOptions{Addresses: many, Topology: redisstore.Single}, "2 addresses"},
+		"many single":           {redisstore.ClientOptions{Addresses: many, Topology: redisstore.Single}, "one address, not 2"},
 		"a master":              {redisstore.ClientOptions{Addresses: many, MasterName: "main"}, "single"},
 		"sentinels alone":       {redisstore.ClientOptions{Addresses: one, Topology: redisstore.Sentinel}, "name of the master"},
 		"a cluster's database":  {redisstore.ClientOptions{Addresses: many, Database: 1}, "no database 1"},

@@ -1,12 +1,12 @@
-// Package redisstore keeps the accounts of tokens in a Redis that gateways share: a single server, one behind Sentinel, or a cluster.
-// It is a [ratelimit.Store] by the Redis server's clock.
+// Package redisstore keeps the accounts of tokens in a Redis that gateways share: a single server, a master behind Sentinel, or a cluster.
+// [Store] is a [ratelimit.Store] with the clock of the Redis server.
 //
-// A token has one key, and its value is the account of package ratelimit. [Store.Exchange] is one EVALSHA of one script,
-// lua/account.lua: it merges the upload of the gateway, decides by all limits together and writes the account where it changed. The
-// account comes back with the decision; waits and what remains are computed from it here. A value that is no account is replaced.
+// A token has one key; the value is the account of package ratelimit. [Store.Exchange] is one EVALSHA of one script, lua/account.lua. The
+// script merges the upload of the gateway, decides all limits together, writes the account if it changed, and returns it. The decision is
+// computed from the account. A value that is not an account is replaced.
 //
-// [Store.Run] receives the refunds and resets of all gateways, for a caller that caches denials.
+// [Store.Run] receives the refunds and resets of all gateways, for callers that cache denials.
 //
-// No call takes longer than the client's time-out, and none is executed twice: only where Redis does not have the script is it sent
-// again, with the script. What to do while Redis is not available is up to the caller.
+// No call takes longer than the client's time-out, and none is executed twice: a call is repeated only if Redis did not have the script.
+// Callers handle outages of Redis; see package failover.
 package redisstore

@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	rejoin  = time.Second / 4        // between attempts to subscribe
-	silence = 500 * time.Millisecond // after which the subscription is pinged
+	resubscribeEvery = 250 * time.Millisecond
+	pingAfter        = 500 * time.Millisecond // without a message
 )
 
 // Subscribed reports whether [Store.Run] is subscribed to refunds and resets, so that Options.OnRefund is called for them.
 func (s *Store) Subscribed() bool { return s.subscribed.Load() }
 
 // Run subscribes to the refunds and resets of all gateways and calls Options.OnRefund for each, until ctx ends; then it returns nil.
-// It subscribes again where the subscription ends.
+// If the subscription ends, it subscribes again.
 func (s *Store) Run(ctx context.Context) error {
-	again := time.NewTicker(rejoin)
+	again := time.NewTicker(resubscribeEvery)
 	defer again.Stop()
 	warn := true
 	for ctx.Err() == nil {
-		joined, err := s.follow(ctx)
+		subscribed, err := s.receive(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		if joined || warn {
+		if subscribed || warn {
 			s.logger.Warn("no subscription to refunds by other gateways: cached denials are repeated for a second at most", "error", err)
 		}
 		warn = false
@@ -41,8 +41,8 @@ func (s *Store) Run(ctx context.Context) error {
 	return nil
 }
 
-// follow listens until ctx ends or the connection does, and reports whether it was subscribed.
-func (s *Store) follow(ctx context.Context) (joined bool, err error) {
+// receive receives messages until ctx or the connection ends, and reports whether it was subscribed.
+func (s *Store) receive(ctx context.Context) (subscribed bool, err error) {
 	sub := s.client.Subscribe(ctx, s.channel)
 	stop := context.AfterFunc(ctx, func() { _ = sub.Close() })
 	defer func() {
@@ -51,25 +51,25 @@ func (s *Store) follow(ctx context.Context) (joined bool, err error) {
 		}
 	}()
 	defer s.subscribed.Store(false)
-	for asked := false; ; {
-		message, err := sub.ReceiveTimeout(ctx, silence)
+	for pinged := false; ; {
+		message, err := sub.ReceiveTimeout(ctx, pingAfter)
 		var timeout net.Error
 		switch {
 		case err == nil:
-			asked = false
-		case errors.As(err, &timeout) && timeout.Timeout() && joined && !asked:
+			pinged = false
+		case errors.As(err, &timeout) && timeout.Timeout() && subscribed && !pinged:
 			if err := sub.Ping(ctx); err != nil {
-				return joined, fmt.Errorf("pinging the subscription: %w", err)
+				return subscribed, fmt.Errorf("ping the subscription: %w", err)
 			}
-			asked = true
+			pinged = true
 			continue
 		default:
-			return joined, fmt.Errorf("subscription: %w", err)
+			return subscribed, fmt.Errorf("subscription: %w", err)
 		}
 		switch message := message.(type) {
 		case *redis.Subscription:
-			joined = true
-			s.onRefund("") // what was published before is not known
+			subscribed = true
+			s.onRefund("") // earlier messages may be lost
 			s.subscribed.Store(true)
 		case *redis.Message:
 			s.onRefund(message.Payload)

@@ -136,7 +136,7 @@ func TestValuesThatAreNoAccountAreReplaced(t *testing.T) {
 			}
 			if n := valueOf(t, metrics, discarded); n != 3 || len(log) != 1 {
 				t.Errorf("%v discarded, %d lines logged", n, len(log))
-			} else if line := <-log; !strings.Contains(line, "no account") || strings.Contains(line, accountKey) {
+			} else if line := <-log; !strings.Contains(line, "not an account") || strings.Contains(line, accountKey) {
 				t.Errorf("logged %q", line)
 			}
 		})

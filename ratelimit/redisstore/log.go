@@ -8,15 +8,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// LogTo sends the log lines of go-redis, of the whole process, to a logger at level debug. By default go-redis writes them to standard
-// error whenever a connection fails, which calls report anyway.
-func LogTo(l *slog.Logger) { redis.SetLogger(details{l}) }
+// LogTo sets the logger of go-redis for the whole process, at level debug. By default go-redis writes to standard error whenever a
+// connection fails, which the errors of calls report as well.
+func LogTo(l *slog.Logger) { redis.SetLogger(debugLogger{l}) }
 
-type details struct{ *slog.Logger }
+// A debugLogger logs lines of go-redis at level debug.
+type debugLogger struct{ *slog.Logger }
 
 // Printf implements go-redis's logger.
-func (d details) Printf(ctx context.Context, format string, v ...any) {
-	if d.Enabled(ctx, slog.LevelDebug) {
-		d.DebugContext(ctx, "redis client", "detail", fmt.Sprintf(format, v...))
+func (l debugLogger) Printf(ctx context.Context, format string, v ...any) {
+	if l.Enabled(ctx, slog.LevelDebug) {
+		l.DebugContext(ctx, "redis client", "detail", fmt.Sprintf(format, v...))
 	}
 }

@@ -13,17 +13,17 @@ import (
 )
 
 type metrics struct {
-	decide, peek, refund, reset, settle, ping durations
+	decide, peek, refund, reset, merge, ping durations
 
 	reloads   prometheus.Counter
 	discarded prometheus.Counter
 }
 
-// durations are of the calls of one operation, by outcome.
+// durations are the durations of the calls of one operation, by outcome.
 type durations struct {
-	done, timedOut, failed prometheus.Observer
+	ok, timedOut, failed prometheus.Observer
 
-	exemplar func(context.Context) prometheus.Labels // as in Options
+	exemplar func(context.Context) prometheus.Labels // of Options
 }
 
 // newMetrics registers the metrics of a store.
@@ -40,7 +40,7 @@ func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Contex
 		}),
 		discarded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_rate_limit_store_discarded_accounts_total",
-			Help: "Values under tokens' keys in Redis that were no accounts and were replaced.",
+			Help: "Values of tokens' keys in Redis that were not accounts and were replaced.",
 		}),
 	}
 	following := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -53,10 +53,10 @@ func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Contex
 		return 0
 	})
 	for operation, d := range map[string]*durations{
-		"decide": &m.decide, "peek": &m.peek, "refund": &m.refund, "reset": &m.reset, "settle": &m.settle, "ping": &m.ping,
+		"decide": &m.decide, "peek": &m.peek, "refund": &m.refund, "reset": &m.reset, "settle": &m.merge, "ping": &m.ping,
 	} {
 		*d = durations{
-			done:     calls.WithLabelValues(operation, "ok"),
+			ok:       calls.WithLabelValues(operation, "ok"),
 			timedOut: calls.WithLabelValues(operation, "timeout"),
 			failed:   calls.WithLabelValues(operation, "error"),
 			exemplar: exemplar,
@@ -70,10 +70,10 @@ func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Contex
 	return m, nil
 }
 
-// observe records how long a call took since its start, for the metric and for the request that waited for it.
+// observe records the duration of a call since its start, in the metric and in the request's sum of time spent in the limiter.
 func (d *durations) observe(ctx context.Context, start time.Time, err error) {
 	var network net.Error
-	o := d.done
+	o := d.ok
 	switch {
 	case err == nil:
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():

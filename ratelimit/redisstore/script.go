@@ -2,7 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // Redis names scripts by it
+	"crypto/sha1" //nolint:gosec // Redis identifies scripts by SHA-1
 	_ "embed"
 	"encoding/hex"
 
@@ -12,13 +12,13 @@ import (
 //go:embed lua/account.lua
 var script string
 
-// hashOf returns the name of a script in Redis.
+// hashOf returns the hash by which Redis identifies a script.
 func hashOf(script string) string {
 	hash := sha1.Sum([]byte(script)) //nolint:gosec // as above
 	return hex.EncodeToString(hash[:])
 }
 
-// A call is a command that is sent once: a cluster's client would repeat one that timed out, which may have been executed.
+// A call is a command that is sent once. A cluster client would repeat a command that timed out, though Redis may have executed it.
 type call struct{ *redis.StringCmd }
 
 func newCall(ctx context.Context, args []any) call {
@@ -30,7 +30,7 @@ func newCall(ctx context.Context, args []any) call {
 // NoRetry implements a part of [redis.Cmder].
 func (call) NoRetry() bool { return true }
 
-// run runs the script on a key and returns its answer. If Redis does not have the script, nothing was executed, and the call is repeated
+// run runs the script on a key and returns its answer. If Redis does not have the script, it has executed nothing, and run repeats the call
 // with the script.
 func (s *Store) run(ctx context.Context, key string, args ...any) ([]byte, error) {
 	args = append([]any{"evalsha", s.scriptHash, "1", key}, args...)

@@ -17,7 +17,7 @@ import (
 
 const (
 	defaultPrefix = "opsgate:"
-	warnEvery     = time.Minute // at most, of values that are no accounts
+	warnEvery     = time.Minute // of values that are not accounts
 )
 
 // Options are the options of a Store. Client, Logger and Registerer are required.
@@ -25,11 +25,11 @@ type Options struct {
 	Client redis.UniversalClient // made by [NewClient]; its owner closes it
 	Prefix string                // of all keys and of the channel; "" for "opsgate:"
 
-	// Clock is nil for the Redis server's. Tests that move time inject it; then accounts do not expire.
+	// Clock is for tests that advance time; accounts do not expire then. nil for the clock of the Redis server.
 	Clock func() time.Time
 
-	// OnRefund is called by [Store.Run] for each token that a gateway refunded or reset, and with "" for all tokens when Run has
-	// subscribed, as it may have missed some. It must not block; nil for none.
+	// OnRefund is called by [Store.Run] for each token that any gateway refunded or reset, and with "" after each subscription, as
+	// earlier refunds may have been missed. It must not block; nil for none.
 	OnRefund func(tokenID string)
 
 	Logger     *slog.Logger
@@ -49,7 +49,7 @@ type Store struct {
 	subscribed atomic.Bool
 	logger     *slog.Logger
 	metrics    *metrics
-	warned     atomic.Int64 // time of the last log line of a value that is no account, ns since 1970
+	warned     atomic.Int64 // time of the last warning about a value that is not an account, ns since 1970
 
 	scriptHash string
 
@@ -83,7 +83,7 @@ func New(o Options) (*Store, error) {
 	return s, err
 }
 
-// scriptTime returns the time that the script is to use; "" for the server's.
+// scriptTime returns the time argument of the script; "" for the server's time.
 func (s *Store) scriptTime() any {
 	if s.clock == nil {
 		return ""
@@ -91,15 +91,15 @@ func (s *Store) scriptTime() any {
 	return s.clock().UnixMicro()
 }
 
-// bounded returns a context for one operation, which ends after the client's time-out. It does not end with the
-// request: Redis executes what was sent anyway, and a call that is canceled costs its connection.
+// bounded returns a context for one operation with the client's time-out. It does not end with ctx: Redis executes a sent call anyway, and
+// canceling it closes its connection.
 func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 }
 
-// Exchange merges the upload of a gateway into the token's account in Redis and decides, by one call that is executed at most once. It
-// returns the decision and the account after it, which is the caller's. The decision of [ratelimit.OpMerge] is that of a peek. An
-// error of Redis itself is a [redis.Error]; with any other, Redis may have executed the call.
+// Exchange executes an operation on the token's account in Redis, by one call that is executed at most once. It returns the decision, and
+// the account after it, which the caller may keep. The decision of [ratelimit.OpMerge] is that of a peek. An error that Redis returned is a
+// [redis.Error]; after any other error, Redis may have executed the call.
 func (s *Store) Exchange(
 	ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
 ) (ratelimit.Decision, ratelimit.Account, error) {
@@ -108,7 +108,7 @@ func (s *Store) Exchange(
 	case ratelimit.OpPeek:
 		m, op = &s.metrics.peek, "peek"
 	case ratelimit.OpMerge:
-		m, op = &s.metrics.settle, "merge"
+		m, op = &s.metrics.merge, "merge"
 	}
 	d, a, err := s.exchange(ctx, m, s.keys+tokenID, p, []any{op, s.scriptTime(), p.Header(), []byte(x.Known), []byte(x.Own)})
 	if err != nil {
@@ -138,12 +138,12 @@ func (s *Store) exchange(
 	return d, a, err
 }
 
-// reportDiscarded counts a value that was no account, and logs it at most once a minute. The log does not have the value or the token.
+// reportDiscarded counts a value that was not an account, and logs it at most once a minute, without the value and the token.
 func (s *Store) reportDiscarded(ctx context.Context) {
 	s.metrics.discarded.Inc()
 	now, last := time.Now().UnixNano(), s.warned.Load()
 	if now-last >= int64(warnEvery) && s.warned.CompareAndSwap(last, now) {
-		s.logger.WarnContext(ctx, "redis has a value that is no account under a token's key: it is replaced, and the token's usage begins anew")
+		s.logger.WarnContext(ctx, "the value of a token's key in redis is not an account: it is replaced, and the token's usage starts at zero")
 	}
 }
 
@@ -195,10 +195,10 @@ func (s *Store) Reset(ctx context.Context, tokenID string) error {
 	return nil
 }
 
-// pingKeys are spread over a cluster, so that pings reach all of its servers in turn.
+// pingKeys is the number of keys of pings. They are spread over the servers of a cluster.
 const pingKeys = 16
 
-// Ping makes a decision that writes, on an account of its own, and returns the error of it.
+// Ping decides and records a request on an account of its own, and returns the error.
 func (s *Store) Ping(ctx context.Context) error {
 	key := s.pingKey + strconv.Itoa(int(s.pings.Add(1)%pingKeys))
 	d, _, err := s.exchange(ctx, &s.metrics.ping, key, s.pingPolicy, []any{"decide", s.scriptTime(), s.pingPolicy.Header(), "", ""})

@@ -1,27 +1,27 @@
--- account.lua decides a request on a token's account, merges accounts, and refunds an admission. It does what package ratelimit does, in
--- functions of the same names (account.go, usage.go, rebase.go, shared.go). TestTheScriptDecidesAsMemoryDoes compares both, byte by byte.
--- docs/rate-limiter.md has the bytes and the rules.
+-- account.lua decides a request on a token's account, merges accounts, and refunds an admission. It is the same algorithm as in package
+-- ratelimit, in functions of the same names (account.go, usage.go, rebase.go, shared.go). TestScriptDecidesAsThePackageDoes compares both,
+-- byte by byte. docs/rate-limiter.md describes the bytes and the rules.
 --
 -- KEYS[1]  the token's account
--- ARGV[1]  decide, peek, merge or refund;  ARGV[2] the time in µs since 1970, '' for that of the server
--- refund:  ARGV[3] time of the admission in µs, ARGV[4] '1' if limits in shadow recorded it, ARGV[5] channel, ARGV[6] token to publish
+-- ARGV[1]  decide, peek, merge or refund;  ARGV[2] the time in µs since 1970, '' for the time of the server
+-- refund:  ARGV[3] time of the admission in µs, ARGV[4] '1' if limits in shadow recorded it, ARGV[5] channel, ARGV[6] token id to publish
 --          Returns '1' if it changed the account, else '0'.
 -- others:  ARGV[3] header of the policy, ARGV[4] account to merge by union, ARGV[5] account to add; '' for none
---          Return the time (7 bytes), the outcome (1 byte: 0 denied, 1 admitted, 2 admitted, but not by the limits in shadow, 3 peek or
---          merge; plus 128 if the value under the key was no account), and the account.
+--          Return the time (7 bytes), the outcome (1 byte: 0 denied, 1 admitted, 2 admitted by the enforced limits alone, 3 peek or
+--          merge; plus 128 if the value of the key was not an account), and the account.
 --
--- For readers new to Lua: indexes begin at 1, a string is bytes, # is a length, .. joins strings, ~= is "not equal", {} is a table: an array
--- or a record. Numbers are doubles, exact up to 2^53. struct.unpack returns the values and then the next index; '<I7' has 7 bytes.
+-- Lua: indexes begin at 1, a string is bytes, # is the length, .. concatenates, ~= is "not equal", {} is a table: an array or a record.
+-- Numbers are doubles, exact up to 2^53. struct.unpack returns the values, then the next index; '<I7' is an unsigned integer of 7 bytes.
 local FORM, MAX_LIMITS, MAX_EXACT, BUCKETS, RING, EARLIEST, LATEST = 2, 4, 64, 61, 128, 2 ^ 43, 2 ^ 53
 local byte, char, rep, sub, pack, unpacked = string.byte, string.char, string.rep, string.sub, struct.pack, struct.unpack
 local min, max = math.min, math.max
-local policy -- of the caller: {header, rules}
+local policy -- of the call: {header, rules}
 
 local function quotient(a, b) return (a - a % b) / b end
 
 local function count_bytes(n) return n < 256 and 1 or n < 65536 and 2 or 4 end
 
--- rules_of decodes the limits of a header; nil if it is none.
+-- rules_of decodes the limits of a header; nil if it is not a header.
 local function rules_of(header)
   local form, n = byte(header, 1, 2)
   if form ~= FORM or not n or n < 1 or n > MAX_LIMITS or #header ~= 2 + 11 * n then return nil end
@@ -35,8 +35,8 @@ local function rules_of(header)
   return rules
 end
 
--- decode_state returns the state of a limit that begins at an index, and the next index; nil if there is none. It is {times = {oldest, ...}} or
--- a ring: {newest = number of the newest bucket, size = bytes of a count, counts = string}.
+-- decode_state decodes the state of a limit at an index. It returns the state, {times = {oldest, ...}} or a ring {newest = number of the
+-- newest bucket, size = bytes of a count, counts = string}, and the next index; nil if the state is not valid.
 local function decode_state(r, value, at)
   local tag = byte(value, at) or RING
   local size = tag - RING
@@ -57,7 +57,7 @@ local function decode_state(r, value, at)
   return {newest = newest, size = size, counts = sub(value, at + 7, next_at - 1)}, next_at
 end
 
--- decode returns the account as a table, nil if the value is no account.
+-- decode returns the account as a table; nil if the value is not an account.
 local function decode(value)
   local at = 3 + 11 * (byte(value, 2) or 0)
   local header = sub(value, 1, at - 1)
@@ -91,15 +91,16 @@ local function set(ring, b, n)
   ring.counts = sub(ring.counts, 1, at) .. pack('<I' .. size, min(n, 256 ^ size - 1)) .. sub(ring.counts, at + size + 1)
 end
 
--- clear sets the counts of the buckets after one and up to another to zero.
+-- clear sets the counts of the buckets from after + 1 to last to zero.
 local function clear(ring, after, last)
   local n, from, size, counts = min(BUCKETS, last - after), (after + 1) % BUCKETS, ring.size, ring.counts
-  local wrapped = max(0, from + n - BUCKETS) -- so many of them are at the beginning
+  local wrapped = max(0, from + n - BUCKETS) -- of these buckets are at the beginning of counts
   ring.counts = rep('\0', wrapped * size) .. sub(counts, wrapped * size + 1, from * size) .. rep('\0', (n - wrapped) * size)
     .. sub(counts, (from + n - wrapped) * size + 1)
 end
 
--- add counts n more admissions at t in a ring, and returns whether it has the bucket and a count that is not negative.
+-- add adds n to the bucket of t. It returns false, and changes nothing, if the ring does not have the bucket or the count would be
+-- negative.
 local function add(ring, width, t, n)
   local b = quotient(t, width)
   local sum = b <= ring.newest and b > ring.newest - BUCKETS and get(ring, b) + n or -1
@@ -107,7 +108,7 @@ local function add(ring, width, t, n)
   return sum >= 0
 end
 
--- count is how many admissions count in a state.
+-- count returns the number of admissions that count in a state.
 local function count(s)
   if s.times then return #s.times end
   local one = 'I' .. s.size
@@ -116,7 +117,7 @@ local function count(s)
   return n
 end
 
--- advance drops what left its window, and moves what is in the future to now. It returns whether it moved anything.
+-- advance drops admissions that left their window, and moves admissions in the future to now. It returns whether it moved any.
 local function advance(a, now)
   local moved = a.since > now
   a.since = min(a.since, now)
@@ -142,7 +143,7 @@ local function advance(a, now)
   return moved
 end
 
--- buckets lists what a state records from no later than an instant, oldest first: n admissions up to an instant, inclusive.
+-- buckets returns the admissions of a state that may be no later than a time, oldest first: n admissions, the last one at to or before.
 local function buckets(r, s, latest)
   local list = {}
   for _, t in ipairs(s.times or {}) do
@@ -155,7 +156,7 @@ local function buckets(r, s, latest)
   return list
 end
 
--- merge merges two lists in the order of time. With union, what both have counts once.
+-- merge merges two lists in the order of time. With union, admissions in both lists count once.
 local function merge(a, b, union)
   local list, i, k, none = {}, 1, 1, {to = math.huge}
   while a[i] or b[k] do
@@ -167,7 +168,7 @@ local function merge(a, b, union)
   return list
 end
 
--- state returns the state of a limit with what is in a list.
+-- state returns the state of a limit with the admissions of a list.
 local function state(r, list, now)
   local n, counted, times = 0, {}, {}
   for _, b in ipairs(list) do
@@ -185,7 +186,7 @@ local function state(r, list, now)
   return r.exact and n <= MAX_EXACT and {times = times} or ring
 end
 
--- best is the index of the limit with the shortest window that is no shorter than per, or else with the longest; nil for none.
+-- best returns the index of the limit with the shortest window that is at least per, or else with the longest window; nil if there is none.
 local function best(rules, per, shadow)
   local found
   for i, r in ipairs(rules) do
@@ -195,7 +196,7 @@ local function best(rules, per, shadow)
   return found
 end
 
--- fill returns what the state of a limit is to hold from the account of another policy, and since when that is all.
+-- fill returns the admissions of another policy's account for the state of a limit, and the time from which on they are complete.
 local function fill(r, old, now)
   local list, latest = {}, now
   for _, shadow in ipairs({r.shadow, not r.shadow}) do
@@ -205,15 +206,15 @@ local function fill(r, old, now)
     if from and complete <= latest then
       list, latest = merge(buckets(from, s, latest), list, false), complete - 1
       if from.per >= r.per then
-        return list, r.exact and 0 or latest + 1 -- an exact limit has all that counts, with its time
+        return list, r.exact and 0 or latest + 1 -- an exact limit has every admission that counts
       end
     end
   end
   return list, latest + 1
 end
 
--- under returns the account that is in a value under the caller's policy, advanced to now; whether it is to be written; and whether the
--- value is no account.
+-- under returns the account of a value under the policy of the call, advanced to now; whether it must be written; and whether the value is
+-- not an account.
 local function under(value, now)
   local old = decode(value)
   local moved = old and advance(old, now)
@@ -243,7 +244,7 @@ local function refund(a, t, in_shadow)
   return changed
 end
 
--- decide returns the outcome of a request, and records it where it is admitted.
+-- decide returns the outcome of a request, and records an admission.
 local function decide(a, now)
   local full, shadow_full = false, false
   for i, r in ipairs(a.rules) do
@@ -254,7 +255,7 @@ local function decide(a, now)
     if r.shadow and shadow_full then -- not recorded
     elseif s.times then
       s.times[#s.times + 1] = now
-    elseif r.exact then -- less counts than the limit admits: it is decided by single admissions again
+    elseif r.exact then -- the limit was lowered and is no longer full: its state becomes times again
       a.states[i] = state(r, merge(buckets(r, s, now), {{to = now, n = 1}}), now)
     else
       add(s, r.width, now, 1)
@@ -271,7 +272,7 @@ end
 now = max(now, EARLIEST)
 if type(value) == 'table' then
   if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
-  value = 'of another type'
+  value = 'not an account'
 end
 if op == 'refund' then
   local a = decode(value)
@@ -299,7 +300,7 @@ if op ~= 'peek' and (write or outcome == 1 or outcome == 2) then
   for _, r in ipairs(a.rules) do keep = max(keep, r.per + r.width) end
   if ARGV[2] == '' then
     redis.call('SET', KEYS[1], value, 'PX', math.ceil(keep / 1000))
-  else -- a test moves the time
+  else -- a test sets the time
     redis.call('SET', KEYS[1], value)
   end
 end
