@@ -12,33 +12,35 @@ import (
 	"opsgate/ratelimit/ratelimittest"
 )
 
-// ready is a shared store that answers at once.
-type ready struct {
+// An instantStore is a shared store that returns the same answer at once.
+type instantStore struct {
 	decision ratelimit.Decision
 	account  ratelimit.Account
 }
 
-func (r ready) Exchange(
+func (r instantStore) Exchange(
 	context.Context, string, *ratelimit.Policy, ratelimit.Exchange,
 ) (ratelimit.Decision, ratelimit.Account, error) {
 	return r.decision, r.account, nil
 }
-func (ready) Refund(context.Context, string, *ratelimit.Policy, ratelimit.Decision) error { return nil }
-func (ready) Reset(context.Context, string) error                                         { return nil }
-func (ready) Ping(context.Context) error                                                  { return nil }
+func (instantStore) Refund(context.Context, string, *ratelimit.Policy, ratelimit.Decision) error {
+	return nil
+}
+func (instantStore) Reset(context.Context, string) error { return nil }
+func (instantStore) Ping(context.Context) error          { return nil }
 
-// What a decision costs beside the shared store's own while that is in use: an admission, and a denial that is repeated.
+// BenchmarkShared measures a decision without the time of the shared store: an admission, and a cached denial.
 func BenchmarkShared(b *testing.B) {
 	p := ratelimittest.Policy(b, limit("second", 3, time.Second), limit("hour", 5000, time.Hour))
 	now := time.Now()
-	var r ready
+	var r instantStore
 	for range 3 {
 		r.account, _, r.decision = p.Exchange(r.account, ratelimit.Exchange{}, now)
 	}
 	denied := r
 	denied.account, _, denied.decision = p.Exchange(denied.account, ratelimit.Exchange{}, now)
 	denied.decision.RetryAfter = time.Hour // longer than the benchmark
-	for name, r := range map[string]ready{"admission": r, "cached": denied} {
+	for name, r := range map[string]instantStore{"admission": r, "cached": denied} {
 		store := newStore(b, failover.Options{Shared: r, Clock: func() time.Time { _ = time.Now(); return now }})
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -49,23 +51,23 @@ func BenchmarkShared(b *testing.B) {
 	}
 }
 
-// A decision while the shared store is away.
-func BenchmarkAway(b *testing.B) {
-	s := newShared(time.Now)
-	s.become(gone)
+// BenchmarkLocal measures a decision during an outage.
+func BenchmarkLocal(b *testing.B) {
+	s := newShared()
+	s.become(refusing)
 	store := newStore(b, failover.Options{Shared: s})
 	p := ratelimittest.Policy(b, limit("second", 1_000_000, time.Second), limit("hour", 10_000_000, time.Hour))
-	leave(b, store, p)
+	beginOutage(b, store, p)
 	b.ReportAllocs()
 	for b.Loop() {
 		_, _ = store.Decide(context.Background(), "t", p)
 	}
 }
 
-// What a gateway keeps of each token.
+// BenchmarkMemory measures the memory of a gateway for each token.
 func BenchmarkMemory(b *testing.B) {
 	p := ratelimittest.Policy(b, limit("second", 3, time.Second), limit("hour", 5000, time.Hour))
-	s := newShared(time.Now)
+	s := newShared()
 	before := heap()
 	const tokens = 100_000
 	var store *failover.Store
@@ -80,7 +82,7 @@ func BenchmarkMemory(b *testing.B) {
 	runtime.KeepAlive(store)
 }
 
-// heap is how much memory is in use.
+// heap returns the bytes in use.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -9,83 +9,75 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/failover"
-	"opsgate/ratelimit/ratelimittest"
 )
 
-func TestRequestsAreNoProbes(t *testing.T) {
+func TestRequestsAreNotProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		store := start(t, s, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("minute", 100, time.Minute))
-		decide(t, store, "t", p)
-		s.become(gone)
+		e := newEnv(t, failover.Settings{}, limit("minute", 100, time.Minute))
+		e.decide("t")
+		e.shared.become(refusing)
 		for range 3 {
-			if d := decide(t, store, "t", p); !d.Allowed || !d.Local {
+			if d := e.decide("t"); !d.Allowed || !d.Local {
 				t.Fatalf("got %+v", d)
 			}
 			time.Sleep(uploadEvery)
 		}
-		if st := store.State(); st.Mode != ratelimit.ModeLocal || st.Breaker != "open" || !strings.Contains(st.Cause, "refused") {
+		if st := e.store.State(); st.Mode != ratelimit.ModeLocal || st.Breaker != "open" || !strings.Contains(st.Cause, "refused") {
 			t.Fatalf("got %+v", st)
 		}
-		before := s.decides.Load()
+		before := e.shared.decides.Load()
 		for range 100 {
-			decide(t, store, "t", p)
+			e.decide("t")
 			time.Sleep(100 * time.Millisecond)
 		}
-		if asked := s.decides.Load() - before; asked > 0 {
-			t.Errorf("%d requests were probes", asked)
+		if n := e.shared.decides.Load() - before; n > 0 {
+			t.Errorf("%d requests were probes", n)
 		}
-		if n := s.pings.Load(); n < 16 || n > 25 {
+		if n := e.shared.pings.Load(); n < 16 || n > 25 {
 			t.Errorf("%d probes in 10 s", n)
 		}
-		s.become(well)
-		awaitShared(t, store)
-		if d := decide(t, store, "t", p); d.Local || store.State().Cause != "" || store.State().Breaker != "closed" {
-			t.Errorf("got %+v, %+v", d, store.State())
+		e.endOutage()
+		if d := e.decide("t"); d.Local || e.store.State().Cause != "" || e.store.State().Breaker != "closed" {
+			t.Errorf("got %+v, %+v", d, e.store.State())
 		}
 	})
 }
 
-// Before any request, one probe shows that the shared store works, and three begin an outage.
-func TestProbesBeforeAnyRequest(t *testing.T) {
-	for how, want := range map[int]struct {
+// One successful probe is enough; three failed ones begin an outage.
+func TestProbeFirstFindsTheStateBeforeAnyRequest(t *testing.T) {
+	for condition, want := range map[condition]struct {
 		name   string
 		shared bool
 		pings  int64
 	}{
-		well: {"well", true, 1}, gone: {"gone", false, 3}, frozen: {"frozen", false, 3},
+		working: {"working", true, 1}, refusing: {"refusing", false, 3}, hanging: {"hanging", false, 3},
 	} {
 		t.Run(want.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShared(time.Now)
-				s.become(how)
+				s := newShared()
+				s.become(condition)
 				store := newStore(t, failover.Options{Shared: s})
 				store.ProbeFirst(t.Context())
 				if st := store.State(); (st.Mode == ratelimit.ModeShared) != want.shared || s.pings.Load() != want.pings {
-					t.Errorf("after %d looks: %+v", s.pings.Load(), st)
+					t.Errorf("after %d pings: %+v", s.pings.Load(), st)
 				}
 			})
 		})
 	}
 }
 
-// A frozen store costs three requests their time-out, or those that came before they had it.
-func TestAFrozenStoreIsLeft(t *testing.T) {
+// A hanging store delays three requests by the time-out, and those that begin before the third time-out.
+func TestHangingStoreDelaysFewRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		store := start(t, s, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("second", 1000, time.Second))
-		s.become(frozen)
+		e := newEnv(t, failover.Settings{}, limit("second", 1000, time.Second))
+		e.shared.become(hanging)
 		var slow sync.WaitGroup
 		for range 100 { // 500 a second
 			slow.Go(func() {
 				began := time.Now()
-				decide(t, store, "t", p)
+				e.decide("t")
 				if took := time.Since(began); took > callTimeout {
 					t.Errorf("a request took %v", took)
 				}
@@ -93,110 +85,97 @@ func TestAFrozenStoreIsLeft(t *testing.T) {
 			time.Sleep(2 * time.Millisecond)
 		}
 		slow.Wait()
-		if n := s.decides.Load(); n > 30 {
-			t.Errorf("%d requests waited for it", n)
+		if n := e.shared.decides.Load(); n > 30 {
+			t.Errorf("%d requests were delayed", n)
 		}
 	})
 }
 
-// Nobody asks often at night, and the store's absence is known nevertheless.
-func TestAStoreThatIsSeldomAskedIsLeft(t *testing.T) {
+// Failures in a row begin an outage even a minute apart.
+func TestOutageBeginsWithFewRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		remote := newShared(time.Now)
-		store := start(t, remote, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("hour", 100, time.Hour))
-		asked := 0
-		ask := func(how int) {
-			remote.become(how)
-			asked++
-			decide(t, store, fmt.Sprint("token ", asked), p) // each another one: a token whose call failed is decided here for a while
+		e := newEnv(t, failover.Settings{}, limit("hour", 100, time.Hour))
+		requests := 0
+		request := func(c condition) {
+			e.shared.become(c)
+			requests++
+			e.decide(fmt.Sprint("token ", requests)) // a new token: after a failure, a token is decided locally
 			time.Sleep(time.Minute)
 		}
-		for _, how := range []int{well, cut, cut, well, cut, cut} { // the failures before a success are over
-			ask(how)
+		for _, c := range []condition{working, unreachable, unreachable, working, unreachable, unreachable} { // a success ends a row
+			request(c)
 		}
-		if store.State().Mode != ratelimit.ModeShared {
-			t.Error("left after two failures")
+		if e.store.State().Mode != ratelimit.ModeShared {
+			t.Error("outage after two failures")
 		}
-		ask(cut)
-		if store.State().Mode == ratelimit.ModeShared {
-			t.Error("three failures in three minutes, and it is still asked")
+		request(unreachable)
+		if e.store.State().Mode == ratelimit.ModeShared {
+			t.Error("no outage after three failures in three minutes")
 		}
 	})
 }
 
-// Half of the calls fail, and never three in a row.
-func TestAStoreThatAnswersHalfOfTheTimeIsLeft(t *testing.T) {
+// Half of the calls fail, but no three in a row.
+func TestOutageBeginsWhenHalfOfTheCallsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		store := start(t, s, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("second", 1000, time.Second))
+		e := newEnv(t, failover.Settings{}, limit("second", 1000, time.Second))
 		for i := range 10 {
-			if store.State().Mode != ratelimit.ModeShared {
-				t.Fatalf("left after %d", i)
+			if e.store.State().Mode != ratelimit.ModeShared {
+				t.Fatalf("outage after %d calls", i)
 			}
-			s.become([]int{gone, well}[i%2])
-			decide(t, store, fmt.Sprint(i), p)
+			e.shared.become([]condition{refusing, working}[i%2])
+			e.decide(fmt.Sprint(i))
 			time.Sleep(10 * time.Millisecond)
 		}
-		s.become(gone)
-		decide(t, store, "t", p)
-		if store.State().Mode == ratelimit.ModeShared {
-			t.Error("six of eleven failed, and it is still asked")
+		e.shared.become(refusing)
+		e.decide("t")
+		if e.store.State().Mode == ratelimit.ModeShared {
+			t.Error("no outage after six of eleven calls failed")
 		}
 	})
 }
 
-func TestCallersThatGiveUpAreNoFailures(t *testing.T) {
+func TestCanceledRequestsAreNotFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		store := start(t, s, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("second", 1000, time.Second))
-		s.become(cut)
+		e := newEnv(t, failover.Settings{}, limit("second", 1000, time.Second))
+		e.shared.become(unreachable)
 		for range 20 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			if _, err := store.Decide(ctx, "t", p); err != nil {
+			if _, err := e.store.Decide(ctx, "t", e.policy); err != nil {
 				t.Error(err)
 			}
 			cancel()
 		}
-		if store.State().Mode != ratelimit.ModeShared {
-			t.Errorf("got %+v", store.State())
+		if e.store.State().Mode != ratelimit.ModeShared {
+			t.Errorf("got %+v", e.store.State())
 		}
 	})
 }
 
-// A store that comes and goes is one outage for whoever asks since when, until it has worked for ten seconds; each time that it is left
-// counts.
-func TestAStoreThatFlapsIsAwaySinceTheFirstTime(t *testing.T) {
+// A flapping store counts several outages. Since is the beginning of the first one, until the store has worked for ten seconds.
+func TestFlappingStoreHasTheBeginningOfItsFirstOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		registry := prometheus.NewRegistry()
-		store := newStore(t, failover.Options{Shared: s, Registerer: registry})
-		t.Cleanup(run(t, store))
-		p := ratelimittest.Policy(t, limit("minute", 1000, time.Minute))
+		e := newEnv(t, failover.Settings{}, limit("minute", 1000, time.Minute))
 		time.Sleep(time.Minute)
 		first := time.Now()
 		for range 5 {
-			s.become(gone)
-			leave(t, store, p)
-			if st := store.State(); !st.Since.Equal(first) {
-				t.Errorf("away since %v, not %v", st.Since, first)
+			e.beginOutage(refusing)
+			if st := e.store.State(); !st.Since.Equal(first) {
+				t.Errorf("outage since %v, not %v", st.Since, first)
 			}
 			time.Sleep(time.Second)
-			s.become(well)
+			e.shared.become(working)
 			time.Sleep(3 * time.Second)
-			if st := store.State(); st.Mode != ratelimit.ModeShared || !st.Since.After(first) {
+			if st := e.store.State(); st.Mode != ratelimit.ModeShared || !st.Since.After(first) {
 				t.Errorf("got %+v", st)
 			}
 		}
 		time.Sleep(10 * time.Second)
-		s.become(gone)
-		leave(t, store, p)
-		if st := store.State(); !st.Since.Equal(time.Now()) {
-			t.Errorf("after ten seconds, away since %v", st.Since)
+		e.beginOutage(refusing)
+		if st := e.store.State(); !st.Since.Equal(time.Now()) {
+			t.Errorf("after ten seconds, outage since %v", st.Since)
 		}
-		if n := value(t, registry, "opsgate_rate_limit_store_outages_total"); n != 6 {
+		if n := e.metric("opsgate_rate_limit_store_outages_total"); n != 6 {
 			t.Errorf("%v outages", n)
 		}
 	})

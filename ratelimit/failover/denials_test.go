@@ -13,18 +13,18 @@ import (
 	"opsgate/ratelimit/ratelimittest"
 )
 
-// A fleet is several gateways that share a store, and tokens that ask them in turn.
+// A fleet is several gateways that share a store.
 type fleet struct {
 	shared *sharedStore
 	stores []*failover.Store
 	policy *ratelimit.Policy
-	turn   int
+	turn   int // of the next gateway
 }
 
 // startFleet starts gateways that run until stop is called.
 func startFleet(t rapid.TB, p *ratelimit.Policy, gateways int) (f *fleet, stop func()) {
 	t.Helper()
-	f = &fleet{shared: newShared(time.Now), policy: p}
+	f = &fleet{shared: newShared(), policy: p}
 	var stops []func()
 	for range gateways {
 		s := newStore(t, failover.Options{Shared: f.shared, Settings: failover.Settings{Replicas: gateways}})
@@ -38,13 +38,13 @@ func startFleet(t rapid.TB, p *ratelimit.Policy, gateways int) (f *fleet, stop f
 	}
 }
 
-// ask has each token ask once within an interval, evenly spread, and each token ask the gateways in turn. None must be denied.
-func (f *fleet) ask(t rapid.TB, tokens int, interval time.Duration) {
+// request makes a request of each token within an interval, at the next gateway, and fails the test if one is denied.
+func (f *fleet) request(t rapid.TB, tokens int, interval time.Duration) {
 	t.Helper()
 	began := time.Now()
 	for i := range tokens {
 		token := fmt.Sprint("token ", i)
-		if d := decide(t, f.stores[(f.turn+i)%len(f.stores)], token, f.policy); !d.Allowed && !f.lateDenies(token, d) {
+		if d := decide(t, f.stores[(f.turn+i)%len(f.stores)], token, f.policy); !d.Allowed && !f.isDeniedByLateCalls(token, d) {
 			t.Fatalf("%s was denied: %+v", token, d)
 		}
 		time.Sleep(time.Until(began.Add(interval * time.Duration(i+1) / time.Duration(tokens))))
@@ -52,35 +52,34 @@ func (f *fleet) ask(t rapid.TB, tokens int, interval time.Duration) {
 	f.turn++
 }
 
-// lateDenies reports whether a token was denied as the shared store, when it thawed, counted so much of what gateways had decided as well
-// that the spare half of the limit is used up.
-func (f *fleet) lateDenies(token string, d ratelimit.Decision) bool {
+// isDeniedByLateCalls reports whether calls that the shared store executed late used up the unused half of a limit.
+func (f *fleet) isDeniedByLateCalls(token string, d ratelimit.Decision) bool {
 	l := f.policy.Limits()[d.Denied]
 	return f.shared.lateSince(token, time.Now().Add(-l.Per-l.Per/60)) >= l.Requests-l.Requests/2
 }
 
-// Two gateways, 40 tokens that each ask twice in three seconds, in turn: while the store dies, comes back empty, freezes and thaws, none of
-// them is denied, though each uses less than a quarter of what a second allows.
-func TestAnOutageDeniesNoTokenWithinItsLimits(t *testing.T) {
+// 40 tokens make two requests in three seconds, at two gateways in turn, less than a quarter of what their limits allow, while the shared
+// store is restarted empty and hangs.
+func TestTokensWithinTheirLimitsAreNotDeniedInOutages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := ratelimittest.Policy(t, limit("second", 3, time.Second), limit("hour", 5000, time.Hour))
 		f, stop := startFleet(t, p, 2)
 		defer stop()
 		for _, step := range []func(){
 			func() {},
-			func() { f.shared.become(gone) },
-			func() { f.shared.lose(); f.shared.become(well) },
-			func() { f.shared.become(frozen) },
-			func() { f.shared.become(well) },
+			func() { f.shared.become(refusing) },
+			func() { f.shared.lose(); f.shared.become(working) },
+			func() { f.shared.become(hanging) },
+			func() { f.shared.become(working) },
 		} {
 			step()
 			for range 8 {
-				f.ask(t, 40, 1500*time.Millisecond)
+				f.request(t, 40, 1500*time.Millisecond)
 			}
 		}
 		for _, s := range f.stores {
 			if st := s.State(); st.Mode != ratelimit.ModeShared {
-				t.Errorf("in the end: %+v", st)
+				t.Errorf("at the end: %+v", st)
 			}
 		}
 		if n := f.shared.uploads.Load(); n == 0 {
@@ -89,9 +88,9 @@ func TestAnOutageDeniesNoTokenWithinItsLimits(t *testing.T) {
 	})
 }
 
-// Promise 10: over any schedule of outages, a token that uses at most half of each limit, evenly spread over two to five gateways, is not
-// denied.
-func TestOverAnyScheduleNoTokenWithinItsLimitsIsDenied(t *testing.T) {
+// Guarantee 10 of docs/store-failure.md: a token that uses at most half of each limit, evenly spread over two to five gateways, is not denied
+// in any schedule of outages.
+func TestTokensWithinTheirLimitsAreNotDeniedInAnyOutage(t *testing.T) {
 	checkInBubbles(t, func(t *rapid.T) {
 		of := rapid.SampledFrom([]struct {
 			limits []ratelimit.Limit
@@ -107,36 +106,35 @@ func TestOverAnyScheduleNoTokenWithinItsLimitsIsDenied(t *testing.T) {
 		f, stop := startFleet(t, p, rapid.IntRange(2, 5).Draw(t, "gateways"))
 		defer stop()
 		tokens := rapid.IntRange(1, 12).Draw(t, "tokens")
-		ask := func(t *rapid.T) {
+		request := func(t *rapid.T) {
 			for range rapid.IntRange(1, 40).Draw(t, "requests of each token") {
-				f.ask(t, tokens, of.every)
+				f.request(t, tokens, of.every)
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"ask":   ask,
-			"more":  ask,
-			"again": ask,
+			"request": request,
+			"more":    request,
+			"again":   request,
 			"outage": func(t *rapid.T) {
-				f.shared.become(rapid.SampledFrom([]int{gone, frozen, cut}).Draw(t, "how"))
+				f.shared.become(rapid.SampledFrom([]condition{refusing, hanging, unreachable}).Draw(t, "condition"))
 				if rapid.Bool().Draw(t, "lost") {
 					f.shared.lose()
 				}
 			},
-			"return": func(*rapid.T) { f.shared.become(well) },
+			"return": func(*rapid.T) { f.shared.become(working) },
 		})
 	})
 }
 
-// A token that stays with one of several gateways has, in every window of an outage, at least its limit divided by their number, rounded
-// down, and in as many windows as there are gateways the whole limit.
-func TestATokenThatStaysHasItsShare(t *testing.T) {
+// In an outage, a token at one of n gateways has at least limit/n, rounded down, in every window, and the whole limit in n windows.
+func TestTokenAtOneGatewayHasItsShare(t *testing.T) {
 	checkInBubbles(t, func(t *rapid.T) {
 		replicas, requests := rapid.IntRange(1, 5).Draw(t, "gateways"), rapid.IntRange(1, 130).Draw(t, "requests")
 		p := ratelimittest.Policy(t, limit("second", requests, time.Second))
-		s := newShared(time.Now)
+		s := newShared()
 		store := newStore(t, failover.Options{Shared: s, Settings: failover.Settings{Replicas: replicas}})
-		s.become(gone)
-		leave(t, store, p)
+		s.become(refusing)
+		beginOutage(t, store, p)
 		var first, all int
 		for second := range replicas {
 			began := time.Now()
@@ -145,7 +143,7 @@ func TestATokenThatStaysHasItsShare(t *testing.T) {
 				first = n
 			}
 			all += n
-			// A limit of many requests is counted in sixtieths of a second: that much longer is none admitted.
+			// buckets of larger limits are 17 ms
 			time.Sleep(time.Until(began.Add(time.Second + 17*time.Millisecond)))
 		}
 		if up := (requests + replicas - 1) / replicas; first != up || all > up*replicas || all < requests {

@@ -20,7 +20,7 @@ import (
 	"opsgate/ratelimit/ratelimittest"
 )
 
-// uploadEvery is longer than a store waits before it uploads a token again.
+// uploadEvery is longer than the time between two uploads of a token.
 const uploadEvery = 101 * time.Millisecond
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,7 +44,7 @@ func newStore(t rapid.TB, o failover.Options) *failover.Store {
 	return s
 }
 
-// run runs a store until the function that it returns is called.
+// run runs a store until stop is called.
 func run(t rapid.TB, s *failover.Store) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -58,7 +58,7 @@ func run(t rapid.TB, s *failover.Store) (stop func()) {
 	}
 }
 
-// start runs a store in the test's bubble.
+// start returns a store that runs until the end of the test.
 func start(t *testing.T, s *sharedStore, settings failover.Settings) *failover.Store {
 	t.Helper()
 	store := newStore(t, failover.Options{Shared: s, Settings: settings})
@@ -75,7 +75,7 @@ func decide(t rapid.TB, s *failover.Store, token string, p *ratelimit.Policy) ra
 	return d
 }
 
-// admitted counts how many of so many requests at once are admitted.
+// admitted makes requests at once and returns the number of admitted ones.
 func admitted(t rapid.TB, s *failover.Store, token string, p *ratelimit.Policy, requests int) (n int) {
 	t.Helper()
 	for range requests {
@@ -86,19 +86,19 @@ func admitted(t rapid.TB, s *failover.Store, token string, p *ratelimit.Policy, 
 	return n
 }
 
-// leave has the store give up on a shared one that is not well: it takes three failures.
-func leave(t rapid.TB, s *failover.Store, p *ratelimit.Policy) {
+// beginOutage makes three requests, whose calls fail, and checks that an outage has begun.
+func beginOutage(t rapid.TB, s *failover.Store, p *ratelimit.Policy) {
 	t.Helper()
 	for i := range 3 {
-		decide(t, s, fmt.Sprint("scout ", i), p)
+		decide(t, s, fmt.Sprint("probe ", i), p)
 	}
 	if s.State().Mode == ratelimit.ModeShared {
-		t.Fatalf("three failures: %+v", s.State())
+		t.Fatalf("after three failures: %+v", s.State())
 	}
 }
 
-// awaitShared lets time pass until all tokens have gone back to the shared store, and holds that against the time allowed.
-func awaitShared(t rapid.TB, s *failover.Store) {
+// awaitRecovery sleeps until the shared store is in use and the pause is over, five seconds at most.
+func awaitRecovery(t rapid.TB, s *failover.Store) {
 	t.Helper()
 	for range 50 {
 		time.Sleep(100 * time.Millisecond)
@@ -109,21 +109,23 @@ func awaitShared(t rapid.TB, s *failover.Store) {
 	t.Fatalf("after five seconds: %+v", s.State())
 }
 
-func TestAHealthySharedStoreDecides(t *testing.T) {
+func TestStoreWithAWorkingSharedStoreConforms(t *testing.T) {
 	ratelimittest.Run(t, func(t rapid.TB) ratelimittest.Subject {
 		now := time.Date(2026, 1, 2, 3, 4, 5, 678_000, time.UTC)
 		clock := func() time.Time { return now }
-		s := newStore(t, failover.Options{Shared: newShared(clock), Clock: clock})
+		shared := newShared()
+		shared.clock = clock
+		s := newStore(t, failover.Options{Shared: shared, Clock: clock})
 		return ratelimittest.Subject{Store: s, Now: clock, Advance: func(d time.Duration) {
 			now = now.Add(d)
 			if d < 0 {
-				s.DropDenial("") // the clock of a gateway is not set back, and a denial that it repeats ends when it was told to
+				s.DropDenial("") // gateways have monotonic clocks, so cached denials need not survive this
 			}
 		}}
 	})
 }
 
-func TestTheModes(t *testing.T) {
+func TestEachModeDecidesDuringAnOutage(t *testing.T) {
 	for mode, check := range map[ratelimit.Mode]func(t *testing.T, d ratelimit.Decision, err error){
 		ratelimit.ModeAllow: func(t *testing.T, d ratelimit.Decision, err error) {
 			t.Helper()
@@ -133,8 +135,8 @@ func TestTheModes(t *testing.T) {
 		},
 		ratelimit.ModeDeny: func(t *testing.T, d ratelimit.Decision, err error) {
 			t.Helper()
-			away, ok := errors.AsType[*ratelimit.UnavailableError](err)
-			if !ok || away.RetryAfter < time.Second || away.RetryAfter > 3*time.Second || d.Allowed {
+			unavailable, ok := errors.AsType[*ratelimit.UnavailableError](err)
+			if !ok || unavailable.RetryAfter < time.Second || unavailable.RetryAfter > 3*time.Second || d.Allowed {
 				t.Errorf("got %+v, %v", d, err)
 			}
 		},
@@ -147,16 +149,14 @@ func TestTheModes(t *testing.T) {
 	} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShared(time.Now)
-				store := start(t, s, failover.Settings{ProbeEvery: 2 * time.Second})
-				p := ratelimittest.Policy(t, limit("minute", 1, time.Minute))
-				decide(t, store, "t", p)
-				store.Configure(failover.Settings{Mode: mode, ProbeEvery: 2 * time.Second})
-				s.become(gone)
+				e := newEnv(t, failover.Settings{ProbeEvery: 2 * time.Second}, limit("minute", 1, time.Minute))
+				e.decide("t")
+				e.store.Configure(failover.Settings{Mode: mode, ProbeEvery: 2 * time.Second})
+				e.shared.become(refusing)
 				for range 5 {
-					d, err := store.Decide(t.Context(), "t", p)
+					d, err := e.store.Decide(t.Context(), "t", e.policy)
 					check(t, d, err)
-					d, err = store.Peek(t.Context(), "t", p)
+					d, err = e.store.Peek(t.Context(), "t", e.policy)
 					check(t, d, err)
 					time.Sleep(time.Second)
 				}
@@ -165,10 +165,10 @@ func TestTheModes(t *testing.T) {
 	}
 }
 
-// Of 100 a minute, 40 are spent: each of two gateways may admit 30 more.
-func TestAnOutageBeginsWithWhatWasKnown(t *testing.T) {
+// 40 of 100 per minute are used: each of two gateways may admit 30 more.
+func TestOutageStartsFromTheCachedAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
+		s := newShared()
 		one, two := start(t, s, failover.Settings{Replicas: 2}), start(t, s, failover.Settings{Replicas: 2})
 		p := ratelimittest.Policy(t, limit("minute", 100, time.Minute))
 		for range 20 {
@@ -176,20 +176,20 @@ func TestAnOutageBeginsWithWhatWasKnown(t *testing.T) {
 			decide(t, two, "t", p)
 			time.Sleep(10 * time.Millisecond)
 		}
-		s.become(gone)
-		leave(t, one, p)
-		leave(t, two, p)
+		s.become(refusing)
+		beginOutage(t, one, p)
+		beginOutage(t, two, p)
 		if n := admitted(t, one, "t", p, 100) + admitted(t, two, "t", p, 100); n < 60 || n > 61 {
 			t.Errorf("%d more admitted", n)
 		}
 	})
 }
 
-// Two gateways cannot halve three a second: they admit two each, and three in two seconds.
-func TestAnUnevenLimitIsNotPassedOverTime(t *testing.T) {
+// Two gateways cannot halve three per second: each admits two in a second, and three in two seconds.
+func TestSharesOfAnOddLimitDoNotExceedItOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		s.become(gone)
+		s := newShared()
+		s.become(refusing)
 		one, two := start(t, s, failover.Settings{Replicas: 2}), start(t, s, failover.Settings{Replicas: 2})
 		p := ratelimittest.Policy(t, limit("second", 3, time.Second), limit("hour", 5000, time.Hour))
 		n := 0
@@ -210,58 +210,55 @@ func TestAnUnevenLimitIsNotPassedOverTime(t *testing.T) {
 	})
 }
 
-// After an outage, a token is uploaded at its first request, and decided by the gateway's share until other gateways have uploaded as well.
-func TestTheFirstRequestAfterAnOutageUploads(t *testing.T) {
+// After an outage, the first request of a token uploads it. During the pause, the gateway decides by its share.
+func TestFirstRequestAfterAnOutageUploads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		store := start(t, s, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("minute", 100, time.Minute))
-		decide(t, store, "t", p)
-		s.become(gone)
-		leave(t, store, p)
-		admitted(t, store, "t", p, 10)
-		s.become(well)
-		for store.State().Mode != ratelimit.ModeShared {
+		e := newEnv(t, failover.Settings{}, limit("minute", 100, time.Minute))
+		e.decide("t")
+		e.beginOutage(refusing)
+		e.admitted("t", 10)
+		e.shared.become(working)
+		for e.store.State().Mode != ratelimit.ModeShared {
 			time.Sleep(time.Millisecond)
 		}
-		if n := s.used("t", p); n != 1 {
-			t.Errorf("%d are counted before a request", n)
+		if n := e.used("t"); n != 1 {
+			t.Errorf("%d counted before a request", n)
 		}
-		if d := decide(t, store, "t", p); !d.Local || s.used("t", p) != 12 || s.uploads.Load() != 1 {
-			t.Errorf("at once: %+v, %d counted after %d uploads", d, s.used("t", p), s.uploads.Load())
+		if d := e.decide("t"); !d.Local || e.used("t") != 12 || e.shared.uploads.Load() != 1 {
+			t.Errorf("at once: %+v, %d counted after %d uploads", d, e.used("t"), e.shared.uploads.Load())
 		}
-		if n := admitted(t, store, "t", p, 10); n != 10 || s.uploads.Load() != 1 {
-			t.Errorf("of ten at once, %d were admitted, with %d uploads", n, s.uploads.Load())
+		if n := e.admitted("t", 10); n != 10 || e.shared.uploads.Load() != 1 {
+			t.Errorf("of ten at once, %d were admitted, with %d uploads", n, e.shared.uploads.Load())
 		}
 		time.Sleep(uploadEvery)
-		if d := decide(t, store, "t", p); !d.Local || s.used("t", p) != 23 || s.uploads.Load() != 2 {
-			t.Errorf("after 100 ms: %+v, %d counted after %d uploads", d, s.used("t", p), s.uploads.Load())
+		if d := e.decide("t"); !d.Local || e.used("t") != 23 || e.shared.uploads.Load() != 2 {
+			t.Errorf("after 100 ms: %+v, %d counted after %d uploads", d, e.used("t"), e.shared.uploads.Load())
 		}
 		time.Sleep(750 * time.Millisecond)
-		if d := decide(t, store, "t", p); d.Local || d.Budgets[0].Remaining != 76 || s.uploads.Load() != 2 {
-			t.Errorf("after the pause: %+v, %d uploads", d, s.uploads.Load())
+		if d := e.decide("t"); d.Local || d.Budgets[0].Remaining != 76 || e.shared.uploads.Load() != 2 {
+			t.Errorf("after the pause: %+v, %d uploads", d, e.shared.uploads.Load())
 		}
 	})
 }
 
-// The beginning and the end of an outage are logged once each, with the cause; the end with the duration.
-func TestEachChangeIsLogged(t *testing.T) {
+// The log has a line with the cause for the beginning of an outage, and a line with its duration for the end.
+func TestBeginningAndEndOfAnOutageAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		var said bytes.Buffer
-		store := newStore(t, failover.Options{Shared: s, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		s := newShared()
+		var log bytes.Buffer
+		store := newStore(t, failover.Options{Shared: s, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		stop := run(t, store)
 		p := ratelimittest.Policy(t, limit("minute", 100, time.Minute))
-		s.become(gone)
-		leave(t, store, p)
+		s.become(refusing)
+		beginOutage(t, store, p)
 		time.Sleep(10 * time.Second)
-		s.become(well)
-		awaitShared(t, store)
+		s.become(working)
+		awaitRecovery(t, store)
 		stop()
-		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		if len(lines) != 2 || !strings.Contains(lines[0], "not in use") || !strings.Contains(lines[0], "refused") || !strings.Contains(lines[0], "mode=local") ||
 			!strings.Contains(lines[1], "in use again") || !strings.Contains(lines[1], "away_for=10.") {
-			t.Errorf("got\n%s", said.String())
+			t.Errorf("got\n%s", log.String())
 		}
 	})
 }

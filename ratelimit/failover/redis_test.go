@@ -16,10 +16,10 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// patient is a time-out of calls to a Redis that may be killed in a test: a busy machine is no outage.
-const patient = 5 * time.Second
+// longTimeout is for tests in which a slow machine must not cause an outage.
+const longTimeout = 5 * time.Second
 
-// gateway is a store over a Redis as a gateway has it, but for the time-out; 0 is what a gateway has. It runs until the test ends.
+// gateway returns a store over Redis that runs until the end of the test. A time-out of 0 is the default.
 func gateway(t *testing.T, server *redistest.Server, replicas int, timeout time.Duration) *failover.Store {
 	t.Helper()
 	client, err := redisstore.NewClient(redisstore.ClientOptions{
@@ -29,16 +29,16 @@ func gateway(t *testing.T, server *redistest.Server, replicas int, timeout time.
 		t.Fatal(err)
 	}
 	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
-	behind, err := redisstore.New(redisstore.Options{Client: client, Logger: log, Registerer: registry})
+	shared, err := redisstore.New(redisstore.Options{Client: client, Logger: log, Registerer: registry})
 	if err != nil {
 		t.Fatal(err)
 	}
 	store := newStore(t, failover.Options{
-		Shared: behind, Settings: failover.Settings{Replicas: replicas, ProbeEvery: 100 * time.Millisecond}, Logger: log, Registerer: registry,
+		Shared: shared, Settings: failover.Settings{Replicas: replicas, ProbeEvery: 100 * time.Millisecond}, Logger: log, Registerer: registry,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = behind.Run(ctx) })
+	running.Go(func() { _ = shared.Run(ctx) })
 	running.Go(func() { _ = store.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
@@ -58,116 +58,115 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	for !holds() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("it took too long that %s", what)
+			t.Fatalf("timed out: %s", what)
 		case <-again.C:
 		}
 	}
 }
 
-// backOn waits for a store to have its shared one decide on the token.
-func backOn(t *testing.T, s *failover.Store, token string, p *ratelimit.Policy) {
+// awaitShared waits until the shared store decides on the token.
+func awaitShared(t *testing.T, s *failover.Store, token string, p *ratelimit.Policy) {
 	t.Helper()
-	eventually(t, "redis decides again", func() bool {
+	eventually(t, "redis decides", func() bool {
 		d, err := s.Peek(t.Context(), token, p)
 		return err == nil && !d.Local
 	})
 }
 
-// Two gateways, a token that spends all the time, and a Redis that is killed and comes back with nothing: what both admitted is known.
-func TestABudgetSurvivesARedisThatForgets(t *testing.T) {
+// Redis is killed and restarted empty. The admissions of both gateways count afterwards.
+func TestUsageSurvivesARestartOfAnEmptyRedis(t *testing.T) {
 	server := redistest.Start(t)
-	one, two := gateway(t, server, 2, patient), gateway(t, server, 2, patient)
+	one, two := gateway(t, server, 2, longTimeout), gateway(t, server, 2, longTimeout)
 	p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
-	spent := admitted(t, one, "t", p, 150) + admitted(t, two, "t", p, 150) + admitted(t, one, "t", p, 1)
+	admissions := admitted(t, one, "t", p, 150) + admitted(t, two, "t", p, 150) + admitted(t, one, "t", p, 1)
 	server.Kill()
-	leave(t, one, p)
-	leave(t, two, p)
-	spent += admitted(t, one, "t", p, 100) + admitted(t, two, "t", p, 100)
-	if one.State().Mode == ratelimit.ModeShared || two.State().Mode == ratelimit.ModeShared || spent != 501 {
-		t.Fatalf("%d admitted; %+v, %+v", spent, one.State(), two.State())
+	beginOutage(t, one, p)
+	beginOutage(t, two, p)
+	admissions += admitted(t, one, "t", p, 100) + admitted(t, two, "t", p, 100)
+	if one.State().Mode == ratelimit.ModeShared || two.State().Mode == ratelimit.ModeShared || admissions != 501 {
+		t.Fatalf("%d admitted; %+v, %+v", admissions, one.State(), two.State())
 	}
-	more := admitted(t, one, "t", p, 1000) + admitted(t, two, "t", p, 1000) // all that is left
-	if spent+more < 990 || spent+more > 1050 {
-		t.Errorf("%d of 1000 admitted", spent+more)
+	more := admitted(t, one, "t", p, 1000) + admitted(t, two, "t", p, 1000) // all that remains
+	if admissions+more < 990 || admissions+more > 1050 {
+		t.Errorf("%d of 1000 admitted", admissions+more)
 	}
 	server.Restart()
-	backOn(t, one, "t", p)
-	backOn(t, two, "t", p)
+	awaitShared(t, one, "t", p)
+	awaitShared(t, two, "t", p)
 	if d := decide(t, two, "t", p); d.Allowed || d.Local {
-		t.Errorf("of 1000, %d are spent: %+v", spent+more, d)
+		t.Errorf("%d of 1000 admitted: %+v", admissions+more, d)
 	}
 }
 
-// A Redis that freezes costs requests its time-out, and soon nothing; when it thaws, what was admitted meanwhile counts once. On a
-// machine that does other things too, what Redis is told at its return may time out as well, and then does not count
-// (docs/store-failure.md); not time and again.
-func TestAFrozenRedisIsLeftAndFoundAgain(t *testing.T) {
+// A Redis that hangs delays requests by its time-out until the outage begins; local admissions count once when it answers again. On a busy
+// machine an upload may time out too and then not count (docs/store-failure.md), but not three times in a row.
+func TestHangingRedisCausesAnOutageAndRecovers(t *testing.T) {
 	for attempt := 1; ; attempt++ {
-		counted, spent, late := throughAFreeze(t)
-		if counted >= spent-late && counted <= spent+late {
+		counted, admissions, late := useHangingRedis(t)
+		if counted >= admissions-late && counted <= admissions+late {
 			return
 		}
-		t.Logf("%d are known to be spent, and %d are", counted, spent)
+		t.Logf("%d counted, %d admitted", counted, admissions)
 		if attempt == 3 {
-			t.Fatal("three times what was spent alone did not count, or counted twice")
+			t.Fatal("local admissions did not count, or counted twice, three times in a row")
 		}
 	}
 }
 
-// throughAFreeze returns how much of a budget Redis knows to be spent after a freeze, how much was, and how many requests were late: Redis
-// may have decided on them as well when it thawed.
-func throughAFreeze(t *testing.T) (counted, spent, late int) {
+// useHangingRedis returns the number of admissions that Redis counts after it hung, the number of admissions, and the number of requests
+// during the hang before the outage began: Redis may have executed their calls as well.
+func useHangingRedis(t *testing.T) (counted, admissions, late int) {
 	t.Helper()
 	server := redistest.Start(t)
 	store := gateway(t, server, 1, 0)
 	p := ratelimittest.Policy(t, limit("hour", 100_000, time.Hour))
-	spent = admitted(t, store, "t", p, 100)
+	admissions = admitted(t, store, "t", p, 100)
 	server.Pause()
-	froze := time.Now()
+	paused := time.Now()
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var slowest time.Duration
-	ask := func() {
+	request := func() {
 		began := time.Now()
 		d := decide(t, store, "t", p)
 		mu.Lock()
 		defer mu.Unlock()
 		slowest = max(slowest, time.Since(began))
 		if d.Allowed {
-			spent++
+			admissions++
 		}
 	}
 	every := time.NewTicker(2 * time.Millisecond)
 	defer every.Stop()
 	for store.State().Mode == ratelimit.ModeShared {
-		if time.Since(froze) > 10*time.Second { // a tenth of a second, where little else runs
-			t.Fatal("it is still asked after ten seconds")
+		if time.Since(paused) > 10*time.Second { // 0.1 s on an idle machine
+			t.Fatal("no outage after ten seconds")
 		}
 		<-every.C
-		all.Go(ask)
+		all.Go(request)
 		late++
 	}
-	left := time.Since(froze)
+	begun := time.Since(paused)
 	all.Wait()
 	began := time.Now()
 	for range 1000 {
-		ask()
+		request()
 	}
-	t.Logf("left after %v, the slowest request took %v, then %v each", left, slowest, time.Since(began)/1000)
+	t.Logf("outage after %v, slowest request %v, then %v each", begun, slowest, time.Since(began)/1000)
 	server.Resume()
-	backOn(t, store, "t", p)
+	awaitShared(t, store, "t", p)
 	d := decide(t, store, "t", p)
-	return 100_000 - d.Budgets[0].Remaining, spent + 1, late
+	return 100_000 - d.Budgets[0].Remaining, admissions + 1, late
 }
 
-// A token that asks all the time, through an outage, at the limits of the specification: it is over-admitted by a twentieth, or a little
-// more where one gateway is long behind the other in noticing, and no interval afterwards is short.
-func TestATokenThatHammersThroughAnOutage(t *testing.T) {
+// A token makes requests all the time, at two gateways, before, during and after an outage. The limits are exceeded by a fifth at allowed: one
+// gateway may begin the outage long after the other.
+func TestBusyTokenKeepsItsLimitThroughAnOutage(t *testing.T) {
 	server := redistest.Start(t)
-	gateways := []*failover.Store{gateway(t, server, 2, patient), gateway(t, server, 2, patient)}
+	gateways := []*failover.Store{gateway(t, server, 2, longTimeout), gateway(t, server, 2, longTimeout)}
 	p := ratelimittest.Policy(t, limit("tenth", 10, 100*time.Millisecond), limit("hour", 500_000, time.Hour))
 	n := 0
-	hammer := func(d time.Duration) {
+	load := func(d time.Duration) {
 		every := time.NewTicker(time.Millisecond)
 		defer every.Stop()
 		for began := time.Now(); time.Since(began) < d; <-every.C {
@@ -177,17 +176,17 @@ func TestATokenThatHammersThroughAnOutage(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	hammer(time.Second)
+	load(time.Second)
 	server.Kill()
-	hammer(2 * time.Second)
+	load(2 * time.Second)
 	server.Restart()
-	hammer(2 * time.Second)
+	load(2 * time.Second)
 	for _, g := range gateways {
-		eventually(t, "it is found again", func() bool { return g.State().Mode == ratelimit.ModeShared })
+		eventually(t, "redis is in use again", func() bool { return g.State().Mode == ratelimit.ModeShared })
 	}
-	most := 10 * (time.Since(began).Seconds()*10 + 1)
-	t.Logf("%d admitted, of %.0f", n, most)
-	if float64(n) > 1.2*most || float64(n) < 0.5*most {
-		t.Errorf("%d admitted, of %.0f", n, most)
+	allowed := 10 * (time.Since(began).Seconds()*10 + 1)
+	t.Logf("%d admitted, of %.0f", n, allowed)
+	if float64(n) > 1.2*allowed || float64(n) < 0.5*allowed {
+		t.Errorf("%d admitted, of %.0f", n, allowed)
 	}
 }

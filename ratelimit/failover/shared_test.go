@@ -15,13 +15,15 @@ import (
 
 const callTimeout = 50 * time.Millisecond
 
-// How a shared store is.
+// A condition of a shared store.
+type condition int
+
 const (
-	well   = iota
-	gone   // connections are refused
-	frozen // calls are not answered, and executed when it thaws
-	cut    // calls do not arrive, and time out
-	full   // calls are answered by an error, and not executed
+	working     condition = iota
+	refusing              // connections are refused
+	hanging               // calls time out, and are executed when the store works again
+	unreachable           // calls time out, and are not executed
+	failing               // calls are answered with an error, and not executed
 )
 
 // An outOfMemory is an answer of a Redis that has no memory left.
@@ -29,72 +31,71 @@ type outOfMemory struct{ error }
 
 func (outOfMemory) RedisError() {}
 
-// A sharedStore is a shared store in memory that a test takes out of use in all the ways that a Redis goes, in a bubble of synctest where
-// it does.
+// A sharedStore is a shared store in memory whose condition a test sets. Unless it works, it must be in a bubble of synctest.
 type sharedStore struct {
 	clock func() time.Time
 
-	mu       sync.Mutex
-	how      int
-	accounts map[string]ratelimit.Account
-	missed   []func()               // what arrived while it was frozen
-	lazy     int                    // so many uploads are executed and not answered
-	late     map[string][]time.Time // when requests were decided that it had received while frozen
-	moved    int                    // uploads that it had received while frozen
-	broken   error                  // of calls while it is gone
-	before   func()                 // called once, before the next exchange is executed; nil for none
-	inCall   func()                 // called once, when the next exchange is executed and not yet answered; nil for none
+	mu          sync.Mutex
+	condition   condition
+	accounts    map[string]ratelimit.Account
+	received    []func()               // calls that it received while hanging
+	unanswered  int                    // number of next uploads that are executed and not answered
+	late        map[string][]time.Time // times of admissions of calls that it received while hanging
+	lateUploads int                    // uploads that it received while hanging
+	broken      error                  // of calls while refusing
+	before      func()                 // called once, before the next exchange is executed; nil for none
+	inCall      func()                 // called once, after the next exchange is executed and before it is answered; nil for none
 
 	decides, uploads, pings, refused atomic.Int64
 }
 
-func newShared(clock func() time.Time) *sharedStore {
-	s := &sharedStore{clock: clock, late: map[string][]time.Time{}, broken: syscall.ECONNREFUSED}
+func newShared() *sharedStore {
+	s := &sharedStore{clock: time.Now, late: map[string][]time.Time{}, broken: syscall.ECONNREFUSED}
 	s.lose()
 	return s
 }
 
-// become puts the store into a state. One that thaws executes what it received.
-func (s *sharedStore) become(how int) {
+// become sets the condition. A store that works again executes the calls that it received while hanging.
+func (s *sharedStore) become(c condition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.how = how
-	if how == well {
-		for _, do := range s.missed {
+	s.condition = c
+	if c == working {
+		for _, do := range s.received {
 			do()
 		}
-		s.missed = nil
+		s.received = nil
 	}
 }
 
-// lose drops all accounts, as a server does that was restarted.
+// lose drops all accounts, as a restart does.
 func (s *sharedStore) lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.accounts, s.missed = map[string]ratelimit.Account{}, nil
+	s.accounts, s.received = map[string]ratelimit.Account{}, nil
 }
 
-// do executes a call, or fails as the store is. It ignores whether the call's context ends meanwhile, as redisstore does.
-func (s *sharedStore) do(what func()) error {
+// do executes a call, or fails according to the condition. It does not end with the call's context, as redisstore does not.
+func (s *sharedStore) do(call func()) error {
 	s.mu.Lock()
-	how := s.how
-	switch how {
-	case well:
-		what()
-	case frozen:
-		s.missed = append(s.missed, what)
+	condition := s.condition
+	switch condition {
+	case working:
+		call()
+	case hanging:
+		s.received = append(s.received, call)
 	}
 	s.mu.Unlock()
-	switch how {
-	case well:
+	switch condition {
+	case working:
 		return nil
-	case gone:
+	case refusing:
 		s.refused.Add(1)
-		return fmt.Errorf("dialing: %w", s.broken)
-	case full:
+		return fmt.Errorf("dial: %w", s.broken)
+	case failing:
 		return outOfMemory{errors.New("OOM command not allowed")}
 	default:
-		<-time.After(callTimeout) // of the bubble that the test is in
+		<-time.After(callTimeout)
 		return context.DeadlineExceeded
 	}
 }
@@ -106,9 +107,9 @@ func (s *sharedStore) Exchange(
 		return ratelimit.Decision{}, nil, err
 	}
 	var (
-		d    ratelimit.Decision
-		a    ratelimit.Account
-		lazy bool
+		d          ratelimit.Decision
+		a          ratelimit.Account
+		unanswered bool
 	)
 	s.once(&s.before)
 	uploads := x.Known != nil || x.Own != nil
@@ -118,25 +119,25 @@ func (s *sharedStore) Exchange(
 	if x.Op == ratelimit.OpDecide {
 		s.decides.Add(1)
 	}
-	err := s.do(func() { // after an error, perhaps later
+	err := s.do(func() { // later if the store hangs
 		var write bool
 		a, write, d = p.Exchange(s.accounts[tokenID], x, s.clock())
 		if write {
 			s.accounts[tokenID] = slices.Clone(a)
 		}
 		if uploads {
-			lazy = s.lazy > 0
-			s.lazy--
+			unanswered = s.unanswered > 0
+			s.unanswered--
 		}
-		if len(s.missed) > 0 && uploads {
-			s.moved++
+		if len(s.received) > 0 && uploads {
+			s.lateUploads++
 		}
-		if len(s.missed) > 0 && x.Op == ratelimit.OpDecide && d.Allowed {
+		if len(s.received) > 0 && x.Op == ratelimit.OpDecide && d.Allowed {
 			s.late[tokenID] = append(s.late[tokenID], s.clock())
 		}
 	})
 	s.once(&s.inCall)
-	if err == nil && lazy {
+	if err == nil && unanswered {
 		err = context.DeadlineExceeded
 	}
 	if err != nil {
@@ -145,7 +146,7 @@ func (s *sharedStore) Exchange(
 	return d, a, nil
 }
 
-// once calls a function, if there is one, and not again.
+// once calls a function and sets it to nil.
 func (s *sharedStore) once(f *func()) {
 	s.mu.Lock()
 	do := *f
@@ -169,7 +170,7 @@ func (s *sharedStore) Ping(context.Context) error {
 	return s.do(func() {})
 }
 
-// used is how many admissions count of a token there, in the first limit of the policy.
+// used returns the number of admissions that count in the first limit of the policy.
 func (s *sharedStore) used(tokenID string, p *ratelimit.Policy) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +178,7 @@ func (s *sharedStore) used(tokenID string, p *ratelimit.Policy) int {
 	return p.Limits()[0].Requests - d.Budgets[0].Remaining
 }
 
-// lateSince is how many requests of a token were decided late after a time.
+// lateSince returns the number of late admissions of a token after a time.
 func (s *sharedStore) lateSince(tokenID string, after time.Time) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

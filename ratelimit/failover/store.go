@@ -189,7 +189,7 @@ func (s *Store) exchange(ctx context.Context, sh *shard, t *token, r request, c 
 		s.metrics.uploads.Inc()
 	}
 	t.answered(c, r.policy, &d, a, s.phase.Load())
-	s.observe(d.At.UnixMicro() - c.asked.Microseconds())
+	s.observe(d.At.UnixMicro() - c.start.Microseconds())
 	return d, nil
 }
 

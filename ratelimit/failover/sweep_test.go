@@ -11,30 +11,30 @@ import (
 	"opsgate/ratelimit"
 )
 
-// flaky is a shared store without memory whose calls fail when it is told to.
-type flaky struct {
+// A statelessStore is a shared store without accounts, whose calls return an error.
+type statelessStore struct {
 	now func() time.Time
 	err error
 }
 
-func (f *flaky) Exchange(
+func (f *statelessStore) Exchange(
 	_ context.Context, _ string, p *ratelimit.Policy, x ratelimit.Exchange,
 ) (ratelimit.Decision, ratelimit.Account, error) {
 	a, _, d := p.Exchange(nil, x, f.now())
 	return d, a, f.err
 }
 
-func (f *flaky) Refund(context.Context, string, *ratelimit.Policy, ratelimit.Decision) error {
+func (f *statelessStore) Refund(context.Context, string, *ratelimit.Policy, ratelimit.Decision) error {
 	return f.err
 }
-func (f *flaky) Reset(context.Context, string) error { return f.err }
-func (f *flaky) Ping(context.Context) error          { return f.err }
+func (f *statelessStore) Reset(context.Context, string) error { return f.err }
+func (f *statelessStore) Ping(context.Context) error          { return f.err }
 
-// Tokens are kept for as long as something counts: their account, or what this gateway admitted by itself.
-func TestASweepDropsTokensWithoutUsage(t *testing.T) {
+// A token has usage while its account or a local admission counts.
+func TestSweepDropsTokensWithoutUsage(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	clock := func() time.Time { return now }
-	f := &flaky{now: clock}
+	f := &statelessStore{now: clock}
 	s, err := New(Options{Shared: f, Clock: clock, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestASweepDropsTokensWithoutUsage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(tokenID string) {
+	request := func(tokenID string) {
 		t.Helper()
 		if _, err := s.Decide(t.Context(), tokenID, p); err != nil {
 			t.Fatal(err)
@@ -61,22 +61,22 @@ func TestASweepDropsTokensWithoutUsage(t *testing.T) {
 			t.Fatalf("%d tokens, not %d", n, tokens)
 		}
 	}
-	ask("shared")
+	request("shared")
 	if _, err := s.Peek(t.Context(), "peeked", p); err != nil {
 		t.Fatal(err)
 	}
 	f.err = context.DeadlineExceeded
-	ask("perhaps sent")
-	f.err = &notSent{}
-	ask("own")
+	request("unanswered")
+	f.err = &refusedError{}
+	request("own")
 	expect(30*time.Second, 3)
-	ask("own")
+	request("own")
 	expect(32*time.Second, 1)
 	expect(30*time.Second, 0)
 }
 
-// A notSent error is an answer of a Redis that refuses.
-type notSent struct{}
+// A refusedError is an error that Redis returned.
+type refusedError struct{}
 
-func (*notSent) Error() string { return "OOM" }
-func (*notSent) RedisError()   {}
+func (*refusedError) Error() string { return "OOM" }
+func (*refusedError) RedisError()   {}

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"opsgate/ratelimit"
@@ -18,14 +17,13 @@ import (
 	"opsgate/ratelimit/ratelimittest"
 )
 
-// However the shared store fails, and whether or not it loses its accounts, afterwards it counts once what was admitted before and during
-// the outage.
-func TestAfterAnOutageAdmissionsCountOnce(t *testing.T) {
-	for how, name := range map[int]string{gone: "gone", frozen: "frozen", cut: "cut"} {
+// Admissions before and during an outage count once, whether or not the shared store loses its accounts.
+func TestAdmissionsCountOnceAfterAnOutage(t *testing.T) {
+	for condition, name := range map[condition]string{refusing: "refusing", hanging: "hanging", unreachable: "unreachable"} {
 		for _, lost := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, lost %t", name, lost), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := newShared(time.Now)
+					s := newShared()
 					one, two := start(t, s, failover.Settings{Replicas: 2}), start(t, s, failover.Settings{Replicas: 2})
 					p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
 					for range 200 {
@@ -33,10 +31,10 @@ func TestAfterAnOutageAdmissionsCountOnce(t *testing.T) {
 						decide(t, two, "t", p)
 						time.Sleep(time.Second)
 					}
-					decide(t, one, "t", p) // so that the accounts of both have all
-					s.become(how)
-					leave(t, one, p)
-					leave(t, two, p)
+					decide(t, one, "t", p) // its account has the admissions of both
+					s.become(condition)
+					beginOutage(t, one, p)
+					beginOutage(t, two, p)
 					if n := admitted(t, one, "t", p, 100) + admitted(t, two, "t", p, 50); n != 150 {
 						t.Fatalf("%d of 150 admitted", n)
 					}
@@ -44,13 +42,13 @@ func TestAfterAnOutageAdmissionsCountOnce(t *testing.T) {
 					if lost {
 						s.lose()
 					}
-					s.become(well)
-					awaitShared(t, one)
-					awaitShared(t, two)
+					s.become(working)
+					awaitRecovery(t, one)
+					awaitRecovery(t, two)
 					decide(t, one, "t", p)
 					decide(t, two, "t", p)
 					if n := s.used("t", p); n != 401+150+2 {
-						t.Errorf("%d are counted, and %d were admitted", n, 401+150+2)
+						t.Errorf("%d counted, %d admitted", n, 401+150+2)
 					}
 				})
 			})
@@ -58,39 +56,34 @@ func TestAfterAnOutageAdmissionsCountOnce(t *testing.T) {
 	}
 }
 
-// A token without requests during the outage is uploaded, too.
-func TestATokenWithoutRequestsInAnOutageKeepsItsUsage(t *testing.T) {
+func TestTokenWithoutRequestsDuringAnOutageKeepsItsUsage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		store := start(t, s, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
-		admitted(t, store, "t", p, 300)
-		s.become(gone)
-		leave(t, store, p)
-		s.lose()
-		s.become(well)
-		awaitShared(t, store)
+		e := newEnv(t, failover.Settings{}, limit("hour", 1000, time.Hour))
+		e.admitted("t", 300)
+		e.beginOutage(refusing)
+		e.shared.lose()
+		e.endOutage()
 		time.Sleep(10 * time.Minute)
-		if d := decide(t, store, "t", p); d.Local || d.Budgets[0].Remaining != 699 {
+		if d := e.decide("t"); d.Local || d.Budgets[0].Remaining != 699 {
 			t.Errorf("got %+v", d)
 		}
 	})
 }
 
-// A quick restart shows as one connection that is refused or breaks, also within an answer.
-func TestAQuickRestartLosesNothing(t *testing.T) {
+// A quick restart causes one error only: a refused connection, or one that breaks, also within an answer.
+func TestUsageSurvivesAQuickRestart(t *testing.T) {
 	for _, broken := range []error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF} {
 		t.Run(broken.Error(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShared(time.Now)
+				s := newShared()
 				s.broken = broken
 				store := start(t, s, failover.Settings{})
 				p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
 				admitted(t, store, "t", p, 300)
-				s.become(gone)
+				s.become(refusing)
 				decide(t, store, "other", p)
 				s.lose()
-				s.become(well)
+				s.become(working)
 				if d := decide(t, store, "t", p); d.Local || d.Budgets[0].Remaining != 699 {
 					t.Errorf("got %+v", d)
 				}
@@ -99,30 +92,26 @@ func TestAQuickRestartLosesNothing(t *testing.T) {
 	}
 }
 
-// An upload is executed and not answered. It is made again, and counts once whether it was kept or lost since.
-func TestAnUploadWithoutAnswerCountsOnce(t *testing.T) {
+// An upload is executed and not answered. It is repeated, and counts once, whether or not the shared store lost it since.
+func TestUploadWithoutAnAnswerCountsOnce(t *testing.T) {
 	for _, lost := range []bool{true, false} {
 		t.Run(fmt.Sprintf("lost %t", lost), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShared(time.Now)
-				store := start(t, s, failover.Settings{})
-				p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
-				admitted(t, store, "t", p, 300)
+				e := newEnv(t, failover.Settings{}, limit("hour", 1000, time.Hour))
+				e.admitted("t", 300)
 				time.Sleep(time.Second)
-				s.become(gone)
-				leave(t, store, p)
-				admitted(t, store, "t", p, 100)
-				s.become(well)
-				awaitShared(t, store)
-				s.lazy = 1
-				if d := decide(t, store, "t", p); !d.Local { // one more during the outage
+				e.beginOutage(refusing)
+				e.admitted("t", 100)
+				e.endOutage()
+				e.shared.unanswered = 1
+				if d := e.decide("t"); !d.Local { // a local admission
 					t.Fatalf("got %+v", d)
 				}
 				if lost {
-					s.lose()
+					e.shared.lose()
 				}
 				time.Sleep(uploadEvery)
-				if d := decide(t, store, "t", p); d.Local || d.Budgets[0].Remaining != 1000-402 {
+				if d := e.decide("t"); d.Local || d.Budgets[0].Remaining != 1000-402 {
 					t.Errorf("got %+v", d)
 				}
 			})
@@ -130,194 +119,170 @@ func TestAnUploadWithoutAnswerCountsOnce(t *testing.T) {
 	}
 }
 
-// Calls that are slow are executed: what the gateway decides for them is not uploaded, or it would count twice.
-func TestASlowCallCountsOnce(t *testing.T) {
+// Calls that time out are executed later, so their local admissions are not uploaded.
+func TestCallThatTimesOutCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		store := start(t, s, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+		e := newEnv(t, failover.Settings{}, limit("hour", 1000, time.Hour))
 		for i := range 20 {
-			s.become([]int{well, well, frozen}[i%3])
-			decide(t, store, "t", p)
-			s.become(well)
+			e.shared.become([]condition{working, working, hanging}[i%3])
+			e.decide("t")
+			e.shared.become(working)
 		}
-		if d := decide(t, store, "t", p); d.Local || d.Budgets[0].Remaining != 1000-21 {
+		if d := e.decide("t"); d.Local || d.Budgets[0].Remaining != 1000-21 {
 			t.Errorf("got %+v", d)
 		}
 	})
 }
 
-// What was certainly not executed, an upload among it, is uploaded with the next request.
-func TestAnUploadThatIsRefusedIsMadeAgain(t *testing.T) {
+// Calls and uploads that were not executed are uploaded by the next request.
+func TestRefusedUploadIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		store := start(t, s, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("hour", 50, time.Hour))
-		admitted(t, store, "t", p, 10)
-		s.become(full)
-		if n := admitted(t, store, "t", p, 2); n != 2 || s.used("t", p) != 10 {
-			t.Fatalf("%d admitted, %d counted", n, s.used("t", p))
+		e := newEnv(t, failover.Settings{}, limit("hour", 50, time.Hour))
+		e.admitted("t", 10)
+		e.shared.become(failing)
+		if n := e.admitted("t", 2); n != 2 || e.used("t") != 10 {
+			t.Fatalf("%d admitted, %d counted", n, e.used("t"))
 		}
-		s.become(well)
-		if d := decide(t, store, "t", p); d.Local || s.used("t", p) != 13 {
-			t.Errorf("%d counted, and 13 were admitted: %+v", s.used("t", p), d)
+		e.shared.become(working)
+		if d := e.decide("t"); d.Local || e.used("t") != 13 {
+			t.Errorf("%d counted, 13 admitted: %+v", e.used("t"), d)
 		}
 	})
 }
 
-// What a request uploads matters to others: a client that hung up does not stop it.
-func TestAnUploadDoesNotEndWithItsRequest(t *testing.T) {
+func TestUploadDoesNotEndWithItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		store := start(t, s, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
-		s.become(full)
-		decide(t, store, "t", p)
-		s.become(well)
+		e := newEnv(t, failover.Settings{}, limit("hour", 1000, time.Hour))
+		e.shared.become(failing)
+		e.decide("t")
+		e.shared.become(working)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if d, err := store.Decide(ctx, "t", p); err != nil || d.Local || s.used("t", p) != 2 {
-			t.Errorf("%d counted: %+v, %v", s.used("t", p), d, err)
+		if d, err := e.store.Decide(ctx, "t", e.policy); err != nil || d.Local || e.used("t") != 2 {
+			t.Errorf("%d counted: %+v, %v", e.used("t"), d, err)
 		}
 	})
 }
 
-// A call is executed after a restart that the gateway sees by another call. Its answer lacks what was lost, which is uploaded all the same.
-func TestAnAnswerAfterARestartDoesNotReplaceTheAccount(t *testing.T) {
+// A call is executed after a restart that the gateway notices by another call. Its account lacks the lost admissions, which are uploaded.
+func TestAnswerAfterARestartDoesNotReplaceTheAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		store := start(t, s, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
-		admitted(t, store, "t", p, 300)
-		s.before = func() {
-			s.become(gone)
-			decide(t, store, "other", p)
-			s.lose()
-			s.become(well)
+		e := newEnv(t, failover.Settings{}, limit("hour", 1000, time.Hour))
+		e.admitted("t", 300)
+		e.shared.before = func() {
+			e.shared.become(refusing)
+			e.decide("other")
+			e.shared.lose()
+			e.shared.become(working)
 		}
-		decide(t, store, "t", p)
-		if d := decide(t, store, "t", p); d.Local || s.used("t", p) != 302 {
-			t.Errorf("%d counted: %+v", s.used("t", p), d)
+		e.decide("t")
+		if d := e.decide("t"); d.Local || e.used("t") != 302 {
+			t.Errorf("%d counted: %+v", e.used("t"), d)
 		}
 	})
 }
 
-// A request beside an upload is decided by a store that may not have what is uploaded. Its answer does not replace that.
-func TestAnAnswerBesideAnUploadDoesNotReplaceTheAccount(t *testing.T) {
+// The shared store may answer a request before it has executed an upload of the token. The account of that answer is not kept.
+func TestAnswerDuringAnUploadDoesNotReplaceTheAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		store := start(t, s, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
-		admitted(t, store, "t", p, 300)
-		s.become(gone)
-		decide(t, store, "other", p)
-		s.lose()
-		s.become(well)
-		s.before = func() {
-			if d := decide(t, store, "t", p); d.Local || s.used("t", p) != 1 {
-				t.Errorf("%d counted: %+v", s.used("t", p), d)
+		e := newEnv(t, failover.Settings{}, limit("hour", 1000, time.Hour))
+		e.admitted("t", 300)
+		e.shared.become(refusing)
+		e.decide("other")
+		e.shared.lose()
+		e.shared.become(working)
+		e.shared.before = func() {
+			if d := e.decide("t"); d.Local || e.used("t") != 1 {
+				t.Errorf("%d counted: %+v", e.used("t"), d)
 			}
-			s.become(cut)
+			e.shared.become(unreachable)
 		}
-		decide(t, store, "t", p)
-		s.become(well)
-		if d := decide(t, store, "t", p); d.Local || s.used("t", p) != 303 {
-			t.Errorf("%d counted: %+v", s.used("t", p), d)
-		}
-	})
-}
-
-// A call times out beside an upload that is refused. Both requests were admitted, and count after a restart.
-func TestACallWithoutAnswerBesideARefusedUploadCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		store := start(t, s, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
-		admitted(t, store, "t", p, 300)
-		s.become(full)
-		decide(t, store, "t", p)
-		s.become(well)
-		decide(t, store, "other", p)
-		s.before = func() {
-			s.become(cut)
-			decide(t, store, "t", p)
-			s.become(gone)
-		}
-		decide(t, store, "t", p)
-		s.lose()
-		s.become(well)
-		if d := decide(t, store, "t", p); d.Local || s.used("t", p) != 304 {
-			t.Errorf("%d counted: %+v", s.used("t", p), d)
+		e.decide("t")
+		e.shared.become(working)
+		if d := e.decide("t"); d.Local || e.used("t") != 303 {
+			t.Errorf("%d counted: %+v", e.used("t"), d)
 		}
 	})
 }
 
-// An admission is refunded while it is uploaded, and the upload is refused. The next upload does not have it.
-func TestARefundDuringARefusedUploadIsKept(t *testing.T) {
+// A call times out during an upload that is refused. Both requests were admitted, and count after a restart.
+func TestCallWithoutAnAnswerDuringARefusedUploadCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		store := start(t, s, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
-		s.become(full)
-		refunded := decide(t, store, "t", p)
-		s.become(well)
-		s.before = func() {
-			if err := store.Refund(t.Context(), "t", p, refunded); err != nil {
+		e := newEnv(t, failover.Settings{}, limit("hour", 1000, time.Hour))
+		e.admitted("t", 300)
+		e.shared.become(failing)
+		e.decide("t")
+		e.shared.become(working)
+		e.decide("other")
+		e.shared.before = func() {
+			e.shared.become(unreachable)
+			e.decide("t")
+			e.shared.become(refusing)
+		}
+		e.decide("t")
+		e.shared.lose()
+		e.shared.become(working)
+		if d := e.decide("t"); d.Local || e.used("t") != 304 {
+			t.Errorf("%d counted: %+v", e.used("t"), d)
+		}
+	})
+}
+
+// An admission is refunded while it is uploaded, and the upload is refused. The next upload lacks the admission.
+func TestRefundDuringARefusedUploadApplies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, failover.Settings{}, limit("hour", 1000, time.Hour))
+		e.shared.become(failing)
+		refunded := e.decide("t")
+		e.shared.become(working)
+		e.shared.before = func() {
+			if err := e.store.Refund(t.Context(), "t", e.policy, refunded); err != nil {
 				t.Error(err)
 			}
-			s.become(full)
+			e.shared.become(failing)
 		}
-		decide(t, store, "t", p)
-		s.become(well)
-		if d := decide(t, store, "t", p); d.Local || s.used("t", p) != 2 {
-			t.Errorf("%d counted: %+v", s.used("t", p), d)
+		e.decide("t")
+		e.shared.become(working)
+		if d := e.decide("t"); d.Local || e.used("t") != 2 {
+			t.Errorf("%d counted: %+v", e.used("t"), d)
 		}
 	})
 }
 
-// A peek is decided with what is not uploaded yet, and uploads nothing.
-func TestAPeekUploadsNothing(t *testing.T) {
+// A peek is decided with the admissions that are not uploaded yet, and does not upload them.
+func TestPeekUploadsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		registry := prometheus.NewRegistry()
-		store := newStore(t, failover.Options{Shared: s, Registerer: registry})
-		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
-		s.become(full)
-		decide(t, store, "t", p)
-		s.become(well)
+		e := newEnv(t, failover.Settings{}, limit("hour", 1000, time.Hour))
+		e.shared.become(failing)
+		e.decide("t")
+		e.shared.become(working)
 		for i, uploads := range []float64{0, 1} {
-			if d, err := store.Peek(t.Context(), "t", p); err != nil || d.Budgets[0].Remaining != 999-i {
+			if d, err := e.store.Peek(t.Context(), "t", e.policy); err != nil || d.Budgets[0].Remaining != 999-i {
 				t.Errorf("peeked %+v, %v", d, err)
 			}
-			if got := value(t, registry, "opsgate_rate_limit_store_settled_total"); got != uploads {
+			if got := e.metric("opsgate_rate_limit_store_settled_total"); got != uploads {
 				t.Errorf("%v uploads, not %v", got, uploads)
 			}
-			decide(t, store, "t", p)
+			e.decide("t")
 		}
 	})
 }
 
 func TestConcurrentRequestsUploadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		registry := prometheus.NewRegistry()
-		store := newStore(t, failover.Options{Shared: s, Registerer: registry})
-		t.Cleanup(run(t, store))
-		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
-		s.become(gone)
-		leave(t, store, p)
-		admitted(t, store, "t", p, 100)
-		s.become(well)
-		awaitShared(t, store)
+		e := newEnv(t, failover.Settings{}, limit("hour", 1000, time.Hour))
+		e.beginOutage(refusing)
+		e.admitted("t", 100)
+		e.endOutage()
 		var all sync.WaitGroup
 		for range 50 {
-			all.Go(func() { decide(t, store, "t", p) })
+			all.Go(func() { e.decide("t") })
 		}
 		all.Wait()
-		if n := s.uploads.Load(); n != 1 || s.used("t", p) != 150 {
-			t.Errorf("%d uploads, and %d are counted", n, s.used("t", p))
+		if n := e.shared.uploads.Load(); n != 1 || e.used("t") != 150 {
+			t.Errorf("%d uploads, %d counted", n, e.used("t"))
 		}
-		families, err := registry.Gather()
+		families, err := e.metrics.Gather()
 		if err != nil || len(families) != 6 {
 			t.Errorf("%v, error %v", families, err)
 		}
@@ -327,113 +292,82 @@ func TestConcurrentRequestsUploadOnce(t *testing.T) {
 	})
 }
 
-func TestRefunds(t *testing.T) {
+func TestRefundsBeforeDuringAndAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		registry := prometheus.NewRegistry()
-		store := newStore(t, failover.Options{Shared: s, Registerer: registry})
-		t.Cleanup(run(t, store))
-		p := ratelimittest.Policy(t, limit("minute", 10, time.Minute))
+		e := newEnv(t, failover.Settings{}, limit("minute", 10, time.Minute))
 		refund := func(d ratelimit.Decision, lost float64) {
 			t.Helper()
-			if err := store.Refund(t.Context(), "t", p, d); err != nil {
+			if err := e.store.Refund(t.Context(), "t", e.policy, d); err != nil {
 				t.Error(err)
 			}
-			if got := value(t, registry, "opsgate_rate_limit_store_lost_refunds_total"); got != lost {
+			if got := e.metric("opsgate_rate_limit_store_lost_refunds_total"); got != lost {
 				t.Errorf("%v refunds lost, not %v", got, lost)
 			}
 		}
-		there := decide(t, store, "t", p)
+		shared := e.decide("t")
 		time.Sleep(time.Second)
-		s.become(gone)
-		leave(t, store, p)
-		here := decide(t, store, "t", p)
-		for range 2 { // once
-			refund(here, 0)
+		e.beginOutage(refusing)
+		local := e.decide("t")
+		for range 2 { // the second one does nothing
+			refund(local, 0)
 		}
 		for range 3 {
-			here = decide(t, store, "t", p)
+			local = e.decide("t")
 		}
-		if here.Budgets[0].Remaining != 6 {
-			t.Errorf("one spent there, and of four here one given back: %+v", here)
+		if local.Budgets[0].Remaining != 6 {
+			t.Errorf("one shared admission, four local ones, one of them refunded: %+v", local)
 		}
-		refund(there, 1)
-		s.become(well)
-		awaitShared(t, store)
-		if d := decide(t, store, "t", p); d.Local || d.Budgets[0].Remaining != 5 {
+		refund(shared, 1)
+		e.endOutage()
+		if d := e.decide("t"); d.Local || d.Budgets[0].Remaining != 5 {
 			t.Errorf("got %+v", d)
 		}
-		refund(here, 1) // it was uploaded
-		if d := decide(t, store, "t", p); d.Local || d.Budgets[0].Remaining != 5 {
-			t.Errorf("after a refund of what was uploaded: %+v", d)
+		refund(local, 1) // it was uploaded
+		if d := e.decide("t"); d.Local || d.Budgets[0].Remaining != 5 {
+			t.Errorf("after a refund of an uploaded admission: %+v", d)
 		}
 		refund(ratelimit.Decision{Allowed: true, Local: true}, 1) // of mode allow
 		refund(ratelimit.Decision{}, 1)
 	})
 }
 
-// What mode allow admits is not counted, so a refund of it takes nothing out.
-func TestARefundInModeAllowTakesNothingOut(t *testing.T) {
+// Admissions in mode allow are not counted, so their refunds change nothing.
+func TestRefundInModeAllowChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		registry := prometheus.NewRegistry()
-		store := newStore(t, failover.Options{Shared: s, Settings: failover.Settings{Mode: ratelimit.ModeAllow}, Registerer: registry})
-		t.Cleanup(run(t, store))
-		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
-		decide(t, store, "t", p)
-		s.become(gone)
-		leave(t, store, p)
-		d := decide(t, store, "t", p)
-		for _, how := range []int{gone, well} {
-			if s.become(how); how == well {
-				awaitShared(t, store)
+		e := newEnv(t, failover.Settings{Mode: ratelimit.ModeAllow}, limit("hour", 1000, time.Hour))
+		e.decide("t")
+		e.beginOutage(refusing)
+		d := e.decide("t")
+		for _, c := range []condition{refusing, working} {
+			if e.shared.become(c); c == working {
+				awaitRecovery(t, e.store)
 			}
-			if err := store.Refund(t.Context(), "t", p, d); err != nil {
+			if err := e.store.Refund(t.Context(), "t", e.policy, d); err != nil {
 				t.Error(err)
 			}
-			if lost := value(t, registry, "opsgate_rate_limit_store_lost_refunds_total"); lost != 0 || s.used("t", p) != 1 {
-				t.Errorf("%v refunds lost, %d counted", lost, s.used("t", p))
+			if lost := e.metric("opsgate_rate_limit_store_lost_refunds_total"); lost != 0 || e.used("t") != 1 {
+				t.Errorf("%v refunds lost, %d counted", lost, e.used("t"))
 			}
 		}
 	})
 }
 
-// value returns the value of a metric without labels.
-func value(t *testing.T, registry *prometheus.Registry, name string) float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == name {
-			return f.GetMetric()[0].GetCounter().GetValue()
-		}
-	}
-	t.Fatalf("no metric %s", name)
-	return 0
-}
-
-func TestAResetDropsUsageHereAndThere(t *testing.T) {
+func TestResetDropsLocalAndSharedUsage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		store := start(t, s, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("hour", 10, time.Hour))
-		admitted(t, store, "t", p, 10)
-		s.become(gone)
-		leave(t, store, p)
-		if err := store.Reset(t.Context(), "t"); err == nil {
-			t.Error("a reset while the shared store is not in use succeeds")
+		e := newEnv(t, failover.Settings{}, limit("hour", 10, time.Hour))
+		e.admitted("t", 10)
+		e.beginOutage(refusing)
+		if err := e.store.Reset(t.Context(), "t"); err == nil {
+			t.Error("a reset during an outage succeeds")
 		}
-		if n := admitted(t, store, "t", p, 10); n != 10 {
-			t.Errorf("%d admitted here after the reset", n)
+		if n := e.admitted("t", 10); n != 10 {
+			t.Errorf("%d admitted locally after the reset", n)
 		}
-		s.become(well)
-		awaitShared(t, store)
-		if err := store.Reset(t.Context(), "t"); err != nil {
+		e.endOutage()
+		if err := e.store.Reset(t.Context(), "t"); err != nil {
 			t.Error(err)
 		}
-		if n := admitted(t, store, "t", p, 20); n != 10 {
+		if n := e.admitted("t", 20); n != 10 {
 			t.Errorf("%d admitted after the reset", n)
 		}
 	})
@@ -441,21 +375,18 @@ func TestAResetDropsUsageHereAndThere(t *testing.T) {
 
 var _ failover.Shared = (*sharedStore)(nil)
 
-// Every request is answered while settings change.
 func TestSettingsChangeUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(time.Now)
-		store := start(t, s, failover.Settings{})
-		p := ratelimittest.Policy(t, limit("second", 1000, time.Second))
+		e := newEnv(t, failover.Settings{}, limit("second", 1000, time.Second))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {
 				for ctx.Err() == nil {
-					d, err := store.Decide(ctx, fmt.Sprint(i), p)
+					d, err := e.store.Decide(ctx, fmt.Sprint(i), e.policy)
 					if err == nil && d.Allowed && i%2 == 0 {
-						err = store.Refund(ctx, fmt.Sprint(i), p, d)
+						err = e.store.Refund(ctx, fmt.Sprint(i), e.policy, d)
 					}
 					if err != nil {
 						t.Error(err)
@@ -465,9 +396,9 @@ func TestSettingsChangeUnderLoad(t *testing.T) {
 			})
 		}
 		for i := 0; ctx.Err() == nil; i++ {
-			s.become([]int{well, gone, well, frozen}[i/10%4])
-			store.Configure(failover.Settings{Mode: []ratelimit.Mode{ratelimit.ModeLocal, ratelimit.ModeAllow}[i%2], Replicas: 1 + i%3, ProbeEvery: 20 * time.Millisecond})
-			store.Sweep()
+			e.shared.become([]condition{working, refusing, working, hanging}[i/10%4])
+			e.store.Configure(failover.Settings{Mode: []ratelimit.Mode{ratelimit.ModeLocal, ratelimit.ModeAllow}[i%2], Replicas: 1 + i%3, ProbeEvery: 20 * time.Millisecond})
+			e.store.Sweep()
 			time.Sleep(20 * time.Millisecond)
 		}
 		all.Wait()

@@ -34,7 +34,7 @@ type token struct {
 
 	policy      *ratelimit.Policy // of the account
 	at          int64             // time of the account by the shared store's clock, in µs
-	asked       time.Duration     // when the call began that returned it
+	start       time.Duration     // when the call began that returned it
 	deniedUntil time.Duration     // end of the cached denial; 0 for none
 
 	answers    uint32        // accounts received
@@ -74,7 +74,7 @@ func (t *token) state(ph *phase, now time.Duration) state {
 
 // denial returns the cached denial, with its times as of now, if it applies to the policy.
 func (sh *shard) denial(t *token, p *ratelimit.Policy, now time.Duration, subscribed func() bool) (ratelimit.Decision, bool) {
-	age := now - t.asked
+	age := now - t.start
 	if t.deniedUntil == 0 || now >= t.deniedUntil || age < 0 || t.policy != p || age > unsubscribedTTL && !subscribed() {
 		return ratelimit.Decision{}, false
 	}
@@ -88,7 +88,7 @@ func (sh *shard) denial(t *token, p *ratelimit.Policy, now time.Duration, subscr
 type call struct {
 	ratelimit.Exchange
 
-	asked          time.Duration
+	start          time.Duration
 	epoch          uint64
 	answers, drops uint32
 	complete       bool // after the call, the shared store has all admissions of the token, and its account can be cached
@@ -99,7 +99,7 @@ type call struct {
 func (t *token) begin(op ratelimit.Op, ph *phase, now time.Duration) call {
 	t.calls++
 	return call{
-		Exchange: ratelimit.Exchange{Op: op}, asked: now, epoch: ph.epoch, answers: t.answers, drops: t.drops, complete: true,
+		Exchange: ratelimit.Exchange{Op: op}, start: now, epoch: ph.epoch, answers: t.answers, drops: t.drops, complete: true,
 	}
 }
 
@@ -155,10 +155,10 @@ func (t *token) answered(c *call, p *ratelimit.Policy, d *ratelimit.Decision, a 
 			t.record(p, d.At)
 		}
 	default:
-		t.account, t.sent, t.policy, t.at, t.asked, t.deniedUntil = a, nil, p, at, c.asked, 0
+		t.account, t.sent, t.policy, t.at, t.start, t.deniedUntil = a, nil, p, at, c.start, 0
 		t.answers++
 		if !d.Allowed && t.drops == c.drops && c.Op == ratelimit.OpDecide { // a peek does not write an account whose clock was set back
-			t.deniedUntil = c.asked + d.RetryAfter
+			t.deniedUntil = c.start + d.RetryAfter
 		}
 	}
 }
