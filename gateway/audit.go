@@ -8,7 +8,7 @@ import (
 	auditv1 "opsgate/proto/ops/audit/v1"
 )
 
-// auditRoutes are the operations on the audit log (specification, part 4).
+// auditRoutes returns the routes of the audit log.
 func (a *api) auditRoutes() []Route {
 	return []Route{
 		{ID: "v1ListAudit", Method: http.MethodGet, Path: "/v1/audit", Scope: authn.AuditRead,
@@ -36,7 +36,7 @@ func (a *api) listAudit(r *Request) (Reply, error) {
 	}, nil
 }
 
-// encodeAuditEntry writes the public view of an audit entry. Who did it is known to the service and not part of the API.
+// encodeAuditEntry writes the public fields of an audit entry. The actor is not public.
 func encodeAuditEntry(w *jsonw.Writer, e *auditv1.AuditEntry) {
 	w.BeginObject()
 	w.String("id", e.Id)

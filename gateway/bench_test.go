@@ -80,7 +80,7 @@ func BenchmarkOverHTTP(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			row := Route{ID: "bench", Method: "GET", Path: "/v1/bench", Scope: AnyToken, Handle: func(*Request) (Reply, error) { return show(view) }}
+			row := Route{ID: "bench", Method: "GET", Path: "/v1/bench", Scope: anyToken, Handle: func(*Request) (Reply, error) { return show(view) }}
 			g.engine = gin.New()
 			g.engine.GET(row.Path, g.serve(g.bind(row, apiStages)))
 			server := httptest.NewServer(g)

@@ -19,25 +19,24 @@ const (
 	maxIdempotencyKeyLen = 255
 )
 
-// A Body decodes the JSON object of a request field by field and gathers what is wrong with it, so that a client learns of
-// all its mistakes at once.
+// A Body decodes the JSON object of a request field by field and collects all problems, so that one response reports them all.
 type Body struct {
 	header   http.Header
-	fields   []field           // those that the operation knows
-	unknown  []string          // names of others, in the order of the body; no more than an answer can report
-	cut      bool              // not all of the body was read: a field that is not there may have been in the rest
-	problems map[string]string // by known field or header
-	err      error             // the body is not an object, so none of its fields is read
+	fields   []field           // of the route
+	unknown  []string          // names of other fields in the body, at most maxDetails
+	cut      bool              // the body was not read to its end, so a missing field may be in the rest
+	problems map[string]string // by field or header
+	err      error             // the body is not an object
 }
 
-// A field is a field of a body, with its value as it was sent.
+// A field is a field of a body, with its encoded value.
 type field struct {
 	name  string
-	value []byte // nil where the body does not have it
+	value []byte // nil if the body does not have it
 }
 
-// Body reads the request's body, which may hold the fields of its route and no others: a misspelt optional field must not silently
-// become its default.
+// Body reads the body of the request. Fields that the route does not have are a problem, so that a misspelled optional field is not taken
+// as absent.
 func (r *Request) Body() *Body {
 	known := r.route.Fields
 	b := &Body{header: r.http().Header, fields: make([]field, len(known))}
@@ -63,7 +62,7 @@ func (r *Request) Body() *Body {
 	return b
 }
 
-// Err returns nil, or one problem that names every field that is wrong, as far as an answer has room for them.
+// Err returns nil, or one problem with all invalid fields, up to the limit of details.
 func (b *Body) Err() error {
 	if b.err != nil {
 		return b.err
@@ -78,37 +77,37 @@ func (b *Body) Err() error {
 	return invalid(b.problems, b.unknown...).withCause(cause)
 }
 
-// maxSpace is how many characters of white space a text may have around it before it is refused unread, however they are written.
+// maxSpace is the maximal number of white space characters around a text, escaped or not. More are rejected before decoding.
 const maxSpace = 1000
 
-// Text returns a required text of 1 to most characters for people (see textProblem), without the white space around it.
-func (b *Body) Text(name string, most int) string {
+// Text returns a required text of 1 to limit characters (see textProblem), without the white space around it.
+func (b *Body) Text(name string, limit int) string {
 	literal, ok := b.value(name, '"', "must be a string")
 	if !ok {
 		return ""
 	}
 	const longestChar = len(`\ud83d\ude00`)
-	if len(literal) > longestChar*(most+maxSpace) {
-		b.fail(name, fmt.Sprintf("must have at most %d characters, with at most %d of white space around them", most, maxSpace))
+	if len(literal) > longestChar*(limit+maxSpace) {
+		b.fail(name, fmt.Sprintf("must have at most %d characters, with at most %d of white space around them", limit, maxSpace))
 		return ""
 	}
 	text, whole := textOf(unquoted(literal))
 	text = strings.TrimSpace(text)
 	if !whole {
 		b.fail(name, "holds half of a surrogate pair")
-	} else if problem := textProblem(text, most); problem != "" {
+	} else if problem := textProblem(text, limit); problem != "" {
 		b.fail(name, problem)
 	}
 	return text
 }
 
-// OptionalID returns a UUID in lower case, or nil where the field is absent or null.
+// OptionalID returns a UUID in lower case, or nil if the field is absent or null.
 func (b *Body) OptionalID(name string) *string {
 	if b.absent(name) {
 		return nil
 	}
 	const problem = "must be a UUID"
-	text, ok := b.word(name, problem)
+	text, ok := b.shortText(name, problem)
 	if !ok {
 		return nil
 	}
@@ -119,12 +118,12 @@ func (b *Body) OptionalID(name string) *string {
 	return &id
 }
 
-// IDs returns up to most UUIDs in lower case, each once; none where the field is absent or null.
-func (b *Body) IDs(name string, most int) []string {
+// IDs returns at most limit UUIDs in lower case, without duplicates. It returns none if the field is absent or null.
+func (b *Body) IDs(name string, limit int) []string {
 	if b.absent(name) {
 		return nil
 	}
-	problem := fmt.Sprintf("must be an array of at most %d UUIDs", most)
+	problem := fmt.Sprintf("must be an array of at most %d UUIDs", limit)
 	array, ok := b.value(name, '[', problem)
 	if !ok {
 		return nil
@@ -132,7 +131,7 @@ func (b *Body) IDs(name string, most int) []string {
 	var ids []string
 	i := 0
 	for element := range elements(array) {
-		if i == most {
+		if i == limit {
 			b.fail(name, problem)
 			return nil
 		}
@@ -152,37 +151,36 @@ func (b *Body) IDs(name string, most int) []string {
 	return ids
 }
 
-// Bool returns a truth value, or the default where the field is absent. Null is refused: it must not come to mean the
-// default by accident.
-func (b *Body) Bool(name string, otherwise bool) bool {
-	switch value := b.given(name); string(value) {
+// Bool returns a boolean, or def if the field is absent. Null is a problem (docs/contract.md, "Bodies").
+func (b *Body) Bool(name string, def bool) bool {
+	switch value := b.raw(name); string(value) {
 	case "":
-		return otherwise
+		return def
 	case "true":
 		return true
 	case "false":
 		return false
 	}
 	b.fail(name, "must be true or false")
-	return otherwise
+	return def
 }
 
-// requiredEnum returns the value that a required field's word stands for.
-func requiredEnum[T any](b *Body, name string, words []word[T]) (value T) {
-	problem := "must be " + oneOf(words)
-	text, ok := b.word(name, problem)
+// requiredEnum returns the value of a required field with one of the given names.
+func requiredEnum[T any](b *Body, name string, values []enumValue[T]) (value T) {
+	problem := "must be " + oneOf(values)
+	text, ok := b.shortText(name, problem)
 	if !ok {
 		return value
 	}
-	i := slices.IndexFunc(words, func(w word[T]) bool { return w.name == text })
+	i := slices.IndexFunc(values, func(v enumValue[T]) bool { return v.name == text })
 	if i < 0 {
 		b.fail(name, problem)
 		return value
 	}
-	return words[i].value
+	return values[i].value
 }
 
-// IdempotencyKey returns the request's Idempotency-Key, empty where there is none.
+// IdempotencyKey returns the request's Idempotency-Key, or "".
 func (b *Body) IdempotencyKey() string {
 	keys := b.header[idempotencyKeyHeader]
 	if len(keys) == 0 {
@@ -199,8 +197,8 @@ func (b *Body) IdempotencyKey() string {
 	return keys[0]
 }
 
-// word returns the text of a field that must be there, and cannot be longer than a UUID.
-func (b *Body) word(name, problem string) (string, bool) {
+// shortText returns the text of a required field that has at most the length of a UUID.
+func (b *Body) shortText(name, problem string) (string, bool) {
 	literal, ok := b.value(name, '"', problem)
 	if !ok {
 		return "", false
@@ -212,7 +210,7 @@ func (b *Body) word(name, problem string) (string, bool) {
 	return text, ok
 }
 
-// shortTextOf returns the text of a value that is a string, unless it must be longer than a UUID: no closed set has a longer word.
+// shortTextOf returns the text of an encoded string with at most the length of a UUID. No enum value is longer.
 func shortTextOf(literal []byte) (string, bool) {
 	const longest = len(`""`) + 36*len(`\u0000`)
 	if literal[0] != '"' || len(literal) > longest {
@@ -221,12 +219,12 @@ func shortTextOf(literal []byte) (string, bool) {
 	return textOf(unquoted(literal))
 }
 
-// value returns the value of a field that must be there and be of the kind that begins with the byte given.
+// value returns the encoded value of a required field whose JSON type is identified by its first byte.
 func (b *Body) value(name string, first byte, problem string) ([]byte, bool) {
 	if b.err != nil || b.problems[name] != "" {
 		return nil, false
 	}
-	switch value := b.given(name); {
+	switch value := b.raw(name); {
 	case value == nil && b.cut:
 	case value == nil:
 		b.fail(name, "is required")
@@ -238,14 +236,14 @@ func (b *Body) value(name string, first byte, problem string) ([]byte, bool) {
 	return nil, false
 }
 
-// absent says whether a field is not there, or null, which is the same where the field is optional.
+// absent returns whether an optional field is absent or null.
 func (b *Body) absent(name string) bool {
-	value := b.given(name)
+	value := b.raw(name)
 	return value == nil || string(value) == "null"
 }
 
-// given returns the value of a field as it was sent, or nil where there is none.
-func (b *Body) given(name string) []byte {
+// raw returns the encoded value of a field, or nil if the field is absent.
+func (b *Body) raw(name string) []byte {
 	for i := range b.fields {
 		if b.fields[i].name == name {
 			return b.fields[i].value
@@ -254,7 +252,7 @@ func (b *Body) given(name string) []byte {
 	return nil
 }
 
-// fail notes what is wrong with a field, where nothing is noted yet.
+// fail records a problem of a field, unless the field already has one.
 func (b *Body) fail(name, text string) {
 	if b.problems[name] != "" {
 		return
@@ -265,14 +263,14 @@ func (b *Body) fail(name, text string) {
 	b.problems[name] = text
 }
 
-// readBody reads all of the body, but not a byte more than the limit allows. The body has a time of its own, by which
-// the deadline of the request moves: a client that sends slowly takes no time from the service.
+// readBody reads the body, up to the limit of its size. The body has its own timeout, and the time in which it arrived is added to the
+// deadline of the request.
 func (r *Request) readBody() ([]byte, error) {
 	limit := r.gateway.options.MaxBodyBytes
 	if r.http().ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
-	// Deadlines fail where the connection has none, which is in tests without one.
+	// The error is ignored: only tests have a writer without deadlines.
 	connection, began := http.NewResponseController(r.gin.Writer), time.Now()
 	_ = connection.SetReadDeadline(began.Add(r.gateway.options.BodyTimeout))
 	var data bytes.Buffer
@@ -292,13 +290,12 @@ func (r *Request) readBody() ([]byte, error) {
 		p.err = err
 		return nil, p
 	}
-	// net/http goes on reading, to notice a client that hangs up, and would take a deadline that passes for that.
+	// net/http continues to read, to detect that the client disconnects. An expired deadline would look like that.
 	_ = connection.SetReadDeadline(time.Time{})
 	return data.Bytes(), nil
 }
 
-// isJSON says whether the Content-Type is JSON; none at all is taken for it (decisions, "Requests"). Its parameters change nothing, so
-// they are not read.
+// isJSON returns whether the Content-Type is JSON. A missing one counts as JSON (docs/contract.md, "Bodies"). Parameters are ignored.
 func isJSON(contentType []string) bool {
 	if len(contentType) == 0 {
 		return true
@@ -307,7 +304,7 @@ func isJSON(contentType []string) bool {
 	return len(contentType) == 1 && strings.ToLower(strings.TrimSpace(mediaType)) == jsonType
 }
 
-// contentCoding returns the first coding of a body that is not the body itself, or "".
+// contentCoding returns the first coding in Content-Encoding other than identity, or "".
 func contentCoding(header []string) string {
 	for _, line := range header {
 		for coding := range strings.SplitSeq(line, ",") {
@@ -319,9 +316,9 @@ func contentCoding(header []string) string {
 	return ""
 }
 
-// visibleASCII says whether s has 1 to most characters, each visible: no space, no control character.
-func visibleASCII(s string, most int) bool {
-	if s == "" || len(s) > most {
+// visibleASCII returns whether s has 1 to limit characters, all of them visible ASCII.
+func visibleASCII(s string, limit int) bool {
+	if s == "" || len(s) > limit {
 		return false
 	}
 	for i := range len(s) {

@@ -128,7 +128,7 @@ func requestWithBody(limit int64) *Request {
 // longest message, in escapes, and else white space. valid-bodies is the ratio of the two, by the shortest time of each: what else the
 // machine does changes that least.
 func BenchmarkBody(b *testing.B) {
-	for _, size := range []int{DefaultMaxBodyBytes, 4 * DefaultMaxBodyBytes} {
+	for _, size := range []int{defaultMaxBodyBytes, 4 * defaultMaxBodyBytes} {
 		for _, shape := range bodyShapes() {
 			b.Run(fmt.Sprintf("%dKiB/%s", size>>10, shape.name), func(b *testing.B) {
 				r, body := requestWithBody(int64(size)), shape.make(size)

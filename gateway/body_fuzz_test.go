@@ -41,7 +41,7 @@ func FuzzBody(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	gin.SetMode(gin.ReleaseMode)
-	r := requestWithBody(DefaultMaxBodyBytes)
+	r := requestWithBody(defaultMaxBodyBytes)
 	create, post := rowOf("v1CreateIncident"), rowOf("v1AddIncidentUpdate")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r.route = create
@@ -98,7 +98,7 @@ func checkBody(t *testing.T, data []byte, err error, rules map[string]fieldRule,
 		return
 	}
 	problem, ok := errors.AsType[*Problem](err)
-	if ok && len(data) > DefaultMaxBodyBytes && problem.Status == http.StatusRequestEntityTooLarge {
+	if ok && len(data) > defaultMaxBodyBytes && problem.Status == http.StatusRequestEntityTooLarge {
 		return
 	}
 	if !ok || problem.Status != http.StatusUnprocessableEntity {

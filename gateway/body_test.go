@@ -51,9 +51,9 @@ func TestAllocationsOfABodyDoNotGrowWithItsShape(t *testing.T) {
 }
 
 func TestAnswersToTheWorstBodiesAreShort(t *testing.T) {
-	r := requestWithBody(DefaultMaxBodyBytes)
+	r := requestWithBody(defaultMaxBodyBytes)
 	for _, shape := range bodyShapes() {
-		if n := decodeBody(t, r, shape, shape.make(DefaultMaxBodyBytes)); n > 16<<10 {
+		if n := decodeBody(t, r, shape, shape.make(defaultMaxBodyBytes)); n > 16<<10 {
 			t.Errorf("%s: an answer of %d bytes", shape.name, n)
 		}
 	}

@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// ClientAddr returns the address that the request came from, as [authn.Source] asks for it.
+// ClientAddr implements [authn.Source].
 func (r *Request) ClientAddr() netip.Addr {
 	return clientAddress(r.http(), r.gateway.options.TrustedProxies)
 }
 
-// clientAddress returns the address that a request came from: the peer's, unless the peer is a proxy that we trust. Then
-// X-Forwarded-For is read from its end, where our proxies wrote, up to the first address that is not theirs: what stands
-// before that is the client's own claim, and is not even looked at. All lines of the header count, since a proxy may add its own
-// instead of appending.
+// clientAddress returns the address of the client: that of the peer, unless the peer is a trusted proxy. Then it is the last address in
+// X-Forwarded-For that is not a trusted proxy; entries before that are written by the client. All lines of the header are read, because a
+// proxy may add a line instead of appending to one.
 func clientAddress(req *http.Request, trusted []netip.Prefix) netip.Addr {
 	peer, err := netip.ParseAddrPort(req.RemoteAddr)
 	if err != nil {
@@ -29,7 +28,7 @@ func clientAddress(req *http.Request, trusted []netip.Prefix) netip.Addr {
 	for hop := range hopsBackward(req.Header["X-Forwarded-For"]) {
 		claimed, ok := parseHop(strings.TrimSpace(hop))
 		if !ok {
-			break // not an address: whoever wrote it is the last that we know
+			break // not an address: use that of the previous hop
 		}
 		addr = claimed
 		if !contains(trusted, addr) {
@@ -39,8 +38,8 @@ func clientAddress(req *http.Request, trusted []netip.Prefix) netip.Addr {
 	return addr
 }
 
-// hopsBackward returns the elements of a header's lines from the last to the first. It finds them one by one: a client may claim
-// thousands, of which none is read.
+// hopsBackward yields the elements of a header's lines from the last to the first. It splits lazily: a client may send thousands of
+// elements, and few are used.
 func hopsBackward(lines []string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, line := range slices.Backward(lines) {
@@ -58,7 +57,7 @@ func hopsBackward(lines []string) iter.Seq[string] {
 	}
 }
 
-// parseHop reads an address with or without a port, as proxies write either.
+// parseHop parses an address with or without a port.
 func parseHop(hop string) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(hop, "["), "]"))
 	if err != nil {

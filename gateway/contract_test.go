@@ -28,9 +28,9 @@ func (nilAuthenticator) Authenticate(context.Context, string, authn.Source) (*au
 func TestTheTableIsWhatIsDescribed(t *testing.T) {
 	type row struct{ id, method, path, scope, fields string }
 	var served, described []row
-	for _, r := range start(t).gateway.Routes() {
+	for _, r := range start(t).gateway.rows {
 		scope := string(r.Scope)
-		if r.Scope == AnyToken {
+		if r.Scope == anyToken {
 			scope = ""
 		}
 		served = append(served, row{r.ID, r.Method, strings.ReplaceAll(r.Path, ":id", "{id}"), scope, fmt.Sprint(slices.Sorted(slices.Values(r.Fields)))})
@@ -55,7 +55,7 @@ func TestTheTableIsWhatIsDescribed(t *testing.T) {
 
 func TestATableWithAGapIsRefused(t *testing.T) {
 	handle := func(*Request) (Reply, error) { return Reply{}, nil }
-	good := Route{ID: "a", Method: "GET", Path: "/v1/a", Scope: AnyToken, Handle: handle}
+	good := Route{ID: "a", Method: "GET", Path: "/v1/a", Scope: anyToken, Handle: handle}
 	if err := checkRoutes([]Route{good}); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestTheOrderOfChecks(t *testing.T) {
 		status                            int
 		code                              string
 	}{
-		{"header before token", "", "GET", "/v1/servers?" + strings.Repeat("x", DefaultMaxHeaderBytes), "", 431, "headers_too_large"},
+		{"header before token", "", "GET", "/v1/servers?" + strings.Repeat("x", defaultMaxHeaderBytes), "", 431, "headers_too_large"},
 		{"token before route", "", "GET", "/v1/nothing", "", 401, "unauthorized"},
 		{"token before method", "bad", "DELETE", "/v1/servers", "", 401, "unauthorized"},
 		{"token before options", "", "OPTIONS", "/v1/servers", "", 401, "unauthorized"},
@@ -146,8 +146,8 @@ func TestTheOrderOfChecks(t *testing.T) {
 func TestEachScopeOpensItsRoutesOnly(t *testing.T) {
 	h := start(t)
 	h.services.fail("", status.Error(codes.NotFound, "reached the service"))
-	for _, route := range h.gateway.Routes() {
-		if route.Scope == AnyToken {
+	for _, route := range h.gateway.rows {
+		if route.Scope == anyToken {
 			h.do(t, "none", route.Method, target(route), "").mustBe(t, 200)
 			continue
 		}
@@ -167,7 +167,7 @@ func TestEachScopeOpensItsRoutesOnly(t *testing.T) {
 
 func TestATeamWithoutThePlan(t *testing.T) {
 	h := start(t)
-	for _, route := range h.gateway.Routes() {
+	for _, route := range h.gateway.rows {
 		details := h.do(t, "no_plan", route.Method, target(route), validBody(route)).mustFail(t, 403, "forbidden")
 		if len(details) != 1 || details["requiredPlan"] != "ai" {
 			t.Errorf("%s: details %v", route.ID, details)

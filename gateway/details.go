@@ -6,16 +6,16 @@ import (
 	"opsgate/gateway/jsonw"
 )
 
-// Bounds of the details of one answer (decisions, "Requests"): names are the client's own, and there may be thousands.
+// Limits of the details in one response (docs/contract.md, "Errors"): a client may send thousands of unknown names.
 const (
 	maxDetails     = 20
 	maxDetailsSize = 8 << 10 // bytes of JSON
 	maxDetailName  = 64      // characters
 )
 
-// invalid reports what is wrong with a request: problems by parameter, header or field, and the names of fields that the operation
-// does not have, in the order of the body. Every 422 is made here, so this is where its details are bounded: problems come first, by
-// name, then the unknown fields; longer names are cut, and what has no room is left out.
+// invalid returns a 422 with the problems by parameter, header or field, and with the names of unknown fields. Details are limited here for
+// every 422: problems come first, sorted by name, then unknown fields in their order; long names are cut, and details beyond the limits are
+// dropped.
 func invalid(problems map[string]string, unknown ...string) *Problem {
 	d := details{texts: make(map[string]string, min(len(problems)+len(unknown), maxDetails)), size: len("{}")}
 	for _, name := range sortedKeys(problems) {
@@ -29,17 +29,17 @@ func invalid(problems map[string]string, unknown ...string) *Problem {
 	}
 }
 
-// details are texts by name, within the bounds of an answer.
+// details collects texts by name, within the limits of a response.
 type details struct {
 	texts map[string]string
 	size  int // in bytes of JSON
 	json  jsonw.Writer
 }
 
-// add adds a detail, unless there is one of that name or no room for it.
+// add adds a detail, unless the name already has one or a limit is reached.
 func (d *details) add(name, text string) {
 	name = firstChars(name, maxDetailName)
-	if _, there := d.texts[name]; there || len(d.texts) == maxDetails {
+	if _, exists := d.texts[name]; exists || len(d.texts) == maxDetails {
 		return
 	}
 	d.json.Reset()
@@ -52,13 +52,13 @@ func (d *details) add(name, text string) {
 	d.texts[name] = text
 }
 
-// firstChars returns the first characters of a text, at most so many.
-func firstChars(text string, most int) string {
+// firstChars returns the first n characters of a text.
+func firstChars(text string, n int) string {
 	for i := range text {
-		if most == 0 {
+		if n == 0 {
 			return text[:i]
 		}
-		most--
+		n--
 	}
 	return text
 }

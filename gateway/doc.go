@@ -1,11 +1,9 @@
-// Package gateway is the public HTTP edge: the route table, the checks that every request passes, the decoding of paths,
-// queries and bodies, the views that responses are made of, and the one contract of errors.
+// Package gateway is the public HTTP edge: the route table, the checks of each request, the decoding of paths, queries and bodies, the
+// views that write responses, and the error contract.
 //
-// A request goes one way. The engine finds its row in the route table; the stages in pipeline.go look at it in the order that
-// the contract names; the row's handler decodes, calls one internal service and returns a reply or an error; and one
-// writer, in respond.go, turns either into bytes. Handlers never see the response writer, and nothing but the writer knows
-// of headers.
+// The engine matches a request with a row of the route table. The stages in pipeline.go check it in the order of docs/contract.md. The
+// handler of the row decodes it, calls one internal service and returns a reply or an error, and respond.go writes the response. Handlers
+// do not access the response writer.
 //
-// What a token means, what a limit allows and how a service is called are left to the packages authn, ratelimit and
-// backendclient.
+// The packages authn, ratelimit and backendclient resolve tokens, decide limits and call services.
 package gateway

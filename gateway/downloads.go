@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// maxDownloads is the number of documentation pages that are sent at once.
+	// maxDownloads is the maximal number of concurrent downloads of documentation pages.
 	maxDownloads = 64
-	// readingTime is how long a client that reads needs for a page, at most.
-	readingTime = time.Second
+	// maxReadTime is the maximal time that a client needs to read a page.
+	maxReadTime = time.Second
 )
 
-// downloads bounds how many documentation pages are sent at once. Pages are public and larger than what a connection buffers, so
-// anonymous clients that do not read could hold any number. At the limit a new download replaces the oldest if that has lasted longer than
-// a client that reads needs; else it is refused. So downloads that begin cost a bounded part of the processor, too.
+// downloads limits concurrent downloads of documentation pages. Pages are public and larger than the buffer of a connection, so anonymous
+// clients that do not read could hold any number of responses. At the limit, a new download replaces the oldest if that has lasted longer
+// than maxReadTime, else it is rejected. This also limits the rate of downloads.
 type downloads struct {
 	cutOff prometheus.Counter
 
@@ -45,7 +45,7 @@ func (d *downloads) begin(w http.ResponseWriter, now time.Time) (end func()) {
 	defer d.mu.Unlock()
 	if len(d.running) == maxDownloads {
 		oldest := d.running[0]
-		if now.Sub(oldest.began) < readingTime {
+		if now.Sub(oldest.began) < maxReadTime {
 			return nil
 		}
 		// Under the lock, because a response writer must not be used after its handler has returned.

@@ -27,10 +27,10 @@ func TestDownloads_ReplaceTheOldestPastTheirLimit(t *testing.T) {
 		all[i] = new(stalled)
 		ends[i] = d.begin(all[i], now.Add(time.Duration(i)*time.Millisecond))
 	}
-	if d.begin(new(stalled), now.Add(readingTime-1)) != nil {
+	if d.begin(new(stalled), now.Add(maxReadTime-1)) != nil {
 		t.Error("a download replaces one that a client may be reading")
 	}
-	replacing := d.begin(new(stalled), now.Add(readingTime))
+	replacing := d.begin(new(stalled), now.Add(maxReadTime))
 	if replacing == nil {
 		t.Fatal("a download does not replace one that has lasted too long")
 	}
@@ -40,7 +40,7 @@ func TestDownloads_ReplaceTheOldestPastTheirLimit(t *testing.T) {
 		}
 	}
 	ends[1]() // makes room
-	last := d.begin(new(stalled), now.Add(readingTime))
+	last := d.begin(new(stalled), now.Add(maxReadTime))
 	if last == nil {
 		t.Fatal("a download is refused though there is room")
 	}

@@ -55,7 +55,7 @@ func (g *Gateway) newEngine(dryRows []Route) *gin.Engine {
 func optionsRow(path string, methods ...string) Route {
 	reply := Reply{allow: allowValue(append(methods, http.MethodOptions))}
 	return Route{
-		ID: "options", Method: http.MethodOptions, Path: path, Scope: AnyToken,
+		ID: "options", Method: http.MethodOptions, Path: path, Scope: anyToken,
 		Handle: func(*Request) (Reply, error) { return reply, nil },
 	}
 }

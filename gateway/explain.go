@@ -188,7 +188,7 @@ func (x *dryRun) serve(c *gin.Context, rt *boundRoute) {
 
 func explainedRoute(row *Route) *ExplainedRoute {
 	scope := string(row.Scope)
-	if row.Scope == AnyToken {
+	if row.Scope == anyToken {
 		scope = ""
 	}
 	return &ExplainedRoute{
@@ -215,7 +215,7 @@ func (x *dryRun) passed(stage string, r *Request) (detail string, known bool) {
 		return "the team has the AI plan", true
 	case stageScope:
 		switch scope := string(r.route.Scope); {
-		case r.route.Scope == AnyToken:
+		case r.route.Scope == anyToken:
 			return "any token will do", true
 		case x.Principal == nil:
 			return "the token's scopes are not known; it needs " + scope, false

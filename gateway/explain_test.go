@@ -137,7 +137,7 @@ func mustMatch(t *testing.T, e Explanation, got answer) {
 
 func TestEachHandlerCallsTheServiceOfItsRow(t *testing.T) {
 	h := start(t)
-	for _, route := range h.gateway.Routes() {
+	for _, route := range h.gateway.rows {
 		e := h.explain("full", route.Method, target(route))
 		last := e.Checks[len(e.Checks)-1]
 		switch {
@@ -150,7 +150,7 @@ func TestEachHandlerCallsTheServiceOfItsRow(t *testing.T) {
 		case route.Method == "GET" && !strings.Contains(last.Detail, "ops."+route.Service+".v1."):
 			t.Errorf("%s is of %s: %+v", route.ID, route.Service, last)
 		}
-		if e.Route == nil || e.Route.ID != route.ID || e.Route.Service != route.Service || e.Route.Timeout != DefaultTimeout.Seconds() {
+		if e.Route == nil || e.Route.ID != route.ID || e.Route.Service != route.Service || e.Route.Timeout != defaultTimeout.Seconds() {
 			t.Errorf("%s: %+v", route.ID, e.Route)
 		}
 	}

@@ -191,7 +191,7 @@ func failuresOfAnswers() []failure {
 // everyRoute asks each route once.
 func everyRoute(t *testing.T, h *harness) {
 	t.Helper()
-	for _, route := range h.gateway.Routes() {
+	for _, route := range h.gateway.rows {
 		h.do(t, "full", route.Method, target(route), validBody(route))
 	}
 }
@@ -223,11 +223,11 @@ func TestEveryFailureOnEveryRoute(t *testing.T) {
 			if f.before != nil {
 				f.before(t, h)
 			}
-			for _, route := range h.gateway.Routes() {
+			for _, route := range h.gateway.rows {
 				f.mustBeTold(t, h, route)
 			}
 			// All routes but one call a service, and the line of the last may not be written yet.
-			if n, want := strings.Count(h.log.String(), f.cause), len(h.gateway.Routes())-2; n < want {
+			if n, want := strings.Count(h.log.String(), f.cause), len(h.gateway.rows)-2; n < want {
 				t.Errorf("the log has %q %d times, want at least %d: %s", f.cause, n, want, h.log.String())
 			}
 		})

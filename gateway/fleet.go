@@ -9,7 +9,7 @@ import (
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
-// fleetRoutes are the operations on servers and what belongs to them (specification, part 4).
+// fleetRoutes returns the routes of servers and their resources.
 func (a *api) fleetRoutes() []Route {
 	const get = http.MethodGet
 	return []Route{
@@ -108,19 +108,19 @@ func (a *api) listServerCommands(r *Request) (Reply, error) {
 	return show(commandsView(page, size, resp))
 }
 
-var metricRanges = []word[fleetv1.MetricRange]{
+var metricRanges = []enumValue[fleetv1.MetricRange]{
 	{"1h", fleetv1.MetricRange_METRIC_RANGE_LAST_1H},
 	{"24h", fleetv1.MetricRange_METRIC_RANGE_LAST_24H},
 	{"7d", fleetv1.MetricRange_METRIC_RANGE_LAST_7D},
 	{"30d", fleetv1.MetricRange_METRIC_RANGE_LAST_30D},
 }
 
-var metricResolutions = []word[fleetv1.MetricResolution]{
+var metricResolutions = []enumValue[fleetv1.MetricResolution]{
 	{"raw", fleetv1.MetricResolution_METRIC_RESOLUTION_RAW},
 	{"hourly", fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY},
 }
 
-// encodeServer writes the public view of a server: no credential is named here, so none is published.
+// encodeServer writes the public fields of a server. It must not write credentials.
 func encodeServer(w *jsonw.Writer, s *fleetv1.Server) {
 	w.BeginObject()
 	w.String("id", s.Id)

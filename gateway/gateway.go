@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -26,10 +25,10 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultTimeout        = 10 * time.Second
-	DefaultBodyTimeout    = 5 * time.Second
-	DefaultMaxBodyBytes   = 128 << 10
-	DefaultMaxHeaderBytes = 16 << 10
+	defaultTimeout        = 10 * time.Second
+	defaultBodyTimeout    = 5 * time.Second
+	defaultMaxBodyBytes   = 128 << 10
+	defaultMaxHeaderBytes = 16 << 10
 )
 
 // An Authenticator resolves a token to its principal. Its errors wrap authn.ErrInvalidToken, authn.ErrUnavailable or authn.ErrContract.
@@ -62,11 +61,11 @@ type Options struct {
 	Refunds       *Refunds    // shared with other Gateways of the process
 	RetrySlots    *RetrySlots // likewise; nil if Retry-After is not spread
 
-	Timeout         time.Duration            // of a whole request whose route has no timeout; 0 for DefaultTimeout
+	Timeout         time.Duration            // of a whole request whose route has no timeout; 0 for defaultTimeout
 	Timeouts        map[string]time.Duration // by route id; they override those of the routes
-	BodyTimeout     time.Duration            // for the body to arrive; 0 for DefaultBodyTimeout
-	MaxBodyBytes    int64                    // 0 for DefaultMaxBodyBytes
-	MaxHeaderBytes  int64                    // of the request line and the header; 0 for DefaultMaxHeaderBytes
+	BodyTimeout     time.Duration            // for the body to arrive; 0 for defaultBodyTimeout
+	MaxBodyBytes    int64                    // 0 for defaultMaxBodyBytes
+	MaxHeaderBytes  int64                    // of the request line and the header; 0 for defaultMaxHeaderBytes
 	TrustedProxies  []netip.Prefix           // peers whose X-Forwarded-For is used; none by default
 	TLS             bool                     // responses have Strict-Transport-Security
 	TokenPrefix     string                   // prefix of live tokens; an X-Request-Id that contains it is replaced
@@ -128,10 +127,10 @@ func New(o Options) (*Gateway, error) {
 }
 
 func (o Options) withDefaults() Options {
-	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	o.BodyTimeout = cmp.Or(o.BodyTimeout, DefaultBodyTimeout)
-	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, DefaultMaxBodyBytes)
-	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, DefaultMaxHeaderBytes)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.BodyTimeout = cmp.Or(o.BodyTimeout, defaultBodyTimeout)
+	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, defaultMaxBodyBytes)
+	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, defaultMaxHeaderBytes)
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -152,6 +151,3 @@ func (o Options) withDefaults() Options {
 
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) { g.engine.ServeHTTP(w, req) }
-
-// Routes returns the rows of the route table.
-func (g *Gateway) Routes() []Route { return slices.Clone(g.rows) }

@@ -7,10 +7,10 @@ import (
 	"opsgate/gateway/jsonw"
 )
 
-// identityRoutes are the operations on the calling token itself (specification, part 4).
+// identityRoutes returns the routes of the calling token.
 func (a *api) identityRoutes() []Route {
 	return []Route{
-		{ID: "v1Me", Method: http.MethodGet, Path: "/v1/me", Scope: AnyToken, Handle: a.me},
+		{ID: "v1Me", Method: http.MethodGet, Path: "/v1/me", Scope: anyToken, Handle: a.me},
 	}
 }
 

@@ -8,14 +8,14 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// Bounds of what a client may write (decisions, "Requests").
+// Limits of fields (docs/contract.md, "Bodies").
 const (
 	maxTitle      = 255
 	maxMessage    = 10_000
 	maxComponents = 100
 )
 
-// incidentRoutes are the operations on incidents (specification, part 4).
+// incidentRoutes returns the routes of incidents.
 func (a *api) incidentRoutes() []Route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []Route{
@@ -124,7 +124,7 @@ func decodeIncidentUpdate(r *Request, incidentID string) (*incidentv1.AddInciden
 	return req, b.Err()
 }
 
-// actor is on whose behalf a write is done, for the audit log.
+// actor returns the caller of a write, for the audit log.
 func (r *Request) actor() *incidentv1.Actor {
 	return &incidentv1.Actor{
 		TokenId:   r.principal.TokenID,
@@ -133,14 +133,14 @@ func (r *Request) actor() *incidentv1.Actor {
 	}
 }
 
-var incidentStatuses = []word[incidentv1.IncidentStatus]{
+var incidentStatuses = []enumValue[incidentv1.IncidentStatus]{
 	{"investigating", incidentv1.IncidentStatus_INCIDENT_STATUS_INVESTIGATING},
 	{"identified", incidentv1.IncidentStatus_INCIDENT_STATUS_IDENTIFIED},
 	{"monitoring", incidentv1.IncidentStatus_INCIDENT_STATUS_MONITORING},
 	{"resolved", incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED},
 }
 
-var incidentImpacts = []word[incidentv1.IncidentImpact]{
+var incidentImpacts = []enumValue[incidentv1.IncidentImpact]{
 	{"none", incidentv1.IncidentImpact_INCIDENT_IMPACT_NONE},
 	{"minor", incidentv1.IncidentImpact_INCIDENT_IMPACT_MINOR},
 	{"major", incidentv1.IncidentImpact_INCIDENT_IMPACT_MAJOR},

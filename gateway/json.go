@@ -2,10 +2,10 @@ package gateway
 
 import "iter"
 
-// The functions below check JSON (RFC 8259) in one pass, and find the values in it: decoding a body by reflection would cost as much as
-// the call to the service. Each takes the byte to begin at and returns the one behind what it passed, or that which is wrong.
+// The functions below validate JSON (RFC 8259) in one pass and find its values: decoding a body by reflection would cost as much as the call
+// of the service. Each takes an offset, and returns the offset after the part that it parsed, or that of the error.
 
-// byteAt returns a byte of data, 0 behind its end: JSON has no such byte outside of strings.
+// byteAt returns a byte of data, or 0 past its end. JSON has no such byte outside of strings.
 func byteAt(data []byte, at int) byte {
 	if at < len(data) {
 		return data[at]
@@ -20,9 +20,9 @@ func skipSpace(data []byte, at int) int {
 	return at
 }
 
-// skipValue passes one value, of which there may be so many left.
+// skipValue parses one value. It subtracts the number of values in it from left, and fails if that becomes negative.
 func skipValue(data []byte, at int, left *int) (int, error) {
-	levels := uint64(1) // a bit for each level that is open, the innermost last: 1 for an object, 0 for an array
+	levels := uint64(1) // a bit for each open level, the innermost last: 1 for an object, 0 for an array
 	for {
 		if *left--; *left < 0 {
 			return at, errTooMany
@@ -57,7 +57,7 @@ func skipValue(data []byte, at int, left *int) (int, error) {
 		default:
 			at, ok = skipNumber(data, at)
 		}
-		if levels&1 == 0 && ok && byteAt(data, at) == ',' { // in an array, the most frequent by far
+		if levels&1 == 0 && ok && byteAt(data, at) == ',' { // in an array, the most frequent case
 			at = skipSpace(data, at+1)
 			continue
 		}
@@ -73,8 +73,8 @@ func skipValue(data []byte, at int, left *int) (int, error) {
 	}
 }
 
-// skipToNext passes what stands between a value and the next one, and returns the levels that are still open: 1 where the outermost
-// value is complete.
+// skipToNext parses the delimiters between a value and the next one, and returns the levels that are still open: 1 if the outermost value
+// is complete.
 func skipToNext(data []byte, at int, levels uint64) (int, uint64, bool) {
 	for levels > 1 {
 		at = skipSpace(data, at)
@@ -95,7 +95,7 @@ func skipToNext(data []byte, at int, levels uint64) (int, uint64, bool) {
 	return at, levels, true
 }
 
-// skipName passes a name with its colon, up to the value.
+// skipName parses a name and its colon, up to the value.
 func skipName(data []byte, at int) (int, bool) {
 	at, ok := skipString(data, at)
 	if !ok {
@@ -107,9 +107,9 @@ func skipName(data []byte, at int) (int, bool) {
 	return skipSpace(data, at+1), true
 }
 
-func skipLiteral(data []byte, at int, word string) (int, bool) {
-	for i := range len(word) {
-		if byteAt(data, at) != word[i] {
+func skipLiteral(data []byte, at int, literal string) (int, bool) {
+	for i := range len(literal) {
+		if byteAt(data, at) != literal[i] {
 			return at, false
 		}
 		at++
@@ -142,7 +142,7 @@ func skipNumber(data []byte, at int) (int, bool) {
 	return at, true
 }
 
-// skipDigits passes one digit or more.
+// skipDigits parses one or more digits.
 func skipDigits(data []byte, at int) (int, bool) {
 	start := at
 	for at < len(data) && data[at]-'0' <= 9 {
@@ -151,7 +151,7 @@ func skipDigits(data []byte, at int) (int, bool) {
 	return at, at > start
 }
 
-// skipString passes a string literal.
+// skipString parses a string literal.
 func skipString(data []byte, at int) (int, bool) {
 	if byteAt(data, at) != '"' {
 		return at, false
@@ -182,7 +182,7 @@ func skipString(data []byte, at int) (int, bool) {
 
 func isHexDigit(c byte) bool { return c-'0' <= 9 || (c|0x20)-'a' <= 'f'-'a' }
 
-// elements yields the values in an array, which is valid JSON within the bounds.
+// elements yields the values of an array, which must be valid JSON within the limits.
 func elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		left := maxValues

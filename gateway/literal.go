@@ -6,21 +6,21 @@ import (
 	"unicode/utf8"
 )
 
-// unquoted returns what stands between the quotes of a string literal. The functions below read that, of a valid one.
+// unquoted returns a string literal without its quotes. The functions below take a valid literal in this form.
 func unquoted(literal []byte) []byte { return literal[1 : len(literal)-1] }
 
-// textOf returns the text of a literal, and whether it is whole: half of a surrogate pair is no character, and becomes U+FFFD.
-func textOf(s []byte) (text string, whole bool) {
+// textOf returns the text of a literal, and whether it is valid: an unpaired surrogate becomes U+FFFD.
+func textOf(s []byte) (text string, valid bool) {
 	if bytes.IndexByte(s, '\\') < 0 {
 		return string(s), true
 	}
-	buf, whole := appendText(make([]byte, 0, len(s)), s)
-	return string(buf), whole
+	buf, valid := appendText(make([]byte, 0, len(s)), s)
+	return string(buf), valid
 }
 
-// appendText appends the text of a literal, as textOf returns it.
-func appendText(text, s []byte) (_ []byte, whole bool) {
-	whole = true
+// appendText appends the text of a literal. The results are those of textOf.
+func appendText(text, s []byte) (_ []byte, valid bool) {
+	valid = true
 	for len(s) > 0 {
 		if s[0] != '\\' {
 			text = append(text, s[0])
@@ -28,24 +28,24 @@ func appendText(text, s []byte) (_ []byte, whole bool) {
 			continue
 		}
 		r, size := unescape(s)
-		whole = whole && r >= 0
-		text = utf8.AppendRune(text, r) // of -1, U+FFFD
+		valid = valid && r >= 0
+		text = utf8.AppendRune(text, r) // U+FFFD for -1
 		s = s[size:]
 	}
-	return text, whole
+	return text, valid
 }
 
-// prefixOf returns the part of a literal that holds its first characters, at most so many.
-func prefixOf(s []byte, most int) []byte {
+// prefixOf returns the prefix of a literal with its first n characters.
+func prefixOf(s []byte, n int) []byte {
 	end := 0
-	for ; most > 0 && end < len(s); most-- {
+	for ; n > 0 && end < len(s); n-- {
 		_, size := charOf(s[end:])
 		end += size
 	}
 	return s[:end]
 }
 
-// charOf returns the character that s begins with, and its size in s.
+// charOf returns the first character of s, and its size in s.
 func charOf(s []byte) (r rune, size int) {
 	if s[0] == '\\' {
 		return unescape(s)
@@ -53,7 +53,7 @@ func charOf(s []byte) (r rune, size int) {
 	return utf8.DecodeRune(s)
 }
 
-// unescape returns the character of the escape that s begins with and its size, or -1 where it is half of a surrogate pair.
+// unescape returns the character of the escape at the beginning of s and the size of the escape. It returns -1 for an unpaired surrogate.
 func unescape(s []byte) (r rune, size int) {
 	const unit = len(`\u0000`)
 	switch s[1] {
@@ -80,7 +80,7 @@ func unescape(s []byte) (r rune, size int) {
 	return rune(s[1]), 2
 }
 
-// codeUnit returns the UTF-16 code unit of the escape that s begins with, or 0 where it begins with no such escape.
+// codeUnit returns the UTF-16 code unit of the \u escape at the beginning of s, or 0 if there is none.
 func codeUnit(s []byte) (r rune) {
 	if len(s) < len(`\u0000`) || s[0] != '\\' || s[1] != 'u' {
 		return 0

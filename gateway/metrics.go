@@ -9,8 +9,8 @@ import (
 	"opsgate/backendclient/timings"
 )
 
-// Metrics are what gateways count. They are made once for a process and handed from one Gateway to the next, so that counts go
-// on when the configuration changes. Labels are closed sets: ids of operations, statuses, codes, and words of the configuration.
+// Metrics are the metrics of all Gateways in a process, so that they continue when the configuration changes. All labels have a limited
+// number of values.
 type Metrics struct {
 	requests      *prometheus.CounterVec
 	duration      *prometheus.HistogramVec
@@ -26,7 +26,7 @@ type Metrics struct {
 	refundsDropped *prometheus.CounterVec
 }
 
-// NewMetrics makes the metrics and registers them.
+// NewMetrics returns registered metrics.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := newMetrics()
 	var errs []error
@@ -71,7 +71,7 @@ func newMetrics() *Metrics {
 	return m
 }
 
-// newLimitMetrics makes the metrics of decisions and refunds.
+// newLimitMetrics adds the metrics of decisions and refunds.
 func (m *Metrics) newLimitMetrics() {
 	m.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_decisions_total",

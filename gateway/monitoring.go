@@ -12,10 +12,10 @@ import (
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
-// defaultCheckWindow is how far back checks go where the client does not say (specification, part 8).
+// defaultCheckWindow is the default of since, back from now (docs/contract.md, "Lists and pages").
 const defaultCheckWindow = 24 * time.Hour
 
-// monitoringRoutes are the operations on monitors (specification, part 4).
+// monitoringRoutes returns the routes of monitors.
 func (a *api) monitoringRoutes() []Route {
 	const get = http.MethodGet
 	return []Route{
@@ -53,7 +53,7 @@ func (a *api) listMonitorChecks(r *Request) (Reply, error) {
 	return show(list(resp.Checks, encodeMonitorCheck))
 }
 
-// timestampOf clamps a time to the years that a Timestamp can hold, which RFC 3339 with an offset can step out of.
+// timestampOf clamps a time to the years of a Timestamp. An RFC 3339 time with an offset can be outside of them.
 func timestampOf(t time.Time) *timestamppb.Timestamp {
 	first, last := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 	switch {
@@ -65,7 +65,7 @@ func timestampOf(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-var monitorStatuses = []word[monitoringv1.MonitorStatus]{
+var monitorStatuses = []enumValue[monitoringv1.MonitorStatus]{
 	{"up", monitoringv1.MonitorStatus_MONITOR_STATUS_UP},
 	{"degraded", monitoringv1.MonitorStatus_MONITOR_STATUS_DEGRADED},
 	{"down", monitoringv1.MonitorStatus_MONITOR_STATUS_DOWN},
@@ -83,7 +83,7 @@ func encodeMonitor(w *jsonw.Writer, m *monitoringv1.Monitor) {
 	if m.UptimePercent == nil {
 		w.Null("uptimePercent")
 	} else {
-		w.Float("uptimePercent", math.Round(*m.UptimePercent*1000)/1000) // at most three decimals (decisions, "Responses")
+		w.Float("uptimePercent", math.Round(*m.UptimePercent*1000)/1000) // docs/contract.md, "Values"
 	}
 	w.TimeOrNull("lastCheckAt", m.LastCheckAt)
 	w.TimeOrNull("lastStatusChangeAt", m.LastStatusChangeAt)

@@ -7,23 +7,23 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of the values of a body, arrays and objects included; the fields of an operation have at most 106 values, in one array. skipValue
-// keeps the levels that are open in the bits of one word, below a bit that marks the outermost.
+// Limits of the values in a body, including arrays and objects. A valid body has at most 106 values, in one array. skipValue keeps the open
+// levels in the bits of an integer, below a bit that marks the outermost level.
 const (
 	maxNesting = 63
 	maxValues  = 1000
 )
 
-// What is wrong with a document that is no JSON object, or has more in it than is read.
+// Errors of a document that is not a JSON object, or exceeds a limit.
 var (
 	errNotJSON = errors.New("is not JSON")
 	errTooDeep = fmt.Errorf("has a value that is nested deeper than %d levels", maxNesting)
 	errTooMany = fmt.Errorf("has more than %d values", maxValues)
 )
 
-// readObject reads the JSON object in data and keeps the values of the fields that the operation knows, and of the others as many
-// names as an answer can report. The error says what data is instead of an object. The cost is linear in the size of data whatever
-// its shape: past a bound nothing more is read, and nothing is allocated for a name that is not kept.
+// readObject parses the JSON object in data. It keeps the values of the route's fields, and the names of up to maxDetails other fields. The
+// error describes data that is not an object. The cost is linear in the size of data: parsing ends at a limit, and names that are not kept
+// are not allocated.
 func (b *Body) readObject(data []byte) error {
 	if !utf8.Valid(data) {
 		return errors.New("is not valid UTF-8")
@@ -59,7 +59,7 @@ func (b *Body) readObject(data []byte) error {
 	return nil
 }
 
-// readFields reads the fields of the object that begins at a byte, and returns where it ends.
+// readFields parses the fields of the object at an offset, and returns the offset after it.
 func (b *Body) readFields(data []byte, at int, left *int) (int, error) {
 	at = skipSpace(data, at+1)
 	if byteAt(data, at) == '}' {
@@ -93,9 +93,9 @@ func (b *Body) readFields(data []byte, at int, left *int) (int, error) {
 	}
 }
 
-// addField notes a field of the body: its value, nil where not all of it was read, or what is wrong with its name.
+// addField records the value of a field, or a problem with its name. The value is nil if it was not read completely.
 func (b *Body) addField(literal, value []byte) {
-	switch f := b.known(literal); {
+	switch f := b.field(literal); {
 	case f != nil && value == nil:
 		b.fail(f.name, fmt.Sprintf("goes beyond the first %d values of the body", maxValues))
 	case f != nil && f.value == nil:
@@ -108,13 +108,13 @@ func (b *Body) addField(literal, value []byte) {
 	}
 }
 
-// known returns the field that a name, as a literal, stands for, or nil where the operation does not have it.
-func (b *Body) known(literal []byte) *field {
-	const escape = len(`\u0000`) // no shorter escape stands for a letter
-	var room [32]byte            // on the stack, for the names of all fields
+// field returns the route's field with a name, given as a literal, or nil if the route does not have it.
+func (b *Body) field(literal []byte) *field {
+	const escape = len(`\u0000`) // no shorter escape represents a letter
+	var buf [32]byte             // on the stack; the names of all fields fit
 	name := unquoted(literal)
-	if n := len(name); escape <= n && n <= escape*len(room) && bytes.IndexByte(name, '\\') >= 0 {
-		name, _ = appendText(room[:0], name)
+	if n := len(name); escape <= n && n <= escape*len(buf) && bytes.IndexByte(name, '\\') >= 0 {
+		name, _ = appendText(buf[:0], name)
 	}
 	for i := range b.fields {
 		if f := &b.fields[i]; f.name == string(name) {

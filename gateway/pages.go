@@ -17,7 +17,7 @@ func (g *Gateway) addPages(e *gin.Engine) {
 		"/openapi.json": showPage, "/openapi.yaml": showPage, docsPath + "*asset": showPage,
 		"/docs": redirectToDocs(http.StatusPermanentRedirect), "/": redirectToDocs(http.StatusTemporaryRedirect),
 	} {
-		row := Route{ID: "documentation", Method: http.MethodGet, Path: path, Scope: AnyToken, Handle: handle}
+		row := Route{ID: "documentation", Method: http.MethodGet, Path: path, Scope: anyToken, Handle: handle}
 		serve := g.serve(g.bind(row, publicStages))
 		e.GET(path, serve)
 		e.HEAD(path, serve)

@@ -227,7 +227,7 @@ func (g *Gateway) checkPlan(r *Request) error {
 }
 
 func (g *Gateway) checkScope(r *Request) error {
-	if scope := r.route.Scope; scope != AnyToken && !r.principal.Scopes.Has(scope) {
+	if scope := r.route.Scope; scope != anyToken && !r.principal.Scopes.Has(scope) {
 		return missingScope(scope)
 	}
 	return nil

@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// maxCursorLen is the longest cursor that a service may give out; anything longer cannot be one.
+// maxCursorLen is the maximal length of a cursor in the contract with the services.
 const maxCursorLen = 512
 
-// A Query decodes the parameters that an operation knows and gathers what is wrong with them. Unknown parameters are
-// ignored: clients add cache-busters (decisions, "Requests").
+// A Query decodes the parameters of a route and collects all problems. Unknown parameters are ignored (docs/contract.md, "Requests").
 type Query struct {
 	raw      string
 	problems map[string]string
@@ -23,7 +22,7 @@ type Query struct {
 // Query returns the decoder of the request's query.
 func (r *Request) Query() *Query { return &Query{raw: r.http().URL.RawQuery} }
 
-// Err returns nil, or one problem that names every parameter in trouble.
+// Err returns nil, or one problem with all invalid parameters.
 func (q *Query) Err() error {
 	if q.problems == nil {
 		return nil
@@ -31,11 +30,11 @@ func (q *Query) Err() error {
 	return invalid(q.problems).withCause(causeQuery)
 }
 
-// Int returns a whole number from low to high, or the default where the parameter is absent.
-func (q *Query) Int(name string, low, high, otherwise int32) int32 {
+// Int returns an integer from low to high, or def if the parameter is absent.
+func (q *Query) Int(name string, low, high, def int32) int32 {
 	text, given := q.one(name)
 	if !given {
-		return otherwise
+		return def
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || strings.HasPrefix(text, "+") || n < int64(low) || n > int64(high) {
@@ -44,12 +43,12 @@ func (q *Query) Int(name string, low, high, otherwise int32) int32 {
 		} else {
 			q.fail(name, fmt.Sprintf("must be a whole number from %d to %d", low, high))
 		}
-		return otherwise
+		return def
 	}
 	return int32(n)
 }
 
-// Text returns the parameter, or the empty text where it is absent or empty.
+// Text returns the parameter, or "" if it is absent.
 func (q *Query) Text(name string) string {
 	values, malformed := q.values(name)
 	switch {
@@ -65,7 +64,7 @@ func (q *Query) Text(name string) string {
 	return values[0]
 }
 
-// Cursor returns the opaque cursor. ignored says that what was sent cannot be one; that is never an error.
+// Cursor returns the cursor. If the parameter cannot be a cursor, ignored is true; that is never an error.
 func (q *Query) Cursor() (cursor string, ignored bool) {
 	values, malformed := q.values("cursor")
 	if malformed || len(values) > 1 || len(values) == 1 && len(values[0]) > maxCursorLen {
@@ -77,45 +76,45 @@ func (q *Query) Cursor() (cursor string, ignored bool) {
 	return values[0], false
 }
 
-// Time returns an RFC 3339 time, or the default where the parameter is absent. An offset whose + arrived as a space is
-// accepted, since that is what a + in a query means.
-func (q *Query) Time(name string, otherwise time.Time) time.Time {
+// Time returns an RFC 3339 time, or def if the parameter is absent. A space in place of the + of the offset is accepted, because a + in a query
+// is decoded as a space.
+func (q *Query) Time(name string, def time.Time) time.Time {
 	text, given := q.one(name)
 	if !given {
-		return otherwise
+		return def
 	}
 	if i := len(text) - len("+00:00"); i > 0 && text[i] == ' ' {
 		text = text[:i] + "+" + text[i+1:]
 	}
 	t, err := time.Parse(time.RFC3339, text)
-	// Parse also takes an hour of one digit and a comma before the fraction (go.dev/issue/54580); RFC 3339 has neither.
+	// Parse also accepts an hour of one digit and a comma before the fraction (go.dev/issue/54580); RFC 3339 does not.
 	if err != nil || text[len("2006-01-02T15")] != ':' || text[len("2006-01-02T15:04:05")] == ',' || impossibleOffset(text) {
 		q.fail(name, "must be an RFC 3339 date-time with Z or an offset, as 2026-01-02T03:04:05Z")
-		return otherwise
+		return def
 	}
 	return t.UTC()
 }
 
-// impossibleOffset says whether a time that Parse takes ends in an offset that RFC 3339 does not have: 24 hours or 60 minutes.
+// impossibleOffset returns whether a time that Parse accepts has an offset that RFC 3339 does not allow: 24 hours or 60 minutes.
 func impossibleOffset(text string) bool {
 	offset := text[len(text)-len("+00:00"):]
 	return text[len(text)-1] != 'Z' && (offset[1:3] > "23" || offset[4:6] > "59")
 }
 
-// choice returns the value that a word stands for, or the default where the parameter is absent.
-func choice[T any](q *Query, name string, words []word[T], otherwise T) T {
+// choice returns the value with the given name, or def if the parameter is absent.
+func choice[T any](q *Query, name string, values []enumValue[T], def T) T {
 	text, given := q.one(name)
 	if !given {
-		return otherwise
+		return def
 	}
-	if i := slices.IndexFunc(words, func(w word[T]) bool { return w.name == text }); i >= 0 {
-		return words[i].value
+	if i := slices.IndexFunc(values, func(v enumValue[T]) bool { return v.name == text }); i >= 0 {
+		return values[i].value
 	}
-	q.fail(name, "must be "+oneOf(words))
-	return otherwise
+	q.fail(name, "must be "+oneOf(values))
+	return def
 }
 
-// one returns the value of a parameter that must not be empty and must not be repeated.
+// one returns the value of a parameter, which must be neither empty nor repeated.
 func (q *Query) one(name string) (value string, given bool) {
 	values, malformed := q.values(name)
 	switch {
@@ -131,7 +130,7 @@ func (q *Query) one(name string) (value string, given bool) {
 	return "", false
 }
 
-// values walks the raw query for one name. A second value is enough to know that there is more than one.
+// values returns the first two values of a parameter, and whether one of them is malformed.
 func (q *Query) values(name string) (values []string, malformed bool) {
 	for rest := q.raw; rest != "" && len(values) < 2; {
 		var pair string
@@ -149,8 +148,8 @@ func (q *Query) values(name string) (values []string, malformed bool) {
 	return values, malformed
 }
 
-// sameKey says whether a key, as it was sent, stands for a name. It reads no further than the first byte that differs and allocates
-// nothing: a query may have thousands of keys that have to be decoded, and each parameter looks at all of them.
+// sameKey returns whether an encoded key is the given name. It stops at the first difference and does not allocate: a query may have
+// thousands of keys, and each parameter compares all of them.
 func sameKey(key, name string) bool {
 	for i := range len(name) {
 		if key == "" {

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// maxQueuedRefunds bounds the refunds that wait to be sent: eight seconds of 500 failed requests a second while each refund waits 50 ms,
-	// the default timeout of a call to Redis, and more than enough where Redis answers.
+	// maxQueuedRefunds is sufficient for eight seconds of 500 failed requests per second while each refund takes 50 ms, the default timeout
+	// of a call to Redis.
 	maxQueuedRefunds = 4096
-	// refundWorkers is the number of refunds that are sent at once. It bounds the connections to Redis that refunds take from decisions.
+	// refundWorkers is the number of concurrent refunds. It limits the connections to Redis that refunds take from decisions.
 	refundWorkers = 4
 	// RefundFlushTimeout is how long [Refunds.Run] sends queued refunds after its context has ended.
 	RefundFlushTimeout = 2 * time.Second
@@ -25,12 +25,11 @@ type RefundsOptions struct {
 	Limiter Limiter
 	Metrics *Metrics
 	Logger  *slog.Logger // nil for none
-	Lines   LineLimit    // of the log lines of refunds that were not made; nil for no bound
+	Lines   LineLimit    // of log lines for failed refunds; nil for no limit
 }
 
-// Refunds sends the refunds of failed requests to the limiter, after their responses, each once. The Gateways of a process share one, so
-// that a reload loses no refund. Refunds that are not made are counted and logged, and are not repeated: a store may have made a refund
-// whose answer was lost.
+// Refunds sends the refunds of failed requests to the limiter, after their responses. The Gateways of a process share one, so that a reload
+// loses no refund. Failed refunds are counted and logged but not retried, because the store may have made a refund whose response was lost.
 type Refunds struct {
 	limiter Limiter
 	metrics *Metrics
@@ -39,7 +38,7 @@ type Refunds struct {
 	queue   chan *refund
 }
 
-// A refund is one admission to be given back.
+// A refund is a decision to be refunded.
 type refund struct {
 	requestID string
 	tokenID   string
@@ -136,8 +135,8 @@ func (f *Refunds) drop(r *refund, reason string, err error) {
 	}
 }
 
-// refund shows the usage of a failed request without that request, and has the admission given back after the response (specification,
-// part 8).
+// refund removes the failed request from the usage in the response, and marks its decision to be refunded after the response
+// (docs/contract.md, "Rate limits").
 func (r *Request) refund() {
 	if r.limitSet == nil || !r.decision.Allowed {
 		return

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// maxRequestIDLen is the longest id that a client may give its request (decisions, "Errors").
+// maxRequestIDLen is the maximal length of a client's request id (docs/contract.md, "Caching").
 const maxRequestIDLen = 128
 
-// requestID returns the client's id where it gave exactly one that can stand in a header and a log, and else a new one. One with a
-// token in it cannot: it would be in the log, in traces and with the services.
-func requestID(sent []string, liveTokens string, now time.Time) string {
-	if len(sent) == 1 && visibleASCII(sent[0], maxRequestIDLen) && (liveTokens == "" || !strings.Contains(sent[0], liveTokens)) {
+// requestID returns the client's id if it sent exactly one valid id, else a new one. An id that contains a token is not valid, because ids
+// are logged, traced and sent to services.
+func requestID(sent []string, tokenPrefix string, now time.Time) string {
+	if len(sent) == 1 && visibleASCII(sent[0], maxRequestIDLen) && (tokenPrefix == "" || !strings.Contains(sent[0], tokenPrefix)) {
 		return sent[0]
 	}
 	return newRequestID(now)
 }
 
-// newRequestID returns a UUIDv7 (RFC 9562, section 5.7). It tells requests apart and guards nothing, so its random bits come
-// from the runtime's per-thread generator: google/uuid takes a lock that all requests would share.
+// newRequestID returns a UUIDv7 (RFC 9562, section 5.7). It is not a secret, so its random bits come from the runtime's per-thread
+// generator: google/uuid locks a generator that all requests would share.
 func newRequestID(now time.Time) string {
 	var id [16]byte
 	millis := uint64(now.UnixMilli())

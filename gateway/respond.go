@@ -104,7 +104,7 @@ func (r *Request) success(h http.Header, reply Reply) responseInfo {
 		h["Idempotent-Replayed"] = headerTrue
 	}
 	if reply.NextCursor != "" {
-		r.setHeader(h, "Link", nextLink(r.http().URL, reply.NextCursor))
+		r.setHeader(h, "Link", r.nextLink(reply.NextCursor))
 	}
 	return r.content(h, r.out.Bytes(), nil)
 }
@@ -187,13 +187,15 @@ func entityTag(body []byte, useGzip bool) string {
 	return string(append(b, '"'))
 }
 
-// nextLink is the Link field of a page that is not the last (RFC 8288): this request's path and parameters at the next cursor.
-func nextLink(u *url.URL, cursor string) string {
-	sent, q := Query{raw: u.RawQuery}, url.Values{"cursor": {cursor}}
-	for _, name := range []string{"action", "limit"} {
+// nextLink returns the Link header of a page that is not the last (RFC 8288): the URL of this request with the next cursor, and with those
+// parameters that the route has.
+func (r *Request) nextLink(cursor string) string {
+	sent, q := r.Query(), make(url.Values, len(r.route.Fields))
+	for _, name := range r.route.Fields {
 		if v := sent.Text(name); v != "" {
 			q.Set(name, v)
 		}
 	}
-	return "<" + u.EscapedPath() + "?" + q.Encode() + `>; rel="next"`
+	q.Set("cursor", cursor)
+	return "<" + r.http().URL.EscapedPath() + "?" + q.Encode() + `>; rel="next"`
 }

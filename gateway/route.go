@@ -12,48 +12,47 @@ import (
 	"opsgate/gateway/openapi"
 )
 
-// A Route is one operation of the API. It is all that the checks, logs, metrics and the description's test know of it: there
-// is no second list.
+// A Route is a row of the route table: one operation of the API. Checks, logs, metrics and the test of the OpenAPI document use this table.
 type Route struct {
-	ID      string        // operation id (specification, part 4)
+	ID      string        // operation id
 	Method  string        // GET rows also serve HEAD
 	Path    string        // template, as /v1/servers/:id
-	Scope   authn.Scope   // scope that the operation needs; AnyToken where a valid token will do
-	Service string        // internal service that answers it: fleet, monitoring, incident or audit; "" for none
+	Scope   authn.Scope   // required scope; anyToken if any token is sufficient
+	Service string        // internal service that it calls: fleet, monitoring, incident or audit; "" for none
 	Fields  []string      // query parameters of a GET, body fields of a POST
 	Timeout time.Duration // 0 for the gateway's default
 	Handle  Handler
 }
 
-// AnyToken is the scope of an operation that needs none: a decision, where an empty scope would be an omission.
-const AnyToken authn.Scope = "*"
+// anyToken is the scope of an operation that requires none. It is explicit, so that an empty scope is an error.
+const anyToken authn.Scope = "*"
 
-// A Handler answers one operation: it decodes, calls, and says what to show. It knows nothing of HTTP responses.
+// A Handler decodes a request and calls its service. It does not access the HTTP response.
 type Handler func(r *Request) (Reply, error)
 
-// A View writes the public form of a resource. What it does not name is not published.
+// A View writes the public fields of a resource.
 type View func(w *jsonw.Writer)
 
 // A Reply is a success.
 type Reply struct {
 	View          View
 	NextCursor    string // for the Link header of a page that is not the last
-	CursorIgnored bool   // the cursor sent was not recognised: this is the first page
-	Replayed      bool   // this is the remembered answer to an Idempotency-Key
+	CursorIgnored bool   // the cursor was not recognized, so this is the first page
+	Replayed      bool   // this is the stored response for an Idempotency-Key
 
-	allow    string        // the answer to OPTIONS
-	page     *openapi.Page // a page of the documentation, in place of a view
-	redirect int           // status of a redirect to the documentation, in place of a view
+	allow    string        // Allow header of a response to OPTIONS
+	page     *openapi.Page // documentation page, instead of a view
+	redirect int           // status of a redirect to the documentation, instead of a view
 }
 
 func show(v View) (Reply, error) { return Reply{View: v}, nil }
 
-// routes returns the whole table.
+// routes returns the route table.
 func (a *api) routes() []Route {
 	return slices.Concat(a.identityRoutes(), a.fleetRoutes(), a.monitoringRoutes(), a.incidentRoutes(), a.statusPageRoutes(), a.auditRoutes())
 }
 
-// checkRoutes refuses a table with a gap in it.
+// checkRoutes returns an error for an incomplete or ambiguous table.
 func checkRoutes(routes []Route) error {
 	var errs []error
 	seen := make(map[string]bool)
@@ -63,11 +62,11 @@ func checkRoutes(routes []Route) error {
 		case r.ID == "" || r.Handle == nil || r.Path == "":
 			errs = append(errs, fmt.Errorf("route %q %s: id, path and handler are required", r.ID, key))
 		case r.Method != http.MethodGet && r.Method != http.MethodPost:
-			errs = append(errs, fmt.Errorf("route %s: method %q is not served", r.ID, r.Method))
-		case r.Scope != AnyToken && !slices.Contains(authn.AllScopes(), r.Scope):
-			errs = append(errs, fmt.Errorf("route %s: scope %q: every route decides on a scope that exists", r.ID, r.Scope))
+			errs = append(errs, fmt.Errorf("route %s: method %q is not supported", r.ID, r.Method))
+		case r.Scope != anyToken && !slices.Contains(authn.AllScopes(), r.Scope):
+			errs = append(errs, fmt.Errorf("route %s: unknown scope %q", r.ID, r.Scope))
 		case seen[key] || seen[r.ID]:
-			errs = append(errs, fmt.Errorf("route %s: %s is in the table twice", r.ID, key))
+			errs = append(errs, fmt.Errorf("route %s: %s is a duplicate", r.ID, key))
 		}
 		seen[key], seen[r.ID] = true, true
 	}

@@ -15,12 +15,12 @@ func TestEachOperationReadsTheFieldsOfItsRow(t *testing.T) {
 	h := start(t)
 	h.services.fail("", status.Error(codes.NotFound, "reached the service"))
 	all := make(map[string]bool)
-	for _, route := range h.gateway.Routes() {
+	for _, route := range h.gateway.rows {
 		for _, field := range route.Fields {
 			all[field] = true
 		}
 	}
-	for _, route := range h.gateway.Routes() {
+	for _, route := range h.gateway.rows {
 		if route.Service == "" {
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// statusPageRoutes are the operations on status pages (specification, part 4).
+// statusPageRoutes returns the routes of status pages.
 func (a *api) statusPageRoutes() []Route {
 	const get = http.MethodGet
 	return []Route{
@@ -59,7 +59,7 @@ func (a *api) listStatusPageIncidents(r *Request) (Reply, error) {
 	return show(list(resp.Incidents, encodeIncident))
 }
 
-var publicStatuses = []word[incidentv1.PublicStatus]{
+var publicStatuses = []enumValue[incidentv1.PublicStatus]{
 	{"operational", incidentv1.PublicStatus_PUBLIC_STATUS_OPERATIONAL},
 	{"degraded", incidentv1.PublicStatus_PUBLIC_STATUS_DEGRADED},
 	{"outage", incidentv1.PublicStatus_PUBLIC_STATUS_OUTAGE},

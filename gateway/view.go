@@ -5,7 +5,7 @@ import "opsgate/gateway/jsonw"
 // An encoder writes one resource as an object.
 type encoder[M any] func(w *jsonw.Writer, m *M)
 
-// one shows a single resource. A service that answers OK without it has broken its contract.
+// one returns the view of a single resource. A response of a service without the resource violates its contract.
 func one[M any](m *M, encode encoder[M]) View {
 	return func(w *jsonw.Writer) {
 		if m == nil {
@@ -16,7 +16,7 @@ func one[M any](m *M, encode encoder[M]) View {
 	}
 }
 
-// list shows all resources as a bare array.
+// list returns the view of all resources, as an array.
 func list[M any](ms []*M, encode encoder[M]) View {
 	return func(w *jsonw.Writer) {
 		w.BeginArray()
@@ -27,7 +27,7 @@ func list[M any](ms []*M, encode encoder[M]) View {
 	}
 }
 
-// page shows one page of a walk by cursor; the cursor is null on the last.
+// page returns the view of one page; the cursor of the last page is null.
 func page[M any](ms []*M, encode encoder[M], nextCursor string) View {
 	return func(w *jsonw.Writer) {
 		w.BeginObject()
@@ -37,7 +37,7 @@ func page[M any](ms []*M, encode encoder[M], nextCursor string) View {
 			w.Null("nextCursor")
 		case isCursor(nextCursor):
 			w.String("nextCursor", nextCursor)
-		default: // it would come back as one that is not recognised, and its walker would begin again for ever
+		default: // the next request would get the first page again, and the client would loop forever
 			w.Fail("nextCursor", "value is no cursor of the contract")
 		}
 		w.EndObject()
@@ -52,7 +52,7 @@ func array[M any](w *jsonw.Writer, name string, ms []*M, encode encoder[M]) {
 	w.EndArray()
 }
 
-// isCursor says whether a client can send the cursor back: it has at most 512 characters of the URL-safe base64 alphabet.
+// isCursor returns whether the cursor has at most 512 characters, of the URL-safe base64 alphabet.
 func isCursor(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {

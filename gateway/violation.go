@@ -10,13 +10,13 @@ import (
 	"opsgate/backendclient"
 )
 
-// maxViolationText is the number of characters of a violation's description that a client reads (decisions, "Errors").
+// maxViolationText is the maximal number of characters of a description in a response (docs/contract.md, "Errors").
 const maxViolationText = 200
 
-var errNoViolation = errors.New("the refusal names no field")
+var errNoViolation = errors.New("the rejection names no field")
 
-// checkViolations returns an error if a service refused a request as invalid for anything but fields that the client can send with the
-// operation. The client cannot correct anything else, and its text may describe internals, so such a refusal is a failure of the service.
+// checkViolations returns an error if a service rejects a request as invalid for a reason other than fields of the route. The client cannot
+// correct those, and the description may contain internals, so the response is a 500.
 func checkViolations(e *backendclient.Error, row *Route) error {
 	if failureKindOf(e) != failureInvalid {
 		return nil
@@ -32,7 +32,7 @@ func checkViolations(e *backendclient.Error, row *Route) error {
 	return nil
 }
 
-// detailsOf returns the violations as the API names them, the first text of each field.
+// detailsOf returns the descriptions of violations by the API's field names, the first one of each field.
 func detailsOf(violations []backendclient.Violation, row *Route) map[string]string {
 	details := make(map[string]string, len(violations))
 	for _, v := range violations {
@@ -43,8 +43,8 @@ func detailsOf(violations []backendclient.Violation, row *Route) map[string]stri
 	return details
 }
 
-// fieldOf returns the field that a violation is of, or "" where clients send no such field with the operation. Path parameters are
-// not fields: an id that names nothing is 404. Nor is a cursor, which is never an error (specification, part 4).
+// fieldOf returns the field of a violation, or "" if the route has no such field. Path parameters are not fields, because an unknown id is a
+// 404, and neither is a cursor, which is never an error (docs/contract.md, "Lists and pages").
 func (r *Route) fieldOf(v backendclient.Violation) string {
 	path, _, _ := strings.Cut(v.Field, ".")
 	path, _, _ = strings.Cut(path, "[")
@@ -59,7 +59,7 @@ func (r *Route) fieldOf(v backendclient.Violation) string {
 	return ""
 }
 
-// protoField returns the name that the contract with the services has for a field: statusPageId is status_page_id.
+// protoField returns the name of a field in the contract with the services: status_page_id for statusPageId.
 func protoField(field string) string {
 	if field == "action" {
 		return "action_prefix"
@@ -74,8 +74,8 @@ func protoField(field string) string {
 	return b.String()
 }
 
-// publicText returns a description as clients may read it: one line of at most maxViolationText characters that can neither control
-// a terminal nor reorder the text around it.
+// publicText returns a description for clients: one line of at most maxViolationText characters, without control characters and
+// bidirectional controls.
 func publicText(description string) string {
 	text := strings.Map(func(r rune) rune {
 		switch {
@@ -85,7 +85,7 @@ func publicText(description string) string {
 			return -1
 		}
 		return r
-	}, description) // which also replaces what is not UTF-8
+	}, description) // Map also replaces invalid UTF-8
 	if text = strings.TrimSpace(text); text == "" {
 		return "is not valid"
 	}
