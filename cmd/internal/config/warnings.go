@@ -69,6 +69,9 @@ func (w *warner) exposure() {
 			w.warn(fmt.Sprintf("trusted_proxies[%d]", i), "is everybody: any client can claim any address in the audit log")
 		}
 	}
+	if host, _, _ := net.SplitHostPort(c.Listen); !isLoopback(host) && c.TLS.CertFile == "" && len(c.TrustedProxies) == 0 {
+		w.warn("listen", "is %s, not on loopback, without TLS: set tls.cert_file and key_file, or trusted_proxies if a proxy ends TLS", c.Listen)
+	}
 	host, _, _ := net.SplitHostPort(c.Admin.Listen) // an address, as the validator saw
 	if !isLoopback(host) && c.Admin.TLS.CertFile == "" {
 		w.warn("admin.token", "goes over the network as it is: set admin.tls.cert_file and key_file")
