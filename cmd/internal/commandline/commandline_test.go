@@ -13,15 +13,15 @@ import (
 	"opsgate/cmd/internal/commandline"
 )
 
-// grammar is that of a program with everything that completion has to know of.
+// grammar has every kind of command, flag and argument that completion distinguishes.
 type grammar struct {
 	Verbose bool  `help:"Say more."`
 	Serve   serve `cmd:"" help:"Serve: until the end."`
 	Token   struct {
 		Create create   `cmd:"" help:"Create a token."`
 		List   struct{} `cmd:"" help:"List the tokens."`
-	} `cmd:"" help:"Look after tokens."`
-	Secret struct{} `cmd:"" hidden:"" help:"Nobody is told."`
+	} `cmd:"" help:"Manage tokens."`
+	Secret struct{} `cmd:"" hidden:"" help:"Hidden from users."`
 
 	commandline.Commands
 }
@@ -39,7 +39,7 @@ type create struct {
 	Name string `required:"" help:"Its name."`
 }
 
-// asSample makes the test's own program the sample.
+// asSample is the variable that makes the test binary run as the sample program.
 const asSample = "COMMANDLINE_TEST_SAMPLE"
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	parsed.FatalIfErrorf(parsed.Run())
 }
 
-// install puts the sample on a search path of its own, and returns a command that finds it there.
+// install returns a command whose PATH begins with a directory that holds the sample program.
 func install(t *testing.T, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -78,7 +78,7 @@ func install(t *testing.T, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// files makes a folder with a file and a folder in it, and returns it.
+// files returns a new directory with a file and a directory in it.
 func files(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

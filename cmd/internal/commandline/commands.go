@@ -8,45 +8,45 @@ import (
 	"opsgate/cmd/internal/buildinfo"
 )
 
-// Commands are to be embedded in the grammar of a program, which binds an About.
+// Commands is embedded in the grammar of a program, which binds an About.
 type Commands struct {
 	Version    version    `cmd:"" help:"Print the version."`
-	Completion completion `cmd:"" help:"Print a script by which bash, zsh or fish completes what is typed after the program's name."`
+	Completion completion `cmd:"" help:"Print a completion script for bash, zsh or fish."`
 	Man        manual     `cmd:"" help:"Print the manual page."`
-	Complete   complete   `cmd:"" hidden:"" name:"__complete" help:"Print what the last of the words may become."`
+	Complete   complete   `cmd:"" hidden:"" name:"__complete" help:"Print the candidates for the last word."`
 
 	AsVersion versionFlag `name:"version" help:"Print the version."`
 }
 
-// An About is what there is to say of a program beyond its commands.
+// About describes a program beyond its commands.
 type About struct {
 	Build buildinfo.Info
 	// Sections follow the commands in the manual page.
 	Sections []Section
 }
 
-// A Section of a manual page is a text, or a list of things and what each of them is.
+// A Section of a manual page is a text, a list, or both.
 type Section struct {
 	Title string
 	Text  string
 	Items []Item
 }
 
-// An Item is a thing and what it is.
+// An Item is an entry of a list with its description.
 type Item struct{ Term, Text string }
 
 type version struct{}
 
-// Run prints the program's version, the revision that it was built from and when, and the Go version.
+// Run prints the version, the revision, the time of the build and the Go version.
 func (version) Run(k *kong.Kong, about About) error {
 	_, err := fmt.Fprintf(k.Stdout, "%s %s", k.Model.Name, about.Build)
 	return err
 }
 
-// A versionFlag does what the command does, for who expects the one or the other.
+// versionFlag is the version command as a flag.
 type versionFlag bool
 
-// BeforeReset is called before anything else on the line matters, as that of help is.
+// BeforeReset prints the version. kong calls it before it validates the rest of the line.
 func (versionFlag) BeforeReset(k *kong.Kong, about About) error {
 	if err := (version{}).Run(k, about); err != nil {
 		return err
@@ -55,5 +55,5 @@ func (versionFlag) BeforeReset(k *kong.Kong, about About) error {
 	return nil
 }
 
-// root returns the program.
+// root returns the node of the program.
 func root(k *kong.Context) *kong.Node { return k.Model.Node }

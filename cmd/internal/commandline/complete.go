@@ -9,9 +9,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// What the scripts do, which they are told by the last line.
+// The last line of the output is what the script offers.
 const (
-	offerWords       = "words" // those of the lines before
+	offerWords       = "words" // the candidates in the lines before
 	offerFiles       = "files"
 	offerDirectories = "directories"
 )
@@ -20,11 +20,11 @@ type complete struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
-// Run prints a line for each word that the last of the words may become, with a tab and what it means, and then one that says whether
-// files may stand there.
+// Run prints the candidates for the last word, a line each: the candidate, a tab and its help. The last line is offerWords, offerFiles or
+// offerDirectories.
 func (c *complete) Run(k *kong.Context) error {
 	words := c.Words
-	if len(words) > 0 && words[0] == "--" { // with which the scripts begin, so that no word is taken for a flag of this command
+	if len(words) > 0 && words[0] == "--" { // the scripts add it so that kong parses no word as a flag of this command
 		words = words[1:]
 	}
 	if len(words) == 0 {
@@ -45,22 +45,22 @@ func (c *complete) Run(k *kong.Context) error {
 	return err
 }
 
-// A line is what has been typed, as far as it has been read.
+// A line is the state after the words that precede the last one.
 type line struct {
-	node      *kong.Node // the command
-	arguments int        // of it
+	node      *kong.Node // the command so far
+	arguments int        // positional arguments of that command so far
 	given     map[*kong.Flag]bool
-	awaiting  *kong.Flag // whose value the next word is; nil for none
+	pending   *kong.Flag // whose value the next word is; nil for none
 }
 
-// A candidate is what a word may become.
+// A candidate is a completion of the last word.
 type candidate struct{ word, help string }
 
-// read takes in a word that is complete.
+// read updates the state by a complete word.
 func (l *line) read(word string) {
 	switch {
-	case l.awaiting != nil:
-		l.awaiting = nil
+	case l.pending != nil:
+		l.pending = nil
 	case strings.HasPrefix(word, "-"):
 		name, _, valued := strings.Cut(word, "=")
 		flag := l.flag(name)
@@ -69,7 +69,7 @@ func (l *line) read(word string) {
 		}
 		l.given[flag] = true
 		if !valued && !flag.IsBool() {
-			l.awaiting = flag
+			l.pending = flag
 		}
 	default:
 		is := func(n *kong.Node) bool { return n.Name == word || slices.Contains(n.Aliases, word) }
@@ -81,12 +81,12 @@ func (l *line) read(word string) {
 	}
 }
 
-// offer returns what the next word may become, of which a part has been typed.
+// offer returns the candidates for the next word, a part of which is typed, and what the script offers.
 func (l *line) offer(part string) (offered []candidate, offer string) {
 	name, _, valued := strings.Cut(part, "=")
 	switch {
-	case l.awaiting != nil:
-		return values(l.awaiting.Value, "")
+	case l.pending != nil:
+		return values(l.pending.Value, "")
 	case strings.HasPrefix(part, "-") && valued:
 		if flag := l.flag(name); flag != nil {
 			return values(flag.Value, name+"=")
@@ -111,7 +111,7 @@ func (l *line) offer(part string) (offered []candidate, offer string) {
 	return offered, offerWords
 }
 
-// flags yields those of the command and of what it belongs to.
+// flags yields the flags of the command and of its parents.
 func (l *line) flags() iter.Seq[*kong.Flag] {
 	return func(yield func(*kong.Flag) bool) {
 		for _, group := range l.node.AllFlags(true) {
@@ -124,7 +124,7 @@ func (l *line) flags() iter.Seq[*kong.Flag] {
 	}
 }
 
-// flag returns the flag of a name with its dashes, or nil.
+// flag returns the flag with this name, which includes its dashes, or nil.
 func (l *line) flag(name string) *kong.Flag {
 	for flag := range l.flags() {
 		if name == "--"+flag.Name || flag.Short != 0 && name == "-"+string(flag.Short) {
@@ -134,8 +134,8 @@ func (l *line) flag(name string) *kong.Flag {
 	return nil
 }
 
-// values returns what a value may be, each after what stands before it in its word.
-func values(v *kong.Value, before string) (offered []candidate, offer string) {
+// values returns the candidates for a value. Each begins with prefix, the part of the word before the value.
+func values(v *kong.Value, prefix string) (offered []candidate, offer string) {
 	switch v.Tag.PlaceHolder {
 	case "FILE":
 		return nil, offerFiles
@@ -145,7 +145,7 @@ func values(v *kong.Value, before string) (offered []candidate, offer string) {
 	if v.Enum != "" {
 		for _, one := range v.EnumSlice() {
 			if one != "" {
-				offered = append(offered, candidate{before + one, ""})
+				offered = append(offered, candidate{prefix + one, ""})
 			}
 		}
 	}

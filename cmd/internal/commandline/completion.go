@@ -14,7 +14,7 @@ type completion struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Run prints the script.
+// Run prints the script for the shell.
 func (c *completion) Run(k *kong.Context) error {
 	script, err := scripts.ReadFile("scripts/completion." + c.Shell)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// lines are what is typed, and what its last word may become. In the folder are a file, that.yaml, and a folder, there.
+// lines are command lines with the candidates for their last word. The working directory has a file, that.yaml, and a directory, there.
 var lines = []struct {
 	line string
 	want []string
@@ -33,7 +33,7 @@ var lines = []struct {
 	{"sample completion ", []string{"bash", "fish", "zsh"}},
 }
 
-// script writes the script for a shell to a file, and returns its path.
+// script writes the completion script of a shell to a file and returns its path.
 func script(t *testing.T, shell string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "script")
@@ -43,7 +43,7 @@ func script(t *testing.T, shell string) string {
 	return path
 }
 
-// completes has a shell complete every line by a program of its own language, and compares.
+// completes runs program in a shell for each line and compares the candidates.
 func completes(t *testing.T, shell string, args []string, program string, more map[string][]string) {
 	t.Helper()
 	table := slices.Clone(lines)
@@ -59,7 +59,7 @@ func completes(t *testing.T, shell string, args []string, program string, more m
 		var got []string
 		for line := range strings.Lines(out) {
 			word, _, _ := strings.Cut(line, "\t")
-			got = append(got, strings.TrimRight(strings.TrimSpace(word), "/")) // as fish marks folders
+			got = append(got, strings.TrimRight(strings.TrimSpace(word), "/")) // fish marks directories
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, test.want) {
@@ -68,7 +68,7 @@ func completes(t *testing.T, shell string, args []string, program string, more m
 	}
 }
 
-func TestBash(t *testing.T) {
+func TestCompletionInBash(t *testing.T) {
 	const program = `
 		compopt() { :; } # which works only while the reader of lines completes
 		source "$0"
@@ -77,13 +77,13 @@ func TestBash(t *testing.T) {
 		$(complete -p sample | grep -o '_[a-z]*_complete')
 		if ((${#COMPREPLY[@]})); then printf '%s\n' "${COMPREPLY[@]}"; fi`
 	completes(t, "bash", []string{"--norc", "-c"}, program, map[string][]string{
-		"sample serve --level=w":   {"warn"}, // what stands before = is another word to bash
+		"sample serve --level=w":   {"warn"}, // = separates words in bash
 		"sample serve --config=th": {"that.yaml", "there"},
 	})
 }
 
-// A stand-in for zsh's own functions says what it is asked to offer.
-func TestZsh(t *testing.T) {
+// Stubs of zsh's completion functions print what they are called with.
+func TestCompletionInZsh(t *testing.T) {
 	const program = `
 		compdef() { : }
 		_describe() { local c; for c in "${(@P)2}"; do print -r -- "${${c//\\:/;}%%:*}"; done }
@@ -100,17 +100,17 @@ func TestZsh(t *testing.T) {
 	})
 }
 
-func TestFish(t *testing.T) {
+func TestCompletionInFish(t *testing.T) {
 	completes(t, "fish", []string{"--no-config", "-c"}, `source $argv[1]; complete -C $argv[2]`, map[string][]string{
 		"sample serve --level=w": {"--level=warn"},
 	})
 }
 
-func TestCandidatesSayWhatTheyMean(t *testing.T) {
+func TestCandidatesHaveDescriptions(t *testing.T) {
 	if got := sample(t, "__complete", "--", "ser"); got != "serve\tServe: until the end.\nwords\n" {
 		t.Errorf("got %q", got)
 	}
-	if got := sample(t, "__complete"); !strings.Contains(got, "\ntoken\tLook after tokens.\n") {
+	if got := sample(t, "__complete"); !strings.Contains(got, "\ntoken\tManage tokens.\n") {
 		t.Errorf("without a word: got %q", got)
 	}
 }

@@ -1,6 +1,5 @@
-// Package commandline runs a program's command line, and gives it what every program has: its version, and two commands that speak of all
-// others: completion, for shells, and man, for people. Both read the model that kong parses by, so they cannot say anything else than the
-// program does.
+// Package commandline parses and runs the command line of a program, and adds the commands that every program has: version, completion and
+// man. Completion and the manual page are generated from the model of the parser, so they match the commands and flags.
 //
-// The scripts for shells know nothing of the program: they ask it, by a hidden command, what the words on the line may become.
+// The shell scripts have no list of commands: they call the hidden command __complete for the candidates.
 package commandline

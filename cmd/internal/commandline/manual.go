@@ -9,7 +9,7 @@ import (
 
 type manual struct{}
 
-// Run prints the page in the language of man(7).
+// Run prints the page in the macros of man(7).
 func (manual) Run(k *kong.Context, about About) error {
 	page := new(page)
 	page.write(root(k), about)
@@ -17,12 +17,12 @@ func (manual) Run(k *kong.Context, about About) error {
 	return err
 }
 
-// A page is a manual page that is being written.
+// page builds a manual page.
 type page struct{ strings.Builder }
 
 func (p *page) write(program *kong.Node, about About) {
 	p.line(`.TH "%s" 1 "%s" "%s %s"`, strings.ToUpper(program.Name), about.Build.Day(), program.Name, about.Build.Version)
-	p.line(".nh") // names of flags and keys are not hyphenated
+	p.line(".nh") // do not hyphenate names of flags and keys
 	p.line(".ad l")
 	p.section("NAME")
 	summary, _, _ := strings.Cut(program.Help, ". ")
@@ -46,7 +46,7 @@ func (p *page) write(program *kong.Node, about About) {
 	}
 }
 
-// command writes what a command does, takes and knows for flags.
+// command writes the section of a command: its usage, help, arguments and flags.
 func (p *page) command(n *kong.Node) {
 	usage := []string{`\fB` + escaped(n.Path()) + `\fR`}
 	for _, argument := range n.Positional {
@@ -86,7 +86,7 @@ func (p *page) item(term, text string) {
 	p.text(text)
 }
 
-// text writes a paragraph; nothing where there is none.
+// text writes a paragraph, or nothing for an empty text.
 func (p *page) text(text string) {
 	if text != "" {
 		p.line("%s", escaped(text))
@@ -95,8 +95,8 @@ func (p *page) text(text string) {
 
 func (p *page) line(format string, values ...any) { fmt.Fprintf(p, format+"\n", values...) }
 
-// escaped returns a text that roff takes for nothing else: a dot or an apostrophe at its beginning would make it a request, and a
-// hyphen that is not a minus would not be found by those who search for a flag or copy it.
+// escaped escapes text for roff. A dot or an apostrophe at its beginning would make it a request. A hyphen is written as a minus, so that a
+// flag can be searched for and copied.
 func escaped(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "\n", " ").Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-func TestTheManualPageRenders(t *testing.T) {
+func TestManualPageRendersWithoutWarnings(t *testing.T) {
 	page := sample(t, "man")
 	cmd := install(t, "groff", "-man", "-Tascii", "-Wall", "-ww", "-P-cbou")
 	cmd.Stdin = strings.NewReader(page)
-	text := output(t, cmd) // which takes a warning for a failure
+	text := output(t, cmd) // fails on warnings
 	for _, want := range []string{
 		"SAMPLE(1)", "sample 1.2.3", "2026-01-31",
 		"sample - A sample of a program\n",
@@ -21,12 +21,12 @@ func TestTheManualPageRenders(t *testing.T) {
 		"NOTES\n       .so what? C:\\x\n\n       --none 'tis nothing.\n",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("there is no %q", want)
+			t.Errorf("the page lacks %q", want)
 		}
 	}
-	for _, hidden := range []string{"Nobody is told", "__complete", "--hidden"} {
+	for _, hidden := range []string{"Hidden from users", "__complete", "--hidden"} {
 		if strings.Contains(text, hidden) {
-			t.Errorf("it tells of %s", hidden)
+			t.Errorf("the page has %s", hidden)
 		}
 	}
 	if t.Failed() {

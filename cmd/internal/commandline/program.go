@@ -17,7 +17,7 @@ const (
 	exitUsage  = 2
 )
 
-// A Program is what its command line says of itself, and where it writes.
+// A Program is the name, description and output of a command line.
 type Program struct {
 	Name        string
 	Description string
@@ -25,25 +25,24 @@ type Program struct {
 	Out, Err    io.Writer
 }
 
-// A UsageError is a mistake on the command line that only the command itself can see.
+// A UsageError is a mistake on the command line that the parser cannot detect.
 type UsageError struct{ Err error }
 
 // Error implements error.
 func (e UsageError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what the mistake is.
+// Unwrap returns the cause.
 func (e UsageError) Unwrap() error { return e.Err }
 
-// Run parses the arguments, which are without the program's name, by a grammar in kong's tags, and runs the command that they name.
-// Its methods may ask for the context, and for values of the types of bindings. It returns the exit code: 0 done, 1 failed, 2
-// wrong usage.
+// Run parses the arguments, without the program's name, by a grammar with kong's tags, and runs the command. The Run method of a command can
+// take the context and values of the types of bindings. Run returns the exit code: 0 done, 1 failed, 2 wrong usage.
 func (p Program) Run(ctx context.Context, grammar any, arguments []string, bindings ...any) int {
-	told := false
+	printed := false
 	parser, err := kong.New(grammar,
 		kong.Name(p.Name),
 		kong.Description(p.Description),
 		kong.Writers(p.Out, p.Err),
-		kong.Exit(func(int) { told = true }), // called once help or the version is printed; what is parsed after that does not matter
+		kong.Exit(func(int) { printed = true }), // after help or the version; the result of the parser is then ignored
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(append(bindings, p.About)...),
 	)
@@ -52,7 +51,7 @@ func (p Program) Run(ctx context.Context, grammar any, arguments []string, bindi
 	}
 	command, err := parser.Parse(arguments)
 	switch {
-	case told:
+	case printed:
 		return exitDone
 	case err != nil:
 		return p.report(err, exitUsage)
@@ -66,7 +65,7 @@ func (p Program) Run(ctx context.Context, grammar any, arguments []string, bindi
 	return exitDone
 }
 
-// A listing is an error of several problems, each in a line that begins with the name of a file: editors jump there.
+// A listing is an error of several problems, each in a line that begins with the name of a file, as editors expect it.
 type listing interface {
 	error
 	Lines() []string
@@ -80,7 +79,7 @@ func (p Program) report(err error, code int) int {
 		return code
 	}
 	text := err.Error()
-	if flag, _, missing := strings.Cut(text, ` value but got "EOL"`); missing { // as the library calls the end of the line
+	if flag, _, missing := strings.Cut(text, ` value but got "EOL"`); missing { // the library's text for a missing value
 		flag, _, _ = strings.Cut(flag, ": ")
 		text = flag + ": expected a value"
 	}
@@ -91,7 +90,7 @@ func (p Program) report(err error, code int) int {
 	return code
 }
 
-// misused returns the command that was not understood, or the program where none was reached.
+// misused returns the command with the usage error, or the program if no command was parsed.
 func (p Program) misused(err error) string {
 	if e, parsed := errors.AsType[*kong.ParseError](err); parsed && e.Context != nil {
 		if command := e.Context.Selected(); command != nil {

@@ -1,6 +1,6 @@
-# Completion of PROGRAM in bash: source it, or put it into the folder of completions as PROGRAM.
+# Completion of PROGRAM in bash: source it, or save it in the directory of completions as PROGRAM.
 _PROGRAM_complete() {
-  # The line itself is read, as bash takes --flag=value for three words.
+  # Bash splits --flag=value into three words, so read the line itself.
   local line=${COMP_LINE:0:COMP_POINT} words=() lines=() current offer candidate
   read -ra words <<<"$line"
   if [[ $line == *[[:space:]] ]]; then words+=(""); fi

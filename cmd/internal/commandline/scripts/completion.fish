@@ -1,4 +1,4 @@
-# Completion of PROGRAM in fish: put it into ~/.config/fish/completions as PROGRAM.fish, or source it.
+# Completion of PROGRAM in fish: save it in ~/.config/fish/completions as PROGRAM.fish, or source it.
 function __PROGRAM_complete
     set -l words (commandline -opc)
     set -l current (commandline -ct)

@@ -1,5 +1,5 @@
 #compdef PROGRAM
-# Completion of PROGRAM in zsh: put it into a folder of $fpath as _PROGRAM, or source it after compinit.
+# Completion of PROGRAM in zsh: save it in a directory of $fpath as _PROGRAM, or source it after compinit.
 _PROGRAM() {
   local -a lines candidates
   local line offer
