@@ -8,19 +8,18 @@ import (
 	"strings"
 )
 
-// What whoever releases says of the build, by -ldflags "-X opsgate/cmd/internal/buildinfo.version=1.2.3" and so on. A build from a
-// checkout, with -buildvcs, knows its revision and date by itself.
-var version, revision, date string //nolint:gochecknoglobals // the linker writes to nothing else
+// Values of a release, set by -ldflags "-X opsgate/cmd/internal/buildinfo.version=1.2.3" and so on. They replace those that -buildvcs records.
+var version, revision, date string //nolint:gochecknoglobals // -X sets only package variables
 
 // Info describes a build.
 type Info struct {
 	Version   string // the release, the module's version, or "dev"
-	Revision  string // the commit, with "-modified" where the tree differed from it; "unknown" without -buildvcs
-	Date      string // of the commit, in RFC 3339, so that who builds it again gets the same; "unknown" likewise
+	Revision  string // the commit, with "-modified" if the tree differed from it; "unknown" without -buildvcs
+	Date      string // of the commit, in RFC 3339, so that builds are reproducible; "unknown" without -buildvcs
 	GoVersion string
 }
 
-// Read returns what is known of the running program.
+// Read returns the description of the running program.
 func Read() Info {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -29,16 +28,16 @@ func Read() Info {
 	return describe(build, linked{version, revision, date})
 }
 
-// linked is what the linker was told.
+// linked is the values that the linker set.
 type linked struct{ version, revision, date string }
 
-// describe makes an Info of what the Go toolchain recorded and what the linker was told, which goes first.
-func describe(build *debug.BuildInfo, told linked) Info {
+// describe returns the values of the linker, or else those that the Go toolchain recorded.
+func describe(build *debug.BuildInfo, release linked) Info {
 	recorded := build.Main.Version
 	if recorded == "(devel)" {
 		recorded = ""
 	}
-	info := Info{Version: cmp.Or(told.version, recorded, "dev"), GoVersion: build.GoVersion}
+	info := Info{Version: cmp.Or(release.version, recorded, "dev"), GoVersion: build.GoVersion}
 	modified := false
 	for _, setting := range build.Settings {
 		switch setting.Key {
@@ -53,7 +52,7 @@ func describe(build *debug.BuildInfo, told linked) Info {
 	if modified {
 		info.Revision += "-modified"
 	}
-	info.Revision, info.Date = cmp.Or(told.revision, info.Revision, "unknown"), cmp.Or(told.date, info.Date, "unknown")
+	info.Revision, info.Date = cmp.Or(release.revision, info.Revision, "unknown"), cmp.Or(release.date, info.Date, "unknown")
 	return info
 }
 

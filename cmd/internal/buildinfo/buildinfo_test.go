@@ -17,7 +17,7 @@ func TestDescribe(t *testing.T) {
 		linked linked
 		want   Info
 	}{
-		{"a build that nobody described", debug.BuildInfo{GoVersion: "go1.26"}, linked{}, Info{"dev", "unknown", "unknown", "go1.26"}},
+		{"no recorded values", debug.BuildInfo{GoVersion: "go1.26"}, linked{}, Info{"dev", "unknown", "unknown", "go1.26"}},
 		{"a working tree", debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: changed}, linked{}, Info{"dev", "abc123-modified", "unknown", ""}},
 		{"a commit", debug.BuildInfo{Main: debug.Module{Version: "v0.0.0-2026"}, Settings: committed}, linked{}, Info{"v0.0.0-2026", "abc123", "2026-01-31T12:00:00Z", ""}},
 		{
@@ -33,13 +33,13 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-func TestReadKnowsTheGoVersion(t *testing.T) {
+func TestReadReturnsTheGoVersion(t *testing.T) {
 	if got := Read().GoVersion; got != runtime.Version() {
 		t.Errorf("got %q, want %q", got, runtime.Version())
 	}
 }
 
-func TestStringIsForPeople(t *testing.T) {
+func TestStringHasALineForEachValue(t *testing.T) {
 	want := "1.2.3\nrevision: abc123\ndate: 2026-01-31T12:00:00Z\ngo: go1.26\n"
 	if got := (Info{"1.2.3", "abc123", "2026-01-31T12:00:00Z", "go1.26"}).String(); got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -1,3 +1,2 @@
-// Package buildinfo says which build of a program is running: for the version commands, the metrics, and the user agent
-// that the internal services see.
+// Package buildinfo describes the running build for the version commands, the metrics and the user agent of internal calls.
 package buildinfo

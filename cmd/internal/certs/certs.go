@@ -15,31 +15,31 @@ import (
 	"opsgate/backendclient/tlsfiles"
 )
 
-// Files are PEM files. ClientCA may be "": then nobody is asked for a certificate.
+// Files are PEM files. An empty ClientCA means that the listener requests no client certificates.
 type Files struct {
 	Certificate, Key, ClientCA string
 }
 
-// Options are what the TLS of a listener is made of. Listener and Files are required.
+// Options of the TLS of a listener. Listener and Files are required.
 type Options struct {
-	Listener  string // what log lines, errors and the metric call it: public, admin
+	Listener  string // its name in log lines, errors and the metric: public, admin
 	Files     Files
-	Protocols []string // that are spoken over it, the dearest first; none for HTTP/1.1
+	Protocols []string // ALPN protocols in order of preference; HTTP/1.1 by default
 	Logger    *slog.Logger
-	// Registerer gets the metric; nil for nobody.
+	// Registerer gets the metric; nil for none.
 	Registerer prometheus.Registerer
 	Clock      func() time.Time // nil for time.Now
 }
 
-// readAgain is when files that could not be read are read again though they look the same: who may read them is not seen from
-// outside, nor that there was no file descriptor left.
-const readAgain = 10 * time.Second
+// retryAfter is the time after which unchanged files that could not be read are read again: a change of permissions, or a shortage of file
+// descriptors that ended, does not change what os.Stat returns.
+const retryAfter = 10 * time.Second
 
-// New returns the TLS configuration of a listener. The files are read now, and again for a handshake that comes after they have
-// changed. It fails when they make no TLS, or when there is a metric of that listener already.
+// New returns the TLS configuration of a listener. It reads the files, and reads them again at the first handshake after a change. It fails if
+// the files are invalid or the metric of that listener is already registered.
 //
-// A client that shows no certificate gets a connection even where there is a ClientCA, so that probes do: what it may ask is for
-// others to say. One that shows a certificate which is not of ClientCA gets none.
+// With a ClientCA, a client without a certificate still gets a connection, as probes need; the handler must authorize its requests. A client
+// with a certificate that ClientCA did not issue gets none.
 func New(o Options) (*tls.Config, error) {
 	if o.Protocols == nil {
 		o.Protocols = []string{"http/1.1"}
@@ -50,101 +50,101 @@ func New(o Options) (*tls.Config, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	k := &keeper{Options: o}
-	k.seen = o.Files.look()
-	config, err := k.read()
+	r := &reloader{Options: o}
+	r.seen = o.Files.stat()
+	config, err := r.read()
 	if err != nil {
 		return nil, err
 	}
-	k.config = config
-	if err := k.register(); err != nil {
+	r.config = config
+	if err := r.register(); err != nil {
 		return nil, err
 	}
 	current := config.Clone()
-	current.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return k.current(), nil }
+	current.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return r.current(), nil }
 	return current, nil
 }
 
-// A keeper has what the files said when they were last good.
-type keeper struct {
+// A reloader has the configuration of the last valid files.
+type reloader struct {
 	Options
 
 	mu     sync.Mutex
-	seen   looks // of the files when they were last read
-	failed error // why that gave nothing; nil if it did
+	seen   fileInfos // of the files when they were last read
+	failed error     // of that read; nil if it succeeded
 	readAt time.Time
 	config *tls.Config
 }
 
-// current returns what the files say now.
-func (k *keeper) current() *tls.Config {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	seen, now := k.Files.look(), k.Clock()
-	changed := !seen.same(k.seen)
-	if !changed && (k.failed == nil || now.Sub(k.readAt) < readAgain) {
-		return k.config
+// current returns the configuration of the files as they are now, or of the last valid ones.
+func (r *reloader) current() *tls.Config {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen, now := r.Files.stat(), r.Clock()
+	changed := !seen.same(r.seen)
+	if !changed && (r.failed == nil || now.Sub(r.readAt) < retryAfter) {
+		return r.config
 	}
-	before := k.failed
-	k.seen, k.readAt = seen, now // before they are read: what changes meanwhile is seen the next time
-	config, err := k.read()
-	k.failed = err
+	before := r.failed
+	r.seen, r.readAt = seen, now // taken before the read: a change during the read is detected by the next call
+	config, err := r.read()
+	r.failed = err
 	if err != nil {
 		if changed || err.Error() != before.Error() {
-			k.Logger.Warn("changed TLS files are not used", slog.String("listener", k.Listener), slog.Any("error", err))
+			r.Logger.Warn("changed TLS files are not used", slog.String("listener", r.Listener), slog.Any("error", err))
 		}
-		return k.config
+		return r.config
 	}
-	k.Logger.Info("changed TLS files are in use", slog.String("listener", k.Listener), slog.Time("expires", expiry(config)))
-	k.config = config
+	r.Logger.Info("changed TLS files are in use", slog.String("listener", r.Listener), slog.Time("expires", expiry(config)))
+	r.config = config
 	return config
 }
 
-// read makes a configuration of the files.
-func (k *keeper) read() (*tls.Config, error) {
-	certificate, err := tls.LoadX509KeyPair(k.Files.Certificate, k.Files.Key)
+// read returns the configuration of the files.
+func (r *reloader) read() (*tls.Config, error) {
+	certificate, err := tls.LoadX509KeyPair(r.Files.Certificate, r.Files.Key)
 	if err != nil {
-		return nil, fmt.Errorf("read the %s listener's certificate: %w", k.Listener, err)
+		return nil, fmt.Errorf("read the %s listener's certificate: %w", r.Listener, err)
 	}
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, CipherSuites: tlsfiles.CipherSuites(),
-		Certificates: []tls.Certificate{certificate}, NextProtos: k.Protocols,
+		Certificates: []tls.Certificate{certificate}, NextProtos: r.Protocols,
 	}
-	if k.Files.ClientCA == "" {
+	if r.Files.ClientCA == "" {
 		return config, nil
 	}
-	roots, err := os.ReadFile(k.Files.ClientCA)
+	roots, err := os.ReadFile(r.Files.ClientCA)
 	if err != nil {
-		return nil, fmt.Errorf("read the roots of the %s listener's clients: %w", k.Listener, err)
+		return nil, fmt.Errorf("read the roots of the %s listener's clients: %w", r.Listener, err)
 	}
-	config.SessionTicketsDisabled = true // a session must not outlive the roots that it was verified by
+	config.SessionTicketsDisabled = true // a resumed session would skip the verification by the current roots
 	config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, x509.NewCertPool()
 	if !config.ClientCAs.AppendCertsFromPEM(roots) {
-		return nil, fmt.Errorf("read the roots of the %s listener's clients: %w", k.Listener, errNoRoots)
+		return nil, fmt.Errorf("read the roots of the %s listener's clients: %w", r.Listener, errNoRoots)
 	}
 	return config, nil
 }
 
 var errNoRoots = errors.New("there is none in the file")
 
-// register registers when the certificate in use will expire. Who asks has the files looked at, so a listener that nobody
-// connects to does not tell of a certificate that is long renewed.
-func (k *keeper) register() error {
-	if k.Registerer == nil {
+// register registers the metric of the expiry. Collecting it checks the files for changes, so that it is right for a listener without
+// handshakes too.
+func (r *reloader) register() error {
+	if r.Registerer == nil {
 		return nil
 	}
-	err := k.Registerer.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	err := r.Registerer.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "opsgate_tls_certificate_expiry_timestamp_seconds",
 		Help:        "When the certificate that a listener uses expires.",
-		ConstLabels: prometheus.Labels{"listener": k.Listener},
-	}, func() float64 { return float64(expiry(k.current()).Unix()) }))
+		ConstLabels: prometheus.Labels{"listener": r.Listener},
+	}, func() float64 { return float64(expiry(r.current()).Unix()) }))
 	if err != nil {
-		return fmt.Errorf("register the metric of the %s listener's certificate: %w", k.Listener, err)
+		return fmt.Errorf("register the metric of the %s listener's certificate: %w", r.Listener, err)
 	}
 	return nil
 }
 
-// expiry returns when the first of the certificates that a configuration shows expires: any of them ends the connection to its root.
+// expiry returns the earliest expiry in the certificate chain: the chain is invalid from then on.
 func expiry(config *tls.Config) (first time.Time) {
 	for _, der := range config.Certificates[0].Certificate {
 		certificate, err := x509.ParseCertificate(der)
@@ -155,10 +155,10 @@ func expiry(config *tls.Config) (first time.Time) {
 	return first
 }
 
-// Looks are how each of the files looks from outside; nil for one that is not there.
-type looks [3]os.FileInfo
+// fileInfos has the os.FileInfo of each file; nil for a missing one.
+type fileInfos [3]os.FileInfo
 
-func (f Files) look() (l looks) {
+func (f Files) stat() (l fileInfos) {
 	for i, path := range []string{f.Certificate, f.Key, f.ClientCA} {
 		if info, err := os.Stat(path); err == nil {
 			l[i] = info
@@ -167,9 +167,9 @@ func (f Files) look() (l looks) {
 	return l
 }
 
-// same tells whether the files are those that they were. Two that were written in the same moment differ in size or are not the
-// same file, since tools that renew certificates replace them.
-func (l looks) same(other looks) bool {
+// same returns whether the files are unchanged. Tools that renew certificates replace files, so a change within the resolution of the
+// modification time is still another file.
+func (l fileInfos) same(other fileInfos) bool {
 	for i, a := range l {
 		b := other[i]
 		if a == nil || b == nil {

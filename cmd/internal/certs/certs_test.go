@@ -20,7 +20,7 @@ import (
 	"opsgate/cmd/internal/logging/loggingtest"
 )
 
-// put writes a file that changed so long ago.
+// put writes a file with a modification time in the past.
 func put(t *testing.T, path string, content []byte, age time.Duration) {
 	t.Helper()
 	if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -32,16 +32,16 @@ func put(t *testing.T, path string, content []byte, age time.Duration) {
 	}
 }
 
-// A listener with TLS, which says nothing but who it is.
+// A listener with TLS that sends one byte on each connection.
 type listener struct {
 	net.Listener
 
 	files    certs.Files
 	log      *loggingtest.Buffer
 	registry *prometheus.Registry
-	later    atomic.Int64         // by how much its clock is ahead
-	roots    *admintest.Authority // of its own certificate
-	users    *admintest.Authority // of its clients'
+	later    atomic.Int64         // the offset of its clock
+	roots    *admintest.Authority // issues its certificate
+	users    *admintest.Authority // issues the certificates of its clients
 }
 
 func listen(t *testing.T) *listener {
@@ -72,7 +72,7 @@ func listen(t *testing.T) *listener {
 	return l
 }
 
-// serve answers each connection with a byte, which shows a client that its own certificate is taken.
+// serve sends one byte on each connection. A client that reads it knows that its certificate is accepted.
 func (l *listener) serve(ended chan<- struct{}) {
 	defer close(ended)
 	for {
@@ -85,7 +85,7 @@ func (l *listener) serve(ended chan<- struct{}) {
 	}
 }
 
-// serial returns the serial number of the certificate that a new connection is shown.
+// serial returns the serial number of the certificate on a new connection.
 func (l *listener) serial(t *testing.T, own ...tls.Certificate) (int64, error) {
 	t.Helper()
 	roots := x509.NewCertPool()
@@ -99,7 +99,7 @@ func (l *listener) serial(t *testing.T, own ...tls.Certificate) (int64, error) {
 		return 0, err
 	}
 	if got := conn.ConnectionState(); got.NegotiatedProtocol != "h2" {
-		t.Errorf("speaks %q", got.NegotiatedProtocol)
+		t.Errorf("negotiated %q", got.NegotiatedProtocol)
 	}
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
 }
@@ -111,22 +111,22 @@ func (l *listener) mustShow(t *testing.T, want int64, own ...tls.Certificate) {
 	}
 }
 
-func TestChangedFilesHoldForTheNextHandshake(t *testing.T) {
+func TestChangedFilesApplyToTheNextHandshake(t *testing.T) {
 	l := listen(t)
 	ada := l.users.Client(t, pkix.Name{CommonName: "ada"}, 7).TLS(t)
 	l.mustShow(t, 1, ada...)
 	renewed := l.roots.Server(t, 2)
-	put(t, l.files.Certificate, renewed.Certificate, 50*time.Minute) // the key is on its way
+	put(t, l.files.Certificate, renewed.Certificate, 50*time.Minute) // the key is not renewed yet
 	l.mustShow(t, 1, ada...)
 	l.mustShow(t, 1, ada...)
 	if n := strings.Count(l.log.String(), "changed TLS files are not used"); n != 1 {
-		t.Errorf("%d lines say so: %s", n, l.log)
+		t.Errorf("logged %d times: %s", n, l.log)
 	}
 	put(t, l.files.Key, renewed.Key, 40*time.Minute)
 	l.mustShow(t, 2, ada...)
 	put(t, l.files.ClientCA, admintest.NewAuthority(t).PEM, 30*time.Minute)
 	l.mustShow(t, 0, ada...)
-	l.mustShow(t, 2) // who shows none is no worse off
+	l.mustShow(t, 2) // a client without a certificate still connects
 	put(t, l.files.ClientCA, l.users.PEM, 20*time.Minute)
 	l.mustShow(t, 2, ada...)
 	if err := os.Remove(l.files.Certificate); err != nil {
@@ -135,8 +135,8 @@ func TestChangedFilesHoldForTheNextHandshake(t *testing.T) {
 	l.mustShow(t, 2, ada...)
 }
 
-// Encryption with CBC is open to attacks on its padding. A client of today offers other suites too.
-func TestAClientThatOffersSuitesWithCBCAloneIsRefused(t *testing.T) {
+// CBC suites are open to padding attacks. Current clients offer other suites too.
+func TestAClientThatOffersOnlyCBCSuitesIsRefused(t *testing.T) {
 	l := listen(t)
 	roots := x509.NewCertPool()
 	roots.AddCert(l.roots.Root)
@@ -166,8 +166,8 @@ func TestAClientThatOffersSuitesWithCBCAloneIsRefused(t *testing.T) {
 	}
 }
 
-// Tools that renew certificates replace files. The new one may have the size and the time of the old.
-func TestAReplacedFileIsNoticedThoughItLooksTheSame(t *testing.T) {
+// Tools that renew certificates replace files. The new file may have the size and the modification time of the old one.
+func TestAReplacedFileOfTheSameSizeAndTimeIsRead(t *testing.T) {
 	l := listen(t)
 	when := time.Now().Add(-time.Hour)
 	for serial := range int64(3) {
@@ -185,12 +185,12 @@ func TestAReplacedFileIsNoticedThoughItLooksTheSame(t *testing.T) {
 	}
 }
 
-// Who renews a certificate may write the key for himself, and let others read it later: from outside, nothing has changed then.
+// A tool may write the key with mode 0600 and change its permissions later, which changes neither size nor time.
 func TestFilesThatCouldNotBeReadAreReadAgain(t *testing.T) {
 	l := listen(t)
 	renewed := l.roots.Server(t, 2)
 	look := time.Now().Add(-30 * time.Minute)
-	broken := append([]byte("x"), renewed.Key[1:]...) // a key that cannot be read, of the same size
+	broken := append([]byte("x"), renewed.Key[1:]...) // an invalid key of the same size
 	put(t, l.files.Certificate, renewed.Certificate, 40*time.Minute)
 	for _, step := range []struct {
 		key   []byte
@@ -198,7 +198,7 @@ func TestFilesThatCouldNotBeReadAreReadAgain(t *testing.T) {
 		want  int64
 	}{
 		{broken, 0, 1},
-		{renewed.Key, 0, 1}, // it looks as before, and it is too early
+		{renewed.Key, 0, 1}, // unchanged size and time, before retryAfter
 		{renewed.Key, 11 * time.Second, 2},
 	} {
 		put(t, l.files.Key, step.key, 0)
@@ -209,12 +209,12 @@ func TestFilesThatCouldNotBeReadAreReadAgain(t *testing.T) {
 		l.mustShow(t, step.want)
 	}
 	if n := strings.Count(l.log.String(), "changed TLS files are not used"); n != 1 {
-		t.Errorf("%d lines say so: %s", n, l.log)
+		t.Errorf("logged %d times: %s", n, l.log)
 	}
 }
 
-// A listener that nobody connects to still tells of the certificate that it would use.
-func TestTheExpiryOfTheCertificateInUse(t *testing.T) {
+// The metric is right without a handshake too.
+func TestTheMetricHasTheExpiryOfTheCertificateInUse(t *testing.T) {
 	l := listen(t)
 	end := time.Now().Add(30 * time.Minute)
 	renewed := l.roots.Expiring(t, 2, end)
@@ -230,7 +230,7 @@ func TestTheExpiryOfTheCertificateInUse(t *testing.T) {
 	}
 }
 
-func TestFilesThatMakeNoTLSAreRefused(t *testing.T) {
+func TestInvalidFilesAreRefused(t *testing.T) {
 	a := admintest.NewAuthority(t)
 	own, other := a.Server(t, 1), a.Server(t, 2)
 	for _, test := range []struct {
@@ -238,7 +238,7 @@ func TestFilesThatMakeNoTLSAreRefused(t *testing.T) {
 		certificate, key, ca []byte
 		want                 string
 	}{
-		{"a key of another", own.Certificate, other.Key, a.PEM, "read the admin listener's certificate"},
+		{"a key of another certificate", own.Certificate, other.Key, a.PEM, "read the admin listener's certificate"},
 		{"no certificate", nil, own.Key, a.PEM, "read the admin listener's certificate"},
 		{"no roots", own.Certificate, own.Key, []byte("nothing"), "there is none in the file"},
 	} {

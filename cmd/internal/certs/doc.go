@@ -1,7 +1,6 @@
-// Package certs is the TLS of a listener whose certificate is renewed while the gateway runs.
+// Package certs provides the TLS configuration of a listener and reloads it when its files change.
 //
-// The files are looked at for each handshake, so a renewed certificate needs neither a restart nor a word to the gateway. What
-// cannot be read, or does not fit together, as while one of two files is replaced already, is told once; until it can, the last
-// good ones stay in use. When the certificate in use will expire is a metric, so that a renewal that never came is noticed before
-// clients notice it.
+// Each handshake compares the files with those that were read last, so a renewed certificate needs neither a restart nor a signal. Files that
+// cannot be read or do not match each other, for example while only one of two is replaced, are logged once; the last valid ones stay in use.
+// A metric reports when the certificate in use expires, so that a missing renewal is detected before it fails.
 package certs

@@ -7,14 +7,13 @@ import (
 )
 
 const (
-	flushSize  = 64 << 10
-	flushAfter = 100 * time.Millisecond
-	// mostGathered bounds what waits for a reader of the log that does not read, and lastWords how long the end waits for it.
-	mostGathered = 4 << 20
-	lastWords    = time.Second
+	flushSize    = 64 << 10
+	flushAfter   = 100 * time.Millisecond
+	maxBuffered  = 4 << 20     // bytes of lines that the reader of the log has not read
+	closeTimeout = time.Second // for the reader of the log at the end
 )
 
-// A buffer gathers lines. One goroutine writes them, and nobody else ever waits for the writer.
+// A buffer collects lines. One goroutine writes them, so that no caller waits for the writer.
 type buffer struct {
 	writing sync.Mutex // held while a batch is written, so that batches keep their order; taken before mu
 	writer  io.Writer
@@ -23,17 +22,17 @@ type buffer struct {
 
 	mu     sync.Mutex
 	batch  []byte
-	lost   int // lines, since there was room
+	lost   int // lines dropped since the last flush
 	closed bool
 
-	tell    func(lost int) // logs that lines were lost
-	begun   chan struct{}  // a batch was begun
-	urgent  chan struct{}  // it is to be written at once
+	report  func(lost int) // logs that lines were lost
+	begun   chan struct{}  // a batch has its first line
+	urgent  chan struct{}  // the batch is to be written at once
 	stop    chan struct{}
 	stopped chan struct{}
 }
 
-// newBuffer makes a buffer that writes nothing until it is run.
+// newBuffer returns a buffer that writes nothing until run is called.
 func newBuffer(w io.Writer) *buffer {
 	return &buffer{
 		writer: w,
@@ -41,10 +40,10 @@ func newBuffer(w io.Writer) *buffer {
 	}
 }
 
-// Write adds lines. It reports no error: there is nowhere to say that the log cannot be written, and no caller who could help.
+// Write adds lines. It never fails: no caller could handle an error of the log, and Close returns it.
 func (b *buffer) Write(lines []byte) (int, error) {
 	b.mu.Lock()
-	if len(b.batch)+len(lines) > mostGathered {
+	if len(b.batch)+len(lines) > maxBuffered {
 		b.lost++
 		b.mu.Unlock()
 		return len(lines), nil
@@ -57,31 +56,31 @@ func (b *buffer) Write(lines []byte) (int, error) {
 	case closed:
 		b.flushLate()
 	case full:
-		b.hurry()
+		b.flushSoon()
 	case first:
-		wake(b.begun)
+		signal(b.begun)
 	}
 	return len(lines), nil
 }
 
-// hurry has what was gathered written at once.
-func (b *buffer) hurry() { wake(b.urgent) }
+// flushSoon makes run write the batch without delay.
+func (b *buffer) flushSoon() { signal(b.urgent) }
 
-func wake(sleeper chan<- struct{}) {
+func signal(c chan<- struct{}) {
 	select {
-	case sleeper <- struct{}{}:
-	default: // it wakes up already
+	case c <- struct{}{}:
+	default: // a signal is pending
 	}
 }
 
-// flush writes what has been gathered, and returns how many lines had no room in it and the first error that there ever was.
+// flush writes the batch. It returns the number of lines that were dropped since the last flush and the first error of the writer.
 func (b *buffer) flush() (lost int, err error) {
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	return b.write()
 }
 
-// flushLate writes what was logged after the end, unless somebody writes already: they may do so for ever, if nobody reads.
+// flushLate writes lines that were logged after Close, unless a write is in progress: it may never end if the log is not read.
 func (b *buffer) flushLate() {
 	if b.writing.TryLock() {
 		defer b.writing.Unlock()
@@ -89,7 +88,7 @@ func (b *buffer) flushLate() {
 	}
 }
 
-// write is flush for who holds writing.
+// write is flush for callers that hold b.writing.
 func (b *buffer) write() (lost int, err error) {
 	b.mu.Lock()
 	batch := b.batch
@@ -97,7 +96,7 @@ func (b *buffer) write() (lost int, err error) {
 	lost, b.lost = b.lost, 0
 	b.mu.Unlock()
 	if b.spare = batch; cap(batch) > 2*flushSize {
-		b.spare = nil // it was gathered for long
+		b.spare = nil // release the memory of an exceptional batch
 	}
 	if len(batch) > 0 {
 		if _, err := b.writer.Write(batch); err != nil && b.failed == nil {
@@ -107,7 +106,7 @@ func (b *buffer) write() (lost int, err error) {
 	return lost, b.failed
 }
 
-// run writes each batch a while after it was begun, or at once. It sleeps while nothing is logged.
+// run writes each batch flushAfter its first line or when flushSoon is called, until Close.
 func (b *buffer) run() {
 	defer close(b.stopped)
 	timer := time.NewTimer(flushAfter)
@@ -128,12 +127,12 @@ func (b *buffer) run() {
 			return
 		}
 		if lost, _ := b.flush(); lost > 0 {
-			b.tell(lost)
+			b.report(lost)
 		}
 	}
 }
 
-// Close ends the gathering and writes what is left, as far as somebody reads it.
+// Close stops run and writes the last batch. It gives up after closeTimeout.
 func (b *buffer) Close() error {
 	b.mu.Lock()
 	first := !b.closed
@@ -147,17 +146,17 @@ func (b *buffer) Close() error {
 		<-b.stopped
 		lost, err := b.flush()
 		if lost > 0 {
-			b.tell(lost)
+			b.report(lost)
 			_, err = b.flush()
 		}
 		written <- err
 	}()
-	wait := time.NewTimer(lastWords)
+	wait := time.NewTimer(closeTimeout)
 	defer wait.Stop()
 	select {
 	case err := <-written:
 		return err
 	case <-wait.C:
-		return nil // there is nobody to tell
+		return nil // the log is not read
 	}
 }

@@ -1,13 +1,12 @@
-// Package logging makes the logger of a program.
+// Package logging provides the logger of a program.
 //
-// A line for each request is a part of the product, and a system call for each line would cost more than the line itself. So
-// lines are gathered and written together: when 64 KiB have come together, a tenth of a second after the first of them, and at
-// once when a line is a warning or worse. The price is that a process that is killed loses its last tenth of a second of
-// ordinary lines; one that ends by itself calls Close and loses none.
+// Every request has a log line, and a system call per line would cost more than the line itself. So lines are buffered and written together:
+// at 64 KiB, 100 ms after the first line, and at once after a line of level warning or above. A process that is killed loses the lines below
+// that level of its last 100 ms; one that calls Close loses none.
 //
-// Nobody who logs ever waits for the reader of the log: one that hangs would otherwise stop the requests. What it does not read is kept
-// up to 4 MiB; what comes then is lost, and counted in a line of its own once there is room again.
+// Logging never waits for the reader of the log, because a reader that hangs would stop the requests. Up to 4 MiB of unread lines are
+// buffered; further lines are dropped, and a line reports their number once there is room again.
 //
-// A [Limiter] bounds the lines that clients or an outage can cause in any number: at most so many of a kind are written in any interval
-// of a second. It counts the suppressed ones, and reports them in a line a second.
+// A [Limiter] bounds the lines that clients or an outage can cause: at most a number of each kind is written in any interval of a second. It
+// counts suppressed lines and reports them once a second.
 package logging

@@ -19,12 +19,12 @@ const reportEvery = time.Second
 // LimiterOptions are the dependencies of a Limiter. All are required.
 type LimiterOptions struct {
 	Logger     *slog.Logger     // of the lines that report suppressed ones
-	Clock      func() time.Time // only differences count, so a monotonic reading is used where there is one
+	Clock      func() time.Time // only differences matter, so that a monotonic clock can be used
 	Registerer prometheus.Registerer
 }
 
-// A Limiter bounds how many lines of several kinds are logged a second. What it suppresses is counted in a metric and, while Run runs,
-// reported in one line a second for each kind.
+// A Limiter bounds the log lines of several kinds per second. A metric counts suppressed lines and Run reports them, with a line per kind and
+// second.
 type Limiter struct {
 	logger     *slog.Logger
 	clock      func() time.Time
@@ -67,7 +67,7 @@ func (l *Limiter) add(n *Lines) *Lines {
 	return n
 }
 
-// Run reports suppressed lines each second until ctx ends, and then once more. It logs nothing where nothing was suppressed.
+// Run reports suppressed lines each second until ctx ends, and then once more. It logs nothing if no line was suppressed.
 func (l *Limiter) Run(ctx context.Context) error {
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
@@ -100,7 +100,7 @@ func (l *Limiter) report() {
 type Lines struct {
 	kind      string
 	perSecond int
-	shared    *window // of all causes; nil where each has its own
+	shared    *window // of all causes; nil if each cause has its own
 	elapsed   func() time.Duration
 	total     prometheus.Counter
 	causes    sync.Map // of *causeLines by cause
@@ -136,11 +136,11 @@ func (n *Lines) of(cause string) *causeLines {
 		}
 		found, _ = n.causes.LoadOrStore(cause, added)
 	}
-	c, _ := found.(*causeLines) // the map holds nothing else
+	c, _ := found.(*causeLines) // the map has only this type
 	return c
 }
 
-// drain returns how many lines were suppressed since the last time, and how many of each cause that has a name.
+// drain returns the number of lines suppressed since the last call, and the number of each cause with a name.
 func (n *Lines) drain() (total uint64, causes []slog.Attr) {
 	counts := map[string]uint64{}
 	for key, value := range n.causes.Range {
@@ -159,7 +159,7 @@ func (n *Lines) drain() (total uint64, causes []slog.Attr) {
 	return total, causes
 }
 
-// Handler returns a handler that passes records on to next within the bound. They have no cause.
+// Handler returns a handler that calls next for records within the bound. They have no cause.
 func (n *Lines) Handler(next slog.Handler) slog.Handler { return bounded{next, n} }
 
 // bounded is a handler of lines of one kind.
@@ -169,7 +169,7 @@ type bounded struct {
 	lines *Lines
 }
 
-// Handle passes a record on, or counts it.
+// Handle calls the next handler or counts the record as suppressed.
 func (b bounded) Handle(ctx context.Context, r slog.Record) error {
 	if !b.lines.Allow("") {
 		return nil
@@ -212,7 +212,7 @@ func (w *window) take(elapsed time.Duration) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if now < w.last[w.next]+int64(time.Second) { // another line was admitted meanwhile
+	if now < w.last[w.next]+int64(time.Second) { // a concurrent call admitted a line
 		return false
 	}
 	w.last[w.next] = now

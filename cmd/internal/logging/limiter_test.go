@@ -67,7 +67,7 @@ func (l *limited) reports(t *testing.T) (lines []map[string]any) {
 	return lines
 }
 
-// allowed counts how many of n lines are admitted.
+// allowed returns how many of n lines are admitted.
 func allowed(lines *logging.Lines, cause string, n int) (admitted int) {
 	for range n {
 		if lines.Allow(cause) {
@@ -77,7 +77,7 @@ func allowed(lines *logging.Lines, cause string, n int) (admitted int) {
 	return admitted
 }
 
-func TestNoSecondHasMoreLinesThanTheBound(t *testing.T) {
+func TestNoIntervalOfASecondHasMoreLinesThanTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bound = 10
 		lines := newLimited(t).Lines("kind", bound)
@@ -130,7 +130,7 @@ func TestCausesOfAKindShareItsBoundUnlessEachHasItsOwn(t *testing.T) {
 	})
 }
 
-func TestSuppressedLinesAreReportedOnceASecondByKindAndCauseThoughNoMoreCome(t *testing.T) {
+func TestSuppressedLinesAreReportedOnceByKindAndCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t)
 		requests, connections := l.Lines("unauthenticated", 10), l.Lines("connection", 5)
@@ -152,7 +152,7 @@ func TestSuppressedLinesAreReportedOnceASecondByKindAndCauseThoughNoMoreCome(t *
 	})
 }
 
-func TestTheEndOfRunReportsWhatWasSuppressedLast(t *testing.T) {
+func TestRunReportsSuppressedLinesWhenItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t)
 		lines := l.Lines("kind", 1)
@@ -186,7 +186,7 @@ func TestSuppressedLinesAreCountedByKindFromZero(t *testing.T) {
 	})
 }
 
-func TestAHandlerIsBoundedWithWhatIsDerivedFromIt(t *testing.T) {
+func TestAHandlerAndDerivedHandlersShareTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		lines := newLimited(t).Lines("kind", 3)
@@ -201,13 +201,13 @@ func TestAHandlerIsBoundedWithWhatIsDerivedFromIt(t *testing.T) {
 	})
 }
 
-func TestLinesThatAreNotConfiguredHaveNoBound(t *testing.T) {
+func TestNilLinesHaveNoBound(t *testing.T) {
 	if got := allowed(nil, "cause", 1000); got != 1000 {
 		t.Errorf("%d of 1000 lines were admitted", got)
 	}
 }
 
-func TestTheBoundHoldsForManyGoroutines(t *testing.T) {
+func TestTheBoundAppliesAcrossGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const writers, each, bound = 8, 10_000, 40
 		l := newLimited(t)

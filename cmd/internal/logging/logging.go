@@ -6,14 +6,14 @@ import (
 	"log/slog"
 )
 
-// Options say how log lines look.
+// Options of a log.
 type Options struct {
 	Writer io.Writer
-	Level  slog.Leveler // the least level that is logged, which may change (slog.LevelVar); nil for info
-	Text   bool         // key=value text for people, in place of one JSON object a line
+	Level  slog.Leveler // the lowest level that is logged; a slog.LevelVar can change it; nil for info
+	Text   bool         // key=value text instead of a JSON object per line
 }
 
-// A Log is a logger that gathers its lines. It must be closed.
+// A Log is a logger that buffers its lines. It must be closed.
 type Log struct {
 	*slog.Logger
 
@@ -31,16 +31,15 @@ func New(o Options) *Log {
 		handler = slog.NewJSONHandler(lines, options)
 	}
 	log := &Log{Logger: slog.New(urgent{handler, lines}), lines: lines}
-	lines.tell = func(lost int) { log.Warn("lines of the log were lost, as nobody read it", slog.Int("lines", lost)) }
+	lines.report = func(lost int) { log.Warn("log lines were dropped because the log was not read", slog.Int("lines", lost)) }
 	go lines.run()
 	return log
 }
 
-// Close writes what is left, unless nobody reads it for a second, and returns the first error that there was in writing. Lines that come
-// later are written at once.
+// Close writes the buffered lines, waits for that at most a second, and returns the first error of the writer. Later lines are written at once.
 func (l *Log) Close() error { return l.lines.Close() }
 
-// urgent has a line that somebody may be waiting for written at once.
+// urgent is a handler that writes lines of level warning and above without delay.
 type urgent struct {
 	slog.Handler
 
@@ -53,7 +52,7 @@ func (u urgent) Handle(ctx context.Context, r slog.Record) error {
 		return err
 	}
 	if r.Level >= slog.LevelWarn {
-		u.lines.hurry()
+		u.lines.flushSoon()
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"opsgate/cmd/internal/logging"
 )
 
-// A recorder notes what is written to it, write by write.
+// A recorder records each write.
 type recorder struct {
 	mu     sync.Mutex
 	writes []string
@@ -48,12 +48,12 @@ func closed(t *testing.T, log *logging.Log) {
 	}
 }
 
-func TestOrdinaryLinesAreWrittenTogetherAfterATenthOfASecond(t *testing.T) {
+func TestLinesBelowWarnAreWrittenTogetherAfter100ms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := new(recorder)
 		log := logging.New(logging.Options{Writer: out})
 		defer closed(t, log)
-		for round := 1; round <= 3; round++ { // a pause between rounds has the flushing begin anew
+		for round := 1; round <= 3; round++ { // the pause between rounds starts a new batch
 			log.Info("first")
 			log.Info("second")
 			time.Sleep(99 * time.Millisecond)
@@ -105,29 +105,29 @@ func TestAFullBatchIsWrittenAtOnce(t *testing.T) {
 	})
 }
 
-func TestCloseWritesWhatIsLeft(t *testing.T) {
+func TestCloseWritesBufferedLines(t *testing.T) {
 	out := new(recorder)
 	log := logging.New(logging.Options{Writer: out, Text: true, Level: slog.LevelDebug})
-	log.Debug("last words", "key", "value")
+	log.Debug("last line", "key", "value")
 	closed(t, log)
 	closed(t, log)
-	log.Info("after the end")
-	if got := out.all(); !strings.Contains(got, "level=DEBUG msg=\"last words\" key=value\n") || !strings.HasSuffix(got, "msg=\"after the end\"\n") {
+	log.Info("after close")
+	if got := out.all(); !strings.Contains(got, "level=DEBUG msg=\"last line\" key=value\n") || !strings.HasSuffix(got, "msg=\"after close\"\n") {
 		t.Errorf("got %q", got)
 	}
 }
 
-func TestTheLevelIsHeld(t *testing.T) {
+func TestLinesBelowTheLevelAreNotWritten(t *testing.T) {
 	out := new(recorder)
 	log := logging.New(logging.Options{Writer: out})
-	log.Debug("not wanted")
+	log.Debug("below the level")
 	closed(t, log)
 	if got := out.all(); got != "" {
 		t.Errorf("got %q", got)
 	}
 }
 
-func TestAWriterThatFailsIsToldAtClose(t *testing.T) {
+func TestCloseReturnsTheErrorOfTheWriter(t *testing.T) {
 	log := logging.New(logging.Options{Writer: &recorder{err: io.ErrShortWrite}})
 	log.Info("line")
 	if err := log.Close(); !errors.Is(err, io.ErrShortWrite) {
@@ -135,8 +135,7 @@ func TestAWriterThatFailsIsToldAtClose(t *testing.T) {
 	}
 }
 
-// Lines of many goroutines are whole, none is lost, and each goroutine's stay in order.
-func TestLinesOfManyGoroutines(t *testing.T) {
+func TestConcurrentLinesAreWholeAndInOrderPerGoroutine(t *testing.T) {
 	const writers, lines = 8, 2000
 	out := new(recorder)
 	log := logging.New(logging.Options{Writer: out})
@@ -177,7 +176,7 @@ func TestLinesOfManyGoroutines(t *testing.T) {
 	}
 }
 
-// A held writer takes nothing until it is released.
+// A held writer blocks until release is closed.
 type held struct {
 	recorder
 
@@ -189,12 +188,12 @@ func (h *held) Write(p []byte) (int, error) {
 	return h.recorder.Write(p)
 }
 
-func TestNobodyWaitsForAReaderThatHangs(t *testing.T) {
+func TestLoggingDoesNotWaitForAReaderThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lines = 10_000
 		out := &held{release: make(chan struct{})}
 		log := logging.New(logging.Options{Writer: out})
-		log.Warn("first") // which is being written from now on
+		log.Warn("first") // blocks the writer
 		synctest.Wait()
 		for i := range lines {
 			log.Info("line", "i", i, "padding", strings.Repeat("z", 1000))
@@ -204,22 +203,22 @@ func TestNobodyWaitsForAReaderThatHangs(t *testing.T) {
 		synctest.Wait()
 		closed(t, log)
 		all := out.all()
-		kept, told := strings.Count(all, "\n")-2, 0
-		if _, last, ok := strings.Cut(all, `"msg":"lines of the log were lost, as nobody read it","lines":`); ok {
-			told, _ = strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(last), "}")))
+		kept, reported := strings.Count(all, "\n")-2, 0
+		if _, last, ok := strings.Cut(all, `"msg":"log lines were dropped because the log was not read","lines":`); ok {
+			reported, _ = strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(last), "}")))
 		}
-		if kept+told != 2*lines || told == 0 || len(all) < 4<<20 || len(all) > 5<<20 {
-			t.Errorf("%d lines in %d bytes, %d said to be lost", kept, len(all), told)
+		if kept+reported != 2*lines || reported == 0 || len(all) < 4<<20 || len(all) > 5<<20 {
+			t.Errorf("%d lines in %d bytes, %d reported as dropped", kept, len(all), reported)
 		}
 	})
 }
 
-func TestTheEndTellsOfLinesThatWereLost(t *testing.T) {
-	for range 10 { // which of the two that write comes to tell is chance
+func TestCloseReportsDroppedLines(t *testing.T) {
+	for range 10 { // run or Close may report first
 		synctest.Test(t, func(t *testing.T) {
 			out := &held{release: make(chan struct{})}
 			log := logging.New(logging.Options{Writer: out})
-			log.Warn("first") // which is being written from now on
+			log.Warn("first") // blocks the writer
 			synctest.Wait()
 			for range 5 {
 				log.Info("line", "padding", strings.Repeat("z", 1<<20))
@@ -228,14 +227,14 @@ func TestTheEndTellsOfLinesThatWereLost(t *testing.T) {
 			go func() { end <- log.Close() }()
 			synctest.Wait()
 			close(out.release)
-			if err := <-end; err != nil || strings.Count(out.all(), "lines of the log were lost") != 1 {
-				t.Errorf("%v, and nobody is told that lines were lost", err)
+			if err := <-end; err != nil || strings.Count(out.all(), "log lines were dropped") != 1 {
+				t.Errorf("%v, and dropped lines are not reported", err)
 			}
 		})
 	}
 }
 
-func TestTheEndDoesNotWaitForAReaderThatHangs(t *testing.T) {
+func TestCloseWaitsOneSecondForAReaderThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &held{release: make(chan struct{})}
 		log := logging.New(logging.Options{Writer: out})
@@ -261,7 +260,7 @@ func BenchmarkAccessLine(b *testing.B) {
 	}
 }
 
-func TestALevelThatChangesHoldsAtOnceForWhatWasDerivedBefore(t *testing.T) {
+func TestAChangedLevelAppliesToDerivedLoggers(t *testing.T) {
 	out, level := new(recorder), new(slog.LevelVar)
 	log := logging.New(logging.Options{Writer: out, Level: level})
 	derived := log.With(slog.String("part", "test")).WithGroup("group")

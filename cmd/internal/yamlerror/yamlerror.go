@@ -1,10 +1,10 @@
-// Package yamlerror says what the YAML library finds wrong with a file, without what may be a secret in it.
+// Package yamlerror removes possible secrets from the errors of the YAML library.
 package yamlerror
 
 import "regexp"
 
-// anchorName matches what the library calls an anchor. It may be a secret that begins with *, as an alias does.
+// anchorName matches the name of an anchor in an error. The name may be a secret that begins with *, which YAML reads as an alias.
 var anchorName = regexp.MustCompile(`anchor '.*'`)
 
-// Text returns the error's text without the names of anchors.
+// Text returns the text of the error without the names of anchors.
 func Text(err error) string { return anchorName.ReplaceAllString(err.Error(), "anchor") }
