@@ -31,7 +31,9 @@ func New(o Options) *Log {
 		handler = slog.NewJSONHandler(lines, options)
 	}
 	log := &Log{Logger: slog.New(urgent{handler, lines}), lines: lines}
-	lines.report = func(lost int) { log.Warn("log lines were dropped because the log was not read", slog.Int("lines", lost)) }
+	lines.report = func(lost int) {
+		log.Warn("log lines were dropped because the log was not read", slog.Int("lines", lost))
+	}
 	go lines.run()
 	return log
 }

@@ -9,7 +9,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// serverAt returns the attributes of who is called, or was, at an address host:port.
+// serverAt returns the server attributes of an address host:port.
 func serverAt(address string) []attribute.KeyValue {
 	host, port, ok := split(address)
 	if !ok {
@@ -18,7 +18,7 @@ func serverAt(address string) []attribute.KeyValue {
 	return []attribute.KeyValue{semconv.ServerAddress(host), semconv.ServerPort(port)}
 }
 
-// peerAt returns the attributes of the very process that answered.
+// peerAt returns the network peer attributes of the process that responded.
 func peerAt(address string) []attribute.KeyValue {
 	host, port, ok := split(address)
 	if !ok {
@@ -27,7 +27,7 @@ func peerAt(address string) []attribute.KeyValue {
 	return []attribute.KeyValue{semconv.NetworkPeerAddress(host), semconv.NetworkPeerPort(port)}
 }
 
-// split parts an address. What has no port, such as the path of a socket, is all host.
+// split splits an address. One without a port, for example the path of a socket, is returned as the host.
 func split(address string) (host string, port int, ok bool) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
@@ -37,7 +37,7 @@ func split(address string) (host string, port int, ok bool) {
 	return host, port, err == nil
 }
 
-// targetAddress returns the address in a gRPC target such as dns:///fleet.internal:9000 or unix:///run/fleet.sock.
+// targetAddress returns the address in a gRPC target like dns:///fleet.internal:9000 or unix:///run/fleet.sock.
 func targetAddress(target string) string {
 	scheme, rest, found := strings.Cut(target, "://")
 	switch {
@@ -46,6 +46,6 @@ func targetAddress(target string) string {
 	case scheme == "unix":
 		return rest
 	}
-	_, address, _ := strings.Cut(rest, "/") // the authority stands before it
+	_, address, _ := strings.Cut(rest, "/") // after the authority
 	return address
 }

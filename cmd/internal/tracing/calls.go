@@ -20,14 +20,14 @@ import (
 	"opsgate/backendclient"
 )
 
-// attemptKey is the attribute that counts the attempts of a call, from 1.
+// attemptKey is the attribute with the number of an attempt, from 1.
 const attemptKey = attribute.Key("opsgate.attempt")
 
-// DialOptions have a span made of each attempt to call a service, and tell the service of the trace. They are none where nothing is
-// recorded. What is known of a call is what is in its context; one that belongs to no trace is left alone.
+// DialOptions returns interceptors that record a span for each attempt to call a service and send the trace context to it. A nil Provider
+// has none. A call whose context has no trace is not changed.
 //
-// They go around all other interceptors: [grpc.WithUnaryInterceptor] is the first of them, where a call is what its caller makes,
-// and the end of the chain is the last, where it is one attempt on its way to the wire.
+// The first interceptor runs before all others ([grpc.WithUnaryInterceptor]) and sees each call; the second runs after all others and sees
+// each attempt.
 func (p *Provider) DialOptions() []grpc.DialOption {
 	if p == nil {
 		return nil
@@ -35,13 +35,13 @@ func (p *Provider) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithUnaryInterceptor(p.call), grpc.WithChainUnaryInterceptor(p.attempt)}
 }
 
-// attempts counts those of one call, which are made one after the other.
+// attempts is the number of attempts of a call, which are sequential.
 type attempts struct{ made int }
 
 type attemptsKey struct{}
 
-// call has the attempts of a recorded call counted. One that fails without any was refused on this side: by a breaker, or as too
-// many were under way. That is a span of its own, which calls nobody.
+// call counts the attempts of a recorded call. A call that fails without an attempt was refused by a breaker or by the bound on calls in
+// flight; it gets an internal span.
 func (p *Provider) call(
 	ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
 ) error {
@@ -61,15 +61,15 @@ func (p *Provider) call(
 	return err
 }
 
-// attempt records one attempt, and tells the service where it belongs.
+// attempt records one attempt and sends the trace context.
 func (p *Provider) attempt(
 	ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
 ) error {
 	switch parent := trace.SpanContextFromContext(ctx); {
 	case !parent.IsValid():
 		return invoke(ctx, method, request, reply, cc, options...)
-	case !parent.IsSampled(): // somebody's trace that nobody records: it stays that everywhere
-		return invoke(tell(ctx), method, request, reply, cc, options...)
+	case !parent.IsSampled(): // a caller's trace that is not recorded: services must not record it either
+		return invoke(withTraceContext(ctx), method, request, reply, cc, options...)
 	}
 	ctx, span := p.tracer.Start(ctx, method[1:], trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(describe(method, cc)...))
 	defer span.End()
@@ -78,7 +78,7 @@ func (p *Provider) attempt(
 		span.SetAttributes(attemptKey.Int(counted.made))
 	}
 	var from peer.Peer
-	err := invoke(tell(ctx), method, request, reply, cc, append(slices.Clip(options), grpc.Peer(&from))...)
+	err := invoke(withTraceContext(ctx), method, request, reply, cc, append(slices.Clip(options), grpc.Peer(&from))...)
 	if from.Addr != nil {
 		span.SetAttributes(peerAt(from.Addr.String())...)
 	}
@@ -90,23 +90,23 @@ func (p *Provider) attempt(
 	return err
 }
 
-// describe returns what is known of a call before it is made. Method is as gRPC has it: "/ops.fleet.v1.FleetService/GetServer".
+// describe returns the attributes of a call. The method is as gRPC writes it: "/ops.fleet.v1.FleetService/GetServer".
 func describe(method string, cc *grpc.ClientConn) []attribute.KeyValue {
 	return append([]attribute.KeyValue{semconv.RPCSystemNameGRPC, semconv.RPCMethod(method[1:])}, serverAt(targetAddress(cc.Target()))...)
 }
 
-// failCall says how a call failed.
+// failCall records the failure of a call.
 func failCall(span trace.Span, err error) {
 	name := codeName(status.Code(err))
 	span.SetAttributes(semconv.RPCResponseStatusCode(name), semconv.ErrorTypeKey.String(name))
 	span.SetStatus(otelcodes.Error, "")
 }
 
-// codeName returns a code as protocols write it: DEADLINE_EXCEEDED.
+// codeName returns the name of a code in the gRPC specification: DEADLINE_EXCEEDED.
 func codeName(c codes.Code) string { return code.Code(c).String() }
 
-// tell adds to a call which span it comes from.
-func tell(ctx context.Context) context.Context {
+// withTraceContext adds the W3C headers of the current span to the metadata of a call.
+func withTraceContext(ctx context.Context) context.Context {
 	headers := make(propagation.MapCarrier, 2)
 	propagation.TraceContext{}.Inject(ctx, headers)
 	var pairs []string

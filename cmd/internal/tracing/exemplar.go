@@ -7,8 +7,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Exemplar returns what finds the labels that lead from a measurement to the trace that it was made in: none where that is not
-// recorded. It is nil of a nil Provider.
+// Exemplar returns a function that returns the exemplar labels of the current span, or nil if the span is not recorded. Exemplar of a nil
+// Provider is nil.
 func (p *Provider) Exemplar() func(context.Context) prometheus.Labels {
 	if p == nil {
 		return nil

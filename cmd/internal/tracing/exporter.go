@@ -14,10 +14,10 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// tracesPath is where a collector takes traces, below the endpoint that it is known by.
+// tracesPath is the path of traces below the endpoint of a collector.
 const tracesPath = "/v1/traces"
 
-// newExporter makes what speaks to the collector. What the options leave open, the library takes from its variables.
+// newExporter returns an OTLP exporter. The library reads settings that are not in the options from its environment variables.
 func newExporter(ctx context.Context, o Options) (sdk.SpanExporter, error) {
 	if o.Endpoint == "" {
 		return exporterFromVariables(ctx)
@@ -32,7 +32,7 @@ func newExporter(ctx context.Context, o Options) (sdk.SpanExporter, error) {
 	case "http":
 		return otlptracehttp.New(ctx, httpOptions(o, endpoint)...)
 	default:
-		return nil, fmt.Errorf("no traces can be sent by %q", endpoint.Scheme)
+		return nil, fmt.Errorf("the scheme %q is not supported", endpoint.Scheme)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// An outbox holds spans until they are sent, a bounded number of them, and counts what becomes of each. It gathers by the library's
-// own processor, which loses spans without a word.
+// An outbox is a bounded queue of spans that counts the outcome of each. It wraps the batch processor of the library, which drops spans without
+// a count.
 type outbox struct {
 	sdk.SpanProcessor
 
@@ -20,9 +20,9 @@ type outbox struct {
 
 	sent, failed, full prometheus.Counter
 
-	// These are of the processor's goroutine, which sends one batch at a time.
+	// Used only by the goroutine of the processor, which sends one batch at a time.
 	failing bool
-	lost    int // since it is
+	lost    int // spans since failing is true
 }
 
 func newOutbox(exporter sdk.SpanExporter, o Options) (*outbox, error) {
@@ -41,7 +41,7 @@ func newOutbox(exporter sdk.SpanExporter, o Options) (*outbox, error) {
 	return out, nil
 }
 
-// OnEnd takes a span, if there is room for it. It waits for nothing.
+// OnEnd queues a span, or drops it if the queue is full. It does not block.
 func (o *outbox) OnEnd(span sdk.ReadOnlySpan) {
 	if o.waiting.Add(1) > maxWaiting {
 		o.waiting.Add(-1)
@@ -54,8 +54,7 @@ func (o *outbox) OnEnd(span sdk.ReadOnlySpan) {
 // A sender sends batches for an outbox.
 type sender struct{ *outbox }
 
-// ExportSpans sends a batch. What fails is told when that begins and when it ends, and not to the library, which would tell it
-// each time.
+// ExportSpans sends a batch. It logs the first failure and the recovery, and returns no error because the library would log each one.
 func (s sender) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := s.exporter.ExportSpans(ctx, spans)
 	s.waiting.Add(-int64(len(spans)))

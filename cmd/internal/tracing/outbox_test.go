@@ -18,10 +18,10 @@ import (
 	"opsgate/cmd/internal/tracing"
 )
 
-// batch is how many spans are sent at once, without waiting for more.
+// batch is the number of spans that the processor sends without waiting for more.
 const batch = 512
 
-// A recorder is a Provider, and what it says of itself.
+// A recorder is a Provider with its metrics and log.
 type recorder struct {
 	*tracing.Provider
 
@@ -42,7 +42,7 @@ func open(t testing.TB, endpoint string) recorder {
 	return r
 }
 
-// record records requests of one span each.
+// record records requests with one span each.
 func (r recorder) record(requests int) {
 	tracer := r.With(tracing.Settings{Sample: 1})
 	for range requests {
@@ -51,7 +51,7 @@ func (r recorder) record(requests int) {
 	}
 }
 
-// await waits until so many spans had an outcome.
+// await waits until this number of spans has the outcome.
 func (r recorder) await(t *testing.T, outcome string, spans int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -84,7 +84,7 @@ func (r recorder) spans(t *testing.T) map[string]float64 {
 	return counts
 }
 
-func TestThatACollectorIsAwayIsToldWhenItBeginsAndWhenItEnds(t *testing.T) {
+func TestAnOutageOfTheCollectorIsLoggedAtItsBeginningAndEnd(t *testing.T) {
 	var away atomic.Bool
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if away.Load() {
@@ -111,7 +111,7 @@ func TestThatACollectorIsAwayIsToldWhenItBeginsAndWhenItEnds(t *testing.T) {
 	}
 }
 
-func TestACollectorThatHangsHoldsUpNobody(t *testing.T) {
+func TestACollectorThatHangsDelaysNoRequest(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // connections to it are never answered
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	}
 }
 
-func TestNobodyAsksForTraces(t *testing.T) {
+func TestNothingIsRecordedWithoutACollector(t *testing.T) {
 	p, err := tracing.New(tracing.Options{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
 	if p != nil || err != nil {
 		t.Fatal(p, err)

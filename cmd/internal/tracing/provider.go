@@ -19,22 +19,22 @@ import (
 )
 
 const (
-	// flushGrace is how long the last spans may take to be sent.
+	// flushGrace is the time for the last spans to be sent.
 	flushGrace = 3 * time.Second
-	// maxWaiting bounds the spans that are not sent yet, at some two kilobytes each.
+	// maxWaiting bounds the queued spans, about 2 KB each.
 	maxWaiting = 2048
 )
 
-// Options are what a Provider is made of. Logger and Registerer are required.
+// Options of a Provider. Logger and Registerer are required.
 type Options struct {
 	// Endpoint is the collector: http://host:4318 or grpc://host:4317, with an s for TLS. Without it, the variables
-	// OTEL_EXPORTER_OTLP_* say which it is, and without those nothing is recorded.
+	// OTEL_EXPORTER_OTLP_* name it; without those, nothing is recorded.
 	Endpoint string
-	// Headers go with what is sent to the Endpoint.
+	// Headers are sent to the Endpoint.
 	Headers map[string]string
-	// TLS is for an Endpoint with it; nil for the roots of the system.
+	// TLS is for an Endpoint with TLS; nil for the roots of the system.
 	TLS *tls.Config
-	// Version is that of the gateway.
+	// Version of the gateway.
 	Version    string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -48,11 +48,11 @@ type Provider struct {
 	logger *slog.Logger
 }
 
-// New makes a Provider. It is nil where nobody asks for traces, or OTEL_SDK_DISABLED refuses them. It calls nobody: a collector
-// that is away is found out when there is something to send. It must be closed.
+// New returns a Provider, or nil if no collector is configured or OTEL_SDK_DISABLED is true. It does not connect: the first batch shows whether
+// the collector can be reached. The Provider must be closed.
 func New(o Options) (*Provider, error) {
-	ctx := context.Background() // nothing here waits
-	if !wanted(o) {
+	ctx := context.Background() // nothing here blocks
+	if !enabled(o) {
 		return nil, nil
 	}
 	exporter, err := newExporter(ctx, o)
@@ -67,7 +67,7 @@ func New(o Options) (*Provider, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Logger.Debug("opentelemetry", slog.Any("error", err)) }))
 	p := &Provider{outbox: out, logger: o.Logger}
 	p.sdk = sdk.NewTracerProvider(
-		sdk.WithSampler(sdk.AlwaysSample()), // a Tracer has decided before
+		sdk.WithSampler(sdk.AlwaysSample()), // a Tracer has already decided
 		sdk.WithResource(newResource(ctx, o)),
 		sdk.WithSpanProcessor(out),
 	)
@@ -75,15 +75,15 @@ func New(o Options) (*Provider, error) {
 	return p, nil
 }
 
-// wanted tells whether traces are to be sent anywhere. The variables are the process's own, as the library reads them there too.
-func wanted(o Options) bool {
+// enabled returns whether traces are sent. It reads the variables of the process because the library does so too.
+func enabled(o Options) bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return false
 	}
 	return o.Endpoint != "" || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-// newResource says who records: what OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say, and the rest by itself.
+// newResource returns the resource of the gateway. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override its attributes.
 func newResource(ctx context.Context, o Options) *resource.Resource {
 	r, err := resource.New(ctx,
 		resource.WithAttributes(semconv.ServiceName("opsgate"), semconv.ServiceVersion(o.Version)),
@@ -91,13 +91,13 @@ func newResource(ctx context.Context, o Options) *resource.Resource {
 		resource.WithTelemetrySDK(),
 		resource.WithFromEnv(),
 	)
-	if err != nil { // it has the rest nevertheless
-		o.Logger.Warn("what traces say of this process is incomplete", slog.Any("error", err))
+	if err != nil { // r has the attributes that were detected
+		o.Logger.Warn("resource attributes of traces are incomplete", slog.Any("error", err))
 	}
 	return r
 }
 
-// With returns a Tracer under the settings; nil of a nil Provider.
+// With returns a Tracer with the settings, or nil for a nil Provider.
 func (p *Provider) With(s Settings) *Tracer {
 	if p == nil {
 		return nil
@@ -105,8 +105,8 @@ func (p *Provider) With(s Settings) *Tracer {
 	return &Tracer{Provider: p, settings: s}
 }
 
-// Close sends what waits to be sent, for three seconds at most. What cannot be sent by then is lost, which is logged and is no
-// error: nobody's request depends on it.
+// Close sends the queued spans for up to three seconds. It logs the number of spans that were not sent; that is no error because no request
+// depends on them.
 func (p *Provider) Close() {
 	if p == nil {
 		return
@@ -114,7 +114,7 @@ func (p *Provider) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushGrace)
 	defer cancel()
 	err := p.sdk.Shutdown(ctx)
-	err = errors.Join(err, p.outbox.exporter.Shutdown(ctx)) // ends what still goes on when the time is over
+	err = errors.Join(err, p.outbox.exporter.Shutdown(ctx)) // cancels an export that is still in progress
 	if lost := p.outbox.waiting.Load(); lost > 0 {
 		p.logger.Warn("the last traces are lost: the collector does not take them", slog.Int64("spans", lost), slog.Any("error", err))
 	}

@@ -13,14 +13,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// RedisHook makes a span of each command that is sent for a recorded request. The addresses are those of the servers; it is nil
-// where nothing is recorded.
+// RedisHook returns a hook that records a span for each Redis command of a recorded request, or nil for a nil Provider. The addresses are those
+// of the servers.
 func (p *Provider) RedisHook(addresses []string) redis.Hook {
 	if p == nil {
 		return nil
 	}
 	h := redisHook{tracer: p.tracer, common: []attribute.KeyValue{semconv.DBSystemNameRedis}}
-	if len(addresses) == 1 { // of several, which one it is depends on the key
+	if len(addresses) == 1 { // the server of a cluster depends on the key
 		h.common = append(h.common, serverAt(addresses[0])...)
 	}
 	return h
@@ -63,7 +63,7 @@ func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// redisFailure returns the kind of a failure: what Redis calls it, or that there was no answer.
+// redisFailure returns the error type: the first word of an error reply, timeout, or unreachable.
 func redisFailure(err error) string {
 	if answer, ok := errors.AsType[redis.Error](err); ok {
 		return firstWord(answer.Error())
@@ -74,7 +74,7 @@ func redisFailure(err error) string {
 	return "unreachable"
 }
 
-// firstWord is the kind of an error of Redis, which begins with it: "NOSCRIPT No matching script".
+// firstWord returns the kind of a Redis error: NOSCRIPT for "NOSCRIPT No matching script".
 func firstWord(text string) string {
 	word, _, _ := strings.Cut(text, " ")
 	return word

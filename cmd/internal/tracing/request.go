@@ -15,21 +15,21 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A Tracer decides which requests are recorded, under certain settings.
+// A Tracer decides which requests are recorded.
 type Tracer struct {
 	*Provider
 
 	settings Settings
 }
 
-// A Request is a request that is recorded: the span of its whole way through here.
+// A Request is the span of a recorded request.
 type Request struct {
 	span   trace.Span
 	tracer trace.Tracer
 }
 
-// Trace begins what is recorded of a request. The route is the template of its path, "" for a path that is none. The context is
-// what the request's calls are to be made with; the Request is nil where nothing is recorded.
+// Trace starts the span of a request. The route is the template of its path, or "" for an unknown path. Calls of the request must use the
+// returned context. The Request is nil if the request is not recorded.
 func (t *Tracer) Trace(ctx context.Context, req *http.Request, route string) (context.Context, *Request) {
 	if len(req.Header["Traceparent"]) == 0 {
 		if !t.settings.draw() {
@@ -41,7 +41,7 @@ func (t *Tracer) Trace(ctx context.Context, req *http.Request, route string) (co
 		if parent := t.settings.withoutTokens(parentOf(req)); parent.IsValid() {
 			ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
 			if !parent.IsSampled() {
-				return ctx, nil // the trace is not recorded, here or by whom we call
+				return ctx, nil // recorded neither here nor by the services
 			}
 			return t.begin(ctx, req, route)
 		}
@@ -52,16 +52,15 @@ func (t *Tracer) Trace(ctx context.Context, req *http.Request, route string) (co
 	return t.begin(ctx, req, route, linkTo(parentOf(req))...)
 }
 
-// parentOf returns where the caller says that the request comes from.
+// parentOf returns the span context in the headers of the request, which is invalid without one.
 func parentOf(req *http.Request) trace.SpanContext {
 	if len(req.Header["Traceparent"]) > 1 {
-		return trace.SpanContext{} // which of them?
+		return trace.SpanContext{} // ambiguous
 	}
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(req.Header)))
 }
 
-// linkTo leads to the trace of somebody whose word does not count: to be found by those who can see both, and no more. What else
-// such a caller says of its trace is not kept.
+// linkTo returns a link to the trace of a caller that is not trusted, without its trace state.
 func linkTo(parent trace.SpanContext) []trace.SpanStartOption {
 	if !parent.IsValid() {
 		return nil
@@ -82,7 +81,7 @@ func (t *Tracer) begin(ctx context.Context, req *http.Request, route string, mor
 	if version, ok := strings.CutPrefix(req.Proto, "HTTP/"); ok {
 		attributes = append(attributes, semconv.NetworkProtocolVersion(strings.TrimSuffix(version, ".0")))
 	}
-	// Not the header Host: that is what the client says.
+	// Not the Host header, which the client controls.
 	if local, ok := ctx.Value(http.LocalAddrContextKey).(net.Addr); ok {
 		attributes = append(attributes, serverAt(local.String())...)
 	}
@@ -94,7 +93,7 @@ func (t *Tracer) begin(ctx context.Context, req *http.Request, route string, mor
 	return ctx, &Request{span: span, tracer: t.tracer}
 }
 
-// schemeOf returns how the request came to us, whatever it was before a proxy.
+// schemeOf returns the scheme of this connection, which may differ from that before a proxy.
 func schemeOf(req *http.Request) string {
 	if req.TLS != nil {
 		return "https"
@@ -102,7 +101,7 @@ func schemeOf(req *http.Request) string {
 	return "http"
 }
 
-// methodOf returns the method and what it is called in the name of a span. A client's own words are not repeated.
+// methodOf returns the method as an attribute and in the name of a span. Unknown methods are replaced, because clients choose them.
 func methodOf(req *http.Request) (method, name string) {
 	switch m := req.Method; m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
@@ -118,8 +117,8 @@ func (r *Request) IDs() (traceID, spanID string) {
 	return at.TraceID().String(), at.SpanID().String()
 }
 
-// StartSpan begins a part of the request that may take time. It is to be ended, with the kind of failure where it failed because of us,
-// else "".
+// StartSpan starts a child span. The caller must call the returned function with the kind of failure, or "" if it did not fail because of the
+// gateway or a service.
 func (r *Request) StartSpan(ctx context.Context, name string) (context.Context, func(failure string)) {
 	ctx, span := r.tracer.Start(ctx, name)
 	return ctx, func(failure string) {
@@ -128,8 +127,8 @@ func (r *Request) StartSpan(ctx context.Context, name string) (context.Context, 
 	}
 }
 
-// End ends the request. The status is 0 where nothing was sent, and the failure the kind of it where the request failed because
-// of us, else "".
+// End ends the span. The status is 0 if no response was sent. The failure is the kind of failure, or "" if the request did not fail because of
+// the gateway or a service.
 func (r *Request) End(status int, failure string, attributes ...slog.Attr) {
 	for _, a := range attributes {
 		r.span.SetAttributes(attributeOf(a))
@@ -141,7 +140,7 @@ func (r *Request) End(status int, failure string, attributes ...slog.Attr) {
 	r.span.End()
 }
 
-// fail marks a span as failed. The text of an error stays in the log, which the trace's id leads to: it may repeat what others said.
+// fail marks a span as failed. The text of the error is only in the log, which has the id of the trace: it may contain input.
 func fail(span trace.Span, failure string) {
 	if failure != "" {
 		span.SetAttributes(semconv.ErrorTypeKey.String(failure))

@@ -12,7 +12,7 @@ import (
 	"opsgate/cmd/internal/tracing"
 )
 
-func TestThePartThatIsRecorded(t *testing.T) {
+func TestTheSampledFractionIsRecorded(t *testing.T) {
 	r := open(t, "http://127.0.0.1:1")
 	defer r.Close()
 	req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
@@ -31,8 +31,8 @@ func TestThePartThatIsRecorded(t *testing.T) {
 	}
 }
 
-// Whoever is trusted may hand on what a client has put into the state of its trace.
-func TestATokenInTheStateOfATraceIsNotGoneOnWith(t *testing.T) {
+// A trusted proxy may forward the trace state of a client.
+func TestATraceStateWithATokenIsDropped(t *testing.T) {
 	r := open(t, "http://127.0.0.1:1")
 	defer r.Close()
 	tracer := r.With(tracing.Settings{Trust: tracing.TrustAlways, LiveTokens: "ops_live_"})
@@ -53,7 +53,7 @@ func TestATokenInTheStateOfATraceIsNotGoneOnWith(t *testing.T) {
 	}
 }
 
-// BenchmarkUnrecorded is what a request costs here that is not recorded: the decision at the edge.
+// BenchmarkUnrecorded measures a request that is not recorded.
 func BenchmarkUnrecorded(b *testing.B) {
 	r := open(b, "http://127.0.0.1:1")
 	defer r.Close()
@@ -65,7 +65,7 @@ func BenchmarkUnrecorded(b *testing.B) {
 	}
 }
 
-// BenchmarkRecorded is what one costs that is, with two steps.
+// BenchmarkRecorded measures a recorded request with two steps.
 func BenchmarkRecorded(b *testing.B) {
 	r := open(b, "http://127.0.0.1:1")
 	defer r.Close()

@@ -10,26 +10,26 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Trust says whose traces are gone on with.
+// Trust is the callers whose traces are continued.
 type Trust int
 
-// Whom to trust.
+// Values of Trust.
 const (
-	TrustNever   Trust = iota // nobody: each trace begins here
-	TrustProxies              // peers that are in Settings.Proxies
-	TrustAlways               // everybody
+	TrustNever   Trust = iota // no caller: each trace starts here
+	TrustProxies              // peers in Settings.Proxies
+	TrustAlways               // all callers
 )
 
-// Settings are what may change while spans are recorded.
+// Settings can change while spans are recorded.
 type Settings struct {
-	Sample  float64 // part of the traces that begin here which are recorded, 0 to 1
+	Sample  float64 // fraction of the traces started here that are recorded, 0 to 1
 	Trust   Trust
 	Proxies []netip.Prefix
-	// LiveTokens is what the tokens of clients begin with: a tracestate with such a one in it is not gone on with.
+	// LiveTokens is the prefix of client tokens. A trace state that contains it is dropped.
 	LiveTokens string
 }
 
-// trusts tells whether the peer's word counts: that there is a trace, and whether it is recorded.
+// trusts returns whether the trace context of the peer is continued.
 func (s *Settings) trusts(remote string) bool {
 	if s.Trust != TrustProxies {
 		return s.Trust == TrustAlways
@@ -42,8 +42,8 @@ func (s *Settings) trusts(remote string) bool {
 	return slices.ContainsFunc(s.Proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// withoutTokens leaves out what a client should not have put there: it would go to the collector and to every service. A proxy that is
-// trusted may hand it on.
+// withoutTokens drops a trace state with a token, which would reach the collector and every service. A trusted proxy may forward one from a
+// client.
 func (s *Settings) withoutTokens(parent trace.SpanContext) trace.SpanContext {
 	if s.LiveTokens == "" || !strings.Contains(parent.TraceState().String(), s.LiveTokens) {
 		return parent
@@ -51,7 +51,7 @@ func (s *Settings) withoutTokens(parent trace.SpanContext) trace.SpanContext {
 	return parent.WithTraceState(trace.TraceState{})
 }
 
-// draw decides on a trace that begins here. The runtime's generator is each thread's own, so requests share no lock.
+// draw returns whether a trace that starts here is recorded. The global generator takes no lock.
 func (s *Settings) draw() bool {
 	return s.Sample > 0 && float64(rand.Uint64()) < s.Sample*math.MaxUint64
 }
