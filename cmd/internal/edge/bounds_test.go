@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// ended tells whether the server has closed the connection without a word, and waits for that.
-func ended(c *client) bool {
+// closedWithoutResponse waits until the server closes the connection or sends something, and reports whether it has closed it.
+func closedWithoutResponse(c *client) bool {
 	_, err := c.ReadByte()
 	var timeout net.Error
 	return err != nil && !(errors.As(err, &timeout) && timeout.Timeout())
@@ -24,12 +24,12 @@ func TestConnectionsOverTheLimitAreClosed(t *testing.T) {
 	services := startServices(t)
 	services.release = make(chan struct{})
 	r := reloadingGateway(t, services, "http: {max_connections: 10}\n"+limits(100))
-	var held []<-chan response // each on a connection that waits for nothing, however slow the machine is
+	var held []<-chan response // each connection has a request in flight
 	for range 10 {
 		held = append(held, r.hold(t, services))
 	}
-	if !ended(r.connect(t)) {
-		t.Error("an eleventh connection is taken")
+	if !closedWithoutResponse(r.connect(t)) {
+		t.Error("an eleventh connection is accepted")
 	}
 	if got := r.metric(t, `opsgate_http_connections_shed_total{cause="refused"}`); got != "1" {
 		t.Errorf("refused: %s", got)
@@ -45,12 +45,12 @@ func TestConnectionsOverTheLimitAreClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := r.connect(t).ask(t, ""); got.StatusCode != 401 {
-		t.Errorf("with more room: got %d", got.StatusCode)
+		t.Errorf("below the new limit: got %d", got.StatusCode)
 	}
 	close(services.release)
 	for _, h := range held {
 		if got := <-h; got.status != 200 {
-			t.Errorf("one of those that were there: got %+v", got)
+			t.Errorf("a request in flight: got %+v", got)
 		}
 	}
 	r.finish(t)
@@ -61,11 +61,11 @@ func TestLongestIdleConnectionIsEvictedAtTheLimit(t *testing.T) {
 	services.release = make(chan struct{})
 	r := reloadingGateway(t, services, "http: {max_connections: 10, read_header_timeout: 1m}\n"+limits(100))
 	held := r.hold(t, services)
-	used, waiting := r.connect(t), make([]*client, 8)
-	for i := range waiting {
-		waiting[i] = r.connect(t)
+	used, idle := r.connect(t), make([]*client, 8)
+	for i := range idle {
+		idle[i] = r.connect(t)
 		if i%2 == 0 {
-			_, _ = io.WriteString(waiting[i].Conn, "GET / HTTP/1.1\r\nHo") // and no more
+			_, _ = io.WriteString(idle[i].Conn, "GET / HTTP/1.1\r\nHo") // an incomplete header
 		}
 	}
 	eventually(t, "all are accepted", func() bool { return r.metric(t, "opsgate_http_connections_open") == "10" })
@@ -73,15 +73,15 @@ func TestLongestIdleConnectionIsEvictedAtTheLimit(t *testing.T) {
 	if got := used.ask(t, token); got.StatusCode != 200 {
 		t.Fatalf("got %d", got.StatusCode)
 	}
-	for i := 1; i < len(waiting); i += 2 {
-		waiting[i].ask(t, "") // an anonymous request makes no connection younger
+	for i := 1; i < len(idle); i += 2 {
+		idle[i].ask(t, "") // an anonymous request does not delay eviction
 	}
-	for i, longest := range waiting {
+	for i, longest := range idle {
 		if got := r.connect(t).ask(t, ""); got.StatusCode != 401 {
 			t.Errorf("new connection %d: got %d", i, got.StatusCode)
 		}
-		if !ended(longest) {
-			t.Errorf("connection %d, which has waited longest, is open", i)
+		if !closedWithoutResponse(longest) {
+			t.Errorf("connection %d, the longest idle, is open", i)
 		}
 	}
 	if got := used.ask(t, token); got.StatusCode != 200 {
@@ -113,9 +113,9 @@ func TestAdminListenerLimitsConnections(t *testing.T) {
 		idle[i] = newClient(conn)
 	}
 	if got := r.readiness(t, "ready"); got.status != 200 {
-		t.Errorf("past the limit: got %+v", got)
+		t.Errorf("above the limit: got %+v", got)
 	}
-	if !ended(idle[0]) {
+	if !closedWithoutResponse(idle[0]) {
 		t.Error("the oldest connection is open")
 	}
 	r.finish(t)
@@ -126,7 +126,7 @@ func TestRequestsInFlightAreLimitedAcrossReloads(t *testing.T) {
 	services.release = make(chan struct{})
 	r := reloadingGateway(t, services, "http: {max_in_flight: 2}\n"+limits(100))
 	held := []<-chan response{r.hold(t, services), r.hold(t, services)}
-	if err := r.reload(t, "http: {max_in_flight: 2}\n"+limits(200)); err != nil { // they are in flight still
+	if err := r.reload(t, "http: {max_in_flight: 2}\n"+limits(200)); err != nil { // both requests are still in flight
 		t.Fatal(err)
 	}
 	if got := r.get(t, r.Address(), "/v1/me"); got.status != 503 || got.header.Get("Retry-After") != "1" {
@@ -139,12 +139,12 @@ func TestRequestsInFlightAreLimitedAcrossReloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := r.get(t, r.Address(), "/v1/me"); got.status != 200 {
-		t.Errorf("with more room: got %+v", got)
+		t.Errorf("below the new limit: got %+v", got)
 	}
 	close(services.release)
 	for _, h := range held {
 		if got := <-h; got.status != 200 {
-			t.Errorf("one that was admitted: got %+v", got)
+			t.Errorf("an admitted request: got %+v", got)
 		}
 	}
 	if lines := r.lines("overloaded"); len(lines) != 1 || lines[0]["bound"] != "requests in flight" {
@@ -153,7 +153,7 @@ func TestRequestsInFlightAreLimitedAcrossReloads(t *testing.T) {
 	r.finish(t)
 }
 
-// What a service says may hold anything, and the readiness page asks for no token.
+// The readiness page needs no token, so it must not contain text of a service.
 func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -175,7 +175,7 @@ func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
 			t.Fatal(got, err)
 		}
 		if strings.Contains(got.body, address) {
-			t.Fatalf("it has an address: %s", got.body)
+			t.Fatalf("the page has an address: %s", got.body)
 		}
 		return strings.HasPrefix(body.Dependencies["identity"].State, "breaker")
 	})
@@ -193,20 +193,20 @@ func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
 	}
 }
 
-// Clients connect one after the other while the gateway ends. A connection that the kernel accepts in the instant between our last look and the
-// end of the listener is reset, so one in several gateways may end with one.
+// Clients connect one after the other during the shutdown. A connection that the kernel accepts between the last Accept and the close of the
+// listener is reset, so a few of the gateways may reset one.
 func TestConnectionsAcceptedDuringShutdownAreServed(t *testing.T) {
-	const gateways, most = 5, 2
+	const gateways, maxResets = 5, 2
 	resets := 0
 	for range gateways {
 		resets += connectUntilRefused(t)
 	}
-	if resets > most {
+	if resets > maxResets {
 		t.Errorf("%d of %d gateways reset a connection", resets, gateways)
 	}
 }
 
-// connectUntilRefused ends a gateway under requests, and returns how many connections it reset: 0, or 1 if that was the last.
+// connectUntilRefused stops a gateway under load, and returns how many connections it reset: 0, or 1 for the last one.
 func connectUntilRefused(t *testing.T) (reset int) {
 	t.Helper()
 	services := startServices(t)
@@ -215,7 +215,7 @@ func connectUntilRefused(t *testing.T) (reset int) {
 	for served := 1; ; served++ {
 		conn, err := net.Dial("tcp", r.Address().String())
 		if err != nil {
-			break // the listener is closed, and the client knows
+			break // the listener is closed
 		}
 		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 		_, err = fmt.Fprint(conn, "GET /v1/me HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -225,7 +225,7 @@ func connectUntilRefused(t *testing.T) (reset int) {
 		_ = conn.Close()
 		switch {
 		case reset > 0:
-			t.Fatalf("request %d came after one that was reset: %v", served, err)
+			t.Fatalf("request %d follows a reset connection: %v", served, err)
 		case errors.Is(err, syscall.ECONNRESET):
 			reset++
 		case err != nil:

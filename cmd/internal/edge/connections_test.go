@@ -32,7 +32,7 @@ func (r *reloading) connect(t *testing.T) *client {
 
 func newClient(conn net.Conn) *client { return &client{conn, bufio.NewReader(conn)} }
 
-// ask sends a request on the connection, and returns the answer, read to its end.
+// ask sends a request with additional headers, and returns the response. Its body has been read.
 func (c *client) ask(t *testing.T, more string) *http.Response {
 	t.Helper()
 	if _, err := fmt.Fprintf(c.Conn, "GET /v1/me HTTP/1.1\r\nHost: h\r\n%s\r\n", more); err != nil {
@@ -48,7 +48,7 @@ func (c *client) ask(t *testing.T, more string) *http.Response {
 	return got
 }
 
-// closed tells whether the server has closed the connection, and waits for that.
+// closed waits until the server closes the connection or sends something, and reports whether it has closed it.
 func (c *client) closed(t *testing.T) bool {
 	t.Helper()
 	_, err := c.ReadByte()

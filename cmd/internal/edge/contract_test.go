@@ -10,7 +10,7 @@ import (
 func TestInvalidAnswerOfTheIdentityServiceIs500(t *testing.T) {
 	i := inspect(t, few)
 	i.readiness(t, "ready")
-	i.services.breaks.Store(true)
+	i.services.invalid.Store(true)
 	got := i.get(t, i.Address(), "/v1/servers")
 	if got.status != 500 || !strings.Contains(got.body, `"code":"internal_error"`) || strings.Contains(got.body, "hunter2") {
 		t.Errorf("got %+v", got)
@@ -25,7 +25,7 @@ func TestInvalidAnswerOfTheIdentityServiceIs500(t *testing.T) {
 	if x := i.explain(t, "GET", "/v1/servers"); x.Identity.State != "invalid answers" {
 		t.Errorf("explained with identity %+v", x.Identity)
 	}
-	i.services.breaks.Store(false)
+	i.services.invalid.Store(false)
 	if got := i.get(t, i.Address(), "/v1/servers"); got.status != 200 {
 		t.Errorf("after a good answer: got %+v", got)
 	}

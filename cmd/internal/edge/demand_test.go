@@ -20,7 +20,7 @@ func TestDemandRecordsRefundsAndResets(t *testing.T) {
 		status int
 	}{
 		{"/v1/servers", 200},
-		{"/v1/servers/" + tokenID, 501}, // the service has no such call, so it is given back
+		{"/v1/servers/" + tokenID, 501}, // the service does not implement the call, so the request is refunded
 		{"/v1/servers", 200},
 		{"/v1/servers", 429},
 	} {
@@ -43,9 +43,9 @@ func TestDemandRecordsRefundsAndResets(t *testing.T) {
 	}
 	_ = got.Body.Close()
 	r.finish(t)
-	words := recordedIn(t, file)
-	if want := []string{"allowed", "allowed", "refund", "allowed", "denied by minute", "reset"}; !slices.Equal(words, want) {
-		t.Errorf("got %q, want %q", words, want)
+	events := eventsIn(t, file)
+	if want := []string{"allowed", "allowed", "refund", "allowed", "denied by minute", "reset"}; !slices.Equal(events, want) {
+		t.Errorf("got %q, want %q", events, want)
 	}
 }
 
@@ -65,8 +65,8 @@ func TestDrainSendsQueuedRefunds(t *testing.T) {
 	clients.Wait()
 	r.finish(t)
 	refunds := 0
-	for _, word := range recordedIn(t, file) {
-		if word == "refund" {
+	for _, event := range eventsIn(t, file) {
+		if event == "refund" {
 			refunds++
 		}
 	}
@@ -75,8 +75,8 @@ func TestDrainSendsQueuedRefunds(t *testing.T) {
 	}
 }
 
-// recordedIn returns the events of a record in words.
-func recordedIn(t *testing.T, file string) (words []string) {
+// eventsIn returns the events of a record as text.
+func eventsIn(t *testing.T, file string) (events []string) {
 	t.Helper()
 	record, err := demand.Open(file)
 	if err != nil {
@@ -90,12 +90,12 @@ func recordedIn(t *testing.T, file string) (words []string) {
 		if event.TokenID != tokenID {
 			t.Errorf("got %+v", event)
 		}
-		words = append(words, word(event))
+		events = append(events, text(event))
 	}
-	return words
+	return events
 }
 
-func word(e demand.Event) string {
+func text(e demand.Event) string {
 	switch {
 	case e.Reset:
 		return "reset"

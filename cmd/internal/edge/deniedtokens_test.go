@@ -14,7 +14,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// deny has so many tokens be denied, each twice.
+// deny records two denials for each of a number of tokens.
 func deny(d *deniedTokens, name string, tokens int) {
 	for i := range tokens {
 		p := &authn.Principal{TokenID: fmt.Sprint(name, i)}
@@ -63,7 +63,7 @@ func TestOldDeniedTokensAreNotCounted(t *testing.T) {
 		go func() { ended <- d.Run(ctx) }()
 		time.Sleep(deniedWindow / 2)
 		deny(d, "first", 10)
-		time.Sleep(deniedWindow) // which began the second window
+		time.Sleep(deniedWindow) // the second window has started
 		deny(d, "second", 10)
 		deny(d, "first", 10)
 		if n := d.estimate(); n < 18 || n > 20 { // two may share a bit

@@ -2,7 +2,7 @@ package edge
 
 import "testing"
 
-// The words of Redis 7, as the library passes them on.
+// The causes are error replies of Redis 7, wrapped as the library returns them.
 func TestReasonsOfRedisErrors(t *testing.T) {
 	for cause, want := range map[string]string{
 		"": "",

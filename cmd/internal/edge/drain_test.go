@@ -8,7 +8,8 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-// hold starts a request that the fleet service holds, and returns what will come of it.
+// hold starts a request that the fleet service does not answer before services.release is closed. It returns once the call has arrived; the
+// channel gets the response.
 func (r *running) hold(t *testing.T, services *services) <-chan response {
 	t.Helper()
 	held := make(chan response, 1)
@@ -27,7 +28,7 @@ func TestDrainServesUntilRequestsInFlightHaveEnded(t *testing.T) {
 	services := startServices(t)
 	services.release = make(chan struct{})
 	c := settings(services.address)
-	c.Shutdown.DrainWait = config.Duration(3 * time.Second) // in which a busy machine comes to ask twice
+	c.Shutdown.DrainWait = config.Duration(3 * time.Second) // long enough for two requests on a busy machine
 	r := run(t, c, services.token)
 	r.readiness(t, "ready")
 	held := r.hold(t, services)
@@ -38,7 +39,7 @@ func TestDrainServesUntilRequestsInFlightHaveEnded(t *testing.T) {
 		t.Errorf("draining: got %d", got.status)
 	}
 	if got := r.get(t, r.Address(), "/v1/me"); got.status != 200 || !got.close {
-		t.Errorf("a request while load balancers have not noticed yet: got %+v", got)
+		t.Errorf("a request during the drain wait: got %+v", got)
 	}
 	select {
 	case err := <-r.ended:
@@ -56,7 +57,7 @@ func TestDrainServesUntilRequestsInFlightHaveEnded(t *testing.T) {
 		t.Errorf("ended after %s", took)
 	}
 	if _, err := r.try(r.Address(), "/v1/me"); err == nil {
-		t.Error("there is still somebody listening")
+		t.Error("the address still accepts connections")
 	}
 }
 

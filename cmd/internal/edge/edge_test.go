@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// settings is the configuration of a gateway in front of the address.
+// settings returns the configuration of a gateway whose services are all at the address.
 func settings(address string) config.Config {
 	c := config.Default()
 	c.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
@@ -33,7 +33,7 @@ func settings(address string) config.Config {
 	return c
 }
 
-// A running gateway, and a client of it.
+// running is a running gateway with a client.
 type running struct {
 	*edge.Edge
 
@@ -71,7 +71,7 @@ func runEdge(t *testing.T, e *edge.Edge, token string) *running {
 	return r
 }
 
-// end ends the gateway and returns what Run returned.
+// end stops the gateway and returns the error of Run.
 func (r *running) end() error {
 	r.stop()
 	return <-r.ended
@@ -108,7 +108,7 @@ func (r *running) try(address net.Addr, path string) (response, error) {
 	return response{got.StatusCode, got.Header, string(body), got.Close}, err
 }
 
-// readiness asks until the answer is the one wanted, as a load balancer does.
+// readiness requests the readiness page until its status is want.
 func (r *running) readiness(t *testing.T, want string) response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -146,7 +146,7 @@ func TestRequestPassesAllParts(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	if got := r.get(t, r.Address(), "/metrics"); got.status != 404 {
-		t.Errorf("operators' pages are public: %d", got.status)
+		t.Errorf("the admin pages are public: %d", got.status)
 	}
 	if err := r.end(); err != nil {
 		t.Error(err)
@@ -158,12 +158,12 @@ func TestGatewayStartsWithoutServices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := listener.Addr().String()
+	unused := listener.Addr().String()
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	services := startServices(t) // only for a token that is well formed
-	r := run(t, settings(nobody), services.token)
+	services := startServices(t) // for a well-formed token
+	r := run(t, settings(unused), services.token)
 	if got := r.readiness(t, "degraded"); got.status != 200 {
 		t.Errorf("degraded: got %d", got.status)
 	}
@@ -206,9 +206,9 @@ func TestCloseWithoutRun(t *testing.T) {
 
 func TestListenRefusesInvalidConfigurations(t *testing.T) {
 	for name, spoil := range map[string]func(*config.Config){
-		"an address that is missing": func(c *config.Config) { c.Upstreams.Audit.Address = "" },
-		"tokens without a form":      func(c *config.Config) { c.TokenPrefix = "no blanks" },
-		"no limits":                  func(c *config.Config) { c.RateLimit.Limits = nil },
+		"a missing address":       func(c *config.Config) { c.Upstreams.Audit.Address = "" },
+		"an invalid token prefix": func(c *config.Config) { c.TokenPrefix = "no blanks" },
+		"no limits":               func(c *config.Config) { c.RateLimit.Limits = nil },
 	} {
 		c := settings("127.0.0.1:1")
 		spoil(&c)
@@ -226,11 +226,11 @@ func TestHeaderSizeLimit(t *testing.T) {
 		return strings.Replace(request, "X: ", "X: "+strings.Repeat("x", n-len(request)), 1)
 	}
 	for _, test := range []struct{ name, send, want string }{
-		{"a header that is as large as may be", padded(4 << 10), "HTTP/1.1 404 "},
-		{"a header that is larger", padded(4<<10 + 1), "HTTP/1.1 431 "},
-		{"a header that is twice as large", padded(8 << 10), "HTTP/1.1 431 "},
-		{"a header that is more", padded(16 << 10), "HTTP/1.1 431 "},
-		{"options of the whole server", "OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "HTTP/1.1 404 "},
+		{"a header of the maximum size", padded(4 << 10), "HTTP/1.1 404 "},
+		{"a larger header", padded(4<<10 + 1), "HTTP/1.1 431 "},
+		{"a header of twice the size", padded(8 << 10), "HTTP/1.1 431 "},
+		{"a header of four times the size", padded(16 << 10), "HTTP/1.1 431 "},
+		{"OPTIONS *", "OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "HTTP/1.1 404 "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := exchange(t, r.Address(), test.send); !strings.HasPrefix(got, test.want) {
@@ -238,8 +238,8 @@ func TestHeaderSizeLimit(t *testing.T) {
 			}
 		})
 	}
-	answered := `opsgate_http_requests_total{cause="input:header",code="headers_too_large",route="unmatched",status="431"}`
-	if got := r.metric(t, answered); got != "2" {
+	refused := `opsgate_http_requests_total{cause="input:header",code="headers_too_large",route="unmatched",status="431"}`
+	if got := r.metric(t, refused); got != "2" {
 		t.Errorf("the gateway itself refused %q headers", got)
 	}
 	r.finish(t)
@@ -258,7 +258,7 @@ func TestIncompleteHeaderTimesOut(t *testing.T) {
 	}
 }
 
-// exchange sends bytes and returns the first line of what comes back until the connection ends.
+// exchange sends bytes and returns the first line of the response, or "" if there is none.
 func exchange(t *testing.T, address net.Addr, send string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address.String())
@@ -288,7 +288,7 @@ func TestListenAddressesAreLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	stop() // told to end before it began: it still says where it listened, and ends in order
+	stop() // Run logs the addresses even if it is stopped at once
 	if err := e.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -307,5 +307,5 @@ func TestListenAddressesAreLogged(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("no line says where it serves: %s", out)
+	t.Errorf("no line has the addresses: %s", out)
 }

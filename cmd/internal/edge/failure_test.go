@@ -17,7 +17,7 @@ func TestListenerErrorEndsTheGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.public.listener.Close(); err != nil { // as when the kernel takes it away
+	if err := e.public.listener.Close(); err != nil { // Accept fails from now on
 		t.Fatal(err)
 	}
 	if err := e.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "serve on the public listener") {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A logLine is what a test reads of a line.
+// A logLine has the fields of a log line that tests need.
 type logLine struct {
 	Time  time.Time
 	Msg   string
@@ -19,7 +19,7 @@ type logLine struct {
 	Code  string
 }
 
-// logLines reads the log of a gateway.
+// logLines parses the log of a gateway.
 func (r *reloading) logLines(t *testing.T) (lines []logLine) {
 	t.Helper()
 	for text := range strings.Lines(r.log.String()) {
@@ -32,8 +32,8 @@ func (r *reloading) logLines(t *testing.T) (lines []logLine) {
 	return lines
 }
 
-// flood makes requests without a token, with one that is over its limit, and connections that are no TLS, for a while, and returns how
-// many of each.
+// flood sends requests without a token, requests with a token over its limit, and connections without a TLS handshake. It returns how many it
+// sent of each.
 func (s *secure) flood(t *testing.T, during time.Duration) (anonymous, denied, junk int) {
 	t.Helper()
 	end := time.Now().Add(during)
@@ -64,8 +64,8 @@ func (s *secure) flood(t *testing.T, during time.Duration) (anonymous, denied, j
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = conn.Write([]byte("this is no handshake"))
-		_, _ = conn.Read(make([]byte, 1)) // until the gateway has refused it
+		_, _ = conn.Write([]byte("not a TLS handshake"))
+		_, _ = conn.Read(make([]byte, 1)) // until the gateway closes it
 		_ = conn.Close()
 	}
 	load.Wait()

@@ -18,13 +18,13 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// Folders of what is written about the gateway, and of what reads its metrics.
+// Folders of the documents, and of dashboards and alerts.
 const (
 	docs   = "../../../docs"
 	deploy = "../../../deploy"
 )
 
-// scrape returns the metrics of a gateway with everything switched on.
+// scrape returns the metrics of a gateway with all features enabled.
 func scrape(t *testing.T) string {
 	t.Helper()
 	services := startServices(t)
@@ -42,11 +42,11 @@ func scrape(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	waited := regexp.MustCompile(`opsgate_http_request_wait_seconds_count\{part="(identity|limiter|service)"\} [1-9]`)
+	waits := regexp.MustCompile(`opsgate_http_request_wait_seconds_count\{part="(identity|limiter|service)"\} [1-9]`)
 	var metrics string
-	eventually(t, "both requests are counted, and what they waited for", func() bool {
+	eventually(t, "both requests and their waits are counted", func() bool {
 		metrics = r.get(t, r.AdminAddress(), "/metrics").body
-		return strings.Contains(metrics, `cause="route"`) && len(waited.FindAllString(metrics, -1)) == 3
+		return strings.Contains(metrics, `cause="route"`) && len(waits.FindAllString(metrics, -1)) == 3
 	})
 	if strings.Contains(metrics, services.token) {
 		t.Error("the token is in the metrics")
@@ -57,36 +57,36 @@ func scrape(t *testing.T) string {
 	return metrics
 }
 
-// A family is a metric as it is, or as it is documented.
+// A family is a metric family, as exposed or as documented.
 type family struct {
-	Kind   string   // as Prometheus has it, with its unit where it has one
-	Labels []string // by name
+	Kind   string   // of Prometheus, with the unit if it has one
+	Labels []string // sorted
 }
 
 func TestMetricsMatchTheirDocumentation(t *testing.T) {
 	metrics := scrape(t)
 	problems, err := promlint.New(strings.NewReader(metrics)).Lint()
 	if err != nil || len(problems) > 0 {
-		t.Errorf("Prometheus advises otherwise: %v, %+v", err, problems)
+		t.Errorf("the linter of Prometheus reports %v, %+v", err, problems)
 	}
 	page, err := os.ReadFile(filepath.Join(docs, "metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	counted, values := familiesOf(metrics)
-	documented, words := rowsOf(string(page))
-	if diff := cmp.Diff(documented, counted); diff != "" {
-		t.Errorf("documented are, and counted are: %s", diff)
+	exposed, values := familiesOf(metrics)
+	documented, labelValues := rowsOf(string(page))
+	if diff := cmp.Diff(documented, exposed); diff != "" {
+		t.Errorf("documented (-), exposed (+): %s", diff)
 	}
-	for label, listed := range words {
+	for label, listed := range labelValues {
 		for _, value := range values[label] {
 			if !slices.Contains(listed, value) {
-				t.Errorf("%s is %q, which is not documented; %q are", label, value, listed)
+				t.Errorf("%s is %q, which is not documented; documented are %q", label, value, listed)
 			}
 		}
 	}
-	if len(words) < 20 {
-		t.Errorf("the words of %d labels are documented: the table is not read", len(words))
+	if len(labelValues) < 20 {
+		t.Errorf("only %d labels have documented values: the table was not parsed", len(labelValues))
 	}
 	for _, word := range regexp.MustCompile(`\b(?:go|process)_[a-z_]+[a-z]`).FindAllString(string(page), -1) {
 		if !strings.Contains(metrics, "\n# TYPE "+word+" ") {
@@ -95,7 +95,7 @@ func TestMetricsMatchTheirDocumentation(t *testing.T) {
 	}
 }
 
-// familiesOf reads our families in Prometheus' text format, and the values of their labels, by "family label".
+// familiesOf parses the metrics of opsgate in the text format of Prometheus. values has the label values by "family label".
 func familiesOf(metrics string) (families map[string]family, values map[string][]string) {
 	families, values = make(map[string]family), make(map[string][]string)
 	for _, match := range regexp.MustCompile(`(?m)^# TYPE (opsgate_\w+) (\w+)$`).FindAllStringSubmatch(metrics, -1) {
@@ -115,7 +115,7 @@ func familiesOf(metrics string) (families map[string]family, values map[string][
 	return families, values
 }
 
-// rowsOf reads the tables of the documentation likewise, with the values that they list.
+// rowsOf parses the tables of the documentation in the same way.
 func rowsOf(page string) (families map[string]family, values map[string][]string) {
 	families, values = make(map[string]family), make(map[string][]string)
 	quoted := regexp.MustCompile("`([^`]+)`")
@@ -133,14 +133,13 @@ func rowsOf(page string) (families map[string]family, values map[string][]string
 	return families, values
 }
 
-// Whoever names a metric, be it in a text or in a query, names one that there is.
 func TestDocumentsAndQueriesNameExistingMetrics(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(docs, "metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	there, _ := rowsOf(string(page))
-	// What has a colon is no metric but what a rule makes of one.
+	existing, _ := rowsOf(string(page))
+	// A name with a colon is that of a recording rule.
 	name := regexp.MustCompile(`[:\w]*\bopsgate_(?:readiness|(?:admin_refused|log_lines|http|rate_limit|upstream|authn|config|tls|tracing|build|dependency)_[:a-z_]*[a-z])`)
 	suffix := regexp.MustCompile(`_(bucket|sum|count)$`)
 	found := 0
@@ -155,7 +154,7 @@ func TestDocumentsAndQueriesNameExistingMetrics(t *testing.T) {
 					continue
 				}
 				found++
-				if _, ok := there[named]; !ok && there[suffix.ReplaceAllString(named, "")].Kind != "histogram, s" {
+				if _, ok := existing[named]; !ok && existing[suffix.ReplaceAllString(named, "")].Kind != "histogram, s" {
 					t.Errorf("%s names %s", path, named)
 				}
 			}
@@ -166,6 +165,6 @@ func TestDocumentsAndQueriesNameExistingMetrics(t *testing.T) {
 		}
 	}
 	if found < 100 {
-		t.Errorf("%d names were found: the search finds nothing", found)
+		t.Errorf("only %d names were found: the search does not work", found)
 	}
 }

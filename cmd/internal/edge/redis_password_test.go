@@ -14,14 +14,14 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// inRedisAs is inRedis with credentials; the password is that of a file.
+// inRedisAs is inRedis with a user and a file with the password.
 func inRedisAs(address, user, file, more string) string {
 	return fmt.Sprintf("rate_limit:\n  store: redis\n  redis: {addresses: [%q], timeout: 5s, username: %q, password: \"${file:%s}\"}\n"+
 		"  limits: [{requests: 1000000, per: 1m}]\n%s", address, user, file, more)
 }
 
-// Redis' password changes as operators change it: Redis takes both, the file changes, Redis takes the old one no more. No request fails,
-// not even where connections are cut; and what changes next is taken over as ever.
+// The password changes in three steps: Redis accepts both, the file changes, Redis rejects the old one. No request fails, even if connections
+// are cut. Later reloads work too.
 func TestRedisPasswordChangesUnderLoad(t *testing.T) {
 	server := redistest.Start(t, "--user", "gate", "on", ">first-password", "~opsgate:*", "&opsgate:*", "+@all")
 	secret := filepath.Join(t.TempDir(), "redis")
@@ -58,9 +58,9 @@ func TestRedisPasswordChangesUnderLoad(t *testing.T) {
 	do("ACL", "SETUSER", "gate", ">second-password")
 	write("second-password")
 	began := time.Now()
-	eventually(t, "the password is taken over", func() bool { return changed() == 1 })
+	eventually(t, "the password is reloaded", func() bool { return changed() == 1 })
 	took := time.Since(began)
-	t.Logf("in force after %v", took.Round(time.Millisecond))
+	t.Logf("active after %v", took.Round(time.Millisecond))
 	if took > time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -68,19 +68,19 @@ func TestRedisPasswordChangesUnderLoad(t *testing.T) {
 	if n := local.Load(); n > 0 {
 		t.Errorf("Redis was not in use %d times", n)
 	}
-	do("CLIENT", "KILL", "USER", "gate") // those that are made again log in with the second password
+	do("CLIENT", "KILL", "USER", "gate") // new connections use the second password
 	eventually(t, "Redis is used with the second password", func() bool {
 		_, state := r.redis(t)
 		return state == "ready" && strings.Contains(server.Client().Do(t.Context(), "CLIENT", "LIST").String(), "user=gate")
 	})
 
-	// Another user is a change of the file itself.
+	// The user changes with the configuration file.
 	do("ACL", "SETUSER", "other", "on", ">second-password", "~opsgate:*", "&opsgate:*", "+@all")
 	if err := r.reload(t, inRedisAs(server.Addr(), "other", secret, "log: {level: debug}\n")); err != nil {
 		t.Fatal(err)
 	}
-	do("ACL", "DELUSER", "gate") // which cuts its connections
-	eventually(t, "connections are the other user's", func() bool {
+	do("ACL", "DELUSER", "gate") // closes its connections
+	eventually(t, "connections use the other user", func() bool {
 		list := server.Client().Do(t.Context(), "CLIENT", "LIST").String()
 		_, state := r.redis(t)
 		return state == "ready" && strings.Contains(list, "user=other") && !strings.Contains(list, "user=gate")

@@ -10,7 +10,7 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// redisReason returns why Redis is not in use, on the readiness page.
+// redisReason returns the reason on the readiness page why Redis is not in use.
 func (r *reloading) redisReason(t *testing.T) string {
 	t.Helper()
 	var body struct{ Dependencies map[string]admin.Dependency }
@@ -20,15 +20,15 @@ func (r *reloading) redisReason(t *testing.T) string {
 	return body.Dependencies["redis"].Reason
 }
 
-// A Redis that answers and refuses is not in use, for a reason that an operator can act on, and since one time: it does not come and go
-// with probes that it happens to answer.
+// A Redis that answers with errors is not in use. The readiness page has a reason that operators can act on, and one start time, even if
+// Redis answers some of the probes.
 func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 	const secret = "correct-horse-battery"
 	full := strings.Repeat("x", 2<<20)
 	for name, test := range map[string]struct {
 		refuse, heal [][]any
 		reason       string
-		flaps        bool // probes pass, as they use keys of their own
+		flaps        bool // probes succeed, because they use other keys
 		watched      time.Duration
 	}{
 		"out of memory": {
@@ -41,16 +41,16 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 			heal:   [][]any{{"REPLICAOF", "NO", "ONE"}},
 			reason: "Redis is a read-only replica", watched: time.Second,
 		},
-		"a password": { // connections that there are stay logged in, so they are cut
+		"a password": { // open connections stay authenticated, so they are closed
 			refuse: [][]any{{"CONFIG", "SET", "requirepass", secret}, {"CLIENT", "KILL", "TYPE", "normal"}, {"CLIENT", "KILL", "TYPE", "pubsub"}},
 			heal:   [][]any{{"CONFIG", "SET", "requirepass", ""}},
 			reason: "Redis asks for a password", watched: time.Second,
 		},
-		"accounts that may not be written": {
+		"no permission to write accounts": {
 			refuse: [][]any{{"ACL", "SETUSER", "default", "resetkeys", "~opsgate:ping*", "~opsgate:replicas"}},
 			heal:   [][]any{{"ACL", "SETUSER", "default", "~*"}},
 			reason: "Redis' ACL does not permit", flaps: true,
-			watched: 4 * time.Second, // longer than tokens take to return to a Redis that is back
+			watched: 4 * time.Second, // longer than a recovery takes
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 				}
 			}
 			do(test.refuse)
-			eventually(t, "the reason is told", func() bool {
+			eventually(t, "the readiness page has the reason", func() bool {
 				if got := r.get(t, r.Address(), "/v1/servers"); got.status != 200 {
 					t.Errorf("got %+v", got)
 				}
@@ -76,7 +76,7 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 			for began := time.Now(); time.Since(began) < test.watched; {
 				r.get(t, r.Address(), "/v1/servers")
 				if store := r.store(t); store.Mode != "local" && !test.flaps || store.Mode == "local" && !store.Since.Equal(since) {
-					t.Fatalf("after %v: %+v, away since %v", time.Since(began), store, since)
+					t.Fatalf("after %v: %+v, not in use since %v", time.Since(began), store, since)
 				}
 			}
 			if reason := r.redisReason(t); !test.flaps && !strings.Contains(reason, test.reason) || strings.Contains(reason, secret) {

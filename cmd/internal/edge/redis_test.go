@@ -10,13 +10,13 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// inRedis makes a configuration of one limit a minute, counted in Redis.
+// inRedis returns a configuration of one limit per minute, counted in Redis.
 func inRedis(address string, requests int, more string) string {
 	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n  redis: {addresses: [%q], timeout: 5s}\n"+
 		"  limits: [{requests: %d, per: 1m}]\n%s", address, requests, more)
 }
 
-// redis returns how Redis stands on the readiness page.
+// redis returns the status of the readiness page and the state of Redis on it.
 func (r *reloading) redis(t *testing.T) (status int, state string) {
 	t.Helper()
 	got := r.get(t, r.AdminAddress(), "/readyz")
@@ -27,7 +27,7 @@ func (r *reloading) redis(t *testing.T) (status int, state string) {
 	return got.status, body.Dependencies["redis"].State
 }
 
-// store returns how the store of budgets stands as limits are told.
+// store returns the state of the store from /admin/limits.
 func (r *reloading) store(t *testing.T) admin.Store {
 	t.Helper()
 	var limits admin.TokenLimits
@@ -64,7 +64,7 @@ func TestGatewaySurvivesARedisOutage(t *testing.T) {
 	r := reloadingGateway(t, services, inRedis(server.Addr(), 1000, ""))
 	r.mustAdmit(t, 1000)
 	server.Kill()
-	eventually(t, "the loss is noticed", func() bool {
+	eventually(t, "Redis is reported unavailable", func() bool {
 		if got := r.get(t, r.Address(), "/v1/servers"); got.status != 200 {
 			t.Errorf("got %+v", got)
 		}
@@ -78,7 +78,7 @@ func TestGatewaySurvivesARedisOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := r.get(t, r.Address(), "/v1/servers"); got.status != 503 || got.header.Get("Retry-After") == "" {
-		t.Errorf("denied: got %+v", got)
+		t.Errorf("in deny mode: got %+v", got)
 	}
 	server.Restart()
 	eventually(t, "Redis is used again", func() bool {
@@ -91,14 +91,14 @@ func TestGatewaySurvivesARedisOutage(t *testing.T) {
 	r.finish(t)
 }
 
-// Two gateways count each other while there is a Redis, and each admits its half when it is gone. A number in the file goes before the count.
+// Two gateways count each other in Redis, and each admits its half in an outage. A configured number overrides the count.
 func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	services := startServices(t)
 	auto := strings.Replace(inRedis(server.Addr(), 10, ""), "expected_replicas: 2", "expected_replicas: auto", 1)
 	first := reloadingGateway(t, services, auto)
 	if n := first.store(t).Replicas; n != 1 {
-		t.Errorf("alone: %d gateways", n)
+		t.Errorf("the first gateway counts %d gateways", n)
 	}
 	second := reloadingGateway(t, services, auto)
 	for _, r := range []*reloading{first, second} {
@@ -107,7 +107,7 @@ func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 	server.Kill()
 	for _, r := range []*reloading{first, second} {
 		admitted := 0
-		eventually(t, "the gateway limits by itself", func() bool {
+		eventually(t, "the gateway is in local mode", func() bool {
 			for range 10 {
 				if r.get(t, r.Address(), "/v1/servers").status == 200 {
 					admitted++

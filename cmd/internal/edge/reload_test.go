@@ -48,7 +48,7 @@ func TestRequestEndsUnderTheConfigurationThatItStartedWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := r.get(t, r.Address(), "/v1/servers"); got.status != 504 || requests(got) != 200 {
-		t.Errorf("a request that came later: got %+v", got)
+		t.Errorf("a later request: got %+v", got)
 	}
 	close(services.release)
 	if got := <-held; got.status != 200 || requests(got) != 100 {
@@ -65,7 +65,7 @@ func TestInvalidConfigurationChangesNothing(t *testing.T) {
 	if !ok || len(problems) != 2 {
 		t.Fatalf("got %v", err)
 	}
-	refused := r.asked("configuration refused")
+	refused := r.requested("configuration refused")
 	if len(refused) != 2 || refused[0]["file"] != r.file || refused[0]["line"] != 11.0 || refused[0]["key"] != "http.max_body_bytes" ||
 		refused[0]["problem"] != "is 1KiB to 16MiB, not 1" || refused[1]["key"] != "logs" {
 		t.Errorf("got %v", refused)
@@ -77,8 +77,8 @@ func TestInvalidConfigurationChangesNothing(t *testing.T) {
 	if err := r.reload(t, limits(100)); err != nil {
 		t.Error(err)
 	}
-	if got := r.metric(t, "opsgate_config_last_reload_successful"); got != "1" || len(r.asked("configuration unchanged")) != 1 {
-		t.Errorf("mended: successful %s", got)
+	if got := r.metric(t, "opsgate_config_last_reload_successful"); got != "1" || len(r.requested("configuration unchanged")) != 1 {
+		t.Errorf("after the correction: successful %s", got)
 	}
 	r.finish(t)
 }
@@ -104,7 +104,7 @@ func TestChangedFileIsReloaded(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, limits(100))
 	r.write(t, limits(200))
-	eventually(t, "the change is in force", func() bool {
+	eventually(t, "the change is active", func() bool {
 		return requests(r.get(t, r.Address(), "/v1/servers")) == 200
 	})
 	if line := r.await(t, "configuration reloaded"); line["why"] != "the files changed" {
@@ -113,35 +113,34 @@ func TestChangedFileIsReloaded(t *testing.T) {
 	r.finish(t)
 }
 
-// Kubernetes mounts opsgate.yaml as a link to ..data/opsgate.yaml, and ..data as a link to a directory of the day, which is
-// replaced.
+// Kubernetes mounts opsgate.yaml as a link to ..data/opsgate.yaml, and ..data as a link to a directory. An update replaces the link ..data.
 func TestReplacedSymbolicLinkIsReloaded(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, "")
 	dir := filepath.Dir(r.file)
-	lay := func(day, text string) {
+	mount := func(directory, text string) {
 		t.Helper()
-		if err := os.Mkdir(filepath.Join(dir, day), 0o700); err != nil {
+		if err := os.Mkdir(filepath.Join(dir, directory), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, day, "opsgate.yaml"), []byte(r.base+text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, directory, "opsgate.yaml"), []byte(r.base+text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		link(t, day, filepath.Join(dir, "..data"))
+		link(t, directory, filepath.Join(dir, "..data"))
 	}
-	lay("monday", limits(100))
+	mount("first", limits(100))
 	link(t, "..data/opsgate.yaml", r.file)
 	eventually(t, "the file is a link", func() bool {
 		return requests(r.get(t, r.Address(), "/v1/servers")) == 100
 	})
-	lay("tuesday", limits(200))
-	eventually(t, "the directory was swapped", func() bool {
+	mount("second", limits(200))
+	eventually(t, "the directory was replaced", func() bool {
 		return requests(r.get(t, r.Address(), "/v1/servers")) == 200
 	})
 	r.finish(t)
 }
 
-// link makes a link, in one step in the place of another.
+// link creates or replaces a symbolic link in one step.
 func link(t *testing.T, to, path string) {
 	t.Helper()
 	if err := os.Symlink(to, path+".next"); err != nil {
@@ -186,11 +185,11 @@ func TestRefusedConfigurationIsRetriedAndLoggedOnce(t *testing.T) {
 	if err := os.Remove(r.file); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the loss is noticed", func() bool { return len(r.lines("configuration refused")) == 1 })
+	eventually(t, "the missing file is reported", func() bool { return len(r.lines("configuration refused")) == 1 })
 	for range 2 {
 		before := r.loads.Load()
 		r.ahead.Add(int64(10 * time.Second))
-		eventually(t, "another try", func() bool { return r.loads.Load() >= before+10 })
+		eventually(t, "a retry", func() bool { return r.loads.Load() >= before+10 })
 	}
 	if refused := r.lines("configuration refused"); len(refused) != 1 || !strings.Contains(fmt.Sprint(refused[0]["problem"]), "no such file") {
 		t.Errorf("got %v", refused)
@@ -212,7 +211,7 @@ func TestLimitsExpire(t *testing.T) {
 	r.mustAdmit(t, 500)
 	version := r.await(t, "serving")["version"]
 	if err := r.reload(t, "listn: 1\n"); err == nil {
-		t.Error("a configuration that is wrong: no error")
+		t.Error("an invalid configuration: no error")
 	}
 	r.ahead.Store(int64(2 * time.Hour))
 	eventually(t, "the limits have expired", func() bool {
@@ -224,10 +223,10 @@ func TestLimitsExpire(t *testing.T) {
 		t.Errorf("got %v", line)
 	}
 	if got := r.metric(t, fmt.Sprintf("opsgate_config_info{version=%q}", version)); got != "1" {
-		t.Error("an expiry is no other configuration")
+		t.Error("the expiry changed the version")
 	}
 	if got := r.metric(t, "opsgate_config_last_reload_successful"); got != "0" {
-		t.Error("what the file says is still refused")
+		t.Error("the file is still invalid, but the last reload is reported successful")
 	}
 	r.finish(t)
 }
@@ -250,9 +249,9 @@ func TestReloadChangesTheLogLevel(t *testing.T) {
 			eventually(t, "a line for the request", func() bool { return len(r.lines("request")) > before })
 			continue
 		}
-		r.mustAdmit(t, 100) // by the same connection, so the first is done with
+		r.mustAdmit(t, 100) // on the same connection, so the first request has been logged
 		if len(r.lines("request")) > before {
-			t.Errorf("%q: there is a line for a request", step.text)
+			t.Errorf("%q: a request is logged", step.text)
 		}
 	}
 	r.finish(t)

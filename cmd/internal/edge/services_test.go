@@ -17,19 +17,19 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// services are internal services on a socket: enough of them to see whether the parts of the gateway meet.
+// services are stubs of the identity and fleet services on a socket.
 type services struct {
 	identityv1.UnimplementedIdentityServiceServer
 	fleetv1.UnimplementedFleetServiceServer
 
 	address string
-	token   string        // that the identity service knows
-	scopes  []string      // of the token, besides servers:read
-	arrived chan struct{} // gets something for each call that is held
-	release chan struct{} // what calls of ListServers wait for, when it is not nil
-	revoked atomic.Bool   // the token was revoked, as the identity service answers
-	breaks  atomic.Bool   // the identity service answers with a team id that is not a UUID
-	tells   bool          // who watches revocations that the stream is there
+	token   string        // a valid one
+	scopes  []string      // of the token, in addition to servers:read
+	arrived chan struct{} // receives a value for each held call
+	release chan struct{} // if not nil, calls of ListServers wait until it is closed
+	revoked atomic.Bool   // the identity service answers that the token was revoked
+	invalid atomic.Bool   // the identity service answers with a team id that is not a UUID
+	sends   bool          // the revocation stream sends a position
 }
 
 func startServices(tb testing.TB) *services {
@@ -41,7 +41,7 @@ func startServices(tb testing.TB) *services {
 	return serve(tb, listener)
 }
 
-// serve has services answer at a listener.
+// serve starts services on a listener.
 func serve(tb testing.TB, listener net.Listener) *services {
 	tb.Helper()
 	token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
@@ -76,7 +76,7 @@ func (s *services) ResolveToken(_ context.Context, r *identityv1.ResolveTokenReq
 		return nil, refusal.Err()
 	}
 	team := teamID
-	if s.breaks.Load() {
+	if s.invalid.Load() {
 		team = "hunter2"
 	}
 	return &identityv1.ResolveTokenResponse{
@@ -88,7 +88,7 @@ func (s *services) ResolveToken(_ context.Context, r *identityv1.ResolveTokenReq
 func (s *services) WatchRevocations(
 	_ *identityv1.WatchRevocationsRequest, stream grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse],
 ) error {
-	if s.tells {
+	if s.sends {
 		if err := stream.Send(&identityv1.WatchRevocationsResponse{Position: "1"}); err != nil {
 			return err
 		}

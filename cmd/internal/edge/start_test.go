@@ -10,7 +10,7 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// A gate is a listener whose callers find nobody before it is opened.
+// A gate is a listener that closes connections until it is opened.
 type gate struct {
 	net.Listener
 
@@ -28,8 +28,8 @@ func (g *gate) Accept() (net.Conn, error) {
 	}
 }
 
-// lacks returns what the metrics say that a gateway lacks, by name.
-func (r *reloading) lacks(t *testing.T) string {
+// unavailable returns the names of the dependencies that are not OK in the metrics.
+func (r *reloading) unavailable(t *testing.T) string {
 	t.Helper()
 	var names []string
 	for _, found := range regexp.MustCompile(`(?m)^opsgate_dependency_ok\{dependency="(\w+)"\} 0$`).
@@ -39,7 +39,7 @@ func (r *reloading) lacks(t *testing.T) string {
 	return strings.Join(names, " ")
 }
 
-// A gateway that starts in an outage serves what needs nobody, says what it lacks, and uses each as it comes.
+// A gateway that starts in an outage serves what needs no dependency, reports the others, and uses each once it is available.
 func TestGatewayStartsInAnOutage(t *testing.T) {
 	redis := redistest.Start(t)
 	redis.Kill()
@@ -49,8 +49,8 @@ func TestGatewayStartsInAnOutage(t *testing.T) {
 	}
 	behind := &gate{Listener: listener}
 	services := serve(t, behind)
-	services.tells = true
-	// Without breakers: that of identity would wait for three look-ups, and the one token is remembered after the first.
+	services.sends = true
+	// Without breakers: the breaker of identity would close after three look-ups, and the only token is cached after the first.
 	const noBreakers = "upstream_calls: {breaker: {min_requests: 100000}}\n"
 	r := reloadingGateway(t, services, inRedis(redis.Addr(), 1000, noBreakers))
 	for path, status := range map[string]int{"/openapi.json": 200, "/nowhere": 404, "/v1/servers": 503} {
@@ -58,21 +58,21 @@ func TestGatewayStartsInAnOutage(t *testing.T) {
 			t.Errorf("%s: got %+v", path, got)
 		}
 	}
-	eventually(t, "all are told to be away", func() bool {
-		return r.lacks(t) == "audit fleet identity incident monitoring redis revocations"
+	eventually(t, "all are reported unavailable", func() bool {
+		return r.unavailable(t) == "audit fleet identity incident monitoring redis revocations"
 	})
 
 	behind.opened.Store(true)
-	eventually(t, "Redis alone is told to be away", func() bool { return r.lacks(t) == "redis" })
+	eventually(t, "only Redis is reported unavailable", func() bool { return r.unavailable(t) == "redis" })
 	r.mustAdmit(t, 1000)
 	if got := r.metric(t, `opsgate_readiness{state="degraded"}`); got != "1" {
-		t.Errorf("degraded by the metrics: %q", got)
+		t.Errorf("degraded in the metrics: %q", got)
 	}
 
 	redis.Restart()
 	r.readiness(t, "ready")
-	if lacks, ready := r.lacks(t), r.metric(t, `opsgate_readiness{state="ready"}`); lacks != "" || ready != "1" {
-		t.Errorf("ready by the metrics: %q, without %q", ready, lacks)
+	if missing, ready := r.unavailable(t), r.metric(t, `opsgate_readiness{state="ready"}`); missing != "" || ready != "1" {
+		t.Errorf("ready in the metrics: %q, unavailable: %q", ready, missing)
 	}
 	r.finish(t)
 }

@@ -13,7 +13,7 @@ import (
 	"opsgate/cmd/internal/admin/admintest"
 )
 
-// A secure gateway speaks TLS on its public listener.
+// secure is a gateway with TLS on its public listener.
 type secure struct {
 	*reloading
 
@@ -21,7 +21,7 @@ type secure struct {
 	cert, key string
 }
 
-// secureGateway runs a gateway with TLS and a configuration that says the text too.
+// secureGateway runs a gateway with TLS and additional configuration.
 func secureGateway(t *testing.T, services *services, text string) *secure {
 	t.Helper()
 	authority, files := newTLSFiles(t)
@@ -30,7 +30,7 @@ func secureGateway(t *testing.T, services *services, text string) *secure {
 	return s
 }
 
-// newTLSFiles returns the paths of a certificate and its key, and who signed it.
+// newTLSFiles returns an authority and the paths of a certificate and its key.
 func newTLSFiles(t *testing.T) (*admintest.Authority, []string) {
 	t.Helper()
 	authority := admintest.NewAuthority(t)
@@ -48,7 +48,7 @@ func (s *secure) roots() *x509.CertPool {
 	return roots
 }
 
-// client returns a client of its own connections, which speaks HTTP/2 where it is to.
+// client returns a client with new connections, over HTTP/2 or HTTP/1.1.
 func (s *secure) client(t *testing.T, http2 bool) *http.Transport {
 	t.Helper()
 	transport := &http.Transport{
@@ -58,7 +58,7 @@ func (s *secure) client(t *testing.T, http2 bool) *http.Transport {
 	return transport
 }
 
-// ask makes a request and returns the answer, read to its end.
+// ask sends a request and returns the response and its body.
 func (s *secure) ask(client http.RoundTripper, method, path string, header http.Header, body io.Reader) (*http.Response, string, error) {
 	request, err := http.NewRequest(method, "https://"+s.Address().String()+path, body)
 	if err != nil {
@@ -93,7 +93,7 @@ func TestPublicListenerProtocols(t *testing.T) {
 	old := &tls.Config{RootCAs: s.roots(), MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}
 	if conn, err := tls.Dial("tcp", s.Address().String(), old); err == nil {
 		_ = conn.Close()
-		t.Error("speaks TLS 1.1")
+		t.Error("TLS 1.1 is accepted")
 	}
 	s.finish(t)
 }
@@ -135,7 +135,7 @@ func TestPublicListenerRefusesCBCSuites(t *testing.T) {
 		config := &tls.Config{RootCAs: s.roots(), MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite}}
 		if conn, err := tls.Dial("tcp", s.Address().String(), config); err == nil {
 			_ = conn.Close()
-			t.Errorf("speaks %s", tls.CipherSuiteName(suite))
+			t.Errorf("%s is accepted", tls.CipherSuiteName(suite))
 		}
 	}
 	s.finish(t)

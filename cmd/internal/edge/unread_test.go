@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// refuse sends the beginning of a request whose body never comes, and returns the answer. It fails the test unless the connection is
+// refuse sends the start of a request whose body never arrives, and returns the response. It fails the test unless the connection is
 // closed after it.
 func (c *client) refuse(t *testing.T, request string) *http.Response {
 	t.Helper()
@@ -55,7 +55,7 @@ func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 	} {
 		for _, framing := range []string{"Content-Length: 1\r\n", "Content-Length: 1000000\r\n", "Transfer-Encoding: chunked\r\n"} {
 			if test.header != "" && framing != "Content-Length: 1\r\n" {
-				continue // each of them counts
+				continue // each request counts against the limit
 			}
 			got := r.connect(t).refuse(t, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: h\r\n%s%s\r\n", test.method, test.path, framing, test.header))
 			if got.StatusCode != test.status {
@@ -72,8 +72,8 @@ func TestRefusedBodyIsNotReadToItsEnd(t *testing.T) {
 	r := reloadingGateway(t, services, "http: {max_body_bytes: 1KiB, body_timeout: 100ms}\n"+limits(100))
 	token := "Authorization: Bearer " + services.token + "\r\n"
 	for _, test := range []struct {
-		header, begun string
-		status        int
+		header, body string
+		status       int
 	}{
 		{"Content-Length: 2000\r\n", "", 413},
 		{"Transfer-Encoding: chunked\r\n", "800\r\n" + strings.Repeat("x", 2048), 413},
@@ -81,7 +81,7 @@ func TestRefusedBodyIsNotReadToItsEnd(t *testing.T) {
 		{"Content-Length: 1\r\n", "", 408},
 		{"Transfer-Encoding: chunked\r\n", "1\r\n{", 408},
 	} {
-		got := r.connect(t).refuse(t, "POST /v1/incidents HTTP/1.1\r\nHost: h\r\n"+token+test.header+"\r\n"+test.begun)
+		got := r.connect(t).refuse(t, "POST /v1/incidents HTTP/1.1\r\nHost: h\r\n"+token+test.header+"\r\n"+test.body)
 		if got.StatusCode != test.status {
 			t.Errorf("%q: got %d, want %d", test.header, got.StatusCode, test.status)
 		}
@@ -106,7 +106,7 @@ func TestAdminListenerDoesNotWaitForBodies(t *testing.T) {
 	r.finish(t)
 }
 
-// A client that sends a whole body before it reads must find the answer, not a connection that was reset.
+// A client that sends a whole body before it reads gets the response and not a reset.
 func TestClientThatSendsItsWholeBodyGetsTheRefusal(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, "")
@@ -128,7 +128,7 @@ func TestClientThatSendsItsWholeBodyGetsTheRefusal(t *testing.T) {
 	r.finish(t)
 }
 
-// A body that was read leaves the connection as it is, and over HTTP/2 so does one that was not: it ends with its stream.
+// A connection stays open after a body that was read, and over HTTP/2 also after one that was not.
 func TestConnectionSurvivesBodiesThatWereRead(t *testing.T) {
 	services := startServices(t)
 	services.scopes = []string{"incidents:write"}

@@ -20,19 +20,19 @@ import (
 	"opsgate/cmd/internal/logging/loggingtest"
 )
 
-// A reloading gateway has a file that a test changes, and a clock that it moves.
+// reloading is a running gateway with a configuration file and a clock that tests change.
 type reloading struct {
 	*running
 
-	base    string // what every configuration says
+	base    string // part of every configuration
 	file    string
 	log     loggingtest.Buffer
-	ahead   atomic.Int64 // of the wall, in nanoseconds
+	ahead   atomic.Int64 // of the wall clock, in nanoseconds
 	loads   atomic.Int64
-	missing atomic.Int64 // so many times the file is not there when it is read
+	missing atomic.Int64 // number of reads that find no file
 }
 
-// reloadingGateway runs a gateway with a configuration that says the text too.
+// reloadingGateway runs a gateway with additional configuration.
 func reloadingGateway(t *testing.T, services *services, text string) *reloading {
 	t.Helper()
 	r := &reloading{
@@ -79,26 +79,26 @@ func (r *reloading) write(t *testing.T, text string) {
 	}
 }
 
-// reload replaces the file and has it read.
+// reload replaces the file and reloads it.
 func (r *reloading) reload(t *testing.T, text string) error {
 	t.Helper()
 	r.write(t, text)
 	return r.Reload(t.Context(), "test")
 }
 
-// limits makes a configuration of one limit a minute.
+// limits returns a configuration of one limit per minute.
 func limits(requests int) string {
 	return fmt.Sprintf("rate_limit: {limits: [{requests: %d, per: 1m}]}\n", requests)
 }
 
-// requests returns how many requests a minute an answer says that are admitted.
+// requests returns the limit per minute in the headers of a response.
 func requests(got response) int {
 	var n int
 	_, _ = fmt.Sscanf(got.header.Get("RateLimit-Policy"), `"minute";q=%d;w=60`, &n)
 	return n
 }
 
-// mustAdmit fails the test unless the gateway answers and says that it admits so many requests.
+// mustAdmit fails the test unless a response has the limit per minute.
 func (r *reloading) mustAdmit(t *testing.T, want int) {
 	t.Helper()
 	if got := r.get(t, r.Address(), "/v1/servers"); requests(got) != want {
@@ -106,7 +106,7 @@ func (r *reloading) mustAdmit(t *testing.T, want int) {
 	}
 }
 
-// eventually waits until something holds.
+// eventually waits until a condition holds; it fails the test after 30 seconds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -122,7 +122,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// lines returns the log's lines with the message.
+// lines returns the log lines with a message.
 func (r *reloading) lines(message string) (list []map[string]any) {
 	for text := range strings.Lines(r.log.String()) {
 		var line map[string]any
@@ -133,19 +133,19 @@ func (r *reloading) lines(message string) (list []map[string]any) {
 	return list
 }
 
-// asked returns those lines with the message that a call of Reload left, and not the watch of the files.
-func (r *reloading) asked(message string) []map[string]any {
+// requested returns the log lines with a message of calls of Reload, without those of automatic reloads.
+func (r *reloading) requested(message string) []map[string]any {
 	return slices.DeleteFunc(r.lines(message), func(line map[string]any) bool { return line["why"] != "test" })
 }
 
-// await returns the first line with the message.
+// await waits for a log line with a message and returns it.
 func (r *reloading) await(t *testing.T, message string) map[string]any {
 	t.Helper()
 	eventually(t, "a line: "+message, func() bool { return len(r.lines(message)) > 0 })
 	return r.lines(message)[0]
 }
 
-// metric returns the value of a series as it is written, or "" where there is none.
+// metric returns the value of a series as text, or "" if there is none.
 func (r *reloading) metric(t *testing.T, series string) string {
 	t.Helper()
 	for line := range strings.Lines(r.get(t, r.AdminAddress(), "/metrics").body) {
@@ -156,7 +156,7 @@ func (r *reloading) metric(t *testing.T, series string) string {
 	return ""
 }
 
-// finish ends the gateway, which must end in order.
+// finish stops the gateway, and fails the test if Run returns an error.
 func (r *reloading) finish(t *testing.T) {
 	t.Helper()
 	if err := r.end(); err != nil {

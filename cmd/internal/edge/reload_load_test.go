@@ -15,13 +15,13 @@ import (
 )
 
 // Two keys that are used in different places of a request, the default limits and the size of bodies, change together. No request
-// fails, none is answered by one of the old and one of the new, and each configuration holds as soon as Reload returns.
+// fails, no request sees one old and one new value, and each configuration is active as soon as Reload returns.
 func TestReloadsUnderLoad(t *testing.T) {
 	const changes, clients = 50, 4
 	services := startServices(t)
 	services.scopes = []string{"incidents:write"}
-	r := reloadingGateway(t, services, stormy(0))
-	var oldest, newest atomic.Int64 // that may be in force
+	r := reloadingGateway(t, services, numbered(0))
+	var oldest, newest atomic.Int64 // versions that may be active
 	var load sync.WaitGroup
 	done, answered := make(chan struct{}), new(atomic.Int64)
 	for range clients {
@@ -51,18 +51,18 @@ func TestReloadsUnderLoad(t *testing.T) {
 	for version := int64(1); version <= changes; version++ {
 		if version%4 == 0 {
 			invalid++
-			if err := r.reload(t, stormy(version)+"http: {}\n"); err == nil {
-				t.Error("a key that is given twice: no error")
+			if err := r.reload(t, numbered(version)+"http: {}\n"); err == nil {
+				t.Error("a repeated key: no error")
 			}
 			continue
 		}
 		newest.Store(version)
-		if err := r.reload(t, stormy(version)); err != nil {
+		if err := r.reload(t, numbered(version)); err != nil {
 			t.Error(err)
 		}
 		oldest.Store(version)
 		before := answered.Load()
-		eventually(t, "a few requests under each", func() bool { return answered.Load() >= before+clients })
+		eventually(t, "a few requests per configuration", func() bool { return answered.Load() >= before+clients })
 	}
 	close(done)
 	load.Wait()
@@ -70,8 +70,8 @@ func TestReloadsUnderLoad(t *testing.T) {
 	r.finish(t)
 }
 
-// stormy makes configurations whose odd ones take small bodies only, and that all have other numbers of connections.
-func stormy(version int64) string {
+// numbered returns a configuration by its version. Odd versions accept small bodies only, and each has another number of connections.
+func numbered(version int64) string {
 	size := 16
 	if version%2 == 1 {
 		size = 1
@@ -80,7 +80,7 @@ func stormy(version int64) string {
 		1_000_000+version, size, 1000+version)
 }
 
-// post sends 2 KiB, and returns which configuration answered.
+// post sends a body of 2 KiB, and returns the version of the configuration in the response.
 func (r *reloading) post(client *http.Transport) (version int64, err error) {
 	body := bytes.Repeat([]byte("x"), 2<<10)
 	request, err := http.NewRequest(http.MethodPost, "http://"+r.Address().String()+"/v1/incidents", bytes.NewReader(body))
