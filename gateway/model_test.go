@@ -22,14 +22,14 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A model is the services as they should be: each call has an answer at once, and its request is looked at.
+// A model implements all services: it answers each call at once with a generated message, and checks the request.
 type model struct {
 	mu    sync.Mutex
-	wrong []string
-	reply func(method string, reply proto.Message) error // nil for the usual answer
+	wrong []string                                       // violations in requests
+	reply func(method string, reply proto.Message) error // nil for generated answers
 }
 
-// newModelled returns a gateway in front of the model. The password has all scopes.
+// newModelled returns a gateway that calls the model. The token password has all scopes.
 func newModelled(tb testing.TB, m *model, change ...func(*Options)) *Gateway {
 	tb.Helper()
 	limiter := ratelimit.NewMemory(ratelimit.MemoryOptions{})
@@ -54,59 +54,59 @@ func newModelled(tb testing.TB, m *model, change ...func(*Options)) *Gateway {
 // Invoke implements [grpc.ClientConnInterface].
 func (m *model) Invoke(_ context.Context, method string, request, reply any, _ ...grpc.CallOption) error {
 	method = method[strings.LastIndexByte(method, '/')+1:]
-	asked, answer := request.(proto.Message), reply.(proto.Message)
+	sent, answer := request.(proto.Message), reply.(proto.Message)
 	if m.reply != nil {
 		return m.reply(method, answer)
 	}
-	m.check(asked.ProtoReflect())
+	m.check(sent.ProtoReflect())
 	(&sampler{elements: 9}).fill(answer.ProtoReflect())
 	return nil
 }
 
 // NewStream implements [grpc.ClientConnInterface].
 func (*model) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, errors.New("the gateway has no streams")
+	return nil, errors.New("the gateway calls no streams")
 }
 
-// check looks at what the gateway asks on behalf of clients.
-func (m *model) check(asked protoreflect.Message) {
+// check records the values in a request that break the internal contract.
+func (m *model) check(request protoreflect.Message) {
 	lower := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
-	ask := func(holds bool, field protoreflect.FieldDescriptor, v any) {
+	want := func(holds bool, field protoreflect.FieldDescriptor, v any) {
 		if !holds {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.wrong = append(m.wrong, string(field.FullName())+": "+strings.ToValidUTF8(protoreflect.ValueOf(v).String(), "?"))
 		}
 	}
-	asked.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+	request.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch name := string(field.Name()); {
 		case name == "actor":
 			m.check(v.Message())
 		case name == "component_ids":
 			for i := range v.List().Len() {
 				id := v.List().Get(i).String()
-				ask(lower.MatchString(id), field, id)
+				want(lower.MatchString(id), field, id)
 			}
 		case name == "request_id", name == "idempotency_key":
-			ask(keyForm.MatchString(v.String()), field, v.String())
+			want(keyForm.MatchString(v.String()), field, v.String())
 		case strings.HasSuffix(name, "_id"):
-			ask(lower.MatchString(v.String()), field, v.String())
+			want(lower.MatchString(v.String()), field, v.String())
 		case name == "page_size":
-			ask(v.Int() >= 1 && v.Int() <= 100, field, v.Int())
+			want(v.Int() >= 1 && v.Int() <= 100, field, v.Int())
 		case name == "ip_address":
 			_, err := netip.ParseAddr(v.String())
-			ask(err == nil, field, v.String())
+			want(err == nil, field, v.String())
 		case field.Kind() == protoreflect.StringKind:
-			ask(validText(v.String()), field, v.String())
+			want(validText(v.String()), field, v.String())
 		}
 		return true
 	})
-	team := asked.Descriptor().Fields().ByName("team_id")
-	ask(team == nil || asked.Get(team).String() == teamID, team, "another team")
+	team := request.Descriptor().Fields().ByName("team_id")
+	want(team == nil || request.Get(team).String() == teamID, team, "another team")
 }
 
-// complaints returns what was wrong since they were last asked for.
-func (m *model) complaints() []string {
+// takeViolations returns the violations since the last call.
+func (m *model) takeViolations() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	wrong := m.wrong

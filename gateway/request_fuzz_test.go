@@ -53,7 +53,7 @@ func FuzzRequest(f *testing.F) {
 		if bytes.Count(sent, []byte(password)) == 1 && bytes.Contains(told, []byte(password)) {
 			t.Errorf("%q: the token was told: %q", sent, told)
 		}
-		if wrong := conn.complaints(); len(wrong) > 0 || server.panicked() {
+		if wrong := conn.takeViolations(); len(wrong) > 0 || server.panicked() {
 			t.Errorf("%q: %v, log %q", sent, wrong, server.log.String())
 		}
 	})

@@ -16,12 +16,12 @@ import (
 	"opsgate/gateway/openapi/browsertest"
 )
 
-// site serves the pages as the gateway does, and answers GET /v1/me.
+// site serves the documentation and GET /v1/me.
 type site struct {
 	*httptest.Server
 	mu      sync.Mutex
-	missing []string      // paths that were asked for and are not there
-	calls   []http.Header // of the API
+	missing []string      // requested paths that do not exist
+	calls   []http.Header // headers of the requests to GET /v1/me
 }
 
 func startSite(t *testing.T) *site {
@@ -53,7 +53,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(page.Gzip)
 }
 
-func TestThePageShowsAndTriesTheAPI(t *testing.T) {
+func TestThePageListsOperationsAndCallsTheAPI(t *testing.T) {
 	site := startSite(t)
 	ctx, seen := browsertest.Start(t)
 
@@ -80,7 +80,7 @@ func TestThePageShowsAndTriesTheAPI(t *testing.T) {
 	}
 	for _, optional := range []string{"If-None-Match", "X-Request-Id"} {
 		if value := site.calls[0].Get(optional); value != "" {
-			t.Errorf("the page filled in %s: %s, which nobody asked for", optional, value)
+			t.Errorf("the page sent %s: %s, which the reader did not enter", optional, value)
 		}
 	}
 	if n := browsertest.Read(ctx, t, chromedp.Evaluate[int](`localStorage.length + sessionStorage.length + document.cookie.length`)); n != 0 {
@@ -92,11 +92,11 @@ func TestThePageShowsAndTriesTheAPI(t *testing.T) {
 		t.Errorf("requests went to %v", hosts)
 	}
 	if complaints := seen.Complaints(); len(complaints) > 0 || len(site.missing) > 0 {
-		t.Errorf("the browser complains: %q; missing: %v", complaints, site.missing)
+		t.Errorf("errors in the browser: %q; missing: %v", complaints, site.missing)
 	}
 }
 
-// tryMe pastes a token, calls GET /v1/me as a reader would, and returns the status that the page shows.
+// tryMe enters a token on the page, calls GET /v1/me with its buttons, and returns the status that the page shows.
 func tryMe(ctx context.Context, t *testing.T, token string) string {
 	t.Helper()
 	const operation = "#operations-Token-v1Me "

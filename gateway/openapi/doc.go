@@ -1,9 +1,7 @@
-// Package openapi holds the public description of the API, and serves it to people and programs.
+// Package openapi embeds the OpenAPI document of the public API and serves it as YAML, as JSON and as a documentation page.
 //
-// openapi.yaml is written by hand and is the one public description. The package embeds it, converts it to JSON, and lays
-// a page beside it that shows it and tries it out. It promises that no page calls another host and that every script and
-// style comes from this host, so that the strictest Content-Security-Policy holds.
+// openapi.yaml is generated from source.yaml by the command openapigen. The documentation page loads scripts, styles and data only from
+// the host that serves it, without inline code, so that a strict Content-Security-Policy holds.
 //
-// That the description is true is the business of the package openapitest, which holds responses against it. How pages travel
-// (status, caching, request ids) is left to the gateway.
+// Package openapitest validates responses against the document. The gateway sends the pages: status, caching and request IDs.
 package openapi

@@ -12,20 +12,19 @@ import (
 //go:embed openapi.yaml
 var source string
 
-// YAML returns the description as it was written.
+// YAML returns the document as YAML.
 func YAML() []byte { return []byte(source) }
 
-// JSON returns the description as compact JSON, with all keys in the order in which they were written.
+// JSON returns the document as compact JSON, with its keys in the order of the YAML.
 func JSON() []byte {
 	doc, err := toJSON([]byte(source))
 	if err != nil {
-		panic(fmt.Sprintf("openapi: openapi.yaml, which is part of this program, is broken: %v", err))
+		panic(fmt.Sprintf("openapi: the embedded openapi.yaml is invalid: %v", err))
 	}
 	return doc
 }
 
-// toJSON converts a YAML document. Unmarshalling it into maps would be shorter, and would lose the order, which is what makes
-// a description readable.
+// toJSON converts a YAML document. Decoding it into maps would lose the order of keys, on which a reader depends.
 func toJSON(document []byte) ([]byte, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(document, &root); err != nil {
@@ -49,7 +48,7 @@ func writeNode(w *bytes.Buffer, n *yaml.Node) error {
 	case yaml.ScalarNode:
 		return writeScalar(w, n)
 	}
-	return fmt.Errorf("line %d: only mappings, sequences and scalars have a form in JSON", n.Line)
+	return fmt.Errorf("line %d: only mappings, sequences and scalars can be converted to JSON", n.Line)
 }
 
 func writeMapping(w *bytes.Buffer, n *yaml.Node) error {
@@ -90,7 +89,7 @@ func writeSequence(w *bytes.Buffer, n *yaml.Node) error {
 
 func writeScalar(w *bytes.Buffer, n *yaml.Node) error {
 	if n.Tag == "!!timestamp" {
-		return fmt.Errorf("line %d: %s is a date to some readers of YAML and a string to others; quote it", n.Line, n.Value)
+		return fmt.Errorf("line %d: some YAML parsers read %s as a date and others as a string; quote it", n.Line, n.Value)
 	}
 	var value any
 	if err := n.Decode(&value); err != nil {

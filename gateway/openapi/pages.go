@@ -12,16 +12,16 @@ import (
 	"github.com/swaggest/swgui/v5/static"
 )
 
-// A Page is one file of the documentation. All of it is public, and none of it may be modified.
+// A Page is one file of the documentation. Callers must not modify it.
 type Page struct {
 	ContentType string
-	CSP         string // Content-Security-Policy; empty where nothing can run
+	CSP         string // Content-Security-Policy; empty if the page cannot run scripts
 	Body        []byte
-	Gzip        []byte // Body in gzip, made ahead: the largest page takes too long to compress for each caller
+	Gzip        []byte // Body compressed in advance: compressing the largest page takes too long for each request
 }
 
-// docsCSP lets the documentation page run its own scripts, use its own styles, and call the API that it is served by.
-// Swagger UI draws its icons from data: addresses in its style sheet.
+// docsCSP allows the documentation page to load scripts and styles from its own host and to call the API there. The style sheet of
+// Swagger UI has icons in data: URLs.
 const docsCSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
@@ -34,20 +34,19 @@ const (
 //go:embed docs
 var ownFiles embed.FS
 
-// Lookup returns the page at a path: /openapi.json, /openapi.yaml, /docs/, or what /docs/ consists of. ok is false where there is
-// none.
+// Lookup returns the page at a path: /openapi.json, /openapi.yaml, /docs/, or a file below /docs/. ok is false if there is none.
 func Lookup(path string) (page Page, ok bool) {
 	page, ok = pages()[path]
 	return page, ok
 }
 
-// pages are made at the first request for one: a gateway that is never asked does not keep them in memory.
+// pages are made at the first request, so that a gateway without such requests does not keep them in memory.
 //
-//nolint:gochecknoglobals // a memo of constants: it is the same whoever asks first
+//nolint:gochecknoglobals // a cache of constants
 var pages = sync.OnceValue(func() map[string]Page {
 	made, err := makePages()
 	if err != nil {
-		panic(fmt.Sprintf("openapi: the pages, which are part of this program, are broken: %v", err))
+		panic(fmt.Sprintf("openapi: the embedded pages are invalid: %v", err))
 	}
 	return made
 })
@@ -84,7 +83,7 @@ func makePages() (map[string]Page, error) {
 	return made, addSwaggerUI(made)
 }
 
-// addSwaggerUI adds the files of Swagger UI, which come compressed.
+// addSwaggerUI adds the files of Swagger UI, which are embedded compressed.
 func addSwaggerUI(made map[string]Page) error {
 	for name, contentType := range map[string]string{"swagger-ui.css": css, "swagger-ui-bundle.js": javaScript} {
 		zipped, err := static.FS.ReadFile(name + ".gz")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestJSONKeepsTheOrder(t *testing.T) {
+func TestJSONKeepsTheOrderOfKeys(t *testing.T) {
 	const in = `
 b: text
 a:
@@ -26,7 +26,7 @@ a:
 	}
 }
 
-func TestYAMLThatIsReadInTwoWaysIsRefused(t *testing.T) {
+func TestAmbiguousYAMLIsRefused(t *testing.T) {
 	for in, want := range map[string]string{
 		"at: 2026-01-02T03:04:05.678Z": "quote it",
 		"200: {}":                      "quote it",
@@ -62,7 +62,7 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s: Content-Security-Policy %q", path, page.CSP)
 		}
 		if body, err := unzip(page.Gzip); err != nil || !bytes.Equal(body, page.Body) {
-			t.Errorf("%s: gzip holds something else: %v", path, err)
+			t.Errorf("%s: the gzip body differs from the body: %v", path, err)
 		}
 	}
 	if page, _ := Lookup("/openapi.json"); !json.Valid(page.Body) {
@@ -77,17 +77,17 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// An inline script or style would need a hole in the Content-Security-Policy.
-func TestThePageHasNothingInline(t *testing.T) {
+// An inline script or style would need an exception in the Content-Security-Policy.
+func TestThePageHasNoInlineCode(t *testing.T) {
 	page, _ := Lookup("/docs/")
 	for _, inline := range []string{"<style", " style=", " onload=", "<script>", "javascript:", "http://", "https://"} {
 		if bytes.Contains(page.Body, []byte(inline)) {
 			t.Errorf("the page has %s", inline)
 		}
 	}
-	for _, hole := range []string{"unsafe-", "*", "http"} {
-		if strings.Contains(page.CSP, hole) {
-			t.Errorf("the policy has %s", hole)
+	for _, exception := range []string{"unsafe-", "*", "http"} {
+		if strings.Contains(page.CSP, exception) {
+			t.Errorf("the policy has %s", exception)
 		}
 	}
 }

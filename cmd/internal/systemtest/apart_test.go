@@ -16,17 +16,17 @@ import (
 	"opsgate/cmd/internal/logging/loggingtest"
 )
 
-// patience is how long anything may take that is waited for.
+// patience limits every wait.
 const patience = time.Minute
 
-// A program is a process that a test started, and that ends with the test.
+// A program is a process that ends with its test.
 type program struct {
 	cmd    *exec.Cmd
 	log    loggingtest.Buffer
 	exited chan struct{}
 }
 
-// run starts a program and returns, with what it says of itself, once it serves.
+// run starts a program and returns when it serves, with its log record "serving".
 func run(t *testing.T, name string, args ...string) (*program, map[string]any) {
 	t.Helper()
 	p := &program{cmd: exec.Command(filepath.Join(programs.dir, name), args...), exited: make(chan struct{})}
@@ -36,7 +36,7 @@ func run(t *testing.T, name string, args ...string) (*program, map[string]any) {
 	}
 	go func() {
 		defer close(p.exited)
-		_ = p.cmd.Wait() // killed, or ended as it says in its log
+		_ = p.cmd.Wait() // its log has the reason
 	}()
 	t.Cleanup(func() {
 		p.kill()
@@ -44,11 +44,11 @@ func run(t *testing.T, name string, args ...string) (*program, map[string]any) {
 			t.Logf("log of %s:\n%s", name, p.log.String())
 		}
 	})
-	var said map[string]any
+	var serving map[string]any
 	eventually(t, name+" serves", func() bool {
 		for line := range strings.Lines(p.log.String()) {
-			said = nil
-			if json.Unmarshal([]byte(line), &said) == nil && said["msg"] == "serving" {
+			serving = nil
+			if json.Unmarshal([]byte(line), &serving) == nil && serving["msg"] == "serving" {
 				return true
 			}
 		}
@@ -59,10 +59,10 @@ func run(t *testing.T, name string, args ...string) (*program, map[string]any) {
 		}
 		return false
 	})
-	return p, said
+	return p, serving
 }
 
-// kill ends the program as the kernel does. It may have ended.
+// kill sends SIGKILL and waits. The program may have ended already.
 func (p *program) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.exited
@@ -75,7 +75,7 @@ func (p *program) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// eventually waits until something holds.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -87,16 +87,16 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// apart is a backend and a gateway in front of it, in processes of their own.
+// apart is a backend and a gateway in separate processes.
 type apart struct {
-	*System // as its clients see it
+	*System // addresses and tokens
 
 	config           string // of the gateway
-	data             string // of the backend
+	data             string // directory of the backend
 	backend, gateway *program
 }
 
-// startApart starts both, and returns when the gateway answers.
+// startApart starts both, and returns when the gateway reaches the backend.
 func startApart(t *testing.T, config string) *apart {
 	t.Helper()
 	all, err := demo.Tokens(authn.TokenFormat{Prefix: "ops_"})
@@ -113,15 +113,15 @@ func startApart(t *testing.T, config string) *apart {
 	return a
 }
 
-// startBackend starts the backend with its data, where it was before.
+// startBackend starts the backend with its data, at its previous address.
 func (a *apart) startBackend(t *testing.T) {
 	t.Helper()
-	var said map[string]any
-	a.backend, said = run(t, "opsbackend", "serve", "--listen="+a.BackendAddr, "--data-dir="+a.data, "--seed=demo")
-	a.BackendAddr = fmt.Sprint(said["address"])
+	var serving map[string]any
+	a.backend, serving = run(t, "opsbackend", "serve", "--listen="+a.BackendAddr, "--data-dir="+a.data, "--seed=demo")
+	a.BackendAddr = fmt.Sprint(serving["address"])
 }
 
-// startGateway starts the gateway somewhere.
+// startGateway starts the gateway at a free port.
 func (a *apart) startGateway(t *testing.T) {
 	t.Helper()
 	var text strings.Builder
@@ -133,9 +133,9 @@ func (a *apart) startGateway(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text.String()+highLimits+a.config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var said map[string]any
-	a.gateway, said = run(t, "opsgate", "serve", "--config="+file)
-	a.BaseURL, a.AdminURL = fmt.Sprint("http://", said["listen"]), fmt.Sprint("http://", said["admin_listen"])
+	var serving map[string]any
+	a.gateway, serving = run(t, "opsgate", "serve", "--config="+file)
+	a.BaseURL, a.AdminURL = fmt.Sprint("http://", serving["listen"]), fmt.Sprint("http://", serving["admin_listen"])
 	a.awaitAnswers(t)
 }
 

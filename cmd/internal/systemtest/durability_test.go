@@ -19,14 +19,13 @@ import (
 	"opsgate/gateway/openapi/openapitest"
 )
 
-// Everything that was acknowledged before the power went is there afterwards, with its audit entry, and an idempotency key
-// still knows its answer.
+// Acknowledged incidents, their audit entries and the responses of idempotency keys survive SIGKILL.
 func TestAcknowledgedIncidentsSurviveAKill(t *testing.T) {
 	data := t.TempDir()
 	s := start(t, launchOptions{config: highLimits, dataDir: data})
 	full := s.as(t, "full")
 	const key = "Idempotency-Key: before-the-crash"
-	remembered := full.post(t, "/v1/incidents", newIncident, key).must(t, 200)
+	first := full.post(t, "/v1/incidents", newIncident, key).must(t, 200)
 
 	var mu sync.Mutex
 	acknowledged := map[string]bool{}
@@ -69,13 +68,13 @@ func TestAcknowledgedIncidentsSurviveAKill(t *testing.T) {
 		}
 	}
 	again := full.post(t, "/v1/incidents", newIncident, key).must(t, 200)
-	if string(again.body) != string(remembered.body) || again.header.Get("Idempotent-Replayed") != "true" {
-		t.Errorf("the key forgot its answer: %s, then %s", remembered.body, again.body)
+	if string(again.body) != string(first.body) || again.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("the key is answered %s, then %s", first.body, again.body)
 	}
 }
 
-// Whichever side is killed after its answer: the key is answered as before, for either operation, and belongs to its request.
-func TestAKeyOutlivesEitherSide(t *testing.T) {
+// After a restart of either side, a key returns the first response, and refuses another request.
+func TestIdempotencyKeySurvivesARestart(t *testing.T) {
 	for name, restart := range map[string]func(*apart, *testing.T){
 		"backend": (*apart).restartBackend,
 		"gateway": (*apart).restartGateway,
@@ -89,14 +88,14 @@ func TestAKeyOutlivesEitherSide(t *testing.T) {
 			updated := full.post(t, incident+"/updates", newUpdate, updateKey).must(t, 200)
 			for _, first := range []response{created, updated} {
 				if first.header.Get("Idempotent-Replayed") != "" {
-					t.Errorf("the first answer says that it is a replay: %s", first.body)
+					t.Errorf("the first response is marked as a replay: %s", first.body)
 				}
 			}
 			before := full.get(t, incident).must(t, 200)
 
 			restart(s, t)
-			replays(t, created, full.post(t, "/v1/incidents", newIncident, createKey))
-			replays(t, updated, full.post(t, incident+"/updates", newUpdate, updateKey))
+			mustReplay(t, created, full.post(t, "/v1/incidents", newIncident, createKey))
+			mustReplay(t, updated, full.post(t, incident+"/updates", newUpdate, updateKey))
 			for target, body := range map[string]string{
 				"/v1/incidents":       strings.Replace(newIncident, `"title":"`, `"title":"Not `, 1),
 				incident + "/updates": strings.Replace(newUpdate, "Fixed.", "Not fixed.", 1),
@@ -117,17 +116,17 @@ func TestAKeyOutlivesEitherSide(t *testing.T) {
 	}
 }
 
-// replays fails unless the second answer is the first one again, and says so.
-func replays(t *testing.T, first, second response) {
+// mustReplay fails the test unless the second response repeats the first and is marked as a replay.
+func mustReplay(t *testing.T, first, second response) {
 	t.Helper()
 	if string(second.must(t, 200).body) != string(first.body) || second.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("answered %s, then %s, replayed: %q", first.body, second.body, second.header.Get("Idempotent-Replayed"))
 	}
 }
 
-// Clients that come back with the key of a request whose answer they never saw, as often as it takes. The backend is killed in the
-// midst of their requests, and whether a write was done then, or its answer lost, nobody knows.
-func TestAKeyInFlightAtAKillIsExecutedOnce(t *testing.T) {
+// The backend is killed during requests, so that a client without a response cannot determine whether its write was executed. It repeats
+// the request with its key until it gets a response.
+func TestRepeatedRequestsAreExecutedOnceWhileTheBackendIsKilled(t *testing.T) {
 	const clients, each, kills = 8, 30, 3
 	s := startApart(t, "")
 	full := s.as(t, "full")
@@ -163,13 +162,13 @@ func TestAKeyInFlightAtAKillIsExecutedOnce(t *testing.T) {
 		for i := range each {
 			title := fmt.Sprintf("Incident %d of client %d", i, worker)
 			if times[title] != 1 {
-				t.Errorf("%s was made %d times", title, times[title])
+				t.Errorf("%s was created %d times", title, times[title])
 			}
 		}
 	}
 }
 
-// postOnce creates an incident as a careful client does: with a key, and again until it is told what became of it.
+// postOnce creates an incident with a key, and repeats the request until it gets a response. It reports whether that is a replay.
 func postOnce(t *testing.T, c client, title string, lost *atomic.Int64) (replayed bool) {
 	t.Helper()
 	body := fmt.Sprintf(`{"title":%q,"status":"investigating","impact":"minor","message":"It hangs."}`, title)
@@ -181,7 +180,7 @@ func postOnce(t *testing.T, c client, title string, lost *atomic.Int64) (replaye
 		switch {
 		case err == nil && r.status == 200:
 			return r.header.Get("Idempotent-Replayed") == "true"
-		case err != nil || r.status >= 500 || r.status == 409: // 409: the first one is still under way
+		case err != nil || r.status >= 500 || r.status == 409: // 409: the first request is still in progress
 			lost.Add(1)
 		default:
 			t.Errorf("%s: got %d %s", title, r.status, r.body)
@@ -192,41 +191,41 @@ func postOnce(t *testing.T, c client, title string, lost *atomic.Int64) (replaye
 	return false
 }
 
-// Only the stream can report it: the gateway confirms no token again within 20 minutes.
-func TestARevocationIsDeliveredHoweverTheStreamWasCut(t *testing.T) {
+// The gateway looks no token up again within 20 minutes, so that only the stream delivers the revocation.
+func TestRevocationIsDeliveredAfterTheStreamWasCut(t *testing.T) {
 	s := startApart(t, "authn: {fresh_for: 1h, stale_for: 2h}\n")
 	read, full := s.as(t, "read"), s.as(t, "full")
 	id := read.get(t, "/v1/me").object(t).text("tokenId")
 	full.get(t, "/v1/me").must(t, 200)
 	eventually(t, "the stream is up", func() bool { return s.streamUp(t) })
-	read.get(t, "/v1/me").must(t, 200) // what was learned before the stream was up is learned again
+	read.get(t, "/v1/me").must(t, 200) // tokens cached before the stream was up are looked up again
 	full.get(t, "/v1/me").must(t, 200)
 
 	s.backend.kill()
 	eventually(t, "the stream is cut", func() bool { return !s.streamUp(t) })
 	revoke(t, s.data, id)
-	read.get(t, "/v1/me").must(t, 200) // nobody has told
-	asked := s.resolved(t)
+	read.get(t, "/v1/me").must(t, 200) // the revocation is not delivered yet
+	lookups := s.resolved(t)
 	s.startBackend(t)
 	eventually(t, "the revocation arrives", func() bool { return read.get(t, "/v1/me").status == 401 })
 	full.get(t, "/v1/me").must(t, 200)
-	if n := s.resolved(t); n != asked {
-		t.Errorf("%s look-ups, where there were %s: nothing was missed, so nothing needs confirming", n, asked)
+	if n := s.resolved(t); n != lookups {
+		t.Errorf("%s look-ups, want %s: the stream resumed without a gap", n, lookups)
 	}
 
-	// Another database: it does not know how far the gateway has read, and the token that it has is a live one.
+	// Another database does not have the gateway's position in the stream, and its token is not revoked.
 	s.backend.kill()
 	s.data = filepath.Join(t.TempDir(), "data")
 	s.startBackend(t)
 	eventually(t, "every token is looked up again", func() bool { return read.get(t, "/v1/me").status == 200 })
-	if n := s.resolved(t); n == asked {
+	if n := s.resolved(t); n == lookups {
 		t.Error("accepted without a look-up")
 	}
 }
 
-// A frozen service, and room for two calls: one of them is not for unknown tokens, whatever authn.max_look_ups says. Of one network, four
-// requests may wait for that look-up.
-func TestUnknownTokensAreRefusedAtOnceWhereTooManyAreLookedUp(t *testing.T) {
+// The service is frozen and may have two calls in flight, one of them for unknown tokens, whatever authn.max_look_ups is. Four requests of
+// one network may wait for that look-up.
+func TestUnknownTokensAreShedWhileTooManyLookUpsWait(t *testing.T) {
 	const waiting = 4
 	s := startApart(t, "authn: {look_up_timeout: 15s, fresh_for: 10m}\nupstream_calls: {max_in_flight: 2}\n")
 	full := s.as(t, "full")
@@ -250,7 +249,7 @@ func TestUnknownTokensAreRefusedAtOnceWhereTooManyAreLookedUp(t *testing.T) {
 		t.Errorf("retry-after %q", r.header.Get("Retry-After"))
 	}
 	if len(first) != 0 {
-		t.Error("it was not told at once, but with the first")
+		t.Error("it was not shed at once, but waited for the first")
 	}
 	full.get(t, "/v1/me").must(t, 200)
 	if n := s.metric(t, `opsgate_authn_lookups_total{outcome="shed"}`); n != "1" {
@@ -264,12 +263,12 @@ func TestUnknownTokensAreRefusedAtOnceWhereTooManyAreLookedUp(t *testing.T) {
 	}
 }
 
-// freezeBackend stops the backend, and returns when it does stand still: its threads do one after the other.
+// freezeBackend sends SIGSTOP to the backend, and returns when all its threads are stopped.
 func (a *apart) freezeBackend(t *testing.T) {
 	t.Helper()
 	a.backend.signal(t, syscall.SIGSTOP)
 	full := a.as(t, "full")
-	eventually(t, "the backend stands still", func() bool {
+	eventually(t, "the backend is frozen", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := full.try(ctx, "GET", "/v1/incidents?limit=1", "")
@@ -277,7 +276,7 @@ func (a *apart) freezeBackend(t *testing.T) {
 	})
 }
 
-// unknown returns a client with a well-formed token that nobody knows.
+// unknown returns a client with a well-formed token that does not exist.
 func (a *apart) unknown(t *testing.T) client {
 	t.Helper()
 	token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
@@ -287,19 +286,19 @@ func (a *apart) unknown(t *testing.T) client {
 	return client{system: a.System, token: token, validator: openapitest.New(t)}
 }
 
-// streamUp tells whether the gateway follows revocations.
+// streamUp reports whether the stream of revocations is connected.
 func (a *apart) streamUp(t *testing.T) bool {
 	t.Helper()
 	return a.metric(t, "opsgate_authn_revocation_stream_connected") == "1"
 }
 
-// resolved is how many tokens the identity service has told the gateway.
+// resolved returns the number of tokens that the identity service has resolved.
 func (a *apart) resolved(t *testing.T) string {
 	t.Helper()
 	return a.metric(t, `opsgate_authn_lookups_total{outcome="resolved"}`)
 }
 
-// metric returns the value of one of the gateway's series.
+// metric returns the value of a series of the gateway.
 func (a *apart) metric(t *testing.T, series string) string {
 	t.Helper()
 	page, err := client{system: &System{BaseURL: a.AdminURL}}.try(t.Context(), "GET", "/metrics", "")
@@ -315,7 +314,7 @@ func (a *apart) metric(t *testing.T, series string) string {
 	return ""
 }
 
-// revoke revokes a token in the backend's data.
+// revoke revokes a token in the data directory of a backend.
 func revoke(t *testing.T, data, tokenID string) {
 	t.Helper()
 	command := exec.Command(filepath.Join(programs.dir, "opsbackend"), "token", "revoke", "--data-dir", data, tokenID)
@@ -324,8 +323,8 @@ func revoke(t *testing.T, data, tokenID string) {
 	}
 }
 
-// The gateway confirms no token again within 20 minutes, so only the stream reports the revocation. Operators see it as well.
-func TestARevokedTokenIsRefusedAtOnce(t *testing.T) {
+// The gateway looks no token up again within 20 minutes, so that only the stream delivers the revocation. explain reports it.
+func TestRevokedTokenIsRefusedAtOnce(t *testing.T) {
 	data := t.TempDir()
 	s := start(t, launchOptions{config: highLimits + "authn: {fresh_for: 1h, stale_for: 2h}\n", dataDir: data})
 	read := s.as(t, "read")

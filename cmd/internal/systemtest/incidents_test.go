@@ -16,13 +16,13 @@ func create(t *testing.T, c client, status string) string {
 	return c.post(t, "/v1/incidents", `{"title":"T","status":"`+status+`","impact":"none","message":"m"}`).object(t).text("id")
 }
 
-func TestAnIncidentsLife(t *testing.T) {
+func TestIncidentFollowsItsUpdates(t *testing.T) {
 	full := programs.shared.as(t, "full")
 	id := create(t, full, "investigating")
 	path := "/v1/incidents/" + id
-	born := full.get(t, path).object(t)
-	if born.text("startedAt") != born.text("createdAt") || born["resolvedAt"] != nil || born["isMaintenance"] != false || born["statusPageId"] != nil {
-		t.Errorf("a new incident is %v", born)
+	created := full.get(t, path).object(t)
+	if created.text("startedAt") != created.text("createdAt") || created["resolvedAt"] != nil || created["isMaintenance"] != false || created["statusPageId"] != nil {
+		t.Errorf("a new incident is %v", created)
 	}
 	var firstResolved any
 	for i, step := range []struct {
@@ -43,7 +43,7 @@ func TestAnIncidentsLife(t *testing.T) {
 			firstResolved = now["resolvedAt"]
 		case 2:
 			if now["resolvedAt"] != firstResolved {
-				t.Error("resolving again moved resolvedAt")
+				t.Error("resolving again changed resolvedAt")
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func TestAnIncidentsLife(t *testing.T) {
 	}
 }
 
-func TestAnIncidentOnAStatusPage(t *testing.T) {
+func TestStatusPageShowsItsNewestIncidentFirst(t *testing.T) {
 	full := programs.shared.as(t, "full")
 	pages := full.get(t, "/v1/status-pages").array(t)
 	var page object
@@ -75,7 +75,7 @@ func TestAnIncidentOnAStatusPage(t *testing.T) {
 	}
 }
 
-func TestReferencesThatDoNotExist(t *testing.T) {
+func TestReferencesToUnknownOrForeignResourcesAreRefused(t *testing.T) {
 	full, other := programs.shared.as(t, "full"), programs.shared.as(t, "other_team")
 	foreignPage := other.get(t, "/v1/status-pages").array(t)[0].text("id")
 	pages := full.get(t, "/v1/status-pages").array(t)
@@ -87,8 +87,8 @@ func TestReferencesThatDoNotExist(t *testing.T) {
 	const unknown = "00000000-0000-7000-8000-000000000000"
 	for name, c := range map[string]struct{ extra, field string }{
 		"page of another team":      {fmt.Sprintf(`"statusPageId":%q`, foreignPage), "statusPageId"},
-		"page that never was":       {fmt.Sprintf(`"statusPageId":%q`, unknown), "statusPageId"},
-		"component that never was":  {fmt.Sprintf(`"componentIds":[%q]`, unknown), "componentIds"},
+		"unknown page":              {fmt.Sprintf(`"statusPageId":%q`, unknown), "statusPageId"},
+		"unknown component":         {fmt.Sprintf(`"componentIds":[%q]`, unknown), "componentIds"},
 		"component of another page": {fmt.Sprintf(`"statusPageId":%q,"componentIds":[%q]`, pages[0].text("id"), components[elsewhere][0].text("id")), "componentIds"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,17 +143,17 @@ func walk(t *testing.T, c client, target string, between func()) []object {
 	}
 }
 
-func TestWritesDoNotShiftAWalk(t *testing.T) {
+func TestWritesDoNotShiftPages(t *testing.T) {
 	full := programs.shared.as(t, "full")
 	for _, target := range []string{"/v1/incidents?limit=17", "/v1/audit?limit=17", "/v1/audit?limit=3&action=incident."} {
 		t.Run(target, func(t *testing.T) {
 			before := walk(t, full, target, func() {})
 			if len(before) < 34 || len(byID(before)) != len(before) {
-				t.Fatalf("%d items, %d different", len(before), len(byID(before)))
+				t.Fatalf("%d items, %d distinct", len(before), len(byID(before)))
 			}
 			during := walk(t, full, target, func() { create(t, full, "monitoring") })
 			if fmt.Sprint(textsOf(before)) != fmt.Sprint(textsOf(during)) {
-				t.Error("a walk with writes in between saw other items")
+				t.Error("writes between the pages changed the items")
 			}
 		})
 	}
@@ -167,7 +167,7 @@ func textsOf(os []object) []string {
 	return ids
 }
 
-func TestCursorsOfElsewhereAreIgnored(t *testing.T) {
+func TestForeignCursorsAreIgnored(t *testing.T) {
 	full, other := programs.shared.as(t, "full"), programs.shared.as(t, "other_team")
 	first := full.get(t, "/v1/incidents?limit=2").object(t)
 	own := first.text("nextCursor")
@@ -180,7 +180,7 @@ func TestCursorsOfElsewhereAreIgnored(t *testing.T) {
 		}
 	}
 	if r := full.get(t, "/v1/incidents?limit=2&cursor="+own); r.header.Get("Cursor-Status") != "" {
-		t.Error("a good cursor is ignored")
+		t.Error("a valid cursor is ignored")
 	}
 }
 
@@ -198,7 +198,7 @@ func TestTheActionFilterIsALiteralPrefix(t *testing.T) {
 	}
 }
 
-func TestAnActionIsAudited(t *testing.T) {
+func TestCreatingAnIncidentIsAudited(t *testing.T) {
 	full := programs.shared.as(t, "full")
 	id := create(t, full, "identified")
 	entry := full.get(t, "/v1/audit?limit=1").object(t).items("items")[0]
@@ -225,7 +225,7 @@ func TestIdempotency(t *testing.T) {
 	}
 }
 
-func TestConcurrentRepeatsHappenOnce(t *testing.T) {
+func TestConcurrentRepeatsAreExecutedOnce(t *testing.T) {
 	full, key := programs.shared.as(t, "full"), "Idempotency-Key: "+rand.Text()
 	var wg sync.WaitGroup
 	answers := make([]response, 16)
@@ -247,12 +247,12 @@ func TestConcurrentRepeatsHappenOnce(t *testing.T) {
 			if a.header.Get("Idempotent-Replayed") == "" {
 				first++
 			}
-		case 409: // the first is still being worked on
+		case 409: // the first is still in progress
 		default:
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	}
 	if len(created) != 1 || first != 1 {
-		t.Errorf("%d incidents, %d first answers", len(created), first)
+		t.Errorf("%d incidents, %d responses that are no replay", len(created), first)
 	}
 }

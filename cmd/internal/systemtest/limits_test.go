@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// An admission is a request that was not refused. When that was decided, its client cannot tell, but that it was meanwhile.
+// An admission is a request that was not refused. The decision was made between the two times.
 type admission struct{ sent, answered time.Time }
 
-// Four clients hammer one token until twelve requests are admitted.
-func TestTheLimitsOfTheSpecification(t *testing.T) {
+// Four clients send requests with one token until twelve are admitted.
+func TestAtMostThreeRequestsAreAdmittedInAnySecond(t *testing.T) {
 	s := start(t, launchOptions{config: demoLimits})
 	full := s.as(t, "full")
 	var mu sync.Mutex
 	var admitted []admission
 	refused := 0
-	// ask makes a request, and says whether that is enough.
-	ask := func() bool {
+	// send sends a request, and reports whether enough requests are admitted.
+	send := func() bool {
 		sent := time.Now()
 		r, err := full.try(t.Context(), "GET", "/v1/me", "")
 		mu.Lock()
@@ -41,7 +41,7 @@ func TestTheLimitsOfTheSpecification(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			for end := time.Now().Add(patience); time.Now().Before(end) && !ask(); {
+			for end := time.Now().Add(patience); time.Now().Before(end) && !send(); {
 			}
 		})
 	}
@@ -64,7 +64,7 @@ func TestTheLimitsOfTheSpecification(t *testing.T) {
 func checkRefusal(t *testing.T, r response) {
 	t.Helper()
 	after, err := strconv.Atoi(r.header.Get("Retry-After"))
-	if err != nil || after < 1 || after > 6 { // the shortest sure wait is 2 at most, and spread over 4 more
+	if err != nil || after < 1 || after > 6 { // a wait of at most 2 seconds, plus up to 4 to spread the clients of a token
 		t.Errorf("Retry-After = %q", r.header.Get("Retry-After"))
 	}
 	if body := string(r.body); !strings.Contains(body, `"code":"rate_limited"`) || !strings.Contains(body, "3 requests per second") || strings.Contains(body, "details") {
@@ -75,7 +75,7 @@ func checkRefusal(t *testing.T, r response) {
 	}
 }
 
-func TestWhatSpendsABudget(t *testing.T) {
+func TestEveryAuthenticatedRequestCounts(t *testing.T) {
 	for name, target := range map[string]string{
 		"a path that does not exist": "/v1/nothing", "a missing scope": "/v1/audit", "a bad query": "/v1/servers/x", "a success": "/v1/me",
 	} {
@@ -85,7 +85,7 @@ func TestWhatSpendsABudget(t *testing.T) {
 			c := s.as(t, "servers:read")
 			for range 2 {
 				if r := c.get(t, target); r.status == 429 {
-					t.Fatal("refused too soon")
+					t.Fatal("denied within the limit")
 				}
 			}
 			r := c.get(t, target)

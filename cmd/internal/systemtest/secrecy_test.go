@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// A token stands in the start text and in the credentials file of opsdev, which are for its user, and nowhere else.
-func TestNoTokenAnywhere(t *testing.T) {
+// Only the start text and the credentials file of opsdev, which are for its user, hold tokens.
+func TestTokensAreNeverReturnedOrLogged(t *testing.T) {
 	s := start(t, launchOptions{config: highLimits})
 	full := s.as(t, "full")
 	all := calls(t, full)
 
-	var seen strings.Builder
+	var output strings.Builder
 	keep := func(r response) {
-		seen.Write(r.body)
+		output.Write(r.body)
 		for name, values := range r.header {
-			seen.WriteString(name + ": " + strings.Join(values, ",") + "\n")
+			output.WriteString(name + ": " + strings.Join(values, ",") + "\n")
 		}
 	}
 	for name, token := range s.Tokens {
@@ -25,7 +25,7 @@ func TestNoTokenAnywhere(t *testing.T) {
 		for _, o := range all {
 			keep(c.send(t, o))
 		}
-		// Where a client may put a token by mistake.
+		// Places where a client may put a token by mistake.
 		keep(c.get(t, "/v1/incidents?cursor="+token+"&limit=1"))
 		keep(c.get(t, "/v1/audit?access_token="+token))
 		keep(c.get(t, "/v1/nothing/"+token))
@@ -42,13 +42,13 @@ func TestNoTokenAnywhere(t *testing.T) {
 	}
 	log := s.log.String()
 	if strings.Count(log, "\n") < 100 {
-		t.Fatalf("the log has %d lines: nothing to search", strings.Count(log, "\n"))
+		t.Fatalf("the log has only %d lines", strings.Count(log, "\n"))
 	}
-	seen.WriteString(log)
+	output.WriteString(log)
 	for name, token := range s.Tokens {
 		hash := sha256.Sum256([]byte(token))
-		if strings.Contains(seen.String(), token) || strings.Contains(strings.ToLower(seen.String()), hex.EncodeToString(hash[:])) {
-			t.Errorf("the token %q, or its hash, was told", name)
+		if strings.Contains(output.String(), token) || strings.Contains(strings.ToLower(output.String()), hex.EncodeToString(hash[:])) {
+			t.Errorf("the output holds the token %q or its hash", name)
 		}
 	}
 }

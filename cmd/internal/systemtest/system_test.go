@@ -22,7 +22,7 @@ import (
 // programs are built once for all tests of the package.
 var programs struct {
 	dir    string
-	shared *System // limits that are not reached; for tests that only need a system
+	shared *System // with limits that tests do not reach
 }
 
 func TestMain(m *testing.M) {
@@ -72,17 +72,17 @@ type System struct {
 
 	process  *exec.Cmd
 	exited   chan error
-	greeting loggingtest.Buffer // what it says to its user, tokens included
+	greeting loggingtest.Buffer // standard output, tokens included
 	log      loggingtest.Buffer
 }
 
 type launchOptions struct {
 	config  string // a gateway configuration
 	dir     string // for the files of this run
-	dataDir string // kept data; "" for data that ends with the run
+	dataDir string // "" for temporary data
 }
 
-// launch starts opsdev and returns once it serves: the credentials file appears no sooner.
+// launch starts opsdev and returns when it serves: it writes the credentials file then.
 func launch(o launchOptions) (*System, error) {
 	work, err := os.MkdirTemp(o.dir, "run")
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *System) awaitCredentials(path string) error {
 	}
 }
 
-// stop ends the system as an operator does, and reports whether it ended well.
+// stop sends SIGTERM, and returns an error unless the system ends without one.
 func (s *System) stop() error {
 	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (s *System) stop() error {
 	}
 }
 
-// kill ends the system as the kernel does.
+// kill sends SIGKILL and waits for the end of the system.
 func (s *System) kill(t *testing.T) {
 	t.Helper()
 	if err := s.process.Process.Kill(); err != nil {
@@ -151,7 +151,7 @@ func (s *System) kill(t *testing.T) {
 	<-s.exited
 }
 
-// start runs a system of the test's own.
+// start runs a system for one test.
 func start(t *testing.T, o launchOptions) *System {
 	t.Helper()
 	o.dir = t.TempDir()
@@ -174,7 +174,7 @@ type client struct {
 	validator *openapitest.Validator
 }
 
-// as returns a client with one of the demo tokens; "" is without any.
+// as returns a client with a demo token; "" is no token.
 func (s *System) as(t *testing.T, name string) client {
 	t.Helper()
 	token, ok := s.Tokens[name]
@@ -184,14 +184,14 @@ func (s *System) as(t *testing.T, name string) client {
 	return client{system: s, token: token, validator: openapitest.New(t)}
 }
 
-// A response is what came back, read to its end.
+// A response is an HTTP response with its body.
 type response struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// do sends a request, and holds the response against the API's description. Headers are given as "Name: value".
+// do sends a request and validates the response by the OpenAPI document. Headers have the form "Name: value".
 func (c client) do(t *testing.T, method, target, body string, headers ...string) response {
 	t.Helper()
 	r, err := c.try(t.Context(), method, target, body, headers...)
@@ -206,7 +206,7 @@ func (c client) do(t *testing.T, method, target, body string, headers ...string)
 	return r
 }
 
-// try sends a request and fails only where no response comes back.
+// try sends a request. It returns an error only if there is no response.
 func (c client) try(ctx context.Context, method, target, body string, headers ...string) (response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.system.BaseURL+target, strings.NewReader(body))
 	if err != nil {
@@ -253,7 +253,7 @@ func (r response) must(t *testing.T, status int) response {
 	return r
 }
 
-// fails checks an error's status and code, and returns its details.
+// fails checks the status and the code of an error response, and returns its details.
 func (r response) fails(t *testing.T, status int, code string) map[string]string {
 	t.Helper()
 	var e struct {

@@ -11,7 +11,7 @@ import (
 	"opsgate/gateway/openapi/openapitest"
 )
 
-// raw sends bytes as they are and reads one response, which may come before all of them are sent.
+// raw sends bytes unchanged and reads one response, which may come before all bytes are sent.
 func raw(t *testing.T, s *System, request string) *http.Response {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.BaseURL, "http://"))
@@ -30,7 +30,7 @@ func raw(t *testing.T, s *System, request string) *http.Response {
 	return resp
 }
 
-func TestRequestsAsBytes(t *testing.T) {
+func TestRawRequests(t *testing.T) {
 	s := programs.shared
 	auth := "Host: x\r\nAuthorization: Bearer " + s.Tokens["full"] + "\r\n"
 	for name, c := range map[string]struct {
@@ -58,29 +58,29 @@ func TestRequestsAsBytes(t *testing.T) {
 	}
 }
 
-func TestTheDescriptionIsPublic(t *testing.T) {
-	anybody := client{system: programs.shared, validator: openapitest.New(t)}
+func TestTheDocumentationIsPublic(t *testing.T) {
+	anonymous := client{system: programs.shared, validator: openapitest.New(t)}
 	for path, contentType := range map[string]string{
 		"/openapi.json": "application/json; charset=utf-8", "/openapi.yaml": "application/yaml; charset=utf-8", "/docs/": "text/html; charset=utf-8",
 	} {
-		r := anybody.get(t, path).must(t, 200)
+		r := anonymous.get(t, path).must(t, 200)
 		if r.header.Get("Content-Type") != contentType {
 			t.Errorf("%s is %s", path, r.header.Get("Content-Type"))
 		}
-		anybody.get(t, path, "If-None-Match: "+r.header.Get("ETag")).must(t, 304)
+		anonymous.get(t, path, "If-None-Match: "+r.header.Get("ETag")).must(t, 304)
 	}
-	if csp := anybody.get(t, "/docs/").header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe-eval") {
+	if csp := anonymous.get(t, "/docs/").header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe-eval") {
 		t.Errorf("Content-Security-Policy = %q", csp)
 	}
 	for path, status := range map[string]int{"/docs": 308, "/": 307} {
-		if got := anybody.get(t, path).must(t, status).header.Get("Location"); got != "/docs/" {
+		if got := anonymous.get(t, path).must(t, status).header.Get("Location"); got != "/docs/" {
 			t.Errorf("%s is redirected to %q", path, got)
 		}
 	}
-	anybody.get(t, "/elsewhere").fails(t, 404, "not_found")
+	anonymous.get(t, "/elsewhere").fails(t, 404, "not_found")
 }
 
-func TestTheAdminListener(t *testing.T) {
+func TestTheAdminListenerServesOperatorsOnly(t *testing.T) {
 	s := programs.shared
 	s.as(t, "full").get(t, "/v1/me").must(t, 200)
 	admin := client{system: &System{BaseURL: s.AdminURL}}
@@ -89,7 +89,7 @@ func TestTheAdminListener(t *testing.T) {
 	} {
 		r, err := admin.try(t.Context(), "GET", path, "")
 		if err != nil || r.status != 200 || !strings.Contains(string(r.body), want) {
-			t.Errorf("%s: %d, error %v, has %q: %v", path, r.status, err, want, strings.Contains(string(r.body), want))
+			t.Errorf("%s: %d, error %v, contains %q: %v", path, r.status, err, want, strings.Contains(string(r.body), want))
 		}
 	}
 	for _, path := range []string{"/metrics", "/readyz", "/debug/pprof/"} {
@@ -97,7 +97,7 @@ func TestTheAdminListener(t *testing.T) {
 	}
 }
 
-func TestTheGreetingHasACurlLineThatWorks(t *testing.T) {
+func TestTheStartTextHasACurlCommand(t *testing.T) {
 	s := start(t, launchOptions{config: highLimits})
 	s.as(t, "full").get(t, "/v1/servers").must(t, 200)
 	if err := s.stop(); err != nil {
@@ -106,6 +106,6 @@ func TestTheGreetingHasACurlLineThatWorks(t *testing.T) {
 	_, command, _ := strings.Cut(s.greeting.String(), "curl ")
 	command, _, _ = strings.Cut(command, "\n")
 	if want := "-H 'Authorization: Bearer " + s.Tokens["full"] + "' " + s.BaseURL + "/v1/servers"; command != want {
-		t.Errorf("the greeting is\n%s", s.greeting.String())
+		t.Errorf("the start text is\n%s", s.greeting.String())
 	}
 }

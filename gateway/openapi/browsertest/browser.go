@@ -20,17 +20,17 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long a test may use a browser.
+// patience limits how long a test uses the browser.
 const patience = 3 * time.Minute
 
-// A Journal is what a browser did and complained of.
+// A Journal records the requests and errors of a browser. It is safe for concurrent use.
 type Journal struct {
 	mu         sync.Mutex
 	urls       []*url.URL
 	complaints []string
 }
 
-// Hosts returns the host of each request, with its port.
+// Hosts returns the host and port of each request.
 func (j *Journal) Hosts() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -41,7 +41,7 @@ func (j *Journal) Hosts() []string {
 	return hosts
 }
 
-// URLs returns what was asked for.
+// URLs returns the URL of each request.
 func (j *Journal) URLs() []*url.URL {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -82,13 +82,13 @@ func (j *Journal) note(event any) {
 	}
 }
 
-// Start starts a browser with a profile of its own, which ends with the test, and writes down what it does. Where there is no
-// Chromium the test is skipped, but fails where $CI is true.
+// Start starts a browser with a new profile until the end of the test, and records its requests and errors. Without Chromium it
+// skips the test, or fails it if $CI is true.
 func Start(t *testing.T) (context.Context, *Journal) {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		const how = "there is no chromium to look at the page with; on Debian: apt-get install -y chromium"
+		const how = "chromium is not installed; on Debian: apt-get install -y chromium"
 		if os.Getenv("CI") == "true" {
 			t.Fatal(how)
 		}
@@ -117,12 +117,12 @@ func Start(t *testing.T) (context.Context, *Journal) {
 	_, logErr := chromedp.Call(ctx, log.Enable, cdp.Empty{})
 	_, auditsErr := chromedp.Call(ctx, audits.Enable, cdp.Empty{})
 	if err := errors.Join(networkErr, runtimeErr, logErr, auditsErr); err != nil {
-		t.Fatalf("asking the browser what it does: %v", err)
+		t.Fatalf("enabling the events of the browser: %v", err)
 	}
 	return ctx, seen
 }
 
-// Read returns what an action finds on the page.
+// Read returns the result of an action on the page.
 func Read[T any](ctx context.Context, t *testing.T, action chromedp.Action[T]) T {
 	t.Helper()
 	value, err := chromedp.Run(ctx, action)
@@ -132,7 +132,7 @@ func Read[T any](ctx context.Context, t *testing.T, action chromedp.Action[T]) T
 	return value
 }
 
-// KeepPicture takes a picture of the whole page, for whoever runs the test with -artifacts.
+// KeepPicture saves a picture of the whole page if the test runs with -artifacts.
 func KeepPicture(ctx context.Context, t *testing.T, name string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), name), Read(ctx, t, chromedp.FullScreenshot(90)), 0o600); err != nil {

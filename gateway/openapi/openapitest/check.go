@@ -22,7 +22,7 @@ import (
 
 const contentTypeJSON = "application/json; charset=utf-8"
 
-// transportHeaders are of HTTP and not of the API: a client's library deals with them, or they are for browsers.
+// transportHeaders returns the headers that the document does not list: HTTP libraries handle them, or they are for browsers.
 func transportHeaders() []string {
 	return []string{
 		"Connection", "Content-Encoding", "Content-Length", "Content-Type", "Date", "Keep-Alive", "Transfer-Encoding",
@@ -30,8 +30,8 @@ func transportHeaders() []string {
 	}
 }
 
-// checkHeaders holds the headers that came against those that are described, in both directions. The optional ones may be
-// missing even where the description demands them.
+// checkHeaders compares the headers of a response with the described ones, in both directions. The optional ones may be missing
+// even if the document requires them.
 func checkHeaders(header http.Header, described openapi3.Headers, optional []string) error {
 	var errs []error
 	known := transportHeaders()
@@ -44,7 +44,7 @@ func checkHeaders(header http.Header, described openapi3.Headers, optional []str
 				errs = append(errs, fmt.Errorf("header %s is missing", name))
 			}
 		case len(values) > 1:
-			errs = append(errs, fmt.Errorf("header %s came %d times", name, len(values)))
+			errs = append(errs, fmt.Errorf("header %s was sent %d times", name, len(values)))
 		default:
 			if err := checkHeader(values[0], spec.Schema.Value); err != nil {
 				errs = append(errs, fmt.Errorf("header %s: %w", name, err))
@@ -63,19 +63,19 @@ func checkHeader(text string, schema *openapi3.Schema) error {
 	if !schema.Type.Is("integer") {
 		return schema.VisitJSON(text)
 	}
-	n, err := strconv.ParseUint(text, 10, 31) // also keeps out signs and fractions
+	n, err := strconv.ParseUint(text, 10, 31) // without sign and fraction
 	if err != nil {
 		return fmt.Errorf("%q is not a whole number", text)
 	}
 	return schema.VisitJSON(float64(n))
 }
 
-// checkBody holds a body against the response's schema.
+// checkBody validates a body by the response's schema.
 func checkBody(x Exchange, response *openapi3.Response) error {
 	media := response.Content.Get("application/json")
 	if media == nil {
 		if len(x.Body) > 0 {
-			return errors.New("there is a body, and none is described")
+			return errors.New("the response has a body, and the document describes none")
 		}
 		return nil
 	}
@@ -84,7 +84,7 @@ func checkBody(x Exchange, response *openapi3.Response) error {
 	}
 	if x.Request.Method == http.MethodHead {
 		if len(x.Body) > 0 {
-			return errors.New("HEAD was answered with a body")
+			return errors.New("the response to HEAD has a body")
 		}
 		return nil
 	}
@@ -101,7 +101,7 @@ func checkBody(x Exchange, response *openapi3.Response) error {
 	return nil
 }
 
-// reasons says where and why a value does not match, without the schema and the value that an error also carries.
+// reasons returns where and why a value does not match, without the schema and the value in the error.
 func reasons(err error) string {
 	if several, ok := errors.AsType[openapi3.MultiError](err); ok {
 		texts := make([]string, len(several))
@@ -116,13 +116,12 @@ func reasons(err error) string {
 	return err.Error()
 }
 
-// checkAccepted holds a request that was accepted against the description: where the description forbids what the API takes, one
-// of the two is wrong.
+// checkAccepted validates a request that was accepted.
 func (v *Validator) checkAccepted(x Exchange, o *operation, id string) error {
 	req := x.Request.Clone(context.Background())
 	req.Body = io.NopCloser(bytes.NewReader(x.RequestBody))
 	if req.Header.Get("Content-Type") == "" {
-		req.Header.Set("Content-Type", "application/json") // none at all is taken for JSON
+		req.Header.Set("Content-Type", "application/json") // the gateway treats a missing type as JSON
 	}
 	err := openapi3filter.ValidateRequest(context.Background(), &openapi3filter.RequestValidationInput{
 		Request:    req,
@@ -135,7 +134,7 @@ func (v *Validator) checkAccepted(x Exchange, o *operation, id string) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("the request was accepted, and the description forbids it: %w", err)
+		return fmt.Errorf("the request was accepted, and the document forbids it: %w", err)
 	}
 	return nil
 }

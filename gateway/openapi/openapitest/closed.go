@@ -9,8 +9,8 @@ import (
 
 const schemaRef = "#/components/schemas/"
 
-// closeSchemas returns the document with every object schema closed. Schemas that are put together with allOf are made one
-// first, since each part would refuse the properties of the others.
+// closeSchemas returns the document with every object schema closed. It merges the parts of an allOf first, because each closed part
+// would reject the properties of the others.
 func closeSchemas(document []byte) ([]byte, error) {
 	var root map[string]any
 	if err := json.Unmarshal(document, &root); err != nil {
@@ -28,7 +28,7 @@ func closeSchemas(document []byte) ([]byte, error) {
 	return json.Marshal(root)
 }
 
-// walkSchemas calls visit for everything that looks like a schema. Examples are values, not schemas.
+// walkSchemas calls visit for every object outside of examples, which are values and not schemas.
 func walkSchemas(node any, visit func(map[string]any)) {
 	switch node := node.(type) {
 	case []any:
@@ -45,7 +45,7 @@ func walkSchemas(node any, visit func(map[string]any)) {
 	}
 }
 
-// flatten replaces allOf by the properties of its parts. A later part's property stands for an earlier one's.
+// flatten replaces allOf by the properties of its parts. A property of a later part replaces that of an earlier one.
 func flatten(schema, schemas map[string]any) {
 	parts, ok := schema["allOf"].([]any)
 	if !ok {

@@ -1,6 +1,5 @@
-// Package openapitest holds what the API says against its description, in tests.
+// Package openapitest validates HTTP exchanges against the OpenAPI document, in tests.
 //
-// As published, schemas are open, because a client must bear new fields. Here they are closed: a property, a status or a
-// header that the description does not name is a failure, as is a request that was accepted although the description
-// forbids it.
+// The published schemas are open, because clients must accept new fields. Here they are closed: a property, status or header that the
+// document does not list is an error, as is a request that was accepted although the document forbids it.
 package openapitest

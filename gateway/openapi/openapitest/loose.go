@@ -8,18 +8,17 @@ import (
 	"opsgate/gateway/openapi"
 )
 
-// NewLoose returns a Validator to which a number may be any number, a list may have any length, and an id or a colour may be any
-// text. What services say of these goes to clients as they say it, so an answer of a service that breaks its contract is to be
-// held against no more than this.
+// NewLoose returns a Validator without bounds of numbers and lists and without patterns of IDs and colours. The gateway passes these
+// values on as a service sends them, so that the responses to a faulty service match no more than this.
 func NewLoose(t testing.TB) *Validator {
 	t.Helper()
 	loose, err := loosen(openapi.JSON())
 	if err != nil {
-		t.Fatalf("loosening the API's description: %v", err)
+		t.Fatalf("loosening the OpenAPI document: %v", err)
 	}
 	v, err := newValidator(loose)
 	if err != nil {
-		t.Fatalf("reading the API's description: %v", err)
+		t.Fatalf("reading the OpenAPI document: %v", err)
 	}
 	return v
 }

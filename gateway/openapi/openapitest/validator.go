@@ -18,7 +18,7 @@ import (
 	"opsgate/gateway/openapi"
 )
 
-// A Validator knows the description with its schemas closed. It may be used by several goroutines at once.
+// A Validator validates exchanges by the document with its schemas closed. It is safe for concurrent use.
 type Validator struct {
 	doc        *openapi3.T
 	operations []operation
@@ -42,7 +42,7 @@ type operation struct {
 	spec     *openapi3.Operation
 }
 
-// noScope is what x-required-scope says where any valid token will do.
+// noScope is the x-required-scope of an operation that any valid token may call.
 const noScope = "none"
 
 // shared is the Validator of the embedded document, which never changes.
@@ -94,7 +94,7 @@ func newValidator(document []byte) (*Validator, error) {
 	return v, nil
 }
 
-// fieldsOf returns what a request of the operation may have in its query and in its body.
+// fieldsOf returns the names of the query parameters and of the fields of the body.
 func fieldsOf(spec *openapi3.Operation) (fields []string) {
 	for _, p := range spec.Parameters {
 		if p.Value.In == openapi3.ParameterInQuery {
@@ -152,26 +152,25 @@ func Operations() []Operation {
 	return operations
 }
 
-// An Exchange is a request and the response that it got, both with their bodies read to the end.
+// An Exchange is a request and its response, with their bodies.
 type Exchange struct {
 	Request     *http.Request
 	RequestBody []byte
 	Status      int
 	Header      http.Header
-	Body        []byte // as it came, or with its gzip already undone
+	Body        []byte // as received, or decompressed
 }
 
-// CheckResponse fails the test with everything that is wrong with the exchange.
+// CheckResponse fails the test if the exchange differs from the document, and reports all differences.
 func (v *Validator) CheckResponse(t testing.TB, x Exchange) {
 	t.Helper()
 	if err := v.Check(x); err != nil {
-		t.Errorf("%s %s answered %d, against the API's description:\n%v\nbody: %.2000s",
+		t.Errorf("%s %s: the response %d differs from the OpenAPI document:\n%v\nbody: %.2000s",
 			x.Request.Method, x.Request.URL.RequestURI(), x.Status, err, x.Body)
 	}
 }
 
-// Check returns everything that is wrong with the exchange, or nil. What is outside of the described paths is held to the
-// shape of errors alone.
+// Check returns all differences between the exchange and the document, or nil. For a request to no operation it checks only errors.
 func (v *Validator) Check(x Exchange) error {
 	body, err := x.plainBody()
 	if err != nil {
@@ -184,7 +183,7 @@ func (v *Validator) Check(x Exchange) error {
 	}
 	ref := o.spec.Responses.Status(x.Status)
 	if ref == nil {
-		return fmt.Errorf("operation %s does not name status %d", o.ID, x.Status)
+		return fmt.Errorf("operation %s does not describe status %d", o.ID, x.Status)
 	}
 	errs := []error{checkHeaders(x.Header, ref.Value.Headers, nil), checkBody(x, ref.Value)}
 	switch {
@@ -196,7 +195,7 @@ func (v *Validator) Check(x Exchange) error {
 	return errors.Join(errs...)
 }
 
-// find returns the operation that a request is for, and the id in its path. HEAD is GET without the body.
+// find returns the operation that serves a request, or nil, and the ID in its path. GET operations serve HEAD too.
 func (v *Validator) find(req *http.Request) (o *operation, id string) {
 	method := req.Method
 	if method == http.MethodHead {
@@ -230,8 +229,7 @@ func matchSegments(template, segments []string) (id string, ok bool) {
 	return id, true
 }
 
-// undescribed are the responses that a request may get which is for no operation. They are not of an operation, so the
-// description names them among its components.
+// undescribed returns the component that describes a response to a request for no operation.
 func undescribed(status int) (component string, ok bool) {
 	component, ok = map[int]string{
 		http.StatusUnauthorized:                "Unauthorized",
@@ -246,39 +244,38 @@ func undescribed(status int) (component string, ok bool) {
 	return component, ok
 }
 
-// checkUndescribed looks at the answer to a request that is for no operation.
+// checkUndescribed validates the response to a request for no operation.
 func (v *Validator) checkUndescribed(x Exchange) error {
 	inside := strings.HasPrefix(x.Request.URL.Path, "/v1/")
 	if x.Status < http.StatusBadRequest {
 		if inside && x.Request.Method != http.MethodOptions {
-			return errors.New("a path or method that is not described was served")
+			return errors.New("a path or method outside the document was served")
 		}
 		return nil
 	}
 	name, ok := undescribed(x.Status)
 	if !ok {
-		return fmt.Errorf("status %d is not one that a request for no operation may get", x.Status)
+		return fmt.Errorf("status %d is not allowed for a request to no operation", x.Status)
 	}
 	response := v.doc.Components.Responses[name].Value
 	var optional []string
-	if !inside { // where no token is looked at, no limits are known
+	if !inside { // without authentication there are no limits to report
 		optional = []string{"RateLimit", "RateLimit-Policy"}
 	}
 	return errors.Join(checkHeaders(x.Header, response.Headers, optional), checkBody(x, response))
 }
 
-// checkScope holds a refusal against the scope that the operation is said to need. A body that is no refusal is checkBody's
-// to complain of.
+// checkScope compares the scope in a 403 with that of the operation. checkBody reports bodies of another form.
 func checkScope(body []byte, scope string) error {
 	var refusal struct{ Details struct{ Required string } }
 	_ = json.Unmarshal(body, &refusal)
 	if required := refusal.Details.Required; required != "" && required != scope {
-		return fmt.Errorf("details.required is %q, and the operation is said to need %q", required, scope)
+		return fmt.Errorf("details.required is %q, and the document requires %q", required, scope)
 	}
 	return nil
 }
 
-// plainBody undoes gzip, unless the HTTP client already has.
+// plainBody returns the decompressed body. The HTTP client may have decompressed it already.
 func (x Exchange) plainBody() ([]byte, error) {
 	if x.Header.Get("Content-Encoding") != "gzip" || !bytes.HasPrefix(x.Body, []byte{0x1f, 0x8b}) {
 		return x.Body, nil

@@ -96,7 +96,7 @@ const (
 	forbidden   = `{"error":"this token lacks the scope servers:read","code":"forbidden","details":{"required":"servers:read"}}`
 )
 
-func TestTrueResponsesPass(t *testing.T) {
+func TestDescribedResponsesPass(t *testing.T) {
 	v := New(t)
 	for name, x := range map[string]Exchange{
 		"a server":             exchange("GET", serverPath, 200, getHeaders(), exampleServer),
@@ -132,7 +132,7 @@ func TestTrueResponsesPass(t *testing.T) {
 	}
 }
 
-func TestWrongResponsesFail(t *testing.T) {
+func TestOtherResponsesFail(t *testing.T) {
 	v := New(t)
 	server := func(old, replacement string) string {
 		t.Helper()
@@ -160,8 +160,8 @@ func TestWrongResponsesFail(t *testing.T) {
 		"not UTF-8":           {get(server("api-fra-1", "\xff")), "not UTF-8"},
 		"no body":             {get(""), "not JSON"},
 		"an undocumented status": {
-			exchange("GET", serverPath, 202, getHeaders(), exampleServer), "does not name status 202"},
-		"a status of others": {exchange("GET", "/v1/me", 404, errorHeaders(), noResource), "does not name status 404"},
+			exchange("GET", serverPath, 202, getHeaders(), exampleServer), "does not describe status 202"},
+		"a status of others": {exchange("GET", "/v1/me", 404, errorHeaders(), noResource), "does not describe status 404"},
 		"an undocumented header": {
 			exchange("GET", serverPath, 200, getHeaders("X-Powered-By", "x"), exampleServer), "X-Powered-By is not described"},
 		"a missing header": {exchange("GET", serverPath, 200, getHeaders("ETag", ""), exampleServer), "ETag is missing"},
@@ -170,10 +170,10 @@ func TestWrongResponsesFail(t *testing.T) {
 			x := exchange("GET", serverPath, 200, getHeaders(), exampleServer)
 			x.Header.Add("Vary", "Origin")
 			return x
-		}(), "Vary came 2 times"},
+		}(), "Vary was sent 2 times"},
 		"another content type": {exchange("GET", serverPath, 200, getHeaders("Content-Type", "text/html"), exampleServer), "Content-Type"},
-		"a body to HEAD":       {exchange("HEAD", serverPath, 200, getHeaders(), exampleServer), "HEAD was answered with a body"},
-		"a body with 304":      {exchange("GET", serverPath, 304, getHeaders(), exampleServer), "none is described"},
+		"a body to HEAD":       {exchange("HEAD", serverPath, 200, getHeaders(), exampleServer), "the response to HEAD has a body"},
+		"a body with 304":      {exchange("GET", serverPath, 304, getHeaders(), exampleServer), "the document describes none"},
 		"a fraction to wait": {
 			exchange("GET", serverPath, 429, errorHeaders("Retry-After", "0.5"), failure("rate_limited")), "Retry-After"},
 		"no time to wait": {
@@ -183,7 +183,7 @@ func TestWrongResponsesFail(t *testing.T) {
 			exchange("GET", serverPath, 404, errorHeaders(), `{"error":"x","code":"not_found","details":{}}`),
 			`property "details" is unsupported`},
 		"422 without details": {post("/v1/incidents", `{}`, 422, errorHeaders(), failure("validation_error")), `property "details" is missing`},
-		"another scope":       {exchange("GET", "/v1/audit", 403, errorHeaders(), forbidden), `said to need "audit:read"`},
+		"another scope":       {exchange("GET", "/v1/audit", 403, errorHeaders(), forbidden), `the document requires "audit:read"`},
 		"a scope for me":      {exchange("GET", "/v1/me", 403, errorHeaders(), forbidden), "at /details"},
 		"an unknown status": {
 			post("/v1/incidents", newIncident, 200, postHeaders(), strings.Replace(created, "identified", "open", 1)), "at /status"},
@@ -192,12 +192,12 @@ func TestWrongResponsesFail(t *testing.T) {
 		"an error outside":      {exchange("GET", "/nothing", 404, errorHeaders(), `404 page not found`), "not JSON"},
 		"an odd status outside": {exchange("GET", "/nothing", 400, errorHeaders(), noResource), "status 400"},
 		"no limits inside":      {exchange("GET", "/v1/nothing", 404, errorHeaders("RateLimit", ""), noResource), "RateLimit is missing"},
-		"a limit too large":     {exchange("GET", "/v1/incidents?limit=101", 200, getHeaders(), emptyPage), "the description forbids it"},
-		"a bad id":              {exchange("GET", "/v1/servers/x", 200, getHeaders(), exampleServer), "the description forbids it"},
+		"a limit too large":     {exchange("GET", "/v1/incidents?limit=101", 200, getHeaders(), emptyPage), "the document forbids it"},
+		"a bad id":              {exchange("GET", "/v1/servers/x", 200, getHeaders(), exampleServer), "the document forbids it"},
 		"an unknown field": {
-			post("/v1/incidents", `{"titel":1,`+newIncident[1:], 200, postHeaders(), created), "the description forbids it"},
+			post("/v1/incidents", `{"titel":1,`+newIncident[1:], 200, postHeaders(), created), "the document forbids it"},
 		"a blank title": {
-			post(incidentPath+"/updates", `{"status":"resolved","message":" "}`, 200, postHeaders(), posted), "the description forbids it"},
+			post(incidentPath+"/updates", `{"status":"resolved","message":" "}`, 200, postHeaders(), posted), "the document forbids it"},
 		"not gzip": {exchange("GET", serverPath, 200, getHeaders("Content-Encoding", "gzip"), "\x1f\x8b broken"), "not gzip"},
 	}
 	for name, c := range cases {
@@ -207,7 +207,7 @@ func TestWrongResponsesFail(t *testing.T) {
 	}
 }
 
-// A part of an allOf must not refuse what the other part adds, and the whole must still be closed.
+// A part of an allOf must accept the properties of the other parts, and the whole must still be closed.
 func TestComposedSchemasAreClosedAsOne(t *testing.T) {
 	v := New(t)
 	var incident map[string]any
@@ -240,7 +240,7 @@ func TestComposedSchemasAreClosedAsOne(t *testing.T) {
 	}
 }
 
-// recorder is a testing.TB that keeps what it is told.
+// recorder is a testing.TB that records failures.
 type recorder struct {
 	testing.TB
 	failures []string
@@ -254,7 +254,7 @@ func TestCheckResponseFailsTheTest(t *testing.T) {
 	v, r := New(t), &recorder{}
 	v.CheckResponse(r, exchange("GET", serverPath, 200, getHeaders(), exampleServer))
 	if len(r.failures) != 0 {
-		t.Error("a true response failed the test")
+		t.Error("a described response failed the test")
 	}
 	v.CheckResponse(r, exchange("GET", serverPath, 200, getHeaders(), "{}"))
 	if len(r.failures) != 1 {
