@@ -16,7 +16,7 @@ import (
 	"opsgate/authn"
 )
 
-// Callers are clients that decide at each request where they send it. Like a load they are bounded, and send at an even rate.
+// Callers are clients that choose the URL and the token of each request. As those of a load, they are bounded and send at an even rate.
 type callers struct {
 	client *http.Client
 	token  func() string
@@ -25,15 +25,15 @@ type callers struct {
 	url    func() string // of the next request
 }
 
-// start has them send until they are told to stop, which returns what they got.
+// start sends requests until stop is called, which returns the answers.
 func (c callers) start(t *testing.T) (stop func() answers) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	turns := load{rate: c.rate}.schedule(ctx)
 	each := make([]answers, min(c.number, mostClients))
-	var busy sync.WaitGroup
+	var running sync.WaitGroup
 	for i := range each {
-		busy.Go(func() {
+		running.Go(func() {
 			for turn := range turns {
 				a := fetch(t.Context(), c.client, c.url(), c.token())
 				a.took += a.sent.Sub(turn.due)
@@ -44,14 +44,14 @@ func (c callers) start(t *testing.T) (stop func() answers) {
 	t.Cleanup(cancel)
 	return func() answers {
 		cancel()
-		busy.Wait()
+		running.Wait()
 		all := slices.Concat(each...)
 		slices.SortFunc(all, func(a, b answer) int { return a.sent.Compare(b.sent) })
 		return all
 	}
 }
 
-// during sends for a time.
+// during sends requests for a time.
 func (c callers) during(t *testing.T, duration time.Duration) answers {
 	t.Helper()
 	stop := c.start(t)
@@ -59,7 +59,7 @@ func (c callers) during(t *testing.T, duration time.Duration) answers {
 	return stop()
 }
 
-// newClient returns a client that keeps connections, and where it is given roots speaks HTTP/2 over TLS.
+// newClient returns a client with persistent connections; with roots, HTTP/2 over TLS.
 func newClient(t *testing.T, roots *x509.CertPool) *http.Client {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: mostClients}
@@ -70,22 +70,22 @@ func newClient(t *testing.T, roots *x509.CertPool) *http.Client {
 	return &http.Client{Transport: transport, Timeout: maxWait}
 }
 
-// somewhere is the URL of a request at a gateway, which is answered with 404.
+// somewhere returns the URL of an unknown server at a gateway, which is answered with 404.
 func somewhere(base string) string { return base + "/v1/servers/" + unknown }
 
-// secure is where a gateway with a certificate is.
+// secure returns the URL of a gateway with a certificate.
 func (g *gateway) secure() string { return "https" + strings.TrimPrefix(g.url, "http") }
 
-// always is what never changes.
+// always returns a function that returns the text.
 func always(text string) func() string { return func() string { return text } }
 
-// inTurn is one after the other, for any number of callers.
+// inTurn returns a function that returns the texts in turn. It is safe for concurrent use.
 func inTurn(texts ...string) func() string {
 	var turn atomic.Int64
 	return func() string { return texts[int(turn.Add(1))%len(texts)] }
 }
 
-// invented are tokens of the right form that nobody has, each another one.
+// invented returns a function that returns a new well-formed token that does not exist.
 func invented(t *testing.T) func() string {
 	t.Helper()
 	return func() string {
@@ -97,7 +97,7 @@ func invented(t *testing.T) func() string {
 	}
 }
 
-// everySomewhere are requests at each of the gateways in turn.
+// everySomewhere returns a function that returns somewhere of each gateway in turn.
 func everySomewhere(gateways []*gateway) func() string {
 	urls := make([]string, len(gateways))
 	for i, g := range gateways {
@@ -106,7 +106,7 @@ func everySomewhere(gateways []*gateway) func() string {
 	return inTurn(urls...)
 }
 
-// withoutKeepAlives has each request go over a connection of its own.
+// withoutKeepAlives returns a transport with a new connection for each request.
 func withoutKeepAlives(of http.RoundTripper) http.RoundTripper {
 	transport := of.(*http.Transport).Clone()
 	transport.DisableKeepAlives = true

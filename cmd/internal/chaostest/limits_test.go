@@ -12,7 +12,7 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-func TestTwoGatewaysAdmitAsOne(t *testing.T) {
+func TestTwoGatewaysShareOneLimit(t *testing.T) {
 	server := redistest.Start(t)
 	gateways := startTwo(t, inRedis(server, "  limits: [{requests: 3, per: 1s}]\n"+recorded))
 	duration := either(20*time.Second, 3*time.Second)
@@ -28,8 +28,8 @@ func TestTwoGatewaysAdmitAsOne(t *testing.T) {
 	}
 }
 
-// Without a store that they share, two gateways admit twice as much, and the test before this one would notice.
-func TestTwoGatewaysWithoutRedisDoNot(t *testing.T) {
+// Two gateways without a shared store exceed the limit: TestTwoGatewaysShareOneLimit can fail.
+func TestTwoGatewaysWithoutRedisAdmitTwiceTheLimit(t *testing.T) {
 	gateways := startTwo(t, "rate_limit:\n  limits: [{requests: 3, per: 1s}]\n"+recorded)
 	all := load{gateways: gateways, tokens: texts(t, "full"), clients: 4, duration: 1500 * time.Millisecond}.run(t)
 	admitted := decisions(t, gateways)[tokens(t)["full"].ID].admitted
@@ -38,34 +38,34 @@ func TestTwoGatewaysWithoutRedisDoNot(t *testing.T) {
 	}
 }
 
-// Nine tokens ask twice a second each, as one alone would need minutes for a p99; the tenth of their team floods both gateways.
-func TestANoisyTokenIsFeltByNoOther(t *testing.T) {
+// Nine tokens make two requests per second each, while a tenth token of the team makes 500.
+func TestBusyTokenDoesNotAffectOthers(t *testing.T) {
 	server := redistest.Start(t)
-	limit := either(3, 10) // a busy machine has requests that were due one after the other sent at once
+	limit := either(3, 10) // a slow machine sends delayed requests in bursts
 	gateways := startTwo(t, inRedis(server, fmt.Sprintf("  limits: [{requests: %d, per: 1s}]\n", limit)))
-	calm := texts(t, "read", "none", "servers:read", "metrics:read", "scheduled-commands:read", "commands:read", "monitors:read",
+	others := texts(t, "read", "none", "servers:read", "metrics:read", "scheduled-commands:read", "commands:read", "monitors:read",
 		"incidents:read", "audit:read")
 	each := either(2.0, 1) // requests a second
-	beside := load{gateways: gateways, tokens: calm, rate: each * float64(len(calm)), clients: 16, duration: either(20*time.Second, 2*time.Second)}
-	warm := beside
+	usual := load{gateways: gateways, tokens: others, rate: each * float64(len(others)), clients: 16, duration: either(20*time.Second, 2*time.Second)}
+	warm := usual
 	warm.duration = time.Second
 	warm.run(t)
-	alone := beside.run(t)
-	noise := load{gateways: gateways, tokens: texts(t, "full"), rate: 500, clients: 32, duration: beside.duration}.start(t)
-	disturbed := beside.run(t)
-	noisy := noise()
-	noneFailed(t, "5", append(noisy, disturbed...))
+	alone := usual.run(t)
+	stop := load{gateways: gateways, tokens: texts(t, "full"), rate: 500, clients: 32, duration: usual.duration}.start(t)
+	disturbed := usual.run(t)
+	busy := stop()
+	noneFailed(t, "5", append(busy, disturbed...))
 	expectNone(t, "5", "refusals of the others", len(disturbed.refused()))
-	if len(noisy.refused()) < len(noisy)/2 {
-		t.Errorf("only %d of %d refused: no noise", len(noisy.refused()), len(noisy))
+	if len(busy.refused()) < len(busy)/2 {
+		t.Errorf("only %d of %d requests of the busy token denied", len(busy.refused()), len(busy))
 	}
-	usual := alone.percentile(.99)
-	within(t, "5", fmt.Sprintf("p99 of the others (%v without the noise)", tenths(usual)), disturbed.percentile(.99), 2*usual)
+	before := alone.percentile(.99)
+	within(t, "5", fmt.Sprintf("p99 of the others (%v without the busy token)", tenths(before)), disturbed.percentile(.99), 2*before)
 }
 
-// In the short form each client sends one request, and on a busy machine some may miss their second. Without slots, they are denied 2.9
-// times a request then, and 5.4 times in the full form.
-func TestClientsThatObeyShareTheRate(t *testing.T) {
+// 20 clients of one token wait as retry-after says. If all of them were given the same second, they would be denied 2.9 times per request in
+// the short form and 5.4 times in the full form.
+func TestClientsThatHonorRetryAfterShareTheRate(t *testing.T) {
 	const clients, rate = 20, 3
 	requests := either(3, 1) // of each client
 	limits := fmt.Sprintf("rate_limit:\n  limits: [{requests: %d, per: 1s}, {requests: 5000, per: 1h}]\n", rate)
@@ -74,9 +74,9 @@ func TestClientsThatObeyShareTheRate(t *testing.T) {
 	client := newClient(t, nil)
 	each := make([]answers, clients)
 	began := time.Now()
-	var busy sync.WaitGroup
+	var running sync.WaitGroup
 	for i := range each {
-		busy.Go(func() {
+		running.Go(func() {
 			for admitted := 0; admitted < requests; {
 				a := fetch(t.Context(), client, somewhere(g.url), token)
 				each[i] = append(each[i], a)
@@ -93,7 +93,7 @@ func TestClientsThatObeyShareTheRate(t *testing.T) {
 			}
 		})
 	}
-	busy.Wait()
+	running.Wait()
 	took := time.Since(began)
 	all := slices.Concat(each...)
 	if len(all.admitted()) != clients*requests {

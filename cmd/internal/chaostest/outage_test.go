@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// breakers tells whether the breakers of all these services are in a state.
+// breakers reports whether the breakers of all these services are in a state.
 func (g *gateway) breakers(t *testing.T, state string, services ...string) bool {
 	t.Helper()
 	for _, service := range services {
@@ -19,31 +19,30 @@ func (g *gateway) breakers(t *testing.T, state string, services ...string) bool 
 	return true
 }
 
-// read are the services of reads.
+// read returns the services of reads.
 func read() []string { return []string{"fleet", "monitoring", "incident", "audit"} }
 
-// Everything behind the gateway is killed, tokens and all. A client with twenty requests an hour goes on asking all the while, and
-// has spent none of them in the end.
-func TestAllBackendsAreAway(t *testing.T) {
+// All services are killed. A client with a limit of 20 per hour makes requests during the outage, and all of them are refunded.
+func TestAllBackendsDown(t *testing.T) {
 	parallel(t)
 	const hourly = 20
 	b := startBackend(t)
 	g := startGateway(t, everyService(b.address), fmt.Sprintf("upstream_calls: {breaker: {open_for: %v}}\nrate_limit:\n"+
 		"  limits: [{requests: 1000000, per: 1s}]\n  tokens: {%s: {limits: [{requests: %d, per: 1h}]}}\n",
 		either(3*time.Second, time.Second), tokens(t)["read"].ID, hourly))
-	poor := load{gateways: []*gateway{g}, tokens: texts(t, "read"), paths: reads(), rate: 20, clients: 4}
-	if known := fetch(t.Context(), http.DefaultClient, g.url+"/v1/me", poor.tokens["read"]); known.status != http.StatusOK {
+	limited := load{gateways: []*gateway{g}, tokens: texts(t, "read"), paths: reads(), rate: 20, clients: 4}
+	if known := fetch(t.Context(), http.DefaultClient, g.url+"/v1/me", limited.tokens["read"]); known.status != http.StatusOK {
 		t.Fatalf("%+v", known)
 	}
 	end := allReads(t, g, either(300.0, 100)).begin(t)
 	sleep(t, either(3*time.Second, time.Second))
 	gone := time.Now()
 	b.kill(t)
-	endPoor := poor.begin(t)
+	endLimited := limited.begin(t)
 	eventually(t, "all breakers are open", func() bool { return g.breakers(t, "open", read()...) })
 	open := time.Now()
 	sleep(t, either(10*time.Second, 2*time.Second))
-	poorly, back := endPoor(), time.Now()
+	duringOutage, back := endLimited(), time.Now()
 	b.restart(t)
 	returned := time.Now()
 	eventually(t, "all breakers are closed", func() bool { return g.breakers(t, "closed", read()...) })
@@ -55,34 +54,34 @@ func TestAllBackendsAreAway(t *testing.T) {
 	within(t, "11", "until all breakers were open", open.Sub(gone), time.Second)
 	during := all.between(open, back)
 	usual := all.between(time.Time{}, gone).percentile(.99)
-	within(t, "11", fmt.Sprintf("p99 of %d requests from then on (%v before)", len(during), tenths(usual)),
+	within(t, "11", fmt.Sprintf("p99 of %d requests while the breakers were open (%v before)", len(during), tenths(usual)),
 		during.percentile(.99), 10*time.Millisecond)
-	expectNone(t, "11", "answers from then on other than 503 with retry-after", len(during.filter(func(a answer) bool {
+	expectNone(t, "11", "answers other than 503 with retry-after while the breakers were open", len(during.filter(func(a answer) bool {
 		return a.status != http.StatusServiceUnavailable || a.retryAfter == ""
 	})))
-	within(t, "11", "until all were closed, from when the backend was back", closed.Sub(returned), 10*time.Second)
+	within(t, "11", "until all breakers were closed, after the backend was back", closed.Sub(returned), 10*time.Second)
 	noneFailed(t, "11", all.between(closed, time.Now()))
-	unspent(t, g, poorly, len(all.failed()), hourly)
+	checkRefunds(t, g, duringOutage, len(all.failed()), hourly)
 }
 
-// unspent holds that nobody paid for an outage.
-func unspent(t *testing.T, g *gateway, poorly answers, failed, hourly int) {
+// checkRefunds checks that every failed request was refunded, and that the limited token has its limit left.
+func checkRefunds(t *testing.T, g *gateway, limited answers, failed, hourly int) {
 	t.Helper()
-	expectNone(t, "11", fmt.Sprintf("of %d requests of a token with %d an hour, refused by its limit", len(poorly), hourly), len(poorly.refused()))
+	expectNone(t, "11", fmt.Sprintf("of %d requests of a token with %d per hour, denied by its limit", len(limited), hourly), len(limited.refused()))
 	eventually(t, "all refunds have been sent", func() bool {
-		return int(g.metric(t, "opsgate_rate_limit_refunds_total")) >= failed+len(poorly.failed())
+		return int(g.metric(t, "opsgate_rate_limit_refunds_total")) >= failed+len(limited.failed())
 	})
-	report(t, "11", "requests given back", g.metric(t, "opsgate_rate_limit_refunds_total"), failed+len(poorly.failed()))
-	if given := int(g.metric(t, "opsgate_rate_limit_refunds_total")); given != failed+len(poorly.failed()) {
-		t.Errorf("%d failed and %d were given back", failed+len(poorly.failed()), given)
+	report(t, "11", "refunds", g.metric(t, "opsgate_rate_limit_refunds_total"), failed+len(limited.failed()))
+	if refunds := int(g.metric(t, "opsgate_rate_limit_refunds_total")); refunds != failed+len(limited.failed()) {
+		t.Errorf("%d requests failed, %d were refunded", failed+len(limited.failed()), refunds)
 	}
-	if len(poorly) <= hourly {
-		t.Errorf("only %d requests of a token with %d an hour", len(poorly), hourly)
+	if len(limited) <= hourly {
+		t.Errorf("only %d requests of a token with %d per hour", len(limited), hourly)
 	}
 	last := fetch(t.Context(), http.DefaultClient, g.url+"/v1/me", texts(t, "read")["read"])
 	want := fmt.Sprintf(`"hour";r=%d;`, hourly-2) // this one and the one before the outage
-	report(t, "11", "what is left of that token's hour, after one request before the outage and one since", last.rateLimit, want)
+	report(t, "11", "remaining of that token's hour, after one request before the outage and one after it", last.rateLimit, want)
 	if !strings.HasPrefix(last.rateLimit, want) {
-		t.Errorf("left is %s, want %s", last.rateLimit, want)
+		t.Errorf("got %s, want %s", last.rateLimit, want)
 	}
 }

@@ -14,26 +14,26 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// A story is a token's, in a real Redis, by a clock that is moved: it takes hours and is over in a second.
-type story struct {
+// A scenario is hours of requests of a token, in a real Redis with a simulated clock.
+type scenario struct {
 	*ratelimittest.Clock
 
 	store  *redisstore.Store
 	policy *ratelimit.Policy
 }
 
-// newStory begins one under the limits of the specification, part 8.
-func newStory(t *testing.T) *story {
+// newScenario starts a Redis. The limits are the default ones.
+func newScenario(t *testing.T) *scenario {
 	t.Helper()
 	server := redistest.Start(t)
 	client, err := redisstore.NewClient(redisstore.ClientOptions{
-		Addresses: []string{server.Addr()}, Timeout: maxWait, DialTimeout: maxWait, // a busy machine is not what is tested
+		Addresses: []string{server.Addr()}, Timeout: maxWait, DialTimeout: maxWait, // a slow machine must not fail the test
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	s := &story{Clock: ratelimittest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
+	s := &scenario{Clock: ratelimittest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
 	s.store, err = redisstore.New(redisstore.Options{
 		Client: client, Clock: s.Now, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
@@ -49,7 +49,7 @@ func newStory(t *testing.T) *story {
 	return s
 }
 
-func (s *story) request(t *testing.T) ratelimit.Decision {
+func (s *scenario) request(t *testing.T) ratelimit.Decision {
 	t.Helper()
 	d, err := s.store.Decide(t.Context(), "token", s.policy)
 	if err != nil {
@@ -58,14 +58,14 @@ func (s *story) request(t *testing.T) ratelimit.Decision {
 	return d
 }
 
-// The token first spends its hour evenly, and from then on as fast as it may. So it meets the limit of the second many times, then that of
-// the hour, and again, as what it spent a minute at a time comes back a minute at a time.
-func TestWhoWaitsAsToldIsNotRefusedAgain(t *testing.T) {
+// The token uses most of its hour evenly, and then makes requests as fast as the limits allow. So the limit of the second denies many times,
+// and later that of the hour, whose admissions expire a bucket at a time.
+func TestClientThatHonorsRetryAfterIsNotDeniedAgain(t *testing.T) {
 	const waits = 2000
-	s := newStory(t)
+	s := newScenario(t)
 	for range 4900 {
 		if !s.request(t).Allowed {
-			t.Fatal("refused at three in two seconds")
+			t.Fatal("denied at three in two seconds")
 		}
 		s.Advance(700 * time.Millisecond)
 	}
@@ -83,48 +83,48 @@ func TestWhoWaitsAsToldIsNotRefusedAgain(t *testing.T) {
 			again++
 		}
 	}
-	expectNone(t, "2", fmt.Sprintf("refused again after %d waits for the second and %d for the hour", by[0], by[1]), again)
+	expectNone(t, "2", fmt.Sprintf("denied again after %d waits for the second and %d for the hour", by[0], by[1]), again)
 	if by[0] < 50 || by[1] < 50 {
-		t.Error("one of the limits hardly refused anything")
+		t.Error("one of the limits denied fewer than 50 requests")
 	}
 }
 
-func TestAFlatRateGetsTheWholeHour(t *testing.T) {
-	const apart = 334 * time.Millisecond // three a second, as near as a strict window of three allows
-	s := newStory(t)
+func TestEvenRateUsesTheWholeHourlyLimit(t *testing.T) {
+	const interval = 334 * time.Millisecond // three a second, as near as a strict window of three allows
+	s := newScenario(t)
 	var admitted []time.Time
 	before := -1
-	for range either(2*time.Hour, 65*time.Minute) / apart {
+	for range either(2*time.Hour, 65*time.Minute) / interval {
 		switch d := s.request(t); {
 		case d.Allowed:
 			admitted = append(admitted, d.At)
 		case d.Denied == 1 && before < 0:
 			before = len(admitted)
 		}
-		s.Advance(apart)
+		s.Advance(interval)
 	}
-	report(t, "3", "admitted before the first refusal by the hour", before, 5000)
+	report(t, "3", "admitted before the first denial by the hour", before, 5000)
 	if before != 5000 {
-		t.Errorf("%d admitted before the first refusal by the hour", before)
+		t.Errorf("%d admitted before the first denial by the hour", before)
 	}
 	atMost(t, "3", fmt.Sprintf("admitted in any hour, of %d in all", len(admitted)), maxIn(admitted, time.Hour), 5000)
 }
 
-func TestRefusalsSpendNothing(t *testing.T) {
-	const refusals = 10_000
-	s := newStory(t)
+func TestDenialsAreNotCounted(t *testing.T) {
+	const denials = 10_000
+	s := newScenario(t)
 	admitted, wrong := 0, 0
-	for refused := 0; refused < refusals; {
+	for denied := 0; denied < denials; {
 		d := s.request(t)
 		if d.Allowed {
 			admitted++
 		} else {
-			refused++
+			denied++
 		}
 		if d.Budgets[1].Remaining != 5000-admitted {
 			wrong++
 		}
 		s.Advance(time.Millisecond)
 	}
-	expectNone(t, "4", fmt.Sprintf("answers that took a refusal from what is left, among %d refusals and %d admissions", refusals, admitted), wrong)
+	expectNone(t, "4", fmt.Sprintf("answers whose remaining requests a denial reduced, of %d denials and %d admissions", denials, admitted), wrong)
 }
