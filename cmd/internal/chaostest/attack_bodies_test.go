@@ -13,13 +13,13 @@ import (
 // bodySize is the default of http.max_body_bytes.
 const bodySize = 128 << 10
 
-// validBody is a body of the largest size without a mistake: its message has as many characters as may be.
+// validBody returns a valid body of the maximum size, whose message has the maximum length.
 func validBody() string {
 	body := `{"title":"t","status":"resolved","impact":"none","message":"` + strings.Repeat("ü", 10_000) + `"`
 	return body + strings.Repeat(" ", bodySize-len(body)-1) + "}"
 }
 
-// worstBodies are bodies of the largest size that make work, by what they have many of.
+// worstBodies returns bodies of the maximum size that are expensive to decode, by what they contain.
 func worstBodies() map[string]string {
 	filled := func(begin string, element func(i int) string, end string) string {
 		var b strings.Builder
@@ -49,7 +49,7 @@ func worstBodies() map[string]string {
 	}
 }
 
-// Row 26: bodies of the largest size in their worst shapes cost the gateway little more than one without a mistake.
+// Row 26: a body of the maximum size costs at most three times as much CPU as a valid one, whatever it contains.
 func TestAttackWorstCaseBodies(t *testing.T) {
 	parallel(t)
 	n := either(200, 10)
@@ -67,15 +67,15 @@ func TestAttackWorstCaseBodies(t *testing.T) {
 		return (g.metric(t, "process_cpu_seconds_total") - before) / float64(n), answer
 	}
 	cost(validBody())
-	usual, _ := cost(validBody())
+	baseline, _ := cost(validBody())
 	for name, body := range worstBodies() {
 		worst, answer := cost(body)
-		what := fmt.Sprintf("%d KiB of %s: processor beside a valid body of %.2f ms, times", len(body)>>10, name, usual*1000)
-		report(t, "26", what, fmt.Sprintf("%.1f", worst/usual), "at most 3")
-		if *full && worst > 3*usual {
-			t.Errorf("%s: %.1f times", name, worst/usual)
+		what := fmt.Sprintf("%d KiB of %s: CPU time, as a multiple of the %.2f ms of a valid body", len(body)>>10, name, baseline*1000)
+		report(t, "26", what, fmt.Sprintf("%.1f", worst/baseline), "at most 3")
+		if *full && worst > 3*baseline {
+			t.Errorf("%s: %.1f times", name, worst/baseline)
 		}
-		atMost(t, "26", fmt.Sprintf("%s: bytes of the answer", name), answer, 16<<10)
+		atMost(t, "26", fmt.Sprintf("%s: bytes of the response", name), answer, 16<<10)
 	}
 }
 
@@ -97,7 +97,7 @@ func postIncident(t *testing.T, client *http.Client, g *gateway, body string) (s
 	return response.StatusCode, answer
 }
 
-// Row 28: a body whose last byte comes too late is refused, counts, and moves nothing that says how available the service is.
+// Row 28: a body whose last byte arrives too late gets 408, counts for the limit, and does not count as a failure of the service.
 func TestAttackLateBodies(t *testing.T) {
 	parallel(t)
 	const late = 30
@@ -114,7 +114,7 @@ func TestAttackLateBodies(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		_, _ = io.WriteString(conn, body[len(body)-1:]) // the connection may be closed by now
+		_, _ = io.WriteString(conn, body[len(body)-1:]) // fails if the connection is closed
 		statuses <- got.StatusCode
 	})
 	close(statuses)
@@ -124,8 +124,8 @@ func TestAttackLateBodies(t *testing.T) {
 			other++
 		}
 	}
-	expectNone(t, "28", fmt.Sprintf("of %d late bodies, answered with anything but 408", late), other)
-	expectNone(t, "28", "requests given back", int(g.metric(t, "opsgate_rate_limit_refunds_total")))
+	expectNone(t, "28", fmt.Sprintf("of %d late bodies, not answered with 408", late), other)
+	expectNone(t, "28", "refunded requests", int(g.metric(t, "opsgate_rate_limit_refunds_total")))
 	admitted := g.metric(t, `opsgate_rate_limit_decisions_total{limit="second",outcome="admitted",policy="default"}`)
 	report(t, "28", "requests counted by the limit", admitted, late)
 	if int(admitted) != late {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Row 25: one client opens ten times as many connections as the gateway takes, and another one is served all the same.
+// Row 25: one client opens ten times the maximum number of connections; another client is still served.
 func TestAttackConnectionFlood(t *testing.T) {
 	parallel(t)
 	limit := either(1000, 100)
@@ -20,13 +20,13 @@ func TestAttackConnectionFlood(t *testing.T) {
 		secure bool
 		begin  func(net.Conn)
 	}{
-		{"bodies that do not come", false, write("POST /v1/incidents HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n")},
-		{"half headers", false, write("GET /v1/me HTTP/1.1\r\nHost: h\r\nX-Slow: ")},
-		{"pages that are not read", false, func(conn net.Conn) {
+		{"missing bodies", false, write("POST /v1/incidents HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n")},
+		{"incomplete headers", false, write("GET /v1/me HTTP/1.1\r\nHost: h\r\nX-Slow: ")},
+		{"unread responses", false, func(conn net.Conn) {
 			_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 			write(strings.Repeat("GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: h\r\n\r\n", 3))(conn)
 		}},
-		{"handshakes that do not begin", true, func(net.Conn) {}},
+		{"missing handshakes", true, func(net.Conn) {}},
 	} {
 		t.Run(attack.name, func(t *testing.T) {
 			config := unlimited + fmt.Sprintf("http: {max_connections: %d}\n", limit)
@@ -37,13 +37,13 @@ func TestAttackConnectionFlood(t *testing.T) {
 			}
 			g := startGateway(t, everyService(shared.address), config)
 			v := newVictim(t, g, client, scheme+strings.TrimPrefix(g.url, "http"))
-			v.row, v.times, v.loses, v.memory = "25", 3, .01, either(150, 1000)
+			v.row, v.maxFactor, v.maxFailed, v.maxMemory = "25", 3, .01, either(150, 1000)
 			v.checkDuring(t, fmt.Sprintf("%d connections, %s", 10*limit, attack.name), func() {
 				defer flood(t, g.socket(), 10*limit, attack.begin)()
 				sleep(t, either(3*time.Second, time.Second))
 				newcomer := &http.Client{Transport: withoutKeepAlives(client.Transport), Timeout: maxWait}
 				if status, _ := me(t.Context(), newcomer, scheme+strings.TrimPrefix(g.url, "http"), tokens(t)["full"].Text); status != http.StatusOK {
-					t.Errorf("a client that comes now: got %d", status)
+					t.Errorf("a new client: got %d", status)
 				}
 			})
 			atMost(t, "25", attack.name+": connections open at the end", int(g.metric(t, "opsgate_http_connections_open")), limit)
@@ -52,12 +52,12 @@ func TestAttackConnectionFlood(t *testing.T) {
 }
 
 func write(text string) func(net.Conn) {
-	return func(conn net.Conn) { _, _ = io.WriteString(conn, text) } // it may be closed already
+	return func(conn net.Conn) { _, _ = io.WriteString(conn, text) } // fails if the connection is closed
 }
 
-// flood opens connections within some five seconds and begins something on each. It returns what closes them. An attacker that takes all of
-// the machine that it shares with the gateway shows nothing of the gateway.
-func flood(t *testing.T, address string, n int, begin func(net.Conn)) (end func()) {
+// flood opens n connections within about five seconds and calls begin on each. It returns a function that closes them. It is slow
+// enough to leave CPU time to the gateway on the same machine.
+func flood(t *testing.T, address string, n int, begin func(net.Conn)) (closeAll func()) {
 	t.Helper()
 	conns := make([]net.Conn, 0, n)
 	for i := range n {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Row 29: clients without a token and connections that are no TLS cannot fill the log.
+// Row 29: clients without a valid token and connections without TLS cannot fill the log.
 func TestAttackLogFlood(t *testing.T) {
 	parallel(t)
 	public := newPublicTLS(t)
@@ -33,15 +33,15 @@ func TestAttackLogFlood(t *testing.T) {
 				return
 			}
 			defer func() { _ = conn.Close() }()
-			write("no handshake of TLS begins with this\r\n\r\n")(conn)
-			_, _ = conn.Read(make([]byte, 1)) // until the gateway has given it up
+			write("this is not a TLS handshake\r\n\r\n")(conn)
+			_, _ = conn.Read(make([]byte, 1)) // until the gateway closes it
 		})
 	}
 	junk.Wait()
 	sleep(t, duration)
 	answered := stop()
 	lasted := time.Since(begun)
-	sleep(t, 2*time.Second) // what was suppressed is reported with the next line, or a second later
+	sleep(t, 2*time.Second) // suppressed lines are reported with the next line, or a second later
 	g.end(t)
 
 	perSecond, suppressed := map[string]int{}, 0
@@ -63,10 +63,10 @@ func TestAttackLogFlood(t *testing.T) {
 	for _, n := range perSecond {
 		most = max(most, n)
 	}
-	report(t, "29", "refused requests a second", int(float64(len(answered))/lasted.Seconds()), either("10000", "not held here"))
-	atMost(t, "29", fmt.Sprintf("lines of the log in a second, beside 200 connections that are no TLS and %d refused requests", len(answered)), most, 100)
-	report(t, "29", "lines suppressed, as the log says", suppressed, "more than none")
+	report(t, "29", "refused requests a second", int(float64(len(answered))/lasted.Seconds()), either("10000", "not checked"))
+	atMost(t, "29", fmt.Sprintf("log lines in a second, with 200 connections without TLS and %d refused requests", len(answered)), most, 100)
+	report(t, "29", "suppressed lines, from the log", suppressed, "more than none")
 	if suppressed == 0 {
-		t.Error("the log does not say how many lines were suppressed")
+		t.Error("the log does not report suppressed lines")
 	}
 }

@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// The tests named TestAttack do what hostile clients do, to a gateway of its own each, beside a client that behaves well. They are of rows
-// 24 to 29. All of it stays on loopback and ends with its test.
+// The TestAttack tests are rows 24 to 29. Each attacks its own gateway while a well-behaved client uses it. All traffic is on loopback.
 
-// dialFrom opens a connection that comes from an address, such as one of another network; "" for any.
+// dialFrom opens a connection from a source address; "" for any.
 func dialFrom(source, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: maxWait}
 	if source != "" {
@@ -24,7 +23,7 @@ func dialFrom(source, address string) (net.Conn, error) {
 	return dialer.Dial("tcp", address)
 }
 
-// readResponse reads an answer and its body.
+// readResponse reads a response and its body.
 func readResponse(from *bufio.Reader) (*http.Response, []byte, error) {
 	got, err := http.ReadResponse(from, nil)
 	if err != nil {
@@ -35,12 +34,12 @@ func readResponse(from *bufio.Reader) (*http.Response, []byte, error) {
 	return got, body, err
 }
 
-// posting is the header of a POST that creates an incident, without the empty line.
+// posting returns the header of a POST that creates an incident, without the final empty line.
 func posting(token string, length int) string {
 	return fmt.Sprintf("POST /v1/incidents HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n", token, length)
 }
 
-// Row 24: a refusal is sent at once, although its body never comes, and ends the connection.
+// Row 24: a refusal is sent without waiting for the body, and closes the connection.
 func TestAttackBodiesThatNeverArrive(t *testing.T) {
 	parallel(t)
 	g := startGateway(t, everyService(shared.address), unlimited)
@@ -72,10 +71,10 @@ func TestAttackBodiesThatNeverArrive(t *testing.T) {
 		}
 		slowest = max(slowest, took)
 	}
-	within(t, "24", "slowest refusal of a request whose body never comes, until the connection is closed", slowest, 100*time.Millisecond)
+	within(t, "24", "slowest refusal of a request without its body, until the connection is closed", slowest, 100*time.Millisecond)
 }
 
-// untilClosed sends a request without its body, and returns the status of the answer and how long it took until the server had closed its side.
+// untilClosed sends a request without its body. It returns the status and the time until the server closed the connection.
 func untilClosed(t *testing.T, address, head string) (status int, took time.Duration) {
 	t.Helper()
 	conn, err := dialFrom("", address)
@@ -96,7 +95,7 @@ func untilClosed(t *testing.T, address, head string) (status int, took time.Dura
 		t.Fatalf("%q: %v", head, err)
 	}
 	if _, err := from.ReadByte(); !errors.Is(err, io.EOF) {
-		t.Errorf("%q: after the answer: %v, want the end of the connection", head, err)
+		t.Errorf("%q: after the response: %v, want EOF", head, err)
 	}
 	return got.StatusCode, time.Since(begun)
 }

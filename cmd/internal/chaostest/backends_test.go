@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// unlimited is the configuration of limits that no load reaches.
+// unlimited configures limits that no test reaches.
 const unlimited = "rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"
 
-// beside has a test run beside another one in the short form, where bounds on time are loose.
+// parallel runs a test in parallel in the short form, where bounds on time are loose.
 func parallel(t *testing.T) {
 	t.Helper()
 	if !*full {
@@ -17,14 +17,14 @@ func parallel(t *testing.T) {
 	}
 }
 
-// everything is a load of all reads through one gateway.
+// allReads is a load of all reads through one gateway.
 func allReads(t *testing.T, g *gateway, rate float64) load {
 	t.Helper()
 	return load{gateways: []*gateway{g}, tokens: texts(t, "full"), paths: reads(), rate: rate, clients: mostClients}
 }
 
-// fewFailed holds the reads that failed to one in two hundred. In the short form it is one in ten: a machine that is busy has many
-// under way at once, and the form is too short for the others to outweigh them.
+// fewFailed checks that at most 0.5 % of the reads failed. In the short form it is 10 %: a busy machine has many requests in flight,
+// and the test is too short for successful ones to outweigh them.
 func fewFailed(t *testing.T, what string, all answers) {
 	t.Helper()
 	failed, bound := all.failed(), 10.
@@ -38,7 +38,7 @@ func fewFailed(t *testing.T, what string, all answers) {
 	}
 }
 
-// untilNoneFailed returns how long after a time the last request was sent that failed.
+// untilNoneFailed returns the time from since to the last failed request.
 func (all answers) untilNoneFailed(since time.Time) time.Duration {
 	failed := all.failed()
 	if len(failed) == 0 {
@@ -47,7 +47,7 @@ func (all answers) untilNoneFailed(since time.Time) time.Duration {
 	return max(0, failed[len(failed)-1].sent.Sub(since))
 }
 
-// One of three is killed, and comes back. Then the two others are told to end, and only if it gets calls again does nothing fail.
+// One of three backends is killed and restarted, then the other two stop. Nothing fails if the restarted one gets calls again.
 func TestBackendKilledAndRestarted(t *testing.T) {
 	parallel(t)
 	replicas, name := startReplicas(t, 3)
@@ -61,23 +61,23 @@ func TestBackendKilledAndRestarted(t *testing.T) {
 	all := end()
 	usual, since := all.between(time.Time{}, at), all.between(at, time.Now())
 	fewFailed(t, "reads that failed when one of three was killed", all)
-	within(t, "10", "until none failed any more", since.untilNoneFailed(at), 5*time.Second)
+	within(t, "10", "until the last failure", since.untilNoneFailed(at), 5*time.Second)
 	report(t, "10", fmt.Sprintf("p99 since then (%v before)", tenths(usual.percentile(.99))), tenths(since.percentile(.99)), "–")
 
 	replicas[1].restart(t)
 	end = allReads(t, g, rate).begin(t)
-	sleep(t, either(5*time.Second, 3*time.Second)) // in which it must be found
+	sleep(t, either(5*time.Second, 3*time.Second)) // long enough to reconnect
 	replicas[0].end(t)
 	sleep(t, either(3*time.Second, time.Second))
 	replicas[2].end(t)
 	sleep(t, either(3*time.Second, time.Second))
 	left := end()
-	report(t, "10", "reads while it was back and the two others were told to end", len(left), "none fails")
+	report(t, "10", "reads while the other two stopped", len(left), "none fails")
 	noneFailed(t, "10", left)
 }
 
-// A process that is frozen keeps its connection, and answers nothing until the connection is found dead. Only the calls that
-// have reached it fail, at their deadline.
+// A frozen process keeps its connection but does not respond. Only the calls that it received fail, at their deadline, until the
+// gateway closes the connection.
 func TestBackendFrozen(t *testing.T) {
 	parallel(t)
 	replicas, name := startReplicas(t, 3)
@@ -91,10 +91,10 @@ func TestBackendFrozen(t *testing.T) {
 	sleep(t, frozen)
 	all := end()
 	replicas[1].thaw(t)
-	fewFailed(t, fmt.Sprintf("reads that failed as one of three was frozen for %v", frozen), all)
+	fewFailed(t, fmt.Sprintf("reads that failed while one of three was frozen for %v", frozen), all)
 	if *full {
 		usual := all.between(time.Time{}, at).percentile(.5)
-		within(t, "10", fmt.Sprintf("median meanwhile (%v before)", tenths(usual)), all.between(at, time.Now()).percentile(.5), usual+2*time.Millisecond)
+		within(t, "10", fmt.Sprintf("median during it (%v before)", tenths(usual)), all.between(at, time.Now()).percentile(.5), usual+2*time.Millisecond)
 	}
 	after := allReads(t, g, rate)
 	after.duration = either(3*time.Second, time.Second/2)

@@ -16,10 +16,10 @@ import (
 	"opsgate/cmd/internal/admin/admintest"
 )
 
-// replaced is the row of what stands beside the table.
+// certificatesRow is the row of certificates, which has no number.
 const certificatesRow = "certificates"
 
-// A publicTLS is the certificate of public listeners, as files that can be replaced.
+// publicTLS is the certificate of public listeners, in files that tests replace.
 type publicTLS struct {
 	authority *admintest.Authority
 	cert, key string
@@ -44,13 +44,13 @@ func (p *publicTLS) roots() *x509.CertPool {
 	return roots
 }
 
-// replace puts another certificate where the old one was.
+// replace replaces the certificate.
 func (p *publicTLS) replace(t *testing.T, serial int64) {
 	t.Helper()
 	putPair(t, p.authority.Server(t, serial), p.cert, p.key)
 }
 
-// putPair replaces files one after the other, as tools do that renew certificates.
+// putPair replaces the files one after the other, like renewal tools.
 func putPair(t *testing.T, pair admintest.Pair, cert, key string) {
 	t.Helper()
 	put(t, cert, pair.Certificate)
@@ -67,7 +67,7 @@ func put(t *testing.T, file string, content []byte) {
 	}
 }
 
-// serial returns the number of the certificate that a new connection is shown.
+// serial returns the serial number of the certificate on a new connection.
 func (p *publicTLS) serial(t *testing.T, address string) int64 {
 	t.Helper()
 	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: p.roots(), MinVersion: tls.VersionTLS12})
@@ -95,17 +95,17 @@ func TestPublicCertificateReplacedUnderLoad(t *testing.T) {
 		put(t, public.cert, []byte("half of a certif"))
 		sleep(t, either(time.Second, 300*time.Millisecond))
 		if shown := public.serial(t, g.socket()); shown != serial-1 {
-			t.Errorf("while there is no whole certificate, number %d is shown instead of %d", shown, serial-1)
+			t.Errorf("with an incomplete file the certificate is number %d, want %d", shown, serial-1)
 		}
 		public.replace(t, serial)
-		within(t, certificatesRow, "until new connections were shown a new certificate", eventually(t, "a new certificate is shown", func() bool {
+		within(t, certificatesRow, "until new connections had the new certificate", eventually(t, "the new certificate is used", func() bool {
 			return public.serial(t, g.socket()) == serial
 		}), time.Second)
 	}
 	noneFailed(t, certificatesRow, append(stopKept(), stopFresh()...))
 }
 
-// A terminator speaks TLS in front of a backend that does not, and wants to see a certificate of who connects.
+// terminator terminates mutual TLS in front of a backend.
 type terminator struct {
 	*publicTLS
 
@@ -115,7 +115,7 @@ type terminator struct {
 	mu    sync.Mutex
 	own   tls.Certificate
 	conns []net.Conn
-	seen  map[int64]int // connections, by the number of the client's certificate
+	seen  map[int64]int // connections by serial number of the client certificate
 }
 
 func startTerminator(t *testing.T, files *publicTLS, at, to string) *terminator {
@@ -154,7 +154,7 @@ func startTerminator(t *testing.T, files *publicTLS, at, to string) *terminator 
 	return o
 }
 
-// serve passes on what is said on a connection.
+// serve forwards a connection to the backend.
 func (o *terminator) serve(conn *tls.Conn) {
 	defer func() { _ = conn.Close() }()
 	if conn.Handshake() != nil {
@@ -168,17 +168,17 @@ func (o *terminator) serve(conn *tls.Conn) {
 	o.seen[conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()]++
 	o.conns = append(o.conns, conn, behind)
 	o.mu.Unlock()
-	var passing sync.WaitGroup
-	passing.Go(func() {
+	var copying sync.WaitGroup
+	copying.Go(func() {
 		_, _ = io.Copy(behind, conn)
 		_ = behind.Close()
 	})
 	_, _ = io.Copy(conn, behind)
 	_ = conn.Close()
-	passing.Wait()
+	copying.Wait()
 }
 
-// renew has new connections shown another certificate.
+// renew replaces the certificate for new connections.
 func (o *terminator) renew(t *testing.T, serial int64) {
 	t.Helper()
 	pair := o.authority.Server(t, serial)
@@ -187,7 +187,7 @@ func (o *terminator) renew(t *testing.T, serial int64) {
 	o.own = pair.TLS(t)[0]
 }
 
-// cut ends all connections.
+// cut closes all connections.
 func (o *terminator) cut() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -203,13 +203,13 @@ func (o *terminator) has(serial int64) bool {
 	return o.seen[serial] > 0
 }
 
-// client puts a certificate of a gateway where the terminator believes it.
+// client replaces the client certificate of the gateway.
 func (o *terminator) client(t *testing.T, serial int64) {
 	t.Helper()
 	putPair(t, o.authority.Client(t, pkix.Name{CommonName: "gateway"}, serial), o.cert, o.key)
 }
 
-// Both sides of mutual TLS between a gateway and the services get other certificates, and half a file comes between.
+// Both certificates of mutual TLS between a gateway and the services are replaced, with incomplete files in between.
 func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
 	files := newPublicTLS(t)
 	o := startTerminator(t, files, "127.0.0.1:0", shared.address)
@@ -231,13 +231,13 @@ func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
 		put(t, o.cert, []byte("half of a certif"))
 		sleep(t, either(time.Second, 300*time.Millisecond))
 		o.client(t, serial)
-		for _, one := range both { // after the other, as processes are replaced
+		for _, one := range both { // one after the other
 			one.renew(t, serial)
 			one.cut()
-			within(t, certificatesRow, "until a service was shown a new certificate", eventually(t, "a new certificate is shown", func() bool {
+			within(t, certificatesRow, "until a service received the new certificate", eventually(t, "the new certificate is used", func() bool {
 				return one.has(serial)
 			}), time.Second)
-			sleep(t, time.Second/2) // in which it says that it is healthy, and gets calls
+			sleep(t, time.Second/2) // until it passes its health check and gets calls
 		}
 		eventually(t, "the gateway is ready again", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
 	}

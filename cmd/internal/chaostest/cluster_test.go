@@ -13,16 +13,16 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// A cluster is an installation as docs/scaling.md has it, on one machine: a balancer before two gateways, which count in one Redis, and
-// three backends behind one name.
+// cluster is the installation of docs/scaling.md on one machine: a load balancer, two gateways that share a Redis, and three backends
+// behind one DNS name.
 type cluster struct {
 	redis    *redistest.Server
 	backends []*backend
 	gateways []*gateway
-	balancer *gateway // what clients take for one
+	balancer *gateway // its url is the load balancer's
 }
 
-// drainWait is a few of the balancer's looks at /readyz.
+// drainWait is a few intervals of the load balancer's health check.
 const drainWait = 500 * time.Millisecond
 
 func startCluster(t *testing.T, limits string) *cluster {
@@ -41,7 +41,7 @@ func startCluster(t *testing.T, limits string) *cluster {
 	return c
 }
 
-// startBalancer runs HAProxy before gateways. It looks at /readyz, and tries again elsewhere what reached no gateway.
+// startBalancer runs HAProxy in front of gateways. It checks /readyz, and retries failed connections on another gateway.
 func startBalancer(t *testing.T, gateways []*gateway) *gateway {
 	t.Helper()
 	program, err := exec.LookPath("haproxy")
@@ -68,7 +68,7 @@ func startBalancer(t *testing.T, gateways []*gateway) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.killed = true // it has nothing to end in order, and says so by its exit code
+	p.killed = true // its exit code is not 0
 	t.Cleanup(func() {
 		p.end(t)
 		if t.Failed() {
@@ -82,18 +82,18 @@ func startBalancer(t *testing.T, gateways []*gateway) *gateway {
 	return balancer
 }
 
-// rolling is the row of what a cluster shows.
+// clusterRow is the row of the cluster test, which has no number.
 const clusterRow = "cluster"
 
-// Everything of ours is restarted under load, one process after the other, and then Redis is killed and comes back. Nobody fails for
-// it, and no limit gives way.
+// Each backend and gateway is restarted under load, one after the other, then Redis is killed and restarted. No request fails, and
+// the limits hold.
 func TestRollingRestart(t *testing.T) {
 	limited := tokens(t)["full"]
 	c := startCluster(t, fmt.Sprintf("  limits: [{requests: 1000000, per: 1s}]\n  tokens:\n    %s: {limits: [{requests: 10, per: 1s}]}\n", limited.ID))
 	var redisGone time.Time
 	for _, phase := range []struct {
 		name string
-		does func()
+		run  func()
 	}{
 		{"before", func() {}},
 		{"while each backend restarts", func() {
@@ -111,29 +111,29 @@ func TestRollingRestart(t *testing.T) {
 		{"while Redis restarts", func() {
 			redisGone = time.Now()
 			c.redis.Kill()
-			eventually(t, "both notice", func() bool { _, none := storeModes(t, c.gateways); return none })
+			eventually(t, "both are in local mode", func() bool { _, none := storeModes(t, c.gateways); return none })
 			c.redis.Restart()
 			eventually(t, "both count in Redis again", func() bool { all, _ := storeModes(t, c.gateways); return all })
 		}},
 		{"after", func() {}},
 	} {
 		wait := c.load(t)
-		phase.does()
+		phase.run()
 		all := wait()
 		noneFailed(t, clusterRow, all)
 		report(t, clusterRow, "p99 "+phase.name, tenths(all.percentile(.99)), "")
 		if len(all.to("full").refused()) == 0 {
-			t.Errorf("%s: the limit was not pressed", phase.name)
+			t.Errorf("%s: the limit was not reached", phase.name)
 		}
 	}
 	admitted := decisions(t, c.gateways)[limited.ID].admitted
-	atMost(t, clusterRow, "admitted of one token in any second before Redis restarted",
+	atMost(t, clusterRow, "admitted of one token in any second before the restart of Redis",
 		maxIn(during(admitted, time.Time{}, redisGone), time.Second), 10)
-	// On a machine that is busy with other things one gateway may be long behind the other: then its part is beside the full limit.
-	atMost(t, clusterRow, "and in any second since", maxIn(during(admitted, redisGone, time.Now()), time.Second), either(12, 15))
+	// On a busy machine one gateway may switch modes later than the other, and admit its share in addition to the shared limit.
+	atMost(t, clusterRow, "and in any second afterwards", maxIn(during(admitted, redisGone, time.Now()), time.Second), either(12, 15))
 }
 
-// load has clients ask the balancer for what a phase takes.
+// load sends requests to the load balancer for the duration of a phase.
 func (c *cluster) load(t *testing.T) (wait func() answers) {
 	t.Helper()
 	return load{

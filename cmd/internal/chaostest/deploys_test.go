@@ -13,36 +13,35 @@ import (
 	"time"
 )
 
-// A clientBalancer is the balancer of clients that have none before them: it looks at /readyz of each gateway, and they ask those in turn that are
-// ready.
+// clientBalancer polls /readyz of each gateway and distributes requests to the ready ones in turn.
 type clientBalancer struct {
-	gateways []reachable
+	gateways []target
 	turn     atomic.Int64
 }
 
-// A reachable gateway stays at its addresses when it is restarted.
-type reachable struct {
+// target is a gateway, which keeps its addresses when it restarts.
+type target struct {
 	url, admin string
 	ready      *atomic.Bool
 }
 
-// chosen makes one that looks every 50 ms until the test ends.
+// newClientBalancer returns a balancer that polls every 50 ms until the test ends.
 func newClientBalancer(t *testing.T, gateways []*gateway, url func(*gateway) string) *clientBalancer {
 	t.Helper()
 	c := &clientBalancer{}
 	for _, g := range gateways {
-		c.gateways = append(c.gateways, reachable{url: url(g), admin: g.admin, ready: &atomic.Bool{}})
+		c.gateways = append(c.gateways, target{url: url(g), admin: g.admin, ready: &atomic.Bool{}})
 	}
-	c.look(t.Context())
+	c.poll(t.Context())
 	ctx, cancel := context.WithCancel(t.Context())
-	var looking sync.WaitGroup
-	looking.Go(func() {
+	var polling sync.WaitGroup
+	polling.Go(func() {
 		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				c.look(ctx)
+				c.poll(ctx)
 			case <-ctx.Done():
 				return
 			}
@@ -50,18 +49,18 @@ func newClientBalancer(t *testing.T, gateways []*gateway, url func(*gateway) str
 	})
 	t.Cleanup(func() {
 		cancel()
-		looking.Wait()
+		polling.Wait()
 	})
 	return c
 }
 
-func (c *clientBalancer) look(ctx context.Context) {
+func (c *clientBalancer) poll(ctx context.Context) {
 	for _, g := range c.gateways {
 		g.ready.Store(fetch(ctx, http.DefaultClient, g.admin+"/readyz", "").status == http.StatusOK)
 	}
 }
 
-// url is that of the next request.
+// url returns the URL of the next request.
 func (c *clientBalancer) url() string {
 	for range c.gateways {
 		if g := c.gateways[int(c.turn.Add(1))%len(c.gateways)]; g.ready.Load() {
@@ -71,12 +70,12 @@ func (c *clientBalancer) url() string {
 	return somewhere(c.gateways[0].url)
 }
 
-// A shutdownTimes is what others see of a gateway that is told to end.
+// shutdownTimes are the times of a shutdown since SIGTERM; 0 for not observed.
 type shutdownTimes struct {
-	unready, closed, exited time.Duration // since it was told; for none 0
+	unready, closed, exited time.Duration
 }
 
-// depart tells a gateway to end, and watches it.
+// shutDown sends SIGTERM to a gateway and measures its shutdown.
 func shutDown(t *testing.T, g *gateway) (d shutdownTimes) {
 	t.Helper()
 	begun := time.Now()
@@ -95,7 +94,7 @@ func shutDown(t *testing.T, g *gateway) (d shutdownTimes) {
 			d.exited = time.Since(begun)
 		default:
 			if time.Since(begun) > maxWait {
-				t.Fatal("a gateway does not end")
+				t.Fatal("a gateway does not exit")
 			}
 		}
 	}
@@ -112,12 +111,12 @@ func listens(t *testing.T, address string) bool {
 	return true
 }
 
-// waitToDrain is many of the clientBalancer's looks.
+// waitToDrain is many polling intervals of clientBalancer.
 func waitToDrain() time.Duration { return either(1500*time.Millisecond, 2*time.Second) }
 
 func draining() string { return fmt.Sprintf("shutdown: {drain_wait: %v}\n", waitToDrain()) }
 
-// Each of two gateways is told to end under load, and started again.
+// Each of two gateways is stopped under load and started again.
 func TestGatewaysRestartedUnderLoad(t *testing.T) {
 	parallel(t)
 	t.Run("over HTTP/1.1", func(t *testing.T) {
@@ -139,12 +138,12 @@ func replaceEach(t *testing.T, gateways []*gateway, c *clientBalancer, client *h
 		sleep(t, either(2*time.Second, time.Second/2))
 		d := shutDown(t, g)
 		if d.unready == 0 || d.closed < d.unready+waitToDrain()/2 || g.err != nil {
-			t.Errorf("told to end: not ready after %v, listener closed after %v, exit: %v", d.unready, d.closed, g.err)
+			t.Errorf("not ready after %v, listener closed after %v, exit: %v", d.unready, d.closed, g.err)
 		}
-		report(t, "16", "until a gateway that ends was not ready, and its listener closed", []time.Duration{tenths(d.unready), tenths(d.closed)}, "in this order")
+		report(t, "16", "until a stopping gateway was not ready, and its listener closed", []time.Duration{tenths(d.unready), tenths(d.closed)}, "in this order")
 		within(t, "16", "until it had exited", d.exited, 30*time.Second)
 		g.restart(t)
-		eventually(t, "the gateway is asked again", func() bool { return c.gateways[0].ready.Load() && c.gateways[1].ready.Load() })
+		eventually(t, "the gateway gets requests again", func() bool { return c.gateways[0].ready.Load() && c.gateways[1].ready.Load() })
 	}
 	sleep(t, either(2*time.Second, time.Second/2))
 	noneFailed(t, "16", stop())

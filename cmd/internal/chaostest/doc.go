@@ -1,7 +1,6 @@
-// Package chaostest starts the programs as operators do, several gateways and what stands behind them, and breaks what they depend
-// on. What must hold then is the table of docs/limits.md, row by row.
+// Package chaostest starts gateways and their dependencies as processes, breaks the dependencies, and checks the guarantees in the
+// table of docs/limits.md, row by row.
 //
-// There are two forms. The short one is part of all tests: what is promised to clients is held to the letter, and times as far as a
-// loaded machine allows. The full one (make chaos) takes as long as the table says, holds every bound, and prints each figure beside
-// its bound.
+// The tests have two forms. The short form is part of all tests: it checks every guarantee to clients, and bounds on time loosely. The
+// full form (make chaos) lasts as long as the table states, checks every bound, and prints each measured value with its bound.
 package chaostest

@@ -13,10 +13,10 @@ import (
 const root = "../../.."
 
 func TestDocumentsNameExistingTests(t *testing.T) {
-	there := testsBelow(t)
+	existing := testsBelow(t)
 	for _, page := range []struct {
 		name string
-		few  int // tests that it names at least
+		min  int // number of named tests
 	}{{"reliability.md", 50}, {"security.md", 50}, {"adding-an-operation.md", 10}} {
 		named := regexp.MustCompile("`(?:([a-z]+)\\.)?(Test\\w+)`").FindAllStringSubmatch(readPage(t, page.name), -1)
 		for _, name := range named {
@@ -24,21 +24,21 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 			if folder == "" {
 				folder = "chaostest"
 			}
-			if !there[folder+"."+name[2]] {
+			if !existing[folder+"."+name[2]] {
 				t.Errorf("%s: there is no %s.%s", page.name, folder, name[2])
 			}
 		}
-		if len(named) < page.few {
+		if len(named) < page.min {
 			t.Errorf("%s names only %d tests", page.name, len(named))
 		}
 	}
 }
 
-// Each failure of docs/reliability.md, each control and each client behaviour of docs/security.md names what shows it.
+// Each failure in docs/reliability.md, and each control and client behaviour in docs/security.md, names its test.
 func TestEveryRowNamesItsTest(t *testing.T) {
 	failures, _, _ := strings.Cut(readPage(t, "reliability.md"), "\n## Measured\n")
 	controls, _, _ := strings.Cut(readPage(t, "security.md"), "\n## Measured\n")
-	column := "" // heading of the last one of the table
+	column := "" // heading of the table's last column
 	for line := range strings.Lines(failures + controls) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		last := strings.TrimSpace(cells[len(cells)-1])
@@ -50,7 +50,7 @@ func TestEveryRowNamesItsTest(t *testing.T) {
 		case column != "shown by" && column != "test", strings.HasPrefix(line, "|-"):
 		case strings.Contains(last, "Test") || strings.Contains(last, "make "):
 		case !strings.Contains(line, "see *") && last != "those of the services" && last != "the same two":
-			t.Errorf("shown by nothing: %s", line)
+			t.Errorf("no test: %s", line)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func readPage(t *testing.T, name string) string {
 // testsBelow returns the tests of all packages, as folder.Name.
 func testsBelow(t *testing.T) map[string]bool {
 	t.Helper()
-	there := map[string]bool{}
+	names := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
@@ -78,12 +78,12 @@ func testsBelow(t *testing.T) map[string]bool {
 			return nil
 		}
 		for _, found := range function.FindAllStringSubmatch(string(source), -1) {
-			there[filepath.Base(filepath.Dir(path))+"."+found[1]] = true
+			names[filepath.Base(filepath.Dir(path))+"."+found[1]] = true
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return there
+	return names
 }

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// startFake serves all internal services on a socket, does the same with each of their calls, and returns where. It knows nothing
-// of health, and so is taken to be healthy.
+// startFake serves all internal services, calls do for each call, and returns its address. It has no health service, so clients treat it
+// as healthy.
 func startFake(t *testing.T, do func(context.Context) error) (address string) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -41,8 +41,8 @@ func startFake(t *testing.T, do func(context.Context) error) (address string) {
 	return listener.Addr().String()
 }
 
-// beforeTokens are services at an address, but for the tokens, which are the shared backend's.
-func beforeTokens(address string) services {
+// withSharedIdentity returns services at an address, with the identity service of the shared backend.
+func withSharedIdentity(address string) services {
 	s := everyService(address)
 	s.identity = shared.address
 	return s

@@ -20,7 +20,7 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// tokens returns the demo tokens, by their names.
+// tokens returns the demo tokens by name.
 func tokens(t testing.TB) map[string]demo.Token {
 	t.Helper()
 	all, err := demo.Tokens(authn.TokenFormat{Prefix: "ops_"})
@@ -34,7 +34,7 @@ func tokens(t testing.TB) map[string]demo.Token {
 	return byName
 }
 
-// texts returns what some demo tokens are.
+// texts returns the texts of demo tokens by name.
 func texts(t *testing.T, names ...string) map[string]string {
 	t.Helper()
 	all, some := tokens(t), make(map[string]string, len(names))
@@ -44,17 +44,17 @@ func texts(t *testing.T, names ...string) map[string]string {
 	return some
 }
 
-// A gateway is a running opsgate.
+// gateway is a running opsgate.
 type gateway struct {
 	*process
 
 	url, admin string
 	file       string
-	base       string // what every configuration of it says
+	base       string // start of each configuration
 }
 
-// inRedis is the configuration of limits that two gateways count together. In the short form they are patient: a machine that does
-// other things too is no outage.
+// inRedis returns the configuration of limits that two gateways share. Timeouts are long in the short form, so that a busy machine does
+// not cause an outage.
 func inRedis(server *redistest.Server, more string) string {
 	return inRedisWithin(server, either(50*time.Millisecond, 2*time.Second), more)
 }
@@ -65,19 +65,18 @@ func inRedisWithin(server *redistest.Server, timeout time.Duration, more string)
 }
 
 const (
-	// folder stands in a configuration for the gateway's own.
+	// folder is a placeholder in a configuration for the gateway's own folder.
 	folder = "FOLDER"
 	record = "demand.jsonl"
-	// recorded has a gateway write down each of its decisions.
+	// recorded configures a record of each decision.
 	recorded = "  demand: {file: " + folder + "/" + record + ", sample: 100%}\n"
 )
 
-// startTwo runs two gateways in front of the shared backend, with what their configuration says besides, and returns when both are
-// ready.
+// startTwo runs two gateways in front of the shared backend, with additional configuration, and returns when both are ready.
 func startTwo(t *testing.T, config string) []*gateway {
 	t.Helper()
-	behind := everyService(shared.address)
-	gateways := []*gateway{launchGateway(t, behind, config), launchGateway(t, behind, config)}
+	upstreams := everyService(shared.address)
+	gateways := []*gateway{launchGateway(t, upstreams, config), launchGateway(t, upstreams, config)}
 	for _, g := range gateways {
 		g.waitUntilReady(t)
 	}
@@ -85,17 +84,17 @@ func startTwo(t *testing.T, config string) []*gateway {
 }
 
 // startGateway runs a gateway in front of the services, and returns when it is ready.
-func startGateway(t *testing.T, behind services, config string) *gateway {
+func startGateway(t *testing.T, upstreams services, config string) *gateway {
 	t.Helper()
-	g := launchGateway(t, behind, config)
+	g := launchGateway(t, upstreams, config)
 	g.waitUntilReady(t)
 	return g
 }
 
-// launchGateway runs a gateway that does not serve yet. It does not wait before it drains, unless its configuration says so.
-func launchGateway(t *testing.T, behind services, config string) *gateway {
+// launchGateway starts a gateway without waiting until it serves. Its drain wait is 0 unless config sets it.
+func launchGateway(t *testing.T, upstreams services, config string) *gateway {
 	t.Helper()
-	g := &gateway{file: filepath.Join(t.TempDir(), "opsgate.yaml"), base: behind.configuration()}
+	g := &gateway{file: filepath.Join(t.TempDir(), "opsgate.yaml"), base: upstreams.configuration()}
 	if !strings.Contains(config, "shutdown:") {
 		g.base += "shutdown: {drain_wait: 0s}\n"
 	}
@@ -104,7 +103,7 @@ func launchGateway(t *testing.T, behind services, config string) *gateway {
 	return g
 }
 
-// waitUntilServing waits until the gateway listens, and learns where.
+// waitUntilServing waits until the gateway listens, and reads its addresses from the log.
 func (g *gateway) waitUntilServing(t *testing.T) {
 	t.Helper()
 	serving, err := g.line("serving")
@@ -114,14 +113,14 @@ func (g *gateway) waitUntilServing(t *testing.T) {
 	g.url, g.admin = fmt.Sprint("http://", serving["listen"]), fmt.Sprint("http://", serving["admin_listen"])
 }
 
-// waitUntilReady waits until the gateway has all that it needs.
+// waitUntilReady waits until the gateway is ready, with no degraded dependency.
 func (g *gateway) waitUntilReady(t *testing.T) {
 	t.Helper()
 	g.waitUntilServing(t)
 	eventually(t, "the gateway is ready", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
 }
 
-// restart has a gateway that has ended run again where it was, with the configuration that it had.
+// restart starts a stopped gateway again, with its addresses and configuration.
 func (g *gateway) restart(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile(g.file)
@@ -138,7 +137,7 @@ func (g *gateway) restart(t *testing.T) {
 	g.waitUntilReady(t)
 }
 
-// configure replaces the configuration in one step.
+// configure replaces the configuration file atomically.
 func (g *gateway) configure(t *testing.T, config string) {
 	t.Helper()
 	next := g.file + ".next"
@@ -172,7 +171,7 @@ func (g *gateway) get(t *testing.T, path string) string {
 	return string(body)
 }
 
-// metric returns the value of a series. One that is not there fails the test: it would be zero for ever.
+// metric returns the value of a series. It fails the test if the series does not exist.
 func (g *gateway) metric(t *testing.T, series string) float64 {
 	t.Helper()
 	for line := range strings.Lines(g.get(t, "/metrics")) {
@@ -188,7 +187,7 @@ func (g *gateway) metric(t *testing.T, series string) float64 {
 	return 0
 }
 
-// sum adds up what the gateways count.
+// sum returns the sum of a series over gateways.
 func sum(t *testing.T, gateways []*gateway, series string) (n int) {
 	t.Helper()
 	for _, g := range gateways {
@@ -197,21 +196,21 @@ func sum(t *testing.T, gateways []*gateway, series string) (n int) {
 	return n
 }
 
-// inShared says whether all gateways count in Redis, or none of them does.
+// inShared reports whether all gateways count in Redis, and whether none does.
 func storeModes(t *testing.T, gateways []*gateway) (all, none bool) {
 	t.Helper()
 	n := sum(t, gateways, `opsgate_rate_limit_store_mode{mode="shared"}`)
 	return n == len(gateways), n == 0
 }
 
-// A decided is what gateways recorded of a token, by the clock of who decided.
+// decided has the recorded decisions for a token, by the clock of the gateway or of Redis.
 type decided struct {
 	admitted  []time.Time
-	local     int       // how many of those a gateway admitted alone
-	lastLocal time.Time // when one last decided alone, either way
+	local     int       // admitted in local mode
+	lastLocal time.Time // last decision in local mode
 }
 
-// decisions ends the gateways, and returns what they recorded, by the tokens' ids.
+// decisions stops the gateways and returns their recorded decisions by token id.
 func decisions(t *testing.T, gateways []*gateway) map[string]decided {
 	t.Helper()
 	var files []string
@@ -224,12 +223,12 @@ func decisions(t *testing.T, gateways []*gateway) map[string]decided {
 		t.Fatal(err)
 	}
 	defer func() { _ = events.Close() }()
-	of := map[string]decided{}
+	byToken := map[string]decided{}
 	for e, err := range events.Events() {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := of[e.TokenID]
+		d := byToken[e.TokenID]
 		if e.Allowed {
 			d.admitted = append(d.admitted, e.At)
 		}
@@ -239,12 +238,12 @@ func decisions(t *testing.T, gateways []*gateway) map[string]decided {
 		if e.Local && e.Allowed {
 			d.local++
 		}
-		of[e.TokenID] = d
+		byToken[e.TokenID] = d
 	}
-	return of
+	return byToken
 }
 
-// most returns how many of the times are within any interval of that length.
+// maxIn returns the maximum number of times within any interval of that length.
 func maxIn(times []time.Time, per time.Duration) (n int) {
 	slices.SortFunc(times, time.Time.Compare)
 	first := 0

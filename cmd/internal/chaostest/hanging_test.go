@@ -9,7 +9,7 @@ import (
 
 const soon, late = "/v1/servers/" + unknown, "/v1/server-groups"
 
-// deadline is that of a path. In the short form it is one that a busy machine does not miss where nothing hangs.
+// deadline returns the deadline of a path. It is longer in the short form, so that a busy machine meets it.
 func deadline(path string) time.Duration {
 	if path == soon {
 		return either(time.Second, 3*time.Second)
@@ -17,12 +17,12 @@ func deadline(path string) time.Duration {
 	return either(2*time.Second, 4*time.Second)
 }
 
-// hanging gives every operation the deadline of late, and that of soon its own.
+// hanging configures the deadline of soon for its operation, and that of late for all others.
 func hanging() string {
 	return fmt.Sprintf("http: {request_timeout: %v}\nroutes: {v1GetServer: {timeout: %v}}\n", deadline(late), deadline(soon))
 }
 
-// Nothing comes back over the wire to one service, in a gateway that has no breaker to speak of.
+// A service does not respond, and the gateway has practically no breaker.
 func TestBackendHangs(t *testing.T) {
 	parallel(t)
 	w := newLink(t, shared.address)
@@ -42,7 +42,7 @@ func TestBackendHangs(t *testing.T) {
 	all := wait()
 	w.removeToxics(t)
 	ended := time.Now()
-	eventually(t, "the goroutines are as few as before", func() bool { return g.metric(t, "go_goroutines") <= 1.05*before })
+	eventually(t, "the number of goroutines is as before", func() bool { return g.metric(t, "go_goroutines") <= 1.05*before })
 	within(t, "12", fmt.Sprintf("until goroutines, %v before and %v at most, were within 5 %% of before", before, most),
 		time.Since(ended), 10*time.Second)
 	expectNone(t, "12", fmt.Sprintf("answers other than 504, of %d", len(all)), len(all.filter(func(a answer) bool {
@@ -52,16 +52,16 @@ func TestBackendHangs(t *testing.T) {
 	for _, a := range all {
 		furthest = max(furthest, (a.took - deadline(a.path)).Abs())
 	}
-	within(t, "12", fmt.Sprintf("from the deadline of %v or %v, the furthest", deadline(soon), deadline(late)), furthest, 100*time.Millisecond)
-	eventually(t, "the service is back", func() bool {
+	within(t, "12", fmt.Sprintf("largest difference from the deadline of %v or %v", deadline(soon), deadline(late)), furthest, 100*time.Millisecond)
+	eventually(t, "the service responds", func() bool {
 		return fetch(t.Context(), http.DefaultClient, g.url+late, l.tokens["full"]).status == http.StatusOK
 	})
 }
 
-// calm returns how many goroutines there are when none is any request's.
+// idleGoroutines returns the number of goroutines without requests.
 func (g *gateway) idleGoroutines(t *testing.T) (n float64) {
 	t.Helper()
-	eventually(t, "the goroutines stay as many", func() bool {
+	eventually(t, "the number of goroutines is stable", func() bool {
 		before := n
 		n = g.metric(t, "go_goroutines")
 		if n != before {
@@ -72,7 +72,7 @@ func (g *gateway) idleGoroutines(t *testing.T) (n float64) {
 	return n
 }
 
-// A process is frozen that was alone. Time-outs open the breaker, and then only what tries it waits.
+// The only process of a service is frozen. Timeouts open the breaker; after that only probes wait.
 func TestBreakerOpensOnTimeouts(t *testing.T) {
 	parallel(t)
 	b := startBackend(t)
@@ -93,9 +93,9 @@ func TestBreakerOpensOnTimeouts(t *testing.T) {
 	closed := time.Now()
 	sleep(t, either(3*time.Second, time.Second/2))
 	all := end()
-	within(t, "12", "until the breaker was open, of a process that was frozen", open.Sub(at), 3*time.Second)
+	within(t, "12", "until the breaker of a frozen process was open", open.Sub(at), 3*time.Second)
 	during := all.between(open, thawed)
 	within(t, "12", fmt.Sprintf("median of %d requests from then on", len(during)), during.percentile(.5), 10*time.Millisecond)
-	within(t, "12", "until it was closed, from when the process was thawed", closed.Sub(thawed), 10*time.Second)
+	within(t, "12", "until it was closed, after the process continued", closed.Sub(thawed), 10*time.Second)
 	noneFailed(t, "12", all.between(closed, time.Now()))
 }

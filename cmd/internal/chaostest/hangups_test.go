@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A slow service answers no call, and says of each when it was given up.
+// slow is a service that answers no call. It reports when each call arrives and is canceled.
 type slow struct {
 	arrived chan struct{}
 	ended   chan time.Time
@@ -23,7 +23,7 @@ func (s *slow) hold(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// request sends a request on a connection of its own, and no more than that.
+// request sends a request on a new connection and does not read the response.
 func request(t *testing.T, g *gateway, method, path, body string) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://"))
@@ -38,8 +38,8 @@ func request(t *testing.T, g *gateway, method, path, body string) net.Conn {
 	return conn
 }
 
-// arrival returns what comes, and fails where nothing does.
-func arrival[T any](t *testing.T, what string, from <-chan T) (v T) {
+// receive receives a value, or fails the test after maxWait.
+func receive[T any](t *testing.T, what string, from <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-from:
@@ -49,17 +49,17 @@ func arrival[T any](t *testing.T, what string, from <-chan T) (v T) {
 	return v
 }
 
-// Clients hang up while a slow service works for them, ten at a time.
+// Clients disconnect while a service works on their requests, ten at a time.
 func TestClientsHangUp(t *testing.T) {
 	parallel(t)
-	const atATime = 10
+	const batch = 10
 	rounds := either(20, 4)
-	service := &slow{arrived: make(chan struct{}, atATime), ended: make(chan time.Time, atATime)}
-	g := startGateway(t, beforeTokens(startFake(t, service.hold)), "rate_limit: {limits: [{requests: 1000, per: 1h}]}\n")
+	service := &slow{arrived: make(chan struct{}, batch), ended: make(chan time.Time, batch)}
+	g := startGateway(t, withSharedIdentity(startFake(t, service.hold)), "rate_limit: {limits: [{requests: 1000, per: 1h}]}\n")
 	body := `{"title":"t","status":"resolved","impact":"none","message":"m"}`
 	var longest time.Duration
 	for range rounds {
-		var conns [atATime]net.Conn
+		var conns [batch]net.Conn
 		for i := range conns {
 			if i%2 == 0 {
 				conns[i] = request(t, g, http.MethodGet, "/v1/servers", "")
@@ -68,30 +68,30 @@ func TestClientsHangUp(t *testing.T) {
 			}
 		}
 		for range conns {
-			arrival(t, "a call arrives", service.arrived)
+			receive(t, "a call arrives", service.arrived)
 		}
 		at := time.Now()
 		for _, conn := range conns {
 			_ = conn.Close()
 		}
 		for range conns {
-			longest = max(longest, arrival(t, "a call is given up", service.ended).Sub(at))
+			longest = max(longest, receive(t, "a call is canceled", service.ended).Sub(at))
 		}
 	}
-	n := rounds * atATime
-	within(t, "15", fmt.Sprintf("until the service knew, the longest of %d", n), longest, 100*time.Millisecond)
-	gone := func(route string) int {
+	n := rounds * batch
+	within(t, "15", fmt.Sprintf("until the service's call was canceled, the longest of %d", n), longest, 100*time.Millisecond)
+	counted := func(route string) int {
 		return int(g.metric(t, fmt.Sprintf("opsgate_http_requests_total{cause=%q,code=%q,route=%q,status=%q}", "client-gone", "client_closed_request", route, "499")))
 	}
-	eventually(t, "all are counted", func() bool { return gone("v1ListServers")+gone("v1CreateIncident") == n })
+	eventually(t, "all are counted", func() bool { return counted("v1ListServers")+counted("v1CreateIncident") == n })
 	report(t, "15", "counted as 499", n, n)
 	if !g.breakers(t, "closed", read()...) {
-		t.Error("a breaker counted clients that hung up")
+		t.Error("a breaker counted disconnected clients")
 	}
 	report(t, "15", "breakers", "closed", "closed")
-	expectNone(t, "15", "given back, as they were no fault of ours", int(g.metric(t, "opsgate_rate_limit_refunds_total")))
+	expectNone(t, "15", "refunds", int(g.metric(t, "opsgate_rate_limit_refunds_total")))
 	last := fetch(t.Context(), http.DefaultClient, g.url+"/v1/me", texts(t, "full")["full"])
 	if want := fmt.Sprintf(`"hour";r=%d;`, 1000-n-1); !strings.HasPrefix(last.rateLimit, want) {
-		t.Errorf("left is %s, want %s", last.rateLimit, want)
+		t.Errorf("RateLimit is %s, want %s", last.rateLimit, want)
 	}
 }

@@ -16,23 +16,23 @@ import (
 )
 
 var (
-	full = flag.Bool("full", false, "take as long as the table says, and hold every bound")
+	full = flag.Bool("full", false, "take as long as the table states, and check every bound")
 
-	// programs is the folder of the programs, built once for all tests of the package.
+	// programs is the folder of the built programs.
 	programs string
-	// shared is the backend of all gateways, of tests that do not break it.
+	// shared is the backend of tests that do not break their backend.
 	shared *backend
-	// table is what was measured.
+	// table collects the measured values.
 	table struct {
 		sync.Mutex
 		figures []figure
 	}
 )
 
-// A figure is what was measured of a row of the table, beside its bound.
+// figure is a measured value of a row of the table, with its bound.
 type figure struct{ row, what, got, bound string }
 
-// storm is the row of what stands beside the table.
+// stormRow is the row of frequent configuration changes, which has no number.
 const stormRow = "storm"
 
 func TestMain(m *testing.M) {
@@ -73,7 +73,7 @@ func runTests(m *testing.M) int {
 
 func program(name string) string { return filepath.Join(programs, name) }
 
-// printTable prints the figures by row; what has no number comes last.
+// printTable prints the figures by row; rows without a number come last.
 func printTable() {
 	table.Lock()
 	defer table.Unlock()
@@ -93,7 +93,7 @@ func printTable() {
 	_ = w.Flush()
 }
 
-// note records a figure beside its bound.
+// report records a figure with its bound.
 func report(t *testing.T, row, what string, got, bound any) {
 	t.Helper()
 	f := figure{row, what, fmt.Sprint(got), fmt.Sprint(bound)}
@@ -103,7 +103,7 @@ func report(t *testing.T, row, what string, got, bound any) {
 	table.figures = append(table.figures, f)
 }
 
-// none holds that something never happened, in either form.
+// expectNone checks that a count is 0, in both forms.
 func expectNone(t *testing.T, row, what string, n int) {
 	t.Helper()
 	report(t, row, what, n, "none")
@@ -112,7 +112,7 @@ func expectNone(t *testing.T, row, what string, n int) {
 	}
 }
 
-// atMost holds a count to its bound, in either form.
+// atMost checks a count against its bound, in both forms.
 func atMost(t *testing.T, row, what string, n, bound int) {
 	t.Helper()
 	report(t, row, what, n, fmt.Sprint("at most ", bound))
@@ -121,12 +121,12 @@ func atMost(t *testing.T, row, what string, n, bound int) {
 	}
 }
 
-// within holds a time to its bound; in the short form to a spell more, as the machine does other things too.
+// within checks a time against its bound, with slack in the short form.
 func within(t *testing.T, row, what string, got, bound time.Duration) {
 	t.Helper()
 	report(t, row, what, tenths(got), fmt.Sprint("at most ", tenths(bound)))
 	if !*full {
-		bound += spell
+		bound += slack
 	}
 	if got > bound {
 		t.Errorf("%s: %v, at most %v", what, got, bound)
@@ -136,7 +136,7 @@ func within(t *testing.T, row, what string, got, bound time.Duration) {
 // tenths rounds to tenths of a millisecond.
 func tenths(d time.Duration) time.Duration { return d.Round(time.Millisecond / 10) }
 
-// either is one of two, by the form of the test.
+// either returns inFull in the full form, else inShort.
 func either[T any](inFull, inShort T) T {
 	if *full {
 		return inFull

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// streamConnected is 1 while a gateway hears of revocations.
+// streamConnected is 1 while the revocation stream is connected.
 const streamConnected = "opsgate_authn_revocation_stream_connected"
 
-// A revocation is a token that is revoked while it is used on two gateways.
+// revocation has the responses to a token that is revoked while it is used on two gateways.
 type revocation struct {
 	answers answers
-	at      time.Time // when it was revoked
+	at      time.Time // of the revocation
 }
 
-// revokeInUse has it happen, and goes on until both gateways refuse the token.
+// revokeInUse revokes a token in use, and continues until both gateways refuse it.
 func revokeInUse(t *testing.T, b *backend, gateways []*gateway, cut func()) (r revocation) {
 	t.Helper()
 	token := createToken(t, b.data)
@@ -39,16 +39,16 @@ func revokeInUse(t *testing.T, b *backend, gateways []*gateway, cut func()) (r r
 	return r
 }
 
-// hold holds that the token was taken until it was revoked, and refused everywhere after a time.
-func (r revocation) hold(t *testing.T, what string, bound time.Duration) {
+// check checks that the token was accepted before the revocation, and refused everywhere after the bound.
+func (r revocation) check(t *testing.T, what string, bound time.Duration) {
 	t.Helper()
 	wrong := r.answers.filter(func(a answer) bool { return a.status != http.StatusNotFound && a.status != http.StatusUnauthorized })
-	expectNone(t, "18", "answers that were neither 404 nor 401", len(wrong))
-	taken := r.answers.admitted()
-	if len(taken) == 0 || len(taken.between(time.Time{}, r.at)) == 0 {
-		t.Fatal("the token was never taken")
+	expectNone(t, "18", "answers other than 404 and 401", len(wrong))
+	accepted := r.answers.admitted()
+	if len(accepted) == 0 || len(accepted.between(time.Time{}, r.at)) == 0 {
+		t.Fatal("the token was never accepted")
 	}
-	within(t, "18", what, max(0, taken[len(taken)-1].sent.Sub(r.at)), bound)
+	within(t, "18", what, max(0, accepted[len(accepted)-1].sent.Sub(r.at)), bound)
 }
 
 func TestRevokedTokenIsRefusedOnEveryGateway(t *testing.T) {
@@ -59,10 +59,10 @@ func TestRevokedTokenIsRefusedOnEveryGateway(t *testing.T) {
 		g.waitUntilReady(t)
 	}
 	r := revokeInUse(t, b, gateways, func() {})
-	r.hold(t, "until a revoked token was refused on both", time.Second)
+	r.check(t, "until a revoked token was refused on both", time.Second)
 }
 
-// Nobody tells the gateways that the token was revoked, but the service does when it is asked.
+// The stream does not report the revocation; the lookup does.
 func TestRevokedTokenIsRefusedWithoutTheStream(t *testing.T) {
 	parallel(t)
 	b := startBackend(t)
@@ -75,12 +75,12 @@ func TestRevokedTokenIsRefusedWithoutTheStream(t *testing.T) {
 	gateways := []*gateway{startGateway(t, behind, config), startGateway(t, behind, config)}
 	r := revokeInUse(t, b, gateways, func() {
 		identity.mute()
-		eventually(t, "both know that the stream is cut", func() bool { return sum(t, gateways, streamConnected) == 0 })
+		eventually(t, "both streams are disconnected", func() bool { return sum(t, gateways, streamConnected) == 0 })
 	})
-	r.hold(t, "the same with the stream of revocations cut", either(30*time.Second, 2*time.Second))
+	r.check(t, "the same without the revocation stream", either(30*time.Second, 2*time.Second))
 }
 
-// apart are backends on the same data of which one has the identity service alone.
+// startWithSeparateIdentity starts two backends on the same data; the second has only the identity service.
 func startWithSeparateIdentity(t *testing.T) (rest, identity *backend) {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
@@ -112,7 +112,7 @@ func TestIdentityIsDown(t *testing.T) {
 	before := known.during(t, either(3*time.Second, 2*time.Second))
 
 	stopKnown := known.start(t)
-	stopStrangers := callers{client: newClient(t, nil), token: invented(t), rate: 50, number: 16, url: url}.start(t)
+	stopUnknown := callers{client: newClient(t, nil), token: invented(t), rate: 50, number: 16, url: url}.start(t)
 	sleep(t, time.Second/2)
 	gone := time.Now()
 	identity.kill(t)
@@ -120,38 +120,38 @@ func TestIdentityIsDown(t *testing.T) {
 	sleep(t, either(8*time.Second, 3*time.Second))
 	back := time.Now()
 	startIdentity(t, identity.address, identity.data)
-	wake := eventually(t, "unknown tokens are looked up again", func() bool {
+	recovery := eventually(t, "unknown tokens are looked up again", func() bool {
 		status, _ := me(t.Context(), client, g.url, invented(t)())
 		return status == http.StatusUnauthorized
 	})
-	eventually(t, "a token that was not known before is taken", func() bool {
+	eventually(t, "a token that was not cached is accepted", func() bool {
 		status, _ := me(t.Context(), client, g.url, tokens(t)["audit:read"].Text)
 		return status == http.StatusOK
 	})
-	away, strangers := stopKnown(), stopStrangers()
+	during, unknowns := stopKnown(), stopUnknown()
 
-	noneFailed(t, "19", away)
-	usual := before.percentile(.99)
-	atMostDoubled(t, "19", fmt.Sprintf("p99 of known tokens without the identity service (%v before)", tenths(usual)),
-		away.between(gone, back).percentile(.99), usual)
-	meanwhile := strangers.between(killed, back)
-	expectNone(t, "19", fmt.Sprintf("answers to %d unknown tokens meanwhile that were not 503 with retry-after", len(meanwhile)),
+	noneFailed(t, "19", during)
+	baseline := before.percentile(.99)
+	atMostDoubled(t, "19", fmt.Sprintf("p99 of cached tokens without the identity service (%v before)", tenths(baseline)),
+		during.between(gone, back).percentile(.99), baseline)
+	meanwhile := unknowns.between(killed, back)
+	expectNone(t, "19", fmt.Sprintf("answers to %d unknown tokens during the outage other than 503 with retry-after", len(meanwhile)),
 		len(meanwhile.filter(func(a answer) bool { return a.status != http.StatusServiceUnavailable || a.retryAfter == "" })))
-	expectNone(t, "19", "answers to unknown tokens in all that were neither 503 nor 401", len(strangers.filter(func(a answer) bool {
+	expectNone(t, "19", "answers to unknown tokens other than 503 and 401", len(unknowns.filter(func(a answer) bool {
 		return a.status != http.StatusServiceUnavailable && a.status != http.StatusUnauthorized
 	})))
-	within(t, "19", "until unknown tokens were told apart again", wake, 10*time.Second)
+	within(t, "19", "until unknown tokens were looked up again", recovery, 10*time.Second)
 }
 
-// Anybody can make up tokens of the right form. The identity service answers slowly, and the gateway asks it for a few at a time.
+// Clients send many unknown tokens while the identity service is slow. The gateway limits concurrent lookups.
 func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
 	parallel(t)
-	const atOnce = 8
+	const maxLookUps = 8
 	b := startBackend(t)
 	identity := startRelay(t, b.address, either(50*time.Millisecond, 200*time.Millisecond))
 	behind := everyService(b.address)
 	behind.identity = identity.address
-	g := startGateway(t, behind, unlimited+fmt.Sprintf("authn: {fresh_for: 1s, max_look_ups: %d}\n", atOnce))
+	g := startGateway(t, behind, unlimited+fmt.Sprintf("authn: {fresh_for: 1s, max_look_ups: %d}\n", maxLookUps))
 	url := always(somewhere(g.url))
 	known := callers{client: newClient(t, nil), token: inTurn(tokens(t)["full"].Text, tokens(t)["read"].Text), rate: 100, number: 16, url: url}
 	known.during(t, time.Second)
@@ -161,14 +161,14 @@ func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
 	flood := stop()
 
 	noneFailed(t, "19", meanwhile)
-	usual := before.percentile(.99)
-	atMostDoubled(t, "19", fmt.Sprintf("p99 of known tokens beside %d unknown ones (%v without)", len(flood), tenths(usual)),
-		meanwhile.percentile(.99), usual)
-	atMost(t, "19", fmt.Sprintf("look-ups at once, %d for unknown and as many for known tokens", atOnce), int(identity.most.Load()), 2*atOnce)
+	baseline := before.percentile(.99)
+	atMostDoubled(t, "19", fmt.Sprintf("p99 of cached tokens with %d unknown ones (%v without)", len(flood), tenths(baseline)),
+		meanwhile.percentile(.99), baseline)
+	atMost(t, "19", fmt.Sprintf("concurrent lookups, %d for unknown and as many for cached tokens", maxLookUps), int(identity.maxInFlight.Load()), 2*maxLookUps)
 	shed := flood.filter(func(a answer) bool { return a.status == http.StatusServiceUnavailable && a.retryAfter != "" })
-	told := flood.filter(func(a answer) bool { return a.status == http.StatusUnauthorized })
-	report(t, "19", "unknown tokens told so, and refused unasked", []int{len(told), len(shed)}, "")
-	if len(told) == 0 || len(shed) == 0 || len(told)+len(shed) != len(flood) {
-		t.Errorf("of %d unknown tokens %d were told so and %d refused unasked", len(flood), len(told), len(shed))
+	rejected := flood.filter(func(a answer) bool { return a.status == http.StatusUnauthorized })
+	report(t, "19", "unknown tokens with 401, and with 503 without a lookup", []int{len(rejected), len(shed)}, "")
+	if len(rejected) == 0 || len(shed) == 0 || len(rejected)+len(shed) != len(flood) {
+		t.Errorf("of %d unknown tokens %d got 401 and %d got 503", len(flood), len(rejected), len(shed))
 	}
 }

@@ -10,38 +10,37 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// beyond is the row of what has no number in the table.
+// otherRow is the row of results without a number in the table.
 const otherRow = "beyond"
 
-// One of two gateways is killed, as by a kernel that is out of memory. What it was working on is lost, and nothing else: the other one
-// goes on, and what the killed one had counted still counts.
+// One of two gateways is killed. Only its requests in flight are lost; the requests that it counted still count.
 func TestGatewayKilled(t *testing.T) {
 	parallel(t)
 	server := redistest.Start(t)
-	pressed := tokens(t)["read"]
+	limited := tokens(t)["read"]
 	gateways := startTwo(t, inRedis(server, fmt.Sprintf("  limits: [{requests: 1000000, per: 1s}]\n"+
-		"  tokens: {%s: {limits: [{requests: 40, per: 1h}]}}\n", pressed.ID)))
+		"  tokens: {%s: {limits: [{requests: 40, per: 1h}]}}\n", limited.ID)))
 	c := newClientBalancer(t, gateways, func(g *gateway) string { return g.url })
-	poor := callers{client: newClient(t, nil), token: always(pressed.Text), rate: 40, number: 4, url: c.url}
+	limitedCalls := callers{client: newClient(t, nil), token: always(limited.Text), rate: 40, number: 4, url: c.url}
 	all := callers{client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: 200, number: 16, url: c.url}
-	stop, stopPoor := all.start(t), poor.start(t)
+	stop, stopLimited := all.start(t), limitedCalls.start(t)
 	sleep(t, either(time.Second, time.Second/2))
 	killed := time.Now()
 	gateways[0].kill(t)
 	sleep(t, either(3*time.Second, 2*time.Second))
-	answered, poorly := stop(), stopPoor()
+	answered, limitedAnswers := stop(), stopLimited()
 	lost := answered.failed()
-	atMost(t, otherRow, fmt.Sprintf("of %d requests to two gateways, lost as one was killed", len(answered)), len(lost), either(40, 200))
-	within(t, otherRow, "until none was lost any more", answered.untilNoneFailed(killed), time.Second)
-	atMost(t, otherRow, "admitted of a token with 40 an hour", len(poorly.admitted()), 40)
-	if len(poorly.refused()) == 0 || len(poorly.admitted()) < 20 {
-		t.Errorf("%d admitted and %d refused", len(poorly.admitted()), len(poorly.refused()))
+	atMost(t, otherRow, fmt.Sprintf("of %d requests to two gateways, lost when one was killed", len(answered)), len(lost), either(40, 200))
+	within(t, otherRow, "until the last loss", answered.untilNoneFailed(killed), time.Second)
+	atMost(t, otherRow, "admitted of a token with 40 an hour", len(limitedAnswers.admitted()), 40)
+	if len(limitedAnswers.refused()) == 0 || len(limitedAnswers.admitted()) < 20 {
+		t.Errorf("%d admitted and %d refused", len(limitedAnswers.admitted()), len(limitedAnswers.refused()))
 	}
 	gateways[0].restart(t)
-	eventually(t, "the gateway is asked again", func() bool { return c.gateways[0].ready.Load() })
+	eventually(t, "the gateway gets requests again", func() bool { return c.gateways[0].ready.Load() })
 }
 
-// A cluster without one of its masters decides nothing any more, as it is told to by default. Nobody fails for that.
+// A Redis cluster without one of its masters refuses all commands by default. No request fails.
 func TestRedisClusterMasterDown(t *testing.T) {
 	parallel(t)
 	cluster := redistest.StartCluster(t)
@@ -68,9 +67,9 @@ func TestRedisClusterMasterDown(t *testing.T) {
 	back := eventually(t, "both count in the cluster again", func() bool { all, _ := storeModes(t, gateways); return all })
 	sleep(t, either(time.Second, time.Second/2))
 	noneFailed(t, otherRow, stop())
-	report(t, otherRow, "decided without the cluster, as one of three masters was away", local, "some")
+	report(t, otherRow, "decided without the cluster, while one of three masters was down", local, "some")
 	if local == 0 {
-		t.Error("nobody missed it")
+		t.Error("no decision was local")
 	}
 	within(t, otherRow, "until both counted in the cluster again", back, 15*time.Second)
 }

@@ -12,41 +12,41 @@ import (
 	"time"
 )
 
-// An answer is what a client got.
+// answer is the result of a request.
 type answer struct {
 	sent       time.Time
-	took       time.Duration // since it was due, which is sooner than it was sent where all clients were waiting for others
+	took       time.Duration // since it was due, which is before it was sent if all clients were busy
 	token      string        // its name
 	path       string
-	status     int // 0 where there was none
+	status     int // 0 without a response
 	err        error
 	policy     string // RateLimit-Policy
 	rateLimit  string // RateLimit
 	retryAfter string // Retry-After
 }
 
-// answers are those of one load, by when they were sent.
+// answers are the results of a load, ordered by sent.
 type answers []answer
 
-// A load is a bounded number of requests. Tokens take turns, and so do the gateways that each of them asks, and the paths.
+// load sends requests for a limited time, with tokens, gateways and paths in turn.
 type load struct {
 	gateways []*gateway
-	tokens   map[string]string // by their names
-	paths    []string          // by default that of one server
-	rate     float64           // requests a second, each due whether or not those before it have been answered; 0 for as fast as can be
+	tokens   map[string]string // by name
+	paths    []string          // default: one server
+	rate     float64           // requests per second, independent of responses; 0 for no limit
 	clients  int
 	duration time.Duration
 }
 
 const mostClients = 64
 
-// A turn is a request to be sent.
+// turn is a request to be sent.
 type turn struct {
 	number int
 	due    time.Time // zero for at once
 }
 
-// run sends the load. It ends after its time, or with the test.
+// run sends the load for its duration, or until the test ends.
 func (l load) run(t *testing.T) answers {
 	t.Helper()
 	return l.send(t.Context())
@@ -86,7 +86,7 @@ func (l load) send(during context.Context) answers {
 	return all
 }
 
-// start sends the load while the test goes on, and returns how to wait for its answers.
+// start sends the load in the background. The returned function waits for its answers.
 func (l load) start(t *testing.T) (wait func() answers) {
 	t.Helper()
 	done := make(chan answers, 1)
@@ -94,7 +94,7 @@ func (l load) start(t *testing.T) (wait func() answers) {
 	return func() answers { return <-done }
 }
 
-// begin sends the load until it is told to end, and returns how to tell it.
+// begin sends the load in the background until the returned function is called.
 func (l load) begin(t *testing.T) (end func() answers) {
 	t.Helper()
 	l.duration = maxWait
@@ -155,7 +155,7 @@ func fetch(ctx context.Context, client *http.Client, url, token string) (a answe
 	return a
 }
 
-// of returns the answers that a function takes.
+// filter returns the answers for which keep returns true.
 func (all answers) filter(keep func(answer) bool) answers {
 	var some answers
 	for _, a := range all {
@@ -166,17 +166,17 @@ func (all answers) filter(keep func(answer) bool) answers {
 	return some
 }
 
-// between returns the answers to what was sent from one time to another.
+// between returns the answers to requests that were sent in [from, to).
 func (all answers) between(from, to time.Time) answers {
 	return all.filter(func(a answer) bool { return !a.sent.Before(from) && a.sent.Before(to) })
 }
 
-// to returns the answers to one token.
+// to returns the answers for one token.
 func (all answers) to(token string) answers {
 	return all.filter(func(a answer) bool { return a.token == token })
 }
 
-// isAdmitted says that no limit refused and nothing failed. Of what is unknown there is nothing, and some tokens may not look.
+// isAdmitted reports whether no limit refused the request and nothing failed. 404 and 403 are expected for some paths and tokens.
 func (a answer) isAdmitted() bool {
 	return a.err == nil && (a.status == http.StatusOK || a.status == http.StatusNotFound || a.status == http.StatusForbidden)
 }
@@ -187,7 +187,7 @@ func (all answers) admitted() answers { return all.filter(answer.isAdmitted) }
 
 func (all answers) refused() answers { return all.filter(answer.isRefused) }
 
-// failed returns those that are neither a success nor the client's own fault.
+// failed returns the answers that are neither admitted nor refused by a limit.
 func (all answers) failed() answers {
 	return all.filter(func(a answer) bool { return !a.isAdmitted() && !a.isRefused() })
 }
@@ -204,7 +204,7 @@ func (all answers) percentile(share float64) time.Duration {
 	return took[min(len(took)-1, int(share*float64(len(took))))]
 }
 
-// noneFailed holds that every request was answered, and that no answer was anything but a success or a refusal by a limit.
+// noneFailed checks that each request was admitted or refused by a limit.
 func noneFailed(t *testing.T, row string, all answers) {
 	t.Helper()
 	bad := all.failed()

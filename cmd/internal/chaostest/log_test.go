@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// Whoever reads the log hangs, or is gone. Clients see nothing of it, and the gateway ends when it is told to.
+// The reader of the log hangs or is closed. No request fails, and the gateway stops on SIGTERM.
 func TestLogReaderHangsOrIsClosed(t *testing.T) {
-	for name, gone := range map[string]bool{"the reader hangs": false, "the reader is gone": true} {
+	for name, closed := range map[string]bool{"the reader hangs": false, "the reader is closed": true} {
 		t.Run(name, func(t *testing.T) {
 			reader, g := startLoggingTo(t)
-			if gone {
+			if closed {
 				if err := reader.Close(); err != nil {
 					t.Fatal(err)
 				}
@@ -26,21 +26,21 @@ func TestLogReaderHangsOrIsClosed(t *testing.T) {
 			all := callers{
 				client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: 400, number: 16, url: always(somewhere(g.url)),
 			}
-			noneFailed(t, otherRow, all.during(t, either(4*time.Second, 2*time.Second))) // in which more is written than a pipe holds
+			noneFailed(t, otherRow, all.during(t, either(4*time.Second, 2*time.Second))) // long enough to fill the pipe
 			begun := time.Now()
 			g.signal(t, syscall.SIGTERM)
 			select {
 			case <-g.exited:
-				within(t, otherRow, "until a gateway whose log nobody reads had ended", time.Since(begun), 5*time.Second)
+				within(t, otherRow, "until a gateway with an unread log had exited", time.Since(begun), 5*time.Second)
 			case <-time.After(maxWait):
-				t.Error("the gateway does not end")
+				t.Error("the gateway does not exit")
 			}
-			g.killed = true // it may not have been able to say that all is well
+			g.killed = true // its exit code may be an error
 		})
 	}
 }
 
-// startLoggingTo runs a gateway whose log nobody reads from when it serves.
+// startLoggingTo runs a gateway whose log is read only until it serves.
 func startLoggingTo(t *testing.T) (*os.File, *gateway) {
 	t.Helper()
 	reader, writer, err := os.Pipe()

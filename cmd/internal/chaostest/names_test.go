@@ -29,7 +29,7 @@ func split(t *testing.T, address string) (host, port string) {
 	return host, port
 }
 
-// answerQuestion answers a question for addresses; to any other there is no answer, and no error.
+// answerQuestion answers a DNS query for A records with the addresses, and other queries with no records.
 func answerQuestion(message []byte, addresses []string) ([]byte, error) {
 	var query dnsmessage.Message
 	if err := query.Unpack(message); err != nil {

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// A resetter begins requests and takes them back at once.
+// resetter sends HTTP/2 requests and resets their streams at once.
 type resetter struct {
 	address string
 	roots   *x509.CertPool
-	header  []byte // of each request, encoded without a table that later ones refer to
+	header  []byte // of each request, encoded without the dynamic table
 }
 
 func newResetter(t *testing.T, address string, roots *x509.CertPool, token string) *resetter {
@@ -36,8 +36,7 @@ func newResetter(t *testing.T, address string, roots *x509.CertPool, token strin
 	return &resetter{address: address, roots: roots, header: header.Bytes()}
 }
 
-// connection resets so many streams of a new connection, and returns how many it could before the connection was closed. What is still
-// on its way then counts as well.
+// connection resets streams of a new connection, and returns how many it sent before the connection was closed.
 func (r *resetter) connection(t *testing.T, streams int) (done int) {
 	t.Helper()
 	conn, err := tls.Dial("tcp", r.address, &tls.Config{RootCAs: r.roots, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
@@ -62,16 +61,16 @@ func (r *resetter) connection(t *testing.T, streams int) (done int) {
 			err = errors.Join(err, out.Flush())
 		}
 		if done%500 == 0 {
-			sleep(t, 100*time.Millisecond) // who takes all of the machine shows nothing of the gateway
+			sleep(t, 100*time.Millisecond) // leaves CPU time to the gateway
 		}
 	}
 	if err == nil && framer.WritePing(false, [8]byte{}) == nil && out.Flush() == nil {
-		<-over // everything has been looked at, or the connection is closed
+		<-over // all frames are processed, or the connection is closed
 	}
 	return done
 }
 
-// awaitPing reads until a ping was answered, or nothing more comes.
+// awaitPing reads until a ping is acknowledged or the connection is closed.
 func awaitPing(framer *http2.Framer) {
 	for {
 		frame, err := framer.ReadFrame()
@@ -96,5 +95,5 @@ func TestResetStreamsAreCheap(t *testing.T) {
 			done += r.connection(t, n-done)
 		}
 	})
-	report(t, "17", "connections that it took, as the gateway closed them", connections, "")
+	report(t, "17", "connections used, because the gateway closed them", connections, "")
 }

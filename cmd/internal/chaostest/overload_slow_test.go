@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// many does something on so many connections at once, which are opened within a second or two.
+// onConnections calls do concurrently on n connections, which it opens within about a second.
 func onConnections(t *testing.T, n int, address string, do func(net.Conn)) {
 	t.Helper()
 	var busy sync.WaitGroup
@@ -32,7 +32,7 @@ func onConnections(t *testing.T, n int, address string, do func(net.Conn)) {
 	busy.Wait()
 }
 
-// drip sends a byte now and then until the other side closes the connection, and returns how long that took and what it said.
+// drip sends a byte every 500 ms until the server closes the connection. It returns the time until then and the response.
 func drip(conn net.Conn, begin string) (time.Duration, []byte) {
 	begun := time.Now()
 	if _, err := io.WriteString(conn, begin); err != nil {
@@ -40,35 +40,35 @@ func drip(conn net.Conn, begin string) (time.Duration, []byte) {
 	}
 	ended := make(chan []byte, 1)
 	go func() {
-		said, _ := io.ReadAll(conn)
-		ended <- said
+		response, _ := io.ReadAll(conn)
+		ended <- response
 	}()
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for time.Since(begun) < maxWait {
 		select {
-		case said := <-ended:
-			return time.Since(begun), said
+		case response := <-ended:
+			return time.Since(begun), response
 		case <-tick.C:
-			_, _ = io.WriteString(conn, "x") // the reader hears of the end
+			_, _ = io.WriteString(conn, "x") // the reader returns when the connection is closed
 		}
 	}
 	return time.Since(begun), nil
 }
 
-// A longest is the longest of some times.
+// longest is the maximum of durations. It is safe for concurrent use.
 type longest struct {
 	sync.Mutex
 	time.Duration
 }
 
-func (l *longest) take(d time.Duration) {
+func (l *longest) add(d time.Duration) {
 	l.Lock()
 	defer l.Unlock()
 	l.Duration = max(l.Duration, d)
 }
 
-// socket is the address of the public listener.
+// socket returns the address of the public listener.
 func (g *gateway) socket() string { return strings.TrimPrefix(g.url, "http://") }
 
 func TestSlowHeadersTimeOut(t *testing.T) {
@@ -79,10 +79,10 @@ func TestSlowHeadersTimeOut(t *testing.T) {
 	v.checkDuring(t, fmt.Sprintf("%d slow headers", n), func() {
 		onConnections(t, n, g.socket(), func(conn net.Conn) {
 			lasted, _ := drip(conn, "GET /v1/me HTTP/1.1\r\nHost: slow\r\nX-Slow: ")
-			open.take(lasted)
+			open.add(lasted)
 		})
 	})
-	within(t, "17", "until the last slow header was given up", open.Duration, 10*time.Second)
+	within(t, "17", "until the last connection with a slow header was closed", open.Duration, 10*time.Second)
 }
 
 func TestSlowBodiesTimeOut(t *testing.T) {
@@ -90,29 +90,29 @@ func TestSlowBodiesTimeOut(t *testing.T) {
 	g := startGateway(t, everyService(shared.address), unlimited+"http: {body_timeout: 3s, read_header_timeout: 2s}\n")
 	v, n := newVictim(t, g, newClient(t, nil), g.url), either(1000, 100)
 	var open longest
-	said := make(chan []byte, n)
+	responses := make(chan []byte, n)
 	v.checkDuring(t, fmt.Sprintf("%d slow bodies", n), func() {
 		onConnections(t, n, g.socket(), func(conn net.Conn) {
 			lasted, answer := drip(conn, "POST /v1/incidents HTTP/1.1\r\nHost: slow\r\nAuthorization: Bearer "+tokens(t)["full"].Text+
 				"\r\nContent-Type: application/json\r\nContent-Length: 10000\r\n\r\n{")
-			open.take(lasted)
-			said <- answer
+			open.add(lasted)
+			responses <- answer
 		})
 	})
-	close(said)
+	close(responses)
 	byStatus := map[string]int{}
-	for answer := range said {
+	for answer := range responses {
 		line, _, _ := bytes.Cut(answer, []byte("\r\n"))
 		byStatus[string(line)]++
 	}
-	report(t, "17", "what slow bodies were answered", byStatus, "")
+	report(t, "17", "responses to slow bodies", byStatus, "")
 	if late := byStatus["HTTP/1.1 408 Request Timeout"]; late != n {
 		t.Errorf("%d of %d slow bodies were answered 408", late, n)
 	}
-	within(t, "17", "until the last slow body was given up (3 s by configuration)", open.Duration, 10*time.Second)
+	within(t, "17", "until the last connection with a slow body was closed (3 s by configuration)", open.Duration, 10*time.Second)
 }
 
-// Clients ask for far more than they read. What waits for them waits in the kernel, and not for long.
+// Clients send requests and do not read the responses.
 func TestSlowReadersTimeOut(t *testing.T) {
 	parallel(t)
 	g := startGateway(t, everyService(shared.address), unlimited+"http: {write_timeout: 3s, request_timeout: 2s, body_timeout: 500ms}\n")
@@ -120,14 +120,13 @@ func TestSlowReadersTimeOut(t *testing.T) {
 	request := "GET /openapi.yaml HTTP/1.1\r\nHost: slow\r\n\r\n"
 	var open longest
 	v.checkDuring(t, fmt.Sprintf("%d slow readers", n), func() {
-		onConnections(t, n, g.socket(), func(conn net.Conn) { open.take(askWithoutReading(t, conn, request)) })
+		onConnections(t, n, g.socket(), func(conn net.Conn) { open.add(sendWithoutReading(t, conn, request)) })
 	})
-	within(t, "17", "until the last slow reader was given up (3 s by configuration)", open.Duration, 10*time.Second)
+	within(t, "17", "until the last slow reader's connection was closed (3 s by configuration)", open.Duration, 10*time.Second)
 }
 
-// askWithoutReading sends requests, more than the kernel keeps the answers of, reads nothing, and returns how long it took the other side to
-// close the connection.
-func askWithoutReading(t *testing.T, conn net.Conn, request string) time.Duration {
+// sendWithoutReading sends requests without reading the responses, and returns the time until the server closed the connection.
+func sendWithoutReading(t *testing.T, conn net.Conn, request string) time.Duration {
 	t.Helper()
 	begun := time.Now()
 	if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {

@@ -13,62 +13,62 @@ import (
 	"time"
 )
 
-// A victim is a gateway to which something is done, and another client of it who must not notice.
+// victim is a gateway under attack, with another client that must not be affected.
 type victim struct {
 	*gateway
 
-	other  callers
-	usual  time.Duration // the other's p99 while nothing is done
-	rss    float64
-	loses  float64 // the part of the other's requests that may fail
-	row    string
-	memory int // MB by which the gateway may grow
-	times  int // the factor by which the other's p99 may grow
+	other     callers
+	baseline  time.Duration // p99 of the other client without the attack
+	rss       float64
+	maxFailed float64 // ratio of the other client's requests
+	row       string
+	maxMemory int // growth in MB
+	maxFactor int // growth of the other client's p99
 }
 
 func newVictim(t *testing.T, g *gateway, client *http.Client, url string) *victim {
 	t.Helper()
-	v := &victim{gateway: g, row: "17", times: 2, memory: moreMemory(), other: callers{
+	v := &victim{gateway: g, row: "17", maxFactor: 2, maxMemory: maxMemoryGrowth(), other: callers{
 		client: client, token: always(tokens(t)["full"].Text), rate: either(200.0, 50.0), number: 16, url: always(somewhere(url)),
 	}}
 	v.other.during(t, time.Second)
-	v.usual = v.other.during(t, either(3*time.Second, time.Second)).percentile(.99)
+	v.baseline = v.other.during(t, either(3*time.Second, time.Second)).percentile(.99)
 	v.rss = g.metric(t, "process_resident_memory_bytes")
 	return v
 }
 
-// spell is how long a machine may stand still that does other things too, while something heavy is done on it.
-const spell = 10 * time.Second
+// slack is added to bounds on time in the short form, which may run on a busy machine.
+const slack = 10 * time.Second
 
-// unhurt holds a p99 to twice of what it was before.
-func atMostDoubled(t *testing.T, row, what string, got, usual time.Duration) {
+// atMostDoubled checks that a p99 at most doubled.
+func atMostDoubled(t *testing.T, row, what string, got, baseline time.Duration) {
 	t.Helper()
-	atMostTimes(t, row, what, got, usual, 2)
+	atMostTimes(t, row, what, got, baseline, 2)
 }
 
-// grownAtMost holds a p99 to a multiple of what it was before. Below ten milliseconds it is mostly the machine's, which clients and backends
-// are on as well, and in the short form altogether: that one shows it and holds that no request failed.
-func atMostTimes(t *testing.T, row, what string, got, usual time.Duration, times int) {
+// atMostTimes checks a p99 against a multiple of its baseline, which counts as at least 10 ms: shorter times depend mostly on the load
+// of the machine. The short form only reports it.
+func atMostTimes(t *testing.T, row, what string, got, baseline time.Duration, times int) {
 	t.Helper()
 	if !*full {
-		report(t, row, what, tenths(got), "not held here")
+		report(t, row, what, tenths(got), "not checked")
 		return
 	}
-	within(t, row, what, got, time.Duration(times)*max(usual, 10*time.Millisecond))
+	within(t, row, what, got, time.Duration(times)*max(baseline, 10*time.Millisecond))
 }
 
-// moreMemory bounds by how many MB a gateway may grow in an attack. In the short form it may have the race detector in it, with which
-// everything takes several times as much, and more the longer the attack takes on a busy machine.
-func moreMemory() int { return either(100, 1000) }
+// maxMemoryGrowth returns the allowed growth of a gateway in MB. In the short form the gateway may run with the race detector, which
+// multiplies its memory.
+func maxMemoryGrowth() int { return either(100, 1000) }
 
-// A observation is what an operator sees of a gateway while something is done to it.
+// observation has the measurements of a gateway during an attack.
 type observation struct {
-	rss     float64       // the most
-	slowest time.Duration // answer of the admin listener
-	err     error         // of the last that did not come
+	rss     float64       // maximum
+	slowest time.Duration // response of the admin listener
+	err     error         // of the last failed request
 }
 
-// watch looks at the gateway's metrics until it is told to stop.
+// watch polls the gateway's metrics until it is stopped.
 func (v *victim) watch(t *testing.T) (stop func() observation) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -115,17 +115,17 @@ func residentMemory(ctx context.Context, admin string) (float64, error) {
 	return 0, errors.New("no resident memory among the metrics")
 }
 
-// bears holds that nobody else is hurt by what is done.
+// checkDuring runs an attack and checks that the other client is not affected.
 func (v *victim) checkDuring(t *testing.T, what string, done func()) {
 	t.Helper()
 	stopOther, stopWatching := v.other.start(t), v.watch(t)
 	done()
 	others, seen := stopOther(), stopWatching()
 	lost := others.failed()
-	atMost(t, v.row, fmt.Sprintf("%s: of %d requests of another client, failed", what, len(others)), len(lost), int(v.loses*float64(len(others))))
-	atMostTimes(t, v.row, fmt.Sprintf("%s: p99 of another client (%v without)", what, tenths(v.usual)), others.percentile(.99), v.usual, v.times)
-	within(t, v.row, what+": slowest answer to an operator", seen.slowest, time.Second)
-	atMost(t, v.row, what+": resident memory, MB more", int(seen.rss-v.rss)/1e6, v.memory)
+	atMost(t, v.row, fmt.Sprintf("%s: of %d requests of another client, failed", what, len(others)), len(lost), int(v.maxFailed*float64(len(others))))
+	atMostTimes(t, v.row, fmt.Sprintf("%s: p99 of another client (%v without)", what, tenths(v.baseline)), others.percentile(.99), v.baseline, v.maxFactor)
+	within(t, v.row, what+": slowest response of the admin listener", seen.slowest, time.Second)
+	atMost(t, v.row, what+": growth of resident memory, MB", int(seen.rss-v.rss)/1e6, v.maxMemory)
 	if seen.err != nil {
 		t.Error(seen.err)
 	}

@@ -4,5 +4,5 @@ package chaostest
 
 import "syscall"
 
-// Elsewhere the kernel does not promise it: a test that is killed leaves its programs to whoever killed it.
+// endsWithParent returns nil: on other systems the programs outlive a killed test.
 func endsWithParent() *syscall.SysProcAttr { return nil }

@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// A post is a request that must not be done twice. Its mark is found in what it has made.
+// post is a request that must not be executed twice. Its mark is in the resource that it creates.
 type post struct {
 	mark, path, body string
 	key              string // "" for none
 
-	done     bool // answered with a success
-	replayed bool // which was that of an earlier attempt
+	done     bool // success
+	replayed bool // the success was a replayed response
 	tries    int
 }
 
-// posts are for one incident that is there and for new ones, every second one with a key.
+// posts returns updates of an incident and new incidents, every second one with a key.
 func posts(n int, incident string) []*post {
 	all := make([]*post, n)
 	for i := range all {
@@ -40,21 +40,21 @@ func posts(n int, incident string) []*post {
 	return all
 }
 
-// A poster sends posts as clients do: those with a key until they have succeeded, the others once.
+// poster sends posts with a key until they succeed, and others once.
 type poster struct {
 	client     *http.Client
 	url, token string
 }
 
-const mostTries = 200
+const maxTries = 200
 
 func (c *poster) send(t *testing.T, p *post) {
 	t.Helper()
-	for p.tries = 1; !c.try(t, p) && p.key != "" && p.tries < mostTries; p.tries++ {
+	for p.tries = 1; !c.try(t, p) && p.key != "" && p.tries < maxTries; p.tries++ {
 		sleep(t, 50*time.Millisecond)
 	}
 	if !p.done {
-		sleep(t, 50*time.Millisecond) // or all would come while the connection is cut
+		sleep(t, 50*time.Millisecond) // otherwise all would be sent while the connection is cut
 	}
 }
 
@@ -100,8 +100,8 @@ func (c *poster) get(t *testing.T, path string, into any) {
 	}
 }
 
-// made counts the marks in all incidents and in the updates of one.
-func (c *poster) made(t *testing.T, incident string) map[string]int {
+// countMarks counts the marks in all incidents and in the updates of one.
+func (c *poster) countMarks(t *testing.T, incident string) map[string]int {
 	t.Helper()
 	times := map[string]int{}
 	var one struct{ Updates []struct{ Message string } }
@@ -134,34 +134,34 @@ func (c *poster) first(t *testing.T) string {
 	return page.Items[0].ID
 }
 
-// The connection between the gateway and the service is cut again and again while clients post, and that between clients and the
-// gateway as often. Answers take a while on both, so that many are on their way when that happens.
+// The connections between gateway and service, and between clients and gateway, are cut repeatedly while clients post. Both have
+// latency, so that requests are in flight at each cut.
 func TestConnectionsCutWhileClientsPost(t *testing.T) {
 	parallel(t)
 	b := startBackend(t)
-	behind := newLink(t, b.address)
+	upstream := newLink(t, b.address)
 	s := everyService(b.address)
-	s.incident = behind.address()
+	s.incident = upstream.address()
 	g := startGateway(t, s, "upstream_calls: {breaker: {min_requests: 100000}}\n"+unlimited)
 	before := newLink(t, strings.TrimPrefix(g.url, "http://"))
 	direct := &poster{client: http.DefaultClient, url: g.url, token: texts(t, "full")["full"]}
 	incident := direct.first(t)
 	all := posts(either(2000, 200), incident)
-	for _, w := range []*link{behind, before} {
+	for _, w := range []*link{upstream, before} {
 		w.addToxic(t, `{"type": "latency", "attributes": {"latency": 20, "jitter": 10}}`)
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: mostClients}
 	cuts := sendWhile(t, &poster{&http.Client{Transport: transport, Timeout: maxWait}, "http://" + before.address(), direct.token},
-		all, []*link{behind, before})
+		all, []*link{upstream, before})
 	transport.CloseIdleConnections()
-	behind.removeToxics(t)
-	eventually(t, "the service is back", func() bool {
+	upstream.removeToxics(t)
+	eventually(t, "the service responds", func() bool {
 		return fetch(t.Context(), http.DefaultClient, g.url+"/v1/incidents", direct.token).status == http.StatusOK
 	})
-	judge(t, all, direct.made(t, incident), cuts)
+	checkPosts(t, all, direct.countMarks(t, incident), cuts)
 }
 
-// sendWhile sends all posts while wires are cut in turn, and returns how often they were.
+// sendWhile sends all posts while it cuts the links in turn, and returns the number of cuts.
 func sendWhile(t *testing.T, c *poster, all []*post, links []*link) (cuts int) {
 	t.Helper()
 	var next atomic.Int64
@@ -192,10 +192,10 @@ func sendWhile(t *testing.T, c *poster, all []*post, links []*link) (cuts int) {
 	}
 }
 
-// judge compares what clients were told with what was done.
-func judge(t *testing.T, all []*post, times map[string]int, cuts int) {
+// checkPosts compares the responses with the executed posts.
+func checkPosts(t *testing.T, all []*post, times map[string]int, cuts int) {
 	t.Helper()
-	var twice, lost, unfinished, unsure, replayed, again int
+	var twice, lost, unfinished, unreported, replayed, retried int
 	for _, p := range all {
 		n := times[p.mark]
 		switch {
@@ -206,21 +206,21 @@ func judge(t *testing.T, all []*post, times map[string]int, cuts int) {
 		case p.key != "" && !p.done:
 			unfinished++
 		case !p.done && n == 1:
-			unsure++
+			unreported++
 		}
 		if p.replayed {
 			replayed++
 		}
 		if p.tries > 1 {
-			again++
+			retried++
 		}
 	}
-	expectNone(t, "14", fmt.Sprintf("of %d posts in %d cuts, half with a key: done twice", len(all), cuts), twice)
-	expectNone(t, "14", "answered with a success, and not done", lost)
-	expectNone(t, "14", fmt.Sprintf("with a key, and without a success, though %d were sent again", again), unfinished)
-	report(t, "14", "with a key, done by an attempt whose answer was lost", replayed, "as it happens")
-	report(t, "14", "without a key, done, and the client read a failure", unsure, "as it happens")
-	if *full && (replayed == 0 || unsure == 0) {
-		t.Error("no answer was lost: nothing was cut")
+	expectNone(t, "14", fmt.Sprintf("of %d posts with %d cuts, half with a key: executed twice", len(all), cuts), twice)
+	expectNone(t, "14", "success, but not executed", lost)
+	expectNone(t, "14", fmt.Sprintf("with a key, but without a success after retries (%d retried)", retried), unfinished)
+	report(t, "14", "with a key, executed by an attempt whose response was lost", replayed, "")
+	report(t, "14", "without a key, executed, but the client got an error", unreported, "")
+	if *full && (replayed == 0 || unreported == 0) {
+		t.Error("no response was lost by the cuts")
 	}
 }

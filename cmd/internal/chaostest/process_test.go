@@ -14,24 +14,23 @@ import (
 )
 
 const (
-	// maxWait is how long a program may take to do what it is asked.
+	// maxWait is the maximum time to wait for anything.
 	maxWait = time.Minute
-	// pollInterval is how often it is asked whether it has.
+	// pollInterval is the interval of polling.
 	pollInterval = 5 * time.Millisecond
 )
 
-// A process is a program that a test started, and that ends with it.
+// process is a program that a test started. It is stopped at the end of the test.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
 	log    loggingtest.Buffer
 	exited chan struct{}
-	err    error // how it ended; to be read when it has
-	killed bool  // by a test, which it may
+	err    error // result of Wait; read after exited is closed
+	killed bool  // by a test; its exit status is ignored
 }
 
-// launch runs a program from a thread of its own: the kernel kills the program when the thread that started it ends, which is how
-// tests that are killed leave none behind.
+// launch runs a program from its own thread. The kernel kills the program when that thread ends, so that killed tests leave no processes.
 func launch(name string, args ...string) (*process, error) {
 	return launchCommand(name, exec.Command(program(name), args...))
 }
@@ -69,7 +68,7 @@ func start(t *testing.T, name string, args ...string) *process {
 	return p
 }
 
-// end stops the program and fails the test where it does not end well. It may be called again.
+// end stops the program, and fails the test if it exits with an error. It can be called more than once.
 func (p *process) end(t *testing.T) {
 	t.Helper()
 	if err := p.stop(); err != nil {
@@ -77,23 +76,23 @@ func (p *process) end(t *testing.T) {
 	}
 }
 
-// stop has the program end in order, with all that it has to write. One that was watched for races and had any ends badly.
+// stop sends SIGTERM and waits for the exit. A program with the race detector exits with an error after a race.
 func (p *process) stop() error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails if it has exited
 	select {
 	case <-p.exited:
 		if p.err != nil && !p.killed {
-			return fmt.Errorf("%s ended badly: %w", p.name, p.err)
+			return fmt.Errorf("%s failed: %w", p.name, p.err)
 		}
 		return nil
 	case <-time.After(maxWait):
 		_ = p.cmd.Process.Kill()
 		<-p.exited
-		return fmt.Errorf("%s does not end when it is told to", p.name)
+		return fmt.Errorf("%s does not exit on SIGTERM", p.name)
 	}
 }
 
-// kill ends the program with no time to end anything itself.
+// kill sends SIGKILL.
 func (p *process) kill(t *testing.T) {
 	t.Helper()
 	p.killed = true
@@ -103,7 +102,7 @@ func (p *process) kill(t *testing.T) {
 	<-p.exited
 }
 
-// freeze has the program do nothing until it is thawed. Its connections stay, and the kernel takes more of them for it.
+// freeze stops the program until thaw. Its connections stay open, and the kernel accepts new ones.
 func (p *process) freeze(t *testing.T) {
 	t.Helper()
 	p.signal(t, syscall.SIGSTOP)
@@ -131,7 +130,7 @@ func withoutAccess(log string) string {
 	return kept.String()
 }
 
-// line returns the first line of the log with that message, and waits for it.
+// line waits for a log line with that message and returns it.
 func (p *process) line(message string) (map[string]any, error) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -144,14 +143,14 @@ func (p *process) line(message string) (map[string]any, error) {
 		}
 		select {
 		case <-p.exited:
-			return nil, fmt.Errorf("%s ended: %w", p.name, p.err)
+			return nil, fmt.Errorf("%s exited: %w", p.name, p.err)
 		default:
 		}
 	}
-	return nil, fmt.Errorf("%s has not said %q for %v", p.name, message, maxWait)
+	return nil, fmt.Errorf("%s has not logged %q for %v", p.name, message, maxWait)
 }
 
-// eventually waits until something holds, and returns how long that took.
+// eventually waits until holds returns true, and returns the time that it waited.
 func eventually(t *testing.T, what string, holds func() bool) time.Duration {
 	t.Helper()
 	begun := time.Now()
@@ -166,7 +165,7 @@ func eventually(t *testing.T, what string, holds func() bool) time.Duration {
 	return time.Since(begun)
 }
 
-// pass lets time go by.
+// sleep waits for d or the end of the test.
 func sleep(t *testing.T, d time.Duration) {
 	t.Helper()
 	timer := time.NewTimer(d)

@@ -16,18 +16,17 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// A relay stands between gateways and the identity service and passes on what it is asked, as slowly as it is told to. Once it is
-// muted, it says nothing of revocations any more.
+// relay forwards calls to the identity service with a delay. After mute, it refuses the revocation stream.
 type relay struct {
 	identityv1.UnimplementedIdentityServiceServer
 
 	address string
-	behind  identityv1.IdentityServiceClient
-	slow    time.Duration // to answer who has a token
+	backend identityv1.IdentityServiceClient
+	slow    time.Duration // delay of each lookup
 	muted   chan struct{}
 	mute    func()
 
-	underWay, most, asked atomic.Int64 // look-ups
+	inFlight, maxInFlight, lookUps atomic.Int64
 }
 
 func startRelay(t *testing.T, to string, slow time.Duration) *relay {
@@ -41,7 +40,7 @@ func startRelay(t *testing.T, to string, slow time.Duration) *relay {
 		t.Fatal(err)
 	}
 	r := &relay{
-		address: listener.Addr().String(), behind: identityv1.NewIdentityServiceClient(conn), slow: slow, muted: make(chan struct{}),
+		address: listener.Addr().String(), backend: identityv1.NewIdentityServiceClient(conn), slow: slow, muted: make(chan struct{}),
 	}
 	r.mute = sync.OnceFunc(func() { close(r.muted) })
 	server := grpc.NewServer()
@@ -56,12 +55,12 @@ func startRelay(t *testing.T, to string, slow time.Duration) *relay {
 	return r
 }
 
-// ResolveToken asks the service behind.
-func (r *relay) ResolveToken(ctx context.Context, asked *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
-	r.asked.Add(1)
-	now := r.underWay.Add(1)
-	defer r.underWay.Add(-1)
-	for most := r.most.Load(); now > most && !r.most.CompareAndSwap(most, now); most = r.most.Load() {
+// ResolveToken forwards the call after the delay.
+func (r *relay) ResolveToken(ctx context.Context, request *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
+	r.lookUps.Add(1)
+	now := r.inFlight.Add(1)
+	defer r.inFlight.Add(-1)
+	for highest := r.maxInFlight.Load(); now > highest && !r.maxInFlight.CompareAndSwap(highest, now); highest = r.maxInFlight.Load() {
 	}
 	if r.slow > 0 {
 		select {
@@ -69,12 +68,12 @@ func (r *relay) ResolveToken(ctx context.Context, asked *identityv1.ResolveToken
 		case <-ctx.Done():
 		}
 	}
-	return r.behind.ResolveToken(ctx, asked)
+	return r.backend.ResolveToken(ctx, request)
 }
 
-// WatchRevocations passes on what the service behind says, until the relay is muted.
+// WatchRevocations forwards the stream until the relay is muted.
 func (r *relay) WatchRevocations(
-	asked *identityv1.WatchRevocationsRequest, to grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse],
+	request *identityv1.WatchRevocationsRequest, to grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse],
 ) error {
 	ctx, cancel := context.WithCancel(to.Context())
 	defer cancel()
@@ -85,7 +84,7 @@ func (r *relay) WatchRevocations(
 		case <-ctx.Done():
 		}
 	}()
-	from, err := r.behind.WatchRevocations(ctx, asked)
+	from, err := r.backend.WatchRevocations(ctx, request)
 	for err == nil {
 		var message *identityv1.WatchRevocationsResponse
 		if message, err = from.Recv(); err == nil {

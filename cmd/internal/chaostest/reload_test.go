@@ -14,7 +14,7 @@ const (
 	refusals   = `opsgate_config_reloads_total{outcome="refused"}`
 )
 
-// Limits go up, down again, and then the file becomes wrong and right again. One gateway is told, the other one notices by itself.
+// Limits are raised and lowered, then the file becomes invalid and valid again. One gateway gets SIGHUP; the other one watches the file.
 func TestLimitsChangeUnderLoad(t *testing.T) {
 	server := redistest.Start(t)
 	limit := func(requests any) string {
@@ -33,11 +33,11 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 		gateways[0].sighup(t)
 		return at
 	}
-	up, down, wrong := change(brief, 10), change(step, 3), change(step, "many")
-	eventually(t, "both refuse the wrong file", func() bool { return sum(t, gateways, lastReload) == 0 })
-	refused := time.Since(wrong)
+	up, down, invalid := change(brief, 10), change(step, 3), change(step, "many")
+	eventually(t, "both refuse the invalid file", func() bool { return sum(t, gateways, lastReload) == 0 })
+	refused := time.Since(invalid)
 	change(brief, 3)
-	eventually(t, "both have read the right one", func() bool { return sum(t, gateways, lastReload) == 2 })
+	eventually(t, "both have applied the valid file", func() bool { return sum(t, gateways, lastReload) == 2 })
 	all := wait()
 
 	noneFailed(t, "6", all)
@@ -49,31 +49,31 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 				since = answered
 			}
 		}
-		within(t, "6", "until "+policy+" held on both", since.Sub(from), time.Second)
+		within(t, "6", "until "+policy+" was in force on both", since.Sub(from), time.Second)
 		return since
 	}
 	inForce(`"second";q=10;w=1`, up, down)
-	threeHold := inForce(`"second";q=3;w=1`, down, wrong)
-	within(t, "6", "until both had refused the wrong file", refused, time.Second)
-	expectNone(t, "6", "answers under anything else since", len(all.between(wrong, time.Now()).filter(func(a answer) bool {
+	threeInForce := inForce(`"second";q=3;w=1`, down, invalid)
+	within(t, "6", "until both had refused the invalid file", refused, time.Second)
+	expectNone(t, "6", "answers with another policy afterwards", len(all.between(invalid, time.Now()).filter(func(a answer) bool {
 		return a.policy != `"second";q=3;w=1`
 	})))
 	times := decisions(t, gateways)[tokens(t)["full"].ID].admitted
-	ten, three := during(times, up, down), during(times, threeHold, time.Now())
-	atMost(t, "6", "admitted in any second under ten", maxIn(ten, time.Second), 10)
-	atMost(t, "6", "admitted in any second after three held again", maxIn(three, time.Second), 3)
+	ten, three := during(times, up, down), during(times, threeInForce, time.Now())
+	atMost(t, "6", "admitted in any second with a limit of 10", maxIn(ten, time.Second), 10)
+	atMost(t, "6", "admitted in any second with a limit of 3 again", maxIn(three, time.Second), 3)
 	if len(three) == 0 || maxIn(ten, time.Second) < 8 || len(times) != len(all.admitted()) {
-		t.Errorf("%d admitted in a second under ten, %d in all after that; %d of %d recorded",
+		t.Errorf("%d admitted in a second with a limit of 10, %d afterwards; %d of %d recorded",
 			maxIn(ten, time.Second), len(three), len(times), len(all.admitted()))
 	}
 }
 
-// during returns the times from one to another.
+// during returns the times in [from, to).
 func during(times []time.Time, from, to time.Time) []time.Time {
 	return slices.DeleteFunc(slices.Clone(times), func(at time.Time) bool { return at.Before(from) || !at.Before(to) })
 }
 
-// Ten changes a second, one in four of which is a mistake.
+// The configuration changes ten times a second; one in four changes is invalid.
 func TestConfigurationChangesTenTimesASecond(t *testing.T) {
 	const first, apart = 1_000_000, 100 * time.Millisecond
 	gateways := startTwo(t, configWithLimit(first, ""))
@@ -81,11 +81,11 @@ func TestConfigurationChangesTenTimesASecond(t *testing.T) {
 	wait := load{
 		gateways: gateways, tokens: texts(t, "full", "read"), rate: 200, clients: 8, duration: time.Duration(changes)*apart + time.Second,
 	}.start(t)
-	valid := make([]time.Time, changes+1) // when each was written; zero for mistakes
+	valid := make([]time.Time, changes+1) // when each was written; zero for invalid changes
 	mistakes := 0
 	begun := time.Now()
 	for i := 1; i <= changes; i++ {
-		hangUp := i%8 < 4 // else they notice by themselves
+		hangUp := i%8 < 4 // otherwise they watch the file
 		if i%4 == 2 {
 			mistakes++
 			mistake(t, gateways, configWithLimit(first+i, "rate_limits: {}\n"), hangUp)
@@ -97,30 +97,30 @@ func TestConfigurationChangesTenTimesASecond(t *testing.T) {
 	}
 	all := wait()
 	noneFailed(t, stormRow, all)
-	report(t, stormRow, "mistakes that both refused", mistakes, fmt.Sprint("all ", mistakes))
+	report(t, stormRow, "invalid changes that both refused", mistakes, fmt.Sprint("all ", mistakes))
 	var latest time.Duration
-	underMistakes := 0
+	underInvalid := 0
 	for _, a := range all {
 		var under int
 		if _, err := fmt.Sscanf(a.policy, `"second";q=%d;`, &under); err != nil {
-			t.Fatalf("answered under %q", a.policy)
+			t.Fatalf("unexpected policy %q", a.policy)
 		}
 		under -= first
 		if under > 0 && valid[under].IsZero() {
-			underMistakes++
+			underInvalid++
 		}
-		for _, written := range valid[under+1:] { // the first that was there to be read
+		for _, written := range valid[under+1:] { // the first later valid change
 			if !written.IsZero() {
 				latest = max(latest, a.sent.Sub(written))
 				break
 			}
 		}
 	}
-	expectNone(t, stormRow, "answers under one of them", underMistakes)
+	expectNone(t, stormRow, "answers under an invalid change", underInvalid)
 	within(t, stormRow, fmt.Sprintf("until each of %d valid changes, or a later one, was in force on both", changes-mistakes), latest, time.Second)
 }
 
-// stormy is a configuration that answers show, as the limit stands in their header.
+// configWithLimit returns a configuration that responses identify by the limit in RateLimit-Policy.
 func configWithLimit(limit int, more string) string {
 	return fmt.Sprintf("rate_limit: {limits: [{requests: %d, per: 1s}]}\n%s", limit, more)
 }
@@ -135,7 +135,7 @@ func configure(t *testing.T, gateways []*gateway, config string, hangUp bool) {
 	}
 }
 
-// mistake writes a configuration, and returns when all gateways have refused it.
+// mistake writes an invalid configuration, and returns when all gateways have refused it.
 func mistake(t *testing.T, gateways []*gateway, config string, hangUp bool) {
 	t.Helper()
 	var before []float64
@@ -144,6 +144,6 @@ func mistake(t *testing.T, gateways []*gateway, config string, hangUp bool) {
 	}
 	configure(t, gateways, config, hangUp)
 	for i, g := range gateways {
-		eventually(t, "a gateway refuses a mistake", func() bool { return g.metric(t, refusals) > before[i] })
+		eventually(t, "a gateway refuses an invalid configuration", func() bool { return g.metric(t, refusals) > before[i] })
 	}
 }

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// resolved is the row of what stands beside the table.
+// dnsRow is the row of DNS tests, which has no number.
 const dnsRow = "DNS"
 
-// A resolver is a name server that can be told to answer nothing, or that no name has an address.
+// resolver is a DNS server that can be silent, or without addresses.
 type resolver struct {
 	address   string
 	silent    atomic.Bool
 	addresses atomic.Pointer[[]string]
 }
 
-// startResolver runs a name server to which every name has the same IPv4 addresses.
+// startResolver runs a DNS server that returns the same IPv4 addresses for each name.
 func startResolver(t *testing.T, addresses ...string) *resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -50,7 +50,7 @@ func startResolver(t *testing.T, addresses ...string) *resolver {
 	return r
 }
 
-// Names are needed to find a service, and not to go on talking to it. A gateway that starts without them serves when they are there.
+// Existing connections do not need DNS. A gateway that starts without DNS serves once DNS is available.
 func TestDNSUnavailable(t *testing.T) {
 	parallel(t)
 	b := startBackend(t)
@@ -66,7 +66,7 @@ func TestDNSUnavailable(t *testing.T) {
 	late := launchGateway(t, behind, unlimited)
 	late.waitUntilServing(t)
 	if status, header := me(t.Context(), all.client, late.url, tokens(t)["full"].Text); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
-		t.Errorf("a gateway that cannot find its services answers %d, retry-after %q", status, header.Get("Retry-After"))
+		t.Errorf("a gateway without DNS answers %d, retry-after %q", status, header.Get("Retry-After"))
 	}
 	sleep(t, either(4*time.Second, time.Second))
 	noneFailed(t, dnsRow, stop())
@@ -74,10 +74,10 @@ func TestDNSUnavailable(t *testing.T) {
 	names.silent.Store(false)
 	begun := time.Now()
 	late.waitUntilReady(t)
-	within(t, dnsRow, "until a gateway that had started without names was ready, once it had them", time.Since(begun), 30*time.Second)
+	within(t, dnsRow, "until a gateway that started without DNS was ready, after DNS was available", time.Since(begun), 30*time.Second)
 }
 
-// The name of a service has no address any more for a while, as when it is deployed anew under another one.
+// The name of a service has no address for some time, for example during a new deployment.
 func TestDNSNameWithoutAddress(t *testing.T) {
 	parallel(t)
 	b := startBackend(t)
@@ -86,12 +86,12 @@ func TestDNSNameWithoutAddress(t *testing.T) {
 	names.addresses.Store(&[]string{})
 	b.end(t)
 	client, token := newClient(t, nil), tokens(t)["full"].Text
-	eventually(t, "requests fail as they should", func() bool {
+	eventually(t, "requests get 503", func() bool {
 		return fetch(t.Context(), client, somewhere(g.url), token).status == http.StatusServiceUnavailable
 	})
 	b.restart(t)
 	names.addresses.Store(&[]string{host(t, b.address)})
 	begun := time.Now()
 	eventually(t, "requests succeed again", func() bool { return fetch(t.Context(), client, somewhere(g.url), token).isAdmitted() })
-	within(t, dnsRow, "until a service was found under its name again", time.Since(begun), 40*time.Second)
+	within(t, dnsRow, "until requests succeeded, after the name had an address", time.Since(begun), 40*time.Second)
 }

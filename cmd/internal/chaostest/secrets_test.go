@@ -25,17 +25,17 @@ import (
 	"opsgate/gateway/openapi/openapitest"
 )
 
-// Clients send tokens where they belong and wherever else a token can be put by mistake, and operators do so too. Nothing that the
-// programs say has one of them, at the level at which they say most.
+// Clients and operators send tokens in the right place and in every wrong one. No output of the programs contains a token, with
+// debug logs, records and traces.
 func TestNoTokenIsLeaked(t *testing.T) {
 	parallel(t)
 	collector := tracingtest.Start(t)
-	behind := startTalkativeBackend(t)
-	g := startGateway(t, everyService(behind.address), fmt.Sprintf("log: {level: debug}\ntrusted_proxies: [127.0.0.0/8]\n"+
+	backend := startDebugBackend(t)
+	g := startGateway(t, everyService(backend.address), fmt.Sprintf("log: {level: debug}\ntrusted_proxies: [127.0.0.0/8]\n"+
 		"tracing: {endpoint: %q, sample: 100%%, trust_parent: always}\nrate_limit:\n  limits: [{requests: 1000000, per: 1s}]\n"+
 		"  tokens: {%s: {limits: [{requests: 2, per: 1s}], owner: tests, reason: To be refused}}\n%s",
 		collector.GRPC, tokens(t)["read"].ID, recorded))
-	c := &careless{
+	c := &leakyClient{
 		gateway: g, secrets: secrets(t), operations: openapitest.Operations(), server: resourcesOf(t, g)["/v1/servers"][0],
 		usual: []string{tokens(t)["full"].Text, tokens(t)["full"].Text, tokens(t)["read"].Text}, answers: map[int]int{},
 	}
@@ -44,40 +44,40 @@ func TestNoTokenIsLeaked(t *testing.T) {
 		requests = 500
 	}
 	c.run(t, requests)
-	said := map[string]string{"goroutines": c.dump}
+	outputs := map[string]string{"goroutines": c.dump}
 	for _, page := range []string{
 		"/metrics", "/readyz", "/admin/config", "/admin/limits?n=1000", "/admin/limits/" + tokens(t)["full"].ID,
 		"/admin/explain?method=GET&path=/v1/me&token_id=" + tokens(t)["full"].ID, "/debug/pprof/cmdline",
 	} {
-		said[page] = g.get(t, page)
+		outputs[page] = g.get(t, page)
 	}
-	c.mislead(t)
+	c.sendToAdmin(t)
 	g.end(t)
-	behind.end(t)
+	backend.end(t)
 	demand, err := os.ReadFile(filepath.Join(filepath.Dir(g.file), record))
 	if err != nil {
 		t.Fatal(err)
 	}
-	said["demand"], said["spans"] = string(demand), fmt.Sprint(collector.Spans())
-	said["log of the gateway"], said["log of the backend"] = g.log.String(), behind.log.String()
+	outputs["demand"], outputs["spans"] = string(demand), fmt.Sprint(collector.Spans())
+	outputs["log of the gateway"], outputs["log of the backend"] = g.log.String(), backend.log.String()
 	size := 0
-	for place, text := range said {
+	for place, text := range outputs {
 		if size += len(text); text == "" || text == "[]" {
 			t.Errorf("%s: nothing to search", place)
 		}
 	}
-	report(t, "21", "requests, and answers by their status", fmt.Sprintf("%d, %v", requests, c.answers), "every kind of refusal")
+	report(t, "21", "requests, and answers by their status", fmt.Sprintf("%d, %v", requests, c.answers), "each kind of refusal")
 	expectNone(t, "21", fmt.Sprintf("tokens, parts or hashes of %d in %.1f MB of logs, metrics, pages, dumps, records and spans",
-		len(c.secrets), float64(size)/1e6), reveal(t, said, c.secrets))
+		len(c.secrets), float64(size)/1e6), countLeaks(t, outputs, c.secrets))
 	for _, status := range []int{200, 304, 401, 403, 404, 405, 413, 415, 422, 429} {
 		if c.answers[status] == 0 && *full {
-			t.Errorf("nothing was answered %d", status)
+			t.Errorf("no request was answered with %d", status)
 		}
 	}
 }
 
-// startTalkativeBackend runs a backend that logs each call.
-func startTalkativeBackend(t *testing.T) *backend {
+// startDebugBackend runs a backend that logs each call.
+func startDebugBackend(t *testing.T) *backend {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
 	p := start(t, "opsbackend", "serve", "--listen=127.0.0.1:0", "--data-dir="+data, "--seed=demo", "--log-level=debug")
@@ -88,7 +88,7 @@ func startTalkativeBackend(t *testing.T) *backend {
 	return &backend{process: p, address: fmt.Sprint(serving["address"])}
 }
 
-// secrets returns tokens that open something, that did, and that never will.
+// secrets returns valid, revoked and unknown tokens.
 func secrets(t *testing.T) []string {
 	t.Helper()
 	var list []string
@@ -107,20 +107,20 @@ func secrets(t *testing.T) []string {
 	return list
 }
 
-// reveal returns how many of the secrets were told: as they are, by their secret half, or by their hash.
-func reveal(t *testing.T, said map[string]string, secrets []string) (n int) {
+// countLeaks counts secrets in outputs: as text, half of it, or its hash.
+func countLeaks(t *testing.T, outputs map[string]string, secrets []string) (n int) {
 	t.Helper()
 	for _, secret := range secrets {
 		hash := sha256.Sum256([]byte(secret))
 		_, half, _ := strings.Cut(secret, "_live_")
-		for place, text := range said {
+		for place, text := range outputs {
 			for _, form := range []string{
 				half[:18], half[18:], hex.EncodeToString(hash[:]), strings.ToUpper(hex.EncodeToString(hash[:])), fmt.Sprint(hash),
 				base64.StdEncoding.EncodeToString(hash[:])[:43], base64.URLEncoding.EncodeToString(hash[:])[:43], string(hash[:]),
 			} {
 				if at := strings.Index(text, form); at >= 0 {
 					n++
-					t.Errorf("%s tells a token: …%.200q…", place, text[max(0, at-100):min(len(text), at+100)])
+					t.Errorf("%s contains a token: …%.200q…", place, text[max(0, at-100):min(len(text), at+100)])
 				}
 			}
 		}
@@ -128,21 +128,21 @@ func reveal(t *testing.T, said map[string]string, secrets []string) (n int) {
 	return n
 }
 
-// A careless client has tokens, and puts them anywhere.
-type careless struct {
+// leakyClient sends tokens in wrong places of requests.
+type leakyClient struct {
 	gateway    *gateway
 	secrets    []string
 	operations []openapitest.Operation
-	server     string   // the id of one that there is
-	usual      []string // the tokens of most requests
+	server     string   // id of an existing server
+	usual      []string // tokens of most requests
 
 	mu      sync.Mutex
-	answers map[int]int // by their status
-	dump    string      // of all goroutines, taken while they worked
+	answers map[int]int // by status
+	dump    string      // of all goroutines, taken under load
 }
 
-// run sends requests, several at once.
-func (c *careless) run(t *testing.T, requests int) {
+// run sends requests concurrently.
+func (c *leakyClient) run(t *testing.T, requests int) {
 	t.Helper()
 	const clients = 8
 	var sending sync.WaitGroup
@@ -163,8 +163,8 @@ func (c *careless) run(t *testing.T, requests int) {
 	sending.Wait()
 }
 
-// send sends a request of any kind with a token in the right place, and with others in wrong ones.
-func (c *careless) send(t *testing.T, client *http.Client, random *rand.Rand) {
+// send sends a random request with tokens in right and wrong places.
+func (c *leakyClient) send(t *testing.T, client *http.Client, random *rand.Rand) {
 	t.Helper()
 	request := c.request(t.Context(), random)
 	response, err := client.Do(request)
@@ -179,7 +179,7 @@ func (c *careless) send(t *testing.T, client *http.Client, random *rand.Rand) {
 	c.answers[response.StatusCode]++
 }
 
-func (c *careless) request(ctx context.Context, random *rand.Rand) *http.Request {
+func (c *leakyClient) request(ctx context.Context, random *rand.Rand) *http.Request {
 	secret, other := pick(random, append(slices.Clone(c.usual), pick(random, c.secrets))), pick(random, c.secrets)
 	o, kind := pick(random, c.operations), random.IntN(16)
 	if kind == 7 || kind == 8 {
@@ -220,22 +220,22 @@ func (c *careless) request(ctx context.Context, random *rand.Rand) *http.Request
 	}
 	request, err := http.NewRequestWithContext(ctx, method, c.gateway.url+target, strings.NewReader(body))
 	if err != nil {
-		panic(fmt.Sprintf("%s %s: %v", method, target, err)) // nothing above makes what is no request
+		panic(fmt.Sprintf("%s %s: %v", method, target, err)) // all of the above are valid requests
 	}
 	request.Header = header
 	return request
 }
 
-// mislead asks the admin listener with tokens where their ids belong, and holds that it repeats none.
-func (c *careless) mislead(t *testing.T) {
+// sendToAdmin sends tokens instead of ids to the admin listener, and checks that its responses contain none.
+func (c *leakyClient) sendToAdmin(t *testing.T) {
 	t.Helper()
-	var said bytes.Buffer
+	var responses bytes.Buffer
 	for i, secret := range c.secrets {
 		for _, target := range []string{
 			"/admin/limits/" + secret, "/admin/explain?method=GET&path=/v1/me&token_id=" + secret, "/admin/limits/x?team_id=" + secret,
 			"/admin/explain?token_id=x&method=GET&path=/v1/me?token=" + secret, "/" + secret, "/debug/pprof/" + secret, "/admin/config?" + secret,
 		} {
-			said.WriteString(c.gateway.get(t, target))
+			responses.WriteString(c.gateway.get(t, target))
 		}
 		target := fmt.Sprint(c.gateway.admin, "/admin/limits/token-", i)
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, target, http.NoBody)
@@ -247,8 +247,8 @@ func (c *careless) mislead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = io.Copy(&said, response.Body)
+		_, _ = io.Copy(&responses, response.Body)
 		_ = response.Body.Close()
 	}
-	expectNone(t, "21", "tokens that the admin listener repeats", reveal(t, map[string]string{"the admin listener": said.String()}, c.secrets))
+	expectNone(t, "21", "tokens in responses of the admin listener", countLeaks(t, map[string]string{"the admin listener": responses.String()}, c.secrets))
 }

@@ -9,26 +9,26 @@ import (
 // services are the addresses of the internal services, as gRPC targets.
 type services struct{ fleet, monitoring, incident, audit, identity string }
 
-// everyService is all of them at one address.
+// everyService returns services that are all at one address.
 func everyService(address string) services {
 	return services{fleet: address, monitoring: address, incident: address, audit: address, identity: address}
 }
 
-// configuration is that of a gateway in front of them.
+// configuration returns the configuration of a gateway in front of the services.
 func (s services) configuration() string {
 	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams:\n  fleet: {address: %q}\n  monitoring: {address: %q}\n"+
 		"  incident: {address: %q}\n  audit: {address: %q}\n  identity: {address: %q}\n", s.fleet, s.monitoring, s.incident, s.audit, s.identity)
 }
 
-// A backend is a running opsbackend with the demo data.
+// backend is a running opsbackend with the demo data.
 type backend struct {
 	*process
 
 	address string
-	data    string // its folder, which others may share
+	data    string // folder, which several backends can share
 }
 
-// launchBackend runs one at an address, where port 0 takes any free one.
+// launchBackend runs a backend at an address; port 0 selects a free port.
 func launchBackend(address, data string) (*backend, error) {
 	p, err := launch("opsbackend", "serve", "--listen="+address, "--data-dir="+data, "--seed=demo")
 	if err != nil {
@@ -41,7 +41,7 @@ func launchBackend(address, data string) (*backend, error) {
 	return &backend{process: p, address: fmt.Sprint(serving["address"]), data: data}, nil
 }
 
-// startBackend runs a backend of one test, with data of its own.
+// startBackend runs a backend for one test, with its own data.
 func startBackend(t *testing.T) *backend {
 	t.Helper()
 	return startBackendAt(t, "127.0.0.1:0", filepath.Join(t.TempDir(), "data"))
@@ -62,7 +62,7 @@ func startBackendAt(t *testing.T, address, data string) *backend {
 	return b
 }
 
-// restart has a backend that has ended run again where it was, with what it had.
+// restart starts a stopped backend again, with its address and data.
 func (b *backend) restart(t *testing.T) {
 	t.Helper()
 	again, err := launchBackend(b.address, b.data)
@@ -72,8 +72,8 @@ func (b *backend) restart(t *testing.T) {
 	b.process = again.process
 }
 
-// startReplicas runs backends that share their data, each at a loopback address of its own and all at one port, and returns them
-// with the one name by which DNS knows them.
+// startReplicas runs backends with shared data, at different loopback addresses and the same port. It returns them and their common
+// DNS target.
 func startReplicas(t *testing.T, n int) (replicas []*backend, name string) {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")

@@ -14,25 +14,25 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// A fault is something that breaks and is mended again.
+// fault is injected and repaired.
 type fault struct {
 	name           string
 	inject, repair func()
 }
 
-// A faultWindow is the time from when something was broken until nobody noticed it any more.
+// faultWindow is the time from the injection of a fault until the system is healthy again.
 type faultWindow struct {
 	name                string
 	from, repaired, end time.Time
 }
 
-// faults are the faults: each part of the soak has every one of them once, in an order of its own.
+// faults returns all faults. Each part of the soak runs each of them once, in random order.
 func (s *soak) faults(t *testing.T) []fault {
 	t.Helper()
-	victim := s.random.IntN(len(s.replicas)) // the faults is made anew for each part
-	b, w := s.replicas[victim], s.links[victim]
-	restart, restore, still := func() { b.restart(t) }, func() { s.restore(t) }, func() {}
-	spoilt := func(what string, w *link, toxic string) fault {
+	target := s.random.IntN(len(s.replicas)) // of this part
+	b, w := s.replicas[target], s.links[target]
+	restart, restore, nothing := func() { b.restart(t) }, func() { s.restore(t) }, func() {}
+	impaired := func(what string, w *link, toxic string) fault {
 		return fault{what, func() { w.addToxic(t, toxic) }, func() { w.removeToxics(t) }}
 	}
 	return []fault{
@@ -40,20 +40,20 @@ func (s *soak) faults(t *testing.T) []fault {
 		{"a backend frozen", func() { b.freeze(t) }, func() { b.thaw(t) }},
 		{"a backend restarted", func() { b.end(t) }, restart},
 		{"all backends killed", func() { s.killAll(t) }, func() { s.restartAll(t) }},
-		{"a wire cut", w.cut, func() { w.reconnect(t) }},
-		spoilt("a wire slow", w, `{"type": "latency", "attributes": {"latency": 300, "jitter": 100}}`),
-		spoilt("a wire reset", w, `{"type": "reset_peer", "attributes": {"timeout": 50}}`),
-		spoilt("half of each answer", w, `{"type": "limit_data", "attributes": {"bytes": 20000}}`),
+		{"a link cut", w.cut, func() { w.reconnect(t) }},
+		impaired("a slow link", w, `{"type": "latency", "attributes": {"latency": 300, "jitter": 100}}`),
+		impaired("a link reset", w, `{"type": "reset_peer", "attributes": {"timeout": 50}}`),
+		impaired("truncated responses", w, `{"type": "limit_data", "attributes": {"bytes": 20000}}`),
 		{"Redis killed", s.redis.Kill, s.redis.Restart},
 		{"Redis frozen", s.redis.Pause, s.redis.Resume},
-		{"Redis emptied", s.redis.Flush, still},
-		{"the wire to Redis cut", s.redisLink.cut, func() { s.redisLink.reconnect(t) }},
-		spoilt("the wire to Redis slow", s.redisLink, `{"type": "latency", "attributes": {"latency": 800}}`),
+		{"Redis emptied", s.redis.Flush, nothing},
+		{"the link to Redis cut", s.redisLink.cut, func() { s.redisLink.reconnect(t) }},
+		impaired("a slow link to Redis", s.redisLink, `{"type": "latency", "attributes": {"latency": 800}}`),
 		{"configuration changed", func() { configure(t, s.gateways, s.config(900_000, "http: {body_timeout: 4s}\n"), true) }, restore},
-		{"configuration wrong", func() { mistake(t, s.gateways, s.config(1_000_000, "rate_limits: {}\n"), false) }, restore},
-		{"certificate replaced", func() { s.public.replace(t, time.Now().UnixNano()) }, still},
-		{"a token revoked", func() { s.revoke(t) }, still},
-		{"a crowd that hangs up", func() { s.hangUpBurst(t) }, still},
+		{"invalid configuration", func() { mistake(t, s.gateways, s.config(1_000_000, "rate_limits: {}\n"), false) }, restore},
+		{"certificate replaced", func() { s.public.replace(t, time.Now().UnixNano()) }, nothing},
+		{"a token revoked", func() { s.revoke(t) }, nothing},
+		{"a burst of hang-ups", func() { s.hangUpBurst(t) }, nothing},
 	}
 }
 
@@ -74,10 +74,10 @@ func (s *soak) restartAll(t *testing.T) {
 func (s *soak) restore(t *testing.T) {
 	t.Helper()
 	configure(t, s.gateways, s.config(1_000_000, ""), false)
-	eventually(t, "both have the right configuration", func() bool { return sum(t, s.gateways, lastReload) == len(s.gateways) })
+	eventually(t, "both have the valid configuration", func() bool { return sum(t, s.gateways, lastReload) == len(s.gateways) })
 }
 
-// revoke revokes a token in use, and notes how long both gateways went on to take it.
+// revoke revokes a token in use, and measures how long gateways still accept it.
 func (s *soak) revoke(t *testing.T) {
 	t.Helper()
 	token := createToken(t, s.replicas[0].data)
@@ -89,18 +89,18 @@ func (s *soak) revoke(t *testing.T) {
 		}
 		return true
 	}
-	eventually(t, "both take a new token", func() bool { return all(http.StatusOK) })
+	eventually(t, "both accept a new token", func() bool { return all(http.StatusOK) })
 	revokeToken(t, s.replicas[0].data, token.ID)
 	s.revoked = max(s.revoked, eventually(t, "both refuse a revoked token", func() bool { return all(http.StatusUnauthorized) }))
 }
 
-// crowd has clients come, each with a connection of its own, and leave before they are served.
+// hangUpBurst sends requests on many new connections and cancels them before the response.
 func (s *soak) hangUpBurst(t *testing.T) {
 	t.Helper()
-	const come = 200
-	var left sync.WaitGroup
-	for i := range come {
-		left.Go(func() {
+	const requests = 200
+	var sending sync.WaitGroup
+	for i := range requests {
+		sending.Go(func() {
 			client := s.newClient(i / 2)
 			defer client.CloseIdleConnections()
 			s.send(t.Context(), client, s.gateways[i%len(s.gateways)], soakRequest{
@@ -108,10 +108,10 @@ func (s *soak) hangUpBurst(t *testing.T) {
 			})
 		})
 	}
-	left.Wait()
+	sending.Wait()
 }
 
-// suffer has a fault happen, and returns when nobody notices any more that it did.
+// run injects a fault, repairs it, and returns when the system is healthy again.
 func (s *soak) run(t *testing.T, f fault, duration time.Duration) {
 	t.Helper()
 	now := faultWindow{name: f.name, from: time.Now()}
@@ -119,13 +119,13 @@ func (s *soak) run(t *testing.T, f fault, duration time.Duration) {
 	sleep(t, duration-time.Since(now.from))
 	f.repair()
 	now.repaired = time.Now()
-	eventually(t, "all is well again after "+f.name, func() bool { return s.isHealthy(t) })
+	eventually(t, "the system is healthy after "+f.name, func() bool { return s.isHealthy(t) })
 	now.end = time.Now()
 	s.windows = append(s.windows, now)
-	t.Logf("%s  %-26s well after %v", now.from.Format(time.TimeOnly), f.name, tenths(now.end.Sub(now.repaired)))
+	t.Logf("%s  %-26s healthy after %v", now.from.Format(time.TimeOnly), f.name, tenths(now.end.Sub(now.repaired)))
 }
 
-// isHealthy says whether both gateways have everything that they need.
+// isHealthy reports whether both gateways are ready with all dependencies.
 func (s *soak) isHealthy(t *testing.T) bool {
 	t.Helper()
 	for _, g := range s.gateways {
@@ -136,7 +136,7 @@ func (s *soak) isHealthy(t *testing.T) bool {
 	return true
 }
 
-// isConnected says whether all breakers are closed, Redis is asked, the configuration is in force and revocations are heard of.
+// isConnected reports whether all breakers are closed, Redis is in use, the last reload succeeded and the revocation stream is connected.
 func (g *gateway) isConnected(t *testing.T) bool {
 	t.Helper()
 	metrics := g.get(t, "/metrics")
@@ -149,8 +149,7 @@ func (g *gateway) isConnected(t *testing.T) bool {
 		strings.Contains(metrics, lastReload+" 1\n") && strings.Contains(metrics, "opsgate_authn_revocation_stream_connected 1\n")
 }
 
-// startBehindLinks runs backends that share their data, each behind a wire of its own, and returns the name by which DNS knows the
-// near ends of the links.
+// startBehindLinks runs backends with shared data, each behind its own link, and returns the DNS target of the links.
 func startBehindLinks(t *testing.T, n int) (replicas []*backend, links []*link, name string) {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
@@ -165,7 +164,7 @@ func startBehindLinks(t *testing.T, n int) (replicas []*backend, links []*link, 
 	return replicas, links, "dns://" + startResolver(t, hosts...).address + "/backend.test:" + near
 }
 
-// newLinkAt lays a wire from one address to another.
+// newLinkAt returns a link from one address to another.
 func newLinkAt(t *testing.T, from, to string) *link {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())

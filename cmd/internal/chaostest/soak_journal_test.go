@@ -10,25 +10,25 @@ import (
 	"testing"
 )
 
-// A book is what clients remember together.
+// journal is the state that clients share.
 type journal struct {
 	sync.Mutex
 	tags      map[string]string // the last ETag, by path
-	incidents []string          // the latest that were created, so that none gathers updates for the whole soak
-	next      int               // the one of them that the next replaces
+	incidents []string          // the latest created ones, so that no incident collects all updates
+	next      int               // index in incidents of the next replacement
 	marks     int
-	written   map[string]*writeState // by mark
+	writes    map[string]*writeState // by mark
 }
 
-// A writing is what became of a write, as its client knows.
+// writeState is the state of a write, as its client sees it.
 type writeState struct {
-	incident     string // that an update was for; "" for a new one
-	keyed        bool   // and repeated until it was acknowledged
+	incident     string // of an update; "" for a new incident
+	keyed        bool   // retried until acknowledged
 	acknowledged bool
 }
 
 func newJournal(incidents []string) *journal {
-	return &journal{tags: map[string]string{}, incidents: incidents, written: map[string]*writeState{}}
+	return &journal{tags: map[string]string{}, incidents: incidents, writes: map[string]*writeState{}}
 }
 
 func (b *journal) tag(path string) string {
@@ -49,7 +49,7 @@ func (b *journal) incident(random *rand.Rand) string {
 	return pick(random, b.incidents)
 }
 
-// mark returns a text that no other write has.
+// mark returns a unique text.
 func (b *journal) mark(what string) string {
 	b.Lock()
 	defer b.Unlock()
@@ -57,7 +57,7 @@ func (b *journal) mark(what string) string {
 	return fmt.Sprintf("soak-%s-%d", what, b.marks)
 }
 
-// note remembers a write before it is sent, and acknowledge that it was answered.
+// addWrite records a write before it is sent; acknowledge records its success.
 func (b *journal) addWrite(v soakRequest) {
 	b.Lock()
 	defer b.Unlock()
@@ -65,7 +65,7 @@ func (b *journal) addWrite(v soakRequest) {
 	if path, ok := strings.CutSuffix(v.path, "/updates"); ok {
 		w.incident = strings.TrimPrefix(path, "/v1/incidents/")
 	}
-	b.written[v.mark] = w
+	b.writes[v.mark] = w
 }
 
 func (b *journal) acknowledge(v soakRequest, body []byte) {
@@ -73,7 +73,7 @@ func (b *journal) acknowledge(v soakRequest, body []byte) {
 	_ = json.Unmarshal(body, &created)
 	b.Lock()
 	defer b.Unlock()
-	w := b.written[v.mark]
+	w := b.writes[v.mark]
 	w.acknowledged = true
 	if w.incident == "" && created.ID != "" {
 		b.incidents[b.next] = created.ID
@@ -81,8 +81,7 @@ func (b *journal) acknowledge(v soakRequest, body []byte) {
 	}
 }
 
-// audit counts what the writes left behind, and how often that is not what their clients were told: lost although acknowledged, or
-// done twice.
+// audit compares the writes with the stored resources: lost are acknowledged writes without a result, twice are writes with two.
 func (b *journal) audit(t *testing.T, s *soak) (lost, twice int) {
 	t.Helper()
 	done := map[string]int{}
@@ -100,7 +99,7 @@ func (b *journal) audit(t *testing.T, s *soak) (lost, twice int) {
 		}
 	}
 	updated := map[string]bool{}
-	for _, w := range b.written {
+	for _, w := range b.writes {
 		if w.incident == "" || updated[w.incident] {
 			continue
 		}
@@ -111,7 +110,7 @@ func (b *journal) audit(t *testing.T, s *soak) (lost, twice int) {
 			done[u.Message]++
 		}
 	}
-	for mark, w := range b.written {
+	for mark, w := range b.writes {
 		if w.acknowledged && done[mark] == 0 || w.keyed && !w.acknowledged {
 			lost++
 		}
@@ -122,7 +121,7 @@ func (b *journal) audit(t *testing.T, s *soak) (lost, twice int) {
 	return lost, twice
 }
 
-// fetch asks the first gateway for something that is there.
+// fetch reads an existing resource from the first gateway.
 func (s *soak) fetch(t *testing.T, path string, into any) {
 	t.Helper()
 	o := s.send(t.Context(), s.client, s.gateways[0], soakRequest{method: http.MethodGet, path: path, token: s.tokens["full"]})

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// A visit is one request of the soak, and what may come of it where nothing is broken. While something is, it may also end in 500,
-// 503 or 504.
+// soakRequest is a request of the soak with the statuses that are allowed without a fault. During a fault 500, 503 and 504 are allowed
+// as well.
 type soakRequest struct {
 	kind         string
 	method, path string
 	token, body  string
 	headers      map[string]string
 	allowed      []int
-	fresh        bool          // over a connection of its own
-	hangUpAfter  time.Duration // after so long; 0 for never
-	mark         string        // what a write leaves behind
+	fresh        bool          // on a new connection
+	hangUpAfter  time.Duration // 0 for never
+	mark         string        // text in the created resource
 }
 
-// A requestKind is a kind of visit and how many of a hundred are such.
+// requestKind is a kind of request with its share in percent.
 type requestKind struct {
 	share int
 	make  func(*soak, *rand.Rand) soakRequest
@@ -41,7 +41,7 @@ var requestKinds = []requestKind{
 	{3, (*soak).wrongMethod},
 }
 
-// drawn draws one of the requestKinds.
+// randomRequest returns a request of a random kind.
 func randomRequest(s *soak, random *rand.Rand) soakRequest {
 	n := random.IntN(100)
 	for _, h := range requestKinds {
@@ -64,7 +64,7 @@ func (s *soak) path(random *rand.Rand, template string) string {
 	})
 }
 
-// read reads something that is there, in one of the ways in which clients do.
+// read reads an existing resource, with random request headers.
 func (s *soak) read(random *rand.Rand) soakRequest {
 	v := soakRequest{
 		kind: "read", method: http.MethodGet, path: s.path(random, pick(random, readable())), token: s.tokens["full"],
@@ -85,14 +85,14 @@ func (s *soak) read(random *rand.Rand) soakRequest {
 	return v
 }
 
-// canceledRead is of a client that hangs up, mostly before it has its answer.
+// canceledRead is canceled, mostly before the response.
 func (s *soak) canceledRead(random *rand.Rand) soakRequest {
 	v := s.read(random)
 	v.kind, v.hangUpAfter = "hang-up", time.Duration(random.IntN(4000))*time.Microsecond+time.Microsecond
 	return v
 }
 
-// limitedRead is of a token that asks for more than it gets.
+// limitedRead uses a token that exceeds its limit.
 func (s *soak) limitedRead(random *rand.Rand) soakRequest {
 	v := s.read(random)
 	v.kind, v.token, v.allowed = "limited", s.tokens["read"], append(v.allowed, http.StatusTooManyRequests)
@@ -158,7 +158,7 @@ func (s *soak) badInput(random *rand.Rand) soakRequest {
 	return v
 }
 
-// create and update write, half of them with a key, and then as often as it takes. The book counts what comes of them.
+// create and update write, half of them with an idempotency key. The journal records them.
 func (s *soak) create(random *rand.Rand) soakRequest {
 	mark := s.journal.mark("created")
 	return s.write(random, mark, "/v1/incidents",

@@ -11,23 +11,22 @@ import (
 	"time"
 )
 
-// A sample is what one gateway holds at a moment.
+// sample has the resource usage of one gateway at one moment.
 type sample struct {
 	part    int // of the soak
 	gateway int
-	idle    bool // nothing was broken, and nobody asked anything
+	idle    bool // taken without faults and requests
 	of      map[string]float64
 }
 
-// A resource is what must not grow.
+// resource is a resource whose usage must not grow.
 type resource struct {
 	name, metric string
-	idle         bool // only idle moments count: who waits holds something
+	idle         bool // only idle samples count
 	bound        float64
 }
 
-// What is in use has gaps between what lives, as crowds leave them behind; what is resident is mostly garbage, of which the collector
-// leaves more or less.
+// Heap in use includes fragmentation after bursts. Resident memory is mostly garbage and varies more.
 var resources = []resource{
 	{"heap, bytes", "HeapAlloc", true, .05},
 	{"heap in use, bytes", "HeapInuse", true, .10},
@@ -36,14 +35,14 @@ var resources = []resource{
 	{"file descriptors", "process_open_fds", true, .05},
 }
 
-// whilePaused does something while there are no visits.
+// whilePaused calls do while no requests are in flight.
 func (s *soak) whilePaused(do func()) {
 	s.pause.Lock()
 	defer s.pause.Unlock()
 	do()
 }
 
-// takeSamples looks at both gateways.
+// takeSamples samples both gateways.
 func (s *soak) takeSamples(t *testing.T, part int, idle bool) {
 	t.Helper()
 	for i, g := range s.gateways {
@@ -59,8 +58,8 @@ func (s *soak) takeSamples(t *testing.T, part int, idle bool) {
 	}
 }
 
-// heap returns what is on the heap, the least of some looks each after a collection of garbage, as two are needed for what is pooled: one
-// compressor is a tenth of everything. It is asked for as text, as the compressor of a profile would count as well.
+// heap returns the minimum heap usage of several garbage collections, because pooled objects need two. It reads the profile as text to
+// avoid the compressor of a binary profile.
 func (g *gateway) heap(t *testing.T) map[string]float64 {
 	t.Helper()
 	least := map[string]float64{}
@@ -78,7 +77,7 @@ func (g *gateway) heap(t *testing.T) map[string]float64 {
 	return least
 }
 
-// keepSampling takes samples until it is told to stop.
+// keepSampling takes samples until stop is closed.
 func (s *soak) keepSampling(t *testing.T, every time.Duration, stop <-chan struct{}) {
 	t.Helper()
 	tick := time.NewTicker(every)
@@ -93,7 +92,7 @@ func (s *soak) keepSampling(t *testing.T, every time.Duration, stop <-chan struc
 	}
 }
 
-// keepProfiles keeps what is on the heaps, for whoever has to find out why they grew: go test -artifacts -outputdir DIR.
+// keepProfiles saves heap profiles: go test -artifacts -outputdir DIR.
 func (s *soak) keepProfiles(t *testing.T, part int) {
 	t.Helper()
 	for i, g := range s.gateways {
@@ -118,7 +117,7 @@ func (s *soak) median(r resource, gateway, part int) (float64, int) {
 	return values[len(values)/2], len(values)
 }
 
-// compare holds what the gateways held in the last part to what they held in the second.
+// compare checks the growth of resource usage from the second part to the last.
 func (s *soak) compare(t *testing.T) {
 	t.Helper()
 	var text strings.Builder

@@ -17,32 +17,32 @@ import (
 )
 
 var (
-	soakFor  = flag.Duration("soak", 0, "how long the soak duration; without, it shows that it works")
-	soakSeed = flag.Uint64("soak-seed", 0, "what the soak's traffic and the order of its faults are made of; 0 for one that is always the same, and any where it soaks")
+	soakFor  = flag.Duration("soak", 0, "duration of the soak; 0 for a short run")
+	soakSeed = flag.Uint64("soak-seed", 0, "random seed of traffic and faults; 0 for a fixed one in a short run, and a random one in a soak")
 )
 
 const (
-	// soaked is the row of what stands beside the table.
+	// soakRow is the row of the soak, which has no number.
 	soakRow = "soak"
 	// parts of a soak have the same faults, so that they can be compared.
 	parts = 4
-	// A soak shows a client's mistakes at work, not how much a gateway can take.
+	// Requests per second of a soak and of a short run.
 	soakRate, briefRate = 180, 60
-	// redisTimeout is how long Redis may take: a machine that does other things too is no outage.
+	// redisTimeout is long, so that a busy machine does not cause an outage.
 	redisTimeout = 500 * time.Millisecond
 )
 
-// A soak is a system that is used and broken at the same time, for long.
+// soak is a system under load and faults.
 type soak struct {
 	gateways  []*gateway
 	replicas  []*backend
-	links     []*link // to each of them
+	links     []*link // to the replicas
 	redis     *redistest.Server
 	redisLink *link
 	public    *publicTLS
 
 	tokens  map[string]string
-	limited string // the id of the one with little to spend
+	limited string // id of the token with a low limit
 	ids     teamResources
 	client  *http.Client
 	seed    uint64
@@ -50,16 +50,16 @@ type soak struct {
 	journal *journal
 	results results
 
-	pause   sync.RWMutex // held to read by visits, and to write by who wants to look while there are none
+	pause   sync.RWMutex // read-locked by requests, locked by whilePaused
 	part    atomic.Int64
 	windows []faultWindow
-	revoked time.Duration // the longest that a revoked token was taken
+	revoked time.Duration // maximum time that a revoked token was accepted
 
 	mu      sync.Mutex
 	samples []sample
 }
 
-// newSoak starts two gateways, three backends behind one name, and Redis, with links between them.
+// newSoak starts two gateways, three backends behind one DNS name, and Redis, with links between them.
 func newSoak(t *testing.T) *soak {
 	t.Helper()
 	s := &soak{redis: redistest.Start(t), tokens: map[string]string{}, seed: *soakSeed, public: newPublicTLS(t)}
@@ -69,7 +69,7 @@ func newSoak(t *testing.T) *soak {
 	case *soakFor > 0:
 		s.seed = rand.Uint64()
 	default:
-		s.seed = 1 // who tests other things is to have the same test each time
+		s.seed = 1 // reproducible
 	}
 	t.Logf("-soak-seed %d", s.seed)
 	s.random = rand.New(rand.NewPCG(s.seed, 1<<32))
@@ -92,21 +92,21 @@ func newSoak(t *testing.T) *soak {
 	return s
 }
 
-// config is that of both gateways. One token gets less than it asks for.
+// config returns the configuration of both gateways. One token has a low limit.
 func (s *soak) config(limit int, more string) string {
 	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n  redis: {addresses: [%q], timeout: %v}\n"+
 		"  limits: [{requests: %d, per: 1s}]\n  tokens: {%s: {limits: [{requests: 4, per: 1s}]}}\n%s%s",
 		s.redisLink.address(), redisTimeout, limit, s.limited, s.public.config(), more)
 }
 
-// learn lists the resources that can be read.
+// loadResources lists the resources that can be read.
 func (s *soak) loadResources(t *testing.T) {
 	t.Helper()
 	s.ids = listResources(func(path string, into any) { s.fetch(t, path, into) })
 	s.journal = newJournal(slices.Clone(s.ids["/v1/incidents"]))
 }
 
-// Everything that a client does, and everything that breaks, for a long time: what it must not do is add up.
+// All kinds of requests and faults for a long time: no resource usage grows, and no guarantee is violated.
 func TestSoak(t *testing.T) {
 	s := newSoak(t)
 	ctx, done := context.WithCancel(t.Context())
@@ -130,7 +130,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// brief has some faults happen, for as long as it takes to notice them.
+// brief runs three random faults.
 func (s *soak) brief(t *testing.T) {
 	t.Helper()
 	faults := s.faults(t)
@@ -139,7 +139,7 @@ func (s *soak) brief(t *testing.T) {
 	}
 }
 
-// long has every fault happen once in each part, and leaves time between them.
+// long runs each fault once in each part, with time between them.
 func (s *soak) long(t *testing.T, duration time.Duration) {
 	t.Helper()
 	stop := make(chan struct{})
@@ -162,23 +162,23 @@ func (s *soak) long(t *testing.T, duration time.Duration) {
 	sampling.Wait()
 }
 
-// verdict holds what must be true whatever broke.
+// checkResults checks the guarantees that hold during all faults.
 func (s *soak) checkResults(t *testing.T) {
 	t.Helper()
-	eventually(t, "all is well at the end", func() bool { return s.isHealthy(t) })
+	eventually(t, "the system is healthy at the end", func() bool { return s.isHealthy(t) })
 	lost, twice := s.journal.audit(t, s)
-	expectNone(t, soakRow, fmt.Sprintf("writes executed twice, of %d", len(s.journal.written)), twice)
-	expectNone(t, soakRow, "writes acknowledged and lost, or never acknowledged with a key", lost)
+	expectNone(t, soakRow, fmt.Sprintf("writes executed twice, of %d", len(s.journal.writes)), twice)
+	expectNone(t, soakRow, "writes acknowledged but lost, or with a key but never acknowledged", lost)
 	unexpected := slices.DeleteFunc(s.results.failures, func(f failure) bool { return slices.ContainsFunc(s.windows, f.during) })
 	for _, f := range unexpected[:min(len(unexpected), 10)] {
-		t.Errorf("%s %s: %d, while nothing was broken", f.sent.Format(time.TimeOnly), f.kind, f.status)
+		t.Errorf("%s %s: %d, without a fault", f.sent.Format(time.TimeOnly), f.kind, f.status)
 	}
 	all, _ := s.results.total("")
 	report(t, soakRow, "answers", all, "")
-	expectNone(t, soakRow, "answers of 500, 503 or 504 while nothing was broken", len(unexpected))
-	expectNone(t, soakRow, "requests without an answer, or with one against the contract", s.results.errorCount)
-	for _, complaint := range s.results.errors {
-		t.Error(complaint)
+	expectNone(t, soakRow, "answers of 500, 503 or 504 without a fault", len(unexpected))
+	expectNone(t, soakRow, "requests without a response, or with one that violates the contract", s.results.errorCount)
+	for _, message := range s.results.errors {
+		t.Error(message)
 	}
 	var slowest faultWindow
 	for _, now := range s.windows {
@@ -186,14 +186,14 @@ func (s *soak) checkResults(t *testing.T) {
 			slowest = now
 		}
 	}
-	within(t, soakRow, fmt.Sprintf("longest until all was well after one of %d faults (%s)", len(s.windows), slowest.name),
+	within(t, soakRow, fmt.Sprintf("longest recovery from one of %d faults (%s)", len(s.windows), slowest.name),
 		slowest.end.Sub(slowest.repaired), 15*time.Second)
-	within(t, soakRow, "longest that a revoked token was taken", s.revoked, time.Second)
+	within(t, soakRow, "longest time that a revoked token was accepted", s.revoked, time.Second)
 	expectNone(t, soakRow, "panics", sum(t, s.gateways, "opsgate_http_panics_total"))
 	t.Logf("answers:\n%s", strings.Join(s.results.kinds(), "\n"))
 }
 
-// during says whether a faultWindow explains a failure.
+// during reports whether a failure overlaps a faultWindow.
 func (f failure) during(now faultWindow) bool {
 	return !f.done.Before(now.from) && !f.sent.After(now.end)
 }

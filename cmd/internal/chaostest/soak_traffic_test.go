@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// soakClients each keep one connection to each gateway.
+	// soakClients is the number of clients, each with one connection to each gateway.
 	soakClients = 64
 	maxBody     = 128 << 10
-	// validateEvery is one in how many successes is held against the description of the API; errors all are.
+	// validateEvery is the rate of successes that are validated against the OpenAPI document: one in four. All errors are.
 	validateEvery = 4
 )
 
-// An outcome is what came of a visit.
+// outcome is the result of a request.
 type outcome struct {
 	request    *http.Request
 	sent, done time.Time
@@ -36,16 +36,16 @@ type outcome struct {
 	err        error
 }
 
-// A results counts outcomes, and keeps those that should not have been.
+// results counts outcomes and collects unexpected ones.
 type results struct {
 	sync.Mutex
 	answers    map[string]int // by kind and status
 	failures   []failure
-	errors     []string // the first of them
+	errors     []string // the first 20
 	errorCount int
 }
 
-// A failure is an answer that says that we failed, which is right only while something is broken.
+// failure is a 500, 503 or 504, which is allowed only during a fault.
 type failure struct {
 	kind       string
 	sent, done time.Time
@@ -72,18 +72,18 @@ func (c *results) addError(format string, args ...any) {
 	}
 }
 
-// total returns how many visits were answered, and how many of them with a status.
-func (c *results) total(status string) (all, such int) {
+// total returns the number of outcomes, and of those with a status.
+func (c *results) total(status string) (all, matching int) {
 	for kind, n := range c.answers {
 		all += n
 		if strings.HasSuffix(kind, ": "+status) {
-			such += n
+			matching += n
 		}
 	}
-	return all, such
+	return all, matching
 }
 
-// traffic sends visits at an even rate until the context ends, and returns when all have their outcome.
+// traffic sends requests at a constant rate until the context ends, and returns when all have finished.
 func (s *soak) traffic(ctx context.Context, t *testing.T, rate float64) {
 	t.Helper()
 	turns := load{rate: rate}.schedule(ctx)
@@ -104,7 +104,7 @@ func (s *soak) traffic(ctx context.Context, t *testing.T, rate float64) {
 	clients.Wait()
 }
 
-// newClient returns a client with connections of its own. Every other one speaks HTTP/2.
+// newClient returns a client with its own connections. Every second one uses HTTP/2.
 func (s *soak) newClient(number int) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -115,7 +115,7 @@ func (s *soak) newClient(number int) *http.Client {
 	}
 }
 
-// make makes a soakRequest, those with a key as often as it takes.
+// make sends a request. With an idempotency key it retries until success.
 func (s *soak) make(ctx context.Context, client *http.Client, g *gateway, v soakRequest, validator *openapitest.Validator) {
 	if v.mark != "" {
 		s.journal.addWrite(v)
@@ -164,12 +164,12 @@ func (s *soak) send(ctx context.Context, client *http.Client, g *gateway, v soak
 	return o
 }
 
-// judge says what is to be thought of an outcome.
+// check counts an outcome and records unexpected ones.
 func (s *soak) check(v soakRequest, o outcome, validator *openapitest.Validator) {
 	where := fmt.Sprintf("%s: %s %s", v.kind, v.method, v.path)
 	if o.err != nil {
-		if v.hangUpAfter == 0 && len(v.body) <= maxBody { // what is too large may be cut off while it is sent
-			s.results.addError("%s: no answer: %v", where, o.err)
+		if v.hangUpAfter == 0 && len(v.body) <= maxBody { // the connection may be closed while a large body is sent
+			s.results.addError("%s: no response: %v", where, o.err)
 		}
 		s.results.count(v.kind, 0)
 		return
@@ -197,7 +197,7 @@ func (o outcome) isFailure() bool {
 	return slices.Contains([]int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, o.status)
 }
 
-// invented returns a token of the right form that nobody has.
+// invented returns an unknown token.
 func (s *soak) invented(random *rand.Rand) string {
 	var seed [32]byte
 	for i := range seed {
@@ -205,12 +205,12 @@ func (s *soak) invented(random *rand.Rand) string {
 	}
 	text, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.NewChaCha8(seed))
 	if err != nil {
-		return err.Error() // which is no token either
+		return err.Error() // also not a token
 	}
 	return text
 }
 
-// kinds returns the counts in order.
+// kinds returns the sorted counts.
 func (c *results) kinds() (lines []string) {
 	for _, kind := range slices.Sorted(maps.Keys(c.answers)) {
 		lines = append(lines, fmt.Sprintf("%8d  %s", c.answers[kind], kind))

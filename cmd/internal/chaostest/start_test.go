@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// How long it takes from starting the program until it has answered a request, with nothing there that it needs, and what it takes of
-// processors from its start to its end, which says less of what else the machine does.
+// BenchmarkStart measures the time from starting the gateway to its first response, with all dependencies unavailable, and its CPU time
+// from start to exit.
 func BenchmarkStart(b *testing.B) {
-	nobody := everyService("127.0.0.1:1").configuration() + "shutdown: {drain_wait: 0s}\n"
+	unreachable := everyService("127.0.0.1:1").configuration() + "shutdown: {drain_wait: 0s}\n"
 	for name, config := range map[string]string{
-		"services away":           nobody,
-		"services and Redis away": nobody + "rate_limit: {store: redis, redis: {addresses: [127.0.0.1:1]}}\n",
+		"services down":           unreachable,
+		"services and Redis down": unreachable + "rate_limit: {store: redis, redis: {addresses: [127.0.0.1:1]}}\n",
 	} {
 		b.Run(name, func(b *testing.B) {
 			file := filepath.Join(b.TempDir(), "opsgate.yaml")
@@ -34,7 +34,7 @@ func BenchmarkStart(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				err = p.answer()
+				err = p.firstResponse()
 				all = append(all, time.Since(begun))
 				if err := errors.Join(err, p.stop()); err != nil {
 					b.Fatalf("%v\n%s", err, p.log.String())
@@ -42,7 +42,7 @@ func BenchmarkStart(b *testing.B) {
 				processors += p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 			}
 			slices.Sort(all)
-			b.ReportMetric(0, "ns/op") // the end is in it
+			b.ReportMetric(0, "ns/op") // would include the exit
 			b.ReportMetric(all[len(all)/2].Seconds()*1e3, "ms/median")
 			b.ReportMetric(all[len(all)-1].Seconds()*1e3, "ms/slowest")
 			b.ReportMetric(processors.Seconds()*1e3/float64(b.N), "cpu-ms/life")
@@ -50,15 +50,15 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// answer has a gateway answer a request as soon as it says where it serves.
-func (p *process) answer() error {
-	tick := time.NewTicker(time.Millisecond / 4) // a look is part of what is measured
+// firstResponse waits until a gateway logs its address, and gets a response from it.
+func (p *process) firstResponse() error {
+	tick := time.NewTicker(time.Millisecond / 4) // the interval adds to the measured time
 	defer tick.Stop()
 	for range tick.C {
 		_, after, serving := strings.Cut(p.log.String(), `"msg":"serving"`)
 		select {
 		case <-p.exited:
-			return fmt.Errorf("it ended: %w", p.err)
+			return fmt.Errorf("it exited: %w", p.err)
 		default:
 		}
 		if line, _, whole := strings.Cut(after, "\n"); serving && whole {

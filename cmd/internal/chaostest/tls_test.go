@@ -22,25 +22,25 @@ import (
 	"opsgate/cmd/internal/admin/admintest"
 )
 
-// How much of a processor a request takes in the gateway's process, by how it comes: the list of the demo's servers, asked for by 16
-// clients with a connection each. What a handshake takes is the difference of two rows.
+// BenchmarkTLS measures the CPU time of the gateway per request, by kind of connection: 16 clients list the demo's servers. The cost of
+// a handshake is the difference of two rows.
 func BenchmarkTLS(b *testing.B) {
 	authority := admintest.NewAuthority(b)
-	usual := secured{pair: authority.Server(b, 1), root: authority.Root}
-	old := rsaSecured(b)
+	p256 := secured{pair: authority.Server(b, 1), root: authority.Root}
+	rsa2048 := rsaSecured(b)
 	for _, row := range []struct {
 		name           string
 		secured        *secured
 		http2, resumes bool
-		ends           bool // each connection with its first request
+		ends           bool // one request per connection
 	}{
 		{name: "kept connection: no TLS"},
-		{name: "kept connection: HTTP 1.1", secured: &usual},
-		{name: "kept connection: HTTP 2", secured: &usual, http2: true},
+		{name: "kept connection: HTTP 1.1", secured: &p256},
+		{name: "kept connection: HTTP 2", secured: &p256, http2: true},
 		{name: "new connection: no TLS", ends: true},
-		{name: "new connection: P-256", secured: &usual, ends: true},
-		{name: "new connection: P-256 resumed", secured: &usual, ends: true, resumes: true},
-		{name: "new connection: RSA 2048", secured: &old, ends: true},
+		{name: "new connection: P-256", secured: &p256, ends: true},
+		{name: "new connection: P-256 resumed", secured: &p256, ends: true, resumes: true},
+		{name: "new connection: RSA 2048", secured: &rsa2048, ends: true},
 	} {
 		b.Run(row.name, func(b *testing.B) {
 			m := startMeasured(b, row.secured)
@@ -53,19 +53,19 @@ func BenchmarkTLS(b *testing.B) {
 				return own
 			}
 			m.request(b, client())
-			before := m.processor(b)
+			before := m.cpuSeconds(b)
 			b.SetParallelism(max(1, 16/runtime.GOMAXPROCS(0)))
 			b.RunParallel(func(pb *testing.PB) {
 				for own := client(); pb.Next(); {
 					m.request(b, own)
 				}
 			})
-			b.ReportMetric((m.processor(b)-before)*1e6/float64(b.N), "gateway-µs/op")
+			b.ReportMetric((m.cpuSeconds(b)-before)*1e6/float64(b.N), "gateway-µs/op")
 		})
 	}
 }
 
-// secured is what a listener shows, and what its clients trust.
+// secured is the certificate of a listener and the root that its clients trust.
 type secured struct {
 	pair admintest.Pair
 	root *x509.Certificate
@@ -80,7 +80,7 @@ func (s *secured) client(resumes bool) *tls.Config {
 	return c
 }
 
-// rsaSecured has a key of the older kind, and vouches for itself.
+// rsaSecured returns a self-signed certificate with an RSA key.
 func rsaSecured(b *testing.B) secured {
 	b.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -105,15 +105,15 @@ func rsaSecured(b *testing.B) secured {
 	}}
 }
 
-// A measured gateway tells what it takes of a processor.
+// measured is a gateway with readable CPU time.
 type measured struct{ url, admin, token string }
 
-// startMeasured runs a gateway in front of the shared backend, with TLS where something is shown.
-func startMeasured(b *testing.B, shown *secured) measured {
+// startMeasured runs a gateway in front of the shared backend, with TLS unless certificate is nil.
+func startMeasured(b *testing.B, certificate *secured) measured {
 	b.Helper()
 	config, scheme := everyService(shared.address).configuration()+unlimited+"shutdown: {drain_wait: 0s}\n", "http"
-	if shown != nil {
-		files := admintest.Write(b, shown.pair.Certificate, shown.pair.Key)
+	if certificate != nil {
+		files := admintest.Write(b, certificate.pair.Certificate, certificate.pair.Key)
 		config, scheme = config+fmt.Sprintf("tls: {cert_file: %q, key_file: %q}\n", files[0], files[1]), "https"
 	}
 	file := filepath.Join(b.TempDir(), "opsgate.yaml")
@@ -157,8 +157,8 @@ func (m measured) request(b *testing.B, client *http.Transport) {
 	_ = response.Body.Close()
 }
 
-// processor returns the seconds that the gateway's process has had of processors.
-func (m measured) processor(b *testing.B) float64 {
+// cpuSeconds returns the CPU time of the gateway's process.
+func (m measured) cpuSeconds(b *testing.B) float64 {
 	b.Helper()
 	response, err := http.Get(m.admin + "/metrics")
 	if err != nil {

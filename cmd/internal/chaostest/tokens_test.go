@@ -14,20 +14,20 @@ import (
 	"opsgate/cmd/internal/demo"
 )
 
-// administer runs a command of opsbackend on the data of a backend that may be running, and returns what it prints.
+// administer runs an opsbackend command on the data of a backend, which may be running, and returns its output.
 func administer(t *testing.T, data string, args ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), program("opsbackend"), append(args, "--data-dir="+data)...)
-	var complaint bytes.Buffer
-	command.Stderr = &complaint
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
 	out, err := command.Output()
 	if err != nil {
-		t.Fatalf("opsbackend %s: %v: %s", strings.Join(args, " "), err, complaint.String())
+		t.Fatalf("opsbackend %s: %v: %s", strings.Join(args, " "), err, stderr.String())
 	}
 	return strings.TrimSpace(string(out))
 }
 
-// createToken makes a token with all scopes of the team that the token "full" is of, and returns it.
+// createToken creates a token with all scopes in the team of the token "full".
 func createToken(t *testing.T, data string) demo.Token {
 	t.Helper()
 	listed := administer(t, data, "token", "list")
@@ -42,7 +42,7 @@ func createToken(t *testing.T, data string) demo.Token {
 	return demo.Token{}
 }
 
-// createTokens makes so many tokens in the shared backend, and returns what they are by a name for each.
+// createTokens creates n tokens in the shared backend, and returns their texts by name.
 func createTokens(t *testing.T, n int) map[string]string {
 	t.Helper()
 	team := teamOf(t, administer(t, shared.data, "token", "list"))
@@ -53,7 +53,7 @@ func createTokens(t *testing.T, n int) map[string]string {
 	return texts
 }
 
-// teamOf finds the team of the token "full" in what opsbackend lists.
+// teamOf returns the team of the token "full" in the output of token list.
 func teamOf(t *testing.T, listed string) string {
 	t.Helper()
 	for line := range strings.Lines(listed) {
@@ -79,7 +79,7 @@ func revokeToken(t *testing.T, data, id string) {
 	administer(t, data, "token", "revoke", id)
 }
 
-// me asks a gateway whom a token stands for, and returns the status, 0 for no answer, and the headers.
+// me calls /v1/me, and returns the status, 0 without a response, and the headers.
 func me(ctx context.Context, client *http.Client, base, token string) (int, http.Header) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/me", http.NoBody)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A service that says Unavailable to everything for half a minute, to many clients and to few, and to many without a breaker. In the
-// short form a few requests are too few: the retries that may come at once outweigh them.
+// A service returns Unavailable for 30 s, at several request rates, and without a breaker. The short form omits low rates, because
+// the initial burst of retries would dominate.
 func TestRetriesAreLimitedDuringOutage(t *testing.T) {
 	parallel(t)
 	cases := []*unavailability{
@@ -27,11 +27,11 @@ func TestRetriesAreLimitedDuringOutage(t *testing.T) {
 		u.begin(t)
 	}
 	for _, u := range cases {
-		u.judge(t)
+		u.check(t)
 	}
 }
 
-// An unavailability is a service that is away to a gateway of its own.
+// unavailability is a gateway with a service that is unavailable.
 type unavailability struct {
 	rate         float64
 	what, config string
@@ -43,14 +43,14 @@ func (u *unavailability) begin(t *testing.T) {
 	t.Helper()
 	address := startFake(t, func(context.Context) error {
 		u.attempts.Add(1)
-		return status.Error(codes.Unavailable, "away")
+		return status.Error(codes.Unavailable, "unavailable")
 	})
-	l := allReads(t, startGateway(t, beforeTokens(address), u.config+unlimited), u.rate)
+	l := allReads(t, startGateway(t, withSharedIdentity(address), u.config+unlimited), u.rate)
 	l.clients, l.duration = 16, either(30*time.Second, 4*time.Second)
 	u.wait = l.start(t)
 }
 
-func (u *unavailability) judge(t *testing.T) {
+func (u *unavailability) check(t *testing.T) {
 	t.Helper()
 	all := u.wait()
 	expectNone(t, "13", "answers other than 503", len(all.filter(func(a answer) bool { return a.status != http.StatusServiceUnavailable })))

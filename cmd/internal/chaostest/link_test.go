@@ -9,10 +9,10 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// A wire is between a gateway and what is behind it, or between a client and a gateway. It can be cut, mended and made bad.
+// link is a TCP proxy that tests can cut, reconnect and impair.
 type link struct{ proxy *toxiproxy.Proxy }
 
-// newLink lays a wire to an address.
+// newLink returns a link to an address.
 func newLink(t *testing.T, to string) *link {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
@@ -22,10 +22,10 @@ func newLink(t *testing.T, to string) *link {
 	return w
 }
 
-// address is where the near end is. It stays the same when the wire is cut and mended.
+// address returns the address that clients connect to. It does not change when the link is cut and reconnected.
 func (w *link) address() string { return w.proxy.Listen }
 
-// cut breaks all connections, and lets none be made.
+// cut closes all connections and refuses new ones.
 func (w *link) cut() { w.proxy.Stop() }
 
 func (w *link) reconnect(t *testing.T) {
@@ -35,7 +35,7 @@ func (w *link) reconnect(t *testing.T) {
 	}
 }
 
-// spoil makes the wire bad in one way, which is a toxic as toxiproxy's interface takes it:
+// addToxic impairs the link with a toxic of toxiproxy:
 //
 //	{"type": "latency", "attributes": {"latency": 100, "jitter": 20}}
 //	{"type": "limit_data", "stream": "upstream", "attributes": {"bytes": 100}}
@@ -47,7 +47,7 @@ func (w *link) addToxic(t *testing.T, toxic string) {
 	}
 }
 
-// clear makes it good again.
+// removeToxics removes all impairments.
 func (w *link) removeToxics(t *testing.T) {
 	t.Helper()
 	w.proxy.Toxics.ResetToxics(t.Context())
