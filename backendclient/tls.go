@@ -18,7 +18,7 @@ type fileCredentials struct {
 }
 
 func newFileCredentials(files tlsfiles.Files, logger *slog.Logger) (*fileCredentials, error) {
-	reloader, err := tlsfiles.NewReloader(files, logger)
+	reloader, err := files.Reloader(logger)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,6 @@
-// Package tlsfiles is the TLS of a client, from files that are renewed while it runs.
+// Package tlsfiles makes TLS configurations of PEM files that are renewed while the program runs.
 //
-// The files are read for each connection that is made, so a renewed certificate needs neither a restart nor a word to the gateway.
-// What cannot be read, or does not fit together, as while one of two files is replaced already, is told once; until it can, the
-// last good ones stay in use.
-//
-// It knows nothing of what the connections are to, so that everything with TLS of its own can use it.
+// A [Reloader] reads the files before each connection, so that a renewed certificate needs neither a restart nor a reload. If the files
+// cannot be read or do not fit together, for instance while one of two is already replaced, it logs that once and keeps the last valid
+// configuration.
 package tlsfiles

@@ -20,32 +20,32 @@ const (
 	unused = "changed TLS files are not used"
 )
 
-// A story is that of files which change.
-type story struct {
+// A scenario has files that change.
+type scenario struct {
 	*tlsfiles.Reloader
 
 	files tlsfiles.Files
 	log   bytes.Buffer
 }
 
-func keep(t *testing.T, files tlsfiles.Files) *story {
+func newScenario(t *testing.T, files tlsfiles.Files) *scenario {
 	t.Helper()
-	s := &story{files: files}
+	s := &scenario{files: files}
 	var err error
-	s.Reloader, err = tlsfiles.NewReloader(files, slog.New(slog.NewTextHandler(&s.log, nil)))
+	s.Reloader, err = files.Reloader(slog.New(slog.NewTextHandler(&s.log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// mustBe looks at what a connection is to use, twice, and at what was logged of that.
-func (s *story) mustBe(t *testing.T, name string, lines ...string) *tls.Config {
+// mustBe checks the configuration of a new connection, twice, and the log lines.
+func (s *scenario) mustBe(t *testing.T, name string, lines ...string) *tls.Config {
 	t.Helper()
 	s.log.Reset()
 	config := s.Config(t.Context())
 	if s.Config(t.Context()) != config {
-		t.Error("what has not changed was parsed again")
+		t.Error("unchanged files were parsed again")
 	}
 	leaf, err := x509.ParseCertificate(config.Certificates[0].Certificate[0])
 	if err != nil {
@@ -69,10 +69,10 @@ func (s *story) mustBe(t *testing.T, name string, lines ...string) *tls.Config {
 	return config
 }
 
-func TestChangedFilesAreUsedAndTheLastGoodOnesUntilThen(t *testing.T) {
+func TestValidChangedFilesAreUsed(t *testing.T) {
 	folder := t.TempDir()
 	first, second := tlsfilestest.NewAuthority(t, "first"), tlsfilestest.NewAuthority(t, "second")
-	s := keep(t, first.Write(t, folder, "a"))
+	s := newScenario(t, first.Write(t, folder, "a"))
 	before := s.mustBe(t, "a")
 
 	put := func(path, content string) {
@@ -87,18 +87,18 @@ func TestChangedFilesAreUsedAndTheLastGoodOnesUntilThen(t *testing.T) {
 	}
 	put(s.files.KeyFile, "half of")
 	s.mustBe(t, "b", unused)
-	s.mustBe(t, "b") // it was told
+	s.mustBe(t, "b") // it is logged already
 	put(s.files.CAFile, "nothing")
 	s.mustBe(t, "b", unused) // for another reason
 	if err := os.Remove(s.files.CertFile); err != nil {
 		t.Fatal(err)
 	}
-	s.mustBe(t, "b", unused+`" error="read the client's certificate: open `+s.files.CertFile)
+	s.mustBe(t, "b", unused+`" error="read the certificate: open `+s.files.CertFile)
 	first.Write(t, folder, "c")
 	s.mustBe(t, "c", used)
 }
 
-func TestAServerThatOffersSuitesWithCBCAloneIsNotConnectedTo(t *testing.T) {
+func TestServersWithCBCSuitesOnlyAreRefused(t *testing.T) {
 	authority := tlsfilestest.NewAuthority(t, "known")
 	files := authority.Write(t, t.TempDir(), "client")
 	files.ServerName = "server"
@@ -129,8 +129,8 @@ func TestAServerThatOffersSuitesWithCBCAloneIsNotConnectedTo(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsBackAsItWasIsTold(t *testing.T) {
-	s := keep(t, tlsfilestest.NewAuthority(t, "known").Write(t, t.TempDir(), "a"))
+func TestRecoveryOfAMissingFileIsLogged(t *testing.T) {
+	s := newScenario(t, tlsfilestest.NewAuthority(t, "known").Write(t, t.TempDir(), "a"))
 	if err := os.Rename(s.files.CAFile, s.files.CAFile+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestAFileThatIsBackAsItWasIsTold(t *testing.T) {
 	s.mustBe(t, "a", used)
 }
 
-func TestFilesThatMakeNoTLSAreRefused(t *testing.T) {
+func TestInvalidFilesAreRefused(t *testing.T) {
 	good := tlsfilestest.NewAuthority(t, "known").Write(t, t.TempDir(), "a")
 	other := tlsfilestest.NewAuthority(t, "other").Write(t, t.TempDir(), "b")
 	for name, files := range map[string]tlsfiles.Files{
@@ -153,15 +153,15 @@ func TestFilesThatMakeNoTLSAreRefused(t *testing.T) {
 		"the key of another":   {CertFile: good.CertFile, KeyFile: other.KeyFile},
 		"a certificate as key": {CertFile: good.CertFile, KeyFile: good.CertFile},
 	} {
-		_, kept := tlsfiles.NewReloader(files, slog.New(slog.DiscardHandler))
+		_, reload := files.Reloader(slog.New(slog.DiscardHandler))
 		_, read := files.Read()
-		if kept == nil || read == nil || kept.Error() != read.Error() || !strings.HasPrefix(read.Error(), "read the ") {
-			t.Errorf("%s: %v, %v", name, kept, read)
+		if reload == nil || read == nil || reload.Error() != read.Error() || !strings.HasPrefix(read.Error(), "read the ") {
+			t.Errorf("%s: %v, %v", name, reload, read)
 		}
 	}
 }
 
-func TestWhatHasNoFileIsTheSystems(t *testing.T) {
+func TestNoFilesMeansSystemRoots(t *testing.T) {
 	config, err := tlsfiles.Files{ServerName: "redis.example"}.Read()
 	if err != nil {
 		t.Fatal(err)

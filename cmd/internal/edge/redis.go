@@ -201,7 +201,7 @@ func redisTLS(c config.ClientTLS, logger *slog.Logger) (func(context.Context) *t
 	if !c.Enabled {
 		return nil, nil
 	}
-	files, err := tlsfiles.NewReloader(tlsFiles(c), logger.With(slog.String("service", "redis")))
+	files, err := tlsFiles(c).Reloader(logger.With(slog.String("service", "redis")))
 	if err != nil {
 		return nil, fmt.Errorf("TLS to Redis: %w", err)
 	}

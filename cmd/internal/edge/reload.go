@@ -105,10 +105,8 @@ func (r *reloader) read(ctx context.Context) (config.Loaded, error) {
 
 // pause waits, and returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false
