@@ -77,7 +77,7 @@ type Options struct {
 	Tracer    Tracer           // nil for none
 	Clock     func() time.Time // nil for time.Now
 	Random    func() float64   // in [0, 1), for LogSkipFraction; nil for rand.Float64
-	Logger    *slog.Logger     // nil for none
+	Logger    *slog.Logger     // its handler must not retain records; nil for none
 	Lines     LineLimits       // for lines of the Logger
 	Metrics   *Metrics         // nil for metrics that are not registered
 }

@@ -113,6 +113,10 @@ type requestContext struct {
 	deadline        time.Time
 	bodyTime        time.Duration // in which the body arrived
 	timings         timings.Timings
+
+	// headerValues has the values of response headers that differ by request. net/http reads them after the Request is released, so they
+	// are here, where they need no allocation of their own.
+	headerValues [maxHeaderValues]string
 }
 
 // addBodyTime moves the deadline by the time in which the body arrived: a slow client takes no time from the service. It is called once,
@@ -239,7 +243,6 @@ const maxPooledBytes = 1 << 20
 func (g *Gateway) acquire(c *gin.Context, rt *boundRoute) *Request {
 	r, _ := g.requests.Get().(*Request) // the pool has no other type
 	r.gin, r.route, r.start = c, rt, g.options.Clock()
-	r.headerValues = new([maxHeaderValues]string)
 	r.id = requestID(c.Request.Header["X-Request-Id"], g.options.TokenPrefix, r.start)
 	return r
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -30,14 +31,11 @@ type Request struct {
 	revoked    *authn.RevokedError // set if the token is revoked
 	limitSet   *limitSet           // of the decision; nil before there is one
 	decision   ratelimit.Decision
-	refunded   *refund      // to be queued after the response; nil for none
-	out        jsonw.Writer // body of the response
-	compressed bytes.Buffer // the body with gzip
-
-	// headerValues has the values of response headers that differ by request, in one allocation. net/http reads them after the Request is
-	// released, so the array is not reused.
-	headerValues *[maxHeaderValues]string
-	numValues    int
+	refunded   *refund       // to be queued after the response; nil for none
+	out        jsonw.Writer  // body of the response
+	compressed bytes.Buffer  // the body with gzip
+	numValues  int           // used elements of root.headerValues
+	line       [12]slog.Attr // buffer for the log line
 }
 
 // maxHeaderValues is the maximal number of headers in a response whose values differ by request.

@@ -75,8 +75,8 @@ func (r *Request) commonHeaders(h http.Header) {
 // setHeader sets a header to a value of this request. The name must be in canonical form.
 func (r *Request) setHeader(h http.Header, name, value string) {
 	i := r.numValues
-	r.headerValues[i] = value
-	h[name] = r.headerValues[i : i+1 : i+1]
+	r.root.headerValues[i] = value
+	h[name] = r.root.headerValues[i : i+1 : i+1]
 	r.numValues++
 }
 
