@@ -1,4 +1,4 @@
-// Package jsonw writes JSON by appending to a byte slice: no reflection, no intermediate values, no allocation once the
-// slice is large enough. It promises valid JSON with the same text encoding as encoding/json (without HTML escapes), the
-// API's time format, and one sticky error for values that have no JSON form. It knows nothing of what is written.
+// Package jsonw writes JSON by appending to a byte slice, without reflection, and without allocation if the slice is large enough. It writes
+// valid JSON with the text encoding of encoding/json (without HTML escapes) and the API's time format. The first value without a JSON form is
+// recorded as an error.
 package jsonw

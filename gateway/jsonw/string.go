@@ -4,8 +4,8 @@ import "unicode/utf8"
 
 const hex = "0123456789abcdef"
 
-// appendString appends s as a JSON string (RFC 8259, section 7), byte for byte as encoding/json does without HTML escapes:
-// invalid UTF-8 becomes U+FFFD, and U+2028 and U+2029 are escaped because JavaScript once took them for line ends.
+// appendString appends s as a JSON string (RFC 8259, section 7), like encoding/json without HTML escapes: invalid UTF-8 becomes U+FFFD, and
+// U+2028 and U+2029 are escaped, because they end lines in old versions of JavaScript.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0

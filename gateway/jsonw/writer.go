@@ -10,17 +10,17 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// ErrNoForm is wrapped by errors for values that JSON, or the API's contract, has no form for.
+// ErrNoForm is wrapped by errors for values that cannot be represented in JSON or in the API.
 var ErrNoForm = errors.New("value has no JSON form")
 
-// A Writer appends one JSON document to a buffer. The zero Writer is ready; Reset makes it ready again and keeps the buffer.
-// Field names are written as they are: they are literals of the program, not data.
+// A Writer appends one JSON document to a buffer. The zero Writer is ready for use. Field names are not escaped, except by Field: they must
+// be literals of the program.
 type Writer struct {
 	buf []byte
 	err error
 }
 
-// Reset empties the document and forgets its error.
+// Reset discards the document and its error, and keeps the buffer.
 func (w *Writer) Reset() {
 	w.buf = w.buf[:0]
 	w.err = nil
@@ -29,20 +29,20 @@ func (w *Writer) Reset() {
 // Bytes returns the document, valid until the next Reset.
 func (w *Writer) Bytes() []byte { return w.buf }
 
-// Cap returns the size of the buffer in bytes, so that a pool can let go of one that has grown too large.
+// Cap returns the capacity of the buffer in bytes.
 func (w *Writer) Cap() int { return cap(w.buf) }
 
-// Err returns the first failure, or nil. A document with an error must not be sent.
+// Err returns the first error, or nil. A document with an error must not be used.
 func (w *Writer) Err() error { return w.err }
 
-// Fail records that the document cannot be written, for the reason given. The first reason stays.
+// Fail records an error, unless there is one.
 func (w *Writer) Fail(name, reason string) {
 	if w.err == nil {
 		w.err = fmt.Errorf("field %q: %s: %w", name, reason, ErrNoForm)
 	}
 }
 
-// BeginObject opens an object: the document itself, or an element of an array.
+// BeginObject opens the object that is the document, or an element of an array.
 func (w *Writer) BeginObject() {
 	w.separate()
 	w.buf = append(w.buf, '{')
@@ -57,7 +57,7 @@ func (w *Writer) Object(name string) {
 	w.buf = append(w.buf, '{')
 }
 
-// BeginArray opens an array that is the document itself.
+// BeginArray opens the array that is the document.
 func (w *Writer) BeginArray() {
 	w.separate()
 	w.buf = append(w.buf, '[')
@@ -78,7 +78,7 @@ func (w *Writer) String(name, value string) {
 	w.buf = appendString(w.buf, value)
 }
 
-// StringOrNull writes a text field, null where there is no value.
+// StringOrNull writes a text field, null if value is nil.
 func (w *Writer) StringOrNull(name string, value *string) {
 	if value == nil {
 		w.Null(name)
@@ -87,7 +87,7 @@ func (w *Writer) StringOrNull(name string, value *string) {
 	w.String(name, *value)
 }
 
-// Field writes a text field whose name is data, and so is escaped.
+// Field writes a text field and escapes its name.
 func (w *Writer) Field(name, value string) {
 	w.separate()
 	w.buf = appendString(w.buf, name)
@@ -95,7 +95,7 @@ func (w *Writer) Field(name, value string) {
 	w.buf = appendString(w.buf, value)
 }
 
-// Strings writes an array of texts, [] where there is none.
+// Strings writes an array of texts.
 func (w *Writer) Strings(name string, values []string) {
 	w.Array(name)
 	for i, v := range values {
@@ -107,25 +107,25 @@ func (w *Writer) Strings(name string, values []string) {
 	w.EndArray()
 }
 
-// Bool writes a truth value.
+// Bool writes a boolean field.
 func (w *Writer) Bool(name string, value bool) {
 	w.key(name)
 	w.buf = strconv.AppendBool(w.buf, value)
 }
 
-// Int writes a whole number.
+// Int writes an integer field.
 func (w *Writer) Int(name string, value int64) {
 	w.key(name)
 	w.buf = strconv.AppendInt(w.buf, value, 10)
 }
 
-// Null writes an absent value.
+// Null writes a null field.
 func (w *Writer) Null(name string) {
 	w.key(name)
 	w.buf = append(w.buf, "null"...)
 }
 
-// IntOrNull writes a whole number, null where there is no value.
+// IntOrNull writes an integer field, null if value is nil.
 func IntOrNull[N int32 | int64](w *Writer, name string, value *N) {
 	if value == nil {
 		w.Null(name)
@@ -134,14 +134,14 @@ func IntOrNull[N int32 | int64](w *Writer, name string, value *N) {
 	w.Int(name, int64(*value))
 }
 
-// Float writes a number in the shortest form that reads back the same. A number that is not finite fails the document.
+// Float writes a number field in the shortest form that parses to the same value. A value that is not finite is an error.
 func (w *Writer) Float(name string, value float64) {
 	if math.IsInf(value, 0) || math.IsNaN(value) {
 		w.Fail(name, "number is not finite")
 		return
 	}
 	w.key(name)
-	// As in encoding/json: exponents only where the plain form would be long (ECMA-262, Number::toString).
+	// As in encoding/json: an exponent only if the plain form is long (ECMA-262, Number::toString).
 	format := byte('f')
 	if abs := math.Abs(value); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
 		format = 'e'
@@ -153,8 +153,8 @@ func (w *Writer) Float(name string, value float64) {
 	}
 }
 
-// Time writes a point in time as the API has it: UTC, three digits of milliseconds (specification, part 1). An absent one, or
-// one outside the years 0001 to 9999, fails the document.
+// Time writes a time field in UTC with milliseconds (docs/contract.md, "Values"). A nil value, or one outside of the years 0001 to 9999, is
+// an error.
 func (w *Writer) Time(name string, value *timestamppb.Timestamp) {
 	if value == nil {
 		w.Fail(name, "time is absent")
@@ -170,7 +170,7 @@ func (w *Writer) Time(name string, value *timestamppb.Timestamp) {
 	w.buf = append(w.buf, '"')
 }
 
-// TimeOrNull writes a point in time, null where there is no value.
+// TimeOrNull writes a time field, null if value is nil.
 func (w *Writer) TimeOrNull(name string, value *timestamppb.Timestamp) {
 	if value == nil {
 		w.Null(name)
@@ -186,8 +186,8 @@ func (w *Writer) key(name string) {
 	w.buf = append(w.buf, '"', ':')
 }
 
-// separate writes the comma that belongs between what was written and what comes next. The last byte tells: outside of
-// strings, which end in a quote, the bytes below open something that has no element yet.
+// separate writes a comma before a value, unless it is the first in its object or array, which the last byte shows: a string would end in a
+// quote.
 func (w *Writer) separate() {
 	if len(w.buf) == 0 {
 		return

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Bounds of what operators ask.
+// Limits of parameters.
 const (
 	maxID       = 128 // of a token or team, as in the configuration
 	maxMethod   = 32
@@ -16,13 +16,13 @@ const (
 	busyMax     = 1000
 )
 
-// Parameters are those of a request as they are read, with what is wrong with them.
+// parameters are the decoded parameters of a request, and their problems by name.
 type parameters struct {
 	values   url.Values
 	problems map[string]string
 }
 
-// read reads the parameters of a request, which has no others than the known.
+// read decodes the parameters of a request. Unknown and repeated parameters are problems.
 func read(r *http.Request, known ...string) *parameters {
 	p := &parameters{problems: make(map[string]string)}
 	var err error
@@ -44,7 +44,7 @@ func read(r *http.Request, known ...string) *parameters {
 	return p
 }
 
-// id returns a parameter that is the id of a token or team.
+// id returns the id of a token or team.
 func (p *parameters) id(name string, required bool) string {
 	return p.checkID(name, p.values.Get(name), required)
 }
@@ -59,31 +59,31 @@ func (p *parameters) checkID(name, id string, required bool) string {
 	return id
 }
 
-// text returns a parameter that must be there.
-func (p *parameters) text(name string, most int) string {
+// text returns a required parameter with at most limit characters.
+func (p *parameters) text(name string, limit int) string {
 	text := p.values.Get(name)
 	switch {
 	case text == "":
 		p.problems[name] = "is required"
-	case len(text) > most:
-		p.problems[name] = "has more than " + strconv.Itoa(most) + " characters"
+	case len(text) > limit:
+		p.problems[name] = "has more than " + strconv.Itoa(limit) + " characters"
 	}
 	return text
 }
 
-// count returns a parameter that is a number from 1 to most, or the default.
-func (p *parameters) count(name string, byDefault, most int) int {
+// count returns a number from 1 to limit, or def if the parameter is absent.
+func (p *parameters) count(name string, def, limit int) int {
 	if !p.values.Has(name) {
-		return byDefault
+		return def
 	}
 	n, err := strconv.Atoi(p.values.Get(name))
-	if err != nil || n < 1 || n > most {
-		p.problems[name] = "is a number from 1 to " + strconv.Itoa(most)
+	if err != nil || n < 1 || n > limit {
+		p.problems[name] = "is a number from 1 to " + strconv.Itoa(limit)
 	}
 	return n
 }
 
-// question reads what is to be explained.
+// question decodes the question of a request for an explanation.
 func question(r *http.Request) (Question, map[string]string) {
 	p := read(r, "token_id", "team_id", "method", "path")
 	q := Question{
@@ -92,15 +92,15 @@ func question(r *http.Request) (Question, map[string]string) {
 		Path:    p.text("path", maxTarget),
 	}
 	if p.problems["method"] == "" && strings.ContainsFunc(q.Method, func(c rune) bool { return c < 'A' || c > 'Z' }) {
-		p.problems["method"] = "is a method such as GET, in capitals"
+		p.problems["method"] = "is a method, for example GET, in capitals"
 	}
 	if p.problems["path"] == "" && !isTarget(q.Path) {
-		p.problems["path"] = "begins with / and is written as a client sends it, such as /v1/servers?limit=5"
+		p.problems["path"] = "begins with / and is written as a client sends it, for example /v1/servers?limit=5"
 	}
 	return q, p.problems
 }
 
-// isTarget tells whether a client can ask for that path and query.
+// isTarget returns whether a request can have the path and query.
 func isTarget(path string) bool {
 	if !strings.HasPrefix(path, "/") || strings.ContainsFunc(path, func(c rune) bool { return c < '!' || c > '~' }) {
 		return false
@@ -109,7 +109,7 @@ func isTarget(path string) bool {
 	return err == nil
 }
 
-// subjectOf reads whom a request about limits is about.
+// subjectOf decodes the subject of a request about limits.
 func subjectOf(r *http.Request) (Subject, map[string]string) {
 	p := read(r, "team_id")
 	s := Subject{TokenID: p.checkID("token_id", r.PathValue("token_id"), true), TeamID: p.id("team_id", false)}

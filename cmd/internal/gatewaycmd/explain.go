@@ -12,7 +12,7 @@ import (
 	"opsgate/cmd/internal/admin"
 )
 
-// asking is what commands that ask a running gateway have in common.
+// asking has the flags of commands that send a request to the admin listener of a running gateway.
 type asking struct {
 	reaching
 
@@ -21,7 +21,7 @@ type asking struct {
 	JSON      bool          `name:"json" help:"Print the answer as it is."`
 }
 
-// client returns a client of the gateway, and a context that ends with the time for its answer.
+// client returns a client of the admin listener, and a context with the timeout of the response.
 func (a *asking) client(ctx context.Context, e Environment) (*adminClient, context.Context, context.CancelFunc, error) {
 	client, err := a.reach(e)
 	if err != nil {
@@ -32,7 +32,7 @@ func (a *asking) client(ctx context.Context, e Environment) (*adminClient, conte
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("read the token of operators: %w", err)
 		}
-		client.token = strings.TrimRight(string(token), "\r\n") // editors end the line
+		client.token = strings.TrimRight(string(token), "\r\n") // editors add a line end
 	}
 	client.patience = a.Timeout
 	limited, cancel := context.WithTimeout(ctx, a.Timeout)
@@ -48,7 +48,7 @@ type explain struct {
 	Team    string `placeholder:"ID" help:"Id of the token's team, where the gateway does not remember the token."`
 }
 
-// Run asks the gateway what it would answer, and prints that and why.
+// Run prints the gateway's explanation of a request.
 func (c *explain) Run(ctx context.Context, e Environment) error {
 	client, ctx, done, err := c.client(ctx, e)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// writeExplanation prints what would be answered and why in the first line, then all that this depends on.
+// writeExplanation prints the response and its reason in one line, then the checks and the state that they depend on.
 func writeExplanation(w io.Writer, x admin.Explanation) error {
 	fmt.Fprintf(w, "%s %s: %s\n\n", x.Method, x.Path, verdict(x))
 	t := newTable(w)
@@ -40,12 +40,12 @@ func writeExplanation(w io.Writer, x admin.Explanation) error {
 	return t.Flush()
 }
 
-// verdict answers the question why a request is refused.
+// verdict describes the response and its reason.
 func verdict(x admin.Explanation) string {
 	a := x.Answer
 	if a.FailedCheck != "" {
 		text := fmt.Sprintf("%d %s, because of %s: %s", a.Status, a.Code, a.FailedCheck, failure(x))
-		if set := spent(x.Limits); a.Status == http.StatusTooManyRequests && len(set) > 0 {
+		if set := exhausted(x.Limits); a.Status == http.StatusTooManyRequests && len(set) > 0 {
 			text += " (" + strings.Join(set, ", ") + ")"
 		}
 		if a.RetryAfter > 0 {
@@ -55,7 +55,7 @@ func verdict(x admin.Explanation) string {
 	}
 	var unknown []string
 	for _, c := range x.Checks {
-		if c.Outcome == gateway.Unknown && c.Name != "service" { // what a service says is never known
+		if c.Outcome == gateway.Unknown && c.Name != "service" { // the response of a service is never known
 			unknown = append(unknown, c.Name)
 		}
 	}
@@ -83,8 +83,8 @@ func failure(x admin.Explanation) string {
 	return x.Answer.Text
 }
 
-// spent returns where the limits were set of which nothing is left.
-func spent(limits []admin.Limit) (origins []string) {
+// exhausted returns the origins of limits with no requests remaining.
+func exhausted(limits []admin.Limit) (origins []string) {
 	for _, l := range limits {
 		if !l.Shadow && l.Remaining != nil && *l.Remaining == 0 {
 			origins = append(origins, l.Origin)
@@ -98,7 +98,7 @@ type table struct{ *tabwriter.Writer }
 
 func newTable(w io.Writer) table { return table{tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)} }
 
-// row writes the cells of a row; without cells, it ends a block of rows.
+// row writes the cells of a row. A row without cells separates blocks of rows.
 func (t table) row(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")) }
 
 func writeLimits(t table, limits []admin.Limit) {
@@ -181,7 +181,7 @@ func ofTeam(id string) string {
 	return ", of team " + id
 }
 
-// serviceText says how a service stands; one whose state is that of its breaker does so once.
+// serviceText describes the state of a service. If that is the state of its breaker, it is not repeated.
 func serviceText(s admin.Service) string {
 	if s.Breaker != nil && s.State == "breaker "+string(s.Breaker.State) {
 		return strings.TrimPrefix(breakerText(s.Breaker), ", ")
