@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -77,11 +78,11 @@ func prefixSelects(ctx context.Context, s *subject) error {
 			return err
 		}
 		if foreign := withoutPrefix(got, prefix); foreign != "" {
-			return expected("actions that begin with "+prefix, "%s", foreign)
+			return expected(fmt.Sprintf("actions that begin with %q", prefix), "%q", foreign)
 		}
 		wanted, found := entryIDs(want), entryIDs(got)
 		if len(found) < len(wanted) || !slices.Equal(found[:len(wanted)], wanted) {
-			return expected("all actions that begin with "+prefix, "%s", difference(wanted, found))
+			return differentList(fmt.Sprintf("all actions that begin with %q", prefix), wanted, found)
 		}
 		return nil
 	})
@@ -99,7 +100,7 @@ func prefixIsLiteral(ctx context.Context, s *subject) error {
 			return err
 		}
 		if foreign := withoutPrefix(got, prefix); foreign != "" {
-			return expected("actions that begin with "+prefix, "%s", foreign)
+			return expected(fmt.Sprintf("actions that begin with %q", prefix), "%q", foreign)
 		}
 	}
 	return nil
@@ -116,7 +117,7 @@ func prefixHasCase(ctx context.Context, s *subject) error {
 		return err
 	}
 	if foreign := withoutPrefix(got, prefix); foreign != "" {
-		return expected("actions that begin with "+prefix, "%s", foreign)
+		return expected(fmt.Sprintf("actions that begin with %q", prefix), "%q", foreign)
 	}
 	return nil
 }

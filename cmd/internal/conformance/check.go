@@ -75,7 +75,7 @@ func Select(pattern string) ([]Check, error) {
 // A breach is what a service does against the contract.
 type breach struct{ want, got string }
 
-func (b *breach) Error() string { return "expected " + b.want + ", came " + b.got }
+func (b *breach) Error() string { return "expected " + b.want + ", got " + b.got }
 
 func expected(want, format string, args ...any) error {
 	return &breach{want: want, got: fmt.Sprintf(format, args...)}

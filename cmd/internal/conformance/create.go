@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/google/uuid"
@@ -67,29 +68,30 @@ func incidentIsCreated(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	if created.GetTitle() != r.GetTitle() || created.GetStatus() != r.GetStatus() || created.GetImpact() != r.GetImpact() ||
-		created.StatusPageId != nil || created.ResolvedAt != nil || created.GetIsMaintenance() {
-		return expected("the incident as it was asked for, open, on no page, and no maintenance", "%v", created)
+	want := &incidentv1.Incident{
+		Id: created.GetId(), Title: r.GetTitle(), Status: r.GetStatus(), Impact: r.GetImpact(),
+		StartedAt: created.GetCreatedAt(), CreatedAt: created.GetCreatedAt(),
 	}
-	if !timeOf(created.GetStartedAt()).Equal(timeOf(created.GetCreatedAt())) {
-		return expected("started_at to be created_at", "%v and %v", timeOf(created.GetStartedAt()), timeOf(created.GetCreatedAt()))
+	if err := sameMessage("CreateIncident returns", want, created); err != nil {
+		return err
 	}
 	answer, err := s.timeline(ctx, r.GetTeamId(), created.GetId())
 	if err != nil {
 		return err
 	}
-	if !proto.Equal(answer.GetIncident(), created) {
-		return expected("GetIncident to return what CreateIncident did", "%v, where it was %v", answer.GetIncident(), created)
+	if err := sameMessage("GetIncident returns", created, answer.GetIncident()); err != nil {
+		return err
 	}
-	if u := answer.GetUpdates(); len(u) != 1 || u[0].GetMessage() != r.GetMessage() || u[0].GetStatus() != r.GetStatus() {
-		return expected("a timeline of the first update", "%v", u)
+	first := &incidentv1.IncidentUpdate{Status: r.GetStatus(), Message: r.GetMessage()}
+	if want, got := timelineText(first), timelineText(answer.GetUpdates()...); want != got {
+		return expected(want, "%s", got)
 	}
 	newest, err := s.incident.ListIncidents(ctx, &incidentv1.ListIncidentsRequest{TeamId: r.GetTeamId(), PageSize: contract.MaxPageSize})
 	if err != nil {
 		return err
 	}
 	if n := count(newest.GetIncidents(), created.GetId()); n != 1 {
-		return expected("ListIncidents to show it once among the newest 100", "%d times", n)
+		return expected("the incident 1 time on the first page of ListIncidents", "%d times", n)
 	}
 	return s.closeIncident(ctx, r.GetTeamId(), created.GetId())
 }
@@ -116,7 +118,7 @@ func createdAsResolved(ctx context.Context, s *subject) error {
 		return err
 	}
 	if created.ResolvedAt == nil || !created.GetResolvedAt().AsTime().Equal(timeOf(created.GetCreatedAt())) {
-		return expected("resolved_at to be created_at", "%v and %v", created.GetResolvedAt(), timeOf(created.GetCreatedAt()))
+		return expected("resolved_at "+timeText(created.GetCreatedAt())+", the time of creation", "resolved_at %s", timeText(created.GetResolvedAt()))
 	}
 	return nil
 }
@@ -165,7 +167,7 @@ func (s *subject) audited(ctx context.Context, incident string, want int) error 
 		}
 	}
 	if len(found) != want {
-		return expected("as many audit entries of the actor on the incident as there were actions", "%d for %d", len(found), want)
+		return expected(fmt.Sprintf("%d audit entries of the actor on the incident", want), "%d", len(found))
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func (c call) isolates(ctx context.Context, s *subject) error {
 		}
 		for _, id := range identities(answer) {
 			if owner := owners[id]; owner != "" && owner != team.ID {
-				return expected("nothing of team "+owner+" for team "+team.ID, "%s for both", id)
+				return expected("no id of team "+owner+" in the response for team "+team.ID, "%s in both responses", id)
 			}
 			owners[id] = team.ID
 		}
@@ -122,8 +122,8 @@ func (c call) missesForeign(ctx context.Context, s *subject) error {
 			return err
 		}
 		if !proto.Equal(status.Convert(foreign).Proto(), status.Convert(unknown).Proto()) {
-			return expected(ended(unknown)+" for the "+words(c.of())+" "+id+" of another team, as for an id that was never given out",
-				"%s", ended(foreign))
+			return expected(endedInFull(unknown)+" for the "+words(c.of())+" "+id+" of another team, as for an unknown id",
+				"%s", endedInFull(foreign))
 		}
 		return nil
 	})

@@ -27,6 +27,15 @@ func ended(err error) string {
 	return text
 }
 
+// endedInFull returns how a call ended with all details of the error.
+func endedInFull(err error) string {
+	text := ended(err)
+	for _, detail := range status.Convert(err).Details() {
+		text += fmt.Sprintf(", detail {%v}", detail)
+	}
+	return text
+}
+
 // codeName is the name of a code as the contract writes it.
 func codeName(c codes.Code) string { return code.Code(c).String() }
 
@@ -48,7 +57,7 @@ func names(err error, what string, fields ...string) error {
 	}
 	for _, v := range violationsOf(err) {
 		if v.GetDescription() == "" {
-			return expected(want+", with a description", "%s without a description", v.GetField())
+			return expected(want+", with a description", "no description of %s", v.GetField())
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -72,7 +73,7 @@ func serversAreComplete(ctx context.Context, s *subject) error {
 // holds returns a breach if a list of all that a team has lacks what the fixtures name.
 func holds(own Team, thing Thing, ids []string) error {
 	if id := own.Things[thing]; !slices.Contains(ids, id) {
-		return expected("the "+words(thing)+" "+id+" among those of team "+own.ID, "%d others", len(ids))
+		return expected("the "+words(thing)+" "+id+" in the list of team "+own.ID, "%d others: %.200q", len(ids), ids)
 	}
 	return nil
 }
@@ -88,7 +89,7 @@ func serverIsTheOneAskedFor(ctx context.Context, s *subject) error {
 
 func isTheOne(asked, got string) error {
 	if asked != got {
-		return expected(asked, "%q", got)
+		return expected(fmt.Sprintf("the id %q", asked), "%q", got)
 	}
 	return nil
 }

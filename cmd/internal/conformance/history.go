@@ -97,12 +97,12 @@ func pagesFollow(ctx context.Context, s *subject) error {
 				return err
 			}
 			if n := int(answer.GetTotal()); n < len(all) || len(all) < contract.MaxPageSize && n != len(all) {
-				return expected(fmt.Sprintf("a total of %d", len(all)), "%d", n)
+				return expected(fmt.Sprintf("a total of %d", len(all)), "a total of %d", n)
 			}
 			walked = append(walked, identities(answer)...)
 		}
 		if walked = walked[:min(len(walked), len(all))]; !slices.Equal(walked, all) {
-			return expected(fmt.Sprintf("three pages of %d that hold what one of 100 does, in its order", size), "%s", difference(all, walked))
+			return differentList(fmt.Sprintf("on three pages of %d, the rows of one page of 100", size), all, walked)
 		}
 		return nil
 	})
@@ -123,8 +123,8 @@ func pageBeyondIsEmpty(ctx context.Context, s *subject) error {
 			return err
 		}
 		if len(beyond.GetCommands()) != 0 || beyond.GetTotal() != first.GetTotal() {
-			return expected(fmt.Sprintf("nothing, of a total of %d", first.GetTotal()),
-				"%d commands, of %d", len(beyond.GetCommands()), beyond.GetTotal())
+			return expected(fmt.Sprintf("0 commands and a total of %d", first.GetTotal()),
+				"%d commands and a total of %d", len(beyond.GetCommands()), beyond.GetTotal())
 		}
 		return nil
 	})

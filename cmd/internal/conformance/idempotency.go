@@ -165,7 +165,7 @@ func (w write) send(ctx context.Context, s *subject, d deed, as variant) (id str
 	}
 	ids := identities(answer)
 	if len(ids) != 1 {
-		return "", replayed, expected("one thing that was written", "%d", len(ids))
+		return "", replayed, expected("1 id in the response", "%d ids: %q", len(ids), ids)
 	}
 	return ids[0], replayed, nil
 }
@@ -179,7 +179,7 @@ func (w write) first(ctx context.Context, s *subject) (d deed, key, id string, e
 	key = uuid.NewString()
 	id, replayed, err := w.send(ctx, s, d, variant{key: key})
 	if err == nil && replayed {
-		err = expected("replayed not to be set at the first call", "it is set")
+		err = expected("replayed: false, at the first call", "replayed: true")
 	}
 	return d, key, id, err
 }
@@ -199,10 +199,10 @@ func (w write) repeats(ctx context.Context, s *subject, actor *incidentv1.Actor)
 	}
 	again, replayed, err := w.send(ctx, s, d, variant{key: key, actor: actor})
 	if err != nil {
-		return expected("the first answer again", "%s", ended(err))
+		return expected("the stored response of "+first, "%s", ended(err))
 	}
 	if again != first || !replayed {
-		return expected("replayed, and the answer "+first, "replayed: %t, and %s", replayed, again)
+		return expected("replayed: true, and the id "+first, "replayed: %t, and the id %s", replayed, again)
 	}
 	return d.mustBeDone(ctx, 1)
 }
@@ -210,7 +210,7 @@ func (w write) repeats(ctx context.Context, s *subject, actor *incidentv1.Actor)
 func (d deed) mustBeDone(ctx context.Context, want int) error {
 	n, err := d.done(ctx)
 	if err == nil && n != want {
-		err = expected(fmt.Sprintf("it to be done %d times", want), "%d times", n)
+		err = expected(fmt.Sprintf("the write to be executed %d times", want), "%d times", n)
 	}
 	return err
 }
@@ -250,12 +250,12 @@ func (w write) keepsTeamsApart(ctx context.Context, s *subject) error {
 		return err
 	}
 	id, replayed, err := w.send(ctx, s, d, variant{key: key})
-	const want = "a new answer for a key that another team has used"
+	want := "replayed: false, and an id other than " + first + ", for a key that another team has used"
 	switch {
 	case err != nil:
 		return expected(want, "%s", ended(err))
 	case replayed || id == first:
-		return expected(want, "replayed: %t, and %s, where the other team was answered %s", replayed, id, first)
+		return expected(want, "replayed: %t, and the id %s", replayed, id)
 	}
 	return d.mustBeDone(ctx, 1)
 }
@@ -273,9 +273,9 @@ func (w write) forgetsFailures(ctx context.Context, s *subject) error {
 	_, replayed, err := w.send(ctx, s, d, variant{key: key})
 	switch {
 	case err != nil:
-		return expected("a key whose first call failed to be as good as new", "%s", ended(err))
+		return expected("OK for a key whose first call failed", "%s", ended(err))
 	case replayed:
-		return expected("a key whose first call failed to be as good as new", "replayed")
+		return expected("replayed: false, for a key whose first call failed", "replayed: true")
 	}
 	return d.mustBeDone(ctx, 1)
 }
@@ -297,7 +297,7 @@ func (w write) isDoneOnceAtOnce(ctx context.Context, s *subject) error {
 			if ids[i], fresh[i] = id, err == nil && !replayed; err == nil || status.Code(err) == codes.Aborted {
 				return nil
 			}
-			return expected("an answer or ABORTED", "%s", ended(err))
+			return expected("OK or ABORTED", "%s", ended(err))
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -309,12 +309,12 @@ func (w write) isDoneOnceAtOnce(ctx context.Context, s *subject) error {
 			n++
 		}
 		if id != "" && one != "" && id != one {
-			return expected("the same answer to all that were answered", "%s and %s", one, id)
+			return expected("the same id in all responses: "+one, "%s", id)
 		}
 		one = max(one, id)
 	}
 	if n != 1 {
-		return expected("one call of eight at once that is no replay", "%d", n)
+		return expected("replayed: false in 1 of 8 concurrent calls", "in %d", n)
 	}
 	return d.mustBeDone(ctx, 1)
 }
@@ -330,7 +330,7 @@ func (w write) isDoneAgain(ctx context.Context, s *subject) error {
 			return err
 		}
 		if replayed {
-			return expected("replayed not to be set without a key", "it is set")
+			return expected("replayed: false, without a key", "replayed: true")
 		}
 	}
 	return d.mustBeDone(ctx, 2)
@@ -376,7 +376,7 @@ func (w write) insist(ctx context.Context, s *subject, d deed, key string) error
 		}
 		const between = 20 * time.Millisecond
 		if wait(until, between) != nil {
-			return expected("a call that was given up to end at once", "%s still after %v", ended(err), s.grace)
+			return expected(fmt.Sprintf("an abandoned call to end within %v", s.grace), "%s", ended(err))
 		}
 	}
 }

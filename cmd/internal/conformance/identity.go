@@ -102,10 +102,10 @@ func revocationChecks() []Check {
 func knownTokenIsResolved(ctx context.Context, s *subject) error {
 	return s.resolveTokens(ctx, func(own Team, answer *identityv1.ResolveTokenResponse, err error) error {
 		if err != nil {
-			return expected("the token of team "+own.ID, "%s", ended(err))
+			return expected("a token of team "+own.ID, "%s", ended(err))
 		}
 		if answer.GetTeamId() != own.ID || answer.GetTokenId() == "" {
-			return expected("a token with an id, of team "+own.ID, "token %q of team %q", answer.GetTokenId(), answer.GetTeamId())
+			return expected(fmt.Sprintf("a token id, and the team %q", own.ID), "the token id %q, and the team %q", answer.GetTokenId(), answer.GetTeamId())
 		}
 		return nil
 	})
@@ -163,7 +163,7 @@ func (s *subject) refusesToken(ctx context.Context, hash []byte, reason, what st
 		return err
 	}
 	if got := infoOf(err).GetReason(); got != reason {
-		return expected("the reason "+reason+" for "+what, "%q", got)
+		return expected(fmt.Sprintf("the reason %q for %s", reason, what), "%q", got)
 	}
 	return nil
 }
@@ -178,6 +178,14 @@ func (s *subject) watch(ctx context.Context, after string) (revocations, *identi
 	return stream, first, err
 }
 
+// messageText returns the kind and the position of a message of the stream.
+func messageText(m *identityv1.WatchRevocationsResponse) string {
+	if m.Revocation != nil {
+		return fmt.Sprintf("a revocation with the position %q", m.GetPosition())
+	}
+	return fmt.Sprintf("a heartbeat with the position %q", m.GetPosition())
+}
+
 type revocations = grpc.ServerStreamingClient[identityv1.WatchRevocationsResponse]
 
 func streamBeginsWithHeartbeat(ctx context.Context, s *subject) error {
@@ -188,7 +196,7 @@ func streamBeginsWithHeartbeat(ctx context.Context, s *subject) error {
 		return err
 	}
 	if first.GetPosition() == "" || first.Revocation != nil {
-		return expected("a heartbeat with a position", "position %q, a revocation: %t", first.GetPosition(), first.Revocation != nil)
+		return expected("a heartbeat with a position", "%s", messageText(first))
 	}
 	return nil
 }
@@ -206,11 +214,11 @@ func streamIsNeverSilent(ctx context.Context, s *subject) error {
 	second, err := stream.Recv()
 	switch {
 	case silence.Err() != nil:
-		return expected(fmt.Sprintf("a message within %v", s.silence), "none")
+		return expected(fmt.Sprintf("a message within %v", s.silence), "no message")
 	case err != nil:
 		return err
 	case second.GetPosition() == "":
-		return expected("a message with a position", "one without")
+		return expected("a message with a position", "%s", messageText(second))
 	}
 	return nil
 }
@@ -224,11 +232,10 @@ func streamIsResumed(ctx context.Context, s *subject) error {
 	}
 	_, resumed, err := s.watch(ctx, first.GetPosition())
 	if err != nil {
-		return expected("a stream from the position "+first.GetPosition(), "%s", ended(err))
+		return expected(fmt.Sprintf("a stream from the position %q", first.GetPosition()), "%s", ended(err))
 	}
 	if resumed.Revocation != nil || resumed.GetPosition() != first.GetPosition() {
-		return expected("a heartbeat with the position "+first.GetPosition(),
-			"position %q, a revocation: %t", resumed.GetPosition(), resumed.Revocation != nil)
+		return expected(messageText(&identityv1.WatchRevocationsResponse{Position: first.GetPosition()}), "%s", messageText(resumed))
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func (l list) keepsPageSize(ctx context.Context, s *subject) error {
 			return err
 		}
 		if len(p.rows) > size {
-			return expected(fmt.Sprint("at most ", size), "%d", len(p.rows))
+			return expected(fmt.Sprint("at most ", size, " rows"), "%d rows", len(p.rows))
 		}
 	}
 	return nil
@@ -208,7 +208,7 @@ func (l list) recognisesCursors(ctx context.Context, s *subject) error {
 		return err
 	}
 	if first.ignored {
-		return expected("cursor_ignored not to be set without a cursor", "it is set")
+		return expected("cursor_ignored: false, without a cursor", "cursor_ignored: true")
 	}
 	cursor, err := l.cursor(ctx, s, s.teams[0])
 	if err != nil {
@@ -219,7 +219,7 @@ func (l list) recognisesCursors(ctx context.Context, s *subject) error {
 		return err
 	}
 	if second.ignored {
-		return expected("cursor_ignored not to be set with the cursor of the page before", "it is set")
+		return expected("cursor_ignored: false, with the cursor of the previous page", "cursor_ignored: true")
 	}
 	return nil
 }
@@ -237,9 +237,9 @@ func (l list) ignores(ctx context.Context, s *subject, cursors ...string) error 
 			case err != nil:
 				return expected(fmt.Sprintf("the first page for the cursor %.40q", cursor), "%s", ended(err))
 			case !p.ignored:
-				return expected(fmt.Sprintf("cursor_ignored for the cursor %.40q", cursor), "it is not set")
+				return expected(fmt.Sprintf("cursor_ignored: true, for the cursor %.40q", cursor), "cursor_ignored: false")
 			case !slices.Equal(idsOf(p.rows), first):
-				return expected(fmt.Sprintf("the first page for the cursor %.40q", cursor), "%s", difference(first, idsOf(p.rows)))
+				return differentList(fmt.Sprintf("the first page for the cursor %.40q", cursor), first, idsOf(p.rows))
 			}
 			return nil
 		})
@@ -290,7 +290,7 @@ func (l list) walksAll(ctx context.Context, s *subject) error {
 			walked = walked[:min(len(walked), len(all))]
 		}
 		if !slices.Equal(walked, all) {
-			return expected(fmt.Sprintf("pages of %d that hold what one of 100 does, in its order", size), "%s", difference(all, walked))
+			return differentList(fmt.Sprintf("on pages of %d, the rows of one page of 100", size), all, walked)
 		}
 		return nil
 	})
@@ -320,14 +320,14 @@ func (l list) walksUnderWrites(ctx context.Context, s *subject) error {
 	want, walked := idsOf(before.rows), idsOf(rows)
 	for i, id := range walked {
 		if slices.Contains(walked[:i], id) {
-			return expected("each row once", "%s twice in a walk with writes", id)
+			return expected("each row once in a walk with writes", "%s twice", id)
 		}
 	}
 	if start := slices.Index(walked, want[0]); start > 0 { // others wrote before the walk began
 		walked = walked[start:]
 	}
 	if n := min(len(walked), len(want)); len(walked) < size || !slices.Equal(walked[:n], want[:n]) {
-		return expected("the rows that were there when the walk began, in their order", "%s", difference(want, walked))
+		return differentList("the rows that existed when the walk began", want, walked)
 	}
 	return nil
 }

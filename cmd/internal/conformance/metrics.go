@@ -84,7 +84,7 @@ func pointsAreWithinRange(ctx context.Context, s *subject) error {
 		from, until := s.now().Add(-length-skew), s.now().Add(skew)
 		for _, p := range answer.GetPoints() {
 			if at := timeOf(p.GetAt()); at.Before(from) || at.After(until) {
-				return expected("points of the last "+length.String(), "%v", pointRow(p))
+				return expected("points between "+from.Format(time.RFC3339)+" and "+until.Format(time.RFC3339), "%v", pointRow(p))
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func resolutionFollowsRange(ctx context.Context, s *subject) error {
 		for _, p := range answer.GetPoints() {
 			at := timeOf(p.GetAt())
 			if want == fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY && !at.Equal(at.Truncate(time.Hour)) {
-				return expected("hourly points at the start of the hour", "%v", pointRow(p))
+				return expected("an hourly point at the start of an hour: "+at.Truncate(time.Hour).Format(time.RFC3339), "%v", pointRow(p))
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func rollupsAreMeans(ctx context.Context, s *subject) error {
 		compared++
 		const rounding = 0.01
 		if mean := of.cpu / of.n; math.Abs(mean-p.GetCpuPercent()) > rounding {
-			return expected(fmt.Sprintf("%v for the hour of %s, the mean of its raw points", mean, hour.Format(time.RFC3339)),
+			return expected(fmt.Sprintf("cpu_percent %v for the hour %s, the mean of its raw points", mean, hour.Format(time.RFC3339)),
 				"cpu_percent %v", p.GetCpuPercent())
 		}
 	}

@@ -90,7 +90,7 @@ func sinceIsInclusive(ctx context.Context, s *subject) error {
 		return err
 	}
 	if len(some) == 0 || !some[len(some)-1].at.Equal(from) {
-		return expected(fmt.Sprintf("checks back to that of %v, whose time was given", all[len(all)/2]), "%v", some[max(0, len(some)-1):])
+		return expected(fmt.Sprintf("%v as the oldest check, for since with its time", all[len(all)/2]), "%v", some[max(0, len(some)-1):])
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func theFutureIsEmpty(ctx context.Context, s *subject) error {
 		return err
 	}
 	if len(coming) > 0 {
-		return expected("no check", "%d since tomorrow, the last of %v", len(coming), coming[0])
+		return expected("0 checks since tomorrow", "%d, the newest of %v", len(coming), coming[0])
 	}
 	return nil
 }

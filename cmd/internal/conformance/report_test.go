@@ -35,9 +35,9 @@ audit/ListAuditEntries
   skip  walk                      no rows
 
 FAILED  fleet/GetServer/unknown-id
-  contract  It is not there.
-  expected  NOT_FOUND
-  came      INTERNAL <"oops">
+  contract: It is not there.
+  expected: NOT_FOUND
+  got:      INTERNAL <"oops">
 
 3 checks: 1 passed, 1 failed, 1 skipped
 `

@@ -28,17 +28,17 @@ func settled(ctx context.Context, state func() ([]string, error), look func(stat
 	}
 }
 
-// difference says where two lists of ids begin to differ.
-func difference(want, got []string) string {
-	for i := range max(len(want), len(got)) {
-		switch {
-		case i >= len(got):
-			return want[i] + " is left out, and all after it"
-		case i >= len(want):
-			return got[i] + " is one too many"
-		case want[i] != got[i]:
-			return fmt.Sprintf("%s in the place of %s (row %d)", got[i], want[i], i+1)
+// differentList returns a breach that names the first position at which two lists of ids differ. What describes the expected list.
+func differentList(what string, want, got []string) error {
+	at := func(list []string, i int) string {
+		if i < len(list) {
+			return fmt.Sprintf("%q as row %d of %d", list[i], i+1, len(list))
 		}
+		return fmt.Sprintf("no row %d, only %d", i+1, len(list))
 	}
-	return "no difference"
+	i := 0
+	for i < min(len(want), len(got)) && want[i] == got[i] {
+		i++
+	}
+	return expected(what+": "+at(want, i), "%s", at(got, i))
 }

@@ -36,7 +36,7 @@ func wellFormed(answer proto.Message) error {
 func shape(m protoreflect.Message) error {
 	if t, ok := m.Interface().(*timestamppb.Timestamp); ok {
 		if err := t.CheckValid(); err != nil {
-			return expected("a time", "%v", err)
+			return expected("a valid google.protobuf.Timestamp", "%v", err)
 		}
 		return nil
 	}
@@ -44,7 +44,7 @@ func shape(m protoreflect.Message) error {
 	for i := range fields.Len() {
 		field := fields.Get(i)
 		if required(field) && !m.Has(field) {
-			return expected(string(field.FullName())+" in every answer", "none in %s", label(m))
+			return expected(string(field.FullName())+" to be set", "no %s in %s", field.Name(), label(m))
 		}
 		if err := fieldShape(m, field); err != nil {
 			return err
@@ -66,7 +66,7 @@ func fieldShape(m protoreflect.Message, field protoreflect.FieldDescriptor) erro
 	case field.Message() != nil:
 		return shape(value.Message())
 	case !valueShape(field, value):
-		return expected(string(field.FullName())+" that is "+wantedShape(field), "%q in %s", value.String(), label(m))
+		return expected(string(field.FullName())+" to be "+wantedShape(field), "%q in %s", value.String(), label(m))
 	}
 	return nil
 }

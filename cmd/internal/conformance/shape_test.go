@@ -45,7 +45,7 @@ func TestMalformedAnswersAreBreaches(t *testing.T) {
 		{"a complete server", server(func(*fleetv1.Server) {}), ""},
 		{"no server", &fleetv1.GetServerResponse{}, "GetServerResponse.server"},
 		{"no time of creation", server(func(m *fleetv1.Server) { m.CreatedAt = nil }), "Server.created_at"},
-		{"an invalid time", server(func(m *fleetv1.Server) { m.CreatedAt = &timestamppb.Timestamp{Nanos: -1} }), "a time"},
+		{"an invalid time", server(func(m *fleetv1.Server) { m.CreatedAt = &timestamppb.Timestamp{Nanos: -1} }), "google.protobuf.Timestamp"},
 		{"an id in upper case", server(func(m *fleetv1.Server) { m.Id = strings.ToUpper(id) }), "Server.id"},
 		{"an id in braces", server(func(m *fleetv1.Server) { m.Id = "{" + id + "}" }), "Server.id"},
 		{"an empty optional id", server(func(m *fleetv1.Server) { m.GroupId = new(string) }), "Server.group_id"},

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"fmt"
 
 	"opsgate/proto/contract"
 	incidentv1 "opsgate/proto/ops/incident/v1"
@@ -98,11 +99,11 @@ func pageShowsItsOwn(ctx context.Context, s *subject) error {
 		return err
 	}
 	if n := len(answer.GetIncidents()); n > contract.MaxPageSize {
-		return expected("at most 100 incidents", "%d", n)
+		return expected("at most 100 incidents", "%d incidents", n)
 	}
 	for _, incident := range answer.GetIncidents() {
 		if incident.GetStatusPageId() != own.Things[StatusPage] {
-			return expected("incidents of the page "+own.Things[StatusPage], "%s of %q", incident.GetId(), incident.GetStatusPageId())
+			return expected(fmt.Sprintf("the status_page_id %q", own.Things[StatusPage]), "%q in incident %s", incident.GetStatusPageId(), incident.GetId())
 		}
 	}
 	return nil

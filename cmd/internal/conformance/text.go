@@ -25,9 +25,9 @@ func (r Report) WriteText(w io.Writer) error {
 	}
 	for _, result := range r.Results {
 		if result.Outcome == Fail {
-			fmt.Fprintf(&text, "\nFAILED  %s\n  contract  %s\n", result.Name, result.Sentence)
+			fmt.Fprintf(&text, "\nFAILED  %s\n  contract: %s\n", result.Name, result.Sentence)
 			for _, b := range result.Breaches {
-				fmt.Fprintf(&text, "  expected  %s\n  came      %s\n", b.Expected, b.Got)
+				fmt.Fprintf(&text, "  expected: %s\n  got:      %s\n", b.Expected, b.Got)
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func (s *junitSuite) add(r Result) {
 		s.Failures++
 		c.Failure = &junitMessage{Message: r.Sentence}
 		for _, b := range r.Breaches {
-			c.Failure.Text += "expected " + b.Expected + "\ncame     " + b.Got + "\n"
+			c.Failure.Text += "expected: " + b.Expected + "\ngot:      " + b.Got + "\n"
 		}
 	case Skip:
 		s.Skipped++

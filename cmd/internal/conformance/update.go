@@ -116,18 +116,23 @@ func updateIsAdded(ctx context.Context, s *subject) error {
 		return err
 	}
 	posted := answer.GetUpdate()
-	if posted.GetMessage() != r.GetMessage() || posted.GetStatus() != r.GetStatus() {
-		return expected("the update as it was asked for", "%v", posted)
+	sent := &incidentv1.IncidentUpdate{Id: posted.GetId(), Status: r.GetStatus(), Message: r.GetMessage(), CreatedAt: posted.GetCreatedAt()}
+	if err := sameMessage("AddIncidentUpdate returns", sent, posted); err != nil {
+		return err
 	}
 	state, err := s.timeline(ctx, team, incident.GetId())
 	if err != nil {
 		return err
 	}
-	if u := state.GetUpdates(); len(u) != 2 || !proto.Equal(u[1], posted) {
-		return expected("a timeline of two updates, the last of which is the one that was returned", "%v", u)
+	u := state.GetUpdates()
+	if len(u) != 2 {
+		return expected("2 updates in the timeline", "%s", timelineText(u...))
+	}
+	if err := sameMessage("the timeline ends with", posted, u[1]); err != nil {
+		return err
 	}
 	if got := state.GetIncident().GetStatus(); got != r.GetStatus() {
-		return expected("an incident that is "+r.GetStatus().String(), "%v", got)
+		return expected("the status "+r.GetStatus().String()+" of the incident", "%v", got)
 	}
 	return s.closeIncident(ctx, team, incident.GetId())
 }
@@ -140,10 +145,10 @@ func resolvingKeepsTheFirstTime(ctx context.Context, s *subject) error {
 	}
 	first, second := after[1].GetIncident(), after[2].GetIncident()
 	if first.ResolvedAt == nil {
-		return expected("resolved_at to be set", "it is absent")
+		return expected("resolved_at in a resolved incident", "no resolved_at")
 	}
 	if !proto.Equal(first.GetResolvedAt(), second.GetResolvedAt()) {
-		return expected("resolved_at to stay "+first.GetResolvedAt().AsTime().String(), "%v", second.GetResolvedAt())
+		return expected("resolved_at "+timeText(first.GetResolvedAt())+", as before", "resolved_at %s", timeText(second.GetResolvedAt()))
 	}
 	return nil
 }
@@ -154,7 +159,8 @@ func anotherStatusReopens(ctx context.Context, s *subject) error {
 		return err
 	}
 	if open := after[1].GetIncident(); open.ResolvedAt != nil || open.GetStatus() != investigating {
-		return expected("an incident under investigation without resolved_at", "%v, %v", open.GetStatus(), open.GetResolvedAt())
+		return expected("the status "+investigating.String()+" and resolved_at absent", "%v and resolved_at %s",
+			open.GetStatus(), timeText(open.GetResolvedAt()))
 	}
 	return nil
 }
