@@ -15,15 +15,15 @@ const listAuditEntries = "audit/ListAuditEntries"
 func auditChecks() []Check {
 	return []Check{
 		{
-			Name: listAuditEntries + "/prefix", look: prefixSelects,
+			Name: listAuditEntries + "/prefix", run: prefixSelects,
 			Sentence: "ListAuditEntries returns the actions whose type begins with `action_prefix`.",
 		},
 		{
-			Name: listAuditEntries + "/prefix-literal", look: prefixIsLiteral,
+			Name: listAuditEntries + "/prefix-literal", run: prefixIsLiteral,
 			Sentence: "`action_prefix` is literal: no character is a wildcard.",
 		},
 		{
-			Name: listAuditEntries + "/prefix-case", look: prefixHasCase,
+			Name: listAuditEntries + "/prefix-case", run: prefixIsCaseSensitive,
 			Sentence: "`action_prefix` is case-sensitive.",
 		},
 	}
@@ -43,7 +43,7 @@ func entryIDs(entries []*auditv1.AuditEntry) []string {
 	return ids
 }
 
-// anAction returns an action of the latest, with letters to tell cases apart.
+// anAction returns the type of a recent action whose first three characters include a lower-case letter.
 func (s *subject) anAction(ctx context.Context) (string, error) {
 	entries, err := s.entries(ctx, "")
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *subject) anAction(ctx context.Context) (string, error) {
 	return "", skip("team %s has no audit entries", s.teams[0].ID)
 }
 
-// prefixSelects compares what has a prefix with what has it of all.
+// prefixSelects compares the list for a prefix with the entries of the whole list that have the prefix.
 func prefixSelects(ctx context.Context, s *subject) error {
 	return settled(ctx, func() ([]string, error) {
 		entries, err := s.entries(ctx, "")
@@ -77,8 +77,8 @@ func prefixSelects(ctx context.Context, s *subject) error {
 		if err != nil {
 			return err
 		}
-		if foreign := withoutPrefix(got, prefix); foreign != "" {
-			return expected(fmt.Sprintf("actions that begin with %q", prefix), "%q", foreign)
+		if other := withoutPrefix(got, prefix); other != "" {
+			return expected(fmt.Sprintf("actions that begin with %q", prefix), "%q", other)
 		}
 		wanted, found := entryIDs(want), entryIDs(got)
 		if len(found) < len(wanted) || !slices.Equal(found[:len(wanted)], wanted) {
@@ -88,7 +88,7 @@ func prefixSelects(ctx context.Context, s *subject) error {
 	})
 }
 
-// prefixIsLiteral puts what other languages have for any character in the place of a known one.
+// prefixIsLiteral replaces characters of a known action by wildcards of SQL, globs and regular expressions.
 func prefixIsLiteral(ctx context.Context, s *subject) error {
 	action, err := s.anAction(ctx)
 	if err != nil {
@@ -99,14 +99,14 @@ func prefixIsLiteral(ctx context.Context, s *subject) error {
 		if err != nil {
 			return err
 		}
-		if foreign := withoutPrefix(got, prefix); foreign != "" {
-			return expected(fmt.Sprintf("actions that begin with %q", prefix), "%q", foreign)
+		if other := withoutPrefix(got, prefix); other != "" {
+			return expected(fmt.Sprintf("actions that begin with %q", prefix), "%q", other)
 		}
 	}
 	return nil
 }
 
-func prefixHasCase(ctx context.Context, s *subject) error {
+func prefixIsCaseSensitive(ctx context.Context, s *subject) error {
 	action, err := s.anAction(ctx)
 	if err != nil {
 		return err
@@ -116,13 +116,13 @@ func prefixHasCase(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	if foreign := withoutPrefix(got, prefix); foreign != "" {
-		return expected(fmt.Sprintf("actions that begin with %q", prefix), "%q", foreign)
+	if other := withoutPrefix(got, prefix); other != "" {
+		return expected(fmt.Sprintf("actions that begin with %q", prefix), "%q", other)
 	}
 	return nil
 }
 
-// withoutPrefix returns the type of an entry that lacks the prefix, if there is one.
+// withoutPrefix returns the type of the first entry without the prefix, or "".
 func withoutPrefix(entries []*auditv1.AuditEntry, prefix string) string {
 	for _, e := range entries {
 		if !strings.HasPrefix(e.GetActionType(), prefix) {

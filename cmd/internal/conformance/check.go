@@ -12,35 +12,35 @@ import (
 	"opsgate/proto/contract"
 )
 
-// A Check is a sentence of the contract, and a way to see whether a service keeps it.
+// A Check is a sentence of the contract, and a function that checks whether a service keeps it.
 type Check struct {
-	// Name is the service, the method and the rule, as `incident/CreateIncident/idempotent-replay`. It does not change.
+	// Name is the service, the method and the rule, such as `incident/CreateIncident/idempotent-replay`. It is stable.
 	Name string
-	// Sentence is what the contract says.
+	// Sentence is the sentence of the contract.
 	Sentence string
-	// Writes is set where a method that writes is called.
+	// Writes is set if the check calls a method that writes.
 	Writes bool
-	// Needs are the things that the fixtures have to name of both teams.
+	// Needs are the resources that the fixtures have to name for both teams.
 	Needs []Thing
 
-	// look returns nil if the service keeps the sentence, a *breach if it does not, and *notApplicable if that cannot be seen. Any
-	// other error is that of a call which had to succeed.
-	look func(ctx context.Context, s *subject) error
+	// run returns nil if the service keeps the sentence, a *breach if it does not, and a *notApplicable if the check is impossible.
+	// Any other error is the error of a call that had to succeed.
+	run func(ctx context.Context, s *subject) error
 }
 
-// Service returns the service that the check is of.
+// Service returns the name of the service.
 func (c Check) Service() string {
 	service, _, _ := strings.Cut(c.Name, "/")
 	return service
 }
 
-// Method returns the service and the method that the check is of.
+// Method returns the names of the service and the method.
 func (c Check) Method() string { return c.Name[:strings.LastIndexByte(c.Name, '/')] }
 
 // Rule returns the last part of the name.
 func (c Check) Rule() string { return c.Name[strings.LastIndexByte(c.Name, '/')+1:] }
 
-// Checks returns all checks, by service and method.
+// Checks returns all checks, ordered by service and method.
 func Checks() []Check {
 	var all []Check
 	for _, table := range [][]Check{
@@ -59,11 +59,11 @@ func Checks() []Check {
 	return all
 }
 
-// Select returns the checks whose names match the pattern, in which a `*` stands for anything. There is an error if there are none.
+// Select returns the checks whose names match the pattern, in which a `*` stands for any text. It returns an error if no name matches.
 func Select(pattern string) ([]Check, error) {
 	expression, err := regexp.Compile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$")
 	if err != nil {
-		return nil, fmt.Errorf("read the pattern %q: %w", pattern, err)
+		return nil, fmt.Errorf("parse the pattern %q: %w", pattern, err)
 	}
 	selected := slices.DeleteFunc(Checks(), func(c Check) bool { return !expression.MatchString(c.Name) })
 	if len(selected) == 0 {
@@ -72,7 +72,7 @@ func Select(pattern string) ([]Check, error) {
 	return selected, nil
 }
 
-// A breach is what a service does against the contract.
+// A breach is the difference between the contract and a service.
 type breach struct{ want, got string }
 
 func (b *breach) Error() string { return "expected " + b.want + ", got " + b.got }
@@ -81,14 +81,16 @@ func expected(want, format string, args ...any) error {
 	return &breach{want: want, got: fmt.Sprintf(format, args...)}
 }
 
-// A notApplicable is why a check cannot be made.
-type notApplicable struct{ why string }
+// A notApplicable is the reason why a check is skipped.
+type notApplicable struct{ reason string }
 
-func (n *notApplicable) Error() string { return n.why }
+func (n *notApplicable) Error() string { return n.reason }
 
-func skip(format string, args ...any) error { return &notApplicable{why: fmt.Sprintf(format, args...)} }
+func skip(format string, args ...any) error {
+	return &notApplicable{reason: fmt.Sprintf(format, args...)}
+}
 
-// bothWays looks from one team at the other and from the other at the one.
-func bothWays(s *subject, look func(own, other Team) error) error {
-	return errors.Join(look(s.teams[0], s.teams[1]), look(s.teams[1], s.teams[0]))
+// forBothTeams calls check with each team as the own one, and returns the errors of both calls.
+func forBothTeams(s *subject, check func(own, other Team) error) error {
+	return errors.Join(check(s.teams[0], s.teams[1]), check(s.teams[1], s.teams[0]))
 }

@@ -21,12 +21,13 @@ const (
 	resolved      = incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED
 )
 
-// newIncident is a valid request. Its incident says what it is for, and is over from the start, so that nothing is left open.
+// newIncident returns a valid request. The title contains the purpose. The incident is resolved from the start, so that no open incident
+// stays behind.
 func (s *subject) newIncident(team, purpose string) *incidentv1.CreateIncidentRequest {
 	return &incidentv1.CreateIncidentRequest{
 		TeamId: team, Actor: s.actor, Title: "Conformance check (" + purpose + ") " + uuid.NewString(),
 		Status: resolved, Impact: incidentv1.IncidentImpact_INCIDENT_IMPACT_NONE,
-		Message: "Made by opsgate conformance. Nothing has happened.",
+		Message: "Created by opsgate conformance. There is no real incident.",
 	}
 }
 
@@ -39,29 +40,29 @@ func (s *subject) create(ctx context.Context, r *incidentv1.CreateIncidentReques
 func createChecks() []Check {
 	return []Check{
 		{
-			Name: createIncident + "/creates", Writes: true, look: incidentIsCreated,
-			Sentence: "CreateIncident opens an incident and posts its first update. It starts now.",
+			Name: createIncident + "/creates", Writes: true, run: createsIncident,
+			Sentence: "CreateIncident creates an incident and its first update. `started_at` is the time of the call.",
 		},
 		{
-			Name: createIncident + "/resolved", Writes: true, look: createdAsResolved,
-			Sentence: "Created as resolved, it is resolved now.",
+			Name: createIncident + "/resolved", Writes: true, run: createdAsResolved,
+			Sentence: "With the status resolved, `resolved_at` is the time of the call.",
 		},
 		{
-			Name: createIncident + "/attached", Writes: true, Needs: []Thing{StatusPage, Component}, look: incidentIsAttached,
-			Sentence: "It is attached to the status page that is given.",
+			Name: createIncident + "/attached", Writes: true, Needs: []Thing{StatusPage, Component}, run: incidentIsAttached,
+			Sentence: "The incident is attached to the given status page.",
 		},
 		{
-			Name: createIncident + "/longest", Writes: true, look: longestIsTaken,
+			Name: createIncident + "/longest", Writes: true, run: longestIsAccepted,
 			Sentence: "A title has up to 255 characters, and a message up to 10,000.",
 		},
 		{
-			Name: createIncident + "/audited", Writes: true, look: creationIsAudited,
-			Sentence: "The action and its audit entry are one transaction; the entry names the actor.",
+			Name: createIncident + "/audited", Writes: true, run: creationIsAudited,
+			Sentence: "A write has an audit entry, which names the actor.",
 		},
 	}
 }
 
-func incidentIsCreated(ctx context.Context, s *subject) error {
+func createsIncident(ctx context.Context, s *subject) error {
 	r := s.newIncident(s.teams[0].ID, "creates")
 	r.Status = investigating
 	created, err := s.create(ctx, r)
@@ -96,7 +97,7 @@ func incidentIsCreated(ctx context.Context, s *subject) error {
 	return s.closeIncident(ctx, r.GetTeamId(), created.GetId())
 }
 
-// closeIncident resolves an incident, so that none is left open.
+// closeIncident resolves an incident.
 func (s *subject) closeIncident(ctx context.Context, team, id string) error {
 	_, err := s.incident.AddIncidentUpdate(ctx, s.newUpdate(team, id))
 	return err
@@ -118,7 +119,8 @@ func createdAsResolved(ctx context.Context, s *subject) error {
 		return err
 	}
 	if created.ResolvedAt == nil || !created.GetResolvedAt().AsTime().Equal(timeOf(created.GetCreatedAt())) {
-		return expected("resolved_at "+timeText(created.GetCreatedAt())+", the time of creation", "resolved_at %s", timeText(created.GetResolvedAt()))
+		return expected("resolved_at "+timeText(created.GetCreatedAt())+", the time of creation",
+			"resolved_at %s", timeText(created.GetResolvedAt()))
 	}
 	return nil
 }
@@ -132,11 +134,11 @@ func incidentIsAttached(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	return isTheOne(r.GetStatusPageId(), created.GetStatusPageId())
+	return sameID(r.GetStatusPageId(), created.GetStatusPageId())
 }
 
-// longestIsTaken uses characters of more than one byte.
-func longestIsTaken(ctx context.Context, s *subject) error {
+// longestIsAccepted uses characters of more than one byte.
+func longestIsAccepted(ctx context.Context, s *subject) error {
 	r := s.newIncident(s.teams[0].ID, "longest")
 	r.Title, r.Message = strings.Repeat("ü", maxTitle), strings.Repeat("ü", maxMessage)
 	if _, err := s.create(ctx, r); err != nil {
@@ -154,7 +156,7 @@ func creationIsAudited(ctx context.Context, s *subject) error {
 	return s.audited(ctx, created.GetId(), 1)
 }
 
-// audited returns a breach if there are not so many audit entries of the actor's on an incident.
+// audited returns a breach if the actor does not have the wanted number of audit entries for an incident.
 func (s *subject) audited(ctx context.Context, incident string, want int) error {
 	entries, err := s.entries(ctx, "")
 	if err != nil {

@@ -43,11 +43,11 @@ func (c call) doesNotWriteLate(ctx context.Context, s *subject) error {
 		return err
 	}
 	return retried(func(t timing) error {
-		d, err := w.prepare(ctx, s, s.teams[0].ID)
+		o, err := w.prepare(ctx, s, s.teams[0].ID)
 		if err != nil {
 			return err
 		}
-		return errors.Join(s.endsLate(ctx, c.String(), t, d.request(variant{actor: s.actor})), d.mustBeDone(ctx, 0))
+		return errors.Join(s.endsLate(ctx, c.String(), t, o.request(variant{actor: s.actor})), o.mustBeExecuted(ctx, 0))
 	})
 }
 

@@ -1,10 +1,10 @@
-// Package conformance holds anybody's internal services to the contract in proto: it calls them as the edge does, and says method
-// by method which sentences of the contract they keep.
+// Package conformance checks implementations of the internal services against the contract in proto. It calls them as the gateway
+// does, and reports for each method which sentences of the contract they keep.
 //
-// A check is a row of a table: a name that stays, a sentence of the contract, and a function that looks. It goes by what two
-// teams' fixtures name and by what the services answer, and by nothing else; so it needs no access to their data, and holds of an
-// implementation in any language. A check that would show nothing, since the data for it is not there, is skipped and says why.
+// A check is a row of a table: a stable name, a sentence of the contract, and a function. The function uses the fixtures of two teams
+// and the responses of the services. It needs no access to their data, so the implementation may be in any language. A check without
+// the data that it needs is skipped with a reason.
 //
-// What cannot be seen from outside is not checked: that a write and its notifications are one transaction, that keys outlive a
-// restart, that they are forgotten after a day, that a stream of revocations misses none.
+// Some sentences cannot be checked from outside: that a write and its notifications are one transaction, that idempotency keys survive
+// a restart and expire after a day, that a revocation stream is complete.
 package conformance

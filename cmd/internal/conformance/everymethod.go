@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// everyMethodChecks are the rules that hold for every method that acts for a team.
+// everyMethodChecks returns the checks of the rules for all team-scoped methods.
 func everyMethodChecks() []Check {
 	var checks []Check
 	for _, c := range calls() {
@@ -22,22 +22,22 @@ func everyMethodChecks() []Check {
 func (c call) checks() []Check {
 	checks := []Check{
 		{
-			Name: c.String() + "/well-formed", Writes: c.Writes(), Needs: c.needs(), look: c.wellFormed,
-			Sentence: "What is required is set, ids are UUIDs in lower case, enums have a value of the contract, numbers are finite.",
+			Name: c.String() + "/well-formed", Writes: c.Writes(), Needs: c.needs(), run: c.wellFormed,
+			Sentence: "Required fields are set, ids are UUIDs in lower case, enums have known values, numbers are finite.",
 		},
 		{
-			Name: c.String() + "/team-id", Writes: c.Writes(), Needs: c.needs(), look: c.requiresTeam,
-			Sentence: "`team_id` is required: INVALID_ARGUMENT names it when it is not a UUID.",
+			Name: c.String() + "/team-id", Writes: c.Writes(), Needs: c.needs(), run: c.requiresTeam,
+			Sentence: "`team_id` is required: INVALID_ARGUMENT names it if it is not a UUID.",
 		},
 		{
-			Name: c.String() + "/deadline", Writes: c.Writes(), Needs: c.needs(), look: c.keepsDeadline,
+			Name: c.String() + "/deadline", Writes: c.Writes(), Needs: c.needs(), run: c.keepsDeadline,
 			Sentence: deadlineSentence,
 		},
 	}
 	if !c.Writes() && c.ReturnsIDs() {
 		checks = append(checks, Check{
-			Name: c.String() + "/isolation", Needs: c.needs(), look: c.isolates,
-			Sentence: "`team_id` is the whole of the caller's authority: nothing of another team is returned.",
+			Name: c.String() + "/isolation", Needs: c.needs(), run: c.isolates,
+			Sentence: "A method reads data of the team `team_id` only.",
 		})
 	}
 	if c.of() == "" {
@@ -45,12 +45,12 @@ func (c call) checks() []Check {
 	}
 	return append(checks,
 		Check{
-			Name: c.String() + "/unknown-id", Writes: c.Writes(), Needs: c.needs(), look: c.missesUnknown,
-			Sentence: "NOT_FOUND when the team has no such " + words(c.of()) + ".",
+			Name: c.String() + "/unknown-id", Writes: c.Writes(), Needs: c.needs(), run: c.missesUnknown,
+			Sentence: "NOT_FOUND if the team has no such " + words(c.of()) + ".",
 		},
 		Check{
-			Name: c.String() + "/foreign-id", Writes: c.Writes(), Needs: c.needs(), look: c.missesForeign,
-			Sentence: "What belongs to another team is NOT_FOUND, word for word as for an id that was never given out.",
+			Name: c.String() + "/foreign-id", Writes: c.Writes(), Needs: c.needs(), run: c.missesForeign,
+			Sentence: "NOT_FOUND for the id of another team's resource, with the same message and details as for an unknown id.",
 		},
 	)
 }
@@ -58,7 +58,7 @@ func (c call) checks() []Check {
 func words(of Thing) string { return strings.ReplaceAll(string(of), "_", " ") }
 
 func (c call) wellFormed(ctx context.Context, s *subject) error {
-	return bothWays(s, func(own, _ Team) error {
+	return forBothTeams(s, func(own, _ Team) error {
 		answer, err := c.answer(ctx, s, own)
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ func (c call) wellFormed(ctx context.Context, s *subject) error {
 	})
 }
 
-// requiresTeam takes NOT_FOUND as well where a thing is named: no team that is none has it.
+// requiresTeam also accepts NOT_FOUND if the request names a resource: a team that does not exist does not have it.
 func (c call) requiresTeam(ctx context.Context, s *subject) error {
 	id, err := c.ownID(ctx, s, s.teams[0])
 	if err != nil {
@@ -104,11 +104,11 @@ func (c call) isolates(ctx context.Context, s *subject) error {
 
 func (c call) missesUnknown(ctx context.Context, s *subject) error {
 	_, err := c.invoke(ctx, s, s.teams[0].ID, uuid.NewString())
-	return endsWith(codes.NotFound, err, "an id that was never given out")
+	return endsWith(codes.NotFound, err, "an unknown id")
 }
 
 func (c call) missesForeign(ctx context.Context, s *subject) error {
-	return bothWays(s, func(own, other Team) error {
+	return forBothTeams(s, func(own, other Team) error {
 		id, err := c.ownID(ctx, s, other)
 		if err != nil {
 			return err
@@ -118,7 +118,7 @@ func (c call) missesForeign(ctx context.Context, s *subject) error {
 			return err
 		}
 		_, unknown := c.invoke(ctx, s, own.ID, uuid.NewString())
-		if err := endsWith(codes.NotFound, unknown, "an id that was never given out"); err != nil {
+		if err := endsWith(codes.NotFound, unknown, "an unknown id"); err != nil {
 			return err
 		}
 		if !proto.Equal(status.Convert(foreign).Proto(), status.Convert(unknown).Proto()) {

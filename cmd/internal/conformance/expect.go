@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ended says how a call ended.
+// ended returns the code, message and invalid fields of the end of a call.
 func ended(err error) string {
 	if err == nil {
 		return "OK"
@@ -36,10 +36,10 @@ func endedInFull(err error) string {
 	return text
 }
 
-// codeName is the name of a code as the contract writes it.
+// codeName returns the name of a code in the contract, such as NOT_FOUND.
 func codeName(c codes.Code) string { return code.Code(c).String() }
 
-// endsWith returns a breach if a call did not end with the code. What says which call it was.
+// endsWith returns a breach if a call did not end with the code. What describes the call.
 func endsWith(want codes.Code, err error, what string) error {
 	if status.Code(err) == want {
 		return nil
@@ -47,8 +47,8 @@ func endsWith(want codes.Code, err error, what string) error {
 	return atCall(err, expected(codeName(want)+" for "+what, "%s", ended(err)))
 }
 
-// names returns a breach if a call did not end with INVALID_ARGUMENT and one violation of each of the fields alone, or did not say
-// what the value may be.
+// names returns a breach if a call did not end with INVALID_ARGUMENT and exactly one violation for each of the fields, with a
+// description.
 func names(err error, what string, fields ...string) error {
 	slices.Sort(fields)
 	want := "INVALID_ARGUMENT naming " + strings.Join(fields, ", ") + " for " + what
@@ -63,12 +63,12 @@ func names(err error, what string, fields ...string) error {
 	return nil
 }
 
-// atCall returns the reason why a call could not be made at all, if it has one, in place of what its code means.
-func atCall(err, otherwise error) error {
-	if reason, ok := err.(*notApplicable); ok { //nolint:errorlint // it comes from the client as it is; wrapped, it would be a status
+// atCall returns err if the call was skipped, and otherwise the breach.
+func atCall(err, breach error) error {
+	if reason, ok := err.(*notApplicable); ok { //nolint:errorlint // noConn returns it without a wrapper
 		return reason
 	}
-	return otherwise
+	return breach
 }
 
 func violationsOf(err error) (list []*errdetails.BadRequest_FieldViolation) {
@@ -80,7 +80,7 @@ func violationsOf(err error) (list []*errdetails.BadRequest_FieldViolation) {
 	return list
 }
 
-// fieldsOf returns the fields that an error names, in order.
+// fieldsOf returns the fields that an error names, sorted.
 func fieldsOf(err error) (fields []string) {
 	for _, v := range violationsOf(err) {
 		fields = append(fields, v.GetField())
@@ -89,7 +89,7 @@ func fieldsOf(err error) (fields []string) {
 	return fields
 }
 
-// infoOf returns what an error has for the log, or nil.
+// infoOf returns the ErrorInfo of an error, or nil.
 func infoOf(err error) *errdetails.ErrorInfo {
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok {

@@ -19,10 +19,10 @@ import (
 	"opsgate/cmd/internal/yamlerror"
 )
 
-// A Thing is a kind of resource of which fixtures name one for each team.
+// A Thing is a kind of resource. Fixtures name one resource of each kind for each team.
 type Thing string
 
-// The things that fixtures name.
+// Kinds of resources.
 const (
 	Server     Thing = "server"
 	Monitor    Thing = "monitor"
@@ -31,23 +31,23 @@ const (
 	Component  Thing = "component" // on the status page
 )
 
-// Fixtures are what is known of the services' data before they are asked.
+// Fixtures are the data of the services that the checks use.
 type Fixtures struct {
 	Teams [2]Team
-	// RevokedToken is the SHA-256 of a token that was revoked; nil if none is known.
+	// RevokedToken is the SHA-256 of a revoked token, or nil.
 	RevokedToken []byte
 }
 
-// A Team is what is known of a team.
+// A Team is the fixtures of one team.
 type Team struct {
 	ID string
-	// Token is the SHA-256 of a live token of the team; nil if none is known.
+	// Token is the SHA-256 of a live token of the team, or nil.
 	Token []byte
-	// Things are the ids of the team's things; those that are not known are left out.
+	// Things are the ids of the team's resources, by kind. Kinds may be missing.
 	Things map[Thing]string
 }
 
-// document is the fixtures as the file has them.
+// document is the content of the file.
 type document struct {
 	Teams        []teamDocument `yaml:"teams"`
 	RevokedToken tokenReference `yaml:"revoked_token"`
@@ -63,14 +63,14 @@ type teamDocument struct {
 	Component  string         `yaml:"component"`
 }
 
-// A tokenReference names a token, or is its hash.
+// A tokenReference names the source of a token, or is its hash.
 type tokenReference string
 
-// maxFile bounds the files that are read.
+// maxFile is the maximum size of fixtures and token files.
 const maxFile = 64 << 10
 
-// Load reads fixtures from a YAML file, and the tokens that it names from the environment, which is as os.Environ returns it, or from
-// further files. All that is wrong is reported together, without a token in it.
+// Load reads fixtures from a YAML file, and the tokens that it names from the environment (in the form of os.Environ) or from other files.
+// Its error reports all problems, and contains no token.
 func Load(path string, environment []string) (Fixtures, error) {
 	content, err := readFile(path)
 	if err != nil {
@@ -123,7 +123,7 @@ func (d document) fixtures(environment []string) (f Fixtures, err error) {
 	return f, errors.Join(problems...)
 }
 
-// named returns the ids by their keys.
+// named returns all ids, by their keys in the file.
 func (t teamDocument) named() map[string]string {
 	return map[string]string{
 		"id": t.ID, "server": t.Server, "monitor": t.Monitor, "incident": t.Incident,
@@ -131,7 +131,7 @@ func (t teamDocument) named() map[string]string {
 	}
 }
 
-// things returns the ids that are given.
+// things returns the ids of resources that the file has.
 func (t teamDocument) things() map[Thing]string {
 	things := map[Thing]string{}
 	for name, id := range t.named() {
@@ -144,7 +144,7 @@ func (t teamDocument) things() map[Thing]string {
 
 var reference = regexp.MustCompile(`^\$\{(?:([A-Za-z_][A-Za-z0-9_]*)|file:([^}]+))\}$`)
 
-// hash returns the hash of the token, or nil where none is named. Its errors hold nothing of the text, which may be a token.
+// hash returns the hash of the token, or nil if the reference is empty. Its errors do not contain the text, which may be a token.
 func (r tokenReference) hash(environment []string) ([]byte, error) {
 	if r == "" {
 		return nil, nil
@@ -169,7 +169,7 @@ func (r tokenReference) hash(environment []string) ([]byte, error) {
 	return hash[:], nil
 }
 
-// lookUp returns the value of a variable or, where a path is given, what is in a file.
+// lookUp returns the content of the file if path is not empty, or else the value of the variable.
 func lookUp(name, path string, environment []string) (string, error) {
 	if path != "" {
 		content, err := readFile(path)
@@ -203,7 +203,7 @@ func readFile(path string) ([]byte, error) {
 	return content, err
 }
 
-// isID tells whether an id is one as the contract has them: a UUID in lower case, 8-4-4-4-12.
+// isID reports whether an id is a UUID in lower case, 8-4-4-4-12.
 func isID(id string) bool {
 	parsed, err := uuid.Parse(id)
 	return err == nil && parsed.String() == id

@@ -13,12 +13,12 @@ import (
 func fleetChecks() []Check {
 	return append([]Check{
 		{
-			Name: "fleet/ListServers/complete", Needs: []Thing{Server}, look: serversAreComplete,
+			Name: "fleet/ListServers/complete", Needs: []Thing{Server}, run: listsAllServers,
 			Sentence: "ListServers returns all servers of the team.",
 		},
 		{
-			Name: "fleet/ListServers/order", Sentence: "Servers come by name and then by id.",
-			look: func(ctx context.Context, s *subject) error {
+			Name: "fleet/ListServers/order", Sentence: "Servers are ordered by name and then by id.",
+			run: func(ctx context.Context, s *subject) error {
 				answer, err := s.fleet.ListServers(ctx, &fleetv1.ListServersRequest{TeamId: s.teams[0].ID})
 				if err != nil {
 					return err
@@ -27,12 +27,12 @@ func fleetChecks() []Check {
 			},
 		},
 		{
-			Name: "fleet/GetServer/the-one-asked-for", Needs: []Thing{Server}, look: serverIsTheOneAskedFor,
-			Sentence: "GetServer returns the one server.",
+			Name: "fleet/GetServer/the-one-asked-for", Needs: []Thing{Server}, run: returnsGivenServer,
+			Sentence: "GetServer returns the server with the given id.",
 		},
 		{
-			Name: "fleet/ListServerGroups/order", Sentence: "Groups come by position and then by id.",
-			look: func(ctx context.Context, s *subject) error {
+			Name: "fleet/ListServerGroups/order", Sentence: "Groups are ordered by position and then by id.",
+			run: func(ctx context.Context, s *subject) error {
 				answer, err := s.fleet.ListServerGroups(ctx, &fleetv1.ListServerGroupsRequest{TeamId: s.teams[0].ID})
 				if err != nil {
 					return err
@@ -44,8 +44,8 @@ func fleetChecks() []Check {
 		},
 		{
 			Name: "fleet/ListScheduledCommands/order", Needs: []Thing{Server},
-			Sentence: "Scheduled commands come by name and then by id.",
-			look: func(ctx context.Context, s *subject) error {
+			Sentence: "Scheduled commands are ordered by name and then by id.",
+			run: func(ctx context.Context, s *subject) error {
 				own := s.teams[0]
 				answer, err := s.fleet.ListScheduledCommands(ctx,
 					&fleetv1.ListScheduledCommandsRequest{TeamId: own.ID, ServerId: own.Things[Server]})
@@ -60,47 +60,47 @@ func fleetChecks() []Check {
 	}, append(metricChecks(), historyChecks()...)...)
 }
 
-func serversAreComplete(ctx context.Context, s *subject) error {
-	return bothWays(s, func(own, _ Team) error {
+func listsAllServers(ctx context.Context, s *subject) error {
+	return forBothTeams(s, func(own, _ Team) error {
 		answer, err := s.fleet.ListServers(ctx, &fleetv1.ListServersRequest{TeamId: own.ID})
 		if err != nil {
 			return err
 		}
-		return holds(own, Server, identities(answer))
+		return contains(own, Server, identities(answer))
 	})
 }
 
-// holds returns a breach if a list of all that a team has lacks what the fixtures name.
-func holds(own Team, thing Thing, ids []string) error {
+// contains returns a breach if the resource of the fixtures is not among the ids of a complete list.
+func contains(own Team, thing Thing, ids []string) error {
 	if id := own.Things[thing]; !slices.Contains(ids, id) {
 		return expected("the "+words(thing)+" "+id+" in the list of team "+own.ID, "%d others: %.200q", len(ids), ids)
 	}
 	return nil
 }
 
-func serverIsTheOneAskedFor(ctx context.Context, s *subject) error {
+func returnsGivenServer(ctx context.Context, s *subject) error {
 	own := s.teams[0]
 	answer, err := s.fleet.GetServer(ctx, &fleetv1.GetServerRequest{TeamId: own.ID, ServerId: own.Things[Server]})
 	if err != nil {
 		return err
 	}
-	return isTheOne(own.Things[Server], answer.GetServer().GetId())
+	return sameID(own.Things[Server], answer.GetServer().GetId())
 }
 
-func isTheOne(asked, got string) error {
-	if asked != got {
-		return expected(fmt.Sprintf("the id %q", asked), "%q", got)
+func sameID(want, got string) error {
+	if want != got {
+		return expected(fmt.Sprintf("the id %q", want), "%q", got)
 	}
 	return nil
 }
 
-// A refusal is a request that must be refused, and what it has that is wrong.
+// A refusal is an invalid request and a description of what is invalid.
 type refusal struct {
 	what    string
 	request proto.Message
 }
 
-// refuses makes a check that a method answers each request with INVALID_ARGUMENT naming the field.
+// refuses returns a check that a method answers each request with INVALID_ARGUMENT naming the field.
 func refuses(method, field string, requests func(s *subject, own Team) []refusal) func(context.Context, *subject) error {
 	return func(ctx context.Context, s *subject) error {
 		for _, r := range requests(s, s.teams[0]) {

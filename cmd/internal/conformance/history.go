@@ -12,17 +12,17 @@ import (
 
 const listServerCommands = "fleet/ListServerCommands"
 
-// historyChecks are those of a server's commands, which are paged by number.
+// historyChecks returns the checks of the command history, which has numbered pages.
 func historyChecks() []Check {
 	return []Check{
 		{
-			Name: listServerCommands + "/order", Needs: []Thing{Server}, look: commandsAreOrdered,
-			Sentence: "Commands come most recently created first.",
+			Name: listServerCommands + "/order", Needs: []Thing{Server}, run: commandsAreOrdered,
+			Sentence: "Commands are ordered by creation, newest first.",
 		},
 		{
 			Name: listServerCommands + "/page", Needs: []Thing{Server},
-			Sentence: "INVALID_ARGUMENT naming `page` when out of bounds: from 1, and page × page_size below 2^31.",
-			look: refuses(listServerCommands, "page", func(s *subject, _ Team) []refusal {
+			Sentence: "INVALID_ARGUMENT naming `page` if it is out of bounds: from 1, and page × page_size below 2^31.",
+			run: refuses(listServerCommands, "page", func(s *subject, _ Team) []refusal {
 				return []refusal{
 					{"page 0", s.commandsRequest(0, 20)},
 					{"page -1", s.commandsRequest(-1, 20)},
@@ -32,8 +32,8 @@ func historyChecks() []Check {
 		},
 		{
 			Name: listServerCommands + "/page-size", Needs: []Thing{Server},
-			Sentence: "INVALID_ARGUMENT naming `page_size` when out of bounds, which are 1 and 100.",
-			look: refuses(listServerCommands, "page_size", func(s *subject, _ Team) []refusal {
+			Sentence: "INVALID_ARGUMENT naming `page_size` if it is not 1 to 100.",
+			run: refuses(listServerCommands, "page_size", func(s *subject, _ Team) []refusal {
 				return []refusal{
 					{"page size 0", s.commandsRequest(1, 0)},
 					{"page size -1", s.commandsRequest(1, -1)},
@@ -42,15 +42,15 @@ func historyChecks() []Check {
 			}),
 		},
 		{
-			Name: listServerCommands + "/all-violations", Needs: []Thing{Server}, look: bothBoundsAreNamed,
-			Sentence: "INVALID_ARGUMENT carries a violation for each field in trouble.",
+			Name: listServerCommands + "/all-violations", Needs: []Thing{Server}, run: bothBoundsAreNamed,
+			Sentence: "INVALID_ARGUMENT carries a violation for each invalid field.",
 		},
 		{
-			Name: listServerCommands + "/pages", Needs: []Thing{Server}, look: pagesFollow,
+			Name: listServerCommands + "/pages", Needs: []Thing{Server}, run: pagesFollow,
 			Sentence: "ListServerCommands returns one page, and the total number of entries on all pages.",
 		},
 		{
-			Name: listServerCommands + "/beyond", Needs: []Thing{Server}, look: pageBeyondIsEmpty,
+			Name: listServerCommands + "/beyond", Needs: []Thing{Server}, run: pageBeyondIsEmpty,
 			Sentence: "A page beyond the end is empty, with the true total.",
 		},
 	}
@@ -80,7 +80,7 @@ func bothBoundsAreNamed(ctx context.Context, s *subject) error {
 	return names(err, "page 0 and page size 0", "page", "page_size")
 }
 
-// pagesFollow compares small pages with a large one. Where commands are added meanwhile, it looks again.
+// pagesFollow compares small pages with a large one.
 func pagesFollow(ctx context.Context, s *subject) error {
 	return settled(ctx, func() ([]string, error) {
 		answer, err := s.commands(ctx, 1, contract.MaxPageSize)

@@ -20,17 +20,18 @@ type write struct {
 	method string
 	// request returns a valid request, which names the resource with the id if the method names one.
 	request func(s *subject, team, id string) proto.Message
-	// prepare makes something of the team to write.
-	prepare func(ctx context.Context, s *subject, team string) (deed, error)
+	// prepare returns a new operation of the team.
+	prepare func(ctx context.Context, s *subject, team string) (operation, error)
 }
 
-// A deed is one request, which may be sent several times, and how often it was done.
-type deed struct {
+// An operation is a write that may be sent several times.
+type operation struct {
 	request func(as variant) proto.Message
-	done    func(ctx context.Context) (int, error)
+	// executions returns how often the write was executed.
+	executions func(ctx context.Context) (int, error)
 }
 
-// A variant is what may differ between two requests for a deed.
+// A variant is a variation of the request of an operation.
 type variant struct {
 	key     string
 	actor   *incidentv1.Actor
@@ -52,15 +53,15 @@ func writes() []write {
 	return []write{
 		{method: createIncident, request: func(s *subject, team, _ string) proto.Message {
 			return s.newIncident(team, "any call")
-		}, prepare: func(_ context.Context, s *subject, team string) (deed, error) {
+		}, prepare: func(_ context.Context, s *subject, team string) (operation, error) {
 			r := s.newIncident(team, "once")
-			return deed{
+			return operation{
 				request: func(as variant) proto.Message {
 					r := proto.CloneOf(r)
 					r.IdempotencyKey, r.Actor, r.Message = as.key, as.actor, as.message(r.GetMessage())
 					return r
 				},
-				done: func(ctx context.Context) (n int, err error) {
+				executions: func(ctx context.Context) (n int, err error) {
 					newest, err := s.incident.ListIncidents(ctx, &incidentv1.ListIncidentsRequest{TeamId: team, PageSize: contract.MaxPageSize})
 					for _, incident := range newest.GetIncidents() {
 						if incident.GetTitle() == r.GetTitle() {
@@ -73,18 +74,18 @@ func writes() []write {
 		}},
 		{method: addIncidentUpdate, request: func(s *subject, team, id string) proto.Message {
 			return s.newUpdate(team, id)
-		}, prepare: func(ctx context.Context, s *subject, team string) (deed, error) {
+		}, prepare: func(ctx context.Context, s *subject, team string) (operation, error) {
 			incident, err := s.create(ctx, s.newIncident(team, "to be updated once"))
 			r := s.newUpdate(team, incident.GetId())
-			return deed{
+			return operation{
 				request: func(as variant) proto.Message {
 					r := proto.CloneOf(r)
 					r.IdempotencyKey, r.Actor, r.Message = as.key, as.actor, as.message(r.GetMessage())
 					return r
 				},
-				done: func(ctx context.Context) (int, error) {
+				executions: func(ctx context.Context) (int, error) {
 					state, err := s.timeline(ctx, team, incident.GetId())
-					return len(state.GetUpdates()) - 1, err // but the first
+					return len(state.GetUpdates()) - 1, err // without the first, of the creation
 				},
 			}, err
 		}},
@@ -108,40 +109,40 @@ func idempotencyChecks() []Check {
 		other := all[(i+1)%len(all)]
 		for _, c := range []Check{
 			{
-				Name: "idempotent-replay", look: w.isReplayed,
-				Sentence: "The same key with the same request answers as the first time, with `replayed` set, and does nothing.",
+				Name: "idempotent-replay", run: w.replays,
+				Sentence: "The same key with the same request changes nothing and returns the stored response, with `replayed` set.",
 			},
 			{
-				Name: "idempotent-actor", look: w.isReplayedToOthers,
-				Sentence: "The same request is all fields but `actor`.",
+				Name: "idempotent-actor", run: w.replaysToOtherActor,
+				Sentence: "Two requests are the same if all fields but `actor` are equal.",
 			},
 			{
-				Name: "idempotent-other-request", look: w.refusesAnotherRequest,
+				Name: "idempotent-other-request", run: w.refusesAnotherRequest,
 				Sentence: "The same key with another request is INVALID_ARGUMENT naming `idempotency_key`.",
 			},
 			{
-				Name: "idempotent-other-method", look: func(ctx context.Context, s *subject) error { return w.refusesKeyOf(ctx, s, other) },
-				Sentence: "Keys are shared by all methods: that of another method is INVALID_ARGUMENT naming `idempotency_key`.",
+				Name: "idempotent-other-method", run: func(ctx context.Context, s *subject) error { return w.refusesKeyOf(ctx, s, other) },
+				Sentence: "Keys are shared by all methods: the key of another method is INVALID_ARGUMENT naming `idempotency_key`.",
 			},
 			{
-				Name: "idempotent-other-team", look: w.keepsTeamsApart,
+				Name: "idempotent-other-team", run: w.separatesTeams,
 				Sentence: "Keys belong to the team.",
 			},
 			{
-				Name: "idempotent-failure", look: w.forgetsFailures,
-				Sentence: "Only successes are remembered.",
+				Name: "idempotent-failure", run: w.acceptsKeyAfterFailure,
+				Sentence: "Failures are not stored: after one, the key can be used as if it were new.",
 			},
 			{
-				Name: "idempotent-concurrent", look: w.isDoneOnceAtOnce,
-				Sentence: "While the first call with a key is still running, ABORTED; of several at once one is done.",
+				Name: "idempotent-concurrent", run: w.executesConcurrentCallsOnce,
+				Sentence: "While the first call with a key is in progress, others are ABORTED; one of several concurrent calls is executed.",
 			},
 			{
-				Name: "without-key", look: w.isDoneAgain,
-				Sentence: "Without a key, a call that is made twice is done twice.",
+				Name: "without-key", run: w.repeatsWithoutKey,
+				Sentence: "Without a key, a call that is sent twice is executed twice.",
 			},
 			{
-				Name: "given-up", look: w.isDoneOnceWhenGivenUp,
-				Sentence: "A call that was given up, by its deadline or by the caller, and is repeated with its key is done once.",
+				Name: "given-up", run: w.executesAbandonedCallsOnce,
+				Sentence: "A call that ended by its deadline or was cancelled, and is repeated with its key, is executed once.",
 			},
 		} {
 			c.Name, c.Writes = w.method+"/"+c.Name, true
@@ -151,12 +152,12 @@ func idempotencyChecks() []Check {
 	return checks
 }
 
-// send sends a request and returns the id of what was written, and whether it is a remembered answer.
-func (w write) send(ctx context.Context, s *subject, d deed, as variant) (id string, replayed bool, err error) {
+// send sends a request and returns the id in the response, and whether the response is a replay.
+func (w write) send(ctx context.Context, s *subject, o operation, as variant) (id string, replayed bool, err error) {
 	if as.actor == nil {
 		as.actor = s.actor
 	}
-	answer, err := s.invoke(ctx, w.method, d.request(as))
+	answer, err := s.invoke(ctx, w.method, o.request(as))
 	if err != nil {
 		return "", false, err
 	}
@@ -170,45 +171,45 @@ func (w write) send(ctx context.Context, s *subject, d deed, as variant) (id str
 	return ids[0], replayed, nil
 }
 
-// first does a deed of the first team with a new key.
-func (w write) first(ctx context.Context, s *subject) (d deed, key, id string, err error) {
-	d, err = w.prepare(ctx, s, s.teams[0].ID)
+// first executes a new operation of the first team with a new key.
+func (w write) first(ctx context.Context, s *subject) (o operation, key, id string, err error) {
+	o, err = w.prepare(ctx, s, s.teams[0].ID)
 	if err != nil {
-		return d, "", "", err
+		return o, "", "", err
 	}
 	key = uuid.NewString()
-	id, replayed, err := w.send(ctx, s, d, variant{key: key})
+	id, replayed, err := w.send(ctx, s, o, variant{key: key})
 	if err == nil && replayed {
 		err = expected("replayed: false, at the first call", "replayed: true")
 	}
-	return d, key, id, err
+	return o, key, id, err
 }
 
-func (w write) isReplayed(ctx context.Context, s *subject) error {
+func (w write) replays(ctx context.Context, s *subject) error {
 	return w.repeats(ctx, s, nil)
 }
 
-func (w write) isReplayedToOthers(ctx context.Context, s *subject) error {
+func (w write) replaysToOtherActor(ctx context.Context, s *subject) error {
 	return w.repeats(ctx, s, &incidentv1.Actor{TokenId: uuid.NewString(), IpAddress: "2001:db8::1", RequestId: "another"})
 }
 
 func (w write) repeats(ctx context.Context, s *subject, actor *incidentv1.Actor) error {
-	d, key, first, err := w.first(ctx, s)
+	o, key, first, err := w.first(ctx, s)
 	if err != nil {
 		return err
 	}
-	again, replayed, err := w.send(ctx, s, d, variant{key: key, actor: actor})
+	again, replayed, err := w.send(ctx, s, o, variant{key: key, actor: actor})
 	if err != nil {
 		return expected("the stored response of "+first, "%s", ended(err))
 	}
 	if again != first || !replayed {
 		return expected("replayed: true, and the id "+first, "replayed: %t, and the id %s", replayed, again)
 	}
-	return d.mustBeDone(ctx, 1)
+	return o.mustBeExecuted(ctx, 1)
 }
 
-func (d deed) mustBeDone(ctx context.Context, want int) error {
-	n, err := d.done(ctx)
+func (o operation) mustBeExecuted(ctx context.Context, want int) error {
+	n, err := o.executions(ctx)
 	if err == nil && n != want {
 		err = expected(fmt.Sprintf("the write to be executed %d times", want), "%d times", n)
 	}
@@ -216,15 +217,15 @@ func (d deed) mustBeDone(ctx context.Context, want int) error {
 }
 
 func (w write) refusesAnotherRequest(ctx context.Context, s *subject) error {
-	d, key, _, err := w.first(ctx, s)
+	o, key, _, err := w.first(ctx, s)
 	if err != nil {
 		return err
 	}
-	_, _, err = w.send(ctx, s, d, variant{key: key, another: true})
+	_, _, err = w.send(ctx, s, o, variant{key: key, another: true})
 	if err := names(err, "a key that was used with another message", "idempotency_key"); err != nil {
 		return err
 	}
-	return d.mustBeDone(ctx, 1)
+	return o.mustBeExecuted(ctx, 1)
 }
 
 func (w write) refusesKeyOf(ctx context.Context, s *subject, other write) error {
@@ -232,24 +233,24 @@ func (w write) refusesKeyOf(ctx context.Context, s *subject, other write) error 
 	if err != nil {
 		return err
 	}
-	d, err := w.prepare(ctx, s, s.teams[0].ID)
+	o, err := w.prepare(ctx, s, s.teams[0].ID)
 	if err != nil {
 		return err
 	}
-	_, _, err = w.send(ctx, s, d, variant{key: key})
+	_, _, err = w.send(ctx, s, o, variant{key: key})
 	return names(err, "a key that was used with "+other.method, "idempotency_key")
 }
 
-func (w write) keepsTeamsApart(ctx context.Context, s *subject) error {
+func (w write) separatesTeams(ctx context.Context, s *subject) error {
 	_, key, first, err := w.first(ctx, s)
 	if err != nil {
 		return err
 	}
-	d, err := w.prepare(ctx, s, s.teams[1].ID)
+	o, err := w.prepare(ctx, s, s.teams[1].ID)
 	if err != nil {
 		return err
 	}
-	id, replayed, err := w.send(ctx, s, d, variant{key: key})
+	id, replayed, err := w.send(ctx, s, o, variant{key: key})
 	want := "replayed: false, and an id other than " + first + ", for a key that another team has used"
 	switch {
 	case err != nil:
@@ -257,43 +258,43 @@ func (w write) keepsTeamsApart(ctx context.Context, s *subject) error {
 	case replayed || id == first:
 		return expected(want, "replayed: %t, and the id %s", replayed, id)
 	}
-	return d.mustBeDone(ctx, 1)
+	return o.mustBeExecuted(ctx, 1)
 }
 
-func (w write) forgetsFailures(ctx context.Context, s *subject) error {
-	d, err := w.prepare(ctx, s, s.teams[0].ID)
+func (w write) acceptsKeyAfterFailure(ctx context.Context, s *subject) error {
+	o, err := w.prepare(ctx, s, s.teams[0].ID)
 	if err != nil {
 		return err
 	}
 	key := uuid.NewString()
-	_, _, err = w.send(ctx, s, d, variant{key: key, invalid: true})
+	_, _, err = w.send(ctx, s, o, variant{key: key, invalid: true})
 	if err := endsWith(codes.InvalidArgument, err, "a request without a message"); err != nil {
 		return err
 	}
-	_, replayed, err := w.send(ctx, s, d, variant{key: key})
+	_, replayed, err := w.send(ctx, s, o, variant{key: key})
 	switch {
 	case err != nil:
 		return expected("OK for a key whose first call failed", "%s", ended(err))
 	case replayed:
 		return expected("replayed: false, for a key whose first call failed", "replayed: true")
 	}
-	return d.mustBeDone(ctx, 1)
+	return o.mustBeExecuted(ctx, 1)
 }
 
-// isDoneOnceAtOnce sends the same request from several sides. One does it; each other is told ABORTED, or is a replay.
-func (w write) isDoneOnceAtOnce(ctx context.Context, s *subject) error {
-	d, err := w.prepare(ctx, s, s.teams[0].ID)
+// executesConcurrentCallsOnce sends one request several times at once. One call executes it; the others are ABORTED or replays.
+func (w write) executesConcurrentCallsOnce(ctx context.Context, s *subject) error {
+	o, err := w.prepare(ctx, s, s.teams[0].ID)
 	if err != nil {
 		return err
 	}
-	const senders = 8
+	const calls = 8
 	key := uuid.NewString()
-	ids := make([]string, senders)
-	fresh := make([]bool, senders)
+	ids := make([]string, calls)
+	fresh := make([]bool, calls)
 	var group errgroup.Group
-	for i := range senders {
+	for i := range calls {
 		group.Go(func() error {
-			id, replayed, err := w.send(ctx, s, d, variant{key: key})
+			id, replayed, err := w.send(ctx, s, o, variant{key: key})
 			if ids[i], fresh[i] = id, err == nil && !replayed; err == nil || status.Code(err) == codes.Aborted {
 				return nil
 			}
@@ -316,16 +317,16 @@ func (w write) isDoneOnceAtOnce(ctx context.Context, s *subject) error {
 	if n != 1 {
 		return expected("replayed: false in 1 of 8 concurrent calls", "in %d", n)
 	}
-	return d.mustBeDone(ctx, 1)
+	return o.mustBeExecuted(ctx, 1)
 }
 
-func (w write) isDoneAgain(ctx context.Context, s *subject) error {
-	d, err := w.prepare(ctx, s, s.teams[0].ID)
+func (w write) repeatsWithoutKey(ctx context.Context, s *subject) error {
+	o, err := w.prepare(ctx, s, s.teams[0].ID)
 	if err != nil {
 		return err
 	}
 	for range 2 {
-		_, replayed, err := w.send(ctx, s, d, variant{})
+		_, replayed, err := w.send(ctx, s, o, variant{})
 		if err != nil {
 			return err
 		}
@@ -333,11 +334,11 @@ func (w write) isDoneAgain(ctx context.Context, s *subject) error {
 			return expected("replayed: false, without a key", "replayed: true")
 		}
 	}
-	return d.mustBeDone(ctx, 2)
+	return o.mustBeExecuted(ctx, 2)
 }
 
-// isDoneOnceWhenGivenUp gives calls up sooner and later, so that some are given up before they are done, some while, and some after.
-func (w write) isDoneOnceWhenGivenUp(ctx context.Context, s *subject) error {
+// executesAbandonedCallsOnce abandons calls after different times, so that some end before their execution, some during and some after it.
+func (w write) executesAbandonedCallsOnce(ctx context.Context, s *subject) error {
 	for _, after := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
 		byDeadline := func() (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, after) }
 		byCaller := func() (context.Context, context.CancelFunc) {
@@ -346,18 +347,18 @@ func (w write) isDoneOnceWhenGivenUp(ctx context.Context, s *subject) error {
 			return bounded, func() { timer.Stop(); cancel() }
 		}
 		for _, bound := range []func() (context.Context, context.CancelFunc){byDeadline, byCaller} {
-			d, err := w.prepare(ctx, s, s.teams[0].ID)
+			o, err := w.prepare(ctx, s, s.teams[0].ID)
 			if err != nil {
 				return err
 			}
 			key := uuid.NewString()
 			bounded, cancel := bound()
-			_, _, _ = w.send(bounded, s, d, variant{key: key}) // how it ends is not known, and nobody can say
+			_, _, _ = w.send(bounded, s, o, variant{key: key}) // it may or may not be executed
 			cancel()
-			if err := w.insist(ctx, s, d, key); err != nil {
+			if err := w.sendUntilDone(ctx, s, o, key); err != nil {
 				return err
 			}
-			if err := d.mustBeDone(ctx, 1); err != nil {
+			if err := o.mustBeExecuted(ctx, 1); err != nil {
 				return err
 			}
 		}
@@ -365,12 +366,12 @@ func (w write) isDoneOnceWhenGivenUp(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// insist sends a request until the service no longer says that the first call is running, which it must soon.
-func (w write) insist(ctx context.Context, s *subject, d deed, key string) error {
+// sendUntilDone sends a request until the service no longer reports that the first call is in progress.
+func (w write) sendUntilDone(ctx context.Context, s *subject, o operation, key string) error {
 	until, cancel := context.WithTimeout(ctx, s.grace)
 	defer cancel()
 	for {
-		_, _, err := w.send(ctx, s, d, variant{key: key})
+		_, _, err := w.send(ctx, s, o, variant{key: key})
 		if err == nil || status.Code(err) != codes.Aborted {
 			return err
 		}

@@ -24,24 +24,24 @@ func identityChecks() []Check { return append(tokenChecks(), revocationChecks().
 func tokenChecks() []Check {
 	return []Check{
 		{
-			Name: resolveToken + "/known", look: knownTokenIsResolved,
-			Sentence: "ResolveToken returns what a live token stands for: its id and its team.",
+			Name: resolveToken + "/known", run: knownTokenIsResolved,
+			Sentence: "ResolveToken returns the id and the team of a live token.",
 		},
 		{
-			Name: resolveToken + "/well-formed", look: resolvedTokenIsWellFormed,
-			Sentence: "Ids are UUIDs in lower case, and the plan is one of the contract.",
+			Name: resolveToken + "/well-formed", run: resolvedTokenIsWellFormed,
+			Sentence: "Ids are UUIDs in lower case, and the plan is a known one.",
 		},
 		{
-			Name: resolveToken + "/unknown", Sentence: "NOT_FOUND with the reason TOKEN_UNKNOWN when there is no such token.",
-			look: func(ctx context.Context, s *subject) error {
+			Name: resolveToken + "/unknown", Sentence: "NOT_FOUND with the reason TOKEN_UNKNOWN if there is no such token.",
+			run: func(ctx context.Context, s *subject) error {
 				hash := make([]byte, sha256.Size)
 				_, _ = rand.Read(hash) // it never fails
-				return s.refusesToken(ctx, hash, "TOKEN_UNKNOWN", "a token that never was")
+				return s.refusesToken(ctx, hash, "TOKEN_UNKNOWN", "an unknown token")
 			},
 		},
 		{
-			Name: resolveToken + "/revoked", Sentence: "NOT_FOUND with the reason TOKEN_REVOKED when the token has been revoked.",
-			look: func(ctx context.Context, s *subject) error {
+			Name: resolveToken + "/revoked", Sentence: "NOT_FOUND with the reason TOKEN_REVOKED if the token has been revoked.",
+			run: func(ctx context.Context, s *subject) error {
 				if s.revoked == nil {
 					return skip("the fixtures name no revoked token")
 				}
@@ -49,12 +49,12 @@ func tokenChecks() []Check {
 			},
 		},
 		{
-			Name: resolveToken + "/revoked-id", look: revokedTokenIsNamedByID,
-			Sentence: "The id of a revoked token, where the metadata `token_id` names it, is a UUID in lower case.",
+			Name: resolveToken + "/revoked-id", run: revokedTokenHasValidID,
+			Sentence: "The metadata `token_id` of a revoked token, if there is any, is a UUID in lower case.",
 		},
 		{
-			Name: resolveToken + "/hash-length", Sentence: "INVALID_ARGUMENT naming `token_sha256` when it is not 32 bytes.",
-			look: refuses(resolveToken, "token_sha256", func(*subject, Team) []refusal {
+			Name: resolveToken + "/hash-length", Sentence: "INVALID_ARGUMENT naming `token_sha256` if it is not 32 bytes.",
+			run: refuses(resolveToken, "token_sha256", func(*subject, Team) []refusal {
 				var list []refusal
 				for _, n := range []int{0, sha256.Size - 1, sha256.Size + 1} {
 					list = append(list, refusal{fmt.Sprint(n, " bytes"), &identityv1.ResolveTokenRequest{TokenSha256: make([]byte, n)}})
@@ -64,7 +64,7 @@ func tokenChecks() []Check {
 		},
 		{
 			Name: resolveToken + "/deadline", Sentence: deadlineSentence,
-			look: func(ctx context.Context, s *subject) error {
+			run: func(ctx context.Context, s *subject) error {
 				return s.keepsDeadline(ctx, resolveToken, &identityv1.ResolveTokenRequest{TokenSha256: make([]byte, sha256.Size)})
 			},
 		},
@@ -74,24 +74,24 @@ func tokenChecks() []Check {
 func revocationChecks() []Check {
 	return []Check{
 		{
-			Name: watchRevocations + "/first-message", look: streamBeginsWithHeartbeat,
+			Name: watchRevocations + "/first-message", run: streamStartsWithHeartbeat,
 			Sentence: "The first message is a heartbeat with the position that the stream starts from.",
 		},
 		{
-			Name: watchRevocations + "/heartbeats", look: streamIsNeverSilent,
-			Sentence: "A heartbeat follows at least every ten seconds of silence.",
+			Name: watchRevocations + "/heartbeats", run: streamHasHeartbeats,
+			Sentence: "After at most ten seconds without a message there is a heartbeat.",
 		},
 		{
-			Name: watchRevocations + "/resume", look: streamIsResumed,
-			Sentence: "With `after_position`, the stream starts from there.",
+			Name: watchRevocations + "/resume", run: streamResumes,
+			Sentence: "With `after_position`, the stream starts from that position.",
 		},
 		{
-			Name: watchRevocations + "/unknown-position", look: unknownPositionIsOutOfRange,
-			Sentence: "OUT_OF_RANGE when the service no longer knows `after_position`.",
+			Name: watchRevocations + "/unknown-position", run: refusesUnknownPosition,
+			Sentence: "OUT_OF_RANGE if `after_position` is unknown.",
 		},
 		{
 			Name: watchRevocations + "/deadline", Sentence: "A stream whose deadline has passed ends at once.",
-			look: func(ctx context.Context, s *subject) error {
+			run: func(ctx context.Context, s *subject) error {
 				request := &identityv1.WatchRevocationsRequest{}
 				return cmp.Or(s.keepsDeadline(ctx, watchRevocations, request), s.endsStreamAtDeadline(ctx, watchRevocations, request))
 			},
@@ -105,7 +105,8 @@ func knownTokenIsResolved(ctx context.Context, s *subject) error {
 			return expected("a token of team "+own.ID, "%s", ended(err))
 		}
 		if answer.GetTeamId() != own.ID || answer.GetTokenId() == "" {
-			return expected(fmt.Sprintf("a token id, and the team %q", own.ID), "the token id %q, and the team %q", answer.GetTokenId(), answer.GetTeamId())
+			return expected(fmt.Sprintf("a token id, and the team %q", own.ID),
+				"the token id %q, and the team %q", answer.GetTokenId(), answer.GetTeamId())
 		}
 		return nil
 	})
@@ -120,8 +121,8 @@ func resolvedTokenIsWellFormed(ctx context.Context, s *subject) error {
 	})
 }
 
-// resolveTokens resolves the tokens of the fixtures, and looks at each answer.
-func (s *subject) resolveTokens(ctx context.Context, look func(Team, *identityv1.ResolveTokenResponse, error) error) error {
+// resolveTokens resolves the tokens of the fixtures, and calls check with each response.
+func (s *subject) resolveTokens(ctx context.Context, check func(Team, *identityv1.ResolveTokenResponse, error) error) error {
 	seen := 0
 	for _, own := range s.teams {
 		if own.Token == nil {
@@ -129,7 +130,7 @@ func (s *subject) resolveTokens(ctx context.Context, look func(Team, *identityv1
 		}
 		seen++
 		answer, err := s.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: own.Token})
-		if err := look(own, answer, err); err != nil {
+		if err := check(own, answer, err); err != nil {
 			return err
 		}
 	}
@@ -139,7 +140,7 @@ func (s *subject) resolveTokens(ctx context.Context, look func(Team, *identityv1
 	return nil
 }
 
-func revokedTokenIsNamedByID(ctx context.Context, s *subject) error {
+func revokedTokenHasValidID(ctx context.Context, s *subject) error {
 	if s.revoked == nil {
 		return skip("the fixtures name no revoked token")
 	}
@@ -150,7 +151,7 @@ func revokedTokenIsNamedByID(ctx context.Context, s *subject) error {
 	id, named := infoOf(err).GetMetadata()["token_id"]
 	switch {
 	case !named:
-		return skip("the service does not name the id of a revoked token, which is optional")
+		return skip("the service does not return the id of a revoked token, which is optional")
 	case !isID(id):
 		return expected("a token_id that is a UUID in lower case", "%q", id)
 	}
@@ -188,7 +189,7 @@ func messageText(m *identityv1.WatchRevocationsResponse) string {
 
 type revocations = grpc.ServerStreamingClient[identityv1.WatchRevocationsResponse]
 
-func streamBeginsWithHeartbeat(ctx context.Context, s *subject) error {
+func streamStartsWithHeartbeat(ctx context.Context, s *subject) error {
 	ctx, cancel := context.WithTimeout(ctx, s.silence)
 	defer cancel()
 	_, first, err := s.watch(ctx, "")
@@ -201,7 +202,7 @@ func streamBeginsWithHeartbeat(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func streamIsNeverSilent(ctx context.Context, s *subject) error {
+func streamHasHeartbeats(ctx context.Context, s *subject) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*s.silence)
 	defer cancel()
 	stream, _, err := s.watch(ctx, "")
@@ -210,7 +211,7 @@ func streamIsNeverSilent(ctx context.Context, s *subject) error {
 	}
 	silence, stop := context.WithTimeout(ctx, s.silence)
 	defer stop()
-	context.AfterFunc(silence, cancel) // ends the stream, where it is silent
+	context.AfterFunc(silence, cancel) // ends a stream without heartbeats
 	second, err := stream.Recv()
 	switch {
 	case silence.Err() != nil:
@@ -223,7 +224,7 @@ func streamIsNeverSilent(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func streamIsResumed(ctx context.Context, s *subject) error {
+func streamResumes(ctx context.Context, s *subject) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*s.silence)
 	defer cancel()
 	_, first, err := s.watch(ctx, "")
@@ -240,9 +241,9 @@ func streamIsResumed(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func unknownPositionIsOutOfRange(ctx context.Context, s *subject) error {
+func refusesUnknownPosition(ctx context.Context, s *subject) error {
 	ctx, cancel := context.WithTimeout(ctx, s.silence)
 	defer cancel()
-	_, _, err := s.watch(ctx, "a position that was never given out")
-	return endsWith(codes.OutOfRange, err, "a position that was never given out")
+	_, _, err := s.watch(ctx, "an unknown position")
+	return endsWith(codes.OutOfRange, err, "an unknown position")
 }

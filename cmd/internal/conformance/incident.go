@@ -9,19 +9,20 @@ import (
 func incidentChecks() []Check {
 	return []Check{
 		{
-			Name: "incident/GetIncident/the-one-asked-for", Needs: []Thing{Incident}, Sentence: "GetIncident returns the one incident.",
-			look: func(ctx context.Context, s *subject) error {
+			Name: "incident/GetIncident/the-one-asked-for", Needs: []Thing{Incident},
+			Sentence: "GetIncident returns the incident with the given id.",
+			run: func(ctx context.Context, s *subject) error {
 				own := s.teams[0]
 				answer, err := s.timeline(ctx, own.ID, own.Things[Incident])
 				if err != nil {
 					return err
 				}
-				return isTheOne(own.Things[Incident], answer.GetIncident().GetId())
+				return sameID(own.Things[Incident], answer.GetIncident().GetId())
 			},
 		},
 		{
-			Name: "incident/GetIncident/order", Needs: []Thing{Incident}, Sentence: "The timeline comes oldest first.",
-			look: func(ctx context.Context, s *subject) error {
+			Name: "incident/GetIncident/order", Needs: []Thing{Incident}, Sentence: "The timeline is ordered oldest first.",
+			run: func(ctx context.Context, s *subject) error {
 				answer, err := s.timeline(ctx, s.teams[0].ID, s.teams[0].Things[Incident])
 				if err != nil {
 					return err

@@ -82,12 +82,12 @@ func listChecks() []Check {
 func (l list) checks(other list) []Check {
 	return append([]Check{
 		{
-			Name: l.String() + "/order", look: l.isOrdered,
-			Sentence: "Rows come newest first (`created_at` and then `id`, both descending).",
+			Name: l.String() + "/order", run: l.isOrdered,
+			Sentence: "Rows are ordered newest first (`created_at` and then `id`, both descending).",
 		},
 		{
-			Name: l.String() + "/page-size", Sentence: "INVALID_ARGUMENT naming `page_size` when out of bounds, which are 1 and 100.",
-			look: func(ctx context.Context, s *subject) error {
+			Name: l.String() + "/page-size", Sentence: "INVALID_ARGUMENT naming `page_size` if it is not 1 to 100.",
+			run: func(ctx context.Context, s *subject) error {
 				for _, size := range []int{0, -1, contract.MaxPageSize + 1} {
 					_, err := l.page(ctx, s, pageQuery{team: s.teams[0], size: size})
 					if err := names(err, fmt.Sprint("page size ", size), "page_size"); err != nil {
@@ -98,40 +98,40 @@ func (l list) checks(other list) []Check {
 			},
 		},
 		{
-			Name: l.String() + "/page-size-kept", look: l.keepsPageSize,
+			Name: l.String() + "/page-size-kept", run: l.keepsPageSize,
 			Sentence: "A page has at most `page_size` rows.",
 		},
 		{
-			Name: l.String() + "/walk", look: l.walksAll,
-			Sentence: "`next_cursor` is where the next page begins, and empty on the last page.",
+			Name: l.String() + "/walk", run: l.walksAll,
+			Sentence: "`next_cursor` names the next page, and is empty on the last page.",
 		},
 		{
-			Name: l.String() + "/walk-under-writes", Writes: true, look: l.walksUnderWrites,
-			Sentence: "A cursor names a row: what is created during a walk never shifts its later pages.",
+			Name: l.String() + "/walk-under-writes", Writes: true, run: l.walksUnderWrites,
+			Sentence: "A cursor names a row: rows that are created during a walk never shift its later pages.",
 		},
 	}, l.cursorChecks(other)...)
 }
 
 func (l list) cursorChecks(other list) []Check {
-	ignored := "A cursor that is not recognised is not an error: the first page is returned and `cursor_ignored` is set. Here: "
+	ignored := "A cursor that is not recognised is not an error: the first page is returned and `cursor_ignored` is set. Case: "
 	return []Check{
 		{
-			Name: l.String() + "/cursor-format", look: l.formatsCursors,
+			Name: l.String() + "/cursor-format", run: l.formatsCursors,
 			Sentence: "A cursor is at most 512 characters of the URL-safe base64 alphabet.",
 		},
 		{
-			Name: l.String() + "/cursor-recognised", look: l.recognisesCursors,
-			Sentence: "`cursor_ignored` is not set on a first page, nor where the cursor is recognised.",
+			Name: l.String() + "/cursor-recognised", run: l.recognisesCursors,
+			Sentence: "`cursor_ignored` is not set on a first page, nor if the cursor is recognised.",
 		},
 		{
-			Name: l.String() + "/cursor-malformed", Sentence: ignored + "malformed ones.",
-			look: func(ctx context.Context, s *subject) error {
+			Name: l.String() + "/cursor-malformed", Sentence: ignored + "malformed.",
+			run: func(ctx context.Context, s *subject) error {
 				return l.ignores(ctx, s, "garbage", "%%%", strings.Repeat("A", 512), base64.RawURLEncoding.EncodeToString([]byte("i'1=1--")))
 			},
 		},
 		{
-			Name: l.String() + "/cursor-of-another-method", Sentence: ignored + "one of another method.",
-			look: func(ctx context.Context, s *subject) error {
+			Name: l.String() + "/cursor-of-another-method", Sentence: ignored + "of another method.",
+			run: func(ctx context.Context, s *subject) error {
 				cursor, err := other.cursor(ctx, s, s.teams[0])
 				if err != nil {
 					return err
@@ -140,8 +140,8 @@ func (l list) cursorChecks(other list) []Check {
 			},
 		},
 		{
-			Name: l.String() + "/cursor-of-another-team", Sentence: ignored + "one of another team.",
-			look: func(ctx context.Context, s *subject) error {
+			Name: l.String() + "/cursor-of-another-team", Sentence: ignored + "of another team.",
+			run: func(ctx context.Context, s *subject) error {
 				cursor, err := l.cursor(ctx, s, s.teams[1])
 				if err != nil {
 					return err
@@ -163,7 +163,7 @@ func (l list) cursor(ctx context.Context, s *subject, team Team) (string, error)
 		return "", err
 	}
 	if p.next == "" {
-		return "", skip("%s of team %s has no second page, and so no cursor", l.String(), team.ID)
+		return "", skip("%s of team %s has no second page, and therefore no cursor", l.String(), team.ID)
 	}
 	return p.next, nil
 }
@@ -250,8 +250,8 @@ func (l list) ignores(ctx context.Context, s *subject, cursors ...string) error 
 	return nil
 }
 
-// walk follows cursors through pages, and does something after each. It returns the rows of at most that many pages, and whether these
-// are all.
+// walk follows cursors through at most the given number of pages, and calls between after each. It returns the rows, and whether the last
+// page was reached.
 func (l list) walk(ctx context.Context, s *subject, size, pages int, between func() error) (walked []row, whole bool, err error) {
 	q := pageQuery{team: s.teams[0], size: size}
 	for range pages {
@@ -278,7 +278,7 @@ func (l list) walksAll(ctx context.Context, s *subject) error {
 		return idsOf(p.rows), err
 	}, func(all []string) error {
 		if len(all) < 2 {
-			return skip("team %s has fewer than two rows there", s.teams[0].ID)
+			return skip("team %s has fewer than two rows in the list", s.teams[0].ID)
 		}
 		size := (len(all) + 4) / 5
 		rows, whole, err := l.walk(ctx, s, size, 6, nil)
@@ -296,8 +296,8 @@ func (l list) walksAll(ctx context.Context, s *subject) error {
 	})
 }
 
-// walksUnderWrites creates an incident, and so an audit entry, after each page. Others may write too: what was not there at first does not
-// count, but may not come after what was.
+// walksUnderWrites creates an incident, and so an audit entry, after each page. Other clients may write too: rows that did not exist at the
+// start may only be before the others.
 func (l list) walksUnderWrites(ctx context.Context, s *subject) error {
 	const size, pages = 2, 5
 	create := func() error {
@@ -323,7 +323,7 @@ func (l list) walksUnderWrites(ctx context.Context, s *subject) error {
 			return expected("each row once in a walk with writes", "%s twice", id)
 		}
 	}
-	if start := slices.Index(walked, want[0]); start > 0 { // others wrote before the walk began
+	if start := slices.Index(walked, want[0]); start > 0 { // other clients wrote before the walk began
 		walked = walked[start:]
 	}
 	if n := min(len(walked), len(want)); len(walked) < size || !slices.Equal(walked[:n], want[:n]) {

@@ -18,13 +18,13 @@ const (
 func metricChecks() []Check {
 	return []Check{
 		{
-			Name: "fleet/GetServerMetrics/order", Needs: []Thing{Server}, look: pointsAreOrdered,
-			Sentence: "Points come oldest first.",
+			Name: "fleet/GetServerMetrics/order", Needs: []Thing{Server}, run: pointsAreOrdered,
+			Sentence: "Points are ordered oldest first.",
 		},
 		{
 			Name: "fleet/GetServerMetrics/range-known", Needs: []Thing{Server},
-			Sentence: "INVALID_ARGUMENT naming `range` when it is unspecified or unknown.",
-			look: refuses("fleet/GetServerMetrics", "range", func(_ *subject, own Team) []refusal {
+			Sentence: "INVALID_ARGUMENT naming `range` if it is unspecified or unknown.",
+			run: refuses("fleet/GetServerMetrics", "range", func(_ *subject, own Team) []refusal {
 				request := func(r fleetv1.MetricRange) *fleetv1.GetServerMetricsRequest {
 					return &fleetv1.GetServerMetricsRequest{TeamId: own.ID, ServerId: own.Things[Server], Range: r}
 				}
@@ -33,31 +33,31 @@ func metricChecks() []Check {
 			}),
 		},
 		{
-			Name: "fleet/GetServerMetrics/within-range", Needs: []Thing{Server}, look: pointsAreWithinRange,
-			Sentence: "GetServerMetrics returns what was reported over a range that ends now.",
+			Name: "fleet/GetServerMetrics/within-range", Needs: []Thing{Server}, run: pointsAreWithinRange,
+			Sentence: "GetServerMetrics returns the points of a range that ends now.",
 		},
 		{
-			Name: "fleet/GetServerMetrics/resolution", Needs: []Thing{Server}, look: resolutionFollowsRange,
-			Sentence: "Ranges of up to 24 hours are served raw, longer ones as hourly rollups, at the start of the hour.",
+			Name: "fleet/GetServerMetrics/resolution", Needs: []Thing{Server}, run: resolutionFollowsRange,
+			Sentence: "Ranges of up to 24 hours consist of raw points, longer ranges of hourly rollups at the start of the hour.",
 		},
 		{
-			Name: "fleet/GetServerMetrics/rollup", Needs: []Thing{Server}, look: rollupsAreMeans,
+			Name: "fleet/GetServerMetrics/rollup", Needs: []Thing{Server}, run: rollupsAreMeans,
 			Sentence: "An hourly point is the mean of the hour's raw points.",
 		},
 	}
 }
 
 // metrics returns the metrics of the first team's server.
-func (s *subject) metrics(ctx context.Context, reach fleetv1.MetricRange) (*fleetv1.GetServerMetricsResponse, error) {
+func (s *subject) metrics(ctx context.Context, timeRange fleetv1.MetricRange) (*fleetv1.GetServerMetricsResponse, error) {
 	own := s.teams[0]
-	return s.fleet.GetServerMetrics(ctx, &fleetv1.GetServerMetricsRequest{TeamId: own.ID, ServerId: own.Things[Server], Range: reach})
+	return s.fleet.GetServerMetrics(ctx, &fleetv1.GetServerMetricsRequest{TeamId: own.ID, ServerId: own.Things[Server], Range: timeRange})
 }
 
 func pointRow(m *fleetv1.MetricPoint) row { return row{at: timeOf(m.GetAt())} }
 
 func pointsAreOrdered(ctx context.Context, s *subject) error {
-	for _, reach := range []fleetv1.MetricRange{lastDay, lastWeek} {
-		answer, err := s.metrics(ctx, reach)
+	for _, timeRange := range []fleetv1.MetricRange{lastDay, lastWeek} {
+		answer, err := s.metrics(ctx, timeRange)
 		if err != nil {
 			return err
 		}
@@ -68,15 +68,15 @@ func pointsAreOrdered(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// skew is how far the service's clock may be from ours.
+// skew is the maximum difference between the service's clock and ours.
 const skew = 5 * time.Minute
 
 func pointsAreWithinRange(ctx context.Context, s *subject) error {
 	seen := 0
-	for reach, length := range map[fleetv1.MetricRange]time.Duration{
+	for timeRange, length := range map[fleetv1.MetricRange]time.Duration{
 		lastHour: time.Hour, lastDay: 24 * time.Hour, lastWeek: 7 * 24 * time.Hour,
 	} {
-		answer, err := s.metrics(ctx, reach)
+		answer, err := s.metrics(ctx, timeRange)
 		if err != nil {
 			return err
 		}
@@ -95,17 +95,17 @@ func pointsAreWithinRange(ctx context.Context, s *subject) error {
 }
 
 func resolutionFollowsRange(ctx context.Context, s *subject) error {
-	for reach, want := range map[fleetv1.MetricRange]fleetv1.MetricResolution{
+	for timeRange, want := range map[fleetv1.MetricRange]fleetv1.MetricResolution{
 		lastHour: fleetv1.MetricResolution_METRIC_RESOLUTION_RAW,
 		lastDay:  fleetv1.MetricResolution_METRIC_RESOLUTION_RAW,
 		lastWeek: fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY,
 	} {
-		answer, err := s.metrics(ctx, reach)
+		answer, err := s.metrics(ctx, timeRange)
 		if err != nil {
 			return err
 		}
 		if got := answer.GetResolution(); got != want {
-			return expected(want.String()+" for "+reach.String(), "%v", got)
+			return expected(want.String()+" for "+timeRange.String(), "%v", got)
 		}
 		for _, p := range answer.GetPoints() {
 			at := timeOf(p.GetAt())
@@ -117,7 +117,7 @@ func resolutionFollowsRange(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// rollupsAreMeans compares hours that lie wholly in the last day and are over.
+// rollupsAreMeans compares the hours that ended and are completely in the last day.
 func rollupsAreMeans(ctx context.Context, s *subject) error {
 	raw, err := s.metrics(ctx, lastDay)
 	if err != nil {
@@ -136,19 +136,19 @@ func rollupsAreMeans(ctx context.Context, s *subject) error {
 	compared := 0
 	for _, p := range hourly.GetPoints() {
 		hour := timeOf(p.GetAt())
-		of, there := sums[hour]
-		if !there || hour.Before(s.now().Add(-23*time.Hour)) || hour.After(s.now().Add(-time.Hour-skew)) {
+		total, ok := sums[hour]
+		if !ok || hour.Before(s.now().Add(-23*time.Hour)) || hour.After(s.now().Add(-time.Hour-skew)) {
 			continue
 		}
 		compared++
 		const rounding = 0.01
-		if mean := of.cpu / of.n; math.Abs(mean-p.GetCpuPercent()) > rounding {
+		if mean := total.cpu / total.n; math.Abs(mean-p.GetCpuPercent()) > rounding {
 			return expected(fmt.Sprintf("cpu_percent %v for the hour %s, the mean of its raw points", mean, hour.Format(time.RFC3339)),
 				"cpu_percent %v", p.GetCpuPercent())
 		}
 	}
 	if compared == 0 {
-		return skip("the server has no hour of metrics in the last day")
+		return skip("the server has no metrics of a complete hour in the last day")
 	}
 	return nil
 }

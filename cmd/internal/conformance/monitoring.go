@@ -13,12 +13,12 @@ import (
 func monitoringChecks() []Check {
 	return []Check{
 		{
-			Name: "monitoring/ListMonitors/complete", Needs: []Thing{Monitor}, look: monitorsAreComplete,
+			Name: "monitoring/ListMonitors/complete", Needs: []Thing{Monitor}, run: listsAllMonitors,
 			Sentence: "ListMonitors returns all monitors of the team.",
 		},
 		{
-			Name: "monitoring/ListMonitors/order", Sentence: "Monitors come by name and then by id.",
-			look: func(ctx context.Context, s *subject) error {
+			Name: "monitoring/ListMonitors/order", Sentence: "Monitors are ordered by name and then by id.",
+			run: func(ctx context.Context, s *subject) error {
 				answer, err := s.monitoring.ListMonitors(ctx, &monitoringv1.ListMonitorsRequest{TeamId: s.teams[0].ID})
 				if err != nil {
 					return err
@@ -29,8 +29,8 @@ func monitoringChecks() []Check {
 			},
 		},
 		{
-			Name: "monitoring/ListMonitorChecks/order", Needs: []Thing{Monitor}, Sentence: "Checks come newest first.",
-			look: func(ctx context.Context, s *subject) error {
+			Name: "monitoring/ListMonitorChecks/order", Needs: []Thing{Monitor}, Sentence: "Checks are ordered newest first.",
+			run: func(ctx context.Context, s *subject) error {
 				checked, err := s.checkTimes(ctx, s.now().Add(-24*time.Hour))
 				if err != nil {
 					return err
@@ -40,33 +40,33 @@ func monitoringChecks() []Check {
 		},
 		{
 			Name: "monitoring/ListMonitorChecks/since-required", Needs: []Thing{Monitor},
-			Sentence: "INVALID_ARGUMENT naming `since` when it is absent.",
-			look: refuses("monitoring/ListMonitorChecks", "since", func(_ *subject, own Team) []refusal {
+			Sentence: "INVALID_ARGUMENT naming `since` if it is absent.",
+			run: refuses("monitoring/ListMonitorChecks", "since", func(_ *subject, own Team) []refusal {
 				return []refusal{{"no time", &monitoringv1.ListMonitorChecksRequest{TeamId: own.ID, MonitorId: own.Things[Monitor]}}}
 			}),
 		},
 		{
-			Name: "monitoring/ListMonitorChecks/since-inclusive", Needs: []Thing{Monitor}, look: sinceIsInclusive,
+			Name: "monitoring/ListMonitorChecks/since-inclusive", Needs: []Thing{Monitor}, run: sinceIsInclusive,
 			Sentence: "`since` is the earliest time of a check, inclusive.",
 		},
 		{
-			Name: "monitoring/ListMonitorChecks/since-future", Needs: []Thing{Monitor}, look: theFutureIsEmpty,
-			Sentence: "A time in the future gives none.",
+			Name: "monitoring/ListMonitorChecks/since-future", Needs: []Thing{Monitor}, run: futureIsEmpty,
+			Sentence: "For a time in the future the list is empty.",
 		},
 	}
 }
 
-func monitorsAreComplete(ctx context.Context, s *subject) error {
-	return bothWays(s, func(own, _ Team) error {
+func listsAllMonitors(ctx context.Context, s *subject) error {
+	return forBothTeams(s, func(own, _ Team) error {
 		answer, err := s.monitoring.ListMonitors(ctx, &monitoringv1.ListMonitorsRequest{TeamId: own.ID})
 		if err != nil {
 			return err
 		}
-		return holds(own, Monitor, identities(answer))
+		return contains(own, Monitor, identities(answer))
 	})
 }
 
-// checkTimes returns when the first team's monitor was checked.
+// checkTimes returns the times of the checks of the first team's monitor.
 func (s *subject) checkTimes(ctx context.Context, since time.Time) ([]row, error) {
 	own := s.teams[0]
 	answer, err := s.monitoring.ListMonitorChecks(ctx, &monitoringv1.ListMonitorChecksRequest{
@@ -75,7 +75,7 @@ func (s *subject) checkTimes(ctx context.Context, since time.Time) ([]row, error
 	return rows(answer.GetChecks(), func(m *monitoringv1.MonitorCheck) row { return row{at: timeOf(m.GetCheckedAt())} }), err
 }
 
-// sinceIsInclusive asks from the very time of a check that is in the middle.
+// sinceIsInclusive uses the exact time of a check in the middle of the list.
 func sinceIsInclusive(ctx context.Context, s *subject) error {
 	all, err := s.checkTimes(ctx, s.now().Add(-24*time.Hour))
 	if err != nil {
@@ -95,13 +95,13 @@ func sinceIsInclusive(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func theFutureIsEmpty(ctx context.Context, s *subject) error {
-	coming, err := s.checkTimes(ctx, s.now().Add(24*time.Hour))
+func futureIsEmpty(ctx context.Context, s *subject) error {
+	checks, err := s.checkTimes(ctx, s.now().Add(24*time.Hour))
 	if err != nil {
 		return err
 	}
-	if len(coming) > 0 {
-		return expected("0 checks since tomorrow", "%d, the newest of %v", len(coming), coming[0])
+	if len(checks) > 0 {
+		return expected("0 checks since tomorrow", "%d, the newest of %v", len(checks), checks[0])
 	}
 	return nil
 }

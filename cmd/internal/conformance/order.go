@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// A row is what lists are ordered by.
+// A row is the part of a list's element that determines its order.
 type row struct {
 	id       string
 	name     string
@@ -26,7 +26,7 @@ func (r row) String() string {
 	return r.id
 }
 
-// rows returns the rows of messages.
+// rows converts messages to rows.
 func rows[M any](messages []M, of func(M) row) []row {
 	list := make([]row, len(messages))
 	for i, m := range messages {
@@ -44,10 +44,10 @@ func idsOf(list []row) []string {
 	return ids
 }
 
-// ordered returns a breach if two neighbours stand in the wrong order. Fewer than two rows show nothing.
+// ordered returns a breach if two neighbours are in the wrong order. It skips lists with fewer than two rows.
 func ordered(list []row, order string, compare func(a, b row) int) error {
 	if len(list) < 2 {
-		return skip("there are fewer than two rows: they have no order")
+		return skip("the list has fewer than two rows")
 	}
 	for i := range len(list) - 1 {
 		if compare(list[i], list[i+1]) > 0 {
@@ -57,8 +57,8 @@ func ordered(list []row, order string, compare func(a, b row) int) error {
 	return nil
 }
 
-// orderedByName takes names in the order of their bytes, or in that of their letters whatever their case: the contract does not
-// say which, and databases differ.
+// orderedByName accepts names in the order of their bytes, and names in the order of their letters regardless of case: the contract allows
+// both, because databases differ.
 func orderedByName(list []row) error {
 	const order = "by name and then by id"
 	byBytes := func(a, b row) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id)) }
@@ -85,9 +85,9 @@ func newestFirst(list []row) error {
 	return ordered(list, "newest first", func(a, b row) int { return b.at.Compare(a.at) })
 }
 
-// newestFirstThenByID is the order of what is walked by cursors.
+// newestFirstThenByID is the order of lists with cursors.
 func newestFirstThenByID(list []row) error {
-	return ordered(list, "newest first, and of one time by id descending", func(a, b row) int {
+	return ordered(list, "newest first, and by descending id for equal times", func(a, b row) int {
 		return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.id, a.id))
 	})
 }
@@ -96,7 +96,7 @@ func oldestFirst(list []row) error {
 	return ordered(list, "oldest first", func(a, b row) int { return a.at.Compare(b.at) })
 }
 
-// timeOf is the zero time where there is none: a check of the shape of answers says so.
+// timeOf returns the zero time for nil. The well-formed checks report missing times.
 func timeOf(t *timestamppb.Timestamp) time.Time {
 	if t == nil {
 		return time.Time{}

@@ -12,27 +12,27 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// Bounds of what is written.
+// Bounds of the fields of writes.
 const (
 	maxTitle   = 255
 	maxMessage = 10_000
 	maxKey     = 255
 )
 
-// unknownValue is one that no enum has.
+// unknownValue is a number that no enum has.
 const unknownValue = 99
 
-// An incidentChange makes a valid request wrong.
+// An incidentChange makes a valid request invalid.
 type incidentChange struct {
 	what   string
 	change func(s *subject, r *incidentv1.CreateIncidentRequest)
 }
 
-// refusesIncident makes a check that CreateIncident answers each change with INVALID_ARGUMENT naming the field.
+// refusesIncident returns a check that CreateIncident answers each change with INVALID_ARGUMENT naming the field.
 func refusesIncident(rule, field, sentence string, changes ...incidentChange) Check {
 	return Check{
 		Name: createIncident + "/" + rule, Sentence: "INVALID_ARGUMENT naming `" + field + "`" + sentence, Writes: true,
-		look: refuses(createIncident, field, func(s *subject, own Team) (list []refusal) {
+		run: refuses(createIncident, field, func(s *subject, own Team) (list []refusal) {
 			for _, c := range changes {
 				r := s.newIncident(own.ID, "to be refused")
 				c.change(s, r)
@@ -43,13 +43,13 @@ func refusesIncident(rule, field, sentence string, changes ...incidentChange) Ch
 	}
 }
 
-// needing adds what the fixtures have to name.
+// needing adds resources that the fixtures have to name.
 func (c Check) needing(things ...Thing) Check {
 	c.Needs = append(c.Needs, things...)
 	return c
 }
 
-// createRefusals are what CreateIncident refuses.
+// createRefusals returns checks with invalid requests of CreateIncident.
 func createRefusals() []Check {
 	return append(referenceRefusals(),
 		refusesIncident("title", "title", ", which has 1 to 255 characters.",
@@ -57,10 +57,10 @@ func createRefusals() []Check {
 			incidentChange{"a title of 256 characters", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
 				r.Title = strings.Repeat("x", maxTitle+1)
 			}}),
-		refusesIncident("status", "status", " when it is not set or unknown.",
+		refusesIncident("status", "status", " if it is not set or unknown.",
 			incidentChange{"no status", func(_ *subject, r *incidentv1.CreateIncidentRequest) { r.Status = 0 }},
 			incidentChange{"an unknown status", func(_ *subject, r *incidentv1.CreateIncidentRequest) { r.Status = unknownValue }}),
-		refusesIncident("impact", "impact", " when it is not set or unknown.",
+		refusesIncident("impact", "impact", " if it is not set or unknown.",
 			incidentChange{"no impact", func(_ *subject, r *incidentv1.CreateIncidentRequest) { r.Impact = 0 }},
 			incidentChange{"an unknown impact", func(_ *subject, r *incidentv1.CreateIncidentRequest) { r.Impact = unknownValue }}),
 		refusesIncident("message", "message", ", which has 1 to 10,000 characters.",
@@ -68,52 +68,52 @@ func createRefusals() []Check {
 			incidentChange{"a message of 10,001 characters", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
 				r.Message = strings.Repeat("x", maxMessage+1)
 			}}),
-		refusesIncident("idempotency-key", "idempotency_key", ", which has 1 to 255 visible ASCII characters, or none.",
-			incidentChange{"a key with a blank", func(_ *subject, r *incidentv1.CreateIncidentRequest) { r.IdempotencyKey = "a key" }},
+		refusesIncident("idempotency-key", "idempotency_key", ", which is empty or has 1 to 255 visible ASCII characters.",
+			incidentChange{"a key with a space", func(_ *subject, r *incidentv1.CreateIncidentRequest) { r.IdempotencyKey = "a key" }},
 			incidentChange{"a key with an umlaut", func(_ *subject, r *incidentv1.CreateIncidentRequest) { r.IdempotencyKey = "schlüssel" }},
 			incidentChange{"a key of 256 characters", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
 				r.IdempotencyKey = strings.Repeat("k", maxKey+1)
 			}}),
 		Check{
-			Name: createIncident + "/all-violations", Writes: true, look: allViolationsComeTogether,
-			Sentence: "INVALID_ARGUMENT carries a violation for each field in trouble.",
+			Name: createIncident + "/all-violations", Writes: true, run: allViolationsAreNamed,
+			Sentence: "INVALID_ARGUMENT carries a violation for each invalid field.",
 		},
 	)
 }
 
-// referenceRefusals are of pages and components that an incident may not name.
+// referenceRefusals returns checks with pages and components that the request must not name.
 func referenceRefusals() []Check {
 	return []Check{
-		refusesIncident("unknown-page", "status_page_id", " when the team has no such page.",
+		refusesIncident("unknown-page", "status_page_id", " if the team has no such page.",
 			incidentChange{"an unknown page", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
 				r.StatusPageId = proto.String(uuid.NewString())
 			}}),
-		refusesIncident("foreign-page", "status_page_id", " when the page is another team's.",
+		refusesIncident("foreign-page", "status_page_id", " if the page belongs to another team.",
 			incidentChange{"another team's page", func(s *subject, r *incidentv1.CreateIncidentRequest) {
 				r.StatusPageId = proto.String(s.teams[1].Things[StatusPage])
 			}}).needing(StatusPage),
-		refusesIncident("unknown-component", "component_ids", " when the team does not have one.",
+		refusesIncident("unknown-component", "component_ids", " if the team has no such component.",
 			incidentChange{"an unknown component", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
 				r.ComponentIds = []string{uuid.NewString()}
 			}}),
-		refusesIncident("foreign-component", "component_ids", " when one is another team's.",
+		refusesIncident("foreign-component", "component_ids", " if one belongs to another team.",
 			incidentChange{"another team's component", func(s *subject, r *incidentv1.CreateIncidentRequest) {
 				r.ComponentIds = []string{s.teams[1].Things[Component]}
 			}}).needing(Component),
-		refusesIncident("many-components", "component_ids", " when there are more than 100.",
+		refusesIncident("many-components", "component_ids", " if there are more than 100.",
 			incidentChange{"101 components", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
 				for range contract.MaxPageSize + 1 {
 					r.ComponentIds = append(r.ComponentIds, uuid.NewString())
 				}
 			}}),
 		{
-			Name: createIncident + "/component-elsewhere", Writes: true, Needs: []Thing{StatusPage}, look: componentIsOnThePage,
-			Sentence: "INVALID_ARGUMENT naming `component_ids` when one is not on the page given.",
+			Name: createIncident + "/component-elsewhere", Writes: true, Needs: []Thing{StatusPage}, run: componentIsOnThePage,
+			Sentence: "INVALID_ARGUMENT naming `component_ids` if one is not on the given page.",
 		},
 	}
 }
 
-// componentIsOnThePage looks for a component on another page of the team.
+// componentIsOnThePage uses a component of another page of the team.
 func componentIsOnThePage(ctx context.Context, s *subject) error {
 	own := s.teams[0]
 	pages, err := s.incident.ListStatusPages(ctx, &incidentv1.ListStatusPagesRequest{TeamId: own.ID})
@@ -138,7 +138,7 @@ func componentIsOnThePage(ctx context.Context, s *subject) error {
 	return skip("team %s has no component on another page", own.ID)
 }
 
-func allViolationsComeTogether(ctx context.Context, s *subject) error {
+func allViolationsAreNamed(ctx context.Context, s *subject) error {
 	_, err := s.incident.CreateIncident(ctx, &incidentv1.CreateIncidentRequest{TeamId: s.teams[0].ID, Actor: s.actor})
-	return names(err, "a request that has nothing", "title", "status", "impact", "message")
+	return names(err, "a request without content", "title", "status", "impact", "message")
 }

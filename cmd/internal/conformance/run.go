@@ -9,35 +9,35 @@ import (
 	"time"
 )
 
-// Options say what is looked at, and how.
+// Options are the settings of a run.
 type Options struct {
-	// Addresses are those of the services, by name. What is of a service without one is skipped.
+	// Addresses are the addresses of the services, by name. Checks of a service without address are skipped.
 	Addresses map[string]string
-	// TLS is how the services are called; nil means without.
+	// TLS configures the calls; nil means plaintext.
 	TLS      *tls.Config
 	Fixtures Fixtures
-	// Checks are those to make.
+	// Checks are the checks to run.
 	Checks []Check
 	// Writes allows checks that create incidents.
 	Writes bool
 	// Timeout bounds each call; 0 means DefaultTimeout.
 	Timeout time.Duration
-	// Silence is how long a stream of revocations may be silent; 0 means DefaultSilence.
+	// Silence is the maximum time between two messages of a revocation stream; 0 means DefaultSilence.
 	Silence time.Duration
-	// Grace is how much longer than its deadline a call may take; 0 means DefaultGrace.
+	// Grace is how long after its deadline a call may end; 0 means DefaultGrace.
 	Grace time.Duration
-	// Clock tells the time; nil means the system's.
+	// Clock returns the time; nil means time.Now.
 	Clock func() time.Time
 }
 
-// Defaults of the options that have one.
+// Defaults of the options.
 const (
 	DefaultTimeout = 10 * time.Second
-	DefaultSilence = 11 * time.Second // ten of the contract, and one for the way
+	DefaultSilence = 11 * time.Second // ten of the contract, and one for delays
 	DefaultGrace   = time.Second
 )
 
-// An Outcome is what became of a check.
+// An Outcome is the outcome of a check.
 type Outcome string
 
 // Outcomes.
@@ -47,26 +47,26 @@ const (
 	Skip Outcome = "skip"
 )
 
-// A Result is what a check has shown.
+// A Result is the result of a check.
 type Result struct {
 	Name     string  `json:"name"`
 	Method   string  `json:"method"`
 	Sentence string  `json:"sentence"`
 	Outcome  Outcome `json:"outcome"`
-	// Breaches are set where it failed: what had to come, and what came.
+	// Breaches are set if the check failed.
 	Breaches []Breach `json:"breaches,omitempty"`
-	// Why is set where it was skipped.
+	// Why is the reason, if the check was skipped.
 	Why     string  `json:"why,omitempty"`
 	Seconds float64 `json:"seconds"`
 }
 
-// A Breach is one way in which a service does not do what the contract says.
+// A Breach is one difference between the contract and a service.
 type Breach struct {
 	Expected string `json:"expected"`
 	Got      string `json:"got"`
 }
 
-// A Report is what all checks have shown.
+// A Report holds the results of all checks.
 type Report struct {
 	Passed  int      `json:"passed"`
 	Failed  int      `json:"failed"`
@@ -74,8 +74,8 @@ type Report struct {
 	Results []Result `json:"results"`
 }
 
-// Run makes the checks, one after the other. Its error says why they could not be made, or that ctx has ended; what the checks have shown
-// until then is reported.
+// Run runs the checks, one after the other. If it returns an error (an invalid address, or the end of ctx), the report has the results
+// until then.
 func Run(ctx context.Context, o Options) (report Report, err error) {
 	o.fill()
 	s, err := newSubject(o)
@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	for _, check := range o.Checks {
 		result := check.result(ctx, s, o)
 		if err := context.Cause(ctx); err != nil {
-			return report, fmt.Errorf("make the checks: %w", err)
+			return report, fmt.Errorf("run the checks: %w", err)
 		}
 		report.add(result)
 	}
@@ -120,30 +120,30 @@ func (r *Report) add(result Result) {
 	}
 }
 
-// result makes the check, if it can be made.
+// result runs the check, if that is possible.
 func (c Check) result(ctx context.Context, s *subject, o Options) Result {
 	started := o.Clock()
 	r := Result{Name: c.Name, Method: c.Method(), Sentence: c.Sentence, Outcome: Pass}
 	err := c.possible(o)
 	if err == nil {
-		err = c.look(ctx, s)
+		err = c.run(ctx, s)
 	}
 	r.Seconds = o.Clock().Sub(started).Seconds()
-	if why, ok := errors.AsType[*notApplicable](err); ok && len(breachesOf(err)) == 0 {
-		r.Outcome, r.Why = Skip, why.why
+	if skipped, ok := errors.AsType[*notApplicable](err); ok && len(breachesOf(err)) == 0 {
+		r.Outcome, r.Why = Skip, skipped.reason
 	} else if err != nil {
-		r.Outcome, r.Breaches = Fail, slices.Compact(breachesOf(err)) // both ways round, it may be the same
+		r.Outcome, r.Breaches = Fail, slices.Compact(breachesOf(err)) // both teams may have the same breach
 	}
 	return r
 }
 
-// possible returns why the check is not to be made, if it is not.
+// possible returns a *notApplicable if the check has to be skipped.
 func (c Check) possible(o Options) error {
 	if o.Addresses[c.Service()] == "" {
-		return noConn{c.Service()}.why()
+		return noConn{c.Service()}.skip()
 	}
 	if c.Writes && !o.Writes {
-		return skip("it calls a method that writes, which was not allowed")
+		return skip("it calls a method that writes, which is not allowed without --writes")
 	}
 	for _, thing := range c.Needs {
 		for _, team := range o.Fixtures.Teams {
@@ -155,7 +155,7 @@ func (c Check) possible(o Options) error {
 	return nil
 }
 
-// breachesOf takes the errors of a check apart. That of a call which had to succeed is a breach as well.
+// breachesOf returns the breaches of a check's error. The error of a call that had to succeed is a breach too.
 func breachesOf(err error) []Breach {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var list []Breach
@@ -170,5 +170,5 @@ func breachesOf(err error) []Breach {
 	if b, ok := errors.AsType[*breach](err); ok {
 		return []Breach{{Expected: b.want, Got: b.got}}
 	}
-	return []Breach{{Expected: "an answer", Got: ended(err)}}
+	return []Breach{{Expected: "OK", Got: ended(err)}}
 }

@@ -6,24 +6,25 @@ import (
 	"slices"
 )
 
-// settled looks at what others may change meanwhile: where the state is another afterwards, it looks again, a few times.
-func settled(ctx context.Context, state func() ([]string, error), look func(state []string) error) error {
-	const tries = 5
-	for try := 1; ; try++ {
+// settled runs a check on data that other clients may change. If the check fails and the state has changed meanwhile, it runs again, up to
+// five times.
+func settled(ctx context.Context, state func() ([]string, error), check func(state []string) error) error {
+	const attempts = 5
+	for attempt := 1; ; attempt++ {
 		before, err := state()
 		if err != nil {
 			return err
 		}
-		found := look(before)
-		if found == nil || try == tries {
-			return found
+		failure := check(before)
+		if failure == nil || attempt == attempts {
+			return failure
 		}
 		after, err := state()
 		if err != nil {
 			return err
 		}
 		if slices.Equal(before, after) || ctx.Err() != nil {
-			return found
+			return failure
 		}
 	}
 }

@@ -23,12 +23,12 @@ func required(field protoreflect.FieldDescriptor) bool {
 	return field.Name() == "created_at" || strings.HasSuffix(string(field.Parent().Name()), "Response")
 }
 
-// unspecified are the enums whose zero value may be sent.
+// unspecified is the enum whose zero value is allowed in responses.
 const unspecified protoreflect.FullName = "ops.identity.v1.Plan"
 
 var colour = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
 
-// wellFormed returns a breach if something in an answer is not as the contract has it wherever it occurs.
+// wellFormed returns a breach if a field of a response breaks a rule that holds for all messages.
 func wellFormed(answer proto.Message) error {
 	return shape(answer.ProtoReflect())
 }
@@ -71,7 +71,7 @@ func fieldShape(m protoreflect.Message, field protoreflect.FieldDescriptor) erro
 	return nil
 }
 
-// valueShape tells whether a single value is as the contract has it.
+// valueShape reports whether a single value is valid.
 func valueShape(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 	name := string(field.Name())
 	switch field.Kind() {
@@ -98,7 +98,7 @@ func valueShape(field protoreflect.FieldDescriptor, value protoreflect.Value) bo
 func wantedShape(field protoreflect.FieldDescriptor) string {
 	switch {
 	case field.Kind() == protoreflect.EnumKind:
-		return "a value of the contract"
+		return "a known value"
 	case strings.HasSuffix(string(field.Name()), "_percent"):
 		return "0 to 100"
 	case field.Kind() == protoreflect.DoubleKind:
@@ -109,7 +109,7 @@ func wantedShape(field protoreflect.FieldDescriptor) string {
 	return "a UUID in lower case"
 }
 
-// label names a message by its kind and its id, if it has one.
+// label returns the type of a message, and its id if it has one.
 func label(m protoreflect.Message) string {
 	name := string(m.Descriptor().Name())
 	if id := m.Descriptor().Fields().ByName("id"); id != nil {
@@ -118,7 +118,7 @@ func label(m protoreflect.Message) string {
 	return name
 }
 
-// identities returns the ids of all that is in an answer.
+// identities returns the ids of all messages in a response.
 func identities(answer proto.Message) (ids []string) {
 	answer.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {

@@ -11,19 +11,19 @@ import (
 func statusPageChecks() []Check {
 	return []Check{
 		{
-			Name: "incident/ListStatusPages/complete", Needs: []Thing{StatusPage}, look: pagesAreComplete,
+			Name: "incident/ListStatusPages/complete", Needs: []Thing{StatusPage}, run: listsAllPages,
 			Sentence: "ListStatusPages returns all status pages of the team.",
 		},
 		{
-			Name: "incident/ListStatusPages/order", Sentence: "Pages come by name and then by id.", look: pagesComeByName,
+			Name: "incident/ListStatusPages/order", Sentence: "Pages are ordered by name and then by id.", run: pagesAreOrdered,
 		},
 		{
-			Name: "incident/GetStatusPage/the-one-asked-for", Needs: []Thing{StatusPage, Component}, look: pageIsTheOneAskedFor,
-			Sentence: "GetStatusPage returns the one page with its components.",
+			Name: "incident/GetStatusPage/the-one-asked-for", Needs: []Thing{StatusPage, Component}, run: returnsGivenPage,
+			Sentence: "GetStatusPage returns the page with the given id and its components.",
 		},
 		{
-			Name: "incident/GetStatusPage/order", Needs: []Thing{StatusPage}, Sentence: "Components come by position and then by id.",
-			look: func(ctx context.Context, s *subject) error {
+			Name: "incident/GetStatusPage/order", Needs: []Thing{StatusPage}, Sentence: "Components are ordered by position and then by id.",
+			run: func(ctx context.Context, s *subject) error {
 				answer, err := s.page(ctx, s.teams[0])
 				if err != nil {
 					return err
@@ -35,8 +35,8 @@ func statusPageChecks() []Check {
 		},
 		{
 			Name: "incident/ListStatusPageIncidents/order", Needs: []Thing{StatusPage},
-			Sentence: "The incidents of a page come newest created first.",
-			look: func(ctx context.Context, s *subject) error {
+			Sentence: "The incidents of a page are ordered by creation, newest first.",
+			run: func(ctx context.Context, s *subject) error {
 				answer, err := s.pageIncidents(ctx, s.teams[0])
 				if err != nil {
 					return err
@@ -45,8 +45,8 @@ func statusPageChecks() []Check {
 			},
 		},
 		{
-			Name: "incident/ListStatusPageIncidents/of-the-page", Needs: []Thing{StatusPage}, look: pageShowsItsOwn,
-			Sentence: "ListStatusPageIncidents returns the incidents that the page shows, at most 100.",
+			Name: "incident/ListStatusPageIncidents/of-the-page", Needs: []Thing{StatusPage}, run: listsIncidentsOfThePage,
+			Sentence: "ListStatusPageIncidents returns the incidents that are attached to the page, at most 100.",
 		},
 	}
 }
@@ -60,17 +60,17 @@ func (s *subject) pageIncidents(ctx context.Context, own Team) (*incidentv1.List
 		&incidentv1.ListStatusPageIncidentsRequest{TeamId: own.ID, StatusPageId: own.Things[StatusPage]})
 }
 
-func pagesAreComplete(ctx context.Context, s *subject) error {
-	return bothWays(s, func(own, _ Team) error {
+func listsAllPages(ctx context.Context, s *subject) error {
+	return forBothTeams(s, func(own, _ Team) error {
 		answer, err := s.incident.ListStatusPages(ctx, &incidentv1.ListStatusPagesRequest{TeamId: own.ID})
 		if err != nil {
 			return err
 		}
-		return holds(own, StatusPage, identities(answer))
+		return contains(own, StatusPage, identities(answer))
 	})
 }
 
-func pagesComeByName(ctx context.Context, s *subject) error {
+func pagesAreOrdered(ctx context.Context, s *subject) error {
 	answer, err := s.incident.ListStatusPages(ctx, &incidentv1.ListStatusPagesRequest{TeamId: s.teams[0].ID})
 	if err != nil {
 		return err
@@ -80,19 +80,19 @@ func pagesComeByName(ctx context.Context, s *subject) error {
 	}))
 }
 
-func pageIsTheOneAskedFor(ctx context.Context, s *subject) error {
+func returnsGivenPage(ctx context.Context, s *subject) error {
 	own := s.teams[0]
 	answer, err := s.page(ctx, own)
 	if err != nil {
 		return err
 	}
-	if err := isTheOne(own.Things[StatusPage], answer.GetStatusPage().GetId()); err != nil {
+	if err := sameID(own.Things[StatusPage], answer.GetStatusPage().GetId()); err != nil {
 		return err
 	}
-	return holds(own, Component, identities(answer))
+	return contains(own, Component, identities(answer))
 }
 
-func pageShowsItsOwn(ctx context.Context, s *subject) error {
+func listsIncidentsOfThePage(ctx context.Context, s *subject) error {
 	own := s.teams[0]
 	answer, err := s.pageIncidents(ctx, own)
 	if err != nil {
@@ -103,7 +103,8 @@ func pageShowsItsOwn(ctx context.Context, s *subject) error {
 	}
 	for _, incident := range answer.GetIncidents() {
 		if incident.GetStatusPageId() != own.Things[StatusPage] {
-			return expected(fmt.Sprintf("the status_page_id %q", own.Things[StatusPage]), "%q in incident %s", incident.GetStatusPageId(), incident.GetId())
+			return expected(fmt.Sprintf("the status_page_id %q", own.Things[StatusPage]),
+				"%q in incident %s", incident.GetStatusPageId(), incident.GetId())
 		}
 	}
 	return nil

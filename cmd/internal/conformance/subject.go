@@ -21,14 +21,14 @@ import (
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
-// A subject is the services that are looked at, with what is known of them.
+// A subject holds the services under test and the fixtures.
 type subject struct {
 	teams   [2]Team
 	revoked []byte
 	now     func() time.Time
 	silence time.Duration
 	grace   time.Duration
-	// actor is who writes.
+	// actor is the actor of writes.
 	actor *incidentv1.Actor
 
 	conns map[string]grpc.ClientConnInterface
@@ -42,7 +42,7 @@ type subject struct {
 	identity   identityv1.IdentityServiceClient
 }
 
-// newSubject prepares the calls; it makes none.
+// newSubject creates the clients. It makes no call.
 func newSubject(o Options) (*subject, error) {
 	s := &subject{
 		teams: o.Fixtures.Teams, revoked: o.Fixtures.RevokedToken, now: o.Clock, silence: o.Silence, grace: o.Grace,
@@ -82,7 +82,7 @@ func transport(settings *tls.Config) credentials.TransportCredentials {
 	return credentials.NewTLS(settings)
 }
 
-// boundCalls bounds how long a call may take.
+// boundCalls gives each call a timeout.
 func boundCalls(timeout time.Duration) grpc.UnaryClientInterceptor {
 	return func(
 		ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
@@ -93,18 +93,18 @@ func boundCalls(timeout time.Duration) grpc.UnaryClientInterceptor {
 	}
 }
 
-// A noConn stands for a service whose address was not given: what needs it is skipped.
+// A noConn replaces the connection to a service without address. A check that calls it is skipped.
 type noConn struct{ service string }
 
-func (c noConn) Invoke(context.Context, string, any, any, ...grpc.CallOption) error { return c.why() }
+func (c noConn) Invoke(context.Context, string, any, any, ...grpc.CallOption) error { return c.skip() }
 
 func (c noConn) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, c.why()
+	return nil, c.skip()
 }
 
-func (c noConn) why() error { return skip("no address of the %s service was given", c.service) }
+func (c noConn) skip() error { return skip("no address of the %s service was given", c.service) }
 
-// invoke calls a method, which is named as `fleet/GetServer`.
+// invoke calls the method with the name, such as `fleet/GetServer`.
 func (s *subject) invoke(ctx context.Context, name string, request proto.Message) (proto.Message, error) {
 	method, err := contract.MethodNamed(name)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *subject) invoke(ctx context.Context, name string, request proto.Message
 	return response, s.conns[method.Service()].Invoke(ctx, method.Path(), request, response)
 }
 
-// wait waits, unless ctx ends before.
+// wait waits for d or until ctx ends.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

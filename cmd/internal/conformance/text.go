@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// WriteText prints the report for people: by method, and then what failed.
+// WriteText writes the results by method, and then the breaches.
 func (r Report) WriteText(w io.Writer) error {
 	var text strings.Builder
 	method := ""
@@ -36,12 +36,12 @@ func (r Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// String counts the checks.
+// String returns the numbers of checks by outcome.
 func (r Report) String() string {
 	return fmt.Sprintf("%d checks: %d passed, %d failed, %d skipped", len(r.Results), r.Passed, r.Failed, r.Skipped)
 }
 
-// mark is as wide for each outcome, and the failures catch the eye.
+// mark returns four characters for each outcome.
 func mark(o Outcome) string {
 	if o == Fail {
 		return "FAIL"
@@ -49,7 +49,7 @@ func mark(o Outcome) string {
 	return string(o)
 }
 
-// WriteJSON prints the report for programs.
+// WriteJSON writes the report as JSON.
 func (r Report) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
@@ -57,7 +57,7 @@ func (r Report) WriteJSON(w io.Writer) error {
 	return encoder.Encode(r)
 }
 
-// The elements of JUnit's XML, as far as CI systems read them.
+// Elements of the JUnit XML format that CI systems read.
 type (
 	junitSuites struct {
 		XMLName  xml.Name     `xml:"testsuites"`
@@ -89,7 +89,7 @@ type (
 	}
 )
 
-// WriteJUnit prints the report as JUnit's XML, with a suite for each method.
+// WriteJUnit writes the report as JUnit XML, with a suite for each method.
 func (r Report) WriteJUnit(w io.Writer) error {
 	all := junitSuites{Tests: len(r.Results), Failures: r.Failed, Skipped: r.Skipped}
 	for _, result := range r.Results {
@@ -100,7 +100,7 @@ func (r Report) WriteJUnit(w io.Writer) error {
 	}
 	text, err := xml.MarshalIndent(all, "", "  ")
 	if err != nil {
-		return fmt.Errorf("write JUnit's XML: %w", err)
+		return fmt.Errorf("encode the JUnit XML: %w", err)
 	}
 	_, err = fmt.Fprintf(w, "%s%s\n", xml.Header, text)
 	return err

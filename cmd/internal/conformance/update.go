@@ -11,37 +11,37 @@ import (
 
 const addIncidentUpdate = "incident/AddIncidentUpdate"
 
-// newUpdate is a valid request. Nobody is notified.
+// newUpdate returns a valid request, which notifies no subscribers.
 func (s *subject) newUpdate(team, incident string) *incidentv1.AddIncidentUpdateRequest {
 	return &incidentv1.AddIncidentUpdateRequest{
 		TeamId: team, Actor: s.actor, IncidentId: incident, Status: resolved,
-		Message: "Made by opsgate conformance. Nothing has happened.",
+		Message: "Created by opsgate conformance. There is no real incident.",
 	}
 }
 
 func updateChecks() []Check {
 	return []Check{
 		{
-			Name: addIncidentUpdate + "/adds", Writes: true, look: updateIsAdded,
-			Sentence: "AddIncidentUpdate adds an update to the timeline; the incident's own status follows it.",
+			Name: addIncidentUpdate + "/adds", Writes: true, run: updateIsAdded,
+			Sentence: "AddIncidentUpdate adds an update to the timeline and gives the incident the update's status.",
 		},
 		{
-			Name: addIncidentUpdate + "/resolves", Writes: true, look: resolvingKeepsTheFirstTime,
-			Sentence: "Resolving sets `resolved_at`, and resolving again keeps the first time.",
+			Name: addIncidentUpdate + "/resolves", Writes: true, run: resolvingKeepsTheFirstTime,
+			Sentence: "The status resolved sets `resolved_at`, unless it is already set.",
 		},
 		{
-			Name: addIncidentUpdate + "/reopens", Writes: true, look: anotherStatusReopens,
-			Sentence: "Another status opens the incident again and clears `resolved_at`.",
+			Name: addIncidentUpdate + "/reopens", Writes: true, run: anotherStatusReopens,
+			Sentence: "Any other status than resolved clears `resolved_at`.",
 		},
 		{
-			Name: addIncidentUpdate + "/status", Writes: true, look: refusesUpdate("status",
+			Name: addIncidentUpdate + "/status", Writes: true, run: refusesUpdate("status",
 				updateChange{"no status", func(r *incidentv1.AddIncidentUpdateRequest) { r.Status = 0 }},
 				updateChange{"an unknown status", func(r *incidentv1.AddIncidentUpdateRequest) { r.Status = unknownValue }},
 			),
 			Sentence: "INVALID_ARGUMENT naming `status` when it is not set or unknown.",
 		},
 		{
-			Name: addIncidentUpdate + "/message", Writes: true, look: refusesUpdate("message",
+			Name: addIncidentUpdate + "/message", Writes: true, run: refusesUpdate("message",
 				updateChange{"no message", func(r *incidentv1.AddIncidentUpdateRequest) { r.Message = "" }},
 				updateChange{"a message of 10,001 characters", func(r *incidentv1.AddIncidentUpdateRequest) {
 					r.Message = strings.Repeat("x", maxMessage+1)
@@ -50,19 +50,19 @@ func updateChecks() []Check {
 			Sentence: "INVALID_ARGUMENT naming `message`, which has 1 to 10,000 characters.",
 		},
 		{
-			Name: addIncidentUpdate + "/audited", Writes: true, look: updateIsAudited,
-			Sentence: "The action and its audit entry are one transaction; the entry names the actor.",
+			Name: addIncidentUpdate + "/audited", Writes: true, run: updateIsAudited,
+			Sentence: "A write has an audit entry, which names the actor.",
 		},
 	}
 }
 
-// An updateChange makes a valid request wrong.
+// An updateChange makes a valid request invalid.
 type updateChange struct {
 	what   string
 	change func(*incidentv1.AddIncidentUpdateRequest)
 }
 
-// refusesUpdate makes a check that AddIncidentUpdate answers each change with INVALID_ARGUMENT naming the field.
+// refusesUpdate returns a check that AddIncidentUpdate answers each change with INVALID_ARGUMENT naming the field.
 func refusesUpdate(field string, changes ...updateChange) func(context.Context, *subject) error {
 	return func(ctx context.Context, s *subject) error {
 		incident, err := s.create(ctx, s.newIncident(s.teams[0].ID, "to be updated"))
@@ -81,7 +81,7 @@ func refusesUpdate(field string, changes ...updateChange) func(context.Context, 
 	}
 }
 
-// updated adds updates with the statuses to a new incident, and returns it after each.
+// updated adds an update with each status to a new incident, and returns the incident after each.
 func (s *subject) updated(ctx context.Context, statuses ...incidentv1.IncidentStatus) (after []*incidentv1.GetIncidentResponse, err error) {
 	team := s.teams[0].ID
 	incident, err := s.create(ctx, s.newIncident(team, "to be updated"))
@@ -110,7 +110,7 @@ func updateIsAdded(ctx context.Context, s *subject) error {
 		return err
 	}
 	r := s.newUpdate(team, incident.GetId())
-	r.Status, r.Message = monitoring, "The second one."
+	r.Status, r.Message = monitoring, "The second update."
 	answer, err := s.incident.AddIncidentUpdate(ctx, r)
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func updateIsAdded(ctx context.Context, s *subject) error {
 	return s.closeIncident(ctx, team, incident.GetId())
 }
 
-// resolvingKeepsTheFirstTime begins with an incident that is open.
+// resolvingKeepsTheFirstTime first opens an incident.
 func resolvingKeepsTheFirstTime(ctx context.Context, s *subject) error {
 	after, err := s.updated(ctx, monitoring, resolved, resolved)
 	if err != nil {
@@ -170,6 +170,6 @@ func updateIsAudited(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	const creationAndUpdate = 2
-	return s.audited(ctx, after[0].GetIncident().GetId(), creationAndUpdate)
+	const entries = 2 // of the creation and of the update
+	return s.audited(ctx, after[0].GetIncident().GetId(), entries)
 }

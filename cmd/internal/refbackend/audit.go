@@ -44,7 +44,7 @@ func (s *auditService) ListAuditEntries(
 	})
 }
 
-// auditPage returns one row more than the page holds, if there is one, and whether the cursor was not recognised.
+// auditPage returns at most one row more than the page holds, and whether the cursor was ignored.
 func auditPage(
 	ctx context.Context, q *query.Queries, r *auditv1.ListAuditEntriesRequest,
 ) (rows []query.AuditEntry, ignored bool, err error) {
@@ -69,7 +69,7 @@ func auditPage(
 	return rows, r.GetCursor() != "" && !found, nil
 }
 
-// auditRow returns the row of the team that the cursor names, if it names one.
+// auditRow returns the row that the cursor names, and whether it is a row of the team.
 func auditRow(
 	ctx context.Context, q *query.Queries, r *auditv1.ListAuditEntriesRequest,
 ) (row query.AuditEntry, found bool, err error) {
@@ -96,18 +96,18 @@ func auditMessage(row query.AuditEntry) *auditv1.AuditEntry {
 	}
 }
 
-// An action is something done in a team, as its audit entry records it. Its kind begins with the kind of the resource.
+// An action is one change in a team, for the audit log. Its kind is `<resource>.<verb>`.
 type action struct {
 	team, kind, resourceID      string
 	actor, ipAddress, requestID string
 	at                          int64
 }
 
-// record writes the action's audit entry. It is called in the transaction of the action itself.
+// record writes the audit entry, in the transaction of the action.
 func (a action) record(ctx context.Context, q *query.Queries) error {
 	id, err := newID()
 	if err != nil {
-		return fmt.Errorf("name an audit entry: %w", err)
+		return fmt.Errorf("create the id of an audit entry: %w", err)
 	}
 	resource, _, _ := strings.Cut(a.kind, ".")
 	err = q.InsertAuditEntry(ctx, query.InsertAuditEntryParams{
@@ -120,9 +120,9 @@ func (a action) record(ctx context.Context, q *query.Queries) error {
 	return nil
 }
 
-// timeOfWrite is the time that a write in a team goes by: now, but always after the team's last write, even if the clock is
-// coarse or was set back. As every write leaves an audit entry, its time is that of the last one. So whatever a team
-// writes is ordered as it was written.
+// timeOfWrite returns the time of a write: the clock's, or one nanosecond after the team's last write if that is later (the clock may be
+// coarse, or was set back). Every write has an audit entry, so the time of the last entry is that of the last write. So the order of a
+// team's rows by time is the order in which they were written.
 func timeOfWrite(ctx context.Context, q *query.Queries, clock func() time.Time, team string) (int64, error) {
 	last, err := q.LastAuditTime(ctx, team)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -9,23 +9,23 @@ import (
 	"opsgate/cmd/internal/refbackend/store"
 )
 
-// Defaults of the options that have one.
+// Defaults of the options.
 const (
 	DefaultHeartbeat      = 10 * time.Second
 	DefaultRevocationPoll = 250 * time.Millisecond
 )
 
-// Options are what a backend is made of.
+// Options are the settings of a backend.
 type Options struct {
-	// DataDir holds the database; it is made if it does not exist. Several backends, in one process or many, may share one.
+	// DataDir holds the database. Open creates it if it does not exist. Several backends and processes may share it.
 	DataDir string
-	// Clock tells the time; nil means the system's.
+	// Clock returns the time; nil means time.Now.
 	Clock func() time.Time
 	// Logger receives a record for each finished call; nil discards them.
 	Logger *slog.Logger
-	// Heartbeat is how long a stream of revocations may be silent; 0 means DefaultHeartbeat.
+	// Heartbeat is the time without a message after which a revocation stream sends a heartbeat; 0 means DefaultHeartbeat.
 	Heartbeat time.Duration
-	// RevocationPoll is how often a stream looks for revocations that another process wrote; 0 means DefaultRevocationPoll.
+	// RevocationPoll is the interval at which a stream reads revocations of other processes; 0 means DefaultRevocationPoll.
 	RevocationPoll time.Duration
 	// Reflection serves gRPC reflection, which describes every method to any client.
 	Reflection bool
@@ -43,7 +43,7 @@ type Backend struct {
 	inFlight       *keySet
 }
 
-// Open opens the backend's data, and lays the schema into an empty directory.
+// Open opens the database, and creates it if it does not exist.
 func Open(ctx context.Context, options Options) (*Backend, error) {
 	data, err := store.Open(ctx, options.DataDir)
 	if err != nil {
@@ -74,8 +74,8 @@ func Open(ctx context.Context, options Options) (*Backend, error) {
 	return b, nil
 }
 
-// Store is where the backend keeps its data, for those who lay data into it.
+// Store returns the store, for callers that insert data.
 func (b *Backend) Store() *store.Store { return b.store }
 
-// Close lets go of the data. Whoever serves must have stopped.
+// Close closes the database. Serve must have returned.
 func (b *Backend) Close() error { return b.store.Close() }

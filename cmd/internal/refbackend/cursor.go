@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// A cursorKind is the list that a cursor is of: one list's cursors mean nothing to another.
+// A cursorKind names the list of a cursor. A list ignores the cursors of other lists.
 type cursorKind byte
 
 const (
@@ -14,8 +14,8 @@ const (
 	auditCursor    cursorKind = 'a'
 )
 
-// encode names a row by its id alone. Where the row stands, and whose it is, is looked up when the cursor comes back, so a
-// cursor tells nothing and gives no access.
+// encode returns a cursor with the id of a row. The position and the team of the row are looked up when the cursor is used, so a cursor
+// reveals nothing and grants no access.
 func (k cursorKind) encode(id string) (string, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil {
@@ -24,8 +24,8 @@ func (k cursorKind) encode(id string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(append([]byte{byte(k)}, parsed[:]...)), nil
 }
 
-// decode returns the id in a cursor, and whether it is a cursor of this kind. Its length is looked at first, because the decoder
-// passes over line breaks.
+// decode returns the id in a cursor, and whether it is a cursor of this kind. It checks the length first, because the decoder ignores
+// line breaks.
 func (k cursorKind) decode(cursor string) (id string, ok bool) {
 	const size = 1 + len(uuid.UUID{})
 	if len(cursor) != base64.RawURLEncoding.EncodedLen(size) {

@@ -1,11 +1,10 @@
 // Package refbackend is the reference operations backend: the five internal services of the contract in proto, over real gRPC
 // and one SQLite file.
 //
-// It is what the contract means, in code: isolation between teams, orders, cursors that name a row, the states of an
-// incident, writes that are one transaction with their audit entry and the notifications they owe, idempotency keys that
-// outlive a restart, rollups computed from raw points, revocations as a stream that can be resumed. Nothing in it is canned.
-// It serves development and tests, and whoever implements the contract elsewhere may read it beside the .proto files.
+// It implements the whole contract: isolation between teams, order, cursors that name a row, the states of an incident, writes in
+// one transaction with their audit entry and notifications, idempotency keys that survive a restart, rollups computed from raw
+// points, and revocation streams that can be resumed. It serves development and tests, and is an example for other
+// implementations.
 //
-// It never sees an API token: it keeps and is asked for SHA-256 hashes, and those who create a token mint it themselves. It
-// delivers no notifications either; they wait in an outbox.
+// It stores and receives SHA-256 hashes of API tokens, never a token. It does not deliver notifications: they stay in an outbox.
 package refbackend

@@ -119,7 +119,7 @@ func (s *fleetService) ListServerCommands(
 	})
 }
 
-// ofServer reads what belongs to one server, if the team has it.
+// ofServer calls read in a transaction if the team has the server.
 func (s *fleetService) ofServer(
 	ctx context.Context,
 	r interface {

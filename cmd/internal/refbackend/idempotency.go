@@ -19,27 +19,27 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// keyLifetime is how long an idempotency key is remembered.
+// keyLifetime is how long an idempotency key is stored.
 const keyLifetime = 24 * time.Hour
 
-// A writeRequest is what the requests of all writes have in common.
+// A writeRequest is the request of a write.
 type writeRequest interface {
 	proto.Message
 	GetTeamId() string
 	GetIdempotencyKey() string
 }
 
-// once does a write that fills response, in one transaction, at the time that it is given. With an idempotency key that was
-// used before it does nothing, and fills response as the first time.
+// once executes a write in one transaction. The function do gets the time of the write and fills response. If the idempotency key was
+// used before, once only fills response with the stored one.
 func (s *incidentService) once(
 	ctx context.Context, r writeRequest, response proto.Message, do func(q *query.Queries, now int64) error,
 ) (replayed bool, err error) {
 	if key := r.GetIdempotencyKey(); key != "" {
-		// The transaction alone would make the second of two calls wait for the first; the contract has it told at once.
-		// Calls in different processes do wait, and the second is a replay.
+		// Without this set, the second of two concurrent calls would wait for the transaction of the first; the contract requires
+		// ABORTED at once. A call in another process does wait, and is then a replay.
 		name := teamKey{team: r.GetTeamId(), key: key}
 		if !s.inFlight.add(name) {
-			return false, status.Error(codes.Aborted, "a call with the same idempotency key is still running")
+			return false, status.Error(codes.Aborted, "a call with the same idempotency key is in progress")
 		}
 		defer s.inFlight.remove(name)
 	}
@@ -66,12 +66,12 @@ func (s *incidentService) once(
 	return replayed, err
 }
 
-// requireKnownTeam refuses to write for a team that is a UUID and no more.
+// requireKnownTeam returns INVALID_ARGUMENT if the team does not exist.
 func requireKnownTeam(ctx context.Context, q *query.Queries, team string) error {
 	_, err := q.GetTeam(ctx, team)
 	if errors.Is(err, sql.ErrNoRows) {
 		var problems violations
-		problems.add("team_id", "must be a team")
+		problems.add("team_id", "must be an existing team")
 		return problems.err()
 	}
 	if err != nil {
@@ -87,14 +87,14 @@ type keyedWrite struct {
 	at       int64
 }
 
-// recall fills the response with the answer that was given to the key, if there is one.
+// recall fills the response with the stored one of the key, and reports whether there is one.
 func (w keyedWrite) recall(ctx context.Context, q *query.Queries) (found bool, err error) {
 	team, key := w.request.GetTeamId(), w.request.GetIdempotencyKey()
 	err = q.DeleteIdempotencyKeys(ctx, query.DeleteIdempotencyKeysParams{
 		TeamID: team, Until: w.at - keyLifetime.Nanoseconds(),
 	})
 	if err != nil {
-		return false, fmt.Errorf("forget old idempotency keys: %w", err)
+		return false, fmt.Errorf("delete expired idempotency keys: %w", err)
 	}
 	first, err := q.GetIdempotencyKey(ctx, query.GetIdempotencyKeyParams{TeamID: team, Key: key})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -103,42 +103,42 @@ func (w keyedWrite) recall(ctx context.Context, q *query.Queries) (found bool, e
 	if err != nil {
 		return false, fmt.Errorf("look up the idempotency key: %w", err)
 	}
-	mark, err := fingerprint(w.request)
+	hash, err := fingerprint(w.request)
 	if err != nil {
 		return false, err
 	}
-	if subtle.ConstantTimeCompare(mark, first.Fingerprint) == 0 {
+	if subtle.ConstantTimeCompare(hash, first.Fingerprint) == 0 {
 		var problems violations
 		problems.add("idempotency_key", "was used with another request in the last 24 hours")
 		return false, problems.err()
 	}
 	if err := proto.Unmarshal(first.Response, w.response); err != nil {
-		return false, fmt.Errorf("read the remembered answer: %w", err)
+		return false, fmt.Errorf("decode the stored response: %w", err)
 	}
 	return true, nil
 }
 
-// remember keeps the answer that is given to the key.
+// remember stores the response under the key.
 func (w keyedWrite) remember(ctx context.Context, q *query.Queries) error {
-	mark, err := fingerprint(w.request)
+	hash, err := fingerprint(w.request)
 	if err != nil {
 		return err
 	}
-	answer, err := proto.Marshal(w.response)
+	response, err := proto.Marshal(w.response)
 	if err != nil {
-		return fmt.Errorf("keep the answer: %w", err)
+		return fmt.Errorf("encode the response: %w", err)
 	}
 	err = q.InsertIdempotencyKey(ctx, query.InsertIdempotencyKeyParams{
 		TeamID: w.request.GetTeamId(), Key: w.request.GetIdempotencyKey(),
-		Fingerprint: mark, Response: answer, CreatedAt: w.at,
+		Fingerprint: hash, Response: response, CreatedAt: w.at,
 	})
 	if err != nil {
-		return fmt.Errorf("remember the idempotency key: %w", err)
+		return fmt.Errorf("store the idempotency key: %w", err)
 	}
 	return nil
 }
 
-// fingerprint tells one normalised request from another, whoever makes it. The type's name stands for the method.
+// fingerprint returns a hash of a normalised request without its actor. It includes the type, which identifies the method.
 func fingerprint(r writeRequest) ([]byte, error) {
 	bare := proto.Clone(r)
 	message := bare.ProtoReflect()
@@ -147,7 +147,7 @@ func fingerprint(r writeRequest) ([]byte, error) {
 	}
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(bare)
 	if err != nil {
-		return nil, fmt.Errorf("take the request's fingerprint: %w", err)
+		return nil, fmt.Errorf("encode the request for its fingerprint: %w", err)
 	}
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%s\n", message.Descriptor().FullName())
@@ -155,15 +155,15 @@ func fingerprint(r writeRequest) ([]byte, error) {
 	return hash.Sum(nil), nil
 }
 
-// actorField is the one field that two equal requests may differ in.
+// actorField may differ between two requests with one key.
 const actorField protoreflect.Name = "actor"
 
 var _ = [...]writeRequest{(*incidentv1.CreateIncidentRequest)(nil), (*incidentv1.AddIncidentUpdateRequest)(nil)}
 
-// A teamKey is an idempotency key, which belongs to a team.
+// A teamKey is an idempotency key of a team.
 type teamKey struct{ team, key string }
 
-// A keySet holds the keys of calls that are running.
+// A keySet holds the keys of calls in progress.
 type keySet struct {
 	mu   sync.Mutex
 	keys map[teamKey]struct{}
@@ -171,11 +171,11 @@ type keySet struct {
 
 func newKeySet() *keySet { return &keySet{keys: map[teamKey]struct{}{}} }
 
-// add returns false if the key is there already.
+// add adds a key, and returns false if it was in the set.
 func (s *keySet) add(k teamKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, there := s.keys[k]; there {
+	if _, ok := s.keys[k]; ok {
 		return false
 	}
 	s.keys[k] = struct{}{}

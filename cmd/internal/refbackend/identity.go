@@ -40,7 +40,7 @@ func (s *identityService) ResolveToken(
 			return withReason(codes.NotFound, "no such token", "TOKEN_REVOKED", map[string]string{"token_id": row.ID})
 		}
 		if err := json.Unmarshal([]byte(row.Scopes), &response.Scopes); err != nil {
-			return fmt.Errorf("read the scopes of token %s: %w", row.ID, err)
+			return fmt.Errorf("decode the scopes of token %s: %w", row.ID, err)
 		}
 		response.TokenId, response.TeamId, response.Plan = row.ID, row.TeamID, planMessage(row.Plan)
 		return nil

@@ -21,8 +21,8 @@ const (
 	maxRequestID      = 128
 )
 
-// normaliseCreate returns the request as it is understood: without what makes no difference. What is wrong with it in itself
-// comes back as violations, all at once.
+// normaliseCreate returns a copy of the request in a canonical form, so that equivalent requests are equal. Its error has a violation
+// for each invalid field.
 func normaliseCreate(r *incidentv1.CreateIncidentRequest) (*incidentv1.CreateIncidentRequest, error) {
 	r = proto.CloneOf(r)
 	var problems violations
@@ -45,7 +45,7 @@ func normaliseCreate(r *incidentv1.CreateIncidentRequest) (*incidentv1.CreateInc
 	return r, problems.err()
 }
 
-// normaliseUpdate does the same for an update.
+// normaliseUpdate is normaliseCreate for updates.
 func normaliseUpdate(r *incidentv1.AddIncidentUpdateRequest) (*incidentv1.AddIncidentUpdateRequest, error) {
 	r = proto.CloneOf(r)
 	var problems violations
@@ -56,14 +56,14 @@ func normaliseUpdate(r *incidentv1.AddIncidentUpdateRequest) (*incidentv1.AddInc
 	return r, problems.err()
 }
 
-// What a caller is told of references that lead nowhere in the team.
+// Descriptions of violations.
 const (
 	unknownPage        = "must be one of the team's status pages"
 	unknownComponent   = "must be components of the team"
 	componentElsewhere = "must be components of the given status page"
 )
 
-// write checks what all writes have: who asks, and the idempotency key.
+// write checks the fields that all writes have: the actor and the idempotency key.
 func (v *violations) write(r interface {
 	GetActor() *incidentv1.Actor
 	GetIdempotencyKey() string
@@ -84,7 +84,7 @@ func (v *violations) write(r interface {
 	}
 }
 
-// text checks prose. Line breaks and tabs are the only control characters in it.
+// text checks a free text. Line breaks and tabs are the only control characters allowed.
 func (v *violations) text(field, text string, limit int) {
 	forbidden := func(c rune) bool { return unicode.IsControl(c) && !strings.ContainsRune("\n\r\t", c) }
 	switch {
@@ -101,7 +101,7 @@ func (v *violations) status(status incidentv1.IncidentStatus) {
 	}
 }
 
-// components returns the ids sorted and without repeats: they are a set.
+// components returns the ids sorted and without duplicates.
 func (v *violations) components(ids []string) []string {
 	set := make([]string, 0, len(ids))
 	for _, id := range ids {

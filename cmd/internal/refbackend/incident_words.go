@@ -6,7 +6,7 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// The store has the contract's enumerations as lower-case words, which are the names of their values without the prefix.
+// The store has enum values as lower-case words: their names without these prefixes.
 const (
 	statusPrefix = "INCIDENT_STATUS_"
 	impactPrefix = "INCIDENT_IMPACT_"
@@ -14,12 +14,12 @@ const (
 	resolved     = "resolved"
 )
 
-// storedStatus returns the store's word for a status, and whether it is one that an incident may have.
+// storedStatus returns the stored word of a status, and whether the status is valid.
 func storedStatus(status incidentv1.IncidentStatus) (word string, ok bool) {
 	return storedWord(incidentv1.IncidentStatus_name, int32(status), statusPrefix)
 }
 
-// storedImpact returns the store's word for an impact, and whether it is one that an incident may have.
+// storedImpact returns the stored word of an impact, and whether the impact is valid.
 func storedImpact(impact incidentv1.IncidentImpact) (word string, ok bool) {
 	return storedWord(incidentv1.IncidentImpact_name, int32(impact), impactPrefix)
 }

@@ -10,7 +10,7 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// Actions on incidents, as the audit log and the outbox name them.
+// Action types in the audit log and in the outbox.
 const (
 	incidentCreated = "incident.created"
 	updatePosted    = "incident.update_posted"
@@ -34,7 +34,7 @@ func (s *incidentService) CreateIncident(
 	return response, err
 }
 
-// checkReferences refuses a page or components that the request may not name.
+// checkReferences returns violations if the request names a page or components that the team does not have.
 func checkReferences(ctx context.Context, q *query.Queries, r *incidentv1.CreateIncidentRequest) error {
 	var problems violations
 	if r.StatusPageId != nil {
@@ -69,7 +69,7 @@ func createIncident(
 ) (*incidentv1.Incident, error) {
 	id, err := newID()
 	if err != nil {
-		return nil, fmt.Errorf("name an incident: %w", err)
+		return nil, fmt.Errorf("create the id of an incident: %w", err)
 	}
 	status, _ := storedStatus(r.GetStatus())
 	impact, _ := storedImpact(r.GetImpact())
@@ -132,7 +132,7 @@ func (s *incidentService) AddIncidentUpdate(
 	return response, err
 }
 
-// A posting is an entry of an incident's timeline, with all that goes along with it.
+// A posting is an update of an incident, with its notification and its audit entry.
 type posting struct {
 	incident query.Incident
 	event    string
@@ -143,7 +143,7 @@ type posting struct {
 	at       int64
 }
 
-// setStatus has the incident follow the posting.
+// setStatus gives the incident the status of the posting.
 func (p posting) setStatus(ctx context.Context, q *query.Queries) error {
 	err := q.SetIncidentStatus(ctx, query.SetIncidentStatusParams{
 		TeamID: p.incident.TeamID, ID: p.incident.ID, Status: p.status, ResolvedAt: p.resolvedAt(),
@@ -154,7 +154,7 @@ func (p posting) setStatus(ctx context.Context, q *query.Queries) error {
 	return nil
 }
 
-// resolvedAt is when the incident was resolved, after the posting: it keeps its first time for as long as it stays resolved.
+// resolvedAt returns the time of resolution after the posting. An incident that was already resolved keeps its time.
 func (p posting) resolvedAt() *int64 {
 	switch {
 	case p.status != resolved:
@@ -166,11 +166,11 @@ func (p posting) resolvedAt() *int64 {
 	}
 }
 
-// write adds the entry, what the subscribers of the incident's page are owed for it, and the audit entry.
+// write stores the update, the notification and the audit entry.
 func (p posting) write(ctx context.Context, q *query.Queries) (query.IncidentUpdate, error) {
 	id, err := newID()
 	if err != nil {
-		return query.IncidentUpdate{}, fmt.Errorf("name an update: %w", err)
+		return query.IncidentUpdate{}, fmt.Errorf("create the id of an update: %w", err)
 	}
 	update := query.IncidentUpdate{
 		ID: id, TeamID: p.incident.TeamID, IncidentID: p.incident.ID,
@@ -179,7 +179,7 @@ func (p posting) write(ctx context.Context, q *query.Queries) (query.IncidentUpd
 	if err := q.InsertIncidentUpdate(ctx, query.InsertIncidentUpdateParams(update)); err != nil {
 		return query.IncidentUpdate{}, fmt.Errorf("write the update: %w", err)
 	}
-	if err := p.owe(ctx, q, update); err != nil {
+	if err := p.notifySubscribers(ctx, q, update); err != nil {
 		return query.IncidentUpdate{}, err
 	}
 	done := action{
@@ -189,14 +189,14 @@ func (p posting) write(ctx context.Context, q *query.Queries) (query.IncidentUpd
 	return update, done.record(ctx, q)
 }
 
-// owe puts a notification into the outbox, marked if it is not to be sent. Without a page there is nobody to notify.
-func (p posting) owe(ctx context.Context, q *query.Queries, update query.IncidentUpdate) error {
+// notifySubscribers puts a notification into the outbox if the incident is on a status page. A suppressed notification is marked.
+func (p posting) notifySubscribers(ctx context.Context, q *query.Queries, update query.IncidentUpdate) error {
 	if p.incident.StatusPageID == nil {
 		return nil
 	}
 	id, err := newID()
 	if err != nil {
-		return fmt.Errorf("name a notification: %w", err)
+		return fmt.Errorf("create the id of a notification: %w", err)
 	}
 	err = q.InsertNotification(ctx, query.InsertNotificationParams{
 		ID: id, TeamID: p.incident.TeamID, StatusPageID: *p.incident.StatusPageID, IncidentID: p.incident.ID,

@@ -45,7 +45,7 @@ func (s *incidentService) ListIncidents(
 	})
 }
 
-// incidentPage returns one row more than the page holds, if there is one, and whether the cursor was not recognised.
+// incidentPage returns at most one row more than the page holds, and whether the cursor was ignored.
 func incidentPage(
 	ctx context.Context, q *query.Queries, r *incidentv1.ListIncidentsRequest,
 ) (rows []query.Incident, ignored bool, err error) {
@@ -67,7 +67,7 @@ func incidentPage(
 	return rows, r.GetCursor() != "" && !found, nil
 }
 
-// incidentRow returns the row of the team that the cursor names, if it names one.
+// incidentRow returns the row that the cursor names, and whether it is a row of the team.
 func incidentRow(
 	ctx context.Context, q *query.Queries, r *incidentv1.ListIncidentsRequest,
 ) (row query.Incident, found bool, err error) {

@@ -13,7 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// unaryInterceptors go around every call, outermost first: the log sees what the client is told, a panic included.
+// unaryInterceptors returns the interceptors of unary calls, outermost first: the log records the code that the client gets, also after
+// a panic.
 func (b *Backend) unaryInterceptors() []grpc.UnaryServerInterceptor {
 	return []grpc.UnaryServerInterceptor{
 		logging.UnaryServerInterceptor(logCall(b.logger), logOptions(logging.LevelWarn)...),
@@ -26,10 +27,10 @@ func (b *Backend) unaryInterceptors() []grpc.UnaryServerInterceptor {
 	}
 }
 
-// streamInterceptors are the same for streams, which belong to no team.
+// streamInterceptors returns the interceptors of streams, which do not act for a team.
 func (b *Backend) streamInterceptors() []grpc.StreamServerInterceptor {
 	return []grpc.StreamServerInterceptor{
-		// A stream that is open when the service stops ends as UNAVAILABLE, and that is no news.
+		// Streams that are open when the service stops end with UNAVAILABLE: that is normal.
 		logging.StreamServerInterceptor(logCall(b.logger), logOptions(logging.LevelDebug)...),
 		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(b.recovered)),
 		func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
@@ -38,7 +39,7 @@ func (b *Backend) streamInterceptors() []grpc.StreamServerInterceptor {
 	}
 }
 
-// requireTeam refuses a request whose team is not a UUID, so that no method has to.
+// requireTeam returns INVALID_ARGUMENT if the team of a request is not a UUID in lower case.
 func requireTeam(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if r, ok := request.(interface{ GetTeamId() string }); ok {
 		if id, valid := canonicalID(r.GetTeamId()); !valid || id != r.GetTeamId() {
@@ -50,8 +51,7 @@ func requireTeam(ctx context.Context, request any, _ *grpc.UnaryServerInfo, hand
 	return handle(ctx, request)
 }
 
-// statusOf is the one place where an error becomes a code. What is not a status already is the caller's impatience, or a fault
-// of this service.
+// statusOf converts an error to a status: DEADLINE_EXCEEDED or CANCELLED if the context has ended, or else INTERNAL.
 func statusOf(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -70,15 +70,15 @@ func (b *Backend) recovered(ctx context.Context, panicked any) error {
 	return status.Error(codes.Internal, "the call failed")
 }
 
-// logCall hands the middleware's records to slog, whose levels are the same numbers.
+// logCall adapts the logger to the middleware, whose levels have the same numbers as slog's.
 func logCall(logger *slog.Logger) logging.Logger {
 	return logging.LoggerFunc(func(ctx context.Context, level logging.Level, message string, fields ...any) {
 		logger.Log(ctx, slog.Level(level), message, fields...)
 	})
 }
 
-// logOptions make one record of a call, when it is finished, without what was asked or answered. What succeeded, or failed
-// because of the caller, is for debugging; how grave UNAVAILABLE is depends on the kind of call.
+// logOptions returns options for one record of each finished call, without request and response. Calls that succeed, or fail because of
+// the caller, have the level debug; UNAVAILABLE has the given level.
 func logOptions(unavailable logging.Level) []logging.Option {
 	return []logging.Option{
 		logging.WithLogOnEvents(logging.FinishCall),

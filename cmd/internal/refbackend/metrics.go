@@ -14,7 +14,7 @@ const day = 24 * time.Hour
 func (s *fleetService) GetServerMetrics(
 	ctx context.Context, r *fleetv1.GetServerMetricsRequest,
 ) (*fleetv1.GetServerMetricsResponse, error) {
-	reach, known := reachOf(r.GetRange())
+	length, known := rangeLength(r.GetRange())
 	if !known {
 		var problems violations
 		problems.add("range", "must be 1h, 24h, 7d or 30d")
@@ -23,23 +23,23 @@ func (s *fleetService) GetServerMetrics(
 	now := s.clock()
 	response := &fleetv1.GetServerMetricsResponse{}
 	return response, s.ofServer(ctx, r, func(q *query.Queries, id string) (err error) {
-		if reach <= day {
+		if length <= day {
 			response.Resolution = fleetv1.MetricResolution_METRIC_RESOLUTION_RAW
 			response.Points, err = rawPoints(ctx, q, query.ListRawMetricsParams{
-				TeamID: r.GetTeamId(), ServerID: id, Since: now.Add(-reach).UnixNano(), Until: now.UnixNano(),
+				TeamID: r.GetTeamId(), ServerID: id, Since: now.Add(-length).UnixNano(), Until: now.UnixNano(),
 			})
 			return err
 		}
 		response.Resolution = fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY
 		response.Points, err = hourlyPoints(ctx, q, query.ListHourlyMetricsParams{
-			TeamID: r.GetTeamId(), ServerID: id, Since: firstHour(now.Add(-reach)), Until: now.UnixNano(),
+			TeamID: r.GetTeamId(), ServerID: id, Since: firstHour(now.Add(-length)), Until: now.UnixNano(),
 		})
 		return err
 	})
 }
 
-// reachOf is how far back a range reaches.
-func reachOf(r fleetv1.MetricRange) (reach time.Duration, known bool) {
+// rangeLength returns the length of a range, and whether the range is known.
+func rangeLength(r fleetv1.MetricRange) (length time.Duration, known bool) {
 	switch r {
 	case fleetv1.MetricRange_METRIC_RANGE_LAST_1H:
 		return time.Hour, true
@@ -54,8 +54,8 @@ func reachOf(r fleetv1.MetricRange) (reach time.Duration, known bool) {
 	return 0, false
 }
 
-// firstHour is the first hour that begins at or after a time: an hour that the range only cuts would be the mean of a part
-// of its points, with a start outside the range.
+// firstHour returns the first start of an hour at or after a time. An hour that is only partly in the range would be the mean of some of
+// its points, and would start outside the range.
 func firstHour(since time.Time) int64 {
 	hour := since.Truncate(time.Hour)
 	if hour.Before(since) {

@@ -10,7 +10,7 @@ import (
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
-// uptimeWindow is what a monitor's uptime is computed over.
+// uptimeWindow is the time that a monitor's uptime is computed over.
 const uptimeWindow = 30 * day
 
 type monitoringService struct {
@@ -104,7 +104,7 @@ func checkMessage(row query.ListMonitorChecksRow) *monitoringv1.MonitorCheck {
 	}
 }
 
-// monitorStatus reads a status as the store has it, which the schema bounds to these three.
+// monitorStatus converts a stored status. The schema allows only these three.
 func monitorStatus(stored string) monitoringv1.MonitorStatus {
 	switch stored {
 	case "up":

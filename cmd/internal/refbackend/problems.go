@@ -9,22 +9,22 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 )
 
-// violations gathers what is wrong with a request, so that all of it comes back together.
+// violations collects the invalid fields of a request.
 type violations []*errdetails.BadRequest_FieldViolation
 
-// add says of a field, named as in the request message, what it must be. API clients are shown the text.
+// add adds a field, named as in the request message, with the values that are valid. API clients read the description.
 func (v *violations) add(field, description string) {
 	*v = append(*v, &errdetails.BadRequest_FieldViolation{Field: field, Description: description})
 }
 
-// pageSize checks a field that says how much to return.
+// pageSize checks the field page_size.
 func (v *violations) pageSize(size int32) {
 	if size < 1 || size > maxPage {
 		v.add("page_size", fmt.Sprintf("must be 1 to %d", maxPage))
 	}
 }
 
-// err is nil if nothing is wrong, else INVALID_ARGUMENT with the violations as details.
+// err returns nil if there are no violations, or else INVALID_ARGUMENT with the violations as details.
 func (v violations) err() error {
 	if len(v) == 0 {
 		return nil
@@ -32,19 +32,19 @@ func (v violations) err() error {
 	return withDetails(codes.InvalidArgument, "the request is invalid", &errdetails.BadRequest{FieldViolations: v})
 }
 
-// noSuch is NOT_FOUND in the same words whether the thing was never there or is another team's.
+// noSuch returns NOT_FOUND. The error is the same for an unknown id and for another team's.
 func noSuch(what string) error {
 	return status.Error(codes.NotFound, "no such "+what)
 }
 
-// withReason is an error whose ErrorInfo tells the log of the edge more than the code does. Metadata may be nil.
+// withReason returns an error with an ErrorInfo, which the gateway logs. Metadata may be nil.
 func withReason(code codes.Code, text, reason string, metadata map[string]string) error {
 	return withDetails(code, text, &errdetails.ErrorInfo{Reason: reason, Domain: "opsgate", Metadata: metadata})
 }
 
 func withDetails(code codes.Code, text string, details ...protoadapt.MessageV1) error {
 	detailed, err := status.New(code, text).WithDetails(details...)
-	if err != nil { // details that cannot be marshalled; the code is what matters
+	if err != nil { // the details cannot be marshalled; the code is sufficient
 		return status.Error(code, text)
 	}
 	return detailed.Err()

@@ -16,7 +16,7 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// revocationBatch is how many revocations are read at once by a client that has much to catch up on.
+// revocationBatch is the maximum number of revocations that one query reads.
 const revocationBatch = 500
 
 type revocationStream = grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse]
@@ -29,36 +29,36 @@ func (s *identityService) WatchRevocations(r *identityv1.WatchRevocationsRequest
 	if err := stream.Send(&identityv1.WatchRevocationsResponse{Position: at.String()}); err != nil {
 		return err
 	}
-	silence, poll := time.NewTimer(s.heartbeat), time.NewTicker(s.revocationPoll)
-	defer silence.Stop()
+	heartbeat, poll := time.NewTimer(s.heartbeat), time.NewTicker(s.revocationPoll)
+	defer heartbeat.Stop()
 	defer poll.Stop()
 	for {
-		woken := s.revoked.wait() // before looking, so that what comes after the look is not missed
+		raised := s.revoked.wait() // before the query, so that no revocation after it is missed
 		next, err := s.sendRevocations(stream, at)
 		if err != nil {
 			return err
 		}
 		if next != at {
 			at = next
-			silence.Reset(s.heartbeat)
+			heartbeat.Reset(s.heartbeat)
 		}
 		select {
 		case <-stream.Context().Done():
 			return stream.Context().Err()
 		case <-s.stopping:
 			return status.Error(codes.Unavailable, "the service is stopping")
-		case <-woken:
+		case <-raised:
 		case <-poll.C:
-		case <-silence.C:
+		case <-heartbeat.C:
 			if err := stream.Send(&identityv1.WatchRevocationsResponse{Position: at.String()}); err != nil {
 				return err
 			}
-			silence.Reset(s.heartbeat)
+			heartbeat.Reset(s.heartbeat)
 		}
 	}
 }
 
-// startWatching returns where a stream starts: where the client left off, or now.
+// startWatching returns the position that a stream starts from: that of the client, or the last one.
 func (s *identityService) startWatching(ctx context.Context, after string) (at position, err error) {
 	err = s.store.Read(ctx, func(q *query.Queries) error {
 		if at.installation, err = q.GetInstallation(ctx); err != nil {
@@ -72,7 +72,7 @@ func (s *identityService) startWatching(ctx context.Context, after string) (at p
 		}
 		asked, ok := parsePosition(after)
 		if !ok || asked.installation != at.installation || asked.number > at.number {
-			return status.Error(codes.OutOfRange, "the position is not known: watch anew without one")
+			return status.Error(codes.OutOfRange, "the position is unknown: watch without a position")
 		}
 		at = asked
 		return nil
@@ -80,7 +80,7 @@ func (s *identityService) startWatching(ctx context.Context, after string) (at p
 	return at, err
 }
 
-// sendRevocations sends what was revoked after a position, and returns the new position.
+// sendRevocations sends the revocations after a position, and returns the new position.
 func (s *identityService) sendRevocations(stream revocationStream, at position) (position, error) {
 	for {
 		var rows []query.Revocation
@@ -110,8 +110,8 @@ func (s *identityService) sendRevocations(stream revocationStream, at position) 
 	}
 }
 
-// A position is how far a client has read: the number of the last revocation, in the database that numbered it. Another
-// database's numbers mean nothing here.
+// A position is the number of the last revocation that a client has received, and the id of the database, because another database
+// numbers its revocations independently.
 type position struct {
 	installation string
 	number       int64
@@ -126,7 +126,7 @@ func parsePosition(text string) (p position, ok bool) {
 	return p, err == nil && number >= 0 && p.String() == text
 }
 
-// A signal wakes everybody who waits for it.
+// A signal notifies all goroutines that wait for it.
 type signal struct {
 	mu   sync.Mutex
 	next chan struct{}

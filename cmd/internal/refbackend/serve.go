@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// drainTimeout is how long calls may go on after Serve was told to stop.
+	// drainTimeout is how long calls in progress may take after ctx has ended.
 	drainTimeout = 10 * time.Second
-	// maxMessage is far above the largest request, 10,000 characters and 100 ids.
+	// maxMessage bounds requests. The largest valid one has 10,000 characters and 100 ids.
 	maxMessage = 256 << 10
-	// maxStreams bounds the concurrent calls of one connection, which gRPC does not do by itself.
+	// maxStreams bounds the concurrent calls of one connection; gRPC has no bound by default.
 	maxStreams = 1000
-	// minPing is how often clients may ask whether the connection is alive; gRPC would cut them off below five minutes.
+	// minPing is the shortest interval of keepalive pings; the default of gRPC is five minutes.
 	minPing = 5 * time.Second
 )
 
@@ -43,7 +43,7 @@ func ServiceNames() []string {
 	return names
 }
 
-// CheckServices returns an error that names the services that do not exist.
+// CheckServices returns an error that names the unknown services, or nil.
 func CheckServices(names []string) error {
 	var unknown []string
 	for _, name := range names {
@@ -58,8 +58,8 @@ func CheckServices(names []string) error {
 	return nil
 }
 
-// Serve answers calls to the named services, or to all of them if none is named, until ctx ends. It then lets calls under way
-// finish for ten seconds, ends the streams with UNAVAILABLE, and returns nil. It closes the listener. Health checking is always served.
+// Serve serves the named services, or all of them if none is named, and health checks, until ctx ends. It then waits up to ten seconds
+// for calls in progress, ends streams with UNAVAILABLE, closes the listener and returns nil.
 func (b *Backend) Serve(ctx context.Context, listener net.Listener, services ...string) error {
 	if err := CheckServices(services); err != nil {
 		return errors.Join(err, listener.Close())
@@ -92,7 +92,7 @@ func (b *Backend) Serve(ctx context.Context, listener net.Listener, services ...
 	}
 	checks.Shutdown()
 	drain(server)
-	// ErrServerStopped: told to stop before it began.
+	// ErrServerStopped: ctx ended before server.Serve began.
 	if err := <-failed; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("serve gRPC: %w", err)
 	}
@@ -121,9 +121,9 @@ func (b *Backend) register(ctx context.Context, server *grpc.Server, name string
 	}
 }
 
-// drain stops the server: gracefully if its calls end in time, else at once.
+// drain stops the server once all calls have ended, or after drainTimeout.
 func drain(server *grpc.Server) {
-	impatient := time.AfterFunc(drainTimeout, server.Stop)
-	defer impatient.Stop()
+	timer := time.AfterFunc(drainTimeout, server.Stop)
+	defer timer.Stop()
 	server.GracefulStop()
 }

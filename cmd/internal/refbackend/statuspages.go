@@ -19,11 +19,11 @@ func (s *incidentService) ListStatusPages(
 		if err != nil {
 			return fmt.Errorf("list the status pages: %w", err)
 		}
-		shown, err := s.shownPages(ctx, q, r.GetTeamId())
+		pages, err := s.pages(ctx, q, r.GetTeamId())
 		if err != nil {
 			return err
 		}
-		response.StatusPages = views(rows, shown.pageMessage)
+		response.StatusPages = views(rows, pages.pageMessage)
 		return nil
 	})
 }
@@ -37,11 +37,11 @@ func (s *incidentService) GetStatusPage(
 		if err != nil {
 			return err
 		}
-		shown, err := s.shownPages(ctx, q, r.GetTeamId())
+		pages, err := s.pages(ctx, q, r.GetTeamId())
 		if err != nil {
 			return err
 		}
-		response.StatusPage, response.Components = shown.pageMessage(row), shown.components[row.ID]
+		response.StatusPage, response.Components = pages.pageMessage(row), pages.components[row.ID]
 		return nil
 	})
 }
@@ -87,40 +87,38 @@ func findPage(
 	return row, nil
 }
 
-// A teamsPages is what the pages of a team show at one moment: by page, the components in their order, and whether
-// maintenance is under way.
-type teamsPages struct {
+// A teamPages holds, by page, the components in their order and whether maintenance is in progress.
+type teamPages struct {
 	components  map[string][]*incidentv1.StatusPageComponent
 	maintenance map[string]bool
 }
 
-func (s *incidentService) shownPages(ctx context.Context, q *query.Queries, team string) (teamsPages, error) {
-	shown := teamsPages{
+func (s *incidentService) pages(ctx context.Context, q *query.Queries, team string) (teamPages, error) {
+	found := teamPages{
 		components:  map[string][]*incidentv1.StatusPageComponent{},
 		maintenance: map[string]bool{},
 	}
 	components, err := q.ListComponents(ctx, team)
 	if err != nil {
-		return shown, fmt.Errorf("list the components: %w", err)
+		return found, fmt.Errorf("list the components: %w", err)
 	}
 	for _, row := range components {
-		shown.components[row.StatusPageID] = append(shown.components[row.StatusPageID], componentMessage(row))
+		found.components[row.StatusPageID] = append(found.components[row.StatusPageID], componentMessage(row))
 	}
-	pages, err := q.ListPagesUnderMaintenance(ctx, query.ListPagesUnderMaintenanceParams{
+	ids, err := q.ListPagesUnderMaintenance(ctx, query.ListPagesUnderMaintenanceParams{
 		TeamID: team, Now: s.clock().UnixNano(),
 	})
 	if err != nil {
-		return shown, fmt.Errorf("list the pages under maintenance: %w", err)
+		return found, fmt.Errorf("list the pages under maintenance: %w", err)
 	}
-	for _, id := range pages {
-		shown.maintenance[*id] = true
+	for _, id := range ids {
+		found.maintenance[*id] = true
 	}
-	return shown, nil
+	return found, nil
 }
 
-// overall is what a page says of the whole: the worst of its components, and short of trouble, whether maintenance is under
-// way.
-func (p teamsPages) overall(page string) incidentv1.PublicStatus {
+// overall returns the status of a page: that of its worst component, or maintenance if that is worse.
+func (p teamPages) overall(page string) incidentv1.PublicStatus {
 	worst := incidentv1.PublicStatus_PUBLIC_STATUS_OPERATIONAL
 	if p.maintenance[page] {
 		worst = incidentv1.PublicStatus_PUBLIC_STATUS_MAINTENANCE
@@ -133,7 +131,7 @@ func (p teamsPages) overall(page string) incidentv1.PublicStatus {
 	return worst
 }
 
-// severity orders the statuses by how bad they are for a visitor.
+// severity returns the order of the statuses, from operational to outage.
 func severity(status incidentv1.PublicStatus) int {
 	switch status {
 	case incidentv1.PublicStatus_PUBLIC_STATUS_OUTAGE:
@@ -147,7 +145,7 @@ func severity(status incidentv1.PublicStatus) int {
 	return 0
 }
 
-func (p teamsPages) pageMessage(row query.StatusPage) *incidentv1.StatusPage {
+func (p teamPages) pageMessage(row query.StatusPage) *incidentv1.StatusPage {
 	return &incidentv1.StatusPage{
 		Id:             row.ID,
 		Name:           row.Name,
@@ -172,7 +170,7 @@ func componentMessage(row query.ListComponentsRow) *incidentv1.StatusPageCompone
 	}
 }
 
-// componentStatus is that of the component's monitor where it is linked to one, else its own.
+// componentStatus returns the status of the component's monitor, or the component's own if it has no monitor.
 func componentStatus(row query.ListComponentsRow) incidentv1.PublicStatus {
 	if row.MonitorStatus == nil {
 		return publicStatus(row.Status)

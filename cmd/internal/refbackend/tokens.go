@@ -20,7 +20,7 @@ const (
 	PlanAI    = "ai" // with the public API
 )
 
-// What an audit entry says of who did something at this machine's console.
+// Actor and address of changes by the command line of opsbackend, in the audit log.
 const (
 	consoleActor   = "00000000-0000-0000-0000-000000000000"
 	consoleAddress = "127.0.0.1"
@@ -29,13 +29,13 @@ const (
 // ErrNotFound is returned for a team or a token that does not exist.
 var ErrNotFound = errors.New("not found")
 
-// A Team owns everything else.
+// A Team owns all other data.
 type Team struct {
 	ID, Name, Plan string
 	CreatedAt      time.Time
 }
 
-// A Token is what is known of an API token; its text is not.
+// A Token describes an API token. Its text is not stored.
 type Token struct {
 	ID, TeamID, Name string
 	Scopes           []string
@@ -43,15 +43,15 @@ type Token struct {
 	RevokedAt        time.Time // zero while the token is live
 }
 
-// NewToken is a token to be created.
+// NewToken is the input of CreateToken.
 type NewToken struct {
 	TeamID, Name string
-	// SHA256 is that of the token's full text.
+	// SHA256 is the hash of the token's full text.
 	SHA256 [sha256.Size]byte
 	Scopes []string
 }
 
-// CreateTeam makes a team. Names are unique.
+// CreateTeam creates a team. Names are unique.
 func (b *Backend) CreateTeam(ctx context.Context, name, plan string) (Team, error) {
 	if name = strings.TrimSpace(name); name == "" {
 		return Team{}, errors.New("a team needs a name")
@@ -61,7 +61,7 @@ func (b *Backend) CreateTeam(ctx context.Context, name, plan string) (Team, erro
 	}
 	id, err := newID()
 	if err != nil {
-		return Team{}, fmt.Errorf("name a team: %w", err)
+		return Team{}, fmt.Errorf("create the id of a team: %w", err)
 	}
 	row := query.Team{ID: id, Name: name, Plan: plan, CreatedAt: b.clock().UnixNano()}
 	err = b.store.Write(ctx, func(q *query.Queries) error {
@@ -92,7 +92,7 @@ func (b *Backend) Teams(ctx context.Context) (teams []Team, err error) {
 	return teams, err
 }
 
-// FindTeam returns the team with that id or, failing that, that name. It returns ErrNotFound if there is none.
+// FindTeam returns the team with the id or, if there is none, with the name. It returns ErrNotFound if there is neither.
 func (b *Backend) FindTeam(ctx context.Context, idOrName string) (found Team, err error) {
 	err = b.store.Read(ctx, func(q *query.Queries) error {
 		row, err := q.GetTeam(ctx, idOrName)
@@ -111,16 +111,16 @@ func (b *Backend) FindTeam(ctx context.Context, idOrName string) (found Team, er
 	return found, err
 }
 
-// CreateToken keeps a token that the caller has minted.
+// CreateToken stores the hash of a token that the caller has created.
 func (b *Backend) CreateToken(ctx context.Context, t NewToken) (Token, error) {
 	scopes := slices.Compact(slices.Sorted(slices.Values(t.Scopes)))
 	list, err := json.Marshal(append([]string{}, scopes...))
 	if err != nil {
-		return Token{}, fmt.Errorf("write the scopes: %w", err)
+		return Token{}, fmt.Errorf("encode the scopes: %w", err)
 	}
 	id, err := newID()
 	if err != nil {
-		return Token{}, fmt.Errorf("name a token: %w", err)
+		return Token{}, fmt.Errorf("create the id of a token: %w", err)
 	}
 	row := query.ApiToken{ID: id, TeamID: t.TeamID, Name: t.Name, Sha256: t.SHA256[:], Scopes: string(list)}
 	err = b.store.Write(ctx, func(q *query.Queries) error {
@@ -140,7 +140,7 @@ func (b *Backend) CreateToken(ctx context.Context, t NewToken) (Token, error) {
 	return token(row)
 }
 
-// Tokens returns all tokens, by team and then by age, the revoked ones too.
+// Tokens returns all tokens, including revoked ones, by team and then by age.
 func (b *Backend) Tokens(ctx context.Context) (tokens []Token, err error) {
 	err = b.store.Read(ctx, func(q *query.Queries) error {
 		rows, err := q.ListTokens(ctx)
@@ -159,8 +159,8 @@ func (b *Backend) Tokens(ctx context.Context) (tokens []Token, err error) {
 	return tokens, err
 }
 
-// RevokeToken ends a token's life and tells those who watch revocations. A token that was revoked before stays as it is. It
-// returns ErrNotFound if there is no such token.
+// RevokeToken revokes a token and reports it on the revocation streams. It does not change a token that is already revoked. It returns
+// ErrNotFound if there is no such token.
 func (b *Backend) RevokeToken(ctx context.Context, id string) (revoked Token, err error) {
 	err = b.store.Write(ctx, func(q *query.Queries) error {
 		row, err := q.GetToken(ctx, id)
@@ -201,7 +201,7 @@ func (b *Backend) revoke(ctx context.Context, q *query.Queries, row *query.ApiTo
 	return atConsole(row.TeamID, "api_token.revoked", row.ID, now).record(ctx, q)
 }
 
-// atConsole is an action of whoever has access to the data directory.
+// atConsole returns an action by the command line of opsbackend.
 func atConsole(team, kind, resourceID string, at int64) action {
 	return action{
 		team: team, kind: kind, resourceID: resourceID, at: at, actor: consoleActor, ipAddress: consoleAddress,
@@ -218,7 +218,7 @@ func token(row query.ApiToken) (Token, error) {
 		t.RevokedAt = time.Unix(0, *row.RevokedAt).UTC()
 	}
 	if err := json.Unmarshal([]byte(row.Scopes), &t.Scopes); err != nil {
-		return Token{}, fmt.Errorf("read the scopes of token %s: %w", row.ID, err)
+		return Token{}, fmt.Errorf("decode the scopes of token %s: %w", row.ID, err)
 	}
 	return t, nil
 }

@@ -8,10 +8,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// maxPage is the most that one page of anything holds.
+// maxPage is the largest page size.
 const maxPage = 100
 
-// canonicalID returns an id as the store has it, in lower case, and whether it is a UUID of the form 8-4-4-4-12 at all.
+// canonicalID returns an id in lower case, and whether it is a UUID of the form 8-4-4-4-12.
 func canonicalID(id string) (string, bool) {
 	const length = 36 // uuid.Parse also takes braces and a URN
 	if len(id) != length {
@@ -24,18 +24,18 @@ func canonicalID(id string) (string, bool) {
 	return parsed.String(), true
 }
 
-// newID returns a new id; later ones are greater.
+// newID returns a new id. Ids are in the order of their creation.
 func newID() (string, error) {
 	id, err := uuid.NewV7()
 	return id.String(), err
 }
 
-// timestamp turns the store's nanoseconds into a message.
+// timestamp converts stored nanoseconds.
 func timestamp(nanoseconds int64) *timestamppb.Timestamp {
 	return timestamppb.New(time.Unix(0, nanoseconds))
 }
 
-// optionalTimestamp is absent where the store has no value.
+// optionalTimestamp returns nil for nil.
 func optionalTimestamp(nanoseconds *int64) *timestamppb.Timestamp {
 	if nanoseconds == nil {
 		return nil
@@ -43,7 +43,7 @@ func optionalTimestamp(nanoseconds *int64) *timestamppb.Timestamp {
 	return timestamp(*nanoseconds)
 }
 
-// optionalInt32 is absent where the store has no value.
+// optionalInt32 returns nil for nil.
 func optionalInt32(value *int64) *int32 {
 	if value == nil {
 		return nil
@@ -52,7 +52,7 @@ func optionalInt32(value *int64) *int32 {
 	return &narrow
 }
 
-// views turns rows into messages. It never returns nil: no rows are an empty list.
+// views converts rows to messages.
 func views[Row, Message any](rows []Row, view func(Row) Message) []Message {
 	messages := make([]Message, len(rows))
 	for i, row := range rows {
@@ -61,7 +61,7 @@ func views[Row, Message any](rows []Row, view func(Row) Message) []Message {
 	return messages
 }
 
-// storedTime turns a time into the store's nanoseconds. Those reach from 1677 to 2262; a time beyond is as good as the nearest.
+// storedTime converts a time to stored nanoseconds, which represent 1677 to 2262. Times outside become the nearest of them.
 func storedTime(t time.Time) int64 {
 	switch earliest, latest := time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64); {
 	case t.Before(earliest):

@@ -8,16 +8,16 @@ import (
 	"path/filepath"
 )
 
-// private is the mode of the files of a database: the hashes of tokens and the data of all teams are in them.
+// private is the mode of the files of a database, which hold the hashes of tokens and the data of all teams.
 const private fs.FileMode = 0o600
 
-// protect makes the database file if it does not exist, and takes access to it from all but its owner, whatever the umask is. SQLite gives
-// the files that it keeps beside the database the mode of that.
+// protect creates the database file if it does not exist, and gives it the mode private regardless of the umask. SQLite creates its other
+// files with the mode of the database.
 func protect(path string) error {
 	if err := create(path); err != nil {
-		return fmt.Errorf("make the database: %w", err)
+		return fmt.Errorf("create the database: %w", err)
 	}
-	for _, suffix := range []string{"", "-wal", "-shm"} { // the latter are there while another process has the database
+	for _, suffix := range []string{"", "-wal", "-shm"} { // the last two exist while the database is open
 		err := restrict(path + suffix)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("restrict access to the database: %w", err)
@@ -26,8 +26,8 @@ func protect(path string) error {
 	return nil
 }
 
-// create makes an empty file, unless it exists. A file is closed before it gets its name: closing one drops every lock that the process
-// holds on it, those of a database that is already open in this process too.
+// create creates an empty file, unless it exists. It closes the file before it gives it its name: closing a file releases all locks of the
+// process on it, including those of a database that this process has already opened.
 func create(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -13,8 +13,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate brings the schema up to date. Several processes may start on the same new directory at once: each step is one
-// transaction, so whoever comes second fails on it, looks again and finds it done. While another process writes, it waits.
+// migrate updates the schema. Several processes may start in one new directory at once: each step is one transaction, so it fails in all
+// processes but one, and these retry. It waits while another process writes.
 func migrate(ctx context.Context, db *sql.DB) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -24,17 +24,17 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
 	}
-	const patience = 20
+	const maxFailures = 20
 	for failures := 0; ; {
 		_, err := provider.Up(ctx)
 		switch {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
-			return fmt.Errorf("bring the schema up to date: %w", ctx.Err())
+			return fmt.Errorf("update the schema: %w", ctx.Err())
 		case isBusy(err):
-		case failures == patience:
-			return fmt.Errorf("bring the schema up to date: %w", err)
+		case failures == maxFailures:
+			return fmt.Errorf("update the schema: %w", err)
 		default:
 			failures++
 		}

@@ -18,23 +18,23 @@ import (
 // FileName is the name of the database file within the data directory.
 const FileName = "ops.sqlite"
 
-// busyTimeout is how long SQLite itself waits for another process's transaction, in milliseconds. It is short because that
-// wait cannot be cancelled; [Store.Write] repeats it for as long as its context allows.
+// busyTimeout is how long SQLite itself waits for the transaction of another process, in milliseconds. It is short because this wait
+// cannot be cancelled; [Store.Write] repeats it until its context ends.
 const busyTimeout = "50"
 
 // A Store is one SQLite file. Its methods are safe for concurrent use, and several processes may open the same file.
 type Store struct {
-	writer  *sql.DB // one connection: SQLite has one writer at a time, and callers queue for it under their contexts
+	writer  *sql.DB // one connection: SQLite has one writer at a time, and callers wait for it until their contexts end
 	readers *sql.DB
 	write   *query.Queries
 	read    *query.Queries
 }
 
-// Open opens the store in a directory, which is made if it does not exist, and brings its schema up to date. The owner alone has access to
-// its files, and to a directory that is made.
+// Open opens the store in a directory and updates its schema. It creates the directory and the database if they do not exist. Only the
+// owner has access to the files and to a new directory.
 func Open(ctx context.Context, dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the data directory: %w", err)
+		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
 	path, err := filepath.Abs(filepath.Join(dir, FileName))
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 	if err := migrate(ctx, s.writer); err != nil {
 		return err
 	}
-	// A handful of readers keep all processors busy; more would only take memory.
+	// Few readers keep all processors busy; more would only use memory.
 	readers := max(4, runtime.GOMAXPROCS(0))
 	if s.readers, err = openPool(path, readers, url.Values{"mode": {"ro"}}); err != nil {
 		return err
@@ -90,7 +90,7 @@ func openPool(path string, connections int, parameters url.Values) (*sql.DB, err
 	return db, nil
 }
 
-// Close lets go of the file. It waits for transactions that are under way.
+// Close closes the database, after the transactions in progress.
 func (s *Store) Close() error {
 	var errs []error
 	for _, q := range []*query.Queries{s.read, s.write} {
@@ -106,8 +106,7 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Read runs fn on one moment of the data: everything that fn asks agrees, whatever is written meanwhile. An error of fn is
-// returned as it is.
+// Read runs fn in a read transaction: all queries of fn use one snapshot. It returns an error of fn unchanged.
 func (s *Store) Read(ctx context.Context, fn func(*query.Queries) error) error {
 	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -117,14 +116,14 @@ func (s *Store) Read(ctx context.Context, fn func(*query.Queries) error) error {
 	return fn(s.read.WithTx(tx))
 }
 
-// Write runs fn in a transaction of its own, which is committed if fn returns nil and leaves no trace if it does not. There
-// is one at a time, over all processes; the others wait as long as their contexts allow. An error of fn is returned as it is.
+// Write runs fn in a write transaction, commits it if fn returns nil and rolls it back otherwise. One write transaction runs at a time,
+// over all processes; others wait until their contexts end. Write returns an error of fn unchanged.
 func (s *Store) Write(ctx context.Context, fn func(*query.Queries) error) error {
 	tx, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() //nolint:errcheck // does nothing after a commit; before one, fn's error is the news
+	defer tx.Rollback() //nolint:errcheck // no effect after a commit; before it, fn's error is returned
 	if err := fn(s.write.WithTx(tx)); err != nil {
 		return err
 	}
@@ -134,7 +133,7 @@ func (s *Store) Write(ctx context.Context, fn func(*query.Queries) error) error 
 	return nil
 }
 
-// begin waits for its turn to write.
+// begin begins a write transaction, and waits for other writers.
 func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
 	return whenFree(ctx, func() (*sql.Tx, error) {
 		tx, err := s.writer.BeginTx(ctx, nil)
@@ -145,7 +144,7 @@ func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
 	})
 }
 
-// whenFree does something again for as long as another process has the file: one that writes, or the last one that closes it.
+// whenFree repeats do while another process has locked the file: it writes, or is the last one to close the file.
 func whenFree[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	for {
 		done, err := do()
@@ -160,9 +159,9 @@ func whenFree[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	}
 }
 
-// isBusy tells whether another process was writing.
+// isBusy reports whether another process had locked the file.
 func isBusy(err error) bool {
-	const sqliteBusy, primary = 5, 0xff
+	const sqliteBusy, primaryCode = 5, 0xff
 	failure, ok := errors.AsType[*sqlite.Error](err)
-	return ok && failure.Code()&primary == sqliteBusy
+	return ok && failure.Code()&primaryCode == sqliteBusy
 }

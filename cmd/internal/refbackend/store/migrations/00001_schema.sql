@@ -1,7 +1,7 @@
 -- All times are integer nanoseconds since 1970 in UTC. All ids are UUIDs in lower case.
 --
--- What belongs to a team carries team_id, and refers to other things of the team by (team_id, id): the schema itself refuses a
--- link from one team to another's. The two bulk tables, metrics and checks, belong to what they measure instead.
+-- Rows of a team have a team_id and refer to other rows of the team by (team_id, id), so the schema prevents references between
+-- teams. The two large tables, metrics and checks, refer to the server or the monitor instead.
 
 -- +goose Up
 CREATE TABLE installation (
@@ -206,7 +206,7 @@ CREATE TABLE incident_components (
     FOREIGN KEY (team_id, component_id) REFERENCES components (team_id, id)
 ) STRICT, WITHOUT ROWID;
 
--- The outbox: what the subscribers of a page are owed, or would have been if it had not been suppressed.
+-- The outbox: notifications to the subscribers of a page, sent or suppressed.
 CREATE TABLE notifications (
     id             TEXT    NOT NULL PRIMARY KEY,
     team_id        TEXT    NOT NULL,
