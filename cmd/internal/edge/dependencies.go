@@ -51,7 +51,7 @@ func serviceState(state connectivity.State, b backendclient.BreakerStatus, now t
 		connectivity.Idle:             "idle",
 		connectivity.Connecting:       "connecting",
 		connectivity.Ready:            "ready",
-		connectivity.TransientFailure: "unavailable",
+		connectivity.TransientFailure: stateUnavailable,
 		connectivity.Shutdown:         "closed",
 	}
 	d := admin.Dependency{State: states[state], OK: state == connectivity.Ready && b.State == backendclient.BreakerClosed}
@@ -85,7 +85,7 @@ func revocations(disconnected time.Duration, now time.Time) admin.Dependency {
 		return admin.Dependency{State: "ready", OK: true}
 	}
 	return admin.Dependency{
-		State: "unavailable", Since: now.Add(-disconnected),
+		State: stateUnavailable, Since: now.Add(-disconnected),
 		Reason: "the stream has been away for " + duration.Rounded(disconnected) + ": revoked tokens are noticed late",
 	}
 }

@@ -6,26 +6,26 @@ import (
 	"os"
 )
 
-// maxWatched bounds what is read of one file; a configuration is at most that large.
+// maxWatched is the maximum that is read of one file, and the maximum size of a configuration.
 const maxWatched = 1 << 20
 
-// A fingerprint is that of files: what they hold, or that they cannot be read.
+// A fingerprint is a hash of the contents of files, including which of them cannot be read.
 type fingerprint [sha256.Size]byte
 
-// fingerprintOf looks at the files through symbolic links, as they are when it is called. What is not a file, such as a pipe, is not
-// read: that could take for ever, and take away what is in it.
+// fingerprintOf returns the fingerprint of files. It follows symbolic links, and reads regular files only: reading a pipe could block, and
+// would consume its content.
 func fingerprintOf(paths []string) (f fingerprint) {
 	sum := sha256.New()
 	for _, path := range paths {
 		content := contentSum(path)
-		_, _ = io.WriteString(sum, path+"\x00") // a hash takes everything
+		_, _ = io.WriteString(sum, path+"\x00") // a hash never fails
 		_, _ = sum.Write(content[:])
 	}
 	sum.Sum(f[:0])
 	return f
 }
 
-// contentSum returns the hash of what a file holds, or zero where it cannot be read.
+// contentSum returns the hash of a file, or zero if it cannot be read.
 func contentSum(path string) (content fingerprint) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {

@@ -17,15 +17,15 @@ import (
 	"opsgate/ratelimit/heavyhitters"
 )
 
-// liveTokens returns what the tokens of clients begin with.
-func liveTokens(c config.Config) string { return c.TokenPrefix + "live_" }
+// tokenPrefix returns the prefix of all tokens of clients.
+func tokenPrefix(c config.Config) string { return c.TokenPrefix + "live_" }
 
-// adminAccess says who may ask on the admin listener.
+// adminAccess returns the access rules of the admin listener.
 func adminAccess(c config.Admin) admin.Access {
 	return admin.Access{Token: c.Token.Reveal(), ClientCertificates: c.TLS.ClientCAFile != "", Listen: c.Listen}
 }
 
-// An inspector answers what operators ask, by the configuration in force.
+// An inspector answers requests of the admin pages from the active snapshot.
 type inspector struct {
 	parts *parts
 	clock func() time.Time
@@ -33,56 +33,56 @@ type inspector struct {
 
 var _ admin.Inspector = (*inspector)(nil)
 
-const (
-	// stateUnavailable is the state of a connection that could not be made.
-	stateUnavailable = "unavailable"
-)
+// stateUnavailable is the state of a service without a connection.
+const stateUnavailable = "unavailable"
 
-// A look is what is known of a token and its limits without spending any.
-type look struct {
-	principal  *authn.Principal    // nil where the gateway does not remember the token
-	revoked    *authn.RevokedError // nil unless it remembers that the token was revoked
+// A tokenView is the state of a token and its limits.
+type tokenView struct {
+	principal  *authn.Principal    // nil if the token is not cached
+	revoked    *authn.RevokedError // nil unless its revocation is cached
 	assignment *ratelimit.Assignment
-	decision   *ratelimit.Decision // nil where there is an error
+	decision   *ratelimit.Decision // nil if err is not
 	err        error
 	state      admin.TokenState
 }
 
-func (i *inspector) look(ctx context.Context, s *snapshot, of admin.Subject) look {
-	var l look
-	l.remember(i.parts.authenticator, &of)
-	l.assignment = s.policies.For(of.TeamID, of.TokenID)
-	l.state.Policy = policyOf(l.assignment)
-	// A policy of the token's own holds whatever its team is.
-	l.state.Policy.TeamUnknown = of.TeamID == "" && l.assignment.Class != ratelimit.ClassToken
-	l.state.Store = i.parts.storeState()
-	decision, err := i.parts.limiter.Peek(ctx, of.TokenID, l.assignment.Policy)
+// view returns the state of a token. It counts no request and makes no call of the identity service.
+func (i *inspector) view(ctx context.Context, s *snapshot, subject admin.Subject) tokenView {
+	var v tokenView
+	teamID := v.setCached(i.parts.authenticator, subject)
+	v.assignment = s.policies.For(teamID, subject.TokenID)
+	v.state.Policy = policyOf(v.assignment)
+	// A policy of the token does not depend on its team.
+	v.state.Policy.TeamUnknown = teamID == "" && v.assignment.Class != ratelimit.ClassToken
+	v.state.Store = i.parts.storeState()
+	decision, err := i.parts.limiter.Peek(ctx, subject.TokenID, v.assignment.Policy)
 	if err != nil {
-		l.err, l.state.Store.Error = err, err.Error()
+		v.err, v.state.Store.Error = err, err.Error()
 	} else {
-		l.decision = &decision
+		v.decision = &decision
 	}
-	l.state.Limits = limitsOf(s.loaded, l.assignment, l.decision)
-	return l
+	v.state.Limits = limitsOf(s.loaded, v.assignment, v.decision)
+	return v
 }
 
-// remember notes what the gateway remembers of a token, and the team that it is of.
-func (l *look) remember(a *authn.Authenticator, of *admin.Subject) {
-	record, known := a.CachedToken(of.TokenID)
-	token := &l.state.Token
-	token.Remembered, token.How = known, record.Freshness
+// setCached sets what the authenticator has cached about the token. It returns the team of the token, or that of the subject if it is not
+// cached.
+func (v *tokenView) setCached(a *authn.Authenticator, subject admin.Subject) (teamID string) {
+	record, cached := a.CachedToken(subject.TokenID)
+	token := &v.state.Token
+	token.Remembered, token.How, token.TeamID = cached, record.Freshness, subject.TeamID
 	switch p := record.Principal; {
 	case p != nil:
-		l.principal, of.TeamID = p, p.TeamID
+		v.principal, token.TeamID = p, p.TeamID
 		token.AIPlan, token.Scopes = &p.AIPlan, p.Scopes.Strings()
-	case known:
+	case cached:
 		token.How = admin.Revoked
-		l.revoked, of.TeamID = record.Revoked, cmp.Or(record.Revoked.TeamID, of.TeamID)
+		v.revoked, token.TeamID = record.Revoked, cmp.Or(record.Revoked.TeamID, subject.TeamID)
 	}
-	token.TeamID = of.TeamID
+	return token.TeamID
 }
 
-// storeState says where budgets are counted, and how that stands.
+// storeState returns the state of the store of rate limits.
 func (p *parts) storeState() admin.Store {
 	if p.shared == nil {
 		return admin.Store{Mode: ratelimit.ModeMemory}
@@ -98,7 +98,7 @@ func policyOf(a *ratelimit.Assignment) admin.Policy {
 	return p
 }
 
-// limitsOf returns the limits of an assignment with what the decision leaves of them.
+// limitsOf returns the limits of an assignment, with their remaining requests if there is a decision.
 func limitsOf(loaded config.Loaded, a *ratelimit.Assignment, d *ratelimit.Decision) []admin.Limit {
 	key := a.Key
 	if a.Class != ratelimit.ClassDefault {
@@ -119,16 +119,16 @@ func limitsOf(loaded config.Loaded, a *ratelimit.Assignment, d *ratelimit.Decisi
 
 // Limits implements [admin.Inspector].
 func (i *inspector) Limits(ctx context.Context, s admin.Subject) admin.TokenLimits {
-	now := i.parts.current.Load()
+	active := i.parts.current.Load()
 	return admin.TokenLimits{
-		At: i.clock().UTC().Truncate(time.Millisecond), Version: now.version, Subject: s, TokenState: i.look(ctx, now, s).state,
+		At: i.clock().UTC().Truncate(time.Millisecond), Version: active.version, Subject: s, TokenState: i.view(ctx, active, s).state,
 	}
 }
 
 // Explain implements [admin.Inspector].
 func (i *inspector) Explain(ctx context.Context, q admin.Question) admin.Explanation {
-	now := i.parts.current.Load()
-	l, states := i.look(ctx, now, q.Subject), i.parts.dependencies()
+	active := i.parts.current.Load()
+	token, states := i.view(ctx, active, q.Subject), i.parts.dependencies()
 	service := func(name string) admin.Service {
 		breaker := i.parts.clients.Breakers()[name]
 		return admin.Service{
@@ -136,11 +136,11 @@ func (i *inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 		}
 	}
 	x := admin.Explanation{
-		At: i.clock().UTC().Truncate(time.Millisecond), Version: now.version, Question: q, TokenState: l.state,
+		At: i.clock().UTC().Truncate(time.Millisecond), Version: active.version, Question: q, TokenState: token.state,
 		Identity: service(dependencyIdentity),
-		Explanation: now.gateway.Explain(gateway.ExplainRequest{
+		Explanation: active.gateway.Explain(gateway.ExplainRequest{
 			Method: q.Method, Path: q.Path,
-			Principal: l.principal, Revoked: l.revoked, Assignment: l.assignment, Decision: l.decision, LimiterErr: l.err,
+			Principal: token.principal, Revoked: token.revoked, Assignment: token.assignment, Decision: token.decision, LimiterErr: token.err,
 			ServiceErr: func(name string) error { return serviceErr(service(name)) },
 		}),
 	}
@@ -177,20 +177,20 @@ func (i *inspector) Busiest(n int) []admin.BusyToken {
 	return list
 }
 
-// A crowd notes which tokens ask.
-type crowd struct{ sketch *heavyhitters.Sketch }
+// busyTokens counts the requests of each token.
+type busyTokens struct{ sketch *heavyhitters.Sketch }
 
 // Decided implements [gateway.DecisionObserver].
-func (c crowd) Decided(p *authn.Principal, _ *ratelimit.Assignment, d *ratelimit.Decision) {
-	c.sketch.Add(p.TokenID, p.TeamID, !d.Allowed)
+func (b busyTokens) Decided(p *authn.Principal, _ *ratelimit.Assignment, d *ratelimit.Decision) {
+	b.sketch.Add(p.TokenID, p.TeamID, !d.Allowed)
 }
 
 // Configuration implements [admin.Inspector].
 func (i *inspector) Configuration() admin.Configuration {
-	now := i.parts.current.Load()
-	effective := now.loaded.Effective()
+	active := i.parts.current.Load()
+	effective := active.loaded.Effective()
 	c := admin.Configuration{
-		Version: now.version, Since: now.since, File: now.loaded.Path, LastReload: i.parts.lastReload.Load(),
+		Version: active.version, Since: active.since, File: active.loaded.Path, LastReload: i.parts.lastReload.Load(),
 		Values: make([]admin.Value, len(effective)),
 	}
 	for j, v := range effective {

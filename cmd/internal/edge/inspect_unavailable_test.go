@@ -15,16 +15,16 @@ import (
 	"opsgate/ratelimit"
 )
 
-// An away is a limiter that nobody reaches.
-type away struct{ limiter }
+// unavailableLimiter is a limiter without a connection to its store.
+type unavailableLimiter struct{ limiter }
 
-var errAway = &ratelimit.UnavailableError{RetryAfter: 7 * time.Second, Cause: errors.New("connection refused")}
+var errUnavailable = &ratelimit.UnavailableError{RetryAfter: 7 * time.Second, Cause: errors.New("connection refused")}
 
-func (away) Peek(context.Context, string, *ratelimit.Policy) (ratelimit.Decision, error) {
-	return ratelimit.Decision{}, errAway
+func (unavailableLimiter) Peek(context.Context, string, *ratelimit.Policy) (ratelimit.Decision, error) {
+	return ratelimit.Decision{}, errUnavailable
 }
 
-func (away) Reset(context.Context, string) error { return errAway }
+func (unavailableLimiter) Reset(context.Context, string) error { return errUnavailable }
 
 func TestExplainAndResetWithAnUnavailableStore(t *testing.T) {
 	c := config.Default()
@@ -40,7 +40,7 @@ func TestExplainAndResetWithAnUnavailableStore(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	e.parts.limiter = away{e.parts.limiter}
+	e.parts.limiter = unavailableLimiter{e.parts.limiter}
 	ask := func(method, target string) *httptest.ResponseRecorder {
 		request, w := httptest.NewRequest(method, target, http.NoBody), httptest.NewRecorder()
 		request.Host = "localhost"
@@ -55,7 +55,7 @@ func TestExplainAndResetWithAnUnavailableStore(t *testing.T) {
 	if a := x.Answer; a.Status != 503 || a.Code != "unavailable" || a.RetryAfter != 7 || a.FailedCheck != "limits" {
 		t.Errorf("got %+v", a)
 	}
-	if x.Limits[0].Remaining != nil || x.Limits[0].Reset != nil || x.Limits[0].Requests != 3 || x.Store.Error != errAway.Error() {
+	if x.Limits[0].Remaining != nil || x.Limits[0].Reset != nil || x.Limits[0].Requests != 3 || x.Store.Error != errUnavailable.Error() {
 		t.Errorf("got %+v, %+v", x.Limits[0], x.Store)
 	}
 	if got := ask(http.MethodDelete, "/admin/limits/tok-1"); got.Code != 503 {

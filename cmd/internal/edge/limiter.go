@@ -33,13 +33,6 @@ func (p *parts) buildLimiter(o Options, registry prometheus.Registerer) (err err
 	return nil
 }
 
-// configureLimiter applies the settings of the store that can change while running.
-func (p *parts) configureLimiter(c config.RateLimit) {
-	if p.shared != nil {
-		p.shared.configure(c)
-	}
-}
-
 // gateways returns the number of gateways that share the limits of tokens.
 func (p *parts) gateways() int {
 	if p.shared == nil {

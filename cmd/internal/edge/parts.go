@@ -21,7 +21,7 @@ import (
 	"opsgate/ratelimit/heavyhitters"
 )
 
-// parts are what a gateway consists of: what lives as long as the process does, and the snapshot that is in force.
+// parts are the parts of a gateway: those that live as long as the process, and the active snapshot.
 type parts struct {
 	logger           *slog.Logger
 	clock            func() time.Time
@@ -29,12 +29,12 @@ type parts struct {
 	clients          *backendclient.Clients
 	authenticator    *authn.Authenticator
 	limiter          limiter
-	shared           *sharedLimits    // nil where this process counts alone
-	demand           *demand.Recorder // nil where demand is not recorded
+	shared           *sharedLimits    // nil if limits are counted in memory
+	demand           *demand.Recorder // nil if demand is not recorded
 	busiest          *heavyhitters.Sketch
 	denied           *deniedTokens
 	decisions        observers
-	traces           *tracing.Provider // nil where none are recorded
+	traces           *tracing.Provider // nil if traces are disabled
 	metrics          *gateway.Metrics
 	refunds          *gateway.Refunds
 	retrySlots       *gateway.RetrySlots
@@ -47,12 +47,12 @@ type parts struct {
 	admin            *admin.Admin
 	console          *console.Console
 
-	// current is all that a request needs to know, in one pointer: no request sees a part of a configuration.
+	// current is the active snapshot. A request loads it once, so it never sees parts of two configurations.
 	current    atomic.Pointer[snapshot]
 	lastReload atomic.Pointer[admin.Reload]
 }
 
-// build makes the parts, each from those before it.
+// build creates the parts. If one fails, it closes the others.
 func build(o Options) (_ *parts, err error) {
 	registry := admin.NewRegistry(o.Build)
 	p := &parts{logger: o.Logger, clock: o.Clock, registry: registry, busiest: heavyhitters.New()}
@@ -65,7 +65,7 @@ func build(o Options) (_ *parts, err error) {
 	if p.denied, err = newDeniedTokens(registry); err != nil {
 		return nil, err
 	}
-	p.decisions = observers{crowd{p.busiest}, p.denied}
+	p.decisions = observers{busyTokens{p.busiest}, p.denied}
 	if p.lines, err = newLogLimits(o, registry); err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func build(o Options) (_ *parts, err error) {
 	p.refunds = gateway.NewRefunds(gateway.RefundsOptions{
 		Limiter: p.limiter, Metrics: p.metrics, Logger: o.Logger, Lines: p.lines.requests.Failed,
 	})
-	if err := p.buildBounds(o.Loaded.HTTP); err != nil {
+	if err := p.buildLimits(o.Loaded.HTTP); err != nil {
 		return nil, err
 	}
 	if p.reloads, err = newConfigMetrics(registry); err != nil {
@@ -105,7 +105,7 @@ func build(o Options) (_ *parts, err error) {
 	return p, nil
 }
 
-// buildAdmin makes what operators ask, of all that there is by then.
+// buildAdmin creates the admin pages. It needs all other parts.
 func (p *parts) buildAdmin(o Options) error {
 	inspector := &inspector{parts: p, clock: o.Clock}
 	p.console = newConsole(o, inspector, p.registry)
@@ -116,15 +116,15 @@ func (p *parts) buildAdmin(o Options) error {
 		Console:      p.console,
 		Access:       adminAccess(o.Loaded.Admin),
 		Hold:         holdConnection,
-		LiveTokens:   liveTokens(o.Loaded.Config),
+		LiveTokens:   tokenPrefix(o.Loaded.Config),
 		Logger:       o.Logger,
 		RefusalLines: p.lines.admin,
 	})
 	return errors.Join(p.registry.Register(p.admin.Readiness()), p.registry.Register(p.admin.Refusals()))
 }
 
-// buildBounds makes what bounds all clients together, over all configurations.
-func (p *parts) buildBounds(c config.HTTP) (err error) {
+// buildLimits creates the limits of requests in flight and of connections, which a reload does not reset.
+func (p *parts) buildLimits(c config.HTTP) (err error) {
 	if p.capacity, err = gateway.NewCapacity(c.MaxInFlight, p.registry); err != nil {
 		return err
 	}
@@ -138,10 +138,15 @@ func (p *parts) buildBounds(c config.HTTP) (err error) {
 	return nil
 }
 
-// configureBounds has them go by what can change while running.
-func (p *parts) configureBounds(c config.HTTP) {
-	p.capacity.SetLimit(c.MaxInFlight)
-	p.connections.setLimit(c.MaxConnections)
+// configure applies the settings of parts that live as long as the process. The caller has validated them by building a snapshot.
+func (p *parts) configure(c config.Config) {
+	p.clients.Apply(callSettings(c))
+	p.authenticator.Apply(tokenSettings(c))
+	p.capacity.SetLimit(c.HTTP.MaxInFlight)
+	p.connections.setLimit(c.HTTP.MaxConnections)
+	if p.shared != nil {
+		p.shared.configure(c.RateLimit)
+	}
 }
 
 func (p *parts) close() error {
@@ -152,16 +157,16 @@ func (p *parts) close() error {
 	if p.shared != nil {
 		err = errors.Join(err, p.shared.close())
 	}
-	p.traces.Close() // last: what was done until now is in them
+	p.traces.Close() // last, so that traces include the calls above
 	return err
 }
 
-// ServeHTTP answers one request of the public API, under the configuration that is in force when it comes.
+// ServeHTTP handles a request of the public API under the active snapshot.
 func (p *parts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.current.Load().gateway.ServeHTTP(w, r)
 }
 
-// background is what goes on beside the requests; each of it ends with its context. Refunds are not in it: they end before the rest.
+// background returns the background tasks; each ends with its context. Run runs the refunds separately, because they end before the others.
 func (p *parts) background() []func(context.Context) error {
 	all := []func(context.Context) error{
 		p.authenticator.Run, p.limiter.Run, p.busiest.Run, p.denied.Run, p.console.Run, p.overload.run, p.lines.Run,

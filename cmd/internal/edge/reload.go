@@ -113,13 +113,10 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// apply makes a snapshot active, with the settings of the process. It cannot fail. The caller holds r.mu.
+// apply makes a snapshot active and configures the parts of the process. It cannot fail. The caller holds r.mu.
 func (r *reloader) apply(active, next *snapshot) {
 	r.parts.current.Store(next)
-	r.parts.clients.Apply(next.calls)
-	r.parts.authenticator.Apply(next.tokens)
-	r.parts.configureLimiter(next.loaded.RateLimit)
-	r.parts.configureBounds(next.loaded.HTTP)
+	r.parts.configure(next.loaded.Config)
 	if r.level != nil {
 		r.level.Set(next.loaded.Log.Level.Slog())
 	}

@@ -13,25 +13,21 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A snapshot is a configuration and all that was made of it. It never changes: a request that begins under one ends under it.
+// A snapshot is a configuration with the policies and the gateway built from it. It never changes: a request starts and ends under the same
+// snapshot.
 type snapshot struct {
 	loaded  config.Loaded
-	files   []string // that it was made of
+	files   []string // read for the configuration
 	version string
-	since   time.Time // the version has been in force
+	since   time.Time // when the version became active
 
 	policies *ratelimit.Policies
-	calls    backendclient.Settings
-	tokens   authn.Settings
 	gateway  *gateway.Gateway
 }
 
-// snapshot makes all that a configuration asks for at a time. It changes nothing that requests or other snapshots see.
+// snapshot builds the snapshot of a configuration. It returns an error if a setting of any part is invalid, and changes nothing.
 func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err error) {
-	s := &snapshot{
-		loaded: loaded, files: loaded.Files(), version: loaded.Version(), since: now,
-		calls: callSettings(loaded.Config), tokens: tokenSettings(loaded.Config),
-	}
+	s := &snapshot{loaded: loaded, files: loaded.Files(), version: loaded.Version(), since: now}
 	var before *ratelimit.Policies
 	if last := p.current.Load(); last != nil {
 		before = last.policies
@@ -42,7 +38,7 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 	if s.policies, err = policies.New(loaded, now, before); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.calls.Validate(), s.tokens.Validate()); err != nil {
+	if err := errors.Join(callSettings(loaded.Config).Validate(), tokenSettings(loaded.Config).Validate()); err != nil {
 		return nil, err
 	}
 	s.gateway, err = gateway.New(gateway.Options{
@@ -62,7 +58,7 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 		MaxHeaderBytes:  int64(loaded.HTTP.MaxHeaderBytes),
 		TrustedProxies:  prefixes(loaded.TrustedProxies),
 		TLS:             loaded.TLS.CertFile != "",
-		TokenPrefix:     liveTokens(loaded.Config),
+		TokenPrefix:     tokenPrefix(loaded.Config),
 		LogFailuresOnly: !loaded.Log.Access,
 		LogSkipFraction: 1 - loaded.Log.AccessSample.Fraction(),
 		Capacity:        p.capacity,
@@ -100,12 +96,12 @@ func timeouts(routes config.Routes) map[string]time.Duration {
 	return byRoute
 }
 
-// requestsPerLookUp is how many requests the gateway must be able to have in flight for each look-up of an unknown token: those that wait
-// for look-ups may hold no more than half of them.
+// requestsPerLookUp is the number of requests in flight per look-up of an unknown token: those that wait for look-ups may hold half of
+// http.max_in_flight at most.
 const requestsPerLookUp = 2 * authn.WaitersPerLookUp
 
-// tokenSettings leaves half of the calls that may be under way to tokens that are known, however many others come, and half of the
-// requests in flight to those that do not wait for a look-up of an unknown token.
+// tokenSettings limits look-ups of unknown tokens to half of the calls in flight, and the requests that wait for them to half of
+// the requests in flight.
 func tokenSettings(c config.Config) authn.Settings {
 	return authn.Settings{
 		FreshFor:      time.Duration(c.Authn.FreshFor),

@@ -15,7 +15,7 @@ import (
 	"opsgate/gateway"
 )
 
-// newTracing makes what records traces, or nil where nobody asks for them.
+// newTracing returns the provider of traces, or nil if tracing is disabled.
 func newTracing(o Options, registry prometheus.Registerer) (*tracing.Provider, error) {
 	c := o.Loaded.Tracing
 	headers, err := c.HeaderValues()
@@ -24,7 +24,7 @@ func newTracing(o Options, registry prometheus.Registerer) (*tracing.Provider, e
 	}
 	secured, err := collectorTLS(c)
 	if err != nil {
-		return nil, fmt.Errorf("TLS to the collector of traces: %w", err)
+		return nil, fmt.Errorf("TLS to the trace collector: %w", err)
 	}
 	return tracing.New(tracing.Options{
 		Endpoint: c.Endpoint, Headers: headers, TLS: secured,
@@ -32,7 +32,7 @@ func newTracing(o Options, registry prometheus.Registerer) (*tracing.Provider, e
 	})
 }
 
-// collectorTLS is nil where there is none, and where the library's own will do.
+// collectorTLS returns the TLS configuration for the collector. It is nil without TLS, and for the default of the library.
 func collectorTLS(c config.Tracing) (*tls.Config, error) {
 	endpoint, err := url.Parse(c.Endpoint)
 	if err != nil || c.TLS == (config.TracingTLS{}) || !strings.HasSuffix(endpoint.Scheme, "s") {
@@ -41,7 +41,7 @@ func collectorTLS(c config.Tracing) (*tls.Config, error) {
 	return tlsFiles(config.ClientTLS{CAFile: c.TLS.CAFile, CertFile: c.TLS.CertFile, KeyFile: c.TLS.KeyFile}).Read()
 }
 
-// newTracer returns what decides under a configuration which requests are recorded; nil where none can be.
+// newTracer returns the tracer for a configuration, or nil if tracing is disabled.
 func newTracer(p *tracing.Provider, c config.Config) gateway.Tracer {
 	if p == nil {
 		return nil
@@ -51,16 +51,16 @@ func newTracer(p *tracing.Provider, c config.Config) gateway.Tracer {
 	}
 	return tracer{p.With(tracing.Settings{
 		Sample: c.Tracing.Sample.Fraction(), Trust: trust[c.Tracing.TrustParent], Proxies: prefixes(c.TrustedProxies),
-		LiveTokens: liveTokens(c),
+		LiveTokens: tokenPrefix(c),
 	})}
 }
 
-// A tracer is what the gateway asks.
-type tracer struct{ of *tracing.Tracer }
+// A tracer adapts a tracing.Tracer to gateway.Tracer: a request that is not recorded has a nil interface.
+type tracer struct{ tracer *tracing.Tracer }
 
 // Start implements [gateway.Tracer].
 func (t tracer) Start(ctx context.Context, req *http.Request, route string) (context.Context, gateway.Trace) {
-	ctx, recorded := t.of.Trace(ctx, req, route)
+	ctx, recorded := t.tracer.Trace(ctx, req, route)
 	if recorded == nil {
 		return ctx, nil
 	}
