@@ -14,22 +14,22 @@ import (
 
 // sample is one measurement of one edge.
 type sample struct {
-	cpu      time.Duration // a request
-	rate     float64       // requests a second
+	cpu      time.Duration // for each request
+	rate     float64       // requests per second
 	p50, p99 time.Duration
 	resident int64 // bytes, at the end
 }
 
-// round is one measurement of each, one right after the other.
+// round is one measurement of each edge, in turn.
 type round struct{ bare, edge, floor sample }
 
-// outcome is what all rounds of one scenario come to: the median of each figure. The ratios are medians of the rounds' own
-// ratios, since a slow moment of the machine meets all measurements of a round, but not all rounds.
+// outcome has the median of each figure over all rounds of a scenario. The ratios are medians of the ratios of each round, because a slow
+// moment of the machine affects all measurements of a round, but not all rounds.
 type outcome struct {
 	scenario
 
 	bareMedian, edgeMedian, floorMedian sample
-	cpuRatio, p99Ratio, floorRatio      float64 // the edge's figures, and the floor's CPU, as shares of the bare gateway's
+	cpuRatio, p99Ratio, floorRatio      float64 // CPU and p99 of the edge and CPU of the floor, divided by those of the bare gateway
 }
 
 var errBarMissed = errors.New("the edge misses a bar")
@@ -81,7 +81,7 @@ func (s *stage) rounds(ctx context.Context, o options, sc scenario) (outcome, er
 	return conclude(sc, rounds), nil
 }
 
-// measure loads one edge: a short while to warm up, and then for the record.
+// measure loads one edge, after a short warm-up.
 func measure(ctx context.Context, o options, t target, request []byte) (sample, error) {
 	run := load.Options{Address: t.address, Request: request, Connections: o.connections, Duration: o.duration / 8}
 	if _, err := load.Run(ctx, run); err != nil {
@@ -113,7 +113,7 @@ func measure(ctx context.Context, o options, t target, request []byte) (sample, 
 	}, nil
 }
 
-// conclude brings rounds down to medians.
+// conclude returns the medians of the rounds.
 func conclude(sc scenario, rounds []round) outcome {
 	return outcome{
 		scenario:    sc,
@@ -126,7 +126,7 @@ func conclude(sc scenario, rounds []round) outcome {
 	}
 }
 
-// medians returns the median of each figure of one edge, each by itself.
+// medians returns the median of each figure of one edge.
 func medians(rounds []round, of func(round) sample) sample {
 	return sample{
 		cpu:      median(rounds, func(r round) time.Duration { return of(r).cpu }),
@@ -137,7 +137,7 @@ func medians(rounds []round, of func(round) sample) sample {
 	}
 }
 
-// median returns the median of one figure; of an even number of rounds, the lower middle one.
+// median returns the median of one figure: for an even number of rounds, the lower of the two in the middle.
 func median[T cmp.Ordered](rounds []round, figure func(round) T) T {
 	figures := make([]T, len(rounds))
 	for i, r := range rounds {

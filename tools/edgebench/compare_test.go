@@ -27,40 +27,40 @@ func listen(t *testing.T, part func(context.Context, net.Listener) error) string
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("a part does not stop cleanly: %v", err)
+			t.Errorf("stopping a part: %v", err)
 		}
 	})
 	return lis.Addr().String()
 }
 
-func TestTheBareGatewayAnswersWhatTheComparisonAsks(t *testing.T) {
+func TestTheBareGatewayServesTheComparedRequests(t *testing.T) {
 	backend := listen(t, canned.Serve)
 	gateway := listen(t, func(ctx context.Context, lis net.Listener) error { return front(bare.New).serve(ctx, lis, backend) })
-	answersAll(t, gateway, []request{
+	mustServe(t, gateway, []request{
 		{"GET", "/v1/servers?team_id=t", "", `"servers"`},
 		{"GET", "/v1/servers/some-id?team_id=t", "", `"lastSeenAt"`},
 		{"POST", "/v1/incidents", strings.ReplaceAll(bareIncident, "%q", `"t"`), `"createdAt"`},
 	})
 }
 
-func TestTheFloorAnswersWhatTheComparisonAsks(t *testing.T) {
+func TestTheFloorServesTheComparedRequests(t *testing.T) {
 	backend := listen(t, canned.Serve)
 	gateway := listen(t, func(ctx context.Context, lis net.Listener) error { return floorFor("t").serve(ctx, lis, backend) })
-	answersAll(t, gateway, []request{
+	mustServe(t, gateway, []request{
 		{"GET", "/v1/servers", "", `"servers"`},
 		{"GET", "/v1/servers/some-id", "", `"lastSeenAt"`},
 		{"POST", "/v1/incidents", edgeIncident, `"createdAt"`},
 	})
 }
 
-// A request, and a part of its answer.
+// A request, and a part of its response.
 type request struct{ method, path, body, want string }
 
-func answersAll(t *testing.T, gateway string, requests []request) {
+func mustServe(t *testing.T, gateway string, requests []request) {
 	t.Helper()
-	for _, ask := range requests {
-		t.Run(ask.method+" "+ask.path, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(t.Context(), ask.method, "http://"+gateway+ask.path, strings.NewReader(ask.body))
+	for _, r := range requests {
+		t.Run(r.method+" "+r.path, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), r.method, "http://"+gateway+r.path, strings.NewReader(r.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,18 +73,18 @@ func answersAll(t *testing.T, gateway string, requests []request) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if res.StatusCode != http.StatusOK || !json.Valid(body) || !strings.Contains(string(body), ask.want) {
-				t.Errorf("got %s %s, want 200 and JSON with %s", res.Status, body, ask.want)
+			if res.StatusCode != http.StatusOK || !json.Valid(body) || !strings.Contains(string(body), r.want) {
+				t.Errorf("got %s %s, want 200 and JSON with %s", res.Status, body, r.want)
 			}
 		})
 	}
 }
 
-func TestTheMedianRoundDecides(t *testing.T) {
+func TestFiguresAreMediansOfTheRounds(t *testing.T) {
 	figures := func(cpu time.Duration, rate float64) sample { return sample{cpu: cpu, rate: rate, p99: 1} }
 	got := conclude(scenario{}, []round{
 		{bare: figures(100, 30), edge: figures(50, 1)},
-		{bare: figures(200, 10), edge: figures(80, 3)}, // a slow moment: twice the time, but the ratio holds
+		{bare: figures(200, 10), edge: figures(80, 3)}, // a slow round with the same ratio
 		{bare: figures(110, 20), edge: figures(44, 2)},
 	})
 	if got.bareMedian.cpu != 110 || got.edgeMedian.cpu != 50 || got.bareMedian.rate != 20 || got.edgeMedian.rate != 2 {
@@ -96,7 +96,7 @@ func TestTheMedianRoundDecides(t *testing.T) {
 }
 
 func TestAMissedBarIsReported(t *testing.T) {
-	sc := scenario{name: "one", held: held{0.65, 0.52}}
+	sc := scenario{name: "one", bounds: bounds{0.65, 0.52}}
 	for name, c := range map[string]struct {
 		edge   sample
 		missed bool

@@ -12,10 +12,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// A front translates HTTP into calls of a backend that it is connected to.
+// A front returns a handler that translates HTTP requests into calls of a backend.
 type front func(ctx context.Context, backend *grpc.ClientConn) (http.Handler, error)
 
-// serve answers on the listener until the context ends.
+// serve serves requests on the listener until the context ends.
 func (f front) serve(ctx context.Context, lis net.Listener, backend string) error {
 	conn, err := grpc.NewClient(backend, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"opsgate/tools/edgebench/floor"
 )
 
-// Exit codes, as the programs that are measured have them.
+// Exit codes, as those of opsgate.
 const (
 	exitFailed = 1
 	exitUsage  = 2
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string) error {
 	return compare(ctx, o)
 }
 
-// serve runs one part of the comparison on a free port and logs where it listens.
+// serve runs one part of the comparison on a free port and logs its address.
 func serve(ctx context.Context, part func(context.Context, net.Listener) error) error {
 	lis, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -93,24 +93,24 @@ func floorFor(team string) front {
 // options of a comparison.
 type options struct {
 	backend     string        // canned or reference
-	store       string        // of the edge's budgets: memory or redis
-	rounds      int           // how often each measurement is repeated
+	store       string        // of the edge's limits: memory or redis
+	rounds      int           // repetitions of each measurement
 	duration    time.Duration // length of one measurement
 	connections int           // keep-alive connections of the load
-	enforce     bool          // a missed bar is a failure
-	settings    string        // of the edge, beside those that it always has
-	launcher    []string      // what the edge is started by; nothing for directly
+	enforce     bool          // fail if a bar is missed
+	settings    string        // additional configuration of the edge
+	launcher    []string      // command that starts the edge; empty for none
 }
 
 func parseOptions(args []string) (options, error) {
 	o := options{}
 	fs := flag.NewFlagSet("edgebench", flag.ContinueOnError)
-	fs.StringVar(&o.backend, "backend", backendCanned, "what stands behind both edges: canned or reference")
-	fs.StringVar(&o.store, "store", storeMemory, "where the edge counts budgets: memory, or redis, with a redis-server that is started for it")
-	fs.IntVar(&o.rounds, "rounds", 5, "how often each measurement is repeated; the medians count")
+	fs.StringVar(&o.backend, "backend", backendCanned, "backend of all edges: canned or reference")
+	fs.StringVar(&o.store, "store", storeMemory, "store of the edge's limits: memory, or redis, which starts a redis-server")
+	fs.IntVar(&o.rounds, "rounds", 5, "repetitions of each measurement; the result is their median")
 	fs.DurationVar(&o.duration, "duration", 1500*time.Millisecond, "length of one measurement")
 	fs.IntVar(&o.connections, "connections", 32, "keep-alive connections of the load")
-	fs.BoolVar(&o.enforce, "enforce", false, "exit 1 where a bar is missed")
+	fs.BoolVar(&o.enforce, "enforce", false, "exit 1 if a bar is missed")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return o, err

@@ -14,7 +14,7 @@ import (
 	"opsgate/tools/edgebench/load"
 )
 
-// The edge has the one processor, and whoever asks and answers it has the other: else each measures the other's share of both.
+// The edge has one processor, and the load and the backend have the other, so that neither affects the measurement of the other.
 const (
 	edgeProcessor  = "0"
 	otherProcessor = "1"
@@ -25,7 +25,7 @@ const (
 	overloadConnections = 1500
 )
 
-// overload runs this program again, on the processor that the edge does not have.
+// overload runs this program again, on the processor that the edge does not use.
 func overload(ctx context.Context) error {
 	if runtime.NumCPU() < 2 {
 		return errors.New("overload needs two processors, one of them for the edge alone")
@@ -40,23 +40,23 @@ func overload(ctx context.Context) error {
 	return cmd.Run()
 }
 
-// measureOverload asks an edge more than it can answer, with one bound of requests in flight after the other, and prints what became of
-// those that it let in.
+// measureOverload sends an edge more requests than it can answer, for several values of max_in_flight, and prints rates and latencies of
+// the answered and of the refused ones.
 func measureOverload(ctx context.Context, w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintln(t, "max_in_flight\tasked/s\tanswered/s\tp50\tp99\trefused/s\tp50\tp99\t")
-	for _, most := range []int{1024, 256, 64, 32} {
-		if err := overloadWith(ctx, t, most); err != nil {
+	for _, maxInFlight := range []int{1024, 256, 64, 32} {
+		if err := overloadWith(ctx, t, maxInFlight); err != nil {
 			return err
 		}
 	}
 	return t.Flush()
 }
 
-func overloadWith(ctx context.Context, w io.Writer, most int) error {
+func overloadWith(ctx context.Context, w io.Writer, maxInFlight int) error {
 	o := options{
 		backend: backendCanned, store: storeMemory,
-		settings: fmt.Sprintf("http: {max_in_flight: %d}\n", most),
+		settings: fmt.Sprintf("http: {max_in_flight: %d}\n", maxInFlight),
 		launcher: []string{"taskset", "--cpu-list", edgeProcessor},
 	}
 	s, err := newStage(ctx, o)
@@ -74,7 +74,7 @@ func overloadWith(ctx context.Context, w io.Writer, most int) error {
 			return err
 		}
 		in, out := got[200], got[503]
-		_, _ = fmt.Fprintf(w, "%d\t%d\t%.0f\t%s\t%s\t%.0f\t%s\t%s\t\n", most, rate,
+		_, _ = fmt.Fprintf(w, "%d\t%d\t%.0f\t%s\t%s\t%.0f\t%s\t%s\t\n", maxInFlight, rate,
 			in.Rate(), millis(in.Percentile(0.50)), millis(in.Percentile(0.99)),
 			out.Rate(), millis(out.Percentile(0.50)), millis(out.Percentile(0.99)))
 	}

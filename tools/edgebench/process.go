@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	startLimit = 20 * time.Second      // for a process to say where it listens
-	stopLimit  = 10 * time.Second      // for a process to end when asked to
-	pollEvery  = 20 * time.Millisecond // how often a log is looked at
+	startLimit = 20 * time.Second      // for a process to log its address
+	stopLimit  = 10 * time.Second      // for a process to end after SIGTERM
+	pollEvery  = 20 * time.Millisecond // interval of reading a log
 )
 
-// process is a program that the comparison started. Its log goes to a file.
+// process is a program that the comparison started.
 type process struct {
 	name string
 	cmd  *exec.Cmd
 	log  string        // path of the log
 	done chan struct{} // closed when the process has ended
-	err  error         // how it ended; to be read once done is closed
+	err  error         // its result; valid when done is closed
 }
 
-// start starts a program; what it writes goes to a log in dir.
+// start starts a program that writes to a log in dir.
 func start(ctx context.Context, dir, name string, argv ...string) (*process, error) {
 	p := &process{name: name, log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
 	log, err := os.Create(p.log)
@@ -52,7 +52,7 @@ func start(ctx context.Context, dir, name string, argv ...string) (*process, err
 	return p, nil
 }
 
-// stop asks the process to end, and ends it when it does not.
+// stop sends SIGTERM, and SIGKILL if the process does not end in time.
 func (p *process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -63,7 +63,7 @@ func (p *process) stop() {
 	}
 }
 
-// logLine finds the first line of the process's log, a JSON object, that the function takes, and waits for it if need be.
+// logLine waits for the first JSON object in the log for which take returns true, and returns its result.
 func (p *process) logLine(ctx context.Context, take func(line map[string]any) (string, bool)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -77,7 +77,7 @@ func (p *process) logLine(ctx context.Context, take func(line map[string]any) (s
 		case <-p.done:
 			return "", fmt.Errorf("%s ended before it listened (%w); its log:\n%s", p.name, p.err, tail(p.log))
 		case <-ctx.Done():
-			return "", fmt.Errorf("%s does not say where it listens (%w); its log:\n%s", p.name, ctx.Err(), tail(p.log))
+			return "", fmt.Errorf("%s did not log its address in time (%w); its log:\n%s", p.name, ctx.Err(), tail(p.log))
 		case <-tick.C:
 		}
 	}
@@ -93,7 +93,7 @@ func scanLog(path string, take func(map[string]any) (string, bool)) (string, boo
 	for lines.Scan() {
 		var line map[string]any
 		if json.Unmarshal(lines.Bytes(), &line) != nil {
-			continue // not a log line, or not all of it is written yet
+			continue // no log line, or a partial one
 		}
 		if found, ok := take(line); ok {
 			return found, true
@@ -104,12 +104,12 @@ func scanLog(path string, take func(map[string]any) (string, bool)) (string, boo
 
 // tail returns the end of a file, for an error message.
 func tail(path string) string {
-	const most = 2000
+	const limit = 2000
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
 	}
-	return string(b[max(0, len(b)-most):])
+	return string(b[max(0, len(b)-limit):])
 }
 
 // ticksPerSecond is the unit of CPU times in /proc. It is 100 on every Linux that Go runs on.
@@ -121,7 +121,7 @@ func (p *process) cpu() (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read CPU time of %s: %w", p.name, err)
 	}
-	// Fields are counted from after the program's name, which may hold spaces and ends at the last parenthesis (proc(5)).
+	// Fields follow the name of the program, which may contain spaces and ends at the last parenthesis (proc(5)).
 	_, rest, _ := strings.Cut(string(b[strings.LastIndexByte(string(b), ')')+1:]), " ")
 	fields := strings.Fields(rest)
 	const user, system = 11, 12
@@ -136,7 +136,7 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(u+s) * time.Second / ticksPerSecond, nil
 }
 
-// resident returns the memory that the process holds, in bytes.
+// resident returns the resident memory of the process in bytes.
 func (p *process) resident() (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What the edge is held to besides the CPU of each scenario.
+// Bounds of the edge besides the CPU time of each scenario.
 const (
 	residentBar  = 64 << 20
 	residentGoal = 48 << 20
@@ -15,10 +15,10 @@ const (
 	p99Bar       = 0.9
 )
 
-// report prints the comparison and says whether a bar is missed. Latency is shown beside its bar but is no reason to fail: a
-// machine that the load, the backend and the edge share makes too much noise for that.
+// report prints the comparison and reports whether a bar is missed. A latency above its bar does not count, because the load, the backend
+// and the edge share one machine.
 func report(w io.Writer, o options, outcomes []outcome) (missed bool) {
-	_, _ = fmt.Fprintf(w, "CPU a request, edge beside bare grpc-gateway: %s backend, budgets in %s, %d connections, "+
+	_, _ = fmt.Fprintf(w, "CPU time of a request, edge and bare grpc-gateway: %s backend, limits in %s, %d connections, "+
 		"medians of %d rounds of %v\n\n", o.backend, o.store, o.connections, o.rounds, o.duration)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(t, format+"\t\n", args...) }
@@ -38,7 +38,7 @@ func report(w io.Writer, o options, outcomes []outcome) (missed bool) {
 	}
 	_ = t.Flush()
 
-	_, _ = fmt.Fprintln(w, "\nfloor: Gin, one call of the service and an answer encoded beforehand; what the edge costs more is its own")
+	_, _ = fmt.Fprintln(w, "\nfloor: Gin, one gRPC call and a response that is encoded in advance")
 	missed = missed || resident > residentBar
 	_, _ = fmt.Fprintf(w, "\nresident memory of the edge: %.1f MiB (bar %d, goal %d: %s); p99 ratio: bar %.1f, goal %.1f, not enforced\n",
 		float64(resident)/(1<<20), residentBar>>20, residentGoal>>20,
@@ -46,7 +46,7 @@ func report(w io.Writer, o options, outcomes []outcome) (missed bool) {
 	return missed
 }
 
-// verdict says how a figure, the smaller the better, stands.
+// verdict compares a figure, of which less is better, with its bounds.
 func verdict(figure, bar, goal float64) string {
 	switch {
 	case figure <= goal:

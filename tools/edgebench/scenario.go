@@ -8,18 +8,18 @@ import (
 	"strconv"
 )
 
-// scenario is one request that all are asked, each in its own words, and what the edge is held to.
+// scenario is one request, in the form that each edge takes, and the bounds of its cost.
 type scenario struct {
 	name string
-	held
+	bounds
 	bare []byte
-	edge []byte // and of the floor, which looks at neither host nor token
+	edge []byte // also for the floor, which reads neither host nor token
 }
 
-// held is what a scenario is held to: CPU a request, as a share of the bare gateway's.
-type held struct{ bar, goal float64 }
+// bounds limit the CPU time of a request, as a share of that of the bare gateway.
+type bounds struct{ bar, goal float64 }
 
-// scenarios words the requests. It asks for the list first: all must have the same work to do.
+// scenarios returns the requests. It returns an error unless all edges return equally long lists.
 func (s *stage) scenarios(ctx context.Context, store string) ([]scenario, error) {
 	var listed []struct{ ID string }
 	if err := s.get(ctx, s.edge, "/v1/servers", &listed); err != nil {
@@ -37,31 +37,31 @@ func (s *stage) scenarios(ctx context.Context, store string) ([]scenario, error)
 	if n, bare, floor := len(listed), len(bareListed.Servers), len(floorListed.Servers); n == 0 || n != bare || n != floor {
 		return nil, fmt.Errorf("the edge lists %d servers, the bare gateway %d, the floor %d", n, bare, floor)
 	}
-	list, single, post := held{0.45, 0.33}, held{0.65, 0.52}, held{0.80, 0.70}
-	if store == storeRedis { // a POST has the bar of memory and as much more as one server
-		list, single, post = held{0.55, 0.40}, held{0.85, 0.70}, held{1.00, 0.88}
+	list, single, post := bounds{0.45, 0.33}, bounds{0.65, 0.52}, bounds{0.80, 0.70}
+	if store == storeRedis { // the bar of a POST grows as much as that of one server
+		list, single, post = bounds{0.55, 0.40}, bounds{0.85, 0.70}, bounds{1.00, 0.88}
 	}
 	one := "/v1/servers/" + listed[0].ID
 	return []scenario{
 		{
-			name: fmt.Sprintf("list of %d", len(listed)), held: list,
+			name: fmt.Sprintf("list of %d", len(listed)), bounds: list,
 			bare: s.request("GET", s.bare, "/v1/servers"+team, ""),
 			edge: s.request("GET", s.edge, "/v1/servers", ""),
 		},
 		{
-			name: "one", held: single,
+			name: "one", bounds: single,
 			bare: s.request("GET", s.bare, one+team, ""),
 			edge: s.request("GET", s.edge, one, ""),
 		},
 		{
-			name: "POST", held: post,
+			name: "POST", bounds: post,
 			bare: s.request("POST", s.bare, "/v1/incidents", fmt.Sprintf(bareIncident, s.team)),
 			edge: s.request("POST", s.edge, "/v1/incidents", edgeIncident),
 		},
 	}, nil
 }
 
-// One incident, in the words of the public API and in those of the proto.
+// One incident, as the public API and as the proto encode it.
 const (
 	edgeIncident = `{"title":"Checkout answers slowly","status":"investigating","impact":"minor",` +
 		`"message":"We are looking into slow answers of the checkout."}`
@@ -70,8 +70,7 @@ const (
 		`"message":"We are looking into slow answers of the checkout."}`
 )
 
-// request returns a whole request as it goes over the wire. Both edges get the same headers: that one reads the credential
-// and the other does not is part of what is compared.
+// request returns the bytes of a request. Both edges get the same headers: reading the credential is part of the compared cost.
 func (s *stage) request(method string, t target, path, body string) []byte {
 	r := method + " " + path + " HTTP/1.1\r\nHost: " + t.address +
 		"\r\nAuthorization: Bearer " + s.token + "\r\nAccept: application/json\r\n"

@@ -19,20 +19,20 @@ import (
 	"opsgate/authn"
 )
 
-// Backends that can stand behind both edges.
+// Backends of the edges.
 const (
 	backendCanned    = "canned"
 	backendReference = "reference"
 )
 
-// Stores that the edge can count budgets in.
+// Stores of the edge's limits.
 const (
 	storeMemory = "memory"
 	storeRedis  = "redis"
 )
 
-// edgeConfig is the edge as users run it, but for limits that never refuse and an end without ceremony. %[1]s is the backend's
-// address, %[2]s the store of budgets, %[3]s the address of a Redis, for that store.
+// edgeConfig is the usual configuration of the edge, with limits that deny no request and a short shutdown. %[1]s is the address of the
+// backend, %[2]s the store of limits, %[3]s the address of Redis.
 const edgeConfig = `listen: 127.0.0.1:0
 admin:
   listen: 127.0.0.1:0
@@ -59,20 +59,20 @@ type target struct {
 	address string
 }
 
-// stage is all that runs during a comparison: one backend, and what is compared in front of it.
+// stage is everything that runs during a comparison: one backend and the edges in front of it.
 type stage struct {
-	dir       string // holds binaries, configuration and logs
-	module    string // folder of the main module
+	dir       string // of binaries, configuration and logs
+	module    string // directory of the main module
 	processes []*process
 
 	backend     string // its address
 	edge        target
-	bare, floor target // none until startPeers
+	bare, floor target // set by startPeers
 	token       string // accepted by the edge
-	team        string // whose that is; none until startPeers
+	team        string // of the token; set by startPeers
 }
 
-// close stops what was started, last first, and removes what was written.
+// close stops all processes in reverse order of their start, and removes dir.
 func (s *stage) close() {
 	for _, p := range slices.Backward(s.processes) {
 		p.stop()
@@ -84,7 +84,7 @@ func (s *stage) close() {
 func newStage(ctx context.Context, o options) (_ *stage, err error) {
 	s := &stage{}
 	if s.dir, err = os.MkdirTemp("", "edgebench-"); err != nil {
-		return nil, fmt.Errorf("make a working folder: %w", err)
+		return nil, fmt.Errorf("make a working directory: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -106,7 +106,7 @@ func newStage(ctx context.Context, o options) (_ *stage, err error) {
 	return s, nil
 }
 
-// startBackend starts what answers both edges, finds a token that the edge will accept, and returns the backend's address.
+// startBackend starts the backend, sets a token that the edge accepts, and returns the address of the backend.
 func (s *stage) startBackend(ctx context.Context, backend string) (string, error) {
 	if backend == backendReference {
 		return s.startReference(ctx)
@@ -120,7 +120,7 @@ func (s *stage) startBackend(ctx context.Context, backend string) (string, error
 	return t.address, err
 }
 
-// startReference runs opsdev for the sake of its reference backend and demo data; the gateway in it stays idle.
+// startReference runs opsdev for its reference backend and demo data; its gateway is not used.
 func (s *stage) startReference(ctx context.Context) (string, error) {
 	opsdev, err := s.build(ctx, "opsdev")
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *stage) startReference(ctx context.Context) (string, error) {
 	return credentials.BackendAddr, nil
 }
 
-// startPeers starts what the edge is compared with.
+// startPeers starts the bare gateway and the floor.
 func (s *stage) startPeers(ctx context.Context) (err error) {
 	if s.bare, err = s.startPart(ctx, "bare", "serve-bare", s.backend); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (s *stage) startPeers(ctx context.Context) (err error) {
 	return err
 }
 
-// startPart starts a part of this very program.
+// startPart starts this program as one part of the comparison.
 func (s *stage) startPart(ctx context.Context, name string, args ...string) (target, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *stage) startEdge(ctx context.Context, o options) error {
 	return err
 }
 
-// startRedis starts a redis-server that keeps nothing, and returns its address. The edge need not wait for it.
+// startRedis starts a redis-server without persistence, and returns its address. The edge connects when it is ready.
 func (s *stage) startRedis(ctx context.Context) (string, error) {
 	lis, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -219,7 +219,7 @@ func (s *stage) startRedis(ctx context.Context) (string, error) {
 	return address, err
 }
 
-// build compiles a program of the main module as its users do, and returns the path of the binary.
+// build compiles a program of the main module and returns the path of the binary.
 func (s *stage) build(ctx context.Context, program string) (string, error) {
 	binary := filepath.Join(s.dir, program)
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/"+program)
@@ -230,7 +230,7 @@ func (s *stage) build(ctx context.Context, program string) (string, error) {
 	return binary, nil
 }
 
-// start starts a program that the stage will stop.
+// start starts a program that close stops.
 func (s *stage) start(ctx context.Context, name string, argv ...string) (*process, error) {
 	p, err := start(ctx, s.dir, name, argv...)
 	if err == nil {
@@ -239,7 +239,7 @@ func (s *stage) start(ctx context.Context, name string, argv ...string) (*proces
 	return p, err
 }
 
-// awaitFile returns a file's contents once a process has written it.
+// awaitFile waits until a process has written a file, and returns its contents.
 func awaitFile(ctx context.Context, p *process, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -254,13 +254,13 @@ func awaitFile(ctx context.Context, p *process, path string) ([]byte, error) {
 		case <-p.done:
 			return nil, fmt.Errorf("%s ended before it was ready (%w); its log:\n%s", p.name, p.err, tail(p.log))
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%s does not get ready (%w); its log:\n%s", p.name, ctx.Err(), tail(p.log))
+			return nil, fmt.Errorf("%s was not ready in time (%w); its log:\n%s", p.name, ctx.Err(), tail(p.log))
 		case <-tick.C:
 		}
 	}
 }
 
-// get reads a resource through an edge.
+// get sends a GET request to an edge and decodes the response.
 func (s *stage) get(ctx context.Context, t target, path string, into any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.address+path, http.NoBody)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	incidentgw "opsgate/tools/edgebench/bare/ops/incident/v1"
 )
 
-// New returns what translates HTTP into calls of the backend.
+// New returns a handler that translates HTTP requests into calls of the backend.
 func New(ctx context.Context, backend *grpc.ClientConn) (http.Handler, error) {
 	mux := runtime.NewServeMux()
 	if err := fleetgw.RegisterFleetServiceHandler(ctx, mux, backend); err != nil {

@@ -1,5 +1,5 @@
-// Package bare is the edge that opsgate is measured against: grpc-gateway as its documentation sets it up, with the default
-// marshaler, and nothing around it: no authentication, no limits, no logs, no metrics.
+// Package bare is the edge that opsgate is compared with: grpc-gateway as its documentation sets it up, with the default marshaler, and
+// without authentication, limits, logs or metrics.
 //
-// Its routes stand in routes.yaml; the code under ops is generated from them and the protos (`make generate`).
+// Its routes are in routes.yaml; `make generate` generates the code below ops from them and from the protos.
 package bare

@@ -9,18 +9,19 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"opsgate/authn"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// Servers is how many servers the list holds.
+// Servers is the number of servers in the list.
 const Servers = 20
 
-// heartbeat is how often the revocation stream speaks; the contract asks for ten seconds at most.
+// heartbeat is the interval of messages in the stream of revocations; the contract demands at most ten seconds.
 const heartbeat = 5 * time.Second
 
-// Serve answers calls on the listener until the context ends.
+// Serve serves calls on the listener until the context ends.
 func Serve(ctx context.Context, lis net.Listener) error {
 	srv := grpc.NewServer()
 	fleetv1.RegisterFleetServiceServer(srv, newFleet())
@@ -58,7 +59,7 @@ func (f *fleet) GetServer(context.Context, *fleetv1.GetServerRequest) (*fleetv1.
 	return f.one, nil
 }
 
-// server returns the i-th server, with every field set to something of the length that it has in life.
+// server returns server number i, with every field set to a value of a realistic length.
 func server(i int) *fleetv1.Server {
 	group := id(0x200 + i%4)
 	return &fleetv1.Server{
@@ -105,15 +106,12 @@ func (identity) ResolveToken(context.Context, *identityv1.ResolveTokenRequest) (
 	return &identityv1.ResolveTokenResponse{
 		TokenId: id(0x400),
 		TeamId:  id(0x500),
-		Scopes: []string{
-			"audit:read", "commands:read", "incidents:read", "incidents:write", "metrics:read", "monitors:read",
-			"scheduled-commands:read", "servers:read", "status-pages:read",
-		},
-		Plan: identityv1.Plan_PLAN_AI,
+		Scopes:  authn.NewScopes(authn.AllScopes()...).Strings(),
+		Plan:    identityv1.Plan_PLAN_AI,
 	}, nil
 }
 
-// WatchRevocations revokes nothing, but keeps the stream alive as the contract demands.
+// WatchRevocations sends no revocation, only the heartbeats that the contract demands.
 func (identity) WatchRevocations(
 	_ *identityv1.WatchRevocationsRequest, stream grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse],
 ) error {
@@ -131,7 +129,7 @@ func (identity) WatchRevocations(
 	}
 }
 
-// id returns the n-th id: canned, but a valid UUID.
+// id returns the UUID number n.
 func id(n int) string {
 	return fmt.Sprintf("019b7a30-5c1e-7d42-9f00-%012x", n)
 }

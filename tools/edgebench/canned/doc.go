@@ -1,7 +1,5 @@
-// Package canned is a backend that answers at once and always the same: what it costs to serve a request through an edge is
-// then the edge's cost, not a database's.
+// Package canned is a backend that answers every call at once with the same message, so that a request costs only what the edge costs.
 //
-// It serves the calls that the comparison makes, over real gRPC: a list of 20 servers, one server, the creation of an
-// incident, and the identity calls that an authenticating edge needs. Any token stands for the same principal, with all
-// scopes and the AI plan. Every other call is Unimplemented.
+// It serves the calls of the comparison over gRPC: a list of 20 servers, one server, the creation of an incident, and the calls of the
+// identity service. Every token is valid and belongs to one principal with all scopes and the AI plan. Other calls are Unimplemented.
 package canned

@@ -1,4 +1,4 @@
-// Package floor is the least that an edge of these parts can cost: net/http, Gin, and one call of a service, with an answer that is
-// encoded beforehand. No token, no limit, no deadline, no log, no metric, no breaker, no header of ours. What the edge costs more than
-// that is the edge's own.
+// Package floor is the least that an edge of these parts can cost: net/http, Gin, and one call of a service, with a response that is
+// encoded in advance. It has no authentication, limits, deadlines, logs, metrics or breakers. The cost of the edge above the floor is the
+// edge's own.
 package floor

@@ -16,23 +16,23 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// gcPercent is the edge's own default.
+// gcPercent is the default of the edge.
 const gcPercent = 400
 
-// New returns what answers the public API's requests, as far as they are compared, with what the backend has for a team. It has the
-// process collect garbage as the edge does.
+// New returns a handler of the compared operations of the public API, for one team. It sets the garbage collection of the process to that
+// of the edge.
 func New(backend *grpc.ClientConn, team string) http.Handler {
 	debug.SetGCPercent(gcPercent)
 	gin.SetMode(gin.ReleaseMode)
 	fleet, incident := fleetv1.NewFleetServiceClient(backend), incidentv1.NewIncidentServiceClient(backend)
 	e := gin.New()
-	e.GET("/v1/servers", answer(func(c *gin.Context) (proto.Message, error) {
+	e.GET("/v1/servers", respond(func(c *gin.Context) (proto.Message, error) {
 		return fleet.ListServers(c.Request.Context(), &fleetv1.ListServersRequest{TeamId: team})
 	}))
-	e.GET("/v1/servers/:id", answer(func(c *gin.Context) (proto.Message, error) {
+	e.GET("/v1/servers/:id", respond(func(c *gin.Context) (proto.Message, error) {
 		return fleet.GetServer(c.Request.Context(), &fleetv1.GetServerRequest{TeamId: team, ServerId: c.Param("id")})
 	}))
-	e.POST("/v1/incidents", answer(func(c *gin.Context) (proto.Message, error) {
+	e.POST("/v1/incidents", respond(func(c *gin.Context) (proto.Message, error) {
 		body, err := io.ReadAll(c.Request.Body)
 		if err != nil {
 			return nil, fmt.Errorf("read the body: %w", err)
@@ -45,8 +45,8 @@ func New(backend *grpc.ClientConn, team string) http.Handler {
 	return e
 }
 
-// answer answers with what the first call returned.
-func answer(call func(*gin.Context) (proto.Message, error)) gin.HandlerFunc {
+// respond returns a handler that makes the call for every request, and responds with the result of the first.
+func respond(call func(*gin.Context) (proto.Message, error)) gin.HandlerFunc {
 	var first atomic.Pointer[[]byte]
 	return func(c *gin.Context) {
 		message, err := call(c)

@@ -1,7 +1,6 @@
-// Package load keeps a number of connections busy with one request, over and over, and times the answers.
+// Package load sends one HTTP/1.1 request repeatedly over a number of connections and measures the latencies.
 //
-// It speaks only as much HTTP/1.1 as a server's plain answers need (a status line, headers, a body of known length or in
-// chunks), so that it takes little of the machine that it shares with the server under test. The next request of a connection
-// goes out when the answer to the last one is in: the load is bounded by the number of connections and by time. Offer asks at a rate
-// instead, for a server that is to be asked more than it can answer.
+// It implements only the part of HTTP/1.1 that a server's usual responses need (a status line, a header, a body of known length or in
+// chunks), so that it uses little CPU of the machine that it shares with the server. Run sends the next request on a connection after the
+// response to the last one. Offer sends requests at a fixed rate, to test a server under overload.
 package load

@@ -11,24 +11,24 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Options say what to send, where to, and for how long.
+// Options of a run.
 type Options struct {
 	Address     string        // host and port of the server
-	Request     []byte        // one whole request as it goes over the wire
-	Connections int           // how many are kept busy
-	Duration    time.Duration // how long no connection stops asking
+	Request     []byte        // all bytes of the request
+	Connections int           // number of connections
+	Duration    time.Duration // requests are sent for this time
 }
 
-// Result is what a run measured.
+// Result has the latencies of a run.
 type Result struct {
 	Elapsed   time.Duration
 	latencies []time.Duration // ascending
 }
 
-// Requests returns how many requests were answered.
+// Requests returns the number of answered requests.
 func (r Result) Requests() int { return len(r.latencies) }
 
-// Rate returns the requests answered a second.
+// Rate returns the answered requests per second.
 func (r Result) Rate() float64 {
 	if len(r.latencies) == 0 {
 		return 0
@@ -36,7 +36,7 @@ func (r Result) Rate() float64 {
 	return float64(len(r.latencies)) / r.Elapsed.Seconds()
 }
 
-// Percentile returns the latency that a share p (0 to 1) of the requests stayed within.
+// Percentile returns the latency that a share p (0 to 1) of the requests did not exceed.
 func (r Result) Percentile(p float64) time.Duration {
 	if len(r.latencies) == 0 {
 		return 0
@@ -44,7 +44,7 @@ func (r Result) Percentile(p float64) time.Duration {
 	return r.latencies[min(int(p*float64(len(r.latencies))), len(r.latencies)-1)]
 }
 
-// Run loads the server. Any answer but a 200 ends the run with an error: a server that refuses is not compared.
+// Run loads the server. It returns an error at the first status other than 200.
 func Run(ctx context.Context, o Options) (Result, error) {
 	conns, err := dial(ctx, o)
 	if err != nil {
@@ -55,10 +55,10 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	latencies := make([][]time.Duration, len(conns))
 	start := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
-	defer context.AfterFunc(ctx, conns.giveUp)()
+	defer context.AfterFunc(ctx, conns.cancel)()
 	for i, conn := range conns {
 		g.Go(func() (err error) {
-			latencies[i], err = ask(ctx, conn, o.Request, start.Add(o.Duration))
+			latencies[i], err = repeat(ctx, conn, o.Request, start.Add(o.Duration))
 			return err
 		})
 	}
@@ -71,10 +71,10 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return Result{Elapsed: elapsed, latencies: all}, nil
 }
 
-// connections are those of one run.
+// connections are the connections of one run.
 type connections []net.Conn
 
-// answerLimit is how long the last answers may take before the run is given up.
+// answerLimit limits the wait for the last responses.
 const answerLimit = 10 * time.Second
 
 func dial(ctx context.Context, o Options) (_ connections, err error) {
@@ -104,22 +104,22 @@ func (cs connections) close() {
 	}
 }
 
-// giveUp ends the wait for answers that are still due.
-func (cs connections) giveUp() {
+// cancel ends all reads and writes.
+func (cs connections) cancel() {
 	for _, c := range cs {
 		_ = c.SetDeadline(time.Now())
 	}
 }
 
-// ask repeats the request on one connection until the deadline.
-func ask(ctx context.Context, conn net.Conn, request []byte, deadline time.Time) ([]time.Duration, error) {
-	answers := bufio.NewReaderSize(conn, 16<<10)
+// repeat repeats the request on one connection until the deadline.
+func repeat(ctx context.Context, conn net.Conn, request []byte, deadline time.Time) ([]time.Duration, error) {
+	responses := bufio.NewReaderSize(conn, 16<<10)
 	latencies := make([]time.Duration, 0, 4096)
 	for now := time.Now(); now.Before(deadline) && ctx.Err() == nil; {
 		if _, err := conn.Write(request); err != nil {
 			return nil, fmt.Errorf("send: %w", err)
 		}
-		if err := skipAnswer(answers); err != nil {
+		if err := skipResponse(responses); err != nil {
 			return nil, err
 		}
 		done := time.Now()

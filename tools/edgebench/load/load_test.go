@@ -13,7 +13,7 @@ import (
 	"opsgate/tools/edgebench/load"
 )
 
-// serve runs a real server, and returns options that load it for a moment.
+// serve runs a server, and returns options that load it for 50 ms.
 func serve(t *testing.T, h http.HandlerFunc) load.Options {
 	t.Helper()
 	srv := httptest.NewServer(h)
@@ -26,7 +26,7 @@ func serve(t *testing.T, h http.HandlerFunc) load.Options {
 	}
 }
 
-func TestEveryFramingOfAnAnswerIsReadToItsEnd(t *testing.T) {
+func TestResponsesOfEveryFramingAreReadToTheEnd(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	for name, answer := range map[string]http.HandlerFunc{
 		"short, so with a length": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "short") },
@@ -39,24 +39,24 @@ func TestEveryFramingOfAnAnswerIsReadToItsEnd(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var asked atomic.Int64
+			var requests atomic.Int64
 			o := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				asked.Add(1)
+				requests.Add(1)
 				answer(w, r)
 			})
 			got, err := load.Run(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Each connection asked more than once, so it found where the first answer ended.
-			if n := got.Requests(); n <= o.Connections || int64(n) != asked.Load() {
-				t.Errorf("counted %d answers of %d requests on %d connections", n, asked.Load(), o.Connections)
+			// Each connection sent more than one request, so that it found the end of the first response.
+			if n := got.Requests(); n <= o.Connections || int64(n) != requests.Load() {
+				t.Errorf("counted %d responses to %d requests on %d connections", n, requests.Load(), o.Connections)
 			}
 		})
 	}
 }
 
-func TestARefusalEndsTheRun(t *testing.T) {
+func TestAnErrorStatusEndsTheRun(t *testing.T) {
 	o := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "too many requests", http.StatusTooManyRequests)
 	})
@@ -66,10 +66,10 @@ func TestARefusalEndsTheRun(t *testing.T) {
 	}
 }
 
-func TestWhatIsOfferedIsCountedByItsStatus(t *testing.T) {
-	var asked atomic.Int64
+func TestOfferReturnsResultsByStatus(t *testing.T) {
+	var requests atomic.Int64
 	o := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1)%2 == 0 {
+		if requests.Add(1)%2 == 0 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
@@ -83,16 +83,16 @@ func TestWhatIsOfferedIsCountedByItsStatus(t *testing.T) {
 	}
 }
 
-func TestACancelledRunEnds(t *testing.T) {
+func TestCanceledRunReturnsAnError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	o := serve(t, func(http.ResponseWriter, *http.Request) { cancel() })
 	o.Duration = time.Hour
 	if _, err := load.Run(ctx, o); err == nil {
-		t.Error("a run that was cancelled must not pass for a result")
+		t.Error("a canceled run returned no error")
 	}
 }
 
-func TestPercentilesAreOfTheWholeRun(t *testing.T) {
+func TestPercentilesAreOrdered(t *testing.T) {
 	o := serve(t, func(http.ResponseWriter, *http.Request) {})
 	got, err := load.Run(t.Context(), o)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Offer asks so many requests a second, whatever becomes of them, and returns what was measured by the status of the answers. A
-// latency counts from when its request was due: what has to wait for a free connection waits.
+// Offer sends requests at a rate per second, and returns the results by status. A latency starts at the time at which the request was due,
+// so that it includes the wait for a free connection.
 func Offer(ctx context.Context, o Options, rate int) (map[int]Result, error) {
 	conns, err := dial(ctx, o)
 	if err != nil {
@@ -21,26 +21,26 @@ func Offer(ctx context.Context, o Options, rate int) (map[int]Result, error) {
 	defer conns.close()
 
 	total := int(float64(rate) * o.Duration.Seconds())
-	due := make(chan time.Time, total) // nobody who hands out turns waits for who takes them
+	due := make(chan time.Time, total) // large enough that schedule never blocks
 	answers := make([]map[int][]time.Duration, len(conns))
 	start := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
-	defer context.AfterFunc(ctx, conns.giveUp)()
+	defer context.AfterFunc(ctx, conns.cancel)()
 	for i, conn := range conns {
 		g.Go(func() (err error) {
-			answers[i], err = take(conn, o.Request, due)
+			answers[i], err = send(conn, o.Request, due)
 			return err
 		})
 	}
-	g.Go(func() error { return handOut(ctx, due, start, rate) })
+	g.Go(func() error { return schedule(ctx, due, start, rate) })
 	if err := g.Wait(); err != nil {
 		return nil, fmt.Errorf("offer %d requests a second to %s: %w", rate, o.Address, err)
 	}
 	return byStatus(answers, time.Since(start)), nil
 }
 
-// handOut puts each request into the queue when it is due, until the queue has had all that it has room for.
-func handOut(ctx context.Context, due chan<- time.Time, start time.Time, rate int) error {
+// schedule puts each request into the queue when it is due, up to the capacity of the queue.
+func schedule(ctx context.Context, due chan<- time.Time, start time.Time, rate int) error {
 	defer close(due)
 	tick := time.NewTicker(time.Millisecond / 2)
 	defer tick.Stop()
@@ -57,8 +57,8 @@ func handOut(ctx context.Context, due chan<- time.Time, start time.Time, rate in
 	return nil
 }
 
-// take asks a request for each that is due, one after the other.
-func take(conn net.Conn, request []byte, due <-chan time.Time) (map[int][]time.Duration, error) {
+// send sends a request on the connection for each that is due.
+func send(conn net.Conn, request []byte, due <-chan time.Time) (map[int][]time.Duration, error) {
 	from, latencies := bufio.NewReaderSize(conn, 16<<10), map[int][]time.Duration{}
 	for at := range due {
 		if _, err := conn.Write(request); err != nil {

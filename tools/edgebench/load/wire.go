@@ -16,20 +16,20 @@ var (
 	chunkedCoding    = []byte("chunked")
 )
 
-// skipAnswer reads one answer to its end. An answer other than a 200 is an error with the beginning of its body.
-func skipAnswer(r *bufio.Reader) error {
+// skipResponse reads one response to its end. A status other than 200 is an error with the beginning of the body.
+func skipResponse(r *bufio.Reader) error {
 	status, length, err := readHead(r)
 	switch {
 	case err != nil:
 		return err
 	case status != http.StatusOK:
 		excerpt, _ := r.Peek(min(max(r.Buffered(), 1), 300))
-		return fmt.Errorf("answered %d: %s", status, excerpt)
+		return fmt.Errorf("status %d: %s", status, excerpt)
 	}
 	return skipBody(r, length)
 }
 
-// readHead reads an answer up to its body, and returns the status and the length of the body.
+// readHead reads a response up to its body, and returns the status and the length of the body.
 func readHead(r *bufio.Reader) (status, length int, err error) {
 	line, err := readLine(r)
 	if err != nil {
@@ -53,7 +53,7 @@ func skipBody(r *bufio.Reader, length int) error {
 	return err
 }
 
-// chunked stands for a body whose length is not known beforehand.
+// chunked is the length of a chunked body.
 const chunked = -1
 
 // skipHeader reads the header and returns the length of the body that follows.
@@ -65,7 +65,7 @@ func skipHeader(r *bufio.Reader) (length int, err error) {
 		case err != nil:
 			return 0, err
 		case len(line) == 0 && !framed:
-			return 0, errors.New("the answer does not say where it ends")
+			return 0, errors.New("the response has no length")
 		case len(line) == 0:
 			return length, nil
 		}
@@ -102,7 +102,7 @@ func skipChunks(r *bufio.Reader) error {
 			return fmt.Errorf("read chunk: %w", err)
 		}
 		if end, err := readLine(r); err != nil || len(end) != 0 {
-			return errors.New("a chunk is longer than it says")
+			return errors.New("a chunk is longer than its size")
 		}
 	}
 }
@@ -119,7 +119,7 @@ func skipTrailers(r *bufio.Reader) error {
 	}
 }
 
-// readLine returns the next line without its end. It is good until the next read.
+// readLine returns the next line without its end. The line is valid until the next read.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, io.EOF) {
