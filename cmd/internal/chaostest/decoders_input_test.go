@@ -19,7 +19,7 @@ import (
 // decoders returns the decoders that a client or an operator reaches over HTTP.
 func decoders(r teamResources) []decoder {
 	all := append(headerDecoders(r), decoder{
-		name: "a question of an operator", admin: true, request: getRequest("/admin/"),
+		name: "a query of an operator", admin: true, request: getRequest("/admin/"),
 		seeds: []string{"explain?token_id=t&method=GET&path=/v1/me", "limits/t?team_id=x", "limits?n=5", "config"},
 	})
 	path := decoder{name: "a path", token: "read", request: getRequest("/v1/"), seeds: []string{"incidents/x", "me/"}}
@@ -99,13 +99,13 @@ func headerDecoders(r teamResources) []decoder {
 	}
 }
 
-// oneLine leaves out what would end the line.
+// oneLine removes line breaks.
 func oneLine(text string) string { return strings.NewReplacer("\r", "", "\n", "").Replace(text) }
 
-// A mutator makes texts that nobody should write.
+// A mutator generates malformed texts.
 type mutator struct{ *rand.Rand }
 
-// text returns a seed, a seed with a few things wrong, or noise.
+// text returns a seed, a mutated seed, or random bytes.
 func (m mutator) text(seeds []string) string {
 	text := []byte(seeds[m.IntN(len(seeds))])
 	if m.IntN(10) == 0 {
@@ -141,29 +141,29 @@ var oddities = []string{
 	strings.Repeat("9", 400), strings.Repeat("[", 2000), strings.Repeat("x", 20_000),
 }
 
-// checkConfigurations has the program say what is wrong with configurations.
+// checkConfigurations returns a function that runs `opsgate check` on mutated configurations.
 func checkConfigurations(good string) func(context.Context, *findings, string) int {
 	seeds := []string{good, good + recorded, good + "http: {max_body_bytes: 1KiB}\nlog: {level: debug}\n"}
 	return func(ctx context.Context, f *findings, dir string) int {
-		return readOften(ctx, f, filepath.Join(dir, "opsgate.yaml"), seeds, func(file string) []string {
+		return runOnMutations(ctx, f, filepath.Join(dir, "opsgate.yaml"), seeds, func(file string) []string {
 			return []string{"check", "--config=" + file}
 		})
 	}
 }
 
-// replayRecords has the program replay records of demand.
+// replayRecords returns a function that runs `opsgate replay` on mutated records of demand.
 func replayRecords(config string) func(context.Context, *findings, string) int {
 	seeds := []string{`{"opsgate_demand":1,"sample":1}` + "\n" + `{"at":"2026-01-02T12:00:00Z","token":"a","allowed":true}` + "\n" +
 		`{"at":"2026-01-02T12:00:01Z","token":"a","denied":"second","retry_after_ns":5}` + "\n" + `{"dropped":3}` + "\n"}
 	return func(ctx context.Context, f *findings, dir string) int {
-		return readOften(ctx, f, filepath.Join(dir, "demand.jsonl"), seeds, func(file string) []string {
+		return runOnMutations(ctx, f, filepath.Join(dir, "demand.jsonl"), seeds, func(file string) []string {
 			return []string{"replay", "--config=" + config, "--demand=" + file}
 		})
 	}
 }
 
-// readOften has the program read mutations of a file until the context ends, and returns how many.
-func readOften(ctx context.Context, f *findings, file string, seeds []string, arguments func(file string) []string) (n int) {
+// runOnMutations runs the program on mutations of a file until the context ends, and returns their number.
+func runOnMutations(ctx context.Context, f *findings, file string, seeds []string, arguments func(file string) []string) (n int) {
 	m := mutator{rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))}
 	for ; ctx.Err() == nil; n++ {
 		text := m.text(seeds)
@@ -171,10 +171,10 @@ func readOften(ctx context.Context, f *findings, file string, seeds []string, ar
 			f.add("%v", err)
 			return n
 		}
-		said, err := exec.Command(program("opsgate"), arguments(file)...).CombinedOutput()
+		output, err := exec.Command(program("opsgate"), arguments(file)...).CombinedOutput()
 		failed, ended := errors.AsType[*exec.ExitError](err)
-		if err != nil && (!ended || failed.ExitCode() != 1) || bytes.Contains(said, []byte("goroutine ")) {
-			f.add("%q: %v\n%s", text, err, said)
+		if err != nil && (!ended || failed.ExitCode() != 1) || bytes.Contains(output, []byte("goroutine ")) {
+			f.add("%q: %v\n%s", text, err, output)
 		}
 	}
 	return n

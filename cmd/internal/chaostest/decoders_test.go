@@ -21,51 +21,51 @@ import (
 	"opsgate/gateway/openapi/openapitest"
 )
 
-// A decoder is something of a gateway that reads what others wrote, asked over and over with what nobody should write.
+// A decoder is a part of a gateway that decodes input of clients or operators.
 type decoder struct {
 	name  string
-	token string   // name of the one that it is asked with
-	seeds []string // what somebody might write
-	// request puts a text where the decoder reads it.
+	token string   // name of the token in its requests
+	seeds []string // inputs that are mutated
+	// request returns a request with the text as the input of the decoder.
 	request func(text string) string
-	admin   bool // it is of the admin listener
+	admin   bool // on the admin listener
 }
 
-// Each decoder is asked with random bytes and mutations of what it knows, all of them at once, each with a token of its own.
-func TestWhateverIsSentIsAnsweredInOrder(t *testing.T) {
+// Every decoder gets random bytes and mutations of valid inputs, all decoders at the same time.
+func TestMalformedInputIsAnsweredByTheContract(t *testing.T) {
 	parallel(t)
 	g := startGateway(t, everyService(startBackend(t).address), unlimited+"trusted_proxies: [127.0.0.0/8]\n")
 	validator, known := openapitest.New(t), tokens(t)
 	ctx, cancel := context.WithTimeout(t.Context(), either(time.Minute, time.Second))
 	defer cancel()
-	var asked sync.WaitGroup
+	var running sync.WaitGroup
 	wrong := new(findings)
 	for i, d := range decoders(resourcesOf(t, g)) {
-		asked.Go(func() {
+		running.Go(func() {
 			m := mutator{rand.New(rand.NewPCG(uint64(i), uint64(time.Now().UnixNano())))}
-			v := &visitor{decoder: d, secret: known[d.token].Text, gateway: g, validator: validator, wrong: wrong, answers: map[int]int{}}
-			v.visit(ctx, m)
-			v.report(t)
+			s := &sender{decoder: d, secret: known[d.token].Text, gateway: g, validator: validator, wrong: wrong, answers: map[int]int{}}
+			s.run(ctx, m)
+			s.report(t)
 		})
 	}
 	for name, run := range map[string]func(context.Context, *findings, string) int{
 		"a configuration": checkConfigurations(g.base), "a record of demand": replayRecords(g.file),
 	} {
 		dir := t.TempDir()
-		asked.Go(func() { report(t, "20", name, fmt.Sprint(run(ctx, wrong, dir), " read"), "exit 0 or 1") })
+		running.Go(func() { report(t, "20", name, fmt.Sprint(run(ctx, wrong, dir), " read"), "exit 0 or 1") })
 	}
-	asked.Wait()
+	running.Wait()
 	for _, finding := range wrong.list[:min(len(wrong.list), 10)] {
 		t.Error(finding)
 	}
 	expectNone(t, "20", "answers of 5xx, against the contract, or none", len(wrong.list))
 	expectNone(t, "20", "panics", int(g.metric(t, "opsgate_http_panics_total"))+strings.Count(g.log.String(), "panic"))
 	if got := g.get(t, "/livez"); got != "ok\n" {
-		t.Errorf("/livez says %q", got)
+		t.Errorf("/livez returns %q", got)
 	}
 }
 
-// findings are what should not have been.
+// findings are violations of the contract. They are safe for concurrent use.
 type findings struct {
 	sync.Mutex
 	list []string
@@ -77,50 +77,50 @@ func (f *findings) add(format string, args ...any) {
 	f.list = append(f.list, fmt.Sprintf(format, args...))
 }
 
-// maxHeaderBytes is http.max_header_bytes by default.
+// maxHeaderBytes is the default of http.max_header_bytes.
 const maxHeaderBytes = 16 << 10
 
-// A visitor asks one decoder.
-type visitor struct {
+// A sender sends requests to one decoder.
+type sender struct {
 	decoder
-	secret    string // the token itself; "" for none
+	secret    string // text of the token; "" for none
 	gateway   *gateway
 	validator *openapitest.Validator
 	wrong     *findings
 
 	conn    net.Conn
 	from    *bufio.Reader
-	answers map[int]int // by their status; those that net/http gives itself under 0
+	answers map[int]int // by status; 0 for responses of net/http itself
 }
 
-// visit asks until the context ends.
-func (v *visitor) visit(ctx context.Context, m mutator) {
-	defer v.hangUp()
+// run sends requests until the context ends.
+func (s *sender) run(ctx context.Context, m mutator) {
+	defer s.closeConn()
 	for ctx.Err() == nil {
-		text := v.request(m.text(v.seeds))
+		text := s.request(m.text(s.seeds))
 		more := "Host: localhost\r\n"
-		if v.secret != "" {
-			more += "Authorization: Bearer " + v.secret + "\r\n"
+		if s.secret != "" {
+			more += "Authorization: Bearer " + s.secret + "\r\n"
 		}
 		text = strings.Replace(text, " HTTP/1.1\r\n", " HTTP/1.1\r\n"+more, 1)
-		if err := v.ask(text); err != nil {
-			v.wrong.add("%s: %q: %v", v.name, text, err)
-			v.hangUp()
+		if err := s.send(text); err != nil {
+			s.wrong.add("%s: %q: %v", s.name, text, err)
+			s.closeConn()
 		}
 	}
 }
 
-// ask sends a request, and holds its answer against the contract.
-func (v *visitor) ask(text string) error {
-	if err := v.connect(); err != nil {
+// send sends a request, and returns an error if the response violates the contract.
+func (s *sender) send(text string) error {
+	if err := s.connect(); err != nil {
 		return err
 	}
-	_, sendErr := io.WriteString(v.conn, text) // it may be refused before it has been sent
+	_, sendErr := io.WriteString(s.conn, text) // the gateway may respond before all is sent
 	request, requestErr := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
-	response, err := http.ReadResponse(v.from, request)
+	response, err := http.ReadResponse(s.from, request)
 	if len(text) > maxHeaderBytes && (errors.Is(err, syscall.ECONNRESET) || errors.Is(sendErr, syscall.ECONNRESET)) {
-		v.answers[0]++ // what was not read of a header that is too large may have the kernel drop the answer to it
-		v.hangUp()
+		s.answers[0]++ // the kernel may drop the response if the gateway did not read all of a header that is too large
+		s.closeConn()
 		return nil
 	}
 	if err != nil {
@@ -131,73 +131,73 @@ func (v *visitor) ask(text string) error {
 		return errors.Join(err, sendErr)
 	}
 	if response.Close {
-		v.hangUp()
+		s.closeConn()
 	}
-	if !v.admin && response.Header.Get("X-Request-Id") == "" {
-		v.answers[0]++
-		return mayBeOfTheServer(response, requestErr)
+	if !s.admin && response.Header.Get("X-Request-Id") == "" {
+		s.answers[0]++
+		return checkServerError(response, requestErr)
 	}
-	v.answers[response.StatusCode]++
+	s.answers[response.StatusCode]++
 	switch {
 	case response.StatusCode >= http.StatusInternalServerError:
 		return fmt.Errorf("%d %s", response.StatusCode, body)
-	case v.admin:
+	case s.admin:
 		return nil
 	case requestErr != nil:
-		return fmt.Errorf("%d for what is no request: %w", response.StatusCode, requestErr)
+		return fmt.Errorf("%d for a malformed request: %w", response.StatusCode, requestErr)
 	}
 	_, sent, _ := strings.Cut(text, "\r\n\r\n")
 	x := openapitest.Exchange{Request: request, RequestBody: []byte(sent), Status: response.StatusCode, Header: response.Header, Body: body}
-	return errors.Join(v.validator.Check(x), areFields(response.Header["Ratelimit"]), areFields(response.Header["Ratelimit-Policy"]))
+	return errors.Join(s.validator.Check(x), checkList(response.Header["Ratelimit"]), checkList(response.Header["Ratelimit-Policy"]))
 }
 
-// connect connects where there is no connection.
-func (v *visitor) connect() error {
-	if v.conn == nil {
-		address := v.gateway.url
-		if v.admin {
-			address = v.gateway.admin
+// connect connects unless there is a connection.
+func (s *sender) connect() error {
+	if s.conn == nil {
+		address := s.gateway.url
+		if s.admin {
+			address = s.gateway.admin
 		}
 		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
 		if err != nil {
 			return err
 		}
-		v.conn, v.from = conn, bufio.NewReader(conn)
+		s.conn, s.from = conn, bufio.NewReader(conn)
 	}
-	return v.conn.SetDeadline(time.Now().Add(maxWait))
+	return s.conn.SetDeadline(time.Now().Add(maxWait))
 }
 
-// mayBeOfTheServer holds that an answer that is none of ours is net/http's to what is no request, or is larger than it reads.
-func mayBeOfTheServer(response *http.Response, requestErr error) error {
+// checkServerError returns an error unless net/http itself may have sent the response: to a malformed or too large request.
+func checkServerError(response *http.Response, requestErr error) error {
 	refusals := []int{http.StatusBadRequest, http.StatusRequestHeaderFieldsTooLarge}
 	if requestErr == nil && !slices.Contains(refusals, response.StatusCode) || !response.Close {
-		return fmt.Errorf("net/http answers %d", response.StatusCode)
+		return fmt.Errorf("net/http responded %d", response.StatusCode)
 	}
 	return nil
 }
 
-// areFields holds that a header is a list of RFC 9651.
-func areFields(lines []string) error {
+// checkList returns an error unless a header is a list by RFC 9651.
+func checkList(lines []string) error {
 	_, err := httpsfv.UnmarshalList(lines)
 	return err
 }
 
-func (v *visitor) hangUp() {
-	if v.conn != nil {
-		_ = v.conn.Close()
-		v.conn = nil
+func (s *sender) closeConn() {
+	if s.conn != nil {
+		_ = s.conn.Close()
+		s.conn = nil
 	}
 }
 
-// report notes how much was asked. What was all answered alike was hardly decoded.
-func (v *visitor) report(t *testing.T) {
+// report reports the number of requests. Equal responses to all of them mean that the input was not decoded.
+func (s *sender) report(t *testing.T) {
 	t.Helper()
 	total := 0
-	for _, n := range v.answers {
+	for _, n := range s.answers {
 		total += n
 	}
-	report(t, "20", v.name, fmt.Sprintf("%d asked, answers %v", total, v.answers), "no 5xx")
-	if total == 0 || *full && len(v.answers) < 2 {
-		t.Errorf("%s: answers %v", v.name, v.answers)
+	report(t, "20", s.name, fmt.Sprintf("%d asked, answers %v", total, s.answers), "no 5xx")
+	if total == 0 || *full && len(s.answers) < 2 {
+		t.Errorf("%s: answers %v", s.name, s.answers)
 	}
 }

@@ -83,7 +83,7 @@ func idsOf(body json.RawMessage) (ids []string) {
 	return ids
 }
 
-// fill replaces {id} in a path by an ID that choose takes of the list above it.
+// fill replaces {id} in a path by the ID that choose returns for the list above it.
 func (r teamResources) fill(path string, choose func(list string, ids []string) string) string {
 	list, rest, byID := strings.Cut(path, "/{id}")
 	if !byID {
@@ -92,7 +92,7 @@ func (r teamResources) fill(path string, choose func(list string, ids []string) 
 	return list + "/" + choose(list, r[list]) + rest
 }
 
-// first is the choice of the first resource.
+// first chooses the first ID.
 func first(_ string, ids []string) string { return ids[0] }
 
 // resourcesOf returns the resources of the team of the token "full".
