@@ -37,7 +37,7 @@ func TestContentEncodings(t *testing.T) {
 
 // A body that costs more than its size cannot do so by what is allocated for it: four times the size takes no more allocations, but for
 // buffers that grow by doubling.
-func TestAllocationsOfABodyDoNotGrowWithItsShape(t *testing.T) {
+func TestBodyAllocationsDoNotDependOnItsShape(t *testing.T) {
 	const size = 64 << 10
 	r := requestWithBody(4 * size)
 	for _, shape := range bodyShapes() {
@@ -50,7 +50,7 @@ func TestAllocationsOfABodyDoNotGrowWithItsShape(t *testing.T) {
 	}
 }
 
-func TestAnswersToTheWorstBodiesAreShort(t *testing.T) {
+func TestErrorsForWorstCaseBodiesAreShort(t *testing.T) {
 	r := requestWithBody(defaultMaxBodyBytes)
 	for _, shape := range bodyShapes() {
 		if n := decodeBody(t, r, shape, shape.make(defaultMaxBodyBytes)); n > 16<<10 {
@@ -59,7 +59,7 @@ func TestAnswersToTheWorstBodiesAreShort(t *testing.T) {
 	}
 }
 
-func TestMistakesInJSONHaveTheirPosition(t *testing.T) {
+func TestJSONErrorsReportTheirPosition(t *testing.T) {
 	for body, want := range map[string]string{
 		"":                   "is empty; it must be a JSON object",
 		" \n":                "is empty; it must be a JSON object",
@@ -100,7 +100,7 @@ func nestedArrays(n int) string {
 	return `{"a":` + strings.Repeat("[", n) + strings.Repeat("]", n) + "}"
 }
 
-func TestBodiesOfMoreThan1000ValuesAreReadUpToThem(t *testing.T) {
+func TestBodyIsReadUpTo1000Values(t *testing.T) {
 	h := start(t)
 	const title, wrong = `"title":"t"`, `"status":"open"`
 	for _, c := range []struct{ name, body, fields string }{
@@ -118,7 +118,7 @@ func TestBodiesOfMoreThan1000ValuesAreReadUpToThem(t *testing.T) {
 	}
 }
 
-func TestWhiteSpaceAroundTextsIsBounded(t *testing.T) {
+func TestWhiteSpaceAroundTextsIsLimited(t *testing.T) {
 	const char = `\ud83d\ude00`
 	tooLong := "must have at most 255 characters, with at most 1000 of white space around them"
 	for literal, want := range map[string]string{

@@ -44,7 +44,7 @@ func post(body string, length int) string {
 	return fmt.Sprintf("POST /v1/incidents HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer full\r\nContent-Length: %d\r\n\r\n%s", length, body)
 }
 
-func TestABodyThatDoesNotArriveInTimeIs408AndCounts(t *testing.T) {
+func TestLateBodyIs408AndCounts(t *testing.T) {
 	var calls atomic.Int64
 	h := start(t, func(o *Options) {
 		o.BodyTimeout = 50 * time.Millisecond
@@ -67,7 +67,7 @@ func TestABodyThatDoesNotArriveInTimeIs408AndCounts(t *testing.T) {
 }
 
 // Over HTTP/2 a late body ends with its stream: other requests use the connection.
-func TestALateBodyOverHTTP2LeavesTheConnection(t *testing.T) {
+func TestLateBodyOverHTTP2KeepsTheConnection(t *testing.T) {
 	h := start(t, func(o *Options) { o.BodyTimeout = 50 * time.Millisecond })
 	server := httptest.NewUnstartedServer(h.gateway)
 	server.EnableHTTP2 = true
@@ -100,7 +100,7 @@ func TestALateBodyOverHTTP2LeavesTheConnection(t *testing.T) {
 }
 
 // The time that a client takes for its body is none of the service's.
-func TestTheDeadlineOfACallStartsWhenTheBodyIsComplete(t *testing.T) {
+func TestCallDeadlineStartsWhenTheBodyIsComplete(t *testing.T) {
 	const timeout, late = 2 * time.Second, 300 * time.Millisecond
 	h := start(t, func(o *Options) { o.Timeout = timeout })
 	var left time.Duration
@@ -122,7 +122,7 @@ func TestTheDeadlineOfACallStartsWhenTheBodyIsComplete(t *testing.T) {
 }
 
 // net/http reads ahead while a handler works, to notice a client that hangs up; the deadline of the body must not end that read.
-func TestTheTimeOfABodyDoesNotBoundTheAnswer(t *testing.T) {
+func TestBodyTimeoutDoesNotLimitTheResponse(t *testing.T) {
 	h := start(t, func(o *Options) { o.BodyTimeout = 50 * time.Millisecond })
 	h.services.on("CreateIncident", func(ctx context.Context, _ proto.Message) (proto.Message, error) {
 		select {

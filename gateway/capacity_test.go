@@ -69,7 +69,7 @@ func (h *harness) try(token, method, path string) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(request)
 }
 
-func TestARequestThatThereIsNoRoomForIsRefusedUnread(t *testing.T) {
+func TestRequestAboveTheInFlightLimitIsRejectedUnread(t *testing.T) {
 	limit := ratelimit.Limit{Name: "minute", Requests: 3, Per: time.Minute}
 	h, empty := full(t, 2, func(o *Options) { o.Policies = policies(t, limit) })
 	for _, test := range []struct{ token, method, path string }{
@@ -106,7 +106,7 @@ func TestARequestThatThereIsNoRoomForIsRefusedUnread(t *testing.T) {
 	}
 }
 
-func TestMoreRoomHoldsAtOnce(t *testing.T) {
+func TestRaisedLimitAppliesImmediately(t *testing.T) {
 	h, empty := full(t, 1)
 	h.gateway.options.Capacity.SetLimit(2)
 	if got := h.get(t, "/v1/me"); got.StatusCode != 200 {
@@ -115,7 +115,7 @@ func TestMoreRoomHoldsAtOnce(t *testing.T) {
 	empty()
 }
 
-func TestAPanicGivesItsPlaceBack(t *testing.T) {
+func TestPanicReleasesItsSlot(t *testing.T) {
 	h := start(t, func(o *Options) {
 		o.Capacity.SetLimit(1)
 		o.Authenticator = panicking{}
@@ -141,7 +141,7 @@ func (u *unread) Write(p []byte) (int, error) {
 }
 
 // No token bounds how many strangers ask for pages and do not read them.
-func TestAPageThatIsNotReadTakesNoRoom(t *testing.T) {
+func TestStalledDownloadHoldsNoSlot(t *testing.T) {
 	h := start(t, func(o *Options) { o.Capacity.SetLimit(1) })
 	w := &unread{discardWriter{header: make(http.Header)}, make(chan struct{}), make(chan struct{})}
 	answered := make(chan struct{})

@@ -25,7 +25,7 @@ func (nilAuthenticator) Authenticate(context.Context, string, authn.Source) (*au
 	return nil, nil
 }
 
-func TestTheTableIsWhatIsDescribed(t *testing.T) {
+func TestRouteTableMatchesOpenAPI(t *testing.T) {
 	type row struct{ id, method, path, scope, fields string }
 	var served, described []row
 	for _, r := range start(t).gateway.rows {
@@ -53,7 +53,7 @@ func TestTheTableIsWhatIsDescribed(t *testing.T) {
 	}
 }
 
-func TestATableWithAGapIsRefused(t *testing.T) {
+func TestInvalidRouteTableIsRejected(t *testing.T) {
 	handle := func(*Request) (Reply, error) { return Reply{}, nil }
 	good := Route{ID: "a", Method: "GET", Path: "/v1/a", Scope: anyToken, Handle: handle}
 	if err := checkRoutes([]Route{good}); err != nil {
@@ -77,7 +77,7 @@ func TestATableWithAGapIsRefused(t *testing.T) {
 	}
 }
 
-func TestNewRefusesWhatIsMissing(t *testing.T) {
+func TestNewRequiresItsOptions(t *testing.T) {
 	if _, err := New(Options{}); err == nil {
 		t.Error("no clients: accepted")
 	}
@@ -94,7 +94,7 @@ func TestNewRefusesWhatIsMissing(t *testing.T) {
 }
 
 // A reload makes a Gateway and forgets the last one: there is nothing to end.
-func TestAGatewayRunsNothingBesideRequests(t *testing.T) {
+func TestGatewayRunsNoGoroutines(t *testing.T) {
 	o := optionsWith(t, &services{})
 	before := goleak.IgnoreCurrent()
 	if _, err := New(o); err != nil {
@@ -107,7 +107,7 @@ func TestAGatewayRunsNothingBesideRequests(t *testing.T) {
 }
 
 // Decisions, "The order of checks": each request below is wrong in two ways, and hears of the first.
-func TestTheOrderOfChecks(t *testing.T) {
+func TestOrderOfChecks(t *testing.T) {
 	h := start(t)
 	cases := []struct {
 		name, token, method, target, body string
@@ -143,7 +143,7 @@ func TestTheOrderOfChecks(t *testing.T) {
 	}
 }
 
-func TestEachScopeOpensItsRoutesOnly(t *testing.T) {
+func TestEachScopePermitsItsRoutesOnly(t *testing.T) {
 	h := start(t)
 	h.services.fail("", status.Error(codes.NotFound, "reached the service"))
 	for _, route := range h.gateway.rows {
@@ -165,7 +165,7 @@ func TestEachScopeOpensItsRoutesOnly(t *testing.T) {
 	}
 }
 
-func TestATeamWithoutThePlan(t *testing.T) {
+func TestTeamWithoutThePlan(t *testing.T) {
 	h := start(t)
 	for _, route := range h.gateway.rows {
 		details := h.do(t, "no_plan", route.Method, target(route), validBody(route)).mustFail(t, 403, "forbidden")
@@ -251,7 +251,7 @@ func TestMethods(t *testing.T) {
 	override.mustBe(t, 200)
 }
 
-func TestPathsAreTakenAsTheyAre(t *testing.T) {
+func TestPathsAreNotNormalized(t *testing.T) {
 	h := start(t)
 	h.services.reply("", &fleetv1.GetServerResponse{})
 	for _, path := range []string{
@@ -269,7 +269,7 @@ func TestPathsAreTakenAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestTheRootAndDocsAreRedirectedToTheDocumentation(t *testing.T) {
+func TestRootAndDocsRedirectToTheDocumentation(t *testing.T) {
 	h := start(t)
 	for _, method := range []string{"GET", "HEAD"} {
 		for path, status := range map[string]int{"/docs": 308, "/": 307, "/docs?page=//example.com": 308, "/?": 307} {
@@ -281,7 +281,7 @@ func TestTheRootAndDocsAreRedirectedToTheDocumentation(t *testing.T) {
 	}
 }
 
-func TestAPathThatIsNotThereIsToldFromAResource(t *testing.T) {
+func TestUnknownPathAndMissingResourceHaveDifferentTexts(t *testing.T) {
 	h := start(t)
 	h.services.fail("", status.Error(codes.NotFound, ""))
 	for target, text := range map[string]string{
@@ -296,7 +296,7 @@ func TestAPathThatIsNotThereIsToldFromAResource(t *testing.T) {
 	}
 }
 
-func TestIDsAreLowered(t *testing.T) {
+func TestIDsAreConvertedToLowerCase(t *testing.T) {
 	h := start(t)
 	h.services.reply("GetServer", &fleetv1.GetServerResponse{Server: fullServer()})
 	h.get(t, "/v1/servers/"+strings.ToUpper(someID)).mustBe(t, 200)
@@ -326,7 +326,7 @@ func TestRequestIDs(t *testing.T) {
 }
 
 // An id is repeated in the answer, and stands in logs, in traces and with the services.
-func TestARequestIDThatHoldsATokenIsReplaced(t *testing.T) {
+func TestRequestIDThatContainsATokenIsReplaced(t *testing.T) {
 	h := start(t, func(o *Options) { o.TokenPrefix = "ops_live_" })
 	for sent, taken := range map[string]bool{"ops_live_abc": false, "x-ops_live_abc-y": false, "ops_test_abc": true} {
 		if got := h.get(t, "/v1/me", "X-Request-Id: "+sent).Header.Get("X-Request-Id"); (got == sent) != taken {
@@ -335,7 +335,7 @@ func TestARequestIDThatHoldsATokenIsReplaced(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeWrittenFails(t *testing.T) {
+func TestInvalidServiceResponseIs500(t *testing.T) {
 	h := start(t)
 	broken := fullServer()
 	broken.CreatedAt = nil

@@ -159,7 +159,7 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-func TestAPageThatTheClientHasIsNotDescribedAgain(t *testing.T) {
+func TestNotModifiedPageOmitsItsHeaders(t *testing.T) {
 	h := start(t)
 	h.services.reply("ListIncidents", &incidentv1.ListIncidentsResponse{NextCursor: "next-1", CursorIgnored: true})
 	page := h.get(t, "/v1/incidents").mustBe(t, 200)
@@ -283,7 +283,7 @@ func TestContentTypes(t *testing.T) {
 	h.do(t, "full", "POST", "/v1/incidents", "{}", "Content-Type: application/json", "Content-Type: text/plain").mustFail(t, 415, "unsupported_media_type")
 }
 
-func TestBodiesThatAreTooLarge(t *testing.T) {
+func TestTooLargeBodies(t *testing.T) {
 	h := start(t, func(o *Options) { o.MaxBodyBytes = 100 })
 	big := `{"title":"` + strings.Repeat("x", 100) + `"}`
 	h.do(t, "full", "POST", "/v1/incidents", big).mustFail(t, 413, "payload_too_large")

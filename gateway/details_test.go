@@ -35,7 +35,7 @@ func TestDetailsCutNames(t *testing.T) {
 	}
 }
 
-func TestDetailsAreBounded(t *testing.T) {
+func TestDetailsAreLimited(t *testing.T) {
 	many := map[string]string{}
 	for i := range 100 {
 		many[fmt.Sprintf("field%03d", i)] = strings.Repeat("x", 1+i)

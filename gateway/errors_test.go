@@ -128,7 +128,7 @@ func withDetails(t *testing.T, code codes.Code, details ...protoadapt.MessageV1)
 	return st.Err()
 }
 
-func TestAServiceThatAsksToSlowDown(t *testing.T) {
+func TestServiceThatThrottles(t *testing.T) {
 	h := start(t)
 	h.services.fail("ListServers", withDetails(t, codes.ResourceExhausted, &errdetails.RetryInfo{RetryDelay: durationpb.New(6500 * time.Millisecond)}))
 	got := h.get(t, "/v1/servers")
@@ -141,7 +141,7 @@ func TestAServiceThatAsksToSlowDown(t *testing.T) {
 	}
 }
 
-func TestADeadlineThatPassesIsATimeout(t *testing.T) {
+func TestExpiredDeadlineIsATimeout(t *testing.T) {
 	h := start(t, func(o *Options) { o.Timeout = 50 * time.Millisecond })
 	h.services.on("ListServers", func(ctx context.Context, _ proto.Message) (proto.Message, error) {
 		<-ctx.Done()
@@ -150,7 +150,7 @@ func TestADeadlineThatPassesIsATimeout(t *testing.T) {
 	h.get(t, "/v1/servers").mustFail(t, 504, "timeout")
 }
 
-func TestARouteMayHaveATimeoutOfItsOwn(t *testing.T) {
+func TestRouteTimeoutOverridesTheDefault(t *testing.T) {
 	h := start(t, func(o *Options) { o.Timeouts = map[string]time.Duration{"v1ListServers": time.Minute} })
 	var left time.Duration
 	h.services.on("ListServers", func(ctx context.Context, _ proto.Message) (proto.Message, error) {
@@ -164,7 +164,7 @@ func TestARouteMayHaveATimeoutOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAClientThatHangsUpIsNoFailureOfOurs(t *testing.T) {
+func TestClientDisconnectIsNotAFailure(t *testing.T) {
 	h := start(t)
 	called, ended := make(chan struct{}), make(chan struct{})
 	h.services.on("ListServers", func(ctx context.Context, _ proto.Message) (proto.Message, error) {
@@ -204,7 +204,7 @@ func (hangUpLimiter) Refund(context.Context, string, *ratelimit.Policy, ratelimi
 	return nil
 }
 
-func TestAClientThatHangsUpWhileLimitsAreDecidedIsNoFailureOfOurs(t *testing.T) {
+func TestClientDisconnectDuringDecisionIsNotAFailure(t *testing.T) {
 	limiter := hangUpLimiter{make(chan struct{})}
 	h := start(t, func(o *Options) { o.Limiter = limiter })
 	conn := h.connect(t)
@@ -217,7 +217,7 @@ func TestAClientThatHangsUpWhileLimitsAreDecidedIsNoFailureOfOurs(t *testing.T) 
 	mustCount(t, h, "opsgate_http_requests_total", map[string]float64{"client-gone client_closed_request v1Me 499": 1})
 }
 
-func TestAPanicIsAnInternalError(t *testing.T) {
+func TestPanicIsAnInternalError(t *testing.T) {
 	h := start(t)
 	h.services.reply("GetServer", &fleetv1.GetServerResponse{}) // OK without the server: a breach of contract
 	h.get(t, "/v1/servers/"+someID).mustFail(t, 500, "internal_error")
@@ -234,7 +234,7 @@ func TestAPanicIsAnInternalError(t *testing.T) {
 
 // A client that closes its sending side and still listens is as good as gone to net/http. It must not read a success that never
 // was.
-func TestAHalfClosedRequestIsNotAnsweredWithSuccess(t *testing.T) {
+func TestHalfClosedRequestGetsNoSuccess(t *testing.T) {
 	h := start(t)
 	h.services.on("CreateIncident", func(ctx context.Context, _ proto.Message) (proto.Message, error) {
 		<-ctx.Done()

@@ -27,7 +27,7 @@ func mustBeSecure(t *testing.T, what string, header http.Header, overTLS bool) {
 	}
 }
 
-func TestEveryResponseForbidsSniffingAndOverTLSPlainHTTP(t *testing.T) {
+func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 	for _, overTLS := range []bool{false, true} {
 		h := start(t, func(o *Options) { o.TLS = overTLS })
 		h.services.reply("ListServers", manyServers(1))
@@ -63,7 +63,7 @@ func TestEveryResponseForbidsSniffingAndOverTLSPlainHTTP(t *testing.T) {
 }
 
 // With nine fields, the map that net/http keeps them in takes three times the memory (BenchmarkOverHTTP).
-func TestSmallAnswersHaveEightHeaderFields(t *testing.T) {
+func TestSmallResponsesHaveEightHeaders(t *testing.T) {
 	h := start(t)
 	h.services.reply("GetServer", &fleetv1.GetServerResponse{Server: fullServer()})
 	for _, target := range []string{"/v1/me", "/v1/servers/" + someID} {
@@ -77,7 +77,7 @@ func TestSmallAnswersHaveEightHeaderFields(t *testing.T) {
 }
 
 // net/http adds the length of a small answer, and we add that of a larger one: no answer is chunked.
-func TestEveryAnswerHasItsLength(t *testing.T) {
+func TestEveryResponseHasContentLength(t *testing.T) {
 	h := start(t)
 	for n := range 12 { // about 300 bytes each
 		h.services.reply("ListServers", manyServers(n))

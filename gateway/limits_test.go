@@ -80,7 +80,7 @@ func mustLeave(t *testing.T, got answer, want ...string) {
 	}
 }
 
-func TestLimitsAreToldAndEnforced(t *testing.T) {
+func TestLimitsAreReportedAndEnforced(t *testing.T) {
 	h, now := limited(t, []ratelimit.Limit{
 		{Name: "second", Requests: 3, Per: time.Second}, {Name: "hour", Requests: 5000, Per: time.Hour},
 	})
@@ -105,7 +105,7 @@ func TestLimitsAreToldAndEnforced(t *testing.T) {
 }
 
 // A token's own policy goes before its team's, and that before the default.
-func TestEachTokenHasItsPolicy(t *testing.T) {
+func TestTokenPolicyPrecedesTeamPolicy(t *testing.T) {
 	of := func(class, name string, requests int, tokens, teams []string) ratelimit.Assignment {
 		return ratelimit.Assignment{
 			Class: class, Key: class, Tokens: tokens, Teams: teams,
@@ -144,7 +144,7 @@ func TestEachTokenHasItsPolicy(t *testing.T) {
 }
 
 // A limit in shadow is decided and counted; no client learns of it.
-func TestLimitsInShadowAreForSREsAlone(t *testing.T) {
+func TestShadowLimitsAreInvisibleToClients(t *testing.T) {
 	h, _ := limited(t, []ratelimit.Limit{
 		{Name: "tight", Requests: 1, Per: time.Minute, Shadow: true},
 		{Name: "hour", Requests: 3, Per: time.Hour},
@@ -172,7 +172,7 @@ func TestLimitsInShadowAreForSREsAlone(t *testing.T) {
 	}
 }
 
-func TestARefusalNamesItsLimitInTheLog(t *testing.T) {
+func TestDenialLogsTheNameOfItsLimit(t *testing.T) {
 	h, _ := limited(t, []ratelimit.Limit{{Name: "hour", Requests: 1, Per: time.Hour}})
 	h.get(t, "/v1/me").mustBe(t, 200)
 	h.get(t, "/v1/me").mustBe(t, 429)
@@ -183,7 +183,7 @@ func TestARefusalNamesItsLimitInTheLog(t *testing.T) {
 }
 
 // More than 80 % spent is near, whatever the size of the limit.
-func TestNearIsWhereLessThanAFifthIsLeft(t *testing.T) {
+func TestNearMeansLessThanAFifthRemains(t *testing.T) {
 	for requests, near := range map[int]float64{1: 1, 3: 1, 4: 1, 5: 1, 6: 2, 10: 2, 11: 3, 100: 20} {
 		h, _ := limited(t, []ratelimit.Limit{{Name: "hour", Requests: requests, Per: time.Hour}})
 		for range requests {
@@ -197,7 +197,7 @@ func TestNearIsWhereLessThanAFifthIsLeft(t *testing.T) {
 	}
 }
 
-func TestAFailureOfOursIsGivenBack(t *testing.T) {
+func TestFailedRequestIsRefunded(t *testing.T) {
 	h, _ := limited(t, []ratelimit.Limit{
 		{Name: "second", Requests: 1, Per: time.Second}, {Name: "minute", Requests: 3, Per: time.Minute},
 		{Name: "day", Requests: 1, Per: 24 * time.Hour, Shadow: true},
@@ -215,7 +215,7 @@ func TestAFailureOfOursIsGivenBack(t *testing.T) {
 }
 
 // What an answer that is given back tells of budgets is what the next look at them finds.
-func TestWhatIsGivenBackIsToldAsItIs(t *testing.T) {
+func TestRefundIsVisibleInTheResponse(t *testing.T) {
 	h, now := limited(t, []ratelimit.Limit{
 		{Name: "second", Requests: 1, Per: time.Second}, {Name: "minute", Requests: 3, Per: time.Minute}, {Name: "hour", Requests: 600, Per: time.Hour},
 	})
@@ -255,7 +255,7 @@ func (s scriptedLimiter) Refund(context.Context, string, *ratelimit.Policy, rate
 }
 
 // A store that is away is never the client's fault: 503 and not 429, with the store's own word on when to come back.
-func TestALimiterThatCannotTell(t *testing.T) {
+func TestUnavailableLimiterIs503(t *testing.T) {
 	refused := errors.New("dial tcp 10.0.0.7:6379: connection refused")
 	for name, c := range map[string]struct {
 		err        error
@@ -285,7 +285,7 @@ func TestALimiterThatCannotTell(t *testing.T) {
 	}
 }
 
-func TestWhoDecidedIsCounted(t *testing.T) {
+func TestLocalAndCachedDecisionsAreCounted(t *testing.T) {
 	for name, decision := range map[string]ratelimit.Decision{
 		"opsgate_rate_limit_local_decisions_total": {Allowed: true, Denied: -1, Shadowed: -1, Local: true},
 		"opsgate_rate_limit_cached_refusals_total": {Denied: 0, Shadowed: -1, RetryAfter: time.Second, Cached: true},
@@ -303,7 +303,7 @@ func (w *watcher) Decided(p *authn.Principal, a *ratelimit.Assignment, d *rateli
 	w.told = append(w.told, fmt.Sprintf("%s %s %s %v", p.TeamID, p.TokenID, a.Class, d.Allowed))
 }
 
-func TestEachDecisionIsToldOnce(t *testing.T) {
+func TestEachDecisionIsObservedOnce(t *testing.T) {
 	w := &watcher{}
 	h, _ := limited(t, []ratelimit.Limit{{Name: "hour", Requests: 2, Per: time.Hour}}, func(o *Options) { o.Decisions = w })
 	h.services.fail("ListServers", status.Error(codes.Unavailable, "away"))

@@ -45,7 +45,7 @@ func kindOf(m mishap) string {
 	return ""
 }
 
-func TestLinesThatClientsOrAnOutageCauseInAnyNumberAreBounded(t *testing.T) {
+func TestErrorLinesAreLimited(t *testing.T) {
 	for _, m := range mishaps(t) {
 		t.Run(m.cause, func(t *testing.T) {
 			change, asked := suppressed()
@@ -72,7 +72,7 @@ func TestLinesThatClientsOrAnOutageCauseInAnyNumberAreBounded(t *testing.T) {
 	}
 }
 
-func TestLinesOfSuccessesAreBoundedWithoutATokenAlone(t *testing.T) {
+func TestSuccessLinesAreLimitedOnlyIfUnauthenticated(t *testing.T) {
 	change, asked := suppressed()
 	h := start(t, change)
 	if line := (mishap{target: "/v1/servers"}).happen(t, h); line["status"] != 200.0 || *asked != nil {
@@ -83,7 +83,7 @@ func TestLinesOfSuccessesAreBoundedWithoutATokenAlone(t *testing.T) {
 	}
 }
 
-func TestALineThatIsNotWrittenAnywayIsNotCountedAsSuppressed(t *testing.T) {
+func TestDisabledLineIsNotCountedAsSuppressed(t *testing.T) {
 	change, asked := suppressed()
 	h := start(t, change, func(o *Options) { o.LogFailuresOnly = true })
 	h.gateway.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/v1/servers", nil))
@@ -92,7 +92,7 @@ func TestALineThatIsNotWrittenAnywayIsNotCountedAsSuppressed(t *testing.T) {
 	}
 }
 
-func TestLinesOfRefundsThatFailAreBounded(t *testing.T) {
+func TestLinesOfFailedRefundsAreLimited(t *testing.T) {
 	change, asked := suppressed()
 	m := mishap{fails: errors.New("odd")}
 	h := start(t, change, func(o *Options) {

@@ -52,7 +52,7 @@ func TestMetricsAreCounted(t *testing.T) {
 	mustCount(t, h, "opsgate_http_requests_total", map[string]float64{" ok v1Me 200": 3, "token:missing unauthorized v1Me 401": 1})
 }
 
-func TestMetricsAreNamedAsPrometheusAdvises(t *testing.T) {
+func TestMetricNamesFollowPrometheusConventions(t *testing.T) {
 	h := start(t)
 	h.get(t, "/v1/me")
 	families, err := h.registry.Gather()
@@ -79,7 +79,7 @@ func TestMetricsAreRegisteredOnce(t *testing.T) {
 }
 
 // A reload makes a new Gateway: counts go on, and no outcome of a limit is missing before it first happens.
-func TestCountsOutliveAGateway(t *testing.T) {
+func TestMetricsContinueAfterReload(t *testing.T) {
 	h := start(t)
 	h.get(t, "/v1/me")
 	o := optionsWith(t, h.services)

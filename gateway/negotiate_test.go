@@ -107,7 +107,7 @@ func (s sources) Authenticate(_ context.Context, _ string, from authn.Source) (*
 }
 
 // Look-ups of unknown tokens are divided by it: behind a trusted proxy it is the address that the proxy forwards, else the peer's.
-func TestTheSourceOfARequestIsItsClientAddress(t *testing.T) {
+func TestAuthenticatorGetsTheClientAddress(t *testing.T) {
 	for _, trusted := range []bool{true, false} {
 		s := sources{make(chan netip.Addr, 1)}
 		h := start(t, func(o *Options) {

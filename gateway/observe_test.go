@@ -47,7 +47,7 @@ func (slowFleet) ListServers(ctx context.Context, _ *fleetv1.ListServersRequest,
 	return &fleetv1.ListServersResponse{}, nil
 }
 
-func TestTimesByPartAreLoggedAndCounted(t *testing.T) {
+func TestWaitTimesAreLoggedAndCounted(t *testing.T) {
 	h := start(t, func(o *Options) {
 		o.Authenticator, o.Limiter, o.Fleet = slowAuthority{o.Authenticator}, slowLimiter{o.Limiter}, slowFleet{}
 	})
@@ -79,7 +79,7 @@ func TestTimesByPartAreLoggedAndCounted(t *testing.T) {
 	}
 }
 
-func TestTheLineOfARevokedTokenHasItsIDs(t *testing.T) {
+func TestLogLineOfRevokedTokenHasItsIDs(t *testing.T) {
 	for _, ids := range []authn.RevokedError{{}, {TokenID: tokenID}, {TokenID: tokenID, TeamID: teamID}} {
 		var answers []string
 		for _, err := range []error{&ids, authn.ErrUnknown} {
@@ -102,7 +102,7 @@ func TestTheLineOfARevokedTokenHasItsIDs(t *testing.T) {
 	}
 }
 
-func TestARequestThatDidNotWaitHasNoTimesByPart(t *testing.T) {
+func TestRequestWithoutWaitsLogsNoWaitTimes(t *testing.T) {
 	h := start(t)
 	line := mishap{target: "/v1/me"}.happen(t, h)
 	for _, key := range []string{"identity_us", "limiter_us", "service_us", "retries"} {
@@ -145,7 +145,7 @@ func TestSuccessesAreSampled(t *testing.T) {
 	}
 }
 
-func TestWhatALimitInShadowWouldRefuseIsNotSampled(t *testing.T) {
+func TestShadowDenialsAreAlwaysLogged(t *testing.T) {
 	h := start(t, func(o *Options) {
 		o.LogSkipFraction = 0.9
 		o.Random = func() float64 { return 0.5 }

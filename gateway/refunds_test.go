@@ -53,7 +53,7 @@ func failing(t *testing.T, release chan struct{}) (*harness, *refundLimiter) {
 	return h, l
 }
 
-func TestAnswerDoesNotWaitForItsRefund(t *testing.T) {
+func TestResponseDoesNotWaitForItsRefund(t *testing.T) {
 	release := make(chan struct{})
 	h, l := failing(t, release)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -87,7 +87,7 @@ func (c crowd) run(t *testing.T, seed uint64) (took, denials float64) {
 
 // The bound of 2 denials a request cannot be kept with 60 clients: the last ones are admitted after 19 s, and no wait is longer than 5 s,
 // which alone makes 2.3 on average.
-func TestClientsThatObeyShareTheWholeRate(t *testing.T) {
+func TestObedientClientsUseTheWholeRate(t *testing.T) {
 	for _, c := range []struct {
 		crowd
 
@@ -154,7 +154,7 @@ func TestClientsDeniedTogetherAreSpreadAtTheRateOfTheLimit(t *testing.T) {
 	}
 }
 
-func TestSlotsThatHavePassedAreFreeAgain(t *testing.T) {
+func TestPassedSlotsAreFree(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	limit := ratelimit.Limit{Requests: 1, Per: time.Second}
 	s := NewRetrySlots(oneGateway)
@@ -165,7 +165,7 @@ func TestSlotsThatHavePassedAreFreeAgain(t *testing.T) {
 }
 
 // More tokens than there is room for take each other's place, and never each other's slots.
-func TestSlotsOfManyTokensDoNotMix(t *testing.T) {
+func TestTokensDoNotShareSlots(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	limit := ratelimit.Limit{Requests: 1, Per: time.Hour}
 	s := NewRetrySlots(oneGateway)
@@ -221,7 +221,7 @@ func TestOnlyRetryAfterIsSpread(t *testing.T) {
 
 // Whatever was denied before: the wait is between the shortest that is sure to be enough and 4 s more; it is the shortest for the first
 // client that is denied; and it is enough for a client that is alone.
-func TestWaitsAreSureAndBounded(t *testing.T) {
+func TestWaitsAreSufficientAndLimited(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(rapid.IntRange(0, 999).Draw(rt, "ms")) * time.Millisecond)
 		clock := func() time.Time { return now }

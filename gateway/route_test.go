@@ -11,7 +11,7 @@ import (
 )
 
 // A parameter given twice is refused where an operation reads it, and ignored where it does not.
-func TestEachOperationReadsTheFieldsOfItsRow(t *testing.T) {
+func TestEachHandlerReadsTheFieldsOfItsRow(t *testing.T) {
 	h := start(t)
 	h.services.fail("", status.Error(codes.NotFound, "reached the service"))
 	all := make(map[string]bool)

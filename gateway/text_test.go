@@ -31,7 +31,7 @@ func TestTextNeedsAVisibleCharacter(t *testing.T) {
 	}
 }
 
-func TestTextRefusesControlsOfLinesAndDirections(t *testing.T) {
+func TestTextRejectsControlCharacters(t *testing.T) {
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		if 0xd800 <= r && r <= 0xdfff {
 			continue
@@ -51,7 +51,7 @@ func TestTextRefusesControlsOfLinesAndDirections(t *testing.T) {
 	}
 }
 
-func TestTextIsCountedInCharacters(t *testing.T) {
+func TestTextLengthIsInCharacters(t *testing.T) {
 	for _, c := range []string{"x", "ä", "😀"} {
 		if problem := textProblem(strings.Repeat(c, 255), 255); problem != "" {
 			t.Errorf("255 of %s: %q", c, problem)
@@ -62,7 +62,7 @@ func TestTextIsCountedInCharacters(t *testing.T) {
 	}
 }
 
-func TestTitlesAndMessagesForPeople(t *testing.T) {
+func TestValidTitlesAndMessages(t *testing.T) {
 	h := start(t)
 	for _, text := range []string{"\u200b", "\u2800 \u3164", "\u202ex", "a\u2066b\u2069"} {
 		sent, err := json.Marshal(map[string]string{"title": text, "status": "resolved", "impact": "none", "message": text})

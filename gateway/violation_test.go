@@ -21,7 +21,7 @@ func violations(t *testing.T, all ...*errdetails.BadRequest_FieldViolation) erro
 	return withDetails(t, codes.InvalidArgument, &errdetails.BadRequest{FieldViolations: all})
 }
 
-func TestViolationsCarryTheNamesOfTheAPI(t *testing.T) {
+func TestViolationsUseAPIFieldNames(t *testing.T) {
 	h := start(t)
 	h.services.fail("CreateIncident", violations(t,
 		violationOf("status_page_id", "is not a page of this team"),
@@ -48,7 +48,7 @@ func TestViolationsCarryTheNamesOfTheAPI(t *testing.T) {
 }
 
 // What a client did not send it cannot correct, and a text about it may tell of the inside.
-func TestAViolationOfAnotherFieldIsAFailureOfTheService(t *testing.T) {
+func TestViolationOfUnknownFieldIs500(t *testing.T) {
 	const secret = "pq: password=hunter2"
 	for name, c := range map[string]struct{ method, target, field string }{
 		"a path parameter":                  {"GET", "/v1/servers/" + someID, "server_id"},
@@ -83,7 +83,7 @@ func TestAViolationOfAnotherFieldIsAFailureOfTheService(t *testing.T) {
 	}
 }
 
-func TestARefusalThatNamesNoFieldIsAFailureOfTheService(t *testing.T) {
+func TestInvalidArgumentWithoutViolationsIs500(t *testing.T) {
 	h := start(t)
 	for _, code := range []codes.Code{codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition} {
 		h.services.fail("", status.Error(code, "password=hunter2"))
@@ -98,7 +98,7 @@ func TestARefusalThatNamesNoFieldIsAFailureOfTheService(t *testing.T) {
 	}
 }
 
-func TestAFailureOfAServiceToNameAFieldIsGivenBack(t *testing.T) {
+func TestInvalidArgumentWithoutViolationsIsRefunded(t *testing.T) {
 	h := start(t)
 	h.services.fail("", violations(t, violationOf("dsn", "")))
 	before, _, _ := strings.Cut(h.get(t, "/v1/me").Header.Get("RateLimit"), ";t=")
@@ -108,7 +108,7 @@ func TestAFailureOfAServiceToNameAFieldIsGivenBack(t *testing.T) {
 	}
 }
 
-func TestTextsOfViolationsAreCutAndCleaned(t *testing.T) {
+func TestViolationTextsAreTruncatedAndSanitized(t *testing.T) {
 	for sent, want := range map[string]string{
 		"must be one of a, b":                   "must be one of a, b",
 		" \u00a0padded\t":                       "padded",

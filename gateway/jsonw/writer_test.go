@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-func TestADocumentOfEveryKind(t *testing.T) {
+func TestDocumentWithEveryType(t *testing.T) {
 	text, whole, wide := "x", int32(-7), int64(math.MaxInt64)
 	var w Writer
 	w.BeginObject()
@@ -52,7 +52,7 @@ func TestADocumentOfEveryKind(t *testing.T) {
 	}
 }
 
-func TestAnArrayIsADocumentToo(t *testing.T) {
+func TestArrayDocument(t *testing.T) {
 	var w Writer
 	w.BeginArray()
 	w.EndArray()
@@ -72,7 +72,7 @@ func TestAnArrayIsADocumentToo(t *testing.T) {
 	}
 }
 
-func TestWhatHasNoFormFailsTheDocument(t *testing.T) {
+func TestValueWithoutFormIsAnError(t *testing.T) {
 	cases := map[string]func(*Writer){
 		"NaN":         func(w *Writer) { w.Float("f", math.NaN()) },
 		"infinite":    func(w *Writer) { w.Float("f", math.Inf(-1)) },
@@ -97,7 +97,7 @@ func TestWhatHasNoFormFailsTheDocument(t *testing.T) {
 	}
 }
 
-func TestTimesAtTheEdges(t *testing.T) {
+func TestTimeRange(t *testing.T) {
 	for _, want := range []string{
 		"0001-01-01T00:00:00.000Z", "1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00.000Z", "2000-02-29T12:00:00.001Z",
 		"9999-12-31T23:59:59.999Z",
