@@ -26,8 +26,8 @@ func AllScopes() []Scope {
 	}
 }
 
-// bit returns the scope's bit in a set, or 0 for a scope that does not exist. Each request compares sets, and a switch is much faster than a
-// map.
+// bit returns the scope's bit in a set, or 0 for a scope that does not exist. Each request compares sets, and a switch is much faster
+// than a map.
 func (s Scope) bit() uint16 {
 	switch s {
 	case AuditRead:

@@ -79,8 +79,7 @@ func newBreaker(s BreakerSettings, changed func(b *breaker, state BreakerState, 
 
 // do makes an attempt, or returns a *refusal.
 func (b *breaker) do(c *call) error {
-	err, refused := b.circuit.Execute(func() (error, error) { //nolint:revive // the result is the attempt's error
-		start := time.Now()
+	err, refused := b.circuit.Execute(func() (error, error) {
 		ctx := c.ctx
 		if b.status.Load().State == BreakerHalfOpen { // other calls fail until the probes have ended
 			var cancel context.CancelFunc
@@ -88,7 +87,7 @@ func (b *breaker) do(c *call) error {
 			defer cancel()
 		}
 		err := c.attempt(ctx)
-		return err, classify(ctx, start, err)
+		return err, classify(ctx, c.attemptStart, err)
 	})
 	switch {
 	case errors.Is(refused, gobreaker.ErrOpenState):

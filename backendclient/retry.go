@@ -42,6 +42,7 @@ func (u *upstream) callWithRetries(c *call) error {
 		}
 		u.metrics.retries.Inc()
 		timings.FromContext(c.ctx).AddRetry()
+		c.attemptStart = time.Now()
 		next := u.attempt(c)
 		if status.Code(next) == codes.Aborted {
 			return err // the service is still working on the first attempt, whose error is the one to report

@@ -2,6 +2,7 @@ package backendclient
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -97,5 +98,5 @@ func (s *settings) callOptions(options []grpc.CallOption) []grpc.CallOption {
 	if len(options) == 1 && options[0] == s.options[0] {
 		return s.options
 	}
-	return append(options[:len(options):len(options)], s.options[1])
+	return append(slices.Clip(options), s.options[1])
 }

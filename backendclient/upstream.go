@@ -60,6 +60,7 @@ type call struct {
 	connection     *grpc.ClientConn
 	invoke         grpc.UnaryInvoker
 	options        []grpc.CallOption
+	attemptStart   time.Time
 }
 
 func (c *call) attempt(ctx context.Context) error {
@@ -76,7 +77,7 @@ func (u *upstream) intercept(
 	defer cancel()
 	failure := u.limit(&call{
 		ctx: attemptCtx, method: m, settings: s, fullMethod: fullMethod, request: request, reply: reply,
-		connection: connection, invoke: invoke, options: s.callOptions(options),
+		connection: connection, invoke: invoke, options: s.callOptions(options), attemptStart: start,
 	})
 	took := time.Since(start)
 	timings.FromContext(ctx).Add(timings.Service, took)

@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// IsOwn returns a tls.Config.VerifyConnection that requires the server to have exactly the certificate of the file, without a check of its name
-// and roots. A command connects to a listener of its own machine at an address like 127.0.0.1, which few certificates name.
+// IsOwn returns a tls.Config.VerifyConnection that requires the server to have exactly the certificate of the file, without a check of
+// its name and roots. A command connects to a listener of its own machine at an address like 127.0.0.1, which few certificates name.
 func IsOwn(certificate string) func(tls.ConnectionState) error {
 	return func(state tls.ConnectionState) error {
 		content, err := os.ReadFile(certificate)
