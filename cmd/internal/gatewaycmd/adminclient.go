@@ -24,67 +24,67 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-// answerMax bounds what is read of an answer.
-const answerMax = 4 << 20
+// maxResponse bounds the bytes read from a response.
+const maxResponse = 4 << 20
 
-// adminTLS is how a command knows an admin listener with TLS, and makes itself known.
+// adminTLS is the flags for an admin listener with TLS.
 type adminTLS struct {
-	CA   string `name:"ca" placeholder:"FILE" help:"Roots of the admin listener's certificate; without, the one that the configuration names."`
-	Cert string `placeholder:"FILE" and:"cert" help:"Certificate to show, where the configuration has client_ca_file."`
+	CA   string `name:"ca" placeholder:"FILE" help:"Roots of the admin listener's certificate. By default it must be the certificate that the configuration names."`
+	Cert string `placeholder:"FILE" and:"cert" help:"Client certificate, if the configuration has client_ca_file."`
 	Key  string `placeholder:"FILE" and:"cert" help:"Its key."`
 }
 
-// An adminClient asks the admin listener of the gateway that has a configuration.
+// An adminClient sends requests to an admin listener.
 type adminClient struct {
 	base      string
 	token     string
-	patience  time.Duration
-	guessed   string // why nobody may be at base; "" where somebody said where to ask
+	timeout   time.Duration
+	hint      string // added to connection errors; "" if the address is configured or given
 	transport *http.Transport
 }
 
-// reaching is which admin listener is asked, and how.
-type reaching struct {
+// adminFlags are the flags that select an admin listener.
+type adminFlags struct {
 	configFile
 	adminTLS
 
-	Admin string `placeholder:"ADDR" xor:"admin" help:"Admin listener to ask, as host:port or URL; then only --config reads a configuration."`
+	Admin string `placeholder:"ADDR" xor:"admin" help:"Admin listener, as host:port or URL. A configuration is then read only with --config."`
 }
 
-// reach returns a client of the listener that --admin names, or else of the configured one, over which the flags go.
-func (r *reaching) reach(e Environment, flags ...config.Setting) (*adminClient, error) {
+// reach returns a client of the listener that --admin names, or else of the configured one. The settings override the configuration.
+func (f *adminFlags) reach(e Environment, flags ...config.Setting) (*adminClient, error) {
 	var loaded config.Loaded
-	if r.Admin == "" || r.Config != "" {
+	if f.Admin == "" || f.Config != "" {
 		var err error
-		if loaded, err = r.loadAdmin(e, flags...); err != nil {
+		if loaded, err = f.loadAdmin(e, flags...); err != nil {
 			return nil, err
 		}
 	}
 	scheme := "http"
-	if loaded.Admin.TLS.CertFile != "" || r.CA+r.Cert != "" {
+	if loaded.Admin.TLS.CertFile != "" || f.CA+f.Cert != "" {
 		scheme = "https"
 	}
-	if r.Admin == "" {
-		client, err := newAdminClient(loaded, scheme+"://"+config.Reachable(loaded.Admin.Listen), r.adminTLS)
+	if f.Admin == "" {
+		client, err := newAdminClient(loaded, scheme+"://"+config.Reachable(loaded.Admin.Listen), f.adminTLS)
 		if err == nil && loaded.Path == "" && loaded.IsDefault("admin.listen") {
-			client.guessed = "the default address was asked, as there is no configuration file: name one by --config, or the listener by --admin"
+			client.hint = "this is the default address because there is no configuration file: set --config or --admin"
 		}
 		return client, err
 	}
-	base, err := baseOf(r.Admin, scheme)
+	base, err := baseOf(f.Admin, scheme)
 	if err != nil {
 		return nil, commandline.UsageError{Err: err}
 	}
-	client, err := newAdminClient(config.Loaded{}, base, r.adminTLS)
+	client, err := newAdminClient(config.Loaded{}, base, f.adminTLS)
 	if err == nil {
 		client.token = loaded.Admin.Token.Reveal()
 	}
 	return client, err
 }
 
-var errAdminAddress = errors.New("--admin is an address with its port such as gate-7:9090, or a URL such as https://gate-7:9090")
+var errAdminAddress = errors.New("--admin is an address with a port, for example gate-7:9090, or a URL, for example https://gate-7:9090")
 
-// baseOf returns the URL of what --admin names, by the scheme where it names none.
+// baseOf returns the URL for the value of --admin. The scheme is for a value without one.
 func baseOf(named, scheme string) (string, error) {
 	if !strings.Contains(named, "://") {
 		if _, _, err := net.SplitHostPort(named); err != nil {
@@ -102,17 +102,17 @@ func baseOf(named, scheme string) (string, error) {
 	return "", errAdminAddress // there is a path, a query or a user
 }
 
-// newAdminClient makes a client of the listener at the URL. Where that of the configuration has a certificate, it is known by it.
+// newAdminClient returns a client of the listener at the URL. Without files.CA, the listener must have the certificate of the configuration.
 func newAdminClient(loaded config.Loaded, base string, files adminTLS) (*adminClient, error) {
 	c := &adminClient{
 		base: base, token: loaded.Admin.Token.Reveal(),
-		transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}, // no proxy stands between the two
+		transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}, // without the proxies of the environment
 	}
 	settings := c.transport.TLSClientConfig
 	if files.Cert != "" {
 		certificate, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 		if err != nil {
-			return nil, fmt.Errorf("read the certificate to show: %w", err)
+			return nil, fmt.Errorf("read the client certificate: %w", err)
 		}
 		settings.Certificates = []tls.Certificate{certificate}
 	}
@@ -126,7 +126,7 @@ func newAdminClient(loaded config.Loaded, base string, files adminTLS) (*adminCl
 			return nil, fmt.Errorf("read the roots: there is none in %s", files.CA)
 		}
 	case loaded.Admin.TLS.CertFile != "":
-		settings.InsecureSkipVerify = true // the certificate itself is known, whatever its name and roots are
+		settings.InsecureSkipVerify = true // VerifyConnection compares the certificate instead
 		settings.VerifyConnection = certs.IsOwn(string(loaded.Admin.TLS.CertFile))
 	}
 	return c, nil
@@ -134,7 +134,7 @@ func newAdminClient(loaded config.Loaded, base string, files adminTLS) (*adminCl
 
 func (c *adminClient) close() { c.transport.CloseIdleConnections() }
 
-// do asks, and returns the status and the body of the answer.
+// do sends a request and returns the status and the body of the response.
 func (c *adminClient) do(ctx context.Context, method, target string, header http.Header) (int, []byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base+target, http.NoBody)
 	if err != nil {
@@ -146,33 +146,33 @@ func (c *adminClient) do(ctx context.Context, method, target string, header http
 	}
 	response, err := c.transport.RoundTrip(request)
 	if err != nil {
-		return 0, nil, c.unanswered(err)
+		return 0, nil, c.explain(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(response.Body, answerMax))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))
 	if err != nil {
-		return 0, nil, fmt.Errorf("read the answer: %w", c.unanswered(err))
+		return 0, nil, fmt.Errorf("read the response: %w", c.explain(err))
 	}
 	return response.StatusCode, body, nil
 }
 
-// unanswered says why there is no answer.
-func (c *adminClient) unanswered(err error) error {
+// explain adds the timeout or the hint to a connection error.
+func (c *adminClient) explain(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%s did not answer within %s, which --timeout changes", c.base, c.patience)
+		err = fmt.Errorf("%s did not respond within %s (--timeout)", c.base, c.timeout)
 	}
-	if c.guessed != "" {
-		err = fmt.Errorf("%w (%s)", err, c.guessed)
+	if c.hint != "" {
+		err = fmt.Errorf("%w (%s)", err, c.hint)
 	}
 	return err
 }
 
-// get asks for something that must be there.
+// get returns the body of a successful response to GET.
 func (c *adminClient) get(ctx context.Context, target string) ([]byte, error) {
 	return c.must(c.do(ctx, http.MethodGet, target, nil))
 }
 
-// must makes an error of an answer that is no success.
+// must returns an error for an unsuccessful response.
 func (c *adminClient) must(status int, body []byte, err error) ([]byte, error) {
 	if err != nil || status < http.StatusBadRequest {
 		return body, err
@@ -181,9 +181,9 @@ func (c *adminClient) must(status int, body []byte, err error) ([]byte, error) {
 	if json.Unmarshal(body, &failure) != nil || failure.Text == "" {
 		return nil, fmt.Errorf("%s answered %d: %.200s", c.base, status, bytes.TrimSpace(body))
 	}
-	said := []string{failure.Text}
+	texts := []string{failure.Text}
 	for _, name := range slices.Sorted(maps.Keys(failure.Details)) {
-		said = append(said, name+": "+failure.Details[name])
+		texts = append(texts, name+": "+failure.Details[name])
 	}
-	return nil, fmt.Errorf("%s answered %d: %s", c.base, status, strings.Join(said, "; "))
+	return nil, fmt.Errorf("%s answered %d: %s", c.base, status, strings.Join(texts, "; "))
 }

@@ -9,7 +9,7 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-// An Environment is what the program has of the outside.
+// Environment is the output and the variables of the process.
 type Environment struct {
 	Out, Err io.Writer
 	// Variables are as os.Environ returns them.
@@ -19,45 +19,45 @@ type Environment struct {
 // commands is the grammar of the command line.
 type commands struct {
 	Serve       serve       `cmd:"" help:"Serve the public API until SIGTERM."`
-	Check       check       `cmd:"" help:"Say everything that is wrong with a configuration; exit 1 if anything is."`
+	Check       check       `cmd:"" help:"Validate a configuration and report every problem; exit 1 if there is one."`
 	Schema      schema      `cmd:"" help:"Print the JSON Schema of the configuration file."`
-	Healthcheck healthcheck `cmd:"" help:"Ask a gateway on this machine whether it is ready; exit 1 if it is not."`
-	Explain     explain     `cmd:"" help:"Ask a running gateway what it would answer a request, and why."`
-	Limits      limits      `cmd:"" help:"Ask a running gateway what is left of a token's limits, or reset them."`
-	Replay      replay      `cmd:"" help:"Tell what a configuration would have made of recorded demand; exit 1 if that passes a bound."`
-	Conformance conform     `cmd:"" help:"Hold internal services to the contract; exit 1 if one does not keep it."`
+	Healthcheck healthcheck `cmd:"" help:"Report whether a gateway is ready; exit 1 if it is not."`
+	Explain     explain     `cmd:"" help:"Show how a running gateway would answer a request, and why."`
+	Limits      limits      `cmd:"" help:"Show what remains of a token's limits in a running gateway, or reset them."`
+	Replay      replay      `cmd:"" help:"Replay recorded demand under a configuration; exit 1 if the result exceeds a bound."`
+	Conformance conform     `cmd:"" help:"Test internal services against the contract; exit 1 if one violates it."`
 
 	commandline.Commands
 }
 
-// Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. A
-// gateway that serves drains when ctx ends.
+// Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. The server drains
+// when ctx ends.
 func Run(ctx context.Context, arguments []string, environment Environment) int {
 	return commandline.Program{
 		Name: "opsgate",
-		Description: "The public HTTP edge of the operations platform. Every key of the configuration can also be set by a variable, " +
-			"as rate_limit.store by OPSGATE_RATE_LIMIT_STORE.",
+		Description: "The public HTTP edge of the operations platform. An environment variable can set each key of the configuration: " +
+			"OPSGATE_RATE_LIMIT_STORE sets rate_limit.store.",
 		About: about(), Out: environment.Out, Err: environment.Err,
 	}.Run(ctx, new(commands), arguments, environment)
 }
 
-// configFile is what every command that reads the configuration needs.
+// configFile is the flag of every command that reads the configuration.
 type configFile struct {
 	Config string `placeholder:"FILE" help:"Configuration file ($$OPSGATE_CONFIG, else /etc/opsgate/opsgate.yaml if there is one)."`
 }
 
-// load loads the configuration, with flags over everything else.
+// load loads the configuration. Flags override everything else.
 func (f configFile) load(e Environment, flags ...config.Setting) (config.Loaded, error) {
 	return config.Load(config.Options{Path: f.Config, Environment: e.Variables, Overrides: given(flags)})
 }
 
-// loadAdmin loads what says how operators reach the gateway. Whatever else is wrong with the file, the gateway that runs by an earlier
-// one can be asked.
+// loadAdmin loads the admin section of the configuration. Problems elsewhere in the file are ignored, because the running gateway may still use
+// an earlier configuration.
 func (f configFile) loadAdmin(e Environment, flags ...config.Setting) (config.Loaded, error) {
 	return config.Load(config.Options{Path: f.Config, Environment: e.Variables, Overrides: given(flags), Under: "admin"})
 }
 
-// given returns the flags that somebody gave.
+// given returns the flags that have a value.
 func given(flags []config.Setting) []config.Setting {
 	var list []config.Setting
 	for _, flag := range flags {
@@ -72,7 +72,7 @@ type check struct {
 	configFile
 }
 
-// Run loads the configuration as serve does, and binds nothing.
+// Run loads the configuration as serve does, without listening.
 func (c *check) Run(e Environment) error {
 	loaded, err := c.load(e)
 	if err != nil {
@@ -82,10 +82,10 @@ func (c *check) Run(e Environment) error {
 		fmt.Fprintln(e.Err, "warning:", warning)
 	}
 	if loaded.Path == "" {
-		fmt.Fprintf(e.Out, "the configuration of defaults and OPSGATE_ variables is good; %s\n", config.NoFile)
+		fmt.Fprintf(e.Out, "the configuration of defaults and OPSGATE_ variables is valid; %s\n", config.NoFile)
 		return nil
 	}
-	fmt.Fprintf(e.Out, "the configuration from %s is good\n", loaded.Path)
+	fmt.Fprintf(e.Out, "the configuration from %s is valid\n", loaded.Path)
 	return nil
 }
 

@@ -34,7 +34,7 @@ upstreams:
 shutdown: {drain_wait: 0s}
 `
 
-// A result is what a run of the program leaves.
+// A result is the exit code and the output of a run.
 type result struct {
 	code     int
 	out, err string
@@ -63,7 +63,7 @@ func TestCommandLine(t *testing.T) {
 		variables []string
 		arguments []string
 		code      int
-		out, err  string // what there must be of
+		out, err  string // substrings
 	}{
 		{"help", nil, []string{"--help"}, 0, "healthcheck", ""},
 		{"help of a command", nil, []string{"serve", "--help"}, 0, "$OPSGATE_CONFIG", ""},
@@ -77,21 +77,21 @@ func TestCommandLine(t *testing.T) {
 		{"completion", nil, []string{"completion", "bash"}, 0, "complete -F _opsgate_complete opsgate", ""},
 		{"manual page", nil, []string{"man"}, 0, ".SH SIGNALS", ""},
 		{"schema", nil, []string{"schema"}, 0, `"token_prefix"`, ""},
-		{"check", nil, []string{"check", "--config", file}, 0, "the configuration from " + file + " is good", ""},
-		{"check by variable", []string{"OPSGATE_CONFIG=" + file}, []string{"check"}, 0, "is good", ""},
-		{"check warns", []string{"OPSGATE_LISTN=:1"}, []string{"check", "--config", file}, 0, "is good", "warning: OPSGATE_LISTN: sets no key"},
+		{"check", nil, []string{"check", "--config", file}, 0, "the configuration from " + file + " is valid", ""},
+		{"check by variable", []string{"OPSGATE_CONFIG=" + file}, []string{"check"}, 0, "is valid", ""},
+		{"check warns", []string{"OPSGATE_LISTN=:1"}, []string{"check", "--config", file}, 0, "is valid", "warning: OPSGATE_LISTN: sets no key"},
 		{"a bad variable", []string{"OPSGATE_LOG_LEVEL=loud"}, []string{"check", "--config", file}, 1, "", "OPSGATE_LOG_LEVEL: log.level: is "},
 		{"no file", nil, []string{"check", "--config", file + ".yml"}, 1, "", "opsgate: read the configuration: open " + file + ".yml"},
 		{"a warning beside", []string{"OPSGATE_LOG_LEVEL=loud", "OPSGATE_LISTN=:1"}, []string{"check", "--config", file}, 1, "", "warning: OPSGATE_LISTN: sets no key"},
-		{"no file of the variable's", []string{"OPSGATE_CONFIG=" + file + ".yml"}, []string{"check"}, 1, "", "read the configuration that OPSGATE_CONFIG names: open "},
-		{"no time", nil, []string{"healthcheck", "--admin", "127.0.0.1:1", "--timeout", "0s"}, 1, "", "http://127.0.0.1:1 did not answer within 0s"},
+		{"no file at the variable", []string{"OPSGATE_CONFIG=" + file + ".yml"}, []string{"check"}, 1, "", "read the configuration that OPSGATE_CONFIG names: open "},
+		{"no time to respond", nil, []string{"healthcheck", "--admin", "127.0.0.1:1", "--timeout", "0s"}, 1, "", "http://127.0.0.1:1 did not respond within 0s"},
 		{"a bad flag", nil, []string{"serve", "--config", file, "--listen", "8080"}, 1, "", "--listen: listen: is an address"},
-		{"an address of nobody's", nil, []string{"serve", "--config", file, "--listen", "192.0.2.1:80"}, 1, "", "bind the public listener"},
-		{"a readiness elsewhere", nil, []string{"healthcheck", "--admin", "127.0.0.1:1"}, 1, "", "127.0.0.1:1: connect: connection refused"},
-		{"an admin address without a port", nil, []string{"healthcheck", "--admin", "gate-7"}, 2, "", "--admin is an address with its port such as"},
-		{"an admin address that is none", nil, []string{"limits", "x", "--admin", "ftp://gate-7:9090"}, 2, "", "or a URL such as"},
+		{"an address of another machine", nil, []string{"serve", "--config", file, "--listen", "192.0.2.1:80"}, 1, "", "bind the public listener"},
+		{"a listener elsewhere", nil, []string{"healthcheck", "--admin", "127.0.0.1:1"}, 1, "", "127.0.0.1:1: connect: connection refused"},
+		{"an admin address without a port", nil, []string{"healthcheck", "--admin", "gate-7"}, 2, "", "--admin is an address with a port, for example"},
+		{"an invalid admin address", nil, []string{"limits", "x", "--admin", "ftp://gate-7:9090"}, 2, "", "or a URL, for example"},
 		{"two admin addresses", nil, []string{"healthcheck", "--admin", "a:1", "--admin-listen", "a:1"}, 2, "", "can't be used together"},
-		{"nobody to ask", nil, []string{"healthcheck", "--config", file, "--admin-listen", "127.0.0.1:1"}, 1, "", "connection refused"},
+		{"no listener", nil, []string{"healthcheck", "--config", file, "--admin-listen", "127.0.0.1:1"}, 1, "", "connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := opsgate(t, test.variables, test.arguments...)
@@ -115,7 +115,7 @@ func TestCheckNamesFileLineAndKeyOfEveryProblem(t *testing.T) {
 	}
 }
 
-func TestNoConfigurationFileIsSaid(t *testing.T) {
+func TestAMissingConfigurationFileIsReported(t *testing.T) {
 	if _, err := os.Stat(config.DefaultPath); err == nil {
 		t.Skipf("there is a %s on this machine", config.DefaultPath)
 	}
@@ -129,7 +129,7 @@ func TestNoConfigurationFileIsSaid(t *testing.T) {
 	for _, service := range []string{"FLEET", "MONITORING", "INCIDENT", "AUDIT", "IDENTITY"} {
 		variables = append(variables, "OPSGATE_UPSTREAMS_"+service+"_ADDRESS=127.0.0.1:1")
 	}
-	if got := opsgate(t, variables, "check"); got.code != 0 || !strings.Contains(got.out, "OPSGATE_ variables is good; "+config.NoFile) {
+	if got := opsgate(t, variables, "check"); got.code != 0 || !strings.Contains(got.out, "OPSGATE_ variables is valid; "+config.NoFile) {
 		t.Errorf("got %+v", got)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -164,7 +164,7 @@ func TestHealthcheck(t *testing.T) {
 			w.WriteHeader(test.status)
 			_, _ = w.Write([]byte(test.body))
 		}))
-		// A file that a running gateway has refused is no fault of its health.
+		// The gateway may run with an earlier configuration than the invalid file.
 		for _, file := range []string{good, "upstreams: {fleet: {address: nowhere}}\nrate_limit: {limits: many}\n"} {
 			for _, flag := range []string{"--admin-listen", "--admin"} {
 				got := opsgate(t, nil, "healthcheck", "--config", write(t, file), flag, gateway.Listener.Addr().String())
@@ -177,7 +177,7 @@ func TestHealthcheck(t *testing.T) {
 	}
 }
 
-func TestServeSaysWhereItListensAndEndsInOrder(t *testing.T) {
+func TestServeLogsItsAddressesAndDrains(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	log, code := new(loggingtest.Buffer), make(chan int, 1)

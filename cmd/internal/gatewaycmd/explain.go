@@ -14,7 +14,7 @@ import (
 
 // asking has the flags of commands that send a request to the admin listener of a running gateway.
 type asking struct {
-	reaching
+	adminFlags
 
 	TokenFile string        `placeholder:"FILE" help:"File with the token of operators, instead of the one that the configuration names."`
 	Timeout   time.Duration `default:"10s" help:"How long to wait for the answer (${default})."`
@@ -34,7 +34,7 @@ func (a *asking) client(ctx context.Context, e Environment) (*adminClient, conte
 		}
 		client.token = strings.TrimRight(string(token), "\r\n") // editors add a line end
 	}
-	client.patience = a.Timeout
+	client.timeout = a.Timeout
 	limited, cancel := context.WithTimeout(ctx, a.Timeout)
 	return client, limited, func() { cancel(); client.close() }, nil
 }

@@ -262,8 +262,8 @@ func TestWhatCannotBeAskedIsSaid(t *testing.T) {
 		{"a bad path", g, []string{"explain", tokenID, "GET", "v1"}, 1, "path: begins with /"},
 		{"no path", g, []string{"explain", tokenID, "GET"}, 2, "expected \"<path>\""},
 		{"no token", g, []string{"limits"}, 2, "expected a token's id, or --top"},
-		{"both", g, []string{"limits", tokenID, "--top", "5"}, 2, "--top goes without a token's id"},
-		{"a reset of nobody's", g, []string{"limits", "--top", "5", "--reset"}, 2, "--top goes without a token's id"},
+		{"both", g, []string{"limits", tokenID, "--top", "5"}, 2, "--top cannot be combined"},
+		{"a reset of nobody's", g, []string{"limits", "--top", "5", "--reset"}, 2, "--top cannot be combined"},
 		{"too many", g, []string{"limits", "--top", "1001"}, 1, "n: is a number from 1 to 1000"},
 		{"another token of operators", &wrong, []string{"limits", tokenID}, 1, "answered 401: missing or wrong admin token"},
 		{"a reset with it", &wrong, []string{"limits", tokenID, "--reset"}, 1, "answered 401: missing or wrong admin token"},
@@ -344,9 +344,9 @@ func TestOperatorsAskOverTLS(t *testing.T) {
 		{"another gateway's configuration", &elsewhere, []string{"healthcheck"}, 1, "does not have the certificate of " + files[6]},
 		{"without a certificate", g, []string{"limits", tokenID}, 1, "answered 403: a client certificate is required"},
 		{"with one", g, append([]string{"limits", tokenID}, mine...), 0, "5000 per 1h"},
-		{"with one of somebody else", g, []string{"limits", tokenID, "--cert=" + files[6], "--key=" + files[7]}, 1, "ask for limits"},
+		{"with one of somebody else", g, []string{"limits", tokenID, "--cert=" + files[6], "--key=" + files[7]}, 1, "get the limits"},
 		{"with a certificate alone", g, []string{"limits", tokenID, mine[0]}, 2, "--key"},
-		{"with the key of another", g, []string{"limits", tokenID, mine[0], "--key=" + files[7]}, 1, "read the certificate to show"},
+		{"with the key of another", g, []string{"limits", tokenID, mine[0], "--key=" + files[7]}, 1, "read the client certificate"},
 	} {
 		got := test.gateway.opsgate(t, test.arguments...)
 		if got.code != test.code || !strings.Contains(got.out+got.err, test.want) {

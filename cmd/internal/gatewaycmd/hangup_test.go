@@ -13,8 +13,8 @@ import (
 	"opsgate/cmd/internal/logging/loggingtest"
 )
 
-func TestAHangUpReloadsTheConfiguration(t *testing.T) {
-	// However the signal and the end of the program fall together, it must not end the tests.
+func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
+	// Without this, a signal after serve has ended would end the tests.
 	ignored := make(chan os.Signal, 10)
 	signal.Notify(ignored, syscall.SIGHUP)
 	defer signal.Stop(ignored)
@@ -40,7 +40,7 @@ func TestAHangUpReloadsTheConfiguration(t *testing.T) {
 	line = awaitLine(t, log, "configuration reloaded")
 	changed := fmt.Sprint(line["changed"])
 	if line["version_before"] != before || line["version"] == before || changed != "[http.max_body_bytes: 128KiB, now 1MiB]" {
-		t.Errorf("got %v: the flag goes over log.level of the file", line)
+		t.Errorf("got %v: the flag overrides log.level of the file", line)
 	}
 
 	warned := strings.Count(log.String(), mistyped)
@@ -55,7 +55,7 @@ func TestAHangUpReloadsTheConfiguration(t *testing.T) {
 		t.Errorf("exit code %d; the log:\n%s", got, log)
 	}
 	if strings.Count(log.String(), mistyped) == warned {
-		t.Errorf("what is wrong is not told with its warnings:\n%s", log)
+		t.Errorf("the refusal is logged without its warnings:\n%s", log)
 	}
 }
 

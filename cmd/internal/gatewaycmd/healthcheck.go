@@ -11,30 +11,30 @@ import (
 )
 
 type healthcheck struct {
-	reaching
+	adminFlags
 
-	AdminListen string        `placeholder:"ADDR" xor:"admin" help:"Address of the admin listener, over what the file says."`
-	Timeout     time.Duration `default:"2s" help:"How long to wait for the answer (${default})."`
+	AdminListen string        `placeholder:"ADDR" xor:"admin" help:"Address of the admin listener; overrides the file."`
+	Timeout     time.Duration `default:"2s" help:"Time to wait for the response (${default})."`
 }
 
-// Run asks the admin listener of the gateway with the same configuration.
+// Run prints the response of /readyz.
 func (c *healthcheck) Run(ctx context.Context, e Environment) error {
 	client, err := c.reach(e, config.Setting{Key: "admin.listen", Value: c.AdminListen, From: "--admin-listen"})
 	if err != nil {
 		return err
 	}
 	defer client.close()
-	client.patience = c.Timeout
+	client.timeout = c.Timeout
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	status, body, err := client.do(ctx, http.MethodGet, "/readyz", nil)
 	if err != nil {
-		return fmt.Errorf("ask for readiness: %w", err)
+		return fmt.Errorf("get the readiness: %w", err)
 	}
-	answer := strings.TrimSpace(string(body))
+	text := strings.TrimSpace(string(body))
 	if status != http.StatusOK {
-		return fmt.Errorf("not ready: %s", answer)
+		return fmt.Errorf("not ready: %s", text)
 	}
-	fmt.Fprintln(e.Out, answer)
+	fmt.Fprintln(e.Out, text)
 	return nil
 }

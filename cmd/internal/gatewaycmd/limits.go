@@ -16,10 +16,10 @@ import (
 type limits struct {
 	asking
 
-	TokenID string `arg:"" optional:"" help:"Id of the token, as the access log has it; not the token."`
-	Team    string `placeholder:"ID" help:"Id of the token's team, where the gateway does not remember the token."`
-	Reset   bool   `help:"Forget what the token has spent. The gateway logs who says so: $$USER, unless the admin listener knows better."`
-	Top     int    `placeholder:"N" help:"Instead of a token's limits, list the N tokens that ask most."`
+	TokenID string `arg:"" optional:"" help:"Id of the token, as in the access log; not the token itself."`
+	Team    string `placeholder:"ID" help:"Id of the token's team, if the gateway has not cached the token."`
+	Reset   bool   `help:"Reset the token's usage. The gateway logs the operator: $$USER, or the client certificate."`
+	Top     int    `placeholder:"N" help:"Instead of a token's limits, list the N tokens with the most requests."`
 }
 
 // Validate implements kong's check of a command's arguments.
@@ -28,12 +28,12 @@ func (c *limits) Validate() error {
 	case c.TokenID == "" && c.Top == 0:
 		return errors.New("expected a token's id, or --top")
 	case c.TokenID != "" && c.Top != 0, c.Reset && c.TokenID == "":
-		return errors.New("--top goes without a token's id and without --reset")
+		return errors.New("--top cannot be combined with a token's id or --reset")
 	}
 	return nil
 }
 
-// Run asks the gateway what is left of a token's limits, has it forget what was spent, or asks which tokens ask most.
+// Run shows what remains of a token's limits, resets its usage, or lists the tokens with the most requests.
 func (c *limits) Run(ctx context.Context, e Environment) error {
 	client, ctx, done, err := c.client(ctx, e)
 	if err != nil {
@@ -65,25 +65,25 @@ func resetLimits(ctx context.Context, client *adminClient, target string, e Envi
 	if _, err := client.must(client.do(ctx, http.MethodDelete, target, header)); err != nil {
 		return fmt.Errorf("reset the limits: %w", err)
 	}
-	fmt.Fprintln(e.Out, "what the token had spent is forgotten")
+	fmt.Fprintln(e.Out, "the usage of the token is reset")
 	return nil
 }
 
-// show prints an answer as it is, or as the function writes it.
-func show[T any](e Environment, asIs bool, body []byte, err error, write func(table, T)) error {
+// show prints a response body as JSON, or as a table by write.
+func show[T any](e Environment, asJSON bool, body []byte, err error, write func(table, T)) error {
 	if err != nil {
-		return fmt.Errorf("ask for limits: %w", err)
+		return fmt.Errorf("get the limits: %w", err)
 	}
-	if asIs {
+	if asJSON {
 		_, err := e.Out.Write(body)
 		return err
 	}
-	var answer T
-	if err := json.Unmarshal(body, &answer); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
+	var response T
+	if err := json.Unmarshal(body, &response); err != nil {
+		return fmt.Errorf("read the response: %w", err)
 	}
 	t := newTable(e.Out)
-	write(t, answer)
+	write(t, response)
 	return t.Flush()
 }
 

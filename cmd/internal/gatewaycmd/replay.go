@@ -17,24 +17,24 @@ import (
 type replay struct {
 	configFile
 
-	Demand []string `required:"" sep:"none" placeholder:"FILE" help:"Record of demand, with FILE.1 beside it; once for each gateway's."`
+	Demand []string `required:"" sep:"none" placeholder:"FILE" help:"Record of demand, with FILE.1 beside it; repeat for the record of each gateway."`
 	JSON   bool     `name:"json" help:"Print JSON."`
-	Top    int      `default:"10" placeholder:"N" help:"List the N tokens of which most requests would be newly denied (${default})."`
+	Top    int      `default:"10" placeholder:"N" help:"List the N tokens with the most newly denied requests (${default})."`
 
-	MaxDenied            percent `placeholder:"PERCENT" help:"Exit 1 if more of the requests would be denied, as 5%."`
-	MaxNewlyDenied       bound   `placeholder:"BOUND" help:"Exit 1 if more would be denied that were admitted, as 0.1% of all or a number."`
-	MaxNewlyDeniedTokens *int    `placeholder:"N" help:"Exit 1 if that happened to more tokens."`
+	MaxDenied            percent `placeholder:"PERCENT" help:"Exit 1 if more requests would be denied, for example 5%."`
+	MaxNewlyDenied       bound   `placeholder:"BOUND" help:"Exit 1 if more requests would be newly denied, for example 0.1% or a number."`
+	MaxNewlyDeniedTokens *int    `placeholder:"N" help:"Exit 1 if more tokens would have newly denied requests."`
 }
 
 // Validate implements kong's check of a command's arguments.
 func (c *replay) Validate() error {
 	if c.Top < 0 || c.MaxNewlyDeniedTokens != nil && *c.MaxNewlyDeniedTokens < 0 {
-		return errors.New("--top and --max-newly-denied-tokens are 0 or more")
+		return errors.New("--top and --max-newly-denied-tokens must be 0 or more")
 	}
 	return nil
 }
 
-// Run tells what the limits of the configuration would have made of the recorded requests. It fails if that passes a bound.
+// Run prints how the limits of the configuration would have decided the recorded requests. It fails if the result exceeds a bound.
 func (c *replay) Run(e Environment) error {
 	loaded, err := c.load(e)
 	if err != nil {
@@ -48,11 +48,11 @@ func (c *replay) Run(e Environment) error {
 		return err
 	}
 	if report.Requests == 0 {
-		return errors.New("the record has no requests: nothing can be told of these limits")
+		return errors.New("the record has no requests")
 	}
-	passed := c.passed(report)
+	exceeded := c.exceeded(report)
 	view := viewReplay(report, about, c.Top)
-	view.Version, view.Passed = loaded.Version(), texts(passed)
+	view.Version, view.Passed = loaded.Version(), texts(exceeded)
 	if c.JSON {
 		encoder := json.NewEncoder(e.Out)
 		encoder.SetIndent("", "  ")
@@ -60,7 +60,7 @@ func (c *replay) Run(e Environment) error {
 	} else {
 		err = writeReplay(e.Out, view)
 	}
-	return errors.Join(append([]error{err}, passed...)...)
+	return errors.Join(append([]error{err}, exceeded...)...)
 }
 
 // simulate replays the records under the policies of the configuration.
@@ -74,8 +74,7 @@ func simulate(loaded config.Loaded, files []string) (_ *demand.Report, _ demand.
 	return report, record.Summary(), err
 }
 
-// policiesAt returns the policies of the configuration at any time: what has expired by then is left out. They are made anew only where
-// something expires.
+// policiesAt returns a function that returns the policies at a time, without expired ones. It rebuilds them only when one expires.
 func policiesAt(loaded config.Loaded) demand.PoliciesAt {
 	var current *ratelimit.Policies
 	var from, until time.Time
@@ -92,25 +91,25 @@ func policiesAt(loaded config.Loaded) demand.PoliciesAt {
 	}
 }
 
-// passed returns the bounds that the report passes.
-func (c *replay) passed(r *demand.Report) []error {
-	var passed []error
-	if p := c.MaxDenied; p.given && p.isPassed(r.After.Denied, r.Requests) {
-		passed = append(passed, fmt.Errorf("--max-denied=%s is passed: %s of the requests would be denied",
+// exceeded returns an error for each bound that the report exceeds.
+func (c *replay) exceeded(r *demand.Report) []error {
+	var exceeded []error
+	if p := c.MaxDenied; p.given && p.exceededBy(r.After.Denied, r.Requests) {
+		exceeded = append(exceeded, fmt.Errorf("--max-denied=%s is exceeded: %s of the requests would be denied",
 			p.text, share(r.After.Denied, r.Requests)))
 	}
-	if b := c.MaxNewlyDenied; b.isPassed(r.NewlyDenied, r.Requests) {
-		passed = append(passed, fmt.Errorf("--max-newly-denied=%s is passed: %d requests would be newly denied, %s of them",
+	if b := c.MaxNewlyDenied; b.exceededBy(r.NewlyDenied, r.Requests) {
+		exceeded = append(exceeded, fmt.Errorf("--max-newly-denied=%s is exceeded: %d requests would be newly denied (%s)",
 			b.text, r.NewlyDenied, share(r.NewlyDenied, r.Requests)))
 	}
 	if tokens := newlyDeniedTokens(r); c.MaxNewlyDeniedTokens != nil && tokens > *c.MaxNewlyDeniedTokens {
-		passed = append(passed, fmt.Errorf("--max-newly-denied-tokens=%d is passed: of %d tokens requests would be newly denied",
+		exceeded = append(exceeded, fmt.Errorf("--max-newly-denied-tokens=%d is exceeded: %d tokens would have newly denied requests",
 			*c.MaxNewlyDeniedTokens, tokens))
 	}
-	return passed
+	return exceeded
 }
 
-// newlyDeniedTokens returns of how many tokens requests would be newly denied.
+// newlyDeniedTokens returns the number of tokens with newly denied requests.
 func newlyDeniedTokens(r *demand.Report) int {
 	n := 0
 	for n < len(r.Tokens) && r.Tokens[n].NewlyDenied > 0 { // these come first
@@ -127,31 +126,31 @@ func texts(errs []error) []string {
 	return list
 }
 
-// A percent bounds a part of all requests. Its zero value bounds nothing.
+// A percent bounds a fraction of all requests. The zero value is no bound.
 type percent struct {
 	given bool
 	text  string
-	most  float64 // 0 to 100
+	max   float64 // 0 to 100
 }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (p *percent) UnmarshalText(text []byte) error {
 	number, ok := strings.CutSuffix(string(text), "%")
-	most, err := strconv.ParseFloat(number, 64)
-	if !ok || err != nil || !(most >= 0 && most <= 100) { // the other way round, it would take NaN
+	limit, err := strconv.ParseFloat(number, 64)
+	if !ok || err != nil || !(limit >= 0 && limit <= 100) { // also refuses NaN
 		return fmt.Errorf("is 0%% to 100%%, not %q", text)
 	}
-	*p = percent{given: true, text: string(text), most: most}
+	*p = percent{given: true, text: string(text), max: limit}
 	return nil
 }
 
-func (p percent) isPassed(n, all uint64) bool { return float64(n)*100 > p.most*float64(all) }
+func (p percent) exceededBy(n, all uint64) bool { return float64(n)*100 > p.max*float64(all) }
 
-// A bound is a percent or a number of requests. Its zero value bounds nothing.
+// A bound is a percent or a number of requests. The zero value is no bound.
 type bound struct {
 	percent
 
-	count uint64 // where no percent is given
+	count uint64 // if no percent is given
 }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
@@ -168,17 +167,17 @@ func (b *bound) UnmarshalText(text []byte) error {
 	return nil
 }
 
-func (b bound) isPassed(n, all uint64) bool {
+func (b bound) exceededBy(n, all uint64) bool {
 	switch {
 	case b.given:
-		return b.percent.isPassed(n, all)
+		return b.percent.exceededBy(n, all)
 	case b.text == "":
 		return false
 	}
 	return n > b.count
 }
 
-// share says a part in percent.
+// share returns n of all in percent.
 func share(n, all uint64) string {
 	return strconv.FormatFloat(float64(n)/float64(all)*100, 'g', 4, 64) + "%"
 }

@@ -18,15 +18,14 @@ import (
 	"opsgate/ratelimit/demand"
 )
 
-// stricter is limits under which what recorded makes would be denied in part.
+// stricter is a configuration that denies some of the requests that recorded writes.
 const stricter = good + `rate_limit:
   limits: [{requests: 3, per: 1s}]
   teams:
     lighthouse: {limits: [{requests: 2, per: 1m}, {requests: 1, per: 1h, shadow: true}], expires: 2026-01-02T12:30:00Z}
 `
 
-// recorded makes a record: two tokens that ask five times in a second and were admitted, at noon and three quarters of an hour later, and a
-// third that was refused.
+// recorded writes a record: two tokens with five admitted requests each at 12:00 and at 12:45, and a third token with a denied request.
 func recorded(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "demand.jsonl")
@@ -60,7 +59,7 @@ func recorded(t *testing.T) (path string) {
 	return path
 }
 
-func TestReplayTellsWhatALimitWouldHaveDone(t *testing.T) {
+func TestReplayPrintsTheEffectOfEachLimit(t *testing.T) {
 	got := opsgate(t, nil, "replay", "--config", write(t, stricter), "--demand", recorded(t))
 	if got.code != 0 || !strings.HasPrefix(got.out, "9 of 21 requests would be newly denied (42.86%), of 2 tokens; 1 would be newly admitted (4.762%)\n") {
 		t.Errorf("got %+v", got)
@@ -80,14 +79,14 @@ func TestReplayTellsWhatALimitWouldHaveDone(t *testing.T) {
 			t.Errorf("no line %q in\n%s", want, got.out)
 		}
 	}
-	for _, want := range []string{"what tokens had spent before 2026-01-02T12:00:00Z is not known: of the 10 requests soon after", "4 requests were decided by one gateway alone"} {
+	for _, want := range []string{"the usage before 2026-01-02T12:00:00Z is not recorded: of the 10 requests before", "4 requests were decided by a gateway without the shared store"} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("no warning %q in\n%s", want, got.out)
 		}
 	}
 }
 
-// words returns a line without its alignment, and without the folder of a file.
+// words returns a line without its alignment and without the directory of a file.
 func words(line string) string {
 	list := strings.Fields(line)
 	for i, word := range list {
@@ -98,27 +97,27 @@ func words(line string) string {
 	return strings.Join(list, " ")
 }
 
-func TestReplayGatesAChangeOfLimits(t *testing.T) {
+func TestReplayFailsIfABoundIsExceeded(t *testing.T) {
 	config, record := write(t, stricter), recorded(t)
 	const all, tokens = "42.86%", "2 tokens"
 	for _, test := range []struct {
 		bounds []string
-		passed []string // what is said of it
+		errors []string
 	}{
 		{nil, nil},
 		{[]string{"--max-denied=42.9%", "--max-newly-denied=9", "--max-newly-denied-tokens=2"}, nil},
-		{[]string{"--max-denied=42.8%"}, []string{"--max-denied=42.8% is passed: " + all}},
-		{[]string{"--max-newly-denied=8"}, []string{"--max-newly-denied=8 is passed: 9 requests"}},
-		{[]string{"--max-newly-denied=0"}, []string{"--max-newly-denied=0 is passed: 9 requests"}},
-		{[]string{"--max-newly-denied=1%"}, []string{"--max-newly-denied=1% is passed: 9 requests would be newly denied, " + all}},
+		{[]string{"--max-denied=42.8%"}, []string{"--max-denied=42.8% is exceeded: " + all}},
+		{[]string{"--max-newly-denied=8"}, []string{"--max-newly-denied=8 is exceeded: 9 requests"}},
+		{[]string{"--max-newly-denied=0"}, []string{"--max-newly-denied=0 is exceeded: 9 requests"}},
+		{[]string{"--max-newly-denied=1%"}, []string{"--max-newly-denied=1% is exceeded: 9 requests would be newly denied (" + all}},
 		{[]string{"--max-newly-denied=50%"}, nil},
-		{[]string{"--max-newly-denied-tokens=1", "--max-denied=0%"}, []string{"of " + tokens, "--max-denied=0% is passed"}},
+		{[]string{"--max-newly-denied-tokens=1", "--max-denied=0%"}, []string{"=1 is exceeded: " + tokens, "--max-denied=0% is exceeded"}},
 	} {
 		got := opsgate(t, nil, append([]string{"replay", "--config", config, "--demand", record}, test.bounds...)...)
-		if got.code != min(1, len(test.passed)) || strings.Count(got.err, "is passed") != len(test.passed) {
+		if got.code != min(1, len(test.errors)) || strings.Count(got.err, "is exceeded") != len(test.errors) {
 			t.Errorf("%v: got %d %s", test.bounds, got.code, got.err)
 		}
-		for _, want := range test.passed {
+		for _, want := range test.errors {
 			if !strings.Contains(got.err, want) {
 				t.Errorf("%v: got %s, want %s", test.bounds, got.err, want)
 			}
@@ -126,14 +125,14 @@ func TestReplayGatesAChangeOfLimits(t *testing.T) {
 	}
 }
 
-func TestReplayTellsAProgramTheSame(t *testing.T) {
+func TestReplayPrintsJSON(t *testing.T) {
 	config, record := write(t, stricter), recorded(t)
 	arguments := []string{"replay", "--config", config, "--demand", record, "--json", "--top=1", "--max-newly-denied=0"}
 	got, again := opsgate(t, nil, arguments...), opsgate(t, nil, arguments...)
 	if got != again {
 		t.Errorf("got %+v, then %+v", got, again)
 	}
-	var answer struct {
+	var result struct {
 		Version string `json:"config_version"`
 		Record  struct {
 			Requests, Tokens, Local, Uncertain int
@@ -148,12 +147,12 @@ func TestReplayTellsAProgramTheSame(t *testing.T) {
 		Warnings     []string
 		BoundsPassed []string `json:"bounds_passed"`
 	}
-	if err := json.Unmarshal([]byte(got.out), &answer); err != nil {
+	if err := json.Unmarshal([]byte(got.out), &result); err != nil {
 		t.Fatal(err)
 	}
-	if len(answer.Version) != 12 || answer.Record.Requests != 21 || answer.Record.Tokens != 3 || answer.Record.Local != 4 || answer.Record.Sample != 1 ||
-		answer.After.Denied != 9 || answer.After.Admitted != 12 || answer.Newly != 9 || len(answer.Limits) != 4 || len(answer.Tokens) != 1 ||
-		len(answer.Warnings) != 2 || len(answer.BoundsPassed) != 1 || got.code != 1 {
+	if len(result.Version) != 12 || result.Record.Requests != 21 || result.Record.Tokens != 3 || result.Record.Local != 4 || result.Record.Sample != 1 ||
+		result.After.Denied != 9 || result.After.Admitted != 12 || result.Newly != 9 || len(result.Limits) != 4 || len(result.Tokens) != 1 ||
+		len(result.Warnings) != 2 || len(result.BoundsPassed) != 1 || got.code != 1 {
 		t.Errorf("got %d %s", got.code, got.out)
 	}
 }
@@ -190,8 +189,8 @@ func TestReplayIsRefused(t *testing.T) {
 		{"no number", []string{"--demand", record, "--max-denied=NaN%"}, 2, `--max-denied: is 0% to 100%`},
 		{"too much", []string{"--demand", record, "--max-newly-denied=101%"}, 2, `--max-newly-denied: is 0% to 100%`},
 		{"no bound", []string{"--demand", record, "--max-newly-denied=many"}, 2, "is a number of requests, or 0% to 100%"},
-		{"less than none", []string{"--demand", record, "--max-newly-denied-tokens=-1"}, 2, "are 0 or more"},
-		{"less than no tokens", []string{"--demand", record, "--top=-1"}, 2, "are 0 or more"},
+		{"less than none", []string{"--demand", record, "--max-newly-denied-tokens=-1"}, 2, "must be 0 or more"},
+		{"less than no tokens", []string{"--demand", record, "--top=-1"}, 2, "must be 0 or more"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := opsgate(t, nil, append([]string{"replay", "--config", config}, test.arguments...)...)
@@ -202,8 +201,7 @@ func TestReplayIsRefused(t *testing.T) {
 	}
 }
 
-// A configuration with an expiry tells on the way what it warns of today.
-func TestReplayWarnsAsCheckDoes(t *testing.T) {
+func TestReplayPrintsWarningsOfTheConfiguration(t *testing.T) {
 	got := opsgate(t, nil, "replay", "--config", write(t, strings.Replace(stricter, "2026-01-02T12:30", "2020-01-02T12:30", 1)), "--demand", recorded(t))
 	if !strings.Contains(got.err, "warning: ") || !strings.Contains(got.err, fmt.Sprintf("rate_limit.teams.%s.expires", "lighthouse")) {
 		t.Errorf("got %+v", got)

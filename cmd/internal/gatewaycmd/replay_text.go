@@ -9,7 +9,7 @@ import (
 	"opsgate/cmd/internal/duration"
 )
 
-// writeReplay prints what changes in the first line, then what the record covers, and then by limits and tokens.
+// writeReplay prints the changes in the first line, then the record, and then the results by limit and token.
 func writeReplay(w io.Writer, v replayView) error {
 	fmt.Fprintf(w, "%d of %d requests would be newly denied (%s), of %d tokens; %d would be newly admitted (%s)\n\n",
 		v.NewlyDenied, v.Record.Requests, share(v.NewlyDenied, v.Record.Requests), v.NewlyDeniedTokens,

@@ -7,7 +7,7 @@ import (
 	"opsgate/ratelimit/demand"
 )
 
-// A replayView is the result of a replay, as JSON has it. Before is what was recorded, after what would have been.
+// A replayView is the JSON of a replay. Before is the recorded decisions, after those under the configuration.
 type replayView struct {
 	Version           string        `json:"config_version"`
 	Record            recordView    `json:"record"`
@@ -17,18 +17,18 @@ type replayView struct {
 	NewlyAdmitted     uint64        `json:"newly_admitted"`
 	NewlyDeniedTokens int           `json:"newly_denied_tokens"`
 	Limits            []limitResult `json:"limits"`
-	Tokens            []tokenResult `json:"tokens"` // those of which most would be newly denied
+	Tokens            []tokenResult `json:"tokens"` // with the most newly denied requests
 	Warnings          []string      `json:"warnings"`
 	Passed            []string      `json:"bounds_passed"`
 }
 
-// A recordView says what a record covers.
+// A recordView describes the record.
 type recordView struct {
 	From        time.Time `json:"from"`
 	To          time.Time `json:"to"`
 	Requests    uint64    `json:"requests"`
 	Tokens      int       `json:"tokens"`
-	SampleLeast float64   `json:"sample_least"` // parts of all tokens, 0 to 1
+	SampleLeast float64   `json:"sample_least"` // fractions of all tokens, 0 to 1
 	SampleMost  float64   `json:"sample_most"`
 	Dropped     uint64    `json:"dropped"`
 	Local       uint64    `json:"local"`
@@ -38,7 +38,7 @@ type recordView struct {
 	Uncertain   uint64    `json:"uncertain"` // requests inside the first window
 }
 
-// A refusalsView is how many requests are denied, and for how long tokens are kept out.
+// A refusalsView is the number of denied requests and the time during which tokens were denied.
 type refusalsView struct {
 	Admitted uint64  `json:"admitted"`
 	Denied   uint64  `json:"denied"`
@@ -46,12 +46,12 @@ type refusalsView struct {
 	Longest  float64 `json:"longest_kept_out_seconds"`
 }
 
-// A limitResult is what a limit does.
+// A limitResult is the effect of a limit.
 type limitResult struct {
 	Key         string  `json:"key"`
 	Origin      string  `json:"origin"`
 	Name        string  `json:"name"`
-	Requests    int     `json:"requests,omitempty"` // none where the configuration has no such limit any more
+	Requests    int     `json:"requests,omitempty"` // 0 if the configuration has no such limit
 	Per         float64 `json:"per_seconds,omitempty"`
 	Shadow      bool    `json:"shadow,omitempty"`
 	Before      uint64  `json:"denied_before"`
@@ -59,7 +59,7 @@ type limitResult struct {
 	NewlyDenied uint64  `json:"newly_denied"`
 }
 
-// A tokenResult is what becomes of a token.
+// A tokenResult is the effect on a token.
 type tokenResult struct {
 	TokenID       string       `json:"token_id"`
 	TeamID        string       `json:"team_id"`
@@ -104,22 +104,22 @@ func viewRefusals(r demand.Denials, requests uint64) refusalsView {
 	return refusalsView{Admitted: requests - r.Denied, Denied: r.Denied, KeptOut: r.Duration.Seconds(), Longest: r.Longest.Seconds()}
 }
 
-// replayWarnings says what the record does not know.
+// replayWarnings returns the reasons why the result may be inexact.
 func replayWarnings(r *demand.Report, about demand.Summary) []string {
 	from, until := r.From.Format(time.RFC3339), r.From.Add(r.Window).Format(time.RFC3339)
-	unknown := fmt.Sprintf("what tokens had spent before %s is not known: of the %d requests soon after, until %s at most, more may be "+
-		"admitted here than would be", from, r.Uncertain, until)
+	unknown := fmt.Sprintf("the usage before %s is not recorded: of the %d requests before %s, more may be admitted in this result "+
+		"than would have been", from, r.Uncertain, until)
 	if r.Uncertain == r.Requests {
-		unknown = fmt.Sprintf("what tokens had spent before %s is not known, and the record ends inside their longest limits: more may be "+
-			"admitted here than would be", from)
+		unknown = fmt.Sprintf("the usage before %s is not recorded, and the record is shorter than the longest limit: more may be "+
+			"admitted in this result than would have been", from)
 	}
 	warnings := []string{unknown}
 	for _, w := range []struct {
 		n    uint64
 		text string
 	}{
-		{r.Local, "requests were decided by one gateway alone, as the store that gateways share was away: before is not what the limits say"},
-		{about.Dropped, "events are missing in the record: more may be admitted here than would be"},
+		{r.Local, "requests were decided by a gateway without the shared store: the result before may differ from the limits"},
+		{about.Dropped, "events are missing in the record: more may be admitted in this result than would have been"},
 		{r.Late, "events were recorded long after later ones: a clock was set back"},
 	} {
 		if w.n > 0 {

@@ -19,12 +19,12 @@ import (
 type serve struct {
 	configFile
 
-	Listen      string `placeholder:"ADDR" help:"Address of the public API, over what the file says; port 0 takes a free one."`
-	AdminListen string `placeholder:"ADDR" help:"Address of the admin listener, likewise."`
-	LogLevel    string `placeholder:"LEVEL" help:"debug, info, warn or error, likewise."`
+	Listen      string `placeholder:"ADDR" help:"Address of the public API; overrides the file. Port 0 takes a free one."`
+	AdminListen string `placeholder:"ADDR" help:"Address of the admin listener; overrides the file."`
+	LogLevel    string `placeholder:"LEVEL" help:"debug, info, warn or error; overrides the file."`
 }
 
-// Run serves until ctx ends, and drains.
+// Run serves until ctx ends, and then drains.
 func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 	load := func() (config.Loaded, error) {
 		return c.load(e,
@@ -49,7 +49,7 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 	}
 	tuneMemory(e.Variables, log.Logger)
 
-	hangUps := make(chan os.Signal, 1) // of several at once, one is enough
+	hangUps := make(chan os.Signal, 1) // one reload covers several signals
 	signal.Notify(hangUps, syscall.SIGHUP)
 	defer signal.Stop(hangUps)
 	gateway, err := edge.Listen(ctx, edge.Options{

@@ -16,8 +16,8 @@ import (
 	"opsgate/cmd/internal/logging/loggingtest"
 )
 
-func TestSystemdIsTold(t *testing.T) {
-	ignored := make(chan os.Signal, 10) // however the signal and the end of the program fall together, it must not end the tests
+func TestSystemdIsNotifiedOfStartReloadAndStop(t *testing.T) {
+	ignored := make(chan os.Signal, 10) // without this, a signal after serve has ended would end the tests
 	signal.Notify(ignored, syscall.SIGHUP)
 	defer signal.Stop(ignored)
 
@@ -36,26 +36,26 @@ func TestSystemdIsTold(t *testing.T) {
 	go func() {
 		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", file}, gatewaycmd.Environment{Out: log, Err: log})
 	}()
-	told(t, manager, "READY=1")
+	notification(t, manager, "READY=1")
 	rewrite(t, file, "listn: 1\n")
 	hangUp(t)
-	reloading := told(t, manager, "RELOADING=1")
+	reloading := notification(t, manager, "RELOADING=1")
 	if at, err := strconv.ParseInt(reloading["MONOTONIC_USEC"], 10, 64); err != nil || at <= 0 {
-		t.Errorf("got %v: without the time of a clock that never goes back, systemd cannot know which reload this is", reloading)
+		t.Errorf("got %v: systemd needs the monotonic time to match a reload", reloading)
 	}
-	told(t, manager, "READY=1") // refused, and over
+	notification(t, manager, "READY=1") // after the refusal
 	stop()
-	stopping := told(t, manager, "STOPPING=1")
-	if got, want := stopping["EXTEND_TIMEOUT_USEC"], "28000000"; got != want { // no wait, 20 s of grace, 2 s for refunds, and to end itself
-		t.Errorf("asks for %s µs, want %s", got, want)
+	stopping := notification(t, manager, "STOPPING=1")
+	if got, want := stopping["EXTEND_TIMEOUT_USEC"], "28000000"; got != want { // no drain wait, 20 s of grace, 2 s for refunds, and the rest to stop
+		t.Errorf("got %s µs, want %s", got, want)
 	}
 	if got := <-code; got != 0 {
 		t.Errorf("exit code %d; the log:\n%s", got, log)
 	}
 }
 
-// told returns what the next message says. It must begin with the state.
-func told(t *testing.T, manager *net.UnixConn, state string) map[string]string {
+// notification returns the fields of the next message, which must begin with the state.
+func notification(t *testing.T, manager *net.UnixConn, state string) map[string]string {
 	t.Helper()
 	if err := manager.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
@@ -69,16 +69,16 @@ func told(t *testing.T, manager *net.UnixConn, state string) map[string]string {
 	if !strings.HasPrefix(message, state+"\n") {
 		t.Fatalf("got %q, want %s", message, state)
 	}
-	said := map[string]string{}
+	fields := map[string]string{}
 	for line := range strings.Lines(message) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		said[name] = value
+		fields[name] = value
 	}
-	return said
+	return fields
 }
 
-func TestAManagerThatIsAwayHoldsUpNothing(t *testing.T) {
-	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "nobody"))
+func TestServeStartsWithoutAReachableSystemd(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "missing"))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	log, code := new(loggingtest.Buffer), make(chan int, 1)
