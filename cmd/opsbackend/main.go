@@ -12,6 +12,6 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the first signal ends in order, a second one at once
+	context.AfterFunc(ctx, stop) // the first signal shuts down gracefully, a second one ends at once
 	os.Exit(backendcmd.Run(ctx, os.Args[1:], backendcmd.Environment{Out: os.Stdout, Err: os.Stderr}))
 }

@@ -14,6 +14,6 @@ import (
 func main() {
 	backendclient.DisableGRPCLog()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the first signal ends in order, a second one at once
+	context.AfterFunc(ctx, stop) // the first signal shuts down gracefully, a second one ends at once
 	os.Exit(devcmd.Run(ctx, os.Args[1:], devcmd.Environment{Out: os.Stdout, Err: os.Stderr, Variables: os.Environ()}))
 }

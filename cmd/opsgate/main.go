@@ -13,7 +13,7 @@ import (
 
 func main() {
 	backendclient.DisableGRPCLog()
-	signal.Ignore(syscall.SIGPIPE) // a log that nobody reads any more ends no gateway
+	signal.Ignore(syscall.SIGPIPE) // a closed log must not end the gateway
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the first signal drains, a second one ends at once
 	os.Exit(gatewaycmd.Run(ctx, os.Args[1:], gatewaycmd.Environment{Out: os.Stdout, Err: os.Stderr, Variables: os.Environ()}))

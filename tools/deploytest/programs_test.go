@@ -95,7 +95,7 @@ func check(t *testing.T, config, mounted string, secrets map[string]string) {
 // onPlatformNetwork returns whether a warning is of plaintext on a network of the platform's own: that of Prometheus and probes to the
 // admin listener, and of calls to services and Redis where the example has no certificates for them.
 func onPlatformNetwork(warning string) bool {
-	return strings.Contains(warning, "admin.token: goes over the network as it is") ||
+	return strings.Contains(warning, "admin.token: goes over the network in plaintext") ||
 		strings.Contains(warning, "listen: is :8080, not on loopback, without TLS") ||
 		strings.Contains(warning, ", not on loopback, and upstreams.") ||
 		strings.Contains(warning, "rate_limit.redis.password: goes to ")

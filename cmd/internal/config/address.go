@@ -5,8 +5,7 @@ import (
 	"net/netip"
 )
 
-// Reachable returns an address at which a listener on this machine can be reached from it: that of the listener, but for one
-// that listens on all addresses.
+// Reachable returns the address at which this machine reaches its listener: 127.0.0.1 for a listener on all addresses.
 func Reachable(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

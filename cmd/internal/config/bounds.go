@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// bounds holds every value under v against the bounds of its field.
+// bounds checks every value of a mapping against the bounds of its field.
 func (v *validator) bounds(mapping reflect.Value, key string) {
 	for _, f := range fields(mapping.Type()) {
 		value, childKey := mapping.FieldByIndex(f.Index), join(key, f.name)
@@ -34,11 +34,10 @@ func (v *validator) bounds(mapping reflect.Value, key string) {
 	}
 }
 
-// length returns the greatest length of a text.
+// length returns the chars tag as a number.
 func length(chars string) int { return int(bound(reflect.TypeFor[int](), chars)) }
 
-// bound returns a bound as a number. Bounds are written in this package, and a test reads them all: one that cannot be read
-// is a mistake here.
+// bound returns a bound as a number. It panics for an invalid tag; a test parses all tags.
 func bound(t reflect.Type, text string) int64 {
 	v := reflect.New(t)
 	if s, ok := reflect.TypeAssert[scalar](v); ok {

@@ -6,8 +6,8 @@ import (
 	"reflect"
 )
 
-// Changes says what somebody changed between two configurations, a key in each text. What merely follows from that is left out:
-// defaults of an entry that is new or gone, and names that limits have for their intervals. Of secrets it shows nothing.
+// Changes returns a text for each key that was set, changed or removed between two configurations. It omits derived values: defaults of an added
+// or removed entry, and generated names of limits. It does not show secrets.
 func Changes(before, after Loaded) (texts []string) {
 	was := make(map[string]leaf)
 	for leaf := range leaves(reflect.ValueOf(before.Config)) {
@@ -17,34 +17,33 @@ func Changes(before, after Loaded) (texts []string) {
 		old, there := was[now.key]
 		delete(was, now.key)
 		switch {
-		case !there && after.tells(now):
+		case !there && after.isExplicit(now):
 			texts = append(texts, fmt.Sprintf("%s: now %s", now.key, now.shown()))
-		case there && old.String() != now.String() && (before.gives(now.key) || after.gives(now.key)):
+		case there && old.String() != now.String() && (before.sets(now.key) || after.sets(now.key)):
 			texts = append(texts, fmt.Sprintf("%s: %s, now %s", now.key, old.shown(), now.shown()))
 		}
 	}
 	for old := range leaves(reflect.ValueOf(before.Config)) {
-		if _, gone := was[old.key]; gone && before.tells(old) {
+		if _, gone := was[old.key]; gone && before.isExplicit(old) {
 			texts = append(texts, fmt.Sprintf("%s: %s, now gone", old.key, old.shown()))
 		}
 	}
 	return texts
 }
 
-// gives tells whether somebody gave the very key, and not a thing around it alone.
-func (l Loaded) gives(key string) bool {
+// sets returns whether the key itself was set, not only a mapping or list around it.
+func (l Loaded) sets(key string) bool {
 	_, given := l.origins[key]
 	return given
 }
 
-// tells tells whether a leaf says something that the other configuration has not: somebody gave it, or it is of an entry that is there
-// by default and went or came with all that it has.
-func (l Loaded) tells(of leaf) bool {
+// isExplicit returns whether a leaf that only this configuration has is worth a text: it was set, or it belongs to a default entry.
+func (l Loaded) isExplicit(of leaf) bool {
 	if t := of.value.Type(); isList(t) || isDictionary(t) {
-		return false // it is empty: what was in it, or is, speaks for itself
+		return false // it is empty; the other configuration has leaves under it
 	}
-	return l.gives(of.key) || l.IsDefault(of.key) && !of.value.IsZero()
+	return l.sets(of.key) || l.IsDefault(of.key) && !of.value.IsZero()
 }
 
-// shown is the value for people, to whom an empty one would be no value.
+// shown returns the value as text, with quotes for an empty one.
 func (l leaf) shown() string { return cmp.Or(l.String(), `""`) }

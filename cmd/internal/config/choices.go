@@ -6,15 +6,15 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A choice is a value that is one of a few words.
+// A choice is a value from a fixed set of words.
 type choice interface {
 	choices() []string
 }
 
-// A Store is where budgets are counted.
+// A Store is where requests are counted.
 type Store string
 
-// The stores that exist.
+// Values of Store.
 const (
 	StoreMemory Store = "memory"
 	StoreRedis  Store = "redis"
@@ -22,12 +22,12 @@ const (
 
 func (Store) choices() []string { return []string{string(StoreMemory), string(StoreRedis)} }
 
-// A StoreFailure is what becomes of requests while the store cannot decide.
+// A StoreFailure is how requests are decided while the store is unavailable.
 type StoreFailure string
 
-// What can be done without the store.
+// Values of StoreFailure.
 const (
-	FailLocal = StoreFailure(ratelimit.ModeLocal) // each gateway limits by itself
+	FailLocal = StoreFailure(ratelimit.ModeLocal) // each gateway applies its share of the limits
 	FailAllow = StoreFailure(ratelimit.ModeAllow) // every request is admitted
 	FailDeny  = StoreFailure(ratelimit.ModeDeny)  // every request fails
 )
@@ -36,10 +36,10 @@ func (StoreFailure) choices() []string {
 	return []string{string(FailLocal), string(FailAllow), string(FailDeny)}
 }
 
-// A RedisMode is what answers at the addresses of a Redis.
+// A RedisMode is the kind of servers at the addresses of a Redis.
 type RedisMode string
 
-// The kinds of Redis.
+// Values of RedisMode.
 const (
 	RedisAuto     RedisMode = "auto" // a single server at one address, a cluster at several
 	RedisSingle   RedisMode = "single"
@@ -51,10 +51,10 @@ func (RedisMode) choices() []string {
 	return []string{string(RedisAuto), string(RedisSingle), string(RedisCluster), string(RedisSentinel)}
 }
 
-// A Level is the importance of a log line.
+// A Level is the lowest level of lines that are logged.
 type Level string
 
-// The levels of log lines.
+// Values of Level.
 const (
 	LevelDebug Level = "debug"
 	LevelInfo  Level = "info"
@@ -66,7 +66,7 @@ func (Level) choices() []string {
 	return []string{string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError)}
 }
 
-// Slog returns the level as the logger knows it.
+// Slog returns the level for slog.
 func (l Level) Slog() slog.Level {
 	switch l {
 	case LevelDebug:
@@ -80,10 +80,10 @@ func (l Level) Slog() slog.Level {
 	}
 }
 
-// A Format is how log lines look.
+// A Format is the format of log lines.
 type Format string
 
-// The formats of log lines.
+// Values of Format.
 const (
 	FormatJSON Format = "json"
 	FormatText Format = "text"

@@ -2,24 +2,23 @@ package config
 
 import "time"
 
-// A Config is the whole configuration of a gateway. Tags: doc is the description that people read; min and max are the
-// bounds of a value, written as the value is; chars is the greatest length of a text; restart says why a change of the key, and
-// of all keys under it, waits for a restart, or "-" that it need not; was is the name that the key had before, which is taken with
-// a warning until the next major version.
+// A Config is the whole configuration of a gateway. Tags: doc is the description; min and max are bounds in the notation of the value; chars is
+// the maximum length of a text; restart is the reason why a change of the key, or of a key under it, needs a restart, or "-" if it needs none;
+// was is a former name, which is accepted with a warning until the next major version.
 type Config struct {
 	Listen         string    `yaml:"listen" restart:"opened at start" doc:"Address of the public API. Port 0 takes any free one."`
 	Admin          Admin     `yaml:"admin" restart:"opened at start" doc:"The listener for operators, which must not be public."`
-	TokenPrefix    string    `yaml:"token_prefix" restart:"tokens in use would fail" doc:"What API tokens begin with, before live_."`
-	TrustedProxies []Network `yaml:"trusted_proxies" doc:"Networks of proxies whose X-Forwarded-For is believed."`
+	TokenPrefix    string    `yaml:"token_prefix" restart:"tokens in use would fail" doc:"Prefix of API tokens, before live_."`
+	TrustedProxies []Network `yaml:"trusted_proxies" doc:"Networks of proxies whose X-Forwarded-For is trusted."`
 
 	TLS           TLS           `yaml:"tls" restart:"opened at start" doc:"TLS of the public listener; none without cert_file."`
 	HTTP          HTTP          `yaml:"http" doc:"Bounds of the public listener."`
-	Routes        Routes        `yaml:"routes" doc:"Bounds of single operations instead of those of http, by operation id."`
-	Authn         Authn         `yaml:"authn" doc:"How long answers of the identity service are remembered, and how much it is asked."`
-	RateLimit     RateLimit     `yaml:"rate_limit" doc:"The budget of each token."`
-	Upstreams     Upstreams     `yaml:"upstreams" restart:"connected at start" doc:"Where the internal services are; all are required."`
+	Routes        Routes        `yaml:"routes" doc:"Bounds of single operations by operation id, instead of those of http."`
+	Authn         Authn         `yaml:"authn" doc:"The cache of tokens and look-ups by the identity service."`
+	RateLimit     RateLimit     `yaml:"rate_limit" doc:"The rate limits of each token."`
+	Upstreams     Upstreams     `yaml:"upstreams" restart:"connected at start" doc:"Addresses of the internal services; all are required."`
 	UpstreamCalls UpstreamCalls `yaml:"upstream_calls" doc:"Bounds of calls to the internal services."`
-	Shutdown      Shutdown      `yaml:"shutdown" doc:"What happens between SIGTERM and the end."`
+	Shutdown      Shutdown      `yaml:"shutdown" doc:"The drain after SIGTERM."`
 	Log           Log           `yaml:"log" doc:"Log lines, which go to standard error."`
 	Tracing       Tracing       `yaml:"tracing" doc:"Traces of requests, for OpenTelemetry."`
 }
@@ -31,54 +30,54 @@ type Admin struct {
 	TLS    AdminTLS `yaml:"tls" doc:"TLS of the admin listener; none without cert_file."`
 }
 
-// AdminTLS is how the admin listener shows who it is, and asks operators who they are.
+// AdminTLS is the TLS of the admin listener.
 type AdminTLS struct {
-	CertFile     File `yaml:"cert_file" doc:"Its certificate and those that lead to the root, in PEM."`
+	CertFile     File `yaml:"cert_file" doc:"Certificate chain of the admin listener, in PEM."`
 	KeyFile      File `yaml:"key_file" doc:"The certificate's key, in PEM."`
-	ClientCAFile File `yaml:"client_ca_file" doc:"Roots of the certificates that operators must show; without it they show none."`
+	ClientCAFile File `yaml:"client_ca_file" doc:"Roots of client certificates, which are then required; none by default."`
 }
 
-// TLS is how the public listener shows who it is.
+// TLS is the TLS of the public listener.
 type TLS struct {
-	CertFile File `yaml:"cert_file" doc:"The public listener's certificate and those that lead to the root, in PEM."`
+	CertFile File `yaml:"cert_file" doc:"Certificate chain of the public listener, in PEM."`
 	KeyFile  File `yaml:"key_file" doc:"The certificate's key, in PEM."`
 }
 
-// HTTP bounds what one client may hold of the public listener, and what all may together.
+// HTTP is the bounds of a client and of all clients of the public listener.
 type HTTP struct {
 	ReadHeaderTimeout Duration `yaml:"read_header_timeout" min:"100ms" max:"1m" restart:"set at start" doc:"Time for a header to arrive."`
 	BodyTimeout       Duration `yaml:"body_timeout" was:"read_timeout" min:"100ms" max:"10m" doc:"Time for a body to arrive; past it 408."`
-	WriteTimeout      Duration `yaml:"write_timeout" min:"100ms" max:"10m" restart:"set at start" doc:"Time from header to end of answer."`
+	WriteTimeout      Duration `yaml:"write_timeout" min:"100ms" max:"10m" restart:"set at start" doc:"Time from header to end of response."`
 	IdleTimeout       Duration `yaml:"idle_timeout" min:"1s" max:"1h" restart:"set at start" doc:"How long a connection may be idle."`
 	RequestTimeout    Duration `yaml:"request_timeout" min:"20ms" max:"5m" doc:"Time to answer a request; past it the client gets 504."`
 	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" restart:"set at start" doc:"Size of a request line and header."`
 	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Size of a request's body; past it the client gets 413."`
-	MaxConnections    int      `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections; past it one that waits is closed."`
-	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Requests worked on at once; past it clients get 503."`
+	MaxConnections    int      `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections; past it the least recently authenticated is closed."`
+	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Requests in flight; past it clients get 503."`
 }
 
-// Authn is the cache of tokens, and what it asks of the identity service.
+// Authn is the cache of tokens and its look-ups.
 type Authn struct {
-	FreshFor      Duration `yaml:"fresh_for" min:"1s" max:"1h" doc:"How long a confirmed token is served without asking again."`
-	StaleFor      Duration `yaml:"stale_for" min:"1s" max:"24h" doc:"The same while the identity service cannot answer."`
-	LookUpTimeout Duration `yaml:"look_up_timeout" min:"10ms" max:"1m" doc:"Time for the identity service to answer."`
-	MaxLookUps    int      `yaml:"max_look_ups" min:"1" max:"100000" doc:"Unknown tokens looked up at once, in turn by network; more wait."`
-	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Tokens remembered, at 400 bytes each."`
+	FreshFor      Duration `yaml:"fresh_for" min:"1s" max:"1h" doc:"Time that a confirmed token is used without a new look-up."`
+	StaleFor      Duration `yaml:"stale_for" min:"1s" max:"24h" doc:"The same while the identity service is unavailable."`
+	LookUpTimeout Duration `yaml:"look_up_timeout" min:"10ms" max:"1m" doc:"Time for the identity service to respond."`
+	MaxLookUps    int      `yaml:"max_look_ups" min:"1" max:"100000" doc:"Concurrent look-ups of unknown tokens; more are queued by network."`
+	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Cached tokens, 400 bytes each."`
 }
 
-// Shutdown is how a gateway ends.
+// Shutdown is the drain after SIGTERM.
 type Shutdown struct {
-	DrainWait Duration `yaml:"drain_wait" min:"0s" max:"5m" doc:"How long /readyz says 503 before the listener closes."`
-	Grace     Duration `yaml:"grace" min:"0s" max:"10m" doc:"How long requests in flight may go on after that."`
+	DrainWait Duration `yaml:"drain_wait" min:"0s" max:"5m" doc:"Time of /readyz 503 before the listener closes."`
+	Grace     Duration `yaml:"grace" min:"0s" max:"10m" doc:"Time for requests in flight after that."`
 }
 
-// Log is what is logged and how.
+// Log is the level, format and sampling of the log.
 type Log struct {
-	Level  Level  `yaml:"level" doc:"The least level that is logged."`
-	Format Format `yaml:"format" restart:"made at start" doc:"One JSON object a line, or key=value text."`
-	Access bool   `yaml:"access" doc:"A line for each request. Without, only requests that fail because of us have one."`
+	Level  Level  `yaml:"level" doc:"Lowest level that is logged."`
+	Format Format `yaml:"format" restart:"made at start" doc:"A JSON object per line, or key=value text."`
+	Access bool   `yaml:"access" doc:"A line per request. If false, only for requests that fail by the gateway or a service."`
 
-	AccessSample Percent `yaml:"access_sample" min:"0%" max:"100%" doc:"Part of the successes that have a line, where log.access is true."`
+	AccessSample Percent `yaml:"access_sample" min:"0%" max:"100%" doc:"Fraction of successful requests with a line, if log.access is true."`
 }
 
 // Default returns the configuration of an empty file. It is not complete: the internal services have no default addresses.

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// An origin is where a value was given.
+// An origin is the place where a value was set.
 type origin struct {
 	name string // of a file, a variable or a flag
 	line int    // of a file
@@ -25,13 +25,13 @@ func (o origin) String() string {
 	return o.name + ":" + strconv.Itoa(o.line)
 }
 
-var errSecretInFile = errors.New("must not hold a secret itself, but name it, as ${NAME} of a variable or ${file:PATH}")
+var errSecretInFile = errors.New("must not be the secret itself, but a reference: ${NAME} for a variable or ${file:PATH}")
 
-// A decoder lays layers over a configuration, each over what was before, and notes where each value came from. It goes by the
-// struct and not by the document, so a document cannot make it go deep; its aliases cannot make it go on for long.
+// A decoder applies layers to a configuration and records the origin of each value. The structs bound its recursion, and maxValues bounds its
+// time, whatever aliases a document has.
 type decoder struct {
 	source      string // name of the layer
-	inFile      bool   // it has lines, and must not hold secrets
+	inFile      bool   // the layer has lines and must not contain secrets
 	environment map[string]string
 	origins     map[string]origin // by key
 	values      int               // decoded so far
@@ -39,10 +39,10 @@ type decoder struct {
 	warnings    Problems
 }
 
-// maxValues is more values than a file has without aliases.
+// maxValues is more than the number of values in a file without aliases.
 const maxValues = maxFile
 
-// at returns where a node stands.
+// at returns the origin of a node.
 func (d *decoder) at(n *yaml.Node) origin {
 	if !d.inFile {
 		return origin{name: d.source}
@@ -54,7 +54,7 @@ func (d *decoder) refuse(n *yaml.Node, key, format string, args ...any) {
 	d.problems = append(d.problems, problem(d.at(n), key, format, args...))
 }
 
-// value decodes a node into a value, which keeps what it has where the node is wrong.
+// value decodes a node into a value. An invalid node leaves the value as it is.
 func (d *decoder) value(v reflect.Value, key string, n *yaml.Node) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -66,7 +66,7 @@ func (d *decoder) value(v reflect.Value, key string, n *yaml.Node) {
 		return
 	}
 	if _, before := d.origins[key]; before && !isMapping(v.Type()) && !isNull(n) {
-		d.forget(key)
+		d.deleteOrigins(key)
 	}
 	d.origins[key] = d.at(n)
 	switch {
@@ -85,7 +85,7 @@ func (d *decoder) value(v reflect.Value, key string, n *yaml.Node) {
 	}
 }
 
-// mapping decodes the keys of a mapping. One without a value, as is left when all its keys are commented out, changes nothing.
+// mapping decodes the keys of a mapping. An empty one, for example with all its keys commented out, changes nothing.
 func (d *decoder) mapping(v reflect.Value, key string, n *yaml.Node) {
 	if isNull(n) {
 		return
@@ -107,7 +107,7 @@ func (d *decoder) mapping(v reflect.Value, key string, n *yaml.Node) {
 		}
 		f := known[at]
 		if other, twice := given[at]; twice {
-			d.refuse(name, childKey, "is given as %s too: %s is what %s was called before", other, f.was, f.name)
+			d.refuse(name, childKey, "is also set as %s: %s is the former name of %s", other, f.was, f.name)
 			return
 		}
 		given[at] = name.Value
@@ -120,12 +120,12 @@ func (d *decoder) mapping(v reflect.Value, key string, n *yaml.Node) {
 	})
 }
 
-// deprecated says that something was given by a name that it once had.
+// deprecated is the warning for a former name.
 func deprecated(at origin, former, name string) Problem {
-	return problem(at, former, "is called %s now; the old name is taken until the next major version", name)
+	return problem(at, former, "is now called %s; the old name is accepted until the next major version", name)
 }
 
-// pairs hands out the names in a mapping with their values and keys, each name once.
+// pairs calls use for each name in a mapping with its value and key. Repeated names are problems.
 func (d *decoder) pairs(n *yaml.Node, keyOf func(name string) string, use func(name, child *yaml.Node, childKey string)) {
 	seen := make(map[string]int)
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -140,7 +140,7 @@ func (d *decoder) pairs(n *yaml.Node, keyOf func(name string) string, use func(n
 	}
 }
 
-// list decodes a list in the place of the one that was there.
+// list decodes a list, which replaces the previous one.
 func (d *decoder) list(v reflect.Value, key string, n *yaml.Node) {
 	if n.Kind != yaml.SequenceNode {
 		d.refuse(n, key, "is a list, not a %s", kindName(n))
@@ -153,8 +153,8 @@ func (d *decoder) list(v reflect.Value, key string, n *yaml.Node) {
 	v.Set(list)
 }
 
-// forget forgets where the values under a key were given, which an earlier layer gave and this one replaces as a whole.
-func (d *decoder) forget(key string) {
+// deleteOrigins deletes the origins under a key whose value this layer replaces.
+func (d *decoder) deleteOrigins(key string) {
 	maps.DeleteFunc(d.origins, func(at string, _ origin) bool {
 		return strings.HasPrefix(at, key+".") || strings.HasPrefix(at, key+"[")
 	})
@@ -182,13 +182,12 @@ func (d *decoder) scalar(v reflect.Value, n *yaml.Node) error {
 	case reflect.Bool:
 		return setBool(v, n)
 	default:
-		return fmt.Errorf("cannot be set: it is a %s", v.Type()) // a new type in config.go that this function does not know
+		return fmt.Errorf("cannot be set: it is a %s", v.Type()) // a type without a case here
 	}
 	return nil
 }
 
-// secret sets a secret that the text names; in the environment and on the command line, which are no files, the text may be
-// the secret itself.
+// secret resolves a secret. In a variable or a flag the text may be the secret itself.
 func (d *decoder) secret(s *Secret, text string) error {
 	resolved, err := secretSource{d.environment}.resolve(text)
 	if errors.Is(err, errSecretInFile) && !d.inFile {
@@ -200,7 +199,7 @@ func (d *decoder) secret(s *Secret, text string) error {
 	return err
 }
 
-// setInt takes plain decimal numbers alone: YAML's 010 is eight to some and ten to others.
+// setInt accepts only plain decimal numbers, because YAML versions differ in the value of 010.
 func setInt(v reflect.Value, n *yaml.Node) error {
 	parsed, err := strconv.Atoi(n.Value)
 	if err != nil || n.ShortTag() != "!!int" || strconv.Itoa(parsed) != n.Value {

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A sample has keys that had other names before, as those of the configuration will have some day.
+// A sample has keys with former names.
 type sample struct {
 	Wait  Duration     `yaml:"wait" was:"pause" min:"1s" max:"1m" doc:"How long."`
 	Store sampleNested `yaml:"store" was:"backend" doc:"Where."`
@@ -32,7 +32,7 @@ func decodeSample(t *testing.T, document string) (sample, *decoder) {
 	return s, d
 }
 
-func TestAFormerNameIsTakenWithAWarning(t *testing.T) {
+func TestAFormerNameIsAcceptedWithAWarning(t *testing.T) {
 	for _, document := range []string{
 		"pause: 5s\nbackend:\n  entries: 7\n",
 		"wait: 5s\nbackend: {size: 7}\n",
@@ -48,23 +48,23 @@ func TestAFormerNameIsTakenWithAWarning(t *testing.T) {
 	}
 	_, d := decodeSample(t, "wait: 5s\nbackend:\n  entries: 7\n")
 	want := Problems{
-		{Where: "opsgate.yaml:2", Line: 2, Key: "backend", Text: "is called store now; the old name is taken until the next major version"},
-		{Where: "opsgate.yaml:3", Line: 3, Key: "store.entries", Text: "is called size now; the old name is taken until the next major version"},
+		{Where: "opsgate.yaml:2", Line: 2, Key: "backend", Text: "is now called store; the old name is accepted until the next major version"},
+		{Where: "opsgate.yaml:3", Line: 3, Key: "store.entries", Text: "is now called size; the old name is accepted until the next major version"},
 	}
 	if diff := cmp.Diff(want, d.warnings); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestAKeyIsNotGivenByBothItsNames(t *testing.T) {
+func TestAKeyIsNotSetByBothNames(t *testing.T) {
 	_, d := decodeSample(t, "wait: 5s\npause: 6s\n")
-	want := Problems{{Where: "opsgate.yaml:2", Line: 2, Key: "pause", Text: "is given as wait too: pause is what wait was called before"}}
+	want := Problems{{Where: "opsgate.yaml:2", Line: 2, Key: "pause", Text: "is also set as wait: pause is the former name of wait"}}
 	if diff := cmp.Diff(want, d.problems); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestVariablesOfFormerNamesAreTaken(t *testing.T) {
+func TestVariablesOfFormerNamesAreAccepted(t *testing.T) {
 	keys := keysOf(reflect.TypeFor[sample](), Key{})
 	for name, want := range map[string]string{
 		"OPSGATE_PAUSE": "wait", "OPSGATE_STORE_ENTRIES": "store.size", "OPSGATE_BACKEND_SIZE": "store.size", "OPSGATE_BACKEND_ENTRIES": "store.size",
@@ -74,7 +74,7 @@ func TestVariablesOfFormerNamesAreTaken(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, settings, warnings)
 		}
 	}
-	// The new name goes over the old one, whatever their order is.
+	// The new name overrides the old one in any order.
 	settings, _ := fromVariables(map[string]string{"OPSGATE_WAIT": "2s", "OPSGATE_PAUSE": "1s", "OPSGATE_STORE_SIZE": "1"}, keys)
 	if len(settings) != 3 || settings[0].From != "OPSGATE_PAUSE" {
 		t.Error(settings)
@@ -98,7 +98,7 @@ func TestTheSchemaMarksFormerNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := schema.Properties
-	if !p["pause"].Deprecated || p["wait"].Deprecated || p["pause"].Pattern == "" || p["pause"].Description != "Is called wait now." {
+	if !p["pause"].Deprecated || p["wait"].Deprecated || p["pause"].Pattern == "" || p["pause"].Description != "Now called wait." {
 		t.Errorf("%s", text)
 	}
 	if !p["backend"].Deprecated || !p["backend"].Properties["entries"].Deprecated || p["store"].Properties["size"].Deprecated {
@@ -106,21 +106,21 @@ func TestTheSchemaMarksFormerNames(t *testing.T) {
 	}
 }
 
-func TestNamesAreNotUsedAgain(t *testing.T) {
-	var look func(reflect.Type)
-	look = func(t2 reflect.Type) {
+func TestFormerNamesAreNotReused(t *testing.T) {
+	var check func(reflect.Type)
+	check = func(t2 reflect.Type) {
 		names := map[string]bool{}
 		for _, f := range fields(t2) {
 			for _, name := range []string{f.name, f.was} {
 				if name != "" && names[name] {
-					t.Errorf("%s has two keys that are or were called %s", t2, name)
+					t.Errorf("%s has two keys with the current or former name %s", t2, name)
 				}
 				names[name] = true
 			}
 			if isMapping(f.Type) {
-				look(f.Type)
+				check(f.Type)
 			}
 		}
 	}
-	look(reflect.TypeFor[Config]())
+	check(reflect.TypeFor[Config]())
 }

@@ -13,7 +13,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A dictionary is a mapping whose author chooses the names in it.
+// A dictionary is a mapping with names chosen by its author.
 type dictionary interface {
 	names() nameForm
 }
@@ -24,11 +24,11 @@ var (
 	_ dictionary = Routes(nil)
 )
 
-// A nameForm is what names may be.
+// A nameForm is the valid names of a dictionary.
 type nameForm struct {
 	pattern *regexp.Regexp
-	words   string   // the same in words, which follow "is"
-	taken   []string // these are no names
+	words   string   // the pattern as a text that follows "is"
+	taken   []string // reserved names
 }
 
 var (
@@ -41,7 +41,7 @@ const (
 	visibleIDWords = "1 to 128 visible ASCII characters"
 )
 
-// names keeps the words apart that stand for no class where classes are named, as in metrics.
+// names reserves the words that metrics use for other assignments than classes.
 func (Classes) names() nameForm {
 	taken := []string{ratelimit.ClassDefault, ratelimit.ClassTeam, ratelimit.ClassToken}
 	return nameForm{pattern: className, words: classNameWords, taken: taken}
@@ -54,21 +54,21 @@ func (f nameForm) check(name string) error {
 	case !f.pattern.MatchString(name):
 		return fmt.Errorf("has a name that is not %s", f.words)
 	case slices.Contains(f.taken, name):
-		return fmt.Errorf("has a name that means something else already: %s", strings.Join(f.taken, ", "))
+		return fmt.Errorf("has a reserved name: %s", strings.Join(f.taken, ", "))
 	}
 	return nil
 }
 
-// namesOf returns what the names in a dictionary may be.
+// namesOf returns the valid names of a dictionary.
 func namesOf(t reflect.Type) nameForm {
 	d, ok := reflect.TypeAssert[dictionary](reflect.Zero(t))
 	if !ok {
-		panic(fmt.Sprintf("config: %s does not say what its names may be", t)) // a new type in this package
+		panic(fmt.Sprintf("config: %s has no method names", t))
 	}
 	return d.names()
 }
 
-// entries returns what a dictionary holds, by name.
+// entries returns the entries of a dictionary in the order of their names.
 func entries(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	return func(yield func(string, reflect.Value) bool) {
 		names := v.MapKeys()
@@ -81,7 +81,7 @@ func entries(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	}
 }
 
-// dictionary decodes a dictionary in the place of the one that was there. One without a value changes nothing, as a mapping.
+// dictionary decodes a dictionary, which replaces the previous one. An empty one changes nothing.
 func (d *decoder) dictionary(v reflect.Value, key string, n *yaml.Node) {
 	if isNull(n) {
 		return
@@ -93,7 +93,7 @@ func (d *decoder) dictionary(v reflect.Value, key string, n *yaml.Node) {
 	form, made := namesOf(v.Type()), reflect.MakeMap(v.Type())
 	d.pairs(n, func(name string) string { return Named(key, name) }, func(name, child *yaml.Node, childKey string) {
 		if tag := name.ShortTag(); name.Kind != yaml.ScalarNode || tag == "!!merge" || tag == "!!null" {
-			d.refuse(name, childKey, "has no name; one that YAML takes for something else stands in quotes")
+			d.refuse(name, childKey, "has no name; quote a name that YAML would read as another type")
 			return
 		}
 		if err := form.check(name.Value); err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// environment returns the variables of a list as os.Environ makes it.
+// environment returns the variables in the result of os.Environ by name.
 func environment(list []string) map[string]string {
 	variables := make(map[string]string, len(list))
 	for _, entry := range list {
@@ -17,16 +17,15 @@ func environment(list []string) map[string]string {
 	return variables
 }
 
-// kubernetesVariable matches what Kubernetes puts into the environment for a Service whose name begins with opsgate.
+// kubernetesVariable matches the variables that Kubernetes sets for a Service whose name begins with opsgate.
 var kubernetesVariable = regexp.MustCompile(`_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?)?$`)
 
-// fromVariables returns the settings that OPSGATE_* variables make of the keys. One that is set to nothing is as if absent. A variable
-// of no key is a warning and no problem: a prefix is no property, and a container's environment has more authors than one. One of a
-// name that a key had before goes before that of its name.
+// fromVariables returns the settings of OPSGATE_* variables. Empty variables are ignored. A variable of an unknown key is only a warning, because
+// others set variables in a container too. A former name comes before the current one, which overrides it.
 func fromVariables(environment map[string]string, keys []Key) (settings []Setting, warnings Problems) {
-	known, former, without := make(map[string]string), make(map[string]Key), make(map[string]string)
+	known, former, withoutEffect := make(map[string]string), make(map[string]Key), make(map[string]string)
 	for key, reason := range removed {
-		without[variable(key)] = reason
+		withoutEffect[variable(key)] = reason
 	}
 	for _, key := range keys {
 		known[key.Variable] = key.Name
@@ -46,8 +45,8 @@ func fromVariables(environment map[string]string, keys []Key) (settings []Settin
 			setting.Key = renamed.Name
 			settings = slices.Insert(settings, 0, setting)
 			warnings = append(warnings, deprecated(origin{name: name}, "", renamed.Variable))
-		case without[name] != "":
-			warnings = append(warnings, ignored(origin{name: name}, "", without[name]))
+		case withoutEffect[name] != "":
+			warnings = append(warnings, ignored(origin{name: name}, "", withoutEffect[name]))
 		case !kubernetesVariable.MatchString(name):
 			warnings = append(warnings, problem(origin{name: name}, "", "sets no key of the configuration"))
 		}

@@ -13,16 +13,16 @@ type field struct {
 
 	name     string // as it is written
 	doc      string
-	min, max string // bounds of the value, as it is written; "" for none
-	chars    string // the greatest length of a text; "" for any
-	restart  string // why a change waits for a restart; "" where the mapping around it says
-	was      string // the name it had, which is still taken; "" for none
+	min, max string // bounds in the notation of the value; "" for none
+	chars    string // the maximum length of a text; "" for none
+	restart  string // why a change needs a restart; "" for the reason of the mapping around it
+	was      string // a former name, which is still accepted; "" for none
 }
 
-// changeable is the restart tag of what can change while running though the mapping around it cannot.
+// changeable is the restart tag of a key that needs no restart although the mapping around it does.
 const changeable = "-"
 
-// restartUnder returns why a change waits for a restart, or "", where the mapping around the field has such a reason.
+// restartUnder returns why a change of the field needs a restart, or "". The reason is that of the mapping around it.
 func (f field) restartUnder(reason string) string {
 	switch f.restart {
 	case "":
@@ -49,7 +49,7 @@ func fields(t reflect.Type) []field {
 	return list
 }
 
-// isMapping tells whether a value of the type is written as a mapping: it is a struct that is not a word.
+// isMapping returns whether a value of the type is a mapping in YAML: a struct that is not a scalar.
 func isMapping(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct || t == reflect.TypeFor[Secret]() {
 		return false
@@ -57,26 +57,26 @@ func isMapping(t reflect.Type) bool {
 	return !reflect.PointerTo(t).Implements(reflect.TypeFor[scalar]())
 }
 
-// isList tells whether a value of the type is written as a list.
+// isList returns whether a value of the type is a list in YAML.
 func isList(t reflect.Type) bool { return t.Kind() == reflect.Slice }
 
-// isDictionary tells whether a value of the type is written as a mapping whose names are free.
+// isDictionary returns whether a value of the type is a mapping with free names.
 func isDictionary(t reflect.Type) bool { return t.Kind() == reflect.Map }
 
-// A Key is something that can be set.
+// A Key is a key of the configuration.
 type Key struct {
 	Name     string // "rate_limit.store"
 	Variable string // "OPSGATE_RATE_LIMIT_STORE"
-	Doc      string // what it means, in a sentence
-	Min, Max string // bounds, as the value is written; "" for none
-	Restart  string // why a change waits for a restart; "" if it does not
+	Doc      string // its description, a sentence
+	Min, Max string // bounds in the notation of the value; "" for none
+	Restart  string // why a change needs a restart; "" if it does not
 
 	index  []int
-	former []string // names that it had, which are still taken
+	former []string // former names, which are still accepted
 }
 
-// Keys returns everything that can be set by a file, a variable or an override: scalars, lists and mappings with free names.
-// What stands in the items of a list, or under a free name, is not among them.
+// Keys returns all keys that a file, a variable or an override can set: scalars, lists and mappings with free names, without the keys inside
+// list items and under free names.
 func Keys() []Key { return keysOf(reflect.TypeFor[Config](), Key{}) }
 
 func keysOf(t reflect.Type, parent Key) []Key {
@@ -96,7 +96,7 @@ func keysOf(t reflect.Type, parent Key) []Key {
 	return keys
 }
 
-// former returns the names that a key had, its own having changed or that of a mapping around it.
+// former returns the former names of a key, including those by a former name of a mapping around it.
 func former(parent Key, f field) (names []string) {
 	for _, around := range parent.former {
 		names = append(names, join(around, f.name))
@@ -125,8 +125,7 @@ func join(parent, name string) string {
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// Named returns the key of what a mapping has under a free name: rate_limit.tokens.tok_1, and rate_limit.tokens."a.b" where the
-// name could be taken for several keys.
+// Named returns the key of an entry with a free name: rate_limit.tokens.tok_1, or rate_limit.tokens."a.b" for a name that is ambiguous in a key.
 func Named(mapping, name string) string {
 	if !plainName.MatchString(name) {
 		name = strconv.Quote(name)
@@ -134,5 +133,5 @@ func Named(mapping, name string) string {
 	return join(mapping, name)
 }
 
-// around returns the key that a key stands in, or "".
+// around returns the key of the mapping or list that contains a key, or "".
 func around(key string) string { return key[:max(strings.LastIndexAny(key, ".["), 0)] }

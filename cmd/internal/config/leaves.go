@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// A leaf is a value that nothing stands under.
+// A leaf is a value without values under it.
 type leaf struct {
 	key   string
 	value reflect.Value
 }
 
-// String returns the value as a file has it, but for a secret.
+// String returns the value as in a file, or a placeholder for a secret.
 func (l leaf) String() string {
 	switch {
 	case isList(l.value.Type()):
@@ -26,7 +26,7 @@ func (l leaf) String() string {
 
 func (l leaf) isSecret() bool { return l.value.Type() == reflect.TypeFor[Secret]() }
 
-// revealed is String for comparing: with the secret itself.
+// revealed is String with the secret itself, for comparison.
 func (l leaf) revealed() string {
 	if secret, ok := reflect.TypeAssert[Secret](l.value); ok {
 		return secret.Reveal()
@@ -34,12 +34,12 @@ func (l leaf) revealed() string {
 	return l.String()
 }
 
-// leaves returns the values under a value, in the order of the keys, what has free names by name. Their keys begin at the value.
+// leaves returns the values under a value in the order of the keys, and of the names in a dictionary. Their keys are relative to the value.
 func leaves(v reflect.Value) iter.Seq[leaf] {
 	return func(yield func(leaf) bool) { walk(v, "", yield) }
 }
 
-// walk yields the leaves under a value until yield has enough.
+// walk yields the leaves under a value until yield returns false.
 func walk(v reflect.Value, key string, yield func(leaf) bool) bool {
 	switch t := v.Type(); {
 	case isMapping(t):
@@ -67,7 +67,7 @@ func walk(v reflect.Value, key string, yield func(leaf) bool) bool {
 	return yield(leaf{key, v})
 }
 
-// same tells whether two values of a key are the same, secrets among them.
+// same returns whether two values of a key are equal, including secrets.
 func same(a, b reflect.Value) bool {
 	text := func(v reflect.Value) (texts []string) {
 		for leaf := range leaves(v) {

@@ -15,45 +15,44 @@ import (
 )
 
 const (
-	// DefaultPath is where the file is looked for when nobody says where it is.
+	// DefaultPath is the path of the file unless a flag or PathVariable sets it.
 	DefaultPath = "/etc/opsgate/opsgate.yaml"
-	// PathVariable says where the file is, unless a flag does.
+	// PathVariable is the variable with the path of the file. A flag overrides it.
 	PathVariable = "OPSGATE_CONFIG"
 
-	// NoFile says that there is no file, and who might name one.
-	NoFile = "there is no configuration file: neither --config nor " + PathVariable + " names one, and " + DefaultPath + " is not there"
+	// NoFile is the text for a missing file.
+	NoFile = "there is no configuration file: neither --config nor " + PathVariable + " names one, and " + DefaultPath + " does not exist"
 
 	variablePrefix = "OPSGATE_"
 	maxFile        = 1 << 20
 )
 
-// A Setting gives one value, as a variable or a flag does.
+// A Setting is the value of a key from a variable or a flag.
 type Setting struct {
 	Key   string // "admin.listen"
-	Value string // as in the file; a list also with commas between its items
-	From  string // what problems call it: "--admin-listen"
+	Value string // as in the file; a list may also have commas between its items
+	From  string // its name in problems: "--admin-listen"
 }
 
-// Options say where a configuration comes from.
+// Options are the sources of a configuration.
 type Options struct {
-	// Path of the file. "" takes that of OPSGATE_CONFIG, else DefaultPath if there is such a file, else no file.
+	// Path of the file. "" means that of OPSGATE_CONFIG, else DefaultPath if it exists, else no file.
 	Path string
-	// NoFile reads no file where Path is "".
+	// NoFile means no file if Path is "".
 	NoFile bool
 	// Environment is as os.Environ returns it.
 	Environment []string
-	// Defaults go before the file and replace the gateway's own.
+	// Defaults override the gateway's own defaults.
 	Defaults []Setting
-	// Overrides go over everything else.
+	// Overrides override everything else.
 	Overrides []Setting
-	// Under is the key of the part that is asked for, such as "admin"; "" for all. What is wrong elsewhere is then no error.
+	// Under limits the problems to those of a key, for example "admin"; "" for all.
 	Under string
-	// Now tells what has expired; nil is time.Now.
+	// Now is the clock for expiries; nil for time.Now.
 	Now func() time.Time
 }
 
-// Load reads a configuration. Its error is a [Problems] where the configuration is wrong, with everything that is and what else is to
-// be said of it.
+// Load loads and validates a configuration. For an invalid one the error is a [Problems] with all problems and warnings.
 func Load(o Options) (Loaded, error) {
 	d := &decoder{environment: environment(o.Environment), origins: make(map[string]origin)}
 	loaded := Loaded{Config: Default(), Path: o.Path}
@@ -72,7 +71,7 @@ func Load(o Options) (Loaded, error) {
 		}
 		d.source, d.inFile = loaded.Path, true
 		if !d.file(&loaded.Config, content) {
-			return Loaded{}, d.problems.beside(warnings) // what else is wrong would only follow from that
+			return Loaded{}, d.problems.beside(warnings) // further problems would only be consequences
 		}
 		d.inFile = false
 	}
@@ -95,7 +94,7 @@ func Load(o Options) (Loaded, error) {
 	return loaded, nil
 }
 
-// findFile returns the path of the file that nobody named on the command line, or "".
+// findFile returns the path of the file without a flag, or "".
 func findFile(environment map[string]string) string {
 	if path := environment[PathVariable]; path != "" {
 		return path
@@ -119,14 +118,13 @@ func readFile(path string) ([]byte, error) {
 	return content, err
 }
 
-// file lays a YAML document over the configuration. It returns false where the file is not a document with keys, or not all of it
-// was read.
+// file applies a YAML document to the configuration. It returns false if the document has no keys or was not read to its end.
 func (d *decoder) file(c *Config, content []byte) bool {
 	documents := yaml.NewDecoder(bytes.NewReader(content))
 	var document yaml.Node
 	switch err := documents.Decode(&document); {
 	case errors.Is(err, io.EOF):
-		return true // nothing but comments
+		return true // only comments
 	case err != nil:
 		d.problems = append(d.problems, syntaxProblem(d.source, err))
 		return false
@@ -136,14 +134,14 @@ func (d *decoder) file(c *Config, content []byte) bool {
 	var second yaml.Node
 	switch err := documents.Decode(&second); {
 	case err == nil:
-		d.refuse(&second, "", "the file holds a second document")
+		d.refuse(&second, "", "the file has a second document")
 	case !errors.Is(err, io.EOF):
 		d.problems = append(d.problems, syntaxProblem(d.source, err))
 	}
 	return (root.Kind == yaml.MappingNode || isNull(root)) && d.values < maxValues
 }
 
-// settings lays settings over the configuration.
+// settings applies settings to the configuration.
 func (d *decoder) settings(c *Config, settings []Setting) {
 	keys := Keys()
 	for _, s := range settings {
@@ -163,8 +161,8 @@ func (d *decoder) settings(c *Config, settings []Setting) {
 	}
 }
 
-// settingNode makes a node of a setting's value. Text is taken as it stands; what has free names is YAML, and so is a list that
-// begins with a bracket.
+// settingNode returns the YAML node of a setting's value. The value of a dictionary, and of a list that begins with a bracket, is YAML; that of
+// other lists has commas; all others are text.
 func settingNode(t reflect.Type, text string) (*yaml.Node, error) {
 	switch {
 	case isDictionary(t), isList(t) && strings.HasPrefix(strings.TrimSpace(text), "["):

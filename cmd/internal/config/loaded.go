@@ -9,28 +9,27 @@ import (
 	"strings"
 )
 
-// Loaded is a configuration and what is to be said of it.
+// Loaded is a valid configuration with its warnings and origins.
 type Loaded struct {
 	Config
 
 	Path     string   // of the file; "" for none
-	Warnings Problems // what looks like a mistake and is not refused
+	Warnings Problems // probable mistakes
 
 	origins map[string]origin // by key
 }
 
-// byDefault is the origin of a value that nobody gave.
+// byDefault is the origin of a default.
 const byDefault = "default"
 
-// A Value is what a key has.
+// A Value is the value of a key.
 type Value struct {
 	Key    string // "rate_limit.limits[0].requests"
-	Value  string // as a file has it; of a secret no more than that there is one
+	Value  string // as in a file; a placeholder for a secret
 	Origin string // "opsgate.yaml:12", "OPSGATE_LOG_LEVEL", "--listen" or "default"
 }
 
-// Effective returns the whole configuration, one value after the other, in the order of the keys. A list or a mapping with free
-// names that is empty is a value as well.
+// Effective returns all values in the order of the keys. An empty list or dictionary is a value too.
 func (l Loaded) Effective() []Value {
 	all, values := Keys(), []Value(nil)
 	for leaf := range leaves(reflect.ValueOf(l.Config)) {
@@ -39,11 +38,11 @@ func (l Loaded) Effective() []Value {
 	return values
 }
 
-// Origin returns where the value of a key was given: a file and its line, a variable, a flag, or "default". What was not given
-// itself inside of a list, or under a free name, comes from where the thing around it does.
+// Origin returns the origin of a key's value: a file and its line, a variable, a flag, or "default". A default inside a list item or an entry of
+// a dictionary has the origin of that item or entry.
 func (l Loaded) Origin(key string) string { return l.originAmong(Keys(), key) }
 
-// IsDefault tells whether nobody gave the value of a key.
+// IsDefault returns whether the value of a key is the default.
 func (l Loaded) IsDefault(key string) bool { return l.Origin(key) == byDefault }
 
 func (l Loaded) originAmong(all []Key, key string) string {
@@ -52,13 +51,13 @@ func (l Loaded) originAmong(all []Key, key string) string {
 			return at.String()
 		}
 		if slices.ContainsFunc(all, func(k Key) bool { return k.Name == key || strings.HasPrefix(k.Name, key+".") }) {
-			break // what is around it has values of its own
+			break // the enclosing mapping has keys of its own
 		}
 	}
 	return byDefault
 }
 
-// where returns where a key was given, or the nearest thing around it that was.
+// where returns the origin of a key, or else of the nearest mapping or list around it.
 func (l Loaded) where(key string) origin {
 	for ; key != ""; key = around(key) {
 		if at, ok := l.origins[key]; ok {
@@ -68,8 +67,7 @@ func (l Loaded) where(key string) origin {
 	return origin{name: l.Path}
 }
 
-// Version names what is configured in 12 hex digits. It is the same for the same values, wherever they were given and however the
-// file is laid out. Secrets are no part of it.
+// Version returns a hash of all values except secrets, in 12 hex digits. It does not depend on their origins or the layout of the file.
 func (l Loaded) Version() string {
 	sum := sha256.New()
 	for leaf := range leaves(reflect.ValueOf(l.Config)) {
@@ -80,8 +78,7 @@ func (l Loaded) Version() string {
 	return hex.EncodeToString(sum.Sum(nil))[:12]
 }
 
-// Files returns every file that the configuration was made of, or names for others to read at start: itself first, then those of
-// secrets and of TLS.
+// Files returns the paths of the configuration file and of the files of secrets and TLS.
 func (l Loaded) Files() []string {
 	var files []string
 	add := func(path string) {
@@ -101,7 +98,7 @@ func (l Loaded) Files() []string {
 	return files
 }
 
-// Unchangeable returns what the next configuration changes though the running gateway cannot.
+// Unchangeable returns a problem for each changed key that needs a restart.
 func Unchangeable(running, next Loaded) Problems {
 	var problems Problems
 	before, after := reflect.ValueOf(running.Config), reflect.ValueOf(next.Config)

@@ -233,7 +233,7 @@ func TestWhatIsWarnedOf(t *testing.T) {
       limits: [{requests: 1, per: 1s}]
       expires: 2025-12-31T00:00:00Z
 `)
-	want := `opsgate.yaml:3: rate_limit.expected_replicas: is 1: while Redis is away, each gateway admits the whole of every limit; auto counts the gateways
+	want := `opsgate.yaml:3: rate_limit.expected_replicas: is 1: without Redis, each gateway admits the whole of every limit; auto counts the gateways
 opsgate.yaml:5: rate_limit.classes.nobody: has neither teams nor tokens: it limits no request
 opsgate.yaml:9: rate_limit.classes.partner.expires: was 2026-01-31T12:00:00Z: the limits of this key have no effect any more
 opsgate.yaml:15: rate_limit.tokens.tok_1.expires: was 2025-12-31T00:00:00Z: the limits of this key have no effect any more`
@@ -258,13 +258,13 @@ rate_limit:
   tokens:
     tok_1: {limits: [{requests: 3, per: 1s, shadow: true}, {requests: 5, per: 2s}, {requests: 16, per: 5s}]}
 `, "ADMIN_TOKEN=0123456789abcdef")
-	want := `opsgate.yaml:1: trusted_proxies[1]: is everybody: any client can claim any address in the audit log
-opsgate.yaml:3: admin.token: goes over the network as it is: set admin.tls.cert_file and key_file
-opsgate.yaml:4: authn.stale_for: is 2h: for so long a revoked token may be accepted while the identity service is away
-opsgate.yaml:6: shutdown.drain_wait: is 0s: load balancers have no time to turn away before the listener closes
+	want := `opsgate.yaml:1: trusted_proxies[1]: is every address: any client can claim any address in the audit log
+opsgate.yaml:3: admin.token: goes over the network in plaintext: set admin.tls.cert_file and key_file
+opsgate.yaml:4: authn.stale_for: is 2h: a revoked token may be accepted for that time while the identity service is unavailable
+opsgate.yaml:6: shutdown.drain_wait: is 0s: load balancers have no time to stop sending requests before the listener closes
 opsgate.yaml:7: shutdown.grace: is 5s, less than http.request_timeout of 10s: slow requests are cut off
-opsgate.yaml:11: rate_limit.limits[1].requests: is 181, which nobody reaches: 3 per 1s let 180 through in 1m
-opsgate.yaml:14: rate_limit.tokens.tok_1.limits[2].requests: is 16, which nobody reaches: 5 per 2s let 15 through in 5s`
+opsgate.yaml:11: rate_limit.limits[1].requests: is 181, which no token reaches: 3 per 1s admit 180 in 1m
+opsgate.yaml:14: rate_limit.tokens.tok_1.limits[2].requests: is 16, which no token reaches: 5 per 2s admit 15 in 5s`
 	if got.Warnings.Error() != want {
 		t.Errorf("got\n%s\nwant\n%s", got.Warnings, want)
 	}

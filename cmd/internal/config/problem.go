@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// A Problem is one thing that is wrong with a configuration.
+// A Problem is a mistake in a configuration.
 type Problem struct {
-	Where string // "opsgate.yaml:12", "OPSGATE_LOG_LEVEL", "--listen"; "" where nobody said anything
+	Where string // "opsgate.yaml:12", "OPSGATE_LOG_LEVEL", "--listen"; "" for a default
 	Line  int    // of the file; 0 elsewhere
-	Key   string // "rate_limit.limits[0].requests"; "" where the file as a whole is wrong
-	Text  string // what is wrong, in words that follow the key
+	Key   string // "rate_limit.limits[0].requests"; "" for the whole file
+	Text  string // the text after the key
 
-	Warning bool // it is not what the configuration is refused for, and is told beside what is
+	Warning bool // it does not make the configuration invalid
 }
 
 // Error returns the problem in one line.
@@ -31,7 +31,7 @@ func (p Problem) Error() string {
 	return strings.Join(append(parts, p.Text), ": ")
 }
 
-// Problems are all that is wrong with a configuration: first what the file says, in the order of its lines.
+// Problems are the problems of a configuration: first those of the file, in the order of its lines.
 type Problems []Problem
 
 // Error returns the problems, one a line.
@@ -46,7 +46,7 @@ func (ps Problems) Lines() []string {
 	return lines
 }
 
-// sorted returns the problems in the order in which they are reported, each once.
+// sorted returns the problems in the order of the report, without duplicates.
 func (ps Problems) sorted() Problems {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(
@@ -58,7 +58,7 @@ func (ps Problems) sorted() Problems {
 	return slices.Compact(ps)
 }
 
-// beside returns the problems among what else is to be said: first what may be the reason for all of them.
+// beside returns the problems and the warnings.
 func (ps Problems) beside(warnings Problems) Problems {
 	all := slices.Clone(warnings)
 	for i := range all {
@@ -67,7 +67,7 @@ func (ps Problems) beside(warnings Problems) Problems {
 	return append(all, ps...).sorted()
 }
 
-// under returns the problems of a key and of those under it, and those of the file as a whole.
+// under returns the problems of a key, of keys under it, and of the whole file.
 func (ps Problems) under(key string) Problems {
 	return slices.DeleteFunc(ps, func(p Problem) bool {
 		return key != "" && p.Key != "" && p.Key != key && !strings.HasPrefix(p.Key, key+".")
@@ -85,7 +85,7 @@ func compareBools(a, b bool) int {
 	}
 }
 
-// problem makes a Problem whose text is formatted.
+// problem returns a Problem with a formatted text.
 func problem(at origin, key, format string, args ...any) Problem {
 	return Problem{Where: at.String(), Line: at.line, Key: key, Text: fmt.Sprintf(format, args...)}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// removed maps keys that have no effect any more to the reason. They are accepted with a warning until the next major version.
+// removed maps keys without effect to what holds instead. They are accepted with a warning until the next major version.
 var removed = map[string]string{
 	"authn.negative_for":              "a refused token is refused for 5s without asking again",
 	"authn.unwatched_for":             "it is a third of authn.fresh_for",

@@ -7,10 +7,10 @@ import (
 	"opsgate/gateway/openapi"
 )
 
-// Routes are bounds by operation id.
+// Routes is bounds by operation id.
 type Routes map[string]Route
 
-// A Route is the bounds of one operation.
+// A Route has the bounds of one operation.
 type Route struct {
 	Timeout Duration `yaml:"timeout" min:"20ms" max:"5m" doc:"Time to answer a request instead of http.request_timeout."`
 }
@@ -18,10 +18,10 @@ type Route struct {
 var operationID = regexp.MustCompile(`^[A-Za-z0-9_]{1,64}$`)
 
 func (Routes) names() nameForm {
-	return nameForm{pattern: operationID, words: "an operation id, such as v1ListServers"}
+	return nameForm{pattern: operationID, words: "an operation id, for example v1ListServers"}
 }
 
-// operations returns the ids of all operations, as the description of the API has them.
+// operations returns the ids of all operations in the OpenAPI document.
 func operations() []string {
 	var ids []string
 	for line := range strings.Lines(string(openapi.YAML())) {

@@ -9,8 +9,7 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// Schema returns the JSON Schema of the file, for editors and for pipelines that check a file before it is laid out. It knows
-// less than [Load], which also knows what must be longer than what and reads no schema.
+// Schema returns the JSON Schema of the file, for editors and pipelines. It has the rules of single keys; [Load] checks the relations of keys too.
 func Schema() ([]byte, error) {
 	schema := schemaOf(Config{}, reflect.ValueOf(Default()))
 	addRemoved(schema)
@@ -29,7 +28,7 @@ func schemaOf(mapping any, defaults reflect.Value) *jsonschema.Schema {
 		DoNotReference:             true,
 		ExpandedStruct:             true,
 		FieldNameTag:               "yaml",
-		RequiredFromJSONSchemaTags: true, // no key is required: a variable may set it
+		RequiredFromJSONSchemaTags: true, // a variable may set any key
 		Mapper:                     scalarSchema,
 	}
 	schema := reflector.Reflect(mapping)
@@ -37,7 +36,7 @@ func schemaOf(mapping any, defaults reflect.Value) *jsonschema.Schema {
 	return schema
 }
 
-// scalarSchema returns the schema of what is written as one word and is no plain text, number or truth value.
+// scalarSchema returns the schema of a scalar type, or nil for strings, numbers and booleans.
 func scalarSchema(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[Duration]():
@@ -70,8 +69,8 @@ func scalarSchema(t reflect.Type) *jsonschema.Schema {
 	return schema
 }
 
-// describe adds what the tags and the defaults say to the schema of a mapping, with the reason, if any, why changes under it wait
-// for a restart. What stands in a list or under a free name has no defaults.
+// describe adds the tags and the defaults to the schema of a mapping. The last argument is the reason why changes under it need a restart, or "".
+// Items of lists and entries of dictionaries have no defaults.
 func describe(schema *jsonschema.Schema, t reflect.Type, defaults reflect.Value, restart string) {
 	for _, f := range fields(t) {
 		property := schema.Properties.Value(f.name)
@@ -83,7 +82,7 @@ func describe(schema *jsonschema.Schema, t reflect.Type, defaults reflect.Value,
 		if f.was != "" {
 			former := *property
 			former.Deprecated, former.Default = true, nil
-			former.Description = fmt.Sprintf("Is called %s now.", f.name)
+			former.Description = fmt.Sprintf("Now called %s.", f.name)
 			schema.Properties.Set(f.was, &former)
 		}
 	}
@@ -124,19 +123,19 @@ func asAny(words []string) []any {
 	return list
 }
 
-// sentence returns a field's description, with its bounds and what a change takes.
+// sentence returns a field's description with its bounds and the restart that a change needs.
 func sentence(f field, restart string) string {
 	text := f.doc
 	if f.min != "" {
 		text += fmt.Sprintf(" From %s to %s.", f.min, f.max)
 	}
 	if restart != "" {
-		text += fmt.Sprintf(" A change takes a restart: %s.", restart)
+		text += fmt.Sprintf(" A change needs a restart: %s.", restart)
 	}
 	return text
 }
 
-// plain returns a value as a file would have it: words, numbers, truth values, and lists and mappings of them.
+// plain returns a value as in a file: strings, numbers, booleans, and lists and mappings of them.
 func plain(v reflect.Value) any {
 	switch {
 	case isMapping(v.Type()):

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// A Secret is a value that must not be seen: a file names it, and nothing prints it.
+// A Secret is a value that is never printed.
 type Secret struct {
 	value string
-	file  string // that it was read from; "" for none
+	file  string // it was read from; "" for none
 }
 
 var (
@@ -23,10 +23,10 @@ var (
 
 const hidden = "(hidden)"
 
-// Reveal returns the secret itself, or "" where there is none.
+// Reveal returns the secret, or "" for none.
 func (s Secret) Reveal() string { return s.value }
 
-// String returns a word in the secret's place, or "" where there is no secret.
+// String returns a placeholder, or "" for no secret.
 func (s Secret) String() string {
 	if s.value == "" {
 		return ""
@@ -34,7 +34,7 @@ func (s Secret) String() string {
 	return hidden
 }
 
-// GoString is String: %#v prints no secret either.
+// GoString is String, for %#v.
 func (s Secret) GoString() string { return s.String() }
 
 // LogValue is String, for the log.
@@ -43,17 +43,17 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // MarshalText is String, for JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// secretFileMax bounds the file that a secret is read from.
+// secretFileMax bounds the size of a file with a secret.
 const secretFileMax = 64 << 10
 
-// A secretSource finds the secrets that a configuration names.
+// A secretSource resolves references to secrets.
 type secretSource struct {
 	environment map[string]string
 }
 
 var reference = regexp.MustCompile(`^\$\{(?:([A-Za-z_][A-Za-z0-9_]*)|file:([^}]+))\}$`)
 
-// resolve returns the secret that the text names. Its errors hold nothing of the text, which may be the secret itself.
+// resolve returns the secret that the text refers to. Its errors do not contain the text, which may be a secret itself.
 func (s secretSource) resolve(text string) (Secret, error) {
 	if text == "" {
 		return Secret{}, nil

@@ -29,8 +29,8 @@ func TestASecretComesFromAVariableOrAFile(t *testing.T) {
 		{"a file that is not there", "${file:" + dir + "/missing}", "", "cannot be read"},
 		{"an empty file", "${file:" + empty + "}", "", "which is empty"},
 		{"a folder", "${file:" + dir + "}", "", "not a file"},
-		{"the secret itself", "hunter2", "", "must not hold a secret itself"},
-		{"a part of it", "hunter${REDIS_PASSWORD}", "", "must not hold a secret itself"},
+		{"the secret itself", "hunter2", "", "must not be the secret itself"},
+		{"a part of it", "hunter${REDIS_PASSWORD}", "", "must not be the secret itself"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := config.Load(config.Options{

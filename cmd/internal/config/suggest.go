@@ -1,6 +1,6 @@
 package config
 
-// suggestion returns words that name the key that was probably meant, or "".
+// suggestion returns "; did you mean NAME?" with the most similar key, or "".
 func suggestion(written string, known []field) string {
 	names := make([]string, len(known))
 	for i, f := range known {
@@ -10,7 +10,7 @@ func suggestion(written string, known []field) string {
 }
 
 func suggestionOf(written string, known []string) string {
-	best, name := 3, "" // three letters wrong is another word
+	best, name := 3, "" // at most two letters may differ
 	for _, other := range known {
 		if d := distance(written, other); d < best && d < len(other) {
 			best, name = d, other
@@ -22,7 +22,7 @@ func suggestionOf(written string, known []string) string {
 	return "; did you mean " + name + "?"
 }
 
-// distance is how many letters must be added, left out or changed to make b of a (Levenshtein).
+// distance returns the Levenshtein distance of a and b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -9,12 +9,11 @@ import (
 
 var (
 	syntaxError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
-	// grammarError matches the errors for which the YAML library counts lines from zero, and leaves the zero out.
+	// grammarError matches the errors for which the YAML library counts lines from zero, without printing a zero.
 	grammarError = regexp.MustCompile(`^did not find expected (<|node content|'-' indicator|key|',' or )`)
 )
 
-// syntaxProblem puts the line that the YAML library found into its place. It is that of the construct that is broken, which
-// may begin before the mistake.
+// syntaxProblem converts an error of the YAML library. Its line is that of the invalid construct, which may begin before the mistake.
 func syntaxProblem(file string, err error) Problem {
 	at, text := origin{name: file}, yamlerror.Text(err)
 	if match := syntaxError.FindStringSubmatch(text); match != nil {

@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// Tracing is which requests are recorded as OpenTelemetry traces, and where those go.
+// Tracing is the sampling and export of traces.
 type Tracing struct {
 	Endpoint    string      `yaml:"endpoint" restart:"made at start" doc:"http://host:4318 or grpcs://host:4317; or OTEL_EXPORTER_OTLP_*."`
 	Headers     Secret      `yaml:"headers" restart:"connected at start" doc:"name=value,… for the collector, as ${NAME} or ${file:PATH}."`
 	TLS         TracingTLS  `yaml:"tls" restart:"connected at start" doc:"TLS to the collector."`
-	Sample      Percent     `yaml:"sample" min:"0%" max:"100%" doc:"Part of the requests that are recorded, unless a trusted caller decided."`
-	TrustParent ParentTrust `yaml:"trust_parent" doc:"Whose traceparent is followed: never, that of trusted_proxies, or always."`
+	Sample      Percent     `yaml:"sample" min:"0%" max:"100%" doc:"Fraction of requests that are recorded, unless a trusted caller decided."`
+	TrustParent ParentTrust `yaml:"trust_parent" doc:"Callers whose traceparent is used: never, those in trusted_proxies, or always."`
 }
 
-// TracingTLS is how connections to the collector are kept private, where its endpoint says that they are.
+// TracingTLS is the TLS of connections to a collector with https or grpcs.
 type TracingTLS struct {
-	CAFile   File `yaml:"ca_file" doc:"Roots of the collector's certificate, in PEM; those of the system without it."`
-	CertFile File `yaml:"cert_file" doc:"The gateway's own certificate, in PEM, where the collector asks for one."`
+	CAFile   File `yaml:"ca_file" doc:"Roots of the collector's certificate, in PEM; by default those of the system."`
+	CertFile File `yaml:"cert_file" doc:"The gateway's client certificate, in PEM, if the collector requires one."`
 	KeyFile  File `yaml:"key_file" doc:"Its key, in PEM."`
 }
 
-// A ParentTrust says whose traces are gone on with.
+// A ParentTrust is the callers whose traces are continued.
 type ParentTrust string
 
-// Whom to trust.
+// Values of ParentTrust.
 const (
 	TrustNever   ParentTrust = "never"
 	TrustProxies ParentTrust = "proxies"
@@ -38,7 +38,7 @@ func (ParentTrust) choices() []string {
 
 func defaultTracing() Tracing { return Tracing{Sample: percent, TrustParent: TrustProxies} }
 
-// HeaderValues returns the headers by name, or what is wrong with them, without a word of what they say.
+// HeaderValues returns the headers by name. Its errors do not contain the headers.
 func (t Tracing) HeaderValues() (map[string]string, error) {
 	text := t.Headers.Reveal()
 	if text == "" {
@@ -57,7 +57,7 @@ func (t Tracing) HeaderValues() (map[string]string, error) {
 	return headers, nil
 }
 
-// tracing checks where traces go, and that what belongs to one place is not given for another.
+// tracing checks the endpoint and the keys that depend on it.
 func (v *validator) tracing() {
 	c := v.loaded.Tracing
 	if _, err := c.HeaderValues(); err != nil {
@@ -72,7 +72,7 @@ func (v *validator) tracing() {
 	case err != nil || endpoint.Host == "" || !collectorSchemes(endpoint.Scheme):
 		v.refuse("tracing.endpoint", "is http://host:port or grpc://host:port, with an s for TLS")
 	case endpoint.User != nil || endpoint.RawQuery != "" || endpoint.Fragment != "":
-		v.refuse("tracing.endpoint", "has no user, query or fragment: what the collector asks for goes into tracing.headers")
+		v.refuse("tracing.endpoint", "has no user, query or fragment: put credentials into tracing.headers")
 	case strings.HasPrefix(endpoint.Scheme, "grpc") && endpoint.Port() == "":
 		v.refuse("tracing.endpoint", "needs a port with %s, such as 4317", endpoint.Scheme)
 	case strings.HasPrefix(endpoint.Scheme, "grpc") && endpoint.Path != "":
@@ -90,18 +90,18 @@ func collectorSchemes(scheme string) bool {
 	return false
 }
 
-// tracing finds what lets others decide, or listen, more than anybody means to.
+// tracing warns of trust in all clients and of credentials in plaintext.
 func (w *warner) tracing() {
 	c := w.loaded.Tracing
 	if c.TrustParent == TrustAlways {
-		w.warn("tracing.trust_parent", "is always: any client can have all of its requests recorded, under ids of its choice")
+		w.warn("tracing.trust_parent", "is always: any client can make the gateway record all of its requests, with ids of its choice")
 	}
 	if c.Endpoint == "" && (c.Headers.Reveal() != "" || c.TLS != (TracingTLS{})) {
-		w.warn("tracing.endpoint", "is empty: tracing.headers and tracing.tls are for what it names, and have no effect")
+		w.warn("tracing.endpoint", "is empty: tracing.headers and tracing.tls have no effect")
 		return
 	}
 	endpoint, err := url.Parse(c.Endpoint)
 	if err == nil && c.Headers.Reveal() != "" && !strings.HasSuffix(endpoint.Scheme, "s") && !isLoopback(endpoint.Hostname()) {
-		w.warn("tracing.headers", "go over the network as they are: let tracing.endpoint begin with %ss", endpoint.Scheme)
+		w.warn("tracing.headers", "go over the network in plaintext: let tracing.endpoint begin with %ss", endpoint.Scheme)
 	}
 }

@@ -20,7 +20,7 @@ func TestWhereTracesMayGo(t *testing.T) {
 		{"udp://collector:4317", "is http://host:port or grpc://host:port, with an s for TLS"},
 		{"grpc://collector", "needs a port with grpc, such as 4317"},
 		{"grpcs://collector:4317/v1/traces", "has no path with grpcs"},
-		{"https://me:hunter2@collector", "has no user, query or fragment: what the collector asks for goes into tracing.headers"},
+		{"https://me:hunter2@collector", "has no user, query or fragment: put credentials into tracing.headers"},
 	} {
 		_, err := config.Load(config.Options{
 			NoFile: true, Defaults: upstreams(), Environment: []string{"OPSGATE_TRACING_ENDPOINT=" + test.endpoint, secret},
@@ -50,12 +50,12 @@ func TestHeadersOfTheCollector(t *testing.T) {
 func TestTracingThatIsLegalAndUnwise(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"tracing: {trust_parent: always}\n",
-			"opsgate.yaml:1: tracing.trust_parent: is always: any client can have all of its requests recorded, under ids of its choice"},
+			"opsgate.yaml:1: tracing.trust_parent: is always: any client can make the gateway record all of its requests, with ids of its choice"},
 		{"tracing: {endpoint: \"grpc://collector:4317\", headers: \"${HEADERS}\"}\n",
-			"opsgate.yaml:1: tracing.headers: go over the network as they are: let tracing.endpoint begin with grpcs"},
+			"opsgate.yaml:1: tracing.headers: go over the network in plaintext: let tracing.endpoint begin with grpcs"},
 		{"tracing: {endpoint: \"grpc://127.0.0.1:4317\", headers: \"${HEADERS}\"}\n", ""},
 		{"tracing: {headers: \"${HEADERS}\"}\n",
-			"opsgate.yaml:1: tracing.endpoint: is empty: tracing.headers and tracing.tls are for what it names, and have no effect"},
+			"opsgate.yaml:1: tracing.endpoint: is empty: tracing.headers and tracing.tls have no effect"},
 	} {
 		if got := loadText(t, test.text, "HEADERS=api-key=hunter2").Warnings; got.Error() != test.want {
 			t.Errorf("%s: got %q, want %q", test.text, got, test.want)

@@ -9,10 +9,10 @@ import (
 	"opsgate/authn"
 )
 
-// A validator finds what is wrong with values that could be decoded.
+// A validator checks decoded values.
 type validator struct {
 	loaded   *Loaded
-	refused  Problems // by the decoder: what is said of a key there is enough
+	refused  Problems // of the decoder; their keys get no further problem
 	problems Problems
 }
 
@@ -32,7 +32,7 @@ func (v *validator) validate() Problems {
 	v.pair("tls", c.TLS.CertFile, c.TLS.KeyFile)
 	v.admin()
 	if c.Listen == c.Admin.Listen && !strings.HasSuffix(c.Listen, ":0") {
-		v.refuse("admin.listen", "is the address of the public API, %s: operators need one of their own", c.Listen)
+		v.refuse("admin.listen", "is the address of the public API, %s: the admin listener needs another address", c.Listen)
 	}
 	if err := (authn.TokenFormat{Prefix: c.TokenPrefix}).Validate(); err != nil {
 		v.refuse("token_prefix", "makes no token: %v", err)
@@ -47,19 +47,19 @@ func (v *validator) validate() Problems {
 	return v.problems
 }
 
-// timeouts checks what must be shorter than what.
+// timeouts checks the relations of timeouts.
 func (v *validator) timeouts() {
 	c := v.loaded
 	if c.HTTP.WriteTimeout <= c.HTTP.BodyTimeout+c.HTTP.RequestTimeout {
 		v.refuse("http.write_timeout", "is %s, not more than body_timeout of %s and request_timeout of %s together: "+
-			"a late answer could not be written", c.HTTP.WriteTimeout, c.HTTP.BodyTimeout, c.HTTP.RequestTimeout)
+			"a late response could not be written", c.HTTP.WriteTimeout, c.HTTP.BodyTimeout, c.HTTP.RequestTimeout)
 	}
 	if c.Authn.StaleFor < c.Authn.FreshFor {
 		v.refuse("authn.stale_for", "is %s, less than fresh_for of %s", c.Authn.StaleFor, c.Authn.FreshFor)
 	}
 }
 
-// files checks that the files that others will read are there, so that a check finds it out and not a start.
+// files checks that the files of certificates and keys can be read.
 func (v *validator) files() {
 	for leaf := range leaves(reflect.ValueOf(v.loaded.Config)) {
 		if path, ok := reflect.TypeAssert[File](leaf.value); ok && path != "" {
@@ -70,17 +70,17 @@ func (v *validator) files() {
 	}
 }
 
-// pair checks a certificate's file and its key's, neither of which is of use alone.
+// pair checks that a certificate and its key are set together.
 func (v *validator) pair(key string, cert, private File) {
 	switch {
 	case cert != "" && private == "":
-		v.refuse(key+".key_file", "is required with cert_file: where is the certificate's key?")
+		v.refuse(key+".key_file", "is required with cert_file")
 	case cert == "" && private != "":
-		v.refuse(key+".cert_file", "is required with key_file: where is the key's certificate?")
+		v.refuse(key+".cert_file", "is required with key_file")
 	}
 }
 
-// listenAddress checks an address to listen on: its host may be missing.
+// listenAddress checks an address to listen on. Its host may be empty.
 func (v *validator) listenAddress(key, address string) {
 	if _, port, err := net.SplitHostPort(address); err != nil || !isPort(port) {
 		v.refuse(key, "is an address such as 127.0.0.1:8080 or :8080, not %q", address)

@@ -20,14 +20,14 @@ func (v *validator) rateLimit() {
 	}
 }
 
-// members checks the ids of a class. They are added to those of the other classes, which have the keys where they stand.
+// members checks the ids of a class and adds them to others, the keys of the ids of all classes.
 func (v *validator) members(key string, ids []string, others map[string]string) {
 	for i, id := range ids {
 		at := fmt.Sprintf("%s[%d]", key, i)
 		if !visibleID.MatchString(id) {
 			v.refuse(at, "is %s, not %q", visibleIDWords, id)
 		} else if other, taken := others[id]; taken {
-			v.refuse(at, "is %s, as is %s (%s): nobody is in a class twice, or in two", id, other, v.loaded.where(other))
+			v.refuse(at, "is %s, as is %s (%s): a team or token can be in one class only", id, other, v.loaded.where(other))
 		} else {
 			others[id] = at
 		}
@@ -39,15 +39,15 @@ func (v *validator) limits(key string, limits []Limit) {
 	if len(limits) < 1 || len(limits) > ratelimit.MaxLimits {
 		v.refuse(key, "has %d limits; it takes 1 to %d", len(limits), ratelimit.MaxLimits)
 	} else if !slices.ContainsFunc(limits, func(l Limit) bool { return !l.Shadow }) {
-		v.refuse(key, "has limits in shadow alone: one must be enforced")
+		v.refuse(key, "has only limits in shadow: one must be enforced")
 	}
 	names, pers := make(map[string]bool), make(map[Duration]bool)
 	for i, limit := range limits {
 		at := fmt.Sprintf("%s[%d]", key, i)
 		if pers[limit.Per] {
-			v.refuse(at+".per", "is %s, as of another limit: the smaller would decide alone", limit.Per)
+			v.refuse(at+".per", "is %s, as another limit has: only the smaller would apply", limit.Per)
 		} else if names[limit.Name] {
-			v.refuse(at+".name", "is %q, as of another limit", limit.Name)
+			v.refuse(at+".name", "is %q, as another limit has", limit.Name)
 		}
 		names[limit.Name], pers[limit.Per] = true, true
 		if !isLimitName(limit.Name) {
@@ -64,7 +64,7 @@ func (v *validator) limits(key string, limits []Limit) {
 
 func isLimitName(name string) bool { return className.MatchString(name) }
 
-// hasProblem tells whether something is wrong with a list or what stands in it.
+// hasProblem returns whether there is a problem with a list or its items.
 func (v *validator) hasProblem(list string) bool {
 	in := func(p Problem) bool { return p.Key == list || strings.HasPrefix(p.Key, list+"[") }
 	return slices.ContainsFunc(v.problems, in) || slices.ContainsFunc(v.refused, in)

@@ -10,10 +10,10 @@ const (
 	redisKey          = "rate_limit.redis"
 )
 
-// keyPrefix has no braces: in them a cluster looks for the part of a key that says where it is kept.
+// keyPrefix has no braces, which mark the hash tag of a key in a cluster.
 var keyPrefix = regexp.MustCompile(`^[\x21-\x7a|~]*$`)
 
-// redis checks what belongs together, whichever store is in use: a mistake is found before the day when Redis is turned on.
+// redis checks the keys of Redis also if another store is in use, so that a mistake is found before a change of the store.
 func (v *validator) redis() {
 	c := v.loaded.RateLimit.Redis
 	if n := len(c.Addresses); n < 1 || n > maxRedisAddresses {
@@ -29,12 +29,12 @@ func (v *validator) redis() {
 	v.clientTLS(redisKey+".tls", c.TLS)
 }
 
-// redisMode checks what one mode alone takes, or does not take.
+// redisMode checks the keys that depend on the mode.
 func (v *validator) redisMode() {
 	c := v.loaded.RateLimit.Redis
 	sentinel := c.Mode == RedisSentinel
 	if sentinel && c.MasterName == "" {
-		v.refuse(redisKey+".master_name", "is required with mode: sentinel: what do the sentinels call the server?")
+		v.refuse(redisKey+".master_name", "is required with mode: sentinel")
 	}
 	for _, other := range []struct{ key, value string }{
 		{"master_name", c.MasterName}, {"sentinel_username", c.SentinelUsername}, {"sentinel_password", c.SentinelPassword.Reveal()},

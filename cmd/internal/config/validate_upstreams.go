@@ -34,7 +34,7 @@ func (v *validator) target(key, address, service string) {
 	scheme, rest, found := strings.Cut(address, "://")
 	switch {
 	case address == "":
-		v.refuse(key, "is required: where is the %s service?", service)
+		v.refuse(key, "is required: the address of the %s service?", service)
 	case !found:
 		v.hostPort(key, strings.TrimPrefix(address, "dns:"))
 	case scheme == "dns" || scheme == "passthrough":
@@ -68,7 +68,7 @@ func (v *validator) routes() {
 		}
 		if timeout := c.Routes[id].Timeout; c.HTTP.BodyTimeout+timeout >= c.HTTP.WriteTimeout {
 			v.refuse(join(key, "timeout"), "is %s, and with http.body_timeout of %s not less than http.write_timeout of %s: "+
-				"a late answer could not be written", timeout, c.HTTP.BodyTimeout, c.HTTP.WriteTimeout)
+				"a late response could not be written", timeout, c.HTTP.BodyTimeout, c.HTTP.WriteTimeout)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"opsgate/cmd/internal/duration"
 )
 
-// A scalar is a value that is written as one word. Its error says what the value may be, and goes on "is …".
+// A scalar is a value that is written as a YAML scalar. The error of parse is a text after the key.
 type scalar interface {
 	parse(text string) error
 }
@@ -87,7 +87,7 @@ const (
 	whole           = 100 * percent
 )
 
-// Percent is a part of a whole in millionths: 1%, 0.5%.
+// Percent is a fraction in millionths: 1%, 0.5%.
 type Percent int64
 
 var percentage = regexp.MustCompile(`^([0-9]{1,3})(?:\.([0-9]{1,4}))?%$`)
@@ -102,15 +102,15 @@ func (p *Percent) parse(text string) error {
 	return err
 }
 
-// String returns the part as it is written.
+// String returns the fraction in percent.
 func (p Percent) String() string {
 	return strconv.FormatFloat(float64(p)/float64(percent), 'f', -1, 64) + "%"
 }
 
-// Fraction returns the part as a number from 0 to 1.
+// Fraction returns the fraction as a number from 0 to 1.
 func (p Percent) Fraction() float64 { return float64(p) / float64(whole) }
 
-// A Time is a moment, written with its zone: 2026-01-31T12:00:00Z. The zero Time is none.
+// A Time is a time with its zone: 2026-01-31T12:00:00Z. The zero Time means none.
 type Time struct{ time.Time }
 
 func (t *Time) parse(text string) error {
@@ -118,7 +118,7 @@ func (t *Time) parse(text string) error {
 	if err := parsed.UnmarshalText([]byte(text)); err != nil {
 		return errors.New("is not a time with its zone, such as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+01:00")
 	}
-	t.Time = parsed.UTC() // the same moment is the same value, wherever it was written
+	t.Time = parsed.UTC() // so that equal times have equal values
 	return nil
 }
 
@@ -133,7 +133,7 @@ func (t Time) String() string {
 // Replicas is a number of gateways, or [AutoReplicas].
 type Replicas int
 
-// AutoReplicas is written as auto: the gateways count themselves.
+// AutoReplicas is written as auto: the gateways are counted in Redis.
 const AutoReplicas Replicas = -1
 
 const (
@@ -162,10 +162,10 @@ func (r Replicas) String() string {
 	return strconv.Itoa(int(r))
 }
 
-// A File is the path of a file that must be there; "" for none.
+// A File is the path of a file that must exist; "" for none.
 type File string
 
-// check tells why the file cannot be read, if it cannot.
+// check returns an error if the file cannot be read.
 func (f File) check() error {
 	info, err := os.Stat(string(f))
 	if err != nil {

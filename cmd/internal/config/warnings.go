@@ -8,10 +8,10 @@ import (
 	"opsgate/ratelimit"
 )
 
-// maxUnaskedFor is how long anybody should be believed whom nobody can ask about.
-const maxUnaskedFor = Duration(time.Hour)
+// maxStaleFor is the longest authn.stale_for without a warning.
+const maxStaleFor = Duration(time.Hour)
 
-// warn adds what looks like a mistake and is none for certain. The time is that of now, or of the clock where it is nil.
+// warn adds warnings of probable mistakes. The clock is time.Now if now is nil.
 func (l *Loaded) warn(now func() time.Time) {
 	if now == nil {
 		now = time.Now
@@ -25,12 +25,12 @@ func (l *Loaded) warn(now func() time.Time) {
 	l.Warnings = append(l.Warnings, w.warnings...).sorted()
 }
 
-// rateLimit finds limits that do less than they seem to.
+// rateLimit warns of limits without the intended effect.
 func (w *warner) rateLimit() {
 	c := w.loaded.RateLimit
 	if c.Store == StoreRedis && c.OnStoreFailure == FailLocal && c.ExpectedReplicas == 1 {
 		w.warn("rate_limit.expected_replicas",
-			"is 1: while Redis is away, each gateway admits the whole of every limit; auto counts the gateways")
+			"is 1: without Redis, each gateway admits the whole of every limit; auto counts the gateways")
 	}
 	for _, a := range c.Assignments() {
 		if a.Class != ratelimit.ClassDefault && len(a.Teams)+len(a.Tokens) == 0 {
@@ -43,49 +43,49 @@ func (w *warner) rateLimit() {
 	}
 }
 
-// unreached finds limits that nobody can reach, as a shorter one lets too few requests through.
+// unreached warns of limits that no token can reach because a limit of a shorter interval admits fewer requests.
 func (w *warner) unreached(key string, limits []Limit) {
 	for i, long := range limits {
 		for _, short := range limits {
 			if short.Shadow || short.Per >= long.Per {
 				continue
 			}
-			// So many of the shorter intervals cover one of the longer.
-			most := (int64(long.Per) + int64(short.Per) - 1) / int64(short.Per) * int64(short.Requests)
-			if most < int64(long.Requests) {
-				w.warn(fmt.Sprintf("%s[%d].requests", key, i), "is %d, which nobody reaches: %d per %s let %d through in %s",
-					long.Requests, short.Requests, short.Per, most, long.Per)
+			// The requests that the shorter limit admits in the longer interval.
+			admitted := (int64(long.Per) + int64(short.Per) - 1) / int64(short.Per) * int64(short.Requests)
+			if admitted < int64(long.Requests) {
+				w.warn(fmt.Sprintf("%s[%d].requests", key, i), "is %d, which no token reaches: %d per %s admit %d in %s",
+					long.Requests, short.Requests, short.Per, admitted, long.Per)
 				break
 			}
 		}
 	}
 }
 
-// exposure finds what trusts more of the world than anybody means to.
+// exposure warns of listeners and trust that are wider than usual.
 func (w *warner) exposure() {
 	c := w.loaded
 	for i, network := range c.TrustedProxies {
 		if network.Bits() == 0 {
-			w.warn(fmt.Sprintf("trusted_proxies[%d]", i), "is everybody: any client can claim any address in the audit log")
+			w.warn(fmt.Sprintf("trusted_proxies[%d]", i), "is every address: any client can claim any address in the audit log")
 		}
 	}
 	if host, _, _ := net.SplitHostPort(c.Listen); !isLoopback(host) && c.TLS.CertFile == "" && len(c.TrustedProxies) == 0 {
 		w.warn("listen", "is %s, not on loopback, without TLS: set tls.cert_file and key_file, or trusted_proxies if a proxy ends TLS", c.Listen)
 	}
-	host, _, _ := net.SplitHostPort(c.Admin.Listen) // an address, as the validator saw
+	host, _, _ := net.SplitHostPort(c.Admin.Listen) // valid, as checked by the validator
 	if !isLoopback(host) && c.Admin.TLS.CertFile == "" {
-		w.warn("admin.token", "goes over the network as it is: set admin.tls.cert_file and key_file")
+		w.warn("admin.token", "goes over the network in plaintext: set admin.tls.cert_file and key_file")
 	}
-	if c.Authn.StaleFor > maxUnaskedFor {
-		w.warn("authn.stale_for", "is %s: for so long a revoked token may be accepted while the identity service is away", c.Authn.StaleFor)
+	if c.Authn.StaleFor > maxStaleFor {
+		w.warn("authn.stale_for", "is %s: a revoked token may be accepted for that time while the identity service is unavailable", c.Authn.StaleFor)
 	}
 }
 
-// shutdown finds what makes requests fail at each deploy.
+// shutdown warns of settings with which requests fail at each deployment.
 func (w *warner) shutdown() {
 	c := w.loaded
 	if host, _, _ := net.SplitHostPort(c.Listen); c.Shutdown.DrainWait == 0 && !isLoopback(host) {
-		w.warn("shutdown.drain_wait", "is 0s: load balancers have no time to turn away before the listener closes")
+		w.warn("shutdown.drain_wait", "is 0s: load balancers have no time to stop sending requests before the listener closes")
 	}
 	if c.Shutdown.Grace < c.HTTP.RequestTimeout {
 		w.warn("shutdown.grace", "is %s, less than http.request_timeout of %s: slow requests are cut off",

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// plaintext finds connections over a network that are not encrypted and matter: those to internal services, which decide what clients are
-// answered and whose tokens are valid, and those that carry the password of Redis.
+// plaintext warns of connections without TLS over a network: to internal services, which determine the responses and the valid tokens, and with the
+// password of Redis.
 func (w *warner) plaintext() {
 	for name, upstream := range w.loaded.Upstreams.all() {
 		if upstream.TLS.Enabled || isLocalTarget(upstream.Address) {
@@ -35,7 +35,7 @@ func (w *warner) plaintext() {
 				w.warn(redisKey+"."+secret.key, "goes to %s in plaintext: set rate_limit.redis.tls.enabled", address)
 			}
 		}
-		return // one address tells it
+		return // one warning is enough
 	}
 }
 
@@ -44,7 +44,7 @@ func isLocalTarget(target string) bool {
 	scheme, rest, found := strings.Cut(target, "://")
 	address := strings.TrimPrefix(target, "dns:")
 	if found {
-		_, address, _ = strings.Cut(rest, "/") // the authority, for dns a server to ask, comes before
+		_, address, _ = strings.Cut(rest, "/") // after the authority, for dns a name server
 	}
 	host, _, _ := net.SplitHostPort(address)
 	return scheme == "unix" || isLoopback(host)

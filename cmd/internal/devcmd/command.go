@@ -12,18 +12,18 @@ import (
 	"opsgate/cmd/internal/commandline"
 )
 
-// An Environment is what the program has of the outside.
+// Environment is the output and the variables of the process.
 type Environment struct {
 	Out, Err io.Writer
 	// Variables are as os.Environ returns them.
 	Variables []string
 }
 
-// commands is the grammar of the command line. The flags are those of the command that nobody has to name.
+// commands is the grammar of the command line. The flags belong to serve, the default command.
 type commands struct {
 	flags
 
-	Serve serve `cmd:"" default:"1" help:"Serve the whole system until Ctrl-C; this is what happens without a command."`
+	Serve serve `cmd:"" default:"1" help:"Serve the whole system until Ctrl-C. The default command."`
 
 	commandline.Commands
 }
@@ -31,26 +31,25 @@ type commands struct {
 type flags struct {
 	Listen      string `placeholder:"ADDR" help:"Address of the API (127.0.0.1:8080); port 0 takes a free one."`
 	AdminListen string `placeholder:"ADDR" help:"Address of the admin page, metrics and health (127.0.0.1:9090)."`
-	DataDir     string `placeholder:"DIR" help:"Keep the data here; demo data is laid into an empty directory. Without it, all is new."`
-	Config      string `placeholder:"FILE" help:"Configuration of the gateway. What it says of upstreams is replaced."`
-	Credentials string `placeholder:"FILE" help:"Write addresses and tokens here, as JSON, once requests are served."`
+	DataDir     string `placeholder:"DIR" help:"Keep the data here. An empty directory gets the demo data. By default the data is removed at the end."`
+	Config      string `placeholder:"FILE" help:"Configuration of the gateway. Its upstreams are replaced."`
+	Credentials string `placeholder:"FILE" help:"Write addresses and tokens to this file, as JSON, when the system is ready."`
 }
 
-// Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. It
-// ends in order when ctx does.
+// Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. It shuts down
+// gracefully when ctx ends.
 func Run(ctx context.Context, arguments []string, environment Environment) int {
 	var grammar commands
 	return commandline.Program{
 		Name:        "opsdev",
-		Description: "The whole operations platform on this machine, with demo data. Not for anybody's real data.",
+		Description: "The whole operations platform on this machine, with demo data. Not for real data.",
 		About:       commandline.About{Build: buildinfo.Read()}, Out: environment.Out, Err: environment.Err,
 	}.Run(ctx, &grammar, arguments, environment, &grammar.flags)
 }
 
 type serve struct{}
 
-// Run serves until ctx ends, or until a hang-up where there is no configuration to read again: then it says that the terminal is
-// gone.
+// Run serves until ctx ends. SIGHUP reloads the configuration of --config; without one it ends the system, because the terminal was closed.
 func (serve) Run(ctx context.Context, e Environment, f *flags) error {
 	hangUps := make(chan os.Signal, 1)
 	if f.Config == "" {
@@ -75,7 +74,7 @@ func (serve) Run(ctx context.Context, e Environment, f *flags) error {
 		},
 	})
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil // ended by hand before it served
+		return nil // interrupted before it was ready
 	}
 	return err
 }

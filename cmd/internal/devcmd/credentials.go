@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// credentials is the file that scripts read.
+// credentials is the content of the file of --credentials.
 type credentials struct {
 	BaseURL     string            `json:"baseUrl"`
 	AdminURL    string            `json:"adminUrl"`
@@ -16,7 +16,7 @@ type credentials struct {
 	Tokens      map[string]string `json:"tokens"`
 }
 
-// writeCredentials writes the file, for its owner alone. It appears as a whole: whoever waits for it never reads a half.
+// writeCredentials writes the file with mode 0600 and renames it into place, so that no reader sees a part of it.
 func writeCredentials(path string, s System) (err error) {
 	c := credentials{BaseURL: s.BaseURL, AdminURL: s.AdminURL, BackendAddr: s.BackendAddr, Tokens: make(map[string]string)}
 	for _, token := range s.Tokens {
@@ -26,7 +26,7 @@ func writeCredentials(path string, s System) (err error) {
 	if err != nil {
 		return fmt.Errorf("write the credentials: %w", err)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".credentials-*") // readable by its owner alone
+	file, err := os.CreateTemp(filepath.Dir(path), ".credentials-*") // with mode 0600
 	if err != nil {
 		return fmt.Errorf("write the credentials: %w", err)
 	}

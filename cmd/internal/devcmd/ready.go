@@ -12,22 +12,22 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-// askAgain is how often a gateway that is not ready is asked again.
-const askAgain = 10 * time.Millisecond
+// pollEvery is the interval of readiness checks.
+const pollEvery = 10 * time.Millisecond
 
-// awaitReady returns true once the gateway serves and reaches all of the backend, or false when ctx ends before that.
+// awaitReady returns true when the gateway is ready and reaches all services, or false if ctx ends before.
 func awaitReady(ctx context.Context, adminURL string, secured config.AdminTLS) (bool, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, adminURL+"/readyz", http.NoBody)
 	if err != nil {
-		return false, fmt.Errorf("ask the gateway whether it is ready: %w", err)
+		return false, fmt.Errorf("get the readiness of the gateway: %w", err)
 	}
 	transport := http.Transport{TLSClientConfig: &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: true, //nolint:gosec // the certificate itself is known, whatever its name and roots are
+		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection compares the certificate instead
 		VerifyConnection:   certs.IsOwn(string(secured.CertFile)),
 	}}
 	defer transport.CloseIdleConnections()
-	tick := time.NewTicker(askAgain)
+	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for !isReady(&transport, request) {
 		select {

@@ -21,36 +21,35 @@ import (
 	"opsgate/cmd/internal/refbackend"
 )
 
-// Options say how the system is served.
+// Options of Serve.
 type Options struct {
-	Listen, AdminListen string // over what the configuration says; "" for that
-	DataDir             string // "" for data that is gone at the end
+	Listen, AdminListen string // override the configuration; "" for its addresses
+	DataDir             string // "" for data that is removed at the end
 	Config              string // path of a gateway configuration; "" for the defaults
 	Variables           []string
 	Log                 io.Writer
-	HangUps             <-chan os.Signal // to read the configuration now; otherwise that is done when its file changes
-	// Ready is called once requests are served. Its error ends the system.
+	HangUps             <-chan os.Signal // each reloads the configuration, as does a change of its file
+	// Ready is called when the system is ready. Its error ends the system.
 	Ready func(System) error
 }
 
-// A System is what one needs to know to use a running system.
+// A System has the addresses and tokens of a running system.
 type System struct {
 	BaseURL     string
 	AdminURL    string
 	BackendAddr string
 	Tokens      []demo.Token
 
-	AdminAsks []string // what operators must show on the admin listener, in words; nil for nothing
+	AdminNeeds []string // the credentials that the admin listener requires, for people; nil for none
 }
 
-// Serve runs the system until ctx ends, and then ends it in order: the gateway drains, then the backend stops, then data that is
-// not kept is removed.
+// Serve runs the system until ctx ends. Then the gateway drains, the backend stops, and temporary data is removed.
 func Serve(ctx context.Context, o Options) (err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listen for the gateway's calls: %w", err)
 	}
-	defer func() { _ = listener.Close() }() // closed already where the backend came to serve on it
+	defer func() { _ = listener.Close() }() // already closed if the backend has served
 	load := func() (config.Loaded, error) { return config.Load(configOptions(o, listener.Addr().String())) }
 	loaded, err := load()
 	if err != nil {
@@ -63,7 +62,7 @@ func Serve(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	// The gateway goes first, so that an address that is taken is found before the data is laid.
+	// The gateway listens first, so that an address in use is reported before the demo data is created.
 	gateway, err := edge.Listen(ctx, edge.Options{
 		Loaded: loaded, Load: load, ReloadSignals: o.HangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
 	})
@@ -80,7 +79,7 @@ func Serve(ctx context.Context, o Options) (err error) {
 		AdminURL:    scheme(loaded.Admin.TLS.CertFile) + config.Reachable(gateway.AdminAddress().String()),
 		BackendAddr: listener.Addr().String(),
 		Tokens:      tokens,
-		AdminAsks:   adminAsks(loaded.Admin),
+		AdminNeeds:  adminNeeds(loaded.Admin),
 	}
 	return runAll(ctx,
 		func(ctx context.Context) error { return backend.Serve(ctx, listener) },
@@ -94,7 +93,7 @@ func Serve(ctx context.Context, o Options) (err error) {
 	)
 }
 
-// newLog makes the log as the configuration has it, and tells its warnings.
+// newLog returns the configured log with its level and logs the warnings of the configuration.
 func newLog(o Options, loaded config.Loaded) (*logging.Log, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	level.Set(loaded.Log.Level.Slog())
@@ -105,7 +104,7 @@ func newLog(o Options, loaded config.Loaded) (*logging.Log, *slog.LevelVar) {
 	return log, level
 }
 
-// scheme begins the URL of a listener that has the certificate.
+// scheme returns the beginning of the URL of a listener with this certificate; "" for none.
 func scheme(certificate config.File) string {
 	if certificate != "" {
 		return "https://"
@@ -113,8 +112,8 @@ func scheme(certificate config.File) string {
 	return "http://"
 }
 
-// adminAsks says what operators must show.
-func adminAsks(c config.Admin) (list []string) {
+// adminNeeds returns the credentials that the admin listener requires.
+func adminNeeds(c config.Admin) (list []string) {
 	if c.TLS.ClientCAFile != "" {
 		list = append(list, "a client certificate of "+string(c.TLS.ClientCAFile))
 	}
@@ -124,29 +123,28 @@ func adminAsks(c config.Admin) (list []string) {
 	return list
 }
 
-// runAll runs the backend, the gateway and what waits for both. When ctx ends or one of them fails, the gateway ends first, with
-// the backend still there for requests in flight.
+// runAll runs the backend, the gateway and announce. When ctx ends or one of them fails, the gateway ends first, so that the backend still serves
+// its requests in flight.
 func runAll(ctx context.Context, backend, gateway, announce func(context.Context) error) error {
-	behind, stopBehind := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopBehind()
+	backendCtx, stopBackend := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBackend()
 	backendEnded := make(chan error, 1)
 	front, frontCtx := errgroup.WithContext(ctx)
-	go func() { backendEnded <- backend(behind) }()
+	go func() { backendEnded <- backend(backendCtx) }()
 	front.Go(func() error { return gateway(frontCtx) })
 	front.Go(func() error { return announce(frontCtx) })
 	err := front.Wait()
-	stopBehind()
+	stopBackend()
 	return errors.Join(err, <-backendEnded)
 }
 
-// configOptions has the gateway call the backend at the address, whatever its configuration says. What is not said is as a person
-// at a terminal wants it.
+// configOptions returns the options for a gateway that calls the backend at the address. The defaults suit a terminal.
 func configOptions(o Options, backend string) config.Options {
 	options := config.Options{
 		Path: o.Config, NoFile: true, Environment: o.Variables,
 		Defaults: []config.Setting{
 			{Key: "log.format", Value: "text", From: "opsdev"},
-			{Key: "shutdown.drain_wait", Value: "0s", From: "opsdev"}, // there is no load balancer to wait for
+			{Key: "shutdown.drain_wait", Value: "0s", From: "opsdev"}, // there is no load balancer
 		},
 	}
 	for _, service := range refbackend.ServiceNames() {
@@ -163,7 +161,7 @@ func configOptions(o Options, backend string) config.Options {
 	return options
 }
 
-// openBackend opens the backend with demo data. What remove removes is the data, unless it is to be kept.
+// openBackend opens the backend with demo data. The function remove removes the data if dir is "".
 func openBackend(ctx context.Context, dir string, format authn.TokenFormat, logger *slog.Logger) (
 	_ *refbackend.Backend, remove func() error, err error,
 ) {
@@ -179,7 +177,7 @@ func openBackend(ctx context.Context, dir string, format authn.TokenFormat, logg
 		return nil, nil, errors.Join(err, remove())
 	}
 	if err := demo.Seed(ctx, backend.Store(), format, time.Now()); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("lay the demo data: %w", err), backend.Close(), remove())
+		return nil, nil, errors.Join(fmt.Errorf("create the demo data: %w", err), backend.Close(), remove())
 	}
 	return backend, remove, nil
 }

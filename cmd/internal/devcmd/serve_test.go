@@ -38,7 +38,7 @@ type system struct {
 	http     http.Transport
 }
 
-// start starts opsdev and returns once the credentials are there.
+// start starts opsdev and returns when it has written the credentials.
 func start(t *testing.T, arguments ...string) *system {
 	t.Helper()
 	s := &system{code: make(chan int, 1)}
@@ -57,14 +57,14 @@ func start(t *testing.T, arguments ...string) *system {
 
 func (s *system) readCredentials(t *testing.T, file string) {
 	t.Helper()
-	limit := time.NewTimer(3 * time.Minute) // under the race detector, laying the demo data takes long
+	limit := time.NewTimer(3 * time.Minute) // the demo data takes long under the race detector
 	defer limit.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		if content, err := os.ReadFile(file); err == nil {
 			if err := json.Unmarshal(content, s); err != nil {
-				t.Fatalf("half a file: %v\n%s", err, content)
+				t.Fatalf("incomplete file: %v\n%s", err, content)
 			}
 			break
 		}
@@ -72,7 +72,7 @@ func (s *system) readCredentials(t *testing.T, file string) {
 		case code := <-s.code:
 			t.Fatalf("ended with %d:\n%s", code, s.log.String())
 		case <-limit.C:
-			t.Fatalf("it does not serve:\n%s", s.log.String())
+			t.Fatalf("it is not ready:\n%s", s.log.String())
 		case <-tick.C:
 		}
 	}
@@ -85,7 +85,7 @@ func (s *system) readCredentials(t *testing.T, file string) {
 	}
 }
 
-// end ends the system and checks that it ended well.
+// end stops the system and checks its exit code.
 func (s *system) end(t *testing.T) {
 	t.Helper()
 	s.stop()
@@ -108,14 +108,14 @@ func (s *system) call(t *testing.T, method, url, token, body string) (int, strin
 		t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(response.Body)
+	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return response.StatusCode, string(answer)
+	return response.StatusCode, string(content)
 }
 
-func TestEverythingOnOneMachine(t *testing.T) {
+func TestOpsdevServesTheWholeSystem(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	s := start(t)
 	names := []string{
@@ -147,7 +147,7 @@ func TestEverythingOnOneMachine(t *testing.T) {
 		}
 	}
 	s.checkWelcome(t, names)
-	hangUp(t) // there is no configuration to read again: the terminal is gone
+	hangUp(t) // without --config it ends the system
 	if code := <-s.code; code != 0 {
 		t.Errorf("exit code %d:\n%s", code, s.log.String())
 	}
@@ -158,22 +158,22 @@ func TestEverythingOnOneMachine(t *testing.T) {
 	}
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), "opsdev-*"))
 	if err != nil || len(left) > 0 {
-		t.Errorf("data is left behind: %v, %v", left, err)
+		t.Errorf("data is not removed: %v, %v", left, err)
 	}
 }
 
-// checkWelcome checks what a person reads: everything is there, and the curl line works.
+// checkWelcome checks the addresses and tokens in the output, and that the curl line works.
 func (s *system) checkWelcome(t *testing.T, names []string) {
 	t.Helper()
 	text := s.out.String()
 	for _, want := range []string{s.BaseURL, s.BaseURL + "/docs/", s.AdminURL + "/\n", s.AdminURL + "/metrics", s.BackendAddr} {
 		if !strings.Contains(text, want) {
-			t.Errorf("it does not say %s", want)
+			t.Errorf("the output lacks %s", want)
 		}
 	}
 	for _, name := range names {
 		if !slices.Contains(strings.Fields(text), s.Tokens[name]) {
-			t.Errorf("it does not show the token %s", name)
+			t.Errorf("the output lacks the token %s", name)
 		}
 	}
 	line := regexp.MustCompile(`(?m)^  curl -H 'Authorization: Bearer ([^']+)' (\S+)$`).FindStringSubmatch(text)
@@ -185,11 +185,11 @@ func (s *system) checkWelcome(t *testing.T, names []string) {
 	}
 }
 
-// One story, as laying the demo data is what takes the time.
-func TestDataAndConfigurationOfTheUsersOwn(t *testing.T) {
+// One scenario, because the demo data takes most of the time.
+func TestKeptDataAndOwnConfiguration(t *testing.T) {
 	dir, file := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "opsgate.yaml")
 	const content = "token_prefix: acme_\nlog: {format: json}\nrate_limit: {limits: [{requests: 1, per: 1h}]}\n" +
-		"upstreams: {fleet: {address: 192.0.2.1:9}}\n" // nobody's address: it must not be called
+		"upstreams: {fleet: {address: 192.0.2.1:9}}\n" // must not be called
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestDataAndConfigurationOfTheUsersOwn(t *testing.T) {
 	}
 	s.changeLimits(t, file, strings.ReplaceAll(content, "requests: 1,", "requests: 100,"))
 	if !strings.Contains(s.out.String(), "kept in "+dir) {
-		t.Errorf("it does not say where the data is:\n%s", s.out.String())
+		t.Errorf("the output lacks the data directory:\n%s", s.out.String())
 	}
 	s.end(t)
 	if !strings.Contains(s.log.String(), `"msg":"serving"`) {
@@ -234,7 +234,7 @@ func TestDataAndConfigurationOfTheUsersOwn(t *testing.T) {
 	}
 }
 
-// guard rewrites a configuration so that operators must show a certificate and a token.
+// guard rewrites a configuration to require a client certificate and a token on the admin listener.
 func guard(t *testing.T, file, content string) {
 	t.Helper()
 	roots := admintest.NewAuthority(t)
@@ -247,7 +247,7 @@ func guard(t *testing.T, file, content string) {
 	}
 }
 
-// checkGuarded checks that the admin listener has TLS, and that this is said.
+// checkGuarded checks that the admin listener has TLS and that the output names the credentials.
 func (s *system) checkGuarded(t *testing.T) {
 	t.Helper()
 	s.http.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
@@ -257,16 +257,16 @@ func (s *system) checkGuarded(t *testing.T) {
 	if status, _ := s.call(t, http.MethodGet, s.AdminURL+"/metrics", "", ""); status != 403 {
 		t.Errorf("without a certificate: got %d", status)
 	}
-	said := regexp.MustCompile(`\nThe admin page and the metrics need a client certificate of \S+, and the configuration's admin\.token\.\n`)
-	if text := s.out.String(); !said.MatchString(text) || !strings.Contains(text, "  "+s.AdminURL+"/\n") {
-		t.Errorf("it does not say what operators must show:\n%s", text)
+	line := regexp.MustCompile(`\nThe admin page and the metrics need a client certificate of \S+, and the configuration's admin\.token\.\n`)
+	if text := s.out.String(); !line.MatchString(text) || !strings.Contains(text, "  "+s.AdminURL+"/\n") {
+		t.Errorf("the output lacks the credentials of the admin listener:\n%s", text)
 	}
 	if strings.Contains(s.out.String()+s.log.String(), "a token of operators") {
-		t.Error("the token is told")
+		t.Error("the token is in the output or the log")
 	}
 }
 
-// changeLimits has a running system take over a configuration with more requests.
+// changeLimits reloads the running system with a configuration that allows more requests.
 func (s *system) changeLimits(t *testing.T, file, content string) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
@@ -286,7 +286,7 @@ func hangUp(t *testing.T) {
 	}
 }
 
-// awaitLine waits until the log says something.
+// awaitLine waits until the log contains the text.
 func (s *system) awaitLine(t *testing.T, text string) {
 	t.Helper()
 	limit := time.NewTimer(time.Minute)
@@ -297,7 +297,7 @@ func (s *system) awaitLine(t *testing.T, text string) {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			t.Fatalf("there is no %s in\n%s", text, s.log.String())
+			t.Fatalf("no %s in\n%s", text, s.log.String())
 		}
 	}
 }
@@ -321,7 +321,7 @@ func TestCommandLine(t *testing.T) {
 		{"a bad configuration", []string{"--config", bad}, 1, "", bad + ":1: listn: is not a key; did you mean listen?\n"},
 		{"no configuration", []string{"--config", bad + "!"}, 1, "", "no such file"},
 		{"a bad address", []string{"--listen", "8080"}, 1, "", "--listen: listen: is an address"},
-		{"an address of nobody's", []string{"--listen", "192.0.2.1:80"}, 1, "", "bind the public listener"},
+		{"an address of another machine", []string{"--listen", "192.0.2.1:80"}, 1, "", "bind the public listener"},
 		{"a data directory that is a file", []string{"--data-dir", bad}, 1, "", "opsdev: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -334,7 +334,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-func TestEndedBeforeItServes(t *testing.T) {
+func TestInterruptBeforeItIsReady(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	var out, log loggingtest.Buffer

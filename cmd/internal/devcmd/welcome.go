@@ -6,9 +6,9 @@ import (
 	"text/tabwriter"
 )
 
-// welcome is what a person reads at the start.
+// welcome returns the text that is printed when the system is ready.
 func welcome(s System, dataDir string) string {
-	data := "new, and gone at the end (--data-dir keeps it)"
+	data := "removed at the end (--data-dir keeps it)"
 	if dataDir != "" {
 		data = "kept in " + dataDir
 	}
@@ -21,9 +21,9 @@ func welcome(s System, dataDir string) string {
 	fmt.Fprintf(table, "  Health\t%s/readyz\n", s.AdminURL)
 	fmt.Fprintf(table, "  Internal services\t%s (gRPC)\n", s.BackendAddr)
 	fmt.Fprintf(table, "  Data\t%s\n", data)
-	_ = table.Flush() // a strings.Builder takes everything
-	if len(s.AdminAsks) > 0 {
-		fmt.Fprintf(text, "\nThe admin page and the metrics need %s.\n", strings.Join(s.AdminAsks, ", and "))
+	_ = table.Flush() // a strings.Builder returns no error
+	if len(s.AdminNeeds) > 0 {
+		fmt.Fprintf(text, "\nThe admin page and the metrics need %s.\n", strings.Join(s.AdminNeeds, ", and "))
 	}
 
 	fmt.Fprint(text, "\nDemo tokens:\n\n")
@@ -34,9 +34,9 @@ func welcome(s System, dataDir string) string {
 
 	curl := "curl"
 	if strings.HasPrefix(s.BaseURL, "https:") {
-		curl += " --insecure" // the certificate on a developer's machine is seldom one that curl knows
+		curl += " --insecure" // curl rarely trusts the certificate of a developer's machine
 	}
 	fmt.Fprintf(text, "\nTry it:\n\n  %s -H 'Authorization: Bearer %s' %s/v1/servers\n\n", curl, s.Tokens[0].Text, s.BaseURL)
-	fmt.Fprint(text, "Ctrl-C ends it. Requests are logged to standard error.\n\n")
+	fmt.Fprint(text, "Ctrl-C stops it. Requests are logged to standard error.\n\n")
 	return text.String()
 }
