@@ -44,7 +44,7 @@ func TestConnectionsOverTheLimitAreClosed(t *testing.T) {
 	if err := r.reload(t, "http: {max_connections: 11}\n"+limits(100)); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.connect(t).ask(t, ""); got.StatusCode != 401 {
+	if got := r.connect(t).do(t, ""); got.StatusCode != 401 {
 		t.Errorf("below the new limit: got %d", got.StatusCode)
 	}
 	close(services.release)
@@ -70,21 +70,21 @@ func TestLongestIdleConnectionIsEvictedAtTheLimit(t *testing.T) {
 	}
 	eventually(t, "all are accepted", func() bool { return r.metric(t, "opsgate_http_connections_open") == "10" })
 	token := "Authorization: Bearer " + services.token + "\r\n"
-	if got := used.ask(t, token); got.StatusCode != 200 {
+	if got := used.do(t, token); got.StatusCode != 200 {
 		t.Fatalf("got %d", got.StatusCode)
 	}
 	for i := 1; i < len(idle); i += 2 {
-		idle[i].ask(t, "") // an anonymous request does not delay eviction
+		idle[i].do(t, "") // an anonymous request does not delay eviction
 	}
 	for i, longest := range idle {
-		if got := r.connect(t).ask(t, ""); got.StatusCode != 401 {
+		if got := r.connect(t).do(t, ""); got.StatusCode != 401 {
 			t.Errorf("new connection %d: got %d", i, got.StatusCode)
 		}
 		if !closedWithoutResponse(longest) {
 			t.Errorf("connection %d, the longest idle, is open", i)
 		}
 	}
-	if got := used.ask(t, token); got.StatusCode != 200 {
+	if got := used.do(t, token); got.StatusCode != 200 {
 		t.Errorf("the connection with an authenticated request: got %d", got.StatusCode)
 	}
 	if got := r.metric(t, `opsgate_http_connections_shed_total{cause="displaced"}`); got != "8" {

@@ -32,8 +32,8 @@ func (r *reloading) connect(t *testing.T) *client {
 
 func newClient(conn net.Conn) *client { return &client{conn, bufio.NewReader(conn)} }
 
-// ask sends a request with additional headers, and returns the response. Its body has been read.
-func (c *client) ask(t *testing.T, more string) *http.Response {
+// do sends a request with additional headers, and returns the response. Its body has been read.
+func (c *client) do(t *testing.T, more string) *http.Response {
 	t.Helper()
 	if _, err := fmt.Fprintf(c.Conn, "GET /v1/me HTTP/1.1\r\nHost: h\r\n%s\r\n", more); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestIdleConnectionsAreClosedWhenTheGatewayDrains(t *testing.T) {
 	services.release = make(chan struct{})
 	r := reloadingGateway(t, services, "")
 	idle := r.connect(t)
-	idle.ask(t, "")
+	idle.do(t, "")
 	held := r.hold(t, services)
 	r.stop()
 	if !idle.closed(t) {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestInvalidAnswerOfTheIdentityServiceIs500(t *testing.T) {
-	i := inspect(t, few)
+	i := inspect(t, overrides)
 	i.readiness(t, "ready")
 	i.services.invalid.Store(true)
 	got := i.get(t, i.Address(), "/v1/servers")

@@ -12,7 +12,7 @@ func TestResponsesOverHTTP2(t *testing.T) {
 	services := startServices(t)
 	services.scopes = []string{"incidents:write"}
 	s := secureGateway(t, services, limits(1000)+"http: {max_body_bytes: 1KiB}\n")
-	first, _, err := s.ask(s.client(t, true), "GET", "/v1/servers", nil, nil)
+	first, _, err := s.do(s.client(t, true), "GET", "/v1/servers", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestResponsesOverHTTP2(t *testing.T) {
 		{"a body above the limit", "POST", "/v1/incidents", json, body(strings.Repeat("x", 4<<10)), 413, "X-Request-Id", `"payload_too_large"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, text, err := s.ask(s.client(t, true), test.method, test.path, test.header, test.body)
+			got, text, err := s.do(s.client(t, true), test.method, test.path, test.header, test.body)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,15 +18,15 @@ import (
 const operatorsToken = "a token of operators"
 
 func TestAdminConfigShowsTheActiveConfiguration(t *testing.T) {
-	i := inspect(t, `admin: {token: "${ADMIN}"}`+"\n"+few, "ADMIN="+operatorsToken, "OPSGATE_LOG_LEVEL=warn")
-	if status, body := i.ask(t, http.MethodGet, "/admin/config"); status != 401 {
+	i := inspect(t, `admin: {token: "${ADMIN}"}`+"\n"+overrides, "ADMIN="+operatorsToken, "OPSGATE_LOG_LEVEL=warn")
+	if status, body := i.do(t, http.MethodGet, "/admin/config"); status != 401 {
 		t.Errorf("without the token: got %d %s", status, body)
 	}
 	i.header.Set("Authorization", "Bearer "+operatorsToken)
-	if _, body := i.ask(t, http.MethodGet, "/admin/config"); strings.Contains(body, operatorsToken) {
+	if _, body := i.do(t, http.MethodGet, "/admin/config"); strings.Contains(body, operatorsToken) {
 		t.Errorf("the secret is in %s", body)
 	}
-	c := see[admin.Configuration](t, i, "/admin/config")
+	c := getJSON[admin.Configuration](t, i, "/admin/config")
 	if c.File != i.file || len(c.Version) != 12 || c.Since.IsZero() || c.LastReload != nil {
 		t.Errorf("got %+v", c)
 	}
@@ -47,7 +47,7 @@ func TestAdminConfigShowsTheActiveConfiguration(t *testing.T) {
 func TestAdminRefusesATokenInsteadOfAnID(t *testing.T) {
 	i := inspect(t, "")
 	for _, target := range []string{"/admin/limits/" + i.token, "/admin/explain?method=GET&path=/&token_id=" + i.token} {
-		if status, body := i.ask(t, http.MethodGet, target); status != 400 || strings.Contains(body+i.log.String(), i.token) {
+		if status, body := i.do(t, http.MethodGet, target); status != 400 || strings.Contains(body+i.log.String(), i.token) {
 			t.Errorf("got %d %s", status, body)
 		}
 	}
@@ -62,7 +62,7 @@ func TestAdminPagesOverTLS(t *testing.T) {
 	pool.AddCert(roots.Root)
 	i.scheme, i.http.TLSClientConfig = "https://", &tls.Config{RootCAs: pool}
 	for target, want := range map[string]int{"/livez": 200, "/admin/config": 403, "/metrics": 403} {
-		if got, body := i.ask(t, http.MethodGet, target); got != want {
+		if got, body := i.do(t, http.MethodGet, target); got != want {
 			t.Errorf("%s: got %d %s", target, got, body)
 		}
 	}
@@ -70,7 +70,7 @@ func TestAdminPagesOverTLS(t *testing.T) {
 	i.http = &http.Transport{TLSClientConfig: &tls.Config{
 		RootCAs: pool, Certificates: users.Client(t, pkix.Name{CommonName: "ada"}, 2).TLS(t),
 	}}
-	if got, body := i.ask(t, http.MethodDelete, "/admin/limits/tok-1"); got != 204 || !strings.Contains(i.log.String(), `"by":"CN=ada"`) {
+	if got, body := i.do(t, http.MethodDelete, "/admin/limits/tok-1"); got != 204 || !strings.Contains(i.log.String(), `"by":"CN=ada"`) {
 		t.Errorf("got %d %s", got, body)
 	}
 }

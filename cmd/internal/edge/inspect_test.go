@@ -25,13 +25,13 @@ import (
 	"opsgate/gateway"
 )
 
-// What the identity service says of the token.
+// Token and team in the answers of the identity service.
 const (
 	tokenID = "0b8e3a0e-7c5e-4f57-9d0c-0d7f2a8f2a11"
 	teamID  = "5d6f0f8a-2f5b-4b52-8a41-8f8b4a1f7c01"
 )
 
-// An inspection is a running gateway with its configuration in a file, and an operator in front of it.
+// inspection is a running gateway with a configuration file, and an operator who sends requests to its admin listener.
 type inspection struct {
 	*running
 
@@ -42,7 +42,7 @@ type inspection struct {
 	header   http.Header
 }
 
-// inspect runs a gateway with the services' addresses and what is said besides.
+// inspect runs a gateway with additional configuration and environment variables.
 func inspect(t *testing.T, more string, variables ...string) *inspection {
 	t.Helper()
 	s := startServices(t)
@@ -78,8 +78,8 @@ func inspect(t *testing.T, more string, variables ...string) *inspection {
 	return i
 }
 
-// ask asks the admin listener.
-func (i *inspection) ask(t *testing.T, method, target string) (status int, body string) {
+// do sends a request to the admin listener.
+func (i *inspection) do(t *testing.T, method, target string) (status int, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, i.scheme+i.AdminAddress().String()+target, http.NoBody)
 	if err != nil {
@@ -98,10 +98,10 @@ func (i *inspection) ask(t *testing.T, method, target string) (status int, body 
 	return got.StatusCode, string(text)
 }
 
-// see decodes the answer to a GET.
-func see[T any](t *testing.T, i *inspection, target string) (answer T) {
+// getJSON sends a GET request and decodes the response.
+func getJSON[T any](t *testing.T, i *inspection, target string) (answer T) {
 	t.Helper()
-	status, body := i.ask(t, http.MethodGet, target)
+	status, body := i.do(t, http.MethodGet, target)
 	decoder := json.NewDecoder(strings.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&answer); status != 200 || err != nil {
@@ -116,13 +116,13 @@ func (i *inspection) explain(t *testing.T, method, path string, more ...string) 
 	for j := 0; j < len(more); j += 2 {
 		query.Set(more[j], more[j+1])
 	}
-	return see[admin.Explanation](t, i, "/admin/explain?"+query.Encode())
+	return getJSON[admin.Explanation](t, i, "/admin/explain?"+query.Encode())
 }
 
-// calls returns how many calls of internal services have ended.
+// calls returns the number of finished calls to internal services.
 func (i *inspection) calls(t *testing.T) (n int) {
 	t.Helper()
-	_, metrics := i.ask(t, http.MethodGet, "/metrics")
+	_, metrics := i.do(t, http.MethodGet, "/metrics")
 	for _, match := range regexp.MustCompile(`(?m)^opsgate_upstream_request_duration_seconds_count\{.*\} (\d+)$`).FindAllStringSubmatch(metrics, -1) {
 		count, _ := strconv.Atoi(match[1])
 		n += count
@@ -139,7 +139,7 @@ func outcomes(x admin.Explanation) map[string]string {
 	return list
 }
 
-const few = `rate_limit:
+const overrides = `rate_limit:
   limits: [{requests: 100, per: 1m}]
   classes:
     partner:
@@ -157,7 +157,7 @@ const few = `rate_limit:
 `
 
 func TestExplainAdmittedRequest(t *testing.T) {
-	i := inspect(t, few)
+	i := inspect(t, overrides)
 	i.readiness(t, "ready")
 	if got := i.get(t, i.Address(), "/v1/servers"); got.status != 200 {
 		t.Fatalf("got %+v", got)
@@ -204,7 +204,7 @@ func TestExplainAdmittedRequest(t *testing.T) {
 }
 
 func TestExplainRefusedRequests(t *testing.T) {
-	i := inspect(t, few)
+	i := inspect(t, overrides)
 	i.get(t, i.Address(), "/v1/servers")
 	for _, test := range []struct {
 		name, method, path string
@@ -212,13 +212,13 @@ func TestExplainRefusedRequests(t *testing.T) {
 		code, because      string
 		route              string
 	}{
-		{"nothing refuses", "GET", "/v1/servers?limit=5", 200, "ok", "", "v1ListServers"},
-		{"a scope", "GET", "/v1/monitors", 403, "forbidden", "scope", "v1ListMonitors"},
+		{"admitted", "GET", "/v1/servers?limit=5", 200, "ok", "", "v1ListServers"},
+		{"a missing scope", "GET", "/v1/monitors", 403, "forbidden", "scope", "v1ListMonitors"},
 		{"no route", "GET", "/v1/nothing", 404, "not_found", "route", ""},
 		{"another method", "DELETE", "/v1/servers", 405, "method_not_allowed", "route", ""},
-		{"a scope, before the query", "GET", "/v1/audit?limit=0", 403, "forbidden", "scope", "v1ListAudit"},
-		{"an id", "GET", "/v1/servers/7", 404, "not_found", "request", "v1GetServer"},
-		{"outside of the API", "GET", "/openapi.json", 200, "ok", "", ""},
+		{"a missing scope, before the query", "GET", "/v1/audit?limit=0", 403, "forbidden", "scope", "v1ListAudit"},
+		{"an invalid id", "GET", "/v1/servers/7", 404, "not_found", "request", "v1GetServer"},
+		{"outside the API", "GET", "/openapi.json", 200, "ok", "", ""},
 	} {
 		x := i.explain(t, test.method, test.path)
 		if x.Answer.Status != test.status || x.Answer.Code != test.code || x.Answer.FailedCheck != test.because {
@@ -237,16 +237,16 @@ func TestExplainRefusedRequests(t *testing.T) {
 	if x.Answer.Status != 429 || x.Answer.Code != "rate_limited" || x.Answer.FailedCheck != "limits" || outcomes(x)["limits"] != gateway.Refuses {
 		t.Errorf("got %+v", x.Answer)
 	}
-	if told, _ := strconv.ParseInt(got.header.Get("Retry-After"), 10, 64); got.status != 429 || x.Answer.RetryAfter-told > 1 || told > x.Answer.RetryAfter {
-		t.Errorf("explained is %+v, answered %+v", x.Answer, got)
+	if answered, _ := strconv.ParseInt(got.header.Get("Retry-After"), 10, 64); got.status != 429 || x.Answer.RetryAfter-answered > 1 || answered > x.Answer.RetryAfter {
+		t.Errorf("explained %+v, answered %+v", x.Answer, got)
 	}
 	if !strings.Contains(got.body, x.Answer.Text) || x.Answer.Text == "" {
-		t.Errorf("explained is %q, answered %s", x.Answer.Text, got.body)
+		t.Errorf("explained %q, answered %s", x.Answer.Text, got.body)
 	}
 }
 
 func TestExplainWithAnUnavailableService(t *testing.T) {
-	i := inspect(t, few, "OPSGATE_UPSTREAMS_FLEET_ADDRESS=127.0.0.1:1")
+	i := inspect(t, overrides, "OPSGATE_UPSTREAMS_FLEET_ADDRESS=127.0.0.1:1")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -257,18 +257,18 @@ func TestExplainWithAnUnavailableService(t *testing.T) {
 	}
 	got := i.get(t, i.Address(), "/v1/servers")
 	if x.Answer.Status != got.status || got.status != 503 || x.Answer.Code != "unavailable" || outcomes(x)["service"] != gateway.Refuses {
-		t.Errorf("explained is %+v, answered %+v", x, got)
+		t.Errorf("explained %+v, answered %+v", x, got)
 	}
 	if want := strconv.FormatInt(x.Answer.RetryAfter, 10); got.header.Get("Retry-After") != want {
 		t.Errorf("answered %v, want %s", got.header, want)
 	}
 	if x := i.explain(t, "GET", "/v1/nothing"); x.Answer.Status != 404 {
-		t.Errorf("what is refused before: %+v", x.Answer)
+		t.Errorf("refused by an earlier check: %+v", x.Answer)
 	}
 }
 
 func TestExplainUncachedToken(t *testing.T) {
-	i := inspect(t, few)
+	i := inspect(t, overrides)
 	x := i.explain(t, "GET", "/v1/servers", "token_id", "tok-1")
 	if x.Token.Remembered || x.Token.AIPlan != nil || x.Policy.Class != "default" || !x.Policy.TeamUnknown || *x.Limits[0].Remaining != 100 {
 		t.Errorf("got %+v", x)
@@ -282,64 +282,64 @@ func TestExplainUncachedToken(t *testing.T) {
 		t.Errorf("with its team: %+v", x)
 	}
 	if x := i.explain(t, "GET", "/v1/servers"); x.Policy.Class != "token" || x.Policy.TeamUnknown || x.Token.Remembered {
-		t.Errorf("with limits of its own: %+v", x)
+		t.Errorf("with limits of the token: %+v", x)
 	}
 }
 
 func TestExplainUsesTheTeamOfACachedToken(t *testing.T) {
-	classes, _, _ := strings.Cut(few, "  tokens:\n")
+	classes, _, _ := strings.Cut(overrides, "  tokens:\n")
 	i := inspect(t, classes)
 	i.get(t, i.Address(), "/v1/servers")
 	for _, team := range []string{"", "another"} {
 		x := i.explain(t, "GET", "/v1/servers", "team_id", team)
 		if x.Policy.Class != "partner" || x.Policy.TeamUnknown || x.Token.TeamID != teamID || *x.Limits[0].Remaining != 49 {
-			t.Errorf("asked with team %q: got %+v", team, x.TokenState)
+			t.Errorf("with team %q: got %+v", team, x.TokenState)
 		}
 	}
 }
 
 func TestExplainMakesNoCallsAndCountsNoRequests(t *testing.T) {
-	i := inspect(t, few)
+	i := inspect(t, overrides)
 	i.get(t, i.Address(), "/v1/servers")
 	target := "/admin/limits/" + tokenID
-	before, calls := see[admin.TokenLimits](t, i, target), i.calls(t)
+	before, calls := getJSON[admin.TokenLimits](t, i, target), i.calls(t)
 	if calls == 0 {
-		t.Fatal("no call is counted")
+		t.Fatal("no call was counted")
 	}
 	for range 20 {
 		i.explain(t, "GET", "/v1/servers")
 		i.explain(t, "GET", "/v1/servers/"+teamID)
 		i.explain(t, "POST", "/v1/incidents")
 		i.explain(t, "GET", "/v1/me", "token_id", "tok-1")
-		i.ask(t, http.MethodGet, "/admin/limits/tok-1")
-		i.ask(t, http.MethodGet, "/admin/config")
+		i.do(t, http.MethodGet, "/admin/limits/tok-1")
+		i.do(t, http.MethodGet, "/admin/config")
 	}
-	after := see[admin.TokenLimits](t, i, target)
+	after := getJSON[admin.TokenLimits](t, i, target)
 	for j := range after.Limits {
 		if *after.Limits[j].Remaining != *before.Limits[j].Remaining {
-			t.Errorf("limit %s: %d left, before %d", after.Limits[j].Name, *after.Limits[j].Remaining, *before.Limits[j].Remaining)
+			t.Errorf("limit %s: %d remaining, before %d", after.Limits[j].Name, *after.Limits[j].Remaining, *before.Limits[j].Remaining)
 		}
 	}
 	if again := i.calls(t); again != calls {
 		t.Errorf("%d calls, before %d", again, calls)
 	}
 	if got := i.get(t, i.Address(), "/v1/servers"); got.status != 200 {
-		t.Errorf("the second of two requests: got %+v", got)
+		t.Errorf("the second request: got %+v", got)
 	}
 }
 
 func TestResetRestoresAllLimits(t *testing.T) {
-	i := inspect(t, few)
+	i := inspect(t, overrides)
 	for _, want := range []int{200, 200, 429} {
 		if got := i.get(t, i.Address(), "/v1/servers"); got.status != want {
 			t.Fatalf("got %+v, want %d", got, want)
 		}
 	}
 	i.header.Set("X-Operator", "ada")
-	if status, body := i.ask(t, http.MethodDelete, "/admin/limits/"+tokenID); status != 204 {
+	if status, body := i.do(t, http.MethodDelete, "/admin/limits/"+tokenID); status != 204 {
 		t.Fatalf("got %d %s", status, body)
 	}
-	if got := see[admin.TokenLimits](t, i, "/admin/limits/"+tokenID); *got.Limits[0].Remaining != 2 || *got.Limits[1].Remaining != 1 {
+	if got := getJSON[admin.TokenLimits](t, i, "/admin/limits/"+tokenID); *got.Limits[0].Remaining != 2 || *got.Limits[1].Remaining != 1 {
 		t.Errorf("got %+v", got)
 	}
 	if got := i.get(t, i.Address(), "/v1/servers"); got.status != 200 {
@@ -353,15 +353,15 @@ func TestResetRestoresAllLimits(t *testing.T) {
 }
 
 func TestBusiestTokens(t *testing.T) {
-	i := inspect(t, few)
-	if got := see[admin.Busy](t, i, "/admin/limits"); len(got.Tokens) != 0 {
+	i := inspect(t, overrides)
+	if got := getJSON[admin.Busy](t, i, "/admin/limits"); len(got.Tokens) != 0 {
 		t.Errorf("before any request: got %+v", got)
 	}
 	for range 5 {
 		i.get(t, i.Address(), "/v1/servers")
 	}
 	want := []admin.BusyToken{{TokenID: tokenID, TeamID: teamID, Requests: 5, Denied: 3}}
-	if diff := cmp.Diff(want, see[admin.Busy](t, i, "/admin/limits?n=3").Tokens); diff != "" {
+	if diff := cmp.Diff(want, getJSON[admin.Busy](t, i, "/admin/limits?n=3").Tokens); diff != "" {
 		t.Error(diff)
 	}
 }

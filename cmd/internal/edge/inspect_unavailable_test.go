@@ -41,14 +41,14 @@ func TestExplainAndResetWithAnUnavailableStore(t *testing.T) {
 		}
 	}()
 	e.parts.limiter = unavailableLimiter{e.parts.limiter}
-	ask := func(method, target string) *httptest.ResponseRecorder {
+	do := func(method, target string) *httptest.ResponseRecorder {
 		request, w := httptest.NewRequest(method, target, http.NoBody), httptest.NewRecorder()
 		request.Host = "localhost"
 		e.parts.admin.ServeHTTP(w, request)
 		return w
 	}
 	var x admin.Explanation
-	got := ask(http.MethodGet, "/admin/explain?token_id=tok-1&method=GET&path=/v1/servers")
+	got := do(http.MethodGet, "/admin/explain?token_id=tok-1&method=GET&path=/v1/servers")
 	if err := json.Unmarshal(got.Body.Bytes(), &x); err != nil {
 		t.Fatalf("%s: %v", got.Body, err)
 	}
@@ -58,7 +58,7 @@ func TestExplainAndResetWithAnUnavailableStore(t *testing.T) {
 	if x.Limits[0].Remaining != nil || x.Limits[0].Reset != nil || x.Limits[0].Requests != 3 || x.Store.Error != errUnavailable.Error() {
 		t.Errorf("got %+v, %+v", x.Limits[0], x.Store)
 	}
-	if got := ask(http.MethodDelete, "/admin/limits/tok-1"); got.Code != 503 {
+	if got := do(http.MethodDelete, "/admin/limits/tok-1"); got.Code != 503 {
 		t.Errorf("a reset: got %d %s", got.Code, got.Body)
 	}
 }

@@ -6,7 +6,7 @@ import "time"
 type Lifecycle interface {
 	// Serving is called when the gateway serves requests, and after each requested reload, successful or not.
 	Serving()
-	// Reloading is called before a reload that was requested by a signal or by Edge.Reload.
+	// Reloading is called before a reload that was requested by a signal.
 	Reloading()
 	// Draining is called when the gateway starts to shut down, which takes at most atMost.
 	Draining(atMost time.Duration)

@@ -43,7 +43,7 @@ func (s *secure) flood(t *testing.T, during time.Duration) (anonymous, denied, j
 		client := s.client(t, false)
 		load.Go(func() {
 			for time.Now().Before(end) {
-				got, _, err := s.ask(client, "GET", "/v1/servers", http.Header{"Authorization": {"Bearer " + token}}, nil)
+				got, _, err := s.do(client, "GET", "/v1/servers", http.Header{"Authorization": {"Bearer " + token}}, nil)
 				if err != nil {
 					t.Error(err)
 					return

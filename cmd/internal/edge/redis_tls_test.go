@@ -12,7 +12,7 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// Both sides get other certificates, of another authority. What a gateway is given is half written at first.
+// Both sides get certificates of another authority. The first files of the gateway are incomplete.
 func TestRedisCertificatesAreReloadedWithoutARestart(t *testing.T) {
 	const unused = "changed TLS files are not used"
 	first, second := tlsfilestest.NewAuthority(t, "first"), tlsfilestest.NewAuthority(t, "second")
@@ -23,7 +23,7 @@ func TestRedisCertificatesAreReloadedWithoutARestart(t *testing.T) {
 	r := reloadingGateway(t, startServices(t), fmt.Sprintf("rate_limit:\n  store: redis\n  redis:\n    addresses: [\"127.0.0.1:%s\"]\n"+
 		"    timeout: 5s\n    tls: {enabled: true, ca_file: %s, cert_file: %s, key_file: %s}\n",
 		port, files.CAFile, files.CertFile, files.KeyFile))
-	decides := func() { // a server that has restarted knows of no token
+	decides := func() { // a restarted server has no account of the token
 		t.Helper()
 		eventually(t, "Redis decides", func() bool {
 			_, state := r.redis(t)
@@ -41,9 +41,9 @@ func TestRedisCertificatesAreReloadedWithoutARestart(t *testing.T) {
 		server.Restart()
 		decides()
 	}
-	told := r.lines(unused)
-	if len(told) != 1 || told[0]["service"] != "redis" || !strings.Contains(told[0]["error"].(string), files.KeyFile) {
-		t.Errorf("told %v", told)
+	logged := r.lines(unused)
+	if len(logged) != 1 || logged[0]["service"] != "redis" || !strings.Contains(logged[0]["error"].(string), files.KeyFile) {
+		t.Errorf("got %v", logged)
 	}
 
 	second.Write(t, ours, "gateway")
@@ -51,7 +51,7 @@ func TestRedisCertificatesAreReloadedWithoutARestart(t *testing.T) {
 	server.Restart()
 	decides()
 	if len(r.lines("changed TLS files are in use")) == 0 {
-		t.Error("it is not told that they are in use")
+		t.Error("no line reports the changed files")
 	}
 	r.finish(t)
 }

@@ -47,13 +47,8 @@ type trigger struct {
 	automatic bool // no operator requested the reload: it is logged only if something has changed
 }
 
-// Reload reads the configuration and applies it. A request in flight ends under the configuration that it started with. If the
+// reload reads the configuration and applies it. A request in flight ends under the configuration that it started with. If the
 // configuration is invalid, or changes a key that needs a restart, nothing changes; the error, which is also logged, lists all problems.
-// why is for the log.
-func (e *Edge) Reload(ctx context.Context, why string) error {
-	return e.reloader.reload(ctx, trigger{why: why})
-}
-
 func (r *reloader) reload(ctx context.Context, t trigger) error {
 	if r.load == nil {
 		return errNoReload

@@ -9,7 +9,7 @@ import (
 )
 
 func TestRevokedTokenIsLoggedAndExplained(t *testing.T) {
-	i := inspect(t, few)
+	i := inspect(t, overrides)
 	i.services.revoked.Store(true)
 	if x := i.explain(t, "GET", "/v1/servers"); x.Token.Remembered || outcomes(x)["token"] != gateway.Unknown {
 		t.Errorf("before any request: %+v", x)
@@ -33,7 +33,7 @@ func TestRevokedTokenIsLoggedAndExplained(t *testing.T) {
 			t.Errorf("check %+v", c)
 		}
 	}
-	if state := see[admin.TokenLimits](t, i, "/admin/limits/"+tokenID); state.Token.How != admin.Revoked || state.Policy.Class != "token" {
+	if state := getJSON[admin.TokenLimits](t, i, "/admin/limits/"+tokenID); state.Token.How != admin.Revoked || state.Policy.Class != "token" {
 		t.Errorf("limits %+v", state)
 	}
 }

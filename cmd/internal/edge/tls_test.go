@@ -58,8 +58,8 @@ func (s *secure) client(t *testing.T, http2 bool) *http.Transport {
 	return transport
 }
 
-// ask sends a request and returns the response and its body.
-func (s *secure) ask(client http.RoundTripper, method, path string, header http.Header, body io.Reader) (*http.Response, string, error) {
+// do sends a request and returns the response and its body.
+func (s *secure) do(client http.RoundTripper, method, path string, header http.Header, body io.Reader) (*http.Response, string, error) {
 	request, err := http.NewRequest(method, "https://"+s.Address().String()+path, body)
 	if err != nil {
 		return nil, "", err
@@ -79,7 +79,7 @@ func TestPublicListenerProtocols(t *testing.T) {
 	services := startServices(t)
 	s := secureGateway(t, services, "")
 	for proto, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
-		got, _, err := s.ask(s.client(t, http2), "GET", "/v1/servers", nil, nil)
+		got, _, err := s.do(s.client(t, http2), "GET", "/v1/servers", nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestTLSResponsesHaveSecurityHeaders(t *testing.T) {
 			{"GET", "/docs/", "", 200},
 			{"GET", "/docs", "", 308},
 		} {
-			got, _, err := s.ask(client, c.method, c.path, http.Header{"Authorization": {c.credential}}, nil)
+			got, _, err := s.do(client, c.method, c.path, http.Header{"Authorization": {c.credential}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +147,7 @@ func TestNewConnectionsGetTheRenewedCertificate(t *testing.T) {
 	kept := s.client(t, true)
 	shown := func(client *http.Transport) int64 {
 		t.Helper()
-		got, _, err := s.ask(client, "GET", "/v1/me", nil, nil)
+		got, _, err := s.do(client, "GET", "/v1/me", nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestDrainOverHTTP2(t *testing.T) {
 	s := secureGateway(t, services, "")
 	client, held := s.client(t, true), make(chan error, 1)
 	go func() {
-		got, _, err := s.ask(client, "GET", "/v1/servers", nil, nil)
+		got, _, err := s.do(client, "GET", "/v1/servers", nil, nil)
 		if err == nil && got.StatusCode != 200 {
 			err = fmt.Errorf("status %d", got.StatusCode)
 		}

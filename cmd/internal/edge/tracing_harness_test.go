@@ -28,23 +28,23 @@ const (
 	resolveToken = "/ops.identity.v1.IdentityService/ResolveToken"
 )
 
-// A traced gateway stands before the reference backend, with a real Redis, and sends its traces to a collector.
+// traced is a gateway with the reference backend, a real Redis and a trace collector.
 type traced struct {
 	*reloading
 	tracedOptions
 
 	collector *tracingtest.Collector
-	relay     *tracingtest.Relay // before the backend
+	relay     *tracingtest.Relay // in front of the backend
 	redis     *redistest.Server
 }
 
-// tracedOptions say what is not as usual.
+// tracedOptions are deviations from the default setup.
 type tracedOptions struct {
-	endpoint  func(*tracingtest.Collector) string // nil for the one by HTTP
-	tracing   string                              // further keys
-	more      string                              // of the configuration
-	limit     int                                 // requests a minute; 0 for many
-	reference *reference                          // nil for one of its own
+	endpoint  func(*tracingtest.Collector) string // nil for HTTP
+	tracing   string                              // more keys of tracing
+	more      string                              // more configuration
+	limit     int                                 // requests per minute; 0 for 1000
+	reference *reference                          // nil for a new one
 }
 
 func startTraced(t *testing.T, o tracedOptions) *traced {
@@ -63,10 +63,10 @@ func startTraced(t *testing.T, o tracedOptions) *traced {
 		}
 	})
 	c.readiness(t, "ready")
-	eventually(t, "revocations are heard of, before which what is known of a token is asked again", func() bool {
+	eventually(t, "the revocation stream is connected, without which cached tokens are looked up again", func() bool {
 		return strings.Contains(c.scrape(t, ""), "\nopsgate_authn_revocation_stream_connected 1\n")
 	})
-	eventually(t, "Redis was looked for, after which it has the script", func() bool {
+	eventually(t, "Redis was probed, after which it has the script", func() bool {
 		return strings.Contains(c.scrape(t, ""), `opsgate_rate_limit_redis_call_duration_seconds_count{operation="ping",outcome="ok"} 1`)
 	})
 	must(t, c.redis.Client().ScriptFlush(t.Context()).Err())
@@ -84,7 +84,7 @@ func (c *traced) configuration() string {
 func byGRPC(c *tracingtest.Collector) string { return c.GRPC }
 func byHTTP(c *tracingtest.Collector) string { return c.HTTP }
 
-// A reference is the reference backend with the demo data, and a token that it knows.
+// reference is a reference backend with the demo data, and a valid token.
 type reference struct{ address, token string }
 
 func startReference(t *testing.T) *reference {
@@ -116,8 +116,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// ask makes a request with headers of the test's choice, and returns its answer.
-func (c *traced) ask(t *testing.T, path string, headers map[string]string) response {
+// do sends a request with additional headers.
+func (c *traced) do(t *testing.T, path string, headers map[string]string) response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+c.Address().String()+path, http.NoBody)
 	must(t, err)
@@ -133,7 +133,7 @@ func (c *traced) ask(t *testing.T, path string, headers map[string]string) respo
 	return response{got.StatusCode, got.Header, string(body), got.Close}
 }
 
-// traces ends the gateway, which sends what it has, and returns the spans by trace, in the order that the traces began.
+// traces stops the gateway, which flushes its spans, and returns the spans of each trace in the order of their start.
 func (c *traced) traces(t *testing.T) [][]tracingtest.Span {
 	t.Helper()
 	c.finish(t)
@@ -153,8 +153,7 @@ func (c *traced) traces(t *testing.T) [][]tracingtest.Span {
 	return all
 }
 
-// tree writes the names of the spans of a trace, each below and behind its parent. Left out is how a connection to Redis begins,
-// which is a part of the command that needs one.
+// tree returns the names of the spans of a trace, indented below their parents, without the HELLO of a new Redis connection.
 func tree(spans []tracingtest.Span) string {
 	var b strings.Builder
 	var write func(parent []byte, indent string)

@@ -23,38 +23,38 @@ func TestTrustInIncomingTraceContext(t *testing.T) {
 	for _, test := range []struct {
 		name, tracing, more string
 		parent              string
-		recorded, followed  bool // whether there is a span, and whether it belongs to the caller's trace
-		told                string
+		recorded, followed  bool   // followed: the span belongs to the trace of the caller
+		sent                string // traceparent that the service receives
 	}{
-		{"a stranger's is not", "sample: 100%, trust_parent: proxies", "", yes, true, false, ""},
-		{"nor does a stranger have it recorded", "sample: 0%, trust_parent: proxies", "", yes, false, false, ""},
-		{"nobody's is", "sample: 100%, trust_parent: never", proxies, yes, true, false, ""},
-		{"a proxy's is", "sample: 0%, trust_parent: proxies", proxies, yes, true, true, ""},
-		{"a proxy decides against it", "sample: 100%, trust_parent: proxies", proxies, no, false, false, no},
-		{"everybody's is", "sample: 0%, trust_parent: always", "", yes, true, true, ""},
-		{"nonsense is none", "sample: 100%, trust_parent: always", "", "00-nonsense-01", true, false, ""},
+		{"untrusted caller", "sample: 100%, trust_parent: proxies", "", yes, true, false, ""},
+		{"untrusted caller without sampling", "sample: 0%, trust_parent: proxies", "", yes, false, false, ""},
+		{"trust never", "sample: 100%, trust_parent: never", proxies, yes, true, false, ""},
+		{"trusted proxy", "sample: 0%, trust_parent: proxies", proxies, yes, true, true, ""},
+		{"trusted proxy does not sample", "sample: 100%, trust_parent: proxies", proxies, no, false, false, no},
+		{"trust always", "sample: 0%, trust_parent: always", "", yes, true, true, ""},
+		{"invalid traceparent", "sample: 100%, trust_parent: always", "", "00-nonsense-01", true, false, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := startTraced(t, tracedOptions{tracing: test.tracing, more: test.more, reference: backend})
-			if got := c.ask(t, "/v1/servers", map[string]string{"Traceparent": test.parent, "Tracestate": "vendor=1"}); got.status != 200 {
+			if got := c.do(t, "/v1/servers", map[string]string{"Traceparent": test.parent, "Tracestate": "vendor=1"}); got.status != 200 {
 				t.Fatalf("got %+v", got)
 			}
 			all := c.traces(t)
 			calls := c.relay.Calls(listServers)
 			if !test.recorded {
-				if len(all) != 0 || calls[0].Traceparent != test.told {
-					t.Errorf("got %d traces, and the service was told %q", len(all), calls[0].Traceparent)
+				if len(all) != 0 || calls[0].Traceparent != test.sent {
+					t.Errorf("got %d traces, and the service received %q", len(all), calls[0].Traceparent)
 				}
 				return
 			}
 			edge := all[0][0]
 			if followed := fmt.Sprintf("%x-%x", edge.GetTraceId(), edge.GetParentSpanId()) == traceID+"-"+spanID; followed != test.followed {
-				t.Errorf("it is %x below %x", edge.GetTraceId(), edge.GetParentSpanId())
+				t.Errorf("trace %x, parent %x", edge.GetTraceId(), edge.GetParentSpanId())
 			}
 			if want := map[bool]string{true: "vendor=1"}[test.followed]; calls[0].Tracestate != want {
-				t.Errorf("the service was told the state %q", calls[0].Tracestate)
+				t.Errorf("the service received the state %q", calls[0].Tracestate)
 			}
-			c.isTold(t, listServers, find(t, all[0], listServers[1:]))
+			c.hasCalls(t, listServers, find(t, all[0], listServers[1:]))
 			linked := len(edge.GetLinks()) == 1 && fmt.Sprintf("%x", edge.GetLinks()[0].GetTraceId()) == traceID &&
 				edge.GetLinks()[0].GetTraceState() == ""
 			if want := !test.followed && test.parent == yes; linked != want {
@@ -66,14 +66,14 @@ func TestTrustInIncomingTraceContext(t *testing.T) {
 
 func TestReloadChangesTheTraceSample(t *testing.T) {
 	c := startTraced(t, tracedOptions{tracing: "sample: 0%"})
-	c.ask(t, "/v1/servers", nil)
+	c.do(t, "/v1/servers", nil)
 	if calls := c.relay.Calls(listServers); calls[0].Traceparent != "" {
-		t.Errorf("the service was told of a trace that is none: %q", calls[0].Traceparent)
+		t.Errorf("the service received a traceparent without a trace: %q", calls[0].Traceparent)
 	}
 	c.tracing = "sample: 100%"
 	c.write(t, c.configuration())
 	must(t, c.Reload(t.Context(), "the test"))
-	c.ask(t, "/v1/monitors", nil)
+	c.do(t, "/v1/monitors", nil)
 	c.endpoint = byGRPC
 	c.write(t, c.configuration())
 	if err := c.Reload(t.Context(), "the test"); err == nil || !strings.Contains(err.Error(), "tracing.endpoint: cannot change while running") {
@@ -92,14 +92,14 @@ func TestUnavailableCollectorDoesNotAffectRequests(t *testing.T) {
 		endpoint: func(*tracingtest.Collector) string { return "http://" + dead.Addr().String() },
 		tracing:  "sample: 100%",
 	})
-	for range 200 { // some 1,000 spans, and so more than a batch
-		if got := c.ask(t, "/v1/servers", nil); got.status != 200 {
+	for range 200 { // some 1,000 spans, which are more than a batch
+		if got := c.do(t, "/v1/servers", nil); got.status != 200 {
 			t.Fatalf("got %+v", got)
 		}
 	}
 	c.finish(t)
 	if n := strings.Count(c.log.String(), `"msg":"traces are lost: the collector does not take them"`); n != 1 {
-		t.Errorf("the log says it %d times", n)
+		t.Errorf("%d log lines", n)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestOpenTelemetryVariables(t *testing.T) {
 				}
 				return ""
 			}})
-			c.ask(t, "/v1/servers", nil)
+			c.do(t, "/v1/servers", nil)
 			c.finish(t)
 			spans := c.collector.Spans()
 			if recorded := len(spans) > 0; recorded != test.recorded {
@@ -137,7 +137,7 @@ func TestOpenTelemetryVariables(t *testing.T) {
 				return
 			}
 			if got := c.collector.Headers()[0]["api-key"]; !slices.Equal(got, []string{"hunter2"}) {
-				t.Errorf("the collector was shown %q", got)
+				t.Errorf("the collector received %q", got)
 			}
 			from := spans[0].From()
 			if want := cmp.Or(test.variables["OTEL_SERVICE_NAME"], "opsgate"); from["service.name"] != want {

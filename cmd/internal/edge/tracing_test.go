@@ -24,7 +24,7 @@ func TestTraceCoversEdgeLimiterAndService(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := startTraced(t, tracedOptions{endpoint: endpoint, tracing: "sample: 100%"})
 			for range 2 {
-				if got := c.ask(t, "/v1/servers", nil); got.status != 200 {
+				if got := c.do(t, "/v1/servers", nil); got.status != 200 {
 					t.Fatalf("got %+v", got)
 				}
 			}
@@ -33,7 +33,7 @@ func TestTraceCoversEdgeLimiterAndService(t *testing.T) {
 			if len(all) != 2 {
 				t.Fatalf("got %d traces", len(all))
 			}
-			// A token that nobody knows yet is looked up, and Redis has lost the script.
+			// The first request looks up the token and loads the script into Redis.
 			sameTree(t, all[0], `
 server GET /v1/servers
   internal token
@@ -50,10 +50,10 @@ server GET /v1/servers
     client EVALSHA
   client ops.fleet.v1.FleetService/ListServers
 `)
-			c.isTold(t, resolveToken, find(t, all[0], resolveToken[1:]))
-			c.isTold(t, listServers, find(t, all[0], listServers[1:]), find(t, all[1], listServers[1:]))
+			c.hasCalls(t, resolveToken, find(t, all[0], resolveToken[1:]))
+			c.hasCalls(t, listServers, find(t, all[0], listServers[1:]), find(t, all[1], listServers[1:]))
 			c.hasAttributes(t, all[1])
-			c.isInTheLog(t, all)
+			c.isLogged(t, all)
 			id := fmt.Sprintf("trace_id=\"%x\"", all[1][0].GetTraceId())
 			for _, histogram := range []string{
 				"opsgate_http_request_duration_seconds_bucket", "opsgate_upstream_request_duration_seconds_bucket",
@@ -69,7 +69,7 @@ server GET /v1/servers
 	}
 }
 
-// find returns the only span of the name.
+// find returns the only span with a name.
 func find(t *testing.T, spans []tracingtest.Span, name string) tracingtest.Span {
 	t.Helper()
 	var found []tracingtest.Span
@@ -79,13 +79,13 @@ func find(t *testing.T, spans []tracingtest.Span, name string) tracingtest.Span 
 		}
 	}
 	if len(found) != 1 {
-		t.Fatalf("%d spans are called %s", len(found), name)
+		t.Fatalf("%d spans are named %s", len(found), name)
 	}
 	return found[0]
 }
 
-// isTold checks what the service was told of its calls: that each comes from one of the spans.
-func (c *traced) isTold(t *testing.T, method string, spans ...tracingtest.Span) {
+// hasCalls checks that a method was called once for each span, with the span as its traceparent.
+func (c *traced) hasCalls(t *testing.T, method string, spans ...tracingtest.Span) {
 	t.Helper()
 	calls := c.relay.Calls(method)
 	if len(calls) != len(spans) {
@@ -93,17 +93,17 @@ func (c *traced) isTold(t *testing.T, method string, spans ...tracingtest.Span) 
 	}
 	for i, s := range spans {
 		if want := fmt.Sprintf("00-%x-%x-01", s.GetTraceId(), s.GetSpanId()); calls[i].Traceparent != want {
-			t.Errorf("call %d of %s was told %q, want %q", i, method, calls[i].Traceparent, want)
+			t.Errorf("call %d of %s has traceparent %q, want %q", i, method, calls[i].Traceparent, want)
 		}
 	}
 }
 
-// hasAttributes checks all attributes of the trace of an ordinary request: what is not expected is not to be there.
+// hasAttributes checks the attributes of the trace of a successful request. It accepts no others.
 func (c *traced) hasAttributes(t *testing.T, spans []tracingtest.Span) {
 	t.Helper()
 	edge, redis, fleet := spans[0].Attributes(), find(t, spans, "EVALSHA").Attributes(), find(t, spans, listServers[1:]).Attributes()
 	if len(redis["db.stored_procedure.name"]) != 40 {
-		t.Errorf("the script is called %q", redis["db.stored_procedure.name"])
+		t.Errorf("the script is named %q", redis["db.stored_procedure.name"])
 	}
 	for _, id := range []string{"opsgate.team_id", "opsgate.token_id"} {
 		if len(edge[id]) != 36 {
@@ -141,8 +141,8 @@ func (c *traced) hasAttributes(t *testing.T, spans []tracingtest.Span) {
 	}
 }
 
-// isInTheLog checks that each request's line leads to its trace.
-func (c *traced) isInTheLog(t *testing.T, traces [][]tracingtest.Span) {
+// isLogged checks that the log line of each request has its trace.
+func (c *traced) isLogged(t *testing.T, traces [][]tracingtest.Span) {
 	t.Helper()
 	var got []string
 	for line := range strings.Lines(c.log.String()) {
@@ -181,7 +181,7 @@ func (c *traced) scrape(t *testing.T, accept string) string {
 func TestEachAttemptHasASpan(t *testing.T) {
 	c := startTraced(t, tracedOptions{tracing: "sample: 100%"})
 	c.relay.Fail(listServers, 1)
-	if got := c.ask(t, "/v1/servers", nil); got.status != 200 {
+	if got := c.do(t, "/v1/servers", nil); got.status != 200 {
 		t.Fatalf("got %+v", got)
 	}
 	all := c.traces(t)
@@ -200,11 +200,11 @@ server GET /v1/servers
 		if s.GetName() == listServers[1:] {
 			attempts = append(attempts, s)
 			if n := s.Attributes()["opsgate.attempt"]; n != strconv.Itoa(len(attempts)) {
-				t.Errorf("attempt %d says that it is number %s", len(attempts), n)
+				t.Errorf("attempt %d has number %s", len(attempts), n)
 			}
 		}
 	}
-	c.isTold(t, listServers, attempts...)
+	c.hasCalls(t, listServers, attempts...)
 	if got := attempts[0].GetStatus().GetCode(); got != tracepb.Status_STATUS_CODE_ERROR {
 		t.Errorf("the failed attempt has %v", got)
 	}
@@ -220,7 +220,7 @@ func TestTraceShowsABreakerRefusal(t *testing.T) {
 	})
 	c.relay.Fail(listServers, 1)
 	for range 2 {
-		if got := c.ask(t, "/v1/servers", nil); got.status != 503 {
+		if got := c.do(t, "/v1/servers", nil); got.status != 503 {
 			t.Fatalf("got %+v", got)
 		}
 	}
@@ -243,13 +243,13 @@ server GET /v1/servers (unavailable)
 func TestTraceShowsADenial(t *testing.T) {
 	c := startTraced(t, tracedOptions{tracing: "sample: 100%", limit: 1})
 	for i, want := range []int{200, 429, 429} {
-		if got := c.ask(t, "/v1/servers", nil); got.status != want {
+		if got := c.do(t, "/v1/servers", nil); got.status != want {
 			t.Fatalf("%d: got %+v", i, got)
 		}
 	}
 	all := c.traces(t)
 	sameTree(t, all[1], "server GET /v1/servers\n  internal token\n  internal limits\n    client EVALSHA\n")
-	sameTree(t, all[2], "server GET /v1/servers\n  internal token\n  internal limits\n") // the refusal still holds
+	sameTree(t, all[2], "server GET /v1/servers\n  internal token\n  internal limits\n") // the denial is cached
 	for i, cached := range []string{"false", "true"} {
 		got := all[i+1][0]
 		if a := got.Attributes(); a["http.response.status_code"] != "429" || a["opsgate.denied_by"] != "minute" ||
@@ -257,7 +257,7 @@ func TestTraceShowsADenial(t *testing.T) {
 			t.Errorf("got %v", a)
 		}
 		if got.GetStatus().GetCode() != tracepb.Status_STATUS_CODE_UNSET {
-			t.Error("a refusal is no failure of ours")
+			t.Error("a denial has the status of an error")
 		}
 	}
 }
@@ -266,12 +266,12 @@ func TestTracesContainNoToken(t *testing.T) {
 	c := startTraced(t, tracedOptions{
 		tracing: "sample: 100%, headers: \"${file:" + secretFile(t, "api-key=s3cret-of-the-collector") + "}\"",
 	})
-	const stray = "ops_live_strayT0kenInAPlaceWhereNobodyExpectsIt0000000"
+	const stray = "ops_live_strayT0kenInAPlaceWhereNoneIsExpected00000000"
 	for _, token := range []string{c.token, stray} {
 		for _, path := range []string{
 			"/v1/servers", "/v1/servers/" + token, "/v1/" + token, "/" + token, "/v1/servers?cursor=" + token, "/docs/" + token,
 		} {
-			c.ask(t, path, map[string]string{
+			c.do(t, path, map[string]string{
 				"User-Agent": token, "X-Request-Id": token, "Referer": token, "Tracestate": "vendor=" + token,
 				"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "Baggage": "token=" + token, "X-Forwarded-For": token,
 			})
@@ -279,18 +279,18 @@ func TestTracesContainNoToken(t *testing.T) {
 	}
 	before := c.token
 	c.token = stray
-	c.ask(t, "/v1/servers", nil)
+	c.do(t, "/v1/servers", nil)
 	c.finish(t)
 	if len(c.collector.Spans()) < 13 {
-		t.Fatalf("only %d spans came", len(c.collector.Spans()))
+		t.Fatalf("only %d spans were sent", len(c.collector.Spans()))
 	}
 	for _, secret := range []string{before, stray, "Bearer", "opsgate:account:"} {
 		if c.collector.Contains(t, secret) {
-			t.Errorf("%q is in what was sent", secret)
+			t.Errorf("%q was sent to the collector", secret)
 		}
 	}
 	if got := c.collector.Headers()[0]["Api-Key"]; !slices.Equal(got, []string{"s3cret-of-the-collector"}) {
-		t.Errorf("the collector was shown %q", got)
+		t.Errorf("the collector received %q", got)
 	}
 	if strings.Contains(c.log.String(), "s3cret") {
 		t.Error("the log has the collector's secret")

@@ -153,7 +153,7 @@ func TestConnectionSurvivesBodiesThatWereRead(t *testing.T) {
 	s := secureGateway(t, services, limits(100)+"http: {max_body_bytes: 1KiB}\n")
 	overHTTP2 := s.client(t, true)
 	for range 3 {
-		got, text, err := s.ask(overHTTP2, "POST", "/v1/incidents", nil, strings.NewReader(strings.Repeat(" ", 4096)))
+		got, text, err := s.do(overHTTP2, "POST", "/v1/incidents", nil, strings.NewReader(strings.Repeat(" ", 4096)))
 		if err != nil || got.StatusCode != 413 {
 			t.Errorf("got %v %s, %v", got, text, err)
 		}
