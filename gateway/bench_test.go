@@ -20,14 +20,13 @@ import (
 	"opsgate/ratelimit"
 )
 
-// BenchmarkMiddleware is what a request costs here without HTTP and without a service: engine, token, limits, plan, scope,
-// deadline, headers, ETag, metrics and the access line.
+// BenchmarkMiddleware measures a request without HTTP and without a service: engine, stages, headers, ETag, metrics and the log line.
 func BenchmarkMiddleware(b *testing.B) { benchmarkMiddleware(b, nil) }
 
-// BenchmarkMiddlewareUntraced is the same where there are traces, and the request is in none.
+// BenchmarkMiddlewareUntraced measures the same with a Tracer that does not trace the request.
 func BenchmarkMiddlewareUntraced(b *testing.B) { benchmarkMiddleware(b, noTraces{}) }
 
-// noTraces records nothing, after the look at the header that it takes to decide that.
+// noTraces reads the header that decides whether to trace a request, and traces none.
 type noTraces struct{}
 
 func (noTraces) Start(ctx context.Context, req *http.Request, _ string) (context.Context, Trace) {
@@ -54,7 +53,7 @@ func benchmarkMiddleware(b *testing.B, tracer Tracer) {
 	serveInParallel(b, g, "/v1/bench/1")
 }
 
-// serveInParallel measures what one request costs, and keeps nothing of the answers.
+// serveInParallel measures one request and discards the responses.
 func serveInParallel(b *testing.B, g *Gateway, path string) {
 	b.Helper()
 	req := httptest.NewRequest("GET", path, nil)
@@ -69,7 +68,7 @@ func serveInParallel(b *testing.B, g *Gateway, path string) {
 	})
 }
 
-// BenchmarkOverHTTP is the same with net/http, over one connection. Its allocations show what the number of header fields costs.
+// BenchmarkOverHTTP measures a request over one connection. Its allocations show the cost of the number of headers.
 func BenchmarkOverHTTP(b *testing.B) {
 	for name, view := range map[string]View{
 		"small":     func(w *jsonw.Writer) { w.BeginObject(); w.EndObject() },
@@ -102,7 +101,7 @@ func BenchmarkOverHTTP(b *testing.B) {
 	}
 }
 
-// skipAnswer reads an answer with a Content-Length, without allocating.
+// skipAnswer reads a response with a Content-Length, without allocating.
 func skipAnswer(b *testing.B, r *bufio.Reader) {
 	b.Helper()
 	length := 0
@@ -125,7 +124,7 @@ func skipAnswer(b *testing.B, r *bufio.Reader) {
 	}
 }
 
-// BenchmarkEncode20Servers is the JSON of a list of twenty servers.
+// BenchmarkEncode20Servers encodes a list of twenty servers.
 func BenchmarkEncode20Servers(b *testing.B) {
 	view := list(manyServers(20).Servers, encodeServer)
 	var w jsonw.Writer
@@ -137,7 +136,7 @@ func BenchmarkEncode20Servers(b *testing.B) {
 	b.SetBytes(int64(len(w.Bytes())))
 }
 
-// BenchmarkDecodeIncident is the decoding of a body with every field.
+// BenchmarkDecodeIncident decodes a body with every field.
 func BenchmarkDecodeIncident(b *testing.B) {
 	g, err := New(optionsWith(b, &services{}))
 	if err != nil {
@@ -159,7 +158,7 @@ func BenchmarkDecodeIncident(b *testing.B) {
 	}
 }
 
-// BenchmarkNew is what a reload waits for: the tables, and the limitSet of a thousand overrides.
+// BenchmarkNew measures the construction of a Gateway, as in a reload, with a thousand overrides of limits.
 func BenchmarkNew(b *testing.B) {
 	o := optionsWith(b, &services{})
 	overrides := make([]ratelimit.Assignment, 1000)
@@ -182,7 +181,7 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
-// BenchmarkDenied is what a request costs here that its token's limit denies.
+// BenchmarkDenied measures a request that a limit denies.
 func BenchmarkDenied(b *testing.B) {
 	o := optionsWith(b, &services{})
 	o.Policies = policies(b, ratelimit.Limit{Name: "hour", Requests: 1, Per: time.Hour})

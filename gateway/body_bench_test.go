@@ -16,15 +16,14 @@ import (
 	"opsgate/gateway/jsonw"
 )
 
-// A bodyShape makes bodies of a size that are costly in one way.
+// A bodyShape builds bodies of a given size that are expensive in one way.
 type bodyShape struct {
 	name  string
 	valid bool
 	make  func(size int) string
 }
 
-// bodyShapes are two valid bodies, the first of which carries as much as a body can, and those that clients could send to make the
-// gateway work.
+// bodyShapes are two valid bodies, the first of which has the maximal content, and invalid ones that are expensive to decode.
 func bodyShapes() []bodyShape {
 	const start = `{"title":"t","status":"resolved","impact":"none","message":"m"`
 	field := func(begin, unit, end string) func(int) string {
@@ -80,14 +79,14 @@ func bodyShapes() []bodyShape {
 	}
 }
 
-// repeatTo returns as many units as fit between begin and end in size bytes, filled up with white space in front.
+// repeatTo returns begin, as many units as fit in size bytes, and end, preceded by white space up to the size.
 func repeatTo(size int, begin, unit, end string) string {
 	n := (size - len(begin) - len(end)) / len(unit)
 	body := begin + strings.Repeat(unit, n) + end
 	return strings.Repeat(" ", size-len(body)) + body
 }
 
-// distinctNames returns at most size bytes of fields with the shortest names.
+// distinctNames returns at most size bytes of fields with the shortest distinct names.
 func distinctNames(size int) string {
 	var b strings.Builder
 	for i := 0; ; i++ {
@@ -99,7 +98,7 @@ func distinctNames(size int) string {
 	}
 }
 
-// decodeBody answers a body as far as the gateway does it alone, and returns the size of the answer.
+// decodeBody decodes a body, encodes the error, and returns the size of the response.
 func decodeBody(tb testing.TB, r *Request, shape bodyShape, body string) int {
 	tb.Helper()
 	r.gin.Request = httptest.NewRequest(http.MethodPost, "/v1/incidents", strings.NewReader(body))
@@ -124,9 +123,9 @@ func requestWithBody(limit int64) *Request {
 	return r
 }
 
-// BenchmarkBody decodes bodies of the largest size, by default and four times that, each in turn with a valid body of the size: with the
-// longest message, in escapes, and else white space. valid-bodies is the ratio of the two, by the shortest time of each: what else the
-// machine does changes that least.
+// BenchmarkBody decodes bodies of the default maximal size and of four times that, each in turn with a valid body of the same size: the longest
+// message in escapes, and white space. The metric valid-bodies is the ratio of the two minimal times, which is least affected by other load
+// on the machine.
 func BenchmarkBody(b *testing.B) {
 	for _, size := range []int{defaultMaxBodyBytes, 4 * defaultMaxBodyBytes} {
 		for _, shape := range bodyShapes() {

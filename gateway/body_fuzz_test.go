@@ -61,10 +61,10 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// A fieldRule says what the value of a field may be, and what it then comes to.
+// A fieldRule describes the valid values of a field, and their decoded form.
 type fieldRule struct {
 	required bool
-	absent   any // what it comes to where it is absent
+	absent   any // decoded form of an absent field
 	read     func(raw json.RawMessage) (value any, ok bool)
 }
 
@@ -84,7 +84,7 @@ func updateBody() map[string]fieldRule {
 	}
 }
 
-// checkBody holds what was decoded of a body, or the error, against what encoding/json and the rules make of it.
+// checkBody compares a decoded body, or its error, with the result of encoding/json and the rules.
 func checkBody(t *testing.T, data []byte, err error, rules map[string]fieldRule, got map[string]any) {
 	t.Helper()
 	want, wrong := readBodyAgain(data, rules)
@@ -115,14 +115,14 @@ func checkBody(t *testing.T, data []byte, err error, rules map[string]fieldRule,
 	}
 }
 
-// checkDetails holds details against the names that they should have, the first of which are to be preferred.
+// checkDetails compares details with the expected names, of which the first have priority.
 func checkDetails(t *testing.T, data []byte, details map[string]string, wrong []string) {
 	t.Helper()
 	kept := map[string]string{}
 	for _, name := range wrong {
 		kept[name] = details[name]
 		if size := jsonSize(t, kept); len(kept) > 20 || size > 8<<10 || details[name] == "" && size+100 > 8<<10 {
-			delete(kept, name) // it has no room, and texts have fewer than 100 characters
+			delete(kept, name) // beyond the size limit; texts have fewer than 100 characters
 		}
 	}
 	if diff := cmp.Diff(kept, details); diff != "" || slices.Contains(slices.Collect(maps.Values(details)), "") {
@@ -142,8 +142,8 @@ func jsonSize(t *testing.T, details map[string]string) int {
 	return b.Len() - len("\n")
 }
 
-// readBodyAgain returns what the fields come to, or the names of all that is wrong: of known fields by name, then of the first 20
-// others, in their order and cut.
+// readBodyAgain returns the decoded fields, or the names of all problems: those of known fields sorted by name, then the first 20 unknown
+// fields, in their order and truncated.
 func readBodyAgain(data []byte, rules map[string]fieldRule) (values map[string]any, wrong []string) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	first, err := decoder.Token()
@@ -190,19 +190,19 @@ func readBodyAgain(data []byte, rules map[string]fieldRule) (values map[string]a
 	return values, append(slices.Sorted(maps.Keys(bad)), others[:min(20, len(others))]...)
 }
 
-// isAmbiguous says whether a document is wrong in two ways that are the same to a client but for what else is reported: it may have more
-// than 1000 values, and is not JSON or has a value that is nested too deep.
+// isAmbiguous returns whether a document may have two errors of which either may be reported: it has more than 1000 values, and is not JSON or
+// is nested too deeply.
 func isAmbiguous(data []byte) bool {
 	few := bytes.Count(data, []byte(","))+bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) < 1000
 	_, depth := valuesIn(data)
 	return !few && (!json.Valid(data) || depth > 64)
 }
 
-// valuesIn returns how many values a valid document has, itself included, and how deep they are nested.
+// valuesIn returns the number of values in a valid document, including itself, and its nesting depth.
 func valuesIn(data []byte) (n, deepest int) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
-	var objects []bool // that are open, of arrays and objects
-	name := false      // comes next
+	var objects []bool // of the open arrays and objects, whether they are objects
+	name := false      // the next string is a name
 	for {
 		token, err := decoder.Token()
 		if err != nil {
@@ -225,7 +225,7 @@ func valuesIn(data []byte) (n, deepest int) {
 	}
 }
 
-// textRule is that of a text for people.
+// textRule is the rule of a text.
 func textRule(most int) fieldRule {
 	return fieldRule{required: true, read: func(raw json.RawMessage) (any, bool) {
 		text, ok := readText(raw)
@@ -237,8 +237,8 @@ func textRule(most int) fieldRule {
 	}}
 }
 
-// unseen matches a text in which nothing can be seen. It lists Default_Ignorable_Code_Point as DerivedCoreProperties.txt of Unicode has
-// it, and then what else leaves no mark.
+// unseen matches a text without visible characters. It lists Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties.txt, then other
+// invisible characters.
 var unseen = regexp.MustCompile(`^[` + `\x{ad}\x{34f}\x{61c}\x{115f}-\x{1160}\x{17b4}-\x{17b5}\x{180b}-\x{180f}\x{200b}-\x{200f}\x{202a}-\x{202e}` +
 	`\x{2060}-\x{206f}\x{3164}\x{fe00}-\x{fe0f}\x{feff}\x{ffa0}\x{fff0}-\x{fff8}\x{1bca0}-\x{1bca3}\x{1d173}-\x{1d17a}\x{e0000}-\x{e0fff}` +
 	`\s\v\x{85}\pZ` + `\x{fff9}-\x{fffb}\x{13430}-\x{1343f}` + `\x{2800}\x{13441}\x{13442}\x{16fe4}\x{1d159}` + `]*$`)
@@ -294,7 +294,7 @@ func readIDs(raw json.RawMessage) (any, bool) {
 	return ids, true
 }
 
-// hasHalfPair says whether a string literal has an escape of half of a surrogate pair.
+// hasHalfPair returns whether a string literal has an escaped unpaired surrogate.
 func hasHalfPair(literal []byte) bool {
 	escape := regexp.MustCompile(`\\u[0-9a-fA-F]{4}|\\.|[^\\]+`)
 	var last rune // high half of a pair

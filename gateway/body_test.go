@@ -35,8 +35,7 @@ func TestContentEncodings(t *testing.T) {
 	}
 }
 
-// A body that costs more than its size cannot do so by what is allocated for it: four times the size takes no more allocations, but for
-// buffers that grow by doubling.
+// The number of allocations must not depend on the shape or size of a body, except for buffers that grow by doubling.
 func TestBodyAllocationsDoNotDependOnItsShape(t *testing.T) {
 	const size = 64 << 10
 	r := requestWithBody(4 * size)

@@ -18,7 +18,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// send writes a request as bytes, and returns the answer with its body.
+// send sends a request as bytes, and returns the response with its body.
 func (h *harness) send(t *testing.T, conn net.Conn, request string) answer {
 	t.Helper()
 	if _, err := io.WriteString(conn, request); err != nil {
@@ -66,7 +66,7 @@ func TestLateBodyIs408AndCounts(t *testing.T) {
 	mustCount(t, h, "opsgate_rate_limit_refunds_total", map[string]float64{})
 }
 
-// Over HTTP/2 a late body ends with its stream: other requests use the connection.
+// Over HTTP/2 a late body resets its stream only, because other requests use the connection.
 func TestLateBodyOverHTTP2KeepsTheConnection(t *testing.T) {
 	h := start(t, func(o *Options) { o.BodyTimeout = 50 * time.Millisecond })
 	server := httptest.NewUnstartedServer(h.gateway)
@@ -81,7 +81,7 @@ func TestLateBodyOverHTTP2KeepsTheConnection(t *testing.T) {
 	t.Cleanup(server.Close)
 	for range 2 {
 		body, begun := io.Pipe()
-		go func() { _, _ = io.WriteString(begun, `{"title":`) }() // and no more
+		go func() { _, _ = io.WriteString(begun, `{"title":`) }() // and then nothing
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/incidents", body)
 		req.Header.Set("Authorization", "Bearer full")
 		resp, err := server.Client().Do(req)
@@ -99,7 +99,7 @@ func TestLateBodyOverHTTP2KeepsTheConnection(t *testing.T) {
 	}
 }
 
-// The time that a client takes for its body is none of the service's.
+// The time in which the body arrives does not count against the deadline of the call.
 func TestCallDeadlineStartsWhenTheBodyIsComplete(t *testing.T) {
 	const timeout, late = 2 * time.Second, 300 * time.Millisecond
 	h := start(t, func(o *Options) { o.Timeout = timeout })
@@ -121,7 +121,7 @@ func TestCallDeadlineStartsWhenTheBodyIsComplete(t *testing.T) {
 	}
 }
 
-// net/http reads ahead while a handler works, to notice a client that hangs up; the deadline of the body must not end that read.
+// net/http reads ahead while a handler runs, to detect a disconnect. The deadline of the body must not end that read.
 func TestBodyTimeoutDoesNotLimitTheResponse(t *testing.T) {
 	h := start(t, func(o *Options) { o.BodyTimeout = 50 * time.Millisecond })
 	h.services.on("CreateIncident", func(ctx context.Context, _ proto.Message) (proto.Message, error) {
@@ -139,10 +139,10 @@ func TestBodyTimeoutDoesNotLimitTheResponse(t *testing.T) {
 	h.send(t, conn, "GET /v1/me HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer full\r\n\r\n").mustBe(t, 200)
 }
 
-// nextAnswer reads one answer from a connection that may be used for another.
+// nextAnswer reads one response from a connection that may be reused.
 func nextAnswer(t *testing.T, conn net.Conn) answer {
 	t.Helper()
-	// A reader of its own is enough: a server sends nothing unasked.
+	// A new reader loses nothing, because a server sends only responses.
 	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// holding has calls of ListServers wait until they are released, each of which it tells.
+// holding makes calls of ListServers wait until they are released, and reports each call.
 func (s *services) holding(arrived chan<- struct{}, release <-chan struct{}) {
 	s.answers["ListServers"] = func(ctx context.Context, _ proto.Message) (proto.Message, error) {
 		arrived <- struct{}{}
@@ -29,7 +29,7 @@ func (s *services) holding(arrived chan<- struct{}, release <-chan struct{}) {
 	}
 }
 
-// full starts a gateway with room for so many requests, and fills it. What it returns makes room again, and waits for the requests.
+// full starts a gateway with the given limit of requests in flight, and reaches it. The returned function releases and awaits these requests.
 func full(t *testing.T, room int, change ...func(*Options)) (h *harness, empty func()) {
 	t.Helper()
 	h = start(t, append(change, func(o *Options) { o.Capacity.SetLimit(room) })...)
@@ -57,7 +57,7 @@ func full(t *testing.T, room int, change ...func(*Options)) (h *harness, empty f
 	}
 }
 
-// try makes a request.
+// try sends a request.
 func (h *harness) try(token, method, path string) (*http.Response, error) {
 	request, err := http.NewRequest(method, h.URL+path, http.NoBody)
 	if err != nil {
@@ -97,7 +97,7 @@ func TestRequestAboveTheInFlightLimitIsRejectedUnread(t *testing.T) {
 	if strings.Contains(h.log.String(), `"status":503`) {
 		t.Errorf("there are lines for what was refused: %s", h.log)
 	}
-	// Three may be spent, and two were: by those that were admitted.
+	// Of three requests per minute, the two admitted ones have used two.
 	if got := h.get(t, "/v1/me"); got.StatusCode != 200 {
 		t.Errorf("when there is room again: got %d", got.StatusCode)
 	}
@@ -127,7 +127,7 @@ func TestPanicReleasesItsSlot(t *testing.T) {
 	}
 }
 
-// An unread response is one whose client does not read.
+// An unread response is one that its client does not read.
 type unread struct {
 	discardWriter
 
@@ -140,7 +140,7 @@ func (u *unread) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// No token bounds how many strangers ask for pages and do not read them.
+// Rate limits do not apply to anonymous clients that request pages and do not read them.
 func TestStalledDownloadHoldsNoSlot(t *testing.T) {
 	h := start(t, func(o *Options) { o.Capacity.SetLimit(1) })
 	w := &unread{discardWriter{header: make(http.Header)}, make(chan struct{}), make(chan struct{})}
@@ -166,7 +166,7 @@ func (panicking) Authenticate(context.Context, string, authn.Source) (*authn.Pri
 	panic("a bug")
 }
 
-// BenchmarkShed is what a request costs that there is no room for.
+// BenchmarkShed measures a request above the in-flight limit.
 func BenchmarkShed(b *testing.B) {
 	o := optionsWith(b, &services{})
 	o.Logger = slog.New(slog.NewJSONHandler(&discardWriter{}, nil))

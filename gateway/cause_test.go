@@ -33,54 +33,54 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A mishap is a request that is refused or fails.
-type mishap struct {
+// A errorCase is a request with an error response.
+type errorCase struct {
 	cause  string // in the log
 	status int
 	code   string
 
-	change  func(*Options)      // what is not usual of the gateway; nil for nothing
-	fails   error               // what ListServers fails with; nil for an answer
+	change  func(*Options)      // options of the gateway; nil for the defaults
+	fails   error               // error of ListServers; nil for a success
 	method  string              // "" for GET
 	target  string              // "" for /v1/servers
 	body    string              // "" for none
-	request func(*http.Request) // what else is not usual of the request; nil for nothing
+	request func(*http.Request) // changes the request; nil for none
 }
 
-// aFleet fails, as far as servers are concerned.
-type aFleet struct {
+// failingFleet is a FleetServiceClient whose calls for servers return an error.
+type failingFleet struct {
 	fleetv1.FleetServiceClient
 	err error
 }
 
-func (f aFleet) ListServers(context.Context, *fleetv1.ListServersRequest, ...grpc.CallOption) (*fleetv1.ListServersResponse, error) {
+func (f failingFleet) ListServers(context.Context, *fleetv1.ListServersRequest, ...grpc.CallOption) (*fleetv1.ListServersResponse, error) {
 	return nil, f.err
 }
 
-// an authority says the same of every token.
-type authority struct{ err error }
+// An fixedAuthenticator returns the same result for each token.
+type fixedAuthenticator struct{ err error }
 
-func (a authority) Authenticate(context.Context, string, authn.Source) (*authn.Principal, error) {
+func (a fixedAuthenticator) Authenticate(context.Context, string, authn.Source) (*authn.Principal, error) {
 	return nil, a.err
 }
 
-func ofFleet(err error) func(*Options) { return func(o *Options) { o.Fleet = aFleet{err: err} } }
+func ofFleet(err error) func(*Options) { return func(o *Options) { o.Fleet = failingFleet{err: err} } }
 func ofIdentity(err error) func(*Options) {
-	return func(o *Options) { o.Authenticator = authority{err} }
+	return func(o *Options) { o.Authenticator = fixedAuthenticator{err} }
 }
 func header(name string, values ...string) func(*http.Request) {
 	return func(r *http.Request) { r.Header[name] = values }
 }
 
-// mishaps are of every cause.
-func mishaps(t *testing.T) []mishap {
+// errorCases returns requests with every cause.
+func errorCases(t *testing.T) []errorCase {
 	t.Helper()
-	return slices.Concat(refusals(), badInput(), mishapsOfServices(t), mishapsOfIdentity(), mishapsOfOurs())
+	return slices.Concat(authErrorCases(), badInput(), serviceErrorCases(t), identityErrorCases(), gatewayErrorCases())
 }
 
-// refusals are for who calls, and what for.
-func refusals() []mishap {
-	return []mishap{
+// authErrorCases returns requests that fail authentication or authorization.
+func authErrorCases() []errorCase {
+	return []errorCase{
 		{cause: "limit:hour", status: 429, code: "rate_limited", change: func(o *Options) {
 			o.Limiter = scriptedLimiter{decision: ratelimit.Decision{Denied: 1, Shadowed: -1, RetryAfter: time.Minute}}
 			o.Policies, _ = ratelimit.NewPolicies(ratelimit.Assignment{Policy: hourly()})
@@ -105,10 +105,10 @@ func hourly() *ratelimit.Policy {
 	return p
 }
 
-// badInput is what a client's request may have wrong.
-func badInput() []mishap {
+// badInput returns requests with invalid input.
+func badInput() []errorCase {
 	const incidents, body = "/v1/incidents", `{"title":"t","status":"resolved","impact":"none","message":"m"}`
-	return []mishap{
+	return []errorCase{
 		{cause: "input:path", status: 404, code: "not_found", target: "/v1/servers/7"},
 		{cause: "input:query", status: 422, code: "validation_error", target: incidents + "?limit=0"},
 		{cause: "input:body", status: 422, code: "validation_error", method: "POST", target: incidents, body: "{"},
@@ -124,17 +124,17 @@ func badInput() []mishap {
 	}
 }
 
-// mishapsOfServices are of all that a service may say, and of what is said in its place.
-func mishapsOfServices(t *testing.T) []mishap {
+// serviceErrorCases returns requests for each code of a service and each failure of a call.
+func serviceErrorCases(t *testing.T) []errorCase {
 	t.Helper()
 	const commands = "/v1/servers/" + someID + "/commands"
 	ours := func(reason string) func(*Options) {
 		return ofFleet(&backendclient.Error{Service: "fleet", Method: "ListServers", Code: codes.Unavailable, Reason: reason})
 	}
-	all := []mishap{
+	all := []errorCase{
 		{cause: "breaker:fleet", status: 503, code: "unavailable", change: ours(backendclient.ReasonBreakerOpen)},
 		{cause: "overload:fleet", status: 503, code: "unavailable", change: ours(backendclient.ReasonOverloaded)},
-		{cause: "contract:fleet", status: 500, code: "internal_error", target: "/v1/servers/" + someID}, // OK, and no server
+		{cause: "contract:fleet", status: 500, code: "internal_error", target: "/v1/servers/" + someID}, // OK without the server
 	}
 	words := map[codes.Code]string{
 		codes.InvalidArgument: "invalid", codes.OutOfRange: "invalid", codes.FailedPrecondition: "invalid",
@@ -149,21 +149,21 @@ func mishapsOfServices(t *testing.T) []mishap {
 		}
 		if c.status == 422 {
 			all = append(all,
-				mishap{cause: "invalid:fleet", status: 422, code: c.name, target: commands, fails: refusal(t, c.code, "", "page")},
-				mishap{cause: "contract:fleet", status: 500, code: "internal_error", target: commands, fails: refusal(t, c.code, "", "server_id")})
+				errorCase{cause: "invalid:fleet", status: 422, code: c.name, target: commands, fails: refusal(t, c.code, "", "page")},
+				errorCase{cause: "contract:fleet", status: 500, code: "internal_error", target: commands, fails: refusal(t, c.code, "", "server_id")})
 			continue
 		}
-		all = append(all, mishap{cause: word + ":fleet", status: c.status, code: c.name, fails: status.Error(c.code, "")})
+		all = append(all, errorCase{cause: word + ":fleet", status: c.status, code: c.name, fails: status.Error(c.code, "")})
 	}
 	return all
 }
 
-// mishapsOfIdentity come to the same for a client, but for a broken contract: the service could not tell whom its token stands for.
-func mishapsOfIdentity() []mishap {
+// identityErrorCases returns requests whose token is not resolved. All are a 503, except a broken contract.
+func identityErrorCases() []errorCase {
 	call := func(code codes.Code, reason string) func(*Options) {
 		return ofIdentity(fmt.Errorf("%w: %w", authn.ErrUnavailable, &backendclient.Error{Service: "identity", Code: code, Reason: reason}))
 	}
-	all := []mishap{
+	all := []errorCase{
 		{cause: "busy:identity", change: ofIdentity(authn.ErrBusy)},
 		{cause: "overload:identity", change: call(codes.Unavailable, backendclient.ReasonOverloaded)},
 		{cause: "breaker:identity", change: call(codes.Unavailable, backendclient.ReasonBreakerOpen)},
@@ -176,14 +176,14 @@ func mishapsOfIdentity() []mishap {
 	for i := range all {
 		all[i].status, all[i].code = 503, "unavailable"
 	}
-	return append(all, mishap{
+	return append(all, errorCase{
 		cause: "contract:identity", status: 500, code: "internal_error", change: ofIdentity(fmt.Errorf("%w: no team", authn.ErrContract)),
 	})
 }
 
-// mishapsOfOurs are the gateway's, and the client's that hangs up.
-func mishapsOfOurs() []mishap {
-	return []mishap{
+// gatewayErrorCases returns requests that fail in the gateway, and one whose client disconnects.
+func gatewayErrorCases() []errorCase {
+	return []errorCase{
 		{cause: "unavailable:limiter", status: 503, code: "unavailable", change: func(o *Options) {
 			o.Limiter = scriptedLimiter{err: errors.New("away")}
 		}},
@@ -199,8 +199,8 @@ func mishapsOfOurs() []mishap {
 	}
 }
 
-// happen has a mishap happen, and returns the log's line of it, which there is none of where it was refused unread.
-func (m mishap) happen(t *testing.T, h *harness) (line map[string]any) {
+// run sends the request and returns its log line, which a shed request does not have.
+func (m errorCase) run(t *testing.T, h *harness) (line map[string]any) {
 	t.Helper()
 	before := len(h.log.String())
 	m.send(t, h)
@@ -212,8 +212,8 @@ func (m mishap) happen(t *testing.T, h *harness) (line map[string]any) {
 	return line
 }
 
-// send sends the request, and returns the answer when all that is to be known of it is known.
-func (m mishap) send(t *testing.T, h *harness) *httptest.ResponseRecorder {
+// send sends the request, and returns the response when the request has been logged.
+func (m errorCase) send(t *testing.T, h *harness) *httptest.ResponseRecorder {
 	t.Helper()
 	if m.fails != nil {
 		h.services.fail("", m.fails)
@@ -237,19 +237,19 @@ func (m mishap) send(t *testing.T, h *harness) *httptest.ResponseRecorder {
 }
 
 func TestEveryCauseIsLoggedAndCounted(t *testing.T) {
-	for _, m := range mishaps(t) {
+	for _, m := range errorCases(t) {
 		t.Run(m.cause, func(t *testing.T) {
 			var change []func(*Options)
 			if m.change != nil {
 				change = append(change, m.change)
 			}
 			h := start(t, change...)
-			line := m.happen(t, h)
+			line := m.run(t, h)
 			counted := m.cause
 			if strings.HasPrefix(counted, "limit:") {
 				counted = "limit"
 			}
-			if got := theOnlyRequest(t, h); got["cause"] != counted || got["status"] != strconv.Itoa(m.status) || got["code"] != m.code {
+			if got := onlyRequest(t, h); got["cause"] != counted || got["status"] != strconv.Itoa(m.status) || got["code"] != m.code {
 				t.Errorf("counted: %v", got)
 			}
 			if m.cause == "overload" {
@@ -265,8 +265,8 @@ func TestEveryCauseIsLoggedAndCounted(t *testing.T) {
 	}
 }
 
-// theOnlyRequest returns the labels of the one request that was counted.
-func theOnlyRequest(t *testing.T, h *harness) map[string]string {
+// onlyRequest returns the labels of the one counted request.
+func onlyRequest(t *testing.T, h *harness) map[string]string {
 	t.Helper()
 	families, err := h.registry.Gather()
 	if err != nil {
@@ -287,24 +287,24 @@ func theOnlyRequest(t *testing.T, h *harness) map[string]string {
 	return labels
 }
 
-// A row is what the documentation says of a cause.
+// A row is the documentation of a cause.
 type row struct{ cause, status, code string }
 
-// The documentation lists the causes that there are, each with what comes of it.
+// docs/errors.md lists all causes with their status and code.
 func TestEveryCauseIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../docs/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	documented, happening := map[row]bool{}, map[row]bool{}
+	documented, actual := map[row]bool{}, map[row]bool{}
 	for _, match := range regexp.MustCompile("(?m)^\\| `([\\w:-]+)` \\| (\\d{3}) \\| `(\\w+)` \\|").FindAllStringSubmatch(string(page), -1) {
 		documented[row{match[1], match[2], match[3]}] = true
 	}
-	for _, m := range mishaps(t) {
-		happening[row{generally(m.cause), strconv.Itoa(m.status), m.code}] = true
+	for _, m := range errorCases(t) {
+		actual[row{documentedAs(m.cause), strconv.Itoa(m.status), m.code}] = true
 	}
-	if diff := gocmp.Diff(happening, documented); diff != "" {
-		t.Errorf("what happens, and what is documented: %s", diff)
+	if diff := gocmp.Diff(actual, documented); diff != "" {
+		t.Errorf("-actual +documented: %s", diff)
 	}
 	var all []string
 	for r := range documented {
@@ -312,13 +312,13 @@ func TestEveryCauseIsDocumented(t *testing.T) {
 	}
 	for _, cause := range declared(t) {
 		if !slices.Contains(all, cause) {
-			t.Errorf("%s is declared, and neither happens here nor is documented", cause)
+			t.Errorf("%s is declared, but not tested and documented", cause)
 		}
 	}
 }
 
-// generally is the cause as the documentation has it.
-func generally(cause string) string {
+// documentedAs returns the cause as in docs/errors.md, with a placeholder for the service or limit.
+func documentedAs(cause string) string {
 	cause = strings.Replace(cause, ":fleet", ":SERVICE", 1)
 	if strings.HasPrefix(cause, "limit:") {
 		return "limit:LIMIT"
@@ -326,7 +326,7 @@ func generally(cause string) string {
 	return cause
 }
 
-// declared returns the causes of the source, as the documentation has them.
+// declared returns the causes in the source, as in docs/errors.md.
 func declared(t *testing.T) []string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "cause.go", nil, 0)

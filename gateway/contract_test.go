@@ -18,7 +18,7 @@ import (
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
-// nilAuthenticator breaks its own contract: neither a principal nor an error.
+// nilAuthenticator violates the contract of Authenticator: it returns neither a principal nor an error.
 type nilAuthenticator struct{}
 
 func (nilAuthenticator) Authenticate(context.Context, string, authn.Source) (*authn.Principal, error) {
@@ -93,20 +93,20 @@ func TestNewRequiresItsOptions(t *testing.T) {
 	}
 }
 
-// A reload makes a Gateway and forgets the last one: there is nothing to end.
+// A reload creates a Gateway and drops the previous one, so a Gateway must not need a Close.
 func TestGatewayRunsNoGoroutines(t *testing.T) {
 	o := optionsWith(t, &services{})
 	before := goleak.IgnoreCurrent()
 	if _, err := New(o); err != nil {
 		t.Fatal(err)
 	}
-	// The clients' connections may come up meanwhile: what counts is who started a goroutine.
+	// Connections of the clients may start goroutines meanwhile, so the test looks for goroutines that New created.
 	if err := goleak.Find(before); err != nil && strings.Contains(err.Error(), "created by opsgate/gateway.") {
 		t.Error(err)
 	}
 }
 
-// Decisions, "The order of checks": each request below is wrong in two ways, and hears of the first.
+// Each request fails two checks, and gets the response of the first (docs/contract.md, "Order of checks").
 func TestOrderOfChecks(t *testing.T) {
 	h := start(t)
 	cases := []struct {
@@ -204,7 +204,7 @@ func TestCredentials(t *testing.T) {
 			}
 			if c.status == 401 {
 				if text := texts[c.challenge]; text != "" && text != got.body {
-					t.Errorf("the text tells refusals apart: %s, %s", text, got.body)
+					t.Errorf("the texts differ: %s, %s", text, got.body)
 				}
 				texts[c.challenge] = got.body
 			}
@@ -245,7 +245,7 @@ func TestMethods(t *testing.T) {
 		}
 	}
 	if allow := h.do(t, "", "DELETE", "/v1/servers", "").Header.Get("Allow"); allow != "" {
-		t.Errorf("without a token, Allow = %q is told", allow)
+		t.Errorf("without a token, Allow = %q", allow)
 	}
 	override := h.do(t, "full", "GET", "/v1/me?_method=DELETE", "", "X-Http-Method-Override: DELETE")
 	override.mustBe(t, 200)
@@ -325,7 +325,7 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// An id is repeated in the answer, and stands in logs, in traces and with the services.
+// The id is repeated in the response, in logs, in traces and in calls of services.
 func TestRequestIDThatContainsATokenIsReplaced(t *testing.T) {
 	h := start(t, func(o *Options) { o.TokenPrefix = "ops_live_" })
 	for sent, taken := range map[string]bool{"ops_live_abc": false, "x-ops_live_abc-y": false, "ops_test_abc": true} {

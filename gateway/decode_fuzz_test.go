@@ -16,9 +16,9 @@ import (
 	"opsgate/authn"
 )
 
-// Each decoder is held against a second opinion, which is slower, made of other parts, and reads like the rule.
+// Each decoder is compared with a slower implementation that is built from other parts and reads like the rule.
 
-// The forms that texts from outside must have.
+// Forms of valid input.
 var (
 	uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
 	timeForm = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$`)
@@ -64,7 +64,7 @@ func FuzzQuery(f *testing.F) {
 		}
 		values, err := url.ParseQuery(raw)
 		if err != nil {
-			return // the standard library passes over a pair that it cannot decode, and we do not
+			return // the standard library skips a pair that it cannot decode, and Query does not
 		}
 		if diff := cmp.Diff(readAgain(values), got, cmp.AllowUnexported(readings{})); diff != "" {
 			t.Errorf("%q: %s", raw, diff)
@@ -72,7 +72,7 @@ func FuzzQuery(f *testing.F) {
 	})
 }
 
-// readings are what a query says of the parameters that there are.
+// readings are the decoded parameters of a query.
 type readings struct {
 	limit, page, span int32
 	action, cursor    string
@@ -81,7 +81,7 @@ type readings struct {
 	wrong             []string
 }
 
-// readAgain reads the same from what the standard library makes of the query.
+// readAgain decodes the parameters with the standard library.
 func readAgain(values url.Values) readings {
 	r := readings{limit: 50, page: 1, since: time.Unix(0, 0).UTC()}
 	one := func(name string, read func(text string) bool) {
@@ -109,7 +109,7 @@ func readAgain(values url.Values) readings {
 		return r.span > 0
 	})
 	one("since", func(text string) bool {
-		text = regexp.MustCompile(` (\d\d:\d\d)$`).ReplaceAllString(text, "+$1") // what a + in a query means
+		text = regexp.MustCompile(` (\d\d:\d\d)$`).ReplaceAllString(text, "+$1") // a + in a query is decoded as a space
 		at, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil || !timeForm.MatchString(text) {
 			return false

@@ -17,7 +17,7 @@ func TestDetailsKeepKnownFieldsAndTheFirstUnknownOnes(t *testing.T) {
 	details := h.do(t, "full", "POST", "/v1/incidents", body).mustFail(t, 422, "validation_error")
 	want := []string{"body", "status", "title"}
 	for i := range 17 {
-		want = append(want, strconv.FormatInt(int64(i), 36)) // as distinctNames has them
+		want = append(want, strconv.FormatInt(int64(i), 36)) // the names of distinctNames
 	}
 	slices.Sort(want)
 	if got := slices.Sorted(maps.Keys(details)); !slices.Equal(got, want) {

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A stalled response is one whose client does not read.
+// A stalled response is one that its client does not read.
 type stalled struct {
 	http.ResponseWriter
 
 	cutOff bool
 }
 
-// SetWriteDeadline implements what [http.ResponseController] calls.
+// SetWriteDeadline is called by [http.ResponseController].
 func (s *stalled) SetWriteDeadline(at time.Time) error {
 	s.cutOff = !at.After(time.Now())
 	return nil
@@ -39,12 +39,12 @@ func TestDownloads_ReplaceTheOldestPastTheirLimit(t *testing.T) {
 			t.Errorf("download %d: cut off %t, want %t", i, s.cutOff, want)
 		}
 	}
-	ends[1]() // makes room
+	ends[1]() // below the limit again
 	last := d.begin(new(stalled), now.Add(maxReadTime))
 	if last == nil {
 		t.Fatal("a download is refused though there is room")
 	}
-	for _, end := range slices.Concat(ends, []func(){replacing, last}) { // also those that have ended, and the one that was cut off
+	for _, end := range slices.Concat(ends, []func(){replacing, last}) { // including those that have ended, and the one that was cut off
 		end()
 	}
 	if len(d.running) != 0 {

@@ -24,13 +24,13 @@ import (
 	"opsgate/ratelimit"
 )
 
-// everyCode is the table of limits and failures: what a client sees of each code that a service can answer.
+// everyCode maps each code of a service to the response (docs/contract.md, "Errors").
 var everyCode = []struct {
 	code   codes.Code
 	status int
 	name   string
 }{
-	{codes.Canceled, 500, "internal_error"}, // not by the client
+	{codes.Canceled, 500, "internal_error"}, // not caused by the client
 	{codes.Unknown, 500, "internal_error"},
 	{codes.InvalidArgument, 422, "validation_error"},
 	{codes.DeadlineExceeded, 504, "timeout"},
@@ -46,7 +46,7 @@ var everyCode = []struct {
 	{codes.Unavailable, 503, "unavailable"},
 	{codes.DataLoss, 500, "internal_error"},
 	{codes.Unauthenticated, 500, "internal_error"},
-	{codes.Code(99), 500, "internal_error"}, // none of gRPC's
+	{codes.Code(99), 500, "internal_error"}, // not a code of gRPC
 }
 
 // rowOf returns the route of an operation.
@@ -85,7 +85,7 @@ func TestEveryCodeOnEveryRoute(t *testing.T) {
 				h.services.fail("", refusal(t, c.code, secret, route.Fields[:min(1, len(route.Fields))]...))
 				got := h.do(t, "full", route.Method, target(route), validBody(route))
 				if c.status == 422 && len(route.Fields) == 0 {
-					got.mustFail(t, 500, "internal_error") // there is nothing that a client could correct
+					got.mustFail(t, 500, "internal_error") // the client cannot correct anything
 					return
 				}
 				got.mustFail(t, c.status, c.name)
@@ -104,7 +104,7 @@ func TestEveryCodeOnEveryRoute(t *testing.T) {
 	}
 }
 
-// refusal is a service's error with a violation of each field.
+// refusal returns a service's error with a violation of each field.
 func refusal(t *testing.T, code codes.Code, text string, fields ...string) error {
 	t.Helper()
 	violations := &errdetails.BadRequest{}
@@ -184,28 +184,28 @@ func TestClientDisconnectIsNotAFailure(t *testing.T) {
 		_ = resp.Body.Close()
 		t.Fatal("the request was answered")
 	}
-	<-ended // the service's call ends with the client's
+	<-ended // the service's call ends when the client disconnects
 	h.Server.Close()
 	if log := h.log.String(); !strings.Contains(log, `"status":499`) {
 		t.Errorf("log = %s", log)
 	}
 }
 
-// hangUpLimiter fails because the client hung up, as a limiter does that is asked over a network.
-type hangUpLimiter struct{ asked chan struct{} }
+// disconnectLimiter returns the error that a remote limiter returns after the client has disconnected.
+type disconnectLimiter struct{ asked chan struct{} }
 
-func (l hangUpLimiter) Decide(ctx context.Context, _ string, _ *ratelimit.Policy) (ratelimit.Decision, error) {
+func (l disconnectLimiter) Decide(ctx context.Context, _ string, _ *ratelimit.Policy) (ratelimit.Decision, error) {
 	close(l.asked)
 	<-ctx.Done()
 	return ratelimit.Decision{}, &ratelimit.UnavailableError{Cause: ctx.Err()}
 }
 
-func (hangUpLimiter) Refund(context.Context, string, *ratelimit.Policy, ratelimit.Decision) error {
+func (disconnectLimiter) Refund(context.Context, string, *ratelimit.Policy, ratelimit.Decision) error {
 	return nil
 }
 
 func TestClientDisconnectDuringDecisionIsNotAFailure(t *testing.T) {
-	limiter := hangUpLimiter{make(chan struct{})}
+	limiter := disconnectLimiter{make(chan struct{})}
 	h := start(t, func(o *Options) { o.Limiter = limiter })
 	conn := h.connect(t)
 	if _, err := io.WriteString(conn, "GET /v1/me HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer full\r\n\r\n"); err != nil {
@@ -219,7 +219,7 @@ func TestClientDisconnectDuringDecisionIsNotAFailure(t *testing.T) {
 
 func TestPanicIsAnInternalError(t *testing.T) {
 	h := start(t)
-	h.services.reply("GetServer", &fleetv1.GetServerResponse{}) // OK without the server: a breach of contract
+	h.services.reply("GetServer", &fleetv1.GetServerResponse{}) // OK without the server violates the contract
 	h.get(t, "/v1/servers/"+someID).mustFail(t, 500, "internal_error")
 	if !strings.Contains(h.log.String(), "without the resource") {
 		t.Error("the log does not have the cause")
@@ -232,8 +232,7 @@ func TestPanicIsAnInternalError(t *testing.T) {
 	}
 }
 
-// A client that closes its sending side and still listens is as good as gone to net/http. It must not read a success that never
-// was.
+// For net/http, a client that closes only its sending side has disconnected. It must not get a success for a canceled request.
 func TestHalfClosedRequestGetsNoSuccess(t *testing.T) {
 	h := start(t)
 	h.services.on("CreateIncident", func(ctx context.Context, _ proto.Message) (proto.Message, error) {

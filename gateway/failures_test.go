@@ -15,8 +15,8 @@ import (
 	"opsgate/backendclient/tlsfiles"
 )
 
-// behind has a gateway call what is at an address in place of its services, and try nothing again.
-func behind(t *testing.T, address string, change func(*backendclient.Options)) func(*Options) {
+// connectTo connects a gateway to an address instead of its services, without retries.
+func connectTo(t *testing.T, address string, change func(*backendclient.Options)) func(*Options) {
 	t.Helper()
 	to := backendclient.Upstream{Address: address}
 	options := backendclient.Options{
@@ -55,10 +55,10 @@ func serve(t *testing.T, server *http.Server) (address string) {
 	return listener.Addr().String()
 }
 
-// connection is the key of a request's connection.
+// connection is the context key of a request's connection.
 type connection struct{}
 
-// overHTTP2 serves what no gRPC server would answer.
+// overHTTP2 serves responses that a gRPC server would not send.
 func overHTTP2(t *testing.T, handler http.HandlerFunc) (address string) {
 	t.Helper()
 	server := &http.Server{
@@ -67,7 +67,7 @@ func overHTTP2(t *testing.T, handler http.HandlerFunc) (address string) {
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connection{}, c) },
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasPrefix(r.URL.Path, "/grpc.health.v1.") {
-				w.Header().Set("Grpc-Status", "12") // it knows nothing of health
+				w.Header().Set("Grpc-Status", "12") // health checks are unimplemented
 				begin(w, nil)
 				return
 			}
@@ -78,7 +78,7 @@ func overHTTP2(t *testing.T, handler http.HandlerFunc) (address string) {
 	return serve(t, server)
 }
 
-// begin begins an answer as a gRPC server does.
+// begin begins a response as a gRPC server does.
 func begin(w http.ResponseWriter, part []byte) {
 	w.Header().Set("Content-Type", "application/grpc")
 	w.Header().Set("Trailer", "Grpc-Status")
@@ -86,26 +86,26 @@ func begin(w http.ResponseWriter, part []byte) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-// cut ends the connection of a request.
+// cut closes the connection of a request.
 func cut(r *http.Request) {
 	if conn, ok := r.Context().Value(connection{}).(net.Conn); ok {
 		_ = conn.Close()
 	}
 }
 
-// A failure is made on the way to a service, not by it.
+// A failure is one of the connection to a service, not a response of it.
 type failure struct {
 	name   string
-	at     func(*testing.T) string        // the address of what is behind
-	calls  func(*backendclient.Options)   // how it is called; nil for as usual
-	before func(t *testing.T, h *harness) // what comes before; nil for nothing
-	within time.Duration                  // to answer a request; 0 for as long as usual
+	at     func(*testing.T) string        // returns the address that the gateway connects to
+	calls  func(*backendclient.Options)   // options of the calls; nil for the defaults
+	before func(t *testing.T, h *harness) // runs before the requests; nil for nothing
+	within time.Duration                  // timeout of a request; 0 for the default
 	status int
 	code   string
-	cause  string // in the log, and nowhere else
+	cause  string // in the log only
 }
 
-// answering is what answers each call in its own way.
+// answering returns a failure with an HTTP/2 server.
 func answering(handler http.HandlerFunc) func(*testing.T) string {
 	return func(t *testing.T) string {
 		t.Helper()
@@ -113,16 +113,16 @@ func answering(handler http.HandlerFunc) func(*testing.T) string {
 	}
 }
 
-// nobody is an address at which nobody listens.
-func nobody(*testing.T) string { return "127.0.0.1:1" }
+// unusedAddress returns an address without a listener.
+func unusedAddress(*testing.T) string { return "127.0.0.1:1" }
 
-// failuresOfConnections are those in which no answer comes.
+// failuresOfConnections are those without a response.
 func failuresOfConnections() []failure {
 	arrived := make(chan struct{}, 1)
 	hang := answering(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	return []failure{
-		{name: "nobody listens", at: nobody, status: 503, code: "unavailable", cause: "connection refused"},
-		{name: "the breaker is open", at: nobody, calls: func(o *backendclient.Options) {
+		{name: "no listener", at: unusedAddress, status: 503, code: "unavailable", cause: "connection refused"},
+		{name: "the breaker is open", at: unusedAddress, calls: func(o *backendclient.Options) {
 			o.Breaker.MinRequests, o.Breaker.OpenFor = 1, time.Hour
 		}, before: everyRoute, status: 503, code: "unavailable", cause: backendclient.ReasonBreakerOpen},
 		{name: "too many calls are under way", at: answering(func(_ http.ResponseWriter, r *http.Request) {
@@ -130,13 +130,13 @@ func failuresOfConnections() []failure {
 			<-r.Context().Done()
 		}), calls: func(o *backendclient.Options) { o.MaxInFlight = 1 }, before: func(t *testing.T, h *harness) {
 			t.Helper()
-			occupy(t, h, arrived)
+			fillCallLimit(t, h, arrived)
 		}, status: 503, code: "unavailable", cause: backendclient.ReasonOverloaded},
 		{name: "no answer in time", at: hang, within: 50 * time.Millisecond, status: 504, code: "timeout", cause: "DeadlineExceeded"},
 		{name: "no answer, and the connection is cut", at: answering(func(_ http.ResponseWriter, r *http.Request) {
 			cut(r)
 		}), status: 503, code: "unavailable", cause: "Unavailable"},
-		{name: "a proxy that finds nobody", at: answering(func(w http.ResponseWriter, _ *http.Request) {
+		{name: "a proxy without a backend", at: answering(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusBadGateway)
 		}), status: 503, code: "unavailable", cause: "502"},
 		{name: "a server that speaks HTTP/1.1", at: func(t *testing.T) string {
@@ -150,34 +150,34 @@ func failuresOfConnections() []failure {
 	}
 }
 
-// failuresOfAnswers are those in which something comes that is no answer.
+// failuresOfAnswers are those with an invalid response.
 func failuresOfAnswers() []failure {
 	half := []byte{0, 0, 0, 0, 100, 1, 2, 3} // of a message of 100 bytes
 	return []failure{
-		{name: "half an answer, and no more in time", at: answering(func(w http.ResponseWriter, r *http.Request) {
+		{name: "half a response, then nothing", at: answering(func(w http.ResponseWriter, r *http.Request) {
 			begin(w, half)
 			<-r.Context().Done()
 		}), within: 50 * time.Millisecond, status: 504, code: "timeout", cause: "DeadlineExceeded"},
-		{name: "half an answer, and the connection is cut", at: answering(func(w http.ResponseWriter, r *http.Request) {
+		{name: "half a response, then the connection is closed", at: answering(func(w http.ResponseWriter, r *http.Request) {
 			begin(w, half)
 			cut(r)
 		}), status: 503, code: "unavailable", cause: "Unavailable"},
-		{name: "half an answer, and the stream is reset", at: answering(func(w http.ResponseWriter, _ *http.Request) {
+		{name: "half a response, then the stream is reset", at: answering(func(w http.ResponseWriter, _ *http.Request) {
 			begin(w, half)
 			panic(http.ErrAbortHandler)
 		}), status: 500, code: "internal_error", cause: "Internal"},
-		{name: "half an answer, and it ends well", at: answering(func(w http.ResponseWriter, _ *http.Request) {
+		{name: "half a response with status OK", at: answering(func(w http.ResponseWriter, _ *http.Request) {
 			begin(w, half)
 			w.Header().Set("Grpc-Status", "0")
 		}), status: 500, code: "internal_error", cause: "Internal"},
-		{name: "an answer without a status", at: answering(func(w http.ResponseWriter, _ *http.Request) {
+		{name: "a response without a status", at: answering(func(w http.ResponseWriter, _ *http.Request) {
 			begin(w, []byte{0, 0, 0, 0, 0})
 		}), status: 500, code: "internal_error", cause: "Internal"},
-		{name: "an answer that is no message", at: answering(func(w http.ResponseWriter, _ *http.Request) {
+		{name: "a response that is not a message", at: answering(func(w http.ResponseWriter, _ *http.Request) {
 			begin(w, []byte{0, 0, 0, 0, 2, 0xff, 0xff})
 			w.Header().Set("Grpc-Status", "0")
 		}), status: 500, code: "internal_error", cause: "unmarshal"},
-		{name: "an answer that is too large", at: answering(func(w http.ResponseWriter, _ *http.Request) {
+		{name: "a response that is too large", at: answering(func(w http.ResponseWriter, _ *http.Request) {
 			begin(w, append([]byte{0, 0, 0, 8, 0}, make([]byte, 2048)...))
 			w.Header().Set("Grpc-Status", "0")
 		}), calls: func(o *backendclient.Options) { o.MaxResponseBytes = 1024 },
@@ -188,7 +188,7 @@ func failuresOfAnswers() []failure {
 	}
 }
 
-// everyRoute asks each route once.
+// everyRoute sends one request to each route.
 func everyRoute(t *testing.T, h *harness) {
 	t.Helper()
 	for _, route := range h.gateway.rows {
@@ -196,8 +196,8 @@ func everyRoute(t *testing.T, h *harness) {
 	}
 }
 
-// occupy has a call of each service under way for as long as the test lasts.
-func occupy(t *testing.T, h *harness, arrived <-chan struct{}) {
+// fillCallLimit keeps a call of each service in flight until the test ends.
+func fillCallLimit(t *testing.T, h *harness, arrived <-chan struct{}) {
 	t.Helper()
 	for _, path := range []string{"/v1/servers", "/v1/monitors", "/v1/incidents", "/v1/audit"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.URL+path, http.NoBody)
@@ -206,7 +206,7 @@ func occupy(t *testing.T, h *harness, arrived <-chan struct{}) {
 		}
 		req.Header.Set("Authorization", "Bearer full")
 		go func() {
-			if response, err := http.DefaultClient.Do(req); err == nil { // else the test has ended
+			if response, err := http.DefaultClient.Do(req); err == nil { // after an error, the test has ended
 				_ = response.Body.Close()
 			}
 		}()
@@ -214,19 +214,19 @@ func occupy(t *testing.T, h *harness, arrived <-chan struct{}) {
 	}
 }
 
-// What breaks on the way to a service is told to a client in the contract's own words, whatever operation it asked for.
+// A failed connection to a service gives a response of the contract on every route.
 func TestEveryFailureOnEveryRoute(t *testing.T) {
 	for _, f := range slices.Concat(failuresOfConnections(), failuresOfAnswers()) {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			h := start(t, behind(t, f.at(t), f.calls), func(o *Options) { o.Timeout = f.within })
+			h := start(t, connectTo(t, f.at(t), f.calls), func(o *Options) { o.Timeout = f.within })
 			if f.before != nil {
 				f.before(t, h)
 			}
 			for _, route := range h.gateway.rows {
-				f.mustBeTold(t, h, route)
+				f.mustFailOn(t, h, route)
 			}
-			// All routes but one call a service, and the line of the last may not be written yet.
+			// All routes but one call a service, and the last line may not be written yet.
 			if n, want := strings.Count(h.log.String(), f.cause), len(h.gateway.rows)-2; n < want {
 				t.Errorf("the log has %q %d times, want at least %d: %s", f.cause, n, want, h.log.String())
 			}
@@ -234,7 +234,7 @@ func TestEveryFailureOnEveryRoute(t *testing.T) {
 	}
 }
 
-func (f failure) mustBeTold(t *testing.T, h *harness, route Route) {
+func (f failure) mustFailOn(t *testing.T, h *harness, route Route) {
 	t.Helper()
 	got := h.do(t, "full", route.Method, target(route), validBody(route))
 	if route.Service == "" {

@@ -36,26 +36,26 @@ const (
 	otherID = "0d0d0d0d-0000-7000-8000-000000000002"
 )
 
-// services answers every gRPC call of the test in one place: with the function set for the method, or with an empty message.
+// services implements all gRPC calls of a test: by the function set for the method, or with an empty message.
 type services struct {
 	mu      sync.Mutex
 	answers map[string]func(context.Context, proto.Message) (proto.Message, error)
 	last    proto.Message
 }
 
-// on sets the answer to a method, such as GetServer; the empty name stands for all methods.
+// on sets the function of a method, for example GetServer. The empty name is all other methods.
 func (s *services) on(method string, answer func(context.Context, proto.Message) (proto.Message, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers[method] = answer
 }
 
-// reply sets a message as the answer to a method.
+// reply sets the response of a method.
 func (s *services) reply(method string, m proto.Message) {
 	s.on(method, func(context.Context, proto.Message) (proto.Message, error) { return m, nil })
 }
 
-// fail sets an error as the answer to a method.
+// fail sets the error of a method.
 func (s *services) fail(method string, err error) {
 	s.on(method, func(context.Context, proto.Message) (proto.Message, error) { return nil, err })
 }
@@ -66,7 +66,7 @@ func (s *services) lastRequest() proto.Message {
 	return s.last
 }
 
-// intercept stands in front of the Unimplemented servers, which only lend their method tables.
+// intercept replaces the methods of the Unimplemented servers.
 func (s *services) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	method := info.FullMethod[strings.LastIndexByte(info.FullMethod, '/')+1:]
 	s.mu.Lock()
@@ -82,7 +82,7 @@ func (s *services) intercept(ctx context.Context, req any, info *grpc.UnaryServe
 	return answer(ctx, req.(proto.Message))
 }
 
-// tokens is an Authenticator of known tokens.
+// tokens is an Authenticator with fixed principals by token.
 type tokens map[string]*authn.Principal
 
 func (k tokens) Authenticate(_ context.Context, token string, _ authn.Source) (*authn.Principal, error) {
@@ -120,7 +120,7 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// start runs a gateway with real gRPC behind it and real HTTP in front of it.
+// start runs a gateway with real gRPC services and a real HTTP server.
 func start(tb testing.TB, change ...func(*Options)) *harness {
 	tb.Helper()
 	h := &harness{
@@ -154,7 +154,7 @@ func start(tb testing.TB, change ...func(*Options)) *harness {
 	return h
 }
 
-// sendRefunds sends the refunds that are queued. Nothing else does: a test determines when they are made.
+// sendRefunds sends the queued refunds. A test decides when they are sent.
 func (h *harness) sendRefunds(tb testing.TB) {
 	tb.Helper()
 	ended, cancel := context.WithCancel(tb.Context())
@@ -164,7 +164,7 @@ func (h *harness) sendRefunds(tb testing.TB) {
 	}
 }
 
-// optionsWith are options with clients of the given services and limits that are not reached.
+// optionsWith returns options with clients of the services and limits that no test reaches.
 func optionsWith(tb testing.TB, s *services) Options {
 	tb.Helper()
 	listener := bufconn.Listen(1 << 20)
@@ -177,7 +177,7 @@ func optionsWith(tb testing.TB, s *services) Options {
 	tb.Cleanup(server.Stop)
 
 	upstream := backendclient.Upstream{Address: "passthrough:///bufnet"}
-	// These services fail as often as a test wants: no breaker opens, and no call is retried.
+	// These services fail as often as a test needs: no breaker opens, and no call is retried.
 	settings := backendclient.DefaultSettings()
 	settings.Retries.Max, settings.Breaker.MinRequests = 0, 1<<30
 	clients, err := backendclient.Dial(backendclient.Options{
@@ -212,7 +212,7 @@ func optionsWith(tb testing.TB, s *services) Options {
 	}
 }
 
-// policies are those that give every token the limits.
+// policies returns policies that give each token the limits.
 func policies(tb testing.TB, limits ...ratelimit.Limit) *ratelimit.Policies {
 	tb.Helper()
 	p, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: policy(tb, limits...)})
@@ -231,10 +231,10 @@ func policy(tb testing.TB, limits ...ratelimit.Limit) *ratelimit.Policy {
 	return p
 }
 
-// tokenOf is the token that has one scope.
+// tokenOf returns the token with one scope.
 func tokenOf(scope authn.Scope) string { return strings.ReplaceAll(string(scope), ":", ".") }
 
-// answer is a response with its body read.
+// An answer is a response and its body.
 type answer struct {
 	*http.Response
 	body string
@@ -271,7 +271,7 @@ func (h *harness) get(tb testing.TB, target string, headers ...string) answer {
 	return h.do(tb, "full", http.MethodGet, target, "", headers...)
 }
 
-// mustFail checks status, code and the shape of the error: error and code, and details exactly where the contract has them.
+// mustFail checks the status, the code, and that the body is an error object with details exactly for a 403 or 422.
 func (a answer) mustFail(tb testing.TB, status int, code string) map[string]string {
 	tb.Helper()
 	var e struct {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Headers and queries have up to 16 KiB in thousands of parts. Looking through them allocates nothing for a part.
+// Headers and queries have up to 16 KiB in thousands of elements. Parsing them must not allocate for each element.
 func TestHeaderParsingDoesNotAllocatePerElement(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	forwarded := func(lines []string) {
@@ -38,7 +38,7 @@ func TestHeaderParsingDoesNotAllocatePerElement(t *testing.T) {
 	}
 }
 
-// bytesPerRun returns how many bytes a function allocates.
+// bytesPerRun returns the number of bytes that a function allocates.
 func bytesPerRun(runs uint64, f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -18,7 +18,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// Whatever stands before the address that the first stranger among the hops has is that stranger's claim, and changes nothing.
+// Entries of X-Forwarded-For before the last untrusted address are written by the client and must not change the result.
 func FuzzForwardedFor(f *testing.F) {
 	f.Add("10.0.0.1:1", "1.2.3.4, 10.0.0.2", "5.6.7.8")
 	f.Add("[::1]:1", "[2001:db8::1%eth0]:80, ,", "unknown")
@@ -34,13 +34,13 @@ func FuzzForwardedFor(f *testing.F) {
 			t.Errorf("%q, %q: %v", peer, forwarded, addr)
 		}
 		if by, err := netip.ParseAddrPort(peer); err == nil && !contains(trusted, by.Addr().Unmap()) && addr != by.Addr().Unmap() {
-			t.Errorf("%q, %q: %v, and nobody may say so", peer, forwarded, addr)
+			t.Errorf("%q, %q: %v is a claim of the client", peer, forwarded, addr)
 		}
 		if got := from(strings.Split(forwarded, ",")...); got != addr {
 			t.Errorf("%q, %q: %v in one line, %v in several", peer, forwarded, addr, got)
 		}
 		if contains(trusted, addr) {
-			return // the claim may be of a proxy's client
+			return // the last entry may be a trusted proxy
 		}
 		if got := from(claim, forwarded); got != addr {
 			t.Errorf("%q, %q: %v, and %v with the claim %q", peer, forwarded, addr, got, claim)
@@ -59,7 +59,7 @@ func FuzzAcceptEncoding(f *testing.F) {
 		for entry := range strings.SplitSeq(header, ",") {
 			match := item.FindStringSubmatch(strings.Trim(entry, " \t"))
 			if match == nil {
-				return // it is no such field, and may mean anything
+				return // not a valid header
 			}
 			name := strings.TrimPrefix(strings.ToLower(match[1]), "x-")
 			if _, twice := weights[name]; twice {
@@ -99,7 +99,7 @@ func FuzzContentType(f *testing.F) {
 	})
 }
 
-// Whatever a client calls the coding of a body, an answer repeats it only where it is short and visible.
+// The response repeats the name of a coding only if it is short and visible ASCII.
 func FuzzContentEncoding(f *testing.F) {
 	for _, s := range []string{
 		"", "identity", "Identity , IDENTITY,", "gzip", "gzip, identity", "identity, br", "identity identity", "ıdentity", "\x1b[31m",
@@ -125,7 +125,7 @@ func FuzzIfNoneMatch(f *testing.F) {
 	f.Add(`*`, "")
 	f.Add(`"6d1ab1e8e01fa1dc"`, "")
 	f.Add(`"ef46db3751d8e999-gzip" ,W/"x"`, "")
-	item := regexp.MustCompile(`^(?:W/)?"([\x21\x23-\x2b\x2d-\x7e]*)"$`) // without the comma, which no tag of ours has
+	item := regexp.MustCompile(`^(?:W/)?"([\x21\x23-\x2b\x2d-\x7e]*)"$`) // without the comma, which our tags do not contain
 	f.Fuzz(func(t *testing.T, header, body string) {
 		for _, zipped := range []bool{false, true} {
 			tag := entityTag([]byte(body), zipped)
@@ -169,7 +169,7 @@ func FuzzRequestID(f *testing.F) {
 	})
 }
 
-// Both fields are lists of RFC 9651 that say what the policy and the decision do, whatever the limits are called.
+// Both headers are lists of RFC 9651 with the values of the policy and the decision, for any name of a limit.
 func FuzzLimitHeaders(f *testing.F) {
 	f.Add("second", 3, int64(1e9), 2, int64(1e9))
 	f.Add(`a"b\c`, 5000, int64(3600e9), 0, int64(1))
@@ -187,15 +187,15 @@ func FuzzLimitHeaders(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := newLimitSets(all, newMetrics())[0]
+		set := newLimitSets(all, newMetrics())[0]
 		d := &ratelimit.Decision{Budgets: [ratelimit.MaxLimits]ratelimit.Budget{0: {Remaining: remaining, Reset: time.Duration(reset)}, 2: {Remaining: 5, Reset: 9e9}}}
 		seconds := func(ns int64) int64 { return (ns + 1e9 - 1) / 1e9 }
-		mustBeList(t, told.header[0], fmt.Sprintf("%q q=%d w=%d", name, requests, seconds(per)), fmt.Sprintf("%q q=7 w=3", name+"'s"))
-		mustBeList(t, string(told.appendRemaining(nil, d)), fmt.Sprintf("%q r=%d t=%d", name, remaining, seconds(reset)), fmt.Sprintf("%q r=5 t=9", name+"'s"))
+		mustBeList(t, set.header[0], fmt.Sprintf("%q q=%d w=%d", name, requests, seconds(per)), fmt.Sprintf("%q q=7 w=3", name+"'s"))
+		mustBeList(t, string(set.appendRemaining(nil, d)), fmt.Sprintf("%q r=%d t=%d", name, remaining, seconds(reset)), fmt.Sprintf("%q r=5 t=9", name+"'s"))
 	})
 }
 
-// mustBeList reads a field as a list of strings with whole numbers as parameters.
+// mustBeList parses a header as a list of strings with integer parameters.
 func mustBeList(t *testing.T, field string, want ...string) {
 	t.Helper()
 	list, err := httpsfv.UnmarshalList([]string{field})

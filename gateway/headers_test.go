@@ -12,7 +12,7 @@ import (
 
 const yearOfTLS = "max-age=31536000"
 
-// mustBeSecure looks at the headers that every response has.
+// mustBeSecure checks the headers that every response has.
 func mustBeSecure(t *testing.T, what string, header http.Header, overTLS bool) {
 	t.Helper()
 	if got := header["X-Content-Type-Options"]; !slices.Equal(got, []string{"nosniff"}) {
@@ -50,7 +50,7 @@ func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 			got := h.do(t, "full", c.method, c.target, "", c.headers...).mustBe(t, c.status)
 			mustBeSecure(t, c.method+" "+c.target, got.Header, overTLS)
 		}
-		for _, m := range mishaps(t) {
+		for _, m := range errorCases(t) {
 			change := []func(*Options){func(o *Options) { o.TLS = overTLS }}
 			if m.change != nil {
 				change = append(change, m.change)
@@ -62,7 +62,7 @@ func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 	}
 }
 
-// With nine fields, the map that net/http keeps them in takes three times the memory (BenchmarkOverHTTP).
+// With nine headers, the map that net/http keeps them in needs three times the memory (BenchmarkOverHTTP).
 func TestSmallResponsesHaveEightHeaders(t *testing.T) {
 	h := start(t)
 	h.services.reply("GetServer", &fleetv1.GetServerResponse{Server: fullServer()})
@@ -76,7 +76,7 @@ func TestSmallResponsesHaveEightHeaders(t *testing.T) {
 	}
 }
 
-// net/http adds the length of a small answer, and we add that of a larger one: no answer is chunked.
+// net/http adds the length of a small response and the gateway that of a larger one, so that no response is chunked.
 func TestEveryResponseHasContentLength(t *testing.T) {
 	h := start(t)
 	for n := range 12 { // about 300 bytes each

@@ -18,7 +18,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// limited runs a gateway with limits for everybody, by a clock that stands until it is moved.
+// limited runs a gateway with limits for all tokens, and a clock that the test moves.
 func limited(t *testing.T, limits []ratelimit.Limit, change ...func(*Options)) (h *harness, now *time.Time) {
 	t.Helper()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -31,23 +31,23 @@ func limited(t *testing.T, limits []ratelimit.Limit, change ...func(*Options)) (
 	return h, &at
 }
 
-// aLimit is a member of a RateLimit or RateLimit-Policy field.
-type aLimit struct {
+// A limitMember is a member of a RateLimit or RateLimit-Policy header.
+type limitMember struct {
 	name       string
 	parameters map[string]int64
 }
 
-// members reads a structured field as a client's library does.
-func members(t *testing.T, header http.Header, name string) []aLimit {
+// members parses a structured header with a client library.
+func members(t *testing.T, header http.Header, name string) []limitMember {
 	t.Helper()
 	list, err := httpsfv.UnmarshalList(header.Values(name))
 	if err != nil {
 		t.Fatalf("%s: %q: %v", name, header.Values(name), err)
 	}
-	found := make([]aLimit, len(list))
+	found := make([]limitMember, len(list))
 	for i, member := range list {
 		item := member.(httpsfv.Item)
-		found[i] = aLimit{item.Value.(string), map[string]int64{}}
+		found[i] = limitMember{item.Value.(string), map[string]int64{}}
 		for _, key := range item.Params.Names() {
 			value, _ := item.Params.Get(key)
 			found[i].parameters[key] = value.(int64)
@@ -56,19 +56,23 @@ func members(t *testing.T, header http.Header, name string) []aLimit {
 	return found
 }
 
-func mustTell(t *testing.T, got answer, name string, want ...aLimit) {
+func mustHaveHeader(t *testing.T, got answer, name string, want ...limitMember) {
 	t.Helper()
-	if diff := cmp.Diff(want, members(t, got.Header, name), cmp.AllowUnexported(aLimit{})); diff != "" {
+	if diff := cmp.Diff(want, members(t, got.Header, name), cmp.AllowUnexported(limitMember{})); diff != "" {
 		t.Errorf("%s: %s", name, diff)
 	}
 }
 
-func policyOf(name string, q, w int64) aLimit { return aLimit{name, map[string]int64{"q": q, "w": w}} }
+func policyOf(name string, q, w int64) limitMember {
+	return limitMember{name, map[string]int64{"q": q, "w": w}}
+}
 
-func budgetOf(name string, r, t int64) aLimit { return aLimit{name, map[string]int64{"r": r, "t": t}} }
+func budgetOf(name string, r, t int64) limitMember {
+	return limitMember{name, map[string]int64{"r": r, "t": t}}
+}
 
-// mustLeave holds what is left of each limit, as "hour 17", against the RateLimit field. How long until there is more is at most a
-// second longer than the window: the store rounds up, and so do we.
+// mustLeave compares the RateLimit header with what should remain of each limit, as "hour 17". The time until more remain is at most a second
+// longer than the window, because the store and the gateway both round up.
 func mustLeave(t *testing.T, got answer, want ...string) {
 	t.Helper()
 	var left []string
@@ -86,7 +90,7 @@ func TestLimitsAreReportedAndEnforced(t *testing.T) {
 	})
 	for i := range int64(3) {
 		got := h.get(t, "/v1/me").mustBe(t, 200)
-		mustTell(t, got, "RateLimit-Policy", policyOf("second", 3, 1), policyOf("hour", 5000, 3600))
+		mustHaveHeader(t, got, "RateLimit-Policy", policyOf("second", 3, 1), policyOf("hour", 5000, 3600))
 		mustLeave(t, got, fmt.Sprint("second ", 2-i), fmt.Sprint("hour ", 4999-i))
 		if wait := members(t, got.Header, "RateLimit"); wait[0].parameters["t"] != 1 || wait[1].parameters["t"]/60 != 60 {
 			t.Errorf("RateLimit: %v", wait)
@@ -98,13 +102,13 @@ func TestLimitsAreReportedAndEnforced(t *testing.T) {
 		t.Errorf("%s, Retry-After %q", refused.body, refused.Header.Get("Retry-After"))
 	}
 	if h.do(t, "", "GET", "/v1/me", "").Header.Get("RateLimit") != "" {
-		t.Error("an unknown caller is told of budgets")
+		t.Error("an unauthenticated response has RateLimit")
 	}
 	*now = now.Add(time.Second)
 	h.get(t, "/v1/nothing").mustFail(t, 404, "not_found")
 }
 
-// A token's own policy goes before its team's, and that before the default.
+// The policy of a token precedes that of its team, which precedes the default.
 func TestTokenPolicyPrecedesTeamPolicy(t *testing.T) {
 	of := func(class, name string, requests int, tokens, teams []string) ratelimit.Assignment {
 		return ratelimit.Assignment{
@@ -130,12 +134,12 @@ func TestTokenPolicyPrecedesTeamPolicy(t *testing.T) {
 			"default": {TokenID: teamID, TeamID: someID, AIPlan: true},
 		}
 	})
-	for token, want := range map[string]aLimit{
+	for token, want := range map[string]limitMember{
 		"own": policyOf("own", 40, 3600), "team": policyOf("team", 20, 3600),
 		"partner": policyOf("partner", 30, 3600), "default": policyOf("hour", 10, 3600),
 	} {
 		got := h.do(t, token, "GET", "/v1/me", "").mustBe(t, 200)
-		mustTell(t, got, "RateLimit-Policy", want)
+		mustHaveHeader(t, got, "RateLimit-Policy", want)
 		mustLeave(t, got, fmt.Sprint(want.name, " ", want.parameters["q"]-1))
 	}
 	mustCount(t, h, "opsgate_rate_limit_decisions_total", map[string]float64{
@@ -143,7 +147,7 @@ func TestTokenPolicyPrecedesTeamPolicy(t *testing.T) {
 	})
 }
 
-// A limit in shadow is decided and counted; no client learns of it.
+// A shadow limit is decided and counted, and clients do not see it.
 func TestShadowLimitsAreInvisibleToClients(t *testing.T) {
 	h, _ := limited(t, []ratelimit.Limit{
 		{Name: "tight", Requests: 1, Per: time.Minute, Shadow: true},
@@ -152,7 +156,7 @@ func TestShadowLimitsAreInvisibleToClients(t *testing.T) {
 	}, func(o *Options) { o.LogFailuresOnly = true })
 	for i := range int64(3) {
 		got := h.get(t, "/v1/me").mustBe(t, 200)
-		mustTell(t, got, "RateLimit-Policy", policyOf("hour", 3, 3600))
+		mustHaveHeader(t, got, "RateLimit-Policy", policyOf("hour", 3, 3600))
 		mustLeave(t, got, fmt.Sprint("hour ", 2-i))
 	}
 	refused := h.get(t, "/v1/me")
@@ -165,7 +169,7 @@ func TestShadowLimitsAreInvisibleToClients(t *testing.T) {
 	mustCount(t, h, "opsgate_rate_limit_decisions_total", map[string]float64{
 		"hour admitted default": 2, "hour near default": 1, "hour denied default": 1,
 		"tight near default": 1, "tight shadow_denied default": 2,
-		"loose admitted default": 1, // the others would have been refused, and spend in no limit in shadow
+		"loose admitted default": 1, // the other requests would have been denied, and count in no shadow limit
 	})
 	if log := h.log.String(); strings.Count(log, "\n") != 2 || strings.Count(log, `"shadow_denied":"tight"`) != 2 {
 		t.Errorf("quiet: %s, want the two that the limit in shadow would have refused", log)
@@ -182,7 +186,7 @@ func TestDenialLogsTheNameOfItsLimit(t *testing.T) {
 	}
 }
 
-// More than 80 % spent is near, whatever the size of the limit.
+// More than 80 % used is near, for any size of the limit.
 func TestNearMeansLessThanAFifthRemains(t *testing.T) {
 	for requests, near := range map[int]float64{1: 1, 3: 1, 4: 1, 5: 1, 6: 2, 10: 2, 11: 3, 100: 20} {
 		h, _ := limited(t, []ratelimit.Limit{{Name: "hour", Requests: requests, Per: time.Hour}})
@@ -206,15 +210,15 @@ func TestFailedRequestIsRefunded(t *testing.T) {
 	for range 3 {
 		got := h.get(t, "/v1/servers")
 		got.mustFail(t, 503, "unavailable")
-		mustTell(t, got, "RateLimit", budgetOf("second", 1, 0), budgetOf("minute", 3, 0))
+		mustHaveHeader(t, got, "RateLimit", budgetOf("second", 1, 0), budgetOf("minute", 3, 0))
 		h.sendRefunds(t)
 	}
-	h.get(t, "/v1/servers/x").mustFail(t, 404, "not_found") // the client's own mistake costs
+	h.get(t, "/v1/servers/x").mustFail(t, 404, "not_found") // a 4xx is not refunded
 	h.get(t, "/v1/servers").mustFail(t, 429, "rate_limited")
 	mustCount(t, h, "opsgate_rate_limit_refunds_total", map[string]float64{"": 3})
 }
 
-// What an answer that is given back tells of budgets is what the next look at them finds.
+// The RateLimit header of a refunded response is equal to that of the next Peek.
 func TestRefundIsVisibleInTheResponse(t *testing.T) {
 	h, now := limited(t, []ratelimit.Limit{
 		{Name: "second", Requests: 1, Per: time.Second}, {Name: "minute", Requests: 3, Per: time.Minute}, {Name: "hour", Requests: 600, Per: time.Hour},
@@ -229,17 +233,17 @@ func TestRefundIsVisibleInTheResponse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want []aLimit
+	var want []limitMember
 	for i, name := range []string{"second", "minute", "hour"} {
 		want = append(want, budgetOf(name, int64(left.Budgets[i].Remaining), wholeSeconds(left.Budgets[i].Reset)))
 	}
-	mustTell(t, got, "RateLimit", want...)
+	mustHaveHeader(t, got, "RateLimit", want...)
 	if want[1].parameters["r"] != 2 || want[1].parameters["t"] > 51 {
 		t.Errorf("%v: the first request is not what is left", want)
 	}
 }
 
-// A scriptedLimiter says what it is told to.
+// A scriptedLimiter returns fixed results.
 type scriptedLimiter struct {
 	decision ratelimit.Decision
 	err      error
@@ -254,7 +258,7 @@ func (s scriptedLimiter) Refund(context.Context, string, *ratelimit.Policy, rate
 	return s.refund
 }
 
-// A store that is away is never the client's fault: 503 and not 429, with the store's own word on when to come back.
+// If the store is unavailable, the response is a 503 and not a 429, with the Retry-After of the store.
 func TestUnavailableLimiterIs503(t *testing.T) {
 	refused := errors.New("dial tcp 10.0.0.7:6379: connection refused")
 	for name, c := range map[string]struct {
@@ -296,26 +300,26 @@ func TestLocalAndCachedDecisionsAreCounted(t *testing.T) {
 	}
 }
 
-// watcher keeps what it is told of decisions.
-type watcher struct{ told []string }
+// decisionRecorder records observed decisions.
+type decisionRecorder struct{ observed []string }
 
-func (w *watcher) Decided(p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision) {
-	w.told = append(w.told, fmt.Sprintf("%s %s %s %v", p.TeamID, p.TokenID, a.Class, d.Allowed))
+func (w *decisionRecorder) Decided(p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision) {
+	w.observed = append(w.observed, fmt.Sprintf("%s %s %s %v", p.TeamID, p.TokenID, a.Class, d.Allowed))
 }
 
 func TestEachDecisionIsObservedOnce(t *testing.T) {
-	w := &watcher{}
+	w := &decisionRecorder{}
 	h, _ := limited(t, []ratelimit.Limit{{Name: "hour", Requests: 2, Per: time.Hour}}, func(o *Options) { o.Decisions = w })
 	h.services.fail("ListServers", status.Error(codes.Unavailable, "away"))
-	h.get(t, "/v1/servers").mustBe(t, 503) // refunded, and decided all the same
+	h.get(t, "/v1/servers").mustBe(t, 503) // refunded, but observed
 	h.sendRefunds(t)
-	h.do(t, "", "GET", "/v1/me", "").mustBe(t, 401)        // not decided
-	h.get(t, "/v1/nothing").mustBe(t, 404)                 // decided before the route is looked for
-	h.do(t, "none", "GET", "/v1/audit", "").mustBe(t, 403) // the same token's id
+	h.do(t, "", "GET", "/v1/me", "").mustBe(t, 401)        // no decision
+	h.get(t, "/v1/nothing").mustBe(t, 404)                 // the decision precedes the route check
+	h.do(t, "none", "GET", "/v1/audit", "").mustBe(t, 403) // the same token id
 	h.get(t, "/v1/me").mustBe(t, 429)
 	h.Server.Close()
 	who := teamID + " " + tokenID + " default "
-	if diff := cmp.Diff([]string{who + "true", who + "true", who + "true", who + "false"}, w.told); diff != "" {
+	if diff := cmp.Diff([]string{who + "true", who + "true", who + "true", who + "false"}, w.observed); diff != "" {
 		t.Error(diff)
 	}
 }

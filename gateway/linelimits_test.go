@@ -11,7 +11,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// closed is a LineLimit that suppresses every line, and notes its kind and cause.
+// closed is a LineLimit that suppresses every line, and records its kind and cause.
 type closed struct {
 	kind  string
 	asked *[]string
@@ -22,7 +22,7 @@ func (c closed) Allow(cause string) bool {
 	return false
 }
 
-// suppressed returns an option that suppresses all lines that are bounded, and where these are noted.
+// suppressed returns an option that suppresses all limited lines, and the record of them.
 func suppressed() (change func(*Options), asked *[]string) {
 	asked = new([]string)
 	return func(o *Options) {
@@ -32,28 +32,28 @@ func suppressed() (change func(*Options), asked *[]string) {
 	}, asked
 }
 
-// kindOf returns what bounds the line of a request that is refused or fails; "" for nothing beside the limits of its token.
-func kindOf(m mishap) string {
+// kindOf returns the kind of limit for the line of an error response; "" for none.
+func kindOf(m errorCase) string {
 	switch {
 	case strings.HasPrefix(m.cause, "token:"), m.cause == "input:header", m.cause == "busy:identity", strings.HasPrefix(m.target, "/docs/"):
 		return "unauthenticated"
 	case m.status == 429:
 		return "rate_limited"
-	case m.status >= 500 && m.cause != "overload": // which has no line at all
+	case m.status >= 500 && m.cause != "overload": // it has no line
 		return "failed"
 	}
 	return ""
 }
 
 func TestErrorLinesAreLimited(t *testing.T) {
-	for _, m := range mishaps(t) {
+	for _, m := range errorCases(t) {
 		t.Run(m.cause, func(t *testing.T) {
 			change, asked := suppressed()
 			if m.change == nil {
 				m.change = func(*Options) {}
 			}
 			h := start(t, m.change, change)
-			line := m.happen(t, h)
+			line := m.run(t, h)
 			var want []string
 			if kind := kindOf(m); kind != "" {
 				cause, _, isLimit := strings.Cut(m.cause, ":hour")
@@ -75,10 +75,10 @@ func TestErrorLinesAreLimited(t *testing.T) {
 func TestSuccessLinesAreLimitedOnlyIfUnauthenticated(t *testing.T) {
 	change, asked := suppressed()
 	h := start(t, change)
-	if line := (mishap{target: "/v1/servers"}).happen(t, h); line["status"] != 200.0 || *asked != nil {
+	if line := (errorCase{target: "/v1/servers"}).run(t, h); line["status"] != 200.0 || *asked != nil {
 		t.Errorf("with a token: %v, asked %q", line, *asked)
 	}
-	if line := (mishap{target: "/openapi.json"}).happen(t, h); line != nil || strings.Join(*asked, ",") != "unauthenticated ok" {
+	if line := (errorCase{target: "/openapi.json"}).run(t, h); line != nil || strings.Join(*asked, ",") != "unauthenticated ok" {
 		t.Errorf("the documentation: %v, asked %q", line, *asked)
 	}
 }
@@ -94,11 +94,11 @@ func TestDisabledLineIsNotCountedAsSuppressed(t *testing.T) {
 
 func TestLinesOfFailedRefundsAreLimited(t *testing.T) {
 	change, asked := suppressed()
-	m := mishap{fails: errors.New("odd")}
+	m := errorCase{fails: errors.New("odd")}
 	h := start(t, change, func(o *Options) {
 		o.Limiter = scriptedLimiter{decision: ratelimit.Decision{Allowed: true, Shadowed: -1}, refund: errors.New("away")}
 	})
-	line := m.happen(t, h)
+	line := m.run(t, h)
 	h.sendRefunds(t)
 	if line != nil || strings.Contains(h.log.String(), "not refunded") || !strings.Contains(strings.Join(*asked, ","), "failed refund") {
 		t.Errorf("asked %q, logged %v", *asked, line)

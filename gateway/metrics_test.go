@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// mustCount holds the counters of one name that are not zero against those wanted, by their labels' values.
+// mustCount compares the counters of one name that are not zero with want, by their label values.
 func mustCount(t *testing.T, h *harness, name string, want map[string]float64) {
 	t.Helper()
 	families, err := h.registry.Gather()
@@ -78,7 +78,7 @@ func TestMetricsAreRegisteredOnce(t *testing.T) {
 	}
 }
 
-// A reload makes a new Gateway: counts go on, and no outcome of a limit is missing before it first happens.
+// A reload creates a Gateway with the same metrics. All outcomes of a limit exist before they first occur.
 func TestMetricsContinueAfterReload(t *testing.T) {
 	h := start(t)
 	h.get(t, "/v1/me")

@@ -79,7 +79,7 @@ func TestGzip(t *testing.T) {
 		t.Error("two representations have one strong ETag")
 	}
 	h.get(t, "/v1/servers", "Accept-Encoding: gzip", "If-None-Match: "+tag).mustBe(t, 304)
-	h.get(t, "/v1/servers", "If-None-Match: "+tag).mustBe(t, 304) // same content
+	h.get(t, "/v1/servers", "If-None-Match: "+tag).mustBe(t, 304) // the same content
 
 	h.services.reply("ListServers", manyServers(1))
 	if small := h.get(t, "/v1/servers", "Accept-Encoding: gzip"); small.Header.Get("Content-Encoding") != "" {
@@ -98,7 +98,7 @@ func TestAcceptEncoding(t *testing.T) {
 	}
 }
 
-// sources notes where the requests come from that are authenticated.
+// sources is an Authenticator that records client addresses.
 type sources struct{ seen chan netip.Addr }
 
 func (s sources) Authenticate(_ context.Context, _ string, from authn.Source) (*authn.Principal, error) {
@@ -106,7 +106,7 @@ func (s sources) Authenticate(_ context.Context, _ string, from authn.Source) (*
 	return nil, authn.ErrUnknown
 }
 
-// Look-ups of unknown tokens are divided by it: behind a trusted proxy it is the address that the proxy forwards, else the peer's.
+// Lookups of unknown tokens are limited by client address: behind a trusted proxy the forwarded address, else the peer's.
 func TestAuthenticatorGetsTheClientAddress(t *testing.T) {
 	for _, trusted := range []bool{true, false} {
 		s := sources{make(chan netip.Addr, 1)}

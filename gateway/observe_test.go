@@ -15,14 +15,14 @@ import (
 	"opsgate/ratelimit"
 )
 
-// Of what others do, this is how long it takes.
+// Duration of each call in the tests below.
 const (
 	lookUp   = 30 * time.Millisecond
 	deciding = 2 * time.Millisecond
 	calling  = 70 * time.Millisecond
 )
 
-// slowAuthority knows every token, after a while.
+// slowAuthority accepts every token, after a delay.
 type slowAuthority struct{ of Authenticator }
 
 func (s slowAuthority) Authenticate(ctx context.Context, token string, from authn.Source) (*authn.Principal, error) {
@@ -30,7 +30,7 @@ func (s slowAuthority) Authenticate(ctx context.Context, token string, from auth
 	return s.of.Authenticate(ctx, token, from)
 }
 
-// slowLimiter decides after a while.
+// slowLimiter decides after a delay.
 type slowLimiter struct{ Limiter }
 
 func (s slowLimiter) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
@@ -38,7 +38,7 @@ func (s slowLimiter) Decide(ctx context.Context, tokenID string, p *ratelimit.Po
 	return s.Limiter.Decide(ctx, tokenID, p)
 }
 
-// slowFleet answers the second attempt.
+// slowFleet succeeds at the second attempt.
 type slowFleet struct{ fleetv1.FleetServiceClient }
 
 func (slowFleet) ListServers(ctx context.Context, _ *fleetv1.ListServersRequest, _ ...grpc.CallOption) (*fleetv1.ListServersResponse, error) {
@@ -51,7 +51,7 @@ func TestWaitTimesAreLoggedAndCounted(t *testing.T) {
 	h := start(t, func(o *Options) {
 		o.Authenticator, o.Limiter, o.Fleet = slowAuthority{o.Authenticator}, slowLimiter{o.Limiter}, slowFleet{}
 	})
-	line := mishap{}.happen(t, h)
+	line := errorCase{}.run(t, h)
 	for key, want := range map[string]float64{"identity_us": 30_000, "limiter_us": 2_000, "service_us": 70_000, "retries": 1} {
 		if line[key] != want {
 			t.Errorf("%s = %v, want %v: %v", key, line[key], want, line)
@@ -84,7 +84,7 @@ func TestLogLineOfRevokedTokenHasItsIDs(t *testing.T) {
 		var answers []string
 		for _, err := range []error{&ids, authn.ErrUnknown} {
 			h := start(t, ofIdentity(err))
-			line := mishap{}.happen(t, h)
+			line := errorCase{}.run(t, h)
 			want := ids
 			if err == authn.ErrUnknown { //nolint:errorlint // it is this one
 				want = authn.RevokedError{}
@@ -97,26 +97,26 @@ func TestLogLineOfRevokedTokenHasItsIDs(t *testing.T) {
 			answers = append(answers, h.get(t, "/v1/servers").mustBe(t, 401).body)
 		}
 		if answers[0] != answers[1] {
-			t.Errorf("the answers tell a revoked token from an unknown one: %q", answers)
+			t.Errorf("the responses distinguish a revoked token from an unknown one: %q", answers)
 		}
 	}
 }
 
 func TestRequestWithoutWaitsLogsNoWaitTimes(t *testing.T) {
 	h := start(t)
-	line := mishap{target: "/v1/me"}.happen(t, h)
+	line := errorCase{target: "/v1/me"}.run(t, h)
 	for _, key := range []string{"identity_us", "limiter_us", "service_us", "retries"} {
 		if value, there := line[key]; there {
 			t.Errorf("%s = %v", key, value)
 		}
 	}
-	again := mishap{target: "/v1/servers"}
-	if line := again.happen(t, h); line["service_us"] == nil {
+	again := errorCase{target: "/v1/servers"}
+	if line := again.run(t, h); line["service_us"] == nil {
 		t.Errorf("a call of a service has no time: %v", line)
 	}
 }
 
-// Of the successes, a sample is logged; of what is refused or fails, and of what a limit in shadow would have refused, everything.
+// Only a sample of the successes is logged. Errors and denials by shadow limits are always logged.
 func TestSuccessesAreSampled(t *testing.T) {
 	draws := []float64{0.91, 0.9, 0.89, 0}
 	h := start(t, func(o *Options) {
@@ -128,12 +128,12 @@ func TestSuccessesAreSampled(t *testing.T) {
 		}
 	})
 	for range draws {
-		mishap{target: "/v1/me"}.send(t, h)
+		errorCase{target: "/v1/me"}.send(t, h)
 	}
 	if lines := h.log.String(); strings.Count(lines, "\n") != 2 || len(draws) != 0 {
 		t.Errorf("got %s, want the first two", lines)
 	}
-	for _, m := range refusals() {
+	for _, m := range authErrorCases() {
 		if m.change == nil {
 			m.send(t, h)
 		}
@@ -152,7 +152,7 @@ func TestShadowDenialsAreAlwaysLogged(t *testing.T) {
 		o.Policies = policies(t, ratelimit.Limit{Name: "wide", Requests: 10, Per: time.Hour}, ratelimit.Limit{Name: "tight", Requests: 1, Per: time.Hour, Shadow: true})
 	})
 	for range 3 {
-		mishap{target: "/v1/me"}.send(t, h)
+		errorCase{target: "/v1/me"}.send(t, h)
 	}
 	if log := h.log.String(); strings.Count(log, "\n") != 2 || strings.Count(log, `"shadow_denied":"tight"`) != 2 {
 		t.Errorf("got %s", log)

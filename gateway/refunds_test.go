@@ -16,8 +16,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// refundLimiter admits requests as another Limiter does, and records refunds. A refund waits until release is closed, where it is not nil,
-// or its context ends.
+// refundLimiter admits requests and records refunds. If release is not nil, a refund waits until it is closed or its context ends.
 type refundLimiter struct {
 	Limiter
 
@@ -41,7 +40,7 @@ func (l *refundLimiter) Refund(ctx context.Context, _ string, _ *ratelimit.Polic
 	return nil
 }
 
-// failing starts a gateway in front of a service that fails, with 3 requests a minute.
+// failing starts a gateway with a failing service, and a limit of 3 requests per minute.
 func failing(t *testing.T, release chan struct{}) (*harness, *refundLimiter) {
 	t.Helper()
 	l := &refundLimiter{release: release}
@@ -59,9 +58,9 @@ func TestResponseDoesNotWaitForItsRefund(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- h.gateway.options.Refunds.Run(ctx) }()
-	got := h.get(t, "/v1/servers") // would not return if it waited: release is closed later
+	got := h.get(t, "/v1/servers") // it would not return if it waited for the refund, because release is closed later
 	got.mustFail(t, 503, "unavailable")
-	mustTell(t, got, "RateLimit", budgetOf("minute", 3, 0))
+	mustHaveHeader(t, got, "RateLimit", budgetOf("minute", 3, 0))
 	if l.refunded != nil {
 		t.Error("refunded before it was released")
 	}
@@ -76,7 +75,7 @@ func TestRefundsAreSentOnceWithTheDecisionOfTheRequest(t *testing.T) {
 	h, l := failing(t, nil)
 	h.get(t, "/v1/servers").mustBe(t, 503)
 	h.get(t, "/v1/servers").mustBe(t, 503)
-	h.get(t, "/v1/nothing").mustBe(t, 404) // the client's own mistake
+	h.get(t, "/v1/nothing").mustBe(t, 404) // a 4xx is not refunded
 	h.sendRefunds(t)
 	h.sendRefunds(t)
 	if len(l.refunded) != 2 {
@@ -95,7 +94,7 @@ func TestFailedRefundIsCountedAndLoggedAndNotRepeated(t *testing.T) {
 	h := start(t, func(o *Options) { o.Limiter = scriptedLimiter{decision: decision, refund: errors.New("away")} })
 	h.services.fail("ListServers", status.Error(codes.Unavailable, "away"))
 	got := h.get(t, "/v1/servers", "X-Request-Id: failed-request")
-	mustTell(t, got, "RateLimit", budgetOf("second", 8, 1))
+	mustHaveHeader(t, got, "RateLimit", budgetOf("second", 8, 1))
 	h.sendRefunds(t)
 	h.sendRefunds(t)
 	mustCount(t, h, "opsgate_rate_limit_refunds_total", nil)

@@ -15,11 +15,10 @@ import (
 	"opsgate/gateway/openapi/openapitest"
 )
 
-// password is the token of the requests that are fuzzed: short, so that it survives, and like nothing else in an answer.
+// password is the token in fuzzed requests. It is short, so that mutations keep it, and occurs in no response.
 const password = "sesame"
 
-// Whatever a client sends, each of its requests has an answer that the description of the API knows, none of them is 5xx, and
-// what a service is asked is in order.
+// Every response is described by the OpenAPI document and is no 5xx, and every call of a service is valid, for any bytes that a client sends.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range requestSeeds() {
 		f.Add([]byte(seed))
@@ -30,16 +29,16 @@ func FuzzRequest(f *testing.F) {
 	bearer := regexp.MustCompile(`^(?i:bearer) +` + password + ` *$`)
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		requests, answered := server.serve(sent)
-		told := bytes.Clone(answered.Bytes())
+		output := bytes.Clone(answered.Bytes())
 		answers := bufio.NewReader(answered)
 		for i, req := range requests {
 			resp, body, err := readAnswer(answers, req.Request)
 			if err != nil {
-				interim := string(told) == "HTTP/1.1 100 Continue\r\n\r\n" // the body was asked for, and did not come
-				if i < len(requests)-1 || len(told) > 0 && i == 0 && !interim || int64(req.body.Len()) >= req.ContentLength && req.ContentLength >= 0 {
-					t.Fatalf("%q: %d requests, no answer to number %d: %v\n%q", sent, len(requests), i, err, told)
+				interim := string(output) == "HTTP/1.1 100 Continue\r\n\r\n" // the body was requested and did not arrive
+				if i < len(requests)-1 || len(output) > 0 && i == 0 && !interim || int64(req.body.Len()) >= req.ContentLength && req.ContentLength >= 0 {
+					t.Fatalf("%q: %d requests, no answer to number %d: %v\n%q", sent, len(requests), i, err, output)
 				}
-				return // its body was cut off, and so was the client
+				return // the body was incomplete, and the connection was closed
 			}
 			x := openapitest.Exchange{Request: req.Request, RequestBody: req.body.Bytes(), Status: resp.StatusCode, Header: resp.Header, Body: body}
 			validator.CheckResponse(t, x)
@@ -50,8 +49,8 @@ func FuzzRequest(f *testing.F) {
 			}
 		}
 		mustBeOfTheServer(t, answers)
-		if bytes.Count(sent, []byte(password)) == 1 && bytes.Contains(told, []byte(password)) {
-			t.Errorf("%q: the token was told: %q", sent, told)
+		if bytes.Count(sent, []byte(password)) == 1 && bytes.Contains(output, []byte(password)) {
+			t.Errorf("%q: the token is in the response: %q", sent, output)
 		}
 		if wrong := conn.takeViolations(); len(wrong) > 0 || server.panicked() {
 			t.Errorf("%q: %v, log %q", sent, wrong, server.log.String())
@@ -59,7 +58,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// readAnswer reads the next answer that is no mere encouragement.
+// readAnswer reads the next response that is not interim.
 func readAnswer(from *bufio.Reader, req *http.Request) (*http.Response, []byte, error) {
 	for {
 		resp, err := http.ReadResponse(from, req)
@@ -74,7 +73,7 @@ func readAnswer(from *bufio.Reader, req *http.Request) (*http.Response, []byte, 
 	}
 }
 
-// mustBeOfTheServer holds that nothing is left to read but what net/http says of what is no request, before it closes the connection.
+// mustBeOfTheServer checks that the rest is at most net/http's response to an invalid request.
 func mustBeOfTheServer(t *testing.T, answers *bufio.Reader) {
 	t.Helper()
 	if _, err := answers.Peek(1); errors.Is(err, io.EOF) {

@@ -19,18 +19,18 @@ import (
 	"opsgate/ratelimit"
 )
 
-// defaultLimits are those of the specification.
+// defaultLimits returns the default limits (docs/contract.md, "Rate limits").
 func defaultLimits() []ratelimit.Limit {
 	return []ratelimit.Limit{{Name: "second", Requests: 3, Per: time.Second}, {Name: "hour", Requests: 5000, Per: time.Hour}}
 }
 
-// limitedModel returns a gateway with limits, without connections, for requests that are served in the process.
+// limitedModel returns a gateway with limits, for requests without connections.
 func limitedModel(tb testing.TB, limits []ratelimit.Limit, change ...func(*Options)) *Gateway {
 	tb.Helper()
 	return newModelled(tb, &model{}, append([]func(*Options){func(o *Options) { o.Policies = policies(tb, limits...) }}, change...)...)
 }
 
-// ask sends a request, and returns its status and its retry-after.
+// ask sends a request, and returns its status and Retry-After.
 func ask(tb testing.TB, g *Gateway) (int, time.Duration) {
 	tb.Helper()
 	w := httptest.NewRecorder()
@@ -47,14 +47,14 @@ func ask(tb testing.TB, g *Gateway) (int, time.Duration) {
 	return w.Code, time.Duration(seconds) * time.Second
 }
 
-// A crowd is clients of one token that obey retry-after. Each sends its next request as soon as the last one was admitted.
-type crowd struct {
+// A clientGroup is a number of clients with the same token. Each obeys Retry-After, and sends its next request when the last one was admitted.
+type clientGroup struct {
 	clients, requests int
-	spread            time.Duration // of their random starts; 0 for all at once
+	spread            time.Duration // of random starts; 0 if all start at once
 }
 
-// run returns how long the crowd took, in units of the ideal time, and the denials for each request.
-func (c crowd) run(t *testing.T, seed uint64) (took, denials float64) {
+// run returns the time that the group needs, in units of the ideal time, and the denials for each request.
+func (c clientGroup) run(t *testing.T, seed uint64) (took, denials float64) {
 	t.Helper()
 	const rate = 3
 	synctest.Test(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func (c crowd) run(t *testing.T, seed uint64) (took, denials float64) {
 			wg.Go(func() {
 				<-time.After(time.Duration(random.Float64() * float64(c.spread)))
 				for left := c.requests; left > 0; {
-					<-time.After(time.Duration(random.Float64() * float64(3*time.Millisecond))) // the network
+					<-time.After(time.Duration(random.Float64() * float64(3*time.Millisecond))) // network latency
 					if status, wait := ask(t, g); status == http.StatusOK {
 						left--
 					} else {
@@ -85,20 +85,20 @@ func (c crowd) run(t *testing.T, seed uint64) (took, denials float64) {
 	return took, denials
 }
 
-// The bound of 2 denials a request cannot be kept with 60 clients: the last ones are admitted after 19 s, and no wait is longer than 5 s,
-// which alone makes 2.3 on average.
+// With 60 clients, 2 denials per request are impossible: the last clients are admitted after 19 s and no wait is longer than 5 s, which makes
+// 2.3 on average.
 func TestObedientClientsUseTheWholeRate(t *testing.T) {
 	for _, c := range []struct {
-		crowd
+		clientGroup
 
-		took, denials float64 // bounds
+		took, denials float64 // maxima
 	}{
-		{crowd{clients: 20, requests: 3}, 1.3, 2},
-		{crowd{clients: 20, requests: 3, spread: 5 * time.Second}, 1.3, 2},
-		{crowd{clients: 5, requests: 3}, 1.3, 2},
-		{crowd{clients: 5, requests: 3, spread: time.Second}, 1.3, 2},
-		{crowd{clients: 60, requests: 1}, 1.3, 3.2},
-		{crowd{clients: 60, requests: 1, spread: 5 * time.Second}, 1.3, 3.2},
+		{clientGroup{clients: 20, requests: 3}, 1.3, 2},
+		{clientGroup{clients: 20, requests: 3, spread: 5 * time.Second}, 1.3, 2},
+		{clientGroup{clients: 5, requests: 3}, 1.3, 2},
+		{clientGroup{clients: 5, requests: 3, spread: time.Second}, 1.3, 2},
+		{clientGroup{clients: 60, requests: 1}, 1.3, 3.2},
+		{clientGroup{clients: 60, requests: 1, spread: 5 * time.Second}, 1.3, 3.2},
 	} {
 		t.Run(fmt.Sprint(c.clients, "x", c.requests, " ", c.spread), func(t *testing.T) {
 			var took, denials, mostTook, mostDenials float64
@@ -116,7 +116,7 @@ func TestObedientClientsUseTheWholeRate(t *testing.T) {
 	}
 }
 
-// takeAll returns the waits of n clients that are denied at the same time, in seconds.
+// takeAll returns the waits, in seconds, of n clients that are denied at the same time.
 func takeAll(s *RetrySlots, now time.Time, tokenID string, l ratelimit.Limit, retryAfter time.Duration, n int) (seconds []int) {
 	for range n {
 		seconds = append(seconds, int(s.take(now, tokenID, l, retryAfter)/time.Second))
@@ -159,12 +159,12 @@ func TestPassedSlotsAreFree(t *testing.T) {
 	limit := ratelimit.Limit{Requests: 1, Per: time.Second}
 	s := NewRetrySlots(oneGateway)
 	mustWait(t, []int{1, 1, 2, 3, 3, 4, 5}, takeAll(s, now, tokenID, limit, time.Second, 7))
-	mustWait(t, []int{3, 4, 5}, takeAll(s, now.Add(2*time.Second), tokenID, limit, time.Second, 3)) // 8 and 9 are full
+	mustWait(t, []int{3, 4, 5}, takeAll(s, now.Add(2*time.Second), tokenID, limit, time.Second, 3)) // seconds 8 and 9 are full
 	mustWait(t, []int{1}, takeAll(s, now.Add(10*time.Second), tokenID, limit, time.Second, 1))
-	mustWait(t, []int{1}, takeAll(s, now.Add(-time.Hour), tokenID, limit, time.Second, 1)) // a clock that was set back
+	mustWait(t, []int{1}, takeAll(s, now.Add(-time.Hour), tokenID, limit, time.Second, 1)) // the clock was set back
 }
 
-// More tokens than there is room for take each other's place, and never each other's slots.
+// Tokens above the capacity replace each other, and never use each other's slots.
 func TestTokensDoNotShareSlots(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	limit := ratelimit.Limit{Requests: 1, Per: time.Hour}
@@ -188,7 +188,7 @@ func TestTakingASlotDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// The header has the slot; RateLimit and an explanation have when the limit opens. A reload keeps the slots.
+// Retry-After is spread; RateLimit and explanations are not. A reload keeps the slots.
 func TestOnlyRetryAfterIsSpread(t *testing.T) {
 	h, _ := limited(t, []ratelimit.Limit{{Name: "second", Requests: 1, Per: time.Second}}, func(o *Options) { o.RetrySlots = NewRetrySlots(oneGateway) })
 	h.get(t, "/v1/me").mustBe(t, 200)
@@ -203,7 +203,7 @@ func TestOnlyRetryAfterIsSpread(t *testing.T) {
 			h.Config.Handler = next
 		}
 		got := h.get(t, "/v1/me").mustBe(t, 429)
-		mustTell(t, got, "RateLimit", budgetOf("second", 0, 1))
+		mustHaveHeader(t, got, "RateLimit", budgetOf("second", 0, 1))
 		if got.Header.Get("Retry-After") != want {
 			t.Errorf("denial %d: Retry-After %s, want %s", i, got.Header.Get("Retry-After"), want)
 		}
@@ -219,8 +219,8 @@ func TestOnlyRetryAfterIsSpread(t *testing.T) {
 	}
 }
 
-// Whatever was denied before: the wait is between the shortest that is sure to be enough and 4 s more; it is the shortest for the first
-// client that is denied; and it is enough for a client that is alone.
+// After any denials: a wait is between the shortest sufficient one and 4 s more. It is the shortest for the first denied client, and it is
+// sufficient for a client that is alone.
 func TestWaitsAreSufficientAndLimited(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(rapid.IntRange(0, 999).Draw(rt, "ms")) * time.Millisecond)
@@ -247,7 +247,7 @@ func TestWaitsAreSufficientAndLimited(t *testing.T) {
 			}
 			shortest := time.Duration(max(1, wholeSeconds(before.RetryAfter))) * time.Second
 			if wait < shortest || wait > shortest+4*time.Second || now.After(slotsPass) && wait != shortest {
-				rt.Fatalf("told to wait %v; %v is enough", wait, shortest)
+				rt.Fatalf("Retry-After %v; %v is sufficient", wait, shortest)
 			}
 			slotsPass = now.Add(before.RetryAfter + 6*time.Second)
 			if rapid.IntRange(0, 4).Draw(rt, "obeys") == 0 {

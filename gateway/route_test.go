@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A parameter given twice is refused where an operation reads it, and ignored where it does not.
+// A repeated parameter is a problem if the operation reads it, and ignored otherwise.
 func TestEachHandlerReadsTheFieldsOfItsRow(t *testing.T) {
 	h := start(t)
 	h.services.fail("", status.Error(codes.NotFound, "reached the service"))

@@ -34,22 +34,22 @@ import (
 
 var cursorForm = regexp.MustCompile(`^[A-Za-z0-9_-]{0,512}$`)
 
-// askFor makes the request of a route as the one who knows the password.
-func askFor(route Route) *http.Request {
+// requestTo returns a valid request to a route.
+func requestTo(route Route) *http.Request {
 	req := httptest.NewRequest(route.Method, target(route), strings.NewReader(validBody(route)))
 	req.Header.Set("Authorization", "Bearer "+password)
 	return req
 }
 
-// exchange has a gateway answer a request.
+// exchange serves a request, and returns it with its response.
 func exchange(g http.Handler, req *http.Request, body string) openapitest.Exchange {
 	w := httptest.NewRecorder()
 	g.ServeHTTP(w, req)
 	return openapitest.Exchange{Request: req, RequestBody: []byte(body), Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
 }
 
-// Whatever bytes a service answers with, the client has an answer of the described form: the resource where the service keeps its
-// contract as far as JSON and closed sets go, and 500 where it does not.
+// For any response of a service, the client gets a response of the OpenAPI document: the resource if the service's response keeps the
+// contract, else a 500.
 func FuzzAnswer(f *testing.F) {
 	m := &model{}
 	g := newModelled(f, m)
@@ -61,7 +61,7 @@ func FuzzAnswer(f *testing.F) {
 			(&sampler{elements: 2}).fill(usual.ProtoReflect())
 			return status.Error(codes.Aborted, "")
 		}
-		g.ServeHTTP(httptest.NewRecorder(), askFor(routes[i]))
+		g.ServeHTTP(httptest.NewRecorder(), requestTo(routes[i]))
 		for _, answer := range []proto.Message{usual, empty} {
 			wire, err := proto.Marshal(answer)
 			if err != nil {
@@ -93,7 +93,7 @@ func FuzzAnswer(f *testing.F) {
 			}
 			return nil
 		}
-		x := exchange(g, askFor(route), validBody(route))
+		x := exchange(g, requestTo(route), validBody(route))
 		if x.Status != want {
 			t.Errorf("%s answered %d %s, want %d", route.ID, x.Status, x.Body, want)
 		}
@@ -101,7 +101,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// oddAnswers are those of services that break their contract.
+// oddAnswers returns responses of services that violate their contract.
 func oddAnswers() []struct {
 	route  string
 	answer proto.Message
@@ -122,7 +122,7 @@ func oddAnswers() []struct {
 	}
 }
 
-// keepsContract says whether an answer has all that must be there, in a form that JSON has one for.
+// keepsContract returns whether a message has all required fields, with values that the API can represent.
 func keepsContract(m protoreflect.Message) bool {
 	for i := range m.Descriptor().Fields().Len() {
 		if !keepsField(m, m.Descriptor().Fields().Get(i)) {
@@ -132,7 +132,7 @@ func keepsContract(m protoreflect.Message) bool {
 	return true
 }
 
-// keepsPosted is keepsContract of what a POST made, of which only the status could be in no form.
+// keepsPosted is keepsContract for the resource in the response to a POST, of which only the status can be invalid.
 func keepsPosted(m protoreflect.Message) bool {
 	made := m.Descriptor().Fields().ByNumber(1)
 	if !m.Has(made) {
@@ -162,7 +162,7 @@ func keepsField(m protoreflect.Message, field protoreflect.FieldDescriptor) bool
 		return m.Has(field) && keepsContract(v.Message())
 	case field.Enum() != nil:
 		return v.Enum() != 0 && field.Enum().Values().ByNumber(v.Enum()) != nil
-	case field.Name() == "uptime_percent": // which is rounded
+	case field.Name() == "uptime_percent": // the view rounds it
 		return !math.IsInf(v.Float()*1000, 0) && !math.IsNaN(v.Float())
 	case field.Kind() == protoreflect.DoubleKind:
 		return !math.IsInf(v.Float(), 0) && !math.IsNaN(v.Float())
@@ -172,8 +172,7 @@ func keepsField(m protoreflect.Message, field protoreflect.FieldDescriptor) bool
 	return true
 }
 
-// Whatever a service fails with, the client learns what the table of codes says, what was wrong with the fields of its request, and
-// none of the service's own words.
+// For any error of a service, the client gets the response for its code and the violations of its fields, but no other text of the service.
 func FuzzFailure(f *testing.F) {
 	bad, _ := anypb.New(&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
 		{Field: "component_ids[3].x", Description: "is odd"}, {Field: "_a__b", Description: "\xe2\x80\xa8"},
@@ -217,7 +216,7 @@ func FuzzFailure(f *testing.F) {
 		}
 		s.fail("", status.FromProto(st).Err())
 		route := routes[int(number)%len(routes)]
-		req := askFor(route)
+		req := requestTo(route)
 		req.Header.Set("Authorization", "Bearer full")
 		x := exchange(g, req, validBody(route))
 		if route.Method == http.MethodPost || x.Status != http.StatusConflict && x.Status != http.StatusNotFound {
@@ -225,19 +224,19 @@ func FuzzFailure(f *testing.F) {
 		}
 		checkFailure(t, route, st, x)
 		if strings.Contains(string(x.Body)+fmt.Sprint(x.Header), marked) {
-			t.Errorf("the client reads the service's own words: %s", x.Body)
+			t.Errorf("the response has text of the service: %s", x.Body)
 		}
 	})
 }
 
-// checkFailure holds an answer against the table of codes.
+// checkFailure compares a response with everyCode.
 func checkFailure(t *testing.T, route Route, st *spb.Status, x openapitest.Exchange) {
 	t.Helper()
-	var told struct {
+	var body struct {
 		Code    string
 		Details map[string]string
 	}
-	if err := json.Unmarshal(x.Body, &told); err != nil {
+	if err := json.Unmarshal(x.Body, &body); err != nil {
 		t.Fatal(err)
 	}
 	wantStatus, wantCode := http.StatusInternalServerError, "internal_error"
@@ -247,10 +246,10 @@ func checkFailure(t *testing.T, route Route, st *spb.Status, x openapitest.Excha
 			wantStatus, wantCode = row.status, row.name
 		}
 	}
-	if x.Status != wantStatus || told.Code != wantCode {
-		t.Errorf("%s: code %d is told as %d %s", route.ID, st.Code, x.Status, x.Body)
+	if x.Status != wantStatus || body.Code != wantCode {
+		t.Errorf("%s: code %d gives %d %s", route.ID, st.Code, x.Status, x.Body)
 	}
-	for field, text := range told.Details {
+	for field, text := range body.Details {
 		known := slices.Contains(route.Fields, field) && field != "cursor" || field == "Idempotency-Key" && route.Method == "POST"
 		odd := strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) })
 		if !known || odd || text == "" || utf8.RuneCountInString(text) > 200 {
@@ -259,7 +258,7 @@ func checkFailure(t *testing.T, route Route, st *spb.Status, x openapitest.Excha
 	}
 }
 
-// correctable reports whether each of the violations, of which a hundred count, is of a field that the route has.
+// correctable returns whether each of the first hundred violations is of a field of the route.
 func correctable(route Route, st *spb.Status) bool {
 	var names []string
 	for _, field := range route.Fields {

@@ -47,7 +47,7 @@ func TestViolationsUseAPIFieldNames(t *testing.T) {
 	}
 }
 
-// What a client did not send it cannot correct, and a text about it may tell of the inside.
+// A client cannot correct a field that it did not send, and the description may contain internals.
 func TestViolationOfUnknownFieldIs500(t *testing.T) {
 	const secret = "pq: password=hunter2"
 	for name, c := range map[string]struct{ method, target, field string }{

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A wire is a connection whose client has sent all that it will, and reads what comes back when the server has closed it.
+// A wire is a connection whose client has sent all its bytes, and reads the responses after the server has closed it.
 type wire struct {
 	mu      sync.Mutex
 	changed sync.Cond
@@ -30,8 +30,8 @@ func newWire(sent []byte) *wire {
 	return w
 }
 
-// Read ends after what the client has sent. While a handler works, net/http reads a single byte ahead to see whether the client
-// hangs up; it does not.
+// Read returns EOF after the bytes that the client has sent. While a handler runs, net/http reads a single byte ahead to detect a disconnect;
+// such a read blocks.
 func (w *wire) Read(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +64,7 @@ func (w *wire) Close() error {
 	return nil
 }
 
-// SetReadDeadline takes a deadline that has passed, which ends a read, and none. One in the future does not come within a test.
+// SetReadDeadline applies a deadline in the past, which ends a read, and no deadline. It ignores deadlines in the future.
 func (w *wire) SetReadDeadline(at time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,20 +78,20 @@ func (*wire) SetWriteDeadline(time.Time) error { return nil }
 func (*wire) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080} }
 func (*wire) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 50000} }
 
-// A wireServer serves wires by net/http, as programs do.
+// A wireServer serves wires with net/http.
 type wireServer struct {
 	arrivals chan net.Conn
 	log      syncBuffer
 
 	mu       sync.Mutex
-	requests []*wireRequest // of the current wire, as the handler got them
+	requests []*wireRequest // of the current wire, as passed to the handler
 }
 
-// A wireRequest is what a handler was asked.
+// A wireRequest is a request that a handler got.
 type wireRequest struct {
 	*http.Request
 
-	body bytes.Buffer // as far as it was read
+	body bytes.Buffer // the part that was read
 }
 
 func startWireServer(tb testing.TB, handler http.Handler) *wireServer {
@@ -142,7 +142,7 @@ func (s *wireServer) Close() error {
 // Addr implements [net.Listener].
 func (s *wireServer) Addr() net.Addr { return (*wire)(nil).LocalAddr() }
 
-// serve has the bytes served as one connection, and returns the requests that were in it and all that came back.
+// serve serves the bytes as one connection, and returns its requests and the bytes of the responses.
 func (s *wireServer) serve(sent []byte) (requests []*wireRequest, answered *bytes.Buffer) {
 	s.mu.Lock()
 	s.requests = nil
@@ -157,5 +157,5 @@ func (s *wireServer) serve(sent []byte) (requests []*wireRequest, answered *byte
 	return s.requests, &w.out
 }
 
-// panicked says whether a handler did.
+// panicked returns whether a handler panicked.
 func (s *wireServer) panicked() bool { return strings.Contains(s.log.String(), "panic") }
