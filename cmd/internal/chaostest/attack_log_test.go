@@ -12,6 +12,7 @@ import (
 
 // Row 29: clients without a valid token and connections without TLS cannot fill the log.
 func TestAttackLogFlood(t *testing.T) {
+	inAllTests(t)
 	parallel(t)
 	public := newPublicTLS(t)
 	duration := either(10*time.Second, 2*time.Second)

@@ -49,6 +49,7 @@ func (all answers) untilNoneFailed(since time.Time) time.Duration {
 
 // One of three backends is killed and restarted, then the other two stop. Nothing fails if the restarted one gets calls again.
 func TestBackendKilledAndRestarted(t *testing.T) {
+	inAllTests(t)
 	parallel(t)
 	replicas, name := startReplicas(t, 3)
 	g := startGateway(t, everyService(name), unlimited)
@@ -79,6 +80,7 @@ func TestBackendKilledAndRestarted(t *testing.T) {
 // A frozen process keeps its connection but does not respond. Only the calls that it received fail, at their deadline, until the
 // gateway closes the connection.
 func TestBackendFrozen(t *testing.T) {
+	inAllTests(t)
 	parallel(t)
 	replicas, name := startReplicas(t, 3)
 	g := startGateway(t, everyService(name), fmt.Sprintf("http: {request_timeout: %v}\n", either(10*time.Second, 3*time.Second))+unlimited)

@@ -211,6 +211,7 @@ func (o *terminator) client(t *testing.T, serial int64) {
 
 // Both certificates of mutual TLS between a gateway and the services are replaced, with incomplete files in between.
 func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
+	inAllTests(t)
 	files := newPublicTLS(t)
 	o := startTerminator(t, files, "127.0.0.1:0", shared.address)
 	both := []*terminator{o, startTerminator(t, files, "127.0.0.2:"+port(t, o.address), shared.address)}

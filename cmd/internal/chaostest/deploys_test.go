@@ -118,6 +118,7 @@ func draining() string { return fmt.Sprintf("shutdown: {drain_wait: %v}\n", wait
 
 // Each of two gateways is stopped under load and started again.
 func TestGatewaysRestartedUnderLoad(t *testing.T) {
+	inAllTests(t)
 	parallel(t)
 	t.Run("over HTTP/1.1", func(t *testing.T) {
 		gateways := startTwo(t, unlimited+draining())

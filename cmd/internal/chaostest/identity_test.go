@@ -101,6 +101,7 @@ func startIdentity(t *testing.T, address, data string) *backend {
 }
 
 func TestIdentityIsDown(t *testing.T) {
+	inAllTests(t)
 	parallel(t)
 	rest, identity := startWithSeparateIdentity(t)
 	behind := everyService(rest.address)

@@ -40,6 +40,7 @@ func TestTwoGatewaysWithoutRedisAdmitTwiceTheLimit(t *testing.T) {
 
 // Nine tokens make two requests per second each, while a tenth token of the team makes 500.
 func TestBusyTokenDoesNotAffectOthers(t *testing.T) {
+	inAllTests(t)
 	server := redistest.Start(t)
 	limit := either(3, 10) // a slow machine sends delayed requests in bursts
 	gateways := startTwo(t, inRedis(server, fmt.Sprintf("  limits: [{requests: %d, per: 1s}]\n", limit)))
@@ -66,6 +67,7 @@ func TestBusyTokenDoesNotAffectOthers(t *testing.T) {
 // 20 clients of one token wait as retry-after says. If all of them were given the same second, they would be denied 2.9 times per request in
 // the short form and 5.4 times in the full form.
 func TestClientsThatHonorRetryAfterShareTheRate(t *testing.T) {
+	inAllTests(t)
 	const clients, rate = 20, 3
 	requests := either(3, 1) // of each client
 	limits := fmt.Sprintf("rate_limit:\n  limits: [{requests: %d, per: 1s}, {requests: 5000, per: 1h}]\n", rate)

@@ -15,6 +15,7 @@ import (
 
 // The reader of the log hangs or is closed. No request fails, and the gateway stops on SIGTERM.
 func TestLogReaderHangsOrIsClosed(t *testing.T) {
+	inAllTests(t)
 	for name, closed := range map[string]bool{"the reader hangs": false, "the reader is closed": true} {
 		t.Run(name, func(t *testing.T) {
 			reader, g := startLoggingTo(t)

@@ -126,6 +126,7 @@ func (o *outage) checkRecovery(t *testing.T, row string) {
 }
 
 func TestRedisIsKilledAndRestartedEmpty(t *testing.T) {
+	inAllTests(t)
 	server := redistest.Start(t)
 	o := outage{server: server, begin: server.Kill, end: server.Restart, duration: either(10*time.Second, 3*time.Second)}
 	o.run(t)
@@ -140,6 +141,7 @@ func TestRedisIsKilledAndRestartedEmpty(t *testing.T) {
 }
 
 func TestRedisHangs(t *testing.T) {
+	inAllTests(t)
 	server := redistest.Start(t)
 	o := outage{server: server, begin: server.Pause, end: server.Resume, duration: either(10*time.Second, 2*time.Second)}
 	o.run(t)
@@ -154,6 +156,7 @@ func TestRedisHangs(t *testing.T) {
 
 // 40 tokens make two requests in three seconds, at two gateways in turn: less than a third of their shortest limit.
 func TestTokensWithinTheirLimitsAreNotDeniedWhileRedisIsDown(t *testing.T) {
+	inAllTests(t)
 	const count, each = 40, 0.67
 	server := redistest.Start(t)
 	limits := "  limits: [{requests: 3, per: 1s}, {requests: 5000, per: 1h}]\n"
