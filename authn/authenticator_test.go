@@ -17,7 +17,7 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-func TestATokenStandsForItsPrincipal(t *testing.T) {
+func TestATokenIsResolvedToItsPrincipal(t *testing.T) {
 	service := newIdentity()
 	p := accepted(t, newAuthenticator(t, service), service.know(1))
 	if p.TokenID != idOf(mint(1)) || p.TeamID != teamID || !p.AIPlan {
@@ -47,11 +47,11 @@ func TestAMalformedTokenIsRefusedWithoutACall(t *testing.T) {
 		refused(t, a, token, authn.ErrInvalidToken)
 	}
 	if n := service.lookUps(); n != 0 {
-		t.Errorf("%d look-ups", n)
+		t.Errorf("%d lookups", n)
 	}
 }
 
-func TestAFreshTokenIsNotAskedAboutAgain(t *testing.T) {
+func TestAFreshTokenIsNotLookedUpAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), service.know(1)
@@ -60,12 +60,12 @@ func TestAFreshTokenIsNotAskedAboutAgain(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if n := service.lookUps(); n != 1 {
-			t.Errorf("%d look-ups, want 1", n)
+			t.Errorf("%d lookups, want 1", n)
 		}
 	})
 }
 
-func TestATokenInUseIsConfirmedWithoutAnybodyWaiting(t *testing.T) {
+func TestATokenInUseIsRefreshedInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), service.know(1)
@@ -82,16 +82,16 @@ func TestATokenInUseIsConfirmedWithoutAnybodyWaiting(t *testing.T) {
 		}
 		release()
 		synctest.Wait()
-		time.Sleep(19 * time.Second) // 40 s after the first look-up, 19 s after the second
+		time.Sleep(19 * time.Second) // 40 s after the first lookup, 19 s after the second
 		accepted(t, a, token)
 		synctest.Wait()
 		if n := service.lookUps(); n != 2 {
-			t.Errorf("%d look-ups, want 2", n)
+			t.Errorf("%d lookups, want 2", n)
 		}
 	})
 }
 
-func TestARevokedTokenIsRefusedWithinItsFreshnessWithoutTheStream(t *testing.T) {
+func TestWithoutTheStreamARevokedTokenIsRefusedAfterFreshFor(t *testing.T) {
 	for _, rest := range []time.Duration{30 * time.Second, 9 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			service := newIdentity()
@@ -104,7 +104,7 @@ func TestARevokedTokenIsRefusedWithinItsFreshnessWithoutTheStream(t *testing.T) 
 	}
 }
 
-func TestARefusalIsRememberedShortly(t *testing.T) {
+func TestARefusalIsCachedForFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), mint(1)
@@ -113,7 +113,7 @@ func TestARefusalIsRememberedShortly(t *testing.T) {
 			refused(t, a, token, authn.ErrInvalidToken)
 		}
 		if n := service.lookUps(); n != 1 {
-			t.Errorf("%d look-ups, want 1", n)
+			t.Errorf("%d lookups, want 1", n)
 		}
 		service.know(1)
 		refused(t, a, token, authn.ErrUnknown)
@@ -122,7 +122,7 @@ func TestARefusalIsRememberedShortly(t *testing.T) {
 	})
 }
 
-func TestCallersShareALookUp(t *testing.T) {
+func TestConcurrentRequestsShareALookUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), service.know(1)
@@ -135,13 +135,13 @@ func TestCallersShareALookUp(t *testing.T) {
 		release()
 		callers.Wait()
 		if n := service.lookUps(); n != 1 {
-			t.Errorf("%d look-ups, want 1", n)
+			t.Errorf("%d lookups, want 1", n)
 		}
 	})
 }
 
-// With real threads: a caller may find nothing in the cache, and come for the look-up when it has just landed.
-func TestNoTokenIsLookedUpTwice(t *testing.T) {
+// Without synctest: a request may miss the cache and join the lookup after it has completed.
+func TestConcurrentRequestsCauseOneLookUp(t *testing.T) {
 	service := newIdentity()
 	a := newAuthenticator(t, service)
 	for number := range byte(200) {
@@ -158,7 +158,7 @@ func TestNoTokenIsLookedUpTwice(t *testing.T) {
 		callers.Wait()
 	}
 	if n := service.lookUps(); n != 200 {
-		t.Errorf("%d look-ups, want 200", n)
+		t.Errorf("%d lookups, want 200", n)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestAHitAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestACallerWhoHangsUpFailsNobodyElse(t *testing.T) {
+func TestACanceledRequestDoesNotFailOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), service.know(1)
@@ -183,7 +183,7 @@ func TestACallerWhoHangsUpFailsNobodyElse(t *testing.T) {
 			_, err := a.Authenticate(ctx, token, office)
 			gone <- err
 		}()
-		synctest.Wait() // the look-up is theirs
+		synctest.Wait() // their lookup is in flight
 		var others sync.WaitGroup
 		others.Go(func() { accepted(t, a, token) })
 		synctest.Wait()
@@ -243,7 +243,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	for number := range byte(200) {
 		refused(t, a, mint(number), authn.ErrUnknown)
 	}
-	// Eviction goes on in the background, a step behind.
+	// Eviction runs in the background.
 	for deadline := time.Now().Add(time.Minute); metric(t, registry, "opsgate_authn_cache_entries") > 10; {
 		if time.Now().After(deadline) {
 			t.Fatal("more entries than there is room for")
@@ -251,7 +251,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 }
 
-func TestMetricsTellHitsFromMisses(t *testing.T) {
+func TestMetricsCountHitsAndMisses(t *testing.T) {
 	service := newIdentity()
 	registry := prometheus.NewRegistry()
 	a := newAuthenticator(t, service, func(o *authn.Options) { o.Registerer = registry })
@@ -291,7 +291,7 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		"no prefix":                func(o *authn.Options) { o.Format.Prefix = "" },
 		"no service":               func(o *authn.Options) { o.Identity = nil },
 		"negative freshness":       func(o *authn.Options) { o.FreshFor = -1 },
-		"negative look-ups":        func(o *authn.Options) { o.MaxLookUps = -1 },
+		"negative lookups":         func(o *authn.Options) { o.MaxLookUps = -1 },
 		"negative patience":        func(o *authn.Options) { o.LookUpTimeout = -1 },
 		"stale before it is fresh": func(o *authn.Options) { o.FreshFor, o.StaleFor = time.Hour, time.Minute },
 		"negative room":            func(o *authn.Options) { o.MaxEntries = -1 },

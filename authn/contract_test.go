@@ -14,14 +14,14 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// answer has the service answer of a token as is given.
+// answer sets the response of the service for a token.
 func (i *identity) answer(token string, answer *identityv1.ResolveTokenResponse) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.tokens[authn.Hash(token)] = answer
 }
 
-func TestAnAnswerThatBreaksTheContractIsNeitherARefusalNorAnOutage(t *testing.T) {
+func TestAResponseThatBreaksTheContractIsErrContract(t *testing.T) {
 	token := mint(1)
 	for name, answer := range map[string]*identityv1.ResolveTokenResponse{
 		"no team":                   {TokenId: idOf(token)},
@@ -54,7 +54,7 @@ func TestAnAnswerThatBreaksTheContractIsNeitherARefusalNorAnOutage(t *testing.T)
 	}
 }
 
-func TestIDsInUpperCaseAreTakenInLowerCase(t *testing.T) {
+func TestIDsAreConvertedToLowerCase(t *testing.T) {
 	service, token := newIdentity(), mint(1)
 	service.answer(token, &identityv1.ResolveTokenResponse{TokenId: strings.ToUpper(idOf(token)), TeamId: strings.ToUpper(teamID)})
 	if p := accepted(t, newAuthenticator(t, service), token); p.TokenID != idOf(token) || p.TeamID != teamID {
@@ -62,8 +62,8 @@ func TestIDsInUpperCaseAreTakenInLowerCase(t *testing.T) {
 	}
 }
 
-// As in an outage: what the service said before is used for a while.
-func TestAConfirmedTokenIsUsedThoughTheAnswerBreaksTheContract(t *testing.T) {
+// As in an outage, cached tokens are accepted for a limited time.
+func TestConfirmedTokensSurviveABrokenContract(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), service.know(1)
@@ -78,7 +78,7 @@ func TestAConfirmedTokenIsUsedThoughTheAnswerBreaksTheContract(t *testing.T) {
 	})
 }
 
-func TestABrokenContractIsReportedUntilAGoodAnswer(t *testing.T) {
+func TestABrokenContractIsReportedUntilAValidResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logText
 		service := newIdentity()
@@ -90,7 +90,7 @@ func TestABrokenContractIsReportedUntilAGoodAnswer(t *testing.T) {
 		}
 		refused(t, a, bad, authn.ErrContract)
 		time.Sleep(7 * time.Second)
-		refused(t, a, mint(3), authn.ErrUnknown) // which tells of no ids
+		refused(t, a, mint(3), authn.ErrUnknown) // a response without ids
 		service.fail(errAway)
 		refused(t, a, mint(4), authn.ErrUnavailable)
 		service.fail(nil)
@@ -103,7 +103,7 @@ func TestABrokenContractIsReportedUntilAGoodAnswer(t *testing.T) {
 			t.Errorf("after a good answer: broken for %v: %v", lasts, err)
 		}
 
-		// Good and invalid answers in turn make no line each.
+		// Alternating valid and invalid responses are logged once.
 		a.Apply(authn.Settings{FreshFor: time.Nanosecond})
 		for range 100 {
 			time.Sleep(100 * time.Millisecond)
@@ -115,7 +115,7 @@ func TestABrokenContractIsReportedUntilAGoodAnswer(t *testing.T) {
 		if breaks := strings.Count(text, `msg="identity service breaks the contract`); breaks != 1 || strings.Count(text, "keeps the contract") != 1 {
 			t.Errorf("the log:\n%s", text)
 		}
-		// A breach that lasts is logged once the quiet time is over, though it began within it.
+		// A breach that lasts is logged after breachLogInterval.
 		for range 2 {
 			time.Sleep(time.Minute)
 			refused(t, a, bad, authn.ErrContract)
@@ -124,7 +124,7 @@ func TestABrokenContractIsReportedUntilAGoodAnswer(t *testing.T) {
 			t.Errorf("after another minute, the log:\n%s", text)
 		}
 		if strings.Contains(text, "hunter2") {
-			t.Errorf("the log has what the service sent:\n%s", text)
+			t.Errorf("the log contains the response:\n%s", text)
 		}
 	})
 }

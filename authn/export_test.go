@@ -1,6 +1,6 @@
 package authn
 
-// Settle waits until no look-up is under way.
+// Settle waits until no lookup is in flight.
 func (a *Authenticator) Settle() {
 	for {
 		a.mu.Lock()

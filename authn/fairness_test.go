@@ -12,8 +12,8 @@ import (
 	"opsgate/authn"
 )
 
-// An attack sends invented tokens to a gateway that has just started, over connections that each wait for an answer before the next
-// request, from so many networks.
+// An attack sends invented tokens to a gateway that has just started, over connections from several networks. Each connection sends its
+// next request after the response.
 type attack struct {
 	name        string
 	network     func(number int) authn.Source
@@ -30,7 +30,7 @@ func attacks() []attack {
 	}
 }
 
-// run sends requests until stop is closed, and returns how many were refused unasked.
+// run sends requests until stop is closed, and returns how many were shed.
 func (k attack) run(t *testing.T, a *authn.Authenticator, stop <-chan struct{}) (sent, shed int64) {
 	t.Helper()
 	var number, refusals atomic.Int64
@@ -57,12 +57,12 @@ func (k attack) run(t *testing.T, a *authn.Authenticator, stop <-chan struct{}) 
 	return number.Load(), refusals.Load()
 }
 
-// At most 1 % of the first requests of live tokens from elsewhere may be refused while one network floods a gateway that has just
-// started.
-func TestInventedTokensOfOneNetworkDoNotLockLiveTokensOfOthersOut(t *testing.T) {
+// While one network floods a gateway that has just started, at most 1 % of the first requests of live tokens from other networks may be
+// shed.
+func TestInventedTokensOfOneNetworkDoNotBlockOtherNetworks(t *testing.T) {
 	for _, attack := range attacks() {
 		for _, delay := range []time.Duration{500 * time.Microsecond, 20 * time.Millisecond, 200 * time.Millisecond} {
-			t.Run(fmt.Sprintf("%s, look-ups of %v", attack.name, delay), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, lookups of %v", attack.name, delay), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { underAttack(t, attack, delay) })
 			})
 		}
@@ -108,15 +108,15 @@ func underAttack(t *testing.T, attack attack, delay time.Duration) {
 	clients.Wait()
 	close(stop)
 	<-ended
-	t.Logf("%d of %d live tokens refused, the slowest answered after %v; %d invented tokens sent, %d refused unasked; %d look-ups",
+	t.Logf("%d of %d live tokens refused, the slowest answered after %v; %d invented tokens sent, %d shed; %d lookups",
 		refusals.Load(), live, slowest, sent, shed, service.lookUps())
 	if refusals.Load()*100 > live {
 		t.Errorf("%d of %d first requests of live tokens were refused, want at most 1 %%", refusals.Load(), live)
 	}
 }
 
-// Tokens of a burst take turns with those of a flood that was there before.
-func TestANetworkWithManyUnknownTokensWaitsBehindTheOthers(t *testing.T) {
+// A burst alternates with an earlier flood.
+func TestLookUpsStartRoundRobinOverNetworks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		service.delay = 50 * time.Millisecond
@@ -128,14 +128,14 @@ func TestANetworkWithManyUnknownTokensWaitsBehindTheOthers(t *testing.T) {
 		var clients sync.WaitGroup
 		for number := range 4 {
 			token := service.know(byte(number))
-			clients.Go(func() { // as if it came over an IPv6 socket
+			clients.Go(func() { // an IPv4-mapped address
 				if _, err := a.Authenticate(t.Context(), token, from("::ffff:198.51.100.1")); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		clients.Wait()
-		// 4 look-ups were in flight; two of the next 4 are theirs, and two of the 4 after those.
+		// 4 lookups were in flight; two of the next 4 belong to the burst, and two of the 4 after those.
 		if waited := time.Since(begin); waited != 150*time.Millisecond {
 			t.Errorf("waited %v, want 150ms; behind all that came before it would be 250ms", waited)
 		}

@@ -27,21 +27,21 @@ func TestNetworkOf(t *testing.T) {
 	}
 }
 
-// A queueModel is a fairQueue without lists: it notes when each network and each site last had a turn, and the next turn is that of the
-// one whose last is longest ago.
+// A queueModel models a fairQueue without lists: it records the last turn of each network and site, and the one with the earliest last turn
+// is next.
 type queueModel struct {
 	queue    fairQueue
 	slots    int
 	inFlight int
 	waiting  []netip.Prefix // of each request
-	queued   []*flight      // in the order of their arrival
+	queued   []*flight      // in order of arrival
 	tick     int
-	lastTurn map[netip.Prefix]int // by network or site: the tick of its last turn, or when it last had nothing queued before
+	lastTurn map[netip.Prefix]int // by network or site: the tick of its last turn, or of its first arrival since its queue was empty
 }
 
 func identity(network netip.Prefix) netip.Prefix { return network }
 
-// waits returns how many requests wait of a network, or of a site.
+// waits returns the number of waiting requests of a network or site.
 func (m *queueModel) waits(which netip.Prefix, level func(netip.Prefix) netip.Prefix) (n int) {
 	for _, network := range m.waiting {
 		if level(network) == which {
@@ -55,7 +55,7 @@ func (m *queueModel) hasQueued(which netip.Prefix, level func(netip.Prefix) neti
 	return slices.ContainsFunc(m.queued, func(f *flight) bool { return level(f.network) == which })
 }
 
-// next returns the look-up whose turn it is, nil for none.
+// next returns the next lookup, or nil.
 func (m *queueModel) next() *flight {
 	if m.inFlight >= m.slots || len(m.queued) == 0 {
 		return nil
@@ -64,7 +64,7 @@ func (m *queueModel) next() *flight {
 		return cmp.Or(
 			cmp.Compare(m.lastTurn[siteOf(a.network)], m.lastTurn[siteOf(b.network)]),
 			cmp.Compare(m.lastTurn[a.network], m.lastTurn[b.network]),
-		) // of equals, the first: the oldest of a network
+		) // the first of equals: the oldest of a network
 	})
 	m.tick++
 	m.lastTurn[f.network], m.lastTurn[siteOf(f.network)] = m.tick, m.tick
@@ -73,7 +73,7 @@ func (m *queueModel) next() *flight {
 	return f
 }
 
-// begin begins what there are slots for.
+// begin starts lookups while slots are free.
 func (m *queueModel) begin(t *rapid.T) {
 	for {
 		want, got := m.next(), m.queue.next(m.slots)
@@ -86,7 +86,7 @@ func (m *queueModel) begin(t *rapid.T) {
 	}
 }
 
-// arrive has a request come, with a look-up of its own or for one that is there already.
+// arrive adds a request, with a new lookup or for an existing one.
 func (m *queueModel) arrive(t *rapid.T, network netip.Prefix, shares bool) {
 	room := WaitersPerLookUp*m.slots - len(m.waiting)
 	ofNetwork, ofSite := m.waits(network, identity), m.waits(siteOf(network), siteOf)
@@ -114,7 +114,7 @@ func (m *queueModel) arrive(t *rapid.T, network netip.Prefix, shares bool) {
 	m.begin(t)
 }
 
-// check compares what is counted, and that nothing is kept of networks that have neither requests nor look-ups.
+// check compares the counts, and checks that networks without requests and lookups are removed.
 func (m *queueModel) check(t *rapid.T) {
 	networks, sites := make(map[netip.Prefix]bool), make(map[netip.Prefix]bool)
 	for _, network := range m.waiting {
@@ -136,7 +136,7 @@ func (m *queueModel) check(t *rapid.T) {
 	}
 }
 
-func TestFairQueueIsItsModel(t *testing.T) {
+func TestFairQueueMatchesItsModel(t *testing.T) {
 	var networks []netip.Prefix // of four sites
 	for _, address := range []string{"192.0.2.1", "198.51.100.1", "2001:db8::1", "2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:1::1"} {
 		networks = append(networks, networkOf(netip.MustParseAddr(address)))
@@ -168,7 +168,7 @@ func TestFairQueueIsItsModel(t *testing.T) {
 				if len(m.queued) == 0 {
 					t.Skip("none is queued")
 				}
-				f := rapid.SampledFrom(m.queued).Draw(t, "look-up")
+				f := rapid.SampledFrom(m.queued).Draw(t, "lookup")
 				m.queue.drop(f)
 				m.queued = without(m.queued, f)
 			},

@@ -19,7 +19,7 @@ import (
 	"opsgate/authn"
 )
 
-// invent returns the well-formed token of the number, which no test makes known by mint.
+// invent returns a well-formed token that mint does not return.
 func invent(number int) string {
 	seed := [32]byte{31: 1}
 	binary.BigEndian.PutUint64(seed[:], uint64(number))
@@ -30,8 +30,7 @@ func invent(number int) string {
 	return token
 }
 
-// flood has a source send the invented tokens of so many numbers, all at once, and returns how many were refused unasked. The others
-// are looked up or queued.
+// flood sends n invented tokens at once and returns how many were shed. The others are being looked up or queued.
 func flood(t *testing.T, a *authn.Authenticator, source authn.Source, first, tokens int) (shed int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -51,7 +50,7 @@ func flood(t *testing.T, a *authn.Authenticator, source authn.Source, first, tok
 	return shed
 }
 
-// A logText is what a logger has written, which may be read meanwhile.
+// A logText is a concurrent buffer of log lines.
 type logText struct {
 	mu   sync.Mutex
 	text []byte
@@ -84,23 +83,23 @@ func TestUnknownTokensDoNotFloodTheService(t *testing.T) {
 			t.Errorf("%d refused after %v, want 344 at once", shed, time.Since(begin))
 		}
 		if n := service.lookUps(); n != 64 {
-			t.Errorf("%d look-ups, want 64", n)
+			t.Errorf("%d lookups, want 64", n)
 		}
 		inFlight := func() float64 { return metric(t, registry, "opsgate_authn_lookups_in_flight", "unknown") }
 		queued := func() float64 { return metric(t, registry, "opsgate_authn_lookups_queued") }
 		if inFlight() != 64 || queued() != 192 {
-			t.Errorf("%v look-ups counted as in flight and %v as queued, want 64 and 192", inFlight(), queued())
+			t.Errorf("%v lookups counted as in flight and %v as queued, want 64 and 192", inFlight(), queued())
 		}
 		if n := metric(t, registry, "opsgate_authn_lookups_total", "shed"); n != 344 {
-			t.Errorf("%v look-ups counted as shed, want 344", n)
+			t.Errorf("%v lookups counted as shed, want 344", n)
 		}
 		release()
 		synctest.Wait()
 		if inFlight() != 0 || queued() != 0 {
-			t.Errorf("%v look-ups counted as in flight and %v as queued after all have ended", inFlight(), queued())
+			t.Errorf("%v lookups counted as in flight and %v as queued after all have ended", inFlight(), queued())
 		}
 		if n := service.lookUps(); n != 256 {
-			t.Errorf("%d look-ups, want 256", n)
+			t.Errorf("%d lookups, want 256", n)
 		}
 		accepted(t, a, service.know(250))
 
@@ -129,11 +128,11 @@ func TestAHigherLimitOfLookUpsHoldsAtOnce(t *testing.T) {
 		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookUps = 3 })
 		release := service.hold()
 		if shed := flood(t, a, office, 0, 20); shed != 8 || service.lookUps() != 3 {
-			t.Errorf("%d refused, want 8; %d look-ups, want 3", shed, service.lookUps())
+			t.Errorf("%d refused, want 8; %d lookups, want 3", shed, service.lookUps())
 		}
 		a.Apply(authn.Settings{MaxLookUps: 5})
 		if shed := flood(t, a, office, 20, 20); shed != 12 || service.lookUps() != 5 {
-			t.Errorf("%d refused, want 12: 12 requests waited already; %d look-ups, want 5", shed, service.lookUps())
+			t.Errorf("%d refused, want 12: 12 requests waited already; %d lookups, want 5", shed, service.lookUps())
 		}
 		release()
 		synctest.Wait()
@@ -148,7 +147,7 @@ func TestRequestsOfOneTokenShareItsLookUp(t *testing.T) {
 		release := service.hold()
 		shed := flood(t, a, office, 0, 3)
 		var callers sync.WaitGroup
-		for i := range 4 { // wherever they come from, and though the look-up is queued
+		for i := range 4 { // from any network, and although the lookup is queued
 			callers.Go(func() {
 				if _, err := a.Authenticate(t.Context(), token, from(fmt.Sprintf("198.51.%d.1", i/2))); err != nil {
 					t.Error(err)
@@ -160,12 +159,12 @@ func TestRequestsOfOneTokenShareItsLookUp(t *testing.T) {
 		callers.Wait()
 		synctest.Wait()
 		if n := service.lookUps(); shed != 0 || n != 4 {
-			t.Errorf("%d refused, %d look-ups, want 0 and 4", shed, n)
+			t.Errorf("%d refused, %d lookups, want 0 and 4", shed, n)
 		}
 	})
 }
 
-// Each request that waits holds a request of the gateway, so requests of one token are bounded as well as those of many.
+// Each waiting request holds a request slot of the gateway, so requests of one token are limited as well.
 func TestRequestsOfOneUnknownTokenAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
@@ -183,14 +182,14 @@ func TestRequestsOfOneUnknownTokenAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		if waiting.Load() != 256 || shed.Load() != 744 || service.lookUps() != 1 {
-			t.Errorf("%d wait for %d look-ups and %d were refused, want 256, 1, 744", waiting.Load(), service.lookUps(), shed.Load())
+			t.Errorf("%d wait for %d lookups and %d were refused, want 256, 1, 744", waiting.Load(), service.lookUps(), shed.Load())
 		}
 		release()
 		synctest.Wait()
 	})
 }
 
-func TestARequestWaitsForItsTurnAtMostAsLongAsALookUpMayTake(t *testing.T) {
+func TestAQueuedRequestWaitsForLookUpTimeoutAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a := newAuthenticator(t, service, func(o *authn.Options) { o.LookUpTimeout = time.Minute })
@@ -212,12 +211,12 @@ func TestARequestWaitsForItsTurnAtMostAsLongAsALookUpMayTake(t *testing.T) {
 		release()
 		synctest.Wait()
 		if n := service.lookUps(); n != 64 {
-			t.Errorf("%d look-ups, want 64: those that were given up are not made", n)
+			t.Errorf("%d lookups, want 64: those that were given up are not made", n)
 		}
 	})
 }
 
-// A deadline is a context that has one and leaves the timer to its users, as the gateway's does.
+// A deadline is a context with a deadline but no timer, like the gateway's.
 type deadline struct {
 	context.Context
 	at time.Time
@@ -225,7 +224,7 @@ type deadline struct {
 
 func (d deadline) Deadline() (time.Time, bool) { return d.at, true }
 
-func TestQueuedLookUpsOfClientsThatHangUpAreNotMade(t *testing.T) {
+func TestQueuedLookUpsOfCanceledRequestsAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		registry := prometheus.NewRegistry()
@@ -240,17 +239,17 @@ func TestQueuedLookUpsOfClientsThatHangUpAreNotMade(t *testing.T) {
 		hangUp()
 		synctest.Wait()
 		if n := metric(t, registry, "opsgate_authn_lookups_queued"); n != 0 {
-			t.Errorf("%v look-ups are queued", n)
+			t.Errorf("%v lookups are queued", n)
 		}
 		release()
 		synctest.Wait()
 		if n := service.lookUps(); n != 64 {
-			t.Errorf("%d look-ups, want 64", n)
+			t.Errorf("%d lookups, want 64", n)
 		}
 	})
 }
 
-func TestTokensThatWereConfirmedAreLookedUpThroughAFlood(t *testing.T) {
+func TestKnownTokensAreLookedUpDuringAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
@@ -267,7 +266,7 @@ func TestTokensThatWereConfirmedAreLookedUpThroughAFlood(t *testing.T) {
 		if shed := flood(t, a, office, 0, 300); shed != 44 {
 			t.Fatalf("%d refused, want 44", shed)
 		}
-		accepted(t, a, inUse) // and looked up, without waiting
+		accepted(t, a, inUse) // and refreshed in the background
 		told := make(chan error, 1)
 		go func() {
 			_, err := a.Authenticate(t.Context(), rested, office)
@@ -275,7 +274,7 @@ func TestTokensThatWereConfirmedAreLookedUpThroughAFlood(t *testing.T) {
 		}()
 		synctest.Wait()
 		if n := service.lookUps(); n != 2+64+2 {
-			t.Errorf("%d look-ups, want 68: two of them through the flood", n)
+			t.Errorf("%d lookups, want 68: two of them through the flood", n)
 		}
 		release()
 		if err := <-told; !errors.Is(err, authn.ErrRevoked) {
@@ -286,7 +285,7 @@ func TestTokensThatWereConfirmedAreLookedUpThroughAFlood(t *testing.T) {
 	})
 }
 
-func TestLookUpsThatNobodyWaitsForAreBoundedToo(t *testing.T) {
+func TestRefreshesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookUps = 3 })
@@ -302,7 +301,7 @@ func TestLookUpsThatNobodyWaitsForAreBoundedToo(t *testing.T) {
 			all()
 			synctest.Wait()
 			if n := service.lookUps(); n != want {
-				t.Errorf("round %d: %d look-ups, want %d", round, n, want)
+				t.Errorf("round %d: %d lookups, want %d", round, n, want)
 			}
 			release()
 			synctest.Wait()
@@ -310,14 +309,14 @@ func TestLookUpsThatNobodyWaitsForAreBoundedToo(t *testing.T) {
 	})
 }
 
-// Each made-up token is sent more often than any confirmed one, and there are ten times as many as there is room for.
-func TestMadeUpTokensPushNoConfirmedOneOut(t *testing.T) {
+// Each invented token is sent more often than any confirmed one, and there are ten times as many as the capacity.
+func TestInventedTokensDoNotEvictConfirmedOnes(t *testing.T) {
 	const room = 200
 	service := newIdentity()
 	now := time.Now()
 	a := newAuthenticator(t, service, func(o *authn.Options) {
 		o.MaxEntries = room
-		o.Clock = func() time.Time { return now } // however slow the machine is, no trust ends
+		o.Clock = func() time.Time { return now } // no entry expires, however slow the machine is
 	})
 	random := randv2.NewChaCha8([32]byte{1})
 	made := func() string {
@@ -348,7 +347,7 @@ func TestMadeUpTokensPushNoConfirmedOneOut(t *testing.T) {
 	}
 }
 
-func TestATokenThatIsMadeAfterItWasRefusedIsRemembered(t *testing.T) {
+func TestATokenCreatedAfterItsRefusalIsCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), mint(1)
@@ -364,7 +363,7 @@ func TestATokenThatIsMadeAfterItWasRefusedIsRemembered(t *testing.T) {
 			refused(t, a, token, authn.ErrRevoked)
 		}
 		if n := service.lookUps(); n != 3 {
-			t.Errorf("%d look-ups, want 3", n)
+			t.Errorf("%d lookups, want 3", n)
 		}
 	})
 }

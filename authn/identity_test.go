@@ -24,18 +24,18 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// identity is an identity service in memory, for tests that move time. It obeys its caller's context as the real one does.
+// identity is an in-memory identity service for synctest. It obeys the caller's context like the real client.
 type identity struct {
 	mu      sync.Mutex
 	tokens  map[[32]byte]*identityv1.ResolveTokenResponse
-	revoked map[[32]byte]map[string]string // what the ErrorInfo of a revoked token has besides the reason
-	failure error                          // of every look-up, when set
-	gate    chan struct{}                  // what every look-up waits for, when set
-	delay   time.Duration                  // what every look-up takes
+	revoked map[[32]byte]map[string]string // metadata of the ErrorInfo
+	failure error                          // of every lookup; nil for none
+	gate    chan struct{}                  // every lookup waits for it; nil for none
+	delay   time.Duration                  // of every lookup
 	asked   int
 
-	watches chan *watch // every stream that is opened; nil: streams cannot be opened
-	cut     atomic.Bool // streams cannot be opened for the moment
+	watches chan *watch // opened streams; nil: streams cannot be opened
+	cut     atomic.Bool // streams cannot be opened
 }
 
 func newIdentity() *identity {
@@ -54,14 +54,14 @@ func idOf(token string) string {
 	return uuid.UUID(sum[:16]).String()
 }
 
-// know makes the token of the number a live one of the team.
+// know adds the token with the number as a live token of the team.
 func (i *identity) know(number byte) string {
 	token := mint(number)
 	i.admit(token)
 	return token
 }
 
-// admit makes a token a live one of the team.
+// admit adds a live token of the team.
 func (i *identity) admit(token string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -82,33 +82,33 @@ func (i *identity) revokeWith(token string, metadata map[string]string) {
 	i.revoked[authn.Hash(token)] = metadata
 }
 
-// fail has every look-up end with the error; nil mends it.
+// fail sets the error of all lookups; nil for none.
 func (i *identity) fail(err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.failure = err
 }
 
-// hold has look-ups wait, after they have been decided, until the function returned is called.
+// hold delays the responses of lookups, but not their outcome, until release is called.
 func (i *identity) hold() (release func()) {
 	gate := make(chan struct{})
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.gate = gate
 	return func() {
-		i.holdNoMore()
+		i.endHold()
 		close(gate)
 	}
 }
 
-// holdNoMore lets look-ups through that are still to come.
-func (i *identity) holdNoMore() {
+// endHold ends the delay of new lookups.
+func (i *identity) endHold() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.gate = nil
 }
 
-// lookUps is how often the service was asked.
+// lookUps returns the number of lookups.
 func (i *identity) lookUps() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -167,7 +167,7 @@ func (i *identity) WatchRevocations(
 
 var errAway = status.Error(codes.Unavailable, "connection refused")
 
-// A watch is one stream of revocations, the service's end and the client's.
+// A watch is both ends of a revocation stream.
 type watch struct {
 	grpc.ClientStream
 
@@ -204,7 +204,7 @@ func (w *watch) revocation(position, token string) {
 
 func (w *watch) fail(err error) { w.events <- event{err: err} }
 
-// newAuthenticator returns one over the service, with the defaults but for what change sets.
+// newAuthenticator returns an Authenticator of the service with default options and the changes.
 func newAuthenticator(t testing.TB, service identityv1.IdentityServiceClient, change ...func(*authn.Options)) *authn.Authenticator {
 	t.Helper()
 	o := authn.Options{Format: format, Identity: service}
@@ -237,7 +237,7 @@ func refused(t testing.TB, a *authn.Authenticator, token string, want error) {
 	}
 }
 
-// metric returns the value of a counter or gauge, picked by the values of its labels.
+// metric returns the value of a counter or gauge by its label values.
 func metric(t testing.TB, gatherer prometheus.Gatherer, name string, labels ...string) float64 {
 	t.Helper()
 	families, err := gatherer.Gather()
@@ -263,7 +263,7 @@ func labelValues(m *dto.Metric) []string {
 	return values
 }
 
-// An at is a source with a fixed address.
+// An at is a Source with a fixed address.
 type at netip.Addr
 
 // ClientAddr implements [authn.Source].
@@ -272,5 +272,5 @@ func (a at) ClientAddr() netip.Addr { return netip.Addr(a) }
 // from returns the source with the address.
 func from(address string) authn.Source { return at(netip.MustParseAddr(address)) }
 
-// office is where requests come from if it makes no difference.
+// office is the default source of requests.
 var office = from("192.0.2.1")

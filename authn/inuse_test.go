@@ -8,8 +8,8 @@ import (
 	"opsgate/authn"
 )
 
-// Whatever becomes of the service, and of its stream of revocations at whichever moment, no request of a token in use waits.
-func TestATokenInUseNeverWaits(t *testing.T) {
+// A request of a token in use never waits, whatever state the service and its stream are in.
+func TestATokenInUseDoesNotWait(t *testing.T) {
 	never := func(*identity) {}
 	for what, service := range map[string]struct {
 		falls func(*identity)
@@ -36,10 +36,10 @@ func TestATokenInUseNeverWaits(t *testing.T) {
 	}
 }
 
-// A usage is of one token by a request every quarter of a second.
+// A usage uses one token every quarter of a second.
 type usage struct {
 	settings             authn.Settings
-	falls                func(*identity) // what becomes of the service
+	falls                func(*identity) // changes the service
 	fallsAfter, cutAfter time.Duration
 	lasts                time.Duration
 }

@@ -12,7 +12,7 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// Whatever the identity service answers, there is no principal without a token and a team, and none has a scope that was not given.
+// For any response, a principal has a token id, a team id and only scopes of the response.
 func FuzzPrincipal(f *testing.F) {
 	const token, team = "0b8e3a0e-7c5e-4f57-9d0c-0d7f2a8f2a11", "5D6F0F8A-2F5B-4B52-8A41-8F8B4A1F7C01"
 	for _, answer := range []*identityv1.ResolveTokenResponse{

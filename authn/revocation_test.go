@@ -15,7 +15,7 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// follow has the Authenticator follow revocations until the test ends.
+// follow runs the Authenticator until the test ends.
 func follow(t *testing.T, a *authn.Authenticator) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -29,7 +29,7 @@ func follow(t *testing.T, a *authn.Authenticator) {
 	})
 }
 
-// following returns an Authenticator whose stream is up, at position 1.
+// following returns an Authenticator whose stream is connected, at position 1.
 func following(t *testing.T, service *identity, change ...func(*authn.Options)) (*authn.Authenticator, *watch) {
 	t.Helper()
 	a := newAuthenticator(t, service, change...)
@@ -52,13 +52,13 @@ func TestARevokedTokenIsRefusedAtOnce(t *testing.T) {
 		accepted(t, a, other)
 
 		w.revocation("2", token)
-		w.revocation("3", mint(3)) // of which nothing is known here
+		w.revocation("3", mint(3)) // not cached
 		synctest.Wait()
 		refused(t, a, token, authn.ErrRevoked)
 		refused(t, a, token, authn.ErrInvalidToken)
 		accepted(t, a, other)
 		if n := service.lookUps(); n != 2 {
-			t.Errorf("%d look-ups, want 2: a revocation needs none", n)
+			t.Errorf("%d lookups, want 2: a revocation needs none", n)
 		}
 		if n := metric(t, registry, "opsgate_authn_revocations_total"); n != 2 {
 			t.Errorf("%v revocations counted, want 2", n)
@@ -81,12 +81,12 @@ func TestARevocationOutlastsAnOutage(t *testing.T) {
 	})
 }
 
-func TestALookUpUnderWayDoesNotBringARevokedTokenBack(t *testing.T) {
+func TestALookUpInFlightDoesNotRestoreARevokedToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
 		token := service.know(1)
-		release := service.hold() // the service has already answered that it is live
+		release := service.hold() // the response says that the token is live
 		caller := make(chan error)
 		go func() {
 			_, err := a.Authenticate(t.Context(), token, office)
@@ -101,12 +101,12 @@ func TestALookUpUnderWayDoesNotBringARevokedTokenBack(t *testing.T) {
 		}
 		refused(t, a, token, authn.ErrRevoked)
 		if n := service.lookUps(); n != 1 {
-			t.Errorf("%d look-ups, want 1", n)
+			t.Errorf("%d lookups, want 1", n)
 		}
 	})
 }
 
-func TestABrokenStreamIsTakenUpWhereItBroke(t *testing.T) {
+func TestTheStreamResumesAtItsLastPosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		registry := prometheus.NewRegistry()
@@ -137,12 +137,12 @@ func TestABrokenStreamIsTakenUpWhereItBroke(t *testing.T) {
 		}
 		refused(t, a, token, authn.ErrRevoked)
 		if n := service.lookUps(); n != 1 {
-			t.Errorf("%d look-ups, want 1: nothing was missed, so nothing needs confirming", n)
+			t.Errorf("%d lookups, want 1: nothing was missed, so nothing needs confirming", n)
 		}
 	})
 }
 
-func TestAttemptsGrowApart(t *testing.T) {
+func TestReconnectsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		follow(t, newAuthenticator(t, service))
@@ -159,7 +159,7 @@ func TestAttemptsGrowApart(t *testing.T) {
 			w.fail(errAway)
 		}
 		w := <-service.watches
-		w.heartbeat("1") // a stream that works makes up for all
+		w.heartbeat("1") // a connected stream resets the delay
 		w.fail(errAway)
 		last = time.Now()
 		(<-service.watches).heartbeat("2")
@@ -169,7 +169,7 @@ func TestAttemptsGrowApart(t *testing.T) {
 	})
 }
 
-func TestMissedRevocationsMakeEveryTokenDoubtful(t *testing.T) {
+func TestMissedRevocationsInvalidateAllTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
@@ -183,7 +183,7 @@ func TestMissedRevocationsMakeEveryTokenDoubtful(t *testing.T) {
 		refused(t, a, revoked, authn.ErrRevoked)
 		accepted(t, a, token)
 		if n := service.lookUps(); n != 4 {
-			t.Errorf("%d look-ups, want 4", n)
+			t.Errorf("%d lookups, want 4", n)
 		}
 		if w = <-service.watches; w.after != "" {
 			t.Errorf("watched anew after %q, want from now", w.after)
@@ -191,7 +191,7 @@ func TestMissedRevocationsMakeEveryTokenDoubtful(t *testing.T) {
 	})
 }
 
-func TestDoubtfulTokensAreUsedWhereNobodyCanTell(t *testing.T) {
+func TestInvalidatedTokensAreUsedInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
@@ -204,8 +204,8 @@ func TestDoubtfulTokensAreUsedWhereNobodyCanTell(t *testing.T) {
 	})
 }
 
-// Between the look-up and the first message nobody would have told of a revocation.
-func TestAStreamFromNowOnMakesWhatWasBeforeDoubtful(t *testing.T) {
+// A revocation between the lookup and the first message is not reported.
+func TestAStreamWithoutPositionInvalidatesAllTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), service.know(1)
@@ -219,8 +219,8 @@ func TestAStreamFromNowOnMakesWhatWasBeforeDoubtful(t *testing.T) {
 	})
 }
 
-// doubted has a token looked up, which is then revoked, and nobody tells: what was learned before is in doubt. The look-up lands, and the
-// token is taken by who waits for that, when release is called.
+// doubted starts the lookup of a token, which is then revoked without a message, and invalidates all tokens. The lookup completes when
+// release is called, and the request that waits for it accepts the token.
 func doubted(t *testing.T, service *identity) (a *authn.Authenticator, token string, release func()) {
 	t.Helper()
 	a, w := following(t, service)
@@ -244,7 +244,7 @@ func doubted(t *testing.T, service *identity) (a *authn.Authenticator, token str
 	}
 }
 
-func TestALookUpOfBeforeTheDoubtIsNotTrusted(t *testing.T) {
+func TestInvalidationIncludesLookUpsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, token, release := doubted(t, newIdentity())
 		release()
@@ -252,20 +252,20 @@ func TestALookUpOfBeforeTheDoubtIsNotTrusted(t *testing.T) {
 	})
 }
 
-func TestWhoAsksAfterTheDoubtDoesNotWaitForALookUpOfBefore(t *testing.T) {
+func TestRequestsAfterAnInvalidationStartANewLookUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, token, release := doubted(t, service)
-		service.holdNoMore()
+		service.endHold()
 		refused(t, a, token, authn.ErrRevoked)
 
-		release() // and the earlier, landing later, changes nothing
+		release() // the earlier lookup completes later and changes nothing
 		service.fail(errAway)
 		refused(t, a, token, authn.ErrRevoked)
 	})
 }
 
-func TestASilentStreamCountsAsBroken(t *testing.T) {
+func TestAStreamWithoutHeartbeatsCountsAsDisconnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		_, w := following(t, service)
@@ -285,7 +285,7 @@ func TestASilentStreamCountsAsBroken(t *testing.T) {
 	})
 }
 
-func TestARevocationOfNoTokenCastsDoubtOnAll(t *testing.T) {
+func TestARevocationWithoutAHashInvalidatesAllTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
@@ -300,7 +300,7 @@ func TestARevocationOfNoTokenCastsDoubtOnAll(t *testing.T) {
 	})
 }
 
-func TestRunGoesOnWhereNoStreamCanBeOpened(t *testing.T) {
+func TestRunContinuesWithoutAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		service.watches = nil

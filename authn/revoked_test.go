@@ -13,7 +13,7 @@ import (
 	"opsgate/authn"
 )
 
-// idsOf returns the ids that the refusal of a revoked token has.
+// idsOf returns the ids of a revoked token's error.
 func idsOf(t *testing.T, a *authn.Authenticator, token string) authn.RevokedError {
 	t.Helper()
 	_, err := a.Authenticate(t.Context(), token, office)
@@ -24,8 +24,8 @@ func idsOf(t *testing.T, a *authn.Authenticator, token string) authn.RevokedErro
 	return *revoked
 }
 
-// mustBeRemembered holds that the token is remembered as revoked, with these ids.
-func mustBeRemembered(t *testing.T, a *authn.Authenticator, want authn.RevokedError) {
+// mustBeCached checks that the token is cached as revoked, with the ids.
+func mustBeCached(t *testing.T, a *authn.Authenticator, want authn.RevokedError) {
 	t.Helper()
 	record, ok := a.CachedToken(want.TokenID)
 	if !ok || record.Revoked == nil || *record.Revoked != want || record.Principal != nil {
@@ -59,13 +59,13 @@ func TestTheRefusalOfARevokedTokenHasItsIDs(t *testing.T) {
 					time.Sleep(time.Minute)
 				}
 				service.revokeWith(token, test.metadata)
-				for range 2 { // by a look-up, and from the cache
+				for range 2 { // by a lookup and from the cache
 					if got := idsOf(t, a, token); got != test.want {
 						t.Errorf("got %+v, want %+v", got, test.want)
 					}
 				}
 				if test.want.TokenID != "" {
-					mustBeRemembered(t, a, test.want)
+					mustBeCached(t, a, test.want)
 				} else if _, ok := a.CachedToken(""); ok {
 					t.Error("a token without a known id is found")
 				}
@@ -74,7 +74,7 @@ func TestTheRefusalOfARevokedTokenHasItsIDs(t *testing.T) {
 	}
 }
 
-func TestATokenRevokedByTheStreamIsRememberedByItsID(t *testing.T) {
+func TestATokenRevokedByTheStreamIsCachedByItsID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
@@ -83,18 +83,18 @@ func TestATokenRevokedByTheStreamIsRememberedByItsID(t *testing.T) {
 		w.revocation("2", token)
 		synctest.Wait()
 		want := authn.RevokedError{TokenID: idOf(token), TeamID: teamID}
-		mustBeRemembered(t, a, want)
+		mustBeCached(t, a, want)
 		if got := idsOf(t, a, token); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		if n := service.lookUps(); n != 1 {
-			t.Errorf("%d look-ups, want 1", n)
+			t.Errorf("%d lookups, want 1", n)
 		}
 	})
 }
 
-// A revocation is final: what a look-up finds is trusted for as long as what the stream says, and outlasts an outage as well.
-func TestARevocationFoundByALookUpIsNotAskedForAgainSoon(t *testing.T) {
+// A revocation is final: one that a lookup finds is cached as long as one from the stream, and outlasts an outage.
+func TestARevocationFoundByALookUpIsCachedForStaleFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
@@ -113,13 +113,13 @@ func TestARevocationFoundByALookUpIsNotAskedForAgainSoon(t *testing.T) {
 			}
 		}
 		if n := service.lookUps(); n != 1 {
-			t.Errorf("%d look-ups, want 1", n)
+			t.Errorf("%d lookups, want 1", n)
 		}
 		w.fail(status.Error(codes.OutOfRange, "forgotten"))
 		synctest.Wait()
-		mustBeRemembered(t, a, want)
+		mustBeCached(t, a, want)
 		service.fail(nil)
-		service.admit(token) // another database: all that was learned is in doubt, a revocation too
+		service.admit(token) // another database: all entries are invalidated, including revocations
 		accepted(t, a, token)
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"opsgate/authn"
 )
 
-func TestAllScopesAreThoseOfTheSpecification(t *testing.T) {
+func TestAllScopesAreThoseOfTheContract(t *testing.T) {
 	want := []authn.Scope{
 		"audit:read", "commands:read", "incidents:read", "incidents:write", "metrics:read", "monitors:read",
 		"scheduled-commands:read", "servers:read", "status-pages:read",
@@ -19,14 +19,14 @@ func TestAllScopesAreThoseOfTheSpecification(t *testing.T) {
 	}
 }
 
-func TestAllScopesBelongsToTheCaller(t *testing.T) {
+func TestAllScopesReturnsACopy(t *testing.T) {
 	authn.AllScopes()[0] = "everything"
 	if got := authn.AllScopes()[0]; got != authn.AuditRead {
 		t.Errorf("a caller changed the scopes of all: %q", got)
 	}
 }
 
-func TestScopesHoldWhatTheyWereMadeOf(t *testing.T) {
+func TestScopesContainTheirElements(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		given := rapid.SliceOf(rapid.SampledFrom(append(authn.AllScopes(), "servers:write", ""))).Draw(t, "given")
 		scopes := authn.NewScopes(given...)

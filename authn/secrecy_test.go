@@ -18,8 +18,8 @@ import (
 	"opsgate/authn"
 )
 
-// A story with everything that is logged, and all that can be read of it afterwards.
-func TestNeitherTokensNorHashesAreTold(t *testing.T) {
+// A scenario that causes every log line.
+func TestLogsAndMetricsContainNoTokensOrHashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&told, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -66,7 +66,7 @@ func TestNeitherTokensNorHashesAreTold(t *testing.T) {
 	})
 }
 
-func TestTheLogTellsChangesAndNothingElse(t *testing.T) {
+func TestOnlyChangesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		withoutTime := func(_ []string, a slog.Attr) slog.Attr {

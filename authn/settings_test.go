@@ -73,7 +73,7 @@ func TestInvalidSettings(t *testing.T) {
 	}
 }
 
-func TestWhatIsRememberedIsToldWithoutACall(t *testing.T) {
+func TestCachedTokenCallsNoService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), service.know(1)

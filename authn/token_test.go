@@ -20,7 +20,7 @@ import (
 
 var format = authn.TokenFormat{Prefix: "ops_"}
 
-// mint returns the token of the number: always the same, another for each.
+// mint returns a token that is determined by the number.
 func mint(number byte) string {
 	token, err := format.New(randv2.NewChaCha8([32]byte{number}))
 	if err != nil {
@@ -47,13 +47,12 @@ func TestMintedTokensAreWellFormed(t *testing.T) {
 	}
 }
 
-// The checksum is part of the contract with secret scanners and with whoever else mints tokens: here it is worked out in
-// another way.
+// The checksum is part of the contract with secret scanners and with other programs that make tokens. The test computes it in another way.
 func TestChecksumIsTheCRCInBase62(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		body := "ops_live_" + rapid.StringMatching(`[0-9A-Za-z]{30}`).Draw(t, "secret")
 		sum := big.NewInt(int64(crc32.ChecksumIEEE([]byte(body)))).Text(62)
-		sum = strings.Map(swapCase, sum) // math/big has its digits in the order 0-9a-zA-Z
+		sum = strings.Map(swapCase, sum) // the digits of math/big are in the order 0-9a-zA-Z
 		token := body + strings.Repeat("0", 6-len(sum)) + sum
 		if !format.Valid(token) {
 			t.Fatalf("%q is not valid", token)
@@ -71,7 +70,7 @@ func swapCase(r rune) rune {
 	return r
 }
 
-func TestAnyChangedCharacterIsNoticed(t *testing.T) {
+func TestAnyChangedCharacterIsDetected(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		token := []byte(mint(rapid.Byte().Draw(t, "number")))
 		at := rapid.IntRange(0, len(token)-1).Draw(t, "at")
@@ -102,7 +101,7 @@ func TestTokensOfAnotherShapeAreNotValid(t *testing.T) {
 	}
 }
 
-func TestAFailingSourceOfRandomnessMintsNothing(t *testing.T) {
+func TestNewReturnsTheErrorOfItsRandomSource(t *testing.T) {
 	broken := errors.New("no entropy")
 	token, err := format.New(iotest.ErrReader(broken))
 	if token != "" || !errors.Is(err, broken) {
@@ -148,7 +147,7 @@ func FuzzTokenFormatValid(f *testing.F) {
 	})
 }
 
-// digitsOf writes a number in six digits of the alphabet 0-9A-Za-z.
+// digitsOf returns a number as six digits of the alphabet 0-9A-Za-z.
 func digitsOf(n uint32) string {
 	const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	var digits string

@@ -12,7 +12,7 @@ import (
 	"opsgate/authn"
 )
 
-// cut has the stream break, and every attempt to take it up. What is learned afterwards is learned later.
+// cut disconnects the stream and fails all attempts to reconnect. Time passes, so that later lookups are after the disconnect.
 func cut(service *identity, w *watch) {
 	service.cut.Store(true)
 	w.fail(errAway)
@@ -20,13 +20,13 @@ func cut(service *identity, w *watch) {
 	time.Sleep(time.Millisecond)
 }
 
-// mend has the stream taken up, and returns it.
+// mend lets the stream reconnect, and returns it.
 func mend(service *identity) *watch {
 	service.cut.Store(false)
 	return <-service.watches
 }
 
-func TestATokenConfirmedWhileNobodyTellsOfRevocationsIsTrustedForLess(t *testing.T) {
+func TestATokenConfirmedWhileDisconnectedIsAcceptedForLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
@@ -41,7 +41,7 @@ func TestATokenConfirmedWhileNobodyTellsOfRevocationsIsTrustedForLess(t *testing
 	})
 }
 
-func TestATokenConfirmedBeforeTheStreamBrokeIsLookedUpWithoutAnybodyWaiting(t *testing.T) {
+func TestATokenConfirmedBeforeTheDisconnectIsRefreshedInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
@@ -50,7 +50,7 @@ func TestATokenConfirmedBeforeTheStreamBrokeIsLookedUpWithoutAnybodyWaiting(t *t
 		time.Sleep(15 * time.Second)
 		accepted(t, a, token)
 		if n := service.lookUps(); n != 1 {
-			t.Fatalf("%d look-ups while the stream is up, want 1", n)
+			t.Fatalf("%d lookups while the stream is up, want 1", n)
 		}
 		service.revoke(token)
 		cut(service, w)
@@ -66,7 +66,7 @@ func TestATokenConfirmedBeforeTheStreamBrokeIsLookedUpWithoutAnybodyWaiting(t *t
 	})
 }
 
-func TestATokenThatRestsIsNotTrustedForLongerThanEverThoughTheStreamBroke(t *testing.T) {
+func TestAnUnusedTokenIsAcceptedForFreshForAtMost(t *testing.T) {
 	for _, broken := range []time.Duration{0, time.Second, 15 * time.Second, 29 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			service := newIdentity()
@@ -82,7 +82,7 @@ func TestATokenThatRestsIsNotTrustedForLongerThanEverThoughTheStreamBroke(t *tes
 	}
 }
 
-func TestTrustIsWholeAgainWithTheStream(t *testing.T) {
+func TestAReconnectRestoresFreshFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
@@ -90,17 +90,17 @@ func TestTrustIsWholeAgainWithTheStream(t *testing.T) {
 		token := service.know(1)
 		accepted(t, a, token)
 		mend(service).heartbeat("1")
-		time.Sleep(14 * time.Second) // five of which the attempt may have taken
+		time.Sleep(14 * time.Second) // up to five of them until the reconnect
 		synctest.Wait()
 		accepted(t, a, token)
 		synctest.Wait()
 		if n := service.lookUps(); n != 1 {
-			t.Errorf("%d look-ups, want 1", n)
+			t.Errorf("%d lookups, want 1", n)
 		}
 	})
 }
 
-func TestABrokenStreamHasOnlyTokensInUseLookedUp(t *testing.T) {
+func TestADisconnectRefreshesOnlyTokensInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
@@ -113,27 +113,27 @@ func TestABrokenStreamHasOnlyTokensInUseLookedUp(t *testing.T) {
 		cut(service, w)
 		time.Sleep(time.Second)
 		if n := service.lookUps(); n != 100 {
-			t.Errorf("%d look-ups of tokens that rest", n-100)
+			t.Errorf("%d lookups of tokens that rest", n-100)
 		}
 		for range 5 {
 			accepted(t, a, tokens[0])
 			synctest.Wait()
 		}
 		if n := service.lookUps(); n != 101 {
-			t.Errorf("%d look-ups of one token in use, want 1", n-100)
+			t.Errorf("%d lookups of one token in use, want 1", n-100)
 		}
 	})
 }
 
-// A schedule of requests, waits, revocations, outages and broken streams: how long a revoked token may be accepted at most.
-func TestTrustIsBoundedWhateverBreaks(t *testing.T) {
+// In a random schedule of requests, waits, revocations, outages and disconnects, revoked tokens are accepted for a limited time.
+func TestRevokedTokensAreRefusedInAnySchedule(t *testing.T) {
 	step := rapid.OneOf(
 		rapid.Just("use"), rapid.Just("use"),
 		rapid.SampledFrom([]string{"wait 1s", "wait 4s", "wait 7s", "wait 15s", "wait 40s"}),
 		rapid.SampledFrom([]string{"revoke", "fail", "answer", "cut", "restore"}),
 	)
 	rapid.Check(t, func(rt *rapid.T) {
-		// Drawn beforehand, and told afterwards: neither may end the bubble half way.
+		// Steps are drawn before the bubble and errors are reported after it, as both may end the goroutine.
 		steps := rapid.SliceOfN(step, 1, 60).Draw(rt, "steps")
 		var problem string
 		synctest.Test(t, func(t *testing.T) { problem = newSchedule(t).run(t, steps) })
@@ -143,18 +143,18 @@ func TestTrustIsBoundedWhateverBreaks(t *testing.T) {
 	})
 }
 
-// A schedule is what has happened so far to a token, its service and the stream.
+// A schedule is the state of a token, its service and the stream.
 type schedule struct {
 	service *identity
 	a       *authn.Authenticator
 	token   string
 
-	stream  *watch // nil while it is cut
+	stream  *watch // nil while disconnected
 	lost    time.Time
 	down    bool // the service
 	answers time.Time
 	revoked time.Time // zero while it is not
-	told    bool      // the stream has said so
+	told    bool      // the stream has reported it
 }
 
 func newSchedule(t *testing.T) *schedule {
@@ -165,7 +165,7 @@ func newSchedule(t *testing.T) *schedule {
 	return s
 }
 
-// run takes the steps up to one whose outcome is wrong, and says what is.
+// run runs the steps until one has a wrong outcome, and returns a description of it.
 func (s *schedule) run(t *testing.T, steps []string) (problem string) {
 	t.Helper()
 	for _, step := range steps {
@@ -201,7 +201,7 @@ func (s *schedule) run(t *testing.T, steps []string) (problem string) {
 	return ""
 }
 
-// wait lets time pass, in which a stream that is up shows that it is.
+// wait sleeps, with heartbeats on a connected stream.
 func (s *schedule) wait(d time.Duration) {
 	for ; d > 0; d -= time.Second {
 		time.Sleep(time.Second)
@@ -221,7 +221,7 @@ func (s *schedule) revoke() {
 	s.tell()
 }
 
-// tell has the stream say what there is to say.
+// tell sends pending revocations on the stream.
 func (s *schedule) tell() {
 	if s.stream != nil && !s.revoked.IsZero() && !s.told {
 		s.stream.revocation("1", s.token)
@@ -240,7 +240,7 @@ func (s *schedule) restore() {
 	s.tell()
 }
 
-// use sends a request, and says what is wrong with its outcome.
+// use sends a request, and returns a description of a wrong outcome.
 func (s *schedule) use(t *testing.T) (problem string) {
 	t.Helper()
 	_, err := s.a.Authenticate(t.Context(), s.token, office)

@@ -14,13 +14,13 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// identityServer serves an identity over gRPC, with one stream whose events a test sends.
+// identityServer serves an identity over gRPC. A test sends the events of its stream.
 type identityServer struct {
 	identityv1.UnimplementedIdentityServiceServer
 
 	identity *identity
 	events   chan *identityv1.WatchRevocationsResponse
-	seen     chan string // the position that a stream began from
+	seen     chan string // the start positions of streams
 }
 
 func (s *identityServer) ResolveToken(
@@ -45,7 +45,7 @@ func (s *identityServer) WatchRevocations(
 	}
 }
 
-// The package as it is used: with the gateway's own client, over a real socket.
+// The package works with a backendclient over a real socket.
 func TestOverTheWire(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -89,7 +89,7 @@ func TestOverTheWire(t *testing.T) {
 	live, dead := service.identity.know(1), service.identity.know(2)
 	service.identity.revoke(dead)
 	accepted(t, a, live)
-	refused(t, a, dead, authn.ErrRevoked) // which of the two, only the ErrorInfo tells
+	refused(t, a, dead, authn.ErrRevoked) // distinguished by the ErrorInfo
 	refused(t, a, mint(3), authn.ErrUnknown)
 
 	hash := authn.Hash(live)
@@ -101,7 +101,7 @@ func TestOverTheWire(t *testing.T) {
 			break
 		}
 	}
-	if !errors.Is(err, authn.ErrRevoked) { // the service was not asked: for it the token is still a live one
+	if !errors.Is(err, authn.ErrRevoked) { // without a lookup: in the service the token is still live
 		t.Errorf("a revoked token: %v", err)
 	}
 	stop()

@@ -21,12 +21,12 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// A process is one of several that serve fleet and identity.
+// A process is one of several instances of fleet and identity.
 type process struct {
 	server  *grpc.Server
 	checks  *health.Server
 	calls   atomic.Int64
-	trouble atomic.Pointer[func(context.Context) error] // what it does in place of an answer
+	trouble atomic.Pointer[func(context.Context) error] // replaces the response; nil for none
 }
 
 func (p *process) count(ctx context.Context, request any, _ *grpc.UnaryServerInfo, answer grpc.UnaryHandler) (any, error) {
@@ -41,7 +41,7 @@ func (p *process) getServer(ctx context.Context) (*fleetv1.GetServerResponse, er
 	return &fleetv1.GetServerResponse{}, nil
 }
 
-// processes starts so many, and returns clients of them all when they are connected.
+// processes starts n processes, and returns connected clients of all of them.
 func processes(t *testing.T, n int) ([]*process, *backendclient.Clients) {
 	t.Helper()
 	names := manual.NewBuilderWithScheme("names")
@@ -76,7 +76,7 @@ func processes(t *testing.T, n int) ([]*process, *backendclient.Clients) {
 	return all, clients
 }
 
-// eventually makes calls until something is so. They may fail, but too soon for a breaker to blame the service.
+// eventually makes calls until the condition holds. They may fail, but their deadlines are too short for a breaker to count.
 func eventually(t *testing.T, clients *backendclient.Clients, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !is(); {
@@ -89,8 +89,8 @@ func eventually(t *testing.T, clients *backendclient.Clients, is func() bool) {
 	}
 }
 
-// Limits and failures, row 10: reads go on when one of three processes is killed under them.
-func TestAProcessThatDiesTakesNoReadWithIt(t *testing.T) {
+// Reads continue when one of three processes is killed.
+func TestReadsSurviveAKilledProcess(t *testing.T) {
 	all, clients := processes(t, 3)
 	var callers sync.WaitGroup
 	var calls, failed atomic.Int64
@@ -116,8 +116,8 @@ func TestAProcessThatDiesTakesNoReadWithIt(t *testing.T) {
 	mustBe(t, clients, backendclient.BreakerClosed)
 }
 
-// turns makes calls one after the other, and holds that each process gets as many of them. It may not be so at once: a call that was given
-// up while all were being connected is held against its process for a second.
+// turns makes calls in sequence, and checks that each process gets equally many. That may take a second: a call that failed while the
+// connections were made counts as in flight for the failurePenalty.
 func turns(t *testing.T, all []*process, call func() error) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; {
@@ -131,7 +131,7 @@ func turns(t *testing.T, all []*process, call func() error) {
 	}
 }
 
-// shares makes ten calls for each process, and returns how many each of them got.
+// shares makes ten calls for each process, and returns the number of calls by process.
 func shares(all []*process, call func() error) []int64 {
 	got := make([]int64, len(all))
 	for i, p := range all {
@@ -146,13 +146,13 @@ func shares(all []*process, call func() error) []int64 {
 	return got
 }
 
-func TestProcessesThatAreEquallyBusyGetCallsInTurn(t *testing.T) {
+func TestEquallyBusyProcessesGetCallsRoundRobin(t *testing.T) {
 	all, clients := processes(t, 3)
 	turns(t, all, func() error { return getServer(t, clients) })
 }
 
-// A stream lives for days: to spare the process that has it would be to leave it out.
-func TestAStreamIsNoWork(t *testing.T) {
+// A stream lives for days. If it counted, its process would get fewer calls all that time.
+func TestAStreamDoesNotCountAsInFlight(t *testing.T) {
 	all, clients := processes(t, 2)
 	look := func() error {
 		_, err := clients.Identity.ResolveToken(t.Context(), &identityv1.ResolveTokenRequest{}, grpc.WaitForReady(true))
@@ -169,8 +169,8 @@ func TestAStreamIsNoWork(t *testing.T) {
 	turns(t, all, look)
 }
 
-// A process that hangs, and one that fails at once and so is never busy: in its turn, each would get a third of all calls.
-func TestAProcessInTroubleGetsFewCalls(t *testing.T) {
+// One process hangs, and one fails at once and so is never busy. Round robin would send each a third of all calls.
+func TestAFailingProcessGetsFewCalls(t *testing.T) {
 	for name, trouble := range map[string]func(context.Context) error{"hangs": hang, "fails": always(unavailable)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,7 +198,7 @@ func TestAProcessInTroubleGetsFewCalls(t *testing.T) {
 	}
 }
 
-func TestAProcessThatDoesNotServeIsLeftOut(t *testing.T) {
+func TestAnUnhealthyProcessGetsNoCalls(t *testing.T) {
 	all, clients := processes(t, 2)
 	serving := func(p *process, s healthv1.HealthCheckResponse_ServingStatus) { p.checks.SetServingStatus("", s) }
 	count := func() int64 {

@@ -16,7 +16,7 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// breakerOf returns the state of the fleet service's breaker.
+// breakerOf returns the status of the fleet service's breaker.
 func breakerOf(clients *backendclient.Clients) backendclient.BreakerStatus {
 	return clients.Breakers()["fleet"]
 }
@@ -28,7 +28,7 @@ func mustBe(t *testing.T, clients *backendclient.Clients, state backendclient.Br
 	}
 }
 
-// broken returns clients whose breaker has just opened.
+// broken returns clients whose fleet breaker has just opened.
 func broken(t *testing.T, w *wire, change ...func(*backendclient.Options)) *backendclient.Clients {
 	t.Helper()
 	clients := overWire(t, w, change...)
@@ -40,7 +40,7 @@ func broken(t *testing.T, w *wire, change ...func(*backendclient.Options)) *back
 	return clients
 }
 
-func TestWhatABreakerCounts(t *testing.T) {
+func TestCodesThatABreakerCounts(t *testing.T) {
 	counted := map[codes.Code]bool{
 		codes.Unavailable: true, codes.DeadlineExceeded: true, codes.Internal: true, codes.Unknown: true, codes.DataLoss: true,
 		codes.Unauthenticated: true, 99: true,
@@ -120,7 +120,7 @@ func TestAFailedProbeOpensTheBreakerAgain(t *testing.T) {
 	})
 }
 
-func TestAProbeThatHangsKeepsOthersAwayForAWhileOnly(t *testing.T) {
+func TestAHangingProbeTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := new(wire)
 		clients := broken(t, w)
@@ -153,7 +153,7 @@ func TestAProbeThatHangsKeepsOthersAwayForAWhileOnly(t *testing.T) {
 func TestABreakerOpensOnARate(t *testing.T) {
 	for _, test := range []struct {
 		name           string
-		good, bad, all int // of so many calls, in each round
+		good, bad, all int // numbers of calls: per round, and in total
 		state          backendclient.BreakerState
 	}{
 		{"too few to judge", 0, 9, 9, backendclient.BreakerClosed},
@@ -178,7 +178,7 @@ func TestABreakerOpensOnARate(t *testing.T) {
 	}
 }
 
-func TestFailuresAreForgottenWithTheWindow(t *testing.T) {
+func TestFailuresExpireWithTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: always(status.Error(codes.Internal, "no"))}
 		clients := overWire(t, w)
@@ -192,8 +192,8 @@ func TestFailuresAreForgottenWithTheWindow(t *testing.T) {
 	})
 }
 
-// An outage after a good spell is known long before the failures are half of the window.
-func TestAnOutageIsKnownWithinASecond(t *testing.T) {
+// After a period of successes, a breaker opens long before half of the attempts in the window have failed.
+func TestABreakerOpensWithinASecondOfAnOutage(t *testing.T) {
 	for outage, want := range map[time.Duration]backendclient.BreakerState{
 		400 * time.Millisecond: backendclient.BreakerClosed, // a process that is being replaced
 		time.Second:            backendclient.BreakerOpen,
@@ -218,7 +218,7 @@ func TestAnOutageIsKnownWithinASecond(t *testing.T) {
 	}
 }
 
-func TestCallersWhoHangUpCountForNothing(t *testing.T) {
+func TestCanceledCallsAreNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{}
 		clients := overWire(t, w)
@@ -239,10 +239,10 @@ func TestCallersWhoHangUpCountForNothing(t *testing.T) {
 	})
 }
 
-// A client that sends its body drop by drop leaves the service no time: that says nothing of the service.
-func TestAServiceMustHaveHadAChance(t *testing.T) {
+// A client with a slow upload leaves the service no time, which is not a failure of the service.
+func TestShortDeadlinesAreNotCounted(t *testing.T) {
 	for timeout, want := range map[time.Duration]backendclient.BreakerState{
-		100 * time.Millisecond: backendclient.BreakerClosed, // less the margin
+		100 * time.Millisecond: backendclient.BreakerClosed, // minus deadlineMargin
 		200 * time.Millisecond: backendclient.BreakerOpen,
 	} {
 		synctest.Test(t, func(t *testing.T) {

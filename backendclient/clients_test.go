@@ -55,14 +55,14 @@ func TestEachClientReachesItsService(t *testing.T) {
 			return err
 		},
 	} {
-		e := failure(t, call()) // nothing is implemented there
+		e := failure(t, call()) // no method is implemented
 		if got := e.Service + "." + e.Method; got != want || e.Code != codes.Unimplemented {
 			t.Errorf("%s: %v, want %s", got, e.Code, want)
 		}
 	}
 }
 
-func TestServicesSeeWhoCalls(t *testing.T) {
+func TestTheUserAgentHasTheVersion(t *testing.T) {
 	var agent string
 	b := &backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
@@ -119,7 +119,7 @@ func hanging() (*backend, chan struct{}, chan error) {
 func TestTheServiceReceivesTheDeadline(t *testing.T) {
 	b, _, ended := hanging()
 	clients := overTCP(t, b)
-	_, err := clients.Fleet.ListServers(t.Context(), &fleetv1.ListServersRequest{}) // so that the time is not spent on connecting
+	_, err := clients.Fleet.ListServers(t.Context(), &fleetv1.ListServersRequest{}) // wait for the connection
 	if e := failure(t, err); e.Code != codes.Unimplemented {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestTheServiceReceivesTheDeadline(t *testing.T) {
 	}
 }
 
-func TestACallerWhoGivesUpCancelsTheCall(t *testing.T) {
+func TestACanceledCallerCancelsTheCall(t *testing.T) {
 	b, begun, ended := hanging()
 	clients := overTCP(t, b)
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -149,8 +149,8 @@ func TestACallerWhoGivesUpCancelsTheCall(t *testing.T) {
 	}
 }
 
-// What a service says after its caller has gone says nothing of the service.
-func TestACallerWhoGaveUpIsCanceledWhateverTheServiceSaid(t *testing.T) {
+// An error after the caller has canceled is not a failure of the service.
+func TestACanceledCallIsCanceledWhateverTheServiceReturns(t *testing.T) {
 	ctx, hangUp := context.WithCancel(t.Context())
 	clients := over(t, &backend{}, func(o *backendclient.Options) {
 		o.DialOptions = []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
@@ -166,7 +166,7 @@ func TestACallerWhoGaveUpIsCanceledWhateverTheServiceSaid(t *testing.T) {
 	}
 }
 
-// lines is a log handler that hands over the messages, one by one.
+// lines is a log handler that sends each message with its attributes.
 type lines chan string
 
 func (l lines) Enabled(context.Context, slog.Level) bool { return true }
@@ -182,17 +182,17 @@ func (l lines) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func TestAServiceThatIsAwayAndComesBack(t *testing.T) {
+func TestAServiceBecomesUnavailableAndAvailableAgain(t *testing.T) {
 	log := make(lines, 100)
 	upstreams := at("passthrough:///elsewhere")
 	upstreams.Fleet.Address = "passthrough:///fleet"
-	var address atomic.Pointer[string] // of the fleet service; nil while it is away
+	var address atomic.Pointer[string] // of the fleet service; nil while it is unavailable
 	began := time.Now()
 	clients := dial(t, upstreams, func(o *backendclient.Options) {
 		o.Logger = slog.New(log)
 		o.DialOptions = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
 			if to == "elsewhere" {
-				<-ctx.Done() // a service of which nothing is heard
+				<-ctx.Done() // a service that does not respond
 				return nil, ctx.Err()
 			}
 			if at := address.Load(); at != nil {
@@ -208,7 +208,7 @@ func TestAServiceThatIsAwayAndComesBack(t *testing.T) {
 	if since.Before(began) || since.After(time.Now()) || len(clients.UnreachableSince()) != 5 {
 		t.Errorf("lost %v; it began at %v", clients.UnreachableSince(), began)
 	}
-	if e := failure(t, callFor(t, clients, time.Hour)); e.Code != codes.Unavailable { // and not when the hour is over
+	if e := failure(t, callFor(t, clients, time.Hour)); e.Code != codes.Unavailable { // before the deadline
 		t.Errorf("code %v", e.Code)
 	}
 	states := clients.States()
@@ -241,7 +241,7 @@ func TestAServiceThatIsAwayAndComesBack(t *testing.T) {
 	}
 }
 
-func TestAStreamHasNoDeadlineAndItsErrorsAreDescribed(t *testing.T) {
+func TestAStreamHasNoDeadlineAndReturnsErrors(t *testing.T) {
 	b := &backend{watchRevocations: func(r *identityv1.WatchRevocationsRequest, stream watchServer) error {
 		if _, bounded := stream.Context().Deadline(); bounded {
 			return status.Error(codes.Internal, "the stream has a deadline")
@@ -276,7 +276,7 @@ func TestAStreamHasNoDeadlineAndItsErrorsAreDescribed(t *testing.T) {
 	}
 }
 
-func TestAStreamThatCannotBeOpenedIsDescribed(t *testing.T) {
+func TestAStreamThatCannotBeOpenedReturnsAnError(t *testing.T) {
 	clients := over(t, &backend{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -286,7 +286,7 @@ func TestAStreamThatCannotBeOpenedIsDescribed(t *testing.T) {
 	}
 }
 
-func TestDialRefusesWhatMakesNoSense(t *testing.T) {
+func TestDialRefusesInvalidOptions(t *testing.T) {
 	taken := prometheus.NewRegistry()
 	dial(t, at("passthrough:///x"), func(o *backendclient.Options) { o.Registerer = taken })
 	for name, change := range map[string]func(*backendclient.Options){
@@ -306,7 +306,7 @@ func TestDialRefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
-func TestClosedClientsAnswerAtOnce(t *testing.T) {
+func TestClosedClientsFailAtOnce(t *testing.T) {
 	clients, err := backendclient.Dial(backendclient.Options{Upstreams: at("passthrough:///x")})
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
-func TestEveryCodeComesOutAsItIs(t *testing.T) {
+func TestCodesAreReturnedUnchanged(t *testing.T) {
 	var answer error
 	clients := overTCP(t, &backend{getServer: func(context.Context) (*fleetv1.GetServerResponse, error) {
 		return &fleetv1.GetServerResponse{}, answer
@@ -48,7 +48,7 @@ func TestACodeThatDoesNotExistIsUnknown(t *testing.T) {
 	}
 }
 
-func TestDetailsAreTaken(t *testing.T) {
+func TestDetailsAreReturned(t *testing.T) {
 	err := getServer(t, over(t, failing(t, status.New(codes.InvalidArgument, "no good"),
 		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
 			{Field: "status_page_id", Description: "no such page"},
@@ -56,7 +56,7 @@ func TestDetailsAreTaken(t *testing.T) {
 		}},
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(90 * time.Second)},
 		&errdetails.ErrorInfo{Reason: "NO_GOOD", Domain: "ops"},
-		&errdetails.Help{}, // of no use here
+		&errdetails.Help{}, // ignored
 	)))
 	e := failure(t, err)
 	want := []backendclient.Violation{{"status_page_id", "no such page"}, {"title", "must not be empty"}}
@@ -74,7 +74,7 @@ func TestDetailsAreTaken(t *testing.T) {
 	}
 }
 
-func TestWhatAServiceHandsOverIsBounded(t *testing.T) {
+func TestDetailsAreLimited(t *testing.T) {
 	violations := make([]*errdetails.BadRequest_FieldViolation, 150)
 	for i := range violations {
 		violations[i] = &errdetails.BadRequest_FieldViolation{
@@ -126,7 +126,7 @@ func TestRetryAfterIsClamped(t *testing.T) {
 	}
 }
 
-func TestAnAnswerTooBigIsNoRateLimit(t *testing.T) {
+func TestATooLargeResponseIsNotARateLimit(t *testing.T) {
 	big := &backend{getServer: func(context.Context) (*fleetv1.GetServerResponse, error) {
 		return &fleetv1.GetServerResponse{Server: &fleetv1.Server{Name: strings.Repeat("x", 100_000)}}, nil
 	}}
@@ -139,7 +139,7 @@ func TestAnAnswerTooBigIsNoRateLimit(t *testing.T) {
 	}
 }
 
-func TestARequestTooBigForTheServiceIsNoRateLimit(t *testing.T) {
+func TestATooLargeRequestIsNotARateLimit(t *testing.T) {
 	clients := overTCP(t, &backend{})
 	_, err := clients.Fleet.GetServer(t.Context(), &fleetv1.GetServerRequest{ServerId: strings.Repeat("x", 5<<20)})
 	if e := failure(t, err); e.Code != codes.Internal {

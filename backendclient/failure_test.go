@@ -19,12 +19,12 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// overHTTP2 returns clients of a handler: a server that is none of gRPC's, and does what no gRPC server would.
+// overHTTP2 returns clients of an HTTP/2 handler, which can violate the gRPC protocol.
 func overHTTP2(t *testing.T, handler http.HandlerFunc, change ...func(*backendclient.Options)) *backendclient.Clients {
 	t.Helper()
 	listener := listen(t, "127.0.0.1:0")
 	withoutHealth := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/grpc.health.v1.") { // a protocol that it does not know
+		if strings.HasPrefix(r.URL.Path, "/grpc.health.v1.") { // not supported
 			w.Header().Set("Grpc-Status", "12")
 			begin(w, nil)
 			return
@@ -49,7 +49,7 @@ func overHTTP2(t *testing.T, handler http.HandlerFunc, change ...func(*backendcl
 // connection is the key of a request's connection.
 type connection struct{}
 
-// message returns a gRPC message of one server whose name has so many bytes.
+// message returns a gRPC message with a server whose name has n bytes.
 func message(t *testing.T, size int) []byte {
 	t.Helper()
 	body, err := proto.Marshal(&fleetv1.GetServerResponse{Server: &fleetv1.Server{Name: strings.Repeat("x", size)}})
@@ -59,7 +59,7 @@ func message(t *testing.T, size int) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body))), body...)
 }
 
-// begin begins an answer as a gRPC server does, and sends a part of it.
+// begin sends the header of a gRPC response and a part of its body.
 func begin(w http.ResponseWriter, part []byte) {
 	w.Header().Set("Content-Type", "application/grpc")
 	w.Header().Set("Trailer", "Grpc-Status")
@@ -67,14 +67,14 @@ func begin(w http.ResponseWriter, part []byte) {
 	w.(http.Flusher).Flush()
 }
 
-// Every way in which a service can fail that is none of its own words has a code that was decided.
-func TestHowFailuresOfTheWireComeOut(t *testing.T) {
+// Each transport failure has a defined code.
+func TestCodesOfTransportFailures(t *testing.T) {
 	whole := message(t, 1000)
 	for _, test := range []struct {
 		name    string
 		answer  http.HandlerFunc
 		code    codes.Code
-		counted bool // by the breaker
+		counted bool // as a failure by the breaker
 	}{
 		{"half an answer, and the connection is cut", func(w http.ResponseWriter, r *http.Request) {
 			begin(w, whole[:500])
@@ -141,7 +141,7 @@ func TestHowFailuresOfTheWireComeOut(t *testing.T) {
 	}
 }
 
-// Limits and failures, row 14: a write that may have been done is done again only where the service knows it again.
+// A write that may have been done is retried only with an idempotency key.
 func TestAWriteIsNotRepeatedWhenItsConnectionIsCut(t *testing.T) {
 	for key, want := range map[string]int64{"": 1, "k": 3} {
 		var writes atomic.Int64
@@ -158,7 +158,7 @@ func TestAWriteIsNotRepeatedWhenItsConnectionIsCut(t *testing.T) {
 	}
 }
 
-func TestAServiceThatNobodyServesIsUnavailable(t *testing.T) {
+func TestAServiceWithoutListenerIsUnavailable(t *testing.T) {
 	clients := dial(t, at("127.0.0.1:1"))
 	for range 4 {
 		if e := failure(t, getServer(t, clients)); e.Code != codes.Unavailable || e.RetryAfter != 0 && e.Reason == "" {

@@ -30,7 +30,7 @@ func TestCallsAreMeasuredByServiceMethodAndCode(t *testing.T) {
 
 	got := series(t, registry, "opsgate_upstream_request_duration_seconds")
 	const name = "opsgate_upstream_request_duration_seconds "
-	want := map[string]float64{ // and no series of calls that nobody made
+	want := map[string]float64{ // and no series of other calls
 		name + "code=OK method=GetServer service=fleet":         2,
 		name + "code=NotFound method=GetServer service=fleet":   1,
 		name + "code=Canceled method=ListServers service=fleet": 1,
@@ -40,7 +40,7 @@ func TestCallsAreMeasuredByServiceMethodAndCode(t *testing.T) {
 	}
 }
 
-// series returns what a registry knows under a name, by name and labels; of a histogram how many were observed.
+// series returns the values of a metric by name and labels; for a histogram, the number of observations.
 func series(t testing.TB, registry *prometheus.Registry, name string) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()

@@ -24,7 +24,7 @@ import (
 
 var unavailable = status.Error(codes.Unavailable, "gone")
 
-// inTurn answers one after the other, and the last one for ever.
+// inTurn returns the answers in sequence, and then always the last one.
 func inTurn(answers ...error) func(context.Context) error {
 	return func(context.Context) error {
 		answer := answers[0]
@@ -42,7 +42,7 @@ func createIncident(key string) func(context.Context, *backendclient.Clients) er
 	}
 }
 
-func TestWhatIsTriedAgain(t *testing.T) {
+func TestRetryableCalls(t *testing.T) {
 	read := func(ctx context.Context, c *backendclient.Clients) error {
 		_, err := c.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{})
 		return err
@@ -94,8 +94,8 @@ func TestWhatIsTriedAgain(t *testing.T) {
 	}
 }
 
-// Each method is a decision: one whose name is new stands here first.
-func TestWhichMethodsAreReads(t *testing.T) {
+// Each method is listed by decision: a new write must be added here.
+func TestReadOnlyMethods(t *testing.T) {
 	writes := []string{"CreateIncident", "AddIncidentUpdate"}
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: always(unavailable)}
@@ -154,7 +154,7 @@ func TestNoRetryIsAwaitedBeyondTheDeadline(t *testing.T) {
 	})
 }
 
-func TestACallerWhoCancelsDoesNotWaitForTheRetry(t *testing.T) {
+func TestACanceledCallDoesNotWaitForTheRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clients := overWire(t, &wire{answer: always(unavailable)})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -177,11 +177,11 @@ func TestRetriesCanBeTurnedOff(t *testing.T) {
 	})
 }
 
-// Limits and failures, row 13: half a minute of Unavailable, fast and slow, with a breaker and without.
-func TestAnOutageDrawsFewRetries(t *testing.T) {
+// Half a minute of Unavailable, at a high and a low rate, with and without a breaker.
+func TestAnOutageCausesFewRetries(t *testing.T) {
 	for _, test := range []struct {
 		pace    time.Duration
-		breaker int // requests that it takes to judge
+		breaker int // MinRequests
 		most    float64
 	}{
 		{3 * time.Millisecond, 10, .1},
@@ -212,7 +212,7 @@ func TestAnOutageDrawsFewRetries(t *testing.T) {
 	}
 }
 
-func TestTheBudgetFillsAgain(t *testing.T) {
+func TestTheRetryBudgetIsRefilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := new(wire)
 		clients := overWire(t, w, func(o *backendclient.Options) { o.Breaker.MinRequests = 1 << 30 })

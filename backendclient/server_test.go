@@ -20,7 +20,7 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// backend answers one unary method and one stream as a test has it; the others are not implemented.
+// backend implements one unary method and one stream with functions of the test.
 type backend struct {
 	fleetv1.UnimplementedFleetServiceServer
 	identityv1.UnimplementedIdentityServiceServer
@@ -56,13 +56,13 @@ func (b *backend) serve(t testing.TB, listener net.Listener, options ...grpc.Ser
 	})
 }
 
-// at is the five services at one address.
+// at returns the five services at one address.
 func at(address string) backendclient.Upstreams {
 	u := backendclient.Upstream{Address: address}
 	return backendclient.Upstreams{Fleet: u, Monitoring: u, Incident: u, Audit: u, Identity: u}
 }
 
-// dial returns clients with the options that change makes, closed when the test ends.
+// dial returns clients with default options and the changes. They are closed when the test ends.
 func dial(t testing.TB, upstreams backendclient.Upstreams, change ...func(*backendclient.Options)) *backendclient.Clients {
 	t.Helper()
 	o := backendclient.Options{Upstreams: upstreams, Settings: backendclient.DefaultSettings()}
@@ -81,7 +81,7 @@ func dial(t testing.TB, upstreams backendclient.Upstreams, change ...func(*backe
 	return clients
 }
 
-// over returns clients of the backend, joined in memory.
+// over returns clients of the backend over an in-memory connection.
 func over(t testing.TB, b *backend, change ...func(*backendclient.Options)) *backendclient.Clients {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
@@ -93,7 +93,7 @@ func over(t testing.TB, b *backend, change ...func(*backendclient.Options)) *bac
 	})...)
 }
 
-// overTCP returns clients of the backend, joined by a real socket.
+// overTCP returns clients of the backend over TCP.
 func overTCP(t testing.TB, b *backend, change ...func(*backendclient.Options)) *backendclient.Clients {
 	t.Helper()
 	listener := listen(t, "127.0.0.1:0")
@@ -141,7 +141,7 @@ func failure(t testing.TB, err error) *backendclient.Error {
 	return e
 }
 
-// plainCredentials is for connections made without Dial.
+// plainCredentials is the credentials option of connections that Dial did not make.
 func plainCredentials() grpc.DialOption {
 	return grpc.WithTransportCredentials(insecure.NewCredentials())
 }

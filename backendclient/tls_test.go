@@ -23,15 +23,15 @@ import (
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
-// A securedService speaks TLS, asks for a certificate of its roots, and remembers whose it got.
+// A securedService requires client certificates, and records their names.
 type securedService struct {
 	listener *cutting
 	clients  chan string
-	config   *tls.Config // of connections that are made from now on
+	config   *tls.Config // of new connections
 	mu       sync.Mutex
 }
 
-// cutting is a listener whose connections can be cut.
+// cutting is a listener that can close its connections.
 type cutting struct {
 	net.Listener
 	mu   sync.Mutex
@@ -86,7 +86,7 @@ func secured(t *testing.T, a *tlsfilestest.Authority) *securedService {
 	return s
 }
 
-// write writes files of a client of the authority in the folder, and returns what names them.
+// write writes the files of a client of the authority.
 func write(t *testing.T, folder string, a *tlsfilestest.Authority, name string) *tlsfiles.Files {
 	t.Helper()
 	files := a.Write(t, folder, name)
@@ -94,7 +94,7 @@ func write(t *testing.T, folder string, a *tlsfilestest.Authority, name string) 
 	return &files
 }
 
-// dial returns clients of the service whose calls wait until there is a connection.
+// dial returns clients of the service whose calls wait for a connection.
 func (s *securedService) dial(t *testing.T, files *tlsfiles.Files, log *slog.Logger) *backendclient.Clients {
 	t.Helper()
 	upstreams := at("passthrough:///x")
@@ -105,7 +105,7 @@ func (s *securedService) dial(t *testing.T, files *tlsfiles.Files, log *slog.Log
 	})
 }
 
-func TestCertificatesAreReadAgain(t *testing.T) {
+func TestCertificatesAreReloaded(t *testing.T) {
 	first := tlsfilestest.NewAuthority(t, "first")
 	service, folder := secured(t, first), t.TempDir()
 	log := new(lockedBuffer)
@@ -138,7 +138,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	}
 }
 
-// A lockedBuffer takes what several goroutines write.
+// A lockedBuffer is a concurrent buffer.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -156,7 +156,7 @@ func (b *lockedBuffer) String() string {
 	return b.b.String()
 }
 
-func TestConnectionsThatCannotBePrivateAreNotMade(t *testing.T) {
+func TestConnectionsWithoutValidTLSAreRefused(t *testing.T) {
 	known, other := tlsfilestest.NewAuthority(t, "known"), tlsfilestest.NewAuthority(t, "other")
 	service := secured(t, known)
 	plain := listen(t, "127.0.0.1:0")
@@ -193,7 +193,7 @@ func TestConnectionsThatCannotBePrivateAreNotMade(t *testing.T) {
 	}
 }
 
-func TestDialRefusesTLSFilesThatAreNone(t *testing.T) {
+func TestDialRefusesInvalidTLSFiles(t *testing.T) {
 	good := write(t, t.TempDir(), tlsfilestest.NewAuthority(t, "known"), "gateway")
 	for name, files := range map[string]tlsfiles.Files{
 		"no such roots":          {CAFile: "nowhere.pem"},

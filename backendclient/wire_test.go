@@ -14,13 +14,13 @@ import (
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
-// A wire is what calls go over in a test that moves the clock: it answers in the place of all services, and counts.
+// A wire replaces the connections in synctest tests: it answers for all services and counts attempts.
 type wire struct {
 	answer   func(ctx context.Context) error
 	attempts atomic.Int64
 }
 
-// overWire returns clients of the wire. No connection is made, so that time stands still but for what calls wait for.
+// overWire returns clients of the wire. They make no connections, so only waiting calls advance the clock.
 func overWire(t testing.TB, w *wire, change ...func(*backendclient.Options)) *backendclient.Clients {
 	t.Helper()
 	return dial(t, at("passthrough:///nowhere"), append(change, func(o *backendclient.Options) {
@@ -39,16 +39,16 @@ func overWire(t testing.TB, w *wire, change ...func(*backendclient.Options)) *ba
 	})...)
 }
 
-// always is an answer.
+// always returns the same error for each attempt.
 func always(err error) func(context.Context) error { return func(context.Context) error { return err } }
 
-// hang is what a service does that does not answer: the library ends the call.
+// hang waits for the end of the call, like a service that does not respond.
 func hang(ctx context.Context) error {
 	<-ctx.Done()
 	return status.FromContextError(ctx.Err()).Err()
 }
 
-// call calls the fleet service with a second to answer.
+// call calls the fleet service with a timeout of one second.
 func call(t testing.TB, clients *backendclient.Clients) error {
 	t.Helper()
 	return callFor(t, clients, time.Second)
@@ -62,7 +62,7 @@ func callFor(t testing.TB, clients *backendclient.Clients, timeout time.Duration
 	return err
 }
 
-// isRefused tells that no attempt was made, for the reason.
+// isRefused reports whether err has the reason.
 func isRefused(t testing.TB, err error, reason string) bool {
 	t.Helper()
 	if err == nil {

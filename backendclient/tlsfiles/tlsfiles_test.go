@@ -55,7 +55,7 @@ func (s *scenario) mustBe(t *testing.T, name string, lines ...string) *tls.Confi
 		t.Errorf("it is %s, want %s", leaf.Subject.CommonName, name)
 	}
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: config.RootCAs, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
-		t.Error(err) // the authority of the roots is that of the certificate
+		t.Error(err) // roots and certificate are of one authority
 	}
 	got := slices.Collect(strings.Lines(s.log.String()))
 	if len(got) != len(lines) {

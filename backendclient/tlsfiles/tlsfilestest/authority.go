@@ -18,7 +18,7 @@ import (
 	"opsgate/backendclient/tlsfiles"
 )
 
-// An Authority issues certificates, which are good for an hour.
+// An Authority issues certificates that are valid for an hour.
 type Authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -70,7 +70,7 @@ func (a *Authority) Pair(t testing.TB, name string) (certificate, key []byte) {
 	return encode("CERTIFICATE", leaf.Raw), encode("PRIVATE KEY", der)
 }
 
-// Config returns what a server or client with that name uses that knows nobody but those of the authority.
+// Config returns the configuration of a server or client with that name that trusts only the authority.
 func (a *Authority) Config(t testing.TB, name string) *tls.Config {
 	t.Helper()
 	own, err := tls.X509KeyPair(a.Pair(t, name))
@@ -85,7 +85,7 @@ func (a *Authority) Config(t testing.TB, name string) *tls.Config {
 	}
 }
 
-// Write writes the files of a server or client with that name into a folder, in the place of those that may be there.
+// Write writes the files of a server or client with that name into a folder, and replaces existing files.
 func (a *Authority) Write(t testing.TB, folder, name string) tlsfiles.Files {
 	t.Helper()
 	certificate, key := a.Pair(t, name)

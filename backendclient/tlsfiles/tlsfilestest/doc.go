@@ -1,2 +1,2 @@
-// Package tlsfilestest has certificates for tests of both sides of a connection.
+// Package tlsfilestest issues certificates for tests.
 package tlsfilestest
