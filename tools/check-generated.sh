@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that the generated code in the tree is what `make generate` makes of the sources in the tree, committed or not: in a
-# copy of the tree it removes all generated Go, generates it anew, and compares.
+# Checks that the generated code in the working tree is current: in a copy of the tree it removes all generated Go files, runs
+# `make generate`, and compares.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +18,7 @@ move_generated() {
 }
 
 git ls-files --cached --others --exclude-standard | while IFS= read -r file; do
-  if [ -e "$file" ]; then printf '%s\n' "$file"; fi # a file that is removed but not yet committed is no source
+  if [ -e "$file" ]; then printf '%s\n' "$file"; fi # skips files that are deleted but not committed
 done | tar -cf - -T - | tar -xf - -C "$work/tree"
 
 move_generated "$work/tree" "$work/committed"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# cover.sh MINIMUM FOLDER... fails where the tests of a folder (and those below it) cover less than MINIMUM percent of its
-# statements. Tests of other folders count for nothing.
+# cover.sh MINIMUM FOLDER... fails if the tests in a folder and its subfolders cover less than MINIMUM percent of its statements. Tests
+# of other folders are not counted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

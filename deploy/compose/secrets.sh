@@ -1,8 +1,8 @@
 #!/bin/sh
-# Makes the secrets of compose.yaml, those that are not there yet, in the folder secrets beside this file.
+# Creates the missing secrets of compose.yaml in the folder secrets next to this file.
 #
-# A container sees a secret's file with the rights that it has here, and its user is none of this machine's: so the files are readable,
-# and the folder is not.
+# Containers see the files with their permissions here, as a user that does not exist here. So the files are world-readable, and the folder
+# is private.
 set -eu
 cd "$(dirname "$0")"
 

@@ -21,13 +21,13 @@ import (
 
 const chartDir = root + "/deploy/helm/opsgate"
 
-// A release is what the chart makes of values.
+// release is the rendered chart.
 type release struct {
 	notes   string
 	objects []runtime.Object
 }
 
-// render makes a release, and decodes all of it strictly: a field that Kubernetes does not know fails the test.
+// render renders the chart and decodes all objects strictly: an unknown field fails the test.
 func render(t *testing.T, values chartutil.Values) release {
 	t.Helper()
 	loaded, err := loader.LoadDir(chartDir)
@@ -53,7 +53,7 @@ func render(t *testing.T, values chartutil.Values) release {
 	return r
 }
 
-// files returns what the chart's templates make of the values, which are held against the chart's schema.
+// files renders the templates. It returns an error for values that violate the chart's schema.
 func files(loaded *chart.Chart, values chartutil.Values) (map[string]string, error) {
 	all, err := chartutil.ToRenderValues(loaded, values,
 		chartutil.ReleaseOptions{Name: "prod", Namespace: "edge", Revision: 1, IsInstall: true}, chartutil.DefaultCapabilities)
@@ -79,7 +79,7 @@ func decode(t *testing.T, document string) runtime.Object {
 	return object
 }
 
-// only returns the one object of a kind.
+// only returns the only object of a kind.
 func only[T runtime.Object](t *testing.T, r release) T {
 	t.Helper()
 	list := all[T](r)
@@ -98,7 +98,7 @@ func all[T runtime.Object](r release) (list []T) {
 	return list
 }
 
-// eachValues returns the values with which everything must hold, by the names of their files.
+// eachValues returns the test values by name of their file.
 func eachValues(t *testing.T) map[string]chartutil.Values {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/values/*.yaml")
@@ -116,7 +116,7 @@ func eachValues(t *testing.T) map[string]chartutil.Values {
 	return each
 }
 
-func TestTheChartIsWithoutReproach(t *testing.T) {
+func TestChartPassesLint(t *testing.T) {
 	for name, values := range eachValues(t) {
 		t.Run(name, func(t *testing.T) {
 			for _, message := range lint.All(chartDir, values, "edge", true).Messages {
@@ -128,26 +128,26 @@ func TestTheChartIsWithoutReproach(t *testing.T) {
 	}
 }
 
-func TestValuesThatWouldNotWorkAreRefused(t *testing.T) {
+func TestInvalidValuesAreRefused(t *testing.T) {
 	loaded, err := loader.LoadDir(chartDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct{ values, want string }{
-		"a typo":                    {"replicacount: 3", "replicacount"},
-		"a typo further down":       {"autoscaling: {min: 3}", "min"},
-		"another address":           {"config: {listen: ':80'}", "listen"},
-		"a public admin listener":   {"config: {admin: {listen: ':80'}}", "listen"},
-		"a token in the values":     {"config: {admin: {token: secret}}", "token"},
-		"other times of the end":    {"config: {shutdown: {grace: 1h}}", "shutdown"},
-		"no token of operators":     {"admin: {existingSecret: {name: ''}}", "name"},
-		"no services":               {"config: {upstreams: null}", "upstreams"},
-		"a Secret in another's way": {"secrets: [{name: admin, secretName: x}]", "name"},
-		"TLS beside the Secret":     {"config: {admin: {tls: {cert_file: x}}}", "tls"},
-		"a job that ends its name":  {"prometheusRule: {job: 'a\"b'}", "job"},
-		"a prefix that is no link":  {"prometheusRule: {runbookPrefix: docs}", "runbookPrefix"},
-		"a digest that is none":     {"image: {digest: latest}", "digest"},
-		"no gateway":                {"replicaCount: 0", "replicaCount"},
+		"a typo":                  {"replicacount: 3", "replicacount"},
+		"a typo further down":     {"autoscaling: {min: 3}", "min"},
+		"another address":         {"config: {listen: ':80'}", "listen"},
+		"a public admin listener": {"config: {admin: {listen: ':80'}}", "listen"},
+		"a token in the values":   {"config: {admin: {token: secret}}", "token"},
+		"shutdown in the config":  {"config: {shutdown: {grace: 1h}}", "shutdown"},
+		"no admin token":          {"admin: {existingSecret: {name: ''}}", "name"},
+		"no services":             {"config: {upstreams: null}", "upstreams"},
+		"a reserved Secret name":  {"secrets: [{name: admin, secretName: x}]", "name"},
+		"TLS besides the Secret":  {"config: {admin: {tls: {cert_file: x}}}", "tls"},
+		"a job with a quote":      {"prometheusRule: {job: 'a\"b'}", "job"},
+		"a prefix without scheme": {"prometheusRule: {runbookPrefix: docs}", "runbookPrefix"},
+		"an invalid digest":       {"image: {digest: latest}", "digest"},
+		"no replicas":             {"replicaCount: 0", "replicaCount"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values, err := chartutil.ReadValues([]byte(test.values))
@@ -161,7 +161,7 @@ func TestValuesThatWouldNotWorkAreRefused(t *testing.T) {
 	}
 }
 
-func TestEachValueIsExplained(t *testing.T) {
+func TestREADMEDocumentsEachValue(t *testing.T) {
 	values, err := chartutil.ReadValuesFile(chartDir + "/values.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestEachValueIsExplained(t *testing.T) {
 	readme := read(t, chartDir+"/README.md")
 	for name, value := range values {
 		if !strings.Contains(readme, "`"+name) {
-			t.Errorf("the README does not know %s", name)
+			t.Errorf("the README does not document %s", name)
 		}
 		inner, is := value.(map[string]any)
 		if !is || name == "config" || name == "resources" {
@@ -177,7 +177,7 @@ func TestEachValueIsExplained(t *testing.T) {
 		}
 		for key := range inner {
 			if !strings.Contains(readme, "."+key+"`") && !strings.Contains(readme, "."+key+".") {
-				t.Errorf("the README does not know %s.%s", name, key)
+				t.Errorf("the README does not document %s.%s", name, key)
 			}
 		}
 	}

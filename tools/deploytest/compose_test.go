@@ -18,7 +18,7 @@ import (
 
 const composeDir = root + "/deploy/compose"
 
-// compose reads the compose file as docker compose does.
+// compose loads the compose file like docker compose.
 func compose(t *testing.T) *types.Project {
 	t.Helper()
 	options, err := cli.NewProjectOptions([]string{composeDir + "/compose.yaml"}, cli.WithWorkingDirectory(composeDir))
@@ -32,10 +32,10 @@ func compose(t *testing.T) *types.Project {
 	return project
 }
 
-// pinned is an image by full version and digest.
+// pinned matches an image with full version and digest.
 var pinned = regexp.MustCompile(`^[\w./-]+:v?\d+\.\d+\.\d+(-\w+)?@sha256:[0-9a-f]{64}$`)
 
-func TestImagesOfOthersArePinnedByVersionAndDigest(t *testing.T) {
+func TestThirdPartyImagesArePinned(t *testing.T) {
 	for name, service := range compose(t).Services {
 		if service.Build == nil && !pinned.MatchString(service.Image) {
 			t.Errorf("%s: the image is %q", name, service.Image)
@@ -43,7 +43,7 @@ func TestImagesOfOthersArePinnedByVersionAndDigest(t *testing.T) {
 	}
 }
 
-func TestThisMachineAloneReachesWhatIsPublished(t *testing.T) {
+func TestPortsArePublishedOnLoopback(t *testing.T) {
 	var published []string
 	for name, service := range compose(t).Services {
 		for _, p := range service.Ports {
@@ -56,10 +56,10 @@ func TestThisMachineAloneReachesWhatIsPublished(t *testing.T) {
 	}
 }
 
-func TestContainersAreConfined(t *testing.T) {
+func TestContainersAreRestricted(t *testing.T) {
 	for name, service := range compose(t).Services {
 		if !service.ReadOnly || !slices.Contains(service.CapDrop, "ALL") || !slices.Contains(service.SecurityOpt, "no-new-privileges:true") {
-			t.Errorf("%s is not confined", name)
+			t.Errorf("%s is not restricted", name)
 		}
 		for _, value := range service.Environment {
 			if value != nil && strings.Contains(strings.ToLower(*value), "password") && !strings.HasPrefix(*value, "/run/secrets/") {
@@ -69,18 +69,18 @@ func TestContainersAreConfined(t *testing.T) {
 	}
 }
 
-func TestTwoGatewaysCountThemselves(t *testing.T) {
+func TestTwoGatewaysWithAutoReplicas(t *testing.T) {
 	gateway := compose(t).Services["gateway"]
 	if gateway.Deploy == nil || gateway.Deploy.Replicas == nil || *gateway.Deploy.Replicas != 2 {
 		t.Fatalf("got %+v", gateway.Deploy)
 	}
 	if config := read(t, composeDir+"/gateway/opsgate.yaml"); !strings.Contains(config, "expected_replicas: auto\n") {
-		t.Error("the configuration expects a number of them")
+		t.Error("expected_replicas is not auto")
 	}
 }
 
-// What is mounted, built and named in the compose file is there.
-func TestComposeNamesWhatIsThere(t *testing.T) {
+// The compose file names existing files, images and secrets.
+func TestComposeFilesExist(t *testing.T) {
 	project := compose(t)
 	for name, service := range project.Services {
 		for _, v := range service.Volumes {
@@ -109,17 +109,17 @@ func TestComposeNamesWhatIsThere(t *testing.T) {
 	run(t, exec.CommandContext(t.Context(), script))
 	for name, before := range made {
 		if read(t, filepath.Join(dir, "secrets", name)) != before {
-			t.Errorf("the secret %s was made anew", name)
+			t.Errorf("the secret %s was replaced", name)
 		}
 	}
 	check(t, read(t, composeDir+"/gateway/opsgate.yaml"), "/run/secrets", made)
 }
 
-func TestTheBalancerTakesItsConfiguration(t *testing.T) {
+func TestBalancerConfigurationIsValid(t *testing.T) {
 	run(t, exec.CommandContext(t.Context(), need(t, "haproxy"), "-c", "-f", composeDir+"/balancer/haproxy.cfg"))
 }
 
-func TestPrometheusTakesItsConfiguration(t *testing.T) {
+func TestPrometheusConfigurationIsValid(t *testing.T) {
 	dir := t.TempDir()
 	secrets := filepath.Join(dir, "secrets")
 	write(t, filepath.Join(secrets, "admin_token"), "0123456789abcdef")
@@ -134,8 +134,8 @@ func TestPrometheusTakesItsConfiguration(t *testing.T) {
 	run(t, exec.CommandContext(t.Context(), need(t, "promtool"), "check", "config", path))
 }
 
-// The line by which Redis is started, here, gives a Redis that asks for its password.
-func TestRedisAsksForItsPassword(t *testing.T) {
+// The command of the compose file starts a Redis that requires its password.
+func TestRedisRequiresItsPassword(t *testing.T) {
 	need(t, "redis-server")
 	cli := need(t, "redis-cli")
 	dir := t.TempDir()
@@ -155,19 +155,19 @@ func TestRedisAsksForItsPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
-	ask := func(env ...string) string {
+	ping := func(env ...string) string {
 		cmd := exec.CommandContext(t.Context(), cli, "-p", port, "ping")
 		cmd.Env = append(os.Environ(), env...)
-		out, _ := cmd.CombinedOutput() // it may not be there yet
+		out, _ := cmd.CombinedOutput() // Redis may not have started yet
 		return strings.TrimSpace(string(out))
 	}
-	await(t, func() bool { return ask("REDISCLI_AUTH=0123456789abcdef") == "PONG" })
-	if said := ask(); !strings.HasPrefix(said, "NOAUTH") {
-		t.Errorf("without a password it says %q", said)
+	await(t, func() bool { return ping("REDISCLI_AUTH=0123456789abcdef") == "PONG" })
+	if got := ping(); !strings.HasPrefix(got, "NOAUTH") {
+		t.Errorf("without a password: %q", got)
 	}
 }
 
-func TestGrafanaAsksThePrometheusThatIsThere(t *testing.T) {
+func TestGrafanaUsesThePrometheusService(t *testing.T) {
 	services := slices.Sorted(maps.Keys(compose(t).Services))
 	source := read(t, root+"/deploy/grafana/provisioning/datasources/prometheus.yaml")
 	if !slices.Contains(services, "prometheus") || !strings.Contains(source, "url: http://prometheus:9090\n") {

@@ -15,7 +15,7 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 )
 
-// A dockerfile is what BuildKit reads in deploy/Dockerfile.
+// dockerfile is deploy/Dockerfile, as parsed by BuildKit.
 type dockerfile struct {
 	stages   []instructions.Stage
 	warnings []string
@@ -42,17 +42,17 @@ func readDockerfile() (dockerfile, error) {
 	return d, err
 }
 
-// buildCommand returns the line by which the programs are built.
+// buildCommand returns the command that builds the programs.
 func (d dockerfile) buildCommand() (string, error) {
 	for _, command := range d.stages[0].Commands {
 		if run, is := command.(*instructions.RunCommand); is && strings.Contains(run.CmdLine[0], "go build") {
 			return run.CmdLine[0], nil
 		}
 	}
-	return "", errors.New("the Dockerfile builds nothing")
+	return "", errors.New("the Dockerfile has no go build")
 }
 
-// commands returns those of a kind in a stage.
+// commands returns the commands of one kind in a stage.
 func commands[T any](stage instructions.Stage) (list []T) {
 	for _, command := range stage.Commands {
 		if one, is := command.(T); is {
@@ -83,18 +83,18 @@ func TestImages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stage := image(t, name)
 			if stage.BaseName != "scratch" {
-				t.Errorf("it is made from %s", stage.BaseName)
+				t.Errorf("the base image is %s", stage.BaseName)
 			}
 			user := commands[*instructions.UserCommand](stage)
 			if len(user) != 1 || user[0].User != "65532:65532" {
-				t.Errorf("it runs as %v; a cluster can tell only by a number that it is not root", user)
+				t.Errorf("the user is %v; Kubernetes can verify only a numeric user as non-root", user)
 			}
 			if n := len(commands[*instructions.RunCommand](stage)); n > 0 {
-				t.Errorf("it runs %d commands, and has no shell for them", n)
+				t.Errorf("it has %d RUN commands, but no shell", n)
 			}
 			entry := commands[*instructions.EntrypointCommand](stage)
 			if len(entry) != 1 || entry[0].PrependShell || !slices.Equal(entry[0].CmdLine, []string{"/" + name}) {
-				t.Errorf("it begins with %v", entry)
+				t.Errorf("the entrypoint is %v", entry)
 			}
 			labels := map[string]string{}
 			for _, l := range commands[*instructions.LabelCommand](stage) {
@@ -113,33 +113,33 @@ func TestImages(t *testing.T) {
 	}
 }
 
-func TestTheImageOfTheGatewayIsTheDefaultAndKnowsItsHealth(t *testing.T) {
+func TestDefaultImageIsOpsgateWithHealthCheck(t *testing.T) {
 	file, err := readDockerfile()
 	if err != nil {
 		t.Fatal(err)
 	}
 	last := file.stages[len(file.stages)-1]
 	if last.Name != "opsgate" {
-		t.Errorf("without --target it is %s", last.Name)
+		t.Errorf("the default target is %s", last.Name)
 	}
 	health := commands[*instructions.HealthCheckCommand](last)
 	if len(health) != 1 || !slices.Equal(health[0].Health.Test, []string{"CMD", "/opsgate", "healthcheck"}) {
-		t.Errorf("health is asked by %+v", health)
+		t.Errorf("the health check is %+v", health)
 	}
 }
 
-// The image that builds has the Go of go.mod, by full version and digest.
-func TestTheImageThatBuildsIsPinned(t *testing.T) {
+// The build image has the Go version of go.mod and is pinned.
+func TestBuildImageIsPinned(t *testing.T) {
 	file := read(t, filepath.Join(root, "deploy", "Dockerfile"))
 	image := regexp.MustCompile(`(?m)^ARG GO_IMAGE=(\S+)$`).FindStringSubmatch(file)
 	version := regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(read(t, filepath.Join(root, "go.mod")))
 	if image == nil || version == nil || !pinned.MatchString(image[1]) || !strings.HasPrefix(image[1], "golang:"+version[1]+"-") {
-		t.Errorf("it is %q, for Go %q", image, version)
+		t.Errorf("the build image is %q, for Go %q", image, version)
 	}
 }
 
-// What the build needs and is not sent would be found by whoever builds.
-func TestTheBuildIsSentWhatItNeeds(t *testing.T) {
+// The build context contains all packages that the programs need.
+func TestBuildContextIsComplete(t *testing.T) {
 	ignored := read(t, filepath.Join(root, "deploy", "Dockerfile.dockerignore"))
 	needed, err := goList(t, "-deps", "./cmd/opsgate", "./cmd/opsbackend")
 	if err != nil {
@@ -148,7 +148,7 @@ func TestTheBuildIsSentWhatItNeeds(t *testing.T) {
 	for _, path := range append(needed, "go.mod", "go.sum") {
 		top, _, _ := strings.Cut(path, "/")
 		if !slices.Contains(strings.Split(ignored, "\n"), "!"+top) {
-			t.Errorf("%s is left out", top)
+			t.Errorf("%s is not in the build context", top)
 		}
 	}
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 )
 
-// standalone is a configuration that needs nobody.
+// standalone is a configuration without dependencies.
 const standalone = `listen: 127.0.0.1:0
 admin: {listen: 127.0.0.1:ADMIN}
 upstreams:
-  fleet: &away {address: 127.0.0.1:1}
-  monitoring: *away
-  incident: *away
-  audit: *away
-  identity: *away
+  fleet: &unreachable {address: 127.0.0.1:1}
+  monitoring: *unreachable
+  incident: *unreachable
+  audit: *unreachable
+  identity: *unreachable
 shutdown: {drain_wait: 0s}
 `
 
-func TestProgramsNeedNoLibraries(t *testing.T) {
+func TestProgramsAreStatic(t *testing.T) {
 	for _, name := range []string{"opsgate", "opsbackend"} {
 		file, err := elf.Open(filepath.Join(programs, name))
 		if err != nil {
@@ -37,18 +37,18 @@ func TestProgramsNeedNoLibraries(t *testing.T) {
 			}
 		}
 		_ = file.Close()
-		said := run(t, exec.CommandContext(t.Context(), filepath.Join(programs, name), "version"))
+		got := run(t, exec.CommandContext(t.Context(), filepath.Join(programs, name), "version"))
 		want := name + " " + version + "\nrevision: " + revision + "\ndate: " + buildDate + "\n"
-		if !strings.HasPrefix(said, want) {
-			t.Errorf("%s says %q", name, said)
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("%s version: %q", name, got)
 		}
 	}
 }
 
-// The image's files alone, as its user, on a file system that takes no writes.
-func TestTheGatewayRunsInItsImage(t *testing.T) {
+// The gateway runs with only the files of its image, as its user, on a read-only file system.
+func TestGatewayRunsInItsImage(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root may change the root")
+		t.Skip("chroot needs root")
 	}
 	rootfs := unpack(t, image(t, "opsgate"))
 	admin := freePort(t)
@@ -64,8 +64,8 @@ func TestTheGatewayRunsInItsImage(t *testing.T) {
 	go func() { ended <- server.Wait() }()
 	awaitReady(t, "http://127.0.0.1:"+admin+"/readyz", ended, log)
 
-	if said := run(t, confined(t, rootfs, "/opsgate", "healthcheck")); !strings.Contains(said, `"status"`) {
-		t.Errorf("healthcheck says %q", said)
+	if got := run(t, confined(t, rootfs, "/opsgate", "healthcheck")); !strings.Contains(got, `"status"`) {
+		t.Errorf("healthcheck: %q", got)
 	}
 	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -74,11 +74,11 @@ func TestTheGatewayRunsInItsImage(t *testing.T) {
 		t.Errorf("%v\n%s", err, log)
 	}
 	if out, err := confined(t, rootfs, "/opsgate", "healthcheck").CombinedOutput(); err == nil {
-		t.Errorf("a gateway that is gone is healthy: %s", out)
+		t.Errorf("healthcheck of a stopped gateway: %s", out)
 	}
 }
 
-// unpack lays the files of an image into a folder.
+// unpack copies the files of an image into a folder.
 func unpack(t *testing.T, stage instructions.Stage) (rootfs string) {
 	t.Helper()
 	rootfs = t.TempDir()
@@ -86,7 +86,7 @@ func unpack(t *testing.T, stage instructions.Stage) (rootfs string) {
 		source := strings.Replace(c.SourcePaths[0], "/out", programs, 1)
 		content, err := os.ReadFile(source)
 		if err != nil {
-			t.Fatalf("what the image copies: %v", err)
+			t.Fatalf("file of the image: %v", err)
 		}
 		target := filepath.Join(rootfs, c.DestPath)
 		write(t, target, string(content))
@@ -97,7 +97,7 @@ func unpack(t *testing.T, stage instructions.Stage) (rootfs string) {
 	return rootfs
 }
 
-// readable lets everybody look into a folder, and the folders that it is in.
+// readable makes a folder and its parents readable for all users.
 func readable(t *testing.T, dir string) {
 	t.Helper()
 	run(t, exec.CommandContext(t.Context(), "chmod", "-R", "a+rX", dir))
@@ -109,8 +109,7 @@ func readable(t *testing.T, dir string) {
 	}
 }
 
-// confined returns a command that runs in a folder as if that were everything, mounted so that nothing can be written, as the
-// image's user. It ends with the test.
+// confined returns a command that runs with a folder as its read-only root, as the image's user.
 func confined(t *testing.T, rootfs string, args ...string) *exec.Cmd {
 	t.Helper()
 	const enter = `mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec chroot --userspec=65532:65532 "$0" "$@"`
@@ -128,18 +127,18 @@ func awaitReady(t *testing.T, url string, ended <-chan error, log *strings.Build
 	await(t, func() bool {
 		select {
 		case err := <-ended:
-			t.Fatalf("it has ended: %v\n%s", err, log)
+			t.Fatalf("it has exited: %v\n%s", err, log)
 		default:
 		}
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := http.DefaultTransport.RoundTrip(request)
+		response, err := http.DefaultTransport.RoundTrip(request)
 		if err != nil {
 			return false
 		}
-		_ = answer.Body.Close()
-		return answer.StatusCode == http.StatusOK
+		_ = response.Body.Close()
+		return response.StatusCode == http.StatusOK
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// freePort returns a port that nobody listens on.
+// freePort returns a free port.
 func freePort(t *testing.T) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -24,7 +24,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// goList returns the folders of packages of the product, relative to its root.
+// goList returns the folders of the product's packages, relative to the root.
 func goList(t *testing.T, args ...string) ([]string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}"}, args...)...)
@@ -42,7 +42,7 @@ func goList(t *testing.T, args ...string) ([]string, error) {
 	return folders, nil
 }
 
-// await waits until something is so.
+// await waits until is returns true.
 func await(t *testing.T, is func() bool) {
 	t.Helper()
 	limit := time.After(time.Minute)
@@ -51,7 +51,7 @@ func await(t *testing.T, is func() bool) {
 	for !is() {
 		select {
 		case <-limit:
-			t.Fatal("it is not so after a minute")
+			t.Fatal("timeout")
 		case <-tick.C:
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// values reads what stands in a values file.
+// values parses a values file.
 func values(t *testing.T, text string) chartutil.Values {
 	t.Helper()
 	v, err := chartutil.ReadValues([]byte(text))
@@ -20,8 +20,7 @@ func values(t *testing.T, text string) chartutil.Values {
 	return v
 }
 
-// watchedJob returns what Prometheus calls the job of a release: the value of the label that the ServiceMonitor names, on the Service that
-// it selects.
+// watchedJob returns the job of a release in Prometheus: the value of the ServiceMonitor's job label on the Service that it selects.
 func watchedJob(t *testing.T, r release) string {
 	t.Helper()
 	monitor := only[*monitoringv1.ServiceMonitor](t, r)
@@ -34,7 +33,7 @@ func watchedJob(t *testing.T, r release) string {
 	return ""
 }
 
-// rules returns the rules of a release as one text of queries and one of links.
+// rules returns the queries and the runbook links of the rules of a release.
 func rules(t *testing.T, r release) (queries, links string) {
 	t.Helper()
 	var asked, linked strings.Builder
@@ -51,8 +50,8 @@ func rules(t *testing.T, r release) (queries, links string) {
 	return asked.String(), linked.String()
 }
 
-// An alert on a job that has another name would never fire; one on its absence always would.
-func TestAlertsAskForTheJobThatIsWatched(t *testing.T) {
+// With another job name most alerts would never fire, and OpsgateAbsent always.
+func TestAlertsSelectTheScrapedJob(t *testing.T) {
 	for name, test := range map[string]struct{ values, want string }{
 		"as it comes":                 {"", "opsgate"},
 		"a release with its own name": {"nameOverride: edge", "edge"},
@@ -63,16 +62,16 @@ func TestAlertsAskForTheJobThatIsWatched(t *testing.T) {
 			if job := watchedJob(t, r); job != test.want {
 				t.Errorf("the job is called %q, want %q", job, test.want)
 			}
-			mustAskFor(t, r, test.want)
+			mustSelectJob(t, r, test.want)
 		})
 	}
 	t.Run("watched by other means", func(t *testing.T) {
-		mustAskFor(t, render(t, values(t, "prometheusRule: {enabled: true, job: edge/gateways}")), "edge/gateways")
+		mustSelectJob(t, render(t, values(t, "prometheusRule: {enabled: true, job: edge/gateways}")), "edge/gateways")
 	})
 }
 
-// mustAskFor holds the rules to one job.
-func mustAskFor(t *testing.T, r release, job string) {
+// mustSelectJob checks that all rules select one job.
+func mustSelectJob(t *testing.T, r release, job string) {
 	t.Helper()
 	queries, _ := rules(t, r)
 	selector := `job="` + job + `"`
@@ -81,7 +80,7 @@ func mustAskFor(t *testing.T, r release, job string) {
 	}
 }
 
-func TestRunbooksAreWhereItIsSaid(t *testing.T) {
+func TestRunbookPrefix(t *testing.T) {
 	const prefix = "https://git.example.com/opsgate/blob/main/"
 	_, inside := rules(t, render(t, values(t, "prometheusRule: {enabled: true}")))
 	_, outside := rules(t, render(t, values(t, "prometheusRule: {enabled: true, runbookPrefix: '"+prefix+"'}")))
@@ -93,8 +92,8 @@ func TestRunbooksAreWhereItIsSaid(t *testing.T) {
 	}
 }
 
-// Whoever asks the admin listener does it as the gateway answers: probes and Prometheus by HTTPS, or none of them.
-func TestTheAdminListenerIsAskedAsItAnswers(t *testing.T) {
+// Probes and Prometheus use HTTPS exactly if the admin listener does.
+func TestProbesAndPrometheusUseTheSchemeOfTheAdminListener(t *testing.T) {
 	for name, test := range map[string]struct {
 		values string
 		tls    bool
@@ -114,7 +113,7 @@ func TestTheAdminListenerIsAskedAsItAnswers(t *testing.T) {
 			container := only[*appsv1.Deployment](t, r).Spec.Template.Spec.Containers[0]
 			for _, probe := range []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe} {
 				if got := probe.HTTPGet.Scheme; got != scheme && (test.tls || got != "") {
-					t.Errorf("%s is asked for by %q", probe.HTTPGet.Path, got)
+					t.Errorf("the scheme of %s is %q", probe.HTTPGet.Path, got)
 				}
 			}
 			endpoint := only[*monitoringv1.ServiceMonitor](t, r).Spec.Endpoints[0]
@@ -123,10 +122,10 @@ func TestTheAdminListenerIsAskedAsItAnswers(t *testing.T) {
 				got = *endpoint.Scheme
 			}
 			if got != watched || (endpoint.TLSConfig != nil) != test.tls {
-				t.Errorf("Prometheus asks by %q with %+v", got, endpoint.TLSConfig)
+				t.Errorf("Prometheus uses %q with %+v", got, endpoint.TLSConfig)
 			}
 			if test.tls && (endpoint.TLSConfig.CA.Secret.Name != "admin-certificate" || *endpoint.TLSConfig.ServerName != "prod-opsgate-admin.edge.svc") {
-				t.Errorf("Prometheus knows the gateway by %+v", endpoint.TLSConfig)
+				t.Errorf("Prometheus has the TLS configuration %+v", endpoint.TLSConfig)
 			}
 		})
 	}

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// root is that of the repository.
+	// root is the root of the repository.
 	root = "../.."
-	// What is installed says that it is this build.
+	// The build of the tested programs.
 	version, revision, buildDate = "1.2.3", "0123456789abcdef", "2026-01-31T12:00:00+00:00"
 )
 
-// programs is the folder of the programs as the Dockerfile builds them, once for all tests.
+// programs is the folder of the programs, built with the command of the Dockerfile.
 var programs string
 
 func TestMain(m *testing.M) {
@@ -46,12 +46,12 @@ func buildAndRun(m *testing.M) (code int, err error) {
 	build.Env = append(os.Environ(), "GOFLAGS=", "TARGETOS=", "TARGETARCH=",
 		"VERSION="+version, "REVISION="+revision, "BUILD_DATE="+buildDate)
 	if err := build.Run(); err != nil {
-		return 0, fmt.Errorf("build as the Dockerfile does: %w", err)
+		return 0, fmt.Errorf("build with the command of the Dockerfile: %w", err)
 	}
 	return m.Run(), nil
 }
 
-// need returns the path of a program. The test is skipped without it, and fails where everything must be there.
+// need returns the path of a program. Without it the test is skipped, or fails in CI.
 func need(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -65,7 +65,7 @@ func need(t *testing.T, name string) string {
 	return path
 }
 
-// run runs a command and returns what it prints.
+// run runs a command and returns its output.
 func run(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	out, err := cmd.CombinedOutput()
@@ -75,7 +75,7 @@ func run(t *testing.T, cmd *exec.Cmd) string {
 	return string(out)
 }
 
-// check has opsgate check a configuration. Secrets are looked for in a folder instead of where they are mounted.
+// check runs opsgate check on a configuration, with secrets in a temporary folder instead of their mount.
 func check(t *testing.T, config, mounted string, secrets map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,13 +87,13 @@ func check(t *testing.T, config, mounted string, secrets map[string]string) {
 	cmd := exec.CommandContext(t.Context(), filepath.Join(programs, "opsgate"), "check", "--config", path)
 	for line := range strings.Lines(run(t, cmd)) {
 		if strings.HasPrefix(line, "warning: ") && !onPlatformNetwork(line) {
-			t.Errorf("the configuration is unwise: %s", line)
+			t.Errorf("unexpected warning: %s", line)
 		}
 	}
 }
 
-// onPlatformNetwork returns whether a warning is of plaintext on a network of the platform's own: that of Prometheus and probes to the
-// admin listener, and of calls to services and Redis where the example has no certificates for them.
+// onPlatformNetwork reports whether a warning is about plain text inside the platform's network, to the admin listener, services and
+// Redis, for which the examples have no certificates.
 func onPlatformNetwork(warning string) bool {
 	return strings.Contains(warning, "admin.token: goes over the network in plaintext") ||
 		strings.Contains(warning, "listen: is :8080, not on loopback, without TLS") ||

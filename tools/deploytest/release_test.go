@@ -37,7 +37,7 @@ func (r release) configuration(t *testing.T) string {
 	return ""
 }
 
-// mountPaths returns where what is mounted under a prefix is.
+// mountPaths returns the mount paths by volume.
 func mountPaths(d *appsv1.Deployment) map[string]string {
 	paths := map[string]string{}
 	for _, m := range d.Spec.Template.Spec.Containers[0].VolumeMounts {
@@ -46,7 +46,7 @@ func mountPaths(d *appsv1.Deployment) map[string]string {
 	return paths
 }
 
-func TestTheConfigurationOfTheChartIsGood(t *testing.T) {
+func TestChartConfigurationIsValid(t *testing.T) {
 	for name, values := range eachValues(t) {
 		t.Run(name, func(t *testing.T) {
 			r := render(t, values)
@@ -64,7 +64,7 @@ func TestTheConfigurationOfTheChartIsGood(t *testing.T) {
 					secrets[dir+"/"+item.Path] = "0123456789abcdef"
 				}
 				if len(v.Secret.Items) == 0 {
-					secrets[dir+"/ca.crt"] = "it is looked at when a connection is made"
+					secrets[dir+"/ca.crt"] = "read at the first connection"
 				}
 			}
 			check(t, r.configuration(t), secretsDir, secrets)
@@ -72,8 +72,8 @@ func TestTheConfigurationOfTheChartIsGood(t *testing.T) {
 	}
 }
 
-// A pod that is replaced for each change of a limit has lost its remembered tokens, and its connections.
-func TestAChangeOfTheConfigurationReplacesNoPod(t *testing.T) {
+// A replaced pod would lose its cached tokens and connections.
+func TestConfigurationChangeReplacesNoPod(t *testing.T) {
 	before := render(t, chartutil.Values{})
 	values, err := chartutil.ReadValues([]byte("config: {rate_limit: {limits: [{requests: 10, per: 1s}]}}"))
 	if err != nil {
@@ -88,12 +88,12 @@ func TestAChangeOfTheConfigurationReplacesNoPod(t *testing.T) {
 	}
 	for _, m := range only[*appsv1.Deployment](t, after).Spec.Template.Spec.Containers[0].VolumeMounts {
 		if m.SubPath != "" {
-			t.Errorf("%s is mounted by itself: the kubelet never changes that", m.MountPath)
+			t.Errorf("%s is mounted with subPath, which the kubelet never updates", m.MountPath)
 		}
 	}
 }
 
-func TestPodsAreGivenTimeToDrain(t *testing.T) {
+func TestPodsHaveTimeToDrain(t *testing.T) {
 	for name, values := range eachValues(t) {
 		t.Run(name, func(t *testing.T) {
 			r := render(t, values)
@@ -114,7 +114,7 @@ func TestPodsAreGivenTimeToDrain(t *testing.T) {
 			probe := pod.Containers[0].ReadinessProbe
 			noticed := time.Duration(probe.PeriodSeconds*probe.FailureThreshold) * time.Second
 			if config.Shutdown.DrainWait > 0 && noticed >= config.Shutdown.DrainWait {
-				t.Errorf("that it drains is noticed after %s, when it has", noticed)
+				t.Errorf("draining is noticed after %s, when it is over", noticed)
 			}
 		})
 	}
@@ -135,16 +135,16 @@ func TestPodsAreRestricted(t *testing.T) {
 				}
 			}
 			if mounted := template.Spec.AutomountServiceAccountToken; mounted == nil || *mounted {
-				t.Error("it gets a token of the cluster, for which it has no use")
+				t.Error("a service account token is mounted")
 			}
 			if readOnly := template.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem; readOnly == nil || !*readOnly {
-				t.Error("its root can be written to")
+				t.Error("its root file system is writable")
 			}
 		})
 	}
 }
 
-// selectors returns what selects the gateways' pods, and by what.
+// selectors returns the selectors of pods by name.
 func selectors(r release) map[string]*metav1.LabelSelector {
 	found := map[string]*metav1.LabelSelector{}
 	for _, object := range r.objects {
@@ -165,7 +165,7 @@ func selectors(r release) map[string]*metav1.LabelSelector {
 	return found
 }
 
-func TestWhatBelongsTogetherFindsEachOther(t *testing.T) {
+func TestSelectorsAndReferencesMatch(t *testing.T) {
 	for name, values := range eachValues(t) {
 		t.Run(name, func(t *testing.T) {
 			r := render(t, values)
@@ -184,7 +184,7 @@ func TestWhatBelongsTogetherFindsEachOther(t *testing.T) {
 			}
 			for _, h := range all[*autoscalingv2.HorizontalPodAutoscaler](r) {
 				if h.Spec.ScaleTargetRef.Name != d.Name || d.Spec.Replicas != nil {
-					t.Errorf("scales %s; the deployment says %v replicas", h.Spec.ScaleTargetRef.Name, d.Spec.Replicas)
+					t.Errorf("scales %s; the deployment has %v replicas", h.Spec.ScaleTargetRef.Name, d.Spec.Replicas)
 				}
 			}
 			for _, m := range all[*monitoringv1.ServiceMonitor](r) {
@@ -209,16 +209,16 @@ func mustSelect(t *testing.T, name string, s *metav1.LabelSelector, pod map[stri
 	}
 }
 
-func selects(t *testing.T, s *metav1.LabelSelector, of map[string]string) bool {
+func selects(t *testing.T, s *metav1.LabelSelector, podLabels map[string]string) bool {
 	t.Helper()
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return !selector.Empty() && selector.Matches(labels.Set(of))
+	return !selector.Empty() && selector.Matches(labels.Set(podLabels))
 }
 
-func TestTheAdminListenerIsNotPublished(t *testing.T) {
+func TestAdminListenerIsNotPublished(t *testing.T) {
 	for name, values := range eachValues(t) {
 		t.Run(name, func(t *testing.T) {
 			r := render(t, values)
@@ -231,14 +231,13 @@ func TestTheAdminListenerIsNotPublished(t *testing.T) {
 	}
 }
 
-// What only some values ask for is there for those.
-func TestEverythingIsInTheFullRelease(t *testing.T) {
+func TestFullReleaseHasAllObjects(t *testing.T) {
 	values, err := chartutil.ReadValuesFile("testdata/values/full.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := render(t, values)
-	for kind, there := range map[string]int{
+	for kind, n := range map[string]int{
 		"Deployment": len(all[*appsv1.Deployment](r)), "Service": len(all[*corev1.Service](r)),
 		"HorizontalPodAutoscaler": len(all[*autoscalingv2.HorizontalPodAutoscaler](r)),
 		"PodDisruptionBudget":     len(all[*policyv1.PodDisruptionBudget](r)),
@@ -246,7 +245,7 @@ func TestEverythingIsInTheFullRelease(t *testing.T) {
 		"ServiceAccount":          len(all[*corev1.ServiceAccount](r)),
 		"ServiceMonitor":          len(all[*monitoringv1.ServiceMonitor](r)),
 	} {
-		if there == 0 {
+		if n == 0 {
 			t.Errorf("there is no %s", kind)
 		}
 	}
@@ -258,15 +257,15 @@ func TestEverythingIsInTheFullRelease(t *testing.T) {
 	}
 	for _, object := range all[runtime.Object](r) {
 		if m, is := object.(metav1.Object); is && m.GetLabels()["app.kubernetes.io/version"] == "" {
-			t.Errorf("%s does not say of which version it is", m.GetName())
+			t.Errorf("%s has no version label", m.GetName())
 		}
 	}
 	if !strings.Contains(r.notes, "create secret generic operators --from-literal=bearer.txt=") {
-		t.Errorf("the notes say nothing of the Secret that must be there:\n%s", r.notes)
+		t.Errorf("the notes do not name the required Secret:\n%s", r.notes)
 	}
 }
 
-// count returns how many files in deploy have a name.
+// count returns the number of files in deploy that match a pattern.
 func count(t *testing.T, pattern string) int {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(root, "deploy", pattern))

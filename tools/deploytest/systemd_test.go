@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// unit writes the unit, with the program where it is here, to a folder and returns its path.
+// unit writes the unit, with the path of the built program, and returns its path.
 func unit(t *testing.T) string {
 	t.Helper()
 	text := read(t, root+"/deploy/systemd/opsgate.service")
@@ -19,20 +19,20 @@ func unit(t *testing.T) string {
 	return path
 }
 
-func TestSystemdTakesTheUnit(t *testing.T) {
-	said := run(t, exec.CommandContext(t.Context(), need(t, "systemd-analyze"), "verify", "--man=no", unit(t)))
-	if regexp.MustCompile(`opsgate\.service:\d+`).MatchString(said) { // a key that it does not know is a warning to it
-		t.Error(said)
+func TestUnitIsValid(t *testing.T) {
+	out := run(t, exec.CommandContext(t.Context(), need(t, "systemd-analyze"), "verify", "--man=no", unit(t)))
+	if regexp.MustCompile(`opsgate\.service:\d+`).MatchString(out) { // an unknown key is only a warning
+		t.Error(out)
 	}
 }
 
-// Ten is a service that may do everything; what is left of this one is that it may use the network.
-func TestTheUnitMayDoLittle(t *testing.T) {
+// The exposure level is at most 1.5 of 10: the unit can use the network.
+func TestUnitIsSandboxed(t *testing.T) {
 	run(t, exec.CommandContext(t.Context(), need(t, "systemd-analyze"), "security", "--offline=true", "--no-pager", "--threshold=15", unit(t)))
 }
 
-// As much time as the default configuration allows for the drain, and a little more.
-func TestTheUnitWaitsForTheDrain(t *testing.T) {
+// TimeoutStopSec is the default drain time plus ten seconds.
+func TestUnitWaitsForTheDrain(t *testing.T) {
 	var schema struct {
 		Properties struct {
 			Shutdown struct {
@@ -48,7 +48,7 @@ func TestTheUnitWaitsForTheDrain(t *testing.T) {
 	drain := duration(t, keys["drain_wait"].Default) + duration(t, keys["grace"].Default)
 	stop := regexp.MustCompile(`(?m)^TimeoutStopSec=(.*)$`).FindStringSubmatch(read(t, unit(t)))
 	if len(stop) == 0 || duration(t, stop[1]) != drain+10*time.Second {
-		t.Errorf("it is killed after %q, and drains for %s", stop, drain)
+		t.Errorf("TimeoutStopSec is %q, the drain takes %s", stop, drain)
 	}
 }
 

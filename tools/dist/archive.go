@@ -16,24 +16,24 @@ import (
 	"strings"
 )
 
-// sumsName is the file of checksums, as sha256sum writes and checks it.
+// sumsName is the file of checksums, in the format of sha256sum.
 const sumsName = "SHA256SUMS"
 
-// An entry is a file of an archive.
+// entry is a file of an archive.
 type entry struct {
-	path    string // with slashes, under the archive's one folder
+	path    string // with slashes, relative to the archive's folder
 	content []byte
 	program bool
 }
 
-// archive writes a compressed archive with everything in one folder.
+// archive writes a compressed archive with all entries in one folder.
 func (r release) archive(name, dir string, entries []entry) (err error) {
 	file, err := os.Create(filepath.Join(r.out, name))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	packed := gzip.NewWriter(file) // its header has no name and no time; the best level takes three times as long for 0.3 %
+	packed := gzip.NewWriter(file) // the header has no name and no time; the best level takes three times as long for 0.3 %
 	all := tar.NewWriter(packed)
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.path, b.path) })
 	for _, e := range entries {
@@ -54,7 +54,7 @@ func (r release) archive(name, dir string, entries []entry) (err error) {
 	return errors.Join(all.Close(), packed.Close())
 }
 
-// folder returns the files of a folder and those that its links lead to, but for hidden ones that are not the chart's.
+// folder returns the files of a folder. It follows links, and skips hidden files except .helmignore.
 func folder(dir string) ([]entry, error) {
 	var list []entry
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -90,7 +90,7 @@ func folder(dir string) ([]entry, error) {
 	return list, err
 }
 
-// writeSums writes the checksums of files of a folder.
+// writeSums writes the checksums of files in a folder.
 func writeSums(dir string, names []string) error {
 	var sums strings.Builder
 	slices.Sort(names)

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// A document is a bill of materials in CycloneDX 1.6, as far as it is needed here. It has no serial number, for that would be another
-// one each time.
+// document is a bill of materials in CycloneDX 1.6. It has no serial number, which would differ in each build.
 type document struct {
 	Format       string       `json:"bomFormat"`
 	Spec         string       `json:"specVersion"`
@@ -27,7 +26,7 @@ type metadata struct {
 	Component component `json:"component"`
 }
 
-// A component is a program, or a library in one.
+// component is a program or a library.
 type component struct {
 	Type    string `json:"type"`
 	Ref     string `json:"bom-ref"`
@@ -42,13 +41,13 @@ type hash struct {
 	Content   string `json:"content"`
 }
 
-// A dependency says what is in a component.
+// dependency lists the components of a component.
 type dependency struct {
 	Ref string   `json:"ref"`
 	On  []string `json:"dependsOn"`
 }
 
-// bill returns the bill of materials of the programs in a folder, from what the linker wrote into them.
+// bill returns the bill of materials of the programs in a folder, from their build information.
 func (r release) bill(p platform, dir string) ([]byte, error) {
 	whole := component{Type: "application", Ref: "opsgate_" + p.os + "_" + p.arch, Name: "opsgate", Version: r.version}
 	d := document{
@@ -83,7 +82,7 @@ func (r release) bill(p platform, dir string) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// linkedIn returns the modules of a program, and Go's own library, by their references.
+// linkedIn returns the modules of a program and the standard library, by reference.
 func linkedIn(built *debug.BuildInfo) map[string]component {
 	modules := []*debug.Module{{Path: "std", Version: strings.TrimPrefix(built.GoVersion, "go")}}
 	for _, m := range built.Deps {

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// programs are those that are released.
+// programs returns the released programs.
 func programs() []string { return []string{"opsgate", "opsbackend", "opsdev"} }
 
-// build builds the programs for a platform into a folder, with nothing in them of where that is.
+// build builds the programs for a platform into a folder, without local paths in them.
 func (r release) build(ctx context.Context, p platform, out string) error {
 	const info = "opsgate/cmd/internal/buildinfo"
 	flags := fmt.Sprintf("-s -w -X %[1]s.version=%[2]s -X %[1]s.revision=%[3]s -X %[1]s.date=%[4]s",
@@ -31,7 +31,7 @@ func (r release) build(ctx context.Context, p platform, out string) error {
 	return cmd.Run()
 }
 
-// texts returns what the programs say of themselves: manual pages and completions. For that they are built for this machine.
+// texts returns the manual pages and completions, which the programs print. They are built for this machine.
 func (r release) texts(ctx context.Context, work string) ([]entry, error) {
 	here := platform{runtime.GOOS, runtime.GOARCH}
 	dir := filepath.Join(work, here.os+"_"+here.arch)
@@ -49,18 +49,18 @@ func (r release) texts(ctx context.Context, work string) ([]entry, error) {
 			{"share/zsh/site-functions/_" + name, []string{"completion", "zsh"}},
 			{"share/fish/vendor_completions.d/" + name + ".fish", []string{"completion", "fish"}},
 		} {
-			said, err := exec.CommandContext(ctx, filepath.Join(dir, name), text.args...).Output()
+			output, err := exec.CommandContext(ctx, filepath.Join(dir, name), text.args...).Output()
 			if err != nil {
 				return nil, fmt.Errorf("%s %s: %w", name, strings.Join(text.args, " "), err)
 			}
-			list = append(list, entry{path: text.path, content: said})
+			list = append(list, entry{path: text.path, content: output})
 		}
 	}
 	return list, nil
 }
 
-// documents are files of the repository that go along, by where they stand in an archive: what is installed, what Prometheus and Grafana
-// are given, and all that the README and the pages under docs link to.
+// documents returns the repository's files in an archive: files to install, rules and dashboards, and all targets of links in the README
+// and docs.
 func (r release) documents() ([]entry, error) {
 	var list []entry
 	for _, dir := range []string{"docs", "deploy/grafana", "deploy/prometheus", "proto/ops"} {
@@ -96,7 +96,7 @@ func (r release) documents() ([]entry, error) {
 	return list, nil
 }
 
-// makeArchive makes the archive of a platform and its bill of materials, and returns their names. The programs go into dir.
+// makeArchive writes the archive of a platform and its bill of materials, and returns their names. It builds the programs in dir.
 func (r release) makeArchive(ctx context.Context, p platform, dir string, texts []entry) ([]string, error) {
 	if err := r.build(ctx, p, dir); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (r release) makeArchive(ctx context.Context, p platform, dir string, texts 
 	return []string{name + ".tar.gz", name + ".cdx.json"}, err
 }
 
-// makeChart makes the archive of the chart, which says of which version it is.
+// makeChart writes the archive of the chart with its version.
 func (r release) makeChart() (string, error) {
 	dir := filepath.Join(r.source, "deploy", "helm", "opsgate")
 	entries, err := folder(dir)
@@ -150,7 +150,7 @@ func (r release) makeChart() (string, error) {
 	return name, r.archive(name, "opsgate", entries)
 }
 
-// chartVersion returns a version that Helm takes, which are semantic ones alone.
+// chartVersion returns a semantic version, which Helm requires.
 func chartVersion(version string) string {
 	core, _, _ := strings.Cut(version, "-")
 	if strings.Count(core, ".") == 2 {

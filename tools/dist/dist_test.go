@@ -27,7 +27,7 @@ const (
 	revision = "0123456789abcdef0123456789abcdef01234567"
 )
 
-// copies puts what git would commit into two folders.
+// copies copies the tracked and untracked files into two folders.
 func copies(t *testing.T) (first, second string) {
 	t.Helper()
 	first, second = t.TempDir(), filepath.Join(t.TempDir(), "somewhere", "else")
@@ -43,7 +43,7 @@ func copies(t *testing.T) (first, second string) {
 	return first, second
 }
 
-// dist makes a release for this platform, and returns its files.
+// dist builds a release for this platform and returns its files.
 func dist(t *testing.T, source string, args ...string) map[string][]byte {
 	t.Helper()
 	out := t.TempDir()
@@ -67,7 +67,7 @@ func dist(t *testing.T, source string, args ...string) map[string][]byte {
 	return made
 }
 
-func TestTheSameSourcesGiveTheSameBytes(t *testing.T) {
+func TestBuildsAreReproducible(t *testing.T) {
 	here, there := copies(t)
 	key, path := newKey(t)
 	first, second := dist(t, here), dist(t, there, "-key", path)
@@ -90,7 +90,7 @@ func TestTheSameSourcesGiveTheSameBytes(t *testing.T) {
 	checkSums(t, first)
 }
 
-// unpack lays an archive into a folder, and returns that and the headers.
+// unpack extracts an archive and returns the folder and the headers.
 func unpack(t *testing.T, content []byte) (dir string, headers []*tar.Header) {
 	t.Helper()
 	packed, err := gzip.NewReader(bytes.NewReader(content))
@@ -167,7 +167,7 @@ func checkPrograms(t *testing.T, dir string) {
 	}
 }
 
-// checkLinks follows every link of the README and of the pages in an archive, whose reader has no repository.
+// checkLinks checks that the links of the README and docs resolve inside an archive.
 func checkLinks(t *testing.T, dir string) {
 	t.Helper()
 	link := regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)`)
@@ -198,7 +198,7 @@ func checkLinks(t *testing.T, dir string) {
 	}
 }
 
-// checkPage has a manual page rendered.
+// checkPage renders a manual page.
 func checkPage(t *testing.T, path string) {
 	t.Helper()
 	program, err := exec.LookPath("groff")
@@ -313,8 +313,7 @@ func isURI(text string) bool {
 	return err == nil && u.Scheme != ""
 }
 
-// A revision of modified sources names nothing that can be had again.
-func TestProvenanceNamesNoCommitOfModifiedSources(t *testing.T) {
+func TestProvenanceOfModifiedSourcesHasNoCommit(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -343,7 +342,7 @@ func checkSums(t *testing.T, made map[string][]byte) {
 	}
 }
 
-func TestVersionsOfTheChart(t *testing.T) {
+func TestChartVersion(t *testing.T) {
 	for version, want := range map[string]string{
 		"1.2.3": "1.2.3", "1.2.3-rc.1": "1.2.3-rc.1", "1.2.3-4-gabcdef0-dirty": "1.2.3-4-gabcdef0-dirty", "abcdef0-dirty": "0.0.0-abcdef0-dirty",
 	} {
@@ -366,7 +365,7 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
-func TestARevisionWithUntrackedFilesIsMarkedAsModified(t *testing.T) {
+func TestRevisionWithUntrackedFilesIsMarkedAsModified(t *testing.T) {
 	dir := t.TempDir()
 	git := func(args ...string) {
 		t.Helper()

@@ -1,7 +1,7 @@
-// Command dist makes what is released: an archive for each platform with the programs, their manual pages and completions, the unit,
-// an example configuration, the documents, alerts and dashboards; beside it a bill of materials; the chart; the provenance of all of these;
-// and the checksums of all. With a key it signs the checksums and the provenance.
+// Command dist builds a release: for each platform an archive with the programs, manual pages, completions, the systemd unit, an example
+// configuration, documents, alerts and dashboards, and a bill of materials; the Helm chart; the provenance; and the checksums. With a key
+// it signs the checksums and the provenance.
 //
-// The same sources and the same Go give the same bytes, whoever makes them, when and in whatever folder: nothing of the machine goes
-// into a program, and archives are written in one order, with the date of the commit and nobody as owner.
+// Builds are reproducible: the same sources and Go version give the same bytes on any machine. Archives have a fixed order, the date of
+// the commit, and no owner.
 package main

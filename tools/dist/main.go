@@ -20,11 +20,11 @@ func main() {
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "dist:", err)
-		os.Exit(1) //nolint:gocritic // stop has nothing to do any more
+		os.Exit(1) //nolint:gocritic // stop is not needed on exit
 	}
 }
 
-// A release is what is made.
+// release has the parameters of a release.
 type release struct {
 	source    string // folder of the repository
 	out       string // folder for the archives
@@ -36,10 +36,10 @@ type release struct {
 	key       ed25519.PrivateKey // nil for a release that is not signed
 }
 
-// name begins the names of the files of a release.
+// name returns the common prefix of the names of the release's files.
 func (r release) name() string { return "opsgate_" + r.version }
 
-// A platform is where a program runs.
+// platform is an operating system and an architecture.
 type platform struct{ os, arch string }
 
 func run(ctx context.Context, args []string, progress io.Writer) error {
@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("the chart: %w", err)
 	}
-	made, err = r.vouch(append(made, chart), filepath.Join(work, runtime.GOOS+"_"+runtime.GOARCH, programs()[0]))
+	made, err = r.attest(append(made, chart), filepath.Join(work, runtime.GOOS+"_"+runtime.GOARCH, programs()[0]))
 	if err != nil {
 		return err
 	}
@@ -81,9 +81,9 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	return nil
 }
 
-// vouch writes the provenance of what was made, the checksums of both, and with a key the signatures. It returns the names of all.
-// Program is one of those that were built.
-func (r release) vouch(made []string, program string) ([]string, error) {
+// attest writes the provenance, the checksums, and with a key the signatures. It returns the names of all files. program is the path of
+// one of the built programs.
+func (r release) attest(made []string, program string) ([]string, error) {
 	statement, err := r.provenance(made, program)
 	if err != nil {
 		return nil, fmt.Errorf("the provenance: %w", err)
@@ -103,16 +103,16 @@ func (r release) vouch(made []string, program string) ([]string, error) {
 	return append(append(made, sumsName), signatures...), nil
 }
 
-// parse reads the command line. What it does not say of the release, git does.
+// parse reads the command line, and missing values from git.
 func parse(ctx context.Context, args []string) (release, error) {
 	var r release
 	var date, platforms, key string
 	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
 	flags.StringVar(&r.source, "source", ".", "folder of the repository")
-	flags.StringVar(&r.out, "out", "dist", "folder for what is made")
-	flags.StringVar(&r.version, "version", "", "version; that of the tag, else of the commit")
-	flags.StringVar(&r.revision, "revision", "", "revision; that which is checked out")
-	flags.StringVar(&date, "date", "", "date in RFC 3339; that of the commit")
+	flags.StringVar(&r.out, "out", "dist", "folder for the release")
+	flags.StringVar(&r.version, "version", "", "version; default: from the tag or commit")
+	flags.StringVar(&r.revision, "revision", "", "revision; default: the checked out one")
+	flags.StringVar(&date, "date", "", "date in RFC 3339; default: of the commit")
 	flags.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "what to build for")
 	flags.StringVar(&r.builder, "builder", builderID, "URI of what runs the build, for the provenance")
 	flags.StringVar(&key, "key", "", "file with an Ed25519 key (PKCS #8, PEM) to sign checksums and provenance with")
@@ -125,7 +125,7 @@ func parse(ctx context.Context, args []string) (release, error) {
 	for text := range strings.SplitSeq(platforms, ",") {
 		system, arch, found := strings.Cut(text, "/")
 		if !found {
-			return r, fmt.Errorf("a platform is as linux/amd64, not %q", text)
+			return r, fmt.Errorf("platform %q is not of the form linux/amd64", text)
 		}
 		r.platforms = append(r.platforms, platform{system, arch})
 	}
@@ -138,7 +138,7 @@ func parse(ctx context.Context, args []string) (release, error) {
 	return r, err
 }
 
-// describe asks git for what the command line does not say of the release.
+// describe reads missing values from git.
 func (r *release) describe(ctx context.Context, date *string) error {
 	described := r.revision == ""
 	for _, unknown := range []struct {
@@ -152,11 +152,11 @@ func (r *release) describe(ctx context.Context, date *string) error {
 		if *unknown.value != "" {
 			continue
 		}
-		said, err := exec.CommandContext(ctx, "git", append([]string{"-C", r.source}, unknown.git...)...).Output()
+		output, err := exec.CommandContext(ctx, "git", append([]string{"-C", r.source}, unknown.git...)...).Output()
 		if err != nil {
-			return fmt.Errorf("ask git (or say it by a flag): %w", err)
+			return fmt.Errorf("read from git (or set the flag): %w", err)
 		}
-		*unknown.value = strings.TrimSpace(string(said))
+		*unknown.value = strings.TrimSpace(string(output))
 	}
 	if !described {
 		return nil
@@ -164,13 +164,12 @@ func (r *release) describe(ctx context.Context, date *string) error {
 	return r.markUntracked(ctx)
 }
 
-// markUntracked marks a revision that git describes as modified where there are files besides those of the commit: git describe does not
-// look at them, and they may be built in.
+// markUntracked marks the revision as modified if there are untracked files: git describe ignores them, but they may be in the build.
 func (r *release) markUntracked(ctx context.Context) error {
 	const modified = "-modified"
 	untracked, err := exec.CommandContext(ctx, "git", "-C", r.source, "ls-files", "--others", "--exclude-standard").Output()
 	if err != nil {
-		return fmt.Errorf("ask git for untracked files: %w", err)
+		return fmt.Errorf("list untracked files: %w", err)
 	}
 	if len(untracked) > 0 && !strings.HasSuffix(r.revision, modified) {
 		r.revision += modified

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Types of what the provenance consists of. A build type is described where it is defined: in docs/install.md.
+// Types in the provenance. docs/install.md defines the build type.
 const (
 	statementType  = "https://in-toto.io/Statement/v1"
 	provenanceType = "https://slsa.dev/provenance/v1"
@@ -18,8 +18,7 @@ const (
 	builderID      = "urn:x-opsgate:builder:unspecified"
 )
 
-// A statement is in-toto's Statement v1 with SLSA's provenance v1. It says nothing of when and where it was built: the same sources give
-// the same bytes.
+// statement is in-toto's Statement v1 with SLSA's provenance v1. It has no time and place of the build, so that it is reproducible.
 type statement struct {
 	Type          string     `json:"_type"`
 	Subject       []resource `json:"subject"`
@@ -53,17 +52,17 @@ type builder struct {
 	ID string `json:"id"`
 }
 
-// A resource is in-toto's ResourceDescriptor.
+// resource is in-toto's ResourceDescriptor.
 type resource struct {
 	Name   string            `json:"name,omitempty"`
 	URI    string            `json:"uri,omitempty"`
 	Digest map[string]string `json:"digest,omitempty"`
 }
 
-// commit is a revision that names exactly what was built: nothing was modified.
+// commit matches a revision without modifications.
 var commit = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// provenance returns the statement of how the named files of the folder for what is made were built. Program is one of those that were.
+// provenance returns the statement for the named files of the release. program is the path of one of the built programs.
 func (r release) provenance(names []string, program string) ([]byte, error) {
 	s := statement{
 		Type: statementType, PredicateType: provenanceType,
@@ -96,7 +95,7 @@ func (r release) provenance(names []string, program string) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// dependencies returns what the build started from: the sources, the hashes of all modules, and the Go that built the program.
+// dependencies returns the inputs of the build: the commit, go.sum, and the Go version.
 func (r release) dependencies(program string) ([]resource, error) {
 	var list []resource
 	if commit.MatchString(r.revision) {

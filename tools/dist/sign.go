@@ -14,14 +14,13 @@ import (
 	"path/filepath"
 )
 
-// signatureName is the file with the signature of the checksums: the 64 bytes of Ed25519 over the whole file, as OpenSSL writes and
-// verifies them.
+// signatureName is the file with the signature of the checksums: the 64 bytes of Ed25519 over the whole file, which OpenSSL verifies.
 const signatureName = sumsName + ".sig"
 
-// payloadType is what a signed provenance is of.
+// payloadType is the type of a signed provenance.
 const payloadType = "application/vnd.in-toto+json"
 
-// readKey reads a private key: Ed25519, as PKCS #8 in PEM. Its errors hold nothing of the file.
+// readKey reads an Ed25519 private key in PKCS #8 and PEM. Its errors contain nothing of the file.
 func readKey(path string) (ed25519.PrivateKey, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -29,20 +28,20 @@ func readKey(path string) (ed25519.PrivateKey, error) {
 	}
 	block, _ := pem.Decode(content)
 	if block == nil || block.Type != "PRIVATE KEY" {
-		return nil, fmt.Errorf("%s is no private key in PEM (PKCS #8), as of openssl genpkey -algorithm ed25519", path)
+		return nil, fmt.Errorf("%s is not a private key in PEM (PKCS #8); create one with openssl genpkey -algorithm ed25519", path)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no private key in PKCS #8", path)
+		return nil, fmt.Errorf("%s is not a private key in PKCS #8", path)
 	}
 	key, ok := parsed.(ed25519.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("%s is no Ed25519 key", path)
+		return nil, fmt.Errorf("%s is not an Ed25519 key", path)
 	}
 	return key, nil
 }
 
-// useKey has the release signed with the key in a file; "" for none.
+// useKey reads the signing key from a file; "" for none.
 func (r *release) useKey(path string) (err error) {
 	if path == "" {
 		return nil
@@ -54,7 +53,7 @@ func (r *release) useKey(path string) (err error) {
 	return err
 }
 
-// outside refuses a key in one of the folders: files of those become parts of archives, or are published beside them.
+// outside returns an error if the key is in one of the folders, whose files are published.
 func outside(key string, folders ...string) error {
 	at, err := resolve(key)
 	if err != nil {
@@ -63,7 +62,7 @@ func outside(key string, folders ...string) error {
 	for _, folder := range folders {
 		around, err := resolve(folder)
 		if errors.Is(err, os.ErrNotExist) {
-			continue // nothing is in it
+			continue // an empty folder
 		}
 		if err != nil {
 			return err
@@ -75,7 +74,7 @@ func outside(key string, folders ...string) error {
 	return nil
 }
 
-// resolve returns the absolute path of a file, without links.
+// resolve returns the absolute path of a file with links resolved.
 func resolve(path string) (string, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -84,8 +83,8 @@ func resolve(path string) (string, error) {
 	return filepath.EvalSymlinks(absolute)
 }
 
-// sign writes the signature of the checksums, and the provenance in a signed envelope. Without a key it removes those of an earlier
-// release, which are of other files. It returns the names of what it wrote.
+// sign writes the signature of the checksums and the provenance in a signed envelope, and returns their names. Without a key it removes
+// those of an earlier release.
 func (r release) sign(statement []byte) ([]string, error) {
 	envelopeName := r.name() + ".intoto.jsonl"
 	if r.key == nil {
@@ -100,11 +99,11 @@ func (r release) sign(statement []byte) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	sealed, err := envelope(r.key, statement)
+	signed, err := envelope(r.key, statement)
 	if err != nil {
 		return nil, err
 	}
-	for name, content := range map[string][]byte{signatureName: ed25519.Sign(r.key, sums), envelopeName: sealed} {
+	for name, content := range map[string][]byte{signatureName: ed25519.Sign(r.key, sums), envelopeName: signed} {
 		if err := os.WriteFile(filepath.Join(r.out, name), content, 0o644); err != nil {
 			return nil, err
 		}
@@ -112,7 +111,7 @@ func (r release) sign(statement []byte) ([]string, error) {
 	return []string{signatureName, envelopeName}, nil
 }
 
-// A signedPayload is an envelope of DSSE (Dead Simple Signing Envelope) 1.0.
+// signedPayload is an envelope of DSSE (Dead Simple Signing Envelope) 1.0.
 type signedPayload struct {
 	PayloadType string      `json:"payloadType"`
 	Payload     string      `json:"payload"`
@@ -124,7 +123,7 @@ type signature struct {
 	Sig   string `json:"sig"`
 }
 
-// envelope returns a statement in a signed envelope, as one line.
+// envelope returns a statement in a signed envelope on one line.
 func envelope(key ed25519.PrivateKey, statement []byte) ([]byte, error) {
 	public, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
@@ -140,7 +139,7 @@ func envelope(key ed25519.PrivateKey, statement []byte) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// preAuthEncoding returns what is signed of a statement in an envelope.
+// preAuthEncoding returns the signed bytes of a statement in an envelope.
 func preAuthEncoding(statement []byte) []byte {
 	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(payloadType), payloadType, len(statement), statement)
 }

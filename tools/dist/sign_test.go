@@ -20,7 +20,7 @@ import (
 	"testing"
 )
 
-// writeKey writes a private key as OpenSSL does, and returns its path.
+// writeKey writes a private key in the format of OpenSSL and returns its path.
 func writeKey(t *testing.T, dir string, key any) string {
 	t.Helper()
 	encoded, err := x509.MarshalPKCS8PrivateKey(key)
@@ -47,7 +47,7 @@ func newKey(t *testing.T) (ed25519.PrivateKey, string) {
 	return key, writeKey(t, t.TempDir(), key)
 }
 
-// checkSignatures verifies what a key has signed of a release as docs/install.md says, and finds the key nowhere in it.
+// checkSignatures verifies the signatures with the commands of docs/install.md, and that no file contains the key.
 func checkSignatures(t *testing.T, key ed25519.PrivateKey, made map[string][]byte) {
 	t.Helper()
 	public, ok := key.Public().(ed25519.PublicKey)
@@ -125,14 +125,14 @@ func checkEnvelope(t *testing.T, public ed25519.PublicKey, made map[string][]byt
 	}
 }
 
-func TestTheEncodingThatIsSignedIsThatOfDSSE(t *testing.T) {
+func TestPreAuthEncodingOfDSSE(t *testing.T) {
 	want := "DSSEv1 28 application/vnd.in-toto+json 5 hello"
 	if got := string(preAuthEncoding([]byte("hello"))); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestKeysThatCannotSignAreRefusedAndNotRepeated(t *testing.T) {
+func TestInvalidKeysAreRefusedAndNotRepeated(t *testing.T) {
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestKeysThatCannotSignAreRefusedAndNotRepeated(t *testing.T) {
 	}
 }
 
-func TestAKeyAmongWhatIsReleasedIsRefused(t *testing.T) {
+func TestKeyInReleasedFolderIsRefused(t *testing.T) {
 	key, elsewhere := newKey(t)
 	source, out := t.TempDir(), t.TempDir()
 	link := filepath.Join(t.TempDir(), "link.pem")
@@ -172,7 +172,7 @@ func TestAKeyAmongWhatIsReleasedIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnUnsignedReleaseLeavesNoSignaturesOfAnEarlierOne(t *testing.T) {
+func TestUnsignedReleaseRemovesOldSignatures(t *testing.T) {
 	key, _ := newKey(t)
 	r := release{out: t.TempDir(), version: "1.2.3", key: key}
 	if err := writeSums(r.out, nil); err != nil {
@@ -193,7 +193,7 @@ func TestAnUnsignedReleaseLeavesNoSignaturesOfAnEarlierOne(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsNotThereStopsTheReleaseBeforeItIsBuilt(t *testing.T) {
+func TestMissingKeyStopsTheReleaseBeforeTheBuild(t *testing.T) {
 	err := run(t.Context(), []string{"-key", filepath.Join(t.TempDir(), "missing"), "-out", t.TempDir()}, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("got %v", err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A dashboard is what is looked at of Grafana's model.
+// dashboard has the tested fields of Grafana's model.
 type dashboard struct {
 	UID           string `json:"uid"`
 	Title         string `json:"title"`
@@ -75,7 +75,7 @@ func dashboardQueries(t *testing.T) (list []query) {
 				list = append(list, query{name + "/" + p.Title + " " + target.RefID, target.Expr})
 			}
 		}
-		for _, a := range d.Annotations.List[1:] { // the first are those that people make
+		for _, a := range d.Annotations.List[1:] { // the first is Grafana's own
 			list = append(list, query{name + "/" + a.Name, a.Expr})
 		}
 		for _, v := range d.Templating.List {
@@ -83,7 +83,7 @@ func dashboardQueries(t *testing.T) (list []query) {
 				text, _ := q["query"].(string)
 				parts := values.FindStringSubmatch(text)
 				if parts == nil {
-					t.Fatalf("%s: the variable %s asks for %q", name, v.Name, text)
+					t.Fatalf("%s: the variable %s has the query %q", name, v.Name, text)
 				}
 				list = append(list, query{name + "/" + v.Name, "count by (" + parts[2] + ") (" + parts[1] + ")"})
 			}
@@ -115,34 +115,34 @@ func TestDashboardsCanBeImported(t *testing.T) {
 	}
 }
 
-// Grafana has one source of its own; any other is for whoever imports the dashboard to choose.
-func TestDashboardsNameNoSource(t *testing.T) {
+// A dashboard uses the data source that is selected during its import.
+func TestDashboardsUseTheSelectedDataSource(t *testing.T) {
 	for name, d := range dashboards(t) {
-		chosen := func(where string, s source) {
+		checkSource := func(where string, s source) {
 			if s != (source{"prometheus", "${datasource}"}) {
-				t.Errorf("%s: %s asks %v", name, where, s)
+				t.Errorf("%s: %s has the data source %v", name, where, s)
 			}
 		}
 		for _, p := range d.Panels {
 			if p.Type != "row" {
-				chosen(p.Title, *p.Datasource)
+				checkSource(p.Title, *p.Datasource)
 			}
 			for _, target := range p.Targets {
-				chosen(p.Title, target.Datasource)
+				checkSource(p.Title, target.Datasource)
 			}
 		}
 		for _, a := range d.Annotations.List[1:] {
-			chosen(a.Name, a.Datasource)
+			checkSource(a.Name, a.Datasource)
 		}
 		for _, v := range d.Templating.List {
 			if v.Type == "query" {
-				chosen(v.Name, *v.Datasource)
+				checkSource(v.Name, *v.Datasource)
 			}
 		}
 	}
 }
 
-func TestPanelsExplainThemselves(t *testing.T) {
+func TestPanelsHaveDescriptions(t *testing.T) {
 	for name, d := range dashboards(t) {
 		ids := map[int]bool{}
 		for _, p := range d.Panels {
@@ -184,7 +184,7 @@ func TestPanelsDoNotOverlap(t *testing.T) {
 			for x := g.X; x < g.X+g.W; x++ {
 				for y := g.Y; y < g.Y+g.H; y++ {
 					if other := taken[[2]int{x, y}]; other != "" {
-						t.Fatalf("%s: %q lies over %q", name, p.Title, other)
+						t.Fatalf("%s: %q overlaps %q", name, p.Title, other)
 					}
 					taken[[2]int{x, y}] = p.Title
 				}
@@ -193,15 +193,14 @@ func TestPanelsDoNotOverlap(t *testing.T) {
 	}
 }
 
-// The overview has the four questions, in the order in which they are asked.
-func TestTheOverviewAnswersTheFourQuestions(t *testing.T) {
+func TestRowsOfTheOverview(t *testing.T) {
 	var rows []string
 	for _, p := range dashboards(t)["opsgate-overview"].Panels {
 		if p.Type == "row" {
 			rows = append(rows, p.Title)
 		}
 	}
-	want := []string{"Now", "Who is refused, and by what", "Where time goes", "What is broken", "What is about to break"}
+	want := []string{"Now", "Refused requests", "Latency", "Failures", "Capacity and error budgets"}
 	if !slices.Equal(rows, want) {
 		t.Errorf("got %q", rows)
 	}

@@ -1,6 +1,5 @@
-// Package monitortest holds the dashboards, the alerts and the runbooks to the program: what they ask for is what a gateway exposes, and
-// what they link to is there. The package has tests alone, in a module by itself, for the parser of Prometheus brings much along that
-// the product has no use for.
+// Package monitortest tests dashboards, alerts and runbooks: a gateway exposes every metric that they query, and their links resolve. It
+// is a separate module, because the parser of Prometheus has many dependencies.
 //
-// That an alert fires when it should is shown by promtool, which reads deploy/prometheus/tests (make check-rules).
+// promtool tests when alerts fire, with the cases in deploy/prometheus/tests (make check-rules).
 package monitortest

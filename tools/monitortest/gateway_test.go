@@ -21,11 +21,11 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// A metric has the labels that a gateway exposes it with, and each label's values.
+// metric has the values of each label of a metric.
 type metric map[string]map[string]bool
 
-// scraped returns what a gateway exposes of which everything is turned on: Redis, TLS, traces, the record of demand. It has answered
-// requests of all sorts, and its services have been away.
+// scraped returns the metrics of a gateway with all features: Redis, TLS, traces, the record of demand. It has answered several kinds of
+// requests, and its services were stopped.
 func scraped(t *testing.T) map[string]metric {
 	t.Helper()
 	redis := need(t, "redis-server")
@@ -40,21 +40,21 @@ func scraped(t *testing.T) map[string]metric {
 
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
 	admins := "http://127.0.0.1:" + admin
-	await(t, "the gateway is ready", func() bool { return strings.Contains(ask(t, client, admins+"/readyz", ""), `"status":"ready"`) })
+	await(t, "the gateway is ready", func() bool { return strings.Contains(get(t, client, admins+"/readyz", ""), `"status":"ready"`) })
 	api := "https://127.0.0.1:" + public + "/v1/"
 	for _, path := range []string{"me", "servers", "nowhere"} {
-		ask(t, client, api+path, demoToken)
+		get(t, client, api+path, demoToken)
 	}
-	ask(t, client, api+"servers", "")
+	get(t, client, api+"servers", "")
 	backend.kill()
 	await(t, "a breaker is open", func() bool {
-		ask(t, client, api+"servers", demoToken)
-		return strings.Contains(ask(t, client, admins+"/metrics", ""), `opsgate_upstream_breaker_state{service="fleet",state="open"} 1`)
+		get(t, client, api+"servers", demoToken)
+		return strings.Contains(get(t, client, admins+"/metrics", ""), `opsgate_upstream_breaker_state{service="fleet",state="open"} 1`)
 	})
-	return parse(t, ask(t, client, admins+"/metrics", ""))
+	return parse(t, get(t, client, admins+"/metrics", ""))
 }
 
-// demoToken may do everything in the demo data, wherever that is. README.md shows it.
+// demoToken has all scopes in the demo data. README.md shows it.
 const demoToken = "ops_live_i61zC1oRdIhT4hMPomKNO9vXEMSsCQ4TmzBG"
 
 func configuration(dir string, ports []string) string {
@@ -75,20 +75,20 @@ upstreams:
 %[5]s`, ports[0], dir, ports[1], ports[3], upstreams)
 }
 
-// ask makes a request and returns its answer's body; nothing while nobody answers.
-func ask(t *testing.T, client *http.Client, url, token string) string {
+// get sends a request and returns the body of the response, or "" without a response.
+func get(t *testing.T, client *http.Client, url, token string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, url, http.NoBody)
 	must(t, err)
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	answer, err := client.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return ""
 	}
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(answer.Body)
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
 	must(t, err)
 	return string(body)
 }
@@ -130,7 +130,7 @@ func (m metric) add(label, value string) {
 	m[label][value] = true
 }
 
-// certificate writes a certificate for this machine and its key, and returns the roots that vouch for it.
+// certificate writes a self-signed certificate and its key, and returns it as roots.
 func certificate(t *testing.T, dir string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -143,15 +143,15 @@ func certificate(t *testing.T, dir string) *x509.CertPool {
 	must(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
 	must(t, err)
-	shown := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	write(t, filepath.Join(dir, "cert.pem"), string(shown))
+	encoded := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	write(t, filepath.Join(dir, "cert.pem"), string(encoded))
 	write(t, filepath.Join(dir, "key.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(shown)
+	roots.AppendCertsFromPEM(encoded)
 	return roots
 }
 
-// freePorts returns ports that nobody listens on. Their listeners are closed once all are open, so that the ports differ.
+// freePorts returns different free ports.
 func freePorts(t *testing.T, count int) (ports []string) {
 	t.Helper()
 	var open []net.Listener

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// root is that of the repository.
+// root is the root of the repository.
 const root = "../.."
 
-// need returns the path of a program. The test is skipped without it, and fails where everything must be there.
+// need returns the path of a program. Without it the test is skipped, or fails in CI.
 func need(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -25,7 +25,7 @@ func need(t *testing.T, name string) string {
 	return path
 }
 
-// build builds programs of the product into a folder, which it returns.
+// build builds programs into a new folder and returns it.
 func build(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,7 +41,7 @@ func build(t *testing.T, names ...string) string {
 	return dir
 }
 
-// A process is one that a test started. It ends with the test at the latest.
+// process is a process that is killed at the end of the test.
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -61,20 +61,20 @@ func start(t *testing.T, path string, args ...string) *process {
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
-			t.Logf("%s said:\n%s", path, read(t, log.Name()))
+			t.Logf("output of %s:\n%s", path, read(t, log.Name()))
 		}
 		_ = log.Close()
 	})
 	return p
 }
 
-// kill ends the process and waits for its end.
+// kill kills the process and waits for its exit.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// await waits until something is so.
+// await waits until is returns true.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	limit := time.After(time.Minute)
@@ -83,7 +83,7 @@ func await(t *testing.T, what string, is func() bool) {
 	for !is() {
 		select {
 		case <-limit:
-			t.Fatalf("after a minute it is not so that %s", what)
+			t.Fatalf("timeout: %s", what)
 		case <-tick.C:
 		}
 	}
@@ -108,7 +108,7 @@ func write(t *testing.T, path, content string) {
 	must(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
-// files returns the paths of deploy that match a pattern, of which there must be some.
+// files returns the paths in deploy that match a pattern. It fails the test without a match.
 func files(t *testing.T, pattern string) []string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(root, "deploy", pattern))

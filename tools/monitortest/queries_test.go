@@ -9,17 +9,17 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// A query is PromQL that operators are given, and where it stands.
+// query is a PromQL query of a rule, dashboard or runbook, and its location.
 type query struct{ where, text string }
 
-// A world is what queries may ask for: what gateways expose, what Prometheus adds, and what rules record.
-type world map[string]metric
+// catalog has the metrics that queries may use: those of gateways, of Prometheus, and of recording rules.
+type catalog map[string]metric
 
-// targetLabels are those that Prometheus gives to all that it scrapes.
+// targetLabels are the labels that Prometheus adds to each target.
 func targetLabels() []string { return []string{"job", "instance", "namespace"} }
 
-func TestQueriesAskForWhatIsThere(t *testing.T) {
-	known := world(scraped(t))
+func TestQueriesUseExistingMetrics(t *testing.T) {
+	known := catalog(scraped(t))
 	known["up"] = metric{}
 	known["ALERTS"] = metric{"alertstate": {"firing": true}, "alertname": {}, "severity": {}}
 	for _, r := range rules(t) {
@@ -30,13 +30,12 @@ func TestQueriesAskForWhatIsThere(t *testing.T) {
 		}
 	}
 	for _, q := range slices.Concat(ruleQueries(t), dashboardQueries(t), runbookQueries(t), namedMetrics(t)) {
-		t.Run(q.where, func(t *testing.T) { known.hold(t, q.text) })
+		t.Run(q.where, func(t *testing.T) { known.check(t, q.text) })
 	}
 }
 
-// Queries that cannot work are found.
-func TestQueriesThatAskForNothingAreFound(t *testing.T) {
-	known := world{"requests_total": {"code": {"200": true}}, "other": {}}
+func TestQueriesOfUnknownMetricsAndLabelsAreFound(t *testing.T) {
+	known := catalog{"requests_total": {"code": {"200": true}}, "other": {}}
 	for text, wrong := range map[string]bool{
 		`sum by (job, code) (rate(requests_total{code=~"2..", job="$job"}[5m]))`: false,
 		`requests`:                                    true,
@@ -54,15 +53,15 @@ func TestQueriesThatAskForNothingAreFound(t *testing.T) {
 	}
 }
 
-func (w world) hold(t *testing.T, text string) {
+func (c catalog) check(t *testing.T, text string) {
 	t.Helper()
-	for _, problem := range w.problems(t, text) {
+	for _, problem := range c.problems(t, text) {
 		t.Errorf("%s\nin %s", problem, text)
 	}
 }
 
-// problems says what is wrong with a query of ours or of Grafana's.
-func (w world) problems(t *testing.T, text string) (list []string) {
+// problems returns the errors of a query, with or without Grafana's variables.
+func (c catalog) problems(t *testing.T, text string) (list []string) {
 	t.Helper()
 	text = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$__interval", "1m").Replace(text)
 	expr, err := parser.ParseExpr(text)
@@ -72,13 +71,13 @@ func (w world) problems(t *testing.T, text string) (list []string) {
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 		switch n := node.(type) {
 		case *parser.VectorSelector:
-			list = append(list, w.selectorProblems(n)...)
+			list = append(list, c.selectorProblems(n)...)
 		case *parser.AggregateExpr:
-			list = append(list, w.labelProblems(n.Expr, n.Grouping)...)
+			list = append(list, c.labelProblems(n.Expr, n.Grouping)...)
 		case *parser.BinaryExpr:
 			if n.VectorMatching != nil {
-				list = append(list, w.labelProblems(n, n.VectorMatching.MatchingLabels)...)
-				list = append(list, w.labelProblems(n, n.VectorMatching.Include)...)
+				list = append(list, c.labelProblems(n, n.VectorMatching.MatchingLabels)...)
+				list = append(list, c.labelProblems(n, n.VectorMatching.Include)...)
 			}
 		}
 		return nil
@@ -86,10 +85,10 @@ func (w world) problems(t *testing.T, text string) (list []string) {
 	return list
 }
 
-func (w world) selectorProblems(s *parser.VectorSelector) (list []string) {
-	m, there := w[s.Name]
-	if !there {
-		return []string{"nobody exposes " + s.Name}
+func (c catalog) selectorProblems(s *parser.VectorSelector) (list []string) {
+	m, exists := c[s.Name]
+	if !exists {
+		return []string{s.Name + " is not exposed"}
 	}
 	for _, matcher := range s.LabelMatchers {
 		switch {
@@ -97,16 +96,16 @@ func (w world) selectorProblems(s *parser.VectorSelector) (list []string) {
 		case m[matcher.Name] == nil:
 			list = append(list, s.Name+" has no label "+matcher.Name)
 		case !matches(m[matcher.Name], matcher):
-			list = append(list, s.Name+" never has "+matcher.String())
+			list = append(list, s.Name+" has no value for "+matcher.String())
 		}
 	}
 	return list
 }
 
-// matches reports whether a matcher selects a value that there is.
+// matches reports whether a matcher selects an existing value.
 func matches(values map[string]bool, matcher *labels.Matcher) bool {
 	if matcher.Type == labels.MatchNotEqual || matcher.Type == labels.MatchNotRegexp {
-		return true // it may exclude what does not happen every day
+		return true // it may exclude values that did not occur
 	}
 	for value := range values {
 		if matcher.Matches(value) {
@@ -116,15 +115,15 @@ func matches(values map[string]bool, matcher *labels.Matcher) bool {
 	return false
 }
 
-// labelProblems says which of the labels no metric in an expression has.
-func (w world) labelProblems(expr parser.Expr, names []string) (list []string) {
+// labelProblems returns the labels that no metric in an expression has.
+func (c catalog) labelProblems(expr parser.Expr, names []string) (list []string) {
 	for _, name := range names {
 		if slices.Contains(targetLabels(), name) {
 			continue
 		}
 		found := false
 		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
-			if s, is := node.(*parser.VectorSelector); is && w[s.Name][name] != nil {
+			if s, is := node.(*parser.VectorSelector); is && c[s.Name][name] != nil {
 				found = true
 			}
 			return nil

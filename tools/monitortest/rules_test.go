@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A rule records something or wakes somebody.
+// rule is a recording rule or an alert.
 type rule struct {
 	Record, Alert, Expr string
 	Labels, Annotations map[string]string
@@ -40,7 +40,7 @@ func ruleQueries(t *testing.T) (list []query) {
 	return list
 }
 
-func TestAlertsSayWhatToDo(t *testing.T) {
+func TestAlertsHaveRunbooks(t *testing.T) {
 	named := map[string]bool{}
 	for _, a := range alerts(t) {
 		if named[a.Alert] {
@@ -48,10 +48,10 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 		}
 		named[a.Alert] = true
 		if !slices.Contains([]string{"critical", "warning", "info"}, a.Labels["severity"]) {
-			t.Errorf("%s is %q", a.Alert, a.Labels["severity"])
+			t.Errorf("%s has the severity %q", a.Alert, a.Labels["severity"])
 		}
 		if a.Annotations["summary"] == "" || a.Annotations["description"] == "" {
-			t.Errorf("%s says nothing", a.Alert)
+			t.Errorf("%s has no summary or no description", a.Alert)
 		}
 		path, anchor, _ := strings.Cut(a.Annotations["runbook_url"], "#")
 		if !strings.HasPrefix(path, "docs/runbooks/") || !slices.Contains(anchors(t, filepath.Join(root, path)), anchor) {
@@ -63,7 +63,7 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// Each alert has a case in which it fires, and one in which it must not, though there is something to see.
+// Each alert has a case in which it fires and one in which it does not.
 func TestEachAlertHasCases(t *testing.T) {
 	fires, silent := map[string]bool{}, map[string]bool{}
 	for _, path := range files(t, "prometheus/tests/*.yaml") {

@@ -18,16 +18,16 @@ func runbooks(t *testing.T) []string {
 	return paths
 }
 
-// runbookQueries returns what runbooks tell to ask Prometheus: whatever stands by itself and is for no shell.
+// runbookQueries returns the PromQL queries in runbooks: indented lines that are not shell commands.
 func runbookQueries(t *testing.T) (list []query) {
 	t.Helper()
 	shell := regexp.MustCompile(`^(cp|curl|diff|grep|mv|openssl|opsgate|redis-cli|sed) `)
-	asks := regexp.MustCompile(`\b(opsgate_|process_|go_|up\{)`)
+	promQL := regexp.MustCompile(`\b(opsgate_|process_|go_|up\{)`)
 	for _, path := range runbooks(t) {
 		for line := range strings.Lines(read(t, path)) {
 			text, is := strings.CutPrefix(line, "    ")
 			text = strings.TrimSpace(text)
-			if is && !shell.MatchString(text) && !strings.HasPrefix(text, "{") && asks.MatchString(text) {
+			if is && !shell.MatchString(text) && !strings.HasPrefix(text, "{") && promQL.MatchString(text) {
 				list = append(list, query{filepath.Base(path) + "/" + text, text})
 			}
 		}
@@ -35,13 +35,13 @@ func runbookQueries(t *testing.T) (list []query) {
 	return list
 }
 
-// namedMetrics returns the metrics that runbooks name anywhere.
+// namedMetrics returns all metrics that runbooks name.
 func namedMetrics(t *testing.T) (list []query) {
 	t.Helper()
 	name := regexp.MustCompile(`\b(?:job:)?opsgate_[a-z_]+(?::\w+)?`)
 	for _, path := range runbooks(t) {
 		for _, found := range name.FindAllString(read(t, path), -1) {
-			if !strings.HasSuffix(found, "_") { // the beginning of several
+			if !strings.HasSuffix(found, "_") { // a prefix of several
 				list = append(list, query{filepath.Base(path) + "/" + found, found})
 			}
 		}
@@ -49,8 +49,7 @@ func namedMetrics(t *testing.T) (list []query) {
 	return list
 }
 
-// What runbooks link to is there, down to the heading.
-func TestRunbooksLinkToWhatIsThere(t *testing.T) {
+func TestLinksOfRunbooksResolve(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	for _, path := range runbooks(t) {
 		for _, found := range link.FindAllStringSubmatch(read(t, path), -1) {
@@ -69,7 +68,7 @@ func TestRunbooksLinkToWhatIsThere(t *testing.T) {
 	}
 }
 
-// anchors returns what headings of a page are linked to by.
+// anchors returns the anchors of a page's headings.
 func anchors(t *testing.T, path string) (list []string) {
 	t.Helper()
 	dropped := regexp.MustCompile(`[^\w\- ]`)

@@ -42,12 +42,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end }}
 
-{{/* The job of the gateways. The ServiceMonitor has Prometheus call it by the name that the admin Service has as a label. */}}
+{{/* The job of the gateways in Prometheus. The ServiceMonitor takes it from the name label of the admin Service. */}}
 {{- define "opsgate.job" -}}
 {{ default (include "opsgate.name" .) .Values.prometheusRule.job }}
 {{- end }}
 
-{{/* The configuration: what the chart knows, under what the values say. */}}
+{{/* The configuration: config of the values, merged over the settings of the chart. */}}
 {{- define "opsgate.config" -}}
 {{- $limits := dict "expected_replicas" "auto" -}}
 {{- with .Values.redis.existingSecret -}}
