@@ -118,7 +118,7 @@ func TestOrderOfChecks(t *testing.T) {
 		{"token before route", "", "GET", "/v1/nothing", "", 401, "unauthorized"},
 		{"token before method", "bad", "DELETE", "/v1/servers", "", 401, "unauthorized"},
 		{"token before options", "", "OPTIONS", "/v1/servers", "", 401, "unauthorized"},
-		{"the bare prefix is inside", "", "GET", "/v1", "", 401, "unauthorized"},
+		{"the prefix itself is inside of the API", "", "GET", "/v1", "", 401, "unauthorized"},
 		{"route before plan", "no_plan", "GET", "/v1/nothing", "", 404, "not_found"},
 		{"method before plan", "no_plan", "PUT", "/v1/servers", "", 405, "method_not_allowed"},
 		{"plan before scope", "no_plan", "GET", "/v1/servers", "", 403, "forbidden"},
@@ -133,7 +133,7 @@ func TestOrderOfChecks(t *testing.T) {
 		{"path before body", "full", "POST", "/v1/incidents/x/updates", "{", 404, "not_found"},
 		{"path before query", "full", "GET", "/v1/servers/x/metrics?range=2h", "", 404, "not_found"},
 		{"outside needs no token", "", "GET", "/elsewhere", "", 404, "not_found"},
-		{"a prefix of another word is outside", "", "GET", "/v10/servers", "", 404, "not_found"},
+		{"a longer first segment is outside of the API", "", "GET", "/v10/servers", "", 404, "not_found"},
 		{"identity away is no refusal", "identity-is-away", "GET", "/v1/servers", "", 503, "unavailable"},
 	}
 	for _, c := range cases {
@@ -360,7 +360,7 @@ func TestLogLines(t *testing.T) {
 		}
 	}
 	if strings.Contains(log, "SECRET") || strings.Contains(log, "S3CRET") {
-		t.Errorf("a client's own words are in the log: %s", log)
+		t.Errorf("text of the client is in the log: %s", log)
 	}
 	quiet := start(t, func(o *Options) { o.LogFailuresOnly = true })
 	quiet.get(t, "/v1/me")

@@ -90,7 +90,7 @@ func TestEveryCodeOnEveryRoute(t *testing.T) {
 				}
 				got.mustFail(t, c.status, c.name)
 				if strings.Contains(got.body, secret) {
-					t.Error("the client reads the service's own words")
+					t.Error("the response has text of the service")
 				}
 				wantsRetry := c.status == 409 || c.status == 429 || c.status == 503
 				if has := got.Header.Get("Retry-After") != ""; has != wantsRetry {

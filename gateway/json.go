@@ -2,8 +2,8 @@ package gateway
 
 import "iter"
 
-// The functions below validate JSON (RFC 8259) in one pass and find its values: decoding a body by reflection would cost as much as the call
-// of the service. Each takes an offset, and returns the offset after the part that it parsed, or that of the error.
+// The functions below validate JSON (RFC 8259) in one pass and find its values: decoding a body by reflection would cost as much as the
+// call of the service. Each takes an offset, and returns the offset after the part that it parsed, or that of the error.
 
 // byteAt returns a byte of data, or 0 past its end. JSON has no such byte outside of strings.
 func byteAt(data []byte, at int) byte {

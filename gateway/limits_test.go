@@ -265,11 +265,11 @@ func TestUnavailableLimiterIs503(t *testing.T) {
 		err        error
 		retryAfter string
 	}{
-		"away":          {&ratelimit.UnavailableError{RetryAfter: 2500 * time.Millisecond, Cause: refused}, "3"},
-		"away, wrapped": {fmt.Errorf("failover: %w", &ratelimit.UnavailableError{RetryAfter: time.Minute, Cause: refused}), "60"},
-		"away, no word": {&ratelimit.UnavailableError{Cause: refused}, "1"},
-		"anything else": {refused, "1"},
-		"too slow":      {context.DeadlineExceeded, "1"},
+		"away":                             {&ratelimit.UnavailableError{RetryAfter: 2500 * time.Millisecond, Cause: refused}, "3"},
+		"away, wrapped":                    {fmt.Errorf("failover: %w", &ratelimit.UnavailableError{RetryAfter: time.Minute, Cause: refused}), "60"},
+		"unavailable, without Retry-After": {&ratelimit.UnavailableError{Cause: refused}, "1"},
+		"anything else":                    {refused, "1"},
+		"too slow":                         {context.DeadlineExceeded, "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := start(t, func(o *Options) { o.Limiter = scriptedLimiter{err: c.err} })

@@ -138,7 +138,7 @@ func TestClientAddresses(t *testing.T) {
 		{"a claim without a proxy", "192.0.2.1:1234", []string{"203.0.113.9"}, "192.0.2.1"},
 		{"behind a proxy", "10.0.0.1:1234", []string{"203.0.113.9"}, "203.0.113.9"},
 		{"behind two", "10.0.0.1:1234", []string{"203.0.113.9, 10.9.9.9"}, "203.0.113.9"},
-		{"a claim before the proxy's word", "10.0.0.1:1234", []string{"1.1.1.1, 203.0.113.9"}, "203.0.113.9"},
+		{"a claim before the proxy's entry", "10.0.0.1:1234", []string{"1.1.1.1, 203.0.113.9"}, "203.0.113.9"},
 		{"a claim on a line of its own", "10.0.0.1:1234", []string{"1.1.1.1", "203.0.113.9"}, "203.0.113.9"},
 		{"nothing forwarded", "10.0.0.1:1234", nil, "10.0.0.1"},
 		{"not an address", "10.0.0.1:1234", []string{"203.0.113.9, unknown"}, "10.0.0.1"},

@@ -76,8 +76,8 @@ func (q *Query) Cursor() (cursor string, ignored bool) {
 	return values[0], false
 }
 
-// Time returns an RFC 3339 time, or def if the parameter is absent. A space in place of the + of the offset is accepted, because a + in a query
-// is decoded as a space.
+// Time returns an RFC 3339 time, or def if the parameter is absent. A space in place of the + of the offset is accepted, because a + in a
+// query is decoded as a space.
 func (q *Query) Time(name string, def time.Time) time.Time {
 	text, given := q.one(name)
 	if !given {

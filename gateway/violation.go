@@ -43,8 +43,8 @@ func detailsOf(violations []backendclient.Violation, row *Route) map[string]stri
 	return details
 }
 
-// fieldOf returns the field of a violation, or "" if the route has no such field. Path parameters are not fields, because an unknown id is a
-// 404, and neither is a cursor, which is never an error (docs/contract.md, "Lists and pages").
+// fieldOf returns the field of a violation, or "" if the route has no such field. Path parameters are not fields, because an unknown id is
+// a 404, and neither is a cursor, which is never an error (docs/contract.md, "Lists and pages").
 func (r *Route) fieldOf(v backendclient.Violation) string {
 	path, _, _ := strings.Cut(v.Field, ".")
 	path, _, _ = strings.Cut(path, "[")

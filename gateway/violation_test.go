@@ -56,7 +56,7 @@ func TestViolationOfUnknownFieldIs500(t *testing.T) {
 		"an internal field":                 {"POST", "/v1/incidents", "actor.token_id"},
 		"a field of another operation":      {"POST", "/v1/incidents", "notify_subscribers"},
 		"a parameter of another operation":  {"GET", "/v1/incidents", "page_size"},
-		"a field that is none":              {"POST", "/v1/incidents", "dsn"},
+		"unknown field":                     {"POST", "/v1/incidents", "dsn"},
 		"no name":                           {"POST", "/v1/incidents", ""},
 		"a name of underscores":             {"POST", "/v1/incidents", "__"},
 		"the request":                       {"POST", "/v1/incidents", "request"},

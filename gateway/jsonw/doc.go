@@ -1,4 +1,4 @@
-// Package jsonw writes JSON by appending to a byte slice, without reflection, and without allocation if the slice is large enough. It writes
-// valid JSON with the text encoding of encoding/json (without HTML escapes) and the API's time format. The first value without a JSON form is
-// recorded as an error.
+// Package jsonw writes JSON by appending to a byte slice, without reflection, and without allocation if the slice is large enough. The JSON
+// is valid; text is encoded as in encoding/json (without HTML escapes), and time in the format of the API. The first value without a JSON
+// form is recorded as an error.
 package jsonw

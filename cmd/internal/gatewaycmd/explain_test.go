@@ -32,7 +32,7 @@ const (
 	adminToken = "a token of operators"
 )
 
-// An identity service knows one token.
+// identity is an identity service with one token.
 type identity struct {
 	identityv1.UnimplementedIdentityServiceServer
 
@@ -81,7 +81,7 @@ func (s *identity) ResolveToken(_ context.Context, r *identityv1.ResolveTokenReq
 	}, nil
 }
 
-// A gateway runs, and operators ask it with its configuration.
+// A gateway is a running gateway and its configuration.
 type gateway struct {
 	identity        *identity
 	address, config string
@@ -89,14 +89,14 @@ type gateway struct {
 	log             *loggingtest.Buffer
 }
 
-// serveGateway runs a gateway with good and what is added to it, in which the admin listener's port is 0.
+// serveGateway runs a gateway with the configuration good and more, and with a free port for the admin listener.
 func serveGateway(t *testing.T, more string) *gateway {
 	t.Helper()
 	g := &gateway{
 		identity: startIdentity(t), log: new(loggingtest.Buffer),
 		variables: []string{"ADMIN_TOKEN=" + adminToken, "USER=ada", "OPSGATE_LISTEN=127.0.0.1:0"},
 	}
-	for _, service := range []string{"IDENTITY", "FLEET"} { // there is no fleet, and something to connect to
+	for _, service := range []string{"IDENTITY", "FLEET"} { // calls of fleet fail, but it can be connected
 		g.variables = append(g.variables, "OPSGATE_UPSTREAMS_"+service+"_ADDRESS="+g.identity.address)
 	}
 	g.config = write(t, strings.Replace(good, "admin: {listen: 127.0.0.1:0}\n", "", 1)+more)
@@ -130,7 +130,7 @@ func (g *gateway) admin(t *testing.T) string {
 	return fmt.Sprint(awaitLine(t, g.log, "serving")["admin_listen"])
 }
 
-// get makes a request of the public API, and returns its status.
+// get sends a request to the public API, and returns the status.
 func (g *gateway) get(t *testing.T, path string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+g.address+path, http.NoBody)
@@ -157,7 +157,7 @@ rate_limit:
       reason: they asked for it
 `
 
-func TestOperatorsAskWhyARequestIsRefused(t *testing.T) {
+func TestExplainAndLimits(t *testing.T) {
 	g := serveGateway(t, explained)
 	first := func(r result) string {
 		line, _, _ := strings.Cut(r.out, "\n")
@@ -218,7 +218,7 @@ func TestOperatorsAskWhyARequestIsRefused(t *testing.T) {
 	}
 }
 
-func TestOperatorsReadThatATokenIsRevoked(t *testing.T) {
+func TestExplainRevokedToken(t *testing.T) {
 	g := serveGateway(t, explained)
 	g.identity.revoked.Store(true)
 	if got := g.get(t, "/v1/me"); got != 401 {
@@ -232,7 +232,7 @@ func TestOperatorsReadThatATokenIsRevoked(t *testing.T) {
 	}
 }
 
-func TestATeamIsSaidWhereTheTokenIsNotRemembered(t *testing.T) {
+func TestTeamFlagSelectsThePolicyOfUncachedToken(t *testing.T) {
 	g := serveGateway(t, explained)
 	without, with := g.opsgate(t, "limits", "tok-1"), g.opsgate(t, "limits", "tok-1", "--team", teamID)
 	if !strings.Contains(without.out, "another may hold, as the team is not known") || !strings.Contains(without.out, "1000 per 1h") {
@@ -246,7 +246,7 @@ func TestATeamIsSaidWhereTheTokenIsNotRemembered(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeAskedIsSaid(t *testing.T) {
+func TestInvalidExplainAndLimitsArguments(t *testing.T) {
 	g := serveGateway(t, explained)
 	token := g.identity.token
 	wrong := *g
@@ -263,12 +263,12 @@ func TestWhatCannotBeAskedIsSaid(t *testing.T) {
 		{"no path", g, []string{"explain", tokenID, "GET"}, 2, "expected \"<path>\""},
 		{"no token", g, []string{"limits"}, 2, "expected a token's id, or --top"},
 		{"both", g, []string{"limits", tokenID, "--top", "5"}, 2, "--top cannot be combined"},
-		{"a reset of nobody's", g, []string{"limits", "--top", "5", "--reset"}, 2, "--top cannot be combined"},
+		{"a reset without a token", g, []string{"limits", "--top", "5", "--reset"}, 2, "--top cannot be combined"},
 		{"too many", g, []string{"limits", "--top", "1001"}, 1, "n: is a number from 1 to 1000"},
 		{"another token of operators", &wrong, []string{"limits", tokenID}, 1, "answered 401: missing or wrong admin token"},
 		{"a reset with it", &wrong, []string{"limits", tokenID, "--reset"}, 1, "answered 401: missing or wrong admin token"},
-		{"somebody else", g, []string{"limits", tokenID, "--admin", "http://" + g.address}, 1, "answered 404"},
-		{"nobody", g, []string{"limits", tokenID, "--admin", "http://127.0.0.1:1"}, 1, "connection refused"},
+		{"another server", g, []string{"limits", tokenID, "--admin", "http://" + g.address}, 1, "answered 404"},
+		{"no server", g, []string{"limits", tokenID, "--admin", "http://127.0.0.1:1"}, 1, "connection refused"},
 	} {
 		got := test.gateway.opsgate(t, test.arguments...)
 		if got.code != test.code || !strings.Contains(got.err, test.err) || strings.Contains(got.err+got.out, token) {
@@ -277,7 +277,7 @@ func TestWhatCannotBeAskedIsSaid(t *testing.T) {
 	}
 }
 
-func TestAGatewayIsAskedWithoutItsConfiguration(t *testing.T) {
+func TestAdminFlagsReplaceTheConfiguration(t *testing.T) {
 	g := serveGateway(t, explained)
 	address := g.admin(t)
 	at, file := "--admin="+address, write(t, adminToken+"\n")
@@ -303,7 +303,7 @@ func TestAGatewayIsAskedWithoutItsConfiguration(t *testing.T) {
 	}
 }
 
-func TestAServiceThatIsLeftAloneIsSaidToBeOnce(t *testing.T) {
+func TestExplainShowsOpenBreakerOnce(t *testing.T) {
 	open := admin.Service{Name: "fleet", State: "breaker open", Breaker: &admin.Breaker{State: "open", Cause: "Unavailable"}}
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		answer := admin.Explanation{Service: &open, Identity: admin.Service{Name: "identity", State: "ready", Breaker: &admin.Breaker{State: "closed"}}}
@@ -320,7 +320,7 @@ func TestAServiceThatIsLeftAloneIsSaidToBeOnce(t *testing.T) {
 	}
 }
 
-func TestOperatorsAskOverTLS(t *testing.T) {
+func TestAdminCommandsOverTLS(t *testing.T) {
 	roots, users := admintest.NewAuthority(t), admintest.NewAuthority(t)
 	own, ada, other := roots.Server(t, 1), users.Client(t, pkix.Name{CommonName: "ada"}, 2), roots.Server(t, 3)
 	files := admintest.Write(t, own.Certificate, own.Key, users.PEM, roots.PEM, ada.Certificate, ada.Key, other.Certificate, other.Key)
@@ -336,15 +336,15 @@ func TestOperatorsAskOverTLS(t *testing.T) {
 		code      int
 		want      string
 	}{
-		{"a probe knows the certificate by its configuration", g, []string{"healthcheck"}, 0, `"status"`},
-		{"a probe by the roots", g, []string{"healthcheck", ca}, 0, `"status"`},
-		{"by its address and the roots", g, []string{"healthcheck", "--admin=" + g.admin(t), ca}, 0, `"status"`},
+		{"healthcheck with the configuration", g, []string{"healthcheck"}, 0, `"status"`},
+		{"healthcheck with the roots", g, []string{"healthcheck", ca}, 0, `"status"`},
+		{"healthcheck with address and roots", g, []string{"healthcheck", "--admin=" + g.admin(t), ca}, 0, `"status"`},
 		{"other roots", g, []string{"healthcheck", "--ca=" + files[2]}, 1, "certificate"},
-		{"roots that are none", g, []string{"healthcheck", "--ca=" + files[1]}, 1, "there is none in"},
+		{"invalid roots", g, []string{"healthcheck", "--ca=" + files[1]}, 1, "there is none in"},
 		{"another gateway's configuration", &elsewhere, []string{"healthcheck"}, 1, "does not have the certificate of " + files[6]},
 		{"without a certificate", g, []string{"limits", tokenID}, 1, "answered 403: a client certificate is required"},
 		{"with one", g, append([]string{"limits", tokenID}, mine...), 0, "5000 per 1h"},
-		{"with one of somebody else", g, []string{"limits", tokenID, "--cert=" + files[6], "--key=" + files[7]}, 1, "get the limits"},
+		{"with a certificate of another authority", g, []string{"limits", tokenID, "--cert=" + files[6], "--key=" + files[7]}, 1, "get the limits"},
 		{"with a certificate alone", g, []string{"limits", tokenID, mine[0]}, 2, "--key"},
 		{"with the key of another", g, []string{"limits", tokenID, mine[0], "--key=" + files[7]}, 1, "read the client certificate"},
 	} {
@@ -364,8 +364,8 @@ rate_limit: {store: redis, expected_replicas: 1, redis: {addresses: ["127.0.0.1:
 	}
 }
 
-// Without Redis, each gateway admits its share, and a reset reaches this gateway alone.
-func TestOperatorsSeeTheShareOfAGatewayWithoutRedis(t *testing.T) {
+// Without Redis, each gateway admits its share, and a reset affects this gateway only.
+func TestLimitsShowsTheShareWithoutRedis(t *testing.T) {
 	g := serveGateway(t, `admin: {token: "${ADMIN_TOKEN}"}
 rate_limit:
   store: redis
