@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Values of a release, set by -ldflags "-X opsgate/cmd/internal/buildinfo.version=1.2.3" and so on. They replace those that -buildvcs records.
+// Values of a release, set by -ldflags "-X opsgate/cmd/internal/buildinfo.version=1.2.3" and so on. They replace those that -buildvcs
+// records.
 var version, revision, date string //nolint:gochecknoglobals // -X sets only package variables
 
 // Info describes a build.

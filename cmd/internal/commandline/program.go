@@ -34,8 +34,8 @@ func (e UsageError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e UsageError) Unwrap() error { return e.Err }
 
-// Run parses the arguments, without the program's name, by a grammar with kong's tags, and runs the command. The Run method of a command can
-// take the context and values of the types of bindings. Run returns the exit code: 0 done, 1 failed, 2 wrong usage.
+// Run parses the arguments, without the program's name, by a grammar with kong's tags, and runs the command. The Run method of a command
+// can take the context and values of the types of bindings. Run returns the exit code: 0 done, 1 failed, 2 wrong usage.
 func (p Program) Run(ctx context.Context, grammar any, arguments []string, bindings ...any) int {
 	printed := false
 	parser, err := kong.New(grammar,

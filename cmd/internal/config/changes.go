@@ -6,8 +6,8 @@ import (
 	"reflect"
 )
 
-// Changes returns a text for each key that was set, changed or removed between two configurations. It omits derived values: defaults of an added
-// or removed entry, and generated names of limits. It does not show secrets.
+// Changes returns a text for each key that was set, changed or removed between two configurations. It omits derived values: defaults of
+// an added or removed entry, and generated names of limits. It does not show secrets.
 func Changes(before, after Loaded) (texts []string) {
 	was := make(map[string]leaf)
 	for leaf := range leaves(reflect.ValueOf(before.Config)) {

@@ -8,7 +8,7 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-func TestChangesAreWhatSomebodyChanged(t *testing.T) {
+func TestChangesOmitDerivedValues(t *testing.T) {
 	const one = "rate_limit:\n  tokens:\n    tok-1: {limits: [{requests: 5, per: 1m}], owner: ada}\n"
 	for _, test := range []struct {
 		name          string

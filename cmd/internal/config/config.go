@@ -2,9 +2,9 @@ package config
 
 import "time"
 
-// A Config is the whole configuration of a gateway. Tags: doc is the description; min and max are bounds in the notation of the value; chars is
-// the maximum length of a text; restart is the reason why a change of the key, or of a key under it, needs a restart, or "-" if it needs none;
-// was is a former name, which is accepted with a warning until the next major version.
+// A Config is the whole configuration of a gateway. Tags: doc is the description; min and max are bounds in the notation of the value;
+// chars is the maximum length of a text; restart is the reason why a change of the key, or of a key under it, needs a restart, or "-" if
+// it needs none; was is a former name, which is accepted with a warning until the next major version.
 type Config struct {
 	Listen         string    `yaml:"listen" restart:"opened at start" doc:"Address of the public API. Port 0 takes any free one."`
 	Admin          Admin     `yaml:"admin" restart:"opened at start" doc:"The listener for operators, which must not be public."`
@@ -52,7 +52,7 @@ type HTTP struct {
 	RequestTimeout    Duration `yaml:"request_timeout" min:"20ms" max:"5m" doc:"Time to answer a request; past it the client gets 504."`
 	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" restart:"set at start" doc:"Size of a request line and header."`
 	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Size of a request's body; past it the client gets 413."`
-	MaxConnections    int      `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections; past it the least recently authenticated is closed."`
+	MaxConnections    int      `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections; past it the least recently used is closed."`
 	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Requests in flight; past it clients get 503."`
 }
 

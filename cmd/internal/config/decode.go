@@ -27,8 +27,8 @@ func (o origin) String() string {
 
 var errSecretInFile = errors.New("must not be the secret itself, but a reference: ${NAME} for a variable or ${file:PATH}")
 
-// A decoder applies layers to a configuration and records the origin of each value. The structs bound its recursion, and maxValues bounds its
-// time, whatever aliases a document has.
+// A decoder applies layers to a configuration and records the origin of each value. The structs bound its recursion, and maxValues bounds
+// its time, whatever aliases a document has.
 type decoder struct {
 	source      string // name of the layer
 	inFile      bool   // the layer has lines and must not contain secrets

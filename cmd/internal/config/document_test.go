@@ -27,8 +27,8 @@ const (
 	documentation = "../../../docs/configuration.md"
 )
 
-// The example shows every key with its default; a default that it does not state truly misleads whoever copies it.
-func TestTheExampleStatesEveryDefault(t *testing.T) {
+// The example has every key with its default, because users copy it.
+func TestTheExampleHasEveryDefault(t *testing.T) {
 	got, err := load(exampleFile)
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestTheExampleStatesEveryDefault(t *testing.T) {
 	readYAML(t, exampleFile, &written)
 	for _, key := range config.Keys() {
 		if !has(written, strings.Split(key.Name, ".")) {
-			t.Errorf("%s does not show %s", exampleFile, key.Name)
+			t.Errorf("%s lacks %s", exampleFile, key.Name)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func has(mapping map[string]any, path []string) bool {
 	return ok && has(child, path[1:])
 }
 
-func TestTheSchemaTakesWhatWeTake(t *testing.T) {
+func TestTheSchemaAcceptsValidFiles(t *testing.T) {
 	schema := compileSchema(t)
 	files, err := filepath.Glob("testdata/*.good.yaml")
 	if err != nil || len(files) == 0 {
@@ -66,7 +66,7 @@ func TestTheSchemaTakesWhatWeTake(t *testing.T) {
 		var document map[string]any
 		readYAML(t, file, &document)
 		if file == "testdata/shared-address.good.yaml" {
-			delete(document, "http") // keys without a value: a courtesy of ours that a schema need not know
+			delete(document, "http") // keys without a value, which only the loader accepts
 		}
 		if err := schema.Validate(asJSON(t, document)); err != nil {
 			t.Errorf("%s: %v", file, err)
@@ -74,7 +74,7 @@ func TestTheSchemaTakesWhatWeTake(t *testing.T) {
 	}
 }
 
-func TestTheSchemaRefusesMistakesOfForm(t *testing.T) {
+func TestTheSchemaRefusesInvalidValues(t *testing.T) {
 	schema := compileSchema(t)
 	for _, name := range []string{
 		"unknown-keys", "wrong-types", "out-of-bounds", "choices", "secret-in-file", "not-a-mapping", "class-name", "override-id",
@@ -88,8 +88,8 @@ func TestTheSchemaRefusesMistakesOfForm(t *testing.T) {
 	}
 }
 
-// An example that has ended would be copied, and do nothing.
-func TestExamplesDoNotEnd(t *testing.T) {
+// A copied example that has expired would have no effect.
+func TestExamplesDoNotExpireSoon(t *testing.T) {
 	expires, seen := regexp.MustCompile(`expires: (\d{4})-`), 0
 	for _, root := range []string{"../../../docs", "../../../deploy"} {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -135,7 +135,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 	describedEverywhere(t, "", decoded)
 }
 
-// describedEverywhere looks at the properties in a schema, at any depth.
+// describedEverywhere checks the properties of a schema at any depth.
 func describedEverywhere(t *testing.T, path string, schema any) {
 	t.Helper()
 	mapping, _ := schema.(map[string]any)
@@ -153,7 +153,7 @@ func describedEverywhere(t *testing.T, path string, schema any) {
 	}
 }
 
-// The table of keys is made from the structs. After a change: go test ./cmd/internal/config -run Documentation -update
+// The table of keys is generated from the structs: go test ./cmd/internal/config -run Documentation -update
 func TestDocumentationListsEveryKey(t *testing.T) {
 	const begin, end = "<!-- keys -->\n", "<!-- end of keys -->\n"
 	content, err := os.ReadFile(documentation)
@@ -195,7 +195,7 @@ func keyTable(t *testing.T) string {
 	return table.String()
 }
 
-// defaultOf returns the default that the schema states, as Markdown.
+// defaultOf returns the default in the schema as Markdown.
 func defaultOf(t *testing.T, schema []byte, key string) string {
 	t.Helper()
 	var at map[string]any
@@ -228,7 +228,7 @@ func flow(value any) string {
 	var parts []string
 	for key, value := range mapping {
 		if value == false {
-			continue // nobody writes shadow: false
+			continue // shadow: false is the default
 		}
 		if number, ok := value.(float64); ok {
 			value = int(number)
@@ -271,7 +271,7 @@ func readYAML(t *testing.T, file string, into any) {
 	}
 }
 
-// asJSON turns what YAML decoding made into what JSON decoding makes.
+// asJSON converts a decoded YAML value to the types of decoded JSON.
 func asJSON(t *testing.T, value any) any {
 	t.Helper()
 	text, err := json.Marshal(value)

@@ -20,8 +20,8 @@ func environment(list []string) map[string]string {
 // kubernetesVariable matches the variables that Kubernetes sets for a Service whose name begins with opsgate.
 var kubernetesVariable = regexp.MustCompile(`_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?)?$`)
 
-// fromVariables returns the settings of OPSGATE_* variables. Empty variables are ignored. A variable of an unknown key is only a warning, because
-// others set variables in a container too. A former name comes before the current one, which overrides it.
+// fromVariables returns the settings of OPSGATE_* variables. Empty variables are ignored. A variable of an unknown key is only a warning,
+// because others set variables in a container too. A former name comes before the current one, which overrides it.
 func fromVariables(environment map[string]string, keys []Key) (settings []Setting, warnings Problems) {
 	known, former, withoutEffect := make(map[string]string), make(map[string]Key), make(map[string]string)
 	for key, reason := range removed {

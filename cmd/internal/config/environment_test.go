@@ -71,8 +71,7 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 	}
 }
 
-// companions are settings without which a key cannot be set. What a file must be there for has another one than in the test, so
-// that a change is seen.
+// companions returns the settings that a key requires. Its files differ from those of the test, so that a change is detected.
 func companions(key string) []config.Setting {
 	const other = "testdata/full.good.yaml"
 	setting := func(key, value string) config.Setting {
@@ -96,7 +95,7 @@ func companions(key string) []config.Setting {
 	return nil
 }
 
-func TestAVariableOfNoKeyIsAWarning(t *testing.T) {
+func TestAVariableOfAnUnknownKeyIsAWarning(t *testing.T) {
 	got, err := config.Load(config.Options{NoFile: true, Defaults: upstreams(), Environment: []string{
 		"OPSGATE_LISTN=:1", "OPSGATE_SERVICE_HOST=10.0.0.1", "OPSGATE_SERVICE_PORT_HTTP=80", "OPSGATE_PORT=tcp://10.0.0.1:80",
 		"OPSGATE_ADMIN_PORT_9090_TCP_ADDR=10.0.0.1",
@@ -109,8 +108,8 @@ func TestAVariableOfNoKeyIsAWarning(t *testing.T) {
 	}
 }
 
-// Whoever looks for what is wrong may have mistyped just that variable.
-func TestWarningsAreToldBesideProblems(t *testing.T) {
+// A mistyped variable may be the cause of a problem.
+func TestWarningsAreReportedBesideProblems(t *testing.T) {
 	for name, text := range map[string]string{"a value": "log: {level: loud}", "the syntax": "log: ["} {
 		file := filepath.Join(t.TempDir(), "opsgate.yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -75,8 +75,8 @@ type Key struct {
 	former []string // former names, which are still accepted
 }
 
-// Keys returns all keys that a file, a variable or an override can set: scalars, lists and mappings with free names, without the keys inside
-// list items and under free names.
+// Keys returns all keys that a file, a variable or an override can set: scalars, lists and mappings with free names, without the keys
+// inside list items and under free names.
 func Keys() []Key { return keysOf(reflect.TypeFor[Config](), Key{}) }
 
 func keysOf(t reflect.Type, parent Key) []Key {
@@ -125,7 +125,8 @@ func join(parent, name string) string {
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// Named returns the key of an entry with a free name: rate_limit.tokens.tok_1, or rate_limit.tokens."a.b" for a name that is ambiguous in a key.
+// Named returns the key of an entry with a free name: rate_limit.tokens.tok_1, or rate_limit.tokens."a.b" for a name that is ambiguous in
+// a key.
 func Named(mapping, name string) string {
 	if !plainName.MatchString(name) {
 		name = strconv.Quote(name)

@@ -161,8 +161,8 @@ func (d *decoder) settings(c *Config, settings []Setting) {
 	}
 }
 
-// settingNode returns the YAML node of a setting's value. The value of a dictionary, and of a list that begins with a bracket, is YAML; that of
-// other lists has commas; all others are text.
+// settingNode returns the YAML node of a setting's value. The value of a dictionary, and of a list that begins with a bracket, is YAML;
+// that of other lists has commas; all others are text.
 func settingNode(t reflect.Type, text string) (*yaml.Node, error) {
 	switch {
 	case isDictionary(t), isList(t) && strings.HasPrefix(strings.TrimSpace(text), "["):

@@ -17,10 +17,10 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-// now is the time at which the tests load.
+// now is the clock of the tests.
 var now = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// load loads a file alone.
+// load loads a file without variables and flags.
 func load(path string) (config.Loaded, error) {
 	return config.Load(config.Options{Path: path, Environment: []string{
 		"TEST_REDIS_PASSWORD=hunter2", "TEST_ADMIN_TOKEN=correct horse battery", "TEST_SHORT_TOKEN=hunter2",
@@ -28,8 +28,8 @@ func load(path string) (config.Loaded, error) {
 	}, Now: func() time.Time { return now }})
 }
 
-// A bad file says in its first lines what is to be said of it, as "# want: LINE: KEY: TEXT", with "@@" at the end for the
-// words of another package.
+// The first lines of a bad file are the expected problems, as "# want: LINE: KEY: TEXT"; "@@" at the end stands for the text of another
+// package.
 func TestBadFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.bad.yaml")
 	if err != nil || len(files) == 0 {
@@ -80,7 +80,7 @@ func matches(got, want string) bool {
 	return got == want
 }
 
-func TestAnEmptyFileLeavesTheDefaults(t *testing.T) {
+func TestAnEmptyFileKeepsTheDefaults(t *testing.T) {
 	got, err := load("testdata/minimal.good.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestEveryKeyCanBeSetInAFile(t *testing.T) {
 	}
 }
 
-// full is what testdata/full.good.yaml says, but for the secret, which no test in another package can make.
+// full returns the content of testdata/full.good.yaml without secrets, which only package config can create.
 func full() config.Config {
 	const pem = "testdata/certificate.pem"
 	seconds := func(n float64) config.Duration { return config.Duration(n * float64(time.Second)) }
@@ -199,7 +199,7 @@ func fullRateLimit() config.RateLimit {
 	}
 }
 
-// compareSecrets has cmp look at networks as a whole, and not into secrets.
+// compareSecrets makes cmp compare networks as a whole and ignore the fields of secrets.
 func compareSecrets() cmp.Option {
 	return cmp.Options{
 		cmpopts.EquateEmpty(),
@@ -208,7 +208,7 @@ func compareSecrets() cmp.Option {
 	}
 }
 
-func TestAnAnchorMaySayItOnce(t *testing.T) {
+func TestAnchorsAreAccepted(t *testing.T) {
 	got, err := load("testdata/shared-address.good.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -218,8 +218,8 @@ func TestAnAnchorMaySayItOnce(t *testing.T) {
 	}
 }
 
-// Two lines of aliases make more overrides with more ids than anybody has.
-func TestAliasesCannotMakeALoadGoOnForLong(t *testing.T) {
+// Two lines of aliases expand to very many overrides with very many ids.
+func TestAliasesCannotDelayALoad(t *testing.T) {
 	text := new(strings.Builder)
 	fmt.Fprintf(text, "rate_limit:\n  classes:\n    a: &a {limits: [{requests: 1, per: 1s}], tokens: [%s]}\n", strings.Repeat("x, ", 50_000))
 	for i := range 50_000 {
@@ -246,10 +246,10 @@ func TestAnOverrideOfTenThousandTokensLoads(t *testing.T) {
 	}
 	t.Logf("loaded in %s", time.Since(began))
 	began = time.Now()
-	t.Logf("%d values, version %s, told in %s", len(got.Effective()), got.Version(), time.Since(began))
+	t.Logf("%d values, version %s, listed in %s", len(got.Effective()), got.Version(), time.Since(began))
 }
 
-func TestWhatGoesOverWhat(t *testing.T) {
+func TestLayersOverrideEachOther(t *testing.T) {
 	file := write(t, "listen: 127.0.0.1:1\nadmin: {listen: 127.0.0.1:1001}\nlog: {level: warn}\n")
 	options := config.Options{
 		Path:     file,
@@ -276,7 +276,7 @@ func TestWhatGoesOverWhat(t *testing.T) {
 	}
 }
 
-func TestProblemsOfVariablesAndFlagsNameThem(t *testing.T) {
+func TestProblemsNameTheVariableOrFlag(t *testing.T) {
 	_, err := config.Load(config.Options{
 		NoFile:      true,
 		Defaults:    upstreams(),
@@ -299,7 +299,7 @@ func TestProblemsOfVariablesAndFlagsNameThem(t *testing.T) {
 	}
 }
 
-func TestWhereTheFileIsLookedFor(t *testing.T) {
+func TestThePathOfTheFile(t *testing.T) {
 	inVariable, inFlag := write(t, "listen: 127.0.0.1:1\n"), write(t, "listen: 127.0.0.1:2\n")
 	environment := []string{config.PathVariable + "=" + inVariable}
 	for _, test := range []struct {
@@ -331,7 +331,7 @@ func TestAFileThatCannotBeReadIsAnError(t *testing.T) {
 	}
 }
 
-// upstreams are settings without which no configuration is complete.
+// upstreams returns the settings that every configuration requires.
 func upstreams() []config.Setting {
 	var settings []config.Setting
 	for _, service := range []string{"fleet", "monitoring", "incident", "audit", "identity"} {

@@ -38,8 +38,8 @@ func (l Loaded) Effective() []Value {
 	return values
 }
 
-// Origin returns the origin of a key's value: a file and its line, a variable, a flag, or "default". A default inside a list item or an entry of
-// a dictionary has the origin of that item or entry.
+// Origin returns the origin of a key's value: a file and its line, a variable, a flag, or "default". A default inside a list item or an
+// entry of a dictionary has the origin of that item or entry.
 func (l Loaded) Origin(key string) string { return l.originAmong(Keys(), key) }
 
 // IsDefault returns whether the value of a key is the default.

@@ -13,7 +13,7 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-// loadText loads a file of that text under a name that is the same in every test.
+// loadText loads the text as opsgate.yaml in a new working directory.
 func loadText(t *testing.T, text string, environment ...string) config.Loaded {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -44,7 +44,7 @@ rate_limit:
       owner: ops
 `
 
-func TestEveryValueKnowsWhereItCameFrom(t *testing.T) {
+func TestEveryValueHasAnOrigin(t *testing.T) {
 	got := loadText(t, limited, "OPSGATE_LOG_LEVEL=debug", "OPSGATE_RATE_LIMIT_TEAMS={t: {limits: [{requests: 1, per: 1s}]}}")
 	for key, want := range map[string]string{
 		"listen":                           "opsgate.yaml:1",
@@ -72,7 +72,7 @@ func TestEveryValueKnowsWhereItCameFrom(t *testing.T) {
 	}
 }
 
-func TestWhatIsReplacedAsAWholeForgetsWhereItWas(t *testing.T) {
+func TestAReplacedListHasOnlyNewOrigins(t *testing.T) {
 	got := loadText(t, limited, "OPSGATE_RATE_LIMIT_LIMITS=[{requests: 7, per: 1h}]", "OPSGATE_RATE_LIMIT_TOKENS={}")
 	if origin := got.Origin("rate_limit.limits[0].name"); origin != "OPSGATE_RATE_LIMIT_LIMITS" {
 		t.Errorf("got %s", origin)
@@ -82,12 +82,12 @@ func TestWhatIsReplacedAsAWholeForgetsWhereItWas(t *testing.T) {
 	}
 }
 
-func TestEffectiveTellsEveryValue(t *testing.T) {
+func TestEffectiveReturnsEveryValue(t *testing.T) {
 	got := loadText(t, limited, "OPSGATE_ADMIN_TOKEN=correct horse battery")
 	values := make(map[string]config.Value)
 	for _, value := range got.Effective() {
 		if _, twice := values[value.Key]; twice {
-			t.Errorf("%s is told twice", value.Key)
+			t.Errorf("%s is returned twice", value.Key)
 		}
 		values[value.Key] = value
 	}
@@ -108,16 +108,16 @@ func TestEffectiveTellsEveryValue(t *testing.T) {
 		}
 	}
 	for _, key := range config.Keys() {
-		told := func(name string) bool {
+		matches := func(name string) bool {
 			return name == key.Name || strings.HasPrefix(name, key.Name+"[") || strings.HasPrefix(name, key.Name+".")
 		}
-		if !slices.ContainsFunc(got.Effective(), func(v config.Value) bool { return told(v.Key) }) {
-			t.Errorf("%s is not told", key.Name)
+		if !slices.ContainsFunc(got.Effective(), func(v config.Value) bool { return matches(v.Key) }) {
+			t.Errorf("%s is not returned", key.Name)
 		}
 	}
 }
 
-func TestAVersionNamesTheValuesAlone(t *testing.T) {
+func TestTheVersionDependsOnlyOnValues(t *testing.T) {
 	version := loadText(t, limited).Version()
 	if len(version) != 12 {
 		t.Errorf("got %q", version)
@@ -147,7 +147,7 @@ func TestAVersionNamesTheValuesAlone(t *testing.T) {
 	}
 }
 
-func TestFilesAreAllThatCanChangeAConfiguration(t *testing.T) {
+func TestFilesReturnsEveryFileOfAConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"password", "ca.pem"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("correct horse battery\n"), 0o600); err != nil {
@@ -165,7 +165,7 @@ func TestFilesAreAllThatCanChangeAConfiguration(t *testing.T) {
 	}
 }
 
-func TestWhatCannotChangeWhileRunning(t *testing.T) {
+func TestKeysThatCannotChangeWhileRunning(t *testing.T) {
 	running := loadText(t, "admin: {listen: 127.0.0.1:2}\n", "OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2")
 	for _, test := range []struct {
 		name, text  string
@@ -195,7 +195,7 @@ func TestWhatCannotChangeWhileRunning(t *testing.T) {
 	}
 }
 
-func TestKeysThatWaitForARestart(t *testing.T) {
+func TestKeysThatNeedARestart(t *testing.T) {
 	waits := func(name string) bool {
 		for _, prefix := range []string{
 			"admin.", "rate_limit.redis.", "upstreams.", "rate_limit.demand.", "tracing.endpoint", "tracing.headers", "tracing.tls.", "tls.",
@@ -216,12 +216,12 @@ func TestKeysThatWaitForARestart(t *testing.T) {
 	}
 }
 
-func TestWhatIsWarnedOf(t *testing.T) {
+func TestWarningsOfLimitsWithoutEffect(t *testing.T) {
 	got := loadText(t, `rate_limit:
   store: redis
   expected_replicas: 1
   classes:
-    nobody: {limits: [{requests: 1, per: 1s}]}
+    unused: {limits: [{requests: 1, per: 1s}]}
     partner:
       limits: [{requests: 1, per: 1s}]
       teams: [team_1]
@@ -234,7 +234,7 @@ func TestWhatIsWarnedOf(t *testing.T) {
       expires: 2025-12-31T00:00:00Z
 `)
 	want := `opsgate.yaml:3: rate_limit.expected_replicas: is 1: without Redis, each gateway admits the whole of every limit; auto counts the gateways
-opsgate.yaml:5: rate_limit.classes.nobody: has neither teams nor tokens: it limits no request
+opsgate.yaml:5: rate_limit.classes.unused: has neither teams nor tokens: it limits no request
 opsgate.yaml:9: rate_limit.classes.partner.expires: was 2026-01-31T12:00:00Z: the limits of this key have no effect any more
 opsgate.yaml:15: rate_limit.tokens.tok_1.expires: was 2025-12-31T00:00:00Z: the limits of this key have no effect any more`
 	if got.Warnings.Error() != want {
@@ -242,7 +242,7 @@ opsgate.yaml:15: rate_limit.tokens.tok_1.expires: was 2025-12-31T00:00:00Z: the 
 	}
 }
 
-func TestWhatIsLegalAndUnwiseIsWarnedOf(t *testing.T) {
+func TestWarningsOfValidButRiskyValues(t *testing.T) {
 	got := loadText(t, `trusted_proxies: [10.0.0.0/8, 0.0.0.0/0]
 listen: :8080
 admin: {listen: "0.0.0.0:9090", token: "${ADMIN_TOKEN}"}

@@ -51,7 +51,7 @@ func TestASecretComesFromAVariableOrAFile(t *testing.T) {
 	}
 }
 
-func TestAVariableMayHoldTheSecretItself(t *testing.T) {
+func TestAVariableMayBeTheSecretItself(t *testing.T) {
 	got, err := config.Load(config.Options{
 		NoFile: true, Defaults: upstreams(), Environment: []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"},
 	})
@@ -79,6 +79,6 @@ func TestNothingPrintsASecret(t *testing.T) {
 		t.Errorf("the secret is in %s", out)
 	}
 	if !strings.Contains(out.String(), "(hidden)") {
-		t.Errorf("nothing says that there is a secret: %s", out)
+		t.Errorf("no placeholder for the secret: %s", out)
 	}
 }

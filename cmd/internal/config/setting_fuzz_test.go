@@ -10,7 +10,7 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-// What a flag says of a key, its variable says too. Either is taken or refused with where it is wrong, and of a secret nothing is told.
+// FuzzSetting checks that a flag and a variable give the same result, that problems name them, and that secrets are not reported.
 func FuzzSetting(f *testing.F) {
 	defaults := map[string]string{}
 	loaded, err := config.Load(config.Options{NoFile: true, Defaults: upstreams()})
@@ -47,14 +47,14 @@ func FuzzSetting(f *testing.F) {
 			}
 			for _, p := range problems {
 				if p.Text == "" || p.Key == "" && p.Where == "" {
-					t.Errorf("%s=%q: a problem that says nothing: %+v", key.Name, value, p)
+					t.Errorf("%s=%q: a problem without text or origin: %+v", key.Name, value, p)
 				}
 			}
 		}
 		if isSecret {
-			said := fmt.Sprintf("%v %v %v %+v %#v", flagErr, byFlag.Effective(), byFlag.Warnings, byFlag.Config, byFlag.Config)
-			if strings.Contains(said, marker) {
-				t.Errorf("%s: the secret is told: %s", key.Name, said)
+			output := fmt.Sprintf("%v %v %v %+v %#v", flagErr, byFlag.Effective(), byFlag.Warnings, byFlag.Config, byFlag.Config)
+			if strings.Contains(output, marker) {
+				t.Errorf("%s: the secret is in %s", key.Name, output)
 			}
 		}
 		if value == "" {
@@ -68,8 +68,8 @@ func FuzzSetting(f *testing.F) {
 	})
 }
 
-// A secret that begins with * is an alias to YAML, and what it names is not there.
-func TestASecretThatLooksLikeAnAliasIsNotTold(t *testing.T) {
+// YAML reads a secret that begins with * as an alias of an unknown anchor.
+func TestASecretThatLooksLikeAnAliasIsNotReported(t *testing.T) {
 	for _, content := range []string{"rate_limit: {redis: {password: *hunter2}}\n", "admin:\n  token: *hunter2'x\n", "*hunter2 : x\n"} {
 		_, err := config.Load(config.Options{Path: write(t, content)})
 		if err == nil || strings.Contains(err.Error(), "hunter") {

@@ -9,7 +9,7 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-func TestWhereTracesMayGo(t *testing.T) {
+func TestTracingEndpoints(t *testing.T) {
 	const secret = "OPSGATE_TRACING_HEADERS=api-key=hunter2"
 	for _, test := range []struct{ endpoint, refusal string }{
 		{"http://collector:4318", ""},
@@ -31,7 +31,7 @@ func TestWhereTracesMayGo(t *testing.T) {
 		case test.refusal != "" && (err == nil || !strings.HasSuffix(err.Error(), ": tracing.endpoint: "+test.refusal)):
 			t.Errorf("%s: got %v, want %s", test.endpoint, err, test.refusal)
 		case err != nil && strings.Contains(err.Error(), "hunter2"):
-			t.Errorf("the refusal tells a secret: %v", err)
+			t.Errorf("the error contains the secret: %v", err)
 		}
 	}
 }
@@ -47,7 +47,7 @@ func TestHeadersOfTheCollector(t *testing.T) {
 	}
 }
 
-func TestTracingThatIsLegalAndUnwise(t *testing.T) {
+func TestWarningsOfTracing(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"tracing: {trust_parent: always}\n",
 			"opsgate.yaml:1: tracing.trust_parent: is always: any client can make the gateway record all of its requests, with ids of its choice"},

@@ -10,7 +10,7 @@ import (
 
 const routesKey = "routes"
 
-// upstreams checks the form of the addresses, as gRPC reads them. Whether anybody answers there is for the readiness page.
+// upstreams checks the form of the addresses as gRPC parses them, not whether a service responds.
 func (v *validator) upstreams() {
 	for name, upstream := range v.loaded.Upstreams.all() {
 		v.target("upstreams."+name+".address", upstream.Address, name)
@@ -45,7 +45,7 @@ func (v *validator) target(key, address, service string) {
 	}
 }
 
-// clientTLS checks that TLS which somebody took the trouble to describe is spoken.
+// clientTLS checks that TLS is enabled if one of its keys is set.
 func (v *validator) clientTLS(key string, c ClientTLS) {
 	v.pair(key, c.CertFile, c.KeyFile)
 	if !c.Enabled && c != (ClientTLS{}) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A value that is taken is the one that the text says, and is written as a text that says the same.
+// FuzzValues checks that accepted values equal their text and round-trip.
 func FuzzValues(f *testing.F) {
 	for _, text := range []string{
 		"30s", "1h0m0s", "-1.5ms", "", "9223372036854775807ns", "1KiB", "8GiB", "9007199254740993KiB", "-1MiB", "+5", "0x10", "1_000", "0.5%", "100%",

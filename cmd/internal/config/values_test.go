@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestValuesAreWrittenAsTheyAreRead(t *testing.T) {
+func TestValuesRoundTrip(t *testing.T) {
 	for _, text := range []string{"0s", "10ms", "1.5s", "2m", "1h", "1h30m", "1h0m5s", "720h"} {
 		var d Duration
 		if err := d.parse(text); err != nil || d.String() != text {
@@ -54,7 +54,7 @@ func TestReplicasAreANumberOrAuto(t *testing.T) {
 	}
 }
 
-func TestValuesThatAreNone(t *testing.T) {
+func TestInvalidValuesAreRefused(t *testing.T) {
 	for _, test := range []struct {
 		value scalar
 		texts []string
@@ -77,7 +77,7 @@ func TestAPercentIsAFraction(t *testing.T) {
 	}
 }
 
-func TestLevelsAreThoseOfTheLogger(t *testing.T) {
+func TestLevelsMatchSlog(t *testing.T) {
 	for level, want := range map[Level]slog.Level{
 		LevelDebug: slog.LevelDebug, LevelInfo: slog.LevelInfo, LevelWarn: slog.LevelWarn, LevelError: slog.LevelError,
 	} {

@@ -77,7 +77,8 @@ func (w *warner) exposure() {
 		w.warn("admin.token", "goes over the network in plaintext: set admin.tls.cert_file and key_file")
 	}
 	if c.Authn.StaleFor > maxStaleFor {
-		w.warn("authn.stale_for", "is %s: a revoked token may be accepted for that time while the identity service is unavailable", c.Authn.StaleFor)
+		w.warn("authn.stale_for", "is %s: a revoked token may be accepted for that time while the identity service is unavailable",
+			c.Authn.StaleFor)
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// plaintext warns of connections without TLS over a network: to internal services, which determine the responses and the valid tokens, and with the
-// password of Redis.
+// plaintext warns of connections without TLS over a network: to internal services, which determine the responses and the valid tokens,
+// and with the password of Redis.
 func (w *warner) plaintext() {
 	for name, upstream := range w.loaded.Upstreams.all() {
 		if upstream.TLS.Enabled || isLocalTarget(upstream.Address) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestPlaintextToUpstreamsThatAreNotOnLoopbackIsWarnedOf(t *testing.T) {
+func TestWarningOfPlaintextToUpstreamsOutsideLoopback(t *testing.T) {
 	for address, warned := range map[string]bool{
 		"127.0.0.1:9000":               false,
 		"localhost:9000":               false,
@@ -47,7 +47,7 @@ func TestPlaintextToUpstreamsThatAreNotOnLoopbackIsWarnedOf(t *testing.T) {
 	}
 }
 
-func TestARedisPasswordInPlaintextIsWarnedOf(t *testing.T) {
+func TestWarningOfARedisPasswordInPlaintext(t *testing.T) {
 	for _, test := range []struct{ name, redis, want string }{
 		{"loopback", `password: "${SECRET}"`, ""},
 		{"no password", `addresses: ["redis:6379"]`, ""},
@@ -74,7 +74,7 @@ func TestARedisPasswordInPlaintextIsWarnedOf(t *testing.T) {
 	}
 }
 
-func TestAPublicListenerWithoutTLSIsWarnedOf(t *testing.T) {
+func TestWarningOfAPublicListenerWithoutTLS(t *testing.T) {
 	pem, err := filepath.Abs("testdata/certificate.pem") // loadText changes the working directory
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ type commands struct {
 type flags struct {
 	Listen      string `placeholder:"ADDR" help:"Address of the API (127.0.0.1:8080); port 0 takes a free one."`
 	AdminListen string `placeholder:"ADDR" help:"Address of the admin page, metrics and health (127.0.0.1:9090)."`
-	DataDir     string `placeholder:"DIR" help:"Keep the data here. An empty directory gets the demo data. By default the data is removed at the end."`
+	DataDir     string `placeholder:"DIR" help:"Keep the data here; an empty directory gets demo data. By default it is removed at the end."`
 	Config      string `placeholder:"FILE" help:"Configuration of the gateway. Its upstreams are replaced."`
 	Credentials string `placeholder:"FILE" help:"Write addresses and tokens to this file, as JSON, when the system is ready."`
 }

@@ -123,8 +123,8 @@ func adminNeeds(c config.Admin) (list []string) {
 	return list
 }
 
-// runAll runs the backend, the gateway and announce. When ctx ends or one of them fails, the gateway ends first, so that the backend still serves
-// its requests in flight.
+// runAll runs the backend, the gateway and announce. When ctx ends or one of them fails, the gateway ends first, so that the backend
+// still serves its requests in flight.
 func runAll(ctx context.Context, backend, gateway, announce func(context.Context) error) error {
 	backendCtx, stopBackend := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackend()

@@ -29,7 +29,7 @@ const maxResponse = 4 << 20
 
 // adminTLS is the flags for an admin listener with TLS.
 type adminTLS struct {
-	CA   string `name:"ca" placeholder:"FILE" help:"Roots of the admin listener's certificate. By default it must be the certificate that the configuration names."`
+	CA   string `name:"ca" placeholder:"FILE" help:"Roots of the admin listener's certificate; by default it must be the configured one."`
 	Cert string `placeholder:"FILE" and:"cert" help:"Client certificate, if the configuration has client_ca_file."`
 	Key  string `placeholder:"FILE" and:"cert" help:"Its key."`
 }
@@ -102,7 +102,8 @@ func baseOf(named, scheme string) (string, error) {
 	return "", errAdminAddress // there is a path, a query or a user
 }
 
-// newAdminClient returns a client of the listener at the URL. Without files.CA, the listener must have the certificate of the configuration.
+// newAdminClient returns a client of the listener at the URL. Without files.CA, the listener must have the certificate of the
+// configuration.
 func newAdminClient(loaded config.Loaded, base string, files adminTLS) (*adminClient, error) {
 	c := &adminClient{
 		base: base, token: loaded.Admin.Token.Reveal(),

@@ -51,8 +51,8 @@ func (f configFile) load(e Environment, flags ...config.Setting) (config.Loaded,
 	return config.Load(config.Options{Path: f.Config, Environment: e.Variables, Overrides: given(flags)})
 }
 
-// loadAdmin loads the admin section of the configuration. Problems elsewhere in the file are ignored, because the running gateway may still use
-// an earlier configuration.
+// loadAdmin loads the admin section of the configuration. Problems elsewhere in the file are ignored, because the running gateway may
+// still use an earlier configuration.
 func (f configFile) loadAdmin(e Environment, flags ...config.Setting) (config.Loaded, error) {
 	return config.Load(config.Options{Path: f.Config, Environment: e.Variables, Overrides: given(flags), Under: "admin"})
 }

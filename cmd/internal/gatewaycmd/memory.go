@@ -9,11 +9,12 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// gcPercent is the default of GOGC. The live heap of a gateway is small, so Go's default of 100 collects very often; 400 saved 12 to 25 % of the
-// CPU time of a request for about 12 MiB.
+// gcPercent is the default of GOGC. The live heap of a gateway is small, so Go's default of 100 collects very often; 400 saved 12 to 25 %
+// of the CPU time of a request for about 12 MiB.
 const gcPercent = 400
 
-// tuneMemory sets the garbage collection target and the memory limit unless GOGC and GOMEMLIMIT do. The limit is 90 % of that of the container.
+// tuneMemory sets the garbage collection target and the memory limit unless GOGC and GOMEMLIMIT do. The limit is 90 % of that of the
+// container.
 func tuneMemory(variables []string, logger *slog.Logger) {
 	if !slices.ContainsFunc(variables, func(v string) bool { return strings.HasPrefix(v, "GOGC=") }) {
 		debug.SetGCPercent(gcPercent)

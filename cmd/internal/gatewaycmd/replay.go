@@ -17,7 +17,7 @@ import (
 type replay struct {
 	configFile
 
-	Demand []string `required:"" sep:"none" placeholder:"FILE" help:"Record of demand, with FILE.1 beside it; repeat for the record of each gateway."`
+	Demand []string `required:"" sep:"none" placeholder:"FILE" help:"Record of demand, with FILE.1 beside it; repeat for other gateways."`
 	JSON   bool     `name:"json" help:"Print JSON."`
 	Top    int      `default:"10" placeholder:"N" help:"List the N tokens with the most newly denied requests (${default})."`
 

@@ -23,8 +23,8 @@ type LimiterOptions struct {
 	Registerer prometheus.Registerer
 }
 
-// A Limiter bounds the log lines of several kinds per second. A metric counts suppressed lines and Run reports them, with a line per kind and
-// second.
+// A Limiter bounds the log lines of several kinds per second. A metric counts suppressed lines and Run reports them, with a line per kind
+// and second.
 type Limiter struct {
 	logger     *slog.Logger
 	clock      func() time.Time

@@ -1,2 +1,2 @@
-// Package policies makes of a configuration which limits each token has.
+// Package policies builds the rate limit policies of a configuration.
 package policies

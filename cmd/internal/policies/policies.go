@@ -8,8 +8,8 @@ import (
 	"opsgate/ratelimit"
 )
 
-// New returns the policies of a configuration without the assignments that have expired by now. Limits that previous has too keep their policy,
-// so that accounts of their tokens need no conversion; previous may be nil.
+// New returns the policies of a configuration without the assignments that have expired by now. Limits that previous has too keep their
+// policy, so that accounts of their tokens need no conversion; previous may be nil.
 func New(loaded config.Loaded, now time.Time, previous *ratelimit.Policies) (*ratelimit.Policies, error) {
 	policies := byLimits(previous)
 	var all []ratelimit.Assignment

@@ -33,7 +33,7 @@ rate_limit:
     tok_2: {limits: [{requests: 1, per: 1s}], expires: 2026-01-01T00:00:00Z}
 `
 
-// load loads a configuration, some words of which are replaced.
+// load loads the configuration after replacing words in it.
 func load(t *testing.T, replaced ...string) config.Loaded {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "opsgate.yaml")
@@ -61,16 +61,16 @@ func day(year int, month time.Month, day int) time.Time {
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 }
 
-func TestTheMostSpecificLimitsHoldUntilTheyExpire(t *testing.T) {
+func TestTheMostSpecificLimitsApplyUntilTheyExpire(t *testing.T) {
 	loaded := load(t)
 	for _, test := range []struct {
 		at          time.Time
 		team, token string
 		class, key  string
 	}{
-		{day(2025, 12, 1), "nobody", "tok_9", "default", "rate_limit.limits"},
+		{day(2025, 12, 1), "other", "tok_9", "default", "rate_limit.limits"},
 		{day(2025, 12, 1), "harbour", "tok_9", "partner", "rate_limit.classes.partner"},
-		{day(2025, 12, 1), "nobody", "tok_1", "partner", "rate_limit.classes.partner"},
+		{day(2025, 12, 1), "other", "tok_1", "partner", "rate_limit.classes.partner"},
 		{day(2025, 12, 1), "lighthouse", "tok_1", "team", "rate_limit.teams.lighthouse"},
 		{day(2025, 12, 1), "lighthouse", "tok_2", "token", "rate_limit.tokens.tok_2"},
 		{day(2026, 1, 1), "lighthouse", "tok_2", "team", "rate_limit.teams.lighthouse"},
@@ -83,7 +83,7 @@ func TestTheMostSpecificLimitsHoldUntilTheyExpire(t *testing.T) {
 	}
 }
 
-func TestAnAssignmentSaysWhoAndWhy(t *testing.T) {
+func TestAnAssignmentHasItsOwnerAndReason(t *testing.T) {
 	p := made(t, load(t), day(2025, 12, 1), nil)
 	if a := p.For("lighthouse", ""); a.Owner != "ann" || a.Reason != "migration" || !a.Expires.Equal(day(2026, 2, 1)) {
 		t.Errorf("got %+v", a)
@@ -94,7 +94,7 @@ func TestAnAssignmentSaysWhoAndWhy(t *testing.T) {
 	}
 }
 
-func TestTheNextExpiryIsThatOfWhatHolds(t *testing.T) {
+func TestNextExpiryIgnoresExpiredAssignments(t *testing.T) {
 	loaded := load(t)
 	for _, test := range []struct{ at, next time.Time }{
 		{day(2025, 12, 1), day(2026, 1, 1)}, {day(2026, 1, 1), day(2026, 2, 1)}, {day(2026, 2, 1), time.Time{}},
@@ -105,7 +105,7 @@ func TestTheNextExpiryIsThatOfWhatHolds(t *testing.T) {
 	}
 }
 
-func TestLimitsThatDoNotChangeKeepTheirPolicy(t *testing.T) {
+func TestUnchangedLimitsKeepTheirPolicy(t *testing.T) {
 	at := day(2025, 12, 1)
 	before := made(t, load(t), at, nil)
 	after := made(t, load(t, "requests: 5,", "requests: 6,"), at, before)

@@ -9,8 +9,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// An outbox is a bounded queue of spans that counts the outcome of each. It wraps the batch processor of the library, which drops spans without
-// a count.
+// An outbox is a bounded queue of spans that counts the outcome of each. It wraps the batch processor of the library, which drops spans
+// without a count.
 type outbox struct {
 	sdk.SpanProcessor
 

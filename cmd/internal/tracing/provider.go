@@ -48,8 +48,8 @@ type Provider struct {
 	logger *slog.Logger
 }
 
-// New returns a Provider, or nil if no collector is configured or OTEL_SDK_DISABLED is true. It does not connect: the first batch shows whether
-// the collector can be reached. The Provider must be closed.
+// New returns a Provider, or nil if no collector is configured or OTEL_SDK_DISABLED is true. It does not connect: the first batch shows
+// whether the collector can be reached. The Provider must be closed.
 func New(o Options) (*Provider, error) {
 	ctx := context.Background() // nothing here blocks
 	if !enabled(o) {

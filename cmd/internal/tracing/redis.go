@@ -13,8 +13,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// RedisHook returns a hook that records a span for each Redis command of a recorded request, or nil for a nil Provider. The addresses are those
-// of the servers.
+// RedisHook returns a hook that records a span for each Redis command of a recorded request, or nil for a nil Provider. The addresses are
+// those of the servers.
 func (p *Provider) RedisHook(addresses []string) redis.Hook {
 	if p == nil {
 		return nil

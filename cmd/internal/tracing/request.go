@@ -117,8 +117,8 @@ func (r *Request) IDs() (traceID, spanID string) {
 	return at.TraceID().String(), at.SpanID().String()
 }
 
-// StartSpan starts a child span. The caller must call the returned function with the kind of failure, or "" if it did not fail because of the
-// gateway or a service.
+// StartSpan starts a child span. The caller must call the returned function with the kind of failure, or "" if it did not fail because of
+// the gateway or a service.
 func (r *Request) StartSpan(ctx context.Context, name string) (context.Context, func(failure string)) {
 	ctx, span := r.tracer.Start(ctx, name)
 	return ctx, func(failure string) {
@@ -127,8 +127,8 @@ func (r *Request) StartSpan(ctx context.Context, name string) (context.Context, 
 	}
 }
 
-// End ends the span. The status is 0 if no response was sent. The failure is the kind of failure, or "" if the request did not fail because of
-// the gateway or a service.
+// End ends the span. The status is 0 if no response was sent. The failure is the kind of failure, or "" if the request did not fail
+// because of the gateway or a service.
 func (r *Request) End(status int, failure string, attributes ...slog.Attr) {
 	for _, a := range attributes {
 		r.span.SetAttributes(attributeOf(a))
