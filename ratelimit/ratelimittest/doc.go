@@ -1,4 +1,4 @@
-// Package ratelimittest is the conformance suite that every ratelimit.Store passes. It holds a store against an oracle that
-// keeps the time of every admission, under generated schedules of requests, waits, refunds, steps of the clock and changes of
-// policy, and runs the scenarios of the limiter's specification.
+// Package ratelimittest is the conformance suite of ratelimit.Store. It compares a store with an oracle that keeps the time of every
+// admission, under generated schedules of requests, waits, refunds, resets, changes of the clock and changes of policy, and runs fixed
+// scenarios.
 package ratelimittest

@@ -7,27 +7,27 @@ import (
 	"opsgate/ratelimit"
 )
 
-// An oracle keeps every admission of one token. It may do so at any cost, so it can be simple enough to be right.
+// An oracle keeps every admission of one token. It is simple rather than fast.
 type oracle struct {
 	enforced ledger
-	shadow   ledger // what the limits in shadow admitted of that
-	// settled is when the coarser knowledge from before a change of policy has run out.
-	settled time.Time
-	policy  *ratelimit.Policy
+	shadow   ledger
+	// exactFrom is the time until which a store may deny more than the oracle, after a change of policy or of the clock.
+	exactFrom time.Time
+	policy    *ratelimit.Policy
 }
 
-// A ledger is what limits that are decided together admitted.
+// A ledger is the admissions of the enforced limits, or of the limits in shadow.
 type ledger struct {
 	admitted []time.Time
-	// known is how far back a store that changed policies can know of: it forgets what is older than the longest limit.
-	known time.Time
+	// since is the time from which on a store has every admission: after a change of policy it lacks those before the longest window.
+	since time.Time
 }
 
 // count returns the admissions that count at now in a window of length per.
 func (l *ledger) count(now time.Time, per time.Duration) int {
 	n := 0
 	for _, at := range l.admitted {
-		if at.Add(per).After(now) && !at.Before(l.known) {
+		if at.Add(per).After(now) && !at.Before(l.since) {
 			n++
 		}
 	}
@@ -40,10 +40,10 @@ func (l *ledger) refund(at time.Time) {
 	}
 }
 
-// forget has the ledger know nothing of what a window of that length does not hold.
-func (l *ledger) forget(now time.Time, window time.Duration) {
-	if since := now.Add(1 - window); since.After(l.known) {
-		l.known = since
+// drop drops admissions before a window that ends now.
+func (l *ledger) drop(now time.Time, window time.Duration) {
+	if start := now.Add(1 - window); start.After(l.since) {
+		l.since = start
 	}
 }
 
@@ -51,7 +51,7 @@ func (l *ledger) rewind(step time.Duration) {
 	for i, at := range l.admitted {
 		l.admitted[i] = at.Add(-step)
 	}
-	l.known = l.known.Add(-step)
+	l.since = l.since.Add(-step)
 }
 
 func (o *oracle) refund(d ratelimit.Decision) {
@@ -61,38 +61,38 @@ func (o *oracle) refund(d ratelimit.Decision) {
 	}
 }
 
-// reset forgets everything.
+// reset drops everything.
 func (o *oracle) reset() { *o = oracle{policy: o.policy} }
 
-// rewind sets the clock back: on the new clock, everything happened that much earlier. A store cannot know, and counts what it
-// remembers for longer; until that has run out, it may be more cautious than the oracle.
+// rewind sets the clock back: by the new clock, every admission was earlier. A store counts its admissions for longer, and may deny more
+// than the oracle until they have expired.
 func (o *oracle) rewind(step time.Duration, now time.Time) {
 	o.enforced.rewind(step)
 	o.shadow.rewind(step)
-	if until := now.Add(step + 2*time.Minute); until.After(o.settled) {
-		o.settled = until
+	if until := now.Add(step + 2*time.Minute); until.After(o.exactFrom) {
+		o.exactFrom = until
 	}
 }
 
-// change brings another policy. What is new in the shadow begins with what was enforced.
+// change changes the policy. New limits in shadow start with the admissions of the enforced limits.
 func (o *oracle) change(p *ratelimit.Policy, now time.Time) {
 	old := o.policy
 	o.policy = p
 	if old == p || old == nil {
 		return
 	}
-	o.enforced.forget(now, longest(old, false))
+	o.enforced.drop(now, longest(old, false))
 	switch {
 	case longest(p, true) == 0:
 		o.shadow = ledger{}
 	case longest(old, true) == 0:
-		o.shadow = ledger{admitted: slices.Clone(o.enforced.admitted), known: o.enforced.known}
+		o.shadow = ledger{admitted: slices.Clone(o.enforced.admitted), since: o.enforced.since}
 	default:
-		o.shadow.forget(now, longest(old, true))
+		o.shadow.drop(now, longest(old, true))
 	}
 	both := func(p *ratelimit.Policy) time.Duration { return max(longest(p, false), longest(p, true)) }
-	if until := now.Add(both(old) + both(p)); until.After(o.settled) {
-		o.settled = until
+	if until := now.Add(both(old) + both(p)); until.After(o.exactFrom) {
+		o.exactFrom = until
 	}
 }
 
@@ -107,8 +107,8 @@ func longest(p *ratelimit.Policy, shadow bool) time.Duration {
 	return most
 }
 
-// caution is how much too long an admission may count in the limit's window, at a store's clock.
-func caution(l ratelimit.Limit) time.Duration {
+// tolerance returns the time for which an admission may count too long in the limit.
+func tolerance(l ratelimit.Limit) time.Duration {
 	if l.Requests <= ratelimit.MaxExact {
 		return resolution
 	}

@@ -8,7 +8,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A token bucket of three would let six through around the edge; so would windows of whole seconds.
+// A token bucket of three would admit six around an edge; so would fixed windows.
 func noSecondHasMoreThanThree(t *testing.T, s Subject) {
 	p := specified(t)
 	var admitted []time.Time
@@ -28,9 +28,8 @@ func noSecondHasMoreThanThree(t *testing.T, s Subject) {
 	}
 }
 
-// Three requests a second, evenly, for an hour and more: the 5000 are there before the first refusal by the hour, and in no
-// hour are there more.
-func flatRate(t *testing.T, s Subject) {
+// Three requests per second for two hours: 5000 are admitted before the first denial by the hour, and no hour has more.
+func evenRate(t *testing.T, s Subject) {
 	p := specified(t)
 	var admitted []time.Time
 	beforeFirst := -1
@@ -45,7 +44,7 @@ func flatRate(t *testing.T, s Subject) {
 		s.Advance(334 * time.Millisecond)
 	}
 	if beforeFirst != 5000 {
-		t.Errorf("%d admitted before the first refusal by the hour", beforeFirst)
+		t.Errorf("%d admitted before the first denial by the hour", beforeFirst)
 	}
 	for i := 5000; i < len(admitted); i++ {
 		if gap := admitted[i].Sub(admitted[i-5000]); gap < time.Hour {
@@ -55,7 +54,7 @@ func flatRate(t *testing.T, s Subject) {
 	if len(admitted) < 9900 {
 		t.Errorf("%d admitted in two hours: too cautious", len(admitted))
 	}
-	t.Logf("%d admitted before the first refusal by the hour, %d in two hours, never more than 5000 in one", beforeFirst, len(admitted))
+	t.Logf("%d admitted before the first denial by the hour, %d in two hours, never more than 5000 in one", beforeFirst, len(admitted))
 }
 
 func noDenialAfterRetryAfter(t *testing.T, s Subject) {
@@ -72,7 +71,7 @@ func noDenialAfterRetryAfter(t *testing.T, s Subject) {
 			t.Fatalf("denied after retry-after, wait %d: %+v", waits, d)
 		}
 	}
-	t.Log("2000 waits over two limits, and no denial after them")
+	t.Log("no denial after 2000 waits for two limits")
 }
 
 func denialsRecordNothing(t *testing.T, s Subject) {
@@ -93,7 +92,7 @@ func denialsRecordNothing(t *testing.T, s Subject) {
 	if admitted != 30 || last.Allowed {
 		t.Errorf("%d admitted in 10 s", admitted)
 	}
-	t.Logf("%d of 10,000 admitted, and as many fewer remain", admitted)
+	t.Logf("%d of 10,000 admitted", admitted)
 }
 
 func upAndDown(t *testing.T, s Subject) {
@@ -114,7 +113,7 @@ func upAndDown(t *testing.T, s Subject) {
 		t.Fatalf("%d more back at three", n)
 	}
 	if n := admit(ten); n != 0 {
-		t.Fatalf("%d more at ten again: what was spent is forgotten", n)
+		t.Fatalf("%d more at ten again: usage was lost", n)
 	}
 	if d := s.decide(t, "t", ten); d.Budgets[1].Remaining != 4990 {
 		t.Errorf("%d remain of the hour", d.Budgets[1].Remaining)
@@ -132,8 +131,8 @@ func refunds(t *testing.T, s Subject) {
 		last = s.decide(t, "t", p)
 		s.Advance(time.Millisecond)
 	}
-	refused := s.decide(t, "t", p)
-	s.refund(t, "t", p, refused)
+	denied := s.decide(t, "t", p)
+	s.refund(t, "t", p, denied)
 	if s.decide(t, "t", p).Allowed {
 		t.Fatal("the refund of a refusal gave something")
 	}
@@ -164,12 +163,11 @@ func refundsOfOneInstant(t *testing.T, s Subject) {
 		}
 	}
 	if admitted != 4 {
-		t.Errorf("%d admitted in a second, one of them given back", admitted)
+		t.Errorf("%d admitted in a second, one of them refunded", admitted)
 	}
 }
 
-// With the admission that is refunded, more are recorded than the 128 that a store once kept in order: an older one was taken out of its
-// bucket as often as a gateway asked for it.
+// The refunded admission is one of many, most of them newer.
 func refundAmongManyAdmissions(t *testing.T, s Subject) {
 	before, p := specified(t), Policy(t, ratelimit.Limit{Name: "minute", Requests: 1000, Per: time.Minute})
 	s.decide(t, "t", before)
@@ -185,18 +183,18 @@ func refundAmongManyAdmissions(t *testing.T, s Subject) {
 	}
 }
 
-// A request that is under way while limits change, and then fails because of us, is given back under the new ones.
+// A request was admitted before a change of policy, and is refunded after it.
 func refundAcrossAChange(t *testing.T, s Subject) {
 	three, ten := specified(t), Policy(t, ratelimit.Limit{Name: "second", Requests: 10, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
-	under := s.decide(t, "t", three)
+	first := s.decide(t, "t", three)
 	s.decide(t, "t", ten)
-	s.refund(t, "t", three, under)
+	s.refund(t, "t", three, first)
 	if d := s.decide(t, "t", ten); d.Budgets[0].Remaining != 8 || d.Budgets[1].Remaining != 4998 {
-		t.Errorf("three admitted, one of them given back: %+v", d.Budgets)
+		t.Errorf("three admitted, one of them refunded: %+v", d.Budgets)
 	}
 }
 
-// What was spent under a larger limit outlives a smaller one that keeps single admissions, and far fewer of them.
+// Usage under a large limit is kept while a smaller, exact one applies.
 func acrossTheExactBound(t *testing.T, s Subject) {
 	limit := func(requests int) *ratelimit.Policy {
 		return Policy(t, ratelimit.Limit{Name: "minute", Requests: requests, Per: time.Minute})
@@ -207,18 +205,18 @@ func acrossTheExactBound(t *testing.T, s Subject) {
 	}
 	s.Advance(time.Second)
 	if d := s.decide(t, "t", small); d.Allowed || d.Budgets[0].Remaining != 0 {
-		t.Fatalf("900 spent, and at most %d allowed: %+v", ratelimit.MaxExact, d)
+		t.Fatalf("900 admitted, limit %d: %+v", ratelimit.MaxExact, d)
 	}
 	if d := s.decide(t, "t", large); !d.Allowed || d.Budgets[0].Remaining != 99 {
-		t.Errorf("900 spent of 1000, and then one more: %+v", d)
+		t.Errorf("900 of 1000 admitted, and then one more: %+v", d)
 	}
 	s.Advance(2 * time.Minute)
 	if d := s.decide(t, "t", small); !d.Allowed || d.Budgets[0].Remaining != ratelimit.MaxExact-1 {
-		t.Errorf("everything has left the window: %+v", d)
+		t.Errorf("after the window: %+v", d)
 	}
 }
 
-// A clock that is set back keeps a token waiting for a window at most.
+// A token waits for one window at most.
 func clockSetBack(t *testing.T, s Subject) {
 	p := specified(t)
 	for range 3 {
@@ -235,7 +233,7 @@ func clockSetBack(t *testing.T, s Subject) {
 	}
 }
 
-func apart(t *testing.T, s Subject) {
+func independentTokens(t *testing.T, s Subject) {
 	p := specified(t)
 	for i := range 1000 {
 		for n := range 3 {
@@ -269,27 +267,27 @@ func peeks(t *testing.T, s Subject) {
 
 func resets(t *testing.T, s Subject) {
 	p := specified(t)
-	var spent ratelimit.Decision
+	var admitted ratelimit.Decision
 	for range 3 {
-		spent = s.decide(t, "t", p)
+		admitted = s.decide(t, "t", p)
 		s.decide(t, "other", p)
 		s.Advance(time.Millisecond)
 	}
 	s.reset(t, "t")
-	s.reset(t, "never seen")
+	s.reset(t, "unknown")
 	if d := s.decide(t, "t", p); !d.Allowed || d.Budgets[0].Remaining != 2 || d.Budgets[1].Remaining != 4999 {
 		t.Fatalf("after the reset: %+v", d)
 	}
-	s.refund(t, "t", p, spent)
+	s.refund(t, "t", p, admitted)
 	if d := s.peek(t, "t", p); d.Budgets[1].Remaining != 4999 {
-		t.Errorf("what was spent before the reset was given back after it: %+v", d)
+		t.Errorf("an admission from before the reset was refunded after it: %+v", d)
 	}
 	if d := s.decide(t, "other", p); d.Allowed {
 		t.Error("another token was reset as well")
 	}
 }
 
-// Ten a second are enforced, and three tried out beside them.
+// Ten per second are enforced, and three per second are in shadow.
 func limitsInShadow(t *testing.T, s Subject) {
 	second := ratelimit.Limit{Name: "second", Requests: 10, Per: time.Second}
 	p := Policy(t, shadow(ratelimit.Limit{Name: "tried", Requests: 3, Per: time.Second}), second, shadow(ratelimit.Limit{Name: "hourly", Requests: 100, Per: time.Hour}))
@@ -307,40 +305,40 @@ func limitsInShadow(t *testing.T, s Subject) {
 		}
 		s.Advance(7 * time.Millisecond)
 	}
-	// Of the ten in each of thirty seconds, three would have been admitted.
+	// In 30 seconds, 300 are admitted, 90 of them in shadow.
 	if admitted < 295 || admitted > 300 || admitted-shadowed < 88 || admitted-shadowed > 90 {
-		t.Errorf("%d admitted, %d of them refused in shadow", admitted, shadowed)
+		t.Errorf("%d admitted, %d of them shadowed", admitted, shadowed)
 	}
 	if d := s.peek(t, "t", p); d.Budgets[2].Remaining != 100-(admitted-shadowed) {
-		t.Errorf("%d of the hour remain in shadow, after %d admitted there", d.Budgets[2].Remaining, admitted-shadowed)
+		t.Errorf("%d of the hour remain in shadow, after %d admissions in shadow", d.Budgets[2].Remaining, admitted-shadowed)
 	}
 }
 
-func intoAndOutOfTheShadow(t *testing.T, s Subject) {
+func enterAndLeaveShadow(t *testing.T, s Subject) {
 	second := ratelimit.Limit{Name: "second", Requests: 1000, Per: time.Second}
 	minute := ratelimit.Limit{Name: "minute", Requests: 50, Per: time.Minute}
 	alone, tried, enforced := Policy(t, second), Policy(t, second, shadow(minute)), Policy(t, second, minute)
-	spend := func(p *ratelimit.Policy, n int) (d ratelimit.Decision) {
+	request := func(p *ratelimit.Policy, n int) (d ratelimit.Decision) {
 		for range n {
 			d = s.decide(t, "t", p)
 		}
 		return d
 	}
-	spend(alone, 10)
-	if d := spend(tried, 1); d.Budgets[1].Remaining != 39 {
-		t.Fatalf("10 spent before the limit, and 1 after: %+v", d)
+	request(alone, 10)
+	if d := request(tried, 1); d.Budgets[1].Remaining != 39 {
+		t.Fatalf("10 admitted before the limit, 1 after: %+v", d)
 	}
 	s.Advance(30 * time.Second)
-	if d := spend(tried, 10); d.Shadowed != -1 || d.Budgets[1].Remaining != 29 {
-		t.Fatalf("21 spent: %+v", d)
+	if d := request(tried, 10); d.Shadowed != -1 || d.Budgets[1].Remaining != 29 {
+		t.Fatalf("21 admitted: %+v", d)
 	}
 	s.Advance(2 * time.Second)
-	if d := spend(enforced, 1); !d.Allowed || d.Budgets[1].Remaining != 28 {
-		t.Fatalf("22 spent, the last under the limit as it is enforced: %+v", d)
+	if d := request(enforced, 1); !d.Allowed || d.Budgets[1].Remaining != 28 {
+		t.Fatalf("22 admitted, the last one under the enforced limit: %+v", d)
 	}
 }
 
-// A machine without a battery for its clock starts in 1970, before there were as many buckets as a limit has.
+// A machine without a battery for its clock starts in 1970, when the numbers of buckets are small.
 func clockAtTheEpoch(t *testing.T, s Subject) {
 	p, fewer := specified(t), Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 100, Per: time.Hour})
 	s.Advance(-s.Now().Sub(time.Unix(1, 0)))

@@ -21,37 +21,37 @@ type Subject struct {
 // resolution is the smallest step of a store's clock. The times of a subject's clock are multiples of it.
 const resolution = time.Microsecond
 
-// step moves the clock by d, to the next time that the store can tell from others.
+// step advances the clock by d, rounded up to the resolution.
 func (s Subject) step(d time.Duration) {
 	s.Advance((d + resolution - 1).Truncate(resolution))
 }
 
-// A Factory makes an empty store.
+// A Factory returns a subject with an empty store.
 type Factory func(t rapid.TB) Subject
 
-// Run checks every promise on stores that the factory makes.
-func Run(t *testing.T, fresh Factory) {
-	t.Run("NoSecondHasMoreThanThree", func(t *testing.T) { noSecondHasMoreThanThree(t, fresh(t)) })
-	t.Run("AFlatRateForAnHour", func(t *testing.T) { flatRate(t, fresh(t)) })
-	t.Run("NoDenialAfterRetryAfter", func(t *testing.T) { noDenialAfterRetryAfter(t, fresh(t)) })
-	t.Run("ADenialRecordsNothing", func(t *testing.T) { denialsRecordNothing(t, fresh(t)) })
-	t.Run("LimitsUpAndDown", func(t *testing.T) { upAndDown(t, fresh(t)) })
-	t.Run("ARefundRemovesOneAdmission", func(t *testing.T) { refunds(t, fresh(t)) })
-	t.Run("ARefundOfOneInstant", func(t *testing.T) { refundsOfOneInstant(t, fresh(t)) })
-	t.Run("ARefundAcrossAChange", func(t *testing.T) { refundAcrossAChange(t, fresh(t)) })
-	t.Run("ARefundAmongManyAdmissions", func(t *testing.T) { refundAmongManyAdmissions(t, fresh(t)) })
-	t.Run("LimitsAcrossTheExactBound", func(t *testing.T) { acrossTheExactBound(t, fresh(t)) })
-	t.Run("AClockSetBack", func(t *testing.T) { clockSetBack(t, fresh(t)) })
-	t.Run("AClockAtTheEpoch", func(t *testing.T) { clockAtTheEpoch(t, fresh(t)) })
-	t.Run("APeekRecordsNothing", func(t *testing.T) { peeks(t, fresh(t)) })
-	t.Run("AResetDropsUsage", func(t *testing.T) { resets(t, fresh(t)) })
-	t.Run("LimitsInShadowDenyNothing", func(t *testing.T) { limitsInShadow(t, fresh(t)) })
-	t.Run("UsageIsKeptIntoAndOutOfShadow", func(t *testing.T) { intoAndOutOfTheShadow(t, fresh(t)) })
-	t.Run("TokensAreApart", func(t *testing.T) { apart(t, fresh(t)) })
-	t.Run("AgainstTheOracle", rapid.MakeCheck(func(t *rapid.T) { againstTheOracle(t, fresh(t)) }))
+// Run runs the suite, with a new subject for each test.
+func Run(t *testing.T, newSubject Factory) {
+	t.Run("NoWindowHasMoreThanThree", func(t *testing.T) { noSecondHasMoreThanThree(t, newSubject(t)) })
+	t.Run("EvenRateUsesTheWholeHourlyLimit", func(t *testing.T) { evenRate(t, newSubject(t)) })
+	t.Run("NoDenialAfterRetryAfter", func(t *testing.T) { noDenialAfterRetryAfter(t, newSubject(t)) })
+	t.Run("DenialsAreNotRecorded", func(t *testing.T) { denialsRecordNothing(t, newSubject(t)) })
+	t.Run("LimitsAreRaisedAndLowered", func(t *testing.T) { upAndDown(t, newSubject(t)) })
+	t.Run("RefundRemovesOneAdmission", func(t *testing.T) { refunds(t, newSubject(t)) })
+	t.Run("RefundOfSimultaneousAdmissions", func(t *testing.T) { refundsOfOneInstant(t, newSubject(t)) })
+	t.Run("RefundAfterAChangeOfPolicy", func(t *testing.T) { refundAcrossAChange(t, newSubject(t)) })
+	t.Run("RefundAmongManyAdmissions", func(t *testing.T) { refundAmongManyAdmissions(t, newSubject(t)) })
+	t.Run("LimitIsLoweredBelowTheExactBound", func(t *testing.T) { acrossTheExactBound(t, newSubject(t)) })
+	t.Run("ClockIsSetBack", func(t *testing.T) { clockSetBack(t, newSubject(t)) })
+	t.Run("ClockStartsAtTheEpoch", func(t *testing.T) { clockAtTheEpoch(t, newSubject(t)) })
+	t.Run("PeekRecordsNothing", func(t *testing.T) { peeks(t, newSubject(t)) })
+	t.Run("ResetDropsUsage", func(t *testing.T) { resets(t, newSubject(t)) })
+	t.Run("LimitsInShadowDenyNothing", func(t *testing.T) { limitsInShadow(t, newSubject(t)) })
+	t.Run("UsageIsKeptWhenALimitEntersOrLeavesShadow", func(t *testing.T) { enterAndLeaveShadow(t, newSubject(t)) })
+	t.Run("TokensAreIndependent", func(t *testing.T) { independentTokens(t, newSubject(t)) })
+	t.Run("OracleAgrees", rapid.MakeCheck(func(t *rapid.T) { compareWithOracle(t, newSubject(t)) }))
 }
 
-// Policy makes a policy of limits that are known to be good.
+// Policy returns a policy of valid limits.
 func Policy(t rapid.TB, limits ...ratelimit.Limit) *ratelimit.Policy {
 	t.Helper()
 	p, err := ratelimit.NewPolicy(limits)
@@ -61,7 +61,7 @@ func Policy(t rapid.TB, limits ...ratelimit.Limit) *ratelimit.Policy {
 	return p
 }
 
-// specified is the policy of the specification, part 8.
+// specified returns the default policy; docs/contract.md, "Rate limits".
 func specified(t rapid.TB) *ratelimit.Policy {
 	return Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
 }
@@ -98,8 +98,7 @@ func (s Subject) refund(t rapid.TB, token string, p *ratelimit.Policy, d ratelim
 	}
 }
 
-// policies are those between which a schedule changes: up, down, another length, across the bound of exact limits, one more,
-// one less.
+// policies returns the policies of schedules. They differ in requests, lengths, exactness and number of limits.
 func policies(t rapid.TB) []*ratelimit.Policy {
 	limit := func(name string, requests int, per time.Duration) ratelimit.Limit {
 		return ratelimit.Limit{Name: name, Requests: requests, Per: per}
@@ -117,21 +116,21 @@ func policies(t rapid.TB) []*ratelimit.Policy {
 	}
 }
 
-func againstTheOracle(t *rapid.T, s Subject) {
+func compareWithOracle(t *rapid.T, s Subject) {
 	all := policies(t)
 	current := rapid.SampledFrom(all).Draw(t, "policy")
 	tokens := map[string]*oracle{"one": {}, "two": {}}
 	token := rapid.SampledFrom([]string{"one", "one", "one", "two"})
-	granted := map[string][]ratelimit.Decision{}
+	admitted := map[string][]ratelimit.Decision{}
 	request := func(t *rapid.T) {
 		id := token.Draw(t, "token")
 		if d := check(t, s, id, tokens[id], current); d.Allowed {
-			granted[id] = append(granted[id], d)
+			admitted[id] = append(admitted[id], d)
 		}
 	}
 	t.Repeat(map[string]func(*rapid.T){
-		"request":   request,
-		"and again": request,
+		"request": request,
+		"another": request,
 		"burst": func(t *rapid.T) {
 			for range rapid.IntRange(2, 90).Draw(t, "requests") {
 				s.step(rapid.SampledFrom([]time.Duration{0, 1, time.Millisecond, 77 * time.Millisecond}).Draw(t, "gap"))
@@ -141,32 +140,32 @@ func againstTheOracle(t *rapid.T, s Subject) {
 		"wait": func(t *rapid.T) {
 			s.step(time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "wait")))
 		},
-		"wait as told": func(t *rapid.T) {
+		"wait for retry-after": func(t *rapid.T) {
 			id := token.Draw(t, "token")
 			d := check(t, s, id, tokens[id], current)
 			if d.Allowed {
-				granted[id] = append(granted[id], d)
+				admitted[id] = append(admitted[id], d)
 				return
 			}
 			s.Advance(d.RetryAfter - resolution)
 			if early := check(t, s, id, tokens[id], current); early.Allowed || early.RetryAfter != resolution {
-				t.Fatalf("a moment before the time told: %+v", early)
+				t.Fatalf("just before retry-after: %+v", early)
 			}
 			s.Advance(resolution)
 			d = check(t, s, id, tokens[id], current)
 			if !d.Allowed {
-				t.Fatalf("refused after waiting as told: %+v", d)
+				t.Fatalf("denied after retry-after: %+v", d)
 			}
-			granted[id] = append(granted[id], d)
+			admitted[id] = append(admitted[id], d)
 		},
 		"refund": func(t *rapid.T) {
 			id := token.Draw(t, "token")
-			if len(granted[id]) == 0 {
-				t.Skip("nothing was granted")
+			if len(admitted[id]) == 0 {
+				t.Skip("nothing was admitted")
 			}
-			i := rapid.IntRange(0, len(granted[id])-1).Draw(t, "decision")
-			d := granted[id][i]
-			granted[id] = slices.Delete(granted[id], i, i+1)
+			i := rapid.IntRange(0, len(admitted[id])-1).Draw(t, "decision")
+			d := admitted[id][i]
+			admitted[id] = slices.Delete(admitted[id], i, i+1)
 			s.refund(t, id, current, d)
 			tokens[id].refund(d)
 		},
@@ -177,12 +176,12 @@ func againstTheOracle(t *rapid.T, s Subject) {
 			for _, o := range tokens {
 				o.rewind(step, s.Now())
 			}
-			clear(granted) // their times are no longer those that were told
+			clear(admitted) // the store has moved their times
 		},
 		"reset": func(t *rapid.T) {
 			id := token.Draw(t, "token")
 			s.reset(t, id)
-			tokens[id].reset() // what was granted before is given back to no avail
+			tokens[id].reset() // later refunds of earlier admissions change nothing
 			s.Advance(time.Second)
 		},
 		"change policy": func(t *rapid.T) {
@@ -191,7 +190,7 @@ func againstTheOracle(t *rapid.T, s Subject) {
 	})
 }
 
-// check makes a request and holds the decision against the oracle.
+// check makes a request and compares the decision with the oracle.
 func check(t rapid.TB, s Subject, id string, o *oracle, p *ratelimit.Policy) ratelimit.Decision {
 	t.Helper()
 	now := s.Now()
@@ -208,62 +207,62 @@ func check(t rapid.TB, s Subject, id string, o *oracle, p *ratelimit.Policy) rat
 	switch {
 	case d.Allowed:
 		if d.Denied != -1 || d.RetryAfter != 0 {
-			t.Fatalf("allowed, and yet %+v", d)
+			t.Fatalf("allowed, but %+v", d)
 		}
 		o.enforced.admitted = append(o.enforced.admitted, now)
 	case d.RetryAfter <= 0 || d.Denied < 0 || d.Denied >= len(p.Limits()) || p.Limits()[d.Denied].Shadow:
-		t.Fatalf("refused without saying why or for how long: %+v", d)
-	case !o.full(s, false) && !now.Before(o.settled):
-		t.Fatalf("refused although every limit has room: %+v", d)
+		t.Fatalf("denied without a limit or retry-after: %+v", d)
+	case !o.full(s, false) && !now.Before(o.exactFrom):
+		t.Fatalf("denied, though no limit is full: %+v", d)
 	}
 	switch {
 	case d.Shadowed < 0 && d.Allowed:
 		o.shadow.admitted = append(o.shadow.admitted, now)
 	case d.Shadowed < 0:
 	case !d.Allowed || !p.Limits()[d.Shadowed].Shadow:
-		t.Fatalf("refused by a limit in shadow, but %+v", d)
-	case !o.full(s, true) && !now.Before(o.settled):
-		t.Fatalf("refused in shadow although every limit there has room: %+v", d)
+		t.Fatalf("shadowed, but %+v", d)
+	case !o.full(s, true) && !now.Before(o.exactFrom):
+		t.Fatalf("shadowed, though no limit in shadow is full: %+v", d)
 	}
 	return d
 }
 
-// checkBudgets holds what is left of each limit against the oracle, and against what was left the moment before.
+// checkBudgets compares what remains of each limit with the oracle and with the peek before the request.
 func checkBudgets(t rapid.TB, s Subject, o *oracle, d, peeked ratelimit.Decision) {
 	t.Helper()
 	for i, l := range o.policy.Limits() {
-		book, admitted := &o.enforced, d.Allowed
+		admissions, admitted := &o.enforced, d.Allowed
 		if l.Shadow {
-			book, admitted = &o.shadow, d.Allowed && d.Shadowed < 0
+			admissions, admitted = &o.shadow, d.Allowed && d.Shadowed < 0
 		}
-		exactly, spent := book.count(s.Now(), l.Per), 0
+		used, recorded := admissions.count(s.Now(), l.Per), 0
 		if admitted {
-			spent = 1
+			recorded = 1
 		}
-		if admitted && exactly >= l.Requests {
+		if admitted && used >= l.Requests {
 			t.Fatalf("limit %s: one more than %d within %v", l.Name, l.Requests, l.Per)
 		}
 		b := d.Budgets[i]
-		if most := max(0, l.Requests-exactly-spent); b.Remaining > most {
-			t.Fatalf("limit %s: %d remain, at most %d can", l.Name, b.Remaining, most)
+		if most := max(0, l.Requests-used-recorded); b.Remaining > most {
+			t.Fatalf("limit %s: %d remain, want at most %d", l.Name, b.Remaining, most)
 		}
 		if (b.Remaining == l.Requests) != (b.Reset == 0) || b.Reset < 0 {
 			t.Fatalf("limit %s: %d of %d remain, reset in %v", l.Name, b.Remaining, l.Requests, b.Reset)
 		}
-		if peeked.Budgets[i].Remaining != b.Remaining+spent {
+		if peeked.Budgets[i].Remaining != b.Remaining+recorded {
 			t.Fatalf("limit %s: %d remained before, and now %d", l.Name, peeked.Budgets[i].Remaining, b.Remaining)
 		}
 	}
 }
 
-// full says whether a limit that is in shadow, or one that is not, may be taken to be full.
+// full reports whether a store may find a limit in shadow, or an enforced one, full.
 func (o *oracle) full(s Subject, shadow bool) bool {
-	book := &o.enforced
+	admissions := &o.enforced
 	if shadow {
-		book = &o.shadow
+		admissions = &o.shadow
 	}
 	return slices.ContainsFunc(o.policy.Limits(), func(l ratelimit.Limit) bool {
-		return l.Shadow == shadow && book.count(s.Now(), l.Per+caution(l)) >= l.Requests
+		return l.Shadow == shadow && admissions.count(s.Now(), l.Per+tolerance(l)) >= l.Requests
 	})
 }
 

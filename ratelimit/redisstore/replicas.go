@@ -20,12 +20,12 @@ import (
 const (
 	defaultInterval = 2 * time.Second
 
-	// missedBeats is the number of intervals without a beat after which a gateway is not counted.
-	missedBeats = 3
+	// missedHeartbeats is the number of intervals without a heartbeat after which a gateway is not counted.
+	missedHeartbeats = 3
 
-	// steadyBeats is the number of consecutive beats with fewer gateways after which the count is lowered. A Redis that was restarted
-	// empty, or whose clock has moved, counts all gateways again within an interval.
-	steadyBeats = 3
+	// steadyHeartbeats is the number of consecutive heartbeats with fewer gateways after which the count is lowered. A Redis that was
+	// restarted empty, or whose clock has moved, counts all gateways again within an interval.
+	steadyHeartbeats = 3
 )
 
 //go:embed lua/replicas.lua
@@ -35,15 +35,15 @@ var replicasLua string
 type ReplicasOptions struct {
 	Client   redis.UniversalClient   // made by [NewClient]; its owner closes it after [Replicas.Run] has returned
 	Prefix   string                  // of the key; "" for "opsgate:". Gateways with the same prefix are counted together
-	Interval time.Duration           // between beats, ±10 %; the same for all gateways; 0 for 2 s
+	Interval time.Duration           // between heartbeats, ±10 %; the same for all gateways; 0 for 2 s
 	Changed  func(before, after int) // called by Run after each change of the count; nil for none
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// A Replicas counts the gateways that share a Redis. Each gateway sends a beat at an interval, and is not counted after three intervals
-// without one. It is safe for concurrent use.
+// A Replicas counts the gateways that share a Redis. Each gateway sends a heartbeat at an interval, and is not counted after three
+// intervals without one. It is safe for concurrent use.
 type Replicas struct {
 	client   redis.UniversalClient
 	timeout  time.Duration
@@ -55,8 +55,8 @@ type Replicas struct {
 	count atomic.Int64
 
 	// Used by Run alone.
-	recent  []int // counts of the last beats, at most steadyBeats; none after a failure
-	failing bool  // the last beat failed
+	recent  []int // counts of the last heartbeats, at most steadyHeartbeats; none after a failure
+	failing bool  // the last heartbeat failed
 }
 
 // NewReplicas returns a count of 1, this gateway. It does not call Redis yet.
@@ -93,8 +93,8 @@ func NewReplicas(o ReplicasOptions) (*Replicas, error) {
 // Count returns the number of gateways, at least 1. It does not change during outages of Redis.
 func (r *Replicas) Count() int { return int(r.count.Load()) }
 
-// Run sends beats, the first one at once, until ctx ends. Then it removes this gateway from the count, within the time-out of a call, and
-// returns nil.
+// Run sends heartbeats, the first one at once, until ctx ends. Then it removes this gateway from the count, within the time-out of a call,
+// and returns nil.
 func (r *Replicas) Run(ctx context.Context) error {
 	defer r.unregister(ctx)
 	next := time.NewTimer(0)
@@ -104,17 +104,17 @@ func (r *Replicas) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-next.C:
-			r.beat(ctx)
+			r.heartbeat(ctx)
 			next.Reset(r.interval - r.interval/10 + mathrand.N(r.interval/5+1)) // so that gateways that start together spread
 		}
 	}
 }
 
-// beat sends a beat and updates the count.
-func (r *Replicas) beat(ctx context.Context) {
+// heartbeat sends a heartbeat and updates the count.
+func (r *Replicas) heartbeat(ctx context.Context) {
 	bounded, cancel := r.bounded(ctx)
 	defer cancel()
-	expiry := missedBeats * r.interval.Milliseconds()
+	expiry := missedHeartbeats * r.interval.Milliseconds()
 	counted, err := r.client.Eval(bounded, replicasLua, []string{r.key}, r.id, expiry).Int()
 	if err != nil {
 		if !r.failing {
@@ -127,12 +127,12 @@ func (r *Replicas) beat(ctx context.Context) {
 	r.update(counted)
 }
 
-// update raises the count at once, and lowers it only after steadyBeats lower counts, to the largest of them.
+// update raises the count at once, and lowers it only after steadyHeartbeats lower counts, to the largest of them.
 func (r *Replicas) update(counted int) {
 	r.recent = append(r.recent, max(1, counted))
-	r.recent = r.recent[max(0, len(r.recent)-steadyBeats):]
+	r.recent = r.recent[max(0, len(r.recent)-steadyHeartbeats):]
 	before, after := r.Count(), slices.Max(r.recent)
-	if after == before || after < before && len(r.recent) < steadyBeats {
+	if after == before || after < before && len(r.recent) < steadyHeartbeats {
 		return
 	}
 	r.logger.Info("number of gateways changed", slog.Int("old", before), slog.Int("new", after))

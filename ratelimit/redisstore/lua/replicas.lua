@@ -1,6 +1,6 @@
--- Records a beat of a gateway, and counts the gateways with the same prefix.
--- KEYS[1]: sorted set of ids of gateways; the score is the server's time of the last beat, in ms.
--- ARGV[1]: id of this gateway. ARGV[2]: ms without a beat after which a gateway is not counted.
+-- Records a heartbeat of a gateway, and counts the gateways with the same prefix.
+-- KEYS[1]: sorted set of ids of gateways; the score is the server's time of the last heartbeat, in ms.
+-- ARGV[1]: id of this gateway. ARGV[2]: ms without a heartbeat after which a gateway is not counted.
 -- Returns the number of gateways, this one included.
 local t = redis.call('TIME')
 local now, kept = t[1] * 1000 + math.floor(t[2] / 1000), tonumber(ARGV[2])
