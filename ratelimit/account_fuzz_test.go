@@ -8,7 +8,7 @@ import (
 	"opsgate/ratelimit/ratelimittest"
 )
 
-// Whatever bytes a shared store returns, they are refused, or every count and wait that they lead to is one that a client can be told.
+// Any bytes of a shared store are refused, or give valid counts and waits.
 func FuzzAccount(f *testing.F) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	policies := []*ratelimit.Policy{
@@ -24,19 +24,19 @@ func FuzzAccount(f *testing.F) {
 		for _, p := range policies {
 			for _, o := range []ratelimit.Outcome{ratelimit.Denied, ratelimit.Admitted, ratelimit.Shadowed, ratelimit.Peeked} {
 				if d, ok := p.Decision(append(ratelimit.Account{}, value...), now, o); ok {
-					checkTold(t, p, &d)
+					checkDecision(t, p, &d)
 				}
 			}
 			own, d := p.DecideShare(ratelimit.Share{Replicas: 2, Shared: value}, append(ratelimit.Account{}, value...), now, false)
-			checkTold(t, p, &d)
+			checkDecision(t, p, &d)
 			if merged := p.Merge(value, own, true, now); !merged.Refund(now, true).Unused(now.Add(62*24*time.Hour), 1) {
-				t.Errorf("%x counts for longer than the longest window", merged)
+				t.Errorf("%x has usage after the longest window", merged)
 			}
 		}
 	})
 }
 
-func checkTold(t *testing.T, p *ratelimit.Policy, d *ratelimit.Decision) {
+func checkDecision(t *testing.T, p *ratelimit.Policy, d *ratelimit.Decision) {
 	t.Helper()
 	if d.Allowed != (d.Denied < 0) || d.Allowed != (d.RetryAfter == 0) || d.RetryAfter < 0 {
 		t.Fatalf("got %+v", d)

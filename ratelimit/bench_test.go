@@ -21,8 +21,8 @@ func tokenIDs() []string {
 	return ids
 }
 
-// shapes are the policies that are measured: the specification's, one that never refuses here, and the largest.
-func shapes(tb testing.TB) map[string]*ratelimit.Policy {
+// benchmarkPolicies returns the default policy, one that never denies here, and the largest.
+func benchmarkPolicies(tb testing.TB) map[string]*ratelimit.Policy {
 	limit := func(name string, requests int, per time.Duration) ratelimit.Limit {
 		return ratelimit.Limit{Name: name, Requests: requests, Per: per}
 	}
@@ -33,13 +33,13 @@ func shapes(tb testing.TB) map[string]*ratelimit.Policy {
 	}
 }
 
-// One token that is always admitted: under the specified limits three times a second, and under large ones all the time.
+// BenchmarkMemoryDecideAdmission measures admissions of one token.
 func BenchmarkMemoryDecideAdmission(b *testing.B) {
 	for name, step := range map[string]time.Duration{"specified": 750 * time.Millisecond, "generous": 100 * time.Microsecond} {
 		b.Run(name, func(b *testing.B) {
 			now := time.Now()
 			m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: func() time.Time { return now }})
-			p := shapes(b)[name]
+			p := benchmarkPolicies(b)[name]
 			b.ReportAllocs()
 			for b.Loop() {
 				now = now.Add(step)
@@ -51,7 +51,7 @@ func BenchmarkMemoryDecideAdmission(b *testing.B) {
 	}
 }
 
-// One token that is refused but for three times a second.
+// BenchmarkMemoryDecideDenial measures denials of one token.
 func BenchmarkMemoryDecideDenial(b *testing.B) {
 	m := ratelimit.NewMemory(ratelimit.MemoryOptions{})
 	p := specified(b)
@@ -61,10 +61,10 @@ func BenchmarkMemoryDecideDenial(b *testing.B) {
 	}
 }
 
-// 100,000 tokens, eight goroutines on two cores: hardly any token's memory is in a cache when it is asked for.
+// BenchmarkMemoryDecideParallel measures decisions for 100,000 tokens, most of which are not in a cache of the processor.
 func BenchmarkMemoryDecideParallel(b *testing.B) {
 	ids := tokenIDs()
-	for name, p := range shapes(b) {
+	for name, p := range benchmarkPolicies(b) {
 		b.Run(name, func(b *testing.B) {
 			m := ratelimit.NewMemory(ratelimit.MemoryOptions{})
 			for _, id := range ids {
@@ -82,10 +82,10 @@ func BenchmarkMemoryDecideParallel(b *testing.B) {
 	}
 }
 
-// What a token takes: its state, its place in the map and what the allocator rounds up, but not its id.
+// BenchmarkMemoryBytesPerToken measures the memory of a token, including its entry in the map, without its id.
 func BenchmarkMemoryBytesPerToken(b *testing.B) {
 	ids := tokenIDs()
-	for name, p := range shapes(b) {
+	for name, p := range benchmarkPolicies(b) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				b.ReportMetric(bytesPerToken(b, ids, p), "B/token")
@@ -94,17 +94,17 @@ func BenchmarkMemoryBytesPerToken(b *testing.B) {
 	}
 }
 
-// An account of the specified policy takes at most 512 bytes, its place in the map included, and any at most 2 KiB.
-func TestATokenTakesLittle(t *testing.T) {
+// An account of the default policy takes at most 512 bytes with its entry in the map, and any other at most 2 KiB.
+func TestMemoryOfATokenIsBounded(t *testing.T) {
 	ids := tokenIDs()
-	for name, p := range shapes(t) {
-		most := 2048.0
+	for name, p := range benchmarkPolicies(t) {
+		maxBytes := 2048.0
 		if name == "specified" {
-			most = 512
+			maxBytes = 512
 		}
 		perToken := bytesPerToken(t, ids, p)
 		t.Logf("%s: %.0f bytes a token", name, perToken)
-		if perToken > most {
+		if perToken > maxBytes {
 			t.Errorf("%s: %.0f bytes a token", name, perToken)
 		}
 	}

@@ -34,7 +34,7 @@ func specified(tb rapid.TB) *ratelimit.Policy {
 	return ratelimittest.Policy(tb, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
 }
 
-func TestBadPolicies(t *testing.T) {
+func TestInvalidPoliciesAreRefused(t *testing.T) {
 	good := ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}
 	for name, c := range map[string]struct {
 		limits []ratelimit.Limit
@@ -55,13 +55,13 @@ func TestBadPolicies(t *testing.T) {
 	}
 }
 
-// Limits of few requests are exact to the store's resolution.
-func TestTheInstantThatAWindowOpens(t *testing.T) {
+// Limits of up to MaxExact requests are exact to a microsecond.
+func TestAdmissionExpiresAfterItsWindow(t *testing.T) {
 	c := newClock()
 	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
 	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "second", Requests: 1, Per: time.Second})
 	if d, _ := m.Decide(t.Context(), "t", p); !d.Allowed {
-		t.Fatal("refused at once")
+		t.Fatal("first request denied")
 	}
 	c.Advance(time.Second - time.Microsecond)
 	if d, _ := m.Decide(t.Context(), "t", p); d.Allowed || d.RetryAfter != time.Microsecond {
@@ -73,7 +73,7 @@ func TestTheInstantThatAWindowOpens(t *testing.T) {
 	}
 }
 
-func TestATokenThatNeverRests(t *testing.T) {
+func TestTokenWithAFullLimitIsAdmittedEverySecond(t *testing.T) {
 	c := newClock()
 	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
 	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second})
@@ -88,7 +88,7 @@ func TestATokenThatNeverRests(t *testing.T) {
 	}
 }
 
-func TestTokensAtRestTakeNothing(t *testing.T) {
+func TestSweepDropsTokensWithoutUsage(t *testing.T) {
 	c := newClock()
 	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
 	p := specified(t)
@@ -108,7 +108,7 @@ func TestTokensAtRestTakeNothing(t *testing.T) {
 	}
 }
 
-func TestTokensAreSweptThoughTheClockWasSetBack(t *testing.T) {
+func TestSweepDropsTokensAfterTheClockWasSetBack(t *testing.T) {
 	c := newClock()
 	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
 	_, _ = m.Decide(t.Context(), "t", specified(t))
@@ -139,7 +139,7 @@ func TestRunSweepsUntilItsContextEnds(t *testing.T) {
 	})
 }
 
-func TestManyAtOnceSpendOneBudget(t *testing.T) {
+func TestConcurrentRequestsKeepTheLimit(t *testing.T) {
 	c := newClock()
 	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
 	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "hour", Requests: 500, Per: time.Hour}, ratelimit.Limit{Name: "minute", Requests: 50, Per: time.Minute})
@@ -167,8 +167,7 @@ func TestManyAtOnceSpendOneBudget(t *testing.T) {
 	}
 }
 
-// A request that failed slowly is given back too, however many have come since.
-func TestAnAdmissionIsGivenBackHoweverManyCameSince(t *testing.T) {
+func TestRefundAfterManyNewerAdmissions(t *testing.T) {
 	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "hour", Requests: 1000, Per: time.Hour})
 	for newer, want := range map[int]int{0: 999, 127: 872, 128: 871, 300: 699} {
 		m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: newClock().Now})
@@ -178,14 +177,13 @@ func TestAnAdmissionIsGivenBackHoweverManyCameSince(t *testing.T) {
 		}
 		_ = m.Refund(t.Context(), "t", p, first)
 		if d, _ := m.Decide(t.Context(), "t", p); d.Budgets[0].Remaining != want {
-			t.Errorf("after %d newer ones: %d remain, want %d", newer, d.Budgets[0].Remaining, want)
+			t.Errorf("after %d newer admissions: %d remain, want %d", newer, d.Budgets[0].Remaining, want)
 		}
 	}
 }
 
-// The clock jumps ahead and the token is forgotten; it jumps back, and the token comes again. A decision of its earlier life
-// gives back nothing of what is spent in this one.
-func TestAForgottenTokenStartsAnew(t *testing.T) {
+// The clock jumps ahead, the token is swept, and the clock jumps back. A decision from before that refunds no later admission.
+func TestRefundFromBeforeASweepChangesNothing(t *testing.T) {
 	c := newClock()
 	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
 	p := specified(t)
@@ -198,12 +196,12 @@ func TestAForgottenTokenStartsAnew(t *testing.T) {
 	}
 	_ = m.Refund(t.Context(), "t", p, earlier)
 	if d, _ := m.Decide(t.Context(), "t", p); d.Allowed {
-		t.Errorf("a fourth: %+v", d)
+		t.Errorf("fourth request: %+v", d)
 	}
 }
 
-// A finer ring that is empty says that what only a coarser one knows of was before its window.
-func TestAFinerRingBoundsACoarserOne(t *testing.T) {
+// An empty state of a short window shows that the admissions of a longer one are older.
+func TestNewLimitIsFilledFromTheClosestWindow(t *testing.T) {
 	c := newClock()
 	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
 	limits := []ratelimit.Limit{{Name: "short", Requests: 100, Per: time.Second}, {Name: "long", Requests: 5000, Per: time.Hour}}
@@ -214,16 +212,15 @@ func TestAFinerRingBoundsACoarserOne(t *testing.T) {
 	c.Advance(1100 * time.Millisecond)
 	limits[0].Per = 900 * time.Millisecond
 	if d, _ := m.Decide(t.Context(), "t", ratelimittest.Policy(t, limits...)); !d.Allowed || d.Budgets[0].Remaining != 99 || d.Budgets[1].Remaining != 4899 {
-		t.Errorf("everything was over a second ago: %+v", d)
+		t.Errorf("all admissions are more than a second old: %+v", d)
 	}
 }
 
-// Deciding, giving back and sweeping at once: as many more are admitted as are given back.
-func TestManyAtOnceAreGivenBack(t *testing.T) {
+func TestConcurrentRefundsKeepTheLimit(t *testing.T) {
 	c := newClock()
 	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
 	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "hour", Requests: 100, Per: time.Hour})
-	var admitted, given atomic.Int64
+	var admitted, refunds atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -233,7 +230,7 @@ func TestManyAtOnceAreGivenBack(t *testing.T) {
 					continue
 				}
 				admitted.Add(1)
-				if given.Add(1) <= 20 {
+				if refunds.Add(1) <= 20 {
 					_ = m.Refund(t.Context(), "t", p, d)
 				}
 				if i%100 == 0 {
@@ -243,13 +240,13 @@ func TestManyAtOnceAreGivenBack(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for { // what was given back when nobody asked any more
+	for { // what was refunded at the end
 		if d, _ := m.Decide(t.Context(), "t", p); !d.Allowed {
 			break
 		}
 		admitted.Add(1)
 	}
 	if n := admitted.Load(); n != 120 {
-		t.Errorf("%d admitted of 100, after 20 were given back", n)
+		t.Errorf("%d admitted of 100, after 20 refunds", n)
 	}
 }

@@ -30,7 +30,7 @@ func shadow(l ratelimit.Limit) ratelimit.Limit {
 	return l
 }
 
-// comparedPolicies have every kind of state and every size of counts, with and without limits in shadow.
+// comparedPolicies returns policies with every kind of state and every size of counts, with and without limits in shadow.
 func comparedPolicies(t rapid.TB) []*ratelimit.Policy {
 	var policies []*ratelimit.Policy
 	for _, limits := range [][]ratelimit.Limit{
@@ -49,19 +49,20 @@ func comparedPolicies(t rapid.TB) []*ratelimit.Policy {
 	return policies
 }
 
-// A comparison does the same in Redis and with the accounts of this package.
+// A comparison executes the same operations in Redis and with this package.
 type comparison struct {
 	redis    *redisstore.Store
 	client   *redis.Client
 	key      string
 	clock    *ratelimittest.Clock
 	policy   *ratelimit.Policy
-	account  ratelimit.Account   // that Redis must have; nil for none
-	former   []ratelimit.Account // that Redis had
+	account  ratelimit.Account   // expected in Redis; nil for none
+	former   []ratelimit.Account // written to Redis so far
 	admitted []ratelimit.Decision
 }
 
-func (c *comparison) stored(t rapid.TB) {
+// checkStored checks the account in Redis.
+func (c *comparison) checkStored(t rapid.TB) {
 	got, err := c.client.Get(context.Background(), c.key).Bytes()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		t.Fatal(err)
@@ -84,10 +85,10 @@ func (c *comparison) exchange(t rapid.TB, x ratelimit.Exchange) {
 	if x.Op == ratelimit.OpDecide && d.Allowed {
 		c.admitted = append(c.admitted, d)
 	}
-	c.stored(t)
+	c.checkStored(t)
 }
 
-// own is what the gateway admitted by itself in the time before now.
+// own returns an account of local admissions before now.
 func (c *comparison) own(t *rapid.T) (own ratelimit.Account) {
 	at := c.clock.Now()
 	for range rapid.IntRange(0, 90).Draw(t, "own") {
@@ -119,8 +120,8 @@ func (c *comparison) actions() map[string]func(*rapid.T) {
 				c.exchange(t, ratelimit.Exchange{Op: ratelimit.OpDecide})
 			}
 		},
-		"merge what is known": func(t *rapid.T) { c.exchange(t, ratelimit.Exchange{Op: op.Draw(t, "op"), Known: known(t)}) },
-		"merge both": func(t *rapid.T) {
+		"merge a former account": func(t *rapid.T) { c.exchange(t, ratelimit.Exchange{Op: op.Draw(t, "op"), Known: known(t)}) },
+		"merge a former account and local admissions": func(t *rapid.T) {
 			c.exchange(t, ratelimit.Exchange{Op: op.Draw(t, "op"), Known: known(t), Own: c.own(t)})
 		},
 		"refund": func(t *rapid.T) {
@@ -132,9 +133,9 @@ func (c *comparison) actions() map[string]func(*rapid.T) {
 				t.Fatal(err)
 			}
 			c.account = slices.Clone(c.account).Refund(d.At, d.Shadowed < 0)
-			c.stored(t)
+			c.checkStored(t)
 		},
-		"lose everything": func(t *rapid.T) {
+		"lose the account": func(t *rapid.T) {
 			if err := c.client.Del(context.Background(), c.key).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -147,8 +148,7 @@ func (c *comparison) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// The script decides as this package does, and keeps the same accounts, byte by byte: requests, questions, merges of what a gateway
-// knows and admitted by itself, refunds, changes of policy, clocks that are set back, a Redis that lost everything.
+// The accounts and decisions of the script and of this package are the same, byte by byte, after any sequence of operations.
 func TestScriptDecidesAsThePackageDoes(t *testing.T) {
 	server := redistest.Start(t)
 	client, err := redisstore.NewClient(redisstore.ClientOptions{Addresses: []string{server.Addr()}, Timeout: 5 * time.Second, DialTimeout: 5 * time.Second})

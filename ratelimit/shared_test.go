@@ -35,16 +35,16 @@ func drawAccount(t *rapid.T, p *ratelimit.Policy, now time.Time) (a ratelimit.Ac
 	return a, admitted
 }
 
-// used is how many admissions count in a limit.
+// used returns the number of admissions that count in a limit.
 func used(t rapid.TB, p *ratelimit.Policy, a ratelimit.Account, i int, now time.Time) int {
 	d, ok := p.Decision(bytes.Clone(a), now, ratelimit.Peeked)
 	if !ok {
-		t.Fatalf("%x is no account", a)
+		t.Fatalf("%x is not an account", a)
 	}
 	return p.Limits()[i].Requests - d.Budgets[i].Remaining
 }
 
-func TestMerge_UnionCountsOnceAndSumCountsTwice(t *testing.T) {
+func TestMergeWithUnionCountsOnceAndWithoutTwice(t *testing.T) {
 	p, now := mixed(t), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	rapid.Check(t, func(t *rapid.T) {
 		a, _ := drawAccount(t, p, now)
@@ -70,8 +70,7 @@ func TestMerge_UnionCountsOnceAndSumCountsTwice(t *testing.T) {
 	})
 }
 
-// A decision that does not agree with the account that came with it is a broken answer.
-func TestDecision_RefusesWhatDoesNotAgree(t *testing.T) {
+func TestDecisionRefusesContradictingAccounts(t *testing.T) {
 	p, now := specified(t), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var full ratelimit.Account
 	for range 3 {
@@ -90,7 +89,7 @@ func TestDecision_RefusesWhatDoesNotAgree(t *testing.T) {
 		"denied, and full":               {full, ratelimit.Denied, true},
 		"denied, and not full":           {one, ratelimit.Denied, false},
 		"admitted as the last":           {full, ratelimit.Admitted, true},
-		"a question":                     {full, ratelimit.Peeked, true},
+		"a peek":                         {full, ratelimit.Peeked, true},
 		"no account":                     {nil, ratelimit.Admitted, false},
 		"an account of another policy":   {must(mixed(t).DecideShare(ratelimit.Share{Replicas: 1}, nil, now, false)), ratelimit.Admitted, false},
 		"an account with a byte more":    {append(bytes.Clone(one), 0), ratelimit.Admitted, false},
@@ -108,8 +107,8 @@ func TestDecision_RefusesWhatDoesNotAgree(t *testing.T) {
 
 func must(a ratelimit.Account, _ ratelimit.Decision) ratelimit.Account { return a }
 
-// One gateway of several admits its part of what the shared account leaves, and no more than the whole limit in as many windows.
-func TestDecideShare_AdmitsPartOfWhatIsLeft(t *testing.T) {
+// A gateway admits its share of what remains in the shared account, and no more than the whole limit in as many windows as gateways.
+func TestDecideShareAdmitsAShareOfTheRemaining(t *testing.T) {
 	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 100, Per: time.Hour})
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var shared ratelimit.Account
@@ -121,12 +120,12 @@ func TestDecideShare_AdmitsPartOfWhatIsLeft(t *testing.T) {
 		replicas int
 		want     []int // admitted in each of four seconds
 	}{
-		"alone":                  {nil, 1, []int{3, 3, 3, 3}},
-		"one of two":             {nil, 2, []int{2, 1, 2, 1}},
-		"one of four":            {nil, 4, []int{1, 1, 1, 0}},
-		"ten of the hour left":   {shared, 1, []int{3, 3, 3, 1}},
-		"five of the hour left":  {shared, 2, []int{2, 1, 2, 0}},
-		"three of the hour left": {shared, 4, []int{1, 1, 1, 0}},
+		"one gateway":              {nil, 1, []int{3, 3, 3, 3}},
+		"one of two":               {nil, 2, []int{2, 1, 2, 1}},
+		"one of four":              {nil, 4, []int{1, 1, 1, 0}},
+		"ten of the hour remain":   {shared, 1, []int{3, 3, 3, 1}},
+		"five per gateway remain":  {shared, 2, []int{2, 1, 2, 0}},
+		"three per gateway remain": {shared, 4, []int{1, 1, 1, 0}},
 	} {
 		var own ratelimit.Account
 		var d ratelimit.Decision
@@ -155,8 +154,8 @@ func TestDecideShare_AdmitsPartOfWhatIsLeft(t *testing.T) {
 	}
 }
 
-// A gateway does not decide limits in shadow. One that is full does not end the limits beside it.
-func TestDecideShare_KeepsLimitsBesideAFullOneInShadow(t *testing.T) {
+// Limits in shadow do not decide, and a full one does not affect the others.
+func TestDecideShareIgnoresFullLimitsInShadow(t *testing.T) {
 	p := ratelimittest.Policy(t,
 		ratelimit.Limit{Name: "minute", Requests: 150, Per: time.Minute},
 		ratelimit.Limit{Name: "tried", Requests: 2, Per: time.Hour, Shadow: true})
@@ -173,9 +172,9 @@ func TestDecideShare_KeepsLimitsBesideAFullOneInShadow(t *testing.T) {
 	}
 }
 
-// No window has more admissions than the gateway's part of the limit, rounded up, and as many windows as there are gateways no more than
-// the whole limit. Until the reset of a decision no more remains, and then more does.
-func TestDecideShare_KeepsToThePartAndToItsResets(t *testing.T) {
+// No window has more admissions than the share, rounded up, and n windows of n gateways have no more than the whole limit. At the reset of a
+// decision more requests remain than before, and not earlier.
+func TestDecideShareKeepsItsShareAndItsResets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		at := time.UnixMicro(1_700_000_000_000_000)
 		p := rapid.SampledFrom([]*ratelimit.Policy{
@@ -184,51 +183,51 @@ func TestDecideShare_KeepsToThePartAndToItsResets(t *testing.T) {
 			ratelimittest.Policy(t, ratelimit.Limit{Name: "a", Requests: 500, Per: 10 * time.Second}),
 		}).Draw(t, "policy")
 		step := func() { at = at.Add(time.Duration(rapid.Int64Range(0, 200_000).Draw(t, "step")) * time.Microsecond) }
-		of := ratelimit.Share{Replicas: rapid.IntRange(1, 5).Draw(t, "gateways")}
+		share := ratelimit.Share{Replicas: rapid.IntRange(1, 5).Draw(t, "gateways")}
 		for range rapid.IntRange(0, 80).Draw(t, "shared") {
 			step()
-			of.Shared, _, _ = p.Exchange(of.Shared, ratelimit.Exchange{}, at)
+			share.Shared, _, _ = p.Exchange(share.Shared, ratelimit.Exchange{}, at)
 		}
 		for range rapid.IntRange(0, 10).Draw(t, "sent") {
 			step()
-			of.Sent, _ = p.DecideShare(ratelimit.Share{Replicas: of.Replicas, Shared: of.Shared}, of.Sent, at, false)
+			share.Sent, _ = p.DecideShare(ratelimit.Share{Replicas: share.Replicas, Shared: share.Shared}, share.Sent, at, false)
 		}
 		var own ratelimit.Account
 		var admitted []time.Time
 		for range rapid.IntRange(1, 150).Draw(t, "requests") {
 			step()
 			var d ratelimit.Decision
-			own, d = p.DecideShare(of, own, at, false)
+			own, d = p.DecideShare(share, own, at, false)
 			if d.Allowed {
 				admitted = append(admitted, at)
 			}
-			checkShare(t, p, of, own, d)
+			checkShare(t, p, share, own, d)
 		}
 		for _, l := range p.Limits() {
-			part := (l.Requests + of.Replicas - 1) / of.Replicas
-			atMost(t, admitted, part, l.Per)
+			maxAdmitted := (l.Requests + share.Replicas - 1) / share.Replicas
+			atMost(t, admitted, maxAdmitted, l.Per)
 			if l.Requests <= ratelimit.MaxExact {
-				atMost(t, admitted, l.Requests, l.Per*time.Duration(of.Replicas))
+				atMost(t, admitted, l.Requests, l.Per*time.Duration(share.Replicas))
 			}
 		}
 	})
 }
 
-// checkShare holds the resets of a decision against what remains before and at them.
-func checkShare(t *rapid.T, p *ratelimit.Policy, of ratelimit.Share, own ratelimit.Account, d ratelimit.Decision) {
+// checkShare compares what remains just before and at the resets of a decision.
+func checkShare(t *rapid.T, p *ratelimit.Policy, share ratelimit.Share, own ratelimit.Account, d ratelimit.Decision) {
 	t.Helper()
 	for i := range p.Limits() {
 		b := d.Budgets[i]
 		if b.Reset == 0 {
 			continue
 		}
-		_, before := p.DecideShare(of, slices.Clone(own), d.At.Add(b.Reset-time.Microsecond), true)
-		_, then := p.DecideShare(of, slices.Clone(own), d.At.Add(b.Reset), true)
+		_, before := p.DecideShare(share, slices.Clone(own), d.At.Add(b.Reset-time.Microsecond), true)
+		_, then := p.DecideShare(share, slices.Clone(own), d.At.Add(b.Reset), true)
 		if before.Budgets[i].Remaining > b.Remaining || then.Budgets[i].Remaining <= b.Remaining {
 			t.Fatalf("limit %d: %+v; just before the reset %+v, then %+v", i, b, before.Budgets[i], then.Budgets[i])
 		}
 	}
-	if _, then := p.DecideShare(of, slices.Clone(own), d.At.Add(d.RetryAfter), true); !d.Allowed && !then.Allowed {
+	if _, then := p.DecideShare(share, slices.Clone(own), d.At.Add(d.RetryAfter), true); !d.Allowed && !then.Allowed {
 		t.Fatalf("denied after retry-after: %+v, then %+v", d, then)
 	}
 }
