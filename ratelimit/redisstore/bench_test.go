@@ -24,13 +24,13 @@ func specified(tb testing.TB) *ratelimit.Policy {
 	return ratelimittest.Policy(tb, limit("second", 3, time.Second), limit("hour", 5000, time.Hour))
 }
 
-// What a decision costs: by the client's clock, and of the server's by INFO commandstats, for accounts of little and of much use.
+// BenchmarkDecide measures the time of a decision, and the time of the script by INFO commandstats.
 func BenchmarkDecide(b *testing.B) {
 	server := redistest.Start(b)
 	client := newClient(b, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
 	for name, c := range map[string]struct {
 		p    *ratelimit.Policy
-		past int // requests in the hour before, evenly
+		past int // admissions in the hour before, evenly spread
 	}{
 		"default, new":       {specified(b), 0},
 		"default, busy hour": {specified(b), 4900},
@@ -40,8 +40,8 @@ func BenchmarkDecide(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			s := newStore(b, redisstore.Options{Client: client, Prefix: name})
-			ids := make([]string, 20_000) // so many that few of them are denied
-			own := use(c.p, c.past)
+			ids := make([]string, 20_000) // enough that few requests are denied
+			own := usage(c.p, c.past)
 			for i := range ids {
 				ids[i] = fmt.Sprintf("0b0b0b0b-0000-7000-8000-%012d", i)
 				if _, _, err := s.Exchange(b.Context(), ids[i], c.p, ratelimit.Exchange{Op: ratelimit.OpMerge, Own: own}); err != nil {
@@ -64,8 +64,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// use returns the account of a token with so many admissions in the hour before now.
-func use(p *ratelimit.Policy, past int) (own ratelimit.Account) {
+// usage returns an account with admissions in the hour before now, evenly spread.
+func usage(p *ratelimit.Policy, past int) (own ratelimit.Account) {
 	now := time.Now()
 	for i := range past {
 		own, _ = p.DecideShare(ratelimit.Share{}, own, now.Add(-time.Hour+time.Duration(i)*time.Hour/time.Duration(past)), false)
@@ -73,7 +73,7 @@ func use(p *ratelimit.Policy, past int) (own ratelimit.Account) {
 	return own
 }
 
-// scriptTime returns the µs that the server took for a call of a script, on average.
+// scriptTime returns the mean time of a call of a script in the server, in µs.
 func scriptTime(tb testing.TB, server *redistest.Server) float64 {
 	tb.Helper()
 	stats, err := server.Client().Info(tb.Context(), "commandstats").Result()
@@ -95,7 +95,7 @@ func scriptTime(tb testing.TB, server *redistest.Server) float64 {
 	return 0
 }
 
-// What a token takes of Redis' memory, its key and Redis' own part included.
+// BenchmarkBytesPerToken measures the memory of a token in Redis, with its key and Redis' overhead.
 func BenchmarkBytesPerToken(b *testing.B) {
 	for _, tokens := range []int{100_000, 1_000_000} {
 		b.Run(fmt.Sprint(tokens), func(b *testing.B) {
@@ -105,15 +105,15 @@ func BenchmarkBytesPerToken(b *testing.B) {
 			for b.Loop() {
 				server.Flush()
 				before := usedMemory(b, server)
-				spendAtOnce(b, s, p, tokens)
+				decideConcurrently(b, s, p, tokens)
 				b.ReportMetric(float64(usedMemory(b, server)-before)/float64(tokens), "B/token")
 			}
 		})
 	}
 }
 
-// What a decision takes of the server's one thread, its part in reading and answering the call included: what bounds how many one
-// server makes. 32 callers are at it, as many as a gateway has connections by default.
+// BenchmarkServerTime measures the processor time of the server for a decision, including reading the call and writing the answer, with 32
+// concurrent callers.
 func BenchmarkServerTime(b *testing.B) {
 	server := redistest.Start(b)
 	s := newStore(b, redisstore.Options{Client: newClient(b, redisstore.ClientOptions{Addresses: []string{server.Addr()}, PoolSize: 32})})
@@ -137,7 +137,7 @@ func BenchmarkServerTime(b *testing.B) {
 	}
 }
 
-// cpuTime returns what the server has used of a processor.
+// cpuTime returns the processor time of the server.
 func cpuTime(b *testing.B, server *redistest.Server) time.Duration {
 	b.Helper()
 	info, err := server.Client().Info(b.Context(), "cpu").Result()

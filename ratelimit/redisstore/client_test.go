@@ -10,7 +10,7 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-func TestWhatStandsAtTheAddresses(t *testing.T) {
+func TestTopologyFollowsFromTheOptions(t *testing.T) {
 	one, many := []string{"127.0.0.1:1"}, []string{"127.0.0.1:1", "127.0.0.1:2"}
 	for name, c := range map[string]struct {
 		o    redisstore.ClientOptions
@@ -22,7 +22,7 @@ func TestWhatStandsAtTheAddresses(t *testing.T) {
 		"many":                  {redisstore.ClientOptions{Addresses: many, Topology: redisstore.Auto}, "cluster"},
 		"many single":           {redisstore.ClientOptions{Addresses: many, Topology: redisstore.Single}, "one address, not 2"},
 		"a master":              {redisstore.ClientOptions{Addresses: many, MasterName: "main"}, "single"},
-		"sentinels alone":       {redisstore.ClientOptions{Addresses: one, Topology: redisstore.Sentinel}, "name of the master"},
+		"sentinels only":        {redisstore.ClientOptions{Addresses: one, Topology: redisstore.Sentinel}, "name of the master"},
 		"a cluster's database":  {redisstore.ClientOptions{Addresses: many, Database: 1}, "no database 1"},
 		"something else":        {redisstore.ClientOptions{Addresses: one, Topology: "ring"}, `mode "ring"`},
 		"a server's database 1": {redisstore.ClientOptions{Addresses: one, Database: 1}, "single"},
@@ -47,10 +47,10 @@ func TestWhatStandsAtTheAddresses(t *testing.T) {
 	}
 }
 
-func TestAMasterBehindASentinel(t *testing.T) {
+func TestMasterBehindASentinel(t *testing.T) {
 	master := redistest.Start(t)
 	sentinel := redistest.StartSentinel(t, "main", master)
-	s := running(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{sentinel.Addr()}, MasterName: "main"})})
+	s := newRunning(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{sentinel.Addr()}, MasterName: "main"})})
 	if d := decide(t, s, "t", specified(t)); !d.Allowed {
 		t.Errorf("%+v", d)
 	}

@@ -23,14 +23,14 @@ func eventually(tb testing.TB, what string, holds func() bool) {
 	for !holds() {
 		select {
 		case <-ctx.Done():
-			tb.Fatalf("it took too long that %s", what)
+			tb.Fatalf("timed out: %s", what)
 		case <-again.C:
 		}
 	}
 }
 
-// spendAtOnce has so many tokens make a request each, by some clients at once.
-func spendAtOnce(tb testing.TB, s *redisstore.Store, p *ratelimit.Policy, tokens int) {
+// decideConcurrently makes one request of each of many tokens, by 16 clients.
+func decideConcurrently(tb testing.TB, s *redisstore.Store, p *ratelimit.Policy, tokens int) {
 	tb.Helper()
 	const clients = 16
 	var wg sync.WaitGroup

@@ -17,8 +17,8 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// running returns a store that subscribes to refunds by others.
-func running(t *testing.T, o redisstore.Options) *redisstore.Store {
+// newRunning returns a store that runs until the end of the test.
+func newRunning(t *testing.T, o redisstore.Options) *redisstore.Store {
 	t.Helper()
 	s := newStore(t, o)
 	ctx, stop := context.WithCancel(t.Context())
@@ -47,17 +47,17 @@ func hourly(t testing.TB, n int) *ratelimit.Policy {
 	return ratelimittest.Policy(t, limit("hour", n, time.Hour))
 }
 
-// Each gateway is told of refunds and resets by any, and of a gap after a new subscription.
+// Each gateway receives refunds and resets by all gateways, and "" after a new subscription.
 func TestRefundsAndResetsArePublished(t *testing.T) {
 	server := redistest.Start(t)
 	o := redisstore.ClientOptions{Addresses: []string{server.Addr()}}
-	freed := make(chan string, 100)
-	here := running(t, redisstore.Options{Client: newClient(t, o), OnRefund: func(tokenID string) { freed <- tokenID }})
+	refunded := make(chan string, 100)
+	here := newRunning(t, redisstore.Options{Client: newClient(t, o), OnRefund: func(tokenID string) { refunded <- tokenID }})
 	there := newStore(t, redisstore.Options{Client: newClient(t, o)})
 	p := hourly(t, 1)
 	for round := range 2 {
-		if got := <-freed; got != "" {
-			t.Errorf("round %d: %q freed, want all after subscribing", round, got)
+		if got := <-refunded; got != "" {
+			t.Errorf("round %d: %q refunded, want all after subscribing", round, got)
 		}
 		eventually(t, "it is subscribed", here.Subscribed)
 		admitted := decide(t, there, "t", p)
@@ -69,8 +69,8 @@ func TestRefundsAndResetsArePublished(t *testing.T) {
 		if err := there.Reset(t.Context(), "other"); err != nil {
 			t.Fatal(err)
 		}
-		if first, second := <-freed, <-freed; first != "t" || second != "other" {
-			t.Errorf("round %d: %q and %q freed", round, first, second)
+		if first, second := <-refunded, <-refunded; first != "t" || second != "other" {
+			t.Errorf("round %d: %q and %q refunded", round, first, second)
 		}
 		if round == 0 {
 			server.Restart()
@@ -78,7 +78,7 @@ func TestRefundsAndResetsArePublished(t *testing.T) {
 	}
 }
 
-// lines is a log that delivers its messages.
+// lines is a log whose lines are sent to a channel.
 type lines chan string
 
 // Write implements [io.Writer].
@@ -103,33 +103,32 @@ func valueOf(t *testing.T, metrics *prometheus.Registry, name string) float64 {
 	return 0
 }
 
-// A subscription that ends or hangs is noticed, and made anew.
-func TestASilentSubscriptionIsReplaced(t *testing.T) {
+// A subscription that ends or hangs is replaced by a new one.
+func TestBrokenSubscriptionIsReplaced(t *testing.T) {
 	server := redistest.Start(t)
 	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}, Timeout: 500 * time.Millisecond})
 	metrics, log := prometheus.NewRegistry(), make(lines, 100)
-	s := running(t, redisstore.Options{Client: client, Registerer: metrics, Logger: slog.New(slog.NewTextHandler(log, nil))})
-	followed := func(want bool) func() bool {
+	s := newRunning(t, redisstore.Options{Client: client, Registerer: metrics, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	subscribed := func(want bool) func() bool {
 		return func() bool {
 			return s.Subscribed() == want && (valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_followed") == 1) == want
 		}
 	}
-	eventually(t, "it is subscribed", followed(true))
+	eventually(t, "it is subscribed", subscribed(true))
 	if err := server.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if line := <-log; !strings.Contains(line, "no subscription") { // the metric has it for too short a time to be seen
+	if line := <-log; !strings.Contains(line, "no subscription") { // the metric is 0 for a short time only
 		t.Errorf("logged %q", line)
 	}
-	eventually(t, "it is subscribed again", followed(true))
+	eventually(t, "it is subscribed again", subscribed(true))
 	server.Pause()
-	eventually(t, "the silence is noticed", followed(false))
+	eventually(t, "the hang is detected", subscribed(false))
 	server.Resume()
-	eventually(t, "it is subscribed in the end", followed(true))
+	eventually(t, "it is subscribed after the hang", subscribed(true))
 }
 
-// No metric of a store has a token in it, and their names follow the conventions.
-func TestMetricsAreInOrder(t *testing.T) {
+func TestMetricsHaveNoTokensAndConventionalNames(t *testing.T) {
 	server := redistest.Start(t)
 	metrics := prometheus.NewRegistry()
 	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Registerer: metrics})

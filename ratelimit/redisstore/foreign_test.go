@@ -27,17 +27,17 @@ func shadow(l ratelimit.Limit) ratelimit.Limit {
 	return l
 }
 
-// threeKinds has limits with times, with a ring, and in shadow.
-func threeKinds(tb testing.TB) *ratelimit.Policy {
+// mixed returns a policy with an exact limit, a larger one, and one in shadow.
+func mixed(tb testing.TB) *ratelimit.Policy {
 	tb.Helper()
 	return ratelimittest.Policy(tb, limit("second", 3, time.Second), limit("hour", 5000, time.Hour), shadow(limit("tried", 100, time.Minute)))
 }
 
-// Whatever bytes are under a token's key, the request is decided, and the key has an account of the policy afterwards.
+// A request is decided with any bytes as the value of the token's key. Afterwards, the value is an account of the policy.
 func FuzzAccount(f *testing.F) {
 	server, c := redistest.Start(f), newClock()
 	client := newClient(f, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
-	s, p := newStore(f, redisstore.Options{Client: client, Clock: c.Now}), threeKinds(f)
+	s, p := newStore(f, redisstore.Options{Client: client, Clock: c.Now}), mixed(f)
 	for _, value := range []string{"", "x", "\x01\x02\x01", "\x02\x01", "\x03\x04", "\xff"} {
 		f.Add([]byte(value))
 	}
@@ -69,17 +69,16 @@ func FuzzAccount(f *testing.F) {
 			t.Fatalf("%x: got %+v, %v", value, d, err)
 		}
 		if after, err := client.Get(t.Context(), accountKey).Bytes(); err != nil || d.Allowed && !bytes.HasPrefix(after, p.Header()) {
-			t.Errorf("%x: then Redis has %x, %v", value, after, err)
+			t.Errorf("%x: Redis has %x afterwards, %v", value, after, err)
 		}
 	})
 }
 
-// Values that are no account are as if there were none: they are replaced and reported. Among them are those of other versions of
-// the gateway: the form is the first byte.
-func TestValuesThatAreNoAccountAreReplaced(t *testing.T) {
+// Such values are treated as no value, replaced and reported. Accounts of other versions of the encoding are among them.
+func TestValuesThatAreNotAccountsAreReplaced(t *testing.T) {
 	server, c := redistest.Start(t), newClock()
 	client := server.Client()
-	p := threeKinds(t)
+	p := mixed(t)
 	account := func() []byte {
 		s := newStore(t, redisstore.Options{Client: client, Prefix: "elsewhere:", Clock: c.Now})
 		decide(t, s, "t", p)
@@ -98,9 +97,9 @@ func TestValuesThatAreNoAccountAreReplaced(t *testing.T) {
 	for name, write := range map[string]func() error{
 		"a list":               func() error { return client.RPush(t.Context(), accountKey, "x").Err() },
 		"a hash":               func() error { return client.HSet(t.Context(), accountKey, "x", "y").Err() },
-		"random bytes":         set([]byte("no account, by any means")),
-		"an older form":        set(change(0, 1)),
-		"a later form":         set(change(0, 3)),
+		"random bytes":         set([]byte("not an account")),
+		"an older version":     set(change(0, 1)),
+		"a later version":      set(change(0, 3)),
 		"no limits":            set(change(1, 0)),
 		"five limits":          set(change(1, 5)),
 		"one byte":             set(account[:1]),
@@ -143,11 +142,11 @@ func TestValuesThatAreNoAccountAreReplaced(t *testing.T) {
 	}
 }
 
-// Times in the future are those of a clock that was set back. They count for a window from now.
-func TestTimesInTheFutureCountForOneWindow(t *testing.T) {
+// Times in the future are from before the clock was set back.
+func TestAdmissionsInTheFutureCountForOneWindow(t *testing.T) {
 	server, c := redistest.Start(t), newClock()
 	metrics := prometheus.NewRegistry()
-	s, p := newStore(t, redisstore.Options{Client: server.Client(), Clock: c.Now, Registerer: metrics}), threeKinds(t)
+	s, p := newStore(t, redisstore.Options{Client: server.Client(), Clock: c.Now, Registerer: metrics}), mixed(t)
 	for range 3 {
 		decide(t, s, "t", p)
 	}
@@ -161,8 +160,7 @@ func TestTimesInTheFutureCountForOneWindow(t *testing.T) {
 	}
 }
 
-// An error has the reason that Redis gave, and nothing was counted.
-func TestErrorsHaveTheReasonOfRedis(t *testing.T) {
+func TestErrorsOfRedisAreReturnedAndNothingIsCounted(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "secret")
 	secured := func(password string) redis.UniversalClient {
 		return newClient(t, redisstore.ClientOptions{
@@ -193,7 +191,7 @@ func TestErrorsHaveTheReasonOfRedis(t *testing.T) {
 			c.begin()
 			for name, err := range map[string]error{
 				"decide": errOf(s.Decide(t.Context(), "t", p)),
-				"merge":  errOf2(s.Exchange(t.Context(), "t", p, ratelimit.Exchange{Op: ratelimit.OpMerge, Own: use(p, 3)})),
+				"merge":  errOf2(s.Exchange(t.Context(), "t", p, ratelimit.Exchange{Op: ratelimit.OpMerge, Own: usage(p, 3)})),
 				"ping":   s.Ping(t.Context()),
 			} {
 				if !redis.HasErrorPrefix(err, c.reason) {

@@ -18,17 +18,17 @@ import (
 
 const (
 	replicasKey = "opsgate:replicas"
-	// beat is the interval of tests: three of them are longer than a busy machine keeps a goroutine waiting.
-	beat = 300 * time.Millisecond
+	// heartbeat is the interval in tests. Three intervals are longer than a goroutine waits on a slow machine.
+	heartbeat = 300 * time.Millisecond
 )
 
-// A gateway counts itself and the others.
+// A gateway is a Replicas that runs.
 type gateway struct {
 	*redisstore.Replicas
 
 	registry *prometheus.Registry
 	log      *lockedBuffer
-	stop     func() // counting; safe to call twice
+	stop     func() // ends Run; idempotent
 	changes  func() [][2]int
 }
 
@@ -57,7 +57,7 @@ func startGateway(t *testing.T, client redis.UniversalClient) *gateway {
 	g := &gateway{registry: prometheus.NewRegistry(), log: new(lockedBuffer)}
 	var err error
 	g.Replicas, err = redisstore.NewReplicas(redisstore.ReplicasOptions{
-		Client: client, Interval: beat, Logger: slog.New(slog.NewTextHandler(g.log, nil)), Registerer: g.registry,
+		Client: client, Interval: heartbeat, Logger: slog.New(slog.NewTextHandler(g.log, nil)), Registerer: g.registry,
 		Changed: func(before, after int) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -85,7 +85,7 @@ func startGateway(t *testing.T, client redis.UniversalClient) *gateway {
 	return g
 }
 
-// startGateways starts so many, each with a client of its own, and returns when each counts all of them.
+// startGateways starts n gateways, each with a client of its own, and returns when each counts n.
 func startGateways(t *testing.T, n int, o redisstore.ClientOptions) []*gateway {
 	t.Helper()
 	gateways := make([]*gateway, n)
@@ -101,7 +101,7 @@ func startGateways(t *testing.T, n int, o redisstore.ClientOptions) []*gateway {
 	return gateways
 }
 
-func TestGatewaysCountThemselves(t *testing.T) {
+func TestGatewaysAreCounted(t *testing.T) {
 	for name, start := range map[string]func() redisstore.ClientOptions{
 		"single": func() redisstore.ClientOptions {
 			return redisstore.ClientOptions{Addresses: []string{redistest.Start(t).Addr()}}
@@ -131,38 +131,36 @@ func TestGatewaysCountThemselves(t *testing.T) {
 	}
 }
 
-// A gateway that ends removes itself, so that the others need not wait until it has missed its beats.
-func TestAGatewayThatEndsRemovesItself(t *testing.T) {
+func TestGatewayRemovesItselfWhenItEnds(t *testing.T) {
 	server := redistest.Start(t)
 	gateways := startGateways(t, 2, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
 	for _, g := range gateways {
 		g.stop()
 	}
 	if n := server.Client().Exists(t.Context(), replicasKey).Val(); n != 0 {
-		t.Errorf("left behind: %v", server.Client().ZRangeWithScores(t.Context(), replicasKey, 0, -1).Val())
+		t.Errorf("still in Redis: %v", server.Client().ZRangeWithScores(t.Context(), replicasKey, 0, -1).Val())
 	}
 }
 
-// A gateway that crashed misses its beats, and one whose beats lie in the future is a clock that was set back.
-func TestAGatewayThatCrashedIsNotCounted(t *testing.T) {
+// A gateway is not counted after three missed heartbeats. Heartbeats in the future are from before the clock was set back.
+func TestCrashedGatewayIsNotCounted(t *testing.T) {
 	server := redistest.Start(t)
 	g := startGateways(t, 1, redisstore.ClientOptions{Addresses: []string{server.Addr()}})[0]
 	now := server.Client().Time(t.Context()).Val()
-	err := server.Client().ZAdd(t.Context(), replicasKey, redis.Z{Score: float64(now.Add(time.Hour).UnixMilli()), Member: "of the future"},
+	err := server.Client().ZAdd(t.Context(), replicasKey, redis.Z{Score: float64(now.Add(time.Hour).UnixMilli()), Member: "in the future"},
 		redis.Z{Score: float64(now.UnixMilli()), Member: "crashed"}).Err()
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "both are gone", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == 1 })
+	eventually(t, "both are removed", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == 1 })
 	eventually(t, "one gateway is counted", func() bool { return g.Count() == 1 })
-	if left := server.Client().PTTL(t.Context(), replicasKey).Val(); left <= 0 || left > 3*beat {
+	if left := server.Client().PTTL(t.Context(), replicasKey).Val(); left <= 0 || left > 3*heartbeat {
 		t.Errorf("the key expires in %v", left)
 	}
 }
 
-// While Redis is away the number is kept, and so it is when Redis is back with nothing: the first gateway that announces itself there
-// must not take itself for the only one.
-func TestTheNumberIsKeptWhileRedisIsAway(t *testing.T) {
+// The number does not change while Redis is down, nor when it is restarted empty: the first gateway there must not count itself alone.
+func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	const n = 3
 	gateways := startGateways(t, n, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
@@ -172,14 +170,14 @@ func TestTheNumberIsKeptWhileRedisIsAway(t *testing.T) {
 	}
 	server.Kill()
 	for _, g := range gateways {
-		eventually(t, "a beat fails", func() bool { return strings.Contains(g.log.String(), "gateways are not counted") })
+		eventually(t, "a heartbeat fails", func() bool { return strings.Contains(g.log.String(), "gateways are not counted") })
 	}
 	server.Restart()
-	eventually(t, "all are back", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == n })
-	server.Flush() // which no gateway notices: its beats go on
+	eventually(t, "all gateways are in Redis", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == n })
+	server.Flush() // no heartbeat fails
 	for range 2 {
 		_, ids := idsOf(t, server)
-		eventually(t, "all have beaten again", func() bool {
+		eventually(t, "all have sent a heartbeat", func() bool {
 			now, later := idsOf(t, server)
 			for id, at := range ids {
 				if later[id] <= at {
@@ -199,7 +197,7 @@ func TestTheNumberIsKeptWhileRedisIsAway(t *testing.T) {
 	}
 }
 
-// idsOf returns the gateways in Redis, and when each announced itself last.
+// idsOf returns the number of gateways in Redis, and the time of the last heartbeat of each.
 func idsOf(t *testing.T, server *redistest.Server) (n int, at map[string]float64) {
 	t.Helper()
 	at = make(map[string]float64)
@@ -209,7 +207,7 @@ func idsOf(t *testing.T, server *redistest.Server) (n int, at map[string]float64
 	return len(at), at
 }
 
-func TestAKeyOfAnotherTypeChangesNothing(t *testing.T) {
+func TestKeyOfAnotherTypeIsNotOverwritten(t *testing.T) {
 	server := redistest.Start(t)
 	g := startGateways(t, 2, redisstore.ClientOptions{Addresses: []string{server.Addr()}})[0]
 	if err := server.Client().Set(t.Context(), replicasKey, "not a set", 0).Err(); err != nil {
@@ -228,7 +226,7 @@ func TestAKeyOfAnotherTypeChangesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatReplicasAreMadeOf(t *testing.T) {
+func TestReplicasNeedClientLoggerAndRegisterer(t *testing.T) {
 	client := newClient(t, redisstore.ClientOptions{Addresses: []string{"127.0.0.1:1"}})
 	logger, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	for name, o := range map[string]redisstore.ReplicasOptions{

@@ -15,8 +15,8 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// Twenty clients of two gateways hammer one token until twelve requests are admitted: in no second are more than three.
-func TestThreeASecondByTheServersClock(t *testing.T) {
+// 20 clients of two gateways make requests of one token until 12 are admitted. No second has more than three admissions.
+func TestThreePerSecondByTheClockOfTheServer(t *testing.T) {
 	server := redistest.Start(t)
 	var stores []*redisstore.Store
 	for range 2 {
@@ -35,7 +35,7 @@ func TestThreeASecondByTheServersClock(t *testing.T) {
 	for i := range 20 {
 		wg.Go(func() {
 			for n := 0; !enough() && time.Now().Before(end); n++ {
-				if i == 0 && n%100 == 0 { // scripts are forgotten under load, and nobody notices
+				if i == 0 && n%100 == 0 { // the script is sent again
 					if err := server.Client().ScriptFlush(t.Context()).Err(); err != nil {
 						t.Error(err)
 					}
@@ -65,7 +65,7 @@ func TestThreeASecondByTheServersClock(t *testing.T) {
 	}
 }
 
-func TestScriptsAreSentAgain(t *testing.T) {
+func TestFlushedScriptIsSentAgain(t *testing.T) {
 	server := redistest.Start(t)
 	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})})
 	p := hourly(t, 1000)
@@ -84,8 +84,8 @@ func TestScriptsAreSentAgain(t *testing.T) {
 	}
 }
 
-// A token at rest takes nothing, and neither does one that was only refused or looked at.
-func TestAccountsExpire(t *testing.T) {
+// An account expires with its usage. Peeks store nothing.
+func TestAccountExpiresWithItsUsage(t *testing.T) {
 	server := redistest.Start(t)
 	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})})
 	p := specified(t)
@@ -98,7 +98,7 @@ func TestAccountsExpire(t *testing.T) {
 	d := decide(t, s, "t", p)
 	for range 2 {
 		if left := server.Client().PTTL(t.Context(), "opsgate:account:t").Val(); left < time.Hour || left > 61*time.Minute+time.Second {
-			t.Errorf("kept for %v", left)
+			t.Errorf("expires in %v", left)
 		}
 		if err := s.Refund(t.Context(), "t", p, d); err != nil {
 			t.Fatal(err)
@@ -106,12 +106,11 @@ func TestAccountsExpire(t *testing.T) {
 	}
 	brief := ratelimittest.Policy(t, limit("brief", 1, 10*time.Millisecond))
 	decide(t, s, "brief", brief)
-	eventually(t, "a token at rest is forgotten", func() bool { return server.Client().Exists(t.Context(), "opsgate:account:brief").Val() == 0 })
+	eventually(t, "the account expires", func() bool { return server.Client().Exists(t.Context(), "opsgate:account:brief").Val() == 0 })
 }
 
-// A server that hangs costs a call its time-out, in whatever it hangs: also where connections are to be made. The library by itself would
-// wait for seconds, and then again.
-func TestAFrozenServerCostsATimeout(t *testing.T) {
+// A call to a server that hangs ends after its time-out, also where it makes a new connection. By default, go-redis waits for seconds.
+func TestCallToAHangingServerTimesOut(t *testing.T) {
 	for name, addrs := range map[string]func() ([]string, *redistest.Server){
 		"single": func() ([]string, *redistest.Server) { s := redistest.Start(t); return []string{s.Addr()}, s },
 		"cluster": func() ([]string, *redistest.Server) {
@@ -134,7 +133,7 @@ func TestAFrozenServerCostsATimeout(t *testing.T) {
 						start := time.Now()
 						_, err := s.Decide(t.Context(), token, p)
 						took := time.Since(start)
-						if err == nil || took > 2*time.Second { // 52 ms, where little else runs
+						if err == nil || took > 2*time.Second { // 52 ms on an idle machine
 							t.Errorf("it took %v: %v", took, err)
 						}
 					}
@@ -142,12 +141,12 @@ func TestAFrozenServerCostsATimeout(t *testing.T) {
 			}
 			wg.Wait()
 			server.Resume()
-			eventually(t, "it answers again", func() bool { return s.Ping(t.Context()) == nil })
+			eventually(t, "the server answers again", func() bool { return s.Ping(t.Context()) == nil })
 		})
 	}
 }
 
-// tokenOn returns a token whose account is on the server.
+// tokenOn returns a token whose account is in the server.
 func tokenOn(t *testing.T, server *redistest.Server, s *redisstore.Store, p *ratelimit.Policy) string {
 	t.Helper()
 	for i := range 1000 {
@@ -157,24 +156,23 @@ func tokenOn(t *testing.T, server *redistest.Server, s *redisstore.Store, p *rat
 			return token
 		}
 	}
-	t.Fatal("no token is there")
+	t.Fatal("no token in 1000")
 	return ""
 }
 
-// A caller that is gone does not cost a connection; one that was gone before asks nothing.
-func TestACallerThatIsGone(t *testing.T) {
+func TestCanceledRequestIsNotDecided(t *testing.T) {
 	server := redistest.Start(t)
 	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
 	s := newStore(t, redisstore.Options{Client: client})
-	gone, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Decide(gone, "t", specified(t)); err == nil {
-		t.Error("decided for nobody")
+	if _, err := s.Decide(canceled, "t", specified(t)); err == nil {
+		t.Error("decided for a canceled request")
 	}
 }
 
-// While a cluster moves a slot from one master to another, and afterwards, each request is decided, and spent once.
-func TestACountMovesWithItsSlot(t *testing.T) {
+// While a cluster moves a slot to another master, and afterwards, each request is decided and counts once.
+func TestAccountMovesWithItsSlot(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: cluster.Addrs()})})
 	p := hourly(t, 1000)

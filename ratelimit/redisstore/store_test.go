@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// newClock returns a clock that shows whole microseconds.
+// newClock returns a clock with whole microseconds.
 func newClock() *ratelimittest.Clock {
 	return ratelimittest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 678_000, time.UTC))
 }
@@ -32,7 +32,7 @@ func newClock() *ratelimittest.Clock {
 func newClient(t testing.TB, o redisstore.ClientOptions) redis.UniversalClient {
 	t.Helper()
 	if o.Timeout == 0 {
-		o.Timeout, o.DialTimeout = 5*time.Second, 5*time.Second // a busy machine is not what is tested
+		o.Timeout, o.DialTimeout = 5*time.Second, 5*time.Second // a slow machine must not fail the test
 	}
 	client, err := redisstore.NewClient(o)
 	if err != nil {
@@ -57,7 +57,7 @@ func newStore(t rapid.TB, o redisstore.Options) *redisstore.Store {
 	return s
 }
 
-// subjects makes stores that begin empty, each under a prefix of its own.
+// subjects returns empty stores, each with its own prefix.
 func subjects(client redis.UniversalClient) ratelimittest.Factory {
 	var n atomic.Int64
 	return func(t rapid.TB) ratelimittest.Subject {
@@ -67,42 +67,44 @@ func subjects(client redis.UniversalClient) ratelimittest.Factory {
 	}
 }
 
-func TestASingleServer(t *testing.T) {
+func TestStoreInASingleServerConforms(t *testing.T) {
 	server := redistest.Start(t)
 	ratelimittest.Run(t, subjects(newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})))
 }
 
-func TestACluster(t *testing.T) {
+func TestStoreInAClusterConforms(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	ratelimittest.Run(t, subjects(newClient(t, redisstore.ClientOptions{Addresses: cluster.Addrs()})))
 }
 
-// two are the stores of two gateways, asked in turn.
-type two struct {
+// An alternatingStore is the stores of two gateways, used in turn.
+type alternatingStore struct {
 	gateways [2]*redisstore.Store
 	turn     int
 }
 
-func (s *two) next() *redisstore.Store {
+func (s *alternatingStore) next() *redisstore.Store {
 	s.turn++
 	return s.gateways[s.turn%2]
 }
 
-func (s *two) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
+func (s *alternatingStore) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
 	return s.next().Decide(ctx, tokenID, p)
 }
 
-func (s *two) Peek(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
+func (s *alternatingStore) Peek(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
 	return s.next().Peek(ctx, tokenID, p)
 }
 
-func (s *two) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
+func (s *alternatingStore) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
 	return s.next().Refund(ctx, tokenID, p, d)
 }
 
-func (s *two) Reset(ctx context.Context, tokenID string) error { return s.next().Reset(ctx, tokenID) }
+func (s *alternatingStore) Reset(ctx context.Context, tokenID string) error {
+	return s.next().Reset(ctx, tokenID)
+}
 
-func TestTwoGatewaysAreAsOne(t *testing.T) {
+func TestTwoStoresWithOneRedisConform(t *testing.T) {
 	server := redistest.Start(t)
 	clients := [2]redis.UniversalClient{}
 	for i := range clients {
@@ -111,7 +113,7 @@ func TestTwoGatewaysAreAsOne(t *testing.T) {
 	var n atomic.Int64
 	ratelimittest.Run(t, func(t rapid.TB) ratelimittest.Subject {
 		c, prefix := newClock(), fmt.Sprintf("%d:", n.Add(1))
-		s := &two{}
+		s := &alternatingStore{}
 		for i, client := range clients {
 			s.gateways[i] = newStore(t, redisstore.Options{Client: client, Prefix: prefix, Clock: c.Now})
 		}

@@ -17,12 +17,12 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// A secured server speaks TLS, beside the port that a test looks in by, with those of its authority alone.
+// A secured server has a TLS port, which requires client certificates of its authority, beside the plaintext port for the test.
 type secured struct {
 	*redistest.Server
 
 	authority *tlsfilestest.Authority
-	port      int // of TLS
+	port      int // with TLS
 }
 
 func startSecured(t *testing.T, args ...string) *secured {
@@ -34,20 +34,20 @@ func startSecured(t *testing.T, args ...string) *secured {
 	return s
 }
 
-// address is that of TLS.
+// address returns the address with TLS.
 func (s *secured) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
 func always(config *tls.Config) func(context.Context) *tls.Config {
 	return func(context.Context) *tls.Config { return config }
 }
 
-func TestATLSServerWithAPassword(t *testing.T) {
+func TestServerWithTLSAndPassword(t *testing.T) {
 	server := startSecured(t, "--user", "gate", "on", ">secret", "~opsgate:*", "&opsgate:*", "+@all")
 	o := redisstore.ClientOptions{
 		Addresses: []string{server.address()}, TLS: always(server.authority.Config(t, "gateway")),
 		Credentials: func() (string, string) { return "gate", "secret" },
 	}
-	s := running(t, redisstore.Options{Client: newClient(t, o)})
+	s := newRunning(t, redisstore.Options{Client: newClient(t, o)})
 	d := decide(t, s, "t", specified(t))
 	if err := s.Refund(t.Context(), "t", specified(t), d); err != nil || !d.Allowed {
 		t.Errorf("%+v, error %v", d, err)
@@ -59,9 +59,8 @@ func TestATLSServerWithAPassword(t *testing.T) {
 	}
 }
 
-// Certificates are renewed while clients run. Whatever stands at the addresses, the connections that are made later are made with the
-// new ones, and those that there are stay.
-func TestAConnectionIsSecuredByWhatHoldsWhenItIsMade(t *testing.T) {
+// Certificates are renewed while clients run: new connections use the new ones, existing connections stay.
+func TestNewConnectionsUseTheCurrentCertificates(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) (*secured, redisstore.ClientOptions){
 		"single": func(t *testing.T) (*secured, redisstore.ClientOptions) {
 			t.Helper()
@@ -90,31 +89,31 @@ func TestAConnectionIsSecuredByWhatHoldsWhenItIsMade(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, o := start(t)
-			known, other := server.authority.Config(t, "gateway"), tlsfilestest.NewAuthority(t, "other").Config(t, "gateway")
-			stranger := known.Clone() // who knows the server, and is not known to it
-			stranger.Certificates = other.Certificates
+			trusted, other := server.authority.Config(t, "gateway"), tlsfilestest.NewAuthority(t, "other").Config(t, "gateway")
+			untrusted := trusted.Clone() // trusts the server, which does not trust it
+			untrusted.Certificates = other.Certificates
 			var current atomic.Pointer[tls.Config]
 			o.TLS = func(context.Context) *tls.Config { return current.Load() }
 			current.Store(other)
-			s := running(t, redisstore.Options{Client: newClient(t, o)})
-			for _, refused := range []*tls.Config{other, stranger} {
+			s := newRunning(t, redisstore.Options{Client: newClient(t, o)})
+			for _, refused := range []*tls.Config{other, untrusted} {
 				current.Store(refused)
 				if err := s.Ping(t.Context()); err == nil {
-					t.Fatal("a connection was made with the certificates of others")
+					t.Fatal("connected with certificates of another authority")
 				}
 			}
-			current.Store(known)
-			eventually(t, "a connection is made with the right ones", func() bool { return s.Ping(t.Context()) == nil })
+			current.Store(trusted)
+			eventually(t, "a connection is made with the right certificates", func() bool { return s.Ping(t.Context()) == nil })
 			eventually(t, "it is subscribed to refunds", s.Subscribed)
 			current.Store(other)
 			if err := s.Ping(t.Context()); err != nil {
-				t.Errorf("the connection did not stay: %v", err)
+				t.Errorf("the connection was closed: %v", err)
 			}
 		})
 	}
 }
 
-// terminate speaks TLS in front of what does not, and returns where.
+// terminate starts a proxy that terminates TLS in front of an address, and returns its address.
 func terminate(t *testing.T, config *tls.Config, to string) string {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
@@ -128,7 +127,7 @@ func terminate(t *testing.T, config *tls.Config, to string) string {
 			if err != nil {
 				return
 			}
-			serving.Go(func() { pass(conn, to) })
+			serving.Go(func() { proxy(conn, to) })
 		}
 	})
 	t.Cleanup(func() { // the clients have closed their connections
@@ -138,32 +137,32 @@ func terminate(t *testing.T, config *tls.Config, to string) string {
 	return listener.Addr().String()
 }
 
-// pass passes on what is said on a connection, until one side ends.
-func pass(conn net.Conn, to string) {
+// proxy copies between a connection and an address until one side ends.
+func proxy(conn net.Conn, to string) {
 	defer func() { _ = conn.Close() }()
-	behind, err := net.Dial("tcp", to)
+	server, err := net.Dial("tcp", to)
 	if err != nil {
 		return
 	}
-	var passing sync.WaitGroup
-	passing.Go(func() {
-		_, _ = io.Copy(behind, conn)
-		_ = behind.Close()
+	var copying sync.WaitGroup
+	copying.Go(func() {
+		_, _ = io.Copy(server, conn)
+		_ = server.Close()
 	})
-	_, _ = io.Copy(conn, behind)
+	_, _ = io.Copy(conn, server)
 	_ = conn.Close()
-	passing.Wait()
+	copying.Wait()
 }
 
-// Who takes a connection and says nothing, as a server does that does not speak TLS, costs the time-out of making one.
-func TestAHandshakeIsAwaitedForTheDialTimeout(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+// A server without TLS may accept a connection and send nothing.
+func TestHandshakeEndsAfterTheDialTimeout(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = silent.Close() }()
+	defer func() { _ = listener.Close() }()
 	client := newClient(t, redisstore.ClientOptions{
-		Addresses: []string{silent.Addr().String()}, TLS: always(tlsfilestest.NewAuthority(t, "redis").Config(t, "gateway")),
+		Addresses: []string{listener.Addr().String()}, TLS: always(tlsfilestest.NewAuthority(t, "redis").Config(t, "gateway")),
 		Timeout: time.Minute, DialTimeout: 20 * time.Millisecond,
 	})
 	start := time.Now()

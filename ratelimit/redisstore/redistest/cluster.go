@@ -18,7 +18,7 @@ type Cluster struct {
 	Servers []*Server
 }
 
-// StartCluster runs a cluster, and returns when each of its masters says that it is whole.
+// StartCluster runs a cluster, and returns when each master reports that it is complete.
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -27,7 +27,7 @@ func StartCluster(t testing.TB) *Cluster {
 		buses[i] = FreePort(t)
 		c.Servers = append(c.Servers, Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(buses[i])))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	for i, s := range c.Servers {
 		s.do(ctx, "CLUSTER", "ADDSLOTSRANGE", i*slots/masters, (i+1)*slots/masters-1)
@@ -37,12 +37,12 @@ func StartCluster(t testing.TB) *Cluster {
 		}
 	}
 	for _, s := range c.Servers {
-		s.await("the cluster is whole", s.sees)
+		s.await("the cluster is complete", s.seesCluster)
 	}
 	return c
 }
 
-// Addrs are where the masters listen.
+// Addrs returns the addresses of the masters.
 func (c *Cluster) Addrs() []string {
 	var addrs []string
 	for _, s := range c.Servers {
@@ -51,8 +51,8 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// sees says whether the master knows of all others and of who has which slots.
-func (s *Server) sees(ctx context.Context) bool {
+// seesCluster reports whether the master has the other masters and all slots in its configuration.
+func (s *Server) seesCluster(ctx context.Context) bool {
 	info := s.Client().ClusterInfo(ctx).Val()
 	return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", masters)) &&
 		strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", masters))

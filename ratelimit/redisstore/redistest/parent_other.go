@@ -4,5 +4,5 @@ package redistest
 
 import "syscall"
 
-// Elsewhere the kernel does not promise it: a test that is killed leaves its servers to whoever killed it.
+// endsWithParent returns nil: only Linux can kill children with their parent, so a killed test leaves its servers running.
 func endsWithParent() *syscall.SysProcAttr { return nil }

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestAServerIsEmptyAfterARestart(t *testing.T) {
+func TestServerIsEmptyAfterARestart(t *testing.T) {
 	s := redistest.Start(t)
 	ctx, c := t.Context(), s.Client()
 	if err := c.Set(ctx, "k", "v", 0).Err(); err != nil {
@@ -29,25 +29,25 @@ func TestAServerIsEmptyAfterARestart(t *testing.T) {
 	}
 	s.Kill()
 	if err := c.Ping(ctx).Err(); err == nil {
-		t.Error("a server that was killed answers")
+		t.Error("a killed server answers")
 	}
 }
 
-func TestAFrozenServerAnswersWhenItThaws(t *testing.T) {
+func TestPausedServerAnswersAfterResume(t *testing.T) {
 	s := redistest.Start(t)
 	s.Pause()
 	brief, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	impatient := redis.NewClient(&redis.Options{Addr: s.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1})
-	defer func() { _ = impatient.Close() }()
-	if err := impatient.Ping(brief).Err(); !errors.Is(err, context.DeadlineExceeded) && !os.IsTimeout(err) {
-		t.Errorf("frozen: %v", err)
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1})
+	defer func() { _ = client.Close() }()
+	if err := client.Ping(brief).Err(); !errors.Is(err, context.DeadlineExceeded) && !os.IsTimeout(err) {
+		t.Errorf("paused: %v", err)
 	}
 	s.Resume()
 	s.Flush()
 }
 
-func TestAClusterTakesEveryKey(t *testing.T) {
+func TestClusterAcceptsEveryKey(t *testing.T) {
 	c := redistest.StartCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
 	defer func() { _ = client.Close() }()
@@ -58,12 +58,12 @@ func TestAClusterTakesEveryKey(t *testing.T) {
 	}
 	for _, s := range c.Servers {
 		if n := s.Client().DBSize(t.Context()).Val(); n == 0 {
-			t.Errorf("%s holds none of a hundred keys", s.Addr())
+			t.Errorf("%s has none of 100 keys", s.Addr())
 		}
 	}
 }
 
-func TestAReplicaBecomesTheMaster(t *testing.T) {
+func TestReplicaBecomesTheMaster(t *testing.T) {
 	w := redistest.StartSentinelGroup(t, "main")
 	master, replica := w.Roles()
 	ctx := t.Context()
@@ -77,21 +77,21 @@ func TestAReplicaBecomesTheMaster(t *testing.T) {
 	w.FailOverEmpty()
 	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: w.Addrs(), MaxRetries: -1, DialerRetries: 1})
 	defer func() { _ = client.Close() }()
-	patient, cancel := context.WithTimeout(ctx, time.Minute)
+	bounded, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
-	for err := client.Set(patient, "other", "v", 0).Err(); err != nil; err = client.Set(patient, "other", "v", 0).Err() {
+	for err := client.Set(bounded, "other", "v", 0).Err(); err != nil; err = client.Set(bounded, "other", "v", 0).Err() {
 		select {
 		case <-again.C:
-		case <-patient.Done():
+		case <-bounded.Done():
 			t.Fatal(err)
 		}
 	}
-	for now, _ := w.Roles(); now != replica; now, _ = w.Roles() { // the sentinels hear of it one after the other
+	for now, _ := w.Roles(); now != replica; now, _ = w.Roles() { // sentinels learn of it one after the other
 		select {
 		case <-again.C:
-		case <-patient.Done():
+		case <-bounded.Done():
 			t.Fatalf("%s is the master", now.Addr())
 		}
 	}

@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	host     = "127.0.0.1"
-	patience = time.Minute
-	tick     = 5 * time.Millisecond
+	host      = "127.0.0.1"
+	timeout   = time.Minute
+	pollEvery = 5 * time.Millisecond
 )
 
-// A Server is a running redis-server. Its methods fail the test where they cannot do what they say.
+// A Server is a redis-server. Its methods fail the test on errors.
 type Server struct {
 	t      testing.TB
 	binary string
@@ -36,14 +36,14 @@ type Server struct {
 	process *process // nil when killed
 }
 
-// A process is a child that ends with the thread that started it, and that thread with the child.
+// A process is a child process. It ends with the thread that started it, which ends with the child.
 type process struct {
 	*os.Process
 	ended  chan struct{}
-	output *bytes.Buffer // to be read when it has ended
+	output *bytes.Buffer // read after it has ended
 }
 
-// Start runs a server, with further arguments if there are any: "--requirepass", "secret".
+// Start runs a server with further arguments: "--requirepass", "secret".
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t)
@@ -56,7 +56,7 @@ func Start(t testing.TB, args ...string) *Server {
 
 func newServer(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{t: t, binary: find(t), port: FreePort(t), dir: t.TempDir()} // which goes after the server
+	s := &Server{t: t, binary: find(t), port: FreePort(t), dir: t.TempDir()} // removed after Kill
 	t.Cleanup(s.Kill)
 	return s
 }
@@ -75,28 +75,28 @@ func find(t testing.TB) string {
 	return binary
 }
 
-// FreePort returns a port of the loopback interface that nobody listened on a moment ago. It is below those that systems give to who asks
-// for any, as other tests do all the time: one of them could have it before the server that it is meant for, or while that one is away.
+// FreePort returns a free port of the loopback interface. It is below the range of ephemeral ports, so that no other test gets it before
+// the server listens, or while the server is down.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	const lowest, beyond = 10_000, 30_000
+	const first, end = 10_000, 30_000
 	var err error
 	for range 100 {
-		port := lowest + rand.N(beyond-lowest)
+		port := first + rand.N(end-first)
 		var l net.Listener
 		if l, err = new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
 			_ = l.Close()
 			return port
 		}
 	}
-	t.Fatalf("there is no free port: %v", err)
+	t.Fatalf("no free port: %v", err)
 	return 0
 }
 
-// Addr is where the server listens, host and port.
+// Addr returns the address of the server.
 func (s *Server) Addr() string { return net.JoinHostPort(host, strconv.Itoa(s.port)) }
 
-// Restart runs the server on the same port with nothing in it, after killing the one that may be running.
+// Restart runs the server on the same port, empty, and kills a running one before.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
@@ -108,8 +108,7 @@ func (s *Server) Restart() {
 	s.await("redis-server listens", s.listens)
 }
 
-// start runs the command from a thread of its own: the kernel kills the child when the thread that started it ends, which is how
-// a test that is killed leaves no server behind.
+// start runs the command on a thread of its own. The kernel kills the child when this thread ends, so a killed test leaves no server.
 func start(cmd *exec.Cmd) (*process, error) {
 	p := &process{ended: make(chan struct{}), output: new(bytes.Buffer)}
 	cmd.Stdout, cmd.Stderr = p.output, p.output
@@ -123,13 +122,13 @@ func start(cmd *exec.Cmd) (*process, error) {
 		p.Process = cmd.Process
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // it is killed, always
+			_ = cmd.Wait() // it is always killed
 		}
 	}()
 	return p, <-started
 }
 
-// listens says whether the server takes connections. Whether it answers commands, its arguments decide.
+// listens reports whether the server accepts connections. Its arguments may prevent commands.
 func (s *Server) listens(ctx context.Context) bool {
 	select {
 	case <-s.process.ended:
@@ -147,20 +146,20 @@ func (s *Server) listens(ctx context.Context) bool {
 // await waits for a condition to hold.
 func (s *Server) await(what string, holds func(context.Context) bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	again := time.NewTicker(tick)
+	again := time.NewTicker(pollEvery)
 	defer again.Stop()
 	for !holds(ctx) {
 		select {
 		case <-ctx.Done():
-			s.t.Fatalf("it took too long that %s", what)
+			s.t.Fatalf("timed out: %s", what)
 		case <-again.C:
 		}
 	}
 }
 
-// Kill ends the server as a crash does. It may be called of one that was killed.
+// Kill ends the server as a crash does. It does nothing if the server is not running.
 func (s *Server) Kill() {
 	if s.process == nil {
 		return
@@ -170,16 +169,16 @@ func (s *Server) Kill() {
 	s.process = nil
 }
 
-// Pause stops the server where it is: connections stay open, and nothing answers.
+// Pause stops the process: connections stay open, and calls hang.
 func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 
-// Resume lets a frozen server go on.
+// Resume continues a paused server.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(signal syscall.Signal) {
 	s.t.Helper()
 	if s.process == nil {
-		s.t.Fatal("redis-server was killed")
+		s.t.Fatal("redis-server is not running")
 	}
 	if err := s.process.Signal(signal); err != nil {
 		s.t.Fatalf("redis-server: %v: %v", signal, err)
@@ -194,11 +193,11 @@ func (s *Server) Flush() {
 	}
 }
 
-// Client returns a patient client of the server, without password or TLS. It is closed with the test.
+// Client returns a client with long time-outs, without password or TLS. It is closed with the test.
 func (s *Server) Client() *redis.Client {
 	if s.client == nil {
 		s.client = redis.NewClient(&redis.Options{
-			Addr: s.Addr(), DialTimeout: patience, ReadTimeout: patience, DisableIdentity: true, MaxRetries: -1,
+			Addr: s.Addr(), DialTimeout: timeout, ReadTimeout: timeout, DisableIdentity: true, MaxRetries: -1,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		})
 		s.t.Cleanup(func() { _ = s.client.Close() })
