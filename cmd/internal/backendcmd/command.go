@@ -14,32 +14,32 @@ import (
 	"opsgate/cmd/internal/refbackend"
 )
 
-// An Environment is what the program has of the outside.
+// An Environment holds the outputs and the other external dependencies of the program.
 type Environment struct {
 	Out, Err io.Writer
-	// Clock tells the time; nil means the system's.
+	// Clock returns the time; nil means time.Now.
 	Clock func() time.Time
-	// Random is what tokens are made of; nil means the system's secure source.
+	// Random is the source of tokens; nil means crypto/rand.
 	Random io.Reader
 }
 
 // commands is the grammar of the command line.
 type commands struct {
 	Serve serve      `cmd:"" help:"Serve the internal services over gRPC until SIGTERM."`
-	Team  teamGroup  `cmd:"" help:"Look after teams."`
-	Token tokenGroup `cmd:"" help:"Look after API tokens."`
+	Team  teamGroup  `cmd:"" help:"Manage teams."`
+	Token tokenGroup `cmd:"" help:"Manage API tokens."`
 
 	commandline.Commands
 }
 
-// dataDir is what every command that touches the data needs.
+// dataDir is the flag of every command that opens the database.
 type dataDir struct {
-	DataDir string `required:"" placeholder:"DIR" env:"OPSBACKEND_DATA_DIR" help:"Directory of the database, made if need be."`
+	DataDir string `required:"" placeholder:"DIR" env:"OPSBACKEND_DATA_DIR" help:"Directory of the database, created if it does not exist."`
 }
 
-// tokenFormat is what every command that makes or takes tokens needs.
+// tokenFormat is the flag of every command that creates tokens.
 type tokenFormat struct {
-	TokenPrefix string `default:"ops_" env:"OPSBACKEND_TOKEN_PREFIX" help:"What tokens begin with (${default})."`
+	TokenPrefix string `default:"ops_" env:"OPSBACKEND_TOKEN_PREFIX" help:"Prefix of tokens, before live_ (${default})."`
 }
 
 // Validate is called by the parser.
@@ -47,8 +47,8 @@ func (f tokenFormat) Validate() error { return f.format().Validate() }
 
 func (f tokenFormat) format() authn.TokenFormat { return authn.TokenFormat{Prefix: f.TokenPrefix} }
 
-// Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. It
-// ends early, and gracefully, when ctx does.
+// Run runs the program with its arguments, without its name, and returns the exit code: 0 for success, 1 for failure, 2 for wrong usage.
+// It stops gracefully when ctx ends.
 func Run(ctx context.Context, arguments []string, environment Environment) int {
 	if environment.Clock == nil {
 		environment.Clock = time.Now
@@ -63,7 +63,7 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 	}.Run(ctx, new(commands), arguments, environment)
 }
 
-// use opens the backend for as long as fn runs.
+// use opens the backend, calls fn and closes the backend.
 func (d dataDir) use(ctx context.Context, e Environment, fn func(*refbackend.Backend) error) error {
 	backend, err := refbackend.Open(ctx, refbackend.Options{DataDir: d.DataDir, Clock: e.Clock})
 	if err != nil {
@@ -72,7 +72,7 @@ func (d dataDir) use(ctx context.Context, e Environment, fn func(*refbackend.Bac
 	return errors.Join(fn(backend), backend.Close())
 }
 
-// list puts words into one cell of a table.
+// list formats words for one cell of a table.
 func list(words []string) string {
 	if len(words) == 0 {
 		return "-"
@@ -80,12 +80,12 @@ func list(words []string) string {
 	return strings.Join(words, ",")
 }
 
-// about returns what the manual page says beside the commands.
+// about returns the sections of the manual page other than the commands.
 func about() commandline.About {
 	return commandline.About{Build: buildinfo.Read(), Sections: []commandline.Section{
 		{Title: "EXIT STATUS", Items: []commandline.Item{
-			{Term: "0", Text: "Done."},
-			{Term: "1", Text: "Failed; standard error says why."},
+			{Term: "0", Text: "Success."},
+			{Term: "1", Text: "Failure; standard error has the reason."},
 			{Term: "2", Text: "Wrong usage."},
 		}},
 	}}

@@ -41,7 +41,7 @@ func run(t *testing.T, arguments ...string) (code int, out, errs string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// succeed runs the program, which has to succeed, and returns what it printed.
+// succeed runs the program, fails the test if the program fails, and returns its output.
 func succeed(t *testing.T, arguments ...string) string {
 	t.Helper()
 	code, out, errs := run(t, arguments...)
@@ -51,7 +51,7 @@ func succeed(t *testing.T, arguments ...string) string {
 	return out
 }
 
-// A server is the program while it serves.
+// A server is a running program.
 type server struct {
 	t    *testing.T
 	conn *grpc.ClientConn
@@ -74,7 +74,7 @@ func serve(t *testing.T, arguments ...string) *server {
 	for record.Msg != "serving" {
 		must(t, lines.Decode(&record))
 	}
-	go io.Copy(io.Discard, logs) //nolint:errcheck // only so that the program can go on
+	go io.Copy(io.Discard, logs) //nolint:errcheck // the program blocks if the log is not read
 	conn, err := grpc.NewClient(record.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	must(t, err)
 	s := &server{t: t, conn: conn}
@@ -93,7 +93,7 @@ func (s *server) resolve(token string) (*identityv1.ResolveTokenResponse, error)
 		&identityv1.ResolveTokenRequest{TokenSha256: hash[:]})
 }
 
-func TestATokensLife(t *testing.T) {
+func TestTokenCreateResolveRevoke(t *testing.T) {
 	dir := t.TempDir()
 	team := strings.TrimSpace(succeed(t, "team", "create", "--data-dir", dir, "Harbour"))
 	if list := succeed(t, "team", "list", "--data-dir", dir); !strings.Contains(list, team) || !strings.Contains(list, "Harbour") {
@@ -120,10 +120,10 @@ func TestATokensLife(t *testing.T) {
 	_, err = watch.Recv()
 	must(t, err)
 	succeed(t, "token", "revoke", "--data-dir", dir, resolved.GetTokenId())
-	message, err := watch.Recv() // the heartbeat is ten seconds away
+	message, err := watch.Recv() // before the first heartbeat, after ten seconds
 	must(t, err)
 	if message.GetRevocation().GetTokenId() != resolved.GetTokenId() {
-		t.Errorf("the serving program was told %v", message)
+		t.Errorf("the running program reported %v", message)
 	}
 	if _, err := s.resolve(token); status.Code(err) != codes.NotFound {
 		t.Errorf("the revoked token is resolved: %v", err)
@@ -131,7 +131,7 @@ func TestATokensLife(t *testing.T) {
 	if code := s.stop(); code != 0 {
 		t.Errorf("serve ended with %d", code)
 	}
-	noTrace(t, dir, token)
+	mustNotContain(t, dir, token)
 }
 
 func TestMintPrintsAValidTokenAndItsHash(t *testing.T) {
@@ -156,8 +156,8 @@ func TestMintPrintsAValidTokenAndItsHash(t *testing.T) {
 	}
 }
 
-// noTrace fails the test if a file of the directory holds the text.
-func noTrace(t *testing.T, dir, text string) {
+// mustNotContain fails the test if a file in the directory contains the text.
+func mustNotContain(t *testing.T, dir, text string) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
 	must(t, err)
@@ -165,12 +165,12 @@ func noTrace(t *testing.T, dir, text string) {
 		data, err := os.ReadFile(filepath.Join(dir, file.Name()))
 		must(t, err)
 		if bytes.Contains(data, []byte(text)) {
-			t.Errorf("%s holds the token", file.Name())
+			t.Errorf("%s contains the token", file.Name())
 		}
 	}
 }
 
-func TestServingDemoData(t *testing.T) {
+func TestServeWithDemoData(t *testing.T) {
 	s := serve(t, "--data-dir", t.TempDir(), "--seed", "demo", "--services", "fleet,identity", "--token-prefix", "acme_")
 	tokens, err := demo.Tokens(authn.TokenFormat{Prefix: "acme_"})
 	must(t, err)
@@ -184,7 +184,7 @@ func TestServingDemoData(t *testing.T) {
 	}
 }
 
-func TestReflectionIsOffUnlessAskedFor(t *testing.T) {
+func TestReflectionIsOffByDefault(t *testing.T) {
 	for _, test := range []struct {
 		arguments []string
 		want      codes.Code
@@ -209,7 +209,7 @@ func TestExitCodes(t *testing.T) {
 	for _, c := range []struct {
 		code      int
 		arguments string
-		says      string
+		output    string
 	}{
 		{0, "--help", "Usage: opsbackend"},
 		{0, "serve --help", "--listen"},
@@ -230,8 +230,8 @@ func TestExitCodes(t *testing.T) {
 		{1, "team list --data-dir " + notADir, "data directory"},
 	} {
 		code, out, errs := run(t, strings.Fields(c.arguments)...)
-		if code != c.code || !strings.Contains(out+errs, c.says) {
-			t.Errorf("opsbackend %s: exit code %d, want %d with %q\n%s%s", c.arguments, code, c.code, c.says, out, errs)
+		if code != c.code || !strings.Contains(out+errs, c.output) {
+			t.Errorf("opsbackend %s: exit code %d, want %d with %q\n%s%s", c.arguments, code, c.code, c.output, out, errs)
 		}
 		if (code == 0) != (errs == "") {
 			t.Errorf("opsbackend %s: exit code %d and on standard error: %q", c.arguments, code, errs)

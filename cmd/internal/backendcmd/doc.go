@@ -1,6 +1,5 @@
-// Package backendcmd is the command line of opsbackend: serving the reference backend, and looking after the teams and API
-// tokens in its data.
+// Package backendcmd is the command line of opsbackend: it serves the reference backend and manages its teams and API tokens.
 //
-// Results go to standard output, everything else to standard error, so that a script can read what it asked for. A token is
-// printed once, when it is made, and is kept as a hash.
+// Results go to standard output, and everything else to standard error. A token is printed once, when it is created; only its hash is
+// stored.
 package backendcmd

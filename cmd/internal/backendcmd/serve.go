@@ -16,9 +16,9 @@ type serve struct {
 	dataDir
 	tokenFormat
 
-	Listen     string     `default:"127.0.0.1:9000" placeholder:"ADDR" help:"Listen here (${default}); port 0 takes a free one."`
+	Listen     string     `default:"127.0.0.1:9000" placeholder:"ADDR" help:"Address to listen on (${default}); port 0 selects a free port."`
 	Services   []string   `placeholder:"NAME,..." help:"Services: fleet, monitoring, incident, audit, identity (all)."`
-	Seed       string     `enum:",demo" default:"" placeholder:"demo" help:"Data to lay into an empty database: demo."`
+	Seed       string     `enum:",demo" default:"" placeholder:"demo" help:"Data to insert into an empty database: demo."`
 	Reflection bool       `help:"Serve gRPC reflection, which describes every method to any client."`
 	LogLevel   slog.Level `default:"info" placeholder:"LEVEL" help:"debug, which shows calls, info, warn or error (${default})."`
 }
@@ -38,7 +38,7 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 	defer func() { err = errors.Join(err, backend.Close()) }()
 	if c.Seed == "demo" {
 		if err := demo.Seed(ctx, backend.Store(), c.format(), e.Clock()); err != nil {
-			return fmt.Errorf("lay the demo data: %w", err)
+			return fmt.Errorf("insert the demo data: %w", err)
 		}
 	}
 	var listening net.ListenConfig

@@ -55,7 +55,7 @@ func (c *teamList) Run(ctx context.Context, e Environment) error {
 }
 
 type tokenGroup struct {
-	Create tokenCreate `cmd:"" help:"Create a token and print it, this once."`
+	Create tokenCreate `cmd:"" help:"Create a token and print it. It is not shown again."`
 	Mint   tokenMint   `cmd:"" help:"Print a new token and its SHA-256, for the database of another identity service. Nothing is stored."`
 	List   tokenList   `cmd:"" help:"List the tokens, without their text."`
 	Revoke tokenRevoke `cmd:"" help:"Revoke a token. Running servers report it to their clients within a second."`
@@ -66,11 +66,11 @@ type tokenCreate struct {
 	tokenFormat
 
 	Team   string        `required:"" placeholder:"ID|NAME" help:"Team that the token acts for."`
-	Scopes []authn.Scope `placeholder:"SCOPE,..." help:"What the token may do, such as servers:read; nothing by default."`
-	Name   string        `placeholder:"NAME" help:"What to call the token."`
+	Scopes []authn.Scope `placeholder:"SCOPE,..." help:"Scopes of the token, such as servers:read; none by default."`
+	Name   string        `placeholder:"NAME" help:"Name of the token."`
 }
 
-// Run mints the token, keeps its hash and prints it.
+// Run creates a token, stores its hash and prints the token.
 func (c *tokenCreate) Run(ctx context.Context, e Environment) error {
 	scopes := make([]string, len(c.Scopes))
 	for i, scope := range c.Scopes {
@@ -132,7 +132,7 @@ func (c *tokenList) Run(ctx context.Context, e Environment) error {
 type tokenRevoke struct {
 	dataDir
 
-	ID string `arg:"" help:"Id of the token, as listed; never the token itself."`
+	ID string `arg:"" help:"Id of the token from the list, not the token itself."`
 }
 
 // Run revokes the token.
@@ -147,7 +147,7 @@ func (c *tokenRevoke) Run(ctx context.Context, e Environment) error {
 	})
 }
 
-// table writes rows of tab-separated cells in columns.
+// table writes rows of tab-separated cells as a table.
 func table(w io.Writer, heading string, rows int, row func(i int) string) error {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(columns, heading)
@@ -157,7 +157,7 @@ func table(w io.Writer, heading string, rows int, row func(i int) string) error 
 	return columns.Flush()
 }
 
-// when is a time in a table.
+// when formats a time for a table.
 func when(t time.Time) string {
 	if t.IsZero() {
 		return "-"

@@ -29,11 +29,11 @@ func ended(err error) string {
 
 // endedInFull returns how a call ended with all details of the error.
 func endedInFull(err error) string {
-	text := ended(err)
+	parts := []string{ended(err)}
 	for _, detail := range status.Convert(err).Details() {
-		text += fmt.Sprintf(", detail {%v}", detail)
+		parts = append(parts, fmt.Sprintf("detail {%v}", detail))
 	}
-	return text
+	return strings.Join(parts, ", ")
 }
 
 // codeName returns the name of a code in the contract, such as NOT_FOUND.

@@ -17,7 +17,7 @@ import (
 	"opsgate/proto/contract"
 )
 
-// generalFaults are those of services that get a rule wrong which holds everywhere.
+// generalFaults returns faults in rules that hold for all methods.
 func generalFaults() []fault {
 	return []fault{
 		{name: "no health service", fails: []string{"*/Health/serving"}, noHealth: true},
@@ -34,14 +34,14 @@ func generalFaults() []fault {
 			},
 		},
 		{
-			name: "answers are malformed", fails: malformable(),
+			name: "responses are malformed", fails: malformable(),
 			unary: tamper(func(_ *intercepted, m proto.Message) { malform(m.ProtoReflect()) }),
 		},
-		{name: "the wrong order", fails: []string{"*/order"}, unary: disorder},
-		{name: "lists lack something", fails: []string{"*/complete"}, unary: omitFixtures},
-		{name: "something else is returned", fails: []string{"*/the-one-asked-for"}, unary: returnAnother},
+		{name: "lists are in the wrong order", fails: []string{"*/order"}, unary: disorder},
+		{name: "lists are incomplete", fails: []string{"*/complete"}, unary: omitFixtures},
+		{name: "another resource is returned", fails: []string{"*/the-one-asked-for"}, unary: returnAnother},
 		{
-			name: "anybody is a team", fails: []string{"*/team-id"},
+			name: "any text is a team id", fails: []string{"*/team-id"},
 			unary: failing(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {
 				if slices.Contains(named(err), "team_id") {
 					return c.method.NewResponse(), nil
@@ -49,9 +49,9 @@ func generalFaults() []fault {
 				return nil, err
 			}),
 		},
-		{name: "a team sees the other's as well", fails: []string{"*/isolation"}, unary: leak},
+		{name: "a team reads the other team's data too", fails: []string{"*/isolation"}, unary: leak},
 		{
-			name: "ids open every team", fails: []string{"*/foreign-id"},
+			name: "ids are valid for every team", fails: []string{"*/foreign-id"},
 			unary: failing(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
 				if team(c) == "" {
 					return nil, err
@@ -60,20 +60,20 @@ func generalFaults() []fault {
 			}),
 		},
 		{
-			name: "what is another team's is told from what is not", fails: []string{"*/foreign-id"},
+			name: "errors differ for unknown ids and ids of another team", fails: []string{"*/foreign-id"},
 			unary: failing(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
 				if team(c) == "" {
 					return nil, err
 				}
 				_, foreign := c.pass(with(c.request, "team_id", c.state.other(team(c)).ID))
 				if foreign == nil {
-					return nil, status.Error(codes.NotFound, "not yours")
+					return nil, status.Error(codes.NotFound, "belongs to another team")
 				}
 				return nil, err
 			}),
 		},
 		{
-			name: "unknown ids are a fault", fails: []string{"*/unknown-id", "*/foreign-id"},
+			name: "unknown ids are INTERNAL", fails: []string{"*/unknown-id", "*/foreign-id"},
 			unary: failing(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
 				if team(c) == "" {
 					return nil, err
@@ -82,13 +82,13 @@ func generalFaults() []fault {
 			}),
 		},
 		{
-			name: "refusals name no field", unary: failing(codes.InvalidArgument, func(_ *intercepted, err error) (proto.Message, error) {
+			name: "errors name no field", unary: failing(codes.InvalidArgument, func(_ *intercepted, err error) (proto.Message, error) {
 				return nil, status.Error(codes.InvalidArgument, status.Convert(err).Message())
 			}),
 			fails: slices.Concat(boundsOfRequests(), []string{"*/team-id", "*/idempotent-other-request", "*/idempotent-other-method"}),
 		},
 		{
-			name: "nothing is out of bounds", fails: append(boundsOfRequests(), "*/idempotent-failure"),
+			name: "invalid fields are accepted", fails: append(boundsOfRequests(), "*/idempotent-failure"),
 			unary: failing(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {
 				if fields := named(err); slices.Contains(fields, "team_id") ||
 					slices.Contains(fields, "idempotency_key") && len(text(c.request, "idempotency_key")) == lengthOfKeys {
@@ -98,7 +98,7 @@ func generalFaults() []fault {
 			}),
 		},
 		{
-			name: "one violation at a time", fails: []string{"*/all-violations"},
+			name: "only the first violation is returned", fails: []string{"*/all-violations"},
 			unary: failing(codes.InvalidArgument, func(_ *intercepted, err error) (proto.Message, error) {
 				return nil, refuse(named(err)[0])
 			}),
@@ -106,17 +106,16 @@ func generalFaults() []fault {
 	}
 }
 
-// lengthOfKeys is that of the idempotency keys of the checks, but for wrong ones.
+// lengthOfKeys is the length of the valid idempotency keys of the checks.
 const lengthOfKeys = 36
 
-// passedDeadline reports whether the message of a call may have come after the deadline: whether the deadline, which the front of the
-// fault turned into metadata, is short.
+// passedDeadline reports whether a call is one of a deadline check, which has a short deadline. The server passes deadlines on as metadata.
 func passedDeadline(ctx context.Context) bool {
 	timeouts := metadata.ValueFromIncomingContext(ctx, ignoredTimeout)
 	return len(timeouts) == 1 && timeouts[0] == "10m"
 }
 
-// malformable returns the checks of the form of answers. The answers of the identity service have no field that malform changes.
+// malformable returns the well-formed checks of methods with responses that malform changes: all but those of the identity service.
 func malformable() []string {
 	var names []string
 	for _, m := range contract.Methods() {
@@ -127,7 +126,7 @@ func malformable() []string {
 	return names
 }
 
-// boundsOfRequests returns the checks that send an invalid request and no more.
+// boundsOfRequests returns the checks that only send invalid requests.
 func boundsOfRequests() []string {
 	var names []string
 	for _, c := range conformance.Checks() {
@@ -138,7 +137,7 @@ func boundsOfRequests() []string {
 	return names
 }
 
-// malform makes every time and colour of an answer invalid. A time stays the same instant, and so passes every other check.
+// malform makes every time and colour of a response invalid. Times remain the same instants, so other checks still pass.
 func malform(m protoreflect.Message) {
 	if t, ok := m.Interface().(*timestamppb.Timestamp); ok {
 		t.Seconds--
@@ -160,7 +159,7 @@ func malform(m protoreflect.Message) {
 	})
 }
 
-// disorder returns rows in another order: the first page of a list, and the lists of the fixtures' resources.
+// disorder changes the order of rows on first pages, and in lists of the fixtures' resources.
 func disorder(c *intercepted) (proto.Message, error) {
 	answer, err := c.pass(c.request)
 	rows := c.method.Rows()
@@ -175,7 +174,7 @@ func disorder(c *intercepted) (proto.Message, error) {
 		swapRows(list, 0, 1)
 		return answer, nil
 	}
-	for i := range list.Len() / 2 { // names may be in order of bytes or of letters: two swapped names may still be in order
+	for i := range list.Len() / 2 { // two swapped names may still be ordered, by bytes or by letters
 		swapRows(list, i, list.Len()-1-i)
 	}
 	return answer, nil
@@ -239,7 +238,7 @@ func returnAnother(c *intercepted) (proto.Message, error) {
 	return answer, nil
 }
 
-// leak adds what the first team has to what the second is answered.
+// leak adds the first team's response to the second team's.
 func leak(c *intercepted) (proto.Message, error) {
 	answer, err := c.pass(c.request)
 	first, second := c.state.fixtures.Teams[0], c.state.fixtures.Teams[1]
@@ -256,8 +255,8 @@ func leak(c *intercepted) (proto.Message, error) {
 		}
 	}
 	leaked, err := c.pass(theirs)
-	if err != nil { // what the fixtures do not name
-		return answer, nil //nolint:nilerr // the first team has no such thing
+	if err != nil {
+		return answer, nil //nolint:nilerr // the first team has no such resource
 	}
 	next := text(answer, "next_cursor")
 	proto.Merge(answer, leaked)

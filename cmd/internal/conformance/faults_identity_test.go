@@ -16,34 +16,34 @@ type (
 	watchResponse = identityv1.WatchRevocationsResponse
 )
 
-// identityFaults are those of the identity service.
+// identityFaults returns faults of the identity service.
 func identityFaults() []fault {
 	return append(streamFaults(), []fault{
 		{
-			name: "tokens are another team's", fails: []string{"identity/ResolveToken/known"},
+			name: "tokens belong to another team", fails: []string{"identity/ResolveToken/known"},
 			unary: tamper(func(c *intercepted, m *identityv1.ResolveTokenResponse) { m.TeamId = c.state.other(m.TeamId).ID }),
 		},
 		{
-			name: "ids of tokens are no UUIDs", fails: []string{"identity/ResolveToken/well-formed"},
+			name: "token ids are not UUIDs", fails: []string{"identity/ResolveToken/well-formed"},
 			unary: tamper(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.TokenId = "token-" + m.TokenId }),
 		},
 		{
-			name: "teams of tokens are in upper case", fails: []string{"identity/ResolveToken/well-formed", "identity/ResolveToken/known"},
+			name: "team ids of tokens are in upper case", fails: []string{"identity/ResolveToken/well-formed", "identity/ResolveToken/known"},
 			unary: tamper(func(_ *intercepted, m *identityv1.ResolveTokenResponse) {
 				m.TeamId = strings.ToUpper("a" + m.TeamId[1:])
 			}),
 		},
 		{
-			name: "revoked tokens are named by what is no id", fails: []string{"identity/ResolveToken/revoked-id"},
+			name: "token_id of revoked tokens is not a UUID", fails: []string{"identity/ResolveToken/revoked-id"},
 			unary: ofTokens(func(c *intercepted, err error) (proto.Message, error) {
 				if ofRevokedToken(c) {
-					return nil, revokedAs("the revoked one")
+					return nil, revokedAs("not a UUID")
 				}
 				return nil, err
 			}),
 		},
 		{
-			name: "revoked tokens live on", fails: []string{"identity/ResolveToken/revoked"},
+			name: "revoked tokens are resolved", fails: []string{"identity/ResolveToken/revoked"},
 			unary: ofTokens(func(c *intercepted, err error) (proto.Message, error) {
 				if ofRevokedToken(c) {
 					return c.method.NewResponse(), nil
@@ -52,7 +52,7 @@ func identityFaults() []fault {
 			}),
 		},
 		{
-			name: "it is not said why tokens are not resolved", fails: []string{"identity/ResolveToken/unknown", "identity/ResolveToken/revoked"},
+			name: "unresolved tokens have no reason", fails: []string{"identity/ResolveToken/unknown", "identity/ResolveToken/revoked"},
 			unary: ofTokens(func(*intercepted, error) (proto.Message, error) {
 				return nil, status.Error(codes.NotFound, "no such token")
 			}),
@@ -64,7 +64,7 @@ func ofRevokedToken(c *intercepted) bool {
 	return string(c.request.(*identityv1.ResolveTokenRequest).TokenSha256) == string(c.state.fixtures.RevokedToken)
 }
 
-// revokedAs is the refusal of a revoked token that is named by an id.
+// revokedAs returns the error for a revoked token with the id.
 func revokedAs(id string) error {
 	detailed, err := status.New(codes.NotFound, "no such token").WithDetails(
 		&errdetails.ErrorInfo{Reason: "TOKEN_REVOKED", Metadata: map[string]string{"token_id": id}})
@@ -74,7 +74,7 @@ func revokedAs(id string) error {
 	return detailed.Err()
 }
 
-// ofTokens handles tokens that are not resolved.
+// ofTokens handles NOT_FOUND of ResolveToken.
 func ofTokens(handle func(c *intercepted, err error) (proto.Message, error)) handler {
 	return failing(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
 		if c.method.String() == "identity/ResolveToken" {
@@ -87,7 +87,7 @@ func ofTokens(handle func(c *intercepted, err error) (proto.Message, error)) han
 func streamFaults() []fault {
 	return []fault{
 		{
-			name: "streams begin without a position", fails: []string{"identity/WatchRevocations/first-message"},
+			name: "streams start without a position", fails: []string{"identity/WatchRevocations/first-message"},
 			stream: func(_ *watchRequest, n int, m *watchResponse) bool {
 				if n == 0 {
 					m.Position = ""
@@ -100,13 +100,13 @@ func streamFaults() []fault {
 			stream: func(_ *watchRequest, n int, _ *watchResponse) bool { return n == 0 },
 		},
 		{
-			name: "streams say nothing", stream: func(*watchRequest, int, *watchResponse) bool { return false },
+			name: "streams have no messages", stream: func(*watchRequest, int, *watchResponse) bool { return false },
 			fails: []string{
 				"identity/WatchRevocations/first-message", "identity/WatchRevocations/heartbeats", "identity/WatchRevocations/resume",
 			},
 		},
 		{
-			name: "streams start from elsewhere", fails: []string{"identity/WatchRevocations/resume"},
+			name: "streams start from another position", fails: []string{"identity/WatchRevocations/resume"},
 			stream: func(r *watchRequest, _ int, m *watchResponse) bool {
 				if r.AfterPosition != "" {
 					m.Position += "0"
@@ -115,8 +115,8 @@ func streamFaults() []fault {
 			},
 		},
 		{
-			name: "every position is known", fails: []string{"identity/WatchRevocations/unknown-position"},
-			forgetful: true,
+			name: "unknown positions are accepted", fails: []string{"identity/WatchRevocations/unknown-position"},
+			ignorePosition: true,
 		},
 	}
 }

@@ -13,11 +13,11 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// keyFaults are those of idempotency keys.
+// keyFaults returns faults of idempotency keys.
 func keyFaults() []fault {
 	return []fault{
 		{
-			name: "keys are forgotten", unary: onKeys(func(c *intercepted, _ string) (proto.Message, error) {
+			name: "keys are ignored", unary: onKeys(func(c *intercepted, _ string) (proto.Message, error) {
 				return c.pass(with(c.request, "idempotency_key", ""))
 			}),
 			fails: []string{
@@ -26,20 +26,20 @@ func keyFaults() []fault {
 			},
 		},
 		{
-			name: "keys belong to the actor", fails: []string{"*/idempotent-actor"},
+			name: "keys depend on the actor", fails: []string{"*/idempotent-actor"},
 			unary: onKeys(func(c *intercepted, key string) (proto.Message, error) {
 				actor := c.request.(interface{ GetActor() *incidentv1.Actor }).GetActor()
 				return c.pass(with(c.request, "idempotency_key", key+actor.GetTokenId()))
 			}),
 		},
 		{
-			name: "keys belong to the method", fails: []string{"*/idempotent-other-method"},
+			name: "keys depend on the method", fails: []string{"*/idempotent-other-method"},
 			unary: onKeys(func(c *intercepted, key string) (proto.Message, error) {
 				return c.pass(with(c.request, "idempotency_key", key+c.method.String()))
 			}),
 		},
 		{
-			name: "another request is taken for the same", fails: []string{"*/idempotent-other-request", "*/idempotent-other-method"},
+			name: "a key with another request is accepted", fails: []string{"*/idempotent-other-request", "*/idempotent-other-method"},
 			unary: failing(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {
 				if slices.Contains(named(err), "idempotency_key") && len(text(c.request, "idempotency_key")) == lengthOfKeys {
 					return c.method.NewResponse(), nil
@@ -47,15 +47,15 @@ func keyFaults() []fault {
 				return nil, err
 			}),
 		},
-		{name: "keys belong to everybody", fails: []string{"*/idempotent-other-team"}, unary: onKeys(forEverybody)},
-		{name: "failures are remembered", fails: []string{"*/idempotent-failure"}, unary: onKeys(rememberFailures)},
-		{name: "keys are looked up too early", fails: []string{"*/idempotent-concurrent"}, unary: onKeys(tooEarly)},
-		{name: "what was given up is done without its key", fails: []string{"*/given-up"}, unary: onKeys(afterAll)},
-		{name: "the same is never done twice", fails: []string{"*/without-key"}, unary: neverTwice},
+		{name: "keys are shared by all teams", fails: []string{"*/idempotent-other-team"}, unary: onKeys(shareKeys)},
+		{name: "failures are stored", fails: []string{"*/idempotent-failure"}, unary: onKeys(storeFailures)},
+		{name: "keys are looked up before the transaction", fails: []string{"*/idempotent-concurrent"}, unary: onKeys(lookUpEarly)},
+		{name: "abandoned calls are executed without their key", fails: []string{"*/given-up"}, unary: onKeys(executeAbandoned)},
+		{name: "equal requests without key are executed once", fails: []string{"*/without-key"}, unary: executeOnce},
 	}
 }
 
-// onKeys handles calls with idempotency keys of the checks, but for wrong ones.
+// onKeys handles calls with valid idempotency keys.
 func onKeys(handle func(c *intercepted, key string) (proto.Message, error)) handler {
 	return func(c *intercepted) (proto.Message, error) {
 		if key := text(c.request, "idempotency_key"); len(key) == lengthOfKeys {
@@ -65,8 +65,8 @@ func onKeys(handle func(c *intercepted, key string) (proto.Message, error)) hand
 	}
 }
 
-// forEverybody answers with what another team was answered.
-func forEverybody(c *intercepted, key string) (proto.Message, error) {
+// shareKeys returns the response of another team with the same key.
+func shareKeys(c *intercepted, key string) (proto.Message, error) {
 	name := c.state.other(team(c)).ID + c.method.String() + key
 	c.state.mu.Lock()
 	theirs := c.state.answers[name]
@@ -83,8 +83,8 @@ func forEverybody(c *intercepted, key string) (proto.Message, error) {
 	return answer, err
 }
 
-// rememberFailures answers with the refusal that there was before.
-func rememberFailures(c *intercepted, key string) (proto.Message, error) {
+// storeFailures repeats the error of an earlier call with the key.
+func storeFailures(c *intercepted, key string) (proto.Message, error) {
 	c.state.mu.Lock()
 	before := c.state.refusals[key]
 	c.state.mu.Unlock()
@@ -100,9 +100,9 @@ func rememberFailures(c *intercepted, key string) (proto.Message, error) {
 	return answer, err
 }
 
-// tooEarly does each of several calls at once, since none of them finds the key. The first waits until there is another, for a while: most
-// are alone.
-func tooEarly(c *intercepted, key string) (proto.Message, error) {
+// lookUpEarly executes each of several concurrent calls, because none of them finds the key. The first call waits for a second one for
+// some time, because most calls are not concurrent.
+func lookUpEarly(c *intercepted, key string) (proto.Message, error) {
 	c.state.mu.Lock()
 	second, running := c.state.inFlight[key]
 	if running {
@@ -127,8 +127,8 @@ func tooEarly(c *intercepted, key string) (proto.Message, error) {
 	return c.pass(c.request)
 }
 
-// afterAll does what was given up, and forgets the key. It has all calls given up that have little time.
-func afterAll(c *intercepted, _ string) (proto.Message, error) {
+// executeAbandoned executes calls with a short deadline after it, without their key.
+func executeAbandoned(c *intercepted, _ string) (proto.Message, error) {
 	if deadline, ends := c.ctx.Deadline(); !ends || time.Until(deadline) > time.Second {
 		return c.pass(c.request)
 	}
@@ -137,8 +137,8 @@ func afterAll(c *intercepted, _ string) (proto.Message, error) {
 	return nil, status.FromContextError(c.ctx.Err()).Err()
 }
 
-// neverTwice answers a request without a key as it did the same request before.
-func neverTwice(c *intercepted) (proto.Message, error) {
+// executeOnce returns the earlier response to an equal request without a key.
+func executeOnce(c *intercepted) (proto.Message, error) {
 	if !c.method.Writes() || text(c.request, "idempotency_key") != "" {
 		return c.pass(c.request)
 	}

@@ -13,11 +13,11 @@ import (
 	auditv1 "opsgate/proto/ops/audit/v1"
 )
 
-// listFaults are those of the lists that are walked by cursors.
+// listFaults returns faults of lists with cursors.
 func listFaults() []fault {
 	return append([]fault{
 		{
-			name: "pages are larger than asked for", fails: []string{"*/page-size-kept"},
+			name: "pages are larger than page_size", fails: []string{"*/page-size-kept"},
 			unary: onLists(func(c *intercepted) (proto.Message, error) {
 				if size := pageSize(c.request); size > 0 && size < 100 {
 					setPageSize(c.request, size+1)
@@ -26,7 +26,7 @@ func listFaults() []fault {
 			}),
 		},
 		{
-			name: "the row that a cursor names comes again", fails: []string{"*/walk", "*/walk-under-writes"},
+			name: "pages start with the row that the cursor names", fails: []string{"*/walk", "*/walk-under-writes"},
 			unary: onLists(func(c *intercepted) (proto.Message, error) {
 				answer, err := c.pass(c.request)
 				if err != nil {
@@ -48,7 +48,7 @@ func listFaults() []fault {
 				return answer, nil
 			}),
 		},
-		{name: "cursors are numbers of rows", fails: []string{"*/walk-under-writes"}, unary: onLists(byOffset)},
+		{name: "cursors are offsets", fails: []string{"*/walk-under-writes"}, unary: onLists(byOffset)},
 		{
 			name: "cursors are not base64", fails: []string{"*/cursor-format"},
 			unary: onLists(func(c *intercepted) (proto.Message, error) {
@@ -60,7 +60,7 @@ func listFaults() []fault {
 			}),
 		},
 		{
-			name: "every cursor is said to be ignored", fails: []string{"*/cursor-recognised"},
+			name: "cursor_ignored is always set", fails: []string{"*/cursor-recognised"},
 			unary: onLists(func(c *intercepted) (proto.Message, error) {
 				answer, err := c.pass(c.request)
 				return ignored(answer, true), err
@@ -99,7 +99,7 @@ func listFaults() []fault {
 func prefixFaults() []fault {
 	return []fault{
 		{
-			name: "matching entries are left out", fails: []string{"audit/ListAuditEntries/prefix"},
+			name: "matching entries are missing", fails: []string{"audit/ListAuditEntries/prefix"},
 			unary: tamper(func(c *intercepted, m *auditv1.ListAuditEntriesResponse) {
 				if text(c.request, "action_prefix") != "" && len(m.Entries) > 0 {
 					m.Entries = m.Entries[1:]
@@ -115,7 +115,7 @@ func prefixFaults() []fault {
 			}),
 		},
 		{
-			name: "prefixes have no case", fails: []string{"audit/ListAuditEntries/prefix-case"},
+			name: "prefixes ignore case", fails: []string{"audit/ListAuditEntries/prefix-case"},
 			unary: rewrite(func(_ *intercepted, m *auditv1.ListAuditEntriesRequest) {
 				m.ActionPrefix = strings.ToLower(m.ActionPrefix)
 			}),
@@ -123,7 +123,7 @@ func prefixFaults() []fault {
 	}
 }
 
-// onLists handles the calls of methods that are walked by cursors.
+// onLists handles calls of methods with cursors.
 func onLists(handle handler) handler {
 	return func(c *intercepted) (proto.Message, error) {
 		if c.request.ProtoReflect().Descriptor().Fields().ByName("cursor") != nil {
@@ -133,8 +133,8 @@ func onLists(handle handler) handler {
 	}
 }
 
-// ignoring handles answers to cursors that the reference backend ignores. The kind is the list that a cursor is of, as the reference
-// backend writes it; "" where it is none of its cursors.
+// ignoring handles responses to cursors that the reference backend ignores. The kind identifies the list of a cursor of the reference
+// backend; it is "" for other texts.
 func ignoring(handle func(c *intercepted, answer proto.Message, kind string) (proto.Message, error)) handler {
 	return onLists(func(c *intercepted) (proto.Message, error) {
 		answer, err := c.pass(c.request)
@@ -163,7 +163,7 @@ func ofMethod(c *intercepted, kind string) bool {
 	return err == nil && len(own) > 0 && kind == string(own[:1])
 }
 
-// byOffset pages by the number of rows before. What is not one of its own cursors it leaves to the reference backend.
+// byOffset uses the number of earlier rows as the cursor. The reference backend handles unknown cursors.
 func byOffset(c *intercepted) (proto.Message, error) {
 	owner := team(c) + c.method.String()
 	c.state.mu.Lock()
@@ -178,7 +178,7 @@ func byOffset(c *intercepted) (proto.Message, error) {
 	return with(answer, "next_cursor", cursor), nil
 }
 
-// skipping returns the page after so many rows.
+// skipping returns the page after the number of rows.
 func (c *intercepted) skipping(rows int) (proto.Message, error) {
 	if rows == 0 {
 		return c.pass(c.request)
@@ -214,7 +214,7 @@ func ignored(m proto.Message, is bool) proto.Message {
 	return m
 }
 
-// rowsOf returns the rows of an answer.
+// rowsOf returns the rows of a response.
 func rowsOf(c *intercepted, answer proto.Message) protoreflect.List {
 	return answer.ProtoReflect().Mutable(c.method.Rows()).List()
 }

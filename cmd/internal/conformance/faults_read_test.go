@@ -12,15 +12,15 @@ import (
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
-// readFaults are those of methods that read.
+// readFaults returns faults of methods that read.
 func readFaults() []fault {
 	return append(rangeFaults(), []fault{
 		{
-			name: "a page shows what is not attached to it", fails: []string{"*/of-the-page"},
+			name: "a page has incidents that are not attached to it", fails: []string{"*/of-the-page"},
 			unary: tamper(func(_ *intercepted, m *incidentv1.ListStatusPageIncidentsResponse) { m.Incidents[0].StatusPageId = nil }),
 		},
 		{
-			name: "a page that was asked for too late has no total", fails: []string{"fleet/ListServerCommands/beyond"},
+			name: "a page beyond the end has no total", fails: []string{"fleet/ListServerCommands/beyond"},
 			unary: tamper(func(_ *intercepted, m *fleetv1.ListServerCommandsResponse) {
 				if len(m.Commands) == 0 {
 					m.Total = 0
@@ -41,7 +41,7 @@ func readFaults() []fault {
 func rangeFaults() []fault {
 	return []fault{
 		{
-			name: "metrics of another time", fails: []string{"fleet/GetServerMetrics/within-range"},
+			name: "points are outside the range", fails: []string{"fleet/GetServerMetrics/within-range"},
 			unary: tamper(func(_ *intercepted, m *fleetv1.GetServerMetricsResponse) {
 				for _, p := range m.Points {
 					p.At = timestamppb.New(p.At.AsTime().AddDate(0, 0, -10))
@@ -49,13 +49,13 @@ func rangeFaults() []fault {
 			}),
 		},
 		{
-			name: "raw metrics are called hourly", fails: []string{"fleet/GetServerMetrics/resolution"},
+			name: "raw points have the resolution hourly", fails: []string{"fleet/GetServerMetrics/resolution"},
 			unary: tamper(func(_ *intercepted, m *fleetv1.GetServerMetricsResponse) {
 				m.Resolution = fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY
 			}),
 		},
 		{
-			name: "rollups are no means", fails: []string{"fleet/GetServerMetrics/rollup"},
+			name: "rollups are not means", fails: []string{"fleet/GetServerMetrics/rollup"},
 			unary: tamper(func(_ *intercepted, m *fleetv1.GetServerMetricsResponse) {
 				for _, p := range m.Points {
 					if m.Resolution == fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY {
@@ -72,7 +72,7 @@ func rangeFaults() []fault {
 			}),
 		},
 		{
-			name: "the future is taken for the past", fails: []string{"monitoring/ListMonitorChecks/since-future"},
+			name: "a time in the future is ignored", fails: []string{"monitoring/ListMonitorChecks/since-future"},
 			unary: rewrite(func(_ *intercepted, m *monitoringv1.ListMonitorChecksRequest) {
 				if m.Since != nil && m.Since.AsTime().After(time.Now()) {
 					m.Since = timestamppb.New(time.Now().Add(-24 * time.Hour))

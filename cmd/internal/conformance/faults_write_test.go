@@ -12,19 +12,19 @@ import (
 
 const resolved = incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED
 
-// writeFaults are those of methods that write.
+// writeFaults returns faults of methods that write.
 func writeFaults() []fault {
 	return append(updateFaults(), []fault{
 		{
-			name: "an incident is answered as it is not", fails: []string{"incident/CreateIncident/creates"},
+			name: "the response differs from the incident", fails: []string{"incident/CreateIncident/creates"},
 			unary: tamper(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) { m.Incident.IsMaintenance = true }),
 		},
 		{
-			name: "incidents are not resolved from the start", fails: []string{"incident/CreateIncident/resolved"},
+			name: "incidents are created without resolved_at", fails: []string{"incident/CreateIncident/resolved"},
 			unary: tamper(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) { m.Incident.ResolvedAt = nil }),
 		},
 		{
-			name: "incidents are attached to no page", fails: []string{"incident/CreateIncident/attached"},
+			name: "incidents are not attached to the page", fails: []string{"incident/CreateIncident/attached"},
 			unary: tamper(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) { m.Incident.StatusPageId = nil }),
 		},
 		{
@@ -52,11 +52,11 @@ func writeFaults() []fault {
 func updateFaults() []fault {
 	return []fault{
 		{
-			name: "the status does not follow the updates", fails: []string{"incident/AddIncidentUpdate/adds", "incident/AddIncidentUpdate/reopens"},
+			name: "updates do not change the status", fails: []string{"incident/AddIncidentUpdate/adds", "incident/AddIncidentUpdate/reopens"},
 			unary: tamper(func(_ *intercepted, m *incidentv1.GetIncidentResponse) { m.Incident.Status = m.Updates[0].Status }),
 		},
 		{
-			name: "resolving again moves the time", fails: []string{"incident/AddIncidentUpdate/resolves"},
+			name: "a second resolution changes resolved_at", fails: []string{"incident/AddIncidentUpdate/resolves"},
 			unary: tamper(func(_ *intercepted, m *incidentv1.GetIncidentResponse) {
 				if m.Incident.Status == resolved {
 					m.Incident.ResolvedAt = m.Updates[len(m.Updates)-1].CreatedAt
@@ -64,7 +64,7 @@ func updateFaults() []fault {
 			}),
 		},
 		{
-			name: "what is open again stays resolved", fails: []string{"incident/AddIncidentUpdate/reopens"},
+			name: "reopened incidents keep resolved_at", fails: []string{"incident/AddIncidentUpdate/reopens"},
 			unary: tamper(func(_ *intercepted, m *incidentv1.GetIncidentResponse) {
 				if m.Incident.ResolvedAt == nil {
 					m.Incident.ResolvedAt = resolvedOnce(m.Updates)
@@ -74,7 +74,7 @@ func updateFaults() []fault {
 	}
 }
 
-// resolvedOnce is when an incident was first resolved; nil if it never was.
+// resolvedOnce returns the time of the first resolution, or nil.
 func resolvedOnce(updates []*incidentv1.IncidentUpdate) *timestamppb.Timestamp {
 	for _, u := range updates {
 		if u.Status == resolved {

@@ -27,8 +27,8 @@ func write(t *testing.T, content string) (path string) {
 	return path
 }
 
-// A token is named by a variable, by a file or by its hash, and is kept as its hash.
-func TestTokensAreNamed(t *testing.T) {
+// Fixtures hold only the hashes of tokens.
+func TestTokensAreLoadedFromVariablesFilesAndHashes(t *testing.T) {
 	const token = "ops_live_secret"
 	hash := sha256.Sum256([]byte(token))
 	file := write(t, token+"\n")
@@ -50,7 +50,7 @@ revoked_token: sha256:%x
 	}
 }
 
-func TestWhatIsWrongWithFixturesIsSaid(t *testing.T) {
+func TestErrorsInFixturesAreReported(t *testing.T) {
 	const secret = "ops_live_topsecret"
 	two := "teams: [{id: " + first + "}, {id: " + second + "%s}]\n"
 	for _, test := range []struct{ name, content, want string }{
@@ -72,12 +72,12 @@ func TestWhatIsWrongWithFixturesIsSaid(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := conformance.Load(write(t, test.content), nil)
 			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), secret) {
-				t.Errorf("told %v, want %q", err, test.want)
+				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
 	}
 	if _, err := conformance.Load(filepath.Join(t.TempDir(), "none.yaml"), nil); err == nil {
-		t.Error("no file is no error")
+		t.Error("a missing file is not an error")
 	}
 }
 
@@ -95,7 +95,7 @@ func FuzzFixtures(f *testing.F) {
 		loaded, err := conformance.Load(write(t, content), []string{"HARBOUR_TOKEN=" + token, "LIGHTHOUSE_TOKEN=b", "REVOKED_TOKEN=c"})
 		if err != nil {
 			if !namesKey.MatchString(err.Error()) && strings.Contains(err.Error(), token) {
-				t.Errorf("the token is told: %v", err)
+				t.Errorf("the error contains the token: %v", err)
 			}
 			return
 		}

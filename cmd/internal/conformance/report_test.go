@@ -25,7 +25,7 @@ func report() conformance.Report {
 	}
 }
 
-func TestTheTextEndsWithWhatFailed(t *testing.T) {
+func TestTextEndsWithFailures(t *testing.T) {
 	var text bytes.Buffer
 	must(t, report().WriteText(&text))
 	const want = `fleet/GetServer
@@ -46,7 +46,7 @@ FAILED  fleet/GetServer/unknown-id
 	}
 }
 
-func TestTheJSONHasEverything(t *testing.T) {
+func TestJSONContainsAllResults(t *testing.T) {
 	var text bytes.Buffer
 	must(t, report().WriteJSON(&text))
 	var back conformance.Report

@@ -20,11 +20,11 @@ type Options struct {
 	Checks []Check
 	// Writes allows checks that create incidents.
 	Writes bool
-	// Timeout bounds each call; 0 means DefaultTimeout.
+	// Timeout bounds each call; 0 means 10 seconds.
 	Timeout time.Duration
-	// Silence is the maximum time between two messages of a revocation stream; 0 means DefaultSilence.
+	// Silence is the maximum time between two messages of a revocation stream; 0 means 11 seconds.
 	Silence time.Duration
-	// Grace is how long after its deadline a call may end; 0 means DefaultGrace.
+	// Grace is how long after its deadline a call may end; 0 means one second.
 	Grace time.Duration
 	// Clock returns the time; nil means time.Now.
 	Clock func() time.Time
@@ -32,9 +32,9 @@ type Options struct {
 
 // Defaults of the options.
 const (
-	DefaultTimeout = 10 * time.Second
-	DefaultSilence = 11 * time.Second // ten of the contract, and one for delays
-	DefaultGrace   = time.Second
+	defaultTimeout = 10 * time.Second
+	defaultSilence = 11 * time.Second // ten of the contract, and one for delays
+	defaultGrace   = time.Second
 )
 
 // An Outcome is the outcome of a check.
@@ -95,13 +95,13 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 
 func (o *Options) fill() {
 	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
+		o.Timeout = defaultTimeout
 	}
 	if o.Silence == 0 {
-		o.Silence = DefaultSilence
+		o.Silence = defaultSilence
 	}
 	if o.Grace == 0 {
-		o.Grace = DefaultGrace
+		o.Grace = defaultGrace
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now

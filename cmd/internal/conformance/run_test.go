@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestTheReferenceBackendPassesEverything(t *testing.T) {
+func TestReferenceBackendPassesAllChecks(t *testing.T) {
 	report, err := conformance.Run(t.Context(), options(t, startReference(t)))
 	must(t, err)
 	for _, r := range report.Results {
@@ -34,7 +34,7 @@ func TestTheReferenceBackendPassesEverything(t *testing.T) {
 }
 
 func TestServicesAreCalledOverTLS(t *testing.T) {
-	known := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate
+	known := httptest.NewTLSServer(http.NotFoundHandler()) // only its certificate is used
 	defer known.Close()
 	secured := grpc.Creds(credentials.NewServerTLSFromCert(&known.TLS.Certificates[0]))
 	o := options(t, startFaulty(t, startReference(t), fault{}, secured))
@@ -50,8 +50,7 @@ func TestServicesAreCalledOverTLS(t *testing.T) {
 	}
 }
 
-// Where nobody answers, no check may pass: it would pass of anything.
-func TestNothingPassesWhereNobodyAnswers(t *testing.T) {
+func TestNoCheckPassesWithoutAServer(t *testing.T) {
 	report, err := conformance.Run(t.Context(), options(t, "127.0.0.1:1"))
 	must(t, err)
 	for _, r := range report.Results {
@@ -61,8 +60,7 @@ func TestNothingPassesWhereNobodyAnswers(t *testing.T) {
 	}
 }
 
-// What cannot be looked at is skipped, and it is said why.
-func TestWhatCannotBeSeenIsSkipped(t *testing.T) {
+func TestImpossibleChecksAreSkippedWithAReason(t *testing.T) {
 	backend := startReference(t)
 	for _, test := range []struct {
 		name   string
@@ -98,7 +96,7 @@ func TestWhatCannotBeSeenIsSkipped(t *testing.T) {
 	}
 }
 
-func TestNothingIsWrittenUnlessAllowed(t *testing.T) {
+func TestChecksThatWriteNeedTheOption(t *testing.T) {
 	o := options(t, startReference(t))
 	o.Writes = false
 	report, err := conformance.Run(t.Context(), o)
@@ -113,7 +111,7 @@ func TestNothingIsWrittenUnlessAllowed(t *testing.T) {
 	}
 }
 
-func TestARunEndsWithItsContext(t *testing.T) {
+func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := conformance.Run(ctx, options(t, startReference(t))); !errors.Is(err, context.Canceled) {
@@ -136,7 +134,7 @@ func TestChecksAreSelectedByPattern(t *testing.T) {
 	}
 }
 
-func TestChecksHaveNamesOfTheirOwn(t *testing.T) {
+func TestCheckNamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range conformance.Checks() {
 		if seen[c.Name] || strings.Count(c.Name, "/") != 2 || c.Sentence == "" || !strings.HasSuffix(c.Sentence, ".") {

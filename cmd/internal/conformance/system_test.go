@@ -26,13 +26,13 @@ import (
 
 const (
 	heartbeat = 20 * time.Millisecond
-	patience  = 5 * time.Second // with what should come at once
+	patience  = 5 * time.Second // for events that should happen at once
 )
 
-// exampleFixtures are those that the repository shows.
+// exampleFixtures is the example in the repository.
 const exampleFixtures = "../../../deploy/conformance-fixtures.yaml"
 
-// startReference serves the reference backend with the demo data, and returns its address.
+// startReference serves the reference backend with demo data, and returns its address.
 func startReference(t *testing.T) string {
 	t.Helper()
 	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: t.TempDir(), Heartbeat: heartbeat})
@@ -52,7 +52,7 @@ func startReference(t *testing.T) string {
 
 func tokenFormat() authn.TokenFormat { return authn.TokenFormat{Prefix: "ops_"} }
 
-// fixtures are the example's, with the demo tokens.
+// fixtures returns the example with the demo tokens.
 func fixtures(t *testing.T) conformance.Fixtures {
 	t.Helper()
 	f, err := conformance.Load(exampleFixtures, demoVariables(t))
@@ -60,7 +60,7 @@ func fixtures(t *testing.T) conformance.Fixtures {
 	return f
 }
 
-// demoVariables are the variables that the example names.
+// demoVariables returns the variables that the example names.
 func demoVariables(t *testing.T) (variables []string) {
 	t.Helper()
 	tokens, err := demo.Tokens(tokenFormat())
@@ -74,7 +74,7 @@ func demoVariables(t *testing.T) (variables []string) {
 	return variables
 }
 
-// options are those of a run with all checks against one address.
+// options returns the options of a run with all checks against one address.
 func options(t *testing.T, address string) conformance.Options {
 	t.Helper()
 	o := conformance.Options{
@@ -87,24 +87,24 @@ func options(t *testing.T, address string) conformance.Options {
 	return o
 }
 
-// A fault stands between the checks and the reference backend and makes it wrong.
+// A fault changes requests or responses between the checks and the reference backend.
 type fault struct {
 	name string
-	// fails are the checks that have to fail, and no other may. A `*` stands for anything.
+	// fails are patterns of the checks that have to fail. All others have to pass.
 	fails []string
-	// unary answers a call in the backend's place; nil for none.
+	// unary handles calls; nil passes them on.
 	unary func(c *intercepted) (proto.Message, error)
-	// stream passes messages on, or does not; nil passes all.
+	// stream may change a message, and reports whether to send it; nil sends all.
 	stream func(r *identityv1.WatchRevocationsRequest, n int, m *identityv1.WatchRevocationsResponse) (send bool)
-	// noDeadlines serves calls as if they had none.
+	// noDeadlines ignores the deadlines of calls.
 	noDeadlines bool
 	// noHealth serves no health service.
 	noHealth bool
-	// forgetful watches from now, wherever the client left off.
-	forgetful bool
+	// ignorePosition starts streams at the present.
+	ignorePosition bool
 }
 
-// An intercepted is a call on its way.
+// An intercepted is a call from the checks to the backend.
 type intercepted struct {
 	ctx     context.Context
 	method  contract.Method
@@ -113,7 +113,7 @@ type intercepted struct {
 	state   *state
 }
 
-// pass makes the call, or another with the same method.
+// pass sends a request to the backend.
 func (c *intercepted) pass(request proto.Message) (proto.Message, error) {
 	return c.passIn(c.ctx, request)
 }
@@ -142,7 +142,7 @@ func (f fault) intercept(conn *grpc.ClientConn, s *state) grpc.UnaryServerInterc
 	}
 }
 
-// startFaulty serves the backend at the address with the fault before it, and returns where.
+// startFaulty serves the backend with a fault, and returns the address.
 func startFaulty(t *testing.T, backend string, f fault, serving ...grpc.ServerOption) string {
 	t.Helper()
 	conn, err := grpc.NewClient(backend, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -165,15 +165,15 @@ func startFaulty(t *testing.T, backend string, f fault, serving ...grpc.ServerOp
 	return listener.Addr().String()
 }
 
-// ignoredTimeout is the metadata that holds the deadline of a call that is served without.
+// ignoredTimeout is the metadata with the ignored deadline of a call.
 const ignoredTimeout = "ignored-timeout"
 
-// serve serves in the background, and returns how to end that. Without deadlines, calls come by way of net/http, where their
-// deadlines can be taken off.
+// serve serves in the background, and returns a function that stops it. With noDeadlines, calls pass through net/http, which removes their
+// deadlines.
 func serve(t *testing.T, server *grpc.Server, listener net.Listener, noDeadlines bool) (stop func()) {
 	t.Helper()
 	if !noDeadlines {
-		go server.Serve(listener) //nolint:errcheck // it ends with the test
+		go server.Serve(listener) //nolint:errcheck // the test stops it
 		return server.Stop
 	}
 	front := &http.Server{
@@ -185,14 +185,14 @@ func serve(t *testing.T, server *grpc.Server, listener net.Listener, noDeadlines
 		}),
 	}
 	front.Protocols.SetUnencryptedHTTP2(true)
-	go front.Serve(listener) //nolint:errcheck // it ends with the test
+	go front.Serve(listener) //nolint:errcheck // the test stops it
 	return func() {
 		must(t, front.Close())
 		server.Stop()
 	}
 }
 
-// healthy passes health checks on.
+// healthy passes on health checks.
 type healthy struct {
 	healthv1.UnimplementedHealthServer
 	client healthv1.HealthClient
@@ -202,7 +202,7 @@ func (h *healthy) Check(ctx context.Context, r *healthv1.HealthCheckRequest) (*h
 	return h.client.Check(ctx, r)
 }
 
-// watching passes the one stream on.
+// watching passes on revocation streams.
 type watching struct {
 	identityv1.UnimplementedIdentityServiceServer
 	client identityv1.IdentityServiceClient
@@ -213,7 +213,7 @@ func (w *watching) WatchRevocations(
 	r *identityv1.WatchRevocationsRequest, to grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse],
 ) error {
 	asked := proto.CloneOf(r)
-	if w.fault.forgetful {
+	if w.fault.ignorePosition {
 		asked.AfterPosition = ""
 	}
 	from, err := w.client.WatchRevocations(to.Context(), asked)

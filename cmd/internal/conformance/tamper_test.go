@@ -12,7 +12,7 @@ import (
 	"opsgate/cmd/internal/conformance"
 )
 
-// A state is what a faulty service remembers.
+// A state is the data of a faulty service.
 type state struct {
 	fixtures conformance.Fixtures
 
@@ -39,7 +39,7 @@ func (s *state) other(team string) conformance.Team {
 	return s.fixtures.Teams[0]
 }
 
-// known tells whether an id stands in the fixtures.
+// known reports whether an id is in the fixtures.
 func (s *state) known(id string) bool {
 	for _, team := range s.fixtures.Teams {
 		for _, each := range team.Things {
@@ -53,7 +53,7 @@ func (s *state) known(id string) bool {
 
 type handler = func(c *intercepted) (proto.Message, error)
 
-// tamper changes the answers of one kind.
+// tamper returns a handler that changes responses of one type.
 func tamper[M proto.Message](change func(c *intercepted, m M)) handler {
 	return func(c *intercepted) (proto.Message, error) {
 		answer, err := c.pass(c.request)
@@ -64,7 +64,7 @@ func tamper[M proto.Message](change func(c *intercepted, m M)) handler {
 	}
 }
 
-// rewrite changes the requests of one kind.
+// rewrite returns a handler that changes requests of one type.
 func rewrite[M proto.Message](change func(c *intercepted, m M)) handler {
 	return func(c *intercepted) (proto.Message, error) {
 		if m, ok := c.request.(M); ok {
@@ -74,7 +74,7 @@ func rewrite[M proto.Message](change func(c *intercepted, m M)) handler {
 	}
 }
 
-// failing handles calls that end with the code.
+// failing returns a handler for calls that end with the code.
 func failing(code codes.Code, handle func(c *intercepted, err error) (proto.Message, error)) handler {
 	return func(c *intercepted) (proto.Message, error) {
 		answer, err := c.pass(c.request)
@@ -85,7 +85,7 @@ func failing(code codes.Code, handle func(c *intercepted, err error) (proto.Mess
 	}
 }
 
-// text returns a field of a message that has text in it, or "".
+// text returns a field of a message as text, or "".
 func text(m proto.Message, field protoreflect.Name) string {
 	if f := m.ProtoReflect().Descriptor().Fields().ByName(field); f != nil {
 		return m.ProtoReflect().Get(f).String()
@@ -93,7 +93,7 @@ func text(m proto.Message, field protoreflect.Name) string {
 	return ""
 }
 
-// with returns a copy of a message with another text in a field.
+// with returns a copy of a message with another value of a text field.
 func with(m proto.Message, field protoreflect.Name, value string) proto.Message {
 	changed := proto.Clone(m)
 	if f := m.ProtoReflect().Descriptor().Fields().ByName(field); f != nil {
@@ -107,7 +107,7 @@ func team(c *intercepted) string { return text(c.request, "team_id") }
 // reads reports whether the method reads the data of a team.
 func reads(c *intercepted) bool { return c.method.TeamScoped() && !c.method.Writes() }
 
-// named are the fields that a refusal names.
+// named returns the fields that an error names.
 func named(err error) (fields []string) {
 	for _, detail := range status.Convert(err).Details() {
 		if bad, ok := detail.(*errdetails.BadRequest); ok {
@@ -119,11 +119,11 @@ func named(err error) (fields []string) {
 	return fields
 }
 
-// refuse is a refusal that names fields.
+// refuse returns INVALID_ARGUMENT naming the fields.
 func refuse(fields ...string) error {
 	bad := &errdetails.BadRequest{}
 	for _, field := range fields {
-		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: field, Description: "is wrong"})
+		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: field, Description: "is invalid"})
 	}
 	detailed, err := status.New(codes.InvalidArgument, "refused").WithDetails(bad)
 	if err != nil {

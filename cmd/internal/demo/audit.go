@@ -11,8 +11,8 @@ import (
 	"opsgate/cmd/internal/refbackend/store/query"
 )
 
-// layAudit lays the audit log: what a team does in some months.
-func (t *teamLayer) layAudit(ctx context.Context) error {
+// insertAudit inserts an audit log of some months.
+func (t *teamSeeder) insertAudit(ctx context.Context) error {
 	r := t.random("audit")
 	age := between(r, 3*time.Minute, 20*time.Minute)
 	for i := range t.audit {
@@ -25,9 +25,9 @@ func (t *teamLayer) layAudit(ctx context.Context) error {
 			CreatedAt: t.ago(age),
 		}
 		if err := t.q.InsertAuditEntry(ctx, row); err != nil {
-			return fmt.Errorf("lay audit entry %d: %w", i, err)
+			return fmt.Errorf("insert audit entry %d: %w", i, err)
 		}
-		if i%50 != 25 { // now and then two things are done at the very same time
+		if i%50 != 25 { // sometimes two entries have the same time
 			age += between(r, 5*time.Minute, 12*time.Hour)
 		}
 	}
@@ -44,8 +44,8 @@ func actions() []string {
 	}
 }
 
-// resource is the id of something of the team of that kind.
-func (t *teamLayer) resource(r *rand.Rand, kind string) string {
+// resource returns the id of a resource of the kind.
+func (t *teamSeeder) resource(r *rand.Rand, kind string) string {
 	switch kind {
 	case "incident":
 		return t.incidentID(r.IntN(t.incidents))
@@ -59,7 +59,7 @@ func (t *teamLayer) resource(r *rand.Rand, kind string) string {
 		return t.id("page", pick(r, t.pages).name)
 	case "team":
 		return teamID(t.team)
-	default: // what is known by this log alone
+	default: // a resource that only the audit log refers to
 		return t.id(kind, strconv.Itoa(r.IntN(20)))
 	}
 }

@@ -17,8 +17,7 @@ import (
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
-// What the demo data has to have is counted, one thing after another.
-func TestTheDemoDataIsComplete(t *testing.T) {
+func TestDemoDataHasAllCases(t *testing.T) {
 	s := startSystem(t)
 	for name, check := range map[string]func(*testing.T, *system){
 		"tokens":                 checkTokens,
@@ -56,7 +55,7 @@ func checkServers(t *testing.T, s *system) {
 	}
 }
 
-// checkMetrics asks for 30 whole days of metrics of a server, and for a recent hour.
+// checkMetrics checks the metrics of a server over 30 complete days and over the last hour.
 func (s *system) checkMetrics(team string, server *fleetv1.Server) {
 	s.t.Helper()
 	points := func(r fleetv1.MetricRange) []*fleetv1.MetricPoint {
@@ -125,7 +124,7 @@ func checkCommands(t *testing.T, s *system) {
 	}
 }
 
-// checkCommand holds an entry's times against its status.
+// checkCommand compares an entry's times with its status.
 func checkCommand(t *testing.T, c *fleetv1.ServerCommand) {
 	t.Helper()
 	started, finished := c.StartedAt != nil, c.FinishedAt != nil
@@ -155,7 +154,7 @@ func checkMonitors(t *testing.T, s *system) {
 	}
 }
 
-// checkChecks holds a monitor against its checks of 48 hours.
+// checkChecks compares a monitor with its checks of 48 hours.
 func (s *system) checkChecks(team string, m *monitoringv1.Monitor) {
 	s.t.Helper()
 	response, err := s.monitoring.ListMonitorChecks(s.t.Context(), &monitoringv1.ListMonitorChecksRequest{
@@ -177,11 +176,11 @@ func (s *system) checkChecks(team string, m *monitoringv1.Monitor) {
 		}
 	}
 	if !proto.Equal(changed, m.GetLastStatusChangeAt()) {
-		s.t.Errorf("monitor %s says that it changed at %v, its checks %v", m.GetName(), m.GetLastStatusChangeAt(), changed)
+		s.t.Errorf("monitor %s changed at %v, its checks at %v", m.GetName(), m.GetLastStatusChangeAt(), changed)
 	}
 }
 
-// incidents walks through all incidents of a team.
+// incidents returns all incidents of a team.
 func (s *system) incidents(team string) (all []*incidentv1.Incident) {
 	s.t.Helper()
 	for cursor, first := "", true; first || cursor != ""; first = false {
@@ -217,11 +216,11 @@ func checkIncidents(t *testing.T, s *system) {
 		return b.GetStartedAt().AsTime().Compare(a.GetStartedAt().AsTime())
 	}
 	if slices.IsSortedFunc(all, byStart) {
-		t.Error("the order of startedAt is that of createdAt")
+		t.Error("the orders by startedAt and by createdAt are equal")
 	}
 }
 
-// checkTimeline holds an incident against its updates.
+// checkTimeline compares an incident with its updates.
 func (s *system) checkTimeline(team string, incident *incidentv1.Incident) {
 	s.t.Helper()
 	response, err := s.incident.GetIncident(s.t.Context(), &incidentv1.GetIncidentRequest{TeamId: team, IncidentId: incident.GetId()})
@@ -318,7 +317,7 @@ func checkOtherTeams(t *testing.T, s *system) {
 	}
 }
 
-// Data is laid into an empty store alone.
+// The second call finds a team.
 func checkSeedingAgain(t *testing.T, s *system) {
 	t.Helper()
 	before, err := s.backend.Tokens(t.Context())
@@ -327,11 +326,11 @@ func checkSeedingAgain(t *testing.T, s *system) {
 	after, err := s.backend.Tokens(t.Context())
 	must(t, err)
 	if len(before) != len(after) || !before[0].CreatedAt.Equal(after[0].CreatedAt) {
-		t.Error("the second seeding changed something")
+		t.Error("the second call changed the data")
 	}
 }
 
-// The data is the same at each start, but for the times, and those hang on the clock alone.
+// Two stores with the same clock have the same data.
 func checkRepeatable(t *testing.T, s *system) {
 	t.Helper()
 	other := startSystem(t)

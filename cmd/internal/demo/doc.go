@@ -1,7 +1,7 @@
-// Package demo lays the data that the system is shown and tested with.
+// Package demo inserts data for demonstrations and tests.
 //
-// Three teams: Harbour, which has everything there is; Lighthouse, a smaller one, whose data Harbour must never see; and
-// Breakwater, whose plan is without the public API. The data is made by a seeded generator: ids, names, numbers and tokens are
-// the same at every start, and only times differ, which are relative to now. So whoever reads this repository knows the
-// tokens: a backend with demo data must not face strangers.
+// There are three teams: Harbour has resources of every kind; Lighthouse is smaller, and its data must not be visible to Harbour;
+// Breakwater has a plan without the public API. A seeded generator creates the data: ids, names, numbers and tokens are the same at
+// every start, and times are relative to now. The tokens can be computed from this repository, so a backend with demo data must
+// not be reachable by others.
 package demo

@@ -11,28 +11,28 @@ import (
 	"opsgate/cmd/internal/refbackend/store/query"
 )
 
-func (t *teamLayer) layGroups(ctx context.Context) error {
+func (t *teamSeeder) insertGroups(ctx context.Context) error {
 	for i, g := range t.groups {
 		err := t.q.InsertServerGroup(ctx, query.InsertServerGroupParams{
 			ID: t.id("group", g.name), TeamID: teamID(t.team), Name: g.name, Color: g.color, Position: int64(i + 1),
 		})
 		if err != nil {
-			return fmt.Errorf("lay group %s: %w", g.name, err)
+			return fmt.Errorf("insert group %s: %w", g.name, err)
 		}
 	}
 	return nil
 }
 
-func (t *teamLayer) layServers(ctx context.Context) error {
+func (t *teamSeeder) insertServers(ctx context.Context) error {
 	for _, s := range t.servers {
-		if err := t.layServer(ctx, s); err != nil {
-			return fmt.Errorf("lay server %s: %w", s.name, err)
+		if err := t.insertServer(ctx, s); err != nil {
+			return fmt.Errorf("insert server %s: %w", s.name, err)
 		}
 	}
 	return nil
 }
 
-func (t *teamLayer) layServer(ctx context.Context, s server) error {
+func (t *teamSeeder) insertServer(ctx context.Context, s server) error {
 	r := t.random("server", s.name)
 	tags, err := json.Marshal(s.tags)
 	if err != nil {
@@ -54,17 +54,17 @@ func (t *teamLayer) layServer(ctx context.Context, s server) error {
 		return err
 	}
 	if !s.neverSeen {
-		if err := t.layMetrics(ctx, s); err != nil {
+		if err := t.insertMetrics(ctx, s); err != nil {
 			return err
 		}
 	}
-	if err := t.layScheduled(ctx, s); err != nil {
+	if err := t.insertScheduled(ctx, s); err != nil {
 		return err
 	}
-	return t.layHistory(ctx, s)
+	return t.insertHistory(ctx, s)
 }
 
-func (t *teamLayer) layScheduled(ctx context.Context, s server) error {
+func (t *teamSeeder) insertScheduled(ctx context.Context, s server) error {
 	r := t.random("scheduled", s.name)
 	for _, c := range s.scheduled {
 		row := query.InsertScheduledCommandParams{
@@ -76,14 +76,14 @@ func (t *teamLayer) layScheduled(ctx context.Context, s server) error {
 			row.LastRunAt, row.LastExitCode = &ran, &code
 		}
 		if err := t.q.InsertScheduledCommand(ctx, row); err != nil {
-			return fmt.Errorf("lay scheduled command %s: %w", c.name, err)
+			return fmt.Errorf("insert scheduled command %s: %w", c.name, err)
 		}
 	}
 	return nil
 }
 
-// layHistory lays a server's commands, the newest of which still wait or run.
-func (t *teamLayer) layHistory(ctx context.Context, s server) error {
+// insertHistory inserts a server's commands. The newest are queued or running.
+func (t *teamSeeder) insertHistory(ctx context.Context, s server) error {
 	r := t.random("history", s.name)
 	age := between(r, time.Minute, time.Hour)
 	for i := range s.commands {
@@ -94,14 +94,14 @@ func (t *teamLayer) layHistory(ctx context.Context, s server) error {
 		}
 		runCommand(r, &row)
 		if err := t.q.InsertServerCommand(ctx, row); err != nil {
-			return fmt.Errorf("lay command %d: %w", i, err)
+			return fmt.Errorf("insert command %d: %w", i, err)
 		}
 		age += between(r, time.Minute, 5*time.Hour)
 	}
 	return nil
 }
 
-// commandStatus is what became of the i-th newest command.
+// commandStatus returns the status of the i-th newest command.
 func commandStatus(r *rand.Rand, i int) string {
 	switch i {
 	case 0:
@@ -116,7 +116,7 @@ func commandStatus(r *rand.Rand, i int) string {
 	}
 }
 
-// runCommand fills in the times and the exit code that go with the command's status.
+// runCommand sets the times and the exit code according to the command's status.
 func runCommand(r *rand.Rand, row *query.InsertServerCommandParams) {
 	if row.Status == "queued" {
 		return

@@ -10,33 +10,33 @@ import (
 	"opsgate/cmd/internal/refbackend/store/query"
 )
 
-// layIncidents lays the team's incidents, the newest first. The newest are still open.
-func (t *teamLayer) layIncidents(ctx context.Context) error {
+// insertIncidents inserts the team's incidents, newest first. The newest are open.
+func (t *teamSeeder) insertIncidents(ctx context.Context) error {
 	age := 25 * time.Minute
 	for i := range t.incidents {
 		r := t.random("incident", strconv.Itoa(i))
 		row := t.incident(r, i, age)
 		if err := t.q.InsertIncident(ctx, row); err != nil {
-			return fmt.Errorf("lay incident %d: %w", i, err)
+			return fmt.Errorf("insert incident %d: %w", i, err)
 		}
-		if err := t.layTimeline(ctx, r, row); err != nil {
-			return fmt.Errorf("lay the timeline of incident %d: %w", i, err)
+		if err := t.insertTimeline(ctx, r, row); err != nil {
+			return fmt.Errorf("insert the timeline of incident %d: %w", i, err)
 		}
-		if i%20 != 10 { // now and then two are recorded at the very same time
+		if i%20 != 10 { // sometimes two incidents have the same time of creation
 			age += between(r, time.Hour, 36*time.Hour)
 		}
 	}
 	return nil
 }
 
-// incidentID is the id of the i-th newest incident.
-func (t *teamLayer) incidentID(i int) string { return t.id("incident", strconv.Itoa(i)) }
+// incidentID returns the id of the i-th newest incident.
+func (t *teamSeeder) incidentID(i int) string { return t.id("incident", strconv.Itoa(i)) }
 
-func (t *teamLayer) incident(r *rand.Rand, i int, age time.Duration) query.InsertIncidentParams {
+func (t *teamSeeder) incident(r *rand.Rand, i int, age time.Duration) query.InsertIncidentParams {
 	row := query.InsertIncidentParams{
 		ID: t.incidentID(i), TeamID: teamID(t.team), StatusPageID: t.pageOfIncident(r), CreatedAt: t.ago(age),
 		Title: pick(r, troubles()) + " " + pick(r, places()), Impact: pick(r, []string{"none", "minor", "minor", "major", "critical"}),
-		// Found late, and recorded later: the order of the beginnings is another than that of the records.
+		// Detected late: the order by started_at differs from the order by created_at.
 		StartedAt: t.ago(age + between(r, 0, 40*time.Hour)),
 		Status:    "resolved",
 	}
@@ -53,8 +53,8 @@ func (t *teamLayer) incident(r *rand.Rand, i int, age time.Duration) query.Inser
 	return row
 }
 
-// pageOfIncident is the page that an incident is attached to: each page gets its share, the rest is attached to none.
-func (t *teamLayer) pageOfIncident(r *rand.Rand) *string {
+// pageOfIncident returns the page that an incident is attached to, or nil, according to the shares of the pages.
+func (t *teamSeeder) pageOfIncident(r *rand.Rand) *string {
 	dice := r.IntN(100)
 	for _, p := range t.pages {
 		if dice < p.share {
@@ -66,8 +66,8 @@ func (t *teamLayer) pageOfIncident(r *rand.Rand) *string {
 	return nil
 }
 
-// layTimeline lays the updates that led an incident to its status, and the components that it affects.
-func (t *teamLayer) layTimeline(ctx context.Context, r *rand.Rand, row query.InsertIncidentParams) error {
+// insertTimeline inserts the updates and the affected components of an incident. The last update has the incident's status.
+func (t *teamSeeder) insertTimeline(ctx context.Context, r *rand.Rand, row query.InsertIncidentParams) error {
 	statuses := []string{"investigating", "identified", "monitoring", "resolved"}
 	end := t.ago(0)
 	if row.ResolvedAt != nil {
@@ -88,13 +88,13 @@ func (t *teamLayer) layTimeline(ctx context.Context, r *rand.Rand, row query.Ins
 		if status == row.Status {
 			break
 		}
-		// The rest of the steps share the time that is left.
+		// The remaining steps share the remaining time.
 		at += (end - at) / int64(len(statuses)-i)
 	}
-	return t.layAffected(ctx, r, row)
+	return t.insertAffected(ctx, r, row)
 }
 
-func (t *teamLayer) layAffected(ctx context.Context, r *rand.Rand, row query.InsertIncidentParams) error {
+func (t *teamSeeder) insertAffected(ctx context.Context, r *rand.Rand, row query.InsertIncidentParams) error {
 	for _, p := range t.pages {
 		if row.StatusPageID == nil || *row.StatusPageID != t.id("page", p.name) {
 			continue
@@ -128,7 +128,7 @@ func maintenances() []string {
 	}
 }
 
-// messages are what a team says at a step of an incident.
+// messages returns texts of updates with a status.
 func messages(status string) []string {
 	switch status {
 	case "investigating":

@@ -14,7 +14,7 @@ const (
 	alma   = "AlmaLinux 9.6"
 )
 
-// An inventory is what a team has, as far as it has names; the generator makes the rest.
+// An inventory lists the named resources of a team. The generator creates the others.
 type inventory struct {
 	team, plan string
 	groups     []group
@@ -27,7 +27,7 @@ type inventory struct {
 
 type group struct{ name, color string }
 
-// A server of the team. group names one of the team's groups, or is empty.
+// A server of the team. group is the name of one of the team's groups, or empty.
 type server struct {
 	name, group, os string
 	tags            []string
@@ -43,7 +43,7 @@ type scheduled struct {
 	neverRan            bool
 }
 
-// A monitor of the team. status is what it has come to; steady means that it has been so ever since it was made.
+// A monitor of the team with its present status. A steady monitor has always had this status.
 type monitor struct {
 	name, kind, target string
 	interval           int // seconds
@@ -55,11 +55,11 @@ type monitor struct {
 type page struct {
 	name, host, slug, visibility, color, description string
 	suspended                                        bool
-	share                                            int // of a hundred incidents, how many are attached to it
+	share                                            int // percentage of incidents that are attached to it
 	components                                       []component
 }
 
-// A component of a page. monitor names one of the team's monitors; without one, the status is its own.
+// A component of a page. It has the status of the named monitor, or its own if monitor is empty.
 type component struct{ name, group, monitor, status string }
 
 func inventories() []inventory {

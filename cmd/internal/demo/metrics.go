@@ -10,11 +10,11 @@ import (
 	"opsgate/cmd/internal/refbackend/store/query"
 )
 
-// measuredFor is a little more than the longest range, so that its first hour is whole.
+// measuredFor is longer than the longest range, so that the first hour of the range is complete.
 const measuredFor = 30*day + 2*time.Hour
 
-// sampling is how far apart samples of an age are. Agents report every five minutes; what is older than the raw ranges is
-// laid more sparsely, to start fast. There is a sample for each hour all the same.
+// sampling returns the interval of samples of an age. Agents report every five minutes. Samples that are older than the raw ranges have
+// longer intervals, for a fast start, but each hour has one.
 func sampling(age time.Duration) time.Duration {
 	switch {
 	case age <= day+2*time.Hour:
@@ -26,20 +26,20 @@ func sampling(age time.Duration) time.Duration {
 	}
 }
 
-func (t *teamLayer) layMetrics(ctx context.Context, s server) error {
+func (t *teamSeeder) insertMetrics(ctx context.Context, s server) error {
 	load := newLoad(t.random("metrics", s.name))
 	serverID := t.id("server", s.name)
 	for at := t.now.Add(-measuredFor).Truncate(time.Hour); at.Before(t.now); at = at.Add(sampling(t.now.Sub(at))) {
 		row := load.at(at, t.now)
 		row.ServerID = serverID
 		if err := t.q.InsertServerMetric(ctx, row); err != nil {
-			return fmt.Errorf("lay metrics: %w", err)
+			return fmt.Errorf("insert metrics: %w", err)
 		}
 	}
 	return nil
 }
 
-// A load is how busy a server is: a base that follows the hours of the day, noise, and a disk that fills.
+// A load generates metrics: a base that depends on the time of day, noise, and growing disk use.
 type load struct {
 	random             *rand.Rand
 	cpu, swing         float64 // percent
@@ -62,7 +62,7 @@ func newLoad(r *rand.Rand) *load {
 	return l
 }
 
-// at is the sample of a moment.
+// at returns the sample of a time.
 func (l *load) at(at, now time.Time) query.InsertServerMetricParams {
 	const busiestHour = 15
 	hour := float64(at.Hour()) + float64(at.Minute())/60
@@ -82,5 +82,5 @@ func (l *load) at(at, now time.Time) query.InsertServerMetricParams {
 	}
 }
 
-// round keeps as many decimals as an agent reports: 10 for one, 100 for two.
+// round rounds to 1/scale: a scale of 10 keeps one decimal, 100 two.
 func round(value, scale float64) float64 { return math.Round(value*scale) / scale }

@@ -9,20 +9,20 @@ import (
 	"opsgate/cmd/internal/refbackend/store/query"
 )
 
-// checkedFor is how far back checks reach.
+// checkedFor is the age of the oldest checks.
 const checkedFor = 2 * day
 
-func (t *teamLayer) layMonitors(ctx context.Context) error {
+func (t *teamSeeder) insertMonitors(ctx context.Context) error {
 	for _, m := range t.monitors {
-		if err := t.layMonitor(ctx, m); err != nil {
-			return fmt.Errorf("lay monitor %s: %w", m.name, err)
+		if err := t.insertMonitor(ctx, m); err != nil {
+			return fmt.Errorf("insert monitor %s: %w", m.name, err)
 		}
 	}
 	return nil
 }
 
-// layMonitor lays a monitor and its checks, which agree: its status is that of the last check, and changed when they did.
-func (t *teamLayer) layMonitor(ctx context.Context, m monitor) error {
+// insertMonitor inserts a monitor and its checks. The monitor's status and the time of its last change follow from the checks.
+func (t *teamSeeder) insertMonitor(ctx context.Context, m monitor) error {
 	row := query.InsertMonitorParams{
 		ID: t.id("monitor", m.name), TeamID: teamID(t.team), Name: m.name, Type: m.kind, Target: m.target,
 		Status: m.status, Enabled: !m.disabled, IntervalSeconds: int64(m.interval),
@@ -43,14 +43,14 @@ func (t *teamLayer) layMonitor(ctx context.Context, m monitor) error {
 	}
 	for _, check := range checks {
 		if err := t.q.InsertMonitorCheck(ctx, check); err != nil {
-			return fmt.Errorf("lay a check: %w", err)
+			return fmt.Errorf("insert a check: %w", err)
 		}
 	}
 	return nil
 }
 
-// checks are a monitor's checks, oldest first.
-func (t *teamLayer) checks(m monitor) []query.InsertMonitorCheckParams {
+// checks returns a monitor's checks, oldest first.
+func (t *teamSeeder) checks(m monitor) []query.InsertMonitorCheckParams {
 	r := t.random("checks", m.name)
 	interval := time.Duration(m.interval) * time.Second
 	until := t.now.Add(-between(r, time.Second, interval))
@@ -58,7 +58,7 @@ func (t *teamLayer) checks(m monitor) []query.InsertMonitorCheckParams {
 		until = until.Add(-6 * time.Hour)
 	}
 	base := between(r, 8*time.Millisecond, 180*time.Millisecond)
-	// The status that the monitor has come to began some hours ago at most, after a spell of another.
+	// The present status began at most some hours ago, after a period with another status.
 	turned := until.Add(-between(r, 5*time.Minute, 8*time.Hour)).Add(-interval)
 	before := turned.Add(-3 * interval)
 	course := newCourse(r, m)
@@ -80,7 +80,7 @@ func (t *teamLayer) checks(m monitor) []query.InsertMonitorCheckParams {
 	return checks
 }
 
-// statusBefore is what a monitor comes from.
+// statusBefore returns the status before the present one.
 func statusBefore(status string) string {
 	if status == "up" {
 		return "down"
@@ -88,12 +88,12 @@ func statusBefore(status string) string {
 	return "up"
 }
 
-// A course is how a target fares over time: mostly up, with spells of trouble.
+// A course generates the statuses of a target over time: mostly up, with periods of failure.
 type course struct {
-	random *rand.Rand
-	steady bool
-	status string
-	left   int // checks that the spell lasts
+	random    *rand.Rand
+	steady    bool
+	status    string
+	remaining int // remaining checks of the period
 }
 
 func newCourse(r *rand.Rand, m monitor) *course {
@@ -104,16 +104,16 @@ func (c *course) next() string {
 	if c.steady {
 		return c.status
 	}
-	if c.left--; c.left <= 0 {
-		c.status, c.left = "up", 20+c.random.IntN(200)
+	if c.remaining--; c.remaining <= 0 {
+		c.status, c.remaining = "up", 20+c.random.IntN(200)
 		if c.random.IntN(3) == 0 {
-			c.status, c.left = pick(c.random, []string{"down", "degraded", "degraded"}), 1+c.random.IntN(6)
+			c.status, c.remaining = pick(c.random, []string{"down", "degraded", "degraded"}), 1+c.random.IntN(6)
 		}
 	}
 	return c.status
 }
 
-// latency is how long a target took; one that is down took as long as the monitor waits.
+// latency returns the response time of a target; for down, the timeout of the monitor.
 func latency(r *rand.Rand, base time.Duration, status string) time.Duration {
 	const patience = 10 * time.Second
 	switch status {

@@ -8,7 +8,7 @@ import (
 	"opsgate/cmd/internal/refbackend/store/query"
 )
 
-func (t *teamLayer) layPages(ctx context.Context) error {
+func (t *teamSeeder) insertPages(ctx context.Context) error {
 	for i, p := range t.pages {
 		row := query.InsertStatusPageParams{
 			ID: t.id("page", p.name), TeamID: teamID(t.team), Name: p.name, UniqueHostname: p.host, Slug: p.slug,
@@ -19,18 +19,18 @@ func (t *teamLayer) layPages(ctx context.Context) error {
 			row.Description = &p.description
 		}
 		if err := t.q.InsertStatusPage(ctx, row); err != nil {
-			return fmt.Errorf("lay page %s: %w", p.name, err)
+			return fmt.Errorf("insert page %s: %w", p.name, err)
 		}
 		for j, c := range p.components {
-			if err := t.layComponent(ctx, p, c, int64(j+1)); err != nil {
-				return fmt.Errorf("lay component %s of page %s: %w", c.name, p.name, err)
+			if err := t.insertComponent(ctx, p, c, int64(j+1)); err != nil {
+				return fmt.Errorf("insert component %s of page %s: %w", c.name, p.name, err)
 			}
 		}
 	}
 	return nil
 }
 
-func (t *teamLayer) layComponent(ctx context.Context, p page, c component, position int64) error {
+func (t *teamSeeder) insertComponent(ctx context.Context, p page, c component, position int64) error {
 	row := query.InsertComponentParams{
 		ID: t.id("component", p.name+"/"+c.name), TeamID: teamID(t.team), StatusPageID: t.id("page", p.name),
 		Name: c.name, Position: position, Status: c.status,
@@ -40,7 +40,7 @@ func (t *teamLayer) layComponent(ctx context.Context, p page, c component, posit
 	}
 	if c.monitor != "" {
 		monitor := t.id("monitor", c.monitor)
-		row.MonitorID, row.Status = &monitor, "operational" // its own status shows once the link is cut
+		row.MonitorID, row.Status = &monitor, "operational" // its own status, for when it has no monitor
 	}
 	return t.q.InsertComponent(ctx, row)
 }

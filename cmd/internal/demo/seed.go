@@ -15,8 +15,7 @@ import (
 	"opsgate/cmd/internal/refbackend/store/query"
 )
 
-// Seed lays the demo data into a store that has no team yet, in one transaction; into any other it lays nothing. Times
-// are relative to now.
+// Seed inserts the demo data in one transaction if the store has no team. Otherwise it changes nothing. Times are relative to now.
 func Seed(ctx context.Context, s *store.Store, format authn.TokenFormat, now time.Time) error {
 	tokens, err := Tokens(format)
 	if err != nil {
@@ -25,24 +24,24 @@ func Seed(ctx context.Context, s *store.Store, format authn.TokenFormat, now tim
 	return s.Write(ctx, func(q *query.Queries) error {
 		teams, err := q.ListTeams(ctx)
 		if err != nil {
-			return fmt.Errorf("look whether there is data already: %w", err)
+			return fmt.Errorf("look for existing data: %w", err)
 		}
 		if len(teams) > 0 {
 			return nil
 		}
 		for _, inventory := range inventories() {
-			if err := layTeam(ctx, q, inventory, now); err != nil {
-				return fmt.Errorf("lay the demo team %s: %w", inventory.team, err)
+			if err := insertTeam(ctx, q, inventory, now); err != nil {
+				return fmt.Errorf("insert the demo team %s: %w", inventory.team, err)
 			}
 		}
-		return layTokens(ctx, q, tokens, now)
+		return insertTokens(ctx, q, tokens, now)
 	})
 }
 
-func layTeam(ctx context.Context, q *query.Queries, inventory inventory, now time.Time) error {
-	t := &teamLayer{q: q, now: now, inventory: inventory}
+func insertTeam(ctx context.Context, q *query.Queries, inventory inventory, now time.Time) error {
+	t := &teamSeeder{q: q, now: now, inventory: inventory}
 	steps := []func(context.Context) error{
-		t.layItself, t.layGroups, t.layServers, t.layMonitors, t.layPages, t.layIncidents, t.layAudit,
+		t.insertTeamRow, t.insertGroups, t.insertServers, t.insertMonitors, t.insertPages, t.insertIncidents, t.insertAudit,
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -52,29 +51,28 @@ func layTeam(ctx context.Context, q *query.Queries, inventory inventory, now tim
 	return nil
 }
 
-// A teamLayer lays the data of one team.
-type teamLayer struct {
+// A teamSeeder inserts the data of one team.
+type teamSeeder struct {
 	inventory
 
 	q   *query.Queries
 	now time.Time
 }
 
-func (t *teamLayer) layItself(ctx context.Context) error {
+func (t *teamSeeder) insertTeamRow(ctx context.Context) error {
 	return t.q.InsertTeam(ctx, query.InsertTeamParams{
 		ID: teamID(t.team), Name: t.team, Plan: t.plan, CreatedAt: t.ago(400 * day),
 	})
 }
 
-// ago is a time of the store.
-func (t *teamLayer) ago(d time.Duration) int64 { return t.now.Add(-d).UnixNano() }
+// ago returns a stored time before now.
+func (t *teamSeeder) ago(d time.Duration) int64 { return t.now.Add(-d).UnixNano() }
 
-// id is the id of a thing of the team, from what it is called.
-func (t *teamLayer) id(kind, name string) string { return id(t.team, kind, name) }
+// id returns the id of a resource of the team, which depends only on its kind and name.
+func (t *teamSeeder) id(kind, name string) string { return id(t.team, kind, name) }
 
-// random is a source of numbers for one topic of the team: what is drawn for one topic does not change what is drawn for
-// another.
-func (t *teamLayer) random(topic ...string) *rand.Rand {
+// random returns a generator for one topic of the team. The numbers of a topic do not depend on other topics.
+func (t *teamSeeder) random(topic ...string) *rand.Rand {
 	return rand.New(rand.NewChaCha8(seed(append([]string{t.team}, topic...)...)))
 }
 
@@ -88,15 +86,15 @@ func id(path ...string) string {
 	return uuid.NewSHA1(uuid.NameSpaceDNS, []byte("demo.opsgate.example/"+strings.Join(path, "/"))).String()
 }
 
-// seed is the generator's seed for a topic.
+// seed returns the seed of a topic.
 func seed(topic ...string) [sha256.Size]byte {
 	return sha256.Sum256([]byte("opsgate demo data\n" + strings.Join(topic, "\n")))
 }
 
-// pick returns one of the choices.
+// pick returns a random choice.
 func pick[T any](r *rand.Rand, choices []T) T { return choices[r.IntN(len(choices))] }
 
-// between returns a duration from one to below another.
+// between returns a random duration of at least from and below below.
 func between(r *rand.Rand, from, below time.Duration) time.Duration {
 	return from + time.Duration(r.Int64N(int64(below-from)))
 }

@@ -11,32 +11,32 @@ import (
 	"opsgate/cmd/internal/refbackend/store/query"
 )
 
-// A Token is a demo token under the name that it goes by.
+// A Token is a demo token.
 type Token struct {
 	Name string
-	// ID is what operators know it by.
+	// ID is the id that logs and operators use.
 	ID string
-	// Text is the token itself, as a client sends it.
+	// Text is the token that a client sends.
 	Text string
 }
 
-// Tokens returns the demo tokens in the order in which they are to be shown: full, read, none, other_team, no_plan and
-// revoked, and then one for each scope, under the scope's name. They are the same at each call.
+// Tokens returns the demo tokens: full, read, none, other_team, no_plan and revoked, and then one for each scope, with the scope's name.
+// The tokens are the same at each call.
 func Tokens(format authn.TokenFormat) ([]Token, error) {
 	grants := grants()
 	tokens := make([]Token, len(grants))
 	for i, grant := range grants {
-		// The randomness is a known seed's: these tokens protect nothing but made-up data.
+		// The seed is public: these tokens protect only generated data.
 		text, err := format.New(rand.NewChaCha8(seed("token", grant.name)))
 		if err != nil {
-			return nil, fmt.Errorf("mint the demo token %s: %w", grant.name, err)
+			return nil, fmt.Errorf("create the demo token %s: %w", grant.name, err)
 		}
 		tokens[i] = Token{Name: grant.name, ID: tokenID(grant.name), Text: text}
 	}
 	return tokens, nil
 }
 
-// A grant is what a demo token may do.
+// A grant describes a demo token.
 type grant struct {
 	name, team string
 	scopes     []authn.Scope
@@ -64,12 +64,12 @@ func grants() []grant {
 	return list
 }
 
-// layTokens keeps the hashes of the tokens, as a backend has them.
-func layTokens(ctx context.Context, q *query.Queries, tokens []Token, now time.Time) error {
+// insertTokens inserts the hashes of the tokens.
+func insertTokens(ctx context.Context, q *query.Queries, tokens []Token, now time.Time) error {
 	for i, grant := range grants() {
 		scopes, err := json.Marshal(append([]authn.Scope{}, grant.scopes...))
 		if err != nil {
-			return fmt.Errorf("write the scopes of %s: %w", grant.name, err)
+			return fmt.Errorf("encode the scopes of %s: %w", grant.name, err)
 		}
 		hash := authn.Hash(tokens[i].Text)
 		row := query.InsertTokenParams{
@@ -81,7 +81,7 @@ func layTokens(ctx context.Context, q *query.Queries, tokens []Token, now time.T
 			row.RevokedAt = &at
 		}
 		if err := q.InsertToken(ctx, row); err != nil {
-			return fmt.Errorf("lay token %s: %w", grant.name, err)
+			return fmt.Errorf("insert token %s: %w", grant.name, err)
 		}
 		if row.RevokedAt == nil {
 			continue
@@ -90,7 +90,7 @@ func layTokens(ctx context.Context, q *query.Queries, tokens []Token, now time.T
 			TokenID: row.ID, TokenSha256: row.Sha256, RevokedAt: *row.RevokedAt,
 		})
 		if err != nil {
-			return fmt.Errorf("lay the revocation of %s: %w", grant.name, err)
+			return fmt.Errorf("insert the revocation of %s: %w", grant.name, err)
 		}
 	}
 	return nil

@@ -52,13 +52,13 @@ func checkTokens(t *testing.T, s *system) {
 	}
 }
 
-func TestTokensAreTheSameAtEachStart(t *testing.T) {
+func TestTokensAreTheSameAtEveryStart(t *testing.T) {
 	one, err := demo.Tokens(format())
 	must(t, err)
 	two, err := demo.Tokens(format())
 	must(t, err)
 	if !slices.Equal(one, two) {
-		t.Error("they differ")
+		t.Error("the tokens differ")
 	}
 	other, err := demo.Tokens(authn.TokenFormat{Prefix: "acme_"})
 	must(t, err)

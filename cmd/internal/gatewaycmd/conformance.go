@@ -20,23 +20,23 @@ type conform struct {
 	Audit      string `placeholder:"ADDR" help:"Address of the audit service."`
 	Identity   string `placeholder:"ADDR" help:"Address of the identity service."`
 
-	Fixtures string        `required:"" placeholder:"FILE" help:"What is known of two teams; deploy/conformance-fixtures.yaml is an example."`
-	Only     string        `default:"*" placeholder:"PATTERN" help:"Make the checks so named, where * stands for anything, as 'incident/*'."`
-	Writes   bool          `help:"Make checks that create incidents too, which stay; without, they are skipped."`
-	Timeout  time.Duration `default:"10s" help:"How long to wait for an answer (${default})."`
+	Fixtures string        `required:"" placeholder:"FILE" help:"Ids and tokens of two teams; deploy/conformance-fixtures.yaml is an example."`
+	Only     string        `default:"*" placeholder:"PATTERN" help:"Run only checks with such names, where * is any text, such as 'incident/*'."`
+	Writes   bool          `help:"Run checks that create incidents too. The incidents remain. Without it, these checks are skipped."`
+	Timeout  time.Duration `default:"10s" help:"Timeout of a call (${default})."`
 	JSON     bool          `name:"json" help:"Print JSON."`
-	JUnit    string        `name:"junit" placeholder:"FILE" help:"Write JUnit's XML to FILE as well."`
+	JUnit    string        `name:"junit" placeholder:"FILE" help:"Also write JUnit XML to FILE."`
 
 	TLS        bool   `name:"tls" help:"Call the services over TLS."`
-	CA         string `name:"ca" placeholder:"FILE" help:"Roots of the services' certificates; without, those of the system."`
-	Cert       string `placeholder:"FILE" and:"cert" help:"Certificate to show."`
-	Key        string `placeholder:"FILE" and:"cert" help:"Its key."`
-	ServerName string `placeholder:"NAME" help:"Name that the certificates are of, where it is not that of the address."`
+	CA         string `name:"ca" placeholder:"FILE" help:"Root certificates of the services (the system's)."`
+	Cert       string `placeholder:"FILE" and:"cert" help:"Client certificate."`
+	Key        string `placeholder:"FILE" and:"cert" help:"Key of the client certificate."`
+	ServerName string `placeholder:"NAME" help:"Host name in the services' certificates, if it differs from the address."`
 
 	options conformance.Options
 }
 
-// AfterApply reads what the flags name, so that what is wrong with it is wrong usage.
+// AfterApply reads the files of the flags. Its errors are usage errors.
 func (c *conform) AfterApply(e Environment) (err error) {
 	c.options = conformance.Options{
 		Addresses: map[string]string{
@@ -45,10 +45,10 @@ func (c *conform) AfterApply(e Environment) (err error) {
 		Writes: c.Writes, Timeout: c.Timeout,
 	}
 	if c.Fleet+c.Monitoring+c.Incident+c.Audit+c.Identity == "" {
-		return errors.New("there is nothing to look at: give the address of a service, as --fleet ADDR")
+		return errors.New("no address: give the address of at least one service, such as --fleet ADDR")
 	}
 	if c.Timeout <= 0 {
-		return errors.New("--timeout is longer than 0")
+		return errors.New("--timeout must be longer than 0")
 	}
 	if c.options.Checks, err = conformance.Select(c.Only); err != nil {
 		return fmt.Errorf("--only: %w", err)
@@ -60,35 +60,35 @@ func (c *conform) AfterApply(e Environment) (err error) {
 	return err
 }
 
-// tls returns how the services are called over TLS, or nil where they are not.
+// tls returns the TLS configuration, or nil for plaintext.
 func (c *conform) tls() (*tls.Config, error) {
 	if !c.TLS {
 		if c.CA+c.Cert+c.ServerName != "" {
-			return nil, errors.New("--ca, --cert, --key and --server-name go with --tls")
+			return nil, errors.New("--ca, --cert, --key and --server-name need --tls")
 		}
-		return nil, nil //nolint:nilnil // none is a way to call as well
+		return nil, nil //nolint:nilnil // nil means plaintext
 	}
 	settings := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
 	if c.Cert != "" {
 		certificate, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 		if err != nil {
-			return nil, fmt.Errorf("read the certificate to show: %w", err)
+			return nil, fmt.Errorf("read the client certificate: %w", err)
 		}
 		settings.Certificates = []tls.Certificate{certificate}
 	}
 	if c.CA != "" {
 		roots, err := os.ReadFile(c.CA)
 		if err != nil {
-			return nil, fmt.Errorf("read the roots: %w", err)
+			return nil, fmt.Errorf("read the root certificates: %w", err)
 		}
 		if settings.RootCAs = x509.NewCertPool(); !settings.RootCAs.AppendCertsFromPEM(roots) {
-			return nil, fmt.Errorf("read the roots: there is none in %s", c.CA)
+			return nil, fmt.Errorf("read the root certificates: %s contains none", c.CA)
 		}
 	}
 	return settings, nil
 }
 
-// Run makes the checks and reports. It fails if a service does not do what the contract says.
+// Run runs the checks and prints the report. It returns an error if a check fails.
 func (c *conform) Run(ctx context.Context, e Environment) error {
 	report, err := conformance.Run(ctx, c.options)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *conform) Run(ctx context.Context, e Environment) error {
 		return err
 	}
 	if report.Failed > 0 {
-		return fmt.Errorf("the contract is not kept: %v", report)
+		return fmt.Errorf("the contract is broken: %v", report)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ const twoTeams = `teams:
   - {id: 1ae830a6-b07d-535f-a5ae-03011883bd64}
 `
 
-// startHealthy serves a service that is healthy and can do nothing else, and returns its address.
+// startHealthy serves only health checks, and returns the address.
 func startHealthy(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -31,19 +31,19 @@ func startHealthy(t *testing.T) string {
 	server, checks := grpc.NewServer(), health.NewServer()
 	checks.SetServingStatus("ops.fleet.v1.FleetService", healthv1.HealthCheckResponse_SERVING)
 	healthv1.RegisterHealthServer(server, checks)
-	go server.Serve(listener) //nolint:errcheck // it ends with the test
+	go server.Serve(listener) //nolint:errcheck // the test stops it
 	t.Cleanup(server.Stop)
 	return listener.Addr().String()
 }
 
-func TestConformanceIsReported(t *testing.T) {
+func TestConformanceReportsResults(t *testing.T) {
 	address, fixtures := startHealthy(t), write(t, twoTeams)
 	junit := filepath.Join(t.TempDir(), "junit.xml")
 	variables := []string{"A_TOKEN=ops_live_secret"}
-	ask := func(arguments ...string) result {
+	run := func(arguments ...string) result {
 		return opsgate(t, variables, append([]string{"conformance", "--fleet", address, "--fixtures", fixtures}, arguments...)...)
 	}
-	good := ask("--only", "*/Health/*", "--junit", junit)
+	good := run("--only", "*/Health/*", "--junit", junit)
 	services := len(contract.Services())
 	counts := fmt.Sprintf("%d checks: 1 passed, 0 failed, %d skipped", services, services-1)
 	if good.code != 0 || !strings.Contains(good.out, "pass  serving") || !strings.Contains(good.out, counts) {
@@ -52,32 +52,32 @@ func TestConformanceIsReported(t *testing.T) {
 	if written, err := os.ReadFile(junit); err != nil || !strings.Contains(string(written), `<testsuite name="fleet/Health"`) {
 		t.Errorf("%s, %v", written, err)
 	}
-	bad := ask("--only", "fleet/*", "--json")
+	bad := run("--only", "fleet/*", "--json")
 	var report struct{ Failed, Passed int }
 	if err := json.Unmarshal([]byte(bad.out), &report); err != nil || report.Failed == 0 || report.Passed != 1 || bad.code != 1 {
 		t.Errorf("%+v, %v", bad, err)
 	}
-	if !strings.Contains(bad.err, "the contract is not kept") || strings.Contains(bad.out+bad.err, "secret") {
-		t.Errorf("told %s", bad.err)
+	if !strings.Contains(bad.err, "the contract is broken") || strings.Contains(bad.out+bad.err, "secret") {
+		t.Errorf("got %s", bad.err)
 	}
-	if lost := ask("--only", "*/Health/*", "--junit", filepath.Join(junit, "x")); lost.code != 1 {
-		t.Errorf("a report that cannot be written: %+v", lost)
+	if unwritable := run("--only", "*/Health/*", "--junit", filepath.Join(junit, "x")); unwritable.code != 1 {
+		t.Errorf("a report that cannot be written: %+v", unwritable)
 	}
 }
 
-func TestConformanceIsUsedWrongly(t *testing.T) {
+func TestConformanceUsageErrors(t *testing.T) {
 	fixtures := write(t, twoTeams)
 	for _, test := range []struct {
 		name      string
 		arguments []string
 		want      string
 	}{
-		{"no address", []string{"--fixtures", fixtures}, "there is nothing to look at"},
+		{"no address", []string{"--fixtures", fixtures}, "no address"},
 		{"no fixtures", []string{"--fleet", "127.0.0.1:1"}, "missing flags: --fixtures"},
 		{"fixtures that are not there", []string{"--fleet", "127.0.0.1:1", "--fixtures", fixtures + "x"}, "read the fixtures"},
 		{"a variable that is not set", []string{"--fleet", "127.0.0.1:1", "--fixtures", fixtures}, "A_TOKEN, which is not set"},
 		{"no such check", []string{"--fleet", "127.0.0.1:1", "--only", "flee/*", "--fixtures", fixtures}, `no check is called "flee/*"`},
-		{"no time", []string{"--fleet", "127.0.0.1:1", "--timeout", "0s", "--fixtures", fixtures}, "--timeout is longer than 0"},
+		{"no time", []string{"--fleet", "127.0.0.1:1", "--timeout", "0s", "--fixtures", fixtures}, "--timeout must be longer than 0"},
 		{"a key alone", []string{"--fleet", "127.0.0.1:1", "--key", fixtures, "--fixtures", fixtures}, "--cert and --key"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -89,9 +89,9 @@ func TestConformanceIsUsedWrongly(t *testing.T) {
 	}
 	variables := []string{"A_TOKEN=x"}
 	for want, arguments := range map[string][]string{
-		"go with --tls":                 {"--ca", fixtures},
-		"read the roots: there is none": {"--tls", "--ca", fixtures},
-		"read the certificate to show":  {"--tls", "--cert", fixtures, "--key", fixtures},
+		"need --tls":                  {"--ca", fixtures},
+		"contains none":               {"--tls", "--ca", fixtures},
+		"read the client certificate": {"--tls", "--cert", fixtures, "--key", fixtures},
 	} {
 		got := opsgate(t, variables, append([]string{"conformance", "--fleet", "127.0.0.1:1", "--fixtures", fixtures}, arguments...)...)
 		if got.code != 2 || !strings.Contains(got.err, want) {

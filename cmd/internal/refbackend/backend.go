@@ -11,8 +11,8 @@ import (
 
 // Defaults of the options.
 const (
-	DefaultHeartbeat      = 10 * time.Second
-	DefaultRevocationPoll = 250 * time.Millisecond
+	defaultHeartbeat      = 10 * time.Second
+	defaultRevocationPoll = 250 * time.Millisecond
 )
 
 // Options are the settings of a backend.
@@ -23,9 +23,9 @@ type Options struct {
 	Clock func() time.Time
 	// Logger receives a record for each finished call; nil discards them.
 	Logger *slog.Logger
-	// Heartbeat is the time without a message after which a revocation stream sends a heartbeat; 0 means DefaultHeartbeat.
+	// Heartbeat is the time without a message after which a revocation stream sends a heartbeat; 0 means ten seconds.
 	Heartbeat time.Duration
-	// RevocationPoll is the interval at which a stream reads revocations of other processes; 0 means DefaultRevocationPoll.
+	// RevocationPoll is the interval at which a stream reads revocations of other processes; 0 means 250 ms.
 	RevocationPoll time.Duration
 	// Reflection serves gRPC reflection, which describes every method to any client.
 	Reflection bool
@@ -66,10 +66,10 @@ func Open(ctx context.Context, options Options) (*Backend, error) {
 		b.logger = slog.New(slog.DiscardHandler)
 	}
 	if b.heartbeat == 0 {
-		b.heartbeat = DefaultHeartbeat
+		b.heartbeat = defaultHeartbeat
 	}
 	if b.revocationPoll == 0 {
-		b.revocationPoll = DefaultRevocationPoll
+		b.revocationPoll = defaultRevocationPoll
 	}
 	return b, nil
 }

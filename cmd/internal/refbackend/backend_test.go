@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	_ "modernc.org/sqlite" // the tests look at the file for themselves
+	_ "modernc.org/sqlite" // the tests open the file directly
 
 	"opsgate/cmd/internal/refbackend"
 	"opsgate/cmd/internal/refbackend/store"
@@ -28,10 +28,10 @@ import (
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
-// start is the time of the tests' clocks at first.
+// start is the initial time of the tests' clocks.
 func start() time.Time { return time.Date(2026, 3, 14, 15, 9, 26, 535_897_932, time.UTC) }
 
-// A clock stands still until it is moved. A broken one panics.
+// A clock has a fixed time until Move is called. A broken clock panics.
 type clock struct {
 	broken atomic.Bool
 	mu     sync.Mutex
@@ -53,7 +53,7 @@ func (c *clock) Move(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// A system is a backend that serves on a real socket from a real file, and clients of it.
+// A system is a backend with a database file and a listener, and its clients.
 type system struct {
 	t       testing.TB
 	dir     string
@@ -70,7 +70,7 @@ type system struct {
 	identity   identityv1.IdentityServiceClient
 }
 
-// startSystem serves an empty database. It is stopped with the test.
+// startSystem serves an empty database until the end of the test.
 func startSystem(t testing.TB) *system {
 	t.Helper()
 	return startOn(t, t.TempDir(), &clock{now: start()})
@@ -100,7 +100,7 @@ func startOn(t testing.TB, dir string, c *clock) *system {
 	return s
 }
 
-// close stops the system, once.
+// close stops the system. Later calls have no effect.
 func (s *system) close() {
 	if s.conn == nil {
 		return
@@ -119,13 +119,13 @@ func (s *system) restart() *system {
 	return startOn(s.t, s.dir, s.clock)
 }
 
-// lay writes rows that no method of the contract writes.
-func (s *system) lay(fn func(ctx context.Context, q *query.Queries) error) {
+// insert writes rows that no method of the contract writes.
+func (s *system) insert(fn func(ctx context.Context, q *query.Queries) error) {
 	s.t.Helper()
 	must(s.t, s.backend.Store().Write(s.t.Context(), func(q *query.Queries) error { return fn(s.t.Context(), q) }))
 }
 
-// file opens the database as another process would.
+// file opens the database like another process.
 func (s *system) file() *sql.DB {
 	s.t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(s.dir, store.FileName)+"?_txlock=immediate")
@@ -141,12 +141,12 @@ func (s *system) count(table string) (n int) {
 	return n
 }
 
-// A team is a team with one of everything.
+// A team holds the ids of a team with one server, monitor, page and component.
 type team struct {
 	id, server, monitor, page, component string
 }
 
-// team makes a team that has one server, one monitor and one page with one component.
+// team creates a team with one server, one monitor and one page with one component.
 func (s *system) team(name string) team {
 	s.t.Helper()
 	made, err := s.backend.CreateTeam(s.t.Context(), name, refbackend.PlanAI)
@@ -154,7 +154,7 @@ func (s *system) team(name string) team {
 	t := team{
 		id: made.ID, server: uuid.NewString(), monitor: uuid.NewString(), page: uuid.NewString(), component: uuid.NewString(),
 	}
-	s.lay(func(ctx context.Context, q *query.Queries) error {
+	s.insert(func(ctx context.Context, q *query.Queries) error {
 		return firstError(
 			q.InsertServer(ctx, query.InsertServerParams{ID: t.server, TeamID: t.id, Name: name + "-1", Tags: `["a","b"]`}),
 			q.InsertMonitor(ctx, query.InsertMonitorParams{ID: t.monitor, TeamID: t.id, Name: name, Type: "http", Status: "up"}),
@@ -173,7 +173,7 @@ func actor() *incidentv1.Actor {
 	return &incidentv1.Actor{TokenId: "6f2b8f0e-3f5c-4d1a-9b1e-0a7c5d3e2f10", IpAddress: "192.0.2.7", RequestId: "req-1"}
 }
 
-// newIncident is a valid request.
+// newIncident returns a valid request.
 func newIncident(t team, title string) *incidentv1.CreateIncidentRequest {
 	return &incidentv1.CreateIncidentRequest{
 		TeamId: t.id, Actor: actor(), Title: title, Message: "We are on it.",
@@ -182,7 +182,7 @@ func newIncident(t team, title string) *incidentv1.CreateIncidentRequest {
 	}
 }
 
-// create creates an incident that has to succeed.
+// create creates an incident.
 func (s *system) create(r *incidentv1.CreateIncidentRequest) *incidentv1.Incident {
 	s.t.Helper()
 	response, err := s.incident.CreateIncident(s.t.Context(), r)
@@ -190,7 +190,7 @@ func (s *system) create(r *incidentv1.CreateIncidentRequest) *incidentv1.Inciden
 	return response.GetIncident()
 }
 
-// newUpdate is a valid request.
+// newUpdate returns a valid request.
 func newUpdate(t team, incident string) *incidentv1.AddIncidentUpdateRequest {
 	return &incidentv1.AddIncidentUpdateRequest{
 		TeamId: t.id, Actor: actor(), IncidentId: incident, Message: "Found it.",

@@ -19,28 +19,28 @@ import (
 // A walk is a list that is read page by page.
 type walk struct {
 	name string
-	// lay writes a row at a time, in nanoseconds, and returns its id.
-	lay func(s *system, t team, at int64) string
+	// insert writes a row with a time in nanoseconds, and returns its id.
+	insert func(s *system, t team, at int64) string
 	// page returns the ids of a page, the next cursor, and whether the cursor was ignored.
 	page func(s *system, team string, size int32, cursor string) (ids []string, next string, ignored bool)
-	// write writes a new row in the ordinary way.
+	// write writes a new row through the API.
 	write func(s *system, t team)
 }
 
 func walks() []walk {
 	return []walk{
-		{name: "incidents", lay: layIncident, page: incidentPage, write: func(s *system, t team) {
+		{name: "incidents", insert: insertIncident, page: incidentPage, write: func(s *system, t team) {
 			s.create(newIncident(t, "Meanwhile"))
 		}},
-		{name: "audit", lay: layAuditEntry, page: auditPage, write: func(s *system, t team) {
+		{name: "audit", insert: insertAuditEntry, page: auditPage, write: func(s *system, t team) {
 			s.create(newIncident(t, "Meanwhile"))
 		}},
 	}
 }
 
-func layIncident(s *system, t team, at int64) string {
+func insertIncident(s *system, t team, at int64) string {
 	id := uuid.NewString()
-	s.lay(func(ctx context.Context, q *query.Queries) error {
+	s.insert(func(ctx context.Context, q *query.Queries) error {
 		return q.InsertIncident(ctx, query.InsertIncidentParams{
 			ID: id, TeamID: t.id, Title: "Laid", Status: "monitoring", Impact: "none", StartedAt: -at, CreatedAt: at,
 		})
@@ -59,9 +59,9 @@ func incidentPage(s *system, team string, size int32, cursor string) (ids []stri
 	return ids, page.GetNextCursor(), page.GetCursorIgnored()
 }
 
-func layAuditEntry(s *system, t team, at int64) string {
+func insertAuditEntry(s *system, t team, at int64) string {
 	id := uuid.NewString()
-	s.lay(func(ctx context.Context, q *query.Queries) error {
+	s.insert(func(ctx context.Context, q *query.Queries) error {
 		return q.InsertAuditEntry(ctx, query.InsertAuditEntryParams{ID: id, TeamID: t.id, ActionType: "server.created", CreatedAt: at})
 	})
 	return id
@@ -78,9 +78,8 @@ func auditPage(s *system, team string, size int32, cursor string) (ids []string,
 	return ids, page.GetNextCursor(), page.GetCursorIgnored()
 }
 
-// A walk meets each row that was there when it began once, in order, whatever is written meanwhile and however many rows
-// share one nanosecond.
-func TestWritesNeverShiftAWalk(t *testing.T) {
+// A walk returns each row that existed at its start once and in order, also if rows are written meanwhile or share one nanosecond.
+func TestWritesDoNotShiftLaterPages(t *testing.T) {
 	for _, w := range walks() {
 		t.Run(w.name, func(t *testing.T) {
 			s := startSystem(t)
@@ -91,7 +90,7 @@ func TestWritesNeverShiftAWalk(t *testing.T) {
 				must(t, err)
 				own := team{id: owner.ID}
 				for _, tick := range rapid.SliceOfN(rapid.Int64Range(0, 3), 1, 12).Draw(rt, "ticks") {
-					w.lay(s, own, start().Add(-time.Hour).UnixNano()+tick)
+					w.insert(s, own, start().Add(-time.Hour).UnixNano()+tick)
 				}
 				expected, _, _ := w.page(s, own.id, 100, "")
 				size := rapid.Int32Range(1, 5).Draw(rt, "size")
@@ -114,16 +113,16 @@ func TestWritesNeverShiftAWalk(t *testing.T) {
 	}
 }
 
-func TestRowsAreNewestFirstToTheNanosecond(t *testing.T) {
+func TestRowsAreOrderedByNanosecondAndID(t *testing.T) {
 	for _, w := range walks() {
 		t.Run(w.name, func(t *testing.T) {
 			s := startSystem(t)
 			own := s.team("harbour")
-			at := start().Add(-time.Hour).UnixNano() // before the team's own first entries
-			older := w.lay(s, own, at)
-			twins := []string{w.lay(s, own, at+1), w.lay(s, own, at+1)}
+			at := start().Add(-time.Hour).UnixNano() // before the entries of the team's creation
+			older := w.insert(s, own, at)
+			twins := []string{w.insert(s, own, at+1), w.insert(s, own, at+1)}
 			slices.Sort(twins)
-			newest := w.lay(s, own, at+2)
+			newest := w.insert(s, own, at+2)
 			ids, _, _ := w.page(s, own.id, 100, "")
 			want := []string{newest, twins[1], twins[0], older}
 			if got := ids[len(ids)-len(want):]; !slices.Equal(got, want) {
@@ -133,7 +132,7 @@ func TestRowsAreNewestFirstToTheNanosecond(t *testing.T) {
 	}
 }
 
-func TestAnUnrecognisedCursorGivesTheFirstPage(t *testing.T) {
+func TestUnrecognisedCursorReturnsTheFirstPage(t *testing.T) {
 	s := startSystem(t)
 	ours, theirs := s.team("harbour"), s.team("lighthouse")
 	for range 3 {
@@ -164,7 +163,7 @@ func TestAnUnrecognisedCursorGivesTheFirstPage(t *testing.T) {
 	}
 }
 
-func TestPageSizesOutOfBoundsAreNamed(t *testing.T) {
+func TestPageSizesOutOfBoundsAreInvalid(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	for _, size := range []int32{0, -1, 101} {
@@ -179,10 +178,10 @@ func TestPageSizesOutOfBoundsAreNamed(t *testing.T) {
 	}
 }
 
-func TestTheActionPrefixIsLiteral(t *testing.T) {
+func TestActionPrefixIsLiteral(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
-	s.lay(func(ctx context.Context, q *query.Queries) error {
+	s.insert(func(ctx context.Context, q *query.Queries) error {
 		for i, action := range []string{"incident.created", "incident_x.created", "incidents.merged", "100%.done", "Incident.created"} {
 			err := q.InsertAuditEntry(ctx, query.InsertAuditEntryParams{
 				ID: uuid.NewString(), TeamID: own.id, ActionType: action, CreatedAt: int64(i),

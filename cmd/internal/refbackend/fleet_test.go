@@ -17,10 +17,10 @@ import (
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
-func TestServersAreListedByNameThenId(t *testing.T) {
+func TestServersAreOrderedByNameAndID(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("m")
-	s.lay(func(ctx context.Context, q *query.Queries) error {
+	s.insert(func(ctx context.Context, q *query.Queries) error {
 		for _, name := range []string{"b", "a", "z", "a", "a"} {
 			err := q.InsertServer(ctx, query.InsertServerParams{ID: uuid.NewString(), TeamID: own.id, Name: name, Tags: "[]"})
 			if err != nil {
@@ -39,11 +39,11 @@ func TestServersAreListedByNameThenId(t *testing.T) {
 	}
 }
 
-func TestGroupsAreListedByPosition(t *testing.T) {
+func TestGroupsAreOrderedByPosition(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	group := uuid.NewString()
-	s.lay(func(ctx context.Context, q *query.Queries) error {
+	s.insert(func(ctx context.Context, q *query.Queries) error {
 		return firstError(
 			q.InsertServerGroup(ctx, query.InsertServerGroupParams{ID: uuid.NewString(), TeamID: own.id, Name: "a", Position: 3}),
 			q.InsertServerGroup(ctx, query.InsertServerGroupParams{ID: uuid.NewString(), TeamID: own.id, Name: "b", Position: -1}),
@@ -61,7 +61,7 @@ func TestGroupsAreListedByPosition(t *testing.T) {
 	}
 }
 
-func TestAServerIsReadAsItIs(t *testing.T) {
+func TestGetServerReturnsStoredFields(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	got, err := s.fleet.GetServer(t.Context(), &fleetv1.GetServerRequest{TeamId: own.id, ServerId: own.server})
@@ -78,7 +78,7 @@ func TestCommandHistoryByPage(t *testing.T) {
 	own := s.team("harbour")
 	const total = 23
 	var newestFirst []string
-	s.lay(func(ctx context.Context, q *query.Queries) error {
+	s.insert(func(ctx context.Context, q *query.Queries) error {
 		for i := range int64(total) {
 			id := fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
 			newestFirst = append([]string{id}, newestFirst...)
@@ -119,9 +119,9 @@ func TestCommandHistoryByPage(t *testing.T) {
 	}
 }
 
-// A sample is what the tests lay for a moment: every figure is a multiple of one.
+// A sample is a point whose values are all multiples of one number.
 func (s *system) sample(server string, at time.Time, value float64) {
-	s.lay(func(ctx context.Context, q *query.Queries) error {
+	s.insert(func(ctx context.Context, q *query.Queries) error {
 		return q.InsertServerMetric(ctx, query.InsertServerMetricParams{
 			ServerID: server, At: at.UnixNano(), CpuPercent: value, RamUsedMb: 2 * value, RamTotalMb: 3 * value,
 			DiskUsedGb: 4 * value, DiskTotalGb: 5 * value,
@@ -137,8 +137,8 @@ func (s *system) metrics(t team, r fleetv1.MetricRange) *fleetv1.GetServerMetric
 	return response
 }
 
-// A rollup is the mean of the hour's raw points, computed here the naive way.
-func TestRollupsAreTheMeansOfRawPoints(t *testing.T) {
+// The test computes the means itself.
+func TestRollupsAreMeansOfRawPoints(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	r := rand.New(rand.NewPCG(1, 2))
@@ -181,7 +181,7 @@ func TestRollupsAreTheMeansOfRawPoints(t *testing.T) {
 	}
 }
 
-func TestRawPointsOfTheRangeOldestFirst(t *testing.T) {
+func TestRawPointsAreInRangeAndOldestFirst(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	now := s.clock.Now()
@@ -203,7 +203,7 @@ func TestRawPointsOfTheRangeOldestFirst(t *testing.T) {
 	}
 }
 
-func TestARangeMustBeNamed(t *testing.T) {
+func TestUnknownRangesAreInvalid(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	for _, r := range []fleetv1.MetricRange{0, 5, -1} {
@@ -215,11 +215,11 @@ func TestARangeMustBeNamed(t *testing.T) {
 	}
 }
 
-func TestScheduledCommandsAreListedByName(t *testing.T) {
+func TestScheduledCommandsAreOrderedByName(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	ran, code := start().UnixNano(), int64(3)
-	s.lay(func(ctx context.Context, q *query.Queries) error {
+	s.insert(func(ctx context.Context, q *query.Queries) error {
 		never := query.InsertScheduledCommandParams{ID: uuid.NewString(), TeamID: own.id, ServerID: own.server, Name: "vacuum"}
 		failing := query.InsertScheduledCommandParams{
 			ID: uuid.NewString(), TeamID: own.id, ServerID: own.server, Name: "back up", Command: "pg_dump", Cron: "0 1 * * *",

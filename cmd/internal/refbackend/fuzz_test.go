@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What comes from outside as an opaque text is read in one way only: a text that is accepted is the one that would be made.
+// Parsers of opaque texts accept only the text that the encoder returns for the result.
 
 func FuzzCursor(f *testing.F) {
 	own, err := incidentCursor.encode("0190a5c8-1234-7000-8000-0123456789ab")

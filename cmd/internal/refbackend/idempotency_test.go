@@ -13,14 +13,14 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// keyed is a valid request with an idempotency key.
+// keyed returns a valid request with an idempotency key.
 func keyed(t team, key string) *incidentv1.CreateIncidentRequest {
 	r := newIncident(t, "Once")
 	r.IdempotencyKey = key
 	return r
 }
 
-func TestARepeatedCallDoesNothingAndAnswersTheSame(t *testing.T) {
+func TestRepeatedCreateReturnsTheStoredResponse(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	r := keyed(own, "key-1")
@@ -28,10 +28,10 @@ func TestARepeatedCallDoesNothingAndAnswersTheSame(t *testing.T) {
 	first, err := s.incident.CreateIncident(t.Context(), r)
 	must(t, err)
 	if first.GetReplayed() {
-		t.Error("the first answer says that it is a replay")
+		t.Error("the first response has replayed set")
 	}
 	s.clock.Move(23 * time.Hour)
-	s = s.restart() // keys outlive a restart
+	s = s.restart() // keys survive a restart
 	again := proto.CloneOf(r)
 	again.Actor = &incidentv1.Actor{TokenId: own.id, IpAddress: "2001:db8::1", RequestId: "another"}
 	again.Title = " Once "
@@ -41,11 +41,11 @@ func TestARepeatedCallDoesNothingAndAnswersTheSame(t *testing.T) {
 		t.Errorf("replay %v of %v", replay, first)
 	}
 	if s.count("incidents") != 1 || s.count("notifications") != 1 || s.count("idempotency_keys") != 1 {
-		t.Error("the replay left a trace")
+		t.Error("the replay wrote rows")
 	}
 }
 
-func TestARepeatedUpdateDoesNothingEither(t *testing.T) {
+func TestRepeatedUpdateReturnsTheStoredResponse(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	u := newUpdate(own, s.create(newIncident(own, "Updated once")).GetId())
@@ -59,7 +59,7 @@ func TestARepeatedUpdateDoesNothingEither(t *testing.T) {
 	}
 }
 
-func TestAKeyBelongsToOneRequest(t *testing.T) {
+func TestKeyWithAnotherRequestIsInvalid(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	incident := s.create(keyed(own, "key-1"))
@@ -87,29 +87,29 @@ func TestAKeyBelongsToOneRequest(t *testing.T) {
 	}
 }
 
-func TestAKeyBelongsToATeam(t *testing.T) {
+func TestTeamsMayUseTheSameKey(t *testing.T) {
 	s := startSystem(t)
 	ours, theirs := s.team("harbour"), s.team("lighthouse")
 	if a, b := s.create(keyed(ours, "key-1")), s.create(keyed(theirs, "key-1")); a.GetId() == b.GetId() {
-		t.Error("one team was given the other's answer")
+		t.Error("one team got the other team's response")
 	}
 }
 
-func TestAKeyIsForgottenAfterADay(t *testing.T) {
+func TestKeyExpiresAfterADay(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	first := s.create(keyed(own, "key-1"))
 	s.clock.Move(24*time.Hour - time.Second)
 	if again := s.create(keyed(own, "key-1")); again.GetId() != first.GetId() {
-		t.Error("forgotten within the day")
+		t.Error("expired within the day")
 	}
 	s.clock.Move(2 * time.Second)
 	if again := s.create(keyed(own, "key-1")); again.GetId() == first.GetId() {
-		t.Error("remembered after a day")
+		t.Error("not expired after a day")
 	}
 }
 
-func TestOnlySuccessesAreRemembered(t *testing.T) {
+func TestFailuresDoNotUseUpTheKey(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	r := keyed(own, "key-1")
@@ -119,8 +119,8 @@ func TestOnlySuccessesAreRemembered(t *testing.T) {
 	s.create(keyed(own, "key-1")) // the corrected request may use the key
 }
 
-// However many calls with one key race, one incident is made, and each call is told of that one or to come back.
-func TestRacingCallsWithOneKeyMakeOneIncident(t *testing.T) {
+// Each concurrent call returns the one incident or ABORTED.
+func TestConcurrentCallsWithOneKeyCreateOneIncident(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	const calls = 16
@@ -137,7 +137,7 @@ func TestRacingCallsWithOneKeyMakeOneIncident(t *testing.T) {
 			if err == nil {
 				made = append(made, response.GetIncident().GetId())
 			} else if status.Code(err) != codes.Aborted {
-				t.Errorf("told %v", err)
+				t.Errorf("got %v", err)
 			}
 		})
 	}
@@ -147,8 +147,8 @@ func TestRacingCallsWithOneKeyMakeOneIncident(t *testing.T) {
 	}
 }
 
-// While another process holds the file, one of two calls with a key waits; the other is told at once.
-func TestACallIsAbortedWhileTheFirstIsRunning(t *testing.T) {
+// While another process has locked the file, one of two calls with a key waits, and the other is ABORTED at once.
+func TestSecondCallIsAbortedWhileTheFirstIsInProgress(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	release := s.holdFile()
@@ -167,7 +167,7 @@ func TestACallIsAbortedWhileTheFirstIsRunning(t *testing.T) {
 	}
 }
 
-// holdFile begins to write as another process would, until it is released.
+// holdFile begins a write transaction like another process, until release is called.
 func (s *system) holdFile() (release func()) {
 	s.t.Helper()
 	tx, err := s.file().Begin()

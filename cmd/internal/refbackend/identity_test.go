@@ -17,7 +17,7 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// token keeps a token of the team and returns what is known of it.
+// token stores a token of the team.
 func (s *system) token(t team, text string, scopes ...string) refbackend.Token {
 	s.t.Helper()
 	kept, err := s.backend.CreateToken(s.t.Context(), refbackend.NewToken{
@@ -32,7 +32,7 @@ func (s *system) resolve(text string) (*identityv1.ResolveTokenResponse, error) 
 	return s.identity.ResolveToken(s.t.Context(), &identityv1.ResolveTokenRequest{TokenSha256: hash[:]})
 }
 
-func TestATokenIsResolvedByItsHash(t *testing.T) {
+func TestTokenIsResolvedByItsHash(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	kept := s.token(own, "one", "servers:read", "audit:read", "servers:read")
@@ -50,7 +50,7 @@ func TestATokenIsResolvedByItsHash(t *testing.T) {
 	}
 }
 
-func TestWhyATokenIsNotResolved(t *testing.T) {
+func TestUnknownAndRevokedTokensHaveReasons(t *testing.T) {
 	s := startSystem(t)
 	revoked := s.token(s.team("harbour"), "revoked")
 	_, err := s.backend.RevokeToken(t.Context(), revoked.ID)
@@ -75,7 +75,7 @@ func TestWhyATokenIsNotResolved(t *testing.T) {
 	}
 }
 
-// watch opens the stream and returns how to read revocations from it, past the heartbeats, and where it started.
+// watch opens a stream, and returns its first position and a function that returns the next revocation.
 func (s *system) watch(ctx context.Context, after string) (next func() *identityv1.WatchRevocationsResponse, started string) {
 	s.t.Helper()
 	stream, err := s.identity.WatchRevocations(ctx, &identityv1.WatchRevocationsRequest{AfterPosition: after})
@@ -97,7 +97,7 @@ func (s *system) watch(ctx context.Context, after string) (next func() *identity
 	}, first.GetPosition()
 }
 
-func TestRevocationsAreStreamedAsTheyHappen(t *testing.T) {
+func TestRevocationsAreStreamedAtOnce(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	before, _ := s.backend.RevokeToken(t.Context(), s.token(own, "before").ID)
@@ -105,13 +105,13 @@ func TestRevocationsAreStreamedAsTheyHappen(t *testing.T) {
 	one := s.token(own, "one")
 	_, err := s.backend.RevokeToken(t.Context(), one.ID)
 	must(t, err)
-	_, err = s.backend.RevokeToken(t.Context(), before.ID) // again: no news
+	_, err = s.backend.RevokeToken(t.Context(), before.ID) // again: no second revocation
 	must(t, err)
 	got := next().GetRevocation()
 	if hash := sha256.Sum256([]byte("one")); got.GetTokenId() != one.ID || !bytes.Equal(got.GetTokenSha256(), hash[:]) {
 		t.Errorf("revoked %v", got)
 	}
-	// Another process revokes: the stream looks for itself.
+	// Another process revokes: the stream polls the database.
 	other, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: s.dir, Clock: s.clock.Now})
 	must(t, err)
 	two := s.token(own, "two")
@@ -123,8 +123,8 @@ func TestRevocationsAreStreamedAsTheyHappen(t *testing.T) {
 	}
 }
 
-// A client that comes back is told all that it missed, and only that, over a restart of the service.
-func TestAWatchIsResumed(t *testing.T) {
+// A client that reconnects gets exactly the revocations that it missed, also after a restart of the service.
+func TestStreamResumesAtAPosition(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	tokens := []refbackend.Token{s.token(own, "a"), s.token(own, "b"), s.token(own, "c")}
@@ -150,7 +150,7 @@ func TestAWatchIsResumed(t *testing.T) {
 	}
 }
 
-func TestAnUnknownPositionIsOutOfRange(t *testing.T) {
+func TestUnknownPositionIsOutOfRange(t *testing.T) {
 	s, other := startSystem(t), startSystem(t)
 	_, position := s.watch(t.Context(), "")
 	_, foreign := other.watch(t.Context(), "")
@@ -163,7 +163,7 @@ func TestAnUnknownPositionIsOutOfRange(t *testing.T) {
 	}
 }
 
-func TestSilenceIsBrokenByHeartbeats(t *testing.T) {
+func TestStreamSendsHeartbeats(t *testing.T) {
 	s := startSystem(t)
 	stream, err := s.identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{})
 	must(t, err)
@@ -178,7 +178,7 @@ func TestSilenceIsBrokenByHeartbeats(t *testing.T) {
 	}
 }
 
-func TestAStreamEndsWithTheService(t *testing.T) {
+func TestStreamEndsWithTheService(t *testing.T) {
 	s := startSystem(t)
 	stream, err := s.identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{})
 	must(t, err)
@@ -191,7 +191,7 @@ func TestAStreamEndsWithTheService(t *testing.T) {
 	mustBe(t, err, codes.Unavailable)
 }
 
-func TestTeamsAndTokensAreLookedAfter(t *testing.T) {
+func TestTeamsAndTokensAreFoundAndValidated(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	for _, name := range []string{"harbour", own.id} {
@@ -201,11 +201,11 @@ func TestTeamsAndTokensAreLookedAfter(t *testing.T) {
 	}
 	_, err := s.backend.FindTeam(t.Context(), "nowhere")
 	if !errors.Is(err, refbackend.ErrNotFound) {
-		t.Errorf("a team that is not there: %v", err)
+		t.Errorf("an unknown team: %v", err)
 	}
 	for _, c := range [][2]string{{"harbour", "ai"}, {" ", "ai"}, {"new", "gold"}} {
 		if _, err := s.backend.CreateTeam(t.Context(), c[0], c[1]); err == nil {
-			t.Errorf("team %q with plan %q was made", c[0], c[1])
+			t.Errorf("team %q with plan %q was created", c[0], c[1])
 		}
 	}
 	live, dead := s.token(own, "live", "audit:read"), s.token(own, "dead")
@@ -213,7 +213,7 @@ func TestTeamsAndTokensAreLookedAfter(t *testing.T) {
 	must(t, err)
 	_, err = s.backend.RevokeToken(t.Context(), own.id)
 	if !errors.Is(err, refbackend.ErrNotFound) {
-		t.Errorf("a token that is not there: %v", err)
+		t.Errorf("an unknown token: %v", err)
 	}
 	tokens, err := s.backend.Tokens(t.Context())
 	must(t, err)

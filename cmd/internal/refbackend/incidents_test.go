@@ -25,8 +25,8 @@ func (s *system) get(t team, id string) *incidentv1.GetIncidentResponse {
 	return response
 }
 
-// The incident's status is that of its last update, and it is resolved since the first of the resolved updates at the end.
-func TestAnIncidentFollowsItsUpdates(t *testing.T) {
+// resolved_at is the time of the first of the resolved updates at the end of the timeline.
+func TestIncidentHasTheStatusOfItsLastUpdate(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	statuses := rapid.SampledFrom([]incidentv1.IncidentStatus{1, 2, 3, resolved, resolved})
@@ -72,7 +72,7 @@ func TestAnIncidentFollowsItsUpdates(t *testing.T) {
 	})
 }
 
-func TestWhatWasCreatedIsWhatIsRead(t *testing.T) {
+func TestGetReturnsTheCreatedIncident(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	r := newIncident(own, "  Elevated errors \n")
@@ -90,12 +90,12 @@ func TestWhatWasCreatedIsWhatIsRead(t *testing.T) {
 		t.Errorf("updates %v", updates)
 	}
 	if n := s.count("incident_components"); n != 1 {
-		t.Errorf("%d affected components, want 1: repeats are folded", n)
+		t.Errorf("%d affected components, want 1 without duplicates", n)
 	}
 }
 
-// Each invalid request differs from a valid one in what is said of it.
-func TestInvalidIncidentsAreRefusedFieldByField(t *testing.T) {
+// Each request differs from a valid one in the field in its name.
+func TestInvalidFieldsAreNamed(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	elsewhere := s.team("lighthouse").component
@@ -145,7 +145,7 @@ func TestInvalidIncidentsAreRefusedFieldByField(t *testing.T) {
 	}
 }
 
-func TestTheBoundsThemselvesAreAllowed(t *testing.T) {
+func TestLargestValuesAreValid(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	r := newIncident(own, strings.Repeat("ü", 255))
@@ -156,7 +156,7 @@ func TestTheBoundsThemselvesAreAllowed(t *testing.T) {
 	}
 }
 
-func TestAllProblemsComeBackTogether(t *testing.T) {
+func TestAllInvalidFieldsAreNamedTogether(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	_, err := s.incident.CreateIncident(t.Context(), &incidentv1.CreateIncidentRequest{TeamId: own.id})
@@ -173,7 +173,7 @@ func TestAllProblemsComeBackTogether(t *testing.T) {
 	}
 }
 
-func TestComponentsMustBeOnThePage(t *testing.T) {
+func TestComponentsMustBeOnTheGivenPage(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	other := s.addPage(own, "partners")
@@ -189,8 +189,8 @@ func TestComponentsMustBeOnThePage(t *testing.T) {
 	}
 }
 
-// What a write owes: an audit entry always, a notification where there is a page.
-func TestWritesAreRecorded(t *testing.T) {
+// Each write has an audit entry. It has a notification if the incident is on a page.
+func TestWritesHaveAuditEntriesAndNotifications(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	r := newIncident(own, "Attached")

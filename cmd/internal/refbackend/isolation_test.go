@@ -50,7 +50,7 @@ func (s *system) fill(name string) (owner team, ids map[string]string) {
 	s.t.Helper()
 	owner = s.team(name)
 	group := uuid.NewString()
-	s.lay(func(ctx context.Context, q *query.Queries) error {
+	s.insert(func(ctx context.Context, q *query.Queries) error {
 		return q.InsertServerGroup(ctx, query.InsertServerGroupParams{ID: group, TeamID: owner.id, Name: name, Color: "#000000"})
 	})
 	return owner, map[string]string{
@@ -111,7 +111,7 @@ func TestListsHoldOnlyRowsOfTheTeam(t *testing.T) {
 	}
 }
 
-func TestAnIncidentCannotReferToResourcesOfAnotherTeam(t *testing.T) {
+func TestIncidentCannotReferToAnotherTeam(t *testing.T) {
 	s := startSystem(t)
 	ours, theirs := s.team("harbour"), s.team("lighthouse")
 	r := newIncident(ours, "An incident")

@@ -13,14 +13,14 @@ import (
 )
 
 func (s *system) check(monitor string, at time.Time, status string) {
-	s.lay(func(ctx context.Context, q *query.Queries) error {
+	s.insert(func(ctx context.Context, q *query.Queries) error {
 		return q.InsertMonitorCheck(ctx, query.InsertMonitorCheckParams{
 			MonitorID: monitor, CheckedAt: at.UnixNano(), Status: status, LatencyMs: 12,
 		})
 	})
 }
 
-func TestUptimeIsTheShareOfChecksThatWereNotDown(t *testing.T) {
+func TestUptimeIsThePercentageOfChecksNotDown(t *testing.T) {
 	s := startSystem(t)
 	own, unchecked := s.team("harbour"), s.team("lighthouse")
 	now := s.clock.Now()
@@ -28,7 +28,7 @@ func TestUptimeIsTheShareOfChecksThatWereNotDown(t *testing.T) {
 		s.check(own.monitor, now.Add(-time.Duration(i)*time.Hour), status)
 	}
 	s.check(own.monitor, now.Add(-30*24*time.Hour-1), "down") // before the last 30 days
-	s.check(own.monitor, now.Add(time.Hour), "down")          // not yet
+	s.check(own.monitor, now.Add(time.Hour), "down")          // in the future
 	s.check(unchecked.monitor, now.Add(-40*24*time.Hour), "up")
 	for _, c := range []struct {
 		of   team
@@ -43,7 +43,7 @@ func TestUptimeIsTheShareOfChecksThatWereNotDown(t *testing.T) {
 	}
 }
 
-func TestChecksSinceATimeNewestFirst(t *testing.T) {
+func TestChecksSinceATimeAreNewestFirst(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	now := s.clock.Now()
@@ -76,7 +76,7 @@ func TestChecksSinceATimeNewestFirst(t *testing.T) {
 	}
 }
 
-func TestChecksNeedASince(t *testing.T) {
+func TestSinceIsRequired(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	for _, since := range []*timestamppb.Timestamp{nil, {Nanos: -1}} {

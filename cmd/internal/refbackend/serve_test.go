@@ -16,12 +16,17 @@ import (
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	"opsgate/cmd/internal/refbackend"
+	"opsgate/proto/contract"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
 func TestHealthIsServed(t *testing.T) {
 	s := startSystem(t)
-	for _, service := range []string{"", "ops.fleet.v1.FleetService", "ops.identity.v1.IdentityService"} {
+	services := []string{""}
+	for _, service := range contract.Services() {
+		services = append(services, service.FullName)
+	}
+	for _, service := range services {
 		response, err := healthv1.NewHealthClient(s.conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: service})
 		must(t, err)
 		if response.GetStatus() != healthv1.HealthCheckResponse_SERVING {
@@ -30,7 +35,7 @@ func TestHealthIsServed(t *testing.T) {
 	}
 }
 
-// reflected asks a server by reflection which services it has.
+// reflected returns the number of services that a server lists by reflection.
 func reflected(t *testing.T, conn *grpc.ClientConn) (int, error) {
 	t.Helper()
 	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
@@ -42,7 +47,7 @@ func reflected(t *testing.T, conn *grpc.ClientConn) (int, error) {
 	return len(response.GetListServicesResponse().GetService()), err
 }
 
-func TestReflectionIsServedOnlyWhenAskedFor(t *testing.T) {
+func TestReflectionIsServedOnlyIfEnabled(t *testing.T) {
 	_, err := reflected(t, startSystem(t).conn)
 	mustBe(t, err, codes.Unimplemented)
 
@@ -57,7 +62,7 @@ func TestReflectionIsServedOnlyWhenAskedFor(t *testing.T) {
 	must(t, err)
 	n, err := reflected(t, conn)
 	must(t, err)
-	if n != 5+3 { // health, and reflection in two versions
+	if n != len(contract.Services())+3 { // health, and reflection in two versions
 		t.Errorf("%d services", n)
 	}
 	must(t, conn.Close())
@@ -66,7 +71,7 @@ func TestReflectionIsServedOnlyWhenAskedFor(t *testing.T) {
 	must(t, backend.Close())
 }
 
-func TestOnlyTheNamedServicesAreServed(t *testing.T) {
+func TestOnlyGivenServicesAreServed(t *testing.T) {
 	s := startSystem(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -82,7 +87,7 @@ func TestOnlyTheNamedServicesAreServed(t *testing.T) {
 	must(t, <-done)
 }
 
-func TestAnUnknownServiceIsRefused(t *testing.T) {
+func TestUnknownServiceIsAnError(t *testing.T) {
 	s := startSystem(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -91,11 +96,11 @@ func TestAnUnknownServiceIsRefused(t *testing.T) {
 		t.Errorf("Serve returned %v", err)
 	}
 	if _, err := listener.Accept(); err == nil {
-		t.Error("the listener was left open")
+		t.Error("the listener is open")
 	}
 }
 
-// A buffer that may be written to by several goroutines.
+// A buffer is safe for concurrent use.
 type buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -113,15 +118,15 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// A panic ends its call, not the service, and what it was writing is undone.
-func TestAPanicEndsItsCallAlone(t *testing.T) {
+// The transaction of the call is rolled back.
+func TestPanicEndsOnlyItsCall(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	s.clock.broken.Store(true)
 	_, err := s.incident.CreateIncident(t.Context(), keyed(own, "key-1"))
 	mustBe(t, err, codes.Internal)
 	if strings.Contains(err.Error(), "broken") {
-		t.Errorf("the caller was told %v", err)
+		t.Errorf("the caller got %v", err)
 	}
 	s.clock.broken.Store(false)
 	s.create(keyed(own, "key-1"))
@@ -130,8 +135,8 @@ func TestAPanicEndsItsCallAlone(t *testing.T) {
 	}
 }
 
-// The log names the method and the code of a call, and nothing of what was said in it.
-func TestTheLogHoldsNoPayload(t *testing.T) {
+// The log has the method and the code of a call, and nothing of its request or response.
+func TestLogContainsNoPayload(t *testing.T) {
 	var log buffer
 	backend, err := refbackend.Open(t.Context(), refbackend.Options{
 		DataDir: t.TempDir(), Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),

@@ -13,11 +13,11 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// addPage gives a team one more page, without components.
+// addPage adds a page without components to a team.
 func (s *system) addPage(t team, name string) string {
 	s.t.Helper()
 	id := uuid.NewString()
-	s.lay(func(ctx context.Context, q *query.Queries) error {
+	s.insert(func(ctx context.Context, q *query.Queries) error {
 		return q.InsertStatusPage(ctx, query.InsertStatusPageParams{
 			ID: id, TeamID: t.id, Name: name, UniqueHostname: id, Visibility: "password", Suspended: true,
 		})
@@ -25,7 +25,7 @@ func (s *system) addPage(t team, name string) string {
 	return id
 }
 
-// outbox returns what the team's subscribers are owed, oldest first: the event, and whether it is suppressed.
+// outbox returns the event of each of the team's notifications, oldest first, and whether it is suppressed.
 func (s *system) outbox(t team) (owed []string) {
 	s.t.Helper()
 	must(s.t, s.backend.Store().Read(s.t.Context(), func(q *query.Queries) error {
@@ -45,11 +45,11 @@ func (s *system) page(t team, id string) *incidentv1.GetStatusPageResponse {
 	return response
 }
 
-func TestAComponentFollowsItsMonitor(t *testing.T) {
+func TestComponentHasTheStatusOfItsMonitor(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	page, linked := s.addPage(own, "linked"), uuid.NewString()
-	s.lay(func(ctx context.Context, q *query.Queries) error {
+	s.insert(func(ctx context.Context, q *query.Queries) error {
 		return q.InsertComponent(ctx, query.InsertComponentParams{
 			ID: linked, TeamID: own.id, StatusPageID: page, MonitorID: &own.monitor, Status: "maintenance",
 		})
@@ -68,7 +68,7 @@ func TestAComponentFollowsItsMonitor(t *testing.T) {
 	}
 }
 
-func TestAPageIsAsBadAsItsWorstComponent(t *testing.T) {
+func TestPageHasTheStatusOfItsWorstComponent(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	for i, c := range []struct {
@@ -82,7 +82,7 @@ func TestAPageIsAsBadAsItsWorstComponent(t *testing.T) {
 		{[]string{"outage", "degraded", "operational"}, incidentv1.PublicStatus_PUBLIC_STATUS_OUTAGE},
 	} {
 		page := s.addPage(own, fmt.Sprint("page ", i))
-		s.lay(func(ctx context.Context, q *query.Queries) error {
+		s.insert(func(ctx context.Context, q *query.Queries) error {
 			for j, status := range c.components {
 				err := q.InsertComponent(ctx, query.InsertComponentParams{
 					ID: uuid.NewString(), TeamID: own.id, StatusPageID: page, Position: int64(-j), Status: status,
@@ -99,16 +99,16 @@ func TestAPageIsAsBadAsItsWorstComponent(t *testing.T) {
 		}
 		byPosition := func(a, b *incidentv1.StatusPageComponent) int { return int(a.GetPosition() - b.GetPosition()) }
 		if !slices.IsSortedFunc(got.GetComponents(), byPosition) {
-			t.Errorf("components %v are not in their order", got.GetComponents())
+			t.Errorf("components %v are not ordered", got.GetComponents())
 		}
 	}
 }
 
-func TestMaintenanceUnderWayShowsOnThePage(t *testing.T) {
+func TestPageIsUnderMaintenanceDuringAMaintenance(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	id := uuid.NewString()
-	s.lay(func(ctx context.Context, q *query.Queries) error {
+	s.insert(func(ctx context.Context, q *query.Queries) error {
 		return q.InsertIncident(ctx, query.InsertIncidentParams{
 			ID: id, TeamID: own.id, StatusPageID: &own.page, Title: "Upgrade", Status: "identified", Impact: "none",
 			IsMaintenance: true, StartedAt: start().Add(time.Hour).UnixNano(), CreatedAt: start().UnixNano(),
@@ -120,7 +120,7 @@ func TestMaintenanceUnderWayShowsOnThePage(t *testing.T) {
 	}
 	s.clock.Move(time.Hour)
 	if got := overall(); got != incidentv1.PublicStatus_PUBLIC_STATUS_MAINTENANCE {
-		t.Errorf("under way: %v", got)
+		t.Errorf("during it: %v", got)
 	}
 	u := newUpdate(own, id)
 	u.Status = resolved
@@ -131,7 +131,7 @@ func TestMaintenanceUnderWayShowsOnThePage(t *testing.T) {
 	}
 }
 
-func TestAPageShowsItsNewestHundredIncidents(t *testing.T) {
+func TestPageReturnsItsNewestHundredIncidents(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	page := s.addPage(own, "suspended and behind a password")
@@ -155,7 +155,7 @@ func TestAPageShowsItsNewestHundredIncidents(t *testing.T) {
 	}
 }
 
-func TestPagesAreListedByName(t *testing.T) {
+func TestPagesAreOrderedByName(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("m")
 	s.addPage(own, "z")

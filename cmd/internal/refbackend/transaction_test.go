@@ -11,15 +11,15 @@ import (
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
-// All tables that a write of the incident service may touch.
+// tables returns the tables that a write of the incident service may change.
 func written() []string {
 	return []string{
 		"incidents", "incident_updates", "incident_components", "notifications", "idempotency_keys", "audit_entries",
 	}
 }
 
-// Whichever of the rows that make up a write cannot be written, none of them is.
-func TestAWriteHappensWhollyOrNotAtAll(t *testing.T) {
+// Each case makes one of the inserts of a write fail.
+func TestFailedWriteLeavesNoRows(t *testing.T) {
 	for _, table := range written() {
 		t.Run(table, func(t *testing.T) {
 			s := startSystem(t)
@@ -41,12 +41,12 @@ func TestAWriteHappensWhollyOrNotAtAll(t *testing.T) {
 			}
 			_, err = s.file().Exec("DROP TRIGGER refuse")
 			must(t, err)
-			s.create(r) // the failure was not remembered
+			s.create(r) // the failure is not stored
 		})
 	}
 }
 
-func TestAFailedUpdateLeavesTheIncidentAsItWas(t *testing.T) {
+func TestFailedUpdateDoesNotChangeTheIncident(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	incident := s.create(newIncident(own, "Untouched"))
@@ -58,12 +58,12 @@ func TestAFailedUpdateLeavesTheIncidentAsItWas(t *testing.T) {
 	mustBe(t, err, codes.Internal)
 	got := s.get(own, incident.GetId())
 	if len(got.GetUpdates()) != 1 || got.GetIncident().ResolvedAt != nil || got.GetIncident().GetStatus() != incident.GetStatus() {
-		t.Errorf("left as %v", got)
+		t.Errorf("the incident is %v", got)
 	}
 }
 
-// A call whose deadline passes while it waits to write is given up then, and writes nothing later.
-func TestADeadlineEndsTheWaitToWrite(t *testing.T) {
+// A call whose deadline passes while it waits for the writer ends then, and does not write later.
+func TestDeadlineEndsTheWaitForTheWriter(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	release := s.holdFile()
@@ -72,7 +72,7 @@ func TestADeadlineEndsTheWaitToWrite(t *testing.T) {
 	_, err := s.incident.CreateIncident(ctx, newIncident(own, "Too late"))
 	mustBe(t, err, codes.DeadlineExceeded)
 	_, err = s.fleet.GetServer(t.Context(), &fleetv1.GetServerRequest{TeamId: own.id, ServerId: own.server})
-	must(t, err) // readers are not held up
+	must(t, err) // readers do not wait
 	release()
 	s.create(newIncident(own, "In time"))
 	if got := s.count("incidents"); got != 1 {
@@ -80,8 +80,8 @@ func TestADeadlineEndsTheWaitToWrite(t *testing.T) {
 	}
 }
 
-// The audit log says who, what and from where: nothing of what was written.
-func TestTheAuditLogHoldsNoPayload(t *testing.T) {
+// The audit log has the actor, the action and the address, and no text of the write.
+func TestAuditLogContainsNoPayload(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	const secret = "hunter2-correct-horse"
@@ -109,7 +109,7 @@ func TestTheAuditLogHoldsNoPayload(t *testing.T) {
 	}
 }
 
-func TestAcknowledgedWritesAreThereAfterARestart(t *testing.T) {
+func TestAcknowledgedWritesSurviveARestart(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	incident := s.create(newIncident(own, "Kept"))
@@ -125,7 +125,7 @@ func TestTwoBackendsShareOneDirectory(t *testing.T) {
 	own := one.team("harbour")
 	first := one.create(keyed(own, "key-1"))
 	if got := two.create(keyed(own, "key-1")); got.GetId() != first.GetId() {
-		t.Error("the second backend does not know the first one's key")
+		t.Error("the second backend did not find the key of the first")
 	}
 	if second := two.create(newIncident(own, "After")); !second.GetCreatedAt().AsTime().After(first.GetCreatedAt().AsTime()) {
 		t.Error("writes of two backends at one time are not in order")

@@ -11,7 +11,7 @@ import (
 	"opsgate/cmd/internal/refbackend/store"
 )
 
-// modes returns the permissions of the files in a directory, which must be those of a database that is open.
+// modes returns the modes of the files of an open database.
 func modes(t *testing.T, dir string) map[string]os.FileMode {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -24,20 +24,20 @@ func modes(t *testing.T, dir string) map[string]os.FileMode {
 	}
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		if _, ok := modes[store.FileName+suffix]; !ok {
-			t.Errorf("there is no %s among %v", store.FileName+suffix, modes)
+			t.Errorf("no file %s: %v", store.FileName+suffix, modes)
 		}
 	}
 	if len(modes) != 3 {
-		t.Errorf("there are %v", modes)
+		t.Errorf("other files: %v", modes)
 	}
 	return modes
 }
 
-func TestFilesOfTheDatabaseAreTheOwnersAloneWhateverTheUmask(t *testing.T) {
+func TestDatabaseFilesHaveMode0600ForAnyUmask(t *testing.T) {
 	for _, umask := range []int{0, 0o777} {
 		dir := filepath.Join(t.TempDir(), "data")
 		before := syscall.Umask(0)
-		must(t, os.Mkdir(dir, 0o755)) // as of a volume, which others can enter
+		must(t, os.Mkdir(dir, 0o755)) // like the directory of a volume, which others can read
 		syscall.Umask(umask)
 		s, err := store.Open(t.Context(), dir)
 		if err == nil {
@@ -54,7 +54,7 @@ func TestFilesOfTheDatabaseAreTheOwnersAloneWhateverTheUmask(t *testing.T) {
 	}
 }
 
-func TestADirectoryThatIsMadeIsTheOwnersAlone(t *testing.T) {
+func TestNewDirectoryHasMode0700(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "there")
 	before := syscall.Umask(0)
 	s, err := store.Open(t.Context(), dir)
@@ -68,9 +68,9 @@ func TestADirectoryThatIsMadeIsTheOwnersAlone(t *testing.T) {
 	}
 }
 
-func TestAccessOfOthersToAnExistingDatabaseIsTakenAway(t *testing.T) {
+func TestOpenRestrictsTheModeOfExistingFiles(t *testing.T) {
 	dir := t.TempDir()
-	first := open(t, dir) // which keeps the files beside the database
+	first := open(t, dir) // while it is open, all three files exist
 	must(t, addTeam(t.Context(), first, "a"))
 	for name := range modes(t, dir) {
 		must(t, os.Chmod(filepath.Join(dir, name), 0o664))

@@ -46,8 +46,8 @@ func teams(t *testing.T, s *store.Store) (n int) {
 	return n
 }
 
-// Processes that start on the same new directory at once all come up, and write to one database.
-func TestManyOpenTheSameNewDirectory(t *testing.T) {
+// All openers succeed and write to one database.
+func TestConcurrentOpensOfANewDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "there", "yet?&#%")
 	const openers = 6
 	var wg sync.WaitGroup
@@ -69,8 +69,8 @@ func TestManyOpenTheSameNewDirectory(t *testing.T) {
 	}
 }
 
-// A process that starts while another holds the new file waits for it, as long as it may.
-func TestOpeningWaitsForTheFile(t *testing.T) {
+// Open waits while another process has locked the new file, until its context ends.
+func TestOpenWaitsForALockedFile(t *testing.T) {
 	dir := t.TempDir()
 	other, err := sql.Open("sqlite", "file:"+filepath.Join(dir, store.FileName)+"?_txlock=immediate")
 	must(t, err)
@@ -94,13 +94,13 @@ func TestOpeningWaitsForTheFile(t *testing.T) {
 	must(t, <-opened)
 }
 
-func TestAReaderSeesOneMoment(t *testing.T) {
+func TestReaderHasASnapshot(t *testing.T) {
 	s := open(t, t.TempDir())
 	must(t, addTeam(t.Context(), s, "before"))
 	must(t, s.Read(t.Context(), func(q *query.Queries) error {
 		before, err := q.ListTeams(t.Context())
 		must(t, err)
-		must(t, addTeam(t.Context(), s, "meanwhile")) // the writer does not wait for the reader
+		must(t, addTeam(t.Context(), s, "meanwhile")) // writers do not wait for readers
 		after, err := q.ListTeams(t.Context())
 		must(t, err)
 		if len(after) != len(before) {
@@ -113,19 +113,19 @@ func TestAReaderSeesOneMoment(t *testing.T) {
 	}
 }
 
-func TestAReaderCannotWrite(t *testing.T) {
+func TestReaderCannotWrite(t *testing.T) {
 	s := open(t, t.TempDir())
 	err := s.Read(t.Context(), func(q *query.Queries) error {
 		return q.InsertTeam(t.Context(), query.InsertTeamParams{ID: "a", Name: "a", Plan: "ai"})
 	})
 	if err == nil || teams(t, s) != 0 {
-		t.Errorf("a reader wrote: %v", err)
+		t.Errorf("a reader has written: %v", err)
 	}
 }
 
-func TestAFailedTransactionLeavesNoTrace(t *testing.T) {
+func TestFailedTransactionIsRolledBack(t *testing.T) {
 	s := open(t, t.TempDir())
-	wrong := errors.New("changed my mind")
+	wrong := errors.New("rolled back")
 	err := s.Write(t.Context(), func(q *query.Queries) error {
 		must(t, q.InsertTeam(t.Context(), query.InsertTeamParams{ID: "a", Name: "a", Plan: "ai"}))
 		return wrong
@@ -135,8 +135,8 @@ func TestAFailedTransactionLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// A transaction of another process holds the file; who waits for it gives up with its context.
-func TestTheWaitToWriteEndsWithTheContext(t *testing.T) {
+// The transaction of another process has locked the file.
+func TestWaitForTheWriterEndsWithTheContext(t *testing.T) {
 	dir := t.TempDir()
 	one, two := open(t, dir), open(t, dir)
 	must(t, one.Write(t.Context(), func(*query.Queries) error {
@@ -150,8 +150,8 @@ func TestTheWaitToWriteEndsWithTheContext(t *testing.T) {
 	must(t, addTeam(t.Context(), two, "free"))
 }
 
-// Isolation holds in the schema itself: nothing of one team can refer to another's.
-func TestTeamsCannotBeLinked(t *testing.T) {
+// A row of one team cannot refer to a row of another.
+func TestSchemaPreventsReferencesBetweenTeams(t *testing.T) {
 	s := open(t, t.TempDir())
 	must(t, addTeam(t.Context(), s, "ours"))
 	must(t, addTeam(t.Context(), s, "theirs"))
@@ -165,18 +165,18 @@ func TestTeamsCannotBeLinked(t *testing.T) {
 		})
 	})
 	if err == nil {
-		t.Error("our incident is on their page")
+		t.Error("an incident is on the page of another team")
 	}
 }
 
-func TestADirectoryThatCannotBe(t *testing.T) {
+func TestOpenFailsOnInvalidDirectoryOrFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
 	if _, err := store.Open(t.Context(), file); err == nil {
 		t.Error("a file was opened as a directory")
 	}
 	garbage := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(garbage, store.FileName), []byte("this is no database, and long enough to tell"), 0o600))
+	must(t, os.WriteFile(filepath.Join(garbage, store.FileName), []byte("this is not a database, and longer than its header"), 0o600))
 	if _, err := store.Open(t.Context(), garbage); err == nil {
 		t.Error("garbage was opened as a database")
 	}
