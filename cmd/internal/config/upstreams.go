@@ -1,6 +1,6 @@
 package config
 
-// Upstreams are the internal services.
+// Upstreams are the addresses of the internal services.
 type Upstreams struct {
 	Fleet      Upstream `yaml:"fleet" doc:"Servers, groups, metrics and commands."`
 	Monitoring Upstream `yaml:"monitoring" doc:"Monitors and their checks."`
@@ -9,13 +9,13 @@ type Upstreams struct {
 	Identity   Upstream `yaml:"identity" doc:"Tokens."`
 }
 
-// An Upstream is one internal service.
+// An Upstream is the address of an internal service.
 type Upstream struct {
 	Address string    `yaml:"address" doc:"gRPC target, such as dns:///fleet.internal:9000."`
 	TLS     ClientTLS `yaml:"tls" doc:"TLS to the service. Its files are read again for each connection."`
 }
 
-// ClientTLS is how connections that the gateway makes are kept private.
+// ClientTLS is the TLS of connections that the gateway makes.
 type ClientTLS struct {
 	Enabled    bool   `yaml:"enabled" doc:"Whether to speak TLS."`
 	CAFile     File   `yaml:"ca_file" doc:"Roots of the server's certificate, in PEM; those of the system without it."`
@@ -24,7 +24,7 @@ type ClientTLS struct {
 	ServerName string `yaml:"server_name" doc:"Name in the server's certificate, where it is not that of the address."`
 }
 
-// UpstreamCalls bounds the calls to internal services.
+// UpstreamCalls limits the calls to internal services.
 type UpstreamCalls struct {
 	MaxResponseBytes Bytes   `yaml:"max_response_bytes" min:"64KiB" max:"256MiB" doc:"Size of an answer."`
 	MaxInFlight      int     `yaml:"max_in_flight" min:"1" max:"100000" doc:"Calls under way to one service; past it clients get 503."`
@@ -32,14 +32,14 @@ type UpstreamCalls struct {
 	Retries          Retries `yaml:"retries" doc:"Reads, and writes with a key, are tried again when a service is unavailable."`
 }
 
-// Breaker is when no calls are made to a service.
+// Breaker configures the circuit breaker of each service.
 type Breaker struct {
 	MinRequests int      `yaml:"min_requests" min:"1" max:"100000" doc:"How many calls it takes to judge."`
 	FailureRate Percent  `yaml:"failure_rate" min:"1%" max:"100%" doc:"Part of failed calls that opens it."`
 	OpenFor     Duration `yaml:"open_for" min:"500ms" max:"5m" doc:"How long no calls are made then."`
 }
 
-// Retries are calls that are made again.
+// Retries limits the retries of calls.
 type Retries struct {
 	Max    int     `yaml:"max" min:"0" max:"5" doc:"How often one call is tried again."`
 	Budget Percent `yaml:"budget" min:"0%" max:"100%" doc:"Part of calls that may be tried again, beyond ten."`
