@@ -78,7 +78,7 @@ func TestEveryCodeOnEveryRoute(t *testing.T) {
 	h := start(t)
 	for _, c := range everyCode {
 		for _, route := range h.gateway.rows {
-			if route.ID == "v1Me" { // calls no service
+			if route.Service == "" {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%s", c.code, route.ID), func(t *testing.T) {

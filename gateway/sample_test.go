@@ -79,7 +79,7 @@ func (s *sampler) scalar(field protoreflect.FieldDescriptor, i int) protoreflect
 	case protoreflect.DoubleKind:
 		return protoreflect.ValueOfFloat64(float64(s.n%100) + 0.98765)
 	case protoreflect.Int32Kind:
-		return protoreflect.ValueOfInt32(int32(s.n)) //nolint:gosec // a small number
+		return protoreflect.ValueOfInt32(int32(s.n))
 	case protoreflect.Int64Kind:
 		return protoreflect.ValueOfInt64(int64(s.n))
 	case protoreflect.StringKind:

@@ -13,5 +13,6 @@
 // CPU times come from /proc, so that edgebench runs on Linux only. It starts all processes that it needs on free ports of 127.0.0.1, stops
 // only those, and takes less than two minutes.
 //
-// Its parts can run alone: `go run . serve-backend`, `go run . serve-bare ADDRESS` and `go run . serve-floor ADDRESS TEAM` log their address.
+// Its parts can run alone and log their addresses: `go run . serve-backend`, `go run . serve-bare ADDRESS` and
+// `go run . serve-floor ADDRESS TEAM`.
 package main

@@ -46,8 +46,6 @@ type operation struct {
 const noScope = "none"
 
 // shared is the Validator of the embedded document, which never changes.
-//
-//nolint:gochecknoglobals // parsed once for all tests of a package
 var shared = sync.OnceValues(func() (*Validator, error) { return newValidator(openapi.JSON()) })
 
 // New returns the Validator of the embedded document.
