@@ -37,16 +37,9 @@ type sharedLimits struct {
 	client   redis.UniversalClient
 	logger   *slog.Logger
 
-	login atomic.Pointer[login] // for new connections
-
-	mu     sync.Mutex // held while a reload or a change of the number of gateways applies settings
-	config config.RateLimit
+	config   atomic.Pointer[config.RateLimit]
+	applying sync.Mutex // a reload and a change of the number of gateways apply settings
 }
-
-// A login is the user and the password of a connection to Redis.
-type login struct{ user, password string }
-
-func loginOf(c config.Redis) *login { return &login{user: c.Username, password: c.Password.Reveal()} }
 
 func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.Provider) (_ *sharedLimits, err error) {
 	c := o.Loaded.RateLimit.Redis
@@ -56,8 +49,8 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 	}
 	// The library has one logger per process. Its lines about single connections are for debugging; the failover logs outages.
 	redisstore.LogTo(o.Logger)
-	l := &sharedLimits{logger: o.Logger, config: o.Loaded.RateLimit}
-	l.login.Store(loginOf(c))
+	l := &sharedLimits{logger: o.Logger}
+	l.config.Store(&o.Loaded.RateLimit)
 	if l.client, err = l.connect(c, secured); err != nil {
 		return nil, err
 	}
@@ -110,40 +103,43 @@ func (l *sharedLimits) connect(c config.Redis, secured func(context.Context) *tl
 
 // credentials returns the user and the password for a new connection.
 func (l *sharedLimits) credentials() (user, password string) {
-	current := l.login.Load()
-	return current.user, current.password
+	c := l.config.Load().Redis
+	return c.Username, c.Password.Reveal()
 }
 
 // configure applies the settings that can change while running.
 func (l *sharedLimits) configure(c config.RateLimit) {
-	if before := l.login.Swap(loginOf(c.Redis)); *before != *l.login.Load() {
+	before := l.config.Swap(&c).Redis
+	if c.Redis.Username != before.Username || c.Redis.Password.Reveal() != before.Password.Reveal() {
 		l.logger.Info("the credentials of Redis changed: new connections use them")
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.config = c
-	l.Configure(l.settings())
+	l.apply()
 }
 
 // replicasChanged applies a new number of gateways, unless the number is configured.
 func (l *sharedLimits) replicasChanged(int, int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.config.ExpectedReplicas == config.AutoReplicas {
-		l.Configure(l.settings())
+	if l.config.Load().ExpectedReplicas == config.AutoReplicas {
+		l.apply()
 	}
 }
 
-// settings returns the current settings of the failover. The caller holds l.mu, except in newSharedLimits.
+// apply configures the failover with the current settings.
+func (l *sharedLimits) apply() {
+	l.applying.Lock()
+	defer l.applying.Unlock()
+	l.Configure(l.settings())
+}
+
+// settings returns the current settings of the failover.
 func (l *sharedLimits) settings() failover.Settings {
 	return failover.Settings{
-		Mode: ratelimit.Mode(l.config.OnStoreFailure), Replicas: l.expectedReplicas(),
+		Mode: ratelimit.Mode(l.config.Load().OnStoreFailure), Replicas: l.expectedReplicas(),
 	}
 }
 
-// expectedReplicas returns the number of gateways that divide the limits in an outage. The caller holds l.mu.
+// expectedReplicas returns the number of gateways that divide the limits in an outage.
 func (l *sharedLimits) expectedReplicas() int {
-	if n := l.config.ExpectedReplicas; n != config.AutoReplicas {
+	if n := l.config.Load().ExpectedReplicas; n != config.AutoReplicas {
 		return int(n)
 	}
 	return l.replicas.Count()
@@ -152,8 +148,6 @@ func (l *sharedLimits) expectedReplicas() int {
 // state returns the state of the store for the admin listener.
 func (l *sharedLimits) state() admin.Store {
 	state := l.State()
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	return admin.Store{
 		Mode: state.Mode, Since: &state.Since, Replicas: l.expectedReplicas(),
 		Breaker: &admin.Breaker{State: backendclient.BreakerState(state.Breaker), Cause: state.Cause},
