@@ -224,7 +224,7 @@ func TestExitCodes(t *testing.T) {
 		{2, "serve --data-dir " + dir + " --token-prefix a.b", "token prefix"},
 		{2, "token create --data-dir " + dir + " --team x --scopes servers:write", "servers:write"},
 		{2, "team create --data-dir " + dir + " x --plan gold", "gold"},
-		{1, "token create --data-dir " + dir + " --team nobody", "not found"},
+		{1, "token create --data-dir " + dir + " --team unknown", "not found"},
 		{1, "token revoke --data-dir " + dir + " 42", "not found"},
 		{1, "serve --data-dir " + dir + " --listen nowhere:x", "listen on nowhere:x"},
 		{1, "team list --data-dir " + notADir, "data directory"},

@@ -55,13 +55,13 @@ func (s *incidentService) once(
 			return do(q, now)
 		}
 		w := keyedWrite{request: r, response: response, at: now}
-		if replayed, err = w.recall(ctx, q); err != nil || replayed {
+		if replayed, err = w.replay(ctx, q); err != nil || replayed {
 			return err
 		}
 		if err := do(q, now); err != nil {
 			return err
 		}
-		return w.remember(ctx, q)
+		return w.store(ctx, q)
 	})
 	return replayed, err
 }
@@ -87,8 +87,8 @@ type keyedWrite struct {
 	at       int64
 }
 
-// recall fills the response with the stored one of the key, and reports whether there is one.
-func (w keyedWrite) recall(ctx context.Context, q *query.Queries) (found bool, err error) {
+// replay fills the response with the stored one of the key, and reports whether there is one.
+func (w keyedWrite) replay(ctx context.Context, q *query.Queries) (found bool, err error) {
 	team, key := w.request.GetTeamId(), w.request.GetIdempotencyKey()
 	err = q.DeleteIdempotencyKeys(ctx, query.DeleteIdempotencyKeysParams{
 		TeamID: team, Until: w.at - keyLifetime.Nanoseconds(),
@@ -118,8 +118,8 @@ func (w keyedWrite) recall(ctx context.Context, q *query.Queries) (found bool, e
 	return true, nil
 }
 
-// remember stores the response under the key.
-func (w keyedWrite) remember(ctx context.Context, q *query.Queries) error {
+// store stores the response under the key.
+func (w keyedWrite) store(ctx context.Context, q *query.Queries) error {
 	hash, err := fingerprint(w.request)
 	if err != nil {
 		return err

@@ -26,16 +26,16 @@ func (s *system) addPage(t team, name string) string {
 }
 
 // outbox returns the event of each of the team's notifications, oldest first, and whether it is suppressed.
-func (s *system) outbox(t team) (owed []string) {
+func (s *system) outbox(t team) (events []string) {
 	s.t.Helper()
 	must(s.t, s.backend.Store().Read(s.t.Context(), func(q *query.Queries) error {
 		rows, err := q.ListNotifications(s.t.Context(), t.id)
 		for _, row := range rows {
-			owed = append(owed, fmt.Sprint(row.Event, " ", row.Suppressed))
+			events = append(events, fmt.Sprint(row.Event, " ", row.Suppressed))
 		}
 		return err
 	}))
-	return owed
+	return events
 }
 
 func (s *system) page(t team, id string) *incidentv1.GetStatusPageResponse {

@@ -5,7 +5,7 @@
 
 -- +goose Up
 CREATE TABLE installation (
-    -- Tells the positions of one database's revocations from those of another.
+    -- Identifies the database in positions of the revocation stream.
     id TEXT NOT NULL PRIMARY KEY
 ) STRICT;
 
@@ -152,7 +152,7 @@ CREATE TABLE components (
     id             TEXT    NOT NULL PRIMARY KEY,
     team_id        TEXT    NOT NULL,
     status_page_id TEXT    NOT NULL,
-    -- While a component is linked to a monitor, the monitor's status stands in for its own.
+    -- Not used while the component is linked to a monitor.
     monitor_id     TEXT,
     name           TEXT    NOT NULL,
     group_name     TEXT,
