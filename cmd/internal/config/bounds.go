@@ -20,7 +20,7 @@ func (v *validator) bounds(mapping reflect.Value, key string) {
 			}
 		case isDictionary(f.Type):
 			for name, entry := range entries(value) {
-				v.bounds(entry, Named(childKey, name))
+				v.bounds(entry, named(childKey, name))
 			}
 		case f.chars != "":
 			if value.Len() > length(f.chars) && utf8.RuneCountInString(value.String()) > length(f.chars) {

@@ -91,7 +91,7 @@ func (d *decoder) dictionary(v reflect.Value, key string, n *yaml.Node) {
 		return
 	}
 	form, made := namesOf(v.Type()), reflect.MakeMap(v.Type())
-	d.pairs(n, func(name string) string { return Named(key, name) }, func(name, child *yaml.Node, childKey string) {
+	d.pairs(n, func(name string) string { return named(key, name) }, func(name, child *yaml.Node, childKey string) {
 		if tag := name.ShortTag(); name.Kind != yaml.ScalarNode || tag == "!!merge" || tag == "!!null" {
 			d.refuse(name, childKey, "has no name; quote a name that YAML would read as another type")
 			return

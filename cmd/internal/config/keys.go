@@ -125,9 +125,9 @@ func join(parent, name string) string {
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// Named returns the key of an entry with a free name: rate_limit.tokens.tok_1, or rate_limit.tokens."a.b" for a name that is ambiguous in
+// named returns the key of an entry with a free name: rate_limit.tokens.tok_1, or rate_limit.tokens."a.b" for a name that is ambiguous in
 // a key.
-func Named(mapping, name string) string {
+func named(mapping, name string) string {
 	if !plainName.MatchString(name) {
 		name = strconv.Quote(name)
 	}

@@ -58,7 +58,7 @@ func walk(v reflect.Value, key string, yield func(leaf) bool) bool {
 		return true
 	case isDictionary(t) && v.Len() > 0:
 		for name, entry := range entries(v) {
-			if !walk(entry, Named(key, name), yield) {
+			if !walk(entry, named(key, name), yield) {
 				return false
 			}
 		}

@@ -61,7 +61,7 @@ func (v *validator) routes() {
 	}
 	known := operations()
 	for _, id := range slices.Sorted(maps.Keys(c.Routes)) {
-		key := Named(routesKey, id)
+		key := named(routesKey, id)
 		if !slices.Contains(known, id) {
 			v.refuse(key, "is no operation of the API%s", suggestionOf(id, known))
 			continue

@@ -60,10 +60,10 @@ func (serve) Run(ctx context.Context, e Environment, f *flags) error {
 		signal.Notify(hangUps, syscall.SIGHUP)
 		defer signal.Stop(hangUps)
 	}
-	err := Serve(ctx, Options{
+	err := serveSystem(ctx, options{
 		Listen: f.Listen, AdminListen: f.AdminListen, DataDir: f.DataDir, Config: f.Config,
 		Log: e.Err, Variables: e.Variables, HangUps: hangUps,
-		Ready: func(s System) error {
+		Ready: func(s system) error {
 			if f.Credentials != "" {
 				if err := writeCredentials(f.Credentials, s); err != nil {
 					return err

@@ -17,7 +17,7 @@ type credentials struct {
 }
 
 // writeCredentials writes the file with mode 0600 and renames it into place, so that no reader sees a part of it.
-func writeCredentials(path string, s System) (err error) {
+func writeCredentials(path string, s system) (err error) {
 	c := credentials{BaseURL: s.BaseURL, AdminURL: s.AdminURL, BackendAddr: s.BackendAddr, Tokens: make(map[string]string)}
 	for _, token := range s.Tokens {
 		c.Tokens[token.Name] = token.Text

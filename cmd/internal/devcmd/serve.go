@@ -21,8 +21,8 @@ import (
 	"opsgate/cmd/internal/refbackend"
 )
 
-// Options of Serve.
-type Options struct {
+// options of serveSystem.
+type options struct {
 	Listen, AdminListen string // override the configuration; "" for its addresses
 	DataDir             string // "" for data that is removed at the end
 	Config              string // path of a gateway configuration; "" for the defaults
@@ -30,11 +30,11 @@ type Options struct {
 	Log                 io.Writer
 	HangUps             <-chan os.Signal // each reloads the configuration, as does a change of its file
 	// Ready is called when the system is ready. Its error ends the system.
-	Ready func(System) error
+	Ready func(system) error
 }
 
-// A System has the addresses and tokens of a running system.
-type System struct {
+// system has the addresses and tokens of a running system.
+type system struct {
 	BaseURL     string
 	AdminURL    string
 	BackendAddr string
@@ -43,8 +43,8 @@ type System struct {
 	AdminNeeds []string // the credentials that the admin listener requires, for people; nil for none
 }
 
-// Serve runs the system until ctx ends. Then the gateway drains, the backend stops, and temporary data is removed.
-func Serve(ctx context.Context, o Options) (err error) {
+// serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, and temporary data is removed.
+func serveSystem(ctx context.Context, o options) (err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listen for the gateway's calls: %w", err)
@@ -74,7 +74,7 @@ func Serve(ctx context.Context, o Options) (err error) {
 		return errors.Join(err, gateway.Close())
 	}
 	defer func() { err = errors.Join(err, backend.Close(), remove()) }()
-	system := System{
+	running := system{
 		BaseURL:     scheme(loaded.TLS.CertFile) + config.Reachable(gateway.Address().String()),
 		AdminURL:    scheme(loaded.Admin.TLS.CertFile) + config.Reachable(gateway.AdminAddress().String()),
 		BackendAddr: listener.Addr().String(),
@@ -85,16 +85,16 @@ func Serve(ctx context.Context, o Options) (err error) {
 		func(ctx context.Context) error { return backend.Serve(ctx, listener) },
 		gateway.Run,
 		func(ctx context.Context) error {
-			if ready, err := awaitReady(ctx, system.AdminURL, loaded.Admin.TLS); err != nil || !ready {
+			if ready, err := awaitReady(ctx, running.AdminURL, loaded.Admin.TLS); err != nil || !ready {
 				return err
 			}
-			return o.Ready(system)
+			return o.Ready(running)
 		},
 	)
 }
 
 // newLog returns the configured log with its level and logs the warnings of the configuration.
-func newLog(o Options, loaded config.Loaded) (*logging.Log, *slog.LevelVar) {
+func newLog(o options, loaded config.Loaded) (*logging.Log, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	level.Set(loaded.Log.Level.Slog())
 	log := logging.New(logging.Options{Writer: o.Log, Level: level, Text: loaded.Log.Format == config.FormatText})
@@ -139,7 +139,7 @@ func runAll(ctx context.Context, backend, gateway, announce func(context.Context
 }
 
 // configOptions returns the options for a gateway that calls the backend at the address. The defaults suit a terminal.
-func configOptions(o Options, backend string) config.Options {
+func configOptions(o options, backend string) config.Options {
 	options := config.Options{
 		Path: o.Config, NoFile: true, Environment: o.Variables,
 		Defaults: []config.Setting{

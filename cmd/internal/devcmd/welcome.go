@@ -7,7 +7,7 @@ import (
 )
 
 // welcome returns the text that is printed when the system is ready.
-func welcome(s System, dataDir string) string {
+func welcome(s system, dataDir string) string {
 	data := "removed at the end (--data-dir keeps it)"
 	if dataDir != "" {
 		data = "kept in " + dataDir
