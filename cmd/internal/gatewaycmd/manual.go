@@ -9,8 +9,8 @@ import (
 func about() commandline.About {
 	return commandline.About{Build: buildinfo.Read(), Sections: []commandline.Section{
 		{Title: "SIGNALS", Items: []commandline.Item{
-			{Term: "SIGTERM, SIGINT", Text: "Drain: fail /readyz, keep serving for shutdown.drain_wait so that load balancers notice, close the listener, " +
-				"and wait up to shutdown.grace for requests in flight. A second signal ends the process at once."},
+			{Term: "SIGTERM, SIGINT", Text: "Drain: fail /readyz, keep serving for shutdown.drain_wait so that load balancers notice, " +
+				"close the listener, and wait up to shutdown.grace for requests in flight. A second signal ends the process at once."},
 			{Term: "SIGHUP", Text: "Reload the configuration, as happens also when its files change. An invalid configuration changes nothing."},
 		}},
 		{Title: "FILES", Items: []commandline.Item{
