@@ -52,7 +52,7 @@ type HTTP struct {
 	RequestTimeout    Duration `yaml:"request_timeout" min:"20ms" max:"5m" doc:"Time to answer a request; past it the client gets 504."`
 	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" restart:"set at start" doc:"Size of a request line and header."`
 	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Size of a request's body; past it the client gets 413."`
-	MaxConnections    int      `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections; past it the least recently used one ends."`
+	MaxConnections    int      `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections; past it the least recently used ends."`
 	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Requests in flight; past it clients get 503."`
 }
 
