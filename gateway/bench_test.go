@@ -151,7 +151,7 @@ func BenchmarkDecodeIncident(b *testing.B) {
 		req.Header["Content-Type"] = contentTypeJSON
 		c, _ := gin.CreateTestContext(httptest.NewRecorder())
 		c.Request = req
-		r := &Request{gateway: g, route: rowOf("v1CreateIncident"), gin: c, principal: principal}
+		r := &Request{gateway: g, route: rowOf("v1CreateIncident"), gin: c, root: new(requestContext), principal: principal}
 		if _, err := decodeCreateIncident(r); err != nil {
 			b.Fatal(err)
 		}

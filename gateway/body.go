@@ -21,12 +21,12 @@ const (
 
 // A Body decodes the JSON object of a request field by field and collects all problems, so that one response reports them all.
 type Body struct {
-	header   http.Header
-	fields   []field           // of the route
-	unknown  []string          // names of other fields in the body, at most maxDetails
-	cut      bool              // the body was not read to its end, so a missing field may be in the rest
-	problems map[string]string // by field or header
-	err      error             // the body is not an object
+	header    http.Header
+	fields    []field           // of the route
+	unknown   []string          // names of other fields in the body, at most maxDetails
+	truncated bool              // parsing ended at a limit, so a missing field may be in the rest of the body
+	problems  map[string]string // by field or header
+	err       error             // the body is not an object
 }
 
 // A field is a field of a body, with its encoded value.
@@ -91,9 +91,9 @@ func (b *Body) Text(name string, limit int) string {
 		b.fail(name, fmt.Sprintf("must have at most %d characters, with at most %d of white space around them", limit, maxSpace))
 		return ""
 	}
-	text, whole := textOf(unquoted(literal))
+	text, valid := textOf(unquoted(literal))
 	text = strings.TrimSpace(text)
-	if !whole {
+	if !valid {
 		b.fail(name, "holds half of a surrogate pair")
 	} else if problem := textProblem(text, limit); problem != "" {
 		b.fail(name, problem)
@@ -225,7 +225,7 @@ func (b *Body) value(name string, first byte, problem string) ([]byte, bool) {
 		return nil, false
 	}
 	switch value := b.raw(name); {
-	case value == nil && b.cut:
+	case value == nil && b.truncated:
 	case value == nil:
 		b.fail(name, "is required")
 	case value[0] != first:
@@ -270,7 +270,7 @@ func (r *Request) readBody() ([]byte, error) {
 	if r.http().ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
-	// The error is ignored: only tests have a writer without deadlines.
+	// The error is ignored: only tests and dry runs have a writer without deadlines.
 	connection, began := http.NewResponseController(r.gin.Writer), time.Now()
 	_ = connection.SetReadDeadline(began.Add(r.gateway.options.BodyTimeout))
 	var data bytes.Buffer
@@ -290,7 +290,7 @@ func (r *Request) readBody() ([]byte, error) {
 		p.err = err
 		return nil, p
 	}
-	// net/http continues to read, to detect that the client disconnects. An expired deadline would look like that.
+	// net/http continues to read, to detect a disconnect. It would take an expired deadline for one.
 	_ = connection.SetReadDeadline(time.Time{})
 	return data.Bytes(), nil
 }

@@ -24,11 +24,11 @@ func NewCapacity(limit int, registry prometheus.Registerer) (*Capacity, error) {
 	c := newCapacity(limit)
 	inFlightGauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_http_requests_in_flight",
-		Help: "Requests being worked on.",
+		Help: "Requests in flight.",
 	}, func() float64 { return float64(c.inFlight.Load()) })
 	limitGauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_http_requests_in_flight_limit",
-		Help: "How many requests may be worked on at once.",
+		Help: "Limit of requests in flight.",
 	}, func() float64 { return float64(c.limit.Load()) })
 	if err := errors.Join(registry.Register(inFlightGauge), registry.Register(limitGauge), registry.Register(c.shed),
 		registry.Register(c.downloads.cutOff)); err != nil {

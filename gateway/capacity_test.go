@@ -16,7 +16,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// holding makes calls of ListServers wait until they are released, and reports each call.
+// holding blocks calls of ListServers until release is closed, and sends each call to arrived.
 func (s *services) holding(arrived chan<- struct{}, release <-chan struct{}) {
 	s.answers["ListServers"] = func(ctx context.Context, _ proto.Message) (proto.Message, error) {
 		arrived <- struct{}{}
@@ -29,13 +29,13 @@ func (s *services) holding(arrived chan<- struct{}, release <-chan struct{}) {
 	}
 }
 
-// full starts a gateway with the given limit of requests in flight, and reaches it. The returned function releases and awaits these requests.
-func full(t *testing.T, room int, change ...func(*Options)) (h *harness, empty func()) {
+// full starts a gateway with the given limit of requests in flight and as many requests. The returned function ends the requests.
+func full(t *testing.T, limit int, change ...func(*Options)) (h *harness, empty func()) {
 	t.Helper()
-	h = start(t, append(change, func(o *Options) { o.Capacity.SetLimit(room) })...)
-	arrived, release, answered := make(chan struct{}), make(chan struct{}), make(chan int, room)
+	h = start(t, append(change, func(o *Options) { o.Capacity.SetLimit(limit) })...)
+	arrived, release, answered := make(chan struct{}), make(chan struct{}), make(chan int, limit)
 	h.services.holding(arrived, release)
-	for range room {
+	for range limit {
 		go func() {
 			got := 0
 			if response, err := h.try("full", "GET", "/v1/servers"); err == nil {
@@ -49,7 +49,7 @@ func full(t *testing.T, room int, change ...func(*Options)) (h *harness, empty f
 	return h, func() {
 		t.Helper()
 		close(release)
-		for range room {
+		for range limit {
 			if got := <-answered; got != http.StatusOK {
 				t.Errorf("a request that was admitted: got %d", got)
 			}
@@ -73,7 +73,7 @@ func TestRequestAboveTheInFlightLimitIsRejectedUnread(t *testing.T) {
 	limit := ratelimit.Limit{Name: "minute", Requests: 3, Per: time.Minute}
 	h, empty := full(t, 2, func(o *Options) { o.Policies = policies(t, limit) })
 	for _, test := range []struct{ token, method, path string }{
-		{"full", "GET", "/v1/me"}, {"", "GET", "/v1/me"}, {"nobody's", "GET", "/v1/me"}, {"full", "POST", "/v1/incidents"},
+		{"full", "GET", "/v1/me"}, {"", "GET", "/v1/me"}, {"unknown", "GET", "/v1/me"}, {"full", "POST", "/v1/incidents"},
 		{"full", "PUT", "/v1/me"}, {"full", "GET", "/v1/no-such"}, {"", "GET", "/"}, {"", "GET", "/openapi.json"},
 	} {
 		got, err := h.try(test.token, test.method, test.path)
@@ -87,22 +87,22 @@ func TestRequestAboveTheInFlightLimitIsRejectedUnread(t *testing.T) {
 		}
 	}
 	mustCount(t, h, "opsgate_http_requests_shed_total", map[string]float64{"in_flight": 8})
-	if underWay, most, refused := h.gateway.options.Capacity.Load(); underWay != 2 || most != 2 || refused != 8 {
-		t.Errorf("%d of %d under way, %d refused", underWay, most, refused)
+	if inFlight, limit, shed := h.gateway.options.Capacity.Load(); inFlight != 2 || limit != 2 || shed != 8 {
+		t.Errorf("%d of %d in flight, %d shed", inFlight, limit, shed)
 	}
 	if e := h.gateway.Explain(ExplainRequest{Path: "/v1/me"}); e.Answer.Status != 503 || e.Answer.FailedCheck != "capacity" || e.Answer.RetryAfter != 1 {
 		t.Errorf("explained as %+v", e)
 	}
 	empty()
 	if strings.Contains(h.log.String(), `"status":503`) {
-		t.Errorf("there are lines for what was refused: %s", h.log)
+		t.Errorf("shed requests are logged: %s", h.log)
 	}
 	// Of three requests per minute, the two admitted ones have used two.
 	if got := h.get(t, "/v1/me"); got.StatusCode != 200 {
-		t.Errorf("when there is room again: got %d", got.StatusCode)
+		t.Errorf("below the limit again: got %d", got.StatusCode)
 	}
-	if underWay, _, _ := h.gateway.options.Capacity.Load(); underWay != 0 {
-		t.Errorf("%d are still under way", underWay)
+	if inFlight, _, _ := h.gateway.options.Capacity.Load(); inFlight != 0 {
+		t.Errorf("%d are still in flight", inFlight)
 	}
 }
 
@@ -155,8 +155,8 @@ func TestStalledDownloadHoldsNoSlot(t *testing.T) {
 	}
 	close(w.release)
 	<-answered
-	if underWay, _, _ := h.gateway.options.Capacity.Load(); underWay != 0 {
-		t.Errorf("%d are under way", underWay)
+	if inFlight, _, _ := h.gateway.options.Capacity.Load(); inFlight != 0 {
+		t.Errorf("%d are in flight", inFlight)
 	}
 }
 

@@ -45,7 +45,7 @@ const (
 // A failureKind is the prefix of a cause that has the name of a service.
 type failureKind string
 
-// How a call of a service can fail. For the identity service, failureContract is a 500; the others are a 503 unless the token is invalid.
+// The kinds of failed calls. If the identity service fails, the response is a 503, except for failureContract, which is a 500.
 const (
 	failureInvalid       failureKind = "invalid"
 	failureNotFound      failureKind = "not-found"
@@ -61,7 +61,7 @@ const (
 	failureContract      failureKind = "contract"
 )
 
-func (k failureKind) of(service string) Cause { return Cause(string(k) + ":" + service) }
+func (k failureKind) cause(service string) Cause { return Cause(string(k) + ":" + service) }
 
 // causeLimit is the metric label for all causes with the name of a limit. Limit names come from the configuration, which may have
 // thousands; opsgate_rate_limit_decisions_total has them as labels.
@@ -106,16 +106,16 @@ func causeOfIdentity(err error) Cause {
 	}
 	call, isCall := errors.AsType[*backendclient.Error](err)
 	if !isCall {
-		return failureFailed.of("identity")
+		return failureFailed.cause("identity")
 	}
 	switch kind := failureKindOf(call); kind {
 	case failureUnavailable, failureBreaker, failureOverload, failureTimeout:
-		return kind.of(call.Service)
+		return kind.cause(call.Service)
 	}
-	return failureFailed.of(call.Service)
+	return failureFailed.cause(call.Service)
 }
 
-func causeOfCall(e *backendclient.Error) Cause { return failureKindOf(e).of(e.Service) }
+func causeOfCall(e *backendclient.Error) Cause { return failureKindOf(e).cause(e.Service) }
 
 // failureKindOf returns the kind of a failed call. It distinguishes more kinds than problemOfCall.
 func failureKindOf(e *backendclient.Error) failureKind {

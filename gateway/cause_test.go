@@ -33,7 +33,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A errorCase is a request with an error response.
+// An errorCase is a request with an error response.
 type errorCase struct {
 	cause  string // in the log
 	status int
@@ -57,7 +57,7 @@ func (f failingFleet) ListServers(context.Context, *fleetv1.ListServersRequest, 
 	return nil, f.err
 }
 
-// An fixedAuthenticator returns the same result for each token.
+// A fixedAuthenticator returns the same result for each token.
 type fixedAuthenticator struct{ err error }
 
 func (a fixedAuthenticator) Authenticate(context.Context, string, authn.Source) (*authn.Principal, error) {
@@ -128,24 +128,24 @@ func badInput() []errorCase {
 func serviceErrorCases(t *testing.T) []errorCase {
 	t.Helper()
 	const commands = "/v1/servers/" + someID + "/commands"
-	ours := func(reason string) func(*Options) {
+	unavailable := func(reason string) func(*Options) {
 		return ofFleet(&backendclient.Error{Service: "fleet", Method: "ListServers", Code: codes.Unavailable, Reason: reason})
 	}
 	all := []errorCase{
-		{cause: "breaker:fleet", status: 503, code: "unavailable", change: ours(backendclient.ReasonBreakerOpen)},
-		{cause: "overload:fleet", status: 503, code: "unavailable", change: ours(backendclient.ReasonOverloaded)},
+		{cause: "breaker:fleet", status: 503, code: "unavailable", change: unavailable(backendclient.ReasonBreakerOpen)},
+		{cause: "overload:fleet", status: 503, code: "unavailable", change: unavailable(backendclient.ReasonOverloaded)},
 		{cause: "contract:fleet", status: 500, code: "internal_error", target: "/v1/servers/" + someID}, // OK without the server
 	}
-	words := map[codes.Code]string{
+	kinds := map[codes.Code]string{
 		codes.InvalidArgument: "invalid", codes.OutOfRange: "invalid", codes.FailedPrecondition: "invalid",
 		codes.NotFound: "not-found", codes.PermissionDenied: "denied", codes.AlreadyExists: "conflict", codes.Aborted: "conflict",
 		codes.ResourceExhausted: "throttled", codes.Unimplemented: "unimplemented",
 		codes.Unavailable: "unavailable", codes.DeadlineExceeded: "timeout",
 	}
 	for _, c := range everyCode {
-		word := words[c.code]
-		if word == "" {
-			word = "failed"
+		kind := kinds[c.code]
+		if kind == "" {
+			kind = "failed"
 		}
 		if c.status == 422 {
 			all = append(all,
@@ -153,7 +153,7 @@ func serviceErrorCases(t *testing.T) []errorCase {
 				errorCase{cause: "contract:fleet", status: 500, code: "internal_error", target: commands, fails: refusal(t, c.code, "", "server_id")})
 			continue
 		}
-		all = append(all, errorCase{cause: word + ":fleet", status: c.status, code: c.name, fails: status.Error(c.code, "")})
+		all = append(all, errorCase{cause: kind + ":fleet", status: c.status, code: c.name, fails: status.Error(c.code, "")})
 	}
 	return all
 }
@@ -189,8 +189,8 @@ func gatewayErrorCases() []errorCase {
 		}},
 		{cause: "overload", status: 503, code: "unavailable", change: func(o *Options) { o.Capacity.SetLimit(0) }},
 		{cause: "client-gone", status: 499, code: "client_closed_request", request: func(r *http.Request) {
-			ctx, hangUp := context.WithCancel(r.Context())
-			hangUp()
+			ctx, disconnect := context.WithCancel(r.Context())
+			disconnect()
 			*r = *r.WithContext(ctx)
 		}},
 		{cause: "timeout", status: 504, code: "timeout", change: ofFleet(context.DeadlineExceeded)},
@@ -245,11 +245,11 @@ func TestEveryCauseIsLoggedAndCounted(t *testing.T) {
 			}
 			h := start(t, change...)
 			line := m.run(t, h)
-			counted := m.cause
-			if strings.HasPrefix(counted, "limit:") {
-				counted = "limit"
+			label := m.cause
+			if strings.HasPrefix(label, "limit:") {
+				label = "limit"
 			}
-			if got := onlyRequest(t, h); got["cause"] != counted || got["status"] != strconv.Itoa(m.status) || got["code"] != m.code {
+			if got := onlyRequest(t, h); got["cause"] != label || got["status"] != strconv.Itoa(m.status) || got["code"] != m.code {
 				t.Errorf("counted: %v", got)
 			}
 			if m.cause == "overload" {
@@ -265,7 +265,7 @@ func TestEveryCauseIsLoggedAndCounted(t *testing.T) {
 	}
 }
 
-// onlyRequest returns the labels of the one counted request.
+// onlyRequest returns the labels of the one label request.
 func onlyRequest(t *testing.T, h *harness) map[string]string {
 	t.Helper()
 	families, err := h.registry.Gather()

@@ -2,8 +2,8 @@ package gateway
 
 import "context"
 
-// A Connection is the client connection of a request. Its server uses it to decide which connections to keep open. Its methods are safe for
-// concurrent use.
+// A Connection is the client connection of a request. The server prefers to close connections that serve no authenticated request. The
+// methods are safe for concurrent use.
 type Connection interface {
 	// Acquire marks the connection as serving an authenticated request until Release is called. Each such request calls both once.
 	Acquire()

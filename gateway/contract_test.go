@@ -64,7 +64,7 @@ func TestInvalidRouteTableIsRejected(t *testing.T) {
 		"unknown scope":     func(r *Route) { r.Scope = "servers:write" },
 		"no handler":        func(r *Route) { r.Handle = nil },
 		"no id":             func(r *Route) { r.ID = "" },
-		"odd method":        func(r *Route) { r.Method = "FETCH" },
+		"unknown method":    func(r *Route) { r.Method = "FETCH" },
 	} {
 		bad := good
 		change(&bad)
@@ -134,7 +134,7 @@ func TestOrderOfChecks(t *testing.T) {
 		{"path before query", "full", "GET", "/v1/servers/x/metrics?range=2h", "", 404, "not_found"},
 		{"outside needs no token", "", "GET", "/elsewhere", "", 404, "not_found"},
 		{"a longer first segment is outside of the API", "", "GET", "/v10/servers", "", 404, "not_found"},
-		{"identity away is no refusal", "identity-is-away", "GET", "/v1/servers", "", 503, "unavailable"},
+		{"identity away is no refusal", "identity-unavailable", "GET", "/v1/servers", "", 503, "unavailable"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -211,14 +211,14 @@ func TestCredentials(t *testing.T) {
 		})
 	}
 	if how := texts["Bearer"]; !strings.Contains(how, "Authorization: Bearer <token>") {
-		t.Errorf("without a token, the text does not say how to send one: %s", how)
+		t.Errorf("without a token, the text does not explain how to send one: %s", how)
 	}
 	if invalid := texts[`Bearer error="invalid_token"`]; strings.Contains(invalid, "<token>") {
-		t.Errorf("with a token that is not valid, the text says how to send one: %s", invalid)
+		t.Errorf("with an invalid token, the text explains how to send one: %s", invalid)
 	}
 }
 
-func TestMethods(t *testing.T) {
+func TestAllowListsTheMethodsOfThePath(t *testing.T) {
 	h := start(t)
 	cases := []struct{ method, target, allow string }{
 		{"DELETE", "/v1/servers", "GET, HEAD, OPTIONS"},
@@ -301,11 +301,11 @@ func TestIDsAreConvertedToLowerCase(t *testing.T) {
 	h.services.reply("GetServer", &fleetv1.GetServerResponse{Server: fullServer()})
 	h.get(t, "/v1/servers/"+strings.ToUpper(someID)).mustBe(t, 200)
 	if got := h.services.lastRequest().(*fleetv1.GetServerRequest); got.ServerId != someID || got.TeamId != teamID {
-		t.Errorf("the service was asked for %v", got)
+		t.Errorf("the service got %v", got)
 	}
 }
 
-func TestRequestIDs(t *testing.T) {
+func TestValidRequestIDsAreKeptAndOthersReplaced(t *testing.T) {
 	h := start(t)
 	for _, sent := range []string{"a", "req-123/ä"[:8], strings.Repeat("x", 128)} {
 		if got := h.get(t, "/v1/me", "X-Request-Id: "+sent).Header.Get("X-Request-Id"); got != sent {
@@ -345,7 +345,7 @@ func TestInvalidServiceResponseIs500(t *testing.T) {
 	h.get(t, "/v1/servers/"+someID+"/metrics").mustFail(t, 500, "internal_error")
 }
 
-func TestLogLines(t *testing.T) {
+func TestLogLinesContainNoSecrets(t *testing.T) {
 	h := start(t)
 	h.get(t, "/v1/me?token=SECRET-IN-QUERY")
 	h.do(t, "full", "S3CRETMETHOD", "/v1/me", "")
@@ -364,9 +364,9 @@ func TestLogLines(t *testing.T) {
 	}
 	quiet := start(t, func(o *Options) { o.LogFailuresOnly = true })
 	quiet.get(t, "/v1/me")
-	quiet.do(t, "identity-is-away", "GET", "/v1/me", "")
+	quiet.do(t, "identity-unavailable", "GET", "/v1/me", "")
 	if lines := strings.Count(quiet.log.String(), "\n"); lines != 1 {
-		t.Errorf("quiet: %d lines, want the failure alone", lines)
+		t.Errorf("LogFailuresOnly: %d lines, want one for the failure", lines)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
-func TestBadQueryValues(t *testing.T) {
+func TestInvalidQueryValuesAre422(t *testing.T) {
 	h := start(t)
 	server, monitor := "/v1/servers/"+someID, "/v1/monitors/"+someID
 	cases := []struct {
@@ -68,7 +68,7 @@ func TestBadQueryValues(t *testing.T) {
 	}
 }
 
-func TestGoodQueryValues(t *testing.T) {
+func TestValidQueryValuesReachTheService(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	h := start(t, func(o *Options) { o.Clock = func() time.Time { return now } })
 	server, monitor := "/v1/servers/"+someID, "/v1/monitors/"+someID
@@ -125,7 +125,7 @@ func TestGoodQueryValues(t *testing.T) {
 	}
 }
 
-func TestCursors(t *testing.T) {
+func TestInvalidCursorsAreIgnored(t *testing.T) {
 	h := start(t)
 	resp := &incidentv1.ListIncidentsResponse{NextCursor: "next-1"}
 	h.services.reply("ListIncidents", resp)
@@ -171,7 +171,7 @@ func TestNotModifiedPageOmitsItsHeaders(t *testing.T) {
 	}
 }
 
-func TestBadBodies(t *testing.T) {
+func TestInvalidBodiesAre422(t *testing.T) {
 	h := start(t)
 	const ok = `"title":"t","status":"resolved","impact":"none","message":"m"`
 	create, update := "/v1/incidents", "/v1/incidents/"+someID+"/updates"
@@ -197,19 +197,19 @@ func TestBadBodies(t *testing.T) {
 		{"long message", create, `{"title":"t","status":"resolved","impact":"none","message":"` + strings.Repeat("x", 10_001) + `"}`, "message"},
 		{"control character", create, `{"title":"a\u0000b","status":"resolved","impact":"none","message":"a\u0007b"}`, "message title"},
 		{"half a surrogate pair", create, `{"title":"a\ud800b","status":"resolved","impact":"none","message":"m"}`, "title"},
-		{"word in capitals", create, `{"title":"t","status":"Resolved","impact":"none","message":"m"}`, "status"},
+		{"enum value in upper case", create, `{"title":"t","status":"Resolved","impact":"none","message":"m"}`, "status"},
 		{"unknown field", create, `{` + ok + `,"Title":"t"}`, "Title"},
 		{"duplicate key", create, `{` + ok + `,"title":"t"}`, "title"},
 		{"duplicate key by escape", create, `{` + ok + `,"\u0074itle":"t"}`, "title"},
 		{"page id of another form", create, `{` + ok + `,"statusPageId":"` + strings.ReplaceAll(someID, "-", "") + `"}`, "statusPageId"},
 		{"page id is a number", create, `{` + ok + `,"statusPageId":1}`, "statusPageId"},
-		{"components are no array", create, `{` + ok + `,"componentIds":{}}`, "componentIds"},
-		{"a component is no id", create, `{` + ok + `,"componentIds":["` + someID + `","x"]}`, "componentIds"},
+		{"object for an array", create, `{` + ok + `,"componentIds":{}}`, "componentIds"},
+		{"a component is not an ID", create, `{` + ok + `,"componentIds":["` + someID + `","x"]}`, "componentIds"},
 		{"a component is null", create, `{` + ok + `,"componentIds":[null]}`, "componentIds"},
 		{"too many components", create, `{` + ok + `,"componentIds":` + ids(101) + `}`, "componentIds"},
 		{"typo must not notify", update, `{"status":"resolved","message":"m","notifySubscriber":false}`, "notifySubscriber"},
 		{"null must not notify", update, `{"status":"resolved","message":"m","notifySubscribers":null}`, "notifySubscribers"},
-		{"text is no truth value", update, `{"status":"resolved","message":"m","notifySubscribers":"false"}`, "notifySubscribers"},
+		{"text for a boolean", update, `{"status":"resolved","message":"m","notifySubscribers":"false"}`, "notifySubscribers"},
 		{"field of the other body", update, `{"status":"resolved","message":"m","impact":"none"}`, "impact"},
 		{"deep nesting", update, strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000), "body"},
 	}
@@ -226,7 +226,7 @@ func TestBadBodies(t *testing.T) {
 	}
 }
 
-func TestGoodBodies(t *testing.T) {
+func TestValidBodiesReachTheService(t *testing.T) {
 	h := start(t)
 	h.services.reply("CreateIncident", &incidentv1.CreateIncidentResponse{Incident: fullIncident()})
 	h.services.reply("AddIncidentUpdate", &incidentv1.AddIncidentUpdateResponse{Update: &incidentv1.IncidentUpdate{Id: someID, Status: 4}})
@@ -253,7 +253,7 @@ func TestGoodBodies(t *testing.T) {
 		{"update notifies", "/v1/incidents/" + someID + "/updates", `{"status":"identified","message":"m"}`, &incidentv1.AddIncidentUpdateRequest{
 			TeamId: teamID, Actor: actor, IncidentId: someID, Status: 2, Message: "m", NotifySubscribers: true,
 		}, nil},
-		{"update in silence", "/v1/incidents/" + someID + "/updates", `{"status":"identified","message":"m","notifySubscribers":false}`,
+		{"update without notification", "/v1/incidents/" + someID + "/updates", `{"status":"identified","message":"m","notifySubscribers":false}`,
 			&incidentv1.AddIncidentUpdateRequest{TeamId: teamID, Actor: actor, IncidentId: someID, Status: 2, Message: "m"}, nil},
 	}
 	for _, c := range cases {
@@ -266,7 +266,7 @@ func TestGoodBodies(t *testing.T) {
 	}
 }
 
-func TestContentTypes(t *testing.T) {
+func TestOtherContentTypesAre415(t *testing.T) {
 	h := start(t)
 	for contentType, status := range map[string]int{
 		"application/json": 422, "Application/JSON;charset=utf-8": 422, "text/plain": 415, "application/x-www-form-urlencoded": 415,
@@ -283,7 +283,7 @@ func TestContentTypes(t *testing.T) {
 	h.do(t, "full", "POST", "/v1/incidents", "{}", "Content-Type: application/json", "Content-Type: text/plain").mustFail(t, 415, "unsupported_media_type")
 }
 
-func TestTooLargeBodies(t *testing.T) {
+func TestTooLargeBodiesAre413(t *testing.T) {
 	h := start(t, func(o *Options) { o.MaxBodyBytes = 100 })
 	big := `{"title":"` + strings.Repeat("x", 100) + `"}`
 	h.do(t, "full", "POST", "/v1/incidents", big).mustFail(t, 413, "payload_too_large")
@@ -301,7 +301,7 @@ func TestTooLargeBodies(t *testing.T) {
 	}
 }
 
-func TestIdempotencyKeys(t *testing.T) {
+func TestInvalidIdempotencyKeysAre422(t *testing.T) {
 	h := start(t)
 	const body = `{"title":"t","status":"resolved","impact":"none","message":"m"}`
 	for _, headers := range [][]string{

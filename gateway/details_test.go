@@ -25,7 +25,7 @@ func TestDetailsKeepKnownFieldsAndTheFirstUnknownOnes(t *testing.T) {
 	}
 }
 
-func TestDetailsCutNames(t *testing.T) {
+func TestDetailsTruncateLongNames(t *testing.T) {
 	h := start(t)
 	const long = "äöü😀"
 	body := `{"` + strings.Repeat(long, 16) + `more":1,"` + strings.Repeat(long, 16) + `":2}`
@@ -60,14 +60,14 @@ func TestDetailsAreLimited(t *testing.T) {
 		}
 	}
 	if got := slices.Sorted(maps.Keys(invalid(many).Details)); got[0] != "field000" || got[19] != "field019" {
-		t.Errorf("of many problems the first by name are kept, not %q", got)
+		t.Errorf("details have %q, want the first by name", got)
 	}
 	tooLong := map[string]string{"a": "is wrong", "b": strings.Repeat("x", 9000), "c": "is wrong"}
 	if got := invalid(tooLong).Details; len(got) != 2 || got["b"] != "" {
-		t.Errorf("a text that has no room is left out, not %q", slices.Sorted(maps.Keys(got)))
+		t.Errorf("details have %q; the text above the size limit must be missing", slices.Sorted(maps.Keys(got)))
 	}
 	if got := invalid(map[string]string{"title": "is required"}, costlyNames(20)...).Details; got["title"] == "" || len(got) < 15 {
-		t.Errorf("%d fields; known ones come first", len(got))
+		t.Errorf("%d details; known fields must come first", len(got))
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 const (
 	// maxDownloads is the maximal number of concurrent downloads of documentation pages.
 	maxDownloads = 64
-	// maxReadTime is the maximal time that a client needs to read a page.
+	// maxReadTime is the time after which a new download may replace a running one. A client that reads needs less.
 	maxReadTime = time.Second
 )
 
@@ -35,7 +35,7 @@ type download struct {
 func newDownloads() downloads {
 	return downloads{cutOff: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_http_downloads_cut_off_total",
-		Help: "Downloads of documentation that were cut off, the oldest first, because too many were running.",
+		Help: "Downloads of documentation that were cut off at the limit of downloads, to start a new one.",
 	})}
 }
 
@@ -53,12 +53,12 @@ func (d *downloads) begin(w http.ResponseWriter, now time.Time) (end func()) {
 		d.running = slices.Delete(d.running, 0, 1)
 		d.cutOff.Inc()
 	}
-	begun := &download{http.NewResponseController(w), now}
-	d.running = append(d.running, begun)
+	added := &download{http.NewResponseController(w), now}
+	d.running = append(d.running, added)
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if i := slices.Index(d.running, begun); i >= 0 {
+		if i := slices.Index(d.running, added); i >= 0 {
 			d.running = slices.Delete(d.running, i, i+1)
 		}
 	}

@@ -32,7 +32,7 @@ func writeEnum[T comparable](w *jsonw.Writer, name string, values []enumValue[T]
 			return
 		}
 	}
-	w.Fail(name, "value is not in the contract's set")
+	w.Fail(name, "value is not in the enum")
 }
 
 // validText returns whether s is UTF-8 without NUL, which some stores cannot hold.

@@ -12,8 +12,8 @@ import (
 	"opsgate/backendclient"
 )
 
-// problemOf returns the response to a request of the route that failed with err. If the client has disconnected, a failure that this may
-// have caused is a clientClosed.
+// problemOf returns the response to a request of the route that failed with err. If the client has disconnected, it returns clientClosed,
+// except for errors that a disconnect cannot cause.
 func problemOf(err error, row *Route, clientGone bool) *Problem {
 	problem, ok := errors.AsType[*Problem](err)
 	if clientGone && (!ok || problem.Status > http.StatusInternalServerError) {
@@ -25,7 +25,7 @@ func problemOf(err error, row *Route, clientGone bool) *Problem {
 	call, isCall := errors.AsType[*backendclient.Error](err)
 	switch {
 	case errors.Is(err, authn.ErrContract):
-		return internal(err).withCause(failureContract.of("identity"))
+		return internal(err).withCause(failureContract.cause("identity"))
 	case errors.Is(err, authn.ErrUnavailable): // any code of the identity service: the token is not resolved
 		var retryAfter time.Duration
 		if isCall {
@@ -34,7 +34,7 @@ func problemOf(err error, row *Route, clientGone bool) *Problem {
 		return unavailable(retryAfter, err).withCause(causeOfIdentity(err))
 	case isCall:
 		if err := checkViolations(call, row); err != nil {
-			return internal(err).withCause(failureContract.of(call.Service))
+			return internal(err).withCause(failureContract.cause(call.Service))
 		}
 		return problemOfCall(call, row).withCause(causeOfCall(call))
 	case errors.Is(err, context.DeadlineExceeded):
@@ -43,8 +43,8 @@ func problemOf(err error, row *Route, clientGone bool) *Problem {
 	return internal(err)
 }
 
-// problemOfCall maps the gRPC codes of internal services to responses. A code that gRPC does not define is a 500, and so is a Canceled that
-// the client did not cause.
+// problemOfCall maps the gRPC codes of internal services to responses. A code that gRPC does not define is a 500. So is Canceled,
+// because problemOf handles disconnects.
 func problemOfCall(e *backendclient.Error, row *Route) *Problem {
 	switch e.Code {
 	case codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition:

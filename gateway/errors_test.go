@@ -128,7 +128,7 @@ func withDetails(t *testing.T, code codes.Code, details ...protoadapt.MessageV1)
 	return st.Err()
 }
 
-func TestServiceThatThrottles(t *testing.T) {
+func TestThrottlingServiceIs429WithItsRetryAfter(t *testing.T) {
 	h := start(t)
 	h.services.fail("ListServers", withDetails(t, codes.ResourceExhausted, &errdetails.RetryInfo{RetryDelay: durationpb.New(6500 * time.Millisecond)}))
 	got := h.get(t, "/v1/servers")
@@ -137,7 +137,7 @@ func TestServiceThatThrottles(t *testing.T) {
 		t.Errorf("Retry-After = %q, want 7: rounded up", after)
 	}
 	if !strings.Contains(got.body, "service behind") {
-		t.Errorf("%s does not say who asked", got.body)
+		t.Errorf("%s does not name the service as the cause", got.body)
 	}
 }
 
@@ -173,16 +173,16 @@ func TestClientDisconnectIsNotAFailure(t *testing.T) {
 		close(ended)
 		return nil, ctx.Err()
 	})
-	ctx, hangUp := context.WithCancel(t.Context())
+	ctx, disconnect := context.WithCancel(t.Context())
 	req, _ := http.NewRequestWithContext(ctx, "GET", h.URL+"/v1/servers", nil)
 	req.Header.Set("Authorization", "Bearer full")
 	go func() {
 		<-called
-		hangUp()
+		disconnect()
 	}()
 	if resp, err := http.DefaultClient.Do(req); err == nil {
 		_ = resp.Body.Close()
-		t.Fatal("the request was answered")
+		t.Fatal("the request got a response")
 	}
 	<-ended // the service's call ends when the client disconnects
 	h.Server.Close()

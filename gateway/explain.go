@@ -26,7 +26,7 @@ type ExplainRequest struct {
 	Principal  *authn.Principal           // of the token; nil if it is unknown
 	Revoked    *authn.RevokedError        // set if the token is revoked
 	Assignment *ratelimit.Assignment      // policy of the decision; nil for the principal's
-	Decision   *ratelimit.Decision        // without side effects, as returned by a Peek; nil if it is unknown
+	Decision   *ratelimit.Decision        // result of a Peek of the limiter; nil if it is unknown
 	LimiterErr error                      // returned in place of a decision
 	ServiceErr func(service string) error // returns the error of a service that cannot be called, else nil; may be nil
 }
@@ -129,7 +129,7 @@ func (x *dryRun) Authenticate(context.Context, string, authn.Source) (*authn.Pri
 	case x.Revoked != nil:
 		return nil, x.Revoked
 	case x.Principal == nil:
-		return nil, &unknownError{"it is not known whom the token stands for"}
+		return nil, &unknownError{"the token's team is not known"}
 	}
 	return x.Principal, nil
 }
@@ -140,7 +140,7 @@ func (x *dryRun) Decide(context.Context, string, *ratelimit.Policy) (ratelimit.D
 	case x.LimiterErr != nil:
 		return ratelimit.Decision{}, x.LimiterErr
 	case x.Decision == nil:
-		return ratelimit.Decision{}, &unknownError{"it is not known what is left of the limits"}
+		return ratelimit.Decision{}, &unknownError{"the remaining requests are not known"}
 	}
 	return *x.Decision, nil
 }
@@ -153,12 +153,12 @@ func (x *dryRun) Refund(context.Context, string, *ratelimit.Policy, ratelimit.De
 // request returns the described request, with a target that is parsed like that of a request to the server.
 func (x *dryRun) request() (*http.Request, error) {
 	target, err := url.ParseRequestURI(x.Path)
-	if err != nil {
-		return nil, badRequest("the path is not one that HTTP can ask for")
+	if err != nil || strings.Contains(x.Path, " ") { // a space would end the target in the request line
+		return nil, badRequest("the path is not a valid request target")
 	}
 	req, err := http.NewRequestWithContext(x, x.Method, "/", unknownBody{})
 	if err != nil {
-		return nil, badRequest("the method is not one that HTTP has room for")
+		return nil, badRequest("the method is not a valid HTTP method")
 	}
 	req.URL, req.RequestURI = target, x.Path
 	req.Header.Set("Authorization", "Bearer token") // Authenticate ignores the token
@@ -201,7 +201,7 @@ func (x *dryRun) passed(stage string, r *Request) (detail string, known bool) {
 	switch stage {
 	case stageCapacity:
 		inFlight, _, _ := x.gateway.options.Capacity.Load()
-		return fmt.Sprintf("%d requests are under way", inFlight-1), true
+		return fmt.Sprintf("%d requests are in flight", inFlight-1), true
 	case stageToken:
 		return fmt.Sprintf("token %s of team %s", r.principal.TokenID, r.principal.TeamID), true
 	case stageLimits:
@@ -216,7 +216,7 @@ func (x *dryRun) passed(stage string, r *Request) (detail string, known bool) {
 	case stageScope:
 		switch scope := string(r.route.Scope); {
 		case r.route.Scope == anyToken:
-			return "any token will do", true
+			return "any token is sufficient", true
 		case x.Principal == nil:
 			return "the token's scopes are not known; it needs " + scope, false
 		default:
@@ -228,13 +228,13 @@ func (x *dryRun) passed(stage string, r *Request) (detail string, known bool) {
 
 // handle runs the handler with clients that return an unknownError instead of calling a service.
 func (x *dryRun) handle(r *Request) {
-	const request, decoded = "request", "path and query can be read"
+	const request, decoded = "request", "path and query are valid"
 	reply, err := r.route.dryHandle(r)
 	unknown, isUnknown := errors.AsType[*unknownError](err)
 	switch {
 	case isUnknown:
 		if unknown == errUnknownBody {
-			x.add(request, decoded+"; of the body nothing is known", false)
+			x.add(request, decoded+"; the body is not known", false)
 		} else {
 			x.add(request, decoded, true)
 		}
@@ -290,7 +290,7 @@ func (x *dryRun) refuse(name string, err error) {
 	}
 }
 
-// operatorText returns the problem's text and details. It has more than a client reads if the token is revoked or a service is unavailable.
+// operatorText returns the problem's text and details, or a text that clients do not get: for a revoked token and an unavailable service.
 func (p *Problem) operatorText() string {
 	if p.Cause == causeTokenRevoked {
 		return "the token was revoked"

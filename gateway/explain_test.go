@@ -176,7 +176,7 @@ func TestExplanationOfLimits(t *testing.T) {
 	}
 
 	e := peek()
-	want := Check{Name: "limits", Outcome: Passes, Detail: "second: 1 of 1 left, hour: 5 of 5 left, day: 1 of 1 left (in shadow)"}
+	want := Check{Name: "limits", Outcome: Passes, Detail: "second: 1 of 1 left, hour: 5 of 5 left, day: 1 of 1 left (shadow limit)"}
 	if limitsOf(e) != want || e.Answer.FailedCheck != "scope" {
 		t.Errorf("%+v", e)
 	}
@@ -190,7 +190,7 @@ func TestExplanationOfLimits(t *testing.T) {
 	mustMatch(t, e, h.do(t, "none", "GET", "/v1/servers", ""))
 
 	*now = now.Add(time.Duration(e.Answer.RetryAfter) * time.Second)
-	if got := limitsOf(peek()); got.Outcome != Passes || !strings.Contains(got.Detail, "hour: 4 of 5 left, day: 0 of 1 left (in shadow, would refuse)") {
+	if got := limitsOf(peek()); got.Outcome != Passes || !strings.Contains(got.Detail, "hour: 4 of 5 left, day: 0 of 1 left (shadow limit, would deny)") {
 		t.Errorf("%+v", got)
 	}
 	unavailable := ExplainRequest{Path: "/v1/me", LimiterErr: &ratelimit.UnavailableError{RetryAfter: 2 * time.Second, Cause: errors.New("no connection")}}
@@ -229,7 +229,7 @@ func TestExplanationOfLongRequestLine(t *testing.T) {
 func TestExplanationOfInvalidRequest(t *testing.T) {
 	h := start(t)
 	for _, q := range []ExplainRequest{
-		{Path: ""}, {Path: "v1/servers"}, {Path: "/v1/%zz"}, {Path: "/v1/a\r\nX: y"}, {Method: "G T", Path: "/v1/me"},
+		{Path: ""}, {Path: "v1/servers"}, {Path: "/v1/%zz"}, {Path: "/v1/a\r\nX: y"}, {Path: "/v1/me?a=b c"}, {Method: "G T", Path: "/v1/me"},
 	} {
 		if e := h.gateway.Explain(q); e.Answer.Status != 400 || e.Answer.FailedCheck != "target" || e.Answer.Text == "" || e.Route != nil {
 			t.Errorf("%+v: %+v", q, e)
@@ -246,13 +246,13 @@ func TestExplanationInJSON(t *testing.T) {
 	}
 	want := `{"answer":{"status":403,"code":"forbidden","cause":"scope","text":"this token lacks the scope servers:read",` +
 		`"details":{"required":"servers:read"},"because":"scope"},` +
-		`"checks":[{"name":"capacity","outcome":"passes","detail":"0 requests are under way"},` +
+		`"checks":[{"name":"capacity","outcome":"passes","detail":"0 requests are in flight"},` +
 		`{"name":"token","outcome":"passes","detail":"token ` + tokenID + ` of team ` + teamID + `"},` +
-		`{"name":"limits","outcome":"unknown","detail":"it is not known what is left of the limits"},` +
+		`{"name":"limits","outcome":"unknown","detail":"the remaining requests are not known"},` +
 		`{"name":"route","outcome":"passes","detail":"v1GetServer: GET /v1/servers/:id"},` +
 		`{"name":"plan","outcome":"passes","detail":"the team has the AI plan"},` +
 		`{"name":"scope","outcome":"refuses","detail":"this token lacks the scope servers:read"},` +
-		`{"name":"request","outcome":"passes","detail":"path and query can be read"},` +
+		`{"name":"request","outcome":"passes","detail":"path and query are valid"},` +
 		`{"name":"service","outcome":"unknown","detail":"fleet would be called: ops.fleet.v1.FleetService/GetServer"}],` +
 		`"route":{"id":"v1GetServer","method":"GET","path":"/v1/servers/:id","scope":"servers:read","service":"fleet","timeout_seconds":10}}`
 	if diff := cmp.Diff(want, string(got)); diff != "" {

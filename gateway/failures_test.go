@@ -116,7 +116,7 @@ func answering(handler http.HandlerFunc) func(*testing.T) string {
 // unusedAddress returns an address without a listener.
 func unusedAddress(*testing.T) string { return "127.0.0.1:1" }
 
-// failuresOfConnections are those without a response.
+// failuresOfConnections returns failures without a response.
 func failuresOfConnections() []failure {
 	arrived := make(chan struct{}, 1)
 	hang := answering(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
@@ -125,7 +125,7 @@ func failuresOfConnections() []failure {
 		{name: "the breaker is open", at: unusedAddress, calls: func(o *backendclient.Options) {
 			o.Breaker.MinRequests, o.Breaker.OpenFor = 1, time.Hour
 		}, before: everyRoute, status: 503, code: "unavailable", cause: backendclient.ReasonBreakerOpen},
-		{name: "too many calls are under way", at: answering(func(_ http.ResponseWriter, r *http.Request) {
+		{name: "too many calls are in flight", at: answering(func(_ http.ResponseWriter, r *http.Request) {
 			arrived <- struct{}{}
 			<-r.Context().Done()
 		}), calls: func(o *backendclient.Options) { o.MaxInFlight = 1 }, before: func(t *testing.T, h *harness) {
@@ -150,7 +150,7 @@ func failuresOfConnections() []failure {
 	}
 }
 
-// failuresOfAnswers are those with an invalid response.
+// failuresOfAnswers returns failures with an invalid response.
 func failuresOfAnswers() []failure {
 	half := []byte{0, 0, 0, 0, 100, 1, 2, 3} // of a message of 100 bytes
 	return []failure{
@@ -246,6 +246,6 @@ func (f failure) mustFailOn(t *testing.T, h *harness, route Route) {
 		t.Errorf("%s: Retry-After = %q", route.ID, got.Header.Get("Retry-After"))
 	}
 	if strings.Contains(got.body, "127.0.0.1") || strings.Contains(got.body, f.cause) {
-		t.Errorf("%s: the client reads of the inside: %s", route.ID, got.body)
+		t.Errorf("%s: the response reveals internals: %s", route.ID, got.body)
 	}
 }

@@ -89,7 +89,7 @@ func (k tokens) Authenticate(_ context.Context, token string, _ authn.Source) (*
 	switch p := k[token]; {
 	case p != nil:
 		return p, nil
-	case token == "identity-is-away":
+	case token == "identity-unavailable":
 		return nil, fmt.Errorf("%w: %w", authn.ErrUnavailable, &backendclient.Error{Service: "identity", Code: codes.Unimplemented})
 	}
 	return nil, fmt.Errorf("%w: unknown", authn.ErrInvalidToken)

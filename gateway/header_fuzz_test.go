@@ -130,11 +130,11 @@ func FuzzIfNoneMatch(f *testing.F) {
 		for _, zipped := range []bool{false, true} {
 			tag := entityTag([]byte(body), zipped)
 			if !item.MatchString(tag) {
-				t.Errorf("%q is no strong tag", tag)
+				t.Errorf("%q is not a strong tag", tag)
 			}
 			got := matchesTag([]string{header}, tag)
 			if !matchesTag([]string{header, "W/" + tag}, tag) || !matchesTag([]string{header + "," + tag}, tag) {
-				t.Errorf("%q does not match itself behind %q", tag, header)
+				t.Errorf("%q does not match itself after %q", tag, header)
 			}
 			want, opaque := false, strings.TrimSuffix(strings.Trim(tag, `"`), gzipSuffix)
 			for entry := range strings.SplitSeq(header, ",") {
@@ -200,7 +200,7 @@ func mustBeList(t *testing.T, field string, want ...string) {
 	t.Helper()
 	list, err := httpsfv.UnmarshalList([]string{field})
 	if err != nil {
-		t.Fatalf("%q is no list: %v", field, err)
+		t.Fatalf("%q is not a list: %v", field, err)
 	}
 	var got []string
 	for _, member := range list {
@@ -213,6 +213,6 @@ func mustBeList(t *testing.T, field string, want ...string) {
 		got = append(got, text)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("%q says %q, want %q", field, got, want)
+		t.Errorf("%q is parsed as %q, want %q", field, got, want)
 	}
 }

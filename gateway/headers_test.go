@@ -62,7 +62,7 @@ func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 	}
 }
 
-// With nine headers, the map that net/http keeps them in needs three times the memory (BenchmarkOverHTTP).
+// A map of nine headers needs three times the memory (BenchmarkOverHTTP).
 func TestSmallResponsesHaveEightHeaders(t *testing.T) {
 	h := start(t)
 	h.services.reply("GetServer", &fleetv1.GetServerResponse{Server: fullServer()})

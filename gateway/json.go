@@ -20,11 +20,11 @@ func skipSpace(data []byte, at int) int {
 	return at
 }
 
-// skipValue parses one value. It subtracts the number of values in it from left, and fails if that becomes negative.
-func skipValue(data []byte, at int, left *int) (int, error) {
-	levels := uint64(1) // a bit for each open level, the innermost last: 1 for an object, 0 for an array
+// skipValue parses one value. It subtracts the number of values in it from remaining, and fails if that becomes negative.
+func skipValue(data []byte, at int, remaining *int) (int, error) {
+	levels := uint64(1) // a 1, then a bit for each open level: 1 for an object, 0 for an array; the innermost is the lowest
 	for {
-		if *left--; *left < 0 {
+		if *remaining--; *remaining < 0 {
 			return at, errTooMany
 		}
 		ok := true
@@ -185,13 +185,13 @@ func isHexDigit(c byte) bool { return c-'0' <= 9 || (c|0x20)-'a' <= 'f'-'a' }
 // elements yields the values of an array, which must be valid JSON within the limits.
 func elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		left := maxValues
+		remaining := maxValues
 		for at := skipSpace(array, 1); array[at] != ']'; at = skipSpace(array, at) {
 			if array[at] == ',' {
 				at++
 				continue
 			}
-			end, _ := skipValue(array, at, &left)
+			end, _ := skipValue(array, at, &remaining)
 			if !yield(array[at:end]) {
 				return
 			}

@@ -9,10 +9,10 @@ import (
 	"opsgate/ratelimit"
 )
 
-// nearDivisor sets what counts as near a limit: less than a fifth remains, so more than 80 % is used.
+// nearDivisor is the divisor of a limit below whose result a request is near the limit: less than a fifth remains.
 const nearDivisor = 5
 
-// A limitSet is what all requests of one assignment share, computed once.
+// A limitSet has the limits of one assignment, with their response texts and counters.
 type limitSet struct {
 	assignment *ratelimit.Assignment
 	header     []string // RateLimit-Policy, without shadow limits
@@ -57,7 +57,7 @@ func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 	return sets
 }
 
-// count counts a decision: once for each limit that it counts in, or once for the limit that denies it.
+// count counts a decision: if allowed, once for each limit, except shadow limits if one of those would deny it; else for the denying limit.
 func (s *limitSet) count(d *ratelimit.Decision) {
 	if !d.Allowed {
 		s.limits[d.Denied].counters.denied.Inc()
@@ -77,7 +77,7 @@ func (s *limitSet) count(d *ratelimit.Decision) {
 	}
 }
 
-// appendRemaining appends the RateLimit field: what remains of each limit, and the number of seconds until more does.
+// appendRemaining appends the RateLimit field: for each limit the remaining requests, and the seconds until that number grows.
 func (s *limitSet) appendRemaining(b []byte, d *ratelimit.Decision) []byte {
 	for i := range s.limits {
 		l := &s.limits[i]
@@ -103,16 +103,16 @@ func (s *limitSet) describe(d *ratelimit.Decision) string {
 		fmt.Fprintf(&b, "%s: %d of %d left", l.Name, d.Budgets[i].Remaining, l.Requests)
 		switch {
 		case d.Shadowed == i:
-			b.WriteString(" (in shadow, would refuse)")
+			b.WriteString(" (shadow limit, would deny)")
 		case l.Shadow:
-			b.WriteString(" (in shadow)")
+			b.WriteString(" (shadow limit)")
 		}
 	}
 	return b.String()
 }
 
-// applyRefund updates what remains in a decision as if the request had not been made. Reset changes only if the whole limit remains: it
-// is the time of the oldest request, which this one is only if it is the only one.
+// applyRefund updates the remaining requests of a decision as if the request had not been made. Reset is the time until the oldest request
+// leaves the window, so it changes only if there is no other request.
 func (s *limitSet) applyRefund(d *ratelimit.Decision) {
 	for i := range s.limits {
 		b := &d.Budgets[i]

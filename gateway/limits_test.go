@@ -71,8 +71,7 @@ func budgetOf(name string, r, t int64) limitMember {
 	return limitMember{name, map[string]int64{"r": r, "t": t}}
 }
 
-// mustLeave compares the RateLimit header with what should remain of each limit, as "hour 17". The time until more remain is at most a second
-// longer than the window, because the store and the gateway both round up.
+// mustLeave compares the remaining requests in the RateLimit header with the expected ones, for example "hour 17".
 func mustLeave(t *testing.T, got answer, want ...string) {
 	t.Helper()
 	var left []string
@@ -172,7 +171,7 @@ func TestShadowLimitsAreInvisibleToClients(t *testing.T) {
 		"loose admitted default": 1, // the other requests would have been denied, and count in no shadow limit
 	})
 	if log := h.log.String(); strings.Count(log, "\n") != 2 || strings.Count(log, `"shadow_denied":"tight"`) != 2 {
-		t.Errorf("quiet: %s, want the two that the limit in shadow would have refused", log)
+		t.Errorf("log: %s, want the two requests that the shadow limit would have denied", log)
 	}
 }
 
@@ -218,7 +217,7 @@ func TestFailedRequestIsRefunded(t *testing.T) {
 	mustCount(t, h, "opsgate_rate_limit_refunds_total", map[string]float64{"": 3})
 }
 
-// The RateLimit header of a refunded response is equal to that of the next Peek.
+// The RateLimit header of a refunded response has the values of the next Peek.
 func TestRefundIsVisibleInTheResponse(t *testing.T) {
 	h, now := limited(t, []ratelimit.Limit{
 		{Name: "second", Requests: 1, Per: time.Second}, {Name: "minute", Requests: 3, Per: time.Minute}, {Name: "hour", Requests: 600, Per: time.Hour},
@@ -239,7 +238,7 @@ func TestRefundIsVisibleInTheResponse(t *testing.T) {
 	}
 	mustHaveHeader(t, got, "RateLimit", want...)
 	if want[1].parameters["r"] != 2 || want[1].parameters["t"] > 51 {
-		t.Errorf("%v: the first request is not what is left", want)
+		t.Errorf("%v: the first request does not count", want)
 	}
 }
 
@@ -265,11 +264,11 @@ func TestUnavailableLimiterIs503(t *testing.T) {
 		err        error
 		retryAfter string
 	}{
-		"away":                             {&ratelimit.UnavailableError{RetryAfter: 2500 * time.Millisecond, Cause: refused}, "3"},
-		"away, wrapped":                    {fmt.Errorf("failover: %w", &ratelimit.UnavailableError{RetryAfter: time.Minute, Cause: refused}), "60"},
+		"unavailable":                      {&ratelimit.UnavailableError{RetryAfter: 2500 * time.Millisecond, Cause: refused}, "3"},
+		"unavailable, wrapped":             {fmt.Errorf("failover: %w", &ratelimit.UnavailableError{RetryAfter: time.Minute, Cause: refused}), "60"},
 		"unavailable, without Retry-After": {&ratelimit.UnavailableError{Cause: refused}, "1"},
-		"anything else":                    {refused, "1"},
-		"too slow":                         {context.DeadlineExceeded, "1"},
+		"another error":                    {refused, "1"},
+		"timeout":                          {context.DeadlineExceeded, "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := start(t, func(o *Options) { o.Limiter = scriptedLimiter{err: c.err} })
@@ -283,7 +282,7 @@ func TestUnavailableLimiterIs503(t *testing.T) {
 			}
 			mustCount(t, h, "opsgate_rate_limit_decisions_total", nil)
 			if !strings.Contains(h.log.String(), `"cause":"unavailable:limiter"`) || !strings.Contains(h.log.String(), `"error":"deciding limits: `) {
-				t.Error("the log does not say why")
+				t.Error("the log lacks the cause or the error")
 			}
 		})
 	}
@@ -318,8 +317,8 @@ func TestEachDecisionIsObservedOnce(t *testing.T) {
 	h.do(t, "none", "GET", "/v1/audit", "").mustBe(t, 403) // the same token id
 	h.get(t, "/v1/me").mustBe(t, 429)
 	h.Server.Close()
-	who := teamID + " " + tokenID + " default "
-	if diff := cmp.Diff([]string{who + "true", who + "true", who + "true", who + "false"}, w.observed); diff != "" {
+	prefix := teamID + " " + tokenID + " default "
+	if diff := cmp.Diff([]string{prefix + "true", prefix + "true", prefix + "true", prefix + "false"}, w.observed); diff != "" {
 		t.Error(diff)
 	}
 }

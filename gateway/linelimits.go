@@ -11,7 +11,7 @@ type LineLimit interface {
 	Allow(cause string) bool
 }
 
-// LineLimits limit the lines that clients or an outage can cause; nil is no limit. The rate limits of tokens limit the other lines.
+// LineLimits limit kinds of lines that no rate limit of a token limits. Nil means no limit.
 type LineLimits struct {
 	Unauthenticated LineLimit // of unauthenticated requests: errors, and public documentation
 	RateLimited     LineLimit // of a 429 for an authenticated request
@@ -22,7 +22,7 @@ type LineLimits struct {
 func (g *Gateway) allowsLine(r *Request, info responseInfo) bool {
 	var limit LineLimit
 	switch {
-	case info.status >= http.StatusInternalServerError && info.cause != causeIdentityBusy: // clients cause the latter
+	case info.status >= http.StatusInternalServerError && info.cause != causeIdentityBusy: // which unauthenticated clients can cause
 		limit = g.options.Lines.Failed
 	case r.principal == nil:
 		limit = g.options.Lines.Unauthenticated

@@ -11,25 +11,25 @@ import (
 	"opsgate/ratelimit"
 )
 
-// closed is a LineLimit that suppresses every line, and records its kind and cause.
-type closed struct {
+// suppressAll is a LineLimit that suppresses every line, and records the kind and cause of each call.
+type suppressAll struct {
 	kind  string
-	asked *[]string
+	calls *[]string
 }
 
-func (c closed) Allow(cause string) bool {
-	*c.asked = append(*c.asked, c.kind+" "+cause)
+func (c suppressAll) Allow(cause string) bool {
+	*c.calls = append(*c.calls, c.kind+" "+cause)
 	return false
 }
 
-// suppressed returns an option that suppresses all limited lines, and the record of them.
-func suppressed() (change func(*Options), asked *[]string) {
-	asked = new([]string)
+// suppressed returns an option that suppresses all limited lines, and the recorded calls.
+func suppressed() (change func(*Options), calls *[]string) {
+	calls = new([]string)
 	return func(o *Options) {
 		o.Lines = LineLimits{
-			Unauthenticated: closed{"unauthenticated", asked}, RateLimited: closed{"rate_limited", asked}, Failed: closed{"failed", asked},
+			Unauthenticated: suppressAll{"unauthenticated", calls}, RateLimited: suppressAll{"rate_limited", calls}, Failed: suppressAll{"failed", calls},
 		}
-	}, asked
+	}, calls
 }
 
 // kindOf returns the kind of limit for the line of an error response; "" for none.
@@ -48,7 +48,7 @@ func kindOf(m errorCase) string {
 func TestErrorLinesAreLimited(t *testing.T) {
 	for _, m := range errorCases(t) {
 		t.Run(m.cause, func(t *testing.T) {
-			change, asked := suppressed()
+			change, calls := suppressed()
 			if m.change == nil {
 				m.change = func(*Options) {}
 			}
@@ -62,7 +62,7 @@ func TestErrorLinesAreLimited(t *testing.T) {
 				}
 				want = []string{kind + " " + cause}
 			}
-			if diff := gocmp.Diff(want, *asked); diff != "" {
+			if diff := gocmp.Diff(want, *calls); diff != "" {
 				t.Error(diff)
 			}
 			if written := line != nil; written != (want == nil && m.cause != "overload") {
@@ -73,34 +73,34 @@ func TestErrorLinesAreLimited(t *testing.T) {
 }
 
 func TestSuccessLinesAreLimitedOnlyIfUnauthenticated(t *testing.T) {
-	change, asked := suppressed()
+	change, calls := suppressed()
 	h := start(t, change)
-	if line := (errorCase{target: "/v1/servers"}).run(t, h); line["status"] != 200.0 || *asked != nil {
-		t.Errorf("with a token: %v, asked %q", line, *asked)
+	if line := (errorCase{target: "/v1/servers"}).run(t, h); line["status"] != 200.0 || *calls != nil {
+		t.Errorf("with a token: %v, limits called for %q", line, *calls)
 	}
-	if line := (errorCase{target: "/openapi.json"}).run(t, h); line != nil || strings.Join(*asked, ",") != "unauthenticated ok" {
-		t.Errorf("the documentation: %v, asked %q", line, *asked)
+	if line := (errorCase{target: "/openapi.json"}).run(t, h); line != nil || strings.Join(*calls, ",") != "unauthenticated ok" {
+		t.Errorf("the documentation: %v, limits called for %q", line, *calls)
 	}
 }
 
 func TestDisabledLineIsNotCountedAsSuppressed(t *testing.T) {
-	change, asked := suppressed()
+	change, calls := suppressed()
 	h := start(t, change, func(o *Options) { o.LogFailuresOnly = true })
 	h.gateway.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/v1/servers", nil))
-	if *asked != nil || h.log.String() != "" {
-		t.Errorf("asked %q, logged %s", *asked, h.log.String())
+	if *calls != nil || h.log.String() != "" {
+		t.Errorf("limits called for %q, logged %s", *calls, h.log.String())
 	}
 }
 
 func TestLinesOfFailedRefundsAreLimited(t *testing.T) {
-	change, asked := suppressed()
+	change, calls := suppressed()
 	m := errorCase{fails: errors.New("odd")}
 	h := start(t, change, func(o *Options) {
 		o.Limiter = scriptedLimiter{decision: ratelimit.Decision{Allowed: true, Shadowed: -1}, refund: errors.New("away")}
 	})
 	line := m.run(t, h)
 	h.sendRefunds(t)
-	if line != nil || strings.Contains(h.log.String(), "not refunded") || !strings.Contains(strings.Join(*asked, ","), "failed refund") {
-		t.Errorf("asked %q, logged %v", *asked, line)
+	if line != nil || strings.Contains(h.log.String(), "not refunded") || !strings.Contains(strings.Join(*calls, ","), "failed refund") {
+		t.Errorf("limits called for %q, logged %v", *calls, line)
 	}
 }

@@ -46,22 +46,21 @@ func newMetrics() *Metrics {
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_http_requests_total",
 			Help: "Requests answered, by operation, status, error code (ok for a success) and the cause of a refusal or failure (empty for a" +
-				" success). Status 499 is a client that hung up.",
+				" success). Status 499: the client disconnected.",
 		}, []string{"route", "status", "code", "cause"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "opsgate_http_request_duration_seconds",
-			Help:    "Time from the end of a request's header to its answer being handed to the connection, less that of its body, by operation.",
+			Help:    "Time from reading a request's header to writing its response, without the time in which the body arrived, by operation.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"route"}),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "opsgate_http_request_wait_seconds",
-			Help: "Time that a request waitObservers for another part, all of its calls together: identity, limiter or service. Requests that" +
-				" did not wait are not in it.",
+			Name:    "opsgate_http_request_wait_seconds",
+			Help:    "Time that a request waited for identity, limiter or service: the sum of its calls. Requests without calls are not observed.",
 			Buckets: []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"part"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_http_panics_total",
-			Help: "Requests that ended in a panic, each answered as internal_error. Any is a bug.",
+			Help: "Requests that ended in a panic, each with the response internal_error. Each is a bug.",
 		}),
 	}
 	m.newLimitMetrics()
@@ -75,27 +74,27 @@ func newMetrics() *Metrics {
 func (m *Metrics) newLimitMetrics() {
 	m.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_decisions_total",
-		Help: "Decisions by limit. A request that is admitted counts once for each limit of its policy that it was spent in: as near" +
-			" where it left less than a fifth of the limit, else as admitted. One that is refused counts once, as denied, for the limit" +
-			" that keeps it out longest. One that is admitted and would be refused by limits in shadow is spent in none of those, and" +
-			" counts for the one that would keep it out longest, as shadow_denied. Requests given back later stay counted.",
+		Help: "Decisions by limit. An admitted request counts once for each limit: as near if less than a fifth of the limit remains," +
+			" else as admitted. A denied request counts once, as denied, for the limit with the longest wait. If shadow limits would deny" +
+			" an admitted request, it counts in no shadow limit except as shadow_denied for the one with the longest wait. Refunds are" +
+			" not subtracted.",
 	}, []string{"policy", "limit", "outcome"})
 	m.refunds = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_refunds_total",
-		Help: "Requests that failed because of us and were given back to their tokens' budgets.",
+		Help: "Requests that failed with 5xx and were refunded.",
 	})
 	m.refundsDropped = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_refunds_dropped_total",
-		Help: "Requests that failed because of us and were not refunded, by reason. queue_full: too many refunds were waiting. failed: the" +
-			" limiter returned an error. shutdown: the gateway ended first.",
+		Help: "Requests that failed with 5xx and were not refunded, by reason. queue_full: the queue of refunds was full. failed: the" +
+			" limiter returned an error. shutdown: the gateway shut down.",
 	}, []string{"reason"})
 	m.local = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_local_decisions_total",
-		Help: "Decisions that this gateway made alone, as the store that gateways share was away.",
+		Help: "Decisions by the local fallback, because the shared store was unavailable.",
 	})
 	m.cached = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_cached_refusals_total",
-		Help: "Refusals that still held and were repeated without asking the store.",
+		Help: "Denials from the cache, without a call to the store.",
 	})
 	for _, reason := range []string{refundQueueFull, refundFailed, refundShutdown} {
 		m.refundsDropped.WithLabelValues(reason)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -62,6 +63,12 @@ func TestMetricNamesFollowPrometheusConventions(t *testing.T) {
 	if len(families) != 13 {
 		t.Errorf("%d metrics are gathered, want all 13", len(families))
 	}
+	identifier := regexp.MustCompile(`[a-z][A-Z]`)
+	for _, f := range families {
+		if identifier.MatchString(f.GetHelp()) {
+			t.Errorf("%s: the help text contains an identifier: %s", f.GetName(), f.GetHelp())
+		}
+	}
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v, %+v", err, problems)
@@ -74,7 +81,7 @@ func TestMetricsAreRegisteredOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := NewMetrics(registry); err == nil {
-		t.Error("the same metrics twice: accepted")
+		t.Error("the same metrics were registered twice")
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// minGzipBytes is the size of a body up to which it is not compressed (docs/contract.md, "Caching").
+// minGzipBytes is the size above which a body is compressed (docs/contract.md, "Caching").
 const minGzipBytes = 1 << 10
 
 // compress returns body with gzip, in a buffer of the request.

@@ -21,7 +21,7 @@ func manyServers(n int) *fleetv1.ListServersResponse {
 	return resp
 }
 
-func TestConditionalRequests(t *testing.T) {
+func TestMatchingETagIs304(t *testing.T) {
 	h := start(t)
 	h.services.reply("ListServers", manyServers(1))
 	first := h.get(t, "/v1/servers").mustBe(t, 200)
@@ -42,7 +42,7 @@ func TestConditionalRequests(t *testing.T) {
 	}
 }
 
-func TestHead(t *testing.T) {
+func TestHEADHasTheHeadersOfGET(t *testing.T) {
 	h := start(t)
 	h.services.reply("ListServers", manyServers(3))
 	get, head := h.get(t, "/v1/servers"), h.do(t, "full", "HEAD", "/v1/servers", "")
@@ -59,7 +59,7 @@ func TestHead(t *testing.T) {
 	}
 }
 
-func TestGzip(t *testing.T) {
+func TestLargeBodiesAreCompressed(t *testing.T) {
 	h := start(t)
 	h.services.reply("ListServers", manyServers(20))
 	plain := h.get(t, "/v1/servers")
@@ -76,7 +76,7 @@ func TestGzip(t *testing.T) {
 	}
 	tag := zipped.Header.Get("ETag")
 	if tag == plain.Header.Get("ETag") {
-		t.Error("two representations have one strong ETag")
+		t.Error("two representations have the same strong ETag")
 	}
 	h.get(t, "/v1/servers", "Accept-Encoding: gzip", "If-None-Match: "+tag).mustBe(t, 304)
 	h.get(t, "/v1/servers", "If-None-Match: "+tag).mustBe(t, 304) // the same content
@@ -87,7 +87,7 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-func TestAcceptEncoding(t *testing.T) {
+func TestAcceptEncodingIsParsedAsInRFC9110(t *testing.T) {
 	for header, want := range map[string]bool{
 		"": false, "gzip": true, "GZIP": true, "deflate, gzip;q=0.5": true, "gzip;q=0": false, "gzip; q=0.000": false, "*": true, "*;q=0": false,
 		"gzip;q=0, *": false, "identity": false, "br;q=1.0, *;q=0.1": true, "gzip;q=0.001": true, ",;,": false,
@@ -127,7 +127,7 @@ func TestAuthenticatorGetsTheClientAddress(t *testing.T) {
 	}
 }
 
-func TestClientAddresses(t *testing.T) {
+func TestOnlyTrustedProxiesSetTheClientAddress(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	cases := []struct {
 		name, peer string
@@ -142,14 +142,14 @@ func TestClientAddresses(t *testing.T) {
 		{"a claim on a line of its own", "10.0.0.1:1234", []string{"1.1.1.1", "203.0.113.9"}, "203.0.113.9"},
 		{"nothing forwarded", "10.0.0.1:1234", nil, "10.0.0.1"},
 		{"not an address", "10.0.0.1:1234", []string{"203.0.113.9, unknown"}, "10.0.0.1"},
-		{"proxies alone", "10.0.0.1:1234", []string{"10.0.0.3,10.0.0.2"}, "10.0.0.3"},
+		{"only proxies", "10.0.0.1:1234", []string{"10.0.0.3,10.0.0.2"}, "10.0.0.3"},
 		{"an empty hop", "10.0.0.1:1234", []string{"203.0.113.9,"}, "10.0.0.1"},
 		{"with a port", "10.0.0.1:1234", []string{"203.0.113.9:5678"}, "203.0.113.9"},
 		{"v6", "[fd00::1]:1234", []string{"2001:db8::1"}, "2001:db8::1"},
 		{"v6 in brackets", "[fd00::1]:1234", []string{"[2001:db8::1]"}, "2001:db8::1"},
 		{"v6 with a port", "[fd00::1]:1234", []string{"[2001:db8::1]:99"}, "2001:db8::1"},
 		{"v4 in v6", "[::ffff:10.0.0.1]:1234", []string{"::ffff:203.0.113.9"}, "203.0.113.9"},
-		{"no address at all", "@", []string{"203.0.113.9"}, "0.0.0.0"},
+		{"peer without an address", "@", []string{"203.0.113.9"}, "0.0.0.0"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

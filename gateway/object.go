@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of the values in a body, including arrays and objects. A valid body has at most 106 values, in one array. skipValue keeps the open
-// levels in the bits of an integer, below a bit that marks the outermost level.
+// Limits of the values in a body, including arrays and objects. A valid body has at most 106 values.
+// skipValue uses one bit of a uint64 for each open level, and one more bit, hence 63.
 const (
 	maxNesting = 63
 	maxValues  = 1000
@@ -32,19 +32,19 @@ func (b *Body) readObject(data []byte) error {
 	if at == len(data) {
 		return errors.New("is empty; it must be a JSON object")
 	}
-	isObject, left := data[at] == '{', maxValues
+	isObject, remaining := data[at] == '{', maxValues
 	var err error
 	if isObject {
-		at, err = b.readFields(data, at, &left)
+		at, err = b.readFields(data, at, &remaining)
 	} else {
-		at, err = skipValue(data, at, &left)
+		at, err = skipValue(data, at, &remaining)
 	}
 	if err == nil {
 		at = skipSpace(data, at)
 	}
 	switch {
 	case errors.Is(err, errTooMany) && isObject:
-		b.cut = true
+		b.truncated = true
 		b.fail("body", err.Error())
 		return nil
 	case errors.Is(err, errNotJSON):
@@ -60,7 +60,7 @@ func (b *Body) readObject(data []byte) error {
 }
 
 // readFields parses the fields of the object at an offset, and returns the offset after it.
-func (b *Body) readFields(data []byte, at int, left *int) (int, error) {
+func (b *Body) readFields(data []byte, at int, remaining *int) (int, error) {
 	at = skipSpace(data, at+1)
 	if byteAt(data, at) == '}' {
 		return at + 1, nil
@@ -75,7 +75,7 @@ func (b *Body) readFields(data []byte, at int, left *int) (int, error) {
 			return at, errNotJSON
 		}
 		value := skipSpace(data, at+1)
-		valueEnd, err := skipValue(data, value, left)
+		valueEnd, err := skipValue(data, value, remaining)
 		if err != nil {
 			b.addField(data[start:end], nil)
 			return valueEnd, err

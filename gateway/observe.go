@@ -13,15 +13,15 @@ import (
 	"opsgate/backendclient/timings"
 )
 
-// An outcome is the result of a request, as metrics have it.
+// An outcome has the metric labels of a response.
 type outcome struct {
 	status     int
 	code       string
 	causeLabel Cause
 }
 
-// An outcomeSeries has what all requests of one route and outcome share: the counter, so that its labels are not hashed for each request,
-// and a log handler that adds the route and the outcome.
+// An outcomeSeries has the counter of a route and outcome, so that its labels are not hashed for each request, and a log handler that adds
+// the route and the outcome.
 type outcomeSeries struct {
 	counter prometheus.Counter
 	log     slog.Handler
@@ -86,7 +86,7 @@ func (g *Gateway) observe(r *Request, info responseInfo) {
 	if info.status >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
-	if !g.logs(r, info) || !series.log.Enabled(r.ctx, level) || !g.allowsLine(r, info) {
+	if !g.shouldLog(r, info) || !series.log.Enabled(r.ctx, level) || !g.allowsLine(r, info) {
 		return
 	}
 	// Without the source position that a Logger would add: it costs more than the rest of the line.
@@ -96,8 +96,8 @@ func (g *Gateway) observe(r *Request, info responseInfo) {
 	_ = series.log.Handle(r.ctx, line) // there is no place to report the error
 }
 
-// logs returns whether a request is logged.
-func (g *Gateway) logs(r *Request, info responseInfo) bool {
+// shouldLog returns whether a request is logged.
+func (g *Gateway) shouldLog(r *Request, info responseInfo) bool {
 	switch {
 	case !r.admitted: // a line for each would make an overload worse, and all of them are the same
 		return false

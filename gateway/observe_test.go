@@ -86,7 +86,7 @@ func TestLogLineOfRevokedTokenHasItsIDs(t *testing.T) {
 			h := start(t, ofIdentity(err))
 			line := errorCase{}.run(t, h)
 			want := ids
-			if err == authn.ErrUnknown { //nolint:errorlint // it is this one
+			if err == authn.ErrUnknown { //nolint:errorlint // no test wraps it
 				want = authn.RevokedError{}
 			}
 			for key, value := range map[string]string{"token_id": want.TokenID, "team_id": want.TeamID} {
@@ -141,7 +141,7 @@ func TestSuccessesAreSampled(t *testing.T) {
 	var last map[string]any
 	lines := strings.Split(strings.TrimSpace(h.log.String()), "\n")
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last["cause"] != "method" {
-		t.Errorf("the last is %v, %v", last, err)
+		t.Errorf("last line: %v, %v", last, err)
 	}
 }
 

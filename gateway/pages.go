@@ -11,7 +11,7 @@ import (
 const docsPath = "/docs/"
 
 // addPages registers the OpenAPI document, its documentation page, and the redirects to that page (docs/contract.md, "Requests"). They
-// need no token. The redirect of / is temporary, so that the path can get a page of its own.
+// need no token. The redirect of / is temporary, so that / can become a page later.
 func (g *Gateway) addPages(e *gin.Engine) {
 	for path, handle := range map[string]Handler{
 		"/openapi.json": showPage, "/openapi.yaml": showPage, docsPath + "*asset": showPage,

@@ -21,10 +21,10 @@ import (
 type stage struct {
 	name   string
 	check  func(g *Gateway, r *Request) error
-	traced bool // it may wait for another service, so a trace has a span of it
+	traced bool // it may call another service, so it has a span
 }
 
-// Names of stages, as traces and explanations have them.
+// Names of stages in traces and explanations.
 const (
 	stageCapacity = "capacity"
 	stageHeader   = "header"
@@ -114,13 +114,13 @@ type requestContext struct {
 	bodyTime        time.Duration // in which the body arrived
 	timings         timings.Timings
 
-	// headerValues has the values of response headers that differ by request. net/http reads them after the Request is released, so they
-	// are here, where they need no allocation of their own.
+	// headerValues has the values of response headers that are specific to this request. They are not in the Request, because net/http
+	// reads them after its release.
 	headerValues [maxHeaderValues]string
 }
 
-// addBodyTime moves the deadline by the time in which the body arrived: a slow client takes no time from the service. It is called once,
-// before the deadline is used.
+// addBodyTime moves the deadline by the time in which the body arrived: a slow client does not shorten the call of the service. It must be
+// called before that call.
 func (c *requestContext) addBodyTime(took time.Duration) {
 	c.bodyTime = took
 	c.deadline = c.deadline.Add(took)
@@ -157,7 +157,7 @@ func (r *Request) answer() (reply Reply, err error) {
 		reply.View(&r.out)
 	}
 	if err = r.out.Err(); err != nil && r.route.Service != "" {
-		err = internal(err).withCause(failureContract.of(r.route.Service))
+		err = internal(err).withCause(failureContract.cause(r.route.Service))
 	}
 	return reply, err
 }
@@ -207,8 +207,8 @@ func limiterUnavailable(err error) *Problem {
 	return unavailable(retryAfter, fmt.Errorf("deciding limits: %w", err)).withCause(causeLimiterUnavailable)
 }
 
-// checkRoute rejects requests that match no row, and paths that match a row only because a path parameter accepts them: dot segments, empty
-// segments and needless escapes, an encoded slash above all (docs/contract.md, "Requests").
+// checkRoute rejects requests that match no row. It also rejects paths with dot segments, empty segments or unnecessary escapes, for
+// example an encoded slash, which a path parameter would accept (docs/contract.md, "Requests").
 func (g *Gateway) checkRoute(r *Request) error {
 	if u := r.http().URL; u.RawPath != "" || strings.Contains(u.Path, "//") || strings.Contains(u.Path, "/.") {
 		return noRoute()

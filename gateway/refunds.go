@@ -14,7 +14,7 @@ const (
 	// maxQueuedRefunds is sufficient for eight seconds of 500 failed requests per second while each refund takes 50 ms, the default timeout
 	// of a call to Redis.
 	maxQueuedRefunds = 4096
-	// refundWorkers is the number of concurrent refunds. It limits the connections to Redis that refunds take from decisions.
+	// refundWorkers is the number of concurrent refunds. It limits the connections to Redis that refunds use.
 	refundWorkers = 4
 	// RefundFlushTimeout is how long [Refunds.Run] sends queued refunds after its context has ended.
 	RefundFlushTimeout = 2 * time.Second
@@ -56,7 +56,7 @@ func NewRefunds(o RefundsOptions) *Refunds {
 	}
 }
 
-// Reasons for which a refund is not made, as metrics have them.
+// Metric labels of the reasons for which a refund is dropped.
 const (
 	refundQueueFull = "queue_full"
 	refundFailed    = "failed"

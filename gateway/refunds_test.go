@@ -58,7 +58,7 @@ func TestResponseDoesNotWaitForItsRefund(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- h.gateway.options.Refunds.Run(ctx) }()
-	got := h.get(t, "/v1/servers") // it would not return if it waited for the refund, because release is closed later
+	got := h.get(t, "/v1/servers") // returns although the refund is blocked
 	got.mustFail(t, 503, "unavailable")
 	mustHaveHeader(t, got, "RateLimit", budgetOf("minute", 3, 0))
 	if l.refunded != nil {

@@ -21,11 +21,11 @@ type Request struct {
 	gin        *gin.Context
 	ctx        context.Context
 	trace      Trace           // nil if the request is not traced
-	root       *requestContext // outermost part of ctx
+	root       *requestContext // ctx without spans
 	id         string
 	start      time.Time
-	admitted   bool       // it was below the in-flight limit
-	holdsSlot  bool       // of the in-flight limit
+	admitted   bool       // by the in-flight limit
+	holdsSlot  bool       // an in-flight slot, to be released
 	connection Connection // set by authenticate; nil if the server does not track connections
 	principal  *authn.Principal
 	revoked    *authn.RevokedError // set if the token is revoked
@@ -41,7 +41,7 @@ type Request struct {
 // maxHeaderValues is the maximal number of headers in a response whose values differ by request.
 const maxHeaderValues = 8
 
-// Context returns a context that ends at the deadline of the request, or when the client disconnects.
+// Context returns the context for calls. It ends when the client disconnects. It has the deadline of the request, which each call enforces.
 func (r *Request) Context() context.Context { return r.ctx }
 
 // Team returns the id of the token's team.

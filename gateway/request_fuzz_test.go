@@ -36,7 +36,7 @@ func FuzzRequest(f *testing.F) {
 			if err != nil {
 				interim := string(output) == "HTTP/1.1 100 Continue\r\n\r\n" // the body was requested and did not arrive
 				if i < len(requests)-1 || len(output) > 0 && i == 0 && !interim || int64(req.body.Len()) >= req.ContentLength && req.ContentLength >= 0 {
-					t.Fatalf("%q: %d requests, no answer to number %d: %v\n%q", sent, len(requests), i, err, output)
+					t.Fatalf("%q: %d requests, no response to number %d: %v\n%q", sent, len(requests), i, err, output)
 				}
 				return // the body was incomplete, and the connection was closed
 			}
@@ -81,13 +81,13 @@ func mustBeOfTheServer(t *testing.T, answers *bufio.Reader) {
 	}
 	resp, _, err := readAnswer(answers, nil)
 	if err != nil {
-		t.Fatalf("what came back is no answer: %v", err)
+		t.Fatalf("the output is not a response: %v", err)
 	}
 	if !slices.Contains([]int{400, 417, 431, 501, 505}, resp.StatusCode) || !resp.Close {
-		t.Errorf("the server says %d, closing: %v", resp.StatusCode, resp.Close)
+		t.Errorf("the server sent %d, closing: %v", resp.StatusCode, resp.Close)
 	}
 	if rest, _ := io.ReadAll(answers); len(rest) > 0 {
-		t.Errorf("it goes on after that: %q", rest)
+		t.Errorf("output after the last response: %q", rest)
 	}
 }
 

@@ -52,8 +52,8 @@ func (r *Request) respond(reply Reply, err error) responseInfo {
 	return r.success(h, reply)
 }
 
-// commonHeaders sets the headers of every response. A small response has eight headers in all: with one more, the map that net/http keeps
-// them in, and copies, needs three times the memory.
+// commonHeaders sets the headers of every response. A small response has eight headers: a map of nine needs three times the memory, and
+// net/http copies it.
 func (r *Request) commonHeaders(h http.Header) {
 	r.setHeader(h, "X-Request-Id", r.id)
 	h["Cache-Control"] = cacheControl

@@ -141,10 +141,10 @@ func TestClientsDeniedTogetherAreSpreadAtTheRateOfTheLimit(t *testing.T) {
 	}{
 		"3 a second":                       {1, ratelimit.Limit{Requests: 3, Per: time.Second}, time.Second / 3, []int{1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5}},
 		"3 a second, of two gateways":      {2, ratelimit.Limit{Requests: 3, Per: time.Second}, time.Second / 3, []int{1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 5}},
-		"gateways that are not known":      {0, ratelimit.Limit{Requests: 1, Per: time.Second}, time.Second, []int{1, 1, 2, 3, 3, 4, 5, 5}},
+		"unknown number of gateways":       {0, ratelimit.Limit{Requests: 1, Per: time.Second}, time.Second, []int{1, 1, 2, 3, 3, 4, 5, 5}},
 		"slower than one in the spread":    {1, ratelimit.Limit{Requests: 10, Per: time.Minute}, time.Minute, []int{60, 64, 64, 64}},
-		"no time, as a reload changed it":  {1, ratelimit.Limit{Requests: 1, Per: time.Second}, 0, []int{1, 1, 2}},
-		"already over, by the other clock": {1, ratelimit.Limit{Requests: 1, Per: time.Second}, -time.Hour, []int{1, 1, 2}},
+		"no wait, after a change of limit": {1, ratelimit.Limit{Requests: 1, Per: time.Second}, 0, []int{1, 1, 2}},
+		"negative wait, by another clock":  {1, ratelimit.Limit{Requests: 1, Per: time.Second}, -time.Hour, []int{1, 1, 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewRetrySlots(func() int { return c.gateways })
@@ -169,7 +169,7 @@ func TestTokensDoNotShareSlots(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	limit := ratelimit.Limit{Requests: 1, Per: time.Hour}
 	s := NewRetrySlots(oneGateway)
-	for i := range 4 * slotSets * slotsOfSet {
+	for i := range 4 * slotSets * tokensPerSet {
 		id := fmt.Sprint("token-", i)
 		mustWait(t, []int{1, 5}, takeAll(s, now, id, limit, time.Second, 2))
 	}

@@ -33,7 +33,7 @@ type Handler func(r *Request) (Reply, error)
 // A View writes the public fields of a resource.
 type View func(w *jsonw.Writer)
 
-// A Reply is a success.
+// A Reply is a successful response.
 type Reply struct {
 	View          View
 	NextCursor    string // for the Link header of a page that is not the last

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// A sampler fills messages with generated values. All values of a message differ, so that two fields that are exchanged are seen.
+// A sampler fills messages with generated values. All values of a message differ, so that tests detect exchanged fields.
 type sampler struct {
-	elements int  // least length of a list of messages; 0 leaves lists empty
+	elements int  // minimum length of a list of messages; 0 for empty lists
 	bare     bool // optional fields are absent, flags are false, lists of scalars are empty
 	n        int  // number of the last value
 }
@@ -102,7 +102,7 @@ func (s *sampler) text(name string) string {
 	return fmt.Sprintf("%s %d", name, s.n)
 }
 
-// at returns an instant so many hours after a fixed one.
+// at returns a fixed time plus the given number of hours.
 func at(hours int) *timestamppb.Timestamp {
 	return timestamppb.New(time.Date(2026, 1, 2, 3+hours, 4, 5, 678_901_234, time.UTC))
 }

@@ -62,7 +62,7 @@ func TestTextLengthIsInCharacters(t *testing.T) {
 	}
 }
 
-func TestValidTitlesAndMessages(t *testing.T) {
+func TestInvisibleTitlesAndMessagesAre422(t *testing.T) {
 	h := start(t)
 	for _, text := range []string{"\u200b", "\u2800 \u3164", "\u202ex", "a\u2066b\u2069"} {
 		sent, err := json.Marshal(map[string]string{"title": text, "status": "resolved", "impact": "none", "message": text})

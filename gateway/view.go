@@ -38,7 +38,7 @@ func page[M any](ms []*M, encode encoder[M], nextCursor string) View {
 		case isCursor(nextCursor):
 			w.String("nextCursor", nextCursor)
 		default: // the next request would get the first page again, and the client would loop forever
-			w.Fail("nextCursor", "value is no cursor of the contract")
+			w.Fail("nextCursor", "value is not a valid cursor")
 		}
 		w.EndObject()
 	}

@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "write testdata/views.golden instead of 
 const viewsFile = "testdata/views.golden"
 
 // TestViews compares the response of every operation, byte for byte, with testdata/views.golden: once with every field of the
-// service's answer set, and once without the optional ones. -update writes the file; review its diff.
+// service's response set, and once without the optional ones. -update writes the file; review its diff.
 func TestViews(t *testing.T) {
 	h := start(t)
 	var titles []string
@@ -58,12 +58,12 @@ func TestViews(t *testing.T) {
 		delete(want, title)
 	}
 	for title := range want {
-		t.Errorf("%s: %s has a view of no operation (-update writes it)", title, viewsFile)
+		t.Errorf("%s: %s has a view without an operation (-update writes it)", title, viewsFile)
 	}
 }
 
-// viewOf returns the indented body of a response. A body that is not compact JSON, of which the indented form would not show every
-// byte, fails the test, as does a response that the OpenAPI document does not describe.
+// viewOf returns the indented body of a response. The test fails if the body is not compact JSON or the
+// response does not match the OpenAPI document.
 func viewOf(t *testing.T, h *harness, route Route) string {
 	t.Helper()
 	got := h.do(t, "full", route.Method, target(route)+validQuery(route), validBody(route)).mustBe(t, 200)
@@ -80,7 +80,7 @@ func viewOf(t *testing.T, h *harness, route Route) string {
 	return indented.String()
 }
 
-// generatedAnswer returns an answer to the gRPC call that is served.
+// generatedAnswer returns a generated response to the current gRPC call.
 func generatedAnswer(ctx context.Context, s sampler) (proto.Message, error) {
 	method, _ := grpc.Method(ctx)
 	for _, m := range contract.Methods() {
@@ -141,7 +141,7 @@ func goldenViews(t *testing.T) map[string]string {
 	return views
 }
 
-func TestMe(t *testing.T) {
+func TestMeReturnsTheCallingToken(t *testing.T) {
 	got := start(t).do(t, tokenOf(authn.IncidentsWrite), "GET", "/v1/me", "").mustBe(t, 200)
 	want := fmt.Sprintf(`{"teamId":%q,"tokenId":%q,"scopes":["incidents:write"]}`, teamID, tokenID)
 	if got.body != want {

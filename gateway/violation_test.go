@@ -26,7 +26,7 @@ func TestViolationsUseAPIFieldNames(t *testing.T) {
 	h.services.fail("CreateIncident", violations(t,
 		violationOf("status_page_id", "is not a page of this team"),
 		violationOf("component_ids[3]", "is not a component of this team"),
-		violationOf("component_ids[5]", "comes too late"),
+		violationOf("component_ids[5]", "is not the first"),
 		violationOf("title.text", "is odd"),
 		violationOf("impact", ""),
 		violationOf("idempotency_key", "was used with another request"),
@@ -62,7 +62,7 @@ func TestViolationOfUnknownFieldIs500(t *testing.T) {
 		"the request":                       {"POST", "/v1/incidents", "request"},
 		"the body":                          {"POST", "/v1/incidents", "body"},
 		"a cursor, which is never an error": {"GET", "/v1/incidents", "cursor"},
-		"a key where none is taken":         {"GET", "/v1/incidents", "idempotency_key"},
+		"a key for a read":                  {"GET", "/v1/incidents", "idempotency_key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := start(t)
@@ -74,7 +74,7 @@ func TestViolationOfUnknownFieldIs500(t *testing.T) {
 			got := h.do(t, "full", c.method, c.target, body)
 			got.mustFail(t, 500, "internal_error")
 			if strings.Contains(got.body, "hunter2") {
-				t.Errorf("the client reads %s", got.body)
+				t.Errorf("the response contains %s", got.body)
 			}
 			if log := h.log.String(); !strings.Contains(log, `"cause":"contract:`) || c.method == "POST" && !strings.Contains(log, secret) {
 				t.Errorf("the log does not have the violation and its cause: %s", log)
@@ -90,7 +90,7 @@ func TestInvalidArgumentWithoutViolationsIs500(t *testing.T) {
 		got := h.do(t, "full", "POST", "/v1/incidents", newIncident)
 		got.mustFail(t, 500, "internal_error")
 		if strings.Contains(got.body, "hunter2") {
-			t.Errorf("the client reads %s", got.body)
+			t.Errorf("the response contains %s", got.body)
 		}
 	}
 	if log := h.log.String(); strings.Count(log, `"cause":"contract:incident"`) != 3 || !strings.Contains(log, "names no field") {
@@ -123,7 +123,7 @@ func TestViolationTextsAreTruncatedAndSanitized(t *testing.T) {
 		strings.Repeat("\U0001F600", 150) + "x": strings.Repeat("\U0001F600", 150) + "x",
 	} {
 		if got := publicText(sent); got != want {
-			t.Errorf("%q is passed on as %q, want %q", sent, got, want)
+			t.Errorf("%q becomes %q, want %q", sent, got, want)
 		}
 	}
 }

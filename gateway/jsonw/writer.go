@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// ErrNoForm is wrapped by errors for values that cannot be represented in JSON or in the API.
-var ErrNoForm = errors.New("value has no JSON form")
+// ErrUnrepresentable is wrapped by errors for values that cannot be represented in JSON or in the API.
+var ErrUnrepresentable = errors.New("value cannot be represented in JSON")
 
 // A Writer appends one JSON document to a buffer. The zero Writer is ready for use. Field names are not escaped, except by Field: they must
 // be literals of the program.
@@ -38,7 +38,7 @@ func (w *Writer) Err() error { return w.err }
 // Fail records an error, unless there is one.
 func (w *Writer) Fail(name, reason string) {
 	if w.err == nil {
-		w.err = fmt.Errorf("field %q: %s: %w", name, reason, ErrNoForm)
+		w.err = fmt.Errorf("field %q: %s: %w", name, reason, ErrUnrepresentable)
 	}
 }
 
@@ -186,8 +186,8 @@ func (w *Writer) key(name string) {
 	w.buf = append(w.buf, '"', ':')
 }
 
-// separate writes a comma before a value, unless it is the first in its object or array, which the last byte shows: a string would end in a
-// quote.
+// separate writes a comma before a value, unless it is the first in its object or array. Then the last byte is an opening delimiter or a
+// colon, because a string ends in a quote.
 func (w *Writer) separate() {
 	if len(w.buf) == 0 {
 		return

@@ -72,7 +72,7 @@ func TestArrayDocument(t *testing.T) {
 	}
 }
 
-func TestValueWithoutFormIsAnError(t *testing.T) {
+func TestUnrepresentableValueIsAnError(t *testing.T) {
 	cases := map[string]func(*Writer){
 		"NaN":         func(w *Writer) { w.Float("f", math.NaN()) },
 		"infinite":    func(w *Writer) { w.Float("f", math.Inf(-1)) },
@@ -86,12 +86,12 @@ func TestValueWithoutFormIsAnError(t *testing.T) {
 			w.BeginObject()
 			write(&w)
 			w.Fail("later", "is not reported")
-			if err := w.Err(); !errors.Is(err, ErrNoForm) || !bytes.Contains([]byte(err.Error()), []byte(`"f"`)) {
+			if err := w.Err(); !errors.Is(err, ErrUnrepresentable) || !bytes.Contains([]byte(err.Error()), []byte(`"f"`)) {
 				t.Errorf("error = %v", err)
 			}
 			w.Reset()
 			if w.Err() != nil || len(w.Bytes()) != 0 {
-				t.Error("Reset keeps the failure")
+				t.Error("Reset keeps the error")
 			}
 		})
 	}
