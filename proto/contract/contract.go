@@ -1,5 +1,5 @@
 // Package contract lists the services and methods of the internal contract, read from the descriptors of its protos. Programs and tests
-// that need every method take the list from here: a method that is added to a proto is then in all of them.
+// that need every method use this list, so they also include methods that are added to a proto later.
 package contract
 
 import (
@@ -64,7 +64,7 @@ func Methods() []Method {
 	return all
 }
 
-// MethodNamed returns the method that [Method.String] describes so.
+// MethodNamed returns the method with the name that [Method.String] returns, or an error if there is none.
 func MethodNamed(name string) (Method, error) {
 	for _, m := range Methods() {
 		if m.String() == name {

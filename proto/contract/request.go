@@ -11,7 +11,7 @@ import (
 // MaxPageSize is the largest page size of the methods that return pages.
 const MaxPageSize = 100
 
-// A Target is what a request names.
+// A Target holds the values of a request that [Method.ReadRequest] cannot choose itself.
 type Target struct {
 	Team string
 	// Resource is the id in the field that [Method.Resource] describes.

@@ -33,8 +33,8 @@ func (r release) archive(name, dir string, entries []entry) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	packed := gzip.NewWriter(file) // the header has no name and no time; the best level takes three times as long for 0.3 %
-	all := tar.NewWriter(packed)
+	compressed := gzip.NewWriter(file) // the header has no name and no time; the best level takes three times as long for 0.3 %
+	tarball := tar.NewWriter(compressed)
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.path, b.path) })
 	for _, e := range entries {
 		mode := int64(0o644)
@@ -44,14 +44,14 @@ func (r release) archive(name, dir string, entries []entry) (err error) {
 		header := &tar.Header{
 			Typeflag: tar.TypeReg, Name: dir + "/" + e.path, Size: int64(len(e.content)), Mode: mode, ModTime: r.date, Format: tar.FormatUSTAR,
 		}
-		if err := all.WriteHeader(header); err != nil {
+		if err := tarball.WriteHeader(header); err != nil {
 			return err
 		}
-		if _, err := all.Write(e.content); err != nil {
+		if _, err := tarball.Write(e.content); err != nil {
 			return err
 		}
 	}
-	return errors.Join(all.Close(), packed.Close())
+	return errors.Join(tarball.Close(), compressed.Close())
 }
 
 // folder returns the files of a folder. It follows links, and skips hidden files except .helmignore.

@@ -43,19 +43,19 @@ type hash struct {
 
 // dependency lists the components of a component.
 type dependency struct {
-	Ref string   `json:"ref"`
-	On  []string `json:"dependsOn"`
+	Ref       string   `json:"ref"`
+	DependsOn []string `json:"dependsOn"`
 }
 
 // bill returns the bill of materials of the programs in a folder, from their build information.
 func (r release) bill(p platform, dir string) ([]byte, error) {
-	whole := component{Type: "application", Ref: "opsgate_" + p.os + "_" + p.arch, Name: "opsgate", Version: r.version}
+	application := component{Type: "application", Ref: "opsgate_" + p.os + "_" + p.arch, Name: "opsgate", Version: r.version}
 	d := document{
 		Format: "CycloneDX", Spec: "1.6", Version: 1,
-		Metadata: metadata{Timestamp: r.date.Format(time.RFC3339), Component: whole},
+		Metadata: metadata{Timestamp: r.date.Format(time.RFC3339), Component: application},
 	}
 	libraries := map[string]component{}
-	contents := dependency{Ref: whole.Ref}
+	contents := dependency{Ref: application.Ref}
 	for _, name := range programs() {
 		path := filepath.Join(dir, name)
 		built, err := buildinfo.ReadFile(path)
@@ -69,10 +69,10 @@ func (r release) bill(p platform, dir string) ([]byte, error) {
 		d.Components = append(d.Components, component{
 			Type: "application", Ref: "bin/" + name, Name: name, Version: r.version, Hashes: []hash{{"SHA-256", sum}},
 		})
-		contents.On = append(contents.On, "bin/"+name)
-		linked := linkedIn(built)
+		contents.DependsOn = append(contents.DependsOn, "bin/"+name)
+		linked := linkedModules(built)
 		maps.Copy(libraries, linked)
-		d.Dependencies = append(d.Dependencies, dependency{Ref: "bin/" + name, On: slices.Sorted(maps.Keys(linked))})
+		d.Dependencies = append(d.Dependencies, dependency{Ref: "bin/" + name, DependsOn: slices.Sorted(maps.Keys(linked))})
 	}
 	d.Dependencies = append(d.Dependencies, contents)
 	for _, ref := range slices.Sorted(maps.Keys(libraries)) {
@@ -82,8 +82,8 @@ func (r release) bill(p platform, dir string) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// linkedIn returns the modules of a program and the standard library, by reference.
-func linkedIn(built *debug.BuildInfo) map[string]component {
+// linkedModules returns the modules of a program and the standard library, by reference.
+func linkedModules(built *debug.BuildInfo) map[string]component {
 	modules := []*debug.Module{{Path: "std", Version: strings.TrimPrefix(built.GoVersion, "go")}}
 	for _, m := range built.Deps {
 		if m.Replace != nil {

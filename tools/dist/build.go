@@ -31,11 +31,11 @@ func (r release) build(ctx context.Context, p platform, out string) error {
 	return cmd.Run()
 }
 
-// texts returns the manual pages and completions, which the programs print. They are built for this machine.
-func (r release) texts(ctx context.Context, work string) ([]entry, error) {
-	here := platform{runtime.GOOS, runtime.GOARCH}
-	dir := filepath.Join(work, here.os+"_"+here.arch)
-	if err := r.build(ctx, here, dir); err != nil {
+// generatedFiles builds the programs for this machine and returns the manual pages and completions that they print.
+func (r release) generatedFiles(ctx context.Context, work string) ([]entry, error) {
+	host := platform{runtime.GOOS, runtime.GOARCH}
+	dir := filepath.Join(work, host.os+"_"+host.arch)
+	if err := r.build(ctx, host, dir); err != nil {
 		return nil, err
 	}
 	var list []entry
@@ -97,7 +97,7 @@ func (r release) documents() ([]entry, error) {
 }
 
 // makeArchive writes the archive of a platform and its bill of materials, and returns their names. It builds the programs in dir.
-func (r release) makeArchive(ctx context.Context, p platform, dir string, texts []entry) ([]string, error) {
+func (r release) makeArchive(ctx context.Context, p platform, dir string, generated []entry) ([]string, error) {
 	if err := r.build(ctx, p, dir); err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (r release) makeArchive(ctx context.Context, p platform, dir string, texts 
 	if err != nil {
 		return nil, err
 	}
-	entries := slices.Concat(texts, documents)
+	entries := slices.Concat(generated, documents)
 	for _, name := range programs() {
 		content, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {

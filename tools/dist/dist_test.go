@@ -255,16 +255,16 @@ func checkBill(t *testing.T, content []byte) {
 		}
 	}
 	for _, d := range bill.Dependencies {
-		for _, on := range d.On {
+		for _, ref := range d.DependsOn {
 			if !known[on] {
 				t.Errorf("%s needs %s, which is not there", d.Ref, on)
 			}
 		}
 		holds := func(module string) bool {
-			return slices.ContainsFunc(d.On, func(on string) bool { return strings.HasPrefix(on, "pkg:golang/"+module+"@") })
+			return slices.ContainsFunc(d.DependsOn, func(on string) bool { return strings.HasPrefix(on, "pkg:golang/"+module+"@") })
 		}
 		if d.Ref == "bin/opsgate" && (!holds("std") || !holds("google.golang.org/grpc") || holds("modernc.org/sqlite")) {
-			t.Errorf("opsgate is made of %q", d.On)
+			t.Errorf("opsgate is made of %q", d.DependsOn)
 		}
 	}
 }

@@ -32,7 +32,7 @@ type release struct {
 	revision  string
 	date      time.Time
 	platforms []platform
-	builder   string             // URI of what runs the build
+	builder   string             // URI of the build platform
 	key       ed25519.PrivateKey // nil for a release that is not signed
 }
 
@@ -55,27 +55,27 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	texts, err := r.texts(ctx, work)
+	generated, err := r.generatedFiles(ctx, work)
 	if err != nil {
 		return err
 	}
-	var made []string
+	var files []string
 	for _, p := range r.platforms {
-		names, err := r.makeArchive(ctx, p, filepath.Join(work, p.os+"_"+p.arch), texts)
+		names, err := r.makeArchive(ctx, p, filepath.Join(work, p.os+"_"+p.arch), generated)
 		if err != nil {
 			return fmt.Errorf("for %s/%s: %w", p.os, p.arch, err)
 		}
-		made = append(made, names...)
+		files = append(files, names...)
 	}
 	chart, err := r.makeChart()
 	if err != nil {
 		return fmt.Errorf("the chart: %w", err)
 	}
-	made, err = r.attest(append(made, chart), filepath.Join(work, runtime.GOOS+"_"+runtime.GOARCH, programs()[0]))
+	files, err = r.attest(append(files, chart), filepath.Join(work, runtime.GOOS+"_"+runtime.GOARCH, programs()[0]))
 	if err != nil {
 		return err
 	}
-	for _, name := range made {
+	for _, name := range files {
 		fmt.Fprintln(progress, filepath.Join(r.out, name))
 	}
 	return nil
@@ -83,8 +83,8 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 
 // attest writes the provenance, the checksums, and with a key the signatures. It returns the names of all files. program is the path of
 // one of the built programs.
-func (r release) attest(made []string, program string) ([]string, error) {
-	statement, err := r.provenance(made, program)
+func (r release) attest(files []string, program string) ([]string, error) {
+	statement, err := r.provenance(files, program)
 	if err != nil {
 		return nil, fmt.Errorf("the provenance: %w", err)
 	}
@@ -92,15 +92,15 @@ func (r release) attest(made []string, program string) ([]string, error) {
 	if err := os.WriteFile(filepath.Join(r.out, name), statement, 0o644); err != nil {
 		return nil, err
 	}
-	made = append(made, name)
-	if err := writeSums(r.out, made); err != nil {
+	files = append(files, name)
+	if err := writeSums(r.out, files); err != nil {
 		return nil, err
 	}
 	signatures, err := r.sign(statement)
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
 	}
-	return append(append(made, sumsName), signatures...), nil
+	return append(append(files, sumsName), signatures...), nil
 }
 
 // parse reads the command line, and missing values from git.
@@ -114,7 +114,7 @@ func parse(ctx context.Context, args []string) (release, error) {
 	flags.StringVar(&r.revision, "revision", "", "revision; default: the checked out one")
 	flags.StringVar(&date, "date", "", "date in RFC 3339; default: of the commit")
 	flags.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "what to build for")
-	flags.StringVar(&r.builder, "builder", builderID, "URI of what runs the build, for the provenance")
+	flags.StringVar(&r.builder, "builder", builderID, "URI of the build platform, for the provenance")
 	flags.StringVar(&key, "key", "", "file with an Ed25519 key (PKCS #8, PEM) to sign checksums and provenance with")
 	if err := flags.Parse(args); err != nil {
 		return r, err
@@ -140,7 +140,7 @@ func parse(ctx context.Context, args []string) (release, error) {
 
 // describe reads missing values from git.
 func (r *release) describe(ctx context.Context, date *string) error {
-	described := r.revision == ""
+	fromGit := r.revision == ""
 	for _, unknown := range []struct {
 		value *string
 		git   []string
@@ -158,7 +158,7 @@ func (r *release) describe(ctx context.Context, date *string) error {
 		}
 		*unknown.value = strings.TrimSpace(string(output))
 	}
-	if !described {
+	if !fromGit {
 		return nil
 	}
 	return r.markUntracked(ctx)
@@ -166,7 +166,7 @@ func (r *release) describe(ctx context.Context, date *string) error {
 
 // markUntracked marks the revision as modified if there are untracked files: git describe ignores them, but they may be in the build.
 func (r *release) markUntracked(ctx context.Context) error {
-	const modified = "-modified"
+	const modified = "-modified" // as in the arguments of git describe
 	untracked, err := exec.CommandContext(ctx, "git", "-C", r.source, "ls-files", "--others", "--exclude-standard").Output()
 	if err != nil {
 		return fmt.Errorf("list untracked files: %w", err)

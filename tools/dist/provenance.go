@@ -18,7 +18,8 @@ const (
 	builderID      = "urn:x-opsgate:builder:unspecified"
 )
 
-// statement is in-toto's Statement v1 with SLSA's provenance v1. It has no time and place of the build, so that it is reproducible.
+// statement is in-toto's Statement v1 with SLSA's provenance v1. It does not contain the time or the place of the build, so it is
+// reproducible.
 type statement struct {
 	Type          string     `json:"_type"`
 	Subject       []resource `json:"subject"`

@@ -20,7 +20,7 @@ const signatureName = sumsName + ".sig"
 // payloadType is the type of a signed provenance.
 const payloadType = "application/vnd.in-toto+json"
 
-// readKey reads an Ed25519 private key in PKCS #8 and PEM. Its errors contain nothing of the file.
+// readKey reads an Ed25519 private key in PKCS #8 and PEM. Its errors contain no part of the file.
 func readKey(path string) (ed25519.PrivateKey, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -41,34 +41,34 @@ func readKey(path string) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// useKey reads the signing key from a file; "" for none.
+// useKey reads the signing key from a file. It does nothing if the path is empty.
 func (r *release) useKey(path string) (err error) {
 	if path == "" {
 		return nil
 	}
-	if err := outside(path, r.source, r.out); err != nil {
+	if err := checkOutside(path, r.source, r.out); err != nil {
 		return err
 	}
 	r.key, err = readKey(path)
 	return err
 }
 
-// outside returns an error if the key is in one of the folders, whose files are published.
-func outside(key string, folders ...string) error {
+// checkOutside returns an error if the key is in one of the folders, whose files are published.
+func checkOutside(key string, folders ...string) error {
 	at, err := resolve(key)
 	if err != nil {
 		return err
 	}
 	for _, folder := range folders {
-		around, err := resolve(folder)
+		root, err := resolve(folder)
 		if errors.Is(err, os.ErrNotExist) {
-			continue // an empty folder
+			continue // the folder does not exist, so it contains no key
 		}
 		if err != nil {
 			return err
 		}
-		if relative, err := filepath.Rel(around, at); err == nil && filepath.IsLocal(relative) {
-			return fmt.Errorf("the key %s is in %s, whose files are released: keep it elsewhere", key, folder)
+		if relative, err := filepath.Rel(root, at); err == nil && filepath.IsLocal(relative) {
+			return fmt.Errorf("the key %s is in %s, whose files are published: move it to another folder", key, folder)
 		}
 	}
 	return nil

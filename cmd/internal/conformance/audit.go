@@ -30,9 +30,9 @@ func auditChecks() []Check {
 }
 
 func (s *subject) entries(ctx context.Context, prefix string) ([]*auditv1.AuditEntry, error) {
-	answer, err := s.audit.ListAuditEntries(ctx,
+	response, err := s.audit.ListAuditEntries(ctx,
 		&auditv1.ListAuditEntriesRequest{TeamId: s.teams[0].ID, ActionPrefix: prefix, PageSize: contract.MaxPageSize})
-	return answer.GetEntries(), err
+	return response.GetEntries(), err
 }
 
 func entryIDs(entries []*auditv1.AuditEntry) []string {
@@ -59,7 +59,7 @@ func (s *subject) anAction(ctx context.Context) (string, error) {
 
 // prefixSelects compares the list for a prefix with the entries of the whole list that have the prefix.
 func prefixSelects(ctx context.Context, s *subject) error {
-	return settled(ctx, func() ([]string, error) {
+	return retryOnChange(ctx, func() ([]string, error) {
 		entries, err := s.entries(ctx, "")
 		return entryIDs(entries), err
 	}, func([]string) error {

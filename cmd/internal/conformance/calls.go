@@ -9,7 +9,7 @@ import (
 	"opsgate/proto/contract"
 )
 
-// A call is a valid call of a team-scoped method. The checks of the rules that hold for every method use it.
+// A call is a valid call of a team-scoped method. Checks of rules that apply to every method use it.
 type call struct{ contract.Method }
 
 // calls returns a call of each team-scoped method of the contract.
@@ -23,8 +23,8 @@ func calls() []call {
 	return all
 }
 
-// of returns the kind of resource that the request names, or "".
-func (c call) of() Thing { return Thing(c.Resource()) }
+// kind returns the kind of resource that the request names, or "".
+func (c call) kind() Kind { return Kind(c.Resource()) }
 
 // request returns a valid request for the team and the resource.
 func (c call) request(s *subject, team, id string) (proto.Message, error) {
@@ -49,15 +49,15 @@ func (c call) invoke(ctx context.Context, s *subject, team, id string) (proto.Me
 
 // ownID returns the id of a resource of the team that the call may name. For a write it creates an incident.
 func (c call) ownID(ctx context.Context, s *subject, team Team) (string, error) {
-	if !c.Writes() || c.of() == "" {
-		return team.Things[c.of()], nil
+	if !c.Writes() || c.kind() == "" {
+		return team.Resources[c.kind()], nil
 	}
 	created, err := s.create(ctx, s.newIncident(team.ID, "to be updated"))
 	return created.GetId(), err
 }
 
-// answer makes the call for a team and a resource of the team.
-func (c call) answer(ctx context.Context, s *subject, team Team) (proto.Message, error) {
+// invokeForTeam makes the call for a team and a resource of the team.
+func (c call) invokeForTeam(ctx context.Context, s *subject, team Team) (proto.Message, error) {
 	id, err := c.ownID(ctx, s, team)
 	if err != nil {
 		return nil, err
@@ -66,9 +66,9 @@ func (c call) answer(ctx context.Context, s *subject, team Team) (proto.Message,
 }
 
 // needs returns the resources that the fixtures have to name for the call.
-func (c call) needs() []Thing {
-	if c.of() == "" || c.Writes() {
+func (c call) needs() []Kind {
+	if c.kind() == "" || c.Writes() {
 		return nil
 	}
-	return []Thing{c.of()}
+	return []Kind{c.kind()}
 }

@@ -21,7 +21,7 @@ type Check struct {
 	// Writes is set if the check calls a method that writes.
 	Writes bool
 	// Needs are the resources that the fixtures have to name for both teams.
-	Needs []Thing
+	Needs []Kind
 
 	// run returns nil if the service keeps the sentence, a *breach if it does not, and a *notApplicable if the check is impossible.
 	// Any other error is the error of a call that had to succeed.
@@ -45,7 +45,7 @@ func Checks() []Check {
 	var all []Check
 	for _, table := range [][]Check{
 		healthChecks(), everyMethodChecks(), fleetChecks(), monitoringChecks(), incidentChecks(), statusPageChecks(),
-		listChecks(), auditChecks(), createChecks(), createRefusals(), updateChecks(), idempotencyChecks(), identityChecks(),
+		listChecks(), auditChecks(), createChecks(), invalidCreateChecks(), updateChecks(), idempotencyChecks(), identityChecks(),
 	} {
 		all = append(all, table...)
 	}

@@ -33,8 +33,8 @@ func (s *subject) newIncident(team, purpose string) *incidentv1.CreateIncidentRe
 
 // create creates an incident.
 func (s *subject) create(ctx context.Context, r *incidentv1.CreateIncidentRequest) (*incidentv1.Incident, error) {
-	answer, err := s.incident.CreateIncident(ctx, r)
-	return answer.GetIncident(), err
+	response, err := s.incident.CreateIncident(ctx, r)
+	return response.GetIncident(), err
 }
 
 func createChecks() []Check {
@@ -48,7 +48,7 @@ func createChecks() []Check {
 			Sentence: "With the status resolved, `resolved_at` is the time of the call.",
 		},
 		{
-			Name: createIncident + "/attached", Writes: true, Needs: []Thing{StatusPage, Component}, run: incidentIsAttached,
+			Name: createIncident + "/attached", Writes: true, Needs: []Kind{StatusPage, Component}, run: incidentIsAttached,
 			Sentence: "The incident is attached to the given status page.",
 		},
 		{
@@ -76,15 +76,15 @@ func createsIncident(ctx context.Context, s *subject) error {
 	if err := sameMessage("CreateIncident returns", want, created); err != nil {
 		return err
 	}
-	answer, err := s.timeline(ctx, r.GetTeamId(), created.GetId())
+	response, err := s.timeline(ctx, r.GetTeamId(), created.GetId())
 	if err != nil {
 		return err
 	}
-	if err := sameMessage("GetIncident returns", created, answer.GetIncident()); err != nil {
+	if err := sameMessage("GetIncident returns", created, response.GetIncident()); err != nil {
 		return err
 	}
 	first := &incidentv1.IncidentUpdate{Status: r.GetStatus(), Message: r.GetMessage()}
-	if want, got := timelineText(first), timelineText(answer.GetUpdates()...); want != got {
+	if want, got := timelineText(first), timelineText(response.GetUpdates()...); want != got {
 		return expected(want, "%s", got)
 	}
 	newest, err := s.incident.ListIncidents(ctx, &incidentv1.ListIncidentsRequest{TeamId: r.GetTeamId(), PageSize: contract.MaxPageSize})
@@ -128,8 +128,8 @@ func createdAsResolved(ctx context.Context, s *subject) error {
 func incidentIsAttached(ctx context.Context, s *subject) error {
 	own := s.teams[0]
 	r := s.newIncident(own.ID, "attached")
-	r.StatusPageId = proto.String(own.Things[StatusPage])
-	r.ComponentIds = []string{own.Things[Component]}
+	r.StatusPageId = proto.String(own.Resources[StatusPage])
+	r.ComponentIds = []string{own.Resources[Component]}
 	created, err := s.create(ctx, r)
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func longestIsAccepted(ctx context.Context, s *subject) error {
 	r := s.newIncident(s.teams[0].ID, "longest")
 	r.Title, r.Message = strings.Repeat("ü", maxTitle), strings.Repeat("ü", maxMessage)
 	if _, err := s.create(ctx, r); err != nil {
-		return expected("an incident with a title of 255 and a message of 10,000 characters", "%s", ended(err))
+		return expected("an incident with a title of 255 and a message of 10,000 characters", "%s", resultText(err))
 	}
 	return nil
 }
@@ -153,11 +153,11 @@ func creationIsAudited(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	return s.audited(ctx, created.GetId(), 1)
+	return s.expectAuditEntries(ctx, created.GetId(), 1)
 }
 
-// audited returns a breach if the actor does not have the wanted number of audit entries for an incident.
-func (s *subject) audited(ctx context.Context, incident string, want int) error {
+// expectAuditEntries returns a breach if the actor does not have the wanted number of audit entries for an incident.
+func (s *subject) expectAuditEntries(ctx context.Context, incident string, want int) error {
 	entries, err := s.entries(ctx, "")
 	if err != nil {
 		return err

@@ -14,14 +14,14 @@ import (
 
 const deadlineSentence = "A call whose deadline has passed ends at once, without side effects."
 
-// Deadlines of the calls of the deadline checks, from their headers on. A stream has time to open.
+// Timeouts of the calls in deadline checks, measured from the headers. streamDeadline leaves time to open a stream.
 const (
 	deadline       = 10 * time.Millisecond
 	streamDeadline = 100 * time.Millisecond
 )
 
-// pauses returns how long the attempts of a deadline check wait between headers and message. If the network or the service is slow, both
-// may arrive together, before the deadline has passed at the service. So the second attempt waits longer.
+// pauses returns the time between headers and message for each attempt of a deadline check. If the network or the service is slow, both
+// may arrive together, before the deadline at the service. So the second attempt waits longer.
 func pauses() []time.Duration { return []time.Duration{100 * time.Millisecond, 500 * time.Millisecond} }
 
 // keepsDeadline returns a breach if the method executes a call whose deadline has passed.
@@ -29,35 +29,35 @@ func (c call) keepsDeadline(ctx context.Context, s *subject) error {
 	if c.Writes() {
 		return c.doesNotWriteLate(ctx, s)
 	}
-	request, err := c.request(s, s.teams[0].ID, s.teams[0].Things[c.of()])
+	request, err := c.request(s, s.teams[0].ID, s.teams[0].Resources[c.kind()])
 	if err != nil {
 		return err
 	}
 	return s.keepsDeadline(ctx, c.String(), request)
 }
 
-// doesNotWriteLate returns a breach if the service executes a write whose deadline has passed, even if it then reports the deadline.
+// doesNotWriteLate returns a breach if the service executes a write after its deadline, even if it then returns DEADLINE_EXCEEDED.
 func (c call) doesNotWriteLate(ctx context.Context, s *subject) error {
 	w, err := writeNamed(c.String())
 	if err != nil {
 		return err
 	}
-	return retried(func(t timing) error {
+	return retryAttempts(func(t timing) error {
 		o, err := w.prepare(ctx, s, s.teams[0].ID)
 		if err != nil {
 			return err
 		}
-		return errors.Join(s.endsLate(ctx, c.String(), t, o.request(variant{actor: s.actor})), o.mustBeExecuted(ctx, 0))
+		return errors.Join(s.expectEndAtDeadline(ctx, c.String(), t, o.request(variant{actor: s.actor})), o.mustBeExecuted(ctx, 0))
 	})
 }
 
 // keepsDeadline sends the message of a call after its deadline. It returns a breach if the service still answers.
 func (s *subject) keepsDeadline(ctx context.Context, method string, request proto.Message) error {
-	return retried(func(t timing) error { return s.endsLate(ctx, method, t, request) })
+	return retryAttempts(func(t timing) error { return s.expectEndAtDeadline(ctx, method, t, request) })
 }
 
-// retried returns the error of the last attempt, or nil if one succeeded.
-func retried(attempt func(t timing) error) (err error) {
+// retryAttempts returns the error of the last attempt, or nil if one succeeded.
+func retryAttempts(attempt func(t timing) error) (err error) {
 	for _, pause := range pauses() {
 		if err = attempt(timing{deadline, pause}); err == nil {
 			return nil
@@ -68,18 +68,18 @@ func retried(attempt func(t timing) error) (err error) {
 
 // endsStreamAtDeadline returns a breach if a stream that is open goes on after its deadline.
 func (s *subject) endsStreamAtDeadline(ctx context.Context, method string, request proto.Message) error {
-	return s.endsLate(ctx, method, timing{timeout: streamDeadline}, request)
+	return s.expectEndAtDeadline(ctx, method, timing{timeout: streamDeadline}, request)
 }
 
-// endsLate returns a breach if the service does not end a call because of its deadline.
-func (s *subject) endsLate(ctx context.Context, method string, t timing, request proto.Message) error {
+// expectEndAtDeadline returns a breach if the service does not end a call because of its deadline.
+func (s *subject) expectEndAtDeadline(ctx context.Context, method string, t timing, request proto.Message) error {
 	m, err := contract.MethodNamed(method)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.pause+t.timeout+s.grace)
 	defer cancel()
-	code, err := s.wires[m.Service()].call(ctx, m, t, request)
+	code, err := s.rawClients[m.Service()].call(ctx, m, t, request)
 	sent := fmt.Sprintf(" (deadline of %v, message sent after %v)", t.timeout, t.pause)
 	const want = "DEADLINE_EXCEEDED, or a stream that is reset"
 	switch {

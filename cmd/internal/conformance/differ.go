@@ -12,7 +12,7 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// sameMessage returns a breach that names the first field in which two messages of one type differ. What describes the message.
+// sameMessage returns a breach that names the first field in which two messages of one type differ. The breach begins with the text what.
 func sameMessage(what string, want, got proto.Message) error {
 	fields := want.ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {

@@ -62,10 +62,10 @@ func TestErrorsThatDifferInDetailsDifferInTheReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := endedInFull(plain.Err()); got != `NOT_FOUND "no such server"` {
+	if got := fullResultText(plain.Err()); got != `NOT_FOUND "no such server"` {
 		t.Errorf("without details: %s", got)
 	}
-	if endedInFull(detailed.Err()) == endedInFull(plain.Err()) {
+	if fullResultText(detailed.Err()) == fullResultText(plain.Err()) {
 		t.Error("the details are not in the text")
 	}
 }

@@ -40,30 +40,30 @@ func (c call) checks() []Check {
 			Sentence: "A method reads data of the team `team_id` only.",
 		})
 	}
-	if c.of() == "" {
+	if c.kind() == "" {
 		return checks
 	}
 	return append(checks,
 		Check{
-			Name: c.String() + "/unknown-id", Writes: c.Writes(), Needs: c.needs(), run: c.missesUnknown,
-			Sentence: "NOT_FOUND if the team has no such " + words(c.of()) + ".",
+			Name: c.String() + "/unknown-id", Writes: c.Writes(), Needs: c.needs(), run: c.rejectsUnknownID,
+			Sentence: "NOT_FOUND if the team has no such " + kindText(c.kind()) + ".",
 		},
 		Check{
-			Name: c.String() + "/foreign-id", Writes: c.Writes(), Needs: c.needs(), run: c.missesForeign,
+			Name: c.String() + "/foreign-id", Writes: c.Writes(), Needs: c.needs(), run: c.rejectsForeignID,
 			Sentence: "NOT_FOUND for the id of another team's resource, with the same message and details as for an unknown id.",
 		},
 	)
 }
 
-func words(of Thing) string { return strings.ReplaceAll(string(of), "_", " ") }
+func kindText(kind Kind) string { return strings.ReplaceAll(string(kind), "_", " ") }
 
 func (c call) wellFormed(ctx context.Context, s *subject) error {
 	return forBothTeams(s, func(own, _ Team) error {
-		answer, err := c.answer(ctx, s, own)
+		response, err := c.invokeForTeam(ctx, s, own)
 		if err != nil {
 			return err
 		}
-		return wellFormed(answer)
+		return wellFormed(response)
 	})
 }
 
@@ -75,10 +75,10 @@ func (c call) requiresTeam(ctx context.Context, s *subject) error {
 	}
 	for _, team := range []string{"", "harbour", strings.ToUpper("a" + s.teams[0].ID[1:])} {
 		_, err := c.invoke(ctx, s, team, id)
-		if c.of() != "" && status.Code(err) == codes.NotFound {
+		if c.kind() != "" && status.Code(err) == codes.NotFound {
 			continue
 		}
-		if err := names(err, "team_id \""+team+"\"", "team_id"); err != nil {
+		if err := expectViolations(err, "team_id \""+team+"\"", "team_id"); err != nil {
 			return err
 		}
 	}
@@ -88,11 +88,11 @@ func (c call) requiresTeam(ctx context.Context, s *subject) error {
 func (c call) isolates(ctx context.Context, s *subject) error {
 	owners := map[string]string{}
 	for _, team := range s.teams {
-		answer, err := c.answer(ctx, s, team)
+		response, err := c.invokeForTeam(ctx, s, team)
 		if err != nil {
 			return err
 		}
-		for _, id := range identities(answer) {
+		for _, id := range messageIDs(response) {
 			if owner := owners[id]; owner != "" && owner != team.ID {
 				return expected("no id of team "+owner+" in the response for team "+team.ID, "%s in both responses", id)
 			}
@@ -102,28 +102,28 @@ func (c call) isolates(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func (c call) missesUnknown(ctx context.Context, s *subject) error {
+func (c call) rejectsUnknownID(ctx context.Context, s *subject) error {
 	_, err := c.invoke(ctx, s, s.teams[0].ID, uuid.NewString())
-	return endsWith(codes.NotFound, err, "an unknown id")
+	return expectCode(codes.NotFound, err, "an unknown id")
 }
 
-func (c call) missesForeign(ctx context.Context, s *subject) error {
+func (c call) rejectsForeignID(ctx context.Context, s *subject) error {
 	return forBothTeams(s, func(own, other Team) error {
 		id, err := c.ownID(ctx, s, other)
 		if err != nil {
 			return err
 		}
 		_, foreign := c.invoke(ctx, s, own.ID, id)
-		if err := endsWith(codes.NotFound, foreign, "the "+words(c.of())+" "+id+" of another team"); err != nil {
+		if err := expectCode(codes.NotFound, foreign, "the "+kindText(c.kind())+" "+id+" of another team"); err != nil {
 			return err
 		}
 		_, unknown := c.invoke(ctx, s, own.ID, uuid.NewString())
-		if err := endsWith(codes.NotFound, unknown, "an unknown id"); err != nil {
+		if err := expectCode(codes.NotFound, unknown, "an unknown id"); err != nil {
 			return err
 		}
 		if !proto.Equal(status.Convert(foreign).Proto(), status.Convert(unknown).Proto()) {
-			return expected(endedInFull(unknown)+" for the "+words(c.of())+" "+id+" of another team, as for an unknown id",
-				"%s", endedInFull(foreign))
+			return expected(fullResultText(unknown)+" for the "+kindText(c.kind())+" "+id+" of another team, as for an unknown id",
+				"%s", fullResultText(foreign))
 		}
 		return nil
 	})

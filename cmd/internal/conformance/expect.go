@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ended returns the code, message and invalid fields of the end of a call.
-func ended(err error) string {
+// resultText returns the code, message and invalid fields of the end of a call.
+func resultText(err error) string {
 	if err == nil {
 		return "OK"
 	}
@@ -27,9 +27,9 @@ func ended(err error) string {
 	return text
 }
 
-// endedInFull returns how a call ended with all details of the error.
-func endedInFull(err error) string {
-	parts := []string{ended(err)}
+// fullResultText returns how a call ended with all details of the error.
+func fullResultText(err error) string {
+	parts := []string{resultText(err)}
 	for _, detail := range status.Convert(err).Details() {
 		parts = append(parts, fmt.Sprintf("detail {%v}", detail))
 	}
@@ -39,21 +39,21 @@ func endedInFull(err error) string {
 // codeName returns the name of a code in the contract, such as NOT_FOUND.
 func codeName(c codes.Code) string { return code.Code(c).String() }
 
-// endsWith returns a breach if a call did not end with the code. What describes the call.
-func endsWith(want codes.Code, err error, what string) error {
+// expectCode returns a breach if a call did not end with the code. The parameter what describes the call in the breach.
+func expectCode(want codes.Code, err error, what string) error {
 	if status.Code(err) == want {
 		return nil
 	}
-	return atCall(err, expected(codeName(want)+" for "+what, "%s", ended(err)))
+	return skippedOr(err, expected(codeName(want)+" for "+what, "%s", resultText(err)))
 }
 
 // names returns a breach if a call did not end with INVALID_ARGUMENT and exactly one violation for each of the fields, with a
 // description.
-func names(err error, what string, fields ...string) error {
+func expectViolations(err error, what string, fields ...string) error {
 	slices.Sort(fields)
 	want := "INVALID_ARGUMENT naming " + strings.Join(fields, ", ") + " for " + what
 	if status.Code(err) != codes.InvalidArgument || !slices.Equal(fieldsOf(err), fields) {
-		return atCall(err, expected(want, "%s", ended(err)))
+		return skippedOr(err, expected(want, "%s", resultText(err)))
 	}
 	for _, v := range violationsOf(err) {
 		if v.GetDescription() == "" {
@@ -63,8 +63,8 @@ func names(err error, what string, fields ...string) error {
 	return nil
 }
 
-// atCall returns err if the call was skipped, and otherwise the breach.
-func atCall(err, breach error) error {
+// skippedOr returns err if the call was skipped, and otherwise the breach.
+func skippedOr(err, breach error) error {
 	if reason, ok := err.(*notApplicable); ok { //nolint:errorlint // noConn returns it without a wrapper
 		return reason
 	}

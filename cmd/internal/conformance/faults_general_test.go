@@ -26,11 +26,11 @@ func generalFaults() []fault {
 			name: "writes are executed after their deadline", noDeadlines: true,
 			fails: []string{"incident/CreateIncident/deadline", "incident/AddIncidentUpdate/deadline"},
 			unary: func(c *intercepted) (proto.Message, error) {
-				answer, err := c.pass(c.request)
+				response, err := c.pass(c.request)
 				if passedDeadline(c.ctx) {
 					return nil, status.Error(codes.DeadlineExceeded, "too late")
 				}
-				return answer, err
+				return response, err
 			},
 		},
 		{
@@ -161,23 +161,23 @@ func malform(m protoreflect.Message) {
 
 // disorder changes the order of rows on first pages, and in lists of the fixtures' resources.
 func disorder(c *intercepted) (proto.Message, error) {
-	answer, err := c.pass(c.request)
+	response, err := c.pass(c.request)
 	rows := c.method.Rows()
-	if err != nil || rows == nil || !c.namesFixture() || c.followsPage(answer) {
-		return answer, err
+	if err != nil || rows == nil || !c.namesFixture() || c.followsPage(response) {
+		return response, err
 	}
-	list := answer.ProtoReflect().Mutable(rows).List()
+	list := response.ProtoReflect().Mutable(rows).List()
 	if list.Len() < 2 {
-		return answer, nil
+		return response, nil
 	}
 	if rows.Message().Fields().ByName("name") == nil {
 		swapRows(list, 0, 1)
-		return answer, nil
+		return response, nil
 	}
 	for i := range list.Len() / 2 { // two swapped names may still be ordered, by bytes or by letters
 		swapRows(list, i, list.Len()-1-i)
 	}
-	return answer, nil
+	return response, nil
 }
 
 func swapRows(list protoreflect.List, i, j int) {
@@ -192,23 +192,23 @@ func (c *intercepted) namesFixture() bool {
 	return resource == "" || c.state.known(text(c.request, protoreflect.Name(resource+"_id")))
 }
 
-// followsPage reports whether the answer is a page after the first.
-func (c *intercepted) followsPage(answer proto.Message) bool {
+// followsPage reports whether the response is a page after the first.
+func (c *intercepted) followsPage(response proto.Message) bool {
 	if request, ok := c.request.(interface{ GetPage() int32 }); ok {
 		return request.GetPage() > 1
 	}
-	page, ok := answer.(interface{ GetCursorIgnored() bool })
+	page, ok := response.(interface{ GetCursorIgnored() bool })
 	return ok && text(c.request, "cursor") != "" && !page.GetCursorIgnored()
 }
 
 // omitFixtures leaves the resources of the fixtures out of lists that must be complete.
 func omitFixtures(c *intercepted) (proto.Message, error) {
-	answer, err := c.pass(c.request)
+	response, err := c.pass(c.request)
 	rows := c.method.Rows()
 	if err != nil || rows == nil || c.method.Resource() != "" || c.method.HasRequestField("cursor") {
-		return answer, err
+		return response, err
 	}
-	list := answer.ProtoReflect().Mutable(rows).List()
+	list := response.ProtoReflect().Mutable(rows).List()
 	kept := 0
 	for i := range list.Len() {
 		if row := list.Get(i); !c.state.known(text(row.Message().Interface(), "id")) {
@@ -217,16 +217,16 @@ func omitFixtures(c *intercepted) (proto.Message, error) {
 		}
 	}
 	list.Truncate(kept)
-	return answer, nil
+	return response, nil
 }
 
 // returnAnother changes the id of a returned resource of the fixtures.
 func returnAnother(c *intercepted) (proto.Message, error) {
-	answer, err := c.pass(c.request)
+	response, err := c.pass(c.request)
 	if err != nil {
 		return nil, err
 	}
-	answer.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+	response.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		if field.Message() == nil || field.IsList() {
 			return true
 		}
@@ -235,30 +235,30 @@ func returnAnother(c *intercepted) (proto.Message, error) {
 		}
 		return true
 	})
-	return answer, nil
+	return response, nil
 }
 
 // leak adds the first team's response to the second team's.
 func leak(c *intercepted) (proto.Message, error) {
-	answer, err := c.pass(c.request)
+	response, err := c.pass(c.request)
 	first, second := c.state.fixtures.Teams[0], c.state.fixtures.Teams[1]
 	if err != nil || !reads(c) || team(c) != second.ID {
-		return answer, err
+		return response, err
 	}
 	theirs := with(c.request, "team_id", first.ID)
-	for thing, id := range second.Things {
+	for kind, id := range second.Resources {
 		fields := theirs.ProtoReflect().Descriptor().Fields()
 		for i := range fields.Len() {
 			if name := fields.Get(i).Name(); text(theirs, name) == id {
-				theirs = with(theirs, name, first.Things[thing])
+				theirs = with(theirs, name, first.Resources[kind])
 			}
 		}
 	}
 	leaked, err := c.pass(theirs)
 	if err != nil {
-		return answer, nil //nolint:nilerr // the first team has no such resource
+		return response, nil //nolint:nilerr // the first team has no such resource
 	}
-	next := text(answer, "next_cursor")
-	proto.Merge(answer, leaked)
-	return with(answer, "next_cursor", next), nil
+	next := text(response, "next_cursor")
+	proto.Merge(response, leaked)
+	return with(response, "next_cursor", next), nil
 }

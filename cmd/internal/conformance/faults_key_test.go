@@ -74,13 +74,13 @@ func shareKeys(c *intercepted, key string) (proto.Message, error) {
 	if theirs != nil {
 		return theirs, nil
 	}
-	answer, err := c.pass(c.request)
+	response, err := c.pass(c.request)
 	if err == nil {
 		c.state.mu.Lock()
 		defer c.state.mu.Unlock()
-		c.state.answers[team(c)+c.method.String()+key] = answer
+		c.state.answers[team(c)+c.method.String()+key] = response
 	}
-	return answer, err
+	return response, err
 }
 
 // storeFailures repeats the error of an earlier call with the key.
@@ -91,13 +91,13 @@ func storeFailures(c *intercepted, key string) (proto.Message, error) {
 	if before != nil {
 		return nil, before
 	}
-	answer, err := c.pass(c.request)
+	response, err := c.pass(c.request)
 	if status.Code(err) == codes.InvalidArgument {
 		c.state.mu.Lock()
 		defer c.state.mu.Unlock()
 		c.state.refusals[key] = err
 	}
-	return answer, err
+	return response, err
 }
 
 // lookUpEarly executes each of several concurrent calls, because none of them finds the key. The first call waits for a second one for
@@ -148,9 +148,9 @@ func executeOnce(c *intercepted) (proto.Message, error) {
 	if before := c.state.answers[name]; before != nil {
 		return before, nil
 	}
-	answer, err := c.pass(c.request)
+	response, err := c.pass(c.request)
 	if err == nil {
-		c.state.answers[name] = answer
+		c.state.answers[name] = response
 	}
-	return answer, err
+	return response, err
 }

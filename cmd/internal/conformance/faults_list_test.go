@@ -28,69 +28,69 @@ func listFaults() []fault {
 		{
 			name: "pages start with the row that the cursor names", fails: []string{"*/walk", "*/walk-under-writes"},
 			unary: onLists(func(c *intercepted) (proto.Message, error) {
-				answer, err := c.pass(c.request)
+				response, err := c.pass(c.request)
 				if err != nil {
 					return nil, err
 				}
 				c.state.mu.Lock()
 				defer c.state.mu.Unlock()
 				if last := c.state.rows[team(c)+c.method.String()+text(c.request, "cursor")]; last != nil {
-					list := rowsOf(c, answer)
-					again := proto.Clone(answer)
+					list := rowsOf(c, response)
+					again := proto.Clone(response)
 					list.Truncate(0)
 					list.Append(protoreflect.ValueOfMessage(last.ProtoReflect()))
-					proto.Merge(answer, again)
+					proto.Merge(response, again)
 				}
-				if next := text(answer, "next_cursor"); next != "" {
-					rows := rowsOf(c, answer)
+				if next := text(response, "next_cursor"); next != "" {
+					rows := rowsOf(c, response)
 					c.state.rows[team(c)+c.method.String()+next] = rows.Get(rows.Len() - 1).Message().Interface()
 				}
-				return answer, nil
+				return response, nil
 			}),
 		},
 		{name: "cursors are offsets", fails: []string{"*/walk-under-writes"}, unary: onLists(byOffset)},
 		{
 			name: "cursors are not base64", fails: []string{"*/cursor-format"},
 			unary: onLists(func(c *intercepted) (proto.Message, error) {
-				answer, err := c.pass(with(c.request, "cursor", strings.TrimPrefix(text(c.request, "cursor"), "row:")))
-				if err != nil || text(answer, "next_cursor") == "" {
-					return answer, err
+				response, err := c.pass(with(c.request, "cursor", strings.TrimPrefix(text(c.request, "cursor"), "row:")))
+				if err != nil || text(response, "next_cursor") == "" {
+					return response, err
 				}
-				return with(answer, "next_cursor", "row:"+text(answer, "next_cursor")), nil
+				return with(response, "next_cursor", "row:"+text(response, "next_cursor")), nil
 			}),
 		},
 		{
 			name: "cursor_ignored is always set", fails: []string{"*/cursor-recognised"},
 			unary: onLists(func(c *intercepted) (proto.Message, error) {
-				answer, err := c.pass(c.request)
-				return ignored(answer, true), err
+				response, err := c.pass(c.request)
+				return ignored(response, true), err
 			}),
 		},
 		{
 			name: "malformed cursors are errors", fails: []string{"*/cursor-malformed"},
-			unary: ignoring(func(c *intercepted, answer proto.Message, kind string) (proto.Message, error) {
+			unary: ignoring(func(c *intercepted, response proto.Message, kind string) (proto.Message, error) {
 				if kind == "" {
 					return nil, status.Error(codes.InvalidArgument, "bad cursor")
 				}
-				return answer, nil
+				return response, nil
 			}),
 		},
 		{
 			name: "cursors of other methods are recognised", fails: []string{"*/cursor-of-another-method"},
-			unary: ignoring(func(c *intercepted, answer proto.Message, kind string) (proto.Message, error) {
+			unary: ignoring(func(c *intercepted, response proto.Message, kind string) (proto.Message, error) {
 				if kind != "" && !ofMethod(c, kind) {
-					return ignored(answer, false), nil
+					return ignored(response, false), nil
 				}
-				return answer, nil
+				return response, nil
 			}),
 		},
 		{
 			name: "cursors of other teams are recognised", fails: []string{"*/cursor-of-another-team"},
-			unary: ignoring(func(c *intercepted, answer proto.Message, kind string) (proto.Message, error) {
+			unary: ignoring(func(c *intercepted, response proto.Message, kind string) (proto.Message, error) {
 				if ofMethod(c, kind) {
-					return ignored(answer, false), nil
+					return ignored(response, false), nil
 				}
-				return answer, nil
+				return response, nil
 			}),
 		},
 	}, prefixFaults()...)
@@ -135,19 +135,19 @@ func onLists(handle handler) handler {
 
 // ignoring handles responses to cursors that the reference backend ignores. The kind identifies the list of a cursor of the reference
 // backend; it is "" for other texts.
-func ignoring(handle func(c *intercepted, answer proto.Message, kind string) (proto.Message, error)) handler {
+func ignoring(handle func(c *intercepted, response proto.Message, kind string) (proto.Message, error)) handler {
 	return onLists(func(c *intercepted) (proto.Message, error) {
-		answer, err := c.pass(c.request)
+		response, err := c.pass(c.request)
 		field := fieldOf(c.method.NewResponse(), "cursor_ignored")
-		if err != nil || !answer.ProtoReflect().Get(field).Bool() {
-			return answer, err
+		if err != nil || !response.ProtoReflect().Get(field).Bool() {
+			return response, err
 		}
 		const length = 17 // the kind and a UUID
 		raw, err := base64.RawURLEncoding.DecodeString(text(c.request, "cursor"))
 		if err != nil || len(raw) != length {
-			return handle(c, answer, "")
+			return handle(c, response, "")
 		}
-		return handle(c, answer, string(raw[:1]))
+		return handle(c, response, string(raw[:1]))
 	})
 }
 
@@ -155,11 +155,11 @@ func ignoring(handle func(c *intercepted, answer proto.Message, kind string) (pr
 func ofMethod(c *intercepted, kind string) bool {
 	first := with(c.request, "cursor", "")
 	setPageSize(first, 1)
-	answer, err := c.pass(first)
+	response, err := c.pass(first)
 	if err != nil {
 		return false
 	}
-	own, err := base64.RawURLEncoding.DecodeString(text(answer, "next_cursor"))
+	own, err := base64.RawURLEncoding.DecodeString(text(response, "next_cursor"))
 	return err == nil && len(own) > 0 && kind == string(own[:1])
 }
 
@@ -169,13 +169,13 @@ func byOffset(c *intercepted) (proto.Message, error) {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
 	offset := c.state.offsets[owner+text(c.request, "cursor")]
-	answer, err := c.skipping(offset)
-	if err != nil || text(answer, "next_cursor") == "" {
-		return answer, err
+	response, err := c.skipping(offset)
+	if err != nil || text(response, "next_cursor") == "" {
+		return response, err
 	}
 	cursor := base64.RawURLEncoding.EncodeToString([]byte(uuid.NewString()))
 	c.state.offsets[owner+cursor] = offset + int(pageSize(c.request))
-	return with(answer, "next_cursor", cursor), nil
+	return with(response, "next_cursor", cursor), nil
 }
 
 // skipping returns the page after the number of rows.
@@ -215,6 +215,6 @@ func ignored(m proto.Message, is bool) proto.Message {
 }
 
 // rowsOf returns the rows of a response.
-func rowsOf(c *intercepted, answer proto.Message) protoreflect.List {
-	return answer.ProtoReflect().Mutable(c.method.Rows()).List()
+func rowsOf(c *intercepted, response proto.Message) protoreflect.List {
+	return response.ProtoReflect().Mutable(c.method.Rows()).List()
 }

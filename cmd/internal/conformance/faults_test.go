@@ -19,7 +19,7 @@ func TestChecksFindEveryFault(t *testing.T) {
 			o := options(t, startFaulty(t, backend, f))
 			o.Checks = f.ofItsServices(o.Checks)
 			if f.stream != nil {
-				o.Silence = 2 * time.Second // some faults last this long
+				o.HeartbeatTimeout = 2 * time.Second // some faults last this long
 			}
 			report, err := conformance.Run(t.Context(), o)
 			must(t, err)
@@ -27,7 +27,7 @@ func TestChecksFindEveryFault(t *testing.T) {
 				failed := r.Outcome == conformance.Fail
 				found[r.Name] = found[r.Name] || failed
 				if failed != f.names(r.Name) {
-					t.Errorf("%s: %s%s %+v", r.Name, r.Outcome, r.Why, r.Breaches)
+					t.Errorf("%s: %s%s %+v", r.Name, r.Outcome, r.Reason, r.Breaches)
 				}
 			}
 			f.mustNameChecks(t)

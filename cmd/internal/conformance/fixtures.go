@@ -19,16 +19,16 @@ import (
 	"opsgate/cmd/internal/yamlerror"
 )
 
-// A Thing is a kind of resource. Fixtures name one resource of each kind for each team.
-type Thing string
+// A Kind is a kind of resource. Fixtures name one resource of each kind for each team.
+type Kind string
 
 // Kinds of resources.
 const (
-	Server     Thing = "server"
-	Monitor    Thing = "monitor"
-	Incident   Thing = "incident"
-	StatusPage Thing = "status_page"
-	Component  Thing = "component" // on the status page
+	Server     Kind = "server"
+	Monitor    Kind = "monitor"
+	Incident   Kind = "incident"
+	StatusPage Kind = "status_page"
+	Component  Kind = "component" // on the status page
 )
 
 // Fixtures are the data of the services that the checks use.
@@ -43,8 +43,8 @@ type Team struct {
 	ID string
 	// Token is the SHA-256 of a live token of the team, or nil.
 	Token []byte
-	// Things are the ids of the team's resources, by kind. Kinds may be missing.
-	Things map[Thing]string
+	// Resources are the ids of the team's resources, by kind. Kinds may be missing.
+	Resources map[Kind]string
 }
 
 // document is the content of the file.
@@ -97,11 +97,11 @@ func (d document) fixtures(environment []string) (f Fixtures, err error) {
 	seen := map[string]string{}
 	for i, t := range d.Teams {
 		at := fmt.Sprintf("teams[%d]", i)
-		f.Teams[i] = Team{ID: t.ID, Things: t.things()}
+		f.Teams[i] = Team{ID: t.ID, Resources: t.resources()}
 		if t.ID == "" {
 			problems = append(problems, fmt.Errorf("%s.id: is missing", at))
 		}
-		named := t.named()
+		named := t.ids()
 		for _, name := range slices.Sorted(maps.Keys(named)) {
 			id, key := named[name], at+"."+name
 			switch other, taken := seen[id]; {
@@ -109,7 +109,7 @@ func (d document) fixtures(environment []string) (f Fixtures, err error) {
 			case !isID(id):
 				problems = append(problems, fmt.Errorf("%s: must be a UUID in lower case", key))
 			case taken:
-				problems = append(problems, fmt.Errorf("%s: is the id of %s too", key, other))
+				problems = append(problems, fmt.Errorf("%s: is also the id of %s", key, other))
 			}
 			seen[id] = key
 		}
@@ -124,22 +124,22 @@ func (d document) fixtures(environment []string) (f Fixtures, err error) {
 }
 
 // named returns all ids, by their keys in the file.
-func (t teamDocument) named() map[string]string {
+func (t teamDocument) ids() map[string]string {
 	return map[string]string{
 		"id": t.ID, "server": t.Server, "monitor": t.Monitor, "incident": t.Incident,
 		"status_page": t.StatusPage, "component": t.Component,
 	}
 }
 
-// things returns the ids of resources that the file has.
-func (t teamDocument) things() map[Thing]string {
-	things := map[Thing]string{}
-	for name, id := range t.named() {
+// resources returns the ids of resources that the file has.
+func (t teamDocument) resources() map[Kind]string {
+	resources := map[Kind]string{}
+	for name, id := range t.ids() {
 		if name != "id" && id != "" {
-			things[Thing(name)] = id
+			resources[Kind(name)] = id
 		}
 	}
-	return things
+	return resources
 }
 
 var reference = regexp.MustCompile(`^\$\{(?:([A-Za-z_][A-Za-z0-9_]*)|file:([^}]+))\}$`)
@@ -158,8 +158,7 @@ func (r tokenReference) hash(environment []string) ([]byte, error) {
 	}
 	match := reference.FindStringSubmatch(string(r))
 	if match == nil {
-		return nil, errors.New("must not hold a token itself, but name it, as ${NAME} of a variable or ${file:PATH}, " +
-			"or give its hash, as sha256:DIGITS")
+		return nil, errors.New("must be a reference (${NAME} or ${file:PATH}) or a hash (sha256:DIGITS), not a token")
 	}
 	token, err := lookUp(match[1], match[2], environment)
 	if err != nil {

@@ -45,7 +45,7 @@ revoked_token: sha256:%x
 			t.Errorf("hash %x, want %x", got, hash)
 		}
 	}
-	if f.Teams[0].ID != first || len(f.Teams[0].Things) != 1 || f.Teams[0].Things[conformance.Server] == "" || len(f.Teams[1].Things) != 0 {
+	if f.Teams[0].ID != first || len(f.Teams[0].Resources) != 1 || f.Teams[0].Resources[conformance.Server] == "" || len(f.Teams[1].Resources) != 0 {
 		t.Errorf("teams %+v", f.Teams)
 	}
 }
@@ -56,10 +56,10 @@ func TestErrorsInFixturesAreReported(t *testing.T) {
 	for _, test := range []struct{ name, content, want string }{
 		{"nothing", "", "teams: must be two, not 0"},
 		{"one team", "teams: [{id: " + first + "}]", "teams: must be two, not 1"},
-		{"the same team", "teams: [{id: " + first + "}, {id: " + first + "}]", "teams[1].id: is the id of teams[0].id too"},
+		{"the same team", "teams: [{id: " + first + "}, {id: " + first + "}]", "teams[1].id: is also the id of teams[0].id"},
 		{"no id", "teams: [{id: " + first + "}, {}]", "teams[1].id: is missing"},
 		{"an id in upper case", fmt.Sprintf(two, ", server: "+strings.ToUpper(first)), "teams[1].server: must be a UUID in lower case"},
-		{"a thing of both", fmt.Sprintf(two, ", server: "+first), "teams[1].server: is the id of teams[0].id too"},
+		{"an id in both teams", fmt.Sprintf(two, ", server: "+first), "teams[1].server: is also the id of teams[0].id"},
 		{"an unknown key", fmt.Sprintf(two, ", sever: x"), "field sever not found"},
 		{"no YAML", "teams: [", "did not find"},
 		{"a token", fmt.Sprintf(two, ", token: "+secret), "teams[1].token: must not hold a token itself"},
@@ -101,7 +101,7 @@ func FuzzFixtures(f *testing.F) {
 		}
 		seen := map[string]bool{}
 		for _, team := range loaded.Teams {
-			for _, id := range append(slices.Collect(maps.Values(team.Things)), team.ID) {
+			for _, id := range append(slices.Collect(maps.Values(team.Resources)), team.ID) {
 				if !form.MatchString(id) || seen[id] {
 					t.Errorf("loaded %+v", loaded)
 				}

@@ -19,7 +19,7 @@ func healthChecks() []Check {
 				name := service.FullName
 				health, err := healthv1.NewHealthClient(s.conns[service.Name]).Check(ctx, &healthv1.HealthCheckRequest{Service: name})
 				if err != nil {
-					return expected("SERVING for "+name, "%s", ended(err))
+					return expected("SERVING for "+name, "%s", resultText(err))
 				}
 				if health.GetStatus() != healthv1.HealthCheckResponse_SERVING {
 					return expected("SERVING for "+name, "%v", health.GetStatus())

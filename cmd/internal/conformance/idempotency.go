@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -26,27 +27,27 @@ type write struct {
 
 // An operation is a write that may be sent several times.
 type operation struct {
-	request func(as variant) proto.Message
+	request func(v variant) proto.Message
 	// executions returns how often the write was executed.
 	executions func(ctx context.Context) (int, error)
 }
 
 // A variant is a variation of the request of an operation.
 type variant struct {
-	key     string
-	actor   *incidentv1.Actor
-	another bool // another message
-	invalid bool // no message
+	key          string
+	actor        *incidentv1.Actor
+	otherMessage bool // another message
+	noMessage    bool // no message
 }
 
-func (v variant) message(of string) string {
+func (v variant) message(text string) string {
 	switch {
-	case v.invalid:
+	case v.noMessage:
 		return ""
-	case v.another:
-		return of + " And more."
+	case v.otherMessage:
+		return text + " And more."
 	}
-	return of
+	return text
 }
 
 func writes() []write {
@@ -56,9 +57,9 @@ func writes() []write {
 		}, prepare: func(_ context.Context, s *subject, team string) (operation, error) {
 			r := s.newIncident(team, "once")
 			return operation{
-				request: func(as variant) proto.Message {
+				request: func(v variant) proto.Message {
 					r := proto.CloneOf(r)
-					r.IdempotencyKey, r.Actor, r.Message = as.key, as.actor, as.message(r.GetMessage())
+					r.IdempotencyKey, r.Actor, r.Message = v.key, v.actor, v.message(r.GetMessage())
 					return r
 				},
 				executions: func(ctx context.Context) (n int, err error) {
@@ -78,9 +79,9 @@ func writes() []write {
 			incident, err := s.create(ctx, s.newIncident(team, "to be updated once"))
 			r := s.newUpdate(team, incident.GetId())
 			return operation{
-				request: func(as variant) proto.Message {
+				request: func(v variant) proto.Message {
 					r := proto.CloneOf(r)
-					r.IdempotencyKey, r.Actor, r.Message = as.key, as.actor, as.message(r.GetMessage())
+					r.IdempotencyKey, r.Actor, r.Message = v.key, v.actor, v.message(r.GetMessage())
 					return r
 				},
 				executions: func(ctx context.Context) (int, error) {
@@ -99,7 +100,7 @@ func writeNamed(method string) (write, error) {
 			return w, nil
 		}
 	}
-	return write{}, fmt.Errorf("no request of %s is known: it is missing in writes()", method)
+	return write{}, fmt.Errorf("writes() has no request for %s", method)
 }
 
 func idempotencyChecks() []Check {
@@ -153,18 +154,18 @@ func idempotencyChecks() []Check {
 }
 
 // send sends a request and returns the id in the response, and whether the response is a replay.
-func (w write) send(ctx context.Context, s *subject, o operation, as variant) (id string, replayed bool, err error) {
-	if as.actor == nil {
-		as.actor = s.actor
+func (w write) send(ctx context.Context, s *subject, o operation, v variant) (id string, replayed bool, err error) {
+	if v.actor == nil {
+		v.actor = s.actor
 	}
-	answer, err := s.invoke(ctx, w.method, o.request(as))
+	response, err := s.invoke(ctx, w.method, o.request(v))
 	if err != nil {
 		return "", false, err
 	}
-	if a, ok := answer.(interface{ GetReplayed() bool }); ok {
+	if a, ok := response.(interface{ GetReplayed() bool }); ok {
 		replayed = a.GetReplayed()
 	}
-	ids := identities(answer)
+	ids := messageIDs(response)
 	if len(ids) != 1 {
 		return "", replayed, expected("1 id in the response", "%d ids: %q", len(ids), ids)
 	}
@@ -200,7 +201,7 @@ func (w write) repeats(ctx context.Context, s *subject, actor *incidentv1.Actor)
 	}
 	again, replayed, err := w.send(ctx, s, o, variant{key: key, actor: actor})
 	if err != nil {
-		return expected("the stored response of "+first, "%s", ended(err))
+		return expected("the stored response of "+first, "%s", resultText(err))
 	}
 	if again != first || !replayed {
 		return expected("replayed: true, and the id "+first, "replayed: %t, and the id %s", replayed, again)
@@ -221,8 +222,8 @@ func (w write) refusesAnotherRequest(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = w.send(ctx, s, o, variant{key: key, another: true})
-	if err := names(err, "a key that was used with another message", "idempotency_key"); err != nil {
+	_, _, err = w.send(ctx, s, o, variant{key: key, otherMessage: true})
+	if err := expectViolations(err, "a key that was used with another message", "idempotency_key"); err != nil {
 		return err
 	}
 	return o.mustBeExecuted(ctx, 1)
@@ -238,7 +239,7 @@ func (w write) refusesKeyOf(ctx context.Context, s *subject, other write) error 
 		return err
 	}
 	_, _, err = w.send(ctx, s, o, variant{key: key})
-	return names(err, "a key that was used with "+other.method, "idempotency_key")
+	return expectViolations(err, "a key that was used with "+other.method, "idempotency_key")
 }
 
 func (w write) separatesTeams(ctx context.Context, s *subject) error {
@@ -254,7 +255,7 @@ func (w write) separatesTeams(ctx context.Context, s *subject) error {
 	want := "replayed: false, and an id other than " + first + ", for a key that another team has used"
 	switch {
 	case err != nil:
-		return expected(want, "%s", ended(err))
+		return expected(want, "%s", resultText(err))
 	case replayed || id == first:
 		return expected(want, "replayed: %t, and the id %s", replayed, id)
 	}
@@ -267,14 +268,14 @@ func (w write) acceptsKeyAfterFailure(ctx context.Context, s *subject) error {
 		return err
 	}
 	key := uuid.NewString()
-	_, _, err = w.send(ctx, s, o, variant{key: key, invalid: true})
-	if err := endsWith(codes.InvalidArgument, err, "a request without a message"); err != nil {
+	_, _, err = w.send(ctx, s, o, variant{key: key, noMessage: true})
+	if err := expectCode(codes.InvalidArgument, err, "a request without a message"); err != nil {
 		return err
 	}
 	_, replayed, err := w.send(ctx, s, o, variant{key: key})
 	switch {
 	case err != nil:
-		return expected("OK for a key whose first call failed", "%s", ended(err))
+		return expected("OK for a key whose first call failed", "%s", resultText(err))
 	case replayed:
 		return expected("replayed: false, for a key whose first call failed", "replayed: true")
 	}
@@ -298,21 +299,21 @@ func (w write) executesConcurrentCallsOnce(ctx context.Context, s *subject) erro
 			if ids[i], fresh[i] = id, err == nil && !replayed; err == nil || status.Code(err) == codes.Aborted {
 				return nil
 			}
-			return expected("OK or ABORTED", "%s", ended(err))
+			return expected("OK or ABORTED", "%s", resultText(err))
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	n, one := 0, ""
+	n, first := 0, ""
 	for i, id := range ids {
 		if fresh[i] {
 			n++
 		}
-		if id != "" && one != "" && id != one {
-			return expected("the same id in all responses: "+one, "%s", id)
+		if id != "" && first != "" && id != first {
+			return expected("the same id in all responses: "+first, "%s", id)
 		}
-		one = max(one, id)
+		first = cmp.Or(first, id)
 	}
 	if n != 1 {
 		return expected("replayed: false in 1 of 8 concurrent calls", "in %d", n)
@@ -341,12 +342,12 @@ func (w write) repeatsWithoutKey(ctx context.Context, s *subject) error {
 func (w write) executesAbandonedCallsOnce(ctx context.Context, s *subject) error {
 	for _, after := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
 		byDeadline := func() (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, after) }
-		byCaller := func() (context.Context, context.CancelFunc) {
+		byCancellation := func() (context.Context, context.CancelFunc) {
 			bounded, cancel := context.WithCancel(ctx)
 			timer := time.AfterFunc(after, cancel)
 			return bounded, func() { timer.Stop(); cancel() }
 		}
-		for _, bound := range []func() (context.Context, context.CancelFunc){byDeadline, byCaller} {
+		for _, bound := range []func() (context.Context, context.CancelFunc){byDeadline, byCancellation} {
 			o, err := w.prepare(ctx, s, s.teams[0].ID)
 			if err != nil {
 				return err
@@ -377,7 +378,7 @@ func (w write) sendUntilDone(ctx context.Context, s *subject, o operation, key s
 		}
 		const between = 20 * time.Millisecond
 		if wait(until, between) != nil {
-			return expected(fmt.Sprintf("an abandoned call to end within %v", s.grace), "%s", ended(err))
+			return expected(fmt.Sprintf("an abandoned call to end within %v", s.grace), "%s", resultText(err))
 		}
 	}
 }

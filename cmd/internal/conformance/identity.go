@@ -54,10 +54,10 @@ func tokenChecks() []Check {
 		},
 		{
 			Name: resolveToken + "/hash-length", Sentence: "INVALID_ARGUMENT naming `token_sha256` if it is not 32 bytes.",
-			run: refuses(resolveToken, "token_sha256", func(*subject, Team) []refusal {
-				var list []refusal
+			run: refuses(resolveToken, "token_sha256", func(*subject, Team) []invalidRequest {
+				var list []invalidRequest
 				for _, n := range []int{0, sha256.Size - 1, sha256.Size + 1} {
-					list = append(list, refusal{fmt.Sprint(n, " bytes"), &identityv1.ResolveTokenRequest{TokenSha256: make([]byte, n)}})
+					list = append(list, invalidRequest{fmt.Sprint(n, " bytes"), &identityv1.ResolveTokenRequest{TokenSha256: make([]byte, n)}})
 				}
 				return list
 			}),
@@ -100,24 +100,24 @@ func revocationChecks() []Check {
 }
 
 func knownTokenIsResolved(ctx context.Context, s *subject) error {
-	return s.resolveTokens(ctx, func(own Team, answer *identityv1.ResolveTokenResponse, err error) error {
+	return s.resolveTokens(ctx, func(own Team, response *identityv1.ResolveTokenResponse, err error) error {
 		if err != nil {
-			return expected("a token of team "+own.ID, "%s", ended(err))
+			return expected("a token of team "+own.ID, "%s", resultText(err))
 		}
-		if answer.GetTeamId() != own.ID || answer.GetTokenId() == "" {
+		if response.GetTeamId() != own.ID || response.GetTokenId() == "" {
 			return expected(fmt.Sprintf("a token id, and the team %q", own.ID),
-				"the token id %q, and the team %q", answer.GetTokenId(), answer.GetTeamId())
+				"the token id %q, and the team %q", response.GetTokenId(), response.GetTeamId())
 		}
 		return nil
 	})
 }
 
 func resolvedTokenIsWellFormed(ctx context.Context, s *subject) error {
-	return s.resolveTokens(ctx, func(_ Team, answer *identityv1.ResolveTokenResponse, err error) error {
+	return s.resolveTokens(ctx, func(_ Team, response *identityv1.ResolveTokenResponse, err error) error {
 		if err != nil {
 			return err
 		}
-		return wellFormed(answer)
+		return wellFormed(response)
 	})
 }
 
@@ -129,8 +129,8 @@ func (s *subject) resolveTokens(ctx context.Context, check func(Team, *identityv
 			continue
 		}
 		seen++
-		answer, err := s.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: own.Token})
-		if err := check(own, answer, err); err != nil {
+		response, err := s.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: own.Token})
+		if err := check(own, response, err); err != nil {
 			return err
 		}
 	}
@@ -160,7 +160,7 @@ func revokedTokenHasValidID(ctx context.Context, s *subject) error {
 
 func (s *subject) refusesToken(ctx context.Context, hash []byte, reason, what string) error {
 	_, err := s.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: hash})
-	if err := endsWith(codes.NotFound, err, what); err != nil {
+	if err := expectCode(codes.NotFound, err, what); err != nil {
 		return err
 	}
 	if got := infoOf(err).GetReason(); got != reason {
@@ -190,7 +190,7 @@ func messageText(m *identityv1.WatchRevocationsResponse) string {
 type revocations = grpc.ServerStreamingClient[identityv1.WatchRevocationsResponse]
 
 func streamStartsWithHeartbeat(ctx context.Context, s *subject) error {
-	ctx, cancel := context.WithTimeout(ctx, s.silence)
+	ctx, cancel := context.WithTimeout(ctx, s.heartbeatTimeout)
 	defer cancel()
 	_, first, err := s.watch(ctx, "")
 	if err != nil {
@@ -203,19 +203,19 @@ func streamStartsWithHeartbeat(ctx context.Context, s *subject) error {
 }
 
 func streamHasHeartbeats(ctx context.Context, s *subject) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*s.silence)
+	ctx, cancel := context.WithTimeout(ctx, 2*s.heartbeatTimeout)
 	defer cancel()
 	stream, _, err := s.watch(ctx, "")
 	if err != nil {
 		return err
 	}
-	silence, stop := context.WithTimeout(ctx, s.silence)
+	timeout, stop := context.WithTimeout(ctx, s.heartbeatTimeout)
 	defer stop()
-	context.AfterFunc(silence, cancel) // ends a stream without heartbeats
+	context.AfterFunc(timeout, cancel) // ends a stream without heartbeats
 	second, err := stream.Recv()
 	switch {
-	case silence.Err() != nil:
-		return expected(fmt.Sprintf("a message within %v", s.silence), "no message")
+	case timeout.Err() != nil:
+		return expected(fmt.Sprintf("a message within %v", s.heartbeatTimeout), "no message")
 	case err != nil:
 		return err
 	case second.GetPosition() == "":
@@ -225,7 +225,7 @@ func streamHasHeartbeats(ctx context.Context, s *subject) error {
 }
 
 func streamResumes(ctx context.Context, s *subject) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*s.silence)
+	ctx, cancel := context.WithTimeout(ctx, 2*s.heartbeatTimeout)
 	defer cancel()
 	_, first, err := s.watch(ctx, "")
 	if err != nil {
@@ -233,7 +233,7 @@ func streamResumes(ctx context.Context, s *subject) error {
 	}
 	_, resumed, err := s.watch(ctx, first.GetPosition())
 	if err != nil {
-		return expected(fmt.Sprintf("a stream from the position %q", first.GetPosition()), "%s", ended(err))
+		return expected(fmt.Sprintf("a stream from the position %q", first.GetPosition()), "%s", resultText(err))
 	}
 	if resumed.Revocation != nil || resumed.GetPosition() != first.GetPosition() {
 		return expected(messageText(&identityv1.WatchRevocationsResponse{Position: first.GetPosition()}), "%s", messageText(resumed))
@@ -242,8 +242,8 @@ func streamResumes(ctx context.Context, s *subject) error {
 }
 
 func refusesUnknownPosition(ctx context.Context, s *subject) error {
-	ctx, cancel := context.WithTimeout(ctx, s.silence)
+	ctx, cancel := context.WithTimeout(ctx, s.heartbeatTimeout)
 	defer cancel()
 	_, _, err := s.watch(ctx, "an unknown position")
-	return endsWith(codes.OutOfRange, err, "an unknown position")
+	return expectCode(codes.OutOfRange, err, "an unknown position")
 }

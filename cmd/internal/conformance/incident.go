@@ -9,25 +9,25 @@ import (
 func incidentChecks() []Check {
 	return []Check{
 		{
-			Name: "incident/GetIncident/the-one-asked-for", Needs: []Thing{Incident},
+			Name: "incident/GetIncident/the-one-asked-for", Needs: []Kind{Incident},
 			Sentence: "GetIncident returns the incident with the given id.",
 			run: func(ctx context.Context, s *subject) error {
 				own := s.teams[0]
-				answer, err := s.timeline(ctx, own.ID, own.Things[Incident])
+				response, err := s.timeline(ctx, own.ID, own.Resources[Incident])
 				if err != nil {
 					return err
 				}
-				return sameID(own.Things[Incident], answer.GetIncident().GetId())
+				return sameID(own.Resources[Incident], response.GetIncident().GetId())
 			},
 		},
 		{
-			Name: "incident/GetIncident/order", Needs: []Thing{Incident}, Sentence: "The timeline is ordered oldest first.",
+			Name: "incident/GetIncident/order", Needs: []Kind{Incident}, Sentence: "The timeline is ordered oldest first.",
 			run: func(ctx context.Context, s *subject) error {
-				answer, err := s.timeline(ctx, s.teams[0].ID, s.teams[0].Things[Incident])
+				response, err := s.timeline(ctx, s.teams[0].ID, s.teams[0].Resources[Incident])
 				if err != nil {
 					return err
 				}
-				return oldestFirst(rows(answer.GetUpdates(), func(m *incidentv1.IncidentUpdate) row {
+				return oldestFirst(rows(response.GetUpdates(), func(m *incidentv1.IncidentUpdate) row {
 					return row{id: m.GetId(), at: timeOf(m.GetCreatedAt())}
 				}))
 			},

@@ -15,7 +15,7 @@ import (
 	"opsgate/proto/contract"
 )
 
-// A list is a method whose rows a client reads page by page, by cursors.
+// A list is a method that returns pages with cursors.
 type list struct{ contract.Method }
 
 type pageQuery struct {
@@ -43,7 +43,7 @@ func lists() []list {
 
 // page returns one page.
 func (l list) page(ctx context.Context, s *subject, q pageQuery) (page, error) {
-	request := l.ReadRequest(contract.Target{Team: q.team.ID, Resource: q.team.Things[Thing(l.Resource())]})
+	request := l.ReadRequest(contract.Target{Team: q.team.ID, Resource: q.team.Resources[Kind(l.Resource())]})
 	setField(request, "page_size", protoreflect.ValueOfInt32(int32(q.size)))
 	setField(request, "cursor", protoreflect.ValueOfString(q.cursor))
 	response, err := s.invoke(ctx, l.String(), request)
@@ -69,7 +69,7 @@ func setField(m proto.Message, name protoreflect.Name, value protoreflect.Value)
 	m.ProtoReflect().Set(m.ProtoReflect().Descriptor().Fields().ByName(name), value)
 }
 
-// listChecks returns the checks of all lists. Each is also given a cursor of the next one.
+// listChecks returns the checks of all lists. The checks of a list also send it a cursor of the next list.
 func listChecks() []Check {
 	var checks []Check
 	all := lists()
@@ -90,7 +90,7 @@ func (l list) checks(other list) []Check {
 			run: func(ctx context.Context, s *subject) error {
 				for _, size := range []int{0, -1, contract.MaxPageSize + 1} {
 					_, err := l.page(ctx, s, pageQuery{team: s.teams[0], size: size})
-					if err := names(err, fmt.Sprint("page size ", size), "page_size"); err != nil {
+					if err := expectViolations(err, fmt.Sprint("page size ", size), "page_size"); err != nil {
 						return err
 					}
 				}
@@ -228,14 +228,14 @@ func (l list) recognisesCursors(ctx context.Context, s *subject) error {
 func (l list) ignores(ctx context.Context, s *subject, cursors ...string) error {
 	const size = 5
 	for _, cursor := range cursors {
-		err := settled(ctx, func() ([]string, error) {
+		err := retryOnChange(ctx, func() ([]string, error) {
 			p, err := l.first(ctx, s, size)
 			return idsOf(p.rows), err
 		}, func(first []string) error {
 			p, err := l.page(ctx, s, pageQuery{team: s.teams[0], size: size, cursor: cursor})
 			switch {
 			case err != nil:
-				return expected(fmt.Sprintf("the first page for the cursor %.40q", cursor), "%s", ended(err))
+				return expected(fmt.Sprintf("the first page for the cursor %.40q", cursor), "%s", resultText(err))
 			case !p.ignored:
 				return expected(fmt.Sprintf("cursor_ignored: true, for the cursor %.40q", cursor), "cursor_ignored: false")
 			case !slices.Equal(idsOf(p.rows), first):
@@ -250,9 +250,9 @@ func (l list) ignores(ctx context.Context, s *subject, cursors ...string) error 
 	return nil
 }
 
-// walk follows cursors through at most the given number of pages, and calls between after each. It returns the rows, and whether the last
-// page was reached.
-func (l list) walk(ctx context.Context, s *subject, size, pages int, between func() error) (walked []row, whole bool, err error) {
+// walk follows cursors through at most the given number of pages, and calls afterPage, if not nil, before it requests the next page. It
+// returns the rows, and whether it reached the last page.
+func (l list) walk(ctx context.Context, s *subject, size, pages int, afterPage func() error) (walked []row, complete bool, err error) {
 	q := pageQuery{team: s.teams[0], size: size}
 	for range pages {
 		p, err := l.page(ctx, s, q)
@@ -262,8 +262,8 @@ func (l list) walk(ctx context.Context, s *subject, size, pages int, between fun
 		if walked = append(walked, p.rows...); p.next == "" {
 			return walked, true, nil
 		}
-		if q.cursor = p.next; between != nil {
-			if err := between(); err != nil {
+		if q.cursor = p.next; afterPage != nil {
+			if err := afterPage(); err != nil {
 				return nil, false, err
 			}
 		}
@@ -273,7 +273,7 @@ func (l list) walk(ctx context.Context, s *subject, size, pages int, between fun
 
 // walksAll compares small pages with a large one.
 func (l list) walksAll(ctx context.Context, s *subject) error {
-	return settled(ctx, func() ([]string, error) {
+	return retryOnChange(ctx, func() ([]string, error) {
 		p, err := l.first(ctx, s, contract.MaxPageSize)
 		return idsOf(p.rows), err
 	}, func(all []string) error {
@@ -281,12 +281,12 @@ func (l list) walksAll(ctx context.Context, s *subject) error {
 			return skip("team %s has fewer than two rows in the list", s.teams[0].ID)
 		}
 		size := (len(all) + 4) / 5
-		rows, whole, err := l.walk(ctx, s, size, 6, nil)
+		rows, complete, err := l.walk(ctx, s, size, 6, nil)
 		if err != nil {
 			return err
 		}
 		walked := idsOf(rows)
-		if !whole || len(all) == contract.MaxPageSize { // there are more
+		if !complete || len(all) == contract.MaxPageSize { // there are more
 			walked = walked[:min(len(walked), len(all))]
 		}
 		if !slices.Equal(walked, all) {
@@ -296,8 +296,8 @@ func (l list) walksAll(ctx context.Context, s *subject) error {
 	})
 }
 
-// walksUnderWrites creates an incident, and so an audit entry, after each page. Other clients may write too: rows that did not exist at the
-// start may only be before the others.
+// walksUnderWrites creates an incident, and so an audit entry, after each page. Other clients may write too, so the walk may begin with
+// newer rows than those of the start.
 func (l list) walksUnderWrites(ctx context.Context, s *subject) error {
 	const size, pages = 2, 5
 	create := func() error {

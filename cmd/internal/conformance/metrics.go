@@ -18,30 +18,30 @@ const (
 func metricChecks() []Check {
 	return []Check{
 		{
-			Name: "fleet/GetServerMetrics/order", Needs: []Thing{Server}, run: pointsAreOrdered,
+			Name: "fleet/GetServerMetrics/order", Needs: []Kind{Server}, run: pointsAreOrdered,
 			Sentence: "Points are ordered oldest first.",
 		},
 		{
-			Name: "fleet/GetServerMetrics/range-known", Needs: []Thing{Server},
+			Name: "fleet/GetServerMetrics/range-known", Needs: []Kind{Server},
 			Sentence: "INVALID_ARGUMENT naming `range` if it is unspecified or unknown.",
-			run: refuses("fleet/GetServerMetrics", "range", func(_ *subject, own Team) []refusal {
+			run: refuses("fleet/GetServerMetrics", "range", func(_ *subject, own Team) []invalidRequest {
 				request := func(r fleetv1.MetricRange) *fleetv1.GetServerMetricsRequest {
-					return &fleetv1.GetServerMetricsRequest{TeamId: own.ID, ServerId: own.Things[Server], Range: r}
+					return &fleetv1.GetServerMetricsRequest{TeamId: own.ID, ServerId: own.Resources[Server], Range: r}
 				}
 				const unknown = 99
-				return []refusal{{"no range", request(0)}, {"an unknown range", request(unknown)}}
+				return []invalidRequest{{"no range", request(0)}, {"an unknown range", request(unknown)}}
 			}),
 		},
 		{
-			Name: "fleet/GetServerMetrics/within-range", Needs: []Thing{Server}, run: pointsAreWithinRange,
+			Name: "fleet/GetServerMetrics/within-range", Needs: []Kind{Server}, run: pointsAreWithinRange,
 			Sentence: "GetServerMetrics returns the points of a range that ends now.",
 		},
 		{
-			Name: "fleet/GetServerMetrics/resolution", Needs: []Thing{Server}, run: resolutionFollowsRange,
+			Name: "fleet/GetServerMetrics/resolution", Needs: []Kind{Server}, run: resolutionFollowsRange,
 			Sentence: "Ranges of up to 24 hours consist of raw points, longer ranges of hourly rollups at the start of the hour.",
 		},
 		{
-			Name: "fleet/GetServerMetrics/rollup", Needs: []Thing{Server}, run: rollupsAreMeans,
+			Name: "fleet/GetServerMetrics/rollup", Needs: []Kind{Server}, run: rollupsAreMeans,
 			Sentence: "An hourly point is the mean of the hour's raw points.",
 		},
 	}
@@ -50,18 +50,18 @@ func metricChecks() []Check {
 // metrics returns the metrics of the first team's server.
 func (s *subject) metrics(ctx context.Context, timeRange fleetv1.MetricRange) (*fleetv1.GetServerMetricsResponse, error) {
 	own := s.teams[0]
-	return s.fleet.GetServerMetrics(ctx, &fleetv1.GetServerMetricsRequest{TeamId: own.ID, ServerId: own.Things[Server], Range: timeRange})
+	return s.fleet.GetServerMetrics(ctx, &fleetv1.GetServerMetricsRequest{TeamId: own.ID, ServerId: own.Resources[Server], Range: timeRange})
 }
 
 func pointRow(m *fleetv1.MetricPoint) row { return row{at: timeOf(m.GetAt())} }
 
 func pointsAreOrdered(ctx context.Context, s *subject) error {
 	for _, timeRange := range []fleetv1.MetricRange{lastDay, lastWeek} {
-		answer, err := s.metrics(ctx, timeRange)
+		response, err := s.metrics(ctx, timeRange)
 		if err != nil {
 			return err
 		}
-		if err := oldestFirst(rows(answer.GetPoints(), pointRow)); err != nil {
+		if err := oldestFirst(rows(response.GetPoints(), pointRow)); err != nil {
 			return err
 		}
 	}
@@ -76,13 +76,13 @@ func pointsAreWithinRange(ctx context.Context, s *subject) error {
 	for timeRange, length := range map[fleetv1.MetricRange]time.Duration{
 		lastHour: time.Hour, lastDay: 24 * time.Hour, lastWeek: 7 * 24 * time.Hour,
 	} {
-		answer, err := s.metrics(ctx, timeRange)
+		response, err := s.metrics(ctx, timeRange)
 		if err != nil {
 			return err
 		}
-		seen += len(answer.GetPoints())
+		seen += len(response.GetPoints())
 		from, until := s.now().Add(-length-skew), s.now().Add(skew)
-		for _, p := range answer.GetPoints() {
+		for _, p := range response.GetPoints() {
 			if at := timeOf(p.GetAt()); at.Before(from) || at.After(until) {
 				return expected("points between "+from.Format(time.RFC3339)+" and "+until.Format(time.RFC3339), "%v", pointRow(p))
 			}
@@ -100,14 +100,14 @@ func resolutionFollowsRange(ctx context.Context, s *subject) error {
 		lastDay:  fleetv1.MetricResolution_METRIC_RESOLUTION_RAW,
 		lastWeek: fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY,
 	} {
-		answer, err := s.metrics(ctx, timeRange)
+		response, err := s.metrics(ctx, timeRange)
 		if err != nil {
 			return err
 		}
-		if got := answer.GetResolution(); got != want {
+		if got := response.GetResolution(); got != want {
 			return expected(want.String()+" for "+timeRange.String(), "%v", got)
 		}
-		for _, p := range answer.GetPoints() {
+		for _, p := range response.GetPoints() {
 			at := timeOf(p.GetAt())
 			if want == fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY && !at.Equal(at.Truncate(time.Hour)) {
 				return expected("an hourly point at the start of an hour: "+at.Truncate(time.Hour).Format(time.RFC3339), "%v", pointRow(p))

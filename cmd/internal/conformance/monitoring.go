@@ -13,23 +13,23 @@ import (
 func monitoringChecks() []Check {
 	return []Check{
 		{
-			Name: "monitoring/ListMonitors/complete", Needs: []Thing{Monitor}, run: listsAllMonitors,
+			Name: "monitoring/ListMonitors/complete", Needs: []Kind{Monitor}, run: listsAllMonitors,
 			Sentence: "ListMonitors returns all monitors of the team.",
 		},
 		{
 			Name: "monitoring/ListMonitors/order", Sentence: "Monitors are ordered by name and then by id.",
 			run: func(ctx context.Context, s *subject) error {
-				answer, err := s.monitoring.ListMonitors(ctx, &monitoringv1.ListMonitorsRequest{TeamId: s.teams[0].ID})
+				response, err := s.monitoring.ListMonitors(ctx, &monitoringv1.ListMonitorsRequest{TeamId: s.teams[0].ID})
 				if err != nil {
 					return err
 				}
-				return orderedByName(rows(answer.GetMonitors(), func(m *monitoringv1.Monitor) row {
+				return orderedByName(rows(response.GetMonitors(), func(m *monitoringv1.Monitor) row {
 					return row{id: m.GetId(), name: m.GetName()}
 				}))
 			},
 		},
 		{
-			Name: "monitoring/ListMonitorChecks/order", Needs: []Thing{Monitor}, Sentence: "Checks are ordered newest first.",
+			Name: "monitoring/ListMonitorChecks/order", Needs: []Kind{Monitor}, Sentence: "Checks are ordered newest first.",
 			run: func(ctx context.Context, s *subject) error {
 				checked, err := s.checkTimes(ctx, s.now().Add(-24*time.Hour))
 				if err != nil {
@@ -39,18 +39,18 @@ func monitoringChecks() []Check {
 			},
 		},
 		{
-			Name: "monitoring/ListMonitorChecks/since-required", Needs: []Thing{Monitor},
+			Name: "monitoring/ListMonitorChecks/since-required", Needs: []Kind{Monitor},
 			Sentence: "INVALID_ARGUMENT naming `since` if it is absent.",
-			run: refuses("monitoring/ListMonitorChecks", "since", func(_ *subject, own Team) []refusal {
-				return []refusal{{"no time", &monitoringv1.ListMonitorChecksRequest{TeamId: own.ID, MonitorId: own.Things[Monitor]}}}
+			run: refuses("monitoring/ListMonitorChecks", "since", func(_ *subject, own Team) []invalidRequest {
+				return []invalidRequest{{"no time", &monitoringv1.ListMonitorChecksRequest{TeamId: own.ID, MonitorId: own.Resources[Monitor]}}}
 			}),
 		},
 		{
-			Name: "monitoring/ListMonitorChecks/since-inclusive", Needs: []Thing{Monitor}, run: sinceIsInclusive,
+			Name: "monitoring/ListMonitorChecks/since-inclusive", Needs: []Kind{Monitor}, run: sinceIsInclusive,
 			Sentence: "`since` is the earliest time of a check, inclusive.",
 		},
 		{
-			Name: "monitoring/ListMonitorChecks/since-future", Needs: []Thing{Monitor}, run: futureIsEmpty,
+			Name: "monitoring/ListMonitorChecks/since-future", Needs: []Kind{Monitor}, run: futureIsEmpty,
 			Sentence: "For a time in the future the list is empty.",
 		},
 	}
@@ -58,21 +58,21 @@ func monitoringChecks() []Check {
 
 func listsAllMonitors(ctx context.Context, s *subject) error {
 	return forBothTeams(s, func(own, _ Team) error {
-		answer, err := s.monitoring.ListMonitors(ctx, &monitoringv1.ListMonitorsRequest{TeamId: own.ID})
+		response, err := s.monitoring.ListMonitors(ctx, &monitoringv1.ListMonitorsRequest{TeamId: own.ID})
 		if err != nil {
 			return err
 		}
-		return contains(own, Monitor, identities(answer))
+		return contains(own, Monitor, messageIDs(response))
 	})
 }
 
 // checkTimes returns the times of the checks of the first team's monitor.
 func (s *subject) checkTimes(ctx context.Context, since time.Time) ([]row, error) {
 	own := s.teams[0]
-	answer, err := s.monitoring.ListMonitorChecks(ctx, &monitoringv1.ListMonitorChecksRequest{
-		TeamId: own.ID, MonitorId: own.Things[Monitor], Since: timestamppb.New(since),
+	response, err := s.monitoring.ListMonitorChecks(ctx, &monitoringv1.ListMonitorChecksRequest{
+		TeamId: own.ID, MonitorId: own.Resources[Monitor], Since: timestamppb.New(since),
 	})
-	return rows(answer.GetChecks(), func(m *monitoringv1.MonitorCheck) row { return row{at: timeOf(m.GetCheckedAt())} }), err
+	return rows(response.GetChecks(), func(m *monitoringv1.MonitorCheck) row { return row{at: timeOf(m.GetCheckedAt())} }), err
 }
 
 // sinceIsInclusive uses the exact time of a check in the middle of the list.

@@ -27,10 +27,10 @@ func (r row) String() string {
 }
 
 // rows converts messages to rows.
-func rows[M any](messages []M, of func(M) row) []row {
+func rows[M any](messages []M, convert func(M) row) []row {
 	list := make([]row, len(messages))
 	for i, m := range messages {
-		list[i] = of(m)
+		list[i] = convert(m)
 	}
 	return list
 }

@@ -20,7 +20,7 @@ func report() conformance.Report {
 				Name: "fleet/GetServer/unknown-id", Method: "fleet/GetServer", Sentence: "It is not there.", Outcome: conformance.Fail,
 				Breaches: []conformance.Breach{{Expected: "NOT_FOUND", Got: "INTERNAL <\"oops\">"}}, Seconds: 0.25,
 			},
-			{Name: "audit/ListAuditEntries/walk", Method: "audit/ListAuditEntries", Sentence: "All.", Outcome: conformance.Skip, Why: "no rows"},
+			{Name: "audit/ListAuditEntries/walk", Method: "audit/ListAuditEntries", Sentence: "All.", Outcome: conformance.Skip, Reason: "no rows"},
 		},
 	}
 }

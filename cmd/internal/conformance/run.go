@@ -22,8 +22,8 @@ type Options struct {
 	Writes bool
 	// Timeout bounds each call; 0 means 10 seconds.
 	Timeout time.Duration
-	// Silence is the maximum time between two messages of a revocation stream; 0 means 11 seconds.
-	Silence time.Duration
+	// HeartbeatTimeout is the maximum time between two messages of a revocation stream; 0 means 11 seconds.
+	HeartbeatTimeout time.Duration
 	// Grace is how long after its deadline a call may end; 0 means one second.
 	Grace time.Duration
 	// Clock returns the time; nil means time.Now.
@@ -32,9 +32,9 @@ type Options struct {
 
 // Defaults of the options.
 const (
-	defaultTimeout = 10 * time.Second
-	defaultSilence = 11 * time.Second // ten of the contract, and one for delays
-	defaultGrace   = time.Second
+	defaultTimeout          = 10 * time.Second
+	defaultHeartbeatTimeout = 11 * time.Second // the contract's ten seconds, and one for delays
+	defaultGrace            = time.Second
 )
 
 // An Outcome is the outcome of a check.
@@ -55,8 +55,8 @@ type Result struct {
 	Outcome  Outcome `json:"outcome"`
 	// Breaches are set if the check failed.
 	Breaches []Breach `json:"breaches,omitempty"`
-	// Why is the reason, if the check was skipped.
-	Why     string  `json:"why,omitempty"`
+	// Reason is set if the check was skipped.
+	Reason  string  `json:"why,omitempty"`
 	Seconds float64 `json:"seconds"`
 }
 
@@ -77,7 +77,7 @@ type Report struct {
 // Run runs the checks, one after the other. If it returns an error (an invalid address, or the end of ctx), the report has the results
 // until then.
 func Run(ctx context.Context, o Options) (report Report, err error) {
-	o.fill()
+	o.setDefaults()
 	s, err := newSubject(o)
 	if err != nil {
 		return report, err
@@ -93,12 +93,12 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	return report, nil
 }
 
-func (o *Options) fill() {
+func (o *Options) setDefaults() {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
-	if o.Silence == 0 {
-		o.Silence = defaultSilence
+	if o.HeartbeatTimeout == 0 {
+		o.HeartbeatTimeout = defaultHeartbeatTimeout
 	}
 	if o.Grace == 0 {
 		o.Grace = defaultGrace
@@ -124,31 +124,31 @@ func (r *Report) add(result Result) {
 func (c Check) result(ctx context.Context, s *subject, o Options) Result {
 	started := o.Clock()
 	r := Result{Name: c.Name, Method: c.Method(), Sentence: c.Sentence, Outcome: Pass}
-	err := c.possible(o)
+	err := c.checkPreconditions(o)
 	if err == nil {
 		err = c.run(ctx, s)
 	}
 	r.Seconds = o.Clock().Sub(started).Seconds()
 	if skipped, ok := errors.AsType[*notApplicable](err); ok && len(breachesOf(err)) == 0 {
-		r.Outcome, r.Why = Skip, skipped.reason
+		r.Outcome, r.Reason = Skip, skipped.reason
 	} else if err != nil {
 		r.Outcome, r.Breaches = Fail, slices.Compact(breachesOf(err)) // both teams may have the same breach
 	}
 	return r
 }
 
-// possible returns a *notApplicable if the check has to be skipped.
-func (c Check) possible(o Options) error {
+// checkPreconditions returns a *notApplicable if the check has to be skipped.
+func (c Check) checkPreconditions(o Options) error {
 	if o.Addresses[c.Service()] == "" {
 		return noConn{c.Service()}.skip()
 	}
 	if c.Writes && !o.Writes {
 		return skip("it calls a method that writes, which is not allowed without --writes")
 	}
-	for _, thing := range c.Needs {
+	for _, kind := range c.Needs {
 		for _, team := range o.Fixtures.Teams {
-			if team.Things[thing] == "" {
-				return skip("the fixtures name no %s of team %s", thing, team.ID)
+			if team.Resources[kind] == "" {
+				return skip("the fixtures name no %s of team %s", kind, team.ID)
 			}
 		}
 	}
@@ -170,5 +170,5 @@ func breachesOf(err error) []Breach {
 	if b, ok := errors.AsType[*breach](err); ok {
 		return []Breach{{Expected: b.want, Got: b.got}}
 	}
-	return []Breach{{Expected: "OK", Got: ended(err)}}
+	return []Breach{{Expected: "OK", Got: resultText(err)}}
 }

@@ -25,7 +25,7 @@ func TestReferenceBackendPassesAllChecks(t *testing.T) {
 	must(t, err)
 	for _, r := range report.Results {
 		if r.Outcome != conformance.Pass {
-			t.Errorf("%s: %s %+v%s", r.Name, r.Outcome, r.Breaches, r.Why)
+			t.Errorf("%s: %s %+v%s", r.Name, r.Outcome, r.Breaches, r.Reason)
 		}
 	}
 	if len(report.Results) != len(conformance.Checks()) {
@@ -55,7 +55,7 @@ func TestNoCheckPassesWithoutAServer(t *testing.T) {
 	must(t, err)
 	for _, r := range report.Results {
 		if r.Outcome != conformance.Fail || len(r.Breaches) == 0 {
-			t.Errorf("%s: %s %s", r.Name, r.Outcome, r.Why)
+			t.Errorf("%s: %s %s", r.Name, r.Outcome, r.Reason)
 		}
 	}
 }
@@ -72,7 +72,7 @@ func TestImpossibleChecksAreSkippedWithAReason(t *testing.T) {
 		{"an address", func(o *conformance.Options) { o.Addresses["fleet"] = "" }, "fleet/ListServers/order", "no address of the fleet service"},
 		{"another address", func(o *conformance.Options) { o.Addresses["audit"] = "" }, "incident/CreateIncident/audited", "no address of the audit"},
 		{
-			"a thing", func(o *conformance.Options) { delete(o.Fixtures.Teams[1].Things, conformance.Monitor) },
+			"a resource", func(o *conformance.Options) { delete(o.Fixtures.Teams[1].Resources, conformance.Monitor) },
 			"monitoring/ListMonitorChecks/foreign-id", "the fixtures name no monitor of team",
 		},
 		{
@@ -89,8 +89,8 @@ func TestImpossibleChecksAreSkippedWithAReason(t *testing.T) {
 			must(t, err)
 			report, err := conformance.Run(t.Context(), o)
 			must(t, err)
-			if r := report.Results[0]; r.Outcome != conformance.Skip || !strings.Contains(r.Why, test.why) || report.Skipped != 1 {
-				t.Errorf("%s %s %+v", r.Outcome, r.Why, r.Breaches)
+			if r := report.Results[0]; r.Outcome != conformance.Skip || !strings.Contains(r.Reason, test.why) || report.Skipped != 1 {
+				t.Errorf("%s %s %+v", r.Outcome, r.Reason, r.Breaches)
 			}
 		})
 	}

@@ -23,17 +23,17 @@ import (
 
 // A subject holds the services under test and the fixtures.
 type subject struct {
-	teams   [2]Team
-	revoked []byte
-	now     func() time.Time
-	silence time.Duration
-	grace   time.Duration
+	teams            [2]Team
+	revoked          []byte
+	now              func() time.Time
+	heartbeatTimeout time.Duration
+	grace            time.Duration
 	// actor is the actor of writes.
 	actor *incidentv1.Actor
 
-	conns map[string]grpc.ClientConnInterface
-	wires map[string]*wire
-	close func() error
+	conns      map[string]grpc.ClientConnInterface
+	rawClients map[string]*rawClient
+	close      func() error
 
 	fleet      fleetv1.FleetServiceClient
 	monitoring monitoringv1.MonitoringServiceClient
@@ -45,9 +45,9 @@ type subject struct {
 // newSubject creates the clients. It makes no call.
 func newSubject(o Options) (*subject, error) {
 	s := &subject{
-		teams: o.Fixtures.Teams, revoked: o.Fixtures.RevokedToken, now: o.Clock, silence: o.Silence, grace: o.Grace,
+		teams: o.Fixtures.Teams, revoked: o.Fixtures.RevokedToken, now: o.Clock, heartbeatTimeout: o.HeartbeatTimeout, grace: o.Grace,
 		actor: &incidentv1.Actor{TokenId: uuid.NewString(), IpAddress: "192.0.2.1", RequestId: "conformance"},
-		conns: map[string]grpc.ClientConnInterface{}, wires: map[string]*wire{},
+		conns: map[string]grpc.ClientConnInterface{}, rawClients: map[string]*rawClient{},
 		close: func() error { return nil },
 	}
 	for _, each := range contract.Services() {
@@ -62,10 +62,10 @@ func newSubject(o Options) (*subject, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("prepare calls to %s: %w", service, err), s.close())
 		}
-		w := newWire(address, o.TLS)
-		before := s.close
-		s.conns[service], s.wires[service] = conn, w
-		s.close = func() error { w.close(); return errors.Join(before(), conn.Close()) }
+		w := newRawClient(address, o.TLS)
+		closeOthers := s.close
+		s.conns[service], s.rawClients[service] = conn, w
+		s.close = func() error { w.close(); return errors.Join(closeOthers(), conn.Close()) }
 	}
 	s.fleet = fleetv1.NewFleetServiceClient(s.conns["fleet"])
 	s.monitoring = monitoringv1.NewMonitoringServiceClient(s.conns["monitoring"])

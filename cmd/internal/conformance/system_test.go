@@ -79,7 +79,7 @@ func options(t *testing.T, address string) conformance.Options {
 	t.Helper()
 	o := conformance.Options{
 		Addresses: map[string]string{}, Fixtures: fixtures(t), Checks: conformance.Checks(), Writes: true,
-		Silence: patience, Grace: patience,
+		HeartbeatTimeout: patience, Grace: patience,
 	}
 	for _, service := range contract.Services() {
 		o.Addresses[service.Name] = address

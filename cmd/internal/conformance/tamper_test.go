@@ -42,7 +42,7 @@ func (s *state) other(team string) conformance.Team {
 // known reports whether an id is in the fixtures.
 func (s *state) known(id string) bool {
 	for _, team := range s.fixtures.Teams {
-		for _, each := range team.Things {
+		for _, each := range team.Resources {
 			if each == id {
 				return true
 			}
@@ -56,11 +56,11 @@ type handler = func(c *intercepted) (proto.Message, error)
 // tamper returns a handler that changes responses of one type.
 func tamper[M proto.Message](change func(c *intercepted, m M)) handler {
 	return func(c *intercepted) (proto.Message, error) {
-		answer, err := c.pass(c.request)
-		if m, ok := answer.(M); ok && err == nil {
+		response, err := c.pass(c.request)
+		if m, ok := response.(M); ok && err == nil {
 			change(c, m)
 		}
-		return answer, err
+		return response, err
 	}
 }
 
@@ -77,11 +77,11 @@ func rewrite[M proto.Message](change func(c *intercepted, m M)) handler {
 // failing returns a handler for calls that end with the code.
 func failing(code codes.Code, handle func(c *intercepted, err error) (proto.Message, error)) handler {
 	return func(c *intercepted) (proto.Message, error) {
-		answer, err := c.pass(c.request)
+		response, err := c.pass(c.request)
 		if status.Code(err) == code {
 			return handle(c, err)
 		}
-		return answer, err
+		return response, err
 	}
 }
 

@@ -19,9 +19,9 @@ func (r Report) WriteText(w io.Writer) error {
 		}
 		shown := result.Sentence
 		if result.Outcome == Skip {
-			shown = result.Why
+			shown = result.Reason
 		}
-		fmt.Fprintf(&text, "  %s  %-24s  %s\n", mark(result.Outcome), result.Name[len(method)+1:], shown)
+		fmt.Fprintf(&text, "  %s  %-24s  %s\n", outcomeLabel(result.Outcome), result.Name[len(method)+1:], shown)
 	}
 	for _, result := range r.Results {
 		if result.Outcome == Fail {
@@ -41,8 +41,8 @@ func (r Report) String() string {
 	return fmt.Sprintf("%d checks: %d passed, %d failed, %d skipped", len(r.Results), r.Passed, r.Failed, r.Skipped)
 }
 
-// mark returns four characters for each outcome.
-func mark(o Outcome) string {
+// outcomeLabel returns four characters for each outcome.
+func outcomeLabel(o Outcome) string {
 	if o == Fail {
 		return "FAIL"
 	}
@@ -117,7 +117,7 @@ func (s *junitSuite) add(r Result) {
 		}
 	case Skip:
 		s.Skipped++
-		c.Skipped = &junitMessage{Message: r.Why}
+		c.Skipped = &junitMessage{Message: r.Reason}
 	case Pass:
 	}
 	s.Tests++

@@ -26,12 +26,12 @@ func updateChecks() []Check {
 			Sentence: "AddIncidentUpdate adds an update to the timeline and gives the incident the update's status.",
 		},
 		{
-			Name: addIncidentUpdate + "/resolves", Writes: true, run: resolvingKeepsTheFirstTime,
+			Name: addIncidentUpdate + "/resolves", Writes: true, run: secondResolutionKeepsTime,
 			Sentence: "The status resolved sets `resolved_at`, unless it is already set.",
 		},
 		{
 			Name: addIncidentUpdate + "/reopens", Writes: true, run: anotherStatusReopens,
-			Sentence: "Any other status than resolved clears `resolved_at`.",
+			Sentence: "Any status other than resolved clears `resolved_at`.",
 		},
 		{
 			Name: addIncidentUpdate + "/status", Writes: true, run: refusesUpdate("status",
@@ -73,7 +73,7 @@ func refusesUpdate(field string, changes ...updateChange) func(context.Context, 
 			r := s.newUpdate(s.teams[0].ID, incident.GetId())
 			c.change(r)
 			_, err := s.incident.AddIncidentUpdate(ctx, r)
-			if err := names(err, c.what, field); err != nil {
+			if err := expectViolations(err, c.what, field); err != nil {
 				return err
 			}
 		}
@@ -81,8 +81,10 @@ func refusesUpdate(field string, changes ...updateChange) func(context.Context, 
 	}
 }
 
-// updated adds an update with each status to a new incident, and returns the incident after each.
-func (s *subject) updated(ctx context.Context, statuses ...incidentv1.IncidentStatus) (after []*incidentv1.GetIncidentResponse, err error) {
+// addUpdates adds an update with each status to a new incident, and returns the incident after each.
+func (s *subject) addUpdates(
+	ctx context.Context, statuses ...incidentv1.IncidentStatus,
+) (after []*incidentv1.GetIncidentResponse, err error) {
 	team := s.teams[0].ID
 	incident, err := s.create(ctx, s.newIncident(team, "to be updated"))
 	if err != nil {
@@ -111,11 +113,11 @@ func updateIsAdded(ctx context.Context, s *subject) error {
 	}
 	r := s.newUpdate(team, incident.GetId())
 	r.Status, r.Message = monitoring, "The second update."
-	answer, err := s.incident.AddIncidentUpdate(ctx, r)
+	response, err := s.incident.AddIncidentUpdate(ctx, r)
 	if err != nil {
 		return err
 	}
-	posted := answer.GetUpdate()
+	posted := response.GetUpdate()
 	sent := &incidentv1.IncidentUpdate{Id: posted.GetId(), Status: r.GetStatus(), Message: r.GetMessage(), CreatedAt: posted.GetCreatedAt()}
 	if err := sameMessage("AddIncidentUpdate returns", sent, posted); err != nil {
 		return err
@@ -137,9 +139,9 @@ func updateIsAdded(ctx context.Context, s *subject) error {
 	return s.closeIncident(ctx, team, incident.GetId())
 }
 
-// resolvingKeepsTheFirstTime first opens an incident.
-func resolvingKeepsTheFirstTime(ctx context.Context, s *subject) error {
-	after, err := s.updated(ctx, monitoring, resolved, resolved)
+// secondResolutionKeepsTime creates an open incident and resolves it twice.
+func secondResolutionKeepsTime(ctx context.Context, s *subject) error {
+	after, err := s.addUpdates(ctx, monitoring, resolved, resolved)
 	if err != nil {
 		return err
 	}
@@ -154,7 +156,7 @@ func resolvingKeepsTheFirstTime(ctx context.Context, s *subject) error {
 }
 
 func anotherStatusReopens(ctx context.Context, s *subject) error {
-	after, err := s.updated(ctx, resolved, investigating, resolved)
+	after, err := s.addUpdates(ctx, resolved, investigating, resolved)
 	if err != nil {
 		return err
 	}
@@ -166,10 +168,10 @@ func anotherStatusReopens(ctx context.Context, s *subject) error {
 }
 
 func updateIsAudited(ctx context.Context, s *subject) error {
-	after, err := s.updated(ctx, resolved)
+	after, err := s.addUpdates(ctx, resolved)
 	if err != nil {
 		return err
 	}
 	const entries = 2 // of the creation and of the update
-	return s.audited(ctx, after[0].GetIncident().GetId(), entries)
+	return s.expectAuditEntries(ctx, after[0].GetIncident().GetId(), entries)
 }

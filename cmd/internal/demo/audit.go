@@ -15,7 +15,7 @@ import (
 func (t *teamSeeder) insertAudit(ctx context.Context) error {
 	r := t.random("audit")
 	age := between(r, 3*time.Minute, 20*time.Minute)
-	for i := range t.audit {
+	for i := range t.auditCount {
 		action := pick(r, actions())
 		resource, _, _ := strings.Cut(action, ".")
 		row := query.InsertAuditEntryParams{
@@ -48,7 +48,7 @@ func actions() []string {
 func (t *teamSeeder) resource(r *rand.Rand, kind string) string {
 	switch kind {
 	case "incident":
-		return t.incidentID(r.IntN(t.incidents))
+		return t.incidentID(r.IntN(t.incidentCount))
 	case "monitor":
 		return t.id("monitor", pick(r, t.monitors).name)
 	case "server":

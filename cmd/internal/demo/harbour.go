@@ -7,7 +7,7 @@ import (
 
 func harbourInventory() inventory {
 	return inventory{
-		team: harbour, plan: "ai", incidents: 160, audit: 300,
+		team: harbour, plan: "ai", incidentCount: 160, auditCount: 300,
 		groups: []group{
 			{"Web", "#2563eb"}, {"Databases", "#7c3aed"}, {"Workers", "#ea580c"}, {"Edge", "#0891b2"},
 		},

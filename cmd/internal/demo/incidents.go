@@ -13,7 +13,7 @@ import (
 // insertIncidents inserts the team's incidents, newest first. The newest are open.
 func (t *teamSeeder) insertIncidents(ctx context.Context) error {
 	age := 25 * time.Minute
-	for i := range t.incidents {
+	for i := range t.incidentCount {
 		r := t.random("incident", strconv.Itoa(i))
 		row := t.incident(r, i, age)
 		if err := t.q.InsertIncident(ctx, row); err != nil {
@@ -35,7 +35,7 @@ func (t *teamSeeder) incidentID(i int) string { return t.id("incident", strconv.
 func (t *teamSeeder) incident(r *rand.Rand, i int, age time.Duration) query.InsertIncidentParams {
 	row := query.InsertIncidentParams{
 		ID: t.incidentID(i), TeamID: teamID(t.team), StatusPageID: t.pageOfIncident(r), CreatedAt: t.ago(age),
-		Title: pick(r, troubles()) + " " + pick(r, places()), Impact: pick(r, []string{"none", "minor", "minor", "major", "critical"}),
+		Title: pick(r, symptoms()) + " " + pick(r, scopes()), Impact: pick(r, []string{"none", "minor", "minor", "major", "critical"}),
 		// Detected late: the order by started_at differs from the order by created_at.
 		StartedAt: t.ago(age + between(r, 0, 40*time.Hour)),
 		Status:    "resolved",
@@ -55,13 +55,13 @@ func (t *teamSeeder) incident(r *rand.Rand, i int, age time.Duration) query.Inse
 
 // pageOfIncident returns the page that an incident is attached to, or nil, according to the shares of the pages.
 func (t *teamSeeder) pageOfIncident(r *rand.Rand) *string {
-	dice := r.IntN(100)
+	percentile := r.IntN(100)
 	for _, p := range t.pages {
-		if dice < p.share {
+		if percentile < p.share {
 			id := t.id("page", p.name)
 			return &id
 		}
-		dice -= p.share
+		percentile -= p.share
 	}
 	return nil
 }
@@ -106,14 +106,14 @@ func (t *teamSeeder) insertAffected(ctx context.Context, r *rand.Rand, row query
 	return nil
 }
 
-func troubles() []string {
+func symptoms() []string {
 	return []string{
 		"Elevated error rate", "Slow responses", "Connection timeouts", "Login failures", "Delayed notifications",
 		"Intermittent packet loss", "Missing data", "Failing health checks", "Growing queue", "Stale results",
 	}
 }
 
-func places() []string {
+func scopes() []string {
 	return []string{
 		"on the customer portal", "in the booking API", "for partner webhooks", "on the orders database", "in search",
 		"at the Amsterdam edge", "at the Singapore edge", "in the timetable feed", "for invoices", "in mail delivery",

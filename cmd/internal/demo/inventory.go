@@ -16,13 +16,13 @@ const (
 
 // An inventory lists the named resources of a team. The generator creates the others.
 type inventory struct {
-	team, plan string
-	groups     []group
-	servers    []server
-	monitors   []monitor
-	pages      []page
-	incidents  int
-	audit      int
+	team, plan    string
+	groups        []group
+	servers       []server
+	monitors      []monitor
+	pages         []page
+	incidentCount int
+	auditCount    int
 }
 
 type group struct{ name, color string }
@@ -68,7 +68,7 @@ func inventories() []inventory {
 
 func lighthouseInventory() inventory {
 	return inventory{
-		team: lighthouse, plan: "ai", incidents: 18, audit: 40,
+		team: lighthouse, plan: "ai", incidentCount: 18, auditCount: 40,
 		groups: []group{{"Studio", "#0f766e"}, {"Storefront", "#b45309"}},
 		servers: []server{
 			{name: "render-1", group: "Studio", os: debian, tags: []string{"gpu"}, commands: 9},
@@ -100,7 +100,7 @@ func lighthouseInventory() inventory {
 
 func breakwaterInventory() inventory {
 	return inventory{
-		team: breakwater, plan: "basic", incidents: 3, audit: 6,
+		team: breakwater, plan: "basic", incidentCount: 3, auditCount: 6,
 		groups: []group{{"Servers", "#475569"}},
 		servers: []server{
 			{name: "main-1", group: "Servers", os: ubuntu, tags: []string{"web", "db"}, commands: 2},

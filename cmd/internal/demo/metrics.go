@@ -10,12 +10,12 @@ import (
 	"opsgate/cmd/internal/refbackend/store/query"
 )
 
-// measuredFor is longer than the longest range, so that the first hour of the range is complete.
-const measuredFor = 30*day + 2*time.Hour
+// metricsAge is longer than the longest range, so that the first hour of the range is complete.
+const metricsAge = 30*day + 2*time.Hour
 
-// sampling returns the interval of samples of an age. Agents report every five minutes. Samples that are older than the raw ranges have
-// longer intervals, for a fast start, but each hour has one.
-func sampling(age time.Duration) time.Duration {
+// sampleInterval returns the interval between samples of the given age. Agents report every five minutes. For a fast start, samples older
+// than the raw ranges have longer intervals, but each hour has one.
+func sampleInterval(age time.Duration) time.Duration {
 	switch {
 	case age <= day+2*time.Hour:
 		return 5 * time.Minute
@@ -29,7 +29,7 @@ func sampling(age time.Duration) time.Duration {
 func (t *teamSeeder) insertMetrics(ctx context.Context, s server) error {
 	load := newLoad(t.random("metrics", s.name))
 	serverID := t.id("server", s.name)
-	for at := t.now.Add(-measuredFor).Truncate(time.Hour); at.Before(t.now); at = at.Add(sampling(t.now.Sub(at))) {
+	for at := t.now.Add(-metricsAge).Truncate(time.Hour); at.Before(t.now); at = at.Add(sampleInterval(t.now.Sub(at))) {
 		row := load.at(at, t.now)
 		row.ServerID = serverID
 		if err := t.q.InsertServerMetric(ctx, row); err != nil {
@@ -45,7 +45,7 @@ type load struct {
 	cpu, swing         float64 // percent
 	ramTotal, ramShare float64
 	diskTotal, disk    float64
-	filling            float64 // gibibytes a day
+	diskGrowth         float64 // gibibytes a day
 }
 
 func newLoad(r *rand.Rand) *load {
@@ -58,7 +58,7 @@ func newLoad(r *rand.Rand) *load {
 		diskTotal: pick(r, []float64{40, 80, 160, 320, 1024}),
 	}
 	l.disk = l.diskTotal * (0.3 + 0.4*r.Float64())
-	l.filling = l.diskTotal * 0.004 * r.Float64()
+	l.diskGrowth = l.diskTotal * 0.004 * r.Float64()
 	return l
 }
 
@@ -77,7 +77,7 @@ func (l *load) at(at, now time.Time) query.InsertServerMetricParams {
 		CpuPercent:  round(min(100, max(0.3, cpu)), 10),
 		RamUsedMb:   round(l.ramTotal*min(0.98, ram), 1),
 		RamTotalMb:  l.ramTotal,
-		DiskUsedGb:  round(l.disk-l.filling*now.Sub(at).Hours()/24, 100),
+		DiskUsedGb:  round(l.disk-l.diskGrowth*now.Sub(at).Hours()/24, 100),
 		DiskTotalGb: l.diskTotal,
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"opsgate/cmd/internal/refbackend/store/query"
 )
 
-// checkedFor is the age of the oldest checks.
-const checkedFor = 2 * day
+// checksAge is the age of the oldest checks.
+const checksAge = 2 * day
 
 func (t *teamSeeder) insertMonitors(ctx context.Context) error {
 	for _, m := range t.monitors {
@@ -58,18 +58,18 @@ func (t *teamSeeder) checks(m monitor) []query.InsertMonitorCheckParams {
 		until = until.Add(-6 * time.Hour)
 	}
 	base := between(r, 8*time.Millisecond, 180*time.Millisecond)
-	// The present status began at most some hours ago, after a period with another status.
-	turned := until.Add(-between(r, 5*time.Minute, 8*time.Hour)).Add(-interval)
-	before := turned.Add(-3 * interval)
-	course := newCourse(r, m)
+	// The present status began at most eight hours ago. Another status preceded it for a few checks.
+	changedAt := until.Add(-between(r, 5*time.Minute, 8*time.Hour)).Add(-interval)
+	otherAt := changedAt.Add(-3 * interval)
+	statuses := newStatusSequence(r, m)
 	var checks []query.InsertMonitorCheckParams
-	for at := t.now.Add(-checkedFor).Add(between(r, 0, interval)); !at.After(until); at = at.Add(interval) {
-		status := course.next()
+	for at := t.now.Add(-checksAge).Add(between(r, 0, interval)); !at.After(until); at = at.Add(interval) {
+		status := statuses.next()
 		switch {
 		case m.steady:
-		case at.After(turned):
+		case at.After(changedAt):
 			status = m.status
-		case at.After(before):
+		case at.After(otherAt):
 			status = statusBefore(m.status)
 		}
 		checks = append(checks, query.InsertMonitorCheckParams{
@@ -88,19 +88,19 @@ func statusBefore(status string) string {
 	return "up"
 }
 
-// A course generates the statuses of a target over time: mostly up, with periods of failure.
-type course struct {
+// A statusSequence generates the status of each check of a target: mostly up, with periods of failure.
+type statusSequence struct {
 	random    *rand.Rand
 	steady    bool
 	status    string
 	remaining int // remaining checks of the period
 }
 
-func newCourse(r *rand.Rand, m monitor) *course {
-	return &course{random: r, steady: m.steady, status: m.status}
+func newStatusSequence(r *rand.Rand, m monitor) *statusSequence {
+	return &statusSequence{random: r, steady: m.steady, status: m.status}
 }
 
-func (c *course) next() string {
+func (c *statusSequence) next() string {
 	if c.steady {
 		return c.status
 	}
@@ -115,10 +115,10 @@ func (c *course) next() string {
 
 // latency returns the response time of a target; for down, the timeout of the monitor.
 func latency(r *rand.Rand, base time.Duration, status string) time.Duration {
-	const patience = 10 * time.Second
+	const timeout = 10 * time.Second
 	switch status {
 	case "down":
-		return patience
+		return timeout
 	case "degraded":
 		return 8*base + between(r, time.Second, 3*time.Second)
 	default:

@@ -40,7 +40,7 @@ func (t *teamSeeder) insertComponent(ctx context.Context, p page, c component, p
 	}
 	if c.monitor != "" {
 		monitor := t.id("monitor", c.monitor)
-		row.MonitorID, row.Status = &monitor, "operational" // its own status, for when it has no monitor
+		row.MonitorID, row.Status = &monitor, "operational" // its own status, which is not used while it has a monitor
 	}
 	return t.q.InsertComponent(ctx, row)
 }

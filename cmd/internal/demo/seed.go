@@ -94,7 +94,7 @@ func seed(topic ...string) [sha256.Size]byte {
 // pick returns a random choice.
 func pick[T any](r *rand.Rand, choices []T) T { return choices[r.IntN(len(choices))] }
 
-// between returns a random duration of at least from and below below.
-func between(r *rand.Rand, from, below time.Duration) time.Duration {
-	return from + time.Duration(r.Int64N(int64(below-from)))
+// between returns a random duration d, where low ≤ d < high.
+func between(r *rand.Rand, low, high time.Duration) time.Duration {
+	return low + time.Duration(r.Int64N(int64(high-low)))
 }

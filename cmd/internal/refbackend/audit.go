@@ -39,7 +39,7 @@ func (s *auditService) ListAuditEntries(
 				return fmt.Errorf("make a cursor: %w", err)
 			}
 		}
-		response.Entries = views(rows, auditMessage)
+		response.Entries = convert(rows, auditMessage)
 		return nil
 	})
 }
@@ -120,9 +120,9 @@ func (a action) record(ctx context.Context, q *query.Queries) error {
 	return nil
 }
 
-// timeOfWrite returns the time of a write: the clock's, or one nanosecond after the team's last write if that is later (the clock may be
-// coarse, or was set back). Every write has an audit entry, so the time of the last entry is that of the last write. So the order of a
-// team's rows by time is the order in which they were written.
+// timeOfWrite returns the current time, or one nanosecond after the team's last write if that is later (the clock may be coarse, or was
+// set back). So the order of a team's rows by time is the order of the writes. The last audit entry has the time of the last write,
+// because every write has an audit entry.
 func timeOfWrite(ctx context.Context, q *query.Queries, clock func() time.Time, team string) (int64, error) {
 	last, err := q.LastAuditTime(ctx, team)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -68,7 +68,7 @@ func (s *fleetService) ListServerGroups(
 		if err != nil {
 			return fmt.Errorf("list the server groups: %w", err)
 		}
-		response.ServerGroups = views(rows, func(row query.ServerGroup) *fleetv1.ServerGroup {
+		response.ServerGroups = convert(rows, func(row query.ServerGroup) *fleetv1.ServerGroup {
 			return &fleetv1.ServerGroup{Id: row.ID, Name: row.Name, Color: row.Color, Position: int32(row.Position)}
 		})
 		return nil
@@ -79,13 +79,13 @@ func (s *fleetService) ListScheduledCommands(
 	ctx context.Context, r *fleetv1.ListScheduledCommandsRequest,
 ) (*fleetv1.ListScheduledCommandsResponse, error) {
 	response := &fleetv1.ListScheduledCommandsResponse{}
-	return response, s.ofServer(ctx, r, func(q *query.Queries, id string) error {
+	return response, s.withServer(ctx, r, func(q *query.Queries, id string) error {
 		rows, err := q.ListScheduledCommands(ctx,
 			query.ListScheduledCommandsParams{TeamID: r.GetTeamId(), ServerID: id})
 		if err != nil {
 			return fmt.Errorf("list the scheduled commands: %w", err)
 		}
-		response.ScheduledCommands = views(rows, scheduledCommandMessage)
+		response.ScheduledCommands = convert(rows, scheduledCommandMessage)
 		return nil
 	})
 }
@@ -102,7 +102,7 @@ func (s *fleetService) ListServerCommands(
 		return nil, err
 	}
 	response := &fleetv1.ListServerCommandsResponse{}
-	return response, s.ofServer(ctx, r, func(q *query.Queries, id string) error {
+	return response, s.withServer(ctx, r, func(q *query.Queries, id string) error {
 		total, err := q.CountServerCommands(ctx, query.CountServerCommandsParams{TeamID: r.GetTeamId(), ServerID: id})
 		if err != nil {
 			return fmt.Errorf("count the commands: %w", err)
@@ -114,13 +114,13 @@ func (s *fleetService) ListServerCommands(
 		if err != nil {
 			return fmt.Errorf("list the commands: %w", err)
 		}
-		response.Total, response.Commands = int32(total), views(rows, serverCommandMessage)
+		response.Total, response.Commands = int32(total), convert(rows, serverCommandMessage)
 		return nil
 	})
 }
 
-// ofServer calls read in a transaction if the team has the server.
-func (s *fleetService) ofServer(
+// withServer calls read in a transaction if the team has the server.
+func (s *fleetService) withServer(
 	ctx context.Context,
 	r interface {
 		GetTeamId() string

@@ -29,14 +29,14 @@ type writeRequest interface {
 	GetIdempotencyKey() string
 }
 
-// once executes a write in one transaction. The function do gets the time of the write and fills response. If the idempotency key was
-// used before, once only fills response with the stored one.
-func (s *incidentService) once(
+// executeOnce executes a write in one transaction. The function do receives the time of the write and sets response. If the idempotency
+// key was used before, executeOnce does not call do: it sets response to the stored response.
+func (s *incidentService) executeOnce(
 	ctx context.Context, r writeRequest, response proto.Message, do func(q *query.Queries, now int64) error,
 ) (replayed bool, err error) {
 	if key := r.GetIdempotencyKey(); key != "" {
-		// Without this set, the second of two concurrent calls would wait for the transaction of the first; the contract requires
-		// ABORTED at once. A call in another process does wait, and is then a replay.
+		// Without this set, a second concurrent call would wait for the transaction of the first, but the contract requires ABORTED at
+		// once. A concurrent call in another process does wait, and is then a replay.
 		name := teamKey{team: r.GetTeamId(), key: key}
 		if !s.inFlight.add(name) {
 			return false, status.Error(codes.Aborted, "a call with the same idempotency key is in progress")
@@ -87,7 +87,7 @@ type keyedWrite struct {
 	at       int64
 }
 
-// replay fills the response with the stored one of the key, and reports whether there is one.
+// replay sets the response to the stored response of the key. It returns false if the key is new.
 func (w keyedWrite) replay(ctx context.Context, q *query.Queries) (found bool, err error) {
 	team, key := w.request.GetTeamId(), w.request.GetIdempotencyKey()
 	err = q.DeleteIdempotencyKeys(ctx, query.DeleteIdempotencyKeysParams{

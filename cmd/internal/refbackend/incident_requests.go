@@ -26,7 +26,7 @@ const (
 func normaliseCreate(r *incidentv1.CreateIncidentRequest) (*incidentv1.CreateIncidentRequest, error) {
 	r = proto.CloneOf(r)
 	var problems violations
-	problems.write(r)
+	problems.writeFields(r)
 	r.Title = strings.TrimSpace(r.GetTitle())
 	problems.text("title", r.GetTitle(), maxTitle)
 	problems.text("message", r.GetMessage(), maxMessageText)
@@ -49,7 +49,7 @@ func normaliseCreate(r *incidentv1.CreateIncidentRequest) (*incidentv1.CreateInc
 func normaliseUpdate(r *incidentv1.AddIncidentUpdateRequest) (*incidentv1.AddIncidentUpdateRequest, error) {
 	r = proto.CloneOf(r)
 	var problems violations
-	problems.write(r)
+	problems.writeFields(r)
 	problems.text("message", r.GetMessage(), maxMessageText)
 	problems.status(r.GetStatus())
 	r.IncidentId = strings.ToLower(r.GetIncidentId())
@@ -58,13 +58,13 @@ func normaliseUpdate(r *incidentv1.AddIncidentUpdateRequest) (*incidentv1.AddInc
 
 // Descriptions of violations.
 const (
-	unknownPage        = "must be one of the team's status pages"
-	unknownComponent   = "must be components of the team"
-	componentElsewhere = "must be components of the given status page"
+	unknownPage          = "must be one of the team's status pages"
+	unknownComponent     = "must be components of the team"
+	componentOnOtherPage = "must be components of the given status page"
 )
 
-// write checks the fields that all writes have: the actor and the idempotency key.
-func (v *violations) write(r interface {
+// writeFields checks the fields that all writes have: the actor and the idempotency key.
+func (v *violations) writeFields(r interface {
 	GetActor() *incidentv1.Actor
 	GetIdempotencyKey() string
 }) {

@@ -24,7 +24,7 @@ func (s *incidentService) CreateIncident(
 		return nil, err
 	}
 	response := &incidentv1.CreateIncidentResponse{}
-	response.Replayed, err = s.once(ctx, r, response, func(q *query.Queries, now int64) (err error) {
+	response.Replayed, err = s.executeOnce(ctx, r, response, func(q *query.Queries, now int64) (err error) {
 		if err := checkReferences(ctx, q, r); err != nil {
 			return err
 		}
@@ -57,7 +57,7 @@ func checkReferences(ctx context.Context, q *query.Queries, r *incidentv1.Create
 			return fmt.Errorf("look for a component: %w", err)
 		}
 		if r.StatusPageId != nil && component.StatusPageID != r.GetStatusPageId() {
-			problems.add("component_ids", componentElsewhere)
+			problems.add("component_ids", componentOnOtherPage)
 			break
 		}
 	}
@@ -91,11 +91,11 @@ func createIncident(
 			return nil, fmt.Errorf("write an affected component: %w", err)
 		}
 	}
-	post := posting{
+	update := postedUpdate{
 		incident: row, event: incidentCreated, status: status, message: r.GetMessage(),
 		notify: true, actor: r.GetActor(), at: now,
 	}
-	if _, err := post.write(ctx, q); err != nil {
+	if _, err := update.write(ctx, q); err != nil {
 		return nil, err
 	}
 	return incidentMessage(row), nil
@@ -109,31 +109,31 @@ func (s *incidentService) AddIncidentUpdate(
 		return nil, err
 	}
 	response := &incidentv1.AddIncidentUpdateResponse{}
-	response.Replayed, err = s.once(ctx, r, response, func(q *query.Queries, now int64) error {
+	response.Replayed, err = s.executeOnce(ctx, r, response, func(q *query.Queries, now int64) error {
 		incident, err := findIncident(ctx, q, r)
 		if err != nil {
 			return err
 		}
 		status, _ := storedStatus(r.GetStatus())
-		post := posting{
+		update := postedUpdate{
 			incident: incident, event: updatePosted, status: status, message: r.GetMessage(),
 			notify: r.GetNotifySubscribers(), actor: r.GetActor(), at: now,
 		}
-		if err := post.setStatus(ctx, q); err != nil {
+		if err := update.setStatus(ctx, q); err != nil {
 			return err
 		}
-		update, err := post.write(ctx, q)
+		posted, err := update.write(ctx, q)
 		if err != nil {
 			return err
 		}
-		response.Update = updateMessage(update)
+		response.Update = updateMessage(posted)
 		return nil
 	})
 	return response, err
 }
 
-// A posting is an update of an incident, with its notification and its audit entry.
-type posting struct {
+// A postedUpdate is an update of an incident, with its notification and its audit entry.
+type postedUpdate struct {
 	incident query.Incident
 	event    string
 	status   string
@@ -143,8 +143,8 @@ type posting struct {
 	at       int64
 }
 
-// setStatus gives the incident the status of the posting.
-func (p posting) setStatus(ctx context.Context, q *query.Queries) error {
+// setStatus gives the incident the status of the postedUpdate.
+func (p postedUpdate) setStatus(ctx context.Context, q *query.Queries) error {
 	err := q.SetIncidentStatus(ctx, query.SetIncidentStatusParams{
 		TeamID: p.incident.TeamID, ID: p.incident.ID, Status: p.status, ResolvedAt: p.resolvedAt(),
 	})
@@ -154,8 +154,8 @@ func (p posting) setStatus(ctx context.Context, q *query.Queries) error {
 	return nil
 }
 
-// resolvedAt returns the time of resolution after the posting. An incident that was already resolved keeps its time.
-func (p posting) resolvedAt() *int64 {
+// resolvedAt returns the time of resolution after the postedUpdate. An incident that was already resolved keeps its time.
+func (p postedUpdate) resolvedAt() *int64 {
 	switch {
 	case p.status != resolved:
 		return nil
@@ -167,7 +167,7 @@ func (p posting) resolvedAt() *int64 {
 }
 
 // write stores the update, the notification and the audit entry.
-func (p posting) write(ctx context.Context, q *query.Queries) (query.IncidentUpdate, error) {
+func (p postedUpdate) write(ctx context.Context, q *query.Queries) (query.IncidentUpdate, error) {
 	id, err := newID()
 	if err != nil {
 		return query.IncidentUpdate{}, fmt.Errorf("create the id of an update: %w", err)
@@ -190,7 +190,7 @@ func (p posting) write(ctx context.Context, q *query.Queries) (query.IncidentUpd
 }
 
 // notifySubscribers puts a notification into the outbox if the incident is on a status page. A suppressed notification is marked.
-func (p posting) notifySubscribers(ctx context.Context, q *query.Queries, update query.IncidentUpdate) error {
+func (p postedUpdate) notifySubscribers(ctx context.Context, q *query.Queries, update query.IncidentUpdate) error {
 	if p.incident.StatusPageID == nil {
 		return nil
 	}

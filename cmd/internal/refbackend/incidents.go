@@ -40,7 +40,7 @@ func (s *incidentService) ListIncidents(
 				return fmt.Errorf("make a cursor: %w", err)
 			}
 		}
-		response.Incidents = views(rows, incidentMessage)
+		response.Incidents = convert(rows, incidentMessage)
 		return nil
 	})
 }
@@ -96,7 +96,7 @@ func (s *incidentService) GetIncident(
 		if err != nil {
 			return fmt.Errorf("list the updates: %w", err)
 		}
-		response.Incident, response.Updates = incidentMessage(row), views(updates, updateMessage)
+		response.Incident, response.Updates = incidentMessage(row), convert(updates, updateMessage)
 		return nil
 	})
 }

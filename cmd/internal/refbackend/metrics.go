@@ -22,7 +22,7 @@ func (s *fleetService) GetServerMetrics(
 	}
 	now := s.clock()
 	response := &fleetv1.GetServerMetricsResponse{}
-	return response, s.ofServer(ctx, r, func(q *query.Queries, id string) (err error) {
+	return response, s.withServer(ctx, r, func(q *query.Queries, id string) (err error) {
 		if length <= day {
 			response.Resolution = fleetv1.MetricResolution_METRIC_RESOLUTION_RAW
 			response.Points, err = rawPoints(ctx, q, query.ListRawMetricsParams{
@@ -71,7 +71,7 @@ func rawPoints(
 	if err != nil {
 		return nil, fmt.Errorf("list the metrics: %w", err)
 	}
-	return views(rows, pointMessage), nil
+	return convert(rows, pointMessage), nil
 }
 
 func hourlyPoints(
@@ -81,7 +81,7 @@ func hourlyPoints(
 	if err != nil {
 		return nil, fmt.Errorf("roll up the metrics: %w", err)
 	}
-	return views(rows, func(row query.ListHourlyMetricsRow) *fleetv1.MetricPoint {
+	return convert(rows, func(row query.ListHourlyMetricsRow) *fleetv1.MetricPoint {
 		return pointMessage(query.ListRawMetricsRow(row))
 	}), nil
 }

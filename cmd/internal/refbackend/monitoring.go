@@ -39,7 +39,7 @@ func (s *monitoringService) ListMonitors(
 		for _, c := range counts {
 			uptime[c.MonitorID] = 100 * float64(c.NotDown) / float64(c.Checks)
 		}
-		response.Monitors = views(rows, func(row query.Monitor) *monitoringv1.Monitor {
+		response.Monitors = convert(rows, func(row query.Monitor) *monitoringv1.Monitor {
 			monitor := monitorMessage(row)
 			if percent, checked := uptime[row.ID]; checked {
 				monitor.UptimePercent = &percent
@@ -77,7 +77,7 @@ func (s *monitoringService) ListMonitorChecks(
 		if err != nil {
 			return fmt.Errorf("list the checks: %w", err)
 		}
-		response.Checks = views(rows, checkMessage)
+		response.Checks = convert(rows, checkMessage)
 		return nil
 	})
 }

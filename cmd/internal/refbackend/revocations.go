@@ -70,11 +70,11 @@ func (s *identityService) startWatching(ctx context.Context, after string) (at p
 		if after == "" {
 			return nil
 		}
-		asked, ok := parsePosition(after)
-		if !ok || asked.installation != at.installation || asked.number > at.number {
+		requested, ok := parsePosition(after)
+		if !ok || requested.installation != at.installation || requested.number > at.number {
 			return status.Error(codes.OutOfRange, "the position is unknown: watch without a position")
 		}
-		at = asked
+		at = requested
 		return nil
 	})
 	return at, err

@@ -52,7 +52,7 @@ func CheckServices(names []string) error {
 		}
 	}
 	if len(unknown) > 0 {
-		return fmt.Errorf("no such service: %s (there are %s)",
+		return fmt.Errorf("unknown service: %s (services: %s)",
 			strings.Join(unknown, ", "), strings.Join(ServiceNames(), ", "))
 	}
 	return nil

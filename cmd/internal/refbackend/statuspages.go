@@ -23,7 +23,7 @@ func (s *incidentService) ListStatusPages(
 		if err != nil {
 			return err
 		}
-		response.StatusPages = views(rows, pages.pageMessage)
+		response.StatusPages = convert(rows, pages.pageMessage)
 		return nil
 	})
 }
@@ -61,7 +61,7 @@ func (s *incidentService) ListStatusPageIncidents(
 		if err != nil {
 			return fmt.Errorf("list the page's incidents: %w", err)
 		}
-		response.Incidents = views(rows, incidentMessage)
+		response.Incidents = convert(rows, incidentMessage)
 		return nil
 	})
 }

@@ -57,7 +57,7 @@ func (b *Backend) CreateTeam(ctx context.Context, name, plan string) (Team, erro
 		return Team{}, errors.New("a team needs a name")
 	}
 	if plan != PlanBasic && plan != PlanAI {
-		return Team{}, fmt.Errorf("no such plan: %q (there are %s and %s)", plan, PlanBasic, PlanAI)
+		return Team{}, fmt.Errorf("unknown plan %q: must be %s or %s", plan, PlanBasic, PlanAI)
 	}
 	id, err := newID()
 	if err != nil {
@@ -67,14 +67,14 @@ func (b *Backend) CreateTeam(ctx context.Context, name, plan string) (Team, erro
 	err = b.store.Write(ctx, func(q *query.Queries) error {
 		switch _, err := q.GetTeamByName(ctx, name); {
 		case err == nil:
-			return fmt.Errorf("there is a team %q already", name)
+			return fmt.Errorf("a team %q already exists", name)
 		case !errors.Is(err, sql.ErrNoRows):
 			return fmt.Errorf("look for a team of that name: %w", err)
 		}
 		if err := q.InsertTeam(ctx, query.InsertTeamParams(row)); err != nil {
 			return fmt.Errorf("write the team: %w", err)
 		}
-		return atConsole(id, "team.created", id, row.CreatedAt).record(ctx, q)
+		return consoleAction(id, "team.created", id, row.CreatedAt).record(ctx, q)
 	})
 	return team(row), err
 }
@@ -86,7 +86,7 @@ func (b *Backend) Teams(ctx context.Context) (teams []Team, err error) {
 		if err != nil {
 			return fmt.Errorf("list the teams: %w", err)
 		}
-		teams = views(rows, team)
+		teams = convert(rows, team)
 		return nil
 	})
 	return teams, err
@@ -132,7 +132,7 @@ func (b *Backend) CreateToken(ctx context.Context, t NewToken) (Token, error) {
 		if err := q.InsertToken(ctx, query.InsertTokenParams(row)); err != nil {
 			return fmt.Errorf("write the token: %w", err)
 		}
-		return atConsole(t.TeamID, "api_token.created", id, now).record(ctx, q)
+		return consoleAction(t.TeamID, "api_token.created", id, now).record(ctx, q)
 	})
 	if err != nil {
 		return Token{}, err
@@ -198,11 +198,11 @@ func (b *Backend) revoke(ctx context.Context, q *query.Queries, row *query.ApiTo
 	if err != nil {
 		return fmt.Errorf("write the revocation: %w", err)
 	}
-	return atConsole(row.TeamID, "api_token.revoked", row.ID, now).record(ctx, q)
+	return consoleAction(row.TeamID, "api_token.revoked", row.ID, now).record(ctx, q)
 }
 
-// atConsole returns an action by the command line of opsbackend.
-func atConsole(team, kind, resourceID string, at int64) action {
+// consoleAction returns an action by the command line of opsbackend.
+func consoleAction(team, kind, resourceID string, at int64) action {
 	return action{
 		team: team, kind: kind, resourceID: resourceID, at: at, actor: consoleActor, ipAddress: consoleAddress,
 	}

@@ -52,16 +52,16 @@ func optionalInt32(value *int64) *int32 {
 	return &narrow
 }
 
-// views converts rows to messages.
-func views[Row, Message any](rows []Row, view func(Row) Message) []Message {
+// convert converts rows to messages.
+func convert[Row, Message any](rows []Row, toMessage func(Row) Message) []Message {
 	messages := make([]Message, len(rows))
 	for i, row := range rows {
-		messages[i] = view(row)
+		messages[i] = toMessage(row)
 	}
 	return messages
 }
 
-// storedTime converts a time to stored nanoseconds, which represent 1677 to 2262. Times outside become the nearest of them.
+// storedTime converts a time to stored nanoseconds. It clamps times outside the representable years 1677 to 2262.
 func storedTime(t time.Time) int64 {
 	switch earliest, latest := time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64); {
 	case t.Before(earliest):

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 )
 
-// private is the mode of the files of a database, which hold the hashes of tokens and the data of all teams.
-const private fs.FileMode = 0o600
+// privateMode is the mode of the files of a database, which hold the hashes of tokens and the data of all teams.
+const privateMode fs.FileMode = 0o600
 
-// protect creates the database file if it does not exist, and gives it the mode private regardless of the umask. SQLite creates its other
+// protect creates the database file if it does not exist, and gives it the mode privateMode regardless of the umask. SQLite creates its other
 // files with the mode of the database.
 func protect(path string) error {
 	if err := create(path); err != nil {
@@ -45,8 +45,8 @@ func create(path string) error {
 
 func restrict(path string) error {
 	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() == private {
+	if err != nil || info.Mode().Perm() == privateMode {
 		return err
 	}
-	return os.Chmod(path, private)
+	return os.Chmod(path, privateMode)
 }

@@ -72,7 +72,7 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 }
 
 func prepare(ctx context.Context, db *sql.DB) (*query.Queries, error) {
-	return whenFree(ctx, func() (*query.Queries, error) { return query.Prepare(ctx, db) })
+	return retryBusy(ctx, func() (*query.Queries, error) { return query.Prepare(ctx, db) })
 }
 
 func openPool(path string, connections int, parameters url.Values) (*sql.DB, error) {
@@ -135,7 +135,7 @@ func (s *Store) Write(ctx context.Context, fn func(*query.Queries) error) error 
 
 // begin begins a write transaction, and waits for other writers.
 func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
-	return whenFree(ctx, func() (*sql.Tx, error) {
+	return retryBusy(ctx, func() (*sql.Tx, error) {
 		tx, err := s.writer.BeginTx(ctx, nil)
 		if err != nil {
 			return nil, fmt.Errorf("begin to write: %w", err)
@@ -144,8 +144,8 @@ func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
 	})
 }
 
-// whenFree repeats do while another process has locked the file: it writes, or is the last one to close the file.
-func whenFree[T any](ctx context.Context, do func() (T, error)) (T, error) {
+// retryBusy calls do again while another process has locked the file, because that process writes, or closes the last connection to it.
+func retryBusy[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	for {
 		done, err := do()
 		switch {

@@ -22,7 +22,7 @@ CREATE TABLE api_tokens (
     id         TEXT    NOT NULL PRIMARY KEY,
     team_id    TEXT    NOT NULL REFERENCES teams (id),
     name       TEXT    NOT NULL,
-    -- SHA-256 of the token's full text. The text itself is nowhere.
+    -- SHA-256 of the token's full text. The text itself is not stored.
     sha256     BLOB    NOT NULL UNIQUE CHECK (length(sha256) = 32),
     -- JSON array of strings.
     scopes     TEXT    NOT NULL CHECK (json_valid(scopes)),
@@ -33,7 +33,7 @@ CREATE TABLE api_tokens (
 CREATE INDEX api_tokens_by_team ON api_tokens (team_id, created_at, id);
 
 CREATE TABLE revocations (
-    -- Never used twice, and committed in order, as there is one writer at a time.
+    -- Positions are unique, and committed in ascending order, because there is one writer at a time.
     position     INTEGER PRIMARY KEY AUTOINCREMENT,
     token_id     TEXT    NOT NULL REFERENCES api_tokens (id),
     token_sha256 BLOB    NOT NULL,
@@ -228,7 +228,7 @@ CREATE TABLE idempotency_keys (
     key         TEXT    NOT NULL,
     -- SHA-256 over the method and the normalised request.
     fingerprint BLOB    NOT NULL CHECK (length(fingerprint) = 32),
-    -- The answer, as a protobuf message.
+    -- The response, as a protobuf message.
     response    BLOB    NOT NULL,
     created_at  INTEGER NOT NULL,
     PRIMARY KEY (team_id, key)

@@ -32,26 +32,26 @@ type incidentChange struct {
 func refusesIncident(rule, field, sentence string, changes ...incidentChange) Check {
 	return Check{
 		Name: createIncident + "/" + rule, Sentence: "INVALID_ARGUMENT naming `" + field + "`" + sentence, Writes: true,
-		run: refuses(createIncident, field, func(s *subject, own Team) (list []refusal) {
+		run: refuses(createIncident, field, func(s *subject, own Team) (list []invalidRequest) {
 			for _, c := range changes {
 				r := s.newIncident(own.ID, "to be refused")
 				c.change(s, r)
-				list = append(list, refusal{c.what, r})
+				list = append(list, invalidRequest{c.what, r})
 			}
 			return list
 		}),
 	}
 }
 
-// needing adds resources that the fixtures have to name.
-func (c Check) needing(things ...Thing) Check {
-	c.Needs = append(c.Needs, things...)
+// withNeeds adds resources that the fixtures have to name.
+func (c Check) withNeeds(resources ...Kind) Check {
+	c.Needs = append(c.Needs, resources...)
 	return c
 }
 
-// createRefusals returns checks with invalid requests of CreateIncident.
-func createRefusals() []Check {
-	return append(referenceRefusals(),
+// invalidCreateChecks returns checks with invalid requests of CreateIncident.
+func invalidCreateChecks() []Check {
+	return append(invalidReferenceChecks(),
 		refusesIncident("title", "title", ", which has 1 to 255 characters.",
 			incidentChange{"no title", func(_ *subject, r *incidentv1.CreateIncidentRequest) { r.Title = "" }},
 			incidentChange{"a title of 256 characters", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
@@ -81,8 +81,8 @@ func createRefusals() []Check {
 	)
 }
 
-// referenceRefusals returns checks with pages and components that the request must not name.
-func referenceRefusals() []Check {
+// invalidReferenceChecks returns checks with pages and components that the request must not name.
+func invalidReferenceChecks() []Check {
 	return []Check{
 		refusesIncident("unknown-page", "status_page_id", " if the team has no such page.",
 			incidentChange{"an unknown page", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
@@ -90,16 +90,16 @@ func referenceRefusals() []Check {
 			}}),
 		refusesIncident("foreign-page", "status_page_id", " if the page belongs to another team.",
 			incidentChange{"another team's page", func(s *subject, r *incidentv1.CreateIncidentRequest) {
-				r.StatusPageId = proto.String(s.teams[1].Things[StatusPage])
-			}}).needing(StatusPage),
+				r.StatusPageId = proto.String(s.teams[1].Resources[StatusPage])
+			}}).withNeeds(StatusPage),
 		refusesIncident("unknown-component", "component_ids", " if the team has no such component.",
 			incidentChange{"an unknown component", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
 				r.ComponentIds = []string{uuid.NewString()}
 			}}),
 		refusesIncident("foreign-component", "component_ids", " if one belongs to another team.",
 			incidentChange{"another team's component", func(s *subject, r *incidentv1.CreateIncidentRequest) {
-				r.ComponentIds = []string{s.teams[1].Things[Component]}
-			}}).needing(Component),
+				r.ComponentIds = []string{s.teams[1].Resources[Component]}
+			}}).withNeeds(Component),
 		refusesIncident("many-components", "component_ids", " if there are more than 100.",
 			incidentChange{"101 components", func(_ *subject, r *incidentv1.CreateIncidentRequest) {
 				for range contract.MaxPageSize + 1 {
@@ -107,7 +107,7 @@ func referenceRefusals() []Check {
 				}
 			}}),
 		{
-			Name: createIncident + "/component-elsewhere", Writes: true, Needs: []Thing{StatusPage}, run: componentIsOnThePage,
+			Name: createIncident + "/component-elsewhere", Writes: true, Needs: []Kind{StatusPage}, run: componentIsOnThePage,
 			Sentence: "INVALID_ARGUMENT naming `component_ids` if one is not on the given page.",
 		},
 	}
@@ -121,7 +121,7 @@ func componentIsOnThePage(ctx context.Context, s *subject) error {
 		return err
 	}
 	for _, page := range pages.GetStatusPages() {
-		if page.GetId() == own.Things[StatusPage] {
+		if page.GetId() == own.Resources[StatusPage] {
 			continue
 		}
 		other, err := s.incident.GetStatusPage(ctx, &incidentv1.GetStatusPageRequest{TeamId: own.ID, StatusPageId: page.GetId()})
@@ -130,9 +130,9 @@ func componentIsOnThePage(ctx context.Context, s *subject) error {
 		}
 		for _, component := range other.GetComponents() {
 			r := s.newIncident(own.ID, "to be refused")
-			r.StatusPageId, r.ComponentIds = proto.String(own.Things[StatusPage]), []string{component.GetId()}
+			r.StatusPageId, r.ComponentIds = proto.String(own.Resources[StatusPage]), []string{component.GetId()}
 			_, err := s.incident.CreateIncident(ctx, r)
-			return names(err, fmt.Sprintf("the component %s of the page %s", component.GetId(), page.GetId()), "component_ids")
+			return expectViolations(err, fmt.Sprintf("the component %s of the page %s", component.GetId(), page.GetId()), "component_ids")
 		}
 	}
 	return skip("team %s has no component on another page", own.ID)
@@ -140,5 +140,5 @@ func componentIsOnThePage(ctx context.Context, s *subject) error {
 
 func allViolationsAreNamed(ctx context.Context, s *subject) error {
 	_, err := s.incident.CreateIncident(ctx, &incidentv1.CreateIncidentRequest{TeamId: s.teams[0].ID, Actor: s.actor})
-	return names(err, "a request without content", "title", "status", "impact", "message")
+	return expectViolations(err, "a request without content", "title", "status", "impact", "message")
 }

@@ -21,15 +21,15 @@ import (
 	"opsgate/proto/contract"
 )
 
-// A wire calls methods over plain HTTP/2. It sends deadlines and does not apply them: gRPC's own client would end a call at its deadline,
-// and so hide a service that does not.
-type wire struct {
+// A rawClient calls gRPC methods over net/http. It sends deadlines but does not enforce them. gRPC's own client ends a call at its
+// deadline, so it would hide a service that ignores deadlines.
+type rawClient struct {
 	base   string
 	client *http.Client
 }
 
-func newWire(address string, settings *tls.Config) *wire {
-	w := &wire{base: "http://"}
+func newRawClient(address string, settings *tls.Config) *rawClient {
+	w := &rawClient{base: "http://"}
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	if settings == nil {
 		transport.Protocols.SetUnencryptedHTTP2(true)
@@ -42,14 +42,14 @@ func newWire(address string, settings *tls.Config) *wire {
 	return w
 }
 
-func (w *wire) close() { w.client.CloseIdleConnections() }
+func (w *rawClient) close() { w.client.CloseIdleConnections() }
 
-// frameHead is the length of the header of a gRPC message: a flag and the length of the message.
-const frameHead = 5
+// frameHeaderSize is the length of the header of a gRPC message: a flag and the length of the message.
+const frameHeaderSize = 5
 
-// A timing is how a call is sent.
+// A timing is the deadline and the delay of a call.
 type timing struct {
-	// timeout is the deadline, from the headers on.
+	// timeout is the time from the headers to the deadline.
 	timeout time.Duration
 	// pause is the time between the headers and the message.
 	pause time.Duration
@@ -57,12 +57,12 @@ type timing struct {
 
 // call calls the method and returns the code when the service has ended the call, or CANCELLED if the service has reset the stream.
 // It returns an error if the call was impossible, or if ctx has ended before.
-func (w *wire) call(ctx context.Context, method contract.Method, t timing, request proto.Message) (codes.Code, error) {
+func (w *rawClient) call(ctx context.Context, method contract.Method, t timing, request proto.Message) (codes.Code, error) {
 	message, err := proto.Marshal(request)
 	if err != nil {
 		return 0, err
 	}
-	frame := binary.BigEndian.AppendUint32(make([]byte, 1, frameHead+len(message)), uint32(len(message)))
+	frame := binary.BigEndian.AppendUint32(make([]byte, 1, frameHeaderSize+len(message)), uint32(len(message)))
 	body := &delayedBody{Reader: bytes.NewReader(append(frame, message...)), pause: t.pause, closed: make(chan struct{})}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.base+method.Path(), body)
 	if err != nil {
@@ -73,11 +73,11 @@ func (w *wire) call(ctx context.Context, method contract.Method, t timing, reque
 	r.Header.Set("Grpc-Timeout", fmt.Sprintf("%dm", t.timeout.Milliseconds()))
 	response, err := w.client.Do(r)
 	if err != nil {
-		return resetOr(ctx, err)
+		return codeOfReset(ctx, err)
 	}
 	defer response.Body.Close()
 	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return resetOr(ctx, err)
+		return codeOfReset(ctx, err)
 	}
 	return codeOf(response), nil
 }
@@ -109,8 +109,8 @@ func (b *delayedBody) Close() error {
 	return nil
 }
 
-// A streamError is the error of a stream that was reset. The standard library does not export its own type, but sets any error type with
-// these fields (errors.As).
+// A streamError is the error of a stream that was reset. net/http does not export its type, but errors.As converts it to any struct with
+// these fields.
 type streamError struct {
 	StreamID uint32
 	Code     uint32
@@ -121,8 +121,8 @@ func (e streamError) Error() string {
 	return fmt.Sprintf("stream %d was reset: %d", e.StreamID, e.Code)
 }
 
-// resetOr returns CANCELLED if the service has reset the stream, or else the error.
-func resetOr(ctx context.Context, err error) (codes.Code, error) {
+// codeOfReset returns CANCELLED if the service has reset the stream, or else the error.
+func codeOfReset(ctx context.Context, err error) (codes.Code, error) {
 	if _, reset := errors.AsType[streamError](err); reset && ctx.Err() == nil {
 		return codes.Canceled, nil
 	}

@@ -38,9 +38,9 @@ func TestMalformedAnswersAreBreaches(t *testing.T) {
 	}
 	const unknown = 99
 	for _, test := range []struct {
-		name   string
-		answer proto.Message
-		breach string // "" where the answer is well-formed
+		name     string
+		response proto.Message
+		breach   string // "" where the response is well-formed
 	}{
 		{"a complete server", server(func(*fleetv1.Server) {}), ""},
 		{"no server", &fleetv1.GetServerResponse{}, "GetServerResponse.server"},
@@ -73,7 +73,7 @@ func TestMalformedAnswersAreBreaches(t *testing.T) {
 		}}}, "resource_id"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			err := wellFormed(test.answer)
+			err := wellFormed(test.response)
 			if (err == nil) != (test.breach == "") || err != nil && !strings.Contains(err.Error(), test.breach) {
 				t.Errorf("got %v, want a breach of %q", err, test.breach)
 			}

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// settled runs a check on data that other clients may change. If the check fails and the state has changed meanwhile, it runs again, up to
-// five times.
-func settled(ctx context.Context, state func() ([]string, error), check func(state []string) error) error {
+// retryOnChange runs a check on data that other clients may change. If the check fails and the state has changed meanwhile, it runs the
+// check again, up to five times.
+func retryOnChange(ctx context.Context, state func() ([]string, error), check func(state []string) error) error {
 	const attempts = 5
 	for attempt := 1; ; attempt++ {
 		before, err := state()
@@ -29,7 +29,7 @@ func settled(ctx context.Context, state func() ([]string, error), check func(sta
 	}
 }
 
-// differentList returns a breach that names the first position at which two lists of ids differ. What describes the expected list.
+// differentList returns a breach that names the first position at which two lists of ids differ. The breach begins with the text what.
 func differentList(what string, want, got []string) error {
 	at := func(list []string, i int) string {
 		if i < len(list) {

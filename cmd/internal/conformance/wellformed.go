@@ -23,17 +23,17 @@ func required(field protoreflect.FieldDescriptor) bool {
 	return field.Name() == "created_at" || strings.HasSuffix(string(field.Parent().Name()), "Response")
 }
 
-// unspecified is the enum whose zero value is allowed in responses.
-const unspecified protoreflect.FullName = "ops.identity.v1.Plan"
+// enumWithValidZero is the enum whose zero value is allowed in responses.
+const enumWithValidZero protoreflect.FullName = "ops.identity.v1.Plan"
 
 var colour = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
 
 // wellFormed returns a breach if a field of a response breaks a rule that holds for all messages.
-func wellFormed(answer proto.Message) error {
-	return shape(answer.ProtoReflect())
+func wellFormed(response proto.Message) error {
+	return checkMessage(response.ProtoReflect())
 }
 
-func shape(m protoreflect.Message) error {
+func checkMessage(m protoreflect.Message) error {
 	if t, ok := m.Interface().(*timestamppb.Timestamp); ok {
 		if err := t.CheckValid(); err != nil {
 			return expected("a valid google.protobuf.Timestamp", "%v", err)
@@ -46,38 +46,38 @@ func shape(m protoreflect.Message) error {
 		if required(field) && !m.Has(field) {
 			return expected(string(field.FullName())+" to be set", "no %s in %s", field.Name(), label(m))
 		}
-		if err := fieldShape(m, field); err != nil {
+		if err := checkField(m, field); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func fieldShape(m protoreflect.Message, field protoreflect.FieldDescriptor) error {
+func checkField(m protoreflect.Message, field protoreflect.FieldDescriptor) error {
 	value := m.Get(field)
 	switch {
 	case field.IsList() && field.Message() != nil:
 		for i := range value.List().Len() {
-			if err := shape(value.List().Get(i).Message()); err != nil {
+			if err := checkMessage(value.List().Get(i).Message()); err != nil {
 				return err
 			}
 		}
 	case field.IsList() || field.HasPresence() && !m.Has(field):
 	case field.Message() != nil:
-		return shape(value.Message())
-	case !valueShape(field, value):
-		return expected(string(field.FullName())+" to be "+wantedShape(field), "%q in %s", value.String(), label(m))
+		return checkMessage(value.Message())
+	case !isValidValue(field, value):
+		return expected(string(field.FullName())+" to be "+validForm(field), "%q in %s", value.String(), label(m))
 	}
 	return nil
 }
 
-// valueShape reports whether a single value is valid.
-func valueShape(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+// isValidValue reports whether a single value is valid.
+func isValidValue(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 	name := string(field.Name())
 	switch field.Kind() {
 	case protoreflect.EnumKind:
 		known := field.Enum().Values().ByNumber(value.Enum()) != nil
-		return known && (value.Enum() != 0 || field.Enum().FullName() == unspecified)
+		return known && (value.Enum() != 0 || field.Enum().FullName() == enumWithValidZero)
 	case protoreflect.DoubleKind:
 		number := value.Float()
 		if strings.HasSuffix(name, "_percent") {
@@ -95,7 +95,7 @@ func valueShape(field protoreflect.FieldDescriptor, value protoreflect.Value) bo
 	return true
 }
 
-func wantedShape(field protoreflect.FieldDescriptor) string {
+func validForm(field protoreflect.FieldDescriptor) string {
 	switch {
 	case field.Kind() == protoreflect.EnumKind:
 		return "a known value"
@@ -118,16 +118,16 @@ func label(m protoreflect.Message) string {
 	return name
 }
 
-// identities returns the ids of all messages in a response.
-func identities(answer proto.Message) (ids []string) {
-	answer.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+// messageIDs returns the ids of all messages in a response.
+func messageIDs(response proto.Message) (ids []string) {
+	response.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {
 		case field.IsList() && field.Message() != nil:
 			for i := range value.List().Len() {
-				ids = append(ids, identities(value.List().Get(i).Message().Interface())...)
+				ids = append(ids, messageIDs(value.List().Get(i).Message().Interface())...)
 			}
 		case field.Message() != nil:
-			ids = append(ids, identities(value.Message().Interface())...)
+			ids = append(ids, messageIDs(value.Message().Interface())...)
 		case field.Name() == "id":
 			ids = append(ids, value.String())
 		}

@@ -6,7 +6,7 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// The store has enum values as lower-case words: their names without these prefixes.
+// The database stores an enum value as a lower-case word: the name of the value without its prefix.
 const (
 	statusPrefix = "INCIDENT_STATUS_"
 	impactPrefix = "INCIDENT_IMPACT_"
