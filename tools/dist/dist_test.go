@@ -247,7 +247,7 @@ func checkBill(t *testing.T, content []byte) {
 	known := map[string]bool{bill.Metadata.Component.Ref: true}
 	for _, c := range bill.Components {
 		if known[c.Ref] {
-			t.Errorf("%s is there twice", c.Ref)
+			t.Errorf("component %s is listed twice", c.Ref)
 		}
 		known[c.Ref] = true
 		if c.Version == "" || c.Type == "library" != strings.HasPrefix(c.PURL, "pkg:golang/") {
@@ -256,15 +256,15 @@ func checkBill(t *testing.T, content []byte) {
 	}
 	for _, d := range bill.Dependencies {
 		for _, ref := range d.DependsOn {
-			if !known[on] {
-				t.Errorf("%s needs %s, which is not there", d.Ref, on)
+			if !known[ref] {
+				t.Errorf("%s depends on %s, which is not a component", d.Ref, ref)
 			}
 		}
 		holds := func(module string) bool {
 			return slices.ContainsFunc(d.DependsOn, func(on string) bool { return strings.HasPrefix(on, "pkg:golang/"+module+"@") })
 		}
 		if d.Ref == "bin/opsgate" && (!holds("std") || !holds("google.golang.org/grpc") || holds("modernc.org/sqlite")) {
-			t.Errorf("opsgate is made of %q", d.DependsOn)
+			t.Errorf("dependencies of opsgate: %q", d.DependsOn)
 		}
 	}
 }

@@ -23,8 +23,8 @@ type sample struct {
 // round is one measurement of each edge, in turn.
 type round struct{ bare, edge, floor sample }
 
-// outcome has the median of each figure over all rounds of a scenario. The ratios are medians of the ratios of each round, because a slow
-// moment of the machine affects all measurements of a round, but not all rounds.
+// outcome has the median of each figure over all rounds of a scenario. Each ratio is the median of the ratios of the rounds, because a
+// short slowdown of the machine affects all measurements of one round, but not all rounds.
 type outcome struct {
 	scenario
 
@@ -36,12 +36,12 @@ var errBarMissed = errors.New("the edge misses a bar")
 
 // compare runs the whole comparison and prints it.
 func compare(ctx context.Context, o options) error {
-	s, err := newStage(ctx, o)
+	s, err := newTestbed(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	if err := s.startPeers(ctx); err != nil {
+	if err := s.startBaselines(ctx); err != nil {
 		return err
 	}
 	scenarios, err := s.scenarios(ctx, o.store)
@@ -64,7 +64,7 @@ func compare(ctx context.Context, o options) error {
 }
 
 // rounds measures one scenario.
-func (s *stage) rounds(ctx context.Context, o options, sc scenario) (outcome, error) {
+func (s *testbed) rounds(ctx context.Context, o options, sc scenario) (outcome, error) {
 	rounds := make([]round, o.rounds)
 	for i := range rounds {
 		var err error
@@ -78,7 +78,7 @@ func (s *stage) rounds(ctx context.Context, o options, sc scenario) (outcome, er
 			return outcome{}, err
 		}
 	}
-	return conclude(sc, rounds), nil
+	return summarize(sc, rounds), nil
 }
 
 // measure loads one edge, after a short warm-up.
@@ -113,8 +113,8 @@ func measure(ctx context.Context, o options, t target, request []byte) (sample, 
 	}, nil
 }
 
-// conclude returns the medians of the rounds.
-func conclude(sc scenario, rounds []round) outcome {
+// summarize returns the medians of the rounds.
+func summarize(sc scenario, rounds []round) outcome {
 	return outcome{
 		scenario:    sc,
 		bareMedian:  medians(rounds, func(r round) sample { return r.bare }),

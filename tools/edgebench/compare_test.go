@@ -35,7 +35,9 @@ func listen(t *testing.T, part func(context.Context, net.Listener) error) string
 
 func TestTheBareGatewayServesTheComparedRequests(t *testing.T) {
 	backend := listen(t, canned.Serve)
-	gateway := listen(t, func(ctx context.Context, lis net.Listener) error { return front(bare.New).serve(ctx, lis, backend) })
+	gateway := listen(t, func(ctx context.Context, lis net.Listener) error {
+		return newHandler(bare.New).serve(ctx, lis, backend)
+	})
 	mustServe(t, gateway, []request{
 		{"GET", "/v1/servers?team_id=t", "", `"servers"`},
 		{"GET", "/v1/servers/some-id?team_id=t", "", `"lastSeenAt"`},
@@ -82,7 +84,7 @@ func mustServe(t *testing.T, gateway string, requests []request) {
 
 func TestFiguresAreMediansOfTheRounds(t *testing.T) {
 	figures := func(cpu time.Duration, rate float64) sample { return sample{cpu: cpu, rate: rate, p99: 1} }
-	got := conclude(scenario{}, []round{
+	got := summarize(scenario{}, []round{
 		{bare: figures(100, 30), edge: figures(50, 1)},
 		{bare: figures(200, 10), edge: figures(80, 3)}, // a slow round with the same ratio
 		{bare: figures(110, 20), edge: figures(44, 2)},
@@ -106,7 +108,7 @@ func TestAMissedBarIsReported(t *testing.T) {
 		"too much memory": {edge: sample{cpu: 50, resident: residentBar + 1}, missed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out := []outcome{conclude(sc, []round{{bare: sample{cpu: 100, p99: 1}, edge: c.edge}})}
+			out := []outcome{summarize(sc, []round{{bare: sample{cpu: 100, p99: 1}, edge: c.edge}})}
 			if missed := report(io.Discard, options{}, out); missed != c.missed {
 				t.Errorf("missed = %v, want %v", missed, c.missed)
 			}

@@ -1,5 +1,5 @@
-// Command edgebench compares the cost of a request at the edge with that at a bare grpc-gateway and with the least that the parts of the
-// edge can cost (package floor). All three call the same backend, and the same client loads one after the other over loopback.
+// Command edgebench compares the cost of a request in the edge with two baselines: a bare grpc-gateway, and the cheapest edge with the same
+// libraries (package floor). All three call the same backend, and the same client loads one after the other over loopback.
 //
 //	go run .                        compare, and print the table
 //	go run . -enforce               also exit 1 if the edge misses its bar
@@ -10,8 +10,8 @@
 // other processes. The edge runs in its usual configuration: with authentication, limits (too high to deny a request), access logs and
 // metrics.
 //
-// CPU times come from /proc, so that edgebench runs on Linux only. It starts all processes that it needs on free ports of 127.0.0.1, stops
-// only those, and takes less than two minutes.
+// CPU times come from /proc, so edgebench runs only on Linux. It starts all processes that it needs on free ports of 127.0.0.1, stops only
+// those, and takes less than two minutes.
 //
 // Its parts can run alone and log their addresses: `go run . serve-backend`, `go run . serve-bare ADDRESS` and
 // `go run . serve-floor ADDRESS TEAM`.

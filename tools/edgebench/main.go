@@ -55,12 +55,12 @@ func run(ctx context.Context, args []string) error {
 			if len(args) != 2 {
 				return fmt.Errorf("%w: serve-bare needs the backend's address", errUsage)
 			}
-			return serveFront(ctx, bare.New, args[1])
+			return serveHandler(ctx, bare.New, args[1])
 		case "serve-floor":
 			if len(args) != 3 {
 				return fmt.Errorf("%w: serve-floor needs the backend's address and a team's id", errUsage)
 			}
-			return serveFront(ctx, floorFor(args[2]), args[1])
+			return serveHandler(ctx, floorFor(args[2]), args[1])
 		}
 	}
 	o, err := parseOptions(args)
@@ -80,11 +80,11 @@ func serve(ctx context.Context, part func(context.Context, net.Listener) error) 
 	return part(ctx, lis)
 }
 
-func serveFront(ctx context.Context, f front, backend string) error {
+func serveHandler(ctx context.Context, f newHandler, backend string) error {
 	return serve(ctx, func(ctx context.Context, lis net.Listener) error { return f.serve(ctx, lis, backend) })
 }
 
-func floorFor(team string) front {
+func floorFor(team string) newHandler {
 	return func(_ context.Context, backend *grpc.ClientConn) (http.Handler, error) {
 		return floor.New(backend, team), nil
 	}

@@ -21,7 +21,7 @@ const (
 )
 
 const (
-	overloadLasts       = 4 * time.Second
+	overloadDuration    = 4 * time.Second
 	overloadConnections = 1500
 )
 
@@ -59,24 +59,24 @@ func overloadWith(ctx context.Context, w io.Writer, maxInFlight int) error {
 		settings: fmt.Sprintf("http: {max_in_flight: %d}\n", maxInFlight),
 		launcher: []string{"taskset", "--cpu-list", edgeProcessor},
 	}
-	s, err := newStage(ctx, o)
+	s, err := newTestbed(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	run := load.Options{
 		Address: s.edge.address, Request: s.request("GET", s.edge, "/v1/servers", ""),
-		Connections: overloadConnections, Duration: overloadLasts,
+		Connections: overloadConnections, Duration: overloadDuration,
 	}
 	for _, rate := range []int{4000, 8000, 12000, 16000} {
 		got, err := load.Offer(ctx, run, rate)
 		if err != nil {
 			return err
 		}
-		in, out := got[200], got[503]
+		admitted, rejected := got[200], got[503]
 		_, _ = fmt.Fprintf(w, "%d\t%d\t%.0f\t%s\t%s\t%.0f\t%s\t%s\t\n", maxInFlight, rate,
-			in.Rate(), millis(in.Percentile(0.50)), millis(in.Percentile(0.99)),
-			out.Rate(), millis(out.Percentile(0.50)), millis(out.Percentile(0.99)))
+			admitted.Rate(), millis(admitted.Percentile(0.50)), millis(admitted.Percentile(0.99)),
+			rejected.Rate(), millis(rejected.Percentile(0.50)), millis(rejected.Percentile(0.99)))
 	}
 	return nil
 }

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	startLimit = 20 * time.Second      // for a process to log its address
-	stopLimit  = 10 * time.Second      // for a process to end after SIGTERM
-	pollEvery  = 20 * time.Millisecond // interval of reading a log
+	startTimeout = 20 * time.Second      // for a process to log its address
+	stopTimeout  = 10 * time.Second      // for a process to end after SIGTERM
+	pollEvery    = 20 * time.Millisecond // interval of reading a log
 )
 
 // process is a program that the comparison started.
@@ -41,7 +41,7 @@ func start(ctx context.Context, dir, name string, argv ...string) (*process, err
 	p.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
-	p.cmd.WaitDelay = stopLimit
+	p.cmd.WaitDelay = stopTimeout
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -57,25 +57,25 @@ func (p *process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:
-	case <-time.After(stopLimit):
+	case <-time.After(stopTimeout):
 		_ = p.cmd.Process.Kill()
 		<-p.done
 	}
 }
 
-// logLine waits for the first JSON object in the log for which take returns true, and returns its result.
-func (p *process) logLine(ctx context.Context, take func(line map[string]any) (string, bool)) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+// logLine waits for the first JSON object in the log for which match returns true, and returns its result.
+func (p *process) logLine(ctx context.Context, match func(line map[string]any) (string, bool)) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
-		if found, ok := scanLog(p.log, take); ok {
+		if found, ok := scanLog(p.log, match); ok {
 			return found, nil
 		}
 		select {
 		case <-p.done:
-			return "", fmt.Errorf("%s ended before it listened (%w); its log:\n%s", p.name, p.err, tail(p.log))
+			return "", fmt.Errorf("%s ended before it logged its address (%w); its log:\n%s", p.name, p.err, tail(p.log))
 		case <-ctx.Done():
 			return "", fmt.Errorf("%s did not log its address in time (%w); its log:\n%s", p.name, ctx.Err(), tail(p.log))
 		case <-tick.C:
@@ -83,7 +83,7 @@ func (p *process) logLine(ctx context.Context, take func(line map[string]any) (s
 	}
 }
 
-func scanLog(path string, take func(map[string]any) (string, bool)) (string, bool) {
+func scanLog(path string, match func(map[string]any) (string, bool)) (string, bool) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", false
@@ -93,9 +93,9 @@ func scanLog(path string, take func(map[string]any) (string, bool)) (string, boo
 	for lines.Scan() {
 		var line map[string]any
 		if json.Unmarshal(lines.Bytes(), &line) != nil {
-			continue // no log line, or a partial one
+			continue // not a log line, or an incomplete one
 		}
-		if found, ok := take(line); ok {
+		if found, ok := match(line); ok {
 			return found, true
 		}
 	}
@@ -115,7 +115,7 @@ func tail(path string) string {
 // ticksPerSecond is the unit of CPU times in /proc. It is 100 on every Linux that Go runs on.
 const ticksPerSecond = 100
 
-// cpu returns the CPU time, user and system, that the process has used.
+// cpu returns the used CPU time of the process, user and system.
 func (p *process) cpu() (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Bounds of the edge besides the CPU time of each scenario.
+// Bounds of the edge in addition to the CPU time of each scenario.
 const (
 	residentBar  = 64 << 20
 	residentGoal = 48 << 20
@@ -46,7 +46,7 @@ func report(w io.Writer, o options, outcomes []outcome) (missed bool) {
 	return missed
 }
 
-// verdict compares a figure, of which less is better, with its bounds.
+// verdict compares a figure with its bounds. Lower figures are better.
 func verdict(figure, bar, goal float64) string {
 	switch {
 	case figure <= goal:

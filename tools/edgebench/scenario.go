@@ -8,19 +8,20 @@ import (
 	"strconv"
 )
 
-// scenario is one request, in the form that each edge takes, and the bounds of its cost.
+// scenario is one request, as bytes for each edge, and the bounds of its cost.
 type scenario struct {
 	name string
 	bounds
 	bare []byte
-	edge []byte // also for the floor, which reads neither host nor token
+	edge []byte // also for the floor, which ignores host and token
 }
 
-// bounds limit the CPU time of a request, as a share of that of the bare gateway.
+// bounds limit the CPU time of a request, divided by that of the bare gateway. With -enforce, a ratio above bar fails.
+// The goal is only printed.
 type bounds struct{ bar, goal float64 }
 
 // scenarios returns the requests. It returns an error unless all edges return equally long lists.
-func (s *stage) scenarios(ctx context.Context, store string) ([]scenario, error) {
+func (s *testbed) scenarios(ctx context.Context, store string) ([]scenario, error) {
 	var listed []struct{ ID string }
 	if err := s.get(ctx, s.edge, "/v1/servers", &listed); err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ const (
 )
 
 // request returns the bytes of a request. Both edges get the same headers: reading the credential is part of the compared cost.
-func (s *stage) request(method string, t target, path, body string) []byte {
+func (s *testbed) request(method string, t target, path, body string) []byte {
 	r := method + " " + path + " HTTP/1.1\r\nHost: " + t.address +
 		"\r\nAuthorization: Bearer " + s.token + "\r\nAccept: application/json\r\n"
 	if body != "" {

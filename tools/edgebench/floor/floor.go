@@ -16,7 +16,7 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// gcPercent is the default of the edge.
+// gcPercent is GOGC of the edge by default.
 const gcPercent = 400
 
 // New returns a handler of the compared operations of the public API, for one team. It sets the garbage collection of the process to that

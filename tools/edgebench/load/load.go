@@ -74,8 +74,8 @@ func Run(ctx context.Context, o Options) (Result, error) {
 // connections are the connections of one run.
 type connections []net.Conn
 
-// answerLimit limits the wait for the last responses.
-const answerLimit = 10 * time.Second
+// responseTimeout limits the wait for the last responses.
+const responseTimeout = 10 * time.Second
 
 func dial(ctx context.Context, o Options) (_ connections, err error) {
 	var d net.Dialer
@@ -91,7 +91,7 @@ func dial(ctx context.Context, o Options) (_ connections, err error) {
 			return nil, fmt.Errorf("connect the load: %w", err)
 		}
 		conns = append(conns, conn)
-		if err := conn.SetDeadline(time.Now().Add(o.Duration + answerLimit)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(o.Duration + responseTimeout)); err != nil {
 			return nil, fmt.Errorf("connect the load: %w", err)
 		}
 	}

@@ -22,13 +22,13 @@ func Offer(ctx context.Context, o Options, rate int) (map[int]Result, error) {
 
 	total := int(float64(rate) * o.Duration.Seconds())
 	due := make(chan time.Time, total) // large enough that schedule never blocks
-	answers := make([]map[int][]time.Duration, len(conns))
+	responses := make([]map[int][]time.Duration, len(conns))
 	start := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, conns.cancel)()
 	for i, conn := range conns {
 		g.Go(func() (err error) {
-			answers[i], err = send(conn, o.Request, due)
+			responses[i], err = send(conn, o.Request, due)
 			return err
 		})
 	}
@@ -36,7 +36,7 @@ func Offer(ctx context.Context, o Options, rate int) (map[int]Result, error) {
 	if err := g.Wait(); err != nil {
 		return nil, fmt.Errorf("offer %d requests a second to %s: %w", rate, o.Address, err)
 	}
-	return byStatus(answers, time.Since(start)), nil
+	return byStatus(responses, time.Since(start)), nil
 }
 
 // schedule puts each request into the queue when it is due, up to the capacity of the queue.
@@ -76,9 +76,9 @@ func send(conn net.Conn, request []byte, due <-chan time.Time) (map[int][]time.D
 	return latencies, nil
 }
 
-func byStatus(answers []map[int][]time.Duration, elapsed time.Duration) map[int]Result {
+func byStatus(responses []map[int][]time.Duration, elapsed time.Duration) map[int]Result {
 	results := map[int]Result{}
-	for _, of := range answers {
+	for _, of := range responses {
 		for status, latencies := range of {
 			results[status] = Result{Elapsed: elapsed, latencies: append(results[status].latencies, latencies...)}
 		}

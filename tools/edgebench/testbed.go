@@ -59,30 +59,30 @@ type target struct {
 	address string
 }
 
-// stage is everything that runs during a comparison: one backend and the edges in front of it.
-type stage struct {
+// testbed holds the processes of a comparison: one backend, and the edges that call it.
+type testbed struct {
 	dir       string // of binaries, configuration and logs
 	module    string // directory of the main module
 	processes []*process
 
 	backend     string // its address
 	edge        target
-	bare, floor target // set by startPeers
+	bare, floor target // set by startBaselines
 	token       string // accepted by the edge
-	team        string // of the token; set by startPeers
+	team        string // of the token; set by startBaselines
 }
 
 // close stops all processes in reverse order of their start, and removes dir.
-func (s *stage) close() {
+func (s *testbed) close() {
 	for _, p := range slices.Backward(s.processes) {
 		p.stop()
 	}
 	_ = os.RemoveAll(s.dir)
 }
 
-// newStage builds and starts a backend and the edge. The caller closes it.
-func newStage(ctx context.Context, o options) (_ *stage, err error) {
-	s := &stage{}
+// newTestbed builds and starts a backend and the edge. The caller closes it.
+func newTestbed(ctx context.Context, o options) (_ *testbed, err error) {
+	s := &testbed{}
 	if s.dir, err = os.MkdirTemp("", "edgebench-"); err != nil {
 		return nil, fmt.Errorf("make a working directory: %w", err)
 	}
@@ -107,7 +107,7 @@ func newStage(ctx context.Context, o options) (_ *stage, err error) {
 }
 
 // startBackend starts the backend, sets a token that the edge accepts, and returns the address of the backend.
-func (s *stage) startBackend(ctx context.Context, backend string) (string, error) {
+func (s *testbed) startBackend(ctx context.Context, backend string) (string, error) {
 	if backend == backendReference {
 		return s.startReference(ctx)
 	}
@@ -121,7 +121,7 @@ func (s *stage) startBackend(ctx context.Context, backend string) (string, error
 }
 
 // startReference runs opsdev for its reference backend and demo data; its gateway is not used.
-func (s *stage) startReference(ctx context.Context) (string, error) {
+func (s *testbed) startReference(ctx context.Context) (string, error) {
 	opsdev, err := s.build(ctx, "opsdev")
 	if err != nil {
 		return "", err
@@ -146,8 +146,8 @@ func (s *stage) startReference(ctx context.Context) (string, error) {
 	return credentials.BackendAddr, nil
 }
 
-// startPeers starts the bare gateway and the floor.
-func (s *stage) startPeers(ctx context.Context) (err error) {
+// startBaselines starts the bare gateway and the floor.
+func (s *testbed) startBaselines(ctx context.Context) (err error) {
 	if s.bare, err = s.startPart(ctx, "bare", "serve-bare", s.backend); err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (s *stage) startPeers(ctx context.Context) (err error) {
 }
 
 // startPart starts this program as one part of the comparison.
-func (s *stage) startPart(ctx context.Context, name string, args ...string) (target, error) {
+func (s *testbed) startPart(ctx context.Context, name string, args ...string) (target, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return target{}, fmt.Errorf("find this program: %w", err)
@@ -177,7 +177,7 @@ func (s *stage) startPart(ctx context.Context, name string, args ...string) (tar
 	return target{process: p, address: address}, err
 }
 
-func (s *stage) startEdge(ctx context.Context, o options) error {
+func (s *testbed) startEdge(ctx context.Context, o options) error {
 	redis := "127.0.0.1:6379"
 	if o.store == storeRedis {
 		var err error
@@ -207,7 +207,7 @@ func (s *stage) startEdge(ctx context.Context, o options) error {
 }
 
 // startRedis starts a redis-server without persistence, and returns its address. The edge connects when it is ready.
-func (s *stage) startRedis(ctx context.Context) (string, error) {
+func (s *testbed) startRedis(ctx context.Context) (string, error) {
 	lis, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("find a port for Redis: %w", err)
@@ -220,7 +220,7 @@ func (s *stage) startRedis(ctx context.Context) (string, error) {
 }
 
 // build compiles a program of the main module and returns the path of the binary.
-func (s *stage) build(ctx context.Context, program string) (string, error) {
+func (s *testbed) build(ctx context.Context, program string) (string, error) {
 	binary := filepath.Join(s.dir, program)
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/"+program)
 	cmd.Dir = s.module
@@ -231,7 +231,7 @@ func (s *stage) build(ctx context.Context, program string) (string, error) {
 }
 
 // start starts a program that close stops.
-func (s *stage) start(ctx context.Context, name string, argv ...string) (*process, error) {
+func (s *testbed) start(ctx context.Context, name string, argv ...string) (*process, error) {
 	p, err := start(ctx, s.dir, name, argv...)
 	if err == nil {
 		s.processes = append(s.processes, p)
@@ -241,7 +241,7 @@ func (s *stage) start(ctx context.Context, name string, argv ...string) (*proces
 
 // awaitFile waits until a process has written a file, and returns its contents.
 func awaitFile(ctx context.Context, p *process, path string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -261,7 +261,7 @@ func awaitFile(ctx context.Context, p *process, path string) ([]byte, error) {
 }
 
 // get sends a GET request to an edge and decodes the response.
-func (s *stage) get(ctx context.Context, t target, path string, into any) error {
+func (s *testbed) get(ctx context.Context, t target, path string, into any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.address+path, http.NoBody)
 	if err != nil {
 		return fmt.Errorf("get %s: %w", path, err)

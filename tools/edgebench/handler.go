@@ -12,11 +12,11 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// A front returns a handler that translates HTTP requests into calls of a backend.
-type front func(ctx context.Context, backend *grpc.ClientConn) (http.Handler, error)
+// A newHandler returns a handler that translates HTTP requests into calls of a backend.
+type newHandler func(ctx context.Context, backend *grpc.ClientConn) (http.Handler, error)
 
 // serve serves requests on the listener until the context ends.
-func (f front) serve(ctx context.Context, lis net.Listener, backend string) error {
+func (f newHandler) serve(ctx context.Context, lis net.Listener, backend string) error {
 	conn, err := grpc.NewClient(backend, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return fmt.Errorf("connect to backend %s: %w", backend, err)
