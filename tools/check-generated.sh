@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that the generated code in the working tree is current: in a copy of the tree it removes all generated Go files, runs
-# `make generate`, and compares.
+# Checks that the generated files in the working tree are current: in a copy of the tree it removes all generated Go files, runs
+# `make generate`, and compares these files, the OpenAPI document and the README, which has a generated table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,9 +8,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tree" "$work/committed" "$work/generated"
 
-# move_generated FROM TO moves all generated Go files, with their folders.
+# move_generated FROM TO moves all generated Go files, with their folders, and copies the other files that `make generate` writes.
 move_generated() {
   local list
+  (cd "$1" && tar -cf - README.md gateway/openapi/openapi.yaml) | tar -xf - -C "$2"
   list=$(cd "$1" && grep -rlE --include='*.go' '^// Code generated .* DO NOT EDIT\.$' . || true)
   [ -n "$list" ] || return 0
   (cd "$1" && tar -cf - -T - <<<"$list") | tar -xf - -C "$2"
@@ -27,6 +28,6 @@ move_generated "$work/tree" "$work/generated"
 
 cd "$work"
 if ! diff -ru committed generated; then
-  echo "generated code is not current: run 'make generate'" >&2
+  echo "generated files are not current: run 'make generate'" >&2
   exit 1
 fi

@@ -62,11 +62,11 @@ func TestErrorsInFixturesAreReported(t *testing.T) {
 		{"an id in both teams", fmt.Sprintf(two, ", server: "+first), "teams[1].server: is also the id of teams[0].id"},
 		{"an unknown key", fmt.Sprintf(two, ", sever: x"), "field sever not found"},
 		{"no YAML", "teams: [", "did not find"},
-		{"a token", fmt.Sprintf(two, ", token: "+secret), "teams[1].token: must not hold a token itself"},
+		{"a token", fmt.Sprintf(two, ", token: "+secret), "teams[1].token: must be a reference"},
 		{"a variable that is not set", fmt.Sprintf(two, `, token: "${NOT_SET}"`), "teams[1].token: names the variable NOT_SET, which is not set"},
 		{"a file that is not there", fmt.Sprintf(two, `, token: "${file:/nowhere/at/all}"`), "teams[1].token: names a file that cannot be read"},
 		{"a short hash", fmt.Sprintf(two, ", token: sha256:00ff"), "teams[1].token: must be sha256: and 64 hexadecimal digits"},
-		{"a revoked token", fmt.Sprintf(two, "") + "revoked_token: " + secret, "revoked_token: must not hold a token itself"},
+		{"a revoked token", fmt.Sprintf(two, "") + "revoked_token: " + secret, "revoked_token: must be a reference"},
 		{"too much", strings.Repeat("#", 65<<10), "is larger than 65536 bytes"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
