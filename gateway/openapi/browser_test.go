@@ -53,7 +53,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(page.Gzip)
 }
 
-func TestThePageListsOperationsAndCallsTheAPI(t *testing.T) {
+func TestPageListsOperationsAndCallsTheAPI(t *testing.T) {
 	site := startSite(t)
 	ctx, seen := browsertest.Start(t)
 
@@ -84,12 +84,12 @@ func TestThePageListsOperationsAndCallsTheAPI(t *testing.T) {
 		}
 	}
 	if n := browsertest.Read(ctx, t, chromedp.Evaluate[int](`localStorage.length + sessionStorage.length + document.cookie.length`)); n != 0 {
-		t.Error("the page stored something")
+		t.Error("the page stored data in the browser")
 	}
 
 	own := strings.TrimPrefix(site.URL, "http://")
 	if hosts := seen.Hosts(); len(hosts) < 7 || slices.ContainsFunc(hosts, func(host string) bool { return host != own }) {
-		t.Errorf("requests went to %v", hosts)
+		t.Errorf("requests to %v, want only %s", hosts, own)
 	}
 	if complaints := seen.Complaints(); len(complaints) > 0 || len(site.missing) > 0 {
 		t.Errorf("errors in the browser: %q; missing: %v", complaints, site.missing)

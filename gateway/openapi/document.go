@@ -24,7 +24,7 @@ func JSON() []byte {
 	return doc
 }
 
-// toJSON converts a YAML document. Decoding it into maps would lose the order of keys, on which a reader depends.
+// toJSON converts a YAML document. It keeps the order of keys, which maps would lose.
 func toJSON(document []byte) ([]byte, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(document, &root); err != nil {

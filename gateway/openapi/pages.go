@@ -40,7 +40,7 @@ func Lookup(path string) (page Page, ok bool) {
 	return page, ok
 }
 
-// pages are made at the first request, so that a gateway without such requests does not keep them in memory.
+// pages builds the pages at the first request, so that a gateway without such requests does not keep them in memory.
 //
 //nolint:gochecknoglobals // a cache of constants
 var pages = sync.OnceValue(func() map[string]Page {

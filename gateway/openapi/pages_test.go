@@ -26,7 +26,7 @@ a:
 	}
 }
 
-func TestAmbiguousYAMLIsRefused(t *testing.T) {
+func TestAmbiguousYAMLIsRejected(t *testing.T) {
 	for in, want := range map[string]string{
 		"at: 2026-01-02T03:04:05.678Z": "quote it",
 		"200: {}":                      "quote it",
@@ -42,7 +42,7 @@ func TestAmbiguousYAMLIsRefused(t *testing.T) {
 	}
 }
 
-func TestPages(t *testing.T) {
+func TestEveryPageHasItsTypePolicyAndGzip(t *testing.T) {
 	for path, contentType := range map[string]string{
 		"/openapi.json":              "application/json; charset=utf-8",
 		"/openapi.yaml":              "application/yaml; charset=utf-8",
@@ -78,7 +78,7 @@ func TestPages(t *testing.T) {
 }
 
 // An inline script or style would need an exception in the Content-Security-Policy.
-func TestThePageHasNoInlineCode(t *testing.T) {
+func TestPageHasNoInlineCode(t *testing.T) {
 	page, _ := Lookup("/docs/")
 	for _, inline := range []string{"<style", " style=", " onload=", "<script>", "javascript:", "http://", "https://"} {
 		if bytes.Contains(page.Body, []byte(inline)) {

@@ -26,7 +26,7 @@ type program struct {
 	exited chan struct{}
 }
 
-// run starts a program and returns when it serves, with its log record "serving".
+// run starts a program, waits for its log record "serving", and returns both.
 func run(t *testing.T, name string, args ...string) (*program, map[string]any) {
 	t.Helper()
 	p := &program{cmd: exec.Command(filepath.Join(programs.dir, name), args...), exited: make(chan struct{})}
@@ -36,7 +36,7 @@ func run(t *testing.T, name string, args ...string) (*program, map[string]any) {
 	}
 	go func() {
 		defer close(p.exited)
-		_ = p.cmd.Wait() // its log has the reason
+		_ = p.cmd.Wait() // the log has the error
 	}()
 	t.Cleanup(func() {
 		p.kill()
@@ -96,7 +96,7 @@ type apart struct {
 	backend, gateway *program
 }
 
-// startApart starts both, and returns when the gateway reaches the backend.
+// startApart starts both programs and waits until the gateway reaches the backend.
 func startApart(t *testing.T, config string) *apart {
 	t.Helper()
 	all, err := demo.Tokens(authn.TokenFormat{Prefix: "ops_"})

@@ -1,3 +1,3 @@
 // Package systemtest tests the whole system over HTTP: it starts the program opsdev, or opsbackend and opsgate, as users do, and
-// validates every response by the OpenAPI document. Rules that are easier to reach from inside are tested in their own packages.
+// validates every response against the OpenAPI document. Each package tests its own rules.
 package systemtest

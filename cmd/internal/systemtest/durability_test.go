@@ -20,7 +20,7 @@ import (
 )
 
 // Acknowledged incidents, their audit entries and the responses of idempotency keys survive SIGKILL.
-func TestAcknowledgedIncidentsSurviveAKill(t *testing.T) {
+func TestAcknowledgedIncidentsSurviveSIGKILL(t *testing.T) {
 	data := t.TempDir()
 	s := start(t, launchOptions{config: highLimits, dataDir: data})
 	full := s.as(t, "full")
@@ -69,11 +69,11 @@ func TestAcknowledgedIncidentsSurviveAKill(t *testing.T) {
 	}
 	again := full.post(t, "/v1/incidents", newIncident, key).must(t, 200)
 	if string(again.body) != string(first.body) || again.header.Get("Idempotent-Replayed") != "true" {
-		t.Errorf("the key is answered %s, then %s", first.body, again.body)
+		t.Errorf("the key returned %s, then %s", first.body, again.body)
 	}
 }
 
-// After a restart of either side, a key returns the first response, and refuses another request.
+// After a restart of the backend or the gateway, a key returns the first response and rejects a different request.
 func TestIdempotencyKeySurvivesARestart(t *testing.T) {
 	for name, restart := range map[string]func(*apart, *testing.T){
 		"backend": (*apart).restartBackend,
@@ -110,7 +110,7 @@ func TestIdempotencyKeySurvivesARestart(t *testing.T) {
 				}
 			}
 			if after := full.get(t, incident).must(t, 200); string(after.body) != string(before.body) {
-				t.Errorf("the incident was %s, and is %s", before.body, after.body)
+				t.Errorf("the incident changed from %s to %s", before.body, after.body)
 			}
 		})
 	}
@@ -120,12 +120,11 @@ func TestIdempotencyKeySurvivesARestart(t *testing.T) {
 func mustReplay(t *testing.T, first, second response) {
 	t.Helper()
 	if string(second.must(t, 200).body) != string(first.body) || second.header.Get("Idempotent-Replayed") != "true" {
-		t.Errorf("answered %s, then %s, replayed: %q", first.body, second.body, second.header.Get("Idempotent-Replayed"))
+		t.Errorf("got %s, then %s, replayed: %q", first.body, second.body, second.header.Get("Idempotent-Replayed"))
 	}
 }
 
-// The backend is killed during requests, so that a client without a response cannot determine whether its write was executed. It repeats
-// the request with its key until it gets a response.
+// The backend is killed during requests. A client without a response repeats its request with the same key until it gets one.
 func TestRepeatedRequestsAreExecutedOnceWhileTheBackendIsKilled(t *testing.T) {
 	const clients, each, kills = 8, 30, 3
 	s := startApart(t, "")
@@ -152,7 +151,7 @@ func TestRepeatedRequestsAreExecutedOnceWhileTheBackendIsKilled(t *testing.T) {
 		s.startBackend(t)
 	}
 	wg.Wait()
-	t.Logf("%d requests failed, %d were answered by a replay", lost.Load(), replayed.Load())
+	t.Logf("%d requests failed, %d responses were replays", lost.Load(), replayed.Load())
 
 	times := map[string]int{}
 	for _, incident := range walk(t, full, "/v1/incidents?limit=100", func() {}) {
@@ -187,11 +186,11 @@ func postOnce(t *testing.T, c client, title string, lost *atomic.Int64) (replaye
 			return false
 		}
 	}
-	t.Errorf("%s: not answered within %v", title, patience)
+	t.Errorf("%s: no response within %v", title, patience)
 	return false
 }
 
-// The gateway looks no token up again within 20 minutes, so that only the stream delivers the revocation.
+// The gateway does not repeat lookups within 20 minutes, so that only the stream delivers the revocation.
 func TestRevocationIsDeliveredAfterTheStreamWasCut(t *testing.T) {
 	s := startApart(t, "authn: {fresh_for: 1h, stale_for: 2h}\n")
 	read, full := s.as(t, "read"), s.as(t, "full")
@@ -210,7 +209,7 @@ func TestRevocationIsDeliveredAfterTheStreamWasCut(t *testing.T) {
 	eventually(t, "the revocation arrives", func() bool { return read.get(t, "/v1/me").status == 401 })
 	full.get(t, "/v1/me").must(t, 200)
 	if n := s.resolved(t); n != lookups {
-		t.Errorf("%s look-ups, want %s: the stream resumed without a gap", n, lookups)
+		t.Errorf("%s lookups, want %s, because the stream resumed without a gap", n, lookups)
 	}
 
 	// Another database does not have the gateway's position in the stream, and its token is not revoked.
@@ -219,13 +218,12 @@ func TestRevocationIsDeliveredAfterTheStreamWasCut(t *testing.T) {
 	s.startBackend(t)
 	eventually(t, "every token is looked up again", func() bool { return read.get(t, "/v1/me").status == 200 })
 	if n := s.resolved(t); n == lookups {
-		t.Error("accepted without a look-up")
+		t.Error("a token was accepted without a lookup")
 	}
 }
 
-// The service is frozen and may have two calls in flight, one of them for unknown tokens, whatever authn.max_look_ups is. Four requests of
-// one network may wait for that look-up.
-func TestUnknownTokensAreShedWhileTooManyLookUpsWait(t *testing.T) {
+// The service is frozen. With max_in_flight 2, one lookup of an unknown token may be in flight, and four requests of a network may wait.
+func TestUnknownTokensAreShedAtTheLookupLimit(t *testing.T) {
 	const waiting = 4
 	s := startApart(t, "authn: {look_up_timeout: 15s, fresh_for: 10m}\nupstream_calls: {max_in_flight: 2}\n")
 	full := s.as(t, "full")
@@ -239,7 +237,7 @@ func TestUnknownTokensAreShedWhileTooManyLookUpsWait(t *testing.T) {
 			first <- r.status
 		}()
 	}
-	eventually(t, "one is looked up and the others are queued", func() bool {
+	eventually(t, "one lookup is in flight and the others are queued", func() bool {
 		return s.metric(t, `opsgate_authn_lookups_in_flight{token="unknown"}`) == "1" &&
 			s.metric(t, "opsgate_authn_lookups_queued") == strconv.Itoa(waiting-1)
 	})
@@ -249,7 +247,7 @@ func TestUnknownTokensAreShedWhileTooManyLookUpsWait(t *testing.T) {
 		t.Errorf("retry-after %q", r.header.Get("Retry-After"))
 	}
 	if len(first) != 0 {
-		t.Error("it was not shed at once, but waited for the first")
+		t.Error("the request was queued instead of shed")
 	}
 	full.get(t, "/v1/me").must(t, 200)
 	if n := s.metric(t, `opsgate_authn_lookups_total{outcome="shed"}`); n != "1" {
@@ -258,7 +256,7 @@ func TestUnknownTokensAreShedWhileTooManyLookUpsWait(t *testing.T) {
 	s.backend.signal(t, syscall.SIGCONT)
 	for range waiting {
 		if status := <-first; status != 401 {
-			t.Errorf("one of the first got %d, want 401", status)
+			t.Errorf("a queued request got %d, want 401", status)
 		}
 	}
 }
@@ -323,7 +321,7 @@ func revoke(t *testing.T, data, tokenID string) {
 	}
 }
 
-// The gateway looks no token up again within 20 minutes, so that only the stream delivers the revocation. explain reports it.
+// The gateway does not repeat lookups within 20 minutes, so that only the stream delivers the revocation. explain reports it.
 func TestRevokedTokenIsRefusedAtOnce(t *testing.T) {
 	data := t.TempDir()
 	s := start(t, launchOptions{config: highLimits + "authn: {fresh_for: 1h, stale_for: 2h}\n", dataDir: data})

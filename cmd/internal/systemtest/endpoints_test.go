@@ -36,8 +36,8 @@ func calls(t *testing.T, c client) []call {
 	return all
 }
 
-// target returns the path of an operation. For {id} it takes the first resource in the list above it for which a GET returns
-// something.
+// target returns the path of an operation. {id} becomes the ID of the first resource in the list for which a GET returns
+// data.
 func (c client) target(t *testing.T, o openapitest.Operation) string {
 	t.Helper()
 	list, rest, byID := strings.Cut(o.Path, "/{id}")
@@ -50,7 +50,7 @@ func (c client) target(t *testing.T, o openapitest.Operation) string {
 			return target
 		}
 	}
-	t.Fatalf("%s: the demo data has nothing to return", o.ID)
+	t.Fatalf("%s: the demo data has no resource for this operation", o.ID)
 	return ""
 }
 
@@ -71,7 +71,7 @@ func TestEveryOperationReturnsDemoData(t *testing.T) {
 	for _, o := range calls(t, full) {
 		t.Run(o.ID, func(t *testing.T) {
 			if r := full.send(t, o).must(t, 200); len(r.body) <= len("[]") {
-				t.Errorf("the demo data has nothing to return: %s", r.body)
+				t.Errorf("the demo data has no resource for this operation: %s", r.body)
 			}
 		})
 	}
@@ -174,7 +174,7 @@ func byID(os []object) map[string]bool {
 func ordered(t *testing.T, what string, items []object, before func(a, b object) int) {
 	t.Helper()
 	if len(items) < 2 {
-		t.Errorf("%s: %d items have no order", what, len(items))
+		t.Errorf("%s: %d items, want at least 2", what, len(items))
 	}
 	if !slices.IsSortedFunc(items, before) {
 		t.Errorf("%s are out of order", what)
@@ -228,7 +228,7 @@ func TestMetricRangesHaveTheirResolution(t *testing.T) {
 	}
 }
 
-func TestChecksAreReturnedFromSinceOn(t *testing.T) {
+func TestChecksSinceATimeAreReturned(t *testing.T) {
 	full := programs.shared.as(t, "full")
 	checks := "/v1/monitors/" + full.id(t, "/v1/monitors") + "/checks"
 	day := full.get(t, checks).array(t)
@@ -241,7 +241,7 @@ func TestChecksAreReturnedFromSinceOn(t *testing.T) {
 		t.Error("since is not inclusive")
 	}
 	if future := full.get(t, checks+"?since=2999-01-01T00:00:00Z").array(t); len(future) != 0 {
-		t.Errorf("the future has %d checks", len(future))
+		t.Errorf("%d checks since a time in the future, want 0", len(future))
 	}
 }
 

@@ -16,7 +16,7 @@ func create(t *testing.T, c client, status string) string {
 	return c.post(t, "/v1/incidents", `{"title":"T","status":"`+status+`","impact":"none","message":"m"}`).object(t).text("id")
 }
 
-func TestIncidentFollowsItsUpdates(t *testing.T) {
+func TestIncidentTakesTheStatusOfItsLastUpdate(t *testing.T) {
 	full := programs.shared.as(t, "full")
 	id := create(t, full, "investigating")
 	path := "/v1/incidents/" + id
@@ -83,13 +83,13 @@ func TestReferencesToUnknownOrForeignResourcesAreRefused(t *testing.T) {
 	for _, p := range pages {
 		components = append(components, full.get(t, "/v1/status-pages/"+p.text("id")).object(t).items("components"))
 	}
-	elsewhere := slices.IndexFunc(components[1:], func(c []object) bool { return len(c) > 0 }) + 1
+	otherPage := slices.IndexFunc(components[1:], func(c []object) bool { return len(c) > 0 }) + 1
 	const unknown = "00000000-0000-7000-8000-000000000000"
 	for name, c := range map[string]struct{ extra, field string }{
 		"page of another team":      {fmt.Sprintf(`"statusPageId":%q`, foreignPage), "statusPageId"},
 		"unknown page":              {fmt.Sprintf(`"statusPageId":%q`, unknown), "statusPageId"},
 		"unknown component":         {fmt.Sprintf(`"componentIds":[%q]`, unknown), "componentIds"},
-		"component of another page": {fmt.Sprintf(`"statusPageId":%q,"componentIds":[%q]`, pages[0].text("id"), components[elsewhere][0].text("id")), "componentIds"},
+		"component of another page": {fmt.Sprintf(`"statusPageId":%q,"componentIds":[%q]`, pages[0].text("id"), components[otherPage][0].text("id")), "componentIds"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := `{"title":"t","status":"resolved","impact":"none","message":"m",` + c.extra + `}`
@@ -100,7 +100,7 @@ func TestReferencesToUnknownOrForeignResourcesAreRefused(t *testing.T) {
 	}
 }
 
-func TestAllMistakesAreReportedAtOnce(t *testing.T) {
+func TestAllInvalidFieldsAreReportedTogether(t *testing.T) {
 	full := programs.shared.as(t, "full")
 	details := full.post(t, "/v1/incidents", `{"title":"","status":"open","impact":7,"statusPageId":"x","componentIds":"y","notifySubscribers":true}`).
 		fails(t, 422, "validation_error")
@@ -120,7 +120,7 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-// walk follows nextCursor to the end and calls between before each further page.
+// walk returns the items of all pages. It calls between before each page except the first.
 func walk(t *testing.T, c client, target string, between func()) []object {
 	t.Helper()
 	var all []object
@@ -184,7 +184,7 @@ func TestForeignCursorsAreIgnored(t *testing.T) {
 	}
 }
 
-func TestTheActionFilterIsALiteralPrefix(t *testing.T) {
+func TestActionFilterIsALiteralPrefix(t *testing.T) {
 	full := programs.shared.as(t, "full")
 	for _, e := range full.get(t, "/v1/audit?action=incident.&limit=100").object(t).items("items") {
 		if !strings.HasPrefix(e.text("actionType"), "incident.") {
@@ -207,7 +207,7 @@ func TestCreatingAnIncidentIsAudited(t *testing.T) {
 	}
 }
 
-func TestIdempotency(t *testing.T) {
+func TestIdempotencyKeyReplaysTheFirstResponse(t *testing.T) {
 	full := programs.shared.as(t, "full")
 	key := "Idempotency-Key: " + rand.Text()
 	body := `{"title":"Once","status":"identified","impact":"none","message":"m"}`
@@ -253,6 +253,6 @@ func TestConcurrentRepeatsAreExecutedOnce(t *testing.T) {
 		}
 	}
 	if len(created) != 1 || first != 1 {
-		t.Errorf("%d incidents, %d responses that are no replay", len(created), first)
+		t.Errorf("%d incidents, %d responses that are not replays, want 1 and 1", len(created), first)
 	}
 }

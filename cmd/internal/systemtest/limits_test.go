@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// An admission is a request that was not refused. The decision was made between the two times.
+// An admission is the time of an admitted request. The decision was made between the two times.
 type admission struct{ sent, answered time.Time }
 
 // Four clients send requests with one token until twelve are admitted.

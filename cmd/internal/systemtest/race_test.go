@@ -2,5 +2,5 @@
 
 package systemtest
 
-// raceFlag has the programs watched too when the tests are.
+// raceFlag builds the programs with the race detector if the tests have it.
 var raceFlag = []string{"-race"}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Only the start text and the credentials file of opsdev, which are for its user, hold tokens.
+// Tokens are only in the start text and the credentials file of opsdev.
 func TestTokensAreNeverReturnedOrLogged(t *testing.T) {
 	s := start(t, launchOptions{config: highLimits})
 	full := s.as(t, "full")
@@ -48,7 +48,7 @@ func TestTokensAreNeverReturnedOrLogged(t *testing.T) {
 	for name, token := range s.Tokens {
 		hash := sha256.Sum256([]byte(token))
 		if strings.Contains(output.String(), token) || strings.Contains(strings.ToLower(output.String()), hex.EncodeToString(hash[:])) {
-			t.Errorf("the output holds the token %q or its hash", name)
+			t.Errorf("the output contains the token %q or its hash", name)
 		}
 	}
 }

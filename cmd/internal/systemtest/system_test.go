@@ -22,7 +22,7 @@ import (
 // programs are built once for all tests of the package.
 var programs struct {
 	dir    string
-	shared *System // with limits that tests do not reach
+	shared *System // with high rate limits
 }
 
 func TestMain(m *testing.M) {
@@ -70,10 +70,10 @@ type System struct {
 	BackendAddr string            `json:"backendAddr"`
 	Tokens      map[string]string `json:"tokens"`
 
-	process  *exec.Cmd
-	exited   chan error
-	greeting loggingtest.Buffer // standard output, tokens included
-	log      loggingtest.Buffer
+	process   *exec.Cmd
+	exited    chan error
+	startText loggingtest.Buffer // standard output, tokens included
+	log       loggingtest.Buffer
 }
 
 type launchOptions struct {
@@ -82,7 +82,7 @@ type launchOptions struct {
 	dataDir string // "" for temporary data
 }
 
-// launch starts opsdev and returns when it serves: it writes the credentials file then.
+// launch starts opsdev and waits for its credentials file, which opsdev writes when it serves.
 func launch(o launchOptions) (*System, error) {
 	work, err := os.MkdirTemp(o.dir, "run")
 	if err != nil {
@@ -98,7 +98,7 @@ func launch(o launchOptions) (*System, error) {
 	}
 	s := &System{exited: make(chan error, 1)}
 	s.process = exec.Command(filepath.Join(programs.dir, "opsdev"), args...)
-	s.process.Stdout, s.process.Stderr = &s.greeting, &s.log
+	s.process.Stdout, s.process.Stderr = &s.startText, &s.log
 	if err := s.process.Start(); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (s *System) awaitCredentials(path string) error {
 	}
 }
 
-// stop sends SIGTERM, and returns an error unless the system ends without one.
+// stop sends SIGTERM and returns the error with which the system ends.
 func (s *System) stop() error {
 	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -191,7 +191,7 @@ type response struct {
 	body   []byte
 }
 
-// do sends a request and validates the response by the OpenAPI document. Headers have the form "Name: value".
+// do sends a request and validates the response against the OpenAPI document. Headers have the form "Name: value".
 func (c client) do(t *testing.T, method, target, body string, headers ...string) response {
 	t.Helper()
 	r, err := c.try(t.Context(), method, target, body, headers...)

@@ -11,7 +11,7 @@ import (
 	"opsgate/gateway/openapi/openapitest"
 )
 
-// raw sends bytes unchanged and reads one response, which may come before all bytes are sent.
+// raw sends bytes unchanged and reads one response, which may arrive before all bytes are sent.
 func raw(t *testing.T, s *System, request string) *http.Response {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.BaseURL, "http://"))
@@ -20,7 +20,7 @@ func raw(t *testing.T, s *System, request string) *http.Response {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	go func() { _, _ = conn.Write([]byte(request)) }() // it ends with the connection
+	go func() { _, _ = conn.Write([]byte(request)) }() // ends when the connection is closed
 	method, _, _ := strings.Cut(request, " ")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
 	if err != nil {
@@ -30,7 +30,7 @@ func raw(t *testing.T, s *System, request string) *http.Response {
 	return resp
 }
 
-func TestRawRequests(t *testing.T) {
+func TestUnusualHTTPRequestsGetTheDocumentedStatus(t *testing.T) {
 	s := programs.shared
 	auth := "Host: x\r\nAuthorization: Bearer " + s.Tokens["full"] + "\r\n"
 	for name, c := range map[string]struct {
@@ -58,7 +58,7 @@ func TestRawRequests(t *testing.T) {
 	}
 }
 
-func TestTheDocumentationIsPublic(t *testing.T) {
+func TestDocumentationIsPublic(t *testing.T) {
 	anonymous := client{system: programs.shared, validator: openapitest.New(t)}
 	for path, contentType := range map[string]string{
 		"/openapi.json": "application/json; charset=utf-8", "/openapi.yaml": "application/yaml; charset=utf-8", "/docs/": "text/html; charset=utf-8",
@@ -80,7 +80,7 @@ func TestTheDocumentationIsPublic(t *testing.T) {
 	anonymous.get(t, "/elsewhere").fails(t, 404, "not_found")
 }
 
-func TestTheAdminListenerServesOperatorsOnly(t *testing.T) {
+func TestAdminPathsAreServedByTheAdminListenerOnly(t *testing.T) {
 	s := programs.shared
 	s.as(t, "full").get(t, "/v1/me").must(t, 200)
 	admin := client{system: &System{BaseURL: s.AdminURL}}
@@ -97,15 +97,15 @@ func TestTheAdminListenerServesOperatorsOnly(t *testing.T) {
 	}
 }
 
-func TestTheStartTextHasACurlCommand(t *testing.T) {
+func TestStartTextHasACurlCommand(t *testing.T) {
 	s := start(t, launchOptions{config: highLimits})
 	s.as(t, "full").get(t, "/v1/servers").must(t, 200)
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
-	_, command, _ := strings.Cut(s.greeting.String(), "curl ")
+	_, command, _ := strings.Cut(s.startText.String(), "curl ")
 	command, _, _ = strings.Cut(command, "\n")
 	if want := "-H 'Authorization: Bearer " + s.Tokens["full"] + "' " + s.BaseURL + "/v1/servers"; command != want {
-		t.Errorf("the start text is\n%s", s.greeting.String())
+		t.Errorf("the start text is\n%s", s.startText.String())
 	}
 }

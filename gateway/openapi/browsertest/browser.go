@@ -20,8 +20,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience limits how long a test uses the browser.
-const patience = 3 * time.Minute
+// timeout limits how long a test uses the browser.
+const timeout = 3 * time.Minute
 
 // A Journal records the requests and errors of a browser. It is safe for concurrent use.
 type Journal struct {
@@ -55,7 +55,7 @@ func (j *Journal) Complaints() []string {
 	return slices.Clone(j.complaints)
 }
 
-func (j *Journal) note(event any) {
+func (j *Journal) record(event any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch e := event.(type) {
@@ -102,14 +102,14 @@ func Start(t *testing.T) (context.Context, *Journal) {
 	} {
 		options = append(options, chromedp.Flag(flag, true))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
 	seen := &Journal{}
-	if err := chromedp.Listen(ctx, seen.note); err != nil {
+	if err := chromedp.Listen(ctx, seen.record); err != nil {
 		t.Fatalf("starting the browser: %v", err)
 	}
 	_, networkErr := chromedp.Call(ctx, network.Enable, network.EnableParams{})

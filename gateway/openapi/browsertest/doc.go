@@ -1,2 +1,2 @@
-// Package browsertest opens pages in a real Chromium, for tests of what a page shows and requests.
+// Package browsertest opens pages in Chromium, for tests of their content and requests.
 package browsertest

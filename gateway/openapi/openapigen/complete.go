@@ -21,7 +21,7 @@ type operation struct {
 }
 
 // complete adds to each operation the parameters, headers and error responses that follow from its method, path, scope and
-// query parameters, and returns all operations in the order of the document. What an operation states itself stays as it is.
+// query parameters, and returns all operations in the order of the document. It does not replace what the operation declares.
 func complete(document *yaml.Node) ([]operation, error) {
 	var operations []operation
 	components := get(document, "components")
@@ -42,7 +42,7 @@ func complete(document *yaml.Node) ([]operation, error) {
 	return operations, nil
 }
 
-// read sets what complete depends on.
+// read reads the scope and the query parameters.
 func (o *operation) read(components *yaml.Node) error {
 	scope, description, responses := get(o.node, "x-required-scope"), get(o.node, "description"), get(o.node, "responses")
 	if scope == nil || description == nil || get(responses, "200") == nil {
@@ -60,11 +60,11 @@ func (o *operation) read(components *yaml.Node) error {
 	return nil
 }
 
-// complete adds what the contract demands of the operation.
+// complete adds parameters, responses and headers, and the scope to the description.
 func (o *operation) complete() {
 	description := get(o.node, "description")
 	if o.scope == noScope {
-		description.Value += "\nNeeds no scope: any valid token will do.\n"
+		description.Value += "\nNeeds no scope: any valid token is accepted.\n"
 	} else {
 		description.Value += "\nNeeds the scope `" + o.scope + "`.\n"
 	}
@@ -83,13 +83,13 @@ func (o *operation) complete() {
 	o.addHeaders(get(responses, "200"))
 }
 
-// errors returns the names of the responses without the requested resource, by status.
+// errors returns the component names of the responses other than 200, by status.
 func (o *operation) errors() map[string]string {
 	responses := map[string]string{
 		"401": "Unauthorized", "403": "Forbidden", "429": "RateLimited", "431": "HeadersTooLarge", "500": "InternalError",
 		"501": "NotImplemented", "503": "Unavailable", "504": "Timeout",
 	}
-	if o.scope == noScope { // answered by the gateway alone
+	if o.scope == noScope { // no service is called
 		responses["403"] = "PlanRequired"
 		delete(responses, "501")
 	}
@@ -109,7 +109,7 @@ func (o *operation) errors() map[string]string {
 	return responses
 }
 
-// addHeaders states the headers of a success between its description and its content.
+// addHeaders adds the headers of a success, after its description.
 func (o *operation) addHeaders(success *yaml.Node) {
 	names := []string{"X-Request-Id", "Cache-Control", "RateLimit-Policy", "RateLimit"}
 	if o.method == "post" {
@@ -164,7 +164,7 @@ func get(mapping *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// entries iterates over a mapping; it has none where the node is nil or something else.
+// entries iterates over a mapping. A nil node or one of another kind has no entries.
 func entries(mapping *yaml.Node) func(yield func(string, *yaml.Node) bool) {
 	return func(yield func(string, *yaml.Node) bool) {
 		if mapping == nil || mapping.Kind != yaml.MappingNode {

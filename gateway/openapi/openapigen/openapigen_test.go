@@ -22,12 +22,12 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("%s is not what %s makes: run `make generate`\n%s", name, sourceFile, diff)
+			t.Errorf("%s differs from the output for %s: run `make generate`\n%s", name, sourceFile, diff)
 		}
 	}
 }
 
-func TestAnOperationKeepsWhatItStatesItself(t *testing.T) {
+func TestDeclaredResponsesAndHeadersAreKept(t *testing.T) {
 	document := parse(t, `
 paths:
   /v1/x:
@@ -51,7 +51,7 @@ paths:
 	}
 }
 
-func TestAnOperationWithoutItsOwnFactsIsRefused(t *testing.T) {
+func TestOperationWithoutRequiredKeysIsRejected(t *testing.T) {
 	for _, missing := range []string{"x-required-scope: x", "description: x", "responses: {\"200\": {description: x}}"} {
 		text := "paths:\n  /v1/x:\n    get:\n      x-required-scope: x\n      description: x\n      responses: {\"200\": {description: x}}\n"
 		_, err := complete(parse(t, strings.Replace(text, "      "+missing+"\n", "", 1)))
@@ -61,7 +61,7 @@ func TestAnOperationWithoutItsOwnFactsIsRefused(t *testing.T) {
 	}
 }
 
-func TestAReadmeWithoutMarksIsRefused(t *testing.T) {
+func TestReadmeWithoutMarksIsRejected(t *testing.T) {
 	if _, err := replaceTable([]byte("# opsgate\n"), nil); err == nil {
 		t.Error("accepted")
 	}

@@ -22,7 +22,7 @@ import (
 
 const contentTypeJSON = "application/json; charset=utf-8"
 
-// transportHeaders returns the headers that the document does not list: HTTP libraries handle them, or they are for browsers.
+// transportHeaders returns headers for HTTP libraries and browsers, which the document does not list.
 func transportHeaders() []string {
 	return []string{
 		"Connection", "Content-Encoding", "Content-Length", "Content-Type", "Date", "Keep-Alive", "Transfer-Encoding",
@@ -70,12 +70,12 @@ func checkHeader(text string, schema *openapi3.Schema) error {
 	return schema.VisitJSON(float64(n))
 }
 
-// checkBody validates a body by the response's schema.
+// checkBody validates a body against the response's schema.
 func checkBody(x Exchange, response *openapi3.Response) error {
 	media := response.Content.Get("application/json")
 	if media == nil {
 		if len(x.Body) > 0 {
-			return errors.New("the response has a body, and the document describes none")
+			return errors.New("the response has a body, but the document describes none")
 		}
 		return nil
 	}
@@ -101,7 +101,7 @@ func checkBody(x Exchange, response *openapi3.Response) error {
 	return nil
 }
 
-// reasons returns where and why a value does not match, without the schema and the value in the error.
+// reasons returns the positions and reasons of mismatches, without the schema and the value.
 func reasons(err error) string {
 	if several, ok := errors.AsType[openapi3.MultiError](err); ok {
 		texts := make([]string, len(several))
@@ -134,7 +134,7 @@ func (v *Validator) checkAccepted(x Exchange, o *operation, id string) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("the request was accepted, and the document forbids it: %w", err)
+		return fmt.Errorf("the request was accepted, but the document forbids it: %w", err)
 	}
 	return nil
 }

@@ -130,7 +130,7 @@ func requiredStatuses(o operation) []int {
 			statuses = append(statuses, 422)
 		}
 	}
-	if o.Scope != "" { // answered by a service
+	if o.Scope != "" { // calls a service
 		statuses = append(statuses, 501)
 	}
 	slices.Sort(statuses)
@@ -198,7 +198,7 @@ func TestSuccessesDescribeOptionalHeaders(t *testing.T) {
 }
 
 func TestParametersHaveTheBoundsOfTheContract(t *testing.T) {
-	number := func(low, high, otherwise float64) string { return fmt.Sprint(low, high, otherwise) }
+	number := func(low, high, def float64) string { return fmt.Sprint(low, high, def) }
 	bounds := map[string]string{
 		"limit": number(1, 100, 50), "pageSize": number(1, 100, 20), "page": number(1, 2147483647, 1),
 	}
@@ -223,7 +223,7 @@ func TestParametersHaveTheBoundsOfTheContract(t *testing.T) {
 		}
 	}
 	if len(seen) != len(bounds) {
-		t.Errorf("bounds of %v only were seen", seen)
+		t.Errorf("only bounds of %v were checked", seen)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestOperationsDescribeTheirScope(t *testing.T) {
 }
 
 // Clients must accept new fields in responses; the gateway refuses unknown fields in requests.
-func TestOnlyRequestBodiesAreClosedAsPublished(t *testing.T) {
+func TestOnlyRequestBodiesArePublishedClosed(t *testing.T) {
 	for name, schema := range published(t).Components.Schemas {
 		closed := schema.Value.AdditionalProperties.Has != nil && !*schema.Value.AdditionalProperties.Has
 		if request := strings.HasPrefix(name, "New"); request != closed {
@@ -286,7 +286,7 @@ func TestEveryErrorCodeIsInTheTable(t *testing.T) {
 	}
 }
 
-func TestEverythingIsDescribed(t *testing.T) {
+func TestEveryElementHasADescription(t *testing.T) {
 	doc := published(t)
 	check := func(what, description string) {
 		if strings.TrimSpace(description) == "" {
@@ -330,7 +330,7 @@ func describedProperties(name string, schema *openapi3.Schema, check func(what, 
 }
 
 // The validator ignores other keywords, so that a schema with one would accept too much.
-func TestSchemasUseOnlyWhatTheValidatorEnforces(t *testing.T) {
+func TestSchemasUseOnlyEnforcedKeywords(t *testing.T) {
 	enforced := []string{
 		"additionalProperties", "allOf", "enum", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minLength", "minProperties",
 		"minimum", "oneOf", "pattern", "properties", "required", "type", "uniqueItems",

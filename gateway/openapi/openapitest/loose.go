@@ -8,8 +8,8 @@ import (
 	"opsgate/gateway/openapi"
 )
 
-// NewLoose returns a Validator without bounds of numbers and lists and without patterns of IDs and colours. The gateway passes these
-// values on as a service sends them, so that the responses to a faulty service match no more than this.
+// NewLoose returns a Validator without bounds of numbers and lists and without patterns of IDs and colours. The gateway does not check
+// these values, so its responses violate them if a service does.
 func NewLoose(t testing.TB) *Validator {
 	t.Helper()
 	loose, err := loosen(openapi.JSON())

@@ -18,13 +18,13 @@ import (
 	"opsgate/gateway/openapi"
 )
 
-// A Validator validates exchanges by the document with its schemas closed. It is safe for concurrent use.
+// A Validator validates exchanges against the document with closed schemas. It is safe for concurrent use.
 type Validator struct {
 	doc        *openapi3.T
 	operations []operation
 }
 
-// An Operation is one operation of the document: what tests compare with the route table, and examples of its input.
+// An Operation is one operation of the document: its row of the route table, and examples of its input.
 type Operation struct {
 	ID     string
 	Method string
@@ -168,7 +168,7 @@ func (v *Validator) CheckResponse(t testing.TB, x Exchange) {
 	}
 }
 
-// Check returns all differences between the exchange and the document, or nil. For a request to no operation it checks only errors.
+// Check returns all differences between the exchange and the document, or nil. If the request matches no operation, only an error response is checked.
 func (v *Validator) Check(x Exchange) error {
 	body, err := x.plainBody()
 	if err != nil {
@@ -227,7 +227,7 @@ func matchSegments(template, segments []string) (id string, ok bool) {
 	return id, true
 }
 
-// undescribed returns the component that describes a response to a request for no operation.
+// undescribed returns the component that describes an error response to a request that matches no operation.
 func undescribed(status int) (component string, ok bool) {
 	component, ok = map[int]string{
 		http.StatusUnauthorized:                "Unauthorized",
@@ -242,28 +242,28 @@ func undescribed(status int) (component string, ok bool) {
 	return component, ok
 }
 
-// checkUndescribed validates the response to a request for no operation.
+// checkUndescribed validates the response to a request that matches no operation.
 func (v *Validator) checkUndescribed(x Exchange) error {
-	inside := strings.HasPrefix(x.Request.URL.Path, "/v1/")
+	inAPI := strings.HasPrefix(x.Request.URL.Path, "/v1/")
 	if x.Status < http.StatusBadRequest {
-		if inside && x.Request.Method != http.MethodOptions {
-			return errors.New("a path or method outside the document was served")
+		if inAPI && x.Request.Method != http.MethodOptions {
+			return errors.New("a path or method that is not in the document was served")
 		}
 		return nil
 	}
 	name, ok := undescribed(x.Status)
 	if !ok {
-		return fmt.Errorf("status %d is not allowed for a request to no operation", x.Status)
+		return fmt.Errorf("status %d is not allowed for a request that matches no operation", x.Status)
 	}
 	response := v.doc.Components.Responses[name].Value
 	var optional []string
-	if !inside { // without authentication there are no limits to report
+	if !inAPI { // without authentication there are no limits to report
 		optional = []string{"RateLimit", "RateLimit-Policy"}
 	}
 	return errors.Join(checkHeaders(x.Header, response.Headers, optional), checkBody(x, response))
 }
 
-// checkScope compares the scope in a 403 with that of the operation. checkBody reports bodies of another form.
+// checkScope compares the scope in a 403 with that of the operation. It ignores other bodies, which checkBody reports.
 func checkScope(body []byte, scope string) error {
 	var refusal struct{ Details struct{ Required string } }
 	_ = json.Unmarshal(body, &refusal)

@@ -21,12 +21,12 @@ const (
 	noResource   = `{"error":"no such resource","code":"not_found"}`
 )
 
-// exampleServer is the body that the description has as its example.
+// exampleServer is an example of the document.
 const exampleServer = `{
 	"id": "0198c5b3-0d1e-7f55-a3c8-91b47e20d6fa", "name": "api-fra-1", "host": "203.0.113.17", "os": "Debian 12",
 	"tags": ["production"], "groupId": null, "lastSeenAt": "2026-01-02T03:04:05.678Z", "createdAt": "2025-06-11T08:30:00.000Z"}`
 
-// with sets headers over others; a header set to "" is taken away.
+// with sets headers over others; "" removes a header.
 func with(header http.Header, pairs ...string) http.Header {
 	h := header.Clone()
 	for i := 0; i < len(pairs); i += 2 {
@@ -39,7 +39,7 @@ func with(header http.Header, pairs ...string) http.Header {
 	return h
 }
 
-// errorHeaders are those of an error that an authenticated caller gets.
+// errorHeaders returns the headers of an error for an authenticated client.
 func errorHeaders(pairs ...string) http.Header {
 	return with(http.Header{}, append([]string{
 		"X-Request-Id", "a-1", "Cache-Control", "private, no-cache", "Content-Type", contentTypeJSON, "Content-Length", "1",
@@ -47,12 +47,12 @@ func errorHeaders(pairs ...string) http.Header {
 	}, pairs...)...)
 }
 
-// earlyHeaders are those of an error that came before the limits were looked at.
+// earlyHeaders returns the headers of an error that precedes the rate limit decision.
 func earlyHeaders(pairs ...string) http.Header {
 	return with(errorHeaders("RateLimit", "", "RateLimit-Policy", ""), pairs...)
 }
 
-// failure is the body of an error without details.
+// failure returns the body of an error without details.
 func failure(code string) string { return `{"error":"text","code":"` + code + `"}` }
 
 func getHeaders(pairs ...string) http.Header {
@@ -124,7 +124,7 @@ func TestDescribedResponsesPass(t *testing.T) {
 		"documentation":     exchange("GET", "/docs/", 200, http.Header{}, "<!doctype html>"),
 		"wrong method":      exchange("PUT", serverPath, 405, errorHeaders("Allow", "GET, HEAD, OPTIONS"), failure("method_not_allowed")),
 		"options":           exchange("OPTIONS", serverPath, 204, errorHeaders("Allow", "GET, HEAD, OPTIONS", "Content-Type", ""), ""),
-		"away before limit": exchange("GET", serverPath, 503, earlyHeaders("Retry-After", "1"), failure("unavailable")),
+		"before the limits": exchange("GET", serverPath, 503, earlyHeaders("Retry-After", "1"), failure("unavailable")),
 	} {
 		if err := v.Check(x); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -132,7 +132,7 @@ func TestDescribedResponsesPass(t *testing.T) {
 	}
 }
 
-func TestOtherResponsesFail(t *testing.T) {
+func TestResponsesThatAreNotDescribedFail(t *testing.T) {
 	v := New(t)
 	server := func(old, replacement string) string {
 		t.Helper()
@@ -147,21 +147,21 @@ func TestOtherResponsesFail(t *testing.T) {
 		x    Exchange
 		want string
 	}{
-		"an extra field":      {get(server(`"os"`, `"sshKey":"x","os"`)), `property "sshKey" is unsupported`},
-		"a missing field":     {get(server(`"groupId": null,`, ``)), `property "groupId" is missing`},
-		"a wrong type":        {get(server(`"api-fra-1"`, `7`)), "at /name: value must be a string"},
-		"null for a list":     {get(server(`["production"]`, `null`)), "at /tags"},
-		"null for a name":     {get(server(`"api-fra-1"`, `null`)), "at /name"},
-		"microseconds":        {get(server(`05.678Z`, `05.678901Z`)), "at /lastSeenAt"},
-		"no milliseconds":     {get(server(`30:00.000Z`, `30:00Z`)), "at /createdAt"},
-		"another zone":        {get(server(`05.678Z`, `05.678+01:00`)), "at /lastSeenAt"},
-		"an id in upper case": {get(server(`"0198c5b3`, `"0198C5B3`)), "at /id"},
-		"something after it":  {get(exampleServer + `{}`), "not JSON"},
-		"not UTF-8":           {get(server("api-fra-1", "\xff")), "not UTF-8"},
-		"no body":             {get(""), "not JSON"},
+		"an extra field":        {get(server(`"os"`, `"sshKey":"x","os"`)), `property "sshKey" is unsupported`},
+		"a missing field":       {get(server(`"groupId": null,`, ``)), `property "groupId" is missing`},
+		"a wrong type":          {get(server(`"api-fra-1"`, `7`)), "at /name: value must be a string"},
+		"null for a list":       {get(server(`["production"]`, `null`)), "at /tags"},
+		"null for a name":       {get(server(`"api-fra-1"`, `null`)), "at /name"},
+		"microseconds":          {get(server(`05.678Z`, `05.678901Z`)), "at /lastSeenAt"},
+		"no milliseconds":       {get(server(`30:00.000Z`, `30:00Z`)), "at /createdAt"},
+		"another zone":          {get(server(`05.678Z`, `05.678+01:00`)), "at /lastSeenAt"},
+		"an id in upper case":   {get(server(`"0198c5b3`, `"0198C5B3`)), "at /id"},
+		"data after the object": {get(exampleServer + `{}`), "not JSON"},
+		"not UTF-8":             {get(server("api-fra-1", "\xff")), "not UTF-8"},
+		"no body":               {get(""), "not JSON"},
 		"an undocumented status": {
 			exchange("GET", serverPath, 202, getHeaders(), exampleServer), "does not describe status 202"},
-		"a status of others": {exchange("GET", "/v1/me", 404, errorHeaders(), noResource), "does not describe status 404"},
+		"a status of another operation": {exchange("GET", "/v1/me", 404, errorHeaders(), noResource), "does not describe status 404"},
 		"an undocumented header": {
 			exchange("GET", serverPath, 200, getHeaders("X-Powered-By", "x"), exampleServer), "X-Powered-By is not described"},
 		"a missing header": {exchange("GET", serverPath, 200, getHeaders("ETag", ""), exampleServer), "ETag is missing"},
@@ -208,7 +208,7 @@ func TestOtherResponsesFail(t *testing.T) {
 }
 
 // A part of an allOf must accept the properties of the other parts, and the whole must still be closed.
-func TestComposedSchemasAreClosedAsOne(t *testing.T) {
+func TestAllOfIsClosedAsOneSchema(t *testing.T) {
 	v := New(t)
 	var incident map[string]any
 	o, _ := v.find(httptest.NewRequest(http.MethodGet, incidentPath, http.NoBody))
@@ -262,7 +262,7 @@ func TestCheckResponseFailsTheTest(t *testing.T) {
 	}
 }
 
-func TestAnOperationWithoutAScopeDecisionIsRefused(t *testing.T) {
+func TestOperationWithoutScopeIsRejected(t *testing.T) {
 	const document = `{"openapi":"3.1.0","info":{"title":"x","version":"1"},"paths":{"/a":{"get":{"responses":{}}}}}`
 	if _, err := newValidator([]byte(document)); err == nil || !strings.Contains(err.Error(), "x-required-scope") {
 		t.Errorf("err = %v", err)
