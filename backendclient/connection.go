@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
@@ -56,7 +57,9 @@ func dialOptions(o Options, s service, u *upstream) ([]grpc.DialOption, error) {
 		// connections that ping while idle.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
 	}
-	options = append(options, grpc.WithChainUnaryInterceptor(u.intercept), grpc.WithChainStreamInterceptor(u.interceptStream))
+	options = append(options,
+		grpc.WithChainUnaryInterceptor(interceptors.UnaryClientInterceptor(u), u.intercept),
+		grpc.WithChainStreamInterceptor(u.interceptStream))
 	return append(options, o.DialOptions...), nil
 }
 

@@ -2,6 +2,7 @@ package backendclient
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -44,11 +45,14 @@ func (m *method) observe(ctx context.Context, code codes.Code, took time.Duratio
 	(*observer).Observe(took.Seconds())
 }
 
-// newMethods returns the methods of a service by full name. The map is read-only.
+// methodName returns the last part of a full name such as "/ops.fleet.v1.FleetService/GetServer".
+func methodName(full string) string { return full[strings.LastIndexByte(full, '/')+1:] }
+
+// newMethods returns the methods of a service by name. The map is read-only.
 func newMethods(s service, durations *prometheus.HistogramVec, exemplar func(context.Context) prometheus.Labels) map[string]*method {
 	methods := make(map[string]*method)
 	add := func(name string) {
-		methods["/"+s.description.ServiceName+"/"+name] = &method{
+		methods[name] = &method{
 			service: s.name, name: name, readOnly: isReadOnly(name), durations: durations, exemplar: exemplar,
 		}
 	}

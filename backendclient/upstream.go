@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
@@ -31,14 +32,14 @@ const (
 
 // An upstream makes the calls to one service.
 //
-// One interceptor does all of it, since each further interceptor costs an allocation per call. A call is measured as the caller sees
-// it: all attempts, and the code of its *Error. All attempts share its deadline and its in-flight slot. The breaker counts attempts.
+// One interceptor does all of it except measuring, since each further interceptor costs an allocation per call. All attempts of a call
+// share its deadline and its in-flight slot. The breaker counts attempts.
 //
 // Streams are exempt: they live for days, so they have no deadline, and neither a duration nor a breaker would learn from them.
 type upstream struct {
 	service    string
 	connection *grpc.ClientConn
-	methods    map[string]*method // by full name: "/ops.fleet.v1.FleetService/GetServer"
+	methods    map[string]*method // by name: "GetServer"
 	settings   *atomic.Pointer[settings]
 	breaker    atomic.Pointer[breaker]
 	budget     retryBudget
@@ -72,22 +73,40 @@ func (u *upstream) intercept(
 	ctx context.Context, fullMethod string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	options ...grpc.CallOption,
 ) error {
-	start, m, s := time.Now(), u.methods[fullMethod], u.settings.Load()
+	m, s := u.methods[methodName(fullMethod)], u.settings.Load()
 	attemptCtx, cancel := withDeadline(ctx)
 	defer cancel()
 	failure := u.limit(&call{
 		ctx: attemptCtx, method: m, settings: s, fullMethod: fullMethod, request: request, reply: reply,
-		connection: connection, invoke: invoke, options: s.callOptions(options), attemptStart: start,
+		connection: connection, invoke: invoke, options: s.callOptions(options), attemptStart: time.Now(),
 	})
-	took := time.Since(start)
-	timings.FromContext(ctx).Add(timings.Service, took)
-	if failure == nil {
-		m.observe(ctx, codes.OK, took)
-		return nil
+	if failure != nil {
+		return newError(ctx.Err(), m, failure)
 	}
-	err := newError(ctx.Err(), m, failure)
-	m.observe(ctx, err.Code, took)
-	return err
+	return nil
+}
+
+// ClientReporter implements [interceptors.ClientReportable]. It reports unary calls as their callers see them: all attempts together.
+func (u *upstream) ClientReporter(ctx context.Context, c interceptors.CallMeta) (interceptors.Reporter, context.Context) {
+	return &reporter{ctx: ctx, method: u.methods[c.Method]}, ctx
+}
+
+// A reporter measures one call.
+type reporter struct {
+	interceptors.NoopReporter
+
+	ctx    context.Context
+	method *method
+}
+
+// PostCall implements [interceptors.Reporter].
+func (r *reporter) PostCall(err error, took time.Duration) {
+	timings.FromContext(r.ctx).Add(timings.Service, took)
+	code := codes.OK
+	if failure, ok := err.(*Error); ok { //nolint:errorlint // returned by intercept, not wrapped
+		code = failure.Code
+	}
+	r.method.observe(r.ctx, code, took)
 }
 
 func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -155,7 +174,7 @@ func (u *upstream) interceptStream(
 	ctx context.Context, description *grpc.StreamDesc, connection *grpc.ClientConn, fullMethod string, open grpc.Streamer,
 	options ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	m := u.methods[fullMethod]
+	m := u.methods[methodName(fullMethod)]
 	inner, err := open(ctx, description, connection, fullMethod, u.settings.Load().callOptions(options)...)
 	if err != nil {
 		return nil, newError(ctx.Err(), m, err)
