@@ -185,7 +185,7 @@ func identityErrorCases() []errorCase {
 func gatewayErrorCases() []errorCase {
 	return []errorCase{
 		{cause: "unavailable:limiter", status: 503, code: "unavailable", change: func(o *Options) {
-			o.Limiter = scriptedLimiter{err: errors.New("away")}
+			o.Limiter = scriptedLimiter{err: errors.New("unavailable")}
 		}},
 		{cause: "overload", status: 503, code: "unavailable", change: func(o *Options) { o.Capacity.SetLimit(0) }},
 		{cause: "client-gone", status: 499, code: "client_closed_request", request: func(r *http.Request) {
@@ -195,7 +195,7 @@ func gatewayErrorCases() []errorCase {
 		}},
 		{cause: "timeout", status: 504, code: "timeout", change: ofFleet(context.DeadlineExceeded)},
 		{cause: "panic", status: 500, code: "internal_error", change: func(o *Options) { o.Authenticator = nilAuthenticator{} }},
-		{cause: "internal", status: 500, code: "internal_error", change: ofFleet(errors.New("odd"))},
+		{cause: "internal", status: 500, code: "internal_error", change: ofFleet(errors.New("unexpected"))},
 	}
 }
 

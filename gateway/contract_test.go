@@ -118,7 +118,7 @@ func TestOrderOfChecks(t *testing.T) {
 		{"token before route", "", "GET", "/v1/nothing", "", 401, "unauthorized"},
 		{"token before method", "bad", "DELETE", "/v1/servers", "", 401, "unauthorized"},
 		{"token before options", "", "OPTIONS", "/v1/servers", "", 401, "unauthorized"},
-		{"the prefix itself is inside of the API", "", "GET", "/v1", "", 401, "unauthorized"},
+		{"the prefix itself belongs to the API", "", "GET", "/v1", "", 401, "unauthorized"},
 		{"route before plan", "no_plan", "GET", "/v1/nothing", "", 404, "not_found"},
 		{"method before plan", "no_plan", "PUT", "/v1/servers", "", 405, "method_not_allowed"},
 		{"plan before scope", "no_plan", "GET", "/v1/servers", "", 403, "forbidden"},
@@ -134,7 +134,7 @@ func TestOrderOfChecks(t *testing.T) {
 		{"path before query", "full", "GET", "/v1/servers/x/metrics?range=2h", "", 404, "not_found"},
 		{"outside needs no token", "", "GET", "/elsewhere", "", 404, "not_found"},
 		{"a longer first segment is outside of the API", "", "GET", "/v10/servers", "", 404, "not_found"},
-		{"identity away is no refusal", "identity-unavailable", "GET", "/v1/servers", "", 503, "unavailable"},
+		{"unavailable identity service is a 503", "identity-unavailable", "GET", "/v1/servers", "", 503, "unavailable"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -110,7 +110,7 @@ func refusal(t *testing.T, code codes.Code, text string, fields ...string) error
 	violations := &errdetails.BadRequest{}
 	for _, field := range fields {
 		violations.FieldViolations = append(violations.FieldViolations,
-			&errdetails.BadRequest_FieldViolation{Field: field, Description: "is odd"})
+			&errdetails.BadRequest_FieldViolation{Field: field, Description: "is wrong"})
 	}
 	st, err := status.New(code, text).WithDetails(violations)
 	if err != nil {

@@ -44,7 +44,7 @@ type Answer struct {
 	Code        string            `json:"code"` // ok, or the error's
 	Cause       Cause             `json:"cause,omitempty"`
 	Text        string            `json:"text,omitempty"`
-	Details     map[string]string `json:"details,omitempty"` // what is wrong, by parameter or field
+	Details     map[string]string `json:"details,omitempty"` // problems by parameter or field
 	Allow       string            `json:"allow,omitempty"`
 	RetryAfter  int64             `json:"retry_after_seconds,omitempty"`
 	FailedCheck string            `json:"because,omitempty"` // name of the check that determines the response; "" if none failed

@@ -93,7 +93,7 @@ func cut(r *http.Request) {
 	}
 }
 
-// A failure is one of the connection to a service, not a response of it.
+// A failure is a broken connection to a service, or an invalid response.
 type failure struct {
 	name   string
 	at     func(*testing.T) string        // returns the address that the gateway connects to

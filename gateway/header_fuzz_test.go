@@ -115,7 +115,7 @@ func FuzzContentEncoding(f *testing.F) {
 			t.Errorf("%q is read as %q", header, coding)
 		}
 		if text := unsupportedCoding(coding).Text; coding != "" && !shown.MatchString(text) {
-			t.Errorf("%q is answered with %q", header, text)
+			t.Errorf("%q: the response text is %q", header, text)
 		}
 	})
 }

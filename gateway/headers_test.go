@@ -1,10 +1,14 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -93,4 +97,34 @@ func TestEveryResponseHasContentLength(t *testing.T) {
 	if refused.ContentLength != int64(len(refused.body)) {
 		t.Errorf("404: Content-Length %d of %d bytes", refused.ContentLength, len(refused.body))
 	}
+}
+
+// Requests are pooled, and net/http reads their header values later.
+func TestConcurrentRequestsKeepTheirHeadersAndLogLines(t *testing.T) {
+	h := start(t)
+	const clients, requests = 8, 25
+	var wg sync.WaitGroup
+	for client := range clients {
+		wg.Go(func() {
+			for i := range requests {
+				id := fmt.Sprintf("request-%d-%d", client, i)
+				req := httptest.NewRequest(http.MethodGet, "/v1/nothing", nil)
+				req.Header.Set("Authorization", "Bearer full")
+				req.Header.Set("X-Request-Id", id)
+				w := httptest.NewRecorder()
+				h.gateway.ServeHTTP(w, req)
+				runtime.Gosched() // other requests use the pooled memory
+				if got := w.Header().Get("X-Request-Id"); got != id {
+					t.Errorf("X-Request-Id %q, want %q", got, id)
+				}
+				if got, want := w.Header().Get("Content-Length"), strconv.Itoa(w.Body.Len()); got != want {
+					t.Errorf("Content-Length %q, want %q", got, want)
+				}
+				if n := strings.Count(h.log.String(), `"request_id":"`+id+`"`); n != 1 {
+					t.Errorf("%d log lines of %s, want 1", n, id)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -205,7 +205,7 @@ func TestFailedRequestIsRefunded(t *testing.T) {
 		{Name: "second", Requests: 1, Per: time.Second}, {Name: "minute", Requests: 3, Per: time.Minute},
 		{Name: "day", Requests: 1, Per: 24 * time.Hour, Shadow: true},
 	})
-	h.services.fail("ListServers", status.Error(codes.Unavailable, "away"))
+	h.services.fail("ListServers", status.Error(codes.Unavailable, "unavailable"))
 	for range 3 {
 		got := h.get(t, "/v1/servers")
 		got.mustFail(t, 503, "unavailable")
@@ -309,7 +309,7 @@ func (w *decisionRecorder) Decided(p *authn.Principal, a *ratelimit.Assignment, 
 func TestEachDecisionIsObservedOnce(t *testing.T) {
 	w := &decisionRecorder{}
 	h, _ := limited(t, []ratelimit.Limit{{Name: "hour", Requests: 2, Per: time.Hour}}, func(o *Options) { o.Decisions = w })
-	h.services.fail("ListServers", status.Error(codes.Unavailable, "away"))
+	h.services.fail("ListServers", status.Error(codes.Unavailable, "unavailable"))
 	h.get(t, "/v1/servers").mustBe(t, 503) // refunded, but observed
 	h.sendRefunds(t)
 	h.do(t, "", "GET", "/v1/me", "").mustBe(t, 401)        // no decision

@@ -94,9 +94,9 @@ func TestDisabledLineIsNotCountedAsSuppressed(t *testing.T) {
 
 func TestLinesOfFailedRefundsAreLimited(t *testing.T) {
 	change, calls := suppressed()
-	m := errorCase{fails: errors.New("odd")}
+	m := errorCase{fails: errors.New("unexpected")}
 	h := start(t, change, func(o *Options) {
-		o.Limiter = scriptedLimiter{decision: ratelimit.Decision{Allowed: true, Shadowed: -1}, refund: errors.New("away")}
+		o.Limiter = scriptedLimiter{decision: ratelimit.Decision{Allowed: true, Shadowed: -1}, refund: errors.New("unavailable")}
 	})
 	line := m.run(t, h)
 	h.sendRefunds(t)

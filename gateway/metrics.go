@@ -45,7 +45,7 @@ func newMetrics() *Metrics {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_http_requests_total",
-			Help: "Requests answered, by operation, status, error code (ok for a success) and the cause of a refusal or failure (empty for a" +
+			Help: "Responses by operation, status, error code (ok for a success) and cause (empty for a" +
 				" success). Status 499: the client disconnected.",
 		}, []string{"route", "status", "code", "cause"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{

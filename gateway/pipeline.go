@@ -181,7 +181,7 @@ func (g *Gateway) authenticate(r *Request) error {
 	return nil
 }
 
-// checkLimits gets a decision of the limiter. Each admitted request counts, whatever its response, except those that are refunded.
+// checkLimits requests a decision from the limiter. Each admitted request counts, whatever its response, unless it is refunded.
 func (g *Gateway) checkLimits(r *Request) error {
 	set := &g.limitSets[g.options.Policies.For(r.principal.TeamID, r.principal.TokenID).Index()]
 	decision, err := g.options.Limiter.Decide(r.ctx, r.principal.TokenID, set.assignment.Policy)

@@ -48,7 +48,7 @@ func failing(t *testing.T, release chan struct{}) (*harness, *refundLimiter) {
 		l.Limiter = o.Limiter
 		o.Limiter = l
 	})
-	h.services.fail("ListServers", status.Error(codes.Unavailable, "away"))
+	h.services.fail("ListServers", status.Error(codes.Unavailable, "unavailable"))
 	return h, l
 }
 
@@ -91,15 +91,15 @@ func TestRefundsAreSentOnceWithTheDecisionOfTheRequest(t *testing.T) {
 func TestFailedRefundIsCountedAndLoggedAndNotRepeated(t *testing.T) {
 	budgets := [ratelimit.MaxLimits]ratelimit.Budget{{Remaining: 7, Reset: time.Second}}
 	decision := ratelimit.Decision{Allowed: true, Denied: -1, Shadowed: -1, Budgets: budgets}
-	h := start(t, func(o *Options) { o.Limiter = scriptedLimiter{decision: decision, refund: errors.New("away")} })
-	h.services.fail("ListServers", status.Error(codes.Unavailable, "away"))
+	h := start(t, func(o *Options) { o.Limiter = scriptedLimiter{decision: decision, refund: errors.New("unavailable")} })
+	h.services.fail("ListServers", status.Error(codes.Unavailable, "unavailable"))
 	got := h.get(t, "/v1/servers", "X-Request-Id: failed-request")
 	mustHaveHeader(t, got, "RateLimit", budgetOf("second", 8, 1))
 	h.sendRefunds(t)
 	h.sendRefunds(t)
 	mustCount(t, h, "opsgate_rate_limit_refunds_total", nil)
 	mustCount(t, h, "opsgate_rate_limit_refunds_dropped_total", map[string]float64{"failed": 1})
-	line := `"a failed request was not refunded","request_id":"failed-request","reason":"failed","error":"away"`
+	line := `"a failed request was not refunded","request_id":"failed-request","reason":"failed","error":"unavailable"`
 	if strings.Count(h.log.String(), line) != 1 {
 		t.Error(h.log.String())
 	}

@@ -107,7 +107,7 @@ func (t *tokenSlots) advance(first int64) {
 	t.first, t.taken = first, taken
 }
 
-// take takes the first free slot in the given second or the maxSpread seconds after it, or a slot in the last of them if none is free. It
+// take reserves the first free slot from the given second to maxSpread seconds later, or a slot in the last second if none is free. It
 // returns the number of seconds after the given one. The rate is in slots per second. The first second has at least one slot, so a
 // client that is denied alone gets the shortest wait.
 func (t *tokenSlots) take(second int64, rate float64) (later int) {

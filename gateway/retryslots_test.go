@@ -30,8 +30,8 @@ func limitedModel(tb testing.TB, limits []ratelimit.Limit, change ...func(*Optio
 	return newModelled(tb, &model{}, append([]func(*Options){func(o *Options) { o.Policies = policies(tb, limits...) }}, change...)...)
 }
 
-// ask sends a request, and returns its status and Retry-After.
-func ask(tb testing.TB, g *Gateway) (int, time.Duration) {
+// request sends a request, and returns its status and Retry-After.
+func request(tb testing.TB, g *Gateway) (int, time.Duration) {
 	tb.Helper()
 	w := httptest.NewRecorder()
 	req := httptest.NewRequestWithContext(tb.Context(), http.MethodGet, "/v1/me", http.NoBody)
@@ -68,7 +68,7 @@ func (c clientGroup) run(t *testing.T, seed uint64) (took, denials float64) {
 				<-time.After(time.Duration(random.Float64() * float64(c.spread)))
 				for left := c.requests; left > 0; {
 					<-time.After(time.Duration(random.Float64() * float64(3*time.Millisecond))) // network latency
-					if status, wait := ask(t, g); status == http.StatusOK {
+					if status, wait := request(t, g); status == http.StatusOK {
 						left--
 					} else {
 						denied.Add(1)
@@ -241,7 +241,7 @@ func TestWaitsAreSufficientAndLimited(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			status, wait := ask(t, g)
+			status, wait := request(t, g)
 			if status == http.StatusOK {
 				continue
 			}
@@ -252,7 +252,7 @@ func TestWaitsAreSufficientAndLimited(t *testing.T) {
 			slotsPass = now.Add(before.RetryAfter + 6*time.Second)
 			if rapid.IntRange(0, 4).Draw(rt, "obeys") == 0 {
 				now = now.Add(wait)
-				if status, _ := ask(t, g); status != http.StatusOK {
+				if status, _ := request(t, g); status != http.StatusOK {
 					rt.Fatalf("denied again after %v", wait)
 				}
 			}

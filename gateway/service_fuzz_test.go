@@ -95,7 +95,7 @@ func FuzzAnswer(f *testing.F) {
 		}
 		x := exchange(g, requestTo(route), validBody(route))
 		if x.Status != want {
-			t.Errorf("%s answered %d %s, want %d", route.ID, x.Status, x.Body, want)
+			t.Errorf("%s: got %d %s, want %d", route.ID, x.Status, x.Body, want)
 		}
 		validator.CheckResponse(t, x)
 	})
@@ -175,7 +175,7 @@ func keepsField(m protoreflect.Message, field protoreflect.FieldDescriptor) bool
 // For any error of a service, the client gets the response for its code and the violations of its fields, but no other text of the service.
 func FuzzFailure(f *testing.F) {
 	bad, _ := anypb.New(&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
-		{Field: "component_ids[3].x", Description: "is odd"}, {Field: "_a__b", Description: "\xe2\x80\xa8"},
+		{Field: "component_ids[3].x", Description: "is wrong"}, {Field: "_a__b", Description: "\xe2\x80\xa8"},
 	}})
 	s := &services{answers: map[string]func(context.Context, proto.Message) (proto.Message, error){}}
 	g, err := New(optionsWith(f, s))
@@ -195,7 +195,7 @@ func FuzzFailure(f *testing.F) {
 		}
 	}
 	f.Add(post, int32(8), "grpc: received message larger than max (1 vs. 2)", "[", "", int64(-1), "", []byte("x"))
-	f.Add(post, int32(3), "", "_.x", "is odd", int64(0), "", []byte{})
+	f.Add(post, int32(3), "", "_.x", "is wrong", int64(0), "", []byte{})
 	f.Add(post, int32(-1), "\xff", "idempotency_key", strings.Repeat("é", 600), int64(math.MaxInt64), "type.googleapis.com/no.such.Type", []byte{})
 	validator := openapitest.New(f)
 	f.Fuzz(func(t *testing.T, number uint8, code int32, message, field, description string, after int64, typeURL string, detail []byte) {

@@ -9,7 +9,7 @@ type encoder[M any] func(w *jsonw.Writer, m *M)
 func one[M any](m *M, encode encoder[M]) View {
 	return func(w *jsonw.Writer) {
 		if m == nil {
-			w.Fail("", "the service answered without the resource")
+			w.Fail("", "the service responded without the resource")
 			return
 		}
 		encode(w, m)

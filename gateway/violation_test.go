@@ -27,12 +27,12 @@ func TestViolationsUseAPIFieldNames(t *testing.T) {
 		violationOf("status_page_id", "is not a page of this team"),
 		violationOf("component_ids[3]", "is not a component of this team"),
 		violationOf("component_ids[5]", "is not the first"),
-		violationOf("title.text", "is odd"),
+		violationOf("title.text", "is wrong"),
 		violationOf("impact", ""),
 		violationOf("idempotency_key", "was used with another request"),
 	))
 	want := map[string]string{
-		"statusPageId": "is not a page of this team", "componentIds": "is not a component of this team", "title": "is odd",
+		"statusPageId": "is not a page of this team", "componentIds": "is not a component of this team", "title": "is wrong",
 		"impact": "is not valid", "Idempotency-Key": "was used with another request",
 	}
 	got := h.do(t, "full", "POST", "/v1/incidents", newIncident).mustFail(t, 422, "validation_error")
@@ -70,7 +70,7 @@ func TestViolationOfUnknownFieldIs500(t *testing.T) {
 			if c.method == "POST" {
 				body = newIncident
 			}
-			h.services.fail("", violations(t, violationOf("title", "is odd"), violationOf(c.field, secret)))
+			h.services.fail("", violations(t, violationOf("title", "is wrong"), violationOf(c.field, secret)))
 			got := h.do(t, "full", c.method, c.target, body)
 			got.mustFail(t, 500, "internal_error")
 			if strings.Contains(got.body, "hunter2") {

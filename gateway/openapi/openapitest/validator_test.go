@@ -187,13 +187,13 @@ func TestResponsesThatAreNotDescribedFail(t *testing.T) {
 		"a scope for me":      {exchange("GET", "/v1/me", 403, errorHeaders(), forbidden), "at /details"},
 		"an unknown status": {
 			post("/v1/incidents", newIncident, 200, postHeaders(), strings.Replace(created, "identified", "open", 1)), "at /status"},
-		"an unknown path":       {exchange("GET", "/v1/nothing", 200, getHeaders(), `[]`), "was served"},
-		"an unknown method":     {exchange("DELETE", serverPath, 200, getHeaders(), `{}`), "was served"},
-		"an error outside":      {exchange("GET", "/nothing", 404, errorHeaders(), `404 page not found`), "not JSON"},
-		"an odd status outside": {exchange("GET", "/nothing", 400, errorHeaders(), noResource), "status 400"},
-		"no limits inside":      {exchange("GET", "/v1/nothing", 404, errorHeaders("RateLimit", ""), noResource), "RateLimit is missing"},
-		"a limit too large":     {exchange("GET", "/v1/incidents?limit=101", 200, getHeaders(), emptyPage), "the document forbids it"},
-		"a bad id":              {exchange("GET", "/v1/servers/x", 200, getHeaders(), exampleServer), "the document forbids it"},
+		"an unknown path":      {exchange("GET", "/v1/nothing", 200, getHeaders(), `[]`), "was served"},
+		"an unknown method":    {exchange("DELETE", serverPath, 200, getHeaders(), `{}`), "was served"},
+		"plain text outside":   {exchange("GET", "/nothing", 404, errorHeaders(), `404 page not found`), "not JSON"},
+		"a status outside /v1": {exchange("GET", "/nothing", 400, errorHeaders(), noResource), "status 400"},
+		"no limits in the API": {exchange("GET", "/v1/nothing", 404, errorHeaders("RateLimit", ""), noResource), "RateLimit is missing"},
+		"a limit too large":    {exchange("GET", "/v1/incidents?limit=101", 200, getHeaders(), emptyPage), "the document forbids it"},
+		"a bad id":             {exchange("GET", "/v1/servers/x", 200, getHeaders(), exampleServer), "the document forbids it"},
 		"an unknown field": {
 			post("/v1/incidents", `{"titel":1,`+newIncident[1:], 200, postHeaders(), created), "the document forbids it"},
 		"a blank title": {
