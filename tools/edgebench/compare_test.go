@@ -33,7 +33,7 @@ func listen(t *testing.T, part func(context.Context, net.Listener) error) string
 	return lis.Addr().String()
 }
 
-func TestTheBareGatewayServesTheComparedRequests(t *testing.T) {
+func TestBareGatewayServesTheComparedRequests(t *testing.T) {
 	backend := listen(t, canned.Serve)
 	gateway := listen(t, func(ctx context.Context, lis net.Listener) error {
 		return newHandler(bare.New).serve(ctx, lis, backend)
@@ -45,7 +45,7 @@ func TestTheBareGatewayServesTheComparedRequests(t *testing.T) {
 	})
 }
 
-func TestTheFloorServesTheComparedRequests(t *testing.T) {
+func TestFloorServesTheComparedRequests(t *testing.T) {
 	backend := listen(t, canned.Serve)
 	gateway := listen(t, func(ctx context.Context, lis net.Listener) error { return floorFor("t").serve(ctx, lis, backend) })
 	mustServe(t, gateway, []request{
@@ -82,7 +82,7 @@ func mustServe(t *testing.T, gateway string, requests []request) {
 	}
 }
 
-func TestFiguresAreMediansOfTheRounds(t *testing.T) {
+func TestSummaryHasMediansOfTheRounds(t *testing.T) {
 	figures := func(cpu time.Duration, rate float64) sample { return sample{cpu: cpu, rate: rate, p99: 1} }
 	got := summarize(scenario{}, []round{
 		{bare: figures(100, 30), edge: figures(50, 1)},
@@ -97,7 +97,7 @@ func TestFiguresAreMediansOfTheRounds(t *testing.T) {
 	}
 }
 
-func TestAMissedBarIsReported(t *testing.T) {
+func TestReportDetectsAMissedBar(t *testing.T) {
 	sc := scenario{name: "one", bounds: bounds{0.65, 0.52}}
 	for name, c := range map[string]struct {
 		edge   sample

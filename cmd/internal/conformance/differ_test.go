@@ -11,8 +11,8 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// A breach of what differs in one place states this place on both sides.
-func TestBreachesPointOutTheDifference(t *testing.T) {
+// Expected and got both name the first difference.
+func TestBreachNamesTheFirstDifference(t *testing.T) {
 	incident := func(change func(*incidentv1.Incident)) *incidentv1.Incident {
 		m := &incidentv1.Incident{Id: "1", Title: "A title", Status: resolved, StartedAt: &timestamppb.Timestamp{Seconds: 1}}
 		change(m)

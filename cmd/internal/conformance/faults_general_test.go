@@ -34,16 +34,16 @@ func generalFaults() []fault {
 			},
 		},
 		{
-			name: "responses are malformed", fails: malformable(),
-			unary: tamper(func(_ *intercepted, m proto.Message) { malform(m.ProtoReflect()) }),
+			name: "responses are malformed", fails: changedByMalform(),
+			unary: changeResponse(func(_ *intercepted, m proto.Message) { malform(m.ProtoReflect()) }),
 		},
-		{name: "lists are in the wrong order", fails: []string{"*/order"}, unary: disorder},
+		{name: "lists are in the wrong order", fails: []string{"*/order"}, unary: reorderRows},
 		{name: "lists are incomplete", fails: []string{"*/complete"}, unary: omitFixtures},
-		{name: "another resource is returned", fails: []string{"*/the-one-asked-for"}, unary: returnAnother},
+		{name: "another resource is returned", fails: []string{"*/the-one-request-for"}, unary: returnAnother},
 		{
 			name: "any text is a team id", fails: []string{"*/team-id"},
-			unary: failing(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {
-				if slices.Contains(named(err), "team_id") {
+			unary: onCode(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {
+				if slices.Contains(invalidFields(err), "team_id") {
 					return c.method.NewResponse(), nil
 				}
 				return nil, err
@@ -52,7 +52,7 @@ func generalFaults() []fault {
 		{name: "a team reads the other team's data too", fails: []string{"*/isolation"}, unary: leak},
 		{
 			name: "ids are valid for every team", fails: []string{"*/foreign-id"},
-			unary: failing(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
+			unary: onCode(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
 				if team(c) == "" {
 					return nil, err
 				}
@@ -61,7 +61,7 @@ func generalFaults() []fault {
 		},
 		{
 			name: "errors differ for unknown ids and ids of another team", fails: []string{"*/foreign-id"},
-			unary: failing(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
+			unary: onCode(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
 				if team(c) == "" {
 					return nil, err
 				}
@@ -74,7 +74,7 @@ func generalFaults() []fault {
 		},
 		{
 			name: "unknown ids are INTERNAL", fails: []string{"*/unknown-id", "*/foreign-id"},
-			unary: failing(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
+			unary: onCode(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
 				if team(c) == "" {
 					return nil, err
 				}
@@ -82,15 +82,15 @@ func generalFaults() []fault {
 			}),
 		},
 		{
-			name: "errors name no field", unary: failing(codes.InvalidArgument, func(_ *intercepted, err error) (proto.Message, error) {
+			name: "errors name no field", unary: onCode(codes.InvalidArgument, func(_ *intercepted, err error) (proto.Message, error) {
 				return nil, status.Error(codes.InvalidArgument, status.Convert(err).Message())
 			}),
 			fails: slices.Concat(boundsOfRequests(), []string{"*/team-id", "*/idempotent-other-request", "*/idempotent-other-method"}),
 		},
 		{
 			name: "invalid fields are accepted", fails: append(boundsOfRequests(), "*/idempotent-failure"),
-			unary: failing(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {
-				if fields := named(err); slices.Contains(fields, "team_id") ||
+			unary: onCode(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {
+				if fields := invalidFields(err); slices.Contains(fields, "team_id") ||
 					slices.Contains(fields, "idempotency_key") && len(text(c.request, "idempotency_key")) == lengthOfKeys {
 					return nil, err
 				}
@@ -99,8 +99,8 @@ func generalFaults() []fault {
 		},
 		{
 			name: "only the first violation is returned", fails: []string{"*/all-violations"},
-			unary: failing(codes.InvalidArgument, func(_ *intercepted, err error) (proto.Message, error) {
-				return nil, refuse(named(err)[0])
+			unary: onCode(codes.InvalidArgument, func(_ *intercepted, err error) (proto.Message, error) {
+				return nil, invalidArgument(invalidFields(err)[0])
 			}),
 		},
 	}
@@ -115,8 +115,8 @@ func passedDeadline(ctx context.Context) bool {
 	return len(timeouts) == 1 && timeouts[0] == "10m"
 }
 
-// malformable returns the well-formed checks of methods with responses that malform changes: all but those of the identity service.
-func malformable() []string {
+// changedByMalform returns the well-formed checks of methods with responses that malform changes: all but those of the identity service.
+func changedByMalform() []string {
 	var names []string
 	for _, m := range contract.Methods() {
 		if m.TeamScoped() {
@@ -159,8 +159,8 @@ func malform(m protoreflect.Message) {
 	})
 }
 
-// disorder changes the order of rows on first pages, and in lists of the fixtures' resources.
-func disorder(c *intercepted) (proto.Message, error) {
+// reorderRows changes the order of rows on first pages, and in lists of the fixtures' resources.
+func reorderRows(c *intercepted) (proto.Message, error) {
 	response, err := c.pass(c.request)
 	rows := c.method.Rows()
 	if err != nil || rows == nil || !c.namesFixture() || c.followsPage(response) {
@@ -245,16 +245,16 @@ func leak(c *intercepted) (proto.Message, error) {
 	if err != nil || !reads(c) || team(c) != second.ID {
 		return response, err
 	}
-	theirs := with(c.request, "team_id", first.ID)
+	otherRequest := with(c.request, "team_id", first.ID)
 	for kind, id := range second.Resources {
-		fields := theirs.ProtoReflect().Descriptor().Fields()
+		fields := otherRequest.ProtoReflect().Descriptor().Fields()
 		for i := range fields.Len() {
-			if name := fields.Get(i).Name(); text(theirs, name) == id {
-				theirs = with(theirs, name, first.Resources[kind])
+			if name := fields.Get(i).Name(); text(otherRequest, name) == id {
+				otherRequest = with(otherRequest, name, first.Resources[kind])
 			}
 		}
 	}
-	leaked, err := c.pass(theirs)
+	leaked, err := c.pass(otherRequest)
 	if err != nil {
 		return response, nil //nolint:nilerr // the first team has no such resource
 	}

@@ -21,15 +21,15 @@ func identityFaults() []fault {
 	return append(streamFaults(), []fault{
 		{
 			name: "tokens belong to another team", fails: []string{"identity/ResolveToken/known"},
-			unary: tamper(func(c *intercepted, m *identityv1.ResolveTokenResponse) { m.TeamId = c.state.other(m.TeamId).ID }),
+			unary: changeResponse(func(c *intercepted, m *identityv1.ResolveTokenResponse) { m.TeamId = c.state.other(m.TeamId).ID }),
 		},
 		{
 			name: "token ids are not UUIDs", fails: []string{"identity/ResolveToken/well-formed"},
-			unary: tamper(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.TokenId = "token-" + m.TokenId }),
+			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.TokenId = "token-" + m.TokenId }),
 		},
 		{
 			name: "team ids of tokens are in upper case", fails: []string{"identity/ResolveToken/well-formed", "identity/ResolveToken/known"},
-			unary: tamper(func(_ *intercepted, m *identityv1.ResolveTokenResponse) {
+			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) {
 				m.TeamId = strings.ToUpper("a" + m.TeamId[1:])
 			}),
 		},
@@ -76,7 +76,7 @@ func revokedAs(id string) error {
 
 // ofTokens handles NOT_FOUND of ResolveToken.
 func ofTokens(handle func(c *intercepted, err error) (proto.Message, error)) handler {
-	return failing(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
+	return onCode(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
 		if c.method.String() == "identity/ResolveToken" {
 			return handle(c, err)
 		}

@@ -40,8 +40,8 @@ func keyFaults() []fault {
 		},
 		{
 			name: "a key with another request is accepted", fails: []string{"*/idempotent-other-request", "*/idempotent-other-method"},
-			unary: failing(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {
-				if slices.Contains(named(err), "idempotency_key") && len(text(c.request, "idempotency_key")) == lengthOfKeys {
+			unary: onCode(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {
+				if slices.Contains(invalidFields(err), "idempotency_key") && len(text(c.request, "idempotency_key")) == lengthOfKeys {
 					return c.method.NewResponse(), nil
 				}
 				return nil, err
@@ -69,16 +69,16 @@ func onKeys(handle func(c *intercepted, key string) (proto.Message, error)) hand
 func shareKeys(c *intercepted, key string) (proto.Message, error) {
 	name := c.state.other(team(c)).ID + c.method.String() + key
 	c.state.mu.Lock()
-	theirs := c.state.answers[name]
+	otherRequest := c.state.responses[name]
 	c.state.mu.Unlock()
-	if theirs != nil {
-		return theirs, nil
+	if otherRequest != nil {
+		return otherRequest, nil
 	}
 	response, err := c.pass(c.request)
 	if err == nil {
 		c.state.mu.Lock()
 		defer c.state.mu.Unlock()
-		c.state.answers[team(c)+c.method.String()+key] = response
+		c.state.responses[team(c)+c.method.String()+key] = response
 	}
 	return response, err
 }
@@ -86,7 +86,7 @@ func shareKeys(c *intercepted, key string) (proto.Message, error) {
 // storeFailures repeats the error of an earlier call with the key.
 func storeFailures(c *intercepted, key string) (proto.Message, error) {
 	c.state.mu.Lock()
-	before := c.state.refusals[key]
+	before := c.state.errors[key]
 	c.state.mu.Unlock()
 	if before != nil {
 		return nil, before
@@ -95,7 +95,7 @@ func storeFailures(c *intercepted, key string) (proto.Message, error) {
 	if status.Code(err) == codes.InvalidArgument {
 		c.state.mu.Lock()
 		defer c.state.mu.Unlock()
-		c.state.refusals[key] = err
+		c.state.errors[key] = err
 	}
 	return response, err
 }
@@ -145,12 +145,12 @@ func executeOnce(c *intercepted) (proto.Message, error) {
 	name := c.method.String() + text(c.request, "title") + text(c.request, "incident_id") + text(c.request, "status") + text(c.request, "message")
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
-	if before := c.state.answers[name]; before != nil {
+	if before := c.state.responses[name]; before != nil {
 		return before, nil
 	}
 	response, err := c.pass(c.request)
 	if err == nil {
-		c.state.answers[name] = response
+		c.state.responses[name] = response
 	}
 	return response, err
 }

@@ -100,7 +100,7 @@ func prefixFaults() []fault {
 	return []fault{
 		{
 			name: "matching entries are missing", fails: []string{"audit/ListAuditEntries/prefix"},
-			unary: tamper(func(c *intercepted, m *auditv1.ListAuditEntriesResponse) {
+			unary: changeResponse(func(c *intercepted, m *auditv1.ListAuditEntriesResponse) {
 				if text(c.request, "action_prefix") != "" && len(m.Entries) > 0 {
 					m.Entries = m.Entries[1:]
 				}
@@ -108,7 +108,7 @@ func prefixFaults() []fault {
 		},
 		{
 			name: "prefixes have wildcards", fails: []string{"audit/ListAuditEntries/prefix-literal"},
-			unary: rewrite(func(_ *intercepted, m *auditv1.ListAuditEntriesRequest) {
+			unary: changeRequest(func(_ *intercepted, m *auditv1.ListAuditEntriesRequest) {
 				if at := strings.IndexAny(m.ActionPrefix, "%_"); at >= 0 {
 					m.ActionPrefix = m.ActionPrefix[:at]
 				}
@@ -116,7 +116,7 @@ func prefixFaults() []fault {
 		},
 		{
 			name: "prefixes ignore case", fails: []string{"audit/ListAuditEntries/prefix-case"},
-			unary: rewrite(func(_ *intercepted, m *auditv1.ListAuditEntriesRequest) {
+			unary: changeRequest(func(_ *intercepted, m *auditv1.ListAuditEntriesRequest) {
 				m.ActionPrefix = strings.ToLower(m.ActionPrefix)
 			}),
 		},

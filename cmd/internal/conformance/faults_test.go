@@ -17,7 +17,7 @@ func TestChecksFindEveryFault(t *testing.T) {
 	for _, f := range slices.Concat(generalFaults(), readFaults(), listFaults(), writeFaults(), keyFaults(), identityFaults()) {
 		t.Run(f.name, func(t *testing.T) {
 			o := options(t, startFaulty(t, backend, f))
-			o.Checks = f.ofItsServices(o.Checks)
+			o.Checks = f.affectedChecks(o.Checks)
 			if f.stream != nil {
 				o.HeartbeatTimeout = 2 * time.Second // some faults last this long
 			}
@@ -40,8 +40,8 @@ func TestChecksFindEveryFault(t *testing.T) {
 	}
 }
 
-// ofItsServices returns the checks of the services that the fault affects.
-func (f fault) ofItsServices(checks []conformance.Check) []conformance.Check {
+// affectedChecks returns the checks of the services that the fault affects.
+func (f fault) affectedChecks(checks []conformance.Check) []conformance.Check {
 	services := map[string]bool{}
 	for _, c := range checks {
 		services[c.Service()] = services[c.Service()] || f.names(c.Name)

@@ -17,28 +17,28 @@ func writeFaults() []fault {
 	return append(updateFaults(), []fault{
 		{
 			name: "the response differs from the incident", fails: []string{"incident/CreateIncident/creates"},
-			unary: tamper(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) { m.Incident.IsMaintenance = true }),
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) { m.Incident.IsMaintenance = true }),
 		},
 		{
 			name: "incidents are created without resolved_at", fails: []string{"incident/CreateIncident/resolved"},
-			unary: tamper(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) { m.Incident.ResolvedAt = nil }),
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) { m.Incident.ResolvedAt = nil }),
 		},
 		{
 			name: "incidents are not attached to the page", fails: []string{"incident/CreateIncident/attached"},
-			unary: tamper(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) { m.Incident.StatusPageId = nil }),
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) { m.Incident.StatusPageId = nil }),
 		},
 		{
 			name: "lengths are counted in bytes", fails: []string{"incident/CreateIncident/longest"},
 			unary: func(c *intercepted) (proto.Message, error) {
 				if len(text(c.request, "title")) > 255 {
-					return nil, refuse("title")
+					return nil, invalidArgument("title")
 				}
 				return c.pass(c.request)
 			},
 		},
 		{
 			name: "writes are not audited", fails: []string{"*/audited"},
-			unary: tamper(func(_ *intercepted, m *auditv1.ListAuditEntriesResponse) {
+			unary: changeResponse(func(_ *intercepted, m *auditv1.ListAuditEntriesResponse) {
 				for _, e := range m.Entries {
 					if strings.HasPrefix(e.ActionType, "incident.") {
 						e.ActorId = e.Id
@@ -53,11 +53,11 @@ func updateFaults() []fault {
 	return []fault{
 		{
 			name: "updates do not change the status", fails: []string{"incident/AddIncidentUpdate/adds", "incident/AddIncidentUpdate/reopens"},
-			unary: tamper(func(_ *intercepted, m *incidentv1.GetIncidentResponse) { m.Incident.Status = m.Updates[0].Status }),
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.GetIncidentResponse) { m.Incident.Status = m.Updates[0].Status }),
 		},
 		{
 			name: "a second resolution changes resolved_at", fails: []string{"incident/AddIncidentUpdate/resolves"},
-			unary: tamper(func(_ *intercepted, m *incidentv1.GetIncidentResponse) {
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.GetIncidentResponse) {
 				if m.Incident.Status == resolved {
 					m.Incident.ResolvedAt = m.Updates[len(m.Updates)-1].CreatedAt
 				}
@@ -65,7 +65,7 @@ func updateFaults() []fault {
 		},
 		{
 			name: "reopened incidents keep resolved_at", fails: []string{"incident/AddIncidentUpdate/reopens"},
-			unary: tamper(func(_ *intercepted, m *incidentv1.GetIncidentResponse) {
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.GetIncidentResponse) {
 				if m.Incident.ResolvedAt == nil {
 					m.Incident.ResolvedAt = resolvedOnce(m.Updates)
 				}

@@ -26,7 +26,7 @@ import (
 
 const (
 	heartbeat = 20 * time.Millisecond
-	patience  = 5 * time.Second // for events that should happen at once
+	timeout   = 5 * time.Second // for events that should happen at once
 )
 
 // exampleFixtures is the example in the repository.
@@ -79,7 +79,7 @@ func options(t *testing.T, address string) conformance.Options {
 	t.Helper()
 	o := conformance.Options{
 		Addresses: map[string]string{}, Fixtures: fixtures(t), Checks: conformance.Checks(), Writes: true,
-		HeartbeatTimeout: patience, Grace: patience,
+		HeartbeatTimeout: timeout, Grace: timeout,
 	}
 	for _, service := range contract.Services() {
 		o.Addresses[service.Name] = address
@@ -152,9 +152,9 @@ func startFaulty(t *testing.T, backend string, f fault, serving ...grpc.ServerOp
 	monitoringv1.RegisterMonitoringServiceServer(server, monitoringv1.UnimplementedMonitoringServiceServer{})
 	incidentv1.RegisterIncidentServiceServer(server, incidentv1.UnimplementedIncidentServiceServer{})
 	auditv1.RegisterAuditServiceServer(server, auditv1.UnimplementedAuditServiceServer{})
-	identityv1.RegisterIdentityServiceServer(server, &watching{client: identityv1.NewIdentityServiceClient(conn), fault: f})
+	identityv1.RegisterIdentityServiceServer(server, &revocationProxy{client: identityv1.NewIdentityServiceClient(conn), fault: f})
 	if !f.noHealth {
-		healthv1.RegisterHealthServer(server, &healthy{client: healthv1.NewHealthClient(conn)})
+		healthv1.RegisterHealthServer(server, &healthProxy{client: healthv1.NewHealthClient(conn)})
 	}
 	listener := listen(t)
 	stop := serve(t, server, listener, f.noDeadlines)
@@ -176,7 +176,7 @@ func serve(t *testing.T, server *grpc.Server, listener net.Listener, noDeadlines
 		go server.Serve(listener) //nolint:errcheck // the test stops it
 		return server.Stop
 	}
-	front := &http.Server{
+	proxy := &http.Server{
 		Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.Header.Set(ignoredTimeout, r.Header.Get("Grpc-Timeout"))
@@ -184,39 +184,39 @@ func serve(t *testing.T, server *grpc.Server, listener net.Listener, noDeadlines
 			server.ServeHTTP(w, r)
 		}),
 	}
-	front.Protocols.SetUnencryptedHTTP2(true)
-	go front.Serve(listener) //nolint:errcheck // the test stops it
+	proxy.Protocols.SetUnencryptedHTTP2(true)
+	go proxy.Serve(listener) //nolint:errcheck // the test stops it
 	return func() {
-		must(t, front.Close())
+		must(t, proxy.Close())
 		server.Stop()
 	}
 }
 
-// healthy passes on health checks.
-type healthy struct {
+// healthProxy forwards health checks.
+type healthProxy struct {
 	healthv1.UnimplementedHealthServer
 	client healthv1.HealthClient
 }
 
-func (h *healthy) Check(ctx context.Context, r *healthv1.HealthCheckRequest) (*healthv1.HealthCheckResponse, error) {
+func (h *healthProxy) Check(ctx context.Context, r *healthv1.HealthCheckRequest) (*healthv1.HealthCheckResponse, error) {
 	return h.client.Check(ctx, r)
 }
 
-// watching passes on revocation streams.
-type watching struct {
+// revocationProxy forwards revocation streams.
+type revocationProxy struct {
 	identityv1.UnimplementedIdentityServiceServer
 	client identityv1.IdentityServiceClient
 	fault  fault
 }
 
-func (w *watching) WatchRevocations(
+func (w *revocationProxy) WatchRevocations(
 	r *identityv1.WatchRevocationsRequest, to grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse],
 ) error {
-	asked := proto.CloneOf(r)
+	request := proto.CloneOf(r)
 	if w.fault.ignorePosition {
-		asked.AfterPosition = ""
+		request.AfterPosition = ""
 	}
-	from, err := w.client.WatchRevocations(to.Context(), asked)
+	from, err := w.client.WatchRevocations(to.Context(), request)
 	for n := 0; err == nil; n++ {
 		var m *identityv1.WatchRevocationsResponse
 		if m, err = from.Recv(); err == nil && (w.fault.stream == nil || w.fault.stream(r, n, m)) {

@@ -15,7 +15,7 @@ import (
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
-func TestMalformedAnswersAreBreaches(t *testing.T) {
+func TestMalformedResponsesAreBreaches(t *testing.T) {
 	const id = "0b411d95-7d62-5ca5-9268-573f3d300034"
 	now := timestamppb.Now()
 	server := func(change func(*fleetv1.Server)) proto.Message {
@@ -40,7 +40,7 @@ func TestMalformedAnswersAreBreaches(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		response proto.Message
-		breach   string // "" where the response is well-formed
+		breach   string // "" if the response is well-formed
 	}{
 		{"a complete server", server(func(*fleetv1.Server) {}), ""},
 		{"no server", &fleetv1.GetServerResponse{}, "GetServerResponse.server"},

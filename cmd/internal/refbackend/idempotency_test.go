@@ -109,7 +109,7 @@ func TestKeyExpiresAfterADay(t *testing.T) {
 	}
 }
 
-func TestFailuresDoNotUseUpTheKey(t *testing.T) {
+func TestKeyCanBeReusedAfterAFailure(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	r := keyed(own, "key-1")
@@ -143,7 +143,7 @@ func TestConcurrentCallsWithOneKeyCreateOneIncident(t *testing.T) {
 	}
 	wg.Wait()
 	if len(made) == 0 || len(slices.Compact(made)) != 1 || s.count("incidents") != 1 {
-		t.Errorf("answers %v, %d incidents", made, s.count("incidents"))
+		t.Errorf("responses %v, %d incidents", made, s.count("incidents"))
 	}
 }
 

@@ -16,18 +16,18 @@ import (
 type state struct {
 	fixtures conformance.Fixtures
 
-	mu       sync.Mutex
-	rows     map[string]proto.Message // by cursor
-	offsets  map[string]int           // by cursor
-	answers  map[string]proto.Message // by key
-	refusals map[string]error         // by key
-	inFlight map[string]chan struct{} // by key
+	mu        sync.Mutex
+	rows      map[string]proto.Message // by cursor
+	offsets   map[string]int           // by cursor
+	responses map[string]proto.Message // by key
+	errors    map[string]error         // by key
+	inFlight  map[string]chan struct{} // by key
 }
 
 func newState(f conformance.Fixtures) *state {
 	return &state{
-		fixtures: f, rows: map[string]proto.Message{}, offsets: map[string]int{}, answers: map[string]proto.Message{},
-		refusals: map[string]error{}, inFlight: map[string]chan struct{}{},
+		fixtures: f, rows: map[string]proto.Message{}, offsets: map[string]int{}, responses: map[string]proto.Message{},
+		errors: map[string]error{}, inFlight: map[string]chan struct{}{},
 	}
 }
 
@@ -53,8 +53,8 @@ func (s *state) known(id string) bool {
 
 type handler = func(c *intercepted) (proto.Message, error)
 
-// tamper returns a handler that changes responses of one type.
-func tamper[M proto.Message](change func(c *intercepted, m M)) handler {
+// changeResponse returns a handler that changes responses of one type.
+func changeResponse[M proto.Message](change func(c *intercepted, m M)) handler {
 	return func(c *intercepted) (proto.Message, error) {
 		response, err := c.pass(c.request)
 		if m, ok := response.(M); ok && err == nil {
@@ -64,8 +64,8 @@ func tamper[M proto.Message](change func(c *intercepted, m M)) handler {
 	}
 }
 
-// rewrite returns a handler that changes requests of one type.
-func rewrite[M proto.Message](change func(c *intercepted, m M)) handler {
+// changeRequest returns a handler that changes requests of one type.
+func changeRequest[M proto.Message](change func(c *intercepted, m M)) handler {
 	return func(c *intercepted) (proto.Message, error) {
 		if m, ok := c.request.(M); ok {
 			change(c, m)
@@ -74,8 +74,8 @@ func rewrite[M proto.Message](change func(c *intercepted, m M)) handler {
 	}
 }
 
-// failing returns a handler for calls that end with the code.
-func failing(code codes.Code, handle func(c *intercepted, err error) (proto.Message, error)) handler {
+// onCode returns a handler for calls that end with the code.
+func onCode(code codes.Code, handle func(c *intercepted, err error) (proto.Message, error)) handler {
 	return func(c *intercepted) (proto.Message, error) {
 		response, err := c.pass(c.request)
 		if status.Code(err) == code {
@@ -107,8 +107,8 @@ func team(c *intercepted) string { return text(c.request, "team_id") }
 // reads reports whether the method reads the data of a team.
 func reads(c *intercepted) bool { return c.method.TeamScoped() && !c.method.Writes() }
 
-// named returns the fields that an error names.
-func named(err error) (fields []string) {
+// invalidFields returns the fields in the violations of an error.
+func invalidFields(err error) (fields []string) {
 	for _, detail := range status.Convert(err).Details() {
 		if bad, ok := detail.(*errdetails.BadRequest); ok {
 			for _, v := range bad.GetFieldViolations() {
@@ -119,13 +119,13 @@ func named(err error) (fields []string) {
 	return fields
 }
 
-// refuse returns INVALID_ARGUMENT naming the fields.
-func refuse(fields ...string) error {
+// invalidArgument returns INVALID_ARGUMENT naming the fields.
+func invalidArgument(fields ...string) error {
 	bad := &errdetails.BadRequest{}
 	for _, field := range fields {
 		bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: field, Description: "is invalid"})
 	}
-	detailed, err := status.New(codes.InvalidArgument, "refused").WithDetails(bad)
+	detailed, err := status.New(codes.InvalidArgument, "invalid").WithDetails(bad)
 	if err != nil {
 		panic(err)
 	}
