@@ -100,8 +100,8 @@ func (m Method) HasRequestField(name protoreflect.Name) bool {
 	return m.descriptor.Input().Fields().ByName(name) != nil
 }
 
-// Resource returns the kind of resource that a request names beside the team, such as "server" for the field `server_id`, or "" if it
-// names none. Optional fields and lists do not count.
+// Resource returns the kind of resource that a request names in addition to the team, such as "server" for the field `server_id`. It
+// returns "" if there is none. Optional fields and lists do not count.
 func (m Method) Resource() string {
 	fields := m.descriptor.Input().Fields()
 	for i := range fields.Len() {

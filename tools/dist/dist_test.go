@@ -158,10 +158,10 @@ func checkArchive(t *testing.T, name string, content []byte) (dir string) {
 func checkPrograms(t *testing.T, dir string) {
 	t.Helper()
 	for _, name := range programs() {
-		said, err := exec.CommandContext(t.Context(), filepath.Join(dir, "bin", name), "version").Output()
+		output, err := exec.CommandContext(t.Context(), filepath.Join(dir, "bin", name), "version").Output()
 		want := name + " 1.2.3\nrevision: " + revision + "\ndate: 2026-01-31T10:00:00Z\n"
-		if err != nil || !strings.HasPrefix(string(said), want) {
-			t.Errorf("%s: %v, %s", name, err, said)
+		if err != nil || !strings.HasPrefix(string(output), want) {
+			t.Errorf("%s: %v, %s", name, err, output)
 		}
 		checkPage(t, filepath.Join(dir, "share", "man", "man1", name+".1"))
 	}
@@ -206,7 +206,7 @@ func checkPage(t *testing.T, path string) {
 		if os.Getenv("CI") != "" {
 			t.Error(err)
 		}
-		t.Logf("groff is not installed: nobody has looked at %s", filepath.Base(path))
+		t.Logf("groff is not installed: %s is not checked", filepath.Base(path))
 		return
 	}
 	cmd := exec.CommandContext(t.Context(), program, "-man", "-Tutf8", "-Wall", "-ww", path)
@@ -336,9 +336,9 @@ func checkSums(t *testing.T, made map[string][]byte) {
 	}
 	cmd := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", sumsName)
 	cmd.Dir = dir
-	said, err := cmd.CombinedOutput()
-	if err != nil || bytes.Count(said, []byte(": OK\n")) != len(made)-1 {
-		t.Errorf("%v\n%s", err, said)
+	output, err := cmd.CombinedOutput()
+	if err != nil || bytes.Count(output, []byte(": OK\n")) != len(made)-1 {
+		t.Errorf("%v\n%s", err, output)
 	}
 }
 

@@ -87,17 +87,17 @@ func checkByOpenSSL(t *testing.T, public ed25519.PublicKey, made map[string][]by
 		cmd := exec.CommandContext(t.Context(), program, "pkeyutl", "-verify", "-rawin", "-pubin", "-inkey", "opsgate-release.pem",
 			"-in", sumsName, "-sigfile", signatureName)
 		cmd.Dir = dir
-		said, err := cmd.CombinedOutput()
-		return string(said), err
+		output, err := cmd.CombinedOutput()
+		return string(output), err
 	}
-	if said, err := verify(); err != nil || !strings.Contains(said, "Signature Verified Successfully") {
-		t.Errorf("%v\n%s", err, said)
+	if output, err := verify(); err != nil || !strings.Contains(output, "Signature Verified Successfully") {
+		t.Errorf("%v\n%s", err, output)
 	}
 	if err := os.WriteFile(filepath.Join(dir, sumsName), append(made[sumsName], '\n'), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := verify(); err == nil {
-		t.Errorf("changed checksums are verified:\n%s", said)
+	if output, err := verify(); err == nil {
+		t.Errorf("changed checksums are verified:\n%s", output)
 	}
 }
 

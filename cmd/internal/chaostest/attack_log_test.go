@@ -12,7 +12,7 @@ import (
 
 // Row 29: clients without a valid token and connections without TLS cannot fill the log.
 func TestAttackLogFlood(t *testing.T) {
-	inAllTests(t)
+	skipIfShort(t)
 	parallel(t)
 	public := newPublicTLS(t)
 	duration := either(10*time.Second, 2*time.Second)
@@ -20,8 +20,8 @@ func TestAttackLogFlood(t *testing.T) {
 	address := g.socket()
 
 	refused := callers{
-		client: newClient(t, public.roots()), token: invented(t), rate: either(10_000.0, 1000.0), number: mostClients,
-		url: inTurn(g.secure()+"/v1/me", g.secure()+"/elsewhere"),
+		client: newClient(t, public.roots()), token: unknownTokens(t), rate: either(10_000.0, 1000.0), number: mostClients,
+		url: inTurn(g.tlsURL()+"/v1/me", g.tlsURL()+"/elsewhere"),
 	}
 	stop := refused.start(t)
 	begun := time.Now()

@@ -33,7 +33,7 @@ func TestAttackUnknownTokens(t *testing.T) {
 	behind.identity = identity.address
 	g := startGateway(t, behind, unlimited)
 
-	stop := inventTokens(t, g.socket(), either(150, 50), either(14_000.0, 1000.0))
+	stop := sendUnknownTokens(t, g.socket(), either(150, 50), either(14_000.0, 1000.0))
 	sleep(t, time.Second)
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(clientAddress)}}
 	client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}, Timeout: maxWait}
@@ -46,8 +46,8 @@ func TestAttackUnknownTokens(t *testing.T) {
 		slowest = max(slowest, time.Since(begun))
 		byStatus[status]++
 	}
-	asked, lasted := stop()
-	report(t, "27", "unknown tokens per second", int(float64(asked)/lasted.Seconds()), either("14000", "not checked"))
+	sent, lasted := stop()
+	report(t, "27", "unknown tokens per second", int(float64(sent)/lasted.Seconds()), either("14000", "not checked"))
 	atMost(t, "27", fmt.Sprintf("of the first requests of %d valid tokens from another network, answered 503", live), byStatus[503], live/100)
 	if byStatus[503]+byStatus[200] != live {
 		t.Errorf("first requests were answered %v", byStatus)
@@ -55,8 +55,8 @@ func TestAttackUnknownTokens(t *testing.T) {
 	report(t, "27", "slowest first request of a valid token", tenths(slowest), "")
 }
 
-// inventTokens sends requests with a new unknown token each, at most rate per second over the connections, until it is stopped.
-func inventTokens(t *testing.T, address string, connections int, rate float64) (stop func() (asked int64, lasted time.Duration)) {
+// sendUnknownTokens sends requests with a new unknown token each, at most rate per second over the connections, until it is stopped.
+func sendUnknownTokens(t *testing.T, address string, connections int, rate float64) (stop func() (sent int64, lasted time.Duration)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var count atomic.Int64
@@ -73,7 +73,7 @@ func inventTokens(t *testing.T, address string, connections int, rate float64) (
 			tick := time.NewTicker(time.Duration(float64(connections) / rate * float64(time.Second)))
 			defer tick.Stop()
 			from := bufio.NewReader(conn)
-			for token := invented(t); ctx.Err() == nil; <-tick.C {
+			for token := unknownTokens(t); ctx.Err() == nil; <-tick.C {
 				if _, err := fmt.Fprintf(conn, "GET /v1/me HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n\r\n", token()); err != nil {
 					return
 				}

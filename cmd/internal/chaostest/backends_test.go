@@ -23,9 +23,9 @@ func allReads(t *testing.T, g *gateway, rate float64) load {
 	return load{gateways: []*gateway{g}, tokens: texts(t, "full"), paths: reads(), rate: rate, clients: mostClients}
 }
 
-// fewFailed checks that at most 0.5 % of the reads failed. In the short form it is 10 %: a busy machine has many requests in flight,
+// expectFewFailures checks that at most 0.5 % of the reads failed. In the short form it is 10 %: a busy machine has many requests in flight,
 // and the test is too short for successful ones to outweigh them.
-func fewFailed(t *testing.T, what string, all answers) {
+func expectFewFailures(t *testing.T, what string, all answers) {
 	t.Helper()
 	failed, bound := all.failed(), 10.
 	if *full {
@@ -38,8 +38,8 @@ func fewFailed(t *testing.T, what string, all answers) {
 	}
 }
 
-// untilNoneFailed returns the time from since to the last failed request.
-func (all answers) untilNoneFailed(since time.Time) time.Duration {
+// timeToLastFailure returns the time from since to the last failed request.
+func (all answers) timeToLastFailure(since time.Time) time.Duration {
 	failed := all.failed()
 	if len(failed) == 0 {
 		return 0
@@ -49,7 +49,7 @@ func (all answers) untilNoneFailed(since time.Time) time.Duration {
 
 // One of three backends is killed and restarted, then the other two stop. Nothing fails if the restarted one gets calls again.
 func TestBackendKilledAndRestarted(t *testing.T) {
-	inAllTests(t)
+	skipIfShort(t)
 	parallel(t)
 	replicas, name := startReplicas(t, 3)
 	g := startGateway(t, everyService(name), unlimited)
@@ -61,8 +61,8 @@ func TestBackendKilledAndRestarted(t *testing.T) {
 	sleep(t, either(8*time.Second, time.Second))
 	all := end()
 	usual, since := all.between(time.Time{}, at), all.between(at, time.Now())
-	fewFailed(t, "reads that failed when one of three was killed", all)
-	within(t, "10", "until the last failure", since.untilNoneFailed(at), 5*time.Second)
+	expectFewFailures(t, "reads that failed when one of three was killed", all)
+	within(t, "10", "until the last failure", since.timeToLastFailure(at), 5*time.Second)
 	report(t, "10", fmt.Sprintf("p99 since then (%v before)", tenths(usual.percentile(.99))), tenths(since.percentile(.99)), "–")
 
 	replicas[1].restart(t)
@@ -80,7 +80,7 @@ func TestBackendKilledAndRestarted(t *testing.T) {
 // A frozen process keeps its connection but does not respond. Only the calls that it received fail, at their deadline, until the
 // gateway closes the connection.
 func TestBackendFrozen(t *testing.T) {
-	inAllTests(t)
+	skipIfShort(t)
 	parallel(t)
 	replicas, name := startReplicas(t, 3)
 	g := startGateway(t, everyService(name), fmt.Sprintf("http: {request_timeout: %v}\n", either(10*time.Second, 3*time.Second))+unlimited)
@@ -93,7 +93,7 @@ func TestBackendFrozen(t *testing.T) {
 	sleep(t, frozen)
 	all := end()
 	replicas[1].thaw(t)
-	fewFailed(t, fmt.Sprintf("reads that failed while one of three was frozen for %v", frozen), all)
+	expectFewFailures(t, fmt.Sprintf("reads that failed while one of three was frozen for %v", frozen), all)
 	if *full {
 		usual := all.between(time.Time{}, at).percentile(.5)
 		within(t, "10", fmt.Sprintf("median during it (%v before)", tenths(usual)), all.between(at, time.Now()).percentile(.5), usual+2*time.Millisecond)

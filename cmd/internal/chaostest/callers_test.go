@@ -70,11 +70,11 @@ func newClient(t *testing.T, roots *x509.CertPool) *http.Client {
 	return &http.Client{Transport: transport, Timeout: maxWait}
 }
 
-// somewhere returns the URL of an unknown server at a gateway, which is answered with 404.
-func somewhere(base string) string { return base + "/v1/servers/" + unknown }
+// notFoundURL returns the URL of an unknown server at a gateway, which is answered with 404.
+func notFoundURL(base string) string { return base + "/v1/servers/" + unknown }
 
-// secure returns the URL of a gateway with a certificate.
-func (g *gateway) secure() string { return "https" + strings.TrimPrefix(g.url, "http") }
+// tlsURL returns the URL of a gateway with a certificate.
+func (g *gateway) tlsURL() string { return "https" + strings.TrimPrefix(g.url, "http") }
 
 // always returns a function that returns the text.
 func always(text string) func() string { return func() string { return text } }
@@ -85,8 +85,8 @@ func inTurn(texts ...string) func() string {
 	return func() string { return texts[int(turn.Add(1))%len(texts)] }
 }
 
-// invented returns a function that returns a new well-formed token that does not exist.
-func invented(t *testing.T) func() string {
+// unknownTokens returns a function that returns a new well-formed token that does not exist.
+func unknownTokens(t *testing.T) func() string {
 	t.Helper()
 	return func() string {
 		text, err := authn.TokenFormat{Prefix: "ops_"}.New(crand.Reader)
@@ -97,11 +97,11 @@ func invented(t *testing.T) func() string {
 	}
 }
 
-// everySomewhere returns a function that returns somewhere of each gateway in turn.
-func everySomewhere(gateways []*gateway) func() string {
+// notFoundURLs returns a function that returns notFoundURL of each gateway in turn.
+func notFoundURLs(gateways []*gateway) func() string {
 	urls := make([]string, len(gateways))
 	for i, g := range gateways {
-		urls[i] = somewhere(g.url)
+		urls[i] = notFoundURL(g.url)
 	}
 	return inTurn(urls...)
 }

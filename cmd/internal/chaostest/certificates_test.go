@@ -84,7 +84,7 @@ func TestPublicCertificateReplacedUnderLoad(t *testing.T) {
 	g := startGateway(t, everyService(shared.address), unlimited+public.config())
 	rate := either(200.0, 50.0)
 	kept := callers{
-		client: newClient(t, public.roots()), token: always(tokens(t)["full"].Text), rate: rate, number: 16, url: always(somewhere(g.secure())),
+		client: newClient(t, public.roots()), token: always(tokens(t)["full"].Text), rate: rate, number: 16, url: always(notFoundURL(g.tlsURL())),
 	}
 	fresh := kept
 	fresh.client = newClient(t, public.roots())
@@ -211,7 +211,7 @@ func (o *terminator) client(t *testing.T, serial int64) {
 
 // Both certificates of mutual TLS between a gateway and the services are replaced, with incomplete files in between.
 func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
-	inAllTests(t)
+	skipIfShort(t)
 	files := newPublicTLS(t)
 	o := startTerminator(t, files, "127.0.0.1:0", shared.address)
 	both := []*terminator{o, startTerminator(t, files, "127.0.0.2:"+port(t, o.address), shared.address)}
@@ -225,7 +225,7 @@ func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
 	}
 	g := startGateway(t, everyService(name), unlimited)
 	stop := callers{
-		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: either(200.0, 50.0), number: 16, url: always(somewhere(g.url)),
+		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: either(200.0, 50.0), number: 16, url: always(notFoundURL(g.url)),
 	}.start(t)
 	for serial := int64(101); serial < either[int64](105, 103); serial++ {
 		sleep(t, either(time.Second, 500*time.Millisecond))

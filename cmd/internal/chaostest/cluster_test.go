@@ -88,7 +88,7 @@ const clusterRow = "cluster"
 // Each backend and gateway is restarted under load, one after the other, then Redis is killed and restarted. No request fails, and
 // the limits hold.
 func TestRollingRestart(t *testing.T) {
-	inAllTests(t)
+	skipIfShort(t)
 	limited := tokens(t)["full"]
 	c := startCluster(t, fmt.Sprintf("  limits: [{requests: 1000000, per: 1s}]\n  tokens:\n    %s: {limits: [{requests: 10, per: 1s}]}\n", limited.ID))
 	var redisGone time.Time

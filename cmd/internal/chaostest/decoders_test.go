@@ -196,7 +196,7 @@ func (s *sender) report(t *testing.T) {
 	for _, n := range s.answers {
 		total += n
 	}
-	report(t, "20", s.name, fmt.Sprintf("%d asked, answers %v", total, s.answers), "no 5xx")
+	report(t, "20", s.name, fmt.Sprintf("%d sent, answers %v", total, s.answers), "no 5xx")
 	if total == 0 || *full && len(s.answers) < 2 {
 		t.Errorf("%s: answers %v", s.name, s.answers)
 	}

@@ -64,10 +64,10 @@ func (c *clientBalancer) poll(ctx context.Context) {
 func (c *clientBalancer) url() string {
 	for range c.gateways {
 		if g := c.gateways[int(c.turn.Add(1))%len(c.gateways)]; g.ready.Load() {
-			return somewhere(g.url)
+			return notFoundURL(g.url)
 		}
 	}
-	return somewhere(c.gateways[0].url)
+	return notFoundURL(c.gateways[0].url)
 }
 
 // shutdownTimes are the times of a shutdown since SIGTERM; 0 for not observed.
@@ -86,7 +86,7 @@ func shutDown(t *testing.T, g *gateway) (d shutdownTimes) {
 		if d.unready == 0 && fetch(t.Context(), http.DefaultClient, g.admin+"/readyz", "").status != http.StatusOK {
 			d.unready = time.Since(begun)
 		}
-		if d.closed == 0 && !listens(t, strings.TrimPrefix(g.url, "http://")) {
+		if d.closed == 0 && !acceptsConnections(t, strings.TrimPrefix(g.url, "http://")) {
 			d.closed = time.Since(begun)
 		}
 		select {
@@ -101,7 +101,7 @@ func shutDown(t *testing.T, g *gateway) (d shutdownTimes) {
 	return d
 }
 
-func listens(t *testing.T, address string) bool {
+func acceptsConnections(t *testing.T, address string) bool {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 	if err != nil {
@@ -118,7 +118,7 @@ func draining() string { return fmt.Sprintf("shutdown: {drain_wait: %v}\n", wait
 
 // Each of two gateways is stopped under load and started again.
 func TestGatewaysRestartedUnderLoad(t *testing.T) {
-	inAllTests(t)
+	skipIfShort(t)
 	parallel(t)
 	t.Run("over HTTP/1.1", func(t *testing.T) {
 		gateways := startTwo(t, unlimited+draining())
@@ -127,7 +127,7 @@ func TestGatewaysRestartedUnderLoad(t *testing.T) {
 	t.Run("over HTTP/2 and TLS", func(t *testing.T) {
 		public := newPublicTLS(t)
 		gateways := startTwo(t, unlimited+draining()+public.config())
-		replaceEach(t, gateways, newClientBalancer(t, gateways, (*gateway).secure), newClient(t, public.roots()))
+		replaceEach(t, gateways, newClientBalancer(t, gateways, (*gateway).tlsURL), newClient(t, public.roots()))
 	})
 }
 

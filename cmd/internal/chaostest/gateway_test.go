@@ -196,22 +196,22 @@ func sum(t *testing.T, gateways []*gateway, series string) (n int) {
 	return n
 }
 
-// inShared reports whether all gateways count in Redis, and whether none does.
+// storeModes reports whether all gateways count in Redis, and whether none does.
 func storeModes(t *testing.T, gateways []*gateway) (all, none bool) {
 	t.Helper()
 	n := sum(t, gateways, `opsgate_rate_limit_store_mode{mode="shared"}`)
 	return n == len(gateways), n == 0
 }
 
-// decided has the recorded decisions for a token, by the clock of the gateway or of Redis.
-type decided struct {
+// decisionTimes has the recorded decisions for a token, by the clock of the gateway or of Redis.
+type decisionTimes struct {
 	admitted  []time.Time
 	local     int       // admitted in local mode
 	lastLocal time.Time // last decision in local mode
 }
 
 // decisions stops the gateways and returns their recorded decisions by token id.
-func decisions(t *testing.T, gateways []*gateway) map[string]decided {
+func decisions(t *testing.T, gateways []*gateway) map[string]decisionTimes {
 	t.Helper()
 	var files []string
 	for _, g := range gateways {
@@ -223,7 +223,7 @@ func decisions(t *testing.T, gateways []*gateway) map[string]decided {
 		t.Fatal(err)
 	}
 	defer func() { _ = events.Close() }()
-	byToken := map[string]decided{}
+	byToken := map[string]decisionTimes{}
 	for e, err := range events.Events() {
 		if err != nil {
 			t.Fatal(err)

@@ -24,7 +24,7 @@ func hanging() string {
 
 // A service does not respond, and the gateway has practically no breaker.
 func TestBackendHangs(t *testing.T) {
-	inAllTests(t)
+	skipIfShort(t)
 	parallel(t)
 	w := newLink(t, shared.address)
 	behind := everyService(shared.address)
@@ -75,7 +75,7 @@ func (g *gateway) idleGoroutines(t *testing.T) (n float64) {
 
 // The only process of a service is frozen. Timeouts open the breaker; after that only probes wait.
 func TestBreakerOpensOnTimeouts(t *testing.T) {
-	inAllTests(t)
+	skipIfShort(t)
 	parallel(t)
 	b := startBackend(t)
 	behind := everyService(shared.address)

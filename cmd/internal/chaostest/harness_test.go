@@ -136,15 +136,15 @@ func within(t *testing.T, row, what string, got, bound time.Duration) {
 // tenths rounds to tenths of a millisecond.
 func tenths(d time.Duration) time.Duration { return d.Round(time.Millisecond / 10) }
 
-// inAllTests skips a test that takes long in the short form of the tests (go test -short).
-func inAllTests(t *testing.T) {
+// skipIfShort skips a long test with go test -short.
+func skipIfShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("takes long: make test-all runs it")
 	}
 }
 
-// either returns inFull in the full form, else inShort.
+// either returns inFull in the full form, and inShort in the short form.
 func either[T any](inFull, inShort T) T {
 	if *full {
 		return inFull

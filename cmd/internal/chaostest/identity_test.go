@@ -23,7 +23,7 @@ func revokeInUse(t *testing.T, b *backend, gateways []*gateway, cut func()) (r r
 	t.Helper()
 	token := createToken(t, b.data)
 	client := newClient(t, nil)
-	stop := callers{client: client, token: always(token.Text), rate: 100, number: 16, url: everySomewhere(gateways)}.start(t)
+	stop := callers{client: client, token: always(token.Text), rate: 100, number: 16, url: notFoundURLs(gateways)}.start(t)
 	sleep(t, time.Second/2)
 	cut()
 	revokeToken(t, b.data, token.ID)
@@ -101,19 +101,19 @@ func startIdentity(t *testing.T, address, data string) *backend {
 }
 
 func TestIdentityIsDown(t *testing.T) {
-	inAllTests(t)
+	skipIfShort(t)
 	parallel(t)
 	rest, identity := startWithSeparateIdentity(t)
 	behind := everyService(rest.address)
 	behind.identity = identity.address
 	g := startGateway(t, behind, unlimited+"authn: {fresh_for: 1s}\n")
-	client, url := newClient(t, nil), always(somewhere(g.url))
+	client, url := newClient(t, nil), always(notFoundURL(g.url))
 	known := callers{client: client, token: inTurn(tokens(t)["full"].Text, tokens(t)["read"].Text), rate: 200, number: 16, url: url}
 	known.during(t, time.Second)
 	before := known.during(t, either(3*time.Second, 2*time.Second))
 
 	stopKnown := known.start(t)
-	stopUnknown := callers{client: newClient(t, nil), token: invented(t), rate: 50, number: 16, url: url}.start(t)
+	stopUnknown := callers{client: newClient(t, nil), token: unknownTokens(t), rate: 50, number: 16, url: url}.start(t)
 	sleep(t, time.Second/2)
 	gone := time.Now()
 	identity.kill(t)
@@ -122,7 +122,7 @@ func TestIdentityIsDown(t *testing.T) {
 	back := time.Now()
 	startIdentity(t, identity.address, identity.data)
 	recovery := eventually(t, "unknown tokens are looked up again", func() bool {
-		status, _ := me(t.Context(), client, g.url, invented(t)())
+		status, _ := me(t.Context(), client, g.url, unknownTokens(t)())
 		return status == http.StatusUnauthorized
 	})
 	eventually(t, "a token that was not cached is accepted", func() bool {
@@ -153,11 +153,11 @@ func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
 	behind := everyService(b.address)
 	behind.identity = identity.address
 	g := startGateway(t, behind, unlimited+fmt.Sprintf("authn: {fresh_for: 1s, max_look_ups: %d}\n", maxLookUps))
-	url := always(somewhere(g.url))
+	url := always(notFoundURL(g.url))
 	known := callers{client: newClient(t, nil), token: inTurn(tokens(t)["full"].Text, tokens(t)["read"].Text), rate: 100, number: 16, url: url}
 	known.during(t, time.Second)
 	before := known.during(t, either(3*time.Second, 2*time.Second))
-	stop := callers{client: newClient(t, nil), token: invented(t), rate: either(1000.0, 300), number: mostClients, url: url}.start(t)
+	stop := callers{client: newClient(t, nil), token: unknownTokens(t), rate: either(1000.0, 300), number: mostClients, url: url}.start(t)
 	meanwhile := known.during(t, either(8*time.Second, 3*time.Second))
 	flood := stop()
 

@@ -31,7 +31,7 @@ func TestGatewayKilled(t *testing.T) {
 	answered, limitedAnswers := stop(), stopLimited()
 	lost := answered.failed()
 	atMost(t, otherRow, fmt.Sprintf("of %d requests to two gateways, lost when one was killed", len(answered)), len(lost), either(40, 200))
-	within(t, otherRow, "until the last loss", answered.untilNoneFailed(killed), time.Second)
+	within(t, otherRow, "until the last loss", answered.timeToLastFailure(killed), time.Second)
 	atMost(t, otherRow, "admitted of a token with 40 an hour", len(limitedAnswers.admitted()), 40)
 	if len(limitedAnswers.refused()) == 0 || len(limitedAnswers.admitted()) < 20 {
 		t.Errorf("%d admitted and %d refused", len(limitedAnswers.admitted()), len(limitedAnswers.refused()))
@@ -57,7 +57,7 @@ func TestRedisClusterMasterDown(t *testing.T) {
 		several = append(several, token)
 	}
 	slices.Sort(several)
-	all := callers{client: newClient(t, nil), token: inTurn(several...), rate: 100, number: 16, url: everySomewhere(gateways)}
+	all := callers{client: newClient(t, nil), token: inTurn(several...), rate: 100, number: 16, url: notFoundURLs(gateways)}
 	stop := all.start(t)
 	sleep(t, either(time.Second, time.Second/2))
 	cluster.Servers[1].Kill()

@@ -59,7 +59,7 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 	b := startBackend(t)
 	g := startGateway(t, everyService(b.address), unlimited+fmt.Sprintf("http: {max_in_flight: %d}\n", limit))
 	all := callers{
-		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: either(300.0, 100.0), number: mostClients, url: always(somewhere(g.url)),
+		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: either(300.0, 100.0), number: mostClients, url: always(notFoundURL(g.url)),
 	}
 	noneFailed(t, "17", all.during(t, time.Second))
 	v := &victim{gateway: g}

@@ -87,7 +87,7 @@ func TestResetStreamsAreCheap(t *testing.T) {
 	parallel(t)
 	public := newPublicTLS(t)
 	g := startGateway(t, everyService(shared.address), unlimited+public.config())
-	v, n := newVictim(t, g, newClient(t, public.roots()), g.secure()), either(50_000, 3000)
+	v, n := newVictim(t, g, newClient(t, public.roots()), g.tlsURL()), either(50_000, 3000)
 	r := newResetter(t, g.socket(), public.roots(), tokens(t)["read"].Text)
 	connections := 0
 	v.checkDuring(t, fmt.Sprintf("%d stream resets", n), func() {

@@ -114,7 +114,7 @@ func TestSlowBodiesTimeOut(t *testing.T) {
 
 // Clients send requests and do not read the responses.
 func TestSlowReadersTimeOut(t *testing.T) {
-	inAllTests(t)
+	skipIfShort(t)
 	parallel(t)
 	g := startGateway(t, everyService(shared.address), unlimited+"http: {write_timeout: 3s, request_timeout: 2s, body_timeout: 500ms}\n")
 	v, n := newVictim(t, g, newClient(t, nil), g.url), either(20, 10)

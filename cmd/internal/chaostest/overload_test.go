@@ -29,7 +29,7 @@ type victim struct {
 func newVictim(t *testing.T, g *gateway, client *http.Client, url string) *victim {
 	t.Helper()
 	v := &victim{gateway: g, row: "17", maxFactor: 2, maxMemory: maxMemoryGrowth(), other: callers{
-		client: client, token: always(tokens(t)["full"].Text), rate: either(200.0, 50.0), number: 16, url: always(somewhere(url)),
+		client: client, token: always(tokens(t)["full"].Text), rate: either(200.0, 50.0), number: 16, url: always(notFoundURL(url)),
 	}}
 	v.other.during(t, time.Second)
 	v.baseline = v.other.during(t, either(3*time.Second, time.Second)).percentile(.99)

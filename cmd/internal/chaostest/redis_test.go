@@ -49,7 +49,7 @@ type outage struct {
 	duration   time.Duration
 
 	answers   answers
-	decided   map[string]decided
+	decisions map[string]decisionTimes
 	began     time.Time
 	ended     time.Time
 	detected  time.Duration // from began until both gateways had begun an outage
@@ -75,7 +75,7 @@ func (o *outage) run(t *testing.T) {
 	o.end()
 	o.recovered = eventually(t, "both gateways use Redis again", func() bool { all, _ := storeModes(t, gateways); return all })
 	o.answers = wait()
-	o.decided = decisions(t, gateways)
+	o.decisions = decisions(t, gateways)
 }
 
 // usual returns the p99 before the outage, without the first second, in which connections are made.
@@ -88,8 +88,8 @@ func (o *outage) usual() time.Duration {
 func (o *outage) checkAdmissions(t *testing.T, row string) {
 	t.Helper()
 	limited := tokens(t)
-	three, hundred := o.decided[limited["full"].ID], o.decided[limited["read"].ID]
-	for name, d := range map[string]decided{"full": three, "read": hundred} {
+	three, hundred := o.decisions[limited["full"].ID], o.decisions[limited["read"].ID]
+	for name, d := range map[string]decisionTimes{"full": three, "read": hundred} {
 		if seen := len(o.answers.to(name).admitted()); len(d.admitted) != seen || d.local == 0 {
 			t.Errorf("%d recorded of %d admitted, %d of them decided locally", len(d.admitted), seen, d.local)
 		}
@@ -117,7 +117,7 @@ func (o *outage) checkRecovery(t *testing.T, row string) {
 	t.Helper()
 	within(t, row, "until both gateways used Redis again", o.recovered, 5*time.Second)
 	var last time.Time
-	for _, d := range o.decided {
+	for _, d := range o.decisions {
 		if d.lastLocal.After(last) {
 			last = d.lastLocal
 		}
@@ -126,7 +126,7 @@ func (o *outage) checkRecovery(t *testing.T, row string) {
 }
 
 func TestRedisIsKilledAndRestartedEmpty(t *testing.T) {
-	inAllTests(t)
+	skipIfShort(t)
 	server := redistest.Start(t)
 	o := outage{server: server, begin: server.Kill, end: server.Restart, duration: either(10*time.Second, 3*time.Second)}
 	o.run(t)
@@ -141,7 +141,7 @@ func TestRedisIsKilledAndRestartedEmpty(t *testing.T) {
 }
 
 func TestRedisHangs(t *testing.T) {
-	inAllTests(t)
+	skipIfShort(t)
 	server := redistest.Start(t)
 	o := outage{server: server, begin: server.Pause, end: server.Resume, duration: either(10*time.Second, 2*time.Second)}
 	o.run(t)
@@ -156,7 +156,7 @@ func TestRedisHangs(t *testing.T) {
 
 // 40 tokens make two requests in three seconds, at two gateways in turn: less than a third of their shortest limit.
 func TestTokensWithinTheirLimitsAreNotDeniedWhileRedisIsDown(t *testing.T) {
-	inAllTests(t)
+	skipIfShort(t)
 	const count, each = 40, 0.67
 	server := redistest.Start(t)
 	limits := "  limits: [{requests: 3, per: 1s}, {requests: 5000, per: 1h}]\n"

@@ -16,7 +16,7 @@ const (
 
 // Limits are raised and lowered, then the file becomes invalid and valid again. One gateway gets SIGHUP; the other one watches the file.
 func TestLimitsChangeUnderLoad(t *testing.T) {
-	inAllTests(t)
+	skipIfShort(t)
 	server := redistest.Start(t)
 	limit := func(requests any) string {
 		return inRedis(server, fmt.Sprintf("  limits: [{requests: %v, per: 1s}]\n", requests)+recorded)
@@ -76,7 +76,7 @@ func during(times []time.Time, from, to time.Time) []time.Time {
 
 // The configuration changes ten times a second; one in four changes is invalid.
 func TestConfigurationChangesTenTimesASecond(t *testing.T) {
-	inAllTests(t)
+	skipIfShort(t)
 	const first, apart = 1_000_000, 100 * time.Millisecond
 	gateways := startTwo(t, configWithLimit(first, ""))
 	changes := int(either(20*time.Second, 3*time.Second) / apart)

@@ -58,7 +58,7 @@ func TestDNSUnavailable(t *testing.T) {
 	behind := everyService("dns://" + names.address + "/backend.test:" + port(t, b.address))
 	g := startGateway(t, behind, unlimited)
 	all := callers{
-		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: 50, number: 8, url: always(somewhere(g.url)),
+		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: 50, number: 8, url: always(notFoundURL(g.url)),
 	}
 	stop := all.start(t)
 	sleep(t, time.Second/2)
@@ -87,11 +87,11 @@ func TestDNSNameWithoutAddress(t *testing.T) {
 	b.end(t)
 	client, token := newClient(t, nil), tokens(t)["full"].Text
 	eventually(t, "requests get 503", func() bool {
-		return fetch(t.Context(), client, somewhere(g.url), token).status == http.StatusServiceUnavailable
+		return fetch(t.Context(), client, notFoundURL(g.url), token).status == http.StatusServiceUnavailable
 	})
 	b.restart(t)
 	names.addresses.Store(&[]string{host(t, b.address)})
 	begun := time.Now()
-	eventually(t, "requests succeed again", func() bool { return fetch(t.Context(), client, somewhere(g.url), token).isAdmitted() })
+	eventually(t, "requests succeed again", func() bool { return fetch(t.Context(), client, notFoundURL(g.url), token).isAdmitted() })
 	within(t, dnsRow, "until requests succeeded, after the name had an address", time.Since(begun), 40*time.Second)
 }

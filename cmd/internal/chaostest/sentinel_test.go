@@ -46,7 +46,7 @@ type replacement struct {
 	fail      func(*redistest.SentinelGroup)
 
 	answers   answers
-	decided   map[string]decided
+	decisions map[string]decisionTimes
 	failed    time.Time
 	recovered time.Duration // from failed until both gateways used Redis again
 }
@@ -77,7 +77,7 @@ func (r *replacement) run(t *testing.T) {
 	})
 	sleep(t, either(5*time.Second, time.Second))
 	r.answers = end()
-	r.decided = decisions(t, gateways)
+	r.decisions = decisions(t, gateways)
 }
 
 // configuration returns a configuration with sentinels, in which two tokens exceed their limits.
@@ -101,8 +101,8 @@ func (r *replacement) check(t *testing.T) {
 	// After a pause of two seconds, a sentinel ignores everything for 30 s (TILT mode).
 	within(t, otherRow, "until both gateways used the former replica", r.recovered, either(15*time.Second, 45*time.Second))
 	limited := tokens(t)
-	ten, hundred := r.decided[limited["full"].ID], r.decided[limited["read"].ID]
-	for name, d := range map[string]decided{"full": ten, "read": hundred} {
+	ten, hundred := r.decisions[limited["full"].ID], r.decisions[limited["read"].ID]
+	for name, d := range map[string]decisionTimes{"full": ten, "read": hundred} {
 		all := r.answers.to(name)
 		if len(d.admitted) != len(all.admitted()) || len(all.refused()) == 0 {
 			t.Errorf("%s: %d recorded of %d admitted, %d refused", name, len(d.admitted), len(all.admitted()), len(all.refused()))

@@ -102,7 +102,7 @@ func (s *soak) limitedRead(random *rand.Rand) soakRequest {
 func (s *soak) wrongToken(random *rand.Rand) soakRequest {
 	v := s.read(random)
 	v.kind, v.allowed = "wrong token", []int{http.StatusUnauthorized}
-	v.token = pick(random, []string{"", "x", s.tokens["revoked"], s.tokens["full"] + "x", s.invented(random)})
+	v.token = pick(random, []string{"", "x", s.tokens["revoked"], s.tokens["full"] + "x", s.unknownTokens(random)})
 	return v
 }
 

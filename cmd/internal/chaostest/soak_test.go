@@ -108,7 +108,7 @@ func (s *soak) loadResources(t *testing.T) {
 
 // All kinds of requests and faults for a long time: no resource usage grows, and no guarantee is violated.
 func TestSoak(t *testing.T) {
-	inAllTests(t)
+	skipIfShort(t)
 	s := newSoak(t)
 	ctx, done := context.WithCancel(t.Context())
 	defer done()

@@ -140,7 +140,7 @@ func (s *soak) send(ctx context.Context, client *http.Client, g *gateway, v soak
 		ctx, hangUp = context.WithTimeout(ctx, v.hangUpAfter)
 		defer hangUp()
 	}
-	o.request, o.err = http.NewRequestWithContext(ctx, v.method, g.secure()+v.path, strings.NewReader(v.body))
+	o.request, o.err = http.NewRequestWithContext(ctx, v.method, g.tlsURL()+v.path, strings.NewReader(v.body))
 	if o.err != nil {
 		return o
 	}
@@ -197,8 +197,8 @@ func (o outcome) isFailure() bool {
 	return slices.Contains([]int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, o.status)
 }
 
-// invented returns an unknown token.
-func (s *soak) invented(random *rand.Rand) string {
+// unknownTokens returns an unknown token.
+func (s *soak) unknownTokens(random *rand.Rand) string {
 	var seed [32]byte
 	for i := range seed {
 		seed[i] = byte(random.IntN(256))

@@ -79,7 +79,7 @@ type IdentityServiceClient interface {
 	//     token, because the gateway looks up tokens that are not in its cache.
 	//
 	// Codes: OUT_OF_RANGE if `after_position` is unknown: the gateway then looks up every cached token again before its next use,
-	// and watches anew without a position. UNAVAILABLE when the service stops.
+	// and opens a new stream without a position. UNAVAILABLE when the service stops.
 	WatchRevocations(ctx context.Context, in *WatchRevocationsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRevocationsResponse], error)
 }
 
@@ -155,7 +155,7 @@ type IdentityServiceServer interface {
 	//     token, because the gateway looks up tokens that are not in its cache.
 	//
 	// Codes: OUT_OF_RANGE if `after_position` is unknown: the gateway then looks up every cached token again before its next use,
-	// and watches anew without a position. UNAVAILABLE when the service stops.
+	// and opens a new stream without a position. UNAVAILABLE when the service stops.
 	WatchRevocations(*WatchRevocationsRequest, grpc.ServerStreamingServer[WatchRevocationsResponse]) error
 	mustEmbedUnimplementedIdentityServiceServer()
 }
