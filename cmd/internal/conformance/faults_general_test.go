@@ -39,7 +39,7 @@ func generalFaults() []fault {
 		},
 		{name: "lists are in the wrong order", fails: []string{"*/order"}, unary: reorderRows},
 		{name: "lists are incomplete", fails: []string{"*/complete"}, unary: omitFixtures},
-		{name: "another resource is returned", fails: []string{"*/the-one-request-for"}, unary: returnAnother},
+		{name: "another resource is returned", fails: []string{"*/the-one-asked-for"}, unary: returnAnother},
 		{
 			name: "any text is a team id", fails: []string{"*/team-id"},
 			unary: onCode(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {

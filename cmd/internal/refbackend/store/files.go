@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// privateMode is the mode of the files of a database, which hold the hashes of tokens and the data of all teams.
+// privateMode is the mode of the files of a database, which contain the hashes of tokens and the data of all teams.
 const privateMode fs.FileMode = 0o600
 
-// protect creates the database file if it does not exist, and gives it the mode privateMode regardless of the umask. SQLite creates its other
-// files with the mode of the database.
+// protect creates the database file if it does not exist, and sets its mode to privateMode, regardless of the umask. SQLite creates its
+// other files with the mode of the database.
 func protect(path string) error {
 	if err := create(path); err != nil {
 		return fmt.Errorf("create the database: %w", err)
