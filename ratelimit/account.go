@@ -15,17 +15,17 @@ import (
 type Account []byte
 
 const (
-	accountForm     = 2    // first byte of every account: the version of the encoding
-	headerBytes     = 2    // form, number of limits
+	accountVersion  = 2    // first byte of every account: the version of the encoding
+	headerBytes     = 2    // version, number of limits
 	descriptorBytes = 11   // requests, per, shadow
-	sinceBytes      = 7    // of the time after the header; the account may lack earlier admissions
-	ringTag         = 0x80 // ringTag | bytes of a count is the first byte of a ring; the first byte of times is their number
+	sinceBytes      = 7    // of since, the time after the header, before which the account may lack admissions
+	ringTag         = 0x80 // a ring begins with ringTag | bytes of a count; times begin with their number
 	timeBytes       = 7    // of one admission
 	newestBytes     = 6    // of the number of the newest bucket
 	countsAt        = 1 + newestBytes
-	buckets         = 61 // sixty cover the window, and the newest is not complete
+	buckets         = 61 // 60 cover the window; the newest one is not complete
 
-	earliest = 1 << 43 // in April 1970: earlier times count as this one, so that the numbers of all buckets in a window are positive
+	earliest = 1 << 43 // in April 1970: earlier times are replaced by it, so that all bucket numbers of a window are positive
 	latest   = 1 << 53 // in 2255, exclusive: the numbers of account.lua are exact up to here
 )
 
@@ -61,7 +61,7 @@ func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / t
 
 // header returns the header of accounts under the rules.
 func header(rules []rule) []byte {
-	b := []byte{accountForm, byte(len(rules))}
+	b := []byte{accountVersion, byte(len(rules))}
 	for _, r := range rules {
 		b = binary.LittleEndian.AppendUint32(b, uint32(r.requests))
 		b = binary.LittleEndian.AppendUint64(b, uint64(r.per))[:len(b)+6]
@@ -81,14 +81,14 @@ func (r *rule) fullBytes() int {
 	return countsAt + buckets*countBytes(r.requests)
 }
 
-// rules decodes the header, and reports whether the value is an account of this form.
+// rules decodes the header, and reports whether the value is an account of this version.
 func (a Account) rules() ([]rule, bool) {
-	if len(a) < headerBytes || a[0] != accountForm || a[1] < 1 || a[1] > MaxLimits {
+	if len(a) < headerBytes || a[0] != accountVersion || a[1] < 1 || a[1] > MaxLimits {
 		return nil, false
 	}
 	n := int(a[1])
 	at := statesAt(n)
-	if len(a) < at {
+	if len(a) < at || a.since() >= latest {
 		return nil, false
 	}
 	rules := make([]rule, n)
@@ -169,9 +169,9 @@ func putTime(b []byte, t int64) {
 	b[6] = byte(t >> 48)
 }
 
-// A ring is the state of a limit of more than 64 requests, and of a limit that was lowered while more than 64 admissions counted: the
-// number of the newest bucket, and the counts of the last 61 buckets. Bucket b has the admissions from b×width to (b+1)×width, exclusive.
-// It counts until bucket b+61 begins: then all of its admissions have left the window.
+// A ring is the state of a limit of more than 64 requests, and of a limit that was lowered while its window had more than 64 admissions:
+// the number of the newest bucket, and the counts of the last 61 buckets. Bucket b has the admissions from b×width to (b+1)×width,
+// exclusive. It counts until bucket b+61 begins: then all of its admissions have left the window.
 type ring struct {
 	width int64
 	size  int // bytes of a count: 1, 2 or 4

@@ -11,12 +11,12 @@ type Store interface {
 	// may differ from that of earlier calls: usage is kept. An error means that the store could not decide.
 	Decide(ctx context.Context, tokenID string, p *Policy) (Decision, error)
 
-	// Refund removes an admission from each limit that still counts an admission of its time. It must be called at most once for a
-	// decision. For a denial it does nothing.
+	// Refund removes the admission of d from each limit that still counts an admission with the same time. It must be called at most once for
+	// a decision. For a denial it does nothing.
 	Refund(ctx context.Context, tokenID string, p *Policy, d Decision) error
 
-	// Peek returns the decision that Decide would make, and records nothing: the budgets are those before the request. Its decision
-	// must not be refunded.
+	// Peek returns the decision that Decide would make, and records nothing: its budgets do not include the request. Its decision must not be
+	// refunded.
 	Peek(ctx context.Context, tokenID string, p *Policy) (Decision, error)
 
 	// Reset drops the token's account.
@@ -27,7 +27,7 @@ type Store interface {
 type Decision struct {
 	Allowed    bool
 	Denied     int           // index of the full enforced limit with the longest wait; -1 when allowed
-	Shadowed   int           // index of the full limit in shadow with the longest wait, of an admitted request; -1 for none
+	Shadowed   int           // index of the full limit in shadow with the longest wait, if the request was admitted; -1 for none
 	RetryAfter time.Duration // until every enforced limit admits a request, if the token makes no other; 0 when allowed
 	At         time.Time     // time of the decision, by the store's clock
 	Budgets    [MaxLimits]Budget

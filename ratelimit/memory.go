@@ -69,7 +69,7 @@ func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision,
 		sh.peak = max(sh.peak, len(sh.tokens))
 	}
 	if e.advance(now); e.policy != p {
-		e.policy, e.account = p, p.under(e.account, now)
+		e.policy, e.account = p, p.convert(e.account, now)
 	}
 	var d Decision
 	e.account, d = p.decide(e.account, now, false)
@@ -102,7 +102,7 @@ func (m *Memory) Peek(_ context.Context, tokenID string, p *Policy) (Decision, e
 	if e, ok := sh.tokens[tokenID]; ok {
 		a = e.account
 	}
-	_, d := p.decide(p.under(a, now), now, true)
+	_, d := p.decide(p.convert(a, now), now, true)
 	return d, nil
 }
 

@@ -47,7 +47,7 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 		"too short":   {[]ratelimit.Limit{{Name: "a", Requests: 1, Per: time.Microsecond}}, "per must be"},
 		"too long":    {[]ratelimit.Limit{{Name: "a", Requests: 1, Per: 32 * 24 * time.Hour}}, "per must be"},
 		"same name":   {[]ratelimit.Limit{good, {Name: "second", Requests: 3, Per: time.Hour}}, "name of another"},
-		"same length": {[]ratelimit.Limit{good, {Name: "other", Requests: 9, Per: time.Second}}, "over 1s"},
+		"same length": {[]ratelimit.Limit{good, {Name: "other", Requests: 9, Per: time.Second}}, "has the same length 1s"},
 	} {
 		if _, err := ratelimit.NewPolicy(c.limits); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)

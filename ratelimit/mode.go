@@ -1,6 +1,6 @@
 package ratelimit
 
-// A Mode names what decides on requests. Gateways that share a store are in [ModeShared] while it is in use, and in one of the three
+// A Mode is a way to decide requests. Gateways that share a store are in [ModeShared] while it is in use, and in one of the three
 // configured modes while it is not.
 type Mode string
 

@@ -53,7 +53,7 @@ func NewPolicies(def Assignment, others ...Assignment) (*Policies, error) {
 		tokens, teams := p.classByToken, p.classByTeam
 		switch a.Class {
 		case ClassDefault:
-			return nil, fmt.Errorf("%s: there is one default", a.Key)
+			return nil, fmt.Errorf("%s: there must be only one default", a.Key)
 		case ClassToken, ClassTeam:
 			tokens, teams = p.byToken, p.byTeam
 		}

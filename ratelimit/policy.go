@@ -79,7 +79,7 @@ func (l Limit) check(others []Limit) error {
 			return errors.New("has the name of another limit")
 		}
 		if o.Per == l.Per && o.Shadow == l.Shadow {
-			return fmt.Errorf("is over %v, as limit %q is: the smaller of the two would be the limit", l.Per, o.Name)
+			return fmt.Errorf("has the same length %v as limit %q: only the smaller of the two would have an effect", l.Per, o.Name)
 		}
 	}
 	return nil

@@ -46,8 +46,8 @@ func (u usage) buckets() []bucket {
 	return list
 }
 
-// complete returns the time from which on the state has every admission.
-func (u usage) complete(now int64) int64 {
+// completeSince returns the time from which on the state has every admission.
+func (u usage) completeSince(now int64) int64 {
 	if u.state[0] < ringTag {
 		return now - u.per + 1
 	}
@@ -91,7 +91,7 @@ func (p *Policy) rebase(old Account, now int64) Account {
 		states := old.usages(rules)
 		known, since = states[:len(rules)], old.since()
 	}
-	a := p.begin(since)
+	a := p.prefix(since)
 	for i := range p.rules {
 		list, from := p.rules[i].fill(known, now)
 		a = append(a, p.rules[i].encode(list, now)...)
@@ -100,8 +100,8 @@ func (p *Policy) rebase(old Account, now int64) Account {
 	return a
 }
 
-// begin returns the part of an account before the states.
-func (p *Policy) begin(since int64) Account {
+// prefix returns the part of an account before the states.
+func (p *Policy) prefix(since int64) Account {
 	a := append(make(Account, 0, p.accountBytes), p.header...)
 	a = a[:len(a)+sinceBytes]
 	a.setSince(since)
@@ -114,7 +114,7 @@ func (p *Policy) valid(a Account) bool {
 		return false
 	}
 	at := statesAt(len(p.rules))
-	if len(a) < at {
+	if len(a) < at || a.since() >= latest {
 		return false
 	}
 	for i := range p.rules {
@@ -132,19 +132,19 @@ func (a Account) advanced(rules []rule, now int64) Account {
 	return a
 }
 
-// fill returns the admissions for the state of a limit, oldest first, and the time from which on they are complete. Limits in shadow are
+// fill returns the admissions for the state of a limit, oldest first, and the time from which on none is missing. Limits in shadow are
 // filled from limits in shadow, and enforced limits from enforced ones. Older admissions come from the other kind.
 func (r *rule) fill(known []usage, now int64) (list []bucket, since int64) {
 	until := now
 	for _, shadow := range []bool{r.shadow, !r.shadow} {
 		from := best(known, r.per, shadow)
-		if from.rule == nil || from.complete(now) > until {
+		if from.rule == nil || from.completeSince(now) > until {
 			continue
 		}
 		older := from.buckets()
 		older = older[:sort.Search(len(older), func(i int) bool { return older[i].from > until })]
 		list = merge(older, list, false)
-		until = from.complete(now) - 1
+		until = from.completeSince(now) - 1
 		if from.per >= r.per {
 			if r.exact() {
 				return list, 0 // every admission that counts, with its time
@@ -168,8 +168,8 @@ func best(known []usage, per int64, shadow bool) (best usage) {
 	return best
 }
 
-// under returns an account of the policy with the same usage, advanced to now. It does not modify a.
-func (p *Policy) under(a Account, now int64) Account {
+// convert returns an account of the policy with the same usage, advanced to now. It does not modify a.
+func (p *Policy) convert(a Account, now int64) Account {
 	if !p.valid(a) {
 		return p.rebase(a, now)
 	}

@@ -35,7 +35,7 @@ type Exchange struct {
 	Own   Account // admissions of the gateway itself: added
 }
 
-// instant returns a time in the µs of accounts.
+// instant returns a time as accounts encode it.
 func instant(at time.Time) int64 { return max(earliest, at.UnixMicro()) }
 
 // Header returns the header of accounts of the policy. It must not be modified.
@@ -86,8 +86,8 @@ func (p *Policy) Exchange(stored Account, x Exchange, at time.Time) (a Account, 
 // admissions in both accounts count once: of the counts of a bucket, the larger one applies. Else counts are added.
 func (p *Policy) Merge(a, b Account, union bool, at time.Time) Account {
 	now := instant(at)
-	a, b = p.under(a, now), p.under(b, now)
-	merged := p.begin(min(a.since(), b.since()))
+	a, b = p.convert(a, now), p.convert(b, now)
+	merged := p.prefix(min(a.since(), b.since()))
 	as, bs := a.usages(p.rules), b.usages(p.rules)
 	for i := range p.rules {
 		merged = append(merged, p.rules[i].encode(merge(as[i].buckets(), bs[i].buckets(), union), now)...)
@@ -103,7 +103,7 @@ type Share struct {
 	Sent     Account // admissions of this gateway that it has uploaded since
 }
 
-// DecideShare decides a request by the share of one of several gateways without a shared store. Of each limit, a gateway admits what
+// DecideShare decides a request by a gateway's share of each limit, while there is no shared store. Of each limit, a gateway admits what
 // remains in the shared account, divided by the number of gateways and rounded up. As rounding up would exceed a small limit over time, it
 // also admits no more than the whole limit in as many windows as there are gateways.
 //
@@ -169,7 +169,7 @@ func (s *share) divide(r *rule, used int64) int64 {
 	return (max(0, r.requests-used) + s.replicas - 1) / s.replicas
 }
 
-// count returns the number of admissions that count at t in so many windows.
+// count returns the number of admissions in the given number of windows before t.
 func (u usage) count(t, windows int64) (n int64) {
 	if len(u.state) == 0 {
 		return 0
@@ -192,7 +192,7 @@ func (u usage) count(t, windows int64) (n int64) {
 	return n
 }
 
-// next returns the earliest time after t at which fewer admissions count in so many windows; MaxInt64 if there is none.
+// next returns the earliest time after t at which an admission leaves the given number of windows; MaxInt64 if there is none.
 func (u usage) next(t, windows int64) int64 {
 	if len(u.state) == 0 {
 		return math.MaxInt64
@@ -233,7 +233,7 @@ func (s *share) budget(i int, now int64) Budget {
 	return b
 }
 
-// Unused reports whether no admission counts at a time in so many windows.
+// Unused reports whether the account has no admission in the given number of windows before a time.
 func (a Account) Unused(at time.Time, windows int) bool {
 	rules, ok := a.rules()
 	return !ok || a.unused(rules, instant(at), int64(windows))

@@ -97,6 +97,8 @@ func TestDecisionRefusesContradictingAccounts(t *testing.T) {
 		"a time in 2255":                 {change(timeAt+5, 0xff, 0x1f), ratelimit.Peeked, true},
 		"a time after 2255":              {change(timeAt+6, 0x20), ratelimit.Peeked, false},
 		"a bucket in 2255":               {change(timeAt+8, 0x33, 0xa6, 0xf2, 0x08, 0, 0), ratelimit.Peeked, true}, // it begins before 2^53 µs
+		"complete since 2255":            {change(timeAt-3, 0xff, 0x1f), ratelimit.Peeked, true},
+		"complete since after 2255":      {change(timeAt-2, 0x20), ratelimit.Peeked, false},
 		"a bucket after 2255":            {change(timeAt+8, 0x34, 0xa6, 0xf2, 0x08, 0, 0), ratelimit.Peeked, false},
 	} {
 		if d, ok := p.Decision(bytes.Clone(c.account), now, c.outcome); ok != c.ok {

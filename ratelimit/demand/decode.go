@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Events are between these times, exclusive: the clock of a memory store covers some centuries.
+// Events must be between these times, exclusive, as the clock of a memory store covers some centuries.
 func earliest() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
 func latest() time.Time   { return time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC) }
 
@@ -20,7 +20,7 @@ func decodeLine(text []byte) (line, error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&l); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return l, errors.New("is no JSON object")
+			return l, errors.New("is not a JSON object")
 		}
 		return l, err
 	}
@@ -32,7 +32,7 @@ func decodeLine(text []byte) (line, error) {
 		return l, l.checkHeader()
 	case l.Dropped != 0:
 		if l != (line{Dropped: l.Dropped}) {
-			return l, errors.New("has dropped and something else")
+			return l, errors.New("has dropped and other fields")
 		}
 		return l, nil
 	}
@@ -64,13 +64,13 @@ func (l *line) checkEvent() error {
 	case kinds != 1:
 		return errors.New("must have one of allowed, denied, refund_of and reset")
 	case !isPlausible(l.At):
-		return errors.New("has no time between the years 2000 and 2200 as at")
+		return errors.New("must have a time between the years 2000 and 2200 in at")
 	case l.RefundOf != nil && (!isPlausible(l.RefundOf) || l.RefundOf.After(*l.At)):
-		return errors.New("has a refund_of that is not between the year 2000 and at")
+		return errors.New("must have a refund_of between the year 2000 and at")
 	case l.RetryAfter < 0 || l.RetryAfter > 0 && l.Denied == "":
-		return errors.New("has a retry_after_ns that is negative or not of a denial")
+		return errors.New("has a negative retry_after_ns, or one without denied")
 	case (l.Local || l.Cached) && !l.Allowed && l.Denied == "":
-		return errors.New("has local or cached and is not a request")
+		return errors.New("has local or cached but is not a request")
 	case l.Sample != 0:
 		return errors.New("has a sample, which belongs in a header")
 	}

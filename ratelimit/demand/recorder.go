@@ -43,7 +43,7 @@ type Recorder struct {
 // NewRecorder opens the record, or creates one that only its owner can read. [Recorder.Run] must run beside the requests.
 func NewRecorder(o Options) (*Recorder, error) {
 	switch {
-	case !(o.Sample > 0 && o.Sample <= 1): // not the negation: NaN is refused
+	case !(o.Sample > 0 && o.Sample <= 1): // in this form, NaN is refused
 		return nil, fmt.Errorf("the sample of tokens must be more than 0 and at most 1, not %v", o.Sample)
 	case o.MaxBytes < MinBytes:
 		return nil, fmt.Errorf("the bound on a record of demand must be at least %d bytes, not %d", MinBytes, o.MaxBytes)
@@ -93,7 +93,7 @@ func (r *Recorder) Reset(tokenID string) {
 	}
 }
 
-// notBefore returns the current time, or t if the store's clock, which t is of, is ahead.
+// notBefore returns the current time, or t if it is later, as the store's clock may be ahead.
 func (r *Recorder) notBefore(t time.Time) time.Time {
 	if now := r.clock(); now.After(t) {
 		return now

@@ -41,7 +41,8 @@ func Replay(events iter.Seq2[Event, error], policies PoliciesAt) (*Report, error
 	return r.finish(), nil
 }
 
-// storeStart is the time at which the simulated store starts. Any time works whose distance to the events fits a duration.
+// storeStart is the time at which the simulated store starts. It may be any time, if a duration can hold the difference to the times of the
+// events.
 func storeStart() time.Time { return time.UnixMicro(1 << 50) }
 
 // A replay is a simulation.
@@ -57,7 +58,7 @@ type replay struct {
 // A token is the state of a token in a replay.
 type token struct {
 	TokenReport
-	before, after denialTime
+	before, after denialPeriod
 	assignment    *ratelimit.Assignment
 	admitted      []admission // the newest ones of the record, oldest first
 }
@@ -101,7 +102,7 @@ func (r *replay) step(e *Event) error {
 	return nil
 }
 
-// refund refunds the admission of a time, if the replay admitted it as well.
+// refund refunds the admission at a time, if the replay admitted it as well.
 func (r *replay) refund(ctx context.Context, t *token, of time.Time) error {
 	at := of.UnixNano()
 	i := slices.IndexFunc(t.admitted, func(a admission) bool { return a.at == at })

@@ -13,7 +13,7 @@ type Report struct {
 	From, To time.Time // of the first and the last request
 	Requests uint64
 
-	Before, After Denials // the sums of all tokens, but Longest the maximum
+	Before, After Denials // sums over all tokens; Longest is the maximum
 	NewlyDenied   uint64  // admitted in the record
 	NewlyAdmitted uint64  // denied in the record
 	Limits        []LimitReport
@@ -101,15 +101,15 @@ func sortedTokens(tokens map[string]*token) []TokenReport {
 	return reports
 }
 
-// A denialTime is a time in which a token is denied.
-type denialTime struct{ from, until time.Time }
+// A denialPeriod is a period in which a token is denied.
+type denialPeriod struct{ from, until time.Time }
 
-// extend adds a denial to the time and to the sums.
-func (s *denialTime) extend(r *Denials, at time.Time, retryAfter time.Duration) {
+// extend adds a denial to the period and to the sums.
+func (s *denialPeriod) extend(r *Denials, at time.Time, retryAfter time.Duration) {
 	r.Denied++
 	until := at.Add(retryAfter)
 	if at.After(s.until) {
-		*s = denialTime{from: at, until: at}
+		*s = denialPeriod{from: at, until: at}
 	}
 	if until.After(s.until) {
 		r.Duration += until.Sub(s.until)

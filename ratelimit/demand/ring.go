@@ -55,7 +55,7 @@ func (r *ring) open() (err error) {
 	return err
 }
 
-// dropOversized removes files that are larger than half the bound, which was larger when they were written.
+// dropOversized removes files that are larger than half the bound, as the bound was lowered.
 func (r *ring) dropOversized() error {
 	for _, path := range []string{r.path, r.path + olderSuffix} {
 		info, err := os.Stat(path)
@@ -143,7 +143,7 @@ func (r *ring) close() error {
 	return err
 }
 
-// trim removes an incomplete last line, which a process leaves that was killed, and returns the size.
+// trim removes an incomplete last line, which a killed process may leave, and returns the size.
 func trim(f *os.File) (size int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -179,7 +179,7 @@ func checkStart(path string) error {
 	return nil
 }
 
-// checkHeader fails unless the file begins as a record does, or is empty or ends within the first line.
+// checkHeader fails if the file does not begin with headerStart. An empty file and one that ends within headerStart are accepted.
 func checkHeader(f io.ReaderAt) error {
 	start := make([]byte, len(headerStart))
 	n, err := f.ReadAt(start, 0)

@@ -68,7 +68,7 @@ func TestProbeFirstFindsTheStateBeforeAnyRequest(t *testing.T) {
 	}
 }
 
-// A hanging store delays three requests by the time-out, and those that begin before the third time-out.
+// A hanging store delays three requests by the timeout, and those that begin before the third timeout.
 func TestHangingStoreDelaysFewRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, failover.Settings{}, limit("second", 1000, time.Second))

@@ -33,10 +33,10 @@ func TestDenialIsRepeatedFromTheCache(t *testing.T) {
 			t.Errorf("%d calls", n)
 		}
 		if d := decide(t, e.store, "t", ratelimittest.Policy(t, limit("second", 2, time.Second))); !d.Allowed {
-			t.Errorf("another policy: %+v", d)
+			t.Errorf("under another policy: %+v", d)
 		}
 		if d := e.decide("t"); d.Cached || d.Allowed {
-			t.Errorf("after another policy: %+v", d)
+			t.Errorf("after under another policy: %+v", d)
 		}
 		time.Sleep(time.Second)
 		if d := e.decide("t"); !d.Allowed {

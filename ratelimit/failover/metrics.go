@@ -34,7 +34,7 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		}),
 		outages: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_rate_limit_store_outages_total",
-			Help: "Times that the shared store of rate limits went out of use, however briefly.",
+			Help: "Outages of the shared store of rate limits, including short ones.",
 		}),
 	}
 	for c := range classes {
@@ -42,7 +42,7 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	}
 	collectors := slices.Concat([]prometheus.Collector{failures, m.uploads, m.refunds, m.outages},
 		oneOf("opsgate_rate_limit_store_mode",
-			"1 for what decides on rate limits: the shared store, or the mode while it is not in use (local, allow, deny).",
+			"1 for the current mode of rate limits: shared, or during an outage of the shared store local, allow or deny.",
 			"mode", s.mode, ratelimit.ModeShared, ratelimit.ModeLocal, ratelimit.ModeAllow, ratelimit.ModeDeny),
 		oneOf("opsgate_rate_limit_store_breaker_state",
 			"1 for the state of the breaker before the shared store of rate limits (closed, half-open, open).",
@@ -69,7 +69,7 @@ func oneOf[T comparable](name, help, label string, current func() T, values ...T
 	return gauges
 }
 
-// mode returns what decides now.
+// mode returns the current mode.
 func (s *Store) mode() ratelimit.Mode {
 	if s.phase.Load().outage {
 		return s.configured.Load().Mode

@@ -9,7 +9,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// steadyAfter is how long the shared store must work without a failure before the next outage is another one.
+// steadyAfter is how long the shared store must work without a failure for the next outage to be reported as a new one.
 const steadyAfter = 10 * time.Second
 
 // A phase is the state of the shared store as requests read it. It is immutable.
@@ -24,7 +24,7 @@ type phase struct {
 // A State is the state of the shared store.
 type State struct {
 	Mode    ratelimit.Mode // ModeShared while it is in use, else the mode of the settings
-	Since   time.Time      // when it came into use, or its outage began; use for less than ten seconds does not end an outage
+	Since   time.Time      // when it came into use, or when its outage began; outages less than ten seconds apart count as one
 	Breaker string         // closed, open, half-open
 	Cause   string         // why it is not in use; "" while it is
 }
@@ -46,7 +46,7 @@ func (s *Store) recordFailure(c class) {
 	defer s.phaseMu.Unlock()
 	now := s.clock()
 	if now.Sub(s.lastFailure) >= steadyAfter {
-		s.firstBegan = time.Time{}
+		s.firstOutageStart = time.Time{}
 	}
 	s.lastFailure = now
 	if ph := *s.phase.Load(); c == refused && !ph.outage { // perhaps a restart too short for the breaker
@@ -70,11 +70,11 @@ func (s *Store) beginOutage() {
 	s.phaseMu.Lock()
 	defer s.phaseMu.Unlock()
 	now, cause := s.clock(), *s.cause.Load()
-	if s.firstBegan.IsZero() {
-		s.firstBegan = now
+	if s.firstOutageStart.IsZero() {
+		s.firstOutageStart = now
 	}
-	s.began = now
-	s.phase.Store(&phase{outage: true, since: s.firstBegan, cause: cause, epoch: s.phase.Load().epoch + 1})
+	s.outageStart = now
+	s.phase.Store(&phase{outage: true, since: s.firstOutageStart, cause: cause, epoch: s.phase.Load().epoch + 1})
 	s.metrics.outages.Inc()
 	s.logger.Warn("shared rate limit store not in use",
 		slog.String("mode", string(s.configured.Load().Mode)), slog.Any("cause", cause))
@@ -91,7 +91,7 @@ func (s *Store) endOutage() {
 	s.lastFailure = now
 	s.phase.Store(&phase{since: now, epoch: was.epoch, pauseUntil: s.now() + s.configured.Load().pause()})
 	s.logger.Info("shared rate limit store in use again",
-		slog.String("away_for", now.Sub(s.began).Round(time.Millisecond).String()), slog.Any("cause", was.cause))
+		slog.String("away_for", now.Sub(s.outageStart).Round(time.Millisecond).String()), slog.Any("cause", was.cause))
 }
 
 func (s *Store) breakerState() gobreaker.State { return gobreaker.State(s.breakerNow.Load()) }

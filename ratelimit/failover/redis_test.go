@@ -19,7 +19,7 @@ import (
 // longTimeout is for tests in which a slow machine must not cause an outage.
 const longTimeout = 5 * time.Second
 
-// gateway returns a store over Redis that runs until the end of the test. A time-out of 0 is the default.
+// gateway returns a store over Redis that runs until the end of the test. A timeout of 0 is the default.
 func gateway(t *testing.T, server *redistest.Server, replicas int, timeout time.Duration) *failover.Store {
 	t.Helper()
 	client, err := redisstore.NewClient(redisstore.ClientOptions{
@@ -98,7 +98,7 @@ func TestUsageSurvivesARestartOfAnEmptyRedis(t *testing.T) {
 	}
 }
 
-// A Redis that hangs delays requests by its time-out until the outage begins; local admissions count once when it answers again. On a busy
+// A Redis that hangs delays requests by its timeout until the outage begins; local admissions count once when it answers again. On a busy
 // machine an upload may time out too and then not count (docs/store-failure.md), but not three times in a row.
 func TestHangingRedisCausesAnOutageAndRecovers(t *testing.T) {
 	for attempt := 1; ; attempt++ {
@@ -159,8 +159,8 @@ func useHangingRedis(t *testing.T) (counted, admissions, late int) {
 	return 100_000 - d.Budgets[0].Remaining, admissions + 1, late
 }
 
-// A token makes requests all the time, at two gateways, before, during and after an outage. The limits are exceeded by a fifth at allowed: one
-// gateway may begin the outage long after the other.
+// A token makes requests all the time, at two gateways, before, during and after an outage. The limits are exceeded by a fifth at most:
+// one gateway may begin the outage long after the other.
 func TestBusyTokenKeepsItsLimitThroughAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	gateways := []*failover.Store{gateway(t, server, 2, longTimeout), gateway(t, server, 2, longTimeout)}

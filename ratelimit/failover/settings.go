@@ -24,7 +24,7 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// pause returns the time that other gateways may need after this one to find that the shared store works, and to upload their admissions.
+// pause returns how much later than this gateway another one may detect the end of an outage and upload its admissions.
 func (s Settings) pause() time.Duration {
 	if s.Mode != ratelimit.ModeLocal {
 		return 0 // admissions are not counted

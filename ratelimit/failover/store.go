@@ -17,7 +17,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// Shared is a rate limit store that gateways share. Its calls have time-outs of their own, and are not retried.
+// Shared is a rate limit store that gateways share. Its calls have their own timeouts, and are not retried.
 type Shared interface {
 	// Exchange executes an operation. It returns the decision, and the account after it, which the caller keeps. Of [ratelimit.OpMerge],
 	// only the time of the decision is used. It must not modify or keep the accounts passed.
@@ -60,15 +60,15 @@ type Store struct {
 	outages     chan struct{}         // wakes Run when an outage begins
 	nextProbe   atomic.Int64          // Unix time in ns
 
-	phase       atomic.Pointer[phase]
-	phaseMu     sync.Mutex // held while the phase is replaced, and for the next three
-	began       time.Time  // start of the last outage
-	firstBegan  time.Time  // start of the first outage since the shared store was steady; zero for none
-	lastFailure time.Time
+	phase            atomic.Pointer[phase]
+	phaseMu          sync.Mutex // held while the phase is replaced; guards the next three fields
+	outageStart      time.Time  // start of the last outage
+	firstOutageStart time.Time  // start of the first outage since the shared store was steady; zero for none
+	lastFailure      time.Time
 
-	ahead  atomic.Int64 // of the shared store's clock over now, in µs
-	seed   maphash.Seed
-	shards [shards]shard
+	clockOffset atomic.Int64 // time of the shared store's clock minus now, in µs
+	seed        maphash.Seed
+	shards      [shards]shard
 }
 
 var _ ratelimit.Store = (*Store)(nil)
@@ -89,7 +89,7 @@ func New(o Options) (*Store, error) {
 		outages: make(chan struct{}, 1), seed: maphash.MakeSeed(),
 	}
 	s.phase.Store(&phase{since: s.start, pauseUntil: math.MinInt64})
-	s.ahead.Store(s.start.UnixMicro())
+	s.clockOffset.Store(s.start.UnixMicro())
 	for i := range s.shards {
 		s.shards[i].tokens = make(map[string]*token)
 	}
@@ -228,8 +228,8 @@ func (s *Store) admit(p *ratelimit.Policy) ratelimit.Decision {
 	return d
 }
 
-// Refund implements [ratelimit.Store]. It removes the admission from the accounts of this gateway, and from the shared store if that may
-// have counted it. A refund that the shared store cannot execute is lost: it is counted, and is not an error. Local admissions in other
+// Refund implements [ratelimit.Store]. It removes the admission from the accounts of this gateway, and from the shared store if the shared
+// store may have counted it. If the call fails, the refund is lost: a metric counts it, and Refund returns nil. Local admissions in other
 // modes than [ratelimit.ModeLocal] were not counted, so nothing is refunded.
 func (s *Store) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
 	if !d.Allowed || d.Local && (s.configured.Load().Mode != ratelimit.ModeLocal || !s.isShared(tokenID, &d)) {
@@ -268,7 +268,7 @@ func (s *Store) Reset(ctx context.Context, tokenID string) error {
 	return nil
 }
 
-// drop drops a token. Calls in flight end with the dropped value.
+// drop drops a token. Calls in flight still update the dropped value, which has no effect.
 func (s *Store) drop(tokenID string) {
 	sh := s.shard(tokenID)
 	sh.mu.Lock()
@@ -327,14 +327,14 @@ func (s *Store) now() time.Duration { return s.clock().Sub(s.start) }
 
 // sharedTime returns an estimate of the time by the shared store's clock.
 func (s *Store) sharedTime(now time.Duration) time.Time {
-	return time.UnixMicro(now.Microseconds() + s.ahead.Load())
+	return time.UnixMicro(now.Microseconds() + s.clockOffset.Load())
 }
 
 // observe stores the offset of the shared store's clock, if it changed by more than 1 ms: a write for each answer would contend between
 // cores.
 func (s *Store) observe(ahead int64) {
-	if off := ahead - s.ahead.Load(); off < -1000 || off > 1000 {
-		s.ahead.Store(ahead)
+	if off := ahead - s.clockOffset.Load(); off < -1000 || off > 1000 {
+		s.clockOffset.Store(ahead)
 	}
 }
 

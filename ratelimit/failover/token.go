@@ -11,7 +11,7 @@ import (
 
 const (
 	shards          = 256
-	uploadEvery     = 100 * time.Millisecond // at most, of one token during the pause
+	uploadEvery     = 100 * time.Millisecond // minimum time between uploads of one token during the pause
 	unsubscribedTTL = time.Second            // maximum age of a cached denial while refunds by other gateways are not reported
 )
 
@@ -163,7 +163,7 @@ func (t *token) answered(c *call, p *ratelimit.Policy, d *ratelimit.Decision, a 
 	}
 }
 
-// record adds an admission that the shared store has counted, or may have, to sent.
+// record adds to sent an admission that the shared store may have counted.
 func (t *token) record(p *ratelimit.Policy, at time.Time) {
 	admission, _ := p.DecideShare(ratelimit.Share{}, nil, at, false)
 	t.sent = join(p, t.sent, admission, at)

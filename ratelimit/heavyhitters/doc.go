@@ -5,5 +5,5 @@
 // maximum error, and a token with a large part of all requests is always listed.
 //
 // Counts decay: a request counts 1, and half as much after each minute. So the count of a token with a steady rate is its requests
-// of one to two minutes. A token without further requests stays in the list for as many minutes as its count has binary digits.
+// of one to two minutes. A token with a count of n and without further requests is listed for about log2(n) minutes.
 package heavyhitters

@@ -44,7 +44,7 @@ type Entry struct {
 // New returns an empty sketch.
 func New() *Sketch { return newSketch(capacity) }
 
-// newSketch returns an empty sketch with so many counters, rounded up to a multiple of 64.
+// newSketch returns an empty sketch. Its capacity, the number of counters, is rounded up to a multiple of 64.
 func newSketch(capacity int) *Sketch {
 	s := &Sketch{seed: maphash.MakeSeed()}
 	for i := range s.shards {

@@ -110,7 +110,7 @@ func upAndDown(t *testing.T, s Subject) {
 		t.Fatalf("%d more at ten a second", n)
 	}
 	if n := admit(three); n != 0 {
-		t.Fatalf("%d more back at three", n)
+		t.Fatalf("%d more at three a second again", n)
 	}
 	if n := admit(ten); n != 0 {
 		t.Fatalf("%d more at ten again: usage was lost", n)
@@ -134,7 +134,7 @@ func refunds(t *testing.T, s Subject) {
 	denied := s.decide(t, "t", p)
 	s.refund(t, "t", p, denied)
 	if s.decide(t, "t", p).Allowed {
-		t.Fatal("the refund of a refusal gave something")
+		t.Fatal("a refund of a denial raised the remaining")
 	}
 	s.refund(t, "t", p, last)
 	s.refund(t, "other", p, last)
@@ -145,11 +145,11 @@ func refunds(t *testing.T, s Subject) {
 	s.Advance(2 * time.Hour)
 	s.refund(t, "t", p, d)
 	if d := s.decide(t, "t", p); d.Budgets[0].Remaining != 2 || d.Budgets[1].Remaining != 4999 {
-		t.Errorf("a refund of what had expired gave something: %+v", d.Budgets)
+		t.Errorf("a refund of an expired admission raised the remaining: %+v", d.Budgets)
 	}
 }
 
-// All three are admitted in the same instant, so that their times do not tell them apart.
+// All three are admitted at the same time, so that their times do not distinguish them.
 func refundsOfOneInstant(t *testing.T, s Subject) {
 	p := specified(t)
 	first := s.decide(t, "t", p)
@@ -216,7 +216,7 @@ func acrossTheExactBound(t *testing.T, s Subject) {
 	}
 }
 
-// A token waits for one window at most.
+// After a step back of the clock, a token waits for one window at most.
 func clockSetBack(t *testing.T, s Subject) {
 	p := specified(t)
 	for range 3 {

@@ -54,7 +54,7 @@ type ClientOptions struct {
 	DialTimeout time.Duration // 0 for 100 ms
 }
 
-// NewClient returns a client that keeps to its time-outs and repeats no command. By default, go-redis waits for seconds when a server
+// NewClient returns a client that enforces its timeouts and never repeats a command. By default, go-redis waits for seconds when a server
 // hangs, and repeats commands that the server may have executed.
 func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 	topology, err := o.topology()
@@ -137,7 +137,7 @@ func (o ClientOptions) topology() (Topology, error) {
 	return t, nil
 }
 
-// timeoutOf returns the time-out of the client's calls.
+// timeoutOf returns the timeout of the client's calls.
 func timeoutOf(c redis.UniversalClient) time.Duration {
 	switch c := c.(type) {
 	case interface{ Options() *redis.Options }:

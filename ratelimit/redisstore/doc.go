@@ -7,6 +7,6 @@
 //
 // [Store.Run] receives the refunds and resets of all gateways, for callers that cache denials.
 //
-// No call takes longer than the client's time-out, and none is executed twice: a call is repeated only if Redis did not have the script.
+// No call takes longer than the client's timeout, and none is executed twice: a call is repeated only if Redis did not have the script.
 // Callers handle outages of Redis; see package failover.
 package redisstore

@@ -111,6 +111,7 @@ func TestValuesThatAreNotAccountsAreReplaced(t *testing.T) {
 		"times without order":  set(swapped),
 		"counts of three byte": set(change(timesAt+14, 0x83)),
 		"a time after 2255":    set(change(timesAt+13, 0x20)),
+		"since after 2255":     set(change(timesAt-2, 0x20)),
 		"a bucket after 2255":  set(change(timesAt+15, 0x34, 0xa6, 0xf2, 0x08, 0x00, 0x00)), // the first one after 2^53 µs
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,20 +30,20 @@ type durations struct {
 func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Context) prometheus.Labels) (*metrics, error) {
 	calls := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "opsgate_rate_limit_redis_call_duration_seconds",
-		Help:    "Duration of calls to the Redis that rate limits are counted in, by operation and outcome (ok, timeout, error).",
+		Help:    "Duration of calls to the Redis of rate limits, by operation and outcome (ok, timeout, error).",
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1},
 	}, []string{"operation", "outcome"})
 	m := &metrics{
 		reloads: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_rate_limit_redis_script_reloads_total",
-			Help: "Times that Redis did not have the script and was sent it.",
+			Help: "Calls that sent the script again, as Redis did not have it.",
 		}),
 		discarded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_rate_limit_store_discarded_accounts_total",
 			Help: "Values of tokens' keys in Redis that were not accounts and were replaced.",
 		}),
 	}
-	following := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	subscribed := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_rate_limit_redis_refunds_followed",
 		Help: "Whether refunds and resets by other gateways are received (1), or cached denials are repeated for a second at most (0).",
 	}, func() float64 {
@@ -62,7 +62,7 @@ func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Contex
 			exemplar: exemplar,
 		}
 	}
-	for _, c := range []prometheus.Collector{calls, m.reloads, m.discarded, following} {
+	for _, c := range []prometheus.Collector{calls, m.reloads, m.discarded, subscribed} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics of the Redis store: %w", err)
 		}

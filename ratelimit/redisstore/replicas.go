@@ -93,7 +93,7 @@ func NewReplicas(o ReplicasOptions) (*Replicas, error) {
 // Count returns the number of gateways, at least 1. It does not change during outages of Redis.
 func (r *Replicas) Count() int { return int(r.count.Load()) }
 
-// Run sends heartbeats, the first one at once, until ctx ends. Then it removes this gateway from the count, within the time-out of a call,
+// Run sends heartbeats, the first one at once, until ctx ends. Then it removes this gateway from the count, within the timeout of a call,
 // and returns nil.
 func (r *Replicas) Run(ctx context.Context) error {
 	defer r.unregister(ctx)
@@ -105,7 +105,7 @@ func (r *Replicas) Run(ctx context.Context) error {
 			return nil
 		case <-next.C:
 			r.heartbeat(ctx)
-			next.Reset(r.interval - r.interval/10 + mathrand.N(r.interval/5+1)) // so that gateways that start together spread
+			next.Reset(r.interval - r.interval/10 + mathrand.N(r.interval/5+1)) // random, so that gateways that start together do not stay in step
 		}
 	}
 }
@@ -118,7 +118,7 @@ func (r *Replicas) heartbeat(ctx context.Context) {
 	counted, err := r.client.Eval(bounded, replicasLua, []string{r.key}, r.id, expiry).Int()
 	if err != nil {
 		if !r.failing {
-			r.logger.Warn("gateways are not counted: their number is kept", slog.Int("replicas", r.Count()), slog.Any("error", err))
+			r.logger.Warn("gateways cannot be counted: the last count is kept", slog.Int("replicas", r.Count()), slog.Any("error", err))
 		}
 		r.failing, r.recent = true, nil
 		return

@@ -170,7 +170,7 @@ func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 	}
 	server.Kill()
 	for _, g := range gateways {
-		eventually(t, "a heartbeat fails", func() bool { return strings.Contains(g.log.String(), "gateways are not counted") })
+		eventually(t, "a heartbeat fails", func() bool { return strings.Contains(g.log.String(), "gateways cannot be counted") })
 	}
 	server.Restart()
 	eventually(t, "all gateways are in Redis", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == n })
@@ -191,7 +191,7 @@ func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 		if changes := g.changes()[before[i]:]; len(changes) > 0 || g.Count() != n {
 			t.Errorf("gateway %d: changes %v, counts %d", i, changes, g.Count())
 		}
-		if lines := strings.Count(g.log.String(), "gateways are not counted"); lines != 1 {
+		if lines := strings.Count(g.log.String(), "gateways cannot be counted"); lines != 1 {
 			t.Errorf("gateway %d: %d lines of one outage", i, lines)
 		}
 	}

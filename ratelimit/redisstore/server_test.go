@@ -109,7 +109,7 @@ func TestAccountExpiresWithItsUsage(t *testing.T) {
 	eventually(t, "the account expires", func() bool { return server.Client().Exists(t.Context(), "opsgate:account:brief").Val() == 0 })
 }
 
-// A call to a server that hangs ends after its time-out, also where it makes a new connection. By default, go-redis waits for seconds.
+// A call to a server that hangs ends after its timeout, also where it makes a new connection. By default, go-redis waits for seconds.
 func TestCallToAHangingServerTimesOut(t *testing.T) {
 	for name, addrs := range map[string]func() ([]string, *redistest.Server){
 		"single": func() ([]string, *redistest.Server) { s := redistest.Start(t); return []string{s.Addr()}, s },

@@ -91,8 +91,8 @@ func (s *Store) scriptTime() any {
 	return s.clock().UnixMicro()
 }
 
-// bounded returns a context for one operation with the client's time-out. It does not end with ctx: Redis executes a sent call anyway, and
-// canceling it closes its connection.
+// bounded returns a context for one operation with the client's timeout. It does not end with ctx, as Redis executes a sent call anyway,
+// and cancellation closes the connection.
 func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 }

@@ -12,7 +12,7 @@
 --
 -- Lua: indexes begin at 1, a string is bytes, # is the length, .. concatenates, ~= is "not equal", {} is a table: an array or a record.
 -- Numbers are doubles, exact up to 2^53. struct.unpack returns the values, then the next index; '<I7' is an unsigned integer of 7 bytes.
-local FORM, MAX_LIMITS, MAX_EXACT, BUCKETS, RING, EARLIEST, LATEST = 2, 4, 64, 61, 128, 2 ^ 43, 2 ^ 53
+local VERSION, MAX_LIMITS, MAX_EXACT, BUCKETS, RING, EARLIEST, LATEST = 2, 4, 64, 61, 128, 2 ^ 43, 2 ^ 53
 local byte, char, rep, sub, pack, unpacked = string.byte, string.char, string.rep, string.sub, struct.pack, struct.unpack
 local min, max = math.min, math.max
 local policy -- of the call: {header, rules}
@@ -23,8 +23,8 @@ local function count_bytes(n) return n < 256 and 1 or n < 65536 and 2 or 4 end
 
 -- rules_of decodes the limits of a header; nil if it is not a header.
 local function rules_of(header)
-  local form, n = byte(header, 1, 2)
-  if form ~= FORM or not n or n < 1 or n > MAX_LIMITS or #header ~= 2 + 11 * n then return nil end
+  local version, n = byte(header, 1, 2)
+  if version ~= VERSION or not n or n < 1 or n > MAX_LIMITS or #header ~= 2 + 11 * n then return nil end
   local fields, rules = {unpacked('<' .. rep('I4I6B', n), header, 3)}, {}
   for i = 1, n do
     local requests, per, shadow = fields[3 * i - 2], fields[3 * i - 1], fields[3 * i]
@@ -64,6 +64,7 @@ local function decode(value)
   local rules = policy and header == policy.header and policy.rules or rules_of(header)
   if not rules or #value < at + 6 then return nil end
   local a = {header = header, rules = rules, states = {}, since = unpacked('<I7', value, at)}
+  if a.since >= LATEST then return nil end
   at = at + 7
   for i, r in ipairs(rules) do
     a.states[i], at = decode_state(r, value, at)
@@ -94,7 +95,7 @@ end
 -- clear sets the counts of the buckets from after + 1 to last to zero.
 local function clear(ring, after, last)
   local n, from, size, counts = min(BUCKETS, last - after), (after + 1) % BUCKETS, ring.size, ring.counts
-  local wrapped = max(0, from + n - BUCKETS) -- of these buckets are at the beginning of counts
+  local wrapped = max(0, from + n - BUCKETS) -- number of these buckets that wrap around to the beginning of counts
   ring.counts = rep('\0', wrapped * size) .. sub(counts, wrapped * size + 1, from * size) .. rep('\0', (n - wrapped) * size)
     .. sub(counts, (from + n - wrapped) * size + 1)
 end
@@ -196,7 +197,7 @@ local function best(rules, per, shadow)
   return found
 end
 
--- fill returns the admissions of another policy's account for the state of a limit, and the time from which on they are complete.
+-- fill returns the admissions of another policy's account for the state of a limit, and the time from which on none is missing.
 local function fill(r, old, now)
   local list, latest = {}, now
   for _, shadow in ipairs({r.shadow, not r.shadow}) do
@@ -213,9 +214,9 @@ local function fill(r, old, now)
   return list, latest + 1
 end
 
--- under returns the account of a value under the policy of the call, advanced to now; whether it must be written; and whether the value is
--- not an account.
-local function under(value, now)
+-- convert returns the account of a value under the policy of the call, advanced to now; whether it must be written; and whether the value
+-- is not an account.
+local function convert(value, now)
   local old = decode(value)
   local moved = old and advance(old, now)
   if old and old.header == policy.header then return old, moved end
@@ -283,10 +284,10 @@ if op == 'refund' then
 end
 
 policy = {header = ARGV[3], rules = rules_of(ARGV[3])}
-local a, write, discarded = under(value, now)
+local a, write, discarded = convert(value, now)
 for arg = 4, 5 do
   if ARGV[arg] ~= '' then
-    local b = under(ARGV[arg], now)
+    local b = convert(ARGV[arg], now)
     for i, r in ipairs(a.rules) do
       a.states[i] = state(r, merge(buckets(r, a.states[i], now), buckets(r, b.states[i], now), arg == 4), now)
     end

@@ -37,7 +37,7 @@ func StartCluster(t testing.TB) *Cluster {
 		}
 	}
 	for _, s := range c.Servers {
-		s.await("the cluster is complete", s.seesCluster)
+		s.await("the cluster is complete", s.hasCluster)
 	}
 	return c
 }
@@ -51,8 +51,8 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// seesCluster reports whether the master has the other masters and all slots in its configuration.
-func (s *Server) seesCluster(ctx context.Context) bool {
+// hasCluster reports whether the master has the other masters and all slots in its configuration.
+func (s *Server) hasCluster(ctx context.Context) bool {
 	info := s.Client().ClusterInfo(ctx).Val()
 	return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", masters)) &&
 		strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", masters))

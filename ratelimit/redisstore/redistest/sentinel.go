@@ -15,7 +15,7 @@ const (
 	sentinels = 3
 	// quorum is the number of sentinels that must agree that the master is down. It is reached without one of the three.
 	quorum = 2
-	// downAfter is the time without an answer after which the master is down: short, but longer than a slow machine delays a running one.
+	// downAfter is the time without an answer after which the master is down. It is longer than delays on a slow machine.
 	downAfter = time.Second
 	// failoverTimeout is half the time after which sentinels without a majority elect again.
 	failoverTimeout = 2 * time.Second
@@ -98,7 +98,7 @@ func (w *SentinelGroup) Roles() (master, replica *Server) {
 	last.t.Helper()
 	address := redis.NewStringSliceCmd(context.Background(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", w.name)
 	if err := last.Client().Process(context.Background(), address); err != nil {
-		last.t.Fatalf("ask a sentinel for the master: %v", err)
+		last.t.Fatalf("query the address of the master: %v", err)
 	}
 	if address.Val()[1] == fmt.Sprint(w.servers[1].port) {
 		return w.servers[1], w.servers[0]

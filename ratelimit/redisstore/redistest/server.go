@@ -193,7 +193,7 @@ func (s *Server) Flush() {
 	}
 }
 
-// Client returns a client with long time-outs, without password or TLS. It is closed with the test.
+// Client returns a client with long timeouts, without password or TLS. It is closed with the test.
 func (s *Server) Client() *redis.Client {
 	if s.client == nil {
 		s.client = redis.NewClient(&redis.Options{
