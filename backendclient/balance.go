@@ -39,8 +39,7 @@ func (pickerBuilder) Build(info base.PickerBuildInfo) balancer.Picker {
 }
 
 // A picker picks the backend with the fewest calls of this gateway in flight, and round robin among equals. A backend that hangs soon
-// has the most calls and gets no more. Plain round robin would send it a third of all calls, or block all callers where they are few,
-// until its connection is found dead.
+// has the most calls and gets no more. Round robin would send it calls until keepalive detects the dead connection.
 type picker struct {
 	backends []*backend
 	calls    atomic.Uint32

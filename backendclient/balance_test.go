@@ -23,10 +23,10 @@ import (
 
 // A process is one of several instances of fleet and identity.
 type process struct {
-	server  *grpc.Server
-	checks  *health.Server
-	calls   atomic.Int64
-	trouble atomic.Pointer[func(context.Context) error] // replaces the response; nil for none
+	server      *grpc.Server
+	checks      *health.Server
+	calls       atomic.Int64
+	replacement atomic.Pointer[func(context.Context) error] // replaces the response; nil for none
 }
 
 func (p *process) count(ctx context.Context, request any, _ *grpc.UnaryServerInfo, answer grpc.UnaryHandler) (any, error) {
@@ -35,8 +35,8 @@ func (p *process) count(ctx context.Context, request any, _ *grpc.UnaryServerInf
 }
 
 func (p *process) getServer(ctx context.Context) (*fleetv1.GetServerResponse, error) {
-	if trouble := p.trouble.Load(); trouble != nil {
-		return nil, (*trouble)(ctx)
+	if replacement := p.replacement.Load(); replacement != nil {
+		return nil, (*replacement)(ctx)
 	}
 	return &fleetv1.GetServerResponse{}, nil
 }
@@ -84,7 +84,7 @@ func eventually(t *testing.T, clients *backendclient.Clients, is func() bool) {
 		_, _ = clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{}, grpc.WaitForReady(true))
 		cancel()
 		if time.Now().After(end) {
-			t.Fatal("it did not come to be so")
+			t.Fatal("timed out")
 		}
 	}
 }
@@ -116,9 +116,9 @@ func TestReadsSurviveAKilledProcess(t *testing.T) {
 	mustBe(t, clients, backendclient.BreakerClosed)
 }
 
-// turns makes calls in sequence, and checks that each process gets equally many. That may take a second: a call that failed while the
+// mustRoundRobin makes calls in sequence, and checks that each process gets equally many. That may take a second: a call that failed while the
 // connections were made counts as in flight for the failurePenalty.
-func turns(t *testing.T, all []*process, call func() error) {
+func mustRoundRobin(t *testing.T, all []*process, call func() error) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; {
 		got := shares(all, call)
@@ -126,7 +126,7 @@ func turns(t *testing.T, all []*process, call func() error) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("of calls one after the other, processes got %d", got)
+			t.Fatalf("calls in sequence per process: %d", got)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func shares(all []*process, call func() error) []int64 {
 
 func TestEquallyBusyProcessesGetCallsRoundRobin(t *testing.T) {
 	all, clients := processes(t, 3)
-	turns(t, all, func() error { return getServer(t, clients) })
+	mustRoundRobin(t, all, func() error { return getServer(t, clients) })
 }
 
 // A stream lives for days. If it counted, its process would get fewer calls all that time.
@@ -166,17 +166,17 @@ func TestAStreamDoesNotCountAsInFlight(t *testing.T) {
 	if _, err := clients.Identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	turns(t, all, look)
+	mustRoundRobin(t, all, look)
 }
 
 // One process hangs, and one fails at once and so is never busy. Round robin would send each a third of all calls.
 func TestAFailingProcessGetsFewCalls(t *testing.T) {
-	for name, trouble := range map[string]func(context.Context) error{"hangs": hang, "fails": always(unavailable)} {
+	for name, replacement := range map[string]func(context.Context) error{"hangs": hang, "fails": always(unavailable)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const callers, calls = 4, 300
 			all, clients := processes(t, 3)
-			all[1].trouble.Store(&trouble)
+			all[1].replacement.Store(&replacement)
 			before := all[1].calls.Load()
 			var wg sync.WaitGroup
 			for range callers {
@@ -188,10 +188,10 @@ func TestAFailingProcessGetsFewCalls(t *testing.T) {
 			}
 			wg.Wait()
 			if n := all[1].calls.Load() - before; n == 0 || n > callers*calls/20 {
-				t.Errorf("it got %d of %d calls", n, callers*calls)
+				t.Errorf("the failing process got %d of %d calls", n, callers*calls)
 			}
 			mustBe(t, clients, backendclient.BreakerClosed)
-			all[1].trouble.Store(nil)
+			all[1].replacement.Store(nil)
 			after := all[1].calls.Load()
 			eventually(t, clients, func() bool { return all[1].calls.Load() > after+10 })
 		})
@@ -213,7 +213,7 @@ func TestAnUnhealthyProcessGetsNoCalls(t *testing.T) {
 	serving(all[1], healthv1.HealthCheckResponse_NOT_SERVING)
 	eventually(t, clients, func() bool { return clients.States()["fleet"] == connectivity.TransientFailure })
 	if e := failure(t, getServer(t, clients)); e.Code != codes.Unavailable {
-		t.Errorf("nobody serves: %v", e)
+		t.Errorf("no process is healthy: %v", e)
 	}
 	serving(all[0], healthv1.HealthCheckResponse_SERVING)
 	eventually(t, clients, func() bool { return clients.States()["fleet"] == connectivity.Ready })

@@ -25,11 +25,11 @@ const (
 const (
 	// windowBuckets is the number of steps in which the window moves.
 	windowBuckets = 10
-	// minOutage is how long all attempts must fail to open the breaker regardless of earlier successes in the window. It is longer than
-	// the replacement of a process takes, and lets the breaker open within a second of an outage.
+	// minOutage is how long all attempts must fail to open the breaker regardless of earlier successes in the window. It is longer than the
+	// replacement of an instance takes, and short enough that the breaker opens within a second of an outage.
 	minOutage = 500 * time.Millisecond
-	// minAttemptTime is the least time for which a deadline counts as a failure of the service. A request with less time left has spent
-	// it elsewhere, for instance on a slow upload: slow clients must not open the breaker.
+	// minAttemptTime is the minimum timeout of an attempt for which DeadlineExceeded counts as a failure of the service. A request that has
+	// less time left was delayed elsewhere, for instance by a slow upload: slow clients must not open the breaker.
 	minAttemptTime = 100 * time.Millisecond
 	// probes is the number of attempts that a half-open breaker allows at a time, and that must succeed in a row to close it.
 	probes = 3
@@ -105,8 +105,8 @@ func (b *breaker) refuse(cause error, retryAfter time.Duration) error {
 // errInconclusive is the class of attempts that count neither as a success nor as a failure of the service.
 var errInconclusive = errors.New("inconclusive")
 
-// classify returns nil if the service works, even if it rejected this call; errInconclusive; or err if the service failed. It uses the
-// code that the service returned: a response that is too large is not a failure of the service.
+// classify returns err if the service failed, nil if it works, even if it rejected the call, and errInconclusive if neither is certain. A
+// response that is too large is not a failure of the service.
 func classify(ctx context.Context, start time.Time, err error) error {
 	if err == nil {
 		return nil

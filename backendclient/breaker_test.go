@@ -267,7 +267,7 @@ func TestChangedBreakerSettingsCloseTheBreaker(t *testing.T) {
 		s.MaxInFlight = 7
 		clients.Apply(s)
 		if !isRefused(t, call(t, clients), backendclient.ReasonBreakerOpen) {
-			t.Error("a change of other settings closed it")
+			t.Error("a change of other settings closed the breaker")
 		}
 		s.Breaker.OpenFor = time.Minute
 		clients.Apply(s)

@@ -32,7 +32,7 @@ type Clients struct {
 	watchers  sync.WaitGroup
 }
 
-// Dial returns clients that connect in the background, for as long as that takes: a gateway starts without its services. It returns
+// Dial returns clients that connect in the background and retry until they succeed, so a gateway starts without its services. It returns
 // an error if an address cannot be parsed, the options are invalid or the metrics are already registered.
 func Dial(options Options) (*Clients, error) {
 	o := options.withDefaults()
@@ -72,7 +72,7 @@ func (c *Clients) dial(o Options, s service, metrics *metrics) error {
 	}
 	u := &upstream{
 		service: s.name, methods: newMethods(s, metrics.durations, o.Exemplar), settings: &c.settings,
-		metrics: metrics.of(s.name), logger: o.Logger,
+		metrics: metrics.forService(s.name), logger: o.Logger,
 	}
 	u.setBreaker(o.Breaker)
 	if err := metrics.registerInFlight(u); err != nil {

@@ -206,7 +206,7 @@ func TestAServiceBecomesUnavailableAndAvailableAgain(t *testing.T) {
 	}
 	since := clients.UnreachableSince()["fleet"]
 	if since.Before(began) || since.After(time.Now()) || len(clients.UnreachableSince()) != 5 {
-		t.Errorf("lost %v; it began at %v", clients.UnreachableSince(), began)
+		t.Errorf("unreachable since %v; the outage began at %v", clients.UnreachableSince(), began)
 	}
 	if e := failure(t, callFor(t, clients, time.Hour)); e.Code != codes.Unavailable { // before the deadline
 		t.Errorf("code %v", e.Code)
@@ -220,7 +220,7 @@ func TestAServiceBecomesUnavailableAndAvailableAgain(t *testing.T) {
 	}
 
 	if got := clients.UnreachableSince()["fleet"]; !got.Equal(since) {
-		t.Errorf("an attempt to connect makes it lost since %v, no more since %v", got, since)
+		t.Errorf("after an attempt to connect, unreachable since %v, want %v", got, since)
 	}
 
 	listener := listen(t, "127.0.0.1:0")
@@ -237,7 +237,7 @@ func TestAServiceBecomesUnavailableAndAvailableAgain(t *testing.T) {
 		t.Errorf("state %v", s)
 	}
 	if at, lost := clients.UnreachableSince()["fleet"]; lost {
-		t.Errorf("lost since %v", at)
+		t.Errorf("unreachable since %v", at)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestAStreamHasNoDeadlineAndReturnsErrors(t *testing.T) {
 		if err := stream.Send(&identityv1.WatchRevocationsResponse{Position: "1"}); err != nil {
 			return err
 		}
-		return status.Error(codes.OutOfRange, "forgotten")
+		return status.Error(codes.OutOfRange, "position expired")
 	}}
 	clients := overTCP(t, b)
 	stream, err := clients.Identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{})

@@ -40,8 +40,8 @@ func dialOptions(o Options, s service, u *upstream) ([]grpc.DialOption, error) {
 		// protocol counts as healthy. The health check is of the whole server, "", which every server with the protocol supports;
 		// not all of them register their services by name.
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"` + leastBusy + `":{}}],"healthCheckConfig":{"serviceName":""}}`),
-		// Service configurations from DNS are ignored. Without its own retries, gRPC still retries transparently what no server
-		// has seen.
+		// Service configurations from DNS are ignored. WithDisableRetry does not disable gRPC's transparent retries of calls that never reached a
+		// server.
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
 

@@ -21,8 +21,8 @@ func (d *downtime) note(state connectivity.State, now time.Time) {
 	}
 }
 
-// watch follows the state of the connection until ctx ends. It logs when the service becomes unavailable and when it is available
-// again, without the states between.
+// watch follows the state of the connection until ctx ends. It logs when the service becomes unavailable and when it is available again; it
+// does not log intermediate states.
 func (u *upstream) watch(ctx context.Context) {
 	logged := connectivity.Ready // a service that is available from the start needs no line
 	for {

@@ -13,8 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Limits of the error details that a service sends: they guard against bugs of a service, as violations are part of responses to
-// clients.
+// Limits of the error details that a service sends. They protect clients, whose responses contain violations, from bugs of a service.
 const (
 	maxViolations  = 100
 	maxField       = 128
@@ -46,7 +45,7 @@ type Error struct {
 	Violations []Violation
 	// RetryAfter is the wait that the service requests (google.rpc.RetryInfo) or the breaker imposes, 1 s to 1 h; 0 for none.
 	RetryAfter time.Duration
-	// Reason is that of google.rpc.ErrorInfo, or [ReasonBreakerOpen] or [ReasonOverloaded]; "" for none.
+	// Reason is the reason in google.rpc.ErrorInfo, or [ReasonBreakerOpen] or [ReasonOverloaded]; "" for none.
 	Reason string
 
 	status *status.Status // the service's, with Code
@@ -66,7 +65,7 @@ func (r *refusal) Error() string { return r.text }
 // GRPCStatus returns Unavailable.
 func (r *refusal) GRPCStatus() *status.Status { return status.New(codes.Unavailable, r.text) }
 
-// newError returns the error of a failed call. The callerErr is that of the caller's context.
+// newError returns the error of a failed call. callerErr is the error of the caller's context.
 func newError(callerErr error, m *method, err error) *Error {
 	s := status.Convert(err)
 	e := &Error{Service: m.service, Method: m.name, Code: s.Code(), cause: err}

@@ -23,14 +23,14 @@ func TestCodesAreReturnedUnchanged(t *testing.T) {
 		return &fleetv1.GetServerResponse{}, answer
 	}})
 	if err := getServer(t, clients); err != nil {
-		t.Fatalf("OK came out as %v", err)
+		t.Fatalf("error for OK: %v", err)
 	}
 	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
 		answer = status.Error(code, "the reason")
 		err := getServer(t, clients)
 		e := failure(t, err)
 		if e.Code != code || e.ByCaller || status.Code(err) != code {
-			t.Errorf("%v came out as %v (status %v, by the caller %v)", code, e.Code, status.Code(err), e.ByCaller)
+			t.Errorf("%v was returned as %v (status %v, by the caller %v)", code, e.Code, status.Code(err), e.ByCaller)
 		}
 		if want := "fleet.GetServer: " + code.String() + ": the reason"; err.Error() != want {
 			t.Errorf("text %q, want %q", err, want)

@@ -104,7 +104,7 @@ func TestCodesOfTransportFailures(t *testing.T) {
 			begin(w, whole[:500])
 			<-r.Context().Done()
 		}, codes.DeadlineExceeded, true},
-		{"a proxy whose backend is away", func(w http.ResponseWriter, _ *http.Request) {
+		{"a proxy without a backend", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusBadGateway)
 		}, codes.Unavailable, true},
 		{"a page of HTML", func(w http.ResponseWriter, _ *http.Request) {

@@ -30,7 +30,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		}, []string{"service", "state"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_upstream_refused_requests_total",
-			Help: "Attempts that were not made: the breaker was open, or too many calls were under way.",
+			Help: "Attempts that were not made, as the breaker was open or too many calls were in flight.",
 		}, []string{"service", "reason"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_upstream_retries_total",
@@ -38,7 +38,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		}, []string{"service"}),
 		withheld: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_upstream_retries_withheld_total",
-			Help: "Calls that were not tried again because the budget of retries was spent.",
+			Help: "Calls that were not retried because the retry budget was exhausted.",
 		}, []string{"service"}),
 	}
 	for _, c := range []prometheus.Collector{m.durations, m.breakers, m.refused, m.retries, m.withheld} {
@@ -55,7 +55,7 @@ type upstreamMetrics struct {
 	overloaded, breakerOpen, retries, withheld prometheus.Counter
 }
 
-func (m *metrics) of(service string) upstreamMetrics {
+func (m *metrics) forService(service string) upstreamMetrics {
 	return upstreamMetrics{
 		breakers:    m.breakers.MustCurryWith(prometheus.Labels{"service": service}),
 		overloaded:  m.refused.WithLabelValues(service, "overloaded"),
@@ -70,11 +70,11 @@ func (m *metrics) registerInFlight(u *upstream) error {
 	service := prometheus.Labels{"service": u.service}
 	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_upstream_requests_in_flight", ConstLabels: service,
-		Help: "Unary calls to an internal service that are under way.",
+		Help: "Unary calls to an internal service in flight.",
 	}, func() float64 { return float64(u.inFlight.Load()) })
 	limit := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_upstream_requests_in_flight_limit", ConstLabels: service,
-		Help: "How many unary calls to an internal service may be under way.",
+		Help: "Maximum number of unary calls to an internal service in flight.",
 	}, func() float64 { return float64(u.settings.Load().MaxInFlight) })
 	return errors.Join(m.registerer.Register(inFlight), m.registerer.Register(limit))
 }

@@ -28,7 +28,7 @@ type Upstreams struct {
 // Options are the options of [Dial]. Upstreams is required; a zero elsewhere stands for the default.
 type Options struct {
 	Upstreams Upstreams
-	// Settings are those until [Clients.Apply] changes them; [DefaultSettings] if all are zero.
+	// Settings are the initial settings, which [Clients.Apply] replaces; [DefaultSettings] if all are zero.
 	Settings
 	// Version is the gateway's version, part of the user agent "opsgate/<version>"; "dev" by default.
 	Version string

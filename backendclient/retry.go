@@ -20,9 +20,9 @@ const (
 	maxRetries = 5
 	// retryBackoff is the mean backoff before the first retry; it doubles with each retry.
 	retryBackoff = 25 * time.Millisecond
-	// A retry costs a thousand units of the budget; a call adds RetrySettings.Budget times as much.
+	// retryCost is the cost of a retry, in units of the budget. A call adds RetrySettings.Budget × retryCost.
 	retryCost = 1000
-	// retryBurst is the size of the budget: retries of the calls that were in flight on a connection that broke.
+	// retryBurst is the capacity of the budget: ten retries, for calls in flight on a broken connection.
 	retryBurst = 10 * retryCost
 )
 
@@ -87,7 +87,7 @@ func retryDelay(n int) time.Duration {
 	return mean/2 + rand.N(mean)
 }
 
-// sleep returns true after the wait, or false when ctx ends first: at once if its deadline is earlier.
+// sleep waits and returns true. It returns false when ctx ends, or at once if the deadline of ctx is before the end of the wait.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return false
@@ -103,7 +103,7 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 // A retryBudget limits retries to a ratio of calls, which avoids retry storms. It is full at first.
 type retryBudget struct{ spent atomic.Int64 }
 
-// deposit adds a call. Of two concurrent deposits one may be lost, which errs on the safe side.
+// deposit adds a call. A concurrent deposit may be lost, which only lowers the number of retries.
 func (b *retryBudget) deposit(ratio float64) {
 	if spent := b.spent.Load(); spent > 0 {
 		b.spent.CompareAndSwap(spent, max(0, spent-int64(ratio*retryCost)))

@@ -138,7 +138,7 @@ func TestRetriesBackOff(t *testing.T) {
 		for i := range 5 {
 			wait, base := times[i+1]-times[i], 25*time.Millisecond<<i
 			if wait < base/2 || wait > base*3/2 {
-				t.Errorf("%v before attempt %d, want %v give or take a half", wait, i+2, base)
+				t.Errorf("%v before attempt %d, want %v ± 50 %%", wait, i+2, base)
 			}
 		}
 	})
@@ -229,7 +229,7 @@ func TestTheRetryBudgetIsRefilled(t *testing.T) {
 		}
 		attempts(50, nil)
 		if n := attempts(2, unavailable); n != 6 {
-			t.Errorf("%d attempts for two calls after the service was well, want 6", n)
+			t.Errorf("%d attempts for two calls after the service recovered, want 6", n)
 		}
 	})
 }

@@ -43,13 +43,13 @@ func DefaultSettings() Settings {
 func (s Settings) Validate() error {
 	switch {
 	case s.MaxResponseBytes <= 0:
-		return fmt.Errorf("maximum response size is %d bytes, not more than 0", s.MaxResponseBytes)
+		return fmt.Errorf("maximum response size is %d bytes: must be greater than 0", s.MaxResponseBytes)
 	case s.MaxInFlight <= 0:
-		return fmt.Errorf("maximum number of calls in flight is %d, not more than 0", s.MaxInFlight)
+		return fmt.Errorf("maximum number of calls in flight is %d: must be greater than 0", s.MaxInFlight)
 	case s.Retries.Max < 0 || s.Retries.Max > maxRetries:
-		return fmt.Errorf("maximum number of retries is %d, not 0 to %d", s.Retries.Max, maxRetries)
+		return fmt.Errorf("maximum number of retries is %d: must be 0 to %d", s.Retries.Max, maxRetries)
 	case !(s.Retries.Budget >= 0 && s.Retries.Budget <= 1):
-		return fmt.Errorf("retry budget is %v, not 0 to 1", s.Retries.Budget)
+		return fmt.Errorf("retry budget is %v: must be 0 to 1", s.Retries.Budget)
 	}
 	return s.Breaker.validate()
 }
@@ -61,8 +61,8 @@ type BreakerSettings struct {
 	Window time.Duration
 	// MinRequests is the minimum number of attempts before the breaker opens.
 	MinRequests int
-	// FailureRate is the ratio of failed attempts, above 0 to 1, that opens the breaker. It also opens when all attempts fail for half
-	// a second.
+	// FailureRate is the ratio of failed attempts that opens the breaker: greater than 0, at most 1. It also opens when all attempts fail for
+	// half a second.
 	FailureRate float64
 	// OpenFor is how long the breaker stays open, and the timeout of each probe.
 	OpenFor time.Duration
@@ -71,13 +71,13 @@ type BreakerSettings struct {
 func (s BreakerSettings) validate() error {
 	switch {
 	case s.Window < windowBuckets:
-		return fmt.Errorf("breaker window is %v", s.Window)
+		return fmt.Errorf("breaker window is %v: must be at least %v", s.Window, time.Duration(windowBuckets))
 	case s.MinRequests <= 0:
-		return fmt.Errorf("breaker's minimum number of requests is %d, not more than 0", s.MinRequests)
+		return fmt.Errorf("breaker's minimum number of requests is %d: must be greater than 0", s.MinRequests)
 	case !(s.FailureRate > 0 && s.FailureRate <= 1):
-		return fmt.Errorf("breaker's failure rate is %v, not above 0 to 1", s.FailureRate)
-	case s.OpenFor <= 0:
-		return fmt.Errorf("breaker's open period is %v, not more than 0", s.OpenFor)
+		return fmt.Errorf("breaker's failure rate is %v: must be greater than 0 and at most 1", s.FailureRate)
+	case s.OpenFor < minAttemptTime: // a probe that times out would not count as a failure
+		return fmt.Errorf("breaker's open period is %v: must be at least %v", s.OpenFor, minAttemptTime)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (s BreakerSettings) validate() error {
 type settings struct {
 	Settings
 
-	options []grpc.CallOption // of a call for which the generated client has none but its first, grpc.StaticMethod
+	options []grpc.CallOption // of a call by a generated client, whose only own option is grpc.StaticMethod
 }
 
 func newSettings(s Settings) *settings {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -57,7 +58,7 @@ func TestInvalidSettings(t *testing.T) {
 		func(s *backendclient.Settings) { s.Breaker.Window = -1 },
 		func(s *backendclient.Settings) { s.Breaker.MinRequests = 0 },
 		func(s *backendclient.Settings) { s.Breaker.FailureRate = 0 },
-		func(s *backendclient.Settings) { s.Breaker.OpenFor = 0 },
+		func(s *backendclient.Settings) { s.Breaker.OpenFor = 100*time.Millisecond - 1 },
 	} {
 		s := backendclient.DefaultSettings()
 		change(&s)

@@ -32,10 +32,10 @@ const (
 
 // An upstream makes the calls to one service.
 //
-// One interceptor does all of it except measuring, since each further interceptor costs an allocation per call. All attempts of a call
-// share its deadline and its in-flight slot. The breaker counts attempts.
+// There is one interceptor for everything but measuring, as each further one costs an allocation per call. All attempts of a call share its
+// deadline and its in-flight slot. The breaker counts attempts.
 //
-// Streams are exempt: they live for days, so they have no deadline, and neither a duration nor a breaker would learn from them.
+// Streams have no deadline, duration metric or breaker, as they live for days.
 type upstream struct {
 	service    string
 	connection *grpc.ClientConn
@@ -48,7 +48,7 @@ type upstream struct {
 	metrics    upstreamMetrics
 	logger     *slog.Logger
 
-	breakerMu sync.Mutex // makes a report of the breaker's state, and its replacement, one step
+	breakerMu sync.Mutex // serializes reports of the breaker's state and its replacement
 }
 
 // A call is a unary call with all its attempts.
@@ -150,7 +150,8 @@ func (u *upstream) setBreaker(s BreakerSettings) {
 	}
 }
 
-// breakerChanged reports the state of a breaker, which is locked during the call. Calls on a replaced breaker may still end.
+// breakerChanged reports the state of a breaker, which is locked during the call. It ignores a replaced breaker, on which calls may still
+// end.
 func (u *upstream) breakerChanged(b *breaker, state BreakerState, reason string) {
 	u.breakerMu.Lock()
 	defer u.breakerMu.Unlock()

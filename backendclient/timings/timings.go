@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Part is something that a request may have to wait for.
+// A Part is a component for which a request may wait.
 type Part int
 
 // The parts.

@@ -1,4 +1,4 @@
-// Package tlsfiles makes TLS configurations of PEM files that are renewed while the program runs.
+// Package tlsfiles makes TLS configurations from PEM files that are renewed while the program runs.
 //
 // A [Reloader] reads the files before each connection, so that a renewed certificate needs neither a restart nor a reload. If the files
 // cannot be read or do not fit together, for instance while one of two is already replaced, it logs that once and keeps the last valid

@@ -99,8 +99,7 @@ func (r *Reloader) reload() error {
 	return nil
 }
 
-// Expiry returns the earliest expiry of the certificates in the chain of a configuration, any of which breaks the chain; zero without
-// certificates.
+// Expiry returns the earliest expiry of the certificates in the chain of a configuration; zero without certificates.
 func Expiry(config *tls.Config) (first time.Time) {
 	for _, chain := range config.Certificates {
 		for _, der := range chain.Certificate {

@@ -48,7 +48,7 @@ func (f Files) config(contents PEM) (*tls.Config, error) {
 	if f.CAFile != "" {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM([]byte(contents.Roots)) {
-			return nil, fmt.Errorf("read the roots: there is none in %s", f.CAFile)
+			return nil, fmt.Errorf("read the roots: no certificate in %s", f.CAFile)
 		}
 	}
 	if f.CertFile != "" {

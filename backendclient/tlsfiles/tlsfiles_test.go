@@ -52,7 +52,7 @@ func (s *scenario) mustBe(t *testing.T, name string, lines ...string) *tls.Confi
 		t.Fatal(err)
 	}
 	if leaf.Subject.CommonName != name {
-		t.Errorf("it is %s, want %s", leaf.Subject.CommonName, name)
+		t.Errorf("certificate of %s, want %s", leaf.Subject.CommonName, name)
 	}
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: config.RootCAs, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 		t.Error(err) // roots and certificate are of one authority
@@ -83,7 +83,7 @@ func TestValidChangedFilesAreUsed(t *testing.T) {
 	}
 	second.Write(t, folder, "b")
 	if s.mustBe(t, "b", used) == before {
-		t.Error("the configuration of connections under way was changed")
+		t.Error("the configuration of existing connections was changed")
 	}
 	put(s.files.KeyFile, "half of")
 	s.mustBe(t, "b", unused)
@@ -131,11 +131,11 @@ func TestServersWithCBCSuitesOnlyAreRefused(t *testing.T) {
 
 func TestRecoveryOfAMissingFileIsLogged(t *testing.T) {
 	s := newScenario(t, tlsfilestest.NewAuthority(t, "known").Write(t, t.TempDir(), "a"))
-	if err := os.Rename(s.files.CAFile, s.files.CAFile+".away"); err != nil {
+	if err := os.Rename(s.files.CAFile, s.files.CAFile+".moved"); err != nil {
 		t.Fatal(err)
 	}
 	s.mustBe(t, "a", unused)
-	if err := os.Rename(s.files.CAFile+".away", s.files.CAFile); err != nil {
+	if err := os.Rename(s.files.CAFile+".moved", s.files.CAFile); err != nil {
 		t.Fatal(err)
 	}
 	s.mustBe(t, "a", used)
