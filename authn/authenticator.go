@@ -26,11 +26,11 @@ type Authenticator struct {
 	now     func() time.Duration // since the start; monotonic if Options.Clock is
 	entries entries
 
-	// epoch is incremented to invalidate everything learned before: an entry or a lookup of an earlier epoch is not fresh.
+	// epoch is incremented to invalidate all entries and lookups: an entry or a lookup of an earlier epoch is not fresh.
 	epoch atomic.Uint64
 
-	// disconnectedAt is when the revocation stream was disconnected, as a [time.Duration]; 0 while it is connected or Run has not
-	// connected yet.
+	// disconnectedAt is when the revocation stream was disconnected, as a [time.Duration]; 0 while it is connected or before the first attempt
+	// has failed.
 	disconnectedAt atomic.Int64
 
 	identityDown atomic.Bool // the last lookup failed; for the log
@@ -75,11 +75,14 @@ func New(options Options) (*Authenticator, error) {
 	return a, nil
 }
 
-// Apply replaces the settings, which must be valid; see [Settings.Validate]. They hold at once, for cached tokens as well; a lookup in
-// flight keeps those of its start.
+// Apply replaces the settings, which must be valid; see [Settings.Validate]. They apply at once, to cached tokens as well; a lookup in
+// flight keeps the settings with which it started.
 func (a *Authenticator) Apply(s Settings) {
 	s = s.withDefaults()
 	a.settings.Store(&settings{Settings: s, ttls: s.ttls()})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.startQueued() // more may be allowed in flight
 }
 
 // Authenticate returns the principal of a token. The principal is shared and must not be modified.
@@ -129,17 +132,21 @@ func (a *Authenticator) ttl(s *settings, e *entry) ttl {
 // refresh starts a lookup of a token in use and does not wait for it. It does nothing if MaxLookUps such lookups are in flight; a later
 // request tries again.
 func (a *Authenticator) refresh(ctx context.Context, s *settings, k key, e *entry) {
-	if e.principal == nil || a.knownInFlight.Load() >= int64(s.MaxLookUps) || !e.refreshing.CompareAndSwap(false, true) {
-		return
+	limit := int64(s.MaxLookUps)
+	if e.principal == nil || e.refreshing.Load() || a.knownInFlight.Load() >= limit {
+		return // without the lock
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.knownInFlight.Load() >= limit || !e.refreshing.CompareAndSwap(false, true) {
+		return
+	}
 	if _, ok := a.inFlight(k); !ok {
 		a.startKnown(k, a.newFlight(ctx, k))
 	}
 }
 
-// result counts the use of an entry and returns what Authenticate returns.
+// result counts the use of an entry, and returns its principal or its refusal.
 func (a *Authenticator) result(e *entry) (*Principal, error) {
 	if e.state == unconfirmed {
 		a.metrics.stales.Inc()
@@ -161,7 +168,7 @@ func (a *Authenticator) awaitLookUp(ctx context.Context, s *settings, k key, net
 	if f == nil {
 		return nil, a.shed(s, network)
 	}
-	defer a.leave(k, f, network)
+	defer a.stopWaiting(k, f, network)
 
 	start := a.now()
 	defer func() { timings.FromContext(ctx).Add(timings.Identity, a.now()-start) }()

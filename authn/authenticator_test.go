@@ -190,7 +190,7 @@ func TestACanceledRequestDoesNotFailOthers(t *testing.T) {
 
 		hangUp()
 		if err := <-gone; !errors.Is(err, context.Canceled) || errors.Is(err, authn.ErrUnavailable) {
-			t.Errorf("who hung up got %v", err)
+			t.Errorf("the canceled request returned %v", err)
 		}
 		release()
 		others.Wait()
@@ -228,7 +228,7 @@ func TestOnlyNotFoundRefusesAToken(t *testing.T) {
 			refused(t, a, token, authn.ErrUnavailable)
 			refused(t, a, token, cause)
 			if _, err := a.Authenticate(t.Context(), token, office); errors.Is(err, authn.ErrInvalidToken) {
-				t.Errorf("a live token is called invalid: %v", err)
+				t.Errorf("ErrInvalidToken for a live token: %v", err)
 			}
 			service.fail(nil)
 			accepted(t, a, token)
@@ -246,7 +246,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	// Eviction runs in the background.
 	for deadline := time.Now().Add(time.Minute); metric(t, registry, "opsgate_authn_cache_entries") > 10; {
 		if time.Now().After(deadline) {
-			t.Fatal("more entries than there is room for")
+			t.Fatal("more entries than MaxEntries")
 		}
 	}
 }
@@ -263,7 +263,7 @@ func TestMetricsCountHitsAndMisses(t *testing.T) {
 	revoked := service.know(3)
 	service.revoke(revoked)
 	refused(t, a, revoked, authn.ErrRevoked)
-	service.fail(errAway)
+	service.fail(errUnavailable)
 	refused(t, a, mint(4), authn.ErrUnavailable)
 
 	for _, want := range []struct {

@@ -72,16 +72,16 @@ func FuzzBearerToken(f *testing.F) {
 			want = match[1]
 		}
 		if token != want {
-			t.Errorf("%q gave %q, want %q", header, token, want)
+			t.Errorf("%q: token %q, want %q", header, token, want)
 		}
 		if token == "" {
 			return
 		}
 		if again, _ := authn.BearerToken([]string{"BEARER " + token}); again != token {
-			t.Errorf("%q was read as %q, and that as %q", header, token, again)
+			t.Errorf("%q is parsed as %q, and that as %q", header, token, again)
 		}
 		if doubled, _ := authn.BearerToken([]string{header, header}); doubled != "" {
-			t.Errorf("two headers gave %q", doubled)
+			t.Errorf("two headers: token %q", doubled)
 		}
 	})
 }

@@ -4,12 +4,12 @@ import "errors"
 
 // The values of CachedToken.Freshness.
 const (
-	// CachedFresh is the freshness of a token that is accepted without a lookup.
-	CachedFresh = "fresh"
-	// CachedStale is the freshness of a token that is accepted because the identity service is unavailable.
-	CachedStale = "stale"
-	// CachedDue is the freshness of a token that is looked up before its next use.
-	CachedDue = "due"
+	// cachedFresh is the freshness of a token that is accepted without a lookup.
+	cachedFresh = "fresh"
+	// cachedStale is the freshness of a token that is accepted because the identity service is unavailable.
+	cachedStale = "stale"
+	// cachedDue is the freshness of a token that is looked up before its next use.
+	cachedDue = "due"
 )
 
 // A CachedToken is the cache entry of a token.
@@ -42,10 +42,10 @@ func (a *Authenticator) CachedToken(tokenID string) (CachedToken, bool) {
 func (a *Authenticator) freshness(e *entry) string {
 	switch {
 	case !a.fresh(a.ttl(a.settings.Load(), e), e, a.now()):
-		return CachedDue
+		return cachedDue
 	case e.state == unconfirmed:
-		return CachedStale
+		return cachedStale
 	default:
-		return CachedFresh
+		return cachedFresh
 	}
 }

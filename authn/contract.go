@@ -14,11 +14,11 @@ const breachLogInterval = time.Minute
 type contractState struct {
 	logger *slog.Logger
 
-	mu           sync.Mutex
-	breach       error         // of the last response; nil if it was valid
-	since        time.Duration // the first of the current series of invalid responses
-	logged       bool          // this series is logged
-	noLineBefore time.Duration // the earliest time for the next line
+	mu        sync.Mutex
+	breach    error         // of the last response; nil if it was valid
+	since     time.Duration // time of the first response in the current series of invalid ones
+	logged    bool          // this series is logged
+	nextLogAt time.Duration // the earliest time for the next line
 }
 
 // note records a response, with breach nil for a valid one.
@@ -32,9 +32,9 @@ func (c *contractState) note(now time.Duration, breach error) {
 	switch {
 	case breach == nil && c.logged:
 		c.logged = false
-		c.logger.Info("identity service keeps the contract again")
-	case breach != nil && !c.logged && now >= c.noLineBefore:
-		c.logged, c.noLineBefore = true, now+breachLogInterval
+		c.logger.Info("identity service responses conform to the contract again")
+	case breach != nil && !c.logged && now >= c.nextLogAt:
+		c.logged, c.nextLogAt = true, now+breachLogInterval
 		c.logger.Warn("identity service breaks the contract; tokens that are not cached get 500", slog.Any("error", breach))
 	}
 }

@@ -43,7 +43,7 @@ func TestAResponseThatBreaksTheContractIsErrContract(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			if strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("the error has what the service sent: %v", err)
+				t.Errorf("the error contains the response: %v", err)
 			}
 			if n := metric(t, registry, "opsgate_authn_lookups_total", "invalid"); n != 1 {
 				t.Errorf("%v counted as invalid, want 1", n)
@@ -86,12 +86,12 @@ func TestABrokenContractIsReportedUntilAValidResponse(t *testing.T) {
 		good, bad := service.know(1), mint(2)
 		service.answer(bad, &identityv1.ResolveTokenResponse{TokenId: idOf(bad), TeamId: "hunter2"})
 		if _, err := a.ContractError(); err != nil {
-			t.Errorf("before any answer: %v", err)
+			t.Errorf("before any response: %v", err)
 		}
 		refused(t, a, bad, authn.ErrContract)
 		time.Sleep(7 * time.Second)
 		refused(t, a, mint(3), authn.ErrUnknown) // a response without ids
-		service.fail(errAway)
+		service.fail(errUnavailable)
 		refused(t, a, mint(4), authn.ErrUnavailable)
 		service.fail(nil)
 		lasts, err := a.ContractError()
@@ -100,7 +100,7 @@ func TestABrokenContractIsReportedUntilAValidResponse(t *testing.T) {
 		}
 		accepted(t, a, good)
 		if lasts, err := a.ContractError(); err != nil {
-			t.Errorf("after a good answer: broken for %v: %v", lasts, err)
+			t.Errorf("after a valid response: broken for %v: %v", lasts, err)
 		}
 
 		// Alternating valid and invalid responses are logged once.
@@ -112,7 +112,7 @@ func TestABrokenContractIsReportedUntilAValidResponse(t *testing.T) {
 			accepted(t, a, good)
 		}
 		text := log.String()
-		if breaks := strings.Count(text, `msg="identity service breaks the contract`); breaks != 1 || strings.Count(text, "keeps the contract") != 1 {
+		if breaks := strings.Count(text, `msg="identity service breaks the contract`); breaks != 1 || strings.Count(text, "conform to the contract") != 1 {
 			t.Errorf("the log:\n%s", text)
 		}
 		// A breach that lasts is logged after breachLogInterval.

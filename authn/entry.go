@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A key is the SHA-256 of a token. Keys are compared with ==, not in constant time: a comparison could leak only how long a prefix of a
-// guess's hash equals that of a live token, which helps only an attacker who has broken SHA-256.
+// A key is the SHA-256 of a token. Keys are compared with ==, not in constant time: a timing attack could reveal only a prefix of the hash
+// of a live token, which is useless without an attack on SHA-256.
 type key = [sha256.Size]byte
 
 // A state is the state of a cached token.
@@ -16,7 +16,7 @@ type state uint8
 const (
 	confirmed   state = iota // the identity service returned its principal
 	unconfirmed              // confirmed earlier; the identity service is unavailable
-	unknown                  // the token does not exist
+	notFound                 // the token does not exist
 	revoked                  // the token was revoked
 	numStates
 )
@@ -27,7 +27,7 @@ type ttl struct {
 	expireAfter  time.Duration // a use after it waits for a lookup
 }
 
-// ttls are the TTLs of entries. They follow from the settings and not from the entry, so that a change of settings holds at once.
+// ttls are the TTLs of entries. They follow from the settings and not from the entry, so that changed settings apply at once.
 type ttls struct {
 	byState          [numStates]ttl
 	beforeDisconnect ttl // of a token that was confirmed before the revocation stream was disconnected
@@ -47,19 +47,19 @@ func (s Settings) ttls() ttls {
 		byState: [numStates]ttl{
 			confirmed:   s.confirmedTTL(s.FreshFor),
 			unconfirmed: {refreshAfter: retryInterval, expireAfter: retryInterval + 2*s.LookUpTimeout},
-			unknown:     {refreshAfter: negativeTTL, expireAfter: negativeTTL},
+			notFound:    {refreshAfter: negativeTTL, expireAfter: negativeTTL},
 			// A revocation is final and must outlast an outage, so it is cached as long as a confirmed token.
 			revoked: {refreshAfter: s.StaleFor, expireAfter: s.StaleFor},
 		},
-		// When the stream is disconnected, many tokens in use are older than the shorter TTL. They are refreshed in the background: if
-		// the service hangs, a request of each of them would wait otherwise.
+		// When the stream is disconnected, many tokens in use are older than the shorter TTL. They are refreshed in the background, so that none
+		// of their requests waits if the service hangs.
 		beforeDisconnect: ttl{refreshAfter: duringDisconnect.refreshAfter, expireAfter: s.FreshFor},
 		duringDisconnect: duringDisconnect,
 	}
 }
 
-// confirmedTTL returns the TTL of a confirmed token, whose requests should not wait: it is refreshed in the last third of its time, or
-// earlier by what it takes to find that the service hangs, but not in the first third.
+// confirmedTTL returns the TTL of a confirmed token. A token in use is refreshed before it expires, so that its requests do not wait: in
+// the last third of its TTL, or earlier, so that two lookups can time out first, but not in the first third.
 func (s Settings) confirmedTTL(fresh time.Duration) ttl {
 	return ttl{refreshAfter: max(fresh/3, min(fresh*2/3, fresh-2*s.LookUpTimeout)), expireAfter: fresh}
 }

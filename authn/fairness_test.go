@@ -137,7 +137,7 @@ func TestLookUpsStartRoundRobinOverNetworks(t *testing.T) {
 		clients.Wait()
 		// 4 lookups were in flight; two of the next 4 belong to the burst, and two of the 4 after those.
 		if waited := time.Since(begin); waited != 150*time.Millisecond {
-			t.Errorf("waited %v, want 150ms; behind all that came before it would be 250ms", waited)
+			t.Errorf("waited %v, want 150ms; in order of arrival it would be 250ms", waited)
 		}
 		time.Sleep(time.Second)
 	})

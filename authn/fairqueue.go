@@ -13,11 +13,12 @@ const (
 	siteShare = 3
 )
 
-// A fairQueue divides the lookups of unknown tokens among source networks. It has two rules.
+// A fairQueue divides the lookups of unknown tokens among source networks. Its capacity is WaitersPerLookUp × MaxLookUps places. A request
+// that waits for a lookup takes a place.
 //
 // Admission: a network may have as many requests waiting as there are free places, and a site siteShare times as many. So one network takes
 // at most half of all places, a site three quarters, and n networks n/(n+1). A site without waiting requests is rejected only if no place
-// is free. Each request that waits for a lookup takes a place, as it holds a request slot of the gateway.
+// is free. This includes requests that share a lookup, as each holds a request slot of the gateway.
 //
 // Order: queued lookups start round robin over the sites, within a site round robin over its networks, and within a network in order of
 // arrival. An IPv6 site is a /48, as one client may have all its networks; an IPv4 network is its own site.
@@ -25,17 +26,17 @@ const (
 // Its size is bounded by the places: it holds no network without a waiting request or a queued lookup. The caller holds Authenticator.mu,
 // except to read the two counters.
 type fairQueue struct {
-	sites   map[netip.Prefix]*site
-	turns   []*site // with queued lookups; the next one first
-	waiting int     // requests, all sites together
+	sites      map[netip.Prefix]*site
+	roundRobin []*site // with queued lookups; the next one first
+	waiting    int     // requests, all sites together
 
 	inFlight, queued atomic.Int64 // lookups
 }
 
 type site struct {
-	networks map[netip.Prefix]*sourceNetwork
-	turns    []*sourceNetwork // with queued lookups; the next one first
-	waiting  int              // requests, all networks together
+	networks   map[netip.Prefix]*sourceNetwork
+	roundRobin []*sourceNetwork // with queued lookups; the next one first
+	waiting    int              // requests, all networks together
 }
 
 type sourceNetwork struct {
@@ -73,8 +74,8 @@ func (q *fairQueue) admit(network netip.Prefix, slots int) bool {
 	return true
 }
 
-// leave removes a waiting request.
-func (q *fairQueue) leave(network netip.Prefix) {
+// release removes a waiting request.
+func (q *fairQueue) release(network netip.Prefix) {
 	s, n := q.find(network)
 	n.waiting--
 	s.waiting--
@@ -85,11 +86,11 @@ func (q *fairQueue) leave(network netip.Prefix) {
 // push queues a lookup. A request of its network has been admitted.
 func (q *fairQueue) push(f *flight) {
 	s, n := q.find(f.network)
-	if len(s.turns) == 0 {
-		q.turns = append(q.turns, s)
+	if len(s.roundRobin) == 0 {
+		q.roundRobin = append(q.roundRobin, s)
 	}
 	if len(n.queue) == 0 {
-		s.turns = append(s.turns, n)
+		s.roundRobin = append(s.roundRobin, n)
 	}
 	n.queue = append(n.queue, f)
 	f.queued = true
@@ -98,20 +99,20 @@ func (q *fairQueue) push(f *flight) {
 
 // next removes the next lookup from the queue and counts it as in flight. It returns nil if none is queued or no slot is free.
 func (q *fairQueue) next(slots int) *flight {
-	if len(q.turns) == 0 || q.inFlight.Load() >= int64(slots) {
+	if len(q.roundRobin) == 0 || q.inFlight.Load() >= int64(slots) {
 		return nil
 	}
-	s := q.turns[0]
-	n := s.turns[0]
+	s := q.roundRobin[0]
+	n := s.roundRobin[0]
 	f := n.queue[0]
 	n.queue = slices.Delete(n.queue, 0, 1)
-	s.turns = slices.Delete(s.turns, 0, 1)
+	s.roundRobin = slices.Delete(s.roundRobin, 0, 1)
 	if len(n.queue) > 0 {
-		s.turns = append(s.turns, n)
+		s.roundRobin = append(s.roundRobin, n)
 	}
-	q.turns = slices.Delete(q.turns, 0, 1)
-	if len(s.turns) > 0 {
-		q.turns = append(q.turns, s)
+	q.roundRobin = slices.Delete(q.roundRobin, 0, 1)
+	if len(s.roundRobin) > 0 {
+		q.roundRobin = append(q.roundRobin, s)
 	}
 	f.queued = false
 	q.queued.Add(-1)
@@ -120,7 +121,7 @@ func (q *fairQueue) next(slots int) *flight {
 	return f
 }
 
-// done is the end of a lookup in flight.
+// done ends a lookup in flight.
 func (q *fairQueue) done() { q.inFlight.Add(-1) }
 
 // drop removes a lookup from the queue.
@@ -128,10 +129,10 @@ func (q *fairQueue) drop(f *flight) {
 	s, n := q.find(f.network)
 	n.queue = without(n.queue, f)
 	if len(n.queue) == 0 {
-		s.turns = without(s.turns, n)
+		s.roundRobin = without(s.roundRobin, n)
 	}
-	if len(s.turns) == 0 {
-		q.turns = without(q.turns, s)
+	if len(s.roundRobin) == 0 {
+		q.roundRobin = without(q.roundRobin, s)
 	}
 	f.queued = false
 	q.queued.Add(-1)

@@ -19,11 +19,11 @@ func TestNetworkOf(t *testing.T) {
 	} {
 		network := networkOf(netip.MustParseAddr(address))
 		if got := [2]string{network.String(), siteOf(network).String()}; got != want {
-			t.Errorf("%s is of %v, want %v", address, got, want)
+			t.Errorf("networkOf(%s) = %v, want %v", address, got, want)
 		}
 	}
 	if network := networkOf(netip.Addr{}); network != (netip.Prefix{}) || siteOf(network) != network {
-		t.Errorf("no address is of %v", network)
+		t.Errorf("networkOf of the zero Addr = %v", network)
 	}
 }
 
@@ -78,7 +78,7 @@ func (m *queueModel) begin(t *rapid.T) {
 	for {
 		want, got := m.next(), m.queue.next(m.slots)
 		if want != got {
-			t.Fatalf("%+v has its turn, want %+v", got, want)
+			t.Fatalf("next is %+v, want %+v", got, want)
 		}
 		if got == nil {
 			return
@@ -92,7 +92,7 @@ func (m *queueModel) arrive(t *rapid.T, network netip.Prefix, shares bool) {
 	ofNetwork, ofSite := m.waits(network, identity), m.waits(siteOf(network), siteOf)
 	want := ofNetwork < room && ofSite < siteShare*room
 	if got := m.queue.admit(network, m.slots); got != want {
-		t.Fatalf("%v with %d waiting, %d of its site, and room for %d: admitted is %t", network, ofNetwork, ofSite, room, got)
+		t.Fatalf("%v with %d waiting, %d of its site, and %d free places: admitted is %t", network, ofNetwork, ofSite, room, got)
 	}
 	if !want {
 		return
@@ -161,7 +161,7 @@ func TestFairQueueMatchesItsModel(t *testing.T) {
 					t.Skip("none waits")
 				}
 				i := rapid.IntRange(0, len(m.waiting)-1).Draw(t, "request")
-				m.queue.leave(m.waiting[i])
+				m.queue.release(m.waiting[i])
 				m.waiting = slices.Delete(m.waiting, i, i+1)
 			},
 			"drop": func(t *rapid.T) {

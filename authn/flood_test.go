@@ -117,7 +117,7 @@ func TestUnknownTokensDoNotFloodTheService(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "first_refused=192.0.2.0/24") ||
 			!strings.Contains(lines[1], "refused=345") {
-			t.Errorf("the log tells\n%s", &log)
+			t.Errorf("log:\n%s", &log)
 		}
 	})
 }
@@ -131,6 +131,9 @@ func TestAHigherLimitOfLookUpsHoldsAtOnce(t *testing.T) {
 			t.Errorf("%d refused, want 8; %d lookups, want 3", shed, service.lookUps())
 		}
 		a.Apply(authn.Settings{MaxLookUps: 5})
+		if synctest.Wait(); service.lookUps() != 5 {
+			t.Errorf("%d lookups without another request, want 5", service.lookUps())
+		}
 		if shed := flood(t, a, office, 20, 20); shed != 12 || service.lookUps() != 5 {
 			t.Errorf("%d refused, want 12: 12 requests waited already; %d lookups, want 5", shed, service.lookUps())
 		}
@@ -203,7 +206,7 @@ func TestAQueuedRequestWaitsForLookUpTimeoutAtMost(t *testing.T) {
 		}
 		begin = time.Now()
 		if _, err := a.Authenticate(deadline{t.Context(), begin.Add(time.Second)}, invent(64), office); !errors.Is(err, authn.ErrBusy) {
-			t.Errorf("a request whose time is over: %v", err)
+			t.Errorf("a request with an expired deadline: %v", err)
 		}
 		if waited := time.Since(begin); waited != time.Second {
 			t.Errorf("waited %v, want 1s", waited)
@@ -211,7 +214,7 @@ func TestAQueuedRequestWaitsForLookUpTimeoutAtMost(t *testing.T) {
 		release()
 		synctest.Wait()
 		if n := service.lookUps(); n != 64 {
-			t.Errorf("%d lookups, want 64: those that were given up are not made", n)
+			t.Errorf("%d lookups, want 64: lookups of canceled requests are dropped", n)
 		}
 	})
 }
@@ -267,18 +270,18 @@ func TestKnownTokensAreLookedUpDuringAFlood(t *testing.T) {
 			t.Fatalf("%d refused, want 44", shed)
 		}
 		accepted(t, a, inUse) // and refreshed in the background
-		told := make(chan error, 1)
+		result := make(chan error, 1)
 		go func() {
 			_, err := a.Authenticate(t.Context(), rested, office)
-			told <- err
+			result <- err
 		}()
 		synctest.Wait()
 		if n := service.lookUps(); n != 2+64+2 {
-			t.Errorf("%d lookups, want 68: two of them through the flood", n)
+			t.Errorf("%d lookups, want 68: two of them of known tokens", n)
 		}
 		release()
-		if err := <-told; !errors.Is(err, authn.ErrRevoked) {
-			t.Errorf("the rested token: %v", err)
+		if err := <-result; !errors.Is(err, authn.ErrRevoked) {
+			t.Errorf("the unused token: %v", err)
 		}
 		synctest.Wait()
 		refused(t, a, inUse, authn.ErrRevoked)
@@ -343,7 +346,7 @@ func TestInventedTokensDoNotEvictConfirmedOnes(t *testing.T) {
 		accepted(t, a, token)
 	}
 	if n := service.lookUps() - before; n != 0 {
-		t.Errorf("%d of %d confirmed tokens were pushed out", n, len(confirmed))
+		t.Errorf("%d of %d confirmed tokens were evicted", n, len(confirmed))
 	}
 }
 

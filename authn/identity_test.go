@@ -26,13 +26,13 @@ import (
 
 // identity is an in-memory identity service for synctest. It obeys the caller's context like the real client.
 type identity struct {
-	mu      sync.Mutex
-	tokens  map[[32]byte]*identityv1.ResolveTokenResponse
-	revoked map[[32]byte]map[string]string // metadata of the ErrorInfo
-	failure error                          // of every lookup; nil for none
-	gate    chan struct{}                  // every lookup waits for it; nil for none
-	delay   time.Duration                  // of every lookup
-	asked   int
+	mu          sync.Mutex
+	tokens      map[[32]byte]*identityv1.ResolveTokenResponse
+	revoked     map[[32]byte]map[string]string // metadata of the ErrorInfo
+	failure     error                          // of every lookup; nil for none
+	gate        chan struct{}                  // every lookup waits for it; nil for none
+	delay       time.Duration                  // of every lookup
+	lookUpCount int
 
 	watches chan *watch // opened streams; nil: streams cannot be opened
 	cut     atomic.Bool // streams cannot be opened
@@ -112,7 +112,7 @@ func (i *identity) endHold() {
 func (i *identity) lookUps() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.asked
+	return i.lookUpCount
 }
 
 func (i *identity) ResolveToken(
@@ -135,7 +135,7 @@ func (i *identity) resolve(
 ) (*identityv1.ResolveTokenResponse, chan struct{}, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.asked++
+	i.lookUpCount++
 	if i.failure != nil {
 		return nil, i.gate, i.failure
 	}
@@ -158,14 +158,14 @@ func (i *identity) WatchRevocations(
 	ctx context.Context, request *identityv1.WatchRevocationsRequest, _ ...grpc.CallOption,
 ) (grpc.ServerStreamingClient[identityv1.WatchRevocationsResponse], error) {
 	if i.watches == nil || i.cut.Load() {
-		return nil, errAway
+		return nil, errUnavailable
 	}
 	w := &watch{ctx: ctx, after: request.GetAfterPosition(), events: make(chan event, 100)}
 	i.watches <- w
 	return w, nil
 }
 
-var errAway = status.Error(codes.Unavailable, "connection refused")
+var errUnavailable = status.Error(codes.Unavailable, "connection refused")
 
 // A watch is both ends of a revocation stream.
 type watch struct {

@@ -17,7 +17,7 @@ func TestATokenInUseDoesNotWait(t *testing.T) {
 	}{
 		"answers": {never, 20 * time.Minute},
 		"is slow": {func(i *identity) { i.delay = 1900 * time.Millisecond }, 20 * time.Minute},
-		"refuses": {func(i *identity) { i.fail(errAway) }, 9 * time.Minute},
+		"refuses": {func(i *identity) { i.fail(errUnavailable) }, 9 * time.Minute},
 		"hangs":   {func(i *identity) { i.hold() }, 9 * time.Minute},
 	} {
 		for name, cutAfter := range map[string]time.Duration{
@@ -59,7 +59,7 @@ func use(t *testing.T, u usage) {
 		switch {
 		case at == u.cutAfter:
 			service.cut.Store(true)
-			w.fail(errAway)
+			w.fail(errUnavailable)
 		case at < u.cutAfter && at%(10*time.Second) == 0:
 			w.heartbeat("1")
 		}

@@ -22,9 +22,8 @@ const (
 	metadataTokenID = "token_id"
 )
 
-// retryInterval is the time between lookups of a known token during an outage. The lookups are in the background: the cached entry is
-// used meanwhile, for twice the time that a lookup may take. So no request of a token in use waits, even if the service hangs, and the
-// service receives at most one call a second for it.
+// retryInterval is the time between lookups of a known token during an outage. They run in the background, and requests use the cached
+// entry, so no request of a token in use waits, even if the service hangs. The service receives at most one call a second for each token.
 const retryInterval = time.Second
 
 // A flight is a lookup and the requests that wait for it. Neither the cache's loader nor x/sync/singleflight fits, because a revocation
@@ -78,8 +77,8 @@ func (a *Authenticator) join(ctx context.Context, s *settings, k key, network ne
 	return f
 }
 
-// leave is the end of a request's wait. It drops a queued lookup that no request waits for any more.
-func (a *Authenticator) leave(k key, f *flight, network netip.Prefix) {
+// stopWaiting ends a request's wait. It drops a queued lookup for which no other request waits.
+func (a *Authenticator) stopWaiting(k key, f *flight, network netip.Prefix) {
 	if !f.unknown {
 		return
 	}
@@ -91,7 +90,7 @@ func (a *Authenticator) leave(k key, f *flight, network netip.Prefix) {
 			delete(a.flights, k)
 		}
 	}
-	a.unknown.leave(network)
+	a.unknown.release(network)
 }
 
 func (a *Authenticator) newFlight(ctx context.Context, k key) *flight {
@@ -147,7 +146,7 @@ func (a *Authenticator) interpret(s *settings, k key, response *identityv1.Resol
 			return a.revokedEntry(s, k, info.GetMetadata()[metadataTokenID]), nil
 		}
 		a.metrics.unknown.Inc()
-		return newRefusal(unknown, ErrUnknown, now, negativeTTL), nil
+		return newRefusal(notFound, ErrUnknown, now, negativeTTL), nil
 	}
 	if err != nil {
 		a.metrics.unavailable.Inc()
@@ -194,7 +193,7 @@ func (a *Authenticator) complete(s *settings, k key, f *flight, e *entry, err er
 	case f.revoked:
 		f.outcome = cached
 		if !ok {
-			f.outcome = newRefusal(unknown, &RevokedError{}, a.now(), negativeTTL)
+			f.outcome = newRefusal(notFound, &RevokedError{}, a.now(), negativeTTL)
 		}
 		return // revoke has updated the cache
 	case err == nil:

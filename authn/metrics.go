@@ -18,12 +18,12 @@ type metrics struct {
 func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries int) (*metrics, error) {
 	uses := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_authn_cache_requests_total",
-		Help: "Well-formed tokens by what the cache made of them: hit, miss (a look-up answered it), or stale (the identity service could not).",
+		Help: "Requests with a well-formed token by result: hit, miss (decided by a lookup), or stale (the identity service was unavailable).",
 	}, []string{"result"})
 	lookUps := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_authn_lookups_total",
-		Help: "Look-ups in the identity service by outcome: resolved, unknown, revoked, unavailable, " +
-			"invalid (the answer breaks the contract), or shed (not made: too many at once).",
+		Help: "Lookups in the identity service by outcome: resolved, unknown, revoked, unavailable, " +
+			"invalid (the response breaks the contract), or shed (not made: too many at once).",
 	}, []string{"outcome"})
 	m := &metrics{
 		hits:        uses.WithLabelValues("hit"),
@@ -41,16 +41,16 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 		}),
 		streamConnected: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "opsgate_authn_revocation_stream_connected",
-			Help: "1 while the revocation stream is up, 0 while it is not.",
+			Help: "1 while the revocation stream is connected, else 0.",
 		}),
 	}
 	size := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_authn_cache_entries",
-		Help: "Tokens remembered, refused ones included.",
+		Help: "Cached tokens, including refused ones.",
 	}, func() float64 { return float64(a.entries.size()) })
 	limit := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "opsgate_authn_cache_entries_limit",
-		Help: "How many tokens can be remembered, refused ones included.",
+		Help: "Maximum number of cached tokens, including refused ones.",
 	})
 	limit.Set(float64(maxEntries + refusedCapacity(maxEntries)))
 	for _, c := range []prometheus.Collector{
@@ -58,7 +58,7 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 		newInFlight("known", &a.knownInFlight), newInFlight("unknown", &a.unknown.inFlight),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "opsgate_authn_lookups_queued",
-			Help: "Look-ups of unknown tokens that wait for their turn.",
+			Help: "Queued lookups of unknown tokens.",
 		}, func() float64 { return float64(a.unknown.queued.Load()) }),
 	} {
 		if err := registerer.Register(c); err != nil {
@@ -71,7 +71,7 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 func newInFlight(token string, lookUps *atomic.Int64) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "opsgate_authn_lookups_in_flight",
-		Help:        "Look-ups under way, of tokens that were confirmed here (known) and of others (unknown).",
+		Help:        "Lookups in flight, of tokens that this gateway has confirmed (known) and of others (unknown).",
 		ConstLabels: prometheus.Labels{"token": token},
 	}, func() float64 { return float64(lookUps.Load()) })
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// negativeTTL is how long a refusal is cached. A new token is accepted after at most this time if it was tried before it existed.
+	// negativeTTL is how long a refusal is cached. A token that was refused before it was created is accepted after at most this time.
 	negativeTTL = 5 * time.Second
 	// disconnectedDivisor divides FreshFor for tokens that are confirmed while the revocation stream is disconnected.
 	disconnectedDivisor = 3
@@ -23,10 +23,10 @@ const (
 type Options struct {
 	// Format is the format of live tokens.
 	Format TokenFormat
-	// Identity is the client of the identity service. Lookups of known tokens for which a request waits are not limited here: if the
-	// client rejects some as too many, the cached tokens are used as in an outage.
+	// Identity is the client of the identity service. This package does not limit lookups of known tokens for which a request waits. If the
+	// client limits them, a rejected lookup counts as an outage, and the cached token is used.
 	Identity identityv1.IdentityServiceClient
-	// Settings are those until [Authenticator.Apply] changes them.
+	// Settings are the initial settings; [Authenticator.Apply] replaces them.
 	Settings
 	// MaxEntries is the maximum number of cached tokens; 100,000 by default, some 40 MB. An eighth as many refusals are cached in addition.
 	MaxEntries int
@@ -50,9 +50,9 @@ type Settings struct {
 	// LookUpTimeout is the timeout of a call to the identity service; 2 s by default. The deadlines of requests do not apply, as several
 	// requests share a call.
 	LookUpTimeout time.Duration
-	// MaxLookUps is the maximum number of lookups of unknown tokens in flight; 64 by default. Further lookups are queued by source
-	// network. 8 requests may wait for each of them, half of all from one network; further requests fail with [ErrBusy], as do requests
-	// whose lookup does not start within LookUpTimeout. It is also the maximum number of refreshes of known tokens in flight.
+	// MaxLookUps is the maximum number of lookups of unknown tokens in flight; 64 by default. Further lookups are queued by source network. At
+	// most 8 × MaxLookUps requests wait, at most half of them from one network. Further requests fail with [ErrBusy], and so do requests whose
+	// lookup does not start within LookUpTimeout. It is also the maximum number of refreshes of known tokens in flight.
 	MaxLookUps int
 }
 
@@ -73,7 +73,7 @@ func (s Settings) Validate() error {
 	case s.MaxLookUps < 0:
 		return fmt.Errorf("maximum number of lookups is %d, less than 0", s.MaxLookUps)
 	case s.StaleFor < s.FreshFor:
-		return fmt.Errorf("tokens are stale for %v, less than the %v for which they are fresh", s.StaleFor, s.FreshFor)
+		return fmt.Errorf("StaleFor is %v, less than FreshFor, %v", s.StaleFor, s.FreshFor)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func TestKnownTokensSurviveAnOutage(t *testing.T) {
 		a := newAuthenticator(t, service, func(o *authn.Options) { o.Registerer = registry })
 		token, other := service.know(1), service.know(2)
 		accepted(t, a, token)
-		service.fail(errAway)
+		service.fail(errUnavailable)
 
 		refused(t, a, other, authn.ErrUnavailable) // not cached
 		for range 9 {
@@ -78,7 +78,7 @@ func TestTheEndOfAnOutageIsDetectedWithinTwoSeconds(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), service.know(1)
 		accepted(t, a, token)
-		service.fail(errAway)
+		service.fail(errUnavailable)
 		time.Sleep(time.Minute)
 		accepted(t, a, token)
 
@@ -120,7 +120,7 @@ func TestStaleTokensAreAcceptedForALimitedTime(t *testing.T) {
 				}
 			},
 			"fail": func(*rapid.T) {
-				service.fail(errAway)
+				service.fail(errUnavailable)
 				down = true
 			},
 			"mend": func(*rapid.T) {
@@ -139,7 +139,7 @@ func TestStaleTokensAreAcceptedForALimitedTime(t *testing.T) {
 				case err != nil && !down && !revoked:
 					t.Fatalf("a live token is refused: %v", err)
 				case err != nil && !revoked && !errors.Is(err, authn.ErrUnavailable):
-					t.Fatalf("a live token is called invalid: %v", err)
+					t.Fatalf("ErrInvalidToken for a live token: %v", err)
 				case err == nil && revoked && down && since(revokedAt) >= staleFor:
 					t.Fatalf("accepted %v after its revocation", since(revokedAt))
 				case err == nil && revoked && !down && since(revokedAt) >= freshFor && since(downUntil) >= grace:

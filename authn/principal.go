@@ -20,8 +20,8 @@ type Principal struct {
 	AIPlan bool
 }
 
-// newPrincipal converts a response, or returns an [ErrContract]. Services reject a team id that is not a UUID, and each request would fail
-// as if its client had sent it. The error contains nothing of the response, as it may be logged.
+// newPrincipal converts a response, or returns an [ErrContract]. Services would reject a team id that is not a UUID as an invalid request
+// of the client. The error contains nothing of the response, as it may be logged.
 func newPrincipal(r *identityv1.ResolveTokenResponse) (*Principal, error) {
 	tokenID, ok := CanonicalUUID(r.GetTokenId())
 	if !ok {

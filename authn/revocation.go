@@ -16,16 +16,16 @@ import (
 const (
 	firstReconnectDelay = 100 * time.Millisecond
 	maxReconnectDelay   = 5 * time.Second
-	// heartbeatTimeout is three of the heartbeat intervals of the contract. A stream without messages for longer counts as disconnected.
+	// heartbeatTimeout is three heartbeat intervals of the contract. A stream without messages for longer counts as disconnected.
 	heartbeatTimeout = 30 * time.Second
 )
 
 var errHeartbeatTimeout = errors.New("no heartbeat within 30 s")
 
-// Run follows the identity service's revocation stream until the context ends, and then returns nil. A revoked token is refused as soon
-// as the stream reports it. When the stream is disconnected, Run reconnects with backoff and jitter and resumes at the last position.
-// Meanwhile, tokens that are confirmed are accepted for a third of Settings.FreshFor, and those confirmed earlier for FreshFor. Run must
-// be called once.
+// Run follows the identity service's revocation stream until the context ends, and then returns nil. A revoked token is refused as soon as
+// the stream reports it. When the stream is disconnected, Run reconnects with backoff and jitter and resumes at the last position.
+// Meanwhile, a token is accepted for a third of Settings.FreshFor after its confirmation, or for FreshFor if it was confirmed before the
+// disconnect. Run must be called once.
 func (a *Authenticator) Run(ctx context.Context) error {
 	w := watcher{Authenticator: a, delay: firstReconnectDelay}
 	defer a.metrics.streamConnected.Set(0)

@@ -58,7 +58,7 @@ func TestARevokedTokenIsRefusedAtOnce(t *testing.T) {
 		refused(t, a, token, authn.ErrInvalidToken)
 		accepted(t, a, other)
 		if n := service.lookUps(); n != 2 {
-			t.Errorf("%d lookups, want 2: a revocation needs none", n)
+			t.Errorf("%d lookups, want 2: a revocation causes none", n)
 		}
 		if n := metric(t, registry, "opsgate_authn_revocations_total"); n != 2 {
 			t.Errorf("%v revocations counted, want 2", n)
@@ -72,10 +72,10 @@ func TestARevocationOutlastsAnOutage(t *testing.T) {
 		a, w := following(t, service)
 		token := service.know(1)
 		accepted(t, a, token)
-		service.fail(errAway)
+		service.fail(errUnavailable)
 		w.revocation("2", token)
 		synctest.Wait()
-		w.fail(status.Error(codes.OutOfRange, "forgotten"))
+		w.fail(status.Error(codes.OutOfRange, "position expired"))
 		time.Sleep(9 * time.Minute)
 		refused(t, a, token, authn.ErrRevoked)
 	})
@@ -86,7 +86,7 @@ func TestALookUpInFlightDoesNotRestoreARevokedToken(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
 		token := service.know(1)
-		release := service.hold() // the response says that the token is live
+		release := service.hold() // the response is for a live token
 		caller := make(chan error)
 		go func() {
 			_, err := a.Authenticate(t.Context(), token, office)
@@ -97,7 +97,7 @@ func TestALookUpInFlightDoesNotRestoreARevokedToken(t *testing.T) {
 		synctest.Wait()
 		release()
 		if err := <-caller; !errors.Is(err, authn.ErrRevoked) {
-			t.Errorf("who waited got %v", err)
+			t.Errorf("the waiting request returned %v", err)
 		}
 		refused(t, a, token, authn.ErrRevoked)
 		if n := service.lookUps(); n != 1 {
@@ -120,7 +120,7 @@ func TestTheStreamResumesAtItsLastPosition(t *testing.T) {
 		token := service.know(1)
 		accepted(t, a, token)
 		w.heartbeat("7")
-		w.fail(errAway)
+		w.fail(errUnavailable)
 		synctest.Wait()
 		if metric(t, registry, connected) != 0 {
 			t.Error("the stream still counts as connected")
@@ -128,7 +128,7 @@ func TestTheStreamResumesAtItsLastPosition(t *testing.T) {
 
 		w = <-service.watches
 		if w.after != "7" {
-			t.Errorf("taken up after %q, want 7", w.after)
+			t.Errorf("resumed after %q, want 7", w.after)
 		}
 		w.revocation("8", token)
 		synctest.Wait()
@@ -137,7 +137,7 @@ func TestTheStreamResumesAtItsLastPosition(t *testing.T) {
 		}
 		refused(t, a, token, authn.ErrRevoked)
 		if n := service.lookUps(); n != 1 {
-			t.Errorf("%d lookups, want 1: nothing was missed, so nothing needs confirming", n)
+			t.Errorf("%d lookups, want 1: no revocation was missed", n)
 		}
 	})
 }
@@ -156,11 +156,11 @@ func TestReconnectsBackOff(t *testing.T) {
 				bound = min(2*bound, 5*time.Second)
 			}
 			last = time.Now()
-			w.fail(errAway)
+			w.fail(errUnavailable)
 		}
 		w := <-service.watches
 		w.heartbeat("1") // a connected stream resets the delay
-		w.fail(errAway)
+		w.fail(errUnavailable)
 		last = time.Now()
 		(<-service.watches).heartbeat("2")
 		if gap := time.Since(last); gap > 100*time.Millisecond {
@@ -178,7 +178,7 @@ func TestMissedRevocationsInvalidateAllTokens(t *testing.T) {
 		accepted(t, a, revoked)
 		service.revoke(revoked)
 
-		w.fail(status.Error(codes.OutOfRange, "forgotten"))
+		w.fail(status.Error(codes.OutOfRange, "position expired"))
 		synctest.Wait()
 		refused(t, a, revoked, authn.ErrRevoked)
 		accepted(t, a, token)
@@ -186,7 +186,7 @@ func TestMissedRevocationsInvalidateAllTokens(t *testing.T) {
 			t.Errorf("%d lookups, want 4", n)
 		}
 		if w = <-service.watches; w.after != "" {
-			t.Errorf("watched anew after %q, want from now", w.after)
+			t.Errorf("watched again after %q, want from now", w.after)
 		}
 	})
 }
@@ -197,8 +197,8 @@ func TestInvalidatedTokensAreUsedInAnOutage(t *testing.T) {
 		a, w := following(t, service)
 		token := service.know(1)
 		accepted(t, a, token)
-		service.fail(errAway)
-		w.fail(status.Error(codes.OutOfRange, "forgotten"))
+		service.fail(errUnavailable)
+		w.fail(status.Error(codes.OutOfRange, "position expired"))
 		synctest.Wait()
 		accepted(t, a, token)
 	})
@@ -219,9 +219,9 @@ func TestAStreamWithoutPositionInvalidatesAllTokens(t *testing.T) {
 	})
 }
 
-// doubted starts the lookup of a token, which is then revoked without a message, and invalidates all tokens. The lookup completes when
+// invalidated starts the lookup of a token, which is then revoked without a message, and invalidates all tokens. The lookup completes when
 // release is called, and the request that waits for it accepts the token.
-func doubted(t *testing.T, service *identity) (a *authn.Authenticator, token string, release func()) {
+func invalidated(t *testing.T, service *identity) (a *authn.Authenticator, token string, release func()) {
 	t.Helper()
 	a, w := following(t, service)
 	token = service.know(1)
@@ -233,20 +233,20 @@ func doubted(t *testing.T, service *identity) (a *authn.Authenticator, token str
 	}()
 	synctest.Wait()
 	service.revoke(token)
-	w.fail(status.Error(codes.OutOfRange, "forgotten"))
+	w.fail(status.Error(codes.OutOfRange, "position expired"))
 	synctest.Wait()
 	return a, token, func() {
 		t.Helper()
 		land()
 		if err := <-early; err != nil {
-			t.Errorf("who asked before the doubt got %v", err)
+			t.Errorf("the request before the invalidation returned %v", err)
 		}
 	}
 }
 
 func TestInvalidationIncludesLookUpsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, token, release := doubted(t, newIdentity())
+		a, token, release := invalidated(t, newIdentity())
 		release()
 		refused(t, a, token, authn.ErrRevoked)
 	})
@@ -255,12 +255,12 @@ func TestInvalidationIncludesLookUpsInFlight(t *testing.T) {
 func TestRequestsAfterAnInvalidationStartANewLookUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a, token, release := doubted(t, service)
+		a, token, release := invalidated(t, service)
 		service.endHold()
 		refused(t, a, token, authn.ErrRevoked)
 
 		release() // the earlier lookup completes later and changes nothing
-		service.fail(errAway)
+		service.fail(errUnavailable)
 		refused(t, a, token, authn.ErrRevoked)
 	})
 }
@@ -275,12 +275,12 @@ func TestAStreamWithoutHeartbeatsCountsAsDisconnected(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(service.watches) != 0 {
-			t.Fatal("a stream with heartbeats was given up")
+			t.Fatal("a stream with heartbeats was closed")
 		}
 		begin := time.Now()
 		w = <-service.watches
 		if silence := time.Since(begin).Round(time.Second); silence != 30*time.Second || w.after != "2" {
-			t.Errorf("taken up after %v, from %q; want after 30s, from 2", silence, w.after)
+			t.Errorf("resumed after %v, from %q; want after 30s, from 2", silence, w.after)
 		}
 	})
 }

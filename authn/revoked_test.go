@@ -29,7 +29,7 @@ func mustBeCached(t *testing.T, a *authn.Authenticator, want authn.RevokedError)
 	t.Helper()
 	record, ok := a.CachedToken(want.TokenID)
 	if !ok || record.Revoked == nil || *record.Revoked != want || record.Principal != nil {
-		t.Errorf("remembered is %+v, %t; want %+v", record, ok, want)
+		t.Errorf("cached: %+v, %t; want %+v", record, ok, want)
 	}
 }
 
@@ -40,14 +40,14 @@ func TestTheRefusalOfARevokedTokenHasItsIDs(t *testing.T) {
 		used     bool // before it was revoked
 		want     authn.RevokedError
 	}{
-		"told by the service":           {map[string]string{"token_id": idOf(token)}, false, authn.RevokedError{TokenID: idOf(token)}},
-		"in upper case":                 {map[string]string{"token_id": strings.ToUpper(idOf(token))}, false, authn.RevokedError{TokenID: idOf(token)}},
-		"not told":                      {nil, false, authn.RevokedError{}},
-		"told what is no UUID":          {map[string]string{"token_id": token}, false, authn.RevokedError{}},
-		"used before, told":             {map[string]string{"token_id": idOf(token)}, true, authn.RevokedError{TokenID: idOf(token), TeamID: teamID}},
-		"used before, not told":         {nil, true, authn.RevokedError{TokenID: idOf(token), TeamID: teamID}},
-		"used before, told no UUID":     {map[string]string{"token_id": token}, true, authn.RevokedError{TokenID: idOf(token), TeamID: teamID}},
-		"used before, told another key": {map[string]string{"id": "x"}, true, authn.RevokedError{TokenID: idOf(token), TeamID: teamID}},
+		"id from the service":              {map[string]string{"token_id": idOf(token)}, false, authn.RevokedError{TokenID: idOf(token)}},
+		"in upper case":                    {map[string]string{"token_id": strings.ToUpper(idOf(token))}, false, authn.RevokedError{TokenID: idOf(token)}},
+		"no id":                            {nil, false, authn.RevokedError{}},
+		"id is not a UUID":                 {map[string]string{"token_id": token}, false, authn.RevokedError{}},
+		"used before, id from the service": {map[string]string{"token_id": idOf(token)}, true, authn.RevokedError{TokenID: idOf(token), TeamID: teamID}},
+		"used before, no id":               {nil, true, authn.RevokedError{TokenID: idOf(token), TeamID: teamID}},
+		"used before, id is not a UUID":    {map[string]string{"token_id": token}, true, authn.RevokedError{TokenID: idOf(token), TeamID: teamID}},
+		"used before, id in another key":   {map[string]string{"id": "x"}, true, authn.RevokedError{TokenID: idOf(token), TeamID: teamID}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestARevocationFoundByALookUpIsCachedForStaleFor(t *testing.T) {
 		service.revoke(token)
 		want := authn.RevokedError{TokenID: idOf(token)}
 		idsOf(t, a, token)
-		service.fail(errAway)
+		service.fail(errUnavailable)
 		for range 9 {
 			for range 6 {
 				time.Sleep(10 * time.Second)
@@ -115,7 +115,7 @@ func TestARevocationFoundByALookUpIsCachedForStaleFor(t *testing.T) {
 		if n := service.lookUps(); n != 1 {
 			t.Errorf("%d lookups, want 1", n)
 		}
-		w.fail(status.Error(codes.OutOfRange, "forgotten"))
+		w.fail(status.Error(codes.OutOfRange, "position expired"))
 		synctest.Wait()
 		mustBeCached(t, a, want)
 		service.fail(nil)

@@ -18,7 +18,7 @@ const (
 	StatusPagesRead       Scope = "status-pages:read"
 )
 
-// AllScopes returns every scope that exists, sorted. The slice is the caller's.
+// AllScopes returns every scope that exists, sorted. The caller may modify the slice.
 func AllScopes() []Scope {
 	return []Scope{
 		AuditRead, CommandsRead, IncidentsRead, IncidentsWrite, MetricsRead, MonitorsRead, ScheduledCommandsRead,

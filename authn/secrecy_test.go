@@ -21,8 +21,8 @@ import (
 // A scenario that causes every log line.
 func TestLogsAndMetricsContainNoTokensOrHashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told bytes.Buffer
-		logger := slog.New(slog.NewTextHandler(&told, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		var output bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&output, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		registry := prometheus.NewRegistry()
 		service := newIdentity()
 		a, w := following(t, service, func(o *authn.Options) { o.Logger, o.Registerer = logger, registry })
@@ -30,27 +30,27 @@ func TestLogsAndMetricsContainNoTokensOrHashes(t *testing.T) {
 
 		ask := func(token string) {
 			_, err := a.Authenticate(t.Context(), token, office)
-			fmt.Fprintln(&told, err)
+			fmt.Fprintln(&output, err)
 		}
 		malformed := live[:len(live)-1] + "!"
 		for _, token := range []string{live, unknown, malformed} {
 			ask(token)
 		}
-		service.fail(errAway)
+		service.fail(errUnavailable)
 		ask(mint(3))
 		service.fail(nil)
 		ask(mint(3))
 		w.revocation("2", live)
 		synctest.Wait()
 		ask(live)
-		w.fail(status.Error(codes.OutOfRange, "forgotten"))
+		w.fail(status.Error(codes.OutOfRange, "position expired"))
 		(<-service.watches).heartbeat("3")
 		synctest.Wait()
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintln(&told, families)
+		fmt.Fprintln(&output, families)
 
 		for _, token := range []string{live, unknown, malformed, mint(3)} {
 			hash := authn.Hash(token)
@@ -58,8 +58,8 @@ func TestLogsAndMetricsContainNoTokensOrHashes(t *testing.T) {
 				token, token[len("ops_live_"):], hex.EncodeToString(hash[:]), base64.StdEncoding.EncodeToString(hash[:]),
 				string(hash[:]), fmt.Sprint(hash),
 			} {
-				if strings.Contains(told.String(), secret) {
-					t.Errorf("%q is told:\n%s", secret, &told)
+				if strings.Contains(output.String(), secret) {
+					t.Errorf("output contains %q:\n%s", secret, &output)
 				}
 			}
 		}
@@ -81,7 +81,7 @@ func TestOnlyChangesAreLogged(t *testing.T) {
 		for number := range byte(5) {
 			refused(t, a, mint(number), authn.ErrUnknown)
 		}
-		service.fail(errAway)
+		service.fail(errUnavailable)
 		for number := range byte(5) {
 			refused(t, a, mint(10+number), authn.ErrUnavailable)
 		}
@@ -89,13 +89,13 @@ func TestOnlyChangesAreLogged(t *testing.T) {
 		refused(t, a, mint(10), authn.ErrUnknown)
 		refused(t, a, mint(11), authn.ErrUnknown)
 		for range 5 {
-			w.fail(errAway)
+			w.fail(errUnavailable)
 			w = <-service.watches
 		}
 		w.heartbeat("2")
 		w.heartbeat("3")
 		time.Sleep(time.Second)
-		w.fail(status.Error(codes.OutOfRange, "forgotten"))
+		w.fail(status.Error(codes.OutOfRange, "position expired"))
 		(<-service.watches).heartbeat("4")
 		synctest.Wait()
 

@@ -55,7 +55,7 @@ func TestAppliedSettingsHoldInAnOutage(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), service.know(1)
 		accepted(t, a, token)
-		service.fail(errAway)
+		service.fail(errUnavailable)
 		time.Sleep(3 * time.Minute)
 		a.Apply(authn.Settings{StaleFor: 2 * time.Minute})
 		refused(t, a, token, authn.ErrUnavailable)
@@ -77,7 +77,7 @@ func TestCachedTokenCallsNoService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), service.know(1)
-		tell := func(want string) {
+		mustBe := func(want string) {
 			t.Helper()
 			before := service.lookUps()
 			record, ok := a.CachedToken(idOf(token))
@@ -85,16 +85,16 @@ func TestCachedTokenCallsNoService(t *testing.T) {
 				t.Errorf("got %+v %t, want %q", record, ok, want)
 			}
 		}
-		tell("")
+		mustBe("")
 		accepted(t, a, token)
 		accepted(t, a, service.know(2))
-		tell(authn.CachedFresh)
+		mustBe("fresh")
 		time.Sleep(time.Minute)
-		tell(authn.CachedDue)
-		service.fail(errAway)
+		mustBe("due")
+		service.fail(errUnavailable)
 		accepted(t, a, token)
-		tell(authn.CachedStale)
+		mustBe("stale")
 		time.Sleep(10 * time.Minute)
-		tell("")
+		mustBe("")
 	})
 }

@@ -13,7 +13,7 @@ const recoveryPeriod = 10 * time.Second
 // A shedLogger logs when shedding of lookups starts and when it is over.
 type shedLogger struct {
 	logger *slog.Logger
-	count  atomic.Int64 // of shed lookups since the start; 0 if none is shed
+	count  atomic.Int64 // lookups shed since shedding started; 0 while none is shed
 }
 
 // shed counts a shed lookup for a request of the network. Limit is the maximum number of lookups in flight.

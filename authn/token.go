@@ -60,7 +60,7 @@ func (f TokenFormat) Valid(token string) bool {
 	return string(sum[:]) == rest[secretLength:]
 }
 
-// New returns a new live token. Random is [crypto/rand.Reader] except in tests and demo data; its errors are the only ones.
+// New returns a new live token. Random is [crypto/rand.Reader] except in tests and demo data. New fails only if random fails.
 func (f TokenFormat) New(random io.Reader) (string, error) {
 	token := make([]byte, 0, len(f.Prefix)+len(liveMarker)+secretLength+checksumLength)
 	token = append(token, f.Prefix...)

@@ -38,10 +38,10 @@ func TestMintedTokensAreWellFormed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !shape.MatchString(token) || !format.Valid(token) {
-			t.Errorf("New made %q", token)
+			t.Errorf("New = %q", token)
 		}
 		if seen[token] {
-			t.Errorf("%q came twice", token)
+			t.Errorf("%q was returned twice", token)
 		}
 		seen[token] = true
 	}
@@ -112,7 +112,7 @@ func TestNewReturnsTheErrorOfItsRandomSource(t *testing.T) {
 func TestHashIsTheSHA256OfTheText(t *testing.T) {
 	token := mint(1)
 	if authn.Hash(token) != sha256.Sum256([]byte(token)) {
-		t.Error("another hash")
+		t.Error("wrong hash")
 	}
 }
 
@@ -142,7 +142,7 @@ func FuzzTokenFormatValid(f *testing.F) {
 			return
 		}
 		if bearer, sent := authn.BearerToken([]string{"Bearer " + token}); bearer != token || !sent {
-			t.Errorf("a valid token cannot be sent: %q, %v", bearer, sent)
+			t.Errorf("BearerToken rejects a valid token: %q, %v", bearer, sent)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 // cut disconnects the stream and fails all attempts to reconnect. Time passes, so that later lookups are after the disconnect.
 func cut(service *identity, w *watch) {
 	service.cut.Store(true)
-	w.fail(errAway)
+	w.fail(errUnavailable)
 	synctest.Wait()
 	time.Sleep(time.Millisecond)
 }
@@ -50,7 +50,7 @@ func TestATokenConfirmedBeforeTheDisconnectIsRefreshedInTheBackground(t *testing
 		time.Sleep(15 * time.Second)
 		accepted(t, a, token)
 		if n := service.lookUps(); n != 1 {
-			t.Fatalf("%d lookups while the stream is up, want 1", n)
+			t.Fatalf("%d lookups while the stream is connected, want 1", n)
 		}
 		service.revoke(token)
 		cut(service, w)
@@ -113,7 +113,7 @@ func TestADisconnectRefreshesOnlyTokensInUse(t *testing.T) {
 		cut(service, w)
 		time.Sleep(time.Second)
 		if n := service.lookUps(); n != 100 {
-			t.Errorf("%d lookups of tokens that rest", n-100)
+			t.Errorf("%d lookups of unused tokens", n-100)
 		}
 		for range 5 {
 			accepted(t, a, tokens[0])
@@ -149,12 +149,12 @@ type schedule struct {
 	a       *authn.Authenticator
 	token   string
 
-	stream  *watch // nil while disconnected
-	lost    time.Time
-	down    bool // the service
-	answers time.Time
-	revoked time.Time // zero while it is not
-	told    bool      // the stream has reported it
+	stream   *watch // nil while disconnected
+	lost     time.Time
+	down     bool // the service
+	answers  time.Time
+	revoked  time.Time // zero while it is not
+	reported bool      // the stream has reported it
 }
 
 func newSchedule(t *testing.T) *schedule {
@@ -180,7 +180,7 @@ func (s *schedule) run(t *testing.T, steps []string) (problem string) {
 		case "revoke":
 			s.revoke()
 		case "fail":
-			s.service.fail(errAway)
+			s.service.fail(errUnavailable)
 			s.down = true
 		case "answer":
 			s.service.fail(nil)
@@ -218,14 +218,14 @@ func (s *schedule) revoke() {
 	}
 	s.service.revoke(s.token)
 	s.revoked = time.Now()
-	s.tell()
+	s.sendRevocation()
 }
 
-// tell sends pending revocations on the stream.
-func (s *schedule) tell() {
-	if s.stream != nil && !s.revoked.IsZero() && !s.told {
+// sendRevocation sends a pending revocation on the stream.
+func (s *schedule) sendRevocation() {
+	if s.stream != nil && !s.revoked.IsZero() && !s.reported {
 		s.stream.revocation("1", s.token)
-		s.told = true
+		s.reported = true
 		synctest.Wait()
 	}
 }
@@ -237,7 +237,7 @@ func (s *schedule) restore() {
 	s.stream = mend(s.service)
 	s.stream.heartbeat("1")
 	synctest.Wait()
-	s.tell()
+	s.sendRevocation()
 }
 
 // use sends a request, and returns a description of a wrong outcome.
@@ -261,8 +261,8 @@ func (s *schedule) use(t *testing.T) (problem string) {
 	since := time.Since(s.revoked)
 	answered := !s.down && time.Since(s.answers) >= grace
 	switch {
-	case s.told:
-		return "accepted after the stream told of its revocation"
+	case s.reported:
+		return "accepted after the stream reported its revocation"
 	case since >= staleFor:
 		return fmt.Sprintf("accepted %v after its revocation", since)
 	case answered && since >= freshFor:
