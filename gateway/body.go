@@ -35,8 +35,7 @@ type field struct {
 	value []byte // nil if the body does not have it
 }
 
-// Body reads the body of the request. Fields that the route does not have are a problem, so that a misspelled optional field is not taken
-// as absent.
+// Body reads the body of the request. Unknown fields are a problem: otherwise a misspelled optional field would count as absent.
 func (r *Request) Body() *Body {
 	known := r.route.Fields
 	b := &Body{header: r.http().Header, fields: make([]field, len(known))}
@@ -290,7 +289,7 @@ func (r *Request) readBody() ([]byte, error) {
 		p.err = err
 		return nil, p
 	}
-	// net/http continues to read, to detect a disconnect. It would take an expired deadline for one.
+	// net/http continues to read, to detect a disconnect. An expired deadline would end that read and look like a disconnect.
 	_ = connection.SetReadDeadline(time.Time{})
 	return data.Bytes(), nil
 }

@@ -63,8 +63,8 @@ const (
 
 func (k failureKind) cause(service string) Cause { return Cause(string(k) + ":" + service) }
 
-// causeLimit is the metric label for all causes with the name of a limit. Limit names come from the configuration, which may have
-// thousands; opsgate_rate_limit_decisions_total has them as labels.
+// causeLimit is the metric label for all causes with the name of a limit. The configuration may have
+// thousands of limit names; opsgate_rate_limit_decisions_total has them as labels.
 const causeLimit Cause = "limit"
 
 func limitCause(name string) Cause { return causeLimit + Cause(":"+name) }

@@ -13,9 +13,9 @@ const (
 	maxDetailName  = 64      // characters
 )
 
-// invalid returns a 422 with the problems by parameter, header or field, and with the names of unknown fields. Details are limited here for
-// every 422: problems come first, sorted by name, then unknown fields in their order; long names are cut, and details beyond the limits are
-// dropped.
+// invalid returns a 422 with the problems by parameter, header or field, and with the names of unknown fields. It applies the limits of
+// details: problems come first, sorted by name, then unknown fields in their order. Long names are truncated, and details beyond the limits
+// are dropped.
 func invalid(problems map[string]string, unknown ...string) *Problem {
 	d := details{texts: make(map[string]string, min(len(problems)+len(unknown), maxDetails)), size: len("{}")}
 	for _, name := range sortedKeys(problems) {

@@ -45,7 +45,7 @@ type unknownBody struct{}
 // Read implements [io.Reader].
 func (unknownBody) Read([]byte) (int, error) { return 0, errUnknownBody }
 
-// A discardWriter discards a response. Its header is that which Gin sets.
+// A discardWriter discards the response. Gin sets the Allow header in it.
 type discardWriter struct{ header http.Header }
 
 // Header implements [http.ResponseWriter].

@@ -9,9 +9,9 @@ import (
 )
 
 // newEngine registers the rows of the API and the documentation pages with Gin. Gin's own redirects, path cleaning and error bodies are
-// off. The handlers of dryRows, which are the same rows, answer Explain.
+// off. Explain uses the handlers of dryRows, which has the same rows as g.rows.
 func (g *Gateway) newEngine(dryRows []Route) *gin.Engine {
-	gin.SetMode(gin.ReleaseMode) // Gin's only switch for not printing to standard output is global
+	gin.SetMode(gin.ReleaseMode) // global, but nothing else stops Gin from printing to standard output
 	e := gin.New()
 	e.RedirectTrailingSlash = false
 	e.RedirectFixedPath = false

@@ -54,7 +54,7 @@ type Answer struct {
 const (
 	Passes  = "passes"
 	Refuses = "refuses"
-	Unknown = "unknown" // taken as passed
+	Unknown = "unknown" // counts as passed
 )
 
 // A Check is the result of one check.
@@ -171,7 +171,7 @@ func badRequest(text string) *Problem { return &Problem{Status: http.StatusBadRe
 // serve runs all stages of the route, and the handler up to its call of a service.
 func (x *dryRun) serve(c *gin.Context, rt *boundRoute) {
 	r := &Request{gateway: x.gateway, route: rt, gin: c, ctx: x, root: &requestContext{Context: x}, start: x.gateway.options.Clock()}
-	// While the caller is unknown, its plan and scopes are taken as sufficient.
+	// While the caller is unknown, its plan and scopes count as sufficient.
 	r.principal = &authn.Principal{AIPlan: true, Scopes: authn.NewScopes(authn.AllScopes()...)}
 	for _, s := range rt.stages {
 		if err := s.check(x.gateway, r); err != nil {

@@ -36,8 +36,8 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, token string, from authn.Source) (*authn.Principal, error)
 }
 
-// A Limiter decides whether a token may make a request now, and refunds decisions. If its error is a *ratelimit.UnavailableError, the
-// response has its RetryAfter; otherwise the response is the same. It is safe for concurrent use.
+// A Limiter decides whether a token may make a request now, and refunds decisions. An error becomes a 503, with
+// the RetryAfter of a *ratelimit.UnavailableError. It is safe for concurrent use.
 type Limiter interface {
 	Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error)
 	Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error
