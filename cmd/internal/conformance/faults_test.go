@@ -27,7 +27,7 @@ func TestChecksFindEveryFault(t *testing.T) {
 				failed := r.Outcome == conformance.Fail
 				found[r.Name] = found[r.Name] || failed
 				if failed != f.names(r.Name) {
-					t.Errorf("%s: %s%s %+v", r.Name, r.Outcome, r.Reason, r.Breaches)
+					t.Errorf("%s: %s %s %+v", r.Name, r.Outcome, r.Reason, r.Breaches)
 				}
 			}
 			f.mustNameChecks(t)

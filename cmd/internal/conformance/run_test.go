@@ -25,7 +25,7 @@ func TestReferenceBackendPassesAllChecks(t *testing.T) {
 	must(t, err)
 	for _, r := range report.Results {
 		if r.Outcome != conformance.Pass {
-			t.Errorf("%s: %s %+v%s", r.Name, r.Outcome, r.Breaches, r.Reason)
+			t.Errorf("%s: %s %+v %s", r.Name, r.Outcome, r.Breaches, r.Reason)
 		}
 	}
 	if len(report.Results) != len(conformance.Checks()) {

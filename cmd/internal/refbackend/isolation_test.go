@@ -54,7 +54,7 @@ func (s *system) fill(name string) (owner team, ids map[string]string) {
 		return q.InsertServerGroup(ctx, query.InsertServerGroupParams{ID: group, TeamID: owner.id, Name: name, Color: "#000000"})
 	})
 	return owner, map[string]string{
-		"server": owner.server, "monitor": owner.monitor, "status_page": owner.page, "component": owner.component, "group": group,
+		"server": owner.server, "monitor": owner.monitor, "status_page": owner.page, "component": owner.component, "server_group": group,
 		"incident": s.create(newIncident(owner, name)).GetId(),
 	}
 }
@@ -71,7 +71,7 @@ func TestResourcesOfAnotherTeamAreNotFound(t *testing.T) {
 		t.Run(m.String(), func(t *testing.T) {
 			id := ids[m.Resource()]
 			if id == "" {
-				t.Fatalf("the test's teams have no %s", m.Resource())
+				t.Fatalf("the teams of the test have no %s: add one to fill", m.Resource())
 			}
 			_, err := s.call(t, m, theirs.id, id)
 			must(t, err)
