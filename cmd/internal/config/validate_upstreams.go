@@ -34,7 +34,7 @@ func (v *validator) target(key, address, service string) {
 	scheme, rest, found := strings.Cut(address, "://")
 	switch {
 	case address == "":
-		v.refuse(key, "is required: the address of the %s service?", service)
+		v.refuse(key, "is required, as the address of the %s service", service)
 	case !found:
 		v.hostPort(key, strings.TrimPrefix(address, "dns:"))
 	case scheme == "dns" || scheme == "passthrough":

@@ -186,7 +186,7 @@ func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
 		t.Errorf("fleet: %q", got)
 	}
 	eventually(t, "revocations are missed", func() bool {
-		return strings.Contains(r.get(t, r.AdminAddress(), "/readyz").body, "revoked tokens are noticed late")
+		return strings.Contains(r.get(t, r.AdminAddress(), "/readyz").body, "revocations take effect late")
 	})
 	if err := r.end(); err != nil {
 		t.Error(err)

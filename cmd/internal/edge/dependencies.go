@@ -86,7 +86,7 @@ func revocations(disconnected time.Duration, now time.Time) admin.Dependency {
 	}
 	return admin.Dependency{
 		State: stateUnavailable, Since: now.Add(-disconnected),
-		Reason: "the stream has been away for " + duration.Rounded(disconnected) + ": revoked tokens are noticed late",
+		Reason: "the stream has been disconnected for " + duration.Rounded(disconnected) + ": revocations take effect late",
 	}
 }
 

@@ -45,7 +45,7 @@ type explain struct {
 	TokenID string `arg:"" help:"Id of the token, as the access log has it; not the token."`
 	Method  string `arg:"" help:"Method of the request."`
 	Path    string `arg:"" help:"Path of the request, with its query where that matters."`
-	Team    string `placeholder:"ID" help:"Id of the token's team, where the gateway does not remember the token."`
+	Team    string `placeholder:"ID" help:"Id of the token's team, if the gateway has not cached the token."`
 }
 
 // Run prints the gateway's explanation of a request.

@@ -158,7 +158,7 @@ func shareText(s admin.Store) string {
 
 func tokenText(id string, k admin.Token) string {
 	if !k.Remembered {
-		return id + ", which this gateway does not remember"
+		return id + ", which this gateway has not cached"
 	}
 	if k.How == admin.Revoked {
 		return id + ", revoked" + ofTeam(k.TeamID)
