@@ -21,7 +21,7 @@ type conform struct {
 	Identity   string `placeholder:"ADDR" help:"Address of the identity service."`
 
 	Fixtures string        `required:"" placeholder:"FILE" help:"Ids and tokens of two teams; deploy/conformance-fixtures.yaml is an example."`
-	Only     string        `default:"*" placeholder:"PATTERN" help:"Run only checks with such names, where * is any text, such as 'incident/*'."`
+	Only     string        `default:"*" placeholder:"PATTERN" help:"Run only checks with matching names: * is any text, as in 'incident/*'."`
 	Writes   bool          `help:"Run checks that create incidents too. The incidents remain. Without it, these checks are skipped."`
 	Timeout  time.Duration `default:"10s" help:"Timeout of a call (${default})."`
 	JSON     bool          `name:"json" help:"Print JSON."`
