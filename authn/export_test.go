@@ -15,3 +15,10 @@ func (a *Authenticator) Settle() {
 		<-f.done
 	}
 }
+
+// WithLock calls f while the lock of lookups is held. Requests that need no lookup do not wait.
+func (a *Authenticator) WithLock(f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f()
+}
