@@ -10,7 +10,7 @@ import (
 
 // A token bucket of three would admit six around an edge; so would fixed windows.
 func noSecondHasMoreThanThree(t *testing.T, s Subject) {
-	p := specified(t)
+	p := defaultPolicy(t)
 	var admitted []time.Time
 	for range 10_000 {
 		if d := s.decide(t, "t", p); d.Allowed {
@@ -30,7 +30,7 @@ func noSecondHasMoreThanThree(t *testing.T, s Subject) {
 
 // Three requests per second for two hours: 5000 are admitted before the first denial by the hour, and no hour has more.
 func evenRate(t *testing.T, s Subject) {
-	p := specified(t)
+	p := defaultPolicy(t)
 	var admitted []time.Time
 	beforeFirst := -1
 	for range 3 * 2 * 3600 {
@@ -75,7 +75,7 @@ func noDenialAfterRetryAfter(t *testing.T, s Subject) {
 }
 
 func denialsRecordNothing(t *testing.T, s Subject) {
-	p := specified(t)
+	p := defaultPolicy(t)
 	admitted := 0
 	var last ratelimit.Decision
 	for range 10_000 {
@@ -95,8 +95,8 @@ func denialsRecordNothing(t *testing.T, s Subject) {
 	t.Logf("%d of 10,000 admitted", admitted)
 }
 
-func upAndDown(t *testing.T, s Subject) {
-	three, ten := specified(t), Policy(t, ratelimit.Limit{Name: "second", Requests: 10, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
+func raiseAndLowerLimits(t *testing.T, s Subject) {
+	three, ten := defaultPolicy(t), Policy(t, ratelimit.Limit{Name: "second", Requests: 10, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
 	admit := func(p *ratelimit.Policy) (n int) {
 		for s.decide(t, "t", p).Allowed {
 			n++
@@ -125,7 +125,7 @@ func upAndDown(t *testing.T, s Subject) {
 }
 
 func refunds(t *testing.T, s Subject) {
-	p := specified(t)
+	p := defaultPolicy(t)
 	var last ratelimit.Decision
 	for range 3 {
 		last = s.decide(t, "t", p)
@@ -151,7 +151,7 @@ func refunds(t *testing.T, s Subject) {
 
 // All three are admitted at the same time, so that their times do not distinguish them.
 func refundsOfOneInstant(t *testing.T, s Subject) {
-	p := specified(t)
+	p := defaultPolicy(t)
 	first := s.decide(t, "t", p)
 	s.decide(t, "t", p)
 	s.decide(t, "t", p)
@@ -169,7 +169,7 @@ func refundsOfOneInstant(t *testing.T, s Subject) {
 
 // The refunded admission is one of many, most of them newer.
 func refundAmongManyAdmissions(t *testing.T, s Subject) {
-	before, p := specified(t), Policy(t, ratelimit.Limit{Name: "minute", Requests: 1000, Per: time.Minute})
+	before, p := defaultPolicy(t), Policy(t, ratelimit.Limit{Name: "minute", Requests: 1000, Per: time.Minute})
 	s.decide(t, "t", before)
 	s.Advance(time.Millisecond)
 	refunded := s.decide(t, "t", p)
@@ -185,7 +185,7 @@ func refundAmongManyAdmissions(t *testing.T, s Subject) {
 
 // A request was admitted before a change of policy, and is refunded after it.
 func refundAcrossAChange(t *testing.T, s Subject) {
-	three, ten := specified(t), Policy(t, ratelimit.Limit{Name: "second", Requests: 10, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
+	three, ten := defaultPolicy(t), Policy(t, ratelimit.Limit{Name: "second", Requests: 10, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
 	first := s.decide(t, "t", three)
 	s.decide(t, "t", ten)
 	s.refund(t, "t", three, first)
@@ -218,7 +218,7 @@ func acrossTheExactBound(t *testing.T, s Subject) {
 
 // After a step back of the clock, a token waits for one window at most.
 func clockSetBack(t *testing.T, s Subject) {
-	p := specified(t)
+	p := defaultPolicy(t)
 	for range 3 {
 		s.decide(t, "t", p)
 	}
@@ -234,7 +234,7 @@ func clockSetBack(t *testing.T, s Subject) {
 }
 
 func independentTokens(t *testing.T, s Subject) {
-	p := specified(t)
+	p := defaultPolicy(t)
 	for i := range 1000 {
 		for n := range 3 {
 			if d := s.decide(t, fmt.Sprint("token-", i), p); !d.Allowed || d.Budgets[0].Remaining != 2-n {
@@ -245,7 +245,7 @@ func independentTokens(t *testing.T, s Subject) {
 }
 
 func peeks(t *testing.T, s Subject) {
-	p := specified(t)
+	p := defaultPolicy(t)
 	for range 10 {
 		if d := s.peek(t, "t", p); !d.Allowed || d.Budgets[0].Remaining != 3 || d.Budgets[1].Remaining != 5000 {
 			t.Fatalf("before the first request: %+v", d)
@@ -266,7 +266,7 @@ func peeks(t *testing.T, s Subject) {
 }
 
 func resets(t *testing.T, s Subject) {
-	p := specified(t)
+	p := defaultPolicy(t)
 	var admitted ratelimit.Decision
 	for range 3 {
 		admitted = s.decide(t, "t", p)
@@ -340,7 +340,7 @@ func enterAndLeaveShadow(t *testing.T, s Subject) {
 
 // A machine without a battery for its clock starts in 1970, when the numbers of buckets are small.
 func clockAtTheEpoch(t *testing.T, s Subject) {
-	p, fewer := specified(t), Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 100, Per: time.Hour})
+	p, fewer := defaultPolicy(t), Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 100, Per: time.Hour})
 	s.Advance(-s.Now().Sub(time.Unix(1, 0)))
 	for range 3 {
 		s.decide(t, "t", p)

@@ -35,7 +35,7 @@ func Run(t *testing.T, newSubject Factory) {
 	t.Run("EvenRateUsesTheWholeHourlyLimit", func(t *testing.T) { evenRate(t, newSubject(t)) })
 	t.Run("NoDenialAfterRetryAfter", func(t *testing.T) { noDenialAfterRetryAfter(t, newSubject(t)) })
 	t.Run("DenialsAreNotRecorded", func(t *testing.T) { denialsRecordNothing(t, newSubject(t)) })
-	t.Run("LimitsAreRaisedAndLowered", func(t *testing.T) { upAndDown(t, newSubject(t)) })
+	t.Run("LimitsAreRaisedAndLowered", func(t *testing.T) { raiseAndLowerLimits(t, newSubject(t)) })
 	t.Run("RefundRemovesOneAdmission", func(t *testing.T) { refunds(t, newSubject(t)) })
 	t.Run("RefundOfSimultaneousAdmissions", func(t *testing.T) { refundsOfOneInstant(t, newSubject(t)) })
 	t.Run("RefundAfterAChangeOfPolicy", func(t *testing.T) { refundAcrossAChange(t, newSubject(t)) })
@@ -61,8 +61,8 @@ func Policy(t rapid.TB, limits ...ratelimit.Limit) *ratelimit.Policy {
 	return p
 }
 
-// specified returns the default policy; docs/contract.md, "Rate limits".
-func specified(t rapid.TB) *ratelimit.Policy {
+// defaultPolicy returns the default policy; docs/contract.md, "Rate limits".
+func defaultPolicy(t rapid.TB) *ratelimit.Policy {
 	return Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
 }
 
