@@ -55,31 +55,31 @@ func TestAttackWorstCaseBodies(t *testing.T) {
 	n := either(200, 10)
 	g := startGateway(t, everyService(shared.address), unlimited)
 	client := newClient(t, nil)
-	cost := func(body string) (perRequest float64, answer int) {
+	cost := func(body string) (perRequest float64, response int) {
 		before := g.metric(t, "process_cpu_seconds_total")
 		for range n {
 			status, text := postIncident(t, client, g, body)
 			if status != http.StatusOK && status != http.StatusUnprocessableEntity {
 				t.Fatalf("got %d %s", status, text)
 			}
-			answer = len(text)
+			response = len(text)
 		}
-		return (g.metric(t, "process_cpu_seconds_total") - before) / float64(n), answer
+		return (g.metric(t, "process_cpu_seconds_total") - before) / float64(n), response
 	}
 	cost(validBody())
 	baseline, _ := cost(validBody())
 	for name, body := range worstBodies() {
-		worst, answer := cost(body)
+		worst, response := cost(body)
 		what := fmt.Sprintf("%d KiB of %s: CPU time, as a multiple of the %.2f ms of a valid body", len(body)>>10, name, baseline*1000)
 		report(t, "26", what, fmt.Sprintf("%.1f", worst/baseline), "at most 3")
 		if *full && worst > 3*baseline {
 			t.Errorf("%s: %.1f times", name, worst/baseline)
 		}
-		atMost(t, "26", fmt.Sprintf("%s: bytes of the response", name), answer, 16<<10)
+		atMost(t, "26", fmt.Sprintf("%s: bytes of the response", name), response, 16<<10)
 	}
 }
 
-func postIncident(t *testing.T, client *http.Client, g *gateway, body string) (status int, answer []byte) {
+func postIncident(t *testing.T, client *http.Client, g *gateway, body string) (status int, content []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url+"/v1/incidents", strings.NewReader(body))
 	if err != nil {
@@ -91,10 +91,10 @@ func postIncident(t *testing.T, client *http.Client, g *gateway, body string) (s
 		t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	if answer, err = io.ReadAll(response.Body); err != nil {
+	if content, err = io.ReadAll(response.Body); err != nil {
 		t.Fatal(err)
 	}
-	return response.StatusCode, answer
+	return response.StatusCode, content
 }
 
 // Row 28: a body whose last byte arrives too late gets 408, counts for the limit, and does not count as a failure of the service.

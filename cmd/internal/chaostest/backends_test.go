@@ -25,7 +25,7 @@ func allReads(t *testing.T, g *gateway, rate float64) load {
 
 // expectFewFailures checks that at most 0.5 % of the reads failed. In the short form it is 10 %: a busy machine has many requests in flight,
 // and the test is too short for successful ones to outweigh them.
-func expectFewFailures(t *testing.T, what string, all answers) {
+func expectFewFailures(t *testing.T, what string, all responses) {
 	t.Helper()
 	failed, bound := all.failed(), 10.
 	if *full {
@@ -39,7 +39,7 @@ func expectFewFailures(t *testing.T, what string, all answers) {
 }
 
 // timeToLastFailure returns the time from since to the last failed request.
-func (all answers) timeToLastFailure(since time.Time) time.Duration {
+func (all responses) timeToLastFailure(since time.Time) time.Duration {
 	failed := all.failed()
 	if len(failed) == 0 {
 		return 0

@@ -25,12 +25,12 @@ type callers struct {
 	url    func() string // of the next request
 }
 
-// start sends requests until stop is called, which returns the answers.
-func (c callers) start(t *testing.T) (stop func() answers) {
+// start sends requests until stop is called, which returns the responses.
+func (c callers) start(t *testing.T) (stop func() responses) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	turns := load{rate: c.rate}.schedule(ctx)
-	each := make([]answers, min(c.number, mostClients))
+	each := make([]responses, min(c.number, mostClients))
 	var running sync.WaitGroup
 	for i := range each {
 		running.Go(func() {
@@ -42,17 +42,17 @@ func (c callers) start(t *testing.T) (stop func() answers) {
 		})
 	}
 	t.Cleanup(cancel)
-	return func() answers {
+	return func() responses {
 		cancel()
 		running.Wait()
 		all := slices.Concat(each...)
-		slices.SortFunc(all, func(a, b answer) int { return a.sent.Compare(b.sent) })
+		slices.SortFunc(all, func(a, b response) int { return a.sent.Compare(b.sent) })
 		return all
 	}
 }
 
 // during sends requests for a time.
-func (c callers) during(t *testing.T, duration time.Duration) answers {
+func (c callers) during(t *testing.T, duration time.Duration) responses {
 	t.Helper()
 	stop := c.start(t)
 	sleep(t, duration)

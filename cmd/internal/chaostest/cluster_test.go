@@ -135,7 +135,7 @@ func TestRollingRestart(t *testing.T) {
 }
 
 // load sends requests to the load balancer for the duration of a phase.
-func (c *cluster) load(t *testing.T) (wait func() answers) {
+func (c *cluster) load(t *testing.T) (wait func() responses) {
 	t.Helper()
 	return load{
 		gateways: []*gateway{c.balancer}, tokens: texts(t, "full", "read", "servers:read", "monitors:read", "incidents:read"),

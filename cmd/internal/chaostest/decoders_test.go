@@ -43,7 +43,7 @@ func TestMalformedInputIsAnsweredByTheContract(t *testing.T) {
 	for i, d := range decoders(resourcesOf(t, g)) {
 		running.Go(func() {
 			m := mutator{rand.New(rand.NewPCG(uint64(i), uint64(time.Now().UnixNano())))}
-			s := &sender{decoder: d, secret: known[d.token].Text, gateway: g, validator: validator, wrong: wrong, answers: map[int]int{}}
+			s := &sender{decoder: d, secret: known[d.token].Text, gateway: g, validator: validator, wrong: wrong, responses: map[int]int{}}
 			s.run(ctx, m)
 			s.report(t)
 		})
@@ -58,7 +58,7 @@ func TestMalformedInputIsAnsweredByTheContract(t *testing.T) {
 	for _, finding := range wrong.list[:min(len(wrong.list), 10)] {
 		t.Error(finding)
 	}
-	expectNone(t, "20", "answers of 5xx, against the contract, or none", len(wrong.list))
+	expectNone(t, "20", "responses with 5xx or against the contract, and missing responses", len(wrong.list))
 	expectNone(t, "20", "panics", int(g.metric(t, "opsgate_http_panics_total"))+strings.Count(g.log.String(), "panic"))
 	if got := g.get(t, "/livez"); got != "ok\n" {
 		t.Errorf("/livez returns %q", got)
@@ -88,9 +88,9 @@ type sender struct {
 	validator *openapitest.Validator
 	wrong     *findings
 
-	conn    net.Conn
-	from    *bufio.Reader
-	answers map[int]int // by status; 0 for responses of net/http itself
+	conn      net.Conn
+	from      *bufio.Reader
+	responses map[int]int // by status; 0 for responses of net/http itself
 }
 
 // run sends requests until the context ends.
@@ -119,7 +119,7 @@ func (s *sender) send(text string) error {
 	request, requestErr := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
 	response, err := http.ReadResponse(s.from, request)
 	if len(text) > maxHeaderBytes && (errors.Is(err, syscall.ECONNRESET) || errors.Is(sendErr, syscall.ECONNRESET)) {
-		s.answers[0]++ // the kernel may drop the response if the gateway did not read all of a header that is too large
+		s.responses[0]++ // the kernel may drop the response if the gateway did not read all of a header that is too large
 		s.closeConn()
 		return nil
 	}
@@ -134,10 +134,10 @@ func (s *sender) send(text string) error {
 		s.closeConn()
 	}
 	if !s.admin && response.Header.Get("X-Request-Id") == "" {
-		s.answers[0]++
+		s.responses[0]++
 		return checkServerError(response, requestErr)
 	}
-	s.answers[response.StatusCode]++
+	s.responses[response.StatusCode]++
 	switch {
 	case response.StatusCode >= http.StatusInternalServerError:
 		return fmt.Errorf("%d %s", response.StatusCode, body)
@@ -193,11 +193,11 @@ func (s *sender) closeConn() {
 func (s *sender) report(t *testing.T) {
 	t.Helper()
 	total := 0
-	for _, n := range s.answers {
+	for _, n := range s.responses {
 		total += n
 	}
-	report(t, "20", s.name, fmt.Sprintf("%d sent, answers %v", total, s.answers), "no 5xx")
-	if total == 0 || *full && len(s.answers) < 2 {
-		t.Errorf("%s: answers %v", s.name, s.answers)
+	report(t, "20", s.name, fmt.Sprintf("%d sent, responses %v", total, s.responses), "no 5xx")
+	if total == 0 || *full && len(s.responses) < 2 {
+		t.Errorf("%s: responses %v", s.name, s.responses)
 	}
 }

@@ -46,7 +46,7 @@ func TestBackendHangs(t *testing.T) {
 	eventually(t, "the number of goroutines is as before", func() bool { return g.metric(t, "go_goroutines") <= 1.05*before })
 	within(t, "12", fmt.Sprintf("until goroutines, %v before and %v at most, were within 5 %% of before", before, most),
 		time.Since(ended), 10*time.Second)
-	expectNone(t, "12", fmt.Sprintf("answers other than 504, of %d", len(all)), len(all.filter(func(a answer) bool {
+	expectNone(t, "12", fmt.Sprintf("responses other than 504, of %d", len(all)), len(all.filter(func(a response) bool {
 		return a.status != http.StatusGatewayTimeout
 	})))
 	var furthest time.Duration

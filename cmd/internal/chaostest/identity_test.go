@@ -14,8 +14,8 @@ const streamConnected = "opsgate_authn_revocation_stream_connected"
 
 // revocation has the responses to a token that is revoked while it is used on two gateways.
 type revocation struct {
-	answers answers
-	at      time.Time // of the revocation
+	responses responses
+	at        time.Time // of the revocation
 }
 
 // revokeInUse revokes a token in use, and continues until both gateways refuse it.
@@ -35,16 +35,16 @@ func revokeInUse(t *testing.T, b *backend, gateways []*gateway, cut func()) (r r
 		})
 	})
 	sleep(t, time.Second/2)
-	r.answers = stop()
+	r.responses = stop()
 	return r
 }
 
 // check checks that the token was accepted before the revocation, and refused everywhere after the bound.
 func (r revocation) check(t *testing.T, what string, bound time.Duration) {
 	t.Helper()
-	wrong := r.answers.filter(func(a answer) bool { return a.status != http.StatusNotFound && a.status != http.StatusUnauthorized })
-	expectNone(t, "18", "answers other than 404 and 401", len(wrong))
-	accepted := r.answers.admitted()
+	wrong := r.responses.filter(func(a response) bool { return a.status != http.StatusNotFound && a.status != http.StatusUnauthorized })
+	expectNone(t, "18", "responses other than 404 and 401", len(wrong))
+	accepted := r.responses.admitted()
 	if len(accepted) == 0 || len(accepted.between(time.Time{}, r.at)) == 0 {
 		t.Fatal("the token was never accepted")
 	}
@@ -136,9 +136,9 @@ func TestIdentityIsDown(t *testing.T) {
 	atMostDoubled(t, "19", fmt.Sprintf("p99 of cached tokens without the identity service (%v before)", tenths(baseline)),
 		during.between(gone, back).percentile(.99), baseline)
 	meanwhile := unknowns.between(killed, back)
-	expectNone(t, "19", fmt.Sprintf("answers to %d unknown tokens during the outage other than 503 with retry-after", len(meanwhile)),
-		len(meanwhile.filter(func(a answer) bool { return a.status != http.StatusServiceUnavailable || a.retryAfter == "" })))
-	expectNone(t, "19", "answers to unknown tokens other than 503 and 401", len(unknowns.filter(func(a answer) bool {
+	expectNone(t, "19", fmt.Sprintf("responses to %d unknown tokens during the outage other than 503 with retry-after", len(meanwhile)),
+		len(meanwhile.filter(func(a response) bool { return a.status != http.StatusServiceUnavailable || a.retryAfter == "" })))
+	expectNone(t, "19", "responses to unknown tokens other than 503 and 401", len(unknowns.filter(func(a response) bool {
 		return a.status != http.StatusServiceUnavailable && a.status != http.StatusUnauthorized
 	})))
 	within(t, "19", "until unknown tokens were looked up again", recovery, 10*time.Second)
@@ -166,8 +166,8 @@ func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
 	atMostDoubled(t, "19", fmt.Sprintf("p99 of cached tokens with %d unknown ones (%v without)", len(flood), tenths(baseline)),
 		meanwhile.percentile(.99), baseline)
 	atMost(t, "19", fmt.Sprintf("concurrent lookups, %d for unknown and as many for cached tokens", maxLookUps), int(identity.maxInFlight.Load()), 2*maxLookUps)
-	shed := flood.filter(func(a answer) bool { return a.status == http.StatusServiceUnavailable && a.retryAfter != "" })
-	rejected := flood.filter(func(a answer) bool { return a.status == http.StatusUnauthorized })
+	shed := flood.filter(func(a response) bool { return a.status == http.StatusServiceUnavailable && a.retryAfter != "" })
+	rejected := flood.filter(func(a response) bool { return a.status == http.StatusUnauthorized })
 	report(t, "19", "unknown tokens with 401, and with 503 without a lookup", []int{len(rejected), len(shed)}, "")
 	if len(rejected) == 0 || len(shed) == 0 || len(rejected)+len(shed) != len(flood) {
 		t.Errorf("of %d unknown tokens %d got 401 and %d got 503", len(flood), len(rejected), len(shed))

@@ -74,7 +74,7 @@ func TestClientsThatHonorRetryAfterShareTheRate(t *testing.T) {
 	g := startGateway(t, everyService(shared.address), limits)
 	token := texts(t, "full")["full"]
 	client := newClient(t, nil)
-	each := make([]answers, clients)
+	each := make([]responses, clients)
 	began := time.Now()
 	var running sync.WaitGroup
 	for i := range each {

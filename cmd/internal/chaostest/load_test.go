@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// answer is the result of a request.
-type answer struct {
+// response is the result of a request, also without an HTTP response.
+type response struct {
 	sent       time.Time
 	took       time.Duration // since it was due, which is before it was sent if all clients were busy
 	token      string        // its name
@@ -25,8 +25,8 @@ type answer struct {
 	retryAfter string // Retry-After
 }
 
-// answers are the results of a load, ordered by sent.
-type answers []answer
+// responses are the results of a load, ordered by sent.
+type responses []response
 
 // load sends requests for a limited time, with tokens, gateways and paths in turn.
 type load struct {
@@ -47,12 +47,12 @@ type turn struct {
 }
 
 // run sends the load for its duration, or until the test ends.
-func (l load) run(t *testing.T) answers {
+func (l load) run(t *testing.T) responses {
 	t.Helper()
 	return l.send(t.Context())
 }
 
-func (l load) send(during context.Context) answers {
+func (l load) send(during context.Context) responses {
 	names := slices.Sorted(maps.Keys(l.tokens))
 	if len(l.paths) == 0 {
 		l.paths = []string{"/v1/servers/" + unknown}
@@ -63,7 +63,7 @@ func (l load) send(during context.Context) answers {
 	transport := &http.Transport{MaxIdleConnsPerHost: mostClients}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: maxWait}
-	each := make([]answers, min(l.clients, mostClients))
+	each := make([]responses, min(l.clients, mostClients))
 	var wg sync.WaitGroup
 	for c := range each {
 		wg.Go(func() {
@@ -82,26 +82,26 @@ func (l load) send(during context.Context) answers {
 	}
 	wg.Wait()
 	all := slices.Concat(each...)
-	slices.SortFunc(all, func(a, b answer) int { return a.sent.Compare(b.sent) })
+	slices.SortFunc(all, func(a, b response) int { return a.sent.Compare(b.sent) })
 	return all
 }
 
-// start sends the load in the background. The returned function waits for its answers.
-func (l load) start(t *testing.T) (wait func() answers) {
+// start sends the load in the background. The returned function waits for its responses.
+func (l load) start(t *testing.T) (wait func() responses) {
 	t.Helper()
-	done := make(chan answers, 1)
+	done := make(chan responses, 1)
 	go func() { done <- l.send(t.Context()) }()
-	return func() answers { return <-done }
+	return func() responses { return <-done }
 }
 
 // begin sends the load in the background until the returned function is called.
-func (l load) begin(t *testing.T) (end func() answers) {
+func (l load) begin(t *testing.T) (end func() responses) {
 	t.Helper()
 	l.duration = maxWait
 	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan answers, 1)
+	done := make(chan responses, 1)
 	go func() { done <- l.send(ctx) }()
-	return func() answers {
+	return func() responses {
 		stop()
 		return <-done
 	}
@@ -135,10 +135,10 @@ func (l load) schedule(ctx context.Context) <-chan turn {
 	return turns
 }
 
-func fetch(ctx context.Context, client *http.Client, url, token string) (a answer) {
+func fetch(ctx context.Context, client *http.Client, url, token string) (a response) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return answer{sent: time.Now(), err: err}
+		return response{sent: time.Now(), err: err}
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	a.sent = time.Now()
@@ -155,9 +155,9 @@ func fetch(ctx context.Context, client *http.Client, url, token string) (a answe
 	return a
 }
 
-// filter returns the answers for which keep returns true.
-func (all answers) filter(keep func(answer) bool) answers {
-	var some answers
+// filter returns the responses for which keep returns true.
+func (all responses) filter(keep func(response) bool) responses {
+	var some responses
 	for _, a := range all {
 		if keep(a) {
 			some = append(some, a)
@@ -166,33 +166,33 @@ func (all answers) filter(keep func(answer) bool) answers {
 	return some
 }
 
-// between returns the answers to requests that were sent in [from, to).
-func (all answers) between(from, to time.Time) answers {
-	return all.filter(func(a answer) bool { return !a.sent.Before(from) && a.sent.Before(to) })
+// between returns the responses to requests that were sent in [from, to).
+func (all responses) between(from, to time.Time) responses {
+	return all.filter(func(a response) bool { return !a.sent.Before(from) && a.sent.Before(to) })
 }
 
-// to returns the answers for one token.
-func (all answers) to(token string) answers {
-	return all.filter(func(a answer) bool { return a.token == token })
+// to returns the responses for one token.
+func (all responses) to(token string) responses {
+	return all.filter(func(a response) bool { return a.token == token })
 }
 
 // isAdmitted reports whether no limit refused the request and nothing failed. 404 and 403 are expected for some paths and tokens.
-func (a answer) isAdmitted() bool {
+func (a response) isAdmitted() bool {
 	return a.err == nil && (a.status == http.StatusOK || a.status == http.StatusNotFound || a.status == http.StatusForbidden)
 }
 
-func (a answer) isRefused() bool { return a.err == nil && a.status == http.StatusTooManyRequests }
+func (a response) isRefused() bool { return a.err == nil && a.status == http.StatusTooManyRequests }
 
-func (all answers) admitted() answers { return all.filter(answer.isAdmitted) }
+func (all responses) admitted() responses { return all.filter(response.isAdmitted) }
 
-func (all answers) refused() answers { return all.filter(answer.isRefused) }
+func (all responses) refused() responses { return all.filter(response.isRefused) }
 
-// failed returns the answers that are neither admitted nor refused by a limit.
-func (all answers) failed() answers {
-	return all.filter(func(a answer) bool { return !a.isAdmitted() && !a.isRefused() })
+// failed returns the responses that are neither admitted nor refused by a limit.
+func (all responses) failed() responses {
+	return all.filter(func(a response) bool { return !a.isAdmitted() && !a.isRefused() })
 }
 
-func (all answers) percentile(share float64) time.Duration {
+func (all responses) percentile(share float64) time.Duration {
 	if len(all) == 0 {
 		return 0
 	}
@@ -205,7 +205,7 @@ func (all answers) percentile(share float64) time.Duration {
 }
 
 // noneFailed checks that each request was admitted or refused by a limit.
-func noneFailed(t *testing.T, row string, all answers) {
+func noneFailed(t *testing.T, row string, all responses) {
 	t.Helper()
 	bad := all.failed()
 	report(t, row, "requests that failed", fmt.Sprintf("%d of %d", len(bad), len(all)), "none")

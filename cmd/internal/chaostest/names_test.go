@@ -35,7 +35,7 @@ func answerQuestion(message []byte, addresses []string) ([]byte, error) {
 	if err := query.Unpack(message); err != nil {
 		return nil, err
 	}
-	answer := dnsmessage.Message{
+	response := dnsmessage.Message{
 		Header:    dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true, RecursionAvailable: true},
 		Questions: query.Questions,
 	}
@@ -48,11 +48,11 @@ func answerQuestion(message []byte, addresses []string) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			answer.Answers = append(answer.Answers, dnsmessage.Resource{
+			response.Answers = append(response.Answers, dnsmessage.Resource{
 				Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1},
 				Body:   &dnsmessage.AResource{A: addr.As4()},
 			})
 		}
 	}
-	return answer.Pack()
+	return response.Pack()
 }

@@ -50,13 +50,13 @@ func TestAllBackendsDown(t *testing.T) {
 	sleep(t, either(3*time.Second, time.Second/2))
 	all := end()
 
-	noneFailed(t, "11", all.filter(func(a answer) bool { return a.sent.Add(a.took).Before(gone) }))
+	noneFailed(t, "11", all.filter(func(a response) bool { return a.sent.Add(a.took).Before(gone) }))
 	within(t, "11", "until all breakers were open", open.Sub(gone), time.Second)
 	during := all.between(open, back)
 	usual := all.between(time.Time{}, gone).percentile(.99)
 	within(t, "11", fmt.Sprintf("p99 of %d requests while the breakers were open (%v before)", len(during), tenths(usual)),
 		during.percentile(.99), 10*time.Millisecond)
-	expectNone(t, "11", "answers other than 503 with retry-after while the breakers were open", len(during.filter(func(a answer) bool {
+	expectNone(t, "11", "responses other than 503 with retry-after while the breakers were open", len(during.filter(func(a response) bool {
 		return a.status != http.StatusServiceUnavailable || a.retryAfter == ""
 	})))
 	within(t, "11", "until all breakers were closed, after the backend was back", closed.Sub(returned), 10*time.Second)
@@ -65,7 +65,7 @@ func TestAllBackendsDown(t *testing.T) {
 }
 
 // checkRefunds checks that every failed request was refunded, and that the limited token has its limit left.
-func checkRefunds(t *testing.T, g *gateway, limited answers, failed, hourly int) {
+func checkRefunds(t *testing.T, g *gateway, limited responses, failed, hourly int) {
 	t.Helper()
 	expectNone(t, "11", fmt.Sprintf("of %d requests of a token with %d per hour, denied by its limit", len(limited), hourly), len(limited.refused()))
 	eventually(t, "all refunds have been sent", func() bool {

@@ -75,13 +75,13 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 		return status == http.StatusOK
 	})
 	answered, seen := stop(), stopWatching()
-	shed := answered.between(busy, thawed).filter(func(a answer) bool { return a.status == http.StatusServiceUnavailable && a.retryAfter != "" })
+	shed := answered.between(busy, thawed).filter(func(a response) bool { return a.status == http.StatusServiceUnavailable && a.retryAfter != "" })
 	if len(shed) == 0 {
 		t.Fatal("nothing was refused")
 	}
 	within(t, "17", fmt.Sprintf("p99 of %d requests refused while %d were in flight", len(shed), limit), shed.percentile(.99),
 		10*time.Millisecond)
-	expectNone(t, "17", "answers other than 404 and 503 with retry-after", len(answered.filter(func(a answer) bool {
+	expectNone(t, "17", "responses other than 404 and 503 with retry-after", len(answered.filter(func(a response) bool {
 		return !a.isAdmitted() && (a.status != http.StatusServiceUnavailable || a.retryAfter == "")
 	})))
 	within(t, "17", "slowest response of the admin listener during it", seen.slowest, time.Second)

@@ -93,16 +93,16 @@ func TestSlowBodiesTimeOut(t *testing.T) {
 	responses := make(chan []byte, n)
 	v.checkDuring(t, fmt.Sprintf("%d slow bodies", n), func() {
 		onConnections(t, n, g.socket(), func(conn net.Conn) {
-			lasted, answer := drip(conn, "POST /v1/incidents HTTP/1.1\r\nHost: slow\r\nAuthorization: Bearer "+tokens(t)["full"].Text+
+			lasted, response := drip(conn, "POST /v1/incidents HTTP/1.1\r\nHost: slow\r\nAuthorization: Bearer "+tokens(t)["full"].Text+
 				"\r\nContent-Type: application/json\r\nContent-Length: 10000\r\n\r\n{")
 			open.add(lasted)
-			responses <- answer
+			responses <- response
 		})
 	})
 	close(responses)
 	byStatus := map[string]int{}
-	for answer := range responses {
-		line, _, _ := bytes.Cut(answer, []byte("\r\n"))
+	for response := range responses {
+		line, _, _ := bytes.Cut(response, []byte("\r\n"))
 		byStatus[string(line)]++
 	}
 	report(t, "17", "responses to slow bodies", byStatus, "")

@@ -126,5 +126,5 @@ func TestDenialsAreNotCounted(t *testing.T) {
 		}
 		s.Advance(time.Millisecond)
 	}
-	expectNone(t, "4", fmt.Sprintf("answers whose remaining requests a denial reduced, of %d denials and %d admissions", denials, admitted), wrong)
+	expectNone(t, "4", fmt.Sprintf("responses whose remaining requests a denial reduced, of %d denials and %d admissions", denials, admitted), wrong)
 }

@@ -48,7 +48,7 @@ type outage struct {
 	begin, end func()
 	duration   time.Duration
 
-	answers   answers
+	responses responses
 	decisions map[string]decisionTimes
 	began     time.Time
 	ended     time.Time
@@ -74,13 +74,13 @@ func (o *outage) run(t *testing.T) {
 	o.ended = time.Now()
 	o.end()
 	o.recovered = eventually(t, "both gateways use Redis again", func() bool { all, _ := storeModes(t, gateways); return all })
-	o.answers = wait()
+	o.responses = wait()
 	o.decisions = decisions(t, gateways)
 }
 
 // usual returns the p99 before the outage, without the first second, in which connections are made.
 func (o *outage) usual() time.Duration {
-	return o.answers.between(o.answers[0].sent.Add(time.Second), o.began).percentile(.99)
+	return o.responses.between(o.responses[0].sent.Add(time.Second), o.began).percentile(.99)
 }
 
 // checkAdmissions checks the tokens with tight limits. An outage may exceed a limit by a twentieth; in the short form by a quarter, as one
@@ -90,7 +90,7 @@ func (o *outage) checkAdmissions(t *testing.T, row string) {
 	limited := tokens(t)
 	three, hundred := o.decisions[limited["full"].ID], o.decisions[limited["read"].ID]
 	for name, d := range map[string]decisionTimes{"full": three, "read": hundred} {
-		if seen := len(o.answers.to(name).admitted()); len(d.admitted) != seen || d.local == 0 {
+		if seen := len(o.responses.to(name).admitted()); len(d.admitted) != seen || d.local == 0 {
 			t.Errorf("%d recorded of %d admitted, %d of them decided locally", len(d.admitted), seen, d.local)
 		}
 	}
@@ -98,7 +98,7 @@ func (o *outage) checkAdmissions(t *testing.T, row string) {
 		t.Helper()
 		atMost(t, row, fmt.Sprintf("%s, of %.0f", what, limit), got, int(limit*either(1.05, 1.25))+more)
 	}
-	seconds := math.Ceil(o.answers[len(o.answers)-1].sent.Sub(o.answers[0].sent).Seconds())
+	seconds := math.Ceil(o.responses[len(o.responses)-1].sent.Sub(o.responses[0].sent).Seconds())
 	check("100 per 10s: admitted in any 10 s", maxIn(hundred.admitted, 10*time.Second), 100, 0)
 	check(fmt.Sprintf("100 per 10s: admitted in %.0f s", seconds), len(hundred.admitted), 100*math.Ceil(seconds/10), 0)
 	// Each gateway admits two per second, or three in two seconds: one more of each gateway. The shares of both may follow admissions
@@ -130,12 +130,12 @@ func TestRedisIsKilledAndRestartedEmpty(t *testing.T) {
 	server := redistest.Start(t)
 	o := outage{server: server, begin: server.Kill, end: server.Restart, duration: either(10*time.Second, 3*time.Second)}
 	o.run(t)
-	noneFailed(t, "8", o.answers)
+	noneFailed(t, "8", o.responses)
 	usual := o.usual()
 	within(t, "8", fmt.Sprintf("p99 in the first second (%v before)", tenths(usual)),
-		o.answers.between(o.began, o.began.Add(time.Second)).percentile(.99), usual+60*time.Millisecond)
-	within(t, "8", "p99 in the rest of the outage", o.answers.between(o.began.Add(time.Second), o.ended).percentile(.99), usual+2*time.Millisecond)
-	within(t, "8", "p99 after the outage", o.answers.between(o.ended, o.ended.Add(time.Hour)).percentile(.99), usual+2*time.Millisecond)
+		o.responses.between(o.began, o.began.Add(time.Second)).percentile(.99), usual+60*time.Millisecond)
+	within(t, "8", "p99 in the rest of the outage", o.responses.between(o.began.Add(time.Second), o.ended).percentile(.99), usual+2*time.Millisecond)
+	within(t, "8", "p99 after the outage", o.responses.between(o.ended, o.ended.Add(time.Hour)).percentile(.99), usual+2*time.Millisecond)
 	o.checkAdmissions(t, "8")
 	o.checkRecovery(t, "8")
 }
@@ -145,10 +145,10 @@ func TestRedisHangs(t *testing.T) {
 	server := redistest.Start(t)
 	o := outage{server: server, begin: server.Pause, end: server.Resume, duration: either(10*time.Second, 2*time.Second)}
 	o.run(t)
-	noneFailed(t, "9", o.answers)
+	noneFailed(t, "9", o.responses)
 	usual := o.usual()
 	within(t, "9", fmt.Sprintf("slowest request while Redis hung (p99 %v before)", tenths(usual)),
-		o.answers.between(o.began, o.ended).percentile(1), usual+60*time.Millisecond)
+		o.responses.between(o.began, o.ended).percentile(1), usual+60*time.Millisecond)
 	within(t, "9", "until the breakers were open", o.detected, time.Second)
 	o.checkAdmissions(t, "9")
 	o.checkRecovery(t, "9")

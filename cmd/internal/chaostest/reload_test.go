@@ -56,7 +56,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	inForce(`"second";q=10;w=1`, up, down)
 	threeInForce := inForce(`"second";q=3;w=1`, down, invalid)
 	within(t, "6", "until both had refused the invalid file", refused, time.Second)
-	expectNone(t, "6", "answers with another policy afterwards", len(all.between(invalid, time.Now()).filter(func(a answer) bool {
+	expectNone(t, "6", "responses with another policy afterwards", len(all.between(invalid, time.Now()).filter(func(a response) bool {
 		return a.policy != `"second";q=3;w=1`
 	})))
 	times := decisions(t, gateways)[tokens(t)["full"].ID].admitted
@@ -118,7 +118,7 @@ func TestConfigurationChangesTenTimesASecond(t *testing.T) {
 			}
 		}
 	}
-	expectNone(t, stormRow, "answers under an invalid change", underInvalid)
+	expectNone(t, stormRow, "responses under an invalid change", underInvalid)
 	within(t, stormRow, fmt.Sprintf("until each of %d valid changes, or a later one, was in force on both", changes-mistakes), latest, time.Second)
 }
 

@@ -38,8 +38,8 @@ func startResolver(t *testing.T, addresses ...string) *resolver {
 			if r.silent.Load() {
 				continue
 			}
-			if answer, err := answerQuestion(buffer[:n], *r.addresses.Load()); err == nil {
-				_, _ = conn.WriteTo(answer, peer)
+			if response, err := answerQuestion(buffer[:n], *r.addresses.Load()); err == nil {
+				_, _ = conn.WriteTo(response, peer)
 			}
 		}
 	})

@@ -37,7 +37,7 @@ func TestNoTokenIsLeaked(t *testing.T) {
 		collector.GRPC, tokens(t)["read"].ID, recorded))
 	c := &leakyClient{
 		gateway: g, secrets: secrets(t), operations: openapitest.Operations(), server: resourcesOf(t, g)["/v1/servers"][0],
-		usual: []string{tokens(t)["full"].Text, tokens(t)["full"].Text, tokens(t)["read"].Text}, answers: map[int]int{},
+		usual: []string{tokens(t)["full"].Text, tokens(t)["full"].Text, tokens(t)["read"].Text}, responses: map[int]int{},
 	}
 	requests := 10_000
 	if !*full {
@@ -66,11 +66,11 @@ func TestNoTokenIsLeaked(t *testing.T) {
 			t.Errorf("%s: nothing to search", place)
 		}
 	}
-	report(t, "21", "requests, and answers by their status", fmt.Sprintf("%d, %v", requests, c.answers), "each kind of refusal")
+	report(t, "21", "requests, and responses by their status", fmt.Sprintf("%d, %v", requests, c.responses), "each kind of refusal")
 	expectNone(t, "21", fmt.Sprintf("tokens, parts or hashes of %d in %.1f MB of logs, metrics, pages, dumps, records and spans",
 		len(c.secrets), float64(size)/1e6), countLeaks(t, outputs, c.secrets))
 	for _, status := range []int{200, 304, 401, 403, 404, 405, 413, 415, 422, 429} {
-		if c.answers[status] == 0 && *full {
+		if c.responses[status] == 0 && *full {
 			t.Errorf("no request was answered with %d", status)
 		}
 	}
@@ -136,9 +136,9 @@ type leakyClient struct {
 	server     string   // id of an existing server
 	usual      []string // tokens of most requests
 
-	mu      sync.Mutex
-	answers map[int]int // by status
-	dump    string      // of all goroutines, taken under load
+	mu        sync.Mutex
+	responses map[int]int // by status
+	dump      string      // of all goroutines, taken under load
 }
 
 // run sends requests concurrently.
@@ -176,7 +176,7 @@ func (c *leakyClient) send(t *testing.T, client *http.Client, random *rand.Rand)
 	_, _ = io.Copy(io.Discard, response.Body)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.answers[response.StatusCode]++
+	c.responses[response.StatusCode]++
 }
 
 func (c *leakyClient) request(ctx context.Context, random *rand.Rand) *http.Request {

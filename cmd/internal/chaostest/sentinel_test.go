@@ -45,7 +45,7 @@ type replacement struct {
 	sentinels *redistest.SentinelGroup
 	fail      func(*redistest.SentinelGroup)
 
-	answers   answers
+	responses responses
 	decisions map[string]decisionTimes
 	failed    time.Time
 	recovered time.Duration // from failed until both gateways used Redis again
@@ -76,7 +76,7 @@ func (r *replacement) run(t *testing.T) {
 		return replica.Client().PubSubNumSub(t.Context(), channel).Val()[channel] == int64(len(gateways))
 	})
 	sleep(t, either(5*time.Second, time.Second))
-	r.answers = end()
+	r.responses = end()
 	r.decisions = decisions(t, gateways)
 }
 
@@ -94,16 +94,16 @@ func (r *replacement) configuration(t *testing.T) string {
 
 func (r *replacement) check(t *testing.T) {
 	t.Helper()
-	noneFailed(t, otherRow, r.answers)
-	usual := r.answers.between(time.Time{}, r.failed).percentile(.99)
+	noneFailed(t, otherRow, r.responses)
+	usual := r.responses.between(time.Time{}, r.failed).percentile(.99)
 	within(t, otherRow, fmt.Sprintf("slowest request after the master failed (p99 %v before)", tenths(usual)),
-		r.answers.between(r.failed, r.failed.Add(time.Hour)).percentile(1), usual+60*time.Millisecond)
+		r.responses.between(r.failed, r.failed.Add(time.Hour)).percentile(1), usual+60*time.Millisecond)
 	// After a pause of two seconds, a sentinel ignores everything for 30 s (TILT mode).
 	within(t, otherRow, "until both gateways used the former replica", r.recovered, either(15*time.Second, 45*time.Second))
 	limited := tokens(t)
 	ten, hundred := r.decisions[limited["full"].ID], r.decisions[limited["read"].ID]
 	for name, d := range map[string]decisionTimes{"full": ten, "read": hundred} {
-		all := r.answers.to(name)
+		all := r.responses.to(name)
 		if len(d.admitted) != len(all.admitted()) || len(all.refused()) == 0 {
 			t.Errorf("%s: %d recorded of %d admitted, %d refused", name, len(d.admitted), len(all.admitted()), len(all.refused()))
 		}

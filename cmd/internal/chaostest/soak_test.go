@@ -73,7 +73,7 @@ func newSoak(t *testing.T) *soak {
 	}
 	t.Logf("-soak-seed %d", s.seed)
 	s.random = rand.New(rand.NewPCG(s.seed, 1<<32))
-	s.results.answers = map[string]int{}
+	s.results.responses = map[string]int{}
 	t.Cleanup(s.client.CloseIdleConnections)
 	for name, token := range tokens(t) {
 		s.tokens[name] = token.Text
@@ -175,8 +175,8 @@ func (s *soak) checkResults(t *testing.T) {
 		t.Errorf("%s %s: %d, without a fault", f.sent.Format(time.TimeOnly), f.kind, f.status)
 	}
 	all, _ := s.results.total("")
-	report(t, soakRow, "answers", all, "")
-	expectNone(t, soakRow, "answers of 500, 503 or 504 without a fault", len(unexpected))
+	report(t, soakRow, "responses", all, "")
+	expectNone(t, soakRow, "responses with 500, 503 or 504 without a fault", len(unexpected))
 	expectNone(t, soakRow, "requests without a response, or with one that violates the contract", s.results.errorCount)
 	for _, message := range s.results.errors {
 		t.Error(message)
@@ -191,7 +191,7 @@ func (s *soak) checkResults(t *testing.T) {
 		slowest.end.Sub(slowest.repaired), 15*time.Second)
 	within(t, soakRow, "longest time that a revoked token was accepted", s.revoked, time.Second)
 	expectNone(t, soakRow, "panics", sum(t, s.gateways, "opsgate_http_panics_total"))
-	t.Logf("answers:\n%s", strings.Join(s.results.kinds(), "\n"))
+	t.Logf("responses:\n%s", strings.Join(s.results.kinds(), "\n"))
 }
 
 // during reports whether a failure overlaps a faultWindow.

@@ -39,7 +39,7 @@ type outcome struct {
 // results counts outcomes and collects unexpected ones.
 type results struct {
 	sync.Mutex
-	answers    map[string]int // by kind and status
+	responses  map[string]int // by kind and status
 	failures   []failure
 	errors     []string // the first 20
 	errorCount int
@@ -55,7 +55,7 @@ type failure struct {
 func (c *results) count(kind string, status int) {
 	c.Lock()
 	defer c.Unlock()
-	c.answers[fmt.Sprintf("%s: %d", kind, status)]++
+	c.responses[fmt.Sprintf("%s: %d", kind, status)]++
 }
 
 func (c *results) fail(f failure) {
@@ -74,7 +74,7 @@ func (c *results) addError(format string, args ...any) {
 
 // total returns the number of outcomes, and of those with a status.
 func (c *results) total(status string) (all, matching int) {
-	for kind, n := range c.answers {
+	for kind, n := range c.responses {
 		all += n
 		if strings.HasSuffix(kind, ": "+status) {
 			matching += n
@@ -212,8 +212,8 @@ func (s *soak) unknownTokens(random *rand.Rand) string {
 
 // kinds returns the sorted counts.
 func (c *results) kinds() (lines []string) {
-	for _, kind := range slices.Sorted(maps.Keys(c.answers)) {
-		lines = append(lines, fmt.Sprintf("%8d  %s", c.answers[kind], kind))
+	for _, kind := range slices.Sorted(maps.Keys(c.responses)) {
+		lines = append(lines, fmt.Sprintf("%8d  %s", c.responses[kind], kind))
 	}
 	return lines
 }

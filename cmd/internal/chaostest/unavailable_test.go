@@ -36,7 +36,7 @@ type unavailability struct {
 	rate         float64
 	what, config string
 	attempts     atomic.Int64
-	wait         func() answers
+	wait         func() responses
 }
 
 func (u *unavailability) begin(t *testing.T) {
@@ -53,7 +53,7 @@ func (u *unavailability) begin(t *testing.T) {
 func (u *unavailability) check(t *testing.T) {
 	t.Helper()
 	all := u.wait()
-	expectNone(t, "13", "answers other than 503", len(all.filter(func(a answer) bool { return a.status != http.StatusServiceUnavailable })))
+	expectNone(t, "13", "responses other than 503", len(all.filter(func(a response) bool { return a.status != http.StatusServiceUnavailable })))
 	ratio := float64(u.attempts.Load()) / float64(len(all))
 	report(t, "13", "attempts ÷ requests, "+u.what, fmt.Sprintf("%d ÷ %d = %.2f", u.attempts.Load(), len(all), ratio), "at most 1.20")
 	if !(ratio > 0 && ratio <= 1.2) {
