@@ -43,8 +43,8 @@ func entryIDs(entries []*auditv1.AuditEntry) []string {
 	return ids
 }
 
-// anAction returns the type of a recent action whose first three characters include a lower-case letter.
-func (s *subject) anAction(ctx context.Context) (string, error) {
+// findAction returns the type of a recent action whose first three characters include a lower-case letter.
+func (s *subject) findAction(ctx context.Context) (string, error) {
 	entries, err := s.entries(ctx, "")
 	if err != nil {
 		return "", err
@@ -63,7 +63,7 @@ func prefixSelects(ctx context.Context, s *subject) error {
 		entries, err := s.entries(ctx, "")
 		return entryIDs(entries), err
 	}, func([]string) error {
-		action, err := s.anAction(ctx)
+		action, err := s.findAction(ctx)
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func prefixSelects(ctx context.Context, s *subject) error {
 
 // prefixIsLiteral replaces characters of a known action by wildcards of SQL, globs and regular expressions.
 func prefixIsLiteral(ctx context.Context, s *subject) error {
-	action, err := s.anAction(ctx)
+	action, err := s.findAction(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func prefixIsLiteral(ctx context.Context, s *subject) error {
 }
 
 func prefixIsCaseSensitive(ctx context.Context, s *subject) error {
-	action, err := s.anAction(ctx)
+	action, err := s.findAction(ctx)
 	if err != nil {
 		return err
 	}

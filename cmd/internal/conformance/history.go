@@ -46,7 +46,7 @@ func historyChecks() []Check {
 			Sentence: "INVALID_ARGUMENT carries a violation for each invalid field.",
 		},
 		{
-			Name: listServerCommands + "/pages", Needs: []Kind{Server}, run: pagesFollow,
+			Name: listServerCommands + "/pages", Needs: []Kind{Server}, run: pagesMatchOneLargePage,
 			Sentence: "ListServerCommands returns one page, and the total number of entries on all pages.",
 		},
 		{
@@ -80,8 +80,8 @@ func bothBoundsAreNamed(ctx context.Context, s *subject) error {
 	return expectViolations(err, "page 0 and page size 0", "page", "page_size")
 }
 
-// pagesFollow compares small pages with a large one.
-func pagesFollow(ctx context.Context, s *subject) error {
+// pagesMatchOneLargePage compares small pages with a large one.
+func pagesMatchOneLargePage(ctx context.Context, s *subject) error {
 	return retryOnChange(ctx, func() ([]string, error) {
 		response, err := s.commands(ctx, 1, contract.MaxPageSize)
 		return messageIDs(response), err
