@@ -21,12 +21,9 @@ func environment(list []string) map[string]string {
 var kubernetesVariable = regexp.MustCompile(`_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?)?$`)
 
 // fromVariables returns the settings of OPSGATE_* variables. Empty variables are ignored. A variable of an unknown key is only a warning,
-// because others set variables in a container too. A former name comes before the current one, which overrides it.
+// because other software can set variables of a container. Settings by former names come first, so that current names override them.
 func fromVariables(environment map[string]string, keys []Key) (settings []Setting, warnings Problems) {
-	known, former, withoutEffect := make(map[string]string), make(map[string]Key), make(map[string]string)
-	for key, reason := range removed {
-		withoutEffect[variable(key)] = reason
-	}
+	known, former := make(map[string]string), make(map[string]Key)
 	for _, key := range keys {
 		known[key.Variable] = key.Name
 		for _, name := range key.former {
@@ -45,8 +42,8 @@ func fromVariables(environment map[string]string, keys []Key) (settings []Settin
 			setting.Key = renamed.Name
 			settings = slices.Insert(settings, 0, setting)
 			warnings = append(warnings, deprecated(origin{name: name}, "", renamed.Variable))
-		case withoutEffect[name] != "":
-			warnings = append(warnings, ignored(origin{name: name}, "", withoutEffect[name]))
+		case removedReason(name) != "":
+			warnings = append(warnings, ignored(origin{name: name}, "", removedReason(name)))
 		case !kubernetesVariable.MatchString(name):
 			warnings = append(warnings, problem(origin{name: name}, "", "sets no key of the configuration"))
 		}

@@ -17,11 +17,11 @@ http: {http2: {max_concurrent_streams: 5}, body_timeout: 4s}
 authn:
   negative_for: any value
 upstreams:
-  fleet: &away {address: 127.0.0.1:1}
-  monitoring: *away
-  incident: *away
-  audit: *away
-  identity: *away
+  fleet: &unused {address: 127.0.0.1:1}
+  monitoring: *unused
+  incident: *unused
+  audit: *unused
+  identity: *unused
 `
 
 func TestRemovedKeysAreAcceptedWithAWarning(t *testing.T) {
@@ -29,20 +29,23 @@ func TestRemovedKeysAreAcceptedWithAWarning(t *testing.T) {
 	if err := os.WriteFile(path, []byte(withRemovedKeys), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := config.Load(config.Options{Path: path, Environment: []string{"OPSGATE_RATE_LIMIT_REDIS_POOL_SIZE=7"}})
+	got, err := config.Load(config.Options{Path: path, Environment: []string{
+		"OPSGATE_RATE_LIMIT_REDIS_POOL_SIZE=7", "OPSGATE_HTTP_HTTP2_MAX_CONCURRENT_STREAMS=5",
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const text = "has no effect and is no key in the next major version: "
+	const text = "has no effect and will be removed in the next major version: "
 	for _, want := range []string{
 		path + ":2: http.http2: " + text + "an HTTP/2 connection has up to 100 requests at once",
 		path + ":4: authn.negative_for: " + text, "OPSGATE_RATE_LIMIT_REDIS_POOL_SIZE: " + text,
+		"OPSGATE_HTTP_HTTP2_MAX_CONCURRENT_STREAMS: " + text, // a key of a removed mapping
 	} {
 		if !strings.Contains(got.Warnings.Error(), want) {
 			t.Errorf("no warning %q in\n%v", want, got.Warnings)
 		}
 	}
-	if len(got.Warnings) != 3 || got.HTTP.BodyTimeout.String() != "4s" {
+	if len(got.Warnings) != 4 || got.HTTP.BodyTimeout.String() != "4s" {
 		t.Errorf("got %v with %+v", got.Warnings, got.HTTP)
 	}
 }
@@ -57,7 +60,7 @@ func TestTheSchemaAcceptsRemovedKeys(t *testing.T) {
 	}
 }
 
-func TestTimesThatFollowFromOthers(t *testing.T) {
+func TestDerivedTimes(t *testing.T) {
 	c := config.Default()
 	if c.BreakerWindow() != 20*time.Second || c.RateLimit.Redis.DialTimeout() != 100*time.Millisecond {
 		t.Errorf("by default: %v, %v", c.BreakerWindow(), c.RateLimit.Redis.DialTimeout())
