@@ -19,14 +19,14 @@ const (
 type Assignment struct {
 	Override
 
-	Class         string   // as [ratelimit.Assignment] has it
-	Key           string   // rate_limit.limits, or of the class, team or token: rate_limit.classes.partner
+	Class         string   // the Class of a [ratelimit.Assignment]
+	Key           string   // rate_limit.limits, or for example rate_limit.classes.partner
 	Teams, Tokens []string // none for the default
 
 	limitsKey string // of the list of limits
 }
 
-// Assignments returns the default, and then those of classes, teams and tokens by their names.
+// Assignments returns the default assignment, and then those of classes, teams and tokens, each sorted by name.
 func (c RateLimit) Assignments() []Assignment {
 	list := []Assignment{{Class: ratelimit.ClassDefault, Key: limitsKey, limitsKey: limitsKey, Override: Override{Limits: c.Limits}}}
 	for _, name := range slices.Sorted(maps.Keys(c.Classes)) {
@@ -48,7 +48,7 @@ func (c RateLimit) Assignments() []Assignment {
 	return list
 }
 
-// PolicyLimits returns the limits as [ratelimit.NewPolicy] takes them.
+// PolicyLimits converts limits for [ratelimit.NewPolicy].
 func PolicyLimits(limits []Limit) []ratelimit.Limit {
 	list := make([]ratelimit.Limit, len(limits))
 	for i, l := range limits {

@@ -24,11 +24,11 @@ func (v *validator) bounds(mapping reflect.Value, key string) {
 			}
 		case f.chars != "":
 			if value.Len() > length(f.chars) && utf8.RuneCountInString(value.String()) > length(f.chars) {
-				v.refuse(childKey, "is at most %s characters long, not %d", f.chars, utf8.RuneCountInString(value.String()))
+				v.refuse(childKey, "must be at most %s characters long, not %d", f.chars, utf8.RuneCountInString(value.String()))
 			}
 		case f.min != "":
 			if value.Int() < bound(f.Type, f.min) || value.Int() > bound(f.Type, f.max) {
-				v.refuse(childKey, "is %s to %s, not %v", f.min, f.max, value.Interface())
+				v.refuse(childKey, "must be %s to %s, not %v", f.min, f.max, value.Interface())
 			}
 		}
 	}

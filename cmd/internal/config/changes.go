@@ -25,7 +25,7 @@ func Changes(before, after Loaded) (texts []string) {
 	}
 	for old := range leaves(reflect.ValueOf(before.Config)) {
 		if _, gone := was[old.key]; gone && before.isExplicit(old) {
-			texts = append(texts, fmt.Sprintf("%s: %s, now gone", old.key, old.shown()))
+			texts = append(texts, fmt.Sprintf("%s: %s, now removed", old.key, old.shown()))
 		}
 	}
 	return texts
@@ -37,7 +37,7 @@ func (l Loaded) sets(key string) bool {
 	return given
 }
 
-// isExplicit returns whether a leaf that only this configuration has is worth a text: it was set, or it belongs to a default entry.
+// isExplicit returns whether Changes reports a leaf that only this configuration has: the leaf was set, or belongs to a default entry.
 func (l Loaded) isExplicit(of leaf) bool {
 	if t := of.value.Type(); isList(t) || isDictionary(t) {
 		return false // it is empty; the other configuration has leaves under it

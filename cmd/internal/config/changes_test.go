@@ -26,8 +26,8 @@ func TestChangesOmitDerivedValues(t *testing.T) {
 			"rate_limit.tokens.tok-1.owner: now ada",
 		}},
 		{"the last entry", one, "", []string{
-			"rate_limit.tokens.tok-1.limits[0].requests: 5, now gone", "rate_limit.tokens.tok-1.limits[0].per: 1m, now gone",
-			"rate_limit.tokens.tok-1.owner: ada, now gone",
+			"rate_limit.tokens.tok-1.limits[0].requests: 5, now removed", "rate_limit.tokens.tok-1.limits[0].per: 1m, now removed",
+			"rate_limit.tokens.tok-1.owner: ada, now removed",
 		}},
 		{"an interval, which names its limit", "rate_limit: {limits: [{requests: 5, per: 1m}]}", "rate_limit: {limits: [{requests: 5, per: 1h}]}", []string{
 			"rate_limit.limits[0].per: 1m, now 1h",
@@ -37,9 +37,9 @@ func TestChangesOmitDerivedValues(t *testing.T) {
 		}},
 		{"limits instead of those by default", "", "rate_limit: {limits: [{requests: 5, per: 1m}]}", []string{
 			"rate_limit.limits[0].requests: 3, now 5", "rate_limit.limits[0].per: 1s, now 1m",
-			"rate_limit.limits[1].name: hour, now gone", "rate_limit.limits[1].requests: 5000, now gone", "rate_limit.limits[1].per: 1h, now gone",
+			"rate_limit.limits[1].name: hour, now removed", "rate_limit.limits[1].requests: 5000, now removed", "rate_limit.limits[1].per: 1h, now removed",
 		}},
-		{"an item that is gone", "trusted_proxies: [10.0.0.0/8]", "trusted_proxies: []", []string{"trusted_proxies[0]: 10.0.0.0/8, now gone"}},
+		{"an item that is gone", "trusted_proxies: [10.0.0.0/8]", "trusted_proxies: []", []string{"trusted_proxies[0]: 10.0.0.0/8, now removed"}},
 		{"a shadow that falls", "rate_limit: {limits: [{requests: 5, per: 1s}, {requests: 5, per: 1m, shadow: true}]}", "rate_limit: {limits: [{requests: 5, per: 1s}, {requests: 5, per: 1m}]}", []string{
 			"rate_limit.limits[1].shadow: true, now false",
 		}},

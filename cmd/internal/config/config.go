@@ -2,22 +2,22 @@ package config
 
 import "time"
 
-// A Config is the whole configuration of a gateway. Tags: doc is the description; min and max are bounds in the notation of the value;
+// A Config is the whole configuration of a gateway. Tags: doc is the description; min and max are the range, in the notation of the value;
 // chars is the maximum length of a text; restart is the reason why a change of the key, or of a key under it, needs a restart, or "-" if
 // it needs none; was is a former name, which is accepted with a warning until the next major version.
 type Config struct {
-	Listen         string    `yaml:"listen" restart:"opened at start" doc:"Address of the public API. Port 0 takes any free one."`
+	Listen         string    `yaml:"listen" restart:"opened at start" doc:"Address of the public API. Port 0 selects a free port."`
 	Admin          Admin     `yaml:"admin" restart:"opened at start" doc:"The listener for operators, which must not be public."`
 	TokenPrefix    string    `yaml:"token_prefix" restart:"tokens in use would fail" doc:"Prefix of API tokens, before live_."`
 	TrustedProxies []Network `yaml:"trusted_proxies" doc:"Networks of proxies whose X-Forwarded-For is trusted."`
 
 	TLS           TLS           `yaml:"tls" restart:"opened at start" doc:"TLS of the public listener; none without cert_file."`
-	HTTP          HTTP          `yaml:"http" doc:"Bounds of the public listener."`
-	Routes        Routes        `yaml:"routes" doc:"Bounds of single operations by operation id, instead of those of http."`
+	HTTP          HTTP          `yaml:"http" doc:"Limits of the public listener."`
+	Routes        Routes        `yaml:"routes" doc:"Limits of single operations by operation id; they replace those of http."`
 	Authn         Authn         `yaml:"authn" doc:"The cache of tokens and look-ups by the identity service."`
 	RateLimit     RateLimit     `yaml:"rate_limit" doc:"The rate limits of each token."`
 	Upstreams     Upstreams     `yaml:"upstreams" restart:"connected at start" doc:"Addresses of the internal services; all are required."`
-	UpstreamCalls UpstreamCalls `yaml:"upstream_calls" doc:"Bounds of calls to the internal services."`
+	UpstreamCalls UpstreamCalls `yaml:"upstream_calls" doc:"Limits of calls to the internal services."`
 	Shutdown      Shutdown      `yaml:"shutdown" doc:"The drain after SIGTERM."`
 	Log           Log           `yaml:"log" doc:"Log lines, which go to standard error."`
 	Tracing       Tracing       `yaml:"tracing" doc:"Traces of requests, for OpenTelemetry."`
@@ -43,17 +43,17 @@ type TLS struct {
 	KeyFile  File `yaml:"key_file" doc:"The certificate's key, in PEM."`
 }
 
-// HTTP is the bounds of a client and of all clients of the public listener.
+// HTTP is the limits of the public listener, for each client and for all clients.
 type HTTP struct {
 	ReadHeaderTimeout Duration `yaml:"read_header_timeout" min:"100ms" max:"1m" restart:"set at start" doc:"Time for a header to arrive."`
-	BodyTimeout       Duration `yaml:"body_timeout" was:"read_timeout" min:"100ms" max:"10m" doc:"Time for a body to arrive; past it 408."`
+	BodyTimeout       Duration `yaml:"body_timeout" was:"read_timeout" min:"100ms" max:"10m" doc:"Time for a body to arrive, else 408."`
 	WriteTimeout      Duration `yaml:"write_timeout" min:"100ms" max:"10m" restart:"set at start" doc:"Time from header to end of response."`
 	IdleTimeout       Duration `yaml:"idle_timeout" min:"1s" max:"1h" restart:"set at start" doc:"How long a connection may be idle."`
-	RequestTimeout    Duration `yaml:"request_timeout" min:"20ms" max:"5m" doc:"Time to answer a request; past it the client gets 504."`
+	RequestTimeout    Duration `yaml:"request_timeout" min:"20ms" max:"5m" doc:"Time to answer a request, else 504."`
 	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" restart:"set at start" doc:"Size of a request line and header."`
-	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Size of a request's body; past it the client gets 413."`
-	MaxConnections    int      `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections; past it the least recently used ends."`
-	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Requests in flight; past it clients get 503."`
+	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Maximum size of a request body; 413 above it."`
+	MaxConnections    int      `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections; above it an idle one is closed."`
+	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Maximum of requests in flight; 503 above it."`
 }
 
 // Authn is the cache of tokens and its look-ups.
@@ -61,23 +61,23 @@ type Authn struct {
 	FreshFor      Duration `yaml:"fresh_for" min:"1s" max:"1h" doc:"Time that a confirmed token is used without a new look-up."`
 	StaleFor      Duration `yaml:"stale_for" min:"1s" max:"24h" doc:"The same while the identity service is unavailable."`
 	LookUpTimeout Duration `yaml:"look_up_timeout" min:"10ms" max:"1m" doc:"Time for the identity service to respond."`
-	MaxLookUps    int      `yaml:"max_look_ups" min:"1" max:"100000" doc:"Concurrent look-ups of unknown tokens; more are queued by network."`
-	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Cached tokens, 400 bytes each."`
+	MaxLookUps    int      `yaml:"max_look_ups" min:"1" max:"100000" doc:"Concurrent look-ups of unknown tokens; others wait by network."`
+	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Maximum tokens, of 400 bytes each."`
 }
 
 // Shutdown is the drain after SIGTERM.
 type Shutdown struct {
-	DrainWait Duration `yaml:"drain_wait" min:"0s" max:"5m" doc:"Time of /readyz 503 before the listener closes."`
-	Grace     Duration `yaml:"grace" min:"0s" max:"10m" doc:"Time for requests in flight after that."`
+	DrainWait Duration `yaml:"drain_wait" min:"0s" max:"5m" doc:"Time that /readyz returns 503 before the listener closes."`
+	Grace     Duration `yaml:"grace" min:"0s" max:"10m" doc:"Time for requests in flight after drain_wait."`
 }
 
 // Log is the level, format and sampling of the log.
 type Log struct {
 	Level  Level  `yaml:"level" doc:"Lowest level that is logged."`
 	Format Format `yaml:"format" restart:"made at start" doc:"A JSON object per line, or key=value text."`
-	Access bool   `yaml:"access" doc:"A line per request. If false, only for requests that fail by the gateway or a service."`
+	Access bool   `yaml:"access" doc:"Log each request; else only failures of the gateway or a service."`
 
-	AccessSample Percent `yaml:"access_sample" min:"0%" max:"100%" doc:"Fraction of successful requests with a line, if log.access is true."`
+	AccessSample Percent `yaml:"access_sample" min:"0%" max:"100%" doc:"Fraction of successful requests that log.access logs."`
 }
 
 // Default returns the configuration of an empty file. It is not complete: the internal services have no default addresses.

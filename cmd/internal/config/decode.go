@@ -27,8 +27,8 @@ func (o origin) String() string {
 
 var errSecretInFile = errors.New("must not be the secret itself, but a reference: ${NAME} for a variable or ${file:PATH}")
 
-// A decoder applies layers to a configuration and records the origin of each value. The structs bound its recursion, and maxValues bounds
-// its time, whatever aliases a document has.
+// A decoder applies layers to a configuration and records the origin of each value. The structs limit its recursion. maxValues limits
+// its time, because aliases can multiply values.
 type decoder struct {
 	source      string // name of the layer
 	inFile      bool   // the layer has lines and must not contain secrets
@@ -61,7 +61,7 @@ func (d *decoder) value(v reflect.Value, key string, n *yaml.Node) {
 	}
 	if d.values++; d.values >= maxValues {
 		if d.values == maxValues {
-			d.refuse(n, key, "is one value too many; aliases make more than %d of the document", maxValues)
+			d.refuse(n, key, "is beyond the maximum of %d values, aliases included", maxValues)
 		}
 		return
 	}
@@ -77,7 +77,7 @@ func (d *decoder) value(v reflect.Value, key string, n *yaml.Node) {
 	case isDictionary(v.Type()):
 		d.dictionary(v, key, n)
 	case n.Kind != yaml.ScalarNode:
-		d.refuse(n, key, "is one value, not a %s", kindName(n))
+		d.refuse(n, key, "must be a single value, not a %s", kindName(n))
 	default:
 		if err := d.scalar(v, n); err != nil {
 			d.refuse(n, key, "%v", err)
@@ -91,7 +91,7 @@ func (d *decoder) mapping(v reflect.Value, key string, n *yaml.Node) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		d.refuse(n, key, "is a mapping of keys, not a %s", kindName(n))
+		d.refuse(n, key, "must be a mapping of keys, not a %s", kindName(n))
 		return
 	}
 	known, given := fields(v.Type()), make(map[int]string)
@@ -143,7 +143,7 @@ func (d *decoder) pairs(n *yaml.Node, keyOf func(name string) string, use func(n
 // list decodes a list, which replaces the previous one.
 func (d *decoder) list(v reflect.Value, key string, n *yaml.Node) {
 	if n.Kind != yaml.SequenceNode {
-		d.refuse(n, key, "is a list, not a %s", kindName(n))
+		d.refuse(n, key, "must be a list, not a %s", kindName(n))
 		return
 	}
 	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
@@ -171,7 +171,7 @@ func (d *decoder) scalar(v reflect.Value, n *yaml.Node) error {
 		return target.parse(n.Value)
 	case choice:
 		if !slices.Contains(target.choices(), n.Value) {
-			return fmt.Errorf("is %s, not %q", strings.Join(target.choices(), " or "), n.Value)
+			return fmt.Errorf("must be %s, not %q", strings.Join(target.choices(), " or "), n.Value)
 		}
 	}
 	switch v.Kind() {
@@ -203,7 +203,7 @@ func (d *decoder) secret(s *Secret, text string) error {
 func setInt(v reflect.Value, n *yaml.Node) error {
 	parsed, err := strconv.Atoi(n.Value)
 	if err != nil || n.ShortTag() != "!!int" || strconv.Itoa(parsed) != n.Value {
-		return fmt.Errorf("is a whole number, not %q", n.Value)
+		return fmt.Errorf("must be a whole number, not %q", n.Value)
 	}
 	v.SetInt(int64(parsed))
 	return nil
@@ -211,7 +211,7 @@ func setInt(v reflect.Value, n *yaml.Node) error {
 
 func setBool(v reflect.Value, n *yaml.Node) error {
 	if n.ShortTag() != "!!bool" || n.Value != "true" && n.Value != "false" {
-		return fmt.Errorf("is true or false, not %q", n.Value)
+		return fmt.Errorf("must be true or false, not %q", n.Value)
 	}
 	v.SetBool(n.Value == "true")
 	return nil

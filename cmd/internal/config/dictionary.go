@@ -26,9 +26,9 @@ var (
 
 // A nameForm is the valid names of a dictionary.
 type nameForm struct {
-	pattern *regexp.Regexp
-	words   string   // the pattern as a text that follows "is"
-	taken   []string // reserved names
+	pattern  *regexp.Regexp
+	words    string // description of the pattern: "must be …"
+	reserved []string
 }
 
 var (
@@ -43,8 +43,8 @@ const (
 
 // names reserves the words that metrics use for other assignments than classes.
 func (Classes) names() nameForm {
-	taken := []string{ratelimit.ClassDefault, ratelimit.ClassTeam, ratelimit.ClassToken}
-	return nameForm{pattern: className, words: classNameWords, taken: taken}
+	reserved := []string{ratelimit.ClassDefault, ratelimit.ClassTeam, ratelimit.ClassToken}
+	return nameForm{pattern: className, words: classNameWords, reserved: reserved}
 }
 
 func (Overrides) names() nameForm { return nameForm{pattern: visibleID, words: visibleIDWords} }
@@ -53,8 +53,8 @@ func (f nameForm) check(name string) error {
 	switch {
 	case !f.pattern.MatchString(name):
 		return fmt.Errorf("has a name that is not %s", f.words)
-	case slices.Contains(f.taken, name):
-		return fmt.Errorf("has a reserved name: %s", strings.Join(f.taken, ", "))
+	case slices.Contains(f.reserved, name):
+		return fmt.Errorf("has a reserved name: %s", strings.Join(f.reserved, ", "))
 	}
 	return nil
 }
@@ -87,10 +87,10 @@ func (d *decoder) dictionary(v reflect.Value, key string, n *yaml.Node) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		d.refuse(n, key, "is a mapping of names, not a %s", kindName(n))
+		d.refuse(n, key, "must be a mapping of names, not a %s", kindName(n))
 		return
 	}
-	form, made := namesOf(v.Type()), reflect.MakeMap(v.Type())
+	form, result := namesOf(v.Type()), reflect.MakeMap(v.Type())
 	d.pairs(n, func(name string) string { return named(key, name) }, func(name, child *yaml.Node, childKey string) {
 		if tag := name.ShortTag(); name.Kind != yaml.ScalarNode || tag == "!!merge" || tag == "!!null" {
 			d.refuse(name, childKey, "has no name; quote a name that YAML would read as another type")
@@ -102,7 +102,7 @@ func (d *decoder) dictionary(v reflect.Value, key string, n *yaml.Node) {
 		item := reflect.New(v.Type().Elem()).Elem()
 		d.value(item, childKey, child)
 		d.origins[childKey] = d.at(name)
-		made.SetMapIndex(reflect.ValueOf(name.Value), item)
+		result.SetMapIndex(reflect.ValueOf(name.Value), item)
 	})
-	v.Set(made)
+	v.Set(result)
 }

@@ -83,7 +83,7 @@ func TestTheSchemaRefusesInvalidValues(t *testing.T) {
 		var document any
 		readYAML(t, "testdata/"+name+".bad.yaml", &document)
 		if err := schema.Validate(asJSON(t, document)); err == nil {
-			t.Errorf("%s.bad.yaml: the schema finds nothing wrong", name)
+			t.Errorf("%s.bad.yaml: the schema accepts it", name)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 	names := make(map[string]bool)
 	for _, key := range config.Keys() {
 		if key.Doc == "" || !strings.ContainsAny(key.Doc[len(key.Doc)-1:], ".?") {
-			t.Errorf("%s: %q is no sentence", key.Name, key.Doc)
+			t.Errorf("%s: %q is not a sentence", key.Name, key.Doc)
 		}
 		if names[key.Variable] {
 			t.Errorf("two keys have the variable %s", key.Variable)
@@ -173,7 +173,7 @@ func TestDocumentationListsEveryKey(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("the table in %s is not that of the code; run this test with -update\n%s", documentation, cmp.Diff(want, string(content)))
+		t.Errorf("the table in %s differs from the code; run this test with -update\n%s", documentation, cmp.Diff(want, string(content)))
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 type field struct {
 	reflect.StructField
 
-	name     string // as it is written
+	name     string // in the file
 	doc      string
 	min, max string // bounds in the notation of the value; "" for none
 	chars    string // the maximum length of a text; "" for none
@@ -22,11 +22,11 @@ type field struct {
 // changeable is the restart tag of a key that needs no restart although the mapping around it does.
 const changeable = "-"
 
-// restartUnder returns why a change of the field needs a restart, or "". The reason is that of the mapping around it.
-func (f field) restartUnder(reason string) string {
+// restartReason returns why a change of the field needs a restart, or "". The parent is the reason of the mapping around it.
+func (f field) restartReason(parent string) string {
 	switch f.restart {
 	case "":
-		return reason
+		return parent
 	case changeable:
 		return ""
 	default:
@@ -83,7 +83,7 @@ func keysOf(t reflect.Type, parent Key) []Key {
 	var keys []Key
 	for _, f := range fields(t) {
 		key := Key{
-			Name: join(parent.Name, f.name), Doc: f.doc, Min: f.min, Max: f.max, Restart: f.restartUnder(parent.Restart),
+			Name: join(parent.Name, f.name), Doc: f.doc, Min: f.min, Max: f.max, Restart: f.restartReason(parent.Restart),
 			index: append(append([]int(nil), parent.index...), f.Index...), former: former(parent, f),
 		}
 		if isMapping(f.Type) {
@@ -134,5 +134,5 @@ func named(mapping, name string) string {
 	return join(mapping, name)
 }
 
-// around returns the key of the mapping or list that contains a key, or "".
-func around(key string) string { return key[:max(strings.LastIndexAny(key, ".["), 0)] }
+// parentKey returns the key of the mapping or list that contains a key, or "".
+func parentKey(key string) string { return key[:max(strings.LastIndexAny(key, ".["), 0)] }

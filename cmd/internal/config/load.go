@@ -20,8 +20,8 @@ const (
 	// PathVariable is the variable with the path of the file. A flag overrides it.
 	PathVariable = "OPSGATE_CONFIG"
 
-	// NoFile is the text for a missing file.
-	NoFile = "there is no configuration file: neither --config nor " + PathVariable + " names one, and " + DefaultPath + " does not exist"
+	// NoFileText is the warning for a missing file.
+	NoFileText = "there is no configuration file: neither --config nor " + PathVariable + " names one, and " + DefaultPath + " does not exist"
 
 	variablePrefix = "OPSGATE_"
 	maxFile        = 1 << 20
@@ -71,7 +71,7 @@ func Load(o Options) (Loaded, error) {
 		}
 		d.source, d.inFile = loaded.Path, true
 		if !d.file(&loaded.Config, content) {
-			return Loaded{}, d.problems.beside(warnings) // further problems would only be consequences
+			return Loaded{}, d.problems.withWarnings(warnings) // further problems would only be consequences
 		}
 		d.inFile = false
 	}
@@ -86,9 +86,9 @@ func Load(o Options) (Loaded, error) {
 	d.problems = append(d.problems, v.validate()...).under(o.Under)
 	if len(d.problems) > 0 {
 		if loaded.Path == "" && !o.NoFile {
-			loaded.Warnings = append(loaded.Warnings, Problem{Text: NoFile})
+			loaded.Warnings = append(loaded.Warnings, Problem{Text: NoFileText})
 		}
-		return Loaded{}, d.problems.beside(loaded.Warnings)
+		return Loaded{}, d.problems.withWarnings(loaded.Warnings)
 	}
 	loaded.warn(o.Now)
 	return loaded, nil

@@ -46,7 +46,7 @@ func (l Loaded) Origin(key string) string { return l.originAmong(Keys(), key) }
 func (l Loaded) IsDefault(key string) bool { return l.Origin(key) == byDefault }
 
 func (l Loaded) originAmong(all []Key, key string) string {
-	for ; key != ""; key = around(key) {
+	for ; key != ""; key = parentKey(key) {
 		if at, ok := l.origins[key]; ok {
 			return at.String()
 		}
@@ -59,7 +59,7 @@ func (l Loaded) originAmong(all []Key, key string) string {
 
 // where returns the origin of a key, or else of the nearest mapping or list around it.
 func (l Loaded) where(key string) origin {
-	for ; key != ""; key = around(key) {
+	for ; key != ""; key = parentKey(key) {
 		if at, ok := l.origins[key]; ok {
 			return at
 		}
@@ -98,13 +98,13 @@ func (l Loaded) Files() []string {
 	return files
 }
 
-// Unchangeable returns a problem for each changed key that needs a restart.
-func Unchangeable(running, next Loaded) Problems {
+// RestartProblems returns a problem for each changed key that needs a restart.
+func RestartProblems(running, next Loaded) Problems {
 	var problems Problems
 	before, after := reflect.ValueOf(running.Config), reflect.ValueOf(next.Config)
 	for _, key := range Keys() {
 		if key.Restart != "" && !same(before.FieldByIndex(key.index), after.FieldByIndex(key.index)) {
-			problems = append(problems, problem(next.where(key.Name), key.Name, "cannot change while running (%s): restart", key.Restart))
+			problems = append(problems, problem(next.where(key.Name), key.Name, "a change needs a restart (%s)", key.Restart))
 		}
 	}
 	return problems.sorted()

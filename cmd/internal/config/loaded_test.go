@@ -165,7 +165,7 @@ func TestFilesReturnsEveryFileOfAConfiguration(t *testing.T) {
 	}
 }
 
-func TestKeysThatCannotChangeWhileRunning(t *testing.T) {
+func TestChangedKeysThatNeedARestartAreReported(t *testing.T) {
 	running := loadText(t, "admin: {listen: 127.0.0.1:2}\n", "OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2")
 	for _, test := range []struct {
 		name, text  string
@@ -178,16 +178,16 @@ func TestKeysThatCannotChangeWhileRunning(t *testing.T) {
 		{"the password of Redis", "admin: {listen: 127.0.0.1:2}\n", []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter3"}, ""},
 		{"a secret", "admin: {listen: 127.0.0.1:2, token: \"${TOKEN}\"}\n",
 			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2", "TOKEN=correct horse battery"},
-			"opsgate.yaml:1: admin.token: cannot change while running (opened at start): restart"},
+			"opsgate.yaml:1: admin.token: a change needs a restart (opened at start)"},
 		{"several", "log:\n  format: text\nrate_limit:\n  redis: {addresses: [\"a:1\", \"b:1\"]}\n",
 			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"}, strings.Join([]string{
-				"opsgate.yaml:2: log.format: cannot change while running (made at start): restart",
-				"opsgate.yaml:4: rate_limit.redis.addresses: cannot change while running (connected at start): restart",
-				"opsgate.yaml: admin.listen: cannot change while running (opened at start): restart",
+				"opsgate.yaml:2: log.format: a change needs a restart (made at start)",
+				"opsgate.yaml:4: rate_limit.redis.addresses: a change needs a restart (connected at start)",
+				"opsgate.yaml: admin.listen: a change needs a restart (opened at start)",
 			}, "\n")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := config.Unchangeable(running, loadText(t, test.text, test.environment...))
+			got := config.RestartProblems(running, loadText(t, test.text, test.environment...))
 			if got.Error() != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
@@ -233,7 +233,7 @@ func TestWarningsOfLimitsWithoutEffect(t *testing.T) {
       limits: [{requests: 1, per: 1s}]
       expires: 2025-12-31T00:00:00Z
 `)
-	want := `opsgate.yaml:3: rate_limit.expected_replicas: is 1: without Redis, each gateway admits the whole of every limit; auto counts the gateways
+	want := `opsgate.yaml:3: rate_limit.expected_replicas: is 1: in an outage of Redis, each gateway admits the full limits; auto counts the gateways
 opsgate.yaml:5: rate_limit.classes.unused: has neither teams nor tokens: it limits no request
 opsgate.yaml:9: rate_limit.classes.partner.expires: was 2026-01-31T12:00:00Z: the limits of this key have no effect any more
 opsgate.yaml:15: rate_limit.tokens.tok_1.expires: was 2025-12-31T00:00:00Z: the limits of this key have no effect any more`

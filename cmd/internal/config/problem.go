@@ -58,8 +58,8 @@ func (ps Problems) sorted() Problems {
 	return slices.Compact(ps)
 }
 
-// beside returns the problems and the warnings.
-func (ps Problems) beside(warnings Problems) Problems {
+// withWarnings returns the problems and the warnings.
+func (ps Problems) withWarnings(warnings Problems) Problems {
 	all := slices.Clone(warnings)
 	for i := range all {
 		all[i].Warning = true

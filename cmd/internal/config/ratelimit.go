@@ -5,10 +5,10 @@ import "time"
 // RateLimit is the limits of tokens and where requests are counted.
 type RateLimit struct {
 	Store            Store        `yaml:"store" restart:"chosen at start" doc:"Where requests are counted: in each process, or in Redis."`
-	OnStoreFailure   StoreFailure `yaml:"on_store_failure" doc:"Without Redis: each gateway applies its share, admits all, or answers 503."`
-	ExpectedReplicas Replicas     `yaml:"expected_replicas" doc:"Gateways that share the limits without Redis: auto (counted), or 1 to 10000."`
+	OnStoreFailure   StoreFailure `yaml:"on_store_failure" doc:"While Redis is unavailable: apply a share, admit all, or answer 503."`
+	ExpectedReplicas Replicas     `yaml:"expected_replicas" doc:"Gateways that share the limits in an outage of Redis: auto, or 1 to 10000."`
 
-	Redis Redis `yaml:"redis" restart:"connected at start" doc:"The Redis of store: redis."`
+	Redis Redis `yaml:"redis" restart:"connected at start" doc:"The Redis for store: redis."`
 
 	Limits  []Limit   `yaml:"limits" doc:"One to four; every request must pass all."`
 	Classes Classes   `yaml:"classes" doc:"Limits of some teams and tokens instead of the default, by class name."`
@@ -38,7 +38,7 @@ type Limit struct {
 	Name     string   `yaml:"name" doc:"Name that clients see; by default from the interval: second, hour, 10s."`
 	Requests int      `yaml:"requests" min:"1" max:"1000000000" doc:"Maximum number of requests."`
 	Per      Duration `yaml:"per" min:"1ms" max:"744h" doc:"In any interval of this length."`
-	Shadow   bool     `yaml:"shadow" doc:"Count but do not deny: a limit on trial."`
+	Shadow   bool     `yaml:"shadow" doc:"Count but do not deny, to try a limit."`
 }
 
 // Classes are classes by their names.

@@ -79,7 +79,7 @@ func describe(schema *jsonschema.Schema, t reflect.Type, defaults reflect.Value,
 		if defaults.IsValid() {
 			byDefault = defaults.FieldByIndex(f.Index)
 		}
-		describeField(property, f, byDefault, f.restartUnder(restart))
+		describeField(property, f, byDefault, f.restartReason(restart))
 		if f.was != "" {
 			former := *property
 			former.Deprecated, former.Default = true, nil
@@ -101,8 +101,8 @@ func describeField(property *jsonschema.Schema, f field, byDefault reflect.Value
 	case isDictionary(f.Type):
 		form := namesOf(f.Type)
 		property.PropertyNames = &jsonschema.Schema{Pattern: form.pattern.String()}
-		if len(form.taken) > 0 {
-			property.PropertyNames.Not = &jsonschema.Schema{Enum: asAny(form.taken)}
+		if len(form.reserved) > 0 {
+			property.PropertyNames.Not = &jsonschema.Schema{Enum: asAny(form.reserved)}
 		}
 		describe(property.AdditionalProperties, f.Type.Elem(), reflect.Value{}, reason)
 	case f.chars != "":

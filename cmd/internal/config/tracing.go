@@ -8,7 +8,7 @@ import (
 
 // Tracing is the sampling and export of traces.
 type Tracing struct {
-	Endpoint    string      `yaml:"endpoint" restart:"made at start" doc:"http://host:4318 or grpcs://host:4317; or OTEL_EXPORTER_OTLP_*."`
+	Endpoint    string      `yaml:"endpoint" restart:"made at start" doc:"http://host:4318, grpcs://host:4317; else OTEL_EXPORTER_OTLP_*."`
 	Headers     Secret      `yaml:"headers" restart:"connected at start" doc:"name=value,… for the collector, as ${NAME} or ${file:PATH}."`
 	TLS         TracingTLS  `yaml:"tls" restart:"connected at start" doc:"TLS to the collector."`
 	Sample      Percent     `yaml:"sample" min:"0%" max:"100%" doc:"Fraction of requests that are recorded, unless a trusted caller decided."`
@@ -19,7 +19,7 @@ type Tracing struct {
 type TracingTLS struct {
 	CAFile   File `yaml:"ca_file" doc:"Roots of the collector's certificate, in PEM; by default those of the system."`
 	CertFile File `yaml:"cert_file" doc:"The gateway's client certificate, in PEM, if the collector requires one."`
-	KeyFile  File `yaml:"key_file" doc:"Its key, in PEM."`
+	KeyFile  File `yaml:"key_file" doc:"Key of cert_file, in PEM."`
 }
 
 // A ParentTrust is the callers whose traces are continued.
@@ -50,7 +50,7 @@ func (t Tracing) HeaderValues() (map[string]string, error) {
 		name = strings.TrimSpace(name)
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if !ok || name == "" || err != nil {
-			return nil, fmt.Errorf("is name=value,name=value, percent-encoded; field %d is not", len(headers)+1)
+			return nil, fmt.Errorf("must be name=value,name=value, percent-encoded; field %d is not", len(headers)+1)
 		}
 		headers[name] = value
 	}
@@ -70,13 +70,13 @@ func (v *validator) tracing() {
 	endpoint, err := url.Parse(c.Endpoint)
 	switch {
 	case err != nil || endpoint.Host == "" || !collectorSchemes(endpoint.Scheme):
-		v.refuse("tracing.endpoint", "is http://host:port or grpc://host:port, with an s for TLS")
+		v.refuse("tracing.endpoint", "must be http://host:port or grpc://host:port, with https or grpcs for TLS")
 	case endpoint.User != nil || endpoint.RawQuery != "" || endpoint.Fragment != "":
-		v.refuse("tracing.endpoint", "has no user, query or fragment: put credentials into tracing.headers")
+		v.refuse("tracing.endpoint", "must not have a user, query or fragment: put credentials into tracing.headers")
 	case strings.HasPrefix(endpoint.Scheme, "grpc") && endpoint.Port() == "":
-		v.refuse("tracing.endpoint", "needs a port with %s, such as 4317", endpoint.Scheme)
+		v.refuse("tracing.endpoint", "needs a port with %s, for example 4317", endpoint.Scheme)
 	case strings.HasPrefix(endpoint.Scheme, "grpc") && endpoint.Path != "":
-		v.refuse("tracing.endpoint", "has no path with %s", endpoint.Scheme)
+		v.refuse("tracing.endpoint", "must not have a path with %s", endpoint.Scheme)
 	case !strings.HasSuffix(endpoint.Scheme, "s") && c.TLS != (TracingTLS{}):
 		v.refuse("tracing.endpoint", "begins with %s, and keys of tracing.tls are given: connections would not be encrypted", endpoint.Scheme)
 	}
@@ -90,7 +90,7 @@ func collectorSchemes(scheme string) bool {
 	return false
 }
 
-// tracing warns of trust in all clients and of credentials in plaintext.
+// tracing warns if all clients are trusted or credentials are sent in plaintext.
 func (w *warner) tracing() {
 	c := w.loaded.Tracing
 	if c.TrustParent == TrustAlways {
@@ -102,6 +102,6 @@ func (w *warner) tracing() {
 	}
 	endpoint, err := url.Parse(c.Endpoint)
 	if err == nil && c.Headers.Reveal() != "" && !strings.HasSuffix(endpoint.Scheme, "s") && !isLoopback(endpoint.Hostname()) {
-		w.warn("tracing.headers", "go over the network in plaintext: let tracing.endpoint begin with %ss", endpoint.Scheme)
+		w.warn("tracing.headers", "go over the network in plaintext: use %ss in tracing.endpoint", endpoint.Scheme)
 	}
 }

@@ -11,38 +11,38 @@ type Upstreams struct {
 
 // An Upstream is the address of an internal service.
 type Upstream struct {
-	Address string    `yaml:"address" doc:"gRPC target, such as dns:///fleet.internal:9000."`
+	Address string    `yaml:"address" doc:"gRPC target, for example dns:///fleet.internal:9000."`
 	TLS     ClientTLS `yaml:"tls" doc:"TLS to the service. Its files are read again for each connection."`
 }
 
 // ClientTLS is the TLS of connections that the gateway makes.
 type ClientTLS struct {
-	Enabled    bool   `yaml:"enabled" doc:"Whether to speak TLS."`
-	CAFile     File   `yaml:"ca_file" doc:"Roots of the server's certificate, in PEM; those of the system without it."`
-	CertFile   File   `yaml:"cert_file" doc:"The gateway's own certificate, in PEM, where the server asks for one."`
-	KeyFile    File   `yaml:"key_file" doc:"Its key, in PEM."`
-	ServerName string `yaml:"server_name" doc:"Name in the server's certificate, where it is not that of the address."`
+	Enabled    bool   `yaml:"enabled" doc:"Whether connections use TLS."`
+	CAFile     File   `yaml:"ca_file" doc:"Roots of the server's certificate, in PEM; by default those of the system."`
+	CertFile   File   `yaml:"cert_file" doc:"The gateway's client certificate, in PEM, if the server requires one."`
+	KeyFile    File   `yaml:"key_file" doc:"Key of cert_file, in PEM."`
+	ServerName string `yaml:"server_name" doc:"Name in the server's certificate, if it differs from the address."`
 }
 
 // UpstreamCalls limits the calls to internal services.
 type UpstreamCalls struct {
-	MaxResponseBytes Bytes   `yaml:"max_response_bytes" min:"64KiB" max:"256MiB" doc:"Size of an answer."`
-	MaxInFlight      int     `yaml:"max_in_flight" min:"1" max:"100000" doc:"Calls under way to one service; past it clients get 503."`
-	Breaker          Breaker `yaml:"breaker" doc:"When a service that fails is left alone. A change begins with closed breakers."`
-	Retries          Retries `yaml:"retries" doc:"Reads, and writes with a key, are tried again when a service is unavailable."`
+	MaxResponseBytes Bytes   `yaml:"max_response_bytes" min:"64KiB" max:"256MiB" doc:"Maximum size of a response."`
+	MaxInFlight      int     `yaml:"max_in_flight" min:"1" max:"100000" doc:"Maximum of calls in flight to one service; 503 above it."`
+	Breaker          Breaker `yaml:"breaker" doc:"Circuit breaker of each service. A change closes all breakers."`
+	Retries          Retries `yaml:"retries" doc:"Retries of reads, and of writes with an idempotency key, if a service is unavailable."`
 }
 
 // Breaker configures the circuit breaker of each service.
 type Breaker struct {
-	MinRequests int      `yaml:"min_requests" min:"1" max:"100000" doc:"How many calls it takes to judge."`
-	FailureRate Percent  `yaml:"failure_rate" min:"1%" max:"100%" doc:"Part of failed calls that opens it."`
-	OpenFor     Duration `yaml:"open_for" min:"500ms" max:"5m" doc:"How long no calls are made then."`
+	MinRequests int      `yaml:"min_requests" min:"1" max:"100000" doc:"Minimum number of calls before a breaker can open."`
+	FailureRate Percent  `yaml:"failure_rate" min:"1%" max:"100%" doc:"Fraction of failed calls at which a breaker opens."`
+	OpenFor     Duration `yaml:"open_for" min:"500ms" max:"5m" doc:"How long an open breaker rejects calls."`
 }
 
 // Retries limits the retries of calls.
 type Retries struct {
-	Max    int     `yaml:"max" min:"0" max:"5" doc:"How often one call is tried again."`
-	Budget Percent `yaml:"budget" min:"0%" max:"100%" doc:"Part of calls that may be tried again, beyond ten."`
+	Max    int     `yaml:"max" min:"0" max:"5" doc:"Maximum number of retries of one call."`
+	Budget Percent `yaml:"budget" min:"0%" max:"100%" doc:"Fraction of calls that may be retried, in addition to ten."`
 }
 
 func defaultUpstreamCalls() UpstreamCalls {

@@ -35,7 +35,7 @@ func (v *validator) validate() Problems {
 		v.refuse("admin.listen", "is the address of the public API, %s: the admin listener needs another address", c.Listen)
 	}
 	if err := (authn.TokenFormat{Prefix: c.TokenPrefix}).Validate(); err != nil {
-		v.refuse("token_prefix", "makes no token: %v", err)
+		v.refuse("token_prefix", "is not a valid prefix: %v", err)
 	}
 	v.timeouts()
 	v.rateLimit()
@@ -83,14 +83,14 @@ func (v *validator) pair(key string, cert, private File) {
 // listenAddress checks an address to listen on. Its host may be empty.
 func (v *validator) listenAddress(key, address string) {
 	if _, port, err := net.SplitHostPort(address); err != nil || !isPort(port) {
-		v.refuse(key, "is an address such as 127.0.0.1:8080 or :8080, not %q", address)
+		v.refuse(key, "must be an address like 127.0.0.1:8080 or :8080, not %q", address)
 	}
 }
 
 // hostPort checks an address to connect to.
 func (v *validator) hostPort(key, address string) {
 	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || !isPort(port) || port == "0" {
-		v.refuse(key, "has an address host:port, not %q", address)
+		v.refuse(key, "must be host:port, not %q", address)
 	}
 }
 

@@ -25,7 +25,7 @@ func (v *validator) members(key string, ids []string, others map[string]string) 
 	for i, id := range ids {
 		at := fmt.Sprintf("%s[%d]", key, i)
 		if !visibleID.MatchString(id) {
-			v.refuse(at, "is %s, not %q", visibleIDWords, id)
+			v.refuse(at, "must be %s, not %q", visibleIDWords, id)
 		} else if other, taken := others[id]; taken {
 			v.refuse(at, "is %s, as is %s (%s): a team or token can be in one class only", id, other, v.loaded.where(other))
 		} else {
@@ -34,12 +34,12 @@ func (v *validator) members(key string, ids []string, others map[string]string) 
 	}
 }
 
-// limits checks that limits make a policy.
+// limits checks the limits of one policy.
 func (v *validator) limits(key string, limits []Limit) {
 	if len(limits) < 1 || len(limits) > ratelimit.MaxLimits {
-		v.refuse(key, "has %d limits; it takes 1 to %d", len(limits), ratelimit.MaxLimits)
+		v.refuse(key, "has %d limits; 1 to %d are allowed", len(limits), ratelimit.MaxLimits)
 	} else if !slices.ContainsFunc(limits, func(l Limit) bool { return !l.Shadow }) {
-		v.refuse(key, "has only limits in shadow: one must be enforced")
+		v.refuse(key, "has only shadow limits: at least one must be enforced")
 	}
 	names, pers := make(map[string]bool), make(map[Duration]bool)
 	for i, limit := range limits {
@@ -51,14 +51,14 @@ func (v *validator) limits(key string, limits []Limit) {
 		}
 		names[limit.Name], pers[limit.Per] = true, true
 		if !isLimitName(limit.Name) {
-			v.refuse(at+".name", "is %s, not %q", classNameWords, limit.Name)
+			v.refuse(at+".name", "must be %s, not %q", classNameWords, limit.Name)
 		}
 	}
 	if v.hasProblem(key) {
 		return
 	}
 	if _, err := ratelimit.NewPolicy(PolicyLimits(limits)); err != nil {
-		v.refuse(key, "makes no policy: %v", err)
+		v.refuse(key, "is not a valid policy: %v", err)
 	}
 }
 

@@ -17,14 +17,14 @@ var keyPrefix = regexp.MustCompile(`^[\x21-\x7a|~]*$`)
 func (v *validator) redis() {
 	c := v.loaded.RateLimit.Redis
 	if n := len(c.Addresses); n < 1 || n > maxRedisAddresses {
-		v.refuse(redisKey+".addresses", "has %d addresses; it takes 1 to %d", n, maxRedisAddresses)
+		v.refuse(redisKey+".addresses", "has %d addresses; 1 to %d are allowed", n, maxRedisAddresses)
 	}
 	for i, address := range c.Addresses {
 		v.hostPort(fmt.Sprintf("%s.addresses[%d]", redisKey, i), address)
 	}
 	v.redisMode()
 	if !keyPrefix.MatchString(c.KeyPrefix) {
-		v.refuse(redisKey+".key_prefix", "is visible ASCII without braces, not %q", c.KeyPrefix)
+		v.refuse(redisKey+".key_prefix", "must be visible ASCII without braces, not %q", c.KeyPrefix)
 	}
 	v.clientTLS(redisKey+".tls", c.TLS)
 }
@@ -40,7 +40,7 @@ func (v *validator) redisMode() {
 		{"master_name", c.MasterName}, {"sentinel_username", c.SentinelUsername}, {"sentinel_password", c.SentinelPassword.Reveal()},
 	} {
 		if !sentinel && other.value != "" {
-			v.refuse(redisKey+"."+other.key, "is for mode: sentinel, not %s", c.Mode)
+			v.refuse(redisKey+"."+other.key, "requires mode: sentinel, not %s", c.Mode)
 		}
 	}
 	several := len(c.Addresses) > 1
@@ -48,6 +48,6 @@ func (v *validator) redisMode() {
 		v.refuse(redisKey+".addresses", "has %d addresses; mode: single takes one", len(c.Addresses))
 	}
 	if c.Database != 0 && (c.Mode == RedisCluster || c.Mode == RedisAuto && several) {
-		v.refuse(redisKey+".database", "is 0 in a cluster, which has no other, not %d", c.Database)
+		v.refuse(redisKey+".database", "must be 0 in a cluster, not %d", c.Database)
 	}
 }

@@ -38,10 +38,10 @@ func (v *validator) target(key, address, service string) {
 	case !found:
 		v.hostPort(key, strings.TrimPrefix(address, "dns:"))
 	case scheme == "dns" || scheme == "passthrough":
-		_, target, _ := strings.Cut(rest, "/") // the authority, for dns a server to ask, stands before it
+		_, target, _ := strings.Cut(rest, "/") // the authority precedes it; for dns it is a name server
 		v.hostPort(key, target)
 	case scheme != "unix" || rest == "":
-		v.refuse(key, "is host:port, dns:///host:port, passthrough:///host:port or unix:///path, not %q", address)
+		v.refuse(key, "must be host:port, dns:///host:port, passthrough:///host:port or unix:///path, not %q", address)
 	}
 }
 
@@ -53,17 +53,17 @@ func (v *validator) clientTLS(key string, c ClientTLS) {
 	}
 }
 
-// routes checks that the operations exist, and what must be shorter than what.
+// routes checks that the operations exist, and that their timeouts fit into http.write_timeout.
 func (v *validator) routes() {
 	c := v.loaded
 	if len(c.Routes) == 0 {
-		return // the description is long
+		return // skip parsing the OpenAPI document
 	}
 	known := operations()
 	for _, id := range slices.Sorted(maps.Keys(c.Routes)) {
 		key := named(routesKey, id)
 		if !slices.Contains(known, id) {
-			v.refuse(key, "is no operation of the API%s", suggestionOf(id, known))
+			v.refuse(key, "is not an operation of the API%s", suggestionOf(id, known))
 			continue
 		}
 		if timeout := c.Routes[id].Timeout; c.HTTP.BodyTimeout+timeout >= c.HTTP.WriteTimeout {

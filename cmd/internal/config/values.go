@@ -34,7 +34,7 @@ type Duration time.Duration
 func (d *Duration) parse(text string) error {
 	parsed, err := time.ParseDuration(text)
 	if err != nil {
-		return errors.New("is not a duration such as 250ms, 30s or 1h30m")
+		return errors.New("is not a duration like 250ms, 30s or 1h30m")
 	}
 	*d = Duration(parsed)
 	return nil
@@ -62,7 +62,7 @@ func (b *Bytes) parse(text string) error {
 	}
 	parsed, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || parsed > math.MaxInt64/int64(unit) || parsed < math.MinInt64/int64(unit) {
-		return errors.New("is not a size such as 4096, 128KiB or 8MiB")
+		return errors.New("is not a size like 4096, 128KiB or 8MiB")
 	}
 	*b = Bytes(parsed) * unit
 	return nil
@@ -95,7 +95,7 @@ var percentage = regexp.MustCompile(`^([0-9]{1,3})(?:\.([0-9]{1,4}))?%$`)
 func (p *Percent) parse(text string) error {
 	match := percentage.FindStringSubmatch(text)
 	if match == nil {
-		return errors.New("is not a part such as 1% or 0.5%, with at most four decimals")
+		return errors.New("is not a percentage like 1% or 0.5%, with at most four decimals")
 	}
 	millionths, err := strconv.ParseInt(match[1]+(match[2] + "0000")[:4], 10, 64)
 	*p = Percent(millionths)
@@ -116,7 +116,7 @@ type Time struct{ time.Time }
 func (t *Time) parse(text string) error {
 	var parsed time.Time
 	if err := parsed.UnmarshalText([]byte(text)); err != nil {
-		return errors.New("is not a time with its zone, such as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+01:00")
+		return errors.New("is not a time with its zone, like 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+01:00")
 	}
 	t.Time = parsed.UTC() // so that equal times have equal values
 	return nil
@@ -148,7 +148,7 @@ func (r *Replicas) parse(text string) error {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || strconv.Itoa(n) != text || n < 1 || n > maxReplicas {
-		return fmt.Errorf("is auto or 1 to %d, not %q", maxReplicas, text)
+		return fmt.Errorf("must be auto or 1 to %d, not %q", maxReplicas, text)
 	}
 	*r = Replicas(n)
 	return nil
@@ -187,10 +187,10 @@ type Network struct{ netip.Prefix }
 func (n *Network) parse(text string) error {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
-		return errors.New("is not a network such as 10.0.0.0/8 or 2001:db8::/32")
+		return errors.New("is not a network like 10.0.0.0/8 or 2001:db8::/32")
 	}
 	if prefix != prefix.Masked() {
-		return fmt.Errorf("has bits beyond its length; the network is %s", prefix.Masked())
+		return fmt.Errorf("has host bits set; the network is %s", prefix.Masked())
 	}
 	n.Prefix = prefix
 	return nil

@@ -48,7 +48,7 @@ func TestReplicasAreANumberOrAuto(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "0", "-1", "+1", "01", "1.0", "10001", "Auto", "several"} {
-		if err := new(Replicas).parse(text); err == nil || !strings.HasPrefix(err.Error(), "is auto or 1 to 10000, not ") {
+		if err := new(Replicas).parse(text); err == nil || !strings.HasPrefix(err.Error(), "must be auto or 1 to 10000, not ") {
 			t.Errorf("%q: got %v", text, err)
 		}
 	}

@@ -30,7 +30,7 @@ func (w *warner) rateLimit() {
 	c := w.loaded.RateLimit
 	if c.Store == StoreRedis && c.OnStoreFailure == FailLocal && c.ExpectedReplicas == 1 {
 		w.warn("rate_limit.expected_replicas",
-			"is 1: without Redis, each gateway admits the whole of every limit; auto counts the gateways")
+			"is 1: in an outage of Redis, each gateway admits the full limits; auto counts the gateways")
 	}
 	for _, a := range c.Assignments() {
 		if a.Class != ratelimit.ClassDefault && len(a.Teams)+len(a.Tokens) == 0 {

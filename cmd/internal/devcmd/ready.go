@@ -16,7 +16,7 @@ import (
 const pollEvery = 10 * time.Millisecond
 
 // awaitReady returns true when the gateway is ready and reaches all services, or false if ctx ends before.
-func awaitReady(ctx context.Context, adminURL string, secured config.AdminTLS) (bool, error) {
+func awaitReady(ctx context.Context, adminURL string, files config.AdminTLS) (bool, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, adminURL+"/readyz", http.NoBody)
 	if err != nil {
 		return false, fmt.Errorf("get the readiness of the gateway: %w", err)
@@ -24,7 +24,7 @@ func awaitReady(ctx context.Context, adminURL string, secured config.AdminTLS) (
 	transport := http.Transport{TLSClientConfig: &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection compares the certificate instead
-		VerifyConnection:   certs.IsOwn(string(secured.CertFile)),
+		VerifyConnection:   certs.IsOwn(string(files.CertFile)),
 	}}
 	defer transport.CloseIdleConnections()
 	tick := time.NewTicker(pollEvery)

@@ -320,7 +320,7 @@ func TestCommandLine(t *testing.T) {
 		{"no such command", []string{"stop"}, 2, "", "unexpected argument stop"},
 		{"a bad configuration", []string{"--config", bad}, 1, "", bad + ":1: listn: is not a key; did you mean listen?\n"},
 		{"no configuration", []string{"--config", bad + "!"}, 1, "", "no such file"},
-		{"a bad address", []string{"--listen", "8080"}, 1, "", "--listen: listen: is an address"},
+		{"a bad address", []string{"--listen", "8080"}, 1, "", "--listen: listen: must be an address"},
 		{"an address of another machine", []string{"--listen", "192.0.2.1:80"}, 1, "", "bind the public listener"},
 		{"a data directory that is a file", []string{"--data-dir", bad}, 1, "", "opsdev: "},
 	} {

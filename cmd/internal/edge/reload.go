@@ -33,11 +33,11 @@ type reloader struct {
 	logger  *slog.Logger
 	clock   func() time.Time
 
-	lifecycle Lifecycle // of requested reloads
+	lifecycle Lifecycle // receives the requested reloads
 
 	mu      sync.Mutex  // held during a change of the configuration
 	files   fingerprint // of the configuration files before the last read; zero before the first
-	refused string      // error of the last reload; "" if it succeeded
+	lastErr string      // of the last reload; "" if it succeeded
 	triedAt time.Time
 }
 
@@ -80,7 +80,7 @@ func (r *reloader) next(ctx context.Context, active *snapshot) (*snapshot, error
 	if err != nil {
 		return nil, err
 	}
-	if problems := config.Unchangeable(active.loaded, loaded); len(problems) > 0 {
+	if problems := config.RestartProblems(active.loaded, loaded); len(problems) > 0 {
 		return nil, problems
 	}
 	return r.parts.snapshot(loaded, r.clock())
@@ -123,8 +123,8 @@ func (r *reloader) apply(active, next *snapshot) {
 
 // reportApplied logs and counts a successful reload. The caller holds r.mu.
 func (r *reloader) reportApplied(t trigger, before, after *snapshot) {
-	recovered := r.refused != ""
-	r.refused = ""
+	recovered := r.lastErr != ""
+	r.lastErr = ""
 	r.parts.reloads.setActive(after.version, r.clock())
 	switch {
 	case after.version != before.version:
@@ -148,10 +148,10 @@ func (r *reloader) warn(warnings config.Problems) {
 // reportRefused logs and counts a reload that failed. An automatic one that fails as the last reload did is not reported again. The caller
 // holds r.mu.
 func (r *reloader) reportRefused(t trigger, err error) {
-	if t.automatic && err.Error() == r.refused {
+	if t.automatic && err.Error() == r.lastErr {
 		return
 	}
-	r.refused = err.Error()
+	r.lastErr = err.Error()
 	r.parts.reloads.successful.Set(0)
 	version := r.parts.current.Load().version
 	problems, ok := errors.AsType[config.Problems](err)

@@ -27,11 +27,11 @@ import (
 // maxResponse bounds the bytes read from a response.
 const maxResponse = 4 << 20
 
-// adminTLS is the flags for an admin listener with TLS.
+// adminTLS has the flags for an admin listener with TLS.
 type adminTLS struct {
 	CA   string `name:"ca" placeholder:"FILE" help:"Roots of the admin listener's certificate; by default it must be the configured one."`
 	Cert string `placeholder:"FILE" and:"cert" help:"Client certificate, if the configuration has client_ca_file."`
-	Key  string `placeholder:"FILE" and:"cert" help:"Its key."`
+	Key  string `placeholder:"FILE" and:"cert" help:"Key of the client certificate."`
 }
 
 // An adminClient sends requests to an admin listener.
@@ -51,8 +51,8 @@ type adminFlags struct {
 	Admin string `placeholder:"ADDR" xor:"admin" help:"Admin listener, as host:port or URL. A configuration is then read only with --config."`
 }
 
-// reach returns a client of the listener that --admin names, or else of the configured one. The settings override the configuration.
-func (f *adminFlags) reach(e Environment, flags ...config.Setting) (*adminClient, error) {
+// newClient returns a client of the listener at --admin, or else of the configured one. The settings override the configuration.
+func (f *adminFlags) newClient(e Environment, flags ...config.Setting) (*adminClient, error) {
 	var loaded config.Loaded
 	if f.Admin == "" || f.Config != "" {
 		var err error
@@ -170,11 +170,11 @@ func (c *adminClient) explain(err error) error {
 
 // get returns the body of a successful response to GET.
 func (c *adminClient) get(ctx context.Context, target string) ([]byte, error) {
-	return c.must(c.do(ctx, http.MethodGet, target, nil))
+	return c.check(c.do(ctx, http.MethodGet, target, nil))
 }
 
-// must returns an error for an unsuccessful response.
-func (c *adminClient) must(status int, body []byte, err error) ([]byte, error) {
+// check returns the body, or an error for an unsuccessful response.
+func (c *adminClient) check(status int, body []byte, err error) ([]byte, error) {
 	if err != nil || status < http.StatusBadRequest {
 		return body, err
 	}

@@ -82,7 +82,7 @@ func (c *check) Run(e Environment) error {
 		fmt.Fprintln(e.Err, "warning:", warning)
 	}
 	if loaded.Path == "" {
-		fmt.Fprintf(e.Out, "the configuration of defaults and OPSGATE_ variables is valid; %s\n", config.NoFile)
+		fmt.Fprintf(e.Out, "the configuration of defaults and OPSGATE_ variables is valid; %s\n", config.NoFileText)
 		return nil
 	}
 	fmt.Fprintf(e.Out, "the configuration from %s is valid\n", loaded.Path)

@@ -80,12 +80,12 @@ func TestCommandLine(t *testing.T) {
 		{"check", nil, []string{"check", "--config", file}, 0, "the configuration from " + file + " is valid", ""},
 		{"check by variable", []string{"OPSGATE_CONFIG=" + file}, []string{"check"}, 0, "is valid", ""},
 		{"check warns", []string{"OPSGATE_LISTN=:1"}, []string{"check", "--config", file}, 0, "is valid", "warning: OPSGATE_LISTN: sets no key"},
-		{"a bad variable", []string{"OPSGATE_LOG_LEVEL=loud"}, []string{"check", "--config", file}, 1, "", "OPSGATE_LOG_LEVEL: log.level: is "},
+		{"a bad variable", []string{"OPSGATE_LOG_LEVEL=loud"}, []string{"check", "--config", file}, 1, "", "OPSGATE_LOG_LEVEL: log.level: must be "},
 		{"no file", nil, []string{"check", "--config", file + ".yml"}, 1, "", "opsgate: read the configuration: open " + file + ".yml"},
 		{"a warning beside", []string{"OPSGATE_LOG_LEVEL=loud", "OPSGATE_LISTN=:1"}, []string{"check", "--config", file}, 1, "", "warning: OPSGATE_LISTN: sets no key"},
 		{"no file at the variable", []string{"OPSGATE_CONFIG=" + file + ".yml"}, []string{"check"}, 1, "", "read the configuration that OPSGATE_CONFIG names: open "},
 		{"no time to respond", nil, []string{"healthcheck", "--admin", "127.0.0.1:1", "--timeout", "0s"}, 1, "", "http://127.0.0.1:1 did not respond within 0s"},
-		{"a bad flag", nil, []string{"serve", "--config", file, "--listen", "8080"}, 1, "", "--listen: listen: is an address"},
+		{"a bad flag", nil, []string{"serve", "--config", file, "--listen", "8080"}, 1, "", "--listen: listen: must be an address"},
 		{"an address of another machine", nil, []string{"serve", "--config", file, "--listen", "192.0.2.1:80"}, 1, "", "bind the public listener"},
 		{"a listener elsewhere", nil, []string{"healthcheck", "--admin", "127.0.0.1:1"}, 1, "", "127.0.0.1:1: connect: connection refused"},
 		{"an admin address without a port", nil, []string{"healthcheck", "--admin", "gate-7"}, 2, "", "--admin is an address with a port, for example"},
@@ -109,7 +109,7 @@ func TestCheckNamesFileLineAndKeyOfEveryProblem(t *testing.T) {
 	file := write(t, good+"listn: 1\nrate_limit: {expected_replicas: 0}\n")
 	got := opsgate(t, nil, "check", "--config", file)
 	want := fmt.Sprintf("%[1]s:10: listn: is not a key; did you mean listen?\n"+
-		"%[1]s:11: rate_limit.expected_replicas: is auto or 1 to 10000, not \"0\"\n", file)
+		"%[1]s:11: rate_limit.expected_replicas: must be auto or 1 to 10000, not \"0\"\n", file)
 	if got.code != 1 || got.err != want {
 		t.Errorf("got %d %q, want %q", got.code, got.err, want)
 	}
@@ -121,7 +121,7 @@ func TestAMissingConfigurationFileIsReported(t *testing.T) {
 	}
 	for _, command := range []string{"check", "serve"} {
 		got := opsgate(t, nil, command)
-		if got.code != 1 || !strings.HasPrefix(got.err, "warning: "+config.NoFile+"\n") || !strings.Contains(got.err, "upstreams.fleet.address: is required") {
+		if got.code != 1 || !strings.HasPrefix(got.err, "warning: "+config.NoFileText+"\n") || !strings.Contains(got.err, "upstreams.fleet.address: is required") {
 			t.Errorf("%s: got %+v", command, got)
 		}
 	}
@@ -129,7 +129,7 @@ func TestAMissingConfigurationFileIsReported(t *testing.T) {
 	for _, service := range []string{"FLEET", "MONITORING", "INCIDENT", "AUDIT", "IDENTITY"} {
 		variables = append(variables, "OPSGATE_UPSTREAMS_"+service+"_ADDRESS=127.0.0.1:1")
 	}
-	if got := opsgate(t, variables, "check"); got.code != 0 || !strings.Contains(got.out, "OPSGATE_ variables is valid; "+config.NoFile) {
+	if got := opsgate(t, variables, "check"); got.code != 0 || !strings.Contains(got.out, "OPSGATE_ variables is valid; "+config.NoFileText) {
 		t.Errorf("got %+v", got)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -139,7 +139,7 @@ func TestAMissingConfigurationFileIsReported(t *testing.T) {
 		code <- gatewaycmd.Run(ctx, []string{"serve"}, gatewaycmd.Environment{Out: log, Err: log, Variables: variables})
 	}()
 	awaitLine(t, log, "serving")
-	if line := awaitLine(t, log, "serving by defaults, variables and flags"); line["why"] != config.NoFile {
+	if line := awaitLine(t, log, "no configuration file: serving with defaults, variables and flags"); line["why"] != config.NoFileText {
 		t.Errorf("got %v", line)
 	}
 	stop()

@@ -45,7 +45,7 @@ func (c *conform) AfterApply(e Environment) (err error) {
 		Writes: c.Writes, Timeout: c.Timeout,
 	}
 	if c.Fleet+c.Monitoring+c.Incident+c.Audit+c.Identity == "" {
-		return errors.New("no address: give the address of at least one service, such as --fleet ADDR")
+		return errors.New("no address: give the address of at least one service, for example --fleet ADDR")
 	}
 	if c.Timeout <= 0 {
 		return errors.New("--timeout must be longer than 0")

@@ -12,25 +12,25 @@ import (
 	"opsgate/cmd/internal/admin"
 )
 
-// asking has the flags of commands that send a request to the admin listener of a running gateway.
-type asking struct {
+// queryFlags has the flags of commands that send a request to the admin listener of a running gateway.
+type queryFlags struct {
 	adminFlags
 
-	TokenFile string        `placeholder:"FILE" help:"File with the token of operators, instead of the one that the configuration names."`
-	Timeout   time.Duration `default:"10s" help:"How long to wait for the answer (${default})."`
-	JSON      bool          `name:"json" help:"Print the answer as it is."`
+	TokenFile string        `placeholder:"FILE" help:"File with the admin token; by default the configured token."`
+	Timeout   time.Duration `default:"10s" help:"Time to wait for the response (${default})."`
+	JSON      bool          `name:"json" help:"Print the response as JSON."`
 }
 
 // client returns a client of the admin listener, and a context with the timeout of the response.
-func (a *asking) client(ctx context.Context, e Environment) (*adminClient, context.Context, context.CancelFunc, error) {
-	client, err := a.reach(e)
+func (a *queryFlags) client(ctx context.Context, e Environment) (*adminClient, context.Context, context.CancelFunc, error) {
+	client, err := a.newClient(e)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if a.TokenFile != "" {
 		token, err := os.ReadFile(a.TokenFile)
 		if err != nil {
-			return nil, nil, nil, fmt.Errorf("read the token of operators: %w", err)
+			return nil, nil, nil, fmt.Errorf("read the admin token: %w", err)
 		}
 		client.token = strings.TrimRight(string(token), "\r\n") // editors add a line end
 	}
@@ -40,11 +40,11 @@ func (a *asking) client(ctx context.Context, e Environment) (*adminClient, conte
 }
 
 type explain struct {
-	asking
+	queryFlags
 
-	TokenID string `arg:"" help:"Id of the token, as the access log has it; not the token."`
+	TokenID string `arg:"" help:"Id of the token, as in the access log; not the token itself."`
 	Method  string `arg:"" help:"Method of the request."`
-	Path    string `arg:"" help:"Path of the request, with its query where that matters."`
+	Path    string `arg:"" help:"Path of the request, with its query if it has one."`
 	Team    string `placeholder:"ID" help:"Id of the token's team, if the gateway has not cached the token."`
 }
 
@@ -61,7 +61,7 @@ func (c *explain) Run(ctx context.Context, e Environment) error {
 	}
 	body, err := client.get(ctx, "/admin/explain?"+query.Encode())
 	if err != nil {
-		return fmt.Errorf("ask for an explanation: %w", err)
+		return fmt.Errorf("get the explanation: %w", err)
 	}
 	if c.JSON {
 		_, err := e.Out.Write(body)

@@ -295,7 +295,7 @@ func TestAdminFlagsReplaceTheConfiguration(t *testing.T) {
 	if got := opsgate(t, nil, "limits", tokenID, at); got.code != 1 || !strings.Contains(got.err, "answered 401") {
 		t.Errorf("without it: got %+v", got)
 	}
-	if got := opsgate(t, nil, "limits", tokenID, at, "--token-file", file+"x"); got.code != 1 || !strings.Contains(got.err, "read the token of operators") {
+	if got := opsgate(t, nil, "limits", tokenID, at, "--token-file", file+"x"); got.code != 1 || !strings.Contains(got.err, "read the admin token") {
 		t.Errorf("without the file: got %+v", got)
 	}
 	if got := opsgate(t, g.variables, "limits", tokenID, at, "--config", g.config); got.code != 0 {

@@ -157,10 +157,10 @@ func shareText(s admin.Store) string {
 }
 
 func tokenText(id string, k admin.Token) string {
-	if !k.Remembered {
+	if !k.Cached {
 		return id + ", which this gateway has not cached"
 	}
-	if k.How == admin.Revoked {
+	if k.Freshness == admin.Revoked {
 		return id + ", revoked" + ofTeam(k.TeamID)
 	}
 	plan := "without the AI plan"
@@ -168,8 +168,8 @@ func tokenText(id string, k admin.Token) string {
 		plan = "with the AI plan"
 	}
 	text := fmt.Sprintf("%s of team %s, %s, scopes: %s", id, k.TeamID, plan, cmp.Or(strings.Join(k.Scopes, " "), "none"))
-	if k.How != "" {
-		text += " (" + k.How + ")"
+	if k.Freshness != "" {
+		text += " (" + k.Freshness + ")"
 	}
 	return text
 }

@@ -19,7 +19,7 @@ type healthcheck struct {
 
 // Run prints the response of /readyz.
 func (c *healthcheck) Run(ctx context.Context, e Environment) error {
-	client, err := c.reach(e, config.Setting{Key: "admin.listen", Value: c.AdminListen, From: "--admin-listen"})
+	client, err := c.newClient(e, config.Setting{Key: "admin.listen", Value: c.AdminListen, From: "--admin-listen"})
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 type limits struct {
-	asking
+	queryFlags
 
 	TokenID string `arg:"" optional:"" help:"Id of the token, as in the access log; not the token itself."`
 	Team    string `placeholder:"ID" help:"Id of the token's team, if the gateway has not cached the token."`
@@ -62,7 +62,7 @@ func resetLimits(ctx context.Context, client *adminClient, target string, e Envi
 			header.Set("X-Operator", user)
 		}
 	}
-	if _, err := client.must(client.do(ctx, http.MethodDelete, target, header)); err != nil {
+	if _, err := client.check(client.do(ctx, http.MethodDelete, target, header)); err != nil {
 		return fmt.Errorf("reset the limits: %w", err)
 	}
 	fmt.Fprintln(e.Out, "the usage of the token is reset")

@@ -11,7 +11,7 @@ func about() commandline.About {
 		{Title: "SIGNALS", Items: []commandline.Item{
 			{Term: "SIGTERM, SIGINT", Text: "Drain: fail /readyz, keep serving for shutdown.drain_wait so that load balancers notice, " +
 				"close the listener, and wait up to shutdown.grace for requests in flight. A second signal ends the process at once."},
-			{Term: "SIGHUP", Text: "Reload the configuration, as happens also when its files change. An invalid configuration changes nothing."},
+			{Term: "SIGHUP", Text: "Reload the configuration. A change of its files also reloads it. An invalid configuration changes nothing."},
 		}},
 		{Title: "FILES", Items: []commandline.Item{
 			{Term: "/etc/opsgate/opsgate.yaml", Text: "The configuration, unless --config or $OPSGATE_CONFIG names another file."},

@@ -52,7 +52,7 @@ func (c *replay) Run(e Environment) error {
 	}
 	exceeded := c.exceeded(report)
 	view := viewReplay(report, about, c.Top)
-	view.Version, view.Passed = loaded.Version(), texts(exceeded)
+	view.Version, view.Exceeded = loaded.Version(), texts(exceeded)
 	if c.JSON {
 		encoder := json.NewEncoder(e.Out)
 		encoder.SetIndent("", "  ")
@@ -138,7 +138,7 @@ func (p *percent) UnmarshalText(text []byte) error {
 	number, ok := strings.CutSuffix(string(text), "%")
 	limit, err := strconv.ParseFloat(number, 64)
 	if !ok || err != nil || !(limit >= 0 && limit <= 100) { // also refuses NaN
-		return fmt.Errorf("is 0%% to 100%%, not %q", text)
+		return fmt.Errorf("must be 0%% to 100%%, not %q", text)
 	}
 	*p = percent{given: true, text: string(text), max: limit}
 	return nil
@@ -161,7 +161,7 @@ func (b *bound) UnmarshalText(text []byte) error {
 	}
 	count, err := strconv.ParseUint(string(text), 10, 64)
 	if err != nil {
-		return fmt.Errorf("is a number of requests, or 0%% to 100%%, not %q", text)
+		return fmt.Errorf("must be a number of requests, or 0%% to 100%%, not %q", text)
 	}
 	*b = bound{percent: percent{text: string(text)}, count: count}
 	return nil

@@ -22,7 +22,7 @@ func writeReplay(w io.Writer, v replayView) error {
 		name string
 		refusalsView
 	}{{"before", v.Before}, {"after", v.After}} {
-		t.row(r.name, number(r.Admitted), number(r.Denied), share(r.Denied, v.Record.Requests), secondsText(r.KeptOut), secondsText(r.Longest))
+		t.row(r.name, number(r.Admitted), number(r.Denied), share(r.Denied, v.Record.Requests), secondsText(r.DeniedFor), secondsText(r.Longest))
 	}
 	t.row()
 	writeLimitResults(t, v.Limits)
@@ -67,7 +67,7 @@ func writeTokenResults(t table, tokens []tokenResult) {
 	for _, k := range tokens {
 		t.row(k.TokenID, k.TeamID, number(k.After.Admitted+k.After.Denied),
 			number(k.Before.Denied), number(k.After.Denied), number(k.NewlyDenied),
-			secondsText(k.After.KeptOut), secondsText(k.After.Longest), k.First.Format(time.RFC3339), k.Key)
+			secondsText(k.After.DeniedFor), secondsText(k.After.Longest), k.First.Format(time.RFC3339), k.Key)
 	}
 }
 

@@ -19,7 +19,7 @@ type replayView struct {
 	Limits            []limitResult `json:"limits"`
 	Tokens            []tokenResult `json:"tokens"` // with the most newly denied requests
 	Warnings          []string      `json:"warnings"`
-	Passed            []string      `json:"bounds_passed"`
+	Exceeded          []string      `json:"bounds_passed"`
 }
 
 // A recordView describes the record.
@@ -40,10 +40,10 @@ type recordView struct {
 
 // A refusalsView is the number of denied requests and the time during which tokens were denied.
 type refusalsView struct {
-	Admitted uint64  `json:"admitted"`
-	Denied   uint64  `json:"denied"`
-	KeptOut  float64 `json:"kept_out_seconds"`
-	Longest  float64 `json:"longest_kept_out_seconds"`
+	Admitted  uint64  `json:"admitted"`
+	Denied    uint64  `json:"denied"`
+	DeniedFor float64 `json:"kept_out_seconds"`
+	Longest   float64 `json:"longest_kept_out_seconds"`
 }
 
 // A limitResult is the effect of a limit.
@@ -101,7 +101,7 @@ func viewReplay(r *demand.Report, about demand.Summary, top int) replayView {
 }
 
 func viewRefusals(r demand.Denials, requests uint64) refusalsView {
-	return refusalsView{Admitted: requests - r.Denied, Denied: r.Denied, KeptOut: r.Duration.Seconds(), Longest: r.Longest.Seconds()}
+	return refusalsView{Admitted: requests - r.Denied, Denied: r.Denied, DeniedFor: r.Duration.Seconds(), Longest: r.Longest.Seconds()}
 }
 
 // replayWarnings returns the reasons why the result may be inexact.

@@ -45,7 +45,7 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 		log.Warn("configuration", slog.String("warning", warning.Error()))
 	}
 	if loaded.Path == "" {
-		log.Info("serving by defaults, variables and flags", slog.String("why", config.NoFile))
+		log.Info("no configuration file: serving with defaults, variables and flags", slog.String("why", config.NoFileText))
 	}
 	tuneMemory(e.Variables, log.Logger)
 
