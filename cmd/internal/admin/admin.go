@@ -43,9 +43,9 @@ type Options struct {
 	// Hold exempts the connection of a request with verified credentials from eviction at the connection limit until release is
 	// called; nil without a limit.
 	Hold func(context.Context) (release func())
-	// LiveTokens is the prefix of API tokens. A request that contains it in its URL or in X-Operator is rejected.
-	LiveTokens string
-	Logger     *slog.Logger // nil to discard
+	// TokenPrefix is the prefix of API tokens. A request that contains it in its URL or in X-Operator is rejected.
+	TokenPrefix string
+	Logger      *slog.Logger // nil to discard
 	// RefusalLines limits the log lines about refused access; nil for no limit.
 	RefusalLines *logging.Lines
 }
@@ -99,7 +99,7 @@ func New(o Options) *Admin {
 		mux.HandleFunc("GET /admin/events", a.console.Events)
 	}
 	a.refusals = newRefusals(a.logger, o.RefusalLines, mux)
-	pages := rejectTokens(o.LiveTokens, mux)
+	pages := rejectTokens(o.TokenPrefix, mux)
 	a.handler = a.access.guard(pages, holdConnections(o.Hold, pages), a.refusals.observe)
 	return a
 }

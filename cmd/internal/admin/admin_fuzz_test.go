@@ -17,7 +17,7 @@ import (
 // client chose, except the cleaned X-Operator.
 func FuzzRequest(f *testing.F) {
 	for _, target := range []string{
-		"/admin/limits/tok-1?team_id=team-1", "/admin/limits?n=5", "/admin/limits/" + liveTokens + "x", "/admin/limits/a%2fb", "/admin/config?x=1",
+		"/admin/limits/tok-1?team_id=team-1", "/admin/limits?n=5", "/admin/limits/" + tokenPrefix + "x", "/admin/limits/a%2fb", "/admin/config?x=1",
 		"/admin/explain?token_id=t&method=GET&path=/v1/me", "/admin/limits/%6fps_live_x", "/admin/limits?n=1&n=2", "/admin/limits/t?team_id=%00", "/readyz",
 		"/admin//limits", "/debug/pprof/cmdline", "/nothing",
 	} {
@@ -44,7 +44,7 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("%s %s with %q was passed on", method, target, authorization)
 		}
 		for _, s := range g.subjects {
-			if !isID(s.TokenID) || s.TeamID != "" && !isID(s.TeamID) || strings.Contains(s.TokenID, liveTokens) {
+			if !isID(s.TokenID) || s.TeamID != "" && !isID(s.TeamID) || strings.Contains(s.TokenID, tokenPrefix) {
 				t.Errorf("%s %s: invalid subject %+v", method, target, s)
 			}
 		}
@@ -78,7 +78,7 @@ func checkLog(t *testing.T, log []byte) {
 		if err := json.Unmarshal(line, &entry); err != nil {
 			t.Errorf("%q: %v", line, err)
 		}
-		if strings.Contains(entry.Operator, liveTokens) {
+		if strings.Contains(entry.Operator, tokenPrefix) {
 			t.Errorf("%q contains a token", line)
 		}
 		if len([]rune(entry.Operator)) > 64 || strings.ContainsFunc(entry.Operator, func(c rune) bool { return !unicode.IsPrint(c) }) {

@@ -19,7 +19,7 @@ func (*fakeConsole) Events(w http.ResponseWriter, _ *http.Request) {
 func (s *fakeConsole) Drain() { s.drained++ }
 
 func withConsole(s *fakeConsole, access admin.Access) *admin.Admin {
-	return admin.New(admin.Options{Console: s, Access: access, LiveTokens: liveTokens})
+	return admin.New(admin.Options{Console: s, Access: access, TokenPrefix: tokenPrefix})
 }
 
 func TestPageNeedsNoToken(t *testing.T) {
@@ -63,7 +63,7 @@ func TestOnlyThePageNeedsNoToken(t *testing.T) {
 			t.Errorf("%s: got %d", target, got.Code)
 		}
 	}
-	if got := send(a, http.MethodGet, "/?token="+liveTokens+"x"); got.Code != 400 {
+	if got := send(a, http.MethodGet, "/?token="+tokenPrefix+"x"); got.Code != 400 {
 		t.Errorf("an API token in the URL: got %d", got.Code)
 	}
 	if got := send(a, http.MethodPost, "/"); got.Code != 405 {

@@ -62,14 +62,14 @@ func (g *fakeInspector) Configuration() admin.Configuration {
 	}
 }
 
-const liveTokens = "ops_live_"
+const tokenPrefix = "ops_live_"
 
 // newAdmin returns an Admin for an inspector.
 func newAdmin(g *fakeInspector, access admin.Access, log io.Writer) *admin.Admin {
 	return admin.New(admin.Options{
 		Metrics:      admin.NewRegistry(buildinfo.Info{}),
 		Dependencies: func() map[string]admin.Dependency { return nil },
-		Inspector:    g, Access: access, LiveTokens: liveTokens, Logger: slog.New(slog.NewJSONHandler(log, nil)),
+		Inspector:    g, Access: access, TokenPrefix: tokenPrefix, Logger: slog.New(slog.NewJSONHandler(log, nil)),
 	})
 }
 

@@ -72,16 +72,16 @@ type TokenState struct {
 	Store  Store   `json:"store"`
 }
 
-// Revoked is the value of Token.How for a revoked token.
+// Revoked is the value of Token.Freshness for a revoked token.
 const Revoked = "revoked"
 
 // Token is the cache entry of a token.
 type Token struct {
-	Remembered bool     `json:"remembered"`
-	How        string   `json:"how,omitempty"` // freshness of the entry, or Revoked
-	TeamID     string   `json:"team_id,omitempty"`
-	AIPlan     *bool    `json:"ai_plan,omitempty"` // null if unknown
-	Scopes     []string `json:"scopes,omitempty"`
+	Cached    bool     `json:"remembered"`
+	Freshness string   `json:"how,omitempty"` // freshness of the entry, or Revoked
+	TeamID    string   `json:"team_id,omitempty"`
+	AIPlan    *bool    `json:"ai_plan,omitempty"` // null if unknown
+	Scopes    []string `json:"scopes,omitempty"`
 }
 
 // Policy is the source of a token's limits.

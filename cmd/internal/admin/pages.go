@@ -52,7 +52,7 @@ func (a *Admin) busiest(w http.ResponseWriter, r *http.Request) {
 const resetLocally = "only the usage that this gateway counted was reset, because Redis could not be reached: usage in Redis will count" +
 	" again after the outage, and other gateways keep the usage that they count meanwhile; reset again after the outage"
 
-// reset deletes the usage of a token, and logs by whom.
+// reset deletes the usage of a token, and logs the operator.
 func (a *Admin) reset(w http.ResponseWriter, r *http.Request) {
 	s, problems := subjectOf(r)
 	if len(problems) > 0 {

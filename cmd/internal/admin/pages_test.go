@@ -70,15 +70,15 @@ func TestInvalidParametersAreNamed(t *testing.T) {
 }
 
 func TestTokenInURLIsRejectedAndNotRepeated(t *testing.T) {
-	token := liveTokens + "4f8Tb0d2cZx1sQ9rVn3yKw6mLp7hJgD0A1B2C3"
+	token := tokenPrefix + "4f8Tb0d2cZx1sQ9rVn3yKw6mLp7hJgD0A1B2C3"
 	for _, target := range []string{
 		"/admin/explain?method=GET&path=/&token_id=" + token,
-		"/admin/explain?method=GET&path=/&token_id=ops%5Flive_" + token[len(liveTokens):],
+		"/admin/explain?method=GET&path=/&token_id=ops%5Flive_" + token[len(tokenPrefix):],
 		"/admin/explain?method=GET&token_id=t&path=/" + token,
 		"/admin/explain?method=GET&token_id=t&path=/&" + token,
 		"/admin/explain?%zz;" + token,
 		"/admin/limits/" + token,
-		"/admin/limits/ops%5Flive_" + token[len(liveTokens):],
+		"/admin/limits/ops%5Flive_" + token[len(tokenPrefix):],
 		"/admin/nothing/../" + token,
 	} {
 		for _, method := range []string{"GET", "DELETE"} {
@@ -87,7 +87,7 @@ func TestTokenInURLIsRejectedAndNotRepeated(t *testing.T) {
 			if got.Code != 400 || !strings.Contains(got.Body.String(), "that is a token; use its id, which is in the access log") {
 				t.Errorf("%s %s: got %d %s", method, target, got.Code, got.Body)
 			}
-			if strings.Contains(got.Body.String()+log.String(), token[len(liveTokens):]) || g.resets != nil || g.questions != nil {
+			if strings.Contains(got.Body.String()+log.String(), token[len(tokenPrefix):]) || g.resets != nil || g.questions != nil {
 				t.Errorf("%s %s: answer %s, log %s", method, target, got.Body, log)
 			}
 		}
@@ -216,7 +216,7 @@ func FuzzExplain(f *testing.F) {
 			t.Errorf("%d: %v", got.Code, answer)
 		}
 		for _, q := range g.questions {
-			if q.TokenID != tokenID || q.TokenID == "" || q.Path != path || path[0] != '/' || strings.Contains(tokenID+teamID+path, liveTokens) {
+			if q.TokenID != tokenID || q.TokenID == "" || q.Path != path || path[0] != '/' || strings.Contains(tokenID+teamID+path, tokenPrefix) {
 				t.Errorf("question %+v", q)
 			}
 		}

@@ -90,11 +90,11 @@ func TestPermittedAccessIsNotCounted(t *testing.T) {
 func TestRefusalLogHasNoCredentialsAndNoPaths(t *testing.T) {
 	log := new(bytes.Buffer)
 	a := newAdmin(new(fakeInspector), admin.Access{Token: adminToken}, log)
-	secret := liveTokens + "4f8Tb0d2cZx1sQ9rVn3yKw6mLp7hJgD0A1B2C3"
+	secret := tokenPrefix + "4f8Tb0d2cZx1sQ9rVn3yKw6mLp7hJgD0A1B2C3"
 	for _, target := range []string{"/admin/limits/" + secret, "/" + secret, "/metrics?" + secret, "//" + secret} {
 		send(a, "GET", target, header("Authorization", "Bearer "+secret), header("X-Operator", secret))
 	}
-	if text := log.String(); strings.Count(text, "\n") != 4 || strings.Contains(text, secret[len(liveTokens):]) {
+	if text := log.String(); strings.Count(text, "\n") != 4 || strings.Contains(text, secret[len(tokenPrefix):]) {
 		t.Errorf("logged %s", text)
 	}
 }

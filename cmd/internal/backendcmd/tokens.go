@@ -58,7 +58,7 @@ type tokenGroup struct {
 	Create tokenCreate `cmd:"" help:"Create a token and print it. It is not shown again."`
 	Mint   tokenMint   `cmd:"" help:"Print a new token and its SHA-256, for the database of another identity service. Nothing is stored."`
 	List   tokenList   `cmd:"" help:"List the tokens, without their text."`
-	Revoke tokenRevoke `cmd:"" help:"Revoke a token. Running servers report it to their clients within a second."`
+	Revoke tokenRevoke `cmd:"" help:"Revoke a token. Running servers report it to gateways within a second."`
 }
 
 type tokenCreate struct {
@@ -66,7 +66,7 @@ type tokenCreate struct {
 	tokenFormat
 
 	Team   string        `required:"" placeholder:"ID|NAME" help:"Team that the token acts for."`
-	Scopes []authn.Scope `placeholder:"SCOPE,..." help:"Scopes of the token, such as servers:read; none by default."`
+	Scopes []authn.Scope `placeholder:"SCOPE,..." help:"Scopes of the token, for example servers:read; none by default."`
 	Name   string        `placeholder:"NAME" help:"Name of the token."`
 }
 

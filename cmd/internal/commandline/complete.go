@@ -143,9 +143,9 @@ func values(v *kong.Value, prefix string) (offered []candidate, offer string) {
 		return nil, offerDirectories
 	}
 	if v.Enum != "" {
-		for _, one := range v.EnumSlice() {
-			if one != "" {
-				offered = append(offered, candidate{prefix + one, ""})
+		for _, word := range v.EnumSlice() {
+			if word != "" {
+				offered = append(offered, candidate{prefix + word, ""})
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 	return m, errors.Join(errs...)
 }
 
-// setActive records that a version of the configuration was read at a time and is active.
+// setActive sets the metrics after a successful read at now of the version that is active.
 func (m *configMetrics) setActive(version string, now time.Time) {
 	m.info.WithLabelValues(version).Set(1)
 	if m.version != version {

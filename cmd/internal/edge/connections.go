@@ -15,16 +15,16 @@ import (
 	"opsgate/gateway"
 )
 
-// candidateDivisor is the share of connections that one search returns as candidates, so that most evictions need no search.
+// candidateDivisor limits the candidates of one search to 1/16 of the open connections. Most evictions need no search.
 const candidateDivisor = 16
 
 // connections is the set of open connections of a listener, up to a limit. At the limit a new connection replaces the one that has gone
-// longest without an authenticated request, whether it is idle, in a handshake, slow, without a valid token or downloads documentation.
+// longest without an authenticated request, even if it is in a handshake or downloads documentation.
 // Connections that serve an authenticated request are exempt; if all do, the new one is closed. A request that starts in the instant in
 // which its connection is evicted is lost, as at the end of an idle timeout.
 //
-// The order is that of sequence numbers, which a connection gets when it is opened and when an authenticated request on it ends. So no
-// request reads a clock or takes a lock, and anonymous requests do not delay the eviction of their connection.
+// Connections are ordered by sequence number. A connection gets a new number when it is opened and when an authenticated request on it
+// ends. So no request reads a clock or takes a lock, and anonymous requests do not delay the eviction of their connection.
 type connections struct {
 	limit            atomic.Int64
 	sequence         atomic.Uint64
@@ -125,7 +125,7 @@ func (l *connections) replace(c *connection) (added bool, evicted *connection) {
 }
 
 // longestIdle returns the connection that has gone longest without an authenticated request, or nil if all serve one. Connections that
-// became idle after the last search follow all its candidates in the order.
+// became idle after the last search have higher numbers than its candidates.
 func (l *connections) longestIdle() *connection {
 	for searched := false; ; searched = true {
 		for len(l.candidates) > 0 {
@@ -183,8 +183,8 @@ func (c *connection) Close() error {
 
 // connectionContext adds a connection to the context of its requests ([http.Server.ConnContext]), which acquire it while they are served.
 func connectionContext(ctx context.Context, conn net.Conn) context.Context {
-	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		conn = secured.NetConn()
+	if tlsConn, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = tlsConn.NetConn()
 	}
 	if c, ok := conn.(*connection); ok {
 		return gateway.WithConnection(ctx, c)

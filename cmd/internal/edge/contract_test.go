@@ -19,7 +19,7 @@ func TestInvalidAnswerOfTheIdentityServiceIs500(t *testing.T) {
 		t.Errorf("the log has %s", line)
 	}
 	ready := i.readiness(t, "degraded")
-	if ready.status != 200 || !strings.Contains(ready.body, "a team id that it answers has been no UUID") || strings.Contains(ready.body, "hunter2") {
+	if ready.status != 200 || !strings.Contains(ready.body, "team ids that are not UUIDs") || strings.Contains(ready.body, "hunter2") {
 		t.Errorf("got %+v", ready)
 	}
 	if x := i.explain(t, "GET", "/v1/servers"); x.Identity.State != "invalid answers" {

@@ -6,7 +6,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// observers pass each decision to every one of them.
+// observers is an observer that passes each decision to all of its elements.
 type observers []gateway.DecisionObserver
 
 var _ gateway.DecisionObserver = observers(nil)

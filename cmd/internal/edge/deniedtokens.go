@@ -17,7 +17,7 @@ import (
 
 const (
 	deniedWindow = time.Minute
-	// deniedBits estimates some 1,000 tokens to within 3 %, and 100,000 to within 10 %; a window takes 2 KiB.
+	// deniedBits is the size of a bitmap. The error is below 3 % for 1,000 tokens and below 10 % for 100,000; a bitmap takes 2 KiB.
 	deniedBits  = 1 << 14
 	deniedWords = deniedBits / 64
 )

@@ -58,9 +58,9 @@ func serviceState(state connectivity.State, b backendclient.BreakerStatus, now t
 	switch {
 	case b.State == backendclient.BreakerOpen:
 		d.State = "breaker open"
-		d.Reason = "no calls are made for " + duration.Rounded(now.Sub(b.Since)) + ", the next in " + duration.Rounded(b.ProbesAt.Sub(now))
+		d.Reason = "no calls for " + duration.Rounded(now.Sub(b.Since)) + ", the next one in " + duration.Rounded(b.ProbesAt.Sub(now))
 	case b.State == backendclient.BreakerHalfOpen:
-		d.State, d.Reason = "breaker half-open", "a few calls are made for "+duration.Rounded(now.Sub(b.Since))
+		d.State, d.Reason = "breaker half-open", "few calls for "+duration.Rounded(now.Sub(b.Since))
 	case state != connectivity.Ready:
 		d.Reason = "no connection"
 	}
@@ -75,7 +75,7 @@ func invalidAnswers(brokenFor time.Duration, now time.Time) admin.Dependency {
 	return admin.Dependency{
 		State: "invalid answers", Since: now.Add(-brokenFor),
 		Reason: "for " + duration.Rounded(brokenFor) +
-			" a token id or a team id that it answers has been no UUID: tokens that are not cached get 500",
+			" it has returned token ids or team ids that are not UUIDs: tokens that are not cached get 500",
 	}
 }
 
@@ -93,16 +93,16 @@ func revocations(disconnected time.Duration, now time.Time) admin.Dependency {
 // redisCauses maps the prefixes of error replies of Redis to reasons.
 var redisCauses = []struct{ prefix, reason string }{
 	{"OOM ", "Redis is out of memory (maxmemory, and its policy evicts nothing)"},
-	{"NOAUTH ", "Redis asks for a password, and none is configured"},
+	{"NOAUTH ", "Redis requires a password, and none is configured"},
 	{"WRONGPASS ", "Redis refuses the user or the password"},
 	{"ERR AUTH ", "Redis has no password, and one is configured"},
-	{"NOPERM ", "Redis' ACL does not permit the user what the gateway does"},
+	{"NOPERM ", "the ACL of Redis denies the user a command or key of the gateway"},
 	{"READONLY ", "Redis is a read-only replica"},
 	{"LOADING ", "Redis is loading its data"},
-	{"MISCONF ", "Redis refuses writes, as it cannot save its data"},
-	{"NOREPLICAS ", "Redis refuses writes, as it has too few replicas"},
+	{"MISCONF ", "Redis refuses writes because it cannot save its data"},
+	{"NOREPLICAS ", "Redis refuses writes because it has too few replicas"},
 	{"MASTERDOWN ", "Redis is a replica that lost its master"},
-	{"CLUSTERDOWN ", "the cluster of Redis is down"},
+	{"CLUSTERDOWN ", "the Redis cluster is down"},
 	{"BUSY ", "Redis is busy with a script"},
 	{"ERR max number of clients reached", "Redis has too many clients (maxclients)"},
 }

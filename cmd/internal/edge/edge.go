@@ -78,7 +78,7 @@ func (e *Edge) bind(ctx context.Context, o Options) error {
 	}
 	e.public, err = newServer(ctx, serverOptions{
 		name: "public", address: o.Loaded.Listen, handler: e.parts, limits: publicLimits(o.Loaded.HTTP), tls: publicTLS,
-		errors:      e.parts.lines.connections.Handler(o.Logger.Handler()),
+		errors:      e.parts.logLimits.connections.Handler(o.Logger.Handler()),
 		connections: e.parts.connections,
 	})
 	if err != nil {
@@ -86,7 +86,7 @@ func (e *Edge) bind(ctx context.Context, o Options) error {
 	}
 	e.admin, err = newServer(ctx, serverOptions{
 		name: "admin", address: o.Loaded.Admin.Listen, handler: e.parts.admin, limits: adminLimits(), tls: adminTLS,
-		errors:      e.parts.lines.adminErrors.Handler(o.Logger.Handler()),
+		errors:      e.parts.logLimits.adminErrors.Handler(o.Logger.Handler()),
 		connections: e.parts.adminConnections,
 	})
 	return err

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// maxWatched is the maximum that is read of one file, and the maximum size of a configuration.
+// maxWatched is the maximum number of bytes that are hashed of one file. It is the maximum size of a configuration file.
 const maxWatched = 1 << 20
 
 // A fingerprint is a hash of the contents of files, including which of them cannot be read.

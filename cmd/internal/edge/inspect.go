@@ -70,13 +70,13 @@ func (i *inspector) view(ctx context.Context, s *snapshot, subject admin.Subject
 func (v *tokenView) setCached(a *authn.Authenticator, subject admin.Subject) (teamID string) {
 	record, cached := a.CachedToken(subject.TokenID)
 	token := &v.state.Token
-	token.Remembered, token.How, token.TeamID = cached, record.Freshness, subject.TeamID
+	token.Cached, token.Freshness, token.TeamID = cached, record.Freshness, subject.TeamID
 	switch p := record.Principal; {
 	case p != nil:
 		v.principal, token.TeamID = p, p.TeamID
 		token.AIPlan, token.Scopes = &p.AIPlan, p.Scopes.Strings()
 	case cached:
-		token.How = admin.Revoked
+		token.Freshness = admin.Revoked
 		v.revoked, token.TeamID = record.Revoked, cmp.Or(record.Revoked.TeamID, subject.TeamID)
 	}
 	return token.TeamID

@@ -190,7 +190,7 @@ func TestExplainAdmittedRequest(t *testing.T) {
 		x.Limits[j].Reset = nil
 	}
 	want := admin.TokenState{
-		Token:  admin.Token{Remembered: true, How: "fresh", TeamID: teamID, AIPlan: &plan, Scopes: []string{"servers:read"}},
+		Token:  admin.Token{Cached: true, Freshness: "fresh", TeamID: teamID, AIPlan: &plan, Scopes: []string{"servers:read"}},
 		Policy: admin.Policy{Class: "token", Key: "rate_limit.tokens." + tokenID, Origin: line(17), Owner: "ada", Reason: "on trial"},
 		Limits: []admin.Limit{
 			{Name: "few", Requests: 2, Per: 3600, Remaining: &one, Origin: line(19)},
@@ -270,7 +270,7 @@ func TestExplainWithAnUnavailableService(t *testing.T) {
 func TestExplainUncachedToken(t *testing.T) {
 	i := inspect(t, overrides)
 	x := i.explain(t, "GET", "/v1/servers", "token_id", "tok-1")
-	if x.Token.Remembered || x.Token.AIPlan != nil || x.Policy.Class != "default" || !x.Policy.TeamUnknown || *x.Limits[0].Remaining != 100 {
+	if x.Token.Cached || x.Token.AIPlan != nil || x.Policy.Class != "default" || !x.Policy.TeamUnknown || *x.Limits[0].Remaining != 100 {
 		t.Errorf("got %+v", x)
 	}
 	for name, want := range map[string]string{"token": gateway.Unknown, "plan": gateway.Unknown, "scope": gateway.Unknown, "limits": gateway.Passes} {
@@ -281,7 +281,7 @@ func TestExplainUncachedToken(t *testing.T) {
 	if x = i.explain(t, "GET", "/v1/servers", "token_id", "tok-1", "team_id", teamID); x.Policy.Class != "partner" || x.Policy.TeamUnknown || x.Limits[0].Requests != 50 {
 		t.Errorf("with its team: %+v", x)
 	}
-	if x := i.explain(t, "GET", "/v1/servers"); x.Policy.Class != "token" || x.Policy.TeamUnknown || x.Token.Remembered {
+	if x := i.explain(t, "GET", "/v1/servers"); x.Policy.Class != "token" || x.Policy.TeamUnknown || x.Token.Cached {
 		t.Errorf("with limits of the token: %+v", x)
 	}
 }

@@ -8,8 +8,8 @@ type Lifecycle interface {
 	Serving()
 	// Reloading is called before a reload that was requested by a signal.
 	Reloading()
-	// Draining is called when the gateway starts to shut down, which takes at most atMost.
-	Draining(atMost time.Duration)
+	// Draining is called when the gateway starts to shut down, which takes at most timeout.
+	Draining(timeout time.Duration)
 }
 
 // noopLifecycle ignores all events.

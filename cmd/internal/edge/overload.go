@@ -15,7 +15,7 @@ import (
 const (
 	// overloadCheckEvery is the interval of overload checks.
 	overloadCheckEvery = 250 * time.Millisecond
-	// recoveryPeriod is how long nothing must be refused before an overload has ended, so that flapping is one overload.
+	// recoveryPeriod is the time without refusals after which an overload ends. Shorter pauses do not split an overload.
 	recoveryPeriod = 10 * time.Second
 )
 
@@ -30,7 +30,7 @@ type overload struct {
 // A monitoredLimit is a limit past which requests or connections are refused.
 type monitoredLimit struct {
 	name string                                      // on the readiness page
-	what string                                      // what it limits, for the log
+	unit string                                      // of current and limit, in words
 	load func() (current, limit int, refused uint64) // refused counts from the start of the process
 
 	mu            sync.Mutex
@@ -42,8 +42,8 @@ type monitoredLimit struct {
 
 func newOverload(logger *slog.Logger, clock func() time.Time, capacity *gateway.Capacity, conns *connections) *overload {
 	return &overload{logger: logger, clock: clock, limits: []*monitoredLimit{
-		{name: "capacity", what: "requests in flight", load: capacity.Load},
-		{name: "connections", what: "open connections", load: conns.load},
+		{name: "capacity", unit: "requests in flight", load: capacity.Load},
+		{name: "connections", unit: "open connections", load: conns.load},
 	}}
 }
 
@@ -76,13 +76,13 @@ func (l *monitoredLimit) check(logger *slog.Logger, now time.Time) {
 	if refused != l.refused {
 		if l.since.IsZero() {
 			l.since, l.refusedBefore = now, l.refused
-			logger.Warn("overloaded", slog.String("bound", l.what), slog.Int("most", limit))
+			logger.Warn("overloaded", slog.String("bound", l.unit), slog.Int("most", limit))
 		}
 		l.lastRefusal, l.refused = now, refused
 		return
 	}
 	if !l.since.IsZero() && now.Sub(l.lastRefusal) >= recoveryPeriod {
-		logger.Info("not overloaded any more", slog.String("bound", l.what), slog.Uint64("refused", l.refused-l.refusedBefore),
+		logger.Info("not overloaded any more", slog.String("bound", l.unit), slog.Uint64("refused", l.refused-l.refusedBefore),
 			slog.String("lasted", duration.Rounded(l.lastRefusal.Sub(l.since))))
 		l.since = time.Time{}
 	}
@@ -98,6 +98,6 @@ func (l *monitoredLimit) dependency(now time.Time) admin.Dependency {
 	}
 	return admin.Dependency{
 		State: "overloaded", Since: l.since,
-		Reason: fmt.Sprintf("more than %d %s for %s; %d now", limit, l.what, duration.Rounded(now.Sub(l.since)), current),
+		Reason: fmt.Sprintf("more than %d %s for %s; %d now", limit, l.unit, duration.Rounded(now.Sub(l.since)), current),
 	}
 }

@@ -42,7 +42,7 @@ type parts struct {
 	connections      *connections
 	adminConnections *connections
 	overload         *overload
-	lines            *logLimits
+	logLimits        *logLimits
 	reloads          *configMetrics
 	admin            *admin.Admin
 	console          *console.Console
@@ -66,7 +66,7 @@ func build(o Options) (_ *parts, err error) {
 		return nil, err
 	}
 	p.decisions = observers{busyTokens{p.busiest}, p.denied}
-	if p.lines, err = newLogLimits(o, registry); err != nil {
+	if p.logLimits, err = newLogLimits(o, registry); err != nil {
 		return nil, err
 	}
 	if p.traces, err = newTracing(o, registry); err != nil {
@@ -85,7 +85,7 @@ func build(o Options) (_ *parts, err error) {
 		return nil, err
 	}
 	p.refunds = gateway.NewRefunds(gateway.RefundsOptions{
-		Limiter: p.limiter, Metrics: p.metrics, Logger: o.Logger, Lines: p.lines.requests.Failed,
+		Limiter: p.limiter, Metrics: p.metrics, Logger: o.Logger, Lines: p.logLimits.requests.Failed,
 	})
 	if err := p.buildLimits(o.Loaded.HTTP); err != nil {
 		return nil, err
@@ -116,9 +116,9 @@ func (p *parts) buildAdmin(o Options) error {
 		Console:      p.console,
 		Access:       adminAccess(o.Loaded.Admin),
 		Hold:         holdConnection,
-		LiveTokens:   tokenPrefix(o.Loaded.Config),
+		TokenPrefix:  tokenPrefix(o.Loaded.Config),
 		Logger:       o.Logger,
-		RefusalLines: p.lines.admin,
+		RefusalLines: p.logLimits.admin,
 	})
 	return errors.Join(p.registry.Register(p.admin.Readiness()), p.registry.Register(p.admin.Refusals()))
 }
@@ -169,7 +169,7 @@ func (p *parts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // background returns the background tasks; each ends with its context. Run runs the refunds separately, because they end before the others.
 func (p *parts) background() []func(context.Context) error {
 	all := []func(context.Context) error{
-		p.authenticator.Run, p.limiter.Run, p.busiest.Run, p.denied.Run, p.console.Run, p.overload.run, p.lines.Run,
+		p.authenticator.Run, p.limiter.Run, p.busiest.Run, p.denied.Run, p.console.Run, p.overload.run, p.logLimits.Run,
 	}
 	if p.demand != nil {
 		all = append(all, p.demand.Run)

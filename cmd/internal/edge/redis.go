@@ -43,7 +43,7 @@ type sharedLimits struct {
 
 func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.Provider) (_ *sharedLimits, err error) {
 	c := o.Loaded.RateLimit.Redis
-	secured, err := redisTLS(c.TLS, o.Logger)
+	tlsConfig, err := redisTLS(c.TLS, o.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 	redisstore.LogTo(o.Logger)
 	l := &sharedLimits{logger: o.Logger}
 	l.config.Store(&o.Loaded.RateLimit)
-	if l.client, err = l.connect(c, secured); err != nil {
+	if l.client, err = l.connect(c, tlsConfig); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -85,7 +85,7 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 }
 
 // connect returns a client, which connects when it is first used.
-func (l *sharedLimits) connect(c config.Redis, secured func(context.Context) *tls.Config) (redis.UniversalClient, error) {
+func (l *sharedLimits) connect(c config.Redis, tlsConfig func(context.Context) *tls.Config) (redis.UniversalClient, error) {
 	return redisstore.NewClient(redisstore.ClientOptions{
 		Addresses:        c.Addresses,
 		Topology:         redisstore.Topology(c.Mode),
@@ -94,7 +94,7 @@ func (l *sharedLimits) connect(c config.Redis, secured func(context.Context) *tl
 		SentinelUsername: c.SentinelUsername,
 		SentinelPassword: c.SentinelPassword.Reveal(),
 		Database:         c.Database,
-		TLS:              secured,
+		TLS:              tlsConfig,
 		PoolSize:         redisConnections,
 		Timeout:          time.Duration(c.Timeout),
 		DialTimeout:      c.DialTimeout(),

@@ -44,12 +44,12 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 		"a password": { // open connections stay authenticated, so they are closed
 			refuse: [][]any{{"CONFIG", "SET", "requirepass", secret}, {"CLIENT", "KILL", "TYPE", "normal"}, {"CLIENT", "KILL", "TYPE", "pubsub"}},
 			heal:   [][]any{{"CONFIG", "SET", "requirepass", ""}},
-			reason: "Redis asks for a password", watched: time.Second,
+			reason: "Redis requires a password", watched: time.Second,
 		},
 		"no permission to write accounts": {
 			refuse: [][]any{{"ACL", "SETUSER", "default", "resetkeys", "~opsgate:ping*", "~opsgate:replicas"}},
 			heal:   [][]any{{"ACL", "SETUSER", "default", "~*"}},
-			reason: "Redis' ACL does not permit", flaps: true,
+			reason: "the ACL of Redis denies", flaps: true,
 			watched: 4 * time.Second, // longer than a recovery takes
 		},
 	} {

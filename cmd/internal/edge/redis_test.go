@@ -85,7 +85,7 @@ func TestGatewaySurvivesARedisOutage(t *testing.T) {
 		_, state := r.redis(t)
 		return state == "ready" && r.get(t, r.Address(), "/v1/servers").status == 200
 	})
-	if err := r.reload(t, limits(1000)); err == nil || !strings.Contains(err.Error(), "rate_limit.store: cannot change while running") {
+	if err := r.reload(t, limits(1000)); err == nil || !strings.Contains(err.Error(), "rate_limit.store: a change needs a restart") {
 		t.Errorf("another store: got %v", err)
 	}
 	r.finish(t)

@@ -67,7 +67,7 @@ func TestInvalidConfigurationChangesNothing(t *testing.T) {
 	}
 	refused := r.requested("configuration refused")
 	if len(refused) != 2 || refused[0]["file"] != r.file || refused[0]["line"] != 11.0 || refused[0]["key"] != "http.max_body_bytes" ||
-		refused[0]["problem"] != "is 1KiB to 16MiB, not 1" || refused[1]["key"] != "logs" {
+		refused[0]["problem"] != "must be 1KiB to 16MiB, not 1" || refused[1]["key"] != "logs" {
 		t.Errorf("got %v", refused)
 	}
 	if got := r.metric(t, "opsgate_config_last_reload_successful"); got != "0" {
@@ -91,7 +91,7 @@ func TestReloadThatChangesAKeyFixedAtStartIsRefusedAsAWhole(t *testing.T) {
 		{"http.idle_timeout", "http: {idle_timeout: 1m}\n", "set at start"},
 	} {
 		err := r.reload(t, limits(200)+test.text)
-		want := fmt.Sprintf("%s:11: %s: cannot change while running (%s): restart", r.file, test.key, test.reason)
+		want := fmt.Sprintf("%s:11: %s: a change needs a restart (%s)", r.file, test.key, test.reason)
 		if err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}

@@ -11,7 +11,7 @@ import (
 func TestRevokedTokenIsLoggedAndExplained(t *testing.T) {
 	i := inspect(t, overrides)
 	i.services.revoked.Store(true)
-	if x := i.explain(t, "GET", "/v1/servers"); x.Token.Remembered || outcomes(x)["token"] != gateway.Unknown {
+	if x := i.explain(t, "GET", "/v1/servers"); x.Token.Cached || outcomes(x)["token"] != gateway.Unknown {
 		t.Errorf("before any request: %+v", x)
 	}
 	got := i.get(t, i.Address(), "/v1/servers")
@@ -25,7 +25,7 @@ func TestRevokedTokenIsLoggedAndExplained(t *testing.T) {
 	if a := x.Answer; a.Status != 401 || a.Code != "unauthorized" || a.Cause != "token:revoked" || a.FailedCheck != "token" || !strings.Contains(got.body, a.Text) {
 		t.Errorf("explained is %+v, answered %+v", a, got)
 	}
-	if k := x.Token; !k.Remembered || k.How != admin.Revoked || k.TeamID != teamID || k.AIPlan != nil || k.Scopes != nil {
+	if k := x.Token; !k.Cached || k.Freshness != admin.Revoked || k.TeamID != teamID || k.AIPlan != nil || k.Scopes != nil {
 		t.Errorf("token %+v", k)
 	}
 	for _, c := range x.Checks {
@@ -33,7 +33,7 @@ func TestRevokedTokenIsLoggedAndExplained(t *testing.T) {
 			t.Errorf("check %+v", c)
 		}
 	}
-	if state := getJSON[admin.TokenLimits](t, i, "/admin/limits/"+tokenID); state.Token.How != admin.Revoked || state.Policy.Class != "token" {
+	if state := getJSON[admin.TokenLimits](t, i, "/admin/limits/"+tokenID); state.Token.Freshness != admin.Revoked || state.Policy.Class != "token" {
 		t.Errorf("limits %+v", state)
 	}
 }

@@ -18,20 +18,20 @@ const adminGrace = time.Second
 // had to be cut off. It may be called once.
 func (e *Edge) Run(ctx context.Context) error {
 	// The background tasks outlast ctx, because requests are served until the drain has ended.
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	tasks, failed := errgroup.WithContext(background)
+	taskCtx, stopTasks := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopTasks()
+	tasks, failed := errgroup.WithContext(taskCtx)
 	for _, task := range e.parts.background() {
-		tasks.Go(func() error { return task(background) })
+		tasks.Go(func() error { return task(taskCtx) })
 	}
 	// Refunds end after the requests, and the limiter and the record of demand after the refunds.
-	refunding, flush := context.WithCancel(background)
-	defer flush()
+	refundCtx, stopRefunds := context.WithCancel(taskCtx)
+	defer stopRefunds()
 	refunded := make(chan error, 1)
-	go func() { refunded <- e.parts.refunds.Run(refunding) }()
-	watching, unwatch := context.WithCancel(ctx) // reloads end when the shutdown starts
-	defer unwatch()
-	tasks.Go(func() error { return e.reloader.watch(watching) })
+	go func() { refunded <- e.parts.refunds.Run(refundCtx) }()
+	reloadCtx, stopReloads := context.WithCancel(ctx) // reloads end when the shutdown starts
+	defer stopReloads()
+	tasks.Go(func() error { return e.reloader.watch(reloadCtx) })
 	tasks.Go(e.public.serve)
 	tasks.Go(e.admin.serve)
 	e.parts.admin.Serving()
@@ -43,11 +43,11 @@ func (e *Edge) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case <-failed.Done():
 	}
-	unwatch()
+	stopReloads()
 	err := e.drain(failed)
-	flush()
+	stopRefunds()
 	err = errors.Join(<-refunded, err)
-	stop()
+	stopTasks()
 	err = errors.Join(tasks.Wait(), err, e.parts.close())
 	e.logger.Info("stopped")
 	return err

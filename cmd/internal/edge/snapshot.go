@@ -65,7 +65,7 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 		Decisions:       p.decisions,
 		Tracer:          newTracer(p.traces, loaded.Config),
 		Logger:          p.logger,
-		Lines:           p.lines.requests,
+		Lines:           p.logLimits.requests,
 		Metrics:         p.metrics,
 	})
 	return s, err
@@ -96,8 +96,8 @@ func timeouts(routes config.Routes) map[string]time.Duration {
 	return byRoute
 }
 
-// requestsPerLookUp is the number of requests in flight per look-up of an unknown token: those that wait for look-ups may hold half of
-// http.max_in_flight at most.
+// requestsPerLookUp is the number of requests in flight per look-up of an unknown token: requests that wait for look-ups hold at most
+// half of http.max_in_flight.
 const requestsPerLookUp = 2 * authn.WaitersPerLookUp
 
 // tokenSettings limits look-ups of unknown tokens to half of the calls in flight, and the requests that wait for them to half of

@@ -22,17 +22,18 @@ func newTracing(o Options, registry prometheus.Registerer) (*tracing.Provider, e
 	if err != nil {
 		return nil, fmt.Errorf("tracing.headers: %w", err)
 	}
-	secured, err := collectorTLS(c)
+	tlsConfig, err := collectorTLS(c)
 	if err != nil {
 		return nil, fmt.Errorf("TLS to the trace collector: %w", err)
 	}
 	return tracing.New(tracing.Options{
-		Endpoint: c.Endpoint, Headers: headers, TLS: secured,
+		Endpoint: c.Endpoint, Headers: headers, TLS: tlsConfig,
 		Version: o.Build.Version, Logger: o.Logger, Registerer: registry,
 	})
 }
 
-// collectorTLS returns the TLS configuration for the collector. It is nil without TLS, and for the default of the library.
+// collectorTLS returns the TLS configuration for the collector. It is nil without TLS, and if no files are configured, so that the
+// library uses its default.
 func collectorTLS(c config.Tracing) (*tls.Config, error) {
 	endpoint, err := url.Parse(c.Endpoint)
 	if err != nil || c.TLS == (config.TracingTLS{}) || !strings.HasSuffix(endpoint.Scheme, "s") {
@@ -49,9 +50,9 @@ func newTracer(p *tracing.Provider, c config.Config) gateway.Tracer {
 	trust := map[config.ParentTrust]tracing.Trust{
 		config.TrustNever: tracing.TrustNever, config.TrustProxies: tracing.TrustProxies, config.TrustAlways: tracing.TrustAlways,
 	}
-	return tracer{p.With(tracing.Settings{
+	return tracer{p.Tracer(tracing.Settings{
 		Sample: c.Tracing.Sample.Fraction(), Trust: trust[c.Tracing.TrustParent], Proxies: prefixes(c.TrustedProxies),
-		LiveTokens: tokenPrefix(c),
+		TokenPrefix: tokenPrefix(c),
 	})}
 }
 

@@ -76,7 +76,7 @@ func TestReloadChangesTheTraceSample(t *testing.T) {
 	c.do(t, "/v1/monitors", nil)
 	c.endpoint = byGRPC
 	c.write(t, c.configuration())
-	if err := c.Reload(t.Context(), "the test"); err == nil || !strings.Contains(err.Error(), "tracing.endpoint: cannot change while running") {
+	if err := c.Reload(t.Context(), "the test"); err == nil || !strings.Contains(err.Error(), "tracing.endpoint: a change needs a restart") {
 		t.Errorf("another endpoint: got %v", err)
 	}
 	if all := c.traces(t); len(all) != 1 || all[0][0].GetName() != "GET /v1/monitors" {
@@ -98,7 +98,7 @@ func TestUnavailableCollectorDoesNotAffectRequests(t *testing.T) {
 		}
 	}
 	c.finish(t)
-	if n := strings.Count(c.log.String(), `"msg":"traces are lost: the collector does not take them"`); n != 1 {
+	if n := strings.Count(c.log.String(), `"msg":"traces are lost: the collector does not accept them"`); n != 1 {
 		t.Errorf("%d log lines", n)
 	}
 }

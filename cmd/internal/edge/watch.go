@@ -48,7 +48,7 @@ func (r *reloader) poll(ctx context.Context) {
 		waitUntilStable(ctx, files)
 		_ = r.reload(ctx, trigger{why: "the files changed", automatic: true}) // reload logs its error
 	case retry:
-		_ = r.reload(ctx, trigger{why: "another try", automatic: true})
+		_ = r.reload(ctx, trigger{why: "retry", automatic: true})
 	}
 }
 
@@ -56,7 +56,7 @@ func (r *reloader) poll(ctx context.Context) {
 func (r *reloader) state() (files fingerprint, retry bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.files, r.refused != "" && r.clock().Sub(r.triedAt) >= retryEvery
+	return r.files, r.lastErr != "" && r.clock().Sub(r.triedAt) >= retryEvery
 }
 
 // waitUntilStable waits until the files have not changed for stableFor, for stableChecks checks at most.

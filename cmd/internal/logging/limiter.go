@@ -119,7 +119,7 @@ func (n *Lines) Allow(cause string) bool {
 		return true
 	}
 	c := n.of(cause)
-	if c.window.take(n.elapsed()) {
+	if c.window.allow(n.elapsed()) {
 		return true
 	}
 	c.suppressed.Add(1)
@@ -204,8 +204,8 @@ func newWindow(perSecond int) *window {
 	return w
 }
 
-// take admits a line if fewer than the number were admitted within the last second.
-func (w *window) take(elapsed time.Duration) bool {
+// allow admits a line if fewer than the number were admitted within the last second.
+func (w *window) allow(elapsed time.Duration) bool {
 	now := int64(elapsed)
 	if now < w.closedUntil.Load() {
 		return false

@@ -8,7 +8,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// New returns the policies of a configuration without the assignments that have expired by now. Limits that previous has too keep their
+// New returns the policies of a configuration without the assignments that have expired by now. Limits that are also in previous keep their
 // policy, so that accounts of their tokens need no conversion; previous may be nil.
 func New(loaded config.Loaded, now time.Time, previous *ratelimit.Policies) (*ratelimit.Policies, error) {
 	policies := byLimits(previous)
@@ -26,11 +26,11 @@ func New(loaded config.Loaded, now time.Time, previous *ratelimit.Policies) (*ra
 			Owner: a.Owner, Reason: a.Reason, Expires: a.Expires.Time,
 		})
 	}
-	made, err := ratelimit.NewPolicies(all[0], all[1:]...)
+	assigned, err := ratelimit.NewPolicies(all[0], all[1:]...)
 	if err != nil {
 		return nil, fmt.Errorf("assign the policies: %w", err)
 	}
-	return made, nil
+	return assigned, nil
 }
 
 // NextExpiry returns when the first of the assignments expires; zero for never.
@@ -47,7 +47,7 @@ func NextExpiry(p *ratelimit.Policies) time.Time {
 // limits is the limits of a policy as a key of a map.
 type limits [ratelimit.MaxLimits]ratelimit.Limit
 
-// policyCache has one policy for equal limits.
+// policyCache maps limits to their policy.
 type policyCache map[limits]*ratelimit.Policy
 
 // byLimits returns the policies of the assignments.

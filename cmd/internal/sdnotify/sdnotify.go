@@ -34,12 +34,12 @@ func (n *Notifier) Reloading() {
 
 // Draining reports the start of the shutdown, and extends the timeout of systemd to its maximum duration, which may be longer than
 // TimeoutStopSec of the unit.
-func (n *Notifier) Draining(atMost time.Duration) {
+func (n *Notifier) Draining(timeout time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.draining = true
 	n.notify(fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d\nSTATUS=draining, for at most %s",
-		daemon.SdNotifyStopping, (atMost + exitTime).Microseconds(), atMost))
+		daemon.SdNotifyStopping, (timeout + exitTime).Microseconds(), timeout))
 }
 
 func (n *Notifier) notifyUnlessDraining(state string) {

@@ -40,7 +40,7 @@ type attempts struct{ made int }
 
 type attemptsKey struct{}
 
-// call counts the attempts of a recorded call. A call that fails without an attempt was refused by a breaker or by the bound on calls in
+// call counts the attempts of a recorded call. A call that fails without an attempt was refused by a breaker or by the limit on calls in
 // flight; it gets an internal span.
 func (p *Provider) call(
 	ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,

@@ -28,7 +28,7 @@ type outbox struct {
 func newOutbox(exporter sdk.SpanExporter, o Options) (*outbox, error) {
 	spans := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_tracing_spans_total",
-		Help: "Spans by what became of them: sent; failed, as the collector did not take their batch; or queue_full, as too many waited.",
+		Help: "Spans by outcome: sent; failed, because the collector did not accept their batch; or queue_full.",
 	}, []string{"outcome"})
 	if err := o.Registerer.Register(spans); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (s sender) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error
 	if err == nil {
 		s.sent.Add(float64(len(spans)))
 		if s.failing {
-			s.logger.Info("the collector takes traces again", slog.Int("spans_lost", s.lost))
+			s.logger.Info("the collector accepts traces again", slog.Int("spans_lost", s.lost))
 		}
 		s.failing, s.lost = false, 0
 		return nil
@@ -70,7 +70,7 @@ func (s sender) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error
 	s.lost += len(spans)
 	if !s.failing {
 		s.failing = true
-		s.logger.Warn("traces are lost: the collector does not take them", slog.Any("error", err))
+		s.logger.Warn("traces are lost: the collector does not accept them", slog.Any("error", err))
 	}
 	return nil
 }

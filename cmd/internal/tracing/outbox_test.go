@@ -44,7 +44,7 @@ func open(t testing.TB, endpoint string) recorder {
 
 // record records requests with one span each.
 func (r recorder) record(requests int) {
-	tracer := r.With(tracing.Settings{Sample: 1})
+	tracer := r.Tracer(tracing.Settings{Sample: 1})
 	for range requests {
 		_, request := tracer.Trace(context.Background(), httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody), "/v1/servers")
 		request.End(http.StatusOK, "")
@@ -105,8 +105,8 @@ func TestAnOutageOfTheCollectorIsLoggedAtItsBeginningAndEnd(t *testing.T) {
 	r.await(t, "sent", 2*batch)
 	r.Close()
 	lines := strings.Split(strings.TrimSpace(r.log.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], `"msg":"traces are lost: the collector does not take them","error":`) ||
-		!strings.Contains(lines[1], `"msg":"the collector takes traces again","spans_lost":1536`) {
+	if len(lines) != 2 || !strings.Contains(lines[0], `"msg":"traces are lost: the collector does not accept them","error":`) ||
+		!strings.Contains(lines[1], `"msg":"the collector accepts traces again","spans_lost":1536`) {
 		t.Errorf("the log says\n%s", r.log.String())
 	}
 }
@@ -152,7 +152,7 @@ func TestNothingIsRecordedWithoutACollector(t *testing.T) {
 	if p != nil || err != nil {
 		t.Fatal(p, err)
 	}
-	if p.With(tracing.Settings{}) != nil || p.DialOptions() != nil || p.RedisHook(nil) != nil || p.Exemplar() != nil {
+	if p.Tracer(tracing.Settings{}) != nil || p.DialOptions() != nil || p.RedisHook(nil) != nil || p.Exemplar() != nil {
 		t.Error("it records nevertheless")
 	}
 	p.Close()

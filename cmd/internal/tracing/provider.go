@@ -63,7 +63,7 @@ func New(o Options) (*Provider, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("tracing: %w", err), exporter.Shutdown(ctx))
 	}
-	// What the library has to say goes to standard error otherwise. It has one handler for the whole process.
+	// Without a handler the library writes errors to standard error. It has one handler per process.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Logger.Debug("opentelemetry", slog.Any("error", err)) }))
 	p := &Provider{outbox: out, logger: o.Logger}
 	p.sdk = sdk.NewTracerProvider(
@@ -97,8 +97,8 @@ func newResource(ctx context.Context, o Options) *resource.Resource {
 	return r
 }
 
-// With returns a Tracer with the settings, or nil for a nil Provider.
-func (p *Provider) With(s Settings) *Tracer {
+// Tracer returns a Tracer with the settings, or nil for a nil Provider.
+func (p *Provider) Tracer(s Settings) *Tracer {
 	if p == nil {
 		return nil
 	}
@@ -116,6 +116,6 @@ func (p *Provider) Close() {
 	err := p.sdk.Shutdown(ctx)
 	err = errors.Join(err, p.outbox.exporter.Shutdown(ctx)) // cancels an export that is still in progress
 	if lost := p.outbox.waiting.Load(); lost > 0 {
-		p.logger.Warn("the last traces are lost: the collector does not take them", slog.Int64("spans", lost), slog.Any("error", err))
+		p.logger.Warn("the last traces are lost: the collector does not accept them", slog.Int64("spans", lost), slog.Any("error", err))
 	}
 }

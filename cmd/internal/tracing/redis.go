@@ -55,8 +55,8 @@ func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		err := next(ctx, cmd)
 		if err != nil && !errors.Is(err, redis.Nil) {
 			fail(span, redisFailure(err))
-			if answer, ok := errors.AsType[redis.Error](err); ok {
-				span.SetAttributes(semconv.DBResponseStatusCode(firstWord(answer.Error())))
+			if reply, ok := errors.AsType[redis.Error](err); ok {
+				span.SetAttributes(semconv.DBResponseStatusCode(firstWord(reply.Error())))
 			}
 		}
 		return err
@@ -65,8 +65,8 @@ func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // redisFailure returns the error type: the first word of an error reply, timeout, or unreachable.
 func redisFailure(err error) string {
-	if answer, ok := errors.AsType[redis.Error](err); ok {
-		return firstWord(answer.Error())
+	if reply, ok := errors.AsType[redis.Error](err); ok {
+		return firstWord(reply.Error())
 	}
 	if network, ok := errors.AsType[net.Error](err); errors.Is(err, context.DeadlineExceeded) || ok && network.Timeout() {
 		return "timeout"

@@ -18,7 +18,7 @@ func TestTheSampledFractionIsRecorded(t *testing.T) {
 	req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
 	for _, sample := range []float64{0, 0.01, 0.25, 1} {
 		const requests = 40_000
-		tracer, recorded := r.With(tracing.Settings{Sample: sample}), 0.0
+		tracer, recorded := r.Tracer(tracing.Settings{Sample: sample}), 0.0
 		for range requests {
 			if _, request := tracer.Trace(t.Context(), req, "/v1/servers"); request != nil {
 				recorded++
@@ -35,7 +35,7 @@ func TestTheSampledFractionIsRecorded(t *testing.T) {
 func TestATraceStateWithATokenIsDropped(t *testing.T) {
 	r := open(t, "http://127.0.0.1:1")
 	defer r.Close()
-	tracer := r.With(tracing.Settings{Trust: tracing.TrustAlways, LiveTokens: "ops_live_"})
+	tracer := r.Tracer(tracing.Settings{Trust: tracing.TrustAlways, TokenPrefix: "ops_live_"})
 	for _, sampled := range []string{"00", "01"} {
 		for state, want := range map[string]string{"vendor=1": "vendor=1", "vendor=1,token=ops_live_x": "", "ops_live_x=1": ""} {
 			req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
@@ -57,7 +57,7 @@ func TestATraceStateWithATokenIsDropped(t *testing.T) {
 func BenchmarkUnrecorded(b *testing.B) {
 	r := open(b, "http://127.0.0.1:1")
 	defer r.Close()
-	tracer := r.With(tracing.Settings{Sample: 1e-9})
+	tracer := r.Tracer(tracing.Settings{Sample: 1e-9})
 	req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -69,7 +69,7 @@ func BenchmarkUnrecorded(b *testing.B) {
 func BenchmarkRecorded(b *testing.B) {
 	r := open(b, "http://127.0.0.1:1")
 	defer r.Close()
-	tracer := r.With(tracing.Settings{Sample: 1})
+	tracer := r.Tracer(tracing.Settings{Sample: 1})
 	req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
 	b.ReportAllocs()
 	for b.Loop() {
