@@ -25,7 +25,7 @@ type Relay struct {
 	failing map[string]int
 }
 
-// A Call is what a service is told of a call before it reads the request.
+// A Call has the metadata of a call, which a service receives before the request.
 type Call struct {
 	Method      string // "/ops.fleet.v1.FleetService/GetServer"
 	Traceparent string // "" for none
