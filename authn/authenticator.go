@@ -39,11 +39,11 @@ type Authenticator struct {
 
 	knownInFlight atomic.Int64 // lookups of known tokens
 
-	// mu guards flights and unknown. It is also held while a lookup or a revocation changes both entries and flights. Cache hits do not
+	// mu guards flights and unknownQueue. It is also held while a lookup or a revocation changes both entries and flights. Cache hits do not
 	// lock it.
-	mu      sync.Mutex
-	flights map[key]*flight
-	unknown fairQueue // lookups of unknown tokens
+	mu           sync.Mutex
+	flights      map[key]*flight
+	unknownQueue fairQueue // lookups of unknown tokens
 }
 
 // New makes an Authenticator, without calls to any service. It returns an error if the options are invalid or the metrics are already
@@ -55,14 +55,14 @@ func New(options Options) (*Authenticator, error) {
 	}
 	start := o.Clock()
 	a := &Authenticator{
-		format:     o.Format,
-		identity:   o.Identity,
-		logger:     o.Logger,
-		now:        func() time.Duration { return o.Clock().Sub(start) },
-		contract:   contractState{logger: o.Logger},
-		shedLogger: shedLogger{logger: o.Logger},
-		flights:    make(map[key]*flight),
-		unknown:    newFairQueue(),
+		format:       o.Format,
+		identity:     o.Identity,
+		logger:       o.Logger,
+		now:          func() time.Duration { return o.Clock().Sub(start) },
+		contract:     contractState{logger: o.Logger},
+		shedLogger:   shedLogger{logger: o.Logger},
+		flights:      make(map[key]*flight),
+		unknownQueue: newFairQueue(),
 	}
 	a.Apply(o.Settings)
 	var err error
@@ -103,7 +103,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, token string, from Sou
 	if !a.fresh(ttl, e, now) {
 		return a.awaitLookUp(ctx, s, k, networkOf(from.ClientAddr()))
 	}
-	if now >= e.since+ttl.refreshAfter {
+	if now >= e.determinedAt+ttl.refreshAfter {
 		a.refresh(ctx, s, k, e)
 	}
 	return a.result(e)
@@ -111,7 +111,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, token string, from Sou
 
 // fresh reports whether the entry may be used without a lookup.
 func (a *Authenticator) fresh(ttl ttl, e *entry, now time.Duration) bool {
-	return now < e.since+ttl.expireAfter && e.epoch == a.epoch.Load()
+	return now < e.determinedAt+ttl.expireAfter && e.epoch == a.epoch.Load()
 }
 
 // ttl returns the TTL of the entry, which is shorter for a confirmed one while the revocation stream is disconnected.
@@ -122,7 +122,7 @@ func (a *Authenticator) ttl(s *settings, e *entry) ttl {
 	switch at := time.Duration(a.disconnectedAt.Load()); {
 	case at == 0:
 		return s.ttls.byState[confirmed]
-	case e.since < at:
+	case e.determinedAt < at:
 		return s.ttls.beforeDisconnect
 	default:
 		return s.ttls.duringDisconnect
@@ -134,7 +134,7 @@ func (a *Authenticator) ttl(s *settings, e *entry) ttl {
 func (a *Authenticator) refresh(ctx context.Context, s *settings, k key, e *entry) {
 	limit := int64(s.MaxLookUps)
 	if e.principal == nil || e.refreshing.Load() || a.knownInFlight.Load() >= limit {
-		return // without the lock
+		return // checked before the lock is taken, as most requests return here
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -149,7 +149,7 @@ func (a *Authenticator) refresh(ctx context.Context, s *settings, k key, e *entr
 // result counts the use of an entry, and returns its principal or its refusal.
 func (a *Authenticator) result(e *entry) (*Principal, error) {
 	if e.state == unconfirmed {
-		a.metrics.stales.Inc()
+		a.metrics.staleHits.Inc()
 	} else {
 		a.metrics.hits.Inc()
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// breachLogInterval is the minimum interval between log lines of contract breaches. If only some tokens have invalid responses, valid and
-// invalid ones alternate.
+// breachLogInterval is the minimum interval between log lines of contract breaches. Without it, responses that are alternately valid and
+// invalid would cause a line for each change.
 const breachLogInterval = time.Minute
 
 // A contractState records whether the responses of the identity service conform to the contract. It is safe for concurrent use.
@@ -39,8 +39,8 @@ func (c *contractState) note(now time.Duration, breach error) {
 	}
 }
 
-// ContractError returns an [ErrContract] if the identity service's last response broke the contract, and how long that has been so. The
-// error contains nothing of the response.
+// ContractError returns an [ErrContract] if the identity service's last response broke the contract, and the time since the first of the
+// current series of invalid responses. The error contains nothing of the response.
 func (a *Authenticator) ContractError() (time.Duration, error) {
 	c := &a.contract
 	c.mu.Lock()

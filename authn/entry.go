@@ -21,10 +21,10 @@ const (
 	numStates
 )
 
-// A ttl is how long an entry is used after entry.since.
+// A ttl is how long an entry is used after entry.determinedAt.
 type ttl struct {
-	refreshAfter time.Duration // the first use after it starts a lookup in the background
-	expireAfter  time.Duration // a use after it waits for a lookup
+	refreshAfter time.Duration // from this age on, a use starts a lookup in the background
+	expireAfter  time.Duration // from this age on, a use waits for a lookup
 }
 
 // ttls are the TTLs of entries. They follow from the settings and not from the entry, so that changed settings apply at once.
@@ -34,7 +34,7 @@ type ttls struct {
 	duringDisconnect ttl // of a token that was confirmed since
 }
 
-// settings are Settings in use.
+// settings are the current Settings and the TTLs that follow from them.
 type settings struct {
 	Settings
 
@@ -58,13 +58,14 @@ func (s Settings) ttls() ttls {
 	}
 }
 
-// confirmedTTL returns the TTL of a confirmed token. A token in use is refreshed before it expires, so that its requests do not wait: in
-// the last third of its TTL, or earlier, so that two lookups can time out first, but not in the first third.
+// confirmedTTL returns the TTL of a confirmed token. A token in use is refreshed before it expires, so that its requests do not wait. The
+// refresh starts after two thirds of the TTL. It starts earlier if the last third is too short for two lookups that time out, but not in
+// the first third.
 func (s Settings) confirmedTTL(fresh time.Duration) ttl {
 	return ttl{refreshAfter: max(fresh/3, min(fresh*2/3, fresh-2*s.LookUpTimeout)), expireAfter: fresh}
 }
 
-// An entry is the cached result of a lookup. Times are relative to the start of the Authenticator. An entry is immutable but for
+// An entry is the cached result of a lookup. Times are relative to the start of the Authenticator. An entry is immutable except for
 // refreshing.
 type entry struct {
 	principal *Principal // nil for a refusal
@@ -72,9 +73,9 @@ type entry struct {
 	state     state
 	epoch     uint64 // see Authenticator.epoch
 
-	since       time.Duration // when the state was determined
-	confirmedAt time.Duration // when the identity service last confirmed it
-	keepUntil   time.Duration // when the cache evicts it; until then it is used if a lookup fails
+	determinedAt time.Duration // when the state was determined
+	confirmedAt  time.Duration // when the identity service last confirmed it
+	keepUntil    time.Duration // when the cache evicts it; until then it is used if a lookup fails
 
 	refreshing atomic.Bool // a refresh was started
 }

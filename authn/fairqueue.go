@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// WaitersPerLookUp is the number of requests that may wait for each lookup of an unknown token that may be in flight.
+	// WaitersPerLookUp × MaxLookUps is the maximum number of requests that wait for lookups of unknown tokens.
 	WaitersPerLookUp = 8
-	// siteShare limits the waiting requests of a site to siteShare times the free places.
-	siteShare = 3
+	// siteFactor limits the waiting requests of a site to siteFactor times the free places.
+	siteFactor = 3
 )
 
 // A fairQueue divides the lookups of unknown tokens among source networks. Its capacity is WaitersPerLookUp × MaxLookUps places. A request
 // that waits for a lookup takes a place.
 //
-// Admission: a network may have as many requests waiting as there are free places, and a site siteShare times as many. So one network takes
-// at most half of all places, a site three quarters, and n networks n/(n+1). A site without waiting requests is rejected only if no place
-// is free. This includes requests that share a lookup, as each holds a request slot of the gateway.
+// Admission: a network may have as many requests waiting as there are free places, and a site siteFactor times as many. So one network
+// takes at most half of all places, a site three quarters, and n networks n/(n+1). A site without waiting requests is rejected only if no
+// place is free. Requests that share a lookup take one place each, as each holds a request slot of the gateway.
 //
 // Order: queued lookups start round robin over the sites, within a site round robin over its networks, and within a network in order of
 // arrival. An IPv6 site is a /48, as one client may have all its networks; an IPv4 network is its own site.
@@ -46,7 +46,7 @@ type sourceNetwork struct {
 
 func newFairQueue() fairQueue { return fairQueue{sites: make(map[netip.Prefix]*site)} }
 
-// find returns a network with waiting requests or queued lookups, and its site, or nil for either.
+// find returns the entries of a network and of its site; nil if neither requests nor lookups of them wait.
 func (q *fairQueue) find(network netip.Prefix) (*site, *sourceNetwork) {
 	s := q.sites[siteOf(network)]
 	if s == nil {
@@ -64,7 +64,7 @@ func (q *fairQueue) admit(network netip.Prefix, slots int) bool {
 	if n == nil {
 		n = &sourceNetwork{}
 	}
-	if free := WaitersPerLookUp*slots - q.waiting; n.waiting >= free || s.waiting >= siteShare*free {
+	if free := WaitersPerLookUp*slots - q.waiting; n.waiting >= free || s.waiting >= siteFactor*free {
 		return false
 	}
 	q.sites[siteOf(network)], s.networks[network] = s, n

@@ -90,7 +90,7 @@ func (m *queueModel) begin(t *rapid.T) {
 func (m *queueModel) arrive(t *rapid.T, network netip.Prefix, shares bool) {
 	room := WaitersPerLookUp*m.slots - len(m.waiting)
 	ofNetwork, ofSite := m.waits(network, identity), m.waits(siteOf(network), siteOf)
-	want := ofNetwork < room && ofSite < siteShare*room
+	want := ofNetwork < room && ofSite < siteFactor*room
 	if got := m.queue.admit(network, m.slots); got != want {
 		t.Fatalf("%v with %d waiting, %d of its site, and %d free places: admitted is %t", network, ofNetwork, ofSite, room, got)
 	}

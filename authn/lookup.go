@@ -61,7 +61,7 @@ func (a *Authenticator) join(ctx context.Context, s *settings, k key, network ne
 		f = a.newFlight(ctx, k)
 		f.unknown, f.network = !a.entries.known(k), network
 	}
-	if f.unknown && !a.unknown.admit(network, s.MaxLookUps) {
+	if f.unknown && !a.unknownQueue.admit(network, s.MaxLookUps) {
 		return nil
 	}
 	f.waiters++
@@ -69,7 +69,7 @@ func (a *Authenticator) join(ctx context.Context, s *settings, k key, network ne
 	case shared:
 	case f.unknown:
 		a.flights[k] = f
-		a.unknown.push(f)
+		a.unknownQueue.push(f)
 		a.startQueued()
 	default:
 		a.startKnown(k, f)
@@ -85,12 +85,12 @@ func (a *Authenticator) stopWaiting(k key, f *flight, network netip.Prefix) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if f.waiters--; f.waiters == 0 && f.queued {
-		a.unknown.drop(f)
+		a.unknownQueue.drop(f)
 		if a.flights[k] == f {
 			delete(a.flights, k)
 		}
 	}
-	a.unknown.release(network)
+	a.unknownQueue.release(network)
 }
 
 func (a *Authenticator) newFlight(ctx context.Context, k key) *flight {
@@ -109,7 +109,7 @@ func (a *Authenticator) startKnown(k key, f *flight) {
 // startQueued starts queued lookups while fewer than MaxLookUps are in flight. The caller holds a.mu.
 func (a *Authenticator) startQueued() {
 	slots := a.settings.Load().MaxLookUps
-	for f := a.unknown.next(slots); f != nil; f = a.unknown.next(slots) {
+	for f := a.unknownQueue.next(slots); f != nil; f = a.unknownQueue.next(slots) {
 		f.start()
 	}
 }
@@ -128,7 +128,7 @@ func (a *Authenticator) lookUp(ctx context.Context, k key, f *flight) {
 	defer a.mu.Unlock()
 	a.complete(s, k, f, e, err)
 	if f.unknown {
-		a.unknown.done()
+		a.unknownQueue.done()
 		a.startQueued()
 	} else {
 		a.knownInFlight.Add(-1)
@@ -159,22 +159,22 @@ func (a *Authenticator) interpret(s *settings, k key, response *identityv1.Resol
 		return nil, fmt.Errorf("resolve a token: %w", err)
 	}
 	a.metrics.resolved.Inc()
-	return &entry{principal: principal, since: now, confirmedAt: now, keepUntil: now + s.StaleFor}, nil
+	return &entry{principal: principal, determinedAt: now, confirmedAt: now, keepUntil: now + s.StaleFor}, nil
 }
 
 // newRefusal returns the entry of an invalid token.
 func newRefusal(s state, reason error, now, keepFor time.Duration) *entry {
-	return &entry{state: s, refusal: reason, since: now, confirmedAt: now, keepUntil: now + keepFor}
+	return &entry{state: s, refusal: reason, determinedAt: now, confirmedAt: now, keepUntil: now + keepFor}
 }
 
 // revokedEntry returns the entry of a revoked token, with the ids from the identity service or the cache.
 func (a *Authenticator) revokedEntry(s *settings, k key, tokenID string) *entry {
 	ids := &RevokedError{}
-	if before, _, ok := a.entries.peek(k); ok {
-		if known, ok := errors.AsType[*RevokedError](before.refusal); ok {
+	if cached, _, ok := a.entries.peek(k); ok {
+		if known, ok := errors.AsType[*RevokedError](cached.refusal); ok {
 			*ids = *known
-		} else if before.principal != nil {
-			ids.TokenID, ids.TeamID = before.principal.TokenID, before.principal.TeamID
+		} else if cached.principal != nil {
+			ids.TokenID, ids.TeamID = cached.principal.TokenID, cached.principal.TeamID
 		}
 	}
 	if id, ok := CanonicalUUID(tokenID); ok {
@@ -219,7 +219,7 @@ func (a *Authenticator) usableInOutage(s *settings, e *entry) bool {
 func (e *entry) unconfirmed(now time.Duration) *entry {
 	return &entry{
 		state: unconfirmed, principal: e.principal, refusal: e.refusal,
-		since: now, confirmedAt: e.confirmedAt, keepUntil: e.keepUntil,
+		determinedAt: now, confirmedAt: e.confirmedAt, keepUntil: e.keepUntil,
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 // metrics holds pre-resolved counters, so that requests do not look up labels.
 type metrics struct {
-	hits, misses, stales                    prometheus.Counter
+	hits, misses, staleHits                 prometheus.Counter
 	resolved, unknown, revoked, unavailable prometheus.Counter
 	invalid, shed                           prometheus.Counter
 	revocations                             prometheus.Counter
@@ -28,7 +28,7 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 	m := &metrics{
 		hits:        uses.WithLabelValues("hit"),
 		misses:      uses.WithLabelValues("miss"),
-		stales:      uses.WithLabelValues("stale"),
+		staleHits:   uses.WithLabelValues("stale"),
 		resolved:    lookUps.WithLabelValues("resolved"),
 		unknown:     lookUps.WithLabelValues("unknown"),
 		revoked:     lookUps.WithLabelValues("revoked"),
@@ -55,11 +55,11 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 	limit.Set(float64(maxEntries + refusedCapacity(maxEntries)))
 	for _, c := range []prometheus.Collector{
 		uses, lookUps, m.revocations, m.streamConnected, size, limit,
-		newInFlight("known", &a.knownInFlight), newInFlight("unknown", &a.unknown.inFlight),
+		newInFlight("known", &a.knownInFlight), newInFlight("unknown", &a.unknownQueue.inFlight),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "opsgate_authn_lookups_queued",
 			Help: "Queued lookups of unknown tokens.",
-		}, func() float64 { return float64(a.unknown.queued.Load()) }),
+		}, func() float64 { return float64(a.unknownQueue.queued.Load()) }),
 	} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err

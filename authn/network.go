@@ -24,7 +24,7 @@ func networkOf(addr netip.Addr) netip.Prefix {
 	if addr.Is4() {
 		bits = ipv4NetworkBits
 	}
-	network, _ := addr.Prefix(bits) // the bits fit the family; of the zero Addr it is the zero Prefix
+	network, _ := addr.Prefix(bits) // no error, as the length fits the family; the zero Addr has the zero Prefix
 	return network
 }
 

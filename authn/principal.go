@@ -20,8 +20,8 @@ type Principal struct {
 	AIPlan bool
 }
 
-// newPrincipal converts a response, or returns an [ErrContract]. Services would reject a team id that is not a UUID as an invalid request
-// of the client. The error contains nothing of the response, as it may be logged.
+// newPrincipal converts a response, or returns an [ErrContract]. It checks that the ids are UUIDs: other services reject an invalid team
+// id, and the client would get that as an error of its request. The error contains nothing of the response, as it may be logged.
 func newPrincipal(r *identityv1.ResolveTokenResponse) (*Principal, error) {
 	tokenID, ok := CanonicalUUID(r.GetTokenId())
 	if !ok {
@@ -43,7 +43,7 @@ func newPrincipal(r *identityv1.ResolveTokenResponse) (*Principal, error) {
 	}, nil
 }
 
-// CanonicalUUID returns s in lower case if it is a UUID of the form 8-4-4-4-12, in any case.
+// CanonicalUUID returns s in lower case if it is a UUID of the form 8-4-4-4-12, with digits in upper or lower case.
 func CanonicalUUID(s string) (string, bool) {
 	if len(s) != 36 {
 		return "", false

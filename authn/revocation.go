@@ -132,7 +132,8 @@ func (w *watcher) backOff(ctx context.Context) {
 	}
 }
 
-// revoke refuses the token from now on. A token that is neither cached nor being looked up is left to the identity service.
+// revoke refuses the token from now on. A token that is neither cached nor being looked up is not stored: its
+// next lookup returns that it is revoked.
 func (a *Authenticator) revoke(r *identityv1.Revocation) {
 	a.metrics.revocations.Inc()
 	var k key

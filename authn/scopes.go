@@ -75,7 +75,7 @@ func NewScopes(scopes ...Scope) Scopes {
 	return Scopes{set: set, names: names}
 }
 
-// Has reports whether the set contains the scope. No set contains a scope that does not exist, so a mistyped requirement denies.
+// Has reports whether the set contains the scope. No set contains a scope that does not exist, so a misspelled scope is denied.
 func (s Scopes) Has(scope Scope) bool {
 	return s.set&scope.bit() != 0
 }

@@ -76,7 +76,7 @@ func (b *Body) Err() error {
 	return invalid(b.problems, b.unknown...).withCause(cause)
 }
 
-// maxSpace is the maximal number of white space characters around a text, escaped or not. More are rejected before decoding.
+// maxSpace is the maximal number of white space characters around a text. A string that must have more is rejected without decoding it.
 const maxSpace = 1000
 
 // Text returns a required text of 1 to limit characters (see textProblem), without the white space around it.
@@ -262,8 +262,8 @@ func (b *Body) fail(name, text string) {
 	b.problems[name] = text
 }
 
-// readBody reads the body, up to the limit of its size. The body has its own timeout, and the time in which it arrived is added to the
-// deadline of the request.
+// readBody reads the body, up to the limit of its size. The body has its own timeout. The time spent on reading it extends the deadline of
+// the request.
 func (r *Request) readBody() ([]byte, error) {
 	limit := r.gateway.options.MaxBodyBytes
 	if r.http().ContentLength > limit {

@@ -12,7 +12,7 @@ import (
 const (
 	// maxDownloads is the maximal number of concurrent downloads of documentation pages.
 	maxDownloads = 64
-	// maxReadTime is the time after which a new download may replace a running one. A client that reads needs less.
+	// maxReadTime is the time after which a new download may replace a running one. A client that reads the response needs less.
 	maxReadTime = time.Second
 )
 

@@ -13,7 +13,7 @@ import (
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
-// dryAPI returns handlers for dry runs: they decode requests, and return an unknownError with the name of the method instead of calling it.
+// dryAPI returns handlers for dry runs: they decode requests, and return a notGivenError with the name of the method instead of calling it.
 func dryAPI() *api {
 	var conn stubConn
 	return &api{
@@ -29,21 +29,21 @@ type stubConn struct{}
 
 // Invoke implements [grpc.ClientConnInterface].
 func (stubConn) Invoke(_ context.Context, method string, _, _ any, _ ...grpc.CallOption) error {
-	return &unknownError{": " + strings.TrimPrefix(method, "/")}
+	return &notGivenError{": " + strings.TrimPrefix(method, "/")}
 }
 
 // NewStream implements [grpc.ClientConnInterface].
 func (stubConn) NewStream(_ context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, &unknownError{": " + strings.TrimPrefix(method, "/")}
+	return nil, &notGivenError{": " + strings.TrimPrefix(method, "/")}
 }
 
-// errUnknownBody is returned by reads of the body in a dry run.
-var errUnknownBody = &unknownError{}
+// errBodyNotGiven is returned by reads of the body in a dry run.
+var errBodyNotGiven = &notGivenError{}
 
-type unknownBody struct{}
+type bodyNotGiven struct{}
 
 // Read implements [io.Reader].
-func (unknownBody) Read([]byte) (int, error) { return 0, errUnknownBody }
+func (bodyNotGiven) Read([]byte) (int, error) { return 0, errBodyNotGiven }
 
 // A discardWriter discards the response. Gin sets the Allow header in it.
 type discardWriter struct{ header http.Header }

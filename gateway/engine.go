@@ -33,12 +33,12 @@ func (g *Gateway) newEngine(dryRows []Route) *gin.Engine {
 		}
 	}
 	for path, allowed := range methods {
-		e.OPTIONS(path, g.serve(g.bind(optionsRow(path, allowed...), callerStages)))
+		e.OPTIONS(path, g.serve(g.bind(optionsRow(path, allowed...), authenticatedStages)))
 	}
 	g.addPages(e)
 
 	row := Route{ID: "unmatched"}
-	apiNotFound, publicNotFound := g.serve(g.bind(row, callerStages)), g.serve(g.bind(row, publicStages))
+	apiNotFound, publicNotFound := g.serve(g.bind(row, authenticatedStages)), g.serve(g.bind(row, publicStages))
 	notFound := func(c *gin.Context) {
 		if path := c.Request.URL.Path; path == "/v1" || strings.HasPrefix(path, "/v1/") {
 			apiNotFound(c)

@@ -26,7 +26,7 @@ func problemOf(err error, row *Route, clientGone bool) *Problem {
 	switch {
 	case errors.Is(err, authn.ErrContract):
 		return internal(err).withCause(failureContract.cause("identity"))
-	case errors.Is(err, authn.ErrUnavailable): // any code of the identity service: the token is not resolved
+	case errors.Is(err, authn.ErrUnavailable): // whatever the gRPC code: the token is not resolved
 		var retryAfter time.Duration
 		if isCall {
 			retryAfter = call.RetryAfter
@@ -43,8 +43,8 @@ func problemOf(err error, row *Route, clientGone bool) *Problem {
 	return internal(err)
 }
 
-// problemOfCall maps the gRPC codes of internal services to responses. A code that gRPC does not define is a 500. So is Canceled,
-// because problemOf handles disconnects.
+// problemOfCall maps the gRPC codes of internal services to responses. Codes that gRPC does not define become a 500.
+// Canceled also becomes a 500, because problemOf has already handled disconnects.
 func problemOfCall(e *backendclient.Error, row *Route) *Problem {
 	switch e.Code {
 	case codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition:

@@ -117,11 +117,11 @@ type dryRun struct {
 	result  Explanation
 }
 
-// An unknownError is returned in a dry run for a result that the ExplainRequest does not contain.
-type unknownError struct{ detail string }
+// A notGivenError is returned in a dry run for a result that the ExplainRequest does not contain.
+type notGivenError struct{ detail string }
 
 // Error returns the detail.
-func (e *unknownError) Error() string { return e.detail }
+func (e *notGivenError) Error() string { return e.detail }
 
 // Authenticate implements [Authenticator].
 func (x *dryRun) Authenticate(context.Context, string, authn.Source) (*authn.Principal, error) {
@@ -129,7 +129,7 @@ func (x *dryRun) Authenticate(context.Context, string, authn.Source) (*authn.Pri
 	case x.Revoked != nil:
 		return nil, x.Revoked
 	case x.Principal == nil:
-		return nil, &unknownError{"the token's team is not known"}
+		return nil, &notGivenError{"the token's team is not known"}
 	}
 	return x.Principal, nil
 }
@@ -140,7 +140,7 @@ func (x *dryRun) Decide(context.Context, string, *ratelimit.Policy) (ratelimit.D
 	case x.LimiterErr != nil:
 		return ratelimit.Decision{}, x.LimiterErr
 	case x.Decision == nil:
-		return ratelimit.Decision{}, &unknownError{"the remaining requests are not known"}
+		return ratelimit.Decision{}, &notGivenError{"the remaining requests are not known"}
 	}
 	return *x.Decision, nil
 }
@@ -156,7 +156,7 @@ func (x *dryRun) request() (*http.Request, error) {
 	if err != nil || strings.Contains(x.Path, " ") { // a space would end the target in the request line
 		return nil, badRequest("the path is not a valid request target")
 	}
-	req, err := http.NewRequestWithContext(x, x.Method, "/", unknownBody{})
+	req, err := http.NewRequestWithContext(x, x.Method, "/", bodyNotGiven{})
 	if err != nil {
 		return nil, badRequest("the method is not a valid HTTP method")
 	}
@@ -165,7 +165,7 @@ func (x *dryRun) request() (*http.Request, error) {
 	return req, nil
 }
 
-// badRequest is a response of net/http: plain text, without a code.
+// badRequest is the response that net/http sends before the gateway is called: plain text, without a code.
 func badRequest(text string) *Problem { return &Problem{Status: http.StatusBadRequest, Text: text} }
 
 // serve runs all stages of the route, and the handler up to its call of a service.
@@ -226,14 +226,14 @@ func (x *dryRun) passed(stage string, r *Request) (detail string, known bool) {
 	return "", true
 }
 
-// handle runs the handler with clients that return an unknownError instead of calling a service.
+// handle runs the handler with clients that return a notGivenError instead of calling a service.
 func (x *dryRun) handle(r *Request) {
 	const request, decoded = "request", "path and query are valid"
 	reply, err := r.route.dryHandle(r)
-	unknown, isUnknown := errors.AsType[*unknownError](err)
+	unknown, isUnknown := errors.AsType[*notGivenError](err)
 	switch {
 	case isUnknown:
-		if unknown == errUnknownBody {
+		if unknown == errBodyNotGiven {
 			x.add(request, decoded+"; the body is not known", false)
 		} else {
 			x.add(request, decoded, true)
@@ -276,7 +276,7 @@ func (x *dryRun) add(name, detail string, known bool) {
 
 // refuse adds a check that returned an error. The first one determines the answer.
 func (x *dryRun) refuse(name string, err error) {
-	if unknown, ok := errors.AsType[*unknownError](err); ok {
+	if unknown, ok := errors.AsType[*notGivenError](err); ok {
 		x.add(name, unknown.detail, false)
 		return
 	}

@@ -62,15 +62,15 @@ func (a *api) getServerMetrics(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	q := r.Query()
-	span := choice(q, "range", metricRanges, fleetv1.MetricRange_METRIC_RANGE_LAST_24H)
+	metricRange := choice(q, "range", metricRanges, fleetv1.MetricRange_METRIC_RANGE_LAST_24H)
 	if err := q.Err(); err != nil {
 		return Reply{}, err
 	}
-	resp, err := a.fleet.GetServerMetrics(r.Context(), &fleetv1.GetServerMetricsRequest{TeamId: r.Team(), ServerId: id, Range: span})
+	resp, err := a.fleet.GetServerMetrics(r.Context(), &fleetv1.GetServerMetricsRequest{TeamId: r.Team(), ServerId: id, Range: metricRange})
 	if err != nil {
 		return Reply{}, err
 	}
-	return show(metricsView(span, resp))
+	return show(metricsView(metricRange, resp))
 }
 
 func (a *api) listScheduledCommands(r *Request) (Reply, error) {
@@ -143,11 +143,11 @@ func encodeServerGroup(w *jsonw.Writer, g *fleetv1.ServerGroup) {
 	w.EndObject()
 }
 
-func metricsView(span fleetv1.MetricRange, resp *fleetv1.GetServerMetricsResponse) View {
+func metricsView(metricRange fleetv1.MetricRange, resp *fleetv1.GetServerMetricsResponse) View {
 	return func(w *jsonw.Writer) {
 		w.BeginObject()
 		writeEnum(w, "resolution", metricResolutions, resp.Resolution)
-		writeEnum(w, "range", metricRanges, span)
+		writeEnum(w, "range", metricRanges, metricRange)
 		array(w, "points", resp.Points, encodeMetricPoint)
 		w.EndObject()
 	}

@@ -59,7 +59,7 @@ type Options struct {
 	Limiter       Limiter
 	Policies      *ratelimit.Policies
 	Refunds       *Refunds    // shared with other Gateways of the process
-	RetrySlots    *RetrySlots // likewise; nil if Retry-After is not spread
+	RetrySlots    *RetrySlots // likewise; nil if clients that are denied together get the same Retry-After
 
 	Timeout         time.Duration            // of a whole request whose route has no timeout; 0 for defaultTimeout
 	Timeouts        map[string]time.Duration // by route id; they override those of the routes

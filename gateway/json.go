@@ -22,7 +22,7 @@ func skipSpace(data []byte, at int) int {
 
 // skipValue parses one value. It subtracts the number of values in it from remaining, and fails if that becomes negative.
 func skipValue(data []byte, at int, remaining *int) (int, error) {
-	levels := uint64(1) // a 1, then a bit for each open level: 1 for an object, 0 for an array; the innermost is the lowest
+	levels := uint64(1) // leading 1, then one bit for each open level: 1 object, 0 array; innermost level lowest
 	for {
 		if *remaining--; *remaining < 0 {
 			return at, errTooMany

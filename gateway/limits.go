@@ -9,7 +9,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// nearDivisor is the divisor of a limit below whose result a request is near the limit: less than a fifth remains.
+// nearDivisor defines which requests are near a limit: less than 1/nearDivisor of the limit remains.
 const nearDivisor = 5
 
 // A limitSet has the limits of one assignment, with their response texts and counters.
@@ -57,7 +57,8 @@ func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 	return sets
 }
 
-// count counts a decision: if allowed, once for each limit, except shadow limits if one of those would deny it; else for the denying limit.
+// count counts a decision. A denied request counts once, for the limit that denies it. An allowed request counts for each limit; but if
+// a shadow limit would deny it, it counts as denied for that one and not at all for other shadow limits.
 func (s *limitSet) count(d *ratelimit.Decision) {
 	if !d.Allowed {
 		s.limits[d.Denied].counters.denied.Inc()
@@ -138,7 +139,7 @@ func policyHeader(p *ratelimit.Policy) string {
 	return b.String()
 }
 
-// quoted returns the beginning of a member of a list in a structured field (RFC 9651): a quoted string.
+// quoted returns the name as a quoted string that begins a list member in a structured field (RFC 9651), after a comma unless it is first.
 func quoted(name string, first bool) string {
 	name = strings.ReplaceAll(strings.ReplaceAll(name, `\`, `\\`), `"`, `\"`)
 	if first {

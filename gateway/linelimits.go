@@ -11,7 +11,7 @@ type LineLimit interface {
 	Allow(cause string) bool
 }
 
-// LineLimits limit kinds of lines that no rate limit of a token limits. Nil means no limit.
+// LineLimits limit the kinds of log lines whose number the rate limits of tokens do not bound. Nil means no limit.
 type LineLimits struct {
 	Unauthenticated LineLimit // of unauthenticated requests: errors, and public documentation
 	RateLimited     LineLimit // of a 429 for an authenticated request
@@ -22,7 +22,7 @@ type LineLimits struct {
 func (g *Gateway) allowsLine(r *Request, info responseInfo) bool {
 	var limit LineLimit
 	switch {
-	case info.status >= http.StatusInternalServerError && info.cause != causeIdentityBusy: // which unauthenticated clients can cause
+	case info.status >= http.StatusInternalServerError && info.cause != causeIdentityBusy: // unauthenticated clients can cause busy:identity
 		limit = g.options.Lines.Failed
 	case r.principal == nil:
 		limit = g.options.Lines.Unauthenticated

@@ -12,7 +12,7 @@ import (
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
-// defaultCheckWindow is the default age of since (docs/contract.md, "Lists and pages").
+// defaultCheckWindow is how far back checks are listed if the request has no since (docs/contract.md, "Lists and pages").
 const defaultCheckWindow = 24 * time.Hour
 
 // monitoringRoutes returns the routes of monitors.

@@ -9,7 +9,7 @@ import (
 // minGzipBytes is the size above which a body is compressed (docs/contract.md, "Caching").
 const minGzipBytes = 1 << 10
 
-// compress returns body with gzip, in a buffer of the request.
+// compress returns the body compressed with gzip, in a buffer of the request.
 func (r *Request) compress(body []byte) []byte {
 	w, _ := r.gateway.gzipWriters.Get().(*gzip.Writer)
 	defer r.gateway.gzipWriters.Put(w)

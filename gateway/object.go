@@ -110,7 +110,7 @@ func (b *Body) addField(literal, value []byte) {
 
 // field returns the route's field with a name, given as a literal, or nil if the route does not have it.
 func (b *Body) field(literal []byte) *field {
-	const escape = len(`\u0000`) // no shorter escape represents a letter
+	const escape = len(`\u0000`) // every escape of a letter has this length
 	var buf [32]byte             // on the stack; the names of all fields fit
 	name := unquoted(literal)
 	if n := len(name); escape <= n && n <= escape*len(buf) && bytes.IndexByte(name, '\\') >= 0 {

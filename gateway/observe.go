@@ -91,7 +91,7 @@ func (g *Gateway) observe(r *Request, info responseInfo) {
 	}
 	// Without the source position that a Logger would add: it costs more than the rest of the line.
 	line := slog.NewRecord(r.start.Add(elapsed), level, "request", 0)
-	// As one group without a name, whose attributes the handler inlines: a Record would allocate memory for them.
+	// One group without a name avoids an allocation: a Record allocates for many attributes. The handler writes them without a group.
 	line.AddAttrs(slog.Attr{Value: slog.GroupValue(r.appendLine(r.line[:0], info, elapsed)...)})
 	_ = series.log.Handle(r.ctx, line) // there is no place to report the error
 }

@@ -43,7 +43,7 @@ var (
 		{stageHeader, (*Gateway).checkHeader, false},
 		{stageRoute, (*Gateway).checkRoute, false},
 	}
-	callerStages = []stage{
+	authenticatedStages = []stage{
 		{stageCapacity, (*Gateway).admit, false},
 		{stageHeader, (*Gateway).checkHeader, false},
 		{stageToken, (*Gateway).authenticate, true},
@@ -93,13 +93,13 @@ func (g *Gateway) serve(rt *boundRoute) gin.HandlerFunc {
 		r.ctx, r.root = ctx, ctx
 		defer g.releaseSlot(r)
 
-		reply, err := r.answer()
-		s := r.respond(reply, err)
-		g.observe(r, s)
-		if r.refunded != nil {
-			g.options.Refunds.add(r.refunded)
+		reply, err := r.run()
+		info := r.respond(reply, err)
+		g.observe(r, info)
+		if r.pendingRefund != nil {
+			g.options.Refunds.add(r.pendingRefund)
 		}
-		if s.status == statusClientClosed {
+		if info.status == statusClientClosed {
 			// net/http would send an empty 200, which reaches a client that only closed its sending side.
 			panic(http.ErrAbortHandler)
 		}
@@ -137,8 +137,8 @@ func (c *requestContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// answer runs the stages, the handler and the view. It returns a panic as an error.
-func (r *Request) answer() (reply Reply, err error) {
+// run runs the stages, the handler and the view. It returns a panic as an error.
+func (r *Request) run() (reply Reply, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			r.gateway.options.Metrics.panics.Inc()

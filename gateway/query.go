@@ -32,7 +32,7 @@ func (q *Query) Err() error {
 
 // Int returns an integer from low to high, or def if the parameter is absent.
 func (q *Query) Int(name string, low, high, def int32) int32 {
-	text, given := q.one(name)
+	text, given := q.single(name)
 	if !given {
 		return def
 	}
@@ -79,7 +79,7 @@ func (q *Query) Cursor() (cursor string, ignored bool) {
 // Time returns an RFC 3339 time, or def if the parameter is absent. A space in place of the + of the offset is accepted, because a + in a
 // query is decoded as a space.
 func (q *Query) Time(name string, def time.Time) time.Time {
-	text, given := q.one(name)
+	text, given := q.single(name)
 	if !given {
 		return def
 	}
@@ -103,7 +103,7 @@ func impossibleOffset(text string) bool {
 
 // choice returns the value with the given name, or def if the parameter is absent.
 func choice[T any](q *Query, name string, values []enumValue[T], def T) T {
-	text, given := q.one(name)
+	text, given := q.single(name)
 	if !given {
 		return def
 	}
@@ -114,8 +114,8 @@ func choice[T any](q *Query, name string, values []enumValue[T], def T) T {
 	return def
 }
 
-// one returns the value of a parameter, which must be neither empty nor repeated.
-func (q *Query) one(name string) (value string, given bool) {
+// single returns the value of a parameter, which must be neither empty nor repeated.
+func (q *Query) single(name string) (value string, given bool) {
 	values, malformed := q.values(name)
 	switch {
 	case malformed:

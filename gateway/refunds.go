@@ -77,14 +77,14 @@ func (f *Refunds) add(r *refund) {
 	}
 }
 
-// Run sends queued refunds until ctx ends. It then sends those still queued for at most RefundFlushTimeout, drops the rest, and returns
-// nil. The limiter must return from Refund when its context ends.
+// Run sends queued refunds until ctx ends. For at most RefundFlushTimeout longer, it sends those that are still queued. It drops the rest,
+// and returns nil. The limiter must return from Refund when its context ends.
 func (f *Refunds) Run(ctx context.Context) error {
-	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	callCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var workers sync.WaitGroup
 	for range refundWorkers {
-		workers.Go(func() { f.work(ctx, calls) })
+		workers.Go(func() { f.work(ctx, callCtx) })
 	}
 	<-ctx.Done()
 	timeout := time.AfterFunc(RefundFlushTimeout, cancel)
@@ -95,16 +95,16 @@ func (f *Refunds) Run(ctx context.Context) error {
 	return nil
 }
 
-// work sends refunds until ctx ends, and then those still queued until calls ends.
-func (f *Refunds) work(ctx, calls context.Context) {
+// work sends refunds until ctx ends, and then the rest of the queue until it is empty or callCtx ends.
+func (f *Refunds) work(ctx, callCtx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case r := <-f.queue:
-			f.send(calls, r)
+			f.send(callCtx, r)
 		case <-ctx.Done():
 		}
 	}
-	for calls.Err() == nil && f.next(func(r *refund) { f.send(calls, r) }) {
+	for callCtx.Err() == nil && f.next(func(r *refund) { f.send(callCtx, r) }) {
 	}
 }
 
@@ -141,7 +141,7 @@ func (r *Request) refund() {
 	if r.limitSet == nil || !r.decision.Allowed {
 		return
 	}
-	r.refunded = &refund{
+	r.pendingRefund = &refund{
 		requestID: r.id, tokenID: r.principal.TokenID, policy: r.limitSet.assignment.Policy, decision: r.decision,
 	}
 	r.limitSet.applyRefund(&r.decision)

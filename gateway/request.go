@@ -16,26 +16,26 @@ import (
 
 // A Request is a request of a client. It is reused after the response, so nothing may keep it.
 type Request struct {
-	gateway    *Gateway
-	route      *boundRoute
-	gin        *gin.Context
-	ctx        context.Context
-	trace      Trace           // nil if the request is not traced
-	root       *requestContext // ctx without spans
-	id         string
-	start      time.Time
-	admitted   bool       // by the in-flight limit
-	holdsSlot  bool       // an in-flight slot, to be released
-	connection Connection // set by authenticate; nil if the server does not track connections
-	principal  *authn.Principal
-	revoked    *authn.RevokedError // set if the token is revoked
-	limitSet   *limitSet           // of the decision; nil before there is one
-	decision   ratelimit.Decision
-	refunded   *refund       // to be queued after the response; nil for none
-	out        jsonw.Writer  // body of the response
-	compressed bytes.Buffer  // the body with gzip
-	numValues  int           // used elements of root.headerValues
-	line       [12]slog.Attr // buffer for the log line
+	gateway       *Gateway
+	route         *boundRoute
+	gin           *gin.Context
+	ctx           context.Context
+	trace         Trace           // nil if the request is not traced
+	root          *requestContext // ctx without spans
+	id            string
+	start         time.Time
+	admitted      bool       // by the in-flight limit
+	holdsSlot     bool       // an in-flight slot, to be released
+	connection    Connection // set by authenticate; nil if the server does not track connections
+	principal     *authn.Principal
+	revoked       *authn.RevokedError // set if the token is revoked
+	limitSet      *limitSet           // of the decision; nil before there is one
+	decision      ratelimit.Decision
+	pendingRefund *refund       // to be queued after the response; nil for none
+	out           jsonw.Writer  // body of the response
+	compressed    bytes.Buffer  // the body with gzip
+	numValues     int           // used elements of root.headerValues
+	line          [12]slog.Attr // buffer for the log line
 }
 
 // maxHeaderValues is the maximal number of headers in a response whose values differ by request.

@@ -39,9 +39,9 @@ func (r *Request) respond(reply Reply, err error) responseInfo {
 	r.commonHeaders(h)
 	switch {
 	case problem != nil:
-		return r.problem(h, problem)
+		return r.writeProblem(h, problem)
 	case reply.page != nil:
-		return r.document(h, reply.page)
+		return r.writePage(h, reply.page)
 	case reply.redirect != 0:
 		r.setHeader(h, "Location", docsPath)
 		return r.write(reply.redirect, "ok", nil)
@@ -49,7 +49,7 @@ func (r *Request) respond(reply Reply, err error) responseInfo {
 		r.setHeader(h, "Allow", reply.allow)
 		return r.write(http.StatusNoContent, "ok", nil)
 	}
-	return r.success(h, reply)
+	return r.writeSuccess(h, reply)
 }
 
 // commonHeaders sets the headers of every response. A small response has eight headers: a map of nine needs three times the memory, and
@@ -80,8 +80,8 @@ func (r *Request) setHeader(h http.Header, name, value string) {
 	r.numValues++
 }
 
-// problem writes an error.
-func (r *Request) problem(h http.Header, p *Problem) responseInfo {
+// writeProblem writes an error.
+func (r *Request) writeProblem(h http.Header, p *Problem) responseInfo {
 	delete(h, "Allow") // set by Gin; only a 405 has it
 	maps.Copy(h, p.Header)
 	if p.RetryAfter > 0 {
@@ -95,7 +95,7 @@ func (r *Request) problem(h http.Header, p *Problem) responseInfo {
 	return info
 }
 
-func (r *Request) success(h http.Header, reply Reply) responseInfo {
+func (r *Request) writeSuccess(h http.Header, reply Reply) responseInfo {
 	h["Content-Type"] = contentTypeJSON
 	if reply.CursorIgnored {
 		h["Cursor-Status"] = cursorIgnored
@@ -106,16 +106,16 @@ func (r *Request) success(h http.Header, reply Reply) responseInfo {
 	if reply.NextCursor != "" {
 		r.setHeader(h, "Link", r.nextLink(reply.NextCursor))
 	}
-	return r.content(h, r.out.Bytes(), nil)
+	return r.writeContent(h, r.out.Bytes(), nil)
 }
 
-// document writes a page of the documentation. A page is larger than the buffer of a connection, so downloads have a limit of their own
+// writePage writes a page of the documentation. A page is larger than the buffer of a connection, so downloads have a limit of their own
 // and hold no in-flight slot.
-func (r *Request) document(h http.Header, page *openapi.Page) responseInfo {
+func (r *Request) writePage(h http.Header, page *openapi.Page) responseInfo {
 	r.gateway.releaseSlot(r)
 	end := r.gateway.options.Capacity.downloads.begin(r.gin.Writer, r.start)
 	if end == nil {
-		return r.problem(h, r.gateway.overloaded)
+		return r.writeProblem(h, r.gateway.overloaded)
 	}
 	defer end()
 	r.setHeader(h, "Content-Type", page.ContentType)
@@ -123,12 +123,12 @@ func (r *Request) document(h http.Header, page *openapi.Page) responseInfo {
 	if page.CSP != "" {
 		r.setHeader(h, "Content-Security-Policy", page.CSP)
 	}
-	return r.content(h, page.Body, page.Gzip)
+	return r.writeContent(h, page.Body, page.Gzip)
 }
 
-// content writes a body with conditional requests and gzip; compressed is the body with gzip, nil if it is not available. The ETag is
+// writeContent writes a body with conditional requests and gzip; compressed is the body with gzip, nil if it is not available. The ETag is
 // strong and depends on the content only. A response with gzip is another representation with another ETag (RFC 9110, section 8.8.3.3).
-func (r *Request) content(h http.Header, body, compressed []byte) responseInfo {
+func (r *Request) writeContent(h http.Header, body, compressed []byte) responseInfo {
 	h["Vary"] = varyEncoding
 	useGzip := len(body) > minGzipBytes && acceptsGzip(r.http().Header["Accept-Encoding"])
 	if r.http().Method != http.MethodPost {

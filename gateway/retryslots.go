@@ -43,7 +43,7 @@ type slotSet struct {
 }
 
 // tokenSlots counts the clients of one token by the second at which their wait ends. The first second is the one in which the limit
-// admits the token again. A wait ends less than a second plus maxSpread after that, so maxSpread + 2 seconds are counted.
+// admits the token again. A wait is rounded up to whole seconds, so it ends at most maxSpread + 1 seconds after the first second.
 type tokenSlots struct {
 	hash  uint64
 	first int64
@@ -94,13 +94,13 @@ func (s *slotSet) token(hash uint64) *tokenSlots {
 // advance sets the first counted second, and drops counts outside of the new range. The first second moves back after a refund, a change
 // of limits or a step of the clock.
 func (t *tokenSlots) advance(first int64) {
-	by := first - t.first
-	if by == 0 {
+	shift := first - t.first
+	if shift == 0 {
 		return
 	}
 	var taken [maxSpread + 2]uint32
 	for i, n := range t.taken {
-		if at := int64(i) - by; at >= 0 && at < int64(len(taken)) {
+		if at := int64(i) - shift; at >= 0 && at < int64(len(taken)) {
 			taken[at] = n
 		}
 	}

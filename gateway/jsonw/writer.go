@@ -186,8 +186,8 @@ func (w *Writer) key(name string) {
 	w.buf = append(w.buf, '"', ':')
 }
 
-// separate writes a comma before a value, unless it is the first in its object or array. Then the last byte is an opening delimiter or a
-// colon, because a string ends in a quote.
+// separate writes a comma before a value, unless the value is the first in its object or array, or follows a name. It looks at the last
+// byte only: no value ends with an opening delimiter or a colon, because a string ends with a quote.
 func (w *Writer) separate() {
 	if len(w.buf) == 0 {
 		return
