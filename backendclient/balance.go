@@ -38,8 +38,8 @@ func (pickerBuilder) Build(info base.PickerBuildInfo) balancer.Picker {
 	return p
 }
 
-// A picker picks the backend with the fewest calls of this gateway in flight, and round robin among equals. A backend that hangs soon
-// has the most calls and gets no more. Round robin would send it calls until keepalive detects the dead connection.
+// A picker picks the backend with the fewest calls of this gateway in flight, and round robin among equals. Calls to a backend that hangs
+// stay in flight, so it soon gets no more of them. Round robin would send it calls until keepalive detects the dead connection.
 type picker struct {
 	backends []*backend
 	calls    atomic.Uint32

@@ -25,8 +25,8 @@ const (
 const (
 	// windowBuckets is the number of steps in which the window moves.
 	windowBuckets = 10
-	// minOutage is how long all attempts must fail to open the breaker regardless of earlier successes in the window. It is longer than the
-	// replacement of an instance takes, and short enough that the breaker opens within a second of an outage.
+	// minOutage is how long all attempts must fail to open the breaker regardless of earlier successes in the window. It is longer than it
+	// takes to replace an instance, and short enough that the breaker opens within a second of an outage.
 	minOutage = 500 * time.Millisecond
 	// minAttemptTime is the minimum timeout of an attempt for which DeadlineExceeded counts as a failure of the service. A request that has
 	// less time left was delayed elsewhere, for instance by a slow upload: slow clients must not open the breaker.
@@ -66,7 +66,7 @@ func newBreaker(s BreakerSettings, changed func(b *breaker, state BreakerState, 
 	bucket := s.Window / windowBuckets
 	b.circuit = gobreaker.NewCircuitBreaker[error](gobreaker.Settings{
 		MaxRequests:   probes,
-		Interval:      s.Window + bucket, // an attempt that starts at the end of a bucket counts for the whole window
+		Interval:      s.Window + bucket, // with one bucket less, an attempt late in a bucket would count for less than Window
 		BucketPeriod:  bucket,
 		Timeout:       s.OpenFor,
 		ReadyToTrip:   b.shouldTrip,
@@ -79,9 +79,9 @@ func newBreaker(s BreakerSettings, changed func(b *breaker, state BreakerState, 
 
 // do makes an attempt, or returns a *refusal.
 func (b *breaker) do(c *call) error {
-	err, refused := b.circuit.Execute(func() (error, error) {
+	err, executeErr := b.circuit.Execute(func() (error, error) {
 		ctx := c.ctx
-		if b.status.Load().State == BreakerHalfOpen { // other calls fail until the probes have ended
+		if b.status.Load().State == BreakerHalfOpen { // a shorter timeout, because other calls fail until the probes have ended
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, b.settings.OpenFor)
 			defer cancel()
@@ -90,10 +90,10 @@ func (b *breaker) do(c *call) error {
 		return err, classify(ctx, c.attemptStart, err)
 	})
 	switch {
-	case errors.Is(refused, gobreaker.ErrOpenState):
-		return b.refuse(refused, time.Until(b.status.Load().ProbesAt))
-	case errors.Is(refused, gobreaker.ErrTooManyRequests):
-		return b.refuse(refused, 0) // all probes are in flight
+	case errors.Is(executeErr, gobreaker.ErrOpenState):
+		return b.refuse(executeErr, time.Until(b.status.Load().ProbesAt))
+	case errors.Is(executeErr, gobreaker.ErrTooManyRequests):
+		return b.refuse(executeErr, 0) // all probes are in flight
 	}
 	return err
 }
@@ -105,8 +105,8 @@ func (b *breaker) refuse(cause error, retryAfter time.Duration) error {
 // errInconclusive is the class of attempts that count neither as a success nor as a failure of the service.
 var errInconclusive = errors.New("inconclusive")
 
-// classify returns err if the service failed, nil if it works, even if it rejected the call, and errInconclusive if neither is certain. A
-// response that is too large is not a failure of the service.
+// classify returns err if the service failed, and nil if the service works, which includes rejected calls and responses that are too large.
+// It returns errInconclusive if neither is certain.
 func classify(ctx context.Context, start time.Time, err error) error {
 	if err == nil {
 		return nil

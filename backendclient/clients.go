@@ -52,7 +52,7 @@ func Dial(options Options) (*Clients, error) {
 		}
 	}
 	for _, u := range c.upstreams {
-		u.downtime.note(u.connection.GetState(), time.Now()) // before Dial returns; the goroutine may start later
+		u.downtime.update(u.connection.GetState(), time.Now()) // before Dial returns; the goroutine may start later
 		c.watchers.Go(func() { u.watch(ctx) })
 		u.connection.Connect() // gRPC would wait for the first call
 	}

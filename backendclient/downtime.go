@@ -12,7 +12,7 @@ import (
 // A downtime is the start of the current downtime of a service; nil while the service is available.
 type downtime struct{ since atomic.Pointer[time.Time] }
 
-func (d *downtime) note(state connectivity.State, now time.Time) {
+func (d *downtime) update(state connectivity.State, now time.Time) {
 	switch {
 	case state == connectivity.Ready:
 		d.since.Store(nil)
@@ -27,7 +27,7 @@ func (u *upstream) watch(ctx context.Context) {
 	logged := connectivity.Ready // a service that is available from the start needs no line
 	for {
 		state := u.connection.GetState()
-		u.downtime.note(state, time.Now())
+		u.downtime.update(state, time.Now())
 		switch {
 		case state == logged:
 		case state == connectivity.Ready:

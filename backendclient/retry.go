@@ -28,7 +28,7 @@ const (
 
 // callWithRetries makes a call, and retries it while that is safe and the budget allows it.
 //
-// gRPC itself retries a call that never reached a server, at once and of any method; it counts as one attempt here.
+// gRPC itself immediately retries calls of any method that never reached a server. Such a retry belongs to the same attempt here.
 func (u *upstream) callWithRetries(c *call) error {
 	u.budget.deposit(c.settings.Retries.Budget)
 	err := u.attempt(c)

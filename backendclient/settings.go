@@ -86,7 +86,7 @@ func (s BreakerSettings) validate() error {
 type settings struct {
 	Settings
 
-	options []grpc.CallOption // of a call by a generated client, whose only own option is grpc.StaticMethod
+	options []grpc.CallOption // for calls by generated clients, which pass only grpc.StaticMethod
 }
 
 func newSettings(s Settings) *settings {

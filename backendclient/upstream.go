@@ -32,7 +32,7 @@ const (
 
 // An upstream makes the calls to one service.
 //
-// There is one interceptor for everything but measuring, as each further one costs an allocation per call. All attempts of a call share its
+// One interceptor does everything except measuring, because each interceptor costs an allocation per call. All attempts of a call share its
 // deadline and its in-flight slot. The breaker counts attempts.
 //
 // Streams have no deadline, duration metric or breaker, as they live for days.
@@ -122,7 +122,8 @@ func (u *upstream) limit(c *call) error {
 	if n := u.inFlight.Add(1); n > int64(c.settings.MaxInFlight) {
 		u.metrics.overloaded.Inc()
 		return &refusal{
-			reason: ReasonOverloaded, retryAfter: minRetryAfter, text: fmt.Sprintf("%d calls are in flight, the limit", c.settings.MaxInFlight),
+			reason: ReasonOverloaded, retryAfter: minRetryAfter,
+			text: fmt.Sprintf("the limit of %d calls in flight is reached", c.settings.MaxInFlight),
 		}
 	}
 	return u.callWithRetries(c)
@@ -150,8 +151,8 @@ func (u *upstream) setBreaker(s BreakerSettings) {
 	}
 }
 
-// breakerChanged reports the state of a breaker, which is locked during the call. It ignores a replaced breaker, on which calls may still
-// end.
+// breakerChanged reports the state of a breaker, which is locked during the call. It ignores a replaced breaker, whose last calls may
+// still change its state.
 func (u *upstream) breakerChanged(b *breaker, state BreakerState, reason string) {
 	u.breakerMu.Lock()
 	defer u.breakerMu.Unlock()

@@ -18,8 +18,8 @@ const (
 	accountVersion  = 2    // first byte of every account: the version of the encoding
 	headerBytes     = 2    // version, number of limits
 	descriptorBytes = 11   // requests, per, shadow
-	sinceBytes      = 7    // of since, the time after the header, before which the account may lack admissions
-	ringTag         = 0x80 // a ring begins with ringTag | bytes of a count; times begin with their number
+	sinceBytes      = 7    // of since, which follows the header: before that time, the account may lack admissions
+	ringTag         = 0x80 // the first byte of a ring is ringTag | bytes of a count; that of times is their number
 	timeBytes       = 7    // of one admission
 	newestBytes     = 6    // of the number of the newest bucket
 	countsAt        = 1 + newestBytes
@@ -121,8 +121,8 @@ func (r *rule) valid(b []byte) bool {
 		return false
 	}
 	if size := int(b[0] &^ ringTag); b[0] >= ringTag {
-		high, begins := bits.Mul64(uint64(newRing(r, b).newest()), uint64(r.width))
-		return (size == 1 || size == 2 || size == 4) && size >= countBytes(r.requests) && high == 0 && begins < latest
+		high, start := bits.Mul64(uint64(newRing(r, b).newest()), uint64(r.width))
+		return (size == 1 || size == 2 || size == 4) && size >= countBytes(r.requests) && high == 0 && start < latest
 	}
 	if !r.exact() || b[0] > MaxExact {
 		return false

@@ -5,8 +5,8 @@
 // limits are decided in one step. A denial is recorded in none of them.
 //
 // The usage of a token is an [Account] of bounded size. Limits of up to [MaxExact] requests are decided by the times of single admissions.
-// Larger limits count admissions in buckets of a sixtieth of their window; a bucket counts until the end of
-// the bucket has left the window. So a larger limit never admits too much, and denies for up to a sixtieth of its window too long.
+// Larger limits count admissions in buckets of a sixtieth of their window; a bucket counts until its end has left the window. So a larger
+// limit never admits too much, but an admission may count for up to a sixtieth of the window longer.
 //
 //   - account.go encodes accounts, usage.go decides on them.
 //   - rebase.go converts accounts to another policy, and refunds admissions.

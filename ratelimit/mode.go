@@ -9,6 +9,6 @@ const (
 	ModeMemory Mode = "memory" // the memory of the only gateway
 	ModeShared Mode = "shared" // the store that gateways share
 	ModeLocal  Mode = "local"  // each gateway, by its share of each limit
-	ModeAllow  Mode = "allow"  // nothing: every request is admitted, and not counted
-	ModeDeny   Mode = "deny"   // nothing: every request fails with an *[UnavailableError]
+	ModeAllow  Mode = "allow"  // no store: every request is admitted, and not counted
+	ModeDeny   Mode = "deny"   // no store: every request fails with an *[UnavailableError]
 )

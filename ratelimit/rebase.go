@@ -81,19 +81,19 @@ func (r *rule) encode(list []bucket, now int64) []byte {
 }
 
 // rebase returns an account of the policy with the usage of another account, of any policy; without usage if the value is not an account.
-// Each limit is filled from the state that covers its window best; see best. Admissions in a bucket count as admissions at its end: too
-// long rather than too short.
+// Each limit is filled from the state that covers its window best; see best. Admissions in a bucket count as admissions at its end, so they
+// may count too long, but never too short.
 func (p *Policy) rebase(old Account, now int64) Account {
-	var known []usage
+	var states []usage
 	since := now
 	if rules, ok := old.rules(); ok {
 		old = old.advanced(rules, now)
-		states := old.usages(rules)
-		known, since = states[:len(rules)], old.since()
+		list := old.usages(rules)
+		states, since = list[:len(rules)], old.since()
 	}
 	a := p.prefix(since)
 	for i := range p.rules {
-		list, from := p.rules[i].fill(known, now)
+		list, from := p.rules[i].fill(states, now)
 		a = append(a, p.rules[i].encode(list, now)...)
 		a.setSince(max(a.since(), min(from, now)))
 	}
@@ -133,19 +133,20 @@ func (a Account) advanced(rules []rule, now int64) Account {
 }
 
 // fill returns the admissions for the state of a limit, oldest first, and the time from which on none is missing. Limits in shadow are
-// filled from limits in shadow, and enforced limits from enforced ones. Older admissions come from the other kind.
-func (r *rule) fill(known []usage, now int64) (list []bucket, since int64) {
+// filled from limits in shadow, and enforced limits from enforced ones. Admissions from before that state come from limits of the other
+// kind.
+func (r *rule) fill(states []usage, now int64) (list []bucket, since int64) {
 	until := now
 	for _, shadow := range []bool{r.shadow, !r.shadow} {
-		from := best(known, r.per, shadow)
-		if from.rule == nil || from.completeSince(now) > until {
+		source := best(states, r.per, shadow)
+		if source.rule == nil || source.completeSince(now) > until {
 			continue
 		}
-		older := from.buckets()
+		older := source.buckets()
 		older = older[:sort.Search(len(older), func(i int) bool { return older[i].from > until })]
 		list = merge(older, list, false)
-		until = from.completeSince(now) - 1
-		if from.per >= r.per {
+		until = source.completeSince(now) - 1
+		if source.per >= r.per {
 			if r.exact() {
 				return list, 0 // every admission that counts, with its time
 			}
@@ -157,8 +158,8 @@ func (r *rule) fill(known []usage, now int64) (list []bucket, since int64) {
 
 // best returns the state with the shortest window that is at least per, or else with the longest window; the zero usage if there is no
 // state.
-func best(known []usage, per int64, shadow bool) (best usage) {
-	for _, u := range known {
+func best(states []usage, per int64, shadow bool) (best usage) {
+	for _, u := range states {
 		switch {
 		case u.shadow != shadow:
 		case best.rule == nil, best.per < per && u.per > best.per, u.per >= per && u.per < best.per:
@@ -206,10 +207,10 @@ func (a Account) Refund(at time.Time, inShadow bool) Account {
 		return a
 	}
 	t, from := instant(at), statesAt(len(rules))
-	recorded := t >= a.since() // else the bucket of that time may have other admissions
+	complete := t >= a.since() // else the account may lack the admission, and its bucket may count only others
 	for i := range rules {
 		r := &rules[i]
-		if (recorded || a[from] < ringTag) && (!r.shadow || inShadow) {
+		if (complete || a[from] < ringTag) && (!r.shadow || inShadow) {
 			a = r.remove(a, from, t)
 		}
 		from += stateBytes(a[from])

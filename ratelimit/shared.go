@@ -31,7 +31,7 @@ const (
 // the call.
 type Exchange struct {
 	Op    Op
-	Known Account // the last one that the store returned, and may have lost: merged by union
+	Known Account // the last account that the store returned, as the store may have lost it; merged by union
 	Own   Account // admissions of the gateway itself: added
 }
 
@@ -103,9 +103,9 @@ type Share struct {
 	Sent     Account // admissions of this gateway that it has uploaded since
 }
 
-// DecideShare decides a request by a gateway's share of each limit, while there is no shared store. Of each limit, a gateway admits what
-// remains in the shared account, divided by the number of gateways and rounded up. As rounding up would exceed a small limit over time, it
-// also admits no more than the whole limit in as many windows as there are gateways.
+// DecideShare decides a request by a gateway's share of each limit, while the shared store is not in use. The share is what remains of the
+// limit in the shared account, divided by the number of gateways and rounded up. As rounding up would exceed a small limit over time, a
+// gateway also admits no more than one whole limit in a period of Replicas windows.
 //
 // It returns own with the admission, unless the request is denied or a peek. Limits in shadow do not decide, and record no more than they
 // allow. own may be nil or of another policy, and may be modified.
@@ -157,11 +157,11 @@ type share struct {
 // remaining returns what remains of a limit at t, if nothing is admitted until then.
 func (s *share) remaining(i int, t int64) int64 {
 	r := &s.policy.rules[i]
-	whole := int64(math.MaxInt64)
+	longTerm := int64(math.MaxInt64) // what remains of the whole limit in a period of replicas windows
 	if s.replicas > 1 && r.exact() {
-		whole = r.requests - s.sent[i].count(t, s.replicas) - s.own[i].count(t, s.replicas)
+		longTerm = r.requests - s.sent[i].count(t, s.replicas) - s.own[i].count(t, s.replicas)
 	}
-	return max(0, min(whole, s.divide(r, s.shared[i].count(t, 1))-s.sent[i].count(t, 1)-s.own[i].count(t, 1)))
+	return max(0, min(longTerm, s.divide(r, s.shared[i].count(t, 1))-s.sent[i].count(t, 1)-s.own[i].count(t, 1)))
 }
 
 // divide returns this gateway's share of what remains of a limit.
@@ -200,8 +200,8 @@ func (u usage) next(t, windows int64) int64 {
 	if u.state[0] < ringTag {
 		s := times(u.state)
 		for i := range s.len() {
-			if leaves := s.at(i) + u.per*windows; leaves > t {
-				return leaves
+			if expiry := s.at(i) + u.per*windows; expiry > t {
+				return expiry
 			}
 		}
 		return math.MaxInt64

@@ -6,8 +6,8 @@ import (
 )
 
 // advance brings the account to now, in place. It drops admissions that have left their window, and moves admissions in the future to now:
-// if the clock was set back, they count for one window at most. Times are kept for the given number of windows. moved reports whether it
-// moved admissions, or since, from the future to now.
+// if the clock was set back, they count for one window at most. Times are kept for the given number of windows. moved reports whether an
+// admission or the account's since was moved.
 func (a Account) advance(rules []rule, now, windows int64) (_ Account, moved bool) {
 	if a.since() > now {
 		a.setSince(now)
@@ -56,7 +56,8 @@ func (s ring) advance(now int64) (moved bool) {
 	return future > 0
 }
 
-// A tally is the number of admissions that count in a limit, and the µs until it is lower than the current count and lower than the limit.
+// A tally is the number of admissions that count in a limit, and the µs until that number falls; in a full limit, until it falls below the
+// limit.
 type tally struct{ count, reset int64 }
 
 func (r *rule) tally(state []byte, now int64) tally {

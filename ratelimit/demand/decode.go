@@ -66,7 +66,7 @@ func (l *line) checkEvent() error {
 	case !isPlausible(l.At):
 		return errors.New("must have a time between the years 2000 and 2200 in at")
 	case l.RefundOf != nil && (!isPlausible(l.RefundOf) || l.RefundOf.After(*l.At)):
-		return errors.New("must have a refund_of between the year 2000 and at")
+		return errors.New("must have a refund_of between the year 2000 and the time in at")
 	case l.RetryAfter < 0 || l.RetryAfter > 0 && l.Denied == "":
 		return errors.New("has a negative retry_after_ns, or one without denied")
 	case (l.Local || l.Cached) && !l.Allowed && l.Denied == "":

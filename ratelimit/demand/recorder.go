@@ -55,7 +55,7 @@ func NewRecorder(o Options) (*Recorder, error) {
 		return nil, err
 	}
 	w := &writer{
-		ring:  &ring{path: o.Path, half: o.MaxBytes / 2, header: appendHeader(nil, o.Sample)},
+		ring:  &ring{path: o.Path, maxFileBytes: o.MaxBytes / 2, header: appendHeader(nil, o.Sample)},
 		clock: o.Clock, logger: o.Logger, metrics: m,
 	}
 	if err := w.ring.open(); err != nil {

@@ -41,8 +41,8 @@ func Replay(events iter.Seq2[Event, error], policies PoliciesAt) (*Report, error
 	return r.finish(), nil
 }
 
-// storeStart is the time at which the simulated store starts. It may be any time, if a duration can hold the difference to the times of the
-// events.
+// storeStart is the time at which the simulated store starts. Any time is possible that differs from the times of the events by less than
+// the maximum of a time.Duration.
 func storeStart() time.Time { return time.UnixMicro(1 << 50) }
 
 // A replay is a simulation.
@@ -103,8 +103,8 @@ func (r *replay) step(e *Event) error {
 }
 
 // refund refunds the admission at a time, if the replay admitted it as well.
-func (r *replay) refund(ctx context.Context, t *token, of time.Time) error {
-	at := of.UnixNano()
+func (r *replay) refund(ctx context.Context, t *token, admittedAt time.Time) error {
+	at := admittedAt.UnixNano()
 	i := slices.IndexFunc(t.admitted, func(a admission) bool { return a.at == at })
 	if i < 0 {
 		return nil
@@ -115,7 +115,7 @@ func (r *replay) refund(ctx context.Context, t *token, of time.Time) error {
 		return nil
 	}
 	return r.store.Refund(ctx, t.TokenID, t.assignment.Policy, ratelimit.Decision{
-		Allowed: true, Denied: -1, At: of, Shadowed: int(a.shadowed),
+		Allowed: true, Denied: -1, At: admittedAt, Shadowed: int(a.shadowed),
 	})
 }
 
@@ -130,23 +130,23 @@ func longest(p *ratelimit.Policy) time.Duration {
 
 // count counts a request of the record. window is the length of the longest limit of its token.
 func (r *replay) count(e *Event, window time.Duration) {
-	p := r.report
-	if p.Requests == 0 || e.At.Before(p.From) {
-		p.From = e.At
+	report := r.report
+	if report.Requests == 0 || e.At.Before(report.From) {
+		report.From = e.At
 	}
-	if e.At.After(p.To) {
-		p.To = e.At
+	if e.At.After(report.To) {
+		report.To = e.At
 	}
-	p.Requests++
-	p.Window = max(p.Window, window)
-	if e.At.Before(p.From.Add(window)) {
-		p.Uncertain++
+	report.Requests++
+	report.Window = max(report.Window, window)
+	if e.At.Before(report.From.Add(window)) {
+		report.Uncertain++
 	}
 	if e.Local {
-		p.Local++
+		report.Local++
 	}
 	if e.Cached {
-		p.Cached++
+		report.Cached++
 	}
 }
 
@@ -208,14 +208,14 @@ func (r *replay) limit(a *ratelimit.Assignment, index int, name string) *limitTa
 
 // finish returns the report.
 func (r *replay) finish() *Report {
-	p := r.report
-	p.Limits, p.Tokens = sortedLimits(r.limits), sortedTokens(r.tokens)
-	for i := range p.Tokens {
-		t := &p.Tokens[i]
-		p.Before.add(t.Before)
-		p.After.add(t.After)
-		p.NewlyDenied += t.NewlyDenied
-		p.NewlyAdmitted += t.NewlyAdmitted
+	report := r.report
+	report.Limits, report.Tokens = sortedLimits(r.limits), sortedTokens(r.tokens)
+	for i := range report.Tokens {
+		t := &report.Tokens[i]
+		report.Before.add(t.Before)
+		report.After.add(t.After)
+		report.NewlyDenied += t.NewlyDenied
+		report.NewlyAdmitted += t.NewlyAdmitted
 	}
-	return p
+	return report
 }

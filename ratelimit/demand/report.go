@@ -26,7 +26,7 @@ type Report struct {
 
 	Local  uint64 // requests that one gateway decided in place of the shared store
 	Cached uint64 // denials that were repeated from the cache
-	Late   uint64 // events that follow much later ones in the record, as a clock was set back
+	Late   uint64 // events out of order: recorded much later than a newer event, as a clock was set back
 }
 
 // Denials are the number of denied requests, and the time in which tokens were denied: from a denial until its retry-after is over.
@@ -119,8 +119,8 @@ func (s *denialPeriod) extend(r *Denials, at time.Time, retryAfter time.Duration
 }
 
 // add adds the denials of a token to the sums of all tokens.
-func (r *Denials) add(of Denials) {
-	r.Denied += of.Denied
-	r.Duration += of.Duration
-	r.Longest = max(r.Longest, of.Longest)
+func (r *Denials) add(token Denials) {
+	r.Denied += token.Denied
+	r.Duration += token.Duration
+	r.Longest = max(r.Longest, token.Longest)
 }

@@ -14,9 +14,9 @@ const olderSuffix = ".1"
 
 // A ring is two files of lines. When the newer file is full, it replaces the older one.
 type ring struct {
-	path   string
-	half   int64 // maximum bytes of each file
-	header []byte
+	path         string
+	maxFileBytes int64 // maximum bytes of each file
+	header       []byte
 
 	file *os.File // the newer one; nil if it must be opened
 	size int64
@@ -47,7 +47,7 @@ func (r *ring) open() (err error) {
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.path, err)
 	}
-	if r.file, r.size = f, size; size+int64(len(r.header)) > r.half {
+	if r.file, r.size = f, size; size+int64(len(r.header)) > r.maxFileBytes {
 		return r.rotate()
 	}
 	n, err := f.Write(r.header) // after a restart, too: the sample may have changed
@@ -68,10 +68,10 @@ func (r *ring) dropOversized() error {
 		if !info.Mode().IsRegular() {
 			return fmt.Errorf("%s: is not a regular file", path)
 		}
-		if info.Size() <= r.half {
+		if info.Size() <= r.maxFileBytes {
 			continue
 		}
-		if err := checkStart(path); err != nil {
+		if err := checkHeaderAt(path); err != nil {
 			return err
 		}
 		if err := os.Remove(path); err != nil {
@@ -91,7 +91,7 @@ func (r *ring) write(lines []byte) error {
 			return err
 		}
 	}
-	if r.size+int64(len(lines)) > r.half {
+	if r.size+int64(len(lines)) > r.maxFileBytes {
 		if err := r.rotate(); err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func trim(f *os.File) (size int64, err error) {
 
 var errNotARecord = errors.New("is not a record of demand")
 
-func checkStart(path string) error {
+func checkHeaderAt(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err

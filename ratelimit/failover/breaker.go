@@ -9,7 +9,8 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// An outage begins after maxConsecutive, or when half of at least minCalls failed within breakerWindow.
+// An outage begins after maxConsecutive consecutive failures, or when at least half of the calls within breakerWindow failed, and there
+// were at least minCalls.
 const (
 	maxConsecutive = 3
 	minCalls       = 10

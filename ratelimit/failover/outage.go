@@ -87,11 +87,11 @@ func (s *Store) beginOutage() {
 func (s *Store) endOutage() {
 	s.phaseMu.Lock()
 	defer s.phaseMu.Unlock()
-	now, was := s.clock(), s.phase.Load()
+	now, before := s.clock(), s.phase.Load()
 	s.lastFailure = now
-	s.phase.Store(&phase{since: now, epoch: was.epoch, pauseUntil: s.now() + s.configured.Load().pause()})
+	s.phase.Store(&phase{since: now, epoch: before.epoch, pauseUntil: s.now() + s.configured.Load().pause()})
 	s.logger.Info("shared rate limit store in use again",
-		slog.String("away_for", now.Sub(s.outageStart).Round(time.Millisecond).String()), slog.Any("cause", was.cause))
+		slog.String("away_for", now.Sub(s.outageStart).Round(time.Millisecond).String()), slog.Any("cause", before.cause))
 }
 
 func (s *Store) breakerState() gobreaker.State { return gobreaker.State(s.breakerNow.Load()) }

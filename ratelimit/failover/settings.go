@@ -24,7 +24,8 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// pause returns how much later than this gateway another one may detect the end of an outage and upload its admissions.
+// pause returns the maximum time until all other gateways have detected the end of an outage and uploaded their admissions, after this
+// gateway has detected the end.
 func (s Settings) pause() time.Duration {
 	if s.Mode != ratelimit.ModeLocal {
 		return 0 // admissions are not counted

@@ -19,8 +19,8 @@ import (
 
 // Shared is a rate limit store that gateways share. Its calls have their own timeouts, and are not retried.
 type Shared interface {
-	// Exchange executes an operation. It returns the decision, and the account after it, which the caller keeps. Of [ratelimit.OpMerge],
-	// only the time of the decision is used. It must not modify or keep the accounts passed.
+	// Exchange executes an operation. It returns the decision, and the account after it, which the caller keeps. For [ratelimit.OpMerge],
+	// the caller uses only the time of the decision. It must not modify or keep the accounts passed.
 	Exchange(ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange) (ratelimit.Decision, ratelimit.Account, error)
 
 	// Refund is as in [ratelimit.Store].
@@ -178,18 +178,18 @@ func (s *Store) exchange(ctx context.Context, sh *shard, t *token, r request, c 
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if err != nil {
-		executed := mayHaveArrived(err)
-		t.failed(c, r.policy, executed, s.sharedTime(s.now()))
+		mayBeExecuted := mayHaveArrived(err)
+		t.failed(c, r.policy, mayBeExecuted, s.sharedTime(s.now()))
 		if c.Op == ratelimit.OpMerge {
 			return d, err
 		}
-		return s.decide(t, r, err, executed)
+		return s.decide(t, r, err, mayBeExecuted)
 	}
 	if c.uploads {
 		s.metrics.uploads.Inc()
 	}
 	t.answered(c, r.policy, &d, a, s.phase.Load())
-	s.observe(d.At.UnixMicro() - c.start.Microseconds())
+	s.updateClockOffset(d.At.UnixMicro() - c.start.Microseconds())
 	return d, nil
 }
 
@@ -232,7 +232,7 @@ func (s *Store) admit(p *ratelimit.Policy) ratelimit.Decision {
 // store may have counted it. If the call fails, the refund is lost: a metric counts it, and Refund returns nil. Local admissions in other
 // modes than [ratelimit.ModeLocal] were not counted, so nothing is refunded.
 func (s *Store) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
-	if !d.Allowed || d.Local && (s.configured.Load().Mode != ratelimit.ModeLocal || !s.isShared(tokenID, &d)) {
+	if !d.Allowed || d.Local && (s.configured.Load().Mode != ratelimit.ModeLocal || !s.removeUnsent(tokenID, &d)) {
 		return nil
 	}
 	err := s.callInUse(ctx, func() error { return s.shared.Refund(ctx, tokenID, p, d) })
@@ -240,16 +240,16 @@ func (s *Store) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy,
 		s.metrics.refunds.Inc()
 		s.logger.DebugContext(ctx, "a refund was lost", slog.String("token_id", tokenID), slog.Any("cause", err))
 	}
-	s.visit(tokenID, func(t *token) { // after the call, so that no denial from before it stays cached
+	s.visit(tokenID, func(t *token) { // after the call, so that a denial decided before the refund does not stay cached
 		t.dropDenial()
 		_ = remove(&t.sent, &d) || remove(&t.account, &d)
 	})
 	return nil
 }
 
-// isShared reports whether the shared store may have counted a local admission. It removes an admission that was not uploaded, and one in
-// an upload in flight, which may fail and be repeated.
-func (s *Store) isShared(tokenID string, d *ratelimit.Decision) (shared bool) {
+// removeUnsent removes a local admission that was not uploaded, and reports whether the shared store may have counted the admission. An
+// admission of an upload in flight is also removed here, as the upload may fail and be repeated.
+func (s *Store) removeUnsent(tokenID string, d *ratelimit.Decision) (shared bool) {
 	s.visit(tokenID, func(t *token) {
 		sent, account := t.sent, t.account
 		shared = !remove(&t.own, d) && (remove(&t.sending, d) || remove(&sent, d) || remove(&account, d))
@@ -330,11 +330,11 @@ func (s *Store) sharedTime(now time.Duration) time.Time {
 	return time.UnixMicro(now.Microseconds() + s.clockOffset.Load())
 }
 
-// observe stores the offset of the shared store's clock, if it changed by more than 1 ms: a write for each answer would contend between
-// cores.
-func (s *Store) observe(ahead int64) {
-	if off := ahead - s.clockOffset.Load(); off < -1000 || off > 1000 {
-		s.clockOffset.Store(ahead)
+// updateClockOffset stores the offset of the shared store's clock, if it changed by more than 1 ms: a write for each answer would contend
+// between cores.
+func (s *Store) updateClockOffset(offset int64) {
+	if change := offset - s.clockOffset.Load(); change < -1000 || change > 1000 {
+		s.clockOffset.Store(offset)
 	}
 }
 

@@ -34,7 +34,7 @@ type token struct {
 
 	policy      *ratelimit.Policy // of the account
 	at          int64             // time of the account by the shared store's clock, in µs
-	start       time.Duration     // when the call began that returned it
+	start       time.Duration     // start of the call that returned the account
 	deniedUntil time.Duration     // end of the cached denial; 0 for none
 
 	answers    uint32        // accounts received
@@ -103,7 +103,8 @@ func (t *token) begin(op ratelimit.Op, ph *phase, now time.Duration) call {
 	}
 }
 
-// upload begins a call with all admissions that the shared store may lack. A peek is decided with them, and uploads nothing.
+// upload begins a call with all admissions that the shared store may lack. A peek sends them for its decision; the shared store does not
+// keep them.
 func (t *token) upload(op ratelimit.Op, p *ratelimit.Policy, ph *phase, now time.Duration, at time.Time) call {
 	c := t.begin(op, ph, now)
 	if t.epoch != ph.epoch && (t.account != nil || t.sent != nil) {
@@ -130,10 +131,11 @@ func (t *token) end(c *call) (uploaded ratelimit.Account) {
 	return uploaded
 }
 
-// failed ends a call without an answer. executed reports whether the shared store may have executed it; else its upload must be repeated.
-func (t *token) failed(c *call, p *ratelimit.Policy, executed bool, at time.Time) {
+// failed ends a call without an answer. mayBeExecuted reports whether the shared store may have executed it; else its upload must be
+// repeated.
+func (t *token) failed(c *call, p *ratelimit.Policy, mayBeExecuted bool, at time.Time) {
 	uploaded := t.end(c)
-	if executed {
+	if mayBeExecuted {
 		t.sent = join(p, t.sent, uploaded, at)
 	} else {
 		t.own = join(p, uploaded, t.own, at)
@@ -157,7 +159,8 @@ func (t *token) answered(c *call, p *ratelimit.Policy, d *ratelimit.Decision, a 
 	default:
 		t.account, t.sent, t.policy, t.at, t.start, t.deniedUntil = a, nil, p, at, c.start, 0
 		t.answers++
-		if !d.Allowed && t.drops == c.drops && c.Op == ratelimit.OpDecide { // a peek does not write an account whose clock was set back
+		// A denial of a peek is not cached: if the clock was set back, a peek does not store the corrected times.
+		if !d.Allowed && t.drops == c.drops && c.Op == ratelimit.OpDecide {
 			t.deniedUntil = c.start + d.RetryAfter
 		}
 	}

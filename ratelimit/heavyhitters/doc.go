@@ -1,9 +1,9 @@
 // Package heavyhitters finds the tokens with the most recent requests, in memory that does not grow with the number of tokens.
 //
-// It is the space-saving sketch of Metwally, Agrawal and El Abbadi (2005): a fixed number of counters, and a token without a counter
-// takes over the smallest one, whose count becomes the maximum error of the new one. No count is ever too low, each count comes with its
+// It is the space-saving sketch of Metwally, Agrawal and El Abbadi (2005): a fixed number of counters. A token without a counter takes over
+// the counter with the smallest count; that count becomes the maximum error of its own. No count is ever too low, each count comes with its
 // maximum error, and a token with a large part of all requests is always listed.
 //
-// Counts decay: a request counts 1, and half as much after each minute. So the count of a token with a steady rate is its requests
-// of one to two minutes. A token with a count of n and without further requests is listed for about log2(n) minutes.
+// Counts decay: each count is halved every minute. So the count of a token with a steady rate is the number of its requests in one to two
+// minutes. A token with a count of n and without further requests is listed for about log2(n) minutes.
 package heavyhitters

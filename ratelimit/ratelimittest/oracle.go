@@ -11,15 +11,15 @@ import (
 type oracle struct {
 	enforced ledger
 	shadow   ledger
-	// exactFrom is the time until which a store may deny more than the oracle, after a change of policy or of the clock.
-	exactFrom time.Time
-	policy    *ratelimit.Policy
+	// tolerantUntil is the time until which a store may deny more than the oracle, after a change of policy or of the clock.
+	tolerantUntil time.Time
+	policy        *ratelimit.Policy
 }
 
 // A ledger is the admissions of the enforced limits, or of the limits in shadow.
 type ledger struct {
 	admitted []time.Time
-	// since is the time from which on a store has every admission: after a change of policy it lacks those before the longest window.
+	// since is the time from which on a store has every admission. A change of policy drops those before the longest old window.
 	since time.Time
 }
 
@@ -64,13 +64,13 @@ func (o *oracle) refund(d ratelimit.Decision) {
 // reset drops everything.
 func (o *oracle) reset() { *o = oracle{policy: o.policy} }
 
-// rewind sets the clock back: by the new clock, every admission was earlier. A store counts its admissions for longer, and may deny more
+// rewind sets the clock back, and moves all admissions back by the same step. A store counts its admissions for longer, and may deny more
 // than the oracle until they have expired.
 func (o *oracle) rewind(step time.Duration, now time.Time) {
 	o.enforced.rewind(step)
 	o.shadow.rewind(step)
-	if until := now.Add(step + 2*time.Minute); until.After(o.exactFrom) {
-		o.exactFrom = until
+	if until := now.Add(step + 2*time.Minute); until.After(o.tolerantUntil) {
+		o.tolerantUntil = until
 	}
 }
 
@@ -91,20 +91,20 @@ func (o *oracle) change(p *ratelimit.Policy, now time.Time) {
 		o.shadow.drop(now, longest(old, true))
 	}
 	both := func(p *ratelimit.Policy) time.Duration { return max(longest(p, false), longest(p, true)) }
-	if until := now.Add(both(old) + both(p)); until.After(o.exactFrom) {
-		o.exactFrom = until
+	if until := now.Add(both(old) + both(p)); until.After(o.tolerantUntil) {
+		o.tolerantUntil = until
 	}
 }
 
 // longest returns the longest window of the limits that are in shadow, or of those that are not; 0 for none.
 func longest(p *ratelimit.Policy, shadow bool) time.Duration {
-	var most time.Duration
+	var window time.Duration
 	for _, l := range p.Limits() {
 		if l.Shadow == shadow {
-			most = max(most, l.Per)
+			window = max(window, l.Per)
 		}
 	}
-	return most
+	return window
 }
 
 // tolerance returns the time for which an admission may count too long in the limit.

@@ -8,7 +8,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A token bucket of three would admit six around an edge; so would fixed windows.
+// Token buckets and fixed windows of three per second can admit up to six within one second.
 func noSecondHasMoreThanThree(t *testing.T, s Subject) {
 	p := defaultPolicy(t)
 	var admitted []time.Time
@@ -28,7 +28,7 @@ func noSecondHasMoreThanThree(t *testing.T, s Subject) {
 	}
 }
 
-// Three requests per second for two hours: 5000 are admitted before the first denial by the hour, and no hour has more.
+// Three requests per second for two hours: 5000 are admitted before the first denial by the hourly limit, and no hour has more.
 func evenRate(t *testing.T, s Subject) {
 	p := defaultPolicy(t)
 	var admitted []time.Time
@@ -44,7 +44,7 @@ func evenRate(t *testing.T, s Subject) {
 		s.Advance(334 * time.Millisecond)
 	}
 	if beforeFirst != 5000 {
-		t.Errorf("%d admitted before the first denial by the hour", beforeFirst)
+		t.Errorf("%d admitted before the first denial by the hourly limit", beforeFirst)
 	}
 	for i := 5000; i < len(admitted); i++ {
 		if gap := admitted[i].Sub(admitted[i-5000]); gap < time.Hour {
@@ -54,7 +54,7 @@ func evenRate(t *testing.T, s Subject) {
 	if len(admitted) < 9900 {
 		t.Errorf("%d admitted in two hours: too cautious", len(admitted))
 	}
-	t.Logf("%d admitted before the first denial by the hour, %d in two hours, never more than 5000 in one", beforeFirst, len(admitted))
+	t.Logf("%d admitted before the first denial by the hourly limit, %d in two hours, never more than 5000 in one", beforeFirst, len(admitted))
 }
 
 func noDenialAfterRetryAfter(t *testing.T, s Subject) {

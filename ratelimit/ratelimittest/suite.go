@@ -212,7 +212,7 @@ func check(t rapid.TB, s Subject, id string, o *oracle, p *ratelimit.Policy) rat
 		o.enforced.admitted = append(o.enforced.admitted, now)
 	case d.RetryAfter <= 0 || d.Denied < 0 || d.Denied >= len(p.Limits()) || p.Limits()[d.Denied].Shadow:
 		t.Fatalf("denied without a limit or retry-after: %+v", d)
-	case !o.full(s, false) && !now.Before(o.exactFrom):
+	case !o.full(s, false) && !now.Before(o.tolerantUntil):
 		t.Fatalf("denied, though no limit is full: %+v", d)
 	}
 	switch {
@@ -221,7 +221,7 @@ func check(t rapid.TB, s Subject, id string, o *oracle, p *ratelimit.Policy) rat
 	case d.Shadowed < 0:
 	case !d.Allowed || !p.Limits()[d.Shadowed].Shadow:
 		t.Fatalf("shadowed, but %+v", d)
-	case !o.full(s, true) && !now.Before(o.exactFrom):
+	case !o.full(s, true) && !now.Before(o.tolerantUntil):
 		t.Fatalf("shadowed, though no limit in shadow is full: %+v", d)
 	}
 	return d
@@ -243,8 +243,8 @@ func checkBudgets(t rapid.TB, s Subject, o *oracle, d, peeked ratelimit.Decision
 			t.Fatalf("limit %s: one more than %d within %v", l.Name, l.Requests, l.Per)
 		}
 		b := d.Budgets[i]
-		if most := max(0, l.Requests-used-recorded); b.Remaining > most {
-			t.Fatalf("limit %s: %d remain, want at most %d", l.Name, b.Remaining, most)
+		if limit := max(0, l.Requests-used-recorded); b.Remaining > limit {
+			t.Fatalf("limit %s: %d remain, want at most %d", l.Name, b.Remaining, limit)
 		}
 		if (b.Remaining == l.Requests) != (b.Reset == 0) || b.Reset < 0 {
 			t.Fatalf("limit %s: %d of %d remain, reset in %v", l.Name, b.Remaining, l.Requests, b.Reset)
@@ -255,7 +255,7 @@ func checkBudgets(t rapid.TB, s Subject, o *oracle, d, peeked ratelimit.Decision
 	}
 }
 
-// full reports whether a store may find a limit in shadow, or an enforced one, full.
+// full reports whether a store may consider a limit of one kind, in shadow or enforced, full.
 func (o *oracle) full(s Subject, shadow bool) bool {
 	admissions := &o.enforced
 	if shadow {

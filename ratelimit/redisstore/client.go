@@ -91,7 +91,7 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		return redis.NewFailoverClient(u.Failover()), nil
 	case Cluster:
 		cluster := u.Cluster()
-		cluster.DisableRoutingPolicies = true // scripts have their key, so the client needs no list of commands
+		cluster.DisableRoutingPolicies = true // calls specify the position of their key, so the client need not query the commands
 		return redis.NewClusterClient(cluster), nil
 	default:
 		return redis.NewClient(u.Simple()), nil

@@ -59,7 +59,7 @@ type Replicas struct {
 	failing bool  // the last heartbeat failed
 }
 
-// NewReplicas returns a count of 1, this gateway. It does not call Redis yet.
+// NewReplicas returns a Replicas whose count is 1, for this gateway. It does not call Redis yet.
 func NewReplicas(o ReplicasOptions) (*Replicas, error) {
 	if o.Client == nil || o.Logger == nil || o.Registerer == nil {
 		return nil, errors.New("redis: counting gateways needs a client, a logger and a registerer")

@@ -17,7 +17,7 @@ import (
 
 const (
 	defaultPrefix = "opsgate:"
-	warnEvery     = time.Minute // of values that are not accounts
+	warnEvery     = time.Minute // interval of warnings about values that are not accounts
 )
 
 // Options are the options of a Store. Client, Logger and Registerer are required.
@@ -198,7 +198,7 @@ func (s *Store) Reset(ctx context.Context, tokenID string) error {
 // pingKeys is the number of keys of pings. They are spread over the servers of a cluster.
 const pingKeys = 16
 
-// Ping decides and records a request on an account of its own, and returns the error.
+// Ping decides and records a request on an account for pings. It fails if the store cannot do so.
 func (s *Store) Ping(ctx context.Context) error {
 	key := s.pingKey + strconv.Itoa(int(s.pings.Add(1)%pingKeys))
 	d, _, err := s.exchange(ctx, &s.metrics.ping, key, s.pingPolicy, []any{"decide", s.scriptTime(), s.pingPolicy.Header(), "", ""})

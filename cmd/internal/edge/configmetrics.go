@@ -52,7 +52,7 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 	return m, errors.Join(errs...)
 }
 
-// setActive sets the metrics after a successful read at now of the version that is active.
+// setActive sets the metrics after a successful read. version is the active version, now the time of the read.
 func (m *configMetrics) setActive(version string, now time.Time) {
 	m.info.WithLabelValues(version).Set(1)
 	if m.version != version {

@@ -20,8 +20,8 @@ const candidateDivisor = 16
 
 // connections is the set of open connections of a listener, up to a limit. At the limit a new connection replaces the one that has gone
 // longest without an authenticated request, even if it is in a handshake or downloads documentation.
-// Connections that serve an authenticated request are exempt; if all do, the new one is closed. A request that starts in the instant in
-// which its connection is evicted is lost, as at the end of an idle timeout.
+// Connections that serve an authenticated request are exempt; if all do, the new one is closed. A request that starts while its connection
+// is being evicted fails, as it would at the end of an idle timeout.
 //
 // Connections are ordered by sequence number. A connection gets a new number when it is opened and when an authenticated request on it
 // ends. So no request reads a clock or takes a lock, and anonymous requests do not delay the eviction of their connection.
@@ -181,7 +181,7 @@ func (c *connection) Close() error {
 	return c.TCPConn.Close()
 }
 
-// connectionContext adds a connection to the context of its requests ([http.Server.ConnContext]), which acquire it while they are served.
+// connectionContext adds a connection to the context of its requests ([http.Server.ConnContext]). Authenticated requests acquire it.
 func connectionContext(ctx context.Context, conn net.Conn) context.Context {
 	if tlsConn, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = tlsConn.NetConn()

@@ -50,7 +50,7 @@ func (t *deniedTokens) Decided(p *authn.Principal, _ *ratelimit.Assignment, d *r
 	}
 	at := maphash.String(t.seed, p.TokenID) % deniedBits
 	word, bit := &t.windows[t.current.Load()][at/64], uint64(1)<<(at%64)
-	if word.Load()&bit == 0 { // the denied requests of one token write once
+	if word.Load()&bit == 0 { // only the first denial of a token in a window writes
 		word.Or(bit)
 	}
 }

@@ -1,9 +1,9 @@
 // Package edge runs a gateway with a configuration. It is the only package that connects the concrete gateway, authenticator, limiter and
 // clients; these depend on each other only through interfaces.
 //
-// [Listen] reports every error of a configuration before a request is served. At shutdown the gateway first reports that it drains on its
-// readiness page, and serves until load balancers have noticed. Then it accepts no more connections, waits for the requests in flight, and
-// releases its resources. No goroutine remains.
+// [Listen] reports every error of a configuration before a request is served. At shutdown the readiness page first reports that the gateway
+// drains, and the gateway serves until load balancers have noticed. Then it accepts no more connections, waits for the requests in flight,
+// and releases its resources. No goroutine remains.
 //
 // A changed configuration is applied as a whole or not at all: everything that a request needs is in one snapshot. A new
 // snapshot is built while the active one serves; a snapshot never changes. See docs/reload.md.

@@ -7,7 +7,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// expired returns the assignments of before that have expired and are not in after.
+// expired returns the expired assignments that are in the policies before but not in the policies after.
 func expired(before, after *ratelimit.Policies, now time.Time) (list []*ratelimit.Assignment) {
 	for _, a := range before.All() {
 		sameKey := func(b *ratelimit.Assignment) bool { return b.Key == a.Key }

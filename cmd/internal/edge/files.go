@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// maxWatched is the maximum number of bytes that are hashed of one file. It is the maximum size of a configuration file.
-const maxWatched = 1 << 20
+// maxHashedBytes is the maximum number of bytes of a file that are hashed. It is the maximum size of a configuration file.
+const maxHashedBytes = 1 << 20
 
 // A fingerprint is a hash of the contents of files, including which of them cannot be read.
 type fingerprint [sha256.Size]byte
@@ -37,7 +37,7 @@ func contentSum(path string) (content fingerprint) {
 	}
 	defer func() { _ = file.Close() }()
 	sum := sha256.New()
-	if _, err := io.Copy(sum, io.LimitReader(file, maxWatched)); err != nil {
+	if _, err := io.Copy(sum, io.LimitReader(file, maxHashedBytes)); err != nil {
 		return fingerprint{}
 	}
 	sum.Sum(content[:0])

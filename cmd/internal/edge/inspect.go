@@ -65,8 +65,8 @@ func (i *inspector) view(ctx context.Context, s *snapshot, subject admin.Subject
 	return v
 }
 
-// setCached sets what the authenticator has cached about the token. It returns the team of the token, or that of the subject if it is not
-// cached.
+// setCached sets what the authenticator has cached about the token. It returns the team of the token, or the subject's team if the token is
+// not cached.
 func (v *tokenView) setCached(a *authn.Authenticator, subject admin.Subject) (teamID string) {
 	record, cached := a.CachedToken(subject.TokenID)
 	token := &v.state.Token

@@ -7,8 +7,8 @@ import (
 	"opsgate/gateway"
 )
 
-// Maximum log lines per second of each kind that clients or an outage can cause. Clients can cause 85 per second, fewer than 100 with the
-// reports of suppressed lines: one per second for each kind.
+// Maximum log lines per second of each kind. Clients can cause the first five kinds, in total 85 lines per second. With the reports of
+// suppressed lines, at most one per second and kind, the total stays below 100.
 const (
 	unauthenticatedLines = 30
 	rateLimitedLines     = 20
@@ -18,7 +18,7 @@ const (
 	failedLines          = 20 // per cause
 )
 
-// logLimits limit the log lines of a process. They live as long as it does, so that a reload does not reset them.
+// logLimits limit the log lines of a process. A process has one instance, so a reload does not reset the limits.
 type logLimits struct {
 	*logging.Limiter
 

@@ -37,8 +37,8 @@ type sharedLimits struct {
 	client   redis.UniversalClient
 	logger   *slog.Logger
 
-	config   atomic.Pointer[config.RateLimit]
-	applying sync.Mutex // a reload and a change of the number of gateways apply settings
+	config  atomic.Pointer[config.RateLimit]
+	applyMu sync.Mutex // serializes apply, which reloads and changes of the number of gateways call
 }
 
 func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.Provider) (_ *sharedLimits, err error) {
@@ -47,7 +47,7 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 	if err != nil {
 		return nil, err
 	}
-	// The library has one logger per process. Its lines about single connections are for debugging; the failover logs outages.
+	// The library has one logger per process. Its lines concern single connections, so they are logged at level debug; failover logs outages.
 	redisstore.LogTo(o.Logger)
 	l := &sharedLimits{logger: o.Logger}
 	l.config.Store(&o.Loaded.RateLimit)
@@ -125,8 +125,8 @@ func (l *sharedLimits) replicasChanged(int, int) {
 
 // apply configures the failover with the current settings.
 func (l *sharedLimits) apply() {
-	l.applying.Lock()
-	defer l.applying.Unlock()
+	l.applyMu.Lock()
+	defer l.applyMu.Unlock()
 	l.Configure(l.settings())
 }
 

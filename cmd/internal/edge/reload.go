@@ -36,7 +36,7 @@ type reloader struct {
 	lifecycle Lifecycle // receives the requested reloads
 
 	mu      sync.Mutex  // held during a change of the configuration
-	files   fingerprint // of the configuration files before the last read; zero before the first
+	files   fingerprint // of the configuration files, taken just before the last read; zero before the first read
 	lastErr string      // of the last reload; "" if it succeeded
 	triedAt time.Time
 }
@@ -145,8 +145,8 @@ func (r *reloader) warn(warnings config.Problems) {
 	}
 }
 
-// reportRefused logs and counts a reload that failed. An automatic one that fails as the last reload did is not reported again. The caller
-// holds r.mu.
+// reportRefused logs and counts a reload that failed. An automatic reload with the same error as the last reload is not reported again. The
+// caller holds r.mu.
 func (r *reloader) reportRefused(t trigger, err error) {
 	if t.automatic && err.Error() == r.lastErr {
 		return
@@ -161,7 +161,7 @@ func (r *reloader) reportRefused(t trigger, err error) {
 	var texts []string
 	for _, p := range problems {
 		if p.Warning {
-			p.Warning = false // the log line has the word
+			p.Warning = false // the log attribute already has this word
 			r.warn(config.Problems{p})
 			continue
 		}

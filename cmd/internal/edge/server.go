@@ -33,7 +33,8 @@ type connectionLimits struct {
 // headerSlack is what net/http adds to MaxHeaderBytes over HTTP/1.1.
 const headerSlack = 4 << 10
 
-// publicLimits makes net/http read headers of up to twice the configured size, so that the gateway itself answers 431 to most larger ones.
+// publicLimits makes net/http read headers of up to twice the configured size, so that the gateway itself answers 431 to most headers above
+// the configured size.
 func publicLimits(c config.HTTP) connectionLimits {
 	return connectionLimits{
 		readHeaderTimeout: time.Duration(c.ReadHeaderTimeout),
@@ -65,11 +66,11 @@ type serverOptions struct {
 
 // A server is a listener and the http.Server on it.
 type server struct {
-	name     string
-	listener *listener
-	http     *http.Server
-	draining atomic.Bool
-	accepted chan struct{} // closed when no more connections are accepted
+	name        string
+	listener    *listener
+	http        *http.Server
+	draining    atomic.Bool
+	acceptEnded chan struct{} // closed when no more connections are accepted
 }
 
 // newServer binds a listener. Connections wait in its queue until serve is called.
@@ -81,7 +82,7 @@ func newServer(ctx context.Context, o serverOptions) (*server, error) {
 	}
 	tcp, _ := bound.(*net.TCPListener) // Listen returns no other type for "tcp"
 	s := &server{
-		name: o.name, listener: &listener{TCPListener: tcp, connections: o.connections, tls: o.tls}, accepted: make(chan struct{}),
+		name: o.name, listener: &listener{TCPListener: tcp, connections: o.connections, tls: o.tls}, acceptEnded: make(chan struct{}),
 	}
 	s.http = &http.Server{
 		Handler:                      closeUnread(s.closeWhileDraining(o.handler), o.limits.bodyTimeout),
@@ -99,15 +100,15 @@ func newServer(ctx context.Context, o serverOptions) (*server, error) {
 
 // serve accepts connections until shutDown is called; then it returns nil.
 func (s *server) serve() error {
-	defer close(s.accepted)
+	defer close(s.acceptEnded)
 	if err := s.http.Serve(s.listener); !errors.Is(err, errStopped) {
 		return fmt.Errorf("serve on the %s listener: %w", s.name, err)
 	}
 	return nil
 }
 
-// closeWhileDraining sends Connection: close with each response while the server drains. A connection that closes without notice may close
-// in the instant in which the client sends its next request, which then fails.
+// closeWhileDraining sends Connection: close with each response while the server drains. Without it, the server could close a connection at
+// the moment when the client sends its next request, which would fail.
 func (s *server) closeWhileDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
@@ -121,10 +122,11 @@ func (s *server) closeWhileDraining(next http.Handler) http.Handler {
 func (s *server) drain() { s.draining.Store(true) }
 
 const (
-	// acceptGrace is how long a listener that closes still accepts connections: closing it resets those that wait in the kernel's queue.
+	// acceptGrace is how long a listener that closes still accepts connections: closing it resets connections in the accept queue of the
+	// kernel.
 	acceptGrace = 50 * time.Millisecond
-	// shutdownRetry is the interval between calls of http.Server.Shutdown. Each sends GOAWAY to the HTTP/2 connections that exist; one
-	// whose TLS handshake is in progress misses it.
+	// shutdownRetry is the interval between calls of http.Server.Shutdown. Each call sends GOAWAY to the HTTP/2 connections that exist, but
+	// not to connections whose TLS handshake is in progress.
 	shutdownRetry = time.Second
 )
 
@@ -132,7 +134,7 @@ const (
 // serve has returned.
 func (s *server) shutDown(ctx context.Context) error {
 	_ = s.listener.SetDeadline(time.Now().Add(acceptGrace)) // fails if the listener is closed
-	<-s.accepted
+	<-s.acceptEnded
 	for {
 		attempt, cancel := context.WithTimeout(ctx, shutdownRetry)
 		err := s.http.Shutdown(attempt)

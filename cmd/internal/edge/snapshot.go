@@ -96,8 +96,8 @@ func timeouts(routes config.Routes) map[string]time.Duration {
 	return byRoute
 }
 
-// requestsPerLookUp is the number of requests in flight per look-up of an unknown token: requests that wait for look-ups hold at most
-// half of http.max_in_flight.
+// requestsPerLookUp is the number of requests in flight for which one look-up of an unknown token is allowed. At most half of these
+// requests can wait for the look-up.
 const requestsPerLookUp = 2 * authn.WaitersPerLookUp
 
 // tokenSettings limits look-ups of unknown tokens to half of the calls in flight, and the requests that wait for them to half of

@@ -14,15 +14,15 @@ import (
 
 // Limits of HTTP/2 connections that HTTP/1.1 does not have.
 const (
-	// maxReadFrame is the minimum of the protocol: the server buffers whole frames.
+	// maxReadFrame is the smallest value that HTTP/2 allows, because the server buffers whole frames.
 	maxReadFrame = 16 << 10
 	// Flow control windows. They admit a body of the default maximum in two round trips; each connection can fill its window.
 	streamWindow     = 64 << 10
 	connectionWindow = 128 << 10
 	headerTableSize  = 4 << 10
 	maxStreams       = 100
-	// pingAfter is the idle time after which the server sends a PING. A client in the middle of a header cannot answer it, so this limits
-	// the time for a header.
+	// pingAfter is the idle time after which the server sends a PING. A client cannot answer while it sends a header, and then PingTimeout
+	// closes the connection: this limits the time for a header.
 	pingAfter = 15 * time.Second
 )
 

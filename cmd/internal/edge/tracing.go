@@ -56,7 +56,7 @@ func newTracer(p *tracing.Provider, c config.Config) gateway.Tracer {
 	})}
 }
 
-// A tracer adapts a tracing.Tracer to gateway.Tracer: a request that is not recorded has a nil interface.
+// A tracer adapts a tracing.Tracer to gateway.Tracer: for a request that is not recorded, it returns a nil interface.
 type tracer struct{ tracer *tracing.Tracer }
 
 // Start implements [gateway.Tracer].

@@ -14,8 +14,8 @@ const (
 	// A changed file is read when it has not changed for stableFor, or after stableChecks checks.
 	stableFor    = 20 * time.Millisecond
 	stableChecks = 10
-	// retryEvery is the interval of reading a refused configuration again although its files are the same: a missing file, for example
-	// of a secret, may exist by then.
+	// retryEvery is the interval at which a refused configuration is read again without a change of its files: a file that was missing,
+	// for example of a secret, may exist by then.
 	retryEvery = 5 * time.Second
 )
 

@@ -59,16 +59,16 @@ func StartSentinelGroup(t testing.TB, name string) *SentinelGroup {
 	replica.await("the replica is synchronized", func(ctx context.Context) bool {
 		return replica.Client().InfoMap(ctx, "replication").Item("Replication", "master_link_status") == "up"
 	})
-	w := &SentinelGroup{name: name, servers: []*Server{master, replica}}
+	g := &SentinelGroup{name: name, servers: []*Server{master, replica}}
 	settings := fmt.Sprintf("sentinel monitor %s %s %d %d\nsentinel down-after-milliseconds %[1]s %[5]d\nsentinel failover-timeout %[1]s %[6]d\n",
 		name, host, master.port, quorum, downAfter.Milliseconds(), failoverTimeout.Milliseconds())
 	for range sentinels {
-		w.Sentinels = append(w.Sentinels, startSentinel(t, name, settings))
+		g.Sentinels = append(g.Sentinels, startSentinel(t, name, settings))
 	}
-	for _, s := range w.Sentinels {
+	for _, s := range g.Sentinels {
 		s.await("the sentinel has found the replica and the other sentinels", func(ctx context.Context) bool { return s.canFailOver(ctx, name) })
 	}
-	return w
+	return g
 }
 
 // canFailOver reports whether the sentinel has found the master, its replica and the other sentinels, all of them up.
@@ -84,44 +84,44 @@ func (s *Server) canFailOver(ctx context.Context, name string) bool {
 }
 
 // Addrs returns the addresses of the sentinels.
-func (w *SentinelGroup) Addrs() []string {
+func (g *SentinelGroup) Addrs() []string {
 	var addrs []string
-	for _, s := range w.Sentinels {
+	for _, s := range g.Sentinels {
 		addrs = append(addrs, s.Addr())
 	}
 	return addrs
 }
 
 // Roles returns the master according to the last sentinel, and the other server.
-func (w *SentinelGroup) Roles() (master, replica *Server) {
-	last := w.Sentinels[len(w.Sentinels)-1]
+func (g *SentinelGroup) Roles() (master, replica *Server) {
+	last := g.Sentinels[len(g.Sentinels)-1]
 	last.t.Helper()
-	address := redis.NewStringSliceCmd(context.Background(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", w.name)
+	address := redis.NewStringSliceCmd(context.Background(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", g.name)
 	if err := last.Client().Process(context.Background(), address); err != nil {
 		last.t.Fatalf("query the address of the master: %v", err)
 	}
-	if address.Val()[1] == fmt.Sprint(w.servers[1].port) {
-		return w.servers[1], w.servers[0]
+	if address.Val()[1] == fmt.Sprint(g.servers[1].port) {
+		return g.servers[1], g.servers[0]
 	}
-	return w.servers[0], w.servers[1]
+	return g.servers[0], g.servers[1]
 }
 
 // FailOverEmpty kills the master and empties the replica before sentinels promote it: replication that has lost everything.
-func (w *SentinelGroup) FailOverEmpty() {
-	w.setDownAfter(time.Hour)
-	master, replica := w.Roles()
+func (g *SentinelGroup) FailOverEmpty() {
+	g.setDownAfter(time.Hour)
+	master, replica := g.Roles()
 	master.Kill()
 	replica.do(context.Background(), "CONFIG", "SET", "replica-read-only", "no")
 	replica.Flush()
-	w.setDownAfter(downAfter)
+	g.setDownAfter(downAfter)
 }
 
 // setDownAfter sets down-after-milliseconds of the running sentinels.
-func (w *SentinelGroup) setDownAfter(d time.Duration) {
-	for _, s := range w.Sentinels {
+func (g *SentinelGroup) setDownAfter(d time.Duration) {
+	for _, s := range g.Sentinels {
 		if s.process == nil {
 			continue
 		}
-		s.do(context.Background(), "SENTINEL", "SET", w.name, "down-after-milliseconds", d.Milliseconds())
+		s.do(context.Background(), "SENTINEL", "SET", g.name, "down-after-milliseconds", d.Milliseconds())
 	}
 }

@@ -36,7 +36,7 @@ type Server struct {
 	process *process // nil when killed
 }
 
-// A process is a child process. It ends with the thread that started it, which ends with the child.
+// A process is a child process. On Linux, it is killed if the thread that started it ends; see start.
 type process struct {
 	*os.Process
 	ended  chan struct{}
@@ -128,7 +128,7 @@ func start(cmd *exec.Cmd) (*process, error) {
 	return p, <-started
 }
 
-// listens reports whether the server accepts connections. Its arguments may prevent commands.
+// listens reports whether the server accepts connections. It sends no command, as the server may require a password or TLS.
 func (s *Server) listens(ctx context.Context) bool {
 	select {
 	case <-s.process.ended:
