@@ -8,7 +8,9 @@ import (
 	"opsgate/cmd/internal/config"
 )
 
-func TestListenerErrorEndsTheGateway(t *testing.T) {
+// listenWithoutServices returns a gateway with default settings whose services are unreachable.
+func listenWithoutServices(t *testing.T) *Edge {
+	t.Helper()
 	c := config.Default()
 	c.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	upstream := config.Upstream{Address: "127.0.0.1:1"}
@@ -17,6 +19,11 @@ func TestListenerErrorEndsTheGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return e
+}
+
+func TestListenerErrorEndsTheGateway(t *testing.T) {
+	e := listenWithoutServices(t)
 	if err := e.public.listener.Close(); err != nil { // Accept fails from now on
 		t.Fatal(err)
 	}

@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
 	"opsgate/cmd/internal/admin"
-	"opsgate/cmd/internal/config"
 	"opsgate/ratelimit"
 )
 
@@ -27,14 +25,7 @@ func (unavailableLimiter) Peek(context.Context, string, *ratelimit.Policy) (rate
 func (unavailableLimiter) Reset(context.Context, string) error { return errUnavailable }
 
 func TestExplainAndResetWithAnUnavailableStore(t *testing.T) {
-	c := config.Default()
-	c.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
-	upstream := config.Upstream{Address: "127.0.0.1:1"}
-	c.Upstreams = config.Upstreams{Fleet: upstream, Monitoring: upstream, Incident: upstream, Audit: upstream, Identity: upstream}
-	e, err := Listen(t.Context(), Options{Loaded: config.Loaded{Config: c}, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := listenWithoutServices(t)
 	defer func() {
 		if err := e.Close(); err != nil {
 			t.Error(err)
