@@ -45,7 +45,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help run build test test-all explore cover fuzz chaos attack cluster soak bench check check-deploy check-generated check-format check-modules check-proto \
-	check-rules check-tests lint generate format tidy test-programs dist image
+	check-rules check-tests lint generate format tidy test-programs test-packages dist image
 
 help: ## List what can be done.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ test-programs: ## Install the programs that some tests run (Debian, as root).
 	if [ -n "$$missing" ]; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
 	fi
+
+test-packages: ## Install the packages that some tests use from npm, in tools/npm/node_modules.
+	@npm --prefix tools/npm ci --no-progress
 
 # Without the race detector: coverage under it counts every statement atomically, and its runtime then fails at random (an internal check of
 # ThreadSanitizer). make test-all has checked the same tests for races.
