@@ -1,0 +1,67 @@
+package samples
+
+import (
+	"embed"
+	"net/http"
+	"strings"
+	"text/template"
+)
+
+// BaseURL is the base URL in all samples.
+const BaseURL = "https://api.example.com"
+
+// A Language is a form in which a call is rendered.
+type Language struct {
+	ID        string // for Render, anchors and class names
+	Name      string // for people
+	Extension string // of a file with the sample, without a dot
+}
+
+// Languages returns the languages in display order.
+func Languages() []Language {
+	return []Language{
+		{ID: "curl", Name: "curl", Extension: "sh"},
+		{ID: "python", Name: "Python", Extension: "py"},
+		{ID: "typescript", Name: "TypeScript", Extension: "mts"}, // a module, because it awaits at the top level
+		{ID: "go", Name: "Go", Extension: "go"},
+		{ID: "java", Name: "Java", Extension: "java"},
+	}
+}
+
+// A Request is a call of the API.
+type Request struct {
+	Method string // GET or POST
+	Path   string // of the URL, with the values of its parameters, escaped
+	Query  string // of the URL, escaped, without the question mark; may be empty
+	Body   string // a JSON value; empty for none
+}
+
+// URL returns the URL of the request below BaseURL.
+func (r Request) URL() string {
+	if r.Query == "" {
+		return BaseURL + r.Path
+	}
+	return BaseURL + r.Path + "?" + r.Query
+}
+
+// Idempotent reports whether the request has an Idempotency-Key.
+func (r Request) Idempotent() bool { return r.Method == http.MethodPost }
+
+//go:embed templates
+var templateFiles embed.FS
+
+//nolint:gochecknoglobals // parsed constants
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"shell": quoteShell, "quote": quote, "indented": indented,
+	"python": pythonLiteral, "typescript": typeScriptLiteral, "goraw": goRaw, "textblock": textBlock,
+}).ParseFS(templateFiles, "templates/*.tmpl"))
+
+// Render returns the sample of a request in the language with this ID. It panics if there is no such language or the body is not JSON:
+// requests are part of the program.
+func Render(language string, r Request) string {
+	var b strings.Builder
+	if err := templates.ExecuteTemplate(&b, language+".tmpl", r); err != nil {
+		panic("samples: " + err.Error())
+	}
+	return b.String()
+}
