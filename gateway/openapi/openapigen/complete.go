@@ -21,7 +21,8 @@ type operation struct {
 }
 
 // complete adds to each operation the parameters, headers and error responses that follow from its method, path, scope and
-// query parameters, and returns all operations in the order of the document. It does not replace what the operation declares.
+// query parameters, and to each schema with known values their list. It merges each allOf. It returns all operations in the order of the
+// document. It does not replace what the document declares.
 func complete(document *yaml.Node) ([]operation, error) {
 	var operations []operation
 	components := get(document, "components")
@@ -37,7 +38,17 @@ func complete(document *yaml.Node) ([]operation, error) {
 			o.complete()
 			operations = append(operations, o)
 		}
-		appendParameter(item, "RequestId", true)
+	}
+	for name, response := range entries(get(components, "responses")) {
+		status, ok := statuses()[name]
+		if !ok {
+			return nil, fmt.Errorf("line %d: the status of the response %s is unknown", response.Line, name)
+		}
+		addHeaders(response, commonHeaders(status))
+	}
+	describeKnownValues(document)
+	for _, schema := range entries(get(components, "schemas")) {
+		mergeAllOf(schema, get(components, "schemas"))
 	}
 	return operations, nil
 }
@@ -69,49 +80,54 @@ func (o *operation) complete() {
 		description.Value += "\nNeeds the scope `" + o.scope + "`.\n"
 	}
 	if o.method == "post" {
-		appendParameter(o.node, "IdempotencyKey", false)
-	} else {
-		appendParameter(o.node, "IfNoneMatch", false)
+		appendParameter(o.node, "IdempotencyKey")
 	}
 	responses := get(o.node, "responses")
-	for status, name := range o.errors() {
-		if get(responses, status) == nil {
+	for _, name := range o.errors() {
+		if status := statuses()[name]; get(responses, status) == nil {
 			set(responses, status, reference("responses", name))
 		}
 	}
 	sortKeys(responses)
-	o.addHeaders(get(responses, "200"))
+	addHeaders(get(responses, "200"), o.headers())
 }
 
-// errors returns the component names of the responses other than 200, by status.
-func (o *operation) errors() map[string]string {
-	responses := map[string]string{
-		"401": "Unauthorized", "403": "Forbidden", "429": "RateLimited", "431": "HeadersTooLarge", "500": "InternalError",
-		"501": "NotImplemented", "503": "Unavailable", "504": "Timeout",
+// statuses returns the status of each response under components/responses.
+func statuses() map[string]string {
+	return map[string]string{
+		"NotModified": "304", "Unauthorized": "401", "Forbidden": "403", "PlanRequired": "403", "NotFound": "404", "MethodNotAllowed": "405",
+		"RequestTimeout": "408", "Conflict": "409", "PayloadTooLarge": "413", "UnsupportedMediaType": "415", "InvalidQuery": "422",
+		"InvalidBody": "422", "RateLimited": "429", "HeadersTooLarge": "431", "InternalError": "500", "NotImplemented": "501",
+		"Unavailable": "503", "Timeout": "504",
 	}
+}
+
+// errors returns the component names of the responses other than 200.
+func (o *operation) errors() []string {
+	names := []string{"Unauthorized", "RateLimited", "HeadersTooLarge", "InternalError", "Unavailable", "Timeout"}
 	if o.scope == noScope { // no service is called
-		responses["403"] = "PlanRequired"
-		delete(responses, "501")
+		names = append(names, "PlanRequired")
+	} else {
+		names = append(names, "Forbidden", "NotImplemented")
 	}
 	if strings.Contains(o.path, "{id}") {
-		responses["404"] = "NotFound"
+		names = append(names, "NotFound")
 	}
 	switch {
 	case o.method == "post":
-		responses["408"], responses["409"], responses["413"] = "RequestTimeout", "Conflict", "PayloadTooLarge"
-		responses["415"], responses["422"] = "UnsupportedMediaType", "InvalidBody"
+		names = append(names, "RequestTimeout", "Conflict", "PayloadTooLarge", "UnsupportedMediaType", "InvalidBody")
 	case len(o.query) > 0:
-		responses["422"] = "InvalidQuery"
+		names = append(names, "InvalidQuery")
 	}
 	if o.method == "get" {
-		responses["304"] = "NotModified"
+		names = append(names, "NotModified")
 	}
-	return responses
+	return names
 }
 
-// addHeaders adds the headers of a success, after its description.
-func (o *operation) addHeaders(success *yaml.Node) {
-	names := []string{"X-Request-Id", "Cache-Control", "RateLimit-Policy", "RateLimit"}
+// headers returns the names of the headers of a success.
+func (o *operation) headers() []string {
+	names := commonHeaders("200")
 	if o.method == "post" {
 		names = append(names, "Vary", "Idempotent-Replayed")
 	} else {
@@ -120,28 +136,51 @@ func (o *operation) addHeaders(success *yaml.Node) {
 	if slices.Contains(o.query, "cursor") {
 		names = append(names, "Link", "Cursor-Status")
 	}
-	headers := &yaml.Node{Kind: yaml.MappingNode}
-	for _, name := range names {
-		set(headers, name, reference("headers", name))
-	}
-	if get(success, "headers") == nil {
-		success.Content = slices.Insert(success.Content, 2, key("headers"), headers)
-	}
+	return names
 }
 
-// appendParameter adds a reference to a parameter at the end of a node's parameters. A node without parameters gets them as its
-// first entry, or before its request body and responses.
-func appendParameter(node *yaml.Node, name string, first bool) {
-	parameters := get(node, "parameters")
+// commonHeaders returns the component names of the headers that every response with a status has.
+func commonHeaders(status string) []string {
+	names := []string{"X-Request-Id", "Cache-Control"}
+	switch {
+	case status == "401" || status == "431": // precede the rate limit decision
+		return names
+	case status >= "500": // may precede it
+		return append(names, "RateLimit-Policy-If-Known", "RateLimit-If-Known")
+	}
+	return append(names, "RateLimit-Policy", "RateLimit")
+}
+
+// addHeaders adds references to headers before the response's own headers, except those that it declares itself.
+func addHeaders(response *yaml.Node, components []string) {
+	headers := get(response, "headers")
+	if headers == nil {
+		headers = &yaml.Node{Kind: yaml.MappingNode}
+		response.Content = slices.Insert(response.Content, 2, key("headers"), headers) // after the description
+	}
+	own := headers.Content
+	headers.Content = nil
+	for _, component := range components {
+		name := strings.TrimSuffix(component, "-If-Known")
+		if get(&yaml.Node{Kind: yaml.MappingNode, Content: own}, name) == nil {
+			set(headers, name, reference("headers", component))
+		}
+	}
+	headers.Content = append(headers.Content, own...)
+}
+
+// appendParameter adds a reference to a parameter at the end of an operation's parameters, which stand before its body and responses.
+func appendParameter(operation *yaml.Node, name string) {
+	parameters := get(operation, "parameters")
 	if parameters == nil {
 		parameters = &yaml.Node{Kind: yaml.SequenceNode}
 		at := 0
-		for ; !first && at < len(node.Content); at += 2 {
-			if k := node.Content[at].Value; k == "requestBody" || k == "responses" {
+		for ; at < len(operation.Content); at += 2 {
+			if k := operation.Content[at].Value; k == "requestBody" || k == "responses" {
 				break
 			}
 		}
-		node.Content = slices.Insert(node.Content, at, key("parameters"), parameters)
+		operation.Content = slices.Insert(operation.Content, at, key("parameters"), parameters)
 	}
 	parameters.Content = append(parameters.Content, reference("parameters", name))
 }

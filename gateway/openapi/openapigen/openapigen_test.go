@@ -46,8 +46,9 @@ paths:
 	if got := get(get(responses, "504"), "description"); got == nil || got.Value != "own" {
 		t.Error("the operation's own response 504 was replaced")
 	}
-	if got := get(get(get(responses, "200"), "headers"), "X-Request-Id"); got != nil {
-		t.Error("the operation's own headers were replaced")
+	headers := get(get(responses, "200"), "headers")
+	if got := get(get(headers, "ETag"), "description"); got == nil || got.Value != "own" || get(headers, "X-Request-Id") == nil {
+		t.Error("the operation's own header was replaced, or the common headers are missing")
 	}
 }
 

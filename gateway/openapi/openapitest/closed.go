@@ -3,29 +3,41 @@ package openapitest
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"strings"
 )
 
-const schemaRef = "#/components/schemas/"
-
-// closeSchemas returns the document with every object schema closed. It merges the parts of an allOf first, because each closed part
-// would reject the properties of the others.
+// closeSchemas returns the document with every object schema closed, and with the sets of the gateway's own values as enums.
 func closeSchemas(document []byte) ([]byte, error) {
 	var root map[string]any
 	if err := json.Unmarshal(document, &root); err != nil {
 		return nil, fmt.Errorf("the document is not JSON: %w", err)
 	}
-	components, _ := root["components"].(map[string]any)
-	schemas, _ := components["schemas"].(map[string]any)
-	walkSchemas(root, func(schema map[string]any) { flatten(schema, schemas) })
 	walkSchemas(root, func(schema map[string]any) {
 		_, decided := schema["additionalProperties"]
 		if _, object := schema["properties"].(map[string]any); object && !decided {
 			schema["additionalProperties"] = false
 		}
 	})
+	for _, path := range ownValues() {
+		var node any = root
+		for _, name := range path {
+			mapping, _ := node.(map[string]any)
+			node = mapping[name]
+		}
+		if schema, ok := node.(map[string]any); ok {
+			schema["enum"] = schema["x-known-values"]
+		}
+	}
 	return json.Marshal(root)
+}
+
+// ownValues returns the paths of the schemas with known values that the gateway chooses. Values of the others come from services, which may
+// add some.
+func ownValues() [][]string {
+	return [][]string{
+		{"components", "schemas", "Scope"},
+		{"components", "schemas", "Error", "properties", "code"},
+		{"components", "schemas", "ForbiddenDetails", "properties", "requiredPlan"},
+	}
 }
 
 // walkSchemas calls visit for every object outside of examples, which are values and not schemas.
@@ -43,26 +55,4 @@ func walkSchemas(node any, visit func(map[string]any)) {
 			}
 		}
 	}
-}
-
-// flatten replaces allOf by the properties of its parts. A property of a later part replaces that of an earlier one.
-func flatten(schema, schemas map[string]any) {
-	parts, ok := schema["allOf"].([]any)
-	if !ok {
-		return
-	}
-	delete(schema, "allOf")
-	properties, required := map[string]any{}, []any{}
-	for _, part := range parts {
-		part, _ := part.(map[string]any)
-		if ref, _ := part["$ref"].(string); ref != "" {
-			part, _ = schemas[strings.TrimPrefix(ref, schemaRef)].(map[string]any)
-		}
-		flatten(part, schemas)
-		of, _ := part["properties"].(map[string]any)
-		maps.Copy(properties, of)
-		names, _ := part["required"].([]any)
-		required = append(required, names...)
-	}
-	schema["type"], schema["properties"], schema["required"] = "object", properties, required
 }

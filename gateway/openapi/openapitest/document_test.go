@@ -114,6 +114,12 @@ func TestExamplesMatchClosedSchemas(t *testing.T) {
 	}
 }
 
+// knownValues returns the values of an open set.
+func knownValues(schema *openapi3.Schema) []any {
+	values, _ := schema.Extensions["x-known-values"].([]any)
+	return values
+}
+
 // requiredStatuses returns the statuses that the contract requires an operation to describe.
 func requiredStatuses(o operation) []int {
 	statuses := []int{200, 401, 403, 429, 431, 500, 503, 504}
@@ -215,9 +221,6 @@ func TestParametersHaveTheBoundsOfTheContract(t *testing.T) {
 				t.Errorf("%s: %s has %s, want %s", o.ID, p.Value.Name, got, want)
 			}
 		}
-		if has, want := o.spec.Parameters.GetByInAndName("header", "If-None-Match") != nil, o.Method == http.MethodGet; has != want {
-			t.Errorf("%s: If-None-Match described: %v", o.ID, has)
-		}
 		if has, want := o.spec.Parameters.GetByInAndName("header", "Idempotency-Key") != nil, o.Method == http.MethodPost; has != want {
 			t.Errorf("%s: Idempotency-Key described: %v", o.ID, has)
 		}
@@ -232,7 +235,7 @@ func TestOperationsDescribeTheirScope(t *testing.T) {
 	for _, scope := range authn.AllScopes() {
 		existing = append(existing, string(scope))
 	}
-	for _, scope := range published(t).Components.Schemas["Scope"].Value.Enum {
+	for _, scope := range knownValues(published(t).Components.Schemas["Scope"].Value) {
 		described = append(described, fmt.Sprint(scope))
 	}
 	if slices.Sort(described); !slices.Equal(described, existing) {
@@ -270,6 +273,9 @@ func TestEveryPropertyOfAResponseIsRequired(t *testing.T) {
 			continue
 		}
 		for property := range schema.Value.Properties {
+			if name == "ForbiddenDetails" { // a 403 has one of them
+				continue
+			}
 			if !slices.Contains(schema.Value.Required, property) {
 				t.Errorf("%s.%s is not required", name, property)
 			}
@@ -279,7 +285,11 @@ func TestEveryPropertyOfAResponseIsRequired(t *testing.T) {
 
 func TestEveryErrorCodeIsInTheTable(t *testing.T) {
 	doc := published(t)
-	for _, code := range doc.Components.Schemas["Error"].Value.Properties["code"].Value.Enum {
+	codes := knownValues(doc.Components.Schemas["Error"].Value.Properties["code"].Value)
+	if len(codes) == 0 {
+		t.Error("the schema Error lists no codes")
+	}
+	for _, code := range codes {
 		if !strings.Contains(doc.Info.Description, fmt.Sprintf("| %#q |", code)) {
 			t.Errorf("the table of errors in the introduction lacks %s", code)
 		}
@@ -322,19 +332,14 @@ func describedProperties(name string, schema *openapi3.Schema, check func(what, 
 		check(name+"."+property, s.Value.Description)
 		describedProperties(name+"."+property, s.Value, check)
 	}
-	for _, part := range schema.AllOf {
-		if part.Ref == "" {
-			describedProperties(name, part.Value, check)
-		}
-	}
 }
 
 // The validator ignores other keywords, so that a schema with one would accept too much.
 func TestSchemasUseOnlyEnforcedKeywords(t *testing.T) {
 	enforced := []string{
-		"additionalProperties", "allOf", "enum", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minLength", "minProperties",
-		"minimum", "oneOf", "pattern", "properties", "required", "type", "uniqueItems",
-		"default", "description", "examples", "format", "$ref", // these restrict nothing
+		"additionalProperties", "enum", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minLength", "minProperties",
+		"minimum", "pattern", "properties", "required", "type", "uniqueItems",
+		"default", "description", "examples", "format", "$ref", "x-known-values", // these restrict nothing
 	}
 	var document map[string]any
 	if err := json.Unmarshal(openapi.JSON(), &document); err != nil {

@@ -77,6 +77,11 @@ func newValidator(document []byte) (*Validator, error) {
 			if scope == noScope {
 				scope = ""
 			}
+			for _, p := range spec.Parameters { // whose pattern allows a space for the + of an offset, unlike the format
+				if p.Value.Name == "since" {
+					p.Value.Schema.Value.Format = ""
+				}
+			}
 			v.operations = append(v.operations, operation{
 				Operation: Operation{
 					ID: spec.OperationID, Method: method, Path: path, Scope: scope,
@@ -184,11 +189,10 @@ func (v *Validator) Check(x Exchange) error {
 		return fmt.Errorf("operation %s does not describe status %d", o.ID, x.Status)
 	}
 	errs := []error{checkHeaders(x.Header, ref.Value.Headers, nil), checkBody(x, ref.Value)}
-	switch {
-	case x.Status < http.StatusBadRequest:
+	if x.Status < http.StatusBadRequest {
 		errs = append(errs, v.checkAccepted(x, o, id))
-	case x.Status == http.StatusForbidden:
-		errs = append(errs, checkScope(x.Body, o.Scope))
+	} else {
+		errs = append(errs, checkError(x.Body, ref.Value, o.Scope))
 	}
 	return errors.Join(errs...)
 }
@@ -260,17 +264,43 @@ func (v *Validator) checkUndescribed(x Exchange) error {
 	if !inAPI { // without authentication there are no limits to report
 		optional = []string{"RateLimit", "RateLimit-Policy"}
 	}
-	return errors.Join(checkHeaders(x.Header, response.Headers, optional), checkBody(x, response))
+	return errors.Join(checkHeaders(x.Header, response.Headers, optional), checkBody(x, response), checkError(x.Body, response, ""))
 }
 
-// checkScope compares the scope in a 403 with that of the operation. It ignores other bodies, which checkBody reports.
-func checkScope(body []byte, scope string) error {
-	var refusal struct{ Details struct{ Required string } }
-	_ = json.Unmarshal(body, &refusal)
-	if required := refusal.Details.Required; required != "" && required != scope {
-		return fmt.Errorf("details.required is %q, and the document requires %q", required, scope)
+// An errorBody is what checkError reads of an error response.
+type errorBody struct {
+	Code    string
+	Details struct{ Required, RequiredPlan string }
+}
+
+// checkError compares the code of an error with that of the response's examples, and what a 403 lacks with the scope of the operation.
+// It ignores bodies that are no errors, which checkBody reports.
+func checkError(body []byte, response *openapi3.Response, scope string) error {
+	var got errorBody
+	var errs []error
+	_ = json.Unmarshal(body, &got)
+	if got.Code == "" {
+		return nil
 	}
-	return nil
+	if code := codeOf(response); got.Code != code {
+		errs = append(errs, fmt.Errorf("code is %q, and the document has %q for this response", got.Code, code))
+	}
+	switch required, plan := got.Details.Required, got.Details.RequiredPlan; {
+	case required != "" && plan != "":
+		errs = append(errs, errors.New("details has both required and requiredPlan"))
+	case required != "" && required != scope:
+		errs = append(errs, fmt.Errorf("details.required is %q, and the document requires %q", required, scope))
+	}
+	return errors.Join(errs...)
+}
+
+// codeOf returns the code of the response's examples, which all have the same.
+func codeOf(response *openapi3.Response) (code string) {
+	for _, example := range response.Content.Get("application/json").Examples {
+		value, _ := example.Value.Value.(map[string]any)
+		code, _ = value["code"].(string)
+	}
+	return code
 }
 
 // plainBody returns the decompressed body. The HTTP client may have decompressed it already.

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
-	"encoding/json"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -178,13 +176,19 @@ func TestResponsesThatAreNotDescribedFail(t *testing.T) {
 			exchange("GET", serverPath, 429, errorHeaders("Retry-After", "0.5"), failure("rate_limited")), "Retry-After"},
 		"no time to wait": {
 			exchange("GET", serverPath, 429, errorHeaders("Retry-After", "0"), failure("rate_limited")), "Retry-After"},
-		"another code": {exchange("GET", serverPath, 404, errorHeaders(), failure("forbidden")), "at /code"},
+		"another code":    {exchange("GET", serverPath, 404, errorHeaders(), failure("forbidden")), `code is "forbidden", and the document has "not_found"`},
+		"an unknown code": {exchange("GET", serverPath, 404, errorHeaders(), failure("gone")), "at /code"},
 		"details with 404": {
 			exchange("GET", serverPath, 404, errorHeaders(), `{"error":"x","code":"not_found","details":{}}`),
 			`property "details" is unsupported`},
 		"422 without details": {post("/v1/incidents", `{}`, 422, errorHeaders(), failure("validation_error")), `property "details" is missing`},
 		"another scope":       {exchange("GET", "/v1/audit", 403, errorHeaders(), forbidden), `the document requires "audit:read"`},
-		"a scope for me":      {exchange("GET", "/v1/me", 403, errorHeaders(), forbidden), "at /details"},
+		"a scope for me":      {exchange("GET", "/v1/me", 403, errorHeaders(), forbidden), `the document requires ""`},
+		"a scope and a plan": {
+			exchange("GET", "/v1/servers", 403, errorHeaders(), strings.Replace(forbidden, `{"required"`, `{"requiredPlan":"ai","required"`, 1)),
+			"both required and requiredPlan"},
+		"neither a scope nor a plan": {
+			exchange("GET", "/v1/servers", 403, errorHeaders(), `{"error":"x","code":"forbidden","details":{}}`), "at /details"},
 		"an unknown status": {
 			post("/v1/incidents", newIncident, 200, postHeaders(), strings.Replace(created, "identified", "open", 1)), "at /status"},
 		"an unknown path":      {exchange("GET", "/v1/nothing", 200, getHeaders(), `[]`), "was served"},
@@ -203,39 +207,6 @@ func TestResponsesThatAreNotDescribedFail(t *testing.T) {
 	for name, c := range cases {
 		if err := v.Check(c.x); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
-		}
-	}
-}
-
-// A part of an allOf must accept the properties of the other parts, and the whole must still be closed.
-func TestAllOfIsClosedAsOneSchema(t *testing.T) {
-	v := New(t)
-	var incident map[string]any
-	o, _ := v.find(httptest.NewRequest(http.MethodGet, incidentPath, http.NoBody))
-	example := o.spec.Responses.Status(200).Value.Content["application/json"].Examples["incident"].Value.Value
-	data, err := json.Marshal(example)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, &incident); err != nil {
-		t.Fatal(err)
-	}
-	if err := v.Check(exchange("GET", incidentPath, 200, getHeaders(), string(data))); err != nil {
-		t.Errorf("the example: %v", err)
-	}
-	for _, field := range append(slices.Collect(maps.Keys(incident)), "extra") {
-		changed := maps.Clone(incident)
-		if _, there := changed[field]; there {
-			delete(changed, field)
-		} else {
-			changed[field] = "x"
-		}
-		body, err := json.Marshal(changed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := v.Check(exchange("GET", incidentPath, 200, getHeaders(), string(body))); err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("field %s: %v", field, err)
 		}
 	}
 }
@@ -295,7 +266,7 @@ func TestOperationsReturnsRoutesAndExamples(t *testing.T) {
 		{
 			ID: "v1AddIncidentUpdate", Method: http.MethodPost, Path: "/v1/incidents/{id}/updates", Scope: "incidents:write",
 			Fields: []string{"message", "notifySubscribers", "status"},
-			Body:   `{"message":"The deployment was rolled back and error rates are normal again.","status":"resolved"}`,
+			Body:   `{"message":"Error rates are normal again.","status":"resolved"}`,
 		},
 	} {
 		if !slices.ContainsFunc(operations, func(o Operation) bool { return reflect.DeepEqual(o, want) }) {
