@@ -68,6 +68,7 @@ type Options struct {
 	MaxHeaderBytes  int64                    // of the request line and the header; 0 for defaultMaxHeaderBytes
 	TrustedProxies  []netip.Prefix           // peers whose X-Forwarded-For is used; none by default
 	TLS             bool                     // responses have Strict-Transport-Security
+	PublicURL       string                   // base URL in documentation pages (baseurl.Check); "" for that of the request
 	TokenPrefix     string                   // prefix of live tokens; an X-Request-Id that contains it is replaced
 	LogFailuresOnly bool                     // log 5xx and denials by shadow limits only
 	LogSkipFraction float64                  // fraction of the successes, 0 to 1, that are not logged
@@ -84,13 +85,14 @@ type Options struct {
 
 // A Gateway serves the public API. It is immutable: a new configuration needs a new Gateway. It runs no goroutines and needs no Close.
 type Gateway struct {
-	options     Options
-	engine      *gin.Engine
-	rows        []Route
-	limitSets   []limitSet // by the index of their assignment
-	overloaded  *Problem   // the response at the in-flight limit
-	requests    sync.Pool  // of *Request, for their buffers
-	gzipWriters sync.Pool  // of *gzip.Writer
+	options       Options
+	engine        *gin.Engine
+	rows          []Route
+	documentation *documentation
+	limitSets     []limitSet // by the index of their assignment
+	overloaded    *Problem   // the response at the in-flight limit
+	requests      sync.Pool  // of *Request, for their buffers
+	gzipWriters   sync.Pool  // of *gzip.Writer
 }
 
 // api holds the clients of the internal services. Its methods are the handlers.
@@ -112,10 +114,11 @@ func New(o Options) (*Gateway, error) {
 	o = o.withDefaults()
 	a := &api{fleet: o.Fleet, monitoring: o.Monitoring, incident: o.Incident, audit: o.Audit}
 	g := &Gateway{
-		options:    o,
-		rows:       a.routes(),
-		limitSets:  newLimitSets(o.Policies, o.Metrics),
-		overloaded: unavailable(0, errAtCapacity).withCause(causeOverload),
+		options:       o,
+		rows:          a.routes(),
+		documentation: newDocumentation(o.PublicURL),
+		limitSets:     newLimitSets(o.Policies, o.Metrics),
+		overloaded:    unavailable(0, errAtCapacity).withCause(causeOverload),
 	}
 	if err := checkRoutes(g.rows); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)

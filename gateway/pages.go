@@ -1,10 +1,14 @@
 package gateway
 
 import (
+	"bytes"
+	"cmp"
 	"net/http"
+	"sync"
 
 	"github.com/gin-gonic/gin"
 
+	"opsgate/gateway/baseurl"
 	"opsgate/gateway/openapi"
 )
 
@@ -35,4 +39,73 @@ func showPage(r *Request) (Reply, error) {
 		return Reply{}, noRoute()
 	}
 	return Reply{page: &page}, nil
+}
+
+// maxHostPages is the size in bytes from which no further pages are kept for Hosts of requests: clients can send any number of Hosts.
+const maxHostPages = 8 << 20
+
+// documentation inserts the base URL of the API into pages and keeps the results, compressed (docs/openapi.md, "The base URL").
+type documentation struct {
+	publicURL string // "" if the base URL is that of the request
+
+	mu      sync.Mutex
+	hasBase map[string]bool // by path: whether the page has the placeholder
+	kept    map[pageKey]*openapi.Page
+	size    int // of kept
+}
+
+type pageKey struct{ base, path string }
+
+func newDocumentation(publicURL string) *documentation {
+	return &documentation{publicURL: publicURL, hasBase: make(map[string]bool), kept: make(map[pageKey]*openapi.Page)}
+}
+
+// forRequest returns the page at the path of a request with the base URL, and whether it depends on the Host of the request. If the Host is
+// not valid, the page has the placeholder.
+func (d *documentation) forRequest(r *Request, page *openapi.Page) (shown *openapi.Page, ofHost bool) {
+	req := r.http()
+	if !d.usesBase(req.URL.Path, page) {
+		return page, false
+	}
+	base, ofHost := d.publicURL, d.publicURL == ""
+	if ofHost {
+		base = cmp.Or(baseurl.OfHost(req.Host, req.TLS != nil), baseurl.Placeholder)
+	}
+	key := pageKey{base, req.URL.Path}
+	d.mu.Lock()
+	shown, full := d.kept[key], ofHost && d.size >= maxHostPages
+	d.mu.Unlock()
+	if shown != nil {
+		return shown, ofHost
+	}
+	made := *page
+	made.Body = bytes.ReplaceAll(page.Body, []byte(baseurl.Placeholder), []byte(base))
+	if full {
+		made.Gzip = nil // compression takes several times as long as the rest of the request
+		return &made, ofHost
+	}
+	made.Gzip = bytes.Clone(r.compress(made.Body))
+	d.keep(key, &made)
+	return &made, ofHost
+}
+
+func (d *documentation) keep(key pageKey, page *openapi.Page) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.kept[key] == nil {
+		d.kept[key] = page
+		d.size += len(page.Body) + len(page.Gzip)
+	}
+}
+
+// usesBase returns whether a page has the placeholder. A page is searched once: the largest has more than a megabyte.
+func (d *documentation) usesBase(path string, page *openapi.Page) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	uses, known := d.hasBase[path]
+	if !known {
+		uses = bytes.Contains(page.Body, []byte(baseurl.Placeholder))
+		d.hasBase[path] = uses
+	}
+	return uses
 }

@@ -17,6 +17,7 @@ import (
 var (
 	contentTypeJSON = []string{"application/json; charset=utf-8"}
 	cacheControl    = []string{"private, no-cache"}
+	cachePublic     = []string{"public, no-cache"}
 	noSniff         = []string{"nosniff"}
 	transportSecure = []string{"max-age=31536000"}
 	varyEncoding    = []string{"Accept-Encoding"}
@@ -106,7 +107,7 @@ func (r *Request) writeSuccess(h http.Header, reply Reply) responseInfo {
 	if reply.NextCursor != "" {
 		r.setHeader(h, "Link", r.nextLink(reply.NextCursor))
 	}
-	return r.writeContent(h, r.out.Bytes(), nil)
+	return r.writeContent(h, r.out.Bytes(), nil, true)
 }
 
 // writePage writes a page of the documentation. A page is larger than the buffer of a connection, so downloads have a limit of their own
@@ -118,19 +119,23 @@ func (r *Request) writePage(h http.Header, page *openapi.Page) responseInfo {
 		return r.writeProblem(h, r.gateway.overloaded)
 	}
 	defer end()
+	page, ofHost := r.gateway.documentation.forRequest(r, page)
 	r.setHeader(h, "Content-Type", page.ContentType)
-	r.setHeader(h, "Cache-Control", "public, no-cache")
+	if !ofHost { // a shared cache may ignore the Host, for example where a proxy sets it
+		h["Cache-Control"] = cachePublic
+	}
 	if page.CSP != "" {
 		r.setHeader(h, "Content-Security-Policy", page.CSP)
 	}
-	return r.writeContent(h, page.Body, page.Gzip)
+	return r.writeContent(h, page.Body, page.Gzip, page.Gzip != nil)
 }
 
-// writeContent writes a body with conditional requests and gzip; compressed is the body with gzip, nil if it is not available. The ETag is
-// strong and depends on the content only. A response with gzip is another representation with another ETag (RFC 9110, section 8.8.3.3).
-func (r *Request) writeContent(h http.Header, body, compressed []byte) responseInfo {
+// writeContent writes a body with conditional requests and, if it may be compressed, with gzip; compressed is the body with gzip, nil if it
+// is not available. The ETag is strong and depends on the content only. A response with gzip is another representation with another ETag
+// (RFC 9110, section 8.8.3.3).
+func (r *Request) writeContent(h http.Header, body, compressed []byte, mayCompress bool) responseInfo {
 	h["Vary"] = varyEncoding
-	useGzip := len(body) > minGzipBytes && acceptsGzip(r.http().Header["Accept-Encoding"])
+	useGzip := mayCompress && len(body) > minGzipBytes && acceptsGzip(r.http().Header["Accept-Encoding"])
 	if r.http().Method != http.MethodPost {
 		tag := entityTag(body, useGzip)
 		r.setHeader(h, "Etag", tag)

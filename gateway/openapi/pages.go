@@ -17,7 +17,7 @@ type Page struct {
 	ContentType string
 	CSP         string // Content-Security-Policy; empty if the page cannot run scripts
 	Body        []byte
-	Gzip        []byte // Body compressed in advance: compressing the largest page takes too long for each request
+	Gzip        []byte // Body compressed in advance, as the largest page takes too long for each request; nil if it is not compressed
 }
 
 // docsCSP allows the documentation page to load scripts and styles from its own host and to call the API there. The style sheet of

@@ -7,6 +7,7 @@ import "time"
 // it needs none; was is a former name, which is accepted with a warning until the next major version.
 type Config struct {
 	Listen         string    `yaml:"listen" restart:"opened at start" doc:"Address of the public API. Port 0 selects a free port."`
+	PublicURL      string    `yaml:"public_url" doc:"Base URL of the API in its documentation; by default that of each request."`
 	Admin          Admin     `yaml:"admin" restart:"opened at start" doc:"The listener for operators, which must not be public."`
 	TokenPrefix    string    `yaml:"token_prefix" restart:"tokens in use would fail" doc:"Prefix of API tokens, before live_."`
 	TrustedProxies []Network `yaml:"trusted_proxies" doc:"Networks of proxies whose X-Forwarded-For is trusted."`

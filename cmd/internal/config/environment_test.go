@@ -30,7 +30,7 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 		"upstream_calls.breaker.min_requests": "3", "upstream_calls.breaker.failure_rate": "30%", "upstream_calls.breaker.open_for": "7s",
 		"upstream_calls.retries.max": "1", "upstream_calls.retries.budget": "3%",
 		"tracing.endpoint": "http://collector:4318", "tracing.headers": "api-key=hunter2",
-		"tracing.sample": "3%", "tracing.trust_parent": "never",
+		"tracing.sample": "3%", "tracing.trust_parent": "never", "public_url": "https://api.acme.example",
 	}
 	for _, key := range config.Keys() {
 		value := values[key.Name]

@@ -121,6 +121,7 @@ func full() config.Config {
 	seconds := func(n float64) config.Duration { return config.Duration(n * float64(time.Second)) }
 	return config.Config{
 		Listen:      ":8443",
+		PublicURL:   "https://api.acme.example",
 		Admin:       config.Admin{Listen: "[::]:9191", TLS: config.AdminTLS{CertFile: pem, KeyFile: pem, ClientCAFile: pem}},
 		TokenPrefix: "acme_",
 		TrustedProxies: []config.Network{

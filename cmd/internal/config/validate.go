@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"opsgate/authn"
+	"opsgate/gateway/baseurl"
 )
 
 // A validator checks decoded values.
@@ -29,6 +30,11 @@ func (v *validator) validate() Problems {
 	c := v.loaded
 	v.bounds(reflect.ValueOf(c.Config), "")
 	v.listenAddress("listen", c.Listen)
+	if c.PublicURL != "" {
+		if err := baseurl.Check(c.PublicURL); err != nil {
+			v.refuse("public_url", "%v", err) // without the value, which may have a password
+		}
+	}
 	v.pair("tls", c.TLS.CertFile, c.TLS.KeyFile)
 	v.admin()
 	if c.Listen == c.Admin.Listen && !strings.HasSuffix(c.Listen, ":0") {

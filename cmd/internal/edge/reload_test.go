@@ -257,6 +257,21 @@ func TestReloadChangesTheLogLevel(t *testing.T) {
 	r.finish(t)
 }
 
+func TestReloadChangesThePublicURL(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(100))
+	if page := r.get(t, r.Address(), "/openapi.yaml").body; !strings.Contains(page, "http://"+r.Address().String()) {
+		t.Error("the page does not have the host of the request")
+	}
+	if err := r.reload(t, limits(100)+"public_url: https://api.acme.example\n"); err != nil {
+		t.Fatal(err)
+	}
+	if page := r.get(t, r.Address(), "/openapi.yaml").body; !strings.Contains(page, "https://api.acme.example") || strings.Contains(page, r.Address().String()) {
+		t.Error("the page does not have the public URL")
+	}
+	r.finish(t)
+}
+
 func TestReloadWithoutLoadFails(t *testing.T) {
 	e, err := listen(t, settings("127.0.0.1:1"))
 	if err != nil {

@@ -58,6 +58,7 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 		MaxHeaderBytes:  int64(loaded.HTTP.MaxHeaderBytes),
 		TrustedProxies:  prefixes(loaded.TrustedProxies),
 		TLS:             loaded.TLS.CertFile != "",
+		PublicURL:       loaded.PublicURL,
 		TokenPrefix:     tokenPrefix(loaded.Config),
 		LogFailuresOnly: !loaded.Log.Access,
 		LogSkipFraction: 1 - loaded.Log.AccessSample.Fraction(),

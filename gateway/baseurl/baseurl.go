@@ -1,0 +1,62 @@
+// Package baseurl determines the base URL of the API that documentation pages show in place of [Placeholder]. A base URL has no character
+// that HTML, JSON, YAML or a header interprets, so it can be inserted as it is.
+package baseurl
+
+import (
+	"errors"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Placeholder is the base URL in the embedded pages.
+const Placeholder = "https://api.example.com"
+
+var errNotBase = errors.New("must be a base URL like https://api.example.com or http://localhost:8080: no path, no query, no user")
+
+// Check returns an error if a URL is not a base URL. The error is a text after the name of the setting.
+func Check(url string) error {
+	host, ok := strings.CutPrefix(url, "https://")
+	if !ok {
+		host, ok = strings.CutPrefix(url, "http://")
+	}
+	if !ok || !validHost(host) {
+		return errNotBase
+	}
+	return nil
+}
+
+// OfHost returns the base URL for the Host of a request, or "" if the Host is not valid. A client can send anything as the Host.
+func OfHost(host string, overTLS bool) string {
+	switch {
+	case !validHost(host):
+		return ""
+	case overTLS:
+		return "https://" + host
+	}
+	return "http://" + host
+}
+
+// maxHost is the length of the longest name in DNS.
+const maxHost = 255
+
+var hostPort = regexp.MustCompile(`^(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[([0-9A-Fa-f:.]+)\])(?::([0-9]{1,5}))?$`)
+
+// validHost returns whether a text is a name or an address, with a port or without.
+func validHost(text string) bool {
+	if len(text) > maxHost {
+		return false
+	}
+	match := hostPort.FindStringSubmatch(text)
+	if match == nil {
+		return false
+	}
+	if address := match[1]; address != "" {
+		if parsed, err := netip.ParseAddr(address); err != nil || !parsed.Is6() {
+			return false
+		}
+	}
+	_, err := strconv.ParseUint(match[2], 10, 16)
+	return match[2] == "" || err == nil
+}

@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"opsgate/gateway/baseurl"
+	"opsgate/gateway/openapi"
+)
+
+// getPage gets a page with any Host. It returns the response and its decoded body.
+func getPage(tb testing.TB, address, path, host string, headers ...string) (*http.Response, string) {
+	tb.Helper()
+	conn, err := (&net.Dialer{}).DialContext(tb.Context(), "tcp", address)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	lines := append([]string{"GET " + path + " HTTP/1.1", "Host: " + host, "Connection: close"}, headers...)
+	if _, err := io.WriteString(conn, strings.Join(lines, "\r\n")+"\r\n\r\n"); err != nil {
+		tb.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	body := io.Reader(resp.Body)
+	if resp.Header.Get("Content-Encoding") == "gzip" {
+		if body, err = gzip.NewReader(resp.Body); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	text, err := io.ReadAll(body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return resp, string(text)
+}
+
+// embedded returns an embedded page, which has the placeholder.
+func embedded(tb testing.TB, path string) string {
+	tb.Helper()
+	page, ok := openapi.Lookup(path)
+	if !ok || !bytes.Contains(page.Body, []byte(baseurl.Placeholder)) {
+		tb.Fatalf("%s does not have %s", path, baseurl.Placeholder)
+	}
+	return string(page.Body)
+}
+
+func address(h *harness) string { return h.Listener.Addr().String() }
+
+func TestPagesHaveTheBaseURLOfTheRequest(t *testing.T) {
+	h := start(t)
+	tags := make(map[string]string)
+	for _, path := range []string{"/openapi.json", "/openapi.yaml"} {
+		for _, host := range []string{"localhost:8080", "ops.internal", "[::1]:9", "LOCALHOST"} {
+			for _, encoding := range []string{"identity", "gzip"} {
+				resp, body := getPage(t, address(h), path, host, "Accept-Encoding: "+encoding)
+				if want := strings.ReplaceAll(embedded(t, path), baseurl.Placeholder, "http://"+host); resp.StatusCode != 200 || body != want {
+					t.Errorf("%s of %s with %s: %s, the body differs", path, host, encoding, resp.Status)
+				}
+				if cache := resp.Header.Get("Cache-Control"); cache != "private, no-cache" {
+					t.Errorf("a shared cache may keep the page of %s: %s", host, cache)
+				}
+				tag := resp.Header.Get("Etag")
+				if other, taken := tags[tag]; taken {
+					t.Errorf("%s of %s with %s has the ETag of %s", path, host, encoding, other)
+				}
+				tags[tag] = fmt.Sprint(path, host, encoding)
+				again, _ := getPage(t, address(h), path, host, "Accept-Encoding: "+encoding, "If-None-Match: "+tag)
+				elsewhere, _ := getPage(t, address(h), path, "other.internal", "Accept-Encoding: "+encoding, "If-None-Match: "+tag)
+				if again.StatusCode != 304 || elsewhere.StatusCode != 200 {
+					t.Errorf("If-None-Match: %s for the same host, %s for another", again.Status, elsewhere.Status)
+				}
+			}
+		}
+	}
+}
+
+func TestPagesHaveHTTPSIfTheConnectionHasTLS(t *testing.T) {
+	server := httptest.NewTLSServer(start(t).gateway)
+	defer server.Close()
+	resp, err := server.Client().Get(server.URL + "/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if want := strings.ReplaceAll(embedded(t, "/openapi.yaml"), baseurl.Placeholder, server.URL); err != nil || string(body) != want {
+		t.Errorf("the page does not have %s: %v", server.URL, err)
+	}
+}
+
+// A client cannot put its text into a page, although the Host of a request is under its control.
+func TestPagesDoNotRepeatInvalidHosts(t *testing.T) {
+	h := start(t)
+	want := embedded(t, "/openapi.json")
+	for _, host := range []string{
+		"", `x"onload="`, "<b>", "x'y", "a/b", "a?b", "a#b", "user@host", "a:b", "a:1:2", "a_b", "a b", "(a)", "a;b", "[::1", "[x]", "a%0d%0ab", "ä",
+		strings.Repeat("a", 256),
+	} {
+		resp, body := getPage(t, address(h), "/openapi.json", host, "X-Forwarded-Host: evil.example", "X-Forwarded-Proto: https")
+		if resp.StatusCode == 400 { // net/http refuses some
+			continue
+		}
+		if resp.StatusCode != 200 || body != want {
+			t.Errorf("%q: %s, the body is not the embedded page", host, resp.Status)
+		}
+		for name, values := range resp.Header {
+			if host != "" && strings.Contains(strings.Join(values, " "), host) {
+				t.Errorf("%q is in the header %s: %v", host, name, values)
+			}
+		}
+	}
+}
+
+func TestPagesHaveThePublicURLForEachHost(t *testing.T) {
+	const public = "https://ops.acme.example"
+	h := start(t, func(o *Options) { o.PublicURL = public })
+	want := strings.ReplaceAll(embedded(t, "/openapi.json"), baseurl.Placeholder, public)
+	for i, host := range []string{"localhost:8080", "ops.internal", "a_b", ""} {
+		resp, body := getPage(t, address(h), "/openapi.json", host, "Accept-Encoding: gzip")
+		if resp.StatusCode != 200 || body != want || resp.Header.Get("Cache-Control") != "public, no-cache" {
+			t.Errorf("Host %q: %s, %q, the expected body: %v", host, resp.Status, resp.Header.Get("Cache-Control"), body == want)
+		}
+		if kept := len(h.gateway.documentation.kept); kept != 1 {
+			t.Errorf("after %d hosts, %d pages are kept", i+1, kept)
+		}
+	}
+}
+
+// Hosts are under the control of clients. Pages for any number of them occupy limited memory, and then cost no compression.
+func TestPagesOfManyHostsOccupyLimitedMemory(t *testing.T) {
+	h := start(t)
+	kept := func() (pages, size int) {
+		h.gateway.documentation.mu.Lock()
+		defer h.gateway.documentation.mu.Unlock()
+		return len(h.gateway.documentation.kept), h.gateway.documentation.size
+	}
+	for i := range 4 * maxHostPages / len(embedded(t, "/openapi.json")) {
+		getPage(t, address(h), "/openapi.json", fmt.Sprint("host-", i))
+	}
+	pages, size := kept()
+	if pages < 10 || size < maxHostPages || size > maxHostPages+200_000 {
+		t.Fatalf("%d pages of %d bytes are kept", pages, size)
+	}
+	for host, encoding := range map[string]string{"host-0": "gzip", "host-new": ""} {
+		resp, body := getPage(t, address(h), "/openapi.json", host, "Accept-Encoding: gzip")
+		want := strings.ReplaceAll(embedded(t, "/openapi.json"), baseurl.Placeholder, "http://"+host)
+		if body != want || resp.Header.Get("Content-Encoding") != encoding || resp.Header.Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%s: %v, the expected body: %v", host, resp.Header, body == want)
+		}
+	}
+	if pagesNow, _ := kept(); pagesNow != pages {
+		t.Errorf("%d pages are kept, before %d", pagesNow, pages)
+	}
+	largest, _ := getPage(t, address(h), "/docs/swagger-ui-bundle.js", "host-new", "Accept-Encoding: gzip")
+	if largest.Header.Get("Content-Encoding") != "gzip" || largest.Header.Get("Cache-Control") != "public, no-cache" {
+		t.Errorf("a page without the base URL has %v", largest.Header)
+	}
+}
+
+// BenchmarkPage measures a page with the base URL: kept, made for a request, and the largest page, which has none.
+func BenchmarkPage(b *testing.B) {
+	for _, c := range []struct{ name, path, host string }{
+		{"kept", "/openapi.json", "kept.example"}, {"made", "/openapi.json", "new.example"}, {"without", "/docs/swagger-ui-bundle.js", "new.example"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			g, err := New(optionsWith(b, &services{}))
+			if err != nil {
+				b.Fatal(err)
+			}
+			req := httptest.NewRequest("GET", c.path, nil)
+			req.Header.Set("Accept-Encoding", "gzip")
+			w := &discardWriter{header: make(http.Header)}
+			req.Host = "kept.example"
+			g.ServeHTTP(w, req)
+			req.Host, g.documentation.size = c.host, maxHostPages
+			b.ReportAllocs()
+			for b.Loop() {
+				clear(w.header)
+				g.ServeHTTP(w, req)
+			}
+		})
+	}
+}
