@@ -8,17 +8,17 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"opsgate/gateway/apidocs"
 	"opsgate/gateway/baseurl"
-	"opsgate/gateway/openapi"
 )
 
 const docsPath = "/docs/"
 
-// addPages registers the OpenAPI document, its documentation page, and the redirects to that page (docs/contract.md, "Requests"). They
-// need no token. The redirect of / is temporary, so that / can become a page later.
+// addPages registers the OpenAPI document, the documentation, llms.txt, and the redirects to the documentation (docs/contract.md,
+// "Requests"). They need no token. The redirect of / is temporary, so that / can become a page later.
 func (g *Gateway) addPages(e *gin.Engine) {
 	for path, handle := range map[string]Handler{
-		"/openapi.json": showPage, "/openapi.yaml": showPage, docsPath + "*asset": showPage,
+		"/openapi.json": showPage, "/openapi.yaml": showPage, "/llms.txt": showPage, docsPath + "*asset": showPage,
 		"/docs": redirectToDocs(http.StatusPermanentRedirect), "/": redirectToDocs(http.StatusTemporaryRedirect),
 	} {
 		row := Route{ID: "documentation", Method: http.MethodGet, Path: path, Scope: anyToken, Handle: handle}
@@ -34,7 +34,7 @@ func redirectToDocs(status int) Handler {
 }
 
 func showPage(r *Request) (Reply, error) {
-	page, ok := openapi.Lookup(r.http().URL.Path)
+	page, ok := apidocs.Lookup(r.http().URL.Path)
 	if !ok {
 		return Reply{}, noRoute()
 	}
@@ -50,19 +50,19 @@ type documentation struct {
 
 	mu      sync.Mutex
 	hasBase map[string]bool // by path: whether the page has the placeholder
-	kept    map[pageKey]*openapi.Page
+	kept    map[pageKey]*apidocs.Page
 	size    int // of kept
 }
 
 type pageKey struct{ base, path string }
 
 func newDocumentation(publicURL string) *documentation {
-	return &documentation{publicURL: publicURL, hasBase: make(map[string]bool), kept: make(map[pageKey]*openapi.Page)}
+	return &documentation{publicURL: publicURL, hasBase: make(map[string]bool), kept: make(map[pageKey]*apidocs.Page)}
 }
 
 // forRequest returns the page at the path of a request with the base URL, and whether it depends on the Host of the request. If the Host is
 // not valid, the page has the placeholder.
-func (d *documentation) forRequest(r *Request, page *openapi.Page) (shown *openapi.Page, ofHost bool) {
+func (d *documentation) forRequest(r *Request, page *apidocs.Page) (shown *apidocs.Page, ofHost bool) {
 	req := r.http()
 	if !d.usesBase(req.URL.Path, page) {
 		return page, false
@@ -89,7 +89,7 @@ func (d *documentation) forRequest(r *Request, page *openapi.Page) (shown *opena
 	return &made, ofHost
 }
 
-func (d *documentation) keep(key pageKey, page *openapi.Page) {
+func (d *documentation) keep(key pageKey, page *apidocs.Page) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.kept[key] == nil {
@@ -99,7 +99,7 @@ func (d *documentation) keep(key pageKey, page *openapi.Page) {
 }
 
 // usesBase returns whether a page has the placeholder. A page is searched once: the largest has more than a megabyte.
-func (d *documentation) usesBase(path string, page *openapi.Page) bool {
+func (d *documentation) usesBase(path string, page *apidocs.Page) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	uses, known := d.hasBase[path]

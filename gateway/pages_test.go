@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/gateway/apidocs"
 	"opsgate/gateway/baseurl"
-	"opsgate/gateway/openapi"
 )
 
 // getPage gets a page with any Host. It returns the response and its decoded body.
@@ -48,7 +48,7 @@ func getPage(tb testing.TB, address, path, host string, headers ...string) (*htt
 // embedded returns an embedded page, which has the placeholder.
 func embedded(tb testing.TB, path string) string {
 	tb.Helper()
-	page, ok := openapi.Lookup(path)
+	page, ok := apidocs.Lookup(path)
 	if !ok || !bytes.Contains(page.Body, []byte(baseurl.Placeholder)) {
 		tb.Fatalf("%s does not have %s", path, baseurl.Placeholder)
 	}
@@ -162,7 +162,7 @@ func TestPagesOfManyHostsOccupyLimitedMemory(t *testing.T) {
 	if pagesNow, _ := kept(); pagesNow != pages {
 		t.Errorf("%d pages are kept, before %d", pagesNow, pages)
 	}
-	largest, _ := getPage(t, address(h), "/docs/swagger-ui-bundle.js", "host-new", "Accept-Encoding: gzip")
+	largest, _ := getPage(t, address(h), "/docs/try/swagger-ui-bundle.js", "host-new", "Accept-Encoding: gzip")
 	if largest.Header.Get("Content-Encoding") != "gzip" || largest.Header.Get("Cache-Control") != "public, no-cache" {
 		t.Errorf("a page without the base URL has %v", largest.Header)
 	}
@@ -171,7 +171,7 @@ func TestPagesOfManyHostsOccupyLimitedMemory(t *testing.T) {
 // BenchmarkPage measures a page with the base URL: kept, made for a request, and the largest page, which has none.
 func BenchmarkPage(b *testing.B) {
 	for _, c := range []struct{ name, path, host string }{
-		{"kept", "/openapi.json", "kept.example"}, {"made", "/openapi.json", "new.example"}, {"without", "/docs/swagger-ui-bundle.js", "new.example"},
+		{"kept", "/openapi.json", "kept.example"}, {"made", "/openapi.json", "new.example"}, {"without", "/docs/try/swagger-ui-bundle.js", "new.example"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			g, err := New(optionsWith(b, &services{}))

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"opsgate/gateway/openapi"
+	"opsgate/gateway/apidocs"
 )
 
 // Header values that are the same in all responses. net/http does not modify them.
@@ -112,7 +112,7 @@ func (r *Request) writeSuccess(h http.Header, reply Reply) responseInfo {
 
 // writePage writes a page of the documentation. A page is larger than the buffer of a connection, so downloads have a limit of their own
 // and hold no in-flight slot.
-func (r *Request) writePage(h http.Header, page *openapi.Page) responseInfo {
+func (r *Request) writePage(h http.Header, page *apidocs.Page) responseInfo {
 	r.gateway.releaseSlot(r)
 	end := r.gateway.options.Capacity.downloads.begin(r.gin.Writer, r.start)
 	if end == nil {

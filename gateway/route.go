@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"opsgate/authn"
+	"opsgate/gateway/apidocs"
 	"opsgate/gateway/jsonw"
-	"opsgate/gateway/openapi"
 )
 
 // A Route is a row of the route table: one operation of the API. Checks, logs, metrics and the test of the OpenAPI document use this table.
@@ -41,7 +41,7 @@ type Reply struct {
 	Replayed      bool   // this is the stored response for an Idempotency-Key
 
 	allow    string        // Allow header of a response to OPTIONS
-	page     *openapi.Page // documentation page, instead of a view
+	page     *apidocs.Page // documentation page, instead of a view
 	redirect int           // status of a redirect to the documentation, instead of a view
 }
 

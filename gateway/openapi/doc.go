@@ -1,7 +1,5 @@
-// Package openapi embeds the OpenAPI document of the public API and serves it as YAML, as JSON and as a documentation page.
+// Package openapi embeds the OpenAPI document of the public API, and returns it as YAML and as JSON.
 //
-// openapi.yaml is generated from source.yaml by the command openapigen. The documentation page loads scripts, styles and data only from
-// the host that serves it, without inline code, so that a strict Content-Security-Policy holds.
-//
-// Package openapitest validates responses against the document. The gateway adds status, caching and request IDs.
+// openapi.yaml is generated from source.yaml by the command openapigen. Package openapitest validates responses against the document.
+// Package apidocs renders the documentation from it.
 package openapi

@@ -24,7 +24,7 @@ func TestAttackConnectionFlood(t *testing.T) {
 		{"incomplete headers", false, write("GET /v1/me HTTP/1.1\r\nHost: h\r\nX-Slow: ")},
 		{"unread responses", false, func(conn net.Conn) {
 			_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-			write(strings.Repeat("GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: h\r\n\r\n", 3))(conn)
+			write(strings.Repeat("GET /docs/try/swagger-ui-bundle.js HTTP/1.1\r\nHost: h\r\n\r\n", 3))(conn)
 		}},
 		{"missing handshakes", true, func(net.Conn) {}},
 	} {

@@ -1,72 +1,32 @@
-package openapi
+package apidocs
 
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
+	"opsgate/gateway/openapi"
 	"opsgate/gateway/openapi/browsertest"
 )
 
-// site serves the documentation and GET /v1/me.
-type site struct {
-	*httptest.Server
-	mu      sync.Mutex
-	missing []string      // requested paths that do not exist
-	calls   []http.Header // headers of the requests to GET /v1/me
-}
-
-func startSite(t *testing.T) *site {
-	t.Helper()
-	s := &site{}
-	s.Server = httptest.NewServer(s)
-	t.Cleanup(s.Close)
-	return s
-}
-
-func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r.URL.Path == "/v1/me" {
-		s.calls = append(s.calls, r.Header.Clone())
-		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		_, _ = fmt.Fprint(w, `{"scopes":[]}`)
-		return
-	}
-	page, ok := Lookup(r.URL.Path)
-	if !ok {
-		s.missing = append(s.missing, r.URL.Path)
-		http.NotFound(w, r)
-		return
-	}
-	w.Header().Set("Content-Type", page.ContentType)
-	w.Header().Set("Content-Security-Policy", page.CSP)
-	// The gateway does the same.
-	_, _ = w.Write(bytes.ReplaceAll(page.Body, []byte("https://api.example.com"), []byte(s.URL)))
-}
-
-func TestPageListsOperationsAndCallsTheAPI(t *testing.T) {
-	site := startSite(t)
+func TestTryItListsOperationsAndCallsTheAPI(t *testing.T) {
+	host := startHost(t)
 	ctx, seen := browsertest.Start(t)
 
-	err := chromedp.Do(ctx, chromedp.Navigate(site.URL+"/docs/"), chromedp.WaitVisible(chromedp.CSS(".opblock")))
+	err := chromedp.Do(ctx, chromedp.Navigate(host.URL+"/docs/try/"), chromedp.WaitVisible(chromedp.CSS(".opblock")))
 	if err != nil {
 		t.Fatalf("opening the page: %v", err)
 	}
-	browsertest.KeepPicture(ctx, t, "docs.jpg")
+	browsertest.KeepPicture(ctx, t, "try.jpg")
 	if title := browsertest.Read(ctx, t, chromedp.Title()); title != "Team Operations API" {
 		t.Errorf("title %q", title)
 	}
 	shown, described := browsertest.Read(ctx, t, chromedp.Evaluate[int](`document.querySelectorAll(".opblock").length`)),
-		bytes.Count(JSON(), []byte(`"operationId":`))
+		bytes.Count(openapi.JSON(), []byte(`"operationId":`))
 	if shown != described {
 		t.Errorf("the page shows %d operations, the document has %d", shown, described)
 	}
@@ -75,19 +35,19 @@ func TestPageListsOperationsAndCallsTheAPI(t *testing.T) {
 		t.Errorf("the page shows status %q", status)
 	}
 	browsertest.KeepPicture(ctx, t, "tried.jpg")
-	if len(site.calls) != 1 || site.calls[0].Get("Authorization") != "Bearer ops_live_pasted" {
-		t.Fatalf("the API was called with %v", site.calls)
+	if len(host.calls) != 1 || host.calls[0].Get("Authorization") != "Bearer ops_live_pasted" {
+		t.Fatalf("the API was called with %v", host.calls)
 	}
 	if n := browsertest.Read(ctx, t, chromedp.Evaluate[int](`localStorage.length + sessionStorage.length + document.cookie.length`)); n != 0 {
 		t.Error("the page stored data in the browser")
 	}
 
-	own := strings.TrimPrefix(site.URL, "http://")
+	own := strings.TrimPrefix(host.URL, "http://")
 	if hosts := seen.Hosts(); len(hosts) < 7 || slices.ContainsFunc(hosts, func(host string) bool { return host != own }) {
 		t.Errorf("requests to %v, want only %s", hosts, own)
 	}
-	if complaints := seen.Complaints(); len(complaints) > 0 || len(site.missing) > 0 {
-		t.Errorf("errors in the browser: %q; missing: %v", complaints, site.missing)
+	if complaints := seen.Complaints(); len(complaints) > 0 || len(host.missing) > 0 {
+		t.Errorf("errors in the browser: %q; missing: %v", complaints, host.missing)
 	}
 }
 

@@ -2,7 +2,7 @@
 "use strict";
 
 SwaggerUIBundle({
-  url: "../openapi.json",
+  url: "../../openapi.json",
   domNode: document.getElementById("description"),
   presets: [SwaggerUIBundle.presets.apis],
   layout: "BaseLayout",

@@ -1,0 +1,272 @@
+package apidocs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A document is what the pages show of the OpenAPI document. Objects keep their order, which is the order of the pages.
+type document struct {
+	Info struct {
+		Title, Version, Summary, Description string
+	} `json:"info"`
+	Tags       []tag             `json:"tags"`
+	Paths      ordered[pathItem] `json:"paths"`
+	Components struct {
+		Parameters map[string]parameter `json:"parameters"`
+		Headers    map[string]header    `json:"headers"`
+		Responses  map[string]response  `json:"responses"`
+		Schemas    ordered[schema]      `json:"schemas"`
+		Examples   map[string]example   `json:"examples"`
+		Bodies     map[string]body      `json:"requestBodies"`
+	} `json:"components"`
+}
+
+type tag struct{ Name, Description string }
+
+type pathItem struct {
+	Parameters                    []parameter
+	Get, Put, Post, Patch, Delete *operation
+}
+
+type operation struct {
+	OperationID   string `json:"operationId"`
+	Tags          []string
+	Summary       string
+	Description   string
+	RequiredScope string `json:"x-required-scope"`
+	Deprecated    bool
+	Parameters    []parameter
+	RequestBody   *body `json:"requestBody"`
+	Responses     ordered[response]
+}
+
+type parameter struct {
+	Ref         string `json:"$ref"`
+	Name, In    string
+	Required    bool
+	Description string
+	Schema      schema
+	Example     json.RawMessage
+}
+
+type header struct {
+	Ref         string `json:"$ref"`
+	Description string
+}
+
+type body struct {
+	Ref         string `json:"$ref"`
+	Description string
+	Content     map[string]media
+}
+
+type response struct {
+	Ref         string `json:"$ref"`
+	Description string
+	Headers     ordered[header]
+	Content     map[string]media
+}
+
+type media struct {
+	Schema   schema
+	Example  json.RawMessage
+	Examples ordered[example]
+}
+
+type example struct {
+	Ref     string `json:"$ref"`
+	Summary string
+	Value   json.RawMessage
+}
+
+type schema struct {
+	Ref                  string `json:"$ref"`
+	Type                 oneOrMore
+	Format               string
+	Description          string
+	Enum                 []any
+	Known                []any `json:"x-known-values"`
+	Const                any
+	Default              any
+	Examples             []any
+	Properties           ordered[schema]
+	AdditionalProperties additional
+	Required             []string
+	Items                *schema
+	AllOf, OneOf, AnyOf  []schema
+	Minimum, Maximum     *json.Number
+	MinLength, MaxLength *int
+	MinItems, MaxItems   *int
+	Deprecated           bool
+}
+
+// oneOrMore is a string or an array of strings.
+type oneOrMore []string
+
+func (o *oneOrMore) UnmarshalJSON(data []byte) error {
+	if data[0] == '[' {
+		return json.Unmarshal(data, (*[]string)(o))
+	}
+	*o = make([]string, 1)
+	return json.Unmarshal(data, &(*o)[0])
+}
+
+// additional is the value of additionalProperties: a schema, or false, or neither.
+type additional struct {
+	schema *schema
+	none   bool
+}
+
+func (a *additional) UnmarshalJSON(data []byte) error {
+	if data[0] != '{' {
+		a.none = string(data) == "false"
+		return nil
+	}
+	a.schema = &schema{}
+	return json.Unmarshal(data, a.schema)
+}
+
+type named[T any] struct {
+	Name  string
+	Value T
+}
+
+// ordered is a JSON object with its keys in their order.
+type ordered[T any] []named[T]
+
+func (o *ordered[T]) UnmarshalJSON(data []byte) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var value T
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		*o = append(*o, named[T]{fmt.Sprint(key), value})
+	}
+	return nil
+}
+
+func (o ordered[T]) get(name string) (T, bool) {
+	i := slices.IndexFunc(o, func(n named[T]) bool { return n.Name == name })
+	if i < 0 {
+		var none T
+		return none, false
+	}
+	return o[i].Value, true
+}
+
+func readDocument(data []byte) (*document, error) {
+	d := &document{}
+	if err := json.Unmarshal(data, d); err != nil {
+		return nil, fmt.Errorf("reading the OpenAPI document: %w", err)
+	}
+	return d, nil
+}
+
+// target returns the last element of a reference, for example Server of #/components/schemas/Server.
+func target(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
+
+func (d *document) parameter(p parameter) parameter {
+	if p.Ref != "" {
+		return d.Components.Parameters[target(p.Ref)]
+	}
+	return p
+}
+
+func (d *document) header(h header) header {
+	if h.Ref != "" {
+		return d.Components.Headers[target(h.Ref)]
+	}
+	return h
+}
+
+func (d *document) response(r response) response {
+	if r.Ref != "" {
+		return d.Components.Responses[target(r.Ref)]
+	}
+	return r
+}
+
+func (d *document) body(b body) body {
+	if b.Ref != "" {
+		return d.Components.Bodies[target(b.Ref)]
+	}
+	return b
+}
+
+// example returns the first example of a media type, nil if there is none.
+func (d *document) example(m media) json.RawMessage {
+	for _, e := range m.Examples {
+		if e.Value.Ref != "" {
+			e.Value = d.Components.Examples[target(e.Value.Ref)]
+		}
+		return e.Value.Value
+	}
+	return m.Example
+}
+
+// resolve follows references and merges allOf. name is the component that the schema refers to, empty if there is none. A description
+// beside a reference replaces the description of the component.
+func (d *document) resolve(s schema) (resolved schema, name string) {
+	for s.Ref != "" {
+		name = target(s.Ref)
+		component, _ := d.Components.Schemas.get(name)
+		if s.Description != "" {
+			component.Description = s.Description
+		}
+		s = component
+	}
+	parts := s.AllOf
+	s.AllOf = nil
+	for _, part := range parts {
+		p, partName := d.resolve(part)
+		if len(parts) == 1 && name == "" {
+			name = partName
+		}
+		s = merge(s, p)
+	}
+	return s, name
+}
+
+// merge adds to a schema what a part of its allOf states. A property that both have is described by the later one.
+func merge(s, part schema) schema {
+	if len(s.Type) == 0 {
+		s.Type = part.Type
+	}
+	if s.Format == "" {
+		s.Format = part.Format
+	}
+	if s.Description == "" {
+		s.Description = part.Description
+	}
+	if s.Enum == nil {
+		s.Enum = part.Enum
+	}
+	if s.Known == nil {
+		s.Known = part.Known
+	}
+	if s.Items == nil {
+		s.Items = part.Items
+	}
+	s.Properties = slices.Clone(s.Properties)
+	for _, property := range part.Properties {
+		if i := slices.IndexFunc(s.Properties, func(n named[schema]) bool { return n.Name == property.Name }); i >= 0 {
+			s.Properties[i].Value = merge(property.Value, s.Properties[i].Value)
+		} else {
+			s.Properties = append(s.Properties, property)
+		}
+	}
+	s.Required = slices.Concat(s.Required, part.Required)
+	return s
+}

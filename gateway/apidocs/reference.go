@@ -1,0 +1,218 @@
+package apidocs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+)
+
+// A group is a page of the reference: the operations of one tag.
+type group struct {
+	Tag, Path, Text string
+	HTML            template.HTML
+	Operations      []operationView
+}
+
+// An operationView is what the page of a group shows of one operation.
+type operationView struct {
+	ID, Tag, Summary, Method, Path string
+	Scope                          string // empty if none is needed
+	Deprecated                     bool
+	Text                           string
+	HTML                           template.HTML
+	Parameters                     []field
+	Request                        *shape
+	Response                       responseView
+	Errors                         []errorView
+}
+
+// A responseView is the response of a successful request.
+type responseView struct {
+	Status, Text string
+	HTML         template.HTML
+	Body         shape
+	Headers      []headerView
+	Example      string
+}
+
+type headerView struct {
+	Name, Text string
+	HTML       template.HTML
+}
+
+// An errorView is an error that an operation can answer.
+type errorView struct {
+	Status, Code, Text string
+	HTML               template.HTML
+}
+
+// groups returns the operations by tag, in the order of the document.
+func (s *site) groups() ([]group, error) {
+	var groups []group
+	for _, tag := range s.document.Tags {
+		html, err := s.markdown.text(tag.Description)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, group{Tag: tag.Name, Path: "/docs/reference/" + slug(tag.Name) + "/", Text: strings.TrimSpace(tag.Description), HTML: html})
+	}
+	for _, path := range s.document.Paths {
+		item := path.Value
+		for method, o := range item.operations() {
+			view, err := s.operation(path.Name, method, item.Parameters, o)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", o.OperationID, err)
+			}
+			i := slices.IndexFunc(groups, func(g group) bool { return g.Tag == view.Tag })
+			if i < 0 {
+				return nil, fmt.Errorf("%s has the tag %q, which the document does not list", o.OperationID, view.Tag)
+			}
+			groups[i].Operations = append(groups[i].Operations, view)
+		}
+	}
+	return groups, nil
+}
+
+// operations returns the operations of a path by method.
+func (p pathItem) operations() func(yield func(string, *operation) bool) {
+	return func(yield func(string, *operation) bool) {
+		for _, o := range []named[*operation]{
+			{"GET", p.Get}, {"POST", p.Post}, {"PUT", p.Put}, {"PATCH", p.Patch}, {"DELETE", p.Delete},
+		} {
+			if o.Value != nil && !yield(o.Name, o.Value) {
+				return
+			}
+		}
+	}
+}
+
+func (s *site) operation(path, method string, shared []parameter, o *operation) (operationView, error) {
+	v := operationView{ID: o.OperationID, Summary: o.Summary, Method: method, Path: path, Deprecated: o.Deprecated}
+	if len(o.Tags) > 0 {
+		v.Tag = o.Tags[0]
+	}
+	if o.RequiredScope != "none" {
+		v.Scope = o.RequiredScope
+	}
+	v.Text, _, _ = strings.Cut(o.Description, "\n\nNeeds ") // the page shows the scope in another place
+	v.Text = strings.TrimSpace(v.Text)
+	html, err := s.markdown.text(v.Text)
+	if err != nil {
+		return v, err
+	}
+	v.HTML = html
+	sent := place{prefix: v.ID, sent: true}
+	for _, p := range slices.Concat(shared, o.Parameters) {
+		p = s.document.parameter(p)
+		f, err := s.field(p.Name, p.Schema, sent)
+		if err != nil {
+			return v, err
+		}
+		f.In, f.Note, f.Text = p.In, sent.note(p.Required), strings.TrimSpace(p.Description)
+		if f.HTML, err = s.markdown.text(f.Text); err != nil {
+			return v, err
+		}
+		v.Parameters = append(v.Parameters, f)
+	}
+	if o.RequestBody != nil {
+		request, err := s.shape(s.document.body(*o.RequestBody).Content["application/json"].Schema, sent)
+		if err != nil {
+			return v, err
+		}
+		v.Request = &request
+	}
+	return v, s.addResponses(&v, o.Responses)
+}
+
+func (s *site) addResponses(v *operationView, responses ordered[response]) error {
+	for _, r := range responses {
+		resp := s.document.response(r.Value)
+		html, err := s.markdown.text(resp.Description)
+		if err != nil {
+			return err
+		}
+		switch {
+		case r.Name < "300":
+			v.Response = responseView{Status: r.Name, Text: strings.TrimSpace(resp.Description), HTML: html}
+			if err := s.fillResponse(&v.Response, resp, place{prefix: v.ID + ".response"}); err != nil {
+				return err
+			}
+		case r.Name >= "400":
+			e := errorView{Status: r.Name, Text: strings.TrimSpace(resp.Description)}
+			if e.Code, err = s.errorCode(resp); err != nil {
+				return fmt.Errorf("response %s: %w", r.Name, err)
+			}
+			e.Text = strings.TrimPrefix(e.Text, "`"+e.Code+"`: ")
+			if e.HTML, err = s.markdown.text(e.Text); err != nil {
+				return err
+			}
+			v.Errors = append(v.Errors, e)
+		}
+	}
+	return nil
+}
+
+func (s *site) fillResponse(v *responseView, resp response, at place) error {
+	content := resp.Content["application/json"]
+	body, err := s.shape(content.Schema, at)
+	if err != nil {
+		return err
+	}
+	v.Body = body
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, s.document.example(content), "", "  "); err != nil {
+		return fmt.Errorf("example: %w", err)
+	}
+	v.Example = indented.String()
+	for _, h := range resp.Headers {
+		text := strings.TrimSpace(s.document.header(h.Value).Description)
+		html, err := s.markdown.text(text)
+		if err != nil {
+			return err
+		}
+		v.Headers = append(v.Headers, headerView{h.Name, text, html})
+	}
+	return nil
+}
+
+// errorCode returns the code of an error response: that of its first example.
+func (s *site) errorCode(resp response) (string, error) {
+	var e struct{ Code string }
+	if err := json.Unmarshal(s.document.example(resp.Content["application/json"]), &e); err != nil {
+		return "", fmt.Errorf("reading the example: %w", err)
+	}
+	return e.Code, nil
+}
+
+// A schemaView is a component on the page of schemas.
+type schemaView struct {
+	Name   string
+	Type   string
+	Text   string
+	HTML   template.HTML
+	Values []string
+	Open   bool
+	Fields []field
+}
+
+// schemas returns the components that have fields or values of their own.
+func (s *site) schemas() ([]schemaView, error) {
+	var views []schemaView
+	for _, component := range s.document.Components.Schemas {
+		resolved, _ := s.document.resolve(component.Value)
+		body, err := s.shape(resolved, place{prefix: component.Name, sent: resolved.AdditionalProperties.none})
+		if err != nil {
+			return nil, err
+		}
+		v := schemaView{Name: component.Name, Type: body.Type, Text: strings.TrimSpace(resolved.Description), Fields: body.Fields}
+		v.Values, v.Open = s.values(resolved)
+		if v.HTML, err = s.markdown.text(v.Text); err != nil {
+			return nil, err
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}

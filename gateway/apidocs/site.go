@@ -1,0 +1,178 @@
+package apidocs
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"path"
+	"strings"
+	texttemplate "text/template"
+
+	"opsgate/gateway/baseurl"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+//go:embed all:guides
+var guideFiles embed.FS
+
+// guideOrder is the order of the guides in the navigation. The page of the guide errors is /docs/errors/.
+//
+//nolint:gochecknoglobals // a constant list
+var guideOrder = []string{
+	"quick-start", "authentication", "pagination", "rate-limits", "idempotency", "errors",
+	"incremental-sync", "fleet-metrics", "incidents-from-ci", "versioning",
+}
+
+// A site makes the pages.
+type site struct {
+	document *document
+	markdown markdown
+	layout   *template.Template
+	plain    *texttemplate.Template
+	Title    string
+	Summary  string
+	Guides   []*view
+	Groups   []group
+	views    []*view
+}
+
+// A view is one page: what its templates read.
+type view struct {
+	Site           *site
+	Kind           string // name of the template of its content
+	Path           string // of the URL; ends with a slash
+	Title, Summary string
+	Article        article      // overview, guides, errors
+	Group          group        // reference
+	Schemas        []schemaView // schemas
+	Previous, Next *view
+	source         []byte // the page in Markdown, if it is not made by a template
+}
+
+// MarkdownPath returns the path of the Markdown form.
+func (v *view) MarkdownPath() string {
+	if v.Path == "/docs/" {
+		return "/docs/index.md"
+	}
+	return strings.TrimSuffix(v.Path, "/") + ".md"
+}
+
+func newSite(openAPI []byte) (*site, error) {
+	d, err := readDocument(openAPI)
+	if err != nil {
+		return nil, err
+	}
+	s := &site{document: d, markdown: newMarkdown(), Title: d.Info.Title, Summary: d.Info.Summary}
+	s.layout, err = template.New("").Funcs(template.FuncMap{"base": func() string { return baseurl.Placeholder }}).ParseFS(templateFiles, "templates/*.html")
+	if err != nil {
+		return nil, err
+	}
+	s.plain, err = texttemplate.New("").Funcs(texttemplate.FuncMap{
+		"base": func() string { return baseurl.Placeholder }, "join": strings.Join, "oneLine": oneLine,
+		"indent": func(f field) string { return strings.Repeat("  ", f.Depth) },
+	}).ParseFS(templateFiles, "templates/*.txt")
+	if err != nil {
+		return nil, err
+	}
+	if s.Groups, err = s.groups(); err != nil {
+		return nil, err
+	}
+	return s, s.addViews()
+}
+
+// addViews makes the list of all pages, in their order.
+func (s *site) addViews() error {
+	overview, err := s.markdown.article([]byte(s.document.Info.Description))
+	if err != nil {
+		return err
+	}
+	s.views = []*view{{Kind: "overview", Path: "/docs/", Title: s.Title, Summary: s.Summary, Article: overview}}
+	for _, name := range guideOrder {
+		guide, err := s.guide(name)
+		if err != nil {
+			return err
+		}
+		if guide != nil {
+			s.Guides = append(s.Guides, guide)
+			s.views = append(s.views, guide)
+		}
+	}
+	for _, g := range s.Groups {
+		s.views = append(s.views, &view{Kind: "reference", Path: g.Path, Title: g.Tag, Summary: g.Text, Group: g})
+	}
+	schemas, err := s.schemas()
+	if err != nil {
+		return err
+	}
+	s.views = append(s.views, &view{
+		Kind: "schemas", Path: "/docs/schemas/", Title: "Schemas", Summary: "Every object of the API, with its fields.", Schemas: schemas,
+	})
+	for i, v := range s.views {
+		v.Site = s
+		if i > 0 {
+			v.Previous, s.views[i-1].Next = s.views[i-1], v
+		}
+	}
+	return nil
+}
+
+func (s *site) guide(name string) (*view, error) {
+	source, err := guideFiles.ReadFile(path.Join("guides", name+".md"))
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	a, err := s.markdown.article(source)
+	if err != nil {
+		return nil, fmt.Errorf("guide %s: %w", name, err)
+	}
+	v := &view{Kind: "guide", Path: "/docs/guides/" + name + "/", Title: a.Title, Summary: a.Summary, Article: a, source: source}
+	if name == "errors" {
+		v.Path = "/docs/errors/"
+	}
+	return v, nil
+}
+
+// addTo adds the pages, their Markdown forms, llms.txt and the search index.
+func (s *site) addTo(made map[string]Page) error {
+	for _, v := range s.views {
+		var html bytes.Buffer
+		if err := s.layout.ExecuteTemplate(&html, "page.html", v); err != nil {
+			return fmt.Errorf("%s: %w", v.Path, err)
+		}
+		made[v.Path] = Page{ContentType: typeHTML, CSP: pageCSP, Body: html.Bytes()}
+		source := v.source
+		if source == nil {
+			var b bytes.Buffer
+			if err := s.plain.ExecuteTemplate(&b, v.Kind+".txt", v); err != nil {
+				return fmt.Errorf("%s: %w", v.MarkdownPath(), err)
+			}
+			source = b.Bytes()
+		}
+		made[v.MarkdownPath()] = Page{ContentType: typeMarkdown, Body: source}
+	}
+	var llms bytes.Buffer
+	if err := s.plain.ExecuteTemplate(&llms, "llms.txt", s); err != nil {
+		return fmt.Errorf("llms.txt: %w", err)
+	}
+	made["/llms.txt"] = Page{ContentType: typeText, Body: llms.Bytes()}
+	index, err := s.searchIndex()
+	made["/docs/search.json"] = Page{ContentType: typeJSON, Body: index}
+	return err
+}
+
+// Description returns the description of the API in Markdown.
+func (s *site) Description() string { return strings.TrimSpace(s.document.Info.Description) }
+
+// Views returns the pages in their order.
+func (s *site) Views() []*view { return s.views }
+
+// oneLine joins the lines of a text.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

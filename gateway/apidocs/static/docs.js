@@ -1,0 +1,139 @@
+// What reading does not need: the theme, copying of code, and the search.
+"use strict";
+
+const root = document.documentElement;
+const chosen = localStorage.getItem("theme");
+if (chosen) root.dataset.theme = chosen; // before the page is shown
+
+document.addEventListener("DOMContentLoaded", () => {
+  offerTheme(document.getElementById("theme"));
+  document.querySelectorAll("pre").forEach(offerCopy);
+  offerSearch(document.getElementById("search"), document.getElementById("results"));
+  const current = document.querySelector(".side [aria-current]"), side = current.closest(".side");
+  side.scrollTop = current.offsetTop - side.clientHeight / 3;
+});
+
+function offerTheme(button) {
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : system.matches;
+  const show = () => { button.textContent = isDark() ? "Light" : "Dark"; };
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    localStorage.setItem("theme", root.dataset.theme);
+    show();
+  });
+  system.addEventListener("change", show);
+  show();
+  button.hidden = false;
+}
+
+function offerCopy(pre) {
+  if (!navigator.clipboard) return; // in a page without TLS that is not on this machine
+  const box = document.createElement("div"), button = document.createElement("button");
+  box.className = "code";
+  button.className = "copy";
+  button.type = "button";
+  button.textContent = "Copy";
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(pre.innerText);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+  pre.replaceWith(box);
+  box.append(pre, button);
+}
+
+function offerSearch(input, list) {
+  let entries, shown = [], selected = -1;
+  const load = () => entries ??= fetch("/docs/search.json").then((response) => response.json());
+  const close = () => {
+    list.hidden = true;
+    selected = -1;
+    input.setAttribute("aria-expanded", "false");
+    input.removeAttribute("aria-activedescendant");
+  };
+  const select = (i) => {
+    shown[selected]?.setAttribute("aria-selected", "false");
+    selected = (i + shown.length) % shown.length;
+    shown[selected].setAttribute("aria-selected", "true");
+    shown[selected].scrollIntoView({ block: "nearest" });
+    input.setAttribute("aria-activedescendant", shown[selected].id);
+  };
+  const search = async () => {
+    const query = input.value;
+    const found = find(await load(), query);
+    if (query !== input.value) return; // another key was pressed meanwhile
+    shown = found.map(result);
+    list.replaceChildren(...shown);
+    if (query.trim() === "") return close();
+    if (shown.length === 0) list.append(element("p", "Nothing found"));
+    list.hidden = false;
+    selected = -1;
+    input.setAttribute("aria-expanded", "true");
+    if (shown.length > 0) select(0);
+  };
+  input.addEventListener("focus", load);
+  input.addEventListener("input", search);
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") {
+      input.value = "";
+      close();
+    } else if (list.hidden || shown.length === 0) {
+      return;
+    } else if (event.key === "ArrowDown") {
+      select(selected + 1);
+    } else if (event.key === "ArrowUp") {
+      select(selected - 1);
+    } else if (event.key === "Enter") {
+      shown[selected].click();
+    } else {
+      return;
+    }
+    event.preventDefault();
+  });
+  list.addEventListener("click", close);
+  input.addEventListener("blur", (event) => { if (!list.contains(event.relatedTarget)) close(); });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select")) return;
+    event.preventDefault();
+    input.focus();
+    input.select();
+  });
+  input.closest(".search").hidden = false;
+}
+
+// find returns the best entries that have every word of the query.
+function find(entries, query) {
+  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  const score = (entry) => {
+    const title = entry.t.toLowerCase(), rest = (entry.p + " " + (entry.x ?? "")).toLowerCase();
+    let sum = 0;
+    for (const word of words) {
+      if (title === word) sum += 12;
+      else if (title.startsWith(word)) sum += 8;
+      else if (title.includes(word)) sum += 5;
+      else if (rest.includes(word)) sum += 1;
+      else return 0;
+    }
+    return sum;
+  };
+  return entries.map((entry) => [score(entry), entry]).filter(([points]) => points > 0)
+    .sort(([a], [b]) => b - a).slice(0, 12).map(([, entry]) => entry);
+}
+
+function result(entry, i) {
+  const link = element("a");
+  link.href = entry.u;
+  link.id = "result-" + i;
+  link.role = "option";
+  link.tabIndex = -1;
+  link.setAttribute("aria-selected", "false");
+  link.append(element("b", entry.t), element("small", entry.p));
+  return link;
+}
+
+function element(name, text = "") {
+  const made = document.createElement(name);
+  made.textContent = text;
+  return made;
+}
