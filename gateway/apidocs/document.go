@@ -217,13 +217,16 @@ func (d *document) example(m media) json.RawMessage {
 }
 
 // resolve follows references and merges allOf. name is the component that the schema refers to, empty if there is none. A description
-// beside a reference replaces the description of the component.
+// or a default beside a reference replaces that of the component.
 func (d *document) resolve(s schema) (resolved schema, name string) {
 	for s.Ref != "" {
 		name = target(s.Ref)
 		component, _ := d.Components.Schemas.get(name)
 		if s.Description != "" {
 			component.Description = s.Description
+		}
+		if s.Default != nil {
+			component.Default = s.Default
 		}
 		s = component
 	}

@@ -55,7 +55,8 @@ func (p place) note(required bool) string {
 // shape returns the fields of a schema.
 func (s *site) shape(of schema, at place) (shape, error) {
 	resolved, name := s.document.resolve(of)
-	made := shape{Schema: s.objectName(resolved, name), Type: s.typeName(resolved)}
+	made := shape{Schema: s.objectName(resolved, name)}
+	made.Type = s.typeWith(resolved, made.Schema)
 	properties := resolved
 	if isType(resolved, "array") && resolved.Items != nil {
 		properties, _ = s.document.resolve(*resolved.Items)
@@ -81,9 +82,9 @@ func (s *site) fields(of schema, at place) ([]field, error) {
 func (s *site) field(name string, of schema, at place) (field, error) {
 	resolved, component := s.document.resolve(of)
 	f := field{
-		Name: name, Anchor: at.prefix + "." + name, Depth: at.depth, Type: s.typeName(resolved),
-		Schema: s.objectName(resolved, component), Deprecated: resolved.Deprecated, Limits: limits(resolved), Text: strings.TrimSpace(resolved.Description),
+		Name: name, Anchor: at.prefix + "." + name, Depth: at.depth, Schema: s.objectName(resolved, component), Deprecated: resolved.Deprecated, Limits: limits(resolved), Text: strings.TrimSpace(resolved.Description),
 	}
+	f.Type = s.typeWith(resolved, f.Schema)
 	f.Values, f.Open = s.values(resolved)
 	html, err := s.markdown.text(f.Text)
 	if err != nil {
@@ -150,6 +151,14 @@ func (s *site) typeName(of schema) string {
 		}
 	}
 	return strings.Join(slices.Compact(names), " or ")
+}
+
+// typeWith returns the type in words, with the name of the component for an object.
+func (s *site) typeWith(of schema, component string) string {
+	if component == "" || isType(of, "array") {
+		return s.typeName(of)
+	}
+	return strings.Replace(s.typeName(of), "object", component, 1)
 }
 
 func (s *site) plural(of schema, component string) string {

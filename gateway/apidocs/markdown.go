@@ -2,6 +2,7 @@ package apidocs
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"html/template"
 	"strconv"
@@ -163,18 +164,49 @@ func renderHeading(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.W
 	return ast.WalkContinue, nil
 }
 
+// renderCode renders a block of code. The language is followed by attributes: title="NAME" names the file, answer="REQUEST" the request
+// that the block answers. What has a language can be copied; what has none is the text of a terminal or a pattern.
 func renderCode(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-	if entering {
-		_, _ = w.WriteString(`<pre tabindex="0"><code>`)
-		_, _ = w.Write(util.EscapeHTML(n.Lines().Value(source)))
-		_, _ = w.WriteString("</code></pre>\n")
+	if !entering {
+		return ast.WalkContinue, nil
 	}
+	var info string
+	if fenced, ok := n.(*ast.FencedCodeBlock); ok && fenced.Info != nil {
+		info = string(fenced.Info.Value(source))
+	}
+	caption := attribute(info, "title")
+	if answer := attribute(info, "answer"); answer != "" {
+		caption = "Response to " + answer
+	}
+	language, _, _ := strings.Cut(info, " ")
+	caption = cmp.Or(caption, language)
+	_, _ = w.WriteString(`<div class="code"`)
+	if info != "" {
+		_, _ = w.WriteString(` data-copy`)
+	}
+	_ = w.WriteByte('>')
+	if caption != "" {
+		_, _ = fmt.Fprintf(w, `<p class="caption">%s</p>`, util.EscapeHTML([]byte(caption)))
+	}
+	_, _ = w.WriteString(`<pre tabindex="0"><code>`)
+	_, _ = w.Write(util.EscapeHTML(bytes.TrimSpace(n.Lines().Value(source))))
+	_, _ = w.WriteString("</code></pre></div>\n")
 	return ast.WalkSkipChildren, nil
+}
+
+// attribute returns the value of name="value" in the line that begins a block of code.
+func attribute(info, name string) string {
+	_, rest, found := strings.Cut(info, " "+name+`="`)
+	if !found {
+		return ""
+	}
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
 }
 
 func renderTable(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
-		_, _ = w.WriteString(`<div class="scroll" tabindex="0" role="region" aria-label="Table"><table>` + "\n")
+		_, _ = w.WriteString(`<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>` + "\n")
 	} else {
 		_, _ = w.WriteString("</table></div>\n")
 	}

@@ -1,12 +1,15 @@
 package apidocs
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"slices"
 	"strings"
+
+	"opsgate/gateway/apidocs/answers"
+	"opsgate/gateway/apidocs/samples"
 )
 
 // A group is a page of the reference: the operations of one tag.
@@ -27,7 +30,12 @@ type operationView struct {
 	Request                        *shape
 	Response                       responseView
 	Errors                         []errorView
+	Samples                        []sample
+	Answer                         string // response to the samples, with its status line and headers
 }
+
+// A sample is the code of a call in one language.
+type sample struct{ Language, Name, Code string }
 
 // A responseView is the response of a successful request.
 type responseView struct {
@@ -35,7 +43,6 @@ type responseView struct {
 	HTML         template.HTML
 	Body         shape
 	Headers      []headerView
-	Example      string
 }
 
 type headerView struct {
@@ -124,7 +131,25 @@ func (s *site) operation(path, method string, shared []parameter, o *operation) 
 		}
 		v.Request = &request
 	}
+	if err := addSamples(&v); err != nil {
+		return v, err
+	}
 	return v, s.addResponses(&v, o.Responses)
+}
+
+func addSamples(v *operationView) error {
+	request, ok := samples.Requests()[v.ID]
+	if !ok {
+		return errors.New("it has no sample request")
+	}
+	for _, language := range samples.Languages() {
+		v.Samples = append(v.Samples, sample{language.ID, language.Name, strings.TrimSpace(samples.Render(language.ID, request))})
+	}
+	if v.Answer, ok = answers.Lookup(v.ID); !ok {
+		return errors.New("it has no recorded response")
+	}
+	v.Answer = strings.TrimSpace(v.Answer)
+	return nil
 }
 
 func (s *site) addResponses(v *operationView, responses ordered[response]) error {
@@ -162,11 +187,6 @@ func (s *site) fillResponse(v *responseView, resp response, at place) error {
 		return err
 	}
 	v.Body = body
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, s.document.example(content), "", "  "); err != nil {
-		return fmt.Errorf("example: %w", err)
-	}
-	v.Example = indented.String()
 	for _, h := range resp.Headers {
 		text := strings.TrimSpace(s.document.header(h.Value).Description)
 		html, err := s.markdown.text(text)
@@ -207,8 +227,11 @@ func (s *site) schemas() ([]schemaView, error) {
 		if err != nil {
 			return nil, err
 		}
-		v := schemaView{Name: component.Name, Type: body.Type, Text: strings.TrimSpace(resolved.Description), Fields: body.Fields}
-		v.Values, v.Open = s.values(resolved)
+		values, open := s.values(resolved)
+		if len(body.Fields)+len(values) == 0 {
+			continue
+		}
+		v := schemaView{Values: values, Open: open, Name: component.Name, Type: body.Type, Text: strings.TrimSpace(resolved.Description), Fields: body.Fields}
 		if v.HTML, err = s.markdown.text(v.Text); err != nil {
 			return nil, err
 		}

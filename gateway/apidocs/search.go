@@ -43,7 +43,6 @@ func (s *site) searchIndex() ([]byte, error) {
 			}
 		}
 		for _, schema := range v.Schemas {
-			add(schema.Name, "Schemas", v.Path+"#"+schema.Name, schema.Text)
 			for _, f := range schema.Fields {
 				add(f.Name, schema.Name, v.Path+"#"+f.Anchor, f.Text+" "+strings.Join(f.Values, " "))
 			}

@@ -109,8 +109,12 @@ func (s *site) addViews() error {
 	if err != nil {
 		return err
 	}
+	var sections []section
+	for _, schema := range schemas {
+		sections = append(sections, section{ID: schema.Name, Title: schema.Name, Level: 2, Text: schema.Text})
+	}
 	s.views = append(s.views, &view{
-		Kind: "schemas", Path: "/docs/schemas/", Title: "Schemas", Summary: "Every object of the API, with its fields.", Schemas: schemas,
+		Kind: "schemas", Path: "/docs/schemas/", Title: "Schemas", Summary: "Every object of the API, with its fields.", Schemas: schemas, Article: article{Sections: sections},
 	})
 	for i, v := range s.views {
 		v.Site = s

@@ -7,10 +7,12 @@ if (chosen) root.dataset.theme = chosen; // before the page is shown
 
 document.addEventListener("DOMContentLoaded", () => {
   offerTheme(document.getElementById("theme"));
-  document.querySelectorAll("pre").forEach(offerCopy);
+  document.querySelectorAll("[data-copy]").forEach(offerCopy);
+  keepLanguage([...document.querySelectorAll(".tabs input")]);
   offerSearch(document.getElementById("search"), document.getElementById("results"));
   const current = document.querySelector(".side [aria-current]"), side = current.closest(".side");
   side.scrollTop = current.offsetTop - side.clientHeight / 3;
+  followReading([...document.querySelectorAll(".operation")], side);
 });
 
 function offerTheme(button) {
@@ -27,20 +29,42 @@ function offerTheme(button) {
   button.hidden = false;
 }
 
-function offerCopy(pre) {
+function offerCopy(box) {
   if (!navigator.clipboard) return; // in a page without TLS that is not on this machine
-  const box = document.createElement("div"), button = document.createElement("button");
-  box.className = "code";
+  const button = element("button", "Copy");
   button.className = "copy";
   button.type = "button";
-  button.textContent = "Copy";
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(pre.innerText);
+    await navigator.clipboard.writeText(box.querySelector("pre").textContent);
     button.textContent = "Copied";
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   });
-  pre.replaceWith(box);
-  box.append(pre, button);
+  box.append(button);
+}
+
+// keepLanguage shows all samples in the language that the reader chose last.
+function keepLanguage(choices) {
+  const show = (language) => choices.forEach((choice) => { choice.checked = choice.value === language; });
+  const chosen = localStorage.getItem("language");
+  if (chosen && choices.some((choice) => choice.value === chosen)) show(chosen);
+  choices.forEach((choice) => choice.addEventListener("change", () => {
+    const before = choice.getBoundingClientRect().top;
+    show(choice.value);
+    scrollBy(0, choice.getBoundingClientRect().top - before); // the samples above have another length now
+    localStorage.setItem("language", choice.value);
+  }));
+}
+
+// followReading marks the operation that is on the screen in the navigation.
+function followReading(sections, side) {
+  const visible = new Set();
+  const observer = new IntersectionObserver((changes) => {
+    for (const change of changes) visible[change.isIntersecting ? "add" : "delete"](change.target);
+    const current = sections.find((section) => visible.has(section));
+    for (const link of side.querySelectorAll("[aria-current=true]")) link.removeAttribute("aria-current");
+    if (current) side.querySelector(`[href$="#${current.getAttribute("aria-labelledby")}"]`).setAttribute("aria-current", "true");
+  }, { rootMargin: "-25% 0px -60% 0px" });
+  sections.forEach((section) => observer.observe(section));
 }
 
 function offerSearch(input, list) {
