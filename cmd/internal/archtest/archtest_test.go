@@ -37,6 +37,7 @@ var rules = []struct {
 		[]string{
 			"modernc.org/sqlite", "github.com/pressly/goose",
 			"opsgate/cmd/internal/refbackend", "opsgate/cmd/internal/demo", "opsgate/cmd/internal/devcmd", "opsgate/cmd/internal/backendcmd",
+			"opsgate/cmd/internal/rehearsal",
 		},
 		nil,
 	},

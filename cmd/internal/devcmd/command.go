@@ -10,6 +10,7 @@ import (
 
 	"opsgate/cmd/internal/buildinfo"
 	"opsgate/cmd/internal/commandline"
+	"opsgate/cmd/internal/rehearsal"
 )
 
 // Environment is the output and the variables of the process.
@@ -34,6 +35,9 @@ type flags struct {
 	DataDir     string `placeholder:"DIR" help:"Keep the data here; an empty directory gets demo data. By default it is removed at the end."`
 	Config      string `placeholder:"FILE" help:"Configuration of the gateway. Its upstreams are replaced."`
 	Credentials string `placeholder:"FILE" help:"Write addresses and tokens to this file, as JSON, when the system is ready."`
+
+	Rehearse bool    `help:"Disturb the API on purpose, and score the client at the end. Exit code 1 if the client failed an item."`
+	Seed     *uint64 `placeholder:"N" help:"Seed of the disturbances of --rehearse (1); the same seed disturbs the same requests."`
 }
 
 // Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. It shuts down
@@ -51,6 +55,10 @@ type serve struct{}
 
 // Run serves until ctx ends. SIGHUP reloads the configuration of --config; without one it ends the system, because the terminal was closed.
 func (serve) Run(ctx context.Context, e Environment, f *flags) error {
+	seed, err := f.seed()
+	if err != nil {
+		return err
+	}
 	hangUps := make(chan os.Signal, 1)
 	if f.Config == "" {
 		var stop context.CancelFunc
@@ -60,10 +68,12 @@ func (serve) Run(ctx context.Context, e Environment, f *flags) error {
 		signal.Notify(hangUps, syscall.SIGHUP)
 		defer signal.Stop(hangUps)
 	}
-	err := serveSystem(ctx, options{
+	var rehearsed *rehearsal.Rehearsal
+	err = serveSystem(ctx, options{
 		Listen: f.Listen, AdminListen: f.AdminListen, DataDir: f.DataDir, Config: f.Config,
-		Log: e.Err, Variables: e.Variables, HangUps: hangUps,
+		Log: e.Err, Variables: e.Variables, HangUps: hangUps, Seed: seed,
 		Ready: func(s system) error {
+			rehearsed = s.Rehearsal
 			if f.Credentials != "" {
 				if err := writeCredentials(f.Credentials, s); err != nil {
 					return err
@@ -76,5 +86,8 @@ func (serve) Run(ctx context.Context, e Environment, f *flags) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // interrupted before it was ready
 	}
-	return err
+	if rehearsed == nil {
+		return err
+	}
+	return errors.Join(err, report(rehearsed.Score(), e.Out))
 }

@@ -19,6 +19,7 @@ import (
 	"opsgate/cmd/internal/edge"
 	"opsgate/cmd/internal/logging"
 	"opsgate/cmd/internal/refbackend"
+	"opsgate/cmd/internal/rehearsal"
 )
 
 // options of serveSystem.
@@ -31,6 +32,8 @@ type options struct {
 	HangUps             <-chan os.Signal // each reloads the configuration, as does a change of its file
 	// Ready is called when the system is ready. Its error ends the system.
 	Ready func(system) error
+	// Seed is the seed of a rehearsal; nil for none.
+	Seed *uint64
 }
 
 // system has the addresses and tokens of a running system.
@@ -40,7 +43,8 @@ type system struct {
 	BackendAddr string
 	Tokens      []demo.Token
 
-	AdminNeeds []string // the credentials that the admin listener requires, for people; nil for none
+	AdminNeeds []string             // the credentials that the admin listener requires, for people; nil for none
+	Rehearsal  *rehearsal.Rehearsal // nil for none
 }
 
 // serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, and temporary data is removed.
@@ -62,9 +66,11 @@ func serveSystem(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
+	rehearsed := newRehearsal(o.Seed, tokens, log.Logger)
 	// The gateway listens first, so that an address in use is reported before the demo data is created.
 	gateway, err := edge.Listen(ctx, edge.Options{
 		Loaded: loaded, Load: load, ReloadSignals: o.HangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
+		Wrap: rehearsed.Wrap,
 	})
 	if err != nil {
 		return fmt.Errorf("start the gateway: %w", err)
@@ -80,6 +86,7 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		BackendAddr: listener.Addr().String(),
 		Tokens:      tokens,
 		AdminNeeds:  adminNeeds(loaded.Admin),
+		Rehearsal:   rehearsed,
 	}
 	return runAll(ctx,
 		func(ctx context.Context) error { return backend.Serve(ctx, listener) },

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"time"
 
@@ -26,6 +27,8 @@ type Options struct {
 	Build     buildinfo.Info
 	Clock     func() time.Time // wall clock; nil for time.Now
 	Lifecycle Lifecycle        // nil for none
+	// Wrap wraps the handler of the public listener; nil for none.
+	Wrap func(http.Handler) http.Handler
 }
 
 // An Edge is a gateway with its listeners.
@@ -76,8 +79,12 @@ func (e *Edge) bind(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	handler := http.Handler(e.parts)
+	if o.Wrap != nil {
+		handler = o.Wrap(handler)
+	}
 	e.public, err = newServer(ctx, serverOptions{
-		name: "public", address: o.Loaded.Listen, handler: e.parts, limits: publicLimits(o.Loaded.HTTP), tls: publicTLS,
+		name: "public", address: o.Loaded.Listen, handler: handler, limits: publicLimits(o.Loaded.HTTP), tls: publicTLS,
 		errors:      e.parts.logLimits.connections.Handler(o.Logger.Handler()),
 		connections: e.parts.connections,
 	})

@@ -1,0 +1,68 @@
+package rehearsal
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+const (
+	maxText     = 255       // of the texts of an entry
+	maxBody     = 256 << 10 // of a body that is read before the gateway; the gateway refuses longer ones
+	bodyTimeout = 5 * time.Second
+)
+
+func newEntry(r *http.Request, token string, now time.Time) *Entry {
+	e := &Entry{Token: token, Method: r.Method, Path: clip(r.URL.Path), Key: clip(r.Header.Get("Idempotency-Key")), Arrived: now}
+	query := r.URL.Query()
+	page := make(url.Values)
+	for _, name := range []string{"cursor", "page", "limit", "pageSize"} {
+		if values, ok := query[name]; ok {
+			page[name] = values
+			delete(query, name)
+		}
+	}
+	e.Query, e.Page = clip(query.Encode()), clip(page.Encode())
+	return e
+}
+
+// clip returns the text, cut at maxText. The hash of a long text keeps texts apart that begin alike, as cursors do.
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return text[:maxText-8] + hash([]byte(text))[:8]
+}
+
+func hash(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:8])
+}
+
+// readBody returns the hash of the body of a POST, and "" if the body is empty, too long or incomplete. The gateway reads the body again.
+func readBody(w http.ResponseWriter, r *http.Request) string {
+	if r.Method != http.MethodPost {
+		return ""
+	}
+	connection := http.NewResponseController(w)
+	_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout)) // fails only if the client has closed the connection
+	content, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	_ = connection.SetReadDeadline(time.Time{})
+	r.Body = readCloser{io.MultiReader(bytes.NewReader(content), r.Body), r.Body}
+	if err != nil || len(content) == 0 || len(content) == maxBody {
+		return ""
+	}
+	return hash(content)
+}
+
+type readCloser struct {
+	io.Reader
+	io.Closer
+}
+
+// isCursorList returns whether the operation of the path returns pages by cursor.
+func isCursorList(path string) bool { return path == "/v1/incidents" || path == "/v1/audit" }
