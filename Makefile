@@ -14,7 +14,7 @@ CODE_MODULES   := . tools/edgebench
 DEPLOY_MODULES := tools/deploytest tools/dist tools/monitortest
 
 # Programs that some tests run, each with its Debian package if that has another name. Tests that need a missing one are skipped.
-TEST_PROGRAMS := chromium fish groff/groff-base haproxy promtool/prometheus redis-server systemd-analyze/systemd zsh
+TEST_PROGRAMS := chromium curl fish groff/groff-base haproxy jq promtool/prometheus redis-server systemd-analyze/systemd zsh
 
 # These tests measure latency while processes are killed and frozen, so no other package is tested at the same time.
 ALONE := cmd/internal/chaostest

@@ -1,0 +1,120 @@
+package apidocstest
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A deprecation checks a program that looks for deprecated operations.
+type deprecation struct{ announced atomic.Bool }
+
+// start starts a proxy that marks one operation as deprecated once that is announced.
+func (c *deprecation) start(t *testing.T, s system) string {
+	t.Helper()
+	target, err := url.Parse(s.BaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ModifyResponse: func(r *http.Response) error {
+			if c.announced.Load() && r.Request.URL.Path == "/v1/servers" {
+				r.Header.Set("Deprecation", "@1798761600")
+				r.Header.Set("Sunset", "Sat, 01 Jan 2028 00:00:00 GMT")
+			}
+			return nil
+		},
+	})
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func (c *deprecation) check(p *program) {
+	if got := p.run("full"); got != "no operation that we use is deprecated\n" {
+		p.Errorf("got %q", got)
+	}
+	c.announced.Store(true)
+	if got := p.run("full"); got != "/v1/servers will go: Sunset: Sat, 01 Jan 2028 00:00:00 GMT\n" {
+		p.Errorf("got %q", got)
+	}
+}
+
+// A resilience checks a client that sends 20 reads and opens one incident, through a proxy with faults.
+type resilience struct{ proxy *faultyProxy }
+
+// start starts the proxy. Responses to POST are lost once, and once cut in half.
+func (c *resilience) start(t *testing.T, s system) (url string) {
+	t.Helper()
+	posts := 0
+	c.proxy, url = newFaultyProxy(t, s, func(n int, r *http.Request) fault {
+		if r.Method == http.MethodPost {
+			posts++
+			return fault{cut: posts == 1, half: posts == 2}
+		}
+		switch n {
+		case 3:
+			return fault{status: http.StatusTooManyRequests, code: "rate_limited", retryAfter: 2}
+		case 6:
+			return fault{status: http.StatusServiceUnavailable, code: "unavailable", retryAfter: 1}
+		case 9:
+			return fault{status: http.StatusGatewayTimeout, code: "timeout"}
+		case 12:
+			return fault{cut: true}
+		}
+		return fault{half: n == 15}
+	})
+	return url
+}
+
+// checkTypes compiles the program with strict types.
+func checkTypes(p *program) {
+	p.Helper()
+	packages, err := filepath.Abs(npm)
+	must(p.T, err)
+	output, err := runIn(p.T, filepath.Dir(p.file), nil, "node", filepath.Join(packages, "typescript", "bin", "tsc"), "--noEmit", "--strict",
+		"--target", "es2023", "--module", "nodenext", "--typeRoots", filepath.Join(packages, "@types"), "--types", "node", p.file)
+	if err != nil {
+		p.Errorf("types: %v\n%s", err, output)
+	}
+}
+
+// check runs the program and checks the requests that the proxy received.
+func (c *resilience) check(p *program) {
+	if filepath.Ext(p.file) == ".mts" && !testing.Short() {
+		checkTypes(p)
+	}
+	token := map[string]string{".py": "full", ".mts": "other_team", ".go": "incidents:write"}[filepath.Ext(p.file)]
+	before := time.Now()
+	output := lines(p.run(token))
+	if len(output) != 21 || !strings.HasPrefix(output[19], "20 ") {
+		p.Errorf("got %d lines:\n%s", len(output), strings.Join(output, "\n"))
+	}
+	p.Logf("%d requests in %v", len(c.proxy.requests), time.Since(before).Round(time.Millisecond))
+	var keys []string
+	denied := 0
+	for i, r := range c.proxy.requests {
+		if r.method == http.MethodPost {
+			keys = append(keys, r.key)
+		}
+		if r.status == http.StatusTooManyRequests {
+			denied++
+		}
+		if r.retryAfter > 0 && i+1 < len(c.proxy.requests) && c.proxy.requests[i+1].at.Sub(r.at) < r.retryAfter {
+			p.Errorf("request %d was repeated %v after a %d with Retry-After %v", i+1, c.proxy.requests[i+1].at.Sub(r.at), r.status, r.retryAfter)
+		}
+	}
+	if denied != 1 {
+		p.Errorf("%d responses were a 429; the proxy sent one, and a paced client gets no other", denied)
+	}
+	if len(keys) != 3 || len(slices.Compact(keys)) != 1 || !c.proxy.requests[len(c.proxy.requests)-1].idempotentBack {
+		p.Errorf("the POST was not repeated with one key: %q", keys)
+	}
+}
