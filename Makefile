@@ -9,7 +9,7 @@ TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod
 
 # The modules of this repository, and those with code of the product. The main module comes first: the others follow its versions.
-MODULES        := . tools tools/lint tools/edgebench tools/deploytest tools/dist tools/monitortest
+MODULES        := . tools tools/lint tools/openapi tools/edgebench tools/deploytest tools/dist tools/monitortest
 CODE_MODULES   := . tools/edgebench
 DEPLOY_MODULES := tools/deploytest tools/dist tools/monitortest
 
@@ -44,8 +44,8 @@ export GOFLAGS := $(shell go env GOFLAGS) -gcflags=modernc.org/...=-race=false
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all explore cover fuzz chaos attack cluster soak bench check check-deploy check-generated check-format check-modules check-proto \
-	check-rules check-tests lint generate format tidy test-programs test-packages dist image
+.PHONY: help run build test test-all explore cover fuzz chaos attack cluster soak bench check check-deploy check-generated check-format check-modules check-openapi \
+	check-proto check-rules check-tests lint generate format tidy test-programs test-packages dist image
 
 help: ## List what can be done.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -125,7 +125,7 @@ image: ## Build the images opsgate and opsbackend with Docker, from the checked-
 			--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --build-arg BUILD_DATE=$$(git log -1 --format=%cI) .; \
 	done
 
-check: check-format check-modules check-proto check-generated check-tests check-rules lint check-deploy ## Check formatting, generated code, lint, protos, modules, alerts and packaging.
+check: check-format check-modules check-proto check-openapi check-generated check-tests check-rules lint check-deploy ## Check formatting, generated code, lint, protos, the API's description, modules, alerts and packaging.
 
 check-format: ## Check that Go code and protos are formatted.
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted (make format):"; echo "$$unformatted"; exit 1; fi
@@ -139,6 +139,14 @@ check-modules: ## Check that every go.mod is tidy, and that docs/dependencies.md
 
 check-proto: ## Check the style of the protos.
 	@$(TOOL) buf lint
+
+check-openapi: ## Check the OpenAPI document with Spectral and Redocly, that it does not break clients of the last release, and these checks.
+	@if [ -d tools/npm/node_modules ]; then tools/openapi/lint.sh gateway/openapi/openapi.yaml; \
+	elif [ -n "$(CI)" ]; then echo "npm packages are needed: 'make test-packages' installs them"; exit 1; \
+	else echo "npm packages are not installed: the OpenAPI document was not linted. 'make test-packages' installs them."; fi
+	@tools/openapi/gate.sh gateway/openapi/released.yaml gateway/openapi/openapi.yaml
+	@linter=$$($(LINT) -n golangci-lint); export GOFLAGS=; cd tools/openapi && \
+		$$linter run --config $(CURDIR)/.golangci.yml ./... && $(TOOL) gotestsum --format=pkgname --format-icons=text ./...
 
 check-generated: ## Check that the generated code is current.
 	@tools/check-generated.sh
@@ -174,7 +182,7 @@ generate: ## Generate code from the protos and the SQL, and the OpenAPI document
 	@go run ./gateway/openapi/openapigen
 
 format: ## Format Go code and protos.
-	@for module in $(CODE_MODULES) $(DEPLOY_MODULES); do (cd $$module && $(LINT) golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...); done
+	@for module in $(CODE_MODULES) $(DEPLOY_MODULES) tools/openapi; do (cd $$module && $(LINT) golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...); done
 	@$(TOOL) buf format --write
 
 tidy: ## Tidy every go.mod and go.sum.

@@ -1,0 +1,2 @@
+// Package openapi pins and tests the tools of `make check-openapi`.
+package openapi
