@@ -76,3 +76,108 @@ func parse(t *testing.T, text string) *yaml.Node {
 	}
 	return document.Content[0]
 }
+
+func TestResponsesGetTheHeadersOfTheirStatus(t *testing.T) {
+	document := parse(t, `
+paths: {}
+components:
+  responses:
+    Unauthorized: {description: x, headers: {WWW-Authenticate: {description: own}}}
+    Conflict: {description: x}
+    Timeout: {description: x}
+`)
+	if _, err := complete(document); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{
+		"Unauthorized": {"X-Request-Id", "Cache-Control", "WWW-Authenticate"},
+		"Conflict":     {"X-Request-Id", "Cache-Control", "RateLimit-Policy", "RateLimit"},
+		"Timeout":      {"X-Request-Id", "Cache-Control", "RateLimit-Policy", "RateLimit"},
+	} {
+		var got []string
+		for header := range entries(get(get(get(get(document, "components"), "responses"), name), "headers")) {
+			got = append(got, header)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	if _, err := complete(parse(t, "components: {responses: {Unknown: {description: x}}}")); err == nil || !strings.Contains(err.Error(), "Unknown") {
+		t.Errorf("a response without a known status: %v", err)
+	}
+}
+
+func TestAllOfIsMerged(t *testing.T) {
+	document := parse(t, `
+components:
+  schemas:
+    Base: {type: object, description: x, required: [a], properties: {a: {type: string, description: x}}}
+    Larger:
+      description: x
+      allOf:
+        - $ref: '#/components/schemas/Base'
+        - {type: object, required: [b], properties: {b: {type: string, description: x}}}
+`)
+	if _, err := complete(document); err != nil {
+		t.Fatal(err)
+	}
+	var got any
+	if err := get(get(get(document, "components"), "schemas"), "Larger").Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	text := map[string]any{"type": "string", "description": "x"}
+	want := map[string]any{
+		"description": "x", "type": "object", "required": []any{"a", "b"}, "properties": map[string]any{"a": text, "b": text},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestKnownValuesAreDescribed(t *testing.T) {
+	schema := parse(t, "{type: string, description: Kind., x-known-values: [a, b]}")
+	describeKnownValues(schema)
+	var got any
+	if err := schema.Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"type": "string", "description": "Kind. Known values: `a`, `b`. Values may be added.",
+		"x-known-values": []any{"a", "b"}, "examples": []any{"a"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Pages and generators show the first example of a body, so it is the smallest that is valid.
+func TestFirstExampleOfABodyHasOnlyRequiredFields(t *testing.T) {
+	source, err := os.ReadFile(filepath.Join("..", "..", "..", sourceFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := parse(t, string(source))
+	schemas := get(get(document, "components"), "schemas")
+	checked := 0
+	for path, item := range entries(get(document, "paths")) {
+		media := get(get(get(get(item, "post"), "requestBody"), "content"), "application/json")
+		for _, example := range entries(get(media, "examples")) {
+			var required, fields []string
+			ref := get(get(media, "schema"), "$ref").Value
+			if err := get(get(schemas, strings.TrimPrefix(ref, schemaRef)), "required").Decode(&required); err != nil {
+				t.Fatal(err)
+			}
+			for field := range entries(get(example, "value")) {
+				fields = append(fields, field)
+			}
+			if diff := cmp.Diff(required, fields); diff != "" {
+				t.Errorf("%s: the first example: %s", path, diff)
+			}
+			checked++
+			break
+		}
+	}
+	if checked != 2 {
+		t.Errorf("%d examples were checked", checked)
+	}
+}

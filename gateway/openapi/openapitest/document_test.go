@@ -257,6 +257,29 @@ func TestOperationsDescribeTheirScope(t *testing.T) {
 	}
 }
 
+// A token that may call an operation must still be able to after an upgrade. The check of compatibility ignores extensions.
+func TestOperationsKeepTheScopeOfTheLastRelease(t *testing.T) {
+	released, err := openapi3.NewLoader().LoadFromFile("../released.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, o := range New(t).operations {
+		item := released.Paths.Value(o.Path)
+		if item == nil || item.GetOperation(o.Method) == nil {
+			continue // a new operation
+		}
+		checked++
+		before, now := item.GetOperation(o.Method).Extensions["x-required-scope"], o.spec.Extensions["x-required-scope"]
+		if now != before && now != noScope {
+			t.Errorf("%s needs the scope %v, and %v in the last release", o.ID, now, before)
+		}
+	}
+	if checked == 0 {
+		t.Error("no operation was checked")
+	}
+}
+
 // Clients must accept new fields in responses; the gateway refuses unknown fields in requests.
 func TestOnlyRequestBodiesArePublishedClosed(t *testing.T) {
 	for name, schema := range published(t).Components.Schemas {
