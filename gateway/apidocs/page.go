@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"opsgate/gateway/apidocs/tryit"
+	"opsgate/gateway/baseurl"
 	"opsgate/gateway/openapi"
 )
 
@@ -16,7 +17,7 @@ type Page struct {
 	ContentType string
 	CSP         string // Content-Security-Policy; empty if the page cannot run scripts
 	Body        []byte
-	Gzip        []byte // Body compressed in advance, as the largest page takes too long for each request; nil if it is not compressed
+	Gzip        []byte // Body compressed in advance, as the largest page takes too long for each request; nil if Body has the base URL
 }
 
 // pageCSP allows a page to load its script, its style, its icon and the search index from its own host.
@@ -85,14 +86,18 @@ func makePages() (map[string]Page, error) {
 	return made, nil
 }
 
-// compress sets Gzip of each page.
+// compress sets Gzip of each page without the base URL. The gateway compresses the others after it has replaced that.
 func compress(made map[string]Page) error {
+	w, err := gzip.NewWriterLevel(nil, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
 	for path, page := range made {
-		var b bytes.Buffer
-		w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-		if err != nil {
-			return err
+		if bytes.Contains(page.Body, []byte(baseurl.Placeholder)) {
+			continue
 		}
+		var b bytes.Buffer
+		w.Reset(&b) // a new writer would allocate 800 KB for each page
 		if _, err := w.Write(page.Body); err != nil {
 			return fmt.Errorf("compressing %s: %w", path, err)
 		}

@@ -3,11 +3,8 @@ package apidocs
 import (
 	"bytes"
 	"embed"
-	"errors"
 	"fmt"
 	"html/template"
-	"io/fs"
-	"path"
 	"strings"
 	texttemplate "text/template"
 
@@ -17,7 +14,7 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-//go:embed all:guides
+//go:embed guides/*.md
 var guideFiles embed.FS
 
 // guideOrder is the order of the guides in the navigation. The page of the guide errors is /docs/errors/.
@@ -97,10 +94,8 @@ func (s *site) addViews() error {
 		if err != nil {
 			return err
 		}
-		if guide != nil {
-			s.Guides = append(s.Guides, guide)
-			s.views = append(s.views, guide)
-		}
+		s.Guides = append(s.Guides, guide)
+		s.views = append(s.views, guide)
 	}
 	for _, g := range s.Groups {
 		s.views = append(s.views, &view{Kind: "reference", Path: g.Path, Title: g.Tag, Summary: g.Text, Group: g})
@@ -126,11 +121,8 @@ func (s *site) addViews() error {
 }
 
 func (s *site) guide(name string) (*view, error) {
-	source, err := guideFiles.ReadFile(path.Join("guides", name+".md"))
+	source, err := guideFiles.ReadFile("guides/" + name + ".md")
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
 		return nil, err
 	}
 	a, err := s.markdown.article(source)

@@ -1,0 +1,384 @@
+package apidocs
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"opsgate/gateway/baseurl"
+	"opsgate/gateway/openapi"
+)
+
+func TestEveryPageHasItsTypePolicyAndGzip(t *testing.T) {
+	types := map[string]string{
+		".json": typeJSON, ".yaml": "application/yaml; charset=utf-8", ".md": typeMarkdown, ".txt": typeText, "/": typeHTML,
+		".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
+	}
+	for path, page := range pages() {
+		suffix := path[max(strings.LastIndexByte(path, '.'), strings.LastIndexByte(path, '/')):]
+		if page.ContentType != types[suffix] || len(page.Body) == 0 {
+			t.Errorf("%s: type %q, %d bytes", path, page.ContentType, len(page.Body))
+		}
+		if slices.Contains([]string{"/", ".css", ".js"}, suffix) && !strings.HasPrefix(page.CSP, "default-src 'none'; script-src 'self'; ") {
+			t.Errorf("%s: Content-Security-Policy %q", path, page.CSP)
+		}
+		for _, exception := range []string{"unsafe-", "*", "http"} {
+			if strings.Contains(page.CSP, exception) {
+				t.Errorf("%s: the policy has %s", path, exception)
+			}
+		}
+		if page.Gzip == nil && bytes.Contains(page.Body, []byte(baseurl.Placeholder)) {
+			continue
+		}
+		if body, err := unzip(page.Gzip); err != nil || !bytes.Equal(body, page.Body) {
+			t.Errorf("%s: the gzip body differs from the body: %v", path, err)
+		}
+		if strings.HasSuffix(path, ".json") && !json.Valid(page.Body) {
+			t.Errorf("%s is not JSON", path)
+		}
+	}
+}
+
+func unzip(zipped []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(zipped))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
+}
+
+func TestOnlyPagesAreFound(t *testing.T) {
+	for _, path := range []string{
+		"", "/", "/docs", "/docs/index.html", "/docs/../openapi.yaml", "/docs//docs.js", "/openapi", "/docs/guides/", "/docs/guides",
+		"/docs/reference/", "/docs/errors", "/docs/try/swagger-ui.css.gz", "/docs/templates/page.html", "/docs/guides/errors/",
+	} {
+		if _, ok := Lookup(path); ok {
+			t.Errorf("%q is a page", path)
+		}
+	}
+}
+
+// An element is what the tests read of an element of a page.
+type element struct {
+	name string
+	attr map[string]string
+}
+
+func elements(body []byte) []element {
+	var found []element
+	for tokens := html.NewTokenizer(bytes.NewReader(body)); tokens.Next() != html.ErrorToken; {
+		if token := tokens.Token(); token.Type == html.StartTagToken || token.Type == html.SelfClosingTagToken {
+			e := element{token.Data, map[string]string{}}
+			for _, a := range token.Attr {
+				e.attr[a.Key] = a.Val
+			}
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// readable returns the paths of the pages in HTML, except that of Swagger UI, in order.
+func readable() []string {
+	var paths []string
+	for _, path := range slices.Sorted(maps.Keys(pages())) {
+		if strings.HasSuffix(path, "/") && path != "/docs/try/" {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// An inline script or style would need an exception in the Content-Security-Policy.
+func TestPagesHaveNoInlineCode(t *testing.T) {
+	for _, path := range readable() {
+		for _, e := range elements(pages()[path].Body) {
+			if e.name == "style" || e.name == "script" && e.attr["src"] == "" {
+				t.Errorf("%s has an inline %s", path, e.name)
+			}
+			for key, value := range e.attr {
+				if key == "style" || strings.HasPrefix(key, "on") || strings.Contains(value, "javascript:") {
+					t.Errorf("%s: %s has %s=%q", path, e.name, key, value)
+				}
+				if key == "src" && !strings.HasPrefix(value, "/docs/") {
+					t.Errorf("%s loads %s", path, value)
+				}
+			}
+		}
+	}
+}
+
+// ids returns the ids of a page.
+func ids(t *testing.T, path string) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	for _, e := range elements(pages()[path].Body) {
+		if id := e.attr["id"]; id != "" {
+			if found[id] {
+				t.Errorf("%s has the id %s twice", path, id)
+			}
+			found[id] = true
+		}
+	}
+	return found
+}
+
+// markdownLink matches the address of a link in Markdown.
+var markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+func TestLinksResolve(t *testing.T) {
+	all := map[string]map[string]bool{}
+	for _, path := range readable() {
+		all[path] = ids(t, path)
+	}
+	checked := 0
+	check := func(from, link string) {
+		checked++
+		u, err := url.Parse(strings.TrimPrefix(link, baseurl.Placeholder))
+		if err != nil {
+			t.Errorf("%s: %v", from, err)
+			return
+		}
+		if u.Host != "" {
+			return
+		}
+		target := u.Path
+		if target == "" {
+			target = from
+		}
+		page, ok := pages()[target]
+		switch {
+		case !ok:
+			t.Errorf("%s links to %s, which is not a page", from, link)
+		case target == "/docs/try/":
+			if operation := u.Fragment[strings.LastIndexByte(u.Fragment, '/')+1:]; !bytes.Contains(openapi.JSON(), []byte(`"operationId":"`+operation)) {
+				t.Errorf("%s links to %s, which is not an operation", from, link)
+			}
+		case u.Fragment != "" && page.ContentType == typeHTML && !all[target][u.Fragment]:
+			t.Errorf("%s links to %s, and there is no such place", from, link)
+		}
+	}
+	for path, page := range pages() {
+		switch page.ContentType {
+		case typeHTML:
+			for _, e := range elements(page.Body) {
+				if link := e.attr["href"]; e.name == "a" {
+					check(path, link)
+				}
+			}
+		case typeMarkdown, typeText:
+			for _, match := range markdownLink.FindAllSubmatch(page.Body, -1) {
+				if link := string(match[1]); strings.HasPrefix(link, "/") || strings.HasPrefix(link, baseurl.Placeholder) {
+					check(path, link)
+				}
+			}
+		}
+	}
+	for _, e := range index(t) {
+		check("/docs/search.json", e.URL)
+	}
+	if checked < 2000 {
+		t.Errorf("only %d links were found", checked)
+	}
+}
+
+func index(t *testing.T) []entry {
+	t.Helper()
+	var entries []entry
+	if err := json.Unmarshal(pages()["/docs/search.json"].Body, &entries); err != nil {
+		t.Fatal(err)
+	}
+	return entries
+}
+
+// A loose is a part of the OpenAPI document, read without the types of this package.
+type loose map[string]any
+
+func (l loose) get(keys ...string) loose {
+	for _, key := range keys {
+		inner, _ := l[key].(map[string]any)
+		l = inner
+	}
+	return l
+}
+
+func (l loose) list(key string) (objects []loose) {
+	elements, _ := l[key].([]any)
+	for _, e := range elements {
+		object, _ := e.(map[string]any)
+		objects = append(objects, object)
+	}
+	return objects
+}
+
+func (l loose) text(key string) string {
+	s, _ := l[key].(string)
+	return s
+}
+
+// follow returns the object that a reference names.
+func (l loose) follow(object loose) loose {
+	for object.text("$ref") != "" {
+		object = l.get(strings.Split(strings.TrimPrefix(object.text("$ref"), "#/"), "/")...)
+	}
+	return object
+}
+
+// properties returns the paths of all properties of a schema, for example items.id.
+func (l loose) properties(schema loose) (paths []string) {
+	schema = l.follow(schema)
+	if items := schema.get("items"); items != nil {
+		return l.properties(items)
+	}
+	for _, part := range schema.list("allOf") {
+		paths = append(paths, l.properties(part)...)
+	}
+	for name := range schema.get("properties") {
+		paths = append(paths, name)
+		for _, inner := range l.properties(schema.get("properties", name)) {
+			paths = append(paths, name+"."+inner)
+		}
+	}
+	return paths
+}
+
+func readLoose(t *testing.T) loose {
+	t.Helper()
+	document := loose{}
+	if err := json.Unmarshal(openapi.JSON(), &document); err != nil {
+		t.Fatal(err)
+	}
+	return document
+}
+
+func TestEveryOperationFieldAndErrorCodeHasAnAnchor(t *testing.T) {
+	document := readLoose(t)
+	anchors := map[string]bool{}
+	for _, path := range readable() {
+		if strings.HasPrefix(path, "/docs/reference/") {
+			maps.Copy(anchors, ids(t, path))
+		}
+	}
+	var want []string
+	for path := range document.get("paths") {
+		item := document.get("paths", path)
+		for _, method := range []string{"get", "post"} {
+			operation := item.get(method)
+			id := operation.text("operationId")
+			if id == "" {
+				continue
+			}
+			want = append(want, id)
+			for _, p := range append(item.list("parameters"), operation.list("parameters")...) {
+				want = append(want, id+"."+document.follow(p).text("name"))
+			}
+			for _, name := range document.properties(operation.get("requestBody", "content", "application/json", "schema")) {
+				want = append(want, id+"."+name)
+			}
+			for _, name := range document.properties(operation.get("responses", "200", "content", "application/json", "schema")) {
+				want = append(want, id+".response."+name)
+			}
+		}
+	}
+	for _, id := range want {
+		if !anchors[id] {
+			t.Errorf("no page of the reference has the anchor %s", id)
+		}
+	}
+	if len(want) < 150 {
+		t.Errorf("the document has only %d operations and fields", len(want))
+	}
+	schemas := ids(t, "/docs/schemas/")
+	for name := range document.get("components", "schemas") {
+		for _, property := range document.properties(document.get("components", "schemas", name)) {
+			if !schemas[name+"."+property] {
+				t.Errorf("the page of schemas has no anchor %s.%s", name, property)
+			}
+		}
+	}
+	errors := ids(t, "/docs/errors/")
+	codes, _ := document.get("components", "schemas", "Error", "properties", "code")["x-known-values"].([]any)
+	for _, code := range codes {
+		if name, _ := code.(string); !errors[name] {
+			t.Errorf("the page of errors has no anchor %s", code)
+		}
+	}
+	if len(codes) < 10 {
+		t.Errorf("the document has only %d error codes", len(codes))
+	}
+}
+
+func TestMarkdownFormsHaveWhatThePagesHave(t *testing.T) {
+	document := readLoose(t)
+	var reference strings.Builder
+	for _, path := range readable() {
+		name := strings.TrimSuffix(path, "/") + ".md"
+		if path == "/docs/" {
+			name = "/docs/index.md"
+		}
+		form, ok := Lookup(name)
+		if !ok {
+			t.Errorf("%s has no Markdown form", path)
+			continue
+		}
+		if !bytes.HasPrefix(form.Body, []byte("# ")) || bytes.Contains(form.Body, []byte("<no value>")) || bytes.Contains(form.Body, []byte("&#")) {
+			t.Errorf("%s begins with %.40q", name, form.Body)
+		}
+		if llms, _ := Lookup("/llms.txt"); !bytes.Contains(llms.Body, []byte("("+baseurl.Placeholder+name+"): ")) {
+			t.Errorf("llms.txt does not list %s", name)
+		}
+		if strings.HasPrefix(path, "/docs/reference/") {
+			reference.Write(form.Body)
+		}
+	}
+	for path := range document.get("paths") {
+		for method := range document.get("paths", path) {
+			operation := document.get("paths", path, method)
+			id := operation.text("operationId")
+			if id == "" {
+				continue
+			}
+			_, section, found := strings.Cut(reference.String(), "`"+strings.ToUpper(method)+" "+path+"` (`"+id+"`)\n")
+			section, _, _ = strings.Cut(section, "\n## ")
+			if !found || !strings.Contains(section, "HTTP/1.1 200 OK") || !strings.Contains(section, "curl ") {
+				t.Errorf("the Markdown form has no section, sample or response of %s", id)
+			}
+			for _, name := range document.properties(operation.get("responses", "200", "content", "application/json", "schema")) {
+				if last := name[strings.LastIndexByte(name, '.')+1:]; !strings.Contains(section, "- `"+last+"`: ") {
+					t.Errorf("the section of %s has no field %s", id, name)
+				}
+			}
+		}
+	}
+}
+
+func TestEveryGuideIsListed(t *testing.T) {
+	files, err := guideFiles.ReadDir("guides")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if name, isGuide := strings.CutSuffix(file.Name(), ".md"); isGuide && !slices.Contains(guideOrder, name) {
+			t.Errorf("guideOrder does not have %s", name)
+		}
+	}
+}
+
+// BenchmarkMakePages measures what the first request of a page waits for.
+func BenchmarkMakePages(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := makePages(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
