@@ -9,8 +9,8 @@ TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod
 
 # The modules of this repository, and those with code of the product. The main module comes first: the others follow its versions.
-MODULES        := . tools tools/lint tools/openapi tools/edgebench tools/deploytest tools/dist tools/monitortest
-CODE_MODULES   := . tools/edgebench
+MODULES        := . tools tools/lint tools/openapi tools/clients tools/edgebench tools/deploytest tools/dist tools/monitortest
+CODE_MODULES   := . tools/clients tools/edgebench
 DEPLOY_MODULES := tools/deploytest tools/dist tools/monitortest
 
 # Programs that some tests run, each with its Debian package if that has another name. Tests that need a missing one are skipped.
@@ -88,8 +88,8 @@ test-programs: ## Install the programs that some tests run (Debian, as root).
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
 	fi
 
-test-packages: ## Install the packages that some tests use from npm, in tools/npm/node_modules.
-	@npm --prefix tools/npm ci --no-progress
+test-packages: ## Install the packages that some tests use from npm, PyPI and Maven: docs/dependencies.md.
+	@tools/packages.sh
 
 # Without the race detector: coverage under it counts every statement atomically, and its runtime then fails at random (an internal check of
 # ThreadSanitizer). make test-all has checked the same tests for races.

@@ -1,0 +1,185 @@
+package clients
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// runTimeout limits each program that a test runs.
+const runTimeout = 5 * time.Minute
+
+// A client is a generator and the program that uses what it generates.
+type client struct {
+	name string
+	// needs are programs, and files that make test-packages installs.
+	needs []string
+	// generate writes the client and what it needs to a directory, and checks it. It returns the command that runs the program.
+	generate func(t *testing.T, document, dir string) []string
+}
+
+var clients = []client{
+	{name: "go", generate: generateGo},
+	{name: "typescript-fetch", needs: []string{"node", tsc, tsx, openAPITypeScript}, generate: generateFetch},
+	{name: "typescript-hey", needs: []string{"node", tsc, tsx, heyAPI}, generate: generateHey},
+	{name: "python", needs: []string{python, pythonGenerator, ruff}, generate: generatePython},
+	{name: "java", needs: []string{"java", "javac", javaGenerator, javaLibraries}, generate: generateJava},
+}
+
+// Every operation of the description is called by every client. Each reads all pages, waits after 429, and gets the incident of the first
+// request when it repeats a request with its key. The errors that a client can cause are decoded with their details.
+func TestClients(t *testing.T) {
+	reference := start(t, highLimits)
+	document := filepath.Join(t.TempDir(), "openapi.json")
+	if err := os.WriteFile(document, get(t, reference.BaseURL+"/openapi.json", ""), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	operations := operationsOf(t, document)
+	want := expectedTour(t, reference)
+	for _, c := range clients {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.require(t)
+			dir := t.TempDir()
+			program := c.generate(t, document, dir)
+			s := start(t, lowLimits)
+
+			var tour map[string]any
+			decode(t, runProgram(t, s, dir, append(program, "tour")), &tour)
+			for name, value := range want {
+				if tour[name] != value {
+					t.Errorf("%s: %v, want %v", name, tour[name], value)
+				}
+			}
+			called := s.operationsWith(t, 200)
+			for _, operation := range operations {
+				if !called[operation] {
+					t.Errorf("%s was not called", operation)
+				}
+			}
+			if len(s.operationsWith(t, 429)) == 0 {
+				t.Error("no request exceeded the limit, so no wait was tested")
+			}
+
+			var errs []string
+			decode(t, runProgram(t, s, dir, append(program, "errors")), &errs)
+			if !slices.Equal(errs, expectedErrors) {
+				t.Errorf("errors are decoded as\n%q, want\n%q", errs, expectedErrors)
+			}
+		})
+	}
+}
+
+var expectedErrors = []string{
+	"unauthorized", "forbidden required=incidents:write", "forbidden requiredPlan=ai", "not_found", "payload_too_large",
+	"unsupported_media_type", "validation_error message,title", "rate_limited retry-after=1",
+}
+
+// expectedTour returns what a tour of the demo data finds. The tour itself adds an incident with one update.
+func expectedTour(t *testing.T, s *system) map[string]any {
+	t.Helper()
+	type object map[string]any
+	count := func(path string) float64 { return float64(len(read[[]object](t, s, path))) }
+	servers, pages := read[[]object](t, s, "/v1/servers"), read[[]object](t, s, "/v1/status-pages")
+	i := slices.IndexFunc(servers, func(server object) bool { return server["name"] == "db-primary" })
+	server, page := "/v1/servers/"+servers[i]["id"].(string), "/v1/status-pages/"+pages[0]["id"].(string)
+	return map[string]any{
+		"scopes":            float64(len(read[object](t, s, "/v1/me")["scopes"].([]any))),
+		"servers":           float64(len(servers)),
+		"server":            "db-primary",
+		"groups":            count("/v1/server-groups"),
+		"scheduledCommands": count(server + "/scheduled-commands"),
+		"commands":          read[object](t, s, server+"/commands")["total"],
+		"monitors":          count("/v1/monitors"),
+		"pages":             float64(len(pages)),
+		"components":        float64(len(read[object](t, s, page)["components"].([]any))),
+		"pageIncidents":     count(page + "/incidents"),
+		"incidents":         float64(countPages(t, s, "/v1/incidents?limit=100") + 1),
+		"auditEntries":      float64(countPages(t, s, "/v1/audit?action=incident.&limit=100") + 2),
+		"updates":           2.0,
+		"replayed":          true,
+		"resolved":          true,
+		"recent":            true,
+	}
+}
+
+func countPages(t *testing.T, s *system, path string) (n int) {
+	t.Helper()
+	type page struct {
+		Items      []any
+		NextCursor *string
+	}
+	for next := path; next != ""; {
+		p := read[page](t, s, next)
+		n += len(p.Items)
+		next = ""
+		if p.NextCursor != nil {
+			next = path + "&cursor=" + *p.NextCursor
+		}
+	}
+	return n
+}
+
+// operationsOf returns the ids of all operations of the description.
+func operationsOf(t *testing.T, document string) (ids []string) {
+	t.Helper()
+	data, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var api struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	decode(t, data, &api)
+	for _, item := range api.Paths {
+		for method, raw := range item {
+			if method == "get" || method == "post" {
+				var operation struct{ OperationID string }
+				decode(t, raw, &operation)
+				ids = append(ids, operation.OperationID)
+			}
+		}
+	}
+	if len(ids) == 0 {
+		t.Fatal("the description has no operations")
+	}
+	return ids
+}
+
+func decode(t *testing.T, data []byte, v any) {
+	t.Helper()
+	if err := json.Unmarshal(data, v); err != nil {
+		t.Fatalf("%v:\n%s", err, data)
+	}
+}
+
+// require skips the test if something that the client needs is missing; in CI it fails.
+func (c client) require(t *testing.T) {
+	t.Helper()
+	for _, need := range c.needs {
+		find := exec.LookPath
+		if filepath.IsAbs(need) {
+			find = func(path string) (string, error) { _, err := os.Stat(path); return path, err }
+		}
+		if _, err := find(need); err == nil {
+			continue
+		}
+		if os.Getenv("CI") != "" {
+			t.Fatalf("%s is missing: make test-packages installs what this client needs", need)
+		}
+		t.Skipf("%s is missing: make test-packages installs what this client needs", need)
+	}
+}
+
+// runProgram runs the program of a client and returns its output.
+func runProgram(t *testing.T, s *system, dir string, argv []string) []byte {
+	t.Helper()
+	return run(t, dir, []string{
+		"OPS_URL=" + s.BaseURL, "OPS_TOKEN=" + s.Tokens["full"],
+		"OPS_READ_TOKEN=" + s.Tokens["read"], "OPS_NO_PLAN_TOKEN=" + s.Tokens["no_plan"],
+	}, argv...)
+}

@@ -1,0 +1,59 @@
+//go:build generated
+
+// Command go calls every operation of the API with the client that oapi-codegen generates.
+//
+// "tour" uses all operations; "errors" provokes errors and decodes each. Both print what they found as JSON. OPS_URL is the address of the
+// API, OPS_TOKEN a token with all scopes, OPS_READ_TOKEN one without incidents:write, OPS_NO_PLAN_TOKEN one of a team without the plan.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+
+	"opsgate/tools/clients/go/ops"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:]...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, commands ...string) error {
+	for _, command := range commands {
+		var found any
+		var err error
+		switch command {
+		case "tour":
+			found, err = tour(ctx, newClient(os.Getenv("OPS_TOKEN"), &retrier{}))
+		case "errors":
+			found, err = provoke(ctx)
+		default:
+			err = fmt.Errorf("unknown command %q", command)
+		}
+		if err != nil {
+			return err
+		}
+		if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newClient returns a client that sends the token with each request.
+func newClient(token string, doer ops.HttpRequestDoer) *ops.ClientWithResponses {
+	authorize := func(_ context.Context, req *http.Request) error {
+		req.Header.Set("Authorization", "Bearer "+token)
+		return nil
+	}
+	client, err := ops.NewClientWithResponses(os.Getenv("OPS_URL"), ops.WithHTTPClient(doer), ops.WithRequestEditorFn(authorize))
+	if err != nil {
+		panic(err) // no option fails
+	}
+	return client
+}
