@@ -87,7 +87,8 @@ func (b *Body) Text(name string, limit int) string {
 	}
 	const longestChar = len(`\ud83d\ude00`)
 	if len(literal) > longestChar*(limit+maxSpace) {
-		b.fail(name, fmt.Sprintf("must have at most %d characters, with at most %d of white space around them", limit, maxSpace))
+		const problem = "must have at most %d characters (Unicode code points), with at most %d of white space around them"
+		b.fail(name, fmt.Sprintf(problem, limit, maxSpace))
 		return ""
 	}
 	text, valid := textOf(unquoted(literal))

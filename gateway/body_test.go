@@ -63,6 +63,10 @@ func TestJSONErrorsReportTheirPosition(t *testing.T) {
 		"":                   "is empty; it must be a JSON object",
 		" \n":                "is empty; it must be a JSON object",
 		"\xff":               "is not valid UTF-8",
+		"\xef\xbb\xbf{}":     "begins with a byte order mark (BOM); send UTF-8 without it",
+		"\xff\xfe{\x00}\x00": "begins with a byte order mark (BOM) of UTF-16; send UTF-8 without it",
+		"\xfe\xff\x00{\x00}": "begins with a byte order mark (BOM) of UTF-16; send UTF-8 without it",
+		"{}\ufeff":           "has more after its JSON value, at byte 3",
 		" {":                 "is not JSON: the mistake is at byte 3",
 		"{'a':1}":            "is not JSON: the mistake is at byte 2",
 		`{"a" 1}`:            "is not JSON: the mistake is at byte 6",
@@ -95,6 +99,13 @@ func TestJSONErrorsReportTheirPosition(t *testing.T) {
 	}
 }
 
+func TestByteOrderMarkIsNamed(t *testing.T) {
+	details := start(t).do(t, "full", "POST", "/v1/incidents", "\xef\xbb\xbf"+newIncident).mustFail(t, 422, "validation_error")
+	if len(details) != 1 || !strings.Contains(details["body"], "byte order mark (BOM)") {
+		t.Errorf("details = %v", details)
+	}
+}
+
 func nestedArrays(n int) string {
 	return `{"a":` + strings.Repeat("[", n) + strings.Repeat("]", n) + "}"
 }
@@ -119,10 +130,10 @@ func TestBodyIsReadUpTo1000Values(t *testing.T) {
 
 func TestWhiteSpaceAroundTextsIsLimited(t *testing.T) {
 	const char = `\ud83d\ude00`
-	tooLong := "must have at most 255 characters, with at most 1000 of white space around them"
+	tooLong := "must have at most 255 characters (Unicode code points), with at most 1000 of white space around them"
 	for literal, want := range map[string]string{
 		`"` + strings.Repeat(`\u2003\n`, 500) + strings.Repeat(char, 255) + strings.Repeat(" ", 500) + `"`: "",
-		`"` + strings.Repeat(`\u2003\n`, 500) + strings.Repeat(char, 256) + `"`:                            "must have at most 255 characters",
+		`"` + strings.Repeat(`\u2003\n`, 500) + strings.Repeat(char, 256) + `"`:                            "must have at most 255 characters (Unicode code points), not 256",
 		`"x` + strings.Repeat(" ", 1255*12-3) + `"`:                                                        "",
 		`"x` + strings.Repeat(" ", 1255*12-2) + `"`:                                                        tooLong,
 		`"` + strings.Repeat(char, 1255) + `"`:                                                             tooLong,

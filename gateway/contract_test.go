@@ -207,6 +207,9 @@ func TestCredentials(t *testing.T) {
 					t.Errorf("the texts differ: %s, %s", text, got.body)
 				}
 				texts[c.challenge] = got.body
+				if explains := strings.Contains(got.body, "Authorization: Bearer <token>"); explains != (c.challenge == "Bearer") {
+					t.Errorf("the text is %s", got.body)
+				}
 			}
 		})
 	}

@@ -25,8 +25,8 @@ var (
 // error describes data that is not an object. The cost is linear in the size of data: parsing ends at a limit, and names that are not kept
 // are not allocated.
 func (b *Body) readObject(data []byte) error {
-	if !utf8.Valid(data) {
-		return errors.New("is not valid UTF-8")
+	if err := checkEncoding(data); err != nil {
+		return err
 	}
 	at := skipSpace(data, 0)
 	if at == len(data) {
@@ -55,6 +55,20 @@ func (b *Body) readObject(data []byte) error {
 		return fmt.Errorf("has more after its JSON value, at byte %d", at+1)
 	case !isObject:
 		return errors.New("must be a JSON object")
+	}
+	return nil
+}
+
+// checkEncoding returns an error for data that is not UTF-8 or has a byte order mark, which editors and shells of Windows add and do not
+// show. JSON has none (RFC 8259, section 8.1).
+func checkEncoding(data []byte) error {
+	switch {
+	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
+		return errors.New("begins with a byte order mark (BOM); send UTF-8 without it")
+	case bytes.HasPrefix(data, []byte("\xff\xfe")), bytes.HasPrefix(data, []byte("\xfe\xff")):
+		return errors.New("begins with a byte order mark (BOM) of UTF-16; send UTF-8 without it")
+	case !utf8.Valid(data):
+		return errors.New("is not valid UTF-8")
 	}
 	return nil
 }

@@ -3,15 +3,17 @@ package gateway
 import (
 	"fmt"
 	"unicode"
+	"unicode/utf8"
 )
 
 // textProblem returns the problem of a text, or "". A valid text has 1 to limit characters, at least one of them visible. It has no control
-// characters except line breaks and tabs, and no bidirectional controls (docs/contract.md, "Bodies"). At most limit characters are read.
+// characters except line breaks and tabs, and no bidirectional controls (docs/contract.md, "Bodies"). A character is a code point, so a
+// letter with a combining mark and an emoji of several parts count as several.
 func textProblem(text string, limit int) string {
 	n, hasVisible := 0, false
 	for _, r := range text {
 		if n++; n > limit {
-			return fmt.Sprintf("must have at most %d characters", limit)
+			return fmt.Sprintf("must have at most %d characters (Unicode code points), not %d", limit, utf8.RuneCountInString(text))
 		}
 		switch {
 		case unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t':
