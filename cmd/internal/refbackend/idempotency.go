@@ -109,7 +109,7 @@ func (w keyedWrite) replay(ctx context.Context, q *query.Queries) (found bool, e
 	}
 	if subtle.ConstantTimeCompare(hash, first.Fingerprint) == 0 {
 		var problems violations
-		problems.add("idempotency_key", "was used with another request in the last 24 hours")
+		problems.add("idempotency_key", "was used "+w.difference(first)+" in the last 24 hours")
 		return false, problems.err()
 	}
 	if err := proto.Unmarshal(first.Response, w.response); err != nil {
@@ -117,6 +117,20 @@ func (w keyedWrite) replay(ctx context.Context, q *query.Queries) (found bool, e
 	}
 	return true, nil
 }
+
+// difference describes how the request differs from the first request of its key.
+func (w keyedWrite) difference(first query.IdempotencyKey) string {
+	switch first.Request {
+	case w.kind():
+		return "with another body or path"
+	case "": // of a version that did not store it
+		return "with another request"
+	}
+	return "for another operation"
+}
+
+// kind returns the type of the request, which identifies the method.
+func (w keyedWrite) kind() string { return string(w.request.ProtoReflect().Descriptor().Name()) }
 
 // store stores the response under the key.
 func (w keyedWrite) store(ctx context.Context, q *query.Queries) error {
@@ -130,7 +144,7 @@ func (w keyedWrite) store(ctx context.Context, q *query.Queries) error {
 	}
 	err = q.InsertIdempotencyKey(ctx, query.InsertIdempotencyKeyParams{
 		TeamID: w.request.GetTeamId(), Key: w.request.GetIdempotencyKey(),
-		Fingerprint: hash, Response: response, CreatedAt: w.at,
+		Request: w.kind(), Fingerprint: hash, Response: response, CreatedAt: w.at,
 	})
 	if err != nil {
 		return fmt.Errorf("store the idempotency key: %w", err)

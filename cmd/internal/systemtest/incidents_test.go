@@ -217,8 +217,13 @@ func TestIdempotencyKeyReplaysTheFirstResponse(t *testing.T) {
 		t.Errorf("first %s, again %s, replayed %q", first.body, again.body, again.header.Get("Idempotent-Replayed"))
 	}
 	details := full.post(t, "/v1/incidents", strings.Replace(body, "Once", "Twice", 1), key).fails(t, 422, "validation_error")
-	if details["Idempotency-Key"] == "" {
-		t.Errorf("details = %v", details)
+	if details["Idempotency-Key"] != "was used with another body or path in the last 24 hours" {
+		t.Errorf("another body: details = %v", details)
+	}
+	update := "/v1/incidents/" + first.object(t).text("id") + "/updates"
+	details = full.post(t, update, `{"status":"resolved","message":"m"}`, key).fails(t, 422, "validation_error")
+	if details["Idempotency-Key"] != "was used for another operation in the last 24 hours" {
+		t.Errorf("another operation: details = %v", details)
 	}
 	if other := programs.shared.as(t, "other_team").post(t, "/v1/incidents", body, key).must(t, 200); other.header.Get("Idempotent-Replayed") != "" {
 		t.Error("a key is shared between teams")
@@ -248,6 +253,9 @@ func TestConcurrentRepeatsAreExecutedOnce(t *testing.T) {
 				first++
 			}
 		case 409: // the first is still in progress
+			if a.header.Get("Retry-After") == "" {
+				t.Error("a 409 has no Retry-After")
+			}
 		default:
 			t.Errorf("%d %s", a.status, a.body)
 		}

@@ -54,7 +54,7 @@ SELECT * FROM idempotency_keys
 WHERE team_id = sqlc.arg(team_id) AND key = sqlc.arg(key);
 
 -- name: InsertIdempotencyKey :exec
-INSERT INTO idempotency_keys (team_id, key, fingerprint, response, created_at) VALUES (?, ?, ?, ?, ?);
+INSERT INTO idempotency_keys (team_id, key, request, fingerprint, response, created_at) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: DeleteIdempotencyKeys :exec
 DELETE FROM idempotency_keys

@@ -25,7 +25,7 @@ func (q *Queries) DeleteIdempotencyKeys(ctx context.Context, arg DeleteIdempoten
 }
 
 const getIdempotencyKey = `-- name: GetIdempotencyKey :one
-SELECT team_id, "key", fingerprint, response, created_at FROM idempotency_keys
+SELECT team_id, "key", fingerprint, response, created_at, request FROM idempotency_keys
 WHERE team_id = ?1 AND key = ?2
 `
 
@@ -43,6 +43,7 @@ func (q *Queries) GetIdempotencyKey(ctx context.Context, arg GetIdempotencyKeyPa
 		&i.Fingerprint,
 		&i.Response,
 		&i.CreatedAt,
+		&i.Request,
 	)
 	return i, err
 }
@@ -76,12 +77,13 @@ func (q *Queries) GetIncident(ctx context.Context, arg GetIncidentParams) (Incid
 }
 
 const insertIdempotencyKey = `-- name: InsertIdempotencyKey :exec
-INSERT INTO idempotency_keys (team_id, key, fingerprint, response, created_at) VALUES (?, ?, ?, ?, ?)
+INSERT INTO idempotency_keys (team_id, key, request, fingerprint, response, created_at) VALUES (?, ?, ?, ?, ?, ?)
 `
 
 type InsertIdempotencyKeyParams struct {
 	TeamID      string
 	Key         string
+	Request     string
 	Fingerprint []byte
 	Response    []byte
 	CreatedAt   int64
@@ -91,6 +93,7 @@ func (q *Queries) InsertIdempotencyKey(ctx context.Context, arg InsertIdempotenc
 	_, err := q.exec(ctx, q.insertIdempotencyKeyStmt, insertIdempotencyKey,
 		arg.TeamID,
 		arg.Key,
+		arg.Request,
 		arg.Fingerprint,
 		arg.Response,
 		arg.CreatedAt,

@@ -43,6 +43,7 @@ type IdempotencyKey struct {
 	Fingerprint []byte
 	Response    []byte
 	CreatedAt   int64
+	Request     string
 }
 
 type Incident struct {
