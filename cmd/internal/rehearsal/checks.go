@@ -15,12 +15,13 @@ const (
 
 // waits checks that the client waits as long as answers tell it.
 func waits(entries []Entry) (cases int, findings []Finding) {
+	waited := waited(entries)
 	for i := range entries {
 		e := &entries[i]
 		if e.wait() == 0 {
 			continue
 		}
-		early, obeyed := firstAfter(entries[i+1:], e)
+		early, obeyed := firstAfter(entries[i+1:], waited[i+1:], e)
 		switch {
 		case early != nil:
 			cases++
@@ -34,8 +35,8 @@ func waits(entries []Entry) (cases int, findings []Finding) {
 }
 
 // firstAfter looks for the next request of the client after the answer of e: early is a request that came too early, and obeyed is whether
-// one came in time.
-func firstAfter(later []Entry, e *Entry) (early *Entry, obeyed bool) {
+// one came in time. Requests that are denied together get different waits, so a request that obeyed a wait of its own is not too early.
+func firstAfter(later []Entry, waited []bool, e *Entry) (early *Entry, obeyed bool) {
 	due := e.Answered.Add(e.wait() - timerSlack)
 	for i := range later {
 		f := &later[i]
@@ -43,11 +44,25 @@ func firstAfter(later []Entry, e *Entry) (early *Entry, obeyed bool) {
 		case f.Token != e.Token || f.Arrived.Before(e.Answered):
 		case !f.Arrived.Before(due):
 			return nil, true
-		case f.same(e), e.Status == http.StatusTooManyRequests && f.Arrived.Sub(e.Answered) > inFlight:
+		case f.same(e), e.Status == http.StatusTooManyRequests && f.Arrived.Sub(e.Answered) > inFlight && !waited[i]:
 			return f, false
 		}
 	}
 	return nil, false
+}
+
+// waited returns for each request whether it is a repeat that came after the wait of its last try.
+func waited(entries []Entry) []bool {
+	list := make([]bool, len(entries))
+	last := make(map[string]*Entry)
+	for i := range entries {
+		e := &entries[i]
+		if f := last[e.id()]; f != nil && f.wait() > 0 {
+			list[i] = !e.Arrived.Before(f.Answered.Add(f.wait() - timerSlack))
+		}
+		last[e.id()] = e
+	}
+	return list
 }
 
 // repeats checks that the client sends failed requests again.

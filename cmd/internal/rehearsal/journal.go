@@ -3,6 +3,7 @@ package rehearsal
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -75,6 +76,11 @@ func (e *Entry) repeats(f *Entry) bool {
 // same returns whether e is the request f without any difference.
 func (e *Entry) same(f *Entry) bool {
 	return e.repeats(f) && e.Query == f.Query && e.Page == f.Page && e.Key == f.Key && e.Body == f.Body
+}
+
+// id identifies the logical request.
+func (e *Entry) id() string {
+	return strings.Join([]string{e.Token, e.Method, e.Path, e.Query, e.Page, e.Key}, " ")
 }
 
 // list identifies the list that a page belongs to.

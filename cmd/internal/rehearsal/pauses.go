@@ -3,7 +3,6 @@ package rehearsal
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -27,11 +26,13 @@ func pauses(entries []Entry) (cases int, findings []Finding) {
 	running := make(map[string]*tries)
 	for i := range entries {
 		e := &entries[i]
-		id := strings.Join([]string{e.Token, e.Method, e.Path, e.Query, e.Page, e.Key}, " ")
-		t := running[id]
+		t := running[e.id()]
 		if t == nil || !t.last.failed() {
-			running[id] = &tries{last: e, count: 1}
+			running[e.id()] = &tries{last: e, count: 1}
 			continue
+		}
+		if e.Arrived.Before(t.last.Answered) {
+			continue // not a repeat: the client sent both at the same time
 		}
 		cases++
 		if text := t.add(e); text != "" {

@@ -6,9 +6,6 @@ import (
 	"strings"
 )
 
-// maxShown is how many findings of an item the text shows.
-const maxShown = 5
-
 // Print writes the score as text: one line for each item, which begins with its result and name, and findings indented below it.
 func (s Score) Print(w io.Writer) error {
 	text := new(strings.Builder)
@@ -24,13 +21,12 @@ func (s Score) Print(w io.Writer) error {
 
 func (i *Item) print(text *strings.Builder) {
 	fmt.Fprintf(text, "%-13s  %-10s  %s\n", i.Result, i.Name, i.summary())
-	for n, f := range i.Findings {
-		if n == maxShown {
-			fmt.Fprintf(text, "    … and %d more\n", len(i.Findings)-maxShown)
-			break
-		}
+	for _, f := range i.Findings {
 		fmt.Fprintf(text, "    %s  %s %s  token %s, request %s: %s\n",
 			f.At.Format("15:04:05.000Z"), f.Method, f.Path, f.Token, f.RequestID, f.Text)
+	}
+	if more := i.Failures - len(i.Findings); more > 0 {
+		fmt.Fprintf(text, "    … and %d more\n", more)
 	}
 	if i.Result == Failed {
 		fmt.Fprintf(text, "    Expected: %s.\n    Advice: %s\n", i.Expected, i.Advice)
@@ -42,7 +38,7 @@ func (i *Item) summary() string {
 	case Passed:
 		return cases(i.Cases)
 	case Failed:
-		return fmt.Sprintf("%d of %s", len(i.Findings), cases(i.Cases))
+		return fmt.Sprintf("%d of %s", i.Failures, cases(i.Cases))
 	}
 	return i.Expected
 }

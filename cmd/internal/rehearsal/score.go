@@ -25,11 +25,15 @@ type Score struct {
 type Item struct {
 	Name     string    `json:"name"`
 	Result   Result    `json:"result"`
-	Cases    int       `json:"cases"` // how often the client met the situation
+	Cases    int       `json:"cases"`       // how often the client met the situation
+	Failures int       `json:"failedCases"` // how many of them failed
 	Expected string    `json:"expected"`
 	Advice   string    `json:"advice"`
-	Findings []Finding `json:"findings"` // one for each case that failed
+	Findings []Finding `json:"findings"` // of the first failures
 }
+
+// maxFindings is how many findings of an item are kept.
+const maxFindings = 5
 
 // A Finding is the evidence of a case that failed.
 type Finding struct {
@@ -55,8 +59,8 @@ func Evaluate(entries []Entry) Score {
 	for _, i := range items() {
 		cases, findings := i.check(entries)
 		item := Item{
-			Name: i.name, Result: NotExercised, Cases: cases, Expected: i.expected, Advice: i.advice,
-			Findings: append([]Finding{}, findings...), // [] in JSON
+			Name: i.name, Result: NotExercised, Cases: cases, Failures: len(findings), Expected: i.expected, Advice: i.advice,
+			Findings: append([]Finding{}, findings[:min(len(findings), maxFindings)]...), // [] in JSON
 		}
 		switch {
 		case len(findings) > 0:

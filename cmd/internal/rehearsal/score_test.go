@@ -96,6 +96,13 @@ var scripts = []script{
 		"waits repeats pauses", "",
 	},
 	{
+		"requests that are denied together get different waits",
+		[]rehearsal.Entry{
+			at(0, "GET /v1/me", told(429, 1)), at(5, "GET /v1/monitors", told(429, 2)), at(1015, "GET /v1/me"), at(2020, "GET /v1/monitors"),
+		},
+		"waits repeats pauses", "",
+	},
+	{
 		"another token need not wait",
 		[]rehearsal.Entry{at(0, "GET /v1/me", told(429, 1)), at(500, "GET /v1/me", by("read")), at(1100, "GET /v1/me")},
 		"waits repeats pauses", "",
@@ -184,6 +191,14 @@ var scripts = []script{
 		"its pauses shrink",
 		[]rehearsal.Entry{at(0, "GET /v1/me", cut(inside)), at(1010, "GET /v1/me", cut(inside)), at(1220, "GET /v1/me")},
 		"repeats", "pauses:try 3 followed after 200 ms, and the try before after 1000 ms; expected a growing pause",
+	},
+	{
+		"sends a request four times in parallel",
+		[]rehearsal.Entry{
+			at(0, "GET /v1/me", cut(inside)), at(1, "GET /v1/me", cut(inside)), at(2, "GET /v1/me", cut(inside)), at(3, "GET /v1/me", cut(inside)),
+			at(300, "GET /v1/me"),
+		},
+		"repeats pauses", "",
 	},
 	{"never gives up", triesEverySecond(7), "waits repeats", "pauses:try 7 of the same request"},
 	{"gives up after six tries", triesEverySecond(6), "waits repeats pauses", ""},

@@ -1,0 +1,439 @@
+package rehearsal_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"opsgate/cmd/internal/rehearsal"
+	"opsgate/gateway/openapi/openapitest"
+)
+
+const (
+	token   = "ops_live_full"
+	limits  = `"second";r=2;t=1`
+	policy  = `"second";q=3;w=1`
+	writing = `{"title": "T", "status": "resolved", "impact": "none", "message": "M"}`
+)
+
+// fakeGateway answers as the gateway does, to two tokens. A list has two pages.
+func fakeGateway(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("X-Request-Id", "gateway")
+	if text, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); !strings.HasPrefix(text, "ops_live_") {
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"error":"no token","code":"unauthorized"}`)
+		return
+	}
+	h.Set("Ratelimit", limits)
+	h.Set("Ratelimit-Policy", policy)
+	cursor := r.URL.Query().Get("cursor")
+	switch {
+	case r.Method == http.MethodPost:
+		body, _ := io.ReadAll(r.Body)
+		_, _ = fmt.Fprintf(w, `{"id":"1","bytes":%d}`, len(body))
+	case r.URL.Path == "/v1/missing":
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"error":"no such resource","code":"not_found"}`)
+	case r.URL.Path == "/v1/me":
+		h.Set("Etag", `"1"`)
+		_, _ = io.WriteString(w, `{"teamId":"1","scopes":["audit:read","servers:read"]}`)
+	case r.URL.Path == "/v1/monitors":
+		_, _ = io.WriteString(w, `[{"id":"1","type":"http"},{"id":"2","type":"tcp"}]`)
+	case r.URL.Path == "/v1/audit" && cursor != "next":
+		if cursor != "" {
+			h.Set("Cursor-Status", "ignored")
+		}
+		_, _ = io.WriteString(w, `{"items":[{"id":"1","actionType":"a.b","resourceType":"a"}],"nextCursor":"next"}`)
+	case r.URL.Path == "/v1/audit":
+		_, _ = io.WriteString(w, `{"items":[{"id":"2","actionType":"a.b","resourceType":"a"}],"nextCursor":null}`)
+	default:
+		_, _ = io.WriteString(w, `{"id":"1"}`)
+	}
+}
+
+// A caller sends requests to a rehearsal in a bubble, where time costs nothing.
+type caller struct {
+	t       *testing.T
+	h       *rehearsal.Rehearsal
+	handler http.Handler
+	pace    time.Duration // between logical requests
+	numKeys int
+	faults  []string // of all tries, in order
+}
+
+func newRehearsal(seed uint64) *rehearsal.Rehearsal {
+	return rehearsal.New(rehearsal.Options{Seed: seed, Tokens: map[string]string{token: "full"}, Logger: slog.New(slog.DiscardHandler)})
+}
+
+func newCaller(t *testing.T, seed uint64) *caller {
+	t.Helper()
+	h := newRehearsal(seed)
+	return &caller{t: t, h: h, handler: h.Wrap(http.HandlerFunc(fakeGateway)), pace: time.Second}
+}
+
+func newRequest(method, target, key string) *http.Request {
+	r := httptest.NewRequest(method, target, http.NoBody)
+	if method == http.MethodPost {
+		r = httptest.NewRequest(method, target, strings.NewReader(writing))
+		r.Header.Set("Idempotency-Key", key)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	return r
+}
+
+// try sends a request once, and returns whether its connection was cut.
+func (c *caller) try(r *http.Request) (answer *httptest.ResponseRecorder, wasCut bool) {
+	answer = httptest.NewRecorder()
+	defer func() {
+		if p := recover(); p != nil {
+			if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+				panic(p)
+			}
+			wasCut = true
+		}
+	}()
+	c.handler.ServeHTTP(answer, r)
+	return answer, false
+}
+
+// call sends a request until it succeeds, as a correct client does, and returns the answer.
+func (c *caller) call(method, target string) *httptest.ResponseRecorder {
+	c.t.Helper()
+	c.numKeys++
+	pause := 200 * time.Millisecond
+	for tries := 1; tries <= 3; tries++ {
+		answer, wasCut := c.try(newRequest(method, target, strconv.Itoa(c.numKeys)))
+		wait := pause
+		switch {
+		case wasCut && answer.Body.Len() > 0:
+			c.faults = append(c.faults, "inside")
+		case wasCut:
+			c.faults = append(c.faults, "before")
+		case answer.Code == http.StatusOK:
+			c.faults = append(c.faults, c.change(answer))
+			time.Sleep(c.pace)
+			return answer
+		default:
+			c.faults = append(c.faults, strconv.Itoa(answer.Code))
+			seconds, _ := strconv.Atoi(answer.Header().Get("Retry-After"))
+			wait = time.Duration(seconds) * time.Second
+		}
+		time.Sleep(wait)
+		pause *= 2
+	}
+	c.t.Errorf("%s %s did not succeed in three tries: %v", method, target, c.faults[len(c.faults)-3:])
+	return httptest.NewRecorder()
+}
+
+// change returns how an answer differs from that of the gateway.
+func (c *caller) change(a *httptest.ResponseRecorder) string {
+	if !json.Valid(a.Body.Bytes()) {
+		c.t.Errorf("invalid JSON: %s", a.Body)
+	}
+	switch body := a.Body.String(); {
+	case strings.Contains(body, "rehearsalNewField"):
+		return "field"
+	case strings.Contains(body, "rehearsal"):
+		return "value"
+	case a.Header().Get("Cursor-Status") != "":
+		return "cursor"
+	case a.Header().Get("Idempotent-Replayed") != "":
+		return "replay"
+	}
+	return ""
+}
+
+// scenario sends 40 logical requests, of which two are writes and three ask for pages of a list.
+func (c *caller) scenario() {
+	c.call("GET", "/v1/me")
+	for i := range 8 {
+		for _, path := range []string{"/v1/me", "/v1/servers", "/v1/monitors", "/v1/servers"} {
+			c.call("GET", path)
+		}
+		if i < 2 {
+			c.call("POST", "/v1/incidents")
+		}
+	}
+	c.call("GET", "/v1/audit")
+	c.call("GET", "/v1/audit?cursor=next")
+	c.call("GET", "/v1/audit?cursor=next")
+	c.call("GET", "/v1/servers")
+	c.call("GET", "/v1/server-groups")
+}
+
+func TestEverySeedDisturbsAScenarioInAllWays(t *testing.T) {
+	seeds := 300
+	if testing.Short() {
+		seeds = 60
+	}
+	for seed := range uint64(seeds) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCaller(t, seed)
+			c.scenario()
+			for _, want := range []string{"429", "503", "field", "value", "cursor"} {
+				if !slices.Contains(c.faults, want) {
+					t.Errorf("seed %d: no %s in %v", seed, want, c.faults)
+				}
+			}
+			if !slices.Contains(c.faults, "before") && !slices.Contains(c.faults, "inside") {
+				t.Errorf("seed %d: nothing was cut in %v", seed, c.faults)
+			}
+			for _, item := range c.h.Score().Items {
+				if item.Result != rehearsal.Passed && item.Name != "replays" { // a replay of a cut write is the gateway's
+					t.Errorf("seed %d: %s %s %+v", seed, item.Name, item.Result, item.Findings)
+				}
+			}
+		})
+	}
+}
+
+func TestFaultsDependOnTheSeedAndNotOnTime(t *testing.T) {
+	run := func(seed uint64, pace time.Duration) (faults []string) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCaller(t, seed)
+			c.pace = pace
+			c.scenario()
+			faults = c.faults
+		})
+		return faults
+	}
+	first := run(1, time.Second)
+	if again := run(1, time.Minute); !slices.Equal(first, again) {
+		t.Errorf("with one seed: %v\n%v", first, again)
+	}
+	if other := run(2, time.Second); slices.Equal(first, other) {
+		t.Errorf("with another seed: %v", first)
+	}
+}
+
+// A planned failure waits until the gateway itself does not refuse the request.
+func TestRefusalsOfTheGatewayDoNotShiftThePlan(t *testing.T) {
+	run := func(refuse bool) (faults []string) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCaller(t, 1)
+			refused := make(map[string]bool)
+			c.handler = c.h.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if number := r.Header.Get("X-Number"); refuse && !refused[number] {
+					refused[number] = true
+					w.Header().Set("Retry-After", "1")
+					w.WriteHeader(http.StatusTooManyRequests)
+					return
+				}
+				fakeGateway(w, r)
+			}))
+			for i := range 40 {
+				for range 4 {
+					r := newRequest("GET", "/v1/servers/"+strconv.Itoa(i), "")
+					r.Header.Set("X-Number", strconv.Itoa(i))
+					answer, wasCut := c.try(r)
+					switch {
+					case wasCut:
+						faults = append(faults, fmt.Sprint(i, "cut", answer.Body.Len()))
+					case answer.Header().Get("Content-Type") == "": // the 429 above
+					default:
+						faults = append(faults, fmt.Sprint(i, answer.Code, c.change(answer)))
+					}
+					if !wasCut && answer.Code == http.StatusOK {
+						break
+					}
+				}
+			}
+		})
+		return faults
+	}
+	if calm, busy := run(false), run(true); !slices.Equal(calm, busy) {
+		t.Errorf("got\n%v, without refusals\n%v", busy, calm)
+	}
+}
+
+func TestCutsOnTheWire(t *testing.T) {
+	seen := make(map[rehearsal.Fault]bool)
+	for seed := uint64(0); len(seen) < 2; seed++ {
+		server := httptest.NewServer(newRehearsal(seed).Wrap(http.HandlerFunc(fakeGateway)))
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // it does not repeat by itself
+		send := func(method, target string) (string, error) {
+			body := strings.NewReader(writing)
+			r, err := http.NewRequestWithContext(t.Context(), method, server.URL+target, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+token)
+			response, err := client.Do(r)
+			if err != nil {
+				return "", err
+			}
+			defer func() { _ = response.Body.Close() }()
+			content, err := io.ReadAll(response.Body)
+			return string(content), err
+		}
+		if _, err := send(http.MethodGet, "/v1/me"); err != nil {
+			t.Fatalf("the first request of a token is disturbed: %v", err)
+		}
+		content, err := send(http.MethodPost, "/v1/incidents")
+		switch {
+		case content == "" && errors.Is(err, io.EOF):
+			seen[rehearsal.CutBefore] = true
+		case strings.HasPrefix(content, `{"id"`) && errors.Is(err, io.ErrUnexpectedEOF):
+			seen[rehearsal.CutInside] = true
+		default:
+			t.Fatalf("got %q, %v", content, err)
+		}
+		server.Close()
+	}
+}
+
+// The gateway's validator knows the headers and the body of each error.
+func TestInjectedErrorsMatchTheDescription(t *testing.T) {
+	validator := openapitest.New(t)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCaller(t, 1)
+		left := map[int]bool{429: true, 503: true}
+		for i := 0; len(left) > 0 && i < 100; i++ {
+			r := newRequest("GET", "/v1/servers", "")
+			r.Header.Set("X-Request-Id", "mine")
+			answer, wasCut := c.try(r)
+			if wasCut || !left[answer.Code] {
+				continue
+			}
+			delete(left, answer.Code)
+			validator.CheckResponse(t, openapitest.Exchange{Request: r, Status: answer.Code, Header: answer.Header(), Body: answer.Body.Bytes()})
+			if id := answer.Header().Get("X-Request-Id"); id != "mine" {
+				t.Errorf("request id %q", id)
+			}
+		}
+		if len(left) > 0 {
+			t.Errorf("not met: %v", left)
+		}
+	})
+}
+
+func TestRequestIDsWithATokenAreNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCaller(t, 1)
+		for range 30 {
+			r := newRequest("GET", "/v1/servers", "")
+			r.Header.Set("X-Request-Id", token)
+			if answer, _ := c.try(r); strings.Contains(fmt.Sprint(answer.Header()), token) {
+				t.Fatalf("got %v", answer.Header())
+			}
+		}
+	})
+}
+
+func TestOtherPathsAreNotDisturbed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCaller(t, 1)
+		for range 40 {
+			r := newRequest("GET", "/docs/", "")
+			began := time.Now()
+			if answer, wasCut := c.try(r); wasCut || answer.Body.String() != `{"id":"1"}` || time.Since(began) > 0 {
+				t.Fatalf("got %d %s", answer.Code, answer.Body)
+			}
+		}
+		if n := c.h.Score().Requests; n != 0 {
+			t.Errorf("%d requests are scored", n)
+		}
+	})
+}
+
+func TestErrorsOfTheGatewayAreNotDisturbed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCaller(t, 1)
+		for range 40 {
+			missing := newRequest("GET", "/v1/missing", "")
+			answer, wasCut := c.try(missing)
+			if answer.Code == http.StatusOK || wasCut || strings.Contains(answer.Body.String(), "rehearsal") {
+				t.Fatalf("got %d %s", answer.Code, answer.Body)
+			}
+			unknown := httptest.NewRequest("GET", "/v1/me", http.NoBody)
+			if answer, wasCut := c.try(unknown); wasCut || answer.Code != http.StatusUnauthorized {
+				t.Fatalf("without a token: got %d %s", answer.Code, answer.Body)
+			}
+		}
+	})
+}
+
+func TestWithoutRehearsalTheHandlerIsNotWrapped(t *testing.T) {
+	var none *rehearsal.Rehearsal
+	handler := http.NewServeMux()
+	if got := none.Wrap(handler); got != http.Handler(handler) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestBodiesReachTheGateway(t *testing.T) {
+	for _, size := range []int{0, 1, 100_000, 300_000} {
+		c := newCaller(t, 1)
+		r := httptest.NewRequest("POST", "/v1/incidents", strings.NewReader(strings.Repeat("x", size)))
+		r.Header.Set("Authorization", "Bearer "+token)
+		if answer, _ := c.try(r); !strings.Contains(answer.Body.String(), fmt.Sprintf(`"bytes":%d}`, size)) {
+			t.Errorf("%d bytes: got %s", size, answer.Body)
+		}
+	}
+}
+
+func TestImpatientClientIsScored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCaller(t, 1)
+		for i := range 60 {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			_, _ = c.try(newRequest("GET", "/v1/servers/"+strconv.Itoa(i), "").WithContext(ctx))
+			cancel()
+		}
+		for _, item := range c.h.Score().Items {
+			if item.Name == "patience" && (item.Result != rehearsal.Failed || !strings.Contains(item.Findings[0].Text, "after 100 ms")) {
+				t.Errorf("got %+v", item)
+			}
+		}
+	})
+}
+
+func TestScoreIsServedAsJSON(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCaller(t, 9)
+		c.scenario()
+		_, _ = c.try(newRequest("POST", "/v1/incidents", token)) // with a token as key, and without a repeat
+		answer, _ := c.try(httptest.NewRequest("GET", rehearsal.Path, http.NoBody))
+		var got rehearsal.Score
+		if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Seed != 9 || got.Requests < 40 || got.Disturbed < 10 || len(got.Items) != 10 {
+			t.Errorf("got %s", answer.Body)
+		}
+		if strings.Contains(answer.Body.String(), token) {
+			t.Errorf("it has a token: %s", answer.Body)
+		}
+	})
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCaller(t, 1)
+		for i := range 10_100 {
+			_, _ = c.try(newRequest("GET", "/v1/servers/"+strconv.Itoa(i), "")) // never repeated
+		}
+		score := c.h.Score()
+		for _, item := range score.Items {
+			if len(item.Findings) > 5 || item.Failures > 10_000 {
+				t.Errorf("%s has %d findings of %d failures", item.Name, len(item.Findings), item.Failures)
+			}
+		}
+		if score.Requests != 10_100 {
+			t.Errorf("%d requests", score.Requests)
+		}
+	})
+}
