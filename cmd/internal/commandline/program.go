@@ -34,8 +34,15 @@ func (e UsageError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e UsageError) Unwrap() error { return e.Err }
 
+// A coded error has its own exit code.
+type coded interface {
+	error
+	ExitCode() int
+}
+
 // Run parses the arguments, without the program's name, by a grammar with kong's tags, and runs the command. The Run method of a command
-// can take the context and values of the types of bindings. Run returns the exit code: 0 done, 1 failed, 2 wrong usage.
+// can take the context and values of the types of bindings. Run returns the exit code: 0 done, 1 failed, 2 wrong usage, or the ExitCode of
+// the command's error.
 func (p Program) Run(ctx context.Context, grammar any, arguments []string, bindings ...any) int {
 	printed := false
 	parser, err := kong.New(grammar,
@@ -60,12 +67,16 @@ func (p Program) Run(ctx context.Context, grammar any, arguments []string, bindi
 		if _, misused := errors.AsType[UsageError](err); misused {
 			return p.report(err, exitUsage)
 		}
+		if e, ok := errors.AsType[coded](err); ok {
+			return p.report(err, e.ExitCode())
+		}
 		return p.report(err, exitFailed)
 	}
 	return exitDone
 }
 
-// A listing is an error of several problems, each in a line that begins with the name of a file, as editors expect it.
+// A listing is an error that is reported as it is, in lines: several problems, each of which begins with the name of a file, as editors
+// expect it, or a form for programs.
 type listing interface {
 	error
 	Lines() []string
