@@ -54,7 +54,7 @@ run: ## Run the whole system here, with demo data. ARGS="--listen 127.0.0.1:8081
 	go run ./cmd/opsdev $(ARGS)
 
 build: ## Build the programs into bin.
-	go build -trimpath -buildvcs=auto -o bin/ ./cmd/opsgate ./cmd/opsbackend ./cmd/opsdev
+	go build -trimpath -buildvcs=auto -o bin/ ./cmd/opsgate ./cmd/opsbackend ./cmd/opsdev ./cmd/opsctl
 
 # $(call tests,FLAGS) runs the tests of all modules with FLAGS.
 define tests
@@ -175,11 +175,13 @@ lint: ## Run go vet and golangci-lint.
 			GOFLAGS="$$(go env GOFLAGS) $(RACE_FLAG)" $$linter run --config $(CURDIR)/.golangci.yml ./...); \
 	done
 
-generate: ## Generate code from the protos and the SQL, and the OpenAPI document from its source.
+generate: ## Generate code from the protos and the SQL, the OpenAPI document from its source, and the client of opsctl from the document.
 	@$(TOOL) buf generate
 	@$(TOOL) sqlc generate --file cmd/internal/refbackend/store/sqlc.yaml
 	@cd tools/edgebench && $(TOOL) buf generate
 	@go run ./gateway/openapi/openapigen
+	@$(TOOL) oapi-codegen -config cmd/internal/apiclient/oapi-codegen.yaml gateway/openapi/openapi.yaml
+	@go run ./cmd/internal/apiclient/operationsgen
 
 format: ## Format Go code and protos.
 	@for module in $(CODE_MODULES) $(DEPLOY_MODULES) tools/openapi; do (cd $$module && $(LINT) golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...); done
