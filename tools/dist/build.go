@@ -14,7 +14,7 @@ import (
 )
 
 // programs returns the released programs.
-func programs() []string { return []string{"opsgate", "opsbackend", "opsdev"} }
+func programs() []string { return []string{"opsgate", "opsbackend", "opsdev", "opsctl"} }
 
 // build builds the programs for a platform into a folder, without local paths in them.
 func (r release) build(ctx context.Context, p platform, out string) error {

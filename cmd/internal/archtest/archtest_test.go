@@ -42,6 +42,13 @@ var rules = []struct {
 		nil,
 	},
 	{"./cmd/opsbackend", []string{"github.com/gin-gonic/gin", "opsgate/gateway", "opsgate/ratelimit", "opsgate/cmd/internal/edge"}, nil},
+	{
+		"./cmd/opsctl", []string{"opsgate", "github.com/gin-gonic/gin", "github.com/redis", "google.golang.org/grpc", "modernc.org/sqlite"},
+		[]string{
+			"opsgate/cmd/opsctl", "opsgate/cmd/internal/opsctl", "opsgate/cmd/internal/apiclient", "opsgate/cmd/internal/buildinfo",
+			"opsgate/cmd/internal/commandline",
+		},
+	},
 }
 
 func TestPackagesLinkOnlyWhatTheyMay(t *testing.T) {

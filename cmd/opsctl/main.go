@@ -1,0 +1,17 @@
+// Command opsctl is the public API from a terminal, from CI and for AI agents.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"opsgate/cmd/internal/opsctl"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the first signal ends the command, a second one the process
+	os.Exit(opsctl.Run(ctx, os.Args[1:], opsctl.Environment{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Variables: os.Environ()}))
+}
