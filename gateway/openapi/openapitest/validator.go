@@ -30,6 +30,7 @@ type Operation struct {
 	Method string
 	Path   string   // template: /v1/servers/{id}
 	Scope  string   // empty if any valid token is accepted
+	Sunset string   // when a deprecated operation may be removed, as in the header Sunset; else empty
 	Fields []string // query parameters and properties of the body, sorted
 	Query  []string // an example of each query parameter, as "name=value", sorted
 	Body   string   // the shortest example of its body; empty if it has none
@@ -77,6 +78,10 @@ func newValidator(document []byte) (*Validator, error) {
 			if scope == noScope {
 				scope = ""
 			}
+			sunset, err := sunsetOf(spec)
+			if err != nil {
+				return nil, fmt.Errorf("%s %s: %w", method, path, err)
+			}
 			for _, p := range spec.Parameters { // whose pattern allows a space for the + of an offset, unlike the format
 				if p.Value.Name == "since" {
 					p.Value.Schema.Value.Format = ""
@@ -84,7 +89,7 @@ func newValidator(document []byte) (*Validator, error) {
 			}
 			v.operations = append(v.operations, operation{
 				Operation: Operation{
-					ID: spec.OperationID, Method: method, Path: path, Scope: scope,
+					ID: spec.OperationID, Method: method, Path: path, Scope: scope, Sunset: sunset,
 					Fields: fieldsOf(spec), Query: queryOf(spec), Body: bodyOf(spec),
 				},
 				segments: strings.Split(path, "/"), item: item, spec: spec,
@@ -188,7 +193,7 @@ func (v *Validator) Check(x Exchange) error {
 	if ref == nil {
 		return fmt.Errorf("operation %s does not describe status %d", o.ID, x.Status)
 	}
-	errs := []error{checkHeaders(x.Header, ref.Value.Headers, nil), checkBody(x, ref.Value)}
+	errs := []error{checkHeaders(x.Header, o.headers(ref.Value.Headers), nil), checkBody(x, ref.Value)}
 	if x.Status < http.StatusBadRequest {
 		errs = append(errs, v.checkAccepted(x, o, id))
 	} else {

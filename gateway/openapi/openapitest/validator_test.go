@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"opsgate/gateway/openapi"
 )
 
 const (
@@ -241,6 +243,34 @@ func TestOperationWithoutScopeIsRejected(t *testing.T) {
 	for _, broken := range []string{`{`, `{"openapi":7}`} {
 		if _, err := newValidator([]byte(broken)); err == nil {
 			t.Errorf("%s: accepted", broken)
+		}
+	}
+}
+
+func TestDeprecatedOperationNeedsItsHeaders(t *testing.T) {
+	const operation = `"operationId":"v1ListServers"`
+	deprecated := func(with string) []byte {
+		return bytes.Replace(openapi.JSON(), []byte(operation), []byte(operation+with), 1)
+	}
+	v, err := newValidator(deprecated(`,"deprecated":true,"x-sunset":"2028-01-01"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const sunset = "Sat, 01 Jan 2028 00:00:00 GMT"
+	for name, c := range map[string]struct{ path, deprecation, sunset, want string }{
+		"both":              {"/v1/servers", "@1798761600", sunset, ""},
+		"neither":           {"/v1/servers", "", "", "Deprecation is missing"},
+		"another time":      {"/v1/servers", "@1798761600", "Sun, 02 Jan 2028 00:00:00 GMT", "Sunset"},
+		"another operation": {"/v1/server-groups", "@1798761600", sunset, "Sunset is not described"},
+	} {
+		err := v.Check(exchange("GET", c.path, 200, getHeaders("Deprecation", c.deprecation, "Sunset", c.sunset), "[]"))
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	for _, incomplete := range []string{`,"deprecated":true`, `,"x-sunset":"2028-01-01"`, `,"deprecated":true,"x-sunset":"soon"`} {
+		if _, err := newValidator(deprecated(incomplete)); err == nil || !strings.Contains(err.Error(), "x-sunset") {
+			t.Errorf("%s: %v", incomplete, err)
 		}
 	}
 }
