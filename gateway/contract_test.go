@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
@@ -26,17 +27,20 @@ func (nilAuthenticator) Authenticate(context.Context, string, authn.Source) (*au
 }
 
 func TestRouteTableMatchesOpenAPI(t *testing.T) {
-	type row struct{ id, method, path, scope, fields string }
+	type row struct {
+		id, method, path, scope, fields string
+		deprecated                      bool
+	}
 	var served, described []row
 	for _, r := range start(t).gateway.rows {
 		scope := string(r.Scope)
 		if r.Scope == anyToken {
 			scope = ""
 		}
-		served = append(served, row{r.ID, r.Method, strings.ReplaceAll(r.Path, ":id", "{id}"), scope, fmt.Sprint(slices.Sorted(slices.Values(r.Fields)))})
+		served = append(served, row{r.ID, r.Method, strings.ReplaceAll(r.Path, ":id", "{id}"), scope, fmt.Sprint(slices.Sorted(slices.Values(r.Fields))), !r.Deprecated.IsZero()})
 	}
 	for _, o := range openapitest.Operations() {
-		described = append(described, row{o.ID, o.Method, o.Path, o.Scope, fmt.Sprint(o.Fields)})
+		described = append(described, row{o.ID, o.Method, o.Path, o.Scope, fmt.Sprint(o.Fields), o.Deprecated})
 	}
 	if len(served) == 0 {
 		t.Error("the gateway has no routes")
@@ -65,6 +69,9 @@ func TestInvalidRouteTableIsRejected(t *testing.T) {
 		"no handler":        func(r *Route) { r.Handle = nil },
 		"no id":             func(r *Route) { r.ID = "" },
 		"unknown method":    func(r *Route) { r.Method = "FETCH" },
+		"no sunset":         func(r *Route) { r.Deprecated = time.Unix(1, 0) },
+		"no deprecation":    func(r *Route) { r.Sunset = time.Unix(1, 0) },
+		"sunset before":     func(r *Route) { r.Deprecated, r.Sunset = time.Unix(2, 0), time.Unix(1, 0) },
 	} {
 		bad := good
 		change(&bad)

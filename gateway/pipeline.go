@@ -69,6 +69,8 @@ type boundRoute struct {
 	stages    []stage
 	metrics   *routeMetrics
 	dryHandle Handler // the row's handler with clients that call no service; equal to Handle if the handler calls none
+
+	deprecated, sunset []string // headers of a deprecated operation
 }
 
 func (g *Gateway) bind(row Route, stages []stage) *boundRoute {
@@ -76,7 +78,9 @@ func (g *Gateway) bind(row Route, stages []stage) *boundRoute {
 	row.Timeout = cmp.Or(o.Timeouts[row.ID], row.Timeout, o.Timeout)
 	template := pathTemplate(row.Path)
 	metrics := o.Metrics.routeMetrics(row.ID, template, o.Logger.Handler())
-	return &boundRoute{Route: row, template: template, stages: stages, metrics: metrics, dryHandle: row.Handle}
+	rt := &boundRoute{Route: row, template: template, stages: stages, metrics: metrics, dryHandle: row.Handle}
+	rt.deprecated, rt.sunset = row.deprecation()
+	return rt
 }
 
 // serve returns the handler of a route. It runs the stages and the row's handler, and writes the response.

@@ -67,6 +67,9 @@ func (r *Request) commonHeaders(h http.Header) {
 		var field [256]byte
 		r.setHeader(h, "Ratelimit", string(r.limitSet.appendRemaining(field[:0], &r.decision)))
 	}
+	if r.route.deprecated != nil && r.principal != nil { // without a token, a response does not tell which routes exist
+		h["Deprecation"], h["Sunset"] = r.route.deprecated, r.route.sunset
+	}
 	if len(r.http().TransferEncoding) > 0 {
 		// RFC 9112, section 6.1 requires this for a request that also has a Content-Length, which net/http removes.
 		h["Connection"] = connectionClose

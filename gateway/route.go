@@ -22,6 +22,10 @@ type Route struct {
 	Fields  []string      // query parameters of a GET, body fields of a POST
 	Timeout time.Duration // 0 for the gateway's default
 	Handle  Handler
+
+	// Deprecated and Sunset are the time from which the operation is deprecated and the time after which it may be removed, for the headers
+	// of the same names. They are set together, and zero for an operation that stays.
+	Deprecated, Sunset time.Time
 }
 
 // anyToken is the scope of an operation that requires none. It is explicit, so that an empty scope is an error.
@@ -52,6 +56,14 @@ func (a *api) routes() []Route {
 	return slices.Concat(a.identityRoutes(), a.fleetRoutes(), a.monitoringRoutes(), a.incidentRoutes(), a.statusPageRoutes(), a.auditRoutes())
 }
 
+// deprecation returns the values of the headers Deprecation (RFC 9745) and Sunset (RFC 8594), or nil if the operation stays.
+func (r *Route) deprecation() (deprecated, sunset []string) {
+	if r.Deprecated.IsZero() {
+		return nil, nil
+	}
+	return []string{fmt.Sprintf("@%d", r.Deprecated.Unix())}, []string{r.Sunset.UTC().Format(http.TimeFormat)}
+}
+
 // checkRoutes returns an error for an incomplete or ambiguous table.
 func checkRoutes(routes []Route) error {
 	var errs []error
@@ -65,6 +77,8 @@ func checkRoutes(routes []Route) error {
 			errs = append(errs, fmt.Errorf("route %s: method %q is not supported", r.ID, r.Method))
 		case r.Scope != anyToken && !slices.Contains(authn.AllScopes(), r.Scope):
 			errs = append(errs, fmt.Errorf("route %s: unknown scope %q", r.ID, r.Scope))
+		case r.Deprecated.IsZero() != r.Sunset.IsZero() || r.Sunset.Before(r.Deprecated):
+			errs = append(errs, fmt.Errorf("route %s: a deprecated operation has a sunset, which is later", r.ID))
 		case seen[key] || seen[r.ID]:
 			errs = append(errs, fmt.Errorf("route %s: %s is a duplicate", r.ID, key))
 		}

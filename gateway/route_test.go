@@ -5,10 +5,56 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"opsgate/authn"
+	"opsgate/gateway/jsonw"
 )
+
+// The headers are in each response to a client with a token, whatever its status.
+func TestDeprecatedOperationHasDeprecationAndSunset(t *testing.T) {
+	const deprecation, sunset = "@1798761600", "Sat, 01 Jan 2028 00:00:00 GMT"
+	h := start(t)
+	row := Route{
+		ID: "old", Method: "GET", Path: "/v1/old/:id", Scope: authn.ServersRead, Handle: func(r *Request) (Reply, error) {
+			if _, err := r.PathID(); err != nil {
+				return Reply{}, err
+			}
+			return show(func(w *jsonw.Writer) { w.BeginObject(); w.EndObject() })
+		},
+		Deprecated: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), Sunset: time.Date(2028, 1, 1, 1, 0, 0, 0, time.FixedZone("", 3600)),
+	}
+	if err := checkRoutes([]Route{row}); err != nil {
+		t.Fatal(err)
+	}
+	h.gateway.engine.GET(row.Path, h.gateway.serve(h.gateway.bind(row, apiStages)))
+	old := "/v1/old/" + someID
+	tag := h.get(t, old).Header.Get("Etag")
+	for name, c := range map[string]struct {
+		got     answer
+		status  int
+		carries bool
+	}{
+		"success":           {h.get(t, old), 200, true},
+		"unchanged":         {h.get(t, old, "If-None-Match: "+tag), 304, true},
+		"not found":         {h.get(t, "/v1/old/x"), 404, true},
+		"without the scope": {h.do(t, "none", "GET", old, ""), 403, true},
+		"without a token":   {h.do(t, "", "GET", old, ""), 401, false},
+		"another operation": {h.get(t, "/v1/me"), 200, false},
+	} {
+		want := [2]string{}
+		if c.carries {
+			want = [2]string{deprecation, sunset}
+		}
+		header := c.got.mustBe(t, c.status).Header
+		if got := [2]string{header.Get("Deprecation"), header.Get("Sunset")}; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
 
 // A repeated parameter is a problem if the operation reads it, and ignored otherwise.
 func TestEachHandlerReadsTheFieldsOfItsRow(t *testing.T) {
