@@ -14,7 +14,7 @@ type entry struct {
 }
 
 // maxEntryText is the length at which the text of an entry is cut.
-const maxEntryText = 300
+const maxEntryText = 2000
 
 // searchIndex returns the entries that the script of the pages searches.
 func (s *site) searchIndex() ([]byte, error) {

@@ -12,6 +12,7 @@ document.addEventListener("DOMContentLoaded", () => {
   offerSearch(document.getElementById("search"), document.getElementById("results"));
   const current = document.querySelector(".side [aria-current]"), side = current.closest(".side");
   side.scrollTop = current.offsetTop - side.clientHeight / 3;
+  side.addEventListener("click", () => { if (side.matches(":popover-open")) side.hidePopover(); });
   followReading([...document.querySelectorAll(".operation")], side);
 });
 

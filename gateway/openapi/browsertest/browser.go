@@ -99,6 +99,7 @@ func Start(t *testing.T) (context.Context, *Journal) {
 	}
 	for _, flag := range []string{
 		"headless", "no-sandbox", "disable-gpu", "disable-background-networking", "disable-component-update", "disable-sync", "no-first-run",
+		"disable-ipc-flooding-protection", // tests open more links in a second than a person
 	} {
 		options = append(options, chromedp.Flag(flag, true))
 	}

@@ -1,0 +1,385 @@
+package apidocs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"opsgate/gateway/openapi/browsertest"
+)
+
+const (
+	wide, phone = 1280, 390
+	light, dark = "light", "dark"
+	axeScript   = "../../tools/npm/node_modules/axe-core/axe.min.js"
+)
+
+// A browser shows the pages of a host.
+type browser struct {
+	context.Context
+
+	t       *testing.T
+	host    *host
+	journal *browsertest.Journal
+}
+
+// startBrowser starts a host and a browser. At the end of the test it checks that the pages loaded only from this host and that the browser
+// logged no error.
+func startBrowser(t *testing.T) *browser {
+	t.Helper()
+	h := startHost(t)
+	ctx, journal := browsertest.Start(t)
+	b := &browser{ctx, t, h, journal}
+	t.Cleanup(func() {
+		own := strings.TrimPrefix(h.URL, "http://")
+		if hosts := journal.Hosts(); len(hosts) < 3 || slices.ContainsFunc(hosts, func(host string) bool { return host != own }) {
+			t.Errorf("requests to %v, want only %s", hosts, own)
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if complaints := journal.Complaints(); len(complaints) > 0 || len(h.missing) > 0 {
+			t.Errorf("errors in the browser: %q; missing: %v", complaints, h.missing)
+		}
+	})
+	return b
+}
+
+func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b, actions...); err != nil {
+		b.t.Fatalf("using the page: %v", err)
+	}
+}
+
+// open opens a page in a window of this width and in this color scheme.
+func (b *browser) open(path string, width int64, scheme string) {
+	b.t.Helper()
+	b.media("screen", scheme)
+	b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(b.host.URL+path))
+}
+
+func (b *browser) media(media, scheme string) {
+	b.t.Helper()
+	_, err := chromedp.Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Media: media, Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// read evaluates a JavaScript expression, and waits if it is a promise.
+func read[T any](b *browser, expression string) T {
+	b.t.Helper()
+	return browsertest.Read(b, b.t, chromedp.Evaluate[T](expression, func(p *runtime.EvaluateParams) { wait := true; p.AwaitPromise = &wait }))
+}
+
+// eventually waits until an expression is true.
+func (b *browser) eventually(what, expression string) {
+	b.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); !read[bool](b, expression); <-tick.C {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("timeout: %s; at %s", what, read[string](b, `location.href`))
+		}
+	}
+}
+
+func (b *browser) press(keys ...string) {
+	b.t.Helper()
+	for _, key := range keys {
+		b.do(chromedp.KeyEvent(key))
+	}
+}
+
+// slash presses the key / as a keyboard does. KeyEvent sends the character even if the page has handled the key.
+func (b *browser) slash() {
+	b.t.Helper()
+	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+		params := input.DispatchKeyEventParams{Type: kind, Key: "/", Code: "Slash", WindowsVirtualKeyCode: 191}
+		if kind == input.DispatchKeyEventTypeKeyDown {
+			params.Text = "/"
+		}
+		if _, err := chromedp.Call(b, input.DispatchKeyEvent, params); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+func TestPagesFitTheWindow(t *testing.T) {
+	b := startBrowser(t)
+	for _, path := range readable() {
+		for _, width := range []int64{wide, phone} {
+			b.open(path, width, light)
+			if got := read[int64](b, `document.documentElement.scrollWidth`); got > width {
+				t.Errorf("%s is %d pixels wide in a window of %d", path, got, width)
+			}
+			if got := read[string](b, `[...document.querySelectorAll("main p, main li, main h1, main h2, main td")].filter((e) =>
+				e.checkVisibility() && !e.closest("pre, .scroll") && e.getBoundingClientRect().right > innerWidth).map((e) => e.textContent).join("\n")`); got != "" {
+				t.Errorf("%s at %d pixels: cut off: %s", path, width, got)
+			}
+		}
+	}
+}
+
+// TestPagesAreAccessible runs axe-core on every page, and on one page of each kind in both widths and both color schemes. The short form
+// checks one page of each kind.
+func TestPagesAreAccessible(t *testing.T) {
+	axe, err := os.ReadFile(axeScript)
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skipf("axe-core is not installed; npm ci in tools/npm installs it: %v", err)
+	}
+	b := startBrowser(t)
+	kinds := []string{"/docs/", "/docs/guides/pagination/", "/docs/errors/", "/docs/reference/incidents/", "/docs/schemas/"}
+	check := func(path string, width int64, scheme string) {
+		b.open(path, width, scheme)
+		b.do(chromedp.Evaluate[chromedp.Void](string(axe)))
+		if violations := read[string](b, `axe.run().then((result) => result.violations.flatMap((violation) => violation.nodes.slice(0, 3).map((node) =>
+			violation.id + ": " + node.html.slice(0, 120) + ": " + node.failureSummary)).join("\n"))`); violations != "" {
+			t.Errorf("%s at %d pixels, %s:\n%s", path, width, scheme, violations)
+		}
+	}
+	for i, path := range readable() {
+		switch isKind := slices.Contains(kinds, path); {
+		case isKind && !testing.Short():
+			check(path, wide, light)
+			check(path, phone, dark)
+			fallthrough
+		case isKind:
+			check(path, wide, dark)
+			check(path, phone, light)
+		case testing.Short():
+		case i%2 == 0:
+			check(path, wide, light)
+		default:
+			check(path, phone, dark)
+		}
+	}
+}
+
+// TestDeepLinksOpenAtTheirPlace goes to every place that the search index, the navigation or a link in a page names.
+func TestDeepLinksOpenAtTheirPlace(t *testing.T) {
+	b := startBrowser(t)
+	places := map[string][]string{} // fragments by page
+	for _, path := range readable() {
+		for _, e := range elements(pages()[path].Body) {
+			target, fragment, _ := strings.Cut(e.attr["href"], "#")
+			if target == "" {
+				target = path
+			}
+			if e.name == "a" && fragment != "" && target != "/docs/try/" && !slices.Contains(places[target], fragment) {
+				places[target] = append(places[target], fragment)
+			}
+		}
+	}
+	for _, e := range index(t) {
+		if target, fragment, _ := strings.Cut(e.URL, "#"); fragment != "" && !slices.Contains(places[target], fragment) {
+			t.Errorf("%s is found, but no page links to it", e.URL)
+		}
+	}
+	total := 0
+	for _, width := range []int64{wide, phone} {
+		for path, fragments := range places {
+			total += len(fragments)
+			b.open(path+"#"+fragments[len(fragments)-1], width, light) // the last one by loading the page, the others in the page
+			list, _ := json.Marshal(slices.Concat(fragments[len(fragments)-1:], fragments))
+			wrong := read[string](b, fmt.Sprintf(`%s.filter((id, i) => {
+				if (i > 0) location.hash = "#" + id;
+				const place = document.getElementById(id), box = place.getBoundingClientRect(), header = document.querySelector(".top").offsetHeight;
+				const covered = id !== "content" && box.top < header - 1;
+				return covered || box.top > innerHeight || !place.checkVisibility() || (place.matches("a, h2, h3, li") && !place.matches(":target"));
+			}).join(" ")`, list))
+			if wrong != "" {
+				t.Errorf("%s at %d pixels: not on the screen after going there: %s", path, width, wrong)
+			}
+		}
+	}
+	if total < 800 {
+		t.Errorf("only %d places were visited", total)
+	}
+}
+
+func TestSearchByKeyboard(t *testing.T) {
+	b := startBrowser(t)
+	for _, width := range []int64{wide, phone} {
+		b.open("/docs/", width, dark)
+		b.slash()
+		if focus := read[string](b, `document.activeElement.id + document.activeElement.value`); focus != "search" {
+			t.Fatalf("%d pixels: after / the focus is on %q", width, focus)
+		}
+		b.press("create incident")
+		b.eventually("there are results", `document.querySelectorAll("#results [role=option]").length > 0`)
+		if first := read[string](b, `document.querySelector("#results [aria-selected=true] b").textContent`); first != "Create an incident" {
+			t.Errorf("the first result is %q", first)
+		}
+		b.press(kb.ArrowDown, kb.ArrowUp)
+		if at := read[string](b, `document.getElementById("search").getAttribute("aria-activedescendant")`); at != "result-0" {
+			t.Errorf("the active result is %q", at)
+		}
+		b.press(kb.Enter)
+		b.eventually("the operation is open", `location.pathname + location.hash === "/docs/reference/incidents/#v1CreateIncident" && document.readyState === "complete"`)
+
+		b.slash()
+		b.press("retry-after")
+		b.eventually("there are results", `document.querySelectorAll("#results [role=option]").length > 0`)
+		b.press(kb.Escape)
+		if open := read[bool](b, `!document.getElementById("results").hidden || document.getElementById("search").value !== ""`); open {
+			t.Error("Escape does not close the results")
+		}
+		b.press("no such word anywhere")
+		b.eventually("nothing is found", `document.getElementById("results").textContent === "Nothing found"`)
+	}
+}
+
+// The search must find what a reader has in front of them: an error code, a field, a header, an operation's ID, the name of a guide.
+func TestSearchFindsTheBestPlaceFirst(t *testing.T) {
+	b := startBrowser(t)
+	b.open("/docs/", wide, light)
+	for query, want := range map[string]string{
+		"rate_limited":     "/docs/errors/#rate_limited",
+		"pagination":       "/docs/guides/pagination/",
+		"v1ListAudit":      "/docs/reference/audit-log/#v1ListAudit",
+		"/v1/status-pages": "/docs/reference/status-pages/#v1ListStatusPages",
+		"uptimepercent":    "/docs/schemas/#Monitor.uptimePercent",
+		"quick start":      "/docs/guides/quick-start/",
+	} {
+		got := read[string](b, fmt.Sprintf(`fetch("/docs/search.json").then((r) => r.json()).then((entries) => find(entries, %q)[0]?.u ?? "")`, query))
+		if got != want {
+			t.Errorf("the first result of %q is %s, want %s", query, got, want)
+		}
+	}
+}
+
+func TestPageIsUsedByKeyboard(t *testing.T) {
+	b := startBrowser(t)
+	b.open("/docs/reference/incidents/", wide, light)
+	b.press(kb.Tab)
+	if at := read[string](b, `document.activeElement.textContent`); at != "Skip to content" {
+		t.Errorf("the first stop is %q", at)
+	}
+	b.press(kb.Enter)
+	if at := read[string](b, `document.activeElement.id`); at != "content" {
+		t.Errorf("after the skip link the focus is on %q", at)
+	}
+
+	// The sample in another language, by its radio buttons; every operation then has that language, and the next page too.
+	b.do(chromedp.Focus(chromedp.CSS("#v1CreateIncident-curl")))
+	b.press(kb.ArrowRight)
+	shown := `[...document.querySelectorAll(".tabs")].map((tabs) => [...tabs.querySelectorAll(".code")].findIndex((code) => code.checkVisibility())).join()`
+	if got := read[string](b, shown); got != "1,1,1,1" {
+		t.Errorf("after the arrow key the samples shown are %s", got)
+	}
+	b.open("/docs/reference/token/", wide, light)
+	if got := read[string](b, shown); got != "1" {
+		t.Errorf("on the next page the sample shown is %s", got)
+	}
+
+	// The navigation has every page; a link in it is followed by Enter.
+	b.do(chromedp.Focus(chromedp.CSS(`.side a[href="/docs/errors/"]`)))
+	b.press(kb.Enter)
+	b.eventually("the page is open", `location.pathname === "/docs/errors/" && document.querySelector(".side [aria-current=page]")?.textContent === "Errors"`)
+	if hidden := read[int](b, `[...document.querySelectorAll(".side a")].filter((a) => !a.checkVisibility()).length`); hidden > 0 {
+		t.Errorf("%d links of the navigation are not visible", hidden)
+	}
+}
+
+func TestMenuOnAPhone(t *testing.T) {
+	b := startBrowser(t)
+	b.open("/docs/", phone, light)
+	visible := `document.getElementById("nav").checkVisibility()`
+	if read[bool](b, visible) {
+		t.Fatal("the navigation covers the page")
+	}
+	b.do(chromedp.Focus(chromedp.CSS(".menu")))
+	b.press(kb.Enter)
+	b.eventually("the menu is open", visible)
+	b.press(kb.Escape)
+	b.eventually("the menu is closed", "!"+visible)
+	b.press(kb.Enter, kb.Tab, kb.Tab, kb.Enter)
+	b.eventually("the first guide is open", `location.pathname === "/docs/guides/quick-start/"`)
+
+	// A link to another place in the same page must uncover it.
+	b.open("/docs/reference/token/", phone, light)
+	b.do(chromedp.Click(chromedp.CSS(".menu")), chromedp.Click(chromedp.CSS(`.side a[href$="#v1Me"]`)))
+	b.eventually("the menu is closed", "!"+visible)
+}
+
+func TestThemeAndCopy(t *testing.T) {
+	b := startBrowser(t)
+	b.open("/docs/", wide, light)
+	background := `getComputedStyle(document.body).backgroundColor`
+	before := read[string](b, background)
+	b.do(chromedp.Click(chromedp.CSS("#theme")))
+	after := read[string](b, background)
+	if before != "rgb(255, 255, 255)" || after == before {
+		t.Errorf("the background is %s, and after the button %s", before, after)
+	}
+	b.open("/docs/errors/", wide, light)
+	if got := read[string](b, background); got != after {
+		t.Errorf("on the next page the background is %s", got)
+	}
+	b.do(chromedp.Click(chromedp.CSS("#theme")))
+	if got := read[string](b, background); got != before {
+		t.Errorf("after the second press the background is %s", got)
+	}
+
+	b.open("/docs/reference/token/", wide, light)
+	b.do(chromedp.Evaluate[chromedp.Void](`navigator.clipboard.writeText = (text) => { copied = text; return Promise.resolve(); }`))
+	b.do(chromedp.Click(chromedp.CSS(".copy")))
+	b.eventually("the button confirms it", `[...document.querySelectorAll(".copy")].some((button) => button.textContent === "Copied")`)
+	if copied := read[string](b, `copied`); !strings.HasPrefix(copied, "curl ") || !strings.Contains(copied, b.host.URL+"/v1/me") {
+		t.Errorf("copied %q", copied)
+	}
+}
+
+func TestPagesNeedNoScript(t *testing.T) {
+	b := startBrowser(t)
+	if _, err := chromedp.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+		t.Fatal(err)
+	}
+	b.open("/docs/reference/servers/", phone, light)
+	if got := read[string](b, `[...document.querySelectorAll("button, input")].filter((e) => e.checkVisibility() && e.type !== "radio").map((e) =>
+		e.textContent).join()`); got != "Menu" {
+		t.Errorf("controls without a script: %q", got)
+	}
+	b.do(chromedp.Click(chromedp.CSS(`label[for="v1ListServers-go"]`)))
+	if got := read[string](b, `[...document.querySelectorAll(".tabs")][0].querySelector(".code:nth-of-type(4)").checkVisibility() + " " +
+		[...document.querySelectorAll(".tabs")][0].querySelector(".code").checkVisibility()`); got != "true false" {
+		t.Errorf("after the choice of Go, Go and curl are shown: %s", got)
+	}
+	b.do(chromedp.Click(chromedp.CSS(".menu")), chromedp.Click(chromedp.CSS(`.side a[href="/docs/schemas/"]`)))
+	b.eventually("the link of the menu is open", `location.pathname === "/docs/schemas/"`)
+}
+
+func TestPrint(t *testing.T) {
+	b := startBrowser(t)
+	for _, path := range []string{"/docs/guides/pagination/", "/docs/reference/incidents/"} {
+		b.open(path, wide, dark)
+		b.media("print", dark)
+		if got := read[string](b, `[".top", ".side", ".around", ".copy"].filter((s) => document.querySelector(s)?.checkVisibility()).join()`); got != "" {
+			t.Errorf("%s prints %s", path, got)
+		}
+		if got := read[string](b, `getComputedStyle(document.querySelector("h1")).color`); got != "rgb(11, 18, 32)" {
+			t.Errorf("%s prints headings in %s", path, got)
+		}
+		if cut := read[int](b, `[...document.querySelectorAll("pre")].filter((e) => e.checkVisibility() &&
+			(e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight)).length`); cut > 0 {
+			t.Errorf("%s prints %d blocks of code incompletely", path, cut)
+		}
+	}
+}
