@@ -137,8 +137,8 @@ func replays(entries []Entry) (cases int, findings []Finding) {
 		}
 		cases++
 		for j := i + 1; j < len(entries); j++ {
-			if f := &entries[j]; f.repeats(e) && f.Body == e.Body {
-				findings = append(findings, find(f, "the same write again after an answer with idempotent-replayed: true"))
+			if f := &entries[j]; f.repeats(e) && f.Body == e.Body && f.Key != e.Key {
+				findings = append(findings, find(f, "the same write again, with another Idempotency-Key, after an answer with idempotent-replayed: true"))
 				break
 			}
 		}

@@ -160,6 +160,11 @@ var scripts = []script{
 	},
 	{"a refused write needs no key", []rehearsal.Entry{at(0, "POST /v1/incidents", status(422))}, "", ""},
 	{
+		"sends a write again with its key after a replay",
+		[]rehearsal.Entry{at(0, "POST /v1/incidents", key("a"), replayed), at(300, "POST /v1/incidents", key("a"), replayed)},
+		"replays", "",
+	},
+	{
 		"writes again after a replay",
 		[]rehearsal.Entry{at(0, "POST /v1/incidents", key("a"), replayed), at(300, "POST /v1/incidents", key("b"))},
 		"", "replays:the same write again",
