@@ -13,28 +13,77 @@ import (
 	"time"
 )
 
+// changingProxy returns the URL of a proxy that changes the requests to a system and its responses.
+func changingProxy(t *testing.T, s system, request func(*http.Request), response func(*http.Response)) string {
+	t.Helper()
+	target, err := url.Parse(s.BaseURL)
+	must(t, err)
+	server := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			request(r.Out)
+		},
+		ModifyResponse: func(r *http.Response) error {
+			response(r)
+			return nil
+		},
+	})
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// A walk checks a program that prints all incidents.
+type walk struct{ breakCursor atomic.Bool }
+
+// start starts a proxy that changes one cursor on demand.
+func (c *walk) start(t *testing.T, s system) string {
+	t.Helper()
+	return changingProxy(t, s, func(r *http.Request) {
+		if query := r.URL.Query(); query.Has("cursor") && c.breakCursor.CompareAndSwap(true, false) {
+			query.Set("cursor", "unknown")
+			r.URL.RawQuery = query.Encode()
+		}
+	}, func(*http.Response) {})
+}
+
+func (c *walk) check(p *program) {
+	c.compare(p)
+	c.breakCursor.Store(true)
+	if filepath.Ext(p.file) == ".sh" {
+		p.wantContains(p.fails(p.system.Tokens["incidents:read"]), "the cursor was not recognized")
+	} else {
+		c.compare(p)
+	}
+	if c.breakCursor.Load() {
+		p.Error("the program sent no cursor")
+	}
+}
+
+// compare compares what the program prints with the incidents of the team.
+func (c *walk) compare(p *program) {
+	p.Helper()
+	want := p.system.incidents(p.T)
+	if len(want) < 160 {
+		p.Fatalf("only %d incidents", len(want))
+	}
+	got := field(p.run("incidents:read"), 0)
+	if !slices.Equal(got, want) {
+		p.Errorf("got %d incidents, want %d, or in another order", len(got), len(want))
+	}
+}
+
 // A deprecation checks a program that looks for deprecated operations.
 type deprecation struct{ announced atomic.Bool }
 
 // start starts a proxy that marks one operation as deprecated once that is announced.
 func (c *deprecation) start(t *testing.T, s system) string {
 	t.Helper()
-	target, err := url.Parse(s.BaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		ModifyResponse: func(r *http.Response) error {
-			if c.announced.Load() && r.Request.URL.Path == "/v1/servers" {
-				r.Header.Set("Deprecation", "@1798761600")
-				r.Header.Set("Sunset", "Sat, 01 Jan 2028 00:00:00 GMT")
-			}
-			return nil
-		},
+	return changingProxy(t, s, func(*http.Request) {}, func(r *http.Response) {
+		if c.announced.Load() && r.Request.URL.Path == "/v1/servers" {
+			r.Header.Set("Deprecation", "@1798761600")
+			r.Header.Set("Sunset", "Sat, 01 Jan 2028 00:00:00 GMT")
+		}
 	})
-	t.Cleanup(server.Close)
-	return server.URL
 }
 
 func (c *deprecation) check(p *program) {
