@@ -27,20 +27,21 @@ func (nilAuthenticator) Authenticate(context.Context, string, authn.Source) (*au
 }
 
 func TestRouteTableMatchesOpenAPI(t *testing.T) {
-	type row struct {
-		id, method, path, scope, fields string
-		deprecated                      bool
-	}
+	type row struct{ id, method, path, scope, fields, sunset string }
 	var served, described []row
 	for _, r := range start(t).gateway.rows {
 		scope := string(r.Scope)
 		if r.Scope == anyToken {
 			scope = ""
 		}
-		served = append(served, row{r.ID, r.Method, strings.ReplaceAll(r.Path, ":id", "{id}"), scope, fmt.Sprint(slices.Sorted(slices.Values(r.Fields))), !r.Deprecated.IsZero()})
+		sunset := ""
+		if _, values := r.deprecation(); values != nil {
+			sunset = values[0]
+		}
+		served = append(served, row{r.ID, r.Method, strings.ReplaceAll(r.Path, ":id", "{id}"), scope, fmt.Sprint(slices.Sorted(slices.Values(r.Fields))), sunset})
 	}
 	for _, o := range openapitest.Operations() {
-		described = append(described, row{o.ID, o.Method, o.Path, o.Scope, fmt.Sprint(o.Fields), o.Deprecated})
+		described = append(described, row{o.ID, o.Method, o.Path, o.Scope, fmt.Sprint(o.Fields), o.Sunset})
 	}
 	if len(served) == 0 {
 		t.Error("the gateway has no routes")

@@ -67,7 +67,7 @@ func (r *Request) commonHeaders(h http.Header) {
 		var field [256]byte
 		r.setHeader(h, "Ratelimit", string(r.limitSet.appendRemaining(field[:0], &r.decision)))
 	}
-	if r.route.deprecated != nil && r.principal != nil { // without a token, a response does not tell which routes exist
+	if r.route.deprecated != nil {
 		h["Deprecation"], h["Sunset"] = r.route.deprecated, r.route.sunset
 	}
 	if len(r.http().TransferEncoding) > 0 {

@@ -14,7 +14,7 @@ import (
 	"opsgate/gateway/jsonw"
 )
 
-// The headers are in each response to a client with a token, whatever its status.
+// The headers are in each response of the operation, whatever its status.
 func TestDeprecatedOperationHasDeprecationAndSunset(t *testing.T) {
 	const deprecation, sunset = "@1798761600", "Sat, 01 Jan 2028 00:00:00 GMT"
 	h := start(t)
@@ -42,7 +42,7 @@ func TestDeprecatedOperationHasDeprecationAndSunset(t *testing.T) {
 		"unchanged":         {h.get(t, old, "If-None-Match: "+tag), 304, true},
 		"not found":         {h.get(t, "/v1/old/x"), 404, true},
 		"without the scope": {h.do(t, "none", "GET", old, ""), 403, true},
-		"without a token":   {h.do(t, "", "GET", old, ""), 401, false},
+		"without a token":   {h.do(t, "", "GET", old, ""), 401, true},
 		"another operation": {h.get(t, "/v1/me"), 200, false},
 	} {
 		want := [2]string{}

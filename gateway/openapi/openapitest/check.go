@@ -22,12 +22,11 @@ import (
 
 const contentTypeJSON = "application/json; charset=utf-8"
 
-// transportHeaders returns headers for HTTP libraries and browsers, and of operations that are deprecated, which the document marks as such
-// and does not list.
+// transportHeaders returns headers for HTTP libraries and browsers, which the document does not list.
 func transportHeaders() []string {
 	return []string{
 		"Connection", "Content-Encoding", "Content-Length", "Content-Type", "Date", "Keep-Alive", "Transfer-Encoding",
-		"Strict-Transport-Security", "X-Content-Type-Options", "Deprecation", "Sunset",
+		"Strict-Transport-Security", "X-Content-Type-Options",
 	}
 }
 

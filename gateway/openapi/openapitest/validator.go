@@ -34,8 +34,6 @@ type Operation struct {
 	Fields []string // query parameters and properties of the body, sorted
 	Query  []string // an example of each query parameter, as "name=value", sorted
 	Body   string   // the shortest example of its body; empty if it has none
-
-	Deprecated bool
 }
 
 type operation struct {
@@ -93,7 +91,6 @@ func newValidator(document []byte) (*Validator, error) {
 				Operation: Operation{
 					ID: spec.OperationID, Method: method, Path: path, Scope: scope, Sunset: sunset,
 					Fields: fieldsOf(spec), Query: queryOf(spec), Body: bodyOf(spec),
-					Deprecated: spec.Deprecated,
 				},
 				segments: strings.Split(path, "/"), item: item, spec: spec,
 			})
