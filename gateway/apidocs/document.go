@@ -207,11 +207,12 @@ func (d *document) body(b body) body {
 
 // example returns the first example of a media type, nil if there is none.
 func (d *document) example(m media) json.RawMessage {
-	for _, e := range m.Examples {
-		if e.Value.Ref != "" {
-			e.Value = d.Components.Examples[target(e.Value.Ref)]
+	if len(m.Examples) > 0 {
+		e := m.Examples[0].Value
+		if e.Ref != "" {
+			e = d.Components.Examples[target(e.Ref)]
 		}
-		return e.Value.Value
+		return e.Value
 	}
 	return m.Example
 }

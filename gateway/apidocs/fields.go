@@ -58,7 +58,7 @@ func (s *site) shape(of schema, at place) (shape, error) {
 	made := shape{Schema: s.objectName(resolved, name)}
 	made.Type = s.typeWith(resolved, made.Schema)
 	properties := resolved
-	if isType(resolved, "array") && resolved.Items != nil {
+	if isArray(resolved) {
 		properties, _ = s.document.resolve(*resolved.Items)
 	}
 	fields, err := s.fields(properties, at)
@@ -82,7 +82,8 @@ func (s *site) fields(of schema, at place) ([]field, error) {
 func (s *site) field(name string, of schema, at place) (field, error) {
 	resolved, component := s.document.resolve(of)
 	f := field{
-		Name: name, Anchor: at.prefix + "." + name, Depth: at.depth, Schema: s.objectName(resolved, component), Deprecated: resolved.Deprecated, Limits: limits(resolved), Text: strings.TrimSpace(resolved.Description),
+		Name: name, Anchor: at.prefix + "." + name, Depth: at.depth, Schema: s.objectName(resolved, component),
+		Deprecated: resolved.Deprecated, Limits: limits(resolved), Text: strings.TrimSpace(resolved.Description),
 	}
 	f.Type = s.typeWith(resolved, f.Schema)
 	f.Values, f.Open = s.values(resolved)
@@ -98,7 +99,7 @@ func (s *site) field(name string, of schema, at place) (field, error) {
 
 // values returns the values that a schema lists, and whether there may be others. For an array they are those of its elements.
 func (s *site) values(of schema) (values []string, open bool) {
-	if isType(of, "array") && of.Items != nil {
+	if isArray(of) {
 		of, _ = s.document.resolve(*of.Items)
 	}
 	listed := of.Enum
@@ -118,7 +119,7 @@ func (s *site) values(of schema) (values []string, open bool) {
 
 // objectName returns the name of the component that describes the fields of an object, or of the elements of an array of objects.
 func (s *site) objectName(of schema, name string) string {
-	if isType(of, "array") && of.Items != nil {
+	if isArray(of) {
 		of, name = s.document.resolve(*of.Items)
 	}
 	if len(of.Properties) == 0 {
@@ -155,7 +156,7 @@ func (s *site) typeName(of schema) string {
 
 // typeWith returns the type in words, with the name of the component for an object.
 func (s *site) typeWith(of schema, component string) string {
-	if component == "" || isType(of, "array") {
+	if component == "" || isArray(of) {
 		return s.typeName(of)
 	}
 	return strings.Replace(s.typeName(of), "object", component, 1)
@@ -168,7 +169,8 @@ func (s *site) plural(of schema, component string) string {
 	return s.typeName(of) + "s"
 }
 
-func isType(s schema, name string) bool { return slices.Contains(s.Type, name) }
+// isArray returns whether a schema is of arrays, with a schema of their elements.
+func isArray(s schema) bool { return s.Items != nil && slices.Contains(s.Type, "array") }
 
 // limits returns the bounds and the default of a schema in words.
 func limits(of schema) []string {

@@ -64,7 +64,9 @@ func (s *site) groups() ([]group, error) {
 		if err != nil {
 			return nil, err
 		}
-		groups = append(groups, group{Tag: tag.Name, Path: "/docs/reference/" + slug(tag.Name) + "/", Text: strings.TrimSpace(tag.Description), HTML: html})
+		groups = append(groups, group{
+			Tag: tag.Name, Path: "/docs/reference/" + slug(tag.Name) + "/", Text: strings.TrimSpace(tag.Description), HTML: html,
+		})
 	}
 	for _, path := range s.document.Paths {
 		item := path.Value
@@ -231,7 +233,10 @@ func (s *site) schemas() ([]schemaView, error) {
 		if len(body.Fields)+len(values) == 0 {
 			continue
 		}
-		v := schemaView{Values: values, Open: open, Name: component.Name, Type: body.Type, Text: strings.TrimSpace(resolved.Description), Fields: body.Fields}
+		v := schemaView{
+			Name: component.Name, Type: body.Type, Text: strings.TrimSpace(resolved.Description),
+			Values: values, Open: open, Fields: body.Fields,
+		}
 		if v.HTML, err = s.markdown.text(v.Text); err != nil {
 			return nil, err
 		}

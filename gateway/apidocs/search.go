@@ -2,6 +2,7 @@ package apidocs
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -36,7 +37,7 @@ func (s *site) searchIndex() ([]byte, error) {
 			add(o.Summary, o.Method+" "+o.Path, v.Path+"#"+o.ID, o.ID+" "+o.Text)
 			sent := o.Parameters
 			if o.Request != nil {
-				sent = append(sent[:len(sent):len(sent)], o.Request.Fields...)
+				sent = slices.Concat(sent, o.Request.Fields)
 			}
 			for _, f := range sent {
 				add(f.Name, o.Summary, v.Path+"#"+f.Anchor, f.Text)

@@ -18,8 +18,6 @@ var templateFiles embed.FS
 var guideFiles embed.FS
 
 // guideOrder is the order of the guides in the navigation. The page of the guide errors is /docs/errors/.
-//
-//nolint:gochecknoglobals // a constant list
 var guideOrder = []string{
 	"quick-start", "authentication", "pagination", "rate-limits", "idempotency", "errors",
 	"incremental-sync", "fleet-metrics", "incidents-from-ci", "versioning",
@@ -65,12 +63,13 @@ func newSite(openAPI []byte) (*site, error) {
 		return nil, err
 	}
 	s := &site{document: d, markdown: newMarkdown(), Title: d.Info.Title, Summary: d.Info.Summary}
-	s.layout, err = template.New("").Funcs(template.FuncMap{"base": func() string { return baseurl.Placeholder }}).ParseFS(templateFiles, "templates/*.html")
+	base := func() string { return baseurl.Placeholder }
+	s.layout, err = template.New("").Funcs(template.FuncMap{"base": base}).ParseFS(templateFiles, "templates/*.html")
 	if err != nil {
 		return nil, err
 	}
 	s.plain, err = texttemplate.New("").Funcs(texttemplate.FuncMap{
-		"base": func() string { return baseurl.Placeholder }, "join": strings.Join, "oneLine": oneLine,
+		"base": base, "join": strings.Join, "oneLine": oneLine,
 		"indent": func(f field) string { return strings.Repeat("  ", f.Depth) },
 	}).ParseFS(templateFiles, "templates/*.txt")
 	if err != nil {
@@ -109,7 +108,8 @@ func (s *site) addViews() error {
 		sections = append(sections, section{ID: schema.Name, Title: schema.Name, Level: 2, Text: schema.Text})
 	}
 	s.views = append(s.views, &view{
-		Kind: "schemas", Path: "/docs/schemas/", Title: "Schemas", Summary: "Every object of the API, with its fields.", Schemas: schemas, Article: article{Sections: sections},
+		Kind: "schemas", Path: "/docs/schemas/", Title: "Schemas", Summary: "Every object of the API, with its fields.",
+		Schemas: schemas, Article: article{Sections: sections},
 	})
 	for i, v := range s.views {
 		v.Site = s
