@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -106,8 +107,9 @@ func TestNoConnection(t *testing.T) {
 	if r := (user{url: server.URL, token: testToken}).run(t, "me", "--max-wait", "1s"); r.code != 8 || len(r.waited) < 1 || !strings.Contains(r.err, "connection refused") {
 		t.Errorf("a closed port: %+v", r)
 	}
-	secure := httptest.NewTLSServer(http.NotFoundHandler())
-	secure.Config.ErrorLog = nil
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+	secure.StartTLS()
 	t.Cleanup(secure.Close)
 	if r := (user{url: secure.URL, token: testToken}).run(t, "me"); r.code != 8 || len(r.waited) > 0 || !strings.Contains(r.err, "certificate") {
 		t.Errorf("an unknown certificate: %+v", r)

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	context.AfterFunc(ctx, stop)
 	os.Exit(opsctl.Run(ctx, os.Args[1:], opsctl.Environment{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Variables: os.Environ()}))
 }
 
@@ -108,32 +108,36 @@ type result struct {
 // A user runs opsctl with a token.
 type user struct {
 	url, token, input string
+	realTime          bool // whether pauses take their time
 }
 
 func (s *system) as(token string) user { return user{url: s.BaseURL, token: s.Tokens[token]} }
 
-// run runs the program. Its pauses take no time, but advance its clock.
+// run runs the program. Without realTime its pauses take no time, but advance its clock.
 func (u user) run(t *testing.T, arguments ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
 	var r result
 	var mu sync.Mutex
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	r.code = opsctl.Run(t.Context(), arguments, opsctl.Environment{
+	environment := opsctl.Environment{
 		In: io.NopCloser(strings.NewReader(u.input)), Out: &out, Err: &errs,
 		Variables: []string{"OPSCTL_URL=" + u.url, "OPSCTL_TOKEN=" + u.token},
-		Clock: func() time.Time {
+	}
+	if !u.realTime {
+		environment.Clock = func() time.Time {
 			mu.Lock()
 			defer mu.Unlock()
 			return now
-		},
-		Sleep: func(_ context.Context, d time.Duration) error {
+		}
+		environment.Sleep = func(_ context.Context, d time.Duration) error {
 			mu.Lock()
 			defer mu.Unlock()
 			now, r.waited = now.Add(d), append(r.waited, d)
 			return nil
-		},
-	})
+		}
+	}
+	r.code = opsctl.Run(t.Context(), arguments, environment)
 	r.out, r.err = out.String(), errs.String()
 	return r
 }

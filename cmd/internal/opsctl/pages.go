@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 )
 
 // maxPage is the largest page that the API returns.
@@ -111,5 +110,5 @@ func (p *program) array(w window, items []json.RawMessage, more bool) (json.RawM
 	if more {
 		p.note(note{Text: fmt.Sprintf("these are the first %d; --limit N or --all prints more", len(items))})
 	}
-	return json.Marshal(slices.Concat([]json.RawMessage{}, items)) // never null
+	return json.Marshal(append([]json.RawMessage{}, items...)) // never null
 }

@@ -121,7 +121,7 @@ func bounded(text json.RawMessage) any {
 	if isOldestFirst(longest) {
 		slices.Reverse(kept)
 	}
-	object[longest] = encode(slices.Concat([]json.RawMessage{}, kept))
+	object[longest] = encode(kept)
 	object["truncated"] = encode(truncation{Field: longest, Shown: shown, Of: len(items)})
 	return object
 }
