@@ -1,6 +1,7 @@
 package apidocstest
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -44,6 +45,7 @@ func programChecks() map[string]programCheck {
 		"incremental-sync/sync.py":           {run: checkSync},
 		"fleet-metrics/collect.py":           {run: checkCollect},
 		"incidents-from-ci/ci-incident.sh":   {run: checkCIIncident},
+		"incidents-from-ci/ci-opsctl.sh":     {run: checkCIIncident},
 		"versioning/tolerant.py":             {run: checkTolerant},
 		"versioning/deprecations.sh":         {through: removal.start, run: removal.check},
 	}
@@ -191,8 +193,14 @@ func checkCollect(p *program) {
 }
 
 func checkCIIncident(p *program) {
+	path := os.Getenv("PATH")
+	if strings.Contains(p.file, "opsctl") {
+		programs := p.TempDir()
+		run(p.T, ".", "go", "build", "-o", programs, "opsgate/cmd/opsctl")
+		path = programs + string(os.PathListSeparator) + path
+	}
 	run := func(id, command string) string {
-		return p.runWith([]string{"OPS_TOKEN=" + p.system.Tokens["incidents:write"], "RUN_ID=" + id}, command)
+		return p.runWith([]string{"OPS_TOKEN=" + p.system.Tokens["incidents:write"], "RUN_ID=" + id, "PATH=" + path}, command)
 	}
 	if got := run("1", "resolve"); got != "no incident is open\n" {
 		p.Errorf("got %q", got)
