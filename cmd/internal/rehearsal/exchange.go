@@ -68,7 +68,7 @@ func (x *exchange) record(a *recorder) {
 
 // keepFailure leaves the failure for the next try: the gateway itself refused this one.
 func (x *exchange) keepFailure() {
-	if x.failure == "" || !x.entry.failed() {
+	if x.failure == "" {
 		return
 	}
 	x.h.mu.Lock()

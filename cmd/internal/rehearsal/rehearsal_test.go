@@ -143,7 +143,11 @@ func (c *caller) change(a *httptest.ResponseRecorder) string {
 	if !json.Valid(a.Body.Bytes()) {
 		c.t.Errorf("invalid JSON: %s", a.Body)
 	}
-	switch body := a.Body.String(); {
+	body := a.Body.String()
+	if strings.Contains(body, "rehearsal") && a.Header().Get("Etag") == `"1"` {
+		c.t.Errorf("the entity tag is that of another body: %s", body)
+	}
+	switch {
 	case strings.Contains(body, "rehearsalNewField"):
 		return "field"
 	case strings.Contains(body, "rehearsal"):
@@ -261,7 +265,7 @@ func TestRefusalsOfTheGatewayDoNotShiftThePlan(t *testing.T) {
 
 func TestCutsOnTheWire(t *testing.T) {
 	seen := make(map[rehearsal.Fault]bool)
-	for seed := uint64(0); len(seen) < 2; seed++ {
+	for seed := range uint64(20) {
 		server := httptest.NewServer(newRehearsal(seed).Wrap(http.HandlerFunc(fakeGateway)))
 		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // it does not repeat by itself
 		send := func(method, target string) (string, error) {
@@ -292,6 +296,9 @@ func TestCutsOnTheWire(t *testing.T) {
 			t.Fatalf("got %q, %v", content, err)
 		}
 		server.Close()
+	}
+	if len(seen) < 2 {
+		t.Errorf("got only %v", seen)
 	}
 }
 
@@ -416,24 +423,6 @@ func TestScoreIsServedAsJSON(t *testing.T) {
 		}
 		if strings.Contains(answer.Body.String(), token) {
 			t.Errorf("it has a token: %s", answer.Body)
-		}
-	})
-}
-
-func TestMemoryIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCaller(t, 1)
-		for i := range 10_100 {
-			_, _ = c.try(newRequest("GET", "/v1/servers/"+strconv.Itoa(i), "")) // never repeated
-		}
-		score := c.h.Score()
-		for _, item := range score.Items {
-			if len(item.Findings) > 5 || item.Failures > 10_000 {
-				t.Errorf("%s has %d findings of %d failures", item.Name, len(item.Findings), item.Failures)
-			}
-		}
-		if score.Requests != 10_100 {
-			t.Errorf("%d requests", score.Requests)
 		}
 	})
 }
