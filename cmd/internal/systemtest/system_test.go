@@ -181,7 +181,7 @@ func (s *System) as(t *testing.T, name string) client {
 	if !ok && name != "" {
 		t.Fatalf("there is no demo token %q", name)
 	}
-	return client{system: s, token: token, validator: openapitest.New(t)}
+	return client{system: s, token: token, validator: openapitest.NewStrict(t)}
 }
 
 // A response is an HTTP response with its body.

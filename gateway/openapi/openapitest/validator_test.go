@@ -213,6 +213,23 @@ func TestResponsesThatAreNotDescribedFail(t *testing.T) {
 	}
 }
 
+func TestStrictValidatorRefusesUnlistedValues(t *testing.T) {
+	audit := func(action string) Exchange {
+		return exchange("GET", "/v1/audit", 200, getHeaders(), `{"items":[{"id":"2dc3cfc2-9f83-5ab1-a2b3-0d4ca0824002","actionType":"`+action+
+			`","resourceType":"incident","resourceId":"76181761-093f-52df-8402-bd54ca0c498b","ipAddress":"203.0.113.7",`+
+			`"createdAt":"2026-01-02T03:04:05.678Z"}],"nextCursor":null}`)
+	}
+	if err := NewStrict(t).Check(audit("incident.created")); err != nil {
+		t.Error(err)
+	}
+	if err := NewStrict(t).Check(audit("incident.merged")); err == nil || !strings.Contains(err.Error(), "at /items/0/actionType") {
+		t.Errorf("an unlisted action: %v", err)
+	}
+	if err := New(t).Check(audit("incident.merged")); err != nil {
+		t.Errorf("an unlisted action of a service: %v", err)
+	}
+}
+
 // recorder is a testing.TB that records failures.
 type recorder struct {
 	testing.TB
