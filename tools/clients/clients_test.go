@@ -2,9 +2,11 @@ package clients
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -30,8 +32,8 @@ var clients = []client{
 	{name: "java", needs: []string{"java", "javac", javaGenerator, javaLibraries}, generate: generateJava},
 }
 
-// Every operation of the description is called by every client. Each reads all pages, waits after 429, and gets the incident of the first
-// request when it repeats a request with its key. The errors that a client can cause are decoded with their details.
+// Every operation of the description is called by every client. Each reads all pages, waits and repeats requests as opsdev --rehearse scores
+// it, and gets the incident of the first request when it repeats a request with its key. The errors that a client can cause are decoded.
 func TestClients(t *testing.T) {
 	reference := start(t, highLimits)
 	document := filepath.Join(t.TempDir(), "openapi.json")
@@ -40,43 +42,72 @@ func TestClients(t *testing.T) {
 	}
 	operations := operationsOf(t, document)
 	want := expectedTour(t, reference)
+	lowLimit := fmt.Sprintf("rate_limit: {limits: [{requests: 1000000, per: 1s}], tokens: {%s: {limits: [{requests: 3, per: 5s}]}}}\n",
+		reference.tokenID(t, "read"))
 	for _, c := range clients {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.require(t)
 			dir := t.TempDir()
 			program := c.generate(t, document, dir)
-			s := start(t, lowLimits)
-
-			var tour map[string]any
-			decode(t, runProgram(t, s, dir, append(program, "tour")), &tour)
-			for name, value := range want {
-				if tour[name] != value {
-					t.Errorf("%s: %v, want %v", name, tour[name], value)
-				}
-			}
-			called := s.operationsWith(t, 200)
-			for _, operation := range operations {
-				if !called[operation] {
-					t.Errorf("%s was not called", operation)
-				}
-			}
-			if len(s.operationsWith(t, 429)) == 0 {
-				t.Error("no request exceeded the limit, so no wait was tested")
-			}
-
-			var errs []string
-			decode(t, runProgram(t, s, dir, append(program, "errors")), &errs)
-			if !slices.Equal(errs, expectedErrors) {
-				t.Errorf("errors are decoded as\n%q, want\n%q", errs, expectedErrors)
+			checkErrors(t, runProgram(t, start(t, lowLimit), dir, append(program, "errors")))
+			for seed := 1; seed <= rehearsals(); seed++ {
+				t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+					s := start(t, highLimits, "--rehearse", fmt.Sprint("--seed=", seed))
+					checkTour(t, runProgram(t, s, dir, append(program, "tour")), want)
+					checkCalled(t, s, operations)
+					if err := s.stop(); err != nil {
+						t.Errorf("%v\n%s", err, s.output.String())
+					}
+				})
 			}
 		})
 	}
 }
 
+// rehearsals returns how many seeds each client is rehearsed with.
+func rehearsals() int {
+	if testing.Short() {
+		return 1
+	}
+	return 3
+}
+
+func checkTour(t *testing.T, output []byte, want map[string]any) {
+	t.Helper()
+	var tour map[string]any
+	decode(t, output, &tour)
+	for name, value := range want {
+		if tour[name] != value {
+			t.Errorf("%s: %v, want %v", name, tour[name], value)
+		}
+	}
+}
+
+func checkCalled(t *testing.T, s *system, operations []string) {
+	t.Helper()
+	called := s.called(t)
+	for _, operation := range operations {
+		if !called[operation] {
+			t.Errorf("%s was not called", operation)
+		}
+	}
+}
+
+func checkErrors(t *testing.T, output []byte) {
+	t.Helper()
+	var errs []string
+	decode(t, output, &errs)
+	limited := regexp.MustCompile(`^rate_limited retry-after=[1-9]$`)
+	last := len(expectedErrors)
+	if len(errs) != last+1 || !slices.Equal(errs[:last], expectedErrors) || !limited.MatchString(errs[last]) {
+		t.Errorf("errors are decoded as\n%q, want\n%q and %s", errs, expectedErrors, limited)
+	}
+}
+
 var expectedErrors = []string{
 	"unauthorized", "forbidden required=incidents:write", "forbidden requiredPlan=ai", "not_found", "payload_too_large",
-	"unsupported_media_type", "validation_error message,title", "rate_limited retry-after=1",
+	"unsupported_media_type", "validation_error message,title",
 }
 
 // expectedTour returns what a tour of the demo data finds. The tour itself adds an incident with one update.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,20 +12,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 )
 
-const (
-	// patience limits each wait for opsdev.
-	patience = time.Minute
+// patience limits each wait for opsdev.
+const patience = time.Minute
 
-	highLimits = "rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"
-	// lowLimits are exceeded by every tour that does not wait.
-	lowLimits = "rate_limit: {limits: [{requests: 10, per: 1s}]}\n"
-)
+const highLimits = "rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"
 
 // A system is a running opsdev.
 type system struct {
@@ -61,6 +59,11 @@ var programs string
 func TestMain(m *testing.M) {
 	var err error
 	if programs, err = os.MkdirTemp("", "clients"); err != nil {
+		panic(err)
+	}
+	// Clients wait most of the time, so that all can run at once.
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(len(clients))); err != nil {
 		panic(err)
 	}
 	code := m.Run()
@@ -168,13 +171,21 @@ func read[T any](t *testing.T, s *system, path string) (v T) {
 	return v
 }
 
-// operationsWith returns the operations that were answered with the status, from the metrics of the gateway.
-func (s *system) operationsWith(t *testing.T, status int) map[string]bool {
+// called returns the operations that succeeded, from the metrics of the gateway.
+func (s *system) called(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
-	series := regexp.MustCompile(fmt.Sprintf(`(?m)^opsgate_http_requests_total\{.*route="(\w+)",status="%d"\}`, status))
+	series := regexp.MustCompile(`(?m)^opsgate_http_requests_total\{.*route="(\w+)",status="200"\}`)
 	for _, match := range series.FindAllSubmatch(get(t, s.AdminURL+"/metrics", ""), -1) {
 		found[string(match[1])] = true
 	}
 	return found
+}
+
+// tokenID returns the id of a token, which is the same in each system.
+func (s *system) tokenID(t *testing.T, name string) string {
+	t.Helper()
+	var me struct{ TokenID string }
+	decode(t, get(t, s.BaseURL+"/v1/me", s.Tokens[name]), &me)
+	return me.TokenID
 }

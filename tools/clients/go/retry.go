@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	attempts       = 8
+	attempts       = 6
 	attemptTimeout = 5 * time.Second
 	firstBackoff   = 250 * time.Millisecond
 )

@@ -9,7 +9,7 @@ import httpx
 
 from ops.types import UNSET, Response, Unset
 
-ATTEMPTS = 8
+ATTEMPTS = 6
 ATTEMPT_TIMEOUT = 5.0  # seconds
 FIRST_BACKOFF = 0.25
 TEMPORARY = {408, 409, 429, 503, 504}

@@ -1,4 +1,4 @@
-const attempts = 8;
+const attempts = 6;
 const attemptTimeout = 5_000; // milliseconds
 const firstBackoff = 250;
 const temporary = [408, 409, 429, 503, 504];
