@@ -101,6 +101,16 @@ func TestFailedWriteReportsItsKey(t *testing.T) {
 	}
 }
 
+func TestDeprecatedOperationIsNoted(t *testing.T) {
+	s := startStub(t, answer(200, identity, "Deprecation", "@1798761600", "Sunset", "Sat, 01 Jan 2028 00:00:00 GMT"), answer(200, identity))
+	if r := s.run(t, "me"); r.code != 0 || !strings.Contains(r.err, `deprecated; it may be removed after: "Sat, 01 Jan 2028 00:00:00 GMT"`) {
+		t.Errorf("got %+v", r)
+	}
+	if r := s.run(t, "me"); r.err != "" {
+		t.Errorf("noted %q", r.err)
+	}
+}
+
 func TestNoConnection(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()

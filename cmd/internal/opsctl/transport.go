@@ -55,6 +55,7 @@ func (t *transport) Do(r *http.Request) (*http.Response, error) {
 	for {
 		response, failure := t.try(r)
 		if failure == nil {
+			t.noteDeprecation(response.Header)
 			return response, nil
 		}
 		wait := time.Duration(failure.RetryAfter) * time.Second
@@ -77,6 +78,13 @@ func (t *transport) Do(r *http.Request) (*http.Response, error) {
 
 func isRead(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}
+
+// noteDeprecation notes that the operation is going to be removed (RFC 9745, RFC 8594).
+func (t *transport) noteDeprecation(h http.Header) {
+	if h.Get("Deprecation") != "" {
+		t.program.note(note{Text: fmt.Sprintf("this operation of the API is deprecated; it may be removed after: %q", h.Get("Sunset"))})
+	}
 }
 
 // final completes a problem for the user: a write without a final answer may have been executed.
