@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -57,7 +58,9 @@ func TestClients(t *testing.T) {
 					checkTour(t, runProgram(t, s, dir, append(program, "tour")), want)
 					checkCalled(t, s, operations)
 					if err := s.stop(); err != nil {
-						t.Errorf("%v\n%s", err, s.output.String())
+						_, score, _ := strings.Cut(s.output.String(), "\nRehearsal with seed")
+						_, score, _ = strings.Cut(score, "\nRehearsal with seed") // the first is a line of the start
+						t.Errorf("%v; rehearsal with seed%s", err, score)
 					}
 				})
 			}
