@@ -2,7 +2,6 @@ package apidocs
 
 import (
 	"bytes"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -11,12 +10,11 @@ import (
 	"opsgate/gateway/baseurl"
 )
 
-// A host serves the documentation and GET /v1/me.
+// A host serves the documentation.
 type host struct {
 	*httptest.Server
 	mu      sync.Mutex
-	missing []string      // requested paths that do not exist
-	calls   []http.Header // headers of the requests to GET /v1/me
+	missing []string // requested paths that do not exist
 }
 
 func startHost(t *testing.T) *host {
@@ -30,12 +28,6 @@ func startHost(t *testing.T) *host {
 func (s *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.URL.Path == "/v1/me" {
-		s.calls = append(s.calls, r.Header.Clone())
-		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		_, _ = fmt.Fprint(w, `{"scopes":[]}`)
-		return
-	}
 	page, ok := Lookup(r.URL.Path)
 	if !ok {
 		s.missing = append(s.missing, r.URL.Path)
