@@ -59,10 +59,10 @@ func TestFailedRequestsAreRepeated(t *testing.T) {
 			if r := write.run(t, create()...); r.code != c.code || !between(r.waited, c.waits...) {
 				t.Errorf("a write: %+v", r)
 			}
-			for i, r := range write.requests {
+			for i, r := range write.seen() {
 				key := r.Header.Get("Idempotency-Key")
-				if len(key) != 36 || key != write.requests[0].Header.Get("Idempotency-Key") || write.bodies[i] != write.bodies[0] || write.bodies[0] == "" {
-					t.Errorf("request %d has key %q and body %q", i, key, write.bodies[i])
+				if len(key) != 36 || key != write.seen()[0].Header.Get("Idempotency-Key") || write.sent()[i] != write.sent()[0] || write.sent()[0] == "" {
+					t.Errorf("request %d has key %q and body %q", i, key, write.sent()[i])
 				}
 			}
 		})
@@ -95,7 +95,7 @@ func TestFailedWriteReportsItsKey(t *testing.T) {
 		if r.code != code || strings.Contains(r.err, "--idempotency-key mine") != (code == 8) {
 			t.Errorf("got %+v, want exit code %d", r, code)
 		}
-		if key := s.requests[0].Header.Get("Idempotency-Key"); key != "mine" {
+		if key := s.seen()[0].Header.Get("Idempotency-Key"); key != "mine" {
 			t.Errorf("sent the key %q", key)
 		}
 	}
@@ -135,11 +135,11 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	other := startStub(t, answer(200, identity))
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		s := startStub(t, answer(status, "", "Location", other.url+"/v1/me"))
-		if r := s.run(t, "me"); r.code != 1 || !strings.Contains(r.err, "redirected") || len(s.requests) != 1 {
+		if r := s.run(t, "me"); r.code != 1 || !strings.Contains(r.err, "redirected") || len(s.seen()) != 1 {
 			t.Errorf("%d: %+v", status, r)
 		}
 	}
-	if len(other.requests) > 0 {
+	if len(other.seen()) > 0 {
 		t.Error("a redirect was followed")
 	}
 }
@@ -214,18 +214,18 @@ func TestControlCharactersAreHarmless(t *testing.T) {
 
 func TestAPICommandPrintsAnswersAsTheyAre(t *testing.T) {
 	s := startStub(t, answer(200, "{\"a\" :1}"))
-	if r := s.run(t, "api", "get", "/v1/anything?x=%20&y=1", "-o", "id"); r.out != "{\"a\" :1}\n" || s.requests[0].URL.String() != "/v1/anything?x=%20&y=1" || s.requests[0].Header.Get("Idempotency-Key") != "" {
-		t.Errorf("got %+v from %s", r, s.requests[0].URL)
+	if r := s.run(t, "api", "get", "/v1/anything?x=%20&y=1", "-o", "id"); r.out != "{\"a\" :1}\n" || s.seen()[0].URL.String() != "/v1/anything?x=%20&y=1" || s.seen()[0].Header.Get("Idempotency-Key") != "" {
+		t.Errorf("got %+v from %s", r, s.seen()[0].URL)
 	}
 	s.input = `{"b": 2}`
 	s.must(t, "api", "POST", "/v1/incidents", "--data", "-")
-	if r := s.requests[1]; s.bodies[1] != s.input || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Idempotency-Key") == "" {
-		t.Errorf("sent %q with %v", s.bodies[1], r.Header)
+	if r := s.seen()[1]; s.sent()[1] != s.input || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Idempotency-Key") == "" {
+		t.Errorf("sent %q with %v", s.sent()[1], r.Header)
 	}
 	for _, path := range []string{"//other.example/v1/me", "/@other.example", "/v1/../x", "/\\other.example"} {
 		s.run(t, "api", "GET", path)
 	}
-	if len(s.requests) != 6 {
-		t.Errorf("only %d requests reached the host", len(s.requests))
+	if len(s.seen()) != 6 {
+		t.Errorf("only %d requests reached the host", len(s.seen()))
 	}
 }

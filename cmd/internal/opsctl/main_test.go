@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -159,6 +160,20 @@ type stub struct {
 	mu       sync.Mutex
 	requests []*http.Request
 	bodies   []string
+}
+
+// seen returns the requests so far.
+func (s *stub) seen() []*http.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// sent returns the bodies of the requests so far.
+func (s *stub) sent() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.bodies)
 }
 
 // testToken is the token of requests to stubs.

@@ -198,12 +198,10 @@ func TestAgentGetsTheKeyOfAFailedWrite(t *testing.T) {
 	if !s.agent(t, "--max-wait", "700ms").call(t, "create_incident", newIncident, &lost) || lost.Code != "no_connection" || len(lost.IdempotencyKey) != 36 {
 		t.Errorf("got %+v", lost)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.requests) < 3 {
-		t.Errorf("%d requests", len(s.requests))
+	if len(s.seen()) < 3 {
+		t.Errorf("%d requests", len(s.seen()))
 	}
-	for _, r := range s.requests[1:] {
+	for _, r := range s.seen()[1:] {
 		if r.Header.Get("Idempotency-Key") != lost.IdempotencyKey {
 			t.Errorf("sent the key %q", r.Header.Get("Idempotency-Key"))
 		}

@@ -70,18 +70,18 @@ func TestListsAreWalkedToTheirEnd(t *testing.T) {
 	} {
 		s := startStub(t, cursors(c.total, c.ignored))
 		r := s.run(t, append([]string{"audit", "list", "-o", "json"}, strings.Fields(c.arguments)...)...)
-		if r.code != 0 || len(s.requests) != c.requests || strings.Contains(r.err, "--all prints more") != c.more {
-			t.Errorf("%s of %d: %d requests, %+v", c.arguments, c.total, len(s.requests), r)
+		if r.code != 0 || len(s.seen()) != c.requests || strings.Contains(r.err, "--all prints more") != c.more {
+			t.Errorf("%s of %d: %d requests, %+v", c.arguments, c.total, len(s.seen()), r)
 		}
 		numbers(t, r.out, c.want)
 	}
 	s := startStub(t, cursors(250, map[int]bool{0: true}))
-	if r := s.run(t, "audit", "list", "--all"); r.code != 1 || r.out != "" || !strings.Contains(r.err, "incomplete_list") || len(s.requests) > 10 {
-		t.Errorf("cursors that are always ignored: %d requests, %+v", len(s.requests), r)
+	if r := s.run(t, "audit", "list", "--all"); r.code != 1 || r.out != "" || !strings.Contains(r.err, "incomplete_list") || len(s.seen()) > 10 {
+		t.Errorf("cursors that are always ignored: %d requests, %+v", len(s.seen()), r)
 	}
 	stuck := startStub(t, answer(200, `{"items": [], "nextCursor": "a"}`))
-	if r := stuck.run(t, "audit", "list", "--all"); r.code != 1 || len(stuck.requests) > 3 {
-		t.Errorf("the same cursor again: %d requests, %+v", len(stuck.requests), r)
+	if r := stuck.run(t, "audit", "list", "--all"); r.code != 1 || len(stuck.seen()) > 3 {
+		t.Errorf("the same cursor again: %d requests, %+v", len(stuck.seen()), r)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestNumberedPagesKeepEachItemOnce(t *testing.T) {
 	s := startStub(t, serve)
 	r := s.run(t, append(command, "--limit", "150")...)
 	numbers(t, r.out, 150)
-	if len(s.requests) != 2 || !strings.Contains(r.err, "--all prints more") {
-		t.Errorf("%d requests, %s", len(s.requests), r.err)
+	if len(s.seen()) != 2 || !strings.Contains(r.err, "--all prints more") {
+		t.Errorf("%d requests, %s", len(s.seen()), r.err)
 	}
 }

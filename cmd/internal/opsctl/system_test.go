@@ -229,12 +229,12 @@ func TestTokenFileAndConnectionSettings(t *testing.T) {
 			t.Errorf("%s: %+v, want exit code %d and %q", c.name, r, c.code, c.want)
 		}
 	}
-	for _, r := range s.requests {
+	for _, r := range s.seen() {
 		if r.Header.Get("Authorization") != "Bearer "+testToken || r.URL.Path != "/v1/me" {
 			t.Errorf("got %s with %s", r.URL, r.Header)
 		}
 	}
-	if len(s.requests) != 4 {
-		t.Errorf("%d requests", len(s.requests))
+	if len(s.seen()) != 4 {
+		t.Errorf("%d requests", len(s.seen()))
 	}
 }
