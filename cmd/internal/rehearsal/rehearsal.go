@@ -89,7 +89,7 @@ func (h *Rehearsal) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x.request = request{
 		id:     strings.Join([]string{r.Method, r.URL.RequestURI(), x.entry.Key}, " "),
 		method: r.Method, path: r.URL.Path,
-		cursor: isCursorList(r.URL.Path) && r.URL.Query().Get("cursor") != "",
+		cursor: r.URL.Query().Get("cursor") != "",
 		key:    x.entry.Key != "",
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodPost {

@@ -43,7 +43,8 @@ func hash(content []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// readBody returns the hash of the body of a POST, and "" if the body is empty, too long or incomplete. The gateway reads the body again.
+// readBody returns the hash of the body of a POST, and "" if the body is empty, too long or incomplete. The gateway reads the body again, and
+// gets the same error at the same place: it must not wait a second time for a body that is late.
 func readBody(w http.ResponseWriter, r *http.Request) string {
 	if r.Method != http.MethodPost {
 		return ""
@@ -52,7 +53,11 @@ func readBody(w http.ResponseWriter, r *http.Request) string {
 	_ = connection.SetReadDeadline(time.Now().Add(bodyTimeout)) // fails only if the client has closed the connection
 	content, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	_ = connection.SetReadDeadline(time.Time{})
-	r.Body = readCloser{io.MultiReader(bytes.NewReader(content), r.Body), r.Body}
+	rest := io.Reader(r.Body)
+	if err != nil {
+		rest = failedReader{err}
+	}
+	r.Body = readCloser{io.MultiReader(bytes.NewReader(content), rest), r.Body}
 	if err != nil || len(content) == 0 || len(content) == maxBody {
 		return ""
 	}
@@ -64,5 +69,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// isCursorList returns whether the operation of the path returns pages by cursor.
-func isCursorList(path string) bool { return path == "/v1/incidents" || path == "/v1/audit" }
+// A failedReader returns the error of an earlier read.
+type failedReader struct{ err error }
+
+func (f failedReader) Read([]byte) (int, error) { return 0, f.err }
