@@ -5,7 +5,7 @@
 // pure function of the journal.
 //
 // A logical request is a request with all its repeats: the same token, method, URL and idempotency key. At most two answers in a row to a
-// logical request are failures of the rehearsal, so a client that repeats a request three times always gets through.
+// logical request are failures of the rehearsal, so a client that repeats a request twice always gets through.
 //
 // Terms: a failure is an answer that the client must repeat the request for (429, 503, or a connection that is cut); a change is an answer
 // that the client must accept as it is (a new field, a new value, a delay, a restarted list, a replay).
