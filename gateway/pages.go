@@ -44,7 +44,7 @@ func showPage(r *Request) (Reply, error) {
 // maxHostPages is the size in bytes from which no further pages are kept for Hosts of requests: clients can send any number of Hosts.
 const maxHostPages = 8 << 20
 
-// documentation inserts the base URL of the API into pages and keeps the results, compressed (docs/openapi.md, "The base URL").
+// documentation inserts the base URL of the API into pages and keeps the results, compressed (docs/api-docs.md, "The base URL").
 type documentation struct {
 	publicURL string // "" if the base URL is that of the request
 
