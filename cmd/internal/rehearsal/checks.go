@@ -138,7 +138,7 @@ func replays(entries []Entry) (cases int, findings []Finding) {
 		cases++
 		for j := i + 1; j < len(entries); j++ {
 			if f := &entries[j]; f.repeats(e) && f.Body == e.Body && f.Key != e.Key {
-				findings = append(findings, find(f, "the same write again, with another Idempotency-Key, after an answer with idempotent-replayed: true"))
+				findings = append(findings, find(f, "the same write with another Idempotency-Key, after an answer with idempotent-replayed: true"))
 				break
 			}
 		}

@@ -43,8 +43,8 @@ func hash(content []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// readBody returns the hash of the body of a POST, and "" if the body is empty, too long or incomplete. The gateway reads the body again, and
-// gets the same error at the same place: it must not wait a second time for a body that is late.
+// readBody returns the hash of the body of a POST, and "" if the body is empty, too long or incomplete. The gateway reads the body again,
+// and gets the same error at the same place: it must not wait a second time for a body that is late.
 func readBody(w http.ResponseWriter, r *http.Request) string {
 	if r.Method != http.MethodPost {
 		return ""

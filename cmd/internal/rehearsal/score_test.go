@@ -167,7 +167,7 @@ var scripts = []script{
 	{
 		"writes again after a replay",
 		[]rehearsal.Entry{at(0, "POST /v1/incidents", key("a"), replayed), at(300, "POST /v1/incidents", key("b"))},
-		"", "replays:the same write again",
+		"", "replays:the same write with another",
 	},
 
 	{
