@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -15,11 +14,9 @@ import (
 	"sync"
 	"testing"
 
+	"opsgate/cmd/internal/devcmd/devtest"
 	"opsgate/gateway/apidocs/samples"
 )
-
-// highLimits is a configuration whose rate limits no test reaches.
-const highLimits = "rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"
 
 const guides = "../../../gateway/apidocs/guides"
 
@@ -76,24 +73,11 @@ func (p *program) run(token string, arguments ...string) string {
 func (p *program) runWith(variables []string, arguments ...string) string {
 	p.Helper()
 	command := append(interpreter(p.T, p.file), arguments...)
-	output, err := runIn(p.T, filepath.Dir(p.file), variables, command...)
+	output, stderr, err := runIn(p.T, filepath.Dir(p.file), variables, command...)
 	if err != nil {
-		p.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, output)
+		p.Fatalf("%s: %v\n%s%s", strings.Join(command, " "), err, output, stderr)
 	}
 	return output
-}
-
-// runIn runs a command in dir with these variables added to the environment, and returns its standard output, and after a failure also
-// its standard error.
-func runIn(t *testing.T, dir string, variables []string, command ...string) (string, error) {
-	t.Helper()
-	c := exec.CommandContext(t.Context(), command[0], command[1:]...)
-	var out, problems bytes.Buffer
-	c.Dir, c.Env, c.Stdout, c.Stderr = dir, append(os.Environ(), variables...), &out, &problems
-	if err := c.Run(); err != nil {
-		return out.String() + problems.String(), err
-	}
-	return out.String(), nil
 }
 
 // interpreter returns the command that runs the file.
@@ -183,12 +167,12 @@ func startBoth(t *testing.T) (limited, unlimited system) {
 		perSecond = 6
 	}
 	limited = start(t, fmt.Sprintf("rate_limit: {limits: [{requests: %d, per: 1s}, {requests: 5000, per: 1h}]}\n", perSecond))
-	return limited, start(t, highLimits)
+	return limited, start(t, devtest.HighLimits)
 }
 
 // TestResponsesInGuides compares the responses in the guides with what the API returns to the same request: the same fields of the same types.
 func TestResponsesInGuides(t *testing.T) {
-	system := start(t, highLimits)
+	system := start(t, devtest.HighLimits)
 	found := 0
 	for _, example := range blocks(t) {
 		method, path, ok := strings.Cut(example.title, " ")
@@ -233,10 +217,12 @@ func shape(value any) any {
 // lines returns the lines of the output.
 func lines(output string) []string { return strings.Split(strings.TrimSpace(output), "\n") }
 
-// field returns the first word of each line.
-func field(output string, index int) (words []string) {
+// firstWords returns the first word of each line.
+func firstWords(output string) (words []string) {
 	for _, line := range lines(output) {
-		words = append(words, strings.Fields(line)[index])
+		if all := strings.Fields(line); len(all) > 0 {
+			words = append(words, all[0])
+		}
 	}
 	return words
 }

@@ -1,7 +1,6 @@
 package apidocstest
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -84,21 +83,20 @@ func buildJava(t *testing.T, dir string, code map[string]string) func(string) []
 
 func run(t *testing.T, dir, program string, arguments ...string) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), program, arguments...)
-	command.Dir, command.Env = dir, append(os.Environ(), "GOFLAGS=", "GOWORK=off")
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", program, err, out)
+	out, stderr, err := runIn(t, dir, []string{"GOFLAGS=", "GOWORK=off"}, append([]string{program}, arguments...)...)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s%s", program, err, out, stderr)
 	}
 }
 
-// execute runs a sample and returns its output.
-func execute(t *testing.T, token string, command []string) (out []byte, stderr string, err error) {
+// runIn runs a command in dir with these variables added to the environment. It returns what the command prints.
+func runIn(t *testing.T, dir string, variables []string, command ...string) (out, stderr string, err error) {
 	t.Helper()
-	var failure bytes.Buffer
+	var output, problems strings.Builder
 	c := exec.CommandContext(t.Context(), command[0], command[1:]...)
-	c.Env, c.Stderr = append(os.Environ(), "OPS_TOKEN="+token), &failure
-	out, err = c.Output()
-	return out, failure.String(), err
+	c.Dir, c.Env, c.Stdout, c.Stderr = dir, append(os.Environ(), variables...), &output, &problems
+	err = c.Run()
+	return output.String(), problems.String(), err
 }
 
 // need skips the test if a program is missing, or fails it in CI.

@@ -66,11 +66,11 @@ func (p *program) wantContains(output string, parts ...string) {
 // fails runs the program and returns its output if it ends with an error, else fails the test.
 func (p *program) fails(token string) string {
 	p.Helper()
-	output, err := runIn(p.T, filepath.Dir(p.file), []string{"OPS_TOKEN=" + token}, interpreter(p.T, p.file)...)
+	output, stderr, err := runIn(p.T, filepath.Dir(p.file), []string{"OPS_TOKEN=" + token}, interpreter(p.T, p.file)...)
 	if err == nil {
-		p.Errorf("it did not fail:\n%s", output)
+		p.Errorf("it did not fail:\n%s%s", output, stderr)
 	}
-	return output
+	return output + stderr
 }
 
 func checkFirstCall(p *program) {
@@ -117,7 +117,7 @@ func checkWhoChangedWhat(p *program) {
 
 func checkAllCommands(p *program) {
 	server, total := p.system.busiestServer(p.T)
-	ids := field(p.run("commands:read", server), 0)
+	ids := firstWords(p.run("commands:read", server))
 	slices.Sort(ids)
 	if got := len(slices.Compact(ids)); got != total || len(ids) != total || total <= 100 {
 		p.Errorf("got %d commands of %d", got, total)

@@ -1,7 +1,6 @@
 package apidocstest
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"opsgate/cmd/internal/devcmd/devtest"
 	"opsgate/gateway/apidocs/answers"
 	"opsgate/gateway/apidocs/samples"
 	"opsgate/gateway/openapi/openapitest"
@@ -22,7 +22,7 @@ import (
 // Every sample runs as a reader would run it, but with the address of opsdev, and prints the recorded response. go test -short runs three
 // operations in each language.
 func TestSamplesRun(t *testing.T) {
-	s := start(t, "rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n")
+	s := start(t, devtest.HighLimits)
 	operations := readsFirst()
 	if testing.Short() {
 		operations = []openapitest.Operation{operations[0], operations[len(operations)/2], operations[len(operations)-1]}
@@ -41,13 +41,13 @@ func TestSamplesRun(t *testing.T) {
 				continue
 			}
 			t.Run(o.ID+"/"+l.ID, func(t *testing.T) {
-				out, stderr, err := execute(t, s.Tokens["full"], command(o.ID))
+				out, stderr, err := runIn(t, "", []string{"OPS_TOKEN=" + s.Tokens["full"]}, command(o.ID)...)
 				if err != nil || stderr != "" {
 					t.Fatalf("%v\n%s", err, stderr)
 				}
 				record, _ := answers.Lookup(o.ID)
 				_, want, _ := strings.Cut(record, "\n\n")
-				if got := shorten(t, out) + "\n"; masked(o.Method, got) != masked(o.Method, want) {
+				if got := shorten(t, []byte(out)) + "\n"; masked(o.Method, got) != masked(o.Method, want) {
 					t.Errorf("got\n%s\nthe record\n%s", got, want)
 				}
 			})
@@ -105,16 +105,17 @@ func TestAnyBodyArrives(t *testing.T) {
 	t.Cleanup(e.Close)
 	hard := samples.Request{Method: http.MethodPost, Path: "/v1/incidents", Query: "a=%27%22%24HOME&b=2", Body: hardBody(t)}
 	requests := map[string]samples.Request{"hard": hard, "fails": {Method: http.MethodGet, Path: "/v1/fails"}}
+	token := []string{"OPS_TOKEN=ops_live_text"}
 	for _, l := range samples.Languages() {
 		t.Run(l.ID, func(t *testing.T) {
 			command := build(t, l.ID, t.TempDir(), e.URL, requests)
-			out, stderr, err := execute(t, "ops_live_text", command("hard"))
-			if err != nil || !json.Valid(out) || !bytes.Contains(out, []byte("arrived")) {
+			out, stderr, err := runIn(t, "", token, command("hard")...)
+			if err != nil || !json.Valid([]byte(out)) || !strings.Contains(out, "arrived") {
 				t.Fatalf("%v\n%s%s", err, out, stderr)
 			}
 			checkArrived(t, e, hard)
-			out, stderr, err = execute(t, "ops_live_text", command("fails"))
-			if err == nil || !strings.Contains(string(out)+stderr, `"code":"forbidden"`) || !strings.Contains(stderr, "403") {
+			out, stderr, err = runIn(t, "", token, command("fails")...)
+			if err == nil || !strings.Contains(out+stderr, `"code":"forbidden"`) || !strings.Contains(stderr, "403") {
 				t.Errorf("after a refusal: %v\n%s%s", err, out, stderr)
 			}
 		})

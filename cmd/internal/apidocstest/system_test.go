@@ -1,63 +1,26 @@
 package apidocstest
 
 import (
-	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
-	"opsgate/cmd/internal/devcmd"
-	"opsgate/cmd/internal/logging/loggingtest"
+	"opsgate/cmd/internal/devcmd/devtest"
 	"opsgate/gateway/apidocs/samples"
 )
 
 // A system is a running opsdev.
-type system struct {
-	BaseURL string            `json:"baseUrl"`
-	Tokens  map[string]string `json:"tokens"`
-}
+type system struct{ *devtest.System }
 
 // start runs opsdev with a configuration until the end of the test.
 func start(t *testing.T, configuration string) system {
 	t.Helper()
-	dir := t.TempDir()
-	config, credentials := filepath.Join(dir, "opsgate.yaml"), filepath.Join(dir, "credentials.json")
-	write(t, config, configuration)
-	arguments := []string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--config=" + config, "--credentials=" + credentials}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	exited := make(chan int, 1)
-	var log loggingtest.Buffer
-	go func() { exited <- devcmd.Run(ctx, arguments, devcmd.Environment{Out: io.Discard, Err: &log}) }()
-	t.Cleanup(stop)
-	limit, tick := time.After(3*time.Minute), time.NewTicker(10*time.Millisecond) // the demo data takes long under the race detector
-	defer tick.Stop()
-	for {
-		select {
-		case code := <-exited:
-			t.Fatalf("opsdev ended with %d:\n%s", code, log.String())
-		case <-limit:
-			t.Fatalf("opsdev is not ready:\n%s", log.String())
-		case <-tick.C:
-		}
-		content, err := os.ReadFile(credentials)
-		if err != nil {
-			continue
-		}
-		t.Cleanup(func() {
-			stop()
-			<-exited
-		})
-		var s system
-		must(t, json.Unmarshal(content, &s))
-		return s
-	}
+	return system{devtest.Start(t, configuration)}
 }
 
 // call sends the request with a demo token.

@@ -3,14 +3,12 @@ package opsctl_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,8 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/devcmd"
-	"opsgate/cmd/internal/logging/loggingtest"
+	"opsgate/cmd/internal/devcmd/devtest"
 	"opsgate/cmd/internal/opsctl"
 )
 
@@ -36,67 +33,15 @@ func TestMain(m *testing.M) {
 }
 
 // A system is a running opsdev.
-type system struct {
-	BaseURL string
-	Tokens  map[string]string
+type system struct{ *devtest.System }
 
-	log  loggingtest.Buffer
-	out  loggingtest.Buffer
-	stop context.CancelFunc
-	code chan int
-}
-
-// limits of the gateway of a test.
-const (
-	highLimits = "rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"
-	oneAMinute = "rate_limit: {limits: [{requests: 1, per: 1m}]}\n"
-)
+// oneAMinute is a configuration of the gateway.
+const oneAMinute = "rate_limit: {limits: [{requests: 1, per: 1m}]}\n"
 
 // startSystem runs opsdev until the test ends.
-func startSystem(t *testing.T, limits string, arguments ...string) *system {
+func startSystem(t *testing.T, configuration string, arguments ...string) *system {
 	t.Helper()
-	dir := t.TempDir()
-	configuration, credentials := filepath.Join(dir, "opsgate.yaml"), filepath.Join(dir, "credentials.json")
-	must(t, os.WriteFile(configuration, []byte(limits), 0o600))
-	s := &system{code: make(chan int, 1)}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	s.stop = stop
-	arguments = append([]string{
-		"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials=" + credentials, "--config=" + configuration,
-	}, arguments...)
-	go func() { s.code <- devcmd.Run(ctx, arguments, devcmd.Environment{Out: &s.out, Err: &s.log}) }()
-	t.Cleanup(s.end)
-	s.await(t, credentials)
-	return s
-}
-
-func (s *system) await(t *testing.T, credentials string) {
-	t.Helper()
-	limit := time.NewTimer(3 * time.Minute) // the demo data takes long under the race detector
-	defer limit.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if content, err := os.ReadFile(credentials); err == nil {
-			must(t, json.Unmarshal(content, s))
-			return
-		}
-		select {
-		case code := <-s.code:
-			s.code <- code
-			t.Fatalf("opsdev ended with %d:\n%s", code, s.log.String())
-		case <-limit.C:
-			t.Fatalf("opsdev is not ready:\n%s", s.log.String())
-		case <-tick.C:
-		}
-	}
-}
-
-// end stops opsdev. It may be called twice.
-func (s *system) end() {
-	s.stop()
-	code := <-s.code
-	s.code <- code
+	return &system{devtest.Start(t, configuration, arguments...)}
 }
 
 // result is what a run of the program left.

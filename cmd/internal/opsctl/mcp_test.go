@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"opsgate/cmd/internal/apiclient"
+	"opsgate/cmd/internal/devcmd/devtest"
 	"opsgate/cmd/internal/logging/loggingtest"
 )
 
@@ -82,7 +83,7 @@ func (a agent) call(t *testing.T, name string, arguments map[string]any, into an
 }
 
 func TestAgentWithReadTokenHasNoWriteTools(t *testing.T) {
-	a := startSystem(t, highLimits).as("read").agent(t)
+	a := startSystem(t, devtest.HighLimits).as("read").agent(t)
 	tools := a.tools(t)
 	for _, o := range apiclient.Operations() {
 		named := func(tool *mcp.Tool) bool { return tool.Title == o.Summary }
@@ -127,7 +128,7 @@ func TestAgentWithReadTokenHasNoWriteTools(t *testing.T) {
 }
 
 func TestAgentCreatesAndResolvesAnIncident(t *testing.T) {
-	a := startSystem(t, highLimits).as("full").agent(t)
+	a := startSystem(t, devtest.HighLimits).as("full").agent(t)
 	tools := a.tools(t)
 	if len(tools) != len(apiclient.Operations()) {
 		t.Errorf("%d tools", len(tools))

@@ -3,6 +3,8 @@ package opsctl_test
 import (
 	"strings"
 	"testing"
+
+	"opsgate/cmd/internal/devcmd/devtest"
 )
 
 // opsdev disturbs the API on purpose and scores the client: opsctl must pass whatever the seed, with real pauses.
@@ -13,16 +15,14 @@ func TestPassesTheRehearsal(t *testing.T) {
 			if testing.Short() && seed != "1" {
 				t.Skip("one seed is enough for every day")
 			}
-			s := startSystem(t, highLimits, "--rehearse", "--seed", seed)
+			s := startSystem(t, devtest.HighLimits, "--rehearse", "--seed", seed)
 			u := s.as("full")
 			u.realTime = true
 			rehearse(t, u)
-			s.end()
-			report := s.out.String()
-			if code := <-s.code; code != 0 || !strings.Contains(report, "Verdict: passed") {
+			code, report := s.Stop(), s.Out.String()
+			if code != 0 || !strings.Contains(report, "Verdict: passed") {
 				t.Errorf("opsdev ended with %d:\n%s", code, report)
 			}
-			s.code <- 0
 		})
 	}
 }

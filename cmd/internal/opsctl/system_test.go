@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"opsgate/cmd/internal/devcmd/devtest"
 	"opsgate/gateway/openapi"
 )
 
@@ -60,7 +61,7 @@ func startRecorder(t *testing.T, target string) (*recorder, string) {
 }
 
 func TestEveryOperationHasACommandThatWorks(t *testing.T) {
-	s := startSystem(t, highLimits)
+	s := startSystem(t, devtest.HighLimits)
 	rec, address := startRecorder(t, s.BaseURL)
 	u := user{url: address, token: s.Tokens["full"]}
 	id := func(list ...string) string {
@@ -105,7 +106,7 @@ func TestEveryOperationHasACommandThatWorks(t *testing.T) {
 }
 
 func TestIncidentFromCreationToResolution(t *testing.T) {
-	s := startSystem(t, highLimits)
+	s := startSystem(t, devtest.HighLimits)
 	u := s.as("full")
 	page, _, _ := strings.Cut(u.must(t, "status-pages", "list", "-o", "id"), "\n")
 	create := []string{
@@ -140,7 +141,7 @@ func TestIncidentFromCreationToResolution(t *testing.T) {
 
 // Each class of error has its exit code, its code and its details.
 func TestExitCodesOfRealErrors(t *testing.T) {
-	s := startSystem(t, highLimits)
+	s := startSystem(t, devtest.HighLimits)
 	const none = "01234567-89ab-7def-8123-456789abcdef"
 	for _, c := range []struct {
 		token, command string

@@ -1,0 +1,2 @@
+// Package devtest runs opsdev in the process of a test.
+package devtest
