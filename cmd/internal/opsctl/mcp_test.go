@@ -110,12 +110,21 @@ func TestAgentWithReadTokenHasNoWriteTools(t *testing.T) {
 	if a.call(t, "get_server", map[string]any{"id": servers.Items[0].ID}, &server) || server.Name != servers.Items[0].Name {
 		t.Errorf("got %v", server)
 	}
-	var page struct {
-		Items      []any
-		NextCursor string
+	type page struct {
+		Items         []any
+		NextCursor    string
+		CursorIgnored bool
 	}
-	if a.call(t, "list_incidents", map[string]any{"limit": 2}, &page) || len(page.Items) != 2 || page.NextCursor == "" {
-		t.Errorf("got %v", page)
+	var first, restarted, beyond page
+	if a.call(t, "list_incidents", map[string]any{"limit": 2}, &first) || len(first.Items) != 2 || first.NextCursor == "" || first.CursorIgnored {
+		t.Errorf("got %v", first)
+	}
+	if a.call(t, "list_incidents", map[string]any{"cursor": "unknown"}, &restarted) || !restarted.CursorIgnored {
+		t.Errorf("with an unknown cursor: %v", restarted)
+	}
+	commands := map[string]any{"id": servers.Items[0].ID, "page": 1_000_000}
+	if a.call(t, "list_server_commands", commands, &beyond) || len(beyond.Items) > 0 {
+		t.Errorf("a page beyond the end: %v", beyond)
 	}
 	var unknown struct{ Code, Error, RequestID string }
 	if !a.call(t, "get_server", map[string]any{"id": "01234567-89ab-7def-8123-456789abcdef"}, &unknown) || unknown.Code != "not_found" || unknown.RequestID == "" {

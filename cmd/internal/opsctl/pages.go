@@ -55,7 +55,7 @@ func (p *program) walkCursors(w window, send func(limit int32, cursor *string) (
 		if err := json.Unmarshal(text, &page); err != nil {
 			return nil, p.unexpected("the answer is not a page of a list: " + err.Error())
 		}
-		if cursor != nil && response.Header.Get("Cursor-Status") == "ignored" {
+		if cursor != nil && isCursorIgnored(response) {
 			restarts++
 			items, used = nil, map[string]bool{}
 		}
@@ -71,6 +71,11 @@ func (p *program) walkCursors(w window, send func(limit int32, cursor *string) (
 		cursor = page.NextCursor
 		used[*cursor] = true
 	}
+}
+
+// isCursorIgnored reports whether an answer is the first page although the request had a cursor.
+func isCursorIgnored(response *http.Response) bool {
+	return response.Header.Get("Cursor-Status") == "ignored"
 }
 
 // walkNumbers returns the items of a list with numbered pages, as an array. send requests a page. Items that were added during the walk

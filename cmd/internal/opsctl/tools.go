@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"opsgate/cmd/internal/apiclient"
@@ -42,7 +43,11 @@ func (s *session) callTool(ctx context.Context, o apiclient.Operation, input map
 	if err != nil {
 		return &problem{Code: codeUnexpected, Text: err.Error()}, true
 	}
-	return bounded(text), false
+	object := bounded(text)
+	if isCursorIgnored(response) {
+		object["cursorIgnored"] = encode(true)
+	}
+	return object, false
 }
 
 // request returns the request of an operation. The arguments match its schema.
@@ -51,9 +56,9 @@ func (s *session) request(ctx context.Context, o apiclient.Operation, input map[
 	for name, value := range input {
 		switch {
 		case strings.Contains(path, "{"+name+"}"):
-			path = strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(fmt.Sprint(value)))
+			path = strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(argument(value)))
 		case slices.Contains(o.Query, name):
-			query.Set(name, fmt.Sprint(value))
+			query.Set(name, argument(value))
 		case slices.Contains(o.Body, name):
 			body[name] = value
 		}
@@ -83,6 +88,14 @@ func (s *session) request(ctx context.Context, o apiclient.Operation, input map[
 	return request, nil
 }
 
+// argument returns an argument as the text of a parameter: 1000000 and not 1e+06.
+func argument(value any) string {
+	if number, ok := value.(float64); ok {
+		return strconv.FormatFloat(number, 'f', -1, 64)
+	}
+	return fmt.Sprint(value)
+}
+
 // truncation describes a list of a result that was shortened.
 type truncation struct {
 	Field string `json:"field"`
@@ -92,7 +105,7 @@ type truncation struct {
 
 // bounded returns an answer as an object of at most about maxResult bytes: an array becomes the field items, and the longest array of a
 // larger answer is shortened to its newest part, which truncated describes.
-func bounded(text json.RawMessage) any {
+func bounded(text json.RawMessage) map[string]json.RawMessage {
 	object := map[string]json.RawMessage{}
 	if json.Unmarshal(text, &object) != nil {
 		object = map[string]json.RawMessage{"items": text}
