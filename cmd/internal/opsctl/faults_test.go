@@ -175,6 +175,13 @@ func TestUnusableAnswers(t *testing.T) {
 	}
 }
 
+func TestAnswerOfAnotherServerIsNamed(t *testing.T) {
+	s := startStub(t, answer(404, "404 page not found"))
+	if r := s.run(t, "me"); r.code != 5 || !strings.Contains(r.err, "404 unexpected_answer: Not Found, not from the API") {
+		t.Errorf("got %+v", r)
+	}
+}
+
 // A server that echoes the request must not put the token into a log.
 func TestTokenIsInNoOutput(t *testing.T) {
 	echo := func(status int) http.HandlerFunc {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -75,15 +76,15 @@ func (g incidentGet) Run(ctx context.Context, p *program) error {
 
 // write has the flags of commands that write.
 type write struct {
-	IdempotencyKey string `placeholder:"KEY" help:"With the same key the command is executed once in 24 hours (default: a random key)."`
+	IdempotencyKey *string `placeholder:"KEY" help:"With the same key the command is executed once in 24 hours (default: a random key)."`
 }
 
-// key returns the key, or nil for a random one.
-func (w write) key() *string {
-	if w.IdempotencyKey == "" {
-		return nil
+// Validate is called by the parser. An empty key, of a variable that is not set, would not make a job safe to repeat.
+func (w write) Validate() error {
+	if w.IdempotencyKey != nil && *w.IdempotencyKey == "" {
+		return errors.New("--idempotency-key is empty")
 	}
-	return &w.IdempotencyKey
+	return nil
 }
 
 type incidentCreate struct {
@@ -115,7 +116,7 @@ func (c incidentCreate) Run(ctx context.Context, p *program) error {
 		{"TITLE", func(i apiclient.CreatedIncident) any { return i.Title }},
 		{"STATUS", func(i apiclient.CreatedIncident) any { return i.Status }},
 	}, nil, func(client *apiclient.Client) (*http.Response, error) {
-		return client.V1CreateIncident(ctx, &apiclient.V1CreateIncidentParams{IdempotencyKey: c.key()}, body)
+		return client.V1CreateIncident(ctx, &apiclient.V1CreateIncidentParams{IdempotencyKey: c.IdempotencyKey}, body)
 	})
 }
 
@@ -139,7 +140,7 @@ func (u update) post(ctx context.Context, p *program, status, message string) er
 		{columnID, func(u apiclient.PostedUpdate) any { return u.Id }},
 		{"STATUS", func(u apiclient.PostedUpdate) any { return u.Status }},
 	}, nil, func(client *apiclient.Client) (*http.Response, error) {
-		return client.V1AddIncidentUpdate(ctx, u.ID, &apiclient.V1AddIncidentUpdateParams{IdempotencyKey: u.key()}, body)
+		return client.V1AddIncidentUpdate(ctx, u.ID, &apiclient.V1AddIncidentUpdateParams{IdempotencyKey: u.IdempotencyKey}, body)
 	})
 }
 

@@ -65,7 +65,7 @@ func (u user) run(t *testing.T, arguments ...string) result {
 	var out, errs bytes.Buffer
 	var r result
 	var mu sync.Mutex
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 500e6, time.UTC)
 	environment := opsctl.Environment{
 		In: io.NopCloser(strings.NewReader(u.input)), Out: &out, Err: &errs,
 		Variables: []string{"OPSCTL_URL=" + u.url, "OPSCTL_TOKEN=" + u.token},

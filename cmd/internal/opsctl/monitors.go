@@ -35,8 +35,8 @@ func (monitorList) Run(ctx context.Context, p *program) error {
 }
 
 type monitorChecks struct {
-	ID    uuid.UUID  `arg:"" help:"ID of the monitor."`
-	Since *time.Time `placeholder:"TIME" help:"The earliest check, as 2026-01-02T03:04:05Z; by default those of the last 24 hours."`
+	ID    uuid.UUID `arg:"" help:"ID of the monitor."`
+	Since *instant  `placeholder:"TIME" help:"The earliest check, as 2026-01-02T03:04:05Z; by default those of the last 24 hours."`
 }
 
 // Run prints the checks.
@@ -46,8 +46,21 @@ func (m monitorChecks) Run(ctx context.Context, p *program) error {
 		{"STATUS", func(c apiclient.MonitorCheck) any { return c.Status }},
 		{"LATENCY MS", func(c apiclient.MonitorCheck) any { return c.LatencyMs }},
 	}, func(c *apiclient.Client) (*http.Response, error) {
-		return c.V1ListMonitorChecks(ctx, m.ID, &apiclient.V1ListMonitorChecksParams{Since: m.Since})
+		return c.V1ListMonitorChecks(ctx, m.ID, &apiclient.V1ListMonitorChecksParams{Since: (*time.Time)(m.Since)})
 	})
+}
+
+// instant is a time of the command line.
+type instant time.Time
+
+// UnmarshalText is called by the parser.
+func (i *instant) UnmarshalText(text []byte) error {
+	at, err := time.Parse(time.RFC3339, string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not a time like 2026-01-02T03:04:05Z", text)
+	}
+	*i = instant(at)
+	return nil
 }
 
 type statusPageGroup struct {

@@ -40,8 +40,8 @@ func (c rawCall) Run(ctx context.Context, p *program) error {
 	if data != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	if key := c.key(); key != nil {
-		request.Header.Set(headerIdempotencyKey, *key)
+	if c.IdempotencyKey != nil {
+		request.Header.Set(headerIdempotencyKey, *c.IdempotencyKey)
 	}
 	response, err := s.transport.Do(request)
 	if err != nil {

@@ -124,7 +124,7 @@ func readTokenFile(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if info.Mode().Perm()&0o007 != 0 {
+	if !info.IsDir() && info.Mode().Perm()&0o007 != 0 {
 		return "", fmt.Errorf("every user of this machine can read the token in %s: chmod 600 it", path)
 	}
 	content, err := io.ReadAll(io.LimitReader(file, maxToken))

@@ -160,6 +160,8 @@ func TestExitCodesOfRealErrors(t *testing.T) {
 		{"full", "servers", 2, "expected one of"},
 		{"full", "servers get 7", 2, "invalid UUID"},
 		{"full", "incidents list --limit 0", 2, "--limit"},
+		{"full", "monitors checks " + none + " --since yesterday", 2, `--since: "yesterday" is not a time like 2026-01-02T03:04:05Z`},
+		{"full", "incidents resolve " + none + " --idempotency-key=", 2, "--idempotency-key is empty"},
 		{"full", "api GET v1/me", 2, "the path must begin with /"},
 		{"full", "me -o id", 2, "has no id"},
 	} {
@@ -218,6 +220,7 @@ func TestTokenFileAndConnectionSettings(t *testing.T) {
 		{"others can read the file", s.url, "", []string{"--token-file", file("open", testToken, 0o644)}, 2, "chmod 600"},
 		{"an empty file", s.url, "", []string{"--token-file", file("empty", "\n", 0o600)}, 2, "does not contain an API token"},
 		{"no file", s.url, "", []string{"--token-file", filepath.Join(dir, "none")}, 2, "no such file"},
+		{"a folder", s.url, "", []string{"--token-file", dir}, 2, "is a directory"},
 		{"two lines", s.url, testToken + "\nx", nil, 2, "does not contain an API token"},
 		{"no URL", "", testToken, nil, 2, "where is the API?"},
 		{"plain HTTP to another host", "http://api.example.com", testToken, nil, 2, "without encryption"},

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -164,7 +165,7 @@ func (t *transport) refusal(response *http.Response, body []byte) *problem {
 		Details     map[string]any
 	}
 	if json.Unmarshal(body, &answer) != nil || answer.Code == "" { // of a proxy, or to malformed HTTP
-		answer.Code, answer.Error = codeUnexpected, http.StatusText(response.StatusCode)
+		answer.Code, answer.Error = codeUnexpected, http.StatusText(response.StatusCode)+", not from the API"
 	}
 	p.Text, p.Code, p.Details, p.RetryAfter = answer.Error, answer.Code, answer.Details, retryAfter(response.Header, t.program.Clock())
 	switch p.Status {
@@ -183,7 +184,7 @@ func retryAfter(h http.Header, now time.Time) int {
 		return int(max(seconds, 0))
 	}
 	if date, err := http.ParseTime(text); err == nil {
-		return int(max(date.Sub(now), 0) / time.Second)
+		return int(math.Ceil(max(date.Sub(now), 0).Seconds()))
 	}
 	return 0
 }
