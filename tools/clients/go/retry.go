@@ -25,7 +25,8 @@ const (
 
 // temporary lists the statuses after which the same request may succeed.
 var temporary = []int{
-	http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+	http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests,
+	http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
 // A retrier sends the requests of the generated client. It repeats a request after a temporary status, a cut response or a timeout if it is

@@ -12,7 +12,7 @@ import ops.ApiResponse;
 final class Retry {
   private static final int ATTEMPTS = 6;
   private static final long FIRST_BACKOFF = 250; // milliseconds
-  private static final Set<Integer> TEMPORARY = Set.of(408, 409, 429, 503, 504);
+  private static final Set<Integer> TEMPORARY = Set.of(408, 409, 429, 502, 503, 504);
 
   static final Duration ATTEMPT_TIMEOUT = Duration.ofSeconds(5);
 
@@ -47,9 +47,9 @@ final class Retry {
 
   private static long waitFor(ApiException e, long backoff) {
     if (e.getResponseHeaders() != null) {
-      var seconds = e.getResponseHeaders().firstValueAsLong("Retry-After");
-      if (seconds.isPresent()) {
-        return seconds.getAsLong() * 1000;
+      var seconds = e.getResponseHeaders().firstValue("Retry-After");
+      if (seconds.isPresent() && seconds.get().matches("[0-9]{1,9}")) {
+        return Long.parseLong(seconds.get()) * 1000;
       }
     }
     return backoff / 2 + ThreadLocalRandom.current().nextLong(backoff);

@@ -12,7 +12,7 @@ from ops.types import UNSET, Response, Unset
 ATTEMPTS = 6
 ATTEMPT_TIMEOUT = 5.0  # seconds
 FIRST_BACKOFF = 0.25
-TEMPORARY = {408, 409, 429, 503, 504}
+TEMPORARY = {408, 409, 429, 502, 503, 504}
 
 
 class Refused(Exception):
@@ -35,7 +35,8 @@ class RetryingTransport(httpx.HTTPTransport):
                 response = self._whole(request)
                 if last or response.status_code not in TEMPORARY:
                     return response
-                wait = float(response.headers.get("Retry-After", wait))
+                after = response.headers.get("Retry-After", "")
+                wait = float(after) if after.isdecimal() else wait
             except httpx.TransportError:
                 if last:
                     raise

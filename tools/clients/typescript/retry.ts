@@ -1,7 +1,7 @@
 const attempts = 6;
 const attemptTimeout = 5_000; // milliseconds
 const firstBackoff = 250;
-const temporary = [408, 409, 429, 503, 504];
+const temporary = [408, 409, 429, 502, 503, 504];
 
 /**
  * A fetch that repeats a request after a temporary status, a cut response or a timeout, if it is a read or has an Idempotency-Key. It waits
@@ -17,7 +17,8 @@ export const retryingFetch = async (input: RequestInfo | URL, init?: RequestInit
       if (!repeatable || attempt === attempts || !temporary.includes(response.status)) {
         return response;
       }
-      wait = Number(response.headers.get("Retry-After") ?? wait / 1000) * 1000;
+      const seconds = Number(response.headers.get("Retry-After") ?? NaN);
+      wait = Number.isNaN(seconds) ? wait : seconds * 1000;
     } catch (error) {
       if (!repeatable || attempt === attempts) {
         throw error;
