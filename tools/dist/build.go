@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -63,7 +64,7 @@ func (r release) generatedFiles(ctx context.Context, work string) ([]entry, erro
 // and docs.
 func (r release) documents() ([]entry, error) {
 	var list []entry
-	for _, dir := range []string{"docs", "deploy/grafana", "deploy/prometheus", "proto/ops"} {
+	for _, dir := range []string{"docs", "deploy/grafana", "deploy/prometheus", "gateway/apidocs/guides", "proto/ops"} {
 		inner, err := folder(filepath.Join(r.source, filepath.FromSlash(dir)))
 		if err != nil {
 			return nil, err
@@ -92,6 +93,26 @@ func (r release) documents() ([]entry, error) {
 			return nil, err
 		}
 		list = append(list, entry{path: file[1], content: content})
+	}
+	programs, err := r.clientPrograms()
+	return append(list, programs...), err
+}
+
+// clientPrograms returns the programs to copy in tools/clients, without the packages that may be installed beside them.
+func (r release) clientPrograms() ([]entry, error) {
+	var list []entry
+	for _, language := range []string{"go/*.go", "java/*.java", "python/*.py", "typescript/*.ts"} {
+		files, err := filepath.Glob(filepath.Join(r.source, "tools", "clients", filepath.FromSlash(language)))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, entry{path: "tools/clients/" + path.Dir(language) + "/" + filepath.Base(file), content: content})
+		}
 	}
 	return list, nil
 }
