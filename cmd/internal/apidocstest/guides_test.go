@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/devcmd/devtest"
-	"opsgate/gateway/apidocs/samples"
+	"opsgate/gateway/baseurl"
 )
 
 const guides = "../../../gateway/apidocs/guides"
@@ -109,15 +109,15 @@ func interpreter(t *testing.T, file string) []string {
 // write stores the program with the base URL in place of that of the documentation.
 func (e example) write(t *testing.T, dir, baseURL string) string {
 	t.Helper()
-	if !strings.Contains(e.text, samples.BaseURL) {
-		t.Errorf("%s/%s does not call %s", e.guide, e.title, samples.BaseURL)
+	if !strings.Contains(e.text, baseurl.Placeholder) {
+		t.Errorf("%s/%s does not call %s", e.guide, e.title, baseurl.Placeholder)
 	}
 	name := e.title
 	if filepath.Ext(name) == ".ts" {
 		name = strings.TrimSuffix(name, ".ts") + ".mts" // an ES module without a package.json
 	}
 	file := filepath.Join(dir, name)
-	write(t, file, strings.ReplaceAll(e.text, samples.BaseURL, baseURL))
+	write(t, file, strings.ReplaceAll(e.text, baseurl.Placeholder, baseURL))
 	return file
 }
 

@@ -16,6 +16,7 @@ import (
 	"opsgate/cmd/internal/devcmd/devtest"
 	"opsgate/gateway/apidocs/answers"
 	"opsgate/gateway/apidocs/samples"
+	"opsgate/gateway/baseurl"
 	"opsgate/gateway/openapi/openapitest"
 )
 
@@ -70,7 +71,7 @@ func build(t *testing.T, language, dir, baseURL string, requests map[string]samp
 	need(t, tools.programs)
 	code := make(map[string]string)
 	for name, r := range requests {
-		code[name] = strings.ReplaceAll(samples.Render(language, r), samples.BaseURL, baseURL)
+		code[name] = strings.ReplaceAll(samples.Render(language, r), baseurl.Placeholder, baseURL)
 	}
 	return tools.build(t, dir, code)
 }

@@ -12,6 +12,7 @@ import (
 
 	"opsgate/cmd/internal/devcmd/devtest"
 	"opsgate/gateway/apidocs/samples"
+	"opsgate/gateway/baseurl"
 )
 
 // A system is a running opsdev.
@@ -26,7 +27,7 @@ func start(t *testing.T, configuration string) system {
 // call sends the request with a demo token.
 func (s system) call(t *testing.T, r samples.Request, token string) (*http.Response, []byte) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), r.Method, s.BaseURL+strings.TrimPrefix(r.URL(), samples.BaseURL), strings.NewReader(r.Body))
+	request, err := http.NewRequestWithContext(t.Context(), r.Method, s.BaseURL+strings.TrimPrefix(r.URL(), baseurl.Placeholder), strings.NewReader(r.Body))
 	must(t, err)
 	request.Header.Set("Authorization", "Bearer "+s.Tokens[token])
 	if r.Idempotent() {

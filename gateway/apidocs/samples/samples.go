@@ -5,10 +5,9 @@ import (
 	"net/http"
 	"strings"
 	"text/template"
-)
 
-// BaseURL is the base URL in all samples.
-const BaseURL = "https://api.example.com"
+	"opsgate/gateway/baseurl"
+)
 
 // A Language is a form in which a call is rendered.
 type Language struct {
@@ -36,12 +35,12 @@ type Request struct {
 	Body   string // a JSON value; empty for none
 }
 
-// URL returns the URL of the request below BaseURL.
+// URL returns the URL of the request.
 func (r Request) URL() string {
 	if r.Query == "" {
-		return BaseURL + r.Path
+		return baseurl.Placeholder + r.Path
 	}
-	return BaseURL + r.Path + "?" + r.Query
+	return baseurl.Placeholder + r.Path + "?" + r.Query
 }
 
 // Idempotent reports whether the request has an Idempotency-Key.
