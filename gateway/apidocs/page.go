@@ -73,9 +73,6 @@ func makePages() (map[string]Page, error) {
 	if err := s.addTo(made); err != nil {
 		return nil, err
 	}
-	if err := compress(made); err != nil {
-		return nil, err
-	}
 	files, err := tryit.Files()
 	if err != nil {
 		return nil, err
@@ -83,17 +80,17 @@ func makePages() (map[string]Page, error) {
 	for _, f := range files {
 		made[f.Path] = Page{ContentType: f.ContentType, CSP: f.CSP, Body: f.Body, Gzip: f.Gzip}
 	}
-	return made, nil
+	return made, compress(made)
 }
 
-// compress sets Gzip of each page without the base URL. The gateway compresses the others after it has replaced that.
+// compress sets Gzip of each page that has none and no base URL. The gateway compresses the others after it has replaced that.
 func compress(made map[string]Page) error {
 	w, err := gzip.NewWriterLevel(nil, gzip.BestCompression)
 	if err != nil {
 		return err
 	}
 	for path, page := range made {
-		if bytes.Contains(page.Body, []byte(baseurl.Placeholder)) {
+		if page.Gzip != nil || bytes.Contains(page.Body, []byte(baseurl.Placeholder)) {
 			continue
 		}
 		var b bytes.Buffer

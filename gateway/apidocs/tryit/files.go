@@ -17,7 +17,7 @@ type File struct {
 	ContentType string
 	CSP         string // Content-Security-Policy
 	Body        []byte
-	Gzip        []byte // Body compressed
+	Gzip        []byte // Body compressed; nil for small files
 }
 
 // csp allows the page to load scripts and styles from its own host and to call the API there. The style sheet of Swagger UI has icons in
@@ -51,11 +51,7 @@ func Files() ([]File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", f.name, err)
 		}
-		zipped, err := zip(body)
-		if err != nil {
-			return nil, fmt.Errorf("compressing %s: %w", f.name, err)
-		}
-		files = append(files, File{Path: folder + f.path, ContentType: f.contentType, CSP: csp, Body: body, Gzip: zipped})
+		files = append(files, File{Path: folder + f.path, ContentType: f.contentType, CSP: csp, Body: body})
 	}
 	// The files of Swagger UI are embedded compressed.
 	for name, contentType := range map[string]string{"swagger-ui.css": css, "swagger-ui-bundle.js": javaScript} {
@@ -70,21 +66,6 @@ func Files() ([]File, error) {
 		files = append(files, File{Path: folder + name, ContentType: contentType, CSP: csp, Body: body, Gzip: zipped})
 	}
 	return files, nil
-}
-
-func zip(body []byte) ([]byte, error) {
-	var b bytes.Buffer
-	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(body); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
 }
 
 func unzip(zipped []byte) ([]byte, error) {
