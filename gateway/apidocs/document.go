@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// A document is what the pages show of the OpenAPI document. Objects keep their order, which is the order of the pages.
+// A document is what the pages show of the OpenAPI document. Objects keep their order, which is the order of the pages. Its schemas have no
+// allOf, which openapigen merges, and no oneOf or anyOf.
 type document struct {
 	Info struct {
 		Title, Version, Summary, Description string
@@ -97,7 +98,6 @@ type schema struct {
 	AdditionalProperties additional
 	Required             []string
 	Items                *schema
-	AllOf, OneOf, AnyOf  []schema
 	Minimum, Maximum     *json.Number
 	MinLength, MaxLength *int
 	MinItems, MaxItems   *int
@@ -217,8 +217,8 @@ func (d *document) example(m media) json.RawMessage {
 	return m.Example
 }
 
-// resolve follows references and merges allOf. name is the component that the schema refers to, empty if there is none. A description
-// or a default beside a reference replaces that of the component.
+// resolve follows references. name is the component that the schema refers to, empty if there is none. A description or a default beside a
+// reference replaces that of the component.
 func (d *document) resolve(s schema) (resolved schema, name string) {
 	for s.Ref != "" {
 		name = target(s.Ref)
@@ -231,46 +231,11 @@ func (d *document) resolve(s schema) (resolved schema, name string) {
 		}
 		s = component
 	}
-	parts := s.AllOf
-	s.AllOf = nil
-	for _, part := range parts {
-		p, partName := d.resolve(part)
-		if len(parts) == 1 && name == "" {
-			name = partName
-		}
-		s = merge(s, p)
-	}
 	return s, name
 }
 
-// merge adds to a schema what a part of its allOf states. A property that both have is described by the later one.
-func merge(s, part schema) schema {
-	if len(s.Type) == 0 {
-		s.Type = part.Type
-	}
-	if s.Format == "" {
-		s.Format = part.Format
-	}
-	if s.Description == "" {
-		s.Description = part.Description
-	}
-	if s.Enum == nil {
-		s.Enum = part.Enum
-	}
-	if s.Known == nil {
-		s.Known = part.Known
-	}
-	if s.Items == nil {
-		s.Items = part.Items
-	}
-	s.Properties = slices.Clone(s.Properties)
-	for _, property := range part.Properties {
-		if i := slices.IndexFunc(s.Properties, func(n named[schema]) bool { return n.Name == property.Name }); i >= 0 {
-			s.Properties[i].Value = merge(property.Value, s.Properties[i].Value)
-		} else {
-			s.Properties = append(s.Properties, property)
-		}
-	}
-	s.Required = slices.Concat(s.Required, part.Required)
-	return s
+// text returns the description without the list of known values that openapigen adds for generated clients: the pages show Known.
+func (s schema) text() string {
+	text, _, _ := strings.Cut(s.Description, " Known values: ")
+	return strings.TrimSpace(text)
 }

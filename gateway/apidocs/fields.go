@@ -1,6 +1,7 @@
 package apidocs
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -83,7 +84,7 @@ func (s *site) field(name string, of schema, at place) (field, error) {
 	resolved, component := s.document.resolve(of)
 	f := field{
 		Name: name, Anchor: at.prefix + "." + name, Depth: at.depth, Schema: s.objectName(resolved, component),
-		Deprecated: resolved.Deprecated, Limits: limits(resolved), Text: strings.TrimSpace(resolved.Description),
+		Deprecated: resolved.Deprecated, Limits: limits(resolved), Text: resolved.text(),
 	}
 	f.Type = s.typeWith(resolved, f.Schema)
 	f.Values, f.Open = s.values(resolved)
@@ -140,18 +141,12 @@ func (s *site) typeName(of schema) string {
 			value, _ := s.document.resolve(*of.AdditionalProperties.schema)
 			names = append(names, "object with "+s.plural(value, "")+" as values")
 		case of.Format != "" && t == "string":
-			names = append(names, map[string]string{"uuid": "UUID", "date-time": "time"}[of.Format])
+			names = append(names, cmp.Or(map[string]string{"uuid": "UUID", "date-time": "time"}[of.Format], t))
 		default:
 			names = append(names, t)
 		}
 	}
-	if len(names) == 0 {
-		for _, alternative := range slices.Concat(of.OneOf, of.AnyOf) {
-			resolved, _ := s.document.resolve(alternative)
-			names = append(names, s.typeName(resolved))
-		}
-	}
-	return strings.Join(slices.Compact(names), " or ")
+	return strings.Join(names, " or ")
 }
 
 // typeWith returns the type in words, with the name of the component for an object.

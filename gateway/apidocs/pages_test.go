@@ -361,6 +361,23 @@ func TestMarkdownFormsHaveWhatThePagesHave(t *testing.T) {
 	}
 }
 
+// openapigen adds the known values to descriptions, and the pages list them.
+func TestKnownValuesAreListedOnce(t *testing.T) {
+	listed := 0
+	for _, path := range readable() {
+		if strings.HasPrefix(path, "/docs/reference/") || path == "/docs/schemas/" {
+			body := pages()[path].Body
+			listed += bytes.Count(body, []byte("Known values, to which others may be added:"))
+			if bytes.Contains(body, []byte("Known values: ")) {
+				t.Errorf("%s lists known values twice", path)
+			}
+		}
+	}
+	if listed < 10 {
+		t.Errorf("known values are listed at %d places", listed)
+	}
+}
+
 func TestEveryGuideIsListed(t *testing.T) {
 	files, err := guideFiles.ReadDir("guides")
 	if err != nil {

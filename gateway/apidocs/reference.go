@@ -70,14 +70,14 @@ func (s *site) groups() ([]group, error) {
 	}
 	for _, path := range s.document.Paths {
 		item := path.Value
-		for method, o := range item.operations() {
-			view, err := s.operation(path.Name, method, item.Parameters, o)
+		for _, o := range item.operations() {
+			view, err := s.operation(path.Name, o.Name, item.Parameters, o.Value)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", o.OperationID, err)
+				return nil, fmt.Errorf("%s: %w", o.Value.OperationID, err)
 			}
 			i := slices.IndexFunc(groups, func(g group) bool { return g.Tag == view.Tag })
 			if i < 0 {
-				return nil, fmt.Errorf("%s has the tag %q, which the document does not list", o.OperationID, view.Tag)
+				return nil, fmt.Errorf("%s has the tag %q, which the document does not list", view.ID, view.Tag)
 			}
 			groups[i].Operations = append(groups[i].Operations, view)
 		}
@@ -86,16 +86,9 @@ func (s *site) groups() ([]group, error) {
 }
 
 // operations returns the operations of a path by method.
-func (p pathItem) operations() func(yield func(string, *operation) bool) {
-	return func(yield func(string, *operation) bool) {
-		for _, o := range []named[*operation]{
-			{"GET", p.Get}, {"POST", p.Post}, {"PUT", p.Put}, {"PATCH", p.Patch}, {"DELETE", p.Delete},
-		} {
-			if o.Value != nil && !yield(o.Name, o.Value) {
-				return
-			}
-		}
-	}
+func (p pathItem) operations() ordered[*operation] {
+	all := ordered[*operation]{{"GET", p.Get}, {"POST", p.Post}, {"PUT", p.Put}, {"PATCH", p.Patch}, {"DELETE", p.Delete}}
+	return slices.DeleteFunc(all, func(o named[*operation]) bool { return o.Value == nil })
 }
 
 func (s *site) operation(path, method string, shared []parameter, o *operation) (operationView, error) {
@@ -234,7 +227,7 @@ func (s *site) schemas() ([]schemaView, error) {
 			continue
 		}
 		v := schemaView{
-			Name: component.Name, Type: body.Type, Text: strings.TrimSpace(resolved.Description),
+			Name: component.Name, Type: body.Type, Text: resolved.text(),
 			Values: values, Open: open, Fields: body.Fields,
 		}
 		if v.HTML, err = s.markdown.text(v.Text); err != nil {

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"io"
 	"strings"
 	texttemplate "text/template"
 
@@ -139,29 +140,39 @@ func (s *site) guide(name string) (*view, error) {
 // addTo adds the pages, their Markdown forms, llms.txt and the search index.
 func (s *site) addTo(made map[string]Page) error {
 	for _, v := range s.views {
-		var html bytes.Buffer
-		if err := s.layout.ExecuteTemplate(&html, "page.html", v); err != nil {
+		html, err := render(s.layout, "page.html", v)
+		if err != nil {
 			return fmt.Errorf("%s: %w", v.Path, err)
 		}
-		made[v.Path] = Page{ContentType: typeHTML, CSP: pageCSP, Body: html.Bytes()}
+		made[v.Path] = Page{ContentType: typeHTML, CSP: pageCSP, Body: html}
 		source := v.source
 		if source == nil {
-			var b bytes.Buffer
-			if err := s.plain.ExecuteTemplate(&b, v.Kind+".txt", v); err != nil {
+			if source, err = render(s.plain, v.Kind+".txt", v); err != nil {
 				return fmt.Errorf("%s: %w", v.MarkdownPath(), err)
 			}
-			source = b.Bytes()
 		}
 		made[v.MarkdownPath()] = Page{ContentType: typeMarkdown, Body: source}
 	}
-	var llms bytes.Buffer
-	if err := s.plain.ExecuteTemplate(&llms, "llms.txt", s); err != nil {
-		return fmt.Errorf("llms.txt: %w", err)
+	llms, err := render(s.plain, "llms.txt", s)
+	if err != nil {
+		return err
 	}
-	made["/llms.txt"] = Page{ContentType: typeText, Body: llms.Bytes()}
+	made["/llms.txt"] = Page{ContentType: typeText, Body: llms}
 	index, err := s.searchIndex()
 	made["/docs/search.json"] = Page{ContentType: typeJSON, Body: index}
 	return err
+}
+
+// render executes a template of html/template or text/template.
+func render(t interface {
+	ExecuteTemplate(w io.Writer, name string, data any) error
+}, name string, data any,
+) ([]byte, error) {
+	var b bytes.Buffer
+	if err := t.ExecuteTemplate(&b, name, data); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(b.Bytes()), nil // without the spare capacity of the buffer: the pages stay in memory
 }
 
 // Description returns the description of the API in Markdown.
