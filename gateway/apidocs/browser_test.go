@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -130,12 +131,15 @@ func TestPagesFitTheWindow(t *testing.T) {
 				e.checkVisibility() && !e.closest("pre, .scroll") && e.getBoundingClientRect().right > innerWidth).map((e) => e.textContent).join("\n")`); got != "" {
 				t.Errorf("%s at %d pixels: cut off: %s", path, width, got)
 			}
+			if cut := read[int](b, `[...document.querySelectorAll("pre")].filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth).length`); cut > 0 {
+				t.Errorf("%s at %d pixels: %d blocks of code are wider than their boxes", path, width, cut)
+			}
 		}
 	}
 }
 
 // TestPagesAreAccessible runs axe-core on every page, and on one page of each kind in both widths and both color schemes. The short form
-// checks one page of each kind.
+// checks one page of each kind once.
 func TestPagesAreAccessible(t *testing.T) {
 	axe, err := os.ReadFile(axeScript)
 	if err != nil {
@@ -155,24 +159,20 @@ func TestPagesAreAccessible(t *testing.T) {
 		}
 	}
 	for i, path := range readable() {
-		switch isKind := slices.Contains(kinds, path); {
-		case isKind && !testing.Short():
-			check(path, wide, light)
-			check(path, phone, dark)
-			fallthrough
-		case isKind:
-			check(path, wide, dark)
-			check(path, phone, light)
-		case testing.Short():
-		case i%2 == 0:
-			check(path, wide, light)
-		default:
-			check(path, phone, dark)
+		isKind := slices.Contains(kinds, path)
+		for j, look := range []struct {
+			width  int64
+			scheme string
+		}{{wide, light}, {phone, dark}, {wide, dark}, {phone, light}} {
+			if isKind && !testing.Short() || (isKind || !testing.Short()) && j == i%4 {
+				check(path, look.width, look.scheme)
+			}
 		}
 	}
 }
 
-// TestDeepLinksOpenAtTheirPlace goes to every place that the search index, the navigation or a link in a page names.
+// TestDeepLinksOpenAtTheirPlace goes to every place that the search index, the navigation or a link in a page names. The short form does so
+// on a phone only.
 func TestDeepLinksOpenAtTheirPlace(t *testing.T) {
 	b := startBrowser(t)
 	places := map[string][]string{} // fragments by page
@@ -193,7 +193,11 @@ func TestDeepLinksOpenAtTheirPlace(t *testing.T) {
 		}
 	}
 	total := 0
-	for _, width := range []int64{wide, phone} {
+	widths := []int64{wide, phone}
+	if testing.Short() {
+		widths = widths[1:]
+	}
+	for _, width := range widths {
 		for path, fragments := range places {
 			total += len(fragments)
 			b.open(path+"#"+fragments[len(fragments)-1], width, light) // the last one by loading the page, the others in the page
@@ -209,7 +213,7 @@ func TestDeepLinksOpenAtTheirPlace(t *testing.T) {
 			}
 		}
 	}
-	if total < 800 {
+	if total < 400*len(widths) {
 		t.Errorf("only %d places were visited", total)
 	}
 }
@@ -344,6 +348,19 @@ func TestThemeAndCopy(t *testing.T) {
 	b.eventually("the button confirms it", `[...document.querySelectorAll(".copy")].some((button) => button.textContent === "Copied")`)
 	if copied := read[string](b, `copied`); !strings.HasPrefix(copied, "curl ") || !strings.Contains(copied, b.host.URL+"/v1/me") {
 		t.Errorf("copied %q", copied)
+	}
+}
+
+func TestScriptNeedsNoStorage(t *testing.T) {
+	b := startBrowser(t)
+	blocked := `Object.defineProperty(window, "localStorage", { get() { throw new DOMException("blocked", "SecurityError"); } })`
+	if _, err := chromedp.Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: blocked}); err != nil {
+		t.Fatal(err)
+	}
+	b.open("/docs/reference/token/", wide, light)
+	b.do(chromedp.Click(chromedp.CSS("#theme")), chromedp.Click(chromedp.CSS(`label[for="v1Me-go"]`)))
+	if got := read[string](b, `document.documentElement.dataset.theme + " " + document.querySelectorAll(".copy").length`); got != "dark 5" {
+		t.Errorf("theme and buttons to copy: %s, want dark 5", got)
 	}
 }
 

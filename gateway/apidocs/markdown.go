@@ -143,7 +143,7 @@ func slug(s string) string {
 	return strings.Trim(b.String(), "-")
 }
 
-// blocks renders headings as links to themselves, and code and tables in boxes that scroll by keyboard.
+// blocks renders headings as links to themselves, code in boxes, and tables in boxes that scroll by keyboard.
 type blocks struct{}
 
 func (blocks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
@@ -188,7 +188,7 @@ func renderCode(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast
 	if caption != "" {
 		_, _ = fmt.Fprintf(w, `<p class="caption">%s</p>`, util.EscapeHTML([]byte(caption)))
 	}
-	_, _ = w.WriteString(`<pre tabindex="0"><code>`)
+	_, _ = w.WriteString(`<pre><code>`)
 	_, _ = w.Write(util.EscapeHTML(bytes.TrimSpace(n.Lines().Value(source))))
 	_, _ = w.WriteString("</code></pre></div>\n")
 	return ast.WalkSkipChildren, nil

@@ -2,8 +2,8 @@
 "use strict";
 
 const root = document.documentElement;
-const chosen = localStorage.getItem("theme");
-if (chosen) root.dataset.theme = chosen; // before the page is shown
+const theme = stored("theme");
+if (theme) root.dataset.theme = theme; // before the page is shown
 
 document.addEventListener("DOMContentLoaded", () => {
   offerTheme(document.getElementById("theme"));
@@ -16,13 +16,30 @@ document.addEventListener("DOMContentLoaded", () => {
   followReading([...document.querySelectorAll(".operation")], side);
 });
 
+// stored returns a value of the local storage, null if there is none or the browser blocks the storage.
+function stored(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+function store(key, value) {
+  try {
+    localStorage.setItem(key, value);
+  } catch {
+    // The choice holds for this page.
+  }
+}
+
 function offerTheme(button) {
   const system = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : system.matches;
   const show = () => { button.textContent = isDark() ? "Light" : "Dark"; };
   button.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
-    localStorage.setItem("theme", root.dataset.theme);
+    store("theme", root.dataset.theme);
     show();
   });
   system.addEventListener("change", show);
@@ -46,13 +63,13 @@ function offerCopy(box) {
 // keepLanguage shows all samples in the language that the reader chose last.
 function keepLanguage(choices) {
   const show = (language) => choices.forEach((choice) => { choice.checked = choice.value === language; });
-  const chosen = localStorage.getItem("language");
+  const chosen = stored("language");
   if (chosen && choices.some((choice) => choice.value === chosen)) show(chosen);
   choices.forEach((choice) => choice.addEventListener("change", () => {
     const before = choice.getBoundingClientRect().top;
     show(choice.value);
     scrollBy(0, choice.getBoundingClientRect().top - before); // the samples above have another length now
-    localStorage.setItem("language", choice.value);
+    store("language", choice.value);
   }));
 }
 
