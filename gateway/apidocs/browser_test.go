@@ -269,6 +269,40 @@ func TestSearchFindsTheBestPlaceFirst(t *testing.T) {
 	}
 }
 
+// A reader's words are not always those of the title.
+func TestSearchFindsByOtherWords(t *testing.T) {
+	b := startBrowser(t)
+	b.open("/docs/", wide, light)
+	for _, c := range []struct {
+		query, want string
+		within      int
+	}{
+		{"retry", "/docs/guides/rate-limits/", 3},
+		{"retry", "/docs/errors/#rate_limited", 3},
+		{"retrying", "/docs/guides/rate-limits/", 3},
+		{"429", "/docs/guides/rate-limits/", 3},
+		{"429", "/docs/errors/#rate_limited", 3},
+		{"close incident", "/docs/reference/incidents/#v1AddIncidentUpdate", 4},
+		{"how to resolve an incident", "/docs/reference/incidents/#v1AddIncidentUpdate", 4},
+		{"resolving incidents", "/docs/reference/incidents/#v1AddIncidentUpdate", 4},
+		{"sdk", "/docs/guides/versioning/", 3},
+		{"client", "/docs/guides/versioning/", 3},
+		{"ETag", "/docs/reference/token/#v1Me.response-etag", 3},
+		{"api key", "/docs/guides/authentication/", 1},
+		{"server", "/docs/reference/servers/", 3},
+		{"Idempotent-Replayed", "/docs/reference/incidents/#v1CreateIncident.response-idempotent-replayed", 1},
+	} {
+		got := read[[]string](b, fmt.Sprintf(`fetch("/docs/search.json").then((r) => r.json()).then((entries) => find(entries, %q).map((e) => e.u))`, c.query))
+		if at := slices.Index(got, c.want); at < 0 || at >= c.within {
+			t.Errorf("%q: %s is not among the first %d of %q", c.query, c.want, c.within, got)
+		}
+	}
+	title := read[string](b, `fetch("/docs/search.json").then((r) => r.json()).then((entries) => find(entries, "what can go wrong")[0].t)`)
+	if !strings.HasPrefix(title, "What can go wrong: ") {
+		t.Errorf("a section that many guides have is shown as %q", title)
+	}
+}
+
 func TestPageIsUsedByKeyboard(t *testing.T) {
 	b := startBrowser(t)
 	b.open("/docs/reference/incidents/", wide, light)

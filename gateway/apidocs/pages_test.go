@@ -352,6 +352,11 @@ func TestMarkdownFormsHaveWhatThePagesHave(t *testing.T) {
 			if !found || !strings.Contains(section, "HTTP/1.1 200 OK") || !strings.Contains(section, "curl ") {
 				t.Errorf("the Markdown form has no section, sample or response of %s", id)
 			}
+			for name := range operation.get("responses", "200", "headers") {
+				if !strings.Contains(section, "\n- `"+name+"`: ") {
+					t.Errorf("the section of %s has no header %s", id, name)
+				}
+			}
 			for _, name := range document.properties(operation.get("responses", "200", "content", "application/json", "schema")) {
 				if last := name[strings.LastIndexByte(name, '.')+1:]; !strings.Contains(section, "- `"+last+"`: ") {
 					t.Errorf("the section of %s has no field %s", id, name)

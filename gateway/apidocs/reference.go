@@ -35,7 +35,10 @@ type operationView struct {
 }
 
 // A sample is the code of a call in one language.
-type sample struct{ Language, Name, Code string }
+type sample struct {
+	samples.Language
+	Code string
+}
 
 // A responseView is the response of a successful request.
 type responseView struct {
@@ -46,8 +49,8 @@ type responseView struct {
 }
 
 type headerView struct {
-	Name, Text string
-	HTML       template.HTML
+	Name, Anchor, Text string
+	HTML               template.HTML
 }
 
 // An errorView is an error that an operation can answer.
@@ -138,7 +141,7 @@ func addSamples(v *operationView) error {
 		return errors.New("it has no sample request")
 	}
 	for _, language := range samples.Languages() {
-		v.Samples = append(v.Samples, sample{language.ID, language.Name, strings.TrimSpace(samples.Render(language.ID, request))})
+		v.Samples = append(v.Samples, sample{language, strings.TrimSpace(samples.Render(language.ID, request))})
 	}
 	if v.Answer, ok = answers.Lookup(v.ID); !ok {
 		return errors.New("it has no recorded response")
@@ -188,7 +191,7 @@ func (s *site) fillResponse(v *responseView, resp response, at place) error {
 		if err != nil {
 			return err
 		}
-		v.Headers = append(v.Headers, headerView{h.Name, text, html})
+		v.Headers = append(v.Headers, headerView{h.Name, at.prefix + "-" + slug(h.Name), text, html})
 	}
 	return nil
 }

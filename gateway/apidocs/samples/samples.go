@@ -11,19 +11,24 @@ import (
 
 // A Language is a form in which a call is rendered.
 type Language struct {
-	ID        string // for Render, anchors and class names
-	Name      string // for people
-	Extension string // of a file with the sample, without a dot
+	ID    string // for Render, anchors and class names
+	Name  string // for people
+	File  string // for a file with the sample
+	Run   string // command that runs File; empty for a command of a shell
+	Needs string // what type checking needs beside the language; may be empty
 }
 
 // Languages returns the languages in display order.
 func Languages() []Language {
 	return []Language{
-		{ID: "curl", Name: "curl", Extension: "sh"},
-		{ID: "python", Name: "Python", Extension: "py"},
-		{ID: "typescript", Name: "TypeScript", Extension: "mts"}, // a module, because it awaits at the top level
-		{ID: "go", Name: "Go", Extension: "go"},
-		{ID: "java", Name: "Java", Extension: "java"},
+		{ID: "curl", Name: "curl", File: "sample.sh"},
+		{ID: "python", Name: "Python", File: "sample.py", Run: "python3 sample.py"},
+		{
+			ID: "typescript", Name: "TypeScript", File: "sample.mts", // a module, because it awaits at the top level
+			Run: "npx tsx sample.mts", Needs: "@types/node",
+		},
+		{ID: "go", Name: "Go", File: "sample.go", Run: "go run sample.go"},
+		{ID: "java", Name: "Java", File: "Sample.java", Run: "java Sample.java"},
 	}
 }
 

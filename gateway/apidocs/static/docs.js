@@ -146,22 +146,33 @@ function offerSearch(input, list) {
 
 // find returns the best entries that have every word of the query.
 function find(entries, query) {
-  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-  const score = (entry) => {
-    const title = entry.t.toLowerCase(), rest = (entry.p + " " + (entry.x ?? "")).toLowerCase();
-    let sum = 0;
+  const given = wordsOf(query), telling = given.filter((word) => !filler.has(word));
+  const words = telling.length > 0 ? telling : given, whole = words.map(stem).join(" ");
+  if (words.length === 0) return [];
+  const points = (entry) => {
+    const title = wordsOf(entry.t), other = wordsOf(entry.k), text = (entry.p + " " + (entry.x ?? "")).toLowerCase();
+    let sum = title.map(stem).join(" ") === whole ? 12 : 0;
     for (const word of words) {
-      if (title === word) sum += 12;
-      else if (title.startsWith(word)) sum += 8;
-      else if (title.includes(word)) sum += 5;
-      else if (rest.includes(word)) sum += 1;
+      const begin = stem(word), begins = (candidate) => candidate.startsWith(begin);
+      if (title.includes(word)) sum += 10;
+      else if (title.some(begins) || other.some(begins)) sum += 8;
+      else if (entry.t.toLowerCase().includes(word)) sum += 4;
+      else if (new RegExp("\\b" + begin).test(text)) sum += 2;
+      else if (text.includes(word)) sum += 1;
       else return 0;
     }
-    return sum;
+    return sum * entry.r;
   };
-  return entries.map((entry) => [score(entry), entry]).filter(([points]) => points > 0)
+  return entries.map((entry) => [points(entry), entry]).filter(([sum]) => sum > 0)
     .sort(([a], [b]) => b - a).slice(0, 12).map(([, entry]) => entry);
 }
+
+const filler = new Set(["a", "an", "the", "to", "of", "in", "for", "with", "how", "do", "i", "can", "is", "my"]);
+
+const wordsOf = (text = "") => text.toLowerCase().match(/[a-z0-9]+/g) ?? [];
+
+// stem returns the beginning that forms of an English word share: "retr" of retry, retries and retrying.
+const stem = (word) => word.length > 4 ? word.replace(/(ies|ing|es|ed|s|y|e)$/, "") : word;
 
 function result(entry, i) {
   const link = element("a");
