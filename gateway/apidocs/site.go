@@ -21,7 +21,7 @@ var guideFiles embed.FS
 // guideOrder is the order of the guides in the navigation. The page of the guide errors is /docs/errors/.
 var guideOrder = []string{
 	"quick-start", "authentication", "pagination", "rate-limits", "idempotency", "errors",
-	"incremental-sync", "fleet-metrics", "incidents-from-ci", "versioning",
+	"incremental-sync", "fleet-metrics", "incidents-from-ci", "generated-clients", "versioning",
 }
 
 // A site makes the pages.

@@ -24,7 +24,8 @@ type faultyProxy struct {
 type recorded struct {
 	at             time.Time
 	method, key    string
-	status         int // 0 for a connection that was cut
+	status         int  // 0 for a connection that was cut
+	lost           bool // the client did not get the whole response
 	retryAfter     time.Duration
 	idempotentBack bool // the response was a replay
 }
@@ -67,6 +68,9 @@ func (p *faultyProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(`{"error":"a fault on purpose","code":"` + f.code + `"}`))
 		return
 	}
+	p.mu.Lock()
+	p.requests[n].lost = f.cut || f.half
+	p.mu.Unlock()
 	answer := httptest.NewRecorder()
 	p.target.ServeHTTP(answer, r)
 	if f.cut {

@@ -112,11 +112,7 @@ func (e example) write(t *testing.T, dir, baseURL string) string {
 	if !strings.Contains(e.text, baseurl.Placeholder) {
 		t.Errorf("%s/%s does not call %s", e.guide, e.title, baseurl.Placeholder)
 	}
-	name := e.title
-	if filepath.Ext(name) == ".ts" {
-		name = strings.TrimSuffix(name, ".ts") + ".mts" // an ES module without a package.json
-	}
-	file := filepath.Join(dir, name)
+	file := filepath.Join(dir, e.title)
 	write(t, file, strings.ReplaceAll(e.text, baseurl.Placeholder, baseURL))
 	return file
 }
