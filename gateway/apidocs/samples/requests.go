@@ -25,7 +25,7 @@ func exampleQueries() map[string]string {
 }
 
 // Requests returns the example request of every operation of the OpenAPI document, by its operationId: with the example of each path
-// parameter and the smallest example of the body. Callers must not modify the result.
+// parameter and the shortest example of the body. Callers must not modify the result.
 func Requests() map[string]Request { return requests() }
 
 //nolint:gochecknoglobals // a cache of constants
@@ -82,7 +82,7 @@ func readRequests(openAPI []byte) (map[string]Request, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", o.OperationID, err)
 			}
-			found[o.OperationID] = Request{Method: method, Path: filled, Query: exampleQueries()[o.OperationID], Body: o.smallestBody()}
+			found[o.OperationID] = Request{Method: method, Path: filled, Query: exampleQueries()[o.OperationID], Body: o.shortestBody()}
 		}
 	}
 	return found, nil
@@ -104,12 +104,12 @@ func (d document) fill(path string, parameters []parameter) (string, error) {
 	return path, nil
 }
 
-func (o operation) smallestBody() string {
-	smallest := ""
+func (o operation) shortestBody() string {
+	shortest := ""
 	for _, example := range o.RequestBody.Content["application/json"].Examples {
-		if body := string(example.Value); smallest == "" || len(body) < len(smallest) {
-			smallest = body
+		if body := string(example.Value); shortest == "" || len(body) < len(shortest) {
+			shortest = body
 		}
 	}
-	return smallest
+	return shortest
 }

@@ -46,6 +46,13 @@ func TestRequestsAreThoseOfTheDocument(t *testing.T) {
 	}
 }
 
+// Readers run the samples with an incident of their own, which may be on a public status page.
+func TestSampleOfAnUpdateNotifiesNobody(t *testing.T) {
+	if body := Requests()["v1AddIncidentUpdate"].Body; !strings.Contains(body, `"notifySubscribers":false`) {
+		t.Errorf("the sample sends %s", body)
+	}
+}
+
 func TestInvalidDocumentsAreRefused(t *testing.T) {
 	for name, document := range map[string]string{
 		"not JSON":                   `openapi: 3.1.0`,

@@ -313,7 +313,7 @@ func TestOperationsReturnsRoutesAndExamples(t *testing.T) {
 		{
 			ID: "v1AddIncidentUpdate", Method: http.MethodPost, Path: "/v1/incidents/{id}/updates", Scope: "incidents:write",
 			Fields: []string{"message", "notifySubscribers", "status"},
-			Body:   `{"message":"Error rates are normal again.","status":"resolved"}`,
+			Body:   `{"message":"Error rates are normal again.","notifySubscribers":false,"status":"resolved"}`,
 		},
 	} {
 		if !slices.ContainsFunc(operations, func(o Operation) bool { return reflect.DeepEqual(o, want) }) {
