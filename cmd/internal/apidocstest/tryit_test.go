@@ -177,8 +177,29 @@ func TestTryItCreatesAnIncidentFromTheSmallestBody(t *testing.T) {
 	const curl = `document.querySelector(".opblock.is-open .curl-command").textContent`
 	if command := p.evaluate(t, curl); !strings.Contains(command, "Idempotency-Key: ") {
 		t.Errorf("the request has no Idempotency-Key: %s", command)
+	} else if strings.Contains(command, p.Tokens["incidents:write"]) || !strings.Contains(command, `-H "Authorization: Bearer $OPS_TOKEN"`) {
+		t.Error("the command has the token and not the variable OPS_TOKEN")
+	}
+	browsertest.KeepPicture(p.ctx, t, "created.jpg")
+	if field := p.evaluate(t, `document.querySelector('.opblock.is-open tr[data-param-name="Idempotency-Key"]').textContent`); !strings.Contains(field,
+		"sends a new random key") {
+		t.Errorf("the field does not tell what an empty key means: %s", field)
 	}
 	p.checkQuiet(t)
+}
+
+func TestTryItHasTheThemeOfTheDocumentation(t *testing.T) {
+	p := try(t, "")
+	const filter = `getComputedStyle(document.documentElement).filter`
+	if got := p.evaluate(t, filter); got != "none" {
+		t.Errorf("the light page has the filter %s", got)
+	}
+	p.evaluate(t, `localStorage.setItem("theme", "dark"); ""`)
+	p.open(t, "#/Incidents/v1CreateIncident")
+	browsertest.KeepPicture(p.ctx, t, "dark.jpg")
+	if got := p.evaluate(t, filter); !strings.HasPrefix(got, "invert(0.9)") {
+		t.Errorf("the dark page has the filter %s", got)
+	}
 }
 
 func TestTryItFitsAPhone(t *testing.T) {

@@ -7,7 +7,24 @@
 const base = new URL("../..", location.href).href.replace(/\/$/, "");
 const requested = new URLSearchParams(location.search);
 
+showTheme();
 start();
+
+// showTheme applies the choice of the documentation, or else that of the system.
+function showTheme() {
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const show = () => { document.documentElement.dataset.theme = chosenTheme() ?? (system.matches ? "dark" : "light"); };
+  system.addEventListener("change", show);
+  show();
+}
+
+function chosenTheme() {
+  try {
+    return localStorage.getItem("theme");
+  } catch {
+    return null; // the browser allows the page no storage
+  }
+}
 
 async function start() {
   const response = await fetch(base + "/openapi.json");
@@ -27,6 +44,8 @@ async function start() {
     displayRequestDuration: true,
     persistAuthorization: false,
     requestInterceptor: addIdempotencyKey,
+    requestSnippetsEnabled: true, // the command after a call, in place of the one with the token
+    requestSnippets: { generators: { curl: { title: "curl", syntax: "bash" } }, languages: ["curl"] },
     validatorUrl: null, // the default is another host
   });
 }
@@ -39,7 +58,9 @@ function operationsOf(spec) {
       if (!operation.operationId) continue;
       operation.parameters = [...(item.parameters ?? []), ...(operation.parameters ?? [])].map((parameter) => {
         const name = parameter.$ref?.split("/").pop();
-        return { ...(name ? spec.components.parameters[name] : parameter) };
+        const copy = { ...(name ? spec.components.parameters[name] : parameter) };
+        if (copy.name === "Idempotency-Key") copy.description += " **This page sends a new random key with each call while the field is empty.**";
+        return copy;
       });
       operations.set(operation.operationId, { path, method, parameters: operation.parameters });
     }
@@ -79,11 +100,19 @@ function readerPlugin() {
     return result;
   };
   return {
+    fn: { requestSnippetGenerator_curl: withoutToken },
     statePlugins: {
       spec: { wrapActions: { changeParamByIdentity: after(onField) } },
       auth: { wrapActions: { authorize: after((system) => ids.forEach((field) => useOwnId(system, field))) } },
     },
   };
+}
+
+// withoutToken returns the curl command of a request, with a variable in place of the token, so that it can be shared.
+function withoutToken(request) {
+  const shown = request.setIn(["headers", "Authorization"], "Bearer $OPS_TOKEN");
+  const command = SwaggerUIBundle.plugins.RequestSnippets().fn.requestSnippetGenerator_curl_bash(shown);
+  return command.replace("'Authorization: Bearer $OPS_TOKEN'", '"Authorization: Bearer $OPS_TOKEN"');
 }
 
 const ids = new Map(); // the fields for ids in paths, by the operation
