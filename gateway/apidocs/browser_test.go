@@ -86,14 +86,18 @@ func read[T any](b *browser, expression string) T {
 	return browsertest.Read(b, b.t, chromedp.Evaluate[T](expression, func(p *runtime.EvaluateParams) { wait := true; p.AwaitPromise = &wait }))
 }
 
-// eventually waits until an expression is true.
+// eventually waits until an expression is true. A page that is being left cannot evaluate it, so errors count as false.
 func (b *browser) eventually(what, expression string) {
 	b.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); !read[bool](b, expression); <-tick.C {
+	for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
+		is, err := chromedp.Run(b, chromedp.Evaluate[bool](expression))
+		if err == nil && is {
+			return
+		}
 		if time.Now().After(deadline) {
-			b.t.Fatalf("timeout: %s; at %s", what, read[string](b, `location.href`))
+			b.t.Fatalf("timeout: %s; at %s: %v", what, read[string](b, `location.href`), err)
 		}
 	}
 }
@@ -392,6 +396,7 @@ func TestScriptNeedsNoStorage(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.open("/docs/reference/token/", wide, light)
+	b.eventually("the script has run", `document.getElementById("theme").checkVisibility()`)
 	b.do(chromedp.Click(chromedp.CSS("#theme")), chromedp.Click(chromedp.CSS(`label[for="v1Me-go"]`)))
 	if got := read[string](b, `document.documentElement.dataset.theme + " " + document.querySelectorAll(".copy").length`); got != "dark 5" {
 		t.Errorf("theme and buttons to copy: %s, want dark 5", got)
