@@ -17,7 +17,7 @@ import (
 	"opsgate/cmd/internal/buildinfo"
 )
 
-// maxToolWait is the default of --max-wait for a call of a tool: agents have better things to do than to wait.
+// maxToolWait is the default of --max-wait for a call of a tool. A longer wait is returned to the agent, which can do other work.
 const maxToolWait = 5 * time.Second
 
 type serveMCP struct{}
