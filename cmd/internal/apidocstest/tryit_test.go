@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -47,6 +48,11 @@ func (p tryPage) authorize(t *testing.T, token string) {
 	must(t, chromedp.Do(p.ctx,
 		chromedp.Click(chromedp.CSS(".auth-wrapper .authorize")),
 		chromedp.SendKeys(chromedp.CSS(".auth-container input"), p.Tokens[token]),
+	))
+	if typed := browsertest.Read(p.ctx, t, chromedp.Value(chromedp.CSS(".auth-container input"))); typed != p.Tokens[token] {
+		t.Fatalf("the field of the token has %d characters, want %d", len(typed), len(p.Tokens[token]))
+	}
+	must(t, chromedp.Do(p.ctx,
 		chromedp.Click(chromedp.CSS(".auth-btn-wrapper .authorize")),
 		chromedp.Click(chromedp.CSS(".auth-btn-wrapper .btn-done")),
 	))
@@ -67,6 +73,18 @@ func (p tryPage) execute(t *testing.T) (status, body string) {
 func (p tryPage) id(t *testing.T) string {
 	t.Helper()
 	return browsertest.Read(p.ctx, t, chromedp.Value(chromedp.CSS(`.opblock.is-open tr[data-param-name="id"] input`)))
+}
+
+// awaitID waits until the field id of the open operation has a value.
+func (p tryPage) awaitID(t *testing.T, want string) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(30 * time.Second); p.id(t) != want; <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("the field has %s, want %s; errors in the browser: %q", p.id(t), want, p.seen.Complaints())
+		}
+	}
 }
 
 func (p tryPage) evaluate(t *testing.T, expression string) string {
@@ -155,7 +173,7 @@ func TestTryItUsesTheIDsOfTheReadersTeam(t *testing.T) {
 	}
 	p.authorize(t, "other_team")
 	own := p.ids(t, "/v1/servers", "other_team")[0]
-	browsertest.Read(p.ctx, t, chromedp.Poll[bool](`document.querySelector('.opblock.is-open tr[data-param-name="id"] input').value === "`+own+`"`))
+	p.awaitID(t, own)
 	if status, body := p.execute(t); status != "200" || !strings.Contains(body, own) {
 		t.Errorf("status %s\n%s", status, body)
 	}
