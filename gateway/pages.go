@@ -48,25 +48,24 @@ const maxHostPages = 8 << 20
 type documentation struct {
 	publicURL string // "" if the base URL is that of the request
 
-	mu      sync.Mutex
-	hasBase map[string]bool // by path: whether the page has the placeholder
-	kept    map[pageKey]*apidocs.Page
-	size    int // of kept
+	mu   sync.Mutex
+	kept map[pageKey]*apidocs.Page
+	size int // of kept
 }
 
 type pageKey struct{ base, path string }
 
 func newDocumentation(publicURL string) *documentation {
-	return &documentation{publicURL: publicURL, hasBase: make(map[string]bool), kept: make(map[pageKey]*apidocs.Page)}
+	return &documentation{publicURL: publicURL, kept: make(map[pageKey]*apidocs.Page)}
 }
 
 // forRequest returns the page at the path of a request with the base URL, and whether it depends on the Host of the request. If the Host is
 // not valid, the page has the placeholder.
 func (d *documentation) forRequest(r *Request, page *apidocs.Page) (shown *apidocs.Page, ofHost bool) {
-	req := r.http()
-	if !d.usesBase(req.URL.Path, page) {
+	if page.Gzip != nil { // it has no base URL
 		return page, false
 	}
+	req := r.http()
 	base, ofHost := d.publicURL, d.publicURL == ""
 	if ofHost {
 		base = cmp.Or(baseurl.OfHost(req.Host, req.TLS != nil), baseurl.Placeholder)
@@ -96,16 +95,4 @@ func (d *documentation) keep(key pageKey, page *apidocs.Page) {
 		d.kept[key] = page
 		d.size += len(page.Body) + len(page.Gzip)
 	}
-}
-
-// usesBase returns whether a page has the placeholder. A page is searched once: the largest has more than a megabyte.
-func (d *documentation) usesBase(path string, page *apidocs.Page) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	uses, known := d.hasBase[path]
-	if !known {
-		uses = bytes.Contains(page.Body, []byte(baseurl.Placeholder))
-		d.hasBase[path] = uses
-	}
-	return uses
 }
