@@ -41,8 +41,8 @@ INSERT INTO incident_updates (id, team_id, incident_id, status, message, created
 INSERT INTO incident_components (team_id, incident_id, component_id) VALUES (?, ?, ?);
 
 -- name: InsertNotification :exec
-INSERT INTO notifications (id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO notifications (id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at, traceparent)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: ListNotifications :many
 SELECT * FROM notifications

@@ -54,6 +54,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getStatusPageStmt, err = db.PrepareContext(ctx, getStatusPage); err != nil {
 		return nil, fmt.Errorf("error preparing query GetStatusPage: %w", err)
 	}
+	if q.getSubscriberStmt, err = db.PrepareContext(ctx, getSubscriber); err != nil {
+		return nil, fmt.Errorf("error preparing query GetSubscriber: %w", err)
+	}
 	if q.getTeamStmt, err = db.PrepareContext(ctx, getTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query GetTeam: %w", err)
 	}
@@ -110,6 +113,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.insertStatusPageStmt, err = db.PrepareContext(ctx, insertStatusPage); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertStatusPage: %w", err)
+	}
+	if q.insertSubscriberStmt, err = db.PrepareContext(ctx, insertSubscriber); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertSubscriber: %w", err)
 	}
 	if q.insertTeamStmt, err = db.PrepareContext(ctx, insertTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertTeam: %w", err)
@@ -179,6 +185,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listStatusPagesStmt, err = db.PrepareContext(ctx, listStatusPages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListStatusPages: %w", err)
+	}
+	if q.listSubscribersStmt, err = db.PrepareContext(ctx, listSubscribers); err != nil {
+		return nil, fmt.Errorf("error preparing query ListSubscribers: %w", err)
 	}
 	if q.listTeamsStmt, err = db.PrepareContext(ctx, listTeams); err != nil {
 		return nil, fmt.Errorf("error preparing query ListTeams: %w", err)
@@ -257,6 +266,11 @@ func (q *Queries) Close() error {
 	if q.getStatusPageStmt != nil {
 		if cerr := q.getStatusPageStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getStatusPageStmt: %w", cerr)
+		}
+	}
+	if q.getSubscriberStmt != nil {
+		if cerr := q.getSubscriberStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getSubscriberStmt: %w", cerr)
 		}
 	}
 	if q.getTeamStmt != nil {
@@ -352,6 +366,11 @@ func (q *Queries) Close() error {
 	if q.insertStatusPageStmt != nil {
 		if cerr := q.insertStatusPageStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertStatusPageStmt: %w", cerr)
+		}
+	}
+	if q.insertSubscriberStmt != nil {
+		if cerr := q.insertSubscriberStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertSubscriberStmt: %w", cerr)
 		}
 	}
 	if q.insertTeamStmt != nil {
@@ -469,6 +488,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listStatusPagesStmt: %w", cerr)
 		}
 	}
+	if q.listSubscribersStmt != nil {
+		if cerr := q.listSubscribersStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listSubscribersStmt: %w", cerr)
+		}
+	}
 	if q.listTeamsStmt != nil {
 		if cerr := q.listTeamsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listTeamsStmt: %w", cerr)
@@ -558,6 +582,7 @@ type Queries struct {
 	getInstallationStmt           *sql.Stmt
 	getServerStmt                 *sql.Stmt
 	getStatusPageStmt             *sql.Stmt
+	getSubscriberStmt             *sql.Stmt
 	getTeamStmt                   *sql.Stmt
 	getTeamByNameStmt             *sql.Stmt
 	getTokenStmt                  *sql.Stmt
@@ -577,6 +602,7 @@ type Queries struct {
 	insertServerGroupStmt         *sql.Stmt
 	insertServerMetricStmt        *sql.Stmt
 	insertStatusPageStmt          *sql.Stmt
+	insertSubscriberStmt          *sql.Stmt
 	insertTeamStmt                *sql.Stmt
 	insertTokenStmt               *sql.Stmt
 	lastAuditTimeStmt             *sql.Stmt
@@ -600,6 +626,7 @@ type Queries struct {
 	listServersStmt               *sql.Stmt
 	listStatusPageIncidentsStmt   *sql.Stmt
 	listStatusPagesStmt           *sql.Stmt
+	listSubscribersStmt           *sql.Stmt
 	listTeamsStmt                 *sql.Stmt
 	listTokensStmt                *sql.Stmt
 	monitorExistsStmt             *sql.Stmt
@@ -624,6 +651,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getInstallationStmt:           q.getInstallationStmt,
 		getServerStmt:                 q.getServerStmt,
 		getStatusPageStmt:             q.getStatusPageStmt,
+		getSubscriberStmt:             q.getSubscriberStmt,
 		getTeamStmt:                   q.getTeamStmt,
 		getTeamByNameStmt:             q.getTeamByNameStmt,
 		getTokenStmt:                  q.getTokenStmt,
@@ -643,6 +671,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertServerGroupStmt:         q.insertServerGroupStmt,
 		insertServerMetricStmt:        q.insertServerMetricStmt,
 		insertStatusPageStmt:          q.insertStatusPageStmt,
+		insertSubscriberStmt:          q.insertSubscriberStmt,
 		insertTeamStmt:                q.insertTeamStmt,
 		insertTokenStmt:               q.insertTokenStmt,
 		lastAuditTimeStmt:             q.lastAuditTimeStmt,
@@ -666,6 +695,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listServersStmt:               q.listServersStmt,
 		listStatusPageIncidentsStmt:   q.listStatusPageIncidentsStmt,
 		listStatusPagesStmt:           q.listStatusPagesStmt,
+		listSubscribersStmt:           q.listSubscribersStmt,
 		listTeamsStmt:                 q.listTeamsStmt,
 		listTokensStmt:                q.listTokensStmt,
 		monitorExistsStmt:             q.monitorExistsStmt,

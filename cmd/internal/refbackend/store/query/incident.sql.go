@@ -177,8 +177,8 @@ func (q *Queries) InsertIncidentUpdate(ctx context.Context, arg InsertIncidentUp
 }
 
 const insertNotification = `-- name: InsertNotification :exec
-INSERT INTO notifications (id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO notifications (id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at, traceparent)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertNotificationParams struct {
@@ -190,6 +190,7 @@ type InsertNotificationParams struct {
 	Event        string
 	Suppressed   bool
 	CreatedAt    int64
+	Traceparent  string
 }
 
 func (q *Queries) InsertNotification(ctx context.Context, arg InsertNotificationParams) error {
@@ -202,6 +203,7 @@ func (q *Queries) InsertNotification(ctx context.Context, arg InsertNotification
 		arg.Event,
 		arg.Suppressed,
 		arg.CreatedAt,
+		arg.Traceparent,
 	)
 	return err
 }
@@ -347,7 +349,7 @@ func (q *Queries) ListIncidentsAfter(ctx context.Context, arg ListIncidentsAfter
 }
 
 const listNotifications = `-- name: ListNotifications :many
-SELECT id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at FROM notifications
+SELECT id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at, expanded_to, expanded_at, traceparent FROM notifications
 WHERE team_id = ?1
 ORDER BY created_at, id
 `
@@ -370,6 +372,9 @@ func (q *Queries) ListNotifications(ctx context.Context, teamID string) ([]Notif
 			&i.Event,
 			&i.Suppressed,
 			&i.CreatedAt,
+			&i.ExpandedTo,
+			&i.ExpandedAt,
+			&i.Traceparent,
 		); err != nil {
 			return nil, err
 		}

@@ -37,6 +37,20 @@ type Component struct {
 	Status       string
 }
 
+type Delivery struct {
+	Sequence       int64
+	ID             string
+	SubscriberID   string
+	Channel        string
+	NotificationID *string
+	State          string
+	Attempts       int64
+	DueAt          *int64
+	CreatedAt      int64
+	FinishedAt     *int64
+	LastError      string
+}
+
 type IdempotencyKey struct {
 	TeamID      string
 	Key         string
@@ -89,6 +103,10 @@ type Monitor struct {
 	IntervalSeconds    int64
 	LastCheckAt        *int64
 	LastStatusChangeAt *int64
+	OpensIncidents     bool
+	FailedChecks       int64
+	GoodChecks         int64
+	IncidentID         *string
 }
 
 type MonitorCheck struct {
@@ -107,6 +125,9 @@ type Notification struct {
 	Event        string
 	Suppressed   bool
 	CreatedAt    int64
+	ExpandedTo   string
+	ExpandedAt   *int64
+	Traceparent  string
 }
 
 type Revocation struct {
@@ -173,6 +194,16 @@ type ServerMetric struct {
 	DiskTotalGb float64
 }
 
+type ServerMetricHour struct {
+	ServerID    string
+	At          int64
+	CpuPercent  float64
+	RamUsedMb   float64
+	RamTotalMb  float64
+	DiskUsedGb  float64
+	DiskTotalGb float64
+}
+
 type StatusPage struct {
 	ID             string
 	TeamID         string
@@ -184,6 +215,20 @@ type StatusPage struct {
 	Description    *string
 	Suspended      bool
 	CreatedAt      int64
+}
+
+type Subscriber struct {
+	ID                  string
+	TeamID              string
+	StatusPageID        string
+	Channel             string
+	Address             string
+	LinkToken           string
+	Secret              []byte
+	PreviousSecret      []byte
+	PreviousSecretUntil *int64
+	CreatedAt           int64
+	ConfirmedAt         *int64
 }
 
 type Team struct {

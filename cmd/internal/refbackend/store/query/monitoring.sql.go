@@ -152,7 +152,7 @@ func (q *Queries) ListMonitorChecks(ctx context.Context, arg ListMonitorChecksPa
 }
 
 const listMonitors = `-- name: ListMonitors :many
-SELECT id, team_id, name, type, target, status, enabled, interval_seconds, last_check_at, last_status_change_at FROM monitors
+SELECT id, team_id, name, type, target, status, enabled, interval_seconds, last_check_at, last_status_change_at, opens_incidents, failed_checks, good_checks, incident_id FROM monitors
 WHERE team_id = ?1
 ORDER BY name, id
 `
@@ -177,6 +177,10 @@ func (q *Queries) ListMonitors(ctx context.Context, teamID string) ([]Monitor, e
 			&i.IntervalSeconds,
 			&i.LastCheckAt,
 			&i.LastStatusChangeAt,
+			&i.OpensIncidents,
+			&i.FailedChecks,
+			&i.GoodChecks,
+			&i.IncidentID,
 		); err != nil {
 			return nil, err
 		}
