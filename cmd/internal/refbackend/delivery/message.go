@@ -1,0 +1,71 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Events of messages. The first two are also the events of notifications.
+const (
+	IncidentCreated = "incident.created"
+	UpdatePosted    = "incident.update_posted"
+	// ConfirmationRequested asks the owner of an email address to confirm the subscription. Its message has no incident and no update.
+	ConfirmationRequested = "subscriber.confirmation_requested"
+)
+
+// A Message is one attempt to send one event to one subscriber. Except Attempt and the secrets, it is the same at each attempt.
+type Message struct {
+	ID         string
+	Event      string
+	CreatedAt  time.Time // of the event
+	Attempt    int       // 1 for the first
+	Subscriber Subscriber
+	Page       Page
+	Incident   Incident
+	Update     Update
+}
+
+// A Subscriber is the receiver of a message.
+type Subscriber struct {
+	ID        string
+	Address   string // an email address or a URL
+	LinkToken string
+	// Secrets are the keys of a webhook's signatures, newest first; two while a rotation is in progress.
+	Secrets [][]byte
+}
+
+// A Page is the status page of a message.
+type Page struct{ ID, Name, Hostname string }
+
+// An Incident has the parts of an incident that do not change. Its status at the time of the event is that of the update.
+type Incident struct {
+	ID, Title, Impact string
+	IsMaintenance     bool
+	StartedAt         time.Time
+	Components        []Component // affected, in the order of the page
+}
+
+// A Component is one line of a status page.
+type Component struct{ ID, Name string }
+
+// An Update is an incident update.
+type Update struct {
+	ID, Status, Message string
+	CreatedAt           time.Time
+}
+
+// A Sender sends messages over one channel. Its methods are safe for concurrent use.
+type Sender interface {
+	// Send returns nil once the receiver has accepted the message. Its error has no secret, and says why the attempt failed. An error
+	// that is [ErrPermanent] ends the attempts; after any other error, the message is sent again later.
+	Send(ctx context.Context, m Message) error
+}
+
+// Errors of senders, to be wrapped.
+var (
+	// ErrPermanent means that the receiver will never accept the message.
+	ErrPermanent = errors.New("not accepted by the receiver")
+	// ErrGone means that the receiver wants no further messages: the subscriber is removed. It is permanent.
+	ErrGone = errors.New("the receiver is gone")
+)
