@@ -36,6 +36,9 @@ type flags struct {
 	Config      string `placeholder:"FILE" help:"Configuration of the gateway. Its upstreams are replaced."`
 	Credentials string `placeholder:"FILE" help:"Write addresses and tokens to this file, as JSON, when the system is ready."`
 
+	Still bool    `help:"Keep the demo data as it was inserted. By default it moves: agents report, monitors change, incidents open."`
+	Speed float64 `default:"1" placeholder:"N" help:"Move the demo data N times as fast (${default}); the clock of the backend then runs as fast."`
+
 	Rehearse bool    `help:"Disturb the API on purpose, and score the client at the end. Exit code 1 if the client failed an item."`
 	Seed     *uint64 `placeholder:"N" help:"Seed of the disturbances of --rehearse (1); the same seed disturbs the same requests."`
 }

@@ -30,7 +30,7 @@ type System struct {
 	Stop func() int
 }
 
-// Start runs opsdev with a gateway configuration and further arguments, and returns when it serves.
+// Start runs opsdev with still demo data, a gateway configuration and further arguments, and returns when it serves.
 func Start(t *testing.T, configuration string, arguments ...string) *System {
 	t.Helper()
 	dir := t.TempDir()
@@ -40,6 +40,7 @@ func Start(t *testing.T, configuration string, arguments ...string) *System {
 	}
 	arguments = append([]string{
 		"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--config=" + config, "--credentials=" + credentials,
+		"--still",
 	}, arguments...)
 	s := new(System)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
