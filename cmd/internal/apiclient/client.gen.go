@@ -155,7 +155,7 @@ func (e PublicStatus) Valid() bool {
 
 // AuditEntry The record of an action in the team.
 type AuditEntry struct {
-	// ActionType The action, as resource and verb. Known values: `api_token.created`, `api_token.revoked`, `command.executed`, `component.updated`, `incident.created`, `incident.update_posted`, `incident.updated`, `member.invited`, `member.removed`, `monitor.created`, `monitor.paused`, `monitor.updated`, `scheduled_command.created`, `scheduled_command.updated`, `server.created`, `server.updated`, `server_group.created`, `status_page.created`, `status_page.updated`, `team.updated`, `vault.unlocked`. Values may be added.
+	// ActionType The action, as resource and verb. Known values: `api_token.created`, `api_token.revoked`, `command.executed`, `component.status_changed`, `component.updated`, `incident.created`, `incident.update_posted`, `incident.updated`, `member.invited`, `member.removed`, `monitor.created`, `monitor.degraded`, `monitor.down`, `monitor.paused`, `monitor.recovered`, `monitor.updated`, `scheduled_command.created`, `scheduled_command.updated`, `server.created`, `server.updated`, `server_group.created`, `status_page.created`, `status_page.updated`, `subscriber.added`, `subscriber.confirmed`, `subscriber.removed`, `subscriber.secret_rotated`, `team.updated`, `vault.unlocked`. Values may be added.
 	//
 	// Examples: api_token.created
 	ActionType string `json:"actionType"`
@@ -180,7 +180,7 @@ type AuditEntry struct {
 	// Examples: 0b411d95-7d62-5ca5-9268-573f3d300034
 	ResourceId Id `json:"resourceId"`
 
-	// ResourceType Kind of the affected resource, the part of `actionType` before the dot. Known values: `api_token`, `command`, `component`, `incident`, `member`, `monitor`, `scheduled_command`, `server`, `server_group`, `status_page`, `team`, `vault`. Values may be added.
+	// ResourceType Kind of the affected resource, the part of `actionType` before the dot. Known values: `api_token`, `command`, `component`, `incident`, `member`, `monitor`, `scheduled_command`, `server`, `server_group`, `status_page`, `subscriber`, `team`, `vault`. Values may be added.
 	//
 	// Examples: api_token
 	ResourceType string `json:"resourceType"`
@@ -1072,8 +1072,8 @@ type ClientInterface interface {
 	// Returns one page of the team's audit log, most recent first. Entries record that an action happened; they hold no secrets. Use it to
 	// review what happened in the team, and to export the log.
 	//
-	// It is also the way to keep a copy of the incidents current. Every action on an incident, in the dashboard or through the API, adds an
-	// entry whose `actionType` begins with `incident.` and whose `resourceId` is the ID of the incident. Request
+	// It is also the way to keep a copy of the incidents current. Every action on an incident, in the dashboard, through the API or by a
+	// monitor, adds an entry whose `actionType` begins with `incident.` and whose `resourceId` is the ID of the incident. Request
 	// `GET /v1/audit?action=incident.` at an interval, read pages until you meet the `id` of an entry that you processed before, and get
 	// each incident that the new entries name once with `GET /v1/incidents/{id}`. When nothing happened, that is one request, which
 	// `If-None-Match` reduces to a `304`.
@@ -1307,8 +1307,8 @@ type ClientInterface interface {
 // Returns one page of the team's audit log, most recent first. Entries record that an action happened; they hold no secrets. Use it to
 // review what happened in the team, and to export the log.
 //
-// It is also the way to keep a copy of the incidents current. Every action on an incident, in the dashboard or through the API, adds an
-// entry whose `actionType` begins with `incident.` and whose `resourceId` is the ID of the incident. Request
+// It is also the way to keep a copy of the incidents current. Every action on an incident, in the dashboard, through the API or by a
+// monitor, adds an entry whose `actionType` begins with `incident.` and whose `resourceId` is the ID of the incident. Request
 // `GET /v1/audit?action=incident.` at an interval, read pages until you meet the `id` of an entry that you processed before, and get
 // each incident that the new entries name once with `GET /v1/incidents/{id}`. When nothing happened, that is one request, which
 // `If-None-Match` reduces to a `304`.
