@@ -97,7 +97,7 @@ func start(t *testing.T, config string, flags ...string) *system {
 	}
 	s := &system{exited: make(chan error, 1)}
 	s.process = exec.Command(program, append([]string{
-		"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--config=" + configFile, "--credentials=" + credentials,
+		"--still", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--config=" + configFile, "--credentials=" + credentials,
 	}, flags...)...)
 	s.process.Stdout, s.process.Stderr = &s.output, &s.output
 	if err := s.process.Start(); err != nil {

@@ -127,7 +127,7 @@ func (s *testbed) startReference(ctx context.Context) (string, error) {
 		return "", err
 	}
 	file := filepath.Join(s.dir, "credentials.json")
-	p, err := s.start(ctx, "opsdev", opsdev, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--credentials", file)
+	p, err := s.start(ctx, "opsdev", opsdev, "--still", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--credentials", file)
 	if err != nil {
 		return "", err
 	}

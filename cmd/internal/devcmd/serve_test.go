@@ -49,7 +49,7 @@ func start(t *testing.T, arguments ...string) *system {
 		s.http.CloseIdleConnections()
 	})
 	file := filepath.Join(t.TempDir(), "credentials.json")
-	arguments = append([]string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials=" + file}, arguments...)
+	arguments = append([]string{"--still", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials=" + file}, arguments...)
 	go func() { s.code <- devcmd.Run(ctx, arguments, devcmd.Environment{Out: &s.out, Err: &s.log}) }()
 	s.readCredentials(t, file)
 	return s
@@ -227,7 +227,7 @@ func TestKeptDataAndOwnConfiguration(t *testing.T) {
 	again.end(t)
 
 	var out, log loggingtest.Buffer
-	arguments := []string{"--data-dir", dir, "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials", file + "/x"}
+	arguments := []string{"--still", "--data-dir", dir, "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials", file + "/x"}
 	code := devcmd.Run(t.Context(), arguments, devcmd.Environment{Out: &out, Err: &log})
 	if code != 1 || !strings.Contains(log.String(), "write the credentials") {
 		t.Errorf("credentials that cannot be written: got %d\n%s", code, log.String())
@@ -338,7 +338,7 @@ func TestInterruptBeforeItIsReady(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	var out, log loggingtest.Buffer
-	arguments := []string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"}
+	arguments := []string{"--still", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"}
 	if code := devcmd.Run(ctx, arguments, devcmd.Environment{Out: &out, Err: &log}); code != 0 || strings.Contains(out.String(), "curl") {
 		t.Errorf("got %d\n%s\n%s", code, out.String(), log.String())
 	}

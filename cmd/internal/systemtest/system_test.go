@@ -92,7 +92,7 @@ func launch(o launchOptions) (*System, error) {
 	if err := os.WriteFile(config, []byte(o.config), 0o600); err != nil {
 		return nil, err
 	}
-	args := []string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--config=" + config, "--credentials=" + credentials}
+	args := []string{"--still", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--config=" + config, "--credentials=" + credentials}
 	if o.dataDir != "" {
 		args = append(args, "--data-dir="+o.dataDir)
 	}
