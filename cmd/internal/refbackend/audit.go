@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
 
 	"opsgate/cmd/internal/refbackend/store"
 	"opsgate/cmd/internal/refbackend/store/query"
@@ -94,42 +92,4 @@ func auditMessage(row query.AuditEntry) *auditv1.AuditEntry {
 		IpAddress:    row.IpAddress,
 		CreatedAt:    timestamp(row.CreatedAt),
 	}
-}
-
-// An action is one change in a team, for the audit log. Its kind is `<resource>.<verb>`.
-type action struct {
-	team, kind, resourceID      string
-	actor, ipAddress, requestID string
-	at                          int64
-}
-
-// record writes the audit entry, in the transaction of the action.
-func (a action) record(ctx context.Context, q *query.Queries) error {
-	id, err := newID()
-	if err != nil {
-		return fmt.Errorf("create the id of an audit entry: %w", err)
-	}
-	resource, _, _ := strings.Cut(a.kind, ".")
-	err = q.InsertAuditEntry(ctx, query.InsertAuditEntryParams{
-		ID: id, TeamID: a.team, ActionType: a.kind, ResourceType: resource, ResourceID: a.resourceID,
-		ActorID: a.actor, IpAddress: a.ipAddress, RequestID: a.requestID, CreatedAt: a.at,
-	})
-	if err != nil {
-		return fmt.Errorf("write the audit entry: %w", err)
-	}
-	return nil
-}
-
-// timeOfWrite returns the current time, or one nanosecond after the team's last write if that is later (the clock may be coarse, or was
-// set back). So the order of a team's rows by time is the order of the writes. The last audit entry has the time of the last write,
-// because every write has an audit entry.
-func timeOfWrite(ctx context.Context, q *query.Queries, clock func() time.Time, team string) (int64, error) {
-	last, err := q.LastAuditTime(ctx, team)
-	if errors.Is(err, sql.ErrNoRows) {
-		return clock().UnixNano(), nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("look up the last write: %w", err)
-	}
-	return max(clock().UnixNano(), last+1), nil
 }

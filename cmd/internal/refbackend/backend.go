@@ -40,6 +40,7 @@ type Backend struct {
 	revocationPoll time.Duration
 	reflection     bool
 	revoked        *signal
+	written        *signal // raised after each transaction that writes notifications
 	inFlight       *keySet
 }
 
@@ -57,6 +58,7 @@ func Open(ctx context.Context, options Options) (*Backend, error) {
 		revocationPoll: options.RevocationPoll,
 		reflection:     options.Reflection,
 		revoked:        newSignal(),
+		written:        newSignal(),
 		inFlight:       newKeySet(),
 	}
 	if b.clock == nil {
@@ -76,6 +78,10 @@ func Open(ctx context.Context, options Options) (*Backend, error) {
 
 // Store returns the store, for callers that insert data.
 func (b *Backend) Store() *store.Store { return b.store }
+
+// Written returns a channel that is closed after the next transaction of this process that may have written a notification. Transactions
+// of other processes do not close it.
+func (b *Backend) Written() <-chan struct{} { return b.written.wait() }
 
 // Close closes the database. Serve must have returned.
 func (b *Backend) Close() error { return b.store.Close() }

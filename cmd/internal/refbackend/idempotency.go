@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"opsgate/cmd/internal/refbackend/audit"
 	"opsgate/cmd/internal/refbackend/store/query"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
@@ -47,7 +48,7 @@ func (s *incidentService) executeOnce(
 		if err := requireKnownTeam(ctx, q, r.GetTeamId()); err != nil {
 			return err
 		}
-		now, err := timeOfWrite(ctx, q, s.clock, r.GetTeamId())
+		now, err := audit.TimeOfWrite(ctx, q, s.clock, r.GetTeamId())
 		if err != nil {
 			return err
 		}
@@ -63,6 +64,9 @@ func (s *incidentService) executeOnce(
 		}
 		return w.store(ctx, q)
 	})
+	if err == nil && !replayed {
+		s.written.raise()
+	}
 	return replayed, err
 }
 

@@ -45,6 +45,26 @@ func TestRepeatedCreateReturnsTheStoredResponse(t *testing.T) {
 	}
 }
 
+func TestWritesButNotReplaysAreSignalled(t *testing.T) {
+	s := startSystem(t)
+	r := keyed(s.team("harbour"), "key-1")
+	for _, want := range []bool{true, false} {
+		written := s.backend.Written()
+		_, err := s.incident.CreateIncident(t.Context(), r)
+		must(t, err)
+		select {
+		case <-written:
+			if !want {
+				t.Error("a replay was signalled")
+			}
+		default:
+			if want {
+				t.Error("a write was not signalled")
+			}
+		}
+	}
+}
+
 func TestRepeatedUpdateReturnsTheStoredResponse(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"opsgate/cmd/internal/refbackend/audit"
 	"opsgate/cmd/internal/refbackend/store/query"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
@@ -182,11 +183,11 @@ func (p postedUpdate) write(ctx context.Context, q *query.Queries) (query.Incide
 	if err := p.notifySubscribers(ctx, q, update); err != nil {
 		return query.IncidentUpdate{}, err
 	}
-	done := action{
-		team: p.incident.TeamID, kind: p.event, resourceID: p.incident.ID, at: p.at,
-		actor: p.actor.GetTokenId(), ipAddress: p.actor.GetIpAddress(), requestID: p.actor.GetRequestId(),
+	done := audit.Action{
+		Team: p.incident.TeamID, Kind: p.event, ResourceID: p.incident.ID, At: p.at,
+		Actor: p.actor.GetTokenId(), IPAddress: p.actor.GetIpAddress(), RequestID: p.actor.GetRequestId(),
 	}
-	return update, done.record(ctx, q)
+	return update, done.Record(ctx, q)
 }
 
 // notifySubscribers puts a notification into the outbox if the incident is on a status page. A suppressed notification is marked.

@@ -17,6 +17,7 @@ type incidentService struct {
 	store    *store.Store
 	clock    func() time.Time
 	inFlight *keySet
+	written  *signal
 }
 
 func (s *incidentService) ListIncidents(

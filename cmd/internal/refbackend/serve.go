@@ -110,7 +110,7 @@ func (b *Backend) register(ctx context.Context, server *grpc.Server, name string
 		return monitoringv1.MonitoringService_ServiceDesc.ServiceName
 	case "incident":
 		incidentv1.RegisterIncidentServiceServer(server,
-			&incidentService{store: b.store, clock: b.clock, inFlight: b.inFlight})
+			&incidentService{store: b.store, clock: b.clock, inFlight: b.inFlight, written: b.written})
 		return incidentv1.IncidentService_ServiceDesc.ServiceName
 	case "audit":
 		auditv1.RegisterAuditServiceServer(server, &auditService{store: b.store})

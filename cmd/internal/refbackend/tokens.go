@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"opsgate/cmd/internal/refbackend/audit"
 	"opsgate/cmd/internal/refbackend/store/query"
 )
 
@@ -18,12 +19,6 @@ import (
 const (
 	PlanBasic = "basic"
 	PlanAI    = "ai" // with the public API
-)
-
-// Actor and address of changes by the command line of opsbackend, in the audit log.
-const (
-	consoleActor   = "00000000-0000-0000-0000-000000000000"
-	consoleAddress = "127.0.0.1"
 )
 
 // ErrNotFound is returned for a team or a token that does not exist.
@@ -74,7 +69,7 @@ func (b *Backend) CreateTeam(ctx context.Context, name, plan string) (Team, erro
 		if err := q.InsertTeam(ctx, query.InsertTeamParams(row)); err != nil {
 			return fmt.Errorf("write the team: %w", err)
 		}
-		return consoleAction(id, "team.created", id, row.CreatedAt).record(ctx, q)
+		return audit.ServiceAction(id, "team.created", id, row.CreatedAt).Record(ctx, q)
 	})
 	return team(row), err
 }
@@ -124,7 +119,7 @@ func (b *Backend) CreateToken(ctx context.Context, t NewToken) (Token, error) {
 	}
 	row := query.ApiToken{ID: id, TeamID: t.TeamID, Name: t.Name, Sha256: t.SHA256[:], Scopes: string(list)}
 	err = b.store.Write(ctx, func(q *query.Queries) error {
-		now, err := timeOfWrite(ctx, q, b.clock, t.TeamID)
+		now, err := audit.TimeOfWrite(ctx, q, b.clock, t.TeamID)
 		if err != nil {
 			return err
 		}
@@ -132,7 +127,7 @@ func (b *Backend) CreateToken(ctx context.Context, t NewToken) (Token, error) {
 		if err := q.InsertToken(ctx, query.InsertTokenParams(row)); err != nil {
 			return fmt.Errorf("write the token: %w", err)
 		}
-		return consoleAction(t.TeamID, "api_token.created", id, now).record(ctx, q)
+		return audit.ServiceAction(t.TeamID, "api_token.created", id, now).Record(ctx, q)
 	})
 	if err != nil {
 		return Token{}, err
@@ -185,7 +180,7 @@ func (b *Backend) RevokeToken(ctx context.Context, id string) (revoked Token, er
 }
 
 func (b *Backend) revoke(ctx context.Context, q *query.Queries, row *query.ApiToken) error {
-	now, err := timeOfWrite(ctx, q, b.clock, row.TeamID)
+	now, err := audit.TimeOfWrite(ctx, q, b.clock, row.TeamID)
 	if err != nil {
 		return err
 	}
@@ -198,14 +193,7 @@ func (b *Backend) revoke(ctx context.Context, q *query.Queries, row *query.ApiTo
 	if err != nil {
 		return fmt.Errorf("write the revocation: %w", err)
 	}
-	return consoleAction(row.TeamID, "api_token.revoked", row.ID, now).record(ctx, q)
-}
-
-// consoleAction returns an action by the command line of opsbackend.
-func consoleAction(team, kind, resourceID string, at int64) action {
-	return action{
-		team: team, kind: kind, resourceID: resourceID, at: at, actor: consoleActor, ipAddress: consoleAddress,
-	}
+	return audit.ServiceAction(row.TeamID, "api_token.revoked", row.ID, now).Record(ctx, q)
 }
 
 func team(row query.Team) Team {
