@@ -69,7 +69,7 @@ func build(o Options) (_ *parts, err error) {
 	if p.logLimits, err = newLogLimits(o, registry); err != nil {
 		return nil, err
 	}
-	if p.traces, err = newTracing(o, registry); err != nil {
+	if p.traces, err = NewTracing(o, "", registry); err != nil {
 		return nil, err
 	}
 	if err := p.buildLimiter(o, registry); err != nil {

@@ -15,8 +15,8 @@ import (
 	"opsgate/gateway"
 )
 
-// newTracing returns the provider of traces, or nil if tracing is disabled.
-func newTracing(o Options, registry prometheus.Registerer) (*tracing.Provider, error) {
+// NewTracing returns the provider of the traces of a service, or nil if tracing is disabled. The service is the gateway if it is "".
+func NewTracing(o Options, service string, registry prometheus.Registerer) (*tracing.Provider, error) {
 	c := o.Loaded.Tracing
 	headers, err := c.HeaderValues()
 	if err != nil {
@@ -28,7 +28,7 @@ func newTracing(o Options, registry prometheus.Registerer) (*tracing.Provider, e
 	}
 	return tracing.New(tracing.Options{
 		Endpoint: c.Endpoint, Headers: headers, TLS: tlsConfig,
-		Version: o.Build.Version, Logger: o.Logger, Registerer: registry,
+		Service: service, Version: o.Build.Version, Logger: o.Logger, Registerer: registry,
 	})
 }
 

@@ -6,6 +6,9 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
 	"opsgate/cmd/internal/refbackend/store"
 )
 
@@ -29,6 +32,8 @@ type Options struct {
 	RevocationPoll time.Duration
 	// Reflection serves gRPC reflection, which describes every method to any client.
 	Reflection bool
+	// TracerProvider records a span for each call that belongs to a trace; nil records nothing.
+	TracerProvider trace.TracerProvider
 }
 
 // A Backend is the operations backend on one data directory.
@@ -39,6 +44,7 @@ type Backend struct {
 	heartbeat      time.Duration
 	revocationPoll time.Duration
 	reflection     bool
+	tracer         trace.Tracer
 	revoked        *signal
 	written        *signal // raised after each transaction that writes notifications
 	inFlight       *keySet
@@ -67,6 +73,11 @@ func Open(ctx context.Context, options Options) (*Backend, error) {
 	if b.logger == nil {
 		b.logger = slog.New(slog.DiscardHandler)
 	}
+	traces := options.TracerProvider
+	if traces == nil {
+		traces = noop.NewTracerProvider()
+	}
+	b.tracer = traces.Tracer("opsgate/cmd/internal/refbackend")
 	if b.heartbeat == 0 {
 		b.heartbeat = defaultHeartbeat
 	}

@@ -78,11 +78,16 @@ func startSystem(t testing.TB) *system {
 
 func startOn(t testing.TB, dir string, c *clock) *system {
 	t.Helper()
-	s := &system{t: t, dir: dir, clock: c, done: make(chan error, 1)}
+	return startWith(t, refbackend.Options{DataDir: dir}, c)
+}
+
+// startWith serves with the options, of which it sets the clock and the intervals of streams.
+func startWith(t testing.TB, o refbackend.Options, c *clock) *system {
+	t.Helper()
+	s := &system{t: t, dir: o.DataDir, clock: c, done: make(chan error, 1)}
+	o.Clock, o.Heartbeat, o.RevocationPoll = c.Now, 50*time.Millisecond, 10*time.Millisecond
 	var err error
-	s.backend, err = refbackend.Open(t.Context(), refbackend.Options{
-		DataDir: dir, Clock: c.Now, Heartbeat: 50 * time.Millisecond, RevocationPoll: 10 * time.Millisecond,
-	})
+	s.backend, err = refbackend.Open(t.Context(), o)
 	must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

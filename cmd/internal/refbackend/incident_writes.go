@@ -202,6 +202,7 @@ func (p postedUpdate) notifySubscribers(ctx context.Context, q *query.Queries, u
 	err = q.InsertNotification(ctx, query.InsertNotificationParams{
 		ID: id, TeamID: p.incident.TeamID, StatusPageID: *p.incident.StatusPageID, IncidentID: p.incident.ID,
 		UpdateID: update.ID, Event: p.event, Suppressed: !p.notify, CreatedAt: update.CreatedAt,
+		Traceparent: traceparentOf(ctx),
 	})
 	if err != nil {
 		return fmt.Errorf("write the notification: %w", err)

@@ -17,6 +17,7 @@ import (
 // a panic.
 func (b *Backend) unaryInterceptors() []grpc.UnaryServerInterceptor {
 	return []grpc.UnaryServerInterceptor{
+		b.traced,
 		logging.UnaryServerInterceptor(logCall(b.logger), logOptions(logging.LevelWarn)...),
 		recovery.UnaryServerInterceptor(recovery.WithRecoveryHandlerContext(b.recovered)),
 		requireTeam,

@@ -27,7 +27,7 @@ type outbox struct {
 
 func newOutbox(exporter sdk.SpanExporter, o Options) (*outbox, error) {
 	spans := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "opsgate_tracing_spans_total",
+		Name: o.Service + "_tracing_spans_total",
 		Help: "Spans by outcome: sent; failed, because the collector did not accept their batch; or queue_full.",
 	}, []string{"outcome"})
 	if err := o.Registerer.Register(spans); err != nil {

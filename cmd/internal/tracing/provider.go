@@ -1,6 +1,7 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -34,7 +35,9 @@ type Options struct {
 	Headers map[string]string
 	// TLS is for an Endpoint with TLS; nil for the roots of the system.
 	TLS *tls.Config
-	// Version of the gateway.
+	// Service is the name of the sender, unless OTEL_SERVICE_NAME is set, and the prefix of the metric; "" means opsgate.
+	Service string
+	// Version of the program.
 	Version    string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -52,6 +55,7 @@ type Provider struct {
 // whether the collector can be reached. The Provider must be closed.
 func New(o Options) (*Provider, error) {
 	ctx := context.Background() // nothing here blocks
+	o.Service = cmp.Or(o.Service, "opsgate")
 	if !enabled(o) {
 		return nil, nil
 	}
@@ -67,11 +71,12 @@ func New(o Options) (*Provider, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Logger.Debug("opentelemetry", slog.Any("error", err)) }))
 	p := &Provider{outbox: out, logger: o.Logger}
 	p.sdk = sdk.NewTracerProvider(
-		sdk.WithSampler(sdk.AlwaysSample()), // a Tracer has already decided
+		// A Tracer, or the caller of a service, has already decided.
+		sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())),
 		sdk.WithResource(newResource(ctx, o)),
 		sdk.WithSpanProcessor(out),
 	)
-	p.tracer = p.sdk.Tracer("opsgate", trace.WithInstrumentationVersion(o.Version), trace.WithSchemaURL(semconv.SchemaURL))
+	p.tracer = p.sdk.Tracer(o.Service, trace.WithInstrumentationVersion(o.Version), trace.WithSchemaURL(semconv.SchemaURL))
 	return p, nil
 }
 
@@ -83,10 +88,10 @@ func enabled(o Options) bool {
 	return o.Endpoint != "" || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-// newResource returns the resource of the gateway. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override its attributes.
+// newResource returns the resource of the program. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override its attributes.
 func newResource(ctx context.Context, o Options) *resource.Resource {
 	r, err := resource.New(ctx,
-		resource.WithAttributes(semconv.ServiceName("opsgate"), semconv.ServiceVersion(o.Version)),
+		resource.WithAttributes(semconv.ServiceName(o.Service), semconv.ServiceVersion(o.Version)),
 		resource.WithHost(),
 		resource.WithTelemetrySDK(),
 		resource.WithFromEnv(),
@@ -95,6 +100,14 @@ func newResource(ctx context.Context, o Options) *resource.Resource {
 		o.Logger.Warn("resource attributes of traces are incomplete", slog.Any("error", err))
 	}
 	return r
+}
+
+// TracerProvider returns the provider for code that creates spans itself, or nil for a nil Provider.
+func (p *Provider) TracerProvider() trace.TracerProvider {
+	if p == nil {
+		return nil
+	}
+	return p.sdk
 }
 
 // Tracer returns a Tracer with the settings, or nil for a nil Provider.
