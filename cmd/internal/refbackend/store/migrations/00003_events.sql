@@ -54,7 +54,8 @@ CREATE TABLE deliveries (
 ) STRICT;
 
 CREATE INDEX deliveries_due ON deliveries (channel, due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX deliveries_waiting ON deliveries (subscriber_id, sequence) WHERE state = 'waiting';
+-- Finds the first waiting delivery of a subscriber, and all its deliveries when it is deleted.
+CREATE INDEX deliveries_by_subscriber ON deliveries (subscriber_id, state, sequence);
 CREATE INDEX deliveries_finished ON deliveries (state, finished_at) WHERE state <> 'waiting';
 
 -- Whether an outage of the monitor opens an incident.
