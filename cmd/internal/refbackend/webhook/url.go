@@ -1,0 +1,61 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const maxURL = 2000
+
+// domainName matches names of at least two labels. The last label begins with a letter: in every form of an IPv4 address that a resolver
+// may accept, such as 127.1, 2130706433 or 0x7f.1, it begins with a digit.
+var domainName = regexp.MustCompile(`(?i)^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+const maxDomainName = 253
+
+// CheckURL returns nil if messages may be sent to the URL, else an error that names the broken rule and does not repeat the URL. The rules
+// are in docs/notifications.md; allowHTTP adds plain HTTP for demos. The host is not looked up: each connection checks its own address.
+func CheckURL(text string, allowHTTP bool) error { return newPolicy(allowHTTP).checkURL(text) }
+
+func (p policy) checkURL(text string) error {
+	if len(text) > maxURL {
+		return fmt.Errorf("the URL must have at most %d characters", maxURL)
+	}
+	if strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return errors.New("the URL must consist of visible ASCII characters")
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return errors.New("the URL is malformed") // err repeats the URL
+	}
+	switch {
+	case u.Scheme != "https" && !(p.allowHTTP && u.Scheme == "http"):
+		return errors.New("the URL must begin with https://")
+	case u.User != nil:
+		return errors.New("the URL must have no user name or password")
+	case strings.Contains(text, "#"):
+		return errors.New("the URL must have no fragment")
+	case len(u.Hostname()) > maxDomainName || !domainName.MatchString(u.Hostname()):
+		return errors.New("the host must be a full domain name, not an address")
+	case !slices.Contains(p.ports, port(u)):
+		return errors.New("the port must be 443, which is the default")
+	}
+	return nil
+}
+
+// port returns the port that the URL addresses; 0 for none that exists.
+func port(u *url.URL) uint16 {
+	if u.Port() == "" {
+		return map[string]uint16{"https": 443, "http": 80}[u.Scheme]
+	}
+	n, err := strconv.ParseUint(u.Port(), 10, 16)
+	if err != nil {
+		return 0
+	}
+	return uint16(n)
+}
