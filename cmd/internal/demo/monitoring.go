@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"opsgate/cmd/internal/refbackend/store/query"
@@ -25,7 +26,7 @@ func (t *teamSeeder) insertMonitors(ctx context.Context) error {
 func (t *teamSeeder) insertMonitor(ctx context.Context, m monitor) error {
 	row := query.InsertMonitorParams{
 		ID: t.id("monitor", m.name), TeamID: teamID(t.team), Name: m.name, Type: m.kind, Target: m.target,
-		Status: m.status, Enabled: !m.disabled, IntervalSeconds: int64(m.interval),
+		Status: m.status, Enabled: !m.disabled, IntervalSeconds: int64(m.interval), OpensIncidents: !m.disabled && t.isPublic(m),
 	}
 	if m.neverChecked {
 		return t.q.InsertMonitor(ctx, row)
@@ -47,6 +48,13 @@ func (t *teamSeeder) insertMonitor(ctx context.Context, m monitor) error {
 		}
 	}
 	return nil
+}
+
+// isPublic reports whether a component is linked to the monitor.
+func (t *teamSeeder) isPublic(m monitor) bool {
+	return slices.ContainsFunc(t.pages, func(p page) bool {
+		return slices.ContainsFunc(p.components, func(c component) bool { return c.monitor == m.name })
+	})
 }
 
 // checks returns a monitor's checks, oldest first.

@@ -81,22 +81,11 @@ func createIncident(
 	if status == resolved {
 		row.ResolvedAt = &now
 	}
-	if err := q.InsertIncident(ctx, query.InsertIncidentParams(row)); err != nil {
-		return nil, fmt.Errorf("write the incident: %w", err)
-	}
-	for _, component := range r.GetComponentIds() {
-		err := q.InsertIncidentComponent(ctx, query.InsertIncidentComponentParams{
-			TeamID: row.TeamID, IncidentID: row.ID, ComponentID: component,
-		})
-		if err != nil {
-			return nil, fmt.Errorf("write an affected component: %w", err)
-		}
-	}
 	update := postedUpdate{
 		incident: row, event: incidentCreated, status: status, message: r.GetMessage(),
 		notify: true, actor: r.GetActor(), at: now,
 	}
-	if _, err := update.write(ctx, q); err != nil {
+	if err := update.open(ctx, q, r.GetComponentIds()); err != nil {
 		return nil, err
 	}
 	return incidentMessage(row), nil
@@ -142,6 +131,23 @@ type postedUpdate struct {
 	notify   bool
 	actor    *incidentv1.Actor
 	at       int64
+}
+
+// open stores a new incident with its affected components and the postedUpdate, its first.
+func (p postedUpdate) open(ctx context.Context, q *query.Queries, components []string) error {
+	if err := q.InsertIncident(ctx, query.InsertIncidentParams(p.incident)); err != nil {
+		return fmt.Errorf("write the incident: %w", err)
+	}
+	for _, component := range components {
+		err := q.InsertIncidentComponent(ctx, query.InsertIncidentComponentParams{
+			TeamID: p.incident.TeamID, IncidentID: p.incident.ID, ComponentID: component,
+		})
+		if err != nil {
+			return fmt.Errorf("write an affected component: %w", err)
+		}
+	}
+	_, err := p.write(ctx, q)
+	return err
 }
 
 // setStatus gives the incident the status of the postedUpdate.

@@ -16,8 +16,8 @@ import (
 
 // Actor and address of actions that have no caller: those of the service itself and of the command line of opsbackend.
 const (
-	serviceActor   = "00000000-0000-0000-0000-000000000000"
-	serviceAddress = "127.0.0.1"
+	ServiceActor   = "00000000-0000-0000-0000-000000000000"
+	ServiceAddress = "127.0.0.1"
 )
 
 // An Action is one change in a team. Its kind is `<resource>.<verb>`.
@@ -30,7 +30,7 @@ type Action struct {
 // ServiceAction returns an action of the service itself or of the command line of opsbackend.
 func ServiceAction(team, kind, resourceID string, at int64) Action {
 	return Action{
-		Team: team, Kind: kind, ResourceID: resourceID, At: at, Actor: serviceActor, IPAddress: serviceAddress,
+		Team: team, Kind: kind, ResourceID: resourceID, At: at, Actor: ServiceActor, IPAddress: ServiceAddress,
 	}
 }
 

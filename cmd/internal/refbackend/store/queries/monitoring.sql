@@ -22,8 +22,8 @@ ORDER BY c.checked_at DESC;
 
 -- name: InsertMonitor :exec
 INSERT INTO monitors (id, team_id, name, type, target, status, enabled, interval_seconds, last_check_at,
-    last_status_change_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    last_status_change_at, opens_incidents)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: InsertMonitorCheck :exec
 INSERT INTO monitor_checks (monitor_id, checked_at, status, latency_ms) VALUES (?, ?, ?, ?);

@@ -24,6 +24,9 @@ func New(db DBTX) *Queries {
 func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	q := Queries{db: db}
 	var err error
+	if q.countActionsStmt, err = db.PrepareContext(ctx, countActions); err != nil {
+		return nil, fmt.Errorf("error preparing query CountActions: %w", err)
+	}
 	if q.countMonitorChecksStmt, err = db.PrepareContext(ctx, countMonitorChecks); err != nil {
 		return nil, fmt.Errorf("error preparing query CountMonitorChecks: %w", err)
 	}
@@ -47,6 +50,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.getInstallationStmt, err = db.PrepareContext(ctx, getInstallation); err != nil {
 		return nil, fmt.Errorf("error preparing query GetInstallation: %w", err)
+	}
+	if q.getMonitorStmt, err = db.PrepareContext(ctx, getMonitor); err != nil {
+		return nil, fmt.Errorf("error preparing query GetMonitor: %w", err)
 	}
 	if q.getServerStmt, err = db.PrepareContext(ctx, getServer); err != nil {
 		return nil, fmt.Errorf("error preparing query GetServer: %w", err)
@@ -89,6 +95,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.insertMonitorCheckStmt, err = db.PrepareContext(ctx, insertMonitorCheck); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertMonitorCheck: %w", err)
+	}
+	if q.insertNewMonitorCheckStmt, err = db.PrepareContext(ctx, insertNewMonitorCheck); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertNewMonitorCheck: %w", err)
 	}
 	if q.insertNotificationStmt, err = db.PrepareContext(ctx, insertNotification); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertNotification: %w", err)
@@ -153,6 +162,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listMonitorChecksStmt, err = db.PrepareContext(ctx, listMonitorChecks); err != nil {
 		return nil, fmt.Errorf("error preparing query ListMonitorChecks: %w", err)
 	}
+	if q.listMonitorComponentsStmt, err = db.PrepareContext(ctx, listMonitorComponents); err != nil {
+		return nil, fmt.Errorf("error preparing query ListMonitorComponents: %w", err)
+	}
 	if q.listMonitorsStmt, err = db.PrepareContext(ctx, listMonitors); err != nil {
 		return nil, fmt.Errorf("error preparing query ListMonitors: %w", err)
 	}
@@ -207,6 +219,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setIncidentStatusStmt, err = db.PrepareContext(ctx, setIncidentStatus); err != nil {
 		return nil, fmt.Errorf("error preparing query SetIncidentStatus: %w", err)
 	}
+	if q.setMonitorStateStmt, err = db.PrepareContext(ctx, setMonitorState); err != nil {
+		return nil, fmt.Errorf("error preparing query SetMonitorState: %w", err)
+	}
 	if q.setTokenRevokedStmt, err = db.PrepareContext(ctx, setTokenRevoked); err != nil {
 		return nil, fmt.Errorf("error preparing query SetTokenRevoked: %w", err)
 	}
@@ -218,6 +233,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 
 func (q *Queries) Close() error {
 	var err error
+	if q.countActionsStmt != nil {
+		if cerr := q.countActionsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countActionsStmt: %w", cerr)
+		}
+	}
 	if q.countMonitorChecksStmt != nil {
 		if cerr := q.countMonitorChecksStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countMonitorChecksStmt: %w", cerr)
@@ -256,6 +276,11 @@ func (q *Queries) Close() error {
 	if q.getInstallationStmt != nil {
 		if cerr := q.getInstallationStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getInstallationStmt: %w", cerr)
+		}
+	}
+	if q.getMonitorStmt != nil {
+		if cerr := q.getMonitorStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getMonitorStmt: %w", cerr)
 		}
 	}
 	if q.getServerStmt != nil {
@@ -326,6 +351,11 @@ func (q *Queries) Close() error {
 	if q.insertMonitorCheckStmt != nil {
 		if cerr := q.insertMonitorCheckStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertMonitorCheckStmt: %w", cerr)
+		}
+	}
+	if q.insertNewMonitorCheckStmt != nil {
+		if cerr := q.insertNewMonitorCheckStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertNewMonitorCheckStmt: %w", cerr)
 		}
 	}
 	if q.insertNotificationStmt != nil {
@@ -433,6 +463,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listMonitorChecksStmt: %w", cerr)
 		}
 	}
+	if q.listMonitorComponentsStmt != nil {
+		if cerr := q.listMonitorComponentsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listMonitorComponentsStmt: %w", cerr)
+		}
+	}
 	if q.listMonitorsStmt != nil {
 		if cerr := q.listMonitorsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listMonitorsStmt: %w", cerr)
@@ -523,6 +558,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setIncidentStatusStmt: %w", cerr)
 		}
 	}
+	if q.setMonitorStateStmt != nil {
+		if cerr := q.setMonitorStateStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setMonitorStateStmt: %w", cerr)
+		}
+	}
 	if q.setTokenRevokedStmt != nil {
 		if cerr := q.setTokenRevokedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setTokenRevokedStmt: %w", cerr)
@@ -572,6 +612,7 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 type Queries struct {
 	db                            DBTX
 	tx                            *sql.Tx
+	countActionsStmt              *sql.Stmt
 	countMonitorChecksStmt        *sql.Stmt
 	countServerCommandsStmt       *sql.Stmt
 	deleteIdempotencyKeysStmt     *sql.Stmt
@@ -580,6 +621,7 @@ type Queries struct {
 	getIdempotencyKeyStmt         *sql.Stmt
 	getIncidentStmt               *sql.Stmt
 	getInstallationStmt           *sql.Stmt
+	getMonitorStmt                *sql.Stmt
 	getServerStmt                 *sql.Stmt
 	getStatusPageStmt             *sql.Stmt
 	getSubscriberStmt             *sql.Stmt
@@ -594,6 +636,7 @@ type Queries struct {
 	insertIncidentUpdateStmt      *sql.Stmt
 	insertMonitorStmt             *sql.Stmt
 	insertMonitorCheckStmt        *sql.Stmt
+	insertNewMonitorCheckStmt     *sql.Stmt
 	insertNotificationStmt        *sql.Stmt
 	insertRevocationStmt          *sql.Stmt
 	insertScheduledCommandStmt    *sql.Stmt
@@ -615,6 +658,7 @@ type Queries struct {
 	listIncidentsStmt             *sql.Stmt
 	listIncidentsAfterStmt        *sql.Stmt
 	listMonitorChecksStmt         *sql.Stmt
+	listMonitorComponentsStmt     *sql.Stmt
 	listMonitorsStmt              *sql.Stmt
 	listNotificationsStmt         *sql.Stmt
 	listPagesUnderMaintenanceStmt *sql.Stmt
@@ -633,6 +677,7 @@ type Queries struct {
 	resolveTokenStmt              *sql.Stmt
 	serverExistsStmt              *sql.Stmt
 	setIncidentStatusStmt         *sql.Stmt
+	setMonitorStateStmt           *sql.Stmt
 	setTokenRevokedStmt           *sql.Stmt
 	statusPageExistsStmt          *sql.Stmt
 }
@@ -641,6 +686,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
 		db:                            tx,
 		tx:                            tx,
+		countActionsStmt:              q.countActionsStmt,
 		countMonitorChecksStmt:        q.countMonitorChecksStmt,
 		countServerCommandsStmt:       q.countServerCommandsStmt,
 		deleteIdempotencyKeysStmt:     q.deleteIdempotencyKeysStmt,
@@ -649,6 +695,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getIdempotencyKeyStmt:         q.getIdempotencyKeyStmt,
 		getIncidentStmt:               q.getIncidentStmt,
 		getInstallationStmt:           q.getInstallationStmt,
+		getMonitorStmt:                q.getMonitorStmt,
 		getServerStmt:                 q.getServerStmt,
 		getStatusPageStmt:             q.getStatusPageStmt,
 		getSubscriberStmt:             q.getSubscriberStmt,
@@ -663,6 +710,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertIncidentUpdateStmt:      q.insertIncidentUpdateStmt,
 		insertMonitorStmt:             q.insertMonitorStmt,
 		insertMonitorCheckStmt:        q.insertMonitorCheckStmt,
+		insertNewMonitorCheckStmt:     q.insertNewMonitorCheckStmt,
 		insertNotificationStmt:        q.insertNotificationStmt,
 		insertRevocationStmt:          q.insertRevocationStmt,
 		insertScheduledCommandStmt:    q.insertScheduledCommandStmt,
@@ -684,6 +732,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listIncidentsStmt:             q.listIncidentsStmt,
 		listIncidentsAfterStmt:        q.listIncidentsAfterStmt,
 		listMonitorChecksStmt:         q.listMonitorChecksStmt,
+		listMonitorComponentsStmt:     q.listMonitorComponentsStmt,
 		listMonitorsStmt:              q.listMonitorsStmt,
 		listNotificationsStmt:         q.listNotificationsStmt,
 		listPagesUnderMaintenanceStmt: q.listPagesUnderMaintenanceStmt,
@@ -702,6 +751,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		resolveTokenStmt:              q.resolveTokenStmt,
 		serverExistsStmt:              q.serverExistsStmt,
 		setIncidentStatusStmt:         q.setIncidentStatusStmt,
+		setMonitorStateStmt:           q.setMonitorStateStmt,
 		setTokenRevokedStmt:           q.setTokenRevokedStmt,
 		statusPageExistsStmt:          q.statusPageExistsStmt,
 	}

@@ -54,8 +54,8 @@ func (q *Queries) CountMonitorChecks(ctx context.Context, arg CountMonitorChecks
 
 const insertMonitor = `-- name: InsertMonitor :exec
 INSERT INTO monitors (id, team_id, name, type, target, status, enabled, interval_seconds, last_check_at,
-    last_status_change_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    last_status_change_at, opens_incidents)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertMonitorParams struct {
@@ -69,6 +69,7 @@ type InsertMonitorParams struct {
 	IntervalSeconds    int64
 	LastCheckAt        *int64
 	LastStatusChangeAt *int64
+	OpensIncidents     bool
 }
 
 func (q *Queries) InsertMonitor(ctx context.Context, arg InsertMonitorParams) error {
@@ -83,6 +84,7 @@ func (q *Queries) InsertMonitor(ctx context.Context, arg InsertMonitorParams) er
 		arg.IntervalSeconds,
 		arg.LastCheckAt,
 		arg.LastStatusChangeAt,
+		arg.OpensIncidents,
 	)
 	return err
 }

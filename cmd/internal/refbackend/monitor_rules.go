@@ -1,0 +1,84 @@
+package refbackend
+
+import "time"
+
+// Action types in the audit log.
+const (
+	monitorDown            = "monitor.down"
+	monitorDegraded        = "monitor.degraded"
+	monitorRecovered       = "monitor.recovered"
+	componentStatusChanged = "component.status_changed"
+)
+
+// Statuses of a monitor and of a check.
+const (
+	statusUp       = "up"
+	statusDegraded = "degraded"
+	statusDown     = "down"
+)
+
+// Consecutive checks that change the status of a monitor.
+const (
+	failuresUntilDown  = 3
+	successesUntilUp   = 2
+	answersUntilNotOut = 2 // checks that did not fail
+)
+
+// The incident of an outage is resolved when its monitor has been up for calmTime, for each time that it went down within calmWindow.
+// Resolutions wait and bad news does not: what flaps stays one incident.
+const (
+	calmTime   = 5 * time.Minute
+	calmWindow = time.Hour
+)
+
+// maxClockSkew is how far the clock of a probe may be ahead. A check of a later time would make the checks of its future late ones.
+const maxClockSkew = time.Minute
+
+// A monitorState is the status of a monitor, and the number of consecutive checks up to the last one that failed or succeeded.
+type monitorState struct {
+	status       string
+	failed, good int64
+}
+
+// after returns the state after one more check.
+func (m monitorState) after(result string) monitorState {
+	answers := 0 // of the last two checks
+	if m.failed == 0 {
+		answers++
+	}
+	if result == statusDown {
+		m.failed, m.good = m.failed+1, 0
+	} else {
+		m.failed = 0
+		answers++
+	}
+	switch result {
+	case statusUp:
+		m.good++
+	case statusDegraded:
+		m.good = 0
+	}
+	switch {
+	case m.failed >= failuresUntilDown:
+		m.status = statusDown
+	case m.good >= successesUntilUp:
+		m.status = statusUp
+	case m.status == statusUp && result != statusUp:
+		m.status = statusDegraded
+	case m.status == statusDown && answers >= answersUntilNotOut:
+		m.status = statusDegraded
+	}
+	return m
+}
+
+// transitionAction returns the action type of a monitor's transition to a status.
+func transitionAction(status string) string {
+	switch status {
+	case statusDown:
+		return monitorDown
+	case statusDegraded:
+		return monitorDegraded
+	default:
+		return monitorRecovered
+	}
+}
