@@ -40,6 +40,8 @@ CREATE TABLE deliveries (
     id              TEXT    NOT NULL UNIQUE,
     subscriber_id   TEXT    NOT NULL REFERENCES subscribers (id) ON DELETE CASCADE,
     channel         TEXT    NOT NULL CHECK (channel IN ('email', 'webhook')),
+    -- The host and port of a webhook, to bound the concurrent requests to one receiver. Empty for email.
+    receiver        TEXT    NOT NULL DEFAULT '',
     -- NULL for the request to confirm a subscription.
     notification_id TEXT    REFERENCES notifications (id),
     state           TEXT    NOT NULL CHECK (state IN ('waiting', 'delivered', 'dead')),
@@ -53,9 +55,11 @@ CREATE TABLE deliveries (
     UNIQUE (notification_id, subscriber_id)
 ) STRICT;
 
-CREATE INDEX deliveries_due ON deliveries (channel, due_at) WHERE due_at IS NOT NULL;
+-- First attempts and further attempts are separate ranges, because receivers that fail must not delay others.
+CREATE INDEX deliveries_due ON deliveries (channel, attempts > 0, due_at, receiver) WHERE due_at IS NOT NULL;
 -- Finds the first waiting delivery of a subscriber, and all its deliveries when it is deleted.
 CREATE INDEX deliveries_by_subscriber ON deliveries (subscriber_id, state, sequence);
+CREATE INDEX deliveries_waiting ON deliveries (channel, created_at) WHERE state = 'waiting';
 CREATE INDEX deliveries_finished ON deliveries (state, finished_at) WHERE state <> 'waiting';
 
 -- Whether an outage of the monitor opens an incident.

@@ -27,20 +27,32 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.countActionsStmt, err = db.PrepareContext(ctx, countActions); err != nil {
 		return nil, fmt.Errorf("error preparing query CountActions: %w", err)
 	}
+	if q.countDeadLettersStmt, err = db.PrepareContext(ctx, countDeadLetters); err != nil {
+		return nil, fmt.Errorf("error preparing query CountDeadLetters: %w", err)
+	}
 	if q.countMonitorChecksStmt, err = db.PrepareContext(ctx, countMonitorChecks); err != nil {
 		return nil, fmt.Errorf("error preparing query CountMonitorChecks: %w", err)
 	}
 	if q.countServerCommandsStmt, err = db.PrepareContext(ctx, countServerCommands); err != nil {
 		return nil, fmt.Errorf("error preparing query CountServerCommands: %w", err)
 	}
+	if q.countWaitingDeliveriesStmt, err = db.PrepareContext(ctx, countWaitingDeliveries); err != nil {
+		return nil, fmt.Errorf("error preparing query CountWaitingDeliveries: %w", err)
+	}
 	if q.deleteIdempotencyKeysStmt, err = db.PrepareContext(ctx, deleteIdempotencyKeys); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteIdempotencyKeys: %w", err)
+	}
+	if q.deleteSubscriberStmt, err = db.PrepareContext(ctx, deleteSubscriber); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteSubscriber: %w", err)
 	}
 	if q.getAuditEntryStmt, err = db.PrepareContext(ctx, getAuditEntry); err != nil {
 		return nil, fmt.Errorf("error preparing query GetAuditEntry: %w", err)
 	}
 	if q.getComponentStmt, err = db.PrepareContext(ctx, getComponent); err != nil {
 		return nil, fmt.Errorf("error preparing query GetComponent: %w", err)
+	}
+	if q.getDueDeliveryStmt, err = db.PrepareContext(ctx, getDueDelivery); err != nil {
+		return nil, fmt.Errorf("error preparing query GetDueDelivery: %w", err)
 	}
 	if q.getIdempotencyKeyStmt, err = db.PrepareContext(ctx, getIdempotencyKey); err != nil {
 		return nil, fmt.Errorf("error preparing query GetIdempotencyKey: %w", err)
@@ -53,6 +65,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.getMonitorStmt, err = db.PrepareContext(ctx, getMonitor); err != nil {
 		return nil, fmt.Errorf("error preparing query GetMonitor: %w", err)
+	}
+	if q.getNotifiedEventStmt, err = db.PrepareContext(ctx, getNotifiedEvent); err != nil {
+		return nil, fmt.Errorf("error preparing query GetNotifiedEvent: %w", err)
 	}
 	if q.getServerStmt, err = db.PrepareContext(ctx, getServer); err != nil {
 		return nil, fmt.Errorf("error preparing query GetServer: %w", err)
@@ -77,6 +92,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.insertComponentStmt, err = db.PrepareContext(ctx, insertComponent); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertComponent: %w", err)
+	}
+	if q.insertDeliveryStmt, err = db.PrepareContext(ctx, insertDelivery); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertDelivery: %w", err)
 	}
 	if q.insertIdempotencyKeyStmt, err = db.PrepareContext(ctx, insertIdempotencyKey); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertIdempotencyKey: %w", err)
@@ -138,6 +156,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.lastRevocationStmt, err = db.PrepareContext(ctx, lastRevocation); err != nil {
 		return nil, fmt.Errorf("error preparing query LastRevocation: %w", err)
 	}
+	if q.listAffectedComponentsStmt, err = db.PrepareContext(ctx, listAffectedComponents); err != nil {
+		return nil, fmt.Errorf("error preparing query ListAffectedComponents: %w", err)
+	}
 	if q.listAuditEntriesStmt, err = db.PrepareContext(ctx, listAuditEntries); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAuditEntries: %w", err)
 	}
@@ -146,6 +167,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listComponentsStmt, err = db.PrepareContext(ctx, listComponents); err != nil {
 		return nil, fmt.Errorf("error preparing query ListComponents: %w", err)
+	}
+	if q.listConfirmedSubscribersAfterStmt, err = db.PrepareContext(ctx, listConfirmedSubscribersAfter); err != nil {
+		return nil, fmt.Errorf("error preparing query ListConfirmedSubscribersAfter: %w", err)
+	}
+	if q.listDueDeliveriesStmt, err = db.PrepareContext(ctx, listDueDeliveries); err != nil {
+		return nil, fmt.Errorf("error preparing query ListDueDeliveries: %w", err)
 	}
 	if q.listHourlyMetricsStmt, err = db.PrepareContext(ctx, listHourlyMetrics); err != nil {
 		return nil, fmt.Errorf("error preparing query ListHourlyMetrics: %w", err)
@@ -210,17 +237,32 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.monitorExistsStmt, err = db.PrepareContext(ctx, monitorExists); err != nil {
 		return nil, fmt.Errorf("error preparing query MonitorExists: %w", err)
 	}
+	if q.nextNotificationStmt, err = db.PrepareContext(ctx, nextNotification); err != nil {
+		return nil, fmt.Errorf("error preparing query NextNotification: %w", err)
+	}
 	if q.resolveTokenStmt, err = db.PrepareContext(ctx, resolveToken); err != nil {
 		return nil, fmt.Errorf("error preparing query ResolveToken: %w", err)
 	}
 	if q.serverExistsStmt, err = db.PrepareContext(ctx, serverExists); err != nil {
 		return nil, fmt.Errorf("error preparing query ServerExists: %w", err)
 	}
+	if q.setDeliveryFailedStmt, err = db.PrepareContext(ctx, setDeliveryFailed); err != nil {
+		return nil, fmt.Errorf("error preparing query SetDeliveryFailed: %w", err)
+	}
+	if q.setDeliveryFinishedStmt, err = db.PrepareContext(ctx, setDeliveryFinished); err != nil {
+		return nil, fmt.Errorf("error preparing query SetDeliveryFinished: %w", err)
+	}
 	if q.setIncidentStatusStmt, err = db.PrepareContext(ctx, setIncidentStatus); err != nil {
 		return nil, fmt.Errorf("error preparing query SetIncidentStatus: %w", err)
 	}
 	if q.setMonitorStateStmt, err = db.PrepareContext(ctx, setMonitorState); err != nil {
 		return nil, fmt.Errorf("error preparing query SetMonitorState: %w", err)
+	}
+	if q.setNextDeliveryDueStmt, err = db.PrepareContext(ctx, setNextDeliveryDue); err != nil {
+		return nil, fmt.Errorf("error preparing query SetNextDeliveryDue: %w", err)
+	}
+	if q.setNotificationExpandedStmt, err = db.PrepareContext(ctx, setNotificationExpanded); err != nil {
+		return nil, fmt.Errorf("error preparing query SetNotificationExpanded: %w", err)
 	}
 	if q.setTokenRevokedStmt, err = db.PrepareContext(ctx, setTokenRevoked); err != nil {
 		return nil, fmt.Errorf("error preparing query SetTokenRevoked: %w", err)
@@ -238,6 +280,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing countActionsStmt: %w", cerr)
 		}
 	}
+	if q.countDeadLettersStmt != nil {
+		if cerr := q.countDeadLettersStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countDeadLettersStmt: %w", cerr)
+		}
+	}
 	if q.countMonitorChecksStmt != nil {
 		if cerr := q.countMonitorChecksStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countMonitorChecksStmt: %w", cerr)
@@ -248,9 +295,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing countServerCommandsStmt: %w", cerr)
 		}
 	}
+	if q.countWaitingDeliveriesStmt != nil {
+		if cerr := q.countWaitingDeliveriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countWaitingDeliveriesStmt: %w", cerr)
+		}
+	}
 	if q.deleteIdempotencyKeysStmt != nil {
 		if cerr := q.deleteIdempotencyKeysStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteIdempotencyKeysStmt: %w", cerr)
+		}
+	}
+	if q.deleteSubscriberStmt != nil {
+		if cerr := q.deleteSubscriberStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteSubscriberStmt: %w", cerr)
 		}
 	}
 	if q.getAuditEntryStmt != nil {
@@ -261,6 +318,11 @@ func (q *Queries) Close() error {
 	if q.getComponentStmt != nil {
 		if cerr := q.getComponentStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getComponentStmt: %w", cerr)
+		}
+	}
+	if q.getDueDeliveryStmt != nil {
+		if cerr := q.getDueDeliveryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getDueDeliveryStmt: %w", cerr)
 		}
 	}
 	if q.getIdempotencyKeyStmt != nil {
@@ -281,6 +343,11 @@ func (q *Queries) Close() error {
 	if q.getMonitorStmt != nil {
 		if cerr := q.getMonitorStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getMonitorStmt: %w", cerr)
+		}
+	}
+	if q.getNotifiedEventStmt != nil {
+		if cerr := q.getNotifiedEventStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getNotifiedEventStmt: %w", cerr)
 		}
 	}
 	if q.getServerStmt != nil {
@@ -321,6 +388,11 @@ func (q *Queries) Close() error {
 	if q.insertComponentStmt != nil {
 		if cerr := q.insertComponentStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertComponentStmt: %w", cerr)
+		}
+	}
+	if q.insertDeliveryStmt != nil {
+		if cerr := q.insertDeliveryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertDeliveryStmt: %w", cerr)
 		}
 	}
 	if q.insertIdempotencyKeyStmt != nil {
@@ -423,6 +495,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing lastRevocationStmt: %w", cerr)
 		}
 	}
+	if q.listAffectedComponentsStmt != nil {
+		if cerr := q.listAffectedComponentsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listAffectedComponentsStmt: %w", cerr)
+		}
+	}
 	if q.listAuditEntriesStmt != nil {
 		if cerr := q.listAuditEntriesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listAuditEntriesStmt: %w", cerr)
@@ -436,6 +513,16 @@ func (q *Queries) Close() error {
 	if q.listComponentsStmt != nil {
 		if cerr := q.listComponentsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listComponentsStmt: %w", cerr)
+		}
+	}
+	if q.listConfirmedSubscribersAfterStmt != nil {
+		if cerr := q.listConfirmedSubscribersAfterStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listConfirmedSubscribersAfterStmt: %w", cerr)
+		}
+	}
+	if q.listDueDeliveriesStmt != nil {
+		if cerr := q.listDueDeliveriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listDueDeliveriesStmt: %w", cerr)
 		}
 	}
 	if q.listHourlyMetricsStmt != nil {
@@ -543,6 +630,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing monitorExistsStmt: %w", cerr)
 		}
 	}
+	if q.nextNotificationStmt != nil {
+		if cerr := q.nextNotificationStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing nextNotificationStmt: %w", cerr)
+		}
+	}
 	if q.resolveTokenStmt != nil {
 		if cerr := q.resolveTokenStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing resolveTokenStmt: %w", cerr)
@@ -553,6 +645,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing serverExistsStmt: %w", cerr)
 		}
 	}
+	if q.setDeliveryFailedStmt != nil {
+		if cerr := q.setDeliveryFailedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setDeliveryFailedStmt: %w", cerr)
+		}
+	}
+	if q.setDeliveryFinishedStmt != nil {
+		if cerr := q.setDeliveryFinishedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setDeliveryFinishedStmt: %w", cerr)
+		}
+	}
 	if q.setIncidentStatusStmt != nil {
 		if cerr := q.setIncidentStatusStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setIncidentStatusStmt: %w", cerr)
@@ -561,6 +663,16 @@ func (q *Queries) Close() error {
 	if q.setMonitorStateStmt != nil {
 		if cerr := q.setMonitorStateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setMonitorStateStmt: %w", cerr)
+		}
+	}
+	if q.setNextDeliveryDueStmt != nil {
+		if cerr := q.setNextDeliveryDueStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setNextDeliveryDueStmt: %w", cerr)
+		}
+	}
+	if q.setNotificationExpandedStmt != nil {
+		if cerr := q.setNotificationExpandedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setNotificationExpandedStmt: %w", cerr)
 		}
 	}
 	if q.setTokenRevokedStmt != nil {
@@ -610,149 +722,177 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 }
 
 type Queries struct {
-	db                            DBTX
-	tx                            *sql.Tx
-	countActionsStmt              *sql.Stmt
-	countMonitorChecksStmt        *sql.Stmt
-	countServerCommandsStmt       *sql.Stmt
-	deleteIdempotencyKeysStmt     *sql.Stmt
-	getAuditEntryStmt             *sql.Stmt
-	getComponentStmt              *sql.Stmt
-	getIdempotencyKeyStmt         *sql.Stmt
-	getIncidentStmt               *sql.Stmt
-	getInstallationStmt           *sql.Stmt
-	getMonitorStmt                *sql.Stmt
-	getServerStmt                 *sql.Stmt
-	getStatusPageStmt             *sql.Stmt
-	getSubscriberStmt             *sql.Stmt
-	getTeamStmt                   *sql.Stmt
-	getTeamByNameStmt             *sql.Stmt
-	getTokenStmt                  *sql.Stmt
-	insertAuditEntryStmt          *sql.Stmt
-	insertComponentStmt           *sql.Stmt
-	insertIdempotencyKeyStmt      *sql.Stmt
-	insertIncidentStmt            *sql.Stmt
-	insertIncidentComponentStmt   *sql.Stmt
-	insertIncidentUpdateStmt      *sql.Stmt
-	insertMonitorStmt             *sql.Stmt
-	insertMonitorCheckStmt        *sql.Stmt
-	insertNewMonitorCheckStmt     *sql.Stmt
-	insertNotificationStmt        *sql.Stmt
-	insertRevocationStmt          *sql.Stmt
-	insertScheduledCommandStmt    *sql.Stmt
-	insertServerStmt              *sql.Stmt
-	insertServerCommandStmt       *sql.Stmt
-	insertServerGroupStmt         *sql.Stmt
-	insertServerMetricStmt        *sql.Stmt
-	insertStatusPageStmt          *sql.Stmt
-	insertSubscriberStmt          *sql.Stmt
-	insertTeamStmt                *sql.Stmt
-	insertTokenStmt               *sql.Stmt
-	lastAuditTimeStmt             *sql.Stmt
-	lastRevocationStmt            *sql.Stmt
-	listAuditEntriesStmt          *sql.Stmt
-	listAuditEntriesAfterStmt     *sql.Stmt
-	listComponentsStmt            *sql.Stmt
-	listHourlyMetricsStmt         *sql.Stmt
-	listIncidentUpdatesStmt       *sql.Stmt
-	listIncidentsStmt             *sql.Stmt
-	listIncidentsAfterStmt        *sql.Stmt
-	listMonitorChecksStmt         *sql.Stmt
-	listMonitorComponentsStmt     *sql.Stmt
-	listMonitorsStmt              *sql.Stmt
-	listNotificationsStmt         *sql.Stmt
-	listPagesUnderMaintenanceStmt *sql.Stmt
-	listRawMetricsStmt            *sql.Stmt
-	listRevocationsAfterStmt      *sql.Stmt
-	listScheduledCommandsStmt     *sql.Stmt
-	listServerCommandsStmt        *sql.Stmt
-	listServerGroupsStmt          *sql.Stmt
-	listServersStmt               *sql.Stmt
-	listStatusPageIncidentsStmt   *sql.Stmt
-	listStatusPagesStmt           *sql.Stmt
-	listSubscribersStmt           *sql.Stmt
-	listTeamsStmt                 *sql.Stmt
-	listTokensStmt                *sql.Stmt
-	monitorExistsStmt             *sql.Stmt
-	resolveTokenStmt              *sql.Stmt
-	serverExistsStmt              *sql.Stmt
-	setIncidentStatusStmt         *sql.Stmt
-	setMonitorStateStmt           *sql.Stmt
-	setTokenRevokedStmt           *sql.Stmt
-	statusPageExistsStmt          *sql.Stmt
+	db                                DBTX
+	tx                                *sql.Tx
+	countActionsStmt                  *sql.Stmt
+	countDeadLettersStmt              *sql.Stmt
+	countMonitorChecksStmt            *sql.Stmt
+	countServerCommandsStmt           *sql.Stmt
+	countWaitingDeliveriesStmt        *sql.Stmt
+	deleteIdempotencyKeysStmt         *sql.Stmt
+	deleteSubscriberStmt              *sql.Stmt
+	getAuditEntryStmt                 *sql.Stmt
+	getComponentStmt                  *sql.Stmt
+	getDueDeliveryStmt                *sql.Stmt
+	getIdempotencyKeyStmt             *sql.Stmt
+	getIncidentStmt                   *sql.Stmt
+	getInstallationStmt               *sql.Stmt
+	getMonitorStmt                    *sql.Stmt
+	getNotifiedEventStmt              *sql.Stmt
+	getServerStmt                     *sql.Stmt
+	getStatusPageStmt                 *sql.Stmt
+	getSubscriberStmt                 *sql.Stmt
+	getTeamStmt                       *sql.Stmt
+	getTeamByNameStmt                 *sql.Stmt
+	getTokenStmt                      *sql.Stmt
+	insertAuditEntryStmt              *sql.Stmt
+	insertComponentStmt               *sql.Stmt
+	insertDeliveryStmt                *sql.Stmt
+	insertIdempotencyKeyStmt          *sql.Stmt
+	insertIncidentStmt                *sql.Stmt
+	insertIncidentComponentStmt       *sql.Stmt
+	insertIncidentUpdateStmt          *sql.Stmt
+	insertMonitorStmt                 *sql.Stmt
+	insertMonitorCheckStmt            *sql.Stmt
+	insertNewMonitorCheckStmt         *sql.Stmt
+	insertNotificationStmt            *sql.Stmt
+	insertRevocationStmt              *sql.Stmt
+	insertScheduledCommandStmt        *sql.Stmt
+	insertServerStmt                  *sql.Stmt
+	insertServerCommandStmt           *sql.Stmt
+	insertServerGroupStmt             *sql.Stmt
+	insertServerMetricStmt            *sql.Stmt
+	insertStatusPageStmt              *sql.Stmt
+	insertSubscriberStmt              *sql.Stmt
+	insertTeamStmt                    *sql.Stmt
+	insertTokenStmt                   *sql.Stmt
+	lastAuditTimeStmt                 *sql.Stmt
+	lastRevocationStmt                *sql.Stmt
+	listAffectedComponentsStmt        *sql.Stmt
+	listAuditEntriesStmt              *sql.Stmt
+	listAuditEntriesAfterStmt         *sql.Stmt
+	listComponentsStmt                *sql.Stmt
+	listConfirmedSubscribersAfterStmt *sql.Stmt
+	listDueDeliveriesStmt             *sql.Stmt
+	listHourlyMetricsStmt             *sql.Stmt
+	listIncidentUpdatesStmt           *sql.Stmt
+	listIncidentsStmt                 *sql.Stmt
+	listIncidentsAfterStmt            *sql.Stmt
+	listMonitorChecksStmt             *sql.Stmt
+	listMonitorComponentsStmt         *sql.Stmt
+	listMonitorsStmt                  *sql.Stmt
+	listNotificationsStmt             *sql.Stmt
+	listPagesUnderMaintenanceStmt     *sql.Stmt
+	listRawMetricsStmt                *sql.Stmt
+	listRevocationsAfterStmt          *sql.Stmt
+	listScheduledCommandsStmt         *sql.Stmt
+	listServerCommandsStmt            *sql.Stmt
+	listServerGroupsStmt              *sql.Stmt
+	listServersStmt                   *sql.Stmt
+	listStatusPageIncidentsStmt       *sql.Stmt
+	listStatusPagesStmt               *sql.Stmt
+	listSubscribersStmt               *sql.Stmt
+	listTeamsStmt                     *sql.Stmt
+	listTokensStmt                    *sql.Stmt
+	monitorExistsStmt                 *sql.Stmt
+	nextNotificationStmt              *sql.Stmt
+	resolveTokenStmt                  *sql.Stmt
+	serverExistsStmt                  *sql.Stmt
+	setDeliveryFailedStmt             *sql.Stmt
+	setDeliveryFinishedStmt           *sql.Stmt
+	setIncidentStatusStmt             *sql.Stmt
+	setMonitorStateStmt               *sql.Stmt
+	setNextDeliveryDueStmt            *sql.Stmt
+	setNotificationExpandedStmt       *sql.Stmt
+	setTokenRevokedStmt               *sql.Stmt
+	statusPageExistsStmt              *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
-		db:                            tx,
-		tx:                            tx,
-		countActionsStmt:              q.countActionsStmt,
-		countMonitorChecksStmt:        q.countMonitorChecksStmt,
-		countServerCommandsStmt:       q.countServerCommandsStmt,
-		deleteIdempotencyKeysStmt:     q.deleteIdempotencyKeysStmt,
-		getAuditEntryStmt:             q.getAuditEntryStmt,
-		getComponentStmt:              q.getComponentStmt,
-		getIdempotencyKeyStmt:         q.getIdempotencyKeyStmt,
-		getIncidentStmt:               q.getIncidentStmt,
-		getInstallationStmt:           q.getInstallationStmt,
-		getMonitorStmt:                q.getMonitorStmt,
-		getServerStmt:                 q.getServerStmt,
-		getStatusPageStmt:             q.getStatusPageStmt,
-		getSubscriberStmt:             q.getSubscriberStmt,
-		getTeamStmt:                   q.getTeamStmt,
-		getTeamByNameStmt:             q.getTeamByNameStmt,
-		getTokenStmt:                  q.getTokenStmt,
-		insertAuditEntryStmt:          q.insertAuditEntryStmt,
-		insertComponentStmt:           q.insertComponentStmt,
-		insertIdempotencyKeyStmt:      q.insertIdempotencyKeyStmt,
-		insertIncidentStmt:            q.insertIncidentStmt,
-		insertIncidentComponentStmt:   q.insertIncidentComponentStmt,
-		insertIncidentUpdateStmt:      q.insertIncidentUpdateStmt,
-		insertMonitorStmt:             q.insertMonitorStmt,
-		insertMonitorCheckStmt:        q.insertMonitorCheckStmt,
-		insertNewMonitorCheckStmt:     q.insertNewMonitorCheckStmt,
-		insertNotificationStmt:        q.insertNotificationStmt,
-		insertRevocationStmt:          q.insertRevocationStmt,
-		insertScheduledCommandStmt:    q.insertScheduledCommandStmt,
-		insertServerStmt:              q.insertServerStmt,
-		insertServerCommandStmt:       q.insertServerCommandStmt,
-		insertServerGroupStmt:         q.insertServerGroupStmt,
-		insertServerMetricStmt:        q.insertServerMetricStmt,
-		insertStatusPageStmt:          q.insertStatusPageStmt,
-		insertSubscriberStmt:          q.insertSubscriberStmt,
-		insertTeamStmt:                q.insertTeamStmt,
-		insertTokenStmt:               q.insertTokenStmt,
-		lastAuditTimeStmt:             q.lastAuditTimeStmt,
-		lastRevocationStmt:            q.lastRevocationStmt,
-		listAuditEntriesStmt:          q.listAuditEntriesStmt,
-		listAuditEntriesAfterStmt:     q.listAuditEntriesAfterStmt,
-		listComponentsStmt:            q.listComponentsStmt,
-		listHourlyMetricsStmt:         q.listHourlyMetricsStmt,
-		listIncidentUpdatesStmt:       q.listIncidentUpdatesStmt,
-		listIncidentsStmt:             q.listIncidentsStmt,
-		listIncidentsAfterStmt:        q.listIncidentsAfterStmt,
-		listMonitorChecksStmt:         q.listMonitorChecksStmt,
-		listMonitorComponentsStmt:     q.listMonitorComponentsStmt,
-		listMonitorsStmt:              q.listMonitorsStmt,
-		listNotificationsStmt:         q.listNotificationsStmt,
-		listPagesUnderMaintenanceStmt: q.listPagesUnderMaintenanceStmt,
-		listRawMetricsStmt:            q.listRawMetricsStmt,
-		listRevocationsAfterStmt:      q.listRevocationsAfterStmt,
-		listScheduledCommandsStmt:     q.listScheduledCommandsStmt,
-		listServerCommandsStmt:        q.listServerCommandsStmt,
-		listServerGroupsStmt:          q.listServerGroupsStmt,
-		listServersStmt:               q.listServersStmt,
-		listStatusPageIncidentsStmt:   q.listStatusPageIncidentsStmt,
-		listStatusPagesStmt:           q.listStatusPagesStmt,
-		listSubscribersStmt:           q.listSubscribersStmt,
-		listTeamsStmt:                 q.listTeamsStmt,
-		listTokensStmt:                q.listTokensStmt,
-		monitorExistsStmt:             q.monitorExistsStmt,
-		resolveTokenStmt:              q.resolveTokenStmt,
-		serverExistsStmt:              q.serverExistsStmt,
-		setIncidentStatusStmt:         q.setIncidentStatusStmt,
-		setMonitorStateStmt:           q.setMonitorStateStmt,
-		setTokenRevokedStmt:           q.setTokenRevokedStmt,
-		statusPageExistsStmt:          q.statusPageExistsStmt,
+		db:                                tx,
+		tx:                                tx,
+		countActionsStmt:                  q.countActionsStmt,
+		countDeadLettersStmt:              q.countDeadLettersStmt,
+		countMonitorChecksStmt:            q.countMonitorChecksStmt,
+		countServerCommandsStmt:           q.countServerCommandsStmt,
+		countWaitingDeliveriesStmt:        q.countWaitingDeliveriesStmt,
+		deleteIdempotencyKeysStmt:         q.deleteIdempotencyKeysStmt,
+		deleteSubscriberStmt:              q.deleteSubscriberStmt,
+		getAuditEntryStmt:                 q.getAuditEntryStmt,
+		getComponentStmt:                  q.getComponentStmt,
+		getDueDeliveryStmt:                q.getDueDeliveryStmt,
+		getIdempotencyKeyStmt:             q.getIdempotencyKeyStmt,
+		getIncidentStmt:                   q.getIncidentStmt,
+		getInstallationStmt:               q.getInstallationStmt,
+		getMonitorStmt:                    q.getMonitorStmt,
+		getNotifiedEventStmt:              q.getNotifiedEventStmt,
+		getServerStmt:                     q.getServerStmt,
+		getStatusPageStmt:                 q.getStatusPageStmt,
+		getSubscriberStmt:                 q.getSubscriberStmt,
+		getTeamStmt:                       q.getTeamStmt,
+		getTeamByNameStmt:                 q.getTeamByNameStmt,
+		getTokenStmt:                      q.getTokenStmt,
+		insertAuditEntryStmt:              q.insertAuditEntryStmt,
+		insertComponentStmt:               q.insertComponentStmt,
+		insertDeliveryStmt:                q.insertDeliveryStmt,
+		insertIdempotencyKeyStmt:          q.insertIdempotencyKeyStmt,
+		insertIncidentStmt:                q.insertIncidentStmt,
+		insertIncidentComponentStmt:       q.insertIncidentComponentStmt,
+		insertIncidentUpdateStmt:          q.insertIncidentUpdateStmt,
+		insertMonitorStmt:                 q.insertMonitorStmt,
+		insertMonitorCheckStmt:            q.insertMonitorCheckStmt,
+		insertNewMonitorCheckStmt:         q.insertNewMonitorCheckStmt,
+		insertNotificationStmt:            q.insertNotificationStmt,
+		insertRevocationStmt:              q.insertRevocationStmt,
+		insertScheduledCommandStmt:        q.insertScheduledCommandStmt,
+		insertServerStmt:                  q.insertServerStmt,
+		insertServerCommandStmt:           q.insertServerCommandStmt,
+		insertServerGroupStmt:             q.insertServerGroupStmt,
+		insertServerMetricStmt:            q.insertServerMetricStmt,
+		insertStatusPageStmt:              q.insertStatusPageStmt,
+		insertSubscriberStmt:              q.insertSubscriberStmt,
+		insertTeamStmt:                    q.insertTeamStmt,
+		insertTokenStmt:                   q.insertTokenStmt,
+		lastAuditTimeStmt:                 q.lastAuditTimeStmt,
+		lastRevocationStmt:                q.lastRevocationStmt,
+		listAffectedComponentsStmt:        q.listAffectedComponentsStmt,
+		listAuditEntriesStmt:              q.listAuditEntriesStmt,
+		listAuditEntriesAfterStmt:         q.listAuditEntriesAfterStmt,
+		listComponentsStmt:                q.listComponentsStmt,
+		listConfirmedSubscribersAfterStmt: q.listConfirmedSubscribersAfterStmt,
+		listDueDeliveriesStmt:             q.listDueDeliveriesStmt,
+		listHourlyMetricsStmt:             q.listHourlyMetricsStmt,
+		listIncidentUpdatesStmt:           q.listIncidentUpdatesStmt,
+		listIncidentsStmt:                 q.listIncidentsStmt,
+		listIncidentsAfterStmt:            q.listIncidentsAfterStmt,
+		listMonitorChecksStmt:             q.listMonitorChecksStmt,
+		listMonitorComponentsStmt:         q.listMonitorComponentsStmt,
+		listMonitorsStmt:                  q.listMonitorsStmt,
+		listNotificationsStmt:             q.listNotificationsStmt,
+		listPagesUnderMaintenanceStmt:     q.listPagesUnderMaintenanceStmt,
+		listRawMetricsStmt:                q.listRawMetricsStmt,
+		listRevocationsAfterStmt:          q.listRevocationsAfterStmt,
+		listScheduledCommandsStmt:         q.listScheduledCommandsStmt,
+		listServerCommandsStmt:            q.listServerCommandsStmt,
+		listServerGroupsStmt:              q.listServerGroupsStmt,
+		listServersStmt:                   q.listServersStmt,
+		listStatusPageIncidentsStmt:       q.listStatusPageIncidentsStmt,
+		listStatusPagesStmt:               q.listStatusPagesStmt,
+		listSubscribersStmt:               q.listSubscribersStmt,
+		listTeamsStmt:                     q.listTeamsStmt,
+		listTokensStmt:                    q.listTokensStmt,
+		monitorExistsStmt:                 q.monitorExistsStmt,
+		nextNotificationStmt:              q.nextNotificationStmt,
+		resolveTokenStmt:                  q.resolveTokenStmt,
+		serverExistsStmt:                  q.serverExistsStmt,
+		setDeliveryFailedStmt:             q.setDeliveryFailedStmt,
+		setDeliveryFinishedStmt:           q.setDeliveryFinishedStmt,
+		setIncidentStatusStmt:             q.setIncidentStatusStmt,
+		setMonitorStateStmt:               q.setMonitorStateStmt,
+		setNextDeliveryDueStmt:            q.setNextDeliveryDueStmt,
+		setNotificationExpandedStmt:       q.setNotificationExpandedStmt,
+		setTokenRevokedStmt:               q.setTokenRevokedStmt,
+		statusPageExistsStmt:              q.statusPageExistsStmt,
 	}
 }

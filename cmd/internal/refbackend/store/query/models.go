@@ -42,6 +42,7 @@ type Delivery struct {
 	ID             string
 	SubscriberID   string
 	Channel        string
+	Receiver       string
 	NotificationID *string
 	State          string
 	Attempts       int64
