@@ -44,7 +44,14 @@ type system struct {
 
 func startSystem(t *testing.T) *system {
 	t.Helper()
-	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: t.TempDir(), Clock: now})
+	return startSystemAt(t, now())
+}
+
+// startSystemAt serves the demo data of now, at another time. The options are those of the connection of the clients.
+func startSystemAt(t *testing.T, at time.Time, options ...grpc.DialOption) *system {
+	t.Helper()
+	clock := func() time.Time { return at }
+	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: t.TempDir(), Clock: clock})
 	must(t, err)
 	must(t, demo.Seed(t.Context(), backend.Store(), format(), now()))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,7 +59,8 @@ func startSystem(t *testing.T) *system {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- backend.Serve(ctx, listener) }()
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(listener.Addr().String(), options...)
 	must(t, err)
 	t.Cleanup(func() {
 		must(t, conn.Close())
