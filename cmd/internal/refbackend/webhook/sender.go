@@ -30,7 +30,7 @@ const (
 
 // Options configure a sender. The zero value sends to public addresses with HTTPS.
 type Options struct {
-	// AllowHTTP allows plain HTTP on port 80 too. It is for demos.
+	// AllowHTTP allows URLs with plain HTTP and with any host and port, which the dialer may still refuse. It is for demos.
 	AllowHTTP bool
 	// DialContext makes the connections in place of the guarded dialer: it decides which addresses may be reached. It is for demos.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)

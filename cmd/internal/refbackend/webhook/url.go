@@ -19,7 +19,8 @@ var domainName = regexp.MustCompile(`(?i)^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)
 const maxDomainName = 253
 
 // CheckURL returns nil if messages may be sent to the URL, else an error that names the broken rule and does not repeat the URL. The rules
-// are in docs/notifications.md; allowHTTP adds plain HTTP for demos. The host is not looked up: each connection checks its own address.
+// are in docs/notifications.md; allowHTTP, for demos, accepts plain HTTP and any host and port, such as http://127.0.0.1:3000/hook. The host
+// is not looked up: each connection checks its own address.
 func CheckURL(text string, allowHTTP bool) error { return newPolicy(allowHTTP).checkURL(text) }
 
 func (p policy) checkURL(text string) error {
@@ -40,6 +41,10 @@ func (p policy) checkURL(text string) error {
 		return errors.New("the URL must have no user name or password")
 	case strings.Contains(text, "#"):
 		return errors.New("the URL must have no fragment")
+	case u.Hostname() == "" || port(u) == 0:
+		return errors.New("the URL must have a host, and a valid port if any")
+	case p.allowHTTP:
+		return nil
 	case len(u.Hostname()) > maxDomainName || !domainName.MatchString(u.Hostname()):
 		return errors.New("the host must be a full domain name, not an address")
 	case !slices.Contains(p.ports, port(u)):
