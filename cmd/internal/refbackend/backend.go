@@ -24,6 +24,9 @@ type Options struct {
 	DataDir string
 	// Clock returns the time; nil means time.Now.
 	Clock func() time.Time
+	// WallClock returns the time for deliveries and the expiry of webhook secrets, which do not follow a Clock that runs fast; nil means
+	// time.Now.
+	WallClock func() time.Time
 	// Logger receives a record for each finished call; nil discards them.
 	Logger *slog.Logger
 	// Heartbeat is the time without a message after which a revocation stream sends a heartbeat; 0 means ten seconds.
@@ -40,6 +43,7 @@ type Options struct {
 type Backend struct {
 	store          *store.Store
 	clock          func() time.Time
+	wallClock      func() time.Time
 	logger         *slog.Logger
 	heartbeat      time.Duration
 	revocationPoll time.Duration
@@ -59,6 +63,7 @@ func Open(ctx context.Context, options Options) (*Backend, error) {
 	b := &Backend{
 		store:          data,
 		clock:          options.Clock,
+		wallClock:      options.WallClock,
 		logger:         options.Logger,
 		heartbeat:      options.Heartbeat,
 		revocationPoll: options.RevocationPoll,
@@ -69,6 +74,9 @@ func Open(ctx context.Context, options Options) (*Backend, error) {
 	}
 	if b.clock == nil {
 		b.clock = time.Now
+	}
+	if b.wallClock == nil {
+		b.wallClock = time.Now
 	}
 	if b.logger == nil {
 		b.logger = slog.New(slog.DiscardHandler)

@@ -85,7 +85,7 @@ func startOn(t testing.TB, dir string, c *clock) *system {
 func startWith(t testing.TB, o refbackend.Options, c *clock) *system {
 	t.Helper()
 	s := &system{t: t, dir: o.DataDir, clock: c, done: make(chan error, 1)}
-	o.Clock, o.Heartbeat, o.RevocationPoll = c.Now, 50*time.Millisecond, 10*time.Millisecond
+	o.Clock, o.WallClock, o.Heartbeat, o.RevocationPoll = c.Now, c.Now, 50*time.Millisecond, 10*time.Millisecond
 	var err error
 	s.backend, err = refbackend.Open(t.Context(), o)
 	must(t, err)

@@ -24,19 +24,29 @@ WHERE s.team_id = sqlc.arg(team_id) AND s.id = sqlc.arg(server_id)
 ORDER BY m.at;
 
 -- name: ListHourlyMetrics :many
--- The mean of each hour's raw points, at the start of the hour. 3.6e12 nanoseconds are an hour.
-SELECT CAST(m.at / 3600000000000 * 3600000000000 AS INTEGER) AS at,
-       CAST(avg(m.cpu_percent) AS REAL) AS cpu_percent,
-       CAST(avg(m.ram_used_mb) AS REAL) AS ram_used_mb,
-       CAST(avg(m.ram_total_mb) AS REAL) AS ram_total_mb,
-       CAST(avg(m.disk_used_gb) AS REAL) AS disk_used_gb,
-       CAST(avg(m.disk_total_gb) AS REAL) AS disk_total_gb
+-- The rollup of each hour, or the mean of the hour's raw points if it has no rollup yet. 3.6e12 nanoseconds are an hour. The means are the
+-- same expressions as those of InsertMetricHour, so a rollup does not change the result.
+SELECT CAST(h.at AS INTEGER) AS at, h.cpu_percent, h.ram_used_mb, h.ram_total_mb, h.disk_used_gb, h.disk_total_gb
+FROM server_metric_hours h
+JOIN servers s ON s.id = h.server_id
+WHERE s.team_id = sqlc.arg(team_id) AND s.id = sqlc.arg(server_id)
+  AND h.at >= sqlc.arg(since) AND h.at <= sqlc.arg(until)
+UNION ALL
+SELECT CAST(m.at / 3600000000000 * 3600000000000 AS INTEGER),
+       CAST(avg(m.cpu_percent) AS REAL),
+       CAST(avg(m.ram_used_mb) AS REAL),
+       CAST(avg(m.ram_total_mb) AS REAL),
+       CAST(avg(m.disk_used_gb) AS REAL),
+       CAST(avg(m.disk_total_gb) AS REAL)
 FROM server_metrics m
 JOIN servers s ON s.id = m.server_id
 WHERE s.team_id = sqlc.arg(team_id) AND s.id = sqlc.arg(server_id)
   AND m.at >= sqlc.arg(since) AND m.at <= sqlc.arg(until)
+  AND NOT EXISTS (
+      SELECT 1 FROM server_metric_hours h
+      WHERE h.server_id = m.server_id AND h.at = m.at / 3600000000000 * 3600000000000)
 GROUP BY m.at / 3600000000000
-ORDER BY m.at / 3600000000000;
+ORDER BY 1;
 
 -- name: ListScheduledCommands :many
 SELECT * FROM scheduled_commands

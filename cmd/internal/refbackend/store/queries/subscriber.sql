@@ -7,6 +7,80 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 SELECT * FROM subscribers
 WHERE id = sqlc.arg(id);
 
--- name: ListSubscribers :many
+-- name: GetSubscriberByAddress :one
 SELECT * FROM subscribers
-ORDER BY status_page_id, created_at, id;
+WHERE status_page_id = sqlc.arg(status_page_id) AND channel = sqlc.arg(channel) AND address = sqlc.arg(address);
+
+-- name: ListSubscribers :many
+-- All subscribers, or those of one page, with their numbers of waiting and dead deliveries.
+SELECT sqlc.embed(s), p.unique_hostname,
+       CAST(coalesce(d.waiting, 0) AS INTEGER) AS waiting, CAST(coalesce(d.dead, 0) AS INTEGER) AS dead
+FROM subscribers s
+JOIN status_pages p ON p.id = s.status_page_id
+LEFT JOIN (
+    SELECT subscriber_id, sum(state = 'waiting') AS waiting, sum(state = 'dead') AS dead
+    FROM deliveries
+    WHERE state IN ('waiting', 'dead')
+    GROUP BY subscriber_id
+) d ON d.subscriber_id = s.id
+WHERE CAST(sqlc.arg(status_page_id) AS TEXT) = '' OR s.status_page_id = CAST(sqlc.arg(status_page_id) AS TEXT)
+ORDER BY p.unique_hostname, s.created_at, s.id;
+
+-- name: SetSubscriberCreated :exec
+UPDATE subscribers SET created_at = sqlc.arg(created_at)
+WHERE id = sqlc.arg(id);
+
+-- name: SetSubscriberSecrets :exec
+UPDATE subscribers SET secret = sqlc.arg(secret), previous_secret = sqlc.narg(previous_secret),
+    previous_secret_until = sqlc.narg(previous_secret_until)
+WHERE id = sqlc.arg(id);
+
+-- name: DeleteExpiredSecrets :execrows
+UPDATE subscribers SET previous_secret = NULL, previous_secret_until = NULL
+WHERE previous_secret_until <= sqlc.arg(until);
+
+-- name: GetLastConfirmation :one
+SELECT state, created_at FROM deliveries
+WHERE subscriber_id = sqlc.arg(subscriber_id) AND notification_id IS NULL
+ORDER BY sequence DESC
+LIMIT 1;
+
+-- name: FindStatusPage :one
+-- The page with the id or the hostname, of any team.
+SELECT * FROM status_pages
+WHERE id = sqlc.arg(id_or_hostname) OR unique_hostname = sqlc.arg(id_or_hostname);
+
+-- name: GetDelivery :one
+SELECT * FROM deliveries
+WHERE id = sqlc.arg(id);
+
+-- name: ListDeliveries :many
+-- Newest first, optionally of one state or one subscriber. The event of a request to confirm a subscription is empty.
+SELECT d.*, CAST(coalesce(n.event, '') AS TEXT) AS event
+FROM deliveries d
+LEFT JOIN notifications n ON n.id = d.notification_id
+WHERE (CAST(sqlc.arg(state) AS TEXT) = '' OR d.state = CAST(sqlc.arg(state) AS TEXT))
+  AND (CAST(sqlc.arg(subscriber_id) AS TEXT) = '' OR d.subscriber_id = CAST(sqlc.arg(subscriber_id) AS TEXT))
+ORDER BY d.sequence DESC
+LIMIT sqlc.arg(page_size);
+
+-- name: LastDelivery :one
+SELECT CAST(coalesce(max(sequence), 0) AS INTEGER) FROM deliveries;
+
+-- name: ListDeadLetters :many
+-- Oldest first, up to a sequence, optionally of one subscriber.
+SELECT id FROM deliveries
+WHERE state = 'dead' AND sequence <= sqlc.arg(last)
+  AND (CAST(sqlc.arg(subscriber_id) AS TEXT) = '' OR subscriber_id = CAST(sqlc.arg(subscriber_id) AS TEXT))
+ORDER BY sequence
+LIMIT sqlc.arg(page_size);
+
+-- name: RetryDelivery :exec
+-- A dead letter waits again, as the last message of its subscriber. It is due at once if no other message of the subscriber waits.
+UPDATE deliveries
+SET sequence = (SELECT max(l.sequence) + 1 FROM deliveries l),
+    state = 'waiting', attempts = 0, created_at = sqlc.arg(now), finished_at = NULL,
+    due_at = CASE WHEN EXISTS (
+                 SELECT 1 FROM deliveries w WHERE w.subscriber_id = deliveries.subscriber_id AND w.state = 'waiting')
+             THEN NULL ELSE sqlc.arg(now) END
+WHERE deliveries.id = sqlc.arg(id) AND deliveries.state = 'dead';

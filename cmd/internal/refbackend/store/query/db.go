@@ -39,17 +39,50 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.countWaitingDeliveriesStmt, err = db.PrepareContext(ctx, countWaitingDeliveries); err != nil {
 		return nil, fmt.Errorf("error preparing query CountWaitingDeliveries: %w", err)
 	}
+	if q.deleteAuditEntriesStmt, err = db.PrepareContext(ctx, deleteAuditEntries); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteAuditEntries: %w", err)
+	}
+	if q.deleteDeliveriesStmt, err = db.PrepareContext(ctx, deleteDeliveries); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteDeliveries: %w", err)
+	}
+	if q.deleteExpiredIdempotencyKeysStmt, err = db.PrepareContext(ctx, deleteExpiredIdempotencyKeys); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteExpiredIdempotencyKeys: %w", err)
+	}
+	if q.deleteExpiredSecretsStmt, err = db.PrepareContext(ctx, deleteExpiredSecrets); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteExpiredSecrets: %w", err)
+	}
 	if q.deleteIdempotencyKeysStmt, err = db.PrepareContext(ctx, deleteIdempotencyKeys); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteIdempotencyKeys: %w", err)
 	}
+	if q.deleteMetricHoursStmt, err = db.PrepareContext(ctx, deleteMetricHours); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteMetricHours: %w", err)
+	}
+	if q.deleteMonitorChecksStmt, err = db.PrepareContext(ctx, deleteMonitorChecks); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteMonitorChecks: %w", err)
+	}
+	if q.deleteNotificationsStmt, err = db.PrepareContext(ctx, deleteNotifications); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteNotifications: %w", err)
+	}
+	if q.deleteRolledUpMetricsStmt, err = db.PrepareContext(ctx, deleteRolledUpMetrics); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteRolledUpMetrics: %w", err)
+	}
+	if q.deleteServerCommandsStmt, err = db.PrepareContext(ctx, deleteServerCommands); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteServerCommands: %w", err)
+	}
 	if q.deleteSubscriberStmt, err = db.PrepareContext(ctx, deleteSubscriber); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteSubscriber: %w", err)
+	}
+	if q.findStatusPageStmt, err = db.PrepareContext(ctx, findStatusPage); err != nil {
+		return nil, fmt.Errorf("error preparing query FindStatusPage: %w", err)
 	}
 	if q.getAuditEntryStmt, err = db.PrepareContext(ctx, getAuditEntry); err != nil {
 		return nil, fmt.Errorf("error preparing query GetAuditEntry: %w", err)
 	}
 	if q.getComponentStmt, err = db.PrepareContext(ctx, getComponent); err != nil {
 		return nil, fmt.Errorf("error preparing query GetComponent: %w", err)
+	}
+	if q.getDeliveryStmt, err = db.PrepareContext(ctx, getDelivery); err != nil {
+		return nil, fmt.Errorf("error preparing query GetDelivery: %w", err)
 	}
 	if q.getDueDeliveryStmt, err = db.PrepareContext(ctx, getDueDelivery); err != nil {
 		return nil, fmt.Errorf("error preparing query GetDueDelivery: %w", err)
@@ -62,6 +95,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.getInstallationStmt, err = db.PrepareContext(ctx, getInstallation); err != nil {
 		return nil, fmt.Errorf("error preparing query GetInstallation: %w", err)
+	}
+	if q.getLastConfirmationStmt, err = db.PrepareContext(ctx, getLastConfirmation); err != nil {
+		return nil, fmt.Errorf("error preparing query GetLastConfirmation: %w", err)
 	}
 	if q.getMonitorStmt, err = db.PrepareContext(ctx, getMonitor); err != nil {
 		return nil, fmt.Errorf("error preparing query GetMonitor: %w", err)
@@ -77,6 +113,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.getSubscriberStmt, err = db.PrepareContext(ctx, getSubscriber); err != nil {
 		return nil, fmt.Errorf("error preparing query GetSubscriber: %w", err)
+	}
+	if q.getSubscriberByAddressStmt, err = db.PrepareContext(ctx, getSubscriberByAddress); err != nil {
+		return nil, fmt.Errorf("error preparing query GetSubscriberByAddress: %w", err)
 	}
 	if q.getTeamStmt, err = db.PrepareContext(ctx, getTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query GetTeam: %w", err)
@@ -107,6 +146,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.insertIncidentUpdateStmt, err = db.PrepareContext(ctx, insertIncidentUpdate); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertIncidentUpdate: %w", err)
+	}
+	if q.insertMetricHourStmt, err = db.PrepareContext(ctx, insertMetricHour); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertMetricHour: %w", err)
 	}
 	if q.insertMonitorStmt, err = db.PrepareContext(ctx, insertMonitor); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertMonitor: %w", err)
@@ -153,11 +195,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.lastAuditTimeStmt, err = db.PrepareContext(ctx, lastAuditTime); err != nil {
 		return nil, fmt.Errorf("error preparing query LastAuditTime: %w", err)
 	}
+	if q.lastDeliveryStmt, err = db.PrepareContext(ctx, lastDelivery); err != nil {
+		return nil, fmt.Errorf("error preparing query LastDelivery: %w", err)
+	}
 	if q.lastRevocationStmt, err = db.PrepareContext(ctx, lastRevocation); err != nil {
 		return nil, fmt.Errorf("error preparing query LastRevocation: %w", err)
 	}
 	if q.listAffectedComponentsStmt, err = db.PrepareContext(ctx, listAffectedComponents); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAffectedComponents: %w", err)
+	}
+	if q.listAllMonitorsStmt, err = db.PrepareContext(ctx, listAllMonitors); err != nil {
+		return nil, fmt.Errorf("error preparing query ListAllMonitors: %w", err)
+	}
+	if q.listAllServersStmt, err = db.PrepareContext(ctx, listAllServers); err != nil {
+		return nil, fmt.Errorf("error preparing query ListAllServers: %w", err)
 	}
 	if q.listAuditEntriesStmt, err = db.PrepareContext(ctx, listAuditEntries); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAuditEntries: %w", err)
@@ -171,11 +222,23 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listConfirmedSubscribersAfterStmt, err = db.PrepareContext(ctx, listConfirmedSubscribersAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query ListConfirmedSubscribersAfter: %w", err)
 	}
+	if q.listDeadLettersStmt, err = db.PrepareContext(ctx, listDeadLetters); err != nil {
+		return nil, fmt.Errorf("error preparing query ListDeadLetters: %w", err)
+	}
+	if q.listDeliveriesStmt, err = db.PrepareContext(ctx, listDeliveries); err != nil {
+		return nil, fmt.Errorf("error preparing query ListDeliveries: %w", err)
+	}
 	if q.listDueDeliveriesStmt, err = db.PrepareContext(ctx, listDueDeliveries); err != nil {
 		return nil, fmt.Errorf("error preparing query ListDueDeliveries: %w", err)
 	}
+	if q.listExpiredSubscribersStmt, err = db.PrepareContext(ctx, listExpiredSubscribers); err != nil {
+		return nil, fmt.Errorf("error preparing query ListExpiredSubscribers: %w", err)
+	}
 	if q.listHourlyMetricsStmt, err = db.PrepareContext(ctx, listHourlyMetrics); err != nil {
 		return nil, fmt.Errorf("error preparing query ListHourlyMetrics: %w", err)
+	}
+	if q.listHoursToRollUpStmt, err = db.PrepareContext(ctx, listHoursToRollUp); err != nil {
+		return nil, fmt.Errorf("error preparing query ListHoursToRollUp: %w", err)
 	}
 	if q.listIncidentUpdatesStmt, err = db.PrepareContext(ctx, listIncidentUpdates); err != nil {
 		return nil, fmt.Errorf("error preparing query ListIncidentUpdates: %w", err)
@@ -243,6 +306,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.resolveTokenStmt, err = db.PrepareContext(ctx, resolveToken); err != nil {
 		return nil, fmt.Errorf("error preparing query ResolveToken: %w", err)
 	}
+	if q.retryDeliveryStmt, err = db.PrepareContext(ctx, retryDelivery); err != nil {
+		return nil, fmt.Errorf("error preparing query RetryDelivery: %w", err)
+	}
 	if q.serverExistsStmt, err = db.PrepareContext(ctx, serverExists); err != nil {
 		return nil, fmt.Errorf("error preparing query ServerExists: %w", err)
 	}
@@ -263,6 +329,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.setNotificationExpandedStmt, err = db.PrepareContext(ctx, setNotificationExpanded); err != nil {
 		return nil, fmt.Errorf("error preparing query SetNotificationExpanded: %w", err)
+	}
+	if q.setSubscriberCreatedStmt, err = db.PrepareContext(ctx, setSubscriberCreated); err != nil {
+		return nil, fmt.Errorf("error preparing query SetSubscriberCreated: %w", err)
+	}
+	if q.setSubscriberSecretsStmt, err = db.PrepareContext(ctx, setSubscriberSecrets); err != nil {
+		return nil, fmt.Errorf("error preparing query SetSubscriberSecrets: %w", err)
 	}
 	if q.setTokenRevokedStmt, err = db.PrepareContext(ctx, setTokenRevoked); err != nil {
 		return nil, fmt.Errorf("error preparing query SetTokenRevoked: %w", err)
@@ -300,14 +372,64 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing countWaitingDeliveriesStmt: %w", cerr)
 		}
 	}
+	if q.deleteAuditEntriesStmt != nil {
+		if cerr := q.deleteAuditEntriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteAuditEntriesStmt: %w", cerr)
+		}
+	}
+	if q.deleteDeliveriesStmt != nil {
+		if cerr := q.deleteDeliveriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteDeliveriesStmt: %w", cerr)
+		}
+	}
+	if q.deleteExpiredIdempotencyKeysStmt != nil {
+		if cerr := q.deleteExpiredIdempotencyKeysStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteExpiredIdempotencyKeysStmt: %w", cerr)
+		}
+	}
+	if q.deleteExpiredSecretsStmt != nil {
+		if cerr := q.deleteExpiredSecretsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteExpiredSecretsStmt: %w", cerr)
+		}
+	}
 	if q.deleteIdempotencyKeysStmt != nil {
 		if cerr := q.deleteIdempotencyKeysStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteIdempotencyKeysStmt: %w", cerr)
 		}
 	}
+	if q.deleteMetricHoursStmt != nil {
+		if cerr := q.deleteMetricHoursStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteMetricHoursStmt: %w", cerr)
+		}
+	}
+	if q.deleteMonitorChecksStmt != nil {
+		if cerr := q.deleteMonitorChecksStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteMonitorChecksStmt: %w", cerr)
+		}
+	}
+	if q.deleteNotificationsStmt != nil {
+		if cerr := q.deleteNotificationsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteNotificationsStmt: %w", cerr)
+		}
+	}
+	if q.deleteRolledUpMetricsStmt != nil {
+		if cerr := q.deleteRolledUpMetricsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteRolledUpMetricsStmt: %w", cerr)
+		}
+	}
+	if q.deleteServerCommandsStmt != nil {
+		if cerr := q.deleteServerCommandsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteServerCommandsStmt: %w", cerr)
+		}
+	}
 	if q.deleteSubscriberStmt != nil {
 		if cerr := q.deleteSubscriberStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteSubscriberStmt: %w", cerr)
+		}
+	}
+	if q.findStatusPageStmt != nil {
+		if cerr := q.findStatusPageStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing findStatusPageStmt: %w", cerr)
 		}
 	}
 	if q.getAuditEntryStmt != nil {
@@ -318,6 +440,11 @@ func (q *Queries) Close() error {
 	if q.getComponentStmt != nil {
 		if cerr := q.getComponentStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getComponentStmt: %w", cerr)
+		}
+	}
+	if q.getDeliveryStmt != nil {
+		if cerr := q.getDeliveryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getDeliveryStmt: %w", cerr)
 		}
 	}
 	if q.getDueDeliveryStmt != nil {
@@ -338,6 +465,11 @@ func (q *Queries) Close() error {
 	if q.getInstallationStmt != nil {
 		if cerr := q.getInstallationStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getInstallationStmt: %w", cerr)
+		}
+	}
+	if q.getLastConfirmationStmt != nil {
+		if cerr := q.getLastConfirmationStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getLastConfirmationStmt: %w", cerr)
 		}
 	}
 	if q.getMonitorStmt != nil {
@@ -363,6 +495,11 @@ func (q *Queries) Close() error {
 	if q.getSubscriberStmt != nil {
 		if cerr := q.getSubscriberStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getSubscriberStmt: %w", cerr)
+		}
+	}
+	if q.getSubscriberByAddressStmt != nil {
+		if cerr := q.getSubscriberByAddressStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getSubscriberByAddressStmt: %w", cerr)
 		}
 	}
 	if q.getTeamStmt != nil {
@@ -413,6 +550,11 @@ func (q *Queries) Close() error {
 	if q.insertIncidentUpdateStmt != nil {
 		if cerr := q.insertIncidentUpdateStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertIncidentUpdateStmt: %w", cerr)
+		}
+	}
+	if q.insertMetricHourStmt != nil {
+		if cerr := q.insertMetricHourStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertMetricHourStmt: %w", cerr)
 		}
 	}
 	if q.insertMonitorStmt != nil {
@@ -490,6 +632,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing lastAuditTimeStmt: %w", cerr)
 		}
 	}
+	if q.lastDeliveryStmt != nil {
+		if cerr := q.lastDeliveryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lastDeliveryStmt: %w", cerr)
+		}
+	}
 	if q.lastRevocationStmt != nil {
 		if cerr := q.lastRevocationStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing lastRevocationStmt: %w", cerr)
@@ -498,6 +645,16 @@ func (q *Queries) Close() error {
 	if q.listAffectedComponentsStmt != nil {
 		if cerr := q.listAffectedComponentsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listAffectedComponentsStmt: %w", cerr)
+		}
+	}
+	if q.listAllMonitorsStmt != nil {
+		if cerr := q.listAllMonitorsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listAllMonitorsStmt: %w", cerr)
+		}
+	}
+	if q.listAllServersStmt != nil {
+		if cerr := q.listAllServersStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listAllServersStmt: %w", cerr)
 		}
 	}
 	if q.listAuditEntriesStmt != nil {
@@ -520,14 +677,34 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listConfirmedSubscribersAfterStmt: %w", cerr)
 		}
 	}
+	if q.listDeadLettersStmt != nil {
+		if cerr := q.listDeadLettersStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listDeadLettersStmt: %w", cerr)
+		}
+	}
+	if q.listDeliveriesStmt != nil {
+		if cerr := q.listDeliveriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listDeliveriesStmt: %w", cerr)
+		}
+	}
 	if q.listDueDeliveriesStmt != nil {
 		if cerr := q.listDueDeliveriesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listDueDeliveriesStmt: %w", cerr)
 		}
 	}
+	if q.listExpiredSubscribersStmt != nil {
+		if cerr := q.listExpiredSubscribersStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listExpiredSubscribersStmt: %w", cerr)
+		}
+	}
 	if q.listHourlyMetricsStmt != nil {
 		if cerr := q.listHourlyMetricsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listHourlyMetricsStmt: %w", cerr)
+		}
+	}
+	if q.listHoursToRollUpStmt != nil {
+		if cerr := q.listHoursToRollUpStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listHoursToRollUpStmt: %w", cerr)
 		}
 	}
 	if q.listIncidentUpdatesStmt != nil {
@@ -640,6 +817,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing resolveTokenStmt: %w", cerr)
 		}
 	}
+	if q.retryDeliveryStmt != nil {
+		if cerr := q.retryDeliveryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing retryDeliveryStmt: %w", cerr)
+		}
+	}
 	if q.serverExistsStmt != nil {
 		if cerr := q.serverExistsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing serverExistsStmt: %w", cerr)
@@ -673,6 +855,16 @@ func (q *Queries) Close() error {
 	if q.setNotificationExpandedStmt != nil {
 		if cerr := q.setNotificationExpandedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setNotificationExpandedStmt: %w", cerr)
+		}
+	}
+	if q.setSubscriberCreatedStmt != nil {
+		if cerr := q.setSubscriberCreatedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setSubscriberCreatedStmt: %w", cerr)
+		}
+	}
+	if q.setSubscriberSecretsStmt != nil {
+		if cerr := q.setSubscriberSecretsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setSubscriberSecretsStmt: %w", cerr)
 		}
 	}
 	if q.setTokenRevokedStmt != nil {
@@ -729,19 +921,32 @@ type Queries struct {
 	countMonitorChecksStmt            *sql.Stmt
 	countServerCommandsStmt           *sql.Stmt
 	countWaitingDeliveriesStmt        *sql.Stmt
+	deleteAuditEntriesStmt            *sql.Stmt
+	deleteDeliveriesStmt              *sql.Stmt
+	deleteExpiredIdempotencyKeysStmt  *sql.Stmt
+	deleteExpiredSecretsStmt          *sql.Stmt
 	deleteIdempotencyKeysStmt         *sql.Stmt
+	deleteMetricHoursStmt             *sql.Stmt
+	deleteMonitorChecksStmt           *sql.Stmt
+	deleteNotificationsStmt           *sql.Stmt
+	deleteRolledUpMetricsStmt         *sql.Stmt
+	deleteServerCommandsStmt          *sql.Stmt
 	deleteSubscriberStmt              *sql.Stmt
+	findStatusPageStmt                *sql.Stmt
 	getAuditEntryStmt                 *sql.Stmt
 	getComponentStmt                  *sql.Stmt
+	getDeliveryStmt                   *sql.Stmt
 	getDueDeliveryStmt                *sql.Stmt
 	getIdempotencyKeyStmt             *sql.Stmt
 	getIncidentStmt                   *sql.Stmt
 	getInstallationStmt               *sql.Stmt
+	getLastConfirmationStmt           *sql.Stmt
 	getMonitorStmt                    *sql.Stmt
 	getNotifiedEventStmt              *sql.Stmt
 	getServerStmt                     *sql.Stmt
 	getStatusPageStmt                 *sql.Stmt
 	getSubscriberStmt                 *sql.Stmt
+	getSubscriberByAddressStmt        *sql.Stmt
 	getTeamStmt                       *sql.Stmt
 	getTeamByNameStmt                 *sql.Stmt
 	getTokenStmt                      *sql.Stmt
@@ -752,6 +957,7 @@ type Queries struct {
 	insertIncidentStmt                *sql.Stmt
 	insertIncidentComponentStmt       *sql.Stmt
 	insertIncidentUpdateStmt          *sql.Stmt
+	insertMetricHourStmt              *sql.Stmt
 	insertMonitorStmt                 *sql.Stmt
 	insertMonitorCheckStmt            *sql.Stmt
 	insertNewMonitorCheckStmt         *sql.Stmt
@@ -767,14 +973,21 @@ type Queries struct {
 	insertTeamStmt                    *sql.Stmt
 	insertTokenStmt                   *sql.Stmt
 	lastAuditTimeStmt                 *sql.Stmt
+	lastDeliveryStmt                  *sql.Stmt
 	lastRevocationStmt                *sql.Stmt
 	listAffectedComponentsStmt        *sql.Stmt
+	listAllMonitorsStmt               *sql.Stmt
+	listAllServersStmt                *sql.Stmt
 	listAuditEntriesStmt              *sql.Stmt
 	listAuditEntriesAfterStmt         *sql.Stmt
 	listComponentsStmt                *sql.Stmt
 	listConfirmedSubscribersAfterStmt *sql.Stmt
+	listDeadLettersStmt               *sql.Stmt
+	listDeliveriesStmt                *sql.Stmt
 	listDueDeliveriesStmt             *sql.Stmt
+	listExpiredSubscribersStmt        *sql.Stmt
 	listHourlyMetricsStmt             *sql.Stmt
+	listHoursToRollUpStmt             *sql.Stmt
 	listIncidentUpdatesStmt           *sql.Stmt
 	listIncidentsStmt                 *sql.Stmt
 	listIncidentsAfterStmt            *sql.Stmt
@@ -797,6 +1010,7 @@ type Queries struct {
 	monitorExistsStmt                 *sql.Stmt
 	nextNotificationStmt              *sql.Stmt
 	resolveTokenStmt                  *sql.Stmt
+	retryDeliveryStmt                 *sql.Stmt
 	serverExistsStmt                  *sql.Stmt
 	setDeliveryFailedStmt             *sql.Stmt
 	setDeliveryFinishedStmt           *sql.Stmt
@@ -804,6 +1018,8 @@ type Queries struct {
 	setMonitorStateStmt               *sql.Stmt
 	setNextDeliveryDueStmt            *sql.Stmt
 	setNotificationExpandedStmt       *sql.Stmt
+	setSubscriberCreatedStmt          *sql.Stmt
+	setSubscriberSecretsStmt          *sql.Stmt
 	setTokenRevokedStmt               *sql.Stmt
 	statusPageExistsStmt              *sql.Stmt
 }
@@ -817,19 +1033,32 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		countMonitorChecksStmt:            q.countMonitorChecksStmt,
 		countServerCommandsStmt:           q.countServerCommandsStmt,
 		countWaitingDeliveriesStmt:        q.countWaitingDeliveriesStmt,
+		deleteAuditEntriesStmt:            q.deleteAuditEntriesStmt,
+		deleteDeliveriesStmt:              q.deleteDeliveriesStmt,
+		deleteExpiredIdempotencyKeysStmt:  q.deleteExpiredIdempotencyKeysStmt,
+		deleteExpiredSecretsStmt:          q.deleteExpiredSecretsStmt,
 		deleteIdempotencyKeysStmt:         q.deleteIdempotencyKeysStmt,
+		deleteMetricHoursStmt:             q.deleteMetricHoursStmt,
+		deleteMonitorChecksStmt:           q.deleteMonitorChecksStmt,
+		deleteNotificationsStmt:           q.deleteNotificationsStmt,
+		deleteRolledUpMetricsStmt:         q.deleteRolledUpMetricsStmt,
+		deleteServerCommandsStmt:          q.deleteServerCommandsStmt,
 		deleteSubscriberStmt:              q.deleteSubscriberStmt,
+		findStatusPageStmt:                q.findStatusPageStmt,
 		getAuditEntryStmt:                 q.getAuditEntryStmt,
 		getComponentStmt:                  q.getComponentStmt,
+		getDeliveryStmt:                   q.getDeliveryStmt,
 		getDueDeliveryStmt:                q.getDueDeliveryStmt,
 		getIdempotencyKeyStmt:             q.getIdempotencyKeyStmt,
 		getIncidentStmt:                   q.getIncidentStmt,
 		getInstallationStmt:               q.getInstallationStmt,
+		getLastConfirmationStmt:           q.getLastConfirmationStmt,
 		getMonitorStmt:                    q.getMonitorStmt,
 		getNotifiedEventStmt:              q.getNotifiedEventStmt,
 		getServerStmt:                     q.getServerStmt,
 		getStatusPageStmt:                 q.getStatusPageStmt,
 		getSubscriberStmt:                 q.getSubscriberStmt,
+		getSubscriberByAddressStmt:        q.getSubscriberByAddressStmt,
 		getTeamStmt:                       q.getTeamStmt,
 		getTeamByNameStmt:                 q.getTeamByNameStmt,
 		getTokenStmt:                      q.getTokenStmt,
@@ -840,6 +1069,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertIncidentStmt:                q.insertIncidentStmt,
 		insertIncidentComponentStmt:       q.insertIncidentComponentStmt,
 		insertIncidentUpdateStmt:          q.insertIncidentUpdateStmt,
+		insertMetricHourStmt:              q.insertMetricHourStmt,
 		insertMonitorStmt:                 q.insertMonitorStmt,
 		insertMonitorCheckStmt:            q.insertMonitorCheckStmt,
 		insertNewMonitorCheckStmt:         q.insertNewMonitorCheckStmt,
@@ -855,14 +1085,21 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertTeamStmt:                    q.insertTeamStmt,
 		insertTokenStmt:                   q.insertTokenStmt,
 		lastAuditTimeStmt:                 q.lastAuditTimeStmt,
+		lastDeliveryStmt:                  q.lastDeliveryStmt,
 		lastRevocationStmt:                q.lastRevocationStmt,
 		listAffectedComponentsStmt:        q.listAffectedComponentsStmt,
+		listAllMonitorsStmt:               q.listAllMonitorsStmt,
+		listAllServersStmt:                q.listAllServersStmt,
 		listAuditEntriesStmt:              q.listAuditEntriesStmt,
 		listAuditEntriesAfterStmt:         q.listAuditEntriesAfterStmt,
 		listComponentsStmt:                q.listComponentsStmt,
 		listConfirmedSubscribersAfterStmt: q.listConfirmedSubscribersAfterStmt,
+		listDeadLettersStmt:               q.listDeadLettersStmt,
+		listDeliveriesStmt:                q.listDeliveriesStmt,
 		listDueDeliveriesStmt:             q.listDueDeliveriesStmt,
+		listExpiredSubscribersStmt:        q.listExpiredSubscribersStmt,
 		listHourlyMetricsStmt:             q.listHourlyMetricsStmt,
+		listHoursToRollUpStmt:             q.listHoursToRollUpStmt,
 		listIncidentUpdatesStmt:           q.listIncidentUpdatesStmt,
 		listIncidentsStmt:                 q.listIncidentsStmt,
 		listIncidentsAfterStmt:            q.listIncidentsAfterStmt,
@@ -885,6 +1122,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		monitorExistsStmt:                 q.monitorExistsStmt,
 		nextNotificationStmt:              q.nextNotificationStmt,
 		resolveTokenStmt:                  q.resolveTokenStmt,
+		retryDeliveryStmt:                 q.retryDeliveryStmt,
 		serverExistsStmt:                  q.serverExistsStmt,
 		setDeliveryFailedStmt:             q.setDeliveryFailedStmt,
 		setDeliveryFinishedStmt:           q.setDeliveryFinishedStmt,
@@ -892,6 +1130,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		setMonitorStateStmt:               q.setMonitorStateStmt,
 		setNextDeliveryDueStmt:            q.setNextDeliveryDueStmt,
 		setNotificationExpandedStmt:       q.setNotificationExpandedStmt,
+		setSubscriberCreatedStmt:          q.setSubscriberCreatedStmt,
+		setSubscriberSecretsStmt:          q.setSubscriberSecretsStmt,
 		setTokenRevokedStmt:               q.setTokenRevokedStmt,
 		statusPageExistsStmt:              q.statusPageExistsStmt,
 	}

@@ -9,6 +9,87 @@ import (
 	"context"
 )
 
+const deleteExpiredSecrets = `-- name: DeleteExpiredSecrets :execrows
+UPDATE subscribers SET previous_secret = NULL, previous_secret_until = NULL
+WHERE previous_secret_until <= ?1
+`
+
+func (q *Queries) DeleteExpiredSecrets(ctx context.Context, until *int64) (int64, error) {
+	result, err := q.exec(ctx, q.deleteExpiredSecretsStmt, deleteExpiredSecrets, until)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+const findStatusPage = `-- name: FindStatusPage :one
+SELECT id, team_id, name, unique_hostname, slug, visibility, primary_color, description, suspended, created_at FROM status_pages
+WHERE id = ?1 OR unique_hostname = ?1
+`
+
+// The page with the id or the hostname, of any team.
+func (q *Queries) FindStatusPage(ctx context.Context, idOrHostname string) (StatusPage, error) {
+	row := q.queryRow(ctx, q.findStatusPageStmt, findStatusPage, idOrHostname)
+	var i StatusPage
+	err := row.Scan(
+		&i.ID,
+		&i.TeamID,
+		&i.Name,
+		&i.UniqueHostname,
+		&i.Slug,
+		&i.Visibility,
+		&i.PrimaryColor,
+		&i.Description,
+		&i.Suspended,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
+const getDelivery = `-- name: GetDelivery :one
+SELECT sequence, id, subscriber_id, channel, receiver, notification_id, state, attempts, due_at, created_at, finished_at, last_error FROM deliveries
+WHERE id = ?1
+`
+
+func (q *Queries) GetDelivery(ctx context.Context, id string) (Delivery, error) {
+	row := q.queryRow(ctx, q.getDeliveryStmt, getDelivery, id)
+	var i Delivery
+	err := row.Scan(
+		&i.Sequence,
+		&i.ID,
+		&i.SubscriberID,
+		&i.Channel,
+		&i.Receiver,
+		&i.NotificationID,
+		&i.State,
+		&i.Attempts,
+		&i.DueAt,
+		&i.CreatedAt,
+		&i.FinishedAt,
+		&i.LastError,
+	)
+	return i, err
+}
+
+const getLastConfirmation = `-- name: GetLastConfirmation :one
+SELECT state, created_at FROM deliveries
+WHERE subscriber_id = ?1 AND notification_id IS NULL
+ORDER BY sequence DESC
+LIMIT 1
+`
+
+type GetLastConfirmationRow struct {
+	State     string
+	CreatedAt int64
+}
+
+func (q *Queries) GetLastConfirmation(ctx context.Context, subscriberID string) (GetLastConfirmationRow, error) {
+	row := q.queryRow(ctx, q.getLastConfirmationStmt, getLastConfirmation, subscriberID)
+	var i GetLastConfirmationRow
+	err := row.Scan(&i.State, &i.CreatedAt)
+	return i, err
+}
+
 const getSubscriber = `-- name: GetSubscriber :one
 SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at FROM subscribers
 WHERE id = ?1
@@ -16,6 +97,36 @@ WHERE id = ?1
 
 func (q *Queries) GetSubscriber(ctx context.Context, id string) (Subscriber, error) {
 	row := q.queryRow(ctx, q.getSubscriberStmt, getSubscriber, id)
+	var i Subscriber
+	err := row.Scan(
+		&i.ID,
+		&i.TeamID,
+		&i.StatusPageID,
+		&i.Channel,
+		&i.Address,
+		&i.LinkToken,
+		&i.Secret,
+		&i.PreviousSecret,
+		&i.PreviousSecretUntil,
+		&i.CreatedAt,
+		&i.ConfirmedAt,
+	)
+	return i, err
+}
+
+const getSubscriberByAddress = `-- name: GetSubscriberByAddress :one
+SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at FROM subscribers
+WHERE status_page_id = ?1 AND channel = ?2 AND address = ?3
+`
+
+type GetSubscriberByAddressParams struct {
+	StatusPageID string
+	Channel      string
+	Address      string
+}
+
+func (q *Queries) GetSubscriberByAddress(ctx context.Context, arg GetSubscriberByAddressParams) (Subscriber, error) {
+	row := q.queryRow(ctx, q.getSubscriberByAddressStmt, getSubscriberByAddress, arg.StatusPageID, arg.Channel, arg.Address)
 	var i Subscriber
 	err := row.Scan(
 		&i.ID,
@@ -70,32 +181,111 @@ func (q *Queries) InsertSubscriber(ctx context.Context, arg InsertSubscriberPara
 	return err
 }
 
-const listSubscribers = `-- name: ListSubscribers :many
-SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at FROM subscribers
-ORDER BY status_page_id, created_at, id
+const lastDelivery = `-- name: LastDelivery :one
+SELECT CAST(coalesce(max(sequence), 0) AS INTEGER) FROM deliveries
 `
 
-func (q *Queries) ListSubscribers(ctx context.Context) ([]Subscriber, error) {
-	rows, err := q.query(ctx, q.listSubscribersStmt, listSubscribers)
+func (q *Queries) LastDelivery(ctx context.Context) (int64, error) {
+	row := q.queryRow(ctx, q.lastDeliveryStmt, lastDelivery)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const listDeadLetters = `-- name: ListDeadLetters :many
+SELECT id FROM deliveries
+WHERE state = 'dead' AND sequence <= ?1
+  AND (CAST(?2 AS TEXT) = '' OR subscriber_id = CAST(?2 AS TEXT))
+ORDER BY sequence
+LIMIT ?3
+`
+
+type ListDeadLettersParams struct {
+	Last         int64
+	SubscriberID string
+	PageSize     int64
+}
+
+// Oldest first, up to a sequence, optionally of one subscriber.
+func (q *Queries) ListDeadLetters(ctx context.Context, arg ListDeadLettersParams) ([]string, error) {
+	rows, err := q.query(ctx, q.listDeadLettersStmt, listDeadLetters, arg.Last, arg.SubscriberID, arg.PageSize)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Subscriber
+	var items []string
 	for rows.Next() {
-		var i Subscriber
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listDeliveries = `-- name: ListDeliveries :many
+SELECT d.sequence, d.id, d.subscriber_id, d.channel, d.receiver, d.notification_id, d.state, d.attempts, d.due_at, d.created_at, d.finished_at, d.last_error, CAST(coalesce(n.event, '') AS TEXT) AS event
+FROM deliveries d
+LEFT JOIN notifications n ON n.id = d.notification_id
+WHERE (CAST(?1 AS TEXT) = '' OR d.state = CAST(?1 AS TEXT))
+  AND (CAST(?2 AS TEXT) = '' OR d.subscriber_id = CAST(?2 AS TEXT))
+ORDER BY d.sequence DESC
+LIMIT ?3
+`
+
+type ListDeliveriesParams struct {
+	State        string
+	SubscriberID string
+	PageSize     int64
+}
+
+type ListDeliveriesRow struct {
+	Sequence       int64
+	ID             string
+	SubscriberID   string
+	Channel        string
+	Receiver       string
+	NotificationID *string
+	State          string
+	Attempts       int64
+	DueAt          *int64
+	CreatedAt      int64
+	FinishedAt     *int64
+	LastError      string
+	Event          string
+}
+
+// Newest first, optionally of one state or one subscriber. The event of a request to confirm a subscription is empty.
+func (q *Queries) ListDeliveries(ctx context.Context, arg ListDeliveriesParams) ([]ListDeliveriesRow, error) {
+	rows, err := q.query(ctx, q.listDeliveriesStmt, listDeliveries, arg.State, arg.SubscriberID, arg.PageSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListDeliveriesRow
+	for rows.Next() {
+		var i ListDeliveriesRow
 		if err := rows.Scan(
+			&i.Sequence,
 			&i.ID,
-			&i.TeamID,
-			&i.StatusPageID,
+			&i.SubscriberID,
 			&i.Channel,
-			&i.Address,
-			&i.LinkToken,
-			&i.Secret,
-			&i.PreviousSecret,
-			&i.PreviousSecretUntil,
+			&i.Receiver,
+			&i.NotificationID,
+			&i.State,
+			&i.Attempts,
+			&i.DueAt,
 			&i.CreatedAt,
-			&i.ConfirmedAt,
+			&i.FinishedAt,
+			&i.LastError,
+			&i.Event,
 		); err != nil {
 			return nil, err
 		}
@@ -108,4 +298,124 @@ func (q *Queries) ListSubscribers(ctx context.Context) ([]Subscriber, error) {
 		return nil, err
 	}
 	return items, nil
+}
+
+const listSubscribers = `-- name: ListSubscribers :many
+SELECT s.id, s.team_id, s.status_page_id, s.channel, s.address, s.link_token, s.secret, s.previous_secret, s.previous_secret_until, s.created_at, s.confirmed_at, p.unique_hostname,
+       CAST(coalesce(d.waiting, 0) AS INTEGER) AS waiting, CAST(coalesce(d.dead, 0) AS INTEGER) AS dead
+FROM subscribers s
+JOIN status_pages p ON p.id = s.status_page_id
+LEFT JOIN (
+    SELECT subscriber_id, sum(state = 'waiting') AS waiting, sum(state = 'dead') AS dead
+    FROM deliveries
+    WHERE state IN ('waiting', 'dead')
+    GROUP BY subscriber_id
+) d ON d.subscriber_id = s.id
+WHERE CAST(?1 AS TEXT) = '' OR s.status_page_id = CAST(?1 AS TEXT)
+ORDER BY p.unique_hostname, s.created_at, s.id
+`
+
+type ListSubscribersRow struct {
+	Subscriber     Subscriber
+	UniqueHostname string
+	Waiting        int64
+	Dead           int64
+}
+
+// All subscribers, or those of one page, with their numbers of waiting and dead deliveries.
+func (q *Queries) ListSubscribers(ctx context.Context, statusPageID string) ([]ListSubscribersRow, error) {
+	rows, err := q.query(ctx, q.listSubscribersStmt, listSubscribers, statusPageID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListSubscribersRow
+	for rows.Next() {
+		var i ListSubscribersRow
+		if err := rows.Scan(
+			&i.Subscriber.ID,
+			&i.Subscriber.TeamID,
+			&i.Subscriber.StatusPageID,
+			&i.Subscriber.Channel,
+			&i.Subscriber.Address,
+			&i.Subscriber.LinkToken,
+			&i.Subscriber.Secret,
+			&i.Subscriber.PreviousSecret,
+			&i.Subscriber.PreviousSecretUntil,
+			&i.Subscriber.CreatedAt,
+			&i.Subscriber.ConfirmedAt,
+			&i.UniqueHostname,
+			&i.Waiting,
+			&i.Dead,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const retryDelivery = `-- name: RetryDelivery :exec
+UPDATE deliveries
+SET sequence = (SELECT max(l.sequence) + 1 FROM deliveries l),
+    state = 'waiting', attempts = 0, created_at = ?1, finished_at = NULL,
+    due_at = CASE WHEN EXISTS (
+                 SELECT 1 FROM deliveries w WHERE w.subscriber_id = deliveries.subscriber_id AND w.state = 'waiting')
+             THEN NULL ELSE ?1 END
+WHERE deliveries.id = ?2 AND deliveries.state = 'dead'
+`
+
+type RetryDeliveryParams struct {
+	Now int64
+	ID  string
+}
+
+// A dead letter waits again, as the last message of its subscriber. It is due at once if no other message of the subscriber waits.
+func (q *Queries) RetryDelivery(ctx context.Context, arg RetryDeliveryParams) error {
+	_, err := q.exec(ctx, q.retryDeliveryStmt, retryDelivery, arg.Now, arg.ID)
+	return err
+}
+
+const setSubscriberCreated = `-- name: SetSubscriberCreated :exec
+UPDATE subscribers SET created_at = ?1
+WHERE id = ?2
+`
+
+type SetSubscriberCreatedParams struct {
+	CreatedAt int64
+	ID        string
+}
+
+func (q *Queries) SetSubscriberCreated(ctx context.Context, arg SetSubscriberCreatedParams) error {
+	_, err := q.exec(ctx, q.setSubscriberCreatedStmt, setSubscriberCreated, arg.CreatedAt, arg.ID)
+	return err
+}
+
+const setSubscriberSecrets = `-- name: SetSubscriberSecrets :exec
+UPDATE subscribers SET secret = ?1, previous_secret = ?2,
+    previous_secret_until = ?3
+WHERE id = ?4
+`
+
+type SetSubscriberSecretsParams struct {
+	Secret              []byte
+	PreviousSecret      []byte
+	PreviousSecretUntil *int64
+	ID                  string
+}
+
+func (q *Queries) SetSubscriberSecrets(ctx context.Context, arg SetSubscriberSecretsParams) error {
+	_, err := q.exec(ctx, q.setSubscriberSecretsStmt, setSubscriberSecrets,
+		arg.Secret,
+		arg.PreviousSecret,
+		arg.PreviousSecretUntil,
+		arg.ID,
+	)
+	return err
 }
