@@ -29,6 +29,9 @@ type commands struct {
 	Team  teamGroup  `cmd:"" help:"Manage teams."`
 	Token tokenGroup `cmd:"" help:"Manage API tokens."`
 
+	Subscriber subscriberGroup `cmd:"" help:"Manage the subscribers of status pages."`
+	Delivery   deliveryGroup   `cmd:"" help:"Manage the deliveries of notifications to subscribers."`
+
 	commandline.Commands
 }
 
@@ -65,7 +68,7 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 
 // use opens the backend, calls fn and closes the backend.
 func (d dataDir) use(ctx context.Context, e Environment, fn func(*refbackend.Backend) error) error {
-	backend, err := refbackend.Open(ctx, refbackend.Options{DataDir: d.DataDir, Clock: e.Clock})
+	backend, err := refbackend.Open(ctx, refbackend.Options{DataDir: d.DataDir, Clock: e.Clock, WallClock: e.Clock})
 	if err != nil {
 		return err
 	}
