@@ -24,6 +24,7 @@ const busyTimeout = "50"
 
 // A Store is one SQLite file. Its methods are safe for concurrent use, and several processes may open the same file.
 type Store struct {
+	dir     string
 	writer  *sql.DB // one connection: SQLite has one writer at a time, and callers wait for it until their contexts end
 	readers *sql.DB
 	write   *query.Queries
@@ -43,7 +44,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	if err := protect(path); err != nil {
 		return nil, err
 	}
-	s := &Store{}
+	s := &Store{dir: filepath.Dir(path)}
 	if err := s.open(ctx, path); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -89,6 +90,9 @@ func openPool(path string, connections int, parameters url.Values) (*sql.DB, err
 	db.SetMaxIdleConns(connections)
 	return db, nil
 }
+
+// Dir returns the directory of the store, as an absolute path.
+func (s *Store) Dir() string { return s.dir }
 
 // Close closes the database, after the transactions in progress.
 func (s *Store) Close() error {
