@@ -760,7 +760,7 @@ type StatusPage struct {
 	// Name Name given by the team.
 	Name string `json:"name"`
 
-	// OverallStatus Public status of the whole page.
+	// OverallStatus Public status of the whole page. It follows its components and its open incidents.
 	OverallStatus PublicStatus `json:"overallStatus"`
 
 	// PrimaryColor Colour of the page, `#rrggbb`.
@@ -804,7 +804,7 @@ type StatusPageWithComponents struct {
 	// Name Name given by the team.
 	Name string `json:"name"`
 
-	// OverallStatus Public status of the whole page.
+	// OverallStatus Public status of the whole page. It follows its components and its open incidents.
 	OverallStatus PublicStatus `json:"overallStatus"`
 
 	// PrimaryColor Colour of the page, `#rrggbb`.

@@ -163,7 +163,7 @@ func (w *checkWrite) openIncident(ctx context.Context, components []query.Compon
 	}
 	row := query.Incident{
 		ID: id, TeamID: w.monitor.TeamID, Title: incidentTitle(w.monitor.Name), Status: "investigating", Impact: "major",
-		StartedAt: w.at, CreatedAt: w.now,
+		StartedAt: w.at, CreatedAt: w.now, AffectsPage: true,
 	}
 	var affected []string
 	for _, component := range components {

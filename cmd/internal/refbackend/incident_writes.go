@@ -76,7 +76,7 @@ func createIncident(
 	impact, _ := storedImpact(r.GetImpact())
 	row := query.Incident{
 		ID: id, TeamID: r.GetTeamId(), StatusPageID: r.StatusPageId, Title: r.GetTitle(),
-		Status: status, Impact: impact, StartedAt: now, CreatedAt: now,
+		Status: status, Impact: impact, StartedAt: now, CreatedAt: now, AffectsPage: true,
 	}
 	if status == resolved {
 		row.ResolvedAt = &now

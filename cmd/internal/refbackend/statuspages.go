@@ -87,16 +87,16 @@ func findPage(
 	return row, nil
 }
 
-// A teamPages holds, by page, the components in their order and whether maintenance is in progress.
+// A teamPages holds, by page, the components in their order, and the status that the page has at least because of its open incidents.
 type teamPages struct {
-	components  map[string][]*incidentv1.StatusPageComponent
-	maintenance map[string]bool
+	components map[string][]*incidentv1.StatusPageComponent
+	incidents  map[string]incidentv1.PublicStatus
 }
 
 func (s *incidentService) pages(ctx context.Context, q *query.Queries, team string) (teamPages, error) {
 	found := teamPages{
-		components:  map[string][]*incidentv1.StatusPageComponent{},
-		maintenance: map[string]bool{},
+		components: map[string][]*incidentv1.StatusPageComponent{},
+		incidents:  map[string]incidentv1.PublicStatus{},
 	}
 	components, err := q.ListComponents(ctx, team)
 	if err != nil {
@@ -105,30 +105,46 @@ func (s *incidentService) pages(ctx context.Context, q *query.Queries, team stri
 	for _, row := range components {
 		found.components[row.StatusPageID] = append(found.components[row.StatusPageID], componentMessage(row))
 	}
-	ids, err := q.ListPagesUnderMaintenance(ctx, query.ListPagesUnderMaintenanceParams{
-		TeamID: team, Now: s.clock().UnixNano(),
-	})
+	incidents, err := q.ListOpenIncidents(ctx, team)
 	if err != nil {
-		return found, fmt.Errorf("list the pages under maintenance: %w", err)
+		return found, fmt.Errorf("list the open incidents: %w", err)
 	}
-	for _, id := range ids {
-		found.maintenance[*id] = true
+	now := s.clock().UnixNano()
+	for _, row := range incidents {
+		found.incidents[*row.StatusPageID] = worse(found.incidents[*row.StatusPageID], pageStatus(row, now))
 	}
 	return found, nil
 }
 
-// overall returns the status of a page: that of its worst component, or maintenance if that is worse.
-func (p teamPages) overall(page string) incidentv1.PublicStatus {
-	worst := incidentv1.PublicStatus_PUBLIC_STATUS_OPERATIONAL
-	if p.maintenance[page] {
-		worst = incidentv1.PublicStatus_PUBLIC_STATUS_MAINTENANCE
+// pageStatus returns the status that a page has at least because of an open incident.
+func pageStatus(row query.Incident, now int64) incidentv1.PublicStatus {
+	switch {
+	case row.IsMaintenance && row.StartedAt <= now:
+		return incidentv1.PublicStatus_PUBLIC_STATUS_MAINTENANCE
+	case row.IsMaintenance || !row.AffectsPage:
+	case row.Impact == "critical":
+		return incidentv1.PublicStatus_PUBLIC_STATUS_OUTAGE
+	case row.Impact == "major", row.Impact == "minor":
+		return incidentv1.PublicStatus_PUBLIC_STATUS_DEGRADED
 	}
+	return incidentv1.PublicStatus_PUBLIC_STATUS_OPERATIONAL
+}
+
+// overall returns the status of a page: the worst of those of its components and its open incidents.
+func (p teamPages) overall(page string) incidentv1.PublicStatus {
+	worst := worse(incidentv1.PublicStatus_PUBLIC_STATUS_OPERATIONAL, p.incidents[page])
 	for _, component := range p.components[page] {
-		if severity(component.GetStatus()) > severity(worst) {
-			worst = component.GetStatus()
-		}
+		worst = worse(worst, component.GetStatus())
 	}
 	return worst
+}
+
+// worse returns the more severe of two statuses.
+func worse(a, b incidentv1.PublicStatus) incidentv1.PublicStatus {
+	if severity(b) > severity(a) {
+		return b
+	}
+	return a
 }
 
 // severity returns the order of the statuses, from operational to outage.

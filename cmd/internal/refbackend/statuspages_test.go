@@ -170,3 +170,45 @@ func TestPagesAreOrderedByName(t *testing.T) {
 		t.Errorf("names %v", names)
 	}
 }
+
+// An open incident makes its page at least as bad as its impact; a worse component stays decisive.
+func TestPageFollowsTheImpactOfItsOpenIncidents(t *testing.T) {
+	const (
+		operational = incidentv1.PublicStatus_PUBLIC_STATUS_OPERATIONAL
+		degraded    = incidentv1.PublicStatus_PUBLIC_STATUS_DEGRADED
+		outage      = incidentv1.PublicStatus_PUBLIC_STATUS_OUTAGE
+	)
+	s := startSystem(t)
+	own := s.team("harbour")
+	for _, c := range []struct {
+		impact    incidentv1.IncidentImpact
+		component string
+		want      incidentv1.PublicStatus
+	}{
+		{incidentv1.IncidentImpact_INCIDENT_IMPACT_NONE, "operational", operational},
+		{incidentv1.IncidentImpact_INCIDENT_IMPACT_MINOR, "operational", degraded},
+		{incidentv1.IncidentImpact_INCIDENT_IMPACT_MAJOR, "operational", degraded},
+		{incidentv1.IncidentImpact_INCIDENT_IMPACT_CRITICAL, "operational", outage},
+		{incidentv1.IncidentImpact_INCIDENT_IMPACT_MINOR, "maintenance", degraded},
+		{incidentv1.IncidentImpact_INCIDENT_IMPACT_MINOR, "outage", outage},
+	} {
+		_, err := s.file().Exec("UPDATE components SET status = ?", c.component)
+		must(t, err)
+		overall := func() incidentv1.PublicStatus { return s.page(own, own.page).GetStatusPage().GetOverallStatus() }
+		before := overall()
+		r := newIncident(own, "On the page")
+		r.StatusPageId, r.Impact = &own.page, c.impact
+		id := s.create(r).GetId()
+		if got := overall(); got != c.want {
+			t.Errorf("%v and a component in %s: %v, want %v", c.impact, c.component, got, c.want)
+		}
+		s.create(newIncident(own, "On no page"))
+		u := newUpdate(own, id)
+		u.Status = resolved
+		_, err = s.incident.AddIncidentUpdate(t.Context(), u)
+		must(t, err)
+		if got := overall(); got != before {
+			t.Errorf("after it: %v, %v before", got, before)
+		}
+	}
+}

@@ -509,7 +509,7 @@ type StatusPage struct {
 	Description *string `protobuf:"bytes,7,opt,name=description,proto3,oneof" json:"description,omitempty"`
 	// Whether the page is disabled.
 	Suspended bool `protobuf:"varint,8,opt,name=suspended,proto3" json:"suspended,omitempty"`
-	// Status of the whole page. Required.
+	// Status of the whole page. Required. It follows the components and the open incidents of the page, by rules of the service.
 	OverallStatus PublicStatus `protobuf:"varint,9,opt,name=overall_status,json=overallStatus,proto3,enum=ops.incident.v1.PublicStatus" json:"overall_status,omitempty"`
 	// Time of creation. Required.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`

@@ -70,6 +70,11 @@ ALTER TABLE monitors ADD COLUMN good_checks INTEGER NOT NULL DEFAULT 0;
 -- The incident of the outage in progress.
 ALTER TABLE monitors ADD COLUMN incident_id TEXT REFERENCES incidents (id);
 
+-- Whether the status of its page follows the incident while it is open. Incidents from before do not change the status of their pages late.
+ALTER TABLE incidents ADD COLUMN affects_page INTEGER NOT NULL DEFAULT 0 CHECK (affects_page IN (0, 1));
+
+CREATE INDEX incidents_open ON incidents (team_id) WHERE status <> 'resolved';
+
 -- The means of the raw points of each complete hour. They replace the raw points, which are deleted later.
 CREATE TABLE server_metric_hours (
     server_id     TEXT    NOT NULL REFERENCES servers (id),
@@ -85,6 +90,8 @@ CREATE TABLE server_metric_hours (
 
 -- +goose Down
 DROP TABLE server_metric_hours;
+DROP INDEX incidents_open;
+ALTER TABLE incidents DROP COLUMN affects_page;
 ALTER TABLE monitors DROP COLUMN incident_id;
 ALTER TABLE monitors DROP COLUMN good_checks;
 ALTER TABLE monitors DROP COLUMN failed_checks;

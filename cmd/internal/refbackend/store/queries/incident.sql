@@ -27,8 +27,8 @@ LIMIT sqlc.arg(page_size);
 
 -- name: InsertIncident :exec
 INSERT INTO incidents (id, team_id, status_page_id, title, status, impact, is_maintenance, started_at, resolved_at,
-    created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    created_at, affects_page)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: SetIncidentStatus :exec
 UPDATE incidents SET status = sqlc.arg(status), resolved_at = sqlc.narg(resolved_at)

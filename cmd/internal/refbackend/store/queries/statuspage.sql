@@ -22,10 +22,10 @@ ORDER BY c.status_page_id, c.position, c.id;
 SELECT * FROM components
 WHERE team_id = sqlc.arg(team_id) AND id = sqlc.arg(id);
 
--- name: ListPagesUnderMaintenance :many
-SELECT DISTINCT status_page_id FROM incidents
-WHERE team_id = sqlc.arg(team_id) AND is_maintenance = 1 AND status <> 'resolved'
-  AND status_page_id IS NOT NULL AND started_at <= sqlc.arg(now);
+-- name: ListOpenIncidents :many
+-- The open incidents of all pages of the team.
+SELECT * FROM incidents
+WHERE team_id = sqlc.arg(team_id) AND status <> 'resolved' AND status_page_id IS NOT NULL;
 
 -- name: InsertStatusPage :exec
 INSERT INTO status_pages (id, team_id, name, unique_hostname, slug, visibility, primary_color, description, suspended,

@@ -261,8 +261,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listNotificationsStmt, err = db.PrepareContext(ctx, listNotifications); err != nil {
 		return nil, fmt.Errorf("error preparing query ListNotifications: %w", err)
 	}
-	if q.listPagesUnderMaintenanceStmt, err = db.PrepareContext(ctx, listPagesUnderMaintenance); err != nil {
-		return nil, fmt.Errorf("error preparing query ListPagesUnderMaintenance: %w", err)
+	if q.listOpenIncidentsStmt, err = db.PrepareContext(ctx, listOpenIncidents); err != nil {
+		return nil, fmt.Errorf("error preparing query ListOpenIncidents: %w", err)
 	}
 	if q.listRawMetricsStmt, err = db.PrepareContext(ctx, listRawMetrics); err != nil {
 		return nil, fmt.Errorf("error preparing query ListRawMetrics: %w", err)
@@ -742,9 +742,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listNotificationsStmt: %w", cerr)
 		}
 	}
-	if q.listPagesUnderMaintenanceStmt != nil {
-		if cerr := q.listPagesUnderMaintenanceStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listPagesUnderMaintenanceStmt: %w", cerr)
+	if q.listOpenIncidentsStmt != nil {
+		if cerr := q.listOpenIncidentsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listOpenIncidentsStmt: %w", cerr)
 		}
 	}
 	if q.listRawMetricsStmt != nil {
@@ -995,7 +995,7 @@ type Queries struct {
 	listMonitorComponentsStmt         *sql.Stmt
 	listMonitorsStmt                  *sql.Stmt
 	listNotificationsStmt             *sql.Stmt
-	listPagesUnderMaintenanceStmt     *sql.Stmt
+	listOpenIncidentsStmt             *sql.Stmt
 	listRawMetricsStmt                *sql.Stmt
 	listRevocationsAfterStmt          *sql.Stmt
 	listScheduledCommandsStmt         *sql.Stmt
@@ -1107,7 +1107,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listMonitorComponentsStmt:         q.listMonitorComponentsStmt,
 		listMonitorsStmt:                  q.listMonitorsStmt,
 		listNotificationsStmt:             q.listNotificationsStmt,
-		listPagesUnderMaintenanceStmt:     q.listPagesUnderMaintenanceStmt,
+		listOpenIncidentsStmt:             q.listOpenIncidentsStmt,
 		listRawMetricsStmt:                q.listRawMetricsStmt,
 		listRevocationsAfterStmt:          q.listRevocationsAfterStmt,
 		listScheduledCommandsStmt:         q.listScheduledCommandsStmt,

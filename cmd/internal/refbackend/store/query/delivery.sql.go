@@ -147,7 +147,7 @@ func (q *Queries) GetDueDelivery(ctx context.Context, sequence int64) (GetDueDel
 }
 
 const getNotifiedEvent = `-- name: GetNotifiedEvent :one
-SELECT n.id, n.team_id, n.status_page_id, n.incident_id, n.update_id, n.event, n.suppressed, n.created_at, n.expanded_to, n.expanded_at, n.traceparent, i.id, i.team_id, i.status_page_id, i.title, i.status, i.impact, i.is_maintenance, i.started_at, i.resolved_at, i.created_at, u.id, u.team_id, u.incident_id, u.status, u.message, u.created_at
+SELECT n.id, n.team_id, n.status_page_id, n.incident_id, n.update_id, n.event, n.suppressed, n.created_at, n.expanded_to, n.expanded_at, n.traceparent, i.id, i.team_id, i.status_page_id, i.title, i.status, i.impact, i.is_maintenance, i.started_at, i.resolved_at, i.created_at, i.affects_page, u.id, u.team_id, u.incident_id, u.status, u.message, u.created_at
 FROM notifications n
 JOIN incidents i ON i.id = n.incident_id
 JOIN incident_updates u ON u.id = n.update_id
@@ -185,6 +185,7 @@ func (q *Queries) GetNotifiedEvent(ctx context.Context, id string) (GetNotifiedE
 		&i.Incident.StartedAt,
 		&i.Incident.ResolvedAt,
 		&i.Incident.CreatedAt,
+		&i.Incident.AffectsPage,
 		&i.IncidentUpdate.ID,
 		&i.IncidentUpdate.TeamID,
 		&i.IncidentUpdate.IncidentID,

@@ -49,7 +49,7 @@ func (q *Queries) GetIdempotencyKey(ctx context.Context, arg GetIdempotencyKeyPa
 }
 
 const getIncident = `-- name: GetIncident :one
-SELECT id, team_id, status_page_id, title, status, impact, is_maintenance, started_at, resolved_at, created_at FROM incidents
+SELECT id, team_id, status_page_id, title, status, impact, is_maintenance, started_at, resolved_at, created_at, affects_page FROM incidents
 WHERE team_id = ?1 AND id = ?2
 `
 
@@ -72,6 +72,7 @@ func (q *Queries) GetIncident(ctx context.Context, arg GetIncidentParams) (Incid
 		&i.StartedAt,
 		&i.ResolvedAt,
 		&i.CreatedAt,
+		&i.AffectsPage,
 	)
 	return i, err
 }
@@ -103,8 +104,8 @@ func (q *Queries) InsertIdempotencyKey(ctx context.Context, arg InsertIdempotenc
 
 const insertIncident = `-- name: InsertIncident :exec
 INSERT INTO incidents (id, team_id, status_page_id, title, status, impact, is_maintenance, started_at, resolved_at,
-    created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    created_at, affects_page)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertIncidentParams struct {
@@ -118,6 +119,7 @@ type InsertIncidentParams struct {
 	StartedAt     int64
 	ResolvedAt    *int64
 	CreatedAt     int64
+	AffectsPage   bool
 }
 
 func (q *Queries) InsertIncident(ctx context.Context, arg InsertIncidentParams) error {
@@ -132,6 +134,7 @@ func (q *Queries) InsertIncident(ctx context.Context, arg InsertIncidentParams) 
 		arg.StartedAt,
 		arg.ResolvedAt,
 		arg.CreatedAt,
+		arg.AffectsPage,
 	)
 	return err
 }
@@ -250,7 +253,7 @@ func (q *Queries) ListIncidentUpdates(ctx context.Context, arg ListIncidentUpdat
 }
 
 const listIncidents = `-- name: ListIncidents :many
-SELECT id, team_id, status_page_id, title, status, impact, is_maintenance, started_at, resolved_at, created_at FROM incidents
+SELECT id, team_id, status_page_id, title, status, impact, is_maintenance, started_at, resolved_at, created_at, affects_page FROM incidents
 WHERE team_id = ?1
 ORDER BY created_at DESC, id DESC
 LIMIT ?2
@@ -281,6 +284,7 @@ func (q *Queries) ListIncidents(ctx context.Context, arg ListIncidentsParams) ([
 			&i.StartedAt,
 			&i.ResolvedAt,
 			&i.CreatedAt,
+			&i.AffectsPage,
 		); err != nil {
 			return nil, err
 		}
@@ -296,7 +300,7 @@ func (q *Queries) ListIncidents(ctx context.Context, arg ListIncidentsParams) ([
 }
 
 const listIncidentsAfter = `-- name: ListIncidentsAfter :many
-SELECT id, team_id, status_page_id, title, status, impact, is_maintenance, started_at, resolved_at, created_at FROM incidents
+SELECT id, team_id, status_page_id, title, status, impact, is_maintenance, started_at, resolved_at, created_at, affects_page FROM incidents
 WHERE team_id = ?1 AND (created_at, id) < (?2, CAST(?3 AS TEXT))
 ORDER BY created_at DESC, id DESC
 LIMIT ?4
@@ -334,6 +338,7 @@ func (q *Queries) ListIncidentsAfter(ctx context.Context, arg ListIncidentsAfter
 			&i.StartedAt,
 			&i.ResolvedAt,
 			&i.CreatedAt,
+			&i.AffectsPage,
 		); err != nil {
 			return nil, err
 		}
@@ -390,7 +395,7 @@ func (q *Queries) ListNotifications(ctx context.Context, teamID string) ([]Notif
 }
 
 const listStatusPageIncidents = `-- name: ListStatusPageIncidents :many
-SELECT id, team_id, status_page_id, title, status, impact, is_maintenance, started_at, resolved_at, created_at FROM incidents
+SELECT id, team_id, status_page_id, title, status, impact, is_maintenance, started_at, resolved_at, created_at, affects_page FROM incidents
 WHERE team_id = ?1 AND status_page_id = ?2
 ORDER BY created_at DESC, id DESC
 LIMIT ?3
@@ -422,6 +427,7 @@ func (q *Queries) ListStatusPageIncidents(ctx context.Context, arg ListStatusPag
 			&i.StartedAt,
 			&i.ResolvedAt,
 			&i.CreatedAt,
+			&i.AffectsPage,
 		); err != nil {
 			return nil, err
 		}

@@ -72,6 +72,7 @@ type Incident struct {
 	StartedAt     int64
 	ResolvedAt    *int64
 	CreatedAt     int64
+	AffectsPage   bool
 }
 
 type IncidentComponent struct {

@@ -182,30 +182,37 @@ func (q *Queries) ListComponents(ctx context.Context, teamID string) ([]ListComp
 	return items, nil
 }
 
-const listPagesUnderMaintenance = `-- name: ListPagesUnderMaintenance :many
-SELECT DISTINCT status_page_id FROM incidents
-WHERE team_id = ?1 AND is_maintenance = 1 AND status <> 'resolved'
-  AND status_page_id IS NOT NULL AND started_at <= ?2
+const listOpenIncidents = `-- name: ListOpenIncidents :many
+SELECT id, team_id, status_page_id, title, status, impact, is_maintenance, started_at, resolved_at, created_at, affects_page FROM incidents
+WHERE team_id = ?1 AND status <> 'resolved' AND status_page_id IS NOT NULL
 `
 
-type ListPagesUnderMaintenanceParams struct {
-	TeamID string
-	Now    int64
-}
-
-func (q *Queries) ListPagesUnderMaintenance(ctx context.Context, arg ListPagesUnderMaintenanceParams) ([]*string, error) {
-	rows, err := q.query(ctx, q.listPagesUnderMaintenanceStmt, listPagesUnderMaintenance, arg.TeamID, arg.Now)
+// The open incidents of all pages of the team.
+func (q *Queries) ListOpenIncidents(ctx context.Context, teamID string) ([]Incident, error) {
+	rows, err := q.query(ctx, q.listOpenIncidentsStmt, listOpenIncidents, teamID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []*string
+	var items []Incident
 	for rows.Next() {
-		var status_page_id *string
-		if err := rows.Scan(&status_page_id); err != nil {
+		var i Incident
+		if err := rows.Scan(
+			&i.ID,
+			&i.TeamID,
+			&i.StatusPageID,
+			&i.Title,
+			&i.Status,
+			&i.Impact,
+			&i.IsMaintenance,
+			&i.StartedAt,
+			&i.ResolvedAt,
+			&i.CreatedAt,
+			&i.AffectsPage,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, status_page_id)
+		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
