@@ -82,6 +82,7 @@ WHERE state = 'waiting'
 GROUP BY channel;
 
 -- name: CountDeadLetters :many
+-- The second condition is that of the partial index deliveries_finished, which SQLite does not derive from the first.
 SELECT channel, count(*) AS number FROM deliveries
-WHERE state = 'dead'
+WHERE state = 'dead' AND state <> 'waiting'
 GROUP BY channel;

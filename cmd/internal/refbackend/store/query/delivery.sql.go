@@ -11,7 +11,7 @@ import (
 
 const countDeadLetters = `-- name: CountDeadLetters :many
 SELECT channel, count(*) AS number FROM deliveries
-WHERE state = 'dead'
+WHERE state = 'dead' AND state <> 'waiting'
 GROUP BY channel
 `
 
@@ -20,6 +20,7 @@ type CountDeadLettersRow struct {
 	Number  int64
 }
 
+// The second condition is that of the partial index deliveries_finished, which SQLite does not derive from the first.
 func (q *Queries) CountDeadLetters(ctx context.Context) ([]CountDeadLettersRow, error) {
 	rows, err := q.query(ctx, q.countDeadLettersStmt, countDeadLetters)
 	if err != nil {
