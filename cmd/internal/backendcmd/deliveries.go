@@ -19,7 +19,7 @@ type deliveryGroup struct {
 type deliveryList struct {
 	dataDir
 
-	State      string `enum:",waiting,dead,delivered" default:"" placeholder:"STATE" help:"Only deliveries that are waiting, dead or delivered."`
+	State      string `enum:",waiting,dead,delivered" default:"" placeholder:"STATE" help:"Only those that are waiting, dead or delivered."`
 	Subscriber string `placeholder:"ID" help:"Only deliveries to this subscriber."`
 	Limit      int    `default:"100" placeholder:"N" help:"Maximum number of deliveries (${default})."`
 }

@@ -12,7 +12,7 @@ import (
 )
 
 type subscriberGroup struct {
-	Add          subscriberAdd    `cmd:"" help:"Subscribe an address to a status page. Prints the id, or the secret of a webhook, which is not shown again."`
+	Add          subscriberAdd    `cmd:"" help:"Subscribe an address to a status page. Print its id or, once, the secret of a webhook."`
 	List         subscriberList   `cmd:"" help:"List the subscribers with their numbers of waiting and dead deliveries."`
 	Remove       subscriberRemove `cmd:"" help:"Delete a subscriber with its address and its deliveries."`
 	RotateSecret subscriberRotate `cmd:"" help:"Give a webhook a new secret and print it. It is not shown again."`
@@ -22,10 +22,10 @@ type subscriberAdd struct {
 	dataDir
 
 	Page      string `required:"" placeholder:"ID|HOSTNAME" help:"Status page."`
-	Email     string `required:"" xor:"address" placeholder:"ADDRESS" help:"Email address. Its owner is asked to confirm, and asked again if it is added again."`
+	Email     string `required:"" xor:"address" placeholder:"ADDRESS" help:"Email address. Its owner is asked to confirm."`
 	Confirmed bool   `help:"With --email: notify the address without asking its owner."`
 	Webhook   string `required:"" xor:"address" placeholder:"URL" help:"URL that messages are posted to."`
-	AllowHTTP bool   `help:"With --webhook: accept http:// and local addresses, for receivers of demos. Sent only by servers that allow it too."`
+	AllowHTTP bool   `help:"With --webhook: accept http and any host and port, for demos. Servers send to it only if they allow it too."`
 }
 
 // Run adds the subscriber.
@@ -120,19 +120,22 @@ func (c *subscriberRemove) Run(ctx context.Context, e Environment) error {
 type subscriberRotate struct {
 	dataDir
 
-	ID      string        `arg:"" help:"Id of the subscriber."`
-	Overlap time.Duration `default:"24h" xor:"overlap" placeholder:"DURATION" help:"How long messages are signed with the old secret too (${default})."`
-	Now     bool          `xor:"overlap" help:"Stop using the old secret at once, because it has leaked."`
+	ID      string         `arg:"" help:"Id of the subscriber."`
+	Overlap *time.Duration `xor:"overlap" placeholder:"DURATION" help:"How long messages are signed with the old secret too (24h)."`
+	Now     bool           `xor:"overlap" help:"Stop using the old secret at once, because it has leaked."`
 }
 
 // Run rotates the secret and prints the new one.
 func (c *subscriberRotate) Run(ctx context.Context, e Environment) error {
-	if c.Overlap < 0 {
-		return commandline.UsageError{Err: errors.New("--overlap must not be negative")}
-	}
-	overlap := c.Overlap
-	if c.Now {
+	overlap := 24 * time.Hour
+	switch {
+	case c.Now:
 		overlap = 0
+	case c.Overlap != nil:
+		overlap = *c.Overlap
+	}
+	if overlap < 0 {
+		return commandline.UsageError{Err: errors.New("--overlap must not be negative")}
 	}
 	return c.use(ctx, e, func(b *refbackend.Backend) error {
 		secret, err := b.RotateSecret(ctx, c.ID, overlap)

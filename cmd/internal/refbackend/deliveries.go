@@ -23,9 +23,10 @@ type Delivery struct {
 	State                            string // waiting, delivered or dead
 	Attempts                         int
 	CreatedAt                        time.Time
-	DueAt                            time.Time // of the next attempt; zero while an earlier message of the subscriber waits, and after the last attempt
-	FinishedAt                       time.Time // zero while the delivery waits
-	LastError                        string
+	// DueAt is the time of the next attempt: zero while an earlier message of the subscriber waits, and after the last attempt.
+	DueAt      time.Time
+	FinishedAt time.Time // zero while the delivery waits
+	LastError  string
 }
 
 // DeliveryFilter selects deliveries. Its zero fields select all.

@@ -24,7 +24,7 @@ const (
 const (
 	subscriberAdded   = "subscriber.added"
 	subscriberRemoved = "subscriber.removed"
-	secretRotated     = "subscriber.secret_rotated"
+	secretRotated     = "subscriber.secret_rotated" //nolint:gosec // not a secret
 )
 
 // confirmationInterval is the shortest time between two requests to confirm one subscription, so that repeated additions do not flood the
@@ -176,8 +176,8 @@ func (b *Backend) askToConfirm(ctx context.Context, q *query.Queries, subscriber
 	return nil
 }
 
-// ListSubscribers returns the subscribers of the status page with this id or hostname, or all subscribers for an empty text, by hostname and
-// age. It returns ErrNotFound if there is no such page.
+// ListSubscribers returns the subscribers of the status page with this id or hostname, or all subscribers if it is empty, by hostname
+// and age. It returns ErrNotFound if there is no such page.
 func (b *Backend) ListSubscribers(ctx context.Context, page string) (subscribers []Subscriber, err error) {
 	err = b.store.Read(ctx, func(q *query.Queries) error {
 		id := ""

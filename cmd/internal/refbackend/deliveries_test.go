@@ -1,0 +1,158 @@
+package refbackend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"opsgate/cmd/internal/refbackend"
+	"opsgate/cmd/internal/refbackend/store/query"
+)
+
+// deliver writes a delivery to a subscriber like the dispatcher, with a notification each.
+func (s *system) deliver(subscriber string) (id string) {
+	s.t.Helper()
+	id = uuid.NewString()
+	s.insert(func(ctx context.Context, q *query.Queries) error {
+		return q.InsertDelivery(ctx, query.InsertDeliveryParams{
+			ID: id, SubscriberID: subscriber, Channel: "webhook", Now: s.clock.Now().UnixNano(),
+		})
+	})
+	return id
+}
+
+// finish ends a delivery that is due like the dispatcher.
+func (s *system) finish(id, state string) {
+	s.t.Helper()
+	s.insert(func(ctx context.Context, q *query.Queries) error {
+		row, err := q.GetDelivery(ctx, id)
+		if err != nil {
+			return err
+		}
+		now := s.clock.Now().UnixNano()
+		err = q.SetDeliveryFinished(ctx, query.SetDeliveryFinishedParams{
+			Sequence: row.Sequence, State: state, LastError: "status 500", FinishedAt: &now,
+		})
+		if err != nil {
+			return err
+		}
+		_, err = q.SetNextDeliveryDue(ctx, query.SetNextDeliveryDueParams{SubscriberID: row.SubscriberID, Now: &now})
+		return err
+	})
+}
+
+// due returns the deliveries of a subscriber that have a time of the next attempt, and all its waiting ones in their order.
+func (s *system) due(subscriber string) (due, waiting []string) {
+	for _, d := range slices.Backward(s.deliveries()) {
+		if d.SubscriberID != subscriber || d.State != "waiting" {
+			continue
+		}
+		waiting = append(waiting, d.ID)
+		if !d.DueAt.IsZero() {
+			due = append(due, d.ID)
+		}
+	}
+	return due, waiting
+}
+
+// At any time the first waiting message of a subscriber is due, and no other one is. Retried letters are last, in their order.
+func TestRetriedLettersKeepTheOrderOfTheQueue(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	checks := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		checks++
+		n := webhookOf(own)
+		n.Address += fmt.Sprint(checks)
+		subscriber := s.add(n).ID
+		var queue, dead []string
+		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+			switch step := rapid.SampledFrom([]string{"deliver", "deliver", "delivered", "dead", "dead", "retry", "retry all"}).Draw(rt, "step"); {
+			case step == "deliver":
+				queue = append(queue, s.deliver(subscriber))
+			case step == "delivered" && len(queue) > 0:
+				s.finish(queue[0], "delivered")
+				queue = queue[1:]
+			case step == "dead" && len(queue) > 0:
+				s.finish(queue[0], "dead")
+				dead, queue = append(dead, queue[0]), queue[1:]
+			case step == "retry" && len(dead) > 0:
+				i := rapid.IntRange(0, len(dead)-1).Draw(rt, "letter")
+				must(t, s.backend.RetryDeliveries(t.Context(), dead[i:i+1]))
+				queue, dead = append(queue, dead[i]), slices.Delete(dead, i, i+1)
+			case step == "retry all":
+				retried, err := s.backend.RetryDeadLetters(t.Context(), subscriber)
+				must(t, err)
+				if retried != len(dead) {
+					rt.Fatalf("%d of %d letters retried", retried, len(dead))
+				}
+				queue, dead = append(queue, dead...), nil
+			}
+			due, waiting := s.due(subscriber)
+			if !slices.Equal(waiting, queue) || !slices.Equal(due, queue[:min(1, len(queue))]) {
+				rt.Fatalf("waiting %v, due %v, want the first of %v", waiting, due, queue)
+			}
+		}
+	})
+}
+
+func TestRetriedLettersHaveANewTime(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	id := s.deliver(s.add(webhookOf(own)).ID)
+	s.finish(id, "dead")
+	s.clock.Move(48 * time.Hour)
+	must(t, s.backend.RetryDeliveries(t.Context(), []string{id}))
+	d := s.deliveries()[0]
+	if now := s.clock.Now(); d.ID != id || d.Attempts != 0 || !d.CreatedAt.Equal(now) || !d.DueAt.Equal(now) || !d.FinishedAt.IsZero() ||
+		d.State != "waiting" {
+		t.Errorf("retried to %v", d)
+	}
+}
+
+func TestOnlyDeadLettersAreRetried(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	subscriber := s.add(webhookOf(own)).ID
+	dead, delivered := s.deliver(subscriber), s.deliver(subscriber)
+	s.finish(dead, "dead")
+	s.finish(delivered, "delivered")
+	waiting := s.deliver(subscriber)
+	for id, want := range map[string]string{delivered: "is delivered", waiting: "is waiting"} {
+		if err := s.backend.RetryDeliveries(t.Context(), []string{dead, id}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if err := s.backend.RetryDeliveries(t.Context(), []string{dead, "42"}); !errors.Is(err, refbackend.ErrNotFound) {
+		t.Errorf("an unknown id: %v", err)
+	}
+	for filter, want := range map[refbackend.DeliveryFilter]int{
+		{State: "dead"}: 1, {State: "delivered"}: 1, {State: "waiting", SubscriberID: subscriber}: 1, {SubscriberID: "42"}: 0, {}: 3,
+	} {
+		if list, err := s.backend.ListDeliveries(t.Context(), filter, 10); err != nil || len(list) != want {
+			t.Errorf("%v: %v, %v", filter, list, err)
+		}
+	}
+}
+
+func TestMoreDeadLettersThanOneBatchAreRetried(t *testing.T) {
+	s := startSystem(t)
+	ours, theirs := s.add(webhookOf(s.team("harbour"))).ID, s.add(webhookOf(s.team("lighthouse"))).ID
+	_, err := s.file().Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
+		INSERT INTO deliveries (id, subscriber_id, channel, state, created_at, finished_at)
+		SELECT i || s.id, s.id, 'webhook', 'dead', 0, 0 FROM n, subscribers s`)
+	must(t, err)
+	retried, err := s.backend.RetryDeadLetters(t.Context(), ours)
+	must(t, err)
+	list := s.subscribers()
+	if retried != 1200 || list[0].ID != ours || list[0].Waiting != 1200 || list[0].Dead != 0 || list[1].ID != theirs || list[1].Dead != 1200 {
+		t.Errorf("%d retried, subscribers %v", retried, list)
+	}
+}
