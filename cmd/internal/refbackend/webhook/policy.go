@@ -39,4 +39,4 @@ func (p policy) guard() func(network, address string, _ syscall.RawConn) error {
 // An addressError is the failure to connect to an address that is not allowed.
 type addressError struct{ address string }
 
-func (e *addressError) Error() string { return fmt.Sprintf("address %s is not public", e.address) }
+func (e *addressError) Error() string { return fmt.Sprintf("address %s is not allowed", e.address) }

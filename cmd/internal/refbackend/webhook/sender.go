@@ -21,11 +21,9 @@ import (
 )
 
 const (
-	totalTimeout   = 10 * time.Second
-	connectTimeout = 5 * time.Second // for the name and the connection
-	tlsTimeout     = 5 * time.Second
-	maxHeader      = 16 << 10 // of an answer
-	maxAnswer      = 64 << 10 // that is read
+	totalTimeout = 10 * time.Second // the name and the connection have half of it, and so has the TLS handshake
+	maxHeader    = 16 << 10         // of an answer
+	maxAnswer    = 64 << 10         // that is read
 )
 
 // Options configure a sender. The zero value sends to public addresses with HTTPS.
@@ -61,7 +59,7 @@ type sender struct {
 }
 
 func newSender(o Options, e environment) *sender {
-	dialer := &net.Dialer{Timeout: connectTimeout, Control: e.policy.guard(), Resolver: e.resolver}
+	dialer := &net.Dialer{Timeout: e.timeout / 2, Control: e.policy.guard(), Resolver: e.resolver}
 	dial := dialer.DialContext
 	if o.DialContext != nil {
 		dial = o.DialContext
@@ -82,7 +80,7 @@ func newSender(o Options, e environment) *sender {
 			DisableKeepAlives:      true,
 			ForceAttemptHTTP2:      true, // has to be said beside DialContext
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: e.roots},
-			TLSHandshakeTimeout:    tlsTimeout,
+			TLSHandshakeTimeout:    e.timeout / 2,
 			DisableCompression:     true, // the answer is not used
 			MaxResponseHeaderBytes: maxHeader,
 		},

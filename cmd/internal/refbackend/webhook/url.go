@@ -53,13 +53,13 @@ func (p policy) checkURL(text string) error {
 	return nil
 }
 
-// port returns the port that the URL addresses; 0 for none that exists.
+// port returns the port that the URL addresses; 0 if it is not a decimal number of the range without leading zeros.
 func port(u *url.URL) uint16 {
 	if u.Port() == "" {
 		return map[string]uint16{"https": 443, "http": 80}[u.Scheme]
 	}
 	n, err := strconv.ParseUint(u.Port(), 10, 16)
-	if err != nil {
+	if err != nil || strconv.FormatUint(n, 10) != u.Port() {
 		return 0
 	}
 	return uint16(n)

@@ -53,6 +53,7 @@ func TestCheckURL(t *testing.T) {
 		{"https://[::ffff:127.0.0.1]/", host},
 		{"https://[fe80::1%25eth0]/", host},
 		{"https://hooks.example:8443/", "the port must be 443, which is the default"},
+		{"https://hooks.example:0443/", noHost},
 		{"https://hooks.example:80/", "the port must be 443, which is the default"},
 		{"https://hooks.example:65979/", noHost}, // 443 + 65536
 	} {
