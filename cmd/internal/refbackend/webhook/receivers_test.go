@@ -39,6 +39,7 @@ type internet struct {
 	authority *x509.Certificate
 	key       *ecdsa.PrivateKey
 	resolver  *net.Resolver
+	states    func(net.Conn, http.ConnState) // called by receivers that start; may be nil
 
 	mu      sync.Mutex
 	answers map[string][][]string // by name: the addresses at each look-up; the last entry stays
@@ -182,7 +183,7 @@ func (n *internet) receiveWith(config *tls.Config, handle http.HandlerFunc) (del
 	server := httptest.NewUnstartedServer(handle)
 	_ = server.Listener.Close()
 	server.Listener, server.TLS, server.EnableHTTP2 = n.listen(receiverAddress), config, len(config.NextProtos) == 0
-	server.Config.ErrorLog = nil
+	server.Config.ConnState = n.states
 	server.StartTLS()
 	n.Cleanup(server.Close)
 	return messageTo(host, server.Listener), server

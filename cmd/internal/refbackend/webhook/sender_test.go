@@ -249,9 +249,9 @@ func TestConnectionsAreClosedAfterEachMessage(t *testing.T) {
 	n := newInternet(t)
 	for _, protocols := range [][]string{nil, {"http/1.1"}} { // nil is HTTP/2
 		config := &tls.Config{Certificates: []tls.Certificate{n.certificate("*.example", -time.Hour, time.Hour)}, NextProtos: protocols}
-		m, server := n.receiveWith(config, func(http.ResponseWriter, *http.Request) {})
 		opened, closed := make(chan struct{}, hosts), make(chan struct{}, hosts)
-		server.Config.ConnState = connectionStates(server.Config.ConnState, opened, closed)
+		n.states = connectionStates(opened, closed)
+		m, _ := n.receiveWith(config, func(http.ResponseWriter, *http.Request) {})
 		sender := n.sender(webhook.Options{}, 0, m)
 		for i := range hosts {
 			name := fmt.Sprintf("hooks-%d.example", i)
@@ -271,10 +271,9 @@ func TestConnectionsAreClosedAfterEachMessage(t *testing.T) {
 	}
 }
 
-// connectionStates returns a hook that calls another one and reports connections that begin and end.
-func connectionStates(next func(net.Conn, http.ConnState), opened, closed chan<- struct{}) func(net.Conn, http.ConnState) {
-	return func(c net.Conn, state http.ConnState) {
-		next(c, state)
+// connectionStates returns a hook that reports connections that begin and end.
+func connectionStates(opened, closed chan<- struct{}) func(net.Conn, http.ConnState) {
+	return func(_ net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew:
 			opened <- struct{}{}
