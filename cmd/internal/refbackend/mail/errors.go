@@ -85,4 +85,4 @@ func (s *Sender) describe(err error, e email) error {
 type permanentError struct{ failure }
 
 func (e permanentError) Error() string        { return delivery.ErrPermanent.Error() + ": " + e.text }
-func (e permanentError) Is(target error) bool { return target == delivery.ErrPermanent } //nolint:errorlint // called by errors.Is
+func (e permanentError) Is(target error) bool { return target == delivery.ErrPermanent }

@@ -34,7 +34,7 @@ func alternatives(t testing.TB, m *netmail.Message) (text, html string) {
 		must(t, err)
 		parts = append(parts, strings.ReplaceAll(string(content), "\r\n", "\n"))
 	}
-	if _, err := reader.NextPart(); err != io.EOF { //nolint:errorlint // as documented
+	if _, err := reader.NextPart(); err != io.EOF {
 		t.Fatalf("a third part: %v", err)
 	}
 	return parts[0], parts[1]
@@ -186,6 +186,20 @@ func TestQuotedRecipientIsOneRecipient(t *testing.T) {
 		}
 		if unquoted := want.Address; got.to != unquoted && got.to != address {
 			t.Errorf("%s: the server's recipient is %s", address, got.to)
+		}
+	}
+}
+
+// A client shows an encoded-word in a title as the text that it is, not what it encodes.
+func TestEncodedWordInATitleIsText(t *testing.T) {
+	for _, title := range []string{"=?utf-8?q?=0D=0ABcc:_eve?=", "a =?UTF-8?B?DQo=?= b", "=?=?=?", strings.Repeat("=?x?q?y?= ", 12) + "end"} {
+		s := start(t)
+		m := message()
+		m.Incident.Title = title
+		must(t, s.sender(t).Send(t.Context(), m))
+		got := decoded(t, parse(t, s.only(t).text).Header.Get("Subject"))
+		if want := "[Harbour] " + title + ": investigating"; got != want {
+			t.Errorf("the subject is %q, want %q", got, want)
 		}
 	}
 }

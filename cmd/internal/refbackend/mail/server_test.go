@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
-	"log"
 	"net"
 	"net/http/httptest"
 	netmail "net/mail"
@@ -64,7 +63,7 @@ func start(t testing.TB, change ...func(*smtp.Server, *server)) *server {
 	t.Helper()
 	s := &server{ended: make(chan struct{}, 1000)}
 	backend := smtp.NewServer(s)
-	backend.Domain, backend.ErrorLog = "smtp.example", log.New(io.Discard, "", 0)
+	backend.Domain, backend.ErrorLog = "smtp.example", silent{}
 	for _, f := range change {
 		f(backend, s)
 	}
@@ -86,6 +85,12 @@ func start(t testing.TB, change ...func(*smtp.Server, *server)) *server {
 	})
 	return s
 }
+
+// silent discards the log of a server.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+func (silent) Println(...any)        {}
 
 // implicitTLS is the domain of a server whose connections begin with TLS.
 const implicitTLS = "implicit.example"
