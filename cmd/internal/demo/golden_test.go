@@ -46,9 +46,7 @@ func TestStillDataIsByteForByteTheSame(t *testing.T) {
 				t.Errorf("%s was not called", method)
 			}
 		}
-		for _, path := range slices.Sorted(maps.Keys(d)) {
-			fmt.Fprintf(&got, "%x  +%v %s, %d responses\n", d[path].hash.Sum(nil), later, path, d[path].responses)
-		}
+		got.WriteString(d.text(later))
 	}
 	file := filepath.Join("testdata", "still.sha256")
 	if *update {
@@ -61,12 +59,37 @@ func TestStillDataIsByteForByteTheSame(t *testing.T) {
 	}
 }
 
+// A server with the demo data writes rollups and deletes raw points, and its responses stay the same.
+func TestMaintenanceDoesNotChangeTheStillData(t *testing.T) {
+	for _, later := range []time.Duration{0, 26 * time.Hour} {
+		d := digests{}
+		s := startSystemAt(t, now().Add(later), grpc.WithUnaryInterceptor(d.intercept))
+		s.readEverything(now().Add(later))
+		before := d.text(later)
+		clear(d)
+		must(t, s.backend.Maintain(t.Context()))
+		s.readEverything(now().Add(later))
+		if diff := cmp.Diff(strings.Split(before, "\n"), strings.Split(d.text(later), "\n")); diff != "" {
+			t.Error("maintenance changed the responses:\n", diff)
+		}
+	}
+}
+
 // digests holds a digest of the responses of each method, by its path.
 type digests map[string]*digest
 
 type digest struct {
 	hash      hash.Hash
 	responses int
+}
+
+// text returns a line for each method.
+func (d digests) text(later time.Duration) string {
+	var text strings.Builder
+	for _, path := range slices.Sorted(maps.Keys(d)) {
+		fmt.Fprintf(&text, "%x  +%v %s, %d responses\n", d[path].hash.Sum(nil), later, path, d[path].responses)
+	}
+	return text.String()
 }
 
 // intercept adds each response to the digest of its method.
