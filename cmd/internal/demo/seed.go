@@ -17,6 +17,14 @@ import (
 
 // Seed inserts the demo data in one transaction if the store has no team. Otherwise it changes nothing. Times are relative to now.
 func Seed(ctx context.Context, s *store.Store, format authn.TokenFormat, now time.Time) error {
+	return seedStore(ctx, s, format, now, func(context.Context, *query.Queries, time.Time) error { return nil })
+}
+
+// seedStore inserts the demo data and, in the same transaction, what the function insert adds.
+func seedStore(
+	ctx context.Context, s *store.Store, format authn.TokenFormat, now time.Time,
+	insert func(context.Context, *query.Queries, time.Time) error,
+) error {
 	tokens, err := Tokens(format)
 	if err != nil {
 		return err
@@ -34,7 +42,10 @@ func Seed(ctx context.Context, s *store.Store, format authn.TokenFormat, now tim
 				return fmt.Errorf("insert the demo team %s: %w", inventory.team, err)
 			}
 		}
-		return insertTokens(ctx, q, tokens, now)
+		if err := insertTokens(ctx, q, tokens, now); err != nil {
+			return err
+		}
+		return insert(ctx, q, now)
 	})
 }
 

@@ -77,9 +77,10 @@ func (i *Inbox) withMessage(serve func(http.ResponseWriter, *message) bool) http
 		secure(w)
 		n, err := strconv.ParseUint(r.PathValue("number"), 10, 64)
 		m := i.box.get(n)
-		if err != nil || m == nil || !serve(w, m) {
-			http.Error(w, "there is no such message, or no longer", http.StatusNotFound)
+		if err == nil && m != nil && serve(w, m) {
+			return
 		}
+		http.Error(w, "there is no such message, or no longer", http.StatusNotFound)
 	}
 }
 

@@ -291,6 +291,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listSubscribersStmt, err = db.PrepareContext(ctx, listSubscribers); err != nil {
 		return nil, fmt.Errorf("error preparing query ListSubscribers: %w", err)
 	}
+	if q.listSubscribersByAddressStmt, err = db.PrepareContext(ctx, listSubscribersByAddress); err != nil {
+		return nil, fmt.Errorf("error preparing query ListSubscribersByAddress: %w", err)
+	}
 	if q.listTeamsStmt, err = db.PrepareContext(ctx, listTeams); err != nil {
 		return nil, fmt.Errorf("error preparing query ListTeams: %w", err)
 	}
@@ -792,6 +795,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listSubscribersStmt: %w", cerr)
 		}
 	}
+	if q.listSubscribersByAddressStmt != nil {
+		if cerr := q.listSubscribersByAddressStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listSubscribersByAddressStmt: %w", cerr)
+		}
+	}
 	if q.listTeamsStmt != nil {
 		if cerr := q.listTeamsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listTeamsStmt: %w", cerr)
@@ -1005,6 +1013,7 @@ type Queries struct {
 	listStatusPageIncidentsStmt       *sql.Stmt
 	listStatusPagesStmt               *sql.Stmt
 	listSubscribersStmt               *sql.Stmt
+	listSubscribersByAddressStmt      *sql.Stmt
 	listTeamsStmt                     *sql.Stmt
 	listTokensStmt                    *sql.Stmt
 	monitorExistsStmt                 *sql.Stmt
@@ -1117,6 +1126,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listStatusPageIncidentsStmt:       q.listStatusPageIncidentsStmt,
 		listStatusPagesStmt:               q.listStatusPagesStmt,
 		listSubscribersStmt:               q.listSubscribersStmt,
+		listSubscribersByAddressStmt:      q.listSubscribersByAddressStmt,
 		listTeamsStmt:                     q.listTeamsStmt,
 		listTokensStmt:                    q.listTokensStmt,
 		monitorExistsStmt:                 q.monitorExistsStmt,

@@ -1,0 +1,63 @@
+package demo_test
+
+import (
+	"net/mail"
+	"net/url"
+	"strings"
+	"testing"
+
+	"opsgate/cmd/internal/demo"
+	"opsgate/cmd/internal/refbackend/store"
+	"opsgate/cmd/internal/refbackend/store/query"
+)
+
+func listSubscribers(t *testing.T, data *store.Store) (list []query.Subscriber) {
+	t.Helper()
+	must(t, data.Read(t.Context(), func(q *query.Queries) (err error) {
+		list, err = q.ListSubscribers(t.Context())
+		return err
+	}))
+	return list
+}
+
+// Nothing that is sent to a demo subscriber leaves the machine, because the names are under .example.
+func TestDemoSubscribersAreExamples(t *testing.T) {
+	data, err := store.Open(t.Context(), t.TempDir())
+	must(t, err)
+	defer func() { must(t, data.Close()) }()
+	must(t, demo.SeedWithSubscribers(t.Context(), data, format(), now()))
+	list := listSubscribers(t, data)
+	notified, unconfirmed := 0, 0
+	for _, s := range list {
+		host := s.Address
+		if s.Channel == "webhook" {
+			u, err := url.Parse(s.Address)
+			must(t, err)
+			host = u.Host
+		} else if _, err := mail.ParseAddress(s.Address); err != nil {
+			t.Error(err)
+		}
+		if !strings.HasSuffix(host, ".example") || (s.Channel == "webhook") != (len(s.Secret) == 32) || s.PreviousSecret != nil {
+			t.Errorf("subscriber %+v", s)
+		}
+		if s.ConfirmedAt == nil {
+			unconfirmed++
+		} else if s.StatusPageID == demo.NotifiedPage() {
+			notified++
+		}
+	}
+	if len(list) != 13 || notified != 7 || unconfirmed != 1 {
+		t.Errorf("%d subscribers, %d are notified by the page, %d are not confirmed", len(list), notified, unconfirmed)
+	}
+	must(t, demo.SeedWithSubscribers(t.Context(), data, format(), now()))
+	if again := listSubscribers(t, data); len(again) != len(list) {
+		t.Errorf("after seeding again: %d subscribers", len(again))
+	}
+}
+
+func TestSeedInsertsNoSubscribers(t *testing.T) {
+	s := startSystem(t)
+	if list := listSubscribers(t, s.backend.Store()); len(list) != 0 {
+		t.Errorf("%d subscribers", len(list))
+	}
+}
