@@ -32,6 +32,7 @@ type commands struct {
 type flags struct {
 	Listen      string `placeholder:"ADDR" help:"Address of the API (127.0.0.1:8080); port 0 takes a free one."`
 	AdminListen string `placeholder:"ADDR" help:"Address of the admin page, metrics and health (127.0.0.1:9090)."`
+	InboxListen string `placeholder:"ADDR" help:"Address of the inbox, which shows what subscribers get: a loopback address (a free port)."`
 	DataDir     string `placeholder:"DIR" help:"Keep the data here; an empty directory gets demo data. By default it is removed at the end."`
 	Config      string `placeholder:"FILE" help:"Configuration of the gateway. Its upstreams are replaced."`
 	Credentials string `placeholder:"FILE" help:"Write addresses and tokens to this file, as JSON, when the system is ready."`
@@ -73,7 +74,7 @@ func (serve) Run(ctx context.Context, e Environment, f *flags) error {
 	}
 	var rehearsed *rehearsal.Rehearsal
 	err = serveSystem(ctx, options{
-		Listen: f.Listen, AdminListen: f.AdminListen, DataDir: f.DataDir, Config: f.Config,
+		Listen: f.Listen, AdminListen: f.AdminListen, InboxListen: f.InboxListen, DataDir: f.DataDir, Config: f.Config,
 		Log: e.Err, Variables: e.Variables, HangUps: hangUps, Seed: seed,
 		Ready: func(s system) error {
 			rehearsed = s.Rehearsal

@@ -12,13 +12,16 @@ import (
 type credentials struct {
 	BaseURL     string            `json:"baseUrl"`
 	AdminURL    string            `json:"adminUrl"`
+	InboxURL    string            `json:"inboxUrl"`
 	BackendAddr string            `json:"backendAddr"`
 	Tokens      map[string]string `json:"tokens"`
 }
 
 // writeCredentials writes the file with mode 0600 and renames it into place, so that no reader sees a part of it.
 func writeCredentials(path string, s system) (err error) {
-	c := credentials{BaseURL: s.BaseURL, AdminURL: s.AdminURL, BackendAddr: s.BackendAddr, Tokens: make(map[string]string)}
+	c := credentials{
+		BaseURL: s.BaseURL, AdminURL: s.AdminURL, InboxURL: s.InboxURL, BackendAddr: s.BackendAddr, Tokens: make(map[string]string),
+	}
 	for _, token := range s.Tokens {
 		c.Tokens[token.Name] = token.Text
 	}

@@ -17,6 +17,7 @@ import (
 	"opsgate/cmd/internal/config"
 	"opsgate/cmd/internal/demo"
 	"opsgate/cmd/internal/edge"
+	"opsgate/cmd/internal/inbox"
 	"opsgate/cmd/internal/logging"
 	"opsgate/cmd/internal/refbackend"
 	"opsgate/cmd/internal/rehearsal"
@@ -25,6 +26,7 @@ import (
 // options of serveSystem.
 type options struct {
 	Listen, AdminListen string // override the configuration; "" for its addresses
+	InboxListen         string // "" for a free port
 	DataDir             string // "" for data that is removed at the end
 	Config              string // path of a gateway configuration; "" for the defaults
 	Variables           []string
@@ -40,6 +42,7 @@ type options struct {
 type system struct {
 	BaseURL     string
 	AdminURL    string
+	InboxURL    string
 	BackendAddr string
 	Tokens      []demo.Token
 
@@ -47,7 +50,7 @@ type system struct {
 	Rehearsal  *rehearsal.Rehearsal // nil for none
 }
 
-// serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, and temporary data is removed.
+// serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, then the inbox, and temporary data is removed.
 func serveSystem(ctx context.Context, o options) (err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -75,27 +78,38 @@ func serveSystem(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return fmt.Errorf("start the gateway: %w", err)
 	}
-	backend, remove, err := openBackend(ctx, o.DataDir, format, log.Logger)
+	received, err := inbox.Listen(ctx, inbox.Options{Address: o.InboxListen})
 	if err != nil {
 		return errors.Join(err, gateway.Close())
+	}
+	backend, remove, err := openBackend(ctx, o.DataDir, format, log.Logger)
+	if err != nil {
+		return errors.Join(err, gateway.Close(), received.Close())
 	}
 	defer func() { err = errors.Join(err, backend.Close(), remove()) }()
 	running := system{
 		BaseURL:     scheme(loaded.TLS.CertFile) + config.Reachable(gateway.Address().String()),
 		AdminURL:    scheme(loaded.Admin.TLS.CertFile) + config.Reachable(gateway.AdminAddress().String()),
+		InboxURL:    received.URL(),
 		BackendAddr: listener.Addr().String(),
 		Tokens:      tokens,
 		AdminNeeds:  adminNeeds(loaded.Admin),
 		Rehearsal:   rehearsed,
 	}
-	return runAll(ctx,
+	shown := inboxSystem(backend, running, log.Logger)
+	return runLayers(ctx,
+		func(ctx context.Context) error { return received.Run(ctx, shown) },
 		func(ctx context.Context) error { return backend.Serve(ctx, listener) },
-		gateway.Run,
 		func(ctx context.Context) error {
-			if ready, err := awaitReady(ctx, running.AdminURL, loaded.Admin.TLS); err != nil || !ready {
-				return err
-			}
-			return o.Ready(running)
+			front, ctx := errgroup.WithContext(ctx)
+			front.Go(func() error { return gateway.Run(ctx) })
+			front.Go(func() error {
+				if ready, err := awaitReady(ctx, running.AdminURL, loaded.Admin.TLS); err != nil || !ready {
+					return err
+				}
+				return o.Ready(running)
+			})
+			return front.Wait()
 		},
 	)
 }
@@ -128,21 +142,6 @@ func adminNeeds(c config.Admin) (list []string) {
 		list = append(list, "the configuration's admin.token")
 	}
 	return list
-}
-
-// runAll runs the backend, the gateway and announce. When ctx ends or one of them fails, the gateway ends first, so that the backend
-// still serves its requests in flight.
-func runAll(ctx context.Context, backend, gateway, announce func(context.Context) error) error {
-	backendCtx, stopBackend := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopBackend()
-	backendEnded := make(chan error, 1)
-	front, frontCtx := errgroup.WithContext(ctx)
-	go func() { backendEnded <- backend(backendCtx) }()
-	front.Go(func() error { return gateway(frontCtx) })
-	front.Go(func() error { return announce(frontCtx) })
-	err := front.Wait()
-	stopBackend()
-	return errors.Join(err, <-backendEnded)
 }
 
 // configOptions returns the options for a gateway that calls the backend at the address. The defaults suit a terminal.
@@ -183,7 +182,7 @@ func openBackend(ctx context.Context, dir string, format authn.TokenFormat, logg
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
-	if err := demo.Seed(ctx, backend.Store(), format, time.Now()); err != nil {
+	if err := demo.SeedWithSubscribers(ctx, backend.Store(), format, time.Now()); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("create the demo data: %w", err), backend.Close(), remove())
 	}
 	return backend, remove, nil

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type system struct {
 	BaseURL     string            `json:"baseUrl"`
 	AdminURL    string            `json:"adminUrl"`
+	InboxURL    string            `json:"inboxUrl"`
 	BackendAddr string            `json:"backendAddr"`
 	Tokens      map[string]string `json:"tokens"`
 
@@ -141,6 +142,8 @@ func TestOpsdevServesTheWholeSystem(t *testing.T) {
 		{s.BaseURL + "/docs/", "", 200},
 		{s.AdminURL + "/readyz", "", 200},
 		{s.AdminURL + "/", "", 200},
+		{s.InboxURL + "/", "", 200},
+		{s.InboxURL + "/metrics", "", 200},
 	} {
 		if status, body := s.call(t, http.MethodGet, test.url, s.Tokens[test.token], ""); status != test.status {
 			t.Errorf("%s with %q: got %d %s", test.url, test.token, status, body)
@@ -166,7 +169,7 @@ func TestOpsdevServesTheWholeSystem(t *testing.T) {
 func (s *system) checkWelcome(t *testing.T, names []string) {
 	t.Helper()
 	text := s.out.String()
-	for _, want := range []string{s.BaseURL, s.BaseURL + "/docs/", s.AdminURL + "/\n", s.AdminURL + "/metrics", s.BackendAddr} {
+	for _, want := range []string{s.BaseURL, s.BaseURL + "/docs/", s.AdminURL + "/\n", s.AdminURL + "/metrics", s.InboxURL + "/ ", s.BackendAddr} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the output lacks %s", want)
 		}
@@ -322,6 +325,7 @@ func TestCommandLine(t *testing.T) {
 		{"no configuration", []string{"--config", bad + "!"}, 1, "", "no such file"},
 		{"a bad address", []string{"--listen", "8080"}, 1, "", "--listen: listen: must be an address"},
 		{"an address of another machine", []string{"--listen", "192.0.2.1:80"}, 1, "", "bind the public listener"},
+		{"an inbox that others could read", []string{"--inbox-listen", "0.0.0.0:0"}, 1, "", "0.0.0.0:0 is not a loopback address"},
 		{"a data directory that is a file", []string{"--data-dir", bad}, 1, "", "opsdev: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {

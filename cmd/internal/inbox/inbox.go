@@ -135,6 +135,7 @@ func (i *Inbox) Run(ctx context.Context, s System) error {
 	group.Go(func() error {
 		<-ctx.Done()
 		_ = mail.Close()
+		_ = i.mail.Close() // the server does not close it if it has not begun to serve
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
 		if web.Shutdown(stop) != nil {

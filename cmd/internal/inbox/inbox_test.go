@@ -2,14 +2,13 @@ package inbox_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
-
-	"context"
 
 	"opsgate/cmd/internal/inbox"
 )
@@ -256,6 +255,20 @@ func TestDialContextStaysOnTheMachine(t *testing.T) {
 		}
 		if looked[host] > 1 {
 			t.Errorf("%s: looked up %d times", host, looked[host])
+		}
+	}
+}
+
+func TestRunEndsIfTheContextHasEnded(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	for range 20 {
+		box, err := inbox.Listen(t.Context(), inbox.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := box.Run(ctx, new(system).system()); err != nil {
+			t.Error(err)
 		}
 	}
 }

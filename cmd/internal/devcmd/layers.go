@@ -1,0 +1,26 @@
+package devcmd
+
+import (
+	"context"
+	"errors"
+)
+
+// runLayers runs all layers. When ctx ends, the last layer ends, then the one before it, and so on: each layer serves those after it until
+// they have ended. When a layer fails, those after it end.
+func runLayers(ctx context.Context, layers ...func(context.Context) error) error {
+	if len(layers) == 1 {
+		return layers[0](ctx)
+	}
+	front, stopFront := context.WithCancel(ctx)
+	defer stopFront()
+	back, stopBack := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBack()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- layers[0](back)
+		stopFront()
+	}()
+	err := runLayers(front, layers[1:]...)
+	stopBack()
+	return errors.Join(err, <-ended)
+}
