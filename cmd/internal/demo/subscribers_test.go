@@ -13,8 +13,11 @@ import (
 
 func listSubscribers(t *testing.T, data *store.Store) (list []query.Subscriber) {
 	t.Helper()
-	must(t, data.Read(t.Context(), func(q *query.Queries) (err error) {
-		list, err = q.ListSubscribers(t.Context())
+	must(t, data.Read(t.Context(), func(q *query.Queries) error {
+		rows, err := q.ListSubscribers(t.Context(), "")
+		for _, row := range rows {
+			list = append(list, row.Subscriber)
+		}
 		return err
 	}))
 	return list

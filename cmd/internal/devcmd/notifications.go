@@ -11,29 +11,67 @@ import (
 	"opsgate/cmd/internal/demo"
 	"opsgate/cmd/internal/inbox"
 	"opsgate/cmd/internal/refbackend"
-	"opsgate/cmd/internal/refbackend/store"
+	"opsgate/cmd/internal/refbackend/delivery"
+	"opsgate/cmd/internal/refbackend/mail"
 	"opsgate/cmd/internal/refbackend/store/query"
+	"opsgate/cmd/internal/refbackend/webhook"
 )
 
-// inboxSystem returns what the inbox shows of the system.
-func inboxSystem(backend *refbackend.Backend, s system, logger *slog.Logger) inbox.System {
-	return inbox.System{
-		Subscribers: func(ctx context.Context, channel, address string) ([]inbox.Subscriber, error) {
-			return findSubscribers(ctx, backend.Store(), channel, address)
+// notifications deliver the messages of the backend to the inbox.
+type notifications struct {
+	backend    *refbackend.Backend
+	clock      func() time.Time // of the backend
+	inbox      *inbox.Inbox
+	dispatcher *delivery.Dispatcher
+	mail       *mail.Sender
+	metrics    *prometheus.Registry
+	logger     *slog.Logger
+}
+
+// newNotifications returns notifications that never leave the machine: emails go to the inbox, and webhooks where it connects to.
+func newNotifications(b *refbackend.Backend, clock func() time.Time, received *inbox.Inbox, logger *slog.Logger) (*notifications, error) {
+	n := &notifications{backend: b, clock: clock, inbox: received, metrics: prometheus.NewRegistry(), logger: logger}
+	var err error
+	n.mail, err = mail.New(mail.Options{
+		Address: received.SMTPAddress(), TLS: mail.NoTLS, From: "Status pages <status@harbour.example>", Hello: "opsdev.example",
+		LinksURL: received.URL(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("send emails to the inbox: %w", err)
+	}
+	n.dispatcher = delivery.New(b.Store(), delivery.Options{
+		Senders: map[string]delivery.Sender{
+			"email":   n.mail,
+			"webhook": webhook.New(webhook.Options{AllowHTTP: true, DialContext: received.DialContext}),
 		},
-		Metrics:       prometheus.NewRegistry(),
-		Logger:        logger.With(slog.String("part", "inbox")),
+		BackendClock: clock, Wake: b.Written, Registerer: n.metrics, Logger: logger.With(slog.String("part", "delivery")),
+	})
+	return n, nil
+}
+
+// deliver delivers messages until ctx ends.
+func (n *notifications) deliver(ctx context.Context) error {
+	defer n.mail.Close()
+	return n.dispatcher.Run(ctx)
+}
+
+// receive serves the inbox of the system until ctx ends.
+func (n *notifications) receive(ctx context.Context, s system) error {
+	return n.inbox.Run(ctx, inbox.System{
+		Subscribers:   n.subscribers,
+		Metrics:       n.metrics,
+		Logger:        n.logger.With(slog.String("part", "inbox")),
 		Documentation: s.BaseURL + "/docs/",
 		Example: curl(s) + ` -H 'Content-Type: application/json' \
   -d '{"title": "Slow search", "status": "investigating", "impact": "minor", "message": "We are looking into it.", "statusPageId": "` +
 			demo.NotifiedPage() + `"}' \
   ` + s.BaseURL + "/v1/incidents",
-	}
+	})
 }
 
-// findSubscribers returns the subscribers with an address. A secret that was replaced is valid until its time, by the wall clock.
-func findSubscribers(ctx context.Context, data *store.Store, channel, address string) (list []inbox.Subscriber, err error) {
-	err = data.Read(ctx, func(q *query.Queries) error {
+// subscribers returns the subscribers with an address, and their secrets that are valid.
+func (n *notifications) subscribers(ctx context.Context, channel, address string) (list []inbox.Subscriber, err error) {
+	err = n.backend.Store().Read(ctx, func(q *query.Queries) error {
 		rows, err := q.ListSubscribersByAddress(ctx, query.ListSubscribersByAddressParams{Channel: channel, Address: address})
 		if err != nil {
 			return fmt.Errorf("list the subscribers of an address: %w", err)
@@ -43,7 +81,7 @@ func findSubscribers(ctx context.Context, data *store.Store, channel, address st
 			if row.Secret != nil {
 				subscriber.Secrets = append(subscriber.Secrets, row.Secret)
 			}
-			if until := row.PreviousSecretUntil; until != nil && *until > time.Now().UnixNano() {
+			if until := row.PreviousSecretUntil; until != nil && *until > n.clock().UnixNano() {
 				subscriber.Secrets = append(subscriber.Secrets, row.PreviousSecret)
 			}
 			list = append(list, subscriber)

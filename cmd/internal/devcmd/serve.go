@@ -50,7 +50,7 @@ type system struct {
 	Rehearsal  *rehearsal.Rehearsal // nil for none
 }
 
-// serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, then the inbox, and temporary data is removed.
+// serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, then the deliveries and the inbox, and temporary data is removed.
 func serveSystem(ctx context.Context, o options) (err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -87,6 +87,10 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		return errors.Join(err, gateway.Close(), received.Close())
 	}
 	defer func() { err = errors.Join(err, backend.Close(), remove()) }()
+	notify, err := newNotifications(backend, time.Now, received, log.Logger)
+	if err != nil {
+		return errors.Join(err, gateway.Close(), received.Close())
+	}
 	running := system{
 		BaseURL:     scheme(loaded.TLS.CertFile) + config.Reachable(gateway.Address().String()),
 		AdminURL:    scheme(loaded.Admin.TLS.CertFile) + config.Reachable(gateway.AdminAddress().String()),
@@ -96,9 +100,9 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		AdminNeeds:  adminNeeds(loaded.Admin),
 		Rehearsal:   rehearsed,
 	}
-	shown := inboxSystem(backend, running, log.Logger)
 	return runLayers(ctx,
-		func(ctx context.Context) error { return received.Run(ctx, shown) },
+		func(ctx context.Context) error { return notify.receive(ctx, running) },
+		notify.deliver,
 		func(ctx context.Context) error { return backend.Serve(ctx, listener) },
 		func(ctx context.Context) error {
 			front, ctx := errgroup.WithContext(ctx)
