@@ -24,6 +24,9 @@ func New(db DBTX) *Queries {
 func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	q := Queries{db: db}
 	var err error
+	if q.confirmSubscriberStmt, err = db.PrepareContext(ctx, confirmSubscriber); err != nil {
+		return nil, fmt.Errorf("error preparing query ConfirmSubscriber: %w", err)
+	}
 	if q.countActionsStmt, err = db.PrepareContext(ctx, countActions); err != nil {
 		return nil, fmt.Errorf("error preparing query CountActions: %w", err)
 	}
@@ -116,6 +119,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.getSubscriberByAddressStmt, err = db.PrepareContext(ctx, getSubscriberByAddress); err != nil {
 		return nil, fmt.Errorf("error preparing query GetSubscriberByAddress: %w", err)
+	}
+	if q.getSubscriberByLinkTokenStmt, err = db.PrepareContext(ctx, getSubscriberByLinkToken); err != nil {
+		return nil, fmt.Errorf("error preparing query GetSubscriberByLinkToken: %w", err)
 	}
 	if q.getTeamStmt, err = db.PrepareContext(ctx, getTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query GetTeam: %w", err)
@@ -350,6 +356,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 
 func (q *Queries) Close() error {
 	var err error
+	if q.confirmSubscriberStmt != nil {
+		if cerr := q.confirmSubscriberStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing confirmSubscriberStmt: %w", cerr)
+		}
+	}
 	if q.countActionsStmt != nil {
 		if cerr := q.countActionsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countActionsStmt: %w", cerr)
@@ -503,6 +514,11 @@ func (q *Queries) Close() error {
 	if q.getSubscriberByAddressStmt != nil {
 		if cerr := q.getSubscriberByAddressStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getSubscriberByAddressStmt: %w", cerr)
+		}
+	}
+	if q.getSubscriberByLinkTokenStmt != nil {
+		if cerr := q.getSubscriberByLinkTokenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getSubscriberByLinkTokenStmt: %w", cerr)
 		}
 	}
 	if q.getTeamStmt != nil {
@@ -924,6 +940,7 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 type Queries struct {
 	db                                DBTX
 	tx                                *sql.Tx
+	confirmSubscriberStmt             *sql.Stmt
 	countActionsStmt                  *sql.Stmt
 	countDeadLettersStmt              *sql.Stmt
 	countMonitorChecksStmt            *sql.Stmt
@@ -955,6 +972,7 @@ type Queries struct {
 	getStatusPageStmt                 *sql.Stmt
 	getSubscriberStmt                 *sql.Stmt
 	getSubscriberByAddressStmt        *sql.Stmt
+	getSubscriberByLinkTokenStmt      *sql.Stmt
 	getTeamStmt                       *sql.Stmt
 	getTeamByNameStmt                 *sql.Stmt
 	getTokenStmt                      *sql.Stmt
@@ -1037,6 +1055,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
 		db:                                tx,
 		tx:                                tx,
+		confirmSubscriberStmt:             q.confirmSubscriberStmt,
 		countActionsStmt:                  q.countActionsStmt,
 		countDeadLettersStmt:              q.countDeadLettersStmt,
 		countMonitorChecksStmt:            q.countMonitorChecksStmt,
@@ -1068,6 +1087,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getStatusPageStmt:                 q.getStatusPageStmt,
 		getSubscriberStmt:                 q.getSubscriberStmt,
 		getSubscriberByAddressStmt:        q.getSubscriberByAddressStmt,
+		getSubscriberByLinkTokenStmt:      q.getSubscriberByLinkTokenStmt,
 		getTeamStmt:                       q.getTeamStmt,
 		getTeamByNameStmt:                 q.getTeamByNameStmt,
 		getTokenStmt:                      q.getTokenStmt,
