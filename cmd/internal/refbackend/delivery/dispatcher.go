@@ -112,7 +112,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		}
 		return fmt.Errorf("lock the deliveries: %w", err)
 	}
-	defer lock.Close() //nolint:errcheck // nothing was written to it
+	defer lock.Close()
 
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()

@@ -2,7 +2,10 @@ package delivery_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,11 +36,6 @@ type fataler interface {
 	Fatalf(format string, arguments ...any)
 }
 
-// A sender is a fake receiver of one channel. It is called with each message, and its result is the result of the attempt.
-type sender func(ctx context.Context, m delivery.Message) error
-
-func (s sender) Send(ctx context.Context, m delivery.Message) error { return s(ctx, m) }
-
 // A fixture is a store with one team, a status page of two components and an incident.
 type fixture struct {
 	t        fataler
@@ -51,6 +49,14 @@ const (
 	team = "team"
 	page = "page"
 )
+
+// openFixture returns a fixture until the end of the test.
+func openFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := newFixture(t, t.TempDir())
+	t.Cleanup(f.close)
+	return f
+}
 
 func newFixture(t fataler, dir string) *fixture {
 	t.Helper()
@@ -93,13 +99,28 @@ func (f *fixture) write(do func(context.Context, *query.Queries) error) {
 // subscribe adds a confirmed webhook subscriber on a host.
 func (f *fixture) subscribe(id, host string) {
 	f.t.Helper()
-	f.write(func(ctx context.Context, q *query.Queries) error { return insertSubscriber(ctx, q, id, host) })
+	f.insert(id, delivery.Webhook, "https://"+host+"/"+id+"?key=hidden")
 }
 
-func insertSubscriber(ctx context.Context, q *query.Queries, id, host string) error {
+// subscribeBy adds a confirmed subscriber.
+func (f *fixture) subscribeBy(channel, id string) {
+	f.t.Helper()
+	f.insert(id, channel, map[string]string{
+		delivery.Email: id + "@mail.example", delivery.Webhook: "https://hooks.example/" + id,
+	}[channel])
+}
+
+func (f *fixture) insert(id, channel, address string) {
+	f.t.Helper()
+	f.write(func(ctx context.Context, q *query.Queries) error {
+		return insertSubscriber(ctx, q, id, channel, address)
+	})
+}
+
+func insertSubscriber(ctx context.Context, q *query.Queries, id, channel, address string) error {
 	confirmed := int64(1)
 	return q.InsertSubscriber(ctx, query.InsertSubscriberParams{
-		ID: id, TeamID: team, StatusPageID: page, Channel: delivery.Webhook, Address: "https://" + host + "/" + id + "?key=hidden",
+		ID: id, TeamID: team, StatusPageID: page, Channel: channel, Address: address,
 		LinkToken: "token-" + id, Secret: []byte("secret"), CreatedAt: 1, ConfirmedAt: &confirmed,
 	})
 }
@@ -179,15 +200,45 @@ func webhooks(s delivery.Sender) map[string]delivery.Sender {
 	return map[string]delivery.Sender{delivery.Webhook: s}
 }
 
-// bubble runs a test with a fake clock, on which a fixture is closed at the end.
-func bubble(t *testing.T, test func(t *testing.T, f *fixture)) {
-	t.Helper()
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, dir)
-		defer f.close()
-		test(t, f)
-	})
+// states returns the deliveries of a subscriber: state, attempts and last error.
+func (f *fixture) states(subscriber string) (states []string) {
+	f.t.Helper()
+	for _, d := range f.deliveries(subscriber) {
+		states = append(states, fmt.Sprintf("%s %d %s", d.State, d.Attempts, d.LastError))
+	}
+	slices.Reverse(states)
+	return states
+}
+
+// due returns the time of the next attempt, or 0.
+func (f *fixture) due(subscriber string) int64 {
+	f.t.Helper()
+	for _, d := range f.deliveries(subscriber) {
+		if d.DueAt != nil {
+			return *d.DueAt
+		}
+	}
+	return 0
+}
+
+// deliveries returns the deliveries of a subscriber, the last first.
+func (f *fixture) deliveries(subscriber string) (rows []query.ListDeliveriesRow) {
+	f.t.Helper()
+	must(f.t, f.store.Read(context.Background(), func(q *query.Queries) (err error) {
+		rows, err = q.ListDeliveries(context.Background(), query.ListDeliveriesParams{SubscriberID: subscriber, PageSize: 100})
+		return err
+	}))
+	return rows
+}
+
+// count counts the rows of a table.
+func (f *fixture) count(table string) (n int) {
+	f.t.Helper()
+	file, err := sql.Open("sqlite", "file:"+filepath.Join(f.dir, store.FileName)+"?mode=ro")
+	must(f.t, err)
+	defer file.Close()
+	must(f.t, file.QueryRowContext(context.Background(), "SELECT count(*) FROM "+table).Scan(&n))
+	return n
 }
 
 // pass lets the time of the bubble pass.

@@ -113,18 +113,23 @@ func (l *lane) end(c claim) {
 	r.running--
 	l.running--
 	l.enqueue(r)
+	l.discard(c.receiver, r)
 }
 
-// release removes a claim, after end.
+// release removes a claim whose result is stored. This may precede end.
 func (l *lane) release(c claim) {
 	r := l.receivers[c.receiver]
 	r.claims--
-	if r.claims == 0 {
-		if r.cut {
-			l.stale = true
-		}
-		delete(l.receivers, c.receiver)
+	l.discard(c.receiver, r)
+}
+
+// discard removes a receiver without claims.
+func (l *lane) discard(name string, r *receiver) {
+	if r.claims > 0 || r.running > 0 {
+		return
 	}
+	l.stale = l.stale || r.cut
+	delete(l.receivers, name)
 }
 
 // wants reports whether the lane can use more deliveries than those in memory.
