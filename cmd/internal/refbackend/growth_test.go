@@ -95,8 +95,12 @@ func TestFileDoesNotGrowWithRawPoints(t *testing.T) {
 	}
 }
 
-// The size of the file after 30 days with 28 servers and 16 monitors, which report each minute, and how long a pass takes.
+// The size of the file after 30 days with 28 servers and 16 monitors, which report each minute, and how long a pass takes. It needs some
+// three minutes.
 func BenchmarkMonthOfReports(b *testing.B) {
+	if testing.Short() {
+		b.Skip("takes minutes")
+	}
 	for b.Loop() {
 		m := startMonth(b, 28, 16)
 		var passes []time.Duration
