@@ -20,7 +20,6 @@ import (
 // notifications deliver the messages of the backend to the inbox.
 type notifications struct {
 	backend    *refbackend.Backend
-	clock      func() time.Time // of the backend
 	inbox      *inbox.Inbox
 	dispatcher *delivery.Dispatcher
 	mail       *mail.Sender
@@ -30,7 +29,7 @@ type notifications struct {
 
 // newNotifications returns notifications that never leave the machine: emails go to the inbox, and webhooks where it connects to.
 func newNotifications(b *refbackend.Backend, clock func() time.Time, received *inbox.Inbox, logger *slog.Logger) (*notifications, error) {
-	n := &notifications{backend: b, clock: clock, inbox: received, metrics: prometheus.NewRegistry(), logger: logger}
+	n := &notifications{backend: b, inbox: received, metrics: prometheus.NewRegistry(), logger: logger}
 	var err error
 	n.mail, err = mail.New(mail.Options{
 		Address: received.SMTPAddress(), TLS: mail.NoTLS, From: "Status pages <status@harbour.example>", Hello: "opsdev.example",
@@ -69,7 +68,7 @@ func (n *notifications) receive(ctx context.Context, s system) error {
 	})
 }
 
-// subscribers returns the subscribers with an address, and their secrets that are valid.
+// subscribers returns the subscribers with an address, and their secrets that are valid by the wall clock.
 func (n *notifications) subscribers(ctx context.Context, channel, address string) (list []inbox.Subscriber, err error) {
 	err = n.backend.Store().Read(ctx, func(q *query.Queries) error {
 		rows, err := q.ListSubscribersByAddress(ctx, query.ListSubscribersByAddressParams{Channel: channel, Address: address})
@@ -81,7 +80,7 @@ func (n *notifications) subscribers(ctx context.Context, channel, address string
 			if row.Secret != nil {
 				subscriber.Secrets = append(subscriber.Secrets, row.Secret)
 			}
-			if until := row.PreviousSecretUntil; until != nil && *until > n.clock().UnixNano() {
+			if until := row.PreviousSecretUntil; until != nil && *until > time.Now().UnixNano() {
 				subscriber.Secrets = append(subscriber.Secrets, row.PreviousSecret)
 			}
 			list = append(list, subscriber)

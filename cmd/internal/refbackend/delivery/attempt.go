@@ -176,7 +176,7 @@ func (d *Dispatcher) subscriber(row query.Subscriber) Subscriber {
 		s.Secrets = append(s.Secrets, row.Secret)
 	}
 	until := row.PreviousSecretUntil
-	if row.PreviousSecret != nil && until != nil && d.options.BackendClock().UnixNano() < *until {
+	if row.PreviousSecret != nil && until != nil && d.now() < *until {
 		s.Secrets = append(s.Secrets, row.PreviousSecret)
 	}
 	return s
