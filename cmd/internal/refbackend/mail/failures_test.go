@@ -350,3 +350,12 @@ func TestInvalidOptions(t *testing.T) {
 		}
 	}
 }
+
+// A password is sent to a server of a network only with TLS. The name of this server is not one of the loopback interface for the library.
+func TestPasswordIsNotSentInPlainText(t *testing.T) {
+	s := start(t, func(b *smtp.Server, s *server) { b.AllowInsecureAuth, s.mechanisms = true, []string{"PLAIN", "LOGIN"} })
+	_, port, err := net.SplitHostPort(s.address)
+	must(t, err)
+	sender := s.sender(t, func(o *mail.Options) { o.Address, o.User, o.Password = "0.0.0.0:"+port, smtpUser, smtpPassword })
+	notSent(t, s, sender.Send(t.Context(), message()), "AUTH: unencrypted connection")
+}
