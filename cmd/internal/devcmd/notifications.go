@@ -12,6 +12,7 @@ import (
 	"opsgate/cmd/internal/inbox"
 	"opsgate/cmd/internal/refbackend"
 	"opsgate/cmd/internal/refbackend/delivery"
+	"opsgate/cmd/internal/refbackend/links"
 	"opsgate/cmd/internal/refbackend/mail"
 	"opsgate/cmd/internal/refbackend/store/query"
 	"opsgate/cmd/internal/refbackend/webhook"
@@ -20,6 +21,7 @@ import (
 // notifications deliver the messages of the backend to the inbox.
 type notifications struct {
 	backend    *refbackend.Backend
+	clock      func() time.Time // of the backend
 	inbox      *inbox.Inbox
 	dispatcher *delivery.Dispatcher
 	mail       *mail.Sender
@@ -29,7 +31,7 @@ type notifications struct {
 
 // newNotifications returns notifications that never leave the machine: emails go to the inbox, and webhooks where it connects to.
 func newNotifications(b *refbackend.Backend, clock func() time.Time, received *inbox.Inbox, logger *slog.Logger) (*notifications, error) {
-	n := &notifications{backend: b, inbox: received, metrics: prometheus.NewRegistry(), logger: logger}
+	n := &notifications{backend: b, clock: clock, inbox: received, metrics: prometheus.NewRegistry(), logger: logger}
 	var err error
 	n.mail, err = mail.New(mail.Options{
 		Address: received.SMTPAddress(), TLS: mail.NoTLS, From: "Status pages <status@harbour.example>", Hello: "opsdev.example",
@@ -56,10 +58,12 @@ func (n *notifications) deliver(ctx context.Context) error {
 
 // receive serves the inbox of the system until ctx ends.
 func (n *notifications) receive(ctx context.Context, s system) error {
+	logger := n.logger.With(slog.String("part", "inbox"))
 	return n.inbox.Run(ctx, inbox.System{
 		Subscribers:   n.subscribers,
+		Links:         links.New(links.Options{Store: n.backend.Store(), Clock: n.clock, Logger: logger}),
 		Metrics:       n.metrics,
-		Logger:        n.logger.With(slog.String("part", "inbox")),
+		Logger:        logger,
 		Documentation: s.BaseURL + "/docs/",
 		Example: curl(s) + ` -H 'Content-Type: application/json' \
   -d '{"title": "Slow search", "status": "investigating", "impact": "minor", "message": "We are looking into it.", "statusPageId": "` +

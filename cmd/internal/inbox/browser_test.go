@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -80,7 +81,16 @@ func (b *browser) look(width int64, scheme string) {
 	}
 }
 
-// checkJournal checks that the page sent requests only to its inbox, and that the browser logged no errors but those with the text.
+// keepPicture saves a picture of the page if the test runs with -artifacts.
+func (b *browser) keepPicture(name string) {
+	b.t.Helper()
+	picture := browsertest.Read(b, b.t, chromedp.FullScreenshot(100))
+	if err := os.WriteFile(filepath.Join(b.t.ArtifactDir(), name), picture, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// checkJournal checks that the page sent requests only to its inbox, and that the browser logged no errors.
 func (b *browser) checkJournal(s *system) {
 	b.t.Helper()
 	for _, u := range b.journal.URLs() {
@@ -156,7 +166,7 @@ func TestPageShowsOneMessage(t *testing.T) {
 	}
 	open(3, "not verified: no matching signature found")
 	open(1, "Search is slow – we are looking into it.")
-	for tab, want := range map[string]string{"headers": "X-Long\nfirst second", "raw": "PHA+U2VhcmNoIGlzIDxiPnNsb3c8L2I+LjwvcD48c2NyaXB0PnBh"} {
+	for tab, want := range map[string]string{"headers": "X-Long\nfirst second", "raw": "PHA+U2VhcmNoIGlzIDxiPnNsb3c8L2I+LjwvcD48"} {
 		b.do(chromedp.Click(chromedp.CSS("#tab-" + tab)))
 		if got := b.text("panel"); !strings.Contains(got, want) {
 			t.Errorf("the tab %s: %s", tab, got)
@@ -170,27 +180,25 @@ func TestPageShowsOneMessage(t *testing.T) {
 	b.checkJournal(s)
 }
 
-// The HTML part of the email has a script and an image of another host.
+// The HTML part of the email has a script, and an image on the inbox, which would count the request.
 func TestHTMLOfEmailsIsIsolated(t *testing.T) {
 	s := start(t, inbox.Options{})
 	s.fill()
 	b := show(t, s)
 	b.do(chromedp.Click(chromedp.CSS(`#list li[data-number="1"] a`)))
 	b.eventually(`!document.getElementById("shown").hidden`)
+	read[bool](b, `document.getElementById("html").addEventListener("load", () => { window.loaded = true; }) === undefined`)
 	b.do(chromedp.Click(chromedp.CSS("#tab-html")))
-	// The frame has an opaque origin, so the page cannot read it.
-	b.eventually(`document.getElementById("html").contentDocument === null`)
-	b.eventually(`performance.getEntriesByName(document.getElementById("html").src).length === 1`)
+	b.eventually("window.loaded === true") // with its images
+	b.keepPicture("html.png")
 	if read[bool](b, "window.hacked !== undefined") {
-		t.Error("the script of the email ran")
+		t.Error("the script of the email ran in the page")
 	}
-	for _, u := range b.journal.URLs() {
-		if strings.Contains(u.Host, "tracker") {
-			// The browser reports a request that the policy blocks, too; a response would be reported as a failed name.
-			t.Logf("blocked: %s", u)
-		}
+	select {
+	case request := <-s.unsubs:
+		t.Errorf("the email caused the request %s", request)
+	default:
 	}
-	browsertest.KeepPicture(b, t, "html.png")
 }
 
 func TestPageIsUsedByKeyboardOnAPhone(t *testing.T) {
@@ -245,7 +253,7 @@ func TestPageIsAccessible(t *testing.T) {
 				if got := read[int64](b, "document.documentElement.scrollWidth"); got > width {
 					t.Errorf("%s is %d pixels wide in a window of %d", name, got, width)
 				}
-				browsertest.KeepPicture(b, t, fmt.Sprintf("%s-%d-%s.png", name, width, scheme))
+				b.keepPicture(fmt.Sprintf("%s-%d-%s.png", name, width, scheme))
 			}
 		}
 	}

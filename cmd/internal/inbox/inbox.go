@@ -30,7 +30,7 @@ type Options struct {
 // defaultSlowFor is well below the time that senders wait for a response.
 const defaultSlowFor = 3 * time.Second
 
-// A System is the system whose messages the inbox receives.
+// A System is the system whose messages the inbox receives. All fields are required.
 type System struct {
 	// Subscribers returns the subscribers with the channel, "email" or "webhook", and the address.
 	Subscribers func(ctx context.Context, channel, address string) ([]Subscriber, error)

@@ -65,9 +65,7 @@ func (i *Inbox) pageRoutes(s System) http.Handler {
 	}))
 	mux.HandleFunc("GET /messages/{number}/html", i.withMessage(func(w http.ResponseWriter, m *message) bool { return m.serveHTML(w) }))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{}))
-	if s.Links != nil {
-		mux.Handle("/subscriptions/", s.Links)
-	}
+	mux.Handle("/subscriptions/", s.Links)
 	return mux
 }
 

@@ -203,8 +203,9 @@ Search is slow =E2=80=93 we are looking into it.
 Content-Type: text/html; charset=UTF-8
 Content-Transfer-Encoding: base64
 
-PHA+U2VhcmNoIGlzIDxiPnNsb3c8L2I+LjwvcD48c2NyaXB0PnBhcmVudC5oYWNrZWQ9MTwvc2NyaXB0Pjwh
-LS0gLS0+PGltZyBzcmM9Imh0dHA6Ly90cmFja2VyLmV4YW1wbGUvcC5wbmciPg==
+PHA+U2VhcmNoIGlzIDxiPnNsb3c8L2I+LjwvcD48c2NyaXB0PnBhcmVudC5oYWNrZWQ9MTtmZXRj
+aCgiL3N1YnNjcmlwdGlvbnMvc2NyaXB0Iik8L3NjcmlwdD48aW1nIHNyYz0iL3N1YnNjcmlwdGlv
+bnMvaW1hZ2UiPg==
 --limit--
 `
 	text = strings.NewReplacer("\n", "\r\n", "ID@", id+"@", "BASE", base).Replace(text)
