@@ -44,6 +44,7 @@ type server struct {
 	mu       sync.Mutex
 	received []received
 	sessions int
+	conns    []*smtp.Conn
 	// Hooks for replies; nil accepts.
 	rcpt, data func() error
 	mechanisms []string
@@ -109,6 +110,7 @@ func (s *server) NewSession(c *smtp.Conn) (smtp.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sessions++
+	s.conns = append(s.conns, c)
 	s.hello = c.Hostname()
 	return &session{server: s, conn: c}, nil
 }
@@ -123,6 +125,16 @@ func (s *server) sessionCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sessions
+}
+
+// closeConnections closes all connections at the server's side.
+func (s *server) closeConnections(t testing.TB) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.conns {
+		must(t, c.Close())
+	}
 }
 
 // only returns the only message.
