@@ -155,7 +155,7 @@ func (e PublicStatus) Valid() bool {
 
 // AuditEntry The record of an action in the team.
 type AuditEntry struct {
-	// ActionType The action, as resource and verb. Known values: `api_token.created`, `api_token.revoked`, `command.executed`, `component.status_changed`, `component.updated`, `incident.created`, `incident.update_posted`, `incident.updated`, `member.invited`, `member.removed`, `monitor.created`, `monitor.degraded`, `monitor.down`, `monitor.paused`, `monitor.recovered`, `monitor.updated`, `scheduled_command.created`, `scheduled_command.updated`, `server.created`, `server.updated`, `server_group.created`, `status_page.created`, `status_page.updated`, `subscriber.added`, `subscriber.confirmed`, `subscriber.removed`, `subscriber.secret_rotated`, `team.updated`, `vault.unlocked`. Values may be added.
+	// ActionType The action, as resource and verb. Known values: `api_token.created`, `api_token.revoked`, `command.executed`, `component.status_changed`, `component.updated`, `incident.created`, `incident.update_posted`, `incident.updated`, `member.invited`, `member.removed`, `monitor.created`, `monitor.degraded`, `monitor.down`, `monitor.paused`, `monitor.recovered`, `monitor.updated`, `scheduled_command.created`, `scheduled_command.updated`, `server.created`, `server.updated`, `server_group.created`, `status_page.created`, `status_page.updated`, `subscriber.added`, `subscriber.confirmed`, `subscriber.removed`, `subscriber.secret_rotated`, `team.created`, `team.updated`, `vault.unlocked`. Values may be added.
 	//
 	// Examples: api_token.created
 	ActionType string `json:"actionType"`
