@@ -53,9 +53,11 @@ func succeed(t *testing.T, arguments ...string) string {
 
 // A server is a running program.
 type server struct {
-	t    *testing.T
-	conn *grpc.ClientConn
-	stop func() (code int)
+	t *testing.T
+	// admin is the URL of the admin listener, if there is one.
+	admin string
+	conn  *grpc.ClientConn
+	stop  func() (code int)
 }
 
 // serve starts the program and waits for the address in its log.
@@ -70,14 +72,14 @@ func serve(t *testing.T, arguments ...string) *server {
 		log.Close()
 	}()
 	lines := json.NewDecoder(logs)
-	var record struct{ Msg, Address string }
+	var record struct{ Msg, Address, Admin string }
 	for record.Msg != "serving" {
 		must(t, lines.Decode(&record))
 	}
 	go io.Copy(io.Discard, logs) //nolint:errcheck // the program blocks if the log is not read
 	conn, err := grpc.NewClient(record.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	must(t, err)
-	s := &server{t: t, conn: conn}
+	s := &server{t: t, conn: conn, admin: "http://" + record.Admin}
 	s.stop = sync.OnceValue(func() int {
 		must(t, conn.Close())
 		cancel()
@@ -206,6 +208,7 @@ func TestExitCodes(t *testing.T) {
 	dir := t.TempDir()
 	notADir := filepath.Join(dir, "file")
 	must(t, os.WriteFile(notADir, nil, 0o600))
+	const mailed = " --smtp 127.0.0.1:1 --mail-from status@a.example --links-url https://a.example"
 	for _, c := range []struct {
 		code      int
 		arguments string
@@ -222,6 +225,17 @@ func TestExitCodes(t *testing.T) {
 		{2, "serve --data-dir " + dir + " --seed real", "real"},
 		{2, "serve --data-dir " + dir + " --services fleet,billing", "billing"},
 		{2, "serve --data-dir " + dir + " --token-prefix a.b", "token prefix"},
+		{2, "serve --data-dir " + dir + " --smtp mail.example:587", "--smtp needs --mail-from"},
+		{2, "serve --data-dir " + dir + " --smtp mail.example:587 --mail-from a@b.example", "--smtp needs --links-url"},
+		{2, "serve --data-dir " + dir + " --smtp mail.example", "--smtp needs a host and a port"},
+		{2, "serve --data-dir " + dir + " --mail-from a@b.example", "--mail-from needs --smtp"},
+		{2, "serve --data-dir " + dir + " --smtp-password-file x", "--smtp-user and --smtp-password-file need each other"},
+		{2, "serve --data-dir " + dir + mailed + " --smtp-user harbour", "--smtp-user and --smtp-password-file need each other"},
+		{2, "serve --data-dir " + dir + mailed + " --no-delivery", "--no-delivery excludes --smtp"},
+		{2, "serve --data-dir " + dir + mailed + " --smtp-tls ssl", "ssl"},
+		{2, "serve --data-dir " + dir + " --smtp 127.0.0.1:1 --mail-from nobody --links-url https://a.example", "address"},
+		{1, "serve --data-dir " + dir + mailed + " --smtp-user harbour --smtp-password-file " + dir + "/none", "password"},
+		{1, "serve --data-dir " + dir + " --admin-listen nowhere:x", "listen on nowhere:x"},
 		{2, "token create --data-dir " + dir + " --team x --scopes servers:write", "servers:write"},
 		{2, "team create --data-dir " + dir + " x --plan gold", "gold"},
 		{1, "token create --data-dir " + dir + " --team unknown", "not found"},

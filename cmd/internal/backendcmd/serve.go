@@ -5,32 +5,48 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
+	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"opsgate/cmd/internal/buildinfo"
 	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/demo"
 	"opsgate/cmd/internal/refbackend"
+	"opsgate/cmd/internal/tracing"
 )
 
 type serve struct {
 	dataDir
 	tokenFormat
 
-	Listen     string     `default:"127.0.0.1:9000" placeholder:"ADDR" help:"Address to listen on (${default}); port 0 selects a free port."`
-	Services   []string   `placeholder:"NAME,..." help:"Services: fleet, monitoring, incident, audit, identity (all)."`
-	Seed       string     `enum:",demo" default:"" placeholder:"demo" help:"Data to insert into an empty database: demo."`
-	Reflection bool       `help:"Serve gRPC reflection, which describes every method to any client."`
-	LogLevel   slog.Level `default:"info" placeholder:"LEVEL" help:"debug, which shows calls, info, warn or error (${default})."`
+	Listen      string     `default:"127.0.0.1:9000" placeholder:"ADDR" help:"Address to listen on (${default}); port 0 selects a free port."`
+	AdminListen string     `placeholder:"ADDR" help:"Address of /metrics and /livez. Off by default."`
+	Services    []string   `placeholder:"NAME,..." help:"Services: fleet, monitoring, incident, audit, identity (all)."`
+	Seed        string     `enum:",demo" default:"" placeholder:"demo" help:"Data to insert into an empty database: demo."`
+	Reflection  bool       `help:"Serve gRPC reflection, which describes every method to any client."`
+	LogLevel    slog.Level `default:"info" placeholder:"LEVEL" help:"debug, which shows calls, info, warn or error (${default})."`
+
+	Outgoing outgoing `embed:""`
 }
 
 // Run serves until ctx ends.
 func (c *serve) Run(ctx context.Context, e Environment) (err error) {
-	if err := refbackend.CheckServices(c.Services); err != nil {
+	if err := errors.Join(refbackend.CheckServices(c.Services), c.Outgoing.check()); err != nil {
 		return commandline.UsageError{Err: err}
 	}
 	logger := slog.New(slog.NewJSONHandler(e.Err, &slog.HandlerOptions{Level: c.LogLevel}))
+	registry := newRegistry()
+	traces, err := tracing.New(tracing.Options{
+		Service: "opsbackend", Version: buildinfo.Read().Version, Logger: logger, Registerer: registry,
+	})
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
 	backend, err := refbackend.Open(ctx, refbackend.Options{
-		DataDir: c.DataDir, Clock: e.Clock, Logger: logger, Reflection: c.Reflection,
+		DataDir: c.DataDir, Clock: e.Clock, Logger: logger, Reflection: c.Reflection, TracerProvider: traces.TracerProvider(),
 	})
 	if err != nil {
 		return err
@@ -41,17 +57,68 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 			return fmt.Errorf("insert the demo data: %w", err)
 		}
 	}
-	var listening net.ListenConfig
-	listener, err := listening.Listen(ctx, "tcp", c.Listen)
+	s := server{serve: c, environment: e, backend: backend, logger: logger, registry: registry, traces: traces}
+	return s.run(ctx)
+}
+
+// A server is one run of the command.
+type server struct {
+	*serve
+
+	environment Environment
+	backend     *refbackend.Backend
+	logger      *slog.Logger
+	registry    *prometheus.Registry
+	traces      *tracing.Provider
+}
+
+// run runs all parts until ctx ends or one of them fails.
+func (s server) run(ctx context.Context) error {
+	parts, err := s.parts(ctx)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", c.Listen, err)
-	}
-	logger.Info("serving", "address", listener.Addr().String(), "services", c.services())
-	if err := backend.Serve(ctx, listener, c.Services...); err != nil {
 		return err
 	}
-	logger.Info("stopped")
+	group, ctx := errgroup.WithContext(ctx)
+	for _, part := range parts {
+		group.Go(func() error { return part(ctx) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	s.logger.Info("stopped")
 	return nil
+}
+
+// parts opens the listeners and returns what runs beside each other.
+func (s server) parts(ctx context.Context) (parts []func(context.Context) error, err error) {
+	var opened listeners
+	defer func() {
+		if err != nil {
+			opened.close()
+		}
+	}()
+	deliver, err := s.delivery()
+	if err != nil {
+		return nil, err
+	}
+	calls, err := opened.listen(ctx, s.Listen)
+	if err != nil {
+		return nil, err
+	}
+	attributes := []any{"address", calls.Addr().String(), "services", s.services()}
+	for _, page := range s.pages() {
+		listener, err := opened.listen(ctx, page.address)
+		if err != nil {
+			return nil, err
+		}
+		attributes = append(attributes, page.name, listener.Addr().String())
+		parts = append(parts, func(ctx context.Context) error { return serveHTTP(ctx, listener, page.handler) })
+	}
+	parts = append(parts, deliver, s.backend.RunMaintenance, func(ctx context.Context) error {
+		return s.backend.Serve(ctx, calls, s.Services...)
+	})
+	s.logger.Info("serving", attributes...)
+	return parts, nil
 }
 
 func (c *serve) services() []string {
@@ -59,4 +126,9 @@ func (c *serve) services() []string {
 		return refbackend.ServiceNames()
 	}
 	return c.Services
+}
+
+// delivers reports whether this process delivers notifications: the one that writes them does.
+func (c *serve) delivers() bool {
+	return !c.Outgoing.NoDelivery && slices.Contains(c.services(), "incident")
 }

@@ -138,8 +138,8 @@ func letters(t *testing.T, dir, subscriber string, number int) (first string) {
 	db := database(t, dir)
 	_, err := db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 		INSERT INTO deliveries (id, subscriber_id, channel, state, attempts, created_at, finished_at, last_error)
-		SELECT 'letter-' || s.id || '-' || i, s.id, s.channel, 'dead', 15, 1, 2, 'status 500' || char(10) || char(27) || '[31m'
-		FROM n, subscribers s WHERE s.id = ?`, number, subscriber)
+		SELECT 'letter-' || s.id || '-' || i, s.id, s.channel, 'dead', 15, 1, ?, 'status 500' || char(10) || char(27) || '[31m'
+		FROM n, subscribers s WHERE s.id = ?`, number, time.Now().UnixNano(), subscriber)
 	must(t, err)
 	return "letter-" + subscriber + "-1"
 }

@@ -24,10 +24,7 @@ const (
 // notify creates an incident on the page with the metadata traceparent, and returns the traceparent of its notification.
 func (s *system) notify(own team, traceparents ...string) string {
 	s.t.Helper()
-	ctx := s.t.Context()
-	for _, value := range traceparents {
-		ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", value)
-	}
+	ctx := metadata.NewOutgoingContext(s.t.Context(), metadata.MD{"traceparent": traceparents})
 	r := newIncident(own, "Traced")
 	r.StatusPageId = &own.page
 	_, err := s.incident.CreateIncident(ctx, r)
@@ -87,7 +84,6 @@ func TestCallsThatBelongToATraceHaveASpan(t *testing.T) {
 	if want := "00-" + traceID + "-" + got[0].SpanContext.SpanID().String() + "-01"; stored != want {
 		t.Errorf("the notification has %s, not the span of the call %s", stored, want)
 	}
-
 }
 
 func TestSpanOfACallHasItsCode(t *testing.T) {

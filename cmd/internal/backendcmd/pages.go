@@ -1,0 +1,87 @@
+package backendcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const (
+	// pageTimeout bounds the reading of a request and the writing of its response.
+	pageTimeout = 10 * time.Second
+	// pageGrace is how long requests in progress may take after ctx has ended.
+	pageGrace = 5 * time.Second
+	// maxPageHeader bounds the header of a request.
+	maxPageHeader = 16 << 10
+)
+
+// A page is what serve serves over HTTP.
+type page struct {
+	name, address string // the name is that of the address in the log
+	handler       http.Handler
+}
+
+// newRegistry returns a registry with the metrics of the process.
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
+}
+
+// adminPage returns the handler of the admin listener.
+func adminPage(metrics prometheus.Gatherer) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	return mux
+}
+
+// listeners are open until a function closes them.
+type listeners []net.Listener
+
+func (l *listeners) listen(ctx context.Context, address string) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	*l = append(*l, listener)
+	return listener, nil
+}
+
+func (l *listeners) close() {
+	for _, listener := range *l {
+		_ = listener.Close() // nothing has used it
+	}
+}
+
+// serveHTTP serves until ctx ends and requests in progress have ended.
+func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: pageTimeout, ReadTimeout: pageTimeout, WriteTimeout: pageTimeout,
+		MaxHeaderBytes: maxPageHeader,
+	}
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageGrace)
+		defer cancel()
+		stopped <- server.Shutdown(limited)
+	})
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve HTTP: %w", err)
+	}
+	if err := <-stopped; err != nil {
+		return errors.Join(err, server.Close())
+	}
+	return nil
+}
