@@ -1,0 +1,5 @@
+//go:build !race
+
+package deliverytest
+
+var raceFlag []string

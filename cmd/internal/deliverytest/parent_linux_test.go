@@ -1,0 +1,5 @@
+package deliverytest
+
+import "syscall"
+
+func endsWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

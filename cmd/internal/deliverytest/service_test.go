@@ -1,0 +1,66 @@
+package deliverytest
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+
+	incidentv1 "opsgate/proto/ops/incident/v1"
+)
+
+// A service is an opsbackend on one data directory, which can be killed and started again at the same address.
+type service struct {
+	*process // the current one
+
+	address   string
+	arguments []string
+	variables []string
+	incident  incidentv1.IncidentServiceClient
+}
+
+// startService runs opsbackend, which sends to the receivers, until the end of the test.
+func startService(t *testing.T, data string, to *receivers, variables ...string) *service {
+	t.Helper()
+	s := &service{address: freeAddress(t), variables: variables}
+	s.arguments = serveArguments(s.address, data, to)
+	// The service is away for short times: the default of the delay between connection attempts is a second and more.
+	reconnect := backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 50 * time.Millisecond}
+	conn, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: time.Second}))
+	must(t, err)
+	s.incident = incidentv1.NewIncidentServiceClient(conn)
+	s.start(t)
+	t.Cleanup(func() {
+		must(t, conn.Close())
+		s.stop()
+	})
+	return s
+}
+
+// serveArguments returns the arguments for an opsbackend that sends to the receivers.
+func serveArguments(address, data string, to *receivers) []string {
+	return []string{
+		"serve", "--listen=" + address, "--data-dir=" + data, "--allow-http-webhooks",
+		"--smtp=" + to.smtp, "--smtp-tls=none", "--mail-from=status@harbour.example", "--links-url=https://status.harbour.example",
+	}
+}
+
+// start starts the process and waits until it serves.
+func (s *service) start(t *testing.T) {
+	t.Helper()
+	s.process = launch(t, "opsbackend", s.variables, s.arguments...)
+	s.record("serving")
+}
+
+// freeAddress returns an address that no socket has.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	must(t, listener.Close())
+	return listener.Addr().String()
+}
