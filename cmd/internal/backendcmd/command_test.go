@@ -54,10 +54,10 @@ func succeed(t *testing.T, arguments ...string) string {
 // A server is a running program.
 type server struct {
 	t *testing.T
-	// admin is the URL of the admin listener, if there is one.
-	admin string
-	conn  *grpc.ClientConn
-	stop  func() (code int)
+	// admin and links are the URLs of these listeners, if there are any.
+	admin, links string
+	conn         *grpc.ClientConn
+	stop         func() (code int)
 }
 
 // serve starts the program and waits for the address in its log.
@@ -72,14 +72,14 @@ func serve(t *testing.T, arguments ...string) *server {
 		log.Close()
 	}()
 	lines := json.NewDecoder(logs)
-	var record struct{ Msg, Address, Admin string }
+	var record struct{ Msg, Address, Admin, Links string }
 	for record.Msg != "serving" {
 		must(t, lines.Decode(&record))
 	}
 	go io.Copy(io.Discard, logs) //nolint:errcheck // the program blocks if the log is not read
 	conn, err := grpc.NewClient(record.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	must(t, err)
-	s := &server{t: t, conn: conn, admin: "http://" + record.Admin}
+	s := &server{t: t, conn: conn, admin: "http://" + record.Admin, links: "http://" + record.Links}
 	s.stop = sync.OnceValue(func() int {
 		must(t, conn.Close())
 		cancel()

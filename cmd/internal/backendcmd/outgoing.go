@@ -11,6 +11,7 @@ import (
 	"opsgate/cmd/internal/buildinfo"
 	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/outbound"
+	"opsgate/cmd/internal/refbackend/links"
 	"opsgate/cmd/internal/refbackend/mail"
 	"opsgate/cmd/internal/refbackend/webhook"
 )
@@ -23,7 +24,8 @@ type outgoing struct {
 	SMTPPasswordFile string `name:"smtp-password-file" placeholder:"FILE" help:"File with the password of the user."`
 	MailFrom         string `placeholder:"ADDR" help:"Sender of emails: 'Harbour <status@harbour.example>'."`
 
-	LinksURL string `name:"links-url" placeholder:"URL" help:"Public URL below which emails link to confirm and unsubscribe."`
+	LinksURL    string `name:"links-url" placeholder:"URL" help:"Public URL below which emails link to confirm and unsubscribe."`
+	LinksListen string `placeholder:"ADDR" help:"Address of the pages that these links open; plain HTTP, for a proxy with TLS."`
 
 	AllowHTTPWebhooks bool `name:"allow-http-webhooks" help:"Webhooks also over http, and to private addresses. For demos and tests."`
 	NoDelivery        bool `help:"Deliver nothing, because another process on the data directory does."`
@@ -110,6 +112,10 @@ func (s server) delivery() (func(context.Context) error, error) {
 func (s server) pages() (list []page) {
 	if s.AdminListen != "" {
 		list = append(list, page{"admin", s.AdminListen, adminPage(s.registry)})
+	}
+	if s.Outgoing.LinksListen != "" {
+		handler := links.New(links.Options{Store: s.backend.Store(), Clock: s.environment.Clock, Logger: s.logger})
+		list = append(list, page{"links", s.Outgoing.LinksListen, handler})
 	}
 	return list
 }

@@ -26,6 +26,27 @@ func TestAdminListenerHasMetricsOfDeliveries(t *testing.T) {
 	}
 }
 
+func TestLinksOfEmailsAreServed(t *testing.T) {
+	dir := seeded(t)
+	hostname, _ := page(t, dir)
+	s := serve(t, "--data-dir", dir, "--links-listen", "127.0.0.1:0")
+	succeed(t, "subscriber", "add", "--data-dir", dir, "--page", hostname, "--email", "ops@customer.example")
+	var token string
+	must(t, database(t, dir).QueryRow("SELECT link_token FROM subscribers WHERE address = 'ops@customer.example'").Scan(&token))
+	link := s.links + "/subscriptions/" + token + "/confirm"
+	if status, _ := fetch(t, link); status != http.StatusOK {
+		t.Errorf("GET of a link: %d", status)
+	}
+	response, err := http.PostForm(link, nil)
+	must(t, err)
+	must(t, response.Body.Close())
+	var confirmed bool
+	must(t, database(t, dir).QueryRow("SELECT confirmed_at IS NOT NULL FROM subscribers WHERE link_token = ?", token).Scan(&confirmed))
+	if !confirmed {
+		t.Errorf("POST of a link: %d, and the subscriber is not confirmed", response.StatusCode)
+	}
+}
+
 // A process that does not deliver has no metrics of deliveries, and leaves the lock to another.
 func TestOnlyTheProcessThatServesIncidentsDelivers(t *testing.T) {
 	for _, arguments := range [][]string{{"--no-delivery"}, {"--services", "fleet,identity"}} {
