@@ -47,9 +47,9 @@ func (d *Dispatcher) try(ctx context.Context, c claim, l loaded) outcome {
 	defer cancel()
 	bounded, span := d.start(bounded, c, l)
 	defer span.End()
-	begin := time.Now()
+	begin := d.options.Clock()
 	err := d.send(bounded, c.lane.channel, l.message)
-	d.metrics.duration.WithLabelValues(c.lane.channel).Observe(time.Since(begin).Seconds())
+	d.metrics.duration.WithLabelValues(c.lane.channel).Observe(d.options.Clock().Sub(begin).Seconds())
 	if err != nil && ctx.Err() != nil {
 		return outcome{claim: c, kind: dropped} // the dispatcher stopped: not the receiver's failure
 	}

@@ -46,7 +46,7 @@ type Options struct {
 	Wake func() <-chan struct{}
 	// Registerer receives the metrics; nil means none.
 	Registerer prometheus.Registerer
-	// Random returns numbers in [0, 1) for the jitter of retries; nil means math/rand/v2.
+	// Random returns numbers in [0, 1) for the jitter of retries, and is safe for concurrent use; nil means math/rand/v2.
 	Random func() float64
 	// TracerProvider receives a span for each attempt; nil means none.
 	TracerProvider trace.TracerProvider

@@ -110,16 +110,18 @@ func (s *scheduler) claim(ctx context.Context, l *lane) error {
 	if err != nil {
 		return fmt.Errorf("list the due deliveries: %w", err)
 	}
-	l.stale = int64(len(rows)) == size
+	free := false
 	for _, row := range rows {
 		if _, ok := s.claimed[row.SubscriberID]; ok {
 			continue
 		}
+		free = true
 		c := claim{sequence: row.Sequence, subscriber: row.SubscriberID, receiver: row.Receiver, lane: l}
 		if l.add(c) {
 			s.claimed[c.subscriber] = struct{}{}
 		}
 	}
+	l.stale = free && int64(len(rows)) == size
 	return nil
 }
 
