@@ -3,6 +3,8 @@ package devcmd
 import (
 	"context"
 	"errors"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // runLayers runs all layers. When ctx ends, the last layer ends, then the one before it, and so on: each layer serves those after it until
@@ -23,4 +25,13 @@ func runLayers(ctx context.Context, layers ...func(context.Context) error) error
 	err := runLayers(front, layers[1:]...)
 	stopBack()
 	return errors.Join(err, <-ended)
+}
+
+// runTogether runs all functions, and ends them when ctx ends or one of them fails.
+func runTogether(ctx context.Context, functions ...func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, run := range functions {
+		group.Go(func() error { return run(ctx) })
+	}
+	return group.Wait()
 }

@@ -2,6 +2,7 @@ package devcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -29,16 +30,22 @@ type notifications struct {
 	logger     *slog.Logger
 }
 
-// newNotifications returns notifications that never leave the machine: emails go to the inbox, and webhooks where it connects to.
-func newNotifications(b *refbackend.Backend, clock func() time.Time, received *inbox.Inbox, logger *slog.Logger) (*notifications, error) {
+// newNotifications opens an inbox at the address and returns notifications that never leave the machine: emails go to the inbox, and
+// webhooks where it connects to. The clock is that of the backend.
+func newNotifications(
+	ctx context.Context, address string, b *refbackend.Backend, clock func() time.Time, logger *slog.Logger,
+) (*notifications, error) {
+	received, err := inbox.Listen(ctx, inbox.Options{Address: address})
+	if err != nil {
+		return nil, err
+	}
 	n := &notifications{backend: b, clock: clock, inbox: received, metrics: prometheus.NewRegistry(), logger: logger}
-	var err error
 	n.mail, err = mail.New(mail.Options{
 		Address: received.SMTPAddress(), TLS: mail.NoTLS, From: "Status pages <status@harbour.example>", Hello: "opsdev.example",
 		LinksURL: received.URL(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("send emails to the inbox: %w", err)
+		return nil, errors.Join(fmt.Errorf("send emails to the inbox: %w", err), received.Close())
 	}
 	n.dispatcher = delivery.New(b.Store(), delivery.Options{
 		Senders: map[string]delivery.Sender{

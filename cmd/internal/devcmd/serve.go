@@ -10,14 +10,11 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"opsgate/authn"
 	"opsgate/cmd/internal/buildinfo"
 	"opsgate/cmd/internal/config"
 	"opsgate/cmd/internal/demo"
 	"opsgate/cmd/internal/edge"
-	"opsgate/cmd/internal/inbox"
 	"opsgate/cmd/internal/logging"
 	"opsgate/cmd/internal/refbackend"
 	"opsgate/cmd/internal/rehearsal"
@@ -50,7 +47,8 @@ type system struct {
 	Rehearsal  *rehearsal.Rehearsal // nil for none
 }
 
-// serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, then the deliveries and the inbox, and temporary data is removed.
+// serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, then the deliveries and the inbox, and temporary
+// data is removed.
 func serveSystem(ctx context.Context, o options) (err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -78,23 +76,19 @@ func serveSystem(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return fmt.Errorf("start the gateway: %w", err)
 	}
-	received, err := inbox.Listen(ctx, inbox.Options{Address: o.InboxListen})
+	backend, remove, err := openBackend(ctx, o.DataDir, format, log.Logger)
 	if err != nil {
 		return errors.Join(err, gateway.Close())
 	}
-	backend, remove, err := openBackend(ctx, o.DataDir, format, log.Logger)
-	if err != nil {
-		return errors.Join(err, gateway.Close(), received.Close())
-	}
 	defer func() { err = errors.Join(err, backend.Close(), remove()) }()
-	notify, err := newNotifications(backend, time.Now, received, log.Logger)
+	notify, err := newNotifications(ctx, o.InboxListen, backend, time.Now, log.Logger)
 	if err != nil {
-		return errors.Join(err, gateway.Close(), received.Close())
+		return errors.Join(err, gateway.Close())
 	}
 	running := system{
 		BaseURL:     scheme(loaded.TLS.CertFile) + config.Reachable(gateway.Address().String()),
 		AdminURL:    scheme(loaded.Admin.TLS.CertFile) + config.Reachable(gateway.AdminAddress().String()),
-		InboxURL:    received.URL(),
+		InboxURL:    notify.inbox.URL(),
 		BackendAddr: listener.Addr().String(),
 		Tokens:      tokens,
 		AdminNeeds:  adminNeeds(loaded.Admin),
@@ -105,17 +99,17 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		notify.deliver,
 		func(ctx context.Context) error { return backend.Serve(ctx, listener) },
 		func(ctx context.Context) error {
-			front, ctx := errgroup.WithContext(ctx)
-			front.Go(func() error { return gateway.Run(ctx) })
-			front.Go(func() error {
-				if ready, err := awaitReady(ctx, running.AdminURL, loaded.Admin.TLS); err != nil || !ready {
-					return err
-				}
-				return o.Ready(running)
-			})
-			return front.Wait()
+			return runTogether(ctx, gateway.Run, func(ctx context.Context) error { return announce(ctx, o, running, loaded.Admin.TLS) })
 		},
 	)
+}
+
+// announce calls Ready when the system is ready.
+func announce(ctx context.Context, o options, s system, files config.AdminTLS) error {
+	if ready, err := awaitReady(ctx, s.AdminURL, files); err != nil || !ready {
+		return err
+	}
+	return o.Ready(s)
 }
 
 // newLog returns the configured log with its level and logs the warnings of the configuration.
