@@ -17,6 +17,7 @@ func cause(err error) error {
 		name    *net.DNSError
 		number  syscall.Errno
 		timeout net.Error
+		dial    *dialError
 	)
 	switch {
 	case errors.As(err, &address):
@@ -29,9 +30,16 @@ func cause(err error) error {
 		return errors.New("timeout: no answer in time")
 	case errors.As(err, &number):
 		return errors.New(number.Error()) // such as connection refused
+	case errors.As(err, &dial):
+		return dial.error
 	}
 	return protocolCause(err)
 }
+
+// A dialError is an error of Options.DialContext.
+type dialError struct{ error }
+
+func (e *dialError) Unwrap() error { return e.error }
 
 // protocolCause returns why a connection was not usable.
 func protocolCause(err error) error {

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -215,5 +217,21 @@ func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 	m, _ := n.receive(func(http.ResponseWriter, *http.Request) {})
 	if got, err := n.send(m, 0); err != nil || len(proxied) > 0 {
 		t.Errorf("got %s; the proxy got %d requests", got, len(proxied))
+	}
+}
+
+// docs/notifications.md lists the causes that operators see.
+func TestCausesAreDocumented(t *testing.T) {
+	t.Parallel()
+	page := must(os.ReadFile("../../../../docs/notifications.md"))(t)
+	source := must(os.ReadFile("cause.go"))(t)
+	causes := regexp.MustCompile(`errors\.New\("([^"]+)"\)`).FindAllSubmatch(source, -1)
+	if len(causes) < 8 {
+		t.Fatalf("cause.go has only %d causes", len(causes))
+	}
+	for _, cause := range append(causes, [][]byte{nil, []byte("address 10.0.0.1:443 is not allowed")}, [][]byte{nil, []byte("redirects are not followed")}) {
+		if !bytes.Contains(page, []byte("`"+string(cause[1])+"`")) {
+			t.Errorf("docs/notifications.md lacks %q", cause[1])
+		}
 	}
 }

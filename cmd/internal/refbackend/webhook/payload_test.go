@@ -2,9 +2,12 @@ package webhook_test
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -191,6 +194,11 @@ func TestDialerOfTheCallerReplacesTheGuard(t *testing.T) {
 	}
 	if address := <-dialed; address != "anything.example:8080" {
 		t.Errorf("dialed %s", address)
+	}
+	refusal := errors.New("the demo has no such host")
+	refusing := webhook.New(webhook.Options{AllowHTTP: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, refusal }})
+	if err := refusing.Send(t.Context(), m); !errors.Is(err, refusal) || err.Error() != refusal.Error() {
+		t.Errorf("got %v", err)
 	}
 	guarded := webhook.New(webhook.Options{AllowHTTP: true})
 	want := "address " + listener.Addr().String() + " is not allowed"

@@ -30,7 +30,8 @@ const (
 type Options struct {
 	// AllowHTTP allows URLs with plain HTTP and with any host and port, which the dialer may still refuse. It is for demos.
 	AllowHTTP bool
-	// DialContext makes the connections in place of the guarded dialer: it decides which addresses may be reached. It is for demos.
+	// DialContext makes the connections in place of the guarded dialer: it decides which addresses may be reached. Its errors must contain
+	// no secrets. It is for demos.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 	// Version is in the User-Agent header; empty means 1.
 	Version string
@@ -62,7 +63,13 @@ func newSender(o Options, e environment) *sender {
 	dialer := &net.Dialer{Timeout: e.timeout / 2, Control: e.policy.guard(), Resolver: e.resolver}
 	dial := dialer.DialContext
 	if o.DialContext != nil {
-		dial = o.DialContext
+		dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			connection, err := o.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, &dialError{err}
+			}
+			return connection, nil
+		}
 	}
 	clock := o.Clock
 	if clock == nil {
