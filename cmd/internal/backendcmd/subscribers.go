@@ -25,7 +25,7 @@ type subscriberAdd struct {
 	Email     string `required:"" xor:"address" placeholder:"ADDRESS" help:"Email address. Its owner is asked to confirm."`
 	Confirmed bool   `help:"With --email: notify the address without asking its owner."`
 	Webhook   string `required:"" xor:"address" placeholder:"URL" help:"URL that messages are posted to."`
-	AllowHTTP bool   `help:"With --webhook: accept http and any host and port, for demos. Servers send to it only if they allow it too."`
+	AllowHTTP bool   `help:"With --webhook: accept http and any host and port, for demos. Servers need --allow-http-webhooks."`
 }
 
 // Run adds the subscriber.

@@ -6,5 +6,6 @@
 // the same when the raw points are deleted, and revocation streams that can be resumed. It takes the results of probes, and applies the
 // rules of monitors to them. It serves development and tests, and is an example for other implementations.
 //
-// It stores and receives SHA-256 hashes of API tokens, never a token. It does not deliver notifications: they stay in an outbox.
+// It stores and receives SHA-256 hashes of API tokens, never a token. It writes notifications into an outbox, from which
+// package delivery sends them.
 package refbackend
