@@ -20,9 +20,7 @@ func (t *teamSeeder) insertAudit(ctx context.Context) error {
 		resource, _, _ := strings.Cut(action, ".")
 		row := query.InsertAuditEntryParams{
 			ID: t.id("audit", strconv.Itoa(i)), TeamID: teamID(t.team), ActionType: action, ResourceType: resource,
-			ResourceID: t.resource(r, resource), ActorID: t.id("user", pick(r, []string{"ada", "grace", "edsger", "barbara"})),
-			IpAddress: pick(r, []string{"203.0.113.7", "203.0.113.42", "198.51.100.23", "192.0.2.146", "2001:db8::17"}),
-			CreatedAt: t.ago(age),
+			ResourceID: t.resource(r, resource), ActorID: pick(r, People(t.team)), IpAddress: pick(r, Addresses()), CreatedAt: t.ago(age),
 		}
 		if err := t.q.InsertAuditEntry(ctx, row); err != nil {
 			return fmt.Errorf("insert audit entry %d: %w", i, err)
@@ -32,6 +30,20 @@ func (t *teamSeeder) insertAudit(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// People returns the ids of the team's people, who are the actors of its audit log.
+func People(team string) []string {
+	var ids []string
+	for _, name := range []string{"ada", "grace", "edsger", "barbara"} {
+		ids = append(ids, id(team, "user", name))
+	}
+	return ids
+}
+
+// Addresses returns the addresses that people act from.
+func Addresses() []string {
+	return []string{"203.0.113.7", "203.0.113.42", "198.51.100.23", "192.0.2.146", "2001:db8::17"}
 }
 
 func actions() []string {

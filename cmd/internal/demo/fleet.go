@@ -89,8 +89,7 @@ func (t *teamSeeder) insertHistory(ctx context.Context, s server) error {
 	for i := range s.commands {
 		row := query.InsertServerCommandParams{
 			ID: t.id("command", fmt.Sprint(s.name, "/", i)), TeamID: teamID(t.team), ServerID: t.id("server", s.name),
-			Command: pick(r, commandTexts()), Source: pick(r, []string{"manual", "manual", "terminal", "terminal", "copilot"}),
-			CreatedAt: t.ago(age), Status: commandStatus(r, i),
+			Command: pick(r, CommandTexts()), Source: pick(r, Sources()), CreatedAt: t.ago(age), Status: commandStatus(r, i),
 		}
 		runCommand(r, &row)
 		if err := t.q.InsertServerCommand(ctx, row); err != nil {
@@ -109,10 +108,15 @@ func commandStatus(r *rand.Rand, i int) string {
 	case 1:
 		return "running"
 	default:
-		return pick(r, []string{
-			"succeeded", "succeeded", "succeeded", "succeeded", "succeeded", "succeeded", "failed", "failed", "cancelled",
-			"timed_out",
-		})
+		return pick(r, FinalStatuses())
+	}
+}
+
+// FinalStatuses returns the statuses of commands that ended, as often as they occur.
+func FinalStatuses() []string {
+	return []string{
+		"succeeded", "succeeded", "succeeded", "succeeded", "succeeded", "succeeded", "failed", "failed", "cancelled",
+		"timed_out",
 	}
 }
 
@@ -129,14 +133,26 @@ func runCommand(r *rand.Rand, row *query.InsertServerCommandParams) {
 	ran := between(r, 40*time.Millisecond, 30*time.Second)
 	finished, milliseconds := started+ran.Nanoseconds(), ran.Milliseconds()
 	row.FinishedAt, row.DurationMs = &finished, &milliseconds
-	codes := map[string]int64{
-		"succeeded": 0, "failed": pick(r, []int64{1, 1, 2, 126, 127}), "cancelled": 130, "timed_out": 124,
-	}
-	code := codes[row.Status]
+	code := ExitCode(r, row.Status)
 	row.ExitCode = &code
 }
 
-func commandTexts() []string {
+// ExitCode returns the exit code of a command that ended with the status.
+func ExitCode(r *rand.Rand, status string) int64 {
+	codes := map[string]int64{
+		"succeeded": 0, "failed": pick(r, []int64{1, 1, 2, 126, 127}), "cancelled": 130, "timed_out": 124,
+	}
+	return codes[status]
+}
+
+// Sources returns the origins of commands, as often as they occur.
+func Sources() []string { return []string{"manual", "manual", "terminal", "terminal", "copilot"} }
+
+// HasFixedHistory reports whether the server's command history must keep its length: tests and clients page through it.
+func HasFixedHistory(serverID string) bool { return serverID == id(harbour, "server", "web-01") }
+
+// CommandTexts returns what people run.
+func CommandTexts() []string {
 	return []string{
 		"uptime", "df -h", "free -m", "systemctl status nginx", "systemctl restart app", "journalctl -u app --since '1 hour ago'",
 		"docker ps --format '{{.Names}} {{.Status}}'", "tail -n 200 /var/log/nginx/error.log", "apt list --upgradable",

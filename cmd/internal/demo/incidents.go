@@ -35,7 +35,7 @@ func (t *teamSeeder) incidentID(i int) string { return t.id("incident", strconv.
 func (t *teamSeeder) incident(r *rand.Rand, i int, age time.Duration) query.InsertIncidentParams {
 	row := query.InsertIncidentParams{
 		ID: t.incidentID(i), TeamID: teamID(t.team), StatusPageID: t.pageOfIncident(r), CreatedAt: t.ago(age),
-		Title: pick(r, symptoms()) + " " + pick(r, scopes()), Impact: pick(r, []string{"none", "minor", "minor", "major", "critical"}),
+		Title: Title(r), Impact: pick(r, Impacts()),
 		// Detected late: the order by started_at differs from the order by created_at.
 		StartedAt: t.ago(age + between(r, 0, 40*time.Hour)),
 		Status:    "resolved",
@@ -80,7 +80,7 @@ func (t *teamSeeder) insertTimeline(ctx context.Context, r *rand.Rand, row query
 		}
 		err := t.q.InsertIncidentUpdate(ctx, query.InsertIncidentUpdateParams{
 			ID: t.id("update", row.ID+"/"+status), TeamID: row.TeamID, IncidentID: row.ID, Status: status,
-			Message: pick(r, messages(status)), CreatedAt: at,
+			Message: Message(r, status), CreatedAt: at,
 		})
 		if err != nil {
 			return err
@@ -106,6 +106,15 @@ func (t *teamSeeder) insertAffected(ctx context.Context, r *rand.Rand, row query
 	return nil
 }
 
+// Impacts returns the impacts of incidents, as often as they occur.
+func Impacts() []string { return []string{"none", "minor", "minor", "major", "critical"} }
+
+// Title returns the title of an incident.
+func Title(r *rand.Rand) string { return pick(r, symptoms()) + " " + pick(r, scopes()) }
+
+// Message returns the text of an update with the status.
+func Message(r *rand.Rand, status string) string { return pick(r, messages(status)) }
+
 func symptoms() []string {
 	return []string{
 		"Elevated error rate", "Slow responses", "Connection timeouts", "Login failures", "Delayed notifications",
@@ -128,7 +137,6 @@ func maintenances() []string {
 	}
 }
 
-// messages returns texts of updates with a status.
 func messages(status string) []string {
 	switch status {
 	case "investigating":

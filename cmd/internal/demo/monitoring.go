@@ -82,7 +82,7 @@ func (t *teamSeeder) checks(m monitor) []query.InsertMonitorCheckParams {
 		}
 		checks = append(checks, query.InsertMonitorCheckParams{
 			MonitorID: t.id("monitor", m.name), CheckedAt: at.UnixNano(), Status: status,
-			LatencyMs: latency(r, base, status).Milliseconds(),
+			LatencyMs: Latency(r, base, status).Milliseconds(),
 		})
 	}
 	return checks
@@ -121,8 +121,8 @@ func (c *statusSequence) next() string {
 	return c.status
 }
 
-// latency returns the response time of a target; for down, the timeout of the monitor.
-func latency(r *rand.Rand, base time.Duration, status string) time.Duration {
+// Latency returns the response time of a target, between base and twice base if it is up; for down, the timeout of the monitor.
+func Latency(r *rand.Rand, base time.Duration, status string) time.Duration {
 	const timeout = 10 * time.Second
 	switch status {
 	case "down":

@@ -83,8 +83,10 @@ func (t *teamSeeder) ago(d time.Duration) int64 { return t.now.Add(-d).UnixNano(
 func (t *teamSeeder) id(kind, name string) string { return id(t.team, kind, name) }
 
 // random returns a generator for one topic of the team. The numbers of a topic do not depend on other topics.
-func (t *teamSeeder) random(topic ...string) *rand.Rand {
-	return rand.New(rand.NewChaCha8(seed(append([]string{t.team}, topic...)...)))
+func (t *teamSeeder) random(topic ...string) *rand.Rand { return topicRandom(t.team, topic...) }
+
+func topicRandom(team string, topic ...string) *rand.Rand {
+	return rand.New(rand.NewChaCha8(seed(append([]string{team}, topic...)...)))
 }
 
 const day = 24 * time.Hour

@@ -75,6 +75,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.deleteSubscriberStmt, err = db.PrepareContext(ctx, deleteSubscriber); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteSubscriber: %w", err)
 	}
+	if q.fastestCheckStmt, err = db.PrepareContext(ctx, fastestCheck); err != nil {
+		return nil, fmt.Errorf("error preparing query FastestCheck: %w", err)
+	}
 	if q.findStatusPageStmt, err = db.PrepareContext(ctx, findStatusPage); err != nil {
 		return nil, fmt.Errorf("error preparing query FindStatusPage: %w", err)
 	}
@@ -207,6 +210,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.lastRevocationStmt, err = db.PrepareContext(ctx, lastRevocation); err != nil {
 		return nil, fmt.Errorf("error preparing query LastRevocation: %w", err)
 	}
+	if q.lastServerMetricStmt, err = db.PrepareContext(ctx, lastServerMetric); err != nil {
+		return nil, fmt.Errorf("error preparing query LastServerMetric: %w", err)
+	}
+	if q.latestTimeStmt, err = db.PrepareContext(ctx, latestTime); err != nil {
+		return nil, fmt.Errorf("error preparing query LatestTime: %w", err)
+	}
 	if q.listAffectedComponentsStmt, err = db.PrepareContext(ctx, listAffectedComponents); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAffectedComponents: %w", err)
 	}
@@ -270,6 +279,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listOpenIncidentsStmt, err = db.PrepareContext(ctx, listOpenIncidents); err != nil {
 		return nil, fmt.Errorf("error preparing query ListOpenIncidents: %w", err)
 	}
+	if q.listOpenIncidentsWithCreatorStmt, err = db.PrepareContext(ctx, listOpenIncidentsWithCreator); err != nil {
+		return nil, fmt.Errorf("error preparing query ListOpenIncidentsWithCreator: %w", err)
+	}
 	if q.listRawMetricsStmt, err = db.PrepareContext(ctx, listRawMetrics); err != nil {
 		return nil, fmt.Errorf("error preparing query ListRawMetrics: %w", err)
 	}
@@ -306,6 +318,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listTokensStmt, err = db.PrepareContext(ctx, listTokens); err != nil {
 		return nil, fmt.Errorf("error preparing query ListTokens: %w", err)
 	}
+	if q.listUnfinishedCommandsStmt, err = db.PrepareContext(ctx, listUnfinishedCommands); err != nil {
+		return nil, fmt.Errorf("error preparing query ListUnfinishedCommands: %w", err)
+	}
+	if q.listUnidentifiedOutagesStmt, err = db.PrepareContext(ctx, listUnidentifiedOutages); err != nil {
+		return nil, fmt.Errorf("error preparing query ListUnidentifiedOutages: %w", err)
+	}
 	if q.monitorExistsStmt, err = db.PrepareContext(ctx, monitorExists); err != nil {
 		return nil, fmt.Errorf("error preparing query MonitorExists: %w", err)
 	}
@@ -320,6 +338,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.serverExistsStmt, err = db.PrepareContext(ctx, serverExists); err != nil {
 		return nil, fmt.Errorf("error preparing query ServerExists: %w", err)
+	}
+	if q.setCommandFinishedStmt, err = db.PrepareContext(ctx, setCommandFinished); err != nil {
+		return nil, fmt.Errorf("error preparing query SetCommandFinished: %w", err)
+	}
+	if q.setCommandStartedStmt, err = db.PrepareContext(ctx, setCommandStarted); err != nil {
+		return nil, fmt.Errorf("error preparing query SetCommandStarted: %w", err)
 	}
 	if q.setDeliveryFailedStmt, err = db.PrepareContext(ctx, setDeliveryFailed); err != nil {
 		return nil, fmt.Errorf("error preparing query SetDeliveryFailed: %w", err)
@@ -338,6 +362,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.setNotificationExpandedStmt, err = db.PrepareContext(ctx, setNotificationExpanded); err != nil {
 		return nil, fmt.Errorf("error preparing query SetNotificationExpanded: %w", err)
+	}
+	if q.setScheduledCommandRunStmt, err = db.PrepareContext(ctx, setScheduledCommandRun); err != nil {
+		return nil, fmt.Errorf("error preparing query SetScheduledCommandRun: %w", err)
+	}
+	if q.setServerSeenStmt, err = db.PrepareContext(ctx, setServerSeen); err != nil {
+		return nil, fmt.Errorf("error preparing query SetServerSeen: %w", err)
 	}
 	if q.setSubscriberCreatedStmt, err = db.PrepareContext(ctx, setSubscriberCreated); err != nil {
 		return nil, fmt.Errorf("error preparing query SetSubscriberCreated: %w", err)
@@ -439,6 +469,11 @@ func (q *Queries) Close() error {
 	if q.deleteSubscriberStmt != nil {
 		if cerr := q.deleteSubscriberStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteSubscriberStmt: %w", cerr)
+		}
+	}
+	if q.fastestCheckStmt != nil {
+		if cerr := q.fastestCheckStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing fastestCheckStmt: %w", cerr)
 		}
 	}
 	if q.findStatusPageStmt != nil {
@@ -661,6 +696,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing lastRevocationStmt: %w", cerr)
 		}
 	}
+	if q.lastServerMetricStmt != nil {
+		if cerr := q.lastServerMetricStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lastServerMetricStmt: %w", cerr)
+		}
+	}
+	if q.latestTimeStmt != nil {
+		if cerr := q.latestTimeStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing latestTimeStmt: %w", cerr)
+		}
+	}
 	if q.listAffectedComponentsStmt != nil {
 		if cerr := q.listAffectedComponentsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listAffectedComponentsStmt: %w", cerr)
@@ -766,6 +811,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listOpenIncidentsStmt: %w", cerr)
 		}
 	}
+	if q.listOpenIncidentsWithCreatorStmt != nil {
+		if cerr := q.listOpenIncidentsWithCreatorStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listOpenIncidentsWithCreatorStmt: %w", cerr)
+		}
+	}
 	if q.listRawMetricsStmt != nil {
 		if cerr := q.listRawMetricsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listRawMetricsStmt: %w", cerr)
@@ -826,6 +876,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listTokensStmt: %w", cerr)
 		}
 	}
+	if q.listUnfinishedCommandsStmt != nil {
+		if cerr := q.listUnfinishedCommandsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listUnfinishedCommandsStmt: %w", cerr)
+		}
+	}
+	if q.listUnidentifiedOutagesStmt != nil {
+		if cerr := q.listUnidentifiedOutagesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listUnidentifiedOutagesStmt: %w", cerr)
+		}
+	}
 	if q.monitorExistsStmt != nil {
 		if cerr := q.monitorExistsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing monitorExistsStmt: %w", cerr)
@@ -849,6 +909,16 @@ func (q *Queries) Close() error {
 	if q.serverExistsStmt != nil {
 		if cerr := q.serverExistsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing serverExistsStmt: %w", cerr)
+		}
+	}
+	if q.setCommandFinishedStmt != nil {
+		if cerr := q.setCommandFinishedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setCommandFinishedStmt: %w", cerr)
+		}
+	}
+	if q.setCommandStartedStmt != nil {
+		if cerr := q.setCommandStartedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setCommandStartedStmt: %w", cerr)
 		}
 	}
 	if q.setDeliveryFailedStmt != nil {
@@ -879,6 +949,16 @@ func (q *Queries) Close() error {
 	if q.setNotificationExpandedStmt != nil {
 		if cerr := q.setNotificationExpandedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setNotificationExpandedStmt: %w", cerr)
+		}
+	}
+	if q.setScheduledCommandRunStmt != nil {
+		if cerr := q.setScheduledCommandRunStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setScheduledCommandRunStmt: %w", cerr)
+		}
+	}
+	if q.setServerSeenStmt != nil {
+		if cerr := q.setServerSeenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setServerSeenStmt: %w", cerr)
 		}
 	}
 	if q.setSubscriberCreatedStmt != nil {
@@ -957,6 +1037,7 @@ type Queries struct {
 	deleteRolledUpMetricsStmt         *sql.Stmt
 	deleteServerCommandsStmt          *sql.Stmt
 	deleteSubscriberStmt              *sql.Stmt
+	fastestCheckStmt                  *sql.Stmt
 	findStatusPageStmt                *sql.Stmt
 	getAuditEntryStmt                 *sql.Stmt
 	getComponentStmt                  *sql.Stmt
@@ -1001,6 +1082,8 @@ type Queries struct {
 	lastAuditTimeStmt                 *sql.Stmt
 	lastDeliveryStmt                  *sql.Stmt
 	lastRevocationStmt                *sql.Stmt
+	lastServerMetricStmt              *sql.Stmt
+	latestTimeStmt                    *sql.Stmt
 	listAffectedComponentsStmt        *sql.Stmt
 	listAllMonitorsStmt               *sql.Stmt
 	listAllServersStmt                *sql.Stmt
@@ -1022,6 +1105,7 @@ type Queries struct {
 	listMonitorsStmt                  *sql.Stmt
 	listNotificationsStmt             *sql.Stmt
 	listOpenIncidentsStmt             *sql.Stmt
+	listOpenIncidentsWithCreatorStmt  *sql.Stmt
 	listRawMetricsStmt                *sql.Stmt
 	listRevocationsAfterStmt          *sql.Stmt
 	listScheduledCommandsStmt         *sql.Stmt
@@ -1034,17 +1118,23 @@ type Queries struct {
 	listSubscribersByAddressStmt      *sql.Stmt
 	listTeamsStmt                     *sql.Stmt
 	listTokensStmt                    *sql.Stmt
+	listUnfinishedCommandsStmt        *sql.Stmt
+	listUnidentifiedOutagesStmt       *sql.Stmt
 	monitorExistsStmt                 *sql.Stmt
 	nextNotificationStmt              *sql.Stmt
 	resolveTokenStmt                  *sql.Stmt
 	retryDeliveryStmt                 *sql.Stmt
 	serverExistsStmt                  *sql.Stmt
+	setCommandFinishedStmt            *sql.Stmt
+	setCommandStartedStmt             *sql.Stmt
 	setDeliveryFailedStmt             *sql.Stmt
 	setDeliveryFinishedStmt           *sql.Stmt
 	setIncidentStatusStmt             *sql.Stmt
 	setMonitorStateStmt               *sql.Stmt
 	setNextDeliveryDueStmt            *sql.Stmt
 	setNotificationExpandedStmt       *sql.Stmt
+	setScheduledCommandRunStmt        *sql.Stmt
+	setServerSeenStmt                 *sql.Stmt
 	setSubscriberCreatedStmt          *sql.Stmt
 	setSubscriberSecretsStmt          *sql.Stmt
 	setTokenRevokedStmt               *sql.Stmt
@@ -1072,6 +1162,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteRolledUpMetricsStmt:         q.deleteRolledUpMetricsStmt,
 		deleteServerCommandsStmt:          q.deleteServerCommandsStmt,
 		deleteSubscriberStmt:              q.deleteSubscriberStmt,
+		fastestCheckStmt:                  q.fastestCheckStmt,
 		findStatusPageStmt:                q.findStatusPageStmt,
 		getAuditEntryStmt:                 q.getAuditEntryStmt,
 		getComponentStmt:                  q.getComponentStmt,
@@ -1116,6 +1207,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		lastAuditTimeStmt:                 q.lastAuditTimeStmt,
 		lastDeliveryStmt:                  q.lastDeliveryStmt,
 		lastRevocationStmt:                q.lastRevocationStmt,
+		lastServerMetricStmt:              q.lastServerMetricStmt,
+		latestTimeStmt:                    q.latestTimeStmt,
 		listAffectedComponentsStmt:        q.listAffectedComponentsStmt,
 		listAllMonitorsStmt:               q.listAllMonitorsStmt,
 		listAllServersStmt:                q.listAllServersStmt,
@@ -1137,6 +1230,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listMonitorsStmt:                  q.listMonitorsStmt,
 		listNotificationsStmt:             q.listNotificationsStmt,
 		listOpenIncidentsStmt:             q.listOpenIncidentsStmt,
+		listOpenIncidentsWithCreatorStmt:  q.listOpenIncidentsWithCreatorStmt,
 		listRawMetricsStmt:                q.listRawMetricsStmt,
 		listRevocationsAfterStmt:          q.listRevocationsAfterStmt,
 		listScheduledCommandsStmt:         q.listScheduledCommandsStmt,
@@ -1149,17 +1243,23 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listSubscribersByAddressStmt:      q.listSubscribersByAddressStmt,
 		listTeamsStmt:                     q.listTeamsStmt,
 		listTokensStmt:                    q.listTokensStmt,
+		listUnfinishedCommandsStmt:        q.listUnfinishedCommandsStmt,
+		listUnidentifiedOutagesStmt:       q.listUnidentifiedOutagesStmt,
 		monitorExistsStmt:                 q.monitorExistsStmt,
 		nextNotificationStmt:              q.nextNotificationStmt,
 		resolveTokenStmt:                  q.resolveTokenStmt,
 		retryDeliveryStmt:                 q.retryDeliveryStmt,
 		serverExistsStmt:                  q.serverExistsStmt,
+		setCommandFinishedStmt:            q.setCommandFinishedStmt,
+		setCommandStartedStmt:             q.setCommandStartedStmt,
 		setDeliveryFailedStmt:             q.setDeliveryFailedStmt,
 		setDeliveryFinishedStmt:           q.setDeliveryFinishedStmt,
 		setIncidentStatusStmt:             q.setIncidentStatusStmt,
 		setMonitorStateStmt:               q.setMonitorStateStmt,
 		setNextDeliveryDueStmt:            q.setNextDeliveryDueStmt,
 		setNotificationExpandedStmt:       q.setNotificationExpandedStmt,
+		setScheduledCommandRunStmt:        q.setScheduledCommandRunStmt,
+		setServerSeenStmt:                 q.setServerSeenStmt,
 		setSubscriberCreatedStmt:          q.setSubscriberCreatedStmt,
 		setSubscriberSecretsStmt:          q.setSubscriberSecretsStmt,
 		setTokenRevokedStmt:               q.setTokenRevokedStmt,
