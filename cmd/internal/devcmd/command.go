@@ -38,10 +38,10 @@ type flags struct {
 	Credentials string `placeholder:"FILE" help:"Write addresses and tokens to this file, as JSON, when the system is ready."`
 
 	Still bool    `help:"Keep the demo data as it was inserted. By default it moves: agents report, monitors change, incidents open."`
-	Speed float64 `default:"1" placeholder:"N" help:"Move the demo data N times as fast (${default}); the clock of the backend then runs as fast."`
+	Speed float64 `default:"1" placeholder:"N" help:"Move the demo data N times as fast, 0.1 to 600 (${default}); as does its clock."`
 
 	Rehearse bool    `help:"Disturb the API on purpose, and score the client at the end. Exit code 1 if the client failed an item."`
-	Seed     *uint64 `placeholder:"N" help:"Seed of the disturbances of --rehearse (1); the same seed disturbs the same requests."`
+	Seed     *uint64 `placeholder:"N" help:"Seed of the moving data and of --rehearse (1); the same seed has the same events and faults."`
 }
 
 // Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. It shuts down
@@ -59,8 +59,7 @@ type serve struct{}
 
 // Run serves until ctx ends. SIGHUP reloads the configuration of --config; without one it ends the system, because the terminal was closed.
 func (serve) Run(ctx context.Context, e Environment, f *flags) error {
-	seed, err := f.seed()
-	if err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	hangUps := make(chan os.Signal, 1)
@@ -73,9 +72,10 @@ func (serve) Run(ctx context.Context, e Environment, f *flags) error {
 		defer signal.Stop(hangUps)
 	}
 	var rehearsed *rehearsal.Rehearsal
-	err = serveSystem(ctx, options{
+	err := serveSystem(ctx, options{
 		Listen: f.Listen, AdminListen: f.AdminListen, InboxListen: f.InboxListen, DataDir: f.DataDir, Config: f.Config,
-		Log: e.Err, Variables: e.Variables, HangUps: hangUps, Seed: seed,
+		Log: e.Err, Variables: e.Variables, HangUps: hangUps,
+		Still: f.Still, Speed: f.Speed, Rehearse: f.Rehearse, Seed: f.seed(),
 		Ready: func(s system) error {
 			rehearsed = s.Rehearsal
 			if f.Credentials != "" {

@@ -1,41 +1,24 @@
 package devcmd
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 
-	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/demo"
 	"opsgate/cmd/internal/rehearsal"
 )
 
-// defaultSeed is the seed of --rehearse without --seed: fixed, so that two runs are the same.
-const defaultSeed uint64 = 1
-
-// seed returns the seed of the rehearsal; nil for none.
-func (f *flags) seed() (*uint64, error) {
-	switch {
-	case !f.Rehearse && f.Seed != nil:
-		return nil, commandline.UsageError{Err: errors.New("--seed needs --rehearse")}
-	case f.Rehearse && f.Seed == nil:
-		seed := defaultSeed
-		return &seed, nil
-	}
-	return f.Seed, nil
-}
-
-// newRehearsal returns a rehearsal with the seed; nil for none.
-func newRehearsal(seed *uint64, tokens []demo.Token, logger *slog.Logger) *rehearsal.Rehearsal {
-	if seed == nil {
+// newRehearsal returns the rehearsal; nil for none.
+func newRehearsal(o options, tokens []demo.Token, logger *slog.Logger) *rehearsal.Rehearsal {
+	if !o.Rehearse {
 		return nil
 	}
 	names := make(map[string]string, len(tokens))
 	for _, token := range tokens {
 		names[token.Text] = token.Name
 	}
-	return rehearsal.New(rehearsal.Options{Seed: *seed, Tokens: names, Logger: logger})
+	return rehearsal.New(rehearsal.Options{Seed: o.Seed, Tokens: names, Logger: logger})
 }
 
 // report prints the score. It returns an error if the client failed an item.

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"time"
 
 	"opsgate/authn"
 	"opsgate/cmd/internal/buildinfo"
@@ -31,8 +30,11 @@ type options struct {
 	HangUps             <-chan os.Signal // each reloads the configuration, as does a change of its file
 	// Ready is called when the system is ready. Its error ends the system.
 	Ready func(system) error
-	// Seed is the seed of a rehearsal; nil for none.
-	Seed *uint64
+
+	Still    bool    // keep the demo data as it is
+	Speed    float64 // of the clock of the backend
+	Rehearse bool
+	Seed     uint64 // of the moving data and of the rehearsal
 }
 
 // system has the addresses and tokens of a running system.
@@ -45,6 +47,7 @@ type system struct {
 
 	AdminNeeds []string             // the credentials that the admin listener requires, for people; nil for none
 	Rehearsal  *rehearsal.Rehearsal // nil for none
+	Motion     string               // how the data moves, for people
 }
 
 // serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, then the deliveries and the inbox, and temporary
@@ -67,7 +70,7 @@ func serveSystem(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	rehearsed := newRehearsal(o.Seed, tokens, log.Logger)
+	rehearsed := newRehearsal(o, tokens, log.Logger)
 	// The gateway listens first, so that an address in use is reported before the demo data is created.
 	gateway, err := edge.Listen(ctx, edge.Options{
 		Loaded: loaded, Load: load, ReloadSignals: o.HangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
@@ -76,12 +79,12 @@ func serveSystem(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return fmt.Errorf("start the gateway: %w", err)
 	}
-	backend, remove, err := openBackend(ctx, o.DataDir, format, log.Logger)
+	backend, err := openBackend(ctx, o, format, log.Logger)
 	if err != nil {
 		return errors.Join(err, gateway.Close())
 	}
-	defer func() { err = errors.Join(err, backend.Close(), remove()) }()
-	notify, err := newNotifications(ctx, o.InboxListen, backend, time.Now, log.Logger)
+	defer func() { err = errors.Join(err, backend.close()) }()
+	notify, err := newNotifications(ctx, o.InboxListen, backend.Backend, backend.clock, log.Logger)
 	if err != nil {
 		return errors.Join(err, gateway.Close())
 	}
@@ -93,13 +96,17 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		Tokens:      tokens,
 		AdminNeeds:  adminNeeds(loaded.Admin),
 		Rehearsal:   rehearsed,
+		Motion:      motion(o, backend.start),
 	}
 	return runLayers(ctx,
 		func(ctx context.Context) error { return notify.receive(ctx, running) },
 		notify.deliver,
 		func(ctx context.Context) error { return backend.Serve(ctx, listener) },
 		func(ctx context.Context) error {
-			return runTogether(ctx, gateway.Run, func(ctx context.Context) error { return announce(ctx, o, running, loaded.Admin.TLS) })
+			return runTogether(ctx, gateway.Run,
+				func(ctx context.Context) error { return announce(ctx, o, running, loaded.Admin.TLS) },
+				func(ctx context.Context) error { return simulate(ctx, backend, o, log.Logger) },
+			)
 		},
 	)
 }
@@ -163,25 +170,4 @@ func configOptions(o options, backend string) config.Options {
 		options.Overrides = append(options.Overrides, setting)
 	}
 	return options
-}
-
-// openBackend opens the backend with demo data. The function remove removes the data if dir is "".
-func openBackend(ctx context.Context, dir string, format authn.TokenFormat, logger *slog.Logger) (
-	_ *refbackend.Backend, remove func() error, err error,
-) {
-	remove = func() error { return nil }
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "opsdev-"); err != nil {
-			return nil, nil, fmt.Errorf("make a directory for the data: %w", err)
-		}
-		remove = func() error { return os.RemoveAll(dir) }
-	}
-	backend, err := refbackend.Open(ctx, refbackend.Options{DataDir: dir, Logger: logger.With(slog.String("part", "backend"))})
-	if err != nil {
-		return nil, nil, errors.Join(err, remove())
-	}
-	if err := demo.SeedWithSubscribers(ctx, backend.Store(), format, time.Now()); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("create the demo data: %w", err), backend.Close(), remove())
-	}
-	return backend, remove, nil
 }

@@ -39,8 +39,14 @@ type system struct {
 	http     http.Transport
 }
 
-// start starts opsdev and returns when it has written the credentials.
+// start starts opsdev with still data and returns when it has written the credentials.
 func start(t *testing.T, arguments ...string) *system {
+	t.Helper()
+	return startMoving(t, append(arguments, "--still")...)
+}
+
+// startMoving starts opsdev with data that moves.
+func startMoving(t *testing.T, arguments ...string) *system {
 	t.Helper()
 	s := &system{code: make(chan int, 1)}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -50,7 +56,7 @@ func start(t *testing.T, arguments ...string) *system {
 		s.http.CloseIdleConnections()
 	})
 	file := filepath.Join(t.TempDir(), "credentials.json")
-	arguments = append([]string{"--still", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials=" + file}, arguments...)
+	arguments = append([]string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials=" + file}, arguments...)
 	go func() { s.code <- devcmd.Run(ctx, arguments, devcmd.Environment{Out: &s.out, Err: &s.log}) }()
 	s.readCredentials(t, file)
 	return s

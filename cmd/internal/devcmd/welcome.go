@@ -24,6 +24,7 @@ func welcome(s system, dataDir string) string {
 	fmt.Fprintf(table, "  Health\t%s/readyz\n", s.AdminURL)
 	fmt.Fprintf(table, "  Internal services\t%s (gRPC)\n", s.BackendAddr)
 	fmt.Fprintf(table, "  Data\t%s\n", data)
+	fmt.Fprintf(table, "  Demo data\t%s\n", s.Motion)
 	_ = table.Flush() // a strings.Builder returns no error
 	if s.Rehearsal != nil {
 		fmt.Fprintf(text, "\nRehearsal with seed %d: requests under /v1/ are disturbed on purpose.\n"+

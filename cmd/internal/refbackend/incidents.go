@@ -20,6 +20,11 @@ type incidentService struct {
 	written  *signal
 }
 
+// Incidents returns the incident service, for callers in the same process. It does not log calls.
+func (b *Backend) Incidents() incidentv1.IncidentServiceServer {
+	return &incidentService{store: b.store, clock: b.clock, inFlight: b.inFlight, written: b.written}
+}
+
 func (s *incidentService) ListIncidents(
 	ctx context.Context, r *incidentv1.ListIncidentsRequest,
 ) (*incidentv1.ListIncidentsResponse, error) {

@@ -109,8 +109,7 @@ func (b *Backend) register(ctx context.Context, server *grpc.Server, name string
 		monitoringv1.RegisterMonitoringServiceServer(server, &monitoringService{store: b.store, clock: b.clock})
 		return monitoringv1.MonitoringService_ServiceDesc.ServiceName
 	case "incident":
-		incidentv1.RegisterIncidentServiceServer(server,
-			&incidentService{store: b.store, clock: b.clock, inFlight: b.inFlight, written: b.written})
+		incidentv1.RegisterIncidentServiceServer(server, b.Incidents())
 		return incidentv1.IncidentService_ServiceDesc.ServiceName
 	case "audit":
 		auditv1.RegisterAuditServiceServer(server, &auditService{store: b.store})

@@ -33,6 +33,12 @@ type System struct {
 // Start runs opsdev with still demo data, a gateway configuration and further arguments, and returns when it serves.
 func Start(t *testing.T, configuration string, arguments ...string) *System {
 	t.Helper()
+	return StartMoving(t, configuration, append([]string{"--still"}, arguments...)...)
+}
+
+// StartMoving runs opsdev as Start does, with demo data that moves.
+func StartMoving(t *testing.T, configuration string, arguments ...string) *System {
+	t.Helper()
 	dir := t.TempDir()
 	config, credentials := filepath.Join(dir, "opsgate.yaml"), filepath.Join(dir, "credentials.json")
 	if err := os.WriteFile(config, []byte(configuration), 0o600); err != nil {
@@ -40,7 +46,6 @@ func Start(t *testing.T, configuration string, arguments ...string) *System {
 	}
 	arguments = append([]string{
 		"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--config=" + config, "--credentials=" + credentials,
-		"--still",
 	}, arguments...)
 	s := new(System)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

@@ -1,0 +1,54 @@
+package devcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/demo"
+	"opsgate/cmd/internal/refbackend"
+	"opsgate/cmd/internal/simulation"
+)
+
+// A backend is the reference backend with demo data.
+type backend struct {
+	*refbackend.Backend
+
+	start  time.Time // of its clock
+	clock  func() time.Time
+	remove func() error // removes temporary data
+}
+
+// openBackend opens the backend. An empty data directory gets demo data.
+func openBackend(ctx context.Context, o options, format authn.TokenFormat, logger *slog.Logger) (_ *backend, err error) {
+	b := &backend{clock: time.Now, remove: func() error { return nil }}
+	dir := o.DataDir
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "opsdev-"); err != nil {
+			return nil, fmt.Errorf("make a directory for the data: %w", err)
+		}
+		b.remove = func() error { return os.RemoveAll(dir) }
+	}
+	b.Backend, err = refbackend.Open(ctx, refbackend.Options{
+		DataDir: dir, Logger: logger.With(slog.String("part", "backend")),
+		Clock: func() time.Time { return b.clock() }, // set below: its start depends on the data
+	})
+	if err != nil {
+		return nil, errors.Join(err, b.remove())
+	}
+	if err := demo.SeedWithSubscribers(ctx, b.Store(), format, time.Now()); err != nil {
+		return nil, errors.Join(fmt.Errorf("create the demo data: %w", err), b.close())
+	}
+	if b.start, err = simulation.Start(ctx, b.Store()); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	b.clock = simulation.Clock(b.start, o.Speed)
+	return b, nil
+}
+
+// close closes the backend and removes temporary data.
+func (b *backend) close() error { return errors.Join(b.Close(), b.remove()) }
