@@ -1,10 +1,11 @@
 package delivery_test
 
 import (
-	"fmt"
+	"flag"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,15 +115,21 @@ func (w *world) checkRemoved(alive []string) {
 // Whatever happens to receivers, subscribers and dispatchers, each notification is delivered or becomes a dead letter, in order.
 func TestQueueKeepsItsPromises(t *testing.T) {
 	base := t.TempDir()
-	made := 0
-	synctest.Test(t, func(t *testing.T) {
-		rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) {
-			made++
-			w := newWorld(t, filepath.Join(base, fmt.Sprint(made)))
-			defer w.end()
-			t.Repeat(w.actions())
-			w.settle()
-			w.checkEnd()
+	checks, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
+	must(t, err)
+	for made := 0; made < checks && !t.Failed(); { // in one bubble, rapid stops after 24 hours of the bubble's time
+		synctest.Test(t, func(t *testing.T) {
+			rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) {
+				made++
+				w := newWorld(t, filepath.Join(base, strconv.Itoa(made)))
+				defer w.end()
+				t.Repeat(w.actions())
+				w.settle()
+				w.checkEnd()
+			})
 		})
-	})
+		if testing.Short() {
+			return
+		}
+	}
 }
