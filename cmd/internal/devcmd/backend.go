@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"opsgate/authn"
 	"opsgate/cmd/internal/demo"
 	"opsgate/cmd/internal/refbackend"
@@ -24,7 +26,9 @@ type backend struct {
 }
 
 // openBackend opens the backend. An empty data directory gets demo data.
-func openBackend(ctx context.Context, o options, format authn.TokenFormat, logger *slog.Logger) (_ *backend, err error) {
+func openBackend(
+	ctx context.Context, o options, format authn.TokenFormat, logger *slog.Logger, traces trace.TracerProvider,
+) (_ *backend, err error) {
 	b := &backend{clock: time.Now, remove: func() error { return nil }}
 	dir := o.DataDir
 	if dir == "" {
@@ -34,7 +38,7 @@ func openBackend(ctx context.Context, o options, format authn.TokenFormat, logge
 		b.remove = func() error { return os.RemoveAll(dir) }
 	}
 	b.Backend, err = refbackend.Open(ctx, refbackend.Options{
-		DataDir: dir, Logger: logger.With(slog.String("part", "backend")),
+		DataDir: dir, Logger: logger.With(slog.String("part", "backend")), TracerProvider: traces,
 		Clock: func() time.Time { return b.clock() }, // set below: its start depends on the data
 	})
 	if err != nil {

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"opsgate/cmd/internal/demo"
 	"opsgate/cmd/internal/inbox"
+	"opsgate/cmd/internal/outbound"
 	"opsgate/cmd/internal/refbackend"
-	"opsgate/cmd/internal/refbackend/delivery"
 	"opsgate/cmd/internal/refbackend/links"
 	"opsgate/cmd/internal/refbackend/mail"
 	"opsgate/cmd/internal/refbackend/store/query"
@@ -21,47 +22,40 @@ import (
 
 // notifications deliver the messages of the backend to the inbox.
 type notifications struct {
-	backend    *refbackend.Backend
-	clock      func() time.Time // of the backend
-	inbox      *inbox.Inbox
-	dispatcher *delivery.Dispatcher
-	mail       *mail.Sender
-	metrics    *prometheus.Registry
-	logger     *slog.Logger
+	backend *refbackend.Backend
+	clock   func() time.Time // of the backend
+	inbox   *inbox.Inbox
+	out     *outbound.Outbound
+	metrics *prometheus.Registry
+	logger  *slog.Logger
 }
 
 // newNotifications opens an inbox at the address and returns notifications that never leave the machine: emails go to the inbox, and
 // webhooks where it connects to. The clock is that of the backend.
 func newNotifications(
-	ctx context.Context, address string, b *refbackend.Backend, clock func() time.Time, logger *slog.Logger,
+	ctx context.Context, address string, b *refbackend.Backend, clock func() time.Time, logger *slog.Logger, traces trace.TracerProvider,
 ) (*notifications, error) {
 	received, err := inbox.Listen(ctx, inbox.Options{Address: address})
 	if err != nil {
 		return nil, err
 	}
 	n := &notifications{backend: b, clock: clock, inbox: received, metrics: prometheus.NewRegistry(), logger: logger}
-	n.mail, err = mail.New(mail.Options{
-		Address: received.SMTPAddress(), TLS: mail.NoTLS, From: "Status pages <status@harbour.example>", Hello: "opsdev.example",
-		LinksURL: received.URL(),
+	n.out, err = outbound.New(outbound.Options{
+		Backend: b, Clock: clock, Logger: logger.With(slog.String("part", "delivery")), Registerer: n.metrics, TracerProvider: traces,
+		Mail: &mail.Options{
+			Address: received.SMTPAddress(), TLS: mail.NoTLS, From: "Status pages <status@harbour.example>", Hello: "opsdev.example",
+			LinksURL: received.URL(),
+		},
+		Webhook: webhook.Options{AllowHTTP: true, DialContext: received.DialContext},
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("send emails to the inbox: %w", err), received.Close())
+		return nil, errors.Join(fmt.Errorf("send to the inbox: %w", err), received.Close())
 	}
-	n.dispatcher = delivery.New(b.Store(), delivery.Options{
-		Senders: map[string]delivery.Sender{
-			"email":   n.mail,
-			"webhook": webhook.New(webhook.Options{AllowHTTP: true, DialContext: received.DialContext}),
-		},
-		BackendClock: clock, Wake: b.Written, Registerer: n.metrics, Logger: logger.With(slog.String("part", "delivery")),
-	})
 	return n, nil
 }
 
 // deliver delivers messages until ctx ends.
-func (n *notifications) deliver(ctx context.Context) error {
-	defer n.mail.Close()
-	return n.dispatcher.Run(ctx)
-}
+func (n *notifications) deliver(ctx context.Context) error { return n.out.Run(ctx) }
 
 // receive serves the inbox of the system until ctx ends.
 func (n *notifications) receive(ctx context.Context, s system) error {

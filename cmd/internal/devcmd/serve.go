@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"opsgate/authn"
 	"opsgate/cmd/internal/buildinfo"
 	"opsgate/cmd/internal/config"
@@ -17,6 +19,7 @@ import (
 	"opsgate/cmd/internal/logging"
 	"opsgate/cmd/internal/refbackend"
 	"opsgate/cmd/internal/rehearsal"
+	"opsgate/cmd/internal/tracing"
 )
 
 // options of serveSystem.
@@ -72,19 +75,20 @@ func serveSystem(ctx context.Context, o options) (err error) {
 	}
 	rehearsed := newRehearsal(o, tokens, log.Logger)
 	// The gateway listens first, so that an address in use is reported before the demo data is created.
-	gateway, err := edge.Listen(ctx, edge.Options{
+	gateway, traces, err := listenGateway(ctx, edge.Options{
 		Loaded: loaded, Load: load, ReloadSignals: o.HangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
 		Wrap: rehearsed.Wrap,
 	})
 	if err != nil {
-		return fmt.Errorf("start the gateway: %w", err)
+		return err
 	}
-	backend, err := openBackend(ctx, o, format, log.Logger)
+	defer traces.Close()
+	backend, err := openBackend(ctx, o, format, log.Logger, traces.TracerProvider())
 	if err != nil {
 		return errors.Join(err, gateway.Close())
 	}
 	defer func() { err = errors.Join(err, backend.close()) }()
-	notify, err := newNotifications(ctx, o.InboxListen, backend.Backend, backend.clock, log.Logger)
+	notify, err := newNotifications(ctx, o.InboxListen, backend.Backend, backend.clock, log.Logger, traces.TracerProvider())
 	if err != nil {
 		return errors.Join(err, gateway.Close())
 	}
@@ -109,6 +113,20 @@ func serveSystem(ctx context.Context, o options) (err error) {
 			)
 		},
 	)
+}
+
+// listenGateway opens the listeners of the gateway, and what records the spans of the backend.
+func listenGateway(ctx context.Context, o edge.Options) (*edge.Edge, *tracing.Provider, error) {
+	traces, err := edge.NewTracing(o, "opsbackend", prometheus.NewRegistry())
+	if err != nil {
+		return nil, nil, fmt.Errorf("record the backend: %w", err)
+	}
+	gateway, err := edge.Listen(ctx, o)
+	if err != nil {
+		traces.Close()
+		return nil, nil, fmt.Errorf("start the gateway: %w", err)
+	}
+	return gateway, traces, nil
 }
 
 // announce calls Ready when the system is ready.
