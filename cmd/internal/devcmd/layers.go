@@ -27,11 +27,13 @@ func runLayers(ctx context.Context, layers ...func(context.Context) error) error
 	return errors.Join(err, <-ended)
 }
 
-// runTogether runs all functions, and ends them when ctx ends or one of them fails.
-func runTogether(ctx context.Context, functions ...func(context.Context) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for _, run := range functions {
-		group.Go(func() error { return run(ctx) })
+// together returns a function that runs all functions, and ends them when its context ends or one of them fails.
+func together(functions ...func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		for _, run := range functions {
+			group.Go(func() error { return run(ctx) })
+		}
+		return group.Wait()
 	}
-	return group.Wait()
 }

@@ -93,25 +93,19 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		return errors.Join(err, gateway.Close())
 	}
 	running := system{
-		BaseURL:     scheme(loaded.TLS.CertFile) + config.Reachable(gateway.Address().String()),
-		AdminURL:    scheme(loaded.Admin.TLS.CertFile) + config.Reachable(gateway.AdminAddress().String()),
-		InboxURL:    notify.inbox.URL(),
-		BackendAddr: listener.Addr().String(),
-		Tokens:      tokens,
-		AdminNeeds:  adminNeeds(loaded.Admin),
-		Rehearsal:   rehearsed,
-		Motion:      motion(o, backend.start),
+		BaseURL:  scheme(loaded.TLS.CertFile) + config.Reachable(gateway.Address().String()),
+		AdminURL: scheme(loaded.Admin.TLS.CertFile) + config.Reachable(gateway.AdminAddress().String()),
+		InboxURL: notify.inbox.URL(), BackendAddr: listener.Addr().String(), Tokens: tokens,
+		AdminNeeds: adminNeeds(loaded.Admin), Rehearsal: rehearsed, Motion: motion(o, backend.start),
 	}
 	return runLayers(ctx,
 		func(ctx context.Context) error { return notify.receive(ctx, running) },
 		notify.deliver,
 		func(ctx context.Context) error { return backend.Serve(ctx, listener) },
-		func(ctx context.Context) error {
-			return runTogether(ctx, gateway.Run,
-				func(ctx context.Context) error { return announce(ctx, o, running, loaded.Admin.TLS) },
-				func(ctx context.Context) error { return simulate(ctx, backend, o, log.Logger) },
-			)
-		},
+		together(gateway.Run,
+			func(ctx context.Context) error { return announce(ctx, o, running, loaded.Admin.TLS) },
+			func(ctx context.Context) error { return simulate(ctx, backend, o, log.Logger) },
+		),
 	)
 }
 
