@@ -42,9 +42,9 @@ func TestManySubscribers(t *testing.T) {
 	}
 	for _, f := range []figures{few, lots} {
 		t.Logf("%d subscribers, %d of which hang: %v, %.0f messages/s; resident memory %s before, %s at most; "+
-			"p50 and p99 of API calls %v, %v before, %v, %v meanwhile",
+			"p50 and p99 before and meanwhile: reads %v, writes %v",
 			f.subscribers, hanging, f.took.Round(time.Millisecond), float64(f.subscribers-hanging)/f.took.Seconds(),
-			mebibytes(f.before), mebibytes(f.peak), f.idle.p(50), f.idle.p(99), f.busy.p(50), f.busy.p(99))
+			mebibytes(f.before), mebibytes(f.peak), latencies(f, read), latencies(f, write))
 	}
 }
 
@@ -52,8 +52,19 @@ func TestManySubscribers(t *testing.T) {
 type figures struct {
 	subscribers  int
 	took         time.Duration
-	before, peak int // resident memory in bytes; 0 where the system does not report it
-	idle, busy   durations
+	before, peak int          // resident memory in bytes; 0 where the system does not report it
+	idle, busy   [2]durations // by kind of call
+}
+
+// Kinds of API calls.
+const (
+	read = iota
+	write
+)
+
+func latencies(f figures, kind int) string {
+	idle, busy := f.idle[kind], f.busy[kind]
+	return fmt.Sprintf("%v, %v and %v, %v", idle.p(50), idle.p(99), busy.p(50), busy.p(99))
 }
 
 func deliverTo(t *testing.T, subscribers int) figures {
@@ -112,7 +123,7 @@ type calls struct {
 	wait   sync.WaitGroup
 
 	mu   sync.Mutex
-	took durations
+	took [2]durations
 }
 
 // startCalls lists, gets and creates incidents in turn. The created ones are on no page, so they notify nobody.
@@ -125,6 +136,7 @@ func startCalls(t *testing.T, s *service, p *page) *calls {
 	create.StatusPageId = nil
 	first, err := s.incident.CreateIncident(ctx, create)
 	must(t, err)
+	kinds := []int{read, read, write}
 	methods := []func(context.Context) error{
 		func(ctx context.Context) error {
 			_, err := s.incident.GetIncident(ctx, &incidentv1.GetIncidentRequest{TeamId: p.team, IncidentId: first.GetIncident().GetId()})
@@ -143,7 +155,7 @@ func startCalls(t *testing.T, s *service, p *page) *calls {
 		tick := time.NewTicker(apiRate)
 		defer tick.Stop()
 		for i := 0; ctx.Err() == nil; i++ {
-			c.wait.Go(func() { c.measure(ctx, t, methods[i%len(methods)]) })
+			c.wait.Go(func() { c.measure(ctx, t, kinds[i%len(kinds)], methods[i%len(methods)]) })
 			<-tick.C
 		}
 	})
@@ -151,7 +163,7 @@ func startCalls(t *testing.T, s *service, p *page) *calls {
 	return c
 }
 
-func (c *calls) measure(ctx context.Context, t *testing.T, method func(context.Context) error) {
+func (c *calls) measure(ctx context.Context, t *testing.T, kind int, method func(context.Context) error) {
 	t.Helper()
 	begun := time.Now()
 	err := method(ctx)
@@ -163,7 +175,7 @@ func (c *calls) measure(ctx context.Context, t *testing.T, method func(context.C
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.took = append(c.took, time.Since(begun))
+	c.took[kind] = append(c.took[kind], time.Since(begun))
 }
 
 // during waits while calls are made.
@@ -174,11 +186,11 @@ func (c *calls) during(d time.Duration) {
 }
 
 // take returns the durations since the last call of take.
-func (c *calls) take() durations {
+func (c *calls) take() [2]durations {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	taken := c.took
-	c.took = nil
+	c.took = [2]durations{}
 	return taken
 }
 
