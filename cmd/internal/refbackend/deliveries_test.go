@@ -120,6 +120,28 @@ func TestRetriedLettersHaveANewTime(t *testing.T) {
 	}
 }
 
+// The result of an attempt, which names the sequence of its delivery, may arrive after the subscriber was removed.
+func TestRetriedLettersHaveNoSequenceOfADeletedDelivery(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	letter := s.deliver(s.add(webhookOf(own)).ID)
+	s.finish(letter, "dead")
+	n := webhookOf(own)
+	n.Address += "/removed"
+	removed := s.add(n).ID
+	var attempted int64
+	must(t, s.file().QueryRow("SELECT sequence FROM deliveries WHERE id = ?", s.deliver(removed)).Scan(&attempted))
+	must(t, s.backend.RemoveSubscriber(t.Context(), removed))
+	must(t, s.backend.RetryDeliveries(t.Context(), []string{letter}))
+	s.insert(func(ctx context.Context, q *query.Queries) error {
+		now := s.clock.Now().UnixNano()
+		return q.SetDeliveryFinished(ctx, query.SetDeliveryFinishedParams{Sequence: attempted, State: "delivered", FinishedAt: &now})
+	})
+	if list := s.deliveries(); len(list) != 1 || list[0].State != "waiting" {
+		t.Errorf("the result of another delivery was written: %v", list)
+	}
+}
+
 func TestOnlyDeadLettersAreRetried(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")

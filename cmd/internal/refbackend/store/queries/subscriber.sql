@@ -68,19 +68,20 @@ LIMIT sqlc.arg(page_size);
 SELECT CAST(coalesce(max(sequence), 0) AS INTEGER) FROM deliveries;
 
 -- name: ListDeadLetters :many
--- Oldest first, up to a sequence, optionally of one subscriber.
+-- Oldest first, up to a sequence, optionally of one subscriber. The second condition is that of the partial index deliveries_finished.
 SELECT id FROM deliveries
-WHERE state = 'dead' AND sequence <= sqlc.arg(last)
+WHERE state = 'dead' AND state <> 'waiting' AND sequence <= sqlc.arg(last)
   AND (CAST(sqlc.arg(subscriber_id) AS TEXT) = '' OR subscriber_id = CAST(sqlc.arg(subscriber_id) AS TEXT))
 ORDER BY sequence
 LIMIT sqlc.arg(page_size);
 
 -- name: RetryDelivery :exec
--- A dead letter waits again, as the last message of its subscriber. It is due at once if no other message of the subscriber waits.
-UPDATE deliveries
-SET sequence = (SELECT max(l.sequence) + 1 FROM deliveries l),
-    state = 'waiting', attempts = 0, created_at = sqlc.arg(now), finished_at = NULL,
-    due_at = CASE WHEN EXISTS (
-                 SELECT 1 FROM deliveries w WHERE w.subscriber_id = deliveries.subscriber_id AND w.state = 'waiting')
-             THEN NULL ELSE sqlc.arg(now) END
-WHERE deliveries.id = sqlc.arg(id) AND deliveries.state = 'dead';
+-- A dead letter waits again, as the last message of its subscriber. It is due at once if no other message of the subscriber waits. It is
+-- inserted anew, because only an insertion gets a sequence that no deleted delivery had, of which an attempt may be in progress.
+INSERT OR REPLACE INTO deliveries (id, subscriber_id, channel, receiver, notification_id, state, due_at, created_at, last_error)
+SELECT d.id, d.subscriber_id, d.channel, d.receiver, d.notification_id, 'waiting',
+    iif(EXISTS (SELECT 1 FROM deliveries w WHERE w.subscriber_id = d.subscriber_id AND w.state = 'waiting'),
+        NULL, CAST(sqlc.arg(now) AS INTEGER)),
+    CAST(sqlc.arg(now) AS INTEGER), d.last_error
+FROM deliveries d
+WHERE d.id = sqlc.arg(id) AND d.state = 'dead';

@@ -194,7 +194,7 @@ func (q *Queries) LastDelivery(ctx context.Context) (int64, error) {
 
 const listDeadLetters = `-- name: ListDeadLetters :many
 SELECT id FROM deliveries
-WHERE state = 'dead' AND sequence <= ?1
+WHERE state = 'dead' AND state <> 'waiting' AND sequence <= ?1
   AND (CAST(?2 AS TEXT) = '' OR subscriber_id = CAST(?2 AS TEXT))
 ORDER BY sequence
 LIMIT ?3
@@ -206,7 +206,7 @@ type ListDeadLettersParams struct {
 	PageSize     int64
 }
 
-// Oldest first, up to a sequence, optionally of one subscriber.
+// Oldest first, up to a sequence, optionally of one subscriber. The second condition is that of the partial index deliveries_finished.
 func (q *Queries) ListDeadLetters(ctx context.Context, arg ListDeadLettersParams) ([]string, error) {
 	rows, err := q.query(ctx, q.listDeadLettersStmt, listDeadLetters, arg.Last, arg.SubscriberID, arg.PageSize)
 	if err != nil {
@@ -362,13 +362,13 @@ func (q *Queries) ListSubscribers(ctx context.Context, statusPageID string) ([]L
 }
 
 const retryDelivery = `-- name: RetryDelivery :exec
-UPDATE deliveries
-SET sequence = (SELECT max(l.sequence) + 1 FROM deliveries l),
-    state = 'waiting', attempts = 0, created_at = ?1, finished_at = NULL,
-    due_at = CASE WHEN EXISTS (
-                 SELECT 1 FROM deliveries w WHERE w.subscriber_id = deliveries.subscriber_id AND w.state = 'waiting')
-             THEN NULL ELSE ?1 END
-WHERE deliveries.id = ?2 AND deliveries.state = 'dead'
+INSERT OR REPLACE INTO deliveries (id, subscriber_id, channel, receiver, notification_id, state, due_at, created_at, last_error)
+SELECT d.id, d.subscriber_id, d.channel, d.receiver, d.notification_id, 'waiting',
+    iif(EXISTS (SELECT 1 FROM deliveries w WHERE w.subscriber_id = d.subscriber_id AND w.state = 'waiting'),
+        NULL, CAST(?1 AS INTEGER)),
+    CAST(?1 AS INTEGER), d.last_error
+FROM deliveries d
+WHERE d.id = ?2 AND d.state = 'dead'
 `
 
 type RetryDeliveryParams struct {
@@ -376,7 +376,8 @@ type RetryDeliveryParams struct {
 	ID  string
 }
 
-// A dead letter waits again, as the last message of its subscriber. It is due at once if no other message of the subscriber waits.
+// A dead letter waits again, as the last message of its subscriber. It is due at once if no other message of the subscriber waits. It is
+// inserted anew, because only an insertion gets a sequence that no deleted delivery had, of which an attempt may be in progress.
 func (q *Queries) RetryDelivery(ctx context.Context, arg RetryDeliveryParams) error {
 	_, err := q.exec(ctx, q.retryDeliveryStmt, retryDelivery, arg.Now, arg.ID)
 	return err
