@@ -22,6 +22,9 @@ CREATE TABLE subscribers (
 ) STRICT;
 
 CREATE INDEX subscribers_by_page ON subscribers (status_page_id, id);
+-- For the hourly maintenance: subscriptions that were not confirmed in time, and secrets that are not used any more.
+CREATE INDEX subscribers_unconfirmed ON subscribers (created_at) WHERE confirmed_at IS NULL;
+CREATE INDEX subscribers_rotated ON subscribers (previous_secret_until) WHERE previous_secret_until IS NOT NULL;
 
 -- A notification is expanded into one delivery for each confirmed subscriber of its page, in batches in the order of the subscribers' ids.
 ALTER TABLE notifications ADD COLUMN expanded_to TEXT NOT NULL DEFAULT '';
