@@ -51,8 +51,11 @@ func subscribers() []subscriber {
 }
 
 func insertSubscribers(ctx context.Context, q *query.Queries, now time.Time) error {
-	created := now.AddDate(0, 0, -10).UnixNano()
 	for _, s := range subscribers() {
+		created := now.AddDate(0, 0, -10).UnixNano()
+		if s.unconfirmed { // and has time left to confirm
+			created = now.AddDate(0, 0, -1).UnixNano()
+		}
 		name := s.page + "/" + s.channel + "/" + s.address
 		token := seed(s.team, "link token", name)
 		row := query.InsertSubscriberParams{
