@@ -20,7 +20,7 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// keyLifetime is how long an idempotency key is stored.
+// keyLifetime is how long an idempotency key is valid. Maintain deletes expired keys that are not used again.
 const keyLifetime = 24 * time.Hour
 
 // A writeRequest is the request of a write.
@@ -94,11 +94,11 @@ type keyedWrite struct {
 // replay sets the response to the stored response of the key. It returns false if the key is new.
 func (w keyedWrite) replay(ctx context.Context, q *query.Queries) (found bool, err error) {
 	team, key := w.request.GetTeamId(), w.request.GetIdempotencyKey()
-	err = q.DeleteIdempotencyKeys(ctx, query.DeleteIdempotencyKeysParams{
-		TeamID: team, Until: w.at - keyLifetime.Nanoseconds(),
+	err = q.DeleteIdempotencyKeyIfExpired(ctx, query.DeleteIdempotencyKeyIfExpiredParams{
+		TeamID: team, Key: key, Until: w.at - keyLifetime.Nanoseconds(),
 	})
 	if err != nil {
-		return false, fmt.Errorf("delete expired idempotency keys: %w", err)
+		return false, fmt.Errorf("delete the expired idempotency key: %w", err)
 	}
 	first, err := q.GetIdempotencyKey(ctx, query.GetIdempotencyKeyParams{TeamID: team, Key: key})
 	if errors.Is(err, sql.ErrNoRows) {

@@ -56,6 +56,6 @@ WHERE team_id = sqlc.arg(team_id) AND key = sqlc.arg(key);
 -- name: InsertIdempotencyKey :exec
 INSERT INTO idempotency_keys (team_id, key, request, fingerprint, response, created_at) VALUES (?, ?, ?, ?, ?, ?);
 
--- name: DeleteIdempotencyKeys :exec
+-- name: DeleteIdempotencyKeyIfExpired :exec
 DELETE FROM idempotency_keys
-WHERE team_id = sqlc.arg(team_id) AND created_at <= sqlc.arg(until);
+WHERE team_id = sqlc.arg(team_id) AND key = sqlc.arg(key) AND created_at <= sqlc.arg(until);

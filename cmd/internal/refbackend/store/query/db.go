@@ -54,8 +54,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.deleteExpiredSecretsStmt, err = db.PrepareContext(ctx, deleteExpiredSecrets); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteExpiredSecrets: %w", err)
 	}
-	if q.deleteIdempotencyKeysStmt, err = db.PrepareContext(ctx, deleteIdempotencyKeys); err != nil {
-		return nil, fmt.Errorf("error preparing query DeleteIdempotencyKeys: %w", err)
+	if q.deleteIdempotencyKeyIfExpiredStmt, err = db.PrepareContext(ctx, deleteIdempotencyKeyIfExpired); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteIdempotencyKeyIfExpired: %w", err)
 	}
 	if q.deleteMetricHoursStmt, err = db.PrepareContext(ctx, deleteMetricHours); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteMetricHours: %w", err)
@@ -436,9 +436,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteExpiredSecretsStmt: %w", cerr)
 		}
 	}
-	if q.deleteIdempotencyKeysStmt != nil {
-		if cerr := q.deleteIdempotencyKeysStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing deleteIdempotencyKeysStmt: %w", cerr)
+	if q.deleteIdempotencyKeyIfExpiredStmt != nil {
+		if cerr := q.deleteIdempotencyKeyIfExpiredStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteIdempotencyKeyIfExpiredStmt: %w", cerr)
 		}
 	}
 	if q.deleteMetricHoursStmt != nil {
@@ -1030,7 +1030,7 @@ type Queries struct {
 	deleteDeliveriesStmt              *sql.Stmt
 	deleteExpiredIdempotencyKeysStmt  *sql.Stmt
 	deleteExpiredSecretsStmt          *sql.Stmt
-	deleteIdempotencyKeysStmt         *sql.Stmt
+	deleteIdempotencyKeyIfExpiredStmt *sql.Stmt
 	deleteMetricHoursStmt             *sql.Stmt
 	deleteMonitorChecksStmt           *sql.Stmt
 	deleteNotificationsStmt           *sql.Stmt
@@ -1155,7 +1155,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteDeliveriesStmt:              q.deleteDeliveriesStmt,
 		deleteExpiredIdempotencyKeysStmt:  q.deleteExpiredIdempotencyKeysStmt,
 		deleteExpiredSecretsStmt:          q.deleteExpiredSecretsStmt,
-		deleteIdempotencyKeysStmt:         q.deleteIdempotencyKeysStmt,
+		deleteIdempotencyKeyIfExpiredStmt: q.deleteIdempotencyKeyIfExpiredStmt,
 		deleteMetricHoursStmt:             q.deleteMetricHoursStmt,
 		deleteMonitorChecksStmt:           q.deleteMonitorChecksStmt,
 		deleteNotificationsStmt:           q.deleteNotificationsStmt,

@@ -9,18 +9,19 @@ import (
 	"context"
 )
 
-const deleteIdempotencyKeys = `-- name: DeleteIdempotencyKeys :exec
+const deleteIdempotencyKeyIfExpired = `-- name: DeleteIdempotencyKeyIfExpired :exec
 DELETE FROM idempotency_keys
-WHERE team_id = ?1 AND created_at <= ?2
+WHERE team_id = ?1 AND key = ?2 AND created_at <= ?3
 `
 
-type DeleteIdempotencyKeysParams struct {
+type DeleteIdempotencyKeyIfExpiredParams struct {
 	TeamID string
+	Key    string
 	Until  int64
 }
 
-func (q *Queries) DeleteIdempotencyKeys(ctx context.Context, arg DeleteIdempotencyKeysParams) error {
-	_, err := q.exec(ctx, q.deleteIdempotencyKeysStmt, deleteIdempotencyKeys, arg.TeamID, arg.Until)
+func (q *Queries) DeleteIdempotencyKeyIfExpired(ctx context.Context, arg DeleteIdempotencyKeyIfExpiredParams) error {
+	_, err := q.exec(ctx, q.deleteIdempotencyKeyIfExpiredStmt, deleteIdempotencyKeyIfExpired, arg.TeamID, arg.Key, arg.Until)
 	return err
 }
 
