@@ -94,7 +94,7 @@ func (s *Sender) compose(m delivery.Message) (email, error) {
 	if _, err := msg.WriteTo(&text); err != nil {
 		return email{}, fmt.Errorf("encode the message: %w", err)
 	}
-	return email{to: to, text: text.Bytes()}, nil
+	return email{to: to, linkToken: m.Subscriber.LinkToken, text: text.Bytes()}, nil
 }
 
 func (b body) write(msg *gomail.Msg, v view) error {

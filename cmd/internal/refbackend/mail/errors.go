@@ -58,13 +58,13 @@ func (f failure) Error() string { return f.text }
 func (f failure) Unwrap() error { return f.cause }
 
 // describe returns the error of an attempt: one line without credentials, in which addresses have only their domains. The text of a
-// reply comes from the server, and often repeats the recipient.
+// reply comes from the server, and often repeats the recipient, or a link that a filter refused.
 func (s *Sender) describe(err error, e email) error {
 	if err == nil {
 		return nil
 	}
 	text := line(err.Error(), noLimit)
-	for _, secret := range []string{s.options.User, s.options.Password} {
+	for _, secret := range []string{s.options.User, s.options.Password, e.linkToken} {
 		if secret != "" {
 			text = strings.ReplaceAll(text, secret, "…")
 		}

@@ -49,6 +49,8 @@ func TestRepliesOfTheServer(t *testing.T) {
 			"not accepted by the receiver: RCPT TO: 550 <…@harbour.example>: user … unknown"},
 		{"other address", reply(550, "x=bob@harbour.example is (ADA)"), nil, true,
 			"not accepted by the receiver: RCPT TO: 550 …@harbour.example is (…)"},
+		{"refused link", nil, reply(554, "https://links.harbour.example/base/subscriptions/dG9rZW4_-x/unsubscribe is listed"), true,
+			"not accepted by the receiver: DATA: 554 https://links.harbour.example/base/subscriptions/…/unsubscribe is listed"},
 		{"control characters", reply(450, "a\x1b[31m\u202eb"), nil, false, "RCPT TO: 450 a [31mb"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -210,13 +212,13 @@ func scripted(conn net.Conn, lines *bufio.Scanner, end func()) {
 	}
 }
 
-// A server that does not answer costs the time limit of the step.
+// A server that does not answer costs the time limit. On a slow machine, it may end an earlier step.
 func TestServerThatHangs(t *testing.T) {
 	t.Run("before its greeting", func(t *testing.T) {
 		address := script(t, func(_ net.Conn, lines *bufio.Scanner) { lines.Scan() })
 		sender := (&server{address: address}).sender(t, func(o *mail.Options) { o.ConnectTimeout = 300 * time.Millisecond })
 		err := sender.Send(t.Context(), message())
-		if !errors.Is(err, context.DeadlineExceeded) || err.Error() != "greeting: context deadline exceeded" {
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, delivery.ErrPermanent) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -226,14 +228,14 @@ func TestServerThatHangs(t *testing.T) {
 		})
 		sender := (&server{address: address}).sender(t, func(o *mail.Options) { o.SendTimeout = 300 * time.Millisecond })
 		err := sender.Send(t.Context(), message())
-		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, delivery.ErrPermanent) || !strings.HasPrefix(err.Error(), "DATA: ") {
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, delivery.ErrPermanent) {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("until the caller gives up", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		address := script(t, func(conn net.Conn, lines *bufio.Scanner) { scripted(conn, lines, func() { cancel(); readAll(lines) }) })
-		if err := (&server{address: address}).sender(t).Send(ctx, message()); !errors.Is(err, context.Canceled) {
+		if err := (&server{address: address}).sender(t).Send(ctx, message()); !errors.Is(err, context.Canceled) || err.Error() != "DATA: context canceled" {
 			t.Errorf("got %v", err)
 		}
 	})

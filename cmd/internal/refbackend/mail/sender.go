@@ -173,8 +173,9 @@ func setDefault(value *time.Duration, standard time.Duration) {
 
 // An email is an encoded message and its only recipient.
 type email struct {
-	to   *netmail.Address
-	text []byte
+	to        *netmail.Address
+	linkToken string // a secret that text contains
+	text      []byte
 }
 
 // Send sends the message. An error is [delivery.ErrPermanent] if the server refuses the recipient or the message with a 5xx reply, or if

@@ -240,7 +240,7 @@ func (s *server) sender(t testing.TB, change ...func(*mail.Options)) *mail.Sende
 	t.Helper()
 	options := mail.Options{
 		Address: s.address, TLS: mail.NoTLS, From: "Harbour Status <status@harbour.example>", Hello: "backend.example",
-		LinksURL: "https://links.harbour.example/base/", ConnectTimeout: 10 * time.Second, SendTimeout: 10 * time.Second,
+		LinksURL: "https://links.harbour.example/base/", ConnectTimeout: time.Minute, SendTimeout: time.Minute,
 	}
 	for _, f := range change {
 		f(&options)
