@@ -81,11 +81,14 @@ func startOn(t testing.TB, dir string, c *clock) *system {
 	return startWith(t, refbackend.Options{DataDir: dir}, c)
 }
 
-// startWith serves with the options, of which it sets the clock and the intervals of streams.
+// startWith serves with the options, of which it sets the clock, also as the wall clock by default, and the intervals of streams.
 func startWith(t testing.TB, o refbackend.Options, c *clock) *system {
 	t.Helper()
 	s := &system{t: t, dir: o.DataDir, clock: c, done: make(chan error, 1)}
-	o.Clock, o.WallClock, o.Heartbeat, o.RevocationPoll = c.Now, c.Now, 50*time.Millisecond, 10*time.Millisecond
+	o.Clock, o.Heartbeat, o.RevocationPoll = c.Now, 50*time.Millisecond, 10*time.Millisecond
+	if o.WallClock == nil {
+		o.WallClock = c.Now
+	}
 	var err error
 	s.backend, err = refbackend.Open(t.Context(), o)
 	must(t, err)

@@ -49,7 +49,7 @@ func (b *Backend) RecordCheck(ctx context.Context, check Check) error {
 		if err != nil {
 			return fmt.Errorf("write the check: %w", err)
 		}
-		if late := monitor.LastCheckAt != nil && at <= *monitor.LastCheckAt; late || inserted == 0 {
+		if inserted == 0 || isLate(at, monitor.LastCheckAt, b.clock()) {
 			return nil
 		}
 		now, err := audit.TimeOfWrite(ctx, q, b.clock, monitor.TeamID)
@@ -78,6 +78,11 @@ func (c Check) validate(now time.Time) error {
 	return nil
 }
 
+// isLate reports whether a check is not newer than the last one. A last check from the future does not count: the clock was set back since.
+func isLate(at int64, last *int64, now time.Time) bool {
+	return last != nil && at <= *last && *last <= storedTime(now.Add(maxClockSkew))
+}
+
 // A checkWrite is the transaction of a check that is newer than the others of its monitor.
 type checkWrite struct {
 	q       *query.Queries
@@ -93,6 +98,9 @@ func (w *checkWrite) apply(ctx context.Context, result string) (posted bool, err
 	before := monitorState{status: m.Status, failed: m.FailedChecks, good: m.GoodChecks}
 	after := before.after(result)
 	m.Status, m.FailedChecks, m.GoodChecks, m.LastCheckAt = after.status, after.failed, after.good, &w.at
+	if m.LastStatusChangeAt != nil && *m.LastStatusChangeAt > w.at { // the clock was set back
+		m.LastStatusChangeAt = &w.at
+	}
 	if after.status != before.status {
 		m.LastStatusChangeAt = &w.at
 		if err := w.changeStatus(ctx); err != nil {

@@ -1,0 +1,65 @@
+package refbackend_test
+
+import (
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/refbackend"
+)
+
+// startFast serves with a clock that is two months ahead of the wall clock, as after a day of opsdev --speed 60.
+func startFast(t *testing.T) (s *system, wall *clock) {
+	t.Helper()
+	wall = &clock{now: start()}
+	return startWith(t, refbackend.Options{DataDir: t.TempDir(), WallClock: wall.Now}, &clock{now: start().Add(60 * day)}), wall
+}
+
+func TestDeliveriesHaveTimesOfTheWallClock(t *testing.T) {
+	s, wall := startFast(t)
+	own := s.team("harbour")
+	s.add(emailOf(own))
+	asked, added := s.deliveries()[0], s.subscribers()[0]
+	if !asked.CreatedAt.Equal(wall.Now()) || !asked.DueAt.Equal(wall.Now()) || added.CreatedAt.Before(s.clock.Now()) {
+		t.Errorf("%v is asked to confirm by %v", added, asked)
+	}
+	_, err := s.file().Exec("UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = created_at")
+	must(t, err)
+	s.clock.Move(day)
+	if _, err := s.backend.AddSubscriber(t.Context(), emailOf(own)); err == nil {
+		t.Error("asked again within ten minutes of the wall clock")
+	}
+	wall.Move(10 * time.Minute)
+	must(t, s.backend.RetryDeliveries(t.Context(), []string{asked.ID}))
+	if retried := s.deliveries()[0]; !retried.CreatedAt.Equal(wall.Now()) || !retried.DueAt.Equal(wall.Now()) {
+		t.Errorf("retried: %v", retried)
+	}
+}
+
+func TestDeliveriesAndSecretsExpireByTheWallClock(t *testing.T) {
+	s, wall := startFast(t)
+	subscriber := s.add(webhookOf(s.team("harbour"))).ID
+	_, err := s.backend.RotateSecret(t.Context(), subscriber, day)
+	must(t, err)
+	_, err = s.file().Exec(`INSERT INTO deliveries (id, subscriber_id, channel, state, created_at, finished_at)
+		VALUES ('delivered', ?1, 'webhook', 'delivered', ?2, ?2), ('dead', ?1, 'webhook', 'dead', ?2, ?2)`, subscriber, wall.Now().UnixNano())
+	must(t, err)
+	for _, c := range []struct{ pass, ahead time.Duration }{
+		{day - 1, 40 * day}, {1, 0}, {6*day + 1, 0}, {23 * day, 0},
+	} {
+		s.clock.Move(c.ahead)
+		wall.Move(c.pass)
+		s.maintain()
+		age := wall.Now().Sub(start())
+		var secrets int
+		must(t, s.file().QueryRow("SELECT count(previous_secret) FROM subscribers").Scan(&secrets))
+		deliveries := 0
+		for _, retention := range []time.Duration{7 * day, 30 * day} {
+			if age <= retention {
+				deliveries++
+			}
+		}
+		if (secrets == 1) != (age < day) || s.count("deliveries") != deliveries {
+			t.Errorf("after %v: %d secrets, %d deliveries", age, secrets, s.count("deliveries"))
+		}
+	}
+}
