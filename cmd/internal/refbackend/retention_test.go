@@ -129,19 +129,18 @@ func TestHoursAreRolledUpTwoHoursAfterTheirEnd(t *testing.T) {
 	}
 }
 
-// A kind of rows has a retention. insert writes one row with the time.
+// Each case inserts a row a minute before its retention ends, and one a minute after it ended.
 func TestRowsAreDeletedAfterTheirRetention(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	now := s.clock.Now()
 	incident := s.create(newIncident(own, "Old"))
-	number := int64(0)
 	exec := func(statement string, arguments ...any) {
 		t.Helper()
 		_, err := s.file().Exec(statement, arguments...)
 		must(t, err)
 	}
-	id := func() string { number++; return uuid.NewString() }
+	id := uuid.NewString
 	subscriber := id()
 	exec(`INSERT INTO subscribers (id, team_id, status_page_id, channel, address, link_token, created_at, confirmed_at)
 		VALUES (?, ?, ?, 'email', 'kept@customer.example', 'kept', 0, 0)`, subscriber, own.id, own.page)
