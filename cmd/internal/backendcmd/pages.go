@@ -80,8 +80,9 @@ func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler)
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve HTTP: %w", err)
 	}
-	if err := <-stopped; err != nil {
-		return errors.Join(err, server.Close())
+	err := <-stopped
+	if errors.Is(err, context.DeadlineExceeded) { // a client keeps its connection open without a request, or does not read its response
+		return server.Close()
 	}
-	return nil
+	return err
 }

@@ -2,6 +2,7 @@ package backendcmd_test
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,6 +45,21 @@ func TestLinksOfEmailsAreServed(t *testing.T) {
 	must(t, database(t, dir).QueryRow("SELECT confirmed_at IS NOT NULL FROM subscribers WHERE link_token = ?", token).Scan(&confirmed))
 	if !confirmed {
 		t.Errorf("POST of a link: %d, and the subscriber is not confirmed", response.StatusCode)
+	}
+}
+
+// Browsers and load balancers open connections before they need them.
+func TestStopWithAnUnusedConnection(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes five seconds")
+	}
+	s := serve(t, "--data-dir", t.TempDir(), "--links-listen", "127.0.0.1:0")
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.links, "http://"))
+	must(t, err)
+	defer conn.Close()
+	_, _ = fetch(t, s.links) // the server has accepted the connection before this one
+	if code := s.stop(); code != 0 {
+		t.Errorf("serve ended with %d", code)
 	}
 }
 
