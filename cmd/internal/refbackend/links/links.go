@@ -78,6 +78,7 @@ func (p *pages) serve(action func(context.Context, *http.Request) (page, error))
 			write(w, http.StatusNotFound, page{
 				Heading: "No such subscription", Text: "The subscription has ended, or the address of this page is not complete.",
 			})
+		case r.Context().Err() != nil: // the client is gone, and nothing has changed
 		default:
 			p.logger.ErrorContext(ctx, "cannot use a link of an email", "cause", err)
 			w.Header().Set("Retry-After", "60")
