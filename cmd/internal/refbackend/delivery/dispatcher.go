@@ -28,7 +28,7 @@ const (
 	lockInterval = 250 * time.Millisecond
 	// grace is how long attempts in progress may take after ctx has ended; after it, their contexts end.
 	grace = 5 * time.Second
-	// lastWrites is how long the results of the last attempts may wait for other writers.
+	// lastWrites is how long after the grace period results may wait for other writers. Messages without a stored result are sent again.
 	lastWrites = 5 * time.Second
 )
 
@@ -102,7 +102,8 @@ func New(data *store.Store, options Options) *Dispatcher {
 	return d
 }
 
-// Run sends deliveries until ctx ends; it then waits up to five seconds for attempts in progress, writes their results and returns nil.
+// Run sends deliveries until ctx ends; it then waits up to five seconds for attempts in progress, up to five more until their results are
+// written, and returns nil.
 // It may be called once. While another dispatcher runs on the same data directory, Run waits for its end.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	lock := flock.New(filepath.Join(d.store.Dir(), LockName), flock.SetPermissions(0o600))

@@ -58,7 +58,8 @@ type Update struct {
 // A Sender sends messages over one channel. Its methods are safe for concurrent use.
 type Sender interface {
 	// Send returns nil once the receiver has accepted the message. Its error has no secret, and says why the attempt failed. An error
-	// that is [ErrPermanent] ends the attempts; after any other error, the message is sent again later.
+	// that is [ErrPermanent] ends the attempts; after any other error, the message is sent again later. Send returns soon after ctx has
+	// ended, because a stop waits for it.
 	Send(ctx context.Context, m Message) error
 }
 

@@ -46,7 +46,7 @@ const (
 type outcome struct {
 	claim     claim
 	kind      string
-	id, team  string
+	team      string
 	cause     string // why it failed
 	next      int64  // time of the next attempt, for failed
 	unblocked bool   // the next delivery of the subscriber became due
@@ -142,7 +142,7 @@ func (d *Dispatcher) writeOne(ctx context.Context, q *query.Queries, o *outcome,
 	switch o.kind {
 	case failed:
 		err := q.SetDeliveryFailed(ctx, query.SetDeliveryFailedParams{
-			Sequence: o.claim.sequence, LastError: o.cause, DueAt: o.next,
+			Sequence: o.claim.sequence, LastError: o.cause, DueAt: &o.next,
 		})
 		if err != nil {
 			return fmt.Errorf("write a failed attempt: %w", err)

@@ -127,8 +127,9 @@ func (s *scheduler) claim(ctx context.Context, l *lane) error {
 
 // drain waits until all attempts have ended and their results are written. It starts none.
 func (s *scheduler) drain(cancel context.CancelFunc) {
-	timer := time.AfterFunc(grace, cancel)
-	defer timer.Stop()
+	attempts, writes := time.AfterFunc(grace, cancel), time.AfterFunc(grace+lastWrites, s.abandon)
+	defer attempts.Stop()
+	defer writes.Stop()
 	for s.running > 0 {
 		select {
 		case c := <-s.ended:
@@ -139,8 +140,6 @@ func (s *scheduler) drain(cancel context.CancelFunc) {
 	}
 	s.attempts.Wait()
 	close(s.outcomes)
-	timer = time.AfterFunc(lastWrites, s.abandon)
-	defer timer.Stop()
 	for batch := range s.released { // the writer closes it
 		s.release(batch)
 	}

@@ -53,9 +53,7 @@ WHERE ic.team_id = sqlc.arg(team_id) AND ic.incident_id = sqlc.arg(incident_id)
 ORDER BY c.position, c.id;
 
 -- name: SetDeliveryFailed :exec
--- A delivery that became due at no time because of a change since stays so.
-UPDATE deliveries SET attempts = attempts + 1, last_error = sqlc.arg(last_error),
-    due_at = iif(due_at IS NULL, NULL, CAST(sqlc.arg(due_at) AS INTEGER))
+UPDATE deliveries SET attempts = attempts + 1, last_error = sqlc.arg(last_error), due_at = sqlc.arg(due_at)
 WHERE sequence = sqlc.arg(sequence) AND state = 'waiting';
 
 -- name: SetDeliveryFinished :exec

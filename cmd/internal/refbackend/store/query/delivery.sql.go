@@ -390,18 +390,16 @@ func (q *Queries) NextNotification(ctx context.Context) (Notification, error) {
 }
 
 const setDeliveryFailed = `-- name: SetDeliveryFailed :exec
-UPDATE deliveries SET attempts = attempts + 1, last_error = ?1,
-    due_at = iif(due_at IS NULL, NULL, CAST(?2 AS INTEGER))
+UPDATE deliveries SET attempts = attempts + 1, last_error = ?1, due_at = ?2
 WHERE sequence = ?3 AND state = 'waiting'
 `
 
 type SetDeliveryFailedParams struct {
 	LastError string
-	DueAt     int64
+	DueAt     *int64
 	Sequence  int64
 }
 
-// A delivery that became due at no time because of a change since stays so.
 func (q *Queries) SetDeliveryFailed(ctx context.Context, arg SetDeliveryFailedParams) error {
 	_, err := q.exec(ctx, q.setDeliveryFailedStmt, setDeliveryFailed, arg.LastError, arg.DueAt, arg.Sequence)
 	return err
