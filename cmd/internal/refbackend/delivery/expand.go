@@ -14,8 +14,12 @@ import (
 	"opsgate/cmd/internal/refbackend/store/query"
 )
 
-// expansionBatch is the number of deliveries that one transaction inserts. A transaction of the API waits for it.
-const expansionBatch = 200
+const (
+	// expansionBatch is the number of deliveries that one transaction inserts. A transaction of the API waits for it.
+	expansionBatch = 50
+	// expansionPause leaves the database to the API between two batches.
+	expansionPause = 25 * time.Millisecond
+)
 
 // expandAll expands notifications until ctx ends, and signals expanded after each batch.
 func (d *Dispatcher) expandAll(ctx context.Context) {
@@ -32,6 +36,10 @@ func (d *Dispatcher) expandAll(ctx context.Context) {
 				break
 			}
 			signal(d.expanded)
+			select {
+			case <-ctx.Done():
+			case <-time.After(expansionPause):
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -15,7 +15,7 @@ import (
 const (
 	// resultBatch and resultDelay bound how many results one transaction writes, and how long a result waits for others.
 	resultBatch = 100
-	resultDelay = 20 * time.Millisecond
+	resultDelay = 100 * time.Millisecond
 	// writeRetry is the pause after a transaction that failed.
 	writeRetry = time.Second
 	// lifetime is how long a message is sent again. The last attempt is at its end.

@@ -9,6 +9,12 @@ import (
 	"opsgate/cmd/internal/refbackend/store/query"
 )
 
+// At most paceBatch attempts start in paceInterval, which is 400 a second, so that a page with many subscribers does not delay the API.
+const (
+	paceBatch    = 10
+	paceInterval = 25 * time.Millisecond
+)
+
 // A scheduler starts the attempts of a dispatcher. Which deliveries are in progress is only in memory: after a restart they are sent again.
 type scheduler struct {
 	*Dispatcher
@@ -17,11 +23,14 @@ type scheduler struct {
 	claimed  map[string]struct{}
 	running  int
 	attempts sync.WaitGroup
+	// quota is the number of attempts that may still start before refill, which is nil until the quota is used up.
+	quota  int
+	refill <-chan time.Time
 }
 
 // schedule sends due deliveries until ctx ends and all attempts have ended and their results are written. Attempts end when work does.
 func (d *Dispatcher) schedule(ctx, work context.Context) {
-	s := &scheduler{Dispatcher: d, claimed: map[string]struct{}{}}
+	s := &scheduler{Dispatcher: d, claimed: map[string]struct{}{}, quota: paceBatch}
 	for channel := range d.options.Senders {
 		s.lanes = append(s.lanes, lanesOf(channel)...)
 	}
@@ -39,6 +48,8 @@ func (d *Dispatcher) schedule(ctx, work context.Context) {
 			s.refresh()
 		case <-d.expanded:
 			s.refresh()
+		case <-s.refill:
+			s.quota, s.refill = paceBatch, nil
 		case c := <-d.ended:
 			s.end(c)
 		case batch := <-d.released:
@@ -75,9 +86,20 @@ func (s *scheduler) release(batch []outcome) {
 // fill starts as many deliveries of a lane as it has slots for.
 func (s *scheduler) fill(ctx, attempts context.Context, l *lane) {
 	for {
-		for c, ok := l.next(); ok; c, ok = l.next() {
+		for s.quota > 0 {
+			c, ok := l.next()
+			if !ok {
+				break
+			}
+			s.quota--
 			s.running++
 			s.attempts.Go(func() { s.attempt(attempts, c) })
+		}
+		if s.quota == 0 {
+			if s.refill == nil {
+				s.refill = time.After(paceInterval)
+			}
+			return
 		}
 		if !l.wants() {
 			return
