@@ -213,17 +213,17 @@ func (w *checkWrite) endOutage(ctx context.Context) error {
 	if w.monitor.IncidentID == nil || w.monitor.Status != statusUp {
 		return nil
 	}
-	calm := time.Duration(w.at - *w.monitor.LastStatusChangeAt)
-	if calm < calmTime {
+	upFor := time.Duration(w.at - *w.monitor.LastStatusChangeAt)
+	if upFor < recoveryTime {
 		return nil
 	}
 	outages, err := w.q.CountActions(ctx, query.CountActionsParams{
-		TeamID: w.monitor.TeamID, ActionType: monitorDown, ResourceID: w.monitor.ID, After: w.now - calmWindow.Nanoseconds(),
+		TeamID: w.monitor.TeamID, ActionType: monitorDown, ResourceID: w.monitor.ID, After: w.now - flapWindow.Nanoseconds(),
 	})
 	if err != nil {
 		return fmt.Errorf("count the times that the monitor went down: %w", err)
 	}
-	if calm < time.Duration(outages)*calmTime {
+	if upFor < time.Duration(outages)*recoveryTime {
 		return nil
 	}
 	incident, err := w.incident(ctx)
@@ -235,7 +235,7 @@ func (w *checkWrite) endOutage(ctx context.Context) error {
 		return nil
 	}
 	message := fmt.Sprintf("Our automatic checks of %s have succeeded for %d minutes. This incident is resolved.",
-		w.monitor.Name, int(calm.Minutes()))
+		w.monitor.Name, int(upFor.Minutes()))
 	update := w.update(*incident, updatePosted, resolved, message)
 	if err := update.setStatus(ctx, w.q); err != nil {
 		return err

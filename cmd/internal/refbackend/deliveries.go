@@ -50,7 +50,7 @@ func (b *Backend) ListDeliveries(ctx context.Context, filter DeliveryFilter, lim
 }
 
 // RetryDeliveries sends dead letters again, all or none of them: each becomes the last message of its subscriber, with the same id, no
-// attempts and a new time until it is dead again. A delivery that is not dead is an error, and an unknown id is ErrNotFound.
+// attempts and the present as its time of creation. A delivery that is not dead is an error, and an unknown id is ErrNotFound.
 func (b *Backend) RetryDeliveries(ctx context.Context, ids []string) error {
 	return b.store.Write(ctx, func(q *query.Queries) error {
 		for _, id := range ids {
@@ -72,8 +72,8 @@ func (b *Backend) RetryDeliveries(ctx context.Context, ids []string) error {
 	})
 }
 
-// RetryDeadLetters does the same with all dead letters, or those of one subscriber, in their order, and returns their number. Letters that
-// die meanwhile are not included.
+// RetryDeadLetters does the same with all dead letters, or those of one subscriber, in their order, and returns their number. It omits
+// deliveries that become dead letters meanwhile.
 func (b *Backend) RetryDeadLetters(ctx context.Context, subscriber string) (retried int, err error) {
 	var last int64
 	err = b.store.Read(ctx, func(q *query.Queries) (err error) {

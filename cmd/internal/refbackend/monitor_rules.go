@@ -19,16 +19,16 @@ const (
 
 // Consecutive checks that change the status of a monitor.
 const (
-	failuresUntilDown  = 3
-	successesUntilUp   = 2
-	answersUntilNotOut = 2 // checks that did not fail
+	failuresUntilDown    = 3
+	successesUntilUp     = 2
+	answersUntilDegraded = 2 // of a monitor that is down: checks that did not fail
 )
 
-// The incident of an outage is resolved when its monitor has been up for calmTime, for each time that it went down within calmWindow.
-// Resolutions wait and bad news does not: what flaps stays one incident.
+// The incident of an outage is resolved when its monitor has been up for recoveryTime, multiplied by the number of times that it went down
+// within flapWindow. So a flapping monitor has one incident, and only resolutions are delayed.
 const (
-	calmTime   = 5 * time.Minute
-	calmWindow = time.Hour
+	recoveryTime = 5 * time.Minute
+	flapWindow   = time.Hour
 )
 
 // maxClockSkew is how far the clock of a probe may be ahead. A check of a later time would make the checks of its future late ones.
@@ -65,7 +65,7 @@ func (m monitorState) after(result string) monitorState {
 		m.status = statusUp
 	case m.status == statusUp && result != statusUp:
 		m.status = statusDegraded
-	case m.status == statusDown && answers >= answersUntilNotOut:
+	case m.status == statusDown && answers >= answersUntilDegraded:
 		m.status = statusDegraded
 	}
 	return m

@@ -16,7 +16,7 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 )
 
-// quitTimeout bounds QUIT, which is only polite.
+// quitTimeout bounds QUIT. The connection is closed without its reply too.
 const quitTimeout = time.Second
 
 // A connection is an SMTP session. One goroutine uses it at a time.
@@ -135,7 +135,7 @@ func (c *connection) send(from *netmail.Address, e email) (started bool, err err
 		return false, c.refused(stepData, err)
 	}
 	_, writeErr := data.Write(e.text)
-	if err := data.Close(); err != nil { // its reply says more than a failed write
+	if err := data.Close(); err != nil { // a reply has the reason of a failed write
 		c.usable = isReply(err)
 		return true, stepError{stepData, err}
 	}
