@@ -63,3 +63,25 @@ func TestDeliveriesAndSecretsExpireByTheWallClock(t *testing.T) {
 		}
 	}
 }
+
+// The command line has no fast clock, and its writes have times after those of the server.
+func TestAddressIsAskedAgainBesideAFastClock(t *testing.T) {
+	s, wall := startFast(t)
+	own := s.team("harbour")
+	s.add(emailOf(own))
+	_, err := s.file().Exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, finished_at = created_at")
+	must(t, err)
+	wall.Move(10 * time.Minute)
+	s.clock.Move(6 * day)
+	s.create(newIncident(own, "Slow"))
+	console, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: s.dir, Clock: wall.Now, WallClock: wall.Now})
+	must(t, err)
+	_, err = console.AddSubscriber(t.Context(), emailOf(own))
+	must(t, err)
+	must(t, console.Close())
+	s.clock.Move(6 * day)
+	s.maintain()
+	if len(s.subscribers()) != 1 {
+		t.Error("the subscriber expired before its time")
+	}
+}

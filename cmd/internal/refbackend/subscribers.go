@@ -155,8 +155,11 @@ func (b *Backend) askAgain(ctx context.Context, q *query.Queries, row query.Subs
 		return fmt.Errorf("the page already has this address: subscriber %s, who was asked to confirm less than %d minutes ago, "+
 			"or has not been sent the request yet", row.ID, int(confirmationInterval.Minutes()))
 	}
-	err = q.SetSubscriberCreated(ctx, query.SetSubscriberCreatedParams{ID: row.ID, CreatedAt: b.clock().UnixNano()})
+	now, err := audit.TimeOfWrite(ctx, q, b.clock, row.TeamID)
 	if err != nil {
+		return err
+	}
+	if err := q.SetSubscriberCreated(ctx, query.SetSubscriberCreatedParams{ID: row.ID, CreatedAt: now}); err != nil {
 		return fmt.Errorf("restart the time to confirm: %w", err)
 	}
 	return b.askToConfirm(ctx, q, row.ID)
