@@ -43,7 +43,7 @@ func (b *Backend) RunMaintenance(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		if err := b.Maintain(ctx); err != nil && ctx.Err() == nil {
-			b.logger.ErrorContext(ctx, "maintenance failed", "error", err)
+			b.logger.ErrorContext(ctx, "maintenance failed", "cause", err)
 		}
 		select {
 		case <-ctx.Done():
