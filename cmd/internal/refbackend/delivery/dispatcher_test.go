@@ -38,6 +38,30 @@ func TestNotificationsAreSentToEachSubscriberInOrder(t *testing.T) {
 	})
 }
 
+// The notifications of before were written while no dispatcher ran.
+func TestSubscribersGetOnlyLaterEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
+		f.notify(false)
+		f.notify(false)
+		second := int64(2)
+		f.subscribe("first", "one.example")
+		f.write(func(ctx context.Context, q *query.Queries) error {
+			return q.InsertSubscriber(ctx, query.InsertSubscriberParams{
+				ID: "later", TeamID: team, StatusPageID: page, Channel: delivery.Webhook, Address: "https://two.example/", LinkToken: "token",
+				Secret: []byte("secret"), CreatedAt: second, ConfirmedAt: &second,
+			})
+		})
+		got := &recorder{}
+		r := f.start(delivery.Options{Senders: webhooks(got)})
+		pass(2 * time.Second)
+		r.end(t)
+		if first, later := len(got.received("first")), got.received("later"); first != 2 || len(later) != 1 || later[0] != "update 0002" {
+			t.Errorf("%d messages to the first subscriber, and %q to the later one", first, later)
+		}
+	})
+}
+
 func TestWakeStartsDeliveryAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := openFixture(t)

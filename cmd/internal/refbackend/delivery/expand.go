@@ -74,7 +74,7 @@ func (d *Dispatcher) expandBatch(ctx context.Context) (found bool, err error) {
 	}
 	err = d.store.Write(ctx, func(q *query.Queries) error {
 		subscribers, err := q.ListConfirmedSubscribersAfter(ctx, query.ListConfirmedSubscribersAfterParams{
-			StatusPageID: n.StatusPageID, After: n.ExpandedTo, PageSize: expansionBatch,
+			StatusPageID: n.StatusPageID, After: n.ExpandedTo, NotifiedAt: &n.CreatedAt, PageSize: expansionBatch,
 		})
 		if err != nil {
 			return fmt.Errorf("list the subscribers: %w", err)

@@ -6,8 +6,9 @@ ORDER BY created_at, id
 LIMIT 1;
 
 -- name: ListConfirmedSubscribersAfter :many
+-- Those that were confirmed before the notification. Both times are in the order of the writes of the team.
 SELECT id, channel, address FROM subscribers
-WHERE status_page_id = sqlc.arg(status_page_id) AND id > sqlc.arg(after) AND confirmed_at IS NOT NULL
+WHERE status_page_id = sqlc.arg(status_page_id) AND id > sqlc.arg(after) AND confirmed_at <= sqlc.arg(notified_at)
 ORDER BY id
 LIMIT sqlc.arg(page_size);
 

@@ -270,14 +270,15 @@ func (q *Queries) ListAffectedComponents(ctx context.Context, arg ListAffectedCo
 
 const listConfirmedSubscribersAfter = `-- name: ListConfirmedSubscribersAfter :many
 SELECT id, channel, address FROM subscribers
-WHERE status_page_id = ?1 AND id > ?2 AND confirmed_at IS NOT NULL
+WHERE status_page_id = ?1 AND id > ?2 AND confirmed_at <= ?3
 ORDER BY id
-LIMIT ?3
+LIMIT ?4
 `
 
 type ListConfirmedSubscribersAfterParams struct {
 	StatusPageID string
 	After        string
+	NotifiedAt   *int64
 	PageSize     int64
 }
 
@@ -287,8 +288,14 @@ type ListConfirmedSubscribersAfterRow struct {
 	Address string
 }
 
+// Those that were confirmed before the notification. Both times are in the order of the writes of the team.
 func (q *Queries) ListConfirmedSubscribersAfter(ctx context.Context, arg ListConfirmedSubscribersAfterParams) ([]ListConfirmedSubscribersAfterRow, error) {
-	rows, err := q.query(ctx, q.listConfirmedSubscribersAfterStmt, listConfirmedSubscribersAfter, arg.StatusPageID, arg.After, arg.PageSize)
+	rows, err := q.query(ctx, q.listConfirmedSubscribersAfterStmt, listConfirmedSubscribersAfter,
+		arg.StatusPageID,
+		arg.After,
+		arg.NotifiedAt,
+		arg.PageSize,
+	)
 	if err != nil {
 		return nil, err
 	}
