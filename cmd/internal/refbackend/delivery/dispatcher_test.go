@@ -211,6 +211,41 @@ func TestHangingReceiversDelayNoOther(t *testing.T) {
 	})
 }
 
+// The number of attempts that start in an interval is bounded. Repeats take their part of it while a page with many subscribers is notified.
+func TestFirstAttemptsDoNotDelayRepeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
+		const repeats, others = 20, 600
+		for i := range repeats {
+			f.subscribe(fmt.Sprintf("a%03d", i), "fails.example")
+		}
+		first := f.notify(false)
+		got := &recorder{fail: func(_ context.Context, m delivery.Message) error {
+			if m.Update.Message == first && m.Attempt == 1 {
+				return errors.New("HTTP 500")
+			}
+			return nil
+		}}
+		r := f.start(delivery.Options{Senders: webhooks(got), Random: func() float64 { return 0.5 }})
+		pass(4500 * time.Millisecond) // the repeats are due after 5 s
+		for i := range others {
+			f.subscribe(fmt.Sprintf("b%03d", i), fmt.Sprintf("host%d.example", i))
+		}
+		f.notify(false)
+		pass(3 * time.Second)
+		r.end(t)
+		last := 0
+		for i, m := range got.messages {
+			if m.Attempt == 2 {
+				last = i
+			}
+		}
+		if all := 3*repeats + others; len(got.messages) != all || last == 0 || last > all/2 {
+			t.Errorf("%d attempts, want %d; number %d is the last repeat", len(got.messages), all, last)
+		}
+	})
+}
+
 func TestConcurrencyIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := openFixture(t)

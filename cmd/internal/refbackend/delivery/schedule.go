@@ -21,6 +21,7 @@ type scheduler struct {
 	lanes []*lane
 	// claimed has the subscribers of all claims: no subscriber has two.
 	claimed  map[string]struct{}
+	turn     int // counts the turns of the lanes
 	running  int
 	attempts sync.WaitGroup
 	// quota is the number of attempts that may still start before refill, which is nil until the quota is used up.
@@ -39,9 +40,7 @@ func (d *Dispatcher) schedule(ctx, work context.Context) {
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	for ctx.Err() == nil {
-		for _, l := range s.lanes {
-			s.fill(ctx, attempts, l)
-		}
+		s.fill(ctx, attempts)
 		select {
 		case <-ctx.Done():
 		case <-poll.C:
@@ -83,33 +82,36 @@ func (s *scheduler) release(batch []outcome) {
 	}
 }
 
-// fill starts as many deliveries of a lane as it has slots for.
-func (s *scheduler) fill(ctx, attempts context.Context, l *lane) {
+// fill starts attempts as slots and the quota allow. The lanes take turns, so that none uses the whole quota while another has work.
+func (s *scheduler) fill(ctx, attempts context.Context) {
+	for idle := 0; idle < len(s.lanes) && s.quota > 0; s.turn++ {
+		c, ok := s.next(ctx, s.lanes[s.turn%len(s.lanes)])
+		if !ok {
+			idle++
+			continue
+		}
+		idle = 0
+		s.quota--
+		s.running++
+		s.attempts.Go(func() { s.attempt(attempts, c) })
+	}
+	if s.quota == 0 && s.refill == nil {
+		s.refill = time.After(paceInterval)
+	}
+}
+
+// next returns the next delivery of a lane that can start now. It reads more from the database if the lane has a slot but no delivery.
+func (s *scheduler) next(ctx context.Context, l *lane) (c claim, ok bool) {
 	for {
-		for s.quota > 0 {
-			c, ok := l.next()
-			if !ok {
-				break
-			}
-			s.quota--
-			s.running++
-			s.attempts.Go(func() { s.attempt(attempts, c) })
-		}
-		if s.quota == 0 {
-			if s.refill == nil {
-				s.refill = time.After(paceInterval)
-			}
-			return
-		}
-		if !l.wants() {
-			return
+		if c, ok := l.next(); ok || !l.wants() {
+			return c, ok
 		}
 		if err := s.claim(ctx, l); err != nil {
 			if ctx.Err() == nil {
 				s.options.Logger.ErrorContext(ctx, "looking for due deliveries failed", "cause", err)
 			}
 			l.stale = false // until the next poll
-			return
+			return claim{}, false
 		}
 	}
 }
