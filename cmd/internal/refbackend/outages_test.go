@@ -361,28 +361,6 @@ func TestChecksAndUpdatesAtTheSameTime(t *testing.T) {
 	}
 }
 
-// The monitor follows its checks at once, and its outage ends after the usual time.
-func TestClockThatIsSetBack(t *testing.T) {
-	s := startSystem(t)
-	w := s.addMonitor(s.team("harbour"))
-	s.probes(w, "udd")
-	s.clock.Move(-24 * time.Hour)
-	s.probes(w, "d")
-	if s.letter(w) != "d" || len(s.incidents(w.team)) != 1 {
-		t.Errorf("status %s, incidents %v", s.letter(w), s.incidents(w.team))
-	}
-	s.probes(w, "uu")
-	s.clock.Move(-24 * time.Hour)
-	s.probes(w, "uuuuu")
-	if s.incidents(w.team)[0].ResolvedAt != nil {
-		t.Error("the outage ended before its time")
-	}
-	s.probes(w, "u")
-	if got := s.state(w); s.incidents(w.team)[0].ResolvedAt == nil || got.GetLastStatusChangeAt().AsTime().After(s.clock.Now()) {
-		t.Errorf("the outage has not ended: monitor %v", got)
-	}
-}
-
 // A check of a monitor that was down before the backend counted checks.
 func TestMonitorWithoutCounts(t *testing.T) {
 	s := startSystem(t)
