@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/refbackend/audit"
+	"opsgate/cmd/internal/refbackend/delivery"
 	"opsgate/cmd/internal/refbackend/mail"
 	"opsgate/cmd/internal/refbackend/store/query"
 	"opsgate/cmd/internal/refbackend/webhook"
@@ -16,8 +17,8 @@ import (
 
 // Channels of subscribers.
 const (
-	ChannelEmail   = "email"
-	ChannelWebhook = "webhook"
+	ChannelEmail   = delivery.Email
+	ChannelWebhook = delivery.Webhook
 )
 
 // Action types of subscribers in the audit log.

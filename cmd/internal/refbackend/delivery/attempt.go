@@ -17,7 +17,7 @@ import (
 	"opsgate/cmd/internal/refbackend/store/query"
 )
 
-// Bounds of one attempt. Senders have lower ones of their own.
+// Bounds of one attempt, which senders cannot exceed.
 const (
 	webhookTimeout = 15 * time.Second
 	emailTimeout   = time.Minute
