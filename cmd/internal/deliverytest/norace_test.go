@@ -3,3 +3,5 @@
 package deliverytest
 
 var raceFlag []string
+
+const raceMemory = 1
