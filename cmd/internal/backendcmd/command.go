@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	"opsgate/cmd/internal/buildinfo"
 	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/refbackend"
+	"opsgate/cmd/internal/refbackend/store"
 )
 
 // An Environment holds the outputs and the other external dependencies of the program.
@@ -37,7 +41,7 @@ type commands struct {
 
 // dataDir is the flag of every command that opens the database.
 type dataDir struct {
-	DataDir string `required:"" placeholder:"DIR" env:"OPSBACKEND_DATA_DIR" help:"Directory of the database, created if it does not exist."`
+	DataDir string `required:"" placeholder:"DIR" env:"OPSBACKEND_DATA_DIR" help:"Directory of the database. serve and team create create it."`
 }
 
 // tokenFormat is the flag of every command that creates tokens.
@@ -66,8 +70,16 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 	}.Run(ctx, new(commands), arguments, environment)
 }
 
-// use opens the backend, calls fn and closes the backend.
+// use opens an existing database, calls fn and closes the backend.
 func (d dataDir) use(ctx context.Context, e Environment, fn func(*refbackend.Backend) error) error {
+	if _, err := os.Stat(filepath.Join(d.DataDir, store.FileName)); err != nil {
+		return fmt.Errorf("no database in %s: %w", d.DataDir, err)
+	}
+	return d.create(ctx, e, fn)
+}
+
+// create does the same, and creates the database if it does not exist.
+func (d dataDir) create(ctx context.Context, e Environment, fn func(*refbackend.Backend) error) error {
 	backend, err := refbackend.Open(ctx, refbackend.Options{DataDir: d.DataDir, Clock: e.Clock, WallClock: e.Clock})
 	if err != nil {
 		return err

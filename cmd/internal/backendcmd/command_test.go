@@ -231,6 +231,10 @@ func TestExitCodes(t *testing.T) {
 		{2, "serve --data-dir " + dir + " --mail-from a@b.example", "--mail-from needs --smtp"},
 		{2, "serve --data-dir " + dir + " --smtp-password-file x", "--smtp-user and --smtp-password-file need each other"},
 		{2, "serve --data-dir " + dir + mailed + " --smtp-user harbour", "--smtp-user and --smtp-password-file need each other"},
+		{
+			2, "serve --data-dir " + dir + " --smtp 192.0.2.1:25 --smtp-tls none --smtp-user harbour --smtp-password-file x",
+			"--smtp-user needs TLS",
+		},
 		{2, "serve --data-dir " + dir + mailed + " --no-delivery", "--no-delivery excludes --smtp"},
 		{2, "serve --data-dir " + dir + mailed + " --smtp-tls ssl", "ssl"},
 		{2, "serve --data-dir " + dir + " --smtp 127.0.0.1:1 --mail-from nobody --links-url https://a.example", "address"},
@@ -241,7 +245,8 @@ func TestExitCodes(t *testing.T) {
 		{1, "token create --data-dir " + dir + " --team unknown", "not found"},
 		{1, "token revoke --data-dir " + dir + " 42", "not found"},
 		{1, "serve --data-dir " + dir + " --listen nowhere:x", "listen on nowhere:x"},
-		{1, "team list --data-dir " + notADir, "data directory"},
+		{1, "team create --data-dir " + notADir + " x", "data directory"},
+		{1, "team list --data-dir " + notADir, "no database in " + notADir},
 	} {
 		code, out, errs := run(t, strings.Fields(c.arguments)...)
 		if code != c.code || !strings.Contains(out+errs, c.output) {

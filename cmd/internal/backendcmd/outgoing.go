@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 
@@ -40,15 +41,21 @@ func (o outgoing) check() error {
 		}
 	}
 	mailed := o.SMTP != ""
-	_, _, err := net.SplitHostPort(o.SMTP)
+	host, _, err := net.SplitHostPort(o.SMTP)
 	add(mailed && err != nil, "--smtp needs a host and a port")
 	add(mailed && o.MailFrom == "", "--smtp needs --mail-from")
 	add(mailed && o.LinksURL == "", "--smtp needs --links-url")
 	add(!mailed && o.MailFrom != "", "--mail-from needs --smtp")
 	add(!mailed && o.SMTPUser != "", "--smtp-user needs --smtp")
 	add((o.SMTPUser == "") != (o.SMTPPasswordFile == ""), "--smtp-user and --smtp-password-file need each other")
+	add(o.SMTPUser != "" && o.SMTPTLS == string(mail.NoTLS) && !isLoopback(host), "--smtp-user needs TLS: the password would be readable")
 	add(o.NoDelivery && mailed, "--no-delivery excludes --smtp")
 	return errors.Join(problems...)
+}
+
+func isLoopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
 // password returns the password of the SMTP user, or "" without one.

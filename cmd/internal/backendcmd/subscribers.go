@@ -117,6 +117,9 @@ func (c *subscriberRemove) Run(ctx context.Context, e Environment) error {
 	})
 }
 
+// maxOverlap bounds how long an old secret is used.
+const maxOverlap = 30 * 24 * time.Hour
+
 type subscriberRotate struct {
 	dataDir
 
@@ -134,8 +137,8 @@ func (c *subscriberRotate) Run(ctx context.Context, e Environment) error {
 	case c.Overlap != nil:
 		overlap = *c.Overlap
 	}
-	if overlap < 0 {
-		return commandline.UsageError{Err: errors.New("--overlap must not be negative")}
+	if overlap < 0 || overlap > maxOverlap {
+		return commandline.UsageError{Err: fmt.Errorf("--overlap must be 0 to %v", maxOverlap)}
 	}
 	return c.use(ctx, e, func(b *refbackend.Backend) error {
 		secret, err := b.RotateSecret(ctx, c.ID, overlap)

@@ -216,6 +216,9 @@ func TestAgeAndOverlapFollowTheClock(t *testing.T) {
 
 func TestWrongUsageOfSubscriberAndDelivery(t *testing.T) {
 	dir := t.TempDir()
+	if code, _, errs := run(t, "team", "create", "--data-dir", dir, "Harbour"); code != 0 {
+		t.Fatal(errs)
+	}
 	for _, c := range []struct {
 		code              int
 		arguments, output string
@@ -233,6 +236,7 @@ func TestWrongUsageOfSubscriberAndDelivery(t *testing.T) {
 		{2, "subscriber add --data-dir DIR --page p --webhook ftp://s3cret.example/s3cret", "https://"},
 		{2, "subscriber rotate-secret --data-dir DIR 42 --now --overlap 1h", "--now"},
 		{2, "subscriber rotate-secret --data-dir DIR 42 --overlap -1h", "--overlap"},
+		{2, "subscriber rotate-secret --data-dir DIR 42 --overlap 721h", "--overlap must be 0 to 720h"},
 		{2, "subscriber remove --data-dir DIR", "id"},
 		{2, "delivery list --data-dir DIR --state lost", "lost"},
 		{2, "delivery list --data-dir DIR --limit 0", "--limit"},
@@ -244,7 +248,10 @@ func TestWrongUsageOfSubscriberAndDelivery(t *testing.T) {
 		{1, "subscriber remove --data-dir DIR 42", "not found"},
 		{1, "subscriber rotate-secret --data-dir DIR 42", "not found"},
 		{1, "delivery retry --data-dir DIR 42", "not found"},
+		{1, "delivery retry --data-dir DIR --dead --subscriber 42", "not found"},
+		{1, "delivery list --data-dir DIR --subscriber 42", "not found"},
 		{0, "delivery retry --data-dir DIR --dead", "0 retried"},
+		{1, "delivery retry --data-dir DIR/typo --dead", "no database in " + dir + "/typo"},
 	} {
 		code, out, errs := run(t, strings.Fields(strings.ReplaceAll(c.arguments, "DIR", dir))...)
 		if code != c.code || !strings.Contains(out+errs, c.output) || strings.Contains(out+errs, "s3cret") {

@@ -28,7 +28,7 @@ type teamCreate struct {
 
 // Run creates the team.
 func (c *teamCreate) Run(ctx context.Context, e Environment) error {
-	return c.use(ctx, e, func(b *refbackend.Backend) error {
+	return c.create(ctx, e, func(b *refbackend.Backend) error {
 		team, err := b.CreateTeam(ctx, c.Name, c.Plan)
 		if err != nil {
 			return err

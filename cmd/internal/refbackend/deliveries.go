@@ -34,9 +34,20 @@ type DeliveryFilter struct {
 	State, SubscriberID string
 }
 
-// ListDeliveries returns the newest deliveries first, and at most limit.
+func (f DeliveryFilter) check(ctx context.Context, q *query.Queries) error {
+	if f.SubscriberID == "" {
+		return nil
+	}
+	_, err := findSubscriber(ctx, q, f.SubscriberID)
+	return err
+}
+
+// ListDeliveries returns the newest deliveries first, and at most limit. An unknown subscriber is ErrNotFound.
 func (b *Backend) ListDeliveries(ctx context.Context, filter DeliveryFilter, limit int) (deliveries []Delivery, err error) {
 	err = b.store.Read(ctx, func(q *query.Queries) error {
+		if err := filter.check(ctx, q); err != nil {
+			return err
+		}
 		rows, err := q.ListDeliveries(ctx, query.ListDeliveriesParams{
 			State: filter.State, SubscriberID: filter.SubscriberID, PageSize: int64(limit),
 		})
@@ -77,11 +88,16 @@ func (b *Backend) RetryDeliveries(ctx context.Context, ids []string) error {
 func (b *Backend) RetryDeadLetters(ctx context.Context, subscriber string) (retried int, err error) {
 	var last int64
 	err = b.store.Read(ctx, func(q *query.Queries) (err error) {
-		last, err = q.LastDelivery(ctx)
-		return err
+		if err := (DeliveryFilter{SubscriberID: subscriber}).check(ctx, q); err != nil {
+			return err
+		}
+		if last, err = q.LastDelivery(ctx); err != nil {
+			return fmt.Errorf("look for the last delivery: %w", err)
+		}
+		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("look for the last delivery: %w", err)
+		return 0, err
 	}
 	for batch := maintenanceBatch; batch == maintenanceBatch; {
 		err := b.store.Write(ctx, func(q *query.Queries) error {
