@@ -22,7 +22,7 @@ type Summary struct {
 	Page       string    `json:"page"`    // the name of the status page; "" if unknown
 	// ID is the message id: the same at each attempt.
 	ID      string `json:"id"`
-	Subject string `json:"subject"` // of an email, or the event of a webhook with the incident
+	Subject string `json:"subject"` // of an email, or the event of a webhook with the incident and its status
 	// Attempt counts the arrivals of this id at this subscriber.
 	Attempt int `json:"attempt"`
 	Bytes   int `json:"bytes"`

@@ -179,6 +179,9 @@ func event(body []byte) (subject, page string) {
 			Incident struct {
 				Title string `json:"title"`
 			} `json:"incident"`
+			Update struct {
+				Status string `json:"status"`
+			} `json:"update"`
 		} `json:"data"`
 	}
 	if !utf8.Valid(body) || json.Unmarshal(body, &payload) != nil || payload.Type == "" {
@@ -187,6 +190,9 @@ func event(body []byte) (subject, page string) {
 	subject = payload.Type
 	if title := payload.Data.Incident.Title; title != "" {
 		subject += ": " + title
+	}
+	if status := payload.Data.Update.Status; status != "" {
+		subject += ": " + status
 	}
 	return subject, payload.Data.StatusPage.Name
 }

@@ -104,11 +104,9 @@ func (d *Dispatcher) log(ctx context.Context, o outcome, m Message) {
 		level, text = slog.LevelWarn, "a receiver is gone: its subscriber is removed"
 	default:
 		attributes = append(attributes, slog.Time("next_attempt", time.Unix(0, o.next).UTC()))
-		if m.Attempt == 1 {
-			if skipped, ok := d.warns.admit(); ok {
-				level = slog.LevelWarn
-				attributes = append(attributes, slog.Int("at_debug_level", skipped))
-			}
+		if skipped, ok := d.warns.admit(); ok {
+			level = slog.LevelWarn
+			attributes = append(attributes, slog.Int("at_debug_level", skipped))
 		}
 	}
 	d.options.Logger.LogAttrs(ctx, level, text, attributes...)

@@ -65,8 +65,8 @@ type Sender interface {
 
 // Errors of senders, to be wrapped.
 var (
-	// ErrPermanent means that the receiver will never accept the message.
-	ErrPermanent = errors.New("not accepted by the receiver")
+	// ErrPermanent means that the message is not sent again: the receiver refused it, or its address is not allowed.
+	ErrPermanent = errors.New("cannot be delivered")
 	// ErrGone means that the receiver wants no further messages: the subscriber is removed. It is permanent.
 	ErrGone = errors.New("the receiver is gone")
 )

@@ -39,18 +39,18 @@ func TestRepliesOfTheServer(t *testing.T) {
 		permanent  bool
 		want       string
 	}{
-		{"unknown recipient", reply(550, "no such user"), nil, true, "not accepted by the receiver: RCPT TO: 550 no such user"},
-		{"refused content", nil, reply(554, "spam"), true, "not accepted by the receiver: DATA: 554 spam"},
+		{"unknown recipient", reply(550, "no such user"), nil, true, "cannot be delivered: RCPT TO: 550 no such user"},
+		{"refused content", nil, reply(554, "spam"), true, "cannot be delivered: DATA: 554 spam"},
 		{"greylisting", reply(450, "try later"), nil, false, "RCPT TO: 450 try later"},
 		{"full disk", nil, reply(452, "no space"), false, "DATA: 452 no space"},
 		{"shutdown", reply(421, "bye"), nil, false, "RCPT TO: 421 bye"},
 		{"authentication required", reply(530, "authenticate first"), nil, false, "RCPT TO: 530 authenticate first"},
 		{"repeated address", reply(550, "<ada@harbour.example>: user ada unknown"), nil, true,
-			"not accepted by the receiver: RCPT TO: 550 <…@harbour.example>: user … unknown"},
+			"cannot be delivered: RCPT TO: 550 <…@harbour.example>: user … unknown"},
 		{"other address", reply(550, "x=bob@harbour.example is (ADA)"), nil, true,
-			"not accepted by the receiver: RCPT TO: 550 …@harbour.example is (…)"},
+			"cannot be delivered: RCPT TO: 550 …@harbour.example is (…)"},
 		{"refused link", nil, reply(554, "https://links.harbour.example/base/subscriptions/dG9rZW4_-x/unsubscribe is listed"), true,
-			"not accepted by the receiver: DATA: 554 https://links.harbour.example/base/subscriptions/…/unsubscribe is listed"},
+			"cannot be delivered: DATA: 554 https://links.harbour.example/base/subscriptions/…/unsubscribe is listed"},
 		{"control characters", reply(450, "a\x1b[31m\u202eb"), nil, false, "RCPT TO: 450 a [31mb"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
