@@ -9,6 +9,9 @@ import (
 // checksUntilDown is the number of failed checks after which the backend sets a monitor to down, with one more for a check in progress.
 const checksUntilDown = 3 + 1
 
+// mostTroubled is the number of targets of a team that are in trouble at a time, so that most of its monitors are up.
+const mostTroubled = 3
+
 // addTroubles schedules the outages and the degradations of the team's targets: each target has about one of both in an hour.
 func (t *team) addTroubles(start time.Time) {
 	var fragile []*target
@@ -58,11 +61,17 @@ func quickest(targets []*target) *target {
 	return found
 }
 
-// pickTarget returns a target that is not in trouble, mostly one with a short interval; nil if there is none.
+// pickTarget returns a target that is not in trouble, mostly one with a short interval; nil if there is none, or too many are in trouble.
 func pickTarget(r *rand.Rand, targets []*target, at time.Time) *target {
-	total := 0.0
+	total, troubled := 0.0, 0
 	for _, x := range targets {
 		total += x.weight(at)
+		if x.inTrouble(at) {
+			troubled++
+		}
+	}
+	if troubled >= mostTroubled {
+		return nil
 	}
 	choice := r.Float64() * total
 	for _, x := range targets {
