@@ -158,8 +158,12 @@ func TestOnlyDeadLettersAreRetried(t *testing.T) {
 	if err := s.backend.RetryDeliveries(t.Context(), []string{dead, "42"}); !errors.Is(err, refbackend.ErrNotFound) {
 		t.Errorf("an unknown id: %v", err)
 	}
+	unknown := refbackend.DeliveryFilter{SubscriberID: "42"}
+	if list, err := s.backend.ListDeliveries(t.Context(), unknown, 10); !errors.Is(err, refbackend.ErrNotFound) {
+		t.Errorf("an unknown subscriber: %v, %v", list, err)
+	}
 	for filter, want := range map[refbackend.DeliveryFilter]int{
-		{State: "dead"}: 1, {State: "delivered"}: 1, {State: "waiting", SubscriberID: subscriber}: 1, {SubscriberID: "42"}: 0, {}: 3,
+		{State: "dead"}: 1, {State: "delivered"}: 1, {State: "waiting", SubscriberID: subscriber}: 1, {}: 3,
 	} {
 		if list, err := s.backend.ListDeliveries(t.Context(), filter, 10); err != nil || len(list) != want {
 			t.Errorf("%v: %v, %v", filter, list, err)
