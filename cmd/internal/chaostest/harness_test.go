@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,6 +12,8 @@ import (
 	"testing"
 	"text/tabwriter"
 	"time"
+
+	"opsgate/cmd/internal/processtest"
 )
 
 var (
@@ -48,11 +49,8 @@ func runTests(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	programs = dir
-	args := append([]string{"build", "-o", dir}, raceFlag...)
-	build := exec.Command("go", append(args, "opsgate/cmd/opsgate", "opsgate/cmd/opsbackend")...)
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "building the programs:", err)
+	if err := processtest.Build(dir, "opsgate", "opsbackend"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	shared, err = launchBackend("127.0.0.1:0", filepath.Join(dir, "data"))

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"opsgate/cmd/internal/logging/loggingtest"
+	"opsgate/cmd/internal/processtest"
 )
 
 const (
@@ -30,26 +30,18 @@ type process struct {
 	killed bool  // by a test; its exit status is ignored
 }
 
-// launch runs a program from its own thread. The kernel kills the program when that thread ends, so that killed tests leave no processes.
+// launch runs a program.
 func launch(name string, args ...string) (*process, error) {
 	return launchCommand(name, exec.Command(program(name), args...))
 }
 
 func launchCommand(name string, cmd *exec.Cmd) (*process, error) {
 	p := &process{name: name, cmd: cmd, exited: make(chan struct{})}
-	p.cmd.Stderr, p.cmd.SysProcAttr = &p.log, endsWithParent()
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(p.exited)
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			p.err = p.cmd.Wait()
-		}
-	}()
-	return p, <-started
+	p.cmd.Stderr = &p.log
+	return p, processtest.Start(cmd, func(err error) {
+		p.err = err
+		close(p.exited)
+	})
 }
 
 // start runs a program for one test.

@@ -3,8 +3,9 @@ package deliverytest
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
+
+	"opsgate/cmd/internal/processtest"
 )
 
 // programs is the directory of the built programs.
@@ -22,10 +23,8 @@ func runTests(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	programs = dir
-	build := exec.Command("go", append(append([]string{"build", "-o", dir}, raceFlag...), "opsgate/cmd/opsbackend", "opsgate/cmd/opsgate")...)
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "building the programs:", err)
+	if err := processtest.Build(dir, "opsbackend", "opsgate"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()

@@ -6,13 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"opsgate/cmd/internal/logging/loggingtest"
+	"opsgate/cmd/internal/processtest"
 )
 
 const (
@@ -29,24 +29,12 @@ type process struct {
 	exited chan struct{}
 }
 
-// launch starts a program with additional variables. The thread that starts it is locked, because the kernel kills the program when the
-// thread ends: killed tests leave no processes.
+// launch starts a program with additional variables.
 func launch(t *testing.T, name string, variables []string, arguments ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(filepath.Join(programs, name), arguments...), exited: make(chan struct{})}
-	p.cmd.Env, p.cmd.Stderr, p.cmd.SysProcAttr = append(os.Environ(), variables...), &p.log, endsWithParent()
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(p.exited)
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = p.cmd.Wait() // the state has the result
-		}
-	}()
-	must(t, <-started)
+	p.cmd.Env, p.cmd.Stderr = append(os.Environ(), variables...), &p.log
+	must(t, processtest.Start(p.cmd, func(error) { close(p.exited) })) // the state has the result
 	return p
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/logging/loggingtest"
+	"opsgate/cmd/internal/processtest"
 	"opsgate/gateway/openapi/openapitest"
 )
 
@@ -37,11 +38,8 @@ func runTests(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	programs.dir = dir
-	args := append([]string{"build", "-o", dir}, raceFlag...)
-	build := exec.Command("go", append(args, "opsgate/cmd/opsdev", "opsgate/cmd/opsbackend", "opsgate/cmd/opsgate")...)
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "building the programs:", err)
+	if err := processtest.Build(dir, "opsdev", "opsbackend", "opsgate"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	shared, err := launch(launchOptions{config: highLimits, dir: dir})
@@ -99,10 +97,9 @@ func launch(o launchOptions) (*System, error) {
 	s := &System{exited: make(chan error, 1)}
 	s.process = exec.Command(filepath.Join(programs.dir, "opsdev"), args...)
 	s.process.Stdout, s.process.Stderr = &s.startText, &s.log
-	if err := s.process.Start(); err != nil {
+	if err := processtest.Start(s.process, func(err error) { s.exited <- err }); err != nil {
 		return nil, err
 	}
-	go func() { s.exited <- s.process.Wait() }()
 	return s, s.awaitCredentials(credentials)
 }
 

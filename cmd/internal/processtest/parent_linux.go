@@ -1,4 +1,4 @@
-package chaostest
+package processtest
 
 import "syscall"
 

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package chaostest
+package processtest
 
 import "syscall"
 

@@ -1,5 +1,0 @@
-//go:build !race
-
-package chaostest
-
-var raceFlag []string

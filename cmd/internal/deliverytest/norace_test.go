@@ -1,7 +1,0 @@
-//go:build !race
-
-package deliverytest
-
-var raceFlag []string
-
-const raceMemory = 1

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package deliverytest
-
-import "syscall"
-
-// endsWithParent returns nil: on other systems the programs outlive a killed test.
-func endsWithParent() *syscall.SysProcAttr { return nil }
