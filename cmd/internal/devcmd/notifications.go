@@ -14,6 +14,7 @@ import (
 	"opsgate/cmd/internal/inbox"
 	"opsgate/cmd/internal/outbound"
 	"opsgate/cmd/internal/refbackend"
+	"opsgate/cmd/internal/refbackend/delivery"
 	"opsgate/cmd/internal/refbackend/links"
 	"opsgate/cmd/internal/refbackend/mail"
 	"opsgate/cmd/internal/refbackend/store/query"
@@ -81,14 +82,10 @@ func (n *notifications) subscribers(ctx context.Context, channel, address string
 			return fmt.Errorf("list the subscribers of an address: %w", err)
 		}
 		for _, row := range rows {
-			subscriber := inbox.Subscriber{Page: row.Page, Hostname: row.Hostname}
-			if row.Secret != nil {
-				subscriber.Secrets = append(subscriber.Secrets, row.Secret)
-			}
-			if until := row.PreviousSecretUntil; until != nil && *until > time.Now().UnixNano() {
-				subscriber.Secrets = append(subscriber.Secrets, row.PreviousSecret)
-			}
-			list = append(list, subscriber)
+			list = append(list, inbox.Subscriber{
+				Page: row.Page, Hostname: row.Hostname,
+				Secrets: delivery.ValidSecrets(row.Secret, row.PreviousSecret, row.PreviousSecretUntil, time.Now().UnixNano()),
+			})
 		}
 		return nil
 	})

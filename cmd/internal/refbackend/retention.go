@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"opsgate/cmd/internal/refbackend/delivery"
 	"opsgate/cmd/internal/refbackend/store/query"
 )
 
@@ -33,13 +34,14 @@ const (
 	maintenanceBatch = 500
 	// rollupBatch is smaller, because each rollup reads the points of an hour.
 	rollupBatch = 50
-	// maintenanceInterval is the time between two passes of RunMaintenance, by the wall clock.
-	maintenanceInterval = time.Hour
 )
 
-// RunMaintenance calls Maintain now and each hour, until ctx ends, and then returns nil. It logs failures, and continues.
+// MaintenanceInterval is the time between two passes of Maintain.
+const MaintenanceInterval = time.Hour
+
+// RunMaintenance calls Maintain now and each hour of the wall clock, until ctx ends, and then returns nil. It logs failures, and continues.
 func (b *Backend) RunMaintenance(ctx context.Context) error {
-	ticker := time.NewTicker(maintenanceInterval)
+	ticker := time.NewTicker(MaintenanceInterval)
 	defer ticker.Stop()
 	for {
 		if err := b.Maintain(ctx); err != nil && ctx.Err() == nil {
@@ -246,7 +248,7 @@ func (m *maintenance) expireSubscribers(until int64) deletion {
 			return 0, fmt.Errorf("list the expired subscribers: %w", err)
 		}
 		for _, row := range expired {
-			if err := m.removeSubscriber(ctx, q, row); err != nil {
+			if err := delivery.RemoveSubscriber(ctx, q, m.clock, row.TeamID, row.ID); err != nil {
 				return 0, err
 			}
 		}

@@ -23,9 +23,8 @@ const (
 
 // Action types of subscribers in the audit log.
 const (
-	subscriberAdded   = "subscriber.added"
-	subscriberRemoved = "subscriber.removed"
-	secretRotated     = "subscriber.secret_rotated" //nolint:gosec // not a secret
+	subscriberAdded = "subscriber.added"
+	secretRotated   = "subscriber.secret_rotated" //nolint:gosec // not a secret
 )
 
 // confirmationInterval is the shortest time between two requests to confirm one subscription, so that repeated additions do not flood the
@@ -80,12 +79,9 @@ func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added Add
 		return AddedSubscriber{}, err
 	}
 	err = b.store.Write(ctx, func(q *query.Queries) error {
-		page, err := q.FindStatusPage(ctx, n.Page)
-		if errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("status page %q: %w", n.Page, ErrNotFound)
-		}
+		page, err := findSubscribedPage(ctx, q, n.Page)
 		if err != nil {
-			return fmt.Errorf("look for the status page: %w", err)
+			return err
 		}
 		existing, err := q.GetSubscriberByAddress(ctx, query.GetSubscriberByAddressParams{
 			StatusPageID: page.ID, Channel: n.Channel, Address: n.Address,
@@ -186,12 +182,9 @@ func (b *Backend) ListSubscribers(ctx context.Context, page string) (subscribers
 	err = b.store.Read(ctx, func(q *query.Queries) error {
 		id := ""
 		if page != "" {
-			found, err := q.FindStatusPage(ctx, page)
-			if errors.Is(err, sql.ErrNoRows) {
-				return fmt.Errorf("status page %q: %w", page, ErrNotFound)
-			}
+			found, err := findSubscribedPage(ctx, q, page)
 			if err != nil {
-				return fmt.Errorf("look for the status page: %w", err)
+				return err
 			}
 			id = found.ID
 		}
@@ -212,19 +205,8 @@ func (b *Backend) RemoveSubscriber(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		return b.removeSubscriber(ctx, q, row)
+		return delivery.RemoveSubscriber(ctx, q, b.clock, row.TeamID, row.ID)
 	})
-}
-
-func (b *Backend) removeSubscriber(ctx context.Context, q *query.Queries, row query.Subscriber) error {
-	now, err := audit.TimeOfWrite(ctx, q, b.clock, row.TeamID)
-	if err != nil {
-		return err
-	}
-	if _, err := q.DeleteSubscriber(ctx, row.ID); err != nil {
-		return fmt.Errorf("delete subscriber %s: %w", row.ID, err)
-	}
-	return audit.ServiceAction(row.TeamID, subscriberRemoved, row.ID, now).Record(ctx, q)
 }
 
 // RotateSecret gives a webhook a new secret and returns its text form. For the time of the overlap, messages are signed with the old secret
@@ -260,6 +242,18 @@ func (b *Backend) RotateSecret(ctx context.Context, id string, overlap time.Dura
 		return "", err
 	}
 	return webhook.FormatSecret(fresh), nil
+}
+
+// findSubscribedPage returns the status page with an id or a hostname.
+func findSubscribedPage(ctx context.Context, q *query.Queries, page string) (query.StatusPage, error) {
+	row, err := q.FindStatusPage(ctx, page)
+	if errors.Is(err, sql.ErrNoRows) {
+		return row, fmt.Errorf("status page %q: %w", page, ErrNotFound)
+	}
+	if err != nil {
+		return row, fmt.Errorf("look for the status page: %w", err)
+	}
+	return row, nil
 }
 
 func findSubscriber(ctx context.Context, q *query.Queries, id string) (query.Subscriber, error) {

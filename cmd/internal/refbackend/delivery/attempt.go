@@ -169,15 +169,22 @@ func (l *loaded) addEvent(ctx context.Context, q *query.Queries, notification st
 }
 
 func (d *Dispatcher) subscriber(row query.Subscriber) Subscriber {
-	s := Subscriber{ID: row.ID, Address: row.Address, LinkToken: row.LinkToken}
-	if row.Secret != nil {
-		s.Secrets = append(s.Secrets, row.Secret)
+	return Subscriber{
+		ID: row.ID, Address: row.Address, LinkToken: row.LinkToken,
+		Secrets: ValidSecrets(row.Secret, row.PreviousSecret, row.PreviousSecretUntil, d.now()),
 	}
-	until := row.PreviousSecretUntil
-	if row.PreviousSecret != nil && until != nil && d.now() < *until {
-		s.Secrets = append(s.Secrets, row.PreviousSecret)
+}
+
+// ValidSecrets returns the keys of a webhook's signatures at a time, newest first: its secret, and until the end of a rotation the one
+// before it. Emails have none.
+func ValidSecrets(secret, previous []byte, until *int64, now int64) (secrets [][]byte) {
+	if secret != nil {
+		secrets = append(secrets, secret)
 	}
-	return s
+	if previous != nil && until != nil && now < *until {
+		secrets = append(secrets, previous)
+	}
+	return secrets
 }
 
 func at(nanoseconds int64) time.Time { return time.Unix(0, nanoseconds).UTC() }

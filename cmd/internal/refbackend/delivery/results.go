@@ -151,7 +151,7 @@ func (d *Dispatcher) writeOne(ctx context.Context, q *query.Queries, o *outcome,
 	case delivered, dead:
 		return d.finish(ctx, q, o, now)
 	case removed:
-		return d.remove(ctx, q, o)
+		return RemoveSubscriber(ctx, q, d.options.BackendClock, o.team, o.claim.subscriber)
 	default:
 		return nil
 	}
@@ -173,18 +173,19 @@ func (d *Dispatcher) finish(ctx context.Context, q *query.Queries, o *outcome, n
 	return nil
 }
 
-// remove deletes the subscriber with its deliveries.
-func (d *Dispatcher) remove(ctx context.Context, q *query.Queries, o *outcome) error {
-	deleted, err := q.DeleteSubscriber(ctx, o.claim.subscriber)
+// RemoveSubscriber deletes a subscriber of the team with its deliveries, and writes the audit entry. It does nothing if there is no such
+// subscriber.
+func RemoveSubscriber(ctx context.Context, q *query.Queries, clock func() time.Time, team, id string) error {
+	deleted, err := q.DeleteSubscriber(ctx, id)
 	if err != nil {
-		return fmt.Errorf("delete a subscriber: %w", err)
+		return fmt.Errorf("delete subscriber %s: %w", id, err)
 	}
 	if deleted == 0 {
 		return nil
 	}
-	at, err := audit.TimeOfWrite(ctx, q, d.options.BackendClock, o.team)
+	at, err := audit.TimeOfWrite(ctx, q, clock, team)
 	if err != nil {
 		return err
 	}
-	return audit.ServiceAction(o.team, "subscriber.removed", o.claim.subscriber, at).Record(ctx, q)
+	return audit.ServiceAction(team, audit.SubscriberRemoved, id, at).Record(ctx, q)
 }

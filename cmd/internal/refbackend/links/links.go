@@ -181,7 +181,7 @@ func (p *pages) showUnsubscribe(ctx context.Context, r *http.Request) (page, err
 }
 
 func (p *pages) unsubscribe(ctx context.Context, r *http.Request) (page, error) {
-	_, err := p.change(ctx, r, "subscriber.removed", func(q *query.Queries, s subscription, _ int64) (bool, error) {
+	_, err := p.change(ctx, r, audit.SubscriberRemoved, func(q *query.Queries, s subscription, _ int64) (bool, error) {
 		if _, err := q.DeleteSubscriber(ctx, s.ID); err != nil {
 			return false, fmt.Errorf("delete the subscriber: %w", err)
 		}
