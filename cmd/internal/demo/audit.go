@@ -14,19 +14,19 @@ import (
 // insertAudit inserts an audit log of some months.
 func (t *teamSeeder) insertAudit(ctx context.Context) error {
 	r := t.random("audit")
-	age := between(r, 3*time.Minute, 20*time.Minute)
+	age := Between(r, 3*time.Minute, 20*time.Minute)
 	for i := range t.auditCount {
-		action := pick(r, actions())
+		action := Pick(r, actions())
 		resource, _, _ := strings.Cut(action, ".")
 		row := query.InsertAuditEntryParams{
 			ID: t.id("audit", strconv.Itoa(i)), TeamID: teamID(t.team), ActionType: action, ResourceType: resource,
-			ResourceID: t.resource(r, resource), ActorID: pick(r, People(t.team)), IpAddress: pick(r, Addresses()), CreatedAt: t.ago(age),
+			ResourceID: t.resource(r, resource), ActorID: Pick(r, People(t.team)), IpAddress: Pick(r, Addresses()), CreatedAt: t.ago(age),
 		}
 		if err := t.q.InsertAuditEntry(ctx, row); err != nil {
 			return fmt.Errorf("insert audit entry %d: %w", i, err)
 		}
 		if i%50 != 25 { // sometimes two entries have the same time
-			age += between(r, 5*time.Minute, 12*time.Hour)
+			age += Between(r, 5*time.Minute, 12*time.Hour)
 		}
 	}
 	return nil
@@ -62,13 +62,13 @@ func (t *teamSeeder) resource(r *rand.Rand, kind string) string {
 	case "incident":
 		return t.incidentID(r.IntN(t.incidentCount))
 	case "monitor":
-		return t.id("monitor", pick(r, t.monitors).name)
+		return t.id("monitor", Pick(r, t.monitors).name)
 	case "server":
-		return t.id("server", pick(r, t.servers).name)
+		return t.id("server", Pick(r, t.servers).name)
 	case "server_group":
-		return t.id("group", pick(r, t.groups).name)
+		return t.id("group", Pick(r, t.groups).name)
 	case "status_page":
-		return t.id("page", pick(r, t.pages).name)
+		return t.id("page", Pick(r, t.pages).name)
 	case "team":
 		return teamID(t.team)
 	default: // a resource that only the audit log refers to

@@ -40,14 +40,14 @@ func (t *teamSeeder) insertServer(ctx context.Context, s server) error {
 	}
 	row := query.InsertServerParams{
 		ID: t.id("server", s.name), TeamID: teamID(t.team), Name: s.name, Os: s.os, Tags: string(tags),
-		Host: s.name + "." + strings.ToLower(t.team) + ".example", CreatedAt: t.ago(between(r, 40*day, 390*day)),
+		Host: s.name + "." + strings.ToLower(t.team) + ".example", CreatedAt: t.ago(Between(r, 40*day, 390*day)),
 	}
 	if s.group != "" {
 		group := t.id("group", s.group)
 		row.GroupID = &group
 	}
 	if !s.neverSeen {
-		seen := t.ago(between(r, 2*time.Second, time.Minute))
+		seen := t.ago(Between(r, 2*time.Second, time.Minute))
 		row.LastSeenAt = &seen
 	}
 	if err := t.q.InsertServer(ctx, row); err != nil {
@@ -72,7 +72,7 @@ func (t *teamSeeder) insertScheduled(ctx context.Context, s server) error {
 			Name: c.name, Command: c.command, Cron: c.cron, Enabled: !c.disabled, ConsecutiveFailures: int64(c.failures),
 		}
 		if !c.neverRan {
-			ran, code := t.ago(between(r, time.Minute, 20*time.Hour)), int64(min(c.failures, 1))
+			ran, code := t.ago(Between(r, time.Minute, 20*time.Hour)), int64(min(c.failures, 1))
 			row.LastRunAt, row.LastExitCode = &ran, &code
 		}
 		if err := t.q.InsertScheduledCommand(ctx, row); err != nil {
@@ -85,17 +85,17 @@ func (t *teamSeeder) insertScheduled(ctx context.Context, s server) error {
 // insertHistory inserts a server's commands. The newest are queued or running.
 func (t *teamSeeder) insertHistory(ctx context.Context, s server) error {
 	r := t.random("history", s.name)
-	age := between(r, time.Minute, time.Hour)
+	age := Between(r, time.Minute, time.Hour)
 	for i := range s.commands {
 		row := query.InsertServerCommandParams{
 			ID: t.id("command", fmt.Sprint(s.name, "/", i)), TeamID: teamID(t.team), ServerID: t.id("server", s.name),
-			Command: pick(r, CommandTexts()), Source: pick(r, Sources()), CreatedAt: t.ago(age), Status: commandStatus(r, i),
+			Command: Pick(r, CommandTexts()), Source: Pick(r, Sources()), CreatedAt: t.ago(age), Status: commandStatus(r, i),
 		}
 		runCommand(r, &row)
 		if err := t.q.InsertServerCommand(ctx, row); err != nil {
 			return fmt.Errorf("insert command %d: %w", i, err)
 		}
-		age += between(r, time.Minute, 5*time.Hour)
+		age += Between(r, time.Minute, 5*time.Hour)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func commandStatus(r *rand.Rand, i int) string {
 	case 1:
 		return "running"
 	default:
-		return pick(r, FinalStatuses())
+		return Pick(r, FinalStatuses())
 	}
 }
 
@@ -125,12 +125,12 @@ func runCommand(r *rand.Rand, row *query.InsertServerCommandParams) {
 	if row.Status == "queued" {
 		return
 	}
-	started := row.CreatedAt + between(r, 20*time.Millisecond, 900*time.Millisecond).Nanoseconds()
+	started := row.CreatedAt + Between(r, 20*time.Millisecond, 900*time.Millisecond).Nanoseconds()
 	row.StartedAt = &started
 	if row.Status == "running" {
 		return
 	}
-	ran := between(r, 40*time.Millisecond, 30*time.Second)
+	ran := Between(r, 40*time.Millisecond, 30*time.Second)
 	finished, milliseconds := started+ran.Nanoseconds(), ran.Milliseconds()
 	row.FinishedAt, row.DurationMs = &finished, &milliseconds
 	code := ExitCode(r, row.Status)
@@ -140,7 +140,7 @@ func runCommand(r *rand.Rand, row *query.InsertServerCommandParams) {
 // ExitCode returns the exit code of a command that ended with the status.
 func ExitCode(r *rand.Rand, status string) int64 {
 	codes := map[string]int64{
-		"succeeded": 0, "failed": pick(r, []int64{1, 1, 2, 126, 127}), "cancelled": 130, "timed_out": 124,
+		"succeeded": 0, "failed": Pick(r, []int64{1, 1, 2, 126, 127}), "cancelled": 130, "timed_out": 124,
 	}
 	return codes[status]
 }

@@ -23,7 +23,7 @@ func (t *teamSeeder) insertIncidents(ctx context.Context) error {
 			return fmt.Errorf("insert the timeline of incident %d: %w", i, err)
 		}
 		if i%20 != 10 { // sometimes two incidents have the same time of creation
-			age += between(r, time.Hour, 36*time.Hour)
+			age += Between(r, time.Hour, 36*time.Hour)
 		}
 	}
 	return nil
@@ -35,20 +35,20 @@ func (t *teamSeeder) incidentID(i int) string { return t.id("incident", strconv.
 func (t *teamSeeder) incident(r *rand.Rand, i int, age time.Duration) query.InsertIncidentParams {
 	row := query.InsertIncidentParams{
 		ID: t.incidentID(i), TeamID: teamID(t.team), StatusPageID: t.pageOfIncident(r), CreatedAt: t.ago(age),
-		Title: Title(r), Impact: pick(r, Impacts()),
+		Title: Title(r), Impact: Pick(r, Impacts()),
 		// Detected late: the order by started_at differs from the order by created_at.
-		StartedAt: t.ago(age + between(r, 0, 40*time.Hour)),
+		StartedAt: t.ago(age + Between(r, 0, 40*time.Hour)),
 		Status:    "resolved",
 	}
 	if i%11 == 5 {
-		row.IsMaintenance, row.Title, row.Impact = true, pick(r, maintenances()), "none"
-		row.StartedAt = t.ago(age - between(r, 10*time.Minute, 20*time.Minute))
+		row.IsMaintenance, row.Title, row.Impact = true, Pick(r, maintenances()), "none"
+		row.StartedAt = t.ago(age - Between(r, 10*time.Minute, 20*time.Minute))
 	}
 	if open := []string{"investigating", "identified", "monitoring"}; i < 9 {
 		row.Status = open[i%len(open)]
 		return row
 	}
-	resolved := min(row.CreatedAt+between(r, 12*time.Minute, 9*time.Hour).Nanoseconds(), t.ago(time.Minute))
+	resolved := min(row.CreatedAt+Between(r, 12*time.Minute, 9*time.Hour).Nanoseconds(), t.ago(time.Minute))
 	row.ResolvedAt = &resolved
 	return row
 }
@@ -100,7 +100,7 @@ func (t *teamSeeder) insertAffected(ctx context.Context, r *rand.Rand, row query
 			continue
 		}
 		return t.q.InsertIncidentComponent(ctx, query.InsertIncidentComponentParams{
-			TeamID: row.TeamID, IncidentID: row.ID, ComponentID: t.id("component", p.name+"/"+pick(r, p.components).name),
+			TeamID: row.TeamID, IncidentID: row.ID, ComponentID: t.id("component", p.name+"/"+Pick(r, p.components).name),
 		})
 	}
 	return nil
@@ -110,10 +110,10 @@ func (t *teamSeeder) insertAffected(ctx context.Context, r *rand.Rand, row query
 func Impacts() []string { return []string{"none", "minor", "minor", "major", "critical"} }
 
 // Title returns the title of an incident.
-func Title(r *rand.Rand) string { return pick(r, symptoms()) + " " + pick(r, scopes()) }
+func Title(r *rand.Rand) string { return Pick(r, symptoms()) + " " + Pick(r, scopes()) }
 
 // Message returns the text of an update with the status.
-func Message(r *rand.Rand, status string) string { return pick(r, messages(status)) }
+func Message(r *rand.Rand, status string) string { return Pick(r, messages(status)) }
 
 func symptoms() []string {
 	return []string{

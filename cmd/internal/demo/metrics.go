@@ -66,9 +66,9 @@ func newLoad(r *rand.Rand, diskAt time.Time) *Load {
 		random:    r,
 		cpu:       8 + 35*r.Float64(),
 		swing:     5 + 25*r.Float64(),
-		ramTotal:  pick(r, []float64{4096, 8192, 16384, 32768, 65536}),
+		ramTotal:  Pick(r, []float64{4096, 8192, 16384, 32768, 65536}),
 		ramShare:  0.35 + 0.4*r.Float64(),
-		diskTotal: pick(r, []float64{40, 80, 160, 320, 1024}),
+		diskTotal: Pick(r, []float64{40, 80, 160, 320, 1024}),
 	}
 	l.disk = l.diskTotal * (0.3 + 0.4*r.Float64())
 	l.diskGrowth = l.diskTotal * 0.004 * r.Float64()

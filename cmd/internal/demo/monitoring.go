@@ -61,17 +61,17 @@ func (t *teamSeeder) isPublic(m monitor) bool {
 func (t *teamSeeder) checks(m monitor) []query.InsertMonitorCheckParams {
 	r := t.random("checks", m.name)
 	interval := time.Duration(m.interval) * time.Second
-	until := t.now.Add(-between(r, time.Second, interval))
+	until := t.now.Add(-Between(r, time.Second, interval))
 	if m.disabled {
 		until = until.Add(-6 * time.Hour)
 	}
-	base := between(r, 8*time.Millisecond, 180*time.Millisecond)
+	base := Between(r, 8*time.Millisecond, 180*time.Millisecond)
 	// The present status began at most eight hours ago. Another status preceded it for a few checks.
-	changedAt := until.Add(-between(r, 5*time.Minute, 8*time.Hour)).Add(-interval)
+	changedAt := until.Add(-Between(r, 5*time.Minute, 8*time.Hour)).Add(-interval)
 	otherAt := changedAt.Add(-3 * interval)
 	statuses := newStatusSequence(r, m)
 	var checks []query.InsertMonitorCheckParams
-	for at := t.now.Add(-checksAge).Add(between(r, 0, interval)); !at.After(until); at = at.Add(interval) {
+	for at := t.now.Add(-checksAge).Add(Between(r, 0, interval)); !at.After(until); at = at.Add(interval) {
 		status := statuses.next()
 		switch {
 		case m.steady:
@@ -115,7 +115,7 @@ func (c *statusSequence) next() string {
 	if c.remaining--; c.remaining <= 0 {
 		c.status, c.remaining = "up", 20+c.random.IntN(200)
 		if c.random.IntN(3) == 0 {
-			c.status, c.remaining = pick(c.random, []string{"down", "degraded", "degraded"}), 1+c.random.IntN(6)
+			c.status, c.remaining = Pick(c.random, []string{"down", "degraded", "degraded"}), 1+c.random.IntN(6)
 		}
 	}
 	return c.status
@@ -128,8 +128,8 @@ func Latency(r *rand.Rand, base time.Duration, status string) time.Duration {
 	case "down":
 		return timeout
 	case "degraded":
-		return 8*base + between(r, time.Second, 3*time.Second)
+		return 8*base + Between(r, time.Second, 3*time.Second)
 	default:
-		return base + between(r, 0, base)
+		return base + Between(r, 0, base)
 	}
 }

@@ -104,10 +104,10 @@ func seed(topic ...string) [sha256.Size]byte {
 	return sha256.Sum256([]byte("opsgate demo data\n" + strings.Join(topic, "\n")))
 }
 
-// pick returns a random choice.
-func pick[T any](r *rand.Rand, choices []T) T { return choices[r.IntN(len(choices))] }
+// Pick returns a random choice.
+func Pick[T any](r *rand.Rand, choices []T) T { return choices[r.IntN(len(choices))] }
 
-// between returns a random duration d, where low ≤ d < high.
-func between(r *rand.Rand, low, high time.Duration) time.Duration {
+// Between returns a random duration d, where low ≤ d < high.
+func Between(r *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(r.Int64N(int64(high-low)))
 }

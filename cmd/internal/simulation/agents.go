@@ -42,7 +42,7 @@ func (t *team) addAgents(ctx context.Context, q *query.Queries, start time.Time)
 		r := t.random("agent", server.Name)
 		t.agents = append(t.agents, &agent{
 			team: t.id, server: server.ID, load: demo.ContinueLoad(t.name, server.Name, last, r),
-			delay: between(r, 0, reportInterval*5/6),
+			delay: demo.Between(r, 0, reportInterval*5/6),
 		})
 	}
 	if len(t.agents) == 0 {
@@ -50,9 +50,9 @@ func (t *team) addAgents(ctx context.Context, q *query.Queries, start time.Time)
 	}
 	t.Simulation.agents = append(t.Simulation.agents, t.agents...)
 	r := t.random("silence")
-	pause := func() time.Duration { return between(r, 9*time.Hour, 18*time.Hour) / time.Duration(len(t.agents)) }
+	pause := func() time.Duration { return demo.Between(r, 9*time.Hour, 18*time.Hour) / time.Duration(len(t.agents)) }
 	t.schedule(start.Add(pause()/4), func(_ context.Context, at time.Time) (time.Time, error) {
-		pick(r, t.agents).silentUntil = at.Add(between(r, 4*time.Minute, 10*time.Minute))
+		demo.Pick(r, t.agents).silentUntil = at.Add(demo.Between(r, 4*time.Minute, 10*time.Minute))
 		return at.Add(pause()), nil
 	})
 	return nil

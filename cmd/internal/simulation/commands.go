@@ -37,7 +37,7 @@ func (t *team) addCommands(ctx context.Context, q *query.Queries, start time.Tim
 	r := t.random("commands")
 	for _, row := range unfinished {
 		c := &command{team: t, id: row.ID}
-		switch soon := start.Add(between(r, 10*time.Second, 10*time.Minute)); {
+		switch soon := start.Add(demo.Between(r, 10*time.Second, 10*time.Minute)); {
 		case demo.HasFixedHistory(row.ServerID):
 		case row.StartedAt == nil:
 			t.schedule(soon, c.start(r))
@@ -56,9 +56,11 @@ func (t *team) addCommands(ctx context.Context, q *query.Queries, start time.Tim
 	if len(servers) == 0 {
 		return nil
 	}
-	pause := func() time.Duration { return between(r, 30*time.Minute, 50*time.Minute) / time.Duration(len(servers)) }
+	pause := func() time.Duration {
+		return demo.Between(r, 30*time.Minute, 50*time.Minute) / time.Duration(len(servers))
+	}
 	t.schedule(start.Add(pause()/2), func(ctx context.Context, at time.Time) (time.Time, error) {
-		if a := pick(r, servers); !at.Before(a.silentUntil) {
+		if a := demo.Pick(r, servers); !at.Before(a.silentUntil) {
 			return at.Add(pause()), t.execute(ctx, r, a.server, at)
 		}
 		return at.Add(pause()), nil
@@ -74,7 +76,7 @@ func (t *team) execute(ctx context.Context, r *rand.Rand, server string, at time
 	}
 	row := query.InsertServerCommandParams{
 		ID: id.String(), TeamID: t.id, ServerID: server, Status: "queued",
-		Command: pick(r, demo.CommandTexts()), Source: pick(r, demo.Sources()),
+		Command: demo.Pick(r, demo.CommandTexts()), Source: demo.Pick(r, demo.Sources()),
 	}
 	actor := t.actor(r)
 	err = t.backend.Store().Write(ctx, func(q *query.Queries) error {
@@ -94,17 +96,17 @@ func (t *team) execute(ctx context.Context, r *rand.Rand, server string, at time
 		return err
 	}
 	c := &command{team: t, id: row.ID}
-	t.schedule(time.Unix(0, row.CreatedAt).Add(between(r, 20*time.Millisecond, 900*time.Millisecond)), c.start(r))
+	t.schedule(time.Unix(0, row.CreatedAt).Add(demo.Between(r, 20*time.Millisecond, 900*time.Millisecond)), c.start(r))
 	return nil
 }
 
 // start returns the activity that starts the command.
 func (c *command) start(r *rand.Rand) activity {
-	c.status = pick(r, demo.FinalStatuses())
+	c.status = demo.Pick(r, demo.FinalStatuses())
 	c.code = demo.ExitCode(r, c.status)
-	duration := between(r, 40*time.Millisecond, 20*time.Second)
+	duration := demo.Between(r, 40*time.Millisecond, 20*time.Second)
 	if r.IntN(3) == 0 {
-		duration = between(r, 20*time.Second, commandTimeout)
+		duration = demo.Between(r, 20*time.Second, commandTimeout)
 	}
 	if c.status == "timed_out" {
 		duration = commandTimeout

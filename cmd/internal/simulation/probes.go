@@ -55,7 +55,7 @@ func (t *team) addTargets(ctx context.Context, q *query.Queries, start time.Time
 			return err
 		}
 		if monitor.Status != up { // its cause is not in the data
-			x.trouble = trouble{result: monitor.Status, share: 1, until: start.Add(between(x.random, 3*time.Minute, 10*time.Minute))}
+			x.trouble = trouble{result: monitor.Status, share: 1, until: start.Add(demo.Between(x.random, 3*time.Minute, 10*time.Minute))}
 		}
 		t.targets = append(t.targets, x)
 		t.schedule(x.firstCheck(start), x.check)
@@ -72,7 +72,7 @@ func (x *target) setBase(ctx context.Context, q *query.Queries) error {
 	}
 	x.base = time.Duration(milliseconds) * time.Millisecond
 	if x.base == 0 {
-		x.base = between(x.random, 8*time.Millisecond, 180*time.Millisecond)
+		x.base = demo.Between(x.random, 8*time.Millisecond, 180*time.Millisecond)
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (x *target) firstCheck(start time.Time) time.Time {
 			return due.UTC()
 		}
 	}
-	return start.Add(between(x.random, time.Second, min(x.interval, time.Minute)))
+	return start.Add(demo.Between(x.random, time.Second, min(x.interval, time.Minute)))
 }
 
 // check records the result of a check.

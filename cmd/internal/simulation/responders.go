@@ -57,7 +57,9 @@ func (t *team) addResponders(ctx context.Context, q *query.Queries, start time.T
 		return nil
 	}
 	others := t.random("other incidents")
-	pause := func() time.Duration { return between(others, time.Hour, 2*time.Hour) / time.Duration(len(t.pages)) }
+	pause := func() time.Duration {
+		return demo.Between(others, time.Hour, 2*time.Hour) / time.Duration(len(t.pages))
+	}
 	t.schedule(start.Add(pause()/5), func(ctx context.Context, at time.Time) (time.Time, error) {
 		return at.Add(pause()), t.attend(ctx, others)
 	})
@@ -66,7 +68,7 @@ func (t *team) addResponders(ctx context.Context, q *query.Queries, start time.T
 
 // actor returns one of the team's people.
 func (t *team) actor(r *rand.Rand) *incidentv1.Actor {
-	return &incidentv1.Actor{TokenId: pick(r, demo.People(t.name)), IpAddress: pick(r, demo.Addresses())}
+	return &incidentv1.Actor{TokenId: demo.Pick(r, demo.People(t.name)), IpAddress: demo.Pick(r, demo.Addresses())}
 }
 
 // identify posts updates on outages in progress, each some minutes after its incident opened.
@@ -111,7 +113,7 @@ func (t *team) attend(ctx context.Context, r *rand.Rand) error {
 	if len(open) == 0 {
 		return t.create(ctx, r)
 	}
-	incident := pick(r, open)
+	incident := demo.Pick(r, open)
 	next := map[string]incidentv1.IncidentStatus{
 		"investigating": incidentv1.IncidentStatus_INCIDENT_STATUS_IDENTIFIED,
 		"identified":    incidentv1.IncidentStatus_INCIDENT_STATUS_MONITORING,
@@ -142,12 +144,12 @@ func (t *team) openIncidents(ctx context.Context) (list []query.ListOpenIncident
 func (t *team) create(ctx context.Context, r *rand.Rand) error {
 	request := &incidentv1.CreateIncidentRequest{
 		TeamId: t.id, Title: demo.Title(r), Status: incidentv1.IncidentStatus_INCIDENT_STATUS_INVESTIGATING,
-		Message: demo.Message(r, "investigating"), Impact: impacts()[pick(r, demo.Impacts())], Actor: t.actor(r),
+		Message: demo.Message(r, "investigating"), Impact: impacts()[demo.Pick(r, demo.Impacts())], Actor: t.actor(r),
 	}
-	if p := pick(r, t.pages); r.IntN(4) > 0 {
+	if p := demo.Pick(r, t.pages); r.IntN(4) > 0 {
 		request.StatusPageId = &p.id
 		if len(p.components) > 0 {
-			request.ComponentIds = []string{pick(r, p.components)}
+			request.ComponentIds = []string{demo.Pick(r, p.components)}
 		}
 	}
 	if _, err := t.backend.Incidents().CreateIncident(ctx, request); err != nil {

@@ -19,8 +19,6 @@ const (
 	tick = 100 * time.Millisecond
 	// stepTimeout limits the time of an event: the database may be busy.
 	stepTimeout = time.Minute
-	// maintenanceInterval is the interval of rollups and deletions.
-	maintenanceInterval = time.Hour
 	// retryAfter is the time after which an event that failed is repeated.
 	retryAfter = time.Minute
 )
@@ -66,8 +64,8 @@ func New(ctx context.Context, o Options) (*Simulation, error) {
 		return nil, err
 	}
 	s.schedule(start.Add(reportInterval), s.report)
-	s.schedule(start.Add(maintenanceInterval), func(ctx context.Context, at time.Time) (time.Time, error) {
-		return at.Add(maintenanceInterval), s.backend.Maintain(ctx)
+	s.schedule(start.Add(refbackend.MaintenanceInterval), func(ctx context.Context, at time.Time) (time.Time, error) {
+		return at.Add(refbackend.MaintenanceInterval), s.backend.Maintain(ctx)
 	})
 	return s, nil
 }
@@ -140,12 +138,4 @@ func (s *Simulation) Run(ctx context.Context) {
 			s.logger.Warn("the simulation repeats events that failed", "error", err)
 		}
 	}
-}
-
-// pick returns a random choice.
-func pick[T any](r *rand.Rand, choices []T) T { return choices[r.IntN(len(choices))] }
-
-// between returns a random duration d, where low ≤ d < high.
-func between(r *rand.Rand, low, high time.Duration) time.Duration {
-	return low + time.Duration(r.Int64N(int64(high-low)))
 }

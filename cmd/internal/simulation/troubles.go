@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"opsgate/cmd/internal/demo"
 )
 
 // checksUntilDown is the number of failed checks after which the backend sets a monitor to down, with one more for a check in progress.
@@ -25,7 +27,7 @@ func (t *team) addTroubles(start time.Time) {
 	}
 	share := time.Duration(len(fragile))
 	outages := t.random("outages")
-	pause := func() time.Duration { return between(outages, 40*time.Minute, 80*time.Minute) / share }
+	pause := func() time.Duration { return demo.Between(outages, 40*time.Minute, 80*time.Minute) / share }
 	first := pause()
 	if quick := quickest(fragile); !quick.inTrouble(start) && quick.interval <= time.Minute {
 		first += pause()
@@ -46,7 +48,7 @@ func (t *team) addTroubles(start time.Time) {
 		if x := pickTarget(degradations, fragile, at); x != nil {
 			x.degrade(degradations, at)
 		}
-		return at.Add(between(degradations, 30*time.Minute, 70*time.Minute) / share), nil
+		return at.Add(demo.Between(degradations, 30*time.Minute, 70*time.Minute) / share), nil
 	})
 }
 
@@ -92,7 +94,7 @@ func (x *target) weight(at time.Time) float64 {
 
 // fail begins an outage that is long enough to set the monitor to down. Every sixth is a flapping one.
 func (x *target) fail(r *rand.Rand, at time.Time) {
-	x.trouble = trouble{result: down, share: 1, until: at.Add(checksUntilDown*x.interval + between(r, time.Minute, 5*time.Minute))}
+	x.trouble = trouble{result: down, share: 1, until: at.Add(checksUntilDown*x.interval + demo.Between(r, time.Minute, 5*time.Minute))}
 	if r.IntN(6) == 0 {
 		x.trouble.share = 0.75
 		x.trouble.until = at.Add(4 * checksUntilDown * x.interval)
@@ -101,5 +103,5 @@ func (x *target) fail(r *rand.Rand, at time.Time) {
 
 // degrade begins a time of slow responses.
 func (x *target) degrade(r *rand.Rand, at time.Time) {
-	x.trouble = trouble{result: degraded, share: 1, until: at.Add(max(2*x.interval, between(r, 5*time.Minute, 15*time.Minute)))}
+	x.trouble = trouble{result: degraded, share: 1, until: at.Add(max(2*x.interval, demo.Between(r, 5*time.Minute, 15*time.Minute)))}
 }
