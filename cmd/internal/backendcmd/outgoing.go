@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"strings"
 
@@ -48,14 +47,9 @@ func (o outgoing) check() error {
 	add(!mailed && o.MailFrom != "", "--mail-from needs --smtp")
 	add(!mailed && o.SMTPUser != "", "--smtp-user needs --smtp")
 	add((o.SMTPUser == "") != (o.SMTPPasswordFile == ""), "--smtp-user and --smtp-password-file need each other")
-	add(o.SMTPUser != "" && o.SMTPTLS == string(mail.NoTLS) && !isLoopback(host), "--smtp-user needs TLS: the password would be readable")
+	add(o.SMTPUser != "" && o.SMTPTLS == string(mail.NoTLS) && !mail.IsLoopback(host), "--smtp-user needs TLS: the password would be readable")
 	add(o.NoDelivery && mailed, "--no-delivery excludes --smtp")
 	return errors.Join(problems...)
-}
-
-func isLoopback(host string) bool {
-	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
 // password returns the password of the SMTP user, or "" without one.

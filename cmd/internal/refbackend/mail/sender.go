@@ -130,13 +130,14 @@ func parseLinks(text string) (*url.URL, error) {
 	if err != nil || links.Host == "" || links.User != nil || links.RawQuery != "" || links.Fragment != "" {
 		return nil, errors.New("the URL of the links in emails must be absolute, without user, query and fragment")
 	}
-	if links.Scheme != "https" && (links.Scheme != "http" || !isLoopback(links.Hostname())) {
+	if links.Scheme != "https" && (links.Scheme != "http" || !IsLoopback(links.Hostname())) {
 		return nil, errors.New("the URL of the links in emails must be https, except on the loopback interface")
 	}
 	return links, nil
 }
 
-func isLoopback(host string) bool {
+// IsLoopback reports whether a host is this machine, so that a connection needs no TLS.
+func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
