@@ -19,6 +19,8 @@ import (
 const (
 	DependencyRedis       = "redis"
 	DependencyRevocations = "revocations" // the identity service's stream
+	DependencyCapacity    = "capacity"    // requests in flight
+	DependencyConnections = "connections" // open connections
 )
 
 // Dependency is the state of a resource that the gateway needs.

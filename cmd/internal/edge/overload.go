@@ -42,8 +42,8 @@ type monitoredLimit struct {
 
 func newOverload(logger *slog.Logger, clock func() time.Time, capacity *gateway.Capacity, conns *connections) *overload {
 	return &overload{logger: logger, clock: clock, limits: []*monitoredLimit{
-		{name: "capacity", unit: "requests in flight", load: capacity.Load},
-		{name: "connections", unit: "open connections", load: conns.load},
+		{name: admin.DependencyCapacity, unit: "requests in flight", load: capacity.Load},
+		{name: admin.DependencyConnections, unit: "open connections", load: conns.load},
 	}}
 }
 

@@ -28,6 +28,7 @@ type Finding struct {
 	Verdict string `json:"verdict"`
 	Text    string `json:"text"`
 	Detail  string `json:"detail,omitempty"`
+	Runbook string `json:"runbook"` // page and section in docs/runbooks, such as "limits.md#redis-is-away"
 }
 
 // snapshot is the input of diagnose.
@@ -45,7 +46,8 @@ func diagnose(s snapshot) []Finding {
 	list := []Finding{}
 	if s.draining {
 		list = append(list, Finding{
-			"draining", verdictImpaired, "This gateway is draining: it will stop, and load balancers send it no more requests", "",
+			Key: "draining", Verdict: verdictImpaired, Text: "This gateway is draining: it will stop, and load balancers send it no more requests",
+			Runbook: "gateways.md#a-gateway-is-draining",
 		})
 	}
 	list = append(list, diagnoseLimiter(s.store, s.now)...)
@@ -59,8 +61,11 @@ func diagnose(s snapshot) []Finding {
 	}
 	list = append(list, diagnoseFailures(s.failures)...)
 	if r := s.reload; r != nil && r.Outcome == "refused" {
-		list = append(list, Finding{"reload", verdictImpaired, fmt.Sprintf("The configuration on disk was refused %s ago (%s)",
-			duration.Rounded(s.now.Sub(r.At)), counted(len(r.Problems), "problem")), strings.Join(r.Problems, "\n")})
+		list = append(list, Finding{
+			Key: "reload", Verdict: verdictImpaired, Detail: strings.Join(r.Problems, "\n"), Runbook: "configuration.md#a-reload-failed",
+			Text: fmt.Sprintf("The configuration on disk was refused %s ago (%s)",
+				duration.Rounded(s.now.Sub(r.At)), counted(len(r.Problems), "problem")),
+		})
 	}
 	slices.SortStableFunc(list, func(a, b Finding) int { return severity(b) - severity(a) })
 	return list
@@ -79,12 +84,18 @@ const connectTimeout = 5 * time.Second
 // diagnoseDependency returns the problem of a dependency, if it has one. The finding's key does not change with each probe.
 func diagnoseDependency(name string, d admin.Dependency, now time.Time) (f Finding, wrong bool) {
 	if b := d.Breaker; b != nil && b.State != backendclient.BreakerClosed {
-		return Finding{"breaker:" + name, verdictBroken, name + ": breaker " + breakerText(*b, now), b.Cause}, true
+		return Finding{
+			Key: "breaker:" + name, Verdict: verdictBroken, Text: name + ": breaker " + breakerText(*b, now), Detail: b.Cause,
+			Runbook: cmp.Or(dependencyRunbooks[name], "services.md#a-breaker-is-open"),
+		}, true
 	}
 	if d.OK {
 		return Finding{}, false
 	}
-	f = Finding{"connection:" + name, verdictBroken, name + ": " + d.State + forTime(d.Since, now), d.Reason}
+	f = Finding{
+		Key: "connection:" + name, Verdict: verdictBroken, Text: name + ": " + d.State + forTime(d.Since, now), Detail: d.Reason,
+		Runbook: cmp.Or(dependencyRunbooks[name], "gateways.md#a-gateway-is-degraded"),
+	}
 	switch {
 	case name == admin.DependencyRevocations: // requests are served without the stream
 		f.Verdict, f.Detail = verdictImpaired, "the revocation stream of the identity service is down"
@@ -93,6 +104,14 @@ func diagnoseDependency(name string, d admin.Dependency, now time.Time) (f Findi
 		f.Verdict = verdictImpaired
 	}
 	return f, true
+}
+
+// dependencyRunbooks has the runbooks of dependencies whose outage has a section of its own.
+var dependencyRunbooks = map[string]string{
+	"identity":                  "identity.md#tokens-are-served-stale",
+	admin.DependencyRevocations: "identity.md#revocations-are-not-received",
+	admin.DependencyCapacity:    "gateways.md#a-gateway-is-full",
+	admin.DependencyConnections: "gateways.md#a-gateway-has-too-many-connections",
 }
 
 // diagnoseLimiter returns the mode of the rate limiter while Redis is unavailable.
@@ -104,7 +123,10 @@ func diagnoseLimiter(s admin.Store, now time.Time) []Finding {
 	if s.Since != nil {
 		text += forTime(*s.Since, now)
 	}
-	f := Finding{"limiter:" + string(s.Mode), verdictImpaired, text + "; limits are " + limiterText(s), ""}
+	f := Finding{
+		Key: "limiter:" + string(s.Mode), Verdict: verdictImpaired, Text: text + "; limits are " + limiterText(s),
+		Runbook: "limits.md#redis-is-away",
+	}
 	if s.Mode == ratelimit.ModeDeny {
 		f.Verdict = verdictBroken
 	}
@@ -143,7 +165,9 @@ func diagnoseFailures(f failures) []Finding {
 	if more := len(routes) - len(named); more > 0 {
 		named = append(named, counted(more, "more route"))
 	}
-	return []Finding{{"failures:" + verdict, verdict, text, strings.Join(named, ", ")}}
+	return []Finding{{
+		Key: "failures:" + verdict, Verdict: verdict, Text: text, Detail: strings.Join(named, ", "), Runbook: "promises.md#clients-read-5xx",
+	}}
 }
 
 // counted returns "1 what" or "n whats".

@@ -29,63 +29,102 @@ func TestFindings(t *testing.T) {
 			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{
 				State: "open", TrippedAt: ago(40 * time.Second), ProbesAt: noon.Add(2 * time.Second), Cause: "Unavailable: gone",
 			})
-		}, []console.Finding{{Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 40s, next probe in 2s", Detail: "Unavailable: gone"}}},
+		}, []console.Finding{{
+			Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 40s, next probe in 2s", Detail: "Unavailable: gone",
+			Runbook: "services.md#a-breaker-is-open",
+		}}},
 		{"a breaker is open, and its next call is a probe", func(s *fakeSource) {
 			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{State: "open", TrippedAt: ago(time.Hour), ProbesAt: ago(time.Minute)})
-		}, []console.Finding{{Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 1h, the next call is a probe"}}},
+		}, []console.Finding{{
+			Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 1h, the next call is a probe",
+			Runbook: "services.md#a-breaker-is-open",
+		}}},
 		{"a breaker is half-open", func(s *fakeSource) {
 			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{State: "half-open", TrippedAt: ago(time.Second)})
-		}, []console.Finding{{Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker half-open for 1s, a few calls are allowed"}}},
+		}, []console.Finding{{
+			Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker half-open for 1s, a few calls are allowed",
+			Runbook: "services.md#a-breaker-is-open",
+		}}},
 		{"a service is unavailable", func(s *fakeSource) {
 			s.dependencies["fleet"] = admin.Dependency{State: "unavailable", Reason: "connection refused", Since: lost}
-		}, []console.Finding{{Key: "connection:fleet", Verdict: "broken", Text: "fleet: unavailable for 1m30s", Detail: "connection refused"}}},
+		}, []console.Finding{{
+			Key: "connection:fleet", Verdict: "broken", Text: "fleet: unavailable for 1m30s", Detail: "connection refused",
+			Runbook: "gateways.md#a-gateway-is-degraded",
+		}}},
 		{"a service is connecting", func(s *fakeSource) {
 			s.dependencies["fleet"] = admin.Dependency{State: "connecting", Since: ago(4 * time.Second)}
-		}, []console.Finding{{Key: "connection:fleet", Verdict: "impaired", Text: "fleet: connecting for 4s"}}},
+		}, []console.Finding{{
+			Key: "connection:fleet", Verdict: "impaired", Text: "fleet: connecting for 4s", Runbook: "gateways.md#a-gateway-is-degraded",
+		}}},
 		{"a service is connecting for five seconds", func(s *fakeSource) {
 			s.dependencies["fleet"] = admin.Dependency{State: "connecting", Since: ago(5 * time.Second)}
-		}, []console.Finding{{Key: "connection:fleet", Verdict: "broken", Text: "fleet: connecting for 5s"}}},
+		}, []console.Finding{{
+			Key: "connection:fleet", Verdict: "broken", Text: "fleet: connecting for 5s", Runbook: "gateways.md#a-gateway-is-degraded",
+		}}},
 		{"the start of an outage is unknown", func(s *fakeSource) {
 			s.dependencies["fleet"] = admin.Dependency{State: "unavailable"}
-		}, []console.Finding{{Key: "connection:fleet", Verdict: "broken", Text: "fleet: unavailable"}}},
+		}, []console.Finding{{
+			Key: "connection:fleet", Verdict: "broken", Text: "fleet: unavailable", Runbook: "gateways.md#a-gateway-is-degraded",
+		}}},
+		{"the identity service breaks the contract", func(s *fakeSource) {
+			s.dependencies["identity"] = admin.Dependency{State: "invalid answers"}
+		}, []console.Finding{{
+			Key: "connection:identity", Verdict: "broken", Text: "identity: invalid answers", Runbook: "identity.md#tokens-are-served-stale",
+		}}},
+		{"too many connections are open", func(s *fakeSource) {
+			s.dependencies["connections"] = admin.Dependency{State: "overloaded"}
+		}, []console.Finding{{
+			Key: "connection:connections", Verdict: "broken", Text: "connections: overloaded",
+			Runbook: "gateways.md#a-gateway-has-too-many-connections",
+		}}},
 		{"the capacity is exceeded", func(s *fakeSource) {
 			s.dependencies["capacity"] = admin.Dependency{State: "overloaded", Reason: "more than 8 requests", Since: ago(time.Second)}
-		}, []console.Finding{{Key: "connection:capacity", Verdict: "broken", Text: "capacity: overloaded for 1s", Detail: "more than 8 requests"}}},
+		}, []console.Finding{{
+			Key: "connection:capacity", Verdict: "broken", Text: "capacity: overloaded for 1s", Detail: "more than 8 requests",
+			Runbook: "gateways.md#a-gateway-is-full",
+		}}},
 		{"the revocation stream is down", func(s *fakeSource) {
 			s.dependencies["revocations"] = admin.Dependency{State: "unavailable", Since: ago(12 * time.Second)}
 		}, []console.Finding{{
 			Key: "connection:revocations", Verdict: "impaired", Text: "revocations: unavailable for 12s; revoked tokens are detected late",
-			Detail: "the revocation stream of the identity service is down",
+			Detail: "the revocation stream of the identity service is down", Runbook: "identity.md#revocations-are-not-received",
 		}}},
 		{"Redis is unavailable", func(s *fakeSource) {
 			s.dependencies["redis"] = admin.Dependency{State: "unavailable, limits are local"}
 			s.store = admin.Store{Mode: "local", Since: &lost, Breaker: &admin.Breaker{State: "open", Cause: "connection refused"}}
 		}, []console.Finding{{
 			Key: "limiter:local", Verdict: "impaired", Text: "redis: unavailable for 1m30s; limits are counted by each gateway separately", Detail: "connection refused",
+			Runbook: "limits.md#redis-is-away",
 		}}},
 		{"Redis is unavailable, and there are several gateways", func(s *fakeSource) {
 			s.store = admin.Store{Mode: "local", Since: &lost, Replicas: 3}
 		}, []console.Finding{{
 			Key: "limiter:local", Verdict: "impaired",
-			Text: "redis: unavailable for 1m30s; limits are counted by each gateway separately, with a share of 1/3 each",
+			Text:    "redis: unavailable for 1m30s; limits are counted by each gateway separately, with a share of 1/3 each",
+			Runbook: "limits.md#redis-is-away",
 		}}},
 		{"Redis is unavailable, and all requests are denied", func(s *fakeSource) {
 			s.store = admin.Store{Mode: "deny", Since: &lost}
 		}, []console.Finding{{
 			Key: "limiter:deny", Verdict: "broken", Text: "redis: unavailable for 1m30s; limits are not counted, every request is refused",
+			Runbook: "limits.md#redis-is-away",
 		}}},
 		{"a reload was refused", func(s *fakeSource) {
 			s.config.LastReload = &admin.Reload{At: ago(26 * time.Hour), Outcome: "refused", Problems: []string{"a:1: x", "a:2: y"}}
 		}, []console.Finding{{
 			Key: "reload", Verdict: "impaired", Text: "The configuration on disk was refused 1d2h ago (2 problems)", Detail: "a:1: x\na:2: y",
+			Runbook: "configuration.md#a-reload-failed",
 		}}},
 		{"a reload was applied", func(s *fakeSource) { s.config.LastReload = &admin.Reload{At: noon, Outcome: "applied"} }, []console.Finding{}},
 		{"the most severe finding is first", func(s *fakeSource) {
 			s.config.LastReload = &admin.Reload{At: ago(11 * time.Minute), Outcome: "refused", Problems: []string{"x"}}
 			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{State: "open"})
 		}, []console.Finding{
-			{Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open"},
-			{Key: "reload", Verdict: "impaired", Text: "The configuration on disk was refused 11m ago (1 problem)", Detail: "x"},
+			{Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open", Runbook: "services.md#a-breaker-is-open"},
+			{
+				Key: "reload", Verdict: "impaired", Text: "The configuration on disk was refused 11m ago (1 problem)", Detail: "x",
+				Runbook: "configuration.md#a-reload-failed",
+			},
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -122,6 +161,7 @@ func TestFindingsOfFailedRequests(t *testing.T) {
 		waitSamples(1)
 		check("impaired", console.Finding{
 			Key: "failures:impaired", Verdict: "impaired", Text: "1 of 991 requests in the last minute failed (5xx)", Detail: "a: 1",
+			Runbook: "promises.md#clients-read-5xx",
 		})
 		for route, n := range map[string]int{"b": 30, "c": 20, "d": 10, "e": 2} {
 			metrics.count(route, "503", n, 0)
@@ -129,11 +169,12 @@ func TestFindingsOfFailedRequests(t *testing.T) {
 		waitSamples(1)
 		check("broken", console.Finding{
 			Key: "failures:broken", Verdict: "broken", Text: "63 of 1053 requests in the last minute failed (5xx)", Detail: "b: 30, c: 20, d: 10, 2 more routes",
+			Runbook: "promises.md#clients-read-5xx",
 		})
 		waitSamples(2)
 		check("impaired", console.Finding{
 			Key: "failures:impaired", Verdict: "impaired", Text: "63 of 1053 requests in the last minute failed (5xx), none in the last 20s",
-			Detail: "b: 30, c: 20, d: 10, 2 more routes",
+			Detail: "b: 30, c: 20, d: 10, 2 more routes", Runbook: "promises.md#clients-read-5xx",
 		})
 		waitSamples(4)
 		check("well")
