@@ -1,8 +1,6 @@
 package edge
 
 import (
-	"os"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/cmd/internal/admin"
@@ -10,9 +8,8 @@ import (
 )
 
 func newConsole(o Options, i *inspector, registry prometheus.Gatherer) *console.Console {
-	host, _ := os.Hostname() // without a name the page shows none
 	return console.New(console.Options{
-		Metrics: registry, Source: i, Host: host, Version: o.Build.Version, Clock: o.Clock,
+		Metrics: registry, Source: i, Host: i.parts.fleet.host, Version: o.Build.Version, Clock: o.Clock,
 	})
 }
 

@@ -96,7 +96,11 @@ func (e *Edge) bind(ctx context.Context, o Options) error {
 		errors:      e.parts.logLimits.adminErrors.Handler(o.Logger.Handler()),
 		connections: e.parts.adminConnections,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	e.parts.fleet.bound(e.AdminAddress())
+	return nil
 }
 
 // Close releases the resources of Listen. It is for callers that do not call Run.

@@ -46,6 +46,7 @@ type parts struct {
 	reloads          *configMetrics
 	admin            *admin.Admin
 	console          *console.Console
+	fleet            *fleet
 
 	// current is the active snapshot. A request loads it once, so it never sees parts of two configurations.
 	current    atomic.Pointer[snapshot]
@@ -56,7 +57,7 @@ type parts struct {
 func build(o Options) (_ *parts, err error) {
 	registry := admin.NewRegistry(o.Build)
 	p := &parts{logger: o.Logger, clock: o.Clock, registry: registry, busiest: heavyhitters.New()}
-	p.retrySlots = gateway.NewRetrySlots(p.gateways)
+	p.retrySlots, p.fleet = gateway.NewRetrySlots(p.gateways), newFleet(o, p)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())

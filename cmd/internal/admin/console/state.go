@@ -31,6 +31,7 @@ type State struct {
 	Goroutines   float64             `json:"goroutines"`
 	Busiest      []admin.BusyToken   `json:"busiest"`
 	Config       admin.Configuration `json:"config"` // without Values
+	Fleet        admin.Fleet         `json:"fleet"`
 }
 
 // DependencyView is a row of the page's table of dependencies.
@@ -67,7 +68,7 @@ func (c *Console) state() State {
 		At: now.UTC().Truncate(time.Millisecond), Host: c.options.Host, Version: c.options.Version, Draining: c.isDraining(),
 		Limiter: limiterView(store, now), Dependencies: []DependencyView{},
 		InFlight: r.gauges[metricInFlight], Memory: r.gauges[metricMemory], Goroutines: r.gauges[metricGoroutines],
-		Busiest: source.Busiest(busiestTokens), Config: config,
+		Busiest: source.Busiest(busiestTokens), Config: config, Fleet: source.Fleet(),
 	}
 	if s.Busiest == nil {
 		s.Busiest = []admin.BusyToken{}
