@@ -175,13 +175,14 @@ lint: ## Run go vet and golangci-lint.
 			GOFLAGS="$$(go env GOFLAGS) $(RACE_FLAG)" $$linter run --config $(CURDIR)/.golangci.yml ./...); \
 	done
 
-generate: ## Generate code from the protos and the SQL, the OpenAPI document from its source, and the client of opsctl from the document.
+generate: ## Generate code from the protos and the SQL, the OpenAPI document and the client of opsctl, and the chart's schema of config.
 	@$(TOOL) buf generate
 	@$(TOOL) sqlc generate --file cmd/internal/refbackend/store/sqlc.yaml
 	@cd tools/edgebench && $(TOOL) buf generate
 	@go run ./gateway/openapi/openapigen
 	@$(TOOL) oapi-codegen -config cmd/internal/apiclient/oapi-codegen.yaml gateway/openapi/openapi.yaml
 	@go run ./cmd/internal/apiclient/operationsgen
+	@go run ./cmd/internal/config/chartgen
 
 format: ## Format Go code and protos.
 	@for module in $(CODE_MODULES) $(DEPLOY_MODULES) tools/openapi; do (cd $$module && $(LINT) golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...); done

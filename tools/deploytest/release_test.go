@@ -2,16 +2,14 @@ package deploytest
 
 import (
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
-	"go.yaml.in/yaml/v3"
 	"helm.sh/helm/v3/pkg/chartutil"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -20,104 +18,39 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // secretsDir is where the chart mounts Secrets.
 const secretsDir = "/run/secrets/opsgate"
 
-// configuration returns the configuration of a release.
+// configuration returns the configuration of the gateways.
 func (r release) configuration(t *testing.T) string {
 	t.Helper()
-	for _, c := range all[*corev1.ConfigMap](r) {
-		if text, is := c.Data["opsgate.yaml"]; is {
-			return text
+	return r.configMap(t, &only[*appsv1.Deployment](t, r).Spec.Template.Spec).Data["opsgate.yaml"]
+}
+
+// configMap returns the ConfigMap that a pod mounts as its configuration.
+func (r release) configMap(t *testing.T, pod *corev1.PodSpec) *corev1.ConfigMap {
+	t.Helper()
+	for _, v := range pod.Volumes {
+		for _, c := range all[*corev1.ConfigMap](r) {
+			if v.Name == "config" && v.ConfigMap.Name == c.Name {
+				return c
+			}
 		}
 	}
 	t.Fatal("there is no configuration")
-	return ""
+	return nil
 }
 
 // mountPaths returns the mount paths by volume.
-func mountPaths(d *appsv1.Deployment) map[string]string {
+func mountPaths(pod *corev1.PodSpec) map[string]string {
 	paths := map[string]string{}
-	for _, m := range d.Spec.Template.Spec.Containers[0].VolumeMounts {
+	for _, m := range pod.Containers[0].VolumeMounts {
 		paths[m.Name] = m.MountPath
 	}
 	return paths
-}
-
-func TestChartConfigurationIsValid(t *testing.T) {
-	for name, values := range eachValues(t) {
-		t.Run(name, func(t *testing.T) {
-			r := render(t, values)
-			secrets := map[string]string{}
-			d := only[*appsv1.Deployment](t, r)
-			for _, v := range d.Spec.Template.Spec.Volumes {
-				if v.Secret == nil {
-					continue
-				}
-				dir, under := strings.CutPrefix(mountPaths(d)[v.Name], secretsDir+"/")
-				if !under {
-					t.Fatalf("%s is mounted at %q", v.Name, mountPaths(d)[v.Name])
-				}
-				for _, item := range v.Secret.Items {
-					secrets[dir+"/"+item.Path] = "0123456789abcdef"
-				}
-				if len(v.Secret.Items) == 0 {
-					secrets[dir+"/ca.crt"] = "read at the first connection"
-				}
-			}
-			check(t, r.configuration(t), secretsDir, secrets)
-		})
-	}
-}
-
-// A replaced pod would lose its cached tokens and connections.
-func TestConfigurationChangeReplacesNoPod(t *testing.T) {
-	before := render(t, chartutil.Values{})
-	values, err := chartutil.ReadValues([]byte("config: {rate_limit: {limits: [{requests: 10, per: 1s}]}}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	after := render(t, values)
-	if before.configuration(t) == after.configuration(t) {
-		t.Fatal("the configuration is the same")
-	}
-	if a, b := only[*appsv1.Deployment](t, before), only[*appsv1.Deployment](t, after); !reflect.DeepEqual(a, b) {
-		t.Errorf("the deployments differ:\n%v\n%v", a, b)
-	}
-	for _, m := range only[*appsv1.Deployment](t, after).Spec.Template.Spec.Containers[0].VolumeMounts {
-		if m.SubPath != "" {
-			t.Errorf("%s is mounted with subPath, which the kubelet never updates", m.MountPath)
-		}
-	}
-}
-
-func TestPodsHaveTimeToDrain(t *testing.T) {
-	for name, values := range eachValues(t) {
-		t.Run(name, func(t *testing.T) {
-			r := render(t, values)
-			var config struct {
-				Shutdown struct {
-					DrainWait time.Duration `yaml:"drain_wait"`
-					Grace     time.Duration
-				}
-			}
-			if err := yaml.Unmarshal([]byte(r.configuration(t)), &config); err != nil {
-				t.Fatal(err)
-			}
-			pod := only[*appsv1.Deployment](t, r).Spec.Template.Spec
-			want := config.Shutdown.DrainWait + config.Shutdown.Grace + 10*time.Second
-			if got := time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second; got != want {
-				t.Errorf("killed after %s, want %s", got, want)
-			}
-			probe := pod.Containers[0].ReadinessProbe
-			noticed := time.Duration(probe.PeriodSeconds*probe.FailureThreshold) * time.Second
-			if config.Shutdown.DrainWait > 0 && noticed >= config.Shutdown.DrainWait {
-				t.Errorf("draining is noticed after %s, when it is over", noticed)
-			}
-		})
-	}
 }
 
 func TestPodsAreRestricted(t *testing.T) {
@@ -127,18 +60,24 @@ func TestPodsAreRestricted(t *testing.T) {
 	}
 	for name, values := range eachValues(t) {
 		t.Run(name, func(t *testing.T) {
-			template := only[*appsv1.Deployment](t, render(t, values)).Spec.Template
-			level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
-			for _, result := range evaluator.EvaluatePod(level, &template.ObjectMeta, &template.Spec) {
-				if !result.Allowed {
-					t.Errorf("%s: %s", result.ForbiddenReason, result.ForbiddenDetail)
+			r := render(t, values)
+			for _, template := range []corev1.PodTemplateSpec{
+				only[*appsv1.Deployment](t, r).Spec.Template, only[*batchv1.Job](t, r).Spec.Template,
+			} {
+				level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+				for _, result := range evaluator.EvaluatePod(level, &template.ObjectMeta, &template.Spec) {
+					if !result.Allowed {
+						t.Errorf("%s: %s", result.ForbiddenReason, result.ForbiddenDetail)
+					}
 				}
-			}
-			if mounted := template.Spec.AutomountServiceAccountToken; mounted == nil || *mounted {
-				t.Error("a service account token is mounted")
-			}
-			if readOnly := template.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem; readOnly == nil || !*readOnly {
-				t.Error("its root file system is writable")
+				if mounted := template.Spec.AutomountServiceAccountToken; mounted == nil || *mounted {
+					t.Error("a service account token is mounted")
+				}
+				for _, c := range append(template.Spec.Containers, template.Spec.InitContainers...) {
+					if readOnly := c.SecurityContext.ReadOnlyRootFilesystem; readOnly == nil || !*readOnly {
+						t.Errorf("the root file system of %s is writable", c.Name)
+					}
+				}
 			}
 		})
 	}
@@ -172,13 +111,16 @@ func TestSelectorsAndReferencesMatch(t *testing.T) {
 			d := only[*appsv1.Deployment](t, r)
 			for name, s := range selectors(r) {
 				mustSelect(t, name, s, d.Spec.Template.Labels)
+				if selects(t, s, only[*batchv1.Job](t, r).Spec.Template.Labels) {
+					t.Errorf("%s selects the pod of the check", name)
+				}
 			}
 			names := map[string]bool{}
 			for _, c := range all[*corev1.ConfigMap](r) {
 				names[c.Name] = true
 			}
 			for _, v := range d.Spec.Template.Spec.Volumes {
-				if v.ConfigMap != nil && !names[v.ConfigMap.Name] {
+				if v.Name == "config" && !names[v.ConfigMap.Name] {
 					t.Errorf("there is no ConfigMap %s", v.ConfigMap.Name)
 				}
 			}
@@ -244,6 +186,9 @@ func TestFullReleaseHasAllObjects(t *testing.T) {
 		"NetworkPolicy":           len(all[*networkingv1.NetworkPolicy](r)),
 		"ServiceAccount":          len(all[*corev1.ServiceAccount](r)),
 		"ServiceMonitor":          len(all[*monitoringv1.ServiceMonitor](r)),
+		"Ingress":                 len(all[*networkingv1.Ingress](r)),
+		"HTTPRoute":               len(all[*gatewayv1.HTTPRoute](r)),
+		"Job":                     len(all[*batchv1.Job](r)),
 	} {
 		if n == 0 {
 			t.Errorf("there is no %s", kind)
@@ -252,7 +197,7 @@ func TestFullReleaseHasAllObjects(t *testing.T) {
 	if got, want := len(all[*monitoringv1.PrometheusRule](r)), count(t, "prometheus/rules/*.yaml"); got != want {
 		t.Errorf("there are %d of %d files of rules", got, want)
 	}
-	if got, want := len(all[*corev1.ConfigMap](r))-1, count(t, "grafana/dashboards/*.json"); got != want {
+	if got, want := len(all[*corev1.ConfigMap](r))-2, count(t, "grafana/dashboards/*.json"); got != want {
 		t.Errorf("there are %d of %d dashboards", got, want)
 	}
 	for _, object := range all[runtime.Object](r) {

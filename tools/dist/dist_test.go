@@ -231,7 +231,7 @@ func checkChart(t *testing.T, content []byte) {
 			t.Errorf("there is no %q in\n%s", want, chart)
 		}
 	}
-	for _, want := range []string{"opsgate/templates/deployment.yaml", "opsgate/values.schema.json", "opsgate/.helmignore"} {
+	for _, want := range []string{"opsgate/templates/deployment.yaml", "opsgate/values.schema.json", "opsgate/files/restart-keys.yaml", "opsgate/.helmignore"} {
 		if !slices.ContainsFunc(headers, func(h *tar.Header) bool { return h.Name == want }) {
 			t.Errorf("there is no %s", want)
 		}

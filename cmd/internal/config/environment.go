@@ -26,7 +26,7 @@ func fromVariables(environment map[string]string, keys []Key) (settings []Settin
 	known, former := make(map[string]string), make(map[string]Key)
 	for _, key := range keys {
 		known[key.Variable] = key.Name
-		for _, name := range key.former {
+		for _, name := range key.Former {
 			former[variable(name)] = key
 		}
 	}

@@ -71,8 +71,9 @@ type Key struct {
 	Min, Max string // bounds in the notation of the value; "" for none
 	Restart  string // why a change needs a restart; "" if it does not
 
-	index  []int
-	former []string // former names, which are still accepted
+	Former []string // former names, which are still accepted
+
+	index []int
 }
 
 // Keys returns all keys that a file, a variable or an override can set: scalars, lists and mappings with free names, without the keys
@@ -84,7 +85,7 @@ func keysOf(t reflect.Type, parent Key) []Key {
 	for _, f := range fields(t) {
 		key := Key{
 			Name: join(parent.Name, f.name), Doc: f.doc, Min: f.min, Max: f.max, Restart: f.restartReason(parent.Restart),
-			index: append(append([]int(nil), parent.index...), f.Index...), former: former(parent, f),
+			index: append(append([]int(nil), parent.index...), f.Index...), Former: former(parent, f),
 		}
 		if isMapping(f.Type) {
 			keys = append(keys, keysOf(f.Type, key)...)
@@ -98,13 +99,13 @@ func keysOf(t reflect.Type, parent Key) []Key {
 
 // former returns the former names of a key, including those by a former name of a mapping around it.
 func former(parent Key, f field) (names []string) {
-	for _, around := range parent.former {
+	for _, around := range parent.Former {
 		names = append(names, join(around, f.name))
 	}
 	if f.was == "" {
 		return names
 	}
-	for _, around := range append([]string{parent.Name}, parent.former...) {
+	for _, around := range append([]string{parent.Name}, parent.Former...) {
 		names = append(names, join(around, f.was))
 	}
 	return names

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/invopop/jsonschema"
@@ -37,12 +39,12 @@ func ignored(at origin, key, reason string) Problem {
 
 // addRemoved adds the removed keys to the schema of the file, which stays valid with them.
 func addRemoved(schema *jsonschema.Schema) {
-	for key, reason := range removed {
+	for _, key := range slices.Sorted(maps.Keys(removed)) { // always in the same order
 		path := strings.Split(key, ".")
 		mapping, name := schema, path[len(path)-1]
 		for _, parent := range path[:len(path)-1] {
 			mapping = mapping.Properties.Value(parent)
 		}
-		mapping.Properties.Set(name, &jsonschema.Schema{Deprecated: true, Description: "Has no effect: " + reason + "."})
+		mapping.Properties.Set(name, &jsonschema.Schema{Deprecated: true, Description: "Has no effect: " + removed[key] + "."})
 	}
 }

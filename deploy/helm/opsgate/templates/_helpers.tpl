@@ -70,3 +70,24 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
   "rate_limit" $limits -}}
 {{ mergeOverwrite $known (deepCopy .Values.config) | toYaml }}
 {{- end }}
+
+{{/*
+The name of the ConfigMap of the gateways. It depends on the image and on the values of the keys that need a restart. So a change of one of
+them replaces the pods, and each pod reads a configuration for its image; the other keys change in place.
+*/}}
+{{- define "opsgate.configName" -}}
+{{- $config := include "opsgate.config" . | fromYaml -}}
+{{- $fixed := dict "image" (include "opsgate.image" .) -}}
+{{- range $key := .Files.Get "files/restart-keys.yaml" | fromYamlArray -}}
+{{- $value := $config -}}
+{{- range $name := splitList "." $key -}}
+{{- if kindIs "map" $value -}}
+{{- $value = index $value $name -}}
+{{- end -}}
+{{- end -}}
+{{- if not (kindIs "invalid" $value) -}}
+{{- $_ := set $fixed $key $value -}}
+{{- end -}}
+{{- end -}}
+{{ include "opsgate.fullname" . }}-{{ $fixed | toJson | sha256sum | trunc 8 }}
+{{- end }}
