@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 
 	auditv1 "opsgate/proto/ops/audit/v1"
@@ -26,10 +25,12 @@ type Clients struct {
 	Audit      auditv1.AuditServiceClient
 	Identity   identityv1.IdentityServiceClient
 
+	options   Options
 	upstreams map[string]*upstream // by short name of the service
 	settings  atomic.Pointer[settings]
+	ctx       context.Context //nolint:containedctx // ends with Close; the parent of the contexts of connections
 	stop      context.CancelFunc
-	watchers  sync.WaitGroup
+	running   sync.WaitGroup // goroutines
 }
 
 // Dial returns clients that connect in the background and retry until they succeed, so a gateway starts without its services. It returns
@@ -43,50 +44,35 @@ func Dial(options Options) (*Clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("backend client metrics: %w", err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	c := &Clients{upstreams: make(map[string]*upstream, len(services())), stop: stop}
+	c := &Clients{options: o, upstreams: make(map[string]*upstream, len(services()))}
+	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.settings.Store(newSettings(o.Settings))
 	for _, s := range services() {
-		if err := c.dial(o, s, metrics); err != nil {
-			return nil, errors.Join(err, c.Close())
+		u := &upstream{
+			service: s.name, methods: newMethods(s, metrics.durations, o.Exemplar), settings: &c.settings,
+			metrics: metrics.forService(s.name), logger: o.Logger,
 		}
+		u.setBreaker(o.Breaker, "")
+		if err := metrics.registerInFlight(u); err != nil {
+			return nil, fmt.Errorf("backend client metrics: %w", err)
+		}
+		c.upstreams[s.name] = u
 	}
-	for _, u := range c.upstreams {
-		u.downtime.update(u.connection.GetState(), time.Now()) // before Dial returns; the goroutine may start later
-		c.watchers.Go(func() { u.watch(ctx) })
-		u.connection.Connect() // gRPC would wait for the first call
-	}
-	c.Fleet = fleetv1.NewFleetServiceClient(c.upstreams[fleet].connection)
-	c.Monitoring = monitoringv1.NewMonitoringServiceClient(c.upstreams[monitoring].connection)
-	c.Incident = incidentv1.NewIncidentServiceClient(c.upstreams[incident].connection)
-	c.Audit = auditv1.NewAuditServiceClient(c.upstreams[audit].connection)
-	c.Identity = identityv1.NewIdentityServiceClient(c.upstreams[identity].connection)
-	return c, nil
-}
-
-// dial adds the upstream of a service.
-func (c *Clients) dial(o Options, s service, metrics *metrics) error {
-	address := s.upstream(o.Upstreams).Address
-	if address == "" {
-		return fmt.Errorf("dial %s: no address", s.name)
-	}
-	u := &upstream{
-		service: s.name, methods: newMethods(s, metrics.durations, o.Exemplar), settings: &c.settings,
-		metrics: metrics.forService(s.name), logger: o.Logger,
-	}
-	u.setBreaker(o.Breaker)
-	if err := metrics.registerInFlight(u); err != nil {
-		return fmt.Errorf("backend client metrics: %w", err)
-	}
-	options, err := dialOptions(o, s, u)
+	change, err := c.build(o.Upstreams)
 	if err != nil {
-		return fmt.Errorf("dial %s: %w", s.name, err)
+		c.stop()
+		return nil, err
 	}
-	if u.connection, err = grpc.NewClient(address, options...); err != nil {
-		return fmt.Errorf("dial %s at %q: %w", s.name, address, err)
+	change.Apply()
+	for _, u := range c.upstreams {
+		c.running.Go(func() { u.watch(c.ctx) })
 	}
-	c.upstreams[s.name] = u
-	return nil
+	c.Fleet = fleetv1.NewFleetServiceClient(c.upstreams[fleet])
+	c.Monitoring = monitoringv1.NewMonitoringServiceClient(c.upstreams[monitoring])
+	c.Incident = incidentv1.NewIncidentServiceClient(c.upstreams[incident])
+	c.Audit = auditv1.NewAuditServiceClient(c.upstreams[audit])
+	c.Identity = identityv1.NewIdentityServiceClient(c.upstreams[identity])
+	return c, nil
 }
 
 // Apply replaces the settings, which must be valid; see [Settings.Validate]. A call uses the settings at its start for all of its
@@ -97,7 +83,7 @@ func (c *Clients) Apply(s Settings) {
 		return
 	}
 	for _, u := range c.upstreams {
-		u.setBreaker(s.Breaker)
+		u.setBreaker(s.Breaker, "its settings were changed")
 	}
 }
 
@@ -106,7 +92,7 @@ func (c *Clients) Apply(s Settings) {
 func (c *Clients) States() map[string]connectivity.State {
 	states := make(map[string]connectivity.State, len(c.upstreams))
 	for service, u := range c.upstreams {
-		states[service] = u.connection.GetState()
+		states[service] = u.connection.Load().grpc.GetState()
 	}
 	return states
 }
@@ -134,10 +120,10 @@ func (c *Clients) Breakers() map[string]BreakerStatus {
 // Close closes the connections and ends the calls on them.
 func (c *Clients) Close() error {
 	c.stop()
-	c.watchers.Wait()
+	c.running.Wait()
 	var errs []error
 	for service, u := range c.upstreams {
-		if err := u.connection.Close(); err != nil {
+		if err := u.connection.Load().grpc.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close the connection to %s: %w", service, err))
 		}
 	}

@@ -1,72 +1,134 @@
 package backendclient
 
 import (
-	"log/slog"
-	"time"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
 
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
-	_ "google.golang.org/grpc/health" // registers the client-side health check of the service configuration
-	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
-const (
-	// Flow-control windows are static: dynamic ones cost a ping for every burst of data. An ordinary response fits, so that no
-	// stream waits for a window update.
-	streamWindow     = 1 << 20
-	connectionWindow = 4 << 20
+// A connection is a gRPC connection to the address of a service. When it is replaced, its streams end at once, and it closes when its unary
+// calls have ended: each of them has a deadline.
+type connection struct {
+	target Upstream
+	grpc   *grpc.ClientConn
 
-	// maxHeaderBytes is enough for the details of an error with maxViolations; the default is 16 MB.
-	maxHeaderBytes = 256 << 10
-)
+	inUse   context.Context //nolint:containedctx // ends when the connection is replaced, and with Clients.Close
+	replace context.CancelFunc
 
-// dialOptions returns the dial options of the connection to a service.
-func dialOptions(o Options, s service, u *upstream) ([]grpc.DialOption, error) {
-	creds, err := transportCredentials(o, s)
-	if err != nil {
-		return nil, err
-	}
-	options := []grpc.DialOption{
-		grpc.WithTransportCredentials(creds),
-		grpc.WithUserAgent("opsgate/" + o.Version),
-		grpc.WithMaxHeaderListSize(maxHeaderBytes),
-		grpc.WithStaticStreamWindowSize(streamWindow),
-		grpc.WithStaticConnWindowSize(connectionWindow),
-
-		// Calls go to all instances of a service that are connected and healthy (grpc.health.v1). An instance without the health
-		// protocol counts as healthy. The health check is of the whole server, "", which every server with the protocol supports;
-		// not all of them register their services by name.
-		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"` + leastBusy + `":{}}],"healthCheckConfig":{"serviceName":""}}`),
-		// Service configurations from DNS are ignored. WithDisableRetry does not disable gRPC's transparent retries of calls that never reached a
-		// server.
-		grpc.WithDisableServiceConfig(),
-		grpc.WithDisableRetry(),
-
-		// Reconnect within seconds (the default is up to two minutes), and keep idle connections, so that States is accurate and no
-		// request waits for a new connection.
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
-			MinConnectTimeout: 3 * time.Second,
-		}),
-		grpc.WithIdleTimeout(0),
-
-		// Detect a dead peer while a call waits for it. Idle connections are not pinged: servers with default settings close
-		// connections that ping while idle.
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
-	}
-	options = append(options,
-		grpc.WithChainUnaryInterceptor(interceptors.UnaryClientInterceptor(u), u.intercept),
-		grpc.WithChainStreamInterceptor(u.interceptStream))
-	return append(options, o.DialOptions...), nil
+	users atomic.Int64 // calls, and 1 while the connection is in use
+	ended chan struct{}
+	end   sync.Once // closes ended
 }
 
-func transportCredentials(o Options, s service) (credentials.TransportCredentials, error) {
-	files := s.upstream(o.Upstreams).TLS
-	if files == nil {
-		return insecure.NewCredentials(), nil
+// errReplaced ends the streams of a connection that was replaced. The caller opens a new stream.
+var errReplaced = status.Error(codes.Unavailable, "the address of the service was changed")
+
+// newConnection returns a connection that is not connected yet.
+func (c *Clients) newConnection(u *upstream, target Upstream) (*connection, error) {
+	if target.Address == "" {
+		return nil, fmt.Errorf("dial %s: no address", u.service)
 	}
-	return newFileCredentials(*files, o.Logger.With(slog.String("service", s.name)))
+	n := &connection{target: target, ended: make(chan struct{})}
+	n.users.Store(1)
+	options, err := dialOptions(c.options, u, n)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", u.service, err)
+	}
+	if n.grpc, err = grpc.NewClient(target.Address, options...); err != nil {
+		return nil, fmt.Errorf("dial %s at %q: %w", u.service, target.Address, err)
+	}
+	n.inUse, n.replace = context.WithCancel(c.ctx)
+	return n, nil
+}
+
+// acquire returns the current connection, which does not close before its release.
+func (u *upstream) acquire() *connection {
+	for {
+		c := u.connection.Load()
+		c.users.Add(1)
+		if c == u.connection.Load() {
+			return c
+		}
+		c.release() // it was replaced in between, and may be closed
+	}
+}
+
+func (c *connection) release() {
+	if c.users.Add(-1) == 0 {
+		c.end.Do(func() { close(c.ended) })
+	}
+}
+
+// Invoke implements [grpc.ClientConnInterface].
+func (u *upstream) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
+	c := u.acquire()
+	defer c.release()
+	return c.grpc.Invoke(ctx, method, request, reply, options...)
+}
+
+// NewStream implements [grpc.ClientConnInterface].
+func (u *upstream) NewStream(
+	ctx context.Context, description *grpc.StreamDesc, method string, options ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	c := u.acquire()
+	defer c.release()
+	return c.grpc.NewStream(ctx, description, method, options...)
+}
+
+// interceptStream returns the [grpc.StreamClientInterceptor] of the connection. All errors of the stream are of type *Error. It ends when
+// the connection is replaced.
+func (u *upstream) interceptStream(c *connection) grpc.StreamClientInterceptor {
+	return func(
+		ctx context.Context, description *grpc.StreamDesc, cc *grpc.ClientConn, fullMethod string, open grpc.Streamer,
+		options ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
+		s := &stream{method: u.methods[methodName(fullMethod)], caller: ctx, connection: c}
+		ctx, s.cancel = context.WithCancel(ctx)
+		stop := context.AfterFunc(c.inUse, s.cancel)
+		context.AfterFunc(ctx, func() { stop() })
+		inner, err := open(ctx, description, cc, fullMethod, u.settings.Load().callOptions(options)...)
+		if err != nil {
+			return nil, s.failed(err)
+		}
+		s.ClientStream = inner
+		return s, nil
+	}
+}
+
+type stream struct {
+	grpc.ClientStream
+
+	method     *method
+	caller     context.Context //nolint:containedctx // the stream's own context is done by the time of an error
+	connection *connection
+	cancel     context.CancelFunc
+}
+
+// RecvMsg implements [grpc.ClientStream].
+func (s *stream) RecvMsg(message any) error {
+	err := s.ClientStream.RecvMsg(message)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, io.EOF) { // a regular end
+		s.cancel()
+		return err
+	}
+	return s.failed(err)
+}
+
+// failed ends the stream and returns its error.
+func (s *stream) failed(err error) error {
+	if status.Code(err) == codes.Canceled && s.connection.inUse.Err() != nil {
+		err = errReplaced
+	}
+	s.cancel()
+	return newError(s.caller.Err(), s.method, err)
 }

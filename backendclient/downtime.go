@@ -21,12 +21,13 @@ func (d *downtime) update(state connectivity.State, now time.Time) {
 	}
 }
 
-// watch follows the state of the connection until ctx ends. It logs when the service becomes unavailable and when it is available again; it
-// does not log intermediate states.
+// watch follows the state of the current connection until ctx ends. It logs when the service becomes unavailable and when it is available
+// again; it does not log intermediate states.
 func (u *upstream) watch(ctx context.Context) {
 	logged := connectivity.Ready // a service that is available from the start needs no line
-	for {
-		state := u.connection.GetState()
+	for ctx.Err() == nil {
+		c := u.connection.Load()
+		state := c.grpc.GetState()
 		u.downtime.update(state, time.Now())
 		switch {
 		case state == logged:
@@ -37,8 +38,6 @@ func (u *upstream) watch(ctx context.Context) {
 			logged = state
 			u.logger.WarnContext(ctx, "internal service is unavailable", slog.String("service", u.service))
 		}
-		if !u.connection.WaitForStateChange(ctx, state) {
-			return
-		}
+		c.grpc.WaitForStateChange(c.inUse, state)
 	}
 }

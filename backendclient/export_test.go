@@ -6,7 +6,7 @@ import "google.golang.org/grpc"
 func ConnectionOf(c *Clients, fullName string) *grpc.ClientConn {
 	for _, s := range services() {
 		if s.description.ServiceName == fullName {
-			return c.upstreams[s.name].connection
+			return c.upstreams[s.name].connection.Load().grpc
 		}
 	}
 	return nil

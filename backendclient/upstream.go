@@ -2,9 +2,7 @@ package backendclient
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -30,16 +28,18 @@ const (
 	ReasonOverloaded  = "OVERLOADED"   // too many calls to the service are in flight
 )
 
-// An upstream makes the calls to one service.
+// An upstream makes the calls to one service. Its typed client uses it as a [grpc.ClientConnInterface].
 //
 // One interceptor does everything except measuring, because each interceptor costs an allocation per call. All attempts of a call share its
 // deadline and its in-flight slot. The breaker counts attempts.
 //
 // Streams have no deadline, duration metric or breaker, as they live for days.
+//
+// A change of the address replaces the connection. The metrics, the retry budget and the calls in flight stay; the breaker is closed.
 type upstream struct {
 	service    string
-	connection *grpc.ClientConn
-	methods    map[string]*method // by name: "GetServer"
+	connection atomic.Pointer[connection] // to the current address
+	methods    map[string]*method         // by name: "GetServer"
 	settings   *atomic.Pointer[settings]
 	breaker    atomic.Pointer[breaker]
 	budget     retryBudget
@@ -138,8 +138,8 @@ func (u *upstream) attempt(c *call) error {
 	return err
 }
 
-// setBreaker replaces the breaker by a closed one with the settings.
-func (u *upstream) setBreaker(s BreakerSettings) {
+// setBreaker replaces the breaker by a closed one with the settings. The reason is logged if it was not closed before.
+func (u *upstream) setBreaker(s BreakerSettings, reason string) {
 	u.breakerMu.Lock()
 	defer u.breakerMu.Unlock()
 	before := u.breaker.Swap(newBreaker(s, u.breakerChanged))
@@ -147,7 +147,7 @@ func (u *upstream) setBreaker(s BreakerSettings) {
 		u.metrics.setBreakerState(BreakerClosed)
 	}
 	if before != nil && before.status.Load().State != BreakerClosed {
-		u.logBreaker(BreakerClosed, "its settings were changed")
+		u.logBreaker(BreakerClosed, reason)
 	}
 }
 
@@ -169,33 +169,4 @@ func (u *upstream) logBreaker(state BreakerState, reason string) {
 	}
 	u.logger.Log(context.Background(), level, "circuit breaker is "+string(state),
 		slog.String("service", u.service), slog.String("because", reason))
-}
-
-// interceptStream is the [grpc.StreamClientInterceptor] of the connection. All errors of the stream are of type *Error.
-func (u *upstream) interceptStream(
-	ctx context.Context, description *grpc.StreamDesc, connection *grpc.ClientConn, fullMethod string, open grpc.Streamer,
-	options ...grpc.CallOption,
-) (grpc.ClientStream, error) {
-	m := u.methods[methodName(fullMethod)]
-	inner, err := open(ctx, description, connection, fullMethod, u.settings.Load().callOptions(options)...)
-	if err != nil {
-		return nil, newError(ctx.Err(), m, err)
-	}
-	return &stream{ClientStream: inner, method: m, callerErr: ctx.Err}, nil
-}
-
-type stream struct {
-	grpc.ClientStream
-
-	method    *method
-	callerErr func() error // of the caller's context: the stream's own context is done by the time of an error
-}
-
-// RecvMsg implements [grpc.ClientStream].
-func (s *stream) RecvMsg(message any) error {
-	err := s.ClientStream.RecvMsg(message)
-	if err == nil || errors.Is(err, io.EOF) {
-		return err // io.EOF is a regular end
-	}
-	return newError(s.callerErr(), s.method, err)
 }

@@ -17,7 +17,7 @@ type Config struct {
 	Routes        Routes        `yaml:"routes" doc:"Limits of single operations by operation id; they replace those of http."`
 	Authn         Authn         `yaml:"authn" doc:"The cache of tokens and look-ups by the identity service."`
 	RateLimit     RateLimit     `yaml:"rate_limit" doc:"The rate limits of each token."`
-	Upstreams     Upstreams     `yaml:"upstreams" restart:"connected at start" doc:"Addresses of the internal services; all are required."`
+	Upstreams     Upstreams     `yaml:"upstreams" doc:"Addresses of the internal services; all are required."`
 	UpstreamCalls UpstreamCalls `yaml:"upstream_calls" doc:"Limits of calls to the internal services."`
 	Shutdown      Shutdown      `yaml:"shutdown" doc:"The drain after SIGTERM."`
 	Log           Log           `yaml:"log" doc:"Log lines, which go to standard error."`

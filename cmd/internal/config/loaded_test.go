@@ -173,7 +173,8 @@ func TestChangedKeysThatNeedARestartAreReported(t *testing.T) {
 		want        string
 	}{
 		{"nothing", "admin: {listen: 127.0.0.1:2}\n", []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"}, ""},
-		{"what can", "admin: {listen: 127.0.0.1:2}\nlog: {level: debug}\nrate_limit: {limits: [{requests: 1, per: 1s}]}\n",
+		{"what can", "admin: {listen: 127.0.0.1:2}\nlog: {level: debug}\nrate_limit: {limits: [{requests: 1, per: 1s}]}\n" +
+			"upstreams: {fleet: {address: \"fleet.internal:9001\"}}\n",
 			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"}, ""},
 		{"the password of Redis", "admin: {listen: 127.0.0.1:2}\n", []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter3"}, ""},
 		{"a secret", "admin: {listen: 127.0.0.1:2, token: \"${TOKEN}\"}\n",
@@ -198,7 +199,7 @@ func TestChangedKeysThatNeedARestartAreReported(t *testing.T) {
 func TestKeysThatNeedARestart(t *testing.T) {
 	waits := func(name string) bool {
 		for _, prefix := range []string{
-			"admin.", "rate_limit.redis.", "upstreams.", "rate_limit.demand.", "tracing.endpoint", "tracing.headers", "tracing.tls.", "tls.",
+			"admin.", "rate_limit.redis.", "rate_limit.demand.", "tracing.endpoint", "tracing.headers", "tracing.tls.", "tls.",
 			"http.read_header_timeout", "http.write_timeout", "http.idle_timeout", "http.max_header_bytes",
 		} {
 			if strings.HasPrefix(name, prefix) {

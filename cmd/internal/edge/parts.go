@@ -179,15 +179,8 @@ func (p *parts) background() []func(context.Context) error {
 }
 
 func dial(o Options, registry prometheus.Registerer, traces *tracing.Provider) (*backendclient.Clients, error) {
-	u := o.Loaded.Upstreams
 	return backendclient.Dial(backendclient.Options{
-		Upstreams: backendclient.Upstreams{
-			Fleet:      upstream(u.Fleet),
-			Monitoring: upstream(u.Monitoring),
-			Incident:   upstream(u.Incident),
-			Audit:      upstream(u.Audit),
-			Identity:   upstream(u.Identity),
-		},
+		Upstreams:   upstreams(o.Loaded.Upstreams),
 		Settings:    callSettings(o.Loaded.Config),
 		Version:     o.Build.Version,
 		Logger:      o.Logger,
@@ -195,6 +188,16 @@ func dial(o Options, registry prometheus.Registerer, traces *tracing.Provider) (
 		DialOptions: traces.DialOptions(),
 		Exemplar:    traces.Exemplar(),
 	})
+}
+
+func upstreams(c config.Upstreams) backendclient.Upstreams {
+	return backendclient.Upstreams{
+		Fleet:      upstream(c.Fleet),
+		Monitoring: upstream(c.Monitoring),
+		Incident:   upstream(c.Incident),
+		Audit:      upstream(c.Audit),
+		Identity:   upstream(c.Identity),
+	}
 }
 
 func upstream(c config.Upstream) backendclient.Upstream {

@@ -112,6 +112,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (r *reloader) apply(active, next *snapshot) {
 	r.parts.current.Store(next)
 	r.parts.configure(next.loaded.Config)
+	next.upstreams.Apply()
 	if r.level != nil {
 		r.level.Set(next.loaded.Log.Level.Slog())
 	}

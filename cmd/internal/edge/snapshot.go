@@ -23,6 +23,8 @@ type snapshot struct {
 
 	policies *ratelimit.Policies
 	gateway  *gateway.Gateway
+
+	upstreams *backendclient.Change // is applied with the snapshot; nil for the first
 }
 
 // snapshot builds the snapshot of a configuration. It returns an error if a setting of any part is invalid, and changes nothing.
@@ -69,7 +71,13 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 		Lines:           p.logLimits.requests,
 		Metrics:         p.metrics,
 	})
-	return s, err
+	if err != nil || before == nil {
+		return s, err
+	}
+	if s.upstreams, err = p.clients.Prepare(upstreams(loaded.Upstreams)); err != nil { // last, so that no other step has to discard it
+		return nil, config.Problems{{Key: "upstreams", Text: err.Error()}}
+	}
+	return s, nil
 }
 
 func callSettings(c config.Config) backendclient.Settings {

@@ -1,0 +1,104 @@
+package backendclient
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"google.golang.org/grpc/connectivity"
+)
+
+// readyTimeout is how long Prepare waits for new connections: long enough for a handshake and a second attempt, so that calls need not wait
+// for the connection after the change.
+const readyTimeout = 500 * time.Millisecond
+
+// A Change is a change of upstreams that is prepared. Either Apply or Discard must be called, once.
+type Change struct {
+	clients     *Clients
+	connections map[*upstream]*connection
+}
+
+// Prepare makes connections to the upstreams whose address or TLS files differ from those in use, and waits up to half a second until they are
+// ready. A service that does not respond is no error: the change can be applied, and calls then wait for the connection or fail as in any
+// other outage. Prepare returns an error if an address cannot be parsed or TLS files cannot be read.
+func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
+	change, err := c.build(upstreams)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, readyTimeout)
+	defer cancel()
+	for _, n := range change.connections {
+		n.grpc.Connect()
+	}
+	for _, n := range change.connections {
+		for state := n.grpc.GetState(); state != connectivity.Ready && n.grpc.WaitForStateChange(ctx, state); {
+			state = n.grpc.GetState()
+		}
+	}
+	return change, nil
+}
+
+// build makes the connections of a change.
+func (c *Clients) build(upstreams Upstreams) (*Change, error) {
+	change := &Change{clients: c, connections: make(map[*upstream]*connection)}
+	for _, s := range services() {
+		u, target := c.upstreams[s.name], s.upstream(upstreams)
+		if current := u.connection.Load(); current != nil && current.target.equals(target) {
+			continue
+		}
+		n, err := c.newConnection(u, target)
+		if err != nil {
+			change.Discard()
+			return nil, err
+		}
+		change.connections[u] = n
+	}
+	return change, nil
+}
+
+// equals reports whether two upstreams have the same address and the same TLS files. The contents of the files do not matter, as each
+// connection reads them again.
+func (u Upstream) equals(other Upstream) bool {
+	if u.TLS == nil || other.TLS == nil {
+		return u == other
+	}
+	return u.Address == other.Address && *u.TLS == *other.TLS
+}
+
+// Discard closes the prepared connections.
+func (c *Change) Discard() {
+	for _, n := range c.connections {
+		n.replace()
+		_ = n.grpc.Close() // it fails only if it was closed before
+	}
+}
+
+// Apply replaces the connections. New calls use the new ones from then on; calls in flight end on the old ones, which then close. Streams on
+// the old ones end with Unavailable. The breaker of each changed service is closed. Apply must not be concurrent with other methods that change
+// the Clients.
+func (c *Change) Apply() {
+	for u, n := range c.connections {
+		n.grpc.Connect() // gRPC would wait for the first call
+		old := u.connection.Swap(n)
+		u.downtime.update(n.grpc.GetState(), time.Now())
+		if old == nil {
+			continue
+		}
+		u.setBreaker(c.clients.settings.Load().Breaker, "the address of the service was changed")
+		old.replace()
+		old.release()
+		c.clients.running.Go(func() { old.closeWhenUnused(c.clients.ctx, u.logger.With(slog.String("service", u.service))) })
+	}
+}
+
+// closeWhenUnused closes a replaced connection when its calls have ended, or ctx.
+func (c *connection) closeWhenUnused(ctx context.Context, logger *slog.Logger) {
+	select {
+	case <-c.ended:
+	case <-ctx.Done():
+	}
+	if err := c.grpc.Close(); err != nil {
+		logger.WarnContext(ctx, "close the connection to a former address", slog.Any("error", err))
+	}
+}

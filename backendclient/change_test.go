@@ -1,0 +1,239 @@
+package backendclient_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/stats"
+
+	"opsgate/backendclient"
+	"opsgate/backendclient/tlsfiles"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+// connections counts the connections of a server.
+type connections struct{ begun, ended chan struct{} }
+
+func (connections) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (connections) HandleRPC(context.Context, stats.RPCStats)                         {}
+func (connections) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (c connections) HandleConn(_ context.Context, s stats.ConnStats) {
+	switch s.(type) {
+	case *stats.ConnBegin:
+		c.begun <- struct{}{}
+	case *stats.ConnEnd:
+		c.ended <- struct{}{}
+	}
+}
+
+// A place is a server at an address of its own.
+type place struct {
+	backendclient.Upstream
+	connections
+
+	calls   atomic.Int64
+	answer  func(context.Context) error // nil for success
+	streams chan struct{}               // a value for each stream that began
+}
+
+func startPlace(t *testing.T) *place {
+	t.Helper()
+	p := &place{
+		connections: connections{begun: make(chan struct{}, 100), ended: make(chan struct{}, 100)},
+		answer:      always(nil), streams: make(chan struct{}, 10),
+	}
+	b := &backend{
+		getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
+			p.calls.Add(1)
+			return &fleetv1.GetServerResponse{}, p.answer(ctx)
+		},
+		watchRevocations: func(_ *identityv1.WatchRevocationsRequest, stream watchServer) error {
+			p.streams <- struct{}{}
+			return hang(stream.Context())
+		},
+	}
+	listener := listen(t, "127.0.0.1:0")
+	p.Address = listener.Addr().String()
+	b.serve(t, listener, grpc.StatsHandler(p.connections))
+	return p
+}
+
+// only returns upstreams of which fleet is at the place.
+func (p *place) only() backendclient.Upstreams {
+	u := at("passthrough:///x")
+	u.Fleet = p.Upstream
+	return u
+}
+
+// move prepares and applies a change of upstreams.
+func move(t *testing.T, clients *backendclient.Clients, to backendclient.Upstreams) {
+	t.Helper()
+	change, err := clients.Prepare(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change.Apply()
+}
+
+func TestAChangedAddressServesNewCallsAndTheOldOneEndsItsOwn(t *testing.T) {
+	before, after := startPlace(t), startPlace(t)
+	arrived, release := make(chan struct{}), make(chan struct{})
+	before.answer = func(context.Context) error {
+		close(arrived)
+		<-release
+		return nil
+	}
+	clients := dial(t, before.only())
+	<-before.begun
+	inFlight := make(chan error)
+	go func() { inFlight <- getServer(t, clients) }()
+	<-arrived
+
+	move(t, clients, after.only())
+	if err := getServer(t, clients); err != nil || after.calls.Load() != 1 {
+		t.Errorf("after the change: %v, %d calls at the new address", err, after.calls.Load())
+	}
+	select {
+	case <-before.ended:
+		t.Error("the old connection ended before its call")
+	default:
+	}
+	close(release)
+	if err := <-inFlight; err != nil {
+		t.Errorf("the call in flight: %v", err)
+	}
+	<-before.ended
+}
+
+func TestAStreamMovesToTheNewAddressAtOnce(t *testing.T) {
+	before, after := startPlace(t), startPlace(t)
+	upstreams := at("passthrough:///x")
+	upstreams.Identity = before.Upstream
+	clients := dial(t, upstreams)
+	open := func() grpc.ServerStreamingClient[identityv1.WatchRevocationsResponse] {
+		stream, err := clients.Identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{}, grpc.WaitForReady(true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream
+	}
+	stream := open()
+	<-before.streams
+	upstreams.Identity = after.Upstream
+	move(t, clients, upstreams)
+	_, err := stream.Recv()
+	if e := failure(t, err); e.Code != codes.Unavailable || e.ByCaller {
+		t.Errorf("the stream ended with %v", e)
+	}
+	<-before.ended
+	open()
+	<-after.streams
+}
+
+func TestCallsSucceedWhileAddressesChange(t *testing.T) {
+	const changes, callers = 40, 4
+	places := []*place{startPlace(t), startPlace(t)}
+	clients := dial(t, places[0].only())
+	var load sync.WaitGroup
+	done := make(chan struct{})
+	for range callers {
+		load.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if err := getServer(t, clients); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for i := range changes {
+		next := places[(i+1)%2]
+		move(t, clients, next.only())
+		for before := next.calls.Load(); next.calls.Load() < before+callers && !t.Failed(); {
+			_ = getServer(t, clients)
+		}
+	}
+	close(done)
+	load.Wait()
+	for range changes/2 - 1 {
+		<-places[0].ended
+	}
+}
+
+func TestAnUnchangedUpstreamKeepsItsConnection(t *testing.T) {
+	b := startPlace(t)
+	b.TLS = nil
+	clients := dial(t, at(b.Address))
+	for range 5 {
+		<-b.begun
+	}
+	upstreams := at(b.Address)
+	upstreams.Audit.Address = "passthrough:///" + b.Address
+	move(t, clients, upstreams)
+	<-b.begun
+	<-b.ended
+	if len(b.begun)+len(b.ended) > 0 {
+		t.Error("other connections were replaced")
+	}
+}
+
+// The configuration names an address that does not respond. It is in force, and the next change is as well.
+func TestAnAddressThatDoesNotRespondCanBeChangedAgain(t *testing.T) {
+	b := startPlace(t)
+	log := make(lines, 100)
+	clients := dial(t, b.only(), func(o *backendclient.Options) {
+		o.Logger, o.Breaker.MinRequests, o.Breaker.FailureRate = slog.New(log), 1, 1
+	})
+	wrong := listen(t, "127.0.0.1:0")
+	_ = wrong.Close()
+	upstreams := b.only()
+	upstreams.Fleet.Address = wrong.Addr().String()
+	move(t, clients, upstreams)
+	if e := failure(t, getServer(t, clients)); e.Code != codes.Unavailable {
+		t.Errorf("%v, want Unavailable", e)
+	}
+	mustBe(t, clients, backendclient.BreakerOpen)
+	move(t, clients, b.only())
+	mustBe(t, clients, backendclient.BreakerClosed)
+	if err := getServer(t, clients); err != nil {
+		t.Error(err)
+	}
+	for line := range log {
+		if line == "circuit breaker is closed service=fleet because=the address of the service was changed" {
+			break
+		}
+	}
+}
+
+func TestARefusedOrDiscardedChangeChangesNothing(t *testing.T) {
+	before, after := startPlace(t), startPlace(t)
+	clients := dial(t, before.only())
+	<-before.begun
+	change, err := clients.Prepare(after.only())
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-after.begun
+	change.Discard()
+	<-after.ended
+
+	invalid := after.only()
+	invalid.Audit.TLS = &tlsfiles.Files{CAFile: "nowhere.pem"}
+	if _, err := clients.Prepare(invalid); err == nil {
+		t.Error("no error for files that do not exist")
+	}
+	if err := getServer(t, clients); err != nil || before.calls.Load() != 1 {
+		t.Errorf("%v, %d calls at the address in use", err, before.calls.Load())
+	}
+}

@@ -1,0 +1,71 @@
+package backendclient
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	_ "google.golang.org/grpc/health" // registers the client-side health check of the service configuration
+	"google.golang.org/grpc/keepalive"
+)
+
+const (
+	// Flow-control windows are static: dynamic ones cost a ping for every burst of data. An ordinary response fits, so that no
+	// stream waits for a window update.
+	streamWindow     = 1 << 20
+	connectionWindow = 4 << 20
+
+	// maxHeaderBytes is enough for the details of an error with maxViolations; the default is 16 MB.
+	maxHeaderBytes = 256 << 10
+)
+
+// dialOptions returns the dial options of a connection to a service.
+func dialOptions(o Options, u *upstream, c *connection) ([]grpc.DialOption, error) {
+	creds, err := transportCredentials(c.target, u.logger.With(slog.String("service", u.service)))
+	if err != nil {
+		return nil, err
+	}
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(creds),
+		grpc.WithUserAgent("opsgate/" + o.Version),
+		grpc.WithMaxHeaderListSize(maxHeaderBytes),
+		grpc.WithStaticStreamWindowSize(streamWindow),
+		grpc.WithStaticConnWindowSize(connectionWindow),
+
+		// Calls go to all instances of a service that are connected and healthy (grpc.health.v1). An instance without the health
+		// protocol counts as healthy. The health check is of the whole server, "", which every server with the protocol supports;
+		// not all of them register their services by name.
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"` + leastBusy + `":{}}],"healthCheckConfig":{"serviceName":""}}`),
+		// Service configurations from DNS are ignored. WithDisableRetry does not disable gRPC's transparent retries of calls that never reached a
+		// server.
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+
+		// Reconnect within seconds (the default is up to two minutes), and keep idle connections, so that States is accurate and no
+		// request waits for a new connection.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+			MinConnectTimeout: 3 * time.Second,
+		}),
+		grpc.WithIdleTimeout(0),
+
+		// Detect a dead peer while a call waits for it. Idle connections are not pinged: servers with default settings close
+		// connections that ping while idle.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
+	}
+	options = append(options,
+		grpc.WithChainUnaryInterceptor(interceptors.UnaryClientInterceptor(u), u.intercept),
+		grpc.WithChainStreamInterceptor(u.interceptStream(c)))
+	return append(options, o.DialOptions...), nil
+}
+
+func transportCredentials(target Upstream, logger *slog.Logger) (credentials.TransportCredentials, error) {
+	if target.TLS == nil {
+		return insecure.NewCredentials(), nil
+	}
+	return newFileCredentials(*target.TLS, logger)
+}

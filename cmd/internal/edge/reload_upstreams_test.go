@@ -1,0 +1,107 @@
+package edge_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// The address of all services changes under load, to services that answer and to none. Requests in flight end at the old address, and no
+// request fails while both addresses answer.
+func TestReloadChangesTheAddressesOfServices(t *testing.T) {
+	before, after, third := startServices(t), startServices(t), startServices(t)
+	before.release, after.token, third.token = make(chan struct{}), before.token, before.token
+	r := reloadingGateway(t, before, limits(1_000_000))
+	inFlight := make(chan response)
+	go func() {
+		got, _ := r.try(r.Address(), "/v1/servers")
+		inFlight <- got
+	}()
+	<-before.arrived
+
+	base := r.base
+	at := func(address string) string { return strings.ReplaceAll(base, before.address, address) }
+	r.base = at(after.address)
+	if err := r.reload(t, limits(1_000_000)); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.get(t, r.Address(), "/v1/servers"); got.status != http.StatusOK {
+		t.Errorf("at the new address: %+v", got)
+	}
+	line := r.await(t, "configuration reloaded")
+	if want := fmt.Sprintf("upstreams.fleet.address: %s, now %s", before.address, after.address); !strings.Contains(fmt.Sprint(line["changed"]), want) {
+		t.Errorf("logged %v, want %q", line["changed"], want)
+	}
+	close(before.release)
+	if got := <-inFlight; got.status != http.StatusOK {
+		t.Errorf("the request in flight: %+v", got)
+	}
+
+	var load sync.WaitGroup
+	done := make(chan struct{})
+	for range 4 {
+		load.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if got := r.get(t, r.Address(), "/v1/servers"); got.status != http.StatusOK {
+					t.Errorf("under load: %+v", got)
+					return
+				}
+			}
+		})
+	}
+	for range 5 {
+		for _, next := range []string{at(third.address), at(after.address)} {
+			r.base = next
+			if err := r.reload(t, limits(1_000_000)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	close(done)
+	load.Wait()
+
+	r.base = at("127.0.0.1:1")
+	if err := r.reload(t, limits(1_000_000)); err != nil {
+		t.Fatal(err)
+	}
+	r.readiness(t, "degraded")
+	r.base = base
+	if err := r.reload(t, limits(1_000_000)); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.get(t, r.Address(), "/v1/servers"); got.status != http.StatusOK {
+		t.Errorf("back at the first address: %+v", got)
+	}
+	r.finish(t)
+}
+
+// Files that cannot be read refuse the whole configuration.
+func TestReloadRefusesUnreadableTLSFilesOfServices(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(100))
+	good, path := r.base, filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(path, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.base = strings.Replace(good, fmt.Sprintf("address: %q", services.address),
+		fmt.Sprintf("address: %q, tls: {enabled: true, ca_file: %q}", services.address, path), 1)
+	if err := r.reload(t, limits(200)); err == nil || !strings.Contains(err.Error(), "no certificate in") {
+		t.Errorf("got %v", err)
+	}
+	r.mustAdmit(t, 100)
+	r.base = good
+	if err := r.reload(t, limits(200)); err != nil {
+		t.Error(err)
+	}
+	r.mustAdmit(t, 200)
+	r.finish(t)
+}
