@@ -87,3 +87,6 @@ func (l Limit) check(others []Limit) error {
 
 // Limits returns the limits in their order. They must not be modified.
 func (p *Policy) Limits() []Limit { return p.limits }
+
+// MaxAccountBytes returns the size of the largest account of a token under the policy.
+func (p *Policy) MaxAccountBytes() int { return p.accountBytes }

@@ -68,6 +68,9 @@ func (b *Bytes) parse(text string) error {
 	return nil
 }
 
+// UnmarshalText parses a size, for flags.
+func (b *Bytes) UnmarshalText(text []byte) error { return b.parse(string(text)) }
+
 // String returns the size in the largest unit that needs no fraction.
 func (b Bytes) String() string {
 	switch {

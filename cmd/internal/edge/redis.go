@@ -25,8 +25,8 @@ import (
 	"opsgate/ratelimit/redisstore"
 )
 
-// redisConnections is the maximum of connections to one Redis server.
-const redisConnections = 32
+// RedisConnections is the maximum of connections to one Redis server.
+const RedisConnections = 32
 
 // sharedLimits is a limiter that counts in a Redis shared by gateways, and in the configured mode during an outage of Redis.
 type sharedLimits struct {
@@ -95,7 +95,7 @@ func (l *sharedLimits) connect(c config.Redis, tlsConfig func(context.Context) *
 		SentinelPassword: c.SentinelPassword.Reveal(),
 		Database:         c.Database,
 		TLS:              tlsConfig,
-		PoolSize:         redisConnections,
+		PoolSize:         RedisConnections,
 		Timeout:          time.Duration(c.Timeout),
 		DialTimeout:      c.DialTimeout(),
 	})

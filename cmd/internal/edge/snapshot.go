@@ -116,8 +116,13 @@ func tokenSettings(c config.Config) authn.Settings {
 		FreshFor:      time.Duration(c.Authn.FreshFor),
 		StaleFor:      time.Duration(c.Authn.StaleFor),
 		LookUpTimeout: time.Duration(c.Authn.LookUpTimeout),
-		MaxLookUps:    min(c.Authn.MaxLookUps, max(1, c.UpstreamCalls.MaxInFlight/2), max(1, c.HTTP.MaxInFlight/requestsPerLookUp)),
+		MaxLookUps:    MaxLookUps(c),
 	}
+}
+
+// MaxLookUps returns the effective maximum of concurrent look-ups of unknown tokens.
+func MaxLookUps(c config.Config) int {
+	return min(c.Authn.MaxLookUps, max(1, c.UpstreamCalls.MaxInFlight/2), max(1, c.HTTP.MaxInFlight/requestsPerLookUp))
 }
 
 func prefixes(networks []config.Network) []netip.Prefix {

@@ -1,0 +1,40 @@
+package sizing
+
+import "time"
+
+// Costs are measured costs. Times are of a processor. `go -C tools/edgebench run . costs` measures them again and fails if one is no longer
+// true.
+type Costs struct {
+	// Request is a list of 20 servers in a gateway, the most expensive of the common requests, with limits in memory, RedisCall what limits in
+	// Redis add to it, and LookUp what the look-up of its token adds.
+	Request   time.Duration `json:"request_ns"`
+	RedisCall time.Duration `json:"redis_call_ns"`
+	LookUp    time.Duration `json:"look_up_ns"`
+	// Handshake is a new TLS connection with a P-256 certificate, in a gateway.
+	Handshake time.Duration `json:"handshake_ns"`
+	// Decision is one call of the script in Redis, with reading the call and writing the answer, under two limits.
+	Decision time.Duration `json:"decision_ns"`
+
+	// Gateway is the resident memory of a gateway under load, without tokens.
+	Gateway int64 `json:"gateway_bytes"`
+	// Principal is a cached token in a gateway.
+	Principal int64 `json:"principal_bytes"`
+	// KeptAccount is what the account of a token takes in a gateway, and StoredAccount in Redis, in addition to the bytes of the account.
+	KeptAccount   int64 `json:"kept_account_bytes"`
+	StoredAccount int64 `json:"stored_account_bytes"`
+}
+
+// Measured returns the costs on a current x86 server processor.
+func Measured() Costs {
+	return Costs{
+		Request:       105 * time.Microsecond,
+		RedisCall:     30 * time.Microsecond,
+		LookUp:        80 * time.Microsecond,
+		Handshake:     600 * time.Microsecond,
+		Decision:      30 * time.Microsecond,
+		Gateway:       68 << 20,
+		Principal:     420,
+		KeptAccount:   280,
+		StoredAccount: 220,
+	}
+}
