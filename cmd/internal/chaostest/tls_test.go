@@ -20,14 +20,16 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/admin/admintest"
+	"opsgate/cmd/internal/sizing"
 )
 
 // BenchmarkTLS measures the CPU time of the gateway per request, by kind of connection: 16 clients list the demo's servers. The cost of
-// a handshake is the difference of two rows.
+// a handshake is the difference of two rows; it checks the one that `opsgate size` assumes.
 func BenchmarkTLS(b *testing.B) {
 	authority := admintest.NewAuthority(b)
 	p256 := secured{pair: authority.Server(b, 1), root: authority.Root}
 	rsa2048 := rsaSecured(b)
+	measured := map[string]time.Duration{}
 	for _, row := range []struct {
 		name           string
 		secured        *secured
@@ -60,8 +62,14 @@ func BenchmarkTLS(b *testing.B) {
 					m.request(b, own)
 				}
 			})
-			b.ReportMetric((m.cpuSeconds(b)-before)*1e6/float64(b.N), "gateway-µs/op")
+			seconds := (m.cpuSeconds(b) - before) / float64(b.N)
+			measured[row.name] = time.Duration(seconds * float64(time.Second))
+			b.ReportMetric(seconds*1e6, "gateway-µs/op")
 		})
+	}
+	handshake, assumed := measured["new connection: P-256"]-measured["new connection: no TLS"], sizing.Measured().Handshake
+	if len(measured) == 7 && (handshake > assumed*5/4 || handshake < assumed/2) {
+		b.Errorf("a handshake takes %v, and opsgate size assumes %v", handshake, assumed)
 	}
 }
 

@@ -24,6 +24,7 @@ type commands struct {
 	Healthcheck healthcheck `cmd:"" help:"Report whether a gateway is ready; exit 1 if it is not."`
 	Explain     explain     `cmd:"" help:"Show how a running gateway would answer a request, and why."`
 	Limits      limits      `cmd:"" help:"Show what remains of a token's limits in a running gateway, or reset them."`
+	Size        size        `cmd:"" help:"Estimate the gateways, memory and Redis that a load needs, and what is exhausted first."`
 	Replay      replay      `cmd:"" help:"Replay recorded demand under a configuration; exit 1 if the result exceeds a bound."`
 	Conformance conform     `cmd:"" help:"Test internal services against the contract; exit 1 if one violates it."`
 
