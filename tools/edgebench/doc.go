@@ -4,6 +4,7 @@
 //	go run .                        compare, and print the table
 //	go run . -enforce               also exit 1 if the edge misses its bar
 //	go run . -backend reference     use the reference backend with its demo data
+//	go run . costs                  measure what `opsgate size` assumes, and exit 1 if that is wrong
 //	go run . overload               send the edge more requests than it can answer, and print the outcome of the admitted ones
 //
 // The result is the CPU time of the edge's process for each request (user and system): on a shared machine, rates and latencies depend on

@@ -49,6 +49,8 @@ func run(ctx context.Context, args []string) error {
 			return serve(ctx, canned.Serve)
 		case "overload":
 			return overload(ctx)
+		case "costs":
+			return checkCosts(ctx, os.Stdout)
 		case "overload-on-this-processor":
 			return measureOverload(ctx, os.Stdout)
 		case "serve-bare":
@@ -98,6 +100,7 @@ type options struct {
 	duration    time.Duration // length of one measurement
 	connections int           // keep-alive connections of the load
 	enforce     bool          // fail if a bar is missed
+	limits      string        // of the edge; "" for unlimited
 	settings    string        // additional configuration of the edge
 	launcher    []string      // command that starts the edge; empty for none
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -31,17 +32,15 @@ const (
 	storeRedis  = "redis"
 )
 
-// edgeConfig is the usual configuration of the edge, with limits that deny no request and a short shutdown. %[1]s is the address of the
-// backend, %[2]s the store of limits, %[3]s the address of Redis.
+// edgeConfig is the usual configuration of the edge, with a short shutdown. %[1]s is the address of the backend, %[2]s the store of limits,
+// %[3]s the address of Redis, %[4]s the limits.
 const edgeConfig = `listen: 127.0.0.1:0
 admin:
   listen: 127.0.0.1:0
 rate_limit:
   store: %[2]s
   redis: {addresses: ["%[3]s"]}
-  limits:
-    - {requests: 1000000000, per: 1s}
-    - {requests: 1000000000, per: 1h}
+  limits: %[4]s
 upstreams:
   fleet: {address: "%[1]s"}
   monitoring: {address: "%[1]s"}
@@ -51,6 +50,9 @@ upstreams:
 shutdown: {drain_wait: 0s, grace: 1s}
 log: {level: info, format: json, access: true}
 `
+
+// unlimited are limits that deny no request.
+const unlimited = "[{requests: 1000000000, per: 1s}, {requests: 1000000000, per: 1h}]"
 
 // target is an edge under load.
 type target struct {
@@ -67,9 +69,12 @@ type testbed struct {
 
 	backend     string // its address
 	edge        target
-	bare, floor target // set by startBaselines
-	token       string // accepted by the edge
-	team        string // of the token; set by startBaselines
+	admin       string   // address of the edge's admin listener
+	opsgate     string   // path of the edge's program
+	redis       *process // nil with limits in memory
+	bare, floor target   // set by startBaselines
+	token       string   // accepted by the edge
+	team        string   // of the token; set by startBaselines
 }
 
 // close stops all processes in reverse order of their start, and removes dir.
@@ -179,27 +184,27 @@ func (s *testbed) startPart(ctx context.Context, name string, args ...string) (t
 
 func (s *testbed) startEdge(ctx context.Context, o options) error {
 	redis := "127.0.0.1:6379"
+	var err error
 	if o.store == storeRedis {
-		var err error
 		if redis, err = s.startRedis(ctx); err != nil {
 			return err
 		}
 	}
-	opsgate, err := s.build(ctx, "opsgate")
-	if err != nil {
+	if s.opsgate, err = s.build(ctx, "opsgate"); err != nil {
 		return err
 	}
 	config := filepath.Join(s.dir, "opsgate.yaml")
-	text := append(fmt.Appendf(nil, edgeConfig, s.backend, o.store, redis), o.settings...)
+	text := append(fmt.Appendf(nil, edgeConfig, s.backend, o.store, redis, cmp.Or(o.limits, unlimited)), o.settings...)
 	if err := os.WriteFile(config, text, 0o600); err != nil {
 		return fmt.Errorf("write the edge's configuration: %w", err)
 	}
-	p, err := s.start(ctx, "opsgate", slices.Concat(o.launcher, []string{opsgate, "serve", "--config", config})...)
+	p, err := s.start(ctx, "opsgate", slices.Concat(o.launcher, []string{s.opsgate, "serve", "--config", config})...)
 	if err != nil {
 		return err
 	}
 	address, err := p.logLine(ctx, func(line map[string]any) (string, bool) {
 		address, ok := line["listen"].(string)
+		s.admin, _ = line["admin_listen"].(string)
 		return address, ok
 	})
 	s.edge = target{process: p, address: address}
@@ -215,7 +220,7 @@ func (s *testbed) startRedis(ctx context.Context) (string, error) {
 	address := lis.Addr().String()
 	_ = lis.Close()
 	_, port, _ := net.SplitHostPort(address)
-	_, err = s.start(ctx, "redis", "redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no")
+	s.redis, err = s.start(ctx, "redis", "redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no")
 	return address, err
 }
 

@@ -102,9 +102,11 @@ type identity struct {
 	identityv1.UnimplementedIdentityServiceServer
 }
 
-func (identity) ResolveToken(context.Context, *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
+// ResolveToken resolves every token, each with an id of its own.
+func (identity) ResolveToken(_ context.Context, r *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
+	h := r.GetTokenSha256()
 	return &identityv1.ResolveTokenResponse{
-		TokenId: id(0x400),
+		TokenId: fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16]),
 		TeamId:  id(0x500),
 		Scopes:  authn.NewScopes(authn.AllScopes()...).Strings(),
 		Plan:    identityv1.Plan_PLAN_AI,
