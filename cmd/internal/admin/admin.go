@@ -68,6 +68,7 @@ type Admin struct {
 	inspector    Inspector
 	console      Console
 	access       Access
+	token        atomic.Pointer[operatorToken] // in force
 	logger       *slog.Logger
 	refusals     *refusals
 	phase        atomic.Int32
@@ -79,6 +80,7 @@ func New(o Options) *Admin {
 	if a.logger == nil {
 		a.logger = slog.New(slog.DiscardHandler)
 	}
+	a.token.Store(newOperatorToken(o.Access.Token))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.HandleFunc("GET "+pathLive, livez)
@@ -102,7 +104,7 @@ func New(o Options) *Admin {
 	}
 	a.refusals = newRefusals(a.logger, o.RefusalLines, mux)
 	pages := rejectTokens(o.TokenPrefix, mux)
-	a.handler = a.access.guard(pages, holdConnections(o.Hold, pages), a.refusals.observe)
+	a.handler = a.guard(pages, holdConnections(o.Hold, pages), a.refusals.observe)
 	return a
 }
 

@@ -22,7 +22,7 @@ const pathPage = "/"
 
 // Access configures authentication. If both Token and ClientCertificates are set, a request needs both.
 type Access struct {
-	Token              string // of operators; "" for none
+	Token              string // of operators, until SetToken; "" for none
 	ClientCertificates bool   // require a client certificate, which the TLS configuration verifies
 	Listen             string // configured address of the listener
 }
@@ -35,14 +35,48 @@ const (
 	refusedToken       = "token"       // no token, or not the admin token
 )
 
+// An operatorToken is the token that operators must send.
+type operatorToken struct {
+	required bool
+	hash     [sha256.Size]byte
+	inForce  context.Context // ends when another token replaces it
+	replace  context.CancelFunc
+}
+
+func newOperatorToken(text string) *operatorToken {
+	t := &operatorToken{required: text != "", hash: sha256.Sum256([]byte(text))}
+	t.inForce, t.replace = context.WithCancel(context.Background())
+	return t
+}
+
+// SetToken replaces the token of operators, "" for none, and returns whether it differs from the previous one. Requests that the previous
+// one admitted are canceled, so streams of events and profiles end. SetToken is safe for concurrent use with requests, but not with itself.
+func (a *Admin) SetToken(text string) (changed bool) {
+	next, before := newOperatorToken(text), a.token.Load()
+	if next.hash == before.hash {
+		return false
+	}
+	a.token.Store(next)
+	before.replace()
+	return true
+}
+
+// while calls next with a request that is canceled when the token is replaced.
+func (t *operatorToken) while(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(t.inForce, cancel)()
+	next.ServeHTTP(w, r.WithContext(ctx))
+}
+
 // guard passes permitted requests to verified if they needed credentials, else to next. It rejects other requests and reports them
 // to refused.
-func (a Access) guard(next, verified http.Handler, refused func(r *http.Request, reason string)) http.Handler {
-	want := sha256.Sum256([]byte(a.Token))
-	isLocal := a.loopbackHosts()
+func (a *Admin) guard(next, verified http.Handler, refused func(r *http.Request, reason string)) http.Handler {
+	isLocal, certificates := a.access.loopbackHosts(), a.access.ClientCertificates
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		probe := r.URL.Path == pathLive || r.URL.Path == pathReady
 		page := r.URL.Path == pathPage
+		token := a.token.Load()
 		switch {
 		case isLocal != nil && !isLocal(r.Host): // DNS rebinding
 			refused(r, refusedHost)
@@ -52,17 +86,17 @@ func (a Access) guard(next, verified http.Handler, refused func(r *http.Request,
 			Respond(w, http.StatusForbidden, Failure{Text: "requests from other sites are not allowed", Code: "forbidden"})
 		case probe:
 			next.ServeHTTP(w, r)
-		case a.ClientCertificates && certificateSubject(r) == "":
+		case certificates && certificateSubject(r) == "":
 			refused(r, refusedCertificate)
 			Respond(w, http.StatusForbidden, Failure{Text: "a client certificate is required", Code: "forbidden"})
-		case a.Token != "" && !page && !isBearer(r.Header, want):
+		case token.required && !page && !isBearer(r.Header, token.hash):
 			refused(r, refusedToken)
 			w.Header().Set("WWW-Authenticate", `Bearer realm="opsgate admin"`)
 			Respond(w, http.StatusUnauthorized, Failure{Text: "missing or wrong admin token", Code: "unauthorized"})
-		case a.ClientCertificates || a.Token != "" && !page:
-			verified.ServeHTTP(w, r)
+		case certificates || token.required && !page:
+			token.while(verified, w, r)
 		default:
-			next.ServeHTTP(w, r)
+			token.while(next, w, r)
 		}
 	})
 }

@@ -148,6 +148,7 @@ type Reload struct {
 	At       time.Time `json:"at"`
 	Why      string    `json:"why"`
 	Outcome  string    `json:"outcome"`
+	Keys     []string  `json:"keys,omitempty"` // that were refused
 	Problems []string  `json:"problems,omitempty"`
 }
 

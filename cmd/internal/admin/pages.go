@@ -62,7 +62,7 @@ func (a *Admin) reset(w http.ResponseWriter, r *http.Request) {
 	before := a.inspector.Limits(r.Context(), s)
 	attributes := []any{
 		slog.String("token_id", s.TokenID),
-		slog.String("by", a.access.identity(r)),
+		slog.String("by", a.identity(r)),
 		slog.String("operator", operator(r)),
 		slog.String("remote", r.RemoteAddr),
 		slog.String("left_before", remainingText(before)),
@@ -78,11 +78,11 @@ func (a *Admin) reset(w http.ResponseWriter, r *http.Request) {
 }
 
 // identity returns how the operator authenticated.
-func (a Access) identity(r *http.Request) string {
+func (a *Admin) identity(r *http.Request) string {
 	switch {
 	case certificateSubject(r) != "":
 		return certificateSubject(r)
-	case a.Token != "":
+	case a.token.Load().required:
 		return "admin token"
 	default:
 		return "local"

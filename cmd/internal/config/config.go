@@ -27,7 +27,7 @@ type Config struct {
 // Admin is the listener for operators.
 type Admin struct {
 	Listen string   `yaml:"listen" doc:"Address of the admin listener. One that is not loopback needs token or tls.client_ca_file."`
-	Token  Secret   `yaml:"token" doc:"Bearer token of operators, of 16 characters or more; none by default. As ${NAME} or ${file:PATH}."`
+	Token  Secret   `yaml:"token" restart:"-" doc:"Token of operators, 16 characters or more; none by default. As ${NAME} or ${file:PATH}."`
 	TLS    AdminTLS `yaml:"tls" doc:"TLS of the admin listener; none without cert_file."`
 }
 

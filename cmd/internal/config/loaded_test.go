@@ -177,9 +177,14 @@ func TestChangedKeysThatNeedARestartAreReported(t *testing.T) {
 			"upstreams: {fleet: {address: \"fleet.internal:9001\"}}\n",
 			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"}, ""},
 		{"the password of Redis", "admin: {listen: 127.0.0.1:2}\n", []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter3"}, ""},
-		{"a secret", "admin: {listen: 127.0.0.1:2, token: \"${TOKEN}\"}\n",
-			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2", "TOKEN=correct horse battery"},
-			"opsgate.yaml:1: admin.token: a change needs a restart (opened at start)"},
+		{"the admin token", "admin: {listen: 127.0.0.1:2, token: \"${TOKEN}\"}\n",
+			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2", "TOKEN=correct horse battery"}, ""},
+		{"a secret", "admin: {listen: 127.0.0.1:2}\nrate_limit: {redis: {mode: sentinel, master_name: main, sentinel_password: \"${TOKEN}\"}}\n",
+			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2", "TOKEN=correct horse battery"}, strings.Join([]string{
+				"opsgate.yaml:2: rate_limit.redis.mode: a change needs a restart (connected at start)",
+				"opsgate.yaml:2: rate_limit.redis.master_name: a change needs a restart (connected at start)",
+				"opsgate.yaml:2: rate_limit.redis.sentinel_password: a change needs a restart (connected at start)",
+			}, "\n")},
 		{"several", "log:\n  format: text\nrate_limit:\n  redis: {addresses: [\"a:1\", \"b:1\"]}\n",
 			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"}, strings.Join([]string{
 				"opsgate.yaml:2: log.format: a change needs a restart (made at start)",
@@ -204,7 +209,7 @@ func TestKeysThatNeedARestart(t *testing.T) {
 		} {
 			if strings.HasPrefix(name, prefix) {
 				return !slices.Contains([]string{
-					"rate_limit.redis.username", "rate_limit.redis.password",
+					"admin.token", "rate_limit.redis.username", "rate_limit.redis.password",
 				}, name)
 			}
 		}

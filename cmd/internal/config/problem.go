@@ -31,6 +31,28 @@ func (p Problem) Error() string {
 	return strings.Join(append(parts, p.Text), ": ")
 }
 
+// Schema names of problems that no key of the schema describes.
+const (
+	wholeFile  = "file"
+	unknownKey = "unknown"
+)
+
+// SchemaKey returns the key of the schema that the problem is about: Key without the names of entries and the indexes of lists, or the
+// mapping around an unknown key. It is "file" for the whole file, and "unknown" for an unknown key at its top. The number of its values is
+// bounded.
+func (p Problem) SchemaKey() string {
+	if p.Key == "" {
+		return wholeFile
+	}
+	all := Keys()
+	for key := p.Key; key != ""; key = parentKey(key) {
+		if slices.ContainsFunc(all, func(k Key) bool { return k.Name == key || strings.HasPrefix(k.Name, key+".") }) {
+			return key
+		}
+	}
+	return unknownKey
+}
+
 // Problems are the problems of a configuration: first those of the file, in the order of its lines.
 type Problems []Problem
 

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,7 +21,9 @@ type configMetrics struct {
 	successAt  prometheus.Gauge
 	count      *prometheus.CounterVec
 	info       *prometheus.GaugeVec
-	version    string // label value of info
+	refused    *prometheus.GaugeVec
+	version    string   // label value of info
+	keys       []string // label values of refused
 }
 
 func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
@@ -41,12 +44,16 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 			Name: "opsgate_config_info",
 			Help: "1, with the version of the active configuration as label.",
 		}, []string{"version"}),
+		refused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "opsgate_config_refused",
+			Help: "1 for each key that the last reload was refused for; no series after a successful reload.",
+		}, []string{"key"}),
 	}
 	for _, outcome := range []string{outcomeApplied, outcomeUnchanged, outcomeRefused} {
 		m.count.WithLabelValues(outcome) // a rate needs an initial zero
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.successful, m.successAt, m.count, m.info} {
+	for _, c := range []prometheus.Collector{m.successful, m.successAt, m.count, m.info, m.refused} {
 		errs = append(errs, registry.Register(c))
 	}
 	return m, errors.Join(errs...)
@@ -61,4 +68,17 @@ func (m *configMetrics) setActive(version string, now time.Time) {
 	}
 	m.successful.Set(1)
 	m.successAt.Set(float64(now.UnixMilli()) / 1e3)
+}
+
+// setRefused sets the keys that the last reload was refused for. A key that is refused again keeps its series.
+func (m *configMetrics) setRefused(keys []string) {
+	for _, key := range m.keys {
+		if !slices.Contains(keys, key) {
+			m.refused.DeleteLabelValues(key)
+		}
+	}
+	for _, key := range keys {
+		m.refused.WithLabelValues(key).Set(1)
+	}
+	m.keys = keys
 }

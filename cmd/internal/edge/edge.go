@@ -33,6 +33,7 @@ type Options struct {
 
 // An Edge is a gateway with its listeners.
 type Edge struct {
+	version   string // of the program
 	logger    *slog.Logger
 	lifecycle Lifecycle
 	parts     *parts
@@ -50,7 +51,7 @@ func Listen(ctx context.Context, o Options) (_ *Edge, err error) {
 	if o.Lifecycle == nil {
 		o.Lifecycle = noopLifecycle{}
 	}
-	e := &Edge{logger: o.Logger, lifecycle: o.Lifecycle}
+	e := &Edge{version: o.Build.Version, logger: o.Logger, lifecycle: o.Lifecycle}
 	if e.parts, err = build(o); err != nil {
 		return nil, fmt.Errorf("build the gateway: %w", err)
 	}

@@ -2,6 +2,7 @@ package edge_test
 
 import (
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"opsgate/cmd/internal/buildinfo"
 	"opsgate/cmd/internal/config"
+	"opsgate/cmd/internal/edge"
 	"opsgate/cmd/internal/tracing/tracingtest"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -34,7 +37,16 @@ func scrape(t *testing.T) string {
 	c.Tracing.Endpoint = tracingtest.Start(t).HTTP
 	authority, files := newTLSFiles(t)
 	c.TLS = config.TLS{CertFile: config.File(files[0]), KeyFile: config.File(files[1])}
-	r := run(t, c, services.token)
+	e, err := edge.Listen(t.Context(), edge.Options{
+		Loaded: config.Loaded{Config: c}, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"},
+		Load: func() (config.Loaded, error) {
+			return config.Loaded{}, config.Problems{{Key: "listen", Text: "is refused"}}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := runEdge(t, e, services.token)
 	s := &secure{reloading: &reloading{running: r}, authority: authority}
 	client := s.client(t, true)
 	for _, path := range []string{"/v1/servers", "/v1/nothing"} {
@@ -44,9 +56,10 @@ func scrape(t *testing.T) string {
 	}
 	waits := regexp.MustCompile(`opsgate_http_request_wait_seconds_count\{part="(identity|limiter|service)"\} [1-9]`)
 	var metrics string
-	eventually(t, "both requests and their waits are counted", func() bool {
+	eventually(t, "both requests, their waits and a refused reload are counted", func() bool {
 		metrics = r.get(t, r.AdminAddress(), "/metrics").body
-		return strings.Contains(metrics, `cause="route"`) && len(waits.FindAllString(metrics, -1)) == 3
+		return strings.Contains(metrics, `cause="route"`) && strings.Contains(metrics, "opsgate_config_refused{") &&
+			len(waits.FindAllString(metrics, -1)) == 3
 	})
 	if strings.Contains(metrics, services.token) {
 		t.Error("the token is in the metrics")

@@ -45,6 +45,7 @@ type reloader struct {
 type trigger struct {
 	why       string
 	automatic bool // no operator requested the reload: it is logged only if something has changed
+	retry     bool // no file has changed since the last reload: a refusal with the same error is not reported again
 }
 
 // reload reads the configuration and applies it. A request in flight ends under the configuration that it started with. If the
@@ -60,7 +61,7 @@ func (r *reloader) reload(ctx context.Context, t trigger) error {
 		defer r.lifecycle.Serving()
 	}
 	active := r.parts.current.Load()
-	r.files, r.triedAt = fingerprintOf(active.files), r.clock()
+	r.triedAt = r.clock()
 	next, err := r.next(ctx, active)
 	if err != nil {
 		r.reportRefused(t, err)
@@ -76,7 +77,7 @@ func (r *reloader) reload(ctx context.Context, t trigger) error {
 
 // next reads the configuration and builds its snapshot.
 func (r *reloader) next(ctx context.Context, active *snapshot) (*snapshot, error) {
-	loaded, err := r.read(ctx)
+	loaded, err := r.read(ctx, active.files)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +87,12 @@ func (r *reloader) next(ctx context.Context, active *snapshot) (*snapshot, error
 	return r.parts.snapshot(loaded, r.clock())
 }
 
-// read reads the configuration. It retries for missingTimeout if a file is missing.
-func (r *reloader) read(ctx context.Context) (config.Loaded, error) {
+// read reads the configuration from the files. It retries for missingTimeout if a file is missing.
+func (r *reloader) read(ctx context.Context, files []string) (config.Loaded, error) {
 	ctx, cancel := context.WithTimeout(ctx, missingTimeout)
 	defer cancel()
 	for {
+		r.files = fingerprintOf(files)
 		loaded, err := r.load()
 		if !errors.Is(err, fs.ErrNotExist) || !pause(ctx, missingRetry) {
 			return loaded, err
@@ -130,12 +132,12 @@ func (r *reloader) reportApplied(t trigger, before, after *snapshot) {
 	switch {
 	case after.version != before.version:
 		r.logger.Info("configuration reloaded", slog.String("why", t.why),
-			slog.String("version_before", before.version), slog.String("version", after.version),
+			slog.String("config_version_before", before.version), slog.String("config_version", after.version),
 			slog.Any("changed", config.Changes(before.loaded, after.loaded)))
 		r.warn(after.loaded.Warnings)
 		r.record(t, outcomeApplied, nil)
 	case recovered || !t.automatic:
-		r.logger.Info("configuration unchanged", slog.String("why", t.why), slog.String("version", after.version))
+		r.logger.Info("configuration unchanged", slog.String("why", t.why), slog.String("config_version", after.version))
 		r.record(t, outcomeUnchanged, nil)
 	}
 }
@@ -146,10 +148,10 @@ func (r *reloader) warn(warnings config.Problems) {
 	}
 }
 
-// reportRefused logs and counts a reload that failed. An automatic reload with the same error as the last reload is not reported again. The
-// caller holds r.mu.
+// reportRefused logs and counts a reload that failed. A retry with the same error as the last reload is not reported again. The caller
+// holds r.mu.
 func (r *reloader) reportRefused(t trigger, err error) {
-	if t.automatic && err.Error() == r.lastErr {
+	if t.retry && err.Error() == r.lastErr {
 		return
 	}
 	r.lastErr = err.Error()
@@ -159,18 +161,18 @@ func (r *reloader) reportRefused(t trigger, err error) {
 	if !ok {
 		problems = config.Problems{{Text: err.Error()}}
 	}
-	var texts []string
+	var refused config.Problems
 	for _, p := range problems {
 		if p.Warning {
 			p.Warning = false // the log attribute already has this word
 			r.warn(config.Problems{p})
 			continue
 		}
-		texts = append(texts, p.Error())
+		refused = append(refused, p)
 		r.logger.Warn("configuration refused", append(position(p), slog.String("problem", p.Text),
-			slog.String("why", t.why), slog.String("version", version))...)
+			slog.String("why", t.why), slog.String("config_version", version))...)
 	}
-	r.record(t, outcomeRefused, texts)
+	r.record(t, outcomeRefused, refused)
 }
 
 // position returns the log attributes of a problem's position: file and line or another source, and the key.
@@ -189,7 +191,19 @@ func position(p config.Problem) (attributes []any) {
 }
 
 // record counts a reload and stores it for the admin listener.
-func (r *reloader) record(t trigger, outcome string, problems []string) {
+func (r *reloader) record(t trigger, outcome string, refused config.Problems) {
+	reload := admin.Reload{At: r.clock(), Why: t.why, Outcome: outcome}
+	var keys []string // of the schema
+	for _, p := range refused {
+		reload.Problems = append(reload.Problems, p.Error())
+		if p.Key != "" && !slices.Contains(reload.Keys, p.Key) {
+			reload.Keys = append(reload.Keys, p.Key)
+		}
+		if key := p.SchemaKey(); !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
 	r.parts.reloads.count.WithLabelValues(outcome).Inc()
-	r.parts.lastReload.Store(&admin.Reload{At: r.clock(), Why: t.why, Outcome: outcome, Problems: problems})
+	r.parts.reloads.setRefused(keys)
+	r.parts.lastReload.Store(&reload)
 }

@@ -26,8 +26,9 @@ func TestReloadOfALimitKeepsUsage(t *testing.T) {
 		}
 	}
 	line := r.lines("configuration reloaded")[0]
-	version := fmt.Sprint(line["version"])
-	if line["version_before"] != r.await(t, "serving")["version"] || fmt.Sprint(line["changed"]) != "[rate_limit.limits[0].requests: 3, now 10]" {
+	version := fmt.Sprint(line["config_version"])
+	serving := r.await(t, "serving")
+	if line["config_version_before"] != serving["config_version"] || serving["version"] != "1.2.3" || fmt.Sprint(line["changed"]) != "[rate_limit.limits[0].requests: 3, now 10]" {
 		t.Errorf("got %v", line)
 	}
 	if r.metric(t, `opsgate_config_info{version="`+version+`"}`) != "" {
@@ -179,7 +180,7 @@ func TestReloadRetriesAMissingFile(t *testing.T) {
 	r.finish(t)
 }
 
-func TestRefusedConfigurationIsRetriedAndLoggedOnce(t *testing.T) {
+func TestRetriesOfARefusedConfigurationAreLoggedOnce(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, limits(100))
 	if err := os.Remove(r.file); err != nil {
@@ -209,7 +210,7 @@ func TestLimitsExpire(t *testing.T) {
 	r := reloadingGateway(t, services, fmt.Sprintf("rate_limit:\n  limits: [{requests: 100, per: 1m}]\n  tokens:\n    %s:\n"+
 		"      {limits: [{requests: 500, per: 1m}], owner: sre@example.com, reason: migration, expires: %s}\n", tokenID, expires))
 	r.mustAdmit(t, 500)
-	version := r.await(t, "serving")["version"]
+	version := r.await(t, "serving")["config_version"]
 	if err := r.reload(t, "listn: 1\n"); err == nil {
 		t.Error("an invalid configuration: no error")
 	}

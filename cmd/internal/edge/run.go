@@ -35,7 +35,7 @@ func (e *Edge) Run(ctx context.Context) error {
 	tasks.Go(e.public.serve)
 	tasks.Go(e.admin.serve)
 	e.parts.admin.Serving()
-	e.logger.Info("serving", slog.String("version", e.parts.current.Load().version),
+	e.logger.Info("serving", slog.String("version", e.version), slog.String("config_version", e.parts.current.Load().version),
 		slog.String("listen", e.Address().String()), slog.String("admin_listen", e.AdminAddress().String()))
 	e.lifecycle.Serving()
 

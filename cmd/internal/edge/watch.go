@@ -48,7 +48,7 @@ func (r *reloader) poll(ctx context.Context) {
 		waitUntilStable(ctx, files)
 		_ = r.reload(ctx, trigger{why: "the files changed", automatic: true}) // reload logs its error
 	case retry:
-		_ = r.reload(ctx, trigger{why: "retry", automatic: true})
+		_ = r.reload(ctx, trigger{why: "retry", automatic: true, retry: true})
 	}
 }
 
@@ -84,7 +84,7 @@ func (r *reloader) expire() {
 	}
 	next, err := r.parts.snapshot(active.loaded, now)
 	if err != nil {
-		r.reportRefused(trigger{why: "limits expired", automatic: true}, err)
+		r.reportRefused(trigger{why: "limits expired", automatic: true, retry: true}, err)
 		return
 	}
 	r.apply(active, next)

@@ -28,10 +28,10 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", file, "--log-level", "info"},
 			gatewaycmd.Environment{Out: log, Err: log, Variables: []string{mistyped + "=1"}})
 	}()
-	before := fmt.Sprint(awaitLine(t, log, "serving")["version"])
+	before := fmt.Sprint(awaitLine(t, log, "serving")["config_version"])
 	hangUp(t)
 	line := awaitLine(t, log, "configuration unchanged")
-	if line["why"] != "SIGHUP" || line["version"] != before || len(before) != 12 {
+	if line["why"] != "SIGHUP" || line["config_version"] != before || len(before) != 12 {
 		t.Errorf("got %v, want version %q", line, before)
 	}
 
@@ -39,7 +39,7 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 	hangUp(t)
 	line = awaitLine(t, log, "configuration reloaded")
 	changed := fmt.Sprint(line["changed"])
-	if line["version_before"] != before || line["version"] == before || changed != "[http.max_body_bytes: 128KiB, now 1MiB]" {
+	if line["config_version_before"] != before || line["config_version"] == before || changed != "[http.max_body_bytes: 128KiB, now 1MiB]" {
 		t.Errorf("got %v: the flag overrides log.level of the file", line)
 	}
 

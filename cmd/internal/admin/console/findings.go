@@ -64,11 +64,25 @@ func diagnose(s snapshot) []Finding {
 		list = append(list, Finding{
 			Key: "reload", Verdict: verdictImpaired, Detail: strings.Join(r.Problems, "\n"), Runbook: "configuration.md#a-reload-failed",
 			Text: fmt.Sprintf("The configuration on disk was refused %s ago (%s)",
-				duration.Rounded(s.now.Sub(r.At)), counted(len(r.Problems), "problem")),
+				duration.Rounded(s.now.Sub(r.At)), refusedKeys(*r)),
 		})
 	}
 	slices.SortStableFunc(list, func(a, b Finding) int { return severity(b) - severity(a) })
 	return list
+}
+
+// refusedKeys returns the number of problems of a refused reload, and the first keys that have one.
+func refusedKeys(r admin.Reload) string {
+	const most = 3
+	text := counted(len(r.Problems), "problem")
+	if len(r.Keys) == 0 {
+		return text
+	}
+	text += ": " + strings.Join(r.Keys[:min(most, len(r.Keys))], ", ")
+	if more := len(r.Keys) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 func severity(f Finding) int {

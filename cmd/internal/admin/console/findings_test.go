@@ -115,6 +115,18 @@ func TestFindings(t *testing.T) {
 			Key: "reload", Verdict: "impaired", Text: "The configuration on disk was refused 1d2h ago (2 problems)", Detail: "a:1: x\na:2: y",
 			Runbook: "configuration.md#a-reload-failed",
 		}}},
+		{"a reload was refused for keys", func(s *fakeSource) {
+			s.config.LastReload = &admin.Reload{At: ago(time.Hour), Outcome: "refused", Keys: []string{"a", "b"}, Problems: []string{"a: x", "a: y", "b: x"}}
+		}, []console.Finding{{
+			Key: "reload", Verdict: "impaired", Text: "The configuration on disk was refused 1h ago (3 problems: a, b)", Detail: "a: x\na: y\nb: x",
+			Runbook: "configuration.md#a-reload-failed",
+		}}},
+		{"a reload was refused for many keys", func(s *fakeSource) {
+			s.config.LastReload = &admin.Reload{At: ago(time.Hour), Outcome: "refused", Keys: []string{"a", "b", "c", "d", "e"}, Problems: []string{"x"}}
+		}, []console.Finding{{
+			Key: "reload", Verdict: "impaired", Text: "The configuration on disk was refused 1h ago (1 problem: a, b, c and 2 more)", Detail: "x",
+			Runbook: "configuration.md#a-reload-failed",
+		}}},
 		{"a reload was applied", func(s *fakeSource) { s.config.LastReload = &admin.Reload{At: noon, Outcome: "applied"} }, []console.Finding{}},
 		{"the most severe finding is first", func(s *fakeSource) {
 			s.config.LastReload = &admin.Reload{At: ago(11 * time.Minute), Outcome: "refused", Problems: []string{"x"}}

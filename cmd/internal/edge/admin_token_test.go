@@ -1,0 +1,133 @@
+package edge_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// withAdminToken makes later configurations require the admin token in a file.
+func (r *reloading) withAdminToken(file string) {
+	before, after, _ := strings.Cut(r.base, "admin: {")
+	_, after, _ = strings.Cut(after, "\n")
+	r.base = fmt.Sprintf("%sadmin: {listen: 127.0.0.1:0, token: \"${file:%s}\"}\n%s", before, file, after)
+}
+
+// operate sends a request with an admin token, "" for none, to the admin listener.
+func (r *reloading) operate(t *testing.T, token, path string) *http.Response {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.AdminAddress().String()+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	got, err := r.http.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// access returns the status for an admin token.
+func (r *reloading) access(t *testing.T, token string) int {
+	t.Helper()
+	got := r.operate(t, token, "/admin/config")
+	_, _ = io.Copy(io.Discard, got.Body)
+	_ = got.Body.Close()
+	return got.StatusCode
+}
+
+// follow opens a stream of events, and returns a function that waits until the gateway ends the stream.
+func (r *reloading) follow(t *testing.T, token string) (ended func()) {
+	t.Helper()
+	stream := r.operate(t, token, "/admin/events")
+	if stream.StatusCode != http.StatusOK {
+		t.Fatalf("events: got %s", stream.Status)
+	}
+	closed := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, stream.Body)
+		_ = stream.Body.Close()
+		close(closed)
+	}()
+	return func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		select {
+		case <-closed:
+		case <-ctx.Done():
+			t.Fatal("the stream of events goes on")
+		}
+	}
+}
+
+// The admin token is set, its file changes, and the configuration names another file. Each time the previous token is refused at once, and
+// its streams end. Later reloads work.
+func TestAdminTokenChangesWithoutARestart(t *testing.T) {
+	tokens := []string{"", "the first token of operators", "the second token of operators", "the third token of operators"}
+	dir := t.TempDir()
+	secret := func(name, token string) string {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file+".next", []byte(token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".next", file); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	r := reloadingGateway(t, startServices(t), limits(100))
+	for i, change := range []func(){
+		func() {
+			r.withAdminToken(secret("one", tokens[1]))
+			r.write(t, limits(100))
+		},
+		func() { secret("one", tokens[2]) },
+		func() {
+			r.withAdminToken(secret("two", tokens[3]))
+			r.write(t, limits(100))
+		},
+	} {
+		old, next := tokens[i], tokens[i+1]
+		if got := r.access(t, next); got == http.StatusOK && old != "" {
+			t.Errorf("change %d: the next token is valid before the change", i)
+		}
+		ended := r.follow(t, old)
+		begun := time.Now()
+		change()
+		eventually(t, "the next token is in force", func() bool {
+			return r.access(t, old) == http.StatusUnauthorized && r.access(t, next) == http.StatusOK
+		})
+		t.Logf("change %d: in force after %v", i, time.Since(begun).Round(time.Millisecond))
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("change %d: it took %v", i, took)
+		}
+		ended()
+		if n := len(r.lines("the admin token changed: the previous one is refused")); n != i+1 {
+			t.Errorf("change %d: %d changes are logged", i, n)
+		}
+	}
+	if err := r.reload(t, limits(200)); err != nil {
+		t.Fatal(err)
+	}
+	r.mustAdmit(t, 200)
+	if got := r.access(t, tokens[3]); got != http.StatusOK {
+		t.Errorf("after a reload that does not change the token: got %d", got)
+	}
+	for _, token := range tokens[1:] {
+		if strings.Contains(r.log.String(), token) {
+			t.Error("the log has a token")
+		}
+	}
+	r.finish(t)
+}
