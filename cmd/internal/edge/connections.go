@@ -42,6 +42,7 @@ type connection struct {
 	owner     *connections
 	requests  atomic.Int64  // authenticated requests in flight
 	idleSince atomic.Uint64 // sequence number
+	unused    atomic.Bool   // its first request has not arrived; see server.trackFirstRequest
 }
 
 var _ gateway.Connection = (*connection)(nil)
@@ -183,13 +184,19 @@ func (c *connection) Close() error {
 
 // connectionContext adds a connection to the context of its requests ([http.Server.ConnContext]). Authenticated requests acquire it.
 func connectionContext(ctx context.Context, conn net.Conn) context.Context {
-	if tlsConn, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		conn = tlsConn.NetConn()
-	}
-	if c, ok := conn.(*connection); ok {
+	if c := underlying(conn); c != nil {
 		return gateway.WithConnection(ctx, c)
 	}
 	return ctx
+}
+
+// underlying returns the TCP connection, which may be below TLS, or nil if it was not accepted by a listener of this package.
+func underlying(conn net.Conn) *connection {
+	if tlsConn, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = tlsConn.NetConn()
+	}
+	c, _ := conn.(*connection)
+	return c
 }
 
 // holdConnection exempts the connection of a request from eviction until release is called.

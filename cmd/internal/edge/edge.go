@@ -27,6 +27,8 @@ type Options struct {
 	Build     buildinfo.Info
 	Clock     func() time.Time // wall clock; nil for time.Now
 	Lifecycle Lifecycle        // nil for none
+	// Listener is the bound public listener, closed with the gateway; nil to bind the address of Loaded.
+	Listener *net.TCPListener
 	// Wrap wraps the handler of the public listener; nil for none.
 	Wrap func(http.Handler) http.Handler
 }
@@ -42,8 +44,9 @@ type Edge struct {
 	admin     *server
 }
 
-// Listen builds a gateway and binds its listeners; connections wait until Run is called. It fails if an address is in use or the
-// configuration is invalid, and then releases what it has opened. It does not wait for the internal services.
+// Listen builds a gateway and binds its listeners; connections wait until Run is called. It fails if an address is in use, the
+// configuration is invalid, or Options.Listener has another address than the configured one, and then releases what it has opened. It does
+// not wait for the internal services.
 func Listen(ctx context.Context, o Options) (_ *Edge, err error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -85,7 +88,7 @@ func (e *Edge) bind(ctx context.Context, o Options) error {
 		handler = o.Wrap(handler)
 	}
 	e.public, err = newServer(ctx, serverOptions{
-		name: "public", address: o.Loaded.Listen, handler: handler, limits: publicLimits(o.Loaded.HTTP), tls: publicTLS,
+		name: "public", address: o.Loaded.Listen, bound: o.Listener, handler: handler, limits: publicLimits(o.Loaded.HTTP), tls: publicTLS,
 		errors:      e.parts.logLimits.connections.Handler(o.Logger.Handler()),
 		connections: e.parts.connections,
 	})

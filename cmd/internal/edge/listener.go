@@ -1,8 +1,10 @@
 package edge
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 )
@@ -42,4 +44,33 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		return conn, nil
 	}
+}
+
+// bind returns a listener on the address: the bound one if there is one, which must have that address. Both accept connections with the
+// same keepalive and delay, because Go sets these for each connection and not for the listener.
+func bind(ctx context.Context, address string, bound *net.TCPListener) (*net.TCPListener, error) {
+	if bound != nil {
+		return bound, checkAddress(address, bound.Addr())
+	}
+	var listening net.ListenConfig
+	opened, err := listening.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	tcp, _ := opened.(*net.TCPListener) // Listen returns no other type for "tcp"
+	return tcp, nil
+}
+
+// checkAddress returns an error if the address of a bound listener is not the configured one. Checks, warnings and logs of the gateway
+// refer to the configured address, so it must be true. An address without a host is that of all addresses, as it is for net.Listen.
+func checkAddress(configured string, bound net.Addr) error {
+	want, err := net.ResolveTCPAddr("tcp", configured)
+	if err != nil {
+		return err
+	}
+	got, _ := bound.(*net.TCPAddr)
+	if want.Port != got.Port || !want.IP.Equal(got.IP) && (want.IP != nil || !got.IP.IsUnspecified()) {
+		return fmt.Errorf("the socket from systemd is on %s, but listen is %q: set listen to the address of ListenStream=", got, configured)
+	}
+	return nil
 }

@@ -54,10 +54,11 @@ func adminLimits() connectionLimits {
 	}
 }
 
-// serverOptions are the options of newServer. All are required except tls.
+// serverOptions are the options of newServer. All are required except bound and tls.
 type serverOptions struct {
 	name, address string
-	tls           *tls.Config // nil for plain HTTP
+	bound         *net.TCPListener // nil to bind the address
+	tls           *tls.Config      // nil for plain HTTP
 	connections   *connections
 	handler       http.Handler
 	limits        connectionLimits
@@ -70,17 +71,16 @@ type server struct {
 	listener    *listener
 	http        *http.Server
 	draining    atomic.Bool
+	unused      atomic.Int64  // connections whose first request has not arrived
 	acceptEnded chan struct{} // closed when no more connections are accepted
 }
 
-// newServer binds a listener. Connections wait in its queue until serve is called.
+// newServer binds a listener, unless it is bound. Connections wait in its queue until serve is called.
 func newServer(ctx context.Context, o serverOptions) (*server, error) {
-	var listening net.ListenConfig
-	bound, err := listening.Listen(ctx, "tcp", o.address)
+	tcp, err := bind(ctx, o.address, o.bound)
 	if err != nil {
 		return nil, fmt.Errorf("bind the %s listener: %w", o.name, err)
 	}
-	tcp, _ := bound.(*net.TCPListener) // Listen returns no other type for "tcp"
 	s := &server{
 		name: o.name, listener: &listener{TCPListener: tcp, connections: o.connections, tls: o.tls}, acceptEnded: make(chan struct{}),
 	}
@@ -93,6 +93,7 @@ func newServer(ctx context.Context, o serverOptions) (*server, error) {
 		HTTP2:                        o.limits.http2(),
 		DisableGeneralOptionsHandler: true, // the gateway answers OPTIONS * too
 		ConnContext:                  connectionContext,
+		ConnState:                    s.trackFirstRequest,
 		ErrorLog:                     slog.NewLogLogger(o.errors, slog.LevelWarn),
 	}
 	return s, nil
@@ -113,6 +114,7 @@ func (s *server) closeWhileDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
 			w.Header().Set("Connection", "close")
+			s.firstRequestStarted(r.Context())
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -135,6 +137,7 @@ const (
 func (s *server) shutDown(ctx context.Context) error {
 	_ = s.listener.SetDeadline(time.Now().Add(acceptGrace)) // fails if the listener is closed
 	<-s.acceptEnded
+	s.awaitFirstRequests(ctx)
 	for {
 		attempt, cancel := context.WithTimeout(ctx, shutdownRetry)
 		err := s.http.Shutdown(attempt)

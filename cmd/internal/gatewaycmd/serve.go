@@ -13,6 +13,7 @@ import (
 	"opsgate/cmd/internal/config"
 	"opsgate/cmd/internal/edge"
 	"opsgate/cmd/internal/logging"
+	"opsgate/cmd/internal/sdlisten"
 	"opsgate/cmd/internal/sdnotify"
 )
 
@@ -49,12 +50,17 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 	}
 	tuneMemory(e.Variables, log.Logger)
 
+	public, err := sdlisten.Public()
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+
 	hangUps := make(chan os.Signal, 1) // one reload covers several signals
 	signal.Notify(hangUps, syscall.SIGHUP)
 	defer signal.Stop(hangUps)
 	gateway, err := edge.Listen(ctx, edge.Options{
 		Loaded: loaded, Load: load, ReloadSignals: hangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
-		Lifecycle: sdnotify.New(log.Logger),
+		Lifecycle: sdnotify.New(log.Logger), Listener: public,
 	})
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
