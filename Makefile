@@ -53,8 +53,8 @@ help: ## List what can be done.
 run: ## Run the whole system here, with demo data. ARGS="--listen 127.0.0.1:8081" passes flags.
 	go run ./cmd/opsdev $(ARGS)
 
-build: ## Build the programs into bin.
-	go build -trimpath -buildvcs=auto -o bin/ ./cmd/opsgate ./cmd/opsbackend ./cmd/opsdev ./cmd/opsctl
+build: ## Build the programs into bin, as released but with the symbols for debuggers.
+	go build $$(cat deploy/build-flags) -buildvcs=auto -o bin/ ./cmd/opsgate ./cmd/opsbackend ./cmd/opsdev ./cmd/opsctl
 
 # $(call tests,FLAGS) runs the tests of all modules with FLAGS.
 define tests
@@ -116,8 +116,9 @@ bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway and
 		xargs go test -run '^$$' -bench . -benchmem
 	@go -C tools/edgebench run . $(EDGEBENCH)
 
-dist: ## Build a release into dist, the same bytes each time. DIST_KEY=FILE signs it, ARGS="-platforms linux/amd64" passes flags.
-	@go -C tools/dist run . -source $(CURDIR) -out $(CURDIR)/dist $(if $(DIST_KEY),-key $(abspath $(DIST_KEY))) $(ARGS)
+dist: ## Build a release into dist, the same bytes each time. PLATFORMS=linux/amd64 limits it, DIST_KEY=FILE signs it, ARGS=-help lists flags.
+	@go -C tools/dist run . -source $(CURDIR) -out $(CURDIR)/dist $(if $(PLATFORMS),-platforms $(PLATFORMS)) \
+		$(if $(DIST_KEY),-key $(abspath $(DIST_KEY))) $(ARGS)
 
 image: ## Build the images opsgate and opsbackend with Docker, from the checked-out version.
 	@for target in opsgate opsbackend; do \

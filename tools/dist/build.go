@@ -17,12 +17,20 @@ import (
 // programs returns the released programs.
 func programs() []string { return []string{"opsgate", "opsbackend", "opsdev", "opsctl"} }
 
+// flagsFile has the flags with which programs are built everywhere: here, in the Dockerfile and by make build. Its tags leave out what no
+// program uses: gin's MessagePack and gRPC's pages of traces.
+const flagsFile = "deploy/build-flags"
+
 // build builds the programs for a platform into a folder, without local paths in them.
 func (r release) build(ctx context.Context, p platform, out string) error {
+	common, err := os.ReadFile(filepath.Join(r.source, filepath.FromSlash(flagsFile)))
+	if err != nil {
+		return err
+	}
 	const info = "opsgate/cmd/internal/buildinfo"
 	flags := fmt.Sprintf("-s -w -X %[1]s.version=%[2]s -X %[1]s.revision=%[3]s -X %[1]s.date=%[4]s",
 		info, r.version, r.revision, r.date.Format(time.RFC3339))
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags=" + flags, "-o", out + "/"}
+	args := slices.Concat([]string{"build"}, strings.Fields(string(common)), []string{"-buildvcs=false", "-ldflags=" + flags, "-o", out + "/"})
 	for _, name := range programs() {
 		args = append(args, "./cmd/"+name)
 	}
@@ -86,6 +94,7 @@ func (r release) documents() ([]entry, error) {
 		{"deploy/opsgate.yaml", "deploy/opsgate.yaml"},
 		{"deploy/opsgate.yaml", "etc/opsgate.yaml"},
 		{"deploy/systemd/opsgate.service", "lib/systemd/system/opsgate.service"},
+		{"deploy/systemd/opsgate.socket", "lib/systemd/system/opsgate.socket"},
 		{"gateway/openapi/openapi.yaml", "gateway/openapi/openapi.yaml"},
 	} {
 		content, err := os.ReadFile(filepath.Join(r.source, filepath.FromSlash(file[0])))

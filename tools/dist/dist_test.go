@@ -144,7 +144,8 @@ func checkArchive(t *testing.T, name string, content []byte) (dir string) {
 		t.Errorf("not in order: %q", paths)
 	}
 	for _, want := range []string{
-		"LICENSE", "README.md", "etc/opsgate.yaml", "lib/systemd/system/opsgate.service", "bin/opsgate", "bin/opsbackend", "bin/opsdev", "bin/opsctl",
+		"LICENSE", "README.md", "etc/opsgate.yaml", "lib/systemd/system/opsgate.service",
+		"lib/systemd/system/opsgate.socket", "bin/opsgate", "bin/opsbackend", "bin/opsdev", "bin/opsctl",
 		"share/man/man1/opsgate.1", "share/bash-completion/completions/opsgate", "share/zsh/site-functions/_opsgate",
 		"share/fish/vendor_completions.d/opsgate.fish", "deploy/prometheus/rules/gateways.yaml", "deploy/grafana/dashboards/opsgate-overview.json",
 	} {

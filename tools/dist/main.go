@@ -55,12 +55,14 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
+	fmt.Fprintf(progress, "opsgate %s, revision %s, into %s\n", r.version, r.revision, r.out)
 	generated, err := r.generatedFiles(ctx, work)
 	if err != nil {
 		return err
 	}
 	var files []string
 	for _, p := range r.platforms {
+		fmt.Fprintf(progress, "building %s for %s/%s\n", strings.Join(programs(), ", "), p.os, p.arch)
 		names, err := r.makeArchive(ctx, p, filepath.Join(work, p.os+"_"+p.arch), generated)
 		if err != nil {
 			return fmt.Errorf("for %s/%s: %w", p.os, p.arch, err)
@@ -75,10 +77,32 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
+	return r.list(progress, files)
+}
+
+// list prints each file of the release with its size and what it is.
+func (r release) list(progress io.Writer, files []string) error {
 	for _, name := range files {
-		fmt.Fprintln(progress, filepath.Join(r.out, name))
+		info, err := os.Stat(filepath.Join(r.out, name))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(progress, "%8.1f MB  %-20s  %s\n", float64(info.Size())/1e6, kind(name), filepath.Join(r.out, name))
 	}
 	return nil
+}
+
+// kind returns what a file of a release is.
+func kind(name string) string {
+	for _, k := range [][2]string{
+		{".tar.gz", "archive"}, {".cdx.json", "bill of materials"}, {".tgz", "Helm chart"}, {".provenance.json", "provenance"},
+		{".intoto.jsonl", "signed provenance"}, {".sig", "signature"}, {sumsName, "checksums"},
+	} {
+		if strings.HasSuffix(name, k[0]) {
+			return k[1]
+		}
+	}
+	return "file"
 }
 
 // attest writes the provenance, the checksums, and with a key the signatures. It returns the names of all files. program is the path of
@@ -113,7 +137,7 @@ func parse(ctx context.Context, args []string) (release, error) {
 	flags.StringVar(&r.version, "version", "", "version; default: from the tag or commit")
 	flags.StringVar(&r.revision, "revision", "", "revision; default: the checked out one")
 	flags.StringVar(&date, "date", "", "date in RFC 3339; default: of the commit")
-	flags.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "what to build for")
+	flags.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "os/arch to build for, with commas")
 	flags.StringVar(&r.builder, "builder", builderID, "URI of the build platform, for the provenance")
 	flags.StringVar(&key, "key", "", "file with an Ed25519 key (PKCS #8, PEM) to sign checksums and provenance with")
 	if err := flags.Parse(args); err != nil {

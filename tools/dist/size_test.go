@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"debug/buildinfo"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// leftOut are modules that the tags of flagsFile keep out of every program.
+var leftOut = []string{"github.com/ugorji/go/codec"}
+
+// The bounds are the measured sizes on linux/amd64 plus 10 %, in bytes. docs/dependencies.md explains what takes the space.
+func TestProgramsStaySmall(t *testing.T) {
+	dir := t.TempDir()
+	r := release{source: root, version: "1.2.3", revision: revision}
+	if err := r.build(context.WithoutCancel(t.Context()), platform{"linux", "amd64"}, dir); err != nil {
+		t.Fatal(err)
+	}
+	bounds := map[string]int64{"opsgate": 40_200_000, "opsbackend": 25_700_000, "opsdev": 47_300_000, "opsctl": 11_800_000}
+	for _, name := range programs() {
+		path := filepath.Join(dir, name)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %.1f MB", name, float64(info.Size())/1e6)
+		if info.Size() > bounds[name] {
+			t.Errorf("%s has %d bytes, the bound is %d", name, info.Size(), bounds[name])
+		}
+		checkLeftOut(t, path)
+	}
+}
+
+// checkLeftOut checks that a program has none of the modules that are left out, and none of the pages that grpcnotrace leaves out.
+func checkLeftOut(t *testing.T, path string) {
+	t.Helper()
+	built, err := buildinfo.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range built.Deps {
+		if slices.Contains(leftOut, m.Path) {
+			t.Errorf("%s contains %s", filepath.Base(path), m.Path)
+		}
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pages := "golang.org/x/net/trace."; bytes.Contains(content, []byte(pages)) {
+		t.Errorf("%s contains functions of %s", filepath.Base(path), strings.TrimSuffix(pages, "."))
+	}
+}
