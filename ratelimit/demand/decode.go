@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"opsgate/ratelimit"
 )
 
 // Events must be between these times, exclusive, as the clock of a memory store covers some centuries.
@@ -31,10 +33,9 @@ func decodeLine(text []byte) (line, error) {
 	case l.Format != 0:
 		return l, l.checkHeader()
 	case l.Dropped != 0:
-		if l != (line{Dropped: l.Dropped}) {
-			return l, errors.New("has dropped and other fields")
-		}
-		return l, nil
+		return l, l.checkDropped()
+	case l.Limits != nil:
+		return l, l.checkPolicy()
 	}
 	return l, l.checkEvent()
 }
@@ -49,6 +50,38 @@ func (l *line) checkHeader() error {
 		return errors.New("has opsgate_demand and an event")
 	}
 	return nil
+}
+
+func (l *line) checkDropped() error {
+	switch {
+	case *l != line{Dropped: l.Dropped, From: l.From, To: l.To}:
+		return errors.New("has dropped and other fields")
+	case l.From == nil && l.To == nil: // as earlier versions write
+		return nil
+	case !isPlausible(l.From) || !isPlausible(l.To) || l.To.Before(*l.From):
+		return errors.New("must have from and to between the years 2000 and 2200, or neither")
+	}
+	return nil
+}
+
+func (l *line) checkPolicy() error {
+	switch {
+	case *l != line{Policy: l.Policy, Limits: l.Limits}:
+		return errors.New("has limits and an event")
+	case l.Policy < 1:
+		return errors.New("must have the number of the policy in policy")
+	}
+	_, err := l.policy()
+	return err
+}
+
+// policy returns the policy of the line's limits.
+func (l *line) policy() (*ratelimit.Policy, error) {
+	limits := make([]ratelimit.Limit, len(*l.Limits))
+	for i, entry := range *l.Limits {
+		limits[i] = ratelimit.Limit(entry)
+	}
+	return ratelimit.NewPolicy(limits)
 }
 
 func (l *line) checkEvent() error {
@@ -71,8 +104,12 @@ func (l *line) checkEvent() error {
 		return errors.New("has a negative retry_after_ns, or one without denied")
 	case (l.Local || l.Cached) && !l.Allowed && l.Denied == "":
 		return errors.New("has local or cached but is not a request")
+	case l.Policy < 0 || l.Policy > 0 && !l.Allowed && l.Denied == "":
+		return errors.New("has a negative number in policy, or one that is not of a request")
 	case l.Sample != 0:
 		return errors.New("has a sample, which belongs in a header")
+	case l.From != nil || l.To != nil:
+		return errors.New("has from or to, which belong to dropped")
 	}
 	return nil
 }

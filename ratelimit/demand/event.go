@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"time"
+
+	"opsgate/ratelimit"
 )
 
 // An Event is a request of a token and its decision, or a refund if RefundOf is set, or a reset if Reset is set.
@@ -12,16 +14,19 @@ type Event struct {
 	TokenID, TeamID string
 
 	Allowed    bool
-	Denied     string        // name of the limit that denied it; empty when allowed
-	RetryAfter time.Duration // of the denial
-	Local      bool          // decided by the gateway in place of the shared store
-	Cached     bool          // a denial that was repeated from the cache
+	Denied     string            // name of the limit that denied it; empty when allowed
+	RetryAfter time.Duration     // of the denial
+	Local      bool              // decided by the gateway in place of the shared store
+	Cached     bool              // a denial that was repeated from the cache
+	Policy     *ratelimit.Policy // that decided; nil if the record does not have it, as those of earlier versions
 
 	RefundOf time.Time // time of the refunded admission
 	Reset    bool      // the usage of the token was dropped
 }
 
-// A line is a line of a record: a header, an event, or a number of events that are missing.
+func (e *Event) isRequest() bool { return e.Allowed || e.Denied != "" }
+
+// A line is a line of a record: a header, a policy, an event, or a number of events that are missing.
 type line struct {
 	Format int     `json:"opsgate_demand,omitempty"`
 	Sample float64 `json:"sample,omitempty"` // 0 to 1
@@ -37,7 +42,20 @@ type line struct {
 	RefundOf   *time.Time `json:"refund_of,omitempty"`
 	Reset      bool       `json:"reset,omitempty"`
 
-	Dropped uint64 `json:"dropped,omitempty"`
+	Policy int           `json:"policy,omitempty"` // number of the policy of a request, or of the policy with these limits
+	Limits *[]limitEntry `json:"limits,omitempty"`
+
+	Dropped uint64     `json:"dropped,omitempty"`
+	From    *time.Time `json:"from,omitempty"` // of the dropped events
+	To      *time.Time `json:"to,omitempty"`
+}
+
+// A limitEntry is a limit of a policy.
+type limitEntry struct {
+	Name     string        `json:"name"`
+	Requests int           `json:"requests"`
+	Per      time.Duration `json:"per_ns"`
+	Shadow   bool          `json:"shadow,omitempty"`
 }
 
 // format is the version of the format of the lines.
@@ -52,13 +70,26 @@ func appendHeader(b []byte, sample float64) []byte {
 	return append(b, "}\n"...)
 }
 
-func appendDropped(b []byte, n uint64) []byte {
+func appendDropped(b []byte, n uint64, in span) []byte {
 	b = append(b, `{"dropped":`...)
 	b = strconv.AppendUint(b, n, 10)
+	b = appendTime(append(b, `,"from":`...), in.from)
+	b = appendTime(append(b, `,"to":`...), in.to)
 	return append(b, "}\n"...)
 }
 
-func appendEvent(b []byte, e *Event) []byte {
+// appendPolicy appends the line of a policy. Requests that follow have its number instead of its limits.
+func appendPolicy(b []byte, number int, p *ratelimit.Policy) []byte {
+	limits := make([]limitEntry, len(p.Limits()))
+	for i, l := range p.Limits() {
+		limits[i] = limitEntry(l)
+	}
+	text, _ := json.Marshal(line{Policy: number, Limits: &limits}) //nolint:errchkjson // strings and numbers never fail
+	return append(append(b, text...), '\n')
+}
+
+// appendEvent appends the line of an event. policy is the number of its policy; 0 for none.
+func appendEvent(b []byte, e *Event, policy int) []byte {
 	b = appendTime(append(b, `{"at":`...), e.At)
 	b = appendText(append(b, `,"token":`...), e.TokenID)
 	if e.TeamID != "" {
@@ -82,6 +113,9 @@ func appendEvent(b []byte, e *Event) []byte {
 	}
 	if e.Cached {
 		b = append(b, `,"cached":true`...)
+	}
+	if policy != 0 {
+		b = strconv.AppendInt(append(b, `,"policy":`...), int64(policy), 10)
 	}
 	return append(b, "}\n"...)
 }

@@ -9,6 +9,9 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"time"
+
+	"opsgate/ratelimit"
 )
 
 const (
@@ -17,12 +20,22 @@ const (
 	// maxLookAhead is the number of events that are read ahead to sort them by time. A gateway records requests that it decides at
 	// the same time in any order.
 	maxLookAhead = 1024
+	// maxDelay is longer than a gateway takes from a decision to its line. A request that is older than another before it shows that
+	// the clock of the store was set back.
+	maxDelay = time.Second
 )
 
 // A Record is the record of one or more gateways. It is read once, from its beginning.
 type Record struct {
 	sources []*source
-	summary Summary
+	shared  shared
+}
+
+// shared is what the sources of a record share.
+type shared struct {
+	summary       Summary
+	interruptions []Interruption
+	policies      map[[ratelimit.MaxLimits]ratelimit.Limit]*ratelimit.Policy // so that each is one pointer
 }
 
 // A Summary describes the part of a record that has been read.
@@ -31,16 +44,34 @@ type Summary struct {
 	Dropped              uint64  // events that are missing
 }
 
+// A Kind is a kind of interruption.
+type Kind string
+
+// The kinds of interruptions.
+const (
+	EventsMissing  Kind = "events missing" // From is zero if the time is not known
+	GatewayStarted Kind = "gateway started"
+	ClockSetBack   Kind = "clock set back"
+)
+
+// An Interruption is a time in which a record does not show what its gateway counted.
+type Interruption struct {
+	Kind     Kind
+	Path     string // of the record
+	From, To time.Time
+	Events   uint64 // that are missing; 0 for other kinds
+}
+
 // Open opens the records at the paths, each with its older file.
 func Open(paths ...string) (_ *Record, err error) {
-	r := new(Record)
+	r := &Record{shared: shared{policies: make(map[[ratelimit.MaxLimits]ratelimit.Limit]*ratelimit.Policy)}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close())
 		}
 	}()
 	for _, path := range paths {
-		s := &source{summary: &r.summary}
+		s := &source{shared: &r.shared, path: path, policies: make(map[int]*ratelimit.Policy)}
 		r.sources = append(r.sources, s)
 		if err := s.open(path); err != nil {
 			return nil, fmt.Errorf("open a record of demand: %w", err)
@@ -50,7 +81,10 @@ func Open(paths ...string) (_ *Record, err error) {
 }
 
 // Summary returns the summary. It is complete after all events have been read.
-func (r *Record) Summary() Summary { return r.summary }
+func (r *Record) Summary() Summary { return r.shared.summary }
+
+// Interruptions returns what limits the evidence of the record. It is complete after all events have been read.
+func (r *Record) Interruptions() []Interruption { return r.shared.interruptions }
 
 // Close closes the files.
 func (r *Record) Close() error {
@@ -86,11 +120,17 @@ func (r *Record) Events() iter.Seq2[Event, error] {
 
 // A source is the record of one gateway.
 type source struct {
-	summary *Summary
+	*shared
+
+	path    string
 	files   []*os.File    // not read to the end yet, older first
 	lines   *bufio.Reader // of the first file
 	line    int           // last line read of the first file
 	pending []Event       // read ahead, sorted by time
+
+	policies  map[int]*ratelimit.Policy // by number
+	newest    time.Time                 // of the requests
+	restarted bool                      // the gateway has started after the newest request
 }
 
 // open opens both files, the newer one first: if a gateway rotates them meanwhile, both paths lead to that file.
@@ -155,7 +195,9 @@ func (s *source) fill() error {
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", s.files[0].Name(), s.line, err)
 		}
-		s.add(&l)
+		if err := s.add(&l); err != nil {
+			return fmt.Errorf("%s:%d: %w", s.files[0].Name(), s.line, err)
+		}
 	}
 	return nil
 }
@@ -178,22 +220,78 @@ func (s *source) next() ([]byte, error) {
 	return text, err
 }
 
-// add adds a line to the summary or to the pending events.
-func (s *source) add(l *line) {
+// add adds a line to the summary, to the policies or to the pending events.
+func (s *source) add(l *line) error {
 	switch {
 	case l.Format != 0:
 		if s.summary.MaxSample == 0 || l.Sample < s.summary.MinSample {
 			s.summary.MinSample = l.Sample
 		}
 		s.summary.MaxSample = max(s.summary.MaxSample, l.Sample)
+		s.restarted = s.line > 1
 	case l.Dropped != 0:
 		s.summary.Dropped += l.Dropped
+		missing := Interruption{Kind: EventsMissing, Path: s.path, Events: l.Dropped}
+		if l.From != nil {
+			missing.From, missing.To = l.From.UTC(), l.To.UTC()
+		}
+		s.interruptions = append(s.interruptions, missing)
+	case l.Limits != nil:
+		return s.define(l)
 	default:
 		e := l.event()
-		at := len(s.pending)
-		for at > 0 && e.At.Before(s.pending[at-1].At) {
-			at--
+		if l.Policy > 0 {
+			if e.Policy = s.policies[l.Policy]; e.Policy == nil {
+				return fmt.Errorf("has policy %d, which no line before it has", l.Policy)
+			}
 		}
-		s.pending = slices.Insert(s.pending, at, e)
+		s.insert(&e)
 	}
+	return nil
+}
+
+// define defines the policy of a number. After a start, a gateway uses the numbers again.
+func (s *source) define(l *line) error {
+	p, err := l.policy()
+	if err != nil {
+		return err
+	}
+	var limits [ratelimit.MaxLimits]ratelimit.Limit
+	copy(limits[:], p.Limits())
+	if s.shared.policies[limits] == nil {
+		s.shared.policies[limits] = p
+	}
+	s.policies[l.Policy] = s.shared.policies[limits]
+	return nil
+}
+
+// insert inserts an event into the pending ones.
+func (s *source) insert(e *Event) {
+	if e.isRequest() {
+		s.interrupt(e)
+	}
+	at := len(s.pending)
+	for at > 0 && e.At.Before(s.pending[at-1].At) {
+		at--
+	}
+	s.pending = slices.Insert(s.pending, at, *e)
+}
+
+// interrupt adds the interruption that a request shows: a start of the gateway, or a clock that was set back.
+func (s *source) interrupt(e *Event) {
+	before := s.newest
+	if e.At.After(s.newest) {
+		s.newest = e.At
+	}
+	if before.IsZero() {
+		s.restarted = false
+		return
+	}
+	switch {
+	case s.restarted:
+		s.interruptions = append(s.interruptions, Interruption{Kind: GatewayStarted, Path: s.path, From: before, To: e.At})
+	case e.At.Before(before.Add(-maxDelay)) && !e.Cached:
+		s.interruptions = append(s.interruptions, Interruption{Kind: ClockSetBack, Path: s.path, From: e.At, To: before})
+	}
+	s.restarted = false
 }

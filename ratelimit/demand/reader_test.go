@@ -74,6 +74,14 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		{event(`,"denied":"second","retry_after_ns":-1`), 2, "has a negative retry_after_ns"},
 		{event(`,"reset":true,"local":true`), 2, "is not a request"},
 		{event(`,"allowed":true,"sample":1`), 2, "has a sample"},
+		{event(`,"allowed":true,"policy":1`), 2, "has policy 1, which no line before it has"},
+		{event(`,"allowed":true,"policy":-1`), 2, "has a negative number in policy"},
+		{event(`,"reset":true,"policy":1`), 2, "has a negative number in policy, or one that is not of a request"},
+		{event(`,"allowed":true,"to":"2026-01-02T12:00:00Z"`), 2, "has from or to"},
+		{header + `{"policy":1,"limits":[]}` + "\n", 2, "1 to 4 limits"},
+		{header + `{"limits":[{"name":"second","requests":3,"per_ns":1000000000}]}` + "\n", 2, "must have the number"},
+		{header + `{"policy":1,"reset":true,"limits":[{"name":"second","requests":3,"per_ns":1000000000}]}` + "\n", 2, "has limits and an event"},
+		{header + `{"dropped":1,"to":"2026-01-02T12:00:00Z"}` + "\n", 2, "must have from and to"},
 		{event(`,"denied":"` + strings.Repeat("x", 20_000) + `"`), 2, "is longer than 16384 bytes"},
 	} {
 		for _, suffix := range []string{"", ".1"} {
@@ -201,7 +209,9 @@ func TestRecordsOfSeveralGatewaysAreMergedByTime(t *testing.T) {
 // A replay of any bytes ends with a report, or with an error that names the line.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
-		"", header, header + line(1, "a"), header + line(2, "a") + line(1, "b") + `{"dropped":3}` + "\n" + line(1, "a")[:20], "{}\n",
+		"", header, header + line(1, "a"), header + `{"policy":1,"limits":[{"name":"second","requests":1,"per_ns":1000000000}]}` + "\n" +
+			`{"at":"2026-01-02T12:00:00Z","token":"a","allowed":true,"policy":1}` + "\n" + line(0, "a") + header + line(0, "a") +
+			`{"dropped":2,"from":"2026-01-02T12:00:00Z","to":"2026-01-02T12:00:01Z"}` + "\n", header + line(2, "a") + line(1, "b") + `{"dropped":3}` + "\n" + line(1, "a")[:20], "{}\n",
 		header + `{"at":"2026-01-02T12:00:00Z","token":"a","team":"b","denied":"second","retry_after_ns":5,"local":true,"cached":true}` + "\n" +
 			`{"at":"2199-12-31T23:59:59Z","token":"a","refund_of":"2000-01-01T00:00:01Z"}` + "\n" + `{"at":"2026-01-02T12:00:00Z","token":"a","reset":true}` + "\n",
 		header + `{"at":"2199-12-31T23:59:59Z","token":"a","allowed":true}` + "\n" + `{"at":"2000-01-01T00:00:01Z","token":"a","allowed":true}` + "\n" +
@@ -228,6 +238,15 @@ func FuzzRead(f *testing.F) {
 		}
 		if report.Before.Denied > report.Requests || report.After.Denied+report.NewlyAdmitted != report.Before.Denied+report.NewlyDenied {
 			t.Fatalf("got %+v", report)
+		}
+		again, err := demand.Open(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = again.Close() }()
+		proof, err := demand.Audit(again.Events(), demand.AuditOptions{Assumed: always(policies), Interruptions: again.Interruptions})
+		if err != nil || proof.Requests != report.Requests || proof.Admitted != report.Requests-report.Before.Denied {
+			t.Fatalf("got %+v, %v", proof, err)
 		}
 	})
 }

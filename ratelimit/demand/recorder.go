@@ -54,9 +54,10 @@ func NewRecorder(o Options) (*Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
+	header := appendHeader(nil, o.Sample)
 	w := &writer{
-		ring:  &ring{path: o.Path, maxFileBytes: o.MaxBytes / 2, header: appendHeader(nil, o.Sample)},
-		clock: o.Clock, logger: o.Logger, metrics: m,
+		ring:  &ring{path: o.Path, maxFileBytes: o.MaxBytes / 2, header: header},
+		clock: o.Clock, logger: o.Logger, metrics: m, headerBytes: len(header),
 	}
 	if err := w.ring.open(); err != nil {
 		return nil, fmt.Errorf("open the record of demand: %w", err)
@@ -72,7 +73,7 @@ func (r *Recorder) Decided(tokenID, teamID string, p *ratelimit.Policy, d *ratel
 	if !r.sampled(tokenID) {
 		return
 	}
-	e := Event{At: d.At, TokenID: tokenID, TeamID: teamID, Allowed: d.Allowed, Local: d.Local, Cached: d.Cached}
+	e := Event{At: d.At, TokenID: tokenID, TeamID: teamID, Allowed: d.Allowed, Local: d.Local, Cached: d.Cached, Policy: p}
 	if !d.Allowed {
 		e.Denied, e.RetryAfter = p.Limits()[d.Denied].Name, d.RetryAfter
 	}
@@ -110,7 +111,7 @@ func (r *Recorder) record(e *Event) {
 	case r.queue <- *e:
 	default:
 		r.metrics.queueFull.Inc()
-		r.writer.overflowed.Add(1)
+		r.writer.overflowed.add(e.At)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -171,6 +172,12 @@ func TestDecisionsRefundsAndResetsAreRecorded(t *testing.T) {
 		{At: ahead.At, TokenID: "tok_1", RefundOf: ahead.At},
 	}
 	got, _ := read(t, p)
+	for i := range got[:2] {
+		if !slices.Equal(got[i].Policy.Limits(), policy.Limits()) {
+			t.Errorf("got %+v", got[i].Policy)
+		}
+		got[i].Policy = nil
+	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got\n%+v, want\n%+v", got, want)
 	}

@@ -26,6 +26,8 @@ type commands struct {
 	Limits      limits      `cmd:"" help:"Show what remains of a token's limits in a running gateway, or reset them."`
 	Size        size        `cmd:"" help:"Estimate the gateways, memory and Redis that a load needs, and what is exhausted first."`
 	Replay      replay      `cmd:"" help:"Replay recorded demand under a configuration; exit 1 if the result exceeds a bound."`
+	Audit       audit       `cmd:"" help:"Prove from recorded demand that no token was admitted more than its limits; exit 1 if one was."`
+	Suggest     suggest     `cmd:"" help:"Print the smallest limits that would have denied at most a part of the recorded demand."`
 	Conformance conform     `cmd:"" help:"Test internal services against the contract; exit 1 if one violates it."`
 
 	commandline.Commands

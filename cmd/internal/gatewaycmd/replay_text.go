@@ -35,13 +35,8 @@ func writeReplay(w io.Writer, v replayView) error {
 
 func writeRecord(t table, v replayView) {
 	r := v.Record
-	t.row("record", fmt.Sprintf("%s to %s (%s)", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339),
-		duration.Text(r.To.Sub(r.From).Round(time.Second))))
-	sample := percentText(r.SampleMost)
-	if r.SampleLeast != r.SampleMost {
-		sample = percentText(r.SampleLeast) + " to " + sample
-	}
-	t.row("of", fmt.Sprintf("%d requests of %d tokens, a sample of %s", r.Requests, r.Tokens, sample))
+	t.row("record", periodText(r.From, r.To))
+	t.row("of", fmt.Sprintf("%d requests of %d tokens, a sample of %s", r.Requests, r.Tokens, sampleText(r.SampleLeast, r.SampleMost)))
 	t.row("config", "version "+v.Version)
 	for _, warning := range v.Warnings {
 		t.row("warning", warning)
@@ -69,6 +64,19 @@ func writeTokenResults(t table, tokens []tokenResult) {
 			number(k.Before.Denied), number(k.After.Denied), number(k.NewlyDenied),
 			secondsText(k.After.DeniedFor), secondsText(k.After.Longest), k.First.Format(time.RFC3339), k.Key)
 	}
+}
+
+// periodText returns a period with its length.
+func periodText(from, to time.Time) string {
+	return fmt.Sprintf("%s to %s (%s)", from.Format(time.RFC3339), to.Format(time.RFC3339), duration.Text(to.Sub(from).Round(time.Second)))
+}
+
+// sampleText returns the part of the tokens that is recorded.
+func sampleText(least, most float64) string {
+	if least != most {
+		return percentText(least) + " to " + percentText(most)
+	}
+	return percentText(most)
 }
 
 func number(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -1,0 +1,185 @@
+package gatewaycmd_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// recordOf writes a record with its lines.
+func recordOf(t *testing.T, lines ...string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "demand.jsonl")
+	text := `{"opsgate_demand":1,"sample":1}` + "\n" + strings.Join(lines, "\n") + "\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const threeASecond = `{"policy":1,"limits":[{"name":"second","requests":3,"per_ns":1000000000}]}`
+
+// admittedAt is an admission at a number of milliseconds after noon.
+func admittedAt(ms int, token, more string) string {
+	return fmt.Sprintf(`{"at":"2026-01-02T12:00:%02d.%03dZ","token":%q,"team":"harbour","allowed":true%s}`, ms/1000, ms%1000, token, more)
+}
+
+func TestAuditPrintsTheFullestWindows(t *testing.T) {
+	held := []string{threeASecond, admittedAt(0, "tok_1", `,"policy":1`), admittedAt(400, "tok_1", `,"policy":1`), admittedAt(900, "tok_2", `,"policy":1`)}
+	above := admittedAt(500, "tok_1", `,"policy":1`) + "\n" + admittedAt(999, "tok_1", `,"policy":1`)
+	outage := admittedAt(999, "tok_1", `,"policy":1,"local":true`)
+	for _, test := range []struct {
+		name  string
+		lines []string
+		code  int
+		want  []string
+	}{
+		{"held", held, 0, []string{
+			"proved: no window held more than its limit, of 2 tokens", "counted 3 admissions, without 0 that were refunded",
+			"tok_1 harbour 2 3 per 1s 2 2026-01-02T12:00:00.000Z 2026-01-02T12:00:00.400Z held",
+		}},
+		{"above", append(held, above), 1, []string{
+			"1 of 2 tokens were admitted more than their limits",
+			"tok_1 harbour 4 3 per 1s 4 2026-01-02T12:00:00.000Z 2026-01-02T12:00:00.999Z above the limit",
+		}},
+		{"an outage", append(held, admittedAt(500, "tok_1", `,"policy":1`), outage), 0, []string{
+			"proved for 1 of 2 tokens that no window held more than its limit; for 1, windows above a limit have a cause",
+			"tok_1 harbour 4 3 per 1s 4 2026-01-02T12:00:00.000Z 2026-01-02T12:00:00.999Z not proved: outage 2026-01-02T12:00:00.999Z",
+		}},
+		{"events missing", append(held, `{"dropped":7,"from":"2026-01-02T12:00:01Z","to":"2026-01-02T12:00:02Z"}`), 0, []string{
+			"no recorded window held more than its limit, but the record has interruptions",
+			"not proved 7 events are missing, 2026-01-02T12:00:01.000Z to 2026-01-02T12:00:02.000Z: FILE",
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := recordOf(t, test.lines...)
+			got := opsgate(t, nil, "audit", "--demand", file)
+			out := strings.ReplaceAll(got.out, file, "FILE")
+			if got.code != test.code {
+				t.Errorf("got %+v", got)
+			}
+			for _, want := range test.want {
+				if !strings.Contains("\n"+lineWords(out), "\n"+want+"\n") {
+					t.Errorf("no line %q in\n%s", want, out)
+				}
+			}
+		})
+	}
+}
+
+// lineWords returns a text without its alignment.
+func lineWords(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(words(line) + "\n")
+	}
+	return b.String()
+}
+
+func TestAuditPrintsJSON(t *testing.T) {
+	lines := []string{threeASecond, `{"dropped":7}`, admittedAt(0, "tok_2", `,"policy":1`)}
+	for i := range 4 {
+		lines = append(lines, admittedAt(i, "tok_1", `,"policy":1`))
+	}
+	got := opsgate(t, nil, "audit", "--demand", recordOf(t, lines...), "--json", "--top=0")
+	var result struct {
+		Above         int `json:"tokens_above"`
+		NotProved     int `json:"tokens_not_proved"`
+		Interruptions []json.RawMessage
+		Tokens        []struct {
+			ID        string `json:"token_id"`
+			NotProved []struct {
+				Admitted int
+				Cause    string
+			} `json:"not_proved"`
+		}
+	}
+	if err := json.Unmarshal([]byte(got.out), &result); err != nil {
+		t.Fatal(err)
+	}
+	if got.code != 0 || result.Above != 0 || result.NotProved != 1 || len(result.Interruptions) != 1 || len(result.Tokens) != 1 ||
+		result.Tokens[0].NotProved[0].Admitted != 4 || result.Tokens[0].NotProved[0].Cause != "events missing" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAuditOfAnEarlierRecordNeedsAConfiguration(t *testing.T) {
+	record := recordOf(t, admittedAt(0, "tok_1", ""), admittedAt(1, "tok_1", ""), admittedAt(2, "tok_1", ""), admittedAt(3, "tok_1", ""))
+	if got := opsgate(t, nil, "audit", "--demand", record); got.code != 1 || !strings.Contains(got.err, "give the configuration of its time as --config") {
+		t.Errorf("got %+v", got)
+	}
+	got := opsgate(t, nil, "audit", "--demand", record, "--config", write(t, stricter))
+	if got.code != 1 || !strings.Contains(got.err, "1 tokens were admitted more") || !strings.Contains(got.out, "those of --config are assumed") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAuditAndSuggestAreRefused(t *testing.T) {
+	empty := recordOf(t, `{"dropped":1}`)
+	for _, test := range []struct {
+		arguments string
+		code      int
+		err       string
+	}{
+		{"audit", 2, "missing flags: --demand=FILE"},
+		{"audit --demand=" + empty, 1, "has no requests"},
+		{"audit --demand=" + empty + ".x", 1, "no such file"},
+		{"audit --top=-1 --demand=" + empty, 2, "must be 0 or more"},
+		{"suggest", 2, "missing flags: --demand=FILE"},
+		{"suggest --demand=" + empty, 1, "has no requests"},
+		{"suggest --top=-1 --demand=" + empty, 2, "must be 0 or more"},
+		{"suggest --deny-at-most=2 --demand=" + empty, 2, "must be 0% to 100%"},
+		{"suggest --per=1s,1s --demand=" + empty, 2, "has the same length 1s"},
+		{"suggest --per=1ns --demand=" + empty, 2, "per must be"},
+	} {
+		arguments := append(strings.Fields(test.arguments), "--config="+write(t, good))
+		if got := opsgate(t, nil, arguments...); got.code != test.code || !strings.Contains(got.err, test.err) || got.out != "" {
+			t.Errorf("%s: got %+v", test.arguments, got)
+		}
+	}
+}
+
+func TestSuggestPrintsLimitsThatCheckAccepts(t *testing.T) {
+	const config = `rate_limit:
+  limits: [{requests: 3, per: 1s}, {name: busy, requests: 9, per: 10s}]
+  classes:
+    partner: {limits: [{requests: 20, per: 1m}], teams: [7c98a182-f51f-543f-b2eb-e5680506ac1b], reason: "a \"reason\": #1"}
+  teams:
+    harbour: {limits: [{requests: 50, per: 1s}, {requests: 1, per: 1h, shadow: true}], owner: sre@example.com, expires: 2099-01-02T12:30:00Z}
+  tokens:
+    tok_3: {limits: [{requests: 7, per: 1m}], owner: a@example.com}
+`
+	record := recorded(t)
+	got := opsgate(t, nil, "suggest", "--config", write(t, good+config), "--demand", record, "--deny-at-most=30%")
+	if got.code != 0 {
+		t.Fatalf("got %+v", got)
+	}
+	for _, want := range []string{
+		"# 21 requests of 3 tokens, a sample of 100%,\n",
+		"  # denies 2 of 10 requests (20%), of 1 of 1 tokens; in force: 3 per 1s, 9 per 10s\n", `  - {name: "busy", requests: 4, per: 10s}`,
+		`#   token "tok_2" of team "lighthouse": 2 of 10 requests`, "# no request recorded: as in force\n", `reason: "a \"reason\": #1"`,
+		"expires: 2099-01-02T12:30:00Z",
+	} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("no %q in\n%s", want, got.out)
+		}
+	}
+	merged := write(t, good+got.out)
+	if check := opsgate(t, nil, "check", "--config", merged); check.code != 0 || check.err != "" {
+		t.Errorf("got %+v of\n%s", check, got.out)
+	}
+	if replay := opsgate(t, nil, "replay", "--config", merged, "--demand", record, "--max-denied=30%"); replay.code != 0 {
+		t.Errorf("got %+v", replay)
+	}
+	again := opsgate(t, nil, "suggest", "--config", write(t, good+config), "--demand", record, "--per=5s,1h", "--top=0")
+	if again.code != 0 || !strings.Contains(again.out, "{name: \"5s\", requests: 5, per: 5s}") || strings.Contains(again.out, "token \"") ||
+		!strings.Contains(again.out, "# warning: the record is shorter than 3 windows of 1h:") {
+		t.Errorf("got %+v", again)
+	}
+	if check := opsgate(t, nil, "check", "--config", write(t, good+again.out)); check.code != 0 {
+		t.Errorf("got %+v of\n%s", check, again.out)
+	}
+}

@@ -1,0 +1,94 @@
+package demand
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"opsgate/ratelimit"
+)
+
+// An AuditReport is the result of an audit.
+type AuditReport struct {
+	From, To time.Time // of the first and the last request
+
+	Requests, Admitted, Refunded uint64
+	Local                        uint64 // requests that one gateway decided in place of the shared store
+	Assumed                      uint64 // requests with a policy that is assumed
+	Unknown                      uint64 // admissions without a policy: the windows that end with them are not counted
+
+	Interruptions []Interruption
+	Tokens        []TokenAudit // with violations first, then with windows that are not proved, then by their fullest window
+}
+
+// A TokenAudit is the audit of a token.
+type TokenAudit struct {
+	TokenID, TeamID              string
+	Requests, Admitted, Refunded uint64
+
+	Worst      Window   // the fullest one; its Admitted is 0 for none
+	Above      []Window // the fullest one above each limit
+	Violations uint64   // admissions with which a window was above its limit
+	NotProved  []Window // the fullest one above each limit that the limiter does not promise to hold, by cause
+}
+
+// A Window is the admissions of a token in an interval of the limit's length, from the first to the last, both included.
+type Window struct {
+	Limit    ratelimit.Limit
+	From, To time.Time
+	Admitted int
+	Cause    Cause
+}
+
+// A Cause is why a window may hold more than its limit. It is zero for none.
+type Cause struct {
+	Kind     Kind
+	From, To time.Time // zero if they are not known
+}
+
+// The causes that are not interruptions of a record.
+const (
+	Outage        Kind = "outage"
+	TokenReset    Kind = "reset"
+	LimitsChanged Kind = "limits changed"
+)
+
+// Violations returns the number of tokens with a window above its limit.
+func (r *AuditReport) Violations() int {
+	return r.leading(func(t *TokenAudit) bool { return len(t.Above) > 0 })
+}
+
+// NotProved returns the number of tokens with windows above a limit, all of them with a cause.
+func (r *AuditReport) NotProved() int {
+	return r.leading(func(t *TokenAudit) bool { return len(t.Above)+len(t.NotProved) > 0 }) - r.Violations()
+}
+
+// leading returns the number of tokens for which f is true. These come first.
+func (r *AuditReport) leading(f func(*TokenAudit) bool) (n int) {
+	for n < len(r.Tokens) && f(&r.Tokens[n]) {
+		n++
+	}
+	return n
+}
+
+func (r *AuditReport) sort() {
+	rank := func(t *TokenAudit) int {
+		switch {
+		case len(t.Above) > 0:
+			return 0
+		case len(t.NotProved) > 0:
+			return 1
+		}
+		return 2
+	}
+	slices.SortFunc(r.Tokens, func(x, y TokenAudit) int {
+		return cmp.Or(cmp.Compare(rank(&x), rank(&y)), cmp.Compare(y.Worst.fullness(), x.Worst.fullness()), cmp.Compare(x.TokenID, y.TokenID))
+	})
+}
+
+func (w *Window) fullness() float64 {
+	if w.Admitted == 0 {
+		return 0
+	}
+	return float64(w.Admitted) / float64(w.Limit.Requests)
+}

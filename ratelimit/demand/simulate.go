@@ -1,0 +1,69 @@
+package demand
+
+import (
+	"context"
+	"time"
+
+	"opsgate/ratelimit"
+)
+
+// simulate decides the requests of the class under its limits and returns the number of denied ones. It stops when they are more than
+// most. If tokens is not nil, it adds those with denied requests.
+func (c *class) simulate(most uint64, tokens *[]DeniedToken) (denied uint64, err error) {
+	policy, err := ratelimit.NewPolicy(c.Limits)
+	if err != nil {
+		return 0, err
+	}
+	s := simulation{policy: policy, now: storeStart()}
+	s.store = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: func() time.Time { return s.now }})
+	for _, t := range c.subjects {
+		n, err := s.run(t, most-denied)
+		if err != nil {
+			return 0, err
+		}
+		if denied += n; denied > most {
+			break
+		}
+		if n > 0 && tokens != nil {
+			*tokens = append(*tokens, DeniedToken{TokenID: t.id, TeamID: t.team, Requests: t.requests, Denied: n})
+		}
+	}
+	return denied, nil
+}
+
+// A simulation decides the requests of one token after the other.
+type simulation struct {
+	policy   *ratelimit.Policy
+	store    *ratelimit.Memory
+	now      time.Time // of the store
+	admitted []bool    // by the index of the request's step
+}
+
+// run decides the requests of a token and returns the number of denied ones. It stops when there are more than most.
+func (s *simulation) run(t *subject, most uint64) (denied uint64, err error) {
+	ctx := context.Background() // a memory store does not use it
+	s.admitted = append(s.admitted[:0], make([]bool, len(t.steps))...)
+	for i, step := range t.steps {
+		s.now = time.UnixMicro(step.at)
+		switch {
+		case step.what == stepReset:
+			err = s.store.Reset(ctx, t.id)
+		case step.what >= 0:
+			if s.admitted[step.what] {
+				err = s.store.Refund(ctx, t.id, s.policy, ratelimit.Decision{
+					Allowed: true, Denied: -1, Shadowed: -1, At: time.UnixMicro(t.steps[step.what].at),
+				})
+			}
+		default:
+			var d ratelimit.Decision
+			d, err = s.store.Decide(ctx, t.id, s.policy)
+			if s.admitted[i] = d.Allowed; !d.Allowed {
+				denied++
+			}
+		}
+		if err != nil || denied > most {
+			return denied, err
+		}
+	}
+	return denied, s.store.Reset(ctx, t.id) // to free its account
+}

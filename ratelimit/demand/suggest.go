@@ -1,0 +1,263 @@
+package demand
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"sort"
+	"time"
+
+	"opsgate/ratelimit"
+)
+
+// SuggestOptions are the options of a suggestion.
+type SuggestOptions struct {
+	Policies PoliciesAt // those at the end of the record decide to which class a token belongs
+	// DenyAtMost is the percentage of the requests of a class that its limits may deny: 0 to 100.
+	DenyAtMost float64
+	Per        []time.Duration // lengths of the limits; none for those of the enforced limits of each class
+}
+
+// A Suggestion is the smallest limits of each class that would have denied at most a part of its recorded requests.
+type Suggestion struct {
+	From, To time.Time // of the first and the last request
+	Requests uint64
+	Tokens   int
+	Window   time.Duration // length of the longest limit
+
+	Classes []ClassSuggestion // in the order of the configuration
+}
+
+// A ClassSuggestion is the limits of a class.
+type ClassSuggestion struct {
+	Assignment *ratelimit.Assignment
+	Requests   uint64
+	Limits     []ratelimit.Limit // in ascending order of length; none if the record has no request of the class
+	Tokens     int
+	Denied     []DeniedToken // those with denied requests, in descending order
+}
+
+// DeniedRequests returns the number of requests that the limits would have denied.
+func (c *ClassSuggestion) DeniedRequests() (n uint64) {
+	for _, t := range c.Denied {
+		n += t.Denied
+	}
+	return n
+}
+
+// A DeniedToken is a token with requests that the suggested limits would have denied.
+type DeniedToken struct {
+	TokenID, TeamID  string
+	Requests, Denied uint64
+}
+
+// Suggest returns the smallest limits for the recorded requests. The limits of a class are smallest if each of them, made smaller alone,
+// would deny too much. It keeps 16 bytes of each event. The same events and policies give the same limits.
+func Suggest(events iter.Seq2[Event, error], o SuggestOptions) (*Suggestion, error) {
+	s := new(Suggestion)
+	subjects := make(map[string]*subject)
+	for e, err := range events {
+		if err != nil {
+			return nil, fmt.Errorf("read the record: %w", err)
+		}
+		t := subjects[e.TokenID]
+		if t == nil {
+			t = &subject{id: e.TokenID}
+			subjects[e.TokenID] = t
+		}
+		t.add(&e)
+		if e.isRequest() {
+			s.count(e.At)
+		}
+	}
+	policies, err := o.Policies(s.To)
+	if err != nil {
+		return nil, fmt.Errorf("policies of %v: %w", s.To, err)
+	}
+	for _, class := range classes(subjects, policies) {
+		if err := class.suggest(o); err != nil {
+			return nil, err
+		}
+		s.Tokens += class.Tokens
+		for _, l := range class.Limits {
+			s.Window = max(s.Window, l.Per)
+		}
+		s.Classes = append(s.Classes, class.ClassSuggestion)
+	}
+	return s, nil
+}
+
+func (s *Suggestion) count(at time.Time) {
+	if s.Requests == 0 || at.Before(s.From) {
+		s.From = at
+	}
+	if at.After(s.To) {
+		s.To = at
+	}
+	s.Requests++
+}
+
+// A subject is the recorded events of a token.
+type subject struct {
+	id, team string
+	requests uint64
+	steps    []step
+}
+
+// A step is an event. Its time is in µs since 1970.
+type step struct {
+	at   int64
+	what int32 // stepAdmitted, stepDenied or stepReset, or the index of the request whose admission is refunded
+}
+
+// The kinds of steps. Whether a request was admitted is that of the record.
+const (
+	stepAdmitted = -1
+	stepDenied   = -2
+	stepReset    = -3
+)
+
+func (t *subject) add(e *Event) {
+	what := int32(stepAdmitted)
+	switch {
+	case e.Reset:
+		what = stepReset
+	case !e.RefundOf.IsZero():
+		if what = t.admission(e.RefundOf.UnixMicro()); what < 0 {
+			return // from before the record
+		}
+	default:
+		t.requests++
+		if t.team = e.TeamID; !e.Allowed {
+			what = stepDenied
+		}
+	}
+	t.steps = append(t.steps, step{e.At.UnixMicro(), what})
+}
+
+// admission returns the index of the first admission at a time that no other refund has, or -1.
+func (t *subject) admission(at int64) int32 {
+	first := int32(-1)
+	for i := len(t.steps) - 1; i >= 0 && t.steps[i].at >= at-maxDelay.Microseconds(); i-- {
+		admission := t.steps[i].at == at && t.steps[i].what == stepAdmitted
+		if admission && !slices.ContainsFunc(t.steps[i:], func(s step) bool { return s.what == int32(i) }) {
+			first = int32(i)
+		}
+	}
+	return first
+}
+
+// A class is a ClassSuggestion and the events of its tokens.
+type class struct {
+	ClassSuggestion
+	subjects []*subject
+	busiest  uint64 // requests of the token with the most
+}
+
+// classes returns the classes in the order of the configuration, each with its tokens in the order of their ids.
+func classes(subjects map[string]*subject, policies *ratelimit.Policies) []*class {
+	list := make([]*class, len(policies.All()))
+	for i, a := range policies.All() {
+		list[i] = &class{ClassSuggestion: ClassSuggestion{Assignment: a}}
+	}
+	for _, t := range subjects {
+		if t.requests == 0 {
+			continue
+		}
+		c := list[policies.For(t.team, t.id).Index()]
+		c.subjects = append(c.subjects, t)
+		c.Requests += t.requests
+		c.Tokens++
+		c.busiest = max(c.busiest, t.requests)
+	}
+	for _, c := range list {
+		slices.SortFunc(c.subjects, func(x, y *subject) int { return cmp.Compare(x.id, y.id) })
+	}
+	return list
+}
+
+// suggest finds the limits and the requests that they deny. It starts with limits that deny nothing. Then each limit in turn, from the
+// shortest, is made as small as its equal part of the denials permits, and then as small as the rest permits.
+func (c *class) suggest(o SuggestOptions) error {
+	if c.Requests == 0 {
+		return nil
+	}
+	c.Limits = c.lengths(o.Per)
+	most := allowed(o.DenyAtMost, c.Requests)
+	parts := uint64(len(c.Limits))
+	for i := range c.Limits {
+		if err := c.shrink(i, most*uint64(i+1)/parts); err != nil {
+			return err
+		}
+	}
+	for changed := parts > 1; changed; {
+		before := slices.Clone(c.Limits)
+		for i := range c.Limits {
+			if err := c.shrink(i, most); err != nil {
+				return err
+			}
+		}
+		changed = !slices.Equal(before, c.Limits)
+	}
+	_, err := c.simulate(c.Requests, &c.Denied)
+	slices.SortStableFunc(c.Denied, func(x, y DeniedToken) int { return cmp.Compare(y.Denied, x.Denied) })
+	return err
+}
+
+// lengths returns limits of the lengths that admit every request, the shortest first.
+func (c *class) lengths(per []time.Duration) []ratelimit.Limit {
+	var limits []ratelimit.Limit
+	inForce := c.Assignment.Policy.Limits()
+	for _, p := range per {
+		l := ratelimit.Limit{Name: p.String(), Per: p}
+		if i := slices.IndexFunc(inForce, func(l ratelimit.Limit) bool { return l.Per == p && !l.Shadow }); i >= 0 {
+			l.Name = inForce[i].Name
+		}
+		limits = append(limits, l)
+	}
+	for _, l := range inForce {
+		if len(per) == 0 && !l.Shadow {
+			limits = append(limits, l)
+		}
+	}
+	for i := range limits {
+		limits[i].Requests = int(c.busiest)
+	}
+	slices.SortFunc(limits, func(x, y ratelimit.Limit) int { return cmp.Compare(x.Per, y.Per) })
+	return limits
+}
+
+// shrink makes a limit the smallest with which the limits deny at most that many requests, if the present one does. A larger limit denies
+// no more, except that one of more than MaxExact may count an admission for longer than one of MaxExact does.
+func (c *class) shrink(i int, most uint64) (err error) {
+	requests := &c.Limits[i].Requests
+	suffices := func(n int) bool {
+		*requests = n
+		denied, failure := c.simulate(most, nil)
+		err = cmp.Or(err, failure)
+		return denied <= most
+	}
+	low, high := 1, *requests // high suffices
+	if high > ratelimit.MaxExact {
+		if suffices(ratelimit.MaxExact) {
+			high = ratelimit.MaxExact
+		} else {
+			low = ratelimit.MaxExact + 1
+		}
+	}
+	*requests = low + sort.Search(high-low, func(n int) bool { return suffices(low + n) })
+	return err
+}
+
+// allowed returns the largest number of requests that is at most the percentage of all.
+func allowed(percent float64, all uint64) uint64 {
+	n := uint64(percent * float64(all) / 100)
+	for float64(n+1)*100 <= percent*float64(all) {
+		n++
+	}
+	for n > 0 && float64(n)*100 > percent*float64(all) {
+		n--
+	}
+	return n
+}

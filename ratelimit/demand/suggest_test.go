@@ -1,0 +1,152 @@
+package demand_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/demand"
+)
+
+func suggested(t rapid.TB, events []demand.Event, o demand.SuggestOptions) *demand.Suggestion {
+	t.Helper()
+	s, err := demand.Suggest(sequence(events...), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// drawDemand draws requests of three tokens of two teams, with resets, and with refunds if they are wanted.
+func drawDemand(t *rapid.T, refunds bool) (events []demand.Event) {
+	teams := []string{"harbour", "lighthouse", "harbour"}
+	now := noon()
+	for range rapid.IntRange(1, 60).Draw(t, "requests") {
+		now = now.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 30, 400, 2500}).Draw(t, "pause")) * time.Millisecond)
+		k := rapid.IntRange(0, 2).Draw(t, "token")
+		request := demand.Event{At: now, TokenID: fmt.Sprintf("tok_%d", k), TeamID: teams[k], Allowed: rapid.IntRange(0, 3).Draw(t, "allowed") > 0}
+		if !request.Allowed {
+			request.Denied = "second"
+		}
+		events = append(events, request)
+		switch then := rapid.IntRange(0, 19).Draw(t, "then"); {
+		case then == 0:
+			events = append(events, demand.Event{At: now, TokenID: request.TokenID, Reset: true})
+		case then < 4 && refunds && request.Allowed:
+			events = append(events, demand.Event{At: now.Add(time.Millisecond), TokenID: request.TokenID, RefundOf: now})
+		}
+	}
+	slices.SortStableFunc(events, func(x, y demand.Event) int { return x.At.Compare(y.At) })
+	return events
+}
+
+// deniedOf returns the denied requests of the class when its limits have these requests, by a replay.
+func deniedOf(t rapid.TB, events []demand.Event, class int, limits []ratelimit.Limit) (denied uint64) {
+	t.Helper()
+	lax := policyOf(t, limit("second", 1000, time.Second))
+	both := []*ratelimit.Policy{lax, lax}
+	both[class] = policyOf(t, limits...)
+	return replayed(t, policies(t, both[0], both[1]), sequence(events...)).After.Denied
+}
+
+// smaller calls f with each list of limits of which none is larger, and one is smaller.
+func smaller(limits []ratelimit.Limit, f func([]ratelimit.Limit)) {
+	list := slices.Clone(limits)
+	var draw func(i int)
+	draw = func(i int) {
+		if i == len(limits) {
+			if !slices.Equal(list, limits) {
+				f(list)
+			}
+			return
+		}
+		for n := 1; n <= limits[i].Requests; n++ {
+			list[i].Requests = n
+			draw(i + 1)
+		}
+	}
+	draw(0)
+}
+
+func TestNoSmallerLimitsDenyAsLittleAsTheSuggestedOnes(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		events := drawDemand(rt, false)
+		p := policies(rt, policyOf(rt, limit("minute", 9, time.Minute), limit("second", 3, time.Second)), policyOf(rt, limit("moment", 1, 500*time.Millisecond)))
+		percent := rapid.SampledFrom([]float64{0, 3, 10, 30}).Draw(rt, "at most")
+		for i, c := range suggested(rt, events, demand.SuggestOptions{Policies: always(p), DenyAtMost: percent}).Classes {
+			if c.Requests == 0 {
+				continue
+			}
+			denied := deniedOf(rt, events, i, c.Limits)
+			if float64(denied)*100 > percent*float64(c.Requests) || denied != c.DeniedRequests() {
+				rt.Fatalf("class %d: %v deny %d of %d: %+v", i, c.Limits, denied, c.Requests, c.Denied)
+			}
+			smaller(c.Limits, func(limits []ratelimit.Limit) {
+				if denied := deniedOf(rt, events, i, limits); float64(denied)*100 <= percent*float64(c.Requests) {
+					rt.Fatalf("class %d: %v deny %d of %d, suggested %v", i, limits, denied, c.Requests, c.Limits)
+				}
+			})
+		}
+	})
+}
+
+func TestSuggestedLimitsDenyNoMoreThanPermittedWithRefunds(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		events := drawDemand(rt, true)
+		p := policies(rt, policyOf(rt, limit("second", 3, time.Second), limit("minute", 9, time.Minute)), policyOf(rt, limit("second", 1, time.Second)))
+		for i, c := range suggested(rt, events, demand.SuggestOptions{Policies: always(p), DenyAtMost: 10}).Classes {
+			if c.Requests == 0 {
+				continue
+			}
+			if denied := deniedOf(rt, events, i, c.Limits); denied*10 > c.Requests || denied != c.DeniedRequests() {
+				rt.Fatalf("class %d: %v deny %d of %d: %+v", i, c.Limits, denied, c.Requests, c.Denied)
+			}
+		}
+	})
+}
+
+func TestSuggestionNamesClassesLengthsAndTokens(t *testing.T) {
+	shadow := limit("trial", 1, 10*time.Second)
+	shadow.Shadow = true
+	p := policies(t, policyOf(t, limit("short", 3, time.Second), shadow), policyOf(t, limit("minute", 2, time.Minute)))
+	events := burst("tok_1", "lighthouse", noon(), 90)
+	for i := range 9 {
+		events = append(events, burst(fmt.Sprintf("tok_2%d", i), "lighthouse", noon().Add(time.Minute), 70)...)
+	}
+	got := suggested(t, events, demand.SuggestOptions{Policies: always(p), DenyAtMost: 2})
+	want := []ratelimit.Limit{limit("short", 76, time.Second)} // 14 of 720 requests are denied
+	if c := got.Classes[0]; !slices.Equal(c.Limits, want) || c.DeniedRequests() != 14 || c.Tokens != 10 || c.Requests != 720 ||
+		fmt.Sprint(c.Denied) != "[{tok_1 lighthouse 90 14}]" {
+		t.Errorf("got %+v", c)
+	}
+	if c := got.Classes[1]; len(c.Limits) > 0 || c.Requests > 0 {
+		t.Errorf("got %+v", c)
+	}
+	per := []time.Duration{time.Hour, time.Second}
+	got = suggested(t, events, demand.SuggestOptions{Policies: always(p), DenyAtMost: 0, Per: per})
+	want = []ratelimit.Limit{limit("short", 90, time.Second), limit("1h0m0s", 90, time.Hour)}
+	if c := got.Classes[0]; !slices.Equal(c.Limits, want) || got.Window != time.Hour {
+		t.Errorf("got %+v", c)
+	}
+	if c := suggested(t, events, demand.SuggestOptions{Policies: always(p), DenyAtMost: 100}).Classes[0]; c.Limits[0].Requests != 1 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func BenchmarkSuggest(b *testing.B) {
+	p := policies(b, policyOf(b, limit("second", 3, time.Second), limit("hour", 5000, time.Hour)), policyOf(b, limit("minute", 2, time.Minute)))
+	var events []demand.Event
+	for i := range 100_000 {
+		e := request(i)
+		e.TokenID = fmt.Sprintf("tok_%d", i%997)
+		events = append(events, e)
+	}
+	for b.Loop() {
+		suggested(b, events, demand.SuggestOptions{Policies: always(p), DenyAtMost: 0.1})
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100_000, "ns/request")
+}
