@@ -91,6 +91,7 @@ func TestInvalidConfigurationIsRefusedByTheSchema(t *testing.T) {
 		"a wrong unit":         {"config: {http: {request_timeout: 5sec}}", "request_timeout", "config: {http: {request_timeout: 5000ms}}"},
 		"a wrong unit of size": {"config: {http: {max_body_bytes: 1MB}}", "max_body_bytes", "config: {http: {max_body_bytes: 1MiB}}"},
 		"too large":            {"config: {http: {max_in_flight: 1000001}}", "max_in_flight", "config: {http: {max_in_flight: 1000000}}"},
+		"a size out of range":  {"config: {http: {max_header_bytes: 5}}", "max_header_bytes", "config: {http: {max_header_bytes: 4096}}"},
 		"too small":            {"config: {authn: {max_entries: 1}}", "max_entries", "config: {authn: {max_entries: 100}}"},
 		"a negative limit":     {"config: {rate_limit: {limits: [{requests: -1, per: 1s}]}}", "requests", "config: {rate_limit: {limits: [{requests: 1, per: 1s}]}}"},
 		"a word":               {"config: {log: {level: loud}}", "level", "config: {log: {level: debug}}"},

@@ -45,9 +45,12 @@ func TestOnlyChangesThatNeedItReplacePods(t *testing.T) {
 		"the Redis": {
 			"config: {rate_limit: {store: redis, redis: {addresses: ['a:6379']}}}", "config: {rate_limit: {store: redis, redis: {addresses: ['b:6379']}}}", true,
 		},
-		"the image":       {"image: {tag: 1.2.3}", "image: {tag: 1.2.4}", true},
-		"the digest":      {"", "image: {digest: 'sha256:" + strings.Repeat("0", 64) + "'}", true},
-		"TLS for admin":   {"", "admin: {tls: {existingSecret: {name: certificate}}}", true},
+		"the image":     {"image: {tag: 1.2.3}", "image: {tag: 1.2.4}", true},
+		"the digest":    {"", "image: {digest: 'sha256:" + strings.Repeat("0", 64) + "'}", true},
+		"TLS for admin": {"", "admin: {tls: {existingSecret: {name: certificate}}}", true},
+		// Old pods do not have the new file, so they must not read a configuration that names it.
+		"a Secret's key":  {"", "admin: {existingSecret: {key: other}}", true},
+		"another Secret":  {"", "secrets: [{name: trust, secretName: trust}]", true},
 		"the environment": {"", "env: [{name: GOMEMLIMIT, value: 400MiB}]", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,8 +58,7 @@ func TestOnlyChangesThatNeedItReplacePods(t *testing.T) {
 			if a, b := template(t, before), template(t, after); (a != b) != test.replaces {
 				t.Errorf("before\n%s\nafter\n%s", a, b)
 			}
-			// The environment is no part of the configuration.
-			if same := configName(t, before) == configName(t, after); same == test.replaces && name != "the environment" {
+			if same := configName(t, before) == configName(t, after); same == test.replaces {
 				t.Errorf("the ConfigMaps are %s and %s", configName(t, before), configName(t, after))
 			}
 		})

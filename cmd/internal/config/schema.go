@@ -130,12 +130,24 @@ func describeField(property *jsonschema.Schema, f field, byDefault reflect.Value
 	case f.chars != "":
 		property.MaxLength = new(uint64)
 		*property.MaxLength = uint64(length(f.chars))
+	case f.Type == reflect.TypeFor[Bytes]():
+		inBytes := property.OneOf[0]
+		inBytes.Minimum, inBytes.Maximum = bytesNumber(f.min), bytesNumber(f.max)
 	case property.Type == "integer":
 		property.Minimum, property.Maximum = json.Number(f.min), json.Number(f.max)
 	}
 	if byDefault.IsValid() && (!byDefault.IsZero() || f.Type.Kind() == reflect.Bool) {
 		property.Default = plain(byDefault)
 	}
+}
+
+// bytesNumber returns a size as a number of bytes, or "" for none.
+func bytesNumber(size string) json.Number {
+	var b Bytes
+	if b.parse(size) != nil {
+		return ""
+	}
+	return json.Number(strconv.FormatInt(int64(b), 10))
 }
 
 func asAny(words []string) []any {

@@ -30,7 +30,7 @@ func TestChartIsCurrent(t *testing.T) {
 	}
 	for name, want := range current {
 		if got, err := os.ReadFile(filepath.Join(chart, name)); err != nil || string(got) != want {
-			t.Errorf("%s is not current, run 'make generate': %v", name, err)
+			t.Errorf("%s is not current, run 'go run ./cmd/internal/config/chartgen', which 'make generate' does too: %v", name, err)
 		}
 	}
 }

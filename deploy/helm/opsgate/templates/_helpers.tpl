@@ -72,12 +72,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 
 {{/*
-The name of the ConfigMap of the gateways. It depends on the image and on the values of the keys that need a restart. So a change of one of
-them replaces the pods, and each pod reads a configuration for its image; the other keys change in place.
+The name of the ConfigMap of the gateways. It depends on the keys that need a restart, and on what a configuration is for: the image, the
+environment and the mounted files. So a change of one of them replaces the pods, and each pod reads a configuration that fits it. Other keys
+change in place.
 */}}
 {{- define "opsgate.configName" -}}
 {{- $config := include "opsgate.config" . | fromYaml -}}
-{{- $fixed := dict "image" (include "opsgate.image" .) -}}
+{{- $fixed := dict "container" (include "opsgate.checkContainer" .) "volumes" (include "opsgate.volumes" (list . "" false)) -}}
 {{- range $key := .Files.Get "files/restart-keys.yaml" | fromYamlArray -}}
 {{- $value := $config -}}
 {{- range $name := splitList "." $key -}}
