@@ -100,13 +100,13 @@ fuzz: ## Fuzz every target for FUZZTIME (30s).
 	@tools/fuzz.sh $(FUZZTIME)
 
 chaos: ## Break each dependency, and print each figure beside its bound: docs/reliability.md. CHAOS="-run Frozen" passes flags.
-	@go test -count=1 -v -timeout=30m ./cmd/internal/chaostest -full -skip 'RollingRestart|Soak|Attack' $(CHAOS)
+	@go test -count=1 -v -timeout=30m ./cmd/internal/chaostest -full -skip 'RollingRestart|RollingUpgrade|Soak|Attack' $(CHAOS)
 
 attack: ## Attack a gateway while another client uses it, and print each figure beside its bound: docs/security.md. ATTACK="Bodies" selects.
 	@go test -count=1 -v -timeout=15m ./cmd/internal/chaostest -full -run 'Attack.*$(ATTACK)'
 
-cluster: ## Run two gateways, three backends and Redis behind a balancer, and restart each of them under load: docs/scaling.md.
-	@go test -count=1 -v -run RollingRestart ./cmd/internal/chaostest -full
+cluster: ## Two gateways, three backends and Redis behind a balancer under load: restart each, upgrade from the last release, rotate: docs/scaling.md.
+	@go test -count=1 -v -run Rolling ./cmd/internal/chaostest -full
 
 soak: ## Use and break a whole system for SOAKTIME (20m), and check that gateways leak nothing: docs/reliability.md.
 	@go test -count=1 -v -timeout=0 -run Soak ./cmd/internal/chaostest -soak $(SOAKTIME)

@@ -37,12 +37,13 @@ func startCluster(t *testing.T, limits string) *cluster {
 	for _, g := range c.gateways {
 		g.waitUntilReady(t)
 	}
-	c.balancer = startBalancer(t, c.gateways)
+	c.balancer = startBalancer(t, c.gateways, "")
 	return c
 }
 
-// startBalancer runs HAProxy in front of gateways. It checks /readyz, and retries failed connections on another gateway.
-func startBalancer(t *testing.T, gateways []*gateway) *gateway {
+// startBalancer runs HAProxy in front of gateways, with additional options of its connections to them. It checks /readyz, and retries failed
+// connections on another gateway.
+func startBalancer(t *testing.T, gateways []*gateway, options string) *gateway {
 	t.Helper()
 	program, err := exec.LookPath("haproxy")
 	switch {
@@ -58,7 +59,7 @@ func startBalancer(t *testing.T, gateways []*gateway) *gateway {
 		"backend gateways\n  balance roundrobin\n  option redispatch 1\n  option httpchk GET /readyz\n" +
 		"  default-server check inter 100ms fall 1 rise 1\n"
 	for i, g := range gateways {
-		config += fmt.Sprintf("  server gateway%d %s port %s\n", i+1, strings.TrimPrefix(g.url, "http://"), port(t, strings.TrimPrefix(g.admin, "http://")))
+		config += fmt.Sprintf("  server gateway%d %s port %s%s\n", i+1, g.socket(), port(t, strings.TrimPrefix(g.admin, "http://")), options)
 	}
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {

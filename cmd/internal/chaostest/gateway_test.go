@@ -48,9 +48,11 @@ func texts(t *testing.T, names ...string) map[string]string {
 type gateway struct {
 	*process
 
+	program    string
 	url, admin string
 	file       string
 	base       string // start of each configuration
+	tokenFile  string // with the admin token; "" if none is required
 }
 
 // inRedis returns the configuration of limits that two gateways share. Timeouts are long in the short form, so that a busy machine does
@@ -94,12 +96,18 @@ func startGateway(t *testing.T, upstreams services, config string) *gateway {
 // launchGateway starts a gateway without waiting until it serves. Its drain wait is 0 unless config sets it.
 func launchGateway(t *testing.T, upstreams services, config string) *gateway {
 	t.Helper()
-	g := &gateway{file: filepath.Join(t.TempDir(), "opsgate.yaml"), base: upstreams.configuration()}
+	return launchProgram(t, "opsgate", upstreams, config)
+}
+
+// launchProgram is launchGateway for another build of the gateway.
+func launchProgram(t *testing.T, program string, upstreams services, config string) *gateway {
+	t.Helper()
+	g := &gateway{program: program, file: filepath.Join(t.TempDir(), "opsgate.yaml"), base: upstreams.configuration()}
 	if !strings.Contains(config, "shutdown:") {
 		g.base += "shutdown: {drain_wait: 0s}\n"
 	}
 	g.configure(t, config)
-	g.process = start(t, "opsgate", "serve", "--config="+g.file)
+	g.process = start(t, g.program, "serve", "--config="+g.file)
 	return g
 }
 
@@ -133,7 +141,7 @@ func (g *gateway) restart(t *testing.T) {
 	if err := os.WriteFile(g.file, []byte(strings.Replace(string(text), anywhere, here, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g.process = start(t, "opsgate", "serve", "--config="+g.file)
+	g.process = start(t, g.program, "serve", "--config="+g.file)
 	g.waitUntilReady(t)
 }
 
@@ -158,6 +166,9 @@ func (g *gateway) get(t *testing.T, path string) string {
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.admin+path, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if g.tokenFile != "" {
+		request.Header.Set("Authorization", "Bearer "+secretIn(t, g.tokenFile))
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
