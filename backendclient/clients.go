@@ -64,6 +64,9 @@ func Dial(options Options) (*Clients, error) {
 		return nil, err
 	}
 	change.Apply()
+	if err := o.Registerer.Register(newEndpointsCollector(c)); err != nil {
+		return nil, errors.Join(fmt.Errorf("backend client metrics: %w", err), c.Close())
+	}
 	for _, u := range c.upstreams {
 		c.running.Go(func() { u.watch(c.ctx) })
 	}
@@ -95,6 +98,15 @@ func (c *Clients) States() map[string]connectivity.State {
 		states[service] = u.connection.Load().grpc.GetState()
 	}
 	return states
+}
+
+// Endpoints returns the addresses of each service by its short name, sorted by address. A service whose name has not been resolved has none.
+func (c *Clients) Endpoints() map[string][]EndpointStatus {
+	all := make(map[string][]EndpointStatus, len(c.upstreams))
+	for service, u := range c.upstreams {
+		all[service] = u.connection.Load().endpoints.statuses()
+	}
+	return all
 }
 
 // UnreachableSince returns the start of the downtime of each service that is not available, by its short name.

@@ -16,8 +16,9 @@ import (
 // A connection is a gRPC connection to the address of a service. When it is replaced, its streams end at once, and it closes when its unary
 // calls have ended: each of them has a deadline.
 type connection struct {
-	target Upstream
-	grpc   *grpc.ClientConn
+	target    Upstream
+	grpc      *grpc.ClientConn
+	endpoints *endpoints
 
 	inUse   context.Context //nolint:containedctx // ends when the connection is replaced, and with Clients.Close
 	replace context.CancelFunc
@@ -35,9 +36,11 @@ func (c *Clients) newConnection(u *upstream, target Upstream) (*connection, erro
 	if target.Address == "" {
 		return nil, fmt.Errorf("dial %s: no address", u.service)
 	}
-	n := &connection{target: target, ended: make(chan struct{})}
+	n := &connection{target: target, endpoints: newEndpoints(u, c.options.timing.ejection), ended: make(chan struct{})}
 	n.users.Store(1)
-	options, err := dialOptions(c.options, u, n)
+	config, release := serviceConfig(n.endpoints)
+	defer release()
+	options, err := dialOptions(c.options, u, n, config)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", u.service, err)
 	}

@@ -24,7 +24,7 @@ const (
 )
 
 // dialOptions returns the dial options of a connection to a service.
-func dialOptions(o Options, u *upstream, c *connection) ([]grpc.DialOption, error) {
+func dialOptions(o Options, u *upstream, c *connection, serviceConfig string) ([]grpc.DialOption, error) {
 	creds, err := transportCredentials(c.target, u.logger.With(slog.String("service", u.service)))
 	if err != nil {
 		return nil, err
@@ -36,10 +36,7 @@ func dialOptions(o Options, u *upstream, c *connection) ([]grpc.DialOption, erro
 		grpc.WithStaticStreamWindowSize(streamWindow),
 		grpc.WithStaticConnWindowSize(connectionWindow),
 
-		// Calls go to all instances of a service that are connected and healthy (grpc.health.v1). An instance without the health
-		// protocol counts as healthy. The health check is of the whole server, "", which every server with the protocol supports;
-		// not all of them register their services by name.
-		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"` + leastBusy + `":{}}],"healthCheckConfig":{"serviceName":""}}`),
+		grpc.WithDefaultServiceConfig(serviceConfig),
 		// Service configurations from DNS are ignored. WithDisableRetry does not disable gRPC's transparent retries of calls that never reached a
 		// server.
 		grpc.WithDisableServiceConfig(),

@@ -14,6 +14,7 @@ type metrics struct {
 	refused    *prometheus.CounterVec
 	retries    *prometheus.CounterVec
 	withheld   *prometheus.CounterVec
+	ejections  *prometheus.CounterVec
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -40,8 +41,12 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Name: "opsgate_upstream_retries_withheld_total",
 			Help: "Calls that were not retried because the retry budget was exhausted.",
 		}, []string{"service"}),
+		ejections: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "opsgate_upstream_ejections_total",
+			Help: "How often an endpoint of an internal service was ejected because its calls failed while those of others succeeded.",
+		}, []string{"service"}),
 	}
-	for _, c := range []prometheus.Collector{m.durations, m.breakers, m.refused, m.retries, m.withheld} {
+	for _, c := range []prometheus.Collector{m.durations, m.breakers, m.refused, m.retries, m.withheld, m.ejections} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -51,8 +56,8 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 
 // upstreamMetrics are the metrics of one service.
 type upstreamMetrics struct {
-	breakers                                   *prometheus.GaugeVec // by state
-	overloaded, breakerOpen, retries, withheld prometheus.Counter
+	breakers                                              *prometheus.GaugeVec // by state
+	overloaded, breakerOpen, retries, withheld, ejections prometheus.Counter
 }
 
 func (m *metrics) forService(service string) upstreamMetrics {
@@ -62,6 +67,34 @@ func (m *metrics) forService(service string) upstreamMetrics {
 		breakerOpen: m.refused.WithLabelValues(service, "breaker_open"),
 		retries:     m.retries.WithLabelValues(service),
 		withheld:    m.withheld.WithLabelValues(service),
+		ejections:   m.ejections.WithLabelValues(service),
+	}
+}
+
+// endpointsCollector collects the number of endpoints.
+type endpointsCollector struct {
+	clients *Clients
+	desc    *prometheus.Desc
+}
+
+func newEndpointsCollector(c *Clients) endpointsCollector {
+	return endpointsCollector{c, prometheus.NewDesc("opsgate_upstream_endpoints",
+		"Addresses of an internal service by state: ready, connecting, unavailable, unhealthy or ejected.", []string{"service", "state"}, nil)}
+}
+
+// Describe implements [prometheus.Collector].
+func (c endpointsCollector) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
+
+// Collect implements [prometheus.Collector].
+func (c endpointsCollector) Collect(to chan<- prometheus.Metric) {
+	for service, list := range c.clients.Endpoints() {
+		count := make(map[EndpointState]int)
+		for _, e := range list {
+			count[e.State]++
+		}
+		for _, state := range EndpointStates() {
+			to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(count[state]), service, string(state))
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -40,11 +41,19 @@ type Options struct {
 	Exemplar func(ctx context.Context) prometheus.Labels
 	// DialOptions are added to the package's own dial options and take precedence.
 	DialOptions []grpc.DialOption
+
+	timing timing // tests replace it
+}
+
+// timing are intervals.
+type timing struct {
+	ejection time.Duration // length of a first ejection
 }
 
 func (o Options) withDefaults() Options {
 	o.Settings = cmp.Or(o.Settings, DefaultSettings())
 	o.Version = cmp.Or(o.Version, "dev")
+	o.timing = cmp.Or(o.timing, timing{ejection: ejectionUnit})
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

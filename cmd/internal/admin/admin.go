@@ -31,6 +31,8 @@ type Dependency struct {
 	OK      bool                         `json:"-"`
 	Since   time.Time                    `json:"-"` // when OK became false; zero if OK or unknown
 	Breaker *backendclient.BreakerStatus `json:"-"` // nil for a dependency without a breaker
+
+	Endpoints []backendclient.EndpointStatus `json:"-"` // addresses of an internal service, which unauthenticated clients must not see
 }
 
 // Options configure an Admin. Metrics and Dependencies are required.

@@ -20,19 +20,19 @@ const dependencyIdentity = "identity"
 func (p *parts) dependencies() map[string]admin.Dependency {
 	now := p.clock()
 	list := make(map[string]admin.Dependency)
-	breakers, unreachable := p.clients.Breakers(), p.clients.UnreachableSince()
+	breakers, unreachable, endpoints := p.clients.Breakers(), p.clients.UnreachableSince(), p.clients.Endpoints()
 	for service, state := range p.clients.States() {
 		b := breakers[service]
 		d := serviceState(state, b, now)
 		if d.Since = b.TrippedAt; d.Since.IsZero() {
 			d.Since = unreachable[service]
 		}
-		d.Breaker = &b
+		d.Breaker, d.Endpoints = &b, endpoints[service]
 		list[service] = d
 	}
 	if brokenFor, err := p.authenticator.ContractError(); err != nil && list[dependencyIdentity].OK {
 		d := invalidAnswers(brokenFor, now)
-		d.Breaker = list[dependencyIdentity].Breaker
+		d.Breaker, d.Endpoints = list[dependencyIdentity].Breaker, list[dependencyIdentity].Endpoints
 		list[dependencyIdentity] = d
 	}
 	list[admin.DependencyRevocations] = revocations(p.authenticator.DisconnectedFor(), now)

@@ -58,6 +58,9 @@ func diagnose(s snapshot) []Finding {
 		if f, wrong := diagnoseDependency(name, s.dependencies[name], s.now); wrong {
 			list = append(list, f)
 		}
+		if f, wrong := diagnoseEndpoints(name, s.dependencies[name], s.now); wrong {
+			list = append(list, f)
+		}
 	}
 	list = append(list, diagnoseFailures(s.failures)...)
 	if r := s.reload; r != nil && r.Outcome == "refused" {

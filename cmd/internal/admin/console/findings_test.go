@@ -83,6 +83,27 @@ func TestFindings(t *testing.T) {
 			Key: "connection:capacity", Verdict: "broken", Text: "capacity: overloaded for 1s", Detail: "more than 8 requests",
 			Runbook: "gateways.md#a-gateway-is-full",
 		}}},
+		{"endpoints are not ready", func(s *fakeSource) {
+			d := breaker(backendclient.BreakerStatus{State: "closed"})
+			d.Endpoints = []backendclient.EndpointStatus{
+				{Address: "10.0.0.1:9000", State: "ready", Since: ago(time.Hour)},
+				{Address: "10.0.0.2:9000", State: "ejected", Since: ago(time.Second), Cause: "Internal: disk full"},
+				{Address: "10.0.0.3:9000", State: "unavailable", Since: ago(time.Minute)},
+				{Address: "10.0.0.4:9000", State: "unavailable", Since: ago(4 * time.Second)},
+			}
+			s.dependencies["fleet"] = d
+		}, []console.Finding{{
+			Key: "endpoints:fleet", Verdict: "impaired", Text: "fleet: of 4 endpoints, 1 unavailable, 1 ejected",
+			Detail:  "10.0.0.2:9000 is ejected for 1s: Internal: disk full\n10.0.0.3:9000 is unavailable for 1m",
+			Runbook: "services.md#one-endpoint-of-a-service-fails",
+		}}},
+		{"an endpoint of an unavailable service", func(s *fakeSource) {
+			s.dependencies["fleet"] = admin.Dependency{
+				State: "unavailable", Endpoints: []backendclient.EndpointStatus{{Address: "10.0.0.1:9000", State: "unavailable"}},
+			}
+		}, []console.Finding{{
+			Key: "connection:fleet", Verdict: "broken", Text: "fleet: unavailable", Runbook: "gateways.md#a-gateway-is-degraded",
+		}}},
 		{"the revocation stream is down", func(s *fakeSource) {
 			s.dependencies["revocations"] = admin.Dependency{State: "unavailable", Since: ago(12 * time.Second)}
 		}, []console.Finding{{

@@ -43,6 +43,8 @@ type DependencyView struct {
 	Reason   string       `json:"reason,omitempty"`
 	Breaker  *BreakerView `json:"breaker"`   // null for a dependency without a breaker
 	InFlight *float64     `json:"in_flight"` // calls; null if not counted
+
+	Endpoints []EndpointView `json:"endpoints,omitempty"` // addresses of an internal service
 }
 
 // BreakerView is a breaker with its state in words.
@@ -93,7 +95,7 @@ func (c *Console) state() State {
 }
 
 func dependencyView(name string, d admin.Dependency, r readings, now time.Time) DependencyView {
-	v := DependencyView{Name: name, State: d.State, OK: d.OK, Reason: d.Reason}
+	v := DependencyView{Name: name, State: d.State, OK: d.OK, Reason: d.Reason, Endpoints: endpointViews(d.Endpoints)}
 	if !d.OK && !d.Since.IsZero() {
 		since := d.Since.UTC().Truncate(time.Millisecond)
 		v.Since = &since

@@ -1,0 +1,251 @@
+package backendclient
+
+import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/balancer/base"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+)
+
+// An EndpointState is the state of an endpoint.
+type EndpointState string
+
+// The states of an endpoint.
+const (
+	EndpointReady       EndpointState = "ready"       // gets calls
+	EndpointConnecting  EndpointState = "connecting"  // the first attempt, or after a broken connection
+	EndpointUnavailable EndpointState = "unavailable" // the last attempt to connect failed; more follow
+	EndpointUnhealthy   EndpointState = "unhealthy"   // is connected, and its health check fails
+	EndpointEjected     EndpointState = "ejected"     // is connected and healthy, and gets no calls for a while because its calls failed
+)
+
+// EndpointStates returns all states.
+func EndpointStates() []EndpointState {
+	return []EndpointState{EndpointReady, EndpointConnecting, EndpointUnavailable, EndpointUnhealthy, EndpointEjected}
+}
+
+// An EndpointStatus is the status of one address of a service.
+type EndpointStatus struct {
+	Address  string
+	State    EndpointState
+	Since    time.Time // when the state began
+	InFlight int       // unary calls; failed ones count for a second longer
+	// Cause is the error of an endpoint that is not ready, with the service's own message; "" if it is ready or not known.
+	Cause string
+	// EjectedUntil is the end of the ejection, and Ejections is how many there were in a row; zero unless it is ejected.
+	EjectedUntil time.Time
+	Ejections    int
+}
+
+// An endpoint is an address of a service with its connection.
+type endpoint struct {
+	outlier
+
+	address    string
+	connection balancer.SubConn
+	inFlight   atomic.Int32
+	done, late func(balancer.DoneInfo) // end a call; late is for calls that had little time from the start
+
+	// Guarded by endpoints.mu, like the outlier.
+	state EndpointState // of the connection: not EndpointEjected
+	since time.Time     // of the state or of the ejection
+	cause string
+}
+
+// endpoints are the endpoints of a connection to a service. They outlive the pickers, which change with each state.
+type endpoints struct {
+	service   string
+	logger    *slog.Logger
+	ejections prometheus.Counter
+
+	mu       sync.Mutex
+	all      []*endpoint
+	outliers outliers
+	picker   *picker     // the last one
+	timer    *time.Timer // for the end of the next ejection
+	closed   bool
+}
+
+// newEndpoints returns the endpoints of a connection to the upstream's address.
+func newEndpoints(u *upstream, unit time.Duration) *endpoints {
+	return &endpoints{service: u.service, logger: u.logger, ejections: u.metrics.ejections, outliers: outliers{unit: unit}}
+}
+
+// newEndpoint returns an endpoint that is not one of the endpoints yet.
+func (s *endpoints) newEndpoint(address string) *endpoint {
+	e := &endpoint{address: address, state: EndpointConnecting, since: time.Now()}
+	e.done = func(info balancer.DoneInfo) { s.ended(e, info, false) }
+	e.late = func(info balancer.DoneInfo) { s.ended(e, info, true) }
+	return e
+}
+
+func (s *endpoints) add(e *endpoint, connection balancer.SubConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.connection = connection
+	s.all = append(s.all, e)
+}
+
+// close stops the timer.
+func (s *endpoints) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}
+
+// healthFailure is how gRPC's errors of a failed health check begin.
+const healthFailure = "connection active but"
+
+// update records the state of an endpoint's connection. A further attempt to connect does not change the state of an unavailable endpoint.
+func (s *endpoints) update(e *endpoint, to balancer.SubConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state, cause := EndpointConnecting, ""
+	switch to.ConnectivityState {
+	case connectivity.Ready:
+		state = EndpointReady
+	case connectivity.TransientFailure:
+		state = EndpointUnavailable
+		if to.ConnectionError != nil {
+			cause = truncate(to.ConnectionError.Error(), maxMessage)
+		}
+		if strings.HasPrefix(cause, healthFailure) {
+			state = EndpointUnhealthy
+		}
+	case connectivity.Shutdown:
+		s.all = slices.DeleteFunc(s.all, func(other *endpoint) bool { return other == e })
+	case connectivity.Idle, connectivity.Connecting:
+		if e.state == EndpointUnavailable || e.state == EndpointUnhealthy {
+			return
+		}
+	}
+	if state != EndpointReady {
+		s.setMembers(slices.DeleteFunc(slices.Clone(s.outliers.members), func(other *endpoint) bool { return other == e }))
+	}
+	if state != e.state {
+		e.since = time.Now()
+	}
+	e.state, e.cause = state, cause
+}
+
+// newPicker returns a picker of the endpoints with the connections, of which there is at least one.
+func (s *endpoints) newPicker(ready map[balancer.SubConn]base.SubConnInfo) *picker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var members []*endpoint
+	for _, e := range s.all {
+		if _, is := ready[e.connection]; is {
+			members = append(members, e)
+		}
+	}
+	s.picker = new(picker)
+	s.setMembers(members)
+	return s.picker
+}
+
+// setMembers sets the endpoints that are connected and healthy. The caller holds s.mu.
+func (s *endpoints) setMembers(members []*endpoint) {
+	left, surplus := s.outliers.setMembers(members, time.Now())
+	s.returned(left, "it is no longer connected")
+	s.returned(surplus, "too few others are available")
+	s.publish()
+}
+
+// publish makes the picker use the endpoints that are not ejected, and sets the timer. The caller holds s.mu.
+func (s *endpoints) publish() {
+	inUse := slices.DeleteFunc(slices.Clone(s.outliers.members), (*endpoint).isEjected)
+	if len(inUse) > 0 {
+		s.picker.inUse.Store(&inUse)
+	}
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	if first := s.outliers.first(); first != nil && !s.closed {
+		s.timer = time.AfterFunc(time.Until(first.ejectedUntil), s.expire)
+	}
+}
+
+// expire ends the ejections whose time is over.
+func (s *endpoints) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.returned(s.outliers.expire(time.Now()), "its time is over")
+	s.publish()
+}
+
+// returned records that the endpoints get calls again. The caller holds s.mu.
+func (s *endpoints) returned(again []*endpoint, because string) {
+	for _, e := range again {
+		e.since, e.cause = time.Now(), ""
+		s.logger.Info("endpoint is no longer ejected", slog.String("service", s.service), slog.String("address", e.address),
+			slog.String("because", because))
+	}
+}
+
+// ended ends a call. A failure counts as in flight for the failurePenalty: otherwise an endpoint that fails at once would seem the least
+// busy.
+func (s *endpoints) ended(e *endpoint, info balancer.DoneInfo, late bool) {
+	switch code := status.Code(info.Err); code {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss, codes.Unauthenticated:
+		time.AfterFunc(failurePenalty, func() { e.inFlight.Add(-1) })
+		if code == codes.DeadlineExceeded && late || code == codes.Unavailable && !info.BytesReceived {
+			return // says nothing about the endpoint, or its connection broke, which its state shows
+		}
+		s.failed(e, info.Err)
+	case codes.Canceled:
+		e.inFlight.Add(-1)
+	default:
+		e.inFlight.Add(-1)
+		s.outliers.successes.Add(1)
+		if e.failures.Load() > 0 {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.outliers.succeeded(e)
+		}
+	}
+}
+
+// failed records a failed call, and ejects the endpoint if it is an outlier.
+func (s *endpoints) failed(e *endpoint, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.outliers.failed(e, time.Now()) {
+		return
+	}
+	e.since, e.cause = time.Now(), causeOf(err)
+	s.ejections.Inc()
+	s.logger.Warn("endpoint is ejected", slog.String("service", s.service), slog.String("address", e.address),
+		slog.Duration("for", e.ejectedFor), slog.Int("in_a_row", e.ejections), slog.String("because", e.cause))
+	s.publish()
+}
+
+// statuses returns the status of each endpoint, by address.
+func (s *endpoints) statuses() []EndpointStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]EndpointStatus, 0, len(s.all))
+	for _, e := range s.all {
+		status := EndpointStatus{
+			Address: e.address, State: e.state, Since: e.since, InFlight: int(e.inFlight.Load()), Cause: e.cause,
+		}
+		if e.isEjected() {
+			status.State, status.EjectedUntil, status.Ejections = EndpointEjected, e.ejectedUntil, e.ejections
+		}
+		list = append(list, status)
+	}
+	slices.SortStableFunc(list, func(a, b EndpointStatus) int { return cmp.Compare(a.Address, b.Address) })
+	return list
+}

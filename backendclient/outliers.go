@@ -1,0 +1,141 @@
+package backendclient
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// When an endpoint is ejected, and for how long.
+const (
+	// minFailures is the number of calls in a row that must fail. A single failed call, or a request that always fails, is no sign of a bad
+	// endpoint.
+	minFailures = 5
+	// minSuccesses is the number of calls that the other endpoints must have answered meanwhile: if they fail as well, it is the service.
+	minSuccesses = 5
+	// maxFailureRatio is the ratio of failures to successes up to which the others count as working.
+	maxFailureRatio = 0.1
+	// ejectionUnit is the length of a first ejection. Each further one in a row is longer by that much.
+	ejectionUnit = 10 * time.Second
+	// maxEjections is the number of ejections in a row from which on they do not become longer: 5 minutes.
+	maxEjections = 30
+)
+
+// outliers decides which endpoints are ejected: those whose calls all fail while the calls of others succeed. A member is in one of two
+// states, in use or ejected:
+//
+//	in use  → ejected  its last minFailures calls failed, the others work, and at most half of the members are ejected afterwards
+//	ejected → in use   its time is over, it loses its connection, or others do and more than half of the members would be ejected
+//
+// Members are the endpoints that are connected and healthy. The caller serializes the methods, except success.
+type outliers struct {
+	unit    time.Duration // length of a first ejection
+	members []*endpoint
+
+	successes   atomic.Int64
+	interrupted int64 // failures that a success of the same endpoint followed
+}
+
+// An outlier is the history of an endpoint.
+type outlier struct {
+	failures    atomic.Int32 // in a row
+	successes   int64        // of all endpoints, at the first of the failures
+	interrupted int64        // likewise
+
+	ejectedUntil time.Time // zero while in use
+	ejectedFor   time.Duration
+	ejections    int // in a row
+	returnedAt   time.Time
+}
+
+func (o *outlier) isEjected() bool { return !o.ejectedUntil.IsZero() }
+
+// succeeded records a successful call that followed a failed one.
+func (s *outliers) succeeded(e *endpoint) {
+	if !e.isEjected() { // else it is a call from before
+		s.interrupted += int64(e.failures.Swap(0))
+	}
+}
+
+// failed records a failed call, and reports whether it ejects the endpoint.
+func (s *outliers) failed(e *endpoint, now time.Time) (ejected bool) {
+	if e.isEjected() || !slices.Contains(s.members, e) {
+		return false // a call from before
+	}
+	if e.failures.Load() == 0 {
+		e.outlier.successes, e.outlier.interrupted = s.successes.Load(), s.interrupted
+	}
+	if e.failures.Add(1) < minFailures || !s.othersWork(e) || 2*(s.ejected()+1) > len(s.members) {
+		return false
+	}
+	if now.Sub(e.returnedAt) >= e.ejectedFor { // it was in use for as long as it had been ejected
+		e.ejections = 0
+	}
+	e.ejections++
+	e.ejectedFor = min(time.Duration(e.ejections)*s.unit, maxEjections*s.unit)
+	e.ejectedUntil = now.Add(e.ejectedFor)
+	return true
+}
+
+// othersWork reports whether calls to other endpoints succeeded since the first of the failures in a row. Endpoints that only fail do not
+// count: they may be outliers as well.
+func (s *outliers) othersWork(e *endpoint) bool {
+	successes, failures := s.successes.Load()-e.outlier.successes, s.interrupted-e.outlier.interrupted
+	return successes >= minSuccesses && float64(failures) <= maxFailureRatio*float64(successes)
+}
+
+func (s *outliers) ejected() (n int) {
+	for _, e := range s.members {
+		if e.isEjected() {
+			n++
+		}
+	}
+	return n
+}
+
+// end ends an ejection.
+func (o *outlier) end(now time.Time) {
+	o.ejectedUntil, o.returnedAt = time.Time{}, now
+	o.failures.Store(0)
+}
+
+// setMembers replaces the members. It returns those whose ejection ends because they left, and those whose ejection ends because too many would
+// be ejected.
+func (s *outliers) setMembers(members []*endpoint, now time.Time) (left, surplus []*endpoint) {
+	for _, e := range s.members {
+		if slices.Contains(members, e) {
+			continue
+		}
+		if e.isEjected() {
+			left = append(left, e)
+			e.end(now)
+		}
+		e.failures.Store(0) // the next connection may be to another process
+	}
+	s.members = members
+	for 2*s.ejected() > len(members) {
+		first := s.first()
+		first.end(now)
+		surplus = append(surplus, first)
+	}
+	return left, surplus
+}
+
+// expire returns the endpoints whose ejection has ended.
+func (s *outliers) expire(now time.Time) (again []*endpoint) {
+	for e := s.first(); e != nil && !now.Before(e.ejectedUntil); e = s.first() {
+		e.end(now)
+		again = append(again, e)
+	}
+	return again
+}
+
+// first returns the endpoint whose ejection ends first, or nil if none is ejected.
+func (s *outliers) first() (first *endpoint) {
+	for _, e := range s.members {
+		if e.isEjected() && (first == nil || e.ejectedUntil.Before(first.ejectedUntil)) {
+			first = e
+		}
+	}
+	return first
+}
