@@ -87,7 +87,7 @@ func (r release) list(progress io.Writer, files []string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(progress, "%8.1f MB  %-20s  %s\n", float64(info.Size())/1e6, kind(name), filepath.Join(r.out, name))
+		fmt.Fprintf(progress, "%7d kB  %-20s  %s\n", (info.Size()+999)/1000, kind(name), filepath.Join(r.out, name))
 	}
 	return nil
 }
