@@ -9,12 +9,12 @@ TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod
 
 # The modules of this repository, and those with code of the product. The main module comes first: the others follow its versions.
-MODULES        := . tools tools/lint tools/openapi tools/clients tools/edgebench tools/deploytest tools/dist tools/monitortest
+MODULES        := . tools tools/lint tools/compose tools/openapi tools/clients tools/edgebench tools/deploytest tools/dist tools/monitortest
 CODE_MODULES   := . tools/clients tools/edgebench
 DEPLOY_MODULES := tools/deploytest tools/dist tools/monitortest
 
 # Programs that some tests run, each with its Debian package if that has another name. Tests that need a missing one are skipped.
-TEST_PROGRAMS := chromium curl fish groff/groff-base haproxy jq promtool/prometheus redis-server systemd-analyze/systemd zsh
+TEST_PROGRAMS := chromium curl dockerd/docker.io fish groff/groff-base haproxy ip/iproute2 jq promtool/prometheus redis-server systemd-analyze/systemd zsh
 
 # These tests measure latency while processes are killed and frozen, so no other package is tested at the same time.
 ALONE := cmd/internal/chaostest
@@ -122,7 +122,7 @@ dist: ## Build a release into dist, the same bytes each time. PLATFORMS=linux/am
 
 image: ## Build the images opsgate and opsbackend with Docker, from the checked-out version.
 	@for target in opsgate opsbackend; do \
-		docker build -f deploy/Dockerfile --target $$target -t $$target:$(VERSION) \
+		DOCKER_BUILDKIT=1 docker build -f deploy/Dockerfile --target $$target -t $$target:$(VERSION) \
 			--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --build-arg BUILD_DATE=$$(git log -1 --format=%cI) .; \
 	done
 
