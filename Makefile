@@ -176,7 +176,7 @@ lint: ## Run go vet and golangci-lint.
 			GOFLAGS="$$(go env GOFLAGS) $(RACE_FLAG)" $$linter run --config $(CURDIR)/.golangci.yml ./...); \
 	done
 
-generate: ## Generate code from the protos and the SQL, the OpenAPI document and the client of opsctl, and the chart's schema of config.
+generate: ## Generate code from the protos and the SQL, the OpenAPI document and the client of opsctl, the chart's schema of config, and the runbooks' HTML.
 	@$(TOOL) buf generate
 	@$(TOOL) sqlc generate --file cmd/internal/refbackend/store/sqlc.yaml
 	@cd tools/edgebench && $(TOOL) buf generate
@@ -184,6 +184,7 @@ generate: ## Generate code from the protos and the SQL, the OpenAPI document and
 	@$(TOOL) oapi-codegen -config cmd/internal/apiclient/oapi-codegen.yaml gateway/openapi/openapi.yaml
 	@go run ./cmd/internal/apiclient/operationsgen
 	@go run ./cmd/internal/config/chartgen
+	@go run ./cmd/internal/admin/console/runbooksgen
 
 format: ## Format Go code and protos.
 	@for module in $(CODE_MODULES) $(DEPLOY_MODULES) tools/openapi; do (cd $$module && $(LINT) golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...); done

@@ -58,6 +58,8 @@ type Options struct {
 type Console interface {
 	// Page serves the document. It is served without a token: the page itself asks the operator for it.
 	Page(w http.ResponseWriter, r *http.Request)
+	// Runbook serves the page of docs/runbooks whose file name is the path value "name". It needs no token either.
+	Runbook(w http.ResponseWriter, r *http.Request)
 	Events(w http.ResponseWriter, r *http.Request)
 	// Drain closes the streams of events.
 	Drain()
@@ -102,6 +104,7 @@ func New(o Options) *Admin {
 	}
 	if a.console != nil {
 		mux.HandleFunc("GET "+pathPage+"{$}", a.console.Page)
+		mux.HandleFunc("GET "+pathRunbooks+"{name}", a.console.Runbook)
 		mux.HandleFunc("GET /admin/events", a.console.Events)
 	}
 	a.refusals = newRefusals(a.logger, o.RefusalLines, mux)

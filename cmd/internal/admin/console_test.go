@@ -13,6 +13,9 @@ import (
 type fakeConsole struct{ drained int }
 
 func (*fakeConsole) Page(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }
+func (*fakeConsole) Runbook(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.WriteString(w, r.PathValue("name"))
+}
 func (*fakeConsole) Events(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "events")
 }
@@ -22,7 +25,7 @@ func withConsole(s *fakeConsole, access admin.Access) *admin.Admin {
 	return admin.New(admin.Options{Console: s, Access: access, TokenPrefix: tokenPrefix})
 }
 
-func TestPageNeedsNoToken(t *testing.T) {
+func TestDocumentsNeedNoToken(t *testing.T) {
 	from := func(site, mode, dest string) []func(*http.Request) {
 		return []func(*http.Request){header("Sec-Fetch-Site", site), header("Sec-Fetch-Mode", mode), header("Sec-Fetch-Dest", dest)}
 	}
@@ -46,7 +49,7 @@ func TestPageNeedsNoToken(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := withConsole(new(fakeConsole), test.access)
-			for path, want := range map[string]int{"/": test.page, "/admin/events": test.events} {
+			for path, want := range map[string]int{"/": test.page, "/runbooks/limits.html": test.page, "/admin/events": test.events} {
 				got := send(a, http.MethodGet, path, test.change...)
 				if got.Code != want || got.Header().Get("X-Content-Type-Options") != "nosniff" {
 					t.Errorf("%s: got %d %v %s, want %d", path, got.Code, got.Header(), got.Body, want)
@@ -56,9 +59,10 @@ func TestPageNeedsNoToken(t *testing.T) {
 	}
 }
 
-func TestOnlyThePageNeedsNoToken(t *testing.T) {
+func TestOnlyDocumentsNeedNoToken(t *testing.T) {
 	a := withConsole(new(fakeConsole), admin.Access{Token: adminToken})
-	for _, target := range []string{"//", "/.", "/index.html", "/admin/", "/metrics", "/debug/pprof/"} {
+	for _, target := range []string{"//", "/.", "/index.html", "/admin/", "/metrics", "/debug/pprof/", "/runbooks", "/runbooks/", "/runbooks/../metrics",
+		"/runbooks/x/y", "/runbooks//metrics", "/runbooks/%2e%2e/metrics"} {
 		if got := send(a, http.MethodGet, target); got.Code != 401 {
 			t.Errorf("%s: got %d", target, got.Code)
 		}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path"
 	"strings"
 )
 
@@ -16,9 +17,18 @@ const (
 	pathReady = "/readyz"
 )
 
-// pathPage is the path of the HTML page. It needs no token, because the page asks the operator for it, but it needs the client
-// certificate if certificates are configured.
-const pathPage = "/"
+// Paths of HTML documents. They contain no data of the gateway and need no token, because the page asks the operator for it, but they
+// need the client certificate if certificates are configured.
+const (
+	pathPage     = "/"
+	pathRunbooks = "/runbooks/" // and the name of one
+)
+
+// isDocument reports whether a path is that of a document.
+func isDocument(urlPath string) bool {
+	dir, name := path.Split(urlPath)
+	return urlPath == pathPage || dir == pathRunbooks && name != ""
+}
 
 // Access configures authentication. If both Token and ClientCertificates are set, a request needs both.
 type Access struct {
@@ -75,7 +85,7 @@ func (a *Admin) guard(next, verified http.Handler, refused func(r *http.Request,
 	isLocal, certificates := a.access.loopbackHosts(), a.access.ClientCertificates
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		probe := r.URL.Path == pathLive || r.URL.Path == pathReady
-		page := r.URL.Path == pathPage
+		page := isDocument(r.URL.Path)
 		token := a.token.Load()
 		switch {
 		case isLocal != nil && !isLocal(r.Host): // DNS rebinding

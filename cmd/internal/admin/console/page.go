@@ -12,13 +12,15 @@ import (
 var (
 	//go:embed page/page.html
 	pageHTML string
+	//go:embed page/palette.css
+	paletteCSS string
 	//go:embed page/page.css
 	pageCSS string
 	//go:embed page/page.js
 	pageJS string
 )
 
-// document is the complete page with its Content-Security-Policy.
+// document is a complete page with its Content-Security-Policy.
 type document struct {
 	body   string
 	policy string
@@ -27,10 +29,11 @@ type document struct {
 // newDocument inserts style and script into the page. The policy allows only these two, by hash, and only connections to the page's
 // own listener; it forbids forms.
 func newDocument() document {
-	body := strings.NewReplacer("{{style}}", pageCSS, "{{script}}", pageJS).Replace(pageHTML)
+	style := paletteCSS + pageCSS
+	body := strings.NewReplacer("{{style}}", style, "{{script}}", pageJS).Replace(pageHTML)
 	policy := fmt.Sprintf("default-src 'none'; script-src %s; style-src %s; img-src data:; connect-src 'self'; base-uri 'none';"+
 		" form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
-		sourceHash(pageJS), sourceHash(pageCSS))
+		sourceHash(pageJS), sourceHash(style))
 	return document{body: body, policy: policy}
 }
 
