@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks that the generated files in the working tree are current: in a copy of the tree it removes all generated Go files, runs
-# `make generate`, and compares these files, the OpenAPI document, the README, which has a generated table, the HTML of the runbooks, and the generated files of the
-# chart.
+# `make generate`, and compares these files, the OpenAPI document, the README, which has a generated table, the HTML of the runbooks, and
+# the generated files of the chart.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -31,8 +31,15 @@ type Dependency struct {
 	OK      bool                         `json:"-"`
 	Since   time.Time                    `json:"-"` // when OK became false; zero if OK or unknown
 	Breaker *backendclient.BreakerStatus `json:"-"` // nil for a dependency without a breaker
+	Load    *Load                        `json:"-"` // nil for a dependency that is not a limit
 
 	Endpoints []backendclient.EndpointStatus `json:"-"` // addresses of an internal service, which unauthenticated clients must not see
+}
+
+// Load is the use of a limit.
+type Load struct {
+	Current int `json:"current"`
+	Limit   int `json:"limit"`
 }
 
 // Options configure an Admin. Metrics and Dependencies are required.

@@ -93,11 +93,12 @@ func (l *monitoredLimit) dependency(now time.Time) admin.Dependency {
 	current, limit, _ := l.load()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	load := &admin.Load{Current: current, Limit: limit}
 	if l.since.IsZero() {
-		return admin.Dependency{State: "ready", OK: true}
+		return admin.Dependency{State: "ready", OK: true, Load: load}
 	}
 	return admin.Dependency{
-		State: "overloaded", Since: l.since,
+		State: "overloaded", Since: l.since, Load: load,
 		Reason: fmt.Sprintf("more than %d %s for %s; %d now", limit, l.unit, duration.Rounded(now.Sub(l.since)), current),
 	}
 }

@@ -3,12 +3,14 @@ package console_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
 	"opsgate/gateway/openapi/browsertest"
@@ -56,7 +58,7 @@ func showBroken(t *testing.T) *browser {
 	g.stopFleet()
 	s.eventually("the breaker is open", `document.getElementById("headline").innerText.startsWith("fleet: breaker open for ")`, func() { g.servers(t) })
 	s.eventually("there is a first point", `document.querySelector("[data-key=v1ListServers]") !== null`)
-	s.do(chromedp.Click(chromedp.CSS("#busy button")), chromedp.Click(chromedp.CSS("#explain [type=submit]")), chromedp.Click(chromedp.CSS("summary")))
+	s.do(chromedp.Click(chromedp.CSS("#busy button")), chromedp.Click(chromedp.CSS("#explain [type=submit]")), chromedp.Click(chromedp.CSS("figure + details summary")))
 	s.eventually("there is an answer", `document.getElementById("answer").innerText.includes("GET /v1/servers: ")`)
 	return s
 }
@@ -129,7 +131,7 @@ func (s *browser) checkTree(t *testing.T, width int64) {
 		}
 	}
 	for role, want := range map[string]int{
-		"banner": 1, "main": 1, "contentinfo": 1, "status": 1, "table": 6, "columnheader": 30, "textbox": 3, "combobox": 1,
+		"banner": 1, "main": 1, "contentinfo": 1, "status": 1, "table": 6, "columnheader": 31, "textbox": 3, "combobox": 1,
 	} {
 		if got := byRole[role]; len(got) != want {
 			t.Errorf("%d pixels: %d of role %s, want %d: %q", width, len(got), role, want, got)
@@ -142,6 +144,25 @@ func (s *browser) checkTree(t *testing.T, width int64) {
 	}
 	if !slices.Contains(byRole["rowheader"], "fleet") || len(byRole["cell"]) < 20 {
 		t.Errorf("%d pixels: the tables lack row headers or cells: %q", width, byRole["rowheader"])
+	}
+}
+
+// checkAxe runs axe-core on the page. Without axe-core it only logs that, or fails in CI.
+func (s *browser) checkAxe(t *testing.T) {
+	t.Helper()
+	axe, err := os.ReadFile("../../../../tools/npm/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Logf("axe-core is not installed; npm ci in tools/npm installs it: %v", err)
+		return
+	}
+	browsertest.Read(s, t, chromedp.EvaluateAsDevTools[any](string(axe)+";0"))
+	for _, violation := range browsertest.Read(s, t, chromedp.EvaluateAsDevTools[[]string](
+		`axe.run().then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html + ": " + n.failureSummary)))`,
+		func(e *runtime.EvaluateParams) { e.AwaitPromise = new(true) })) {
+		t.Error(violation)
 	}
 }
 

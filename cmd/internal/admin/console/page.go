@@ -2,7 +2,7 @@ package console
 
 import (
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -16,9 +16,21 @@ var (
 	paletteCSS string
 	//go:embed page/page.css
 	pageCSS string
-	//go:embed page/page.js
-	pageJS string
+	//go:embed page/*.js
+	scriptFiles embed.FS
 )
+
+// script returns the script of the page. Its parts share the scope of one function.
+func script() string {
+	var b strings.Builder
+	b.WriteString("'use strict';\n(() => {\n")
+	for _, part := range []string{"dom", "state", "gateways", "traffic", "explain", "events"} {
+		text, _ := scriptFiles.ReadFile("page/" + part + ".js") // embedded: it exists
+		b.Write(text)
+	}
+	b.WriteString("})();\n")
+	return b.String()
+}
 
 // document is a complete page with its Content-Security-Policy.
 type document struct {
@@ -29,11 +41,11 @@ type document struct {
 // newDocument inserts style and script into the page. The policy allows only these two, by hash, and only connections to the page's
 // own listener; it forbids forms.
 func newDocument() document {
-	style := paletteCSS + pageCSS
-	body := strings.NewReplacer("{{style}}", style, "{{script}}", pageJS).Replace(pageHTML)
+	style, script := paletteCSS+pageCSS, script()
+	body := strings.NewReplacer("{{style}}", style, "{{script}}", script).Replace(pageHTML)
 	policy := fmt.Sprintf("default-src 'none'; script-src %s; style-src %s; img-src data:; connect-src 'self'; base-uri 'none';"+
 		" form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
-		sourceHash(pageJS), sourceHash(style))
+		sourceHash(script), sourceHash(style))
 	return document{body: body, policy: policy}
 }
 

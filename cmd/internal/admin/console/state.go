@@ -43,8 +43,16 @@ type DependencyView struct {
 	Reason   string       `json:"reason,omitempty"`
 	Breaker  *BreakerView `json:"breaker"`   // null for a dependency without a breaker
 	InFlight *float64     `json:"in_flight"` // calls; null if not counted
+	Load     *admin.Load  `json:"load"`      // null for a dependency that is not a limit
 
 	Endpoints []EndpointView `json:"endpoints,omitempty"` // addresses of an internal service
+}
+
+// place returns the place of a dependency in the table: services first.
+func place(name string) int {
+	return 1 + slices.Index([]string{
+		admin.DependencyRedis, admin.DependencyRevocations, admin.DependencyCapacity, admin.DependencyConnections,
+	}, name)
 }
 
 // BreakerView is a breaker with its state in words.
@@ -79,10 +87,9 @@ func (c *Console) state() State {
 		s.Up = max(0, now.Sub(time.Unix(int64(start), 0)).Seconds())
 	}
 	for _, name := range slices.Sorted(maps.Keys(dependencies)) {
-		if d := dependencies[name]; !d.OK || d.Breaker != nil {
-			s.Dependencies = append(s.Dependencies, dependencyView(name, d, r, now))
-		}
+		s.Dependencies = append(s.Dependencies, dependencyView(name, dependencies[name], r, now))
 	}
+	slices.SortStableFunc(s.Dependencies, func(a, b DependencyView) int { return place(a.Name) - place(b.Name) })
 	s.Findings = diagnose(snapshot{
 		now: now, draining: s.Draining, dependencies: dependencies, store: store, reload: config.LastReload,
 		failures: c.history.failures(),
@@ -95,7 +102,7 @@ func (c *Console) state() State {
 }
 
 func dependencyView(name string, d admin.Dependency, r readings, now time.Time) DependencyView {
-	v := DependencyView{Name: name, State: d.State, OK: d.OK, Reason: d.Reason, Endpoints: endpointViews(d.Endpoints)}
+	v := DependencyView{Name: name, State: d.State, OK: d.OK, Reason: d.Reason, Load: d.Load, Endpoints: endpointViews(d.Endpoints)}
 	if !d.OK && !d.Since.IsZero() {
 		since := d.Since.UTC().Truncate(time.Millisecond)
 		v.Since = &since
