@@ -74,7 +74,7 @@ const endpoints = (cell, list) => {
   const items = details.lastChild;
   while (items.children.length > list.length) items.lastChild.remove();
   list.forEach((e, i) => set(items.children[i] || items.appendChild(el('li')), e.address + ' ' + (e.state === 'ready' ? '\u2713 ' : '\u2715 ') + e.state +
-    (e.state !== 'ready' && e.since ? ' for ' + ago(e.since) : '') + ', ' + e.in_flight + ' in flight'));
+    (e.state !== 'ready' && e.since ? ' for ' + ago(e.since) : '') + ', ' + e.in_flight + ' in flight' + (e.cause ? ': ' + e.cause : '')));
 };
 
 // ago returns the time from a moment to the state that is shown.
