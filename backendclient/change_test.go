@@ -44,6 +44,11 @@ type place struct {
 
 func startPlace(t *testing.T) *place {
 	t.Helper()
+	return startPlaceAt(t, "127.0.0.1:0")
+}
+
+func startPlaceAt(t *testing.T, address string) *place {
+	t.Helper()
 	p := &place{
 		connections: connections{begun: make(chan struct{}, 100), ended: make(chan struct{}, 100)},
 		answer:      always(nil), streams: make(chan struct{}, 10),
@@ -58,7 +63,7 @@ func startPlace(t *testing.T) *place {
 			return hang(stream.Context())
 		},
 	}
-	listener := listen(t, "127.0.0.1:0")
+	listener := listen(t, address)
 	p.Address = listener.Addr().String()
 	b.serve(t, listener, grpc.StatsHandler(p.connections))
 	return p

@@ -31,6 +31,7 @@ func dialOptions(o Options, u *upstream, c *connection, serviceConfig string) ([
 	}
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
+		withResolvers(c.target, o.timing),
 		grpc.WithUserAgent("opsgate/" + o.Version),
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 		grpc.WithStaticStreamWindowSize(streamWindow),

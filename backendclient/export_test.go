@@ -1,6 +1,10 @@
 package backendclient
 
-import "google.golang.org/grpc"
+import (
+	"time"
+
+	"google.golang.org/grpc"
+)
 
 // ConnectionOf returns the connection to the service with the given full name, for calls of methods by name.
 func ConnectionOf(c *Clients, fullName string) *grpc.ClientConn {
@@ -11,3 +15,11 @@ func ConnectionOf(c *Clients, fullName string) *grpc.ClientConn {
 	}
 	return nil
 }
+
+// Quicken shortens the intervals of clients.
+func Quicken(o *Options) {
+	o.timing = timing{ejection: 200 * time.Millisecond, lookUp: 50 * time.Millisecond, minLookUp: 5 * time.Millisecond}
+}
+
+// LookUpEvery replaces the interval of look-ups.
+func LookUpEvery(o *Options, d time.Duration) { o.timing.lookUp = d }

@@ -14,7 +14,7 @@ import (
 
 // An Upstream is the address of an internal service.
 type Upstream struct {
-	// Address is a gRPC target such as dns:///fleet.internal:9000, or host:port.
+	// Address is a gRPC target such as dns:///fleet.internal:9000, or host:port, or a list of addresses: static:///a:9000,b:9000.
 	Address string
 	// TLS is nil for connections without TLS.
 	TLS *tlsfiles.Files
@@ -47,13 +47,14 @@ type Options struct {
 
 // timing are intervals.
 type timing struct {
-	ejection time.Duration // length of a first ejection
+	ejection          time.Duration // length of a first ejection
+	lookUp, minLookUp time.Duration // see lookUpInterval
 }
 
 func (o Options) withDefaults() Options {
 	o.Settings = cmp.Or(o.Settings, DefaultSettings())
 	o.Version = cmp.Or(o.Version, "dev")
-	o.timing = cmp.Or(o.timing, timing{ejection: ejectionUnit})
+	o.timing = cmp.Or(o.timing, timing{ejection: ejectionUnit, lookUp: lookUpInterval, minLookUp: minLookUpInterval})
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -11,7 +11,7 @@ type Upstreams struct {
 
 // An Upstream is the address of an internal service.
 type Upstream struct {
-	Address string    `yaml:"address" doc:"gRPC target, for example dns:///fleet.internal:9000."`
+	Address string    `yaml:"address" doc:"gRPC target: dns:///fleet.internal:9000, or a list static:///a:9000,b:9000."`
 	TLS     ClientTLS `yaml:"tls" doc:"TLS to the service. Its files are read again for each connection."`
 }
 

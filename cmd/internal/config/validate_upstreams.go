@@ -40,8 +40,26 @@ func (v *validator) target(key, address, service string) {
 	case scheme == "dns" || scheme == "passthrough":
 		_, target, _ := strings.Cut(rest, "/") // the authority precedes it; for dns it is a name server
 		v.hostPort(key, target)
+	case scheme == "static" && strings.HasPrefix(rest, "/"):
+		v.staticList(key, rest[1:])
 	case scheme != "unix" || rest == "":
-		v.refuse(key, "must be host:port, dns:///host:port, passthrough:///host:port or unix:///path, not %q", address)
+		v.refuse(key, "must be host:port, dns:///host:port, static:///host:port,host:port, passthrough:///host:port or unix:///path, not %q",
+			address)
+	}
+}
+
+// staticList checks a list of addresses: each is host:port, and none is repeated.
+func (v *validator) staticList(key, list string) {
+	addresses := strings.Split(list, ",")
+	for i, address := range addresses {
+		switch {
+		case strings.Contains(address, " "):
+			v.refuse(key, "must be host:port, not %q", address)
+		case slices.Contains(addresses[:i], address):
+			v.refuse(key, "contains %s twice", address)
+		default:
+			v.hostPort(key, address)
+		}
 	}
 }
 

@@ -46,6 +46,10 @@ func isLocalTarget(target string) bool {
 	if found {
 		_, address, _ = strings.Cut(rest, "/") // after the authority, for dns a name server
 	}
-	host, _, _ := net.SplitHostPort(address)
-	return scheme == "unix" || isLoopback(host)
+	for part := range strings.SplitSeq(address, ",") { // of a static list
+		if host, _, _ := net.SplitHostPort(part); scheme != "unix" && !isLoopback(host) {
+			return false
+		}
+	}
+	return true
 }

@@ -9,21 +9,23 @@ import (
 
 func TestWarningOfPlaintextToUpstreamsOutsideLoopback(t *testing.T) {
 	for address, warned := range map[string]bool{
-		"127.0.0.1:9000":               false,
-		"localhost:9000":               false,
-		"[::1]:9000":                   false,
-		"dns:localhost:9000":           false,
-		"dns:///127.0.0.1:9000":        false,
-		"dns://10.0.0.53/[::1]:9000":   false,
-		"passthrough:///localhost:1":   false,
-		"unix:///run/identity.sock":    false,
-		"10.0.0.7:9000":                true,
-		"identity.internal:9000":       true,
-		"dns:identity.internal:9000":   true,
-		"dns:///identity:9000":         true,
-		"dns://127.0.0.1/identity:9":   true, // the name server is on loopback, the service is not
-		"passthrough:///10.0.0.7:9000": true,
-		"127.0.0.1.evil.example:9000":  true,
+		"127.0.0.1:9000":                false,
+		"localhost:9000":                false,
+		"[::1]:9000":                    false,
+		"dns:localhost:9000":            false,
+		"dns:///127.0.0.1:9000":         false,
+		"dns://10.0.0.53/[::1]:9000":    false,
+		"passthrough:///localhost:1":    false,
+		"unix:///run/identity.sock":     false,
+		"static:///[::1]:1,127.0.0.1:1": false,
+		"static:///[::1]:1,10.0.0.7:1":  true,
+		"10.0.0.7:9000":                 true,
+		"identity.internal:9000":        true,
+		"dns:identity.internal:9000":    true,
+		"dns:///identity:9000":          true,
+		"dns://127.0.0.1/identity:9":    true, // the name server is on loopback, the service is not
+		"passthrough:///10.0.0.7:9000":  true,
+		"127.0.0.1.evil.example:9000":   true,
 	} {
 		for _, service := range []string{"identity", "fleet"} {
 			consequence := "read and change calls and answers"

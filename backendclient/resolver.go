@@ -1,0 +1,164 @@
+package backendclient
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/resolver"
+)
+
+// When a name is looked up.
+const (
+	// lookUpInterval is the time from one look-up of a name to the next.
+	lookUpInterval = 10 * time.Second
+	// minLookUpInterval is the same after a connection broke, and while no address is known.
+	minLookUpInterval = time.Second
+)
+
+// defaultNameServerPort is the port of a name server in dns://server/name:port without a port.
+const defaultNameServerPort = "53"
+
+// staticScheme is the scheme of lists of addresses: static:///a:9000,b:9000.
+const staticScheme = "static"
+
+// withResolvers returns the option of the schemes that this package resolves itself.
+func withResolvers(target Upstream, t timing) grpc.DialOption {
+	static := staticBuilder{}
+	if target.TLS != nil {
+		static.serverName = target.TLS.ServerName
+	}
+	return grpc.WithResolvers(static, dnsBuilder{interval: t.lookUp, min: t.minLookUp})
+}
+
+// staticBuilder resolves a list of addresses. Names in it are resolved for each attempt to connect.
+type staticBuilder struct {
+	serverName string // in the certificates of all servers; "" for the host of each
+}
+
+// Scheme implements [resolver.Builder].
+func (staticBuilder) Scheme() string { return staticScheme }
+
+// Build implements [resolver.Builder].
+func (b staticBuilder) Build(target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
+	var addresses []resolver.Address
+	for address := range strings.SplitSeq(target.Endpoint(), ",") {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return nil, fmt.Errorf("address in a static list: %w", err)
+		}
+		a := resolver.Address{Addr: address}
+		if b.serverName == "" { // gRPC would expect the whole list as name in the certificate; else it expects the configured name
+			a.ServerName = address
+		}
+		addresses = append(addresses, a)
+	}
+	return noResolver{}, cc.UpdateState(resolver.State{Addresses: addresses})
+}
+
+// noResolver is the resolver of addresses that do not change.
+type noResolver struct{}
+
+func (noResolver) ResolveNow(resolver.ResolveNowOptions) {}
+func (noResolver) Close()                                {}
+
+// dnsBuilder resolves a name. It differs from gRPC's resolver in three ways: a name is looked up regularly and not only after a connection broke,
+// at most every second and not every 30 seconds, and an answer without addresses does not close connections.
+type dnsBuilder struct{ interval, min time.Duration }
+
+// Scheme implements [resolver.Builder].
+func (dnsBuilder) Scheme() string { return "dns" }
+
+// Build implements [resolver.Builder].
+func (b dnsBuilder) Build(target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
+	host, port, err := net.SplitHostPort(target.Endpoint())
+	if err != nil {
+		return nil, fmt.Errorf("name of a service: %w", err)
+	}
+	if net.ParseIP(host) != nil {
+		return noResolver{}, cc.UpdateState(resolver.State{Addresses: []resolver.Address{{Addr: target.Endpoint()}}})
+	}
+	r := &dnsResolver{dnsBuilder: b, host: host, port: port, cc: cc, names: net.DefaultResolver, now: make(chan struct{}, 1)}
+	if server := target.URL.Host; server != "" {
+		if _, _, err := net.SplitHostPort(server); err != nil {
+			server = net.JoinHostPort(strings.Trim(server, "[]"), defaultNameServerPort)
+		}
+		r.names = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, server)
+		}}
+	}
+	var ctx context.Context
+	ctx, r.stop = context.WithCancel(context.Background())
+	r.running.Go(func() { r.run(ctx) })
+	return r, nil
+}
+
+// A dnsResolver looks up the addresses of a name until it is closed.
+type dnsResolver struct {
+	dnsBuilder
+
+	host, port string
+	cc         resolver.ClientConn
+	names      *net.Resolver
+	known      bool          // a look-up has returned addresses
+	now        chan struct{} // requests a look-up
+	stop       context.CancelFunc
+	running    sync.WaitGroup
+}
+
+// ResolveNow implements [resolver.Resolver]. gRPC calls it when a connection breaks or cannot be made.
+func (r *dnsResolver) ResolveNow(resolver.ResolveNowOptions) {
+	select {
+	case r.now <- struct{}{}:
+	default:
+	}
+}
+
+// Close implements [resolver.Resolver].
+func (r *dnsResolver) Close() {
+	r.stop()
+	r.running.Wait()
+}
+
+func (r *dnsResolver) run(ctx context.Context) {
+	for {
+		earliest, next := time.After(r.min), time.After(r.interval) // from the begin of the look-up
+		r.lookUp(ctx)
+		select {
+		case <-earliest:
+		case <-ctx.Done():
+			return
+		}
+		if !r.known {
+			continue
+		}
+		select {
+		case <-r.now:
+		case <-next:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// lookUp looks the name up, and passes its addresses to gRPC. A failed look-up, or one without addresses, changes no address.
+func (r *dnsResolver) lookUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.interval)
+	defer cancel()
+	hosts, err := r.names.LookupHost(ctx, r.host)
+	if err != nil || len(hosts) == 0 {
+		r.cc.ReportError(cmp.Or(err, errors.New("the name has no address")))
+		return
+	}
+	addresses := make([]resolver.Address, len(hosts))
+	for i, host := range hosts {
+		addresses[i].Addr = net.JoinHostPort(host, r.port)
+	}
+	r.known = true
+	_ = r.cc.UpdateState(resolver.State{Addresses: addresses}) // it fails only for a balancer that rejects addresses
+}

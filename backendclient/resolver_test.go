@@ -1,0 +1,211 @@
+package backendclient_test
+
+import (
+	"maps"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"opsgate/backendclient"
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
+)
+
+// A nameServer is a DNS server that returns the same addresses for each name.
+type nameServer struct {
+	address   string
+	addresses atomic.Pointer[[]string] // an empty list is an answer without addresses
+	code      atomic.Uint32            // dnsmessage.RCode
+	lookUps   atomic.Int64
+}
+
+func startNameServer(t *testing.T, addresses ...string) *nameServer {
+	t.Helper()
+	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &nameServer{address: conn.LocalAddr().String()}
+	s.addresses.Store(&addresses)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for buffer := make([]byte, 512); ; {
+			n, peer, err := conn.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			if response, err := s.answer(buffer[:n]); err == nil {
+				_, _ = conn.WriteTo(response, peer)
+			}
+		}
+	})
+	t.Cleanup(func() {
+		_ = conn.Close()
+		running.Wait()
+	})
+	return s
+}
+
+func (s *nameServer) answer(message []byte) ([]byte, error) {
+	var m dnsmessage.Message
+	if err := m.Unpack(message); err != nil {
+		return nil, err
+	}
+	m.Response, m.RecursionAvailable, m.RCode, m.Additionals = true, true, dnsmessage.RCode(s.code.Load()), nil
+	if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
+		for _, address := range *s.addresses.Load() {
+			m.Answers = append(m.Answers, dnsmessage.Resource{
+				Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1},
+				Body:   &dnsmessage.AResource{A: netip.MustParseAddr(address).As4()},
+			})
+		}
+		s.lookUps.Add(1)
+	}
+	return m.Pack()
+}
+
+// samePort starts places at one port of 127.0.0.1, 127.0.0.2, ….
+func samePort(t *testing.T, hosts ...string) (port string, places []*place) {
+	t.Helper()
+	port = "0"
+	for _, host := range hosts {
+		p := startPlaceAt(t, net.JoinHostPort(host, port))
+		_, port, _ = net.SplitHostPort(p.Address)
+		places = append(places, p)
+	}
+	return port, places
+}
+
+// fleetAt returns upstreams of which fleet is at the address.
+func fleetAt(address string) backendclient.Upstreams {
+	u := at("passthrough:///x")
+	u.Fleet.Address = address
+	return u
+}
+
+// states returns the states of the fleet service's endpoints by address.
+func states(clients *backendclient.Clients) map[string]backendclient.EndpointState {
+	all := make(map[string]backendclient.EndpointState)
+	for _, e := range clients.Endpoints()["fleet"] {
+		all[e.Address] = e.State
+	}
+	return all
+}
+
+func TestANameThatGainsAddressesIsUsedAtAllOfThem(t *testing.T) {
+	port, places := samePort(t, "127.0.0.1", "127.0.0.2", "127.0.0.3")
+	names := startNameServer(t, "127.0.0.1")
+	clients := dial(t, fleetAt("dns://"+names.address+"/fleet.example:"+port), backendclient.Quicken)
+	<-places[0].begun
+	names.addresses.Store(&[]string{"127.0.0.1", "127.0.0.2", "127.0.0.3"})
+	<-places[1].begun
+	<-places[2].begun
+	names.addresses.Store(&[]string{"127.0.0.3"})
+	<-places[0].ended
+	<-places[1].ended
+	if err := getServer(t, clients); err != nil || places[2].calls.Load() != 1 {
+		t.Errorf("%v, %d calls at the address that is left", err, places[2].calls.Load())
+	}
+}
+
+func TestFailedLookUpsKeepTheAddresses(t *testing.T) {
+	port, places := samePort(t, "127.0.0.1")
+	for name, fail := range map[string]func(*nameServer){
+		"no address":     func(s *nameServer) { s.addresses.Store(new([]string)) },
+		"no such name":   func(s *nameServer) { s.code.Store(uint32(dnsmessage.RCodeNameError)) },
+		"server failure": func(s *nameServer) { s.code.Store(uint32(dnsmessage.RCodeServerFailure)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			names := startNameServer(t, "127.0.0.1")
+			o := backendclient.Options{Upstreams: fleetAt("dns://" + names.address + "/fleet.example:" + port)}
+			backendclient.Quicken(&o)
+			clients, err := backendclient.Dial(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-places[0].begun
+			fail(names)
+			before := names.lookUps.Load()
+			eventually(t, clients, func() bool { return names.lookUps.Load() > before+5 })
+			if err := getServer(t, clients); err != nil {
+				t.Error(err)
+			}
+			if len(places[0].begun)+len(places[0].ended) > 0 {
+				t.Error("the connection was closed")
+			}
+			if err := clients.Close(); err != nil {
+				t.Error(err)
+			}
+			<-places[0].ended
+		})
+	}
+}
+
+// The interval is long, but a connection breaks.
+func TestABrokenConnectionLooksTheNameUpAtOnce(t *testing.T) {
+	port, places := samePort(t, "127.0.0.1", "127.0.0.2")
+	names := startNameServer(t, "127.0.0.1")
+	listener := &cutting{Listener: listen(t, "127.0.0.3:"+port)}
+	failing(t, status.New(codes.NotFound, "none")).serve(t, listener)
+	names.addresses.Store(&[]string{"127.0.0.3"})
+	clients := dial(t, fleetAt("dns://"+names.address+"/fleet.example:"+port), func(o *backendclient.Options) {
+		backendclient.Quicken(o)
+		backendclient.LookUpEvery(o, time.Hour)
+	})
+	_ = getServer(t, clients)
+	names.addresses.Store(&[]string{"127.0.0.1", "127.0.0.2"})
+	listener.cut()
+	<-places[0].begun
+	<-places[1].begun
+}
+
+func TestAStaticListIsUsedAtAllAddresses(t *testing.T) {
+	a, b := startPlace(t), startPlace(t)
+	gone := listen(t, "127.0.0.1:0")
+	_ = gone.Close()
+	clients := dial(t, fleetAt("static:///"+a.Address+","+gone.Addr().String()+","+b.Address))
+	<-a.begun
+	<-b.begun
+	want := map[string]backendclient.EndpointState{a.Address: "ready", b.Address: "ready", gone.Addr().String(): "unavailable"}
+	eventually(t, clients, func() bool { return maps.Equal(states(clients), want) })
+	for range 10 {
+		if err := getServer(t, clients); err != nil {
+			t.Error(err)
+		}
+	}
+	if a.calls.Load() == 0 || b.calls.Load() == 0 {
+		t.Errorf("%d and %d calls", a.calls.Load(), b.calls.Load())
+	}
+}
+
+// The name in the certificate is the host of each address, unless a name is configured.
+func TestTheServerNameOfAStaticListIsThatOfEachAddress(t *testing.T) {
+	authority := tlsfilestest.NewAuthority(t, "known")
+	service := secured(t, authority) // its certificate is for fleet.example and 127.0.0.1
+	_, port, _ := net.SplitHostPort(service.listener.Addr().String())
+	const ready, unavailable = backendclient.EndpointReady, backendclient.EndpointUnavailable
+	for _, test := range []struct {
+		serverName    string
+		ip, localhost backendclient.EndpointState
+	}{
+		{"", ready, unavailable},
+		{"fleet.example", ready, ready},
+		{"audit.example", unavailable, unavailable},
+	} {
+		t.Run("server name "+test.serverName, func(t *testing.T) {
+			files := write(t, t.TempDir(), authority, "gateway")
+			files.ServerName = test.serverName
+			upstreams := fleetAt("static:///127.0.0.1:" + port + ",localhost:" + port)
+			upstreams.Fleet.TLS = files
+			clients := dial(t, upstreams)
+			want := map[string]backendclient.EndpointState{"127.0.0.1:" + port: test.ip, "localhost:" + port: test.localhost}
+			eventually(t, clients, func() bool { return maps.Equal(states(clients), want) })
+		})
+	}
+}
