@@ -49,6 +49,13 @@ func (s *system) test(t *testing.T) {
 	s.run("$EDITOR")
 	s.awaitBurst("a changed configuration applies on both", 5, 5)
 
+	s.run("--scale gateway=4")
+	if got := len(s.addresses("gateway")); got != 4 {
+		t.Errorf("%d gateways run, not 4", got)
+	}
+	s.sh(t, s.enter+"docker compose up --detach --scale gateway=2 --no-recreate")
+	await(t, func() bool { return len(s.addresses("gateway")) == 2 })
+
 	s.run("stop redis")
 	s.awaitBurst("limits stay in force without Redis", 3, 6) // half of five, rounded up, on each gateway: docs/store-failure.md
 }
