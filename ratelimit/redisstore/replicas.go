@@ -37,26 +37,33 @@ type ReplicasOptions struct {
 	Prefix   string                  // of the key; "" for "opsgate:". Gateways with the same prefix are counted together
 	Interval time.Duration           // between heartbeats, ±10 %; the same for all gateways; 0 for 2 s
 	Changed  func(before, after int) // called by Run after each change of the count; nil for none
+	// Status returns what the other gateways are to read of this one, at most [MaxStatus] bytes, with each heartbeat; nil for none.
+	Status func() []byte
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// A Replicas counts the gateways that share a Redis. Each gateway sends a heartbeat at an interval, and is not counted after three
+// A Replicas counts the gateways that share a Redis, and shares their statuses. Each gateway sends a heartbeat at an interval, and is not counted after three
 // intervals without one. It is safe for concurrent use.
 type Replicas struct {
 	client   redis.UniversalClient
 	timeout  time.Duration
 	key, id  string
+	peersKey string
 	interval time.Duration
 	changed  func(before, after int)
+	status   func() []byte // nil for none
 	logger   *slog.Logger
 
-	count atomic.Int64
+	count     atomic.Int64
+	beats     atomic.Int64          // consecutive successful heartbeats
+	statusErr atomic.Pointer[error] // of the last write of the status; nil for none
 
 	// Used by Run alone.
 	recent  []int // counts of the last heartbeats, at most steadyHeartbeats; none after a failure
 	failing bool  // the last heartbeat failed
+	cleaned bool  // old statuses were removed
 }
 
 // NewReplicas returns a Replicas whose count is 1, for this gateway. It does not call Redis yet.
@@ -76,8 +83,8 @@ func NewReplicas(o ReplicasOptions) (*Replicas, error) {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
 	r := &Replicas{
-		client: o.Client, timeout: timeoutOf(o.Client), key: o.Prefix + "replicas", id: hex.EncodeToString(id), interval: o.Interval,
-		changed: o.Changed, logger: o.Logger,
+		client: o.Client, timeout: timeoutOf(o.Client), key: o.Prefix + "replicas", peersKey: o.Prefix + "gateways",
+		id: hex.EncodeToString(id), interval: o.Interval, changed: o.Changed, status: o.Status, logger: o.Logger,
 	}
 	r.count.Store(1)
 	err := o.Registerer.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -110,13 +117,20 @@ func (r *Replicas) Run(ctx context.Context) error {
 	}
 }
 
-// heartbeat sends a heartbeat and updates the count.
+// heartbeat sends the status and a heartbeat, and updates the count. They are two commands of one pipeline, because their keys may be on
+// different servers of a cluster. The status is first: a gateway that is counted has a status.
 func (r *Replicas) heartbeat(ctx context.Context) {
 	bounded, cancel := r.bounded(ctx)
 	defer cancel()
 	expiry := missedHeartbeats * r.interval.Milliseconds()
-	counted, err := r.client.Eval(bounded, replicasLua, []string{r.key}, r.id, expiry).Int()
+	pipe := r.client.Pipeline()
+	status := r.queueStatus(bounded, pipe)
+	beat := pipe.Eval(bounded, replicasLua, []string{r.key}, r.id, expiry)
+	_, _ = pipe.Exec(bounded) // each command has its error
+	r.reportStatus(status)
+	counted, err := beat.Int()
 	if err != nil {
+		r.beats.Store(0)
 		if !r.failing {
 			r.logger.Warn("gateways cannot be counted: the last count is kept", slog.Int("replicas", r.Count()), slog.Any("error", err))
 		}
@@ -124,6 +138,7 @@ func (r *Replicas) heartbeat(ctx context.Context) {
 		return
 	}
 	r.failing = false
+	r.beats.Add(1)
 	r.update(counted)
 }
 
@@ -144,7 +159,13 @@ func (r *Replicas) update(counted int) {
 func (r *Replicas) unregister(ctx context.Context) {
 	bounded, cancel := r.bounded(ctx)
 	defer cancel()
-	if err := r.client.ZRem(bounded, r.key, r.id).Err(); err != nil {
+	pipe := r.client.Pipeline()
+	removed := pipe.ZRem(bounded, r.key, r.id)
+	if r.status != nil {
+		pipe.HDel(bounded, r.peersKey, r.id)
+	}
+	_, _ = pipe.Exec(bounded) // a status that is not removed expires
+	if err := removed.Err(); err != nil {
 		r.logger.Debug("this gateway is counted for some seconds more", slog.Any("error", err))
 	}
 }

@@ -52,12 +52,34 @@ func (l *lockedBuffer) String() string {
 
 func startGateway(t *testing.T, client redis.UniversalClient) *gateway {
 	t.Helper()
+	return startReporting(t, client, nil)
+}
+
+// startReporting starts a gateway with a status.
+func startReporting(t *testing.T, client redis.UniversalClient, status func() []byte) *gateway {
+	t.Helper()
+	g := newGateway(t, client, status)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx) }()
+	g.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(g.stop)
+	return g
+}
+
+func newGateway(t testing.TB, client redis.UniversalClient, status func() []byte) *gateway {
+	t.Helper()
 	var mu sync.Mutex
 	var changes [][2]int
 	g := &gateway{registry: prometheus.NewRegistry(), log: new(lockedBuffer)}
 	var err error
 	g.Replicas, err = redisstore.NewReplicas(redisstore.ReplicasOptions{
-		Client: client, Interval: heartbeat, Logger: slog.New(slog.NewTextHandler(g.log, nil)), Registerer: g.registry,
+		Client: client, Interval: heartbeat, Logger: slog.New(slog.NewTextHandler(g.log, nil)), Registerer: g.registry, Status: status,
 		Changed: func(before, after int) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -72,16 +94,6 @@ func startGateway(t *testing.T, client redis.UniversalClient) *gateway {
 		defer mu.Unlock()
 		return changes
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- g.Run(ctx) }()
-	g.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(g.stop)
 	return g
 }
 
@@ -101,21 +113,24 @@ func startGateways(t *testing.T, n int, o redisstore.ClientOptions) []*gateway {
 	return gateways
 }
 
+// topologies start servers of each kind.
+var topologies = map[string]func(*testing.T) redisstore.ClientOptions{
+	"single": func(t *testing.T) redisstore.ClientOptions {
+		return redisstore.ClientOptions{Addresses: []string{redistest.Start(t).Addr()}}
+	},
+	"cluster": func(t *testing.T) redisstore.ClientOptions {
+		return redisstore.ClientOptions{Addresses: redistest.StartCluster(t).Addrs()}
+	},
+	"sentinel": func(t *testing.T) redisstore.ClientOptions {
+		sentinel := redistest.StartSentinel(t, "main", redistest.Start(t))
+		return redisstore.ClientOptions{Addresses: []string{sentinel.Addr()}, MasterName: "main"}
+	},
+}
+
 func TestGatewaysAreCounted(t *testing.T) {
-	for name, start := range map[string]func() redisstore.ClientOptions{
-		"single": func() redisstore.ClientOptions {
-			return redisstore.ClientOptions{Addresses: []string{redistest.Start(t).Addr()}}
-		},
-		"cluster": func() redisstore.ClientOptions {
-			return redisstore.ClientOptions{Addresses: redistest.StartCluster(t).Addrs()}
-		},
-		"sentinel": func() redisstore.ClientOptions {
-			sentinel := redistest.StartSentinel(t, "main", redistest.Start(t))
-			return redisstore.ClientOptions{Addresses: []string{sentinel.Addr()}, MasterName: "main"}
-		},
-	} {
+	for name, start := range topologies {
 		t.Run(name, func(t *testing.T) {
-			gateways := startGateways(t, 3, start())
+			gateways := startGateways(t, 3, start(t))
 			first := gateways[0]
 			if families, err := first.registry.Gather(); err != nil || len(families) != 1 ||
 				families[0].GetName() != "opsgate_rate_limit_replicas" || families[0].GetMetric()[0].GetGauge().GetValue() != 3 {

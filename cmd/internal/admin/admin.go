@@ -108,6 +108,7 @@ func New(o Options) *Admin {
 		mux.HandleFunc("GET /admin/limits/{token_id}", a.limits)
 		mux.HandleFunc("DELETE /admin/limits/{token_id}", a.reset)
 		mux.HandleFunc("GET /admin/config", a.config)
+		mux.HandleFunc("GET /admin/fleet", a.fleet)
 	}
 	if a.console != nil {
 		mux.HandleFunc("GET "+pathPage+"{$}", a.console.Page)

@@ -62,6 +62,12 @@ func (g *fakeInspector) Configuration() admin.Configuration {
 	}
 }
 
+func (g *fakeInspector) ReadFleet(context.Context) admin.Fleet {
+	return admin.Fleet{State: admin.FleetMemory, Gateways: []admin.Gateway{{
+		Self: true, GatewayStatus: admin.GatewayStatus{Host: "gate-1", Mode: "memory", Breakers: []string{}, At: noon},
+	}}}
+}
+
 const tokenPrefix = "ops_live_"
 
 // newAdmin returns an Admin for an inspector.

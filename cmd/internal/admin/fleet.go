@@ -1,6 +1,10 @@
 package admin
 
-import "time"
+import (
+	"encoding/json"
+	"math"
+	"time"
+)
 
 // FleetState is where the view of the fleet comes from.
 type FleetState string
@@ -51,4 +55,59 @@ type GatewayStatus struct {
 	LimitedRPS    float64    `json:"limited_rps"`
 	Up            float64    `json:"up_seconds"`
 	At            time.Time  `json:"at"` // when the status was taken, on the reporter's clock
+}
+
+// Bounds of a status that another process wrote, and of this gateway's own.
+const (
+	maxStatusText = 64 // characters
+	maxBreakers   = 8
+	maxBreaker    = 16 // characters of a service's name
+	maxStatusRate = 1e9
+	maxStatusAge  = 10 * 365 * 24 * time.Hour
+)
+
+// Encode returns the status as other gateways read it, at most 1 KiB if its texts are ASCII.
+func (s GatewayStatus) Encode() []byte {
+	s.bound()
+	text, _ := json.Marshal(s) // cannot fail: bound leaves finite numbers, and times of four-digit years
+	return text
+}
+
+// DecodeStatus returns a status that another gateway wrote and that was heard at a moment on this gateway's clock. Unknown fields are
+// ignored, as a newer version may write them; ok is false for what is not a status. Times are shifted to this gateway's clock, texts are
+// printable, and numbers are bounded.
+func DecodeStatus(data []byte, heardAt time.Time) (s GatewayStatus, ok bool) {
+	if json.Unmarshal(data, &s) != nil || s.At.IsZero() {
+		return GatewayStatus{}, false
+	}
+	s.ConfigSince, s.ModeSince = shifted(s.ConfigSince, s.At, heardAt), shifted(s.ModeSince, s.At, heardAt)
+	s.bound()
+	return s, true
+}
+
+// shifted returns a moment before at, which is on another clock, as a moment before heardAt.
+func shifted(moment *time.Time, at, heardAt time.Time) *time.Time {
+	if moment == nil {
+		return nil
+	}
+	local := heardAt.Add(-min(max(0, at.Sub(*moment)), maxStatusAge)).UTC().Truncate(time.Millisecond)
+	return &local
+}
+
+// bound limits the fields to what is shown.
+func (s *GatewayStatus) bound() {
+	for _, text := range []*string{&s.Host, &s.AdminListen, &s.Version, &s.Revision, &s.ConfigVersion, &s.Mode} {
+		*text = printable(*text, maxStatusText)
+	}
+	breakers := make([]string, min(len(s.Breakers), maxBreakers)) // not nil
+	for i := range breakers {
+		breakers[i] = printable(s.Breakers[i], maxBreaker)
+	}
+	s.Breakers = breakers
+	for _, rate := range []*float64{&s.RPS, &s.FailedRPS, &s.LimitedRPS, &s.Up} {
+		*rate = math.Round(min(max(0, *rate), maxStatusRate)*10) / 10
+	}
+	if s.At = s.At.UTC(); s.At.Year() < 1 || s.At.Year() > 9999 { // does not have a JSON form
+		s.At = time.Time{}
+	}
 }

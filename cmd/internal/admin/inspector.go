@@ -23,6 +23,8 @@ type Inspector interface {
 	Busiest(n int) []BusyToken
 	// Configuration returns the configuration in force.
 	Configuration() Configuration
+	// ReadFleet returns the gateways that share a Redis. It reads them if the last read is older than two seconds.
+	ReadFleet(ctx context.Context) Fleet
 }
 
 // Subject identifies a token.

@@ -93,17 +93,20 @@ func (a *Admin) identity(r *http.Request) string {
 const maxOperator = 64
 
 // operator returns the name in X-Operator, which is not verified.
-func operator(r *http.Request) string {
-	name := strings.Map(func(c rune) rune {
+func operator(r *http.Request) string { return printable(r.Header.Get("X-Operator"), maxOperator) }
+
+// printable returns the printable characters of a text, at most n of them.
+func printable(text string, n int) string {
+	text = strings.Map(func(c rune) rune {
 		if unicode.IsPrint(c) && c != unicode.ReplacementChar {
 			return c
 		}
 		return -1
-	}, r.Header.Get("X-Operator"))
-	if runes := []rune(name); len(runes) > maxOperator {
-		name = string(runes[:maxOperator])
+	}, text)
+	if runes := []rune(text); len(runes) > n {
+		text = string(runes[:n])
 	}
-	return strings.TrimSpace(name)
+	return strings.TrimSpace(text)
 }
 
 // remainingText returns the remaining requests of each limit, for the log.
@@ -117,6 +120,15 @@ func remainingText(t TokenLimits) string {
 		list[i] = fmt.Sprintf("%s: %s of %d", l.Name, remaining, l.Requests)
 	}
 	return strings.Join(list, ", ")
+}
+
+func (a *Admin) fleet(w http.ResponseWriter, r *http.Request) {
+	p := read(r)
+	if len(p.problems) > 0 {
+		invalid(w, p.problems)
+		return
+	}
+	Respond(w, http.StatusOK, a.inspector.ReadFleet(r.Context()))
 }
 
 func (a *Admin) config(w http.ResponseWriter, r *http.Request) {

@@ -90,13 +90,18 @@ func revocations(disconnected time.Duration, now time.Time) admin.Dependency {
 	}
 }
 
+const causeACL = "the ACL of Redis denies the user a command or key of the gateway"
+
 // redisCauses maps the prefixes of error replies of Redis to reasons.
 var redisCauses = []struct{ prefix, reason string }{
 	{"OOM ", "Redis is out of memory (maxmemory, and its policy evicts nothing)"},
 	{"NOAUTH ", "Redis requires a password, and none is configured"},
 	{"WRONGPASS ", "Redis refuses the user or the password"},
 	{"ERR AUTH ", "Redis has no password, and one is configured"},
-	{"NOPERM ", "the ACL of Redis denies the user a command or key of the gateway"},
+	{"NOPERM ", causeACL},
+	{"ERR ACL failure in script", causeACL},
+	{"ERR The user executing the script can't", causeACL}, // before Redis 7.2
+	{"WRONGTYPE ", "a key of the gateway has a value of another program"},
 	{"READONLY ", "Redis is a read-only replica"},
 	{"LOADING ", "Redis is loading its data"},
 	{"MISCONF ", "Redis refuses writes because it cannot save its data"},

@@ -18,10 +18,10 @@ type limiter interface {
 // buildLimiter creates the store of rate limits, and the recorder of demand if one is configured.
 func (p *parts) buildLimiter(o Options, registry prometheus.Registerer) (err error) {
 	if o.Loaded.RateLimit.Store == config.StoreRedis {
-		if p.shared, err = newSharedLimits(o, registry, p.traces); err != nil {
+		if p.shared, err = newSharedLimits(o, registry, p.traces, p.fleet.status); err != nil {
 			return err
 		}
-		p.limiter = p.shared
+		p.limiter, p.fleet.replicas = p.shared, p.shared.replicas
 	} else {
 		p.limiter = ratelimit.NewMemory(ratelimit.MemoryOptions{})
 	}

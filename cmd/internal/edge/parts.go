@@ -173,7 +173,7 @@ func (p *parts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // background returns the background tasks; each ends with its context. Run runs the refunds separately, because they end before the others.
 func (p *parts) background() []func(context.Context) error {
 	all := []func(context.Context) error{
-		p.authenticator.Run, p.limiter.Run, p.busiest.Run, p.denied.Run, p.console.Run, p.overload.run, p.logLimits.Run,
+		p.authenticator.Run, p.limiter.Run, p.busiest.Run, p.denied.Run, p.console.Run, p.overload.run, p.logLimits.Run, p.fleet.run,
 	}
 	if p.demand != nil {
 		all = append(all, p.demand.Run)

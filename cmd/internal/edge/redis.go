@@ -41,7 +41,10 @@ type sharedLimits struct {
 	applyMu sync.Mutex // serializes apply, which reloads and changes of the number of gateways call
 }
 
-func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.Provider) (_ *sharedLimits, err error) {
+// newSharedLimits returns a limiter that reports a status of this gateway with its heartbeats.
+func newSharedLimits(
+	o Options, registry prometheus.Registerer, traces *tracing.Provider, status func() admin.GatewayStatus,
+) (_ *sharedLimits, err error) {
 	c := o.Loaded.RateLimit.Redis
 	tlsConfig, err := redisTLS(c.TLS, o.Logger)
 	if err != nil {
@@ -71,6 +74,7 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 	}
 	l.replicas, err = redisstore.NewReplicas(redisstore.ReplicasOptions{
 		Client: l.client, Prefix: c.KeyPrefix, Changed: l.replicasChanged, Logger: o.Logger, Registerer: registry,
+		Status: func() []byte { return status().Encode() },
 	})
 	if err != nil {
 		return nil, err

@@ -92,7 +92,7 @@ func (c *Console) state() State {
 	slices.SortStableFunc(s.Dependencies, func(a, b DependencyView) int { return place(a.Name) - place(b.Name) })
 	s.Findings = diagnose(snapshot{
 		now: now, draining: s.Draining, dependencies: dependencies, store: store, reload: config.LastReload,
-		failures: c.history.failures(),
+		failures: c.history.failures(), fleet: s.Fleet,
 	})
 	s.Verdict = verdictWell
 	if len(s.Findings) > 0 {

@@ -1,0 +1,22 @@
+-- Writes the status of a gateway.
+-- KEYS[1]: hash of gateways by id; a value is the server's time in ms, a space, and the status.
+-- ARGV[1]: id of this gateway. ARGV[2]: its status. ARGV[3]: ms for which the status of a gateway that is not heard is kept.
+-- ARGV[4]: maximum of gateways. ARGV[5]: '1' to remove statuses that are older, which is enough once per process, as only
+-- a new process adds an entry.
+local t = redis.call('TIME')
+local now, kept = t[1] * 1000 + math.floor(t[2] / 1000), tonumber(ARGV[3])
+if redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
+  redis.call('DEL', KEYS[1]) -- gateways restart in a loop; those that run write theirs again
+end
+redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f ', now) .. ARGV[2])
+redis.call('PEXPIRE', KEYS[1], kept)
+if ARGV[5] == '1' then
+  local all = redis.call('HGETALL', KEYS[1])
+  for i = 1, #all, 2 do
+    local at = tonumber(string.match(all[i + 1], '^(%d+) '))
+    if not at or math.abs(now - at) > kept then
+      redis.call('HDEL', KEYS[1], all[i])
+    end
+  end
+end
+return 1

@@ -1,0 +1,137 @@
+package redisstore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// MaxStatus is the maximum length of the status of a gateway.
+const MaxStatus = 1 << 10
+
+const (
+	statusKept    = 10 * time.Minute // how long a gateway that is not heard, and did not end in order, is a peer
+	maxPeers      = 1000             // in Redis; bounds the work of a script
+	maxIDLength   = 64
+	maxTimeLength = 20 // of the time before a status
+)
+
+var (
+	//go:embed lua/status.lua
+	statusLua string
+	//go:embed lua/gateways.lua
+	gatewaysLua string
+)
+
+// A Peer is a gateway with the same Redis and prefix, as Redis has it.
+type Peer struct {
+	ID     string
+	Age    time.Duration // since its last heartbeat, on the clock of Redis; 0 without a status
+	Status []byte        // as the gateway reported it, at most MaxStatus bytes; nil if it is counted without a status
+	Silent bool          // it has missed three heartbeats, though this gateway has sent as many in the same time
+}
+
+// ID returns the random id of this gateway.
+func (r *Replicas) ID() string { return r.id }
+
+// StatusError returns why the last status was not written; nil if it was, or before the first heartbeat.
+func (r *Replicas) StatusError() error {
+	if failed := r.statusErr.Load(); failed != nil {
+		return *failed
+	}
+	return nil
+}
+
+// queueStatus adds the write of the status to a pipeline; it returns nil without a status.
+func (r *Replicas) queueStatus(ctx context.Context, pipe redis.Pipeliner) *redis.Cmd {
+	if r.status == nil {
+		return nil
+	}
+	clean := "0"
+	if !r.cleaned {
+		clean = "1"
+	}
+	return pipe.Eval(ctx, statusLua, []string{r.peersKey}, r.id, r.status(), statusKept.Milliseconds(), maxPeers, clean)
+}
+
+// reportStatus records the result of queueStatus. The counting of gateways does not depend on it.
+func (r *Replicas) reportStatus(result *redis.Cmd) {
+	if result == nil {
+		return
+	}
+	err := result.Err()
+	if err == nil {
+		r.cleaned = true
+		r.statusErr.Store(nil)
+		return
+	}
+	if r.statusErr.Swap(&err) == nil && isReply(err) { // a failed call is reported by the heartbeat
+		r.logger.Warn("the status of this gateway is not written: other gateways do not show it", slog.Any("error", err))
+	}
+}
+
+// isReply reports whether Redis returned the error.
+func isReply(err error) bool {
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
+}
+
+// Peers reads the gateways, this one included, those heard last first. It takes at most the timeout of a call.
+func (r *Replicas) Peers(ctx context.Context) ([]Peer, error) {
+	bounded, cancel := r.bounded(ctx)
+	defer cancel()
+	steady := r.beats.Load() > missedHeartbeats // before the call, in which a first heartbeat after an outage may be counted
+	pipe := r.client.Pipeline()
+	counted := pipe.ZRange(bounded, r.key, -maxPeers, -1)
+	stored := pipe.Eval(bounded, gatewaysLua, []string{r.peersKey}, maxPeers, maxIDLength, maxTimeLength+MaxStatus)
+	_, _ = pipe.Exec(bounded) // each command has its error
+	answer, err := stored.Slice()
+	if err != nil {
+		return nil, fmt.Errorf("redis: read the gateways: %w", err)
+	}
+	if counted.Err() != nil && !isReply(counted.Err()) {
+		return nil, fmt.Errorf("redis: read the gateways: %w", counted.Err())
+	}
+	silentAfter := missedHeartbeats * r.interval
+	peers := parsePeers(answer)
+	for i := range peers {
+		peers[i].Silent = steady && peers[i].Age > silentAfter
+	}
+	for _, id := range counted.Val() { // none if the user of Redis may not read them
+		if len(id) <= maxIDLength && !slices.ContainsFunc(peers, func(p Peer) bool { return p.ID == id }) {
+			peers = append(peers, Peer{ID: id})
+		}
+	}
+	slices.SortFunc(peers, func(a, b Peer) int { return cmp.Or(cmp.Compare(a.Age, b.Age), cmp.Compare(a.ID, b.ID)) })
+	return peers, nil
+}
+
+// parsePeers returns the peers in the answer of gateways.lua. It leaves out what is not a status, and what is too old; a time in
+// the future is from before the clock was set back.
+func parsePeers(answer []any) (peers []Peer) {
+	if len(answer) == 0 {
+		return nil
+	}
+	now, _ := answer[0].(int64)
+	for i := 1; i+1 < len(answer); i += 2 {
+		id, _ := answer[i].(string)
+		value, _ := answer[i+1].(string)
+		at, status, found := bytes.Cut([]byte(value), []byte(" "))
+		heard, err := strconv.ParseInt(string(at), 10, 64)
+		age := time.Duration(now-heard) * time.Millisecond
+		if !found || err != nil || heard > now+statusKept.Milliseconds() || heard < now-statusKept.Milliseconds() {
+			continue
+		}
+		peers = append(peers, Peer{ID: id, Age: max(0, age), Status: status})
+	}
+	return peers
+}

@@ -1,0 +1,216 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"opsgate/ratelimit/redisstore"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+const gatewaysKey = "opsgate:gateways"
+
+// statusOf returns a status function for a gateway's name.
+func statusOf(name string) func() []byte { return func() []byte { return []byte(name) } }
+
+// peers returns the statuses of the peers, sorted; "?" for a peer without one.
+func peers(t *testing.T, g *gateway) (list []string) {
+	t.Helper()
+	all, err := g.Peers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		text := "?"
+		if p.Status != nil {
+			text = string(p.Status)
+		}
+		if p.Silent {
+			text += " silent"
+		}
+		list = append(list, text)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func awaitPeers(t *testing.T, g *gateway, want ...string) {
+	t.Helper()
+	eventually(t, fmt.Sprint("the peers are ", want), func() bool { return slices.Equal(peers(t, g), want) })
+}
+
+func TestGatewaysReadTheStatusesOfAll(t *testing.T) {
+	for name, start := range topologies {
+		t.Run(name, func(t *testing.T) {
+			o := start(t)
+			first := startReporting(t, newClient(t, o), statusOf("a"))
+			second := startReporting(t, newClient(t, o), statusOf("b"))
+			for _, g := range []*gateway{first, second} {
+				awaitPeers(t, g, "a", "b")
+				if err := g.StatusError(); err != nil {
+					t.Error(err)
+				}
+			}
+			second.stop()
+			if got := peers(t, first); !slices.Equal(got, []string{"a"}) {
+				t.Errorf("after one has ended: %q", got)
+			}
+		})
+	}
+}
+
+// previousReplicasLua is the script by which versions without a status send their heartbeats.
+const previousReplicasLua = `
+local t = redis.call('TIME')
+local now, kept = t[1] * 1000 + math.floor(t[2] / 1000), tonumber(ARGV[2])
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - kept)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], now + kept, '+inf')
+redis.call('PEXPIRE', KEYS[1], kept)
+return redis.call('ZCARD', KEYS[1])`
+
+// During an upgrade, old and new gateways count each other.
+func TestPreviousVersionIsCountedAndHasNoStatus(t *testing.T) {
+	server := redistest.Start(t)
+	g := startReporting(t, newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), statusOf("new"))
+	awaitPeers(t, g, "new")
+	counted := server.Client().Eval(t.Context(), previousReplicasLua, []string{replicasKey}, "old", 60_000).Val()
+	if counted != int64(2) {
+		t.Errorf("the old version counts %v gateways", counted)
+	}
+	if got := peers(t, g); !slices.Equal(got, []string{"?", "new"}) {
+		t.Errorf("the peers are %q", got)
+	}
+	eventually(t, "the new version counts both", func() bool {
+		_ = server.Client().Eval(t.Context(), previousReplicasLua, []string{replicasKey}, "old", 60_000).Err()
+		return g.Count() == 2
+	})
+}
+
+// A gateway that loses Redis cannot report it. The others find it silent, but not right after an outage that all of them had.
+func TestGatewayThatIsNotHeardIsSilent(t *testing.T) {
+	server := redistest.Start(t)
+	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+	g := startReporting(t, client, statusOf("a"))
+	awaitPeers(t, g, "a")
+	write := func(name string, ago time.Duration) {
+		t.Helper()
+		at := server.Client().Time(t.Context()).Val().Add(-ago).UnixMilli()
+		if err := server.Client().HSet(t.Context(), gatewaysKey, "id of "+name, fmt.Sprint(at, " ", name)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("b", 4*heartbeat)
+	awaitPeers(t, g, "a", "b silent")
+	write("c", 9*time.Minute)
+	write("d", 11*time.Minute)
+	write("e", -11*time.Minute) // before the clock was set back
+	if got := peers(t, g); !slices.Equal(got, []string{"a", "b silent", "c silent"}) {
+		t.Errorf("the peers are %q", got)
+	}
+	for _, old := range []string{"d", "e"} {
+		if !server.Client().HExists(t.Context(), gatewaysKey, "id of "+old).Val() {
+			t.Error("removed early")
+		}
+	}
+	startReporting(t, client, statusOf("f"))
+	eventually(t, "a new gateway removes what is too old", func() bool { return server.Client().HLen(t.Context(), gatewaysKey).Val() == 4 })
+	server.Pause()
+	eventually(t, "heartbeats fail", func() bool { return strings.Contains(g.log.String(), "gateways cannot be counted") })
+	server.Resume()
+	eventually(t, "a read succeeds", func() bool { _, err := g.Peers(t.Context()); return err == nil })
+	if got := strings.Join(peers(t, g), ","); strings.Contains(got, "silent") {
+		t.Errorf("right after an outage: %s", got)
+	}
+	eventually(t, "it is found again", func() bool { return strings.Contains(strings.Join(peers(t, g), ","), "b silent") })
+}
+
+// What another process wrote is bounded and skipped, and does not fail the read.
+func TestEntriesThatAreNotStatusesAreLeftOut(t *testing.T) {
+	server := redistest.Start(t)
+	g := startReporting(t, newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), statusOf("a"))
+	awaitPeers(t, g, "a")
+	now := server.Client().Time(t.Context()).Val().UnixMilli()
+	for id, value := range map[string]any{
+		"1": "", "2": "no time", "3": "-5 x", "4": "99999999999999999999 x", "5": fmt.Sprint(now), "6": bytes.Repeat([]byte("x"), 4<<10),
+		"7": fmt.Sprint(now, " ", strings.Repeat("x", redisstore.MaxStatus+100)), strings.Repeat("8", 65): fmt.Sprint(now, " x"),
+	} {
+		if err := server.Client().HSet(t.Context(), gatewaysKey, id, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := peers(t, g); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("the peers are %.100q", got)
+	}
+	pipe := server.Client().Pipeline()
+	for i := range 1100 {
+		pipe.HSet(t.Context(), gatewaysKey, fmt.Sprint("flood ", i), fmt.Sprint(now, " x"))
+	}
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Peers(t.Context()); err != nil && !strings.Contains(err.Error(), "more gateways than can be read") {
+		t.Error(err)
+	}
+	eventually(t, "the next heartbeat removes them", func() bool { return server.Client().HLen(t.Context(), gatewaysKey).Val() == 1 })
+	awaitPeers(t, g, "a")
+}
+
+// A user of Redis from before the status was written may lack its key or its commands.
+func TestCountingDoesNotNeedThePermissionForStatuses(t *testing.T) {
+	const commands = " +eval +time +zadd +zrem +zremrangebyscore +zcard +pexpire +hello +auth"
+	for name, rule := range map[string]string{
+		"no commands": "~opsgate:*" + commands,
+		"no key":      "~opsgate:replicas" + commands + " +hset +hdel +hlen +hgetall +zrange",
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t, append([]string{"--user", "gate", "on", ">secret", "-@all"}, strings.Fields(rule)...)...)
+			o := redisstore.ClientOptions{
+				Addresses: []string{server.Addr()}, Credentials: func() (string, string) { return "gate", "secret" },
+			}
+			first, second := startReporting(t, newClient(t, o), statusOf("a")), startReporting(t, newClient(t, o), statusOf("b"))
+			for _, g := range []*gateway{first, second} {
+				eventually(t, "both are counted", func() bool { return g.Count() == 2 })
+				_, err := g.Peers(t.Context())
+				for _, err := range []error{err, g.StatusError()} {
+					if err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "ACL failure") &&
+						!strings.Contains(err.Error(), "The user executing the script can't") { // Redis 7.0
+						t.Errorf("got %v", err)
+					}
+				}
+				eventually(t, "it is logged", func() bool { return strings.Count(g.log.String(), "the status of this gateway is not written") == 1 })
+			}
+			second.stop()
+			eventually(t, "one is counted", func() bool { return first.Count() == 1 })
+			if strings.Contains(first.log.String(), "cannot be counted") {
+				t.Error(first.log.String())
+			}
+		})
+	}
+}
+
+// BenchmarkPeers measures a read of 200 gateways.
+func BenchmarkPeers(b *testing.B) {
+	server := redistest.Start(b)
+	g := newGateway(b, newClient(b, redisstore.ClientOptions{Addresses: []string{server.Addr()}, Timeout: time.Second}), nil)
+	before := usedMemory(b, server)
+	status := strings.Repeat("x", 500)
+	for i := range 200 {
+		at := server.Client().Time(b.Context()).Val().UnixMilli()
+		if err := server.Client().HSet(context.Background(), gatewaysKey, fmt.Sprintf("%032x", i), fmt.Sprint(at, " ", status)).Err(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	perGateway := (usedMemory(b, server) - before) / 200
+	for b.Loop() {
+		if all, err := g.Peers(b.Context()); err != nil || len(all) != 200 {
+			b.Fatal(len(all), err)
+		}
+	}
+	b.ReportMetric(float64(perGateway), "B-in-Redis/gateway")
+}
