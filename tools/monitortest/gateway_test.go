@@ -24,34 +24,72 @@ import (
 // metric has the values of each label of a metric.
 type metric map[string]map[string]bool
 
-// scraped returns the metrics of a gateway with all features: Redis, TLS, traces, the record of demand. It has answered several kinds of
-// requests, and its services were stopped.
-func scraped(t *testing.T) map[string]metric {
+// system is a gateway with all features (Redis, TLS, traces, the record of demand), its services and its Redis.
+type system struct {
+	client  *http.Client
+	admin   string // URL
+	api     string // URL
+	file    string // configuration
+	backend *process
+}
+
+func startSystem(t *testing.T) *system {
 	t.Helper()
 	redis := need(t, "redis-server")
 	programs := build(t, "opsgate", "opsbackend")
 	dir, ports := t.TempDir(), freePorts(t, 4)
 	public, admin, services, store := ports[0], ports[1], ports[2], ports[3]
 	roots := certificate(t, dir)
-	write(t, filepath.Join(dir, "opsgate.yaml"), configuration(dir, ports))
+	file := filepath.Join(dir, "opsgate.yaml")
+	write(t, file, configuration(dir, ports))
 	start(t, redis, "--port", store, "--bind", "127.0.0.1", "--save", "", "--dir", dir)
-	backend := start(t, filepath.Join(programs, "opsbackend"), "serve", "--listen", "127.0.0.1:"+services, "--data-dir", dir, "--seed", "demo")
-	start(t, filepath.Join(programs, "opsgate"), "serve", "--config", filepath.Join(dir, "opsgate.yaml"))
-
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
-	admins := "http://127.0.0.1:" + admin
-	await(t, "the gateway is ready", func() bool { return strings.Contains(get(t, client, admins+"/readyz", ""), `"status":"ready"`) })
-	api := "https://127.0.0.1:" + public + "/v1/"
-	for _, path := range []string{"me", "servers", "nowhere"} {
-		get(t, client, api+path, demoToken)
+	s := &system{
+		client: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}},
+		admin:  "http://127.0.0.1:" + admin, api: "https://127.0.0.1:" + public + "/v1/", file: file,
 	}
-	get(t, client, api+"servers", "")
-	backend.kill()
+	s.backend = start(t, filepath.Join(programs, "opsbackend"), "serve", "--listen", "127.0.0.1:"+services, "--data-dir", dir, "--seed", "demo")
+	start(t, filepath.Join(programs, "opsgate"), "serve", "--config", file)
+	await(t, "the gateway is ready", func() bool { return strings.Contains(get(t, s.client, s.admin+"/readyz", ""), `"status":"ready"`) })
+	return s
+}
+
+// use sends several kinds of requests.
+func (s *system) use(t *testing.T) {
+	t.Helper()
+	for _, path := range []string{"me", "servers", "nowhere"} {
+		get(t, s.client, s.api+path, demoToken)
+	}
+	get(t, s.client, s.api+"servers", "")
+}
+
+// openBreaker stops the services and sends requests until a breaker is open.
+func (s *system) openBreaker(t *testing.T) {
+	t.Helper()
+	s.backend.kill()
 	await(t, "a breaker is open", func() bool {
-		get(t, client, api+"servers", demoToken)
-		return strings.Contains(get(t, client, admins+"/metrics", ""), `opsgate_upstream_breaker_state{service="fleet",state="open"} 1`)
+		get(t, s.client, s.api+"servers", demoToken)
+		return strings.Contains(get(t, s.client, s.admin+"/metrics", ""), `opsgate_upstream_breaker_state{service="fleet",state="open"} 1`)
 	})
-	return parse(t, get(t, client, admins+"/metrics", ""))
+}
+
+// refuseReload makes the configuration on disk invalid.
+func (s *system) refuseReload(t *testing.T) {
+	t.Helper()
+	write(t, s.file, read(t, s.file)+"listn: x\n")
+	await(t, "the configuration is refused", func() bool {
+		return strings.Contains(get(t, s.client, s.admin+"/metrics", ""), "opsgate_config_refused{")
+	})
+}
+
+// scraped returns the metrics of a gateway that has answered several kinds of requests, has refused a configuration, and whose services
+// were stopped.
+func scraped(t *testing.T) map[string]metric {
+	t.Helper()
+	s := startSystem(t)
+	s.use(t)
+	s.refuseReload(t)
+	s.openBreaker(t)
+	return parse(t, get(t, s.client, s.admin+"/metrics", ""))
 }
 
 // demoToken has all scopes in the demo data. README.md shows it.
