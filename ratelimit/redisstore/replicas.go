@@ -44,8 +44,8 @@ type ReplicasOptions struct {
 	Registerer prometheus.Registerer
 }
 
-// A Replicas counts the gateways that share a Redis, and shares their statuses. Each gateway sends a heartbeat at an interval, and is not counted after three
-// intervals without one. It is safe for concurrent use.
+// A Replicas counts the gateways that share a Redis, and shares their statuses. Each gateway sends a heartbeat at an interval, and is
+// not counted after three intervals without one. It is safe for concurrent use.
 type Replicas struct {
 	client   redis.UniversalClient
 	timeout  time.Duration

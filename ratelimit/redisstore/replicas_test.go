@@ -116,12 +116,15 @@ func startGateways(t *testing.T, n int, o redisstore.ClientOptions) []*gateway {
 // topologies start servers of each kind.
 var topologies = map[string]func(*testing.T) redisstore.ClientOptions{
 	"single": func(t *testing.T) redisstore.ClientOptions {
+		t.Helper()
 		return redisstore.ClientOptions{Addresses: []string{redistest.Start(t).Addr()}}
 	},
 	"cluster": func(t *testing.T) redisstore.ClientOptions {
+		t.Helper()
 		return redisstore.ClientOptions{Addresses: redistest.StartCluster(t).Addrs()}
 	},
 	"sentinel": func(t *testing.T) redisstore.ClientOptions {
+		t.Helper()
 		sentinel := redistest.StartSentinel(t, "main", redistest.Start(t))
 		return redisstore.ClientOptions{Addresses: []string{sentinel.Addr()}, MasterName: "main"}
 	},

@@ -28,6 +28,15 @@ func fleetOf(changes ...func(g *admin.Gateway)) admin.Fleet {
 	return f
 }
 
+// allOf returns fleetOf with the same change of each gateway.
+func allOf(change func(g *admin.Gateway)) admin.Fleet {
+	f := fleetOf()
+	for i := range f.Gateways {
+		change(&f.Gateways[i])
+	}
+	return f
+}
+
 func TestFindingsOfTheFleet(t *testing.T) {
 	ago := func(d time.Duration) *time.Time {
 		at := noon.Add(-d)
@@ -46,6 +55,7 @@ func TestFindingsOfTheFleet(t *testing.T) {
 	silent := func(d time.Duration) func(*admin.Gateway) {
 		return func(g *admin.Gateway) { g.Silent, g.HeardAt = true, ago(d) }
 	}
+	local := mode("local", time.Minute)
 	refused := func(g *admin.Gateway) { g.ConfigRefused = true }
 	draining := func(change func(*admin.Gateway)) func(*admin.Gateway) {
 		return func(g *admin.Gateway) { change(g); g.Draining = true }
@@ -67,11 +77,11 @@ func TestFindingsOfTheFleet(t *testing.T) {
 			Runbook: "gateways.md#one-gateway-has-lost-redis",
 		}}},
 		{
-			"all have lost Redis", fleetOf(mode("local", time.Minute), mode("local", time.Minute), mode("local", time.Minute)), []console.Finding{},
+			"all have lost Redis", allOf(local), []console.Finding{},
 		},
 		{
 			"Redis returns to one after the other",
-			fleetOf(mode("shared", 9*time.Second), mode("local", time.Minute), mode("local", time.Minute)), []console.Finding{},
+			fleetOf(mode("shared", 9*time.Second), local, mode("allow", time.Minute)), []console.Finding{},
 		},
 		{"one is silent", fleetOf(same, silent(14*time.Second)), []console.Finding{{
 			Key: "fleet:silent:gate-2", Verdict: "impaired", Text: "gate-2 has not been heard for 14s",
@@ -82,8 +92,8 @@ func TestFindingsOfTheFleet(t *testing.T) {
 			Detail:  "they were killed, hang, or have lost Redis\ngate-2: last heard 14s ago\ngate-3: last heard 1m ago",
 			Runbook: "gateways.md#a-gateway-is-not-heard",
 		}}},
-		{"refused by this one and another", fleetOf(refused, refused), []console.Finding{{
-			Key: "fleet:refused:gate-2", Verdict: "impaired", Text: "gate-2 refused the configuration on disk",
+		{"refused by this one and the others", allOf(refused), []console.Finding{{
+			Key: "fleet:refused:gate-2 and gate-3", Verdict: "impaired", Text: "gate-2 and gate-3 refused the configuration on disk",
 			Detail: "the page and the log there have the reason", Runbook: "configuration.md#a-reload-failed",
 		}}},
 		{"configurations differ", fleetOf(same, configured("bbb", time.Minute)), []console.Finding{{

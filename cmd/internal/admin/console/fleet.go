@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// rolloutTime is how long after the last change of a configuration gateways may have different ones. The page shows the difference at once.
+	// rolloutTime is how long after the last change of a configuration gateways may have different ones. The page shows that at once.
 	rolloutTime = time.Minute
 	// upgradeTime is how long after the last start of a gateway the builds may differ.
 	upgradeTime = 10 * time.Minute
@@ -177,7 +177,7 @@ func differences(gateways []admin.Gateway, what string, since, now time.Time, va
 	}}
 }
 
-// named returns the gateways with a name as host: with the address of the admin listener if several have the same host, or if it is unknown.
+// named returns the gateways with a name as host: with the address of the admin listener if several have the same host or none.
 func named(gateways []admin.Gateway) []admin.Gateway {
 	list, hosts := slices.Clone(gateways), make(map[string]int)
 	for _, g := range list {
