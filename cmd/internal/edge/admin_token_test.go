@@ -70,8 +70,8 @@ func (r *reloading) follow(t *testing.T, token string) (ended func()) {
 	}
 }
 
-// The admin token is set, its file changes, and the configuration names another file. Each time the previous token is refused at once, and
-// its streams end. Later reloads work.
+// The admin token is set, its file changes, the configuration names another file, and then none. The previous token is refused at once, and
+// its streams end; the removal leaves a warning. Later reloads work.
 func TestAdminTokenChangesWithoutARestart(t *testing.T) {
 	tokens := []string{"", "the first token of operators", "the second token of operators", "the third token of operators"}
 	dir := t.TempDir()
@@ -87,6 +87,7 @@ func TestAdminTokenChangesWithoutARestart(t *testing.T) {
 		return file
 	}
 	r := reloadingGateway(t, startServices(t), limits(100))
+	withoutToken := r.base
 	for i, change := range []func(){
 		func() {
 			r.withAdminToken(secret("one", tokens[1]))
@@ -123,6 +124,16 @@ func TestAdminTokenChangesWithoutARestart(t *testing.T) {
 	r.mustAdmit(t, 200)
 	if got := r.access(t, tokens[3]); got != http.StatusOK {
 		t.Errorf("after a reload that does not change the token: got %d", got)
+	}
+	r.base = withoutToken
+	if err := r.reload(t, limits(300)); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.access(t, ""); got != http.StatusOK {
+		t.Errorf("after the token was removed: got %d without one", got)
+	}
+	if n := len(r.lines("the admin token was removed: the admin listener requires none")); n != 1 {
+		t.Errorf("the removal of the token is logged %d times", n)
 	}
 	for _, token := range tokens[1:] {
 		if strings.Contains(r.log.String(), token) {

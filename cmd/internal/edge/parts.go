@@ -145,8 +145,12 @@ func (p *parts) configure(c config.Config) {
 	p.authenticator.Apply(tokenSettings(c))
 	p.capacity.SetLimit(c.HTTP.MaxInFlight)
 	p.connections.setLimit(c.HTTP.MaxConnections)
-	if p.admin.SetToken(c.Admin.Token.Reveal()) {
-		p.logger.Info("the admin token changed: the previous one is refused", slog.Bool("required", c.Admin.Token.Reveal() != ""))
+	if token := c.Admin.Token.Reveal(); p.admin.SetToken(token) {
+		if token == "" {
+			p.logger.Warn("the admin token was removed: the admin listener requires none")
+		} else {
+			p.logger.Info("the admin token changed: the previous one is refused")
+		}
 	}
 	if p.shared != nil {
 		p.shared.configure(c.RateLimit)
