@@ -228,7 +228,7 @@ func (s *endpoints) failed(e *endpoint, err error) {
 	e.since, e.cause = time.Now(), causeOf(err)
 	s.ejections.Inc()
 	s.logger.Warn("endpoint is ejected", slog.String("service", s.service), slog.String("address", e.address),
-		slog.Duration("for", e.ejectedFor), slog.Int("in_a_row", e.ejections), slog.String("because", e.cause))
+		slog.String("for", e.ejectedFor.String()), slog.Int("in_a_row", e.ejections), slog.String("because", e.cause))
 	s.publish()
 }
 

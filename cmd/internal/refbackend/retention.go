@@ -75,7 +75,7 @@ func (b *Backend) Maintain(ctx context.Context) error {
 		}
 	}
 	if len(attributes) > 0 {
-		attributes = append(attributes, slog.Duration("duration", time.Since(began)))
+		attributes = append(attributes, slog.String("duration", time.Since(began).Round(time.Millisecond).String()))
 		b.logger.LogAttrs(ctx, slog.LevelInfo, "maintained the database", attributes...)
 	}
 	return nil
