@@ -23,7 +23,7 @@ type serve struct {
 
 	Listen      string     `default:"127.0.0.1:9000" placeholder:"ADDR" help:"Address to listen on (${default}); port 0 selects a free port."`
 	AdminListen string     `placeholder:"ADDR" help:"Address of /metrics and /livez. Off by default."`
-	Services    []string   `placeholder:"NAME,..." help:"Services: fleet, monitoring, incident, audit, identity (all)."`
+	Services    []string   `placeholder:"NAME" help:"Services: fleet, monitoring, incident, audit, identity (all)."`
 	Seed        string     `enum:",demo" default:"" placeholder:"demo" help:"Data to insert into an empty database: demo."`
 	Reflection  bool       `help:"Serve gRPC reflection, which describes every method to any client."`
 	LogLevel    slog.Level `default:"info" placeholder:"LEVEL" help:"debug, which shows calls, info, warn or error (${default})."`

@@ -16,7 +16,7 @@ type suggest struct {
 
 	Demand     []string        `required:"" sep:"none" placeholder:"FILE" help:"Record of demand, with FILE.1 beside it; repeat for others."`
 	DenyAtMost percent         `default:"0.1%" placeholder:"PERCENT" help:"Part of each class's requests that may be denied (${default})."`
-	Per        []time.Duration `placeholder:"LENGTH,…" help:"Lengths of the limits, for example 1s,1h, instead of those in the configuration."`
+	Per        []time.Duration `placeholder:"LENGTH" help:"Lengths of the limits, for example 1s,1h, instead of those in the configuration."`
 	Top        int             `default:"10" placeholder:"N" help:"Name N tokens of each class with the most denied requests (${default})."`
 }
 
