@@ -93,11 +93,14 @@ func TestGatewaysAreShown(t *testing.T) {
 func TestGatewaysThatCannotBeReadAreNamed(t *testing.T) {
 	for state, want := range map[admin.FleetState]string{
 		admin.FleetMemory: "Limits are counted in memory, so gateways do not know each other: this page shows only this one.",
-		admin.FleetStale:  "✕ Redis cannot be read (connection refused): the other gateways are as they were 12s ago.",
+		admin.FleetStale:  "✕ The other gateways cannot be read: connection refused. They are as they were 12s ago.",
 	} {
 		source, read := healthy(), noon.Add(-12*time.Second)
 		source.fleet = halfRolled()
-		source.fleet.State, source.fleet.ReadAt, source.fleet.Error = state, &read, "connection refused"
+		source.fleet.State, source.fleet.ReadAt = state, &read
+		if state == admin.FleetStale {
+			source.fleet.Error = "the other gateways cannot be read: connection refused"
+		}
 		s := show(t, serveConsole(t, console.New(console.Options{Metrics: newCounters(), Source: source, Clock: func() time.Time { return noon }})))
 		s.eventually("the state is shown", fmt.Sprintf(`document.getElementById("gateways-note").innerText === %q`, want))
 	}

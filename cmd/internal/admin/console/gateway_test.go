@@ -128,13 +128,19 @@ type gateway struct {
 // start runs a gateway whose breakers trip and probe quickly, with additional configuration.
 func start(t *testing.T, more string) *gateway {
 	t.Helper()
+	return startCounting(t, "", more)
+}
+
+// startCounting starts a gateway whose rate_limit has more keys.
+func startCounting(t *testing.T, keys, more string) *gateway {
+	t.Helper()
 	g := &gateway{services: startServices(t), file: filepath.Join(t.TempDir(), "opsgate.yaml"), listen: "127.0.0.1:0"}
 	text := fmt.Sprintf(`listen: 127.0.0.1:0
 shutdown: {drain_wait: 0s}
-rate_limit: {limits: [{requests: 1000, per: 1s}]}
+rate_limit: {%slimits: [{requests: 1000, per: 1s}]}
 upstream_calls: {breaker: {min_requests: 3, open_for: 2s}}
 upstreams: {fleet: {address: %q}, monitoring: &others {address: %q}, incident: *others, audit: *others, identity: *others}
-`, g.fleet, g.others)
+`, keys, g.fleet, g.others)
 	if err := os.WriteFile(g.file, []byte(text+more), 0o600); err != nil {
 		t.Fatal(err)
 	}

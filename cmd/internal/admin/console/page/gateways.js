@@ -13,13 +13,14 @@ const outliers = (values) => {
   return (value) => counts.size > 1 && !(value === first[0] && first[1] > second[1]);
 };
 
+const sentence = (text = '') => text.slice(0, 1).toUpperCase() + text.slice(1) + '.';
+
 const fleetText = (f, n) => ({
   memory: 'Limits are counted in memory, so gateways do not know each other: this page shows only this one.',
   reading: 'Reading the other gateways from Redis.',
   current: n === 1 ? 'This is the only gateway that uses this Redis.' : n + ' gateways share a Redis.',
-  stale: '\u2715 Redis cannot be read' + (f.error ? ' (' + f.error + ')' : '') + ': ' +
-    (f.read_at ? 'the other gateways are as they were ' + ago(f.read_at) + ' ago.' : 'the other gateways are unknown.'),
-})[f.state] + (f.gateways_left_out ? ' ' + f.gateways_left_out + ' more are not listed.' : '');
+  stale: '\u2715 ' + sentence(f.error) + (f.read_at ? ' They are as they were ' + ago(f.read_at) + ' ago.' : ' They are unknown.'),
+})[f.state] + (f.error && f.state !== 'stale' ? ' ' + sentence(f.error) : '') + (f.gateways_left_out ? ' ' + f.gateways_left_out + ' more are not listed.' : '');
 
 // mark sets the text of a cell, with a remark that states what is wrong with it.
 const mark = (cell, text, remark, colour = 'warn') => {
@@ -30,7 +31,7 @@ const mark = (cell, text, remark, colour = 'warn') => {
 const renderGateways = (f) => {
   const list = f.gateways || [];
   set($('gateways-note'), fleetText(f, list.length));
-  attr($('gateways-note'), 'class', f.state === 'stale' ? 'bad' : '');
+  attr($('gateways-note'), 'class', f.state === 'stale' ? 'bad' : f.error ? 'warn' : '');
   const reporting = list.filter((g) => !g.unknown && !g.silent), oddVersion = outliers(reporting.map((g) => g.version + g.revision)), oddConfig = outliers(reporting.map((g) => g.config_version));
   fill($('gateways'), f.state === 'memory' ? [] : list, (g) => g.id, gatewayRow, (cells, g) => {
     const [name, place] = cells[0].children;

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"html"
 	"strings"
 )
@@ -37,12 +36,12 @@ func (p *page) document(content string, all []*page) []byte {
 func (p *page) menu(all []*page) string {
 	links := []string{`<a href="/">This gateway</a>`}
 	for _, other := range all {
-		current := ""
+		href := `href="` + htmlName(other.name) + `"`
 		if other == p {
-			current = ` aria-current="page"`
+			href += ` aria-current="page"`
 		}
 		text := strings.TrimPrefix(other.title, "Runbook: ")
-		links = append(links, fmt.Sprintf(`<a href="%s"%s>%s</a>`, htmlName(other.name), current, html.EscapeString(strings.ToUpper(text[:1])+text[1:])))
+		links = append(links, "<a "+href+">"+html.EscapeString(strings.ToUpper(text[:1])+text[1:])+"</a>")
 	}
 	return strings.Join(links, "\n")
 }
