@@ -10,10 +10,11 @@ import (
 	"opsgate/ratelimit"
 )
 
-// AuditOptions are the options of an audit. Both may be nil.
+// AuditOptions are the options of an audit. All may be nil.
 type AuditOptions struct {
 	Assumed       PoliciesAt            // of requests whose policy is not in the record
 	Interruptions func() []Interruption // of the record, after its events
+	Periods       func() []Period       // of the record, after its events; nil for one gateway
 }
 
 // Audit counts the recorded admissions of each token in every window that ends with an admission, and compares the number with the limits
@@ -31,6 +32,9 @@ func Audit(events iter.Seq2[Event, error], o AuditOptions) (*AuditReport, error)
 	}
 	if o.Interruptions != nil {
 		a.report.Interruptions = o.Interruptions()
+	}
+	if o.Periods != nil {
+		a.report.Periods = o.Periods()
 	}
 	return a.finish(), nil
 }

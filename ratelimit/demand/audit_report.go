@@ -18,6 +18,7 @@ type AuditReport struct {
 	Unknown                      uint64 // admissions without a policy: the windows that end with them are not counted
 
 	Interruptions []Interruption
+	Periods       []Period
 	Tokens        []TokenAudit // with violations first, then with windows that are not proved, then by their fullest window
 }
 
@@ -52,6 +53,21 @@ const (
 	TokenReset    Kind = "reset"
 	LimitsChanged Kind = "limits changed"
 )
+
+// Covered returns the time in which all records have requests. Outside it, admissions by a gateway whose record begins later or ends
+// earlier may be missing, so windows outside are not proved. It returns false if there is no such time.
+func (r *AuditReport) Covered() (from, to time.Time, ok bool) {
+	from, to = r.From, r.To
+	for _, p := range r.Periods {
+		if p.From.After(from) {
+			from = p.From
+		}
+		if p.To.Before(to) {
+			to = p.To // also of a record without requests
+		}
+	}
+	return from, to, !to.Before(from)
+}
 
 // Violations returns the number of tokens with a window above its limit.
 func (r *AuditReport) Violations() int {

@@ -7,8 +7,8 @@
 // A record is a ring of two files of JSON lines of bounded size, FILE and the older FILE.1. Recording never makes a request wait: events
 // that cannot be written are counted and dropped.
 //
-// An audit counts the recorded admissions in every window of the limits in force. A suggestion is the smallest limits that would have denied at
-// most a part of the recorded requests.
+// An audit counts the recorded admissions in every window of the limits in force. A suggestion is the smallest limits that would have
+// denied at most a part of the recorded requests.
 //
 // A replay simulates limits with a memory store that uses the times of the record as its clock. It does not model how clients would have
 // behaved under other limits.

@@ -86,6 +86,21 @@ func (r *Record) Summary() Summary { return r.shared.summary }
 // Interruptions returns what limits the evidence of the record. It is complete after all events have been read.
 func (r *Record) Interruptions() []Interruption { return r.shared.interruptions }
 
+// A Period is the time from the first to the last request of one gateway's record. Both are zero if it has none.
+type Period struct {
+	Path     string
+	From, To time.Time
+}
+
+// Periods returns the period of each path. They are complete after all events have been read.
+func (r *Record) Periods() []Period {
+	periods := make([]Period, len(r.sources))
+	for i, s := range r.sources {
+		periods[i] = Period{s.path, s.oldest, s.newest}
+	}
+	return periods
+}
+
 // Close closes the files.
 func (r *Record) Close() error {
 	var errs []error
@@ -128,9 +143,9 @@ type source struct {
 	line    int           // last line read of the first file
 	pending []Event       // read ahead, sorted by time
 
-	policies  map[int]*ratelimit.Policy // by number
-	newest    time.Time                 // of the requests
-	restarted bool                      // the gateway has started after the newest request
+	policies       map[int]*ratelimit.Policy // by number
+	oldest, newest time.Time                 // of the requests
+	restarted      bool                      // the gateway has started after the newest request
 }
 
 // open opens both files, the newer one first: if a gateway rotates them meanwhile, both paths lead to that file.
@@ -280,6 +295,9 @@ func (s *source) insert(e *Event) {
 // interrupt adds the interruption that a request shows: a start of the gateway, or a clock that was set back.
 func (s *source) interrupt(e *Event) {
 	before := s.newest
+	if s.oldest.IsZero() || e.At.Before(s.oldest) {
+		s.oldest = e.At
+	}
 	if e.At.After(s.newest) {
 		s.newest = e.At
 	}

@@ -68,6 +68,7 @@ func TestRollingUpgradeAndRotation(t *testing.T) {
 		}
 	}
 	admitted := decisions(t, c.gateways)[limited.ID].admitted
+	c.audit(t)
 	atMost(t, clusterRow, "admitted of one token in any second, of 10, until both gateways were upgraded",
 		maxIn(during(admitted, time.Time{}, upgraded), time.Second), 10)
 	atMost(t, clusterRow, "and in any second afterwards", maxIn(during(admitted, upgraded, time.Now()), time.Second), 12)

@@ -221,13 +221,16 @@ type decisionTimes struct {
 	lastLocal time.Time // last decision in local mode
 }
 
+// record returns the file of its record.
+func (g *gateway) record() string { return filepath.Join(filepath.Dir(g.file), record) }
+
 // decisions stops the gateways and returns their recorded decisions by token id.
 func decisions(t *testing.T, gateways []*gateway) map[string]decisionTimes {
 	t.Helper()
 	var files []string
 	for _, g := range gateways {
 		g.end(t)
-		files = append(files, filepath.Join(filepath.Dir(g.file), record))
+		files = append(files, g.record())
 	}
 	events, err := demand.Open(files...)
 	if err != nil {

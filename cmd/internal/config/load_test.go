@@ -209,6 +209,17 @@ func compareSecrets() cmp.Option {
 	}
 }
 
+// A limit in shadow evaluates another number of requests for an interval whose limit is enforced.
+func TestShadowLimitMayHaveTheIntervalOfAnother(t *testing.T) {
+	got, err := load("testdata/shadow.good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := got.RateLimit.Limits; len(l) != 2 || l[0].Per != l[1].Per || l[0].Shadow || !l[1].Shadow {
+		t.Errorf("got %+v", l)
+	}
+}
+
 func TestAnchorsAreAccepted(t *testing.T) {
 	got, err := load("testdata/shared-address.good.yaml")
 	if err != nil {

@@ -41,15 +41,20 @@ func (v *validator) limits(key string, limits []Limit) {
 	} else if !slices.ContainsFunc(limits, func(l Limit) bool { return !l.Shadow }) {
 		v.refuse(key, "has only shadow limits: at least one must be enforced")
 	}
-	names, pers := make(map[string]bool), make(map[Duration]bool)
+	type interval struct { // an enforced limit and one in shadow may have the same: the latter evaluates another number
+		per    Duration
+		shadow bool
+	}
+	names, intervals := make(map[string]bool), make(map[interval]bool)
 	for i, limit := range limits {
 		at := fmt.Sprintf("%s[%d]", key, i)
-		if pers[limit.Per] {
+		in := interval{limit.Per, limit.Shadow}
+		if intervals[in] {
 			v.refuse(at+".per", "is %s, as another limit has: only the smaller would apply", limit.Per)
 		} else if names[limit.Name] {
 			v.refuse(at+".name", "is %q, as another limit has", limit.Name)
 		}
-		names[limit.Name], pers[limit.Per] = true, true
+		names[limit.Name], intervals[in] = true, true
 		if !isLimitName(limit.Name) {
 			v.refuse(at+".name", "must be %s, not %q", classNameWords, limit.Name)
 		}

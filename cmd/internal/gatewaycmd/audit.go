@@ -64,6 +64,8 @@ func auditRecords(assumed demand.PoliciesAt, files []string) (_ *demand.AuditRep
 		return nil, demand.Summary{}, err
 	}
 	defer func() { err = errors.Join(err, record.Close()) }()
-	report, err := demand.Audit(record.Events(), demand.AuditOptions{Assumed: assumed, Interruptions: record.Interruptions})
+	report, err := demand.Audit(record.Events(), demand.AuditOptions{
+		Assumed: assumed, Interruptions: record.Interruptions, Periods: record.Periods,
+	})
 	return report, record.Summary(), err
 }

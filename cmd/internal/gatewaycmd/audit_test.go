@@ -38,7 +38,7 @@ func TestAuditPrintsTheFullestWindows(t *testing.T) {
 		want  []string
 	}{
 		{"held", held, 0, []string{
-			"proved: no window held more than its limit, of 2 tokens", "counted 3 admissions, without 0 that were refunded",
+			"proved from 2026-01-02T12:00:00.000Z to 2026-01-02T12:00:00.900Z: no window held more than its limit, of 2 tokens", "counted 3 admissions, and not 0 that were refunded",
 			"tok_1 harbour 2 3 per 1s 2 2026-01-02T12:00:00.000Z 2026-01-02T12:00:00.400Z held",
 		}},
 		{"above", append(held, above), 1, []string{
@@ -46,11 +46,11 @@ func TestAuditPrintsTheFullestWindows(t *testing.T) {
 			"tok_1 harbour 4 3 per 1s 4 2026-01-02T12:00:00.000Z 2026-01-02T12:00:00.999Z above the limit",
 		}},
 		{"an outage", append(held, admittedAt(500, "tok_1", `,"policy":1`), outage), 0, []string{
-			"proved for 1 of 2 tokens that no window held more than its limit; for 1, windows above a limit have a cause",
+			"no violation found from 2026-01-02T12:00:00.000Z to 2026-01-02T12:00:00.999Z; not proved for 1 of 2 tokens, for the cause under RESULT",
 			"tok_1 harbour 4 3 per 1s 4 2026-01-02T12:00:00.000Z 2026-01-02T12:00:00.999Z not proved: outage 2026-01-02T12:00:00.999Z",
 		}},
 		{"events missing", append(held, `{"dropped":7,"from":"2026-01-02T12:00:01Z","to":"2026-01-02T12:00:02Z"}`), 0, []string{
-			"no recorded window held more than its limit, but the record has interruptions",
+			"no violation found from 2026-01-02T12:00:00.000Z to 2026-01-02T12:00:00.900Z; not proved where the record is interrupted",
 			"not proved 7 events are missing, 2026-01-02T12:00:01.000Z to 2026-01-02T12:00:02.000Z: FILE",
 		}},
 	} {
@@ -63,6 +63,55 @@ func TestAuditPrintsTheFullestWindows(t *testing.T) {
 			}
 			for _, want := range test.want {
 				if !strings.Contains("\n"+lineWords(out), "\n"+want+"\n") {
+					t.Errorf("no line %q in\n%s", want, out)
+				}
+			}
+		})
+	}
+}
+
+// A gateway's admissions are missing where its record has not begun or has ended.
+func TestAuditProvesOnlyTheTimeOfAllRecords(t *testing.T) {
+	requestsAt := func(ms ...int) string {
+		lines := []string{threeASecond}
+		for _, at := range ms {
+			lines = append(lines, admittedAt(at, "tok_1", `,"policy":1`))
+		}
+		return recordOf(t, lines...)
+	}
+	for _, test := range []struct {
+		name          string
+		first, second string
+		want          []string
+	}{
+		{"nearly the same time", requestsAt(0, 5000), requestsAt(900, 4100), []string{
+			"proved from 2026-01-02T12:00:00.900Z to 2026-01-02T12:00:04.100Z: no window held more than its limit, of 1 tokens",
+		}},
+		{"one begins later and ends earlier", requestsAt(0, 9000), requestsAt(3000, 5000), []string{
+			"proved from 2026-01-02T12:00:03.000Z to 2026-01-02T12:00:05.000Z: no window held more than its limit, of 1 tokens",
+			"not proved the record begins only at 2026-01-02T12:00:03.000Z and ends at 2026-01-02T12:00:05.000Z: SECOND",
+		}},
+		{"they overlap", requestsAt(0, 5000), requestsAt(3000, 9000), []string{
+			"proved from 2026-01-02T12:00:03.000Z to 2026-01-02T12:00:05.000Z: no window held more than its limit, of 1 tokens",
+			"not proved the record ends at 2026-01-02T12:00:05.000Z: FIRST", "not proved the record begins only at 2026-01-02T12:00:03.000Z: SECOND",
+		}},
+		{"one after the other", requestsAt(0, 1000), requestsAt(3000, 4000), []string{
+			"no violation found, but nothing is proved: there is no time in which all records have requests",
+			"not proved the record ends at 2026-01-02T12:00:01.000Z: FIRST", "not proved the record begins only at 2026-01-02T12:00:03.000Z: SECOND",
+		}},
+		{"one without requests", requestsAt(0, 1000), requestsAt(), []string{
+			"no violation found, but nothing is proved: there is no time in which all records have requests",
+			"not proved the record has no requests: SECOND",
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := opsgate(t, nil, "audit", "--demand", test.first, "--demand", test.second)
+			out := lineWords(strings.NewReplacer(test.first, "FIRST", test.second, "SECOND").Replace(got.out))
+			if got.code != 0 || strings.Count(out, "not proved") != len(test.want)-1 {
+				t.Errorf("got %+v", got)
+			}
+			for _, want := range test.want {
+				if !strings.Contains("\n"+out, "\n"+want+"\n") {
 					t.Errorf("no line %q in\n%s", want, out)
 				}
 			}
@@ -159,8 +208,8 @@ func TestSuggestPrintsLimitsThatCheckAccepts(t *testing.T) {
 	}
 	for _, want := range []string{
 		"# 21 requests of 3 tokens, a sample of 100%,\n",
-		"  # denies 2 of 10 requests (20%), of 1 of 1 tokens; in force: 3 per 1s, 9 per 10s\n", `  - {name: "busy", requests: 4, per: 10s}`,
-		`#   token "tok_2" of team "lighthouse": 2 of 10 requests`, "# no request recorded: as in force\n", `reason: "a \"reason\": #1"`,
+		"  # would have denied 2 of 10 requests (20%), from 1 of 1 tokens; in force: 3 per 1s, 9 per 10s\n", `  - {name: "busy", requests: 4, per: 10s}`,
+		`#   token "tok_2" of team "lighthouse": 2 of 10 requests denied`, "# no request recorded: these are the limits in force\n", `reason: "a \"reason\": #1"`,
 		"expires: 2099-01-02T12:30:00Z",
 	} {
 		if !strings.Contains(got.out, want) {
@@ -176,7 +225,7 @@ func TestSuggestPrintsLimitsThatCheckAccepts(t *testing.T) {
 	}
 	again := opsgate(t, nil, "suggest", "--config", write(t, good+config), "--demand", record, "--per=5s,1h", "--top=0")
 	if again.code != 0 || !strings.Contains(again.out, "{name: \"5s\", requests: 5, per: 5s}") || strings.Contains(again.out, "token \"") ||
-		!strings.Contains(again.out, "# warning: the record is shorter than 3 windows of 1h:") {
+		!strings.Contains(again.out, "# warning: the record is shorter than 3 times the longest limit, 1h:") {
 		t.Errorf("got %+v", again)
 	}
 	if check := opsgate(t, nil, "check", "--config", write(t, good+again.out)); check.code != 0 {

@@ -12,6 +12,8 @@ type auditView struct {
 	Record        auditedRecord      `json:"record"`
 	Violations    int                `json:"tokens_above"`      // tokens with a window above its limit
 	NotProved     int                `json:"tokens_not_proved"` // tokens with windows above a limit that have a cause, and no other
+	Covered       *spanView          `json:"covered,omitempty"` // the time in which all records have requests
+	Records       []periodView       `json:"records"`
 	Interruptions []interruptionView `json:"interruptions"`
 	Warnings      []string           `json:"warnings"`
 	Tokens        []auditedToken     `json:"tokens"`
@@ -39,6 +41,18 @@ type interruptionView struct {
 	From   *time.Time `json:"from,omitempty"`
 	To     *time.Time `json:"to,omitempty"`
 	Events uint64     `json:"events,omitempty"`
+}
+
+// A spanView is the time between two requests.
+type spanView struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// A periodView is the time from the first to the last request of a gateway's record, if it has any.
+type periodView struct {
+	File string    `json:"file"`
+	Span *spanView `json:"span,omitempty"`
 }
 
 // An auditedToken is a token with its fullest window.
@@ -73,7 +87,16 @@ func viewAudit(r *demand.AuditReport, about demand.Summary, top int) auditView {
 			Tokens: len(r.Tokens), SampleLeast: about.MinSample, SampleMost: about.MaxSample, Dropped: about.Dropped,
 		},
 		Violations: r.Violations(), NotProved: r.NotProved(), Warnings: auditWarnings(r, about),
-		Interruptions: make([]interruptionView, len(r.Interruptions)),
+		Interruptions: make([]interruptionView, len(r.Interruptions)), Records: make([]periodView, len(r.Periods)),
+	}
+	if from, to, ok := r.Covered(); ok {
+		v.Covered = &spanView{from, to}
+	}
+	for i, p := range r.Periods {
+		v.Records[i] = periodView{File: p.Path}
+		if !p.From.IsZero() {
+			v.Records[i].Span = &spanView{p.From, p.To}
+		}
 	}
 	for i, x := range r.Interruptions {
 		v.Interruptions[i] = interruptionView{Kind: string(x.Kind), File: x.Path, Events: x.Events}
@@ -136,7 +159,7 @@ func auditWarnings(r *demand.AuditReport, about demand.Summary) []string {
 	}{
 		{r.Assumed, "requests are recorded without their limits: those of --config are assumed"},
 		{r.Unknown, "admissions are recorded without their limits: windows that end with them are not audited; give --config"},
-		{r.Local, "requests were decided by a gateway without the shared store: a window of them may hold 5% more than the limit, or two"},
+		{r.Local, "requests were decided by a gateway without the shared store: their windows may have 5% more than the limit, at least two"},
 	} {
 		if w.n > 0 {
 			warnings = append(warnings, fmt.Sprintf("%d %s", w.n, w.text))

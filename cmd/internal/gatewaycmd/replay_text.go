@@ -68,7 +68,8 @@ func writeTokenResults(t table, tokens []tokenResult) {
 
 // periodText returns a period with its length.
 func periodText(from, to time.Time) string {
-	return fmt.Sprintf("%s to %s (%s)", from.Format(time.RFC3339), to.Format(time.RFC3339), duration.Text(to.Sub(from).Round(time.Second)))
+	from, to = from.Truncate(time.Second), to.Truncate(time.Second)
+	return fmt.Sprintf("%s to %s (%s)", from.Format(time.RFC3339), to.Format(time.RFC3339), duration.Text(to.Sub(from)))
 }
 
 // sampleText returns the part of the tokens that is recorded.

@@ -26,9 +26,10 @@ type suggestionText struct {
 // yaml returns the limits, classes, teams and tokens of rate_limit, with their effect as comments.
 func (s suggestionText) yaml() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# The smallest limits that deny at most %s of the requests of each class, from\n", s.command.DenyAtMost.text)
+	fmt.Fprintf(&b, "# The smallest limits that would have denied at most %s of the requests of each class, computed from\n",
+		s.command.DenyAtMost.text)
 	fmt.Fprintf(&b, "# %d requests of %d tokens, a sample of %s,\n", s.Requests, s.Tokens, sampleText(s.about.MinSample, s.about.MaxSample))
-	fmt.Fprintf(&b, "# %s.\n", periodText(s.From.Truncate(time.Second), s.To.Truncate(time.Second)))
+	fmt.Fprintf(&b, "# %s.\n", periodText(s.From, s.To))
 	for _, warning := range s.warnings() {
 		fmt.Fprintf(&b, "# warning: %s\n", warning)
 	}
@@ -94,15 +95,15 @@ func list(b *bytes.Buffer, key string, ids []string) {
 func (s suggestionText) class(b *bytes.Buffer, c *demand.ClassSuggestion, indent string) {
 	inForce, limits := c.Assignment.Policy.Limits(), c.Limits
 	if c.Requests == 0 {
-		fmt.Fprintf(b, "%s# no request recorded: as in force\n", indent)
+		fmt.Fprintf(b, "%s# no request recorded: these are the limits in force\n", indent)
 		limits = inForce
 	} else {
 		denied := c.DeniedRequests()
-		fmt.Fprintf(b, "%s# denies %d of %d requests (%s), of %d of %d tokens; in force: %s\n", indent, denied, c.Requests,
+		fmt.Fprintf(b, "%s# would have denied %d of %d requests (%s), from %d of %d tokens; in force: %s\n", indent, denied, c.Requests,
 			share(denied, c.Requests), len(c.Denied), c.Tokens, limitsText(inForce))
 	}
 	for _, t := range c.Denied[:min(len(c.Denied), s.command.Top)] {
-		fmt.Fprintf(b, "%s#   token %s of team %s: %d of %d requests\n", indent, quoted(t.TokenID), quoted(t.TeamID), t.Denied, t.Requests)
+		fmt.Fprintf(b, "%s#   token %s of team %s: %d of %d requests denied\n", indent, quoted(t.TokenID), quoted(t.TeamID), t.Denied, t.Requests)
 	}
 	if n := len(c.Denied) - s.command.Top; n > 0 {
 		fmt.Fprintf(b, "%s#   and %d more\n", indent, n)
@@ -136,7 +137,7 @@ func quoted(s string) string {
 
 func (s suggestionText) warnings() (warnings []string) {
 	if length := s.To.Sub(s.From); length < minWindows*s.Window {
-		warnings = append(warnings, fmt.Sprintf("the record is shorter than %d windows of %s: longer ones may need more",
+		warnings = append(warnings, fmt.Sprintf("the record is shorter than %d times the longest limit, %s: real demand may need more",
 			minWindows, duration.Text(s.Window)))
 	}
 	if s.about.MinSample < 1 {
