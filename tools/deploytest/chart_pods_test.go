@@ -62,8 +62,7 @@ func timeToExit(t *testing.T) time.Duration {
 	}
 	defer func() { _ = socket.Close() }()
 	config := filepath.Join(dir, "opsgate.yaml")
-	write(t, config, strings.ReplaceAll(standalone, "drain_wait: 0s", "drain_wait: 0s, grace: 0s"))
-	write(t, config, strings.ReplaceAll(read(t, config), "ADMIN", freePort(t)))
+	write(t, config, strings.NewReplacer("drain_wait: 0s", "drain_wait: 0s, grace: 0s", "ADMIN", "0").Replace(standalone))
 	gateway := exec.CommandContext(t.Context(), filepath.Join(programs, "opsgate"), "serve", "--config", config)
 	gateway.Env = append(os.Environ(), "NOTIFY_SOCKET="+socket.LocalAddr().String())
 	if err := gateway.Start(); err != nil {
@@ -109,8 +108,8 @@ func TestProbesNoticeADrainAndNotAStarvedNode(t *testing.T) {
 			if noticed := time.Duration(ready.PeriodSeconds*ready.FailureThreshold) * time.Second; noticed >= duration(t, drain[1]) {
 				t.Errorf("a drain is noticed after %s, the listener closes after %s", noticed, drain[1])
 			}
-			if patience := ready.TimeoutSeconds * ready.FailureThreshold; patience < 10 || ready.FailureThreshold < 2 {
-				t.Errorf("unready after %d s without an answer", patience)
+			if unanswered := ready.TimeoutSeconds * ready.FailureThreshold; unanswered < 10 || ready.FailureThreshold < 2 {
+				t.Errorf("unready after %d s without an answer", unanswered)
 			}
 			if live.TimeoutSeconds*live.FailureThreshold < 60 || start.PeriodSeconds*start.FailureThreshold < 60 {
 				t.Errorf("restarted too early: %+v, %+v", live, start)
@@ -122,7 +121,7 @@ func TestProbesNoticeADrainAndNotAStarvedNode(t *testing.T) {
 	}
 }
 
-func TestNotesWarnOfWhatHurts(t *testing.T) {
+func TestNotesWarnOfRisks(t *testing.T) {
 	for name, test := range map[string]struct{ wrong, want, right string }{
 		"one gateway": {"autoscaling: {minReplicas: 1}", "there may be only one gateway", "autoscaling: {minReplicas: 2}"},
 		"one gateway without the HPA": {

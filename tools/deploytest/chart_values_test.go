@@ -3,6 +3,7 @@ package deploytest
 import (
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,7 +149,6 @@ func runCheck(t *testing.T, r release, pod checkPod, secrets bool) (string, erro
 	t.Helper()
 	dir := t.TempDir()
 	paths := mountPaths(&pod.spec)
-	var config string
 	for _, v := range pod.spec.Volumes {
 		if v.Secret == nil || !secrets {
 			continue
@@ -160,10 +160,10 @@ func runCheck(t *testing.T, r release, pod checkPod, secrets bool) (string, erro
 			write(t, filepath.Join(dir, paths[v.Name], "ca.crt"), "read at the first connection")
 		}
 	}
-	config = filepath.Join(dir, paths["config"], "opsgate.yaml")
+	config := filepath.Join(dir, paths["config"], "opsgate.yaml")
 	text := strings.ReplaceAll(r.configMap(t, &pod.spec).Data["opsgate.yaml"], secretsDir, filepath.Join(dir, secretsDir))
 	write(t, config, text)
-	args := append([]string(nil), pod.container.Args...)
+	args := slices.Clone(pod.container.Args)
 	for i, arg := range args {
 		if strings.HasPrefix(arg, "/") {
 			args[i] = filepath.Join(dir, arg)

@@ -100,7 +100,7 @@ func (e *dockerEngine) testGateway(t *testing.T) {
 	}
 }
 
-// checkUnprivileged checks what the kernel says of a container's process.
+// checkUnprivileged checks the user, the capabilities and the mounts of a container's process in /proc.
 func (e *dockerEngine) checkUnprivileged(t *testing.T, container string) {
 	t.Helper()
 	proc := "/proc/" + e.sh(t, "docker inspect --format '{{.State.Pid}}' "+container)

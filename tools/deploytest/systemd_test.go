@@ -2,7 +2,6 @@ package deploytest
 
 import (
 	"encoding/json"
-	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -45,23 +44,13 @@ func TestUnitIsSandboxed(t *testing.T) {
 // connection.
 func TestGatewayServesTheSocketOfSystemd(t *testing.T) {
 	program := need(t, "systemd-socket-activate")
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	_ = free.Close()
+	address := "127.0.0.1:" + freePort(t)
 	name := regexp.MustCompile(`(?m)^FileDescriptorName=(.*)$`).FindStringSubmatch(read(t, root+"/deploy/systemd/opsgate.socket"))
 	if name == nil {
 		t.Fatal("the unit of the socket has no FileDescriptorName=")
 	}
-	config := strings.ReplaceAll(`listen: ADDRESS
-admin: {listen: 127.0.0.1:0}
-upstreams: {fleet: &away {address: 127.0.0.1:1}, monitoring: *away, incident: *away, audit: *away, identity: *away}
-shutdown: {drain_wait: 0s}
-`, "ADDRESS", address)
 	path := filepath.Join(t.TempDir(), "opsgate.yaml")
-	write(t, path, config)
+	write(t, path, strings.NewReplacer("listen: 127.0.0.1:0", "listen: "+address, "ADMIN", "0").Replace(standalone))
 	gateway := exec.Command(program, "--listen="+address, "--fdname="+name[1], filepath.Join(programs, "opsgate"), "serve", "--config", path)
 	if err := gateway.Start(); err != nil {
 		t.Fatal(err)
@@ -72,22 +61,17 @@ shutdown: {drain_wait: 0s}
 			t.Error(err)
 		}
 	}()
-	deadline := time.Now().Add(time.Minute)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for ; ; <-tick.C { // until the socket is open
+	await(t, func() bool { // the socket is open
 		answer, err := http.Get("http://" + address + "/openapi.json")
-		if err == nil {
-			_ = answer.Body.Close()
-			if answer.StatusCode != http.StatusOK {
-				t.Error(answer.Status)
-			}
-			return
+		if err != nil {
+			return false
 		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			t.Error(answer.Status)
 		}
-	}
+		return true
+	})
 }
 
 // TimeoutStopSec is the default drain time plus ten seconds.

@@ -89,7 +89,7 @@ func (e *dockerEngine) composeSystem(t *testing.T) *system {
 	run(t, exec.CommandContext(t.Context(), "cp", "-R", filepath.Join(root, "deploy"), dir))
 	readable(t, filepath.Join(dir, "deploy"))
 	compose := filepath.Join(dir, "deploy", "compose")
-	_ = os.RemoveAll(filepath.Join(compose, "secrets")) // of somebody who tries the compose file in this checkout
+	_ = os.RemoveAll(filepath.Join(compose, "secrets")) // of a user who tries the compose file in this checkout
 	write(t, filepath.Join(compose, "local.yaml"), strings.NewReplacer("IMAGES", localImages, "ROOT", source).Replace(override))
 	return &system{
 		dockerEngine: e, t: t,
