@@ -36,7 +36,6 @@ type system struct {
 func startSystem(t *testing.T) *system {
 	t.Helper()
 	redis := need(t, "redis-server")
-	programs := build(t, "opsgate", "opsbackend")
 	dir, ports := t.TempDir(), freePorts(t, 4)
 	public, admin, services, store := ports[0], ports[1], ports[2], ports[3]
 	roots := certificate(t, dir)

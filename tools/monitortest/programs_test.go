@@ -1,6 +1,7 @@
 package monitortest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,20 +26,26 @@ func need(t *testing.T, name string) string {
 	return path
 }
 
-// build builds programs into a new folder and returns it.
-func build(t *testing.T, names ...string) string {
-	t.Helper()
-	dir := t.TempDir()
-	args := []string{"build", "-o", dir + string(filepath.Separator)}
-	for _, name := range names {
-		args = append(args, "./cmd/"+name)
+// programs is the folder of opsgate and opsbackend.
+var programs string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+// buildAndRun builds the programs with the flags of releases: then the build cache has most of them, because other tests use these flags.
+func buildAndRun(m *testing.M) int {
+	var err error
+	if programs, err = os.MkdirTemp("", "monitortest-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	cmd := exec.CommandContext(t.Context(), "go", args...)
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+	defer func() { _ = os.RemoveAll(programs) }()
+	build := exec.Command("sh", "-c", `CGO_ENABLED=0 go build $(cat deploy/build-flags) -buildvcs=false -ldflags="-s -w" -o "$0/" ./cmd/opsgate ./cmd/opsbackend`, programs)
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
+		return 1
 	}
-	return dir
+	return m.Run()
 }
 
 // process is a process that is killed at the end of the test.
