@@ -20,18 +20,25 @@ func passed(t *testing.T, address string) *net.TCPListener {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = opened.Close() }()
 	tcp, _ := opened.(*net.TCPListener)
-	file, err := tcp.File()
+	return again(t, tcp)
+}
+
+// again returns another descriptor of the listener.
+func again(t *testing.T, l *net.TCPListener) *net.TCPListener {
+	t.Helper()
+	file, err := l.File()
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = file.Close() }()
 	copied, err := net.FileListener(file)
-	_, _ = tcp.Close(), file.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = copied.Close() })
-	tcp, _ = copied.(*net.TCPListener)
+	tcp, _ := copied.(*net.TCPListener)
 	return tcp
 }
 
@@ -63,23 +70,6 @@ func TestPassedListenerMustHaveTheConfiguredAddress(t *testing.T) {
 			_ = e.Close()
 		}
 	}
-}
-
-// again returns another descriptor of the listener.
-func again(t *testing.T, l *net.TCPListener) *net.TCPListener {
-	t.Helper()
-	file, err := l.File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	copied, err := net.FileListener(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = copied.Close() })
-	tcp, _ := copied.(*net.TCPListener)
-	return tcp
 }
 
 // socketOptions returns the options of a connection that a gateway accepts.

@@ -34,7 +34,7 @@ func writePlan(w io.Writer, d sizing.Demand, p sizing.Plan) error {
 	return t.Flush()
 }
 
-// remedies say what gives more of a resource.
+// remedies has the ways to get more of each resource.
 var remedies = map[string]string{
 	sizing.GatewayProcessors: "more gateways (--replicas), or more --processors for each",
 	sizing.GatewayMemory:     "more --memory, or more gateways with a balancer that keeps each token on one of them (--sticky)",
@@ -46,7 +46,7 @@ var remedies = map[string]string{
 	sizing.RedisConnections:  "more gateways (--replicas), or a Redis cluster (--redis-masters)",
 }
 
-// bottleneckText says which resource is exhausted first, and at which load.
+// bottleneckText names the resource that is exhausted first, and the load at which it is.
 func bottleneckText(d sizing.Demand, p sizing.Plan) string {
 	b := p.Bottleneck()
 	text := fmt.Sprintf("%s: %s used, safe up to %s", b.Resource, percentOf(b.Used()), percentOf(b.Safe))

@@ -262,8 +262,8 @@ func TestOtherSocketsEndTheStart(t *testing.T) {
 			}
 			err = p.wait()
 			var exit *exec.ExitError
-			if said := p.log.String(); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(said, test.want) {
-				t.Errorf("got %v, want %q in\n%s", err, test.want, said)
+			if log := p.log.String(); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(log, test.want) {
+				t.Errorf("got %v, want %q in\n%s", err, test.want, log)
 			}
 		})
 	}
