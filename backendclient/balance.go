@@ -26,8 +26,8 @@ func init() { //nolint:gochecknoinits // gRPC looks balancers up by name and all
 	balancer.Register(&policy{connections: make(map[string]*endpoints)})
 }
 
-// policy is the load-balancing policy of all connections. gRPC creates balancers itself, and passes them nothing but the service configuration.
-// So a connection's configuration contains a number, by which the policy finds the endpoints of the connection.
+// policy is the load-balancing policy of all connections. gRPC creates balancers itself, and passes them nothing but the service
+// configuration. So a connection's configuration contains a number, by which the policy finds the endpoints of the connection.
 type policy struct {
 	mu          sync.Mutex
 	connections map[string]*endpoints // of connections that are being made
@@ -128,7 +128,7 @@ func (r *recorder) NewSubConn(addresses []resolver.Address, options balancer.New
 		r.endpoints.update(e, s)
 		listen(s)
 	}
-	connection, err := r.ClientConn.NewSubConn(addresses, options)
+	connection, err := r.ClientConn.NewSubConn(addresses, options) //nolint:staticcheck // deprecated for several addresses
 	if err == nil {
 		r.endpoints.add(e, connection)
 	}
@@ -143,8 +143,8 @@ func (r *recorder) Build(info base.PickerBuildInfo) balancer.Picker {
 	return r.endpoints.newPicker(info.ReadySCs)
 }
 
-// A picker picks the endpoint with the fewest calls of this gateway in flight, and round robin among equals. Calls to an endpoint that hangs
-// stay in flight, so it soon gets no more of them. Round robin would send it calls until keepalive detects the dead connection.
+// A picker picks the endpoint with the fewest calls of this gateway in flight, and round robin among equals. Calls to an endpoint that
+// hangs stay in flight, so it soon gets no more of them. Round robin would send it calls until keepalive detects the dead connection.
 type picker struct {
 	inUse atomic.Pointer[[]*endpoint] // not empty
 	calls atomic.Uint32

@@ -18,8 +18,8 @@ type Change struct {
 	connections map[*upstream]*connection
 }
 
-// Prepare makes connections to the upstreams whose address or TLS files differ from those in use, and waits up to half a second until they are
-// ready. A service that does not respond is no error: the change can be applied, and calls then wait for the connection or fail as in any
+// Prepare makes connections to the upstreams whose address or TLS files differ from those in use, and waits up to half a second until they
+// are ready. A service that does not respond is no error: the change can be applied, and calls then wait for the connection or fail as in any
 // other outage. Prepare returns an error if an address cannot be parsed or TLS files cannot be read.
 func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 	change, err := c.build(upstreams)
@@ -74,9 +74,9 @@ func (c *Change) Discard() {
 	}
 }
 
-// Apply replaces the connections. New calls use the new ones from then on; calls in flight end on the old ones, which then close. Streams on
-// the old ones end with Unavailable. The breaker of each changed service is closed. Apply must not be concurrent with other methods that change
-// the Clients.
+// Apply replaces the connections. New calls use the new ones from then on; calls in flight end on the old ones, which then close. Streams
+// on the old ones end with Unavailable. The breaker of each changed service is closed. Apply must not be concurrent with other methods that
+// change the Clients.
 func (c *Change) Apply() {
 	for u, n := range c.connections {
 		n.grpc.Connect() // gRPC would wait for the first call

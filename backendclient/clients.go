@@ -100,7 +100,8 @@ func (c *Clients) States() map[string]connectivity.State {
 	return states
 }
 
-// Endpoints returns the addresses of each service by its short name, sorted by address. A service whose name has not been resolved has none.
+// Endpoints returns the addresses of each service by its short name, sorted by address. A service whose name has not been resolved has
+// none.
 func (c *Clients) Endpoints() map[string][]EndpointStatus {
 	all := make(map[string][]EndpointStatus, len(c.upstreams))
 	for service, u := range c.upstreams {

@@ -19,7 +19,7 @@ func TestAnEndpointThatFailsAloneIsEjectedAndReturns(t *testing.T) {
 	places[1].answer = always(status.Error(codes.Internal, "disk full"))
 	registry, log := prometheus.NewRegistry(), make(lines, 100)
 	clients := dial(t, fleetAt("static:///"+places[0].Address+","+places[1].Address+","+places[2].Address), backendclient.Quicken,
-		func(o *backendclient.Options) { o.Registerer, o.Logger = registry, slog.New(log) })
+		func(o *backendclient.Options) { o.Registerer, o.Logger, o.Breaker.MinRequests = registry, slog.New(log), 100_000 })
 	for _, p := range places {
 		<-p.begun
 	}

@@ -99,8 +99,8 @@ func (o *outlier) end(now time.Time) {
 	o.failures.Store(0)
 }
 
-// setMembers replaces the members. It returns those whose ejection ends because they left, and those whose ejection ends because too many would
-// be ejected.
+// setMembers replaces the members. It returns those whose ejection ends because they left, and those whose ejection ends because too many
+// would be ejected.
 func (s *outliers) setMembers(members []*endpoint, now time.Time) (left, surplus []*endpoint) {
 	for _, e := range s.members {
 		if slices.Contains(members, e) {

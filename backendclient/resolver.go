@@ -67,8 +67,8 @@ type noResolver struct{}
 func (noResolver) ResolveNow(resolver.ResolveNowOptions) {}
 func (noResolver) Close()                                {}
 
-// dnsBuilder resolves a name. It differs from gRPC's resolver in three ways: a name is looked up regularly and not only after a connection broke,
-// at most every second and not every 30 seconds, and an answer without addresses does not close connections.
+// dnsBuilder resolves a name. It differs from gRPC's resolver in three ways: a name is looked up regularly and not only after a connection
+// broke, at most every second and not every 30 seconds, and an answer without addresses does not close connections.
 type dnsBuilder struct{ interval, min time.Duration }
 
 // Scheme implements [resolver.Builder].
