@@ -2,6 +2,7 @@ package backendclient_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -210,6 +211,9 @@ func TestAnUnhealthyProcessGetsNoCalls(t *testing.T) {
 	}
 	serving(all[0], healthv1.HealthCheckResponse_NOT_SERVING)
 	eventually(t, clients, func() bool { return count() == 0 })
+	if got := slices.Collect(maps.Values(states(clients))); len(got) != 2 || !slices.Contains(got, "unhealthy") || !slices.Contains(got, "ready") {
+		t.Errorf("states %v", got)
+	}
 	serving(all[1], healthv1.HealthCheckResponse_NOT_SERVING)
 	eventually(t, clients, func() bool { return clients.States()["fleet"] == connectivity.TransientFailure })
 	if e := failure(t, getServer(t, clients)); e.Code != codes.Unavailable {

@@ -36,7 +36,7 @@ func (c *Clients) newConnection(u *upstream, target Upstream) (*connection, erro
 	if target.Address == "" {
 		return nil, fmt.Errorf("dial %s: no address", u.service)
 	}
-	n := &connection{target: target, endpoints: newEndpoints(u, c.options.timing.ejection), ended: make(chan struct{})}
+	n := &connection{target: target, endpoints: newEndpoints(u, c.options.timing), ended: make(chan struct{})}
 	n.users.Store(1)
 	config, release := serviceConfig(n.endpoints)
 	defer release()

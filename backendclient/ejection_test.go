@@ -1,16 +1,20 @@
 package backendclient_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
 // One of three endpoints fails while the others work. It gets no calls for a while, then it does.
@@ -19,7 +23,9 @@ func TestAnEndpointThatFailsAloneIsEjectedAndReturns(t *testing.T) {
 	places[1].answer = always(status.Error(codes.Internal, "disk full"))
 	registry, log := prometheus.NewRegistry(), make(lines, 100)
 	clients := dial(t, fleetAt("static:///"+places[0].Address+","+places[1].Address+","+places[2].Address), backendclient.Quicken,
-		func(o *backendclient.Options) { o.Registerer, o.Logger, o.Breaker.MinRequests = registry, slog.New(log), 100_000 })
+		func(o *backendclient.Options) {
+			o.Registerer, o.Logger, o.Breaker.MinRequests = registry, slog.New(log), 100_000
+		})
 	for _, p := range places {
 		<-p.begun
 	}
@@ -90,5 +96,36 @@ func TestNoEndpointIsEjectedFor(t *testing.T) {
 				t.Errorf("%v ejections", n)
 			}
 		})
+	}
+}
+
+// A process that is replaced breaks its connection with many calls in flight. Its successor gets calls at once.
+func TestNoEndpointIsEjectedForABrokenConnection(t *testing.T) {
+	works := startPlace(t)
+	listener := &cutting{Listener: listen(t, "127.0.0.1:0")}
+	arrived, registry := make(chan struct{}, 100), prometheus.NewRegistry()
+	(&backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
+		arrived <- struct{}{}
+		return nil, hang(ctx)
+	}}).serve(t, listener)
+	clients := dial(t, fleetAt("static:///"+works.Address+","+listener.Addr().String()), backendclient.Quicken,
+		func(o *backendclient.Options) {
+			o.Registerer, o.Retries.Max, o.Breaker.MinRequests = registry, 0, 100_000
+		})
+	<-works.begun
+	var calls sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for len(arrived) < 10 { // the others succeed
+		calls.Go(func() { _, _ = clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{}) })
+		_ = callFor(t, clients, 20*time.Millisecond)
+	}
+	listener.cut()
+	eventually(t, clients, func() bool { return works.calls.Load() > 50 })
+	cancel()
+	calls.Wait()
+	const metric = "opsgate_upstream_ejections_total"
+	if n := series(t, registry, metric)[metric+" service=fleet"]; n != 0 {
+		t.Errorf("%v ejections", n)
 	}
 }

@@ -67,6 +67,7 @@ type endpoints struct {
 	service   string
 	logger    *slog.Logger
 	ejections prometheus.Counter
+	penalty   time.Duration
 
 	mu       sync.Mutex
 	all      []*endpoint
@@ -77,8 +78,10 @@ type endpoints struct {
 }
 
 // newEndpoints returns the endpoints of a connection to the upstream's address.
-func newEndpoints(u *upstream, unit time.Duration) *endpoints {
-	return &endpoints{service: u.service, logger: u.logger, ejections: u.metrics.ejections, outliers: outliers{unit: unit}}
+func newEndpoints(u *upstream, t timing) *endpoints {
+	return &endpoints{
+		service: u.service, logger: u.logger, ejections: u.metrics.ejections, penalty: t.penalty, outliers: outliers{unit: t.ejection},
+	}
 }
 
 // newEndpoint returns an endpoint that is not one of the endpoints yet.
@@ -195,16 +198,15 @@ func (s *endpoints) returned(again []*endpoint, because string) {
 	}
 }
 
-// ended ends a call. A failure counts as in flight for the failurePenalty: otherwise an endpoint that fails at once would seem the least
+// ended ends a call. A failure counts as in flight for the penalty: otherwise an endpoint that fails at once would seem the least
 // busy.
 func (s *endpoints) ended(e *endpoint, info balancer.DoneInfo, late bool) {
 	switch code := status.Code(info.Err); code {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss, codes.Unauthenticated:
-		time.AfterFunc(failurePenalty, func() { e.inFlight.Add(-1) })
-		if code == codes.DeadlineExceeded && late || code == codes.Unavailable && !info.BytesReceived {
-			return // says nothing about the endpoint, or its connection broke, which its state shows
+		time.AfterFunc(s.penalty, func() { e.inFlight.Add(-1) })
+		if code != codes.DeadlineExceeded || !late {
+			s.failed(e, info.Err)
 		}
-		s.failed(e, info.Err)
 	case codes.Canceled:
 		e.inFlight.Add(-1)
 	default:

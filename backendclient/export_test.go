@@ -18,7 +18,7 @@ func ConnectionOf(c *Clients, fullName string) *grpc.ClientConn {
 
 // Quicken shortens the intervals of clients.
 func Quicken(o *Options) {
-	o.timing = timing{ejection: 200 * time.Millisecond, lookUp: 50 * time.Millisecond, minLookUp: 5 * time.Millisecond}
+	o.timing = timing{ejection: 200 * time.Millisecond, penalty: time.Millisecond, lookUp: 50 * time.Millisecond, minLookUp: 5 * time.Millisecond}
 }
 
 // LookUpEvery replaces the interval of look-ups.

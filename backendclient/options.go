@@ -48,13 +48,14 @@ type Options struct {
 // timing are intervals.
 type timing struct {
 	ejection          time.Duration // length of a first ejection
+	penalty           time.Duration // see failurePenalty
 	lookUp, minLookUp time.Duration // see lookUpInterval
 }
 
 func (o Options) withDefaults() Options {
 	o.Settings = cmp.Or(o.Settings, DefaultSettings())
 	o.Version = cmp.Or(o.Version, "dev")
-	o.timing = cmp.Or(o.timing, timing{ejection: ejectionUnit, lookUp: lookUpInterval, minLookUp: minLookUpInterval})
+	o.timing = cmp.Or(o.timing, timing{ejection: ejectionUnit, penalty: failurePenalty, lookUp: lookUpInterval, minLookUp: minLookUpInterval})
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
