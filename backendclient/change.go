@@ -19,8 +19,8 @@ type Change struct {
 }
 
 // Prepare makes connections to the upstreams whose address or TLS files differ from those in use, and waits up to half a second until they
-// are ready. A service that does not respond is no error: the change can be applied, and calls then wait for the connection or fail as in any
-// other outage. Prepare returns an error if an address cannot be parsed or TLS files cannot be read.
+// are ready. A service that does not respond is no error: the change can be applied, and calls then wait for the connection or fail as in
+// any other outage. Prepare returns an error if an address cannot be parsed or TLS files cannot be read.
 func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 	change, err := c.build(upstreams)
 	if err != nil {
