@@ -133,14 +133,17 @@ config:
 	}
 }
 
-// mustCheck runs the containers of the checks, of the Job and of the gateways, with the real program and their mounts.
-func mustCheck(t *testing.T, r release) {
+// mustCheck runs the containers of the checks, of the Job and of the gateways, with the real program and their mounts. It returns their output.
+func mustCheck(t *testing.T, r release) (outputs []string) {
 	t.Helper()
 	for name, pod := range checks(t, r) {
-		if out, err := runCheck(t, r, pod, true); err != nil {
+		out, err := runCheck(t, r, pod, true)
+		if err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
+		outputs = append(outputs, out)
 	}
+	return outputs
 }
 
 // runCheck runs a container of a check with the files that its pod mounts, and returns its output. Without secrets, optional Secrets are
