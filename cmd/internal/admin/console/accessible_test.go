@@ -63,6 +63,10 @@ func showBroken(t *testing.T) *browser {
 	return s
 }
 
+// tooWide lists the headings of sections whose contents are wider, so that they cover the next section.
+const tooWide = `[...document.querySelectorAll("section")].filter((s) => s.scrollWidth > s.clientWidth)
+	.map((s) => s.getAttribute("aria-labelledby"))`
+
 func TestPageIsAccessible(t *testing.T) {
 	s := showBroken(t)
 	if got := s.text("answer"); strings.Count(got, "breaker open") != 1 || !strings.Contains(got, "fleet cannot be reached – decisive") {
@@ -82,6 +86,9 @@ func TestPageIsAccessible(t *testing.T) {
 		}
 		if got := read[int64](s, "document.documentElement.scrollWidth"); got > width {
 			t.Errorf("the page is %d wide on a screen of %d", got, width)
+		}
+		if got := read[[]string](s, tooWide); len(got) > 0 {
+			t.Errorf("%d pixels: wider than their section: %q", width, got)
 		}
 		s.checkTree(t, width)
 	}
