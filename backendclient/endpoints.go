@@ -207,10 +207,11 @@ func (s *endpoints) ended(e *endpoint, info balancer.DoneInfo, late bool) {
 		if code != codes.DeadlineExceeded || !late {
 			s.failed(e, info.Err)
 		}
-	case codes.Canceled:
-		e.inFlight.Add(-1)
 	default:
 		e.inFlight.Add(-1)
+		if code == codes.Canceled || !info.BytesReceived {
+			return // no answer: gRPC reports no error for a pick whose connection broke before the call
+		}
 		s.outliers.successes.Add(1)
 		if e.failures.Load() > 0 {
 			s.mu.Lock()
