@@ -9,8 +9,13 @@ import (
 	"opsgate/gateway"
 )
 
-// firstRequestPoll is the interval at which a shutdown looks for connections without a request.
-const firstRequestPoll = 2 * time.Millisecond
+const (
+	// firstRequestTimeout is how long a shutdown waits for the first requests of connections. Clients also open connections in advance, and
+	// these must not use up the grace period. http.Server.Shutdown waits as long for connections without a request.
+	firstRequestTimeout = 5 * time.Second
+	// firstRequestPoll is the interval at which a shutdown looks for connections without a request.
+	firstRequestPoll = 2 * time.Millisecond
+)
 
 // trackFirstRequest counts the connections whose first request has not arrived ([http.Server.ConnState]). While the server drains,
 // StateActive does not end the count: net/http drops a request that it has read if Shutdown is called before it calls the handler.
@@ -40,10 +45,10 @@ func (s *server) used(c *connection) {
 	}
 }
 
-// awaitFirstRequests waits until each accepted connection has sent a request or has ended, at most for the timeout of a header. Without it,
+// awaitFirstRequests waits until each accepted connection has sent a request or has ended, for firstRequestTimeout at most. Without it,
 // http.Server.Shutdown closes connections whose first request is on its way, which clients cannot tell from a failure.
 func (s *server) awaitFirstRequests(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, s.http.ReadHeaderTimeout)
+	ctx, cancel := context.WithTimeout(ctx, firstRequestTimeout)
 	defer cancel()
 	tick := time.NewTicker(firstRequestPoll)
 	defer tick.Stop()
