@@ -75,29 +75,35 @@ func TestPageIsAccessible(t *testing.T) {
 	if got := s.text("top"); !regexp.MustCompile(`^maximum [1-9]\d*(\.\d+)? per second$`).MatchString(got) {
 		t.Errorf("the plot's axis is %s", got)
 	}
-	for _, width := range []int64{1280, 768, 360} {
-		s.do(chromedp.EmulateViewport(width, 800))
-		for _, scheme := range []string{"light", "dark"} {
-			s.colorScheme(scheme)
-			if got := read[[]string](s, lowContrast); len(got) > 0 {
-				t.Errorf("%d pixels, %s: low contrast: %q", width, scheme, got)
-			}
-			s.screenshot(fmt.Sprintf("broken-%d-%s.png", width, scheme))
-		}
-		if got := read[int64](s, "document.documentElement.scrollWidth"); got > width {
-			t.Errorf("the page is %d wide on a screen of %d", got, width)
-		}
-		if got := read[[]string](s, tooWide); len(got) > 0 {
-			t.Errorf("%d pixels: wider than their section: %q", width, got)
-		}
-		s.checkTree(t, width)
-	}
+	s.onEachScreen("broken", func(width int64) { s.checkTree(t, width) })
 	color := `getComputedStyle(document.body).backgroundColor`
 	s.colorScheme("light")
 	light := read[string](s, color)
 	s.colorScheme("dark")
 	if dark := read[string](s, color); dark == light {
 		t.Errorf("the light and the dark page are both %s", dark)
+	}
+}
+
+// onEachScreen checks the contrast and the width of the page on screens of three widths, and calls check on each.
+func (s *browser) onEachScreen(name string, check func(width int64)) {
+	s.t.Helper()
+	for _, width := range []int64{1280, 768, 360} {
+		s.do(chromedp.EmulateViewport(width, 800))
+		for _, scheme := range []string{"light", "dark"} {
+			s.colorScheme(scheme)
+			if got := read[[]string](s, lowContrast); len(got) > 0 {
+				s.t.Errorf("%d pixels, %s: low contrast: %q", width, scheme, got)
+			}
+			s.screenshot(fmt.Sprintf("%s-%d-%s.png", name, width, scheme))
+		}
+		if got := read[int64](s, "document.documentElement.scrollWidth"); got > width {
+			s.t.Errorf("the page is %d wide on a screen of %d", got, width)
+		}
+		if got := read[[]string](s, tooWide); len(got) > 0 {
+			s.t.Errorf("%d pixels: wider than their section: %q", width, got)
+		}
+		check(width)
 	}
 }
 

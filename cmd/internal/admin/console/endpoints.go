@@ -63,7 +63,7 @@ func diagnoseEndpoints(name string, d admin.Dependency, now time.Time) (f Findin
 	}
 	slices.Sort(details)
 	return Finding{
-		Key: "endpoints:" + name, Verdict: verdictImpaired, Detail: strings.Join(details, "\n"),
+		Key: "endpoints:" + name, Verdict: verdictImpaired, Detail: joined(details),
 		Text:    fmt.Sprintf("%s: of %s, %s", name, counted(len(d.Endpoints), "endpoint"), strings.Join(states, ", ")),
 		Runbook: "services.md#one-endpoint-of-a-service-fails",
 	}, true

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +96,18 @@ func TestFindings(t *testing.T) {
 		}, []console.Finding{{
 			Key: "endpoints:fleet", Verdict: "impaired", Text: "fleet: of 4 endpoints, 1 unavailable, 1 ejected",
 			Detail:  "10.0.0.2:9000 is ejected for 1s: Internal: disk full\n10.0.0.3:9000 is unavailable for 1m",
+			Runbook: "services.md#one-endpoint-of-a-service-fails",
+		}}},
+		{"many endpoints are not ready", func(s *fakeSource) {
+			d := breaker(backendclient.BreakerStatus{State: "closed"})
+			for i := range 200 {
+				d.Endpoints = append(d.Endpoints, backendclient.EndpointStatus{Address: fmt.Sprintf("%03d", i), State: "unhealthy", Since: ago(time.Minute)})
+			}
+			s.dependencies["fleet"] = d
+		}, []console.Finding{{
+			Key: "endpoints:fleet", Verdict: "impaired", Text: "fleet: of 200 endpoints, 200 unhealthy",
+			Detail: "000 is unhealthy for 1m\n001 is unhealthy for 1m\n002 is unhealthy for 1m\n003 is unhealthy for 1m\n004 is unhealthy for 1m\n" +
+				"and 195 more",
 			Runbook: "services.md#one-endpoint-of-a-service-fails",
 		}}},
 		{"an endpoint of an unavailable service", func(s *fakeSource) {

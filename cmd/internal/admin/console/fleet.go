@@ -23,7 +23,7 @@ const (
 	recoveryTime = 10 * time.Second
 	// maxNamedGateways is the number of gateways that a finding names.
 	maxNamedGateways = 3
-	// maxLines is the number of lines in the detail of a finding.
+	// maxLines is the number of lines in the detail of a finding, before the number of further ones.
 	maxLines = 5
 
 	runbookVersions = "configuration.md#versions-differ"
@@ -75,11 +75,13 @@ func diagnoseCutOff(gateways []admin.Gateway, now time.Time) []Finding {
 		return nil
 	}
 	slices.Sort(modes)
-	who := names(cut)
+	who, others := names(cut), counted(sharing, "gateway")+" of the fleet use"
+	if sharing == 1 {
+		others += "s"
+	}
 	return []Finding{{
 		Key: "fleet:cut-off:" + who, Verdict: verdict, Runbook: "gateways.md#one-gateway-has-lost-redis",
-		Text: fmt.Sprintf("%s: Redis not in use%s, while %s of the fleet %s it", who, forTime(lost, now), counted(sharing, "gateway"),
-			map[bool]string{true: "uses", false: "use"}[sharing == 1]),
+		Text:   fmt.Sprintf("%s: Redis not in use%s, while %s it", who, forTime(lost, now), others),
 		Detail: "rate limits there: " + strings.Join(slices.Compact(modes), ", "),
 	}}
 }
@@ -99,7 +101,7 @@ func diagnoseSilent(silent []admin.Gateway, now time.Time) []Finding {
 	f := Finding{
 		Key: "fleet:silent:" + names(who), Verdict: verdictImpaired, Runbook: "gateways.md#a-gateway-is-not-heard",
 		Text:   names(who) + " have not been heard",
-		Detail: "they were killed, hang, or have lost Redis\n" + strings.Join(lines[:min(len(lines), maxLines)], "\n"),
+		Detail: "they were killed, hang, or have lost Redis\n" + joined(lines),
 	}
 	if len(silent) == 1 {
 		f.Text, f.Detail = who[0]+" has not been heard", "it was killed, hangs, or has lost Redis"
@@ -169,11 +171,10 @@ func differences(gateways []admin.Gateway, what string, since, now time.Time, va
 	for _, v := range slices.Sorted(maps.Keys(byValue)) {
 		lines = append(lines, v+" on "+names(byValue[v]))
 	}
-	lines = lines[:min(len(lines), maxLines)]
 	return []Finding{{
 		Key: "fleet:" + what + "s", Verdict: verdictImpaired, Runbook: runbookVersions,
 		Text:   fmt.Sprintf("%s among %d gateways%s", counted(len(byValue), what), len(gateways), forTime(since, now)),
-		Detail: strings.Join(lines, "\n"),
+		Detail: joined(lines),
 	}}
 }
 
@@ -189,6 +190,14 @@ func named(gateways []admin.Gateway) []admin.Gateway {
 		}
 	}
 	return list
+}
+
+// joined returns the lines of a detail. Their number is bounded, because a fleet or a service may have hundreds of members.
+func joined(lines []string) string {
+	if more := len(lines) - maxLines; more > 0 {
+		lines = append(slices.Clone(lines[:maxLines]), fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // names returns a list of gateways, with a bounded number of names.

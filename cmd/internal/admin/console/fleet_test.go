@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
-
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/admin/console"
 )
@@ -73,20 +71,7 @@ func TestGatewaysAreShown(t *testing.T) {
 			t.Errorf("no %q in %q", want, got)
 		}
 	}
-	for _, width := range []int64{1280, 768, 360} {
-		s.do(chromedp.EmulateViewport(width, 800))
-		for _, scheme := range []string{"light", "dark"} {
-			s.colorScheme(scheme)
-			if got := read[[]string](s, lowContrast); len(got) > 0 {
-				t.Errorf("%d pixels, %s: low contrast: %q", width, scheme, got)
-			}
-			s.screenshot(fmt.Sprintf("gateways-%d-%s.png", width, scheme))
-		}
-		if got := read[int64](s, "document.documentElement.scrollWidth"); got > width {
-			t.Errorf("the page is %d wide on a screen of %d", got, width)
-		}
-		s.checkAxe(t)
-	}
+	s.onEachScreen("gateways", func(int64) { s.checkAxe(t) })
 	s.checkJournal(g)
 }
 
