@@ -58,14 +58,7 @@ func TestRollingUpgradeAndRotation(t *testing.T) {
 		}},
 		{"after", func() {}},
 	} {
-		wait := c.load(t)
-		phase.run()
-		answers := wait()
-		noneFailed(t, clusterRow, answers)
-		report(t, clusterRow, "p99 "+phase.name, tenths(answers.percentile(.99)), "")
-		if len(answers.to("full").refused()) == 0 {
-			t.Errorf("%s: the limit was not reached", phase.name)
-		}
+		c.underLoad(t, phase.name, phase.run)
 	}
 	admitted := decisions(t, c.gateways)[limited.ID].admitted
 	c.audit(t)

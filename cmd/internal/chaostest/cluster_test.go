@@ -119,14 +119,7 @@ func TestRollingRestart(t *testing.T) {
 		}},
 		{"after", func() {}},
 	} {
-		wait := c.load(t)
-		phase.run()
-		all := wait()
-		noneFailed(t, clusterRow, all)
-		report(t, clusterRow, "p99 "+phase.name, tenths(all.percentile(.99)), "")
-		if len(all.to("full").refused()) == 0 {
-			t.Errorf("%s: the limit was not reached", phase.name)
-		}
+		c.underLoad(t, phase.name, phase.run)
 	}
 	admitted := decisions(t, c.gateways)[limited.ID].admitted
 	c.audit(t)
@@ -152,6 +145,19 @@ func (c *cluster) audit(t *testing.T) {
 	report(t, clusterRow, "opsgate audit", result, "")
 	if err != nil {
 		t.Errorf("opsgate audit: %v\n%s", err, out)
+	}
+}
+
+// underLoad runs a phase under load: no request may fail, and the load must reach the limit of requests.
+func (c *cluster) underLoad(t *testing.T, phase string, run func()) {
+	t.Helper()
+	wait := c.load(t)
+	run()
+	answers := wait()
+	noneFailed(t, clusterRow, answers)
+	report(t, clusterRow, "p99 "+phase, tenths(answers.percentile(.99)), "")
+	if len(answers.to("full").refused()) == 0 {
+		t.Errorf("%s: the limit was not reached", phase)
 	}
 }
 
