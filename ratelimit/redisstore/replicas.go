@@ -37,7 +37,7 @@ type ReplicasOptions struct {
 	Prefix   string                  // of the key; "" for "opsgate:". Gateways with the same prefix are counted together
 	Interval time.Duration           // between heartbeats, ±10 %; the same for all gateways; 0 for 2 s
 	Changed  func(before, after int) // called by Run after each change of the count; nil for none
-	// Status returns the status of this gateway for [Replicas.Peers], at most [MaxStatus] bytes; Run calls it for each heartbeat. nil for none.
+	// Status returns the status of this gateway, at most [MaxStatus] bytes, which Run sends with each heartbeat; nil for none.
 	Status func() []byte
 
 	Logger     *slog.Logger
