@@ -83,19 +83,28 @@ func (b dnsBuilder) Build(target resolver.Target, cc resolver.ClientConn, _ reso
 	if net.ParseIP(host) != nil {
 		return noResolver{}, cc.UpdateState(resolver.State{Addresses: []resolver.Address{{Addr: target.Endpoint()}}})
 	}
-	r := &dnsResolver{dnsBuilder: b, host: host, port: port, cc: cc, names: net.DefaultResolver, now: make(chan struct{}, 1)}
-	if server := target.URL.Host; server != "" {
-		if _, _, err := net.SplitHostPort(server); err != nil {
-			server = net.JoinHostPort(strings.Trim(server, "[]"), defaultNameServerPort)
-		}
-		r.names = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, server)
-		}}
-	}
+	r := &dnsResolver{dnsBuilder: b, host: host, port: port, cc: cc, names: namesFrom(target.URL.Host), now: make(chan struct{}, 1)}
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(context.Background())
 	r.running.Go(func() { r.run(ctx) })
 	return r, nil
+}
+
+// namesFrom returns a resolver that asks a name server, or those of the system for "".
+func namesFrom(server string) *net.Resolver {
+	if server != "" {
+		if _, _, err := net.SplitHostPort(server); err != nil {
+			server = net.JoinHostPort(strings.Trim(server, "[]"), defaultNameServerPort)
+		}
+	}
+	// Go's resolver waits for an answer even if the context ends, and a gateway would wait for it when it stops.
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, cmp.Or(server, address))
+		if err == nil {
+			context.AfterFunc(ctx, func() { _ = conn.Close() })
+		}
+		return conn, err
+	}}
 }
 
 // A dnsResolver looks up the addresses of a name until it is closed.

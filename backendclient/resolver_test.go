@@ -217,3 +217,29 @@ func TestTheServerNameOfAStaticListIsThatOfEachAddress(t *testing.T) {
 		})
 	}
 }
+
+// A name server that does not answer must not delay the end of a gateway.
+func TestClosingDoesNotWaitForTheNameServer(t *testing.T) {
+	silent, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	name := backendclient.Upstream{Address: "dns://" + silent.LocalAddr().String() + "/fleet.example:9000"}
+	clients, err := backendclient.Dial(backendclient.Options{Upstreams: backendclient.Upstreams{
+		Fleet: name, Monitoring: name, Incident: name, Audit: name, Identity: name,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := silent.ReadFrom(make([]byte, 512)); err != nil { // a look-up is in progress
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if err := clients.Close(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
