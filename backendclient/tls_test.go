@@ -72,7 +72,10 @@ func secured(t *testing.T, a *tlsfilestest.Authority) *securedService {
 	s.use(t, a)
 	b := &backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
 		p, _ := peer.FromContext(ctx)
-		s.clients <- p.AuthInfo.(credentials.TLSInfo).State.PeerCertificates[0].Subject.CommonName
+		select {
+		case s.clients <- p.AuthInfo.(credentials.TLSInfo).State.PeerCertificates[0].Subject.CommonName:
+		case <-ctx.Done(): // repeated calls
+		}
 		return &fleetv1.GetServerResponse{}, nil
 	}}
 	b.serve(t, s.listener, grpc.Creds(credentials.NewTLS(&tls.Config{
