@@ -2,6 +2,7 @@ package backendclient
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -18,25 +19,48 @@ type Change struct {
 	connections map[*upstream]*connection
 }
 
+// A ChangeError is why the upstream of one service cannot be changed.
+type ChangeError struct {
+	Service string // its short name
+	Err     error
+}
+
+// Error implements error.
+func (e *ChangeError) Error() string { return e.Service + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ChangeError) Unwrap() error { return e.Err }
+
 // Prepare makes connections to the upstreams whose address or TLS files differ from those in use, and waits up to half a second until they
-// are ready. A service that does not respond is no error: the change can be applied, and calls then wait for the connection or fail as in
-// any other outage. Prepare returns an error if an address cannot be parsed or TLS files cannot be read.
+// are ready. Its error is a [ChangeError]: an address cannot be parsed, TLS files cannot be read, or the new address does not respond while
+// the one in use does. If neither responds, the change can be applied.
 func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 	change, err := c.build(upstreams)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, readyTimeout)
+	change.awaitReady()
+	for u, n := range change.connections {
+		if inUse := u.connection.Load(); n.grpc.GetState() != connectivity.Ready && inUse.grpc.GetState() == connectivity.Ready {
+			change.Discard()
+			return nil, &ChangeError{u.service, fmt.Errorf("%s does not respond, and %s, which is in use, does", n.target.Address, inUse.target.Address)}
+		}
+	}
+	return change, nil
+}
+
+// awaitReady connects, and waits until all connections are ready, at most for readyTimeout.
+func (c *Change) awaitReady() {
+	ctx, cancel := context.WithTimeout(c.clients.ctx, readyTimeout)
 	defer cancel()
-	for _, n := range change.connections {
+	for _, n := range c.connections {
 		n.grpc.Connect()
 	}
-	for _, n := range change.connections {
+	for _, n := range c.connections {
 		for state := n.grpc.GetState(); state != connectivity.Ready && n.grpc.WaitForStateChange(ctx, state); {
 			state = n.grpc.GetState()
 		}
 	}
-	return change, nil
 }
 
 // build makes the connections of a change.
@@ -50,7 +74,7 @@ func (c *Clients) build(upstreams Upstreams) (*Change, error) {
 		n, err := c.newConnection(u, target)
 		if err != nil {
 			change.Discard()
-			return nil, err
+			return nil, &ChangeError{u.service, err}
 		}
 		change.connections[u] = n
 	}

@@ -2,7 +2,9 @@ package backendclient_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -193,18 +195,41 @@ func TestAnUnchangedUpstreamKeepsItsConnection(t *testing.T) {
 	}
 }
 
-// The configuration names an address that does not respond. It is in force, and the next change is as well.
-func TestAnAddressThatDoesNotRespondCanBeChangedAgain(t *testing.T) {
+// nowhere returns upstreams of which fleet is at an address that does not respond.
+func nowhere(t *testing.T) backendclient.Upstreams {
+	t.Helper()
+	closed := listen(t, "127.0.0.1:0")
+	_ = closed.Close()
+	upstreams := at("passthrough:///x")
+	upstreams.Fleet.Address = closed.Addr().String()
+	return upstreams
+}
+
+func TestAnAddressThatDoesNotRespondIsRefusedWhileTheOneInUseDoes(t *testing.T) {
+	b := startPlace(t)
+	clients := dial(t, b.only())
+	if err := getServer(t, clients); err != nil {
+		t.Fatal(err)
+	}
+	wrong := nowhere(t)
+	_, err := clients.Prepare(wrong)
+	refused, is := errors.AsType[*backendclient.ChangeError](err)
+	if !is || refused.Service != "fleet" || !strings.HasPrefix(refused.Err.Error(), wrong.Fleet.Address+" does not respond") {
+		t.Errorf("got %v", err)
+	}
+	if err := getServer(t, clients); err != nil || b.calls.Load() != 2 {
+		t.Errorf("%v, %d calls at the address in use", err, b.calls.Load())
+	}
+}
+
+// Neither the address in use nor the next one responds. The next one is in force, and can be changed again.
+func TestAnAddressThatDoesNotRespondCanBeChanged(t *testing.T) {
 	b := startPlace(t)
 	log := make(lines, 100)
-	clients := dial(t, b.only(), func(o *backendclient.Options) {
+	clients := dial(t, nowhere(t), func(o *backendclient.Options) {
 		o.Logger, o.Breaker.MinRequests, o.Breaker.FailureRate = slog.New(log), 1, 1
 	})
-	wrong := listen(t, "127.0.0.1:0")
-	_ = wrong.Close()
-	upstreams := b.only()
-	upstreams.Fleet.Address = wrong.Addr().String()
-	move(t, clients, upstreams)
+	move(t, clients, nowhere(t))
 	if e := failure(t, getServer(t, clients)); e.Code != codes.Unavailable {
 		t.Errorf("%v, want Unavailable", e)
 	}

@@ -5,13 +5,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 )
 
-// The address of all services changes under load, to services that answer and to none. Requests in flight end at the old address, and no
-// request fails while both addresses answer.
+// The address of all services changes under load, to services that answer. Requests in flight end at the old address, and no request fails.
+// An address that does not answer is refused.
 func TestReloadChangesTheAddressesOfServices(t *testing.T) {
 	before, after, third := startServices(t), startServices(t), startServices(t)
 	before.release, after.token, third.token = make(chan struct{}), before.token, before.token
@@ -70,10 +71,13 @@ func TestReloadChangesTheAddressesOfServices(t *testing.T) {
 	load.Wait()
 
 	r.base = at("127.0.0.1:1")
-	if err := r.reload(t, limits(1_000_000)); err != nil {
-		t.Fatal(err)
+	refused := regexp.MustCompile(`opsgate.yaml:[0-9]+: upstreams\.[a-z]+\.address: 127.0.0.1:1 does not respond, and `)
+	if err := r.reload(t, limits(1_000_000)); err == nil || !refused.MatchString(err.Error()) {
+		t.Errorf("got %v", err)
 	}
-	r.readiness(t, "degraded")
+	if got := r.get(t, r.Address(), "/v1/servers"); got.status != http.StatusOK {
+		t.Errorf("after a refused address: %+v", got)
+	}
 	r.base = base
 	if err := r.reload(t, limits(1_000_000)); err != nil {
 		t.Fatal(err)

@@ -75,9 +75,18 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 		return s, err
 	}
 	if s.upstreams, err = p.clients.Prepare(upstreams(loaded.Upstreams)); err != nil { // last, so that no other step has to discard it
-		return nil, config.Problems{{Key: "upstreams", Text: err.Error()}}
+		return nil, upstreamProblems(loaded, err)
 	}
 	return s, nil
+}
+
+// upstreamProblems returns the problem of an upstream that cannot be changed.
+func upstreamProblems(loaded config.Loaded, err error) config.Problems {
+	key, text := "upstreams", err.Error()
+	if refused, is := errors.AsType[*backendclient.ChangeError](err); is {
+		key, text = key+"."+refused.Service+".address", refused.Err.Error()
+	}
+	return config.Problems{loaded.Problem(key, text)}
 }
 
 func callSettings(c config.Config) backendclient.Settings {
