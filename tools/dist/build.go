@@ -89,6 +89,7 @@ func (r release) documents() ([]entry, error) {
 		{"README.md", "README.md"},
 		{"CHANGELOG.md", "CHANGELOG.md"},
 		{"SECURITY.md", "SECURITY.md"},
+		{"cmd/internal/refbackend/webhook/payload.schema.json", "cmd/internal/refbackend/webhook/payload.schema.json"},
 		{"deploy/conformance-fixtures.yaml", "deploy/conformance-fixtures.yaml"},
 		{"deploy/helm/opsgate/README.md", "deploy/helm/opsgate/README.md"},
 		{"deploy/opsgate.yaml", "deploy/opsgate.yaml"},
