@@ -43,7 +43,8 @@ func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 	for u, n := range change.connections {
 		if inUse := u.connection.Load(); n.grpc.GetState() != connectivity.Ready && inUse.grpc.GetState() == connectivity.Ready {
 			change.Discard()
-			return nil, &ChangeError{u.service, fmt.Errorf("%s does not respond, and %s, which is in use, does", n.target.Address, inUse.target.Address)}
+			err := fmt.Errorf("%s does not respond, and %s, which is in use, does", n.target.Address, inUse.target.Address)
+			return nil, &ChangeError{u.service, err}
 		}
 	}
 	return change, nil

@@ -107,10 +107,10 @@ func compareBools(a, b bool) int {
 	}
 }
 
-// problem returns a Problem with a formatted text.
 // Problem returns a problem with the value of a key, found where the configuration is used.
 func (l Loaded) Problem(key, text string) Problem { return problem(l.where(key), key, "%s", text) }
 
+// problem returns a Problem with a formatted text.
 func problem(at origin, key, format string, args ...any) Problem {
 	return Problem{Where: at.String(), Line: at.line, Key: key, Text: fmt.Sprintf(format, args...)}
 }
