@@ -26,7 +26,7 @@ type ChangeError struct {
 }
 
 // Error implements error.
-func (e *ChangeError) Error() string { return e.Service + ": " + e.Err.Error() }
+func (e *ChangeError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *ChangeError) Unwrap() error { return e.Err }
