@@ -65,14 +65,14 @@ func (c clientGroup) run(t *testing.T, seed uint64) (took, denials float64) {
 		for client := range c.clients {
 			random := rand.New(rand.NewPCG(seed, uint64(client)))
 			wg.Go(func() {
-				<-time.After(time.Duration(random.Float64() * float64(c.spread)))
+				time.Sleep(time.Duration(random.Float64() * float64(c.spread)))
 				for left := c.requests; left > 0; {
-					<-time.After(time.Duration(random.Float64() * float64(3*time.Millisecond))) // network latency
+					time.Sleep(time.Duration(random.Float64() * float64(3*time.Millisecond))) // network latency
 					if status, wait := request(t, g); status == http.StatusOK {
 						left--
 					} else {
 						denied.Add(1)
-						<-time.After(wait)
+						time.Sleep(wait)
 					}
 				}
 			})
