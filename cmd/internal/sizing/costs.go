@@ -28,13 +28,13 @@ type Costs struct {
 func Measured() Costs {
 	return Costs{
 		Request:       105 * time.Microsecond,
-		RedisCall:     30 * time.Microsecond,
+		RedisCall:     40 * time.Microsecond,
 		LookUp:        80 * time.Microsecond,
 		Handshake:     600 * time.Microsecond,
-		Decision:      30 * time.Microsecond,
-		Gateway:       68 << 20,
+		Decision:      35 * time.Microsecond,
+		Gateway:       70 << 20,
 		Principal:     420,
-		KeptAccount:   280,
+		KeptAccount:   320,
 		StoredAccount: 220,
 	}
 }
