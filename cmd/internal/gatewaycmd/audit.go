@@ -1,7 +1,6 @@
 package gatewaycmd
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -45,9 +44,7 @@ func (c *audit) Run(e Environment) error {
 	}
 	view := viewAudit(report, about, c.Top)
 	if c.JSON {
-		encoder := json.NewEncoder(e.Out)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(view)
+		err = writeJSON(e.Out, view)
 	} else {
 		err = writeAudit(e.Out, &view)
 	}

@@ -153,17 +153,11 @@ func auditWarnings(r *demand.AuditReport, about demand.Summary) []string {
 		warnings = append(warnings, fmt.Sprintf("a sample of %s of the tokens is audited: other tokens are not",
 			sampleText(about.MinSample, about.MaxSample)))
 	}
-	for _, w := range []struct {
-		n    uint64
-		text string
-	}{
-		{r.Assumed, "requests are recorded without their limits: those of --config are assumed"},
-		{r.Unknown, "admissions are recorded without their limits: windows that end with them are not audited; give --config"},
-		{r.Local, "requests were decided by a gateway without the shared store: their windows may have 5% more than the limit, at least two"},
-	} {
-		if w.n > 0 {
-			warnings = append(warnings, fmt.Sprintf("%d %s", w.n, w.text))
-		}
-	}
-	return warnings
+	return append(warnings, countedTexts(
+		countedText{r.Assumed, "requests are recorded without their limits: those of --config are assumed"},
+		countedText{r.Unknown, "admissions are recorded without their limits: windows that end with them are not audited; give --config"},
+		countedText{
+			r.Local, "requests were decided by a gateway without the shared store: their windows may have 5% more than the limit, at least two",
+		},
+	)...)
 }

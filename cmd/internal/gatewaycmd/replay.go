@@ -1,7 +1,6 @@
 package gatewaycmd
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -54,9 +53,7 @@ func (c *replay) Run(e Environment) error {
 	view := viewReplay(report, about, c.Top)
 	view.Version, view.Exceeded = loaded.Version(), texts(exceeded)
 	if c.JSON {
-		encoder := json.NewEncoder(e.Out)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(view)
+		err = writeJSON(e.Out, view)
 	} else {
 		err = writeReplay(e.Out, view)
 	}

@@ -1,6 +1,7 @@
 package gatewaycmd
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -83,3 +84,10 @@ func sampleText(least, most float64) string {
 func number(n uint64) string { return strconv.FormatUint(n, 10) }
 
 func percentText(part float64) string { return strconv.FormatFloat(part*100, 'g', 6, 64) + "%" }
+
+// writeJSON prints a value as indented JSON.
+func writeJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}

@@ -114,17 +114,25 @@ func replayWarnings(r *demand.Report, about demand.Summary) []string {
 			"admitted in this result than would have been", from)
 	}
 	warnings := []string{unknown}
-	for _, w := range []struct {
-		n    uint64
-		text string
-	}{
-		{r.Local, "requests were decided by a gateway without the shared store: the result before may differ from the limits"},
-		{about.Dropped, "events are missing in the record: more may be admitted in this result than would have been"},
-		{r.Late, "events were recorded long after later ones: a clock was set back"},
-	} {
-		if w.n > 0 {
-			warnings = append(warnings, fmt.Sprintf("%d %s", w.n, w.text))
+	return append(warnings, countedTexts(
+		countedText{r.Local, "requests were decided by a gateway without the shared store: the result before may differ from the limits"},
+		countedText{about.Dropped, "events are missing in the record: more may be admitted in this result than would have been"},
+		countedText{r.Late, "events were recorded long after later ones: a clock was set back"},
+	)...)
+}
+
+// A countedText is a text about a number of events.
+type countedText struct {
+	n    uint64
+	text string
+}
+
+// countedTexts returns the texts whose number is not 0, with their numbers.
+func countedTexts(all ...countedText) (texts []string) {
+	for _, c := range all {
+		if c.n > 0 {
+			texts = append(texts, fmt.Sprintf("%d %s", c.n, c.text))
 		}
 	}
-	return warnings
+	return texts
 }

@@ -1,7 +1,6 @@
 package gatewaycmd
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -69,9 +68,7 @@ func (c *size) Run(e Environment) error {
 	if !c.JSON {
 		return writePlan(e.Out, demand, plan)
 	}
-	encoder := json.NewEncoder(e.Out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(struct {
+	return writeJSON(e.Out, struct {
 		sizing.Plan
 
 		Bottleneck string       `json:"bottleneck"`
