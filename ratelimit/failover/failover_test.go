@@ -257,8 +257,13 @@ func TestBeginningAndEndOfAnOutageAreLogged(t *testing.T) {
 		stop()
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		if len(lines) != 2 || !strings.Contains(lines[0], "not in use") || !strings.Contains(lines[0], "refused") || !strings.Contains(lines[0], "mode=local") ||
-			!strings.Contains(lines[1], "in use again") || !strings.Contains(lines[1], "away_for=10.") {
-			t.Errorf("got\n%s", log.String())
+			!strings.Contains(lines[1], "in use again") {
+			t.Fatalf("got\n%s", log.String())
+		}
+		_, rest, _ := strings.Cut(lines[1], "away_for=")
+		text, _, _ := strings.Cut(rest, " ")
+		if d, err := time.ParseDuration(text); err != nil || d < 10*time.Second || d >= 11*time.Second {
+			t.Errorf("the outage took %v (%v):\n%s", d, err, log.String())
 		}
 	})
 }
