@@ -85,7 +85,7 @@ func eventually(t *testing.T, clients *backendclient.Clients, is func() bool) {
 		_, _ = clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{}, grpc.WaitForReady(true))
 		cancel()
 		if time.Now().After(end) {
-			t.Fatal("timed out")
+			t.Fatalf("timed out; the endpoints of fleet: %+v", clients.Endpoints()["fleet"])
 		}
 	}
 }
@@ -160,8 +160,10 @@ func TestAStreamDoesNotCountAsInFlight(t *testing.T) {
 		return err
 	}
 	for _, p := range all {
-		for before := p.calls.Load(); p.calls.Load() == before; {
-			_ = look()
+		for before, end := p.calls.Load(), time.Now().Add(time.Minute); p.calls.Load() == before; {
+			if err := look(); time.Now().After(end) {
+				t.Fatalf("a process got no call within a minute: %v, %+v", err, clients.Endpoints()["identity"])
+			}
 		}
 	}
 	if _, err := clients.Identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{}); err != nil {

@@ -33,7 +33,7 @@ func broken(t *testing.T, w *wire, change ...func(*backendclient.Options)) *back
 	t.Helper()
 	clients := overWire(t, w, change...)
 	w.answer = always(status.Error(codes.Internal, "no disk"))
-	for breakerOf(clients).State == backendclient.BreakerClosed {
+	for range backendclient.DefaultSettings().Breaker.MinRequests {
 		_ = call(t, clients)
 	}
 	mustBe(t, clients, backendclient.BreakerOpen)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,8 +38,12 @@ func TestAnEndpointThatFailsAloneIsEjectedAndReturns(t *testing.T) {
 		}
 		return found
 	}
-	eventually(t, clients, func() bool { return find().State == backendclient.EndpointEjected })
-	e, calls := find(), places[1].calls.Load()
+	var e backendclient.EndpointStatus
+	eventually(t, clients, func() bool {
+		e = find()
+		return e.State == backendclient.EndpointEjected
+	})
+	calls := places[1].calls.Load()
 	if e.Cause != "Internal: disk full" || e.Ejections != 1 || e.EjectedUntil.Sub(e.Since).Milliseconds() > 200 {
 		t.Errorf("status %+v", e)
 	}
@@ -49,7 +54,10 @@ func TestAnEndpointThatFailsAloneIsEjectedAndReturns(t *testing.T) {
 			t.Errorf("%v endpoints are %s, want %v", n, state, want)
 		}
 	}
-	for find().State == backendclient.EndpointEjected {
+	for end := time.Now().Add(time.Minute); find().State == backendclient.EndpointEjected; {
+		if time.Now().After(end) {
+			t.Fatalf("ejected for more than a minute: %+v", find())
+		}
 		if err := getServer(t, clients); err != nil && find().State == backendclient.EndpointEjected {
 			t.Error(err)
 		}
@@ -101,30 +109,49 @@ func TestNoEndpointIsEjectedFor(t *testing.T) {
 
 // A process that is replaced breaks its connection with many calls in flight. Its successor gets calls at once.
 func TestNoEndpointIsEjectedForABrokenConnection(t *testing.T) {
+	const each = 10 // calls in flight at each of two endpoints, which get as many
+	release, arrived := make(chan struct{}), make(chan struct{}, 2*each)
+	var replaced atomic.Bool
+	var atSuccessor atomic.Int64
 	works := startPlace(t)
-	listener := &cutting{Listener: listen(t, "127.0.0.1:0")}
-	arrived, registry := make(chan struct{}, 100), prometheus.NewRegistry()
-	(&backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
-		if deadline, _ := ctx.Deadline(); time.Until(deadline) > time.Second {
+	works.answer = func(context.Context) error {
+		if !replaced.Load() {
 			arrived <- struct{}{}
+			<-release
 		}
-		return nil, hang(ctx)
+		return nil
+	}
+	listener, registry := &cutting{Listener: listen(t, "127.0.0.1:0")}, prometheus.NewRegistry()
+	(&backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
+		if !replaced.Load() {
+			arrived <- struct{}{}
+			return nil, hang(ctx)
+		}
+		atSuccessor.Add(1)
+		return &fleetv1.GetServerResponse{}, nil
 	}}).serve(t, listener)
 	clients := dial(t, fleetAt("static:///"+works.Address+","+listener.Addr().String()), backendclient.Quicken,
 		func(o *backendclient.Options) {
 			o.Registerer, o.Retries.Max, o.Breaker.MinRequests = registry, 0, 100_000
 		})
-	<-works.begun
+	awaitStates(t, clients, map[string]backendclient.EndpointState{
+		works.Address: backendclient.EndpointReady, listener.Addr().String(): backendclient.EndpointReady,
+	})
 	var calls sync.WaitGroup
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for len(arrived) < 10 { // the others succeed
-		calls.Go(func() { _, _ = clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{}) })
-		_ = callFor(t, clients, 20*time.Millisecond)
+	for range 2 * each {
+		calls.Go(func() { _ = callFor(t, clients, time.Minute) })
 	}
+	for n := range 2 * each {
+		select {
+		case <-arrived:
+		case <-time.After(time.Minute):
+			t.Fatalf("%d of %d calls arrived within a minute: %v", n, 2*each, clients.Endpoints()["fleet"])
+		}
+	}
+	replaced.Store(true)
+	close(release)
 	listener.cut()
-	eventually(t, clients, func() bool { return works.calls.Load() > 50 })
-	cancel()
+	eventually(t, clients, func() bool { return works.calls.Load() > 50 && atSuccessor.Load() > 10 })
 	calls.Wait()
 	const metric = "opsgate_upstream_ejections_total"
 	if n := series(t, registry, metric)[metric+" service=fleet"]; n != 0 {

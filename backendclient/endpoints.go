@@ -204,7 +204,7 @@ func (s *endpoints) ended(e *endpoint, info balancer.DoneInfo, late bool) {
 	switch code := status.Code(info.Err); code {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss, codes.Unauthenticated:
 		time.AfterFunc(s.penalty, func() { e.inFlight.Add(-1) })
-		if code != codes.DeadlineExceeded || !late {
+		if !inconclusive(code, info.BytesReceived, late) {
 			s.failed(e, info.Err)
 		}
 	default:
@@ -219,6 +219,12 @@ func (s *endpoints) ended(e *endpoint, info balancer.DoneInfo, late bool) {
 			s.outliers.succeeded(e)
 		}
 	}
+}
+
+// inconclusive reports whether a failure is no sign of a bad endpoint: the call had little time, which the caller spent elsewhere, or its
+// connection broke. Calls on a broken connection may end before, between and after the change of its state, and after that of the next one.
+func inconclusive(code codes.Code, bytesReceived, late bool) bool {
+	return code == codes.DeadlineExceeded && late || code == codes.Unavailable && !bytesReceived
 }
 
 // failed records a failed call, and ejects the endpoint if it is an outlier.

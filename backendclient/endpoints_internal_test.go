@@ -1,12 +1,56 @@
 package backendclient
 
 import (
+	"log/slog"
 	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
+
+// Calls end on a broken connection before its state changes, and calls with little time end on a busy machine: neither is a sign of a bad
+// endpoint. The other endpoint answers all calls.
+func TestFailuresThatEject(t *testing.T) {
+	for _, test := range []struct {
+		name           string
+		code           codes.Code
+		received, late bool
+		ejections      int
+	}{
+		{"the connection broke", codes.Unavailable, false, false, 0},
+		{"the service answered that it is unavailable", codes.Unavailable, true, false, 1},
+		{"the caller had little time", codes.DeadlineExceeded, false, true, 0},
+		{"the caller had little time, and the service answered that it is over", codes.DeadlineExceeded, true, true, 0},
+		{"the call hung", codes.DeadlineExceeded, false, false, 1},
+		{"the stream was reset", codes.Internal, false, false, 1},
+		{"the caller had little time, and the service failed", codes.Internal, true, true, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := &endpoints{
+				logger: slog.New(slog.DiscardHandler), ejections: prometheus.NewCounter(prometheus.CounterOpts{Name: "x"}),
+				outliers: outliers{unit: time.Minute}, picker: new(picker),
+			}
+			defer s.close()
+			bad, good := s.newEndpoint("bad"), s.newEndpoint("good")
+			s.outliers.setMembers([]*endpoint{bad, good}, time.Now())
+			end := bad.done
+			if test.late {
+				end = bad.late
+			}
+			for range 2 * minFailures {
+				end(balancer.DoneInfo{Err: status.Error(test.code, "x"), BytesReceived: test.received})
+				good.done(balancer.DoneInfo{BytesReceived: true})
+			}
+			if bad.ejections != test.ejections || bad.isEjected() != (test.ejections > 0) {
+				t.Errorf("%d ejections, ejected: %v", bad.ejections, bad.isEjected())
+			}
+		})
+	}
+}
 
 // If a connection breaks between the pick and the call, gRPC ends the pick without an error. That must not make other endpoints outliers.
 func TestAPickWithoutAnAnswerIsNoSuccess(t *testing.T) {

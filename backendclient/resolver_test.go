@@ -98,6 +98,20 @@ func states(clients *backendclient.Clients) map[string]backendclient.EndpointSta
 	return all
 }
 
+// awaitStates waits until the endpoints of fleet have the states.
+func awaitStates(t *testing.T, clients *backendclient.Clients, want map[string]backendclient.EndpointState) {
+	t.Helper()
+	tick, end := time.NewTicker(time.Millisecond), time.After(time.Minute)
+	defer tick.Stop()
+	for !maps.Equal(states(clients), want) {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("states %v, want %v", states(clients), want)
+		}
+	}
+}
+
 func TestANameThatGainsAddressesIsUsedAtAllOfThem(t *testing.T) {
 	port, places := samePort(t, "127.0.0.1", "127.0.0.2", "127.0.0.3")
 	names := startNameServer(t, "127.0.0.1")
@@ -205,15 +219,7 @@ func TestTheServerNameOfAStaticListIsThatOfEachAddress(t *testing.T) {
 			upstreams.Fleet.TLS = files
 			clients := dial(t, upstreams)
 			want := map[string]backendclient.EndpointState{"127.0.0.1:" + port: test.ip, "localhost:" + port: test.localhost}
-			tick, end := time.NewTicker(time.Millisecond), time.After(time.Minute)
-			defer tick.Stop()
-			for !maps.Equal(states(clients), want) {
-				select {
-				case <-tick.C:
-				case <-end:
-					t.Fatalf("states %v, want %v", states(clients), want)
-				}
-			}
+			awaitStates(t, clients, want)
 		})
 	}
 }
