@@ -218,8 +218,10 @@ func TestFirstRequestAfterAnOutageUploads(t *testing.T) {
 		e.beginOutage(refusing)
 		e.admitted("t", 10)
 		e.shared.become(working)
-		for e.store.State().Mode != ratelimit.ModeShared {
-			time.Sleep(time.Millisecond)
+		for began := time.Now(); e.store.State().Mode != ratelimit.ModeShared; time.Sleep(time.Millisecond) {
+			if time.Since(began) > time.Minute {
+				t.Fatalf("after a minute: %+v", e.store.State())
+			}
 		}
 		if n := e.used("t"); n != 1 {
 			t.Errorf("%d counted before a request", n)

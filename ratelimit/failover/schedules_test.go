@@ -91,7 +91,11 @@ func restart(t rapid.TB, s *sharedStore, p *ratelimit.Policy, gateways ...*failo
 		return
 	}
 	for _, g := range gateways {
+		began := time.Now()
 		for was := s.refused.Load(); g.State().Mode == ratelimit.ModeShared && s.refused.Load() == was; time.Sleep(uploadEvery) {
+			if time.Since(began) > time.Minute {
+				t.Fatalf("no call was refused within a minute: %+v", g.State())
+			}
 			decide(t, g, "probe", p)
 		}
 	}
@@ -175,7 +179,11 @@ func TestTwoGatewaysKeepAShortLimitAfterAnyOutage(t *testing.T) {
 		defer g.stop()
 		g.request(t, 120)
 		s.become(rapid.SampledFrom([]condition{refusing, hanging}).Draw(t, "condition"))
+		began := time.Now()
 		for g.stores[0].State().Mode == ratelimit.ModeShared || g.stores[1].State().Mode == ratelimit.ModeShared {
+			if time.Since(began) > time.Minute {
+				t.Fatalf("no outage within a minute: %+v, %+v", g.stores[0].State(), g.stores[1].State())
+			}
 			g.request(t, 2)
 		}
 		g.request(t, 2*rapid.IntRange(0, 60).Draw(t, "requests of each during the outage"))
