@@ -1,7 +1,7 @@
 package deliverytest
 
 import (
-	"net"
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	incidentv1 "opsgate/proto/ops/incident/v1"
+	"opsgate/ratelimit/redisstore/redistest"
 )
 
 // A service is an opsbackend on one data directory, which can be killed and started again at the same address.
@@ -25,7 +26,7 @@ type service struct {
 // startService runs opsbackend, which sends to the receivers, until the end of the test.
 func startService(t *testing.T, data string, to *receivers, variables ...string) *service {
 	t.Helper()
-	s := &service{address: freeAddress(t), variables: variables}
+	s := &service{address: fmt.Sprint("127.0.0.1:", redistest.FreePort(t)), variables: variables}
 	s.arguments = serveArguments(s.address, data, to)
 	// The service is away for short times: the default of the delay between connection attempts is a second and more.
 	reconnect := backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 50 * time.Millisecond}
@@ -54,13 +55,4 @@ func (s *service) start(t *testing.T) {
 	t.Helper()
 	s.process = launch(t, "opsbackend", s.variables, s.arguments...)
 	s.record("serving")
-}
-
-// freeAddress returns an address that no socket has.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	must(t, listener.Close())
-	return listener.Addr().String()
 }

@@ -19,6 +19,7 @@ import (
 
 	"opsgate/cmd/internal/logging/loggingtest"
 	"opsgate/cmd/internal/processtest"
+	"opsgate/ratelimit/redisstore/redistest"
 )
 
 // maxWait is the maximum time to wait for anything.
@@ -271,10 +272,7 @@ func TestOtherSocketsEndTheStart(t *testing.T) {
 
 // A process that systemd did not start may inherit the variables. Then the sockets are not its own, and it binds its address itself.
 func TestVariablesOfAnotherProcessAreIgnored(t *testing.T) {
-	held, address := socket(t)
-	if err := held.Close(); err != nil { // so that the gateway can bind the address
-		t.Fatal(err)
-	}
+	address := fmt.Sprint("127.0.0.1:", redistest.FreePort(t))
 	p := &process{ended: make(chan error, 1)}
 	p.cmd = exec.Command(program, "serve", "--config", configuration(t, address))
 	p.cmd.Env = append(os.Environ(), "LISTEN_FDS=1", "LISTEN_FDNAMES=other", "LISTEN_PID="+strconv.Itoa(os.Getpid()))
