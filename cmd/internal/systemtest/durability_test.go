@@ -51,7 +51,13 @@ func TestAcknowledgedIncidentsSurviveSIGKILL(t *testing.T) {
 			}
 		})
 	}
-	<-enough
+	select {
+	case <-enough:
+	case <-time.After(patience):
+		mu.Lock()
+		t.Errorf("%d incidents of 200 were acknowledged within %v", len(acknowledged), patience)
+		mu.Unlock()
+	}
 	s.kill(t)
 	wg.Wait()
 
