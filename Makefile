@@ -19,11 +19,22 @@ TEST_PROGRAMS := chromium curl dockerd/docker.io fish groff/groff-base haproxy i
 # These tests measure latency while processes are killed and frozen, so no other package is tested at the same time.
 ALONE := cmd/internal/chaostest
 
+# These tests start compilers and interpreters: for each sample of the documentation, and for clients in four languages.
+SLOW := cmd/internal/apidocstest tools/clients
+
+# The tests of a package end within TEST_TIMEOUT, so that one that hangs is reported, with the stacks of all goroutines. Those of ALONE,
+# which break one dependency after the other, those of SLOW, and those of DEPLOY_MODULES, which build releases and images, have more time.
+TEST_TIMEOUT   := 3m
+ALONE_TIMEOUT  := 20m
+SLOW_TIMEOUT   := 10m
+DEPLOY_TIMEOUT := 30m
+
 # Packages whose own tests must cover at least COVER_MIN percent of their statements.
 COVERED   := gateway authn ratelimit backendclient
 COVER_MIN := 85
 
 FUZZTIME ?= 30s
+N        ?= 20
 SOAKTIME ?= 20m
 
 # The seed of all property tests (pgregory.net/rapid), so that they check the same cases in each run. make explore uses another.
@@ -37,14 +48,15 @@ VERSION ?= $(patsubst v%,%,$(shell git describe --tags --always --dirty))
 # RACE=1, which CI sets, builds everything that is linted and tested with the race detector. SQLite, which is C translated to Go
 # with its own locking, is excluded: the detector makes it about ten times slower. GOFLAGS has that for the tests that build
 # programs.
+RACE_GOFLAGS = $(shell go env GOFLAGS) -gcflags=modernc.org/...=-race=false
 ifneq ($(RACE)$(CI),)
 RACE_FLAG      := -race
 TEST_FLAGS     := -race -shuffle=on
-export GOFLAGS := $(shell go env GOFLAGS) -gcflags=modernc.org/...=-race=false
+export GOFLAGS := $(RACE_GOFLAGS)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all explore cover fuzz chaos attack cluster soak bench check check-deploy check-generated check-format check-modules check-openapi \
+.PHONY: help run build test test-all explore cover flakes fuzz chaos attack cluster soak bench check check-deploy check-generated check-format check-modules check-openapi \
 	check-proto check-rules check-tests lint generate format tidy test-programs test-packages dist image
 
 help: ## List what can be done.
@@ -58,13 +70,16 @@ build: ## Build the programs into bin, as released but with the symbols for debu
 
 # $(call tests,FLAGS) runs the tests of all modules with FLAGS.
 define tests
-	@run() { $(TOOL) gotestsum --format=pkgname --format-icons=text --format-hide-empty-pkg -- $(TEST_FLAGS) $(1) "$$@"; }; \
-	for module in $(CODE_MODULES); do \
-		echo "== tests of $$module"; \
-		(cd $$module && run $$(go list ./... | grep -vF $(ALONE))); \
+	@run() { \
+		echo "== tests of $$1"; \
+		(cd $$1 && $(TOOL) gotestsum --format=pkgname --format-icons=text --format-hide-empty-pkg -- $(TEST_FLAGS) $(1) \
+			-timeout="$$2" "$${@:3}"); \
+	}; \
+	for module in $(filter-out $(SLOW),$(CODE_MODULES)); do \
+		run $$module $(TEST_TIMEOUT) $$(go -C $$module list ./... | grep -vF $(patsubst %,-e %,$(ALONE) $(SLOW))); \
 	done; \
-	echo "== tests of $(ALONE)"; \
-	run ./$(ALONE)
+	for folder in $(SLOW); do run $$folder $(SLOW_TIMEOUT) ./...; done; \
+	run $(ALONE) $(ALONE_TIMEOUT)
 	@for program in $(TEST_PROGRAMS); do \
 		program=$${program%/*}; \
 		command -v $$program >/dev/null || echo "$$program is not installed: tests that need it were skipped. 'make test-programs' installs it."; \
@@ -95,6 +110,11 @@ test-packages: ## Install the packages that some tests use from npm, PyPI and Ma
 # ThreadSanitizer). make test-all has checked the same tests for races.
 cover: ## Check the test coverage of the packages of the request path.
 	@tools/cover.sh $(COVER_MIN) $(COVERED)
+
+# Other processes take half of the processors' time, so every package has as much time as the slow ones.
+flakes: export GOFLAGS := $(RACE_GOFLAGS)
+flakes: ## Run the tests of each package N (20) times beside busy processes, to find those that fail sometimes. PACKAGES="./authn" selects.
+	@tools/flakes.sh $(N) $(SLOW_TIMEOUT) $(or $(PACKAGES),$$(go list ./... | grep -vF $(ALONE)))
 
 fuzz: ## Fuzz every target for FUZZTIME (30s).
 	@tools/fuzz.sh $(FUZZTIME)
@@ -147,7 +167,8 @@ check-openapi: ## Check the OpenAPI document with Spectral and Redocly, that it 
 	else echo "npm packages are not installed: the OpenAPI document was not linted. 'make test-packages' installs them."; fi
 	@tools/openapi/gate.sh gateway/openapi/released.yaml gateway/openapi/openapi.yaml
 	@linter=$$($(LINT) -n golangci-lint); export GOFLAGS=; cd tools/openapi && \
-		$$linter run --config $(CURDIR)/.golangci.yml ./... && $(TOOL) gotestsum --format=pkgname --format-icons=text ./...
+		$$linter run --config $(CURDIR)/.golangci.yml ./... && \
+		$(TOOL) gotestsum --format=pkgname --format-icons=text -- -timeout=$(TEST_TIMEOUT) ./...
 
 check-generated: ## Check that the generated code is current.
 	@tools/check-generated.sh
@@ -167,7 +188,8 @@ check-rules: ## Check the alerts of deploy/prometheus and run their tests.
 check-deploy: ## Check chart, images, compose file, unit and dashboards, and that a release is reproducible.
 	@linter=$$($(LINT) -n golangci-lint); export GOFLAGS=; \
 	for module in $(DEPLOY_MODULES); do \
-		(cd $$module && $$linter run --config $(CURDIR)/.golangci.yml ./... && $(TOOL) gotestsum --format=pkgname --format-icons=text -- -count=1 -timeout=30m ./...); \
+		(cd $$module && $$linter run --config $(CURDIR)/.golangci.yml ./... && \
+			$(TOOL) gotestsum --format=pkgname --format-icons=text -- -count=1 -timeout=$(DEPLOY_TIMEOUT) ./...); \
 	done
 
 lint: ## Run go vet and golangci-lint.
