@@ -55,9 +55,14 @@ TEST_FLAGS     := -race -shuffle=on
 export GOFLAGS := $(RACE_GOFLAGS)
 endif
 
+# In CI, tests are built without go vet: make lint has run it.
+ifneq ($(CI),)
+VET_FLAG := -vet=off
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help run build test test-all explore cover flakes fuzz chaos attack cluster soak bench check check-deploy check-generated check-format check-modules check-openapi \
-	check-proto check-rules check-tests lint generate format tidy test-programs test-packages dist image
+	check-proto check-rules check-tests lint generate format tidy test-programs test-packages tools dist image
 
 help: ## List what can be done.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,7 +77,7 @@ build: ## Build the programs into bin, as released but with the symbols for debu
 define tests
 	@run() { \
 		echo "== tests of $$1"; \
-		(cd $$1 && $(TOOL) gotestsum --format=pkgname --format-icons=text --format-hide-empty-pkg -- $(TEST_FLAGS) $(1) \
+		(cd $$1 && $(TOOL) gotestsum --format=pkgname --format-icons=text --format-hide-empty-pkg -- $(TEST_FLAGS) $(VET_FLAG) $(1) \
 			-timeout="$$2" "$${@:3}"); \
 	}; \
 	for module in $(filter-out $(SLOW),$(CODE_MODULES)); do \
@@ -106,8 +111,15 @@ test-programs: ## Install the programs that some tests run (Debian, as root).
 test-packages: ## Install the packages that some tests use from npm, PyPI and Maven: docs/dependencies.md.
 	@tools/packages.sh
 
+# go tool builds a tool when it is first used, and caches it.
+tools: ## Download all modules, and build the tools, so that no later step waits for them.
+	@for module in $(CODE_MODULES) $(DEPLOY_MODULES) tools/openapi; do go -C $$module list -deps -test ./... >/dev/null; done
+	@for module in tools tools/lint tools/openapi; do \
+		go -C $$module list tool | xargs -n1 basename | xargs -n1 go tool -modfile=$(CURDIR)/$$module/go.mod -n >/dev/null; \
+	done
+
 # Without the race detector: coverage under it counts every statement atomically, and its runtime then fails at random (an internal check of
-# ThreadSanitizer). make test-all has checked the same tests for races.
+# ThreadSanitizer). make test-all has checked the same tests for races, and their longer schedules, which cover no more statements.
 cover: ## Check the test coverage of the packages of the request path.
 	@tools/cover.sh $(COVER_MIN) $(COVERED)
 
@@ -168,7 +180,7 @@ check-openapi: ## Check the OpenAPI document with Spectral and Redocly, that it 
 	@tools/openapi/gate.sh gateway/openapi/released.yaml gateway/openapi/openapi.yaml
 	@linter=$$($(LINT) -n golangci-lint); export GOFLAGS=; cd tools/openapi && \
 		$$linter run --config $(CURDIR)/.golangci.yml ./... && \
-		$(TOOL) gotestsum --format=pkgname --format-icons=text -- -timeout=$(TEST_TIMEOUT) ./...
+		$(TOOL) gotestsum --format=pkgname --format-icons=text -- -vet=off -timeout=$(TEST_TIMEOUT) ./...
 
 check-generated: ## Check that the generated code is current.
 	@tools/check-generated.sh
@@ -189,14 +201,14 @@ check-deploy: ## Check chart, images, compose file, unit and dashboards, and tha
 	@linter=$$($(LINT) -n golangci-lint); export GOFLAGS=; \
 	for module in $(DEPLOY_MODULES); do \
 		(cd $$module && $$linter run --config $(CURDIR)/.golangci.yml ./... && \
-			$(TOOL) gotestsum --format=pkgname --format-icons=text -- -count=1 -timeout=$(DEPLOY_TIMEOUT) ./...); \
+			$(TOOL) gotestsum --format=pkgname --format-icons=text -- -vet=off -count=1 -timeout=$(DEPLOY_TIMEOUT) ./...); \
 	done
 
-lint: ## Run go vet and golangci-lint.
+# The linter's govet has the checks of go vet.
+lint: ## Run golangci-lint, which includes go vet.
 	@linter=$$($(LINT) -n golangci-lint); \
 	for module in $(CODE_MODULES); do \
-		(cd $$module && go vet $(RACE_FLAG) ./... && \
-			GOFLAGS="$$(go env GOFLAGS) $(RACE_FLAG)" $$linter run --config $(CURDIR)/.golangci.yml ./...); \
+		(cd $$module && GOFLAGS="$$(go env GOFLAGS) $(RACE_FLAG)" $$linter run --config $(CURDIR)/.golangci.yml ./...); \
 	done
 
 generate: ## Generate code from the protos and the SQL, the OpenAPI document and the client of opsctl, the chart's schema of config, and the runbooks' HTML.

@@ -71,10 +71,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildOpsdev builds the program once for all tests and returns its path.
+// buildOpsdev builds the program once for all tests and returns its path. It uses the flags of releases: then the build cache has most of it,
+// because the tests of releases use them too.
 var buildOpsdev = sync.OnceValues(func() (string, error) {
 	program := filepath.Join(programs, "opsdev")
-	build := exec.Command("go", "build", "-o", program, "./cmd/opsdev")
+	build := exec.Command("sh", "-c", `CGO_ENABLED=0 GOFLAGS= go build $(cat deploy/build-flags) -buildvcs=false -o "$0" ./cmd/opsdev`, program)
 	build.Dir = filepath.Join("..", "..")
 	out, err := build.CombinedOutput()
 	if err != nil {
