@@ -3,8 +3,10 @@ package gateway
 import (
 	"bytes"
 	"cmp"
+	linked "container/list"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -41,22 +43,37 @@ func showPage(r *Request) (Reply, error) {
 	return Reply{page: &page}, nil
 }
 
-// maxHostPages is the size in bytes from which no further pages are kept for Hosts of requests: clients can send any number of Hosts.
-const maxHostPages = 8 << 20
+const (
+	// maxHostPages is the size in bytes from which a page for a further Host is kept only in place of others: clients can send any number of
+	// Hosts.
+	maxHostPages = 8 << 20
+	// minUnused is how long no request has used a page that is evicted for another. It bounds the pages compressed for invented Hosts, as
+	// compression takes several times as long as the rest of the request: to maxHostPages bytes in each minUnused.
+	minUnused = time.Second
+)
 
 // documentation inserts the base URL of the API into pages and keeps the results, compressed (docs/api-docs.md, "The base URL").
 type documentation struct {
 	publicURL string // "" if the base URL is that of the request
 
-	mu   sync.Mutex
-	kept map[pageKey]*apidocs.Page
-	size int // of kept
+	mu    sync.Mutex
+	kept  map[pageKey]*linked.Element // of byUse
+	byUse linked.List                 // of *keptPage, the last used first
+	size  int                         // of all
 }
 
 type pageKey struct{ base, path string }
 
+type keptPage struct {
+	key  pageKey
+	page *apidocs.Page
+	used time.Time
+}
+
+func (p *keptPage) size() int { return len(p.page.Body) + len(p.page.Gzip) }
+
 func newDocumentation(publicURL string) *documentation {
-	return &documentation{publicURL: publicURL, kept: make(map[pageKey]*apidocs.Page)}
+	return &documentation{publicURL: publicURL, kept: make(map[pageKey]*linked.Element)}
 }
 
 // forRequest returns the page at the path of a request with the base URL, and whether it depends on the Host of the request. If the Host is
@@ -71,28 +88,53 @@ func (d *documentation) forRequest(r *Request, page *apidocs.Page) (shown *apido
 		base = cmp.Or(baseurl.OfHost(req.Host, req.TLS != nil), baseurl.Placeholder)
 	}
 	key := pageKey{base, req.URL.Path}
-	d.mu.Lock()
-	shown, full := d.kept[key], ofHost && d.size >= maxHostPages
-	d.mu.Unlock()
+	shown, keep := d.find(key, r.start)
 	if shown != nil {
 		return shown, ofHost
 	}
 	made := *page
 	made.Body = bytes.ReplaceAll(page.Body, []byte(baseurl.Placeholder), []byte(base))
-	if full {
-		made.Gzip = nil // compression takes several times as long as the rest of the request
-		return &made, ofHost
+	if keep {
+		made.Gzip = bytes.Clone(r.compress(made.Body))
+		d.keep(&keptPage{key, &made, r.start})
 	}
-	made.Gzip = bytes.Clone(r.compress(made.Body))
-	d.keep(key, &made)
 	return &made, ofHost
 }
 
-func (d *documentation) keep(key pageKey, page *apidocs.Page) {
+// find returns the kept page. If there is none, it returns whether there is room for it, and evicts pages to make room.
+func (d *documentation) find(key pageKey, now time.Time) (page *apidocs.Page, room bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.kept[key] == nil {
-		d.kept[key] = page
-		d.size += len(page.Body) + len(page.Gzip)
+	if found := d.kept[key]; found != nil {
+		p := pageOf(found)
+		p.used = now
+		d.byUse.MoveToFront(found)
+		return p.page, true
 	}
+	for d.size >= maxHostPages {
+		oldest := d.byUse.Back()
+		p := pageOf(oldest)
+		if now.Sub(p.used) < minUnused {
+			return nil, false
+		}
+		d.byUse.Remove(oldest)
+		delete(d.kept, p.key)
+		d.size -= p.size()
+	}
+	return nil, true
+}
+
+func (d *documentation) keep(p *keptPage) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.kept[p.key] == nil { // else another request has made it meanwhile
+		d.kept[p.key] = d.byUse.PushFront(p)
+		d.size += p.size()
+	}
+}
+
+// pageOf returns the page of an element of byUse.
+func pageOf(e *linked.Element) *keptPage {
+	p, _ := e.Value.(*keptPage)
+	return p
 }

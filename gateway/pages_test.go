@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"opsgate/gateway/apidocs"
 	"opsgate/gateway/baseurl"
@@ -137,32 +138,59 @@ func TestPagesHaveThePublicURLForEachHost(t *testing.T) {
 	}
 }
 
-// Hosts are under the control of clients. Pages for any number of them occupy limited memory, and then cost no compression.
+// Hosts are under the control of clients. Pages for any number of them occupy limited memory, and then cost no compression until a page
+// has not been used for minUnused.
 func TestPagesOfManyHostsOccupyLimitedMemory(t *testing.T) {
-	h := start(t)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	h := start(t, func(o *Options) { o.Clock = func() time.Time { return now } })
 	kept := func() (pages, size int) {
 		h.gateway.documentation.mu.Lock()
 		defer h.gateway.documentation.mu.Unlock()
+		if listed := h.gateway.documentation.byUse.Len(); listed != len(h.gateway.documentation.kept) {
+			t.Errorf("%d pages are listed", listed)
+		}
 		return len(h.gateway.documentation.kept), h.gateway.documentation.size
 	}
-	for i := range 4 * maxHostPages / len(embedded(t, "/openapi.json")) {
-		getPage(t, address(h), "/openapi.json", fmt.Sprint("host-", i))
+	flood := func(name string) {
+		t.Helper()
+		for i := range 4 * maxHostPages / len(embedded(t, "/openapi.json")) {
+			getPage(t, address(h), "/openapi.json", fmt.Sprint(name, i))
+		}
+		if pages, size := kept(); pages < 10 || size < maxHostPages || size > maxHostPages+200_000 {
+			t.Errorf("%d pages of %d bytes are kept", pages, size)
+		}
 	}
-	pages, size := kept()
-	if pages < 10 || size < maxHostPages || size > maxHostPages+200_000 {
-		t.Fatalf("%d pages of %d bytes are kept", pages, size)
-	}
-	for host, encoding := range map[string]string{"host-0": "gzip", "host-new": ""} {
+	isCompressed := func(host string) bool {
+		t.Helper()
 		resp, body := getPage(t, address(h), "/openapi.json", host, "Accept-Encoding: gzip")
 		want := strings.ReplaceAll(embedded(t, "/openapi.json"), baseurl.Placeholder, "http://"+host)
-		if body != want || resp.Header.Get("Content-Encoding") != encoding || resp.Header.Get("Vary") != "Accept-Encoding" {
+		if body != want || resp.Header.Get("Vary") != "Accept-Encoding" {
 			t.Errorf("%s: %v, the expected body: %v", host, resp.Header, body == want)
 		}
+		return resp.Header.Get("Content-Encoding") == "gzip"
+	}
+	flood("invented-")
+	if !isCompressed("invented-0") || isCompressed("real") {
+		t.Error("in the second of the flood, the first Host has no kept page, or another one has")
+	}
+	now = now.Add(minUnused)
+	if !isCompressed("real") {
+		t.Error("after the flood, the page of another Host is not compressed")
+	}
+	now = now.Add(minUnused / 2)
+	if !isCompressed("real") {
+		t.Error("the page is not kept")
+	}
+	now = now.Add(minUnused / 2)
+	flood("again-")
+	pages, _ := kept()
+	if !isCompressed("real") || isCompressed("invented-0") {
+		t.Error("a second flood evicts a page in use, or none that is not in use")
 	}
 	if pagesNow, _ := kept(); pagesNow != pages {
 		t.Errorf("%d pages are kept, before %d", pagesNow, pages)
 	}
-	largest, _ := getPage(t, address(h), "/docs/try/swagger-ui-bundle.js", "host-new", "Accept-Encoding: gzip")
+	largest, _ := getPage(t, address(h), "/docs/try/swagger-ui-bundle.js", "new", "Accept-Encoding: gzip")
 	if largest.Header.Get("Content-Encoding") != "gzip" || largest.Header.Get("Cache-Control") != "public, no-cache" {
 		t.Errorf("a page without the base URL has %v", largest.Header)
 	}
@@ -174,7 +202,9 @@ func BenchmarkPage(b *testing.B) {
 		{"kept", "/openapi.json", "kept.example"}, {"made", "/openapi.json", "new.example"}, {"without", "/docs/try/swagger-ui-bundle.js", "new.example"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			g, err := New(optionsWith(b, &services{}))
+			o, now := optionsWith(b, &services{}), time.Now()
+			o.Clock = func() time.Time { return now } // so that the kept page stays
+			g, err := New(o)
 			if err != nil {
 				b.Fatal(err)
 			}
