@@ -46,14 +46,18 @@ type BreakerStatus struct {
 	ProbesAt time.Time
 	// Cause is the failure that opened the breaker; "" while it is closed.
 	Cause string
+	// Team is the only team whose calls a breaker that is not closed refuses; "" if it refuses those of all teams.
+	Team string
 }
 
-// A breaker counts the failures of a service's attempts, and allows no attempts for a while after too many.
+// A breaker counts the failures of a service's attempts, and allows no attempts for a while after too many. If only attempts of one team
+// failed, by timeouts, it allows those of other teams.
 type breaker struct {
 	settings BreakerSettings
 	circuit  *gobreaker.CircuitBreaker[error]
 	changed  func(b *breaker, state BreakerState, reason string)
 	status   atomic.Pointer[BreakerStatus]
+	failures attribution
 
 	// Only callbacks use these; gobreaker holds its lock during each.
 	lastFailure  error
@@ -61,7 +65,7 @@ type breaker struct {
 }
 
 func newBreaker(s BreakerSettings, changed func(b *breaker, state BreakerState, reason string)) *breaker {
-	b := &breaker{settings: s, changed: changed}
+	b := &breaker{settings: s, changed: changed, failures: attribution{window: s.Window}}
 	b.status.Store(&BreakerStatus{State: BreakerClosed, Since: time.Now()})
 	bucket := s.Window / windowBuckets
 	b.circuit = gobreaker.NewCircuitBreaker[error](gobreaker.Settings{
@@ -86,16 +90,35 @@ func (b *breaker) do(c *call) error {
 			ctx, cancel = context.WithTimeout(ctx, b.settings.OpenFor)
 			defer cancel()
 		}
-		err := c.attempt(ctx)
-		return err, classify(ctx, c.attemptStart, err)
+		return b.attempt(ctx, c)
 	})
+	var retryAfter time.Duration // 0 if all probes are in flight
 	switch {
 	case errors.Is(executeErr, gobreaker.ErrOpenState):
-		return b.refuse(executeErr, time.Until(b.status.Load().ProbesAt))
-	case errors.Is(executeErr, gobreaker.ErrTooManyRequests):
-		return b.refuse(executeErr, 0) // all probes are in flight
+		retryAfter = time.Until(b.status.Load().ProbesAt)
+	case !errors.Is(executeErr, gobreaker.ErrTooManyRequests):
+		return err
 	}
-	return err
+	if team := b.failures.onlyTeam(); team != "" && team != c.team {
+		err, _ := b.attempt(c.ctx, c)
+		return err
+	}
+	return b.refuse(executeErr, retryAfter)
+}
+
+// attempt makes an attempt. It returns its error, and its result for the breaker.
+func (b *breaker) attempt(ctx context.Context, c *call) (err, result error) {
+	err = c.attempt(ctx)
+	return err, b.failures.count(c, classify(ctx, c.attemptStart, err))
+}
+
+// current returns the current status.
+func (b *breaker) current() BreakerStatus {
+	s := *b.status.Load()
+	if s.State != BreakerClosed {
+		s.Team = b.failures.onlyTeam()
+	}
+	return s
 }
 
 func (b *breaker) refuse(cause error, retryAfter time.Duration) error {
@@ -172,6 +195,9 @@ func (b *breaker) onStateChange(to gobreaker.State) {
 		now.ProbesAt = now.Since.Add(b.settings.OpenFor)
 		now.Cause = causeOf(b.lastFailure)
 		reason = now.Cause
+		if team := b.failures.onlyTeam(); team != "" {
+			reason += "; only calls of team " + team + " are refused"
+		}
 	case gobreaker.StateHalfOpen:
 		now.TrippedAt, now.Cause = before.TrippedAt, before.Cause
 		reason = fmt.Sprintf("it was open for %v", b.settings.OpenFor)

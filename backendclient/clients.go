@@ -49,7 +49,7 @@ func Dial(options Options) (*Clients, error) {
 	c.settings.Store(newSettings(o.Settings))
 	for _, s := range services() {
 		u := &upstream{
-			service: s.name, methods: newMethods(s, metrics.durations, o.Exemplar), settings: &c.settings,
+			service: s.name, methods: newMethods(s, metrics.durations, o.Exemplar), settings: &c.settings, slots: newSlots(),
 			metrics: metrics.forService(s.name), logger: o.Logger,
 		}
 		u.setBreaker(o.Breaker, "")
@@ -125,7 +125,7 @@ func (c *Clients) UnreachableSince() map[string]time.Time {
 func (c *Clients) Breakers() map[string]BreakerStatus {
 	states := make(map[string]BreakerStatus, len(c.upstreams))
 	for service, u := range c.upstreams {
-		states[service] = *u.breaker.Load().status.Load()
+		states[service] = u.breaker.Load().current()
 	}
 	return states
 }

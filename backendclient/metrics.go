@@ -31,7 +31,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		}, []string{"service", "state"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_upstream_refused_requests_total",
-			Help: "Attempts that were not made, as the breaker was open or too many calls were in flight.",
+			Help: "Attempts that were not made, as the breaker was open or too many calls, in all or of the team, were in flight.",
 		}, []string{"service", "reason"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_upstream_retries_total",
@@ -56,18 +56,20 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 
 // upstreamMetrics are the metrics of one service.
 type upstreamMetrics struct {
-	breakers                                              *prometheus.GaugeVec // by state
-	overloaded, breakerOpen, retries, withheld, ejections prometheus.Counter
+	breakers                                *prometheus.GaugeVec // by state
+	overloaded, teamOverloaded, breakerOpen prometheus.Counter
+	retries, withheld, ejections            prometheus.Counter
 }
 
 func (m *metrics) forService(service string) upstreamMetrics {
 	return upstreamMetrics{
-		breakers:    m.breakers.MustCurryWith(prometheus.Labels{"service": service}),
-		overloaded:  m.refused.WithLabelValues(service, "overloaded"),
-		breakerOpen: m.refused.WithLabelValues(service, "breaker_open"),
-		retries:     m.retries.WithLabelValues(service),
-		withheld:    m.withheld.WithLabelValues(service),
-		ejections:   m.ejections.WithLabelValues(service),
+		breakers:       m.breakers.MustCurryWith(prometheus.Labels{"service": service}),
+		overloaded:     m.refused.WithLabelValues(service, "overloaded"),
+		teamOverloaded: m.refused.WithLabelValues(service, "team_overloaded"),
+		breakerOpen:    m.refused.WithLabelValues(service, "breaker_open"),
+		retries:        m.retries.WithLabelValues(service),
+		withheld:       m.withheld.WithLabelValues(service),
+		ejections:      m.ejections.WithLabelValues(service),
 	}
 }
 
@@ -104,7 +106,7 @@ func (m *metrics) registerInFlight(u *upstream) error {
 	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_upstream_requests_in_flight", ConstLabels: service,
 		Help: "Unary calls to an internal service in flight.",
-	}, func() float64 { return float64(u.inFlight.Load()) })
+	}, func() float64 { return float64(u.slots.inFlight()) })
 	limit := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_upstream_requests_in_flight_limit", ConstLabels: service,
 		Help: "Maximum number of unary calls to an internal service in flight.",

@@ -26,6 +26,9 @@ const (
 const (
 	ReasonBreakerOpen = "BREAKER_OPEN" // the service failed too often; RetryAfter is the time until the next probe
 	ReasonOverloaded  = "OVERLOADED"   // too many calls to the service are in flight
+
+	// ReasonTeamOverloaded is for a call whose team has as many calls to the service in flight as there are free slots.
+	ReasonTeamOverloaded = "TEAM_OVERLOADED"
 )
 
 // An upstream makes the calls to one service. Its typed client uses it as a [grpc.ClientConnInterface].
@@ -43,7 +46,7 @@ type upstream struct {
 	settings   *atomic.Pointer[settings]
 	breaker    atomic.Pointer[breaker]
 	budget     retryBudget
-	inFlight   atomic.Int64
+	slots      slots
 	downtime   downtime
 	metrics    upstreamMetrics
 	logger     *slog.Logger
@@ -58,6 +61,7 @@ type call struct {
 	settings       *settings
 	fullMethod     string
 	request, reply any
+	team           string // "" for a call without a team
 	connection     *grpc.ClientConn
 	invoke         grpc.UnaryInvoker
 	options        []grpc.CallOption
@@ -77,7 +81,7 @@ func (u *upstream) intercept(
 	attemptCtx, cancel := withDeadline(ctx)
 	defer cancel()
 	failure := u.limit(&call{
-		ctx: attemptCtx, method: m, settings: s, fullMethod: fullMethod, request: request, reply: reply,
+		ctx: attemptCtx, method: m, settings: s, fullMethod: fullMethod, request: request, reply: reply, team: teamOf(request),
 		connection: connection, invoke: invoke, options: s.callOptions(options), attemptStart: time.Now(),
 	})
 	if failure != nil {
@@ -116,17 +120,22 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, defaultTimeout)
 }
 
-// limit makes a call if an in-flight slot is free.
+// limit makes a call if an in-flight slot is free for its team.
 func (u *upstream) limit(c *call) error {
-	defer u.inFlight.Add(-1)
-	if n := u.inFlight.Add(1); n > int64(c.settings.MaxInFlight) {
-		u.metrics.overloaded.Inc()
-		return &refusal{
-			reason: ReasonOverloaded, retryAfter: minRetryAfter,
-			text: fmt.Sprintf("the limit of %d calls in flight is reached", c.settings.MaxInFlight),
-		}
+	if reason := u.slots.take(c.team, c.settings.MaxInFlight); reason != "" {
+		return u.refuse(c, reason)
 	}
+	defer u.slots.release(c.team)
 	return u.callWithRetries(c)
+}
+
+func (u *upstream) refuse(c *call, reason string) error {
+	counter, format := u.metrics.overloaded, "the limit of %d calls in flight is reached"
+	if reason == ReasonTeamOverloaded {
+		counter, format = u.metrics.teamOverloaded, "the team's share of the limit of %d calls in flight is reached"
+	}
+	counter.Inc()
+	return &refusal{reason: reason, retryAfter: minRetryAfter, text: fmt.Sprintf(format, c.settings.MaxInFlight)}
 }
 
 // attempt makes one attempt if the breaker allows it.

@@ -17,6 +17,7 @@ import (
 // A wire replaces the connections in synctest tests: it answers for all services and counts attempts.
 type wire struct {
 	answer   func(ctx context.Context) error
+	byTeam   func(ctx context.Context, team string) error // instead of answer, unless nil
 	attempts atomic.Int64
 }
 
@@ -30,9 +31,12 @@ func overWire(t testing.TB, w *wire, change ...func(*backendclient.Options)) *ba
 				return nil, ctx.Err()
 			}),
 			grpc.WithChainUnaryInterceptor(func(
-				ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption,
+				ctx context.Context, _ string, request, _ any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption,
 			) error {
 				w.attempts.Add(1)
+				if w.byTeam != nil {
+					return w.byTeam(ctx, request.(interface{ GetTeamId() string }).GetTeamId())
+				}
 				return w.answer(ctx)
 			}),
 		}

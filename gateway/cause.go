@@ -56,6 +56,7 @@ const (
 	failureUnavailable   failureKind = "unavailable"
 	failureBreaker       failureKind = "breaker"
 	failureOverload      failureKind = "overload"
+	failureTeamOverload  failureKind = "team-overload"
 	failureTimeout       failureKind = "timeout"
 	failureFailed        failureKind = "failed"
 	failureContract      failureKind = "contract"
@@ -140,6 +141,8 @@ func failureKindOf(e *backendclient.Error) failureKind {
 			return failureBreaker
 		case backendclient.ReasonOverloaded:
 			return failureOverload
+		case backendclient.ReasonTeamOverloaded:
+			return failureTeamOverload
 		}
 		return failureUnavailable
 	case codes.OK, codes.Canceled, codes.Unknown, codes.Internal, codes.DataLoss, codes.Unauthenticated:

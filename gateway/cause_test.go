@@ -134,6 +134,7 @@ func serviceErrorCases(t *testing.T) []errorCase {
 	all := []errorCase{
 		{cause: "breaker:fleet", status: 503, code: "unavailable", change: unavailable(backendclient.ReasonBreakerOpen)},
 		{cause: "overload:fleet", status: 503, code: "unavailable", change: unavailable(backendclient.ReasonOverloaded)},
+		{cause: "team-overload:fleet", status: 503, code: "unavailable", change: unavailable(backendclient.ReasonTeamOverloaded)},
 		{cause: "contract:fleet", status: 500, code: "internal_error", target: "/v1/servers/" + someID}, // OK without the server
 	}
 	kinds := map[codes.Code]string{

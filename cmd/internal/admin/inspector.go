@@ -64,6 +64,7 @@ type Service struct {
 type Breaker struct {
 	State backendclient.BreakerState `json:"state"`
 	Cause string                     `json:"cause,omitempty"`
+	Team  string                     `json:"team,omitempty"` // the only team whose calls it refuses; "" for all
 }
 
 // TokenState is the state of a token and its limits in this gateway.

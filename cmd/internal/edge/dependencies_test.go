@@ -1,6 +1,27 @@
 package edge
 
-import "testing"
+import (
+	"testing"
+
+	"opsgate/backendclient"
+	"opsgate/cmd/internal/admin"
+)
+
+func TestExplainKnowsABreakerThatIsOpenForOneTeam(t *testing.T) {
+	for _, c := range []struct {
+		breaker admin.Breaker
+		refused bool // a call of team a
+	}{
+		{admin.Breaker{State: backendclient.BreakerOpen}, true},
+		{admin.Breaker{State: backendclient.BreakerOpen, Team: "a"}, true},
+		{admin.Breaker{State: backendclient.BreakerOpen, Team: "b"}, false},
+		{admin.Breaker{State: backendclient.BreakerClosed}, false},
+	} {
+		if err := serviceErr(admin.Service{Name: "fleet", Breaker: &c.breaker}, "a"); (err != nil) != c.refused {
+			t.Errorf("%+v: %v", c.breaker, err)
+		}
+	}
+}
 
 // The causes are error replies of Redis 7, wrapped as the library returns them.
 func TestReasonsOfRedisErrors(t *testing.T) {

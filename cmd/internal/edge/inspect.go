@@ -132,7 +132,7 @@ func (i *inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 	service := func(name string) admin.Service {
 		breaker := i.parts.clients.Breakers()[name]
 		return admin.Service{
-			Name: name, State: states[name].State, Breaker: &admin.Breaker{State: breaker.State, Cause: breaker.Cause},
+			Name: name, State: states[name].State, Breaker: &admin.Breaker{State: breaker.State, Cause: breaker.Cause, Team: breaker.Team},
 		}
 	}
 	x := admin.Explanation{
@@ -141,7 +141,7 @@ func (i *inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 		Explanation: active.gateway.Explain(gateway.ExplainRequest{
 			Method: q.Method, Path: q.Path,
 			Principal: token.principal, Revoked: token.revoked, Assignment: token.assignment, Decision: token.decision, LimiterErr: token.err,
-			ServiceErr: func(name string) error { return serviceErr(service(name)) },
+			ServiceErr: func(name string) error { return serviceErr(service(name), token.state.Token.TeamID) },
 		}),
 	}
 	if x.Route != nil && x.Route.Service != "" {
@@ -151,10 +151,10 @@ func (i *inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 	return x
 }
 
-// serviceErr returns the error with which a call of the service fails at once, or nil if a call would be sent.
-func serviceErr(s admin.Service) error {
+// serviceErr returns the error with which a call of the service for a team fails at once, or nil if a call would be sent.
+func serviceErr(s admin.Service, team string) error {
 	switch {
-	case s.Breaker.State == backendclient.BreakerOpen:
+	case s.Breaker.State == backendclient.BreakerOpen && (s.Breaker.Team == "" || s.Breaker.Team == team):
 		return &backendclient.Error{Service: s.Name, Code: codes.Unavailable, Reason: backendclient.ReasonBreakerOpen}
 	case s.State == stateUnavailable:
 		return &backendclient.Error{Service: s.Name, Code: codes.Unavailable}

@@ -40,6 +40,14 @@ func TestFindings(t *testing.T) {
 			Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 1h, the next call is a probe",
 			Runbook: "services.md#a-breaker-is-open",
 		}}},
+		{"a breaker is open for one team", func(s *fakeSource) {
+			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{
+				State: "open", TrippedAt: ago(40 * time.Second), ProbesAt: noon.Add(2 * time.Second), Team: "a",
+			})
+		}, []console.Finding{{
+			Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 40s, only for team a, next probe in 2s",
+			Runbook: "services.md#a-breaker-is-open",
+		}}},
 		{"a breaker is half-open", func(s *fakeSource) {
 			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{State: "half-open", TrippedAt: ago(time.Second)})
 		}, []console.Finding{{

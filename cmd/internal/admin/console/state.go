@@ -111,7 +111,7 @@ func dependencyView(name string, d admin.Dependency, r readings, now time.Time) 
 		v.InFlight = &n
 	}
 	if b := d.Breaker; b != nil {
-		v.Breaker = &BreakerView{Breaker: admin.Breaker{State: b.State, Cause: b.Cause}, Text: breakerText(*b, now)}
+		v.Breaker = &BreakerView{Breaker: admin.Breaker{State: b.State, Cause: b.Cause, Team: b.Team}, Text: breakerText(*b, now)}
 	}
 	return v
 }
@@ -121,6 +121,9 @@ func breakerText(b backendclient.BreakerStatus, now time.Time) string {
 	text := string(b.State)
 	if b.State != backendclient.BreakerClosed {
 		text += forTime(b.TrippedAt, now)
+	}
+	if b.Team != "" {
+		text += ", only for team " + b.Team
 	}
 	switch {
 	case b.State == backendclient.BreakerHalfOpen:
