@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,7 +110,9 @@ func TestBrokenSubscriptionIsReplaced(t *testing.T) {
 	server := redistest.Start(t)
 	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}, Timeout: 500 * time.Millisecond})
 	metrics, log := prometheus.NewRegistry(), make(lines, 100)
-	s := newRunning(t, redisstore.Options{Client: client, Registerer: metrics, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	s := newRunning(t, redisstore.Options{
+		Client: client, Registerer: metrics, Logger: slog.New(slog.NewTextHandler(log, nil)), SteadyAfter: time.Millisecond,
+	})
 	subscribed := func(want bool) func() bool {
 		return func() bool {
 			return s.Subscribed() == want && (valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_followed") == 1) == want
@@ -126,6 +130,41 @@ func TestBrokenSubscriptionIsReplaced(t *testing.T) {
 	eventually(t, "the hang is detected", subscribed(false))
 	server.Resume()
 	eventually(t, "it is subscribed after the hang", subscribed(true))
+}
+
+// A user that may not execute PING loses each subscription at its first ping. That is one interruption for the log and the metric.
+func TestRepeatedInterruptionsAreLoggedOnce(t *testing.T) {
+	server := redistest.Start(t)
+	mayPing := func(rule string) {
+		t.Helper()
+		if err := server.Client().Do(t.Context(), "ACL", "SETUSER", "default", rule).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mayPing("-ping")
+	var subscriptions atomic.Int64
+	metrics, log := prometheus.NewRegistry(), new(lockedBuffer)
+	followed := func() float64 { return valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_followed") }
+	newRunning(t, redisstore.Options{
+		Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Registerer: metrics,
+		Logger: slog.New(slog.NewTextHandler(log, nil)), SteadyAfter: time.Second,
+		OnRefund: func(string) { subscriptions.Add(1) },
+	})
+	eventually(t, "three subscriptions have ended", func() bool {
+		if followed() != 0 {
+			t.Fatalf("refunds are followed after %d subscriptions", subscriptions.Load())
+		}
+		return subscriptions.Load() > 3
+	})
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "no subscription to refunds") || !strings.Contains(text, "NOPERM") {
+		t.Errorf("logged %s", text)
+	}
+	mayPing("+ping")
+	eventually(t, "a subscription lasts", func() bool { return followed() == 1 })
+	eventually(t, "the recovery is logged", func() bool { return strings.Contains(log.String(), "received again") })
+	if text := log.String(); strings.Count(text, "\n") != 2 || !regexp.MustCompile(`interruptions=([3-9]|\d\d)`).MatchString(text) {
+		t.Errorf("logged %s", text)
+	}
 }
 
 func TestMetricsHaveNoTokensAndConventionalNames(t *testing.T) {

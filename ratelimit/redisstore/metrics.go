@@ -43,11 +43,11 @@ func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Contex
 			Help: "Values of tokens' keys in Redis that were not accounts and were replaced.",
 		}),
 	}
-	subscribed := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	followed := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_rate_limit_redis_refunds_followed",
-		Help: "Whether refunds and resets by other gateways are received (1), or cached denials are repeated for a second at most (0).",
+		Help: "Whether a subscription to refunds and resets by other gateways has lasted for 10 s without an interruption.",
 	}, func() float64 {
-		if s.Subscribed() {
+		if s.steady.Load() {
 			return 1
 		}
 		return 0
@@ -62,7 +62,7 @@ func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Contex
 			exemplar: exemplar,
 		}
 	}
-	for _, c := range []prometheus.Collector{calls, m.reloads, m.discarded, subscribed} {
+	for _, c := range []prometheus.Collector{calls, m.reloads, m.discarded, followed} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics of the Redis store: %w", err)
 		}

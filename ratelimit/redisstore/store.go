@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,9 @@ type Options struct {
 	// earlier refunds may have been missed. It must not block; nil for none.
 	OnRefund func(tokenID string)
 
+	// SteadyAfter is how long a subscription lasts before it is reported as working; 0 for 10 s.
+	SteadyAfter time.Duration
+
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	// Exemplar returns the labels of an exemplar for the duration of a call, or nil; none by default.
@@ -40,16 +44,18 @@ type Options struct {
 
 // A Store keeps accounts in a Redis that gateways share. It is safe for concurrent use.
 type Store struct {
-	client     redis.UniversalClient
-	timeout    time.Duration
-	keys       string // prefix of the tokens' keys
-	channel    string // where refunded and reset tokens are published
-	clock      func() time.Time
-	onRefund   func(tokenID string)
-	subscribed atomic.Bool
-	logger     *slog.Logger
-	metrics    *metrics
-	warned     atomic.Int64 // time of the last warning about a value that is not an account, ns since 1970
+	client      redis.UniversalClient
+	timeout     time.Duration
+	keys        string // prefix of the tokens' keys
+	channel     string // where refunded and reset tokens are published
+	clock       func() time.Time
+	onRefund    func(tokenID string)
+	steadyAfter time.Duration
+	subscribed  atomic.Bool
+	steady      atomic.Bool // the subscription has lasted for steadyAfter
+	logger      *slog.Logger
+	metrics     *metrics
+	warned      atomic.Int64 // time of the last warning about a value that is not an account, ns since 1970
 
 	scriptHash string
 
@@ -77,7 +83,8 @@ func New(o Options) (*Store, error) {
 	}
 	s := &Store{
 		client: o.Client, timeout: timeoutOf(o.Client), keys: o.Prefix + "account:", channel: o.Prefix + "freed", clock: o.Clock,
-		onRefund: o.OnRefund, logger: o.Logger, scriptHash: hashOf(script), pingKey: o.Prefix + "ping:", pingPolicy: ping,
+		onRefund: o.OnRefund, steadyAfter: cmp.Or(o.SteadyAfter, defaultSteadyAfter), logger: o.Logger,
+		scriptHash: hashOf(script), pingKey: o.Prefix + "ping:", pingPolicy: ping,
 	}
 	s.metrics, err = s.newMetrics(o.Registerer, o.Exemplar)
 	return s, err
