@@ -102,7 +102,7 @@ func TestRefusalLogHasNoCredentialsAndNoPaths(t *testing.T) {
 func TestRefusalLogIsLimitedAndCounterIsNot(t *testing.T) {
 	log := new(bytes.Buffer)
 	limiter, err := logging.NewLimiter(logging.LimiterOptions{
-		Logger: slog.New(slog.DiscardHandler), Clock: time.Now, Registerer: prometheus.NewRegistry(),
+		Logger: slog.New(slog.DiscardHandler), Clock: time.Now, Registerer: prometheus.NewRegistry(), Service: "opsgate",
 	})
 	if err != nil {
 		t.Fatal(err)

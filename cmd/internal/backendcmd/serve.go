@@ -13,6 +13,7 @@ import (
 	"opsgate/cmd/internal/buildinfo"
 	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/demo"
+	"opsgate/cmd/internal/logging"
 	"opsgate/cmd/internal/refbackend"
 	"opsgate/cmd/internal/tracing"
 )
@@ -36,8 +37,11 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 	if err := errors.Join(refbackend.CheckServices(c.Services), c.Outgoing.check()); err != nil {
 		return commandline.UsageError{Err: err}
 	}
-	logger := slog.New(slog.NewJSONHandler(e.Err, &slog.HandlerOptions{Level: c.LogLevel}))
 	registry := newRegistry()
+	logger, limiter, err := newLog(slog.NewJSONHandler(e.Err, &slog.HandlerOptions{Level: c.LogLevel}), e.Clock, registry)
+	if err != nil {
+		return err
+	}
 	traces, err := tracing.New(tracing.Options{
 		Service: "opsbackend", Version: buildinfo.Read().Version, Logger: logger, Registerer: registry,
 	})
@@ -57,7 +61,7 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 			return fmt.Errorf("insert the demo data: %w", err)
 		}
 	}
-	s := server{serve: c, environment: e, backend: backend, logger: logger, registry: registry, traces: traces}
+	s := server{serve: c, environment: e, backend: backend, logger: logger, logLines: limiter, registry: registry, traces: traces}
 	return s.run(ctx)
 }
 
@@ -68,6 +72,7 @@ type server struct {
 	environment Environment
 	backend     *refbackend.Backend
 	logger      *slog.Logger
+	logLines    *logging.Limiter // of logger
 	registry    *prometheus.Registry
 	traces      *tracing.Provider
 }
@@ -114,7 +119,7 @@ func (s server) parts(ctx context.Context) (parts []func(context.Context) error,
 		attributes = append(attributes, page.name, listener.Addr().String())
 		parts = append(parts, func(ctx context.Context) error { return serveHTTP(ctx, listener, page.handler) })
 	}
-	parts = append(parts, deliver, s.backend.RunMaintenance, func(ctx context.Context) error {
+	parts = append(parts, deliver, s.logLines.Run, s.backend.RunMaintenance, func(ctx context.Context) error {
 		return s.backend.Serve(ctx, calls, s.Services...)
 	})
 	s.logger.Info("serving", attributes...)

@@ -75,11 +75,11 @@ func Listen(ctx context.Context, o Options) (_ *Edge, err error) {
 
 // bind binds the listeners.
 func (e *Edge) bind(ctx context.Context, o Options) error {
-	publicTLS, err := newPublicTLS(o.Loaded.TLS, o.Logger, e.parts.registry)
+	publicTLS, err := newPublicTLS(o.Loaded.TLS, e.parts.logLimits.dependencies, e.parts.registry)
 	if err != nil {
 		return err
 	}
-	adminTLS, err := newAdminTLS(o.Loaded.Admin.TLS, o.Logger, e.parts.registry)
+	adminTLS, err := newAdminTLS(o.Loaded.Admin.TLS, e.parts.logLimits.dependencies, e.parts.registry)
 	if err != nil {
 		return err
 	}

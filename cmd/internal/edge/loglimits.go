@@ -1,6 +1,9 @@
 package edge
 
 import (
+	"log/slog"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/cmd/internal/logging"
@@ -16,6 +19,10 @@ const (
 	adminConnectionLines = 10
 	adminLines           = 10
 	failedLines          = 20 // per cause
+
+	// A dependency that fails and works in turn logs both, for as long as it does so. An outage of all dependencies logs fewer lines.
+	dependencyLines    = 20 // of each text
+	dependencyInterval = 5 * time.Minute
 )
 
 // logLimits limit the log lines of a process. A process has one instance, so a reload does not reset the limits.
@@ -26,22 +33,27 @@ type logLimits struct {
 	connections *logging.Lines // errors of public connections, for example failed TLS handshakes
 	adminErrors *logging.Lines // errors of admin connections
 	admin       *logging.Lines // refused admin requests
+
+	dependencies *slog.Logger // of all that logs the state of services, Redis, the trace collector and files
 }
 
 func newLogLimits(o Options, registry prometheus.Registerer) (*logLimits, error) {
-	limiter, err := logging.NewLimiter(logging.LimiterOptions{Logger: o.Logger, Clock: o.Clock, Registerer: registry})
+	limiter, err := logging.NewLimiter(logging.LimiterOptions{Logger: o.Logger, Clock: o.Clock, Registerer: registry, Service: "opsgate"})
 	if err != nil {
 		return nil, err
 	}
+	dependencies := limiter.LinesPerCause("dependency", dependencyLines, dependencyInterval)
 	return &logLimits{
 		Limiter: limiter,
 		requests: gateway.LineLimits{
 			Unauthenticated: limiter.Lines("unauthenticated", unauthenticatedLines),
 			RateLimited:     limiter.Lines("rate_limited", rateLimitedLines),
-			Failed:          limiter.LinesPerCause("failed", failedLines),
+			Failed:          limiter.LinesPerCause("failed", failedLines, time.Second),
 		},
 		connections: limiter.Lines("connection", connectionLines),
 		adminErrors: limiter.Lines("admin_connection", adminConnectionLines),
 		admin:       limiter.Lines("admin", adminLines),
+
+		dependencies: slog.New(dependencies.Handler(o.Logger.Handler())),
 	}, nil
 }

@@ -2,6 +2,7 @@ package edge_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"opsgate/authn"
 )
 
 // A logLine has the fields of a log line that tests need.
@@ -83,6 +86,39 @@ func (s *secure) flood(t *testing.T, during time.Duration) (anonymous, denied, j
 	stop()
 	load.Wait()
 	return unauthorized.Load(), refusals.Load(), handshakes.Load()
+}
+
+// A client could cause two lines per request while the identity service fails and works in turn.
+func TestLinesOfAFlappingDependencyAreBounded(t *testing.T) {
+	const requests, most = 100, 20
+	services := startServices(t)
+	services.flaps = true
+	r := reloadingGateway(t, services, "")
+	for range requests {
+		token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.token = token
+		if got := r.get(t, r.Address(), "/v1/servers"); got.status != http.StatusUnauthorized && got.status != http.StatusServiceUnavailable {
+			t.Fatalf("got %+v", got)
+		}
+	}
+	r.finish(t)
+	suppressed := 0
+	for _, line := range r.logLines(t) {
+		if line.Msg == "log lines suppressed" && line.Kind == "dependency" {
+			suppressed += line.Lines
+		}
+	}
+	for _, text := range []string{"identity service is unavailable; cached tokens are accepted for a while", "identity service is available again"} {
+		if n := len(r.lines(text)); n != most {
+			t.Errorf("%d lines %q, want %d", n, text, most)
+		}
+	}
+	if suppressed != requests-2*most {
+		t.Errorf("%d lines are reported as suppressed, want %d", suppressed, requests-2*most)
+	}
 }
 
 func TestFloodOfRefusalsLogsFewLines(t *testing.T) {

@@ -70,16 +70,18 @@ func build(o Options) (_ *parts, err error) {
 	if p.logLimits, err = newLogLimits(o, registry); err != nil {
 		return nil, err
 	}
-	if p.traces, err = NewTracing(o, "", registry); err != nil {
+	dependencies := o // with their bounded log
+	dependencies.Logger = p.logLimits.dependencies
+	if p.traces, err = NewTracing(dependencies, "", registry); err != nil {
 		return nil, err
 	}
-	if err := p.buildLimiter(o, registry); err != nil {
+	if err := p.buildLimiter(dependencies, registry); err != nil {
 		return nil, err
 	}
-	if p.clients, err = dial(o, registry, p.traces); err != nil {
+	if p.clients, err = dial(dependencies, registry, p.traces); err != nil {
 		return nil, err
 	}
-	if p.authenticator, err = newAuthenticator(o, p.clients, registry); err != nil {
+	if p.authenticator, err = newAuthenticator(dependencies, p.clients, registry); err != nil {
 		return nil, err
 	}
 	if p.metrics, err = gateway.NewMetrics(registry); err != nil {

@@ -30,6 +30,9 @@ type services struct {
 	revoked atomic.Bool   // the identity service answers that the token was revoked
 	invalid atomic.Bool   // the identity service answers with a team id that is not a UUID
 	sends   bool          // the revocation stream sends a position
+
+	flaps    bool         // every second look-up of a token fails
+	resolved atomic.Int64 // look-ups of tokens
 }
 
 func startServices(tb testing.TB) *services {
@@ -64,6 +67,9 @@ func serve(tb testing.TB, listener net.Listener) *services {
 }
 
 func (s *services) ResolveToken(_ context.Context, r *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
+	if s.resolved.Add(1)%2 == 1 && s.flaps {
+		return nil, status.Error(codes.ResourceExhausted, "too many calls") // no breaker counts it
+	}
 	if [32]byte(r.GetTokenSha256()) != authn.Hash(s.token) {
 		return nil, status.Error(codes.NotFound, "no such token")
 	}

@@ -7,6 +7,6 @@
 // Logging never waits for the reader of the log, because a reader that hangs would stop the requests. Up to 4 MiB of unread lines are
 // buffered; further lines are dropped, and a line reports their number once there is room again.
 //
-// A [Limiter] bounds the lines that clients or an outage can cause: at most a number of each kind is written in any interval of a second.
-// It counts suppressed lines and reports them once a second.
+// A [Limiter] bounds the lines that clients or an outage can cause: at most a number of each kind is written in any interval of its length,
+// such as a second. It counts suppressed lines and reports them.
 package logging

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// reportEvery is how often suppressed lines are reported.
+// reportEvery is how often suppressed lines are reported, if their bound is for a shorter time.
 const reportEvery = time.Second
 
 // LimiterOptions are the dependencies of a Limiter. All are required.
@@ -21,10 +21,11 @@ type LimiterOptions struct {
 	Logger     *slog.Logger     // of the lines that report suppressed ones
 	Clock      func() time.Time // only differences matter, so that a monotonic clock can be used
 	Registerer prometheus.Registerer
+	Service    string // prefix of the metric's name: "opsgate"
 }
 
-// A Limiter bounds the log lines of several kinds per second. A metric counts suppressed lines and Run reports them, with a line per kind
-// and second.
+// A Limiter bounds the log lines of several kinds in any interval of a kind's length. A metric counts suppressed lines and Run reports them,
+// with a line per kind and second, or interval if that is longer.
 type Limiter struct {
 	logger     *slog.Logger
 	clock      func() time.Time
@@ -38,8 +39,8 @@ func NewLimiter(o LimiterOptions) (*Limiter, error) {
 	l := &Limiter{
 		logger: o.Logger, clock: o.Clock, start: o.Clock(),
 		suppressed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "opsgate_log_lines_suppressed_total",
-			Help: "Log lines that were not written because too many of their kind came in a second.",
+			Name: o.Service + "_log_lines_suppressed_total",
+			Help: "Log lines that were not written because too many of their kind came in a short time.",
 		}, []string{"kind"}),
 	}
 	if err := o.Registerer.Register(l.suppressed); err != nil {
@@ -51,13 +52,13 @@ func NewLimiter(o LimiterOptions) (*Limiter, error) {
 // Lines adds a kind of which at most perSecond lines are logged in any interval of a second, whatever their causes. It must not be called
 // while Run runs.
 func (l *Limiter) Lines(kind string, perSecond int) *Lines {
-	return l.add(&Lines{shared: newWindow(perSecond), perSecond: perSecond, kind: kind})
+	return l.add(&Lines{shared: newWindow(perSecond, time.Second), per: time.Second, kind: kind})
 }
 
-// LinesPerCause adds a kind of which at most perSecond lines of each cause are logged in any interval of a second, so that a frequent
-// cause never suppresses the lines of another one. It must not be called while Run runs.
-func (l *Limiter) LinesPerCause(kind string, perSecond int) *Lines {
-	return l.add(&Lines{perSecond: perSecond, kind: kind})
+// LinesPerCause adds a kind of which at most n lines of each cause are logged in any interval of a length, so that a frequent cause never
+// suppresses the lines of another one. It must not be called while Run runs.
+func (l *Limiter) LinesPerCause(kind string, n int, per time.Duration) *Lines {
+	return l.add(&Lines{most: n, per: per, kind: kind})
 }
 
 func (l *Limiter) add(n *Lines) *Lines {
@@ -67,27 +68,33 @@ func (l *Limiter) add(n *Lines) *Lines {
 	return n
 }
 
-// Run reports suppressed lines each second until ctx ends, and then once more. It logs nothing if no line was suppressed.
+// Run reports suppressed lines until ctx ends, and then once more. It logs nothing if no line was suppressed.
 func (l *Limiter) Run(ctx context.Context) error {
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			l.report()
+			l.report(false)
 		case <-ctx.Done():
-			l.report()
+			l.report(true)
 			return nil
 		}
 	}
 }
 
-func (l *Limiter) report() {
+// report reports the suppressed lines of each kind whose last report is an interval ago, or of all kinds.
+func (l *Limiter) report(all bool) {
+	now := l.clock().Sub(l.start)
 	for _, n := range l.kinds {
+		if !all && now < n.nextReport {
+			continue
+		}
 		total, causes := n.drain()
 		if total == 0 {
 			continue
 		}
+		n.nextReport = now + n.per - reportEvery // the tick after it
 		attrs := []slog.Attr{slog.String("kind", n.kind), slog.Uint64("lines", total)}
 		if len(causes) > 0 {
 			attrs = append(attrs, slog.GroupAttrs("causes", causes...))
@@ -98,12 +105,15 @@ func (l *Limiter) report() {
 
 // Lines are the log lines of one kind. A nil *Lines has no bound. Its methods are safe for concurrent use.
 type Lines struct {
-	kind      string
-	perSecond int
-	shared    *window // of all causes; nil if each cause has its own
-	elapsed   func() time.Duration
-	total     prometheus.Counter
-	causes    sync.Map // of *causeLines by cause
+	kind    string
+	per     time.Duration
+	shared  *window // of all causes; nil if each cause has its own
+	most    int     // of each cause that has its own window
+	elapsed func() time.Duration
+	total   prometheus.Counter
+	causes  sync.Map // of *causeLines by cause
+
+	nextReport time.Duration // elapsed; used by Run alone
 }
 
 // causeLines are the lines of one cause.
@@ -132,7 +142,7 @@ func (n *Lines) of(cause string) *causeLines {
 	if !ok {
 		added := &causeLines{window: n.shared}
 		if added.window == nil {
-			added.window = newWindow(n.perSecond)
+			added.window = newWindow(n.most, n.per)
 		}
 		found, _ = n.causes.LoadOrStore(cause, added)
 	}
@@ -159,7 +169,8 @@ func (n *Lines) drain() (total uint64, causes []slog.Attr) {
 	return total, causes
 }
 
-// Handler returns a handler that calls next for records within the bound. They have no cause.
+// Handler returns a handler that calls next for records within the bound, and for all below level info. If each cause has its own bound,
+// the message of a record is its cause: messages must be constants.
 func (n *Lines) Handler(next slog.Handler) slog.Handler { return bounded{next, n} }
 
 // bounded is a handler of lines of one kind.
@@ -171,7 +182,11 @@ type bounded struct {
 
 // Handle calls the next handler or counts the record as suppressed.
 func (b bounded) Handle(ctx context.Context, r slog.Record) error {
-	if !b.lines.Allow("") {
+	cause := ""
+	if b.lines != nil && b.lines.shared == nil {
+		cause = r.Message
+	}
+	if r.Level >= slog.LevelInfo && !b.lines.Allow(cause) {
 		return nil
 	}
 	return b.Handler.Handle(ctx, r)
@@ -187,8 +202,9 @@ func (b bounded) WithGroup(name string) slog.Handler {
 	return bounded{b.Handler.WithGroup(name), b.lines}
 }
 
-// A window admits a number of lines in any interval of a second. Suppressed lines take no lock.
+// A window admits a number of lines in any interval of a length. Suppressed lines take no lock.
 type window struct {
+	per         time.Duration
 	closedUntil atomic.Int64 // elapsed nanoseconds; lines before are suppressed
 
 	mu   sync.Mutex
@@ -196,15 +212,15 @@ type window struct {
 	next int     // index of the oldest
 }
 
-func newWindow(perSecond int) *window {
-	w := &window{last: make([]int64, perSecond)}
+func newWindow(lines int, per time.Duration) *window {
+	w := &window{per: per, last: make([]int64, lines)}
 	for i := range w.last {
-		w.last[i] = -int64(time.Second)
+		w.last[i] = -int64(per)
 	}
 	return w
 }
 
-// allow admits a line if fewer than the number were admitted within the last second.
+// allow admits a line if fewer than the number were admitted within the last interval.
 func (w *window) allow(elapsed time.Duration) bool {
 	now := int64(elapsed)
 	if now < w.closedUntil.Load() {
@@ -212,7 +228,7 @@ func (w *window) allow(elapsed time.Duration) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if now < w.last[w.next]+int64(time.Second) { // a concurrent call admitted a line
+	if now < w.last[w.next]+int64(w.per) { // a concurrent call admitted a line
 		return false
 	}
 	w.last[w.next] = now

@@ -30,7 +30,7 @@ func newLimited(t *testing.T) *limited {
 	t.Helper()
 	l := &limited{registry: prometheus.NewRegistry(), out: new(recorder)}
 	limiter, err := logging.NewLimiter(logging.LimiterOptions{
-		Logger: slog.New(slog.NewJSONHandler(l.out, nil)), Clock: time.Now, Registerer: l.registry,
+		Logger: slog.New(slog.NewJSONHandler(l.out, nil)), Clock: time.Now, Registerer: l.registry, Service: "opsgate",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestLinesWithinTheBoundAreNeitherSuppressedNorReported(t *testing.T) {
 func TestCausesOfAKindShareItsBoundUnlessEachHasItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t)
-		shared, own := l.Lines("shared", 10), l.LinesPerCause("own", 10)
+		shared, own := l.Lines("shared", 10), l.LinesPerCause("own", 10, time.Second)
 		if first, second := allowed(shared, "a", 100), allowed(shared, "b", 100); first != 10 || second != 0 {
 			t.Errorf("shared: %d and %d", first, second)
 		}
@@ -169,7 +169,7 @@ func TestSuppressedLinesAreCountedByKindFromZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t)
 		noisy := l.Lines("noisy", 1)
-		l.LinesPerCause("quiet", 1)
+		l.LinesPerCause("quiet", 1, time.Second)
 		allowed(noisy, "a", 2)
 		allowed(noisy, "b", 2)
 		families, err := l.registry.Gather()
@@ -197,6 +197,37 @@ func TestAHandlerAndDerivedHandlersShareTheBound(t *testing.T) {
 		}
 		if got := strings.Count(out.String(), "\n"); got != 3 || !strings.Contains(out.String(), "key=value group.inner=1") {
 			t.Errorf("got %q", out.String())
+		}
+	})
+}
+
+// A dependency that fails and works in turn logs two messages for as long as it does so.
+func TestMessagesOfAHandlerHaveTheirOwnBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		l := newLimited(t)
+		log := slog.New(l.LinesPerCause("repeated", 3, time.Minute).Handler(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		stop := l.run(t)
+		for range 125 { // for two minutes and five seconds
+			log.Warn("lost")
+			log.Info("found")
+			log.Debug("detail")
+			time.Sleep(time.Second)
+		}
+		log.Warn("another")
+		stop()
+		for message, want := range map[string]int{"lost": 9, "found": 9, "detail": 125, "another": 1} {
+			if got := strings.Count(out.String(), "msg="+message); got != want {
+				t.Errorf("%d lines %q, want %d", got, message, want)
+			}
+		}
+		reports, suppressed := l.reports(t), 0.0
+		for _, report := range reports {
+			lines, _ := report["lines"].(float64)
+			suppressed += lines
+		}
+		if len(reports) > 4 || suppressed != 2*(125-9) {
+			t.Errorf("%v lines are reported as suppressed: %v", suppressed, reports)
 		}
 	})
 }
@@ -232,7 +263,7 @@ func TestTheBoundAppliesAcrossGoroutines(t *testing.T) {
 
 func BenchmarkSuppressedLine(b *testing.B) {
 	limiter, err := logging.NewLimiter(logging.LimiterOptions{
-		Logger: slog.New(slog.DiscardHandler), Clock: time.Now, Registerer: prometheus.NewRegistry(),
+		Logger: slog.New(slog.DiscardHandler), Clock: time.Now, Registerer: prometheus.NewRegistry(), Service: "opsgate",
 	})
 	if err != nil {
 		b.Fatal(err)
