@@ -8,7 +8,7 @@ cd "$(dirname "$0")"
 
 mkdir -p secrets
 chmod 700 secrets
-for name in admin_token redis_password grafana_password; do
+for name in admin_token metrics_token redis_password grafana_password; do
   if [ ! -s "secrets/$name" ]; then
     od -An -N24 -tx1 /dev/urandom | tr -d ' \n' >"secrets/$name"
     chmod 444 "secrets/$name"

@@ -58,7 +58,7 @@ func TestHookReportsMissingSecrets(t *testing.T) {
 	r := render(t, eachValues(t)["full"])
 	pods := checks(t, r)
 	out, err := runCheck(t, r, pods["the hook"], false)
-	for _, missing := range []string{"admin/bearer.txt", "redis/password", "admin-tls/tls.crt"} {
+	for _, missing := range []string{"admin/bearer.txt", "admin-metrics/prometheus", "redis/password", "admin-tls/tls.crt"} {
 		if err == nil || !strings.Contains(out, missing) {
 			t.Errorf("%s is not reported: %v\n%s", missing, err, out)
 		}

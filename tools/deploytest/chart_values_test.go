@@ -37,6 +37,7 @@ func TestInvalidValuesAreRefused(t *testing.T) {
 		"a typo further down":     {"autoscaling: {min: 3}", "min", "autoscaling: {minReplicas: 3}"},
 		"no admin token":          {"admin: {existingSecret: {name: ''}}", "name", "admin: {existingSecret: {name: operators}}"},
 		"a reserved Secret name":  {"secrets: [{name: admin, secretName: x}]", "name", "secrets: [{name: backend, secretName: x}]"},
+		"another reserved name":   {"secrets: [{name: admin-metrics, secretName: x}]", "name", "secrets: [{name: metrics, secretName: x}]"},
 		"a job with a quote":      {"prometheusRule: {job: 'a\"b'}", "job", "prometheusRule: {job: 'a/b'}"},
 		"a prefix without scheme": {"prometheusRule: {runbookPrefix: docs}", "runbookPrefix", "prometheusRule: {runbookPrefix: https://git.example/}"},
 		"an invalid digest":       {"image: {digest: latest}", "digest", "image: {digest: 'sha256:" + strings.Repeat("0", 64) + "'}"},
@@ -104,6 +105,9 @@ func TestInvalidConfigurationIsRefusedByTheSchema(t *testing.T) {
 		"another address":         {"config: {listen: ':80'}", "listen", "service: {port: 80}"},
 		"a public admin listener": {"config: {admin: {listen: ':80'}}", "listen", ""},
 		"a token in the values":   {"config: {admin: {token: secret}}", "token", "admin: {existingSecret: {name: operators, key: token}}"},
+		"a token for metrics": {
+			"config: {admin: {metrics_token: secret}}", "metrics_token", "admin: {metrics: {existingSecret: {name: metrics}}}",
+		},
 		"TLS besides the Secret":  {"config: {admin: {tls: {cert_file: x}}}", "tls", "admin: {tls: {existingSecret: {name: certificate}}}"},
 		"shutdown in the config":  {"config: {shutdown: {grace: 1h}}", "shutdown", "shutdown: {graceSeconds: 600}"},
 		"no services":             {"config: {upstreams: null}", "upstreams", ""},
@@ -157,7 +161,7 @@ func runCheck(t *testing.T, r release, pod checkPod, secrets bool) (string, erro
 			continue
 		}
 		for _, item := range v.Secret.Items {
-			write(t, filepath.Join(dir, paths[v.Name], item.Path), "0123456789abcdef")
+			write(t, filepath.Join(dir, paths[v.Name], item.Path), "the content of "+item.Path+" of "+v.Name)
 		}
 		if len(v.Secret.Items) == 0 {
 			write(t, filepath.Join(dir, paths[v.Name], "ca.crt"), "read at the first connection")

@@ -50,6 +50,7 @@ func TestOnlyChangesThatNeedItReplacePods(t *testing.T) {
 		"TLS for admin": {"", "admin: {tls: {existingSecret: {name: certificate}}}", true},
 		// Old pods do not have the new file, so they must not read a configuration that names it.
 		"a Secret's key":  {"", "admin: {existingSecret: {key: other}}", true},
+		"a metrics token": {"", "admin: {metrics: {existingSecret: {name: metrics}}}", true},
 		"another Secret":  {"", "secrets: [{name: trust, secretName: trust}]", true},
 		"the environment": {"", "env: [{name: GOMEMLIMIT, value: 400MiB}]", true},
 	} {

@@ -122,7 +122,7 @@ func TestBalancerConfigurationIsValid(t *testing.T) {
 func TestPrometheusConfigurationIsValid(t *testing.T) {
 	dir := t.TempDir()
 	secrets := filepath.Join(dir, "secrets")
-	write(t, filepath.Join(secrets, "admin_token"), "0123456789abcdef")
+	write(t, filepath.Join(secrets, "metrics_token"), "0123456789abcdef")
 	config := read(t, composeDir+"/prometheus/prometheus.yml")
 	rules, err := filepath.Abs(root + "/deploy/prometheus/rules")
 	if err != nil {

@@ -92,6 +92,26 @@ func TestRunbookPrefix(t *testing.T) {
 	}
 }
 
+// Prometheus has the token for metrics if there is one; otherwise it needs the admin token.
+func TestPrometheusHasTheTokenForMetrics(t *testing.T) {
+	const own = "metrics_token: ${file:/run/secrets/opsgate/admin-metrics/bearer}"
+	for name, test := range map[string]struct{ values, secret, key string }{
+		"none": {"", "opsgate-admin", "token"},
+		"own":  {"admin: {metrics: {existingSecret: {name: opsgate-metrics, key: bearer}}}", "opsgate-metrics", "bearer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := render(t, values(t, "serviceMonitor: {enabled: true}\n"+test.values))
+			credentials := only[*monitoringv1.ServiceMonitor](t, r).Spec.Endpoints[0].Authorization.Credentials
+			if credentials.Name != test.secret || credentials.Key != test.key {
+				t.Errorf("Prometheus has %s of %s, want %s of %s", credentials.Key, credentials.Name, test.key, test.secret)
+			}
+			if has := strings.Contains(r.configuration(t), own); has != (test.values != "") {
+				t.Errorf("the gateway has a token for metrics: %t", has)
+			}
+		})
+	}
+}
+
 // Probes and Prometheus use HTTPS exactly if the admin listener does.
 func TestProbesAndPrometheusUseTheSchemeOfTheAdminListener(t *testing.T) {
 	for name, test := range map[string]struct {

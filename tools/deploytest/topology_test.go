@@ -173,7 +173,7 @@ func (s *system) awaitBurst(what string, least, limit int) {
 // awaitServed waits until each gateway has answered some of the burst's requests.
 func (s *system) awaitServed() {
 	s.t.Helper()
-	token := s.sh(s.t, s.enter+"cat secrets/admin_token")
+	token := s.sh(s.t, s.enter+"cat secrets/metrics_token")
 	served := regexp.MustCompile(`(?m)^opsgate_http_requests_total\{.*route="v1[^}]*\} [1-9]`)
 	for _, address := range s.addresses("gateway") {
 		await(s.t, func() bool { return served.MatchString(s.get(s.t, "http://"+address+":9090/metrics", token).body) })

@@ -79,7 +79,8 @@ type Admin struct {
 	inspector    Inspector
 	console      Console
 	access       Access
-	token        atomic.Pointer[operatorToken] // in force
+	token        atomic.Pointer[bearer] // in force
+	metricsToken atomic.Pointer[bearer] // in force
 	logger       *slog.Logger
 	refusals     *refusals
 	phase        atomic.Int32
@@ -91,9 +92,10 @@ func New(o Options) *Admin {
 	if a.logger == nil {
 		a.logger = slog.New(slog.DiscardHandler)
 	}
-	a.token.Store(newOperatorToken(o.Access.Token))
+	a.token.Store(newBearer(o.Access.Token))
+	a.metricsToken.Store(newBearer(o.Access.MetricsToken))
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.Handle("GET "+pathMetrics, promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.HandleFunc("GET "+pathLive, livez)
 	mux.HandleFunc("GET "+pathReady, a.readyz)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)

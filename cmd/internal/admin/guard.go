@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"path"
 	"strings"
+	"sync/atomic"
 )
 
 // Paths of probes, which need no credentials and expose only the state of the gateway.
@@ -16,6 +17,9 @@ const (
 	pathLive  = "/livez"
 	pathReady = "/readyz"
 )
+
+// pathMetrics is the path that the token for metrics opens.
+const pathMetrics = "/metrics"
 
 // Paths of HTML documents. They contain no data of the gateway and need no token, because the page asks the operator for it, but they
 // need the client certificate if certificates are configured.
@@ -32,7 +36,8 @@ func isDocument(urlPath string) bool {
 
 // Access configures authentication. If both Token and ClientCertificates are set, a request needs both.
 type Access struct {
-	Token              string // of operators, until SetToken; "" for none
+	Token              string // of operators, until SetTokens; "" for none
+	MetricsToken       string // for reading the metrics and nothing else, until SetTokens; "" for none
 	ClientCertificates bool   // require a client certificate, which the TLS configuration verifies
 	Listen             string // configured address of the listener
 }
@@ -42,37 +47,56 @@ const (
 	refusedHost        = "host"        // the listener is on loopback and the Host header is another name
 	refusedSite        = "site"        // a browser sent the request for another site
 	refusedCertificate = "certificate" // no client certificate
-	refusedToken       = "token"       // no token, or not the admin token
+	refusedToken       = "token"       // no token, or none that opens the path
 )
 
-// An operatorToken is the token that operators must send.
-type operatorToken struct {
+// A bearer is a token that requests must send.
+type bearer struct {
 	required bool
 	hash     [sha256.Size]byte
 	inForce  context.Context // ends when another token replaces it
 	replace  context.CancelFunc
 }
 
-func newOperatorToken(text string) *operatorToken {
-	t := &operatorToken{required: text != "", hash: sha256.Sum256([]byte(text))}
+func newBearer(text string) *bearer {
+	t := &bearer{required: text != "", hash: sha256.Sum256([]byte(text))}
 	t.inForce, t.replace = context.WithCancel(context.Background())
 	return t
 }
 
-// SetToken replaces the token of operators, "" for none, and returns whether it differs from the previous one. Requests that the previous
-// one admitted are canceled, so streams of events and profiles end. SetToken is safe for concurrent use with requests, but not with itself.
-func (a *Admin) SetToken(text string) (changed bool) {
-	next, before := newOperatorToken(text), a.token.Load()
+// SetTokens replaces the token of operators and that for metrics, "" for none, and returns which of them differ from the previous ones.
+// Requests that a previous one admitted are canceled, so streams of events and profiles end. SetTokens is safe for concurrent use with
+// requests, but not with itself.
+func (a *Admin) SetTokens(operators, metrics string) (operatorsChanged, metricsChanged bool) {
+	return replaceToken(&a.token, operators), replaceToken(&a.metricsToken, metrics)
+}
+
+func replaceToken(current *atomic.Pointer[bearer], text string) (changed bool) {
+	next, before := newBearer(text), current.Load()
 	if next.hash == before.hash {
 		return false
 	}
-	a.token.Store(next)
+	current.Store(next)
 	before.replace()
 	return true
 }
 
+// authorize returns the token that the request needs or has, and whether it may read the path. The token of operators opens all paths, and
+// that for metrics only the metrics, which need one of the two if one is configured.
+func (a *Admin) authorize(r *http.Request) (t *bearer, ok bool) {
+	t = a.token.Load()
+	if metrics := a.metricsToken.Load(); metrics.required && readsMetrics(r) && (!t.required || isBearer(r.Header, metrics.hash)) {
+		t = metrics
+	}
+	return t, !t.required || isBearer(r.Header, t.hash)
+}
+
+func readsMetrics(r *http.Request) bool {
+	return r.URL.Path == pathMetrics && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+}
+
 // while calls next with a request that is canceled when the token is replaced.
-func (t *operatorToken) while(next http.Handler, w http.ResponseWriter, r *http.Request) {
+func (t *bearer) while(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(t.inForce, cancel)()
@@ -86,7 +110,7 @@ func (a *Admin) guard(next, verified http.Handler, refused func(r *http.Request,
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		probe := r.URL.Path == pathLive || r.URL.Path == pathReady
 		page := isDocument(r.URL.Path)
-		token := a.token.Load()
+		token, authorized := a.authorize(r)
 		switch {
 		case isLocal != nil && !isLocal(r.Host): // DNS rebinding
 			refused(r, refusedHost)
@@ -99,7 +123,7 @@ func (a *Admin) guard(next, verified http.Handler, refused func(r *http.Request,
 		case certificates && certificateSubject(r) == "":
 			refused(r, refusedCertificate)
 			Respond(w, http.StatusForbidden, Failure{Text: "a client certificate is required", Code: "forbidden"})
-		case token.required && !page && !isBearer(r.Header, token.hash):
+		case !page && !authorized:
 			refused(r, refusedToken)
 			w.Header().Set("WWW-Authenticate", `Bearer realm="opsgate admin"`)
 			Respond(w, http.StatusUnauthorized, Failure{Text: "missing or wrong admin token", Code: "unauthorized"})

@@ -1,10 +1,12 @@
 package admin_test
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -86,6 +88,61 @@ func TestAccess(t *testing.T) {
 				}
 				if refused {
 					decode[admin.Failure](t, got)
+				}
+			}
+		})
+	}
+}
+
+// The token for metrics opens GET /metrics, and HEAD, and nothing else. The token of operators opens everything.
+func TestTokenForMetricsOpensMetricsAlone(t *testing.T) {
+	const metricsToken = "the token of Prometheus"
+	both := admin.Access{Token: adminToken, MetricsToken: metricsToken}
+	metricsOnly := admin.Access{MetricsToken: metricsToken}
+	certificates := admin.Access{MetricsToken: metricsToken, ClientCertificates: true}
+	requests := slices.Clone(paths)
+	for _, path := range []string{"/metrics/", "//metrics", "/metrics/../admin/config", "/METRICS", "/admin/fleet", "/debug/pprof/"} {
+		requests = append(requests, struct {
+			method, path string
+			probe        bool
+		}{"GET", path, false})
+	}
+	requests = append(requests, struct {
+		method, path string
+		probe        bool
+	}{"POST", "/metrics", false})
+	for _, test := range []struct {
+		name            string
+		access          admin.Access
+		token           string // sent
+		metrics, others int    // status if refused; 0 if permitted
+	}{
+		{"both, the token of operators", both, adminToken, 0, 0},
+		{"both, the token for metrics", both, metricsToken, 0, 401},
+		{"both, another token", both, metricsToken + "x", 401, 401},
+		{"both, the two joined", both, adminToken + metricsToken, 401, 401},
+		{"both, an empty token", both, "", 401, 401},
+		{"metrics only, the token for metrics", metricsOnly, metricsToken, 0, 0},
+		{"metrics only, another token", metricsOnly, adminToken, 401, 0},
+		{"metrics only, an empty token", metricsOnly, "", 401, 0},
+		{"certificates, the token for metrics without one", certificates, metricsToken, 403, 403},
+		{"none configured, the token for metrics", admin.Access{Token: adminToken}, metricsToken, 401, 401},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, method := range []string{"GET", "HEAD"} {
+				got := send(newAdmin(new(fakeInspector), test.access, io.Discard), method, "/metrics", header("Authorization", "Bearer "+test.token))
+				if want := cmp.Or(test.metrics, 200); got.Code != want {
+					t.Errorf("%s /metrics: got %d, want %d", method, got.Code, want)
+				}
+			}
+			for _, at := range requests {
+				if at.probe || at.method == "GET" && at.path == "/metrics" {
+					continue
+				}
+				got := send(newAdmin(new(fakeInspector), test.access, io.Discard), at.method, at.path, header("Authorization", "Bearer "+test.token))
+				refused := got.Code == 401 || got.Code == 403
+				if refused != (test.others != 0) || refused && got.Code != test.others {
+					t.Errorf("%s %s: got %d %s, want %d", at.method, at.path, got.Code, got.Body, test.others)
 				}
 			}
 		})

@@ -60,7 +60,7 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 				t.Fatal(err)
 			}
 			revealed := after.RateLimit.Redis.Password.Reveal() + after.RateLimit.Redis.SentinelPassword.Reveal() + after.Admin.Token.Reveal() +
-				after.Tracing.Headers.Reveal()
+				after.Admin.MetricsToken.Reveal() + after.Tracing.Headers.Reveal()
 			if cmp.Equal(before.Config, after.Config, compareSecrets()) && revealed == "" {
 				t.Errorf("%s=%s changes nothing", key.Variable, value)
 			}

@@ -23,7 +23,8 @@ var now = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 // load loads a file without variables and flags.
 func load(path string) (config.Loaded, error) {
 	return config.Load(config.Options{Path: path, Environment: []string{
-		"TEST_REDIS_PASSWORD=hunter2", "TEST_ADMIN_TOKEN=correct horse battery", "TEST_SHORT_TOKEN=hunter2",
+		"TEST_REDIS_PASSWORD=hunter2", "TEST_ADMIN_TOKEN=correct horse battery", "TEST_METRICS_TOKEN=another horse battery",
+		"TEST_SHORT_TOKEN=hunter2",
 		"TEST_COLLECTOR_HEADERS=api-key=hunter2,tenant=a%2Cb",
 	}, Now: func() time.Time { return now }})
 }
@@ -105,6 +106,7 @@ func TestEveryKeyCanBeSetInAFile(t *testing.T) {
 	}
 	for _, secret := range []struct{ what, got, want string }{
 		{"admin.token", got.Admin.Token.Reveal(), "correct horse battery"},
+		{"admin.metrics_token", got.Admin.MetricsToken.Reveal(), "another horse battery"},
 		{"password", got.RateLimit.Redis.Password.Reveal(), "hunter2"},
 		{"sentinel_password", got.RateLimit.Redis.SentinelPassword.Reveal(), "hunter2"},
 		{"tracing.headers", got.Tracing.Headers.Reveal(), "api-key=hunter2,tenant=a%2Cb"},

@@ -179,6 +179,8 @@ func TestChangedKeysThatNeedARestartAreReported(t *testing.T) {
 		{"the password of Redis", "admin: {listen: 127.0.0.1:2}\n", []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter3"}, ""},
 		{"the admin token", "admin: {listen: 127.0.0.1:2, token: \"${TOKEN}\"}\n",
 			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2", "TOKEN=correct horse battery"}, ""},
+		{"the token for metrics", "admin: {listen: 127.0.0.1:2, metrics_token: \"${TOKEN}\"}\n",
+			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2", "TOKEN=correct horse battery"}, ""},
 		{"a secret", "admin: {listen: 127.0.0.1:2}\nrate_limit: {redis: {mode: sentinel, master_name: main, sentinel_password: \"${TOKEN}\"}}\n",
 			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2", "TOKEN=correct horse battery"}, strings.Join([]string{
 				"opsgate.yaml:2: rate_limit.redis.mode: a change needs a restart (connected at start)",
@@ -209,7 +211,7 @@ func TestKeysThatNeedARestart(t *testing.T) {
 		} {
 			if strings.HasPrefix(name, prefix) {
 				return !slices.Contains([]string{
-					"admin.token", "rate_limit.redis.username", "rate_limit.redis.password",
+					"admin.token", "admin.metrics_token", "rate_limit.redis.username", "rate_limit.redis.password",
 				}, name)
 			}
 		}

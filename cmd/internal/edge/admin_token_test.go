@@ -14,9 +14,14 @@ import (
 
 // withAdminToken makes later configurations require the admin token in a file.
 func (r *reloading) withAdminToken(file string) {
+	r.withAdminKeys(fmt.Sprintf(", token: \"${file:%s}\"", file))
+}
+
+// withAdminKeys adds keys to the section admin of later configurations.
+func (r *reloading) withAdminKeys(keys string) {
 	before, after, _ := strings.Cut(r.base, "admin: {")
 	_, after, _ = strings.Cut(after, "\n")
-	r.base = fmt.Sprintf("%sadmin: {listen: 127.0.0.1:0, token: \"${file:%s}\"}\n%s", before, file, after)
+	r.base = before + "admin: {listen: 127.0.0.1:0" + keys + "}\n" + after
 }
 
 // operate sends a request with an admin token, "" for none, to the admin listener.
@@ -39,7 +44,13 @@ func (r *reloading) operate(t *testing.T, token, path string) *http.Response {
 // access returns the status for an admin token.
 func (r *reloading) access(t *testing.T, token string) int {
 	t.Helper()
-	got := r.operate(t, token, "/admin/config")
+	return r.statusOf(t, token, "/admin/config")
+}
+
+// statusOf returns the status of a path of the admin listener for a token.
+func (r *reloading) statusOf(t *testing.T, token, path string) int {
+	t.Helper()
+	got := r.operate(t, token, path)
 	_, _ = io.Copy(io.Discard, got.Body)
 	_ = got.Body.Close()
 	return got.StatusCode
@@ -70,15 +81,14 @@ func (r *reloading) follow(t *testing.T, token string) (ended func()) {
 	}
 }
 
-// The admin token is set, its file changes, the configuration names another file, and then none. The previous token is refused at once, and
-// its streams end; the removal leaves a warning. Later reloads work.
-func TestAdminTokenChangesWithoutARestart(t *testing.T) {
-	tokens := []string{"", "the first token of operators", "the second token of operators", "the third token of operators"}
+// secrets returns a function that replaces a file with a secret in one step, and returns its path.
+func secrets(t *testing.T) func(name, secret string) string {
+	t.Helper()
 	dir := t.TempDir()
-	secret := func(name, token string) string {
+	return func(name, secret string) string {
 		t.Helper()
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file+".next", []byte(token+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(file+".next", []byte(secret+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Rename(file+".next", file); err != nil {
@@ -86,6 +96,62 @@ func TestAdminTokenChangesWithoutARestart(t *testing.T) {
 		}
 		return file
 	}
+}
+
+// The token for metrics is set, its file changes, and it is removed. It never opens another path. One that equals the admin token is refused.
+func TestTokenForMetricsChangesWithoutARestart(t *testing.T) {
+	const operators, first, second = "the token of the operators", "the first token of Prometheus", "the second token of Prometheus"
+	secret := secrets(t)
+	r := reloadingGateway(t, startServices(t), limits(100))
+	admin := fmt.Sprintf(", token: \"${file:%s}\"", secret("operators", operators))
+	r.withAdminKeys(admin)
+	if err := r.reload(t, limits(100)); err != nil {
+		t.Fatal(err)
+	}
+	may := func(token string, metrics int) func() bool {
+		return func() bool {
+			return r.statusOf(t, token, "/metrics") == metrics && (token == operators) == (r.statusOf(t, token, "/admin/config") == http.StatusOK) &&
+				(token == operators) == (r.statusOf(t, token, "/debug/pprof/cmdline") == http.StatusOK)
+		}
+	}
+	for i, step := range []struct {
+		change      func()
+		first, next int // status of /metrics
+		line        string
+	}{
+		{func() {
+			r.withAdminKeys(admin + fmt.Sprintf(", metrics_token: \"${file:%s}\"", secret("metrics", first)))
+			r.write(t, limits(100))
+		}, 200, 401, "the token for metrics changed: the previous one is refused"},
+		{func() { secret("metrics", second) }, 401, 200, "the token for metrics changed: the previous one is refused"},
+		{func() { r.withAdminKeys(admin); r.write(t, limits(100)) }, 401, 401, "the token for metrics was removed: it is refused"},
+	} {
+		logged := len(r.lines(step.line))
+		step.change()
+		eventually(t, "the change is in force", func() bool {
+			return may(first, step.first)() && may(second, step.next)() && may(operators, 200)()
+		})
+		if n := len(r.lines(step.line)); n != logged+1 {
+			t.Errorf("change %d: %d lines %q", i, n, step.line)
+		}
+	}
+	r.withAdminKeys(admin + fmt.Sprintf(", metrics_token: \"${file:%s}\"", secret("metrics", operators)))
+	if err := r.reload(t, limits(100)); err == nil || !strings.Contains(err.Error(), "admin.metrics_token: is the same as admin.token") {
+		t.Errorf("the same token for both: %v", err)
+	}
+	for _, token := range []string{operators, first, second} {
+		if strings.Contains(r.log.String(), token) {
+			t.Error("the log has a token")
+		}
+	}
+	r.finish(t)
+}
+
+// The admin token is set, its file changes, the configuration names another file, and then none. The previous token is refused at once, and
+// its streams end; the removal leaves a warning. Later reloads work.
+func TestAdminTokenChangesWithoutARestart(t *testing.T) {
+	tokens := []string{"", "the first token of operators", "the second token of operators", "the third token of operators"}
+	secret := secrets(t)
 	r := reloadingGateway(t, startServices(t), limits(100))
 	withoutToken := r.base
 	for i, change := range []func(){

@@ -22,7 +22,9 @@ func tokenPrefix(c config.Config) string { return c.TokenPrefix + "live_" }
 
 // adminAccess returns the access rules of the admin listener.
 func adminAccess(c config.Admin) admin.Access {
-	return admin.Access{Token: c.Token.Reveal(), ClientCertificates: c.TLS.ClientCAFile != "", Listen: c.Listen}
+	return admin.Access{
+		Token: c.Token.Reveal(), MetricsToken: c.MetricsToken.Reveal(), ClientCertificates: c.TLS.ClientCAFile != "", Listen: c.Listen,
+	}
 }
 
 // An inspector answers requests of the admin pages from the active snapshot.

@@ -147,15 +147,27 @@ func (p *parts) configure(c config.Config) {
 	p.authenticator.Apply(tokenSettings(c))
 	p.capacity.SetLimit(c.HTTP.MaxInFlight)
 	p.connections.setLimit(c.HTTP.MaxConnections)
-	if token := c.Admin.Token.Reveal(); p.admin.SetToken(token) {
-		if token == "" {
-			p.logger.Warn("the admin token was removed: the admin listener requires none")
-		} else {
-			p.logger.Info("the admin token changed: the previous one is refused")
-		}
-	}
+	p.setAdminTokens(c.Admin)
 	if p.shared != nil {
 		p.shared.configure(c.RateLimit)
+	}
+}
+
+// setAdminTokens applies the tokens of the admin listener, and logs which of them changed.
+func (p *parts) setAdminTokens(c config.Admin) {
+	operators, metrics := c.Token.Reveal(), c.MetricsToken.Reveal()
+	changed, metricsChanged := p.admin.SetTokens(operators, metrics)
+	switch {
+	case changed && operators == "":
+		p.logger.Warn("the admin token was removed: the admin listener requires none")
+	case changed:
+		p.logger.Info("the admin token changed: the previous one is refused")
+	}
+	switch {
+	case metricsChanged && metrics == "":
+		p.logger.Info("the token for metrics was removed: it is refused")
+	case metricsChanged:
+		p.logger.Info("the token for metrics changed: the previous one is refused")
 	}
 }
 

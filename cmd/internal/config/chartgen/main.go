@@ -22,7 +22,7 @@ const (
 
 // setByChart returns the keys that the chart sets from other values.
 func setByChart() []string {
-	return []string{"listen", "shutdown", "admin.listen", "admin.token", "admin.tls"}
+	return []string{"listen", "shutdown", "admin.listen", "admin.token", "admin.metrics_token", "admin.tls"}
 }
 
 func main() {

@@ -57,6 +57,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- $token := printf "${file:/run/secrets/opsgate/admin/%s}" .Values.admin.existingSecret.key -}}
 {{- $admin := dict "listen" ":9090" "token" $token -}}
+{{- with .Values.admin.metrics.existingSecret -}}
+{{- if .name -}}
+{{- $_ := set $admin "metrics_token" (printf "${file:/run/secrets/opsgate/admin-metrics/%s}" .key) -}}
+{{- end -}}
+{{- end -}}
 {{- if .Values.admin.tls.existingSecret.name -}}
 {{- $dir := "/run/secrets/opsgate/admin-tls" -}}
 {{- $_ := set $admin "tls" (dict "cert_file" (printf "%s/tls.crt" $dir) "key_file" (printf "%s/tls.key" $dir)) -}}

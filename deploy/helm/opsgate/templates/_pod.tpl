@@ -44,6 +44,9 @@ volumeMounts:
   # The folder, because the kubelet does not update a file mounted with subPath.
   - {name: config, mountPath: /etc/opsgate, readOnly: true}
   - {name: admin, mountPath: /run/secrets/opsgate/admin, readOnly: true}
+  {{- if .Values.admin.metrics.existingSecret.name }}
+  - {name: admin-metrics, mountPath: /run/secrets/opsgate/admin-metrics, readOnly: true}
+  {{- end }}
   {{- if .Values.admin.tls.existingSecret.name }}
   - {name: admin-tls, mountPath: /run/secrets/opsgate/admin-tls, readOnly: true}
   {{- end }}
@@ -82,6 +85,12 @@ check reports them.
 {{- with .Values.admin.existingSecret }}
 - name: admin
   secret: {secretName: {{ .name }}, items: [{key: {{ .key }}, path: {{ .key }}}]{{ $optional }}}
+{{- end }}
+{{- with .Values.admin.metrics.existingSecret }}
+{{- if .name }}
+- name: admin-metrics
+  secret: {secretName: {{ .name }}, items: [{key: {{ .key }}, path: {{ .key }}}]{{ $optional }}}
+{{- end }}
 {{- end }}
 {{- with .Values.admin.tls.existingSecret.name }}
 - name: admin-tls
