@@ -38,7 +38,7 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 		return commandline.UsageError{Err: err}
 	}
 	registry := newRegistry()
-	logger, limiter, err := newLog(slog.NewJSONHandler(e.Err, &slog.HandlerOptions{Level: c.LogLevel}), e.Clock, registry)
+	logger, limiter, err := logging.NewRepeated(slog.NewJSONHandler(e.Err, &slog.HandlerOptions{Level: c.LogLevel}), e.Clock, registry)
 	if err != nil {
 		return err
 	}

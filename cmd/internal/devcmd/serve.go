@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -83,12 +84,16 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer traces.Close()
-	backend, err := openBackend(ctx, o, format, log.Logger, traces.TracerProvider())
+	backendLog, lines, err := logging.NewRepeated(log.Handler(), time.Now, prometheus.NewRegistry())
+	if err != nil {
+		return errors.Join(err, gateway.Close())
+	}
+	backend, err := openBackend(ctx, o, format, backendLog, traces.TracerProvider())
 	if err != nil {
 		return errors.Join(err, gateway.Close())
 	}
 	defer func() { err = errors.Join(err, backend.close()) }()
-	notify, err := newNotifications(ctx, o.InboxListen, backend.Backend, backend.clock, log.Logger, traces.TracerProvider())
+	notify, err := newNotifications(ctx, o.InboxListen, backend.Backend, backend.clock, backendLog, traces.TracerProvider())
 	if err != nil {
 		return errors.Join(err, gateway.Close())
 	}
@@ -104,7 +109,8 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		func(ctx context.Context) error { return backend.Serve(ctx, listener) },
 		together(gateway.Run,
 			func(ctx context.Context) error { return announce(ctx, o, running, loaded.Admin.TLS) },
-			func(ctx context.Context) error { return simulate(ctx, backend, o, log.Logger) },
+			func(ctx context.Context) error { return simulate(ctx, backend, o, backendLog) },
+			lines.Run,
 		),
 	)
 }

@@ -67,7 +67,7 @@ func Listen(ctx context.Context, o Options) (_ *Edge, err error) {
 		return nil, err
 	}
 	e.reloader = &reloader{
-		load: o.Load, signals: o.ReloadSignals, parts: e.parts, level: o.LogLevel, logger: o.Logger, clock: o.Clock,
+		load: o.Load, signals: o.ReloadSignals, parts: e.parts, level: o.LogLevel, logger: e.parts.logLimits.reloads, clock: o.Clock,
 		lifecycle: o.Lifecycle,
 	}
 	return e, nil

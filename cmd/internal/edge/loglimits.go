@@ -23,6 +23,10 @@ const (
 	// A dependency that fails and works in turn logs both, for as long as it does so. An outage of all dependencies logs fewer lines.
 	dependencyLines    = 20 // of each text
 	dependencyInterval = 5 * time.Minute
+
+	// A file with thousands of mistakes has a line for each, and files that are readable in turn cause reloads.
+	reloadLines    = 100 // of each text
+	reloadInterval = time.Minute
 )
 
 // logLimits limit the log lines of a process. A process has one instance, so a reload does not reset the limits.
@@ -34,6 +38,7 @@ type logLimits struct {
 	adminErrors *logging.Lines // errors of admin connections
 	admin       *logging.Lines // refused admin requests
 
+	reloads      *slog.Logger
 	dependencies *slog.Logger // of all that logs the state of services, Redis, the trace collector and files
 }
 
@@ -43,6 +48,7 @@ func newLogLimits(o Options, registry prometheus.Registerer) (*logLimits, error)
 		return nil, err
 	}
 	dependencies := limiter.LinesPerCause("dependency", dependencyLines, dependencyInterval)
+	reloads := limiter.LinesPerCause("configuration", reloadLines, reloadInterval)
 	return &logLimits{
 		Limiter: limiter,
 		requests: gateway.LineLimits{
@@ -54,6 +60,7 @@ func newLogLimits(o Options, registry prometheus.Registerer) (*logLimits, error)
 		adminErrors: limiter.Lines("admin_connection", adminConnectionLines),
 		admin:       limiter.Lines("admin", adminLines),
 
+		reloads:      slog.New(reloads.Handler(o.Logger.Handler())),
 		dependencies: slog.New(dependencies.Handler(o.Logger.Handler())),
 	}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"regexp"
@@ -105,12 +106,7 @@ func TestLinesOfAFlappingDependencyAreBounded(t *testing.T) {
 		}
 	}
 	r.finish(t)
-	suppressed := 0
-	for _, line := range r.logLines(t) {
-		if line.Msg == "log lines suppressed" && line.Kind == "dependency" {
-			suppressed += line.Lines
-		}
-	}
+	suppressed := r.suppressed(t, "dependency")
 	for _, text := range []string{"identity service is unavailable; cached tokens are accepted for a while", "identity service is available again"} {
 		if n := len(r.lines(text)); n != most {
 			t.Errorf("%d lines %q, want %d", n, text, most)
@@ -119,6 +115,34 @@ func TestLinesOfAFlappingDependencyAreBounded(t *testing.T) {
 	if suppressed != requests-2*most {
 		t.Errorf("%d lines are reported as suppressed, want %d", suppressed, requests-2*most)
 	}
+}
+
+func TestFileWithManyMistakesLogsFewLines(t *testing.T) {
+	const mistakes, most = 300, 100
+	r := reloadingGateway(t, startServices(t), limits(100))
+	var text strings.Builder
+	for i := range mistakes {
+		fmt.Fprintf(&text, "unknown_%d: 1\n", i)
+	}
+	if err := r.reload(t, text.String()); err == nil {
+		t.Error("accepted")
+	}
+	r.finish(t)
+	lines, suppressed := len(r.lines("configuration refused")), r.suppressed(t, "configuration")
+	if lines != most || suppressed != mistakes-most {
+		t.Errorf("%d lines and %d suppressed", lines, suppressed)
+	}
+}
+
+// suppressed returns the number of suppressed lines of a kind that the log reports.
+func (r *reloading) suppressed(t *testing.T, kind string) (n int) {
+	t.Helper()
+	for _, line := range r.logLines(t) {
+		if line.Msg == "log lines suppressed" && line.Kind == kind {
+			n += line.Lines
+		}
+	}
+	return n
 }
 
 func TestFloodOfRefusalsLogsFewLines(t *testing.T) {

@@ -1,4 +1,4 @@
-package backendcmd
+package logging_test
 
 import (
 	"bytes"
@@ -10,20 +10,22 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/cmd/internal/logging"
 )
 
 // The database fails: the dispatcher of notifications logs each attempt, one per second.
 func TestRepeatedLinesAreBoundedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		logger, limiter, err := newLog(slog.NewTextHandler(&out, nil), time.Now, prometheus.NewRegistry())
+		logger, limiter, err := logging.NewRepeated(slog.NewTextHandler(&out, nil), time.Now, prometheus.NewRegistry())
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- limiter.Run(ctx) }()
-		const seconds = 600
+		const seconds, most = 600, 20 // per minute
 		for range seconds {
 			logger.Error("looking for due deliveries failed", "cause", "disk full")
 			time.Sleep(time.Second)
@@ -33,7 +35,7 @@ func TestRepeatedLinesAreBoundedAndCounted(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if n := strings.Count(out.String(), `msg="looking for due`); n != seconds/60*repeatedLines || !strings.Contains(out.String(), "finished call") {
+		if n := strings.Count(out.String(), `msg="looking for due`); n != seconds/60*most || !strings.Contains(out.String(), "finished call") {
 			t.Errorf("%d lines", n)
 		}
 		if n := strings.Count(out.String(), "log lines suppressed"); n < 10 || n > 12 {
