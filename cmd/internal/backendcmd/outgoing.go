@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 
@@ -27,6 +28,8 @@ type outgoing struct {
 	LinksURL    string `name:"links-url" placeholder:"URL" help:"Public URL below which emails link to confirm and unsubscribe."`
 	LinksListen string `placeholder:"ADDR" help:"Address of the pages that these links open; plain HTTP, for a proxy with TLS."`
 
+	LinksTrustedProxies []netip.Prefix `placeholder:"NETWORK" help:"Proxies in front of these pages, whose X-Forwarded-For has the client."`
+
 	AllowHTTPWebhooks bool `name:"allow-http-webhooks" help:"Webhooks also over http, and to private addresses. For demos and tests."`
 	NoDelivery        bool `help:"Deliver nothing, because another process on the data directory does."`
 }
@@ -48,6 +51,7 @@ func (o outgoing) check() error {
 	add(!mailed && o.SMTPUser != "", "--smtp-user needs --smtp")
 	add((o.SMTPUser == "") != (o.SMTPPasswordFile == ""), "--smtp-user and --smtp-password-file need each other")
 	add(o.SMTPUser != "" && o.SMTPTLS == string(mail.NoTLS) && !mail.IsLoopback(host), "--smtp-user needs TLS: the password would be readable")
+	add(len(o.LinksTrustedProxies) > 0 && o.LinksListen == "", "--links-trusted-proxies needs --links-listen")
 	add(o.NoDelivery && mailed, "--no-delivery excludes --smtp")
 	return errors.Join(problems...)
 }
@@ -112,11 +116,14 @@ func (s server) delivery() (func(context.Context) error, error) {
 // pages returns what is served over HTTP.
 func (s server) pages() (list []page) {
 	if s.AdminListen != "" {
-		list = append(list, page{"admin", s.AdminListen, adminPage(s.registry)})
+		list = append(list, page{name: "admin", address: s.AdminListen, handler: adminPage(s.registry)})
 	}
 	if s.Outgoing.LinksListen != "" {
-		handler := links.New(links.Options{Store: s.backend.Store(), Clock: s.environment.Clock, Logger: s.logger})
-		list = append(list, page{"links", s.Outgoing.LinksListen, handler})
+		pages := links.New(links.Options{
+			Store: s.backend.Store(), Clock: s.environment.Clock, Logger: s.logger, Proxies: s.Outgoing.LinksTrustedProxies,
+			Registerer: s.registry,
+		})
+		list = append(list, page{name: "links", address: s.Outgoing.LinksListen, handler: pages, limit: pages.Limit})
 	}
 	return list
 }

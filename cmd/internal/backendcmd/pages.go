@@ -26,6 +26,7 @@ const (
 type page struct {
 	name, address string // the name is that of the address in the log
 	handler       http.Handler
+	limit         func(net.Listener) net.Listener // bounds the connections; nil if clients are trusted
 }
 
 // newRegistry returns a registry with the metrics of the process.

@@ -117,6 +117,9 @@ func (s server) parts(ctx context.Context) (parts []func(context.Context) error,
 			return nil, err
 		}
 		attributes = append(attributes, page.name, listener.Addr().String())
+		if page.limit != nil {
+			listener = page.limit(listener)
+		}
 		parts = append(parts, func(ctx context.Context) error { return serveHTTP(ctx, listener, page.handler) })
 	}
 	parts = append(parts, deliver, s.logLines.Run, s.backend.RunMaintenance, func(ctx context.Context) error {

@@ -23,6 +23,7 @@ type callers struct {
 	rate   float64
 	number int
 	url    func() string // of the next request
+	body   string        // of POSTs; "" for GETs
 }
 
 // start sends requests until stop is called, which returns the responses.
@@ -32,10 +33,14 @@ func (c callers) start(t *testing.T) (stop func() responses) {
 	turns := load{rate: c.rate}.schedule(ctx)
 	each := make([]responses, min(c.number, mostClients))
 	var running sync.WaitGroup
+	method := http.MethodGet
+	if c.body != "" {
+		method = http.MethodPost
+	}
 	for i := range each {
 		running.Go(func() {
 			for turn := range turns {
-				a := fetch(t.Context(), c.client, c.url(), c.token())
+				a := exchange(t.Context(), c.client, method, c.url(), c.token(), c.body)
 				a.took += a.sent.Sub(turn.due)
 				each[i] = append(each[i], a)
 			}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -135,8 +136,12 @@ func (l load) schedule(ctx context.Context) <-chan turn {
 	return turns
 }
 
-func fetch(ctx context.Context, client *http.Client, url, token string) (a response) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+func fetch(ctx context.Context, client *http.Client, url, token string) response {
+	return exchange(ctx, client, http.MethodGet, url, token, "")
+}
+
+func exchange(ctx context.Context, client *http.Client, method, url, token, body string) (a response) {
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return response{sent: time.Now(), err: err}
 	}

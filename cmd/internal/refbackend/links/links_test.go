@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"opsgate/cmd/internal/refbackend/links"
@@ -40,24 +43,31 @@ func must(t testing.TB, err error) {
 
 // A site is the pages on a real listener, with one subscriber.
 type site struct {
-	t     testing.TB
-	url   string
-	store *store.Store
-	log   bytes.Buffer
+	t        testing.TB
+	url      string
+	store    *store.Store
+	log      bytes.Buffer
+	registry *prometheus.Registry
+	later    atomic.Int64 // nanoseconds that the clock has advanced
 }
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
+// start starts the pages behind the loopback network 127.0.9.0/24 of proxies.
 func start(t testing.TB) *site {
 	t.Helper()
 	data, err := store.Open(t.Context(), t.TempDir())
 	must(t, err)
 	t.Cleanup(func() { _ = data.Close() }) // a test may have closed it
-	s := &site{t: t, store: data}
+	s := &site{t: t, store: data, registry: prometheus.NewRegistry()}
 	must(t, data.Write(t.Context(), func(q *query.Queries) error { return seed(t.Context(), q) }))
-	server := httptest.NewServer(links.New(links.Options{
-		Store: data, Clock: func() time.Time { return now }, Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
-	}))
+	pages := links.New(links.Options{
+		Store: data, Clock: func() time.Time { return now.Add(time.Duration(s.later.Load())) }, Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
+		Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.9.0/24")}, Registerer: s.registry,
+	})
+	server := httptest.NewUnstartedServer(pages)
+	server.Listener = pages.Limit(server.Listener)
+	server.Start()
 	t.Cleanup(server.Close)
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	s.url = server.URL
