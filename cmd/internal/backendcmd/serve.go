@@ -2,6 +2,7 @@ package backendcmd
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"opsgate/cmd/internal/buildinfo"
+	"opsgate/cmd/internal/certs"
 	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/demo"
 	"opsgate/cmd/internal/logging"
@@ -29,16 +31,24 @@ type serve struct {
 	Reflection  bool       `help:"Serve gRPC reflection, which describes every method to any client."`
 	LogLevel    slog.Level `default:"info" placeholder:"LEVEL" help:"debug, which shows calls, info, warn or error (${default})."`
 
+	TLSCert     string `name:"tls-cert" placeholder:"FILE" and:"tls" help:"Certificate of the services, as PEM; without it, plaintext."`
+	TLSKey      string `name:"tls-key" placeholder:"FILE" and:"tls" help:"Key of the certificate. Changed files apply to new connections."`
+	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" help:"Roots of client certificates, which are then required."`
+
 	Outgoing outgoing `embed:""`
 }
 
 // Run serves until ctx ends.
 func (c *serve) Run(ctx context.Context, e Environment) (err error) {
-	if err := errors.Join(refbackend.CheckServices(c.Services), c.Outgoing.check()); err != nil {
+	if err := c.check(); err != nil {
 		return commandline.UsageError{Err: err}
 	}
 	registry := newRegistry()
 	logger, limiter, err := logging.NewRepeated(slog.NewJSONHandler(e.Err, &slog.HandlerOptions{Level: c.LogLevel}), e.Clock, registry)
+	if err != nil {
+		return err
+	}
+	encryption, err := c.tls(logger)
 	if err != nil {
 		return err
 	}
@@ -51,6 +61,7 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 	defer traces.Close()
 	backend, err := refbackend.Open(ctx, refbackend.Options{
 		DataDir: c.DataDir, Clock: e.Clock, Logger: logger, Reflection: c.Reflection, TracerProvider: traces.TracerProvider(),
+		TLS: encryption,
 	})
 	if err != nil {
 		return err
@@ -63,6 +74,26 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 	}
 	s := server{serve: c, environment: e, backend: backend, logger: logger, logLines: limiter, registry: registry, traces: traces}
 	return s.run(ctx)
+}
+
+// check returns an error for settings that need each other.
+func (c *serve) check() error {
+	errs := []error{refbackend.CheckServices(c.Services), c.Outgoing.check()}
+	if c.TLSClientCA != "" && c.TLSCert == "" {
+		errs = append(errs, errors.New("--tls-client-ca needs --tls-cert and --tls-key"))
+	}
+	return errors.Join(errs...)
+}
+
+// tls returns the TLS configuration of the services, or nil for plaintext.
+func (c *serve) tls(logger *slog.Logger) (*tls.Config, error) {
+	if c.TLSCert == "" {
+		return nil, nil //nolint:nilnil // nil means plaintext
+	}
+	return certs.New(certs.Options{
+		Listener: "gRPC", Protocols: []string{"h2"}, RequireClient: c.TLSClientCA != "", Logger: logger,
+		Files: certs.Files{Certificate: c.TLSCert, Key: c.TLSKey, ClientCA: c.TLSClientCA},
+	})
 }
 
 // A server is one run of the command.

@@ -22,7 +22,9 @@ type Options struct {
 	Listener  string // the name in log lines, errors and the metric: public, admin
 	Files     Files
 	Protocols []string // for ALPN, in order of preference; HTTP/1.1 by default
-	Logger    *slog.Logger
+	// RequireClient makes the handshake fail for a client without a certificate of ClientCA.
+	RequireClient bool
+	Logger        *slog.Logger
 	// Registerer registers the metric; nil for none.
 	Registerer prometheus.Registerer
 }
@@ -30,8 +32,8 @@ type Options struct {
 // New returns the TLS configuration of a listener. It reads the files, and again before each handshake. It returns an error if they
 // cannot be used, or if the listener's metric is already registered.
 //
-// Even with a ClientCA, a client without a certificate can connect, for probes; authorization is left to the HTTP handler. The handshake
-// fails for a client with a certificate that ClientCA did not issue.
+// With a ClientCA, the handshake fails for a client with a certificate that ClientCA did not issue. A client without a certificate can
+// connect, for probes, unless RequireClient is set; authorization is left to the HTTP handler.
 func New(o Options) (*tls.Config, error) {
 	if o.Protocols == nil {
 		o.Protocols = []string{"http/1.1"}
@@ -56,7 +58,7 @@ func New(o Options) (*tls.Config, error) {
 func (o Options) config(contents tlsfiles.PEM) (*tls.Config, error) {
 	certificate, err := tls.X509KeyPair([]byte(contents.Certificate), []byte(contents.Key))
 	if err != nil {
-		return nil, fmt.Errorf("read the certificate: %w", err)
+		return nil, fmt.Errorf("read the certificate in %s with its key in %s: %w", o.Files.Certificate, o.Files.Key, err)
 	}
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, CipherSuites: tlsfiles.CipherSuites(),
@@ -67,6 +69,9 @@ func (o Options) config(contents tlsfiles.PEM) (*tls.Config, error) {
 	}
 	config.SessionTicketsDisabled = true // a session must not outlive the roots that verified it
 	config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, x509.NewCertPool()
+	if o.RequireClient {
+		config.ClientAuth = tls.RequireAndVerifyClientCert
+	}
 	if !config.ClientCAs.AppendCertsFromPEM([]byte(contents.Roots)) {
 		return nil, fmt.Errorf("read the roots: there is none in %s", o.Files.ClientCA)
 	}

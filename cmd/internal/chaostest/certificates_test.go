@@ -218,11 +218,7 @@ func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
 	name := "dns://" + startResolver(t, "127.0.0.1", "127.0.0.2").address + "/backend.test:" + port(t, o.address)
 	o.client(t, 100)
 	roots := admintest.Write(t, o.authority.PEM)[0]
-	for _, service := range []string{"FLEET", "MONITORING", "INCIDENT", "AUDIT", "IDENTITY"} {
-		for key, value := range map[string]string{"ENABLED": "true", "CA_FILE": roots, "CERT_FILE": o.cert, "KEY_FILE": o.key, "SERVER_NAME": "127.0.0.1"} {
-			t.Setenv("OPSGATE_UPSTREAMS_"+service+"_TLS_"+key, value)
-		}
-	}
+	setUpstreamTLS(t, map[string]string{"ENABLED": "true", "CA_FILE": roots, "CERT_FILE": o.cert, "KEY_FILE": o.key, "SERVER_NAME": "127.0.0.1"})
 	g := startGateway(t, everyService(name), unlimited)
 	stop := callers{
 		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: either(200.0, 50.0), number: 16, url: always(notFoundURL(g.url)),

@@ -2,6 +2,7 @@ package refbackend
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"time"
@@ -33,6 +34,8 @@ type Options struct {
 	Heartbeat time.Duration
 	// RevocationPoll is the interval at which a stream reads revocations of other processes; 0 means 250 ms.
 	RevocationPoll time.Duration
+	// TLS is the configuration of Serve; nil for plaintext.
+	TLS *tls.Config
 	// Reflection serves gRPC reflection, which describes every method to any client.
 	Reflection bool
 	// TracerProvider records a span for each call that belongs to a trace; nil records nothing.
@@ -48,6 +51,7 @@ type Backend struct {
 	heartbeat      time.Duration
 	revocationPoll time.Duration
 	reflection     bool
+	tls            *tls.Config
 	tracer         trace.Tracer
 	revoked        *signal
 	written        *signal // raised after each transaction that writes notifications
@@ -68,6 +72,7 @@ func Open(ctx context.Context, options Options) (*Backend, error) {
 		heartbeat:      options.Heartbeat,
 		revocationPoll: options.RevocationPoll,
 		reflection:     options.Reflection,
+		tls:            options.TLS,
 		revoked:        newSignal(),
 		written:        newSignal(),
 		inFlight:       newKeySet(),

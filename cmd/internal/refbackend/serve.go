@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -67,7 +69,12 @@ func (b *Backend) Serve(ctx context.Context, listener net.Listener, services ...
 	if len(services) == 0 {
 		services = ServiceNames()
 	}
+	transport := insecure.NewCredentials()
+	if b.tls != nil {
+		transport = credentials.NewTLS(b.tls)
+	}
 	server := grpc.NewServer(
+		grpc.Creds(transport),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
