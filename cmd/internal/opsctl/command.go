@@ -13,6 +13,7 @@ import (
 type Environment struct {
 	In       io.ReadCloser
 	Out, Err io.Writer
+	Terminal bool // whether Out is a terminal
 	// Variables are as os.Environ returns them.
 	Variables []string
 	// Clock and Sleep are for tests; nil for real time.

@@ -217,6 +217,18 @@ func TestControlCharactersAreHarmless(t *testing.T) {
 	if r := s.run(t, "me"); !strings.Contains(r.err, `no\x1b[31m\nsuch`) || strings.Contains(r.err, "\x1b") {
 		t.Errorf("reported %q", r.err)
 	}
+	const tagged = "{\"name\":\r\t\"a\u009b\u202e\U000E0041\x7f\"}\n"
+	s = startStub(t, answer(200, tagged), answer(200, "a\u009b:\tb\n\x1b[2J"))
+	if out := s.must(t, "api", "GET", "/v1/x"); out != `{"name":  "a\u009b\u202e\udb40\udc41\u007f"}` {
+		t.Errorf("printed %q", out)
+	}
+	if out := s.must(t, "api", "GET", "/openapi.yaml"); out != "a\u009b:\tb\n\x1b[2J" {
+		t.Errorf("printed %q to a file", out)
+	}
+	s.terminal = true
+	if out := s.must(t, "api", "GET", "/openapi.yaml"); out != "a\\u009b:\tb\n\\x1b[2J" {
+		t.Errorf("printed %q to a terminal", out)
+	}
 }
 
 func TestAPICommandPrintsAnswersAsTheyAre(t *testing.T) {

@@ -54,6 +54,7 @@ type result struct {
 // A user runs opsctl with a token.
 type user struct {
 	url, token, input string
+	terminal          bool // whether the output is a terminal
 	realTime          bool // whether pauses take their time
 }
 
@@ -67,7 +68,7 @@ func (u user) run(t *testing.T, arguments ...string) result {
 	var mu sync.Mutex
 	now := time.Date(2026, 1, 2, 3, 4, 5, 500e6, time.UTC)
 	environment := opsctl.Environment{
-		In: io.NopCloser(strings.NewReader(u.input)), Out: &out, Err: &errs,
+		In: io.NopCloser(strings.NewReader(u.input)), Out: &out, Err: &errs, Terminal: u.terminal,
 		Variables: []string{"OPSCTL_URL=" + u.url, "OPSCTL_TOKEN=" + u.token},
 	}
 	if !u.realTime {

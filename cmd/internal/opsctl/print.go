@@ -126,9 +126,9 @@ func printOne[T any](p *program, columns []column[T], more func(io.Writer, T), s
 	return p.print(out)
 }
 
-// printJSON prints JSON as it is.
+// printJSON prints JSON as it is, but for characters that a terminal would not print: those are escaped.
 func (p *program) printJSON(text json.RawMessage) error {
-	return p.print(bytes.NewBuffer(append(bytes.TrimSpace(text), '\n')))
+	return p.print(bytes.NewBufferString(harmlessJSON(string(bytes.TrimSpace(text))) + "\n"))
 }
 
 func (p *program) print(text *bytes.Buffer) error {

@@ -129,13 +129,13 @@ func (p *problem) Lines() []string {
 	return lines
 }
 
-// jsonLine returns a value as JSON in a line.
+// jsonLine returns a value as JSON in a line, which is harmless.
 func jsonLine(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return strconv.Quote(err.Error()) // no value here has a part that cannot be encoded
 	}
-	return string(text)
+	return harmlessJSON(string(text))
 }
 
 // A note is a remark on standard error beside the result.

@@ -3,6 +3,7 @@ package opsctl
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +21,8 @@ type rawCall struct {
 	Data   string `short:"d" placeholder:"JSON" help:"The body; - reads standard input."`
 }
 
-// Run sends the request and prints the body of the answer, whatever --output is.
+// Run sends the request and prints the body of the answer, whatever --output is. What is not JSON is harmless on a terminal, and otherwise
+// exact.
 func (c rawCall) Run(ctx context.Context, p *program) error {
 	s, err := p.connect(defaultMaxWait)
 	if err != nil {
@@ -51,6 +53,12 @@ func (c rawCall) Run(ctx context.Context, p *program) error {
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		return err
+	}
+	if json.Valid(text) {
+		return p.printJSON(text)
+	}
+	if p.Terminal {
+		text = []byte(harmless(string(text), '\n', '\t'))
 	}
 	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
 		text = append(text, '\n')
