@@ -49,6 +49,7 @@ type system struct {
 	BackendAddr string
 	Tokens      []demo.Token
 
+	Public     []string             // the addresses of listeners that are not on loopback
 	AdminNeeds []string             // the credentials that the admin listener requires, for people; nil for none
 	Rehearsal  *rehearsal.Rehearsal // nil for none
 	Motion     string               // how the data moves, for people
@@ -101,6 +102,7 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		BaseURL:  scheme(loaded.TLS.CertFile) + config.Reachable(gateway.Address().String()),
 		AdminURL: scheme(loaded.Admin.TLS.CertFile) + config.Reachable(gateway.AdminAddress().String()),
 		InboxURL: notify.inbox.URL(), BackendAddr: listener.Addr().String(), Tokens: tokens,
+		Public:     public(gateway.Address(), gateway.AdminAddress()),
 		AdminNeeds: adminNeeds(loaded.Admin), Rehearsal: rehearsed, Motion: motion(o, backend.start),
 	}
 	return runLayers(ctx,
@@ -154,6 +156,16 @@ func scheme(certificate config.File) string {
 		return "https://"
 	}
 	return "http://"
+}
+
+// public returns the addresses that are not on loopback.
+func public(listeners ...net.Addr) (list []string) {
+	for _, address := range listeners {
+		if tcp, ok := address.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+			list = append(list, address.String())
+		}
+	}
+	return list
 }
 
 // adminNeeds returns the credentials that the admin listener requires.

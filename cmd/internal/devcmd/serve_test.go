@@ -175,6 +175,9 @@ func TestOpsdevServesTheWholeSystem(t *testing.T) {
 func (s *system) checkWelcome(t *testing.T, names []string) {
 	t.Helper()
 	text := s.out.String()
+	if strings.Contains(text, "WARNING") {
+		t.Errorf("a warning on loopback:\n%s", text)
+	}
 	for _, want := range []string{s.BaseURL, s.BaseURL + "/docs/", s.AdminURL + "/\n", s.AdminURL + "/metrics", s.InboxURL + "/ ", s.BackendAddr} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the output lacks %s", want)

@@ -15,6 +15,11 @@ func welcome(s system, dataDir string) string {
 		data = "kept in " + dataDir
 	}
 	text := new(strings.Builder)
+	if len(s.Public) > 0 {
+		fmt.Fprintf(text, "\nWARNING: %s can be reached from the network, and the tokens below are public: they are the same for all who have\n"+
+			"the source code. Every client that connects can read and change the data. Listen on 127.0.0.1 for this machine alone.\n",
+			strings.Join(s.Public, " and "))
+	}
 	table := tabwriter.NewWriter(text, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(table, "\n  API\t%s\n", s.BaseURL)
 	fmt.Fprintf(table, "  Documentation\t%s/docs/\n", s.BaseURL)
