@@ -2,9 +2,7 @@ package chaostest
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -32,33 +30,15 @@ func (s *slowTeam) GetServer(ctx context.Context, r *fleetv1.GetServerRequest) (
 	return nil, status.Error(codes.NotFound, "unknown")
 }
 
-// serve serves the fleet service until the test ends, and returns its address.
-func (s *slowTeam) serve(t *testing.T) (address string) {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	fleetv1.RegisterFleetServiceServer(server, s)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-			t.Error(err)
-		}
-	})
-	return listener.Addr().String()
-}
-
 // Row 33: all calls of one team run into their deadline, more of them than may be in flight. Another team uses the same service, at first
 // often, and then so rarely that the timeouts are the only recent calls.
 func TestAttackSlowTeam(t *testing.T) {
 	parallel(t)
 	fleet := &slowTeam{team: teamOf(t, administer(t, shared.data, "token", "list"))}
 	behind := everyService(shared.address)
-	behind.fleet = fleet.serve(t)
+	server := grpc.NewServer()
+	fleetv1.RegisterFleetServiceServer(server, fleet)
+	behind.fleet = serve(t, server)
 	g := startGateway(t, behind, "upstream_calls: {max_in_flight: 40}\nroutes: {v1GetServer: {timeout: 1s}}\n"+unlimited)
 	other := load{gateways: []*gateway{g}, tokens: texts(t, "other_team"), rate: either(50.0, 20), clients: 8}
 	other.duration = either(5*time.Second, time.Second)

@@ -17,11 +17,7 @@ import (
 // as healthy.
 func startFake(t *testing.T, do func(context.Context) error) (address string) {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+	return serve(t, grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		if method, _ := grpc.MethodFromServerStream(stream); strings.HasPrefix(method, "/grpc.") {
 			return status.Error(codes.Unimplemented, "unknown")
 		}
@@ -29,7 +25,16 @@ func startFake(t *testing.T, do func(context.Context) error) (address string) {
 			return err
 		}
 		return do(stream.Context())
-	}))
+	})))
+}
+
+// serve serves on loopback until the test ends, and returns the address.
+func serve(t *testing.T, server *grpc.Server) (address string) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
