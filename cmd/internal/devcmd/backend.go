@@ -8,10 +8,12 @@ import (
 	"os"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
 	"opsgate/authn"
 	"opsgate/cmd/internal/demo"
+	"opsgate/cmd/internal/logging"
 	"opsgate/cmd/internal/refbackend"
 	"opsgate/cmd/internal/simulation"
 )
@@ -19,6 +21,9 @@ import (
 // A backend is the reference backend with demo data.
 type backend struct {
 	*refbackend.Backend
+
+	logger *slog.Logger     // bounds repeated lines
+	lines  *logging.Limiter // of logger
 
 	start  time.Time // of its clock
 	clock  func() time.Time
@@ -30,6 +35,9 @@ func openBackend(
 	ctx context.Context, o options, format authn.TokenFormat, logger *slog.Logger, traces trace.TracerProvider,
 ) (_ *backend, err error) {
 	b := &backend{clock: time.Now, remove: func() error { return nil }}
+	if b.logger, b.lines, err = logging.NewRepeated(logger.Handler(), time.Now, prometheus.NewRegistry()); err != nil {
+		return nil, err
+	}
 	dir := o.DataDir
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "opsdev-"); err != nil {
@@ -38,7 +46,7 @@ func openBackend(
 		b.remove = func() error { return os.RemoveAll(dir) }
 	}
 	b.Backend, err = refbackend.Open(ctx, refbackend.Options{
-		DataDir: dir, Logger: logger.With(slog.String("part", "backend")), TracerProvider: traces,
+		DataDir: dir, Logger: b.logger.With(slog.String("part", "backend")), TracerProvider: traces,
 		Clock: func() time.Time { return b.clock() }, // set below: its start depends on the data
 	})
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -85,16 +84,12 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer traces.Close()
-	backendLog, lines, err := logging.NewRepeated(log.Handler(), time.Now, prometheus.NewRegistry())
-	if err != nil {
-		return errors.Join(err, gateway.Close())
-	}
-	backend, err := openBackend(ctx, o, format, backendLog, traces.TracerProvider())
+	backend, err := openBackend(ctx, o, format, log.Logger, traces.TracerProvider())
 	if err != nil {
 		return errors.Join(err, gateway.Close())
 	}
 	defer func() { err = errors.Join(err, backend.close()) }()
-	notify, err := newNotifications(ctx, o.InboxListen, backend.Backend, backend.clock, backendLog, traces.TracerProvider())
+	notify, err := newNotifications(ctx, o.InboxListen, backend.Backend, backend.clock, backend.logger, traces.TracerProvider())
 	if err != nil {
 		return errors.Join(err, gateway.Close())
 	}
@@ -111,8 +106,8 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		func(ctx context.Context) error { return backend.Serve(ctx, listener) },
 		together(gateway.Run,
 			func(ctx context.Context) error { return announce(ctx, o, running, loaded.Admin.TLS) },
-			func(ctx context.Context) error { return simulate(ctx, backend, o, backendLog) },
-			lines.Run,
+			func(ctx context.Context) error { return simulate(ctx, backend, o, backend.logger) },
+			backend.lines.Run,
 		),
 	)
 }

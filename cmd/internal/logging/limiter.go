@@ -24,8 +24,8 @@ type LimiterOptions struct {
 	Service    string // prefix of the metric's name: "opsgate"
 }
 
-// A Limiter bounds the log lines of several kinds in any interval of a kind's length. A metric counts suppressed lines and Run reports them,
-// with a line per kind and second, or interval if that is longer.
+// A Limiter bounds the log lines of several kinds in any interval of a kind's length. A metric counts suppressed lines, and Run reports
+// them with a line per kind and second, or interval if that is longer.
 type Limiter struct {
 	logger     *slog.Logger
 	clock      func() time.Time
