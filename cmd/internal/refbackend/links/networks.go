@@ -21,8 +21,9 @@ const (
 	interval = time.Second / 10
 	// maxNetworks bounds the networks that are counted; further ones are counted as one.
 	maxNetworks = 10_000
-	// maxOpen bounds the open connections, and maxOpenAll those of all networks.
-	maxOpen, maxOpenAll = 32, 256
+	// maxOpen bounds the open connections, and maxOpenAll those of all networks: a flood waits in the kernel, and not for the processor
+	// among the calls of teams.
+	maxOpen, maxOpenAll = 16, 64
 )
 
 func networkOf(addr netip.Addr) netip.Prefix {
@@ -89,7 +90,7 @@ func (l *limiter) admit(network netip.Prefix, now time.Time) time.Duration {
 	return 0
 }
 
-// Limit returns a listener for the pages with at most 256 connections at a time, and 32 of a network; further ones of a network are closed.
+// Limit returns a listener for the pages with at most 64 connections at a time, and 16 of a network; further ones of a network are closed.
 // Trusted proxies may use all.
 func (p *Pages) Limit(listener net.Listener) net.Listener {
 	return netutil.LimitListener(&limitedListener{Listener: listener, pages: p, open: map[netip.Prefix]int{}}, maxOpenAll)

@@ -153,7 +153,7 @@ func TestOnlyATrustedProxySetsTheAddressOfTheClient(t *testing.T) {
 
 func TestConnectionsOfANetworkAreBounded(t *testing.T) {
 	s := start(t)
-	open := make([]net.Conn, 32)
+	open := make([]net.Conn, 16)
 	for i := range open {
 		open[i] = s.dial(here)
 		if status, _ := send(open[i], "GET", confirm); status != 200 {
