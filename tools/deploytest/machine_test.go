@@ -2,26 +2,27 @@ package deploytest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
-// freePort returns a free port.
+// freePort returns a free port below the range of ephemeral ports, so that no connection gets it before the program binds it.
 func freePort(t *testing.T) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := strconv.Itoa(10_000 + rand.N(20_000))
+		if listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:"+port); err == nil {
+			_ = listener.Close()
+			return port
+		}
 	}
-	defer func() { _ = listener.Close() }()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
+	t.Fatal("none of a hundred ports is free")
+	return ""
 }
 
 // goList returns the folders of the product's packages, relative to the root.

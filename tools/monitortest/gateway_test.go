@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -188,20 +190,20 @@ func certificate(t *testing.T, dir string) *x509.CertPool {
 	return roots
 }
 
-// freePorts returns different free ports.
+// freePorts returns different free ports below the range of ephemeral ports, so that no connection gets one before a program binds it.
 func freePorts(t *testing.T, count int) (ports []string) {
 	t.Helper()
-	var open []net.Listener
-	for range count {
-		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		must(t, err)
-		open = append(open, listener)
-		_, port, err := net.SplitHostPort(listener.Addr().String())
-		must(t, err)
-		ports = append(ports, port)
+	for range 100 {
+		port := strconv.Itoa(10_000 + mathrand.N(20_000))
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:"+port)
+		if err != nil {
+			continue
+		}
+		defer func() { _ = listener.Close() }()
+		if ports = append(ports, port); len(ports) == count {
+			return ports
+		}
 	}
-	for _, listener := range open {
-		must(t, listener.Close())
-	}
-	return ports
+	t.Fatalf("%d of a hundred ports are free, want %d", len(ports), count)
+	return nil
 }
