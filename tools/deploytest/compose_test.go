@@ -115,10 +115,6 @@ func TestComposeFilesExist(t *testing.T) {
 	check(t, read(t, composeDir+"/gateway/opsgate.yaml"), "/run/secrets", made)
 }
 
-func TestBalancerConfigurationIsValid(t *testing.T) {
-	run(t, exec.CommandContext(t.Context(), need(t, "haproxy"), "-c", "-f", composeDir+"/balancer/haproxy.cfg"))
-}
-
 func TestPrometheusConfigurationIsValid(t *testing.T) {
 	dir := t.TempDir()
 	secrets := filepath.Join(dir, "secrets")

@@ -45,6 +45,7 @@ func (s *system) test(t *testing.T) {
 	s.awaitBurst("limits are shared", 3, 3)
 	s.awaitServed()
 	s.awaitScraped()
+	s.checkAudited()
 
 	s.run("$EDITOR")
 	s.awaitBurst("a changed configuration applies on both", 5, 5)
@@ -112,21 +113,27 @@ type answer struct {
 
 func (e *dockerEngine) get(t *testing.T, url, token string) answer {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	return fetch(t, e.client(), http.MethodGet, url, http.Header{"Authorization": {"Bearer " + token}}, "")
+}
+
+// fetch returns the answer to a request. Without one, its status is 0 and its body the error.
+func fetch(t *testing.T, client *http.Client, method, url string, headers http.Header, body string) answer {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := e.client().Do(request)
+	request.Header = headers
+	response, err := client.Do(request)
 	if err != nil {
 		return answer{body: err.Error()}
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
+	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		return answer{body: err.Error()}
 	}
-	return answer{response.StatusCode, string(body)}
+	return answer{response.StatusCode, string(content)}
 }
 
 // burst sends twenty requests at once through the balancer and returns how many were served, and how long it took.
@@ -185,6 +192,25 @@ func (s *system) awaitScraped() {
 	s.t.Helper()
 	query := "http://" + s.addresses("prometheus")[0] + ":9090/api/v1/query?query=" + url.QueryEscape(`count(up{job="opsgate"}==1)`)
 	await(s.t, func() bool { return strings.Contains(s.get(s.t, query, "").body, `"2"]`) })
+}
+
+// checkAudited checks that an audit entry has the address that the load balancer received the request from, not the one that the client claims.
+func (s *system) checkAudited() {
+	s.t.Helper()
+	const claimed = "6.6.6.6"
+	body := `{"title":"T","status":"investigating","impact":"none","message":"M"}`
+	headers := http.Header{"Authorization": {"Bearer " + s.token}, "Content-Type": {"application/json"}, "X-Forwarded-For": {claimed}}
+	await(s.t, func() bool {
+		return fetch(s.t, s.client(), http.MethodPost, "http://127.0.0.1:8080/v1/incidents", headers, body).status == http.StatusOK
+	})
+	var log answer
+	await(s.t, func() bool {
+		log = s.get(s.t, "http://127.0.0.1:8080/v1/audit?action=incident.", s.token)
+		return log.status == http.StatusOK
+	})
+	if strings.Contains(log.body, claimed) || !strings.Contains(log.body, `"ipAddress":"10.137.29.`) {
+		s.t.Errorf("the audit log has a claimed address: %s", log.body)
+	}
 }
 
 // addresses returns an address of each container of a service.
