@@ -2,6 +2,8 @@ module opsgate
 
 go 1.26.8
 
+toolchain go1.26.11
+
 require (
 	code.dny.dev/ssrf v0.3.0
 	github.com/KimMachineGun/automemlimit v1.0.1

@@ -120,7 +120,8 @@ func (r *rootfs) programs(names ...string) {
 	r.dir("tmp", 0o1777, 0)
 }
 
-// goImage makes a build image of this machine's Go, modules and build cache, in place of the golang image that GO_IMAGE names.
+// goImage makes a build image of the Go that go.mod names, and this machine's modules and build cache, in place of the golang image that
+// GO_IMAGE names.
 func (e *dockerEngine) goImage(t *testing.T, name string) {
 	t.Helper()
 	var env struct{ GOROOT, GOMODCACHE, GOCACHE string }
@@ -195,7 +196,7 @@ func inModule(t *testing.T, into any, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOPROXY=off", "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOTOOLCHAIN=auto", "GOPROXY=off", "CGO_ENABLED=0")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v: %v", cmd.Args, err)

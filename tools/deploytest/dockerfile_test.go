@@ -1,6 +1,7 @@
 package deploytest
 
 import (
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"os"
@@ -135,6 +136,35 @@ func TestBuildImageIsPinned(t *testing.T) {
 	version := regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(read(t, filepath.Join(root, "go.mod")))
 	if image == nil || version == nil || !pinned.MatchString(image[1]) || !strings.HasPrefix(image[1], "golang:"+version[1]+"-") {
 		t.Errorf("the build image is %q, for Go %q", image, version)
+	}
+}
+
+// The golang image has GOTOOLCHAIN=local, which ignores the toolchain of go.mod.
+func TestImagesAreBuiltWithTheToolchainOfReleases(t *testing.T) {
+	file, err := readDockerfile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var toolchain string
+	for _, env := range commands[*instructions.EnvCommand](file.stages[0]) {
+		for _, pair := range env.Env {
+			if pair.Key == "GOTOOLCHAIN" {
+				toolchain = pair.Value
+			}
+		}
+	}
+	if toolchain != "auto" {
+		t.Errorf("GOTOOLCHAIN is %q", toolchain)
+	}
+	released := regexp.MustCompile(`(?m)^toolchain go(\S+)$`).FindStringSubmatch(read(t, filepath.Join(root, "go.mod")))
+	if released == nil {
+		t.Fatal("go.mod names no toolchain")
+	}
+	for _, name := range []string{"opsgate", "opsbackend"} {
+		built, err := buildinfo.ReadFile(filepath.Join(programs, name))
+		if err != nil || built.GoVersion != "go"+released[1] {
+			t.Errorf("%s was built with %+v, %v; want %s", name, built, err, released[1])
+		}
 	}
 }
 

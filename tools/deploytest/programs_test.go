@@ -43,7 +43,7 @@ func buildAndRun(m *testing.M) (code int, err error) {
 	}
 	build := exec.Command("sh", "-c", strings.ReplaceAll(command, "/out", programs))
 	build.Dir, build.Stderr = root, os.Stderr
-	build.Env = append(os.Environ(), "GOFLAGS=", "TARGETOS=", "TARGETARCH=",
+	build.Env = append(os.Environ(), "GOFLAGS=", "GOTOOLCHAIN=auto", "TARGETOS=", "TARGETARCH=",
 		"VERSION="+version, "REVISION="+revision, "BUILD_DATE="+buildDate)
 	if err := build.Run(); err != nil {
 		return 0, fmt.Errorf("build with the command of the Dockerfile: %w", err)

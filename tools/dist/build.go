@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -27,6 +29,10 @@ func (r release) build(ctx context.Context, p platform, out string) error {
 	if err != nil {
 		return err
 	}
+	version, err := r.toolchain()
+	if err != nil {
+		return err
+	}
 	const info = "opsgate/cmd/internal/buildinfo"
 	flags := fmt.Sprintf("-s -w -X %[1]s.version=%[2]s -X %[1]s.revision=%[3]s -X %[1]s.date=%[4]s",
 		info, r.version, r.revision, r.date.Format(time.RFC3339))
@@ -36,8 +42,22 @@ func (r release) build(ctx context.Context, p platform, out string) error {
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Stderr = r.source, os.Stderr
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOTOOLCHAIN="+version, "GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=")
 	return cmd.Run()
+}
+
+// toolchain returns the Go version that go.mod names for releases, for example go1.26.11. The go command fetches it if it is another one,
+// whatever GOTOOLCHAIN is: the bytes of a release depend on the commit only.
+func (r release) toolchain() (string, error) {
+	file, err := os.ReadFile(filepath.Join(r.source, "go.mod"))
+	if err != nil {
+		return "", err
+	}
+	line := regexp.MustCompile(`(?m)^toolchain (go\S+)$`).FindSubmatch(file)
+	if line == nil {
+		return "", errors.New("go.mod has no toolchain line")
+	}
+	return string(line[1]), nil
 }
 
 // generatedFiles builds the programs for this machine and returns the manual pages and completions that they print.
