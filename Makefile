@@ -62,8 +62,8 @@ VET_FLAG := -vet=off
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all explore cover flakes fuzz chaos attack cluster soak bench check check-deploy check-generated check-format check-modules check-openapi \
-	check-proto check-rules check-tests lint generate format tidy test-programs test-packages tools dist image
+.PHONY: help run build test test-all explore cover flakes fuzz chaos attack cluster soak bench check check-deploy check-generated check-format check-modules \
+	check-openapi check-proto check-rules check-tests lint generate outdated format tidy test-programs test-packages tools dist image
 
 help: ## List what can be done.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -149,9 +149,9 @@ bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway and
 		xargs go test -run '^$$' -bench . -benchmem
 	@go -C tools/edgebench run . $(EDGEBENCH)
 
-dist: ## Build a release into dist, the same bytes each time. PLATFORMS=linux/amd64 limits it, DIST_KEY=FILE signs it, ARGS=-help lists flags.
+dist: ## Build a release into dist, the same bytes each time. PLATFORMS=linux/amd64 limits it, DIST_KEY=FILE signs it, IMAGES=… lists images, ARGS=-help flags.
 	@go -C tools/dist run . -source $(CURDIR) -out $(CURDIR)/dist $(if $(PLATFORMS),-platforms $(PLATFORMS)) \
-		$(if $(DIST_KEY),-key $(abspath $(DIST_KEY))) $(ARGS)
+		$(if $(DIST_KEY),-key $(abspath $(DIST_KEY))) $(if $(IMAGES),-images "$(IMAGES)") $(ARGS)
 
 image: ## Build the images opsgate and opsbackend with Docker, from the checked-out version.
 	@for target in opsgate opsbackend; do \
@@ -221,6 +221,9 @@ generate: ## Generate code from the protos and the SQL, the OpenAPI document and
 	@go run ./cmd/internal/apiclient/operationsgen
 	@go run ./cmd/internal/config/chartgen
 	@go run ./cmd/internal/admin/console/runbooksgen
+
+outdated: ## List what is behind its newest version, with the days since: docs/dependencies.md. Needs the network, and make test-packages.
+	@tools/outdated.sh $(MODULES)
 
 format: ## Format Go code and protos.
 	@for module in $(CODE_MODULES) $(DEPLOY_MODULES) tools/openapi; do (cd $$module && $(LINT) golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...); done

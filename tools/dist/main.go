@@ -34,6 +34,7 @@ type release struct {
 	platforms []platform
 	builder   string             // URI of the build platform
 	key       ed25519.PrivateKey // nil for a release that is not signed
+	images    []string           // references to the published images, by digest; none if they are not released
 }
 
 // name returns the common prefix of the names of the release's files.
@@ -96,7 +97,7 @@ func (r release) list(progress io.Writer, files []string) error {
 func kind(name string) string {
 	for _, k := range [][2]string{
 		{".tar.gz", "archive"}, {".cdx.json", "bill of materials"}, {".tgz", "Helm chart"}, {".provenance.json", "provenance"},
-		{".intoto.jsonl", "signed provenance"}, {".sig", "signature"}, {sumsName, "checksums"},
+		{".images.txt", "images by digest"}, {".intoto.jsonl", "signed provenance"}, {".sig", "signature"}, {sumsName, "checksums"},
 	} {
 		if strings.HasSuffix(name, k[0]) {
 			return k[1]
@@ -105,7 +106,7 @@ func kind(name string) string {
 	return "file"
 }
 
-// attest writes the provenance, the checksums, and with a key the signatures. It returns the names of all files. program is the path of
+// attest writes the provenance, the references to the images, the checksums, and with a key the signatures. It returns the names of all files. program is the path of
 // one of the built programs.
 func (r release) attest(files []string, program string) ([]string, error) {
 	statement, err := r.provenance(files, program)
@@ -116,7 +117,11 @@ func (r release) attest(files []string, program string) ([]string, error) {
 	if err := os.WriteFile(filepath.Join(r.out, name), statement, 0o644); err != nil {
 		return nil, err
 	}
-	files = append(files, name)
+	images, err := r.writeImages()
+	if err != nil {
+		return nil, err
+	}
+	files = append(append(files, name), images...)
 	if err := writeSums(r.out, files); err != nil {
 		return nil, err
 	}
@@ -130,7 +135,7 @@ func (r release) attest(files []string, program string) ([]string, error) {
 // parse reads the command line, and missing values from git.
 func parse(ctx context.Context, args []string) (release, error) {
 	var r release
-	var date, platforms, key string
+	var date, platforms, key, images string
 	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
 	flags.StringVar(&r.source, "source", ".", "folder of the repository")
 	flags.StringVar(&r.out, "out", "dist", "folder for the release")
@@ -140,7 +145,11 @@ func parse(ctx context.Context, args []string) (release, error) {
 	flags.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "os/arch to build for, with commas")
 	flags.StringVar(&r.builder, "builder", builderID, "URI of the build platform, for the provenance")
 	flags.StringVar(&key, "key", "", "file with an Ed25519 key (PKCS #8, PEM) to sign checksums and provenance with")
+	flags.StringVar(&images, "images", "", "published images of this version as NAME@sha256:DIGEST, with spaces, to list in the checksums")
 	if err := flags.Parse(args); err != nil {
+		return r, err
+	}
+	if err := r.useImages(strings.Fields(images)); err != nil {
 		return r, err
 	}
 	if err := r.useKey(key); err != nil {
