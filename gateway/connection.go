@@ -17,12 +17,17 @@ func WithConnection(ctx context.Context, c Connection) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
+// ConnectionOf returns the connection in ctx, or nil if there is none.
+func ConnectionOf(ctx context.Context) Connection {
+	c, _ := ctx.Value(connectionKey{}).(Connection)
+	return c
+}
+
 // AcquireConnection calls Acquire of the connection in ctx, and returns it for Release. It returns nil if there is none.
 func AcquireConnection(ctx context.Context) Connection {
-	c, ok := ctx.Value(connectionKey{}).(Connection)
-	if !ok {
-		return nil
+	c := ConnectionOf(ctx)
+	if c != nil {
+		c.Acquire()
 	}
-	c.Acquire()
 	return c
 }

@@ -2,8 +2,12 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"opsgate/backendclient"
 	"opsgate/gateway"
@@ -160,6 +164,15 @@ type Value struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
 	Origin string `json:"origin"`
+}
+
+// String returns the value as a line of text.
+func (v Value) String() string {
+	text := v.Value
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		text = strconv.Quote(text)
+	}
+	return fmt.Sprintf("%s: %s  # %s", v.Key, text, v.Origin)
 }
 
 // Seconds returns a duration in seconds, rounded up to milliseconds so that waiting for it is enough.

@@ -160,11 +160,7 @@ func (c Configuration) text() []byte {
 		}
 	}
 	for _, v := range c.Values {
-		value := v.Value
-		if strings.ContainsFunc(value, unicode.IsControl) {
-			value = strconv.Quote(value)
-		}
-		fmt.Fprintf(&b, "%s: %s  # %s\n", v.Key, value, v.Origin)
+		fmt.Fprintln(&b, v)
 	}
 	return b.Bytes()
 }

@@ -26,9 +26,10 @@ func (v *validator) bounds(mapping reflect.Value, key string) {
 			if value.Len() > length(f.chars) && utf8.RuneCountInString(value.String()) > length(f.chars) {
 				v.refuse(childKey, "must be at most %s characters long, not %d", f.chars, utf8.RuneCountInString(value.String()))
 			}
+		case value.Interface() == any(Auto):
 		case f.min != "":
 			if value.Int() < bound(f.Type, f.min) || value.Int() > bound(f.Type, f.max) {
-				v.refuse(childKey, "must be %s to %s, not %v", f.min, f.max, value.Interface())
+				v.refuse(childKey, "must be %s, not %v", f.rangeText(), value.Interface())
 			}
 		}
 	}

@@ -56,7 +56,7 @@ type HTTP struct {
 	RequestTimeout    Duration `yaml:"request_timeout" min:"20ms" max:"5m" doc:"Time to answer a request, else 504."`
 	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" restart:"set at start" doc:"Size of a request line and header."`
 	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Maximum size of a request body; 413 above it."`
-	MaxConnections    int      `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections; above it an idle one is closed."`
+	MaxConnections    Number   `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections, or auto; above it an idle one is closed."`
 	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Maximum of requests in flight; 503 above it."`
 }
 
@@ -98,7 +98,7 @@ func Default() Config {
 			RequestTimeout:    seconds(10),
 			MaxHeaderBytes:    16 * kibi,
 			MaxBodyBytes:      128 * kibi,
-			MaxConnections:    10_000,
+			MaxConnections:    Auto,
 			MaxInFlight:       1024,
 		},
 		Authn: Authn{

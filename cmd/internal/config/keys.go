@@ -19,6 +19,15 @@ type field struct {
 	was      string // a former name, which is still accepted; "" for none
 }
 
+// rangeText returns the bounds as text.
+func (f field) rangeText() string {
+	text := f.min + " to " + f.max
+	if f.Type == reflect.TypeFor[Number]() {
+		return autoText + " or " + text
+	}
+	return text
+}
+
 // changeable is the restart tag of a key that needs no restart although the mapping around it does.
 const changeable = "-"
 

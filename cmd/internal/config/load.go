@@ -48,6 +48,8 @@ type Options struct {
 	Overrides []Setting
 	// Under limits the problems to those of a key, for example "admin"; "" for all.
 	Under string
+	// MemoryLimit of the gateway in bytes; 0 for none.
+	MemoryLimit int64
 	// Now is the clock for expiries; nil for time.Now.
 	Now func() time.Time
 }
@@ -55,7 +57,7 @@ type Options struct {
 // Load loads and validates a configuration. For an invalid one the error is a [Problems] with all problems and warnings.
 func Load(o Options) (Loaded, error) {
 	d := &decoder{environment: environment(o.Environment), origins: make(map[string]origin)}
-	loaded := Loaded{Config: Default(), Path: o.Path}
+	loaded := Loaded{Config: Default(), Path: o.Path, MemoryLimit: o.MemoryLimit}
 	settings, warnings := fromVariables(d.environment, Keys())
 	which := "the configuration"
 	if loaded.Path == "" && !o.NoFile {

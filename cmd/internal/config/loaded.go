@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -13,8 +14,9 @@ import (
 type Loaded struct {
 	Config
 
-	Path     string   // of the file; "" for none
-	Warnings Problems // probable mistakes
+	Path        string   // of the file; "" for none
+	MemoryLimit int64    // of the gateway in bytes; 0 for none
+	Warnings    Problems // probable mistakes
 
 	origins map[string]origin // by key
 }
@@ -25,15 +27,20 @@ const byDefault = "default"
 // A Value is the value of a key.
 type Value struct {
 	Key    string // "rate_limit.limits[0].requests"
-	Value  string // as in a file; a placeholder for a secret
-	Origin string // "opsgate.yaml:12", "OPSGATE_LOG_LEVEL", "--listen" or "default"
+	Value  string // as in a file; a placeholder for a secret; the number for auto, if it does not change while the gateway runs
+	Origin string // "opsgate.yaml:12", "OPSGATE_LOG_LEVEL", "--listen" or "default"; for auto with what the number depends on
 }
 
 // Effective returns all values in the order of the keys. An empty list or dictionary is a value too.
 func (l Loaded) Effective() []Value {
 	all, values := Keys(), []Value(nil)
 	for leaf := range leaves(reflect.ValueOf(l.Config)) {
-		values = append(values, Value{Key: leaf.key, Value: leaf.String(), Origin: l.originAmong(all, leaf.key)})
+		value := Value{Key: leaf.key, Value: leaf.String(), Origin: l.originAmong(all, leaf.key)}
+		if leaf.key == maxConnectionsKey && l.HTTP.MaxConnections == Auto {
+			value.Value = strconv.Itoa(l.MaxConnections())
+			value.Origin += ": " + autoText + ", " + l.memoryText()
+		}
+		values = append(values, value)
 	}
 	return values
 }

@@ -6,7 +6,7 @@ import "time"
 type RateLimit struct {
 	Store            Store        `yaml:"store" restart:"chosen at start" doc:"Where requests are counted: in each process, or in Redis."`
 	OnStoreFailure   StoreFailure `yaml:"on_store_failure" doc:"While Redis is unavailable: apply a share, admit all, or answer 503."`
-	ExpectedReplicas Replicas     `yaml:"expected_replicas" doc:"Gateways that share the limits in an outage of Redis: auto, or 1 to 10000."`
+	ExpectedReplicas Number       `yaml:"expected_replicas" min:"1" max:"10000" doc:"Gateways that share the limits in an outage, or auto."`
 
 	Redis Redis `yaml:"redis" restart:"connected at start" doc:"The Redis for store: redis."`
 
@@ -76,7 +76,7 @@ func defaultRateLimit() RateLimit {
 	return RateLimit{
 		Store:            StoreMemory,
 		OnStoreFailure:   FailLocal,
-		ExpectedReplicas: AutoReplicas,
+		ExpectedReplicas: Auto,
 		Redis: Redis{
 			Mode:      RedisAuto,
 			Addresses: []string{"127.0.0.1:6379"},

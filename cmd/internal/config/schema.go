@@ -69,10 +69,10 @@ func scalarSchema(t reflect.Type) *jsonschema.Schema {
 			{Type: "integer"},
 			{Type: "string", Pattern: `^[0-9]+(KiB|MiB|GiB)?$`},
 		}}
-	case reflect.TypeFor[Replicas]():
+	case reflect.TypeFor[Number]():
 		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{
-			{Type: "integer", Minimum: "1", Maximum: json.Number(strconv.Itoa(maxReplicas))},
-			{Type: "string", Enum: []any{autoReplicas}},
+			{Type: "integer"},
+			{Type: "string", Enum: []any{autoText}},
 		}}
 	case reflect.TypeFor[Percent]():
 		return &jsonschema.Schema{Type: "string", Pattern: percentage.String()}
@@ -133,6 +133,9 @@ func describeField(property *jsonschema.Schema, f field, byDefault reflect.Value
 	case f.Type == reflect.TypeFor[Bytes]():
 		inBytes := property.OneOf[0]
 		inBytes.Minimum, inBytes.Maximum = bytesNumber(f.min), bytesNumber(f.max)
+	case f.Type == reflect.TypeFor[Number]():
+		number := property.OneOf[0]
+		number.Minimum, number.Maximum = json.Number(f.min), json.Number(f.max)
 	case property.Type == "integer":
 		property.Minimum, property.Maximum = json.Number(f.min), json.Number(f.max)
 	}

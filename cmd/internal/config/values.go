@@ -25,7 +25,7 @@ var (
 	_ scalar = (*Network)(nil)
 	_ scalar = (*Percent)(nil)
 	_ scalar = (*Time)(nil)
-	_ scalar = (*Replicas)(nil)
+	_ scalar = (*Number)(nil)
 )
 
 // A Duration is written as Go writes it: 250ms, 30s, 1h30m.
@@ -133,36 +133,33 @@ func (t Time) String() string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// Replicas is a number of gateways, or [AutoReplicas].
-type Replicas int
+// A Number is a number, or [Auto]. Its field has the bounds.
+type Number int
 
-// AutoReplicas is written as auto: the gateways are counted in Redis.
-const AutoReplicas Replicas = -1
+// Auto is written as auto: the gateway determines the number.
+const Auto Number = -1
 
-const (
-	autoReplicas = "auto"
-	maxReplicas  = 10_000
-)
+const autoText = "auto"
 
-func (r *Replicas) parse(text string) error {
-	if text == autoReplicas {
-		*r = AutoReplicas
+func (n *Number) parse(text string) error {
+	if text == autoText {
+		*n = Auto
 		return nil
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || strconv.Itoa(n) != text || n < 1 || n > maxReplicas {
-		return fmt.Errorf("must be auto or 1 to %d, not %q", maxReplicas, text)
+	parsed, err := strconv.Atoi(text)
+	if err != nil || strconv.Itoa(parsed) != text || parsed < 0 {
+		return fmt.Errorf("must be %s or a number, not %q", autoText, text)
 	}
-	*r = Replicas(n)
+	*n = Number(parsed)
 	return nil
 }
 
 // String returns the number, or auto.
-func (r Replicas) String() string {
-	if r == AutoReplicas {
-		return autoReplicas
+func (n Number) String() string {
+	if n == Auto {
+		return autoText
 	}
-	return strconv.Itoa(int(r))
+	return strconv.Itoa(int(n))
 }
 
 // A File is the path of a file that must exist; "" for none.

@@ -22,6 +22,7 @@ func (l *Loaded) warn(now func() time.Time) {
 	w.plaintext()
 	w.tracing()
 	w.shutdown()
+	w.memory()
 	l.Warnings = append(l.Warnings, w.warnings...).sorted()
 }
 

@@ -27,12 +27,16 @@ const candidateDivisor = 16
 // ends. So no request reads a clock or takes a lock, and anonymous requests do not delay the eviction of their connection.
 type connections struct {
 	limit            atomic.Int64
+	maxInput         int64
 	sequence         atomic.Uint64
 	refused, evicted atomic.Uint64
+	incomplete       atomic.Uint64 // closed because of maxInput
 
-	mu         sync.Mutex // locked when connections open and close, not by requests
+	mu         sync.Mutex // locked when connections open and close, and for input above freeInput
 	open       map[*connection]struct{}
 	candidates []candidate // for eviction; the next one is the last
+	input      int64       // sum of counted
+	inputs     uint64      // sequence number of inputs
 }
 
 // A connection is one open TCP connection.
@@ -43,6 +47,12 @@ type connection struct {
 	requests  atomic.Int64  // authenticated requests in flight
 	idleSince atomic.Uint64 // sequence number
 	unused    atomic.Bool   // its first request has not arrived; see server.trackFirstRequest
+
+	serving     atomic.Int32 // requests in the handler
+	input       atomic.Int64 // bytes received since the last request reached the handler
+	awaitsHello bool         // the TLS ClientHello has not arrived; used by the goroutine that reads
+	counted     int64        // part of input in the sum of the owner, guarded by its mu
+	inputSince  uint64       // sequence number, guarded by the owner's mu
 }
 
 var _ gateway.Connection = (*connection)(nil)
@@ -53,9 +63,10 @@ type candidate struct {
 	idleSince uint64
 }
 
-// newConnections returns an empty set of connections with a limit. It registers metrics whose names start with the prefix.
-func newConnections(limit int, prefix string, registry prometheus.Registerer) (*connections, error) {
-	l := &connections{open: make(map[*connection]struct{})}
+// newConnections returns an empty set of connections with a limit, and a limit of their input in bytes. It registers metrics whose names
+// start with the prefix.
+func newConnections(limit int, maxInput int64, prefix string, registry prometheus.Registerer) (*connections, error) {
+	l := &connections{maxInput: maxInput, open: make(map[*connection]struct{})}
 	l.limit.Store(int64(limit))
 	var errs []error
 	for _, c := range []prometheus.Collector{
@@ -66,6 +77,7 @@ func newConnections(limit int, prefix string, registry prometheus.Registerer) (*
 			Name: prefix + "_connections_limit", Help: "Maximum of open connections.",
 		}, func() float64 { return float64(l.limit.Load()) }),
 		closedCounter(prefix, "refused", &l.refused), closedCounter(prefix, "displaced", &l.evicted),
+		closedCounter(prefix, "incomplete", &l.incomplete),
 	} {
 		errs = append(errs, registry.Register(c))
 	}
@@ -79,7 +91,8 @@ func closedCounter(prefix, cause string, count *atomic.Uint64) prometheus.Collec
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: prefix + "_connections_shed_total",
 		Help: "Connections closed at the limit, by cause. displaced: evicted for a new one, as the longest without an authenticated" +
-			" request; refused: new ones, because all others served an authenticated request.",
+			" request; refused: new ones, because all others served an authenticated request; incomplete: those whose header is incomplete for the" +
+			" longest time, because those of all connections together were too large.",
 		ConstLabels: prometheus.Labels{"cause": cause},
 	}, func() float64 { return float64(count.Load()) })
 }
@@ -119,7 +132,7 @@ func (l *connections) replace(c *connection) (added bool, evicted *connection) {
 		if evicted = l.longestIdle(); evicted == nil {
 			return false, nil
 		}
-		delete(l.open, evicted)
+		l.remove(evicted)
 	}
 	l.open[c] = struct{}{}
 	return true, evicted
@@ -177,7 +190,7 @@ func (c *connection) Release() {
 // Close closes the connection and removes it from the set.
 func (c *connection) Close() error {
 	c.owner.mu.Lock()
-	delete(c.owner.open, c)
+	c.owner.remove(c)
 	c.owner.mu.Unlock()
 	return c.TCPConn.Close()
 }

@@ -40,7 +40,9 @@ func (p *parts) dependencies() map[string]admin.Dependency {
 		list[admin.DependencyRedis] = p.shared.dependency(now)
 	}
 	for _, l := range p.overload.limits {
-		list[l.name] = l.dependency(now)
+		if l.name != "" {
+			list[l.name] = l.dependency(now)
+		}
 	}
 	return list
 }

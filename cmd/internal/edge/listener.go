@@ -40,6 +40,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		_ = accepted.SetWriteBuffer(writeBuffer) // fails if the client has closed the connection
 		if l.tls != nil {
+			conn.awaitsHello = true
 			return tls.Server(conn, l.tls), nil
 		}
 		return conn, nil

@@ -29,7 +29,7 @@ type overload struct {
 
 // A monitoredLimit is a limit past which requests or connections are refused.
 type monitoredLimit struct {
-	name string                                      // on the readiness page
+	name string                                      // on the readiness page; "" for none
 	unit string                                      // of current and limit, in words
 	load func() (current, limit int, refused uint64) // refused counts from the start of the process
 
@@ -44,6 +44,7 @@ func newOverload(logger *slog.Logger, clock func() time.Time, capacity *gateway.
 	return &overload{logger: logger, clock: clock, limits: []*monitoredLimit{
 		{name: admin.DependencyCapacity, unit: "requests in flight", load: capacity.Load},
 		{name: admin.DependencyConnections, unit: "open connections", load: conns.load},
+		{unit: "bytes of incomplete headers", load: conns.loadInput},
 	}}
 }
 

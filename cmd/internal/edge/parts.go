@@ -15,6 +15,7 @@ import (
 	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/admin/console"
 	"opsgate/cmd/internal/config"
+	"opsgate/cmd/internal/sizing"
 	"opsgate/cmd/internal/tracing"
 	"opsgate/gateway"
 	"opsgate/ratelimit/demand"
@@ -90,7 +91,7 @@ func build(o Options) (_ *parts, err error) {
 	p.refunds = gateway.NewRefunds(gateway.RefundsOptions{
 		Limiter: p.limiter, Metrics: p.metrics, Logger: o.Logger, Lines: p.logLimits.requests.Failed,
 	})
-	if err := p.buildLimits(o.Loaded.HTTP); err != nil {
+	if err := p.buildLimits(o.Loaded); err != nil {
 		return nil, err
 	}
 	if p.reloads, err = newConfigMetrics(registry); err != nil {
@@ -127,14 +128,14 @@ func (p *parts) buildAdmin(o Options) error {
 }
 
 // buildLimits creates the limits of requests in flight and of connections, which a reload does not reset.
-func (p *parts) buildLimits(c config.HTTP) (err error) {
-	if p.capacity, err = gateway.NewCapacity(c.MaxInFlight, p.registry); err != nil {
+func (p *parts) buildLimits(c config.Loaded) (err error) {
+	if p.capacity, err = gateway.NewCapacity(c.HTTP.MaxInFlight, p.registry); err != nil {
 		return err
 	}
-	if p.connections, err = newConnections(c.MaxConnections, "opsgate_http", p.registry); err != nil {
+	if p.connections, err = newConnections(c.MaxConnections(), sizing.MaxInput(c.MemoryLimit), "opsgate_http", p.registry); err != nil {
 		return err
 	}
-	if p.adminConnections, err = newConnections(adminMaxConnections, "opsgate_admin", p.registry); err != nil {
+	if p.adminConnections, err = newConnections(adminMaxConnections, adminMaxInput, "opsgate_admin", p.registry); err != nil {
 		return err
 	}
 	p.overload = newOverload(p.logger, p.clock, p.capacity, p.connections)
@@ -142,11 +143,11 @@ func (p *parts) buildLimits(c config.HTTP) (err error) {
 }
 
 // configure applies the settings of parts that live as long as the process. The caller has validated them by building a snapshot.
-func (p *parts) configure(c config.Config) {
-	p.clients.Apply(callSettings(c))
-	p.authenticator.Apply(tokenSettings(c))
+func (p *parts) configure(c config.Loaded) {
+	p.clients.Apply(callSettings(c.Config))
+	p.authenticator.Apply(tokenSettings(c.Config))
 	p.capacity.SetLimit(c.HTTP.MaxInFlight)
-	p.connections.setLimit(c.HTTP.MaxConnections)
+	p.connections.setLimit(c.MaxConnections())
 	p.setAdminTokens(c.Admin)
 	if p.shared != nil {
 		p.shared.configure(c.RateLimit)

@@ -122,7 +122,7 @@ func (l *sharedLimits) configure(c config.RateLimit) {
 
 // replicasChanged applies a new number of gateways, unless the number is configured.
 func (l *sharedLimits) replicasChanged(int, int) {
-	if l.config.Load().ExpectedReplicas == config.AutoReplicas {
+	if l.config.Load().ExpectedReplicas == config.Auto {
 		l.apply()
 	}
 }
@@ -143,7 +143,7 @@ func (l *sharedLimits) settings() failover.Settings {
 
 // expectedReplicas returns the number of gateways that divide the limits in an outage.
 func (l *sharedLimits) expectedReplicas() int {
-	if n := l.config.Load().ExpectedReplicas; n != config.AutoReplicas {
+	if n := l.config.Load().ExpectedReplicas; n != config.Auto {
 		return int(n)
 	}
 	return l.replicas.Count()

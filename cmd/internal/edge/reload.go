@@ -113,7 +113,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 // apply makes a snapshot active and configures the parts of the process. It cannot fail. The caller holds r.mu.
 func (r *reloader) apply(active, next *snapshot) {
 	r.parts.current.Store(next)
-	r.parts.configure(next.loaded.Config)
+	r.parts.configure(next.loaded)
 	next.upstreams.Apply()
 	if r.level != nil {
 		r.level.Set(next.loaded.Log.Level.Slog())

@@ -81,11 +81,14 @@ func newServer(ctx context.Context, o serverOptions) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bind the %s listener: %w", o.name, err)
 	}
+	if o.tls != nil {
+		o.tls = countHello(o.tls)
+	}
 	s := &server{
 		name: o.name, listener: &listener{TCPListener: tcp, connections: o.connections, tls: o.tls}, acceptEnded: make(chan struct{}),
 	}
 	s.http = &http.Server{
-		Handler:                      closeUnread(s.closeWhileDraining(o.handler), o.limits.bodyTimeout),
+		Handler:                      countInput(closeUnread(s.closeWhileDraining(o.handler), o.limits.bodyTimeout)),
 		ReadHeaderTimeout:            o.limits.readHeaderTimeout,
 		WriteTimeout:                 o.limits.writeTimeout,
 		IdleTimeout:                  o.limits.idleTimeout,

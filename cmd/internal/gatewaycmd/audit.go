@@ -26,7 +26,7 @@ func (c *audit) Validate() error {
 func (c *audit) Run(e Environment) error {
 	var assumed demand.PoliciesAt
 	if c.Config != "" {
-		loaded, err := configFile{Config: c.Config}.load(e)
+		loaded, err := configFile{Config: c.Config}.load(e, 0)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"opsgate/cmd/internal/admin"
 	"opsgate/cmd/internal/commandline"
 	"opsgate/cmd/internal/config"
 )
@@ -20,6 +21,7 @@ type Environment struct {
 type commands struct {
 	Serve       serve       `cmd:"" help:"Serve the public API until SIGTERM."`
 	Check       check       `cmd:"" help:"Validate a configuration and report every problem; exit 1 if there is one."`
+	Config      effective   `cmd:"" help:"Print every value of a configuration and where it is set."`
 	Schema      schema      `cmd:"" help:"Print the JSON Schema of the configuration file."`
 	Healthcheck healthcheck `cmd:"" help:"Report whether a gateway is ready; exit 1 if it is not."`
 	Explain     explain     `cmd:"" help:"Show how a running gateway would answer a request, and why."`
@@ -49,9 +51,9 @@ type configFile struct {
 	Config string `placeholder:"FILE" help:"Configuration file ($$OPSGATE_CONFIG, else /etc/opsgate/opsgate.yaml if there is one)."`
 }
 
-// load loads the configuration. Flags override everything else.
-func (f configFile) load(e Environment, flags ...config.Setting) (config.Loaded, error) {
-	return config.Load(config.Options{Path: f.Config, Environment: e.Variables, Overrides: given(flags)})
+// load loads the configuration of a gateway with a memory limit; 0 for none. Flags override everything else.
+func (f configFile) load(e Environment, memory int64, flags ...config.Setting) (config.Loaded, error) {
+	return config.Load(config.Options{Path: f.Config, Environment: e.Variables, Overrides: given(flags), MemoryLimit: memory})
 }
 
 // loadAdmin loads the admin section of the configuration. Problems elsewhere in the file are ignored, because the running gateway may
@@ -71,8 +73,24 @@ func given(flags []config.Setting) []config.Setting {
 	return list
 }
 
-type check struct {
+// gatewayFile is the flags of commands that read the configuration as serve does, without serving.
+type gatewayFile struct {
 	configFile
+
+	Memory config.Bytes `placeholder:"SIZE" help:"Memory limit of the gateway's container; by default that of this process."`
+}
+
+// load loads the configuration.
+func (f gatewayFile) load(e Environment) (config.Loaded, error) {
+	memory := limitIn(int64(f.Memory))
+	if memory == 0 {
+		memory, _ = limitMemory() // none without a container
+	}
+	return f.configFile.load(e, memory)
+}
+
+type check struct {
+	gatewayFile
 }
 
 // Run loads the configuration as serve does, without listening.
@@ -89,6 +107,22 @@ func (c *check) Run(e Environment) error {
 		return nil
 	}
 	fmt.Fprintf(e.Out, "the configuration from %s is valid\n", loaded.Path)
+	return nil
+}
+
+type effective struct {
+	gatewayFile
+}
+
+// Run prints each value and its origin.
+func (c *effective) Run(e Environment) error {
+	loaded, err := c.load(e)
+	if err != nil {
+		return err
+	}
+	for _, value := range loaded.Effective() {
+		fmt.Fprintln(e.Out, admin.Value(value))
+	}
 	return nil
 }
 

@@ -78,6 +78,13 @@ func TestCommandLine(t *testing.T) {
 		{"manual page", nil, []string{"man"}, 0, ".SH SIGNALS", ""},
 		{"schema", nil, []string{"schema"}, 0, `"token_prefix"`, ""},
 		{"check", nil, []string{"check", "--config", file}, 0, "the configuration from " + file + " is valid", ""},
+		{"check with a memory limit", nil, []string{"check", "--config", file, "--memory", "512MiB"}, 0, "is valid", ""},
+		{"check of more connections than fit", []string{"OPSGATE_HTTP_MAX_CONNECTIONS=10000"}, []string{"check", "--config", file, "--memory", "512MiB"}, 0,
+			"is valid", "http.max_connections: is 10000, which can need "},
+		{"config", nil, []string{"config", "--config", file}, 0, "\nhttp.max_in_flight: 1024  # default\n", ""},
+		{"config with a memory limit", nil, []string{"config", "--config", file, "--memory", "512MiB"}, 0,
+			"  # default: auto, from the memory limit of 460 MiB\n", ""},
+		{"config of an invalid file", []string{"OPSGATE_LOG_LEVEL=loud"}, []string{"config", "--config", file}, 1, "", "log.level: must be "},
 		{"check by variable", []string{"OPSGATE_CONFIG=" + file}, []string{"check"}, 0, "is valid", ""},
 		{"check warns", []string{"OPSGATE_LISTN=:1"}, []string{"check", "--config", file}, 0, "is valid", "warning: OPSGATE_LISTN: sets no key"},
 		{"a bad variable", []string{"OPSGATE_LOG_LEVEL=loud"}, []string{"check", "--config", file}, 1, "", "OPSGATE_LOG_LEVEL: log.level: must be "},
@@ -109,7 +116,7 @@ func TestCheckNamesFileLineAndKeyOfEveryProblem(t *testing.T) {
 	file := write(t, good+"listn: 1\nrate_limit: {expected_replicas: 0}\n")
 	got := opsgate(t, nil, "check", "--config", file)
 	want := fmt.Sprintf("%[1]s:10: listn: is not a key; did you mean listen?\n"+
-		"%[1]s:11: rate_limit.expected_replicas: must be auto or 1 to 10000, not \"0\"\n", file)
+		"%[1]s:11: rate_limit.expected_replicas: must be auto or 1 to 10000, not 0\n", file)
 	if got.code != 1 || got.err != want {
 		t.Errorf("got %d %q, want %q", got.code, got.err, want)
 	}

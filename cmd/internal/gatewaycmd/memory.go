@@ -2,6 +2,7 @@ package gatewaycmd
 
 import (
 	"log/slog"
+	"math"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -13,16 +14,31 @@ import (
 // of the CPU time of a request for about 12 MiB.
 const gcPercent = 400
 
-// tuneMemory sets the garbage collection target and the memory limit unless GOGC and GOMEMLIMIT do. The limit is 90 % of that of the
-// container.
-func tuneMemory(variables []string, logger *slog.Logger) {
+// tuneCollector sets the garbage collection target unless GOGC does.
+func tuneCollector(variables []string) {
 	if !slices.ContainsFunc(variables, func(v string) bool { return strings.HasPrefix(v, "GOGC=") }) {
 		debug.SetGCPercent(gcPercent)
 	}
-	limit, err := memlimit.Set()
-	if err != nil {
-		logger.Debug("no memory limit", slog.String("cause", err.Error()))
-		return
+}
+
+// limitMemory sets the memory limit of the process to 90 % of that of the container, unless GOMEMLIMIT does, and returns it in bytes. It
+// returns 0 and the cause if there is none.
+func limitMemory() (limit int64, err error) {
+	limit, err = memlimit.Set()
+	if limit == math.MaxInt64 {
+		return 0, err
 	}
-	logger.Debug("memory limit", slog.Int64("bytes", limit))
+	return limit, nil
+}
+
+// limitIn returns the memory limit of a gateway in a container with that memory.
+func limitIn(container int64) int64 { return container / 10 * 9 }
+
+func logMemory(logger *slog.Logger, limit int64, err error) {
+	switch {
+	case err != nil:
+		logger.Debug("no memory limit", slog.String("cause", err.Error()))
+	case limit > 0:
+		logger.Debug("memory limit", slog.Int64("bytes", limit))
+	}
 }

@@ -35,7 +35,7 @@ func (c *replay) Validate() error {
 
 // Run prints how the limits of the configuration would have decided the recorded requests. It fails if the result exceeds a bound.
 func (c *replay) Run(e Environment) error {
-	loaded, err := c.load(e)
+	loaded, err := c.load(e, 0)
 	if err != nil {
 		return err
 	}

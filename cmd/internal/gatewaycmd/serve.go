@@ -27,8 +27,9 @@ type serve struct {
 
 // Run serves until ctx ends, and then drains.
 func (c *serve) Run(ctx context.Context, e Environment) (err error) {
+	memory, noLimit := limitMemory()
 	load := func() (config.Loaded, error) {
-		return c.load(e,
+		return c.load(e, memory,
 			config.Setting{Key: "listen", Value: c.Listen, From: "--listen"},
 			config.Setting{Key: "admin.listen", Value: c.AdminListen, From: "--admin-listen"},
 			config.Setting{Key: "log.level", Value: c.LogLevel, From: "--log-level"},
@@ -48,7 +49,8 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 	if loaded.Path == "" {
 		log.Info("no configuration file: serving with defaults, variables and flags", slog.String("why", config.NoFileText))
 	}
-	tuneMemory(e.Variables, log.Logger)
+	tuneCollector(e.Variables)
+	logMemory(log.Logger, memory, noLimit)
 
 	public, err := sdlisten.Public()
 	if err != nil {

@@ -18,6 +18,7 @@ type size struct {
 	Processors float64      `default:"2" placeholder:"N" help:"Processors of each gateway (${default})."`
 	Memory     config.Bytes `default:"512MiB" placeholder:"SIZE" help:"Memory limit of each gateway (${default})."`
 	Handshakes float64      `placeholder:"N" help:"New TLS connections per second, over all gateways (${default})." default:"0"`
+	Open       int          `name:"connections" placeholder:"N" help:"Open TLS connections, over all gateways (${default})." default:"0"`
 	Sticky     bool         `help:"The balancer sends all requests of a token to the same gateway."`
 
 	Store        string `default:"redis" enum:"redis,memory" placeholder:"STORE" help:"Where limits are counted: redis, memory (${default})."`
@@ -35,7 +36,9 @@ const maxSize = 1e9
 
 // Validate implements kong's check of a command's arguments.
 func (c *size) Validate() error {
-	for _, n := range []float64{c.RPS, float64(c.Tokens), float64(c.Replicas), c.Processors, c.Handshakes, float64(c.RedisMasters)} {
+	for _, n := range []float64{
+		c.RPS, float64(c.Tokens), float64(c.Replicas), c.Processors, c.Handshakes, float64(c.Open), float64(c.RedisMasters),
+	} {
 		if !(n >= 0 && n <= maxSize) { // also refuses NaN
 			return fmt.Errorf("numbers are 0 to %.0f", maxSize)
 		}
@@ -56,7 +59,7 @@ func (c *size) Run(e Environment) error {
 		return err
 	}
 	demand := sizing.Demand{
-		RPS: c.RPS, Tokens: c.Tokens, Handshakes: c.Handshakes, Sticky: c.Sticky,
+		RPS: c.RPS, Tokens: c.Tokens, Handshakes: c.Handshakes, Open: c.Open, Sticky: c.Sticky,
 		Gateways: c.Replicas, Processors: c.Processors, Memory: int64(c.Memory), RedisMasters: c.RedisMasters,
 		ServiceTime: c.ServiceTime, LookUpTime: c.LookUpTime, Settings: settings,
 	}
@@ -78,15 +81,16 @@ func (c *size) Run(e Environment) error {
 
 // settings returns the settings of the configuration that matter here.
 func (c *size) settings() (s sizing.Settings, err error) {
-	loaded := config.Loaded{Config: config.Default()}
+	loaded := config.Loaded{Config: config.Default(), MemoryLimit: limitIn(int64(c.Memory))}
 	if c.Config != "" {
-		if loaded, err = config.Load(config.Options{Path: c.Config}); err != nil {
+		if loaded, err = config.Load(config.Options{Path: c.Config, MemoryLimit: loaded.MemoryLimit}); err != nil {
 			return s, err
 		}
 	}
 	s = sizing.Settings{
 		FreshFor: time.Duration(loaded.Authn.FreshFor), MaxEntries: loaded.Authn.MaxEntries, MaxLookUps: edge.MaxLookUps(loaded.Config),
-		MaxInFlight: loaded.HTTP.MaxInFlight, MaxCalls: loaded.UpstreamCalls.MaxInFlight, RedisPool: edge.RedisConnections,
+		MaxInFlight: loaded.HTTP.MaxInFlight, MaxOpen: loaded.MaxConnections(), MaxCalls: loaded.UpstreamCalls.MaxInFlight,
+		RedisPool: edge.RedisConnections,
 	}
 	current, err := policies.New(loaded, time.Now(), nil)
 	if err != nil {

@@ -40,6 +40,7 @@ var remedies = map[string]string{
 	sizing.GatewayMemory:     "more --memory, or more gateways with a balancer that keeps each token on one of them (--sticky)",
 	sizing.CachedTokens:      "authn.max_entries, or a balancer that keeps each token on one gateway (--sticky)",
 	sizing.LookUpsInFlight:   "authn.max_look_ups, a longer authn.fresh_for, or a faster identity service (--look-up-time)",
+	sizing.OpenConnections:   "http.max_connections, which follows --memory, or more gateways (--replicas)",
 	sizing.RequestsInFlight:  "http.max_in_flight, or faster services (--service-time)",
 	sizing.CallsInFlight:     "upstream_calls.max_in_flight, or faster services (--service-time)",
 	sizing.RedisProcessor:    "a Redis cluster (--redis-masters)",

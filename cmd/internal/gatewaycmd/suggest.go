@@ -40,7 +40,7 @@ func (c *suggest) Validate() error {
 
 // Run prints the smallest limits as a part of a configuration, with their effect as comments.
 func (c *suggest) Run(e Environment) error {
-	loaded, err := c.load(e)
+	loaded, err := c.load(e, 0)
 	if err != nil {
 		return err
 	}

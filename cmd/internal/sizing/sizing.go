@@ -24,6 +24,7 @@ type Demand struct {
 	RPS        float64 // requests per second, over all gateways
 	Tokens     int     // that make requests within Window, all equally busy
 	Handshakes float64 // TLS handshakes per second, over all gateways
+	Open       int     // connections of clients with TLS, over all gateways
 	Sticky     bool    // the balancer sends all requests of a token to one gateway
 
 	Gateways     int     // 0 for as many as the processors need
@@ -45,6 +46,7 @@ type Settings struct {
 	MaxEntries   int           // authn.max_entries
 	MaxLookUps   int           // authn.max_look_ups, as far as it is effective
 	MaxInFlight  int           // http.max_in_flight
+	MaxOpen      int           // http.max_connections
 	MaxCalls     int           // upstream_calls.max_in_flight
 	RedisPool    int           // connections of a gateway to a Redis
 }
@@ -82,6 +84,7 @@ const (
 	GatewayMemory     = "memory of a gateway"
 	CachedTokens      = "cached tokens" //nolint:gosec // no credential
 	LookUpsInFlight   = "look-ups in flight"
+	OpenConnections   = "open connections"
 	RequestsInFlight  = "requests in flight"
 	CallsInFlight     = "calls in flight to a service"
 	RedisProcessor    = "processor of a Redis"
@@ -117,14 +120,17 @@ func estimate(d Demand, c Costs, n int) Plan {
 	}
 	p.Processors = d.RPS*request.Seconds() + p.LookUps*c.LookUp.Seconds() + d.Handshakes*c.Handshake.Seconds()
 	cached := math.Min(served, float64(d.MaxEntries))
-	p.GatewayMemory = c.Gateway + int64(cached)*c.Principal + int64(served)*(c.KeptAccount+int64(d.AccountBytes))
-
 	each := 1 / float64(n)
+	open := float64(d.Open) * each
+	p.GatewayMemory = c.Gateway + int64(open*float64(c.Connection)) + int64(cached)*c.Principal +
+		int64(served)*(c.KeptAccount+int64(d.AccountBytes))
+
 	p.Uses = []Use{
 		{GatewayProcessors, p.Processors * each, d.Processors, safeProcessors, false},
 		{GatewayMemory, float64(p.GatewayMemory), float64(d.Memory), safeMemory, true},
 		{CachedTokens, served, float64(d.MaxEntries), 1, true},
 		{LookUpsInFlight, p.LookUps * each * d.LookUpTime.Seconds(), float64(d.MaxLookUps), safeBound, false},
+		{OpenConnections, open, float64(d.MaxOpen), safeBound, false},
 		{RequestsInFlight, d.RPS * each * d.ServiceTime.Seconds(), float64(d.MaxInFlight), safeBound, false},
 		{CallsInFlight, d.RPS * each * d.ServiceTime.Seconds(), float64(d.MaxCalls), safeBound, false},
 	}

@@ -14,16 +14,16 @@ import (
 func costs() sizing.Costs {
 	return sizing.Costs{
 		Request: 100 * time.Microsecond, RedisCall: 20 * time.Microsecond, LookUp: 50 * time.Microsecond, Handshake: time.Millisecond,
-		Decision: 20 * time.Microsecond, Gateway: 60e6, Principal: 400, KeptAccount: 200, StoredAccount: 250,
+		Decision: 20 * time.Microsecond, Gateway: 60e6, Connection: 40e3, WorstConnection: 100e3, Principal: 400, KeptAccount: 200, StoredAccount: 250,
 	}
 }
 
 func demand() sizing.Demand {
 	return sizing.Demand{
-		RPS: 10_000, Tokens: 1_000_000, Sticky: true, Gateways: 4, Processors: 2, Memory: 1e9, RedisMasters: 2,
+		RPS: 10_000, Tokens: 1_000_000, Open: 4000, Sticky: true, Gateways: 4, Processors: 2, Memory: 1e9, RedisMasters: 2,
 		ServiceTime: 20 * time.Millisecond, LookUpTime: 10 * time.Millisecond,
 		Settings: sizing.Settings{
-			Window: time.Hour, AccountBytes: 100, FreshFor: 30 * time.Second, MaxEntries: 500_000, MaxLookUps: 64, MaxInFlight: 1000,
+			Window: time.Hour, AccountBytes: 100, FreshFor: 30 * time.Second, MaxEntries: 500_000, MaxLookUps: 64, MaxInFlight: 1000, MaxOpen: 5000,
 			MaxCalls: 500, RedisPool: 32,
 		},
 	}
@@ -39,12 +39,13 @@ func TestEstimateOfOneExample(t *testing.T) {
 		{"look-ups", p.LookUps, 1e6 / 120.},
 		{"tokens of a gateway", float64(p.TokensOfGateway), 250_000},
 		{"processors", p.Processors, 10_000*120e-6 + 1e6/120.*50e-6},
-		{"memory of a gateway", float64(p.GatewayMemory), 60e6 + 250_000*(400+200+100)},
+		{"memory of a gateway", float64(p.GatewayMemory), 60e6 + 1000*40e3 + 250_000*(400+200+100)},
 		{"operations of Redis", p.RedisOperations, 10_002},
 		{"memory of Redis", float64(p.RedisMemory), 1e6 * 350},
 		{"processor of a Redis", use(t, p, sizing.RedisProcessor).Used(), 10_002. / 2 * 20e-6},
 		{"requests in flight", use(t, p, sizing.RequestsInFlight).Needed, 50},
 		{"look-ups in flight", use(t, p, sizing.LookUpsInFlight).Needed, 1e6 / 120. / 4 * .01},
+		{"open connections", use(t, p, sizing.OpenConnections).Used(), .2},
 		{"cached tokens", use(t, p, sizing.CachedTokens).Used(), .5},
 	} {
 		if math.Abs(c.got-c.want) > 1e-6*c.want {
@@ -62,6 +63,7 @@ func TestBottleneckFollowsTheScarcestResource(t *testing.T) {
 		sizing.GatewayMemory:     func(d *sizing.Demand) { d.Memory = 100e6 },
 		sizing.CachedTokens:      func(d *sizing.Demand) { d.MaxEntries = 100_000 },
 		sizing.LookUpsInFlight:   func(d *sizing.Demand) { d.MaxLookUps = 1 },
+		sizing.OpenConnections:   func(d *sizing.Demand) { d.MaxOpen = 10 },
 		sizing.RequestsInFlight:  func(d *sizing.Demand) { d.MaxInFlight = 10 },
 		sizing.CallsInFlight:     func(d *sizing.Demand) { d.MaxCalls = 10 },
 		sizing.RedisProcessor:    func(d *sizing.Demand) { d.RPS, d.Gateways, d.Tokens = 200_000, 100, 1000 },

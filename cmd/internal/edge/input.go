@@ -1,0 +1,133 @@
+package edge
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"net/http"
+	"slices"
+
+	"opsgate/gateway"
+)
+
+// Input is what a connection has received since its last request reached the handler: a part of a handshake or of a header. net/http keeps
+// a header of many short fields in up to twenty times its bytes, and crypto/tls buffers handshake messages of up to 64 KiB, also between
+// requests. So the input of all connections has a limit, past which the connections whose input is oldest are closed.
+const (
+	// freeInput is the input of each connection that does not count: the end of a handshake, and settings and PINGs of HTTP/2, which are
+	// not kept. Most headers are smaller too, so few requests take the lock of the set.
+	freeInput = 1 << 10
+	// maxHello is the maximum size of a TLS ClientHello. crypto/tls keeps a buffer of its size as long as the connection is open. With
+	// keys for post-quantum cryptography it has 2 KiB.
+	maxHello = 8 << 10
+	// adminMaxInput is the limit of the admin listener. The chains of client certificates count too.
+	adminMaxInput = 1 << 20
+)
+
+var errLongHello = errors.New("the TLS ClientHello is too long")
+
+// Read implements [net.Conn].
+func (c *connection) Read(p []byte) (int, error) {
+	n, err := c.TCPConn.Read(p)
+	if n > 0 && c.serving.Load() == 0 {
+		received := c.input.Add(int64(n))
+		if c.awaitsHello && received > maxHello {
+			return 0, errLongHello
+		}
+		if received > freeInput {
+			c.owner.account(c)
+		}
+	}
+	return n, err
+}
+
+// consumed resets the input, which has become a request or a handshake.
+func (c *connection) consumed() {
+	if c.input.Swap(0) > freeInput {
+		c.owner.account(c)
+	}
+}
+
+// countInput ends the input of a connection with each request. While the handler runs, the bytes that arrive are a body.
+func countInput(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := gateway.ConnectionOf(r.Context()).(*connection); ok {
+			c.serving.Add(1)
+			defer c.serving.Add(-1)
+			c.consumed()
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// countHello returns a copy of a configuration with which the ClientHello of a connection ends its input.
+func countHello(config *tls.Config) *tls.Config {
+	current := config.GetConfigForClient
+	counted := config.Clone()
+	counted.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if c, ok := hello.Conn.(*connection); ok {
+			c.awaitsHello = false
+			c.consumed()
+		}
+		return current(hello)
+	}
+	return counted
+}
+
+// account updates the sum of input after that of a connection has changed. Past the limit it closes connections.
+func (l *connections) account(c *connection) {
+	for _, old := range l.recount(c) {
+		l.incomplete.Add(1)
+		_ = old.TCPConn.Close()
+	}
+}
+
+// recount is account without closing the connections that it removes.
+func (l *connections) recount(c *connection) (removed []*connection) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.updateInput(c)
+	if l.input <= l.maxInput {
+		return nil
+	}
+	for other := range l.open {
+		if other.counted > 0 {
+			removed = append(removed, other)
+		}
+	}
+	slices.SortFunc(removed, func(a, b *connection) int { return cmp.Compare(a.inputSince, b.inputSince) })
+	for i, oldest := range removed {
+		if l.input <= l.maxInput-l.maxInput/8 { // less than the limit, so that not each further byte needs a search
+			return removed[:i]
+		}
+		l.remove(oldest)
+	}
+	return removed
+}
+
+// updateInput sets the input of a connection in the sum. The caller holds l.mu.
+func (l *connections) updateInput(c *connection) {
+	var counted int64
+	if _, open := l.open[c]; open {
+		counted = max(0, c.input.Load()-freeInput)
+	}
+	if c.counted == 0 && counted > 0 {
+		l.inputs++
+		c.inputSince = l.inputs
+	}
+	l.input += counted - c.counted
+	c.counted = counted
+}
+
+// remove removes a connection from the set. The caller holds l.mu.
+func (l *connections) remove(c *connection) {
+	delete(l.open, c)
+	l.updateInput(c)
+}
+
+// loadInput returns the input of all connections, its limit, and how many connections were closed past it.
+func (l *connections) loadInput() (current, limit int, closed uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int(l.input), int(l.maxInput), l.incomplete.Load()
+}
