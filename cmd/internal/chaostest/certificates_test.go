@@ -44,6 +44,11 @@ func (p *publicTLS) roots() *x509.CertPool {
 	return roots
 }
 
+// client returns the configuration of its clients.
+func (p *publicTLS) client() *tls.Config {
+	return &tls.Config{RootCAs: p.roots(), ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
+}
+
 // replace replaces the certificate.
 func (p *publicTLS) replace(t *testing.T, serial int64) {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -102,12 +103,30 @@ func launchGateway(t *testing.T, upstreams services, config string) *gateway {
 // launchProgram is launchGateway for another build of the gateway.
 func launchProgram(t *testing.T, program string, upstreams services, config string) *gateway {
 	t.Helper()
+	g := newGateway(t, program, upstreams, config)
+	g.process = start(t, g.program, "serve", "--config="+g.file)
+	return g
+}
+
+// startLimited is startGateway under a memory limit (GOMEMLIMIT).
+func startLimited(t *testing.T, memory string, upstreams services, config string) *gateway {
+	t.Helper()
+	g := newGateway(t, "opsgate", upstreams, config)
+	cmd := exec.Command(program(g.program), "serve", "--config="+g.file)
+	cmd.Env = append(os.Environ(), "GOMEMLIMIT="+memory)
+	g.process = startCommand(t, g.program, cmd)
+	g.waitUntilReady(t)
+	return g
+}
+
+// newGateway writes the configuration of a gateway. Its drain wait is 0 unless config sets it.
+func newGateway(t *testing.T, program string, upstreams services, config string) *gateway {
+	t.Helper()
 	g := &gateway{program: program, file: filepath.Join(t.TempDir(), "opsgate.yaml"), base: upstreams.configuration()}
 	if !strings.Contains(config, "shutdown:") {
 		g.base += "shutdown: {drain_wait: 0s}\n"
 	}
 	g.configure(t, config)
-	g.process = start(t, g.program, "serve", "--config="+g.file)
 	return g
 }
 

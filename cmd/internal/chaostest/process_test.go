@@ -47,7 +47,13 @@ func launchCommand(name string, cmd *exec.Cmd) (*process, error) {
 // start runs a program for one test.
 func start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
-	p, err := launch(name, args...)
+	return startCommand(t, name, exec.Command(program(name), args...))
+}
+
+// startCommand runs a command of a program for one test.
+func startCommand(t *testing.T, name string, cmd *exec.Cmd) *process {
+	t.Helper()
+	p, err := launchCommand(name, cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
