@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
 // metric has the values of each label of a metric.
@@ -134,7 +135,7 @@ func get(t *testing.T, client *http.Client, url, token string) string {
 
 func parse(t *testing.T, text string) map[string]metric {
 	t.Helper()
-	parser := new(expfmt.TextParser)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
 	must(t, err)
 	metrics := map[string]metric{}

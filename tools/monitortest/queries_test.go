@@ -64,7 +64,7 @@ func (c catalog) check(t *testing.T, text string) {
 func (c catalog) problems(t *testing.T, text string) (list []string) {
 	t.Helper()
 	text = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$__interval", "1m").Replace(text)
-	expr, err := parser.ParseExpr(text)
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
 	if err != nil {
 		return []string{err.Error()}
 	}
