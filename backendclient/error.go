@@ -39,6 +39,9 @@ type Error struct {
 	// Code is the service's code, but Canceled if the caller canceled, and Internal if the response was larger than
 	// Settings.MaxResponseBytes.
 	Code codes.Code
+	// TooLarge is true if the response was larger than Settings.MaxResponseBytes, or a message larger than a limit of the service: its size
+	// depends on the caller's data, so it is no failure of the service. Code is Internal then.
+	TooLarge bool
 	// ByCaller is true if the caller canceled. Code is Canceled then.
 	ByCaller bool
 	// Violations are the invalid fields of the request, at most 100.
@@ -76,7 +79,7 @@ func newError(callerErr error, m *method, err error) *Error {
 	case errors.Is(callerErr, context.Canceled):
 		e.Code, e.ByCaller, e.cause = codes.Canceled, true, callerErr
 	case e.Code == codes.ResourceExhausted && isTooLarge(s.Message()):
-		e.Code = codes.Internal
+		e.Code, e.TooLarge = codes.Internal, true
 	case int(e.Code) >= numCodes:
 		e.Code = codes.Unknown // gRPC's rule for codes that do not exist
 	}

@@ -131,8 +131,8 @@ func TestATooLargeResponseIsNotARateLimit(t *testing.T) {
 		return &fleetv1.GetServerResponse{Server: &fleetv1.Server{Name: strings.Repeat("x", 100_000)}}, nil
 	}}
 	err := getServer(t, overTCP(t, big, func(o *backendclient.Options) { o.MaxResponseBytes = 50_000 }))
-	if e := failure(t, err); e.Code != codes.Internal || status.Code(err) != codes.Internal {
-		t.Errorf("code %v, status %v", e.Code, status.Code(err))
+	if e := failure(t, err); e.Code != codes.Internal || status.Code(err) != codes.Internal || !e.TooLarge {
+		t.Errorf("code %v, status %v, too large: %v", e.Code, status.Code(err), e.TooLarge)
 	}
 	if err := getServer(t, overTCP(t, big)); err != nil {
 		t.Errorf("within the limit: %v", err)
@@ -142,7 +142,7 @@ func TestATooLargeResponseIsNotARateLimit(t *testing.T) {
 func TestATooLargeRequestIsNotARateLimit(t *testing.T) {
 	clients := overTCP(t, &backend{})
 	_, err := clients.Fleet.GetServer(t.Context(), &fleetv1.GetServerRequest{ServerId: strings.Repeat("x", 5<<20)})
-	if e := failure(t, err); e.Code != codes.Internal {
-		t.Errorf("code %v: %v", e.Code, err)
+	if e := failure(t, err); e.Code != codes.Internal || !e.TooLarge {
+		t.Errorf("code %v, too large: %v: %v", e.Code, e.TooLarge, err)
 	}
 }

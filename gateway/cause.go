@@ -60,6 +60,7 @@ const (
 	failureTimeout       failureKind = "timeout"
 	failureFailed        failureKind = "failed"
 	failureContract      failureKind = "contract"
+	failureTooLarge      failureKind = "too-large"
 )
 
 func (k failureKind) cause(service string) Cause { return Cause(string(k) + ":" + service) }
@@ -120,6 +121,9 @@ func causeOfCall(e *backendclient.Error) Cause { return failureKindOf(e).cause(e
 
 // failureKindOf returns the kind of a failed call. It distinguishes more kinds than problemOfCall.
 func failureKindOf(e *backendclient.Error) failureKind {
+	if e.TooLarge {
+		return failureTooLarge
+	}
 	switch e.Code {
 	case codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition:
 		return failureInvalid

@@ -136,6 +136,7 @@ func serviceErrorCases(t *testing.T) []errorCase {
 		{cause: "overload:fleet", status: 503, code: "unavailable", change: unavailable(backendclient.ReasonOverloaded)},
 		{cause: "team-overload:fleet", status: 503, code: "unavailable", change: unavailable(backendclient.ReasonTeamOverloaded)},
 		{cause: "contract:fleet", status: 500, code: "internal_error", target: "/v1/servers/" + someID}, // OK without the server
+		{cause: "too-large:fleet", status: 500, code: "internal_error", fails: errTooLarge()},
 	}
 	kinds := map[codes.Code]string{
 		codes.InvalidArgument: "invalid", codes.OutOfRange: "invalid", codes.FailedPrecondition: "invalid",
@@ -157,6 +158,11 @@ func serviceErrorCases(t *testing.T) []errorCase {
 		all = append(all, errorCase{cause: kind + ":fleet", status: c.status, code: c.name, fails: status.Error(c.code, "")})
 	}
 	return all
+}
+
+// errTooLarge returns the error of gRPC for a message that exceeds a size limit.
+func errTooLarge() error {
+	return status.Error(codes.ResourceExhausted, "grpc: received message larger than max (8388609 vs. 8388608)")
 }
 
 // identityErrorCases returns requests whose token is not resolved. All are a 503, except a broken contract.

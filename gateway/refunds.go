@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
+	"opsgate/backendclient"
 	"opsgate/ratelimit"
 )
 
@@ -133,6 +135,13 @@ func (f *Refunds) drop(r *refund, reason string, err error) {
 	if allows(f.lines, "refund") {
 		f.logger.Warn("a failed request was not refunded", "request_id", r.requestID, "reason", reason, "error", err)
 	}
+}
+
+// isRefunded reports whether a request that failed is given back: after each 5xx, except for a message that was too large, which a client
+// could otherwise repeat without limit.
+func isRefunded(p *Problem) bool {
+	call, isCall := errors.AsType[*backendclient.Error](p.err)
+	return p.Status >= http.StatusInternalServerError && !(isCall && call.TooLarge)
 }
 
 // refund removes the failed request from the usage in the response, and marks its decision to be refunded after the response

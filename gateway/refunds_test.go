@@ -88,6 +88,22 @@ func TestRefundsAreSentOnceWithTheDecisionOfTheRequest(t *testing.T) {
 	mustCount(t, h, "opsgate_rate_limit_refunds_dropped_total", nil)
 }
 
+// A client could otherwise repeat the request for free as long as its data is too large.
+func TestResponseThatIsTooLargeIsNotRefunded(t *testing.T) {
+	h, l := failing(t, nil)
+	h.services.fail("ListServers", errTooLarge())
+	for used := int64(1); used <= 3; used++ {
+		got := h.get(t, "/v1/servers")
+		got.mustFail(t, 500, "internal_error")
+		mustHaveHeader(t, got, "RateLimit", budgetOf("minute", 3-used, 60))
+	}
+	h.get(t, "/v1/servers").mustFail(t, 429, "rate_limited")
+	h.sendRefunds(t)
+	if len(l.refunded) != 0 {
+		t.Errorf("%d refunds", len(l.refunded))
+	}
+}
+
 func TestFailedRefundIsCountedAndLoggedAndNotRepeated(t *testing.T) {
 	budgets := [ratelimit.MaxLimits]ratelimit.Budget{{Remaining: 7, Reset: time.Second}}
 	decision := ratelimit.Decision{Allowed: true, Denied: -1, Shadowed: -1, Budgets: budgets}

@@ -33,7 +33,7 @@ func (r *Request) respond(reply Reply, err error) responseInfo {
 	var problem *Problem
 	if err != nil {
 		problem = problemOf(err, &r.route.Route, r.clientGone())
-		if problem.Status >= http.StatusInternalServerError {
+		if isRefunded(problem) {
 			r.refund() // before commonHeaders writes what remains
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode"
 
+	"opsgate/gateway/jsonw"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -30,6 +31,23 @@ func TestTextNeedsAVisibleCharacter(t *testing.T) {
 	for _, text := range []string{"x", "ä", "語", "😀", "❤\ufe0f", "👩\u200d🚒", "\u0600", "\u0301", "\u2801", "\ufffd", "ａ", "한", "\ue000"} {
 		if problem := textProblem(text, 255); problem != "" {
 			t.Errorf("%q: %q", text, problem)
+		}
+	}
+}
+
+// So the size of a response follows from the bytes that a service stores.
+func TestValidTextAtMostDoublesInAResponse(t *testing.T) {
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		text := "x" + string(r)
+		if textProblem(text, 2) != "" {
+			continue
+		}
+		var w jsonw.Writer
+		w.BeginObject()
+		w.String("", text)
+		w.EndObject()
+		if grown, stored := len(w.Bytes())-len(`{"":"x"}`), len(text)-1; grown > 2*stored {
+			t.Errorf("%U takes %d bytes, and %d in a response", r, stored, grown)
 		}
 	}
 }
