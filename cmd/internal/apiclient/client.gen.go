@@ -1101,7 +1101,9 @@ type ClientInterface interface {
 	// alert. Keep the returned `id`: updates need it.
 	//
 	// With `statusPageId` the status page shows the incident, and the page's subscribers are notified. Without it the incident is only in
-	// the dashboard and in this API, and no subscriber is notified. An incident with the status `resolved` is resolved at once.
+	// the dashboard and in this API, and no subscriber is notified. An incident with the status `resolved` is resolved at once. A team has
+	// a bounded number of open incidents, at least 1,000: beyond it, the response is a `422` with the bound under `title`. Resolve others
+	// first.
 	//
 	// Send an `Idempotency-Key`, so that you can repeat the request safely.
 	//
@@ -1118,7 +1120,9 @@ type ClientInterface interface {
 	// alert. Keep the returned `id`: updates need it.
 	//
 	// With `statusPageId` the status page shows the incident, and the page's subscribers are notified. Without it the incident is only in
-	// the dashboard and in this API, and no subscriber is notified. An incident with the status `resolved` is resolved at once.
+	// the dashboard and in this API, and no subscriber is notified. An incident with the status `resolved` is resolved at once. A team has
+	// a bounded number of open incidents, at least 1,000: beyond it, the response is a `422` with the bound under `title`. Resolve others
+	// first.
 	//
 	// Send an `Idempotency-Key`, so that you can repeat the request safely.
 	//
@@ -1143,7 +1147,9 @@ type ClientInterface interface {
 	//
 	// Adds an update to the incident's timeline, which is public on its status page. Use it to report progress and to resolve an incident.
 	// The incident takes the status of the update: `resolved` closes it, and any other status reopens a resolved one. A second `resolved`
-	// keeps the first `resolvedAt`. Updates cannot be changed or removed through the API.
+	// keeps the first `resolvedAt`. Updates cannot be changed or removed through the API. An incident has a bounded number of updates, and of
+	// bytes in their messages, at least 4 MiB: beyond it, the response is a `422` with the bound under `message`, and so it is for an update
+	// that would reopen an incident too many. An update that resolves an open incident is always accepted.
 	//
 	// The status page's subscribers are notified by mail and webhook, unless `notifySubscribers` is `false`. Send an
 	// `Idempotency-Key`, so that you can repeat the request safely.
@@ -1159,7 +1165,9 @@ type ClientInterface interface {
 	//
 	// Adds an update to the incident's timeline, which is public on its status page. Use it to report progress and to resolve an incident.
 	// The incident takes the status of the update: `resolved` closes it, and any other status reopens a resolved one. A second `resolved`
-	// keeps the first `resolvedAt`. Updates cannot be changed or removed through the API.
+	// keeps the first `resolvedAt`. Updates cannot be changed or removed through the API. An incident has a bounded number of updates, and of
+	// bytes in their messages, at least 4 MiB: beyond it, the response is a `422` with the bound under `message`, and so it is for an update
+	// that would reopen an incident too many. An update that resolves an open incident is always accepted.
 	//
 	// The status page's subscribers are notified by mail and webhook, unless `notifySubscribers` is `false`. Send an
 	// `Idempotency-Key`, so that you can repeat the request safely.
@@ -1195,7 +1203,8 @@ type ClientInterface interface {
 	//
 	// Returns the results of the monitor's checks since a time, newest first. Use it to draw response times or to compute the availability
 	// over a period of your own. To read only new results, send the `checkedAt` of the newest one that you have as `since`, and ignore
-	// that result when it is returned again. A time in the future gives an empty list.
+	// that result when it is returned again. A time in the future gives an empty list. At most the newest 50,000 results are returned, which
+	// is a month of checks each minute.
 	//
 	// Needs the scope `monitors:read`.
 	//
@@ -1252,7 +1261,7 @@ type ClientInterface interface {
 	// to draw a chart or to copy metrics into a monitoring system of your own.
 	//
 	// Up to 24 hours the points are as the agent reported them (`raw`); in longer ranges each is the mean of an hour (`hourly`). A server
-	// without reports has no points. One request returns one server: for many servers, spread the requests over the rate limits of the
+	// without reports has no points, and a series has at most the newest 10,000. One request returns one server: for many servers, spread the requests over the rate limits of the
 	// token, and request a range that overlaps the previous one, so that no point is missing.
 	//
 	// Needs the scope `metrics:read`.
@@ -1356,7 +1365,9 @@ func (c *Client) V1ListIncidents(ctx context.Context, params *V1ListIncidentsPar
 // alert. Keep the returned `id`: updates need it.
 //
 // With `statusPageId` the status page shows the incident, and the page's subscribers are notified. Without it the incident is only in
-// the dashboard and in this API, and no subscriber is notified. An incident with the status `resolved` is resolved at once.
+// the dashboard and in this API, and no subscriber is notified. An incident with the status `resolved` is resolved at once. A team has
+// a bounded number of open incidents, at least 1,000: beyond it, the response is a `422` with the bound under `title`. Resolve others
+// first.
 //
 // Send an `Idempotency-Key`, so that you can repeat the request safely.
 //
@@ -1383,7 +1394,9 @@ func (c *Client) V1CreateIncidentWithBody(ctx context.Context, params *V1CreateI
 // alert. Keep the returned `id`: updates need it.
 //
 // With `statusPageId` the status page shows the incident, and the page's subscribers are notified. Without it the incident is only in
-// the dashboard and in this API, and no subscriber is notified. An incident with the status `resolved` is resolved at once.
+// the dashboard and in this API, and no subscriber is notified. An incident with the status `resolved` is resolved at once. A team has
+// a bounded number of open incidents, at least 1,000: beyond it, the response is a `422` with the bound under `title`. Resolve others
+// first.
 //
 // Send an `Idempotency-Key`, so that you can repeat the request safely.
 //
@@ -1428,7 +1441,9 @@ func (c *Client) V1GetIncident(ctx context.Context, id IncidentId, reqEditors ..
 //
 // Adds an update to the incident's timeline, which is public on its status page. Use it to report progress and to resolve an incident.
 // The incident takes the status of the update: `resolved` closes it, and any other status reopens a resolved one. A second `resolved`
-// keeps the first `resolvedAt`. Updates cannot be changed or removed through the API.
+// keeps the first `resolvedAt`. Updates cannot be changed or removed through the API. An incident has a bounded number of updates, and of
+// bytes in their messages, at least 4 MiB: beyond it, the response is a `422` with the bound under `message`, and so it is for an update
+// that would reopen an incident too many. An update that resolves an open incident is always accepted.
 //
 // The status page's subscribers are notified by mail and webhook, unless `notifySubscribers` is `false`. Send an
 // `Idempotency-Key`, so that you can repeat the request safely.
@@ -1454,7 +1469,9 @@ func (c *Client) V1AddIncidentUpdateWithBody(ctx context.Context, id IncidentId,
 //
 // Adds an update to the incident's timeline, which is public on its status page. Use it to report progress and to resolve an incident.
 // The incident takes the status of the update: `resolved` closes it, and any other status reopens a resolved one. A second `resolved`
-// keeps the first `resolvedAt`. Updates cannot be changed or removed through the API.
+// keeps the first `resolvedAt`. Updates cannot be changed or removed through the API. An incident has a bounded number of updates, and of
+// bytes in their messages, at least 4 MiB: beyond it, the response is a `422` with the bound under `message`, and so it is for an update
+// that would reopen an incident too many. An update that resolves an open incident is always accepted.
 //
 // The status page's subscribers are notified by mail and webhook, unless `notifySubscribers` is `false`. Send an
 // `Idempotency-Key`, so that you can repeat the request safely.
@@ -1520,7 +1537,8 @@ func (c *Client) V1ListMonitors(ctx context.Context, reqEditors ...RequestEditor
 //
 // Returns the results of the monitor's checks since a time, newest first. Use it to draw response times or to compute the availability
 // over a period of your own. To read only new results, send the `checkedAt` of the newest one that you have as `since`, and ignore
-// that result when it is returned again. A time in the future gives an empty list.
+// that result when it is returned again. A time in the future gives an empty list. At most the newest 50,000 results are returned, which
+// is a month of checks each minute.
 //
 // Needs the scope `monitors:read`.
 //
@@ -1627,7 +1645,7 @@ func (c *Client) V1ListServerCommands(ctx context.Context, id ServerId, params *
 // to draw a chart or to copy metrics into a monitoring system of your own.
 //
 // Up to 24 hours the points are as the agent reported them (`raw`); in longer ranges each is the mean of an hour (`hourly`). A server
-// without reports has no points. One request returns one server: for many servers, spread the requests over the rate limits of the
+// without reports has no points, and a series has at most the newest 10,000. One request returns one server: for many servers, spread the requests over the rate limits of the
 // token, and request a range that overlaps the previous one, so that no point is missing.
 //
 // Needs the scope `metrics:read`.

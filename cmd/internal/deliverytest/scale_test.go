@@ -136,6 +136,7 @@ func startCalls(t *testing.T, s *service, p *page) *calls {
 	c.cancel = cancel
 	create := p.incident("")
 	create.StatusPageId = nil
+	create.Status = incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED // the number of open incidents is bounded
 	first, err := s.incident.CreateIncident(ctx, create)
 	must(t, err)
 	kinds := []int{read, read, write}

@@ -46,20 +46,18 @@ func (s *auditService) ListAuditEntries(
 func auditPage(
 	ctx context.Context, q *query.Queries, r *auditv1.ListAuditEntriesRequest,
 ) (rows []query.AuditEntry, ignored bool, err error) {
-	limit := int64(r.GetPageSize()) + 1
 	after, found, err := auditRow(ctx, q, r)
 	if err != nil {
 		return nil, false, fmt.Errorf("look up the cursor: %w", err)
 	}
+	page := auditQuery{q: q, team: r.GetTeamId(), limit: int64(r.GetPageSize()) + 1}
 	if found {
-		rows, err = q.ListAuditEntriesAfter(ctx, query.ListAuditEntriesAfterParams{
-			TeamID: r.GetTeamId(), ActionPrefix: r.GetActionPrefix(), PageSize: limit,
-			CreatedAt: after.CreatedAt, ID: after.ID,
-		})
+		page.after = &after
+	}
+	if r.GetActionPrefix() == "" {
+		rows, err = page.all(ctx)
 	} else {
-		rows, err = q.ListAuditEntries(ctx, query.ListAuditEntriesParams{
-			TeamID: r.GetTeamId(), ActionPrefix: r.GetActionPrefix(), PageSize: limit,
-		})
+		rows, err = page.withPrefix(ctx, r.GetActionPrefix())
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("list the audit entries: %w", err)

@@ -28,6 +28,9 @@ import (
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
+// maxResponse is the default of the gateway (upstream_calls.max_response_bytes).
+const maxResponse = 8 << 20
+
 // start is the initial time of the tests' clocks.
 func start() time.Time { return time.Date(2026, 3, 14, 15, 9, 26, 535_897_932, time.UTC) }
 
@@ -97,7 +100,8 @@ func startWith(t testing.TB, o refbackend.Options, c *clock) *system {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	go func() { s.done <- s.backend.Serve(ctx, listener) }()
-	s.conn, err = grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	s.conn, err = grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponse)))
 	must(t, err)
 	s.fleet = fleetv1.NewFleetServiceClient(s.conn)
 	s.monitoring = monitoringv1.NewMonitoringServiceClient(s.conn)

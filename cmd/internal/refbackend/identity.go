@@ -29,7 +29,7 @@ func (s *identityService) ResolveToken(
 		return nil, problems.err()
 	}
 	response := &identityv1.ResolveTokenResponse{}
-	return response, s.store.Read(ctx, func(q *query.Queries) error {
+	return response, s.store.ReadTokens(ctx, func(q *query.Queries) error {
 		row, err := q.ResolveToken(ctx, r.GetTokenSha256())
 		switch {
 		case errors.Is(err, sql.ErrNoRows):

@@ -29,6 +29,9 @@ func (s *incidentService) CreateIncident(
 		if err := checkReferences(ctx, q, r); err != nil {
 			return err
 		}
+		if err := checkRoomForIncident(ctx, q, r); err != nil {
+			return err
+		}
 		response.Incident, err = createIncident(ctx, q, r, now)
 		return err
 	})
@@ -102,6 +105,9 @@ func (s *incidentService) AddIncidentUpdate(
 	response.Replayed, err = s.executeOnce(ctx, r, response, func(q *query.Queries, now int64) error {
 		incident, err := findIncident(ctx, q, r)
 		if err != nil {
+			return err
+		}
+		if err := checkRoomForUpdate(ctx, q, incident, r); err != nil {
 			return err
 		}
 		status, _ := storedStatus(r.GetStatus())

@@ -97,8 +97,10 @@ func (s *incidentService) GetIncident(
 		if err != nil {
 			return err
 		}
-		updates, err := q.ListIncidentUpdates(ctx,
-			query.ListIncidentUpdatesParams{TeamID: r.GetTeamId(), IncidentID: row.ID})
+		updates, err := q.ListIncidentUpdates(ctx, query.ListIncidentUpdatesParams{
+			TeamID: r.GetTeamId(), IncidentID: row.ID,
+			MaxUpdates: maxUpdates + 1, MaxBytes: maxUpdateBytes + maxMessageBytes, // with the reserve for a resolution
+		})
 		if err != nil {
 			return fmt.Errorf("list the updates: %w", err)
 		}

@@ -3,6 +3,7 @@ package refbackend
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"opsgate/cmd/internal/refbackend/store/query"
@@ -71,6 +72,7 @@ func rawPoints(
 	if err != nil {
 		return nil, fmt.Errorf("list the metrics: %w", err)
 	}
+	slices.Reverse(rows)
 	return convert(rows, pointMessage), nil
 }
 

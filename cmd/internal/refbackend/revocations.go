@@ -60,7 +60,7 @@ func (s *identityService) WatchRevocations(r *identityv1.WatchRevocationsRequest
 
 // startWatching returns the position that a stream starts from: that of the client, or the last one.
 func (s *identityService) startWatching(ctx context.Context, after string) (at position, err error) {
-	err = s.store.Read(ctx, func(q *query.Queries) error {
+	err = s.store.ReadTokens(ctx, func(q *query.Queries) error {
 		if at.installation, err = q.GetInstallation(ctx); err != nil {
 			return fmt.Errorf("read the installation's id: %w", err)
 		}
@@ -84,7 +84,7 @@ func (s *identityService) startWatching(ctx context.Context, after string) (at p
 func (s *identityService) sendRevocations(stream revocationStream, at position) (position, error) {
 	for {
 		var rows []query.Revocation
-		err := s.store.Read(stream.Context(), func(q *query.Queries) (err error) {
+		err := s.store.ReadTokens(stream.Context(), func(q *query.Queries) (err error) {
 			rows, err = q.ListRevocationsAfter(stream.Context(),
 				query.ListRevocationsAfterParams{Position: at.number, PageSize: revocationBatch})
 			return err

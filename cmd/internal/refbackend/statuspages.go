@@ -105,29 +105,14 @@ func (s *incidentService) pages(ctx context.Context, q *query.Queries, team stri
 	for _, row := range components {
 		found.components[row.StatusPageID] = append(found.components[row.StatusPageID], componentMessage(row))
 	}
-	incidents, err := q.ListOpenIncidents(ctx, team)
+	impacts, err := q.ListPageImpacts(ctx, query.ListPageImpactsParams{TeamID: team, Now: s.clock().UnixNano()})
 	if err != nil {
-		return found, fmt.Errorf("list the open incidents: %w", err)
+		return found, fmt.Errorf("read the impacts of the open incidents: %w", err)
 	}
-	now := s.clock().UnixNano()
-	for _, row := range incidents {
-		found.incidents[*row.StatusPageID] = worse(found.incidents[*row.StatusPageID], pageStatus(row, now))
+	for _, row := range impacts {
+		found.incidents[row.ID] = publicStatus(row.Impact)
 	}
 	return found, nil
-}
-
-// pageStatus returns the status that a page has at least because of an open incident.
-func pageStatus(row query.Incident, now int64) incidentv1.PublicStatus {
-	switch {
-	case row.IsMaintenance && row.StartedAt <= now:
-		return incidentv1.PublicStatus_PUBLIC_STATUS_MAINTENANCE
-	case row.IsMaintenance || !row.AffectsPage:
-	case row.Impact == "critical":
-		return incidentv1.PublicStatus_PUBLIC_STATUS_OUTAGE
-	case row.Impact == "major", row.Impact == "minor":
-		return incidentv1.PublicStatus_PUBLIC_STATUS_DEGRADED
-	}
-	return incidentv1.PublicStatus_PUBLIC_STATUS_OPERATIONAL
 }
 
 // overall returns the status of a page: the worst of those of its components and its open incidents.

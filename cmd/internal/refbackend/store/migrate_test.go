@@ -44,9 +44,11 @@ func TestUpgradeKeepsRowsAndCausesNothing(t *testing.T) {
 		if err != nil || monitor.OpensIncidents || monitor.IncidentID != nil || monitor.Status != "down" {
 			t.Errorf("the monitor is %+v, %v", monitor, err)
 		}
-		incidents, err := q.ListOpenIncidents(t.Context(), "team")
-		if err != nil || len(incidents) != 1 || incidents[0].AffectsPage {
-			t.Errorf("the open incidents are %+v, %v", incidents, err)
+		open, err := q.CountOpenIncidents(t.Context(), query.CountOpenIncidentsParams{TeamID: "team", MaxCount: 2})
+		must(t, err)
+		impacts, err := q.ListPageImpacts(t.Context(), query.ListPageImpactsParams{TeamID: "team", Now: 3})
+		if err != nil || open != 1 || len(impacts) != 1 || impacts[0].Impact != "operational" {
+			t.Errorf("%d open incidents, and their impacts are %+v, %v", open, impacts, err)
 		}
 		return nil
 	}))

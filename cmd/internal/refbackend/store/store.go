@@ -24,12 +24,17 @@ const busyTimeout = "50"
 
 // A Store is one SQLite file. Its methods are safe for concurrent use, and several processes may open the same file.
 type Store struct {
-	dir     string
-	writer  *sql.DB // one connection: SQLite has one writer at a time, and callers wait for it until their contexts end
-	readers *sql.DB
-	write   *query.Queries
-	read    *query.Queries
+	dir      string
+	writer   *sql.DB // one connection: SQLite has one writer at a time, and callers wait for it until their contexts end
+	readers  *sql.DB
+	identity *sql.DB // for tokens alone, so that no other query delays them
+	write    *query.Queries
+	read     *query.Queries
+	tokens   *query.Queries
 }
+
+// identityConnections is sufficient because their queries take less than a millisecond.
+const identityConnections = 2
 
 // Open opens the store in a directory and updates its schema. It creates the directory and the database if they do not exist. Only the
 // owner has access to the files and to a new directory.
@@ -63,11 +68,17 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 	if s.readers, err = openPool(path, readers, url.Values{"mode": {"ro"}}); err != nil {
 		return err
 	}
+	if s.identity, err = openPool(path, identityConnections, url.Values{"mode": {"ro"}}); err != nil {
+		return err
+	}
 	if s.write, err = prepare(ctx, s.writer); err != nil {
 		return fmt.Errorf("prepare the statements of the writer: %w", err)
 	}
 	if s.read, err = prepare(ctx, s.readers); err != nil {
 		return fmt.Errorf("prepare the statements of the readers: %w", err)
+	}
+	if s.tokens, err = prepare(ctx, s.identity); err != nil {
+		return fmt.Errorf("prepare the statements of the readers of tokens: %w", err)
 	}
 	return nil
 }
@@ -97,12 +108,12 @@ func (s *Store) Dir() string { return s.dir }
 // Close closes the database, after the transactions in progress.
 func (s *Store) Close() error {
 	var errs []error
-	for _, q := range []*query.Queries{s.read, s.write} {
+	for _, q := range []*query.Queries{s.tokens, s.read, s.write} {
 		if q != nil {
 			errs = append(errs, q.Close())
 		}
 	}
-	for _, db := range []*sql.DB{s.readers, s.writer} {
+	for _, db := range []*sql.DB{s.identity, s.readers, s.writer} {
 		if db != nil {
 			errs = append(errs, db.Close())
 		}
@@ -112,12 +123,21 @@ func (s *Store) Close() error {
 
 // Read runs fn in a read transaction: all queries of fn use one snapshot. It returns an error of fn unchanged.
 func (s *Store) Read(ctx context.Context, fn func(*query.Queries) error) error {
-	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	return read(ctx, s.readers, s.read, fn)
+}
+
+// ReadTokens is Read on connections that only ReadTokens uses. It is for the identity service: reads of other data do not delay it.
+func (s *Store) ReadTokens(ctx context.Context, fn func(*query.Queries) error) error {
+	return read(ctx, s.identity, s.tokens, fn)
+}
+
+func read(ctx context.Context, db *sql.DB, prepared *query.Queries, fn func(*query.Queries) error) error {
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return fmt.Errorf("begin to read: %w", err)
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing was written
-	return fn(s.read.WithTx(tx))
+	return fn(prepared.WithTx(tx))
 }
 
 // Write runs fn in a write transaction, commits it if fn returns nil and rolls it back otherwise. One write transaction runs at a time,

@@ -81,15 +81,18 @@ type IncidentServiceClient interface {
 	// `resolved_at` is too. If the incident is attached to a status page, the service notifies the page's subscribers.
 	//
 	// Codes: INVALID_ARGUMENT naming `title`, `status`, `impact`, `message`, `status_page_id` (the team has no such page) or
-	// `component_ids` (the team has no such component, or it is not on the given page); ABORTED as stated in the
-	// rules for writes.
+	// `component_ids` (the team has no such component, or it is not on the given page); naming `title` when the incident is not
+	// resolved and the team has as many open incidents as the service allows, at least 1,000 (the description has the number);
+	// ABORTED as stated in the rules for writes.
 	CreateIncident(ctx context.Context, in *CreateIncidentRequest, opts ...grpc.CallOption) (*CreateIncidentResponse, error)
 	// AddIncidentUpdate adds an update to an incident's timeline and gives the incident the update's status. The status resolved
 	// sets `resolved_at`, unless it is already set; any other status clears it. The service notifies the subscribers of the
 	// incident's status page unless `notify_subscribers` is false; it then records the notification as suppressed.
 	//
-	// Codes: NOT_FOUND when the team has no such incident; INVALID_ARGUMENT naming `status` or `message`; ABORTED as stated in
-	// the rules for writes.
+	// Codes: NOT_FOUND when the team has no such incident; INVALID_ARGUMENT naming `status` or `message`; naming `message` when
+	// the incident would have more or larger updates than the service allows, or the update would reopen an incident too many
+	// (the description has the bound); ABORTED as stated in the rules for writes. The bound leaves room for at least 4 MiB of
+	// texts in the updates of an incident. An update that resolves an open incident is never refused for a bound.
 	AddIncidentUpdate(ctx context.Context, in *AddIncidentUpdateRequest, opts ...grpc.CallOption) (*AddIncidentUpdateResponse, error)
 	// ListStatusPages returns all status pages of the team, by name and then by id.
 	ListStatusPages(ctx context.Context, in *ListStatusPagesRequest, opts ...grpc.CallOption) (*ListStatusPagesResponse, error)
@@ -205,15 +208,18 @@ type IncidentServiceServer interface {
 	// `resolved_at` is too. If the incident is attached to a status page, the service notifies the page's subscribers.
 	//
 	// Codes: INVALID_ARGUMENT naming `title`, `status`, `impact`, `message`, `status_page_id` (the team has no such page) or
-	// `component_ids` (the team has no such component, or it is not on the given page); ABORTED as stated in the
-	// rules for writes.
+	// `component_ids` (the team has no such component, or it is not on the given page); naming `title` when the incident is not
+	// resolved and the team has as many open incidents as the service allows, at least 1,000 (the description has the number);
+	// ABORTED as stated in the rules for writes.
 	CreateIncident(context.Context, *CreateIncidentRequest) (*CreateIncidentResponse, error)
 	// AddIncidentUpdate adds an update to an incident's timeline and gives the incident the update's status. The status resolved
 	// sets `resolved_at`, unless it is already set; any other status clears it. The service notifies the subscribers of the
 	// incident's status page unless `notify_subscribers` is false; it then records the notification as suppressed.
 	//
-	// Codes: NOT_FOUND when the team has no such incident; INVALID_ARGUMENT naming `status` or `message`; ABORTED as stated in
-	// the rules for writes.
+	// Codes: NOT_FOUND when the team has no such incident; INVALID_ARGUMENT naming `status` or `message`; naming `message` when
+	// the incident would have more or larger updates than the service allows, or the update would reopen an incident too many
+	// (the description has the bound); ABORTED as stated in the rules for writes. The bound leaves room for at least 4 MiB of
+	// texts in the updates of an incident. An update that resolves an open incident is never refused for a bound.
 	AddIncidentUpdate(context.Context, *AddIncidentUpdateRequest) (*AddIncidentUpdateResponse, error)
 	// ListStatusPages returns all status pages of the team, by name and then by id.
 	ListStatusPages(context.Context, *ListStatusPagesRequest) (*ListStatusPagesResponse, error)

@@ -1,15 +1,31 @@
 -- name: ListAuditEntries :many
--- The prefix is compared as text: no character of it is a wildcard.
 SELECT * FROM audit_entries
 WHERE team_id = sqlc.arg(team_id)
-  AND substr(action_type, 1, length(CAST(sqlc.arg(action_prefix) AS TEXT))) = CAST(sqlc.arg(action_prefix) AS TEXT)
 ORDER BY created_at DESC, id DESC
 LIMIT sqlc.arg(page_size);
 
 -- name: ListAuditEntriesAfter :many
 SELECT * FROM audit_entries
-WHERE team_id = sqlc.arg(team_id)
-  AND substr(action_type, 1, length(CAST(sqlc.arg(action_prefix) AS TEXT))) = CAST(sqlc.arg(action_prefix) AS TEXT)
+WHERE team_id = sqlc.arg(team_id) AND (created_at, id) < (sqlc.arg(created_at), CAST(sqlc.arg(id) AS TEXT))
+ORDER BY created_at DESC, id DESC
+LIMIT sqlc.arg(page_size);
+
+-- name: NextAction :one
+-- The team's first action type that is not before the given one in the order of bytes.
+SELECT action_type FROM audit_entries
+WHERE team_id = sqlc.arg(team_id) AND action_type >= sqlc.arg(action_type)
+ORDER BY action_type
+LIMIT 1;
+
+-- name: ListAuditEntriesOfAction :many
+SELECT * FROM audit_entries
+WHERE team_id = sqlc.arg(team_id) AND action_type = sqlc.arg(action_type)
+ORDER BY created_at DESC, id DESC
+LIMIT sqlc.arg(page_size);
+
+-- name: ListAuditEntriesOfActionAfter :many
+SELECT * FROM audit_entries
+WHERE team_id = sqlc.arg(team_id) AND action_type = sqlc.arg(action_type)
   AND (created_at, id) < (sqlc.arg(created_at), CAST(sqlc.arg(id) AS TEXT))
 ORDER BY created_at DESC, id DESC
 LIMIT sqlc.arg(page_size);

@@ -1,7 +1,8 @@
 -- name: ListServers :many
 SELECT * FROM servers
 WHERE team_id = sqlc.arg(team_id)
-ORDER BY name, id;
+ORDER BY name, id
+LIMIT 1000;
 
 -- name: GetServer :one
 SELECT * FROM servers
@@ -13,15 +14,18 @@ SELECT EXISTS (SELECT 1 FROM servers WHERE team_id = sqlc.arg(team_id) AND id = 
 -- name: ListServerGroups :many
 SELECT * FROM server_groups
 WHERE team_id = sqlc.arg(team_id)
-ORDER BY position, id;
+ORDER BY position, id
+LIMIT 1000;
 
 -- name: ListRawMetrics :many
+-- The newest points, newest first.
 SELECT m.at, m.cpu_percent, m.ram_used_mb, m.ram_total_mb, m.disk_used_gb, m.disk_total_gb
 FROM server_metrics m
 JOIN servers s ON s.id = m.server_id
 WHERE s.team_id = sqlc.arg(team_id) AND s.id = sqlc.arg(server_id)
   AND m.at >= sqlc.arg(since) AND m.at <= sqlc.arg(until)
-ORDER BY m.at;
+ORDER BY m.at DESC
+LIMIT 10000;
 
 -- name: ListHourlyMetrics :many
 -- The rollup of each hour, or the mean of the hour's raw points if it has no rollup yet. 3.6e12 nanoseconds are an hour. The means are the
@@ -46,12 +50,14 @@ WHERE s.team_id = sqlc.arg(team_id) AND s.id = sqlc.arg(server_id)
       SELECT 1 FROM server_metric_hours h
       WHERE h.server_id = m.server_id AND h.at = m.at / 3600000000000 * 3600000000000)
 GROUP BY m.at / 3600000000000
-ORDER BY 1;
+ORDER BY 1
+LIMIT 1000;
 
 -- name: ListScheduledCommands :many
 SELECT * FROM scheduled_commands
 WHERE team_id = sqlc.arg(team_id) AND server_id = sqlc.arg(server_id)
-ORDER BY name, id;
+ORDER BY name, id
+LIMIT 1000;
 
 -- name: CountServerCommands :one
 SELECT count(*) FROM server_commands

@@ -15,9 +15,27 @@ SELECT * FROM incidents
 WHERE team_id = sqlc.arg(team_id) AND id = sqlc.arg(id);
 
 -- name: ListIncidentUpdates :many
-SELECT * FROM incident_updates
-WHERE team_id = sqlc.arg(team_id) AND incident_id = sqlc.arg(incident_id)
-ORDER BY created_at, id;
+-- The newest updates of an incident, oldest first: as many as are within both limits. octet_length does not read the text.
+SELECT u.* FROM incident_updates u
+WHERE u.team_id = sqlc.arg(team_id) AND u.id IN (
+    SELECT sums.id FROM (
+        SELECT newest.id, sum(newest.bytes) OVER (ORDER BY newest.created_at DESC, newest.id DESC) AS total FROM (
+            SELECT n.id, n.created_at, octet_length(n.message) AS bytes FROM incident_updates n
+            WHERE n.team_id = sqlc.arg(team_id) AND n.incident_id = sqlc.arg(incident_id)
+            ORDER BY n.created_at DESC, n.id DESC
+            LIMIT sqlc.arg(max_updates)) newest) sums
+    WHERE sums.total <= CAST(sqlc.arg(max_bytes) AS INTEGER))
+ORDER BY u.created_at, u.id;
+
+-- name: MeasureIncidentUpdates :one
+-- The number of an incident's updates, and the bytes of their texts.
+SELECT count(*) AS updates, CAST(coalesce(sum(octet_length(message)), 0) AS INTEGER) AS bytes FROM incident_updates
+WHERE team_id = sqlc.arg(team_id) AND incident_id = sqlc.arg(incident_id);
+
+-- name: CountOpenIncidents :one
+-- The number of the team's open incidents, at most the limit.
+SELECT count(*) FROM (
+    SELECT 1 FROM incidents WHERE team_id = sqlc.arg(team_id) AND status <> 'resolved' LIMIT sqlc.arg(max_count));
 
 -- name: ListStatusPageIncidents :many
 SELECT * FROM incidents

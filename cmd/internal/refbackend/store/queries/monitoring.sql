@@ -1,7 +1,8 @@
 -- name: ListMonitors :many
 SELECT * FROM monitors
 WHERE team_id = sqlc.arg(team_id)
-ORDER BY name, id;
+ORDER BY name, id
+LIMIT 1000;
 
 -- name: MonitorExists :one
 SELECT EXISTS (SELECT 1 FROM monitors WHERE team_id = sqlc.arg(team_id) AND id = sqlc.arg(id));
@@ -18,7 +19,8 @@ SELECT c.status, c.latency_ms, c.checked_at
 FROM monitor_checks c
 JOIN monitors m ON m.id = c.monitor_id
 WHERE m.team_id = sqlc.arg(team_id) AND m.id = sqlc.arg(monitor_id) AND c.checked_at >= sqlc.arg(since)
-ORDER BY c.checked_at DESC;
+ORDER BY c.checked_at DESC
+LIMIT 50000;
 
 -- name: InsertMonitor :exec
 INSERT INTO monitors (id, team_id, name, type, target, status, enabled, interval_seconds, last_check_at,

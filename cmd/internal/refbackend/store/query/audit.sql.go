@@ -86,20 +86,17 @@ func (q *Queries) LastAuditTime(ctx context.Context, teamID string) (int64, erro
 const listAuditEntries = `-- name: ListAuditEntries :many
 SELECT id, team_id, action_type, resource_type, resource_id, actor_id, ip_address, request_id, created_at FROM audit_entries
 WHERE team_id = ?1
-  AND substr(action_type, 1, length(CAST(?2 AS TEXT))) = CAST(?2 AS TEXT)
 ORDER BY created_at DESC, id DESC
-LIMIT ?3
+LIMIT ?2
 `
 
 type ListAuditEntriesParams struct {
-	TeamID       string
-	ActionPrefix string
-	PageSize     int64
+	TeamID   string
+	PageSize int64
 }
 
-// The prefix is compared as text: no character of it is a wildcard.
 func (q *Queries) ListAuditEntries(ctx context.Context, arg ListAuditEntriesParams) ([]AuditEntry, error) {
-	rows, err := q.query(ctx, q.listAuditEntriesStmt, listAuditEntries, arg.TeamID, arg.ActionPrefix, arg.PageSize)
+	rows, err := q.query(ctx, q.listAuditEntriesStmt, listAuditEntries, arg.TeamID, arg.PageSize)
 	if err != nil {
 		return nil, err
 	}
@@ -133,25 +130,21 @@ func (q *Queries) ListAuditEntries(ctx context.Context, arg ListAuditEntriesPara
 
 const listAuditEntriesAfter = `-- name: ListAuditEntriesAfter :many
 SELECT id, team_id, action_type, resource_type, resource_id, actor_id, ip_address, request_id, created_at FROM audit_entries
-WHERE team_id = ?1
-  AND substr(action_type, 1, length(CAST(?2 AS TEXT))) = CAST(?2 AS TEXT)
-  AND (created_at, id) < (?3, CAST(?4 AS TEXT))
+WHERE team_id = ?1 AND (created_at, id) < (?2, CAST(?3 AS TEXT))
 ORDER BY created_at DESC, id DESC
-LIMIT ?5
+LIMIT ?4
 `
 
 type ListAuditEntriesAfterParams struct {
-	TeamID       string
-	ActionPrefix string
-	CreatedAt    int64
-	ID           string
-	PageSize     int64
+	TeamID    string
+	CreatedAt int64
+	ID        string
+	PageSize  int64
 }
 
 func (q *Queries) ListAuditEntriesAfter(ctx context.Context, arg ListAuditEntriesAfterParams) ([]AuditEntry, error) {
 	rows, err := q.query(ctx, q.listAuditEntriesAfterStmt, listAuditEntriesAfter,
 		arg.TeamID,
-		arg.ActionPrefix,
 		arg.CreatedAt,
 		arg.ID,
 		arg.PageSize,
@@ -185,4 +178,125 @@ func (q *Queries) ListAuditEntriesAfter(ctx context.Context, arg ListAuditEntrie
 		return nil, err
 	}
 	return items, nil
+}
+
+const listAuditEntriesOfAction = `-- name: ListAuditEntriesOfAction :many
+SELECT id, team_id, action_type, resource_type, resource_id, actor_id, ip_address, request_id, created_at FROM audit_entries
+WHERE team_id = ?1 AND action_type = ?2
+ORDER BY created_at DESC, id DESC
+LIMIT ?3
+`
+
+type ListAuditEntriesOfActionParams struct {
+	TeamID     string
+	ActionType string
+	PageSize   int64
+}
+
+func (q *Queries) ListAuditEntriesOfAction(ctx context.Context, arg ListAuditEntriesOfActionParams) ([]AuditEntry, error) {
+	rows, err := q.query(ctx, q.listAuditEntriesOfActionStmt, listAuditEntriesOfAction, arg.TeamID, arg.ActionType, arg.PageSize)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuditEntry
+	for rows.Next() {
+		var i AuditEntry
+		if err := rows.Scan(
+			&i.ID,
+			&i.TeamID,
+			&i.ActionType,
+			&i.ResourceType,
+			&i.ResourceID,
+			&i.ActorID,
+			&i.IpAddress,
+			&i.RequestID,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listAuditEntriesOfActionAfter = `-- name: ListAuditEntriesOfActionAfter :many
+SELECT id, team_id, action_type, resource_type, resource_id, actor_id, ip_address, request_id, created_at FROM audit_entries
+WHERE team_id = ?1 AND action_type = ?2
+  AND (created_at, id) < (?3, CAST(?4 AS TEXT))
+ORDER BY created_at DESC, id DESC
+LIMIT ?5
+`
+
+type ListAuditEntriesOfActionAfterParams struct {
+	TeamID     string
+	ActionType string
+	CreatedAt  int64
+	ID         string
+	PageSize   int64
+}
+
+func (q *Queries) ListAuditEntriesOfActionAfter(ctx context.Context, arg ListAuditEntriesOfActionAfterParams) ([]AuditEntry, error) {
+	rows, err := q.query(ctx, q.listAuditEntriesOfActionAfterStmt, listAuditEntriesOfActionAfter,
+		arg.TeamID,
+		arg.ActionType,
+		arg.CreatedAt,
+		arg.ID,
+		arg.PageSize,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuditEntry
+	for rows.Next() {
+		var i AuditEntry
+		if err := rows.Scan(
+			&i.ID,
+			&i.TeamID,
+			&i.ActionType,
+			&i.ResourceType,
+			&i.ResourceID,
+			&i.ActorID,
+			&i.IpAddress,
+			&i.RequestID,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const nextAction = `-- name: NextAction :one
+SELECT action_type FROM audit_entries
+WHERE team_id = ?1 AND action_type >= ?2
+ORDER BY action_type
+LIMIT 1
+`
+
+type NextActionParams struct {
+	TeamID     string
+	ActionType string
+}
+
+// The team's first action type that is not before the given one in the order of bytes.
+func (q *Queries) NextAction(ctx context.Context, arg NextActionParams) (string, error) {
+	row := q.queryRow(ctx, q.nextActionStmt, nextAction, arg.TeamID, arg.ActionType)
+	var action_type string
+	err := row.Scan(&action_type)
+	return action_type, err
 }

@@ -36,6 +36,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.countMonitorChecksStmt, err = db.PrepareContext(ctx, countMonitorChecks); err != nil {
 		return nil, fmt.Errorf("error preparing query CountMonitorChecks: %w", err)
 	}
+	if q.countOpenIncidentsStmt, err = db.PrepareContext(ctx, countOpenIncidents); err != nil {
+		return nil, fmt.Errorf("error preparing query CountOpenIncidents: %w", err)
+	}
 	if q.countServerCommandsStmt, err = db.PrepareContext(ctx, countServerCommands); err != nil {
 		return nil, fmt.Errorf("error preparing query CountServerCommands: %w", err)
 	}
@@ -231,6 +234,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listAuditEntriesAfterStmt, err = db.PrepareContext(ctx, listAuditEntriesAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAuditEntriesAfter: %w", err)
 	}
+	if q.listAuditEntriesOfActionStmt, err = db.PrepareContext(ctx, listAuditEntriesOfAction); err != nil {
+		return nil, fmt.Errorf("error preparing query ListAuditEntriesOfAction: %w", err)
+	}
+	if q.listAuditEntriesOfActionAfterStmt, err = db.PrepareContext(ctx, listAuditEntriesOfActionAfter); err != nil {
+		return nil, fmt.Errorf("error preparing query ListAuditEntriesOfActionAfter: %w", err)
+	}
 	if q.listComponentsStmt, err = db.PrepareContext(ctx, listComponents); err != nil {
 		return nil, fmt.Errorf("error preparing query ListComponents: %w", err)
 	}
@@ -276,11 +285,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listNotificationsStmt, err = db.PrepareContext(ctx, listNotifications); err != nil {
 		return nil, fmt.Errorf("error preparing query ListNotifications: %w", err)
 	}
-	if q.listOpenIncidentsStmt, err = db.PrepareContext(ctx, listOpenIncidents); err != nil {
-		return nil, fmt.Errorf("error preparing query ListOpenIncidents: %w", err)
-	}
 	if q.listOpenIncidentsWithCreatorStmt, err = db.PrepareContext(ctx, listOpenIncidentsWithCreator); err != nil {
 		return nil, fmt.Errorf("error preparing query ListOpenIncidentsWithCreator: %w", err)
+	}
+	if q.listPageImpactsStmt, err = db.PrepareContext(ctx, listPageImpacts); err != nil {
+		return nil, fmt.Errorf("error preparing query ListPageImpacts: %w", err)
 	}
 	if q.listRawMetricsStmt, err = db.PrepareContext(ctx, listRawMetrics); err != nil {
 		return nil, fmt.Errorf("error preparing query ListRawMetrics: %w", err)
@@ -324,8 +333,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listUnidentifiedOutagesStmt, err = db.PrepareContext(ctx, listUnidentifiedOutages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListUnidentifiedOutages: %w", err)
 	}
+	if q.measureIncidentUpdatesStmt, err = db.PrepareContext(ctx, measureIncidentUpdates); err != nil {
+		return nil, fmt.Errorf("error preparing query MeasureIncidentUpdates: %w", err)
+	}
 	if q.monitorExistsStmt, err = db.PrepareContext(ctx, monitorExists); err != nil {
 		return nil, fmt.Errorf("error preparing query MonitorExists: %w", err)
+	}
+	if q.nextActionStmt, err = db.PrepareContext(ctx, nextAction); err != nil {
+		return nil, fmt.Errorf("error preparing query NextAction: %w", err)
 	}
 	if q.nextNotificationStmt, err = db.PrepareContext(ctx, nextNotification); err != nil {
 		return nil, fmt.Errorf("error preparing query NextNotification: %w", err)
@@ -404,6 +419,11 @@ func (q *Queries) Close() error {
 	if q.countMonitorChecksStmt != nil {
 		if cerr := q.countMonitorChecksStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countMonitorChecksStmt: %w", cerr)
+		}
+	}
+	if q.countOpenIncidentsStmt != nil {
+		if cerr := q.countOpenIncidentsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countOpenIncidentsStmt: %w", cerr)
 		}
 	}
 	if q.countServerCommandsStmt != nil {
@@ -731,6 +751,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listAuditEntriesAfterStmt: %w", cerr)
 		}
 	}
+	if q.listAuditEntriesOfActionStmt != nil {
+		if cerr := q.listAuditEntriesOfActionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listAuditEntriesOfActionStmt: %w", cerr)
+		}
+	}
+	if q.listAuditEntriesOfActionAfterStmt != nil {
+		if cerr := q.listAuditEntriesOfActionAfterStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listAuditEntriesOfActionAfterStmt: %w", cerr)
+		}
+	}
 	if q.listComponentsStmt != nil {
 		if cerr := q.listComponentsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listComponentsStmt: %w", cerr)
@@ -806,14 +836,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listNotificationsStmt: %w", cerr)
 		}
 	}
-	if q.listOpenIncidentsStmt != nil {
-		if cerr := q.listOpenIncidentsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listOpenIncidentsStmt: %w", cerr)
-		}
-	}
 	if q.listOpenIncidentsWithCreatorStmt != nil {
 		if cerr := q.listOpenIncidentsWithCreatorStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listOpenIncidentsWithCreatorStmt: %w", cerr)
+		}
+	}
+	if q.listPageImpactsStmt != nil {
+		if cerr := q.listPageImpactsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listPageImpactsStmt: %w", cerr)
 		}
 	}
 	if q.listRawMetricsStmt != nil {
@@ -886,9 +916,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listUnidentifiedOutagesStmt: %w", cerr)
 		}
 	}
+	if q.measureIncidentUpdatesStmt != nil {
+		if cerr := q.measureIncidentUpdatesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing measureIncidentUpdatesStmt: %w", cerr)
+		}
+	}
 	if q.monitorExistsStmt != nil {
 		if cerr := q.monitorExistsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing monitorExistsStmt: %w", cerr)
+		}
+	}
+	if q.nextActionStmt != nil {
+		if cerr := q.nextActionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing nextActionStmt: %w", cerr)
 		}
 	}
 	if q.nextNotificationStmt != nil {
@@ -1024,6 +1064,7 @@ type Queries struct {
 	countActionsStmt                  *sql.Stmt
 	countDeadLettersStmt              *sql.Stmt
 	countMonitorChecksStmt            *sql.Stmt
+	countOpenIncidentsStmt            *sql.Stmt
 	countServerCommandsStmt           *sql.Stmt
 	countWaitingDeliveriesStmt        *sql.Stmt
 	deleteAuditEntriesStmt            *sql.Stmt
@@ -1089,6 +1130,8 @@ type Queries struct {
 	listAllServersStmt                *sql.Stmt
 	listAuditEntriesStmt              *sql.Stmt
 	listAuditEntriesAfterStmt         *sql.Stmt
+	listAuditEntriesOfActionStmt      *sql.Stmt
+	listAuditEntriesOfActionAfterStmt *sql.Stmt
 	listComponentsStmt                *sql.Stmt
 	listConfirmedSubscribersAfterStmt *sql.Stmt
 	listDeadLettersStmt               *sql.Stmt
@@ -1104,8 +1147,8 @@ type Queries struct {
 	listMonitorComponentsStmt         *sql.Stmt
 	listMonitorsStmt                  *sql.Stmt
 	listNotificationsStmt             *sql.Stmt
-	listOpenIncidentsStmt             *sql.Stmt
 	listOpenIncidentsWithCreatorStmt  *sql.Stmt
+	listPageImpactsStmt               *sql.Stmt
 	listRawMetricsStmt                *sql.Stmt
 	listRevocationsAfterStmt          *sql.Stmt
 	listScheduledCommandsStmt         *sql.Stmt
@@ -1120,7 +1163,9 @@ type Queries struct {
 	listTokensStmt                    *sql.Stmt
 	listUnfinishedCommandsStmt        *sql.Stmt
 	listUnidentifiedOutagesStmt       *sql.Stmt
+	measureIncidentUpdatesStmt        *sql.Stmt
 	monitorExistsStmt                 *sql.Stmt
+	nextActionStmt                    *sql.Stmt
 	nextNotificationStmt              *sql.Stmt
 	resolveTokenStmt                  *sql.Stmt
 	retryDeliveryStmt                 *sql.Stmt
@@ -1149,6 +1194,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		countActionsStmt:                  q.countActionsStmt,
 		countDeadLettersStmt:              q.countDeadLettersStmt,
 		countMonitorChecksStmt:            q.countMonitorChecksStmt,
+		countOpenIncidentsStmt:            q.countOpenIncidentsStmt,
 		countServerCommandsStmt:           q.countServerCommandsStmt,
 		countWaitingDeliveriesStmt:        q.countWaitingDeliveriesStmt,
 		deleteAuditEntriesStmt:            q.deleteAuditEntriesStmt,
@@ -1214,6 +1260,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listAllServersStmt:                q.listAllServersStmt,
 		listAuditEntriesStmt:              q.listAuditEntriesStmt,
 		listAuditEntriesAfterStmt:         q.listAuditEntriesAfterStmt,
+		listAuditEntriesOfActionStmt:      q.listAuditEntriesOfActionStmt,
+		listAuditEntriesOfActionAfterStmt: q.listAuditEntriesOfActionAfterStmt,
 		listComponentsStmt:                q.listComponentsStmt,
 		listConfirmedSubscribersAfterStmt: q.listConfirmedSubscribersAfterStmt,
 		listDeadLettersStmt:               q.listDeadLettersStmt,
@@ -1229,8 +1277,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listMonitorComponentsStmt:         q.listMonitorComponentsStmt,
 		listMonitorsStmt:                  q.listMonitorsStmt,
 		listNotificationsStmt:             q.listNotificationsStmt,
-		listOpenIncidentsStmt:             q.listOpenIncidentsStmt,
 		listOpenIncidentsWithCreatorStmt:  q.listOpenIncidentsWithCreatorStmt,
+		listPageImpactsStmt:               q.listPageImpactsStmt,
 		listRawMetricsStmt:                q.listRawMetricsStmt,
 		listRevocationsAfterStmt:          q.listRevocationsAfterStmt,
 		listScheduledCommandsStmt:         q.listScheduledCommandsStmt,
@@ -1245,7 +1293,9 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listTokensStmt:                    q.listTokensStmt,
 		listUnfinishedCommandsStmt:        q.listUnfinishedCommandsStmt,
 		listUnidentifiedOutagesStmt:       q.listUnidentifiedOutagesStmt,
+		measureIncidentUpdatesStmt:        q.measureIncidentUpdatesStmt,
 		monitorExistsStmt:                 q.monitorExistsStmt,
+		nextActionStmt:                    q.nextActionStmt,
 		nextNotificationStmt:              q.nextNotificationStmt,
 		resolveTokenStmt:                  q.resolveTokenStmt,
 		retryDeliveryStmt:                 q.retryDeliveryStmt,

@@ -230,6 +230,7 @@ WHERE s.team_id = ?1 AND s.id = ?2
       WHERE h.server_id = m.server_id AND h.at = m.at / 3600000000000 * 3600000000000)
 GROUP BY m.at / 3600000000000
 ORDER BY 1
+LIMIT 1000
 `
 
 type ListHourlyMetricsParams struct {
@@ -291,7 +292,8 @@ FROM server_metrics m
 JOIN servers s ON s.id = m.server_id
 WHERE s.team_id = ?1 AND s.id = ?2
   AND m.at >= ?3 AND m.at <= ?4
-ORDER BY m.at
+ORDER BY m.at DESC
+LIMIT 10000
 `
 
 type ListRawMetricsParams struct {
@@ -310,6 +312,7 @@ type ListRawMetricsRow struct {
 	DiskTotalGb float64
 }
 
+// The newest points, newest first.
 func (q *Queries) ListRawMetrics(ctx context.Context, arg ListRawMetricsParams) ([]ListRawMetricsRow, error) {
 	rows, err := q.query(ctx, q.listRawMetricsStmt, listRawMetrics,
 		arg.TeamID,
@@ -349,6 +352,7 @@ const listScheduledCommands = `-- name: ListScheduledCommands :many
 SELECT id, team_id, server_id, name, command, cron, enabled, last_run_at, last_exit_code, consecutive_failures FROM scheduled_commands
 WHERE team_id = ?1 AND server_id = ?2
 ORDER BY name, id
+LIMIT 1000
 `
 
 type ListScheduledCommandsParams struct {
@@ -448,6 +452,7 @@ const listServerGroups = `-- name: ListServerGroups :many
 SELECT id, team_id, name, color, position FROM server_groups
 WHERE team_id = ?1
 ORDER BY position, id
+LIMIT 1000
 `
 
 func (q *Queries) ListServerGroups(ctx context.Context, teamID string) ([]ServerGroup, error) {
@@ -483,6 +488,7 @@ const listServers = `-- name: ListServers :many
 SELECT id, team_id, group_id, name, host, os, tags, last_seen_at, created_at FROM servers
 WHERE team_id = ?1
 ORDER BY name, id
+LIMIT 1000
 `
 
 func (q *Queries) ListServers(ctx context.Context, teamID string) ([]Server, error) {

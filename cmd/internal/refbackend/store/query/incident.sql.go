@@ -9,6 +9,24 @@ import (
 	"context"
 )
 
+const countOpenIncidents = `-- name: CountOpenIncidents :one
+SELECT count(*) FROM (
+    SELECT 1 FROM incidents WHERE team_id = ?1 AND status <> 'resolved' LIMIT ?2)
+`
+
+type CountOpenIncidentsParams struct {
+	TeamID   string
+	MaxCount int64
+}
+
+// The number of the team's open incidents, at most the limit.
+func (q *Queries) CountOpenIncidents(ctx context.Context, arg CountOpenIncidentsParams) (int64, error) {
+	row := q.queryRow(ctx, q.countOpenIncidentsStmt, countOpenIncidents, arg.TeamID, arg.MaxCount)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const deleteIdempotencyKeyIfExpired = `-- name: DeleteIdempotencyKeyIfExpired :exec
 DELETE FROM idempotency_keys
 WHERE team_id = ?1 AND key = ?2 AND created_at <= ?3
@@ -213,18 +231,33 @@ func (q *Queries) InsertNotification(ctx context.Context, arg InsertNotification
 }
 
 const listIncidentUpdates = `-- name: ListIncidentUpdates :many
-SELECT id, team_id, incident_id, status, message, created_at FROM incident_updates
-WHERE team_id = ?1 AND incident_id = ?2
-ORDER BY created_at, id
+SELECT u.id, u.team_id, u.incident_id, u.status, u.message, u.created_at FROM incident_updates u
+WHERE u.team_id = ?1 AND u.id IN (
+    SELECT sums.id FROM (
+        SELECT newest.id, sum(newest.bytes) OVER (ORDER BY newest.created_at DESC, newest.id DESC) AS total FROM (
+            SELECT n.id, n.created_at, octet_length(n.message) AS bytes FROM incident_updates n
+            WHERE n.team_id = ?1 AND n.incident_id = ?2
+            ORDER BY n.created_at DESC, n.id DESC
+            LIMIT ?3) newest) sums
+    WHERE sums.total <= CAST(?4 AS INTEGER))
+ORDER BY u.created_at, u.id
 `
 
 type ListIncidentUpdatesParams struct {
 	TeamID     string
 	IncidentID string
+	MaxUpdates int64
+	MaxBytes   int64
 }
 
+// The newest updates of an incident, oldest first: as many as are within both limits. octet_length does not read the text.
 func (q *Queries) ListIncidentUpdates(ctx context.Context, arg ListIncidentUpdatesParams) ([]IncidentUpdate, error) {
-	rows, err := q.query(ctx, q.listIncidentUpdatesStmt, listIncidentUpdates, arg.TeamID, arg.IncidentID)
+	rows, err := q.query(ctx, q.listIncidentUpdatesStmt, listIncidentUpdates,
+		arg.TeamID,
+		arg.IncidentID,
+		arg.MaxUpdates,
+		arg.MaxBytes,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -441,6 +474,29 @@ func (q *Queries) ListStatusPageIncidents(ctx context.Context, arg ListStatusPag
 		return nil, err
 	}
 	return items, nil
+}
+
+const measureIncidentUpdates = `-- name: MeasureIncidentUpdates :one
+SELECT count(*) AS updates, CAST(coalesce(sum(octet_length(message)), 0) AS INTEGER) AS bytes FROM incident_updates
+WHERE team_id = ?1 AND incident_id = ?2
+`
+
+type MeasureIncidentUpdatesParams struct {
+	TeamID     string
+	IncidentID string
+}
+
+type MeasureIncidentUpdatesRow struct {
+	Updates int64
+	Bytes   int64
+}
+
+// The number of an incident's updates, and the bytes of their texts.
+func (q *Queries) MeasureIncidentUpdates(ctx context.Context, arg MeasureIncidentUpdatesParams) (MeasureIncidentUpdatesRow, error) {
+	row := q.queryRow(ctx, q.measureIncidentUpdatesStmt, measureIncidentUpdates, arg.TeamID, arg.IncidentID)
+	var i MeasureIncidentUpdatesRow
+	err := row.Scan(&i.Updates, &i.Bytes)
+	return i, err
 }
 
 const setIncidentStatus = `-- name: SetIncidentStatus :exec

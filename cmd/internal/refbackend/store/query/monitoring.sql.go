@@ -116,6 +116,7 @@ FROM monitor_checks c
 JOIN monitors m ON m.id = c.monitor_id
 WHERE m.team_id = ?1 AND m.id = ?2 AND c.checked_at >= ?3
 ORDER BY c.checked_at DESC
+LIMIT 50000
 `
 
 type ListMonitorChecksParams struct {
@@ -157,6 +158,7 @@ const listMonitors = `-- name: ListMonitors :many
 SELECT id, team_id, name, type, target, status, enabled, interval_seconds, last_check_at, last_status_change_at, opens_incidents, failed_checks, good_checks, incident_id FROM monitors
 WHERE team_id = ?1
 ORDER BY name, id
+LIMIT 1000
 `
 
 func (q *Queries) ListMonitors(ctx context.Context, teamID string) ([]Monitor, error) {
