@@ -81,7 +81,13 @@ func TestAttackWorstCaseBodies(t *testing.T) {
 
 func postIncident(t *testing.T, client *http.Client, g *gateway, body string) (status int, content []byte) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url+"/v1/incidents", strings.NewReader(body))
+	return postTo(t, client, g.url+"/v1/incidents", body)
+}
+
+// postTo sends a body with the token "full".
+func postTo(t *testing.T, client *http.Client, url, body string) (status int, content []byte) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

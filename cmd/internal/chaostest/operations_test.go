@@ -98,12 +98,18 @@ func first(_ string, ids []string) string { return ids[0] }
 // resourcesOf returns the resources of the team of the token "full".
 func resourcesOf(t *testing.T, g *gateway) teamResources {
 	t.Helper()
+	return resourcesOfToken(t, g, "full")
+}
+
+// resourcesOfToken returns the resources of the team of a demo token.
+func resourcesOfToken(t *testing.T, g *gateway, token string) teamResources {
+	t.Helper()
 	r := listResources(func(path string, into any) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+path, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
-		request.Header.Set("Authorization", "Bearer "+tokens(t)["full"].Text)
+		request.Header.Set("Authorization", "Bearer "+tokens(t)[token].Text)
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			t.Fatal(err)

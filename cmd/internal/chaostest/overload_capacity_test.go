@@ -63,7 +63,7 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 	}
 	noneFailed(t, "17", all.during(t, time.Second))
 	v := &victim{gateway: g}
-	stop, stopWatching := all.start(t), v.watch(t)
+	stop, stopWatching := all.start(t), watch(t, v.admin)
 	b.freeze(t)
 	eventually(t, "the maximum is in flight", func() bool { return g.metric(t, "opsgate_http_requests_in_flight") >= limit })
 	busy := time.Now()

@@ -61,15 +61,15 @@ func atMostTimes(t *testing.T, row, what string, got, baseline time.Duration, ti
 // multiplies its memory.
 func maxMemoryGrowth() int { return either(100, 1000) }
 
-// observation has the measurements of a gateway during an attack.
+// observation has the measurements of a program during an attack.
 type observation struct {
 	rss     float64       // maximum
 	slowest time.Duration // response of the admin listener
 	err     error         // of the last failed request
 }
 
-// watch polls the gateway's metrics until it is stopped.
-func (v *victim) watch(t *testing.T) (stop func() observation) {
+// watch polls the metrics at an admin listener until it is stopped.
+func watch(t *testing.T, admin string) (stop func() observation) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var seen observation
@@ -79,7 +79,7 @@ func (v *victim) watch(t *testing.T) (stop func() observation) {
 		defer tick.Stop()
 		for ; ctx.Err() == nil; <-tick.C {
 			begun := time.Now()
-			rss, err := residentMemory(t.Context(), v.admin)
+			rss, err := residentMemory(t.Context(), admin)
 			if err != nil {
 				seen.err = err
 			}
@@ -118,7 +118,7 @@ func residentMemory(ctx context.Context, admin string) (float64, error) {
 // checkDuring runs an attack and checks that the other client is not affected.
 func (v *victim) checkDuring(t *testing.T, what string, done func()) {
 	t.Helper()
-	stopOther, stopWatching := v.other.start(t), v.watch(t)
+	stopOther, stopWatching := v.other.start(t), watch(t, v.admin)
 	done()
 	others, seen := stopOther(), stopWatching()
 	lost := others.failed()

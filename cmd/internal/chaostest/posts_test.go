@@ -31,7 +31,7 @@ func posts(n int, incident string) []*post {
 		if i%2 == 0 {
 			p.key = fmt.Sprintf("key-%d", i)
 		}
-		p.path, p.body = "/v1/incidents", `{"title":"`+p.mark+`","status":"investigating","impact":"none","message":"m"}`
+		p.path, p.body = "/v1/incidents", `{"title":"`+p.mark+`","status":"resolved","impact":"none","message":"m"}`
 		if i%4 < 2 {
 			p.path, p.body = "/v1/incidents/"+incident+"/updates", `{"status":"identified","message":"`+p.mark+`"}`
 		}

@@ -25,12 +25,13 @@ type backend struct {
 	*process
 
 	address string
+	admin   string // base URL
 	data    string // folder, which several backends can share
 }
 
 // launchBackend runs a backend at an address; port 0 selects a free port.
 func launchBackend(address, data string) (*backend, error) {
-	p, err := launch("opsbackend", "serve", "--listen="+address, "--data-dir="+data, "--seed=demo")
+	p, err := launch("opsbackend", "serve", "--listen="+address, "--data-dir="+data, "--seed=demo", "--admin-listen=127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,9 @@ func launchBackend(address, data string) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &backend{process: p, address: fmt.Sprint(serving["address"]), data: data}, nil
+	return &backend{
+		process: p, address: fmt.Sprint(serving["address"]), admin: fmt.Sprint("http://", serving["admin"]), data: data,
+	}, nil
 }
 
 // startBackend runs a backend for one test, with its own data.
@@ -69,7 +72,7 @@ func (b *backend) restart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.process = again.process
+	b.process, b.admin = again.process, again.admin
 }
 
 // startReplicas runs backends with shared data, at different loopback addresses and the same port. It returns them and their common

@@ -162,13 +162,13 @@ func (s *soak) badInput(random *rand.Rand) soakRequest {
 func (s *soak) create(random *rand.Rand) soakRequest {
 	mark := s.journal.mark("created")
 	return s.write(random, mark, "/v1/incidents",
-		fmt.Sprintf(`{"title":%q,"status":"investigating","impact":"minor","message":"We are looking."}`, mark))
+		fmt.Sprintf(`{"title":%q,"status":"resolved","impact":"minor","message":"We are looking."}`, mark))
 }
 
 func (s *soak) update(random *rand.Rand) soakRequest {
 	mark := s.journal.mark("updated")
 	path := "/v1/incidents/" + s.journal.incident(random) + "/updates"
-	return s.write(random, mark, path, fmt.Sprintf(`{"status":"monitoring","message":%q}`, mark))
+	return s.write(random, mark, path, fmt.Sprintf(`{"status":"resolved","message":%q}`, mark))
 }
 
 func (s *soak) write(random *rand.Rand, mark, path, body string) soakRequest {

@@ -1,0 +1,155 @@
+package chaostest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	// maxMessage is the size of the largest message from a service that the gateway accepts (upstream_calls.max_response_bytes).
+	maxMessage = 8 << 20
+	// maxResponse bounds each response: the texts of the largest message take at most half of maxMessage, and JSON at most doubles them
+	// (gateway.TestValidTextAtMostDoublesInAResponse).
+	maxResponse = maxMessage + maxMessage/8
+	// mostWrites is more than any bound allows.
+	mostWrites = 2500
+)
+
+// Row 34: every write is driven to its bounds with the texts that take the most room, and then everything is read. No request fails with
+// 5xx, and no response is above its bound.
+func TestAttackLargestData(t *testing.T) {
+	skipIfShort(t)
+	parallel(t)
+	b := startBackend(t)
+	g := startGateway(t, everyService(b.address), unlimited)
+	w := &largestWriter{t: t, client: newClient(t, nil), gateway: g, resources: resourcesOf(t, g), statuses: map[int]int{}, refused: map[string]bool{}}
+
+	opened := w.fillWithIncidents()
+	report(t, "34", "incidents opened until the first 422", opened, "at least 900, besides those of the demo data")
+	if opened < 900 {
+		t.Errorf("only %d", opened)
+	}
+	for name, character := range map[string]string{"emoji": "😀", "quotes": `"`, "line separators": "\u2028"} {
+		n, bytes := w.fillIncident(character)
+		report(t, "34", "updates of "+name+", and their bytes", fmt.Sprint(n, ", ", bytes), "at least 4 MiB less one update")
+		if bytes < 4<<20-10_000*len(character) {
+			t.Errorf("%s: only %d bytes", name, bytes)
+		}
+	}
+	report(t, "34", "writes by status", fmt.Sprint(w.statuses), "200, 422")
+	for _, o := range writes() {
+		if !w.refused[o.Path] {
+			t.Errorf("%s: this test does not drive it to its bound", o.ID)
+		}
+	}
+
+	resources := resourcesOf(t, g)
+	sizes, statuses := readEverything(t, g, tokens(t)["full"].Text, largestReads(t, resources))
+	path, size := maxSize(sizes)
+	report(t, "34", "reads by status", fmt.Sprint(statuses), "200")
+	if len(statuses) != 1 || statuses[http.StatusOK] == 0 {
+		t.Errorf("reads were answered %v", statuses)
+	}
+	atMost(t, "34", fmt.Sprintf("bytes of the largest of %d responses, %s", len(slices.Collect(maps.Keys(sizes))), path), size, maxResponse)
+	expectNone(t, "34", "refunded requests", int(g.metric(t, "opsgate_rate_limit_refunds_total")))
+}
+
+// A largestWriter sends writes with the largest values until they are refused.
+type largestWriter struct {
+	t         *testing.T
+	client    *http.Client
+	gateway   *gateway
+	resources teamResources
+	statuses  map[int]int
+	refused   map[string]bool // paths of the operations that were refused with 422
+}
+
+// post sends a body. It returns the id in the response, and false if the request was refused with 422.
+func (w *largestWriter) post(path string, body map[string]any) (id string, accepted bool) {
+	w.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	status, answer := postTo(w.t, w.client, w.gateway.url+path, string(text))
+	w.statuses[status]++
+	var created struct{ ID string }
+	if status == http.StatusUnprocessableEntity {
+		w.refused[template(path)] = true
+		return "", false
+	}
+	if status != http.StatusOK || json.Unmarshal(answer, &created) != nil {
+		w.t.Fatalf("%s: %d %s", path, status, answer)
+	}
+	return created.ID, true
+}
+
+// template returns the path of an operation.
+func template(path string) string {
+	parts := strings.Split(path, "/")
+	if len(parts) > 3 {
+		parts[3] = "{id}"
+	}
+	return strings.Join(parts, "/")
+}
+
+// filled returns a text of n characters, of which the first and the last are not trimmed.
+func filled(character string, n int) string { return "x" + strings.Repeat(character, n-2) + "x" }
+
+// create creates an incident with the largest title, on the first page.
+func (w *largestWriter) create(status, message string) (id string, accepted bool) {
+	w.t.Helper()
+	return w.post("/v1/incidents", map[string]any{
+		"title": filled("😀", 255), "status": status, "impact": "critical", "message": message,
+		"statusPageId": w.resources["/v1/status-pages"][0],
+	})
+}
+
+// fillWithIncidents opens incidents until one is refused, and resolves one of them. It returns their number.
+func (w *largestWriter) fillWithIncidents() (n int) {
+	w.t.Helper()
+	for last := ""; n < mostWrites; n++ {
+		id, accepted := w.create("investigating", filled("😀", 100))
+		if !accepted {
+			if _, accepted := w.post("/v1/incidents/"+last+"/updates", map[string]any{"status": "resolved", "message": "m"}); !accepted {
+				w.t.Error("an incident cannot be resolved at the bound")
+			}
+			return n
+		}
+		last = id
+	}
+	w.t.Errorf("%d open incidents, and no bound", n)
+	return n
+}
+
+// fillIncident posts the largest updates to a new incident until one is refused, and resolves it. It returns the number of updates and the
+// bytes of their texts.
+func (w *largestWriter) fillIncident(character string) (n, bytes int) {
+	w.t.Helper()
+	message := filled(character, 10_000)
+	id, accepted := w.create("investigating", message)
+	if !accepted {
+		w.t.Fatal("there is no room for another incident")
+	}
+	updates := "/v1/incidents/" + id + "/updates"
+	for n, bytes = 1, len(message); n < mostWrites; n, bytes = n+1, bytes+len(message) {
+		if _, accepted := w.post(updates, map[string]any{"status": "identified", "message": message}); !accepted {
+			break
+		}
+	}
+	for rest := 10_000; rest > 2; rest /= 2 { // fill what is left
+		small := filled(character, rest)
+		if _, accepted := w.post(updates, map[string]any{"status": "identified", "message": small}); accepted {
+			n, bytes = n+1, bytes+len(small)
+		}
+	}
+	if _, accepted := w.post(updates, map[string]any{"status": "resolved", "message": message}); !accepted {
+		w.t.Error("an incident that is full cannot be resolved")
+	}
+	return n + 1, bytes + len(message)
+}
