@@ -96,9 +96,8 @@ func serveSystem(ctx context.Context, o options) (err error) {
 	running := system{
 		BaseURL:  scheme(loaded.TLS.CertFile) + config.Reachable(gateway.Address().String()),
 		AdminURL: scheme(loaded.Admin.TLS.CertFile) + config.Reachable(gateway.AdminAddress().String()),
-		InboxURL: notify.inbox.URL(), BackendAddr: listener.Addr().String(), Tokens: tokens,
-		Public:     public(gateway.Address(), gateway.AdminAddress()),
-		AdminNeeds: adminNeeds(loaded.Admin), Rehearsal: rehearsed, Motion: motion(o, backend.start),
+		InboxURL: notify.inbox.URL(), BackendAddr: listener.Addr().String(), Public: public(gateway.Address(), gateway.AdminAddress()),
+		AdminNeeds: adminNeeds(loaded.Admin), Tokens: tokens, Rehearsal: rehearsed, Motion: motion(o, backend.start),
 	}
 	return runLayers(ctx,
 		func(ctx context.Context) error { return notify.receive(ctx, running) },

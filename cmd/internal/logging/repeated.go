@@ -11,7 +11,8 @@ import (
 const repeatedLines = 20
 
 // NewRepeated returns a logger for the backend, which bounds the lines of each text: clients, receivers of notifications and a database
-// that fails can cause a line for each call, attempt or tick. Texts must be constants. The Limiter reports the suppressed lines while it runs.
+// that fails can cause a line for each call, attempt or tick. Texts must be constants. The Limiter reports the suppressed lines while
+// it runs.
 func NewRepeated(out slog.Handler, clock func() time.Time, registry prometheus.Registerer) (*slog.Logger, *Limiter, error) {
 	limiter, err := NewLimiter(LimiterOptions{Logger: slog.New(out), Clock: clock, Registerer: registry, Service: "opsbackend"})
 	if err != nil {
