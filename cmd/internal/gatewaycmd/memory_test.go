@@ -17,3 +17,16 @@ func TestGOGCOverridesTheDefault(t *testing.T) {
 		t.Errorf("without GOGC: got %d", got)
 	}
 }
+
+func TestGarbageIsBoundedByPartOfTheMemoryLimit(t *testing.T) {
+	for _, test := range []struct{ live, limit, want int64 }{
+		{12 << 20, 460 << 20, 400}, // an ordinary load
+		{57 << 20, 460 << 20, 100}, // a thousand connections
+		{300 << 20, 460 << 20, 50},
+		{0, 460 << 20, 400},
+	} {
+		if got := targetFor(test.live, test.limit/garbagePart); int64(got) != test.want {
+			t.Errorf("%+v: got %d", test, got)
+		}
+	}
+}

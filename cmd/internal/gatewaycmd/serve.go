@@ -49,7 +49,7 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 	if loaded.Path == "" {
 		log.Info("no configuration file: serving with defaults, variables and flags", slog.String("why", config.NoFileText))
 	}
-	tuneCollector(e.Variables)
+	tuneCollector(e.Variables, memory)
 	logMemory(log.Logger, memory, noLimit)
 
 	public, err := sdlisten.Public()
