@@ -28,6 +28,10 @@ func networkOf(addr netip.Addr) netip.Prefix {
 	return network
 }
 
+// SiteOf returns the site that an address belongs to: its /24 for IPv4, IPv4-mapped IPv6 included, and its /48 for IPv6, as one client may
+// have all networks in it. All clients with an unknown address share the zero Prefix.
+func SiteOf(addr netip.Addr) netip.Prefix { return siteOf(networkOf(addr)) }
+
 // siteOf returns the /48 that contains an IPv6 network; an IPv4 network is its own site.
 func siteOf(network netip.Prefix) netip.Prefix {
 	if !network.Addr().Is6() {

@@ -5,23 +5,24 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Capacity limits the number of requests in flight and of running downloads of documentation. All Gateways of a process share one, so
-// that the limit holds across reloads. It is safe for concurrent use.
+// A Capacity limits the number of requests in flight and the memory of responses that are being written. All Gateways of a process share
+// one, so that the limits hold across reloads. It is safe for concurrent use.
 type Capacity struct {
 	limit     atomic.Int64
 	inFlight  atomic.Int64
 	shed      prometheus.Counter
 	shedCount atomic.Uint64 // same count as shed, readable in the process
-	downloads downloads
+	unwritten *unwritten
 }
 
-// NewCapacity returns a Capacity for the given number of requests, and registers its metrics.
-func NewCapacity(limit int, registry prometheus.Registerer) (*Capacity, error) {
-	c := newCapacity(limit)
+// NewCapacity returns a Capacity for the given number of requests and bytes of unwritten responses, and registers its metrics.
+func NewCapacity(limit int, unwrittenBytes int64, registry prometheus.Registerer) (*Capacity, error) {
+	c := newCapacity(limit, unwrittenBytes)
 	inFlightGauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_http_requests_in_flight",
 		Help: "Requests in flight.",
@@ -30,15 +31,18 @@ func NewCapacity(limit int, registry prometheus.Registerer) (*Capacity, error) {
 		Name: "opsgate_http_requests_in_flight_limit",
 		Help: "Limit of requests in flight.",
 	}, func() float64 { return float64(c.limit.Load()) })
-	if err := errors.Join(registry.Register(inFlightGauge), registry.Register(limitGauge), registry.Register(c.shed),
-		registry.Register(c.downloads.cutOff)); err != nil {
+	var errs []error
+	for _, metric := range append(c.unwritten.collectors(), inFlightGauge, limitGauge, c.shed) {
+		errs = append(errs, registry.Register(metric))
+	}
+	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("register the metrics of the gateway's capacity: %w", err)
 	}
 	return c, nil
 }
 
-func newCapacity(limit int) *Capacity {
-	c := &Capacity{downloads: newDownloads(), shed: prometheus.NewCounter(prometheus.CounterOpts{
+func newCapacity(limit int, unwrittenBytes int64) *Capacity {
+	c := &Capacity{unwritten: newUnwritten(unwrittenBytes), shed: prometheus.NewCounter(prometheus.CounterOpts{
 		Name:        "opsgate_http_requests_shed_total",
 		Help:        "Requests rejected before they were read, by cause. in_flight: the limit of requests in flight was reached.",
 		ConstLabels: prometheus.Labels{"cause": "in_flight"},
@@ -48,7 +52,7 @@ func newCapacity(limit int) *Capacity {
 }
 
 // unlimitedCapacity returns a Capacity that admits every request.
-func unlimitedCapacity() *Capacity { return newCapacity(math.MaxInt) }
+func unlimitedCapacity() *Capacity { return newCapacity(math.MaxInt, math.MaxInt64) }
 
 // SetLimit changes the limit of requests in flight. It does not affect requests that are already in flight.
 func (c *Capacity) SetLimit(limit int) { c.limit.Store(int64(limit)) }
@@ -58,10 +62,13 @@ func (c *Capacity) Load() (inFlight, limit int, shed uint64) {
 	return int(c.inFlight.Load()), int(c.limit.Load()), c.shedCount.Load()
 }
 
+// CutOffOverdue cuts off responses to anonymous requests that were not read in time. It must be called several times a second.
+func (c *Capacity) CutOffOverdue(now time.Time) { c.unwritten.overdue(now) }
+
 // snapshot returns a Capacity with the same limit and requests in flight, independent of c and without registered metrics.
 func (c *Capacity) snapshot() *Capacity {
 	inFlight, limit, _ := c.Load()
-	s := newCapacity(limit)
+	s := newCapacity(limit, c.unwritten.limit)
 	s.inFlight.Store(int64(inFlight))
 	return s
 }
@@ -89,12 +96,16 @@ func (g *Gateway) admit(r *Request) error {
 	return nil
 }
 
-// releaseSlot releases the request's in-flight slot and its connection. It is idempotent.
+// releaseSlot releases the request's in-flight slot. It is idempotent.
 func (g *Gateway) releaseSlot(r *Request) {
 	if r.holdsSlot {
 		r.holdsSlot = false
 		g.options.Capacity.release()
 	}
+}
+
+// releaseConnection releases the connection of an authenticated request.
+func (r *Request) releaseConnection() {
 	if r.connection != nil {
 		r.connection.Release()
 		r.connection = nil

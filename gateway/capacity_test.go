@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -127,39 +126,6 @@ func TestPanicReleasesItsSlot(t *testing.T) {
 	}
 }
 
-// An unread response is one that its client does not read.
-type unread struct {
-	discardWriter
-
-	begun, release chan struct{}
-}
-
-func (u *unread) Write(p []byte) (int, error) {
-	close(u.begun)
-	<-u.release
-	return len(p), nil
-}
-
-// Rate limits do not apply to anonymous clients that request pages and do not read them.
-func TestStalledDownloadHoldsNoSlot(t *testing.T) {
-	h := start(t, func(o *Options) { o.Capacity.SetLimit(1) })
-	w := &unread{discardWriter{header: make(http.Header)}, make(chan struct{}), make(chan struct{})}
-	answered := make(chan struct{})
-	go func() {
-		defer close(answered)
-		h.gateway.ServeHTTP(w, httptest.NewRequest("GET", "/openapi.yaml", nil))
-	}()
-	<-w.begun
-	if got := h.get(t, "/v1/me"); got.StatusCode != 200 {
-		t.Errorf("got %d", got.StatusCode)
-	}
-	close(w.release)
-	<-answered
-	if inFlight, _, _ := h.gateway.options.Capacity.Load(); inFlight != 0 {
-		t.Errorf("%d are in flight", inFlight)
-	}
-}
-
 type panicking struct{}
 
 func (panicking) Authenticate(context.Context, string, authn.Source) (*authn.Principal, error) {
@@ -170,7 +136,7 @@ func (panicking) Authenticate(context.Context, string, authn.Source) (*authn.Pri
 func BenchmarkShed(b *testing.B) {
 	o := optionsWith(b, &services{})
 	o.Logger = slog.New(slog.NewJSONHandler(&discardWriter{}, nil))
-	o.Capacity = newCapacity(0)
+	o.Capacity = newCapacity(0, 64<<20)
 	g, err := New(o)
 	if err != nil {
 		b.Fatal(err)

@@ -8,6 +8,9 @@ type Connection interface {
 	// Acquire marks the connection as serving an authenticated request until Release is called. Each such request calls both once.
 	Acquire()
 	Release()
+	// CutOff closes a connection whose client does not read a response, and returns true. An HTTP/2 connection that serves an authenticated
+	// request stays open unless its writes make no progress, and CutOff returns false: the caller resets the stream.
+	CutOff(http2 bool) (closed bool)
 }
 
 type connectionKey struct{}

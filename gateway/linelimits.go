@@ -16,6 +16,7 @@ type LineLimits struct {
 	Unauthenticated LineLimit // of unauthenticated requests: errors, and public documentation
 	RateLimited     LineLimit // of a 429 for an authenticated request
 	Failed          LineLimit // of a 5xx, and of refunds that failed
+	CutOff          LineLimit // of responses that were cut off
 }
 
 // allowsLine returns whether the access line of a request may be written.

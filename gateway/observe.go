@@ -64,13 +64,14 @@ func (rm *routeMetrics) series(o outcome) outcomeSeries {
 	return s
 }
 
-// responseInfo describes a response that was sent.
+// responseInfo is a response, whose headers are in the response writer.
 type responseInfo struct {
 	outcome
 
-	bytes int
-	cause Cause // with the name of a limit; "" for a success
-	err   error // nil for a success, and for errors whose cause is sufficient
+	body   []byte // in a buffer of the request, unless shared is set
+	shared int    // memory to account for a body that is not in a buffer of the request
+	cause  Cause  // with the name of a limit; "" for a success
+	err    error  // nil for a success, and for errors whose cause is sufficient
 }
 
 // observe counts the request and logs it.
@@ -119,7 +120,7 @@ func (r *Request) appendLine(attrs []slog.Attr, info responseInfo, elapsed time.
 		slog.String("method", r.method()),
 		slog.Int64("latency_us", elapsed.Microseconds()),
 	)
-	attrs = append(r.appendWaits(attrs), slog.Int("bytes", info.bytes))
+	attrs = append(r.appendWaits(attrs), slog.Int("bytes", len(info.body)))
 	teamID, tokenID := r.caller()
 	if teamID != "" {
 		attrs = append(attrs, slog.String("team_id", teamID))

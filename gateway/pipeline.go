@@ -95,11 +95,16 @@ func (g *Gateway) serve(rt *boundRoute) gin.HandlerFunc {
 		// time.Now and not the injected clock, because gRPC compares the deadline with the real time.
 		ctx := &requestContext{Context: g.beginTrace(c.Request.Context(), r), deadline: time.Now().Add(rt.Timeout)}
 		r.ctx, r.root = ctx, ctx
+		defer r.releaseConnection()
 		defer g.releaseSlot(r)
 
 		reply, err := r.run()
 		info := r.respond(reply, err)
+		g.releaseSlot(r) // a client that does not read holds memory, but no slot
 		g.observe(r, info)
+		if info.status != statusClientClosed {
+			r.send(info)
+		}
 		if r.pendingRefund != nil {
 			g.options.Refunds.add(r.pendingRefund)
 		}

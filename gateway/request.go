@@ -31,6 +31,7 @@ type Request struct {
 	revoked       *authn.RevokedError // set if the token is revoked
 	limitSet      *limitSet           // of the decision; nil before there is one
 	decision      ratelimit.Decision
+	pending       pendingResponse
 	pendingRefund *refund       // to be queued after the response; nil for none
 	out           jsonw.Writer  // body of the response
 	compressed    bytes.Buffer  // the body with gzip

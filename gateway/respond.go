@@ -27,7 +27,7 @@ var (
 	connectionClose = []string{"close"}
 )
 
-// respond writes the response: the handler's reply, or an error.
+// respond makes the response, the handler's reply or an error: it sets the headers and returns the rest, for send.
 func (r *Request) respond(reply Reply, err error) responseInfo {
 	h := r.gin.Writer.Header()
 	var problem *Problem
@@ -84,7 +84,7 @@ func (r *Request) setHeader(h http.Header, name, value string) {
 	r.numValues++
 }
 
-// writeProblem writes an error.
+// writeProblem makes the response of an error.
 func (r *Request) writeProblem(h http.Header, p *Problem) responseInfo {
 	delete(h, "Allow") // set by Gin; only a 405 has it
 	maps.Copy(h, p.Header)
@@ -113,15 +113,8 @@ func (r *Request) writeSuccess(h http.Header, reply Reply) responseInfo {
 	return r.writeContent(h, r.out.Bytes(), nil, true)
 }
 
-// writePage writes a page of the documentation. A page is larger than the buffer of a connection, so downloads have a limit of their own
-// and hold no in-flight slot.
+// writePage makes the response of a page of the documentation.
 func (r *Request) writePage(h http.Header, page *apidocs.Page) responseInfo {
-	r.gateway.releaseSlot(r)
-	end := r.gateway.options.Capacity.downloads.begin(r.gin.Writer, r.start)
-	if end == nil {
-		return r.writeProblem(h, r.gateway.overloaded)
-	}
-	defer end()
 	page, ofHost := r.gateway.documentation.forRequest(r, page)
 	r.setHeader(h, "Content-Type", page.ContentType)
 	if !ofHost { // a shared cache may ignore the Host, for example where a proxy sets it
@@ -130,12 +123,17 @@ func (r *Request) writePage(h http.Header, page *apidocs.Page) responseInfo {
 	if page.CSP != "" {
 		r.setHeader(h, "Content-Security-Policy", page.CSP)
 	}
-	return r.writeContent(h, page.Body, page.Gzip, page.Gzip != nil)
+	info := r.writeContent(h, page.Body, page.Gzip, page.Gzip != nil)
+	info.shared = len(info.body)
+	if page.Gzip != nil { // kept for all responses
+		info.shared = min(info.shared, socketCost)
+	}
+	return info
 }
 
-// writeContent writes a body with conditional requests and, if it may be compressed, with gzip; compressed is the body with gzip, nil if it
-// is not available. The ETag is strong and depends on the content only. A response with gzip is another representation with another ETag
-// (RFC 9110, section 8.8.3.3).
+// writeContent makes the response of a body, with conditional requests and, if it may be compressed, with gzip; compressed is the body with
+// gzip, nil if it is not available. The ETag is strong and depends on the content only. A response with gzip is another representation with
+// another ETag (RFC 9110, section 8.8.3.3).
 func (r *Request) writeContent(h http.Header, body, compressed []byte, mayCompress bool) responseInfo {
 	h["Vary"] = varyEncoding
 	useGzip := mayCompress && len(body) > minGzipBytes && acceptsGzip(r.http().Header["Accept-Encoding"])
@@ -162,23 +160,14 @@ func (r *Request) writeContent(h http.Header, body, compressed []byte, mayCompre
 // maxImplicitLength is the size of a body up to which net/http sends the Content-Length without an entry in the header map.
 const maxImplicitLength = 2 << 10
 
-// write sends status, headers and body in one write. net/http drops the body of a response to HEAD.
+// write makes a response with the status and the body.
 func (r *Request) write(status int, code string, body []byte) responseInfo {
-	info := responseInfo{outcome: outcome{status: status, code: code}, bytes: len(body)}
-	if status == statusClientClosed {
-		return info
+	// The length of an HTTP/2 response is not implicit, because send flushes it.
+	implicit := len(body) <= maxImplicitLength && r.http().ProtoMajor == 1
+	if status >= http.StatusBadRequest || status == http.StatusOK && !implicit {
+		r.setHeader(r.gin.Writer.Header(), "Content-Length", strconv.Itoa(len(body)))
 	}
-	w := r.gin.Writer
-	if status >= http.StatusBadRequest || status == http.StatusOK && len(body) > maxImplicitLength {
-		r.setHeader(w.Header(), "Content-Length", strconv.Itoa(len(body)))
-	}
-	w.WriteHeader(status)
-	if len(body) == 0 {
-		w.WriteHeaderNow()
-		return info
-	}
-	_, _ = w.Write(body) // fails only if the client has disconnected
-	return info
+	return responseInfo{outcome: outcome{status: status, code: code}, body: body}
 }
 
 const gzipSuffix = "-gzip"

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -185,6 +186,21 @@ func (c *connection) Acquire() { c.requests.Add(1) }
 func (c *connection) Release() {
 	c.idleSince.Store(c.owner.sequence.Add(1))
 	c.requests.Add(-1)
+}
+
+// stalledWrite is how long a write on an HTTP/2 connection may make no progress when a response on it is cut off.
+const stalledWrite = 100 * time.Millisecond
+
+// CutOff implements [gateway.Connection]. A stalled HTTP/2 connection on which nothing can be written would otherwise stay until
+// http.write_timeout, because a reset is a frame too. A closed connection is reset, so that the kernel drops what it has buffered.
+func (c *connection) CutOff(http2 bool) (closed bool) {
+	if http2 && c.requests.Load() > 0 {
+		_ = c.SetWriteDeadline(time.Now().Add(stalledWrite)) // net/http sets it again for each write
+		return false
+	}
+	_ = c.SetLinger(0)
+	_ = c.Close()
+	return true
 }
 
 // Close closes the connection and removes it from the set.

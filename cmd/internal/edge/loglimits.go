@@ -10,7 +10,7 @@ import (
 	"opsgate/gateway"
 )
 
-// Maximum log lines per second of each kind. Clients can cause the first five kinds, in total 85 lines per second. With the reports of
+// Maximum log lines per second of each kind. Clients can cause the first six kinds, in total 90 lines per second. With the reports of
 // suppressed lines, at most one per second and kind, the total stays below 100.
 const (
 	unauthenticatedLines = 30
@@ -18,6 +18,7 @@ const (
 	connectionLines      = 15
 	adminConnectionLines = 10
 	adminLines           = 10
+	cutOffLines          = 5
 	failedLines          = 20 // per cause
 
 	// A dependency that fails and works in turn logs both, for as long as it does so. An outage of all dependencies logs fewer lines.
@@ -55,6 +56,7 @@ func newLogLimits(o Options, registry prometheus.Registerer) (*logLimits, error)
 			Unauthenticated: limiter.Lines("unauthenticated", unauthenticatedLines),
 			RateLimited:     limiter.Lines("rate_limited", rateLimitedLines),
 			Failed:          limiter.LinesPerCause("failed", failedLines, time.Second),
+			CutOff:          limiter.Lines("cut_off", cutOffLines),
 		},
 		connections: limiter.Lines("connection", connectionLines),
 		adminErrors: limiter.Lines("admin_connection", adminConnectionLines),

@@ -25,6 +25,8 @@ type overload struct {
 	logger *slog.Logger
 	clock  func() time.Time
 	limits []*monitoredLimit
+
+	capacity *gateway.Capacity
 }
 
 // A monitoredLimit is a limit past which requests or connections are refused.
@@ -41,7 +43,7 @@ type monitoredLimit struct {
 }
 
 func newOverload(logger *slog.Logger, clock func() time.Time, capacity *gateway.Capacity, conns *connections) *overload {
-	return &overload{logger: logger, clock: clock, limits: []*monitoredLimit{
+	return &overload{logger: logger, clock: clock, capacity: capacity, limits: []*monitoredLimit{
 		{name: admin.DependencyCapacity, unit: "requests in flight", load: capacity.Load},
 		{name: admin.DependencyConnections, unit: "open connections", load: conns.load},
 		{unit: "bytes of incomplete headers", load: conns.loadInput},
@@ -53,13 +55,14 @@ func (l *connections) load() (current, limit int, refused uint64) {
 	return l.count(), int(l.limit.Load()), l.refused.Load() + l.evicted.Load()
 }
 
-// run checks the limits until ctx ends, and returns nil.
+// run checks the limits, and cuts off responses that are overdue, until ctx ends. It returns nil.
 func (o *overload) run(ctx context.Context) error {
 	tick := time.NewTicker(overloadCheckEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case <-tick.C:
+		case now := <-tick.C:
+			o.capacity.CutOffOverdue(now)
 			for _, l := range o.limits {
 				l.check(o.logger, o.clock())
 			}

@@ -129,7 +129,7 @@ func (p *parts) buildAdmin(o Options) error {
 
 // buildLimits creates the limits of requests in flight and of connections, which a reload does not reset.
 func (p *parts) buildLimits(c config.Loaded) (err error) {
-	if p.capacity, err = gateway.NewCapacity(c.HTTP.MaxInFlight, p.registry); err != nil {
+	if p.capacity, err = gateway.NewCapacity(c.HTTP.MaxInFlight, sizing.MaxUnwritten(c.MemoryLimit), p.registry); err != nil {
 		return err
 	}
 	if p.connections, err = newConnections(c.MaxConnections(), sizing.MaxInput(c.MemoryLimit), "opsgate_http", p.registry); err != nil {

@@ -20,7 +20,8 @@ const (
 	streamWindow     = 64 << 10
 	connectionWindow = 128 << 10
 	headerTableSize  = 4 << 10
-	maxStreams       = 100
+	// maxStreams bounds what a burst holds before handlers run: with 100, streams of 600 connections whose window is 0 held 370 MB.
+	maxStreams = 20
 	// pingAfter is the idle time after which the server sends a PING. A client cannot answer while it sends a header, and then PingTimeout
 	// closes the connection: this limits the time for a header.
 	pingAfter = 15 * time.Second

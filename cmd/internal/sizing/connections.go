@@ -15,6 +15,12 @@ const (
 	maxInput     = 4 << 20
 )
 
+// Responses that clients have not read.
+const (
+	unwrittenDivisor = 8         // the part of the memory limit
+	maxUnwritten     = 256 << 20 // without a memory limit
+)
+
 // ConnectionMemory returns how much of a memory limit connections may use: half of what remains beside the gateway itself. Unwritten
 // responses may use an eighth of the limit, and requests in flight, cached tokens and accounts the rest.
 func ConnectionMemory(limit int64, c Costs) int64 { return max(0, limit-c.Gateway) / 2 }
@@ -33,4 +39,12 @@ func MaxInput(limit int64) int64 {
 		return maxInput
 	}
 	return min(max(limit/inputDivisor, minInput), maxInput)
+}
+
+// MaxUnwritten returns the maximum of bytes of responses that clients have not read. A limit of 0 means none.
+func MaxUnwritten(limit int64) int64 {
+	if limit == 0 {
+		return maxUnwritten
+	}
+	return limit / unwrittenDivisor
 }

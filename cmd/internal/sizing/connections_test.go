@@ -29,3 +29,11 @@ func TestInputFollowsTheMemoryLimit(t *testing.T) {
 		}
 	}
 }
+
+func TestUnwrittenResponsesFollowTheMemoryLimit(t *testing.T) {
+	for limit, want := range map[int64]int64{0: 256 << 20, 512 << 20: 64 << 20} {
+		if got := sizing.MaxUnwritten(limit); got != want {
+			t.Errorf("%d: got %d, want %d", limit, got, want)
+		}
+	}
+}

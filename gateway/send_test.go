@@ -1,0 +1,236 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/protobuf/proto"
+)
+
+// A stalled response is one whose client reads nothing until it is cut off.
+type stalled struct {
+	discardWriter
+
+	writing chan struct{} // closed when the body is written
+	cutOff  chan struct{}
+}
+
+func newStalled() *stalled {
+	return &stalled{discardWriter{header: make(http.Header)}, make(chan struct{}), make(chan struct{})}
+}
+
+func (s *stalled) Write([]byte) (int, error) {
+	close(s.writing)
+	<-s.cutOff
+	return 0, io.ErrClosedPipe
+}
+
+// SetWriteDeadline is called by [http.ResponseController].
+func (s *stalled) SetWriteDeadline(time.Time) error {
+	close(s.cutOff)
+	return nil
+}
+
+// withUnwritten sets the limit of unwritten responses.
+func withUnwritten(bytes int64) func(*Options) {
+	return func(o *Options) { o.Capacity.unwritten.limit = bytes }
+}
+
+// requestFrom returns a request from an address.
+func requestFrom(address, path, token string) *http.Request {
+	request := httptest.NewRequest("GET", path, http.NoBody)
+	request.RemoteAddr = address + ":1"
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	return request
+}
+
+// largeList answers ListServers with more than a connection buffers.
+func (s *services) largeList() {
+	s.answers["ListServers"] = func(context.Context, proto.Message) (proto.Message, error) { return manyServers(100), nil }
+}
+
+func TestUnreadResponseHoldsNoSlot(t *testing.T) {
+	for path, token := range map[string]string{"/v1/servers?limit=100": "full", "/openapi.yaml": ""} {
+		h := start(t, func(o *Options) { o.Capacity.SetLimit(1) })
+		h.services.largeList()
+		w := newStalled()
+		var serving sync.WaitGroup
+		serving.Go(func() { h.gateway.ServeHTTP(w, requestFrom("10.0.0.1", path, token)) })
+		<-w.writing
+		if inFlight, _, _ := h.gateway.options.Capacity.Load(); inFlight != 0 {
+			t.Errorf("%s: %d in flight", path, inFlight)
+		}
+		if got := h.get(t, "/v1/me"); got.StatusCode != 200 {
+			t.Errorf("%s: another request: got %d", path, got.StatusCode)
+		}
+		close(w.cutOff)
+		serving.Wait()
+	}
+}
+
+// One network that reads no downloads does not cut off those of another network.
+func TestUnreadDownloadsAreSharedByNetwork(t *testing.T) {
+	h := start(t, withUnwritten(8*10*(responseCost+socketCost)))
+	var serving sync.WaitGroup
+	begin := func(address string) *stalled {
+		w := newStalled()
+		serving.Go(func() { h.gateway.ServeHTTP(w, requestFrom(address, "/docs/try/swagger-ui-bundle.js", "")) })
+		<-w.writing
+		return w
+	}
+	reader := begin("10.0.9.1")
+	var flood []*stalled
+	for range 30 {
+		flood = append(flood, begin("10.0.1.1"))
+	}
+	isCutOff := func(w *stalled) bool {
+		select {
+		case <-w.cutOff:
+			return true
+		default:
+			return false
+		}
+	}
+	if isCutOff(reader) {
+		t.Error("the download of another network is cut off")
+	}
+	cut := 0
+	for i, w := range flood {
+		if !isCutOff(w) {
+			close(w.cutOff)
+			continue
+		}
+		if cut++; cut != i+1 {
+			t.Errorf("download %d is cut off before an older one", i)
+		}
+	}
+	close(reader.cutOff)
+	serving.Wait()
+	if cut == 0 || cut == len(flood) {
+		t.Errorf("%d of %d downloads are cut off", cut, len(flood))
+	}
+	mustCount(t, h, "opsgate_http_responses_cut_off_total", map[string]float64{"anonymous": float64(cut)})
+	if !strings.Contains(h.log.String(), `"msg":"response cut off","cause":"anonymous"`) {
+		t.Errorf("log: %s", h.log)
+	}
+}
+
+// serveHTTP2 serves a gateway with HTTP/2 and returns a client.
+func serveHTTP2(t *testing.T, h *harness) (*http.Client, string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(h.gateway)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server.Client(), server.URL
+}
+
+func TestHTTP2ClientThatReadsIsNotCutOff(t *testing.T) {
+	h := start(t, withUnwritten(1)) // a second response in progress is past every bound
+	h.services.largeList()
+	client, url := serveHTTP2(t, h)
+	var first []byte
+	for i := range 50 {
+		for _, path := range []string{"/v1/servers?limit=100", "/v1/me"} {
+			request := requestFrom("", url+path, "full")
+			request.RequestURI = ""
+			response, err := client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(response.Body)
+			if err != nil || response.StatusCode != 200 || response.ContentLength != int64(len(body)) && !response.Uncompressed {
+				t.Fatalf("%s: %v, %d, %d of %d bytes", path, err, response.StatusCode, len(body), response.ContentLength)
+			}
+			if first == nil {
+				first = body
+			}
+			if path != "/v1/me" && !bytes.Equal(first, body) {
+				t.Fatalf("body %d differs", i)
+			}
+		}
+	}
+	if bytes := h.gateway.options.Capacity.unwritten; bytes.open != 0 {
+		t.Errorf("%d bytes are unwritten", bytes.open)
+	}
+}
+
+// The response to an anonymous request over HTTP/2 is cut off when its client does not open the flow control window.
+func TestUnreadHTTP2StreamIsResetAtItsDeadline(t *testing.T) {
+	h := start(t)
+	_, url := serveHTTP2(t, h)
+	address := strings.TrimPrefix(url, "https://")
+	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	frames := startUnreadStream(t, conn)
+	accounted := h.gateway.options.Capacity.unwritten
+	isOpen := func() bool {
+		accounted.mu.Lock()
+		defer accounted.mu.Unlock()
+		return accounted.open > 0
+	}
+	for deadline := time.Now().Add(10 * time.Second); !isOpen(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("no response is accounted within 10 s")
+		}
+	}
+	h.gateway.options.Capacity.CutOffOverdue(time.Now())
+	mustCount(t, h, "opsgate_http_responses_cut_off_total", map[string]float64{})
+	h.gateway.options.Capacity.CutOffOverdue(time.Now().Add(anonymousWriteTimeout))
+	if got := <-frames; got != "RST_STREAM" {
+		t.Errorf("got %s", got)
+	}
+	mustCount(t, h, "opsgate_http_responses_cut_off_total", map[string]float64{"deadline": 1})
+}
+
+// startUnreadStream sends a request without a token on a new HTTP/2 connection whose flow control window is 0. It sends the type of the
+// first frame that is neither of the connection nor the header of the response.
+func startUnreadStream(t *testing.T, conn net.Conn) <-chan string {
+	t.Helper()
+	framer := http2.NewFramer(conn, conn)
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	var errs []error
+	for _, field := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "gateway"}, {":path", "/v1/me"}} {
+		errs = append(errs, encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
+	}
+	_, err := io.WriteString(conn, http2.ClientPreface)
+	errs = append(errs, err, framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}),
+		framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true}))
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	frames := make(chan string, 1)
+	go func() {
+		for {
+			frame, err := framer.ReadFrame()
+			if err != nil {
+				frames <- err.Error()
+				return
+			}
+			if header := frame.Header(); header.StreamID == 1 && header.Type != http2.FrameHeaders {
+				frames <- header.Type.String()
+				return
+			}
+		}
+	}()
+	return frames
+}

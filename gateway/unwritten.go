@@ -1,0 +1,252 @@
+package gateway
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Parts of the limit of unwritten responses that one client may hold.
+const (
+	networkPart   = 2
+	tokenPart     = 4
+	anonymousPart = 8 // anonymous requests of a network, whose responses are small
+)
+
+// Causes of a response that was cut off.
+const (
+	cutToken     = "token"
+	cutAnonymous = "anonymous"
+	cutNetwork   = "network"
+	cutTotal     = "total"
+	cutDeadline  = "deadline"
+)
+
+// unwritten accounts the memory of responses that are being written. A client that does not read would otherwise hold any amount of it.
+// Past the limit, a new response cuts off older ones:
+//
+//   - past the part of its token, the oldest of the token;
+//   - past the part of anonymous requests of its network, the oldest of those;
+//   - past the part of its network, the oldest of the token that holds the most there (anonymous requests count as one token);
+//   - past the whole limit, the same in the network that holds the most.
+//
+// So a client that reads loses no response while another one holds more. A new response is never refused, and is not cut off by itself.
+type unwritten struct {
+	limit  int64
+	cutOff *prometheus.CounterVec
+
+	mu       sync.Mutex
+	bytes    int64  // of all responses whose handlers have not returned
+	open     int64  // of those that are not cut off; the bounds apply to them
+	sequence uint64 // of the last response
+	holders  map[client]*holder
+	networks map[netip.Prefix]*group
+	tokens   map[string]*group
+
+	// Unused holders and groups, so that a response allocates none. There are at most as many as there were responses at once.
+	spareHolders []*holder
+	spareGroups  []*group
+}
+
+// A client is a token in a network (authn.SiteOf), or the anonymous requests of a network.
+type client struct {
+	network netip.Prefix
+	tokenID string // "" for anonymous requests
+}
+
+// A holder has the open responses of a client.
+type holder struct {
+	client
+	bytes          int64
+	network, token *group // token is nil for anonymous requests
+	oldest, newest *pendingResponse
+}
+
+// A group is the holders of a network or of a token.
+type group struct {
+	bytes   int64
+	holders []*holder
+}
+
+// A pendingResponse is a response that is being written. Request has one, which is reused after end.
+type pendingResponse struct {
+	bytes    int64
+	deadline time.Time            // after which overdue cuts it off; zero for none; only of anonymous requests
+	writer   interface{ abort() } // makes the write return; called once at most, before end returns
+
+	holder       *holder
+	sequence     uint64
+	older, newer *pendingResponse
+	cause        string           // why it was cut off; "" if it was not
+	aborting     sync.WaitGroup   // of abort
+	nextCut      *pendingResponse // cut off together with this one
+}
+
+func newUnwritten(limit int64) *unwritten {
+	u := &unwritten{
+		limit: limit, holders: make(map[client]*holder), networks: make(map[netip.Prefix]*group), tokens: make(map[string]*group),
+		cutOff: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "opsgate_http_responses_cut_off_total",
+			Help: "Responses that were cut off because their clients did not read them, by the bound that was exceeded.",
+		}, []string{"cause"}),
+	}
+	for _, cause := range []string{cutToken, cutAnonymous, cutNetwork, cutTotal, cutDeadline} {
+		u.cutOff.WithLabelValues(cause)
+	}
+	return u
+}
+
+// collectors returns the metrics.
+func (u *unwritten) collectors() []prometheus.Collector {
+	return []prometheus.Collector{u.cutOff, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "opsgate_http_unwritten_response_bytes",
+		Help: "Memory of responses that are being written.",
+	}, func() float64 {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return float64(u.bytes)
+	}), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "opsgate_http_unwritten_response_limit_bytes",
+		Help: "Limit of the memory of responses that are being written.",
+	}, func() float64 { return float64(u.limit) })}
+}
+
+// begin accounts a response until end, and cuts off others if a bound is exceeded.
+func (u *unwritten) begin(p *pendingResponse, from client) { u.abort(u.add(p, from)) }
+
+// overdue cuts off the responses whose deadline is not after now.
+func (u *unwritten) overdue(now time.Time) { u.abort(u.expired(now)) }
+
+// abort aborts a list of responses, without the lock, because it may wait for the server's goroutine of a connection.
+func (u *unwritten) abort(cut *pendingResponse) {
+	for cut != nil {
+		p, next := cut, cut.nextCut
+		u.count(p.cause)
+		p.writer.abort()
+		p.aborting.Done() // p may be reused from here on
+		cut = next
+	}
+}
+
+// count counts a response that was cut off.
+func (u *unwritten) count(cause string) { u.cutOff.WithLabelValues(cause).Inc() }
+
+// end removes a response whose write has returned. It returns why the response was cut off, or "". Its abort is not running any more: a
+// response writer must not be used after its handler has returned.
+func (u *unwritten) end(p *pendingResponse) (cause string) {
+	u.mu.Lock()
+	if p.cause == "" {
+		u.remove(p)
+	}
+	u.bytes -= p.bytes
+	u.mu.Unlock()
+	p.aborting.Wait()
+	return p.cause
+}
+
+// add adds a response, and returns the list of those to be cut off for it. It does not allocate in general: under the lock, all other
+// responses would wait for the garbage collector.
+func (u *unwritten) add(p *pendingResponse, from client) (cut *pendingResponse) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.sequence++
+	p.sequence = u.sequence
+	u.append(p, u.holder(from))
+	u.bytes += p.bytes
+	for {
+		oldest, cause := u.exceeding(p)
+		if oldest == nil {
+			return cut
+		}
+		cut = u.cut(oldest, cause, cut)
+	}
+}
+
+// expired returns the list of responses whose deadline is not after now, to be cut off.
+func (u *unwritten) expired(now time.Time) (cut *pendingResponse) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for from, h := range u.holders {
+		if from.tokenID != "" {
+			continue
+		}
+		for next := h.oldest; next != nil; {
+			p := next
+			next = p.newer
+			if !p.deadline.IsZero() && !p.deadline.After(now) {
+				cut = u.cut(p, cutDeadline, cut)
+			}
+		}
+	}
+	return cut
+}
+
+// cut removes a response to be cut off, and adds it to a list.
+func (u *unwritten) cut(p *pendingResponse, cause string, list *pendingResponse) *pendingResponse {
+	u.remove(p)
+	p.cause, p.nextCut = cause, list
+	p.aborting.Add(1)
+	return p
+}
+
+// exceeding returns the next response to be cut off after a response was added, and the bound that is exceeded. It returns nil if none is,
+// or if only the added response exceeds it.
+func (u *unwritten) exceeding(added *pendingResponse) (oldest *pendingResponse, cause string) {
+	h := added.holder
+	if h.token == nil && h.bytes > u.limit/anonymousPart && h.oldest != added {
+		return h.oldest, cutAnonymous
+	}
+	if h.token != nil && h.token.bytes > u.limit/tokenPart {
+		if oldest = h.token.oldest(); oldest != added {
+			return oldest, cutToken
+		}
+	}
+	if h.network.bytes > u.limit/networkPart {
+		if most := h.network.largest(added); most != nil {
+			return most.oldest, cutNetwork
+		}
+	}
+	if u.open > u.limit {
+		if most := u.largest(added); most != nil {
+			return most.oldest, cutTotal
+		}
+	}
+	return nil, ""
+}
+
+// largest returns the holder with the most bytes in the network with the most bytes. It ignores holders and networks whose only response is
+// the given one. It takes time in proportion to the networks that do not read, and only past the limit.
+func (u *unwritten) largest(except *pendingResponse) (most *holder) {
+	bytes := int64(-1)
+	for _, network := range u.networks {
+		if network.bytes > bytes {
+			if h := network.largest(except); h != nil {
+				most, bytes = h, network.bytes
+			}
+		}
+	}
+	return most
+}
+
+// largest returns the holder with the most bytes, without those whose only response is the given one; nil if there is none.
+func (g *group) largest(except *pendingResponse) (most *holder) {
+	for _, h := range g.holders {
+		if h.oldest != except && (most == nil || h.bytes > most.bytes) {
+			most = h
+		}
+	}
+	return most
+}
+
+// oldest returns the oldest response.
+func (g *group) oldest() *pendingResponse {
+	oldest := g.holders[0].oldest
+	for _, h := range g.holders[1:] {
+		if h.oldest.sequence < oldest.sequence {
+			oldest = h.oldest
+		}
+	}
+	return oldest
+}
