@@ -1,15 +1,11 @@
 package chaostest
 
 import (
-	"bytes"
 	"crypto/tls"
 	"errors"
 	"io"
-	"strconv"
-	"strings"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 )
 
 // connect2 completes a handshake with HTTP/2.
@@ -29,7 +25,7 @@ func (a *attacker) idle2() error {
 
 // request2 sends a request with a header field of that size, and reads the response.
 func request2(framer *http2.Framer, size int) error {
-	block := headerBlock(1, size)
+	block := headerBlock("/v1/me", extraFields(1, size)...)
 	if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block, EndHeaders: true, EndStream: true}); err != nil {
 		return err
 	}
@@ -48,7 +44,7 @@ func request2(framer *http2.Framer, size int) error {
 func (a *attacker) halfHeader2() error {
 	framer, err := a.connect2()
 	const most = 16_000 // of a frame
-	block := headerBlock(4, 7_000)
+	block := headerBlock("/v1/me", extraFields(4, 7_000)...)
 	err = errors.Join(err, framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:most]}))
 	return errors.Join(err, framer.WriteContinuation(1, false, block[most:]))
 }
@@ -57,22 +53,6 @@ func (a *attacker) halfHeader2() error {
 func (a *attacker) worst2() error {
 	framer, err := a.connect2()
 	err = errors.Join(err, request2(framer, 12_000))
-	err = errors.Join(err, framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: headerBlock(30, 0)}))
+	err = errors.Join(err, framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: headerBlock("/v1/me", extraFields(30, 0)...)}))
 	return errors.Join(err, a.halfRecord())
-}
-
-// headerBlock returns the header of a request with n additional fields of that size.
-func headerBlock(n, size int) []byte {
-	var block bytes.Buffer
-	encoder := hpack.NewEncoder(&block)
-	write := func(name, value string) { // a bytes.Buffer returns no errors
-		_ = encoder.WriteField(hpack.HeaderField{Name: name, Value: value, Sensitive: true})
-	}
-	for _, field := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "h"}, {":path", "/v1/me"}} {
-		write(field[0], field[1])
-	}
-	for i := range n {
-		write("x"+strconv.Itoa(i), strings.Repeat("v", size))
-	}
-	return block.Bytes()
 }

@@ -1,0 +1,260 @@
+package chaostest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+)
+
+// memoryLimit is the Go memory limit of a gateway in a container of 512 MiB.
+const memoryLimit = "460MiB"
+
+// A nonreader is an HTTP/2 connection whose client reads frames but opens no flow control window, so no body can be sent to it.
+type nonreader struct {
+	conn  net.Conn
+	ended chan struct{} // closed when the connection is
+
+	mu     sync.Mutex // of the writer
+	out    *bufio.Writer
+	framer *http2.Framer
+	next   uint32 // stream id
+}
+
+func newNonreader(address string, roots *x509.CertPool) (*nonreader, error) {
+	dialer := &net.Dialer{Timeout: maxWait}
+	conn, err := tls.DialWithDialer(dialer, "tcp", address, &tls.Config{RootCAs: roots, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		return nil, err
+	}
+	n := &nonreader{conn: conn, ended: make(chan struct{}), out: bufio.NewWriter(conn), next: 1}
+	n.framer = http2.NewFramer(n.out, bufio.NewReader(conn))
+	_, err = n.out.WriteString(http2.ClientPreface)
+	err = errors.Join(err, n.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}), n.out.Flush())
+	go n.read()
+	return n, err
+}
+
+// read answers pings until the connection is closed.
+func (n *nonreader) read() {
+	defer close(n.ended)
+	for {
+		frame, err := n.framer.ReadFrame()
+		if err != nil {
+			return
+		}
+		if ping, ok := frame.(*http2.PingFrame); ok && !ping.IsAck() {
+			n.mu.Lock()
+			_ = errors.Join(n.framer.WritePing(true, ping.Data), n.out.Flush()) // fails if the connection is closed
+			n.mu.Unlock()
+		}
+	}
+}
+
+// request opens streams with a request each. It does not wait for responses.
+func (n *nonreader) request(header []byte, streams int) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for range streams {
+		err := n.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: n.next, BlockFragment: header, EndStream: true, EndHeaders: true})
+		if err != nil {
+			return err
+		}
+		n.next += 2
+	}
+	return n.out.Flush()
+}
+
+func (n *nonreader) close() {
+	_ = n.conn.Close()
+	<-n.ended
+}
+
+// headerBlock returns the encoded header of a GET, with more fields given as names and values.
+func headerBlock(path string, more ...string) []byte {
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	fields := append([]string{":method", "GET", ":scheme", "https", ":authority", "gateway", ":path", path}, more...)
+	for i := 0; i < len(fields); i += 2 {
+		_ = encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1], Sensitive: true}) // a bytes.Buffer returns no errors
+	}
+	return block.Bytes()
+}
+
+// extraFields returns the names and values of n fields of that size.
+func extraFields(n, size int) (fields []string) {
+	for i := range n {
+		fields = append(fields, "x-"+strconv.Itoa(i), strings.Repeat("v", size))
+	}
+	return fields
+}
+
+// Row 31: requests without a token over HTTP/2, whose responses cannot be sent because their window is 0.
+func TestAttackUnreadStreams(t *testing.T) {
+	parallel(t)
+	connections, streams := either(600, 20), either(100, 50)
+	public := newPublicTLS(t)
+	g := startLimited(t, memoryLimit, everyService(shared.address), unlimited+public.config())
+	v := newVictim(t, g, newClient(t, public.roots()), g.tlsURL())
+	v.row, v.maxFailed, v.maxFactor, v.maxMemory = "31", .01, 0, either(134, 1000)
+	attackers := make([]*nonreader, connections)
+	for i := range attackers {
+		n, err := newNonreader(g.socket(), public.roots())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(n.close)
+		attackers[i] = n
+	}
+	header := headerBlock("/v1/me", extraFields(300, 1)...)
+	sleep(t, 2*time.Second)
+	v.rss = g.metric(t, "process_resident_memory_bytes")
+	report(t, "31", fmt.Sprintf("resident memory with %d idle connections, MB", connections), int(v.rss/1e6), "")
+	v.checkDuring(t, fmt.Sprintf("%d streams with window 0 and 300 headers", connections*streams), func() {
+		var sending sync.WaitGroup
+		for _, n := range attackers {
+			sending.Go(func() { _ = n.request(header, streams) }) // fails if the gateway closes the connection
+		}
+		sending.Wait()
+		sleep(t, either(15*time.Second, 3*time.Second))
+	})
+	closed := 0
+	for _, n := range attackers {
+		select {
+		case <-n.ended:
+			closed++
+		default:
+		}
+	}
+	report(t, "31", "connections that the gateway closed", closed, "")
+	v.checkUnwritten(t, "31")
+}
+
+// checkUnwritten reports what was cut off, and checks that other requests do not wait for it.
+func (v *victim) checkUnwritten(t *testing.T, row string) {
+	t.Helper()
+	for _, cause := range []string{"token", "anonymous", "network", "total", "deadline"} {
+		report(t, row, "responses cut off: "+cause, v.metric(t, `opsgate_http_responses_cut_off_total{cause="`+cause+`"}`), "")
+	}
+	atMost(t, row, "unwritten responses at the end, MB", int(v.metric(t, "opsgate_http_unwritten_response_bytes")/1e6),
+		int(v.metric(t, "opsgate_http_unwritten_response_limit_bytes")/1e6))
+}
+
+// largeLists is a fleet service whose list of servers has 8 MB.
+type largeLists struct {
+	fleetv1.UnimplementedFleetServiceServer
+
+	list *fleetv1.ListServersResponse
+}
+
+// ListServers returns 8 MB.
+func (l *largeLists) ListServers(context.Context, *fleetv1.ListServersRequest) (*fleetv1.ListServersResponse, error) {
+	return l.list, nil
+}
+
+// GetServer finds nothing.
+func (l *largeLists) GetServer(context.Context, *fleetv1.GetServerRequest) (*fleetv1.GetServerResponse, error) {
+	return nil, status.Error(codes.NotFound, "unknown")
+}
+
+// startLargeLists starts largeLists, and returns its address.
+func startLargeLists(t *testing.T) (address string) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := &fleetv1.ListServersResponse{Servers: []*fleetv1.Server{
+		{Id: unknown, Name: strings.Repeat("n", 8_000_000), CreatedAt: timestamppb.Now()},
+	}}
+	server := grpc.NewServer()
+	fleetv1.RegisterFleetServiceServer(server, &largeLists{list: list})
+	go func() { _ = server.Serve(listener) }() // returns nil after Stop
+	t.Cleanup(server.Stop)
+	return listener.Addr().String()
+}
+
+// Row 32: ten tokens at the default rate do not read responses of 8 MB.
+func TestAttackUnreadResponses(t *testing.T) {
+	parallel(t)
+	public := newPublicTLS(t)
+	behind := everyService(shared.address)
+	behind.fleet = startLargeLists(t)
+	texts := slices.Sorted(maps.Values(createTokens(t, either(10, 3))))
+	for name, sender := range map[string]func(t *testing.T, address, token string) func() error{
+		"HTTP/1.1": func(t *testing.T, address, token string) func() error {
+			t.Helper()
+			return func() error { return sendUnread(t, address, public.roots(), token) }
+		},
+		"HTTP/2": func(t *testing.T, address, token string) func() error {
+			t.Helper()
+			n, err := newNonreader(address, public.roots())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(n.close)
+			header := headerBlock("/v1/servers", "authorization", "Bearer "+token)
+			return func() error { return n.request(header, 1) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := startLimited(t, memoryLimit, behind, unlimited+public.config())
+			v := newVictim(t, g, newClient(t, public.roots()), g.tlsURL())
+			v.row, v.maxFailed, v.maxFactor, v.maxMemory = "32", .01, 0, 1000 // most of it is for responses that are being made
+			v.other.url = always(g.tlsURL() + "/v1/me")                       // calls no service: the one of the lists is busy with them
+			senders := make([]func() error, len(texts))
+			for i, text := range texts {
+				senders[i] = sender(t, g.socket(), text)
+			}
+			v.checkDuring(t, fmt.Sprintf("%s: %d tokens", name, len(texts)), func() { sendThriceASecond(t, senders) })
+			took := eventually(t, "no request is in flight", func() bool { return g.metric(t, "opsgate_http_requests_in_flight") == 0 })
+			within(t, "32", name+": until no request is in flight, with all responses unread", took, 10*time.Second)
+			v.checkUnwritten(t, "32")
+		})
+	}
+}
+
+// sendThriceASecond calls each function three times a second, the default limit of a token, for 15 seconds (3 in the short form).
+func sendThriceASecond(t *testing.T, senders []func() error) {
+	t.Helper()
+	tick := time.NewTicker(time.Second / 3)
+	defer tick.Stop()
+	for range either(45, 9) {
+		for _, send := range senders {
+			_ = send() // fails if the gateway has closed the connection
+		}
+		<-tick.C
+	}
+}
+
+// sendUnread sends a request for a list of servers on a connection of its own, which is closed at the end of the test.
+func sendUnread(t *testing.T, address string, roots *x509.CertPool, token string) error {
+	t.Helper()
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: maxWait}, "tcp", address, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		return err
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = fmt.Fprintf(conn, "GET /v1/servers HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n\r\n", token)
+	return err
+}
