@@ -94,7 +94,9 @@ func (p *page) notifications(t *testing.T) (list []string) {
 			if n.Suppressed {
 				continue
 			}
-			updates, err := q.ListIncidentUpdates(t.Context(), query.ListIncidentUpdatesParams{TeamID: p.team, IncidentID: n.IncidentID})
+			updates, err := q.ListIncidentUpdates(t.Context(), query.ListIncidentUpdatesParams{
+				TeamID: p.team, IncidentID: n.IncidentID, MaxUpdates: 100, MaxBytes: 1 << 20,
+			})
 			if err != nil {
 				return err
 			}
