@@ -19,8 +19,9 @@ TEST_PROGRAMS := chromium curl dockerd/docker.io fish groff/groff-base haproxy i
 # These tests measure latency while processes are killed and frozen, so no other package is tested at the same time.
 ALONE := cmd/internal/chaostest
 
-# These tests start compilers and interpreters: for each sample of the documentation, and for clients in four languages.
-SLOW := cmd/internal/apidocstest tools/clients
+# These tests start compilers and interpreters, for each sample of the documentation and for clients in four languages, or check dozens of
+# faulty backends.
+SLOW := cmd/internal/apidocstest cmd/internal/conformance tools/clients
 
 # The tests of a package end within TEST_TIMEOUT, so that one that hangs is reported, with the stacks of all goroutines. Those of ALONE,
 # which break one dependency after the other, those of SLOW, and those of DEPLOY_MODULES, which build releases and images, have more time.
