@@ -3,9 +3,7 @@ package chaostest
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -55,7 +53,7 @@ func TestAttackLargestData(t *testing.T) {
 	if len(statuses) != 1 || statuses[http.StatusOK] == 0 {
 		t.Errorf("reads were answered %v", statuses)
 	}
-	atMost(t, "34", fmt.Sprintf("bytes of the largest of %d responses, %s", len(slices.Collect(maps.Keys(sizes))), path), size, maxResponse)
+	atMost(t, "34", fmt.Sprintf("bytes of the largest of %d responses, %s", len(sizes), path), size, maxResponse)
 	expectNone(t, "34", "refunded requests", int(g.metric(t, "opsgate_rate_limit_refunds_total")))
 }
 
@@ -142,7 +140,7 @@ func (w *largestWriter) fillIncident(character string) (n, bytes int) {
 			break
 		}
 	}
-	for rest := 10_000; rest > 2; rest /= 2 { // fill what is left
+	for rest := 10_000; rest > 2; rest /= 2 { // fill the remaining room
 		small := filled(character, rest)
 		if _, accepted := w.post(updates, map[string]any{"status": "identified", "message": small}); accepted {
 			n, bytes = n+1, bytes+len(small)

@@ -136,7 +136,7 @@ func fillTeam(t *testing.T, data, team, page string, n int) {
 	}
 }
 
-// expectOpenIncidentRefused checks that the team cannot open another incident, and learns why.
+// expectOpenIncidentRefused checks that the team cannot open another incident, and that the response names the field.
 func expectOpenIncidentRefused(t *testing.T, g *gateway, page string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"title":"One more","status":"investigating","impact":"minor","message":"m","statusPageId":%q}`, page)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The TestAttack tests are rows 24 to 29. Each attacks its own gateway while a well-behaved client uses it. All traffic is on loopback.
+// The TestAttack tests are rows 24 to 29 and 31 to 36. Each attacks its own gateway while a well-behaved client uses it. All traffic is on loopback.
 
 // dialFrom opens a connection from a source address; "" for any.
 func dialFrom(source, address string) (net.Conn, error) {

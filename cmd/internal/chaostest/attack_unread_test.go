@@ -180,18 +180,12 @@ func (l *largeLists) GetServer(context.Context, *fleetv1.GetServerRequest) (*fle
 // startLargeLists starts largeLists, and returns its address.
 func startLargeLists(t *testing.T) (address string) {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	list := &fleetv1.ListServersResponse{Servers: []*fleetv1.Server{
 		{Id: unknown, Name: strings.Repeat("n", 8_000_000), CreatedAt: timestamppb.Now()},
 	}}
 	server := grpc.NewServer()
 	fleetv1.RegisterFleetServiceServer(server, &largeLists{list: list})
-	go func() { _ = server.Serve(listener) }() // returns nil after Stop
-	t.Cleanup(server.Stop)
-	return listener.Addr().String()
+	return serve(t, server)
 }
 
 // Row 32: ten tokens at the default rate do not read responses of 8 MB.
