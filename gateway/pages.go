@@ -58,7 +58,7 @@ type documentation struct {
 
 	mu    sync.Mutex
 	kept  map[pageKey]*linked.Element // of byUse
-	byUse linked.List                 // of *keptPage, the last used first
+	byUse linked.List                 // of *keptPage, the most recently used first
 	size  int                         // of all
 }
 

@@ -40,17 +40,17 @@ func (r *Request) respond(reply Reply, err error) responseInfo {
 	r.commonHeaders(h)
 	switch {
 	case problem != nil:
-		return r.writeProblem(h, problem)
+		return r.problemResponse(h, problem)
 	case reply.page != nil:
-		return r.writePage(h, reply.page)
+		return r.pageResponse(h, reply.page)
 	case reply.redirect != 0:
 		r.setHeader(h, "Location", docsPath)
-		return r.write(reply.redirect, "ok", nil)
+		return r.response(reply.redirect, "ok", nil)
 	case reply.allow != "":
 		r.setHeader(h, "Allow", reply.allow)
-		return r.write(http.StatusNoContent, "ok", nil)
+		return r.response(http.StatusNoContent, "ok", nil)
 	}
-	return r.writeSuccess(h, reply)
+	return r.successResponse(h, reply)
 }
 
 // commonHeaders sets the headers of every response. A small response has eight headers: a map of nine needs three times the memory, and
@@ -84,8 +84,8 @@ func (r *Request) setHeader(h http.Header, name, value string) {
 	r.numValues++
 }
 
-// writeProblem makes the response of an error.
-func (r *Request) writeProblem(h http.Header, p *Problem) responseInfo {
+// problemResponse returns the response of an error.
+func (r *Request) problemResponse(h http.Header, p *Problem) responseInfo {
 	delete(h, "Allow") // set by Gin; only a 405 has it
 	maps.Copy(h, p.Header)
 	if p.RetryAfter > 0 {
@@ -94,12 +94,12 @@ func (r *Request) writeProblem(h http.Header, p *Problem) responseInfo {
 	h["Content-Type"] = contentTypeJSON
 	r.out.Reset()
 	p.encode(&r.out)
-	info := r.write(p.Status, p.Code, r.out.Bytes())
+	info := r.response(p.Status, p.Code, r.out.Bytes())
 	info.causeLabel, info.cause, info.err = p.Cause.label(), p.Cause, p.err
 	return info
 }
 
-func (r *Request) writeSuccess(h http.Header, reply Reply) responseInfo {
+func (r *Request) successResponse(h http.Header, reply Reply) responseInfo {
 	h["Content-Type"] = contentTypeJSON
 	if reply.CursorIgnored {
 		h["Cursor-Status"] = cursorIgnored
@@ -110,11 +110,11 @@ func (r *Request) writeSuccess(h http.Header, reply Reply) responseInfo {
 	if reply.NextCursor != "" {
 		r.setHeader(h, "Link", r.nextLink(reply.NextCursor))
 	}
-	return r.writeContent(h, r.out.Bytes(), nil, true)
+	return r.contentResponse(h, r.out.Bytes(), nil, true)
 }
 
-// writePage makes the response of a page of the documentation.
-func (r *Request) writePage(h http.Header, page *apidocs.Page) responseInfo {
+// pageResponse returns the response of a page of the documentation.
+func (r *Request) pageResponse(h http.Header, page *apidocs.Page) responseInfo {
 	page, ofHost := r.gateway.documentation.forRequest(r, page)
 	r.setHeader(h, "Content-Type", page.ContentType)
 	if !ofHost { // a shared cache may ignore the Host, for example where a proxy sets it
@@ -123,7 +123,7 @@ func (r *Request) writePage(h http.Header, page *apidocs.Page) responseInfo {
 	if page.CSP != "" {
 		r.setHeader(h, "Content-Security-Policy", page.CSP)
 	}
-	info := r.writeContent(h, page.Body, page.Gzip, page.Gzip != nil)
+	info := r.contentResponse(h, page.Body, page.Gzip, page.Gzip != nil)
 	info.shared = len(info.body)
 	if page.Gzip != nil { // kept for all responses
 		info.shared = min(info.shared, socketCost)
@@ -131,10 +131,10 @@ func (r *Request) writePage(h http.Header, page *apidocs.Page) responseInfo {
 	return info
 }
 
-// writeContent makes the response of a body, with conditional requests and, if it may be compressed, with gzip; compressed is the body with
-// gzip, nil if it is not available. The ETag is strong and depends on the content only. A response with gzip is another representation with
-// another ETag (RFC 9110, section 8.8.3.3).
-func (r *Request) writeContent(h http.Header, body, compressed []byte, mayCompress bool) responseInfo {
+// contentResponse returns the response of a body, with conditional requests and, if it may be compressed, with gzip; compressed is the body
+// with gzip, nil if it is not available. The ETag is strong and depends on the content only. A response with gzip is another representation
+// with another ETag (RFC 9110, section 8.8.3.3).
+func (r *Request) contentResponse(h http.Header, body, compressed []byte, mayCompress bool) responseInfo {
 	h["Vary"] = varyEncoding
 	useGzip := mayCompress && len(body) > minGzipBytes && acceptsGzip(r.http().Header["Accept-Encoding"])
 	if r.http().Method != http.MethodPost {
@@ -144,7 +144,7 @@ func (r *Request) writeContent(h http.Header, body, compressed []byte, mayCompre
 			for _, name := range []string{"Content-Type", "Cursor-Status", "Link"} {
 				delete(h, name) // the response that the client has cached includes them (RFC 9110, section 15.4.5)
 			}
-			return r.write(http.StatusNotModified, "ok", nil)
+			return r.response(http.StatusNotModified, "ok", nil)
 		}
 	}
 	if useGzip {
@@ -154,14 +154,14 @@ func (r *Request) writeContent(h http.Header, body, compressed []byte, mayCompre
 		}
 		body = compressed
 	}
-	return r.write(http.StatusOK, "ok", body)
+	return r.response(http.StatusOK, "ok", body)
 }
 
 // maxImplicitLength is the size of a body up to which net/http sends the Content-Length without an entry in the header map.
 const maxImplicitLength = 2 << 10
 
-// write makes a response with the status and the body.
-func (r *Request) write(status int, code string, body []byte) responseInfo {
+// response returns a response with the status and the body.
+func (r *Request) response(status int, code string, body []byte) responseInfo {
 	// The length of an HTTP/2 response is not implicit, because send flushes it.
 	implicit := len(body) <= maxImplicitLength && r.http().ProtoMajor == 1
 	if status >= http.StatusBadRequest || status == http.StatusOK && !implicit {

@@ -128,7 +128,7 @@ type calls struct {
 	took [2]durations
 }
 
-// startCalls lists, gets and creates incidents in turn. The created ones are on no page, so they notify nobody.
+// startCalls lists, gets and creates incidents in turn. The created ones are on no page, so they send no notifications.
 func startCalls(t *testing.T, s *service, p *page) *calls {
 	t.Helper()
 	c := new(calls)
