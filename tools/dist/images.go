@@ -11,7 +11,7 @@ import (
 )
 
 // imageReference matches a reference to an image by the digest of its manifest.
-var imageReference = regexp.MustCompile(`^(?:[\w.:/-]+/)?([\w.-]+)(?::[\w.-]+)?@sha256:[0-9a-f]{64}$`)
+var imageReference = regexp.MustCompile(`^(?:[\w.:/-]+/)?(opsgate|opsbackend)(?::[\w.-]+)?@sha256:[0-9a-f]{64}$`)
 
 // useImages takes the references to the published images: none, or at least one to each of opsgate and opsbackend.
 func (r *release) useImages(references []string) error {
@@ -21,7 +21,7 @@ func (r *release) useImages(references []string) error {
 	missing := []string{"opsgate", "opsbackend"}
 	for _, reference := range references {
 		parts := imageReference.FindStringSubmatch(reference)
-		if parts == nil || parts[1] != "opsgate" && parts[1] != "opsbackend" {
+		if parts == nil {
 			return fmt.Errorf("image %q is not of the form registry.example/opsgate@sha256:DIGEST, or the same for opsbackend", reference)
 		}
 		missing = slices.DeleteFunc(missing, func(name string) bool { return name == parts[1] })
@@ -33,8 +33,8 @@ func (r *release) useImages(references []string) error {
 	return nil
 }
 
-// writeImages writes the references to the images, one on each line, and returns the name of the file. Without images it removes the file of
-// an earlier release.
+// writeImages writes the references to the images, one on each line, and returns the name of the file. Without images it removes the file
+// of an earlier release.
 func (r release) writeImages() ([]string, error) {
 	name := r.name() + ".images.txt"
 	path := filepath.Join(r.out, name)

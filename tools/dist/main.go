@@ -106,8 +106,8 @@ func kind(name string) string {
 	return "file"
 }
 
-// attest writes the provenance, the references to the images, the checksums, and with a key the signatures. It returns the names of all files. program is the path of
-// one of the built programs.
+// attest writes the provenance, the references to the images, the checksums, and with a key the signatures. It returns the names of all
+// files. program is the path of one of the built programs.
 func (r release) attest(files []string, program string) ([]string, error) {
 	statement, err := r.provenance(files, program)
 	if err != nil {
