@@ -50,7 +50,7 @@ func newMetrics() *Metrics {
 		}, []string{"route", "status", "code", "cause"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "opsgate_http_request_duration_seconds",
-			Help:    "Time from reading a request's header to the complete response, without the time in which the body arrived, by operation.",
+			Help:    "Time from reading a request's header until its response is made, without the time in which the body arrived, by operation.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"route"}),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{

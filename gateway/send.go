@@ -38,7 +38,8 @@ func (r *Request) send(info responseInfo) {
 		_ = r.writeBody(info.body) // fails only if the client has disconnected
 		return
 	}
-	if r.clientGone() { // it must not cut off responses of others
+	// The response to a reset stream must not cut off others. Over HTTP/1.1, a client that closed its sending side may still read.
+	if req.ProtoMajor > 1 && r.clientGone() {
 		return
 	}
 	from, began := r.ClientAddr(), r.gateway.options.Clock()

@@ -194,13 +194,19 @@ func certificate(t *testing.T, dir string) *x509.CertPool {
 // freePorts returns different free ports below the range of ephemeral ports, so that no connection gets one before a program binds it.
 func freePorts(t *testing.T, count int) (ports []string) {
 	t.Helper()
+	var held []net.Listener
+	defer func() {
+		for _, listener := range held {
+			_ = listener.Close()
+		}
+	}()
 	for range 100 {
 		port := strconv.Itoa(10_000 + mathrand.N(20_000))
 		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:"+port)
 		if err != nil {
 			continue
 		}
-		defer func() { _ = listener.Close() }()
+		held = append(held, listener)
 		if ports = append(ports, port); len(ports) == count {
 			return ports
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 )
@@ -92,7 +93,7 @@ func (c catalog) selectorProblems(s *parser.VectorSelector) (list []string) {
 	}
 	for _, matcher := range s.LabelMatchers {
 		switch {
-		case matcher.Name == labels.MetricName, slices.Contains(targetLabels(), matcher.Name):
+		case matcher.Name == model.MetricNameLabel, slices.Contains(targetLabels(), matcher.Name):
 		case m[matcher.Name] == nil:
 			list = append(list, s.Name+" has no label "+matcher.Name)
 		case !matches(m[matcher.Name], matcher):

@@ -233,6 +233,6 @@ func (w *window) allow(elapsed time.Duration) bool {
 	}
 	w.last[w.next] = now
 	w.next = (w.next + 1) % len(w.last)
-	w.closedUntil.Store(w.last[w.next] + int64(time.Second))
+	w.closedUntil.Store(w.last[w.next] + int64(w.per))
 	return true
 }
