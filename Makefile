@@ -17,11 +17,11 @@ DEPLOY_MODULES := tools/deploytest tools/dist tools/monitortest
 TEST_PROGRAMS := chromium curl dockerd/docker.io fish groff/groff-base haproxy ip/iproute2 jq promtool/prometheus redis-server systemd-analyze/systemd zsh
 
 # These tests measure latency while processes are killed and frozen, so no other package is tested at the same time.
-ALONE := cmd/internal/chaostest
+ALONE := cmd/internal/test/chaos
 
 # These tests start compilers and interpreters, for each sample of the documentation and for clients in four languages, or check dozens of
 # faulty backends.
-SLOW := cmd/internal/apidocstest cmd/internal/conformance tools/clients
+SLOW := cmd/internal/test/docs cmd/internal/conformance tools/clients
 
 # The tests of a package end within TEST_TIMEOUT, so that one that hangs is reported, with the stacks of all goroutines. Those of ALONE,
 # which break one dependency after the other, those of SLOW, and those of DEPLOY_MODULES, which build releases and images, have more time.
@@ -134,16 +134,16 @@ fuzz: ## Fuzz every target for FUZZTIME (30s).
 	@tools/fuzz.sh $(FUZZTIME)
 
 chaos: ## Break each dependency, and print each figure beside its bound: docs/reliability.md. CHAOS="-run Frozen" passes flags.
-	@go test -count=1 -v -timeout=30m ./cmd/internal/chaostest -full -skip 'RollingRestart|RollingUpgrade|Soak|Attack' $(CHAOS)
+	@go test -count=1 -v -timeout=30m ./cmd/internal/test/chaos -full -skip 'RollingRestart|RollingUpgrade|Soak|Attack' $(CHAOS)
 
 attack: ## Attack a gateway while another client uses it, and print each figure beside its bound: docs/security.md. ATTACK="Bodies" selects.
-	@go test -count=1 -v -timeout=15m ./cmd/internal/chaostest -full -run 'Attack.*$(ATTACK)'
+	@go test -count=1 -v -timeout=15m ./cmd/internal/test/chaos -full -run 'Attack.*$(ATTACK)'
 
 cluster: ## Two gateways, three backends and Redis behind a balancer under load: restart each, upgrade from the last release, rotate: docs/scaling.md.
-	@go test -count=1 -v -run Rolling ./cmd/internal/chaostest -full
+	@go test -count=1 -v -run Rolling ./cmd/internal/test/chaos -full
 
 soak: ## Use and break a whole system for SOAKTIME (20m), and check that gateways leak nothing: docs/reliability.md.
-	@go test -count=1 -v -timeout=0 -run Soak ./cmd/internal/chaostest -soak $(SOAKTIME)
+	@go test -count=1 -v -timeout=0 -run Soak ./cmd/internal/test/chaos -soak $(SOAKTIME)
 
 bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway and with its own parts. EDGEBENCH="-enforce" passes flags.
 	@grep -rlE '^func Benchmark' --include='*_test.go' . | xargs -n1 dirname | sort -u | \
@@ -215,13 +215,13 @@ lint: ## Run golangci-lint, which includes go vet.
 
 generate: ## Generate code from the protos and the SQL, the OpenAPI document and the client of opsctl, the chart's schema of config, and the runbooks' HTML.
 	@$(TOOL) buf generate
-	@$(TOOL) sqlc generate --file cmd/internal/refbackend/store/sqlc.yaml
+	@$(TOOL) sqlc generate --file cmd/internal/backend/store/sqlc.yaml
 	@cd tools/edgebench && $(TOOL) buf generate
 	@go run ./gateway/openapi/openapigen
-	@$(TOOL) oapi-codegen -config cmd/internal/apiclient/oapi-codegen.yaml gateway/openapi/openapi.yaml
-	@go run ./cmd/internal/apiclient/operationsgen
-	@go run ./cmd/internal/config/chartgen
-	@go run ./cmd/internal/admin/console/runbooksgen
+	@$(TOOL) oapi-codegen -config cmd/internal/ctl/apiclient/oapi-codegen.yaml gateway/openapi/openapi.yaml
+	@go run ./cmd/internal/ctl/apiclient/operationsgen
+	@go run ./cmd/internal/gate/config/chartgen
+	@go run ./cmd/internal/gate/admin/console/runbooksgen
 
 outdated: ## List what is behind its newest version, with the days since: docs/dependencies.md. Needs the network, and make test-packages.
 	@tools/outdated.sh $(MODULES)

@@ -13,7 +13,7 @@ mkdir "$work/tree" "$work/committed" "$work/generated"
 # move_generated FROM TO moves all generated Go files, with their folders, and copies the other files that `make generate` writes.
 move_generated() {
   local list
-  (cd "$1" && tar -cf - README.md gateway/openapi/openapi.yaml cmd/internal/admin/console/runbooks \
+  (cd "$1" && tar -cf - README.md gateway/openapi/openapi.yaml cmd/internal/gate/admin/console/runbooks \
     "$chart/values.schema.json" "$chart/files/restart-keys.yaml") | tar -xf - -C "$2"
   list=$(cd "$1" && grep -rlE --include='*.go' '^// Code generated .* DO NOT EDIT\.$' . || true)
   [ -n "$list" ] || return 0

@@ -7,7 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"opsgate/cmd/internal/backendcmd"
+	"opsgate/cmd/internal/backend/command"
 )
 
 func main() {

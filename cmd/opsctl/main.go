@@ -7,7 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"opsgate/cmd/internal/opsctl"
+	"opsgate/cmd/internal/ctl/command"
 )
 
 func main() {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 
 	"opsgate/backendclient"
-	"opsgate/cmd/internal/devcmd"
+	"opsgate/cmd/internal/dev/command"
 )
 
 func main() {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 
 	"opsgate/backendclient"
-	"opsgate/cmd/internal/gatewaycmd"
+	"opsgate/cmd/internal/gate/command"
 )
 
 func main() {

@@ -33,7 +33,7 @@ func (r release) build(ctx context.Context, p platform, out string) error {
 	if err != nil {
 		return err
 	}
-	const info = "opsgate/cmd/internal/buildinfo"
+	const info = "opsgate/cmd/internal/kit/buildinfo"
 	flags := fmt.Sprintf("-s -w -X %[1]s.version=%[2]s -X %[1]s.revision=%[3]s -X %[1]s.date=%[4]s",
 		info, r.version, r.revision, r.date.Format(time.RFC3339))
 	args := slices.Concat([]string{"build"}, strings.Fields(string(common)), []string{"-buildvcs=false", "-ldflags=" + flags, "-o", out + "/"})
@@ -110,7 +110,7 @@ func (r release) documents() ([]entry, error) {
 		{"README.md", "README.md"},
 		{"CHANGELOG.md", "CHANGELOG.md"},
 		{"SECURITY.md", "SECURITY.md"},
-		{"cmd/internal/refbackend/webhook/payload.schema.json", "cmd/internal/refbackend/webhook/payload.schema.json"},
+		{"cmd/internal/backend/webhook/payload.schema.json", "cmd/internal/backend/webhook/payload.schema.json"},
 		{"deploy/conformance-fixtures.yaml", "deploy/conformance-fixtures.yaml"},
 		{"deploy/helm/opsgate/README.md", "deploy/helm/opsgate/README.md"},
 		{"deploy/opsgate.yaml", "deploy/opsgate.yaml"},

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 	"go.yaml.in/yaml/v3"
 
-	"opsgate/cmd/internal/yamlerror"
+	"opsgate/cmd/internal/kit/yamlerror"
 )
 
 // A Kind is a kind of resource. Fixtures name one resource of each kind for each team.

@@ -14,8 +14,8 @@ import (
 
 	"opsgate/authn"
 	"opsgate/cmd/internal/conformance"
-	"opsgate/cmd/internal/demo"
-	"opsgate/cmd/internal/refbackend"
+	"opsgate/cmd/internal/backend/demo"
+	"opsgate/cmd/internal/backend/service"
 	"opsgate/proto/contract"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"

@@ -1,0 +1,69 @@
+// Package audit writes the audit log of teams. An entry is written in the transaction of its action.
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"opsgate/cmd/internal/backend/store/query"
+)
+
+// Actor and address of actions that have no caller: those of the service itself and of the command line of opsbackend.
+const (
+	ServiceActor   = "00000000-0000-0000-0000-000000000000"
+	ServiceAddress = "127.0.0.1"
+)
+
+// SubscriberRemoved is the action type of the removal of a subscriber, which several packages write.
+const SubscriberRemoved = "subscriber.removed"
+
+// An Action is one change in a team. Its kind is `<resource>.<verb>`.
+type Action struct {
+	Team, Kind, ResourceID      string
+	Actor, IPAddress, RequestID string
+	At                          int64 // in nanoseconds
+}
+
+// ServiceAction returns an action of the service itself or of the command line of opsbackend.
+func ServiceAction(team, kind, resourceID string, at int64) Action {
+	return Action{
+		Team: team, Kind: kind, ResourceID: resourceID, At: at, Actor: ServiceActor, IPAddress: ServiceAddress,
+	}
+}
+
+// Record writes the entry, in the transaction of the action.
+func (a Action) Record(ctx context.Context, q *query.Queries) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("create the id of an audit entry: %w", err)
+	}
+	resource, _, _ := strings.Cut(a.Kind, ".")
+	err = q.InsertAuditEntry(ctx, query.InsertAuditEntryParams{
+		ID: id.String(), TeamID: a.Team, ActionType: a.Kind, ResourceType: resource, ResourceID: a.ResourceID,
+		ActorID: a.Actor, IpAddress: a.IPAddress, RequestID: a.RequestID, CreatedAt: a.At,
+	})
+	if err != nil {
+		return fmt.Errorf("write the audit entry: %w", err)
+	}
+	return nil
+}
+
+// TimeOfWrite returns the current time, or one nanosecond after the team's last write if that is later (the clock may be coarse, or was
+// set back). So the order of a team's rows by time is the order of the writes. The last audit entry has the time of the last write,
+// because every write has an audit entry.
+func TimeOfWrite(ctx context.Context, q *query.Queries, clock func() time.Time, team string) (int64, error) {
+	last, err := q.LastAuditTime(ctx, team)
+	if errors.Is(err, sql.ErrNoRows) {
+		return clock().UnixNano(), nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look up the last write: %w", err)
+	}
+	return max(clock().UnixNano(), last+1), nil
+}

@@ -1,0 +1,129 @@
+package backendcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+
+	"opsgate/cmd/internal/kit/buildinfo"
+	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/cmd/internal/backend/outbound"
+	"opsgate/cmd/internal/backend/links"
+	"opsgate/cmd/internal/backend/mail"
+	"opsgate/cmd/internal/backend/webhook"
+)
+
+// outgoing are the flags of serve for what is sent to the subscribers of status pages.
+type outgoing struct {
+	SMTP             string `name:"smtp" placeholder:"ADDR" help:"SMTP server, host:port. Without it, emails wait."`
+	SMTPTLS          string `name:"smtp-tls" enum:"starttls,tls,none" default:"starttls" help:"starttls, tls or none (${default})."`
+	SMTPUser         string `name:"smtp-user" placeholder:"NAME" help:"User at the SMTP server."`
+	SMTPPasswordFile string `name:"smtp-password-file" placeholder:"FILE" help:"File with the password of the user."`
+	MailFrom         string `placeholder:"ADDR" help:"Sender of emails: 'Harbour <status@harbour.example>'."`
+
+	LinksURL    string `name:"links-url" placeholder:"URL" help:"Public URL below which emails link to confirm and unsubscribe."`
+	LinksListen string `placeholder:"ADDR" help:"Address of the pages that these links open; plain HTTP, for a proxy with TLS."`
+
+	LinksTrustedProxies []netip.Prefix `placeholder:"NETWORK" help:"Proxies in front of these pages, whose X-Forwarded-For has the client."`
+
+	AllowHTTPWebhooks bool `name:"allow-http-webhooks" help:"Webhooks also over http, and to private addresses. For demos and tests."`
+	NoDelivery        bool `help:"Deliver nothing, because another process on the data directory does."`
+}
+
+// check returns an error for settings that need each other. The form of the values is checked when they are used.
+func (o outgoing) check() error {
+	var problems []error
+	add := func(wrong bool, text string) {
+		if wrong {
+			problems = append(problems, errors.New(text))
+		}
+	}
+	mailed := o.SMTP != ""
+	host, _, err := net.SplitHostPort(o.SMTP)
+	add(mailed && err != nil, "--smtp needs a host and a port")
+	add(mailed && o.MailFrom == "", "--smtp needs --mail-from")
+	add(mailed && o.LinksURL == "", "--smtp needs --links-url")
+	add(!mailed && o.MailFrom != "", "--mail-from needs --smtp")
+	add(!mailed && o.SMTPUser != "", "--smtp-user needs --smtp")
+	add((o.SMTPUser == "") != (o.SMTPPasswordFile == ""), "--smtp-user and --smtp-password-file need each other")
+	add(o.SMTPUser != "" && o.SMTPTLS == string(mail.NoTLS) && !mail.IsLoopback(host), "--smtp-user needs TLS: the password would be readable")
+	add(len(o.LinksTrustedProxies) > 0 && o.LinksListen == "", "--links-trusted-proxies needs --links-listen")
+	add(o.NoDelivery && mailed, "--no-delivery excludes --smtp")
+	return errors.Join(problems...)
+}
+
+// password returns the password of the SMTP user, or "" without one.
+func (o outgoing) password() (string, error) {
+	if o.SMTPPasswordFile == "" {
+		return "", nil
+	}
+	content, err := os.ReadFile(o.SMTPPasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("read the password of the SMTP user: %w", err)
+	}
+	return strings.TrimRight(string(content), "\r\n"), nil
+}
+
+// mail returns the settings of emails, or nil if they wait.
+func (o outgoing) mail() (*mail.Options, error) {
+	if o.SMTP == "" {
+		return nil, nil
+	}
+	password, err := o.password()
+	if err != nil {
+		return nil, err
+	}
+	return &mail.Options{
+		Address: o.SMTP, TLS: mail.TLSMode(o.SMTPTLS), User: o.SMTPUser, Password: password, From: o.MailFrom, LinksURL: o.LinksURL,
+	}, nil
+}
+
+// webhook returns the settings of webhooks.
+func (o outgoing) webhook() webhook.Options {
+	options := webhook.Options{Version: buildinfo.Read().Version}
+	if o.AllowHTTPWebhooks {
+		options.AllowHTTP, options.DialContext = true, new(net.Dialer).DialContext
+	}
+	return options
+}
+
+// delivery returns the part that delivers notifications, which does nothing in a process that does not deliver.
+func (s server) delivery() (func(context.Context) error, error) {
+	if !s.delivers() {
+		return func(context.Context) error { return nil }, nil
+	}
+	settings, err := s.Outgoing.mail()
+	if err != nil {
+		return nil, err
+	}
+	if s.Outgoing.AllowHTTPWebhooks {
+		s.logger.Warn("webhooks may reach internal services: --allow-http-webhooks is for demos and tests")
+	}
+	out, err := outbound.New(outbound.Options{
+		Backend: s.backend, Clock: s.environment.Clock, Mail: settings, Webhook: s.Outgoing.webhook(),
+		Logger: s.logger, Registerer: s.registry, TracerProvider: s.traces.TracerProvider(),
+	})
+	if err != nil {
+		return nil, commandline.UsageError{Err: err}
+	}
+	return out.Run, nil
+}
+
+// pages returns what is served over HTTP.
+func (s server) pages() (list []page) {
+	if s.AdminListen != "" {
+		list = append(list, page{name: "admin", address: s.AdminListen, handler: adminPage(s.registry)})
+	}
+	if s.Outgoing.LinksListen != "" {
+		pages := links.New(links.Options{
+			Store: s.backend.Store(), Clock: s.environment.Clock, Logger: s.logger, Proxies: s.Outgoing.LinksTrustedProxies,
+			Registerer: s.registry,
+		})
+		list = append(list, page{name: "links", address: s.Outgoing.LinksListen, handler: pages, limit: pages.Limit})
+	}
+	return list
+}

@@ -1,0 +1,173 @@
+package backendcmd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"opsgate/cmd/internal/kit/buildinfo"
+	"opsgate/cmd/internal/kit/certs"
+	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/cmd/internal/backend/demo"
+	"opsgate/cmd/internal/kit/logging"
+	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/kit/tracing"
+)
+
+type serve struct {
+	dataDir
+	tokenFormat
+
+	Listen      string     `default:"127.0.0.1:9000" placeholder:"ADDR" help:"Address to listen on (${default}); port 0 selects a free port."`
+	AdminListen string     `placeholder:"ADDR" help:"Address of /metrics and /livez. Off by default."`
+	Services    []string   `placeholder:"NAME" help:"Services: fleet, monitoring, incident, audit, identity (all)."`
+	Seed        string     `enum:",demo" default:"" placeholder:"demo" help:"Data to insert into an empty database: demo."`
+	Reflection  bool       `help:"Serve gRPC reflection, which describes every method to any client."`
+	LogLevel    slog.Level `default:"info" placeholder:"LEVEL" help:"debug, which shows calls, info, warn or error (${default})."`
+
+	TLSCert     string `name:"tls-cert" placeholder:"FILE" and:"tls" help:"Certificate of the services, as PEM; without it, plaintext."`
+	TLSKey      string `name:"tls-key" placeholder:"FILE" and:"tls" help:"Key of the certificate. Changed files apply to new connections."`
+	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" help:"Roots of client certificates, which are then required."`
+
+	Outgoing outgoing `embed:""`
+}
+
+// Run serves until ctx ends.
+func (c *serve) Run(ctx context.Context, e Environment) (err error) {
+	if err := c.check(); err != nil {
+		return commandline.UsageError{Err: err}
+	}
+	registry := newRegistry()
+	logger, limiter, err := logging.NewRepeated(slog.NewJSONHandler(e.Err, &slog.HandlerOptions{Level: c.LogLevel}), e.Clock, registry)
+	if err != nil {
+		return err
+	}
+	encryption, err := c.tls(logger)
+	if err != nil {
+		return err
+	}
+	traces, err := tracing.New(tracing.Options{
+		Service: "opsbackend", Version: buildinfo.Read().Version, Logger: logger, Registerer: registry,
+	})
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
+	backend, err := refbackend.Open(ctx, refbackend.Options{
+		DataDir: c.DataDir, Clock: e.Clock, Logger: logger, Reflection: c.Reflection, TracerProvider: traces.TracerProvider(),
+		TLS: encryption,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, backend.Close()) }()
+	if c.Seed == "demo" {
+		if err := demo.Seed(ctx, backend.Store(), c.format(), e.Clock()); err != nil {
+			return fmt.Errorf("insert the demo data: %w", err)
+		}
+	}
+	s := server{serve: c, environment: e, backend: backend, logger: logger, logLines: limiter, registry: registry, traces: traces}
+	return s.run(ctx)
+}
+
+// check returns an error for settings that need each other.
+func (c *serve) check() error {
+	errs := []error{refbackend.CheckServices(c.Services), c.Outgoing.check()}
+	if c.TLSClientCA != "" && c.TLSCert == "" {
+		errs = append(errs, errors.New("--tls-client-ca needs --tls-cert and --tls-key"))
+	}
+	return errors.Join(errs...)
+}
+
+// tls returns the TLS configuration of the services, or nil for plaintext.
+func (c *serve) tls(logger *slog.Logger) (*tls.Config, error) {
+	if c.TLSCert == "" {
+		return nil, nil //nolint:nilnil // nil means plaintext
+	}
+	return certs.New(certs.Options{
+		Listener: "gRPC", Protocols: []string{"h2"}, RequireClient: c.TLSClientCA != "", Logger: logger,
+		Files: certs.Files{Certificate: c.TLSCert, Key: c.TLSKey, ClientCA: c.TLSClientCA},
+	})
+}
+
+// A server is one run of the command.
+type server struct {
+	*serve
+
+	environment Environment
+	backend     *refbackend.Backend
+	logger      *slog.Logger
+	logLines    *logging.Limiter // of logger
+	registry    *prometheus.Registry
+	traces      *tracing.Provider
+}
+
+// run runs all parts until ctx ends or one of them fails.
+func (s server) run(ctx context.Context) error {
+	parts, err := s.parts(ctx)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, part := range parts {
+		group.Go(func() error { return part(ctx) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	s.logger.Info("stopped")
+	return nil
+}
+
+// parts opens the listeners and returns what runs beside each other.
+func (s server) parts(ctx context.Context) (parts []func(context.Context) error, err error) {
+	var opened listeners
+	defer func() {
+		if err != nil {
+			opened.close()
+		}
+	}()
+	deliver, err := s.delivery()
+	if err != nil {
+		return nil, err
+	}
+	calls, err := opened.listen(ctx, s.Listen)
+	if err != nil {
+		return nil, err
+	}
+	attributes := []any{"address", calls.Addr().String(), "services", s.services()}
+	for _, page := range s.pages() {
+		listener, err := opened.listen(ctx, page.address)
+		if err != nil {
+			return nil, err
+		}
+		attributes = append(attributes, page.name, listener.Addr().String())
+		if page.limit != nil {
+			listener = page.limit(listener)
+		}
+		parts = append(parts, func(ctx context.Context) error { return serveHTTP(ctx, listener, page.handler) })
+	}
+	parts = append(parts, deliver, s.logLines.Run, s.backend.RunMaintenance, func(ctx context.Context) error {
+		return s.backend.Serve(ctx, calls, s.Services...)
+	})
+	s.logger.Info("serving", attributes...)
+	return parts, nil
+}
+
+func (c *serve) services() []string {
+	if len(c.Services) == 0 {
+		return refbackend.ServiceNames()
+	}
+	return c.Services
+}
+
+// delivers reports whether this process delivers notifications: the one that writes them does.
+func (c *serve) delivers() bool {
+	return !c.Outgoing.NoDelivery && slices.Contains(c.services(), "incident")
+}

@@ -1,0 +1,106 @@
+package backendcmd_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"os"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"opsgate/cmd/internal/gate/admin/admintest"
+)
+
+// check makes a health check on a new connection and returns the code, and the serial number of the server's certificate.
+func (s *server) check(transport credentials.TransportCredentials) (code codes.Code, serial int64) {
+	s.t.Helper()
+	conn, err := grpc.NewClient(s.conn.Target(), grpc.WithTransportCredentials(transport))
+	must(s.t, err)
+	defer func() { must(s.t, conn.Close()) }()
+	var server peer.Peer
+	_, err = healthv1.NewHealthClient(conn).Check(s.t.Context(), &healthv1.HealthCheckRequest{}, grpc.Peer(&server))
+	if info, ok := server.AuthInfo.(credentials.TLSInfo); ok {
+		serial = info.State.PeerCertificates[0].SerialNumber.Int64()
+	}
+	return status.Code(err), serial
+}
+
+func TestServicesOverTLSRequireAClientCertificate(t *testing.T) {
+	authority, clients := admintest.NewAuthority(t), admintest.NewAuthority(t)
+	first, second := authority.Server(t, 1), authority.Server(t, 2)
+	files := admintest.Write(t, first.Certificate, first.Key, clients.PEM)
+	s := serve(t, "--data-dir", t.TempDir(), "--tls-cert", files[0], "--tls-key", files[1], "--tls-client-ca", files[2])
+	roots := x509.NewCertPool()
+	roots.AddCert(authority.Root)
+	with := func(certificates ...tls.Certificate) credentials.TransportCredentials {
+		return credentials.NewTLS(&tls.Config{RootCAs: roots, Certificates: certificates, MinVersion: tls.VersionTLS12})
+	}
+	gateway := with(clients.Client(t, pkix.Name{CommonName: "gateway"}, 7).TLS(t)...)
+	for name, transport := range map[string]credentials.TransportCredentials{
+		"plaintext":                           insecure.NewCredentials(),
+		"no certificate":                      with(),
+		"a certificate of another authority":  with(authority.Client(t, pkix.Name{CommonName: "gateway"}, 8).TLS(t)...),
+		"a certificate of a server as client": with(clients.Server(t, 9).TLS(t)...),
+	} {
+		if code, _ := s.check(transport); code != codes.Unavailable {
+			t.Errorf("%s: %v", name, code)
+		}
+	}
+	if code, serial := s.check(gateway); code != codes.OK || serial != 1 {
+		t.Errorf("%v with certificate %d", code, serial)
+	}
+	must(t, os.WriteFile(files[0], second.Certificate, 0o600))
+	if code, serial := s.check(gateway); code != codes.OK || serial != 1 {
+		t.Errorf("with half of the new files: %v with certificate %d", code, serial)
+	}
+	must(t, os.WriteFile(files[1], second.Key, 0o600))
+	if code, serial := s.check(gateway); code != codes.OK || serial != 2 {
+		t.Errorf("with the new files: %v with certificate %d", code, serial)
+	}
+	must(t, os.WriteFile(files[2], authority.PEM, 0o600))
+	if code, _ := s.check(gateway); code != codes.Unavailable {
+		t.Errorf("with other roots: %v", code)
+	}
+}
+
+func TestWithoutRootsNoClientCertificateIsRequired(t *testing.T) {
+	authority := admintest.NewAuthority(t)
+	own := authority.Server(t, 1)
+	files := admintest.Write(t, own.Certificate, own.Key)
+	s := serve(t, "--data-dir", t.TempDir(), "--tls-cert", files[0], "--tls-key", files[1])
+	roots := x509.NewCertPool()
+	roots.AddCert(authority.Root)
+	if code, _ := s.check(credentials.NewTLS(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})); code != codes.OK {
+		t.Error(code)
+	}
+}
+
+func TestInvalidTLSFlags(t *testing.T) {
+	own := admintest.NewAuthority(t).Server(t, 1)
+	files := admintest.Write(t, own.Certificate, own.Key)
+	for _, c := range []struct {
+		flags []string
+		code  int
+		want  string
+	}{
+		{[]string{"--tls-cert", files[0]}, 2, "--tls-key"},
+		{[]string{"--tls-key", files[1]}, 2, "--tls-cert"},
+		{[]string{"--tls-client-ca", files[0]}, 2, "--tls-client-ca needs --tls-cert and --tls-key"},
+		{[]string{"--tls-cert", files[0] + "x", "--tls-key", files[1]}, 1, "open " + files[0] + "x: no such file"},
+		{[]string{"--tls-cert", files[0], "--tls-key", files[0]}, 1, "read the certificate in " + files[0] + " with its key in " + files[0]},
+		{[]string{"--tls-cert", files[0], "--tls-key", files[1], "--tls-client-ca", files[1]}, 1, "there is none in " + files[1]},
+	} {
+		code, _, errs := run(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()}, c.flags...)...)
+		if code != c.code || !strings.Contains(errs, c.want) {
+			t.Errorf("%q: exit code %d, %s", c.flags, code, errs)
+		}
+	}
+}

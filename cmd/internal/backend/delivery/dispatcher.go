@@ -1,0 +1,146 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"opsgate/cmd/internal/backend/store"
+)
+
+// LockName is the name of the file in the data directory that the active dispatcher has locked.
+const LockName = "delivery.lock"
+
+const (
+	// pollInterval is how often the dispatcher looks for work of other processes, and for deliveries whose time has come.
+	pollInterval = time.Second
+	// lockInterval is how often a second dispatcher tries to take over.
+	lockInterval = 250 * time.Millisecond
+	// grace is how long attempts in progress may take after ctx has ended; after it, their contexts end.
+	grace = 5 * time.Second
+	// lastWrites is how long after the grace period results may wait for other writers. Messages without a stored result are sent again.
+	lastWrites = 5 * time.Second
+)
+
+// Options are the settings of a dispatcher.
+type Options struct {
+	// Senders are the senders by channel: email, webhook. The deliveries of other channels wait.
+	Senders map[string]Sender
+	// Clock returns the time of deliveries; nil means time.Now.
+	Clock func() time.Time
+	// BackendClock returns the time of all other rows; nil means Clock.
+	BackendClock func() time.Time
+	// Logger receives failed attempts and dead letters; nil discards them.
+	Logger *slog.Logger
+	// Wake returns a channel that is closed when there may be a new notification. Without it, the dispatcher looks once a second.
+	Wake func() <-chan struct{}
+	// Registerer receives the metrics; nil means none.
+	Registerer prometheus.Registerer
+	// Random returns numbers in [0, 1) for the jitter of retries, and is safe for concurrent use; nil means math/rand/v2.
+	Random func() float64
+	// TracerProvider receives a span for each attempt; nil means none.
+	TracerProvider trace.TracerProvider
+}
+
+// A Dispatcher expands notifications into deliveries and sends them.
+type Dispatcher struct {
+	store   *store.Store
+	options Options
+	tracer  trace.Tracer
+	metrics *metrics
+	warns   *warnings
+	now     func() int64 // of deliveries
+
+	expanded chan struct{}  // has an element after an expansion
+	outcomes chan outcome   // of attempts that have ended
+	ended    chan claim     // attempts that no longer use a slot
+	released chan []outcome // whose results are in the database
+	// abandon ends attempts and writes at once, for tests: what a kill of the process does.
+	abandon context.CancelFunc
+}
+
+// New returns a dispatcher for the deliveries in a store. It registers its metrics.
+func New(data *store.Store, options Options) *Dispatcher {
+	if options.Clock == nil {
+		options.Clock = time.Now
+	}
+	if options.BackendClock == nil {
+		options.BackendClock = options.Clock
+	}
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	if options.Wake == nil {
+		options.Wake = func() <-chan struct{} { return nil }
+	}
+	if options.Random == nil {
+		options.Random = rand.Float64
+	}
+	if options.TracerProvider == nil {
+		options.TracerProvider = noop.NewTracerProvider()
+	}
+	d := &Dispatcher{
+		store:   data,
+		options: options,
+		tracer:  options.TracerProvider.Tracer("opsgate/cmd/internal/backend/delivery"),
+		metrics: newMetrics(data, options),
+		warns:   &warnings{clock: options.Clock},
+		now:     func() int64 { return options.Clock().UnixNano() },
+
+		expanded: make(chan struct{}, 1),
+	}
+	return d
+}
+
+// Run sends deliveries until ctx ends; it then waits up to five seconds for attempts in progress, up to five more until their results are
+// written, and returns nil.
+// It may be called once. While another dispatcher runs on the same data directory, Run waits for its end.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	lock := flock.New(filepath.Join(d.store.Dir(), LockName), flock.SetPermissions(0o600))
+	if err := d.lock(ctx, lock); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("lock the deliveries: %w", err)
+	}
+	defer lock.Close()
+
+	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	d.abandon = abandon
+	d.outcomes, d.ended, d.released = make(chan outcome, resultBatch), make(chan claim), make(chan []outcome)
+
+	var group sync.WaitGroup
+	group.Go(func() { d.expandAll(ctx) })
+	group.Go(func() { d.writeResults(work) })
+	d.schedule(ctx, work)
+	group.Wait()
+	return nil
+}
+
+// lock waits for the lock. It is released when the process ends, however it ends.
+func (d *Dispatcher) lock(ctx context.Context, lock *flock.Flock) error {
+	locked, err := lock.TryLock()
+	if err != nil || locked {
+		return err
+	}
+	d.options.Logger.InfoContext(ctx, "another process sends the deliveries of this data directory: waiting for its end")
+	locked, err = lock.TryLockContext(ctx, lockInterval)
+	if err == nil && !locked {
+		err = errors.New("not locked")
+	}
+	if err == nil {
+		d.options.Logger.InfoContext(ctx, "sending the deliveries of this data directory")
+	}
+	return err
+}

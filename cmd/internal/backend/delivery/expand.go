@@ -1,0 +1,126 @@
+package delivery
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"opsgate/cmd/internal/backend/store/query"
+)
+
+const (
+	// expansionBatch is the number of deliveries that one transaction inserts. A transaction of the API waits for it.
+	expansionBatch = 50
+	// expansionPause leaves the database to the API between two batches.
+	expansionPause = 25 * time.Millisecond
+)
+
+// expandAll expands notifications until ctx ends, and signals expanded after each batch.
+func (d *Dispatcher) expandAll(ctx context.Context) {
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	for {
+		wake := d.options.Wake() // before the query, so that no notification after it is missed
+		for ctx.Err() == nil {
+			found, err := d.expandBatch(ctx)
+			if err != nil && ctx.Err() == nil {
+				d.options.Logger.ErrorContext(ctx, "expanding a notification into deliveries failed", "cause", err)
+			}
+			if !found || err != nil {
+				break
+			}
+			signal(d.expanded)
+			select {
+			case <-ctx.Done():
+			case <-time.After(expansionPause):
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+			signal(d.expanded) // the process may also have inserted deliveries
+		case <-poll.C:
+		}
+	}
+}
+
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// expandBatch inserts deliveries to the next subscribers of the first notification. It returns false if there is no notification. The
+// position is stored in the same transaction, so a batch that is repeated after a crash inserts nothing twice.
+func (d *Dispatcher) expandBatch(ctx context.Context) (found bool, err error) {
+	var n query.Notification
+	err = d.store.Read(ctx, func(q *query.Queries) error {
+		n, err = q.NextNotification(ctx)
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for a notification: %w", err)
+	}
+	err = d.store.Write(ctx, func(q *query.Queries) error {
+		subscribers, err := q.ListConfirmedSubscribersAfter(ctx, query.ListConfirmedSubscribersAfterParams{
+			StatusPageID: n.StatusPageID, After: n.ExpandedTo, NotifiedAt: &n.CreatedAt, PageSize: expansionBatch,
+		})
+		if err != nil {
+			return fmt.Errorf("list the subscribers: %w", err)
+		}
+		for _, s := range subscribers {
+			if err := d.insert(ctx, q, n, s); err != nil {
+				return fmt.Errorf("write a delivery: %w", err)
+			}
+			n.ExpandedTo = s.ID
+		}
+		if len(subscribers) < expansionBatch {
+			now := d.options.BackendClock().UnixNano()
+			n.ExpandedAt = &now
+		}
+		err = q.SetNotificationExpanded(ctx, query.SetNotificationExpandedParams{
+			ID: n.ID, ExpandedTo: n.ExpandedTo, ExpandedAt: n.ExpandedAt,
+		})
+		if err != nil {
+			return fmt.Errorf("write the position: %w", err)
+		}
+		return nil
+	})
+	return true, err
+}
+
+func (d *Dispatcher) insert(
+	ctx context.Context, q *query.Queries, n query.Notification, s query.ListConfirmedSubscribersAfterRow,
+) error {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	return q.InsertDelivery(ctx, query.InsertDeliveryParams{
+		ID: id.String(), SubscriberID: s.ID, Channel: s.Channel, Receiver: receiverOf(s.Channel, s.Address),
+		NotificationID: &n.ID, Now: d.now(),
+	})
+}
+
+// receiverOf returns the host and port of a webhook. All email goes through one server, so it has no receiver.
+func receiverOf(channel, address string) string {
+	if channel != Webhook {
+		return ""
+	}
+	location, err := url.Parse(address)
+	if err != nil {
+		return "" // the sender reports it
+	}
+	return strings.ToLower(location.Host)
+}

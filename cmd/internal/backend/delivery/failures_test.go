@@ -1,0 +1,190 @@
+package delivery_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"opsgate/cmd/internal/backend/delivery"
+)
+
+// A steppedClock has the time that a test sets.
+type steppedClock struct{ nanoseconds atomic.Int64 }
+
+func (c *steppedClock) now() time.Time { return time.Unix(0, c.nanoseconds.Load()) }
+
+// pauses fails all attempts, and returns the time from each attempt to the next.
+func pauses(t *testing.T, random float64) (between []time.Duration) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
+		f.subscribe("a", "one.example")
+		f.notify(false)
+		clock := &steppedClock{}
+		got := &recorder{fail: func(context.Context, delivery.Message) error { return errors.New("HTTP 500") }}
+		r := f.start(delivery.Options{Senders: webhooks(got), Clock: clock.now, Random: func() float64 { return random }})
+		for {
+			pass(1500 * time.Millisecond)
+			due := f.due("a")
+			if due == 0 {
+				break
+			}
+			attempts := len(got.messages)
+			between = append(between, time.Duration(due-clock.nanoseconds.Load()))
+			clock.nanoseconds.Store(due - 1)
+			pass(1500 * time.Millisecond)
+			if len(got.messages) != attempts {
+				t.Fatal("an attempt before its time")
+			}
+			clock.nanoseconds.Store(due)
+		}
+		if age := clock.now().UnixNano(); age != (24 * time.Hour).Nanoseconds() {
+			t.Errorf("dead after %s", time.Duration(age))
+		}
+		want := fmt.Sprintf("dead %d HTTP 500", len(between)+1)
+		if states := f.states("a"); !slices.Equal(states, []string{want}) || len(got.messages) != len(between)+1 {
+			t.Errorf("%q after %d attempts", states, len(got.messages))
+		}
+		r.end(t)
+	})
+	return between
+}
+
+func TestFailedAttemptsAreRepeatedForADay(t *testing.T) {
+	table := []time.Duration{
+		5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour,
+		4 * time.Hour, 4 * time.Hour, 4 * time.Hour, 4 * time.Hour, 4 * time.Hour,
+	}
+	got := pauses(t, 0.5)
+	if last := len(got) - 1; last < 0 || !slices.Equal(got[:last], table) {
+		t.Errorf("%s", got)
+	}
+	for random, factor := range map[float64]float64{0: 0.8, 0.999999: 1.2} {
+		for i, pause := range pauses(t, random)[:8] {
+			want := time.Duration(float64(table[i]) * factor)
+			if (pause - want).Abs() > time.Second {
+				t.Errorf("pause %d with jitter is %s, not %s", i, pause, want)
+			}
+		}
+	}
+}
+
+func TestMessageRefusedForEverIsADeadLetterAndBlocksNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
+		f.subscribe("a", "one.example")
+		first := f.notify(false)
+		last := f.notify(false)
+		long := strings.Repeat("ä", 400)
+		got := &recorder{fail: func(_ context.Context, m delivery.Message) error {
+			if m.Update.Message == first {
+				return fmt.Errorf("%w: %s", delivery.ErrPermanent, long)
+			}
+			return nil
+		}}
+		r := f.start(delivery.Options{Senders: webhooks(got)})
+		pass(2 * time.Second)
+		r.end(t)
+		cut := string([]rune(delivery.ErrPermanent.Error() + ": " + long)[:300])
+		if states := f.states("a"); !slices.Equal(states, []string{"dead 1 " + cut, "delivered 1 "}) {
+			t.Errorf("%q", states)
+		}
+		if texts := got.received("a"); !slices.Equal(texts, []string{first, last}) {
+			t.Errorf("%q", texts)
+		}
+	})
+}
+
+func TestReceiverThatIsGoneIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
+		f.subscribe("a", "one.example")
+		f.subscribe("b", "two.example")
+		f.notify(false)
+		f.notify(false)
+		got := &recorder{fail: func(_ context.Context, m delivery.Message) error {
+			if m.Subscriber.ID == "a" {
+				return delivery.ErrGone
+			}
+			return nil
+		}}
+		r := f.start(delivery.Options{Senders: webhooks(got)})
+		pass(2 * time.Second)
+		r.end(t)
+		if a, b := f.states("a"), f.states("b"); len(a) != 0 || len(b) != 2 || len(got.received("a")) != 1 {
+			t.Errorf("deliveries %q, %q; sent %q", a, b, got.received("a"))
+		}
+		if n := f.count("subscribers"); n != 1 {
+			t.Errorf("%d subscribers", n)
+		}
+		if n := f.count("audit_entries WHERE action_type = 'subscriber.removed' AND resource_id = 'a' AND ip_address = '127.0.0.1'"); n != 1 {
+			t.Errorf("%d audit entries", n)
+		}
+	})
+}
+
+func TestPanicOfASenderIsAFailedAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
+		f.subscribe("a", "one.example")
+		f.notify(false)
+		var log bytes.Buffer
+		got := &recorder{fail: func(_ context.Context, m delivery.Message) error { panic(m.Subscriber.Address) }}
+		r := f.start(delivery.Options{Senders: webhooks(got), Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+		pass(2 * time.Second)
+		r.end(t)
+		if states := f.states("a"); !slices.Equal(states, []string{"waiting 1 the sender panicked"}) {
+			t.Errorf("%q", states)
+		}
+		if text := log.String(); !strings.Contains(text, "failures_test.go") || strings.Contains(text, "hidden") {
+			t.Error(text)
+		}
+	})
+}
+
+// One server with 100 subscribers fails: ten warnings, and then the number of the others.
+func TestFailuresAreLoggedWithoutAFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
+		for i := range 100 {
+			f.subscribe(fmt.Sprintf("s%03d", i), "one.example")
+		}
+		f.notify(false)
+		var log bytes.Buffer
+		logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		got := &recorder{fail: func(_ context.Context, m delivery.Message) error {
+			if m.Update.Message == "update 0002" {
+				return delivery.ErrPermanent
+			}
+			return errors.New("HTTP 500")
+		}}
+		r := f.start(delivery.Options{Senders: webhooks(got), Logger: logger})
+		pass(2500 * time.Millisecond)
+		f.subscribe("z", "two.example")
+		f.notify(false)
+		pass(2 * time.Second)
+		r.end(t)
+		text := log.String()
+		for line, want := range map[string]int{`"level":"WARN"`: 10, `"level":"DEBUG"`: 90, `"level":"ERROR"`: 1, "hidden": 0, "token": 0} {
+			if n := strings.Count(text, line); n != want {
+				t.Errorf("%d lines have %s, not %d", n, line, want)
+			}
+		}
+		for _, part := range []string{
+			`"delivery":"` + got.messages[0].ID, `"subscriber":"s000"`, `"channel":"webhook"`, `"attempt":1`, `"cause":"HTTP 500"`,
+			`"next_attempt":"`, `"receiver":"one.example"`,
+		} {
+			if !strings.Contains(text, part) {
+				t.Errorf("no line has %s", part)
+			}
+		}
+	})
+}

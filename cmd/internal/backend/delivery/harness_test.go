@@ -1,0 +1,250 @@
+package delivery_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/backend/store/query"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(t fataler, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A fataler is a test or a rapid test.
+type fataler interface {
+	Helper()
+	Fatal(arguments ...any)
+	Fatalf(format string, arguments ...any)
+}
+
+// A fixture is a store with one team, a status page of two components and an incident.
+type fixture struct {
+	t        fataler
+	dir      string
+	store    *store.Store
+	incident query.Incident
+	updates  int
+}
+
+const (
+	team = "team"
+	page = "page"
+)
+
+// openFixture returns a fixture until the end of the test.
+func openFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := newFixture(t, t.TempDir())
+	t.Cleanup(f.close)
+	return f
+}
+
+func newFixture(t fataler, dir string) *fixture {
+	t.Helper()
+	data, err := store.Open(context.Background(), dir)
+	must(t, err)
+	f := &fixture{t: t, dir: dir, store: data, incident: query.Incident{
+		ID: "incident", TeamID: team, Title: "Checkout is slow", Status: "investigating", Impact: "major", StartedAt: 7, CreatedAt: 7,
+	}}
+	where := page
+	f.incident.StatusPageID = &where
+	f.write(func(ctx context.Context, q *query.Queries) error {
+		must(t, q.InsertTeam(ctx, query.InsertTeamParams{ID: team, Name: team, Plan: "ai"}))
+		must(t, q.InsertStatusPage(ctx, query.InsertStatusPageParams{
+			ID: page, TeamID: team, Name: "Shop", UniqueHostname: "status.shop.example",
+		}))
+		for i, name := range []string{"Checkout", "API"} { // by position: API, Checkout
+			must(t, q.InsertComponent(ctx, query.InsertComponentParams{
+				ID: name, TeamID: team, StatusPageID: page, Name: name, Position: int64(2 - i), Status: "operational",
+			}))
+		}
+		must(t, q.InsertIncident(ctx, query.InsertIncidentParams(f.incident)))
+		for _, name := range []string{"Checkout", "API"} {
+			must(t, q.InsertIncidentComponent(ctx, query.InsertIncidentComponentParams{
+				TeamID: team, IncidentID: f.incident.ID, ComponentID: name,
+			}))
+		}
+		return nil
+	})
+	return f
+}
+
+func (f *fixture) close() { must(f.t, f.store.Close()) }
+
+func (f *fixture) write(do func(context.Context, *query.Queries) error) {
+	f.t.Helper()
+	ctx := context.Background()
+	must(f.t, f.store.Write(ctx, func(q *query.Queries) error { return do(ctx, q) }))
+}
+
+// subscribe adds a confirmed webhook subscriber on a host.
+func (f *fixture) subscribe(id, host string) {
+	f.t.Helper()
+	f.insert(id, delivery.Webhook, "https://"+host+"/"+id+"?key=hidden")
+}
+
+// subscribeBy adds a confirmed subscriber.
+func (f *fixture) subscribeBy(channel, id string) {
+	f.t.Helper()
+	f.insert(id, channel, map[string]string{
+		delivery.Email: id + "@mail.example", delivery.Webhook: "https://hooks.example/" + id,
+	}[channel])
+}
+
+func (f *fixture) insert(id, channel, address string) {
+	f.t.Helper()
+	f.write(func(ctx context.Context, q *query.Queries) error {
+		return insertSubscriber(ctx, q, id, channel, address)
+	})
+}
+
+func insertSubscriber(ctx context.Context, q *query.Queries, id, channel, address string) error {
+	confirmed := int64(1)
+	return q.InsertSubscriber(ctx, query.InsertSubscriberParams{
+		ID: id, TeamID: team, StatusPageID: page, Channel: channel, Address: address,
+		LinkToken: "token-" + id, Secret: []byte("secret"), CreatedAt: 1, ConfirmedAt: &confirmed,
+	})
+}
+
+// notify writes an update of the incident with its notification, and returns the update's text.
+func (f *fixture) notify(suppressed bool) string {
+	f.t.Helper()
+	f.updates++
+	text := fmt.Sprintf("update %04d", f.updates)
+	at := int64(f.updates)
+	f.write(func(ctx context.Context, q *query.Queries) error {
+		must(f.t, q.InsertIncidentUpdate(ctx, query.InsertIncidentUpdateParams{
+			ID: text, TeamID: team, IncidentID: f.incident.ID, Status: "identified", Message: text, CreatedAt: at,
+		}))
+		return q.InsertNotification(ctx, query.InsertNotificationParams{
+			ID: "notification of " + text, TeamID: team, StatusPageID: page, IncidentID: f.incident.ID, UpdateID: text,
+			Event: delivery.UpdatePosted, Suppressed: suppressed, CreatedAt: at,
+			Traceparent: "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01",
+		})
+	})
+	return text
+}
+
+// A running is a dispatcher that runs.
+type running struct {
+	dispatcher *delivery.Dispatcher
+	stop       context.CancelFunc
+	done       chan error
+}
+
+// start runs a dispatcher on the fixture.
+func (f *fixture) start(options delivery.Options) *running {
+	ctx, stop := context.WithCancel(context.Background())
+	r := &running{dispatcher: delivery.New(f.store, options), stop: stop, done: make(chan error, 1)}
+	go func() { r.done <- r.dispatcher.Run(ctx) }()
+	return r
+}
+
+// end stops the dispatcher and waits for its end.
+func (r *running) end(t fataler) {
+	t.Helper()
+	r.stop()
+	must(t, <-r.done)
+}
+
+// A recorder is a sender that records all messages and accepts those that fail returns nil for.
+type recorder struct {
+	fail func(ctx context.Context, m delivery.Message) error
+
+	mu       sync.Mutex
+	messages []delivery.Message
+}
+
+func (r *recorder) Send(ctx context.Context, m delivery.Message) error {
+	r.mu.Lock()
+	r.messages = append(r.messages, m)
+	r.mu.Unlock()
+	if r.fail == nil {
+		return nil
+	}
+	return r.fail(ctx, m)
+}
+
+// received returns the texts of all attempts to send to a subscriber.
+func (r *recorder) received(subscriber string) (texts []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.messages {
+		if m.Subscriber.ID == subscriber {
+			texts = append(texts, m.Update.Message)
+		}
+	}
+	return texts
+}
+
+func webhooks(s delivery.Sender) map[string]delivery.Sender {
+	return map[string]delivery.Sender{delivery.Webhook: s}
+}
+
+// states returns the deliveries of a subscriber: state, attempts and last error.
+func (f *fixture) states(subscriber string) (states []string) {
+	f.t.Helper()
+	for _, d := range f.deliveries(subscriber) {
+		states = append(states, fmt.Sprintf("%s %d %s", d.State, d.Attempts, d.LastError))
+	}
+	slices.Reverse(states)
+	return states
+}
+
+// due returns the time of the next attempt, or 0.
+func (f *fixture) due(subscriber string) int64 {
+	f.t.Helper()
+	for _, d := range f.deliveries(subscriber) {
+		if d.DueAt != nil {
+			return *d.DueAt
+		}
+	}
+	return 0
+}
+
+// deliveries returns the deliveries of a subscriber, the last first.
+func (f *fixture) deliveries(subscriber string) (rows []query.ListDeliveriesRow) {
+	f.t.Helper()
+	must(f.t, f.store.Read(context.Background(), func(q *query.Queries) (err error) {
+		rows, err = q.ListDeliveries(context.Background(), query.ListDeliveriesParams{SubscriberID: subscriber, PageSize: 100})
+		return err
+	}))
+	return rows
+}
+
+// count counts the rows of a table.
+func (f *fixture) count(table string) (n int) {
+	f.t.Helper()
+	file, err := sql.Open("sqlite", "file:"+filepath.Join(f.dir, store.FileName)+"?mode=ro")
+	must(f.t, err)
+	defer file.Close()
+	must(f.t, file.QueryRowContext(context.Background(), "SELECT count(*) FROM "+table).Scan(&n))
+	return n
+}
+
+// pass lets the time of the bubble pass.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func isUUID(id string) bool { return uuid.Validate(id) == nil && strings.ToLower(id) == id }

@@ -1,0 +1,291 @@
+package delivery_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	_ "modernc.org/sqlite" // the test reads the file directly
+	"pgregory.net/rapid"
+
+	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/store/query"
+)
+
+// Behaviours of receivers.
+const (
+	accepts = "accepts"
+	fails   = "fails"
+	refuses = "refuses" // for ever
+	isGone  = "is gone"
+	hangs   = "hangs"
+	panics  = "panics"
+)
+
+// A world is a fixture with receivers whose behaviour changes, and a dispatcher that is stopped and killed.
+type world struct {
+	*fixture
+	t          *rapid.T
+	file       *sql.DB
+	dispatcher *running
+	made       int // subscribers so far
+
+	// notified has, for each notification that is not suppressed, the subscribers that must get it.
+	notified map[string][]string
+	retried  map[string]bool // ids of dead letters that were sent again
+	deleted  map[string]bool // subscribers
+
+	mu        sync.Mutex
+	now       time.Time
+	numbers   *rand.Rand
+	behaviour map[string]string           // by subscriber
+	ids       map[string]string           // by subscriber and update
+	first     map[string]delivery.Message // the first attempt of each id
+	order     map[string][]string         // the updates of each subscriber, by first attempt
+	accepted  map[string]bool             // ids
+	refused   map[string]bool             // ids
+	busy      map[string]bool             // subscribers with an attempt in progress
+	gone      map[string]bool             // subscribers
+	problems  []string
+}
+
+func newWorld(t *rapid.T, dir string) *world {
+	w := &world{
+		fixture: newFixture(t, dir), t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		numbers:  rand.New(rand.NewPCG(1, 2)),
+		notified: map[string][]string{}, retried: map[string]bool{}, deleted: map[string]bool{},
+		behaviour: map[string]string{}, ids: map[string]string{}, first: map[string]delivery.Message{}, order: map[string][]string{},
+		accepted: map[string]bool{}, refused: map[string]bool{}, busy: map[string]bool{}, gone: map[string]bool{},
+	}
+	var err error
+	w.file, err = sql.Open("sqlite", "file:"+filepath.Join(dir, "ops.sqlite")+"?mode=ro&_busy_timeout=5000")
+	must(t, err)
+	w.restart()
+	return w
+}
+
+// end closes the files.
+func (w *world) end() {
+	w.kill()
+	must(w.t, w.file.Close())
+	w.close()
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *world) random() float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.numbers.Float64()
+}
+
+// Send is the receiver of all subscribers.
+func (w *world) Send(ctx context.Context, m delivery.Message) (err error) {
+	behaviour := w.begin(m)
+	defer func() { w.finish(m, err) }()
+	switch behaviour {
+	case accepts:
+		return nil
+	case refuses:
+		return fmt.Errorf("HTTP 404: %w", delivery.ErrPermanent)
+	case isGone:
+		return fmt.Errorf("HTTP 410: %w", delivery.ErrGone)
+	case hangs:
+		<-ctx.Done()
+		return ctx.Err()
+	case panics:
+		panic("a defect of a sender")
+	default:
+		return errors.New("HTTP 500")
+	}
+}
+
+// begin checks an attempt against those before.
+func (w *world) begin(m delivery.Message) (behaviour string) {
+	earlier := w.earlierWaiting(m.ID)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	problem := func(format string, arguments ...any) {
+		w.problems = append(w.problems, fmt.Sprintf("message %s to %s: ", m.Update.Message, m.Subscriber.ID)+fmt.Sprintf(format, arguments...))
+	}
+	s, key := m.Subscriber.ID, m.Subscriber.ID+" "+m.Update.ID
+	if w.busy[s] {
+		problem("two at once")
+	}
+	w.busy[s] = true
+	if id, ok := w.ids[key]; ok && id != m.ID {
+		problem("two ids")
+	}
+	w.ids[key] = m.ID
+	if earlier > 0 {
+		problem("sent before %d earlier ones", earlier)
+	}
+	same := m
+	same.Attempt = 0
+	if first, ok := w.first[m.ID]; !ok {
+		w.first[m.ID] = same
+		w.order[s] = append(w.order[s], m.Update.Message)
+	} else if !reflect.DeepEqual(first, same) {
+		problem("differs: %+v, first %+v", same, first)
+	}
+	return w.behaviour[s]
+}
+
+func (w *world) finish(m delivery.Message, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.busy[m.Subscriber.ID] = false
+	switch {
+	case err == nil && w.behaviour[m.Subscriber.ID] == accepts:
+		w.accepted[m.ID] = true
+	case errors.Is(err, delivery.ErrPermanent):
+		w.refused[m.ID] = true
+	case errors.Is(err, delivery.ErrGone):
+		w.gone[m.Subscriber.ID] = true
+	}
+}
+
+// earlierWaiting counts the waiting deliveries that must be sent before one.
+func (w *world) earlierWaiting(id string) (n int) {
+	const count = `SELECT count(*) FROM deliveries d, deliveries e
+		WHERE d.id = ? AND e.subscriber_id = d.subscriber_id AND e.sequence < d.sequence AND e.state = 'waiting'`
+	if err := w.file.QueryRow(count, id).Scan(&n); err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func (w *world) restart() {
+	w.dispatcher = w.start(delivery.Options{
+		Senders: map[string]delivery.Sender{delivery.Webhook: w, delivery.Email: w},
+		Clock:   w.clock, Random: w.random,
+	})
+}
+
+func (w *world) kill() {
+	synctest.Wait() // Run has started
+	w.dispatcher.stop()
+	w.dispatcher.dispatcher.Kill()
+	must(w.t, <-w.dispatcher.done)
+}
+
+// alive returns the subscribers in the database, in order.
+func (w *world) alive() (ids []string) {
+	must(w.t, w.store.Read(context.Background(), func(q *query.Queries) error {
+		rows, err := w.file.Query("SELECT id FROM subscribers ORDER BY id")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id string
+			must(w.t, rows.Scan(&id))
+			ids = append(ids, id)
+		}
+		return rows.Err()
+	}))
+	return ids
+}
+
+// drawSubscriber skips the action if there is no subscriber.
+func (w *world) drawSubscriber(t *rapid.T) string {
+	ids := w.alive()
+	if len(ids) == 0 {
+		t.Skip("no subscriber")
+	}
+	return rapid.SampledFrom(ids).Draw(t, "subscriber")
+}
+
+// actions are what happens to the world, in any order.
+func (w *world) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"subscribe": func(t *rapid.T) {
+			w.made++
+			id := fmt.Sprintf("%s-%d", rapid.StringMatching("[a-z]").Draw(t, "id"), w.made)
+			w.setBehaviour(id, rapid.SampledFrom([]string{accepts, fails, hangs}).Draw(t, "behaviour"))
+			w.subscribeBy(rapid.SampledFrom([]string{delivery.Email, delivery.Webhook}).Draw(t, "channel"), id)
+		},
+		"notify": func(t *rapid.T) {
+			if suppressed := rapid.IntRange(0, 3).Draw(t, "suppressed") == 0; suppressed {
+				w.notify(true)
+				return
+			}
+			subscribers := w.alive()
+			w.notified[w.notify(false)] = subscribers
+		},
+		"receiver": func(t *rapid.T) {
+			w.setBehaviour(w.drawSubscriber(t),
+				rapid.SampledFrom([]string{accepts, accepts, fails, refuses, isGone, hangs, panics}).Draw(t, "behaviour"))
+		},
+		"remove": func(t *rapid.T) {
+			if rapid.IntRange(0, 2).Draw(t, "really") != 0 {
+				t.Skip("too many")
+			}
+			id := w.drawSubscriber(t)
+			w.write(func(ctx context.Context, q *query.Queries) error {
+				_, err := q.DeleteSubscriber(ctx, id)
+				return err
+			})
+			w.deleted[id] = true
+		},
+		"retry": func(t *rapid.T) { w.retryDeadLetters() },
+		"resolve": func(*rapid.T) { // has no effect on messages
+			w.write(func(ctx context.Context, q *query.Queries) error {
+				now := w.clock().UnixNano()
+				return q.SetIncidentStatus(ctx, query.SetIncidentStatusParams{
+					TeamID: team, ID: w.incident.ID, Status: "resolved", ResolvedAt: &now,
+				})
+			})
+		},
+		"step": func(t *rapid.T) {
+			w.step(time.Duration(rapid.SampledFrom([]int64{1, 10, 300, 7200, 50_000}).Draw(t, "seconds")) * time.Second)
+		},
+		"wait": func(t *rapid.T) {
+			<-time.After(time.Duration(rapid.SampledFrom([]int{1, 30, 1500, 16_000, 61_000}).Draw(t, "milliseconds")) * time.Millisecond)
+		},
+		"stop": func(*rapid.T) {
+			w.dispatcher.end(w.t)
+			w.restart()
+		},
+		"kill": func(*rapid.T) {
+			w.kill()
+			w.restart()
+		},
+		"": func(t *rapid.T) { w.check() },
+	}
+}
+
+func (w *world) setBehaviour(subscriber, behaviour string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.behaviour[subscriber] = behaviour
+}
+
+func (w *world) step(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+func (w *world) retryDeadLetters() {
+	w.write(func(ctx context.Context, q *query.Queries) error {
+		ids, err := q.ListDeadLetters(ctx, query.ListDeadLettersParams{Last: 1 << 40, PageSize: 100})
+		must(w.t, err)
+		for _, id := range ids {
+			must(w.t, q.RetryDelivery(ctx, query.RetryDeliveryParams{ID: id, Now: w.clock().UnixNano()}))
+			w.retried[id] = true
+		}
+		return nil
+	})
+}

@@ -1,0 +1,191 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"opsgate/cmd/internal/backend/audit"
+	"opsgate/cmd/internal/backend/store/query"
+)
+
+const (
+	// resultBatch and resultDelay bound how many results one transaction writes, and how long a result waits for others.
+	resultBatch = 100
+	resultDelay = 100 * time.Millisecond
+	// writeRetry is the pause after a transaction that failed.
+	writeRetry = time.Second
+	// lifetime is how long a message is sent again. The last attempt is at its end.
+	lifetime = 24 * time.Hour
+	// maxError is the number of characters of a stored error.
+	maxError = 300
+)
+
+// backOff returns the pause after an attempt, which is at least 1, without jitter.
+func backOff(attempt int64) time.Duration {
+	table := [...]time.Duration{
+		5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour,
+	}
+	return table[min(attempt, int64(len(table)))-1]
+}
+
+// Outcomes of attempts; the first four are labels of the metric.
+const (
+	delivered = "delivered"
+	failed    = "failed"
+	dead      = "dead"
+	removed   = "removed"
+	// dropped: the delivery was no longer due, or the dispatcher stopped before the end of the attempt.
+	dropped = "dropped"
+)
+
+// An outcome is the result of an attempt.
+type outcome struct {
+	claim     claim
+	kind      string
+	team      string
+	cause     string // why it failed
+	next      int64  // time of the next attempt, for failed
+	unblocked bool   // the next delivery of the subscriber became due
+}
+
+// judge returns the outcome of an attempt of a delivery that ended with err.
+func (d *Dispatcher) judge(row query.Delivery, err error) (kind string, next int64) {
+	now, end := d.now(), row.CreatedAt+lifetime.Nanoseconds()
+	switch {
+	case err == nil:
+		return delivered, 0
+	case errors.Is(err, ErrGone):
+		return removed, 0
+	case errors.Is(err, ErrPermanent), now >= end:
+		return dead, 0
+	}
+	const jitter = 0.2
+	pause := float64(backOff(row.Attempts+1)) * (1 - jitter + 2*jitter*d.options.Random())
+	return failed, min(now+int64(pause), end)
+}
+
+// cut returns valid text of at most maxError characters.
+func cut(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if utf8.RuneCountInString(text) <= maxError {
+		return text
+	}
+	return string([]rune(text)[:maxError])
+}
+
+// writeResults writes outcomes in batches, until the channel is closed. A batch whose transaction fails is tried again until ctx ends.
+func (d *Dispatcher) writeResults(ctx context.Context) {
+	defer close(d.released)
+	for first := range d.outcomes {
+		batch := d.collect(first)
+		for ctx.Err() == nil {
+			err := d.write(ctx, batch)
+			if err == nil {
+				d.count(batch)
+				break
+			}
+			d.options.Logger.ErrorContext(ctx, "writing the results of deliveries failed", "cause", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(writeRetry):
+			}
+		}
+		d.released <- batch
+	}
+}
+
+// collect returns the outcomes that arrive shortly after the first.
+func (d *Dispatcher) collect(first outcome) []outcome {
+	batch := []outcome{first}
+	timeout := time.NewTimer(resultDelay)
+	defer timeout.Stop()
+	for len(batch) < resultBatch {
+		select {
+		case o, ok := <-d.outcomes:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, o)
+		case <-timeout.C:
+			return batch
+		}
+	}
+	return batch
+}
+
+func (d *Dispatcher) count(batch []outcome) {
+	for _, o := range batch {
+		if o.kind != dropped {
+			d.metrics.total.WithLabelValues(o.claim.lane.channel, o.kind).Inc()
+		}
+	}
+}
+
+// write writes the outcomes in one transaction.
+func (d *Dispatcher) write(ctx context.Context, batch []outcome) error {
+	return d.store.Write(ctx, func(q *query.Queries) error {
+		now := d.now()
+		for i := range batch {
+			if err := d.writeOne(ctx, q, &batch[i], now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (d *Dispatcher) writeOne(ctx context.Context, q *query.Queries, o *outcome, now int64) error {
+	switch o.kind {
+	case failed:
+		err := q.SetDeliveryFailed(ctx, query.SetDeliveryFailedParams{
+			Sequence: o.claim.sequence, LastError: o.cause, DueAt: &o.next,
+		})
+		if err != nil {
+			return fmt.Errorf("write a failed attempt: %w", err)
+		}
+		return nil
+	case delivered, dead:
+		return d.finish(ctx, q, o, now)
+	case removed:
+		return RemoveSubscriber(ctx, q, d.options.BackendClock, o.team, o.claim.subscriber)
+	default:
+		return nil
+	}
+}
+
+// finish ends the attempts of a delivery, and makes the next one of the subscriber due.
+func (d *Dispatcher) finish(ctx context.Context, q *query.Queries, o *outcome, now int64) error {
+	err := q.SetDeliveryFinished(ctx, query.SetDeliveryFinishedParams{
+		Sequence: o.claim.sequence, State: o.kind, LastError: o.cause, FinishedAt: &now,
+	})
+	if err != nil {
+		return fmt.Errorf("write a finished delivery: %w", err)
+	}
+	changed, err := q.SetNextDeliveryDue(ctx, query.SetNextDeliveryDueParams{SubscriberID: o.claim.subscriber, Now: &now})
+	if err != nil {
+		return fmt.Errorf("make the next delivery due: %w", err)
+	}
+	o.unblocked = changed > 0
+	return nil
+}
+
+// RemoveSubscriber deletes a subscriber of the team with its deliveries, and writes the audit entry. It does nothing if there is no such
+// subscriber.
+func RemoveSubscriber(ctx context.Context, q *query.Queries, clock func() time.Time, team, id string) error {
+	deleted, err := q.DeleteSubscriber(ctx, id)
+	if err != nil {
+		return fmt.Errorf("delete subscriber %s: %w", id, err)
+	}
+	if deleted == 0 {
+		return nil
+	}
+	at, err := audit.TimeOfWrite(ctx, q, clock, team)
+	if err != nil {
+		return err
+	}
+	return audit.ServiceAction(team, audit.SubscriberRemoved, id, at).Record(ctx, q)
+}

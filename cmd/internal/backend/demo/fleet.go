@@ -1,0 +1,164 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"opsgate/cmd/internal/backend/store/query"
+)
+
+func (t *teamSeeder) insertGroups(ctx context.Context) error {
+	for i, g := range t.groups {
+		err := t.q.InsertServerGroup(ctx, query.InsertServerGroupParams{
+			ID: t.id("group", g.name), TeamID: teamID(t.team), Name: g.name, Color: g.color, Position: int64(i + 1),
+		})
+		if err != nil {
+			return fmt.Errorf("insert group %s: %w", g.name, err)
+		}
+	}
+	return nil
+}
+
+func (t *teamSeeder) insertServers(ctx context.Context) error {
+	for _, s := range t.servers {
+		if err := t.insertServer(ctx, s); err != nil {
+			return fmt.Errorf("insert server %s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+func (t *teamSeeder) insertServer(ctx context.Context, s server) error {
+	r := t.random("server", s.name)
+	tags, err := json.Marshal(s.tags)
+	if err != nil {
+		return err
+	}
+	row := query.InsertServerParams{
+		ID: t.id("server", s.name), TeamID: teamID(t.team), Name: s.name, Os: s.os, Tags: string(tags),
+		Host: s.name + "." + strings.ToLower(t.team) + ".example", CreatedAt: t.ago(Between(r, 40*day, 390*day)),
+	}
+	if s.group != "" {
+		group := t.id("group", s.group)
+		row.GroupID = &group
+	}
+	if !s.neverSeen {
+		seen := t.ago(Between(r, 2*time.Second, time.Minute))
+		row.LastSeenAt = &seen
+	}
+	if err := t.q.InsertServer(ctx, row); err != nil {
+		return err
+	}
+	if !s.neverSeen {
+		if err := t.insertMetrics(ctx, s); err != nil {
+			return err
+		}
+	}
+	if err := t.insertScheduled(ctx, s); err != nil {
+		return err
+	}
+	return t.insertHistory(ctx, s)
+}
+
+func (t *teamSeeder) insertScheduled(ctx context.Context, s server) error {
+	r := t.random("scheduled", s.name)
+	for _, c := range s.scheduled {
+		row := query.InsertScheduledCommandParams{
+			ID: t.id("scheduled", s.name+"/"+c.name), TeamID: teamID(t.team), ServerID: t.id("server", s.name),
+			Name: c.name, Command: c.command, Cron: c.cron, Enabled: !c.disabled, ConsecutiveFailures: int64(c.failures),
+		}
+		if !c.neverRan {
+			ran, code := t.ago(Between(r, time.Minute, 20*time.Hour)), int64(min(c.failures, 1))
+			row.LastRunAt, row.LastExitCode = &ran, &code
+		}
+		if err := t.q.InsertScheduledCommand(ctx, row); err != nil {
+			return fmt.Errorf("insert scheduled command %s: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
+// insertHistory inserts a server's commands. The newest are queued or running.
+func (t *teamSeeder) insertHistory(ctx context.Context, s server) error {
+	r := t.random("history", s.name)
+	age := Between(r, time.Minute, time.Hour)
+	for i := range s.commands {
+		row := query.InsertServerCommandParams{
+			ID: t.id("command", fmt.Sprint(s.name, "/", i)), TeamID: teamID(t.team), ServerID: t.id("server", s.name),
+			Command: Pick(r, CommandTexts()), Source: Pick(r, Sources()), CreatedAt: t.ago(age), Status: commandStatus(r, i),
+		}
+		runCommand(r, &row)
+		if err := t.q.InsertServerCommand(ctx, row); err != nil {
+			return fmt.Errorf("insert command %d: %w", i, err)
+		}
+		age += Between(r, time.Minute, 5*time.Hour)
+	}
+	return nil
+}
+
+// commandStatus returns the status of the i-th newest command.
+func commandStatus(r *rand.Rand, i int) string {
+	switch i {
+	case 0:
+		return "queued"
+	case 1:
+		return "running"
+	default:
+		return Pick(r, FinalStatuses())
+	}
+}
+
+// FinalStatuses returns the statuses of commands that ended, as often as they occur.
+func FinalStatuses() []string {
+	return []string{
+		"succeeded", "succeeded", "succeeded", "succeeded", "succeeded", "succeeded", "failed", "failed", "cancelled",
+		"timed_out",
+	}
+}
+
+// runCommand sets the times and the exit code according to the command's status.
+func runCommand(r *rand.Rand, row *query.InsertServerCommandParams) {
+	if row.Status == "queued" {
+		return
+	}
+	started := row.CreatedAt + Between(r, 20*time.Millisecond, 900*time.Millisecond).Nanoseconds()
+	row.StartedAt = &started
+	if row.Status == "running" {
+		return
+	}
+	ran := Between(r, 40*time.Millisecond, 30*time.Second)
+	finished, milliseconds := started+ran.Nanoseconds(), ran.Milliseconds()
+	row.FinishedAt, row.DurationMs = &finished, &milliseconds
+	code := ExitCode(r, row.Status)
+	row.ExitCode = &code
+}
+
+// ExitCode returns the exit code of a command that ended with the status.
+func ExitCode(r *rand.Rand, status string) int64 {
+	codes := map[string]int64{
+		"succeeded": 0, "failed": Pick(r, []int64{1, 1, 2, 126, 127}), "cancelled": 130, "timed_out": 124,
+	}
+	return codes[status]
+}
+
+// Sources returns the origins of commands, as often as they occur.
+func Sources() []string { return []string{"manual", "manual", "terminal", "terminal", "copilot"} }
+
+// HasFixedHistory reports whether the server's command history must keep its length: tests and clients page through it.
+func HasFixedHistory(serverID string) bool { return serverID == id(harbour, "server", "web-01") }
+
+// CommandTexts returns what people run.
+func CommandTexts() []string {
+	return []string{
+		"uptime", "df -h", "free -m", "systemctl status nginx", "systemctl restart app", "journalctl -u app --since '1 hour ago'",
+		"docker ps --format '{{.Names}} {{.Status}}'", "tail -n 200 /var/log/nginx/error.log", "apt list --upgradable",
+		"ss -tlnp", "ps aux --sort=-%mem | head", "du -sh /var/lib/* | sort -h", "curl -fsS http://127.0.0.1:8080/healthz",
+		"nginx -t && systemctl reload nginx", "git -C /srv/app log -1 --oneline", "redis-cli info memory", "vmstat 1 5",
+		"psql -c 'SELECT count(*) FROM pg_stat_activity'", "openssl x509 -enddate -noout -in /etc/ssl/app.pem",
+		"grep -c ' 502 ' /var/log/nginx/access.log",
+	}
+}

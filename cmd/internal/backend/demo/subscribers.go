@@ -1,0 +1,77 @@
+package demo
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/backend/store/query"
+)
+
+// SeedWithSubscribers is [Seed] with subscribers of the status pages, whose addresses are all under .example. They are for programs that
+// deliver messages to a receiver on the same machine.
+func SeedWithSubscribers(ctx context.Context, s *store.Store, format authn.TokenFormat, now time.Time) error {
+	return seedStore(ctx, s, format, now, insertSubscribers)
+}
+
+// NotifiedPage returns the id of the page of the token "full" that has the most subscribers.
+func NotifiedPage() string { return id(harbour, "page", harbour) }
+
+// A subscriber of a page. Unconfirmed ones are not notified.
+type subscriber struct {
+	team, page, channel, address string
+	unconfirmed                  bool
+}
+
+const (
+	email   = "email"
+	webhook = "webhook"
+)
+
+// subscribers returns the demo subscribers. The paths of webhooks select how the receiver of the development program responds.
+func subscribers() []subscriber {
+	return []subscriber{
+		{team: harbour, page: "Harbour", channel: email, address: "ana@customer.example"},
+		{team: harbour, page: "Harbour", channel: email, address: "ben@customer.example"},
+		{team: harbour, page: "Harbour", channel: email, address: "operations@shipping.example"},
+		{team: harbour, page: "Harbour", channel: email, address: "not-confirmed@customer.example", unconfirmed: true},
+		{team: harbour, page: "Harbour", channel: webhook, address: "http://hooks.partner.example/status"},
+		{team: harbour, page: "Harbour", channel: webhook, address: "http://chat.customer.example/bridge/incidents"},
+		{team: harbour, page: "Harbour", channel: webhook, address: "http://hooks.shipping.example/fails-twice"},
+		{team: harbour, page: "Harbour", channel: webhook, address: "http://hooks.archive.example/slow"},
+		{team: harbour, page: "Harbour internal", channel: email, address: "on-call@harbour.example"},
+		{team: harbour, page: "Partners", channel: email, address: "integration@partner.example"},
+		{team: harbour, page: "Partners", channel: webhook, address: "http://hooks.partner.example/status"},
+		{team: lighthouse, page: "Lighthouse", channel: email, address: "studio@lighthouse.example"},
+		{team: lighthouse, page: "Lighthouse", channel: webhook, address: "http://hooks.lighthouse.example/status"},
+	}
+}
+
+func insertSubscribers(ctx context.Context, q *query.Queries, now time.Time) error {
+	for _, s := range subscribers() {
+		created := now.AddDate(0, 0, -10).UnixNano()
+		if s.unconfirmed { // and has time left to confirm
+			created = now.AddDate(0, 0, -1).UnixNano()
+		}
+		name := s.page + "/" + s.channel + "/" + s.address
+		token := seed(s.team, "link token", name)
+		row := query.InsertSubscriberParams{
+			ID: id(s.team, "subscriber", name), TeamID: teamID(s.team), StatusPageID: id(s.team, "page", s.page),
+			Channel: s.channel, Address: s.address, LinkToken: hex.EncodeToString(token[:]), CreatedAt: created,
+		}
+		if !s.unconfirmed {
+			row.ConfirmedAt = &created
+		}
+		if s.channel == webhook {
+			secret := seed(s.team, "secret", name) // the seed is public: it signs only generated data
+			row.Secret = secret[:]
+		}
+		if err := q.InsertSubscriber(ctx, row); err != nil {
+			return fmt.Errorf("insert the subscriber %s: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package demo_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/backend/demo"
+	"opsgate/cmd/internal/backend/service"
+	auditv1 "opsgate/proto/ops/audit/v1"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	identityv1 "opsgate/proto/ops/identity/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+)
+
+func format() authn.TokenFormat { return authn.TokenFormat{Prefix: "ops_"} }
+
+func now() time.Time { return time.Date(2026, 3, 14, 15, 9, 26, 535_000_000, time.UTC) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A system serves the demo data.
+type system struct {
+	t          *testing.T
+	backend    *refbackend.Backend
+	tokens     map[string]string
+	fleet      fleetv1.FleetServiceClient
+	monitoring monitoringv1.MonitoringServiceClient
+	incident   incidentv1.IncidentServiceClient
+	audit      auditv1.AuditServiceClient
+	identity   identityv1.IdentityServiceClient
+}
+
+func startSystem(t *testing.T) *system {
+	t.Helper()
+	return startSystemAt(t, now())
+}
+
+// startSystemAt serves the demo data of now, at another time. The options are those of the connection of the clients.
+func startSystemAt(t *testing.T, at time.Time, options ...grpc.DialOption) *system {
+	t.Helper()
+	clock := func() time.Time { return at }
+	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: t.TempDir(), Clock: clock})
+	must(t, err)
+	must(t, demo.Seed(t.Context(), backend.Store(), format(), now()))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- backend.Serve(ctx, listener) }()
+	options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(listener.Addr().String(), options...)
+	must(t, err)
+	t.Cleanup(func() {
+		must(t, conn.Close())
+		stop()
+		must(t, <-done)
+		must(t, backend.Close())
+	})
+	s := &system{
+		t: t, backend: backend, tokens: map[string]string{},
+		fleet:      fleetv1.NewFleetServiceClient(conn),
+		monitoring: monitoringv1.NewMonitoringServiceClient(conn),
+		incident:   incidentv1.NewIncidentServiceClient(conn),
+		audit:      auditv1.NewAuditServiceClient(conn),
+		identity:   identityv1.NewIdentityServiceClient(conn),
+	}
+	tokens, err := demo.Tokens(format())
+	must(t, err)
+	for _, token := range tokens {
+		s.tokens[token.Name] = token.Text
+	}
+	return s
+}
+
+func (s *system) resolve(name string) (*identityv1.ResolveTokenResponse, error) {
+	hash := authn.Hash(s.tokens[name])
+	return s.identity.ResolveToken(s.t.Context(), &identityv1.ResolveTokenRequest{TokenSha256: hash[:]})
+}
+
+// teamOf returns the team that a demo token acts for.
+func (s *system) teamOf(name string) string {
+	s.t.Helper()
+	response, err := s.resolve(name)
+	must(s.t, err)
+	return response.GetTeamId()
+}

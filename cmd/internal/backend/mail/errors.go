@@ -1,0 +1,88 @@
+package mail
+
+import (
+	"errors"
+	"fmt"
+	"net/textproto"
+	"regexp"
+	"strings"
+
+	"opsgate/cmd/internal/backend/delivery"
+)
+
+// maxReason is the length of an error in characters, without the text of delivery.ErrPermanent.
+const maxReason = 300
+
+// Steps whose 5xx replies are about the recipient or the message.
+const (
+	stepRecipient = "RCPT TO"
+	stepData      = "DATA"
+)
+
+// A stepError is a step of a session that failed: at the network, or by a reply, which is a *textproto.Error.
+type stepError struct {
+	step string
+	err  error
+}
+
+func (e stepError) Error() string {
+	if reply, ok := errors.AsType[*textproto.Error](e.err); ok {
+		return fmt.Sprintf("%s: %d %s", e.step, reply.Code, reply.Msg) // the text of the error itself quotes the message
+	}
+	return e.step + ": " + e.err.Error()
+}
+
+func (e stepError) Unwrap() error { return e.err }
+
+// permanent reports whether the server will not accept the message at a further attempt either. Replies to other steps, and replies that
+// ask for authentication (RFC 4954), are about the operator's settings.
+func (e stepError) permanent() bool {
+	reply, ok := errors.AsType[*textproto.Error](e.err)
+	if !ok || e.step != stepRecipient && e.step != stepData {
+		return false
+	}
+	switch reply.Code {
+	case 530, 534, 535, 538:
+		return false
+	}
+	return 500 <= reply.Code && reply.Code <= 599
+}
+
+// A failure is an error with a text that can be stored and logged.
+type failure struct {
+	text  string
+	cause error
+}
+
+func (f failure) Error() string { return f.text }
+func (f failure) Unwrap() error { return f.cause }
+
+// describe returns the error of an attempt: one line without credentials, in which addresses have only their domains. The text of a
+// reply comes from the server, and often repeats the recipient, or a link that a filter refused.
+func (s *Sender) describe(err error, e email) error {
+	if err == nil {
+		return nil
+	}
+	text := line(err.Error(), noLimit)
+	for _, secret := range []string{s.options.User, s.options.Password, e.linkToken} {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "…")
+		}
+	}
+	address := bare(e.to)
+	local := address[:strings.LastIndexByte(address, '@')]
+	text = strings.ReplaceAll(text, local+"@", "…@")
+	text = regexp.MustCompile(`[^\s<>]+@`).ReplaceAllString(text, "…@")
+	text = regexp.MustCompile(`(?i)(^|[\s<"':;,(])`+regexp.QuoteMeta(local)+`($|[\s>"':;,.)])`).ReplaceAllString(text, "$1…$2")
+	described := failure{text: truncate(text, maxReason), cause: err}
+	if step, ok := errors.AsType[stepError](err); ok && step.permanent() {
+		return permanentError{described}
+	}
+	return described
+}
+
+// A permanentError is a failure that is [delivery.ErrPermanent].
+type permanentError struct{ failure }
+
+func (e permanentError) Error() string        { return delivery.ErrPermanent.Error() + ": " + e.text }
+func (e permanentError) Is(target error) bool { return target == delivery.ErrPermanent }

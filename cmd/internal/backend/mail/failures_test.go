@@ -1,0 +1,367 @@
+package mail_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-smtp"
+
+	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/mail"
+)
+
+// replies returns a hook that returns one error at each call, and then none.
+func replies(errs ...*smtp.SMTPError) func() error {
+	return func() error {
+		if len(errs) == 0 {
+			return nil
+		}
+		first := errs[0]
+		errs = errs[1:]
+		return first
+	}
+}
+
+func reply(code int, text string) *smtp.SMTPError {
+	return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: text}
+}
+
+func TestRepliesOfTheServer(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		rcpt, data *smtp.SMTPError
+		permanent  bool
+		want       string
+	}{
+		{"unknown recipient", reply(550, "no such user"), nil, true, "cannot be delivered: RCPT TO: 550 no such user"},
+		{"refused content", nil, reply(554, "spam"), true, "cannot be delivered: DATA: 554 spam"},
+		{"greylisting", reply(450, "try later"), nil, false, "RCPT TO: 450 try later"},
+		{"full disk", nil, reply(452, "no space"), false, "DATA: 452 no space"},
+		{"shutdown", reply(421, "bye"), nil, false, "RCPT TO: 421 bye"},
+		{"authentication required", reply(530, "authenticate first"), nil, false, "RCPT TO: 530 authenticate first"},
+		{"repeated address", reply(550, "<ada@harbour.example>: user ada unknown"), nil, true,
+			"cannot be delivered: RCPT TO: 550 <…@harbour.example>: user … unknown"},
+		{"other address", reply(550, "x=bob@harbour.example is (ADA)"), nil, true,
+			"cannot be delivered: RCPT TO: 550 …@harbour.example is (…)"},
+		{"refused link", nil, reply(554, "https://links.harbour.example/base/subscriptions/dG9rZW4_-x/unsubscribe is listed"), true,
+			"cannot be delivered: DATA: 554 https://links.harbour.example/base/subscriptions/…/unsubscribe is listed"},
+		{"control characters", reply(450, "a\x1b[31m\u202eb"), nil, false, "RCPT TO: 450 a [31mb"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := start(t, func(_ *smtp.Server, s *server) {
+				if c.rcpt != nil {
+					s.rcpt = replies(c.rcpt)
+				}
+				if c.data != nil {
+					s.data = replies(c.data)
+				}
+			})
+			sender := s.sender(t)
+			err := sender.Send(t.Context(), message())
+			if err == nil || err.Error() != c.want || errors.Is(err, delivery.ErrPermanent) != c.permanent {
+				t.Errorf("got %v, permanent %t", err, errors.Is(err, delivery.ErrPermanent))
+			}
+			must(t, sender.Send(t.Context(), message()))
+			s.only(t)
+		})
+	}
+}
+
+// A reply of any length is stored with at most 300 characters.
+func TestErrorsAreBounded(t *testing.T) {
+	s := start(t, func(_ *smtp.Server, s *server) { s.rcpt = replies(reply(450, strings.Repeat("long ", 200))) })
+	err := s.sender(t).Send(t.Context(), message())
+	if err == nil || len([]rune(err.Error())) != 300 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestInvalidMessagesArePermanentErrors(t *testing.T) {
+	s := start(t)
+	for _, change := range []func(*delivery.Message){
+		func(m *delivery.Message) { m.Subscriber.Address = "ada@harbour.example\r\nBcc: eve@harbour.example" },
+		func(m *delivery.Message) { m.Event = "incident.deleted" },
+	} {
+		m := message()
+		change(&m)
+		err := s.sender(t).Send(t.Context(), m)
+		if !errors.Is(err, delivery.ErrPermanent) || strings.Contains(err.Error(), "ada") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if s.sessionCount() != 0 {
+		t.Error("the sender connected")
+	}
+}
+
+func TestSTARTTLS(t *testing.T) {
+	serverTLS, clientTLS := certificate()
+	offers := func(b *smtp.Server, _ *server) { b.TLSConfig = serverTLS }
+	required := func(o *mail.Options) { o.TLS, o.TLSConfig = "", clientTLS }
+	t.Run("is used", func(t *testing.T) {
+		s := start(t, offers)
+		must(t, s.sender(t, required).Send(t.Context(), message()))
+		if !s.only(t).secure {
+			t.Error("sent in plain text")
+		}
+	})
+	t.Run("is required", func(t *testing.T) {
+		s := start(t)
+		notSent(t, s, s.sender(t, required).Send(t.Context(), message()), "STARTTLS: the server does not offer it")
+	})
+	t.Run("needs a valid certificate", func(t *testing.T) {
+		s := start(t, offers)
+		notSent(t, s, s.sender(t, func(o *mail.Options) { o.TLS = mail.StartTLS }).Send(t.Context(), message()), "STARTTLS: tls: failed to verify")
+	})
+}
+
+func TestImplicitTLS(t *testing.T) {
+	serverTLS, clientTLS := certificate()
+	implicit := func(b *smtp.Server, _ *server) { b.TLSConfig, b.Domain = serverTLS, implicitTLS }
+	s := start(t, implicit)
+	must(t, s.sender(t, func(o *mail.Options) { o.TLS, o.TLSConfig = mail.ImplicitTLS, clientTLS }).Send(t.Context(), message()))
+	if !s.only(t).secure {
+		t.Error("sent in plain text")
+	}
+	s = start(t, implicit)
+	notSent(t, s, s.sender(t, func(o *mail.Options) { o.TLS = mail.ImplicitTLS }).Send(t.Context(), message()), "TLS: tls: failed to verify")
+}
+
+// notSent fails if a message was sent, or the error is permanent or another.
+func notSent(t *testing.T, s *server, err error, want string) {
+	t.Helper()
+	if len(s.messages()) != 0 {
+		t.Error("the message was sent")
+	}
+	if err == nil || errors.Is(err, delivery.ErrPermanent) || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %s…", err, want)
+	}
+}
+
+func TestAuthentication(t *testing.T) {
+	serverTLS, clientTLS := certificate()
+	offers := func(mechanisms ...string) func(*smtp.Server, *server) {
+		return func(b *smtp.Server, s *server) { b.TLSConfig, s.mechanisms = serverTLS, mechanisms }
+	}
+	login := func(password string) func(*mail.Options) {
+		return func(o *mail.Options) {
+			o.TLS, o.TLSConfig, o.User, o.Password = mail.StartTLS, clientTLS, smtpUser, password
+		}
+	}
+	for _, mechanism := range []string{"PLAIN", "LOGIN"} {
+		s := start(t, offers(mechanism))
+		must(t, s.sender(t, login(smtpPassword)).Send(t.Context(), message()))
+		if got := s.only(t); got.user != smtpUser {
+			t.Errorf("%s: user %q", mechanism, got.user)
+		}
+		s = start(t, offers(mechanism))
+		err := s.sender(t, login("wrong password")).Send(t.Context(), message())
+		notSent(t, s, err, "AUTH: the server refused the user or the password with 535")
+		if text := err.Error(); strings.Contains(text, smtpUser) || strings.Contains(text, "wrong") {
+			t.Errorf("the error has credentials: %s", text)
+		}
+	}
+	s := start(t, offers("CRAM-MD5"))
+	notSent(t, s, s.sender(t, login(smtpPassword)).Send(t.Context(), message()), "AUTH: the server offers neither PLAIN nor LOGIN")
+}
+
+// script starts a server for what a real one does not do.
+func script(t *testing.T, serve func(conn net.Conn, lines *bufio.Scanner)) (address string) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer conn.Close()
+				serve(conn, bufio.NewScanner(conn))
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		wg.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// scripted answers up to the text of one message, and calls end instead of its last reply.
+func scripted(conn net.Conn, lines *bufio.Scanner, end func()) {
+	say := func(text string) { _, _ = conn.Write([]byte(text + "\r\n")) }
+	say("220 smtp.example")
+	for lines.Scan() {
+		switch verb, _, _ := strings.Cut(lines.Text(), " "); verb {
+		case "EHLO", "MAIL", "RCPT":
+			say("250 ok")
+		case "DATA":
+			say("354 go on")
+			end()
+			return
+		}
+	}
+}
+
+// A server that does not answer costs the time limit. On a slow machine, it may end an earlier step.
+func TestServerThatHangs(t *testing.T) {
+	t.Run("before its greeting", func(t *testing.T) {
+		address := script(t, func(_ net.Conn, lines *bufio.Scanner) { lines.Scan() })
+		sender := (&server{address: address}).sender(t, func(o *mail.Options) { o.ConnectTimeout = 300 * time.Millisecond })
+		err := sender.Send(t.Context(), message())
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, delivery.ErrPermanent) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("after the message", func(t *testing.T) {
+		address := script(t, func(conn net.Conn, lines *bufio.Scanner) {
+			scripted(conn, lines, func() { readAll(lines) })
+		})
+		sender := (&server{address: address}).sender(t, func(o *mail.Options) { o.SendTimeout = 300 * time.Millisecond })
+		err := sender.Send(t.Context(), message())
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, delivery.ErrPermanent) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("until the caller gives up", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		address := script(t, func(conn net.Conn, lines *bufio.Scanner) { scripted(conn, lines, func() { cancel(); readAll(lines) }) })
+		if err := (&server{address: address}).sender(t).Send(ctx, message()); !errors.Is(err, context.Canceled) || err.Error() != "DATA: context canceled" {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func readAll(lines *bufio.Scanner) {
+	for lines.Scan() {
+	}
+}
+
+// A server that accepts the message and is cut off before its reply gets it again, with the same id.
+func TestLostReplyIsNotPermanent(t *testing.T) {
+	for _, complete := range []bool{false, true} {
+		var mu sync.Mutex
+		var ids []string
+		address := script(t, func(conn net.Conn, lines *bufio.Scanner) {
+			scripted(conn, lines, func() {
+				for lines.Scan() && lines.Text() != "." {
+					if id, ok := strings.CutPrefix(lines.Text(), " <0199aa00-0000-7000-8000-000000000001"); ok {
+						mu.Lock()
+						ids = append(ids, id)
+						mu.Unlock()
+						if !complete {
+							return
+						}
+					}
+				}
+			})
+		})
+		sender := (&server{address: address}).sender(t)
+		for range 2 {
+			err := sender.Send(t.Context(), message())
+			if err == nil || errors.Is(err, delivery.ErrPermanent) || !strings.HasPrefix(err.Error(), "DATA: ") {
+				t.Errorf("complete %t: got %v", complete, err)
+			}
+		}
+		mu.Lock()
+		if len(ids) != 2 || ids[0] != ids[1] {
+			t.Errorf("complete %t: ids %q", complete, ids)
+		}
+		mu.Unlock()
+	}
+}
+
+func TestServerThatIsNotThere(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	address := listener.Addr().String()
+	must(t, listener.Close())
+	err = (&server{address: address}).sender(t).Send(t.Context(), message())
+	if err == nil || errors.Is(err, delivery.ErrPermanent) || !strings.HasPrefix(err.Error(), "connect: dial tcp") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConnectionIsReused(t *testing.T) {
+	s := start(t)
+	sender := s.sender(t)
+	for range 10 {
+		must(t, sender.Send(t.Context(), message()))
+	}
+	if n := s.sessionCount(); n != 1 {
+		t.Errorf("%d sessions", n)
+	}
+}
+
+func TestIdleConnectionIsClosed(t *testing.T) {
+	s := start(t)
+	sender := s.sender(t, func(o *mail.Options) { o.IdleTimeout = time.Millisecond })
+	for range 2 {
+		must(t, sender.Send(t.Context(), message()))
+		<-s.ended
+	}
+}
+
+// A server closes idle connections too.
+func TestConnectionThatTheServerClosedIsReplaced(t *testing.T) {
+	s := start(t)
+	sender := s.sender(t)
+	must(t, sender.Send(t.Context(), message()))
+	s.closeConnections(t)
+	must(t, sender.Send(t.Context(), message()))
+	if messages, sessions := len(s.messages()), s.sessionCount(); messages != 2 || sessions != 2 {
+		t.Errorf("%d messages in %d sessions", messages, sessions)
+	}
+}
+
+func TestCloseEndsSessions(t *testing.T) {
+	s := start(t)
+	sender := s.sender(t)
+	must(t, sender.Send(t.Context(), message()))
+	sender.Close()
+	<-s.ended
+	must(t, sender.Send(t.Context(), message())) // in progress during Close
+	<-s.ended
+}
+
+func TestInvalidOptions(t *testing.T) {
+	for want, change := range map[string]func(*mail.Options){
+		"host:port":            func(o *mail.Options) { o.Address = "smtp.example" },
+		"TLS mode":             func(o *mail.Options) { o.TLS = "off" },
+		"needs a user":         func(o *mail.Options) { o.Password = smtpPassword },
+		"sender's address":     func(o *mail.Options) { o.From = "status" },
+		"at least two labels":  func(o *mail.Options) { o.From = "status@localhost" },
+		"must be absolute":     func(o *mail.Options) { o.LinksURL = "" },
+		"must be https":        func(o *mail.Options) { o.LinksURL = "http://links.harbour.example" },
+		"without user, query":  func(o *mail.Options) { o.LinksURL = "https://links.harbour.example?a" },
+		"ASCII without spaces": func(o *mail.Options) { o.Hello = "a b" },
+	} {
+		options := mail.Options{Address: "127.0.0.1:25", From: "status@harbour.example", LinksURL: "http://127.0.0.1:8080"}
+		if _, err := mail.New(options); err != nil {
+			t.Fatal(err)
+		}
+		change(&options)
+		_, err := mail.New(options)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), smtpPassword) {
+			t.Errorf("%s: got %v", want, err)
+		}
+	}
+}
+
+// A password is sent to a server of a network only with TLS. The name of this server is not one of the loopback interface for the library.
+func TestPasswordIsNotSentInPlainText(t *testing.T) {
+	s := start(t, func(b *smtp.Server, s *server) { b.AllowInsecureAuth, s.mechanisms = true, []string{"PLAIN", "LOGIN"} })
+	_, port, err := net.SplitHostPort(s.address)
+	must(t, err)
+	sender := s.sender(t, func(o *mail.Options) { o.Address, o.User, o.Password = "0.0.0.0:"+port, smtpUser, smtpPassword })
+	notSent(t, s, sender.Send(t.Context(), message()), "AUTH: unencrypted connection")
+}

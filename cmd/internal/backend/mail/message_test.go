@@ -1,0 +1,205 @@
+package mail_test
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"mime"
+	"mime/multipart"
+	netmail "net/mail"
+	"slices"
+	"strings"
+	"testing"
+
+	"opsgate/cmd/internal/backend/delivery"
+)
+
+// alternatives returns the decoded text and HTML of a message, and fails if it has other parts.
+func alternatives(t testing.TB, m *netmail.Message) (text, html string) {
+	t.Helper()
+	kind, parameters, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	must(t, err)
+	if kind != "multipart/alternative" {
+		t.Fatalf("content type %s", kind)
+	}
+	reader := multipart.NewReader(m.Body, parameters["boundary"])
+	var parts []string
+	for _, want := range []string{"text/plain; charset=UTF-8", "text/html; charset=UTF-8"} {
+		part, err := reader.NextPart() // decodes quoted-printable
+		must(t, err)
+		if got := part.Header.Get("Content-Type"); got != want {
+			t.Fatalf("part of type %s, want %s", got, want)
+		}
+		content, err := io.ReadAll(part)
+		must(t, err)
+		parts = append(parts, strings.ReplaceAll(string(content), "\r\n", "\n"))
+	}
+	if _, err := reader.NextPart(); err != io.EOF {
+		t.Fatalf("a third part: %v", err)
+	}
+	return parts[0], parts[1]
+}
+
+func decoded(t testing.TB, header string) string {
+	t.Helper()
+	text, err := new(mime.WordDecoder).DecodeHeader(header)
+	must(t, err)
+	return text
+}
+
+func TestIncidentMessage(t *testing.T) {
+	s := start(t)
+	must(t, s.sender(t).Send(t.Context(), message()))
+	got := s.only(t)
+	if got.from != "status@harbour.example" || got.to != "ada@harbour.example" || s.hello != "backend.example" {
+		t.Errorf("from %q to %q by %q", got.from, got.to, s.hello)
+	}
+	m := parse(t, got.text)
+	want := map[string]string{
+		"From":                  `"Harbour Status" <status@harbour.example>`,
+		"To":                    "<ada@harbour.example>",
+		"Subject":               "[Harbour] Slow berths: investigating",
+		"Date":                  "Sun, 01 Mar 2026 11:30:15 +0000",
+		"Message-Id":            "<0199aa00-0000-7000-8000-000000000001@status.harbour.example>",
+		"In-Reply-To":           "<0199aa00-0000-7000-8000-0000000000ff@status.harbour.example>",
+		"References":            "<0199aa00-0000-7000-8000-0000000000ff@status.harbour.example>",
+		"List-Id":               "<status.harbour.example>",
+		"List-Unsubscribe":      "<https://links.harbour.example/base/subscriptions/dG9rZW4_-x/unsubscribe>",
+		"List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+		"Auto-Submitted":        "auto-generated",
+		"Mime-Version":          "1.0",
+		"Content-Type":          "multipart/alternative; boundary=alternative-0199aa00-0000-7000-8000-000000000001",
+	}
+	for name, value := range want {
+		if got := m.Header[name]; !slices.Equal(got, []string{value}) {
+			t.Errorf("%s: %q, want %q", name, got, value)
+		}
+	}
+	if names := slices.Sorted(maps.Keys(m.Header)); len(names) != len(want) {
+		t.Errorf("the header fields are %q", names)
+	}
+	text, html := alternatives(t, m)
+	const wantText = `New incident: Slow berths
+
+Status: Investigating
+Impact: Major
+Affected:
+- Berth API
+- Tides
+Time: 2026-03-01 11:30:15 UTC
+
+We look into it.
+
+<b>Not bold</b> & = plain.
+
+-- 
+Harbour (status.harbour.example)
+Unsubscribe: https://links.harbour.example/base/subscriptions/dG9rZW4_-x/unsubscribe
+`
+	if text != wantText {
+		t.Errorf("the text is\n%s", text)
+	}
+	for _, part := range []string{
+		`<meta name="color-scheme" content="light dark">`, "Slow berths</h1>", "We look into it.<br>", "&lt;b&gt;Not bold&lt;/b&gt; &amp; = plain.",
+		"Berth API<br>Tides", `<a href="https://links.harbour.example/base/subscriptions/dG9rZW4_-x/unsubscribe">`,
+	} {
+		if !strings.Contains(html, part) {
+			t.Errorf("the HTML lacks %s:\n%s", part, html)
+		}
+	}
+	for _, part := range []string{"<script", "<img", "src=", "url(", "@import", "<link"} {
+		if strings.Contains(strings.ToLower(html), part) {
+			t.Errorf("the HTML contains %s", part)
+		}
+	}
+}
+
+func TestHeadingsOfMessages(t *testing.T) {
+	for _, c := range []struct {
+		event       string
+		maintenance bool
+		want        string
+	}{
+		{delivery.IncidentCreated, false, "New incident: Slow berths\n"},
+		{delivery.IncidentCreated, true, "Maintenance: Slow berths\n"},
+		{delivery.UpdatePosted, false, "Update of an incident: Slow berths\n"},
+		{delivery.UpdatePosted, true, "Update of maintenance: Slow berths\n"},
+	} {
+		s := start(t)
+		m := message()
+		m.Event, m.Incident.IsMaintenance = c.event, c.maintenance
+		must(t, s.sender(t).Send(t.Context(), m))
+		if text, _ := alternatives(t, parse(t, s.only(t).text)); !strings.HasPrefix(text, c.want) {
+			t.Errorf("%s, maintenance %t:\n%s", c.event, c.maintenance, text)
+		}
+	}
+}
+
+func TestConfirmationMessage(t *testing.T) {
+	s := start(t)
+	m := message()
+	m.Event, m.Incident, m.Update = delivery.ConfirmationRequested, delivery.Incident{}, delivery.Update{}
+	must(t, s.sender(t).Send(t.Context(), m))
+	got := parse(t, s.only(t).text)
+	if subject := got.Header.Get("Subject"); subject != "[Harbour] Confirm your subscription" {
+		t.Errorf("subject %q", subject)
+	}
+	if got.Header.Get("References") != "" || got.Header.Get("In-Reply-To") != "" || got.Header.Get("List-Unsubscribe") == "" {
+		t.Errorf("header fields: %v", got.Header)
+	}
+	const link = "https://links.harbour.example/base/subscriptions/dG9rZW4_-x/confirm"
+	text, html := alternatives(t, got)
+	if !strings.Contains(text, "\n"+link+"\n") || !strings.Contains(html, `<a href="`+link+`">`) {
+		t.Errorf("no link to confirm:\n%s\n%s", text, html)
+	}
+}
+
+// The bytes of all attempts are the same, so that receivers recognise a repeat.
+func TestAttemptsHaveTheSameBytes(t *testing.T) {
+	s := start(t)
+	m := message()
+	for attempt := range 5 {
+		m.Attempt = attempt + 1
+		must(t, s.sender(t).Send(t.Context(), m))
+	}
+	all := s.messages()
+	for _, later := range all {
+		if len(all) != 5 || !bytes.Equal(later.text, all[0].text) {
+			t.Fatalf("%d messages; the first and a later one:\n%s\n%s", len(all), all[0].text, later.text)
+		}
+	}
+}
+
+func TestQuotedRecipientIsOneRecipient(t *testing.T) {
+	for _, address := range []string{`"ada lovelace"@harbour.example`, `"a> SIZE=1"@harbour.example`, `"a@b"@harbour.example`, `"\"\\"@harbour.example`} {
+		s := start(t)
+		m := message()
+		m.Subscriber.Address = address
+		must(t, s.sender(t).Send(t.Context(), m))
+		got := s.only(t)
+		to, err := netmail.ParseAddressList(parse(t, got.text).Header.Get("To"))
+		must(t, err)
+		want, err := netmail.ParseAddress(address)
+		must(t, err)
+		if len(to) != 1 || to[0].Address != want.Address || to[0].Name != "" {
+			t.Errorf("%s: To is %v", address, to)
+		}
+		if unquoted := want.Address; got.to != unquoted && got.to != address {
+			t.Errorf("%s: the server's recipient is %s", address, got.to)
+		}
+	}
+}
+
+// A client shows an encoded-word in a title as the text that it is, not what it encodes.
+func TestEncodedWordInATitleIsText(t *testing.T) {
+	for _, title := range []string{"=?utf-8?q?=0D=0ABcc:_eve?=", "a =?UTF-8?B?DQo=?= b", "=?=?=?", strings.Repeat("=?x?q?y?= ", 12) + "end"} {
+		s := start(t)
+		m := message()
+		m.Incident.Title = title
+		must(t, s.sender(t).Send(t.Context(), m))
+		got := decoded(t, parse(t, s.only(t).text).Header.Get("Subject"))
+		if want := "[Harbour] " + title + ": investigating"; got != want {
+			t.Errorf("the subject is %q, want %q", got, want)
+		}
+	}
+}

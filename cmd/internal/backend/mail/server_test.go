@@ -1,0 +1,274 @@
+package mail_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http/httptest"
+	netmail "net/mail"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-sasl"
+	"github.com/emersion/go-smtp"
+	"go.uber.org/goleak"
+
+	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/mail"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	smtpUser     = "backend-user"
+	smtpPassword = "correct horse battery staple"
+)
+
+// A server is a real SMTP server on the loopback interface.
+type server struct {
+	address string
+	ended   chan struct{} // receives a value for each ended session
+
+	mu       sync.Mutex
+	received []received
+	sessions int
+	conns    []*smtp.Conn
+	// Hooks for replies; nil accepts.
+	rcpt, data func() error
+	mechanisms []string
+	hello      string
+}
+
+// A received message has the envelope and the bytes.
+type received struct {
+	from, to string
+	text     []byte
+	secure   bool
+	user     string
+}
+
+// start starts a server until the end of the test.
+func start(t testing.TB, change ...func(*smtp.Server, *server)) *server {
+	t.Helper()
+	s := &server{ended: make(chan struct{}, 1000)}
+	backend := smtp.NewServer(s)
+	backend.Domain, backend.ErrorLog = "smtp.example", silent{}
+	for _, f := range change {
+		f(backend, s)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	s.address = listener.Addr().String()
+	if backend.TLSConfig != nil && backend.Domain == implicitTLS {
+		listener = tls.NewListener(listener, backend.TLSConfig)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = backend.Serve(listener) // ends by Close
+	}()
+	t.Cleanup(func() {
+		_ = backend.Close() // does not close the listener if Serve has not begun
+		_ = listener.Close()
+		<-done
+	})
+	return s
+}
+
+// silent discards the log of a server.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+func (silent) Println(...any)        {}
+
+// implicitTLS is the domain of a server whose connections begin with TLS.
+const implicitTLS = "implicit.example"
+
+// certificate returns the TLS configurations of a server for 127.0.0.1 and of its clients.
+func certificate() (server, client *tls.Config) {
+	https := httptest.NewTLSServer(nil)
+	defer https.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(https.Certificate())
+	return &tls.Config{Certificates: https.TLS.Certificates, MinVersion: tls.VersionTLS12},
+		&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+}
+
+func (s *server) NewSession(c *smtp.Conn) (smtp.Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions++
+	s.conns = append(s.conns, c)
+	s.hello = c.Hostname()
+	return &session{server: s, conn: c}, nil
+}
+
+func (s *server) messages() []received {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.received)
+}
+
+func (s *server) sessionCount() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions
+}
+
+// closeConnections closes all connections at the server's side.
+func (s *server) closeConnections(t testing.TB) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.conns {
+		must(t, c.Close())
+	}
+}
+
+// only returns the only message.
+func (s *server) only(t testing.TB) received {
+	t.Helper()
+	all := s.messages()
+	if len(all) != 1 {
+		t.Fatalf("%d messages", len(all))
+	}
+	return all[0]
+}
+
+type session struct {
+	server  *server
+	conn    *smtp.Conn
+	current received
+	user    string
+}
+
+func (s *session) Reset() { s.current = received{} }
+
+func (s *session) Logout() error {
+	s.server.ended <- struct{}{}
+	return nil
+}
+
+func (s *session) Mail(from string, _ *smtp.MailOptions) error {
+	s.current.from = from
+	return nil
+}
+
+func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+	if s.current.to != "" {
+		return errors.New("a second recipient")
+	}
+	s.current.to = to
+	return s.server.call(s.server.rcpt)
+}
+
+func (s *session) Data(r io.Reader) error {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	if err := s.server.call(s.server.data); err != nil {
+		return err
+	}
+	s.current.text, s.current.user = text, s.user
+	_, s.current.secure = s.conn.TLSConnectionState()
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	s.server.received = append(s.server.received, s.current)
+	return nil
+}
+
+func (s *server) call(hook func() error) error {
+	if hook == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return hook()
+}
+
+func (s *session) AuthMechanisms() []string { return s.server.mechanisms }
+
+func (s *session) Auth(mechanism string) (sasl.Server, error) {
+	check := func(user, password string) error {
+		if user != smtpUser || password != smtpPassword {
+			// Some servers repeat what the client sent.
+			return &smtp.SMTPError{Code: 535, EnhancedCode: smtp.EnhancedCode{5, 7, 8}, Message: "refused: " + user + "/" + password}
+		}
+		s.user = user
+		return nil
+	}
+	if mechanism == "LOGIN" {
+		return &login{check: check}, nil
+	}
+	return sasl.NewPlainServer(func(_, user, password string) error { return check(user, password) }), nil
+}
+
+// A login is the server of the mechanism LOGIN, which go-sasl lacks.
+type login struct {
+	check   func(user, password string) error
+	answers []string
+}
+
+func (l *login) Next(response []byte) (challenge []byte, done bool, err error) {
+	if response != nil {
+		l.answers = append(l.answers, string(response))
+	}
+	switch len(l.answers) {
+	case 0:
+		return []byte("Username:"), false, nil
+	case 1:
+		return []byte("Password:"), false, nil
+	}
+	return nil, true, l.check(l.answers[0], l.answers[1])
+}
+
+// sender returns a sender for the server until the end of the test.
+func (s *server) sender(t testing.TB, change ...func(*mail.Options)) *mail.Sender {
+	t.Helper()
+	options := mail.Options{
+		Address: s.address, TLS: mail.NoTLS, From: "Harbour Status <status@harbour.example>", Hello: "backend.example",
+		LinksURL: "https://links.harbour.example/base/", ConnectTimeout: time.Minute, SendTimeout: time.Minute,
+	}
+	for _, f := range change {
+		f(&options)
+	}
+	sender, err := mail.New(options)
+	must(t, err)
+	t.Cleanup(sender.Close)
+	return sender
+}
+
+func message() delivery.Message {
+	at := time.Date(2026, 3, 1, 12, 30, 15, 0, time.FixedZone("", 3600))
+	return delivery.Message{
+		ID: "0199aa00-0000-7000-8000-000000000001", Event: delivery.IncidentCreated, CreatedAt: at, Attempt: 1,
+		Subscriber: delivery.Subscriber{ID: "s", Address: "ada@harbour.example", LinkToken: "dG9rZW4_-x"},
+		Page:       delivery.Page{ID: "p", Name: "Harbour", Hostname: "status.harbour.example"},
+		Incident: delivery.Incident{
+			ID: "0199aa00-0000-7000-8000-0000000000ff", Title: "Slow berths", Impact: "major", StartedAt: at,
+			Components: []delivery.Component{{ID: "c1", Name: "Berth API"}, {ID: "c2", Name: "Tides"}},
+		},
+		Update: delivery.Update{ID: "u", Status: "investigating", Message: "We look into it.\n\n<b>Not bold</b> & = plain.", CreatedAt: at},
+	}
+}
+
+// parse reads a message as a mail client does.
+func parse(t testing.TB, text []byte) *netmail.Message {
+	t.Helper()
+	m, err := netmail.ReadMessage(bytes.NewReader(text))
+	must(t, err)
+	return m
+}

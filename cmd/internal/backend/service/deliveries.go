@@ -1,0 +1,143 @@
+package refbackend
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/store/query"
+)
+
+// States of a delivery.
+const (
+	stateWaiting = "waiting"
+	stateDead    = "dead"
+)
+
+// A Delivery is one message to one subscriber.
+type Delivery struct {
+	ID, Event, SubscriberID, Channel string
+	State                            string // waiting, delivered or dead
+	Attempts                         int
+	CreatedAt                        time.Time
+	// DueAt is the time of the next attempt: zero while an earlier message of the subscriber waits, and after the last attempt.
+	DueAt      time.Time
+	FinishedAt time.Time // zero while the delivery waits
+	LastError  string
+}
+
+// DeliveryFilter selects deliveries. Its zero fields select all.
+type DeliveryFilter struct {
+	State, SubscriberID string
+}
+
+func (f DeliveryFilter) check(ctx context.Context, q *query.Queries) error {
+	if f.SubscriberID == "" {
+		return nil
+	}
+	_, err := findSubscriber(ctx, q, f.SubscriberID)
+	return err
+}
+
+// ListDeliveries returns the newest deliveries first, and at most limit. An unknown subscriber is ErrNotFound.
+func (b *Backend) ListDeliveries(ctx context.Context, filter DeliveryFilter, limit int) (deliveries []Delivery, err error) {
+	err = b.store.Read(ctx, func(q *query.Queries) error {
+		if err := filter.check(ctx, q); err != nil {
+			return err
+		}
+		rows, err := q.ListDeliveries(ctx, query.ListDeliveriesParams{
+			State: filter.State, SubscriberID: filter.SubscriberID, PageSize: int64(limit),
+		})
+		if err != nil {
+			return fmt.Errorf("list the deliveries: %w", err)
+		}
+		deliveries = convert(rows, deliveryOf)
+		return nil
+	})
+	return deliveries, err
+}
+
+// RetryDeliveries sends dead letters again, all or none of them: each becomes the last message of its subscriber, with the same id, no
+// attempts and the present as its time of creation. A delivery that is not dead is an error, and an unknown id is ErrNotFound.
+func (b *Backend) RetryDeliveries(ctx context.Context, ids []string) error {
+	return b.store.Write(ctx, func(q *query.Queries) error {
+		for _, id := range ids {
+			row, err := q.GetDelivery(ctx, id)
+			if errors.Is(err, sql.ErrNoRows) {
+				return fmt.Errorf("delivery %q: %w", id, ErrNotFound)
+			}
+			if err != nil {
+				return fmt.Errorf("look for the delivery: %w", err)
+			}
+			if row.State != stateDead {
+				return fmt.Errorf("delivery %s is %s: only dead letters can be retried", id, row.State)
+			}
+			if err := b.retry(ctx, q, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// RetryDeadLetters does the same with all dead letters, or those of one subscriber, in their order, and returns their number. It omits
+// deliveries that become dead letters meanwhile.
+func (b *Backend) RetryDeadLetters(ctx context.Context, subscriber string) (retried int, err error) {
+	var last int64
+	err = b.store.Read(ctx, func(q *query.Queries) (err error) {
+		if err := (DeliveryFilter{SubscriberID: subscriber}).check(ctx, q); err != nil {
+			return err
+		}
+		if last, err = q.LastDelivery(ctx); err != nil {
+			return fmt.Errorf("look for the last delivery: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	for batch := maintenanceBatch; batch == maintenanceBatch; {
+		err := b.store.Write(ctx, func(q *query.Queries) error {
+			ids, err := q.ListDeadLetters(ctx, query.ListDeadLettersParams{
+				Last: last, SubscriberID: subscriber, PageSize: maintenanceBatch,
+			})
+			if err != nil {
+				return fmt.Errorf("list the dead letters: %w", err)
+			}
+			for _, id := range ids {
+				if err := b.retry(ctx, q, id); err != nil {
+					return err
+				}
+			}
+			batch = len(ids)
+			return nil
+		})
+		if err != nil {
+			return retried, err
+		}
+		retried += batch
+	}
+	return retried, nil
+}
+
+func (b *Backend) retry(ctx context.Context, q *query.Queries, id string) error {
+	if err := q.RetryDelivery(ctx, query.RetryDeliveryParams{ID: id, Now: b.wallClock().UnixNano()}); err != nil {
+		return fmt.Errorf("retry delivery %s: %w", id, err)
+	}
+	return nil
+}
+
+func deliveryOf(row query.ListDeliveriesRow) Delivery {
+	event := row.Event
+	if row.NotificationID == nil {
+		event = delivery.ConfirmationRequested
+	}
+	return Delivery{
+		ID: row.ID, Event: event, SubscriberID: row.SubscriberID, Channel: row.Channel, State: row.State, Attempts: int(row.Attempts),
+		CreatedAt: time.Unix(0, row.CreatedAt).UTC(), DueAt: optionalTime(row.DueAt), FinishedAt: optionalTime(row.FinishedAt),
+		LastError: row.LastError,
+	}
+}

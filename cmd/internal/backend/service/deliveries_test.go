@@ -1,0 +1,264 @@
+package refbackend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/store/query"
+)
+
+// deliver writes a delivery to a subscriber like the dispatcher, with a notification each.
+func (s *system) deliver(subscriber string) (id string) {
+	s.t.Helper()
+	id = uuid.NewString()
+	s.insert(func(ctx context.Context, q *query.Queries) error {
+		return q.InsertDelivery(ctx, query.InsertDeliveryParams{
+			ID: id, SubscriberID: subscriber, Channel: "webhook", Now: s.clock.Now().UnixNano(),
+		})
+	})
+	return id
+}
+
+// finish ends a delivery that is due like the dispatcher.
+func (s *system) finish(id, state string) {
+	s.t.Helper()
+	s.insert(func(ctx context.Context, q *query.Queries) error {
+		row, err := q.GetDelivery(ctx, id)
+		if err != nil {
+			return err
+		}
+		now := s.clock.Now().UnixNano()
+		err = q.SetDeliveryFinished(ctx, query.SetDeliveryFinishedParams{
+			Sequence: row.Sequence, State: state, LastError: "status 500", FinishedAt: &now,
+		})
+		if err != nil {
+			return err
+		}
+		_, err = q.SetNextDeliveryDue(ctx, query.SetNextDeliveryDueParams{SubscriberID: row.SubscriberID, Now: &now})
+		return err
+	})
+}
+
+// due returns the deliveries of a subscriber that have a time of the next attempt, and all its waiting ones in their order.
+func (s *system) due(subscriber string) (due, waiting []string) {
+	for _, d := range slices.Backward(s.deliveries()) {
+		if d.SubscriberID != subscriber || d.State != "waiting" {
+			continue
+		}
+		waiting = append(waiting, d.ID)
+		if !d.DueAt.IsZero() {
+			due = append(due, d.ID)
+		}
+	}
+	return due, waiting
+}
+
+// At any time the first waiting message of a subscriber is due, and no other one is. Retried letters are last, in their order.
+func TestRetriedLettersKeepTheOrderOfTheQueue(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	checks := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		checks++
+		n := webhookOf(own)
+		n.Address += fmt.Sprint(checks)
+		subscriber := s.add(n).ID
+		var queue, dead []string
+		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+			switch step := rapid.SampledFrom([]string{"deliver", "deliver", "delivered", "dead", "dead", "retry", "retry all"}).Draw(rt, "step"); {
+			case step == "deliver":
+				queue = append(queue, s.deliver(subscriber))
+			case step == "delivered" && len(queue) > 0:
+				s.finish(queue[0], "delivered")
+				queue = queue[1:]
+			case step == "dead" && len(queue) > 0:
+				s.finish(queue[0], "dead")
+				dead, queue = append(dead, queue[0]), queue[1:]
+			case step == "retry" && len(dead) > 0:
+				i := rapid.IntRange(0, len(dead)-1).Draw(rt, "letter")
+				must(t, s.backend.RetryDeliveries(t.Context(), dead[i:i+1]))
+				queue, dead = append(queue, dead[i]), slices.Delete(dead, i, i+1)
+			case step == "retry all":
+				retried, err := s.backend.RetryDeadLetters(t.Context(), subscriber)
+				must(t, err)
+				if retried != len(dead) {
+					rt.Fatalf("%d of %d letters retried", retried, len(dead))
+				}
+				queue, dead = append(queue, dead...), nil
+			}
+			due, waiting := s.due(subscriber)
+			if !slices.Equal(waiting, queue) || !slices.Equal(due, queue[:min(1, len(queue))]) {
+				rt.Fatalf("waiting %v, due %v, want the first of %v", waiting, due, queue)
+			}
+		}
+	})
+}
+
+func TestRetriedLettersHaveANewTime(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	id := s.deliver(s.add(webhookOf(own)).ID)
+	s.finish(id, "dead")
+	s.clock.Move(48 * time.Hour)
+	must(t, s.backend.RetryDeliveries(t.Context(), []string{id}))
+	d := s.deliveries()[0]
+	if now := s.clock.Now(); d.ID != id || d.Attempts != 0 || !d.CreatedAt.Equal(now) || !d.DueAt.Equal(now) || !d.FinishedAt.IsZero() ||
+		d.State != "waiting" {
+		t.Errorf("retried to %v", d)
+	}
+}
+
+// The result of an attempt, which names the sequence of its delivery, may arrive after the subscriber was removed.
+func TestRetriedLettersHaveNoSequenceOfADeletedDelivery(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	letter := s.deliver(s.add(webhookOf(own)).ID)
+	s.finish(letter, "dead")
+	n := webhookOf(own)
+	n.Address += "/removed"
+	removed := s.add(n).ID
+	var attempted int64
+	must(t, s.file().QueryRow("SELECT sequence FROM deliveries WHERE id = ?", s.deliver(removed)).Scan(&attempted))
+	must(t, s.backend.RemoveSubscriber(t.Context(), removed))
+	must(t, s.backend.RetryDeliveries(t.Context(), []string{letter}))
+	s.insert(func(ctx context.Context, q *query.Queries) error {
+		now := s.clock.Now().UnixNano()
+		return q.SetDeliveryFinished(ctx, query.SetDeliveryFinishedParams{Sequence: attempted, State: "delivered", FinishedAt: &now})
+	})
+	if list := s.deliveries(); len(list) != 1 || list[0].State != "waiting" {
+		t.Errorf("the result of another delivery was written: %v", list)
+	}
+}
+
+func TestOnlyDeadLettersAreRetried(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	subscriber := s.add(webhookOf(own)).ID
+	dead, delivered := s.deliver(subscriber), s.deliver(subscriber)
+	s.finish(dead, "dead")
+	s.finish(delivered, "delivered")
+	waiting := s.deliver(subscriber)
+	for id, want := range map[string]string{delivered: "is delivered", waiting: "is waiting"} {
+		if err := s.backend.RetryDeliveries(t.Context(), []string{dead, id}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if err := s.backend.RetryDeliveries(t.Context(), []string{dead, "42"}); !errors.Is(err, refbackend.ErrNotFound) {
+		t.Errorf("an unknown id: %v", err)
+	}
+	unknown := refbackend.DeliveryFilter{SubscriberID: "42"}
+	if list, err := s.backend.ListDeliveries(t.Context(), unknown, 10); !errors.Is(err, refbackend.ErrNotFound) {
+		t.Errorf("an unknown subscriber: %v, %v", list, err)
+	}
+	for filter, want := range map[refbackend.DeliveryFilter]int{
+		{State: "dead"}: 1, {State: "delivered"}: 1, {State: "waiting", SubscriberID: subscriber}: 1, {}: 3,
+	} {
+		if list, err := s.backend.ListDeliveries(t.Context(), filter, 10); err != nil || len(list) != want {
+			t.Errorf("%v: %v, %v", filter, list, err)
+		}
+	}
+}
+
+func TestMoreDeadLettersThanOneBatchAreRetried(t *testing.T) {
+	s := startSystem(t)
+	ours, theirs := s.add(webhookOf(s.team("harbour"))).ID, s.add(webhookOf(s.team("lighthouse"))).ID
+	_, err := s.file().Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
+		INSERT INTO deliveries (id, subscriber_id, channel, state, created_at, finished_at)
+		SELECT i || s.id, s.id, 'webhook', 'dead', 0, 0 FROM n, subscribers s`)
+	must(t, err)
+	retried, err := s.backend.RetryDeadLetters(t.Context(), ours)
+	must(t, err)
+	list := s.subscribers()
+	if retried != 1200 || list[0].ID != ours || list[0].Waiting != 1200 || list[0].Dead != 0 || list[1].ID != theirs || list[1].Dead != 1200 {
+		t.Errorf("%d retried, subscribers %v", retried, list)
+	}
+}
+
+// failingOnce refuses the first attempt to send each message, and accepts the next one.
+type failingOnce struct {
+	mu       sync.Mutex
+	attempts map[string]int
+	busy     map[string]bool // by subscriber
+	problems []string
+	sent     chan struct{}
+}
+
+func (f *failingOnce) Send(_ context.Context, m delivery.Message) error {
+	defer func() { f.sent <- struct{}{} }()
+	f.mu.Lock()
+	f.attempts[m.ID]++
+	attempt := f.attempts[m.ID]
+	if f.busy[m.Subscriber.ID] {
+		f.problems = append(f.problems, "two messages to one subscriber at once")
+	}
+	f.busy[m.Subscriber.ID] = true
+	f.mu.Unlock()
+	runtime.Gosched()
+	f.mu.Lock()
+	f.busy[m.Subscriber.ID] = false
+	f.mu.Unlock()
+	if attempt == 1 {
+		return delivery.ErrPermanent
+	}
+	return nil
+}
+
+// Dead letters are retried while the dispatcher makes letters dead and sends others.
+func TestLettersAreRetriedBesideADispatcher(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	const subscribers, messages = 3, 20
+	for i := range subscribers {
+		n := webhookOf(own)
+		n.Address += fmt.Sprint(i)
+		id := s.add(n).ID
+		for range messages {
+			s.deliver(id)
+		}
+	}
+	sender := &failingOnce{attempts: map[string]int{}, busy: map[string]bool{}, sent: make(chan struct{}, 2*subscribers*messages)}
+	dispatcher := delivery.New(s.backend.Store(), delivery.Options{
+		Senders: map[string]delivery.Sender{"webhook": sender}, Clock: s.clock.Now,
+	})
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- dispatcher.Run(ctx) }()
+	retried := 0
+	for range 2 * subscribers * messages { // attempts
+		for waiting := true; waiting; {
+			select {
+			case <-sender.sent:
+				waiting = false
+			case <-ctx.Done():
+				t.Fatalf("not delivered: %v", s.deliveries())
+			case <-time.After(20 * time.Millisecond): // the result of the last attempt may have been written since
+			}
+			n, err := s.backend.RetryDeadLetters(t.Context(), "")
+			must(t, err)
+			retried += n
+		}
+	}
+	stop()
+	must(t, <-done)
+	for _, d := range s.deliveries() {
+		if d.State != "delivered" || sender.attempts[d.ID] != 2 {
+			t.Errorf("after %d attempts: %v", sender.attempts[d.ID], d)
+		}
+	}
+	if retried != subscribers*messages || len(sender.problems) > 0 {
+		t.Errorf("%d retried, %v", retried, sender.problems)
+	}
+}

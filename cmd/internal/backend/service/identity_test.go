@@ -1,0 +1,223 @@
+package refbackend_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"opsgate/cmd/internal/backend/service"
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+// token stores a token of the team.
+func (s *system) token(t team, text string, scopes ...string) refbackend.Token {
+	s.t.Helper()
+	kept, err := s.backend.CreateToken(s.t.Context(), refbackend.NewToken{
+		TeamID: t.id, Name: text, SHA256: sha256.Sum256([]byte(text)), Scopes: scopes,
+	})
+	must(s.t, err)
+	return kept
+}
+
+func (s *system) resolve(text string) (*identityv1.ResolveTokenResponse, error) {
+	hash := sha256.Sum256([]byte(text))
+	return s.identity.ResolveToken(s.t.Context(), &identityv1.ResolveTokenRequest{TokenSha256: hash[:]})
+}
+
+func TestTokenIsResolvedByItsHash(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	kept := s.token(own, "one", "servers:read", "audit:read", "servers:read")
+	got, err := s.resolve("one")
+	must(t, err)
+	if got.GetTokenId() != kept.ID || got.GetTeamId() != own.id || got.GetPlan() != identityv1.Plan_PLAN_AI ||
+		!slices.Equal(got.GetScopes(), []string{"audit:read", "servers:read"}) {
+		t.Errorf("resolved to %v", got)
+	}
+	basic, err := s.backend.CreateTeam(t.Context(), "breakwater", refbackend.PlanBasic)
+	must(t, err)
+	s.token(team{id: basic.ID}, "two")
+	if got, err = s.resolve("two"); err != nil || got.GetPlan() != identityv1.Plan_PLAN_BASIC || len(got.GetScopes()) != 0 {
+		t.Errorf("resolved to %v, %v", got, err)
+	}
+}
+
+func TestUnknownAndRevokedTokensHaveReasons(t *testing.T) {
+	s := startSystem(t)
+	revoked := s.token(s.team("harbour"), "revoked")
+	_, err := s.backend.RevokeToken(t.Context(), revoked.ID)
+	must(t, err)
+	ids := map[string]string{"revoked": revoked.ID}
+	for text, reason := range map[string]string{"revoked": "TOKEN_REVOKED", "never": "TOKEN_UNKNOWN"} {
+		_, err := s.resolve(text)
+		mustBe(t, err, codes.NotFound)
+		info, _ := status.Convert(err).Details()[0].(*errdetails.ErrorInfo)
+		if info.GetReason() != reason {
+			t.Errorf("%s: reason %q, want %q", text, info.GetReason(), reason)
+		}
+		if id := info.GetMetadata()["token_id"]; id != ids[text] {
+			t.Errorf("%s: token_id %q, want %q", text, id, ids[text])
+		}
+	}
+	for _, hash := range [][]byte{nil, make([]byte, 31), make([]byte, 33)} {
+		_, err := s.identity.ResolveToken(t.Context(), &identityv1.ResolveTokenRequest{TokenSha256: hash})
+		if fields := violated(t, err); fields["token_sha256"] == "" {
+			t.Errorf("%d bytes: %v", len(hash), fields)
+		}
+	}
+}
+
+// watch opens a stream, and returns its first position and a function that returns the next revocation.
+func (s *system) watch(ctx context.Context, after string) (next func() *identityv1.WatchRevocationsResponse, started string) {
+	s.t.Helper()
+	stream, err := s.identity.WatchRevocations(ctx, &identityv1.WatchRevocationsRequest{AfterPosition: after})
+	must(s.t, err)
+	first, err := stream.Recv()
+	must(s.t, err)
+	if first.Revocation != nil || first.GetPosition() == "" {
+		s.t.Fatalf("the first message is %v", first)
+	}
+	return func() *identityv1.WatchRevocationsResponse {
+		s.t.Helper()
+		for {
+			message, err := stream.Recv()
+			must(s.t, err)
+			if message.Revocation != nil {
+				return message
+			}
+		}
+	}, first.GetPosition()
+}
+
+func TestRevocationsAreStreamedAtOnce(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	before, _ := s.backend.RevokeToken(t.Context(), s.token(own, "before").ID)
+	next, _ := s.watch(t.Context(), "")
+	one := s.token(own, "one")
+	_, err := s.backend.RevokeToken(t.Context(), one.ID)
+	must(t, err)
+	_, err = s.backend.RevokeToken(t.Context(), before.ID) // again: no second revocation
+	must(t, err)
+	got := next().GetRevocation()
+	if hash := sha256.Sum256([]byte("one")); got.GetTokenId() != one.ID || !bytes.Equal(got.GetTokenSha256(), hash[:]) {
+		t.Errorf("revoked %v", got)
+	}
+	// Another process revokes: the stream polls the database.
+	other, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: s.dir, Clock: s.clock.Now})
+	must(t, err)
+	two := s.token(own, "two")
+	_, err = other.RevokeToken(t.Context(), two.ID)
+	must(t, err)
+	must(t, other.Close())
+	if got := next().GetRevocation(); got.GetTokenId() != two.ID {
+		t.Errorf("revoked %v", got)
+	}
+}
+
+// A client that reconnects gets exactly the revocations that it missed, also after a restart of the service.
+func TestStreamResumesAtAPosition(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	tokens := []refbackend.Token{s.token(own, "a"), s.token(own, "b"), s.token(own, "c")}
+	ctx, cancel := context.WithCancel(t.Context())
+	next, _ := s.watch(ctx, "")
+	_, err := s.backend.RevokeToken(t.Context(), tokens[0].ID)
+	must(t, err)
+	position := next().GetPosition()
+	cancel()
+	for _, token := range tokens[1:] {
+		_, err := s.backend.RevokeToken(t.Context(), token.ID)
+		must(t, err)
+	}
+	s = s.restart()
+	next, started := s.watch(t.Context(), position)
+	if started != position {
+		t.Errorf("started at %s, want %s", started, position)
+	}
+	for _, token := range tokens[1:] {
+		if got := next().GetRevocation().GetTokenId(); got != token.ID {
+			t.Errorf("revoked %s, want %s", got, token.ID)
+		}
+	}
+}
+
+func TestUnknownPositionIsOutOfRange(t *testing.T) {
+	s, other := startSystem(t), startSystem(t)
+	_, position := s.watch(t.Context(), "")
+	_, foreign := other.watch(t.Context(), "")
+	installation, _, _ := strings.Cut(position, ".")
+	for _, unknown := range []string{"garbage", foreign, installation + ".1", installation + ".-1", installation + ".x", "."} {
+		stream, err := s.identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{AfterPosition: unknown})
+		must(t, err)
+		_, err = stream.Recv()
+		mustBe(t, err, codes.OutOfRange)
+	}
+}
+
+func TestStreamSendsHeartbeats(t *testing.T) {
+	s := startSystem(t)
+	stream, err := s.identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{})
+	must(t, err)
+	position := ""
+	for i := range 3 {
+		message, err := stream.Recv()
+		must(t, err)
+		if message.Revocation != nil || i > 0 && message.GetPosition() != position {
+			t.Fatalf("message %v after position %q", message, position)
+		}
+		position = message.GetPosition()
+	}
+}
+
+func TestStreamEndsWithTheService(t *testing.T) {
+	s := startSystem(t)
+	stream, err := s.identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{})
+	must(t, err)
+	_, err = stream.Recv()
+	must(t, err)
+	s.stop()
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	mustBe(t, err, codes.Unavailable)
+}
+
+func TestTeamsAndTokensAreFoundAndValidated(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	for _, name := range []string{"harbour", own.id} {
+		if found, err := s.backend.FindTeam(t.Context(), name); err != nil || found.ID != own.id {
+			t.Errorf("%s: %v, %v", name, found, err)
+		}
+	}
+	_, err := s.backend.FindTeam(t.Context(), "nowhere")
+	if !errors.Is(err, refbackend.ErrNotFound) {
+		t.Errorf("an unknown team: %v", err)
+	}
+	for _, c := range [][2]string{{"harbour", "ai"}, {" ", "ai"}, {"new", "gold"}} {
+		if _, err := s.backend.CreateTeam(t.Context(), c[0], c[1]); err == nil {
+			t.Errorf("team %q with plan %q was created", c[0], c[1])
+		}
+	}
+	live, dead := s.token(own, "live", "audit:read"), s.token(own, "dead")
+	_, err = s.backend.RevokeToken(t.Context(), dead.ID)
+	must(t, err)
+	_, err = s.backend.RevokeToken(t.Context(), own.id)
+	if !errors.Is(err, refbackend.ErrNotFound) {
+		t.Errorf("an unknown token: %v", err)
+	}
+	tokens, err := s.backend.Tokens(t.Context())
+	must(t, err)
+	if len(tokens) != 2 || tokens[0].ID != live.ID || !tokens[0].RevokedAt.IsZero() || tokens[1].RevokedAt.IsZero() {
+		t.Errorf("tokens %v", tokens)
+	}
+}

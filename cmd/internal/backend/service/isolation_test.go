@@ -1,0 +1,145 @@
+package refbackend_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+
+	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/proto/contract"
+)
+
+// teamScoped returns all methods that act for a team.
+func teamScoped() []contract.Method {
+	return slices.DeleteFunc(contract.Methods(), func(m contract.Method) bool { return !m.TeamScoped() })
+}
+
+// request returns a valid request. Methods that write need a row here.
+func request(t *testing.T, m contract.Method, caller, resource string) proto.Message {
+	t.Helper()
+	if !m.Writes() {
+		return m.ReadRequest(contract.Target{Team: caller, Resource: resource, Since: start()})
+	}
+	switch m.String() {
+	case "incident/CreateIncident":
+		return newIncident(team{id: caller}, "An incident")
+	case "incident/AddIncidentUpdate":
+		return newUpdate(team{id: caller}, resource)
+	}
+	t.Fatalf("no request of %s is known", m)
+	return nil
+}
+
+// call makes a call and returns the response.
+func (s *system) call(t *testing.T, m contract.Method, caller, resource string) (proto.Message, error) {
+	t.Helper()
+	response := m.NewResponse()
+	return response, s.conn.Invoke(t.Context(), m.Path(), request(t, m, caller, resource), response)
+}
+
+// fill gives a team one resource of each kind, and returns their ids by the kind.
+func (s *system) fill(name string) (owner team, ids map[string]string) {
+	s.t.Helper()
+	owner = s.team(name)
+	group := uuid.NewString()
+	s.insert(func(ctx context.Context, q *query.Queries) error {
+		return q.InsertServerGroup(ctx, query.InsertServerGroupParams{ID: group, TeamID: owner.id, Name: name, Color: "#000000"})
+	})
+	return owner, map[string]string{
+		"server": owner.server, "monitor": owner.monitor, "status_page": owner.page, "component": owner.component, "server_group": group,
+		"incident": s.create(newIncident(owner, name)).GetId(),
+	}
+}
+
+// Ids that are malformed, unknown or another team's get the same answer.
+func TestResourcesOfAnotherTeamAreNotFound(t *testing.T) {
+	s := startSystem(t)
+	ours, _ := s.fill("harbour")
+	theirs, ids := s.fill("lighthouse")
+	for _, m := range teamScoped() {
+		if m.Resource() == "" {
+			continue
+		}
+		t.Run(m.String(), func(t *testing.T) {
+			id := ids[m.Resource()]
+			if id == "" {
+				t.Fatalf("the teams of the test have no %s: add one to fill", m.Resource())
+			}
+			_, err := s.call(t, m, theirs.id, id)
+			must(t, err)
+			_, foreign := s.call(t, m, ours.id, id)
+			mustBe(t, foreign, codes.NotFound)
+			for _, unknown := range []string{uuid.NewString(), "", "42", "{" + id + "}", "urn:uuid:" + id, id + "x"} {
+				_, err := s.call(t, m, ours.id, unknown)
+				mustBe(t, err, codes.NotFound)
+				if got, want := status.Convert(err).Message(), status.Convert(foreign).Message(); got != want {
+					t.Errorf("id %q: got the message %q, and %q for another team's id", unknown, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestListsHoldOnlyRowsOfTheTeam(t *testing.T) {
+	s := startSystem(t)
+	ours, own := s.fill("harbour")
+	_, foreign := s.fill("lighthouse")
+	for _, m := range teamScoped() {
+		if m.Resource() != "" || m.Writes() {
+			continue
+		}
+		t.Run(m.String(), func(t *testing.T) {
+			response, err := s.call(t, m, ours.id, "")
+			must(t, err)
+			text := prototext.Format(response)
+			contains := func(id string) bool { return strings.Contains(text, id) }
+			if !slices.ContainsFunc(slices.Collect(maps.Values(own)), contains) {
+				t.Errorf("no resource of the team is in the response: %s", text)
+			}
+			if slices.ContainsFunc(slices.Collect(maps.Values(foreign)), contains) {
+				t.Errorf("a resource of another team is in the response: %s", text)
+			}
+		})
+	}
+}
+
+func TestIncidentCannotReferToAnotherTeam(t *testing.T) {
+	s := startSystem(t)
+	ours, theirs := s.team("harbour"), s.team("lighthouse")
+	r := newIncident(ours, "An incident")
+	r.StatusPageId = &theirs.page
+	r.ComponentIds = []string{theirs.component}
+	_, err := s.incident.CreateIncident(t.Context(), r)
+	fields := violated(t, err)
+	if len(fields) != 2 || fields["status_page_id"] == "" || fields["component_ids"] == "" {
+		t.Errorf("violations: %v", fields)
+	}
+	if s.count("incidents") != 0 {
+		t.Error("an incident was written")
+	}
+}
+
+func TestEveryMethodRequiresATeamID(t *testing.T) {
+	s := startSystem(t)
+	valid := uuid.NewString()
+	for _, m := range teamScoped() {
+		for _, id := range []string{"", "harbour", valid[:35], "{" + valid + "}", "A" + valid[1:35] + "F"} {
+			_, err := s.call(t, m, id, valid)
+			if fields := violated(t, err); fields["team_id"] == "" {
+				t.Errorf("%s, team %q: %v", m, id, fields)
+			}
+		}
+	}
+	_, err := s.incident.CreateIncident(t.Context(), newIncident(team{id: valid}, "An incident"))
+	if fields := violated(t, err); fields["team_id"] == "" {
+		t.Errorf("a team that does not exist: %v", fields)
+	}
+}

@@ -1,0 +1,89 @@
+package refbackend_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"opsgate/cmd/internal/backend/store/query"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+)
+
+func (s *system) check(monitor string, at time.Time, status string) {
+	s.insert(func(ctx context.Context, q *query.Queries) error {
+		return q.InsertMonitorCheck(ctx, query.InsertMonitorCheckParams{
+			MonitorID: monitor, CheckedAt: at.UnixNano(), Status: status, LatencyMs: 12,
+		})
+	})
+}
+
+func TestUptimeIsThePercentageOfChecksNotDown(t *testing.T) {
+	s := startSystem(t)
+	own, unchecked := s.team("harbour"), s.team("lighthouse")
+	now := s.clock.Now()
+	for i, status := range []string{"up", "down", "degraded", "up", "up", "up", "down", "up"} {
+		s.check(own.monitor, now.Add(-time.Duration(i)*time.Hour), status)
+	}
+	s.check(own.monitor, now.Add(-30*24*time.Hour-1), "down") // before the last 30 days
+	s.check(own.monitor, now.Add(time.Hour), "down")          // in the future
+	s.check(unchecked.monitor, now.Add(-40*24*time.Hour), "up")
+	for _, c := range []struct {
+		of   team
+		want *float64
+	}{{own, new(75.0)}, {unchecked, nil}} {
+		response, err := s.monitoring.ListMonitors(t.Context(), &monitoringv1.ListMonitorsRequest{TeamId: c.of.id})
+		must(t, err)
+		got := response.GetMonitors()[0].UptimePercent
+		if (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
+			t.Errorf("uptime %v, want %v", got, c.want)
+		}
+	}
+}
+
+func TestChecksSinceATimeAreNewestFirst(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	now := s.clock.Now()
+	for i, status := range []string{"up", "degraded", "down"} {
+		s.check(own.monitor, now.Add(-time.Duration(i)*time.Minute), status)
+	}
+	up, degraded, down := monitoringv1.MonitorStatus_MONITOR_STATUS_UP,
+		monitoringv1.MonitorStatus_MONITOR_STATUS_DEGRADED, monitoringv1.MonitorStatus_MONITOR_STATUS_DOWN
+	for _, c := range []struct {
+		since time.Time
+		want  []monitoringv1.MonitorStatus
+	}{
+		{now.Add(-time.Minute), []monitoringv1.MonitorStatus{up, degraded}}, // inclusive
+		{now.Add(-time.Minute + 1), []monitoringv1.MonitorStatus{up}},
+		{now.Add(time.Hour), nil},
+		{time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), []monitoringv1.MonitorStatus{up, degraded, down}},
+		{time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), nil},
+	} {
+		response, err := s.monitoring.ListMonitorChecks(t.Context(), &monitoringv1.ListMonitorChecksRequest{
+			TeamId: own.id, MonitorId: own.monitor, Since: timestamppb.New(c.since),
+		})
+		must(t, err)
+		var got []monitoringv1.MonitorStatus
+		for _, check := range response.GetChecks() {
+			got = append(got, check.GetStatus())
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("since %v: %v, want %v", c.since, got, c.want)
+		}
+	}
+}
+
+func TestSinceIsRequired(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	for _, since := range []*timestamppb.Timestamp{nil, {Nanos: -1}} {
+		_, err := s.monitoring.ListMonitorChecks(t.Context(),
+			&monitoringv1.ListMonitorChecksRequest{TeamId: own.id, MonitorId: own.monitor, Since: since})
+		if fields := violated(t, err); fields["since"] == "" {
+			t.Errorf("since %v: %v", since, fields)
+		}
+	}
+}

@@ -1,0 +1,379 @@
+package refbackend_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/backend/store/query"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+)
+
+// kinds returns the action types of the team's audit log, oldest first.
+func (s *system) kinds(t team) (kinds []string) {
+	s.t.Helper()
+	for _, entry := range s.log(t) {
+		kinds = append(kinds, entry.GetActionType())
+	}
+	return kinds
+}
+
+// overall returns the status of a page and of its components.
+func (s *system) overall(w probed, page string) (overall incidentv1.PublicStatus, components []incidentv1.PublicStatus) {
+	s.t.Helper()
+	got := s.page(w.team, page)
+	for _, component := range got.GetComponents() {
+		components = append(components, component.GetStatus())
+	}
+	return got.GetStatusPage().GetOverallStatus(), components
+}
+
+// post posts an update as a person.
+func (s *system) post(w probed, incident string, status incidentv1.IncidentStatus) {
+	s.t.Helper()
+	u := newUpdate(w.team, incident)
+	u.Status, u.NotifySubscribers = status, false
+	_, err := s.incident.AddIncidentUpdate(s.t.Context(), u)
+	must(s.t, err)
+}
+
+// wantOverall fails the test if the pages and their components do not have the statuses.
+func (s *system) wantOverall(w probed, page, component, second incidentv1.PublicStatus) {
+	s.t.Helper()
+	overall, components := s.overall(w, w.page)
+	secondOverall, secondComponents := s.overall(w, w.secondPage)
+	if overall != page || !slices.Equal(components, []incidentv1.PublicStatus{component, component}) ||
+		secondOverall != second || !slices.Equal(secondComponents, []incidentv1.PublicStatus{component}) {
+		s.t.Errorf("pages %v %v and %v %v, want %v, %v and %v", overall, components, secondOverall, secondComponents, page, second, component)
+	}
+}
+
+func TestOutageIsAnIncidentFromDownToRecovery(t *testing.T) {
+	const (
+		operational = incidentv1.PublicStatus_PUBLIC_STATUS_OPERATIONAL
+		degraded    = incidentv1.PublicStatus_PUBLIC_STATUS_DEGRADED
+		outage      = incidentv1.PublicStatus_PUBLIC_STATUS_OUTAGE
+	)
+	s := startSystem(t)
+	w := s.addMonitor(s.team("harbour"))
+	s.probes(w, "udd")
+	s.wantOverall(w, degraded, degraded, degraded)
+	if got := s.incidents(w.team); len(got) != 0 {
+		t.Fatalf("incidents %v before the monitor is down", got)
+	}
+	s.probes(w, "d")
+	down := s.clock.Now()
+	s.wantOverall(w, outage, outage, outage)
+	s.probes(w, "uu")
+	s.wantOverall(w, degraded, operational, operational)
+	s.probes(w, "uuuu")
+	if got := s.incidents(w.team); len(got) != 1 || got[0].ResolvedAt != nil || !got[0].GetStartedAt().AsTime().Equal(down) ||
+		got[0].GetImpact() != incidentv1.IncidentImpact_INCIDENT_IMPACT_MAJOR || got[0].GetTitle() != "Booking API is down" ||
+		got[0].GetStatusPageId() != w.page {
+		t.Fatalf("incidents %v", got)
+	}
+	s.probes(w, "u")
+	s.wantOverall(w, operational, operational, operational)
+	incident := s.get(w.team, s.incidents(w.team)[0].GetId())
+	updates := incident.GetUpdates()
+	if len(updates) != 2 || incident.GetIncident().GetStatus() != resolved ||
+		updates[0].GetMessage() != "Our automatic checks of Booking API fail. We are investigating." ||
+		updates[1].GetMessage() != "Our automatic checks of Booking API have succeeded for 5 minutes. This incident is resolved." {
+		t.Errorf("incident %v", incident)
+	}
+	s.probes(w, "uuu")
+	changed := []string{"component.status_changed", "component.status_changed", "component.status_changed"}
+	want := slices.Concat([]string{"monitor.degraded"}, changed, []string{"monitor.down"}, changed,
+		[]string{"incident.created", "monitor.recovered"}, changed, []string{"incident.update_posted"})
+	if diff := cmp.Diff(want, s.kinds(w.team)); diff != "" {
+		t.Error(diff)
+	}
+	if got := s.outbox(w.team); !slices.Equal(got, []string{"incident.created false", "incident.update_posted false"}) {
+		t.Errorf("outbox %v", got)
+	}
+	var affected []string
+	rows, err := s.file().Query("SELECT component_id FROM incident_components WHERE incident_id = ?", incident.GetIncident().GetId())
+	must(t, err)
+	defer rows.Close()
+	for id := ""; rows.Next(); affected = append(affected, id) {
+		must(t, rows.Scan(&id))
+	}
+	must(t, rows.Err())
+	if want := slices.Sorted(slices.Values(w.components[:2])); !slices.Equal(affected, want) {
+		t.Errorf("affected components %v, want %v", affected, want)
+	}
+}
+
+// The entries are those of the service: no token, the loopback address, the monitor, its components and the incident.
+func TestAuditEntriesOfAnOutageNameTheirResources(t *testing.T) {
+	s := startSystem(t)
+	w := s.addMonitor(s.team("harbour"))
+	s.probes(w, "ddduuuuuuu")
+	incident := s.incidents(w.team)[0].GetId()
+	log := s.log(w.team)
+	for i, entry := range log {
+		kind, _, _ := strings.Cut(entry.GetActionType(), ".")
+		ids := map[string][]string{"monitor": {w.monitor}, "component": w.components, "incident": {incident}}[kind]
+		if entry.GetActorId() != "00000000-0000-0000-0000-000000000000" || entry.GetIpAddress() != "127.0.0.1" ||
+			entry.GetResourceType() != kind || !slices.Contains(ids, entry.GetResourceId()) {
+			t.Errorf("entry %v", entry)
+		}
+		if i > 0 && !entry.GetCreatedAt().AsTime().After(log[i-1].GetCreatedAt().AsTime()) {
+			t.Errorf("entry %d is not after the one before", i)
+		}
+	}
+	if len(log) != 14 {
+		t.Errorf("%d entries", len(log))
+	}
+}
+
+func TestIncidentOfAMonitorOnNoPage(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	_, err := s.file().Exec("UPDATE monitors SET enabled = 1, opens_incidents = 1, name = ?", strings.Repeat("ü", 300))
+	must(t, err)
+	s.probes(probed{team: own, monitor: own.monitor}, "ddd")
+	got := s.incidents(own)
+	if len(got) != 1 || got[0].StatusPageId != nil || len([]rune(got[0].GetTitle())) != 255 || !strings.HasSuffix(got[0].GetTitle(), "ü is down") {
+		t.Errorf("incidents %v", got)
+	}
+	if got := s.outbox(own); len(got) != 0 {
+		t.Errorf("outbox %v", got)
+	}
+}
+
+func TestMonitorThatOpensNoIncidents(t *testing.T) {
+	s := startSystem(t)
+	w := s.addMonitor(s.team("harbour"))
+	_, err := s.file().Exec("UPDATE monitors SET opens_incidents = 0")
+	must(t, err)
+	s.probes(w, "ddduuuuuuuu")
+	if got := s.incidents(w.team); len(got) != 0 || s.letter(w) != "u" {
+		t.Errorf("status %s, incidents %v", s.letter(w), got)
+	}
+}
+
+// Going down before the outage has ended continues it, and the next recovery has to last longer.
+func TestFlappingMonitorHasOneIncident(t *testing.T) {
+	s := startSystem(t)
+	w := s.addMonitor(s.team("harbour"))
+	s.probes(w, "ddd"+"uuuuuu"+"ddd"+"uuuuuuuuuuu")
+	got := s.incidents(w.team)
+	if len(got) != 1 || got[0].ResolvedAt != nil || len(s.outbox(w.team)) != 1 {
+		t.Fatalf("incidents %v, outbox %v", got, s.outbox(w.team))
+	}
+	s.probes(w, "u") // up for ten minutes, after two times down
+	if got := s.incidents(w.team); got[0].ResolvedAt == nil || len(s.outbox(w.team)) != 2 {
+		t.Errorf("incidents %v, outbox %v", got, s.outbox(w.team))
+	}
+	s.clock.Move(time.Hour)
+	s.probes(w, "ddduuuuuuu") // what happened more than an hour ago does not count
+	if got := s.incidents(w.team); len(got) != 2 || got[1].ResolvedAt == nil {
+		t.Errorf("incidents %v", got)
+	}
+}
+
+func TestPersonResolvesTheIncident(t *testing.T) {
+	for name, c := range map[string]struct {
+		after     string // checks after the resolution
+		incidents int
+	}{
+		"then the monitor recovers":                       {"uuuuuuu", 1},
+		"then the monitor stays down":                     {"ddddddd", 1},
+		"then the monitor recovers and goes down":         {"uuddd", 2},
+		"then the monitor recovers and later goes down":   {"uuuuuuuuuuuuddd", 2},
+		"then the monitor goes down, recovers, goes down": {"uuddduuddd", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startSystem(t)
+			w := s.addMonitor(s.team("harbour"))
+			s.probes(w, "ddd")
+			first := s.incidents(w.team)[0].GetId()
+			s.post(w, first, resolved)
+			s.probes(w, c.after)
+			got := s.incidents(w.team)
+			if len(got) != c.incidents || len(s.get(w.team, first).GetUpdates()) != 2 {
+				t.Errorf("incidents %v, the first with %v", got, s.get(w.team, first).GetUpdates())
+			}
+		})
+	}
+}
+
+func TestPersonOpensTheIncidentAgain(t *testing.T) {
+	s := startSystem(t)
+	w := s.addMonitor(s.team("harbour"))
+	s.probes(w, "ddd")
+	id := s.incidents(w.team)[0].GetId()
+	s.post(w, id, resolved)
+	s.post(w, id, incidentv1.IncidentStatus_INCIDENT_STATUS_IDENTIFIED)
+	s.probes(w, "uuuuuuu")
+	if got := s.get(w.team, id); got.GetIncident().ResolvedAt == nil || len(got.GetUpdates()) != 4 {
+		t.Errorf("during the outage: %v", got)
+	}
+	s.post(w, id, incidentv1.IncidentStatus_INCIDENT_STATUS_IDENTIFIED)
+	s.probes(w, "uuuuuuuu")
+	if got := s.get(w.team, id); got.GetIncident().ResolvedAt != nil || len(got.GetUpdates()) != 5 {
+		t.Errorf("after the outage: %v", got)
+	}
+}
+
+func TestLateAndRepeatedChecksChangeNothing(t *testing.T) {
+	s := startSystem(t)
+	w := s.addMonitor(s.team("harbour"))
+	s.probes(w, "udd")
+	before, log := s.state(w), s.log(w.team)
+	for i := range 4 {
+		must(t, s.backend.RecordCheck(t.Context(), refbackend.Check{ // late
+			MonitorID: w.monitor, At: s.clock.Now().Add(-time.Duration(i+1) * 10 * time.Second), Status: "down",
+		}))
+		s.probe(w, "down") // repeated
+		s.probe(w, "up")
+	}
+	after := s.state(w)
+	before.UptimePercent, after.UptimePercent = nil, nil // the history counts
+	if !after.GetLastCheckAt().AsTime().Equal(before.GetLastCheckAt().AsTime()) || after.GetStatus() != before.GetStatus() ||
+		len(s.log(w.team)) != len(log) {
+		t.Errorf("monitor %v, %v before", after, before)
+	}
+	if got := s.count("monitor_checks"); got != 7 {
+		t.Errorf("%d checks in the history", got)
+	}
+	s.probes(w, "d") // the third in a row
+	if s.letter(w) != "d" {
+		t.Errorf("status %s", s.letter(w))
+	}
+}
+
+// Each case makes one of the writes of a check fail: all of its rows are absent, and the same check can be recorded later.
+func TestFailedCheckLeavesNoRows(t *testing.T) {
+	for _, write := range []string{
+		"INSERT ON monitor_checks", "INSERT ON incidents", "INSERT ON incident_updates", "INSERT ON incident_components",
+		"INSERT ON notifications", "INSERT ON audit_entries", "UPDATE ON monitors",
+	} {
+		t.Run(write, func(t *testing.T) {
+			s := startSystem(t)
+			w := s.addMonitor(s.team("harbour"))
+			s.probes(w, "udd")
+			before := s.rows()
+			s.clock.Move(time.Minute)
+			_, err := s.file().Exec("CREATE TRIGGER refuse BEFORE " + write + " BEGIN SELECT RAISE(ABORT, 'refused'); END")
+			must(t, err)
+			check := refbackend.Check{MonitorID: w.monitor, At: s.clock.Now(), Status: "down"}
+			written := s.backend.Written()
+			if err := s.backend.RecordCheck(t.Context(), check); err == nil {
+				t.Error("no error")
+			}
+			if diff := cmp.Diff(before, s.rows()); diff != "" {
+				t.Error(diff)
+			}
+			select {
+			case <-written:
+				t.Error("the dispatcher was woken")
+			default:
+			}
+			_, err = s.file().Exec("DROP TRIGGER refuse")
+			must(t, err)
+			must(t, s.backend.RecordCheck(t.Context(), check))
+			if s.letter(w) != "d" || len(s.incidents(w.team)) != 1 {
+				t.Errorf("status %s, incidents %v", s.letter(w), s.incidents(w.team))
+			}
+			<-written
+		})
+	}
+}
+
+// rows returns all rows that a check may change, as text.
+func (s *system) rows() (rows []string) {
+	s.t.Helper()
+	for _, table := range append(written(), "monitor_checks", "monitors") {
+		rows = append(rows, s.rowsOf(table)...)
+	}
+	return rows
+}
+
+func (s *system) rowsOf(table string) (rows []string) {
+	s.t.Helper()
+	found, err := s.file().Query("SELECT * FROM " + table)
+	must(s.t, err)
+	defer found.Close()
+	columns, err := found.Columns()
+	must(s.t, err)
+	for found.Next() {
+		values := make([]any, len(columns))
+		for i := range values {
+			values[i] = new(any)
+		}
+		must(s.t, found.Scan(values...))
+		row := table
+		for _, value := range values {
+			row += fmt.Sprintf(" %v", *value.(*any))
+		}
+		rows = append(rows, row)
+	}
+	must(s.t, found.Err())
+	return rows
+}
+
+// People post updates and probes report at the same time. Every write is whole, and in the order of the audit log.
+func TestChecksAndUpdatesAtTheSameTime(t *testing.T) {
+	s := startSystem(t)
+	w := s.addMonitor(s.team("harbour"))
+	s.probes(w, "ddd")
+	id := s.incidents(w.team)[0].GetId()
+	var people sync.WaitGroup
+	for _, status := range []incidentv1.IncidentStatus{1, 2, 3, resolved} {
+		people.Go(func() {
+			for range 10 {
+				u := newUpdate(w.team, id)
+				u.Status = status
+				if _, err := s.incident.AddIncidentUpdate(t.Context(), u); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	s.probes(w, "uuuuuuuuu")
+	people.Wait()
+	got := s.get(w.team, id)
+	updates, posted := got.GetUpdates(), 0
+	for i, update := range updates {
+		if i > 0 && !update.GetCreatedAt().AsTime().After(updates[i-1].GetCreatedAt().AsTime()) {
+			t.Errorf("update %d is not after the one before", i)
+		}
+	}
+	for _, kind := range s.kinds(w.team) {
+		if kind == "incident.update_posted" {
+			posted++
+		}
+	}
+	if last := updates[len(updates)-1]; got.GetIncident().GetStatus() != last.GetStatus() || posted != len(updates)-1 ||
+		len(updates) < 41 || len(updates) > 42 || len(s.outbox(w.team)) != len(updates) {
+		t.Errorf("status %v after %v; %d updates, %d in the audit log, %d in the outbox",
+			got.GetIncident().GetStatus(), last, len(updates), posted, len(s.outbox(w.team)))
+	}
+}
+
+// A check of a monitor that was down before the backend counted checks.
+func TestMonitorWithoutCounts(t *testing.T) {
+	s := startSystem(t)
+	w := s.addMonitor(s.team("harbour"))
+	s.insert(func(ctx context.Context, q *query.Queries) error {
+		return q.SetMonitorState(ctx, query.SetMonitorStateParams{TeamID: w.id, ID: w.monitor, Status: "down"})
+	})
+	s.probes(w, "d")
+	if got := s.state(w).GetStatus(); got != monitoringv1.MonitorStatus_MONITOR_STATUS_DOWN || len(s.incidents(w.team)) != 0 {
+		t.Errorf("status %v, incidents %v", got, s.incidents(w.team))
+	}
+	s.probes(w, "uu")
+	if got := s.state(w).GetStatus(); got != monitoringv1.MonitorStatus_MONITOR_STATUS_UP {
+		t.Errorf("status %v", got)
+	}
+}

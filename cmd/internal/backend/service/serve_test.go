@@ -1,0 +1,162 @@
+package refbackend_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+
+	"opsgate/cmd/internal/backend/service"
+	"opsgate/proto/contract"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+)
+
+func TestHealthIsServed(t *testing.T) {
+	s := startSystem(t)
+	services := []string{""}
+	for _, service := range contract.Services() {
+		services = append(services, service.FullName)
+	}
+	for _, service := range services {
+		response, err := healthv1.NewHealthClient(s.conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: service})
+		must(t, err)
+		if response.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+			t.Errorf("service %q: %v", service, response.GetStatus())
+		}
+	}
+}
+
+// reflected returns the number of services that a server lists by reflection.
+func reflected(t *testing.T, conn *grpc.ClientConn) (int, error) {
+	t.Helper()
+	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	must(t, err)
+	_ = stream.Send(&reflectionv1.ServerReflectionRequest{ // Recv returns why it fails
+		MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{},
+	})
+	response, err := stream.Recv()
+	return len(response.GetListServicesResponse().GetService()), err
+}
+
+func TestReflectionIsServedOnlyIfEnabled(t *testing.T) {
+	_, err := reflected(t, startSystem(t).conn)
+	mustBe(t, err, codes.Unimplemented)
+
+	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: t.TempDir(), Reflection: true})
+	must(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- backend.Serve(ctx, listener) }()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	n, err := reflected(t, conn)
+	must(t, err)
+	if n != len(contract.Services())+3 { // health, and reflection in two versions
+		t.Errorf("%d services", n)
+	}
+	must(t, conn.Close())
+	stop()
+	must(t, <-done)
+	must(t, backend.Close())
+}
+
+func TestOnlyGivenServicesAreServed(t *testing.T) {
+	s := startSystem(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.backend.Serve(ctx, listener, "audit") }()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	_, err = fleetv1.NewFleetServiceClient(conn).ListServers(t.Context(), &fleetv1.ListServersRequest{})
+	mustBe(t, err, codes.Unimplemented)
+	must(t, conn.Close())
+	stop()
+	must(t, <-done)
+}
+
+func TestUnknownServiceIsAnError(t *testing.T) {
+	s := startSystem(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	err = s.backend.Serve(t.Context(), listener, "audit", "billing")
+	if err == nil || !strings.Contains(err.Error(), `"billing"`) {
+		t.Errorf("Serve returned %v", err)
+	}
+	if _, err := listener.Accept(); err == nil {
+		t.Error("the listener is open")
+	}
+}
+
+// A buffer is safe for concurrent use.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// The transaction of the call is rolled back.
+func TestPanicEndsOnlyItsCall(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	s.clock.broken.Store(true)
+	_, err := s.incident.CreateIncident(t.Context(), keyed(own, "key-1"))
+	mustBe(t, err, codes.Internal)
+	if strings.Contains(err.Error(), "broken") {
+		t.Errorf("the caller got %v", err)
+	}
+	s.clock.broken.Store(false)
+	s.create(keyed(own, "key-1"))
+	if got := s.count("incidents"); got != 1 {
+		t.Errorf("%d incidents", got)
+	}
+}
+
+// The log has the method and the code of a call, and nothing of its request or response.
+func TestLogContainsNoPayload(t *testing.T) {
+	var log buffer
+	backend, err := refbackend.Open(t.Context(), refbackend.Options{
+		DataDir: t.TempDir(), Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	must(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- backend.Serve(ctx, listener) }()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	_, err = fleetv1.NewFleetServiceClient(conn).ListServers(t.Context(), &fleetv1.ListServersRequest{TeamId: "hunter2"})
+	mustBe(t, err, codes.InvalidArgument)
+	must(t, conn.Close())
+	stop()
+	must(t, <-done)
+	must(t, backend.Close())
+	got := log.String()
+	if !strings.Contains(got, "ListServers") || !strings.Contains(got, "InvalidArgument") || strings.Contains(got, "hunter2") {
+		t.Errorf("log: %s", got)
+	}
+}

@@ -1,0 +1,285 @@
+package refbackend
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"opsgate/cmd/internal/backend/audit"
+	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/mail"
+	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/backend/webhook"
+)
+
+// Channels of subscribers.
+const (
+	ChannelEmail   = delivery.Email
+	ChannelWebhook = delivery.Webhook
+)
+
+// Action types of subscribers in the audit log.
+const (
+	subscriberAdded = "subscriber.added"
+	secretRotated   = "subscriber.secret_rotated" //nolint:gosec // not a secret
+)
+
+// confirmationInterval is the shortest time between two requests to confirm one subscription, so that repeated additions do not flood the
+// owner of the address.
+const confirmationInterval = 10 * time.Minute
+
+// A Subscriber is notified of the incidents of a status page.
+type Subscriber struct {
+	ID, TeamID, PageID, PageHostname string
+	Channel, Address                 string
+	CreatedAt                        time.Time
+	ConfirmedAt                      time.Time // zero while the subscription is not confirmed
+	Waiting, Dead                    int       // numbers of its deliveries
+}
+
+// NewSubscriber is the input of AddSubscriber.
+type NewSubscriber struct {
+	// Page is the id or the hostname of a status page.
+	Page             string
+	Channel, Address string
+	// Confirmed subscribes an email address without asking its owner.
+	Confirmed bool
+	// AllowHTTP accepts a webhook with the scheme http.
+	AllowHTTP bool
+}
+
+// Check returns an error if the channel is unknown or the address invalid. The error does not contain the address.
+func (n NewSubscriber) Check() error {
+	switch n.Channel {
+	case ChannelEmail:
+		return mail.CheckAddress(n.Address)
+	case ChannelWebhook:
+		return webhook.CheckURL(n.Address, n.AllowHTTP)
+	}
+	return fmt.Errorf("unknown channel %q: must be %s or %s", n.Channel, ChannelEmail, ChannelWebhook)
+}
+
+// AddedSubscriber is the result of AddSubscriber.
+type AddedSubscriber struct {
+	ID string
+	// Secret is the text form of the key that signs messages to a webhook. It is not shown again.
+	Secret string
+	// AskedAgain means that the address was already subscribed but not confirmed, and gets another request to confirm.
+	AskedAgain bool
+}
+
+// AddSubscriber subscribes an address to a status page. Webhooks are confirmed at once. The owner of an email address is asked to confirm,
+// and asked again if the address is added again unconfirmed, but not within ten minutes. Any other address that the page already has is an
+// error, and an unknown page is ErrNotFound.
+func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added AddedSubscriber, err error) {
+	if err := n.Check(); err != nil {
+		return AddedSubscriber{}, err
+	}
+	err = b.store.Write(ctx, func(q *query.Queries) error {
+		page, err := findSubscribedPage(ctx, q, n.Page)
+		if err != nil {
+			return err
+		}
+		existing, err := q.GetSubscriberByAddress(ctx, query.GetSubscriberByAddressParams{
+			StatusPageID: page.ID, Channel: n.Channel, Address: n.Address,
+		})
+		if errors.Is(err, sql.ErrNoRows) {
+			added, err = b.insertSubscriber(ctx, q, page, n)
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("look for the address: %w", err)
+		}
+		added = AddedSubscriber{ID: existing.ID, AskedAgain: true}
+		return b.askAgain(ctx, q, existing, n)
+	})
+	return added, err
+}
+
+func (b *Backend) insertSubscriber(
+	ctx context.Context, q *query.Queries, page query.StatusPage, n NewSubscriber,
+) (AddedSubscriber, error) {
+	id, err := newID()
+	if err != nil {
+		return AddedSubscriber{}, fmt.Errorf("create the id of a subscriber: %w", err)
+	}
+	now, err := audit.TimeOfWrite(ctx, q, b.clock, page.TeamID)
+	if err != nil {
+		return AddedSubscriber{}, err
+	}
+	row := query.InsertSubscriberParams{
+		ID: id, TeamID: page.TeamID, StatusPageID: page.ID, Channel: n.Channel, Address: n.Address, LinkToken: rand.Text(), CreatedAt: now,
+	}
+	added := AddedSubscriber{ID: id}
+	if n.Channel == ChannelWebhook {
+		if row.Secret, err = webhook.NewSecret(rand.Reader); err != nil {
+			return AddedSubscriber{}, err
+		}
+		added.Secret = webhook.FormatSecret(row.Secret)
+	}
+	confirmed := n.Confirmed || n.Channel == ChannelWebhook
+	if confirmed {
+		row.ConfirmedAt = &now
+	}
+	if err := q.InsertSubscriber(ctx, row); err != nil {
+		return AddedSubscriber{}, fmt.Errorf("write the subscriber: %w", err)
+	}
+	if !confirmed {
+		if err := b.askToConfirm(ctx, q, id); err != nil {
+			return AddedSubscriber{}, err
+		}
+	}
+	return added, audit.ServiceAction(page.TeamID, subscriberAdded, id, now).Record(ctx, q)
+}
+
+// askAgain sends another request to confirm a subscription that is not confirmed, and restarts its confirmationTime.
+func (b *Backend) askAgain(ctx context.Context, q *query.Queries, row query.Subscriber, n NewSubscriber) error {
+	if row.ConfirmedAt != nil {
+		return fmt.Errorf("the page already has this address: subscriber %s", row.ID)
+	}
+	if n.Confirmed {
+		return fmt.Errorf("the page already has this address, not confirmed: remove subscriber %s first", row.ID)
+	}
+	last, err := q.GetLastConfirmation(ctx, row.ID)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+	case err != nil:
+		return fmt.Errorf("look for the last request to confirm: %w", err)
+	case last.State == stateWaiting || b.wallClock().Before(time.Unix(0, last.CreatedAt).Add(confirmationInterval)):
+		return fmt.Errorf("the page already has this address: subscriber %s, who was asked to confirm less than %d minutes ago, "+
+			"or has not been sent the request yet", row.ID, int(confirmationInterval.Minutes()))
+	}
+	now, err := audit.TimeOfWrite(ctx, q, b.clock, row.TeamID)
+	if err != nil {
+		return err
+	}
+	if err := q.SetSubscriberCreated(ctx, query.SetSubscriberCreatedParams{ID: row.ID, CreatedAt: now}); err != nil {
+		return fmt.Errorf("restart the time to confirm: %w", err)
+	}
+	return b.askToConfirm(ctx, q, row.ID)
+}
+
+func (b *Backend) askToConfirm(ctx context.Context, q *query.Queries, subscriber string) error {
+	id, err := newID()
+	if err != nil {
+		return fmt.Errorf("create the id of a delivery: %w", err)
+	}
+	err = q.InsertDelivery(ctx, query.InsertDeliveryParams{
+		ID: id, SubscriberID: subscriber, Channel: ChannelEmail, Now: b.wallClock().UnixNano(),
+	})
+	if err != nil {
+		return fmt.Errorf("write the request to confirm: %w", err)
+	}
+	return nil
+}
+
+// ListSubscribers returns the subscribers of the status page with this id or hostname, or all subscribers if it is empty, by hostname
+// and age. It returns ErrNotFound if there is no such page.
+func (b *Backend) ListSubscribers(ctx context.Context, page string) (subscribers []Subscriber, err error) {
+	err = b.store.Read(ctx, func(q *query.Queries) error {
+		id := ""
+		if page != "" {
+			found, err := findSubscribedPage(ctx, q, page)
+			if err != nil {
+				return err
+			}
+			id = found.ID
+		}
+		rows, err := q.ListSubscribers(ctx, id)
+		if err != nil {
+			return fmt.Errorf("list the subscribers: %w", err)
+		}
+		subscribers = convert(rows, subscriber)
+		return nil
+	})
+	return subscribers, err
+}
+
+// RemoveSubscriber deletes a subscriber with its address and its deliveries. It returns ErrNotFound if there is no such subscriber.
+func (b *Backend) RemoveSubscriber(ctx context.Context, id string) error {
+	return b.store.Write(ctx, func(q *query.Queries) error {
+		row, err := findSubscriber(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		return delivery.RemoveSubscriber(ctx, q, b.clock, row.TeamID, row.ID)
+	})
+}
+
+// RotateSecret gives a webhook a new secret and returns its text form. For the time of the overlap, messages are signed with the old secret
+// too; a secret from before the old one is dropped at once. It returns ErrNotFound if there is no such subscriber.
+func (b *Backend) RotateSecret(ctx context.Context, id string, overlap time.Duration) (secret string, err error) {
+	fresh, err := webhook.NewSecret(rand.Reader)
+	if err != nil {
+		return "", err
+	}
+	err = b.store.Write(ctx, func(q *query.Queries) error {
+		row, err := findSubscriber(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		if row.Channel != ChannelWebhook {
+			return fmt.Errorf("subscriber %s has no secret: it is not a webhook", row.ID)
+		}
+		now, err := audit.TimeOfWrite(ctx, q, b.clock, row.TeamID)
+		if err != nil {
+			return err
+		}
+		secrets := query.SetSubscriberSecretsParams{ID: row.ID, Secret: fresh}
+		if overlap > 0 {
+			until := b.wallClock().Add(overlap).UnixNano()
+			secrets.PreviousSecret, secrets.PreviousSecretUntil = row.Secret, &until
+		}
+		if err := q.SetSubscriberSecrets(ctx, secrets); err != nil {
+			return fmt.Errorf("write the secret: %w", err)
+		}
+		return audit.ServiceAction(row.TeamID, secretRotated, row.ID, now).Record(ctx, q)
+	})
+	if err != nil {
+		return "", err
+	}
+	return webhook.FormatSecret(fresh), nil
+}
+
+// findSubscribedPage returns the status page with an id or a hostname.
+func findSubscribedPage(ctx context.Context, q *query.Queries, page string) (query.StatusPage, error) {
+	row, err := q.FindStatusPage(ctx, page)
+	if errors.Is(err, sql.ErrNoRows) {
+		return row, fmt.Errorf("status page %q: %w", page, ErrNotFound)
+	}
+	if err != nil {
+		return row, fmt.Errorf("look for the status page: %w", err)
+	}
+	return row, nil
+}
+
+func findSubscriber(ctx context.Context, q *query.Queries, id string) (query.Subscriber, error) {
+	row, err := q.GetSubscriber(ctx, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return row, fmt.Errorf("subscriber %q: %w", id, ErrNotFound)
+	}
+	if err != nil {
+		return row, fmt.Errorf("look for the subscriber: %w", err)
+	}
+	return row, nil
+}
+
+func subscriber(row query.ListSubscribersRow) Subscriber {
+	s := row.Subscriber
+	return Subscriber{
+		ID: s.ID, TeamID: s.TeamID, PageID: s.StatusPageID, PageHostname: row.UniqueHostname, Channel: s.Channel, Address: s.Address,
+		CreatedAt: time.Unix(0, s.CreatedAt).UTC(), ConfirmedAt: optionalTime(s.ConfirmedAt),
+		Waiting: int(row.Waiting), Dead: int(row.Dead),
+	}
+}
+
+// optionalTime returns the zero time for nil.
+func optionalTime(nanoseconds *int64) time.Time {
+	if nanoseconds == nil {
+		return time.Time{}
+	}
+	return time.Unix(0, *nanoseconds).UTC()
+}

@@ -1,0 +1,258 @@
+package refbackend_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/backend/service"
+)
+
+func webhookOf(t team) refbackend.NewSubscriber {
+	return refbackend.NewSubscriber{Page: t.page, Channel: refbackend.ChannelWebhook, Address: "https://hooks.customer.example/T0/secret-path"}
+}
+
+func emailOf(t team) refbackend.NewSubscriber {
+	return refbackend.NewSubscriber{Page: t.page, Channel: refbackend.ChannelEmail, Address: "ops@customer.example"}
+}
+
+// add adds a subscriber.
+func (s *system) add(n refbackend.NewSubscriber) refbackend.AddedSubscriber {
+	s.t.Helper()
+	added, err := s.backend.AddSubscriber(s.t.Context(), n)
+	must(s.t, err)
+	return added
+}
+
+// subscribers returns all subscribers.
+func (s *system) subscribers() []refbackend.Subscriber {
+	s.t.Helper()
+	list, err := s.backend.ListSubscribers(s.t.Context(), "")
+	must(s.t, err)
+	return list
+}
+
+// deliveries returns all deliveries, newest first.
+func (s *system) deliveries() []refbackend.Delivery {
+	s.t.Helper()
+	list, err := s.backend.ListDeliveries(s.t.Context(), refbackend.DeliveryFilter{}, 1000)
+	must(s.t, err)
+	return list
+}
+
+// audited returns the actions of a resource, in their order.
+func (s *system) audited(team, resource string) (actions string) {
+	s.t.Helper()
+	var list []string
+	rows, err := s.file().Query(`SELECT action_type || ' ' || resource_type FROM audit_entries
+		WHERE team_id = ? AND resource_id = ? ORDER BY created_at`, team, resource)
+	must(s.t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var action string
+		must(s.t, rows.Scan(&action))
+		list = append(list, action)
+	}
+	must(s.t, rows.Err())
+	return strings.Join(list, ", ")
+}
+
+func TestWebhooksAreConfirmedAndGetASecret(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	added := s.add(webhookOf(own))
+	if !strings.HasPrefix(added.Secret, "whsec_") || added.AskedAgain {
+		t.Errorf("added %v", added)
+	}
+	list := s.subscribers()
+	if len(list) != 1 || list[0].ID != added.ID || list[0].ConfirmedAt.IsZero() || list[0].TeamID != own.id || list[0].PageHostname != "harbour.example" {
+		t.Errorf("subscribers %v", list)
+	}
+	if len(s.deliveries()) != 0 {
+		t.Error("a webhook is asked to confirm")
+	}
+	if got := s.audited(own.id, added.ID); got != "subscriber.added subscriber" {
+		t.Errorf("audited %q", got)
+	}
+}
+
+func TestEmailAddressesAreAskedToConfirm(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	added := s.add(emailOf(own))
+	list, deliveries := s.subscribers(), s.deliveries()
+	if len(list) != 1 || !list[0].ConfirmedAt.IsZero() || list[0].Waiting != 1 || added.Secret != "" {
+		t.Errorf("subscribers %v", list)
+	}
+	if len(deliveries) != 1 || deliveries[0].Event != "subscriber.confirmation_requested" || deliveries[0].SubscriberID != added.ID ||
+		!deliveries[0].DueAt.Equal(s.clock.Now()) || deliveries[0].State != "waiting" || deliveries[0].Channel != "email" {
+		t.Errorf("deliveries %v", deliveries)
+	}
+	confirmed := emailOf(own)
+	confirmed.Address, confirmed.Confirmed = "ceo@customer.example", true
+	s.add(confirmed)
+	if list := s.subscribers(); len(list) != 2 || list[1].ConfirmedAt.IsZero() || list[1].Waiting != 0 {
+		t.Errorf("subscribers %v", list)
+	}
+}
+
+func TestUnconfirmedAddressesAreAskedAgainAfterTenMinutes(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	first := s.add(emailOf(own))
+	again := func() error {
+		added, err := s.backend.AddSubscriber(t.Context(), emailOf(own))
+		if err == nil && (added.ID != first.ID || !added.AskedAgain) {
+			t.Errorf("added %v", added)
+		}
+		return err
+	}
+	s.clock.Move(time.Hour)
+	if err := again(); err == nil || !strings.Contains(err.Error(), "already has this address") {
+		t.Errorf("asked again while the first request waits: %v", err)
+	}
+	_, err := s.file().Exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, finished_at = created_at")
+	must(t, err)
+	must(t, again())
+	_, err = s.file().Exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, finished_at = created_at")
+	must(t, err)
+	s.clock.Move(10*time.Minute - 1)
+	if again() == nil {
+		t.Error("asked again within ten minutes")
+	}
+	s.clock.Move(1)
+	must(t, again())
+	if got := len(s.deliveries()); got != 3 {
+		t.Errorf("%d requests to confirm", got)
+	}
+	s.clock.Move(7*day - time.Minute) // since it was asked again
+	s.maintain()
+	if len(s.subscribers()) != 1 {
+		t.Error("the subscriber expired before its time")
+	}
+	confirmed := emailOf(own)
+	confirmed.Confirmed = true
+	if _, err := s.backend.AddSubscriber(t.Context(), confirmed); err == nil || !strings.Contains(err.Error(), first.ID) {
+		t.Errorf("confirmed by another addition: %v", err)
+	}
+}
+
+func TestAnAddressIsOnAPageOnce(t *testing.T) {
+	s := startSystem(t)
+	ours, theirs := s.team("harbour"), s.team("lighthouse")
+	first := s.add(webhookOf(ours))
+	_, err := s.backend.AddSubscriber(t.Context(), webhookOf(ours))
+	if err == nil || !strings.Contains(err.Error(), first.ID) || strings.Contains(err.Error(), "secret-path") {
+		t.Errorf("the second addition: %v", err)
+	}
+	byHostname := webhookOf(theirs)
+	byHostname.Page = "lighthouse.example"
+	second := s.add(byHostname)
+	if got := s.audited(theirs.id, second.ID) + s.audited(ours.id, second.ID); got != "subscriber.added subscriber" {
+		t.Errorf("audited %q", got)
+	}
+	for page, want := range map[string]string{ours.page: first.ID, "lighthouse.example": second.ID} {
+		if list, err := s.backend.ListSubscribers(t.Context(), page); err != nil || len(list) != 1 || list[0].ID != want {
+			t.Errorf("page %s: %v, %v", page, list, err)
+		}
+	}
+}
+
+func TestInvalidSubscribersAreRefused(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	for _, change := range []func(*refbackend.NewSubscriber){
+		func(n *refbackend.NewSubscriber) { n.Address = "http://hooks.customer.example/secret-path" },
+		func(n *refbackend.NewSubscriber) { n.Address = "https://10.0.0.1/secret-path" },
+		func(n *refbackend.NewSubscriber) { n.Address = "https://hooks.customer.example/secret-path\n" },
+		func(n *refbackend.NewSubscriber) { n.Channel, n.Address = "email", "secret-path" },
+		func(n *refbackend.NewSubscriber) { n.Channel = "pager" },
+		func(n *refbackend.NewSubscriber) { n.Page = "unknown" },
+	} {
+		n := webhookOf(own)
+		change(&n)
+		if _, err := s.backend.AddSubscriber(t.Context(), n); err == nil || strings.Contains(err.Error(), "secret-path") {
+			t.Errorf("%v: %v", n, err)
+		}
+	}
+	local := webhookOf(own)
+	local.Address, local.AllowHTTP = "http://127.0.0.1:3000/hook", true
+	s.add(local)
+}
+
+func TestRotatedSecretsOverlap(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	added := s.add(webhookOf(own))
+	secrets := func() (current, previous []byte, until *int64) {
+		must(t, s.file().QueryRow("SELECT secret, previous_secret, previous_secret_until FROM subscribers").Scan(&current, &previous, &until))
+		return current, previous, until
+	}
+	first, _, _ := secrets()
+	text, err := s.backend.RotateSecret(t.Context(), added.ID, 2*time.Hour)
+	must(t, err)
+	second, previous, until := secrets()
+	if string(previous) != string(first) || string(second) == string(first) || text == added.Secret ||
+		*until != s.clock.Now().Add(2*time.Hour).UnixNano() {
+		t.Errorf("%x, previous %x until %v", second, previous, until)
+	}
+	_, err = s.backend.RotateSecret(t.Context(), added.ID, 0)
+	must(t, err)
+	third, previous, until := secrets()
+	if previous != nil || until != nil || string(third) == string(second) {
+		t.Errorf("%x, previous %x until %v", third, previous, until)
+	}
+	if got := s.audited(own.id, added.ID); strings.Count(got, "subscriber.secret_rotated subscriber") != 2 {
+		t.Errorf("audited %q", got)
+	}
+	email := s.add(emailOf(own))
+	if _, err := s.backend.RotateSecret(t.Context(), email.ID, 0); err == nil {
+		t.Error("an email address got a secret")
+	}
+	if _, err := s.backend.RotateSecret(t.Context(), "42", 0); !errors.Is(err, refbackend.ErrNotFound) {
+		t.Errorf("an unknown subscriber: %v", err)
+	}
+}
+
+func TestRemovedSubscribersLeaveOnlyTheirID(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	added := s.add(emailOf(own))
+	must(t, s.backend.RemoveSubscriber(t.Context(), added.ID))
+	if len(s.subscribers()) != 0 || len(s.deliveries()) != 0 {
+		t.Error("the subscriber or its deliveries are left")
+	}
+	if got := s.audited(own.id, added.ID); got != "subscriber.added subscriber, subscriber.removed subscriber" {
+		t.Errorf("audited %q", got)
+	}
+	if err := s.backend.RemoveSubscriber(t.Context(), added.ID); !errors.Is(err, refbackend.ErrNotFound) {
+		t.Errorf("removed twice: %v", err)
+	}
+}
+
+// Each change and its audit entry are one transaction.
+func TestFailedAuditEntriesUndoChangesOfSubscribers(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	added := s.add(webhookOf(own))
+	_, err := s.file().Exec("CREATE TRIGGER refuse BEFORE INSERT ON audit_entries BEGIN SELECT RAISE(ABORT, 'refused'); END")
+	must(t, err)
+	var before, after string
+	const rows = "SELECT group_concat(id || hex(secret)) FROM subscribers"
+	must(t, s.file().QueryRow(rows).Scan(&before))
+	for name, change := range map[string]func(context.Context) error{
+		"add":    func(ctx context.Context) error { _, err := s.backend.AddSubscriber(ctx, emailOf(own)); return err },
+		"remove": func(ctx context.Context) error { return s.backend.RemoveSubscriber(ctx, added.ID) },
+		"rotate": func(ctx context.Context) error { _, err := s.backend.RotateSecret(ctx, added.ID, 0); return err },
+	} {
+		if change(t.Context()) == nil {
+			t.Errorf("%s succeeded", name)
+		}
+	}
+	must(t, s.file().QueryRow(rows).Scan(&after))
+	if before != after || len(s.deliveries()) != 0 {
+		t.Errorf("changed from %q to %q", before, after)
+	}
+}

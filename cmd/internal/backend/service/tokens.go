@@ -1,0 +1,212 @@
+package refbackend
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"opsgate/cmd/internal/backend/audit"
+	"opsgate/cmd/internal/backend/store/query"
+)
+
+// Plans of a team.
+const (
+	PlanBasic = "basic"
+	PlanAI    = "ai" // with the public API
+)
+
+// ErrNotFound is returned for a team, a token or a monitor that does not exist.
+var ErrNotFound = errors.New("not found")
+
+// A Team owns all other data.
+type Team struct {
+	ID, Name, Plan string
+	CreatedAt      time.Time
+}
+
+// A Token describes an API token. Its text is not stored.
+type Token struct {
+	ID, TeamID, Name string
+	Scopes           []string
+	CreatedAt        time.Time
+	RevokedAt        time.Time // zero while the token is live
+}
+
+// NewToken is the input of CreateToken.
+type NewToken struct {
+	TeamID, Name string
+	// SHA256 is the hash of the token's full text.
+	SHA256 [sha256.Size]byte
+	Scopes []string
+}
+
+// CreateTeam creates a team. Names are unique.
+func (b *Backend) CreateTeam(ctx context.Context, name, plan string) (Team, error) {
+	if name = strings.TrimSpace(name); name == "" {
+		return Team{}, errors.New("a team needs a name")
+	}
+	if plan != PlanBasic && plan != PlanAI {
+		return Team{}, fmt.Errorf("unknown plan %q: must be %s or %s", plan, PlanBasic, PlanAI)
+	}
+	id, err := newID()
+	if err != nil {
+		return Team{}, fmt.Errorf("create the id of a team: %w", err)
+	}
+	row := query.Team{ID: id, Name: name, Plan: plan, CreatedAt: b.clock().UnixNano()}
+	err = b.store.Write(ctx, func(q *query.Queries) error {
+		switch _, err := q.GetTeamByName(ctx, name); {
+		case err == nil:
+			return fmt.Errorf("a team %q already exists", name)
+		case !errors.Is(err, sql.ErrNoRows):
+			return fmt.Errorf("look for a team of that name: %w", err)
+		}
+		if err := q.InsertTeam(ctx, query.InsertTeamParams(row)); err != nil {
+			return fmt.Errorf("write the team: %w", err)
+		}
+		return audit.ServiceAction(id, "team.created", id, row.CreatedAt).Record(ctx, q)
+	})
+	return team(row), err
+}
+
+// Teams returns all teams, by name.
+func (b *Backend) Teams(ctx context.Context) (teams []Team, err error) {
+	err = b.store.Read(ctx, func(q *query.Queries) error {
+		rows, err := q.ListTeams(ctx)
+		if err != nil {
+			return fmt.Errorf("list the teams: %w", err)
+		}
+		teams = convert(rows, team)
+		return nil
+	})
+	return teams, err
+}
+
+// FindTeam returns the team with the id or, if there is none, with the name. It returns ErrNotFound if there is neither.
+func (b *Backend) FindTeam(ctx context.Context, idOrName string) (found Team, err error) {
+	err = b.store.Read(ctx, func(q *query.Queries) error {
+		row, err := q.GetTeam(ctx, idOrName)
+		if errors.Is(err, sql.ErrNoRows) {
+			row, err = q.GetTeamByName(ctx, idOrName)
+		}
+		if errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("team %q: %w", idOrName, ErrNotFound)
+		}
+		if err != nil {
+			return fmt.Errorf("look up the team: %w", err)
+		}
+		found = team(row)
+		return nil
+	})
+	return found, err
+}
+
+// CreateToken stores the hash of a token that the caller has created.
+func (b *Backend) CreateToken(ctx context.Context, t NewToken) (Token, error) {
+	scopes := slices.Compact(slices.Sorted(slices.Values(t.Scopes)))
+	list, err := json.Marshal(append([]string{}, scopes...))
+	if err != nil {
+		return Token{}, fmt.Errorf("encode the scopes: %w", err)
+	}
+	id, err := newID()
+	if err != nil {
+		return Token{}, fmt.Errorf("create the id of a token: %w", err)
+	}
+	row := query.ApiToken{ID: id, TeamID: t.TeamID, Name: t.Name, Sha256: t.SHA256[:], Scopes: string(list)}
+	err = b.store.Write(ctx, func(q *query.Queries) error {
+		now, err := audit.TimeOfWrite(ctx, q, b.clock, t.TeamID)
+		if err != nil {
+			return err
+		}
+		row.CreatedAt = now
+		if err := q.InsertToken(ctx, query.InsertTokenParams(row)); err != nil {
+			return fmt.Errorf("write the token: %w", err)
+		}
+		return audit.ServiceAction(t.TeamID, "api_token.created", id, now).Record(ctx, q)
+	})
+	if err != nil {
+		return Token{}, err
+	}
+	return token(row)
+}
+
+// Tokens returns all tokens, including revoked ones, by team and then by age.
+func (b *Backend) Tokens(ctx context.Context) (tokens []Token, err error) {
+	err = b.store.Read(ctx, func(q *query.Queries) error {
+		rows, err := q.ListTokens(ctx)
+		if err != nil {
+			return fmt.Errorf("list the tokens: %w", err)
+		}
+		for _, row := range rows {
+			t, err := token(row)
+			if err != nil {
+				return err
+			}
+			tokens = append(tokens, t)
+		}
+		return nil
+	})
+	return tokens, err
+}
+
+// RevokeToken revokes a token and reports it on the revocation streams. It does not change a token that is already revoked. It returns
+// ErrNotFound if there is no such token.
+func (b *Backend) RevokeToken(ctx context.Context, id string) (revoked Token, err error) {
+	err = b.store.Write(ctx, func(q *query.Queries) error {
+		row, err := q.GetToken(ctx, id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("token %q: %w", id, ErrNotFound)
+		}
+		if err != nil {
+			return fmt.Errorf("look up the token: %w", err)
+		}
+		if row.RevokedAt == nil {
+			if err := b.revoke(ctx, q, &row); err != nil {
+				return err
+			}
+		}
+		revoked, err = token(row)
+		return err
+	})
+	if err == nil {
+		b.revoked.raise()
+	}
+	return revoked, err
+}
+
+func (b *Backend) revoke(ctx context.Context, q *query.Queries, row *query.ApiToken) error {
+	now, err := audit.TimeOfWrite(ctx, q, b.clock, row.TeamID)
+	if err != nil {
+		return err
+	}
+	row.RevokedAt = &now
+	if err := q.SetTokenRevoked(ctx, query.SetTokenRevokedParams{ID: row.ID, RevokedAt: row.RevokedAt}); err != nil {
+		return fmt.Errorf("revoke the token: %w", err)
+	}
+	err = q.InsertRevocation(ctx,
+		query.InsertRevocationParams{TokenID: row.ID, TokenSha256: row.Sha256, RevokedAt: now})
+	if err != nil {
+		return fmt.Errorf("write the revocation: %w", err)
+	}
+	return audit.ServiceAction(row.TeamID, "api_token.revoked", row.ID, now).Record(ctx, q)
+}
+
+func team(row query.Team) Team {
+	return Team{ID: row.ID, Name: row.Name, Plan: row.Plan, CreatedAt: time.Unix(0, row.CreatedAt).UTC()}
+}
+
+func token(row query.ApiToken) (Token, error) {
+	t := Token{ID: row.ID, TeamID: row.TeamID, Name: row.Name, CreatedAt: time.Unix(0, row.CreatedAt).UTC()}
+	if row.RevokedAt != nil {
+		t.RevokedAt = time.Unix(0, *row.RevokedAt).UTC()
+	}
+	if err := json.Unmarshal([]byte(row.Scopes), &t.Scopes); err != nil {
+		return Token{}, fmt.Errorf("decode the scopes of token %s: %w", row.ID, err)
+	}
+	return t, nil
+}

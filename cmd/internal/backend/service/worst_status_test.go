@@ -1,0 +1,81 @@
+package refbackend_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"opsgate/cmd/internal/backend/store/query"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+)
+
+// worstOf returns the status of a page without components, computed from all its incidents.
+func worstOf(incidents []query.InsertIncidentParams, now int64) incidentv1.PublicStatus {
+	found := map[incidentv1.PublicStatus]bool{}
+	for _, i := range incidents {
+		switch {
+		case i.Status == "resolved":
+		case i.IsMaintenance && i.StartedAt <= now:
+			found[incidentv1.PublicStatus_PUBLIC_STATUS_MAINTENANCE] = true
+		case i.IsMaintenance || !i.AffectsPage || i.Impact == "none":
+		case i.Impact == "critical":
+			found[incidentv1.PublicStatus_PUBLIC_STATUS_OUTAGE] = true
+		default:
+			found[incidentv1.PublicStatus_PUBLIC_STATUS_DEGRADED] = true
+		}
+	}
+	for _, status := range []incidentv1.PublicStatus{
+		incidentv1.PublicStatus_PUBLIC_STATUS_OUTAGE, incidentv1.PublicStatus_PUBLIC_STATUS_DEGRADED, incidentv1.PublicStatus_PUBLIC_STATUS_MAINTENANCE,
+	} {
+		if found[status] {
+			return status
+		}
+	}
+	return incidentv1.PublicStatus_PUBLIC_STATUS_OPERATIONAL
+}
+
+// The database computes the worst status of a page from any incidents.
+func TestPageHasTheStatusOfItsWorstIncident(t *testing.T) {
+	s := startSystem(t)
+	own := s.team("harbour")
+	other := s.addPage(own, "another page of the team")
+	now := start().UnixNano()
+	rapid.Check(t, func(rt *rapid.T) {
+		page := s.addPage(own, "page")
+		incident := rapid.Custom(func(rt *rapid.T) query.InsertIncidentParams {
+			i := query.InsertIncidentParams{
+				ID: uuid.NewString(), TeamID: own.id, StatusPageID: &page, Title: "Any",
+				Status:        rapid.SampledFrom([]string{"investigating", "identified", "monitoring", "resolved"}).Draw(rt, "status"),
+				Impact:        rapid.SampledFrom([]string{"none", "minor", "major", "critical"}).Draw(rt, "impact"),
+				IsMaintenance: rapid.Bool().Draw(rt, "maintenance"), AffectsPage: rapid.Bool().Draw(rt, "affects"),
+				StartedAt: now + rapid.Int64Range(-1, 1).Draw(rt, "started")*int64(time.Hour), CreatedAt: now,
+			}
+			if i.Status == "resolved" {
+				i.ResolvedAt = &now
+			}
+			return i
+		})
+		incidents := rapid.SliceOfN(incident, 0, 4).Draw(rt, "incidents")
+		s.insert(func(ctx context.Context, q *query.Queries) error {
+			elsewhere := query.InsertIncidentParams{
+				ID: uuid.NewString(), TeamID: own.id, StatusPageID: &other, Title: "Elsewhere", Status: "identified", Impact: "critical", AffectsPage: true,
+			}
+			for _, i := range append(incidents, elsewhere) {
+				if err := q.InsertIncident(ctx, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if got, want := s.page(own, page).GetStatusPage().GetOverallStatus(), worstOf(incidents, now); got != want {
+			rt.Fatalf("%v, want %v", got, want)
+		}
+		_, err := s.file().Exec("DELETE FROM incidents WHERE status_page_id = ?", page)
+		must(t, err)
+		_, err = s.file().Exec("DELETE FROM status_pages WHERE id = ?", page) // a team has a bounded number
+		must(t, err)
+	})
+}

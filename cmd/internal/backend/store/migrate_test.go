@@ -1,0 +1,55 @@
+package store_test
+
+import (
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/pressly/goose/v3"
+
+	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/backend/store/query"
+)
+
+// rowsOfVersion2 are an open incident with a notification, and a monitor that is down.
+const rowsOfVersion2 = `
+	INSERT INTO teams VALUES ('team', 'harbour', 'ai', 1);
+	INSERT INTO status_pages VALUES ('page', 'team', 'Harbour', 'status.harbour.example', 'harbour', 'public', '#000', NULL, 0, 1);
+	INSERT INTO monitors VALUES ('monitor', 'team', 'Berths', 'http', 'https://berths.example', 'down', 1, 60, 2, 2);
+	INSERT INTO incidents VALUES ('incident', 'team', 'page', 'Slow', 'investigating', 'major', 0, 2, NULL, 2);
+	INSERT INTO incident_updates VALUES ('update', 'team', 'incident', 'investigating', 'We look into it.', 2);
+	INSERT INTO notifications VALUES ('notification', 'team', 'page', 'incident', 'update', 'incident.created', 0, 2);`
+
+// An upgrade has no effect that clients or subscribers see: it sends no old notification, opens no incident and changes no page.
+func TestUpgradeKeepsRowsAndCausesNothing(t *testing.T) {
+	dir := t.TempDir()
+	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
+	must(t, err)
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, os.DirFS("migrations"), goose.WithDisableGlobalRegistry(true))
+	must(t, err)
+	_, err = provider.UpTo(t.Context(), 2)
+	must(t, err)
+	_, err = db.Exec(rowsOfVersion2)
+	must(t, err)
+	must(t, db.Close())
+
+	s := open(t, dir)
+	must(t, s.Read(t.Context(), func(q *query.Queries) error {
+		if n, err := q.NextNotification(t.Context()); !errors.Is(err, sql.ErrNoRows) {
+			t.Errorf("an old notification is sent: %v, %v", n, err)
+		}
+		monitor, err := q.GetMonitor(t.Context(), "monitor")
+		if err != nil || monitor.OpensIncidents || monitor.IncidentID != nil || monitor.Status != "down" {
+			t.Errorf("the monitor is %+v, %v", monitor, err)
+		}
+		open, err := q.CountOpenIncidents(t.Context(), query.CountOpenIncidentsParams{TeamID: "team", MaxCount: 2})
+		must(t, err)
+		impacts, err := q.ListPageImpacts(t.Context(), query.ListPageImpactsParams{TeamID: "team", Now: 3})
+		if err != nil || open != 1 || len(impacts) != 1 || impacts[0].Impact != "operational" {
+			t.Errorf("%d open incidents, and their impacts are %+v, %v", open, impacts, err)
+		}
+		return nil
+	}))
+}

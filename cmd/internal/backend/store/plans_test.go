@@ -1,0 +1,119 @@
+package store_test
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"opsgate/cmd/internal/backend/store"
+)
+
+// unboundedFiles are the queries that no call of the API makes: the command line, maintenance, the simulation, and deliveries, which have
+// batches of their own.
+var unboundedFiles = map[string]bool{
+	"retention.sql": true, "simulation.sql": true, "subscriber.sql": true, "delivery.sql": true, "inbox.sql": true, "links.sql": true,
+}
+
+// exceptions are queries in the other files that may scan a table or return any number of rows.
+var exceptions = map[string]string{
+	"ListTeams":             "the command line",
+	"ListTokens":            "the command line",
+	"ListNotifications":     "tests",
+	"GetInstallation":       "a table of one row",
+	"ListIncidentUpdates":   "the inner query has the limit",
+	"CountMonitorChecks":    "a row for each of the team's monitors",
+	"ListMonitorComponents": "components of one team",
+}
+
+// sorting are queries that sort what they return, at most the rows that a dashboard may create.
+var sorting = map[string]bool{"ListServerGroups": true, "ListStatusPages": true, "ListHourlyMetrics": true}
+
+// No query of a call of the API scans a table or sorts a log, and each returns a bounded number of rows.
+func TestQueriesOfTheAPIAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
+	must(t, err)
+	defer func() { must(t, db.Close()) }()
+	files, err := filepath.Glob("queries/*.sql")
+	must(t, err)
+	checked := 0
+	for _, file := range files {
+		if unboundedFiles[filepath.Base(file)] {
+			continue
+		}
+		for name, q := range queriesIn(t, file) {
+			if exceptions[name] != "" {
+				continue
+			}
+			checked++
+			if q.many && !regexp.MustCompile(`(?i)\blimit\b`).MatchString(q.text) {
+				t.Errorf("%s has no LIMIT", name)
+			}
+			for _, step := range plan(t, db, q.text) {
+				if strings.HasPrefix(step, "SCAN ") && !strings.HasPrefix(step, "SCAN CONSTANT") && !strings.HasPrefix(step, "SCAN (subquery") {
+					t.Errorf("%s: %s", name, step)
+				}
+				if strings.Contains(step, "TEMP B-TREE FOR ORDER BY") && !sorting[name] {
+					t.Errorf("%s sorts: %s", name, step)
+				}
+			}
+		}
+	}
+	if checked < 40 {
+		t.Errorf("only %d queries", checked)
+	}
+}
+
+type sqlQuery struct {
+	text string
+	many bool
+}
+
+// queriesIn returns the queries of a file by name, with the parameters of SQLite.
+func queriesIn(t *testing.T, file string) map[string]sqlQuery {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	must(t, err)
+	queries := map[string]sqlQuery{}
+	for _, part := range strings.Split(string(text), "-- name: ")[1:] {
+		head, body, _ := strings.Cut(part, "\n")
+		name, kind, _ := strings.Cut(head, " ")
+		body = regexp.MustCompile(`sqlc\.n?arg\((\w+)\)`).ReplaceAllString(body, ":$1")
+		queries[name] = sqlQuery{text: body, many: kind == ":many"}
+	}
+	return queries
+}
+
+// plan returns the steps of the query plan.
+func plan(t *testing.T, db *sql.DB, text string) (steps []string) {
+	t.Helper()
+	parameters := map[string]bool{}
+	var arguments []any
+	for _, found := range regexp.MustCompile(`[( =]:(\w+)`).FindAllStringSubmatch(text, -1) {
+		if !parameters[found[1]] {
+			parameters[found[1]] = true
+			arguments = append(arguments, sql.Named(found[1], 1))
+		}
+	}
+	for range strings.Count(text, "?") {
+		arguments = append(arguments, 1)
+	}
+	rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+text, arguments...)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	defer func() { must(t, rows.Close()) }()
+	for rows.Next() {
+		var id, parent, unused int
+		var step string
+		must(t, rows.Scan(&id, &parent, &unused, &step))
+		steps = append(steps, fmt.Sprint(step))
+	}
+	must(t, rows.Err())
+	return steps
+}

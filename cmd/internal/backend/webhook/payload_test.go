@@ -1,0 +1,208 @@
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"pgregory.net/rapid"
+
+	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/webhook"
+)
+
+//go:embed payload.schema.json
+var schemaText string
+
+func schema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	document := must(jsonschema.UnmarshalJSON(strings.NewReader(schemaText)))(t)
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	if err := compiler.AddResource("payload.json", document); err != nil {
+		t.Fatal(err)
+	}
+	return must(compiler.Compile("payload.json"))(t)
+}
+
+// drawMessage returns a message with any values that the backend stores.
+func drawMessage(t *rapid.T) delivery.Message {
+	id := func(name string) string {
+		return rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`).Draw(t, name)
+	}
+	text := func(name string) string { return rapid.String().Draw(t, name) }
+	at := func(name string) time.Time {
+		zone := time.FixedZone("", rapid.IntRange(-12, 14).Draw(t, "zone")*3600)
+		return time.Unix(rapid.Int64Range(0, 4e9).Draw(t, name), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")).In(zone)
+	}
+	components := make([]delivery.Component, rapid.IntRange(0, 3).Draw(t, "components"))
+	for i := range components {
+		components[i] = delivery.Component{ID: id("component"), Name: text("component name")}
+	}
+	status := rapid.SampledFrom([]string{"investigating", "identified", "monitoring", "resolved"}).Draw(t, "status")
+	return delivery.Message{
+		ID:        id("message"),
+		Event:     rapid.SampledFrom([]string{delivery.IncidentCreated, delivery.UpdatePosted}).Draw(t, "event"),
+		CreatedAt: at("event time"),
+		Page:      delivery.Page{ID: id("page"), Name: text("page name"), Hostname: text("hostname")},
+		Incident: delivery.Incident{
+			ID: id("incident"), Title: text("title"), Impact: rapid.SampledFrom([]string{"none", "minor", "major", "critical"}).Draw(t, "impact"),
+			IsMaintenance: rapid.Bool().Draw(t, "maintenance"), StartedAt: at("start"), Components: components,
+		},
+		Update: delivery.Update{ID: id("update"), Status: status, Message: text("text"), CreatedAt: at("update time")},
+	}
+}
+
+// Every payload is valid, has each documented field and no other, and keeps the values of its message.
+func TestPayloadsFollowTheSchema(t *testing.T) {
+	t.Parallel()
+	valid := schema(t)
+	closed := strictSchema(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		m := drawMessage(rt)
+		text, err := json.Marshal(webhook.NewPayload(m))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for _, s := range []*jsonschema.Schema{valid, closed} {
+			if err := s.Validate(value); err != nil {
+				rt.Fatalf("%v\n%s", err, text)
+			}
+		}
+		addUnknownFields(value)
+		if err := valid.Validate(value); err != nil {
+			rt.Fatalf("with unknown fields: %v", err)
+		}
+		var got webhook.Payload
+		if err := json.Unmarshal(text, &got); err != nil {
+			rt.Fatal(err)
+		}
+		if got.Data.Incident.Title != m.Incident.Title || got.Data.Update.Message != m.Update.Message || got.Data.Incident.Status != m.Update.Status {
+			rt.Fatalf("got %+v of %+v", got, m)
+		}
+	})
+}
+
+// strictSchema returns the schema without additional properties.
+func strictSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	document := must(jsonschema.UnmarshalJSON(strings.NewReader(schemaText)))(t)
+	walk(document, func(object map[string]any) {
+		properties, ok := object["properties"].(map[string]any)
+		if !ok {
+			return
+		}
+		if object["type"] != "object" {
+			return // a property that is called properties
+		}
+		object["additionalProperties"] = false
+		names := slices.Sorted(maps.Keys(properties))
+		required := make([]string, 0, len(names))
+		for _, name := range object["required"].([]any) {
+			required = append(required, name.(string))
+		}
+		if slices.Sort(required); !slices.Equal(names, required) {
+			t.Errorf("not all of %v are required: %v", names, required)
+		}
+	})
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("strict.json", document); err != nil {
+		t.Fatal(err)
+	}
+	return must(compiler.Compile("strict.json"))(t)
+}
+
+// addUnknownFields adds a field to each object.
+func addUnknownFields(value any) {
+	walk(value, func(object map[string]any) { object["later"] = map[string]any{"version": json.Number("2")} })
+}
+
+// walk calls a function with each object of a JSON value, the inner ones first.
+func walk(value any, call func(map[string]any)) {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, v := range value {
+			walk(v, call)
+		}
+		call(value)
+	case []any:
+		for _, v := range value {
+			walk(v, call)
+		}
+	}
+}
+
+const examplePayload = `{"type":"incident.created","timestamp":"2026-11-22T09:41:07.123Z","data":{` +
+	`"statusPage":{"id":"3f6c1d5e-8a52-4f0e-9d0c-7c5b1f2a9e34","name":"Harbour status","hostname":"status.harbour.example"},` +
+	`"incident":{"id":"019ab0de-4b2f-7f0a-8e6b-2f9f5c1d7a55","title":"API errors","status":"investigating","impact":"major",` +
+	`"isMaintenance":false,"startedAt":"2026-11-22T09:41:07.123Z",` +
+	`"components":[{"id":"b7e1f6d2-3c4a-4f58-8b9d-0a1b2c3d4e5f","name":"Public API"}]},` +
+	`"update":{"id":"019ab0de-4b30-7a11-b1c2-8d7e6f5a4b3c","status":"investigating",` +
+	`"message":"About 5 % of requests fail.\nWe are looking into it.","createdAt":"2026-11-22T09:41:07.123Z"}}}`
+
+func TestBodyIsThePayload(t *testing.T) {
+	t.Parallel()
+	n, requests := newInternet(t), make(chan request, 1)
+	m, _ := n.receive(recorded(requests))
+	if _, err := n.send(m, 0); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(examplePayload, string((<-requests).body)); diff != "" {
+		t.Error(diff)
+	}
+	m.Incident.Components, m.Incident.Title = nil, "<a> & 日本"
+	if _, err := n.send(m, 0); err != nil {
+		t.Fatal(err)
+	}
+	got := string((<-requests).body)
+	if !strings.Contains(got, `"components":[]`) || !strings.Contains(got, `"title":"<a> & 日本"`) {
+		t.Errorf("got %s", got)
+	}
+}
+
+// The demo may send to plain HTTP on loopback, through a dialer of its own.
+func TestDialerOfTheCallerReplacesTheGuard(t *testing.T) {
+	t.Parallel()
+	n, requests := newInternet(t), make(chan request, 1)
+	listener := n.listen("127.0.0.1")
+	server := &http.Server{Handler: recorded(requests)}
+	defer func() { _ = server.Close() }()
+	go func() { _ = server.Serve(listener) }()
+	dialed := make(chan string, 1)
+	sender := webhook.New(webhook.Options{AllowHTTP: true, DialContext: dialer(listener.Addr().String(), dialed)})
+	m := withAddress(exampleMessage(), "http://anything.example:8080/hook")
+	if err := sender.Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-requests; r.path != "/hook" {
+		t.Errorf("got %s", r.path)
+	}
+	if address := <-dialed; address != "anything.example:8080" {
+		t.Errorf("dialed %s", address)
+	}
+	refusal := errors.New("the demo has no such host")
+	refusing := webhook.New(webhook.Options{AllowHTTP: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, refusal }})
+	if err := refusing.Send(t.Context(), m); !errors.Is(err, refusal) || err.Error() != refusal.Error() {
+		t.Errorf("got %v", err)
+	}
+	guarded := webhook.New(webhook.Options{AllowHTTP: true})
+	want := "address " + listener.Addr().String() + " is not allowed"
+	if err := guarded.Send(t.Context(), withAddress(m, "http://"+listener.Addr().String()+"/")); err == nil || err.Error() != want {
+		t.Errorf("without a dialer: got %v", err)
+	}
+}

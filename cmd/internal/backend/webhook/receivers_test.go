@@ -1,0 +1,310 @@
+package webhook_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/net/dns/dnsmessage"
+
+	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/webhook"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// receiverAddress is the only address that tests allow. It stands for a public one; 127.0.0.1 remains forbidden.
+const receiverAddress = "127.0.0.2"
+
+const host = "hooks.example"
+
+// An internet has names and a certificate authority.
+type internet struct {
+	testing.TB
+
+	authority *x509.Certificate
+	key       *ecdsa.PrivateKey
+	resolver  *net.Resolver
+	states    func(net.Conn, http.ConnState) // called by receivers that start; may be nil
+
+	mu      sync.Mutex
+	answers map[string][][]string // by name: the addresses at each look-up; the last entry stays
+	others  []string              // the addresses of all other names; nil if they do not exist
+}
+
+func newInternet(t testing.TB) *internet {
+	t.Helper()
+	n := &internet{TB: t, answers: map[string][][]string{host: {{receiverAddress}}}}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	n.key = must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	n.authority = must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, template, template, n.key.Public(), n.key))(t)))(t)
+	n.serveNames()
+	return n
+}
+
+func must[V any](v V, err error) func(testing.TB) V {
+	return func(t testing.TB) V {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// certificate returns a certificate of the authority.
+func (n *internet) certificate(name string, from, until time.Duration) tls.Certificate {
+	n.Helper()
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), DNSNames: []string{name}, NotBefore: now.Add(from), NotAfter: now.Add(until),
+		KeyUsage: x509.KeyUsageDigitalSignature,
+	}
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(n)
+	return tls.Certificate{
+		Certificate: [][]byte{must(x509.CreateCertificate(rand.Reader, template, n.authority, key.Public(), n.key))(n)}, PrivateKey: key,
+	}
+}
+
+func (n *internet) tlsConfig() *tls.Config {
+	return &tls.Config{Certificates: []tls.Certificate{n.certificate(host, -time.Hour, time.Hour)}}
+}
+
+// resolve sets the addresses of a name at each look-up.
+func (n *internet) resolve(name string, lookUps ...[]string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.answers[name] = lookUps
+}
+
+// resolveAll makes every name exist, with the same address.
+func (n *internet) resolveAll(address string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	clear(n.answers)
+	n.others = []string{address}
+}
+
+// serveNames starts a name server on a UDP socket.
+func (n *internet) serveNames() {
+	socket := must(net.ListenPacket("udp", "127.0.0.1:0"))(n)
+	done := make(chan struct{})
+	n.Cleanup(func() { _ = socket.Close(); <-done })
+	go func() {
+		defer close(done)
+		for buffer := make([]byte, 1024); ; {
+			size, client, err := socket.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			if answer, err := n.answer(buffer[:size]); err != nil {
+				n.Error(err)
+			} else if _, err := socket.WriteTo(answer, client); err != nil {
+				return
+			}
+		}
+	}()
+	n.resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", socket.LocalAddr().String())
+	}}
+}
+
+func (n *internet) answer(question []byte) ([]byte, error) {
+	var m dnsmessage.Message
+	if err := m.Unpack(question); err != nil {
+		return nil, err
+	}
+	m.Header = dnsmessage.Header{ID: m.ID, Response: true, Authoritative: true, RecursionAvailable: true}
+	m.Additionals = nil
+	q := m.Questions[0]
+	addresses, exists := n.lookUp(strings.TrimSuffix(q.Name.String(), "."), q.Type)
+	if !exists {
+		m.Header.RCode = dnsmessage.RCodeNameError
+	}
+	for _, address := range addresses {
+		header := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class}
+		switch addr := netip.MustParseAddr(address); {
+		case addr.Is4() && q.Type == dnsmessage.TypeA:
+			m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: addr.As4()}})
+		case addr.Is6() && q.Type == dnsmessage.TypeAAAA:
+			m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: addr.As16()}})
+		}
+	}
+	return m.Pack()
+}
+
+// lookUp returns the addresses of a name. A question for AAAA records belongs to the look-up of the question for A records.
+func (n *internet) lookUp(name string, kind dnsmessage.Type) (addresses []string, exists bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	lookUps, exists := n.answers[name]
+	if !exists {
+		return n.others, n.others != nil
+	}
+	if kind == dnsmessage.TypeA && len(lookUps) > 1 {
+		n.answers[name] = lookUps[1:]
+	}
+	return lookUps[0], true
+}
+
+// listen returns a listener on a free port of the address.
+func (n *internet) listen(address string) net.Listener {
+	n.Helper()
+	listener := must(net.Listen("tcp", address+":0"))(n)
+	n.Cleanup(func() { _ = listener.Close() })
+	return listener
+}
+
+// receive starts a receiver and returns a message for it.
+func (n *internet) receive(handle http.HandlerFunc) (delivery.Message, *httptest.Server) {
+	n.Helper()
+	return n.receiveWith(n.tlsConfig(), handle)
+}
+
+func (n *internet) receiveWith(config *tls.Config, handle http.HandlerFunc) (delivery.Message, *httptest.Server) {
+	n.Helper()
+	server := httptest.NewUnstartedServer(handle)
+	_ = server.Listener.Close()
+	server.Listener, server.TLS, server.EnableHTTP2 = n.listen(receiverAddress), config, len(config.NextProtos) == 0
+	server.Config.ConnState = n.states
+	server.StartTLS()
+	n.Cleanup(server.Close)
+	return messageTo(host, server.Listener), server
+}
+
+// receiveRaw starts a receiver that answers each connection with a function, and returns a message for it. With a nil configuration it
+// has no TLS.
+func (n *internet) receiveRaw(config *tls.Config, answer func(net.Conn)) delivery.Message {
+	n.Helper()
+	listener := n.listen(receiverAddress)
+	message := messageTo(host, listener)
+	if config != nil {
+		listener = tls.NewListener(listener, config)
+	}
+	var connections sync.WaitGroup
+	n.Cleanup(func() { _ = listener.Close(); connections.Wait() })
+	connections.Go(func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			connections.Go(func() {
+				defer func() { _ = connection.Close() }()
+				answer(connection)
+			})
+		}
+	})
+	return message
+}
+
+// readRequest reads the request of a connection.
+func readRequest(c net.Conn) {
+	buffer := make([]byte, 64<<10)
+	for text := ""; !strings.HasSuffix(text, "}"); {
+		size, err := c.Read(buffer)
+		if err != nil {
+			return
+		}
+		text += string(buffer[:size])
+	}
+}
+
+// untilClosed returns once the sender has closed the connection.
+func untilClosed(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+
+// Parts of URLs that no error may repeat.
+const (
+	secretPath  = "secret-of-the-path"
+	secretQuery = "secret-of-the-query"
+)
+
+func messageTo(name string, listener net.Listener) delivery.Message {
+	m := exampleMessage()
+	m.Subscriber.Address = "https://" + name + ":" + portOf(listener) + "/" + secretPath + "?key=" + secretQuery
+	return m
+}
+
+func portOf(listener net.Listener) string {
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return port
+}
+
+// sender returns a sender that reaches receiverAddress on any port that the messages have.
+func (n *internet) sender(o webhook.Options, timeout time.Duration, messages ...delivery.Message) delivery.Sender {
+	n.Helper()
+	roots := x509.NewCertPool()
+	roots.AddCert(n.authority)
+	e := webhook.TestEnvironment{
+		Allowed:  []netip.Prefix{netip.MustParsePrefix(receiverAddress + "/32")},
+		Resolver: n.resolver,
+		Roots:    roots,
+		Timeout:  timeout,
+	}
+	for _, m := range messages {
+		if u := must(http.NewRequest(http.MethodPost, m.Subscriber.Address, nil))(n).URL; u.Port() != "" {
+			e.Ports = append(e.Ports, uint16(must(net.LookupPort("tcp", u.Port()))(n)))
+		}
+	}
+	return webhook.NewInTest(o, e)
+}
+
+// send sends the message once and returns the text of the error, which it checks for secrets.
+func (n *internet) send(m delivery.Message, timeout time.Duration) (string, error) {
+	n.Helper()
+	err := n.sender(webhook.Options{}, timeout, m).Send(n.Context(), m)
+	if err == nil {
+		return "", nil
+	}
+	for _, secret := range []string{secretPath, secretQuery, "whsec_", webhook.FormatSecret(m.Subscriber.Secrets[0])[6:]} {
+		if strings.Contains(err.Error(), secret) {
+			n.Errorf("the error has the secret %q: %v", secret, err)
+		}
+	}
+	return err.Error(), err
+}
+
+func exampleMessage() delivery.Message {
+	at := time.Date(2026, 11, 22, 9, 41, 7, 123_456_789, time.UTC)
+	return delivery.Message{
+		ID: "019ab0de-4b31-7c22-9d6f-5f1f4f3f2a10", Event: delivery.IncidentCreated, CreatedAt: at, Attempt: 1,
+		Subscriber: delivery.Subscriber{
+			ID: "019ab0de-0000-7c22-9d6f-5f1f4f3f2a11", Address: "https://hooks.example/", LinkToken: "t",
+			Secrets: [][]byte{[]byte("0123456789abcdef0123456789abcdef")},
+		},
+		Page: delivery.Page{ID: "3f6c1d5e-8a52-4f0e-9d0c-7c5b1f2a9e34", Name: "Harbour status", Hostname: "status.harbour.example"},
+		Incident: delivery.Incident{
+			ID: "019ab0de-4b2f-7f0a-8e6b-2f9f5c1d7a55", Title: "API errors", Impact: "major", StartedAt: at,
+			Components: []delivery.Component{{ID: "b7e1f6d2-3c4a-4f58-8b9d-0a1b2c3d4e5f", Name: "Public API"}},
+		},
+		Update: delivery.Update{
+			ID: "019ab0de-4b30-7a11-b1c2-8d7e6f5a4b3c", Status: "investigating",
+			Message: "About 5 % of requests fail.\nWe are looking into it.", CreatedAt: at,
+		},
+	}
+}
+
+// dialer returns a function that connects to one address, whatever it is called with, and reports that.
+func dialer(address string, dialed chan<- string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, wanted string) (net.Conn, error) {
+		dialed <- wanted
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+}

@@ -1,0 +1,66 @@
+package devcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/backend/demo"
+	"opsgate/cmd/internal/kit/logging"
+	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/dev/simulation"
+)
+
+// A backend is the reference backend with demo data.
+type backend struct {
+	*refbackend.Backend
+
+	logger *slog.Logger     // bounds repeated lines
+	lines  *logging.Limiter // of logger
+
+	start  time.Time // of its clock
+	clock  func() time.Time
+	remove func() error // removes temporary data
+}
+
+// openBackend opens the backend. An empty data directory gets demo data.
+func openBackend(
+	ctx context.Context, o options, format authn.TokenFormat, logger *slog.Logger, traces trace.TracerProvider,
+) (_ *backend, err error) {
+	b := &backend{clock: time.Now, remove: func() error { return nil }}
+	if b.logger, b.lines, err = logging.NewRepeated(logger.Handler(), time.Now, prometheus.NewRegistry()); err != nil {
+		return nil, err
+	}
+	dir := o.DataDir
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "opsdev-"); err != nil {
+			return nil, fmt.Errorf("make a directory for the data: %w", err)
+		}
+		b.remove = func() error { return os.RemoveAll(dir) }
+	}
+	b.Backend, err = refbackend.Open(ctx, refbackend.Options{
+		DataDir: dir, Logger: b.logger.With(slog.String("part", "backend")), TracerProvider: traces,
+		Clock: func() time.Time { return b.clock() }, // set below: its start depends on the data
+	})
+	if err != nil {
+		return nil, errors.Join(err, b.remove())
+	}
+	if err := demo.SeedWithSubscribers(ctx, b.Store(), format, time.Now()); err != nil {
+		return nil, errors.Join(fmt.Errorf("create the demo data: %w", err), b.close())
+	}
+	if b.start, err = simulation.Start(ctx, b.Store()); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	b.clock = simulation.Clock(b.start, o.Speed)
+	return b, nil
+}
+
+// close closes the backend and removes temporary data.
+func (b *backend) close() error { return errors.Join(b.Close(), b.remove()) }

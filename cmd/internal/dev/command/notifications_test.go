@@ -1,0 +1,134 @@
+package devcmd_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"opsgate/cmd/internal/backend/demo"
+	"opsgate/cmd/internal/dev/inbox"
+	"opsgate/gateway/openapi/browsertest"
+)
+
+// messages returns the messages in the inbox, newest first.
+func (s *system) messages(t *testing.T) []inbox.Summary {
+	t.Helper()
+	_, body := s.call(t, http.MethodGet, s.InboxURL+"/messages", "", "")
+	var list struct{ Messages []inbox.Summary }
+	if err := json.Unmarshal([]byte(body), &list); err != nil {
+		t.Fatal(err)
+	}
+	return list.Messages
+}
+
+// awaitMessages waits until the inbox has n messages that are ready, and returns them.
+func (s *system) awaitMessages(t *testing.T, n int, ready func(inbox.Summary) bool) []inbox.Summary {
+	t.Helper()
+	limit, tick := time.After(time.Minute), time.NewTicker(20*time.Millisecond)
+	defer tick.Stop()
+	for {
+		list := slices.DeleteFunc(s.messages(t), func(m inbox.Summary) bool { return !ready(m) })
+		if len(list) >= n {
+			return list
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("%d messages of %d: %+v\n%s", len(list), n, s.messages(t), s.log.String())
+		}
+	}
+}
+
+func (s *system) openIncident(t *testing.T, title string) {
+	t.Helper()
+	body := `{"title": "` + title + `", "status": "investigating", "impact": "minor", "message": "We look into it.", "statusPageId": "` +
+		demo.NotifiedPage() + `"}`
+	if status, answer := s.call(t, http.MethodPost, s.BaseURL+"/v1/incidents", s.Tokens["full"], body); status != 200 {
+		t.Fatalf("got %d %s", status, answer)
+	}
+}
+
+func TestSubscribersGetAnIncidentInTheInbox(t *testing.T) {
+	s := start(t, "--still")
+	page, journal := browsertest.Start(t)
+	if err := chromedp.Do(page, chromedp.Navigate(s.InboxURL+"/")); err != nil {
+		t.Fatal(err)
+	}
+	s.openIncident(t, "Slow search")
+	list := s.awaitMessages(t, 7, func(m inbox.Summary) bool { return strings.Contains(m.Subject, "Slow search") && m.Attempt == 1 })
+	channels, ids := map[string]int{}, map[string]bool{}
+	for _, m := range list {
+		channels[m.Channel]++
+		ids[m.ID] = true
+		if m.Page != "Harbour" || m.Channel == "webhook" && !m.Signature.Verified {
+			t.Errorf("got %+v %+v", m, m.Signature)
+		}
+	}
+	if channels["email"] != 3 || channels["webhook"] != 4 || len(ids) != 7 {
+		t.Errorf("got %v", channels)
+	}
+	repeat := s.awaitMessages(t, 1, func(m inbox.Summary) bool { return m.Attempt == 2 })[0]
+	if repeat.Status != 500 || !ids[repeat.ID] || !repeat.Signature.Verified {
+		t.Errorf("the second attempt: got %+v", repeat)
+	}
+	if _, metrics := s.call(t, http.MethodGet, s.InboxURL+"/metrics", "", ""); !strings.Contains(metrics,
+		`opsbackend_deliveries_total{channel="email",outcome="delivered"} 3`) {
+		t.Errorf("the metrics: %s", metrics)
+	}
+	s.checkPage(t, page, journal)
+	s.unsubscribe(t, list)
+	s.end(t)
+}
+
+// checkPage checks that the page, which was opened before the incident, shows its messages, and sent requests only to the inbox.
+func (s *system) checkPage(t *testing.T, page context.Context, journal *browsertest.Journal) {
+	t.Helper()
+	read := chromedp.Evaluate[[]string](`[...document.querySelectorAll("#list li")].map((row) => row.innerText)`)
+	rows := browsertest.Read(page, t, read)
+	for limit := time.Now().Add(time.Minute); len(rows) < 8 && time.Now().Before(limit); {
+		rows = browsertest.Read(page, t, read)
+	}
+	text := strings.Join(rows, "\n")
+	if len(rows) < 8 || !strings.Contains(rows[0], "repeat: arrival 2 of this id") || strings.Count(text, "✓ signature verified") < 5 ||
+		strings.Contains(text, "not verified") {
+		t.Errorf("the page shows %q", rows)
+	}
+	for _, host := range journal.Hosts() {
+		if "http://"+host != s.InboxURL {
+			t.Errorf("a request went to %s", host)
+		}
+	}
+	if complaints := journal.Complaints(); len(complaints) > 0 {
+		t.Errorf("the browser logged %q", complaints)
+	}
+}
+
+// unsubscribe ends the subscription of an email by its one-click link. The subscriber gets no further message.
+func (s *system) unsubscribe(t *testing.T, list []inbox.Summary) {
+	t.Helper()
+	first := list[slices.IndexFunc(list, func(m inbox.Summary) bool { return m.Channel == "email" })]
+	_, body := s.call(t, http.MethodGet, fmt.Sprint(s.InboxURL, "/messages/", first.Number), "", "")
+	var detail inbox.Detail
+	if err := json.Unmarshal([]byte(body), &detail); err != nil {
+		t.Fatal(err)
+	}
+	if status, answer := s.call(t, http.MethodPost, s.InboxURL+detail.Unsubscribe, "", "List-Unsubscribe=One-Click"); status != 200 {
+		t.Errorf("%s: got %d %s", detail.Unsubscribe, status, answer)
+	}
+	s.openIncident(t, "Another")
+	for _, m := range s.awaitMessages(t, 5, func(m inbox.Summary) bool { return strings.Contains(m.Subject, "Another") }) {
+		if m.Address == first.Address {
+			t.Errorf("%s is still notified", m.Address)
+		}
+	}
+	if strings.Contains(s.log.String(), detail.Unsubscribe) {
+		t.Error("the link is in the log")
+	}
+}

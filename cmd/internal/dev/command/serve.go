@@ -1,0 +1,197 @@
+package devcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/kit/buildinfo"
+	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/backend/demo"
+	"opsgate/cmd/internal/gate/wiring"
+	"opsgate/cmd/internal/kit/logging"
+	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/dev/rehearsal"
+	"opsgate/cmd/internal/kit/tracing"
+)
+
+// options of serveSystem.
+type options struct {
+	Listen, AdminListen string // override the configuration; "" for its addresses
+	InboxListen         string // "" for a free port
+	DataDir             string // "" for data that is removed at the end
+	Config              string // path of a gateway configuration; "" for the defaults
+	Variables           []string
+	Log                 io.Writer
+	HangUps             <-chan os.Signal // each reloads the configuration, as does a change of its file
+	// Ready is called when the system is ready. Its error ends the system.
+	Ready func(system) error
+
+	Still    bool    // keep the demo data as it is
+	Speed    float64 // of the clock of the backend
+	Rehearse bool
+	Seed     uint64 // of the moving data and of the rehearsal
+}
+
+// system has the addresses and tokens of a running system.
+type system struct {
+	BaseURL     string
+	AdminURL    string
+	InboxURL    string
+	BackendAddr string
+	Tokens      []demo.Token
+
+	Public     []string             // the addresses of listeners that are not on loopback
+	AdminNeeds []string             // the credentials that the admin listener requires, for people; nil for none
+	Rehearsal  *rehearsal.Rehearsal // nil for none
+	Motion     string               // how the data moves, for people
+}
+
+// serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, then the deliveries and the inbox, and temporary
+// data is removed.
+func serveSystem(ctx context.Context, o options) (err error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen for the gateway's calls: %w", err)
+	}
+	defer func() { _ = listener.Close() }() // already closed if the backend has served
+	load := func() (config.Loaded, error) { return config.Load(configOptions(o, listener.Addr().String())) }
+	loaded, err := load()
+	if err != nil {
+		return err
+	}
+	log, level := newLog(o, loaded)
+	defer func() { err = errors.Join(err, log.Close()) }()
+	format := authn.TokenFormat{Prefix: loaded.TokenPrefix}
+	tokens, err := demo.Tokens(format)
+	if err != nil {
+		return err
+	}
+	rehearsed := newRehearsal(o, tokens, log.Logger)
+	// The gateway listens first, so that an address in use is reported before the demo data is created.
+	gateway, traces, err := listenGateway(ctx, edge.Options{
+		Loaded: loaded, Load: load, ReloadSignals: o.HangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
+		Wrap: rehearsed.Wrap,
+	})
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
+	backend, err := openBackend(ctx, o, format, log.Logger, traces.TracerProvider())
+	if err != nil {
+		return errors.Join(err, gateway.Close())
+	}
+	defer func() { err = errors.Join(err, backend.close()) }()
+	notify, err := newNotifications(ctx, o.InboxListen, backend.Backend, backend.clock, backend.logger, traces.TracerProvider())
+	if err != nil {
+		return errors.Join(err, gateway.Close())
+	}
+	running := system{
+		BaseURL:  scheme(loaded.TLS.CertFile) + config.Reachable(gateway.Address().String()),
+		AdminURL: scheme(loaded.Admin.TLS.CertFile) + config.Reachable(gateway.AdminAddress().String()),
+		InboxURL: notify.inbox.URL(), BackendAddr: listener.Addr().String(), Public: public(gateway.Address(), gateway.AdminAddress()),
+		AdminNeeds: adminNeeds(loaded.Admin), Tokens: tokens, Rehearsal: rehearsed, Motion: motion(o, backend.start),
+	}
+	return runLayers(ctx,
+		func(ctx context.Context) error { return notify.receive(ctx, running) },
+		notify.deliver,
+		func(ctx context.Context) error { return backend.Serve(ctx, listener) },
+		together(gateway.Run,
+			func(ctx context.Context) error { return announce(ctx, o, running, loaded.Admin.TLS) },
+			func(ctx context.Context) error { return simulate(ctx, backend, o, backend.logger) },
+			backend.lines.Run,
+		),
+	)
+}
+
+// listenGateway opens the listeners of the gateway, and what records the spans of the backend.
+func listenGateway(ctx context.Context, o edge.Options) (*edge.Edge, *tracing.Provider, error) {
+	traces, err := edge.NewTracing(o, "opsbackend", prometheus.NewRegistry())
+	if err != nil {
+		return nil, nil, fmt.Errorf("record the backend: %w", err)
+	}
+	gateway, err := edge.Listen(ctx, o)
+	if err != nil {
+		traces.Close()
+		return nil, nil, fmt.Errorf("start the gateway: %w", err)
+	}
+	return gateway, traces, nil
+}
+
+// announce calls Ready when the system is ready.
+func announce(ctx context.Context, o options, s system, files config.AdminTLS) error {
+	if ready, err := awaitReady(ctx, s.AdminURL, files); err != nil || !ready {
+		return err
+	}
+	return o.Ready(s)
+}
+
+// newLog returns the configured log with its level and logs the warnings of the configuration.
+func newLog(o options, loaded config.Loaded) (*logging.Log, *slog.LevelVar) {
+	level := new(slog.LevelVar)
+	level.Set(loaded.Log.Level.Slog())
+	log := logging.New(logging.Options{Writer: o.Log, Level: level, Text: loaded.Log.Format == config.FormatText})
+	for _, warning := range loaded.Warnings {
+		log.Warn("configuration", slog.String("warning", warning.Error()))
+	}
+	return log, level
+}
+
+// scheme returns the beginning of the URL of a listener with this certificate; "" for none.
+func scheme(certificate config.File) string {
+	if certificate != "" {
+		return "https://"
+	}
+	return "http://"
+}
+
+// public returns the addresses that are not on loopback.
+func public(listeners ...net.Addr) (list []string) {
+	for _, address := range listeners {
+		if tcp, ok := address.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+			list = append(list, address.String())
+		}
+	}
+	return list
+}
+
+// adminNeeds returns the credentials that the admin listener requires.
+func adminNeeds(c config.Admin) (list []string) {
+	if c.TLS.ClientCAFile != "" {
+		list = append(list, "a client certificate of "+string(c.TLS.ClientCAFile))
+	}
+	if c.Token.Reveal() != "" {
+		list = append(list, "the configuration's admin.token")
+	}
+	return list
+}
+
+// configOptions returns the options for a gateway that calls the backend at the address. The defaults suit a terminal.
+func configOptions(o options, backend string) config.Options {
+	options := config.Options{
+		Path: o.Config, NoFile: true, Environment: o.Variables,
+		Defaults: []config.Setting{
+			{Key: "log.format", Value: "text", From: "opsdev"},
+			{Key: "shutdown.drain_wait", Value: "0s", From: "opsdev"}, // there is no load balancer
+		},
+	}
+	for _, service := range refbackend.ServiceNames() {
+		setting := config.Setting{Key: "upstreams." + service + ".address", Value: backend, From: "opsdev"}
+		options.Overrides = append(options.Overrides, setting)
+	}
+	if o.Listen != "" {
+		options.Overrides = append(options.Overrides, config.Setting{Key: "listen", Value: o.Listen, From: "--listen"})
+	}
+	if o.AdminListen != "" {
+		setting := config.Setting{Key: "admin.listen", Value: o.AdminListen, From: "--admin-listen"}
+		options.Overrides = append(options.Overrides, setting)
+	}
+	return options
+}

@@ -1,0 +1,358 @@
+package devcmd_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"opsgate/cmd/internal/gate/admin/admintest"
+	"opsgate/cmd/internal/dev/command"
+	"opsgate/cmd/internal/kit/logging/loggingtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A system is a running opsdev.
+type system struct {
+	BaseURL     string            `json:"baseUrl"`
+	AdminURL    string            `json:"adminUrl"`
+	InboxURL    string            `json:"inboxUrl"`
+	BackendAddr string            `json:"backendAddr"`
+	Tokens      map[string]string `json:"tokens"`
+
+	out, log loggingtest.Buffer
+	stop     context.CancelFunc
+	code     chan int
+	http     http.Transport
+}
+
+// start starts opsdev with still data and returns when it has written the credentials.
+func start(t *testing.T, arguments ...string) *system {
+	t.Helper()
+	return startMoving(t, append(arguments, "--still")...)
+}
+
+// startMoving starts opsdev with data that moves.
+func startMoving(t *testing.T, arguments ...string) *system {
+	t.Helper()
+	s := &system{code: make(chan int, 1)}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	s.stop = stop
+	t.Cleanup(func() {
+		stop()
+		s.http.CloseIdleConnections()
+	})
+	file := filepath.Join(t.TempDir(), "credentials.json")
+	arguments = append([]string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials=" + file}, arguments...)
+	go func() { s.code <- devcmd.Run(ctx, arguments, devcmd.Environment{Out: &s.out, Err: &s.log}) }()
+	s.readCredentials(t, file)
+	return s
+}
+
+func (s *system) readCredentials(t *testing.T, file string) {
+	t.Helper()
+	limit := time.NewTimer(3 * time.Minute) // the demo data takes long under the race detector
+	defer limit.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if content, err := os.ReadFile(file); err == nil {
+			if err := json.Unmarshal(content, s); err != nil {
+				t.Fatalf("incomplete file: %v\n%s", err, content)
+			}
+			break
+		}
+		select {
+		case code := <-s.code:
+			t.Fatalf("ended with %d:\n%s", code, s.log.String())
+		case <-limit.C:
+			t.Fatalf("it is not ready:\n%s", s.log.String())
+		case <-tick.C:
+		}
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("the credentials have mode %v", info.Mode())
+	}
+}
+
+// end stops the system and checks its exit code.
+func (s *system) end(t *testing.T) {
+	t.Helper()
+	s.stop()
+	if code := <-s.code; code != 0 {
+		t.Errorf("exit code %d:\n%s", code, s.log.String())
+	}
+}
+
+func (s *system) call(t *testing.T, method, url, token, body string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := s.http.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(content)
+}
+
+func TestOpsdevServesTheWholeSystem(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	s := start(t)
+	names := []string{
+		"full", "read", "none", "other_team", "no_plan", "revoked", "servers:read", "metrics:read", "scheduled-commands:read",
+		"commands:read", "monitors:read", "incidents:read", "incidents:write", "status-pages:read", "audit:read",
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(s.Tokens[name], "ops_live_") {
+			t.Errorf("token %s: %q", name, s.Tokens[name])
+		}
+	}
+	if len(s.Tokens) != len(names) {
+		t.Errorf("got %d tokens", len(s.Tokens))
+	}
+	for _, test := range []struct {
+		url, token string
+		status     int
+	}{
+		{s.BaseURL + "/v1/servers", "servers:read", 200},
+		{s.BaseURL + "/v1/servers", "none", 403},
+		{s.BaseURL + "/v1/servers", "no_plan", 403},
+		{s.BaseURL + "/v1/servers", "revoked", 401},
+		{s.BaseURL + "/docs/", "", 200},
+		{s.AdminURL + "/readyz", "", 200},
+		{s.AdminURL + "/", "", 200},
+		{s.InboxURL + "/", "", 200},
+		{s.InboxURL + "/metrics", "", 200},
+	} {
+		if status, body := s.call(t, http.MethodGet, test.url, s.Tokens[test.token], ""); status != test.status {
+			t.Errorf("%s with %q: got %d %s", test.url, test.token, status, body)
+		}
+	}
+	s.checkWelcome(t, names)
+	hangUp(t) // without --config it ends the system
+	if code := <-s.code; code != 0 {
+		t.Errorf("exit code %d:\n%s", code, s.log.String())
+	}
+	for name, token := range s.Tokens {
+		if strings.Contains(s.log.String(), token) {
+			t.Errorf("the token %s is in the log", name)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), "opsdev-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("data is not removed: %v, %v", left, err)
+	}
+}
+
+// checkWelcome checks the addresses and tokens in the output, and that the curl line works.
+func (s *system) checkWelcome(t *testing.T, names []string) {
+	t.Helper()
+	text := s.out.String()
+	if strings.Contains(text, "WARNING") {
+		t.Errorf("a warning on loopback:\n%s", text)
+	}
+	for _, want := range []string{s.BaseURL, s.BaseURL + "/docs/", s.AdminURL + "/\n", s.AdminURL + "/metrics", s.InboxURL + "/ ", s.BackendAddr} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the output lacks %s", want)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(strings.Fields(text), s.Tokens[name]) {
+			t.Errorf("the output lacks the token %s", name)
+		}
+	}
+	line := regexp.MustCompile(`(?m)^  curl -H 'Authorization: Bearer ([^']+)' (\S+)$`).FindStringSubmatch(text)
+	if line == nil {
+		t.Fatalf("no curl line in\n%s", text)
+	}
+	if status, body := s.call(t, http.MethodGet, line[2], line[1], ""); status != 200 {
+		t.Errorf("the curl line: got %d %s", status, body)
+	}
+}
+
+// One scenario, because the demo data takes most of the time.
+func TestKeptDataAndOwnConfiguration(t *testing.T) {
+	dir, file := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "opsgate.yaml")
+	const content = "token_prefix: acme_\nlog: {format: json}\nrate_limit: {limits: [{requests: 1, per: 1h}]}\n" +
+		"upstreams: {fleet: {address: 192.0.2.1:9}}\n" // must not be called
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const incident = `{"title": "Kept", "status": "investigating", "impact": "minor", "message": "It stays."}`
+	s := start(t, "--data-dir", dir, "--config", file)
+	if !strings.HasPrefix(s.Tokens["full"], "acme_live_") {
+		t.Errorf("got %q", s.Tokens["full"])
+	}
+	status, body := s.call(t, http.MethodPost, s.BaseURL+"/v1/incidents", s.Tokens["full"], incident)
+	if status != 200 {
+		t.Fatalf("got %d %s", status, body)
+	}
+	var created struct{ ID string }
+	if err := json.Unmarshal([]byte(body), &created); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := s.call(t, http.MethodGet, s.BaseURL+"/v1/servers", s.Tokens["full"], ""); status != 429 {
+		t.Errorf("a second request in the hour: got %d %s", status, body)
+	}
+	s.changeLimits(t, file, strings.ReplaceAll(content, "requests: 1,", "requests: 100,"))
+	if !strings.Contains(s.out.String(), "kept in "+dir) {
+		t.Errorf("the output lacks the data directory:\n%s", s.out.String())
+	}
+	s.end(t)
+	if !strings.Contains(s.log.String(), `"msg":"serving"`) {
+		t.Errorf("the log is not JSON:\n%s", s.log.String())
+	}
+
+	guard(t, file, content)
+	again := start(t, "--data-dir", dir, "--config", file)
+	again.checkGuarded(t)
+	if status, body := again.call(t, http.MethodGet, again.BaseURL+"/v1/incidents/"+created.ID, again.Tokens["full"], ""); status != 200 {
+		t.Errorf("after a restart: got %d %s", status, body)
+	}
+	again.end(t)
+
+	var out, log loggingtest.Buffer
+	arguments := []string{"--still", "--data-dir", dir, "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials", file + "/x"}
+	code := devcmd.Run(t.Context(), arguments, devcmd.Environment{Out: &out, Err: &log})
+	if code != 1 || !strings.Contains(log.String(), "write the credentials") {
+		t.Errorf("credentials that cannot be written: got %d\n%s", code, log.String())
+	}
+}
+
+// guard rewrites a configuration to require a client certificate and a token on the admin listener.
+func guard(t *testing.T, file, content string) {
+	t.Helper()
+	roots := admintest.NewAuthority(t)
+	own := roots.Server(t, 1)
+	files := admintest.Write(t, own.Certificate, own.Key, roots.PEM, []byte("a token of operators"))
+	content += fmt.Sprintf("admin: {token: \"${file:%s}\", tls: {cert_file: %s, key_file: %s, client_ca_file: %s}}\n",
+		files[3], files[0], files[1], files[2])
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkGuarded checks that the admin listener has TLS and that the output names the credentials.
+func (s *system) checkGuarded(t *testing.T) {
+	t.Helper()
+	s.http.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	if status, body := s.call(t, http.MethodGet, s.AdminURL+"/readyz", "", ""); status != 200 || !strings.HasPrefix(s.AdminURL, "https://") {
+		t.Errorf("%s: got %d %s", s.AdminURL, status, body)
+	}
+	if status, _ := s.call(t, http.MethodGet, s.AdminURL+"/metrics", "", ""); status != 403 {
+		t.Errorf("without a certificate: got %d", status)
+	}
+	line := regexp.MustCompile(`\nThe admin page and the metrics need a client certificate of \S+, and the configuration's admin\.token\.\n`)
+	if text := s.out.String(); !line.MatchString(text) || !strings.Contains(text, "  "+s.AdminURL+"/\n") {
+		t.Errorf("the output lacks the credentials of the admin listener:\n%s", text)
+	}
+	if strings.Contains(s.out.String()+s.log.String(), "a token of operators") {
+		t.Error("the token is in the output or the log")
+	}
+}
+
+// changeLimits reloads the running system with a configuration that allows more requests.
+func (s *system) changeLimits(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hangUp(t)
+	s.awaitLine(t, `"msg":"configuration reloaded"`)
+	if status, body := s.call(t, http.MethodGet, s.BaseURL+"/v1/servers", s.Tokens["full"], ""); status != 200 {
+		t.Errorf("with more requests in the hour: got %d %s", status, body)
+	}
+}
+
+func hangUp(t *testing.T) {
+	t.Helper()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitLine waits until the log contains the text.
+func (s *system) awaitLine(t *testing.T, text string) {
+	t.Helper()
+	limit := time.NewTimer(time.Minute)
+	defer limit.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !strings.Contains(s.log.String(), text) {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			t.Fatalf("no %s in\n%s", text, s.log.String())
+		}
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(bad, []byte("listn: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name      string
+		arguments []string
+		code      int
+		out, err  string
+	}{
+		{"help", []string{"--help"}, 0, "--credentials", ""},
+		{"version", []string{"version"}, 0, "opsdev dev\nrevision: ", ""},
+		{"version by flag", []string{"--version"}, 0, "opsdev dev\nrevision: ", ""},
+		{"no such flag", []string{"--port=1"}, 2, "", "Try: opsdev --help"},
+		{"no such command", []string{"stop"}, 2, "", "unexpected argument stop"},
+		{"a bad configuration", []string{"--config", bad}, 1, "", bad + ":1: listn: is not a key; did you mean listen?\n"},
+		{"no configuration", []string{"--config", bad + "!"}, 1, "", "no such file"},
+		{"a bad address", []string{"--listen", "8080"}, 1, "", "--listen: listen: must be an address"},
+		{"an address of another machine", []string{"--listen", "192.0.2.1:80"}, 1, "", "bind the public listener"},
+		{"an inbox that others could read", []string{"--inbox-listen", "0.0.0.0:0"}, 1, "", "0.0.0.0:0 is not a loopback address"},
+		{"a data directory that is a file", []string{"--data-dir", bad}, 1, "", "opsdev: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out, log loggingtest.Buffer
+			code := devcmd.Run(t.Context(), test.arguments, devcmd.Environment{Out: &out, Err: &log})
+			if code != test.code || !strings.Contains(out.String(), test.out) || !strings.Contains(log.String(), test.err) {
+				t.Errorf("got %d\n%s\n%s", code, out.String(), log.String())
+			}
+		})
+	}
+}
+
+func TestInterruptBeforeItIsReady(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var out, log loggingtest.Buffer
+	arguments := []string{"--still", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"}
+	if code := devcmd.Run(ctx, arguments, devcmd.Environment{Out: &out, Err: &log}); code != 0 || strings.Contains(out.String(), "curl") {
+		t.Errorf("got %d\n%s\n%s", code, out.String(), log.String())
+	}
+}

@@ -1,0 +1,109 @@
+package devcmd_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/dev/command"
+	"opsgate/cmd/internal/kit/logging/loggingtest"
+)
+
+// get decodes the response to a request with the token full.
+func (s *system) get(t *testing.T, path string, into any) {
+	t.Helper()
+	status, body := s.call(t, http.MethodGet, s.BaseURL+path, s.Tokens["full"], "")
+	if status != 200 {
+		t.Fatalf("%s: got %d %s", path, status, body)
+	}
+	if err := json.Unmarshal([]byte(body), into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await calls seen until it returns true.
+func await(t *testing.T, what string, seen func() bool) {
+	t.Helper()
+	limit, tick := time.NewTimer(2*time.Minute), time.NewTicker(100*time.Millisecond)
+	defer limit.Stop()
+	defer tick.Stop()
+	for !seen() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			t.Fatalf("the demo data does not move: no %s", what)
+		}
+	}
+}
+
+// What moves is visible over HTTP: metrics, checks, and an outage with its incident. A kept directory that ran ahead goes on.
+func TestMovingDemo(t *testing.T) {
+	t.Parallel()
+	dir, config := t.TempDir(), filepath.Join(t.TempDir(), "opsgate.yaml")
+	if err := os.WriteFile(config, []byte("rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	s := startMoving(t, "--speed=60", "--config", config, "--data-dir", dir)
+	var servers []struct{ ID, Name string }
+	s.get(t, "/v1/servers", &servers)
+	await(t, "metric point", func() bool {
+		var metrics struct{ Points []struct{ At time.Time } }
+		s.get(t, "/v1/servers/"+servers[0].ID+"/metrics?range=1h", &metrics)
+		return metrics.Points[len(metrics.Points)-1].At.After(begun)
+	})
+	await(t, "check", func() bool {
+		var monitors []struct{ LastCheckAt *time.Time }
+		s.get(t, "/v1/monitors", &monitors)
+		return monitors[0].LastCheckAt.After(begun)
+	})
+	var incidents struct {
+		Items []struct {
+			ID, Title string
+			CreatedAt time.Time
+		}
+	}
+	await(t, "incident", func() bool {
+		s.get(t, "/v1/incidents", &incidents)
+		return strings.HasSuffix(incidents.Items[0].Title, " is down")
+	})
+	if newest := incidents.Items[0]; newest.CreatedAt.Before(begun.Add(3 * time.Minute)) {
+		t.Errorf("%s opened at %v, %v after the start", newest.Title, newest.CreatedAt, newest.CreatedAt.Sub(begun))
+	}
+	if !strings.Contains(s.out.String(), "moves 60 times as fast as time (--still stops it)\n") {
+		t.Errorf("the output lacks the speed:\n%s", s.out.String())
+	}
+	s.end(t)
+	if strings.Contains(s.log.String(), "part=simulation") {
+		t.Errorf("events failed:\n%s", s.log.String())
+	}
+
+	again := startMoving(t, "--config", config, "--data-dir", dir)
+	await(t, "welcome", func() bool { return strings.Contains(again.out.String(), "Ctrl-C") })
+	if !strings.Contains(again.out.String(), "its time goes on from "+begun.UTC().Format("2006-01-02T")) &&
+		!strings.Contains(again.out.String(), "its time goes on from "+begun.Add(24*time.Hour).UTC().Format("2006-01-02T")) {
+		t.Errorf("the output lacks the time of the data:\n%s", again.out.String())
+	}
+	again.end(t)
+}
+
+func TestFlagsOfMovingData(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ arguments, message string }{
+		{"--speed=0", "--speed must be from 0.1 to 600"},
+		{"--speed=601", "--speed must be from 0.1 to 600"},
+		{"--speed=NaN", "--speed must be from 0.1 to 600"},
+		{"--still --speed=2", "--still and --speed exclude each other"},
+		{"--still --seed=2", "--seed has no effect with --still"},
+	} {
+		var out, log loggingtest.Buffer
+		code := devcmd.Run(t.Context(), strings.Fields(test.arguments), devcmd.Environment{Out: &out, Err: &log})
+		if code != 2 || !strings.Contains(log.String(), test.message) {
+			t.Errorf("%s: got %d\n%s", test.arguments, code, log.String())
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package devcmd
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"opsgate/cmd/internal/dev/rehearsal"
+)
+
+// welcome returns the text that is printed when the system is ready.
+func welcome(s system, dataDir string) string {
+	data := "removed at the end (--data-dir keeps it)"
+	if dataDir != "" {
+		data = "kept in " + dataDir
+	}
+	text := new(strings.Builder)
+	if len(s.Public) > 0 {
+		fmt.Fprintf(text, "\nWARNING: %s can be reached from the network, and the tokens below are public: they are the same for all who have\n"+
+			"the source code. Every client that connects can read and change the data. Listen on 127.0.0.1 for this machine alone.\n",
+			strings.Join(s.Public, " and "))
+	}
+	table := tabwriter.NewWriter(text, 0, 0, 3, ' ', 0)
+	fmt.Fprintf(table, "\n  API\t%s\n", s.BaseURL)
+	fmt.Fprintf(table, "  Documentation\t%s/docs/\n", s.BaseURL)
+	fmt.Fprintf(table, "  Admin page\t%s/\n", s.AdminURL)
+	fmt.Fprintf(table, "  Inbox\t%s/ (emails and webhooks of subscribers)\n", s.InboxURL)
+	fmt.Fprintf(table, "  Metrics\t%s/metrics\n", s.AdminURL)
+	fmt.Fprintf(table, "  Health\t%s/readyz\n", s.AdminURL)
+	fmt.Fprintf(table, "  Internal services\t%s (gRPC)\n", s.BackendAddr)
+	fmt.Fprintf(table, "  Data\t%s\n", data)
+	fmt.Fprintf(table, "  Demo data\t%s\n", s.Motion)
+	_ = table.Flush() // a strings.Builder returns no error
+	if s.Rehearsal != nil {
+		fmt.Fprintf(text, "\nRehearsal with seed %d: requests under /v1/ are disturbed on purpose.\n"+
+			"The score of the client is printed at the end, and served as JSON until then: %s\n", s.Rehearsal.Seed(), s.BaseURL+rehearsal.Path)
+	}
+	if len(s.AdminNeeds) > 0 {
+		fmt.Fprintf(text, "\nThe admin page and the metrics need %s.\n", strings.Join(s.AdminNeeds, ", and "))
+	}
+
+	fmt.Fprint(text, "\nDemo tokens:\n\n")
+	for _, token := range s.Tokens {
+		fmt.Fprintf(table, "  %s\t%s\n", token.Name, token.Text)
+	}
+	_ = table.Flush()
+
+	fmt.Fprintf(text, "\nTry it:\n\n  %s %s/v1/servers\n\n", curl(s), s.BaseURL)
+	fmt.Fprint(text, "Ctrl-C stops it. Requests are logged to standard error.\n\n")
+	return text.String()
+}
+
+// curl returns the beginning of a command that calls the API with the first token.
+func curl(s system) string {
+	command := "curl"
+	if strings.HasPrefix(s.BaseURL, "https:") {
+		command += " --insecure" // curl rarely trusts the certificate of a developer's machine
+	}
+	return command + " -H 'Authorization: Bearer " + s.Tokens[0].Text + "'"
+}

@@ -1,0 +1,83 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/netresearch/go-cron"
+
+	"opsgate/cmd/internal/backend/store/query"
+)
+
+// A scheduledCommand runs by its cron expression, in UTC.
+type scheduledCommand struct {
+	team     *team
+	id       string
+	schedule cron.Schedule
+	failures int64 // in a row
+}
+
+// addScheduledCommands schedules the runs of the enabled scheduled commands of servers that have been seen.
+func (t *team) addScheduledCommands(ctx context.Context, q *query.Queries, start time.Time) error {
+	r := t.random("scheduled commands")
+	var all []*scheduledCommand
+	for _, a := range t.agents {
+		rows, err := q.ListScheduledCommands(ctx, query.ListScheduledCommandsParams{TeamID: t.id, ServerID: a.server})
+		if err != nil {
+			return fmt.Errorf("list the scheduled commands: %w", err)
+		}
+		for _, row := range rows {
+			if !row.Enabled {
+				continue
+			}
+			schedule, err := cron.StandardParser().Parse(row.Cron)
+			if err != nil {
+				return fmt.Errorf("parse the cron expression of %s: %w", row.Name, err)
+			}
+			all = append(all, &scheduledCommand{team: t, id: row.ID, schedule: schedule, failures: row.ConsecutiveFailures})
+		}
+	}
+	for _, c := range all {
+		t.schedule(c.schedule.Next(start), func(ctx context.Context, at time.Time) (time.Time, error) {
+			return c.run(ctx, r, all, at)
+		})
+	}
+	return nil
+}
+
+// run writes a run with its exit code.
+func (c *scheduledCommand) run(ctx context.Context, r *rand.Rand, all []*scheduledCommand, at time.Time) (time.Time, error) {
+	ran, code := at.UnixNano(), int64(0)
+	failures := int64(0)
+	if c.fails(r, all) {
+		code, failures = 1, c.failures+1
+	}
+	err := c.team.backend.Store().Write(ctx, func(q *query.Queries) error {
+		return q.SetScheduledCommandRun(ctx, query.SetScheduledCommandRunParams{
+			TeamID: c.team.id, ID: c.id, LastRunAt: &ran, LastExitCode: &code, ConsecutiveFailures: failures,
+		})
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("run a scheduled command: %w", err)
+	}
+	c.failures = failures
+	return c.schedule.Next(at), nil
+}
+
+// fails returns whether the next run fails, mostly as the last one did. One command of those that fail keeps failing, and one that works
+// keeps working.
+func (c *scheduledCommand) fails(r *rand.Rand, all []*scheduledCommand) bool {
+	failing := 0
+	for _, other := range all {
+		if other.failures > 0 {
+			failing++
+		}
+	}
+	chance := r.IntN(20)
+	if c.failures > 0 {
+		return failing == 1 || chance > 0
+	}
+	return failing < len(all)-1 && chance == 0
+}

@@ -1,0 +1,60 @@
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/admin/console"
+	"opsgate/cmd/internal/kit/buildinfo"
+)
+
+// busyMetrics returns the metrics of a process and of a gateway with requests of each route and status.
+func busyMetrics(b *testing.B) *counters {
+	b.Helper()
+	metrics := newCounters()
+	metrics.Registry = admin.NewRegistry(buildinfo.Info{})
+	metrics.MustRegister(metrics.requests, metrics.durations)
+	for i := range 20 {
+		for _, status := range []string{"200", "304", "400", "403", "404", "429", "503"} {
+			metrics.count(fmt.Sprint("v1Route", i), status, 10, time.Millisecond)
+		}
+	}
+	return metrics
+}
+
+// BenchmarkSample measures the work of every ten seconds, with or without clients.
+func BenchmarkSample(b *testing.B) {
+	metrics := busyMetrics(b)
+	c := console.New(console.Options{Metrics: metrics, Source: healthy(), SampleEvery: time.Hour})
+	ended, cancel := context.WithCancel(b.Context())
+	cancel() // a canceled Run still takes its first sample
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := c.Run(ended); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkState measures the additional work of every second while clients are connected.
+func BenchmarkState(b *testing.B) {
+	now := noon
+	c := console.New(console.Options{
+		Metrics: busyMetrics(b), Source: healthy(), StateEvery: time.Hour, Clock: func() time.Time {
+			now = now.Add(time.Hour) // so that the cached state is stale
+			return now
+		},
+	})
+	canceled, cancel := context.WithCancel(b.Context())
+	cancel()
+	request := httptest.NewRequestWithContext(canceled, http.MethodGet, "/admin/events", http.NoBody)
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Events(httptest.NewRecorder(), request)
+	}
+}

@@ -1,0 +1,304 @@
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"opsgate/cmd/internal/gate/admin/console"
+	"opsgate/gateway/openapi/browsertest"
+)
+
+// browser is a browser that shows the page of a gateway.
+type browser struct {
+	context.Context
+
+	t       *testing.T
+	journal *browsertest.Journal
+}
+
+func show(t *testing.T, g *gateway) *browser {
+	t.Helper()
+	ctx, journal := browsertest.Start(t)
+	s := &browser{ctx, t, journal}
+	s.do(chromedp.Navigate(g.admin + "/"))
+	return s
+}
+
+func (s *browser) do(actions ...chromedp.Action[chromedp.Void]) {
+	s.t.Helper()
+	if err := chromedp.Do(s, actions...); err != nil {
+		s.t.Fatalf("using the page: %v", err)
+	}
+}
+
+// read evaluates a JavaScript expression.
+func read[T any](s *browser, expression string) T {
+	s.t.Helper()
+	return browsertest.Read(s, s.t, chromedp.Evaluate[T](expression))
+}
+
+// text returns the visible text of an element.
+func (s *browser) text(id string) string {
+	s.t.Helper()
+	return read[string](s, fmt.Sprintf("document.getElementById(%q).innerText", id))
+}
+
+// eventually waits until an expression is true, and calls the functions while it waits.
+func (s *browser) eventually(what, expression string, poll ...func()) {
+	s.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.Now().Add(timeout)
+	for !read[bool](s, expression) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("timeout: %s; the page:\n%s", what, read[string](s, "document.body.innerText"))
+		}
+		for _, f := range poll {
+			f()
+		}
+		<-tick.C
+	}
+}
+
+func (s *browser) headline(prefix string) {
+	s.t.Helper()
+	s.eventually("the headline is "+prefix, fmt.Sprintf("document.getElementById('headline').innerText.startsWith(%q)", prefix))
+}
+
+func (s *browser) colorScheme(scheme string) {
+	s.t.Helper()
+	_, err := chromedp.Call(s, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *browser) screenshot(name string) {
+	s.t.Helper()
+	saveArtifact(s.t, name, browsertest.Read(s, s.t, chromedp.FullScreenshot(100)))
+}
+
+// checkJournal checks that the page sent requests only to its gateway, and that the browser logged no errors.
+func (s *browser) checkJournal(g *gateway) {
+	s.t.Helper()
+	own := strings.TrimPrefix(g.admin, "http://")
+	if hosts := s.journal.Hosts(); len(hosts) < 2 || slices.ContainsFunc(hosts, func(host string) bool { return host != own }) {
+		s.t.Errorf("requests went to %v", hosts)
+	}
+	if complaints := s.journal.Complaints(); len(complaints) > 0 {
+		s.t.Errorf("the browser logged %q", complaints)
+	}
+}
+
+func TestPageShowsBreakerState(t *testing.T) {
+	g := start(t, "")
+	s := show(t, g)
+	s.headline("Everything is well")
+	read[bool](s, "window.sameDocument = true")
+	if code := g.servers(t); code != 200 {
+		t.Fatalf("got %d", code)
+	}
+	got := s.text("needs")
+	for _, service := range []string{"audit", "fleet", "identity", "incident", "monitoring"} {
+		if !strings.Contains(got, service+"\t✓ ready\tclosed\t0") {
+			t.Errorf("no %s in %s", service, got)
+		}
+	}
+	g.stopFleet()
+	s.eventually("the breaker is open", `document.getElementById("headline").innerText.startsWith("fleet: breaker open for ")`, func() { g.servers(t) })
+	s.eventually("the next probe is announced", `/next probe in \ds$/.test(document.getElementById("headline").innerText)`)
+	s.eventually("the title says so", `document.title.startsWith("fleet: breaker ")`)
+	if got := s.text("announce"); !strings.HasPrefix(got, "fleet: breaker open") {
+		t.Errorf("the announcement is %q", got)
+	}
+	if got := read[string](s, "document.getElementById('verdict').dataset.verdict"); got != "broken" {
+		t.Errorf("the verdict is %s", got)
+	}
+	s.screenshot("outage.png")
+	g.startFleet(t)
+	s.eventually("fleet is healthy", `!document.body.innerText.includes("fleet: ")`, func() { g.servers(t) })
+	if !read[bool](s, "window.sameDocument") {
+		t.Error("the page was reloaded")
+	}
+	s.checkJournal(g)
+}
+
+func TestPageShowsTraffic(t *testing.T) {
+	g := start(t, "")
+	s := show(t, g)
+	for range 7 {
+		g.servers(t)
+	}
+	g.get(t, g.api+"/v1/monitors", g.token)
+	g.get(t, g.api+"/v1/servers", "invalid")
+	s.eventually("there is a first point", `document.querySelector("[data-key=v1ListServers]") !== null`)
+	if got := strings.Join(strings.Fields(s.text("routes")), " "); !strings.Contains(got, "v1ListServers 8 1 0 0 ") || !strings.Contains(got, "v1ListMonitors 1 1 0 0 ") {
+		t.Errorf("the page: %s", got)
+	}
+	label := read[string](s, `document.querySelector("#plot svg").getAttribute("aria-label")`)
+	if !strings.Contains(label, "9 requests in the last 15m: 2 were client errors, 0 over the limit, 0 failed") {
+		t.Errorf("the plot's label is %q", label)
+	}
+	if got := s.text("busy"); !strings.Contains(got, tokenID) || !strings.Contains(got, teamID) {
+		t.Errorf("the page: %s", got)
+	}
+	s.checkJournal(g)
+}
+
+func TestRequestIsExplainedByKeyboard(t *testing.T) {
+	g := start(t, "")
+	g.servers(t)
+	s := show(t, g)
+	s.headline("Everything is well")
+	reached := []string{}
+	for range 20 {
+		s.do(chromedp.KeyEvent(kb.Tab))
+		id := read[string](s, "document.activeElement.id || document.activeElement.textContent.trim()")
+		reached = append(reached, id)
+		if width := read[string](s, "getComputedStyle(document.activeElement).outlineWidth"); width != "3px" {
+			t.Errorf("the focus on %s is not visible: %s", id, width)
+		}
+		if id == "path" {
+			break
+		}
+	}
+	want := []string{"Skip to the state", "pause", "1 of 1 ready", "Minute by minute", "Explain", "method", "path"}
+	if !slices.Equal(slices.Compact(reached), want) { // each service has its endpoints
+		t.Fatalf("the keyboard reaches %q", reached)
+	}
+	s.do(chromedp.KeyEvent("a", chromedp.KeyModifiers(2)), chromedp.KeyEvent("/v1/monitors"),
+		chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(tokenID), chromedp.KeyEvent(kb.Enter))
+	s.eventually("there is an answer", `document.getElementById("answer").innerText.includes("403")`)
+	got := s.text("answer")
+	for _, want := range []string{
+		"GET /v1/monitors: 403 forbidden, because of scope", ". token\t✓ passes", ". scope\t✕ refuses", "decisive", "of team " + teamID,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+	if text := s.text("announce"); !strings.HasPrefix(text, "GET /v1/monitors: 403 forbidden") {
+		t.Errorf("the announcement is %q", text)
+	}
+	s.do(chromedp.KeyEvent("a", chromedp.KeyModifiers(2)), chromedp.KeyEvent(g.token), chromedp.KeyEvent(kb.Enter))
+	s.eventually("the form rejects a token", `document.getElementById("answer").innerText.includes("That is a token")`)
+	for _, u := range s.journal.URLs() {
+		if strings.Contains(u.String(), g.token) {
+			t.Errorf("the token is in %s", u)
+		}
+	}
+	s.screenshot("explained.png")
+	s.checkJournal(g)
+}
+
+func TestPageExplainsRevokedToken(t *testing.T) {
+	g := start(t, "")
+	g.servers(t)
+	s := show(t, g)
+	s.headline("Everything is well")
+	close(g.revoke)
+	for deadline := time.Now().Add(timeout); g.servers(t) != 401; {
+		if time.Now().After(deadline) {
+			t.Fatal("the token is not refused")
+		}
+	}
+	s.do(chromedp.Focus(chromedp.CSS("#path")), chromedp.KeyEvent("a", chromedp.KeyModifiers(2)), chromedp.KeyEvent("/v1/servers"),
+		chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(tokenID), chromedp.KeyEvent(kb.Enter))
+	s.eventually("there is an answer", `document.getElementById("answer").innerText.includes("401")`)
+	got := s.text("answer")
+	for _, want := range []string{
+		"GET /v1/servers: 401 unauthorized, because of token: the token was revoked", ". token\t✕ refuses", "revoked, of team " + teamID,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+	s.checkJournal(g)
+}
+
+const adminToken = "the operators' token"
+
+func TestAdminTokenStaysInPage(t *testing.T) {
+	g := start(t, `admin: {token: "${ADMIN}"}`)
+	s := show(t, g)
+	s.headline("This gateway requires its admin token")
+	enter := func(token string) {
+		s.eventually("the field has the focus", `document.activeElement.id === "token"`)
+		s.do(chromedp.KeyEvent(token), chromedp.KeyEvent(kb.Enter))
+	}
+	enter("another")
+	s.eventually("it is refused", `document.getElementById("door-error").innerText.includes("not the admin token")`)
+	if read[bool](s, `!document.getElementById("all").hidden`) {
+		t.Error("the page shows data without the token")
+	}
+	enter(adminToken)
+	s.headline("Everything is well")
+	stored := `localStorage.length + sessionStorage.length + document.cookie.length`
+	if n := read[int](s, stored); n != 0 || strings.Contains(read[string](s, "document.documentElement.outerHTML + document.getElementById('token').value"), adminToken) {
+		t.Error("the page stores the token")
+	}
+	for _, u := range s.journal.URLs() {
+		if u.RawQuery != "" || u.Fragment != "" || strings.Contains(u.String(), "operators") {
+			t.Errorf("requested %s", u)
+		}
+	}
+	s.do(chromedp.Reload())
+	s.headline("This gateway requires its admin token")
+}
+
+func TestPageReconnects(t *testing.T) {
+	g := start(t, "")
+	s := show(t, g)
+	s.headline("Everything is well")
+	g.stop()
+	<-g.ended
+	s.headline("Connection lost")
+	if read[string](s, "document.getElementById('verdict').dataset.verdict") != "unknown" || !strings.Contains(s.text("as-of"), "when the gateway was draining") {
+		t.Errorf("the page: %s", s.text("verdict"))
+	}
+	if s.text("link-text") != "connection lost" || !read[bool](s, "document.getElementById('all').classList.contains('stale')") {
+		t.Errorf("the page: %s", s.text("link-text"))
+	}
+	s.screenshot("lost.png")
+	g.run(t)
+	s.headline("Everything is well")
+	if read[bool](s, "document.getElementById('all').classList.contains('stale')") {
+		t.Error("the data is still marked as stale")
+	}
+}
+
+func TestPausedPageDoesNotChange(t *testing.T) {
+	g := start(t, "")
+	s := show(t, g)
+	s.headline("Everything is well")
+	s.do(chromedp.Click(chromedp.CSS("#pause")))
+	s.eventually("it is paused", `document.getElementById("link-text").innerText.startsWith("paused at")`)
+	g.servers(t)
+	paused := s.text("all")
+	s.do(chromedp.Click(chromedp.CSS("#pause")))
+	s.eventually("it has resumed", `document.getElementById("busy").innerText.includes("`+tokenID+`")`)
+	if strings.Contains(paused, tokenID) {
+		t.Error("the page changed while it was paused")
+	}
+}
+
+func TestMetricsOfThePageExist(t *testing.T) {
+	g := start(t, "")
+	g.servers(t)
+	_, metrics := g.get(t, g.admin+"/metrics", "")
+	for _, name := range console.MetricNames() {
+		if !strings.Contains(metrics, "\n"+name) {
+			t.Errorf("metric %s does not exist", name)
+		}
+	}
+}

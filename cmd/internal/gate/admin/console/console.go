@@ -1,0 +1,123 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/cmd/internal/gate/admin"
+)
+
+// Defaults of Options.
+const (
+	defaultSampleEvery  = 10 * time.Second
+	defaultStateEvery   = time.Second
+	defaultWriteTimeout = 10 * time.Second
+)
+
+// maxStreams is the maximum number of concurrent event streams of one gateway.
+const maxStreams = 16
+
+// Source reads the state of a gateway. It is called about once a second while a client is connected. Its methods must not block.
+type Source interface {
+	// Dependencies returns the state of each dependency by name.
+	Dependencies() map[string]admin.Dependency
+	// Store returns the state of the rate limit store.
+	Store() admin.Store
+	// Busiest returns at most n tokens with the most requests, in descending order.
+	Busiest(n int) []admin.BusyToken
+	// Configuration returns the configuration in force. The console does not use its Values.
+	Configuration() admin.Configuration
+	// Fleet returns the gateways that share a Redis as last read, and has them read again in the background.
+	Fleet() admin.Fleet
+}
+
+// Options configure a Console. Metrics and Source are required.
+type Options struct {
+	Metrics prometheus.Gatherer
+	Source  Source
+	Host    string           // host name of the gateway; "" if unknown
+	Version string           // of the program
+	Clock   func() time.Time // wall clock; nil for time.Now
+
+	SampleEvery  time.Duration // interval of the traffic history; 0 for 10 s, with which it covers 15 minutes
+	StateEvery   time.Duration // interval of state events in one stream; 0 for 1 s
+	WriteTimeout time.Duration // of one event; 0 for 10 s
+}
+
+// Console serves the page and its events.
+type Console struct {
+	options Options
+	page    document
+	history *history
+	streams chan struct{} // one element for each open stream
+	drained chan struct{}
+	drain   sync.Once
+
+	mu     sync.Mutex
+	latest frames
+}
+
+// New returns a Console. Its traffic history is empty until Run is called.
+func New(o Options) *Console {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	o.SampleEvery = orDefault(o.SampleEvery, defaultSampleEvery)
+	o.StateEvery = orDefault(o.StateEvery, defaultStateEvery)
+	o.WriteTimeout = orDefault(o.WriteTimeout, defaultWriteTimeout)
+	return &Console{
+		options: o,
+		page:    newDocument(),
+		history: newHistory(o.SampleEvery),
+		streams: make(chan struct{}, maxStreams),
+		drained: make(chan struct{}),
+	}
+}
+
+func orDefault(d, def time.Duration) time.Duration {
+	if d == 0 {
+		return def
+	}
+	return d
+}
+
+// Run samples the metrics until ctx ends, then returns nil.
+func (c *Console) Run(ctx context.Context) error {
+	tick := time.NewTicker(c.options.SampleEvery)
+	defer tick.Stop()
+	for {
+		c.history.add(c.read(), c.options.Clock())
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// read gathers the metrics. On an error of one collector it uses the metrics of the others.
+func (c *Console) read() readings {
+	families, _ := c.options.Metrics.Gather()
+	return newReadings(families)
+}
+
+// Drain sends a last state event on each stream, closes the streams, and rejects new ones.
+func (c *Console) Drain() { c.drain.Do(func() { close(c.drained) }) }
+
+func (c *Console) isDraining() bool {
+	select {
+	case <-c.drained:
+		return true
+	default:
+		return false
+	}
+}
+
+// Page serves the document, which contains no data of the gateway.
+func (c *Console) Page(w http.ResponseWriter, _ *http.Request) {
+	c.page.serve(w)
+}

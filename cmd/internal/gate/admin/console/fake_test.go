@@ -1,0 +1,130 @@
+package console_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"opsgate/backendclient"
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/admin/console"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeSource is a console.Source with fixed values.
+type fakeSource struct {
+	dependencies map[string]admin.Dependency
+	store        admin.Store
+	busiest      []admin.BusyToken
+	config       admin.Configuration
+	fleet        admin.Fleet
+}
+
+func (s *fakeSource) Dependencies() map[string]admin.Dependency { return s.dependencies }
+func (s *fakeSource) Store() admin.Store                        { return s.store }
+func (s *fakeSource) Busiest(n int) []admin.BusyToken           { return s.busiest[:min(n, len(s.busiest))] }
+func (s *fakeSource) Configuration() admin.Configuration        { return s.config }
+func (s *fakeSource) Fleet() admin.Fleet                        { return s.fleet }
+
+// healthy returns the source of a gateway without problems.
+func healthy() *fakeSource {
+	return &fakeSource{
+		dependencies: map[string]admin.Dependency{
+			"fleet": {State: "ready", OK: true, Breaker: &backendclient.BreakerStatus{State: "closed"}},
+		},
+		store:  admin.Store{Mode: "memory"},
+		config: admin.Configuration{Version: "0123456789ab", Since: noon, File: "opsgate.yaml"},
+		fleet: admin.Fleet{State: admin.FleetMemory, Gateways: []admin.Gateway{{
+			ID: "0a1b2c3d", Self: true,
+			GatewayStatus: admin.GatewayStatus{
+				Host: "gate-1", Version: "1.2.3", ConfigVersion: "0123456789ab", ConfigSince: &noon, Mode: "memory", Breakers: []string{}, At: noon,
+			},
+		}}},
+	}
+}
+
+var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+// counters are the metrics of a gateway.
+type counters struct {
+	*prometheus.Registry
+
+	requests  *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+}
+
+func newCounters() *counters {
+	c := &counters{
+		Registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "opsgate_http_requests_total"}, []string{"route", "status", "code"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "opsgate_http_request_duration_seconds", Buckets: []float64{.01, .1, 1},
+		}, []string{"route"}),
+	}
+	c.MustRegister(c.requests, c.durations)
+	return c
+}
+
+// count counts n requests with a duration.
+func (c *counters) count(route, status string, n int, took time.Duration) {
+	c.requests.WithLabelValues(route, status, "some").Add(float64(n))
+	for range n {
+		c.durations.WithLabelValues(route).Observe(took.Seconds())
+	}
+}
+
+// firstEvents returns the events that a new stream starts with.
+func firstEvents(t *testing.T, c *console.Console) (s console.State, traffic *console.Traffic) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // a canceled request still gets the first events
+	w := httptest.NewRecorder()
+	c.Events(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/admin/events", http.NoBody))
+	events := bufio.NewReader(w.Body)
+	for {
+		name, data, err := nextEvent(events)
+		if err != nil {
+			return s, traffic
+		}
+		switch name {
+		case "state":
+			err = json.Unmarshal(data, &s)
+		case "traffic":
+			traffic = new(console.Traffic)
+			err = json.Unmarshal(data, traffic)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+	}
+}
+
+// nextEvent reads one event.
+func nextEvent(r *bufio.Reader) (name string, data []byte, err error) {
+	for {
+		line, err := r.ReadString('\n')
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case err != nil:
+			return "", nil, err
+		case line == "" && name != "":
+			return name, data, nil
+		case strings.HasPrefix(line, "event: "):
+			name = line[len("event: "):]
+		case strings.HasPrefix(line, "data: "):
+			data = []byte(line[len("data: "):])
+		default:
+			return "", nil, io.ErrUnexpectedEOF
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package console_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/admin/console"
+)
+
+// halfRolled returns a fleet of five gateways: the configuration of one differs, one is silent, one reports no status, one counts alone.
+func halfRolled() admin.Fleet {
+	at := func(ago time.Duration) *time.Time {
+		moment := noon.Add(-ago)
+		return &moment
+	}
+	status := func(host, config string) admin.GatewayStatus {
+		return admin.GatewayStatus{
+			Host: host, AdminListen: "10.0.0.1:9090", Version: "1.2.3", Revision: "22418eb0d417", ConfigVersion: config, ConfigSince: at(time.Hour),
+			Mode: "shared", Breakers: []string{}, RPS: 120, Up: 3600, At: noon,
+		}
+	}
+	f := admin.Fleet{State: admin.FleetCurrent, ReadAt: at(time.Second), Gateways: []admin.Gateway{
+		{ID: "1", Self: true, GatewayStatus: status("gate-1", "aaaa00000000")},
+		{ID: "2", HeardAt: at(time.Second), GatewayStatus: status("gate-2", "aaaa00000000")},
+		{ID: "3", HeardAt: at(2 * time.Second), GatewayStatus: status("gate-3", "bbbb00000000")},
+		{ID: "4", HeardAt: at(42 * time.Second), Silent: true, GatewayStatus: status("gate-4", "aaaa00000000")},
+		{ID: "5", HeardAt: at(time.Second), Unknown: true},
+	}}
+	alone := &f.Gateways[1]
+	alone.Mode, alone.ModeSince, alone.Breakers, alone.FailedRPS, alone.LimitedRPS = "local", at(12*time.Second), []string{"fleet"}, 3, 1.5
+	alone.Draining, alone.ConfigRefused = true, true
+	return f
+}
+
+// row returns the text of the row of a gateway.
+func (s *browser) row(id string) string {
+	s.t.Helper()
+	return strings.Join(strings.Fields(read[string](s, fmt.Sprintf(`document.querySelector("#gateways [data-key='%s']").innerText`, id))), " ")
+}
+
+func TestGatewaysAreShown(t *testing.T) {
+	source := healthy()
+	source.fleet = halfRolled()
+	source.dependencies["capacity"] = admin.Dependency{State: "ready", OK: true, Load: &admin.Load{Current: 12, Limit: 1024}}
+	source.dependencies["connections"] = admin.Dependency{State: "ready", OK: true, Load: &admin.Load{Current: 80, Limit: 10_000}}
+	source.dependencies["revocations"] = admin.Dependency{State: "ready", OK: true}
+	c := console.New(console.Options{Metrics: newCounters(), Source: source, Clock: func() time.Time { return noon }})
+	sample(t, c)
+	g := serveConsole(t, c)
+	s := show(t, g)
+	s.eventually("the gateways are shown", `document.querySelectorAll("#gateways tbody tr").length === 5`)
+	for id, want := range map[string]string{
+		"1": "gate-1 this gateway · 10.0.0.1:9090 ✓ live 1.2.3 aaaa00000000 ✓ shared closed 120 0 0",
+		"2": "gate-2 10.0.0.1:9090 · draining ✓ 1s ago 1.2.3 aaaa00000000 ✕ refused the file ! local for 12s ✕ fleet 120 3 1.5",
+		"3": "gate-3 10.0.0.1:9090 ✓ 2s ago 1.2.3 bbbb00000000 ≠ differs ✓ shared closed 120 0 0",
+		"4": "gate-4 10.0.0.1:9090 ✕ silent, last heard 42s ago 1.2.3 aaaa00000000 ✓ shared closed 120 0 0",
+		"5": "5 ? reports no status",
+	} {
+		if got := s.row(id); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	if got := s.text("gateways-note"); got != "5 gateways share a Redis." {
+		t.Errorf("the note is %q", got)
+	}
+	for _, want := range []string{"capacity\t✓ ready\t\t12 of 1,024", "connections\t✓ ready\t\t80 of 10,000", "revocations\t✓ ready"} {
+		if got := s.text("needs"); !strings.Contains(got, want) {
+			t.Errorf("no %q in %q", want, got)
+		}
+	}
+	s.onEachScreen("gateways", func(int64) { s.checkAxe(t) })
+	s.checkJournal(g)
+}
+
+func TestGatewaysThatCannotBeReadAreNamed(t *testing.T) {
+	for state, want := range map[admin.FleetState]string{
+		admin.FleetMemory: "Limits are counted in memory, so gateways do not know each other: this page shows only this one.",
+		admin.FleetStale:  "✕ The other gateways cannot be read: connection refused. They are as they were 12s ago.",
+	} {
+		source, read := healthy(), noon.Add(-12*time.Second)
+		source.fleet = halfRolled()
+		source.fleet.State, source.fleet.ReadAt = state, &read
+		if state == admin.FleetStale {
+			source.fleet.Error = "the other gateways cannot be read: connection refused"
+		}
+		s := show(t, serveConsole(t, console.New(console.Options{Metrics: newCounters(), Source: source, Clock: func() time.Time { return noon }})))
+		s.eventually("the state is shown", fmt.Sprintf(`document.getElementById("gateways-note").innerText === %q`, want))
+	}
+}

@@ -1,0 +1,93 @@
+package admin_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"opsgate/cmd/internal/gate/admin"
+)
+
+// fakeConsole is a Console that counts calls of Drain.
+type fakeConsole struct{ drained int }
+
+func (*fakeConsole) Page(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }
+func (*fakeConsole) Runbook(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.WriteString(w, r.PathValue("name"))
+}
+func (*fakeConsole) Events(w http.ResponseWriter, _ *http.Request) {
+	_, _ = io.WriteString(w, "events")
+}
+func (s *fakeConsole) Drain() { s.drained++ }
+
+func withConsole(s *fakeConsole, access admin.Access) *admin.Admin {
+	return admin.New(admin.Options{Console: s, Access: access, TokenPrefix: tokenPrefix})
+}
+
+func TestDocumentsNeedNoToken(t *testing.T) {
+	from := func(site, mode, dest string) []func(*http.Request) {
+		return []func(*http.Request){header("Sec-Fetch-Site", site), header("Sec-Fetch-Mode", mode), header("Sec-Fetch-Dest", dest)}
+	}
+	bearer := header("Authorization", "Bearer "+adminToken)
+	token, certificate := admin.Access{Token: adminToken}, admin.Access{ClientCertificates: true}
+	for _, test := range []struct {
+		name         string
+		access       admin.Access
+		change       []func(*http.Request)
+		page, events int
+	}{
+		{"nothing is required", admin.Access{}, nil, 200, 200},
+		{"no token", token, nil, 200, 401},
+		{"the token", token, []func(*http.Request){bearer}, 200, 200},
+		{"another token", token, []func(*http.Request){header("Authorization", "Bearer x")}, 200, 401},
+		{"no certificate", certificate, nil, 403, 403},
+		{"a link in an alert", token, from("cross-site", "navigate", "document"), 200, 403},
+		{"an iframe of another site", token, from("cross-site", "navigate", "iframe"), 403, 403},
+		{"a request of another site", token, append(from("cross-site", "no-cors", "empty"), bearer), 403, 403},
+		{"by a rebound name", admin.Access{Listen: "127.0.0.1:9090"}, append(from("none", "navigate", "document"), host("evil.example")), 403, 403},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := withConsole(new(fakeConsole), test.access)
+			for path, want := range map[string]int{"/": test.page, "/runbooks/limits.html": test.page, "/admin/events": test.events} {
+				got := send(a, http.MethodGet, path, test.change...)
+				if got.Code != want || got.Header().Get("X-Content-Type-Options") != "nosniff" {
+					t.Errorf("%s: got %d %v %s, want %d", path, got.Code, got.Header(), got.Body, want)
+				}
+			}
+		})
+	}
+}
+
+func TestOnlyDocumentsNeedNoToken(t *testing.T) {
+	a := withConsole(new(fakeConsole), admin.Access{Token: adminToken})
+	for _, target := range []string{"//", "/.", "/index.html", "/admin/", "/metrics", "/debug/pprof/", "/runbooks", "/runbooks/", "/runbooks/../metrics",
+		"/runbooks/x/y", "/runbooks//metrics", "/runbooks/%2e%2e/metrics"} {
+		if got := send(a, http.MethodGet, target); got.Code != 401 {
+			t.Errorf("%s: got %d", target, got.Code)
+		}
+	}
+	if got := send(a, http.MethodGet, "/?token="+tokenPrefix+"x"); got.Code != 400 {
+		t.Errorf("an API token in the URL: got %d", got.Code)
+	}
+	if got := send(a, http.MethodPost, "/"); got.Code != 405 {
+		t.Errorf("POST to the page: got %d", got.Code)
+	}
+}
+
+func TestDrainingEndsTheEvents(t *testing.T) {
+	s := new(fakeConsole)
+	a := withConsole(s, admin.Access{})
+	a.Serving()
+	if s.drained != 0 {
+		t.Error("drained while it serves")
+	}
+	if a.Draining(); s.drained != 1 {
+		t.Errorf("drained %d times", s.drained)
+	}
+	w := httptest.NewRecorder()
+	start(nil).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+	if w.Code != 404 {
+		t.Errorf("without a page: got %d", w.Code)
+	}
+}

@@ -1,0 +1,107 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/kit/buildinfo"
+	"opsgate/gateway"
+)
+
+// fakeInspector is an Inspector with fixed results. It records the arguments of its calls.
+type fakeInspector struct {
+	questions []admin.Question
+	subjects  []admin.Subject
+	resets    []string
+	resetErr  error
+	busy      []admin.BusyToken
+	n         int // of Busiest
+}
+
+var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+func (g *fakeInspector) Explain(_ context.Context, q admin.Question) admin.Explanation {
+	g.questions = append(g.questions, q)
+	return admin.Explanation{At: noon, Question: q, Explanation: gateway.Explanation{Answer: gateway.Answer{Status: 200, Code: "ok"}}}
+}
+
+func (g *fakeInspector) Limits(_ context.Context, s admin.Subject) admin.TokenLimits {
+	g.subjects = append(g.subjects, s)
+	remaining := 2
+	return admin.TokenLimits{At: noon, Subject: s, TokenState: admin.TokenState{Limits: []admin.Limit{
+		{Name: "second", Requests: 3, Remaining: &remaining}, {Name: "hour", Requests: 5000},
+	}}}
+}
+
+func (g *fakeInspector) Reset(_ context.Context, tokenID string) error {
+	g.resets = append(g.resets, tokenID)
+	return g.resetErr
+}
+
+func (g *fakeInspector) Busiest(n int) []admin.BusyToken {
+	g.n = n
+	return g.busy
+}
+
+func (g *fakeInspector) Configuration() admin.Configuration {
+	return admin.Configuration{
+		Version: "0123456789ab", Since: noon, File: "opsgate.yaml",
+		LastReload: &admin.Reload{At: noon, Why: "SIGHUP", Outcome: "refused", Problems: []string{"opsgate.yaml:3: listn: is not a key"}},
+		Values: []admin.Value{
+			{Key: "listen", Value: "127.0.0.1:8080", Origin: "default"},
+			{Key: "admin.token", Value: "(hidden)", Origin: "opsgate.yaml:2"},
+			{Key: "rate_limit.classes.partner.reason", Value: "two\nlines", Origin: "opsgate.yaml:9"},
+		},
+	}
+}
+
+func (g *fakeInspector) ReadFleet(context.Context) admin.Fleet {
+	return admin.Fleet{State: admin.FleetMemory, Gateways: []admin.Gateway{{
+		Self: true, GatewayStatus: admin.GatewayStatus{Host: "gate-1", Mode: "memory", Breakers: []string{}, At: noon},
+	}}}
+}
+
+const tokenPrefix = "ops_live_"
+
+// newAdmin returns an Admin for an inspector.
+func newAdmin(g *fakeInspector, access admin.Access, log io.Writer) *admin.Admin {
+	return admin.New(admin.Options{
+		Metrics:      admin.NewRegistry(buildinfo.Info{}),
+		Dependencies: func() map[string]admin.Dependency { return nil },
+		Inspector:    g, Access: access, TokenPrefix: tokenPrefix, Logger: slog.New(slog.NewJSONHandler(log, nil)),
+	})
+}
+
+// send sends a request, which a test may change.
+func send(a http.Handler, method, target string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(method, target, nil)
+	request.Host = "127.0.0.1:9090"
+	for _, c := range change {
+		c(request)
+	}
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, request)
+	return w
+}
+
+func header(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Add(name, value) }
+}
+
+func decode[T any](t *testing.T, w *httptest.ResponseRecorder) (answer T) {
+	t.Helper()
+	if got := w.Header().Get("Content-Type"); got != "application/json" {
+		t.Errorf("content type %q", got)
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+		t.Fatalf("%s: %v", w.Body, err)
+	}
+	return answer
+}

@@ -1,0 +1,101 @@
+package admin_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/admin/admintest"
+	"opsgate/cmd/internal/kit/certs"
+	"opsgate/cmd/internal/kit/logging/loggingtest"
+)
+
+// tlsServer is an admin listener with TLS.
+type tlsServer struct {
+	*httptest.Server
+
+	log   *loggingtest.Buffer
+	roots *admintest.Authority // signed the certificate of the listener
+	users *admintest.Authority // signs client certificates
+}
+
+func serveTLS(t *testing.T) *tlsServer {
+	t.Helper()
+	s := &tlsServer{log: new(loggingtest.Buffer), roots: admintest.NewAuthority(t), users: admintest.NewAuthority(t)}
+	own := s.roots.Server(t, 1)
+	paths := admintest.Write(t, own.Certificate, own.Key, s.users.PEM)
+	files := certs.Files{Certificate: paths[0], Key: paths[1], ClientCA: paths[2]}
+	settings, err := certs.New(certs.Options{Listener: "admin", Files: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Server = httptest.NewUnstartedServer(newAdmin(new(fakeInspector), admin.Access{ClientCertificates: true, Listen: "127.0.0.1:0"}, s.log))
+	s.TLS = settings
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// send sends a request on a new connection, and returns the status and the serial number of the listener's certificate.
+func (s *tlsServer) send(t *testing.T, method, path string, certificates []tls.Certificate) (status int, serial int64, err error) {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AddCert(s.roots.Root)
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: certificates}, DisableKeepAlives: true,
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := transport.RoundTrip(request)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = got.Body.Close() }()
+	_, _ = io.Copy(io.Discard, got.Body)
+	return got.StatusCode, got.TLS.PeerCertificates[0].SerialNumber.Int64(), nil
+}
+
+func TestClientCertificateIsRequired(t *testing.T) {
+	s := serveTLS(t)
+	ada := pkix.Name{CommonName: "ada", Organization: []string{"ops"}}
+	for _, test := range []struct {
+		name, path   string
+		certificates []tls.Certificate
+		want         int // 0 for no connection
+	}{
+		{"a probe without a certificate", "/readyz", nil, 503},
+		{"a page without a certificate", "/admin/config", nil, 403},
+		{"of the client authority", "/admin/config", s.users.Client(t, ada, 7).TLS(t), 200},
+		{"of an unknown authority", "/readyz", admintest.NewAuthority(t).Client(t, ada, 7).TLS(t), 0},
+		{"of the listener's own authority", "/admin/config", s.roots.Client(t, ada, 7).TLS(t), 0},
+		{"a server certificate", "/admin/config", s.users.Server(t, 7).TLS(t), 0},
+	} {
+		got, _, err := s.send(t, "GET", test.path, test.certificates)
+		if got != test.want || (err != nil) != (test.want == 0) {
+			t.Errorf("%s: got %d, %v", test.name, got, err)
+		}
+	}
+}
+
+func TestResetLogsTheSubjectOfTheCertificate(t *testing.T) {
+	s := serveTLS(t)
+	for by, subject := range map[string]pkix.Name{"CN=ada,O=ops": {CommonName: "ada", Organization: []string{"ops"}}, "serial 77": {}} {
+		if got, _, err := s.send(t, "DELETE", "/admin/limits/tok-1", s.users.Client(t, subject, 77).TLS(t)); got != 204 {
+			t.Errorf("%s: got %d, %v", by, got, err)
+		}
+		if want := fmt.Sprintf(`"by":%q`, by); !strings.Contains(s.log.String(), want) {
+			t.Errorf("no %s in %s", want, s.log)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package gatewaycmd
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/kit/certs"
+	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/cmd/internal/gate/config"
+)
+
+// maxResponse bounds the bytes read from a response.
+const maxResponse = 4 << 20
+
+// adminTLS has the flags for an admin listener with TLS.
+type adminTLS struct {
+	CA   string `name:"ca" placeholder:"FILE" help:"Roots of the admin listener's certificate; by default it must be the configured one."`
+	Cert string `placeholder:"FILE" and:"cert" help:"Client certificate, if the configuration has client_ca_file."`
+	Key  string `placeholder:"FILE" and:"cert" help:"Key of the client certificate."`
+}
+
+// An adminClient sends requests to an admin listener.
+type adminClient struct {
+	base      string
+	token     string
+	timeout   time.Duration
+	hint      string // added to connection errors; "" if the address is configured or given
+	transport *http.Transport
+}
+
+// adminFlags are the flags that select an admin listener.
+type adminFlags struct {
+	configFile
+	adminTLS
+
+	Admin string `placeholder:"ADDR" xor:"admin" help:"Admin listener, as host:port or URL. A configuration is then read only with --config."`
+}
+
+// newClient returns a client of the listener at --admin, or else of the configured one. The settings override the configuration.
+func (f *adminFlags) newClient(e Environment, flags ...config.Setting) (*adminClient, error) {
+	var loaded config.Loaded
+	if f.Admin == "" || f.Config != "" {
+		var err error
+		if loaded, err = f.loadAdmin(e, flags...); err != nil {
+			return nil, err
+		}
+	}
+	scheme := "http"
+	if loaded.Admin.TLS.CertFile != "" || f.CA+f.Cert != "" {
+		scheme = "https"
+	}
+	if f.Admin == "" {
+		client, err := newAdminClient(loaded, scheme+"://"+config.Reachable(loaded.Admin.Listen), f.adminTLS)
+		if err == nil && loaded.Path == "" && loaded.IsDefault("admin.listen") {
+			client.hint = "this is the default address because there is no configuration file: set --config or --admin"
+		}
+		return client, err
+	}
+	base, err := baseOf(f.Admin, scheme)
+	if err != nil {
+		return nil, commandline.UsageError{Err: err}
+	}
+	client, err := newAdminClient(config.Loaded{}, base, f.adminTLS)
+	if err == nil {
+		client.token = loaded.Admin.Token.Reveal()
+	}
+	return client, err
+}
+
+var errAdminAddress = errors.New("--admin is an address with a port, for example gate-7:9090, or a URL, for example https://gate-7:9090")
+
+// baseOf returns the URL for the value of --admin. The scheme is for a value without one.
+func baseOf(named, scheme string) (string, error) {
+	if !strings.Contains(named, "://") {
+		if _, _, err := net.SplitHostPort(named); err != nil {
+			return "", errAdminAddress
+		}
+		named = scheme + "://" + config.Reachable(named)
+	}
+	u, err := url.Parse(named)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return "", errAdminAddress
+	}
+	if base := u.Scheme + "://" + u.Host; strings.TrimRight(named, "/") == base {
+		return base, nil
+	}
+	return "", errAdminAddress // there is a path, a query or a user
+}
+
+// newAdminClient returns a client of the listener at the URL. Without files.CA, the listener must have the certificate of the
+// configuration.
+func newAdminClient(loaded config.Loaded, base string, files adminTLS) (*adminClient, error) {
+	c := &adminClient{
+		base: base, token: loaded.Admin.Token.Reveal(),
+		transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}, // without the proxies of the environment
+	}
+	settings := c.transport.TLSClientConfig
+	if files.Cert != "" {
+		certificate, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+		if err != nil {
+			return nil, fmt.Errorf("read the client certificate: %w", err)
+		}
+		settings.Certificates = []tls.Certificate{certificate}
+	}
+	switch {
+	case files.CA != "":
+		roots, err := os.ReadFile(files.CA)
+		if err != nil {
+			return nil, fmt.Errorf("read the roots: %w", err)
+		}
+		if settings.RootCAs = x509.NewCertPool(); !settings.RootCAs.AppendCertsFromPEM(roots) {
+			return nil, fmt.Errorf("read the roots: there is none in %s", files.CA)
+		}
+	case loaded.Admin.TLS.CertFile != "":
+		settings.InsecureSkipVerify = true // VerifyConnection compares the certificate instead
+		settings.VerifyConnection = certs.IsOwn(string(loaded.Admin.TLS.CertFile))
+	}
+	return c, nil
+}
+
+func (c *adminClient) close() { c.transport.CloseIdleConnections() }
+
+// do sends a request and returns the status and the body of the response.
+func (c *adminClient) do(ctx context.Context, method, target string, header http.Header) (int, []byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.base+target, http.NoBody)
+	if err != nil {
+		return 0, nil, err
+	}
+	maps.Copy(request.Header, header)
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	response, err := c.transport.RoundTrip(request)
+	if err != nil {
+		return 0, nil, c.explain(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))
+	if err != nil {
+		return 0, nil, fmt.Errorf("read the response: %w", c.explain(err))
+	}
+	return response.StatusCode, body, nil
+}
+
+// explain adds the timeout or the hint to a connection error.
+func (c *adminClient) explain(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%s did not respond within %s (--timeout)", c.base, c.timeout)
+	}
+	if c.hint != "" {
+		err = fmt.Errorf("%w (%s)", err, c.hint)
+	}
+	return err
+}
+
+// get returns the body of a successful response to GET.
+func (c *adminClient) get(ctx context.Context, target string) ([]byte, error) {
+	return c.check(c.do(ctx, http.MethodGet, target, nil))
+}
+
+// check returns the body, or an error for an unsuccessful response.
+func (c *adminClient) check(status int, body []byte, err error) ([]byte, error) {
+	if err != nil || status < http.StatusBadRequest {
+		return body, err
+	}
+	var failure admin.Failure
+	if json.Unmarshal(body, &failure) != nil || failure.Text == "" {
+		return nil, fmt.Errorf("%s answered %d: %.200s", c.base, status, bytes.TrimSpace(body))
+	}
+	texts := []string{failure.Text}
+	for _, name := range slices.Sorted(maps.Keys(failure.Details)) {
+		texts = append(texts, name+": "+failure.Details[name])
+	}
+	return nil, fmt.Errorf("%s answered %d: %s", c.base, status, strings.Join(texts, "; "))
+}

@@ -1,0 +1,231 @@
+package gatewaycmd_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/gate/command"
+	"opsgate/cmd/internal/kit/logging/loggingtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// good is a complete configuration.
+const good = `listen: 127.0.0.1:0
+admin: {listen: 127.0.0.1:0}
+upstreams:
+  fleet: &away {address: 127.0.0.1:1}
+  monitoring: *away
+  incident: *away
+  audit: *away
+  identity: *away
+shutdown: {drain_wait: 0s}
+`
+
+// A result is the exit code and the output of a run.
+type result struct {
+	code     int
+	out, err string
+}
+
+func opsgate(t *testing.T, variables []string, arguments ...string) result {
+	t.Helper()
+	out, err := new(bytes.Buffer), new(bytes.Buffer)
+	code := gatewaycmd.Run(t.Context(), arguments, gatewaycmd.Environment{Out: out, Err: err, Variables: variables})
+	return result{code, out.String(), err.String()}
+}
+
+func write(t *testing.T, content string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "opsgate.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestCommandLine(t *testing.T) {
+	file := write(t, good)
+	for _, test := range []struct {
+		name      string
+		variables []string
+		arguments []string
+		code      int
+		out, err  string // substrings
+	}{
+		{"help", nil, []string{"--help"}, 0, "healthcheck", ""},
+		{"help of a command", nil, []string{"serve", "--help"}, 0, "$OPSGATE_CONFIG", ""},
+		{"no command", nil, nil, 2, "", "Try: opsgate --help\n"},
+		{"no such command", nil, []string{"start"}, 2, "", "unexpected argument start"},
+		{"no such flag", nil, []string{"serve", "--port=1"}, 2, "", "unknown flag --port\nTry: opsgate serve --help\n"},
+		{"no value", nil, []string{"limits", "x", "--timeout"}, 2, "", "opsgate: --timeout: expected a value\nTry: opsgate limits --help\n"},
+		{"no argument", nil, []string{"explain", "x"}, 2, "", "Try: opsgate explain --help\n"},
+		{"version", nil, []string{"version"}, 0, "opsgate dev\nrevision: ", ""},
+		{"version by flag", nil, []string{"--version"}, 0, "opsgate dev\nrevision: ", ""},
+		{"completion", nil, []string{"completion", "bash"}, 0, "complete -F _opsgate_complete opsgate", ""},
+		{"manual page", nil, []string{"man"}, 0, ".SH SIGNALS", ""},
+		{"schema", nil, []string{"schema"}, 0, `"token_prefix"`, ""},
+		{"check", nil, []string{"check", "--config", file}, 0, "the configuration from " + file + " is valid", ""},
+		{"check with a memory limit", nil, []string{"check", "--config", file, "--memory", "512MiB"}, 0, "is valid", ""},
+		{"check of more connections than fit", []string{"OPSGATE_HTTP_MAX_CONNECTIONS=10000"}, []string{"check", "--config", file, "--memory", "512MiB"}, 0,
+			"is valid", "http.max_connections: is 10000, which can need "},
+		{"config", nil, []string{"config", "--config", file}, 0, "\nhttp.max_in_flight: 1024  # default\n", ""},
+		{"config with a memory limit", nil, []string{"config", "--config", file, "--memory", "512MiB"}, 0,
+			"  # default: auto, from the memory limit of 460 MiB\n", ""},
+		{"config of an invalid file", []string{"OPSGATE_LOG_LEVEL=loud"}, []string{"config", "--config", file}, 1, "", "log.level: must be "},
+		{"check by variable", []string{"OPSGATE_CONFIG=" + file}, []string{"check"}, 0, "is valid", ""},
+		{"check warns", []string{"OPSGATE_LISTN=:1"}, []string{"check", "--config", file}, 0, "is valid", "warning: OPSGATE_LISTN: sets no key"},
+		{"a bad variable", []string{"OPSGATE_LOG_LEVEL=loud"}, []string{"check", "--config", file}, 1, "", "OPSGATE_LOG_LEVEL: log.level: must be "},
+		{"no file", nil, []string{"check", "--config", file + ".yml"}, 1, "", "opsgate: read the configuration: open " + file + ".yml"},
+		{"a warning beside", []string{"OPSGATE_LOG_LEVEL=loud", "OPSGATE_LISTN=:1"}, []string{"check", "--config", file}, 1, "", "warning: OPSGATE_LISTN: sets no key"},
+		{"no file at the variable", []string{"OPSGATE_CONFIG=" + file + ".yml"}, []string{"check"}, 1, "", "read the configuration that OPSGATE_CONFIG names: open "},
+		{"no time to respond", nil, []string{"healthcheck", "--admin", "127.0.0.1:1", "--timeout", "0s"}, 1, "", "http://127.0.0.1:1 did not respond within 0s"},
+		{"a bad flag", nil, []string{"serve", "--config", file, "--listen", "8080"}, 1, "", "--listen: listen: must be an address"},
+		{"an address of another machine", nil, []string{"serve", "--config", file, "--listen", "192.0.2.1:80"}, 1, "", "bind the public listener"},
+		{"a listener elsewhere", nil, []string{"healthcheck", "--admin", "127.0.0.1:1"}, 1, "", "127.0.0.1:1: connect: connection refused"},
+		{"an admin address without a port", nil, []string{"healthcheck", "--admin", "gate-7"}, 2, "", "--admin is an address with a port, for example"},
+		{"an invalid admin address", nil, []string{"limits", "x", "--admin", "ftp://gate-7:9090"}, 2, "", "or a URL, for example"},
+		{"two admin addresses", nil, []string{"healthcheck", "--admin", "a:1", "--admin-listen", "a:1"}, 2, "", "can't be used together"},
+		{"no listener", nil, []string{"healthcheck", "--config", file, "--admin-listen", "127.0.0.1:1"}, 1, "", "connection refused"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := opsgate(t, test.variables, test.arguments...)
+			if got.code != test.code || !strings.Contains(got.out, test.out) || !strings.Contains(got.err, test.err) {
+				t.Errorf("got %+v", got)
+			}
+			if test.code == 0 && test.err == "" && got.err != "" {
+				t.Errorf("standard error has %q", got.err)
+			}
+		})
+	}
+}
+
+func TestCheckNamesFileLineAndKeyOfEveryProblem(t *testing.T) {
+	file := write(t, good+"listn: 1\nrate_limit: {expected_replicas: 0}\n")
+	got := opsgate(t, nil, "check", "--config", file)
+	want := fmt.Sprintf("%[1]s:10: listn: is not a key; did you mean listen?\n"+
+		"%[1]s:11: rate_limit.expected_replicas: must be auto or 1 to 10000, not 0\n", file)
+	if got.code != 1 || got.err != want {
+		t.Errorf("got %d %q, want %q", got.code, got.err, want)
+	}
+}
+
+func TestAMissingConfigurationFileIsReported(t *testing.T) {
+	if _, err := os.Stat(config.DefaultPath); err == nil {
+		t.Skipf("there is a %s on this machine", config.DefaultPath)
+	}
+	for _, command := range []string{"check", "serve"} {
+		got := opsgate(t, nil, command)
+		if got.code != 1 || !strings.HasPrefix(got.err, "warning: "+config.NoFileText+"\n") || !strings.Contains(got.err, "upstreams.fleet.address: is required") {
+			t.Errorf("%s: got %+v", command, got)
+		}
+	}
+	variables := []string{"OPSGATE_LISTEN=127.0.0.1:0", "OPSGATE_ADMIN_LISTEN=127.0.0.1:0", "OPSGATE_SHUTDOWN_DRAIN_WAIT=0s"}
+	for _, service := range []string{"FLEET", "MONITORING", "INCIDENT", "AUDIT", "IDENTITY"} {
+		variables = append(variables, "OPSGATE_UPSTREAMS_"+service+"_ADDRESS=127.0.0.1:1")
+	}
+	if got := opsgate(t, variables, "check"); got.code != 0 || !strings.Contains(got.out, "OPSGATE_ variables is valid; "+config.NoFileText) {
+		t.Errorf("got %+v", got)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	log, code := new(loggingtest.Buffer), make(chan int, 1)
+	go func() {
+		code <- gatewaycmd.Run(ctx, []string{"serve"}, gatewaycmd.Environment{Out: log, Err: log, Variables: variables})
+	}()
+	awaitLine(t, log, "serving")
+	if line := awaitLine(t, log, "no configuration file: serving with defaults, variables and flags"); line["why"] != config.NoFileText {
+		t.Errorf("got %v", line)
+	}
+	stop()
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d; the log:\n%s", got, log)
+	}
+}
+
+func TestHealthcheck(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		body   string
+		code   int
+	}{
+		{200, `{"status":"ready"}`, 0},
+		{503, `{"status":"draining"}`, 1},
+	} {
+		gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/readyz" {
+				t.Errorf("got %s", r.URL.Path)
+			}
+			w.WriteHeader(test.status)
+			_, _ = w.Write([]byte(test.body))
+		}))
+		// The gateway may run with an earlier configuration than the invalid file.
+		for _, file := range []string{good, "upstreams: {fleet: {address: nowhere}}\nrate_limit: {limits: many}\n"} {
+			for _, flag := range []string{"--admin-listen", "--admin"} {
+				got := opsgate(t, nil, "healthcheck", "--config", write(t, file), flag, gateway.Listener.Addr().String())
+				if got.code != test.code || !strings.Contains(got.out+got.err, test.body) {
+					t.Errorf("%d by %s: got %+v", test.status, flag, got)
+				}
+			}
+		}
+		gateway.Close()
+	}
+}
+
+func TestServeLogsItsAddressesAndDrains(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	log, code := new(loggingtest.Buffer), make(chan int, 1)
+	go func() {
+		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", write(t, good), "--log-level", "debug"},
+			gatewaycmd.Environment{Out: log, Err: log, Variables: []string{"GOGC=100", "OPSGATE_LISTN=1"}})
+	}()
+	line := awaitLine(t, log, "serving")
+	if !strings.HasPrefix(fmt.Sprint(line["listen"]), "127.0.0.1:") {
+		t.Errorf("got %v", line)
+	}
+	got := opsgate(t, nil, "healthcheck", "--config", write(t, good), "--admin-listen", fmt.Sprint(line["admin_listen"]))
+	if got.code != 0 || !strings.Contains(got.out, "degraded") {
+		t.Errorf("healthcheck: got %+v", got)
+	}
+	awaitLine(t, log, "configuration") // the warning
+	stop()
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d; the log:\n%s", got, log)
+	}
+	awaitLine(t, log, "stopped")
+}
+
+// awaitLine returns the first line of the log with the message.
+func awaitLine(t *testing.T, log *loggingtest.Buffer, message string) map[string]any {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		for text := range strings.Lines(log.String()) {
+			var line map[string]any
+			if json.Unmarshal([]byte(text), &line) == nil && line["msg"] == message {
+				return line
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("no line %q in\n%s", message, log)
+		}
+	}
+}

@@ -1,0 +1,390 @@
+package gatewaycmd_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/admin/admintest"
+	"opsgate/cmd/internal/gate/command"
+	"opsgate/cmd/internal/kit/logging/loggingtest"
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+const (
+	tokenID    = "0b8e3a0e-7c5e-4f57-9d0c-0d7f2a8f2a11"
+	teamID     = "5d6f0f8a-2f5b-4b52-8a41-8f8b4a1f7c01"
+	adminToken = "a token of operators"
+)
+
+// identity is an identity service with one token.
+type identity struct {
+	identityv1.UnimplementedIdentityServiceServer
+
+	address, token string
+	revoked        atomic.Bool // the token
+}
+
+func startIdentity(t *testing.T) *identity {
+	t.Helper()
+	token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &identity{address: listener.Addr().String(), token: token}
+	server := grpc.NewServer()
+	identityv1.RegisterIdentityServiceServer(server, s)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *identity) ResolveToken(_ context.Context, r *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
+	if [32]byte(r.GetTokenSha256()) != authn.Hash(s.token) {
+		return nil, status.Error(codes.NotFound, "no such token")
+	}
+	if s.revoked.Load() {
+		refusal, err := status.New(codes.NotFound, "no such token").WithDetails(
+			&errdetails.ErrorInfo{Reason: "TOKEN_REVOKED", Metadata: map[string]string{"token_id": tokenID}})
+		if err != nil {
+			return nil, err
+		}
+		return nil, refusal.Err()
+	}
+	return &identityv1.ResolveTokenResponse{
+		TokenId: tokenID, TeamId: teamID, Scopes: []string{"servers:read"}, Plan: identityv1.Plan_PLAN_AI,
+	}, nil
+}
+
+// A gateway is a running gateway and its configuration.
+type gateway struct {
+	identity        *identity
+	address, config string
+	variables       []string
+	log             *loggingtest.Buffer
+}
+
+// serveGateway runs a gateway with the configuration good and more, and with a free port for the admin listener.
+func serveGateway(t *testing.T, more string) *gateway {
+	t.Helper()
+	g := &gateway{
+		identity: startIdentity(t), log: new(loggingtest.Buffer),
+		variables: []string{"ADMIN_TOKEN=" + adminToken, "USER=ada", "OPSGATE_LISTEN=127.0.0.1:0"},
+	}
+	for _, service := range []string{"IDENTITY", "FLEET"} { // calls of fleet fail, but it can be connected
+		g.variables = append(g.variables, "OPSGATE_UPSTREAMS_"+service+"_ADDRESS="+g.identity.address)
+	}
+	g.config = write(t, strings.Replace(good, "admin: {listen: 127.0.0.1:0}\n", "", 1)+more)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	code := make(chan int, 1)
+	go func() {
+		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", g.config, "--admin-listen", "127.0.0.1:0"},
+			gatewaycmd.Environment{Out: g.log, Err: g.log, Variables: g.variables})
+	}()
+	t.Cleanup(func() {
+		stop()
+		if got := <-code; got != 0 {
+			t.Errorf("exit code %d; the log:\n%s", got, g.log)
+		}
+	})
+	line := awaitLine(t, g.log, "serving")
+	g.address = fmt.Sprint(line["listen"])
+	g.variables = append(g.variables, "OPSGATE_ADMIN_LISTEN="+fmt.Sprint(line["admin_listen"]))
+	return g
+}
+
+// opsgate runs a command with the gateway's configuration.
+func (g *gateway) opsgate(t *testing.T, arguments ...string) result {
+	t.Helper()
+	return opsgate(t, g.variables, append(arguments, "--config", g.config)...)
+}
+
+// admin returns the address of the admin listener.
+func (g *gateway) admin(t *testing.T) string {
+	t.Helper()
+	return fmt.Sprint(awaitLine(t, g.log, "serving")["admin_listen"])
+}
+
+// get sends a request to the public API, and returns the status.
+func (g *gateway) get(t *testing.T, path string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+g.address+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+g.identity.token)
+	transport := http.Transport{DisableKeepAlives: true}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
+}
+
+const explained = `admin: {token: "${ADMIN_TOKEN}"}
+rate_limit:
+  limits: [{requests: 1000, per: 1h}]
+  teams:
+    5d6f0f8a-2f5b-4b52-8a41-8f8b4a1f7c01:
+      limits: [{name: few, requests: 2, per: 1h}]
+      owner: ada
+      reason: they asked for it
+`
+
+func TestExplainAndLimits(t *testing.T) {
+	g := serveGateway(t, explained)
+	first := func(r result) string {
+		line, _, _ := strings.Cut(r.out, "\n")
+		if r.code != 0 || r.err != "" {
+			t.Errorf("exit code %d: %s", r.code, r.err)
+		}
+		return line
+	}
+	before := first(g.opsgate(t, "explain", tokenID, "get", "/v1/servers"))
+	if want := "GET /v1/servers: not refused by what is known, reaches fleet ("; !strings.HasPrefix(before, want) || !strings.HasSuffix(before, "; unknown: token, plan, scope") {
+		t.Errorf("before any request: %s", before)
+	}
+	invalid := g.opsgate(t, "explain", tokenID, "GET", "/v1/audit?limit=0&action=x&action=y")
+	if want := "GET /v1/audit?limit=0&action=x&action=y: 422 validation_error, because of request: the request has invalid fields; " +
+		"action: must be given once; limit: must be a whole number from 1 to 100"; first(invalid) != want {
+		t.Errorf("got %s, want %s", invalid.out, want)
+	}
+	for range 2 {
+		if got := g.get(t, "/v1/me"); got != 200 {
+			t.Fatalf("got %d", got)
+		}
+	}
+	if got := g.get(t, "/v1/me"); got != 429 {
+		t.Fatalf("got %d", got)
+	}
+	refused := g.opsgate(t, "explain", tokenID, "GET", "/v1/servers")
+	if want := "GET /v1/servers: 429 rate_limited, because of limits: rate limit exceeded: 2 requests per hour (" + g.config + ":14)"; !strings.HasPrefix(first(refused), want) || !strings.Contains(refused.out, "; retry after 3") {
+		t.Errorf("got %s", refused.out)
+	}
+	for _, want := range []string{
+		"limits", "refuses", "few    2 per 1h", g.config + ":14\n", "team, set by rate_limit.teams." + teamID, "owner: ada, reason: they asked for it",
+		tokenID + " of team " + teamID, "with the AI plan, scopes: servers:read (fresh)",
+		"v1ListServers (GET /v1/servers), scope servers:read", "store     memory", "config    version ",
+	} {
+		if !strings.Contains(refused.out, want) {
+			t.Errorf("there is no %q in\n%s", want, refused.out)
+		}
+	}
+	var x admin.Explanation
+	if err := json.Unmarshal([]byte(g.opsgate(t, "explain", tokenID, "GET", "/v1/servers", "--json").out), &x); err != nil || x.Answer.Status != 429 {
+		t.Errorf("got %+v, %v", x, err)
+	}
+	if got := g.opsgate(t, "limits", tokenID, "--reset"); got.code != 0 {
+		t.Errorf("got %+v", got)
+	}
+	line := awaitLine(t, g.log, "limits of a token were reset")
+	if line["by"] != "admin token" || line["operator"] != "ada" || line["left_before"] != "few: 0 of 2" || line["token_id"] != tokenID {
+		t.Errorf("got %v", line)
+	}
+	if got := g.opsgate(t, "limits", tokenID); got.code != 0 || !strings.Contains(got.out, "few    2 per 1h  2     0s") {
+		t.Errorf("got %+v", got)
+	}
+	if got := g.opsgate(t, "limits", "--top", "5"); got.code != 0 || !strings.HasPrefix(got.out, "TOKEN ") || !strings.Contains(got.out, tokenID+"  "+teamID+"  3         1       0") {
+		t.Errorf("got %+v", got)
+	}
+	if strings.Contains(g.log.String(), g.identity.token) || strings.Contains(g.log.String(), adminToken) {
+		t.Error("a token is in the log")
+	}
+}
+
+func TestExplainRevokedToken(t *testing.T) {
+	g := serveGateway(t, explained)
+	g.identity.revoked.Store(true)
+	if got := g.get(t, "/v1/me"); got != 401 {
+		t.Fatalf("got %d", got)
+	}
+	for team, want := range map[string]string{"": tokenID + ", revoked\n", teamID: tokenID + ", revoked, of team " + teamID} {
+		got := g.opsgate(t, "explain", tokenID, "GET", "/v1/me", "--team", team)
+		if !strings.HasPrefix(got.out, "GET /v1/me: 401 unauthorized, because of token: the token was revoked\n") || !strings.Contains(got.out, want) {
+			t.Errorf("got %+v", got)
+		}
+	}
+}
+
+func TestTeamFlagSelectsThePolicyOfUncachedToken(t *testing.T) {
+	g := serveGateway(t, explained)
+	without, with := g.opsgate(t, "limits", "tok-1"), g.opsgate(t, "limits", "tok-1", "--team", teamID)
+	if !strings.Contains(without.out, "another may hold, as the team is not known") || !strings.Contains(without.out, "1000 per 1h") {
+		t.Errorf("got %+v", without)
+	}
+	if strings.Contains(with.out, "not known") || !strings.Contains(with.out, "2 per 1h") {
+		t.Errorf("got %+v", with)
+	}
+	if got := g.opsgate(t, "explain", "tok-1", "GET", "/v1/servers", "--team", teamID); !strings.Contains(got.out, "2 per 1h") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestInvalidExplainAndLimitsArguments(t *testing.T) {
+	g := serveGateway(t, explained)
+	token := g.identity.token
+	wrong := *g
+	wrong.variables = append([]string{"OPSGATE_ADMIN_TOKEN=${OTHER_TOKEN}", "OTHER_TOKEN=another token of operators"}, g.variables...)
+	for _, test := range []struct {
+		name      string
+		gateway   *gateway
+		arguments []string
+		code      int
+		err       string
+	}{
+		{"a token", g, []string{"explain", token, "GET", "/v1/me"}, 1, "that is a token; use its id, which is in the access log"},
+		{"a bad path", g, []string{"explain", tokenID, "GET", "v1"}, 1, "path: begins with /"},
+		{"no path", g, []string{"explain", tokenID, "GET"}, 2, "expected \"<path>\""},
+		{"no token", g, []string{"limits"}, 2, "expected a token's id, or --top"},
+		{"both", g, []string{"limits", tokenID, "--top", "5"}, 2, "--top cannot be combined"},
+		{"a reset without a token", g, []string{"limits", "--top", "5", "--reset"}, 2, "--top cannot be combined"},
+		{"too many", g, []string{"limits", "--top", "1001"}, 1, "n: is a number from 1 to 1000"},
+		{"another token of operators", &wrong, []string{"limits", tokenID}, 1, "answered 401: missing or wrong admin token"},
+		{"a reset with it", &wrong, []string{"limits", tokenID, "--reset"}, 1, "answered 401: missing or wrong admin token"},
+		{"another server", g, []string{"limits", tokenID, "--admin", "http://" + g.address}, 1, "answered 404"},
+		{"no server", g, []string{"limits", tokenID, "--admin", "http://127.0.0.1:1"}, 1, "connection refused"},
+	} {
+		got := test.gateway.opsgate(t, test.arguments...)
+		if got.code != test.code || !strings.Contains(got.err, test.err) || strings.Contains(got.err+got.out, token) {
+			t.Errorf("%s: got %+v", test.name, got)
+		}
+	}
+}
+
+func TestAdminFlagsReplaceTheConfiguration(t *testing.T) {
+	g := serveGateway(t, explained)
+	address := g.admin(t)
+	at, file := "--admin="+address, write(t, adminToken+"\n")
+	if got := opsgate(t, nil, "limits", tokenID, at, "--token-file", file); got.code != 0 || !strings.Contains(got.out, "1000 per 1h") {
+		t.Errorf("with the token: got %+v", got)
+	}
+	for _, url := range []string{"http://" + address, "http://" + address + "/"} {
+		if got := opsgate(t, nil, "explain", tokenID, "GET", "/v1/me", "--admin", url, "--token-file", file); got.code != 0 {
+			t.Errorf("at %s: got %+v", url, got)
+		}
+	}
+	if got := opsgate(t, nil, "healthcheck", at); got.code != 0 {
+		t.Errorf("readiness: got %+v", got)
+	}
+	if got := opsgate(t, nil, "limits", tokenID, at); got.code != 1 || !strings.Contains(got.err, "answered 401") {
+		t.Errorf("without it: got %+v", got)
+	}
+	if got := opsgate(t, nil, "limits", tokenID, at, "--token-file", file+"x"); got.code != 1 || !strings.Contains(got.err, "read the admin token") {
+		t.Errorf("without the file: got %+v", got)
+	}
+	if got := opsgate(t, g.variables, "limits", tokenID, at, "--config", g.config); got.code != 0 {
+		t.Errorf("with its configuration: got %+v", got)
+	}
+}
+
+func TestExplainShowsOpenBreakerOnce(t *testing.T) {
+	open := admin.Service{Name: "fleet", State: "breaker open", Breaker: &admin.Breaker{State: "open", Cause: "Unavailable"}}
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		answer := admin.Explanation{Service: &open, Identity: admin.Service{Name: "identity", State: "ready", Breaker: &admin.Breaker{State: "closed"}}}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer gateway.Close()
+	got := opsgate(t, nil, "explain", tokenID, "GET", "/v1/servers", "--admin", gateway.Listener.Addr().String())
+	for _, want := range []string{"\nservice   fleet, breaker open (Unavailable)\n", "\nidentity  ready, breaker closed\n"} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("there is no %q in %+v", want, got)
+		}
+	}
+}
+
+func TestAdminCommandsOverTLS(t *testing.T) {
+	roots, users := admintest.NewAuthority(t), admintest.NewAuthority(t)
+	own, ada, other := roots.Server(t, 1), users.Client(t, pkix.Name{CommonName: "ada"}, 2), roots.Server(t, 3)
+	files := admintest.Write(t, own.Certificate, own.Key, users.PEM, roots.PEM, ada.Certificate, ada.Key, other.Certificate, other.Key)
+	g := serveGateway(t, fmt.Sprintf("admin: {tls: {cert_file: %s, key_file: %s, client_ca_file: %s}}\n", files[0], files[1], files[2]))
+	elsewhere := *g
+	elsewhere.config = write(t, strings.Replace(good, "admin: {listen: 127.0.0.1:0}", fmt.Sprintf(
+		"admin: {tls: {cert_file: %s, key_file: %s}}", files[6], files[7]), 1))
+	ca, mine := "--ca="+files[3], []string{"--cert=" + files[4], "--key=" + files[5]}
+	for _, test := range []struct {
+		name      string
+		gateway   *gateway
+		arguments []string
+		code      int
+		want      string
+	}{
+		{"healthcheck with the configuration", g, []string{"healthcheck"}, 0, `"status"`},
+		{"healthcheck with the roots", g, []string{"healthcheck", ca}, 0, `"status"`},
+		{"healthcheck with address and roots", g, []string{"healthcheck", "--admin=" + g.admin(t), ca}, 0, `"status"`},
+		{"other roots", g, []string{"healthcheck", "--ca=" + files[2]}, 1, "certificate"},
+		{"invalid roots", g, []string{"healthcheck", "--ca=" + files[1]}, 1, "there is none in"},
+		{"another gateway's configuration", &elsewhere, []string{"healthcheck"}, 1, "does not have the certificate of " + files[6]},
+		{"without a certificate", g, []string{"limits", tokenID}, 1, "answered 403: a client certificate is required"},
+		{"with one", g, append([]string{"limits", tokenID}, mine...), 0, "5000 per 1h"},
+		{"with a certificate of another authority", g, []string{"limits", tokenID, "--cert=" + files[6], "--key=" + files[7]}, 1, "get the limits"},
+		{"with a certificate alone", g, []string{"limits", tokenID, mine[0]}, 2, "--key"},
+		{"with the key of another", g, []string{"limits", tokenID, mine[0], "--key=" + files[7]}, 1, "read the client certificate"},
+	} {
+		got := test.gateway.opsgate(t, test.arguments...)
+		if got.code != test.code || !strings.Contains(got.out+got.err, test.want) {
+			t.Errorf("%s: got %+v", test.name, got)
+		}
+	}
+}
+
+func TestLimitsNamesTheOnlyGatewayWithoutRedis(t *testing.T) {
+	g := serveGateway(t, `admin: {token: "${ADMIN_TOKEN}"}
+rate_limit: {store: redis, expected_replicas: 1, redis: {addresses: ["127.0.0.1:1"]}}
+`)
+	if got := g.opsgate(t, "limits", tokenID); got.code != 0 || !strings.Contains(got.out, "store   local: this is the only gateway, breaker open (") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// Without Redis, each gateway admits its share, and a reset affects this gateway only.
+func TestLimitsShowsTheShareWithoutRedis(t *testing.T) {
+	g := serveGateway(t, `admin: {token: "${ADMIN_TOKEN}"}
+rate_limit:
+  store: redis
+  expected_replicas: 3
+  redis: {addresses: ["127.0.0.1:1"]}
+  limits: [{requests: 1000, per: 1h}]
+`)
+	const want = "store   local: each of 3 gateways admits ceil(remaining/3), LEFT is the share of this one, breaker open ("
+	if got := g.opsgate(t, "limits", tokenID); got.code != 0 || !strings.Contains(got.out, want) || !strings.Contains(got.out, "hour   1000 per 1h  334 ") {
+		t.Errorf("got %+v", got)
+	}
+	var limits admin.TokenLimits
+	if err := json.Unmarshal([]byte(g.opsgate(t, "limits", tokenID, "--json").out), &limits); err != nil || limits.Store.Replicas != 3 {
+		t.Errorf("got %+v, %v", limits, err)
+	}
+	got := g.opsgate(t, "limits", tokenID, "--reset")
+	for _, want := range []string{"only the usage that this gateway counted was reset", "Redis could not be reached", "will count again"} {
+		if got.code != 1 || !strings.Contains(got.err, want) {
+			t.Errorf("there is no %q in %+v", want, got)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package gatewaycmd_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+
+	"opsgate/cmd/internal/gate/command"
+	"opsgate/cmd/internal/kit/logging/loggingtest"
+)
+
+func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
+	// Without this, a signal after serve has ended would end the tests.
+	ignored := make(chan os.Signal, 10)
+	signal.Notify(ignored, syscall.SIGHUP)
+	defer signal.Stop(ignored)
+
+	const mistyped = "OPSGATE_HTTP_MAX_BODY_BITES"
+	file := write(t, good)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	log, code := new(loggingtest.Buffer), make(chan int, 1)
+	go func() {
+		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", file, "--log-level", "info"},
+			gatewaycmd.Environment{Out: log, Err: log, Variables: []string{mistyped + "=1"}})
+	}()
+	before := fmt.Sprint(awaitLine(t, log, "serving")["config_version"])
+	hangUp(t)
+	line := awaitLine(t, log, "configuration unchanged")
+	if line["why"] != "SIGHUP" || line["config_version"] != before || len(before) != 12 {
+		t.Errorf("got %v, want version %q", line, before)
+	}
+
+	rewrite(t, file, good+"log: {level: debug}\nhttp: {max_body_bytes: 1MiB}\n")
+	hangUp(t)
+	line = awaitLine(t, log, "configuration reloaded")
+	changed := fmt.Sprint(line["changed"])
+	if line["config_version_before"] != before || line["config_version"] == before || changed != "[http.max_body_bytes: 128KiB, now 1MiB]" {
+		t.Errorf("got %v: the flag overrides log.level of the file", line)
+	}
+
+	warned := strings.Count(log.String(), mistyped)
+	rewrite(t, file, good+"http:\n  max_body_bytes: 1 MB\nlisten: 127.0.0.1:1\n")
+	hangUp(t)
+	line = awaitLine(t, log, "configuration refused")
+	if line["file"] != file || line["line"] != 11.0 || line["key"] != "http.max_body_bytes" || !strings.Contains(fmt.Sprint(line["problem"]), "is not a size") {
+		t.Errorf("got %v", line)
+	}
+	stop()
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d; the log:\n%s", got, log)
+	}
+	if strings.Count(log.String(), mistyped) == warned {
+		t.Errorf("the refusal is logged without its warnings:\n%s", log)
+	}
+}
+
+func hangUp(t *testing.T) {
+	t.Helper()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rewrite replaces a file in one step.
+func rewrite(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.Rename(write(t, content), path); err != nil {
+		t.Fatal(err)
+	}
+}

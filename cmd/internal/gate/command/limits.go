@@ -1,0 +1,102 @@
+package gatewaycmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"opsgate/cmd/internal/gate/admin"
+)
+
+type limits struct {
+	queryFlags
+
+	TokenID string `arg:"" optional:"" help:"Id of the token, as in the access log; not the token itself."`
+	Team    string `placeholder:"ID" help:"Id of the token's team, if the gateway has not cached the token."`
+	Reset   bool   `help:"Reset the token's usage. The gateway logs the operator: $$USER, or the client certificate."`
+	Top     int    `placeholder:"N" help:"Instead of a token's limits, list the N tokens with the most requests."`
+}
+
+// Validate implements kong's check of a command's arguments.
+func (c *limits) Validate() error {
+	switch {
+	case c.TokenID == "" && c.Top == 0:
+		return errors.New("expected a token's id, or --top")
+	case c.TokenID != "" && c.Top != 0, c.Reset && c.TokenID == "":
+		return errors.New("--top cannot be combined with a token's id or --reset")
+	}
+	return nil
+}
+
+// Run shows what remains of a token's limits, resets its usage, or lists the tokens with the most requests.
+func (c *limits) Run(ctx context.Context, e Environment) error {
+	client, ctx, done, err := c.client(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer done()
+	target := "/admin/limits/" + url.PathEscape(c.TokenID)
+	if c.Team != "" {
+		target += "?" + url.Values{"team_id": {c.Team}}.Encode()
+	}
+	switch {
+	case c.Top != 0:
+		body, err := client.get(ctx, "/admin/limits?n="+strconv.Itoa(c.Top))
+		return show(e, c.JSON, body, err, writeBusy)
+	case c.Reset:
+		return resetLimits(ctx, client, target, e)
+	}
+	body, err := client.get(ctx, target)
+	return show(e, c.JSON, body, err, writeTokenLimits)
+}
+
+func resetLimits(ctx context.Context, client *adminClient, target string, e Environment) error {
+	header := http.Header{}
+	for _, variable := range e.Variables {
+		if user, ok := strings.CutPrefix(variable, "USER="); ok {
+			header.Set("X-Operator", user)
+		}
+	}
+	if _, err := client.check(client.do(ctx, http.MethodDelete, target, header)); err != nil {
+		return fmt.Errorf("reset the limits: %w", err)
+	}
+	fmt.Fprintln(e.Out, "the usage of the token is reset")
+	return nil
+}
+
+// show prints a response body as JSON, or as a table by write.
+func show[T any](e Environment, asJSON bool, body []byte, err error, write func(table, T)) error {
+	if err != nil {
+		return fmt.Errorf("get the limits: %w", err)
+	}
+	if asJSON {
+		_, err := e.Out.Write(body)
+		return err
+	}
+	var response T
+	if err := json.Unmarshal(body, &response); err != nil {
+		return fmt.Errorf("read the response: %w", err)
+	}
+	t := newTable(e.Out)
+	write(t, response)
+	return t.Flush()
+}
+
+func writeTokenLimits(t table, l admin.TokenLimits) {
+	writeLimits(t, l.Limits)
+	t.row()
+	t.row("token", tokenText(l.TokenID, l.Token))
+	writePolicy(t, l.TokenState)
+}
+
+func writeBusy(t table, b admin.Busy) {
+	t.row("TOKEN", "TEAM", "REQUESTS", "DENIED", "TOO HIGH BY AT MOST")
+	for _, k := range b.Tokens {
+		t.row(k.TokenID, k.TeamID, strconv.FormatUint(k.Requests, 10), strconv.FormatUint(k.Denied, 10), strconv.FormatUint(k.Error, 10))
+	}
+}

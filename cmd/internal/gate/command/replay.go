@@ -1,0 +1,180 @@
+package gatewaycmd
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/gate/policies"
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/demand"
+)
+
+type replay struct {
+	configFile
+
+	Demand []string `required:"" sep:"none" placeholder:"FILE" help:"Record of demand, with FILE.1 beside it; repeat for other gateways."`
+	JSON   bool     `name:"json" help:"Print JSON."`
+	Top    int      `default:"10" placeholder:"N" help:"List the N tokens with the most newly denied requests (${default})."`
+
+	MaxDenied            percent `placeholder:"PERCENT" help:"Exit 1 if more requests would be denied, for example 5%."`
+	MaxNewlyDenied       bound   `placeholder:"BOUND" help:"Exit 1 if more requests would be newly denied, for example 0.1% or a number."`
+	MaxNewlyDeniedTokens *int    `placeholder:"N" help:"Exit 1 if more tokens would have newly denied requests."`
+}
+
+// Validate implements kong's check of a command's arguments.
+func (c *replay) Validate() error {
+	if c.Top < 0 || c.MaxNewlyDeniedTokens != nil && *c.MaxNewlyDeniedTokens < 0 {
+		return errors.New("--top and --max-newly-denied-tokens must be 0 or more")
+	}
+	return nil
+}
+
+// Run prints how the limits of the configuration would have decided the recorded requests. It fails if the result exceeds a bound.
+func (c *replay) Run(e Environment) error {
+	loaded, err := c.load(e, 0)
+	if err != nil {
+		return err
+	}
+	for _, warning := range loaded.Warnings {
+		fmt.Fprintln(e.Err, "warning:", warning)
+	}
+	report, about, err := simulate(loaded, c.Demand)
+	if err != nil {
+		return err
+	}
+	if report.Requests == 0 {
+		return errors.New("the record has no requests")
+	}
+	exceeded := c.exceeded(report)
+	view := viewReplay(report, about, c.Top)
+	view.Version, view.Exceeded = loaded.Version(), texts(exceeded)
+	if c.JSON {
+		err = writeJSON(e.Out, view)
+	} else {
+		err = writeReplay(e.Out, view)
+	}
+	return errors.Join(append([]error{err}, exceeded...)...)
+}
+
+// simulate replays the records under the policies of the configuration.
+func simulate(loaded config.Loaded, files []string) (_ *demand.Report, _ demand.Summary, err error) {
+	record, err := demand.Open(files...)
+	if err != nil {
+		return nil, demand.Summary{}, err
+	}
+	defer func() { err = errors.Join(err, record.Close()) }()
+	report, err := demand.Replay(record.Events(), policiesAt(loaded))
+	return report, record.Summary(), err
+}
+
+// policiesAt returns a function that returns the policies at a time, without expired ones. It rebuilds them only when one expires.
+func policiesAt(loaded config.Loaded) demand.PoliciesAt {
+	var current *ratelimit.Policies
+	var from, until time.Time
+	return func(at time.Time) (*ratelimit.Policies, error) {
+		if current != nil && !at.Before(from) && (until.IsZero() || at.Before(until)) {
+			return current, nil
+		}
+		next, err := policies.New(loaded, at, current)
+		if err != nil {
+			return nil, err
+		}
+		current, from, until = next, at, policies.NextExpiry(next)
+		return current, nil
+	}
+}
+
+// exceeded returns an error for each bound that the report exceeds.
+func (c *replay) exceeded(r *demand.Report) []error {
+	var exceeded []error
+	if p := c.MaxDenied; p.given && p.exceededBy(r.After.Denied, r.Requests) {
+		exceeded = append(exceeded, fmt.Errorf("--max-denied=%s is exceeded: %s of the requests would be denied",
+			p.text, share(r.After.Denied, r.Requests)))
+	}
+	if b := c.MaxNewlyDenied; b.exceededBy(r.NewlyDenied, r.Requests) {
+		exceeded = append(exceeded, fmt.Errorf("--max-newly-denied=%s is exceeded: %d requests would be newly denied (%s)",
+			b.text, r.NewlyDenied, share(r.NewlyDenied, r.Requests)))
+	}
+	if tokens := newlyDeniedTokens(r); c.MaxNewlyDeniedTokens != nil && tokens > *c.MaxNewlyDeniedTokens {
+		exceeded = append(exceeded, fmt.Errorf("--max-newly-denied-tokens=%d is exceeded: %d tokens would have newly denied requests",
+			*c.MaxNewlyDeniedTokens, tokens))
+	}
+	return exceeded
+}
+
+// newlyDeniedTokens returns the number of tokens with newly denied requests.
+func newlyDeniedTokens(r *demand.Report) int {
+	n := 0
+	for n < len(r.Tokens) && r.Tokens[n].NewlyDenied > 0 { // these come first
+		n++
+	}
+	return n
+}
+
+func texts(errs []error) []string {
+	list := make([]string, len(errs))
+	for i, err := range errs {
+		list[i] = err.Error()
+	}
+	return list
+}
+
+// A percent bounds a fraction of all requests. The zero value is no bound.
+type percent struct {
+	given bool
+	text  string
+	max   float64 // 0 to 100
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (p *percent) UnmarshalText(text []byte) error {
+	number, ok := strings.CutSuffix(string(text), "%")
+	limit, err := strconv.ParseFloat(number, 64)
+	if !ok || err != nil || !(limit >= 0 && limit <= 100) { // also refuses NaN
+		return fmt.Errorf("must be 0%% to 100%%, not %q", text)
+	}
+	*p = percent{given: true, text: string(text), max: limit}
+	return nil
+}
+
+func (p percent) exceededBy(n, all uint64) bool { return float64(n)*100 > p.max*float64(all) }
+
+// A bound is a percent or a number of requests. The zero value is no bound.
+type bound struct {
+	percent
+
+	count uint64 // if no percent is given
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (b *bound) UnmarshalText(text []byte) error {
+	if strings.HasSuffix(string(text), "%") {
+		b.count = 0
+		return b.percent.UnmarshalText(text)
+	}
+	count, err := strconv.ParseUint(string(text), 10, 64)
+	if err != nil {
+		return fmt.Errorf("must be a number of requests, or 0%% to 100%%, not %q", text)
+	}
+	*b = bound{percent: percent{text: string(text)}, count: count}
+	return nil
+}
+
+func (b bound) exceededBy(n, all uint64) bool {
+	switch {
+	case b.given:
+		return b.percent.exceededBy(n, all)
+	case b.text == "":
+		return false
+	}
+	return n > b.count
+}
+
+// share returns n of all in percent.
+func share(n, all uint64) string {
+	return strconv.FormatFloat(float64(n)/float64(all)*100, 'g', 4, 64) + "%"
+}

@@ -1,0 +1,93 @@
+package gatewaycmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"opsgate/cmd/internal/kit/duration"
+)
+
+// writeReplay prints the changes in the first line, then the record, and then the results by limit and token.
+func writeReplay(w io.Writer, v replayView) error {
+	fmt.Fprintf(w, "%d of %d requests would be newly denied (%s), of %d tokens; %d would be newly admitted (%s)\n\n",
+		v.NewlyDenied, v.Record.Requests, share(v.NewlyDenied, v.Record.Requests), v.NewlyDeniedTokens,
+		v.NewlyAdmitted, share(v.NewlyAdmitted, v.Record.Requests))
+	t := newTable(w)
+	writeRecord(t, v)
+	t.row()
+	t.row("", "ADMITTED", "DENIED", "PART", "KEPT OUT", "LONGEST")
+	for _, r := range []struct {
+		name string
+		refusalsView
+	}{{"before", v.Before}, {"after", v.After}} {
+		t.row(r.name, number(r.Admitted), number(r.Denied), share(r.Denied, v.Record.Requests), secondsText(r.DeniedFor), secondsText(r.Longest))
+	}
+	t.row()
+	writeLimitResults(t, v.Limits)
+	if len(v.Tokens) > 0 {
+		t.row()
+		writeTokenResults(t, v.Tokens)
+	}
+	return t.Flush()
+}
+
+func writeRecord(t table, v replayView) {
+	r := v.Record
+	t.row("record", periodText(r.From, r.To))
+	t.row("of", fmt.Sprintf("%d requests of %d tokens, a sample of %s", r.Requests, r.Tokens, sampleText(r.SampleLeast, r.SampleMost)))
+	t.row("config", "version "+v.Version)
+	for _, warning := range v.Warnings {
+		t.row("warning", warning)
+	}
+}
+
+func writeLimitResults(t table, limits []limitResult) {
+	t.row("LIMIT", "REQUESTS", "DENIED BEFORE", "AFTER", "NEWLY", "SET AT")
+	for _, l := range limits {
+		name, requests := l.Key+" "+l.Name, "no longer there"
+		if l.Shadow {
+			name += " (shadow)"
+		}
+		if l.Requests > 0 {
+			requests = fmt.Sprintf("%d per %s", l.Requests, secondsText(l.Per))
+		}
+		t.row(name, requests, number(l.Before), number(l.After), number(l.NewlyDenied), l.Origin)
+	}
+}
+
+func writeTokenResults(t table, tokens []tokenResult) {
+	t.row("TOKEN", "TEAM", "REQUESTS", "DENIED BEFORE", "AFTER", "NEWLY", "KEPT OUT", "LONGEST", "FIRST", "LIMITS")
+	for _, k := range tokens {
+		t.row(k.TokenID, k.TeamID, number(k.After.Admitted+k.After.Denied),
+			number(k.Before.Denied), number(k.After.Denied), number(k.NewlyDenied),
+			secondsText(k.After.DeniedFor), secondsText(k.After.Longest), k.First.Format(time.RFC3339), k.Key)
+	}
+}
+
+// periodText returns a period with its length.
+func periodText(from, to time.Time) string {
+	from, to = from.Truncate(time.Second), to.Truncate(time.Second)
+	return fmt.Sprintf("%s to %s (%s)", from.Format(time.RFC3339), to.Format(time.RFC3339), duration.Text(to.Sub(from)))
+}
+
+// sampleText returns the part of the tokens that is recorded.
+func sampleText(least, most float64) string {
+	if least != most {
+		return percentText(least) + " to " + percentText(most)
+	}
+	return percentText(most)
+}
+
+func number(n uint64) string { return strconv.FormatUint(n, 10) }
+
+func percentText(part float64) string { return strconv.FormatFloat(part*100, 'g', 6, 64) + "%" }
+
+// writeJSON prints a value as indented JSON.
+func writeJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}

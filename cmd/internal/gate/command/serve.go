@@ -1,0 +1,71 @@
+package gatewaycmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"opsgate/cmd/internal/kit/buildinfo"
+	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/gate/wiring"
+	"opsgate/cmd/internal/kit/logging"
+	"opsgate/cmd/internal/gate/systemd/listen"
+	"opsgate/cmd/internal/gate/systemd/notify"
+)
+
+type serve struct {
+	configFile
+
+	Listen      string `placeholder:"ADDR" help:"Address of the public API; overrides the file. Port 0 takes a free one."`
+	AdminListen string `placeholder:"ADDR" help:"Address of the admin listener; overrides the file."`
+	LogLevel    string `placeholder:"LEVEL" help:"debug, info, warn or error; overrides the file."`
+}
+
+// Run serves until ctx ends, and then drains.
+func (c *serve) Run(ctx context.Context, e Environment) (err error) {
+	memory, noLimit := limitMemory()
+	load := func() (config.Loaded, error) {
+		return c.load(e, memory,
+			config.Setting{Key: "listen", Value: c.Listen, From: "--listen"},
+			config.Setting{Key: "admin.listen", Value: c.AdminListen, From: "--admin-listen"},
+			config.Setting{Key: "log.level", Value: c.LogLevel, From: "--log-level"},
+		)
+	}
+	loaded, err := load()
+	if err != nil {
+		return err
+	}
+	level := new(slog.LevelVar)
+	level.Set(loaded.Log.Level.Slog())
+	log := logging.New(logging.Options{Writer: e.Err, Level: level, Text: loaded.Log.Format == config.FormatText})
+	defer func() { err = errors.Join(err, log.Close()) }()
+	for _, warning := range loaded.Warnings {
+		log.Warn("configuration", slog.String("warning", warning.Error()))
+	}
+	if loaded.Path == "" {
+		log.Info("no configuration file: serving with defaults, variables and flags", slog.String("why", config.NoFileText))
+	}
+	tuneCollector(e.Variables, memory)
+	logMemory(log.Logger, memory, noLimit)
+
+	public, err := sdlisten.Public()
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+
+	hangUps := make(chan os.Signal, 1) // one reload covers several signals
+	signal.Notify(hangUps, syscall.SIGHUP)
+	defer signal.Stop(hangUps)
+	gateway, err := edge.Listen(ctx, edge.Options{
+		Loaded: loaded, Load: load, ReloadSignals: hangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
+		Lifecycle: sdnotify.New(log.Logger), Listener: public,
+	})
+	if err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	return gateway.Run(ctx)
+}

@@ -1,0 +1,106 @@
+package gatewaycmd_test
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestSizePrintsWhatALoadNeeds(t *testing.T) {
+	got := opsgate(t, nil, "size", "--rps=2000", "--tokens=50000", "--replicas=2")
+	if got.code != 0 || !strings.HasPrefix(got.out, "first bottleneck: cached tokens: 50% used, safe up to 100%, with about 100,000 tokens\n") {
+		t.Fatalf("got %+v", got)
+	}
+	lines := strings.Split(got.out, "\n")
+	for _, want := range []string{
+		"gateways 2 of 2 processors and 512 MiB",
+		"redis 2,000 operations per second and 19.17 MiB, on 1",
+		"cached tokens 50,000 100,000 50% 100%",
+		"requests in flight 10 1,024 1% 80%",
+	} {
+		if !slices.ContainsFunc(lines, func(line string) bool { return words(line) == want }) {
+			t.Errorf("no line %q in\n%s", want, got.out)
+		}
+	}
+}
+
+func TestSizeNamesWhatIsMissing(t *testing.T) {
+	got := opsgate(t, nil, "size", "--rps=2000", "--tokens=1000000", "--replicas=2")
+	if got.code != 0 || !strings.HasPrefix(got.out, "not enough: cached tokens: ") || !strings.Contains(got.out, "authn.max_entries, or ") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestSizeUsesTheConfiguration(t *testing.T) {
+	file := write(t, good+"rate_limit: {limits: [{requests: 64, per: 1s}, {requests: 64, per: 1m}, {requests: 64, per: 10m}]}\n"+
+		"authn: {max_entries: 7000}\nhttp: {max_in_flight: 333}\n")
+	type plan struct {
+		RedisBytes int `json:"redis_bytes"`
+		Uses       []struct {
+			Resource string
+			Has      float64
+		}
+		Bottleneck string
+		Costs      map[string]float64
+	}
+	var byDefault, configured plan
+	for into, more := range map[*plan][]string{&byDefault: nil, &configured: {"--config", file}} {
+		got := opsgate(t, nil, append([]string{"size", "--rps=100", "--tokens=6000", "--json"}, more...)...)
+		if err := json.Unmarshal([]byte(got.out), into); err != nil || got.code != 0 {
+			t.Fatalf("%v, %+v", err, got)
+		}
+	}
+	// An account has 2 bytes, 11 for each limit, 7, and the states: 7 bytes for each of 64 requests and 1; by default 22 and 129.
+	larger := (2 + 33 + 7 + 3*(1+64*7)) - (2 + 22 + 7 + 22 + 129)
+	if got := (configured.RedisBytes - byDefault.RedisBytes) / 6000; got != larger {
+		t.Errorf("an account is larger by %d bytes, not %d", got, larger)
+	}
+	for _, u := range configured.Uses {
+		if u.Resource == "cached tokens" && u.Has != 7000 || u.Resource == "requests in flight" && u.Has != 333 {
+			t.Errorf("%+v", u)
+		}
+	}
+	if configured.Bottleneck != "cached tokens" || configured.Costs["decision_ns"] == 0 {
+		t.Errorf("%+v", configured)
+	}
+}
+
+func TestSizeWithoutRedis(t *testing.T) {
+	if got := opsgate(t, nil, "size", "--rps=10", "--tokens=10", "--store=memory"); got.code != 0 || strings.Contains(got.out, "edis") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestSizeRefusesWrongNumbers(t *testing.T) {
+	for _, wrong := range [][]string{
+		nil, {"--rps=1"}, {"--rps=0", "--tokens=1"}, {"--rps=-1", "--tokens=1"}, {"--rps=NaN", "--tokens=1"}, {"--rps=1e300", "--tokens=1"},
+		{"--rps=1", "--tokens=1", "--memory=1MB"}, {"--rps=1", "--tokens=1", "--replicas=-1"}, {"--rps=1", "--tokens=1", "--store=disk"},
+		{"--rps=1", "--tokens=1", "--service-time=-1s"}, {"--rps=1", "--tokens=1", "--processors=0"},
+	} {
+		if got := opsgate(t, nil, append([]string{"size"}, wrong...)...); got.code != 2 || got.out != "" {
+			t.Errorf("%v: got %+v", wrong, got)
+		}
+	}
+}
+
+// Each example of docs/scaling.md prints what the page shows.
+func TestSizePrintsTheExamplesOfTheDocumentation(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/scaling.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := write(t, good+"authn: {fresh_for: 1h, stale_for: 2h, max_entries: 1500000}\n")
+	examples := regexp.MustCompile("(?s)```console\n\\$ opsgate (size [^\n]*)\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(examples) != 3 {
+		t.Fatalf("there are %d examples", len(examples))
+	}
+	for _, example := range examples {
+		arguments := strings.Fields(strings.ReplaceAll(example[1], "large.yaml", large))
+		if got := opsgate(t, nil, arguments...); got.out != example[2] {
+			t.Errorf("%s prints\n%s", example[1], got.out)
+		}
+	}
+}

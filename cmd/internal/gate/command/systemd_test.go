@@ -1,0 +1,96 @@
+package gatewaycmd_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/gate/command"
+	"opsgate/cmd/internal/kit/logging/loggingtest"
+)
+
+func TestSystemdIsNotifiedOfStartReloadAndStop(t *testing.T) {
+	ignored := make(chan os.Signal, 10) // without this, a signal after serve has ended would end the tests
+	signal.Notify(ignored, syscall.SIGHUP)
+	defer signal.Stop(ignored)
+
+	address := filepath.Join(t.TempDir(), "notify")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = manager.Close() }()
+	t.Setenv("NOTIFY_SOCKET", address)
+
+	file := write(t, good)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	log, code := new(loggingtest.Buffer), make(chan int, 1)
+	go func() {
+		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", file}, gatewaycmd.Environment{Out: log, Err: log})
+	}()
+	notification(t, manager, "READY=1")
+	rewrite(t, file, "listn: 1\n")
+	hangUp(t)
+	reloading := notification(t, manager, "RELOADING=1")
+	if at, err := strconv.ParseInt(reloading["MONOTONIC_USEC"], 10, 64); err != nil || at <= 0 {
+		t.Errorf("got %v: systemd needs the monotonic time to match a reload", reloading)
+	}
+	notification(t, manager, "READY=1") // after the refusal
+	stop()
+	stopping := notification(t, manager, "STOPPING=1")
+	if got, want := stopping["EXTEND_TIMEOUT_USEC"], "28000000"; got != want { // no drain wait, 20 s of grace, 2 s for refunds, and the rest to stop
+		t.Errorf("got %s µs, want %s", got, want)
+	}
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d; the log:\n%s", got, log)
+	}
+}
+
+// notification returns the fields of the next message, which must begin with the state.
+func notification(t *testing.T, manager *net.UnixConn, state string) map[string]string {
+	t.Helper()
+	if err := manager.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	buffer := make([]byte, 4096)
+	n, err := manager.Read(buffer)
+	if err != nil {
+		t.Fatalf("waiting for %s: %v", state, err)
+	}
+	message := string(buffer[:n])
+	if !strings.HasPrefix(message, state+"\n") {
+		t.Fatalf("got %q, want %s", message, state)
+	}
+	fields := map[string]string{}
+	for line := range strings.Lines(message) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		fields[name] = value
+	}
+	return fields
+}
+
+func TestServeStartsWithoutAReachableSystemd(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "missing"))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	log, code := new(loggingtest.Buffer), make(chan int, 1)
+	file := write(t, good)
+	go func() {
+		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", file}, gatewaycmd.Environment{Out: log, Err: log})
+	}()
+	if line := awaitLine(t, log, "systemd notification failed"); line["level"] != "WARN" {
+		t.Errorf("got %v", line)
+	}
+	stop()
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d; the log:\n%s", got, log)
+	}
+}

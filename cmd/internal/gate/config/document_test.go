@@ -1,0 +1,286 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"opsgate/cmd/internal/gate/config"
+)
+
+var update = flag.Bool("update", false, "rewrite the table in docs/configuration.md")
+
+const (
+	exampleFile   = "../../../../deploy/opsgate.yaml"
+	documentation = "../../../../docs/configuration.md"
+)
+
+// The example has every key with its default, because users copy it.
+func TestTheExampleHasEveryDefault(t *testing.T) {
+	got, err := load(exampleFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Default()
+	want.Upstreams = got.Upstreams // these have no defaults
+	if diff := cmp.Diff(want, got.Config, compareSecrets()); diff != "" {
+		t.Error(diff)
+	}
+	var written map[string]any
+	readYAML(t, exampleFile, &written)
+	for _, key := range config.Keys() {
+		if !has(written, strings.Split(key.Name, ".")) {
+			t.Errorf("%s lacks %s", exampleFile, key.Name)
+		}
+	}
+}
+
+func has(mapping map[string]any, path []string) bool {
+	value, ok := mapping[path[0]]
+	if !ok || len(path) == 1 {
+		return ok
+	}
+	child, ok := value.(map[string]any)
+	return ok && has(child, path[1:])
+}
+
+func TestTheSchemaAcceptsValidFiles(t *testing.T) {
+	schema := compileSchema(t)
+	files, err := filepath.Glob("testdata/*.good.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range append(files, exampleFile) {
+		var document map[string]any
+		readYAML(t, file, &document)
+		if file == "testdata/shared-address.good.yaml" {
+			delete(document, "http") // keys without a value, which only the loader accepts
+		}
+		if err := schema.Validate(asJSON(t, document)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+func TestTheSchemaRefusesInvalidValues(t *testing.T) {
+	schema := compileSchema(t)
+	for _, name := range []string{
+		"unknown-keys", "wrong-types", "out-of-bounds", "choices", "secret-in-file", "not-a-mapping", "class-name", "override-id",
+		"override-key", "override-bounds", "override-owner", "upstream-calls",
+	} {
+		var document any
+		readYAML(t, "testdata/"+name+".bad.yaml", &document)
+		if err := schema.Validate(asJSON(t, document)); err == nil {
+			t.Errorf("%s.bad.yaml: the schema accepts it", name)
+		}
+	}
+}
+
+// A copied example that has expired would have no effect.
+func TestExamplesDoNotExpireSoon(t *testing.T) {
+	expires, seen := regexp.MustCompile(`expires: (\d{4})-`), 0
+	for _, root := range []string{"../../../../docs", "../../../../deploy"} {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".md") && !strings.HasSuffix(path, ".yaml") {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			for _, match := range expires.FindAllStringSubmatch(string(content), -1) {
+				if seen++; match[1] < "2099" {
+					t.Errorf("%s has an example that ends in %s", path, match[1])
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen == 0 {
+		t.Error("there is no example")
+	}
+}
+
+func TestEveryKeyIsDescribed(t *testing.T) {
+	names := make(map[string]bool)
+	for _, key := range config.Keys() {
+		if key.Doc == "" || !strings.ContainsAny(key.Doc[len(key.Doc)-1:], ".?") {
+			t.Errorf("%s: %q is not a sentence", key.Name, key.Doc)
+		}
+		if names[key.Variable] {
+			t.Errorf("two keys have the variable %s", key.Variable)
+		}
+		names[key.Variable] = true
+	}
+	schema, err := config.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decoded any
+	if err := json.Unmarshal(schema, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	describedEverywhere(t, "", decoded)
+}
+
+// describedEverywhere checks the properties of a schema at any depth.
+func describedEverywhere(t *testing.T, path string, schema any) {
+	t.Helper()
+	mapping, _ := schema.(map[string]any)
+	properties, _ := mapping["properties"].(map[string]any)
+	for name, property := range properties {
+		if p, _ := property.(map[string]any); p["description"] == nil {
+			t.Errorf("the schema does not describe %s.%s", path, name)
+		}
+		describedEverywhere(t, path+"."+name, property)
+	}
+	for _, inside := range []string{"items", "additionalProperties"} {
+		if schema, ok := mapping[inside].(map[string]any); ok {
+			describedEverywhere(t, path+"[]", schema)
+		}
+	}
+}
+
+// The table of keys is generated from the structs: go test ./cmd/internal/gate/config -run Documentation -update
+func TestDocumentationListsEveryKey(t *testing.T) {
+	const begin, end = "<!-- keys -->\n", "<!-- end of keys -->\n"
+	content, err := os.ReadFile(documentation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begun := strings.Cut(string(content), begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !begun || !ended {
+		t.Fatalf("%s has no place for the table", documentation)
+	}
+	want := before + begin + keyTable(t) + end + after
+	switch {
+	case want == string(content):
+	case *update:
+		if err := os.WriteFile(documentation, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("the table in %s differs from the code; run this test with -update\n%s", documentation, cmp.Diff(want, string(content)))
+	}
+}
+
+func keyTable(t *testing.T) string {
+	t.Helper()
+	schema, err := config.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := new(strings.Builder)
+	table.WriteString("| key | default | bounds | restart | meaning |\n|---|---|---|---|---|\n")
+	for _, key := range config.Keys() {
+		bounds := ""
+		if key.Min != "" {
+			bounds = key.Min + " to " + key.Max
+		}
+		fmt.Fprintf(table, "| `%s` | %s | %s | %s | %s |\n", key.Name, defaultOf(t, schema, key.Name), bounds, key.Restart, key.Doc)
+	}
+	return table.String()
+}
+
+// defaultOf returns the default in the schema as Markdown.
+func defaultOf(t *testing.T, schema []byte, key string) string {
+	t.Helper()
+	var at map[string]any
+	if err := json.Unmarshal(schema, &at); err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.SplitSeq(key, ".") {
+		at = at["properties"].(map[string]any)[name].(map[string]any)
+	}
+	switch value := at["default"].(type) {
+	case nil:
+		return "none"
+	case []any:
+		items := make([]string, len(value))
+		for i, item := range value {
+			items[i] = "`" + flow(item) + "`"
+		}
+		return strings.Join(items, ", ")
+	default:
+		return "`" + flow(value) + "`"
+	}
+}
+
+// flow writes a value as YAML in one line.
+func flow(value any) string {
+	mapping, ok := value.(map[string]any)
+	if !ok {
+		return fmt.Sprint(value)
+	}
+	var parts []string
+	for key, value := range mapping {
+		if value == false {
+			continue // shadow: false is the default
+		}
+		if number, ok := value.(float64); ok {
+			value = int(number)
+		}
+		parts = append(parts, fmt.Sprintf("%s: %v", key, value))
+	}
+	slices.Sort(parts)
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+func compileSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	text, err := config.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("opsgate.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("opsgate.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func readYAML(t *testing.T, file string, into any) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(content, into); err != nil {
+		t.Fatal(file, err)
+	}
+}
+
+// asJSON converts a decoded YAML value to the types of decoded JSON.
+func asJSON(t *testing.T, value any) any {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decoded
+}

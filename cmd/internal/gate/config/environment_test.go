@@ -1,0 +1,124 @@
+package config_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"opsgate/cmd/internal/gate/config"
+)
+
+func TestEveryVariableSetsItsKey(t *testing.T) {
+	values := map[string]string{
+		"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "token_prefix": "acme_", "trusted_proxies": "10.0.0.0/8, 192.0.2.0/24",
+		"authn.max_entries": "1234", "log.level": "debug", "log.format": "text", "log.access": "false", "log.access_sample": "10%",
+		"rate_limit.store": "redis", "rate_limit.on_store_failure": "allow", "rate_limit.redis.mode": "cluster",
+		"rate_limit.redis.addresses": `["redis:1", "redis:2"]`,
+		"rate_limit.limits":          "[{requests: 7, per: 1m}]",
+		"rate_limit.classes":         "{partner: {limits: [{requests: 7, per: 1m}], teams: [team_1]}}",
+		"rate_limit.teams":           "{team_1: {limits: [{requests: 7, per: 1m}]}}",
+		"rate_limit.tokens":          "\ntok_1:\n  limits: [{requests: 7, per: 1m}]\n", "rate_limit.demand.sample": "50%",
+		"rate_limit.demand.max_bytes": "1MiB", "rate_limit.expected_replicas": "3", "rate_limit.redis.database": "3",
+		"http.write_timeout": "40s", "http.body_timeout": "9s", "http.request_timeout": "17s",
+		"authn.stale_for": "20m", "authn.max_look_ups": "3", "shutdown.drain_wait": "1s",
+		"http.max_connections": "300", "http.max_in_flight": "30",
+		"routes": "{v1Me: {timeout: 7s}}", "upstream_calls.max_in_flight": "3",
+		"upstream_calls.breaker.min_requests": "3", "upstream_calls.breaker.failure_rate": "30%", "upstream_calls.breaker.open_for": "7s",
+		"upstream_calls.retries.max": "1", "upstream_calls.retries.budget": "3%",
+		"tracing.endpoint": "http://collector:4318", "tracing.headers": "api-key=hunter2",
+		"tracing.sample": "3%", "tracing.trust_parent": "never", "public_url": "https://api.acme.example",
+	}
+	for _, key := range config.Keys() {
+		value := values[key.Name]
+		switch {
+		case value != "":
+		case strings.HasSuffix(key.Name, ".enabled"):
+			value = "true"
+		case strings.HasSuffix(key.Name, ".address"):
+			value = "service.internal:9000"
+		case strings.HasSuffix(key.Name, "_bytes"):
+			value = "512KiB"
+		case strings.HasSuffix(key.Name, "_file"):
+			value = "testdata/certificate.pem"
+		case strings.HasSuffix(key.Name, "token") || strings.HasSuffix(key.Name, "password"):
+			value = "correct horse battery"
+		default:
+			value = "3s"
+		}
+		t.Run(key.Variable, func(t *testing.T) {
+			defaults := append(upstreams(), companions(key.Name)...)
+			before, err := config.Load(config.Options{NoFile: true, Defaults: defaults})
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := config.Load(config.Options{NoFile: true, Defaults: defaults, Environment: []string{key.Variable + "=" + value}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			revealed := after.RateLimit.Redis.Password.Reveal() + after.RateLimit.Redis.SentinelPassword.Reveal() + after.Admin.Token.Reveal() +
+				after.Admin.MetricsToken.Reveal() + after.Tracing.Headers.Reveal()
+			if cmp.Equal(before.Config, after.Config, compareSecrets()) && revealed == "" {
+				t.Errorf("%s=%s changes nothing", key.Variable, value)
+			}
+			if got := after.Origin(key.Name); got != key.Variable {
+				t.Errorf("%s comes from %s", key.Name, got)
+			}
+		})
+	}
+}
+
+// companions returns the settings that a key requires. Its files differ from those of the test, so that a change is detected.
+func companions(key string) []config.Setting {
+	const other = "testdata/full.good.yaml"
+	setting := func(key, value string) config.Setting {
+		return config.Setting{Key: key, Value: value, From: "the test"}
+	}
+	switch {
+	case strings.HasPrefix(key, "tls."):
+		return []config.Setting{setting("tls.cert_file", other), setting("tls.key_file", other)}
+	case strings.HasPrefix(key, "admin.tls."):
+		return []config.Setting{setting("admin.tls.cert_file", other), setting("admin.tls.key_file", other)}
+	case strings.HasPrefix(key, "tracing.tls."):
+		return []config.Setting{setting("tracing.tls.cert_file", other), setting("tracing.tls.key_file", other)}
+	case strings.Contains(key, ".tls.") && !strings.HasSuffix(key, ".enabled"):
+		tls := key[:strings.LastIndex(key, ".")]
+		return []config.Setting{
+			setting(tls+".enabled", "true"), setting(tls+".cert_file", other), setting(tls+".key_file", other),
+		}
+	case strings.Contains(key, "sentinel") || strings.HasSuffix(key, "master_name"):
+		return []config.Setting{setting("rate_limit.redis.mode", "sentinel"), setting("rate_limit.redis.master_name", "limits")}
+	}
+	return nil
+}
+
+func TestAVariableOfAnUnknownKeyIsAWarning(t *testing.T) {
+	got, err := config.Load(config.Options{NoFile: true, Defaults: upstreams(), Environment: []string{
+		"OPSGATE_LISTN=:1", "OPSGATE_SERVICE_HOST=10.0.0.1", "OPSGATE_SERVICE_PORT_HTTP=80", "OPSGATE_PORT=tcp://10.0.0.1:80",
+		"OPSGATE_ADMIN_PORT_9090_TCP_ADDR=10.0.0.1",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "OPSGATE_LISTN: sets no key of the configuration"; got.Warnings.Error() != want {
+		t.Errorf("got %q, want %q", got.Warnings, want)
+	}
+}
+
+// A mistyped variable may be the cause of a problem.
+func TestWarningsAreReportedBesideProblems(t *testing.T) {
+	for name, text := range map[string]string{"a value": "log: {level: loud}", "the syntax": "log: ["} {
+		file := filepath.Join(t.TempDir(), "opsgate.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := config.Load(config.Options{Path: file, Defaults: upstreams(), Environment: []string{"OPSGATE_LOG_LEVL=info"}})
+		problems, ok := errors.AsType[config.Problems](err)
+		if !ok || len(problems) != 2 || problems[0].Warning || problems[1].Error() != "warning: OPSGATE_LOG_LEVL: sets no key of the configuration" {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,365 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"opsgate/cmd/internal/gate/config"
+)
+
+// now is the clock of the tests.
+var now = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+// load loads a file without variables and flags.
+func load(path string) (config.Loaded, error) {
+	return config.Load(config.Options{Path: path, Environment: []string{
+		"TEST_REDIS_PASSWORD=hunter2", "TEST_ADMIN_TOKEN=correct horse battery", "TEST_METRICS_TOKEN=another horse battery",
+		"TEST_SHORT_TOKEN=hunter2",
+		"TEST_COLLECTOR_HEADERS=api-key=hunter2,tenant=a%2Cb",
+	}, Now: func() time.Time { return now }})
+}
+
+// The first lines of a bad file are the expected problems, as "# want: LINE: KEY: TEXT"; "@@" at the end stands for the text of another
+// package.
+func TestBadFiles(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.bad.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			_, err := load(file)
+			var problems config.Problems
+			if !errors.As(err, &problems) {
+				t.Fatalf("got %v, want problems", err)
+			}
+			got := strings.Split(problems.Error(), "\n")
+			want := wanted(t, file)
+			for i := range max(len(got), len(want)) {
+				if i >= len(got) || i >= len(want) || !matches(got[i], want[i]) {
+					t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+				}
+			}
+		})
+	}
+}
+
+func wanted(t *testing.T, file string) []string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for line := range strings.Lines(string(content)) {
+		text, ok := strings.CutPrefix(strings.TrimSpace(line), "# want: ")
+		switch {
+		case !ok:
+		case text[0] >= '0' && text[0] <= '9':
+			want = append(want, file+":"+text)
+		default:
+			want = append(want, file+": "+text)
+		}
+	}
+	return want
+}
+
+func matches(got, want string) bool {
+	if begin, ok := strings.CutSuffix(want, "@@"); ok {
+		return strings.HasPrefix(got, begin) && len(got) > len(begin)
+	}
+	return got == want
+}
+
+func TestAnEmptyFileKeepsTheDefaults(t *testing.T) {
+	got, err := load("testdata/minimal.good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Default()
+	want.Upstreams = got.Upstreams
+	if diff := cmp.Diff(want, got.Config, compareSecrets()); diff != "" {
+		t.Error(diff)
+	}
+	if got.Upstreams.Identity.Address != "identity.internal:9000" {
+		t.Errorf("got %+v", got.Upstreams)
+	}
+}
+
+func TestEveryKeyCanBeSetInAFile(t *testing.T) {
+	got, err := load("testdata/full.good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(full(), got.Config, compareSecrets()); diff != "" {
+		t.Error(diff)
+	}
+	for _, secret := range []struct{ what, got, want string }{
+		{"admin.token", got.Admin.Token.Reveal(), "correct horse battery"},
+		{"admin.metrics_token", got.Admin.MetricsToken.Reveal(), "another horse battery"},
+		{"password", got.RateLimit.Redis.Password.Reveal(), "hunter2"},
+		{"sentinel_password", got.RateLimit.Redis.SentinelPassword.Reveal(), "hunter2"},
+		{"tracing.headers", got.Tracing.Headers.Reveal(), "api-key=hunter2,tenant=a%2Cb"},
+	} {
+		if secret.got != secret.want {
+			t.Errorf("%s: got %q, want %q", secret.what, secret.got, secret.want)
+		}
+	}
+}
+
+// full returns the content of testdata/full.good.yaml without secrets, which only package config can create.
+func full() config.Config {
+	const pem = "testdata/certificate.pem"
+	seconds := func(n float64) config.Duration { return config.Duration(n * float64(time.Second)) }
+	return config.Config{
+		Listen:      ":8443",
+		PublicURL:   "https://api.acme.example",
+		Admin:       config.Admin{Listen: "[::]:9191", TLS: config.AdminTLS{CertFile: pem, KeyFile: pem, ClientCAFile: pem}},
+		TokenPrefix: "acme_",
+		TrustedProxies: []config.Network{
+			{Prefix: netip.MustParsePrefix("10.0.0.0/8")}, {Prefix: netip.MustParsePrefix("2001:db8::/32")},
+		},
+		TLS: config.TLS{CertFile: pem, KeyFile: pem},
+		HTTP: config.HTTP{
+			ReadHeaderTimeout: seconds(2), BodyTimeout: seconds(8), WriteTimeout: seconds(60), IdleTimeout: seconds(3600),
+			RequestTimeout: seconds(1.5), MaxHeaderBytes: 8192, MaxBodyBytes: 1 << 20, MaxConnections: 500, MaxInFlight: 64,
+		},
+		Routes: config.Routes{"v1GetServerMetrics": {Timeout: seconds(50)}, "v1Me": {Timeout: seconds(.5)}},
+		Authn: config.Authn{
+			FreshFor: seconds(10), StaleFor: seconds(3600), LookUpTimeout: seconds(1),
+			MaxLookUps: 16, MaxEntries: 5000,
+		},
+		RateLimit: fullRateLimit(),
+		Upstreams: config.Upstreams{
+			Fleet: config.Upstream{Address: "dns:///fleet.internal:9000", TLS: config.ClientTLS{
+				Enabled: true, CAFile: pem, CertFile: pem, KeyFile: pem, ServerName: "fleet.example",
+			}},
+			Monitoring: config.Upstream{Address: "dns://10.0.0.53/monitoring.internal:9000"},
+			Incident:   config.Upstream{Address: "passthrough:///incident.internal:9000"},
+			Audit:      config.Upstream{Address: "unix:///run/audit.sock"},
+			Identity:   config.Upstream{Address: "[::1]:9000"},
+		},
+		UpstreamCalls: config.UpstreamCalls{
+			MaxResponseBytes: 16 << 20, MaxInFlight: 64,
+			Breaker: config.Breaker{MinRequests: 50, FailureRate: 125_000, OpenFor: seconds(10)},
+			Retries: config.Retries{Max: 0, Budget: 0},
+		},
+		Shutdown: config.Shutdown{DrainWait: 0, Grace: seconds(45)},
+		Log:      config.Log{Level: config.LevelDebug, Format: config.FormatText, Access: false, AccessSample: 25_000},
+		Tracing: config.Tracing{
+			Endpoint: "grpcs://collector.internal:4317", TLS: config.TracingTLS{CAFile: pem, CertFile: pem, KeyFile: pem},
+			Sample: 5000, TrustParent: config.TrustAlways,
+		},
+	}
+}
+
+func fullRateLimit() config.RateLimit {
+	const (
+		pem    = "testdata/certificate.pem"
+		second = config.Duration(time.Second)
+		minute = 60 * second
+	)
+	return config.RateLimit{
+		Store: config.StoreRedis, OnStoreFailure: config.FailDeny, ExpectedReplicas: 3,
+		Redis: config.Redis{
+			Mode: config.RedisSentinel, Addresses: []string{"redis-0.internal:26379", "redis-1.internal:26379"}, MasterName: "limits",
+			Username: "opsgate", SentinelUsername: "watcher", Database: 2,
+			TLS:       config.ClientTLS{Enabled: true, CAFile: pem, CertFile: pem, KeyFile: pem, ServerName: "redis.internal"},
+			KeyPrefix: "acme:", Timeout: second / 50,
+		},
+		Limits: []config.Limit{
+			{Name: "10s", Requests: 10, Per: 10 * second},
+			{Name: "minute", Requests: 100, Per: minute},
+			{Name: "day", Requests: 10000, Per: 24 * 60 * minute},
+			{Name: "busy-hour", Requests: 500, Per: 60 * minute, Shadow: true},
+		},
+		Classes: config.Classes{
+			"partner": {
+				Limits: []config.Limit{{Name: "second", Requests: 10, Per: second}},
+				Teams:  []string{"team_1", "team_2"}, Tokens: []string{"tok:3"}, Owner: "Partner team", Reason: "Contract 12",
+				Expires: config.Time{Time: time.Date(2126, 1, 31, 12, 0, 0, 0, time.UTC)},
+			},
+			"trial.2": {Limits: []config.Limit{{Name: "second", Requests: 1, Per: second}}, Tokens: []string{"tok_4"}},
+		},
+		Teams: config.Overrides{"7d1f": {
+			Limits: []config.Limit{{Name: "second", Requests: 20, Per: second}}, Owner: "ops", Reason: "Migration",
+			Expires: config.Time{Time: time.Date(2126, 2, 1, 0, 0, 0, 0, time.UTC)},
+		}},
+		Tokens: config.Overrides{"tok.[5]": {
+			Limits: []config.Limit{{Name: "minute", Requests: 1, Per: minute}}, Owner: "ops", Reason: "It floods us",
+		}},
+		Demand: config.Demand{File: "/var/lib/opsgate/demand", Sample: 2500, MaxBytes: 1 << 30},
+	}
+}
+
+// compareSecrets makes cmp compare networks as a whole and ignore the fields of secrets.
+func compareSecrets() cmp.Option {
+	return cmp.Options{
+		cmpopts.EquateEmpty(),
+		cmp.Comparer(func(a, b config.Network) bool { return a == b }),
+		cmp.Comparer(func(config.Secret, config.Secret) bool { return true }),
+	}
+}
+
+// A limit in shadow evaluates another number of requests for an interval whose limit is enforced.
+func TestShadowLimitMayHaveTheIntervalOfAnother(t *testing.T) {
+	got, err := load("testdata/shadow.good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := got.RateLimit.Limits; len(l) != 2 || l[0].Per != l[1].Per || l[0].Shadow || !l[1].Shadow {
+		t.Errorf("got %+v", l)
+	}
+}
+
+func TestAnchorsAreAccepted(t *testing.T) {
+	got, err := load("testdata/shared-address.good.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (config.Upstream{Address: "backend.internal:9000"}); got.Upstreams.Fleet != want || got.Upstreams.Identity != want {
+		t.Errorf("got %+v", got.Upstreams)
+	}
+}
+
+// The aliases expand to 50,000 classes with 50,000 ids each.
+func TestAliasesCannotDelayALoad(t *testing.T) {
+	text := new(strings.Builder)
+	fmt.Fprintf(text, "rate_limit:\n  classes:\n    a: &a {limits: [{requests: 1, per: 1s}], tokens: [%s]}\n", strings.Repeat("x, ", 50_000))
+	for i := range 50_000 {
+		fmt.Fprintf(text, "    c%d: *a\n", i)
+	}
+	began := time.Now()
+	_, err := load(write(t, text.String()))
+	if err == nil || !strings.Contains(err.Error(), "aliases included") {
+		t.Errorf("the error does not mention aliases")
+	}
+	t.Logf("refused in %s", time.Since(began))
+}
+
+func TestTenThousandTokenOverridesLoad(t *testing.T) {
+	text := new(strings.Builder)
+	text.WriteString("rate_limit:\n  tokens:\n")
+	for i := range 10_000 {
+		fmt.Fprintf(text, "    tok_%d: {limits: [{requests: 1, per: 1s}, {requests: 2, per: 1m}]}\n", i)
+	}
+	began := time.Now()
+	got, err := config.Load(config.Options{Path: write(t, text.String()), Defaults: upstreams()})
+	if err != nil || len(got.RateLimit.Tokens) != 10_000 {
+		t.Fatal(len(got.RateLimit.Tokens), err)
+	}
+	t.Logf("loaded in %s", time.Since(began))
+	began = time.Now()
+	t.Logf("%d values, version %s, listed in %s", len(got.Effective()), got.Version(), time.Since(began))
+}
+
+func TestLayersOverrideEachOther(t *testing.T) {
+	file := write(t, "listen: 127.0.0.1:1\nadmin: {listen: 127.0.0.1:1001}\nlog: {level: warn}\n")
+	options := config.Options{
+		Path:     file,
+		Defaults: append(upstreams(), config.Setting{Key: "log.format", Value: "text", From: "preset"}, config.Setting{Key: "log.level", Value: "debug", From: "preset"}),
+		Environment: []string{
+			"OPSGATE_LISTEN=127.0.0.1:2", "OPSGATE_ADMIN_LISTEN=127.0.0.1:2002", "OPSGATE_TOKEN_PREFIX=", "PATH=/bin",
+		},
+		Overrides: []config.Setting{{Key: "listen", Value: "127.0.0.1:3", From: "--listen"}},
+	}
+	got, err := config.Load(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ what, got, want string }{
+		{"a flag over a variable", got.Listen, "127.0.0.1:3"},
+		{"a variable over the file", got.Admin.Listen, "127.0.0.1:2002"},
+		{"the file over a program's default", string(got.Log.Level), "warn"},
+		{"a program's default over ours", string(got.Log.Format), "text"},
+		{"an empty variable is none", got.TokenPrefix, "ops_"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: got %q, want %q", c.what, c.got, c.want)
+		}
+	}
+}
+
+func TestProblemsNameTheVariableOrFlag(t *testing.T) {
+	_, err := config.Load(config.Options{
+		NoFile:      true,
+		Defaults:    upstreams(),
+		Environment: []string{"OPSGATE_LOG_LEVEL=loud", "OPSGATE_RATE_LIMIT_LIMITS=[{requests: 0, per: 1s}", "OPSGATE_HTTP_IDLE_TIMEOUT=9h"},
+		Overrides:   []config.Setting{{Key: "listen", Value: "8080", From: "--listen"}, {Key: "nothing", Value: "1", From: "--nothing"}},
+	})
+	want := []string{
+		`--listen: listen: must be an address like 127.0.0.1:8080 or :8080, not "8080"`,
+		`--nothing: nothing: is not a key`,
+		`OPSGATE_HTTP_IDLE_TIMEOUT: http.idle_timeout: must be 1s to 1h, not 9h`,
+		`OPSGATE_LOG_LEVEL: log.level: must be debug or info or warn or error, not "loud"`,
+		`OPSGATE_RATE_LIMIT_LIMITS: rate_limit.limits: is not YAML: `,
+	}
+	if err == nil {
+		t.Fatal("no problem")
+	}
+	got := strings.Split(err.Error(), "\n")
+	if !slices.EqualFunc(got, want, strings.HasPrefix) {
+		t.Errorf("got\n%s\nwant\n%s", err, strings.Join(want, "\n"))
+	}
+}
+
+func TestFilePathPrecedence(t *testing.T) {
+	inVariable, inFlag := write(t, "listen: 127.0.0.1:1\n"), write(t, "listen: 127.0.0.1:2\n")
+	environment := []string{config.PathVariable + "=" + inVariable}
+	for _, test := range []struct {
+		name    string
+		options config.Options
+		want    string
+	}{
+		{"a flag precedes the variable", config.Options{Path: inFlag, Environment: environment}, "127.0.0.1:2"},
+		{"the variable without a flag", config.Options{Environment: environment}, "127.0.0.1:1"},
+		{"NoFile ignores the variable", config.Options{NoFile: true, Environment: environment}, config.Default().Listen},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.options.Defaults = upstreams()
+			got, err := config.Load(test.options)
+			if err != nil || got.Listen != test.want {
+				t.Errorf("got %q, %v, want %q", got.Listen, err, test.want)
+			}
+		})
+	}
+}
+
+func TestAFileThatCannotBeReadIsAnError(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing.yaml")
+	if _, err := load(missing); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := load(write(t, "# "+strings.Repeat("x", 1<<20))); err == nil || !strings.Contains(err.Error(), "larger than 1MiB") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// upstreams returns the settings that every configuration requires.
+func upstreams() []config.Setting {
+	var settings []config.Setting
+	for _, service := range []string{"fleet", "monitoring", "incident", "audit", "identity"} {
+		key := fmt.Sprintf("upstreams.%s.address", service)
+		settings = append(settings, config.Setting{Key: key, Value: "127.0.0.1:1", From: "the test"})
+	}
+	return settings
+}
+
+func write(t *testing.T, content string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "opsgate.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,279 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"opsgate/cmd/internal/gate/config"
+)
+
+// loadText loads the text as opsgate.yaml in a new working directory.
+func loadText(t *testing.T, text string, environment ...string) config.Loaded {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("opsgate.yaml", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := config.Load(config.Options{
+		Path: "opsgate.yaml", Defaults: upstreams(), Environment: environment, Now: func() time.Time { return now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+const limited = `listen: 127.0.0.1:1
+http:
+  idle_timeout: 1m
+log: {level: info}
+rate_limit:
+  limits:
+    - {requests: 3, per: 1s}
+    - requests: 100
+      per: 1m
+  tokens:
+    a.b:
+      limits: [{requests: 1, per: 1s}]
+      owner: ops
+`
+
+func TestEveryValueHasAnOrigin(t *testing.T) {
+	got := loadText(t, limited, "OPSGATE_LOG_LEVEL=debug", "OPSGATE_RATE_LIMIT_TEAMS={t: {limits: [{requests: 1, per: 1s}]}}")
+	for key, want := range map[string]string{
+		"listen":                           "opsgate.yaml:1",
+		"http":                             "opsgate.yaml:2",
+		"http.idle_timeout":                "opsgate.yaml:3",
+		"http.body_timeout":                "default",
+		"admin":                            "default",
+		"admin.tls.cert_file":              "default",
+		"log.level":                        "OPSGATE_LOG_LEVEL",
+		"upstreams.fleet.address":          "the test",
+		"rate_limit.limits[0].requests":    "opsgate.yaml:7",
+		"rate_limit.limits[1]":             "opsgate.yaml:8",
+		"rate_limit.limits[1].per":         "opsgate.yaml:9",
+		"rate_limit.limits[1].name":        "opsgate.yaml:8",
+		`rate_limit.tokens."a.b"`:          "opsgate.yaml:11",
+		`rate_limit.tokens."a.b".owner`:    "opsgate.yaml:13",
+		`rate_limit.tokens."a.b".reason`:   "opsgate.yaml:11",
+		"rate_limit.teams.t.limits[0].per": "OPSGATE_RATE_LIMIT_TEAMS",
+		"rate_limit.classes":               "default",
+		"no.such.key":                      "default",
+	} {
+		if origin := got.Origin(key); origin != want {
+			t.Errorf("%s: got %s, want %s", key, origin, want)
+		}
+	}
+}
+
+func TestAReplacedListHasOnlyNewOrigins(t *testing.T) {
+	got := loadText(t, limited, "OPSGATE_RATE_LIMIT_LIMITS=[{requests: 7, per: 1h}]", "OPSGATE_RATE_LIMIT_TOKENS={}")
+	if origin := got.Origin("rate_limit.limits[0].name"); origin != "OPSGATE_RATE_LIMIT_LIMITS" {
+		t.Errorf("got %s", origin)
+	}
+	if len(got.RateLimit.Limits) != 1 || len(got.RateLimit.Tokens) != 0 {
+		t.Errorf("got %+v", got.RateLimit)
+	}
+}
+
+func TestEffectiveReturnsEveryValue(t *testing.T) {
+	got := loadText(t, limited, "OPSGATE_ADMIN_TOKEN=correct horse battery")
+	values := make(map[string]config.Value)
+	for _, value := range got.Effective() {
+		if _, twice := values[value.Key]; twice {
+			t.Errorf("%s is returned twice", value.Key)
+		}
+		values[value.Key] = value
+	}
+	for _, want := range []config.Value{
+		{Key: "listen", Value: "127.0.0.1:1", Origin: "opsgate.yaml:1"},
+		{Key: "admin.token", Value: "(hidden)", Origin: "OPSGATE_ADMIN_TOKEN"},
+		{Key: "rate_limit.redis.password", Origin: "default"},
+		{Key: "trusted_proxies", Value: "[]", Origin: "default"},
+		{Key: "rate_limit.classes", Value: "{}", Origin: "default"},
+		{Key: "rate_limit.redis.addresses[0]", Value: "127.0.0.1:6379", Origin: "default"},
+		{Key: "rate_limit.limits[1].name", Value: "minute", Origin: "opsgate.yaml:8"},
+		{Key: "rate_limit.demand.sample", Value: "1%", Origin: "default"},
+		{Key: `rate_limit.tokens."a.b".limits[0].requests`, Value: "1", Origin: "opsgate.yaml:12"},
+		{Key: `rate_limit.tokens."a.b".expires`, Origin: "opsgate.yaml:11"},
+	} {
+		if diff := cmp.Diff(want, values[want.Key]); diff != "" {
+			t.Error(diff)
+		}
+	}
+	for _, key := range config.Keys() {
+		matches := func(name string) bool {
+			return name == key.Name || strings.HasPrefix(name, key.Name+"[") || strings.HasPrefix(name, key.Name+".")
+		}
+		if !slices.ContainsFunc(got.Effective(), func(v config.Value) bool { return matches(v.Key) }) {
+			t.Errorf("%s is not returned", key.Name)
+		}
+	}
+}
+
+func TestTheVersionDependsOnlyOnValues(t *testing.T) {
+	version := loadText(t, limited).Version()
+	if len(version) != 12 {
+		t.Errorf("got %q", version)
+	}
+	for name, same := range map[string]config.Loaded{
+		"another place":  loadText(t, strings.Replace(limited, "listen: 127.0.0.1:1", "", 1), "OPSGATE_LISTEN=127.0.0.1:1"),
+		"a comment":      loadText(t, "# nothing\n"+limited),
+		"another order":  loadText(t, strings.Replace(limited, "- {requests: 3, per: 1s}", "- {per: 1000ms, name: second, requests: 3}", 1)),
+		"a default":      loadText(t, limited+"authn: {fresh_for: 30s}\n"),
+		"another secret": loadText(t, limited, "OPSGATE_ADMIN_TOKEN=correct horse battery"),
+	} {
+		if got := same.Version(); got != version {
+			t.Errorf("%s: got %s, want %s", name, got, version)
+		}
+	}
+	seen := map[string]string{version: "itself"}
+	for _, change := range [][2]string{
+		{"127.0.0.1:1", "127.0.0.1:2"}, {"requests: 3,", "requests: 4,"}, {"a.b", "a"}, {"owner: ops", "owner: sre"},
+		{"owner: ops", "reason: ops"}, {"per: 1m", "per: 1m\n      shadow: true"}, {"owner: ops", "expires: 2126-01-31T12:00:00Z"},
+		{"level: info", "access: false"},
+	} {
+		got := loadText(t, strings.Replace(limited, change[0], change[1], 1)).Version()
+		if other, taken := seen[got]; taken {
+			t.Errorf("%q has the version of %s", change[1], other)
+		}
+		seen[got] = change[1]
+	}
+}
+
+func TestFilesReturnsEveryFileOfAConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"password", "ca.pem"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("correct horse battery\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	password, ca := filepath.Join(dir, "password"), filepath.Join(dir, "ca.pem")
+	got := loadText(t, "admin: {token: \"${file:"+password+"}\"}\nrate_limit: {redis: {password: \"${file:"+password+"}\", tls: {enabled: true, ca_file: "+ca+"}}}\n")
+	if diff := cmp.Diff([]string{"opsgate.yaml", password, ca}, got.Files()); diff != "" {
+		t.Error(diff)
+	}
+	without, err := config.Load(config.Options{NoFile: true, Defaults: upstreams()})
+	if err != nil || len(without.Files()) != 0 {
+		t.Errorf("got %v, %v", without.Files(), err)
+	}
+}
+
+func TestChangedKeysThatNeedARestartAreReported(t *testing.T) {
+	running := loadText(t, "admin: {listen: 127.0.0.1:2}\n", "OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2")
+	for _, test := range []struct {
+		name, text  string
+		environment []string
+		want        string
+	}{
+		{"nothing", "admin: {listen: 127.0.0.1:2}\n", []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"}, ""},
+		{"what can", "admin: {listen: 127.0.0.1:2}\nlog: {level: debug}\nrate_limit: {limits: [{requests: 1, per: 1s}]}\n" +
+			"upstreams: {fleet: {address: \"fleet.internal:9001\"}}\n",
+			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"}, ""},
+		{"the password of Redis", "admin: {listen: 127.0.0.1:2}\n", []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter3"}, ""},
+		{"the admin token", "admin: {listen: 127.0.0.1:2, token: \"${TOKEN}\"}\n",
+			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2", "TOKEN=correct horse battery"}, ""},
+		{"the token for metrics", "admin: {listen: 127.0.0.1:2, metrics_token: \"${TOKEN}\"}\n",
+			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2", "TOKEN=correct horse battery"}, ""},
+		{"a secret", "admin: {listen: 127.0.0.1:2}\nrate_limit: {redis: {mode: sentinel, master_name: main, sentinel_password: \"${TOKEN}\"}}\n",
+			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2", "TOKEN=correct horse battery"}, strings.Join([]string{
+				"opsgate.yaml:2: rate_limit.redis.mode: a change needs a restart (connected at start)",
+				"opsgate.yaml:2: rate_limit.redis.master_name: a change needs a restart (connected at start)",
+				"opsgate.yaml:2: rate_limit.redis.sentinel_password: a change needs a restart (connected at start)",
+			}, "\n")},
+		{"several", "log:\n  format: text\nrate_limit:\n  redis: {addresses: [\"a:1\", \"b:1\"]}\n",
+			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"}, strings.Join([]string{
+				"opsgate.yaml:2: log.format: a change needs a restart (made at start)",
+				"opsgate.yaml:4: rate_limit.redis.addresses: a change needs a restart (connected at start)",
+				"opsgate.yaml: admin.listen: a change needs a restart (opened at start)",
+			}, "\n")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := config.RestartProblems(running, loadText(t, test.text, test.environment...))
+			if got.Error() != test.want {
+				t.Errorf("got\n%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestKeysThatNeedARestart(t *testing.T) {
+	waits := func(name string) bool {
+		for _, prefix := range []string{
+			"admin.", "rate_limit.redis.", "rate_limit.demand.", "tracing.endpoint", "tracing.headers", "tracing.tls.", "tls.",
+			"http.read_header_timeout", "http.write_timeout", "http.idle_timeout", "http.max_header_bytes",
+		} {
+			if strings.HasPrefix(name, prefix) {
+				return !slices.Contains([]string{
+					"admin.token", "admin.metrics_token", "rate_limit.redis.username", "rate_limit.redis.password",
+				}, name)
+			}
+		}
+		return slices.Contains([]string{"listen", "token_prefix", "rate_limit.store", "authn.max_entries", "log.format"}, name)
+	}
+	for _, key := range config.Keys() {
+		if got := key.Restart != ""; got != waits(key.Name) {
+			t.Errorf("%s: got %t", key.Name, got)
+		}
+	}
+}
+
+func TestWarningsOfLimitsWithoutEffect(t *testing.T) {
+	got := loadText(t, `rate_limit:
+  store: redis
+  expected_replicas: 1
+  classes:
+    unused: {limits: [{requests: 1, per: 1s}]}
+    partner:
+      limits: [{requests: 1, per: 1s}]
+      teams: [team_1]
+      expires: 2026-01-31T13:00:00+01:00
+  teams:
+    team_1: {limits: [{requests: 1, per: 1s}], expires: 2026-01-31T12:00:01Z}
+  tokens:
+    tok_1:
+      limits: [{requests: 1, per: 1s}]
+      expires: 2025-12-31T00:00:00Z
+`)
+	want := `opsgate.yaml:3: rate_limit.expected_replicas: is 1: in an outage of Redis, each gateway admits the full limits; auto counts the gateways
+opsgate.yaml:5: rate_limit.classes.unused: has neither teams nor tokens: it limits no request
+opsgate.yaml:9: rate_limit.classes.partner.expires: was 2026-01-31T12:00:00Z: the limits of this key have no effect any more
+opsgate.yaml:15: rate_limit.tokens.tok_1.expires: was 2025-12-31T00:00:00Z: the limits of this key have no effect any more`
+	if got.Warnings.Error() != want {
+		t.Errorf("got\n%s\nwant\n%s", got.Warnings, want)
+	}
+}
+
+func TestWarningsOfValidButRiskyValues(t *testing.T) {
+	got := loadText(t, `trusted_proxies: [10.0.0.0/8, 0.0.0.0/0]
+listen: :8080
+admin: {listen: "0.0.0.0:9090", token: "${ADMIN_TOKEN}"}
+authn: {stale_for: 2h}
+shutdown:
+  drain_wait: 0s
+  grace: 5s
+rate_limit:
+  limits:
+    - {requests: 3, per: 1s}
+    - {requests: 181, per: 1m}
+    - {requests: 10800, per: 1h}
+  tokens:
+    tok_1: {limits: [{requests: 3, per: 1s, shadow: true}, {requests: 5, per: 2s}, {requests: 16, per: 5s}]}
+`, "ADMIN_TOKEN=0123456789abcdef")
+	want := `opsgate.yaml:1: trusted_proxies[1]: is every address: any client can claim any address in the audit log
+opsgate.yaml:3: admin.token: goes over the network in plaintext: set admin.tls.cert_file and key_file
+opsgate.yaml:4: authn.stale_for: is 2h: a revoked token may be accepted for that time while the identity service is unavailable
+opsgate.yaml:6: shutdown.drain_wait: is 0s: load balancers have no time to stop sending requests before the listener closes
+opsgate.yaml:7: shutdown.grace: is 5s, less than http.request_timeout of 10s: slow requests are cut off
+opsgate.yaml:11: rate_limit.limits[1].requests: is 181, which no token reaches: 3 per 1s admit 180 in 1m
+opsgate.yaml:14: rate_limit.tokens.tok_1.limits[2].requests: is 16, which no token reaches: 5 per 2s admit 15 in 5s`
+	if got.Warnings.Error() != want {
+		t.Errorf("got\n%s\nwant\n%s", got.Warnings, want)
+	}
+}

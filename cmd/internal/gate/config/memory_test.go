@@ -1,0 +1,71 @@
+package config_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/gate/sizing"
+)
+
+const memoryLimit = 460 << 20
+
+// loadWithin loads a configuration for a gateway with a memory limit.
+func loadWithin(t *testing.T, limit int64, maxConnections string) config.Loaded {
+	t.Helper()
+	loaded, err := config.Load(config.Options{
+		NoFile: true, MemoryLimit: limit,
+		Overrides: append(upstreams(), config.Setting{Key: "http.max_connections", Value: maxConnections, From: "--here"}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loaded
+}
+
+func TestAutomaticConnectionsFollowTheMemoryLimit(t *testing.T) {
+	fit := sizing.MaxConnections(memoryLimit, sizing.Measured())
+	for _, test := range []struct {
+		limit  int64
+		value  string
+		want   int
+		origin string
+	}{
+		{memoryLimit, "auto", fit, "--here: auto, from the memory limit of 460 MiB"},
+		{0, "auto", 10_000, "--here: auto, without a memory limit"},
+		{memoryLimit, "300", 300, "--here"},
+	} {
+		loaded := loadWithin(t, test.limit, test.value)
+		want := config.Value{Key: "http.max_connections", Value: fmt.Sprint(test.want), Origin: test.origin}
+		if got := loaded.MaxConnections(); got != test.want || !slices.Contains(loaded.Effective(), want) {
+			t.Errorf("%+v: got %d, %+v", test, got, loaded.Effective())
+		}
+	}
+	if a, b := loadWithin(t, memoryLimit, "auto"), loadWithin(t, 0, "auto"); a.Version() != b.Version() {
+		t.Error("the version depends on the memory limit")
+	}
+}
+
+func TestWarningOfMoreConnectionsThanFitIntoTheMemoryLimit(t *testing.T) {
+	fit := sizing.MaxConnections(memoryLimit, sizing.Measured())
+	for _, test := range []struct {
+		limit int64
+		value string
+		want  bool
+	}{
+		{memoryLimit, "auto", false},
+		{memoryLimit, fmt.Sprint(fit), false},
+		{memoryLimit, fmt.Sprint(fit + 1), true},
+		{0, "1000000", false},
+	} {
+		if got := loadWithin(t, test.limit, test.value).Warnings.Error(); strings.Contains(got, "http.max_connections") != test.want {
+			t.Errorf("%+v: got %q", test, got)
+		}
+	}
+	want := fmt.Sprintf("http.max_connections: is 10000, which can need 742 MiB: of the memory limit of 460 MiB connections may use 195 MiB; auto is %d here", fit)
+	if got := loadWithin(t, memoryLimit, "10000").Warnings.Error(); !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,84 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"opsgate/cmd/internal/gate/config"
+)
+
+func TestASecretComesFromAVariableOrAFile(t *testing.T) {
+	dir := t.TempDir()
+	secretFile, empty := filepath.Join(dir, "secret"), filepath.Join(dir, "empty")
+	for file, content := range map[string]string{secretFile: "from a file\n", empty: "\n"} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct{ name, text, want, problem string }{
+		{"a variable", "${REDIS_PASSWORD}", "from a variable", ""},
+		{"a file", "${file:" + secretFile + "}", "from a file", ""},
+		{"nothing", `""`, "", ""},
+		{"a variable that is not set", "${REDIS_PASS}", "", "REDIS_PASS, which is not set"},
+		{"a file that is not there", "${file:" + dir + "/missing}", "", "cannot be read"},
+		{"an empty file", "${file:" + empty + "}", "", "which is empty"},
+		{"a folder", "${file:" + dir + "}", "", "not a file"},
+		{"the secret itself", "hunter2", "", "must not be the secret itself"},
+		{"a part of it", "hunter${REDIS_PASSWORD}", "", "must not be the secret itself"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := config.Load(config.Options{
+				Path:        write(t, "rate_limit: {redis: {password: \""+strings.Trim(test.text, `"`)+"\"}}\n"),
+				Defaults:    upstreams(),
+				Environment: []string{"REDIS_PASSWORD=from a variable"},
+			})
+			if test.problem != "" {
+				if err == nil || !strings.Contains(err.Error(), test.problem) || strings.Contains(err.Error(), "hunter") {
+					t.Errorf("got %v, want %q and no secret", err, test.problem)
+				}
+				return
+			}
+			if err != nil || got.RateLimit.Redis.Password.Reveal() != test.want {
+				t.Errorf("got %q, %v, want %q", got.RateLimit.Redis.Password.Reveal(), err, test.want)
+			}
+		})
+	}
+}
+
+func TestAVariableMayBeTheSecretItself(t *testing.T) {
+	got, err := config.Load(config.Options{
+		NoFile: true, Defaults: upstreams(), Environment: []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"},
+	})
+	if err != nil || got.RateLimit.Redis.Password.Reveal() != "hunter2" {
+		t.Errorf("got %q, %v", got.RateLimit.Redis.Password.Reveal(), err)
+	}
+}
+
+func TestNothingPrintsASecret(t *testing.T) {
+	loaded, err := config.Load(config.Options{
+		NoFile: true, Defaults: upstreams(), Environment: []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, out := loaded.RateLimit.Redis.Password, new(bytes.Buffer)
+	fmt.Fprintf(out, "%v %+v %#v %s %q\n", secret, secret, secret, secret, secret)
+	fmt.Fprintf(out, "%v %+v %#v\n", loaded, loaded, loaded.RateLimit.Redis)
+	slog.New(slog.NewJSONHandler(out, nil)).Info("loaded", "secret", secret, "redis", loaded.RateLimit.Redis)
+	slog.New(slog.NewTextHandler(out, nil)).Info("loaded", "secret", secret, "redis", loaded.RateLimit.Redis)
+	if err := json.NewEncoder(out).Encode(loaded); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "hunter2") {
+		t.Errorf("the secret is in %s", out)
+	}
+	if !strings.Contains(out.String(), "(hidden)") {
+		t.Errorf("no placeholder for the secret: %s", out)
+	}
+}

@@ -1,0 +1,197 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"opsgate/cmd/internal/kit/duration"
+)
+
+// A scalar is a value that is written as a YAML scalar. The error of parse is a text after the key.
+type scalar interface {
+	parse(text string) error
+}
+
+var (
+	_ scalar = (*Duration)(nil)
+	_ scalar = (*Bytes)(nil)
+	_ scalar = (*Network)(nil)
+	_ scalar = (*Percent)(nil)
+	_ scalar = (*Time)(nil)
+	_ scalar = (*Number)(nil)
+)
+
+// A Duration is written as Go writes it: 250ms, 30s, 1h30m.
+type Duration time.Duration
+
+func (d *Duration) parse(text string) error {
+	parsed, err := time.ParseDuration(text)
+	if err != nil {
+		return errors.New("is not a duration like 250ms, 30s or 1h30m")
+	}
+	*d = Duration(parsed)
+	return nil
+}
+
+// String returns the duration without units that are zero: 1h, not 1h0m0s.
+func (d Duration) String() string { return duration.Text(time.Duration(d)) }
+
+// Units of Bytes.
+const (
+	kibi Bytes = 1 << 10
+	mebi Bytes = 1 << 20
+	gibi Bytes = 1 << 30
+)
+
+// Bytes is a size: a number of bytes, or of KiB, MiB or GiB with that unit.
+type Bytes int64
+
+func (b *Bytes) parse(text string) error {
+	number, unit := text, Bytes(1)
+	for suffix, size := range map[string]Bytes{"KiB": kibi, "MiB": mebi, "GiB": gibi} {
+		if without, ok := strings.CutSuffix(text, suffix); ok {
+			number, unit = without, size
+		}
+	}
+	parsed, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || parsed > math.MaxInt64/int64(unit) || parsed < math.MinInt64/int64(unit) {
+		return errors.New("is not a size like 4096, 128KiB or 8MiB")
+	}
+	*b = Bytes(parsed) * unit
+	return nil
+}
+
+// UnmarshalText parses a size, for flags.
+func (b *Bytes) UnmarshalText(text []byte) error { return b.parse(string(text)) }
+
+// String returns the size in the largest unit that needs no fraction.
+func (b Bytes) String() string {
+	switch {
+	case b >= gibi && b%gibi == 0:
+		return strconv.FormatInt(int64(b/gibi), 10) + "GiB"
+	case b >= mebi && b%mebi == 0:
+		return strconv.FormatInt(int64(b/mebi), 10) + "MiB"
+	case b >= kibi && b%kibi == 0:
+		return strconv.FormatInt(int64(b/kibi), 10) + "KiB"
+	}
+	return strconv.FormatInt(int64(b), 10)
+}
+
+// Units of Percent.
+const (
+	percent Percent = 1e4
+	whole           = 100 * percent
+)
+
+// Percent is a fraction in millionths: 1%, 0.5%.
+type Percent int64
+
+var percentage = regexp.MustCompile(`^([0-9]{1,3})(?:\.([0-9]{1,4}))?%$`)
+
+func (p *Percent) parse(text string) error {
+	match := percentage.FindStringSubmatch(text)
+	if match == nil {
+		return errors.New("is not a percentage like 1% or 0.5%, with at most four decimals")
+	}
+	millionths, err := strconv.ParseInt(match[1]+(match[2] + "0000")[:4], 10, 64)
+	*p = Percent(millionths)
+	return err
+}
+
+// String returns the fraction in percent.
+func (p Percent) String() string {
+	return strconv.FormatFloat(float64(p)/float64(percent), 'f', -1, 64) + "%"
+}
+
+// Fraction returns the fraction as a number from 0 to 1.
+func (p Percent) Fraction() float64 { return float64(p) / float64(whole) }
+
+// A Time is a time with its zone: 2026-01-31T12:00:00Z. The zero Time means none.
+type Time struct{ time.Time }
+
+func (t *Time) parse(text string) error {
+	var parsed time.Time
+	if err := parsed.UnmarshalText([]byte(text)); err != nil {
+		return errors.New("is not a time with its zone, like 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+01:00")
+	}
+	t.Time = parsed.UTC() // so that equal times have equal values
+	return nil
+}
+
+// String returns the time in UTC, or "" for none.
+func (t Time) String() string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// A Number is a number, or [Auto]. Its field has the bounds.
+type Number int
+
+// Auto is written as auto: the gateway determines the number.
+const Auto Number = -1
+
+const autoText = "auto"
+
+func (n *Number) parse(text string) error {
+	if text == autoText {
+		*n = Auto
+		return nil
+	}
+	parsed, err := strconv.Atoi(text)
+	if err != nil || strconv.Itoa(parsed) != text || parsed < 0 {
+		return fmt.Errorf("must be %s or a number, not %q", autoText, text)
+	}
+	*n = Number(parsed)
+	return nil
+}
+
+// String returns the number, or auto.
+func (n Number) String() string {
+	if n == Auto {
+		return autoText
+	}
+	return strconv.Itoa(int(n))
+}
+
+// A File is the path of a file that must exist; "" for none.
+type File string
+
+// check returns an error if the file cannot be read.
+func (f File) check() error {
+	info, err := os.Stat(string(f))
+	if err != nil {
+		return fmt.Errorf("names a file that cannot be read: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("names %s, which is not a file", f)
+	}
+	opened, err := os.Open(string(f))
+	if err != nil {
+		return fmt.Errorf("names a file that cannot be read: %w", err)
+	}
+	return opened.Close()
+}
+
+// A Network is a range of addresses: 10.0.0.0/8.
+type Network struct{ netip.Prefix }
+
+func (n *Network) parse(text string) error {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return errors.New("is not a network like 10.0.0.0/8 or 2001:db8::/32")
+	}
+	if prefix != prefix.Masked() {
+		return fmt.Errorf("has host bits set; the network is %s", prefix.Masked())
+	}
+	n.Prefix = prefix
+	return nil
+}

@@ -1,0 +1,120 @@
+package policies_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/gate/policies"
+	"opsgate/ratelimit"
+)
+
+const configured = `upstreams:
+  fleet: &away {address: 127.0.0.1:1}
+  monitoring: *away
+  incident: *away
+  audit: *away
+  identity: *away
+rate_limit:
+  limits: [{requests: 3, per: 1s}]
+  classes:
+    partner:
+      limits: [{requests: 30, per: 1s}, {requests: 10, per: 1m, shadow: true}]
+      teams: [harbour]
+      tokens: [tok_1]
+      owner: the partners' desk
+      reason: contract
+  teams:
+    lighthouse: {limits: [{requests: 5, per: 1s}], owner: ann, reason: migration, expires: 2026-02-01T00:00:00Z}
+  tokens:
+    tok_2: {limits: [{requests: 1, per: 1s}], expires: 2026-01-01T00:00:00Z}
+`
+
+// load loads the configuration after replacing words in it.
+func load(t *testing.T, replaced ...string) config.Loaded {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "opsgate.yaml")
+	content := strings.NewReplacer(replaced...).Replace(configured)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := config.Load(config.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loaded
+}
+
+func made(t *testing.T, loaded config.Loaded, at time.Time, previous *ratelimit.Policies) *ratelimit.Policies {
+	t.Helper()
+	p, err := policies.New(loaded, at, previous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func day(year int, month time.Month, day int) time.Time {
+	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+}
+
+func TestTheMostSpecificLimitsApplyUntilTheyExpire(t *testing.T) {
+	loaded := load(t)
+	for _, test := range []struct {
+		at          time.Time
+		team, token string
+		class, key  string
+	}{
+		{day(2025, 12, 1), "other", "tok_9", "default", "rate_limit.limits"},
+		{day(2025, 12, 1), "harbour", "tok_9", "partner", "rate_limit.classes.partner"},
+		{day(2025, 12, 1), "other", "tok_1", "partner", "rate_limit.classes.partner"},
+		{day(2025, 12, 1), "lighthouse", "tok_1", "team", "rate_limit.teams.lighthouse"},
+		{day(2025, 12, 1), "lighthouse", "tok_2", "token", "rate_limit.tokens.tok_2"},
+		{day(2026, 1, 1), "lighthouse", "tok_2", "team", "rate_limit.teams.lighthouse"},
+		{day(2026, 2, 1), "lighthouse", "tok_2", "default", "rate_limit.limits"},
+	} {
+		a := made(t, loaded, test.at, nil).For(test.team, test.token)
+		if a.Class != test.class || a.Key != test.key || a.Origin != loaded.Origin(test.key) || !strings.Contains(a.Origin, ".yaml:") {
+			t.Errorf("%+v: got %+v", test, a)
+		}
+	}
+}
+
+func TestAnAssignmentHasItsOwnerAndReason(t *testing.T) {
+	p := made(t, load(t), day(2025, 12, 1), nil)
+	if a := p.For("lighthouse", ""); a.Owner != "ann" || a.Reason != "migration" || !a.Expires.Equal(day(2026, 2, 1)) {
+		t.Errorf("got %+v", a)
+	}
+	a := p.For("harbour", "")
+	if limits := a.Policy.Limits(); a.Owner != "the partners' desk" || a.Reason != "contract" || len(limits) != 2 || !limits[1].Shadow {
+		t.Errorf("got %+v with %+v", a, limits)
+	}
+}
+
+func TestNextExpiryIgnoresExpiredAssignments(t *testing.T) {
+	loaded := load(t)
+	for _, test := range []struct{ at, next time.Time }{
+		{day(2025, 12, 1), day(2026, 1, 1)}, {day(2026, 1, 1), day(2026, 2, 1)}, {day(2026, 2, 1), time.Time{}},
+	} {
+		if got := policies.NextExpiry(made(t, loaded, test.at, nil)); !got.Equal(test.next) {
+			t.Errorf("at %v: got %v", test.at, got)
+		}
+	}
+}
+
+func TestUnchangedLimitsKeepTheirPolicy(t *testing.T) {
+	at := day(2025, 12, 1)
+	before := made(t, load(t), at, nil)
+	after := made(t, load(t, "requests: 5,", "requests: 6,"), at, before)
+	for _, test := range []struct {
+		team, token string
+		same        bool
+	}{{"", "", true}, {"harbour", "", true}, {"", "tok_2", true}, {"lighthouse", "", false}} {
+		if same := before.For(test.team, test.token).Policy == after.For(test.team, test.token).Policy; same != test.same {
+			t.Errorf("%+v: same: %v", test, same)
+		}
+	}
+}

@@ -1,0 +1,311 @@
+package edge_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"opsgate/cmd/internal/kit/buildinfo"
+	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/gate/wiring"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// settings returns the configuration of a gateway whose services are all at the address.
+func settings(address string) config.Config {
+	c := config.Default()
+	c.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	upstream := config.Upstream{Address: address}
+	c.Upstreams = config.Upstreams{Fleet: upstream, Monitoring: upstream, Incident: upstream, Audit: upstream, Identity: upstream}
+	c.Shutdown = config.Shutdown{Grace: config.Duration(10 * time.Second)}
+	return c
+}
+
+// running is a running gateway with a client.
+type running struct {
+	*edge.Edge
+
+	token string
+	stop  context.CancelFunc
+	ended chan error
+	http  *http.Transport
+}
+
+func listen(t *testing.T, c config.Config) (*edge.Edge, error) {
+	t.Helper()
+	return edge.Listen(t.Context(), edge.Options{
+		Loaded: config.Loaded{Config: c}, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"},
+	})
+}
+
+func run(t *testing.T, c config.Config, token string) *running {
+	t.Helper()
+	e, err := listen(t, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runEdge(t, e, token)
+}
+
+func runEdge(t *testing.T, e *edge.Edge, token string) *running {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	r := &running{Edge: e, token: token, stop: stop, ended: make(chan error, 1), http: &http.Transport{}}
+	go func() { r.ended <- e.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		r.http.CloseIdleConnections()
+	})
+	return r
+}
+
+// end stops the gateway and returns the error of Run.
+func (r *running) end() error {
+	r.stop()
+	return <-r.ended
+}
+
+type response struct {
+	status int
+	header http.Header
+	body   string
+	close  bool
+}
+
+func (r *running) get(t *testing.T, address net.Addr, path string) response {
+	t.Helper()
+	got, err := r.try(address, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func (r *running) try(address net.Addr, path string) (response, error) {
+	request, err := http.NewRequest(http.MethodGet, "http://"+address.String()+path, http.NoBody)
+	if err != nil {
+		return response{}, err
+	}
+	request.Header.Set("Authorization", "Bearer "+r.token)
+	got, err := r.http.RoundTrip(request)
+	if err != nil {
+		return response{}, err
+	}
+	defer func() { _ = got.Body.Close() }()
+	body, err := io.ReadAll(got.Body)
+	return response{got.StatusCode, got.Header, string(body), got.Close}, err
+}
+
+// readiness requests the readiness page until its status is want.
+func (r *running) readiness(t *testing.T, want string) response {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		got := r.get(t, r.AdminAddress(), "/readyz")
+		var body struct{ Status string }
+		if err := json.Unmarshal([]byte(got.body), &body); err != nil {
+			t.Fatalf("%q: %v", got.body, err)
+		}
+		if body.Status == want {
+			return got
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("got %s, want %s", got.body, want)
+		}
+	}
+}
+
+func TestRequestPassesAllParts(t *testing.T) {
+	services := startServices(t)
+	r := run(t, settings(services.address), services.token)
+	if got := r.readiness(t, "ready"); got.status != 200 {
+		t.Errorf("ready: got %d", got.status)
+	}
+	got := r.get(t, r.Address(), "/v1/servers")
+	if got.status != 200 || got.body != "[]" || !strings.Contains(got.header.Get("Ratelimit-Policy"), `"hour";q=5000;w=3600`) {
+		t.Errorf("got %+v", got)
+	}
+	if got := r.get(t, r.Address(), "/v1/monitors"); got.status != 403 { // the token's scopes are others
+		t.Errorf("got %+v", got)
+	}
+	if got := r.get(t, r.Address(), "/metrics"); got.status != 404 {
+		t.Errorf("the admin pages are public: %d", got.status)
+	}
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestGatewayStartsWithoutServices(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	services := startServices(t) // for a well-formed token
+	r := run(t, settings(unused), services.token)
+	if got := r.readiness(t, "degraded"); got.status != 200 {
+		t.Errorf("degraded: got %d", got.status)
+	}
+	if got := r.get(t, r.Address(), "/v1/servers"); got.status != 503 || !strings.Contains(got.body, `"unavailable"`) {
+		t.Errorf("got %+v", got)
+	}
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestListenOnAnAddressInUseReleasesResources(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	for _, which := range []string{"public", "admin"} {
+		c := settings("127.0.0.1:1")
+		if which == "public" {
+			c.Listen = taken.Addr().String()
+		} else {
+			c.Admin.Listen = taken.Addr().String()
+		}
+		if _, err := listen(t, c); err == nil || !strings.Contains(err.Error(), "bind the "+which+" listener") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestCloseWithoutRun(t *testing.T) {
+	e, err := listen(t, settings("127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestListenRefusesInvalidConfigurations(t *testing.T) {
+	for name, spoil := range map[string]func(*config.Config){
+		"a missing address":       func(c *config.Config) { c.Upstreams.Audit.Address = "" },
+		"an invalid token prefix": func(c *config.Config) { c.TokenPrefix = "no blanks" },
+		"no limits":               func(c *config.Config) { c.RateLimit.Limits = nil },
+	} {
+		c := settings("127.0.0.1:1")
+		spoil(&c)
+		if _, err := listen(t, c); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestHeaderSizeLimit(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, "http: {max_header_bytes: 4KiB}\n")
+	padded := func(n int) string { // a request whose line and header are n bytes
+		const request = "GET /elsewhere HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX: \r\n\r\n"
+		return strings.Replace(request, "X: ", "X: "+strings.Repeat("x", n-len(request)), 1)
+	}
+	for _, test := range []struct{ name, send, want string }{
+		{"a header of the maximum size", padded(4 << 10), "HTTP/1.1 404 "},
+		{"a larger header", padded(4<<10 + 1), "HTTP/1.1 431 "},
+		{"a header of twice the size", padded(8 << 10), "HTTP/1.1 431 "},
+		{"a header of four times the size", padded(16 << 10), "HTTP/1.1 431 "},
+		{"OPTIONS *", "OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "HTTP/1.1 404 "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := exchange(t, r.Address(), test.send); !strings.HasPrefix(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+	refused := `opsgate_http_requests_total{cause="input:header",code="headers_too_large",route="unmatched",status="431"}`
+	if got := r.metric(t, refused); got != "2" {
+		t.Errorf("the gateway itself refused %q headers", got)
+	}
+	r.finish(t)
+}
+
+func TestIncompleteHeaderTimesOut(t *testing.T) {
+	services := startServices(t)
+	c := settings(services.address)
+	c.HTTP.ReadHeaderTimeout = config.Duration(50 * time.Millisecond)
+	r := run(t, c, services.token)
+	if got := exchange(t, r.Address(), "GET /v1/servers HTTP/1.1\r\nHost: h\r\n"); got != "" {
+		t.Errorf("got %q", got)
+	}
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// exchange sends bytes and returns the first line of the response, or "" if there is none.
+func exchange(t *testing.T, address net.Addr, send string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, send); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.Fatalf("after %q: %v", line, err)
+	}
+	return line
+}
+
+func TestListenAddressesAreLogged(t *testing.T) {
+	out := new(bytes.Buffer)
+	e, err := edge.Listen(t.Context(), edge.Options{
+		Loaded: config.Loaded{Config: settings("127.0.0.1:1")}, Logger: slog.New(slog.NewJSONHandler(out, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop() // Run logs the addresses even if it is stopped at once
+	if err := e.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		var serving struct {
+			Msg, Listen string
+			AdminListen string `json:"admin_listen"`
+		}
+		if err := json.Unmarshal([]byte(line), &serving); err != nil {
+			t.Fatal(err)
+		}
+		if serving.Msg == "serving" {
+			if serving.Listen != e.Address().String() || serving.AdminListen != e.AdminAddress().String() {
+				t.Errorf("got %s", line)
+			}
+			return
+		}
+	}
+	t.Errorf("no line has the addresses: %s", out)
+}

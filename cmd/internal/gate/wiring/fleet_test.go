@@ -1,0 +1,175 @@
+package edge_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+func (r *reloading) fleet(t *testing.T) (f admin.Fleet) {
+	t.Helper()
+	got := r.get(t, r.AdminAddress(), "/admin/fleet")
+	if err := json.Unmarshal([]byte(got.body), &f); err != nil || got.status != 200 {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	return f
+}
+
+// row returns the row of a gateway; zero for none.
+func (r *reloading) row(f admin.Fleet) (g admin.Gateway) {
+	for _, g := range f.Gateways {
+		if g.AdminListen == r.AdminAddress().String() {
+			return g
+		}
+	}
+	return g
+}
+
+func TestGatewayInMemoryIsAlone(t *testing.T) {
+	r := reloadingGateway(t, startServices(t), limits(10))
+	f := r.fleet(t)
+	if len(f.Gateways) != 1 || f.State != admin.FleetMemory || f.ReadAt != nil || f.Error != "" {
+		t.Fatalf("got %+v", f)
+	}
+	if g := f.Gateways[0]; !g.Self || g.Host != hostname(t) || g.Version != "1.2.3" || g.ConfigVersion == "" || g.ConfigSince == nil || g.Mode != "memory" ||
+		g.AdminListen != r.AdminAddress().String() || g.HeardAt != nil || g.Breakers == nil {
+		t.Errorf("got %+v", g)
+	}
+	r.finish(t)
+}
+
+func hostname(t *testing.T) string {
+	t.Helper()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host
+}
+
+// Each of two gateways shows both: a changed configuration and a refused one of the other, that the other alone has lost Redis, and that it
+// has ended.
+func TestGatewaysShowEachOther(t *testing.T) {
+	server, services := redistest.Start(t), startServices(t)
+	link := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()),
+		"redis", "127.0.0.1:0", server.Addr())
+	if err := link.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(link.Stop)
+	first := reloadingGateway(t, services, inRedis(server.Addr(), 1000, ""))
+	second := reloadingGateway(t, services, inRedis(link.Listen, 1000, ""))
+	for _, r := range []*reloading{first, second} {
+		eventually(t, "both are shown", func() bool {
+			f := r.fleet(t)
+			return f.State == admin.FleetCurrent && f.Error == "" && f.ReadAt != nil && len(f.Gateways) == 2 &&
+				first.row(f).Mode == "shared" && second.row(f).Mode == "shared"
+		})
+	}
+	f := first.fleet(t)
+	self, other := first.row(f), second.row(f)
+	if !self.Self || other.Self || other.HeardAt == nil || other.Silent || other.Unknown || self.ID == other.ID || len(other.ID) != 8 {
+		t.Errorf("got %+v", f)
+	}
+	if self.ConfigVersion == other.ConfigVersion || other.Version != "1.2.3" || other.ModeSince == nil || other.Host != hostname(t) || self.Up <= 0 {
+		t.Errorf("got %+v and %+v", self, other)
+	}
+	if err := second.reload(t, inRedis(link.Listen, 2000, "")); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.reload(t, "nonsense: 1\n"); err == nil {
+		t.Fatal("accepted")
+	}
+	eventually(t, "the new configuration and the refused one are shown", func() bool {
+		now := second.row(first.fleet(t))
+		return now.ConfigVersion != other.ConfigVersion && now.ConfigRefused
+	})
+
+	link.Stop()
+	eventually(t, "it is silent", func() bool {
+		_ = second.get(t, second.Address(), "/v1/servers")
+		return second.row(first.fleet(t)).Silent
+	})
+	f = second.fleet(t)
+	if f.State != admin.FleetStale || f.Error == "" || f.ReadAt == nil || second.row(f).Mode != "local" || first.row(f).Mode != "shared" || first.row(f).Silent {
+		t.Errorf("the gateway without Redis shows %+v", f)
+	}
+	if err := link.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is heard", func() bool {
+		g := second.row(first.fleet(t))
+		return g.HeardAt != nil && !g.Silent && second.fleet(t).State == admin.FleetCurrent
+	})
+	second.finish(t)
+	eventually(t, "it is not shown after it has ended", func() bool { return len(first.fleet(t).Gateways) == 1 })
+	first.finish(t)
+}
+
+// pinged matches a subscription of at least two seconds, in CLIENT LIST. A gateway pings after half a second.
+var pinged = regexp.MustCompile(` age=([2-9]|\d\d+) .* sub=1 .* cmd=ping user=opsgate `)
+
+// The rule of docs/limits.md is all that a gateway needs. With a rule from before there was a fleet, limits work, and the page shows why
+// there is none.
+func TestUserOfRedisNeedsTheDocumentedRule(t *testing.T) {
+	text, err := os.ReadFile(filepath.FromSlash("../../../../docs/limits.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?s)ACL SETUSER opsgate on >PASSWORD (.*?)\n\n`).FindSubmatch(text)
+	if found == nil {
+		t.Fatal("no rule in docs/limits.md")
+	}
+	documented := strings.Fields(string(found[1]))
+	before := slices.DeleteFunc(slices.Clone(documented), func(word string) bool {
+		return slices.Contains([]string{"+hset", "+hdel", "+hlen", "+hgetall", "+zrange"}, word)
+	})
+	for name, rule := range map[string][]string{"documented": documented, "before the fleet": before} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t, append([]string{"--user", "opsgate", "on", ">PASSWORD"}, rule...)...)
+			secret := filepath.Join(t.TempDir(), "redis")
+			if err := os.WriteFile(secret, []byte("PASSWORD"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := reloadingGateway(t, startServices(t), inRedisAs(server.Addr(), "opsgate", secret, ""))
+			eventually(t, "the first heartbeat is sent", func() bool { return server.Client().Exists(t.Context(), "opsgate:replicas").Val() == 1 })
+			var subscriptions string
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("subscriptions: %s", subscriptions)
+				}
+			})
+			eventually(t, "a subscription lasts longer than the interval of pings, and was pinged", func() bool {
+				subscriptions = server.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "PUBSUB").String()
+				return pinged.MatchString(subscriptions)
+			})
+			if got := r.get(t, r.Address(), "/v1/servers"); got.status != 200 || r.store(t).Mode != "shared" {
+				t.Errorf("got %+v, %+v", got, r.store(t))
+			}
+			f := r.fleet(t)
+			if name == "documented" && (f.State != admin.FleetCurrent || f.Error != "") ||
+				name != "documented" && (f.State != admin.FleetStale || !strings.Contains(f.Error, "the ACL of Redis denies")) {
+				t.Errorf("got %+v", f)
+			}
+			r.finish(t)
+			if n := server.Client().Exists(t.Context(), "opsgate:replicas", "opsgate:gateways").Val(); n != 0 {
+				t.Error("it did not remove itself")
+			}
+			if denied := fmt.Sprint(server.Client().Do(t.Context(), "ACL", "LOG").Val()); name == "documented" && denied != "[]" {
+				t.Errorf("Redis denied %s", denied)
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package edge
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/cmd/internal/kit/logging"
+	"opsgate/gateway"
+)
+
+// Maximum log lines per second of each kind. Clients can cause the first six kinds, in total 90 lines per second. With the reports of
+// suppressed lines, at most one per second and kind, the total stays below 100.
+const (
+	unauthenticatedLines = 30
+	rateLimitedLines     = 20
+	connectionLines      = 15
+	adminConnectionLines = 10
+	adminLines           = 10
+	cutOffLines          = 5
+	failedLines          = 20 // per cause
+
+	// A dependency that fails and works in turn logs both, for as long as it does so. An outage of all dependencies logs fewer lines.
+	dependencyLines    = 20 // of each text
+	dependencyInterval = 5 * time.Minute
+
+	// A file with thousands of mistakes has a line for each, and files that are readable in turn cause reloads.
+	reloadLines    = 100 // of each text
+	reloadInterval = time.Minute
+)
+
+// logLimits limit the log lines of a process. A process has one instance, so a reload does not reset the limits.
+type logLimits struct {
+	*logging.Limiter
+
+	requests    gateway.LineLimits
+	connections *logging.Lines // errors of public connections, for example failed TLS handshakes
+	adminErrors *logging.Lines // errors of admin connections
+	admin       *logging.Lines // refused admin requests
+
+	reloads      *slog.Logger
+	dependencies *slog.Logger // of all that logs the state of services, Redis, the trace collector and files
+}
+
+func newLogLimits(o Options, registry prometheus.Registerer) (*logLimits, error) {
+	limiter, err := logging.NewLimiter(logging.LimiterOptions{Logger: o.Logger, Clock: o.Clock, Registerer: registry, Service: "opsgate"})
+	if err != nil {
+		return nil, err
+	}
+	dependencies := limiter.LinesPerCause("dependency", dependencyLines, dependencyInterval)
+	reloads := limiter.LinesPerCause("configuration", reloadLines, reloadInterval)
+	return &logLimits{
+		Limiter: limiter,
+		requests: gateway.LineLimits{
+			Unauthenticated: limiter.Lines("unauthenticated", unauthenticatedLines),
+			RateLimited:     limiter.Lines("rate_limited", rateLimitedLines),
+			Failed:          limiter.LinesPerCause("failed", failedLines, time.Second),
+			CutOff:          limiter.Lines("cut_off", cutOffLines),
+		},
+		connections: limiter.Lines("connection", connectionLines),
+		adminErrors: limiter.Lines("admin_connection", adminConnectionLines),
+		admin:       limiter.Lines("admin", adminLines),
+
+		reloads:      slog.New(reloads.Handler(o.Logger.Handler())),
+		dependencies: slog.New(dependencies.Handler(o.Logger.Handler())),
+	}, nil
+}

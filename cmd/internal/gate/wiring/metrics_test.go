@@ -1,0 +1,183 @@
+package edge_test
+
+import (
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"opsgate/cmd/internal/kit/buildinfo"
+	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/gate/wiring"
+	"opsgate/cmd/internal/kit/tracing/tracingtest"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+// Folders of the documents, and of dashboards and alerts.
+const (
+	docs   = "../../../../docs"
+	deploy = "../../../../deploy"
+)
+
+// scrape returns the metrics of a gateway with all features enabled.
+func scrape(t *testing.T) string {
+	t.Helper()
+	services := startServices(t)
+	c := settings(services.address)
+	c.RateLimit.Demand.File = filepath.Join(t.TempDir(), "demand.jsonl")
+	c.RateLimit.Store, c.RateLimit.Redis.Addresses = config.StoreRedis, []string{redistest.Start(t).Addr()}
+	c.Tracing.Endpoint = tracingtest.Start(t).HTTP
+	authority, files := newTLSFiles(t)
+	c.TLS = config.TLS{CertFile: config.File(files[0]), KeyFile: config.File(files[1])}
+	e, err := edge.Listen(t.Context(), edge.Options{
+		Loaded: config.Loaded{Config: c}, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"},
+		Load: func() (config.Loaded, error) {
+			return config.Loaded{}, config.Problems{{Key: "listen", Text: "is refused"}}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := runEdge(t, e, services.token)
+	s := &secure{reloading: &reloading{running: r}, authority: authority}
+	client := s.client(t, true)
+	for _, path := range []string{"/v1/servers", "/v1/nothing"} {
+		if _, _, err := s.do(client, "GET", path, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waits := regexp.MustCompile(`opsgate_http_request_wait_seconds_count\{part="(identity|limiter|service)"\} [1-9]`)
+	var metrics string
+	eventually(t, "both requests, their waits and a refused reload are counted", func() bool {
+		metrics = r.get(t, r.AdminAddress(), "/metrics").body
+		return strings.Contains(metrics, `cause="route"`) && strings.Contains(metrics, "opsgate_config_refused{") &&
+			len(waits.FindAllString(metrics, -1)) == 3
+	})
+	if strings.Contains(metrics, services.token) {
+		t.Error("the token is in the metrics")
+	}
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+	return metrics
+}
+
+// A family is a metric family, as exposed or as documented.
+type family struct {
+	Kind   string   // of Prometheus, with the unit if it has one
+	Labels []string // sorted
+}
+
+func TestMetricsMatchTheirDocumentation(t *testing.T) {
+	metrics := scrape(t)
+	problems, err := promlint.New(strings.NewReader(metrics)).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("the linter of Prometheus reports %v, %+v", err, problems)
+	}
+	page, err := os.ReadFile(filepath.Join(docs, "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	exposed, values := familiesOf(metrics)
+	documented, labelValues := rowsOf(string(page))
+	if diff := cmp.Diff(documented, exposed); diff != "" {
+		t.Errorf("documented (-), exposed (+): %s", diff)
+	}
+	for label, listed := range labelValues {
+		for _, value := range values[label] {
+			if !slices.Contains(listed, value) {
+				t.Errorf("%s is %q, which is not documented; documented are %q", label, value, listed)
+			}
+		}
+	}
+	if len(labelValues) < 20 {
+		t.Errorf("only %d labels have documented values: the table was not parsed", len(labelValues))
+	}
+	for _, word := range regexp.MustCompile(`\b(?:go|process)_[a-z_]+[a-z]`).FindAllString(string(page), -1) {
+		if !strings.Contains(metrics, "\n# TYPE "+word+" ") {
+			t.Errorf("there is no %s", word)
+		}
+	}
+}
+
+// familiesOf parses the metrics of opsgate in the text format of Prometheus. values has the label values by "family label".
+func familiesOf(metrics string) (families map[string]family, values map[string][]string) {
+	families, values = make(map[string]family), make(map[string][]string)
+	for _, match := range regexp.MustCompile(`(?m)^# TYPE (opsgate_\w+) (\w+)$`).FindAllStringSubmatch(metrics, -1) {
+		name, kind := match[1], match[2]
+		if strings.Contains(name, "_seconds") {
+			kind += ", s"
+		}
+		labels := make(map[string]bool)
+		for _, series := range regexp.MustCompile(`(?m)^`+name+`(?:_count)?\{(.*)\} `).FindAllStringSubmatch(metrics, -1) {
+			for _, pair := range regexp.MustCompile(`(\w+)="([^"]*)"`).FindAllStringSubmatch(series[1], -1) {
+				labels[pair[1]] = true
+				values[name+" "+pair[1]] = append(values[name+" "+pair[1]], pair[2])
+			}
+		}
+		families[name] = family{kind, slices.Sorted(maps.Keys(labels))}
+	}
+	return families, values
+}
+
+// rowsOf parses the tables of the documentation in the same way.
+func rowsOf(page string) (families map[string]family, values map[string][]string) {
+	families, values = make(map[string]family), make(map[string][]string)
+	quoted := regexp.MustCompile("`([^`]+)`")
+	for _, match := range regexp.MustCompile("(?m)^\\| `(opsgate_\\w+)` \\| ([^|]+) \\|([^|]*)\\|").FindAllStringSubmatch(page, -1) {
+		var labels []string
+		for _, label := range regexp.MustCompile("`(\\w+)`(?: \\(([^)]*)\\))?").FindAllStringSubmatch(match[3], -1) {
+			labels = append(labels, label[1])
+			for _, value := range quoted.FindAllStringSubmatch(label[2], -1) {
+				values[match[1]+" "+label[1]] = append(values[match[1]+" "+label[1]], value[1])
+			}
+		}
+		slices.Sort(labels)
+		families[match[1]] = family{match[2], labels}
+	}
+	return families, values
+}
+
+func TestDocumentsAndQueriesNameExistingMetrics(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(docs, "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	existing, _ := rowsOf(string(page))
+	// A name with a colon is that of a recording rule.
+	name := regexp.MustCompile(`[:\w]*\bopsgate_(?:readiness|(?:admin_refused|log_lines|http|rate_limit|upstream|authn|config|tls|tracing|build|dependency)_[:a-z_]*[a-z])`)
+	suffix := regexp.MustCompile(`_(bucket|sum|count)$`)
+	found := 0
+	for _, folder := range []string{docs, deploy} {
+		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, named := range name.FindAllString(string(text), -1) {
+				if strings.Contains(named, ":") {
+					continue
+				}
+				found++
+				if _, ok := existing[named]; !ok && existing[suffix.ReplaceAllString(named, "")].Kind != "histogram, s" {
+					t.Errorf("%s names %s", path, named)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 100 {
+		t.Errorf("only %d names were found: the search does not work", found)
+	}
+}

@@ -1,0 +1,108 @@
+package edge
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/kit/duration"
+	"opsgate/gateway"
+)
+
+const (
+	// overloadCheckEvery is the interval of overload checks.
+	overloadCheckEvery = 250 * time.Millisecond
+	// recoveryPeriod is the time without refusals after which an overload ends. Shorter pauses do not split an overload.
+	recoveryPeriod = 10 * time.Second
+)
+
+// overload reports limits that are reached: it logs the beginning and the end, and sets the state on the readiness page. The gateway stays
+// ready, because load balancers would move its traffic to others and overload them too.
+type overload struct {
+	logger *slog.Logger
+	clock  func() time.Time
+	limits []*monitoredLimit
+
+	capacity *gateway.Capacity
+}
+
+// A monitoredLimit is a limit past which requests or connections are refused.
+type monitoredLimit struct {
+	name string                                      // on the readiness page; "" for none
+	unit string                                      // of current and limit, in words
+	load func() (current, limit int, refused uint64) // refused counts from the start of the process
+
+	mu            sync.Mutex
+	since         time.Time // beginning of the overload; zero for none
+	lastRefusal   time.Time
+	refused       uint64 // at the last check
+	refusedBefore uint64 // at the beginning of the overload
+}
+
+func newOverload(logger *slog.Logger, clock func() time.Time, capacity *gateway.Capacity, conns *connections) *overload {
+	return &overload{logger: logger, clock: clock, capacity: capacity, limits: []*monitoredLimit{
+		{name: admin.DependencyCapacity, unit: "requests in flight", load: capacity.Load},
+		{name: admin.DependencyConnections, unit: "open connections", load: conns.load},
+		{unit: "bytes of incomplete headers", load: conns.loadInput},
+	}}
+}
+
+// load returns the number of open connections, the limit, and how many were closed at the limit.
+func (l *connections) load() (current, limit int, refused uint64) {
+	return l.count(), int(l.limit.Load()), l.refused.Load() + l.evicted.Load()
+}
+
+// run checks the limits, and cuts off responses that are overdue, until ctx ends. It returns nil.
+func (o *overload) run(ctx context.Context) error {
+	tick := time.NewTicker(overloadCheckEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			o.capacity.CutOffOverdue(now)
+			for _, l := range o.limits {
+				l.check(o.logger, o.clock())
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// check starts or ends the overload, by what was refused since the last check.
+func (l *monitoredLimit) check(logger *slog.Logger, now time.Time) {
+	_, limit, refused := l.load()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if refused != l.refused {
+		if l.since.IsZero() {
+			l.since, l.refusedBefore = now, l.refused
+			logger.Warn("overloaded", slog.String("bound", l.unit), slog.Int("most", limit))
+		}
+		l.lastRefusal, l.refused = now, refused
+		return
+	}
+	if !l.since.IsZero() && now.Sub(l.lastRefusal) >= recoveryPeriod {
+		logger.Info("not overloaded any more", slog.String("bound", l.unit), slog.Uint64("refused", l.refused-l.refusedBefore),
+			slog.String("lasted", duration.Rounded(l.lastRefusal.Sub(l.since))))
+		l.since = time.Time{}
+	}
+}
+
+// dependency returns the state of the limit for the readiness page.
+func (l *monitoredLimit) dependency(now time.Time) admin.Dependency {
+	current, limit, _ := l.load()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	load := &admin.Load{Current: current, Limit: limit}
+	if l.since.IsZero() {
+		return admin.Dependency{State: "ready", OK: true, Load: load}
+	}
+	return admin.Dependency{
+		State: "overloaded", Since: l.since, Load: load,
+		Reason: fmt.Sprintf("more than %d %s for %s; %d now", limit, l.unit, duration.Rounded(now.Sub(l.since)), current),
+	}
+}

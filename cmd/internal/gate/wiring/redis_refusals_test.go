@@ -1,0 +1,93 @@
+package edge_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+// redisReason returns the reason on the readiness page why Redis is not in use.
+func (r *reloading) redisReason(t *testing.T) string {
+	t.Helper()
+	var body struct{ Dependencies map[string]admin.Dependency }
+	if err := json.Unmarshal([]byte(r.get(t, r.AdminAddress(), "/readyz").body), &body); err != nil {
+		t.Fatal(err)
+	}
+	return body.Dependencies["redis"].Reason
+}
+
+// A Redis that answers with errors is not in use. The readiness page has a reason that operators can act on, and one start time, even if
+// Redis answers some of the probes.
+func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
+	const secret = "correct-horse-battery"
+	full := strings.Repeat("x", 2<<20)
+	for name, test := range map[string]struct {
+		refuse, heal [][]any
+		reason       string
+		flaps        bool // probes succeed, because they use other keys
+		watched      time.Duration
+	}{
+		"out of memory": {
+			refuse: [][]any{{"SET", "other", full}, {"CONFIG", "SET", "maxmemory-policy", "noeviction"}, {"CONFIG", "SET", "maxmemory", "1mb"}},
+			heal:   [][]any{{"CONFIG", "SET", "maxmemory", "0"}},
+			reason: "Redis is out of memory", watched: time.Second,
+		},
+		"a read-only replica": {
+			refuse: [][]any{{"REPLICAOF", "127.0.0.1", "1"}},
+			heal:   [][]any{{"REPLICAOF", "NO", "ONE"}},
+			reason: "Redis is a read-only replica", watched: time.Second,
+		},
+		"a password": { // open connections stay authenticated, so they are closed
+			refuse: [][]any{{"CONFIG", "SET", "requirepass", secret}, {"CLIENT", "KILL", "TYPE", "normal"}, {"CLIENT", "KILL", "TYPE", "pubsub"}},
+			heal:   [][]any{{"CONFIG", "SET", "requirepass", ""}},
+			reason: "Redis requires a password", watched: time.Second,
+		},
+		"no permission to write accounts": {
+			refuse: [][]any{{"ACL", "SETUSER", "default", "resetkeys", "~opsgate:ping*", "~opsgate:replicas"}},
+			heal:   [][]any{{"ACL", "SETUSER", "default", "~*"}},
+			reason: "the ACL of Redis denies", flaps: true,
+			watched: 4 * time.Second, // longer than a recovery takes
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			r := reloadingGateway(t, startServices(t), inRedis(server.Addr(), 1_000_000, ""))
+			r.mustAdmit(t, 1_000_000)
+			do := func(commands [][]any) {
+				t.Helper()
+				for _, command := range commands {
+					if err := server.Client().Do(t.Context(), command...).Err(); err != nil {
+						t.Fatal(command[:2], err)
+					}
+				}
+			}
+			do(test.refuse)
+			eventually(t, "the readiness page has the reason", func() bool {
+				if got := r.get(t, r.Address(), "/v1/servers"); got.status != 200 {
+					t.Errorf("got %+v", got)
+				}
+				return strings.Contains(r.redisReason(t), test.reason)
+			})
+			since := *r.store(t).Since
+			for began := time.Now(); time.Since(began) < test.watched; {
+				r.get(t, r.Address(), "/v1/servers")
+				if store := r.store(t); store.Mode != "local" && !test.flaps || store.Mode == "local" && !store.Since.Equal(since) {
+					t.Fatalf("after %v: %+v, not in use since %v", time.Since(began), store, since)
+				}
+			}
+			if reason := r.redisReason(t); !test.flaps && !strings.Contains(reason, test.reason) || strings.Contains(reason, secret) {
+				t.Errorf("got %q", reason)
+			}
+			do(test.heal)
+			eventually(t, "Redis is used again", func() bool {
+				_, state := r.redis(t)
+				return state == "ready"
+			})
+			r.finish(t)
+		})
+	}
+}

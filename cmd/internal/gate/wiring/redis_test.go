@@ -1,0 +1,133 @@
+package edge_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+// inRedis returns a configuration of one limit per minute, counted in Redis.
+func inRedis(address string, requests int, more string) string {
+	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n  redis: {addresses: [%q], timeout: 5s}\n"+
+		"  limits: [{requests: %d, per: 1m}]\n%s", address, requests, more)
+}
+
+// redis returns the status of the readiness page and the state of Redis on it.
+func (r *reloading) redis(t *testing.T) (status int, state string) {
+	t.Helper()
+	got := r.get(t, r.AdminAddress(), "/readyz")
+	var body struct{ Dependencies map[string]admin.Dependency }
+	if err := json.Unmarshal([]byte(got.body), &body); err != nil {
+		t.Fatal(err)
+	}
+	return got.status, body.Dependencies["redis"].State
+}
+
+// store returns the state of the store from /admin/limits.
+func (r *reloading) store(t *testing.T) admin.Store {
+	t.Helper()
+	var limits admin.TokenLimits
+	if err := json.Unmarshal([]byte(r.get(t, r.AdminAddress(), "/admin/limits/"+tokenID).body), &limits); err != nil {
+		t.Fatal(err)
+	}
+	return limits.Store
+}
+
+func TestGatewaysShareLimitsInRedis(t *testing.T) {
+	server := redistest.Start(t)
+	services := startServices(t)
+	first := reloadingGateway(t, services, inRedis(server.Addr(), 10, ""))
+	second := reloadingGateway(t, services, inRedis(server.Addr(), 10, ""))
+	for i, r := range []*reloading{first, second, first} {
+		got := r.get(t, r.Address(), "/v1/servers")
+		if want := fmt.Sprintf(`"minute";r=%d;`, 9-i); got.status != 200 || !strings.HasPrefix(got.header.Get("RateLimit"), want) {
+			t.Errorf("got %+v, want %s", got, want)
+		}
+	}
+	if store := first.store(t); store.Mode != "shared" || store.Since == nil || *store.Breaker != (admin.Breaker{State: "closed"}) {
+		t.Errorf("explained: %+v", store)
+	}
+	if status, state := first.redis(t); status != 200 || state != "ready" {
+		t.Errorf("redis is %q with %d", state, status)
+	}
+	first.finish(t)
+	second.finish(t)
+}
+
+func TestGatewaySurvivesARedisOutage(t *testing.T) {
+	server := redistest.Start(t)
+	services := startServices(t)
+	r := reloadingGateway(t, services, inRedis(server.Addr(), 1000, ""))
+	r.mustAdmit(t, 1000)
+	server.Kill()
+	eventually(t, "Redis is reported unavailable", func() bool {
+		if got := r.get(t, r.Address(), "/v1/servers"); got.status != 200 {
+			t.Errorf("got %+v", got)
+		}
+		status, state := r.redis(t)
+		return status == 200 && state == "unavailable, limits are local"
+	})
+	if store := r.store(t); store.Mode != "local" || store.Breaker.State == "closed" || store.Breaker.Cause == "" {
+		t.Errorf("explained: %+v", store)
+	}
+	if err := r.reload(t, inRedis(server.Addr(), 1000, "  on_store_failure: deny\n")); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.get(t, r.Address(), "/v1/servers"); got.status != 503 || got.header.Get("Retry-After") == "" {
+		t.Errorf("in deny mode: got %+v", got)
+	}
+	server.Restart()
+	eventually(t, "Redis is used again", func() bool {
+		_, state := r.redis(t)
+		return state == "ready" && r.get(t, r.Address(), "/v1/servers").status == 200
+	})
+	if err := r.reload(t, limits(1000)); err == nil || !strings.Contains(err.Error(), "rate_limit.store: a change needs a restart") {
+		t.Errorf("another store: got %v", err)
+	}
+	r.finish(t)
+}
+
+// Two gateways count each other in Redis, and each admits its half in an outage. A configured number overrides the count.
+func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
+	server := redistest.Start(t)
+	services := startServices(t)
+	auto := strings.Replace(inRedis(server.Addr(), 10, ""), "expected_replicas: 2", "expected_replicas: auto", 1)
+	first := reloadingGateway(t, services, auto)
+	if n := first.store(t).Replicas; n != 1 {
+		t.Errorf("the first gateway counts %d gateways", n)
+	}
+	second := reloadingGateway(t, services, auto)
+	for _, r := range []*reloading{first, second} {
+		eventually(t, "both are counted", func() bool { return r.store(t).Replicas == 2 })
+	}
+	server.Kill()
+	for _, r := range []*reloading{first, second} {
+		admitted := 0
+		eventually(t, "the gateway is in local mode", func() bool {
+			for range 10 {
+				if r.get(t, r.Address(), "/v1/servers").status == 200 {
+					admitted++
+				}
+			}
+			return r.store(t).Mode == "local"
+		})
+		if store := r.store(t); admitted != 5 || store.Replicas != 2 {
+			t.Errorf("%d of 10 admitted, %+v", admitted, store)
+		}
+	}
+	if err := first.reload(t, strings.Replace(auto, "expected_replicas: auto", "expected_replicas: 5", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if n := first.store(t).Replicas; n != 5 {
+		t.Errorf("configured: %d gateways", n)
+	}
+	if log := first.log.String(); !strings.Contains(log, `"msg":"number of gateways changed","old":1,"new":2`) {
+		t.Errorf("got\n%s", log)
+	}
+	first.finish(t)
+	second.finish(t)
+}

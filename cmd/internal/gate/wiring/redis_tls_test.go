@@ -1,0 +1,73 @@
+package edge_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	"opsgate/cmd/internal/gate/config"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+// Both sides get certificates of another authority. The first files of the gateway are incomplete.
+func TestRedisCertificatesAreReloadedWithoutARestart(t *testing.T) {
+	const unused = "changed TLS files are not used"
+	first, second := tlsfilestest.NewAuthority(t, "first"), tlsfilestest.NewAuthority(t, "second")
+	ours, theirs := t.TempDir(), t.TempDir()
+	files, its := first.Write(t, ours, "gateway"), first.Write(t, theirs, "redis")
+	port := strconv.Itoa(redistest.FreePort(t))
+	server := redistest.Start(t, "--tls-port", port, "--tls-ca-cert-file", its.CAFile, "--tls-cert-file", its.CertFile, "--tls-key-file", its.KeyFile)
+	r := reloadingGateway(t, startServices(t), fmt.Sprintf("rate_limit:\n  store: redis\n  redis:\n    addresses: [\"127.0.0.1:%s\"]\n"+
+		"    timeout: 5s\n    tls: {enabled: true, ca_file: %s, cert_file: %s, key_file: %s}\n",
+		port, files.CAFile, files.CertFile, files.KeyFile))
+	decides := func() { // a restarted server has no account of the token
+		t.Helper()
+		eventually(t, "Redis decides", func() bool {
+			_, state := r.redis(t)
+			got := r.get(t, r.Address(), "/v1/servers")
+			n, err := server.Client().Exists(t.Context(), "opsgate:account:"+tokenID).Result()
+			return got.status == 200 && state == "ready" && n == 1 && err == nil
+		})
+	}
+	decides()
+
+	if err := os.WriteFile(files.KeyFile, []byte("half of"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		server.Restart()
+		decides()
+	}
+	logged := r.lines(unused)
+	if len(logged) != 1 || logged[0]["service"] != "redis" || !strings.Contains(logged[0]["error"].(string), files.KeyFile) {
+		t.Errorf("got %v", logged)
+	}
+
+	second.Write(t, ours, "gateway")
+	second.Write(t, theirs, "redis")
+	server.Restart()
+	decides()
+	if len(r.lines("changed TLS files are in use")) == 0 {
+		t.Error("no line reports the changed files")
+	}
+	r.finish(t)
+}
+
+func TestListenRefusesInvalidRedisTLSFiles(t *testing.T) {
+	good := tlsfilestest.NewAuthority(t, "redis").Write(t, t.TempDir(), "gateway")
+	for name, files := range map[string]config.ClientTLS{
+		"no roots in the file": {CAFile: config.File(good.KeyFile)},
+		"no file of roots":     {CAFile: config.File(good.CAFile + "!")},
+		"no key":               {CertFile: config.File(good.CertFile), KeyFile: config.File(good.CAFile)},
+	} {
+		c := settings("127.0.0.1:1")
+		c.RateLimit.Store, c.RateLimit.Redis.TLS = config.StoreRedis, files
+		c.RateLimit.Redis.TLS.Enabled = true
+		if _, err := listen(t, c); err == nil || !strings.Contains(err.Error(), "TLS to Redis: read the ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package edge_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/kit/buildinfo"
+	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/gate/wiring"
+	"opsgate/cmd/internal/kit/logging/loggingtest"
+)
+
+// reloading is a running gateway with a configuration file and a clock that tests change.
+type reloading struct {
+	*running
+
+	base    string // part of every configuration
+	file    string
+	log     loggingtest.Buffer
+	ahead   atomic.Int64 // of the wall clock, in nanoseconds
+	loads   atomic.Int64
+	missing atomic.Int64 // number of reads that find no file
+}
+
+// reloadingGateway runs a gateway with additional configuration.
+func reloadingGateway(t *testing.T, services *services, text string) *reloading {
+	t.Helper()
+	r := &reloading{
+		file: filepath.Join(t.TempDir(), "opsgate.yaml"),
+		base: fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nshutdown: {drain_wait: 0s}\nupstreams:\n"+
+			"  fleet: &all {address: %q}\n  monitoring: *all\n  incident: *all\n  audit: *all\n  identity: *all\n", services.address),
+	}
+	r.write(t, text)
+	loaded, err := r.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	level := new(slog.LevelVar)
+	e, err := edge.Listen(t.Context(), edge.Options{
+		Loaded: loaded, Load: r.load, LogLevel: level, Build: buildinfo.Info{Version: "1.2.3"}, Clock: r.now,
+		Logger: slog.New(slog.NewJSONHandler(&r.log, &slog.HandlerOptions{Level: level})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.running = runEdge(t, e, services.token)
+	return r
+}
+
+func (r *reloading) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
+
+func (r *reloading) load() (config.Loaded, error) {
+	r.loads.Add(1)
+	if r.missing.Add(-1) >= 0 {
+		return config.Loaded{}, fmt.Errorf("read the configuration: %w", fs.ErrNotExist)
+	}
+	return config.Load(config.Options{Path: r.file, Now: r.now})
+}
+
+// write replaces the file in one step.
+func (r *reloading) write(t *testing.T, text string) {
+	t.Helper()
+	next := r.file + ".next"
+	if err := os.WriteFile(next, []byte(r.base+text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, r.file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reload replaces the file and reloads it.
+func (r *reloading) reload(t *testing.T, text string) error {
+	t.Helper()
+	r.write(t, text)
+	return r.Reload(t.Context(), "test")
+}
+
+// limits returns a configuration of one limit per minute.
+func limits(requests int) string {
+	return fmt.Sprintf("rate_limit: {limits: [{requests: %d, per: 1m}]}\n", requests)
+}
+
+// requests returns the limit per minute in the headers of a response.
+func requests(got response) int {
+	var n int
+	_, _ = fmt.Sscanf(got.header.Get("RateLimit-Policy"), `"minute";q=%d;w=60`, &n)
+	return n
+}
+
+// mustAdmit fails the test unless a response has the limit per minute.
+func (r *reloading) mustAdmit(t *testing.T, want int) {
+	t.Helper()
+	if got := r.get(t, r.Address(), "/v1/servers"); requests(got) != want {
+		t.Errorf("got %+v, want %d a minute", got, want)
+	}
+}
+
+// eventually waits until a condition holds; it fails the test after 30 seconds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("not within half a minute: %s", what)
+		}
+	}
+}
+
+// lines returns the log lines with a message.
+func (r *reloading) lines(message string) (list []map[string]any) {
+	for text := range strings.Lines(r.log.String()) {
+		var line map[string]any
+		if json.Unmarshal([]byte(text), &line) == nil && line["msg"] == message {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+// requested returns the log lines with a message of calls of Reload, without those of automatic reloads.
+func (r *reloading) requested(message string) []map[string]any {
+	return slices.DeleteFunc(r.lines(message), func(line map[string]any) bool { return line["why"] != "test" })
+}
+
+// await waits for a log line with a message and returns it.
+func (r *reloading) await(t *testing.T, message string) map[string]any {
+	t.Helper()
+	eventually(t, "a line: "+message, func() bool { return len(r.lines(message)) > 0 })
+	return r.lines(message)[0]
+}
+
+// metric returns the value of a series as text, or "" if there is none.
+func (r *reloading) metric(t *testing.T, series string) string {
+	t.Helper()
+	for line := range strings.Lines(r.get(t, r.AdminAddress(), "/metrics").body) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// finish stops the gateway, and fails the test if Run returns an error.
+func (r *reloading) finish(t *testing.T) {
+	t.Helper()
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,58 @@
+package edge_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"opsgate/cmd/internal/gate/admin"
+)
+
+// Each change of the files is logged, also one that leaves the same problem. The metric and the page name the keys until a reload succeeds.
+func TestRefusedReloadIsLoggedAtEachChange(t *testing.T) {
+	r := reloadingGateway(t, startServices(t), limits(100))
+	const problems = "http: {max_body_bytes: 1}\nrate_limit: {tokens: {tok-1: {limits: [{requests: 0, per: 1m}]}}, typo: 1}\nlogs: {}\n"
+	for i := range 3 {
+		r.write(t, problems+fmt.Sprintf("# edit %d\n", i))
+		eventually(t, "the change is logged", func() bool { return len(r.lines("configuration refused")) == 4*(i+1) })
+	}
+	eventually(t, "3 refusals are counted", func() bool { // just after the last log line
+		return r.metric(t, `opsgate_config_reloads_total{outcome="refused"}`) == "3"
+	})
+	refused := func() (keys []string) {
+		for line := range strings.Lines(r.get(t, r.AdminAddress(), "/metrics").body) {
+			if key, ok := strings.CutPrefix(line, `opsgate_config_refused{key="`); ok {
+				keys = append(keys, strings.TrimSpace(key))
+			}
+		}
+		return keys
+	}
+	want := fmt.Sprint([]string{`http.max_body_bytes"} 1`, `rate_limit"} 1`, `rate_limit.tokens"} 1`, `unknown"} 1`})
+	if got := fmt.Sprint(refused()); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	const keys = "[http.max_body_bytes rate_limit.typo rate_limit.tokens.tok-1.limits[0].requests logs]"
+	if got := r.configuration(t).LastReload; fmt.Sprint(got.Keys) != keys || len(got.Problems) != 4 {
+		t.Errorf("got %+v", got)
+	}
+	r.write(t, limits(100)+"token_prefix: acme_\n")
+	eventually(t, "only the new key is named", func() bool { return fmt.Sprint(refused()) == `[token_prefix"} 1]` })
+	r.write(t, limits(200))
+	eventually(t, "a valid change is in force", func() bool { return len(refused()) == 0 })
+	r.mustAdmit(t, 200)
+	if got := r.configuration(t).LastReload; len(got.Keys) > 0 || got.Outcome != "applied" {
+		t.Errorf("got %+v", got)
+	}
+	r.finish(t)
+}
+
+// configuration returns the configuration on the admin listener.
+func (r *reloading) configuration(t *testing.T) (c admin.Configuration) {
+	t.Helper()
+	got := r.get(t, r.AdminAddress(), "/admin/config")
+	if err := json.Unmarshal([]byte(got.body), &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

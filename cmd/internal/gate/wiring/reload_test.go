@@ -1,0 +1,287 @@
+package edge_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/gate/config"
+)
+
+func TestReloadOfALimitKeepsUsage(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(3))
+	r.mustAdmit(t, 3)
+	for _, step := range []struct{ requests, remaining int }{{10, 8}, {4, 1}, {3, 0}} {
+		if err := r.reload(t, limits(step.requests)); err != nil {
+			t.Fatal(err)
+		}
+		got := r.get(t, r.Address(), "/v1/servers")
+		if !strings.HasPrefix(got.header.Get("RateLimit"), fmt.Sprintf(`"minute";r=%d;`, step.remaining)) || requests(got) != step.requests {
+			t.Errorf("%+v: got %+v", step, got)
+		}
+	}
+	line := r.lines("configuration reloaded")[0]
+	version := fmt.Sprint(line["config_version"])
+	serving := r.await(t, "serving")
+	if line["config_version_before"] != serving["config_version"] || serving["version"] != "1.2.3" || fmt.Sprint(line["changed"]) != "[rate_limit.limits[0].requests: 3, now 10]" {
+		t.Errorf("got %v", line)
+	}
+	if r.metric(t, `opsgate_config_info{version="`+version+`"}`) != "" {
+		t.Error("the old version is in the metrics")
+	}
+	if got := r.metric(t, `opsgate_config_reloads_total{outcome="applied"}`); got != "3" {
+		t.Errorf("%q reloads applied", got)
+	}
+	r.finish(t)
+}
+
+func TestRequestEndsUnderTheConfigurationThatItStartedWith(t *testing.T) {
+	services := startServices(t)
+	services.release = make(chan struct{})
+	r := reloadingGateway(t, services, limits(100))
+	held := r.hold(t, services)
+	if err := r.reload(t, limits(200)+"http: {request_timeout: 50ms}\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.get(t, r.Address(), "/v1/servers"); got.status != 504 || requests(got) != 200 {
+		t.Errorf("a later request: got %+v", got)
+	}
+	close(services.release)
+	if got := <-held; got.status != 200 || requests(got) != 100 {
+		t.Errorf("got %+v", got)
+	}
+	r.finish(t)
+}
+
+func TestInvalidConfigurationChangesNothing(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(100))
+	err := r.reload(t, limits(200)+"http: {max_body_bytes: 1}\nlogs: {}\n")
+	problems, ok := errors.AsType[config.Problems](err)
+	if !ok || len(problems) != 2 {
+		t.Fatalf("got %v", err)
+	}
+	refused := r.requested("configuration refused")
+	if len(refused) != 2 || refused[0]["file"] != r.file || refused[0]["line"] != 11.0 || refused[0]["key"] != "http.max_body_bytes" ||
+		refused[0]["problem"] != "must be 1KiB to 16MiB, not 1" || refused[1]["key"] != "logs" {
+		t.Errorf("got %v", refused)
+	}
+	if got := r.metric(t, "opsgate_config_last_reload_successful"); got != "0" {
+		t.Errorf("successful: %s", got)
+	}
+	r.mustAdmit(t, 100)
+	if err := r.reload(t, limits(100)); err != nil {
+		t.Error(err)
+	}
+	if got := r.metric(t, "opsgate_config_last_reload_successful"); got != "1" || len(r.requested("configuration unchanged")) != 1 {
+		t.Errorf("after the correction: successful %s", got)
+	}
+	r.finish(t)
+}
+
+func TestReloadThatChangesAKeyFixedAtStartIsRefusedAsAWhole(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(100))
+	for _, test := range []struct{ key, text, reason string }{
+		{"token_prefix", "token_prefix: acme_\n", "tokens in use would fail"},
+		{"http.idle_timeout", "http: {idle_timeout: 1m}\n", "set at start"},
+	} {
+		err := r.reload(t, limits(200)+test.text)
+		want := fmt.Sprintf("%s:11: %s: a change needs a restart (%s)", r.file, test.key, test.reason)
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		r.mustAdmit(t, 100)
+	}
+	r.finish(t)
+}
+
+func TestChangedFileIsReloaded(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(100))
+	r.write(t, limits(200))
+	eventually(t, "the change is active", func() bool {
+		return requests(r.get(t, r.Address(), "/v1/servers")) == 200
+	})
+	if line := r.await(t, "configuration reloaded"); line["why"] != "the files changed" {
+		t.Errorf("got %v", line)
+	}
+	r.finish(t)
+}
+
+// Kubernetes mounts opsgate.yaml as a link to ..data/opsgate.yaml, and ..data as a link to a directory. An update replaces the link ..data.
+func TestReplacedSymbolicLinkIsReloaded(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, "")
+	dir := filepath.Dir(r.file)
+	mount := func(directory, text string) {
+		t.Helper()
+		if err := os.Mkdir(filepath.Join(dir, directory), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, directory, "opsgate.yaml"), []byte(r.base+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		link(t, directory, filepath.Join(dir, "..data"))
+	}
+	mount("first", limits(100))
+	link(t, "..data/opsgate.yaml", r.file)
+	eventually(t, "the file is a link", func() bool {
+		return requests(r.get(t, r.Address(), "/v1/servers")) == 100
+	})
+	mount("second", limits(200))
+	eventually(t, "the directory was replaced", func() bool {
+		return requests(r.get(t, r.Address(), "/v1/servers")) == 200
+	})
+	r.finish(t)
+}
+
+// link creates or replaces a symbolic link in one step.
+func link(t *testing.T, to, path string) {
+	t.Helper()
+	if err := os.Symlink(to, path+".next"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".next", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReloadLogsChangedKeys(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(100))
+	if err := r.reload(t, "rate_limit: {limits: [{requests: 100, per: 1m}], tokens: {tok-1: {limits: [{requests: 5, per: 1m}], owner: ada}}}\n"); err != nil {
+		t.Fatal(err)
+	}
+	const want = "[rate_limit.tokens.tok-1.limits[0].requests: now 5 rate_limit.tokens.tok-1.limits[0].per: now 1m " +
+		"rate_limit.tokens.tok-1.owner: now ada]"
+	if got := fmt.Sprint(r.await(t, "configuration reloaded")["changed"]); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	r.finish(t)
+}
+
+func TestReloadRetriesAMissingFile(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(100))
+	r.missing.Store(3)
+	if err := r.reload(t, limits(200)); err != nil {
+		t.Error(err)
+	}
+	r.mustAdmit(t, 200)
+	if refused := r.lines("configuration refused"); len(refused) > 0 {
+		t.Errorf("got %v", refused)
+	}
+	r.finish(t)
+}
+
+func TestRetriesOfARefusedConfigurationAreLoggedOnce(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(100))
+	if err := os.Remove(r.file); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the missing file is reported", func() bool { return len(r.lines("configuration refused")) == 1 })
+	for range 2 {
+		before := r.loads.Load()
+		r.ahead.Add(int64(10 * time.Second))
+		eventually(t, "a retry", func() bool { return r.loads.Load() >= before+10 })
+	}
+	if refused := r.lines("configuration refused"); len(refused) != 1 || !strings.Contains(fmt.Sprint(refused[0]["problem"]), "no such file") {
+		t.Errorf("got %v", refused)
+	}
+	if got := r.metric(t, `opsgate_config_reloads_total{outcome="refused"}`); got != "1" {
+		t.Errorf("%s refusals counted", got)
+	}
+	r.mustAdmit(t, 100)
+	r.write(t, limits(100))
+	eventually(t, "the file is back", func() bool { return r.metric(t, "opsgate_config_last_reload_successful") == "1" })
+	r.finish(t)
+}
+
+func TestLimitsExpire(t *testing.T) {
+	services := startServices(t)
+	expires := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	r := reloadingGateway(t, services, fmt.Sprintf("rate_limit:\n  limits: [{requests: 100, per: 1m}]\n  tokens:\n    %s:\n"+
+		"      {limits: [{requests: 500, per: 1m}], owner: sre@example.com, reason: migration, expires: %s}\n", tokenID, expires))
+	r.mustAdmit(t, 500)
+	version := r.await(t, "serving")["config_version"]
+	if err := r.reload(t, "listn: 1\n"); err == nil {
+		t.Error("an invalid configuration: no error")
+	}
+	r.ahead.Store(int64(2 * time.Hour))
+	eventually(t, "the limits have expired", func() bool {
+		return requests(r.get(t, r.Address(), "/v1/servers")) == 100
+	})
+	line := r.await(t, "limits expired")
+	if line["key"] != "rate_limit.tokens."+tokenID || line["origin"] != r.file+":13" || line["owner"] != "sre@example.com" ||
+		line["reason"] != "migration" {
+		t.Errorf("got %v", line)
+	}
+	if got := r.metric(t, fmt.Sprintf("opsgate_config_info{version=%q}", version)); got != "1" {
+		t.Error("the expiry changed the version")
+	}
+	if got := r.metric(t, "opsgate_config_last_reload_successful"); got != "0" {
+		t.Error("the file is still invalid, but the last reload is reported successful")
+	}
+	r.finish(t)
+}
+
+func TestReloadChangesTheLogLevel(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(100))
+	for _, step := range []struct {
+		text string
+		want bool
+	}{
+		{"", true}, {"log: {level: error}\n", false}, {"log: {level: debug}\n", true}, {"log: {access: false}\n", false},
+	} {
+		if err := r.reload(t, limits(100)+step.text); err != nil {
+			t.Fatal(err)
+		}
+		before := len(r.lines("request"))
+		r.mustAdmit(t, 100)
+		if step.want {
+			eventually(t, "a line for the request", func() bool { return len(r.lines("request")) > before })
+			continue
+		}
+		r.mustAdmit(t, 100) // on the same connection, so the first request has been logged
+		if len(r.lines("request")) > before {
+			t.Errorf("%q: a request is logged", step.text)
+		}
+	}
+	r.finish(t)
+}
+
+func TestReloadChangesThePublicURL(t *testing.T) {
+	services := startServices(t)
+	r := reloadingGateway(t, services, limits(100))
+	if page := r.get(t, r.Address(), "/openapi.yaml").body; !strings.Contains(page, "http://"+r.Address().String()) {
+		t.Error("the page does not have the host of the request")
+	}
+	if err := r.reload(t, limits(100)+"public_url: https://api.acme.example\n"); err != nil {
+		t.Fatal(err)
+	}
+	if page := r.get(t, r.Address(), "/openapi.yaml").body; !strings.Contains(page, "https://api.acme.example") || strings.Contains(page, r.Address().String()) {
+		t.Error("the page does not have the public URL")
+	}
+	r.finish(t)
+}
+
+func TestReloadWithoutLoadFails(t *testing.T) {
+	e, err := listen(t, settings("127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Reload(t.Context(), "test"); err == nil {
+		t.Error("no error")
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}

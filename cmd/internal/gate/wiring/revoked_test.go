@@ -1,0 +1,39 @@
+package edge_test
+
+import (
+	"strings"
+	"testing"
+
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/gateway"
+)
+
+func TestRevokedTokenIsLoggedAndExplained(t *testing.T) {
+	i := inspect(t, overrides)
+	i.services.revoked.Store(true)
+	if x := i.explain(t, "GET", "/v1/servers"); x.Token.Cached || outcomes(x)["token"] != gateway.Unknown {
+		t.Errorf("before any request: %+v", x)
+	}
+	got := i.get(t, i.Address(), "/v1/servers")
+	if got.status != 401 || strings.Contains(got.body, "revoked") || strings.Contains(got.body, tokenID) {
+		t.Errorf("got %+v", got)
+	}
+	if line := i.log.String(); !strings.Contains(line, `"cause":"token:revoked"`) || !strings.Contains(line, `"token_id":"`+tokenID+`"`) {
+		t.Errorf("the log has %s", line)
+	}
+	x := i.explain(t, "GET", "/v1/servers", "team_id", teamID)
+	if a := x.Answer; a.Status != 401 || a.Code != "unauthorized" || a.Cause != "token:revoked" || a.FailedCheck != "token" || !strings.Contains(got.body, a.Text) {
+		t.Errorf("explained is %+v, answered %+v", a, got)
+	}
+	if k := x.Token; !k.Cached || k.Freshness != admin.Revoked || k.TeamID != teamID || k.AIPlan != nil || k.Scopes != nil {
+		t.Errorf("token %+v", k)
+	}
+	for _, c := range x.Checks {
+		if c.Name == "token" && (c.Outcome != gateway.Refuses || c.Detail != "the token was revoked") {
+			t.Errorf("check %+v", c)
+		}
+	}
+	if state := getJSON[admin.TokenLimits](t, i, "/admin/limits/"+tokenID); state.Token.Freshness != admin.Revoked || state.Policy.Class != "token" {
+		t.Errorf("limits %+v", state)
+	}
+}

@@ -1,0 +1,83 @@
+package tracing_test
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"opsgate/cmd/internal/kit/tracing"
+)
+
+func TestTheSampledFractionIsRecorded(t *testing.T) {
+	r := open(t, "http://127.0.0.1:1")
+	defer r.Close()
+	req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
+	for _, sample := range []float64{0, 0.01, 0.25, 1} {
+		const requests = 40_000
+		tracer, recorded := r.Tracer(tracing.Settings{Sample: sample}), 0.0
+		for range requests {
+			if _, request := tracer.Trace(t.Context(), req, "/v1/servers"); request != nil {
+				recorded++
+			}
+		}
+		// Six standard deviations: once in 500 million runs.
+		if most := 6 * math.Sqrt(requests*sample*(1-sample)); math.Abs(recorded-requests*sample) > most {
+			t.Errorf("of %d requests at %v, %v were recorded", requests, sample, recorded)
+		}
+	}
+}
+
+// A trusted proxy may forward the trace state of a client.
+func TestATraceStateWithATokenIsDropped(t *testing.T) {
+	r := open(t, "http://127.0.0.1:1")
+	defer r.Close()
+	tracer := r.Tracer(tracing.Settings{Trust: tracing.TrustAlways, TokenPrefix: "ops_live_"})
+	for _, sampled := range []string{"00", "01"} {
+		for state, want := range map[string]string{"vendor=1": "vendor=1", "vendor=1,token=ops_live_x": "", "ops_live_x=1": ""} {
+			req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
+			req.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-"+sampled)
+			req.Header.Set("Tracestate", state)
+			ctx, request := tracer.Trace(t.Context(), req, "/v1/servers")
+			at := trace.SpanContextFromContext(ctx)
+			if got := at.TraceState().String(); got != want || at.TraceID().String() != "0af7651916cd43dd8448eb211c80319c" {
+				t.Errorf("%s, %s: got %q of %s", sampled, state, got, at.TraceID())
+			}
+			if request != nil {
+				request.End(http.StatusOK, "")
+			}
+		}
+	}
+}
+
+// BenchmarkUnrecorded measures a request that is not recorded.
+func BenchmarkUnrecorded(b *testing.B) {
+	r := open(b, "http://127.0.0.1:1")
+	defer r.Close()
+	tracer := r.Tracer(tracing.Settings{Sample: 1e-9})
+	req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
+	b.ReportAllocs()
+	for b.Loop() {
+		tracer.Trace(context.Background(), req, "/v1/servers")
+	}
+}
+
+// BenchmarkRecorded measures a recorded request with two steps.
+func BenchmarkRecorded(b *testing.B) {
+	r := open(b, "http://127.0.0.1:1")
+	defer r.Close()
+	tracer := r.Tracer(tracing.Settings{Sample: 1})
+	req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
+	b.ReportAllocs()
+	for b.Loop() {
+		ctx, request := tracer.Trace(context.Background(), req, "/v1/servers")
+		for range 2 {
+			_, end := request.StartSpan(ctx, "limits")
+			end("")
+		}
+		request.End(http.StatusOK, "")
+	}
+}

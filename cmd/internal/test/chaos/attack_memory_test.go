@@ -1,0 +1,234 @@
+package chaostest
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/test/processtest"
+	"opsgate/cmd/internal/gate/sizing"
+)
+
+// Row 36: as many connections as http.max_connections is by default, whose clients make each of them as large as they can, fit into the
+// memory limit, and another client is served.
+func TestAttackMemoryOfConnections(t *testing.T) {
+	parallel(t)
+	const mebi = 1 << 20
+	memory := either(460, 160) * mebi // the limit of a container of 512 MiB
+	n := sizing.MaxConnections(int64(memory), sizing.Measured())
+	public := newPublicTLS(t)
+	for _, attack := range []struct {
+		name  string
+		begin func(*attacker) error
+		most  int64 // live memory of a connection; 0 if the connections are closed because they are too large together
+	}{
+		{"idle, HTTP/1.1", (*attacker).idle, sizing.Measured().Connection},
+		{"idle, HTTP/2", (*attacker).idle2, sizing.Measured().Connection},
+		{"half a handshake", (*attacker).halfHandshake, sizing.Measured().Connection},
+		{"worst, HTTP/1.1", (*attacker).worst, sizing.Measured().WorstConnection},
+		{"worst, HTTP/2", (*attacker).worst2, sizing.Measured().WorstConnection},
+		{"half headers, HTTP/1.1", (*attacker).halfHeader, 0},
+		{"half headers of short fields, HTTP/1.1", (*attacker).manyFields, 0},
+		{"half headers, HTTP/2", (*attacker).halfHeader2, 0},
+		{"half a handshake message of 64 KiB", (*attacker).longHello, 0},
+	} {
+		t.Run(attack.name, func(t *testing.T) {
+			config := unlimited + public.config() + "http: {read_header_timeout: 1m}\n"
+			g := startLimited(t, fmt.Sprint(memory), everyService(shared.address), config)
+			if limit := int(g.metric(t, "opsgate_http_connections_limit")); limit != n {
+				t.Fatalf("the limit is %d connections, not %d", limit, n)
+			}
+			client := newClient(t, public.roots())
+			other := callers{
+				client: client, token: always(tokens(t)["full"].Text), rate: either(100.0, 20.0), number: 4, url: always(notFoundURL(g.tlsURL())),
+			}
+			other.during(t, time.Second)
+			before := g.liveMemory(t)
+			stop := other.start(t)
+			attackers := attackWith(t, n, g.socket(), public.client(), attack.begin)
+			sleep(t, time.Second)
+			newcomer := &http.Client{Transport: withoutKeepAlives(client.Transport), Timeout: maxWait}
+			if status, _ := me(t.Context(), newcomer, g.tlsURL(), tokens(t)["full"].Text); status != http.StatusOK {
+				t.Errorf("a new client: got %d", status)
+			}
+			others := stop()
+			open := int(g.metric(t, "opsgate_http_connections_open"))
+			grown := g.liveMemory(t) - before
+			report(t, "36", fmt.Sprintf("%s: of %d connections, open", attack.name, attackers), open, "")
+			if attack.most > 0 && open < n*9/10 {
+				t.Errorf("only %d of %d connections are open", open, n)
+			}
+			atMost(t, "36", fmt.Sprintf("%s: of %d requests of another client, failed", attack.name, len(others)), len(others.failed()), len(others)/100)
+			g.checkMemory(t, attack.name, grown, open, attack.most, memory)
+		})
+	}
+}
+
+// checkMemory checks the live memory of the connections, and the largest resident memory of the process. With the race detector these
+// are several times as large.
+func (g *gateway) checkMemory(t *testing.T, name string, grown, open int, most int64, limit int) {
+	t.Helper()
+	resident := g.peakMemory(t)
+	if processtest.Race {
+		return
+	}
+	if most > 0 {
+		atMost(t, "36", name+": bytes of live memory per connection", grown/max(1, open), int(most))
+	} else {
+		atMost(t, "36", name+": live memory, MiB", grown>>20, int(sizing.ConnectionMemory(int64(limit), sizing.Measured()))>>20)
+	}
+	atMost(t, "36", name+": largest resident memory, MiB", resident>>20, limit>>20)
+}
+
+// liveMemory returns the bytes of heap and stacks that are in use after garbage collections.
+func (g *gateway) liveMemory(t *testing.T) int {
+	t.Helper()
+	for range 2 { // the first one empties pools
+		g.get(t, "/debug/pprof/heap?gc=1")
+	}
+	return int(g.metric(t, "go_memstats_heap_alloc_bytes") + g.metric(t, "go_memstats_stack_inuse_bytes"))
+}
+
+// peakMemory returns the largest resident memory of the process in bytes.
+func (g *gateway) peakMemory(t *testing.T) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.cmd.Process.Pid))
+	if err != nil {
+		t.Skip("the largest resident memory is known on Linux only")
+	}
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	text, _, _ := strings.Cut(after, "kB")
+	kibi, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kibi << 10
+}
+
+// attackWith opens n connections, calls begin on each, and returns how many that succeeded on. They are closed at the end of the test.
+func attackWith(t *testing.T, n int, address string, config *tls.Config, begin func(*attacker) error) (begun int) {
+	t.Helper()
+	var mu sync.Mutex
+	var opening sync.WaitGroup
+	const workers = 8
+	for worker := range workers {
+		opening.Go(func() {
+			for i := worker; i < n; i += workers {
+				conn, err := dialFrom("", address)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				t.Cleanup(func() { _ = conn.Close() })
+				_ = conn.SetDeadline(time.Now().Add(maxWait))
+				if begin(&attacker{raw: conn, config: config}) == nil { // fails if the gateway closes the connection
+					mu.Lock()
+					begun++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	opening.Wait()
+	return begun
+}
+
+// An attacker is one connection, which its methods make as large as the gateway lets them.
+type attacker struct {
+	raw    net.Conn
+	config *tls.Config
+	tls    *tls.Conn
+}
+
+// halfRecord begins a TLS record of 16 KiB, for which crypto/tls allocates a buffer.
+func (a *attacker) halfRecord() error {
+	_, err := a.raw.Write([]byte{23, 3, 3, 0x40, 0, 1})
+	return err
+}
+
+// halfHandshake sends a ClientHello and no more.
+func (a *attacker) halfHandshake() error {
+	err := tls.Client(mute{a.raw}, a.config).Handshake()
+	if errors.Is(err, errMute) {
+		return nil
+	}
+	return err
+}
+
+// mute is a connection on which the client ignores what it receives.
+type mute struct{ net.Conn }
+
+var errMute = errors.New("the client has read something")
+
+func (m mute) Read(p []byte) (int, error) {
+	if n, err := m.Conn.Read(p); err != nil {
+		return n, err
+	}
+	return 0, errMute
+}
+
+// longHello begins a ClientHello of 64 KiB.
+func (a *attacker) longHello() error {
+	const record = 16 << 10
+	message := append([]byte{1, 0, 0xff, 0xff}, make([]byte, 3*record)...)
+	for len(message) > 0 {
+		part := message[:min(len(message), record)]
+		message = message[len(part):]
+		if _, err := a.raw.Write(append([]byte{22, 3, 1, byte(len(part) >> 8), byte(len(part))}, part...)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send completes a handshake with HTTP/1.1 and writes a text.
+func (a *attacker) send(text string) error {
+	if a.tls == nil {
+		a.tls = tls.Client(a.raw, a.config)
+	}
+	_, err := io.WriteString(a.tls, text)
+	return err
+}
+
+const requestLine = "GET /v1/me HTTP/1.1\r\nHost: h\r\n"
+
+func (a *attacker) idle() error { return a.request("") }
+
+// request sends a request with a header field of that value, and reads the response.
+func (a *attacker) request(value string) error {
+	if err := a.send(requestLine + "X: " + value + "\r\n\r\n"); err != nil {
+		return err
+	}
+	_, _, err := readResponse(bufio.NewReader(a.tls))
+	return err
+}
+
+func (a *attacker) halfHeader() error {
+	return a.send(requestLine + "X-Slow: " + strings.Repeat("v", 31_000))
+}
+
+func (a *attacker) manyFields() error { return a.send(requestLine + fields(31_000)) }
+
+// worst leaves a TLS buffer of 16 KiB from an earlier request, as many header fields as do not count, and half a record.
+func (a *attacker) worst() error {
+	return errors.Join(a.request(strings.Repeat("v", 12_000)), a.send(requestLine+fields(900)), a.halfRecord())
+}
+
+// fields returns that many bytes of header fields, each as short as possible.
+func fields(size int) string {
+	var text strings.Builder
+	for i := 0; text.Len() < size; i++ {
+		text.WriteString(strconv.FormatInt(int64(i), 36) + ":\r\n")
+	}
+	return text.String()
+}

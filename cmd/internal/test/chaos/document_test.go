@@ -1,0 +1,89 @@
+package chaostest
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const root = "../../../.."
+
+func TestDocumentsNameExistingTests(t *testing.T) {
+	existing := testsBelow(t)
+	for _, page := range []struct {
+		name string
+		min  int // number of named tests
+	}{{"reliability.md", 50}, {"security.md", 50}, {"adding-an-operation.md", 10}} {
+		named := regexp.MustCompile("`(?:([a-z]+)\\.)?(Test\\w+)`").FindAllStringSubmatch(readPage(t, page.name), -1)
+		for _, name := range named {
+			folder := name[1]
+			if folder == "" {
+				folder = "chaostest"
+			}
+			if !existing[folder+"."+name[2]] {
+				t.Errorf("%s: there is no %s.%s", page.name, folder, name[2])
+			}
+		}
+		if len(named) < page.min {
+			t.Errorf("%s names only %d tests", page.name, len(named))
+		}
+	}
+}
+
+// Each failure in docs/reliability.md, and each control and client behaviour in docs/security.md, names its test.
+func TestEveryRowNamesItsTest(t *testing.T) {
+	failures, _, _ := strings.Cut(readPage(t, "reliability.md"), "\n## Measured\n")
+	controls, _, _ := strings.Cut(readPage(t, "security.md"), "\n## Measured\n")
+	column := "" // heading of the table's last column
+	for line := range strings.Lines(failures + controls) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		last := strings.TrimSpace(cells[len(cells)-1])
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			column = ""
+		case column == "":
+			column = last
+		case column != "shown by" && column != "test", strings.HasPrefix(line, "|-"):
+		case strings.Contains(last, "Test") || strings.Contains(last, "make "):
+		case !strings.Contains(line, "see *") && last != "those of the services" && last != "the same two":
+			t.Errorf("no test: %s", line)
+		}
+	}
+}
+
+func readPage(t *testing.T, name string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(root, "docs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
+}
+
+// testsBelow returns the tests of all packages, as folder.Name.
+func testsBelow(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		for _, found := range function.FindAllStringSubmatch(string(source), -1) {
+			names[filepath.Base(filepath.Dir(path))+"."+found[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}

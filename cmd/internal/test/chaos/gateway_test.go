@@ -1,0 +1,290 @@
+package chaostest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/backend/demo"
+	"opsgate/ratelimit/demand"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+// tokens returns the demo tokens by name.
+func tokens(t testing.TB) map[string]demo.Token {
+	t.Helper()
+	all, err := demo.Tokens(authn.TokenFormat{Prefix: "ops_"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := make(map[string]demo.Token, len(all))
+	for _, token := range all {
+		byName[token.Name] = token
+	}
+	return byName
+}
+
+// texts returns the texts of demo tokens by name.
+func texts(t *testing.T, names ...string) map[string]string {
+	t.Helper()
+	all, some := tokens(t), make(map[string]string, len(names))
+	for _, name := range names {
+		some[name] = all[name].Text
+	}
+	return some
+}
+
+// gateway is a running opsgate.
+type gateway struct {
+	*process
+
+	program    string
+	url, admin string
+	file       string
+	base       string // start of each configuration
+	tokenFile  string // with the admin token; "" if none is required
+}
+
+// inRedis returns the configuration of limits that two gateways share. Timeouts are long in the short form, so that a busy machine does
+// not cause an outage.
+func inRedis(server *redistest.Server, more string) string {
+	return inRedisWithin(server, either(50*time.Millisecond, 2*time.Second), more)
+}
+
+func inRedisWithin(server *redistest.Server, timeout time.Duration, more string) string {
+	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n  redis: {addresses: [%q], timeout: %v}\n%s",
+		server.Addr(), timeout, more)
+}
+
+const (
+	// folder is a placeholder in a configuration for the gateway's own folder.
+	folder = "FOLDER"
+	record = "demand.jsonl"
+	// recorded configures a record of each decision.
+	recorded = "  demand: {file: " + folder + "/" + record + ", sample: 100%}\n"
+)
+
+// startTwo runs two gateways in front of the shared backend, with additional configuration, and returns when both are ready.
+func startTwo(t *testing.T, config string) []*gateway {
+	t.Helper()
+	upstreams := everyService(shared.address)
+	gateways := []*gateway{launchGateway(t, upstreams, config), launchGateway(t, upstreams, config)}
+	for _, g := range gateways {
+		g.waitUntilReady(t)
+	}
+	return gateways
+}
+
+// startGateway runs a gateway in front of the services, and returns when it is ready.
+func startGateway(t *testing.T, upstreams services, config string) *gateway {
+	t.Helper()
+	g := launchGateway(t, upstreams, config)
+	g.waitUntilReady(t)
+	return g
+}
+
+// launchGateway starts a gateway without waiting until it serves. Its drain wait is 0 unless config sets it.
+func launchGateway(t *testing.T, upstreams services, config string) *gateway {
+	t.Helper()
+	return launchProgram(t, "opsgate", upstreams, config)
+}
+
+// launchProgram is launchGateway for another build of the gateway.
+func launchProgram(t *testing.T, program string, upstreams services, config string) *gateway {
+	t.Helper()
+	g := newGateway(t, program, upstreams, config)
+	g.process = start(t, g.program, "serve", "--config="+g.file)
+	return g
+}
+
+// startLimited is startGateway under a memory limit (GOMEMLIMIT).
+func startLimited(t *testing.T, memory string, upstreams services, config string) *gateway {
+	t.Helper()
+	g := newGateway(t, "opsgate", upstreams, config)
+	cmd := exec.Command(program(g.program), "serve", "--config="+g.file)
+	cmd.Env = append(os.Environ(), "GOMEMLIMIT="+memory)
+	g.process = startCommand(t, g.program, cmd)
+	g.waitUntilReady(t)
+	return g
+}
+
+// newGateway writes the configuration of a gateway. Its drain wait is 0 unless config sets it.
+func newGateway(t *testing.T, program string, upstreams services, config string) *gateway {
+	t.Helper()
+	g := &gateway{program: program, file: filepath.Join(t.TempDir(), "opsgate.yaml"), base: upstreams.configuration()}
+	if !strings.Contains(config, "shutdown:") {
+		g.base += "shutdown: {drain_wait: 0s}\n"
+	}
+	g.configure(t, config)
+	return g
+}
+
+// waitUntilServing waits until the gateway listens, and reads its addresses from the log.
+func (g *gateway) waitUntilServing(t *testing.T) {
+	t.Helper()
+	serving, err := g.line("serving")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.url, g.admin = fmt.Sprint("http://", serving["listen"]), fmt.Sprint("http://", serving["admin_listen"])
+}
+
+// waitUntilReady waits until the gateway is ready, with no degraded dependency.
+func (g *gateway) waitUntilReady(t *testing.T) {
+	t.Helper()
+	g.waitUntilServing(t)
+	eventually(t, "the gateway is ready", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
+}
+
+// restart starts a stopped gateway again, with its addresses and configuration.
+func (g *gateway) restart(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile(g.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	anywhere := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}"
+	here := fmt.Sprintf("listen: %s\nadmin: {listen: %s}", strings.TrimPrefix(g.url, "http://"), strings.TrimPrefix(g.admin, "http://"))
+	g.base = strings.Replace(g.base, anywhere, here, 1)
+	if err := os.WriteFile(g.file, []byte(strings.Replace(string(text), anywhere, here, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.process = start(t, g.program, "serve", "--config="+g.file)
+	g.waitUntilReady(t)
+}
+
+// configure replaces the configuration file atomically.
+func (g *gateway) configure(t *testing.T, config string) {
+	t.Helper()
+	next := g.file + ".next"
+	text := g.base + strings.ReplaceAll(config, folder, filepath.Dir(g.file))
+	if err := errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Rename(next, g.file)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (g *gateway) sighup(t *testing.T) {
+	t.Helper()
+	g.signal(t, syscall.SIGHUP)
+}
+
+// get returns a page of the admin listener.
+func (g *gateway) get(t *testing.T, path string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.admin+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.tokenFile != "" {
+		request.Header.Set("Authorization", "Bearer "+secretIn(t, g.tokenFile))
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// metric returns the value of a series. It fails the test if the series does not exist.
+func (g *gateway) metric(t *testing.T, series string) float64 {
+	t.Helper()
+	for line := range strings.Lines(g.get(t, "/metrics")) {
+		if text, ok := strings.CutPrefix(line, series+" "); ok {
+			value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return value
+		}
+	}
+	t.Fatalf("there is no metric %s", series)
+	return 0
+}
+
+// sum returns the sum of a series over gateways.
+func sum(t *testing.T, gateways []*gateway, series string) (n int) {
+	t.Helper()
+	for _, g := range gateways {
+		n += int(g.metric(t, series))
+	}
+	return n
+}
+
+// storeModes reports whether all gateways count in Redis, and whether none does.
+func storeModes(t *testing.T, gateways []*gateway) (all, none bool) {
+	t.Helper()
+	n := sum(t, gateways, `opsgate_rate_limit_store_mode{mode="shared"}`)
+	return n == len(gateways), n == 0
+}
+
+// decisionTimes has the recorded decisions for a token, by the clock of the gateway or of Redis.
+type decisionTimes struct {
+	admitted  []time.Time
+	local     int       // admitted in local mode
+	lastLocal time.Time // last decision in local mode
+}
+
+// record returns the file of its record.
+func (g *gateway) record() string { return filepath.Join(filepath.Dir(g.file), record) }
+
+// decisions stops the gateways and returns their recorded decisions by token id.
+func decisions(t *testing.T, gateways []*gateway) map[string]decisionTimes {
+	t.Helper()
+	var files []string
+	for _, g := range gateways {
+		g.end(t)
+		files = append(files, g.record())
+	}
+	events, err := demand.Open(files...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = events.Close() }()
+	byToken := map[string]decisionTimes{}
+	for e, err := range events.Events() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := byToken[e.TokenID]
+		if e.Allowed {
+			d.admitted = append(d.admitted, e.At)
+		}
+		if e.Local {
+			d.lastLocal = e.At
+		}
+		if e.Local && e.Allowed {
+			d.local++
+		}
+		byToken[e.TokenID] = d
+	}
+	return byToken
+}
+
+// maxIn returns the maximum number of times within any interval of that length.
+func maxIn(times []time.Time, per time.Duration) (n int) {
+	slices.SortFunc(times, time.Time.Compare)
+	first := 0
+	for i := range times {
+		for times[i].Sub(times[first]) >= per {
+			first++
+		}
+		n = max(n, i-first+1)
+	}
+	return n
+}

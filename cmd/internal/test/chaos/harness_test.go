@@ -1,0 +1,151 @@
+package chaostest
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"opsgate/cmd/internal/test/processtest"
+)
+
+var (
+	full = flag.Bool("full", false, "take as long as the table states, and check every bound")
+
+	// programs is the folder of the built programs.
+	programs string
+	// shared is the backend of tests that do not break their backend.
+	shared *backend
+	// table collects the measured values.
+	table struct {
+		sync.Mutex
+		figures []figure
+	}
+)
+
+// figure is a measured value of a row of the table, with its bound.
+type figure struct{ row, what, got, bound string }
+
+// stormRow is the row of frequent configuration changes, which has no number.
+const stormRow = "storm"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "chaostest")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	programs = dir
+	if err := processtest.Build(dir, "opsgate", "opsbackend"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	shared, err = launchBackend("127.0.0.1:0", filepath.Join(dir, "data"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "starting the backend:", err)
+		return 1
+	}
+	code := m.Run()
+	if *full {
+		printTable()
+	}
+	if err := shared.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err, shared.log.String())
+		return 1
+	}
+	return code
+}
+
+func program(name string) string { return filepath.Join(programs, name) }
+
+// printTable prints the figures by row; rows without a number come last.
+func printTable() {
+	table.Lock()
+	defer table.Unlock()
+	number := func(f figure) int {
+		n, err := strconv.Atoi(f.row)
+		if err != nil {
+			return len(table.figures) + 100
+		}
+		return n
+	}
+	slices.SortStableFunc(table.figures, func(a, b figure) int { return cmp.Compare(number(a), number(b)) })
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "\nROW\tWHAT\tFIGURE\tBOUND")
+	for _, f := range table.figures {
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.row, f.what, f.got, f.bound)
+	}
+	_ = w.Flush()
+}
+
+// report records a figure with its bound.
+func report(t *testing.T, row, what string, got, bound any) {
+	t.Helper()
+	f := figure{row, what, fmt.Sprint(got), fmt.Sprint(bound)}
+	t.Logf("row %s | %s | %s | %s", f.row, f.what, f.got, f.bound)
+	table.Lock()
+	defer table.Unlock()
+	table.figures = append(table.figures, f)
+}
+
+// expectNone checks that a count is 0, in both forms.
+func expectNone(t *testing.T, row, what string, n int) {
+	t.Helper()
+	report(t, row, what, n, "none")
+	if n != 0 {
+		t.Errorf("%s: %d", what, n)
+	}
+}
+
+// atMost checks a count against its bound, in both forms.
+func atMost(t *testing.T, row, what string, n, bound int) {
+	t.Helper()
+	report(t, row, what, n, fmt.Sprint("at most ", bound))
+	if n > bound {
+		t.Errorf("%s: %d, at most %d", what, n, bound)
+	}
+}
+
+// within checks a time against its bound, with slack in the short form.
+func within(t *testing.T, row, what string, got, bound time.Duration) {
+	t.Helper()
+	report(t, row, what, tenths(got), fmt.Sprint("at most ", tenths(bound)))
+	if !*full {
+		bound += slack
+	}
+	if got > bound {
+		t.Errorf("%s: %v, at most %v", what, got, bound)
+	}
+}
+
+// tenths rounds to tenths of a millisecond.
+func tenths(d time.Duration) time.Duration { return d.Round(time.Millisecond / 10) }
+
+// skipIfShort skips a long test with go test -short.
+func skipIfShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long: make test-all runs it")
+	}
+}
+
+// either returns inFull in the full form, and inShort in the short form.
+func either[T any](inFull, inShort T) T {
+	if *full {
+		return inFull
+	}
+	return inShort
+}

@@ -1,0 +1,187 @@
+package chaostest
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/gate/admin/admintest"
+	"opsgate/cmd/internal/gate/sizing"
+)
+
+// BenchmarkTLS measures the CPU time of the gateway per request, by kind of connection: 16 clients list the demo's servers. The cost of
+// a handshake is the difference of two rows; it checks the one that `opsgate size` assumes.
+func BenchmarkTLS(b *testing.B) {
+	authority := admintest.NewAuthority(b)
+	p256 := secured{pair: authority.Server(b, 1), root: authority.Root}
+	rsa2048 := rsaSecured(b)
+	measured := map[string]time.Duration{}
+	for _, row := range []struct {
+		name           string
+		secured        *secured
+		http2, resumes bool
+		ends           bool // one request per connection
+	}{
+		{name: "kept connection: no TLS"},
+		{name: "kept connection: HTTP 1.1", secured: &p256},
+		{name: "kept connection: HTTP 2", secured: &p256, http2: true},
+		{name: "new connection: no TLS", ends: true},
+		{name: "new connection: P-256", secured: &p256, ends: true},
+		{name: "new connection: P-256 resumed", secured: &p256, ends: true, resumes: true},
+		{name: "new connection: RSA 2048", secured: &rsa2048, ends: true},
+	} {
+		b.Run(row.name, func(b *testing.B) {
+			m := startMeasured(b, row.secured)
+			client := func() *http.Transport {
+				own := &http.Transport{ForceAttemptHTTP2: row.http2, DisableKeepAlives: row.ends}
+				if row.secured != nil {
+					own.TLSClientConfig = row.secured.client(row.resumes)
+				}
+				b.Cleanup(own.CloseIdleConnections)
+				return own
+			}
+			m.request(b, client())
+			before := m.cpuSeconds(b)
+			b.SetParallelism(max(1, 16/runtime.GOMAXPROCS(0)))
+			b.RunParallel(func(pb *testing.PB) {
+				for own := client(); pb.Next(); {
+					m.request(b, own)
+				}
+			})
+			seconds := (m.cpuSeconds(b) - before) / float64(b.N)
+			measured[row.name] = time.Duration(seconds * float64(time.Second))
+			b.ReportMetric(seconds*1e6, "gateway-µs/op")
+		})
+	}
+	handshake, assumed := measured["new connection: P-256"]-measured["new connection: no TLS"], sizing.Measured().Handshake
+	if len(measured) == 7 && (handshake > assumed*5/4 || handshake < assumed/2) {
+		b.Errorf("a handshake takes %v, and opsgate size assumes %v", handshake, assumed)
+	}
+}
+
+// secured is the certificate of a listener and the root that its clients trust.
+type secured struct {
+	pair admintest.Pair
+	root *x509.Certificate
+}
+
+func (s *secured) client(resumes bool) *tls.Config {
+	c := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+	c.RootCAs.AddCert(s.root)
+	if resumes {
+		c.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	}
+	return c
+}
+
+// rsaSecured returns a self-signed certificate with an RSA key.
+func rsaSecured(b *testing.B) secured {
+	b.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		b.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	root, err := x509.ParseCertificate(der)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return secured{root: root, pair: admintest.Pair{
+		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		Key:         pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
+	}}
+}
+
+// measured is a gateway with readable CPU time.
+type measured struct{ url, admin, token string }
+
+// startMeasured runs a gateway in front of the shared backend, with TLS unless certificate is nil.
+func startMeasured(b *testing.B, certificate *secured) measured {
+	b.Helper()
+	config, scheme := everyService(shared.address).configuration()+unlimited+"shutdown: {drain_wait: 0s}\n", "http"
+	if certificate != nil {
+		files := admintest.Write(b, certificate.pair.Certificate, certificate.pair.Key)
+		config, scheme = config+fmt.Sprintf("tls: {cert_file: %q, key_file: %q}\n", files[0], files[1]), "https"
+	}
+	file := filepath.Join(b.TempDir(), "opsgate.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	p, err := launch("opsgate", "serve", "--config="+file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := p.stop(); err != nil {
+			b.Error(err)
+		}
+	})
+	serving, err := p.line("serving")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return measured{
+		url: fmt.Sprint(scheme, "://", serving["listen"]), admin: fmt.Sprint("http://", serving["admin_listen"]),
+		token: tokens(b)["full"].Text,
+	}
+}
+
+func (m measured) request(b *testing.B, client *http.Transport) {
+	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, m.url+"/v1/servers", http.NoBody)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	request.Header.Set("Authorization", "Bearer "+m.token)
+	response, err := client.RoundTrip(request)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != http.StatusOK {
+		b.Errorf("%s, %v", response.Status, err)
+	}
+	_ = response.Body.Close()
+}
+
+// cpuSeconds returns the CPU time of the gateway's process.
+func (m measured) cpuSeconds(b *testing.B) float64 {
+	b.Helper()
+	response, err := http.Get(m.admin + "/metrics")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "\nprocess_cpu_seconds_total ")
+	value, _, _ := strings.Cut(after, "\n")
+	seconds, err := strconv.ParseFloat(value, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return seconds
+}

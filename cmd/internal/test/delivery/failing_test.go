@@ -1,0 +1,138 @@
+package deliverytest
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"opsgate/cmd/internal/backend/command"
+	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/webhook"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+)
+
+// Of 50 receivers, one hangs, and two fail at first. The others get all messages before the first attempt at the one that hangs has ended,
+// and those that fail get all messages later, in order.
+func TestReceiverThatFailsDelaysNoOther(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the first retry: make test-all runs it")
+	}
+	const subscribers, hangs = 50, 1
+	failing := map[string]bool{}
+	var failures atomic.Int64
+	var timedOut, recovered atomic.Bool
+	to := startReceivers(t, func(ctx context.Context, subscriber string) bool {
+		switch {
+		case strings.HasSuffix(subscriber, "/hooks/1"):
+			<-ctx.Done()
+			timedOut.Store(true)
+			return true
+		case failing[subscriber] && !recovered.Load():
+			failures.Add(1)
+			return true
+		}
+		return false
+	})
+	p := newPage(t, to, subscribers)
+	failing[p.subscribers[0]], failing[p.subscribers[3]] = true, true // an email and a webhook
+	s := startService(t, p.data, to)
+	want := []string{"mark-1-0", "mark-2-0", "mark-3-0"}
+	for _, mark := range want {
+		_, err := s.incident.CreateIncident(t.Context(), p.incident(mark))
+		must(t, err)
+	}
+	healthy := subscribers - hangs - len(failing)
+	eventually(t, "all messages to the others arrive", func() bool { return to.count() >= healthy*len(want) })
+	if timedOut.Load() {
+		t.Error("messages to the others waited for the receiver that hangs")
+	}
+	eventually(t, "both failed", func() bool { return failures.Load() >= int64(len(failing)) })
+	recovered.Store(true)
+	eventually(t, "all messages to those that failed arrive", func() bool { return to.count() >= (subscribers-hangs)*len(want) })
+	p.subscribers = slices.Delete(p.subscribers, hangs, hangs+1)
+	checkArrivals(t, p, want, to.all())
+}
+
+// A message that fails for a day becomes a dead letter. After opsbackend delivery retry it arrives, with the same id.
+func TestDeadLetterIsSentAgain(t *testing.T) {
+	var attempts atomic.Int64
+	var recovered atomic.Bool
+	to := startReceivers(t, func(context.Context, string) bool {
+		attempts.Add(1)
+		return !recovered.Load()
+	})
+	p := newPage(t, to, 2) // the email waits, because there is no sender for it
+	c := &clock{now: time.Now()}
+	startDispatcher(t, p, c)
+	createIncident(t, p, "mark-1-0")
+	eventually(t, "an attempt fails", func() bool { return attempts.Load() == 1 })
+
+	listed := func() []string {
+		return strings.Split(strings.TrimSpace(command(t, "delivery", "list", "--data-dir", p.data, "--state", "dead")), "\n")[1:]
+	}
+	c.move(25 * time.Hour)
+	eventually(t, "the message becomes a dead letter", func() bool { return len(listed()) == 1 })
+	id := strings.Fields(listed()[0])[0]
+	recovered.Store(true)
+	command(t, "delivery", "retry", "--data-dir", p.data, id)
+	eventually(t, "the message arrives", func() bool { return to.count() == 1 })
+	if got := to.all()[0]; got.id != id || got.mark != "mark-1-0" {
+		t.Errorf("%s arrived with the id %s, want %s", got.mark, got.id, id)
+	}
+	if dead := listed(); len(dead) != 0 {
+		t.Errorf("dead letters after the retry: %v", dead)
+	}
+}
+
+// startDispatcher delivers webhooks by the clock until the end of the test.
+func startDispatcher(t *testing.T, p *page, c *clock) {
+	t.Helper()
+	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: p.data})
+	must(t, err)
+	dispatcher := delivery.New(backend.Store(), delivery.Options{
+		Clock: c.Now,
+		Senders: map[string]delivery.Sender{
+			delivery.Webhook: webhook.New(webhook.Options{AllowHTTP: true, DialContext: new(net.Dialer).DialContext}),
+		},
+	})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- dispatcher.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		must(t, <-ended)
+		must(t, backend.Close())
+	})
+}
+
+// createIncident creates an incident by a process that does not deliver.
+func createIncident(t *testing.T, p *page, mark string) {
+	t.Helper()
+	api := launch(t, "opsbackend", nil, "serve", "--listen=127.0.0.1:0", "--data-dir="+p.data, "--no-delivery")
+	address, _ := api.record("serving")["address"].(string)
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	_, err = incidentv1.NewIncidentServiceClient(conn).CreateIncident(t.Context(), p.incident(mark))
+	must(t, err)
+	must(t, conn.Close())
+	api.stop()
+}
+
+// command runs opsbackend to its end, and returns its output.
+func command(t *testing.T, arguments ...string) string {
+	t.Helper()
+	var out, log bytes.Buffer
+	if code := backendcmd.Run(t.Context(), arguments, backendcmd.Environment{Out: &out, Err: &log}); code != 0 {
+		t.Fatalf("%v: exit code %d, %s", arguments, code, &log)
+	}
+	return out.String()
+}

@@ -1,0 +1,268 @@
+package apidocstest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/webhook"
+)
+
+const (
+	repository        = "../../../.."
+	notificationsPage = repository + "/docs/notifications.md"
+	payloadSchema     = repository + "/cmd/internal/backend/webhook/payload.schema.json"
+	python            = repository + "/tools/clients/python/.venv/bin/python"
+)
+
+// titled returns the blocks of the page by their titles.
+func titled(t *testing.T) map[string]string {
+	t.Helper()
+	page, err := os.ReadFile(notificationsPage)
+	must(t, err)
+	blocks := make(map[string]string)
+	for _, block := range fences.FindAllStringSubmatch(string(page), -1) {
+		blocks[block[2]] = block[3]
+	}
+	return blocks
+}
+
+// The page shows the schema as it is, and a payload as the sender writes it.
+func TestNotificationsPageShowsTheSchemaAndAPayload(t *testing.T) {
+	blocks := titled(t)
+	schema, err := os.ReadFile(payloadSchema)
+	must(t, err)
+	if blocks["payload.schema.json"] != string(schema) {
+		t.Errorf("%s does not show %s", notificationsPage, payloadSchema)
+	}
+	encoded, err := json.Marshal(webhook.NewPayload(notification()))
+	must(t, err)
+	var shown, sent any
+	decode(t, []byte(blocks["payload.json"]), &shown)
+	decode(t, encoded, &sent)
+	if !reflect.DeepEqual(shown, sent) {
+		t.Errorf("the payload of the example is\n%s", encoded)
+	}
+}
+
+// TestReceiversOfNotificationsPage runs the receivers of the page. Each accepts deliveries of the real sender, also during a rotation,
+// processes a repeat only once, and refuses what is tampered, old, or signed with another key.
+func TestReceiversOfNotificationsPage(t *testing.T) {
+	blocks := titled(t)
+	for _, name := range []string{"receiver.py", "receiver.mts", "receiver.go"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if blocks[name] == "" {
+				t.Fatalf("%s has no %s", notificationsPage, name)
+			}
+			checkReceiver(t, startReceiver(t, name, blocks[name]))
+		})
+	}
+}
+
+var (
+	receiverSecret = bytes.Repeat([]byte("r"), 32)
+	otherSecret    = bytes.Repeat([]byte("o"), 32)
+)
+
+// notification is the message of the page's example.
+func notification() delivery.Message {
+	at := time.Date(2026, 11, 22, 9, 41, 7, 123_000_000, time.UTC)
+	return delivery.Message{
+		ID: "019ab0de-4b31-7c22-9d6f-5f1f4f3f2a10", Event: delivery.IncidentCreated, CreatedAt: at, Attempt: 1,
+		Subscriber: delivery.Subscriber{Address: "http://hooks.example/", Secrets: [][]byte{receiverSecret}},
+		Page:       delivery.Page{ID: "3f6c1d5e-8a52-4f0e-9d0c-7c5b1f2a9e34", Name: "Harbour status", Hostname: "status.harbour.example"},
+		Incident: delivery.Incident{
+			ID: "019ab0de-4b2f-7f0a-8e6b-2f9f5c1d7a55", Title: "API errors – détails", Impact: "major", StartedAt: at,
+			Components: []delivery.Component{{ID: "b7e1f6d2-3c4a-4f58-8b9d-0a1b2c3d4e5f", Name: "Public API"}},
+		},
+		Update: delivery.Update{
+			ID: "019ab0de-4b30-7a11-b1c2-8d7e6f5a4b3c", Status: "investigating",
+			Message: "About 5 % of requests fail.\nWe are looking into it.", CreatedAt: at,
+		},
+	}
+}
+
+// A receiver is a running program of the page.
+type receiver struct {
+	address string
+	stop    func() (lines []string) // returns what it printed after its start
+}
+
+func checkReceiver(t *testing.T, r receiver) {
+	t.Helper()
+	send := func(step string, m delivery.Message, want string) {
+		t.Helper()
+		got := ""
+		if err := r.sender(nil).Send(t.Context(), m); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", step, got, want)
+		}
+	}
+	m := notification()
+	send("delivery", m, "")
+	m.Attempt = 2
+	send("repeat", m, "")
+	next := m
+	next.ID, next.Event, next.Update.Status = "019ab0de-4b31-7c22-9d6f-5f1f4f3f2a11", delivery.UpdatePosted, "resolved"
+	next.Subscriber.Secrets = [][]byte{otherSecret, receiverSecret}
+	send("rotation", next, "")
+
+	unseen := m
+	unseen.ID = "019ab0de-4b31-7c22-9d6f-5f1f4f3f2a12"
+	unseen.Subscriber.Secrets = [][]byte{otherSecret}
+	send("another key", unseen, "HTTP 401")
+	unseen.Subscriber.Secrets = m.Subscriber.Secrets
+	ago := func() time.Time { return time.Now().Add(-10 * time.Minute) }
+	if err := r.sender(ago).Send(t.Context(), unseen); err == nil || err.Error() != "HTTP 401" {
+		t.Errorf("old: got %v", err)
+	}
+	checkTampering(t, r, unseen)
+
+	want := []string{
+		"incident.created 019ab0de-4b2f-7f0a-8e6b-2f9f5c1d7a55 investigating API errors – détails",
+		"incident.update_posted 019ab0de-4b2f-7f0a-8e6b-2f9f5c1d7a55 resolved API errors – détails",
+		"incident.created 019ab0de-4b2f-7f0a-8e6b-2f9f5c1d7a55 investigating API errors – détails", // of checkTampering
+	}
+	if got := r.stop(); !reflect.DeepEqual(got, want) {
+		t.Errorf("it processed\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// sender returns a sender whose connections end at the receiver.
+func (r receiver) sender(clock func() time.Time) delivery.Sender {
+	return webhook.New(webhook.Options{AllowHTTP: true, Clock: clock, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, r.address)
+	}})
+}
+
+// checkTampering records a request of the sender, and sends it to the receiver with each part changed, and then as it was.
+func checkTampering(t *testing.T, r receiver, m delivery.Message) {
+	t.Helper()
+	var header http.Header
+	var body []byte
+	recorder := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+		header = request.Header
+		body, _ = io.ReadAll(request.Body)
+	}))
+	defer recorder.Close()
+	must(t, receiver{address: recorder.Listener.Addr().String()}.sender(nil).Send(t.Context(), m))
+	post := func(change func(header http.Header, body *[]byte)) int {
+		t.Helper()
+		h, b := header.Clone(), bytes.Clone(body)
+		change(h, &b)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.address+"/", bytes.NewReader(b))
+		must(t, err)
+		request.Header = h
+		response, err := http.DefaultClient.Do(request)
+		must(t, err)
+		must(t, response.Body.Close())
+		return response.StatusCode
+	}
+	for name, change := range map[string]func(http.Header, *[]byte){
+		"body":         func(_ http.Header, b *[]byte) { *b = bytes.Replace(*b, []byte("major"), []byte("minor"), 1) },
+		"longer body":  func(_ http.Header, b *[]byte) { *b = append(*b, '\n') },
+		"no UTF-8":     func(_ http.Header, b *[]byte) { *b = append(*b, 0xff) },
+		"id":           func(h http.Header, _ *[]byte) { h.Set("webhook-id", "019ab0de-4b31-7c22-9d6f-5f1f4f3f2a13") },
+		"timestamp":    func(h http.Header, _ *[]byte) { h.Set("webhook-timestamp", nextSecond(h.Get("webhook-timestamp"))) },
+		"signature":    func(h http.Header, _ *[]byte) { h.Set("webhook-signature", "v1,"+strings.Repeat("A", 43)+"=") },
+		"form":         func(h http.Header, _ *[]byte) { h.Set("webhook-signature", "x") },
+		"no signature": func(h http.Header, _ *[]byte) { h.Del("webhook-signature") },
+		"no id":        func(h http.Header, _ *[]byte) { h.Del("webhook-id") },
+	} {
+		if status := post(change); status != http.StatusUnauthorized {
+			t.Errorf("%s: got %d", name, status)
+		}
+	}
+	if status := post(func(http.Header, *[]byte) {}); status != http.StatusNoContent {
+		t.Errorf("unchanged: got %d", status)
+	}
+}
+
+func nextSecond(seconds string) string {
+	n, _ := strconv.ParseInt(seconds, 10, 64)
+	return strconv.FormatInt(n+1, 10)
+}
+
+// startReceiver runs a program of the page.
+func startReceiver(t *testing.T, name, text string) receiver {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, name), text)
+	argv := receiverCommand(t, dir, name)
+	ctx, cancel := context.WithCancel(t.Context())
+	command := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	command.Env = append(os.Environ(), "WEBHOOK_SECRET="+webhook.FormatSecret(receiverSecret), "PORT=0")
+	problems := new(strings.Builder)
+	command.Stderr = problems
+	output, err := command.StdoutPipe()
+	must(t, err)
+	must(t, command.Start())
+	t.Cleanup(func() {
+		cancel()
+		if _ = command.Wait(); t.Failed() {
+			t.Log(problems)
+		}
+	})
+	lines := bufio.NewScanner(output)
+	if !lines.Scan() {
+		t.Fatalf("it did not start: %v", lines.Err())
+	}
+	port, ok := strings.CutPrefix(lines.Text(), "listening on port ")
+	if !ok {
+		t.Fatalf("its first line is %q", lines.Text())
+	}
+	return receiver{address: "127.0.0.1:" + port, stop: func() (printed []string) {
+		cancel()
+		for lines.Scan() {
+			printed = append(printed, lines.Text())
+		}
+		return printed
+	}}
+}
+
+// receiverCommand checks the program in the directory with the tools of its language, and returns the command that runs it.
+func receiverCommand(t *testing.T, dir, name string) []string {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	switch filepath.Ext(name) {
+	case ".py":
+		return []string{installed(t, python), file}
+	case ".mts":
+		need(t, []string{"node"})
+		must(t, os.Symlink(installed(t, npm), filepath.Join(dir, "node_modules")))
+		run(t, dir, "node", installed(t, npm+"/typescript/bin/tsc"), "--noEmit", "--strict", "--target", "es2023", "--module", "nodenext",
+			"--types", "node", "--skipLibCheck", name)
+		return []string{"node", "--import", installed(t, npm+"/tsx/dist/loader.mjs"), file} // tsx itself would be a second process
+	}
+	program := filepath.Join(dir, "receiver")
+	run(t, repository, "go", "build", "-o", program, file) // in the module, which has the library
+	return []string{program}
+}
+
+// installed returns the absolute path of what make test-packages installs, or skips the test.
+func installed(t *testing.T, path string) string {
+	t.Helper()
+	absolute, err := filepath.Abs(path)
+	must(t, err)
+	if _, err := os.Stat(absolute); err != nil {
+		missing(t, "packages of npm or PyPI are not installed: make test-packages")
+	}
+	return absolute
+}

@@ -1,0 +1,162 @@
+package systemtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/backend/demo"
+	"opsgate/cmd/internal/kit/logging/loggingtest"
+)
+
+// patience limits every wait.
+const patience = time.Minute
+
+// A program is a process that ends with its test.
+type program struct {
+	cmd    *exec.Cmd
+	log    loggingtest.Buffer
+	exited chan struct{}
+}
+
+// run starts a program, waits for its log record "serving", and returns both.
+func run(t *testing.T, name string, args ...string) (*program, map[string]any) {
+	t.Helper()
+	p := &program{cmd: exec.Command(filepath.Join(programs.dir, name), args...), exited: make(chan struct{})}
+	p.cmd.Stderr = &p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.exited)
+		_ = p.cmd.Wait() // the log has the error
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("log of %s:\n%s", name, p.log.String())
+		}
+	})
+	var serving map[string]any
+	eventually(t, name+" serves", func() bool {
+		for line := range strings.Lines(p.log.String()) {
+			serving = nil
+			if json.Unmarshal([]byte(line), &serving) == nil && serving["msg"] == "serving" {
+				return true
+			}
+		}
+		select {
+		case <-p.exited:
+			t.Fatalf("%s has ended", name)
+		default:
+		}
+		return false
+	})
+	return p, serving
+}
+
+// kill sends SIGKILL and waits. The program may have ended already.
+func (p *program) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+}
+
+func (p *program) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); !holds(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+// apart is a backend and a gateway in separate processes.
+type apart struct {
+	*System // addresses and tokens
+
+	config           string // of the gateway
+	data             string // directory of the backend
+	backend, gateway *program
+}
+
+// startApart starts both programs and waits until the gateway reaches the backend.
+func startApart(t *testing.T, config string) *apart {
+	t.Helper()
+	all, err := demo.Tokens(authn.TokenFormat{Prefix: "ops_"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &apart{System: &System{Tokens: map[string]string{}}, config: config, data: filepath.Join(t.TempDir(), "data")}
+	for _, token := range all {
+		a.Tokens[token.Name] = token.Text
+	}
+	a.BackendAddr = "127.0.0.1:0"
+	a.startBackend(t)
+	a.startGateway(t)
+	return a
+}
+
+// startBackend starts the backend with its data, at its previous address.
+func (a *apart) startBackend(t *testing.T) {
+	t.Helper()
+	var serving map[string]any
+	a.backend, serving = run(t, "opsbackend", "serve", "--listen="+a.BackendAddr, "--data-dir="+a.data, "--seed=demo")
+	a.BackendAddr = fmt.Sprint(serving["address"])
+}
+
+// startGateway starts the gateway at a free port.
+func (a *apart) startGateway(t *testing.T) {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams:\n")
+	for _, service := range []string{"fleet", "monitoring", "incident", "audit", "identity"} {
+		fmt.Fprintf(&text, "  %s: {address: %q}\n", service, a.BackendAddr)
+	}
+	file := filepath.Join(t.TempDir(), "opsgate.yaml")
+	if err := os.WriteFile(file, []byte(text.String()+highLimits+a.config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var serving map[string]any
+	a.gateway, serving = run(t, "opsgate", "serve", "--config="+file)
+	a.BaseURL, a.AdminURL = fmt.Sprint("http://", serving["listen"]), fmt.Sprint("http://", serving["admin_listen"])
+	a.awaitAnswers(t)
+}
+
+// awaitAnswers waits until the gateway reaches the backend.
+func (a *apart) awaitAnswers(t *testing.T) {
+	t.Helper()
+	full := a.as(t, "full")
+	eventually(t, "the gateway answers", func() bool { return full.get(t, "/v1/incidents?limit=1").status == 200 })
+}
+
+// restartBackend kills the backend and starts it again.
+func (a *apart) restartBackend(t *testing.T) {
+	t.Helper()
+	a.backend.kill()
+	a.startBackend(t)
+	a.awaitAnswers(t)
+}
+
+// restartGateway kills the gateway and starts another.
+func (a *apart) restartGateway(t *testing.T) {
+	t.Helper()
+	a.gateway.kill()
+	a.startGateway(t)
+}

@@ -1,0 +1,306 @@
+package systemtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/cmd/internal/test/processtest"
+	"opsgate/gateway/openapi/openapitest"
+)
+
+// programs are built once for all tests of the package.
+var programs struct {
+	dir    string
+	shared *System // with high rate limits
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "systemtest")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	programs.dir = dir
+	if err := processtest.Build(dir, "opsdev", "opsbackend", "opsgate"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	shared, err := launch(launchOptions{config: highLimits, dir: dir})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "starting the system:", err)
+		return 1
+	}
+	programs.shared = shared
+	code := m.Run()
+	if err := shared.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping the system:", err)
+		return 1
+	}
+	return code
+}
+
+const (
+	highLimits = "rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"
+	demoLimits = "rate_limit: {limits: [{requests: 3, per: 1s}, {requests: 5000, per: 1h}]}\n"
+)
+
+// A System is a running opsdev.
+type System struct {
+	BaseURL     string            `json:"baseUrl"`
+	AdminURL    string            `json:"adminUrl"`
+	BackendAddr string            `json:"backendAddr"`
+	Tokens      map[string]string `json:"tokens"`
+
+	process   *exec.Cmd
+	exited    chan error
+	startText loggingtest.Buffer // standard output, tokens included
+	log       loggingtest.Buffer
+}
+
+type launchOptions struct {
+	config  string // a gateway configuration
+	dir     string // for the files of this run
+	dataDir string // "" for temporary data
+}
+
+// launch starts opsdev and waits for its credentials file, which opsdev writes when it serves.
+func launch(o launchOptions) (*System, error) {
+	work, err := os.MkdirTemp(o.dir, "run")
+	if err != nil {
+		return nil, err
+	}
+	config, credentials := filepath.Join(work, "opsgate.yaml"), filepath.Join(work, "credentials.json")
+	if err := os.WriteFile(config, []byte(o.config), 0o600); err != nil {
+		return nil, err
+	}
+	args := []string{"--still", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--config=" + config, "--credentials=" + credentials}
+	if o.dataDir != "" {
+		args = append(args, "--data-dir="+o.dataDir)
+	}
+	s := &System{exited: make(chan error, 1)}
+	s.process = exec.Command(filepath.Join(programs.dir, "opsdev"), args...)
+	s.process.Stdout, s.process.Stderr = &s.startText, &s.log
+	if err := processtest.Start(s.process, func(err error) { s.exited <- err }); err != nil {
+		return nil, err
+	}
+	return s, s.awaitCredentials(credentials)
+}
+
+func (s *System) awaitCredentials(path string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		data, err := os.ReadFile(path)
+		if err == nil {
+			return json.Unmarshal(data, s)
+		}
+		select {
+		case err := <-s.exited:
+			return fmt.Errorf("opsdev ended: %w\n%s", err, s.log.String())
+		case <-ctx.Done():
+			return fmt.Errorf("opsdev does not serve after %v\n%s", patience, s.log.String())
+		case <-tick.C:
+		}
+	}
+}
+
+// stop sends SIGTERM and returns the error with which the system ends.
+func (s *System) stop() error {
+	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	select {
+	case err := <-s.exited:
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, s.log.String())
+		}
+		return nil
+	case <-time.After(patience):
+		return fmt.Errorf("still running %v after SIGTERM\n%s", patience, s.log.String())
+	}
+}
+
+// kill sends SIGKILL and waits for the end of the system.
+func (s *System) kill(t *testing.T) {
+	t.Helper()
+	if err := s.process.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-s.exited
+}
+
+// start runs a system for one test.
+func start(t *testing.T, o launchOptions) *System {
+	t.Helper()
+	o.dir = t.TempDir()
+	s, err := launch(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if s.process.ProcessState == nil {
+			_ = s.process.Process.Kill()
+		}
+	})
+	return s
+}
+
+// A client calls the API with one token.
+type client struct {
+	system    *System
+	token     string
+	validator *openapitest.Validator
+}
+
+// as returns a client with a demo token; "" is no token.
+func (s *System) as(t *testing.T, name string) client {
+	t.Helper()
+	token, ok := s.Tokens[name]
+	if !ok && name != "" {
+		t.Fatalf("there is no demo token %q", name)
+	}
+	return client{system: s, token: token, validator: openapitest.NewStrict(t)}
+}
+
+// A response is an HTTP response with its body.
+type response struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// do sends a request and validates the response against the OpenAPI document. Headers have the form "Name: value".
+func (c client) do(t *testing.T, method, target, body string, headers ...string) response {
+	t.Helper()
+	r, err := c.try(t.Context(), method, target, body, headers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, c.system.BaseURL+target, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.validator.CheckResponse(t, openapitest.Exchange{Request: req, RequestBody: []byte(body), Status: r.status, Header: r.header, Body: r.body})
+	return r
+}
+
+// try sends a request. It returns an error only if there is no response.
+func (c client) try(ctx context.Context, method, target, body string, headers ...string) (response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.system.BaseURL+target, strings.NewReader(body))
+	if err != nil {
+		return response{}, err
+	}
+	if body == "" {
+		req.Body = http.NoBody
+	}
+	req.Header.Set("Accept-Encoding", "identity")
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return response{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err := io.ReadAll(resp.Body)
+	return response{resp.StatusCode, resp.Header, data}, err
+}
+
+func (c client) get(t *testing.T, target string, headers ...string) response {
+	t.Helper()
+	return c.do(t, http.MethodGet, target, "", headers...)
+}
+
+func (c client) post(t *testing.T, target, body string, headers ...string) response {
+	t.Helper()
+	return c.do(t, http.MethodPost, target, body, append(headers, "Content-Type: application/json")...)
+}
+
+// object is a JSON object.
+type object map[string]any
+
+func (r response) must(t *testing.T, status int) response {
+	t.Helper()
+	if r.status != status {
+		t.Fatalf("got %d %s, want %d", r.status, r.body, status)
+	}
+	return r
+}
+
+// fails checks the status and the code of an error response, and returns its details.
+func (r response) fails(t *testing.T, status int, code string) map[string]string {
+	t.Helper()
+	var e struct {
+		Code    string
+		Details map[string]string
+	}
+	if err := json.Unmarshal(r.body, &e); err != nil || r.status != status || e.Code != code {
+		t.Fatalf("got %d %s, want %d %s", r.status, r.body, status, code)
+	}
+	return e.Details
+}
+
+func (r response) object(t *testing.T) object {
+	t.Helper()
+	var o object
+	if err := json.Unmarshal(r.must(t, 200).body, &o); err != nil {
+		t.Fatalf("%s: %v", r.body, err)
+	}
+	return o
+}
+
+func (r response) array(t *testing.T) []object {
+	t.Helper()
+	var os []object
+	if err := json.Unmarshal(r.must(t, 200).body, &os); err != nil {
+		t.Fatalf("%s: %v", r.body, err)
+	}
+	return os
+}
+
+// list returns the elements of a bare array, or the items of a page.
+func (r response) list(t *testing.T) []object {
+	t.Helper()
+	if bytes.HasPrefix(r.body, []byte("[")) {
+		return r.array(t)
+	}
+	return r.object(t).items("items")
+}
+
+func (o object) text(name string) string {
+	s, _ := o[name].(string)
+	return s
+}
+
+// items returns the items of a page.
+func (o object) items(name string) []object {
+	list, _ := o[name].([]any)
+	items := make([]object, len(list))
+	for i, item := range list {
+		items[i], _ = item.(map[string]any)
+	}
+	return items
+}
