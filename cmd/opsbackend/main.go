@@ -13,5 +13,5 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the first signal shuts down gracefully, a second one ends at once
-	os.Exit(backendcmd.Run(ctx, os.Args[1:], backendcmd.Environment{Out: os.Stdout, Err: os.Stderr}))
+	os.Exit(command.Run(ctx, os.Args[1:], command.Environment{Out: os.Stdout, Err: os.Stderr}))
 }

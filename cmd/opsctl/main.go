@@ -14,7 +14,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the first signal ends the command, a second one the process
 	info, err := os.Stdout.Stat()
-	os.Exit(opsctl.Run(ctx, os.Args[1:], opsctl.Environment{
+	os.Exit(command.Run(ctx, os.Args[1:], command.Environment{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Variables: os.Environ(),
 		Terminal: err == nil && info.Mode()&os.ModeCharDevice != 0,
 	}))

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/authn"
-	"opsgate/cmd/internal/conformance"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/conformance"
 	"opsgate/proto/contract"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -35,7 +35,7 @@ const exampleFixtures = "../../../deploy/conformance-fixtures.yaml"
 // startReference serves the reference backend with demo data, and returns its address.
 func startReference(t *testing.T) string {
 	t.Helper()
-	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: t.TempDir(), Heartbeat: heartbeat})
+	backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir(), Heartbeat: heartbeat})
 	must(t, err)
 	must(t, demo.Seed(t.Context(), backend.Store(), tokenFormat(), time.Now()))
 	listener := listen(t)

@@ -2,7 +2,7 @@
 // from opsdev.
 //
 // A record has the status line, the headers that clients use, an empty line and the body, indented. Of a list of more than two objects it
-// has the first two and a line that starts with "…" and counts the others, so that not every record is JSON. The package apidocstest in
+// has the first two and a line that starts with "…" and counts the others, so that not every record is JSON. Package test/docs in
 // cmd/internal records and checks them.
 package answers
 

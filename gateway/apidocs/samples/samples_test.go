@@ -109,7 +109,7 @@ func TestRenderPanicsOnWhatIsNotARequest(t *testing.T) {
 	}
 }
 
-// The package apidocstest runs samples with such bodies in every language; here a property covers the two whose literals are read without
+// Package cmd/internal/test/docs runs samples with such bodies in every language; here a property covers the two whose literals are read without
 // a new process for each value.
 func TestBodiesSurviveTheirLiterals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,4 +1,4 @@
-package backendcmd
+package command
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"opsgate/authn"
-	"opsgate/cmd/internal/kit/buildinfo"
-	"opsgate/cmd/internal/kit/commandline"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/kit/buildinfo"
+	"opsgate/cmd/internal/kit/commandline"
 )
 
 // An Environment holds the outputs and the other external dependencies of the program.
@@ -71,7 +71,7 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 }
 
 // use opens an existing database, calls fn and closes the backend.
-func (d dataDir) use(ctx context.Context, e Environment, fn func(*refbackend.Backend) error) error {
+func (d dataDir) use(ctx context.Context, e Environment, fn func(*service.Backend) error) error {
 	if _, err := os.Stat(filepath.Join(d.DataDir, store.FileName)); err != nil {
 		return fmt.Errorf("no database in %s: %w", d.DataDir, err)
 	}
@@ -79,8 +79,8 @@ func (d dataDir) use(ctx context.Context, e Environment, fn func(*refbackend.Bac
 }
 
 // create does the same, and creates the database if it does not exist.
-func (d dataDir) create(ctx context.Context, e Environment, fn func(*refbackend.Backend) error) error {
-	backend, err := refbackend.Open(ctx, refbackend.Options{DataDir: d.DataDir, Clock: e.Clock, WallClock: e.Clock})
+func (d dataDir) create(ctx context.Context, e Environment, fn func(*service.Backend) error) error {
+	backend, err := service.Open(ctx, service.Options{DataDir: d.DataDir, Clock: e.Clock, WallClock: e.Clock})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package backendcmd_test
+package command_test
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func must(t testing.TB, err error) {
 func run(t *testing.T, arguments ...string) (code int, out, errs string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = backendcmd.Run(t.Context(), arguments, backendcmd.Environment{Out: &stdout, Err: &stderr})
+	code = command.Run(t.Context(), arguments, command.Environment{Out: &stdout, Err: &stderr})
 	return code, stdout.String(), stderr.String()
 }
 
@@ -68,7 +68,7 @@ func serve(t *testing.T, arguments ...string) *server {
 	done := make(chan int, 1)
 	go func() {
 		arguments := append([]string{"serve", "--listen", "127.0.0.1:0"}, arguments...)
-		done <- backendcmd.Run(ctx, arguments, backendcmd.Environment{Out: io.Discard, Err: log})
+		done <- command.Run(ctx, arguments, command.Environment{Out: io.Discard, Err: log})
 		log.Close()
 	}()
 	lines := json.NewDecoder(logs)

@@ -1,4 +1,4 @@
-package backendcmd
+package command
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"opsgate/cmd/internal/kit/commandline"
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/kit/commandline"
 )
 
 type deliveryGroup struct {
@@ -29,8 +29,8 @@ func (c *deliveryList) Run(ctx context.Context, e Environment) error {
 	if c.Limit < 1 {
 		return commandline.UsageError{Err: errors.New("--limit must be at least 1")}
 	}
-	return c.use(ctx, e, func(b *refbackend.Backend) error {
-		filter := refbackend.DeliveryFilter{State: c.State, SubscriberID: c.Subscriber}
+	return c.use(ctx, e, func(b *service.Backend) error {
+		filter := service.DeliveryFilter{State: c.State, SubscriberID: c.Subscriber}
 		deliveries, err := b.ListDeliveries(ctx, filter, c.Limit)
 		if err != nil {
 			return err
@@ -74,7 +74,7 @@ func (c *deliveryRetry) Run(ctx context.Context, e Environment) error {
 	if c.Subscriber != "" && !c.Dead {
 		return commandline.UsageError{Err: errors.New("--subscriber is for --dead")}
 	}
-	return c.use(ctx, e, func(b *refbackend.Backend) error {
+	return c.use(ctx, e, func(b *service.Backend) error {
 		retried := len(c.IDs)
 		if c.Dead {
 			var err error

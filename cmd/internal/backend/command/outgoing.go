@@ -1,4 +1,4 @@
-package backendcmd
+package command
 
 import (
 	"context"
@@ -9,12 +9,12 @@ import (
 	"os"
 	"strings"
 
-	"opsgate/cmd/internal/kit/buildinfo"
-	"opsgate/cmd/internal/kit/commandline"
-	"opsgate/cmd/internal/backend/outbound"
 	"opsgate/cmd/internal/backend/links"
 	"opsgate/cmd/internal/backend/mail"
+	"opsgate/cmd/internal/backend/outbound"
 	"opsgate/cmd/internal/backend/webhook"
+	"opsgate/cmd/internal/kit/buildinfo"
+	"opsgate/cmd/internal/kit/commandline"
 )
 
 // outgoing are the flags of serve for what is sent to the subscribers of status pages.

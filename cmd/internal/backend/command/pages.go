@@ -1,4 +1,4 @@
-package backendcmd
+package command
 
 import (
 	"context"

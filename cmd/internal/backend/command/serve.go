@@ -1,4 +1,4 @@
-package backendcmd
+package command
 
 import (
 	"context"
@@ -11,12 +11,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"opsgate/cmd/internal/backend/demo"
+	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/kit/certs"
 	"opsgate/cmd/internal/kit/commandline"
-	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/kit/logging"
-	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/kit/tracing"
 )
 
@@ -59,7 +59,7 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 		return err
 	}
 	defer traces.Close()
-	backend, err := refbackend.Open(ctx, refbackend.Options{
+	backend, err := service.Open(ctx, service.Options{
 		DataDir: c.DataDir, Clock: e.Clock, Logger: logger, Reflection: c.Reflection, TracerProvider: traces.TracerProvider(),
 		TLS: encryption,
 	})
@@ -78,7 +78,7 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 
 // check returns an error for settings that need each other.
 func (c *serve) check() error {
-	errs := []error{refbackend.CheckServices(c.Services), c.Outgoing.check()}
+	errs := []error{service.CheckServices(c.Services), c.Outgoing.check()}
 	if c.TLSClientCA != "" && c.TLSCert == "" {
 		errs = append(errs, errors.New("--tls-client-ca needs --tls-cert and --tls-key"))
 	}
@@ -101,7 +101,7 @@ type server struct {
 	*serve
 
 	environment Environment
-	backend     *refbackend.Backend
+	backend     *service.Backend
 	logger      *slog.Logger
 	logLines    *logging.Limiter // of logger
 	registry    *prometheus.Registry
@@ -162,7 +162,7 @@ func (s server) parts(ctx context.Context) (parts []func(context.Context) error,
 
 func (c *serve) services() []string {
 	if len(c.Services) == 0 {
-		return refbackend.ServiceNames()
+		return service.ServiceNames()
 	}
 	return c.Services
 }

@@ -1,4 +1,4 @@
-package backendcmd
+package command
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"net/url"
 	"time"
 
-	"opsgate/cmd/internal/kit/commandline"
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/kit/commandline"
 )
 
 type subscriberGroup struct {
@@ -30,16 +30,16 @@ type subscriberAdd struct {
 
 // Run adds the subscriber.
 func (c *subscriberAdd) Run(ctx context.Context, e Environment) error {
-	subscriber := refbackend.NewSubscriber{
-		Page: c.Page, Channel: refbackend.ChannelEmail, Address: c.Email, Confirmed: c.Confirmed, AllowHTTP: c.AllowHTTP,
+	subscriber := service.NewSubscriber{
+		Page: c.Page, Channel: service.ChannelEmail, Address: c.Email, Confirmed: c.Confirmed, AllowHTTP: c.AllowHTTP,
 	}
 	if c.Webhook != "" {
-		subscriber.Channel, subscriber.Address = refbackend.ChannelWebhook, c.Webhook
+		subscriber.Channel, subscriber.Address = service.ChannelWebhook, c.Webhook
 	}
 	if err := errors.Join(c.checkFlags(), subscriber.Check()); err != nil {
 		return commandline.UsageError{Err: err}
 	}
-	return c.use(ctx, e, func(b *refbackend.Backend) error {
+	return c.use(ctx, e, func(b *service.Backend) error {
 		added, err := b.AddSubscriber(ctx, subscriber)
 		if err != nil {
 			return err
@@ -75,7 +75,7 @@ type subscriberList struct {
 
 // Run lists the subscribers.
 func (c *subscriberList) Run(ctx context.Context, e Environment) error {
-	return c.use(ctx, e, func(b *refbackend.Backend) error {
+	return c.use(ctx, e, func(b *service.Backend) error {
 		subscribers, err := b.ListSubscribers(ctx, c.Page)
 		if err != nil {
 			return err
@@ -89,8 +89,8 @@ func (c *subscriberList) Run(ctx context.Context, e Environment) error {
 }
 
 // shortAddress returns only the scheme and the host of a URL: paths and queries of webhooks contain secrets.
-func shortAddress(s refbackend.Subscriber) string {
-	if s.Channel == refbackend.ChannelEmail {
+func shortAddress(s service.Subscriber) string {
+	if s.Channel == service.ChannelEmail {
 		return s.Address
 	}
 	u, err := url.Parse(s.Address)
@@ -108,7 +108,7 @@ type subscriberRemove struct {
 
 // Run removes the subscriber.
 func (c *subscriberRemove) Run(ctx context.Context, e Environment) error {
-	return c.use(ctx, e, func(b *refbackend.Backend) error {
+	return c.use(ctx, e, func(b *service.Backend) error {
 		if err := b.RemoveSubscriber(ctx, c.ID); err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (c *subscriberRotate) Run(ctx context.Context, e Environment) error {
 	if overlap < 0 || overlap > maxOverlap {
 		return commandline.UsageError{Err: fmt.Errorf("--overlap must be 0 to %v", maxOverlap)}
 	}
-	return c.use(ctx, e, func(b *refbackend.Backend) error {
+	return c.use(ctx, e, func(b *service.Backend) error {
 		secret, err := b.RotateSecret(ctx, c.ID, overlap)
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-package backendcmd_test
+package command_test
 
 import (
 	"bytes"
@@ -195,8 +195,8 @@ func TestAgeAndOverlapFollowTheClock(t *testing.T) {
 	at := func(clock time.Time, arguments ...string) string {
 		t.Helper()
 		var out, errs bytes.Buffer
-		environment := backendcmd.Environment{Out: &out, Err: &errs, Clock: func() time.Time { return clock }}
-		if code := backendcmd.Run(t.Context(), arguments, environment); code != 0 {
+		environment := command.Environment{Out: &out, Err: &errs, Clock: func() time.Time { return clock }}
+		if code := command.Run(t.Context(), arguments, environment); code != 0 {
 			t.Fatalf("%v: exit code %d, %s", arguments, code, &errs)
 		}
 		return out.String() + errs.String()

@@ -1,4 +1,4 @@
-package backendcmd_test
+package command_test
 
 import (
 	"crypto/tls"

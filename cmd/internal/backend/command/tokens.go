@@ -1,4 +1,4 @@
-package backendcmd
+package command
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"opsgate/authn"
-	"opsgate/cmd/internal/kit/commandline"
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/kit/commandline"
 )
 
 type teamGroup struct {
@@ -28,7 +28,7 @@ type teamCreate struct {
 
 // Run creates the team.
 func (c *teamCreate) Run(ctx context.Context, e Environment) error {
-	return c.create(ctx, e, func(b *refbackend.Backend) error {
+	return c.create(ctx, e, func(b *service.Backend) error {
 		team, err := b.CreateTeam(ctx, c.Name, c.Plan)
 		if err != nil {
 			return err
@@ -42,7 +42,7 @@ type teamList struct{ dataDir }
 
 // Run lists the teams.
 func (c *teamList) Run(ctx context.Context, e Environment) error {
-	return c.use(ctx, e, func(b *refbackend.Backend) error {
+	return c.use(ctx, e, func(b *service.Backend) error {
 		teams, err := b.Teams(ctx)
 		if err != nil {
 			return err
@@ -83,12 +83,12 @@ func (c *tokenCreate) Run(ctx context.Context, e Environment) error {
 	if err != nil {
 		return err
 	}
-	return c.use(ctx, e, func(b *refbackend.Backend) error {
+	return c.use(ctx, e, func(b *service.Backend) error {
 		team, err := b.FindTeam(ctx, c.Team)
 		if err != nil {
 			return err
 		}
-		token, err := b.CreateToken(ctx, refbackend.NewToken{
+		token, err := b.CreateToken(ctx, service.NewToken{
 			TeamID: team.ID, Name: c.Name, SHA256: authn.Hash(text), Scopes: scopes,
 		})
 		if err != nil {
@@ -116,7 +116,7 @@ type tokenList struct{ dataDir }
 
 // Run lists the tokens.
 func (c *tokenList) Run(ctx context.Context, e Environment) error {
-	return c.use(ctx, e, func(b *refbackend.Backend) error {
+	return c.use(ctx, e, func(b *service.Backend) error {
 		tokens, err := b.Tokens(ctx)
 		if err != nil {
 			return err
@@ -137,7 +137,7 @@ type tokenRevoke struct {
 
 // Run revokes the token.
 func (c *tokenRevoke) Run(ctx context.Context, e Environment) error {
-	return c.use(ctx, e, func(b *refbackend.Backend) error {
+	return c.use(ctx, e, func(b *service.Backend) error {
 		token, err := b.RevokeToken(ctx, c.ID)
 		if err != nil {
 			return err

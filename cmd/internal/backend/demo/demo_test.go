@@ -350,7 +350,7 @@ func checkRepeatable(t *testing.T, s *system) {
 
 func BenchmarkSeed(b *testing.B) {
 	for b.Loop() {
-		backend, err := refbackend.Open(b.Context(), refbackend.Options{DataDir: b.TempDir(), Clock: now})
+		backend, err := service.Open(b.Context(), service.Options{DataDir: b.TempDir(), Clock: now})
 		must(b, err)
 		must(b, demo.Seed(b.Context(), backend.Store(), format(), now()))
 		must(b, backend.Close())

@@ -26,7 +26,7 @@ func listSubscribers(t *testing.T, data *store.Store) (list []query.Subscriber) 
 
 // Nothing that is sent to a demo subscriber leaves the machine, because the names are under .example.
 func TestDemoSubscribersAreExamples(t *testing.T) {
-	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: t.TempDir(), Clock: now})
+	backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir(), Clock: now})
 	must(t, err)
 	defer func() { must(t, backend.Close()) }()
 	data := backend.Store()

@@ -33,7 +33,7 @@ func must(t testing.TB, err error) {
 // A system serves the demo data.
 type system struct {
 	t          *testing.T
-	backend    *refbackend.Backend
+	backend    *service.Backend
 	tokens     map[string]string
 	fleet      fleetv1.FleetServiceClient
 	monitoring monitoringv1.MonitoringServiceClient
@@ -51,7 +51,7 @@ func startSystem(t *testing.T) *system {
 func startSystemAt(t *testing.T, at time.Time, options ...grpc.DialOption) *system {
 	t.Helper()
 	clock := func() time.Time { return at }
-	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: t.TempDir(), Clock: clock})
+	backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir(), Clock: clock})
 	must(t, err)
 	must(t, demo.Seed(t.Context(), backend.Store(), format(), now()))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

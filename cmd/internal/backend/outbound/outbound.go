@@ -11,15 +11,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
-	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/mail"
+	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/webhook"
 )
 
 // Options are the settings of an Outbound. Backend and Logger are required.
 type Options struct {
-	Backend *refbackend.Backend
+	Backend *service.Backend
 	// Clock is the clock of the backend; nil means time.Now. Deliveries have times of the wall clock.
 	Clock func() time.Time
 	// Mail sends emails; nil leaves them waiting.

@@ -1,4 +1,4 @@
-package refbackend_test
+package service_test
 
 import (
 	"context"
@@ -61,7 +61,7 @@ type system struct {
 	t       testing.TB
 	dir     string
 	clock   *clock
-	backend *refbackend.Backend
+	backend *service.Backend
 	stop    context.CancelFunc
 	done    chan error
 	conn    *grpc.ClientConn
@@ -81,11 +81,11 @@ func startSystem(t testing.TB) *system {
 
 func startOn(t testing.TB, dir string, c *clock) *system {
 	t.Helper()
-	return startWith(t, refbackend.Options{DataDir: dir}, c)
+	return startWith(t, service.Options{DataDir: dir}, c)
 }
 
 // startWith serves with the options, of which it sets the clock, also as the wall clock by default, and the intervals of streams.
-func startWith(t testing.TB, o refbackend.Options, c *clock) *system {
+func startWith(t testing.TB, o service.Options, c *clock) *system {
 	t.Helper()
 	s := &system{t: t, dir: o.DataDir, clock: c, done: make(chan error, 1)}
 	o.Clock, o.Heartbeat, o.RevocationPoll = c.Now, 50*time.Millisecond, 10*time.Millisecond
@@ -93,7 +93,7 @@ func startWith(t testing.TB, o refbackend.Options, c *clock) *system {
 		o.WallClock = c.Now
 	}
 	var err error
-	s.backend, err = refbackend.Open(t.Context(), o)
+	s.backend, err = service.Open(t.Context(), o)
 	must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -161,7 +161,7 @@ type team struct {
 // team creates a team with one server, one monitor and one page with one component.
 func (s *system) team(name string) team {
 	s.t.Helper()
-	made, err := s.backend.CreateTeam(s.t.Context(), name, refbackend.PlanAI)
+	made, err := s.backend.CreateTeam(s.t.Context(), name, service.PlanAI)
 	must(s.t, err)
 	t := team{
 		id: made.ID, server: uuid.NewString(), monitor: uuid.NewString(), page: uuid.NewString(), component: uuid.NewString(),

@@ -1,4 +1,4 @@
-package refbackend_test
+package service_test
 
 import (
 	"context"
@@ -115,7 +115,7 @@ func TestMonitorOpensAnIncidentBeyondTheBound(t *testing.T) {
 	s.fillIncidents(own, openBound)
 	for range 3 {
 		s.clock.Move(time.Minute)
-		must(t, s.backend.RecordCheck(t.Context(), refbackend.Check{MonitorID: own.monitor, At: s.clock.Now(), Status: "down"}))
+		must(t, s.backend.RecordCheck(t.Context(), service.Check{MonitorID: own.monitor, At: s.clock.Now(), Status: "down"}))
 	}
 	if n := s.count("incidents"); n != openBound+1 {
 		t.Errorf("%d incidents", n)

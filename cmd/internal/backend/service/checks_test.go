@@ -1,4 +1,4 @@
-package refbackend_test
+package service_test
 
 import (
 	"context"
@@ -52,7 +52,7 @@ func (s *system) addMonitor(t team) probed {
 // probe records a check of the present time.
 func (s *system) probe(w probed, result string) {
 	s.t.Helper()
-	must(s.t, s.backend.RecordCheck(s.t.Context(), refbackend.Check{
+	must(s.t, s.backend.RecordCheck(s.t.Context(), service.Check{
 		MonitorID: w.monitor, At: s.clock.Now(), Status: result, Latency: 12 * time.Millisecond,
 	}))
 }
@@ -146,16 +146,16 @@ func TestInvalidChecksAreErrors(t *testing.T) {
 	s := startSystem(t)
 	w := s.addMonitor(s.team("harbour"))
 	disabled := s.team("lighthouse").monitor
-	valid := refbackend.Check{MonitorID: w.monitor, At: start(), Status: "up"}
+	valid := service.Check{MonitorID: w.monitor, At: start(), Status: "up"}
 	for name, c := range map[string]struct {
-		spoil func(*refbackend.Check)
+		spoil func(*service.Check)
 		want  error
 	}{
-		"unknown monitor":  {func(c *refbackend.Check) { c.MonitorID = w.page }, refbackend.ErrNotFound},
-		"disabled monitor": {func(c *refbackend.Check) { c.MonitorID = disabled }, refbackend.ErrMonitorDisabled},
-		"unknown status":   {func(c *refbackend.Check) { c.Status = "unknown" }, nil},
-		"negative latency": {func(c *refbackend.Check) { c.Latency = -time.Millisecond }, nil},
-		"from the future":  {func(c *refbackend.Check) { c.At = c.At.Add(time.Hour) }, nil},
+		"unknown monitor":  {func(c *service.Check) { c.MonitorID = w.page }, service.ErrNotFound},
+		"disabled monitor": {func(c *service.Check) { c.MonitorID = disabled }, service.ErrMonitorDisabled},
+		"unknown status":   {func(c *service.Check) { c.Status = "unknown" }, nil},
+		"negative latency": {func(c *service.Check) { c.Latency = -time.Millisecond }, nil},
+		"from the future":  {func(c *service.Check) { c.At = c.At.Add(time.Hour) }, nil},
 	} {
 		check := valid
 		c.spoil(&check)

@@ -1,4 +1,4 @@
-package refbackend_test
+package service_test
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 func startFast(t *testing.T) (s *system, wall *clock) {
 	t.Helper()
 	wall = &clock{now: start()}
-	return startWith(t, refbackend.Options{DataDir: t.TempDir(), WallClock: wall.Now}, &clock{now: start().Add(60 * day)}), wall
+	return startWith(t, service.Options{DataDir: t.TempDir(), WallClock: wall.Now}, &clock{now: start().Add(60 * day)}), wall
 }
 
 func TestDeliveriesHaveTimesOfTheWallClock(t *testing.T) {
@@ -74,7 +74,7 @@ func TestAddressIsAskedAgainBesideAFastClock(t *testing.T) {
 	wall.Move(10 * time.Minute)
 	s.clock.Move(6 * day)
 	s.create(newIncident(own, "Slow"))
-	console, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: s.dir, Clock: wall.Now, WallClock: wall.Now})
+	console, err := service.Open(t.Context(), service.Options{DataDir: s.dir, Clock: wall.Now, WallClock: wall.Now})
 	must(t, err)
 	_, err = console.AddSubscriber(t.Context(), emailOf(own))
 	must(t, err)

@@ -1,4 +1,4 @@
-package refbackend
+package service
 
 import (
 	"encoding/base64"

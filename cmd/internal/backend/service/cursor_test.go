@@ -1,4 +1,4 @@
-package refbackend_test
+package service_test
 
 import (
 	"context"

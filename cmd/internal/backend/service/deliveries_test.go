@@ -1,4 +1,4 @@
-package refbackend_test
+package service_test
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
 )
 
@@ -155,14 +155,14 @@ func TestOnlyDeadLettersAreRetried(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	if err := s.backend.RetryDeliveries(t.Context(), []string{dead, "42"}); !errors.Is(err, refbackend.ErrNotFound) {
+	if err := s.backend.RetryDeliveries(t.Context(), []string{dead, "42"}); !errors.Is(err, service.ErrNotFound) {
 		t.Errorf("an unknown id: %v", err)
 	}
-	unknown := refbackend.DeliveryFilter{SubscriberID: "42"}
-	if list, err := s.backend.ListDeliveries(t.Context(), unknown, 10); !errors.Is(err, refbackend.ErrNotFound) {
+	unknown := service.DeliveryFilter{SubscriberID: "42"}
+	if list, err := s.backend.ListDeliveries(t.Context(), unknown, 10); !errors.Is(err, service.ErrNotFound) {
 		t.Errorf("an unknown subscriber: %v, %v", list, err)
 	}
-	for filter, want := range map[refbackend.DeliveryFilter]int{
+	for filter, want := range map[service.DeliveryFilter]int{
 		{State: "dead"}: 1, {State: "delivered"}: 1, {State: "waiting", SubscriberID: subscriber}: 1, {}: 3,
 	} {
 		if list, err := s.backend.ListDeliveries(t.Context(), filter, 10); err != nil || len(list) != want {

@@ -1,4 +1,4 @@
-// Package refbackend is the reference operations backend: the five internal services of the contract in proto, over real gRPC
+// Package service is the reference operations backend: the five internal services of the contract in proto, over real gRPC
 // and one SQLite file.
 //
 // It implements the whole contract: isolation between teams, order, cursors that name a row, the states of an incident, writes in
@@ -8,4 +8,4 @@
 //
 // It stores and receives SHA-256 hashes of API tokens, never a token. It writes notifications into an outbox, from which
 // package delivery sends them.
-package refbackend
+package service

@@ -1,4 +1,4 @@
-package refbackend_test
+package service_test
 
 import (
 	"bytes"
@@ -18,9 +18,9 @@ import (
 )
 
 // token stores a token of the team.
-func (s *system) token(t team, text string, scopes ...string) refbackend.Token {
+func (s *system) token(t team, text string, scopes ...string) service.Token {
 	s.t.Helper()
-	kept, err := s.backend.CreateToken(s.t.Context(), refbackend.NewToken{
+	kept, err := s.backend.CreateToken(s.t.Context(), service.NewToken{
 		TeamID: t.id, Name: text, SHA256: sha256.Sum256([]byte(text)), Scopes: scopes,
 	})
 	must(s.t, err)
@@ -42,7 +42,7 @@ func TestTokenIsResolvedByItsHash(t *testing.T) {
 		!slices.Equal(got.GetScopes(), []string{"audit:read", "servers:read"}) {
 		t.Errorf("resolved to %v", got)
 	}
-	basic, err := s.backend.CreateTeam(t.Context(), "breakwater", refbackend.PlanBasic)
+	basic, err := s.backend.CreateTeam(t.Context(), "breakwater", service.PlanBasic)
 	must(t, err)
 	s.token(team{id: basic.ID}, "two")
 	if got, err = s.resolve("two"); err != nil || got.GetPlan() != identityv1.Plan_PLAN_BASIC || len(got.GetScopes()) != 0 {
@@ -112,7 +112,7 @@ func TestRevocationsAreStreamedAtOnce(t *testing.T) {
 		t.Errorf("revoked %v", got)
 	}
 	// Another process revokes: the stream polls the database.
-	other, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: s.dir, Clock: s.clock.Now})
+	other, err := service.Open(t.Context(), service.Options{DataDir: s.dir, Clock: s.clock.Now})
 	must(t, err)
 	two := s.token(own, "two")
 	_, err = other.RevokeToken(t.Context(), two.ID)
@@ -127,7 +127,7 @@ func TestRevocationsAreStreamedAtOnce(t *testing.T) {
 func TestStreamResumesAtAPosition(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
-	tokens := []refbackend.Token{s.token(own, "a"), s.token(own, "b"), s.token(own, "c")}
+	tokens := []service.Token{s.token(own, "a"), s.token(own, "b"), s.token(own, "c")}
 	ctx, cancel := context.WithCancel(t.Context())
 	next, _ := s.watch(ctx, "")
 	_, err := s.backend.RevokeToken(t.Context(), tokens[0].ID)
@@ -200,7 +200,7 @@ func TestTeamsAndTokensAreFoundAndValidated(t *testing.T) {
 		}
 	}
 	_, err := s.backend.FindTeam(t.Context(), "nowhere")
-	if !errors.Is(err, refbackend.ErrNotFound) {
+	if !errors.Is(err, service.ErrNotFound) {
 		t.Errorf("an unknown team: %v", err)
 	}
 	for _, c := range [][2]string{{"harbour", "ai"}, {" ", "ai"}, {"new", "gold"}} {
@@ -212,7 +212,7 @@ func TestTeamsAndTokensAreFoundAndValidated(t *testing.T) {
 	_, err = s.backend.RevokeToken(t.Context(), dead.ID)
 	must(t, err)
 	_, err = s.backend.RevokeToken(t.Context(), own.id)
-	if !errors.Is(err, refbackend.ErrNotFound) {
+	if !errors.Is(err, service.ErrNotFound) {
 		t.Errorf("an unknown token: %v", err)
 	}
 	tokens, err := s.backend.Tokens(t.Context())

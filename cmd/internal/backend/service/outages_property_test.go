@@ -1,4 +1,4 @@
-package refbackend_test
+package service_test
 
 import (
 	"database/sql"
@@ -132,7 +132,7 @@ func (r *run) record(result string) {
 // late sends a late or a repeated check.
 func (r *run) late() {
 	age := time.Duration(rapid.IntRange(0, 30).Draw(r.rt, "age")) * time.Second
-	must(r.t, r.backend.RecordCheck(r.t.Context(), refbackend.Check{
+	must(r.t, r.backend.RecordCheck(r.t.Context(), service.Check{
 		MonitorID: r.w.monitor, At: r.clock.Now().Add(-age), Status: rapid.SampledFrom([]string{"up", "down"}).Draw(r.rt, "late result"),
 	}))
 	r.compare()
@@ -145,7 +145,7 @@ func (r *run) refused() {
 	r.clock.Move(time.Minute)
 	_, err := r.db.Exec("CREATE TRIGGER refuse BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'refused'); END")
 	must(r.t, err)
-	failure := r.backend.RecordCheck(r.t.Context(), refbackend.Check{MonitorID: r.w.monitor, At: r.clock.Now(), Status: result})
+	failure := r.backend.RecordCheck(r.t.Context(), service.Check{MonitorID: r.w.monitor, At: r.clock.Now(), Status: result})
 	_, err = r.db.Exec("DROP TRIGGER refuse")
 	must(r.t, err)
 	if failure != nil {

@@ -1,4 +1,4 @@
-package refbackend_test
+package service_test
 
 import (
 	"context"
@@ -231,7 +231,7 @@ func TestLateAndRepeatedChecksChangeNothing(t *testing.T) {
 	s.probes(w, "udd")
 	before, log := s.state(w), s.log(w.team)
 	for i := range 4 {
-		must(t, s.backend.RecordCheck(t.Context(), refbackend.Check{ // late
+		must(t, s.backend.RecordCheck(t.Context(), service.Check{ // late
 			MonitorID: w.monitor, At: s.clock.Now().Add(-time.Duration(i+1) * 10 * time.Second), Status: "down",
 		}))
 		s.probe(w, "down") // repeated
@@ -266,7 +266,7 @@ func TestFailedCheckLeavesNoRows(t *testing.T) {
 			s.clock.Move(time.Minute)
 			_, err := s.file().Exec("CREATE TRIGGER refuse BEFORE " + write + " BEGIN SELECT RAISE(ABORT, 'refused'); END")
 			must(t, err)
-			check := refbackend.Check{MonitorID: w.monitor, At: s.clock.Now(), Status: "down"}
+			check := service.Check{MonitorID: w.monitor, At: s.clock.Now(), Status: "down"}
 			written := s.backend.Written()
 			if err := s.backend.RecordCheck(t.Context(), check); err == nil {
 				t.Error("no error")

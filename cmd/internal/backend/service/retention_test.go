@@ -1,4 +1,4 @@
-package refbackend_test
+package service_test
 
 import (
 	"bytes"
@@ -253,11 +253,11 @@ func TestExpiredSecretsAreDeleted(t *testing.T) {
 func TestMaintenanceRunsEachHour(t *testing.T) {
 	var log bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
-		backend, err := refbackend.Open(t.Context(), refbackend.Options{
+		backend, err := service.Open(t.Context(), service.Options{
 			DataDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		must(t, err)
-		made, err := backend.CreateTeam(t.Context(), "harbour", refbackend.PlanAI)
+		made, err := backend.CreateTeam(t.Context(), "harbour", service.PlanAI)
 		must(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)

@@ -1,4 +1,4 @@
-package refbackend_test
+package service_test
 
 import (
 	"bytes"
@@ -51,7 +51,7 @@ func TestReflectionIsServedOnlyIfEnabled(t *testing.T) {
 	_, err := reflected(t, startSystem(t).conn)
 	mustBe(t, err, codes.Unimplemented)
 
-	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: t.TempDir(), Reflection: true})
+	backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir(), Reflection: true})
 	must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -138,7 +138,7 @@ func TestPanicEndsOnlyItsCall(t *testing.T) {
 // The log has the method and the code of a call, and nothing of its request or response.
 func TestLogContainsNoPayload(t *testing.T) {
 	var log buffer
-	backend, err := refbackend.Open(t.Context(), refbackend.Options{
+	backend, err := service.Open(t.Context(), service.Options{
 		DataDir: t.TempDir(), Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	must(t, err)

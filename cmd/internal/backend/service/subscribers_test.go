@@ -1,4 +1,4 @@
-package refbackend_test
+package service_test
 
 import (
 	"context"
@@ -10,16 +10,16 @@ import (
 	"opsgate/cmd/internal/backend/service"
 )
 
-func webhookOf(t team) refbackend.NewSubscriber {
-	return refbackend.NewSubscriber{Page: t.page, Channel: refbackend.ChannelWebhook, Address: "https://hooks.customer.example/T0/secret-path"}
+func webhookOf(t team) service.NewSubscriber {
+	return service.NewSubscriber{Page: t.page, Channel: service.ChannelWebhook, Address: "https://hooks.customer.example/T0/secret-path"}
 }
 
-func emailOf(t team) refbackend.NewSubscriber {
-	return refbackend.NewSubscriber{Page: t.page, Channel: refbackend.ChannelEmail, Address: "ops@customer.example"}
+func emailOf(t team) service.NewSubscriber {
+	return service.NewSubscriber{Page: t.page, Channel: service.ChannelEmail, Address: "ops@customer.example"}
 }
 
 // add adds a subscriber.
-func (s *system) add(n refbackend.NewSubscriber) refbackend.AddedSubscriber {
+func (s *system) add(n service.NewSubscriber) service.AddedSubscriber {
 	s.t.Helper()
 	added, err := s.backend.AddSubscriber(s.t.Context(), n)
 	must(s.t, err)
@@ -27,7 +27,7 @@ func (s *system) add(n refbackend.NewSubscriber) refbackend.AddedSubscriber {
 }
 
 // subscribers returns all subscribers.
-func (s *system) subscribers() []refbackend.Subscriber {
+func (s *system) subscribers() []service.Subscriber {
 	s.t.Helper()
 	list, err := s.backend.ListSubscribers(s.t.Context(), "")
 	must(s.t, err)
@@ -35,9 +35,9 @@ func (s *system) subscribers() []refbackend.Subscriber {
 }
 
 // deliveries returns all deliveries, newest first.
-func (s *system) deliveries() []refbackend.Delivery {
+func (s *system) deliveries() []service.Delivery {
 	s.t.Helper()
-	list, err := s.backend.ListDeliveries(s.t.Context(), refbackend.DeliveryFilter{}, 1000)
+	list, err := s.backend.ListDeliveries(s.t.Context(), service.DeliveryFilter{}, 1000)
 	must(s.t, err)
 	return list
 }
@@ -163,13 +163,13 @@ func TestAnAddressIsOnAPageOnce(t *testing.T) {
 func TestInvalidSubscribersAreRefused(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
-	for _, change := range []func(*refbackend.NewSubscriber){
-		func(n *refbackend.NewSubscriber) { n.Address = "http://hooks.customer.example/secret-path" },
-		func(n *refbackend.NewSubscriber) { n.Address = "https://10.0.0.1/secret-path" },
-		func(n *refbackend.NewSubscriber) { n.Address = "https://hooks.customer.example/secret-path\n" },
-		func(n *refbackend.NewSubscriber) { n.Channel, n.Address = "email", "secret-path" },
-		func(n *refbackend.NewSubscriber) { n.Channel = "pager" },
-		func(n *refbackend.NewSubscriber) { n.Page = "unknown" },
+	for _, change := range []func(*service.NewSubscriber){
+		func(n *service.NewSubscriber) { n.Address = "http://hooks.customer.example/secret-path" },
+		func(n *service.NewSubscriber) { n.Address = "https://10.0.0.1/secret-path" },
+		func(n *service.NewSubscriber) { n.Address = "https://hooks.customer.example/secret-path\n" },
+		func(n *service.NewSubscriber) { n.Channel, n.Address = "email", "secret-path" },
+		func(n *service.NewSubscriber) { n.Channel = "pager" },
+		func(n *service.NewSubscriber) { n.Page = "unknown" },
 	} {
 		n := webhookOf(own)
 		change(&n)
@@ -211,7 +211,7 @@ func TestRotatedSecretsOverlap(t *testing.T) {
 	if _, err := s.backend.RotateSecret(t.Context(), email.ID, 0); err == nil {
 		t.Error("an email address got a secret")
 	}
-	if _, err := s.backend.RotateSecret(t.Context(), "42", 0); !errors.Is(err, refbackend.ErrNotFound) {
+	if _, err := s.backend.RotateSecret(t.Context(), "42", 0); !errors.Is(err, service.ErrNotFound) {
 		t.Errorf("an unknown subscriber: %v", err)
 	}
 }
@@ -227,7 +227,7 @@ func TestRemovedSubscribersLeaveOnlyTheirID(t *testing.T) {
 	if got := s.audited(own.id, added.ID); got != "subscriber.added subscriber, subscriber.removed subscriber" {
 		t.Errorf("audited %q", got)
 	}
-	if err := s.backend.RemoveSubscriber(t.Context(), added.ID); !errors.Is(err, refbackend.ErrNotFound) {
+	if err := s.backend.RemoveSubscriber(t.Context(), added.ID); !errors.Is(err, service.ErrNotFound) {
 		t.Errorf("removed twice: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package refbackend_test
+package service_test
 
 import (
 	"slices"
@@ -66,7 +66,7 @@ func TestNotificationsHaveTheTraceOfTheirRequest(t *testing.T) {
 
 func TestCallsThatBelongToATraceHaveASpan(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
-	s := startWith(t, refbackend.Options{
+	s := startWith(t, service.Options{
 		DataDir: t.TempDir(), TracerProvider: sdk.NewTracerProvider(sdk.WithSyncer(spans)),
 	}, &clock{now: start()})
 	own := s.team("harbour")
@@ -88,7 +88,7 @@ func TestCallsThatBelongToATraceHaveASpan(t *testing.T) {
 
 func TestSpanOfACallHasItsCode(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
-	s := startWith(t, refbackend.Options{
+	s := startWith(t, service.Options{
 		DataDir: t.TempDir(), TracerProvider: sdk.NewTracerProvider(sdk.WithSyncer(spans)),
 	}, &clock{now: start()})
 	own := s.team("harbour")

@@ -1,4 +1,4 @@
-package opsctl_test
+package command_test
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/test/devtest"
 	"opsgate/cmd/internal/ctl/command"
+	"opsgate/cmd/internal/test/devtest"
 )
 
 // asProgram is the variable that makes the test binary run as opsctl.
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	os.Exit(opsctl.Run(ctx, os.Args[1:], opsctl.Environment{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Variables: os.Environ()}))
+	os.Exit(command.Run(ctx, os.Args[1:], command.Environment{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Variables: os.Environ()}))
 }
 
 // A system is a running opsdev.
@@ -67,7 +67,7 @@ func (u user) run(t *testing.T, arguments ...string) result {
 	var r result
 	var mu sync.Mutex
 	now := time.Date(2026, 1, 2, 3, 4, 5, 500e6, time.UTC)
-	environment := opsctl.Environment{
+	environment := command.Environment{
 		In: io.NopCloser(strings.NewReader(u.input)), Out: &out, Err: &errs, Terminal: u.terminal,
 		Variables: []string{"OPSCTL_URL=" + u.url, "OPSCTL_TOKEN=" + u.token},
 	}
@@ -84,7 +84,7 @@ func (u user) run(t *testing.T, arguments ...string) result {
 			return nil
 		}
 	}
-	r.code = opsctl.Run(t.Context(), arguments, environment)
+	r.code = command.Run(t.Context(), arguments, environment)
 	r.out, r.err = out.String(), errs.String()
 	return r
 }

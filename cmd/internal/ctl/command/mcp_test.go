@@ -1,4 +1,4 @@
-package opsctl_test
+package command_test
 
 import (
 	"encoding/json"
@@ -13,8 +13,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"opsgate/cmd/internal/ctl/apiclient"
-	"opsgate/cmd/internal/test/devtest"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/cmd/internal/test/devtest"
 )
 
 // An agent is a client of `opsctl mcp`, which runs as a process.

@@ -1,4 +1,4 @@
-package opsctl_test
+package command_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package opsctl
+package command
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package devcmd
+package command
 
 import (
 	"context"
@@ -13,14 +13,14 @@ import (
 
 	"opsgate/authn"
 	"opsgate/cmd/internal/backend/demo"
-	"opsgate/cmd/internal/kit/logging"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/dev/simulation"
+	"opsgate/cmd/internal/kit/logging"
 )
 
 // A backend is the reference backend with demo data.
 type backend struct {
-	*refbackend.Backend
+	*service.Backend
 
 	logger *slog.Logger     // bounds repeated lines
 	lines  *logging.Limiter // of logger
@@ -45,7 +45,7 @@ func openBackend(
 		}
 		b.remove = func() error { return os.RemoveAll(dir) }
 	}
-	b.Backend, err = refbackend.Open(ctx, refbackend.Options{
+	b.Backend, err = service.Open(ctx, service.Options{
 		DataDir: dir, Logger: b.logger.With(slog.String("part", "backend")), TracerProvider: traces,
 		Clock: func() time.Time { return b.clock() }, // set below: its start depends on the data
 	})

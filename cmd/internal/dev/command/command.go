@@ -1,4 +1,4 @@
-package devcmd
+package command
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"opsgate/cmd/internal/dev/rehearsal"
 	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/kit/commandline"
-	"opsgate/cmd/internal/dev/rehearsal"
 )
 
 // Environment is the output and the variables of the process.

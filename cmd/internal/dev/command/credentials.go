@@ -1,4 +1,4 @@
-package devcmd
+package command
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package devcmd
+package command
 
 import (
 	"context"
@@ -10,20 +10,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
-	"opsgate/cmd/internal/backend/demo"
-	"opsgate/cmd/internal/dev/inbox"
-	"opsgate/cmd/internal/backend/outbound"
-	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/links"
 	"opsgate/cmd/internal/backend/mail"
+	"opsgate/cmd/internal/backend/outbound"
+	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
 	"opsgate/cmd/internal/backend/webhook"
+	"opsgate/cmd/internal/dev/inbox"
 )
 
 // notifications deliver the messages of the backend to the inbox.
 type notifications struct {
-	backend *refbackend.Backend
+	backend *service.Backend
 	clock   func() time.Time // of the backend
 	inbox   *inbox.Inbox
 	out     *outbound.Outbound
@@ -34,7 +34,7 @@ type notifications struct {
 // newNotifications opens an inbox at the address and returns notifications that never leave the machine: emails go to the inbox, and
 // webhooks where it connects to. The clock is that of the backend.
 func newNotifications(
-	ctx context.Context, address string, b *refbackend.Backend, clock func() time.Time, logger *slog.Logger, traces trace.TracerProvider,
+	ctx context.Context, address string, b *service.Backend, clock func() time.Time, logger *slog.Logger, traces trace.TracerProvider,
 ) (*notifications, error) {
 	received, err := inbox.Listen(ctx, inbox.Options{Address: address})
 	if err != nil {

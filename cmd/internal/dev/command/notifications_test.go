@@ -1,4 +1,4 @@
-package devcmd_test
+package command_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package devcmd
+package command
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"time"
 
-	"opsgate/cmd/internal/kit/certs"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/kit/certs"
 )
 
 // pollEvery is the interval of readiness checks.

@@ -1,4 +1,4 @@
-package devcmd
+package command
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/authn"
-	"opsgate/cmd/internal/kit/buildinfo"
-	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/backend/demo"
-	"opsgate/cmd/internal/gate/wiring"
-	"opsgate/cmd/internal/kit/logging"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/dev/rehearsal"
+	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/gate/wiring"
+	"opsgate/cmd/internal/kit/buildinfo"
+	"opsgate/cmd/internal/kit/logging"
 	"opsgate/cmd/internal/kit/tracing"
 )
 
@@ -76,7 +76,7 @@ func serveSystem(ctx context.Context, o options) (err error) {
 	}
 	rehearsed := newRehearsal(o, tokens, log.Logger)
 	// The gateway listens first, so that an address in use is reported before the demo data is created.
-	gateway, traces, err := listenGateway(ctx, edge.Options{
+	gateway, traces, err := listenGateway(ctx, wiring.Options{
 		Loaded: loaded, Load: load, ReloadSignals: o.HangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
 		Wrap: rehearsed.Wrap,
 	})
@@ -112,12 +112,12 @@ func serveSystem(ctx context.Context, o options) (err error) {
 }
 
 // listenGateway opens the listeners of the gateway, and what records the spans of the backend.
-func listenGateway(ctx context.Context, o edge.Options) (*edge.Edge, *tracing.Provider, error) {
-	traces, err := edge.NewTracing(o, "opsbackend", prometheus.NewRegistry())
+func listenGateway(ctx context.Context, o wiring.Options) (*wiring.Edge, *tracing.Provider, error) {
+	traces, err := wiring.NewTracing(o, "opsbackend", prometheus.NewRegistry())
 	if err != nil {
 		return nil, nil, fmt.Errorf("record the backend: %w", err)
 	}
-	gateway, err := edge.Listen(ctx, o)
+	gateway, err := wiring.Listen(ctx, o)
 	if err != nil {
 		traces.Close()
 		return nil, nil, fmt.Errorf("start the gateway: %w", err)
@@ -182,7 +182,7 @@ func configOptions(o options, backend string) config.Options {
 			{Key: "shutdown.drain_wait", Value: "0s", From: "opsdev"}, // there is no load balancer
 		},
 	}
-	for _, service := range refbackend.ServiceNames() {
+	for _, service := range service.ServiceNames() {
 		setting := config.Setting{Key: "upstreams." + service + ".address", Value: backend, From: "opsdev"}
 		options.Overrides = append(options.Overrides, setting)
 	}

@@ -1,4 +1,4 @@
-package devcmd_test
+package command_test
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"opsgate/cmd/internal/gate/admin/admintest"
 	"opsgate/cmd/internal/dev/command"
+	"opsgate/cmd/internal/gate/admin/admintest"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
 )
 
@@ -57,7 +57,7 @@ func startMoving(t *testing.T, arguments ...string) *system {
 	})
 	file := filepath.Join(t.TempDir(), "credentials.json")
 	arguments = append([]string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials=" + file}, arguments...)
-	go func() { s.code <- devcmd.Run(ctx, arguments, devcmd.Environment{Out: &s.out, Err: &s.log}) }()
+	go func() { s.code <- command.Run(ctx, arguments, command.Environment{Out: &s.out, Err: &s.log}) }()
 	s.readCredentials(t, file)
 	return s
 }
@@ -240,7 +240,7 @@ func TestKeptDataAndOwnConfiguration(t *testing.T) {
 
 	var out, log loggingtest.Buffer
 	arguments := []string{"--still", "--data-dir", dir, "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials", file + "/x"}
-	code := devcmd.Run(t.Context(), arguments, devcmd.Environment{Out: &out, Err: &log})
+	code := command.Run(t.Context(), arguments, command.Environment{Out: &out, Err: &log})
 	if code != 1 || !strings.Contains(log.String(), "write the credentials") {
 		t.Errorf("credentials that cannot be written: got %d\n%s", code, log.String())
 	}
@@ -339,7 +339,7 @@ func TestCommandLine(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out, log loggingtest.Buffer
-			code := devcmd.Run(t.Context(), test.arguments, devcmd.Environment{Out: &out, Err: &log})
+			code := command.Run(t.Context(), test.arguments, command.Environment{Out: &out, Err: &log})
 			if code != test.code || !strings.Contains(out.String(), test.out) || !strings.Contains(log.String(), test.err) {
 				t.Errorf("got %d\n%s\n%s", code, out.String(), log.String())
 			}
@@ -352,7 +352,7 @@ func TestInterruptBeforeItIsReady(t *testing.T) {
 	stop()
 	var out, log loggingtest.Buffer
 	arguments := []string{"--still", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"}
-	if code := devcmd.Run(ctx, arguments, devcmd.Environment{Out: &out, Err: &log}); code != 0 || strings.Contains(out.String(), "curl") {
+	if code := command.Run(ctx, arguments, command.Environment{Out: &out, Err: &log}); code != 0 || strings.Contains(out.String(), "curl") {
 		t.Errorf("got %d\n%s\n%s", code, out.String(), log.String())
 	}
 }

@@ -1,4 +1,4 @@
-package devcmd
+package command
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"time"
 
-	"opsgate/cmd/internal/kit/commandline"
 	"opsgate/cmd/internal/dev/simulation"
+	"opsgate/cmd/internal/kit/commandline"
 )
 
 // Bounds of --speed. Beyond 600, the simulation would write all the time.

@@ -1,4 +1,4 @@
-package devcmd_test
+package command_test
 
 import (
 	"encoding/json"
@@ -101,7 +101,7 @@ func TestFlagsOfMovingData(t *testing.T) {
 		{"--still --seed=2", "--seed has no effect with --still"},
 	} {
 		var out, log loggingtest.Buffer
-		code := devcmd.Run(t.Context(), strings.Fields(test.arguments), devcmd.Environment{Out: &out, Err: &log})
+		code := command.Run(t.Context(), strings.Fields(test.arguments), command.Environment{Out: &out, Err: &log})
 		if code != 2 || !strings.Contains(log.String(), test.message) {
 			t.Errorf("%s: got %d\n%s", test.arguments, code, log.String())
 		}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/audit"
+	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/store/query"
 )
 

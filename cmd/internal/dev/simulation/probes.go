@@ -90,7 +90,7 @@ func (x *target) firstCheck(start time.Time) time.Time {
 // check records the result of a check.
 func (x *target) check(ctx context.Context, at time.Time) (time.Time, error) {
 	result := x.result(at)
-	err := x.backend.RecordCheck(ctx, refbackend.Check{
+	err := x.backend.RecordCheck(ctx, service.Check{
 		MonitorID: x.monitor.ID, At: at, Status: result, Latency: demo.Latency(x.random, x.base, result),
 	})
 	if err != nil {

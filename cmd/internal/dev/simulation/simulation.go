@@ -26,7 +26,7 @@ const (
 // Options are the settings of a simulation.
 type Options struct {
 	// Backend has the demo data, and the same clock.
-	Backend *refbackend.Backend
+	Backend *service.Backend
 	// Clock returns the time of the simulation.
 	Clock func() time.Time
 	Seed  uint64
@@ -36,7 +36,7 @@ type Options struct {
 
 // A Simulation generates events. Its methods must not be called concurrently.
 type Simulation struct {
-	backend *refbackend.Backend
+	backend *service.Backend
 	clock   func() time.Time
 	logger  *slog.Logger
 	seed    uint64
@@ -64,8 +64,8 @@ func New(ctx context.Context, o Options) (*Simulation, error) {
 		return nil, err
 	}
 	s.schedule(start.Add(reportInterval), s.report)
-	s.schedule(start.Add(refbackend.MaintenanceInterval), func(ctx context.Context, at time.Time) (time.Time, error) {
-		return at.Add(refbackend.MaintenanceInterval), s.backend.Maintain(ctx)
+	s.schedule(start.Add(service.MaintenanceInterval), func(ctx context.Context, at time.Time) (time.Time, error) {
+		return at.Add(service.MaintenanceInterval), s.backend.Maintain(ctx)
 	})
 	return s, nil
 }

@@ -37,7 +37,7 @@ type world struct {
 	t       testing.TB
 	dir     string
 	now     atomic.Int64
-	backend *refbackend.Backend
+	backend *service.Backend
 	db      *sql.DB // for questions
 	*simulation.Simulation
 }
@@ -48,7 +48,7 @@ func newWorld(t testing.TB, dir string, at time.Time, seed uint64) *world {
 	w := &world{t: t, dir: dir}
 	w.now.Store(at.UnixNano())
 	var err error
-	w.backend, err = refbackend.Open(t.Context(), refbackend.Options{DataDir: dir, Clock: w.clock})
+	w.backend, err = service.Open(t.Context(), service.Options{DataDir: dir, Clock: w.clock})
 	must(t, err)
 	must(t, demo.Seed(t.Context(), w.backend.Store(), authn.TokenFormat{Prefix: "ops_"}, at))
 	w.db, err = sql.Open("sqlite", "file:"+filepath.Join(dir, store.FileName)+"?mode=ro")
@@ -151,7 +151,7 @@ func TestKeptDirectoryGoesOn(t *testing.T) {
 	left := w.clock()
 	w.close()
 
-	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: dir})
+	backend, err := service.Open(t.Context(), service.Options{DataDir: dir})
 	must(t, err)
 	start, err := simulation.Start(t.Context(), backend.Store())
 	must(t, errors.Join(err, backend.Close()))

@@ -7,5 +7,5 @@
 //
 // Every path except the two probes and the HTML page requires the configured credentials: a token, a client certificate, or both.
 // Requests that a browser sends for another site are rejected. The package reads limits, routes and configuration from an
-// [Inspector], which package edge provides.
+// [Inspector], which package wiring provides.
 package admin

@@ -1,4 +1,4 @@
-package gatewaycmd
+package command
 
 import (
 	"bytes"
@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/certs"
 	"opsgate/cmd/internal/kit/commandline"
-	"opsgate/cmd/internal/gate/config"
 )
 
 // maxResponse bounds the bytes read from a response.

@@ -1,4 +1,4 @@
-package gatewaycmd
+package command
 
 import (
 	"context"
@@ -6,8 +6,8 @@ import (
 	"io"
 
 	"opsgate/cmd/internal/gate/admin"
-	"opsgate/cmd/internal/kit/commandline"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/kit/commandline"
 )
 
 // Environment is the output and the variables of the process.

@@ -1,4 +1,4 @@
-package gatewaycmd_test
+package command_test
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/command"
+	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
 )
 
@@ -43,7 +43,7 @@ type result struct {
 func opsgate(t *testing.T, variables []string, arguments ...string) result {
 	t.Helper()
 	out, err := new(bytes.Buffer), new(bytes.Buffer)
-	code := gatewaycmd.Run(t.Context(), arguments, gatewaycmd.Environment{Out: out, Err: err, Variables: variables})
+	code := command.Run(t.Context(), arguments, command.Environment{Out: out, Err: err, Variables: variables})
 	return result{code, out.String(), err.String()}
 }
 
@@ -143,7 +143,7 @@ func TestAMissingConfigurationFileIsReported(t *testing.T) {
 	defer stop()
 	log, code := new(loggingtest.Buffer), make(chan int, 1)
 	go func() {
-		code <- gatewaycmd.Run(ctx, []string{"serve"}, gatewaycmd.Environment{Out: log, Err: log, Variables: variables})
+		code <- command.Run(ctx, []string{"serve"}, command.Environment{Out: log, Err: log, Variables: variables})
 	}()
 	awaitLine(t, log, "serving")
 	if line := awaitLine(t, log, "no configuration file: serving with defaults, variables and flags"); line["why"] != config.NoFileText {
@@ -189,8 +189,8 @@ func TestServeLogsItsAddressesAndDrains(t *testing.T) {
 	defer stop()
 	log, code := new(loggingtest.Buffer), make(chan int, 1)
 	go func() {
-		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", write(t, good), "--log-level", "debug"},
-			gatewaycmd.Environment{Out: log, Err: log, Variables: []string{"GOGC=100", "OPSGATE_LISTN=1"}})
+		code <- command.Run(ctx, []string{"serve", "--config", write(t, good), "--log-level", "debug"},
+			command.Environment{Out: log, Err: log, Variables: []string{"GOGC=100", "OPSGATE_LISTN=1"}})
 	}()
 	line := awaitLine(t, log, "serving")
 	if !strings.HasPrefix(fmt.Sprint(line["listen"]), "127.0.0.1:") {

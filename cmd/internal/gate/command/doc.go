@@ -1,4 +1,4 @@
-// Package gatewaycmd is the command line of opsgate: the server and the commands of operators.
+// Package command is the command line of opsgate: the server and the commands of operators.
 //
 // Results go to standard output, log lines and errors to standard error.
-package gatewaycmd
+package command

@@ -1,4 +1,4 @@
-package gatewaycmd_test
+package command_test
 
 import (
 	"context"
@@ -103,8 +103,8 @@ func serveGateway(t *testing.T, more string) *gateway {
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	code := make(chan int, 1)
 	go func() {
-		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", g.config, "--admin-listen", "127.0.0.1:0"},
-			gatewaycmd.Environment{Out: g.log, Err: g.log, Variables: g.variables})
+		code <- command.Run(ctx, []string{"serve", "--config", g.config, "--admin-listen", "127.0.0.1:0"},
+			command.Environment{Out: g.log, Err: g.log, Variables: g.variables})
 	}()
 	t.Cleanup(func() {
 		stop()

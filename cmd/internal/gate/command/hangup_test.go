@@ -1,4 +1,4 @@
-package gatewaycmd_test
+package command_test
 
 import (
 	"context"
@@ -25,8 +25,8 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 	defer stop()
 	log, code := new(loggingtest.Buffer), make(chan int, 1)
 	go func() {
-		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", file, "--log-level", "info"},
-			gatewaycmd.Environment{Out: log, Err: log, Variables: []string{mistyped + "=1"}})
+		code <- command.Run(ctx, []string{"serve", "--config", file, "--log-level", "info"},
+			command.Environment{Out: log, Err: log, Variables: []string{mistyped + "=1"}})
 	}()
 	before := fmt.Sprint(awaitLine(t, log, "serving")["config_version"])
 	hangUp(t)

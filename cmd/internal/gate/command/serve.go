@@ -1,4 +1,4 @@
-package gatewaycmd
+package command
 
 import (
 	"context"
@@ -9,12 +9,11 @@ import (
 	"os/signal"
 	"syscall"
 
-	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/gate/systemd"
 	"opsgate/cmd/internal/gate/wiring"
+	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/kit/logging"
-	"opsgate/cmd/internal/gate/systemd/listen"
-	"opsgate/cmd/internal/gate/systemd/notify"
 )
 
 type serve struct {
@@ -52,7 +51,7 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 	tuneCollector(e.Variables, memory)
 	logMemory(log.Logger, memory, noLimit)
 
-	public, err := sdlisten.Public()
+	public, err := systemd.PublicListener()
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
@@ -60,9 +59,9 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 	hangUps := make(chan os.Signal, 1) // one reload covers several signals
 	signal.Notify(hangUps, syscall.SIGHUP)
 	defer signal.Stop(hangUps)
-	gateway, err := edge.Listen(ctx, edge.Options{
+	gateway, err := wiring.Listen(ctx, wiring.Options{
 		Loaded: loaded, Load: load, ReloadSignals: hangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
-		Lifecycle: sdnotify.New(log.Logger), Listener: public,
+		Lifecycle: systemd.NewNotifier(log.Logger), Listener: public,
 	})
 	if err != nil {
 		return fmt.Errorf("start: %w", err)

@@ -1,4 +1,4 @@
-package gatewaycmd
+package command
 
 import (
 	"errors"
@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/gate/wiring"
 	"opsgate/cmd/internal/gate/policies"
 	"opsgate/cmd/internal/gate/sizing"
+	"opsgate/cmd/internal/gate/wiring"
 )
 
 type size struct {
@@ -88,9 +88,9 @@ func (c *size) settings() (s sizing.Settings, err error) {
 		}
 	}
 	s = sizing.Settings{
-		FreshFor: time.Duration(loaded.Authn.FreshFor), MaxEntries: loaded.Authn.MaxEntries, MaxLookUps: edge.MaxLookUps(loaded.Config),
+		FreshFor: time.Duration(loaded.Authn.FreshFor), MaxEntries: loaded.Authn.MaxEntries, MaxLookUps: wiring.MaxLookUps(loaded.Config),
 		MaxInFlight: loaded.HTTP.MaxInFlight, MaxOpen: loaded.MaxConnections(), MaxCalls: loaded.UpstreamCalls.MaxInFlight,
-		RedisPool: edge.RedisConnections,
+		RedisPool: wiring.RedisConnections,
 	}
 	current, err := policies.New(loaded, time.Now(), nil)
 	if err != nil {

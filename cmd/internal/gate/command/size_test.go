@@ -1,4 +1,4 @@
-package gatewaycmd_test
+package command_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package gatewaycmd
+package command
 
 import (
 	"errors"

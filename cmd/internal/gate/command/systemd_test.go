@@ -1,4 +1,4 @@
-package gatewaycmd_test
+package command_test
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func TestSystemdIsNotifiedOfStartReloadAndStop(t *testing.T) {
 	defer stop()
 	log, code := new(loggingtest.Buffer), make(chan int, 1)
 	go func() {
-		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", file}, gatewaycmd.Environment{Out: log, Err: log})
+		code <- command.Run(ctx, []string{"serve", "--config", file}, command.Environment{Out: log, Err: log})
 	}()
 	notification(t, manager, "READY=1")
 	rewrite(t, file, "listn: 1\n")
@@ -84,7 +84,7 @@ func TestServeStartsWithoutAReachableSystemd(t *testing.T) {
 	log, code := new(loggingtest.Buffer), make(chan int, 1)
 	file := write(t, good)
 	go func() {
-		code <- gatewaycmd.Run(ctx, []string{"serve", "--config", file}, gatewaycmd.Environment{Out: log, Err: log})
+		code <- command.Run(ctx, []string{"serve", "--config", file}, command.Environment{Out: log, Err: log})
 	}()
 	if line := awaitLine(t, log, "systemd notification failed"); line["level"] != "WARN" {
 		t.Errorf("got %v", line)

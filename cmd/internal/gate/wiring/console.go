@@ -1,4 +1,4 @@
-package edge
+package wiring
 
 import (
 	"github.com/prometheus/client_golang/prometheus"

@@ -1,4 +1,4 @@
-// Package edge runs a gateway with a configuration. It is the only package that connects the concrete gateway, authenticator, limiter and
+// Package wiring runs a gateway with a configuration. It is the only package that connects the concrete gateway, authenticator, limiter and
 // clients; these depend on each other only through interfaces.
 //
 // [Listen] reports every error of a configuration before a request is served. At shutdown the readiness page first reports that the gateway
@@ -7,4 +7,4 @@
 //
 // A changed configuration is applied as a whole or not at all: everything that a request needs is in one snapshot. A new
 // snapshot is built while the active one serves; a snapshot never changes. See docs/reload.md.
-package edge
+package wiring

@@ -1,4 +1,4 @@
-package edge
+package wiring
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"os"
 	"time"
 
-	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/kit/buildinfo"
 )
 
 // Options are the options of [Listen]. Loaded and Logger are required.

@@ -1,4 +1,4 @@
-package edge_test
+package wiring_test
 
 import (
 	"bufio"
@@ -16,9 +16,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
+	"opsgate/cmd/internal/kit/buildinfo"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,7 +35,7 @@ func settings(address string) config.Config {
 
 // running is a running gateway with a client.
 type running struct {
-	*edge.Edge
+	*wiring.Edge
 
 	token string
 	stop  context.CancelFunc
@@ -43,9 +43,9 @@ type running struct {
 	http  *http.Transport
 }
 
-func listen(t *testing.T, c config.Config) (*edge.Edge, error) {
+func listen(t *testing.T, c config.Config) (*wiring.Edge, error) {
 	t.Helper()
-	return edge.Listen(t.Context(), edge.Options{
+	return wiring.Listen(t.Context(), wiring.Options{
 		Loaded: config.Loaded{Config: c}, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"},
 	})
 }
@@ -59,7 +59,7 @@ func run(t *testing.T, c config.Config, token string) *running {
 	return runEdge(t, e, token)
 }
 
-func runEdge(t *testing.T, e *edge.Edge, token string) *running {
+func runEdge(t *testing.T, e *wiring.Edge, token string) *running {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	r := &running{Edge: e, token: token, stop: stop, ended: make(chan error, 1), http: &http.Transport{}}
@@ -281,7 +281,7 @@ func exchange(t *testing.T, address net.Addr, send string) string {
 
 func TestListenAddressesAreLogged(t *testing.T) {
 	out := new(bytes.Buffer)
-	e, err := edge.Listen(t.Context(), edge.Options{
+	e, err := wiring.Listen(t.Context(), wiring.Options{
 		Loaded: config.Loaded{Config: settings("127.0.0.1:1")}, Logger: slog.New(slog.NewJSONHandler(out, nil)),
 	})
 	if err != nil {

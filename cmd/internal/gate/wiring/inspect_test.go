@@ -1,4 +1,4 @@
-package edge_test
+package wiring_test
 
 import (
 	"context"
@@ -62,7 +62,7 @@ func inspect(t *testing.T, more string, variables ...string) *inspection {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := edge.Listen(t.Context(), edge.Options{Loaded: loaded, Logger: slog.New(slog.NewJSONHandler(i.log, nil))})
+	e, err := wiring.Listen(t.Context(), wiring.Options{Loaded: loaded, Logger: slog.New(slog.NewJSONHandler(i.log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

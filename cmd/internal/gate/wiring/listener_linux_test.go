@@ -1,4 +1,4 @@
-package edge_test
+package wiring_test
 
 import (
 	"log/slog"
@@ -60,7 +60,7 @@ func TestPassedListenerMustHaveTheConfiguredAddress(t *testing.T) {
 	} {
 		c := settings("127.0.0.1:1")
 		c.Listen = test.configured
-		e, err := edge.Listen(t.Context(), edge.Options{
+		e, err := wiring.Listen(t.Context(), wiring.Options{
 			Loaded: config.Loaded{Config: c}, Logger: slog.New(slog.DiscardHandler), Listener: again(t, test.listener),
 		})
 		if (err == nil) != test.ok {
@@ -80,7 +80,7 @@ func socketOptions(t *testing.T, listener *net.TCPListener) map[string]int {
 		c.Listen = listener.Addr().String()
 	}
 	options := make(chan map[string]int, 1)
-	e, err := edge.Listen(t.Context(), edge.Options{
+	e, err := wiring.Listen(t.Context(), wiring.Options{
 		Loaded: config.Loaded{Config: c}, Logger: slog.New(slog.DiscardHandler), Listener: listener,
 		Wrap: func(http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { options <- optionsOf(w) })

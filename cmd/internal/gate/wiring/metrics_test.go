@@ -1,4 +1,4 @@
-package edge_test
+package wiring_test
 
 import (
 	"io/fs"
@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
-	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
+	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -37,7 +37,7 @@ func scrape(t *testing.T) string {
 	c.Tracing.Endpoint = tracingtest.Start(t).HTTP
 	authority, files := newTLSFiles(t)
 	c.TLS = config.TLS{CertFile: config.File(files[0]), KeyFile: config.File(files[1])}
-	e, err := edge.Listen(t.Context(), edge.Options{
+	e, err := wiring.Listen(t.Context(), wiring.Options{
 		Loaded: config.Loaded{Config: c}, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"},
 		Load: func() (config.Loaded, error) {
 			return config.Loaded{}, config.Problems{{Key: "listen", Text: "is refused"}}

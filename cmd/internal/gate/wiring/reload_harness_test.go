@@ -1,4 +1,4 @@
-package edge_test
+package wiring_test
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
+	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
 )
 
@@ -46,7 +46,7 @@ func reloadingGateway(t *testing.T, services *services, text string) *reloading 
 		t.Fatal(err)
 	}
 	level := new(slog.LevelVar)
-	e, err := edge.Listen(t.Context(), edge.Options{
+	e, err := wiring.Listen(t.Context(), wiring.Options{
 		Loaded: loaded, Load: r.load, LogLevel: level, Build: buildinfo.Info{Version: "1.2.3"}, Clock: r.now,
 		Logger: slog.New(slog.NewJSONHandler(&r.log, &slog.HandlerOptions{Level: level})),
 	})

@@ -1,4 +1,4 @@
-package edge_test
+package wiring_test
 
 import (
 	"net"

@@ -1,4 +1,4 @@
-package edge
+package wiring
 
 import (
 	"crypto/tls"
@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opsgate/cmd/internal/kit/certs"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/kit/certs"
 )
 
 // Limits of HTTP/2 connections that HTTP/1.1 does not have.

@@ -1,4 +1,4 @@
-package edge_test
+package wiring_test
 
 import (
 	"bytes"
@@ -89,7 +89,7 @@ type reference struct{ address, token string }
 
 func startReference(t *testing.T) *reference {
 	t.Helper()
-	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: t.TempDir()})
+	backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir()})
 	must(t, err)
 	format := authn.TokenFormat{Prefix: "ops_"}
 	must(t, demo.Seed(t.Context(), backend.Store(), format, time.Now()))

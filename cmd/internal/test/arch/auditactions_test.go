@@ -1,4 +1,4 @@
-package archtest
+package arch
 
 import (
 	"go/ast"
@@ -32,7 +32,10 @@ func TestAuditActionsAreDocumented(t *testing.T) {
 	wantSame(t, "resources of the page and values of resourceType", resourcesOf(slices.Concat(written, rest)), captures(value, resources))
 
 	form := regexp.MustCompile(`^(` + strings.Join(captures(value, resources), "|") + `)\.[a-z_]+$`)
-	code := literals(t, "cmd/internal/backend/service", form)
+	code := map[string]bool{}
+	for _, folder := range []string{"service", "links", "audit"} {
+		maps.Copy(code, literals(t, "cmd/internal/backend/"+folder, form))
+	}
 	delete(code, "subscriber.confirmation_requested") // an event of deliveries, which is no action
 	wantSame(t, "rows of the backend and literals in its code", written, slices.Collect(maps.Keys(code)))
 	demo := literals(t, "cmd/internal/backend/demo", form)

@@ -1,4 +1,4 @@
-package chaostest
+package chaos
 
 import (
 	"bufio"
@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/test/processtest"
 	"opsgate/cmd/internal/gate/sizing"
+	"opsgate/cmd/internal/test/processtest"
 )
 
 // Row 36: as many connections as http.max_connections is by default, whose clients make each of them as large as they can, fit into the

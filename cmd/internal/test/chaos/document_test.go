@@ -1,4 +1,4 @@
-package chaostest
+package chaos
 
 import (
 	"errors"
@@ -18,11 +18,11 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 		name string
 		min  int // number of named tests
 	}{{"reliability.md", 50}, {"security.md", 50}, {"adding-an-operation.md", 10}} {
-		named := regexp.MustCompile("`(?:([a-z]+)\\.)?(Test\\w+)`").FindAllStringSubmatch(readPage(t, page.name), -1)
+		named := regexp.MustCompile("`(?:([a-z/]+)\\.)?(Test\\w+)`").FindAllStringSubmatch(readPage(t, page.name), -1)
 		for _, name := range named {
 			folder := name[1]
 			if folder == "" {
-				folder = "chaostest"
+				folder = "chaos"
 			}
 			if !existing[folder+"."+name[2]] {
 				t.Errorf("%s: there is no %s.%s", page.name, folder, name[2])
@@ -64,7 +64,7 @@ func readPage(t *testing.T, name string) string {
 	return string(page)
 }
 
-// testsBelow returns the tests of all packages, as folder.Name.
+// testsBelow returns the tests of all packages, as folder.Name and as parent/folder.Name.
 func testsBelow(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
@@ -78,7 +78,9 @@ func testsBelow(t *testing.T) map[string]bool {
 			return nil
 		}
 		for _, found := range function.FindAllStringSubmatch(string(source), -1) {
-			names[filepath.Base(filepath.Dir(path))+"."+found[1]] = true
+			folder := filepath.Dir(path)
+			name := filepath.Base(folder) + "." + found[1]
+			names[name], names[filepath.Base(filepath.Dir(folder))+"/"+name] = true, true
 		}
 		return err
 	})

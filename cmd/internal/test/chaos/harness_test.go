@@ -1,4 +1,4 @@
-package chaostest
+package chaos
 
 import (
 	"cmp"
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "chaostest")
+	dir, err := os.MkdirTemp("", "chaos")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

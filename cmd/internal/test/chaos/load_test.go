@@ -1,4 +1,4 @@
-package chaostest
+package chaos
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package deliverytest
+package delivery
 
 import (
 	"context"
@@ -58,7 +58,7 @@ func TestKilledProcessLosesNoMessage(t *testing.T) {
 }
 
 // killWithin kills the process at a random point of the given time, and starts it again.
-func (s *service) killWithin(random *rand.Rand, d time.Duration) {
+func (s *backendProcess) killWithin(random *rand.Rand, d time.Duration) {
 	s.t.Helper()
 	timer := time.NewTimer(time.Duration(random.Int64N(int64(d))))
 	defer timer.Stop()
@@ -71,7 +71,7 @@ func (s *service) killWithin(random *rand.Rand, d time.Duration) {
 type writers struct {
 	t         *testing.T
 	page      *page
-	service   *service
+	service   *backendProcess
 	incidents int
 	created   atomic.Int64
 	wait      sync.WaitGroup

@@ -1,4 +1,4 @@
-package deliverytest
+package delivery
 
 import (
 	"bytes"
@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"opsgate/cmd/internal/backend/command"
-	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/webhook"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
@@ -77,13 +77,13 @@ func TestDeadLetterIsSentAgain(t *testing.T) {
 	eventually(t, "an attempt fails", func() bool { return attempts.Load() == 1 })
 
 	listed := func() []string {
-		return strings.Split(strings.TrimSpace(command(t, "delivery", "list", "--data-dir", p.data, "--state", "dead")), "\n")[1:]
+		return strings.Split(strings.TrimSpace(opsbackend(t, "delivery", "list", "--data-dir", p.data, "--state", "dead")), "\n")[1:]
 	}
 	c.move(25 * time.Hour)
 	eventually(t, "the message becomes a dead letter", func() bool { return len(listed()) == 1 })
 	id := strings.Fields(listed()[0])[0]
 	recovered.Store(true)
-	command(t, "delivery", "retry", "--data-dir", p.data, id)
+	opsbackend(t, "delivery", "retry", "--data-dir", p.data, id)
 	eventually(t, "the message arrives", func() bool { return to.count() == 1 })
 	if got := to.all()[0]; got.id != id || got.mark != "mark-1-0" {
 		t.Errorf("%s arrived with the id %s, want %s", got.mark, got.id, id)
@@ -96,7 +96,7 @@ func TestDeadLetterIsSentAgain(t *testing.T) {
 // startDispatcher delivers webhooks by the clock until the end of the test.
 func startDispatcher(t *testing.T, p *page, c *clock) {
 	t.Helper()
-	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: p.data})
+	backend, err := service.Open(t.Context(), service.Options{DataDir: p.data})
 	must(t, err)
 	dispatcher := delivery.New(backend.Store(), delivery.Options{
 		Clock: c.Now,
@@ -127,11 +127,11 @@ func createIncident(t *testing.T, p *page, mark string) {
 	api.stop()
 }
 
-// command runs opsbackend to its end, and returns its output.
-func command(t *testing.T, arguments ...string) string {
+// opsbackend runs opsbackend to its end, and returns its output.
+func opsbackend(t *testing.T, arguments ...string) string {
 	t.Helper()
 	var out, log bytes.Buffer
-	if code := backendcmd.Run(t.Context(), arguments, backendcmd.Environment{Out: &out, Err: &log}); code != 0 {
+	if code := command.Run(t.Context(), arguments, command.Environment{Out: &out, Err: &log}); code != 0 {
 		t.Fatalf("%v: exit code %d, %s", arguments, code, &log)
 	}
 	return out.String()

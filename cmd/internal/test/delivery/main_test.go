@@ -1,4 +1,4 @@
-package deliverytest
+package delivery
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "deliverytest")
+	dir, err := os.MkdirTemp("", "delivery")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -1,4 +1,4 @@
-package deliverytest
+package delivery
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 
 	"opsgate/authn"
 	"opsgate/cmd/internal/backend/command"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/kit/logging/loggingtest"
 )
 
 // A clock is moved by a test.
@@ -47,7 +47,7 @@ type outage struct {
 	page    *page
 	monitor string
 	clock   *clock
-	backend *refbackend.Backend // for probes
+	backend *service.Backend // for probes
 }
 
 // A probe fails three times and succeeds again. The monitor, the component, the page and the incident change over the public API,
@@ -89,7 +89,7 @@ func startOutage(t *testing.T, to *receivers) *outage {
 	t.Helper()
 	o := &outage{page: newPage(t, to, 2), monitor: uuid.NewString(), clock: &clock{now: time.Now()}}
 	var err error
-	o.backend, err = refbackend.Open(t.Context(), refbackend.Options{DataDir: o.page.data, Clock: o.clock.Now})
+	o.backend, err = service.Open(t.Context(), service.Options{DataDir: o.page.data, Clock: o.clock.Now})
 	must(t, err)
 	t.Cleanup(func() { must(t, o.backend.Close()) })
 	must(t, o.backend.Store().Write(t.Context(), func(q *query.Queries) error {
@@ -109,11 +109,11 @@ func startOutage(t *testing.T, to *receivers) *outage {
 }
 
 // newToken creates a token that may do everything.
-func newToken(t *testing.T, backend *refbackend.Backend, p *page) string {
+func newToken(t *testing.T, backend *service.Backend, p *page) string {
 	t.Helper()
 	token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
 	must(t, err)
-	_, err = backend.CreateToken(t.Context(), refbackend.NewToken{
+	_, err = backend.CreateToken(t.Context(), service.NewToken{
 		TeamID: p.team, Name: "test", SHA256: authn.Hash(token), Scopes: authn.NewScopes(authn.AllScopes()...).Strings(),
 	})
 	must(t, err)
@@ -126,7 +126,7 @@ func startInProcess(t *testing.T, c *clock, arguments []string) (address string)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	log, ended := new(loggingtest.Buffer), make(chan int, 1)
 	go func() {
-		ended <- backendcmd.Run(ctx, arguments, backendcmd.Environment{Out: log, Err: log, Clock: c.Now})
+		ended <- command.Run(ctx, arguments, command.Environment{Out: log, Err: log, Clock: c.Now})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -145,7 +145,7 @@ func startInProcess(t *testing.T, c *clock, arguments []string) (address string)
 // check records a check of the monitor after the time.
 func (o *outage) check(status string, after time.Duration) {
 	o.t.Helper()
-	must(o.t, o.backend.RecordCheck(o.t.Context(), refbackend.Check{
+	must(o.t, o.backend.RecordCheck(o.t.Context(), service.Check{
 		MonitorID: o.monitor, At: o.clock.move(after), Status: status, Latency: 20 * time.Millisecond,
 	}))
 }

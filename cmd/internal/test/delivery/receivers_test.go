@@ -1,4 +1,4 @@
-package deliverytest
+package delivery
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package deliverytest
+package delivery
 
 import (
 	"context"
@@ -102,7 +102,7 @@ func deliverTo(t *testing.T, subscribers int) figures {
 }
 
 // memory returns a field of the process's status in bytes, or 0 if the system has none.
-func (s *service) memory(field string) int {
+func (s *backendProcess) memory(field string) int {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
 		return 0
@@ -129,7 +129,7 @@ type calls struct {
 }
 
 // startCalls lists, gets and creates incidents in turn. The created ones are on no page, so they send no notifications.
-func startCalls(t *testing.T, s *service, p *page) *calls {
+func startCalls(t *testing.T, s *backendProcess, p *page) *calls {
 	t.Helper()
 	c := new(calls)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,4 +1,4 @@
-package deliverytest
+package delivery
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// A service is an opsbackend on one data directory, which can be killed and started again at the same address.
-type service struct {
+// A backendProcess is an opsbackend on one data directory, which can be killed and started again at the same address.
+type backendProcess struct {
 	*process // the current one
 
 	address   string
@@ -24,9 +24,9 @@ type service struct {
 }
 
 // startService runs opsbackend, which sends to the receivers, until the end of the test.
-func startService(t *testing.T, data string, to *receivers, variables ...string) *service {
+func startService(t *testing.T, data string, to *receivers, variables ...string) *backendProcess {
 	t.Helper()
-	s := &service{address: fmt.Sprint("127.0.0.1:", redistest.FreePort(t)), variables: variables}
+	s := &backendProcess{address: fmt.Sprint("127.0.0.1:", redistest.FreePort(t)), variables: variables}
 	s.arguments = serveArguments(s.address, data, to)
 	// The service is away for short times: the default of the delay between connection attempts is a second and more.
 	reconnect := backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 50 * time.Millisecond}
@@ -51,7 +51,7 @@ func serveArguments(address, data string, to *receivers) []string {
 }
 
 // start starts the process and waits until it serves.
-func (s *service) start(t *testing.T) {
+func (s *backendProcess) start(t *testing.T) {
 	t.Helper()
 	s.process = launch(t, "opsbackend", s.variables, s.arguments...)
 	s.record("serving")

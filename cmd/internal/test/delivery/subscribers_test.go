@@ -1,4 +1,4 @@
-package deliverytest
+package delivery
 
 import (
 	"context"
@@ -25,9 +25,9 @@ type page struct {
 func newPage(t *testing.T, to *receivers, n int) *page {
 	t.Helper()
 	p := &page{data: t.TempDir(), id: uuid.NewString(), secrets: map[string][]byte{}}
-	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: p.data})
+	backend, err := service.Open(t.Context(), service.Options{DataDir: p.data})
 	must(t, err)
-	team, err := backend.CreateTeam(t.Context(), "Harbour", refbackend.PlanAI)
+	team, err := backend.CreateTeam(t.Context(), "Harbour", service.PlanAI)
 	must(t, err)
 	p.team = team.ID
 	must(t, backend.Store().Write(t.Context(), func(q *query.Queries) error {
@@ -83,7 +83,7 @@ func operator() *incidentv1.Actor {
 // notifications returns the marks of the page's notifications in their order, without the suppressed ones.
 func (p *page) notifications(t *testing.T) (list []string) {
 	t.Helper()
-	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: p.data})
+	backend, err := service.Open(t.Context(), service.Options{DataDir: p.data})
 	must(t, err)
 	must(t, backend.Store().Read(t.Context(), func(q *query.Queries) error {
 		rows, err := q.ListNotifications(t.Context(), p.team)

@@ -1,4 +1,4 @@
-package deliverytest
+package delivery
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ func TestDeliveriesAreInTheTraceOfTheirRequest(t *testing.T) {
 	variables := []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.HTTP, "OTEL_BSP_SCHEDULE_DELAY=100"} // milliseconds
 	to := startReceivers(t, nil)
 	p := newPage(t, to, 2)
-	backend, err := refbackend.Open(t.Context(), refbackend.Options{DataDir: p.data})
+	backend, err := service.Open(t.Context(), service.Options{DataDir: p.data})
 	must(t, err)
 	token := newToken(t, backend, p)
 	must(t, backend.Close())

@@ -52,7 +52,7 @@ func StartMoving(t *testing.T, configuration string, arguments ...string) *Syste
 	exited, code := make(chan struct{}), 0
 	go func() {
 		defer close(exited)
-		code = devcmd.Run(ctx, arguments, devcmd.Environment{Out: &s.Out, Err: &s.Log})
+		code = command.Run(ctx, arguments, command.Environment{Out: &s.Out, Err: &s.Log})
 	}()
 	s.Stop = sync.OnceValue(func() int {
 		cancel()

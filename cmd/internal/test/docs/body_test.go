@@ -1,4 +1,4 @@
-package apidocstest
+package docs
 
 import (
 	"bytes"

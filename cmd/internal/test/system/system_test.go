@@ -1,4 +1,4 @@
-package systemtest
+package system
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "systemtest")
+	dir, err := os.MkdirTemp("", "system")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

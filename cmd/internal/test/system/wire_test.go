@@ -1,4 +1,4 @@
-package systemtest
+package system
 
 import (
 	"bufio"

@@ -19,9 +19,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
-	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
+	"opsgate/cmd/internal/kit/buildinfo"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
@@ -157,7 +157,7 @@ func (g *gateway) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := edge.Listen(t.Context(), edge.Options{Loaded: loaded, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"}})
+	e, err := wiring.Listen(t.Context(), wiring.Options{Loaded: loaded, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"}})
 	if err != nil {
 		t.Fatal(err)
 	}

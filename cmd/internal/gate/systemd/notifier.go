@@ -1,4 +1,4 @@
-package sdnotify
+package systemd
 
 import (
 	"fmt"
@@ -20,8 +20,8 @@ type Notifier struct {
 	draining bool
 }
 
-// New returns a Notifier.
-func New(logger *slog.Logger) *Notifier { return &Notifier{logger: logger} }
+// NewNotifier returns a Notifier.
+func NewNotifier(logger *slog.Logger) *Notifier { return &Notifier{logger: logger} }
 
 // Serving reports the end of the start or of a reload. It does nothing after Draining.
 func (n *Notifier) Serving() { n.notifyUnlessDraining(daemon.SdNotifyReady + "\nSTATUS=serving") }

@@ -1,4 +1,4 @@
-package sdlisten
+package systemd
 
 import (
 	"fmt"
@@ -11,10 +11,10 @@ import (
 // name is FileDescriptorName= of the socket unit.
 const name = "public"
 
-// Public returns the public listener, or nil if systemd has passed no socket to this process. It returns an error if systemd has passed
+// PublicListener returns the public listener, or nil if systemd has passed no socket to this process. It returns an error if systemd has passed
 // anything but one TCP socket named public: connections to another socket would never be accepted. Closing the listener does not close the
-// socket, which systemd holds open. Public may be called once: it removes the variables of systemd from the environment.
-func Public() (*net.TCPListener, error) {
+// socket, which systemd holds open. PublicListener may be called once: it removes the variables of systemd from the environment.
+func PublicListener() (*net.TCPListener, error) {
 	files := activation.Files(true)
 	if len(files) == 0 {
 		return nil, nil //nolint:nilnil // documented: there is no socket

@@ -1,4 +1,4 @@
-package archtest
+package arch
 
 import (
 	"bytes"
@@ -29,25 +29,24 @@ var rules = []struct {
 		nil,
 	},
 	{
-		"./cmd/internal/backend/service/...", []string{"opsgate"},
-		[]string{"opsgate/cmd/internal/backend/service", "opsgate/proto"},
-	},
-	{
 		"./cmd/opsgate", // the metrics library links database/sql, but no driver
 		[]string{
 			"modernc.org/sqlite", "github.com/pressly/goose",
-			"opsgate/cmd/internal/backend/service", "opsgate/cmd/internal/backend/demo", "opsgate/cmd/internal/dev/command", "opsgate/cmd/internal/backend/command",
-			"opsgate/cmd/internal/dev/rehearsal",
+			"opsgate/cmd/internal/backend", "opsgate/cmd/internal/ctl", "opsgate/cmd/internal/dev",
 		},
 		nil,
 	},
-	{"./cmd/opsbackend", []string{"github.com/gin-gonic/gin", "opsgate/gateway", "opsgate/ratelimit", "opsgate/cmd/internal/gate/wiring"}, nil},
+	{
+		"./cmd/opsbackend",
+		[]string{
+			"github.com/gin-gonic/gin", "opsgate/gateway", "opsgate/ratelimit",
+			"opsgate/cmd/internal/ctl", "opsgate/cmd/internal/dev", "opsgate/cmd/internal/gate",
+		},
+		nil,
+	},
 	{
 		"./cmd/opsctl", []string{"opsgate", "github.com/gin-gonic/gin", "github.com/redis", "google.golang.org/grpc", "modernc.org/sqlite"},
-		[]string{
-			"opsgate/cmd/opsctl", "opsgate/cmd/internal/ctl/command", "opsgate/cmd/internal/ctl/apiclient", "opsgate/cmd/internal/kit/buildinfo",
-			"opsgate/cmd/internal/kit/commandline",
-		},
+		[]string{"opsgate/cmd/opsctl", "opsgate/cmd/internal/ctl", "opsgate/cmd/internal/kit"},
 	},
 }
 
@@ -80,8 +79,45 @@ func TestRulesNameExistingPackages(t *testing.T) {
 	}
 }
 
-// Package edge creates the gateway; the admin pages and the command show its explanations.
-func TestOnlyEdgeAndAdminImportGateway(t *testing.T) {
+// areas are the folders of cmd/internal, with the areas and packages that the packages of each may import beside those of their own.
+// The packages of a test area may import everything.
+var areas = map[string][]string{
+	"gate":        {"gateway", "authn", "ratelimit", "backendclient", "cmd/internal/kit", "cmd/internal/conformance"},
+	"backend":     {"proto", "authn", "cmd/internal/kit"},
+	"dev":         {"proto", "authn", "cmd/internal/gate", "cmd/internal/backend", "cmd/internal/kit"},
+	"ctl":         {"cmd/internal/kit"},
+	"conformance": {"proto", "cmd/internal/kit"},
+	"kit":         {"backendclient"},
+}
+
+func TestAreasImportOnlyTheAreasBelowThem(t *testing.T) {
+	openSourceFolders(t)
+	used := map[string]bool{} // areas with an import of another one
+	for line := range strings.Lines(goList(t, "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./cmd/internal/...")) {
+		path, imports := strings.Fields(line)[0], strings.Fields(line)[1:]
+		area, _, _ := strings.Cut(strings.TrimPrefix(path, "opsgate/cmd/internal/"), "/")
+		allowed, exists := areas[area]
+		if !exists && area != "test" {
+			t.Errorf("%s is in an area that is not listed", path)
+		}
+		for _, imported := range imports {
+			imported, ours := strings.CutPrefix(imported, "opsgate/")
+			switch {
+			case !ours || area == "test" || within(imported, []string{"cmd/internal/" + area}):
+			case !within(imported, allowed):
+				t.Errorf("%s imports %s", path, imported)
+			default:
+				used[area] = true
+			}
+		}
+	}
+	if len(used) != len(areas) {
+		t.Errorf("only %v import another area: the test is without effect", used)
+	}
+}
+
+// Package wiring creates the gateway; the admin pages and the command show its explanations.
+func TestOnlyWiringAndAdminImportGateway(t *testing.T) {
 	allowed := []string{"opsgate/cmd/internal/gate/wiring", "opsgate/cmd/internal/gate/admin", "opsgate/cmd/internal/gate/command"}
 	for line := range strings.Lines(goList(t, "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")) {
 		path, imports := strings.Fields(line)[0], strings.Fields(line)[1:]

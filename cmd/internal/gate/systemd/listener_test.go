@@ -1,4 +1,4 @@
-package sdlisten_test
+package systemd_test
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ var program string
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
 func runTests(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "sdlisten")
+	dir, err := os.MkdirTemp("", "systemd")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
