@@ -162,7 +162,7 @@ func (s server) parts(ctx context.Context) (parts []func(context.Context) error,
 
 func (c *serve) services() []string {
 	if len(c.Services) == 0 {
-		return service.ServiceNames()
+		return service.Names()
 	}
 	return c.Services
 }

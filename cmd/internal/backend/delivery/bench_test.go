@@ -11,6 +11,7 @@ import (
 
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // BenchmarkDispatcher delivers one notification to all subscribers of a page, while another goroutine writes as the API does.
@@ -44,7 +45,7 @@ func benchmark(b *testing.B, subscribers, hosts int, send func(context.Context, 
 				id, host = fmt.Sprintf("0%06d", i), "hangs.example"
 				want--
 			}
-			must(b, insertSubscriber(ctx, q, id, delivery.Webhook, "https://"+host+"/"+id))
+			testkit.Must(b, insertSubscriber(ctx, q, id, delivery.Webhook, "https://"+host+"/"+id))
 		}
 		return nil
 	})

@@ -15,6 +15,7 @@ import (
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestNotificationsAreSentToEachSubscriberInOrder(t *testing.T) {
@@ -133,7 +134,7 @@ func TestConfirmationIsRequestedFromAnUnconfirmedSubscriber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := openFixture(t)
 		f.write(func(ctx context.Context, q *query.Queries) error {
-			must(t, q.InsertSubscriber(ctx, query.InsertSubscriberParams{
+			testkit.Must(t, q.InsertSubscriber(ctx, query.InsertSubscriberParams{
 				ID: "a", TeamID: team, StatusPageID: page, Channel: delivery.Email, Address: "a@mail.example", LinkToken: "token", CreatedAt: 5,
 			}))
 			return q.InsertDelivery(ctx, query.InsertDeliveryParams{
@@ -297,7 +298,7 @@ func TestOnlyOneDispatcherOfADirectorySends(t *testing.T) {
 		one := f.start(delivery.Options{Senders: webhooks(first)})
 		pass(2 * time.Second)
 		other, err := store.Open(t.Context(), f.dir)
-		must(t, err)
+		testkit.Must(t, err)
 		two := (&fixture{t: t, store: other}).start(delivery.Options{Senders: webhooks(second)})
 		f.notify(false)
 		pass(2 * time.Second)
@@ -314,6 +315,6 @@ func TestOnlyOneDispatcherOfADirectorySends(t *testing.T) {
 		pass(2 * time.Second)
 		waits.end(t) // without the lock
 		two.end(t)
-		must(t, other.Close())
+		testkit.Must(t, other.Close())
 	})
 }

@@ -18,16 +18,10 @@ import (
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func must(t fataler, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // A fataler is a test or a rapid test.
 type fataler interface {
@@ -61,25 +55,25 @@ func openFixture(t *testing.T) *fixture {
 func newFixture(t fataler, dir string) *fixture {
 	t.Helper()
 	data, err := store.Open(context.Background(), dir)
-	must(t, err)
+	testkit.Must(t, err)
 	f := &fixture{t: t, dir: dir, store: data, incident: query.Incident{
 		ID: "incident", TeamID: team, Title: "Checkout is slow", Status: "investigating", Impact: "major", StartedAt: 7, CreatedAt: 7,
 	}}
 	where := page
 	f.incident.StatusPageID = &where
 	f.write(func(ctx context.Context, q *query.Queries) error {
-		must(t, q.InsertTeam(ctx, query.InsertTeamParams{ID: team, Name: team, Plan: "ai"}))
-		must(t, q.InsertStatusPage(ctx, query.InsertStatusPageParams{
+		testkit.Must(t, q.InsertTeam(ctx, query.InsertTeamParams{ID: team, Name: team, Plan: "ai"}))
+		testkit.Must(t, q.InsertStatusPage(ctx, query.InsertStatusPageParams{
 			ID: page, TeamID: team, Name: "Shop", UniqueHostname: "status.shop.example",
 		}))
 		for i, name := range []string{"Checkout", "API"} { // by position: API, Checkout
-			must(t, q.InsertComponent(ctx, query.InsertComponentParams{
+			testkit.Must(t, q.InsertComponent(ctx, query.InsertComponentParams{
 				ID: name, TeamID: team, StatusPageID: page, Name: name, Position: int64(2 - i), Status: "operational",
 			}))
 		}
-		must(t, q.InsertIncident(ctx, query.InsertIncidentParams(f.incident)))
+		testkit.Must(t, q.InsertIncident(ctx, query.InsertIncidentParams(f.incident)))
 		for _, name := range []string{"Checkout", "API"} {
-			must(t, q.InsertIncidentComponent(ctx, query.InsertIncidentComponentParams{
+			testkit.Must(t, q.InsertIncidentComponent(ctx, query.InsertIncidentComponentParams{
 				TeamID: team, IncidentID: f.incident.ID, ComponentID: name,
 			}))
 		}
@@ -88,12 +82,12 @@ func newFixture(t fataler, dir string) *fixture {
 	return f
 }
 
-func (f *fixture) close() { must(f.t, f.store.Close()) }
+func (f *fixture) close() { testkit.Must(f.t, f.store.Close()) }
 
 func (f *fixture) write(do func(context.Context, *query.Queries) error) {
 	f.t.Helper()
 	ctx := context.Background()
-	must(f.t, f.store.Write(ctx, func(q *query.Queries) error { return do(ctx, q) }))
+	testkit.Must(f.t, f.store.Write(ctx, func(q *query.Queries) error { return do(ctx, q) }))
 }
 
 // subscribe adds a confirmed webhook subscriber on a host.
@@ -132,7 +126,7 @@ func (f *fixture) notify(suppressed bool) string {
 	text := fmt.Sprintf("update %04d", f.updates)
 	at := int64(f.updates)
 	f.write(func(ctx context.Context, q *query.Queries) error {
-		must(f.t, q.InsertIncidentUpdate(ctx, query.InsertIncidentUpdateParams{
+		testkit.Must(f.t, q.InsertIncidentUpdate(ctx, query.InsertIncidentUpdateParams{
 			ID: text, TeamID: team, IncidentID: f.incident.ID, Status: "identified", Message: text, CreatedAt: at,
 		}))
 		return q.InsertNotification(ctx, query.InsertNotificationParams{
@@ -163,7 +157,7 @@ func (f *fixture) start(options delivery.Options) *running {
 func (r *running) end(t fataler) {
 	t.Helper()
 	r.stop()
-	must(t, <-r.done)
+	testkit.Must(t, <-r.done)
 }
 
 // A recorder is a sender that records all messages and accepts those that fail returns nil for.
@@ -224,7 +218,7 @@ func (f *fixture) due(subscriber string) int64 {
 // deliveries returns the deliveries of a subscriber, the last first.
 func (f *fixture) deliveries(subscriber string) (rows []query.ListDeliveriesRow) {
 	f.t.Helper()
-	must(f.t, f.store.Read(context.Background(), func(q *query.Queries) (err error) {
+	testkit.Must(f.t, f.store.Read(context.Background(), func(q *query.Queries) (err error) {
 		rows, err = q.ListDeliveries(context.Background(), query.ListDeliveriesParams{SubscriberID: subscriber, PageSize: 100})
 		return err
 	}))
@@ -235,9 +229,9 @@ func (f *fixture) deliveries(subscriber string) (rows []query.ListDeliveriesRow)
 func (f *fixture) count(table string) (n int) {
 	f.t.Helper()
 	file, err := sql.Open("sqlite", "file:"+filepath.Join(f.dir, store.FileName)+"?mode=ro")
-	must(f.t, err)
+	testkit.Must(f.t, err)
 	defer file.Close()
-	must(f.t, file.QueryRowContext(context.Background(), "SELECT count(*) FROM "+table).Scan(&n))
+	testkit.Must(f.t, file.QueryRowContext(context.Background(), "SELECT count(*) FROM "+table).Scan(&n))
 	return n
 }
 

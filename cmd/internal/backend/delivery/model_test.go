@@ -17,6 +17,7 @@ import (
 
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // Behaviours of receivers.
@@ -66,7 +67,7 @@ func newWorld(t *rapid.T, dir string) *world {
 	}
 	var err error
 	w.file, err = sql.Open("sqlite", "file:"+filepath.Join(dir, "ops.sqlite")+"?mode=ro&_busy_timeout=5000")
-	must(t, err)
+	testkit.Must(t, err)
 	w.restart()
 	return w
 }
@@ -74,7 +75,7 @@ func newWorld(t *rapid.T, dir string) *world {
 // end closes the files.
 func (w *world) end() {
 	w.kill()
-	must(w.t, w.file.Close())
+	testkit.Must(w.t, w.file.Close())
 	w.close()
 }
 
@@ -177,12 +178,12 @@ func (w *world) kill() {
 	synctest.Wait() // Run has started
 	w.dispatcher.stop()
 	w.dispatcher.dispatcher.Kill()
-	must(w.t, <-w.dispatcher.done)
+	testkit.Must(w.t, <-w.dispatcher.done)
 }
 
 // alive returns the subscribers in the database, in order.
 func (w *world) alive() (ids []string) {
-	must(w.t, w.store.Read(context.Background(), func(q *query.Queries) error {
+	testkit.Must(w.t, w.store.Read(context.Background(), func(q *query.Queries) error {
 		rows, err := w.file.Query("SELECT id FROM subscribers ORDER BY id")
 		if err != nil {
 			return err
@@ -190,7 +191,7 @@ func (w *world) alive() (ids []string) {
 		defer rows.Close()
 		for rows.Next() {
 			var id string
-			must(w.t, rows.Scan(&id))
+			testkit.Must(w.t, rows.Scan(&id))
 			ids = append(ids, id)
 		}
 		return rows.Err()
@@ -281,9 +282,9 @@ func (w *world) step(d time.Duration) {
 func (w *world) retryDeadLetters() {
 	w.write(func(ctx context.Context, q *query.Queries) error {
 		ids, err := q.ListDeadLetters(ctx, query.ListDeadLettersParams{Last: 1 << 40, PageSize: 100})
-		must(w.t, err)
+		testkit.Must(w.t, err)
 		for _, id := range ids {
-			must(w.t, q.RetryDelivery(ctx, query.RetryDeliveryParams{ID: id, Now: w.clock().UnixNano()}))
+			testkit.Must(w.t, q.RetryDelivery(ctx, query.RetryDeliveryParams{ID: id, Now: w.clock().UnixNano()}))
 			w.retried[id] = true
 		}
 		return nil

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestMetrics(t *testing.T) {
@@ -36,7 +37,7 @@ func TestMetrics(t *testing.T) {
 		pass(3 * time.Second)
 		r.end(t)
 		families, err := registry.Gather()
-		must(t, err)
+		testkit.Must(t, err)
 		want := map[string]float64{
 			"opsbackend_dead_letters email": 0, "opsbackend_dead_letters webhook": 1,
 			"opsbackend_deliveries_total webhook dead": 1, "opsbackend_deliveries_total webhook delivered": 1,

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // check compares the table and the attempts so far with the rules.
@@ -19,7 +21,7 @@ func (w *world) check() {
 	const wrong = `SELECT count(*) FROM deliveries d WHERE (d.due_at IS NOT NULL) <> (d.state = 'waiting' AND NOT EXISTS (
 		SELECT 1 FROM deliveries e WHERE e.subscriber_id = d.subscriber_id AND e.state = 'waiting' AND e.sequence < d.sequence))`
 	var n int
-	must(w.t, w.file.QueryRow(wrong).Scan(&n))
+	testkit.Must(w.t, w.file.QueryRow(wrong).Scan(&n))
 	if n != 0 {
 		w.t.Fatalf("%d deliveries are due that are not the first, or first and not due", n)
 	}
@@ -47,7 +49,7 @@ func (w *world) settle() {
 		var waiting int
 		const count = `SELECT (SELECT count(*) FROM deliveries WHERE state = 'waiting') +
 			(SELECT count(*) FROM notifications WHERE suppressed = 0 AND expanded_at IS NULL)`
-		must(w.t, w.file.QueryRow(count).Scan(&waiting))
+		testkit.Must(w.t, w.file.QueryRow(count).Scan(&waiting))
 		if waiting == 0 {
 			return
 		}
@@ -69,13 +71,13 @@ func (w *world) checkEnd() {
 	}
 	rows, err := w.file.Query("SELECT d.id, d.subscriber_id, n.update_id, n.suppressed, d.state, d.finished_at - d.created_at " +
 		"FROM deliveries d JOIN notifications n ON n.id = d.notification_id")
-	must(w.t, err)
+	testkit.Must(w.t, err)
 	defer rows.Close()
 	for rows.Next() {
 		var id, subscriber, update, state string
 		var suppressed bool
 		var age time.Duration
-		must(w.t, rows.Scan(&id, &subscriber, &update, &suppressed, &state, &age))
+		testkit.Must(w.t, rows.Scan(&id, &subscriber, &update, &suppressed, &state, &age))
 		delete(expected, subscriber+" "+update)
 		switch {
 		case !isUUID(id) || suppressed:
@@ -86,7 +88,7 @@ func (w *world) checkEnd() {
 			w.t.Fatalf("delivery %s of %s died after %s", id, update, age)
 		}
 	}
-	must(w.t, rows.Err())
+	testkit.Must(w.t, rows.Err())
 	if len(expected) > 0 {
 		w.t.Fatalf("not delivered: %q", slices.Sorted(maps.Keys(expected)))
 	}
@@ -97,7 +99,7 @@ func (w *world) checkEnd() {
 func (w *world) checkRemoved(alive []string) {
 	for s := range w.behaviour {
 		var audited int
-		must(w.t, w.file.QueryRow("SELECT count(*) FROM audit_entries WHERE action_type = 'subscriber.removed' AND "+
+		testkit.Must(w.t, w.file.QueryRow("SELECT count(*) FROM audit_entries WHERE action_type = 'subscriber.removed' AND "+
 			"resource_type = 'subscriber' AND resource_id = ?", s).Scan(&audited))
 		want := 0
 		if !slices.Contains(alive, s) && !w.deleted[s] {
@@ -116,7 +118,7 @@ func (w *world) checkRemoved(alive []string) {
 func TestQueueKeepsItsPromises(t *testing.T) {
 	base := t.TempDir()
 	checks, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
-	must(t, err)
+	testkit.Must(t, err)
 	for made := 0; made < checks && !t.Failed(); { // in one bubble, rapid stops after 24 hours of the bubble's time
 		synctest.Test(t, func(t *testing.T) {
 			rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) {

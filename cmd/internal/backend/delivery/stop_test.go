@@ -10,6 +10,7 @@ import (
 
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // One attempt ends within the grace period, the other is cancelled and is not counted.
@@ -102,6 +103,6 @@ func (f *fixture) lock() (unlock func()) {
 	<-locked
 	return func() {
 		close(end)
-		must(f.t, <-ended)
+		testkit.Must(f.t, <-ended)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/test/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
@@ -39,9 +40,9 @@ func checkServers(t *testing.T, s *system) {
 	t.Helper()
 	team := s.teamOf("full")
 	groups, err := s.fleet.ListServerGroups(t.Context(), &fleetv1.ListServerGroupsRequest{TeamId: team})
-	must(t, err)
+	testkit.Must(t, err)
 	servers, err := s.fleet.ListServers(t.Context(), &fleetv1.ListServersRequest{TeamId: team})
-	must(t, err)
+	testkit.Must(t, err)
 	perGroup, unseen := map[string]int{}, 0
 	for _, server := range servers.GetServers() {
 		perGroup[server.GetGroupId()]++
@@ -61,7 +62,7 @@ func (s *system) checkMetrics(team string, server *fleetv1.Server) {
 	points := func(r fleetv1.MetricRange) []*fleetv1.MetricPoint {
 		response, err := s.fleet.GetServerMetrics(s.t.Context(),
 			&fleetv1.GetServerMetricsRequest{TeamId: team, ServerId: server.GetId(), Range: r})
-		must(s.t, err)
+		testkit.Must(s.t, err)
 		return response.GetPoints()
 	}
 	hours, lastHour := points(fleetv1.MetricRange_METRIC_RANGE_LAST_30D), points(fleetv1.MetricRange_METRIC_RANGE_LAST_1H)
@@ -86,14 +87,14 @@ func checkCommands(t *testing.T, s *system) {
 	t.Helper()
 	team := s.teamOf("full")
 	servers, err := s.fleet.ListServers(t.Context(), &fleetv1.ListServersRequest{TeamId: team})
-	must(t, err)
+	testkit.Must(t, err)
 	longest, sources, statuses := int32(0), map[string]int{}, map[string]int{}
 	enabled, disabled, failing := 0, 0, 0
 	for _, server := range servers.GetServers() {
 		history, err := s.fleet.ListServerCommands(t.Context(), &fleetv1.ListServerCommandsRequest{
 			TeamId: team, ServerId: server.GetId(), Page: 1, PageSize: 100,
 		})
-		must(t, err)
+		testkit.Must(t, err)
 		longest = max(longest, history.GetTotal())
 		if history.GetTotal() == 150 {
 			for _, c := range history.GetCommands() {
@@ -104,7 +105,7 @@ func checkCommands(t *testing.T, s *system) {
 		}
 		scheduled, err := s.fleet.ListScheduledCommands(t.Context(),
 			&fleetv1.ListScheduledCommandsRequest{TeamId: team, ServerId: server.GetId()})
-		must(t, err)
+		testkit.Must(t, err)
 		for _, c := range scheduled.GetScheduledCommands() {
 			switch {
 			case !c.GetEnabled():
@@ -139,7 +140,7 @@ func checkMonitors(t *testing.T, s *system) {
 	t.Helper()
 	team := s.teamOf("full")
 	response, err := s.monitoring.ListMonitors(t.Context(), &monitoringv1.ListMonitorsRequest{TeamId: team})
-	must(t, err)
+	testkit.Must(t, err)
 	kinds, statuses, unchanged := map[string]int{}, map[monitoringv1.MonitorStatus]int{}, 0
 	for _, m := range response.GetMonitors() {
 		kinds[m.GetType()]++
@@ -160,7 +161,7 @@ func (s *system) checkChecks(team string, m *monitoringv1.Monitor) {
 	response, err := s.monitoring.ListMonitorChecks(s.t.Context(), &monitoringv1.ListMonitorChecksRequest{
 		TeamId: team, MonitorId: m.GetId(), Since: timestamppb.New(now().Add(-48 * time.Hour)),
 	})
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	checks := response.GetChecks()
 	newest, oldest := checks[0], checks[len(checks)-1]
 	interval := time.Duration(m.GetIntervalSeconds()) * time.Second
@@ -186,7 +187,7 @@ func (s *system) incidents(team string) (all []*incidentv1.Incident) {
 	for cursor, first := "", true; first || cursor != ""; first = false {
 		page, err := s.incident.ListIncidents(s.t.Context(),
 			&incidentv1.ListIncidentsRequest{TeamId: team, PageSize: 100, Cursor: cursor})
-		must(s.t, err)
+		testkit.Must(s.t, err)
 		all, cursor = append(all, page.GetIncidents()...), page.GetNextCursor()
 	}
 	return all
@@ -224,7 +225,7 @@ func checkIncidents(t *testing.T, s *system) {
 func (s *system) checkTimeline(team string, incident *incidentv1.Incident) {
 	s.t.Helper()
 	response, err := s.incident.GetIncident(s.t.Context(), &incidentv1.GetIncidentRequest{TeamId: team, IncidentId: incident.GetId()})
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	updates := response.GetUpdates()
 	last := updates[len(updates)-1]
 	if last.GetStatus() != incident.GetStatus() || last.GetCreatedAt().AsTime().After(now()) ||
@@ -238,7 +239,7 @@ func checkPages(t *testing.T, s *system) {
 	t.Helper()
 	team := s.teamOf("full")
 	response, err := s.incident.ListStatusPages(t.Context(), &incidentv1.ListStatusPagesRequest{TeamId: team})
-	must(t, err)
+	testkit.Must(t, err)
 	suspended, locked, undescribed, inGroup, outside := 0, 0, 0, 0, 0
 	overall, hosts := map[incidentv1.PublicStatus]int{}, map[string]bool{}
 	for _, page := range response.GetStatusPages() {
@@ -254,7 +255,7 @@ func checkPages(t *testing.T, s *system) {
 			undescribed++
 		}
 		single, err := s.incident.GetStatusPage(t.Context(), &incidentv1.GetStatusPageRequest{TeamId: team, StatusPageId: page.GetId()})
-		must(t, err)
+		testkit.Must(t, err)
 		for _, component := range single.GetComponents() {
 			if component.GroupName != nil {
 				inGroup++
@@ -278,7 +279,7 @@ func checkAudit(t *testing.T, s *system) {
 	for cursor, first := "", true; first || cursor != ""; first = false {
 		page, err := s.audit.ListAuditEntries(t.Context(),
 			&auditv1.ListAuditEntriesRequest{TeamId: team, PageSize: 100, Cursor: cursor})
-		must(t, err)
+		testkit.Must(t, err)
 		for _, e := range page.GetEntries() {
 			actions[e.GetActionType()]++
 			total++
@@ -299,11 +300,11 @@ func checkOtherTeams(t *testing.T, s *system) {
 	for _, name := range []string{"other_team", "no_plan"} {
 		team := s.teamOf(name)
 		servers, err := s.fleet.ListServers(t.Context(), &fleetv1.ListServersRequest{TeamId: team})
-		must(t, err)
+		testkit.Must(t, err)
 		monitors, err := s.monitoring.ListMonitors(t.Context(), &monitoringv1.ListMonitorsRequest{TeamId: team})
-		must(t, err)
+		testkit.Must(t, err)
 		pages, err := s.incident.ListStatusPages(t.Context(), &incidentv1.ListStatusPagesRequest{TeamId: team})
-		must(t, err)
+		testkit.Must(t, err)
 		incidents := len(s.incidents(team))
 		for _, n := range []int{len(servers.GetServers()), len(monitors.GetMonitors()), len(pages.GetStatusPages()), incidents} {
 			if n == 0 {
@@ -321,10 +322,10 @@ func checkOtherTeams(t *testing.T, s *system) {
 func checkSeedingAgain(t *testing.T, s *system) {
 	t.Helper()
 	before, err := s.backend.Tokens(t.Context())
-	must(t, err)
-	must(t, demo.Seed(t.Context(), s.backend.Store(), format(), now().Add(time.Hour)))
+	testkit.Must(t, err)
+	testkit.Must(t, demo.Seed(t.Context(), s.backend.Store(), format(), now().Add(time.Hour)))
 	after, err := s.backend.Tokens(t.Context())
-	must(t, err)
+	testkit.Must(t, err)
 	if len(before) != len(after) || !before[0].CreatedAt.Equal(after[0].CreatedAt) {
 		t.Error("the second call changed the data")
 	}
@@ -340,9 +341,9 @@ func checkRepeatable(t *testing.T, s *system) {
 	}
 	ask := &monitoringv1.ListMonitorsRequest{TeamId: team}
 	first, err := s.monitoring.ListMonitors(t.Context(), ask)
-	must(t, err)
+	testkit.Must(t, err)
 	second, err := other.monitoring.ListMonitors(t.Context(), ask)
-	must(t, err)
+	testkit.Must(t, err)
 	if !proto.Equal(first, second) {
 		t.Error("the monitors differ")
 	}
@@ -351,8 +352,8 @@ func checkRepeatable(t *testing.T, s *system) {
 func BenchmarkSeed(b *testing.B) {
 	for b.Loop() {
 		backend, err := service.Open(b.Context(), service.Options{DataDir: b.TempDir(), Clock: now})
-		must(b, err)
-		must(b, demo.Seed(b.Context(), backend.Store(), format(), now()))
-		must(b, backend.Close())
+		testkit.Must(b, err)
+		testkit.Must(b, demo.Seed(b.Context(), backend.Store(), format(), now()))
+		testkit.Must(b, backend.Close())
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/proto/contract"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -50,10 +51,10 @@ func TestStillDataIsByteForByteTheSame(t *testing.T) {
 	}
 	file := filepath.Join("testdata", "still.sha256")
 	if *update {
-		must(t, os.WriteFile(file, []byte(got.String()), 0o600))
+		testkit.Must(t, os.WriteFile(file, []byte(got.String()), 0o600))
 	}
 	want, err := os.ReadFile(file)
-	must(t, err)
+	testkit.Must(t, err)
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
 		t.Error("the still demo data has changed:\n", diff)
 	}
@@ -67,7 +68,7 @@ func TestMaintenanceDoesNotChangeTheStillData(t *testing.T) {
 		s.readEverything(now().Add(later))
 		before := d.text(later)
 		clear(d)
-		must(t, s.backend.Maintain(t.Context()))
+		testkit.Must(t, s.backend.Maintain(t.Context()))
 		s.readEverything(now().Add(later))
 		if diff := cmp.Diff(strings.Split(before, "\n"), strings.Split(d.text(later), "\n")); diff != "" {
 			t.Error("maintenance changed the responses:\n", diff)
@@ -137,24 +138,24 @@ func (s *system) readEverything(now time.Time) {
 func (s *system) readFleet(team string) {
 	s.t.Helper()
 	_, err := s.fleet.ListServerGroups(s.t.Context(), &fleetv1.ListServerGroupsRequest{TeamId: team})
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	servers, err := s.fleet.ListServers(s.t.Context(), &fleetv1.ListServersRequest{TeamId: team})
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	for _, server := range servers.GetServers() {
 		_, err := s.fleet.GetServer(s.t.Context(), &fleetv1.GetServerRequest{TeamId: team, ServerId: server.GetId()})
-		must(s.t, err)
+		testkit.Must(s.t, err)
 		_, err = s.fleet.ListScheduledCommands(s.t.Context(),
 			&fleetv1.ListScheduledCommandsRequest{TeamId: team, ServerId: server.GetId()})
-		must(s.t, err)
+		testkit.Must(s.t, err)
 		for r := fleetv1.MetricRange_METRIC_RANGE_LAST_1H; r <= fleetv1.MetricRange_METRIC_RANGE_LAST_30D; r++ {
 			_, err := s.fleet.GetServerMetrics(s.t.Context(),
 				&fleetv1.GetServerMetricsRequest{TeamId: team, ServerId: server.GetId(), Range: r})
-			must(s.t, err)
+			testkit.Must(s.t, err)
 		}
 		for page, last := int32(1), false; !last; page++ {
 			commands, err := s.fleet.ListServerCommands(s.t.Context(),
 				&fleetv1.ListServerCommandsRequest{TeamId: team, ServerId: server.GetId(), Page: page, PageSize: 20})
-			must(s.t, err)
+			testkit.Must(s.t, err)
 			last = len(commands.GetCommands()) == 0
 		}
 	}
@@ -163,13 +164,13 @@ func (s *system) readFleet(team string) {
 func (s *system) readMonitors(team string, now time.Time) {
 	s.t.Helper()
 	monitors, err := s.monitoring.ListMonitors(s.t.Context(), &monitoringv1.ListMonitorsRequest{TeamId: team})
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	for _, monitor := range monitors.GetMonitors() {
 		for _, since := range []time.Duration{24 * time.Hour, 30 * 24 * time.Hour} {
 			_, err := s.monitoring.ListMonitorChecks(s.t.Context(), &monitoringv1.ListMonitorChecksRequest{
 				TeamId: team, MonitorId: monitor.GetId(), Since: timestamppb.New(now.Add(-since)),
 			})
-			must(s.t, err)
+			testkit.Must(s.t, err)
 		}
 	}
 }
@@ -177,13 +178,13 @@ func (s *system) readMonitors(team string, now time.Time) {
 func (s *system) readPages(team string) {
 	s.t.Helper()
 	pages, err := s.incident.ListStatusPages(s.t.Context(), &incidentv1.ListStatusPagesRequest{TeamId: team})
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	for _, page := range pages.GetStatusPages() {
 		_, err := s.incident.GetStatusPage(s.t.Context(), &incidentv1.GetStatusPageRequest{TeamId: team, StatusPageId: page.GetId()})
-		must(s.t, err)
+		testkit.Must(s.t, err)
 		_, err = s.incident.ListStatusPageIncidents(s.t.Context(),
 			&incidentv1.ListStatusPageIncidentsRequest{TeamId: team, StatusPageId: page.GetId()})
-		must(s.t, err)
+		testkit.Must(s.t, err)
 	}
 }
 
@@ -191,10 +192,10 @@ func (s *system) walkIncidents(team string, size int32) {
 	s.t.Helper()
 	for r := (&incidentv1.ListIncidentsRequest{TeamId: team, PageSize: size}); ; {
 		page, err := s.incident.ListIncidents(s.t.Context(), r)
-		must(s.t, err)
+		testkit.Must(s.t, err)
 		for _, incident := range page.GetIncidents() {
 			_, err := s.incident.GetIncident(s.t.Context(), &incidentv1.GetIncidentRequest{TeamId: team, IncidentId: incident.GetId()})
-			must(s.t, err)
+			testkit.Must(s.t, err)
 		}
 		if r.Cursor = page.GetNextCursor(); r.GetCursor() == "" {
 			return
@@ -206,7 +207,7 @@ func (s *system) walkAudit(team string, size int32, prefix string) {
 	s.t.Helper()
 	for r := (&auditv1.ListAuditEntriesRequest{TeamId: team, PageSize: size, ActionPrefix: prefix}); ; {
 		page, err := s.audit.ListAuditEntries(s.t.Context(), r)
-		must(s.t, err)
+		testkit.Must(s.t, err)
 		if r.Cursor = page.GetNextCursor(); r.GetCursor() == "" {
 			return
 		}

@@ -10,11 +10,12 @@ import (
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func listSubscribers(t *testing.T, data *store.Store) (list []query.Subscriber) {
 	t.Helper()
-	must(t, data.Read(t.Context(), func(q *query.Queries) error {
+	testkit.Must(t, data.Read(t.Context(), func(q *query.Queries) error {
 		rows, err := q.ListSubscribers(t.Context(), "")
 		for _, row := range rows {
 			list = append(list, row.Subscriber)
@@ -27,17 +28,17 @@ func listSubscribers(t *testing.T, data *store.Store) (list []query.Subscriber) 
 // Nothing that is sent to a demo subscriber leaves the machine, because the names are under .example.
 func TestDemoSubscribersAreExamples(t *testing.T) {
 	backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir(), Clock: now})
-	must(t, err)
-	defer func() { must(t, backend.Close()) }()
+	testkit.Must(t, err)
+	defer func() { testkit.Must(t, backend.Close()) }()
 	data := backend.Store()
-	must(t, demo.SeedWithSubscribers(t.Context(), data, format(), now()))
+	testkit.Must(t, demo.SeedWithSubscribers(t.Context(), data, format(), now()))
 	list := listSubscribers(t, data)
 	notified, unconfirmed := 0, 0
 	for _, s := range list {
 		host := s.Address
 		if s.Channel == "webhook" {
 			u, err := url.Parse(s.Address)
-			must(t, err)
+			testkit.Must(t, err)
 			host = u.Host
 		} else if _, err := mail.ParseAddress(s.Address); err != nil {
 			t.Error(err)
@@ -54,8 +55,8 @@ func TestDemoSubscribersAreExamples(t *testing.T) {
 	if len(list) != 13 || notified != 7 || unconfirmed != 1 {
 		t.Errorf("%d subscribers, %d are notified by the page, %d are not confirmed", len(list), notified, unconfirmed)
 	}
-	must(t, backend.Maintain(t.Context()))
-	must(t, demo.SeedWithSubscribers(t.Context(), data, format(), now()))
+	testkit.Must(t, backend.Maintain(t.Context()))
+	testkit.Must(t, demo.SeedWithSubscribers(t.Context(), data, format(), now()))
 	if again := listSubscribers(t, data); len(again) != len(list) {
 		t.Errorf("after maintenance and seeding again: %d subscribers", len(again))
 	}

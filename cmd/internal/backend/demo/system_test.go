@@ -12,6 +12,7 @@ import (
 	"opsgate/authn"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/test/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
@@ -22,13 +23,6 @@ import (
 func format() authn.TokenFormat { return authn.TokenFormat{Prefix: "ops_"} }
 
 func now() time.Time { return time.Date(2026, 3, 14, 15, 9, 26, 535_000_000, time.UTC) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // A system serves the demo data.
 type system struct {
@@ -52,21 +46,21 @@ func startSystemAt(t *testing.T, at time.Time, options ...grpc.DialOption) *syst
 	t.Helper()
 	clock := func() time.Time { return at }
 	backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir(), Clock: clock})
-	must(t, err)
-	must(t, demo.Seed(t.Context(), backend.Store(), format(), now()))
+	testkit.Must(t, err)
+	testkit.Must(t, demo.Seed(t.Context(), backend.Store(), format(), now()))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- backend.Serve(ctx, listener) }()
 	options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	conn, err := grpc.NewClient(listener.Addr().String(), options...)
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() {
-		must(t, conn.Close())
+		testkit.Must(t, conn.Close())
 		stop()
-		must(t, <-done)
-		must(t, backend.Close())
+		testkit.Must(t, <-done)
+		testkit.Must(t, backend.Close())
 	})
 	s := &system{
 		t: t, backend: backend, tokens: map[string]string{},
@@ -77,7 +71,7 @@ func startSystemAt(t *testing.T, at time.Time, options ...grpc.DialOption) *syst
 		identity:   identityv1.NewIdentityServiceClient(conn),
 	}
 	tokens, err := demo.Tokens(format())
-	must(t, err)
+	testkit.Must(t, err)
 	for _, token := range tokens {
 		s.tokens[token.Name] = token.Text
 	}
@@ -93,6 +87,6 @@ func (s *system) resolve(name string) (*identityv1.ResolveTokenResponse, error) 
 func (s *system) teamOf(name string) string {
 	s.t.Helper()
 	response, err := s.resolve(name)
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	return response.GetTeamId()
 }

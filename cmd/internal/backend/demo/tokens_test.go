@@ -11,6 +11,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/cmd/internal/backend/demo"
+	"opsgate/cmd/internal/test/testkit"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
@@ -29,7 +30,7 @@ func checkTokens(t *testing.T, s *system) {
 			t.Errorf("%s is malformed", name)
 		}
 		got, err := s.resolve(name)
-		must(t, err)
+		testkit.Must(t, err)
 		var carried []authn.Scope
 		for _, scope := range got.GetScopes() {
 			carried = append(carried, authn.Scope(scope))
@@ -54,14 +55,14 @@ func checkTokens(t *testing.T, s *system) {
 
 func TestTokensAreTheSameAtEveryStart(t *testing.T) {
 	one, err := demo.Tokens(format())
-	must(t, err)
+	testkit.Must(t, err)
 	two, err := demo.Tokens(format())
-	must(t, err)
+	testkit.Must(t, err)
 	if !slices.Equal(one, two) {
 		t.Error("the tokens differ")
 	}
 	other, err := demo.Tokens(authn.TokenFormat{Prefix: "acme_"})
-	must(t, err)
+	testkit.Must(t, err)
 	if !strings.HasPrefix(other[0].Text, "acme_live_") {
 		t.Error("the prefix is not that of the format")
 	}

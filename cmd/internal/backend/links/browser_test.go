@@ -8,7 +8,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"opsgate/gateway/openapi/browsertest" //nolint:depguard // starts the browser of tests; the package itself does not import it
+	"opsgate/cmd/internal/test/testkit"
+	"opsgate/gateway/openapi/browsertest"
 )
 
 // The pages work by keyboard, without scripts, on a phone in both color schemes, and load nothing else.
@@ -27,7 +28,7 @@ func TestPagesInABrowser(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		must(t, chromedp.Do(ctx, chromedp.EmulateViewport(390, 844), chromedp.Navigate(s.url+c.path)))
+		testkit.Must(t, chromedp.Do(ctx, chromedp.EmulateViewport(390, 844), chromedp.Navigate(s.url+c.path)))
 		browsertest.KeepPicture(ctx, t, c.scheme+".jpg")
 		if wide := browsertest.Read(ctx, t, chromedp.Evaluate[bool](`document.documentElement.scrollWidth > innerWidth`)); wide {
 			t.Errorf("%s is wider than a phone", c.path)
@@ -35,7 +36,7 @@ func TestPagesInABrowser(t *testing.T) {
 		if height := browsertest.Read(ctx, t, chromedp.Evaluate[float64](`document.querySelector("button").getBoundingClientRect().height`)); height < 44 {
 			t.Errorf("%s: the button is %g pixels high", c.path, height)
 		}
-		must(t, chromedp.Do(ctx, chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r")))
+		testkit.Must(t, chromedp.Do(ctx, chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r")))
 		waitForHeading(ctx, t, c.want)
 	}
 	if complaints := journal.Complaints(); len(complaints) > 0 {

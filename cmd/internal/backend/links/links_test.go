@@ -20,6 +20,7 @@ import (
 	"opsgate/cmd/internal/backend/links"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,13 +34,6 @@ const (
 	remove     = "/subscriptions/" + token + "/unsubscribe"
 	unknown    = "/subscriptions/AAAAAAAAAAAAAAAAAAAAAA/"
 )
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // A site is the pages on a real listener, with one subscriber.
 type site struct {
@@ -57,10 +51,10 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func start(t testing.TB) *site {
 	t.Helper()
 	data, err := store.Open(t.Context(), t.TempDir())
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = data.Close() }) // a test may have closed it
 	s := &site{t: t, store: data, registry: prometheus.NewRegistry()}
-	must(t, data.Write(t.Context(), func(q *query.Queries) error { return seed(t.Context(), q) }))
+	testkit.Must(t, data.Write(t.Context(), func(q *query.Queries) error { return seed(t.Context(), q) }))
 	pages := links.New(links.Options{
 		Store: data, Clock: func() time.Time { return now.Add(time.Duration(s.later.Load())) }, Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
 		Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.9.0/24")}, Registerer: s.registry,
@@ -91,7 +85,7 @@ func seed(ctx context.Context, q *query.Queries) error {
 // row returns the subscriber, or nil.
 func (s *site) row() (row *query.Subscriber) {
 	s.t.Helper()
-	must(s.t, s.store.Read(s.t.Context(), func(q *query.Queries) error {
+	testkit.Must(s.t, s.store.Read(s.t.Context(), func(q *query.Queries) error {
 		if found, err := q.GetSubscriber(s.t.Context(), subscriber); err == nil {
 			row = &found
 		}
@@ -103,7 +97,7 @@ func (s *site) row() (row *query.Subscriber) {
 // entries returns the audit log, newest first.
 func (s *site) entries() (rows []query.AuditEntry) {
 	s.t.Helper()
-	must(s.t, s.store.Read(s.t.Context(), func(q *query.Queries) (err error) {
+	testkit.Must(s.t, s.store.Read(s.t.Context(), func(q *query.Queries) (err error) {
 		rows, err = q.ListAuditEntries(s.t.Context(), query.ListAuditEntriesParams{TeamID: team, PageSize: 100})
 		return err
 	}))
@@ -113,13 +107,13 @@ func (s *site) entries() (rows []query.AuditEntry) {
 func (s *site) do(method, path, body string) (status int, text string, header http.Header) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	response, err := http.DefaultClient.Do(r)
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	return response.StatusCode, string(content), response.Header
 }
 
@@ -225,7 +219,7 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 func TestWebhooksHaveNoPages(t *testing.T) {
 	s := start(t)
 	const other = "WWWWWWWWWWWWWWWWWWWWWW"
-	must(t, s.store.Write(t.Context(), func(q *query.Queries) error {
+	testkit.Must(t, s.store.Write(t.Context(), func(q *query.Queries) error {
 		return q.InsertSubscriber(t.Context(), query.InsertSubscriberParams{
 			ID: "w", TeamID: team, StatusPageID: pageID, Channel: "webhook", Address: "https://hook.example/", LinkToken: other,
 		})
@@ -252,7 +246,7 @@ func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 // A failure is reported as such, changes nothing, and is logged without the token.
 func TestFailureOfTheStore(t *testing.T) {
 	s := start(t)
-	must(t, s.store.Close())
+	testkit.Must(t, s.store.Close())
 	for _, request := range [][2]string{{"GET", confirm}, {"POST", confirm}, {"GET", remove}, {"POST", remove}} {
 		status, body, h := s.do(request[0], request[1], "")
 		if status != 503 || h.Get("Retry-After") == "" || !strings.Contains(body, "Please try again later") {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 const (
@@ -24,9 +25,9 @@ func (s *site) dial(source string) net.Conn {
 	s.t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
 	conn, err := dialer.DialContext(s.t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	s.t.Cleanup(func() { _ = conn.Close() })
-	must(s.t, conn.SetDeadline(time.Now().Add(30*time.Second)))
+	testkit.Must(s.t, conn.SetDeadline(time.Now().Add(30*time.Second)))
 	return conn
 }
 
@@ -54,7 +55,7 @@ func (s *site) sendFrom(source, method, path string, headers ...string) int {
 func (s *site) mustHaveRefused(requests, connections float64) {
 	s.t.Helper()
 	families, err := s.registry.Gather()
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	for _, m := range families[0].GetMetric() {
 		want := map[string]float64{"requests": requests, "connections": connections}[m.GetLabel()[0].GetValue()]
 		if got := m.GetCounter().GetValue(); got != want {
@@ -70,7 +71,7 @@ func (s *site) mustHaveRefused(requests, connections float64) {
 func TestRequestsWithoutEffectDoNotWaitForTheWriter(t *testing.T) {
 	s := start(t)
 	s.expect("POST", confirm, 200)
-	must(t, s.store.Write(t.Context(), func(*query.Queries) error {
+	testkit.Must(t, s.store.Write(t.Context(), func(*query.Queries) error {
 		s.expect("POST", unknown+"confirm", 404)
 		s.expect("POST", unknown+"unsubscribe", 200)
 		s.expect("POST", confirm, 200)

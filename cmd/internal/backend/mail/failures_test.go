@@ -14,6 +14,7 @@ import (
 
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/mail"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // replies returns a hook that returns one error at each call, and then none.
@@ -67,7 +68,7 @@ func TestRepliesOfTheServer(t *testing.T) {
 			if err == nil || err.Error() != c.want || errors.Is(err, delivery.ErrPermanent) != c.permanent {
 				t.Errorf("got %v, permanent %t", err, errors.Is(err, delivery.ErrPermanent))
 			}
-			must(t, sender.Send(t.Context(), message()))
+			testkit.Must(t, sender.Send(t.Context(), message()))
 			s.only(t)
 		})
 	}
@@ -106,7 +107,7 @@ func TestSTARTTLS(t *testing.T) {
 	required := func(o *mail.Options) { o.TLS, o.TLSConfig = "", clientTLS }
 	t.Run("is used", func(t *testing.T) {
 		s := start(t, offers)
-		must(t, s.sender(t, required).Send(t.Context(), message()))
+		testkit.Must(t, s.sender(t, required).Send(t.Context(), message()))
 		if !s.only(t).secure {
 			t.Error("sent in plain text")
 		}
@@ -125,7 +126,7 @@ func TestImplicitTLS(t *testing.T) {
 	serverTLS, clientTLS := certificate()
 	implicit := func(b *smtp.Server, _ *server) { b.TLSConfig, b.Domain = serverTLS, implicitTLS }
 	s := start(t, implicit)
-	must(t, s.sender(t, func(o *mail.Options) { o.TLS, o.TLSConfig = mail.ImplicitTLS, clientTLS }).Send(t.Context(), message()))
+	testkit.Must(t, s.sender(t, func(o *mail.Options) { o.TLS, o.TLSConfig = mail.ImplicitTLS, clientTLS }).Send(t.Context(), message()))
 	if !s.only(t).secure {
 		t.Error("sent in plain text")
 	}
@@ -156,7 +157,7 @@ func TestAuthentication(t *testing.T) {
 	}
 	for _, mechanism := range []string{"PLAIN", "LOGIN"} {
 		s := start(t, offers(mechanism))
-		must(t, s.sender(t, login(smtpPassword)).Send(t.Context(), message()))
+		testkit.Must(t, s.sender(t, login(smtpPassword)).Send(t.Context(), message()))
 		if got := s.only(t); got.user != smtpUser {
 			t.Errorf("%s: user %q", mechanism, got.user)
 		}
@@ -175,7 +176,7 @@ func TestAuthentication(t *testing.T) {
 func script(t *testing.T, serve func(conn net.Conn, lines *bufio.Scanner)) (address string) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -282,9 +283,9 @@ func TestLostReplyIsNotPermanent(t *testing.T) {
 
 func TestServerThatIsNotThere(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	address := listener.Addr().String()
-	must(t, listener.Close())
+	testkit.Must(t, listener.Close())
 	err = (&server{address: address}).sender(t).Send(t.Context(), message())
 	if err == nil || errors.Is(err, delivery.ErrPermanent) || !strings.HasPrefix(err.Error(), "connect: dial tcp") {
 		t.Errorf("got %v", err)
@@ -295,7 +296,7 @@ func TestConnectionIsReused(t *testing.T) {
 	s := start(t)
 	sender := s.sender(t)
 	for range 10 {
-		must(t, sender.Send(t.Context(), message()))
+		testkit.Must(t, sender.Send(t.Context(), message()))
 	}
 	if n := s.sessionCount(); n != 1 {
 		t.Errorf("%d sessions", n)
@@ -306,7 +307,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	s := start(t)
 	sender := s.sender(t, func(o *mail.Options) { o.IdleTimeout = time.Millisecond })
 	for range 2 {
-		must(t, sender.Send(t.Context(), message()))
+		testkit.Must(t, sender.Send(t.Context(), message()))
 		<-s.ended
 	}
 }
@@ -315,9 +316,9 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 func TestConnectionThatTheServerClosedIsReplaced(t *testing.T) {
 	s := start(t)
 	sender := s.sender(t)
-	must(t, sender.Send(t.Context(), message()))
+	testkit.Must(t, sender.Send(t.Context(), message()))
 	s.closeConnections(t)
-	must(t, sender.Send(t.Context(), message()))
+	testkit.Must(t, sender.Send(t.Context(), message()))
 	if messages, sessions := len(s.messages()), s.sessionCount(); messages != 2 || sessions != 2 {
 		t.Errorf("%d messages in %d sessions", messages, sessions)
 	}
@@ -326,10 +327,10 @@ func TestConnectionThatTheServerClosedIsReplaced(t *testing.T) {
 func TestCloseEndsSessions(t *testing.T) {
 	s := start(t)
 	sender := s.sender(t)
-	must(t, sender.Send(t.Context(), message()))
+	testkit.Must(t, sender.Send(t.Context(), message()))
 	sender.Close()
 	<-s.ended
-	must(t, sender.Send(t.Context(), message())) // in progress during Close
+	testkit.Must(t, sender.Send(t.Context(), message())) // in progress during Close
 	<-s.ended
 }
 
@@ -361,7 +362,7 @@ func TestInvalidOptions(t *testing.T) {
 func TestPasswordIsNotSentInPlainText(t *testing.T) {
 	s := start(t, func(b *smtp.Server, s *server) { b.AllowInsecureAuth, s.mechanisms = true, []string{"PLAIN", "LOGIN"} })
 	_, port, err := net.SplitHostPort(s.address)
-	must(t, err)
+	testkit.Must(t, err)
 	sender := s.sender(t, func(o *mail.Options) { o.Address, o.User, o.Password = "0.0.0.0:"+port, smtpUser, smtpPassword })
 	notSent(t, s, sender.Send(t.Context(), message()), "AUTH: unencrypted connection")
 }

@@ -14,6 +14,7 @@ import (
 
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/mail"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // hostile draws texts that could end a line, a header, a part or a message, or hide what follows.
@@ -178,10 +179,10 @@ func FuzzRecipient(f *testing.F) {
 			}
 			return
 		}
-		must(t, err)
+		testkit.Must(t, err)
 		all := s.messages()
 		want, err := netmail.ParseAddress(address)
-		must(t, err)
+		testkit.Must(t, err)
 		to, err := netmail.ParseAddressList(parse(t, all[before].text).Header.Get("To"))
 		if err != nil || len(all) != before+1 || len(to) != 1 || *to[0] != *want {
 			t.Fatalf("%q: %d messages, the last to %v: %v", address, len(all)-before, to, err)

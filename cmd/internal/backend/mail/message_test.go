@@ -12,13 +12,14 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // alternatives returns the decoded text and HTML of a message, and fails if it has other parts.
 func alternatives(t testing.TB, m *netmail.Message) (text, html string) {
 	t.Helper()
 	kind, parameters, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
-	must(t, err)
+	testkit.Must(t, err)
 	if kind != "multipart/alternative" {
 		t.Fatalf("content type %s", kind)
 	}
@@ -26,12 +27,12 @@ func alternatives(t testing.TB, m *netmail.Message) (text, html string) {
 	var parts []string
 	for _, want := range []string{"text/plain; charset=UTF-8", "text/html; charset=UTF-8"} {
 		part, err := reader.NextPart() // decodes quoted-printable
-		must(t, err)
+		testkit.Must(t, err)
 		if got := part.Header.Get("Content-Type"); got != want {
 			t.Fatalf("part of type %s, want %s", got, want)
 		}
 		content, err := io.ReadAll(part)
-		must(t, err)
+		testkit.Must(t, err)
 		parts = append(parts, strings.ReplaceAll(string(content), "\r\n", "\n"))
 	}
 	if _, err := reader.NextPart(); err != io.EOF {
@@ -43,13 +44,13 @@ func alternatives(t testing.TB, m *netmail.Message) (text, html string) {
 func decoded(t testing.TB, header string) string {
 	t.Helper()
 	text, err := new(mime.WordDecoder).DecodeHeader(header)
-	must(t, err)
+	testkit.Must(t, err)
 	return text
 }
 
 func TestIncidentMessage(t *testing.T) {
 	s := start(t)
-	must(t, s.sender(t).Send(t.Context(), message()))
+	testkit.Must(t, s.sender(t).Send(t.Context(), message()))
 	got := s.only(t)
 	if got.from != "status@harbour.example" || got.to != "ada@harbour.example" || s.hello != "backend.example" {
 		t.Errorf("from %q to %q by %q", got.from, got.to, s.hello)
@@ -128,7 +129,7 @@ func TestHeadingsOfMessages(t *testing.T) {
 		s := start(t)
 		m := message()
 		m.Event, m.Incident.IsMaintenance = c.event, c.maintenance
-		must(t, s.sender(t).Send(t.Context(), m))
+		testkit.Must(t, s.sender(t).Send(t.Context(), m))
 		if text, _ := alternatives(t, parse(t, s.only(t).text)); !strings.HasPrefix(text, c.want) {
 			t.Errorf("%s, maintenance %t:\n%s", c.event, c.maintenance, text)
 		}
@@ -139,7 +140,7 @@ func TestConfirmationMessage(t *testing.T) {
 	s := start(t)
 	m := message()
 	m.Event, m.Incident, m.Update = delivery.ConfirmationRequested, delivery.Incident{}, delivery.Update{}
-	must(t, s.sender(t).Send(t.Context(), m))
+	testkit.Must(t, s.sender(t).Send(t.Context(), m))
 	got := parse(t, s.only(t).text)
 	if subject := got.Header.Get("Subject"); subject != "[Harbour] Confirm your subscription" {
 		t.Errorf("subject %q", subject)
@@ -160,7 +161,7 @@ func TestAttemptsHaveTheSameBytes(t *testing.T) {
 	m := message()
 	for attempt := range 5 {
 		m.Attempt = attempt + 1
-		must(t, s.sender(t).Send(t.Context(), m))
+		testkit.Must(t, s.sender(t).Send(t.Context(), m))
 	}
 	all := s.messages()
 	for _, later := range all {
@@ -175,12 +176,12 @@ func TestQuotedRecipientIsOneRecipient(t *testing.T) {
 		s := start(t)
 		m := message()
 		m.Subscriber.Address = address
-		must(t, s.sender(t).Send(t.Context(), m))
+		testkit.Must(t, s.sender(t).Send(t.Context(), m))
 		got := s.only(t)
 		to, err := netmail.ParseAddressList(parse(t, got.text).Header.Get("To"))
-		must(t, err)
+		testkit.Must(t, err)
 		want, err := netmail.ParseAddress(address)
-		must(t, err)
+		testkit.Must(t, err)
 		if len(to) != 1 || to[0].Address != want.Address || to[0].Name != "" {
 			t.Errorf("%s: To is %v", address, to)
 		}
@@ -196,7 +197,7 @@ func TestEncodedWordInATitleIsText(t *testing.T) {
 		s := start(t)
 		m := message()
 		m.Incident.Title = title
-		must(t, s.sender(t).Send(t.Context(), m))
+		testkit.Must(t, s.sender(t).Send(t.Context(), m))
 		got := decoded(t, parse(t, s.only(t).text).Header.Get("Subject"))
 		if want := "[Harbour] " + title + ": investigating"; got != want {
 			t.Errorf("the subject is %q, want %q", got, want)

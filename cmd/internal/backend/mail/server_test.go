@@ -20,16 +20,10 @@ import (
 
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/mail"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 const (
 	smtpUser     = "backend-user"
@@ -69,7 +63,7 @@ func start(t testing.TB, change ...func(*smtp.Server, *server)) *server {
 		f(backend, s)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	s.address = listener.Addr().String()
 	if backend.TLSConfig != nil && backend.Domain == implicitTLS {
 		listener = tls.NewListener(listener, backend.TLSConfig)
@@ -133,7 +127,7 @@ func (s *server) closeConnections(t testing.TB) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.conns {
-		must(t, c.Close())
+		testkit.Must(t, c.Close())
 	}
 }
 
@@ -246,7 +240,7 @@ func (s *server) sender(t testing.TB, change ...func(*mail.Options)) *mail.Sende
 		f(&options)
 	}
 	sender, err := mail.New(options)
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(sender.Close)
 	return sender
 }
@@ -269,6 +263,6 @@ func message() delivery.Message {
 func parse(t testing.TB, text []byte) *netmail.Message {
 	t.Helper()
 	m, err := netmail.ReadMessage(bytes.NewReader(text))
-	must(t, err)
+	testkit.Must(t, err)
 	return m
 }

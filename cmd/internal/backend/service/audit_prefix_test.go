@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 )
 
@@ -52,7 +53,7 @@ func TestAuditPrefixSelectsEntriesOfAnyActions(t *testing.T) {
 		prefix := string(action[:rapid.IntRange(0, len(action)).Draw(rt, "length")])
 		var want []string
 		page, err := s.audit.ListAuditEntries(t.Context(), &auditv1.ListAuditEntriesRequest{TeamId: own.id, PageSize: 100})
-		must(t, err)
+		testkit.Must(t, err)
 		for _, e := range page.GetEntries() {
 			if strings.HasPrefix(e.GetActionType(), prefix) {
 				want = append(want, e.GetId())

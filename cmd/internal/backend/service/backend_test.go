@@ -21,6 +21,7 @@ import (
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
@@ -94,15 +95,15 @@ func startWith(t testing.TB, o service.Options, c *clock) *system {
 	}
 	var err error
 	s.backend, err = service.Open(t.Context(), o)
-	must(t, err)
+	testkit.Must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	go func() { s.done <- s.backend.Serve(ctx, listener) }()
 	s.conn, err = grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponse)))
-	must(t, err)
+	testkit.Must(t, err)
 	s.fleet = fleetv1.NewFleetServiceClient(s.conn)
 	s.monitoring = monitoringv1.NewMonitoringServiceClient(s.conn)
 	s.incident = incidentv1.NewIncidentServiceClient(s.conn)
@@ -117,11 +118,11 @@ func (s *system) close() {
 	if s.conn == nil {
 		return
 	}
-	must(s.t, s.conn.Close())
+	testkit.Must(s.t, s.conn.Close())
 	s.conn = nil
 	s.stop()
-	must(s.t, <-s.done)
-	must(s.t, s.backend.Close())
+	testkit.Must(s.t, <-s.done)
+	testkit.Must(s.t, s.backend.Close())
 }
 
 // restart closes the file and opens it again.
@@ -134,22 +135,22 @@ func (s *system) restart() *system {
 // insert writes rows that no method of the contract writes.
 func (s *system) insert(fn func(ctx context.Context, q *query.Queries) error) {
 	s.t.Helper()
-	must(s.t, s.backend.Store().Write(s.t.Context(), func(q *query.Queries) error { return fn(s.t.Context(), q) }))
+	testkit.Must(s.t, s.backend.Store().Write(s.t.Context(), func(q *query.Queries) error { return fn(s.t.Context(), q) }))
 }
 
 // file opens the database like another process.
 func (s *system) file() *sql.DB {
 	s.t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(s.dir, store.FileName)+"?_txlock=immediate")
-	must(s.t, err)
-	s.t.Cleanup(func() { must(s.t, db.Close()) })
+	testkit.Must(s.t, err)
+	s.t.Cleanup(func() { testkit.Must(s.t, db.Close()) })
 	return db
 }
 
 // count returns how many rows a table has.
 func (s *system) count(table string) (n int) {
 	s.t.Helper()
-	must(s.t, s.file().QueryRow("SELECT count(*) FROM "+table).Scan(&n))
+	testkit.Must(s.t, s.file().QueryRow("SELECT count(*) FROM "+table).Scan(&n))
 	return n
 }
 
@@ -162,7 +163,7 @@ type team struct {
 func (s *system) team(name string) team {
 	s.t.Helper()
 	made, err := s.backend.CreateTeam(s.t.Context(), name, service.PlanAI)
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	t := team{
 		id: made.ID, server: uuid.NewString(), monitor: uuid.NewString(), page: uuid.NewString(), component: uuid.NewString(),
 	}
@@ -198,7 +199,7 @@ func newIncident(t team, title string) *incidentv1.CreateIncidentRequest {
 func (s *system) create(r *incidentv1.CreateIncidentRequest) *incidentv1.Incident {
 	s.t.Helper()
 	response, err := s.incident.CreateIncident(s.t.Context(), r)
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	return response.GetIncident()
 }
 
@@ -207,13 +208,6 @@ func newUpdate(t team, incident string) *incidentv1.AddIncidentUpdateRequest {
 	return &incidentv1.AddIncidentUpdateRequest{
 		TeamId: t.id, Actor: actor(), IncidentId: incident, Message: "Found it.",
 		Status: incidentv1.IncidentStatus_INCIDENT_STATUS_IDENTIFIED, NotifySubscribers: true,
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 	identityv1 "opsgate/proto/ops/identity/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
@@ -111,11 +112,11 @@ func TestMonitorOpensAnIncidentBeyondTheBound(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	_, err := s.file().Exec("UPDATE monitors SET opens_incidents = 1, enabled = 1")
-	must(t, err)
+	testkit.Must(t, err)
 	s.fillIncidents(own, openBound)
 	for range 3 {
 		s.clock.Move(time.Minute)
-		must(t, s.backend.RecordCheck(t.Context(), service.Check{MonitorID: own.monitor, At: s.clock.Now(), Status: "down"}))
+		testkit.Must(t, s.backend.RecordCheck(t.Context(), service.Check{MonitorID: own.monitor, At: s.clock.Now(), Status: "down"}))
 	}
 	if n := s.count("incidents"); n != openBound+1 {
 		t.Errorf("%d incidents", n)
@@ -213,7 +214,7 @@ func TestDashboardCannotCreateTooMuch(t *testing.T) {
 	if err := insert(1, strings.Repeat("n", 4097)); err == nil || !strings.Contains(err.Error(), "4096 bytes") {
 		t.Errorf("a large server: %v", err)
 	}
-	must(t, insert(999, "one of many"))
+	testkit.Must(t, insert(999, "one of many"))
 	if err := insert(1, "one too many"); err == nil || !strings.Contains(err.Error(), "at most 1000 servers") {
 		t.Errorf("a server too many: %v", err)
 	}

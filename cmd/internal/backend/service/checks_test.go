@@ -13,6 +13,7 @@ import (
 
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
@@ -52,7 +53,7 @@ func (s *system) addMonitor(t team) probed {
 // probe records a check of the present time.
 func (s *system) probe(w probed, result string) {
 	s.t.Helper()
-	must(s.t, s.backend.RecordCheck(s.t.Context(), service.Check{
+	testkit.Must(s.t, s.backend.RecordCheck(s.t.Context(), service.Check{
 		MonitorID: w.monitor, At: s.clock.Now(), Status: result, Latency: 12 * time.Millisecond,
 	}))
 }
@@ -70,7 +71,7 @@ func (s *system) probes(w probed, results string) {
 func (s *system) state(w probed) *monitoringv1.Monitor {
 	s.t.Helper()
 	response, err := s.monitoring.ListMonitors(s.t.Context(), &monitoringv1.ListMonitorsRequest{TeamId: w.id})
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	for _, monitor := range response.GetMonitors() {
 		if monitor.GetId() == w.monitor {
 			return monitor
@@ -93,7 +94,7 @@ func (s *system) letter(w probed) string {
 func (s *system) incidents(t team) []*incidentv1.Incident {
 	s.t.Helper()
 	response, err := s.incident.ListIncidents(s.t.Context(), &incidentv1.ListIncidentsRequest{TeamId: t.id, PageSize: 100})
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	slices.Reverse(response.GetIncidents())
 	return response.GetIncidents()
 }
@@ -103,7 +104,7 @@ func (s *system) log(t team) (entries []*auditv1.AuditEntry) {
 	s.t.Helper()
 	for r := (&auditv1.ListAuditEntriesRequest{TeamId: t.id, PageSize: 100}); ; {
 		page, err := s.audit.ListAuditEntries(s.t.Context(), r)
-		must(s.t, err)
+		testkit.Must(s.t, err)
 		entries = append(entries, page.GetEntries()...)
 		if r.Cursor = page.GetNextCursor(); r.GetCursor() == "" {
 			slices.Reverse(entries)

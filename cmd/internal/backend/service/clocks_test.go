@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // startFast serves with a clock that is two months ahead of the wall clock, as after a day of opsdev --speed 60.
@@ -23,13 +24,13 @@ func TestDeliveriesHaveTimesOfTheWallClock(t *testing.T) {
 		t.Errorf("%v is asked to confirm by %v", added, asked)
 	}
 	_, err := s.file().Exec("UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = created_at")
-	must(t, err)
+	testkit.Must(t, err)
 	s.clock.Move(day)
 	if _, err := s.backend.AddSubscriber(t.Context(), emailOf(own)); err == nil {
 		t.Error("asked again within ten minutes of the wall clock")
 	}
 	wall.Move(10 * time.Minute)
-	must(t, s.backend.RetryDeliveries(t.Context(), []string{asked.ID}))
+	testkit.Must(t, s.backend.RetryDeliveries(t.Context(), []string{asked.ID}))
 	if retried := s.deliveries()[0]; !retried.CreatedAt.Equal(wall.Now()) || !retried.DueAt.Equal(wall.Now()) {
 		t.Errorf("retried: %v", retried)
 	}
@@ -39,10 +40,10 @@ func TestDeliveriesAndSecretsExpireByTheWallClock(t *testing.T) {
 	s, wall := startFast(t)
 	subscriber := s.add(webhookOf(s.team("harbour"))).ID
 	_, err := s.backend.RotateSecret(t.Context(), subscriber, day)
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = s.file().Exec(`INSERT INTO deliveries (id, subscriber_id, channel, state, created_at, finished_at)
 		VALUES ('delivered', ?1, 'webhook', 'delivered', ?2, ?2), ('dead', ?1, 'webhook', 'dead', ?2, ?2)`, subscriber, wall.Now().UnixNano())
-	must(t, err)
+	testkit.Must(t, err)
 	for _, c := range []struct{ pass, ahead time.Duration }{
 		{day - 1, 40 * day}, {1, 0}, {6*day + 1, 0}, {23 * day, 0},
 	} {
@@ -51,7 +52,7 @@ func TestDeliveriesAndSecretsExpireByTheWallClock(t *testing.T) {
 		s.maintain()
 		age := wall.Now().Sub(start())
 		var secrets int
-		must(t, s.file().QueryRow("SELECT count(previous_secret) FROM subscribers").Scan(&secrets))
+		testkit.Must(t, s.file().QueryRow("SELECT count(previous_secret) FROM subscribers").Scan(&secrets))
 		deliveries := 0
 		for _, retention := range []time.Duration{7 * day, 30 * day} {
 			if age <= retention {
@@ -70,15 +71,15 @@ func TestAddressIsAskedAgainBesideAFastClock(t *testing.T) {
 	own := s.team("harbour")
 	s.add(emailOf(own))
 	_, err := s.file().Exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, finished_at = created_at")
-	must(t, err)
+	testkit.Must(t, err)
 	wall.Move(10 * time.Minute)
 	s.clock.Move(6 * day)
 	s.create(newIncident(own, "Slow"))
 	console, err := service.Open(t.Context(), service.Options{DataDir: s.dir, Clock: wall.Now, WallClock: wall.Now})
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = console.AddSubscriber(t.Context(), emailOf(own))
-	must(t, err)
-	must(t, console.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, console.Close())
 	s.clock.Move(6 * day)
 	s.maintain()
 	if len(s.subscribers()) != 1 {

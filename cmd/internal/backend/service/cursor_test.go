@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
@@ -52,7 +53,7 @@ func incidentPage(s *system, team string, size int32, cursor string) (ids []stri
 	s.t.Helper()
 	page, err := s.incident.ListIncidents(s.t.Context(),
 		&incidentv1.ListIncidentsRequest{TeamId: team, PageSize: size, Cursor: cursor})
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	for _, incident := range page.GetIncidents() {
 		ids = append(ids, incident.GetId())
 	}
@@ -71,7 +72,7 @@ func auditPage(s *system, team string, size int32, cursor string) (ids []string,
 	s.t.Helper()
 	page, err := s.audit.ListAuditEntries(s.t.Context(),
 		&auditv1.ListAuditEntriesRequest{TeamId: team, PageSize: size, Cursor: cursor})
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	for _, entry := range page.GetEntries() {
 		ids = append(ids, entry.GetId())
 	}
@@ -87,7 +88,7 @@ func TestWritesDoNotShiftLaterPages(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
 				teams++
 				owner, err := s.backend.CreateTeam(t.Context(), fmt.Sprint("team ", teams), "ai")
-				must(t, err)
+				testkit.Must(t, err)
 				own := team{id: owner.ID}
 				for _, tick := range rapid.SliceOfN(rapid.Int64Range(0, 3), 1, 12).Draw(rt, "ticks") {
 					w.insert(s, own, start().Add(-time.Hour).UnixNano()+tick)
@@ -203,7 +204,7 @@ func TestActionPrefixIsLiteral(t *testing.T) {
 	} {
 		page, err := s.audit.ListAuditEntries(t.Context(),
 			&auditv1.ListAuditEntriesRequest{TeamId: own.id, PageSize: 100, ActionPrefix: prefix})
-		must(t, err)
+		testkit.Must(t, err)
 		var got []string
 		for _, entry := range page.GetEntries() {
 			got = append(got, entry.GetActionType())

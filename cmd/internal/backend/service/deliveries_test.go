@@ -17,6 +17,7 @@ import (
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // deliver writes a delivery to a subscriber like the dispatcher, with a notification each.
@@ -88,11 +89,11 @@ func TestRetriedLettersKeepTheOrderOfTheQueue(t *testing.T) {
 				dead, queue = append(dead, queue[0]), queue[1:]
 			case step == "retry" && len(dead) > 0:
 				i := rapid.IntRange(0, len(dead)-1).Draw(rt, "letter")
-				must(t, s.backend.RetryDeliveries(t.Context(), dead[i:i+1]))
+				testkit.Must(t, s.backend.RetryDeliveries(t.Context(), dead[i:i+1]))
 				queue, dead = append(queue, dead[i]), slices.Delete(dead, i, i+1)
 			case step == "retry all":
 				retried, err := s.backend.RetryDeadLetters(t.Context(), subscriber)
-				must(t, err)
+				testkit.Must(t, err)
 				if retried != len(dead) {
 					rt.Fatalf("%d of %d letters retried", retried, len(dead))
 				}
@@ -112,7 +113,7 @@ func TestRetriedLettersHaveANewTime(t *testing.T) {
 	id := s.deliver(s.add(webhookOf(own)).ID)
 	s.finish(id, "dead")
 	s.clock.Move(48 * time.Hour)
-	must(t, s.backend.RetryDeliveries(t.Context(), []string{id}))
+	testkit.Must(t, s.backend.RetryDeliveries(t.Context(), []string{id}))
 	d := s.deliveries()[0]
 	if now := s.clock.Now(); d.ID != id || d.Attempts != 0 || !d.CreatedAt.Equal(now) || !d.DueAt.Equal(now) || !d.FinishedAt.IsZero() ||
 		d.State != "waiting" {
@@ -130,9 +131,9 @@ func TestRetriedLettersHaveNoSequenceOfADeletedDelivery(t *testing.T) {
 	n.Address += "/removed"
 	removed := s.add(n).ID
 	var attempted int64
-	must(t, s.file().QueryRow("SELECT sequence FROM deliveries WHERE id = ?", s.deliver(removed)).Scan(&attempted))
-	must(t, s.backend.RemoveSubscriber(t.Context(), removed))
-	must(t, s.backend.RetryDeliveries(t.Context(), []string{letter}))
+	testkit.Must(t, s.file().QueryRow("SELECT sequence FROM deliveries WHERE id = ?", s.deliver(removed)).Scan(&attempted))
+	testkit.Must(t, s.backend.RemoveSubscriber(t.Context(), removed))
+	testkit.Must(t, s.backend.RetryDeliveries(t.Context(), []string{letter}))
 	s.insert(func(ctx context.Context, q *query.Queries) error {
 		now := s.clock.Now().UnixNano()
 		return q.SetDeliveryFinished(ctx, query.SetDeliveryFinishedParams{Sequence: attempted, State: "delivered", FinishedAt: &now})
@@ -177,9 +178,9 @@ func TestMoreDeadLettersThanOneBatchAreRetried(t *testing.T) {
 	_, err := s.file().Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
 		INSERT INTO deliveries (id, subscriber_id, channel, state, created_at, finished_at)
 		SELECT i || s.id, s.id, 'webhook', 'dead', 0, 0 FROM n, subscribers s`)
-	must(t, err)
+	testkit.Must(t, err)
 	retried, err := s.backend.RetryDeadLetters(t.Context(), ours)
-	must(t, err)
+	testkit.Must(t, err)
 	list := s.subscribers()
 	if retried != 1200 || list[0].ID != ours || list[0].Waiting != 1200 || list[0].Dead != 0 || list[1].ID != theirs || list[1].Dead != 1200 {
 		t.Errorf("%d retried, subscribers %v", retried, list)
@@ -247,12 +248,12 @@ func TestLettersAreRetriedBesideADispatcher(t *testing.T) {
 			case <-time.After(20 * time.Millisecond): // the result of the last attempt may have been written since
 			}
 			n, err := s.backend.RetryDeadLetters(t.Context(), "")
-			must(t, err)
+			testkit.Must(t, err)
 			retried += n
 		}
 	}
 	stop()
-	must(t, <-done)
+	testkit.Must(t, <-done)
 	for _, d := range s.deliveries() {
 		if d.State != "delivered" || sender.attempts[d.ID] != 2 {
 			t.Errorf("after %d attempts: %v", sender.attempts[d.ID], d)

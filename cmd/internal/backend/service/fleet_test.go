@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -30,7 +31,7 @@ func TestServersAreOrderedByNameAndID(t *testing.T) {
 		return nil
 	})
 	response, err := s.fleet.ListServers(t.Context(), &fleetv1.ListServersRequest{TeamId: own.id})
-	must(t, err)
+	testkit.Must(t, err)
 	order := func(a, b *fleetv1.Server) int {
 		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetId(), b.GetId()))
 	}
@@ -51,7 +52,7 @@ func TestGroupsAreOrderedByPosition(t *testing.T) {
 		)
 	})
 	response, err := s.fleet.ListServerGroups(t.Context(), &fleetv1.ListServerGroupsRequest{TeamId: own.id})
-	must(t, err)
+	testkit.Must(t, err)
 	names := ""
 	for _, g := range response.GetServerGroups() {
 		names += g.GetName()
@@ -65,7 +66,7 @@ func TestGetServerReturnsStoredFields(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	got, err := s.fleet.GetServer(t.Context(), &fleetv1.GetServerRequest{TeamId: own.id, ServerId: own.server})
-	must(t, err)
+	testkit.Must(t, err)
 	server := got.GetServer()
 	if !slices.Equal(server.GetTags(), []string{"a", "b"}) || server.GroupId != nil || server.LastSeenAt != nil ||
 		server.CreatedAt == nil {
@@ -96,7 +97,7 @@ func TestCommandHistoryByPage(t *testing.T) {
 		response, err := s.fleet.ListServerCommands(t.Context(), &fleetv1.ListServerCommandsRequest{
 			TeamId: own.id, ServerId: own.server, Page: int32(page), PageSize: int32(size),
 		})
-		must(t, err)
+		testkit.Must(t, err)
 		var got []string
 		for _, c := range response.GetCommands() {
 			got = append(got, c.GetId())
@@ -133,7 +134,7 @@ func (s *system) metrics(t team, r fleetv1.MetricRange) *fleetv1.GetServerMetric
 	s.t.Helper()
 	response, err := s.fleet.GetServerMetrics(s.t.Context(),
 		&fleetv1.GetServerMetricsRequest{TeamId: t.id, ServerId: t.server, Range: r})
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	return response
 }
 
@@ -229,7 +230,7 @@ func TestScheduledCommandsAreOrderedByName(t *testing.T) {
 	})
 	response, err := s.fleet.ListScheduledCommands(t.Context(),
 		&fleetv1.ListScheduledCommandsRequest{TeamId: own.id, ServerId: own.server})
-	must(t, err)
+	testkit.Must(t, err)
 	list := response.GetScheduledCommands()
 	if len(list) != 2 || list[0].GetName() != "back up" || list[1].LastRunAt != nil || list[1].LastExitCode != nil {
 		t.Fatalf("scheduled commands %v", list)

@@ -11,6 +11,7 @@ import (
 
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // A month simulates agents and probes that report each minute, and maintenance each hour.
@@ -78,7 +79,7 @@ func (m *month) megabytes() (size float64) {
 	m.t.Helper()
 	for _, suffix := range []string{"", "-wal"} {
 		info, err := os.Stat(filepath.Join(m.dir, store.FileName+suffix))
-		must(m.t, err)
+		testkit.Must(m.t, err)
 		size += float64(info.Size()) / 1e6
 	}
 	return size

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	incidentv1 "opsgate/proto/ops/incident/v1"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // keyed returns a valid request with an idempotency key.
@@ -26,7 +28,7 @@ func TestRepeatedCreateReturnsTheStoredResponse(t *testing.T) {
 	r := keyed(own, "key-1")
 	r.StatusPageId = &own.page
 	first, err := s.incident.CreateIncident(t.Context(), r)
-	must(t, err)
+	testkit.Must(t, err)
 	if first.GetReplayed() {
 		t.Error("the first response has replayed set")
 	}
@@ -36,7 +38,7 @@ func TestRepeatedCreateReturnsTheStoredResponse(t *testing.T) {
 	again.Actor = &incidentv1.Actor{TokenId: own.id, IpAddress: "2001:db8::1", RequestId: "another"}
 	again.Title = " Once "
 	replay, err := s.incident.CreateIncident(t.Context(), again)
-	must(t, err)
+	testkit.Must(t, err)
 	if !replay.GetReplayed() || !proto.Equal(replay.GetIncident(), first.GetIncident()) {
 		t.Errorf("replay %v of %v", replay, first)
 	}
@@ -51,7 +53,7 @@ func TestWritesButNotReplaysAreSignalled(t *testing.T) {
 	for _, want := range []bool{true, false} {
 		written := s.backend.Written()
 		_, err := s.incident.CreateIncident(t.Context(), r)
-		must(t, err)
+		testkit.Must(t, err)
 		select {
 		case <-written:
 			if !want {
@@ -71,9 +73,9 @@ func TestRepeatedUpdateReturnsTheStoredResponse(t *testing.T) {
 	u := newUpdate(own, s.create(newIncident(own, "Updated once")).GetId())
 	u.IdempotencyKey = "key-1"
 	first, err := s.incident.AddIncidentUpdate(t.Context(), u)
-	must(t, err)
+	testkit.Must(t, err)
 	replay, err := s.incident.AddIncidentUpdate(t.Context(), u)
-	must(t, err)
+	testkit.Must(t, err)
 	if !replay.GetReplayed() || !proto.Equal(replay.GetUpdate(), first.GetUpdate()) || s.count("incident_updates") != 2 {
 		t.Errorf("replay %v of %v", replay, first)
 	}
@@ -106,7 +108,7 @@ func TestKeyWithAnotherRequestIsInvalid(t *testing.T) {
 		t.Errorf("another method: %v", fields)
 	}
 	_, err = s.file().Exec("UPDATE idempotency_keys SET request = ''") // as in a database from before this column
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = s.incident.AddIncidentUpdate(t.Context(), u)
 	if fields := violated(t, err); fields["idempotency_key"] != "was used with another request in the last 24 hours" {
 		t.Errorf("a key of an unknown method: %v", fields)
@@ -187,7 +189,7 @@ func TestSecondCallIsAbortedWhileTheFirstIsInProgress(t *testing.T) {
 	}
 	mustBe(t, <-answers, codes.Aborted)
 	release()
-	must(t, <-answers)
+	testkit.Must(t, <-answers)
 	if got := s.count("incidents"); got != 1 {
 		t.Errorf("%d incidents", got)
 	}
@@ -197,6 +199,6 @@ func TestSecondCallIsAbortedWhileTheFirstIsInProgress(t *testing.T) {
 func (s *system) holdFile() (release func()) {
 	s.t.Helper()
 	tx, err := s.file().Begin()
-	must(s.t, err)
-	return func() { must(s.t, tx.Rollback()) }
+	testkit.Must(s.t, err)
+	return func() { testkit.Must(s.t, tx.Rollback()) }
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/test/testkit"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
@@ -23,7 +24,7 @@ func (s *system) token(t team, text string, scopes ...string) service.Token {
 	kept, err := s.backend.CreateToken(s.t.Context(), service.NewToken{
 		TeamID: t.id, Name: text, SHA256: sha256.Sum256([]byte(text)), Scopes: scopes,
 	})
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	return kept
 }
 
@@ -37,13 +38,13 @@ func TestTokenIsResolvedByItsHash(t *testing.T) {
 	own := s.team("harbour")
 	kept := s.token(own, "one", "servers:read", "audit:read", "servers:read")
 	got, err := s.resolve("one")
-	must(t, err)
+	testkit.Must(t, err)
 	if got.GetTokenId() != kept.ID || got.GetTeamId() != own.id || got.GetPlan() != identityv1.Plan_PLAN_AI ||
 		!slices.Equal(got.GetScopes(), []string{"audit:read", "servers:read"}) {
 		t.Errorf("resolved to %v", got)
 	}
 	basic, err := s.backend.CreateTeam(t.Context(), "breakwater", service.PlanBasic)
-	must(t, err)
+	testkit.Must(t, err)
 	s.token(team{id: basic.ID}, "two")
 	if got, err = s.resolve("two"); err != nil || got.GetPlan() != identityv1.Plan_PLAN_BASIC || len(got.GetScopes()) != 0 {
 		t.Errorf("resolved to %v, %v", got, err)
@@ -54,7 +55,7 @@ func TestUnknownAndRevokedTokensHaveReasons(t *testing.T) {
 	s := startSystem(t)
 	revoked := s.token(s.team("harbour"), "revoked")
 	_, err := s.backend.RevokeToken(t.Context(), revoked.ID)
-	must(t, err)
+	testkit.Must(t, err)
 	ids := map[string]string{"revoked": revoked.ID}
 	for text, reason := range map[string]string{"revoked": "TOKEN_REVOKED", "never": "TOKEN_UNKNOWN"} {
 		_, err := s.resolve(text)
@@ -79,9 +80,9 @@ func TestUnknownAndRevokedTokensHaveReasons(t *testing.T) {
 func (s *system) watch(ctx context.Context, after string) (next func() *identityv1.WatchRevocationsResponse, started string) {
 	s.t.Helper()
 	stream, err := s.identity.WatchRevocations(ctx, &identityv1.WatchRevocationsRequest{AfterPosition: after})
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	first, err := stream.Recv()
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	if first.Revocation != nil || first.GetPosition() == "" {
 		s.t.Fatalf("the first message is %v", first)
 	}
@@ -89,7 +90,7 @@ func (s *system) watch(ctx context.Context, after string) (next func() *identity
 		s.t.Helper()
 		for {
 			message, err := stream.Recv()
-			must(s.t, err)
+			testkit.Must(s.t, err)
 			if message.Revocation != nil {
 				return message
 			}
@@ -104,20 +105,20 @@ func TestRevocationsAreStreamedAtOnce(t *testing.T) {
 	next, _ := s.watch(t.Context(), "")
 	one := s.token(own, "one")
 	_, err := s.backend.RevokeToken(t.Context(), one.ID)
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = s.backend.RevokeToken(t.Context(), before.ID) // again: no second revocation
-	must(t, err)
+	testkit.Must(t, err)
 	got := next().GetRevocation()
 	if hash := sha256.Sum256([]byte("one")); got.GetTokenId() != one.ID || !bytes.Equal(got.GetTokenSha256(), hash[:]) {
 		t.Errorf("revoked %v", got)
 	}
 	// Another process revokes: the stream polls the database.
 	other, err := service.Open(t.Context(), service.Options{DataDir: s.dir, Clock: s.clock.Now})
-	must(t, err)
+	testkit.Must(t, err)
 	two := s.token(own, "two")
 	_, err = other.RevokeToken(t.Context(), two.ID)
-	must(t, err)
-	must(t, other.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, other.Close())
 	if got := next().GetRevocation(); got.GetTokenId() != two.ID {
 		t.Errorf("revoked %v", got)
 	}
@@ -131,12 +132,12 @@ func TestStreamResumesAtAPosition(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	next, _ := s.watch(ctx, "")
 	_, err := s.backend.RevokeToken(t.Context(), tokens[0].ID)
-	must(t, err)
+	testkit.Must(t, err)
 	position := next().GetPosition()
 	cancel()
 	for _, token := range tokens[1:] {
 		_, err := s.backend.RevokeToken(t.Context(), token.ID)
-		must(t, err)
+		testkit.Must(t, err)
 	}
 	s = s.restart()
 	next, started := s.watch(t.Context(), position)
@@ -157,7 +158,7 @@ func TestUnknownPositionIsOutOfRange(t *testing.T) {
 	installation, _, _ := strings.Cut(position, ".")
 	for _, unknown := range []string{"garbage", foreign, installation + ".1", installation + ".-1", installation + ".x", "."} {
 		stream, err := s.identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{AfterPosition: unknown})
-		must(t, err)
+		testkit.Must(t, err)
 		_, err = stream.Recv()
 		mustBe(t, err, codes.OutOfRange)
 	}
@@ -166,11 +167,11 @@ func TestUnknownPositionIsOutOfRange(t *testing.T) {
 func TestStreamSendsHeartbeats(t *testing.T) {
 	s := startSystem(t)
 	stream, err := s.identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{})
-	must(t, err)
+	testkit.Must(t, err)
 	position := ""
 	for i := range 3 {
 		message, err := stream.Recv()
-		must(t, err)
+		testkit.Must(t, err)
 		if message.Revocation != nil || i > 0 && message.GetPosition() != position {
 			t.Fatalf("message %v after position %q", message, position)
 		}
@@ -181,9 +182,9 @@ func TestStreamSendsHeartbeats(t *testing.T) {
 func TestStreamEndsWithTheService(t *testing.T) {
 	s := startSystem(t)
 	stream, err := s.identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{})
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = stream.Recv()
-	must(t, err)
+	testkit.Must(t, err)
 	s.stop()
 	for err == nil {
 		_, err = stream.Recv()
@@ -210,13 +211,13 @@ func TestTeamsAndTokensAreFoundAndValidated(t *testing.T) {
 	}
 	live, dead := s.token(own, "live", "audit:read"), s.token(own, "dead")
 	_, err = s.backend.RevokeToken(t.Context(), dead.ID)
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = s.backend.RevokeToken(t.Context(), own.id)
 	if !errors.Is(err, service.ErrNotFound) {
 		t.Errorf("an unknown token: %v", err)
 	}
 	tokens, err := s.backend.Tokens(t.Context())
-	must(t, err)
+	testkit.Must(t, err)
 	if len(tokens) != 2 || tokens[0].ID != live.ID || !tokens[0].RevokedAt.IsZero() || tokens[1].RevokedAt.IsZero() {
 		t.Errorf("tokens %v", tokens)
 	}

@@ -13,6 +13,8 @@ import (
 
 	auditv1 "opsgate/proto/ops/audit/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 const resolved = incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED
@@ -21,7 +23,7 @@ const resolved = incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED
 func (s *system) get(t team, id string) *incidentv1.GetIncidentResponse {
 	s.t.Helper()
 	response, err := s.incident.GetIncident(s.t.Context(), &incidentv1.GetIncidentRequest{TeamId: t.id, IncidentId: id})
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	return response
 }
 
@@ -48,7 +50,7 @@ func TestIncidentHasTheStatusOfItsLastUpdate(t *testing.T) {
 			u := newUpdate(own, created.GetId())
 			u.Status = next
 			posted, err := s.incident.AddIncidentUpdate(t.Context(), u)
-			must(t, err)
+			testkit.Must(t, err)
 			switch {
 			case next != resolved:
 				resolvedAt = time.Time{}
@@ -202,12 +204,12 @@ func TestWritesHaveAuditEntriesAndNotifications(t *testing.T) {
 			u := newUpdate(own, id)
 			u.NotifySubscribers = notify
 			_, err := s.incident.AddIncidentUpdate(t.Context(), u)
-			must(t, err)
+			testkit.Must(t, err)
 		}
 	}
 	page, err := s.audit.ListAuditEntries(t.Context(),
 		&auditv1.ListAuditEntriesRequest{TeamId: own.id, PageSize: 100, ActionPrefix: "incident."})
-	must(t, err)
+	testkit.Must(t, err)
 	var actions []string
 	for _, e := range page.GetEntries() {
 		actions = append(actions, e.GetActionType())

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/proto/contract"
 )
 
@@ -74,7 +75,7 @@ func TestResourcesOfAnotherTeamAreNotFound(t *testing.T) {
 				t.Fatalf("the teams of the test have no %s: add one to fill", m.Resource())
 			}
 			_, err := s.call(t, m, theirs.id, id)
-			must(t, err)
+			testkit.Must(t, err)
 			_, foreign := s.call(t, m, ours.id, id)
 			mustBe(t, foreign, codes.NotFound)
 			for _, unknown := range []string{uuid.NewString(), "", "42", "{" + id + "}", "urn:uuid:" + id, id + "x"} {
@@ -98,7 +99,7 @@ func TestListsHoldOnlyRowsOfTheTeam(t *testing.T) {
 		}
 		t.Run(m.String(), func(t *testing.T) {
 			response, err := s.call(t, m, ours.id, "")
-			must(t, err)
+			testkit.Must(t, err)
 			text := prototext.Format(response)
 			contains := func(id string) bool { return strings.Contains(text, id) }
 			if !slices.ContainsFunc(slices.Collect(maps.Values(own)), contains) {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
@@ -35,7 +36,7 @@ func TestUptimeIsThePercentageOfChecksNotDown(t *testing.T) {
 		want *float64
 	}{{own, new(75.0)}, {unchecked, nil}} {
 		response, err := s.monitoring.ListMonitors(t.Context(), &monitoringv1.ListMonitorsRequest{TeamId: c.of.id})
-		must(t, err)
+		testkit.Must(t, err)
 		got := response.GetMonitors()[0].UptimePercent
 		if (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
 			t.Errorf("uptime %v, want %v", got, c.want)
@@ -65,7 +66,7 @@ func TestChecksSinceATimeAreNewestFirst(t *testing.T) {
 		response, err := s.monitoring.ListMonitorChecks(t.Context(), &monitoringv1.ListMonitorChecksRequest{
 			TeamId: own.id, MonitorId: own.monitor, Since: timestamppb.New(c.since),
 		})
-		must(t, err)
+		testkit.Must(t, err)
 		var got []monitoringv1.MonitorStatus
 		for _, check := range response.GetChecks() {
 			got = append(got, check.GetStatus())

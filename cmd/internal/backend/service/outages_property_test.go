@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/test/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -132,7 +133,7 @@ func (r *run) record(result string) {
 // late sends a late or a repeated check.
 func (r *run) late() {
 	age := time.Duration(rapid.IntRange(0, 30).Draw(r.rt, "age")) * time.Second
-	must(r.t, r.backend.RecordCheck(r.t.Context(), service.Check{
+	testkit.Must(r.t, r.backend.RecordCheck(r.t.Context(), service.Check{
 		MonitorID: r.w.monitor, At: r.clock.Now().Add(-age), Status: rapid.SampledFrom([]string{"up", "down"}).Draw(r.rt, "late result"),
 	}))
 	r.compare()
@@ -144,10 +145,10 @@ func (r *run) refused() {
 	result := rapid.SampledFrom([]string{"up", "down"}).Draw(r.rt, "refused result")
 	r.clock.Move(time.Minute)
 	_, err := r.db.Exec("CREATE TRIGGER refuse BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'refused'); END")
-	must(r.t, err)
+	testkit.Must(r.t, err)
 	failure := r.backend.RecordCheck(r.t.Context(), service.Check{MonitorID: r.w.monitor, At: r.clock.Now(), Status: result})
 	_, err = r.db.Exec("DROP TRIGGER refuse")
-	must(r.t, err)
+	testkit.Must(r.t, err)
 	if failure != nil {
 		r.compare() // with the model of before
 		r.record(result)

@@ -13,6 +13,7 @@ import (
 
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
@@ -42,7 +43,7 @@ func (s *system) post(w probed, incident string, status incidentv1.IncidentStatu
 	u := newUpdate(w.team, incident)
 	u.Status, u.NotifySubscribers = status, false
 	_, err := s.incident.AddIncidentUpdate(s.t.Context(), u)
-	must(s.t, err)
+	testkit.Must(s.t, err)
 }
 
 // wantOverall fails the test if the pages and their components do not have the statuses.
@@ -101,12 +102,12 @@ func TestOutageIsAnIncidentFromDownToRecovery(t *testing.T) {
 	}
 	var affected []string
 	rows, err := s.file().Query("SELECT component_id FROM incident_components WHERE incident_id = ?", incident.GetIncident().GetId())
-	must(t, err)
+	testkit.Must(t, err)
 	defer rows.Close()
 	for id := ""; rows.Next(); affected = append(affected, id) {
-		must(t, rows.Scan(&id))
+		testkit.Must(t, rows.Scan(&id))
 	}
-	must(t, rows.Err())
+	testkit.Must(t, rows.Err())
 	if want := slices.Sorted(slices.Values(w.components[:2])); !slices.Equal(affected, want) {
 		t.Errorf("affected components %v, want %v", affected, want)
 	}
@@ -139,7 +140,7 @@ func TestIncidentOfAMonitorOnNoPage(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	_, err := s.file().Exec("UPDATE monitors SET enabled = 1, opens_incidents = 1, name = ?", strings.Repeat("ü", 300))
-	must(t, err)
+	testkit.Must(t, err)
 	s.probes(probed{team: own, monitor: own.monitor}, "ddd")
 	got := s.incidents(own)
 	if len(got) != 1 || got[0].StatusPageId != nil || len([]rune(got[0].GetTitle())) != 255 || !strings.HasSuffix(got[0].GetTitle(), "ü is down") {
@@ -154,7 +155,7 @@ func TestMonitorThatOpensNoIncidents(t *testing.T) {
 	s := startSystem(t)
 	w := s.addMonitor(s.team("harbour"))
 	_, err := s.file().Exec("UPDATE monitors SET opens_incidents = 0")
-	must(t, err)
+	testkit.Must(t, err)
 	s.probes(w, "ddduuuuuuuu")
 	if got := s.incidents(w.team); len(got) != 0 || s.letter(w) != "u" {
 		t.Errorf("status %s, incidents %v", s.letter(w), got)
@@ -231,7 +232,7 @@ func TestLateAndRepeatedChecksChangeNothing(t *testing.T) {
 	s.probes(w, "udd")
 	before, log := s.state(w), s.log(w.team)
 	for i := range 4 {
-		must(t, s.backend.RecordCheck(t.Context(), service.Check{ // late
+		testkit.Must(t, s.backend.RecordCheck(t.Context(), service.Check{ // late
 			MonitorID: w.monitor, At: s.clock.Now().Add(-time.Duration(i+1) * 10 * time.Second), Status: "down",
 		}))
 		s.probe(w, "down") // repeated
@@ -265,7 +266,7 @@ func TestFailedCheckLeavesNoRows(t *testing.T) {
 			before := s.rows()
 			s.clock.Move(time.Minute)
 			_, err := s.file().Exec("CREATE TRIGGER refuse BEFORE " + write + " BEGIN SELECT RAISE(ABORT, 'refused'); END")
-			must(t, err)
+			testkit.Must(t, err)
 			check := service.Check{MonitorID: w.monitor, At: s.clock.Now(), Status: "down"}
 			written := s.backend.Written()
 			if err := s.backend.RecordCheck(t.Context(), check); err == nil {
@@ -280,8 +281,8 @@ func TestFailedCheckLeavesNoRows(t *testing.T) {
 			default:
 			}
 			_, err = s.file().Exec("DROP TRIGGER refuse")
-			must(t, err)
-			must(t, s.backend.RecordCheck(t.Context(), check))
+			testkit.Must(t, err)
+			testkit.Must(t, s.backend.RecordCheck(t.Context(), check))
 			if s.letter(w) != "d" || len(s.incidents(w.team)) != 1 {
 				t.Errorf("status %s, incidents %v", s.letter(w), s.incidents(w.team))
 			}
@@ -302,23 +303,23 @@ func (s *system) rows() (rows []string) {
 func (s *system) rowsOf(table string) (rows []string) {
 	s.t.Helper()
 	found, err := s.file().Query("SELECT * FROM " + table)
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	defer found.Close()
 	columns, err := found.Columns()
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	for found.Next() {
 		values := make([]any, len(columns))
 		for i := range values {
 			values[i] = new(any)
 		}
-		must(s.t, found.Scan(values...))
+		testkit.Must(s.t, found.Scan(values...))
 		row := table
 		for _, value := range values {
 			row += fmt.Sprintf(" %v", *value.(*any))
 		}
 		rows = append(rows, row)
 	}
-	must(s.t, found.Err())
+	testkit.Must(s.t, found.Err())
 	return rows
 }
 

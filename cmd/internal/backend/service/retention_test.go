@@ -15,6 +15,7 @@ import (
 
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -22,7 +23,7 @@ const hour, day = time.Hour, 24 * time.Hour
 
 func (s *system) maintain() {
 	s.t.Helper()
-	must(s.t, s.backend.Maintain(s.t.Context()))
+	testkit.Must(s.t, s.backend.Maintain(s.t.Context()))
 }
 
 // report inserts a point with the values a, b and c.
@@ -89,7 +90,7 @@ func TestMaintenanceDoesNotChangeSeries(t *testing.T) {
 func (s *system) seriesOf(team, server string, r fleetv1.MetricRange) *fleetv1.GetServerMetricsResponse {
 	s.t.Helper()
 	response, err := s.fleet.GetServerMetrics(s.t.Context(), &fleetv1.GetServerMetricsRequest{TeamId: team, ServerId: server, Range: r})
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	return response
 }
 
@@ -138,14 +139,14 @@ func TestRowsAreDeletedAfterTheirRetention(t *testing.T) {
 	exec := func(statement string, arguments ...any) {
 		t.Helper()
 		_, err := s.file().Exec(statement, arguments...)
-		must(t, err)
+		testkit.Must(t, err)
 	}
 	id := uuid.NewString
 	subscriber := id()
 	exec(`INSERT INTO subscribers (id, team_id, status_page_id, channel, address, link_token, created_at, confirmed_at)
 		VALUES (?, ?, ?, 'email', 'kept@customer.example', 'kept', 0, 0)`, subscriber, own.id, own.page)
 	var update string
-	must(t, s.file().QueryRow("SELECT id FROM incident_updates").Scan(&update))
+	testkit.Must(t, s.file().QueryRow("SELECT id FROM incident_updates").Scan(&update))
 	notification := func(at int64, suppressed bool, expanded *int64) string {
 		n := id()
 		exec(`INSERT INTO notifications (id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at, expanded_at)
@@ -208,7 +209,7 @@ func TestRowsAreDeletedAfterTheirRetention(t *testing.T) {
 		}
 	}
 	var entries int
-	must(t, s.file().QueryRow("SELECT count(*) FROM audit_entries WHERE action_type = 'subscriber.removed' AND team_id = ?", own.id).Scan(&entries))
+	testkit.Must(t, s.file().QueryRow("SELECT count(*) FROM audit_entries WHERE action_type = 'subscriber.removed' AND team_id = ?", own.id).Scan(&entries))
 	if entries != 1 {
 		t.Errorf("%d audit entries of the expired subscriber", entries)
 	}
@@ -219,7 +220,7 @@ func TestMaintenanceDeletesMoreThanOneBatch(t *testing.T) {
 	first, second := s.team("harbour"), s.team("lighthouse")
 	_, err := s.file().Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1750)
 		INSERT INTO monitor_checks SELECT m.id, i, 'up', 1 FROM n, monitors m`)
-	must(t, err)
+	testkit.Must(t, err)
 	s.check(first.monitor, s.clock.Now(), "up")
 	s.check(second.monitor, s.clock.Now(), "up")
 	s.maintain()
@@ -232,11 +233,11 @@ func TestExpiredSecretsAreDeleted(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	added, err := s.backend.AddSubscriber(t.Context(), webhookOf(own))
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = s.backend.RotateSecret(t.Context(), added.ID, hour)
-	must(t, err)
+	testkit.Must(t, err)
 	stored := func() (n int) {
-		must(t, s.file().QueryRow("SELECT count(previous_secret) FROM subscribers").Scan(&n))
+		testkit.Must(t, s.file().QueryRow("SELECT count(previous_secret) FROM subscribers").Scan(&n))
 		return n
 	}
 	s.maintain()
@@ -256,21 +257,21 @@ func TestMaintenanceRunsEachHour(t *testing.T) {
 		backend, err := service.Open(t.Context(), service.Options{
 			DataDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})
-		must(t, err)
+		testkit.Must(t, err)
 		made, err := backend.CreateTeam(t.Context(), "harbour", service.PlanAI)
-		must(t, err)
+		testkit.Must(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- backend.RunMaintenance(ctx) }()
 		server := uuid.NewString()
-		must(t, backend.Store().Write(ctx, func(q *query.Queries) error {
+		testkit.Must(t, backend.Store().Write(ctx, func(q *query.Queries) error {
 			return firstError(q.InsertServer(ctx, query.InsertServerParams{ID: server, TeamID: made.ID, Tags: "[]"}),
 				q.InsertServerMetric(ctx, query.InsertServerMetricParams{ServerID: server, At: time.Now().UnixNano()}))
 		}))
 		<-time.After(50*hour + time.Minute)
 		stop()
-		must(t, <-done)
-		must(t, backend.Close())
+		testkit.Must(t, <-done)
+		testkit.Must(t, backend.Close())
 	})
 	for _, want := range []string{"rollups_written=1", "raw_points_deleted=1"} {
 		if strings.Count(log.String(), want) != 1 {

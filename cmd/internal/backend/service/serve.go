@@ -36,8 +36,8 @@ const (
 	minPing = 5 * time.Second
 )
 
-// ServiceNames returns the names of the services that a backend can serve.
-func ServiceNames() []string {
+// Names returns the names of the services that a backend can serve.
+func Names() []string {
 	var names []string
 	for _, service := range contract.Services() {
 		names = append(names, service.Name)
@@ -49,13 +49,13 @@ func ServiceNames() []string {
 func CheckServices(names []string) error {
 	var unknown []string
 	for _, name := range names {
-		if !slices.Contains(ServiceNames(), name) {
+		if !slices.Contains(Names(), name) {
 			unknown = append(unknown, fmt.Sprintf("%q", name))
 		}
 	}
 	if len(unknown) > 0 {
 		return fmt.Errorf("unknown service: %s (services: %s)",
-			strings.Join(unknown, ", "), strings.Join(ServiceNames(), ", "))
+			strings.Join(unknown, ", "), strings.Join(Names(), ", "))
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (b *Backend) Serve(ctx context.Context, listener net.Listener, services ...
 		return errors.Join(err, listener.Close())
 	}
 	if len(services) == 0 {
-		services = ServiceNames()
+		services = Names()
 	}
 	transport := insecure.NewCredentials()
 	if b.tls != nil {

@@ -16,6 +16,7 @@ import (
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/proto/contract"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
@@ -28,7 +29,7 @@ func TestHealthIsServed(t *testing.T) {
 	}
 	for _, service := range services {
 		response, err := healthv1.NewHealthClient(s.conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: service})
-		must(t, err)
+		testkit.Must(t, err)
 		if response.GetStatus() != healthv1.HealthCheckResponse_SERVING {
 			t.Errorf("service %q: %v", service, response.GetStatus())
 		}
@@ -39,7 +40,7 @@ func TestHealthIsServed(t *testing.T) {
 func reflected(t *testing.T, conn *grpc.ClientConn) (int, error) {
 	t.Helper()
 	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
-	must(t, err)
+	testkit.Must(t, err)
 	_ = stream.Send(&reflectionv1.ServerReflectionRequest{ // Recv returns why it fails
 		MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{},
 	})
@@ -52,45 +53,45 @@ func TestReflectionIsServedOnlyIfEnabled(t *testing.T) {
 	mustBe(t, err, codes.Unimplemented)
 
 	backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir(), Reflection: true})
-	must(t, err)
+	testkit.Must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- backend.Serve(ctx, listener) }()
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	testkit.Must(t, err)
 	n, err := reflected(t, conn)
-	must(t, err)
+	testkit.Must(t, err)
 	if n != len(contract.Services())+3 { // health, and reflection in two versions
 		t.Errorf("%d services", n)
 	}
-	must(t, conn.Close())
+	testkit.Must(t, conn.Close())
 	stop()
-	must(t, <-done)
-	must(t, backend.Close())
+	testkit.Must(t, <-done)
+	testkit.Must(t, backend.Close())
 }
 
 func TestOnlyGivenServicesAreServed(t *testing.T) {
 	s := startSystem(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.backend.Serve(ctx, listener, "audit") }()
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = fleetv1.NewFleetServiceClient(conn).ListServers(t.Context(), &fleetv1.ListServersRequest{})
 	mustBe(t, err, codes.Unimplemented)
-	must(t, conn.Close())
+	testkit.Must(t, conn.Close())
 	stop()
-	must(t, <-done)
+	testkit.Must(t, <-done)
 }
 
 func TestUnknownServiceIsAnError(t *testing.T) {
 	s := startSystem(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	err = s.backend.Serve(t.Context(), listener, "audit", "billing")
 	if err == nil || !strings.Contains(err.Error(), `"billing"`) {
 		t.Errorf("Serve returned %v", err)
@@ -141,20 +142,20 @@ func TestLogContainsNoPayload(t *testing.T) {
 	backend, err := service.Open(t.Context(), service.Options{
 		DataDir: t.TempDir(), Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- backend.Serve(ctx, listener) }()
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = fleetv1.NewFleetServiceClient(conn).ListServers(t.Context(), &fleetv1.ListServersRequest{TeamId: "hunter2"})
 	mustBe(t, err, codes.InvalidArgument)
-	must(t, conn.Close())
+	testkit.Must(t, conn.Close())
 	stop()
-	must(t, <-done)
-	must(t, backend.Close())
+	testkit.Must(t, <-done)
+	testkit.Must(t, backend.Close())
 	got := log.String()
 	if !strings.Contains(got, "ListServers") || !strings.Contains(got, "InvalidArgument") || strings.Contains(got, "hunter2") {
 		t.Errorf("log: %s", got)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -28,7 +29,7 @@ func (s *system) addPage(t team, name string) string {
 // outbox returns the event of each of the team's notifications, oldest first, and whether it is suppressed.
 func (s *system) outbox(t team) (events []string) {
 	s.t.Helper()
-	must(s.t, s.backend.Store().Read(s.t.Context(), func(q *query.Queries) error {
+	testkit.Must(s.t, s.backend.Store().Read(s.t.Context(), func(q *query.Queries) error {
 		rows, err := q.ListNotifications(s.t.Context(), t.id)
 		for _, row := range rows {
 			events = append(events, fmt.Sprint(row.Event, " ", row.Suppressed))
@@ -41,7 +42,7 @@ func (s *system) outbox(t team) (events []string) {
 func (s *system) page(t team, id string) *incidentv1.GetStatusPageResponse {
 	s.t.Helper()
 	response, err := s.incident.GetStatusPage(s.t.Context(), &incidentv1.GetStatusPageRequest{TeamId: t.id, StatusPageId: id})
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	return response
 }
 
@@ -60,7 +61,7 @@ func TestComponentHasTheStatusOfItsMonitor(t *testing.T) {
 		"down":     incidentv1.PublicStatus_PUBLIC_STATUS_OUTAGE,
 	} {
 		_, err := s.file().Exec("UPDATE monitors SET status = ?", monitor)
-		must(t, err)
+		testkit.Must(t, err)
 		got := s.page(own, page)
 		if status := got.GetComponents()[0].GetStatus(); status != want || got.GetStatusPage().GetOverallStatus() != want {
 			t.Errorf("monitor %s: component %v, page %v", monitor, status, got.GetStatusPage().GetOverallStatus())
@@ -125,7 +126,7 @@ func TestPageIsUnderMaintenanceDuringAMaintenance(t *testing.T) {
 	u := newUpdate(own, id)
 	u.Status = resolved
 	_, err := s.incident.AddIncidentUpdate(t.Context(), u)
-	must(t, err)
+	testkit.Must(t, err)
 	if got := overall(); got != incidentv1.PublicStatus_PUBLIC_STATUS_OPERATIONAL {
 		t.Errorf("afterwards: %v", got)
 	}
@@ -145,7 +146,7 @@ func TestPageReturnsItsNewestHundredIncidents(t *testing.T) {
 	slices.Reverse(want)
 	response, err := s.incident.ListStatusPageIncidents(t.Context(),
 		&incidentv1.ListStatusPageIncidentsRequest{TeamId: own.id, StatusPageId: page})
-	must(t, err)
+	testkit.Must(t, err)
 	var got []string
 	for _, incident := range response.GetIncidents() {
 		got = append(got, incident.GetId())
@@ -161,7 +162,7 @@ func TestPagesAreOrderedByName(t *testing.T) {
 	s.addPage(own, "z")
 	s.addPage(own, "a")
 	response, err := s.incident.ListStatusPages(t.Context(), &incidentv1.ListStatusPagesRequest{TeamId: own.id})
-	must(t, err)
+	testkit.Must(t, err)
 	var names []string
 	for _, page := range response.GetStatusPages() {
 		names = append(names, page.GetName())
@@ -193,7 +194,7 @@ func TestPageFollowsTheImpactOfItsOpenIncidents(t *testing.T) {
 		{incidentv1.IncidentImpact_INCIDENT_IMPACT_MINOR, "outage", outage},
 	} {
 		_, err := s.file().Exec("UPDATE components SET status = ?", c.component)
-		must(t, err)
+		testkit.Must(t, err)
 		overall := func() incidentv1.PublicStatus { return s.page(own, own.page).GetStatusPage().GetOverallStatus() }
 		before := overall()
 		r := newIncident(own, "On the page")
@@ -206,7 +207,7 @@ func TestPageFollowsTheImpactOfItsOpenIncidents(t *testing.T) {
 		u := newUpdate(own, id)
 		u.Status = resolved
 		_, err = s.incident.AddIncidentUpdate(t.Context(), u)
-		must(t, err)
+		testkit.Must(t, err)
 		if got := overall(); got != before {
 			t.Errorf("after it: %v, %v before", got, before)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func webhookOf(t team) service.NewSubscriber {
@@ -22,7 +23,7 @@ func emailOf(t team) service.NewSubscriber {
 func (s *system) add(n service.NewSubscriber) service.AddedSubscriber {
 	s.t.Helper()
 	added, err := s.backend.AddSubscriber(s.t.Context(), n)
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	return added
 }
 
@@ -30,7 +31,7 @@ func (s *system) add(n service.NewSubscriber) service.AddedSubscriber {
 func (s *system) subscribers() []service.Subscriber {
 	s.t.Helper()
 	list, err := s.backend.ListSubscribers(s.t.Context(), "")
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	return list
 }
 
@@ -38,7 +39,7 @@ func (s *system) subscribers() []service.Subscriber {
 func (s *system) deliveries() []service.Delivery {
 	s.t.Helper()
 	list, err := s.backend.ListDeliveries(s.t.Context(), service.DeliveryFilter{}, 1000)
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	return list
 }
 
@@ -48,14 +49,14 @@ func (s *system) audited(team, resource string) (actions string) {
 	var list []string
 	rows, err := s.file().Query(`SELECT action_type || ' ' || resource_type FROM audit_entries
 		WHERE team_id = ? AND resource_id = ? ORDER BY created_at`, team, resource)
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	defer rows.Close()
 	for rows.Next() {
 		var action string
-		must(s.t, rows.Scan(&action))
+		testkit.Must(s.t, rows.Scan(&action))
 		list = append(list, action)
 	}
-	must(s.t, rows.Err())
+	testkit.Must(s.t, rows.Err())
 	return strings.Join(list, ", ")
 }
 
@@ -114,16 +115,16 @@ func TestUnconfirmedAddressesAreAskedAgainAfterTenMinutes(t *testing.T) {
 		t.Errorf("asked again while the first request waits: %v", err)
 	}
 	_, err := s.file().Exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, finished_at = created_at")
-	must(t, err)
-	must(t, again())
+	testkit.Must(t, err)
+	testkit.Must(t, again())
 	_, err = s.file().Exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, finished_at = created_at")
-	must(t, err)
+	testkit.Must(t, err)
 	s.clock.Move(10*time.Minute - 1)
 	if again() == nil {
 		t.Error("asked again within ten minutes")
 	}
 	s.clock.Move(1)
-	must(t, again())
+	testkit.Must(t, again())
 	if got := len(s.deliveries()); got != 3 {
 		t.Errorf("%d requests to confirm", got)
 	}
@@ -187,19 +188,19 @@ func TestRotatedSecretsOverlap(t *testing.T) {
 	own := s.team("harbour")
 	added := s.add(webhookOf(own))
 	secrets := func() (current, previous []byte, until *int64) {
-		must(t, s.file().QueryRow("SELECT secret, previous_secret, previous_secret_until FROM subscribers").Scan(&current, &previous, &until))
+		testkit.Must(t, s.file().QueryRow("SELECT secret, previous_secret, previous_secret_until FROM subscribers").Scan(&current, &previous, &until))
 		return current, previous, until
 	}
 	first, _, _ := secrets()
 	text, err := s.backend.RotateSecret(t.Context(), added.ID, 2*time.Hour)
-	must(t, err)
+	testkit.Must(t, err)
 	second, previous, until := secrets()
 	if string(previous) != string(first) || string(second) == string(first) || text == added.Secret ||
 		*until != s.clock.Now().Add(2*time.Hour).UnixNano() {
 		t.Errorf("%x, previous %x until %v", second, previous, until)
 	}
 	_, err = s.backend.RotateSecret(t.Context(), added.ID, 0)
-	must(t, err)
+	testkit.Must(t, err)
 	third, previous, until := secrets()
 	if previous != nil || until != nil || string(third) == string(second) {
 		t.Errorf("%x, previous %x until %v", third, previous, until)
@@ -220,7 +221,7 @@ func TestRemovedSubscribersLeaveOnlyTheirID(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	added := s.add(emailOf(own))
-	must(t, s.backend.RemoveSubscriber(t.Context(), added.ID))
+	testkit.Must(t, s.backend.RemoveSubscriber(t.Context(), added.ID))
 	if len(s.subscribers()) != 0 || len(s.deliveries()) != 0 {
 		t.Error("the subscriber or its deliveries are left")
 	}
@@ -238,10 +239,10 @@ func TestFailedAuditEntriesUndoChangesOfSubscribers(t *testing.T) {
 	own := s.team("harbour")
 	added := s.add(webhookOf(own))
 	_, err := s.file().Exec("CREATE TRIGGER refuse BEFORE INSERT ON audit_entries BEGIN SELECT RAISE(ABORT, 'refused'); END")
-	must(t, err)
+	testkit.Must(t, err)
 	var before, after string
 	const rows = "SELECT group_concat(id || hex(secret)) FROM subscribers"
-	must(t, s.file().QueryRow(rows).Scan(&before))
+	testkit.Must(t, s.file().QueryRow(rows).Scan(&before))
 	for name, change := range map[string]func(context.Context) error{
 		"add":    func(ctx context.Context) error { _, err := s.backend.AddSubscriber(ctx, emailOf(own)); return err },
 		"remove": func(ctx context.Context) error { return s.backend.RemoveSubscriber(ctx, added.ID) },
@@ -251,7 +252,7 @@ func TestFailedAuditEntriesUndoChangesOfSubscribers(t *testing.T) {
 			t.Errorf("%s succeeded", name)
 		}
 	}
-	must(t, s.file().QueryRow(rows).Scan(&after))
+	testkit.Must(t, s.file().QueryRow(rows).Scan(&after))
 	if before != after || len(s.deliveries()) != 0 {
 		t.Errorf("changed from %q to %q", before, after)
 	}

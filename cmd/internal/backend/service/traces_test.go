@@ -14,6 +14,7 @@ import (
 
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 const (
@@ -28,9 +29,9 @@ func (s *system) notify(own team, traceparents ...string) string {
 	r := newIncident(own, "Traced")
 	r.StatusPageId = &own.page
 	_, err := s.incident.CreateIncident(ctx, r)
-	must(s.t, err)
+	testkit.Must(s.t, err)
 	var stored string
-	must(s.t, s.backend.Store().Read(ctx, func(q *query.Queries) error {
+	testkit.Must(s.t, s.backend.Store().Read(ctx, func(q *query.Queries) error {
 		all, err := q.ListNotifications(ctx, own.id)
 		if err == nil {
 			stored = all[len(all)-1].Traceparent
@@ -107,6 +108,6 @@ func TestSpanOfACallHasItsCode(t *testing.T) {
 	check("Recorded", codes.OK, "OK", otelcodes.Unset)
 	check("", codes.InvalidArgument, "INVALID_ARGUMENT", otelcodes.Unset)
 	_, err := s.file().Exec("CREATE TRIGGER refuse BEFORE INSERT ON incidents BEGIN SELECT RAISE(ABORT, 'refused'); END")
-	must(t, err)
+	testkit.Must(t, err)
 	check("Fails", codes.Internal, "INTERNAL", otelcodes.Error)
 }

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	fleetv1 "opsgate/proto/ops/fleet/v1"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // tables returns the tables that a write of the incident service may change.
@@ -29,7 +31,7 @@ func TestFailedWriteLeavesNoRows(t *testing.T) {
 				before[name] = s.count(name)
 			}
 			_, err := s.file().Exec("CREATE TRIGGER refuse BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'refused'); END")
-			must(t, err)
+			testkit.Must(t, err)
 			r := keyed(own, "key-1")
 			r.StatusPageId, r.ComponentIds = &own.page, []string{own.component}
 			_, err = s.incident.CreateIncident(t.Context(), r)
@@ -40,7 +42,7 @@ func TestFailedWriteLeavesNoRows(t *testing.T) {
 				}
 			}
 			_, err = s.file().Exec("DROP TRIGGER refuse")
-			must(t, err)
+			testkit.Must(t, err)
 			s.create(r) // the failure is not stored
 		})
 	}
@@ -51,7 +53,7 @@ func TestFailedUpdateDoesNotChangeTheIncident(t *testing.T) {
 	own := s.team("harbour")
 	incident := s.create(newIncident(own, "Untouched"))
 	_, err := s.file().Exec("CREATE TRIGGER refuse BEFORE INSERT ON audit_entries BEGIN SELECT RAISE(ABORT, 'refused'); END")
-	must(t, err)
+	testkit.Must(t, err)
 	u := newUpdate(own, incident.GetId())
 	u.Status = resolved
 	_, err = s.incident.AddIncidentUpdate(t.Context(), u)
@@ -72,7 +74,7 @@ func TestDeadlineEndsTheWaitForTheWriter(t *testing.T) {
 	_, err := s.incident.CreateIncident(ctx, newIncident(own, "Too late"))
 	mustBe(t, err, codes.DeadlineExceeded)
 	_, err = s.fleet.GetServer(t.Context(), &fleetv1.GetServerRequest{TeamId: own.id, ServerId: own.server})
-	must(t, err) // readers do not wait
+	testkit.Must(t, err) // readers do not wait
 	release()
 	s.create(newIncident(own, "In time"))
 	if got := s.count("incidents"); got != 1 {
@@ -90,20 +92,20 @@ func TestAuditLogContainsNoPayload(t *testing.T) {
 	u := newUpdate(own, s.create(r).GetId())
 	u.Message = secret
 	_, err := s.incident.AddIncidentUpdate(t.Context(), u)
-	must(t, err)
+	testkit.Must(t, err)
 	rows, err := s.file().Query(`SELECT id || team_id || action_type || resource_type || resource_id || actor_id || ip_address ||
 		request_id FROM audit_entries`)
-	must(t, err)
+	testkit.Must(t, err)
 	defer rows.Close()
 	seen := 0
 	for ; rows.Next(); seen++ {
 		var text string
-		must(t, rows.Scan(&text))
+		testkit.Must(t, rows.Scan(&text))
 		if strings.Contains(text, "hunter2") {
 			t.Errorf("entry %s", text)
 		}
 	}
-	must(t, rows.Err())
+	testkit.Must(t, rows.Err())
 	if seen != 3 { // the team, the incident, the update
 		t.Errorf("%d entries", seen)
 	}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -74,8 +75,8 @@ func TestPageHasTheStatusOfItsWorstIncident(t *testing.T) {
 			rt.Fatalf("%v, want %v", got, want)
 		}
 		_, err := s.file().Exec("DELETE FROM incidents WHERE status_page_id = ?", page)
-		must(t, err)
+		testkit.Must(t, err)
 		_, err = s.file().Exec("DELETE FROM status_pages WHERE id = ?", page) // a team has a bounded number
-		must(t, err)
+		testkit.Must(t, err)
 	})
 }

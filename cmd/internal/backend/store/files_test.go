@@ -9,17 +9,18 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // modes returns the modes of the files of an open database.
 func modes(t *testing.T, dir string) map[string]os.FileMode {
 	t.Helper()
 	list, err := os.ReadDir(dir)
-	must(t, err)
+	testkit.Must(t, err)
 	modes := map[string]os.FileMode{}
 	for _, entry := range list {
 		info, err := entry.Info()
-		must(t, err)
+		testkit.Must(t, err)
 		modes[entry.Name()] = info.Mode().Perm()
 	}
 	for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -37,20 +38,20 @@ func TestDatabaseFilesHaveMode0600ForAnyUmask(t *testing.T) {
 	for _, umask := range []int{0, 0o777} {
 		dir := filepath.Join(t.TempDir(), "data")
 		before := syscall.Umask(0)
-		must(t, os.Mkdir(dir, 0o755)) // like the directory of a volume, which others can read
+		testkit.Must(t, os.Mkdir(dir, 0o755)) // like the directory of a volume, which others can read
 		syscall.Umask(umask)
 		s, err := store.Open(t.Context(), dir)
 		if err == nil {
 			err = addTeam(t.Context(), s, "a")
 		}
 		syscall.Umask(before)
-		must(t, err)
+		testkit.Must(t, err)
 		for name, mode := range modes(t, dir) {
 			if mode != 0o600 {
 				t.Errorf("umask %#o: %s has mode %#o", umask, name, mode)
 			}
 		}
-		must(t, s.Close())
+		testkit.Must(t, s.Close())
 	}
 }
 
@@ -59,10 +60,10 @@ func TestNewDirectoryHasMode0700(t *testing.T) {
 	before := syscall.Umask(0)
 	s, err := store.Open(t.Context(), dir)
 	syscall.Umask(before)
-	must(t, err)
-	must(t, s.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, s.Close())
 	info, err := os.Stat(dir)
-	must(t, err)
+	testkit.Must(t, err)
 	if got := info.Mode().Perm(); got != 0o700 {
 		t.Errorf("the directory has mode %#o", got)
 	}
@@ -71,9 +72,9 @@ func TestNewDirectoryHasMode0700(t *testing.T) {
 func TestOpenRestrictsTheModeOfExistingFiles(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir) // while it is open, all three files exist
-	must(t, addTeam(t.Context(), first, "a"))
+	testkit.Must(t, addTeam(t.Context(), first, "a"))
 	for name := range modes(t, dir) {
-		must(t, os.Chmod(filepath.Join(dir, name), 0o664))
+		testkit.Must(t, os.Chmod(filepath.Join(dir, name), 0o664))
 	}
 	if got := teams(t, open(t, dir)); got != 1 {
 		t.Errorf("%d teams", got)

@@ -11,6 +11,7 @@ import (
 
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // rowsOfVersion2 are an open incident with a notification, and a monitor that is down.
@@ -26,17 +27,17 @@ const rowsOfVersion2 = `
 func TestUpgradeKeepsRowsAndCausesNothing(t *testing.T) {
 	dir := t.TempDir()
 	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
-	must(t, err)
+	testkit.Must(t, err)
 	provider, err := goose.NewProvider(goose.DialectSQLite3, db, os.DirFS("migrations"), goose.WithDisableGlobalRegistry(true))
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = provider.UpTo(t.Context(), 2)
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = db.Exec(rowsOfVersion2)
-	must(t, err)
-	must(t, db.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, db.Close())
 
 	s := open(t, dir)
-	must(t, s.Read(t.Context(), func(q *query.Queries) error {
+	testkit.Must(t, s.Read(t.Context(), func(q *query.Queries) error {
 		if n, err := q.NextNotification(t.Context()); !errors.Is(err, sql.ErrNoRows) {
 			t.Errorf("an old notification is sent: %v, %v", n, err)
 		}
@@ -45,7 +46,7 @@ func TestUpgradeKeepsRowsAndCausesNothing(t *testing.T) {
 			t.Errorf("the monitor is %+v, %v", monitor, err)
 		}
 		open, err := q.CountOpenIncidents(t.Context(), query.CountOpenIncidentsParams{TeamID: "team", MaxCount: 2})
-		must(t, err)
+		testkit.Must(t, err)
 		impacts, err := q.ListPageImpacts(t.Context(), query.ListPageImpactsParams{TeamID: "team", Now: 3})
 		if err != nil || open != 1 || len(impacts) != 1 || impacts[0].Impact != "operational" {
 			t.Errorf("%d open incidents, and their impacts are %+v, %v", open, impacts, err)

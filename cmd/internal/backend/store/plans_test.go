@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // unboundedFiles are the queries that no call of the API makes: the command line, maintenance, the simulation, and deliveries, which have
@@ -37,10 +38,10 @@ func TestQueriesOfTheAPIAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
 	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
-	must(t, err)
-	defer func() { must(t, db.Close()) }()
+	testkit.Must(t, err)
+	defer func() { testkit.Must(t, db.Close()) }()
 	files, err := filepath.Glob("queries/*.sql")
-	must(t, err)
+	testkit.Must(t, err)
 	checked := 0
 	for _, file := range files {
 		if unboundedFiles[filepath.Base(file)] {
@@ -78,7 +79,7 @@ type sqlQuery struct {
 func queriesIn(t *testing.T, file string) map[string]sqlQuery {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	must(t, err)
+	testkit.Must(t, err)
 	queries := map[string]sqlQuery{}
 	for _, part := range strings.Split(string(text), "-- name: ")[1:] {
 		head, body, _ := strings.Cut(part, "\n")
@@ -107,13 +108,13 @@ func plan(t *testing.T, db *sql.DB, text string) (steps []string) {
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	defer func() { must(t, rows.Close()) }()
+	defer func() { testkit.Must(t, rows.Close()) }()
 	for rows.Next() {
 		var id, parent, unused int
 		var step string
-		must(t, rows.Scan(&id, &parent, &unused, &step))
+		testkit.Must(t, rows.Scan(&id, &parent, &unused, &step))
 		steps = append(steps, fmt.Sprint(step))
 	}
-	must(t, rows.Err())
+	testkit.Must(t, rows.Err())
 	return steps
 }

@@ -12,20 +12,14 @@ import (
 
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 )
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func open(t *testing.T, dir string) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), dir)
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, s.Close()) })
 	return s
 }
 
@@ -38,7 +32,7 @@ func addTeam(ctx context.Context, s *store.Store, id string) error {
 
 func teams(t *testing.T, s *store.Store) (n int) {
 	t.Helper()
-	must(t, s.Read(t.Context(), func(q *query.Queries) error {
+	testkit.Must(t, s.Read(t.Context(), func(q *query.Queries) error {
 		rows, err := q.ListTeams(t.Context())
 		n = len(rows)
 		return err
@@ -73,10 +67,10 @@ func TestConcurrentOpensOfANewDirectory(t *testing.T) {
 func TestOpenWaitsForALockedFile(t *testing.T) {
 	dir := t.TempDir()
 	other, err := sql.Open("sqlite", "file:"+filepath.Join(dir, store.FileName)+"?_txlock=immediate")
-	must(t, err)
-	t.Cleanup(func() { must(t, other.Close()) })
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, other.Close()) })
 	held, err := other.Begin()
-	must(t, err)
+	testkit.Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := store.Open(ctx, dir); !errors.Is(err, context.DeadlineExceeded) {
@@ -90,19 +84,19 @@ func TestOpenWaitsForALockedFile(t *testing.T) {
 		}
 		opened <- err
 	}()
-	must(t, held.Rollback())
-	must(t, <-opened)
+	testkit.Must(t, held.Rollback())
+	testkit.Must(t, <-opened)
 }
 
 func TestReaderHasASnapshot(t *testing.T) {
 	s := open(t, t.TempDir())
-	must(t, addTeam(t.Context(), s, "before"))
-	must(t, s.Read(t.Context(), func(q *query.Queries) error {
+	testkit.Must(t, addTeam(t.Context(), s, "before"))
+	testkit.Must(t, s.Read(t.Context(), func(q *query.Queries) error {
 		before, err := q.ListTeams(t.Context())
-		must(t, err)
-		must(t, addTeam(t.Context(), s, "meanwhile")) // writers do not wait for readers
+		testkit.Must(t, err)
+		testkit.Must(t, addTeam(t.Context(), s, "meanwhile")) // writers do not wait for readers
 		after, err := q.ListTeams(t.Context())
-		must(t, err)
+		testkit.Must(t, err)
 		if len(after) != len(before) {
 			t.Errorf("%d teams, then %d", len(before), len(after))
 		}
@@ -127,7 +121,7 @@ func TestFailedTransactionIsRolledBack(t *testing.T) {
 	s := open(t, t.TempDir())
 	wrong := errors.New("rolled back")
 	err := s.Write(t.Context(), func(q *query.Queries) error {
-		must(t, q.InsertTeam(t.Context(), query.InsertTeamParams{ID: "a", Name: "a", Plan: "ai"}))
+		testkit.Must(t, q.InsertTeam(t.Context(), query.InsertTeamParams{ID: "a", Name: "a", Plan: "ai"}))
 		return wrong
 	})
 	if !errors.Is(err, wrong) || teams(t, s) != 0 {
@@ -139,7 +133,7 @@ func TestFailedTransactionIsRolledBack(t *testing.T) {
 func TestWaitForTheWriterEndsWithTheContext(t *testing.T) {
 	dir := t.TempDir()
 	one, two := open(t, dir), open(t, dir)
-	must(t, one.Write(t.Context(), func(*query.Queries) error {
+	testkit.Must(t, one.Write(t.Context(), func(*query.Queries) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		defer cancel()
 		if err := addTeam(ctx, two, "late"); !errors.Is(err, context.DeadlineExceeded) {
@@ -147,15 +141,15 @@ func TestWaitForTheWriterEndsWithTheContext(t *testing.T) {
 		}
 		return nil
 	}))
-	must(t, addTeam(t.Context(), two, "free"))
+	testkit.Must(t, addTeam(t.Context(), two, "free"))
 }
 
 // A row of one team cannot refer to a row of another.
 func TestSchemaPreventsReferencesBetweenTeams(t *testing.T) {
 	s := open(t, t.TempDir())
-	must(t, addTeam(t.Context(), s, "ours"))
-	must(t, addTeam(t.Context(), s, "theirs"))
-	must(t, s.Write(t.Context(), func(q *query.Queries) error {
+	testkit.Must(t, addTeam(t.Context(), s, "ours"))
+	testkit.Must(t, addTeam(t.Context(), s, "theirs"))
+	testkit.Must(t, s.Write(t.Context(), func(q *query.Queries) error {
 		return q.InsertStatusPage(t.Context(), query.InsertStatusPageParams{ID: "page", TeamID: "theirs"})
 	}))
 	page := "page"
@@ -171,12 +165,12 @@ func TestSchemaPreventsReferencesBetweenTeams(t *testing.T) {
 
 func TestOpenFailsOnInvalidDirectoryOrFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(file, nil, 0o600))
+	testkit.Must(t, os.WriteFile(file, nil, 0o600))
 	if _, err := store.Open(t.Context(), file); err == nil {
 		t.Error("a file was opened as a directory")
 	}
 	garbage := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(garbage, store.FileName), []byte("this is not a database, and longer than its header"), 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(garbage, store.FileName), []byte("this is not a database, and longer than its header"), 0o600))
 	if _, err := store.Open(t.Context(), garbage); err == nil {
 		t.Error("garbage was opened as a database")
 	}

@@ -182,7 +182,7 @@ func configOptions(o options, backend string) config.Options {
 			{Key: "shutdown.drain_wait", Value: "0s", From: "opsdev"}, // there is no load balancer
 		},
 	}
-	for _, service := range service.ServiceNames() {
+	for _, service := range service.Names() {
 		setting := config.Setting{Key: "upstreams." + service + ".address", Value: backend, From: "opsdev"}
 		options.Overrides = append(options.Overrides, setting)
 	}

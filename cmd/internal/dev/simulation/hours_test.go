@@ -7,6 +7,8 @@ import (
 	"time"
 
 	incidentv1 "opsgate/proto/ops/incident/v1"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // simulated is how long TestHoursOfTheDemo moves the data.
@@ -55,7 +57,7 @@ func (w *world) checkComponents() {
 	team := w.texts("SELECT id FROM teams WHERE name = 'Harbour'")[0]
 	for _, id := range w.texts("SELECT id FROM status_pages WHERE team_id = ?", team) {
 		page, err := w.backend.Incidents().GetStatusPage(w.t.Context(), &incidentv1.GetStatusPageRequest{TeamId: team, StatusPageId: id})
-		must(w.t, err)
+		testkit.Must(w.t, err)
 		for _, c := range page.GetComponents() {
 			status := w.texts("SELECT m.status FROM components c JOIN monitors m ON m.id = c.monitor_id WHERE c.id = ?", c.GetId())
 			want := map[string]incidentv1.PublicStatus{

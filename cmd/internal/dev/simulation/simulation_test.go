@@ -24,6 +24,7 @@ import (
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/dev/simulation"
+	"opsgate/cmd/internal/test/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -49,14 +50,14 @@ func newWorld(t testing.TB, dir string, at time.Time, seed uint64) *world {
 	w.now.Store(at.UnixNano())
 	var err error
 	w.backend, err = service.Open(t.Context(), service.Options{DataDir: dir, Clock: w.clock})
-	must(t, err)
-	must(t, demo.Seed(t.Context(), w.backend.Store(), authn.TokenFormat{Prefix: "ops_"}, at))
+	testkit.Must(t, err)
+	testkit.Must(t, demo.Seed(t.Context(), w.backend.Store(), authn.TokenFormat{Prefix: "ops_"}, at))
 	w.db, err = sql.Open("sqlite", "file:"+filepath.Join(dir, store.FileName)+"?mode=ro")
-	must(t, err)
+	testkit.Must(t, err)
 	w.Simulation, err = simulation.New(t.Context(), simulation.Options{
 		Backend: w.backend, Clock: w.clock, Seed: seed, Logger: slog.New(slog.DiscardHandler),
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	return w
 }
 
@@ -67,38 +68,31 @@ func (w *world) advance(d time.Duration) {
 	w.t.Helper()
 	for until := w.clock().Add(d); w.clock().Before(until); {
 		w.now.Store(min(w.now.Load()+time.Second.Nanoseconds(), until.UnixNano()))
-		must(w.t, w.Advance(w.t.Context(), w.clock()))
+		testkit.Must(w.t, w.Advance(w.t.Context(), w.clock()))
 	}
 }
 
 func (w *world) close() {
 	w.t.Helper()
-	must(w.t, errors.Join(w.db.Close(), w.backend.Close()))
+	testkit.Must(w.t, errors.Join(w.db.Close(), w.backend.Close()))
 }
 
 // count returns the number that a query returns.
 func (w *world) count(query string, arguments ...any) (n int) {
 	w.t.Helper()
-	must(w.t, w.db.QueryRowContext(w.t.Context(), query, arguments...).Scan(&n))
+	testkit.Must(w.t, w.db.QueryRowContext(w.t.Context(), query, arguments...).Scan(&n))
 	return n
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // texts returns the first column of a query's rows.
 func (w *world) texts(query string, arguments ...any) (list []string) {
 	w.t.Helper()
 	rows, err := w.db.QueryContext(w.t.Context(), query, arguments...)
-	must(w.t, err)
-	defer func() { must(w.t, errors.Join(rows.Err(), rows.Close())) }()
+	testkit.Must(w.t, err)
+	defer func() { testkit.Must(w.t, errors.Join(rows.Err(), rows.Close())) }()
 	for rows.Next() {
 		var text string
-		must(w.t, rows.Scan(&text))
+		testkit.Must(w.t, rows.Scan(&text))
 		list = append(list, text)
 	}
 	return list
@@ -152,9 +146,9 @@ func TestKeptDirectoryGoesOn(t *testing.T) {
 	w.close()
 
 	backend, err := service.Open(t.Context(), service.Options{DataDir: dir})
-	must(t, err)
+	testkit.Must(t, err)
 	start, err := simulation.Start(t.Context(), backend.Store())
-	must(t, errors.Join(err, backend.Close()))
+	testkit.Must(t, errors.Join(err, backend.Close()))
 	if start.Before(left.Add(-time.Minute)) || start.After(left) {
 		t.Fatalf("the data ended at %v, and goes on at %v", left, start)
 	}
@@ -180,7 +174,7 @@ func TestStart_IsThePresentForOldData(t *testing.T) {
 	defer w.close()
 	before := time.Now()
 	start, err := simulation.Start(t.Context(), w.backend.Store())
-	must(t, err)
+	testkit.Must(t, err)
 	if start.Before(before) || start.After(time.Now()) {
 		t.Errorf("got %v at %v", start, before)
 	}
@@ -220,9 +214,9 @@ func TestAdvance_RepeatsEventsThatFailed(t *testing.T) {
 func (w *world) exec(statement string) {
 	w.t.Helper()
 	writer, err := sql.Open("sqlite", "file:"+filepath.Join(w.dir, store.FileName))
-	must(w.t, err)
+	testkit.Must(w.t, err)
 	_, err = writer.ExecContext(w.t.Context(), statement)
-	must(w.t, errors.Join(err, writer.Close()))
+	testkit.Must(w.t, errors.Join(err, writer.Close()))
 }
 
 // Incidents of clients stay as the clients leave them, also when there are few others.
@@ -234,7 +228,7 @@ func TestIncidentsOfClientsAreLeftAlone(t *testing.T) {
 		TeamId: team, Title: "Of a client", Message: "It stays.", Status: incidentv1.IncidentStatus_INCIDENT_STATUS_INVESTIGATING,
 		Impact: incidentv1.IncidentImpact_INCIDENT_IMPACT_MINOR, Actor: &incidentv1.Actor{TokenId: uuid.NewString(), IpAddress: "192.0.2.1"},
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	w.exec("UPDATE incidents SET status = 'resolved', resolved_at = created_at WHERE title <> 'Of a client'")
 	w.advance(3 * time.Hour)
 	if n := w.count("SELECT count(*) FROM incidents WHERE title NOT LIKE '% is down' AND created_at > ?", begin().UnixNano()); n < 3 {

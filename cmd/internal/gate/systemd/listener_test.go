@@ -13,36 +13,23 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/kit/logging/loggingtest"
-	"opsgate/cmd/internal/test/processtest"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// maxWait is the maximum time to wait for anything.
-const maxWait = time.Minute
+const maxWait = testkit.MaxWait
 
 // program is the path of the built gateway.
 var program string
 
-func TestMain(m *testing.M) { os.Exit(runTests(m)) }
-
-func runTests(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "systemd")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	program = filepath.Join(dir, "opsgate")
-	if err := processtest.Build(dir, "opsgate"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+func TestMain(m *testing.M) {
+	os.Exit(testkit.Run(func(dir string) int {
+		program = filepath.Join(dir, "opsgate")
+		return m.Run()
+	}, "opsgate"))
 }
 
 // socket opens a listening socket as systemd does: this process holds it, whatever a gateway does with its copy.
@@ -83,38 +70,12 @@ shutdown: {drain_wait: 0s}
 	return path
 }
 
-// A process is a gateway with sockets of systemd.
-type process struct {
-	cmd   *exec.Cmd
-	log   loggingtest.Buffer
-	ended chan error
-}
-
 // start starts a gateway with the sockets and their names, as systemd does. LISTEN_PID must be the process of the gateway.
-func start(path, names string, sockets ...*os.File) (*process, error) {
-	p := &process{ended: make(chan error, 1)}
-	p.cmd = exec.Command("sh", "-c", `export LISTEN_PID=$$ && exec "$0" serve --config "$1"`, program, path)
-	p.cmd.Env = append(os.Environ(), "LISTEN_FDS="+strconv.Itoa(len(sockets)), "LISTEN_FDNAMES="+names)
-	p.cmd.ExtraFiles, p.cmd.Stderr = sockets, &p.log
-	return p, processtest.Start(p.cmd, func(err error) { p.ended <- err })
-}
-
-// stop ends the gateway with SIGTERM.
-func (p *process) stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	return p.wait()
-}
-
-// wait waits for the end of the gateway, and returns its error.
-func (p *process) wait() error {
-	select {
-	case err := <-p.ended:
-		return err
-	case <-time.After(maxWait):
-		return errors.Join(errors.New("the gateway has not ended"), p.cmd.Process.Kill())
-	}
+func start(path, names string, sockets ...*os.File) (*testkit.Process, error) {
+	command := exec.Command("sh", "-c", `export LISTEN_PID=$$ && exec "$0" serve --config "$1"`, program, path)
+	command.Env = append(os.Environ(), "LISTEN_FDS="+strconv.Itoa(len(sockets)), "LISTEN_FDNAMES="+names)
+	command.ExtraFiles = sockets
+	return testkit.Launch(command)
 }
 
 // get requests a page over a new connection.
@@ -141,12 +102,12 @@ func get(ctx context.Context, address string) error {
 
 // restart ends a gateway that serves, and starts another one on the same socket. A connection that a client opens while there is none is
 // served.
-func restart(ctx context.Context, old *process, path, address string, socket *os.File) (*process, error) {
+func restart(ctx context.Context, old *testkit.Process, path, address string, socket *os.File) (*testkit.Process, error) {
 	if err := get(ctx, address); err != nil {
 		return nil, err
 	}
-	if err := old.stop(); err != nil {
-		return nil, fmt.Errorf("stop: %w\n%s", err, &old.log)
+	if err := old.Stop(); err != nil {
+		return nil, fmt.Errorf("stop: %w\n%s", err, &old.Log)
 	}
 	var dialer net.Dialer
 	waiting, err := dialer.DialContext(ctx, "tcp", address)
@@ -180,8 +141,8 @@ func TestRestartUnderLoadRefusesNoConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := gateway.stop(); err != nil {
-			t.Errorf("%v\n%s", err, &gateway.log)
+		if err := gateway.Stop(); err != nil {
+			t.Errorf("%v\n%s", err, &gateway.Log)
 		}
 	}()
 
@@ -202,7 +163,7 @@ func TestRestartUnderLoadRefusesNoConnection(t *testing.T) {
 	go func() {
 		var err error
 		for i := 0; i < restarts && err == nil; i++ {
-			var next *process
+			var next *testkit.Process
 			if next, err = restart(ctx, gateway, path, address, passed); next != nil {
 				gateway = next
 			}
@@ -261,9 +222,9 @@ func TestOtherSocketsEndTheStart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = p.wait()
+			err = p.Wait()
 			var exit *exec.ExitError
-			if log := p.log.String(); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(log, test.want) {
+			if log := p.Log.String(); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(log, test.want) {
 				t.Errorf("got %v, want %q in\n%s", err, test.want, log)
 			}
 		})
@@ -273,20 +234,8 @@ func TestOtherSocketsEndTheStart(t *testing.T) {
 // A process that systemd did not start may inherit the variables. Then the sockets are not its own, and it binds its address itself.
 func TestVariablesOfAnotherProcessAreIgnored(t *testing.T) {
 	address := fmt.Sprint("127.0.0.1:", redistest.FreePort(t))
-	p := &process{ended: make(chan error, 1)}
-	p.cmd = exec.Command(program, "serve", "--config", configuration(t, address))
-	p.cmd.Env = append(os.Environ(), "LISTEN_FDS=1", "LISTEN_FDNAMES=other", "LISTEN_PID="+strconv.Itoa(os.Getpid()))
-	p.cmd.Stderr = &p.log
-	if err := processtest.Start(p.cmd, func(err error) { p.ended <- err }); err != nil {
-		t.Fatal(err)
-	}
-	deadline := time.Now().Add(maxWait)
-	for tick := time.NewTicker(5 * time.Millisecond); get(t.Context(), address) != nil; <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not serve:\n%s", &p.log)
-		}
-	}
-	if err := p.stop(); err != nil {
-		t.Error(err)
-	}
+	command := exec.Command(program, "serve", "--config", configuration(t, address))
+	command.Env = append(os.Environ(), "LISTEN_FDS=1", "LISTEN_FDNAMES=other", "LISTEN_PID="+strconv.Itoa(os.Getpid()))
+	testkit.Start(t, command)
+	testkit.Eventually(t, "the gateway serves", func() bool { return get(t.Context(), address) == nil })
 }

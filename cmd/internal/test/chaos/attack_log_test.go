@@ -43,10 +43,10 @@ func TestAttackLogFlood(t *testing.T) {
 	answered := stop()
 	lasted := time.Since(begun)
 	sleep(t, 2*time.Second) // suppressed lines are reported with the next line, or a second later
-	g.end(t)
+	g.End(t)
 
 	perSecond, suppressed := map[string]int{}, 0
-	for text := range strings.Lines(g.log.String()) {
+	for text := range strings.Lines(g.Log.String()) {
 		var line struct {
 			Time  time.Time
 			Msg   string

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/sizing"
-	"opsgate/cmd/internal/test/processtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // Row 36: as many connections as http.max_connections is by default, whose clients make each of them as large as they can, fit into the
@@ -79,7 +79,7 @@ func TestAttackMemoryOfConnections(t *testing.T) {
 func (g *gateway) checkMemory(t *testing.T, name string, grown, open int, most int64, limit int) {
 	t.Helper()
 	resident := g.peakMemory(t)
-	if processtest.Race {
+	if testkit.Race {
 		return
 	}
 	if most > 0 {
@@ -102,7 +102,7 @@ func (g *gateway) liveMemory(t *testing.T) int {
 // peakMemory returns the largest resident memory of the process in bytes.
 func (g *gateway) peakMemory(t *testing.T) int {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.cmd.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.Cmd.Process.Pid))
 	if err != nil {
 		t.Skip("the largest resident memory is known on Linux only")
 	}

@@ -17,7 +17,7 @@ import (
 func TestAttackAnonymousPages(t *testing.T) {
 	parallel(t)
 	b := start(t, "opsbackend", "serve", "--listen=127.0.0.1:0", "--links-listen=127.0.0.1:0", "--seed=demo", "--data-dir="+t.TempDir())
-	serving, err := b.line("serving")
+	serving, err := b.Record("serving")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func TestAttackTenantWithEverything(t *testing.T) {
 	calm := other.during(t, either(10*time.Second, 2*time.Second))
 
 	team := teamOf(t, administer(t, b.data, "token", "list"))
-	b.end(t)
+	b.End(t)
 	n := either(created, created/20)
 	fillTeam(t, b.data, team, page, n)
 	b.restart(t)

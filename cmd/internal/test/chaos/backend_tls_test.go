@@ -17,7 +17,7 @@ func TestBackendRequiresCertificatesOfGateways(t *testing.T) {
 	roots, cert, key := files[0], files[1], files[2]
 	b := start(t, "opsbackend", "serve", "--listen=127.0.0.1:0", "--data-dir="+t.TempDir(), "--seed=demo",
 		"--tls-cert="+own.cert, "--tls-key="+own.key, "--tls-client-ca="+roots)
-	serving, err := b.line("serving")
+	serving, err := b.Record("serving")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestBackendRequiresCertificatesOfGateways(t *testing.T) {
 			t.Errorf("with certificate %d: status %d", serial, status)
 		}
 	}
-	if _, err := b.line("changed TLS files are in use"); err != nil {
+	if _, err := b.Record("changed TLS files are in use"); err != nil {
 		t.Error(err)
 	}
 	setUpstreamTLS(t, map[string]string{"CERT_FILE": "", "KEY_FILE": ""})

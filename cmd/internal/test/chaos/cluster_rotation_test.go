@@ -31,7 +31,7 @@ func TestRollingUpgradeAndRotation(t *testing.T) {
 		{"under the previous release", func() {}},
 		{"while each gateway is upgraded", func() {
 			for _, g := range c.gateways {
-				g.end(t)
+				g.End(t)
 				g.program = "opsgate"
 				g.restart(t)
 				sleep(t, 2*time.Second) // both releases count in one Redis
@@ -53,7 +53,7 @@ func TestRollingUpgradeAndRotation(t *testing.T) {
 			first := c.backends[0].address
 			moveServices(t, clusterRow, c.gateways, d.config, d.name, first)
 			for _, b := range c.backends[1:] {
-				b.end(t)
+				b.End(t)
 			}
 		}},
 		{"after", func() {}},

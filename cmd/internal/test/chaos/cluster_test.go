@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -65,18 +66,9 @@ func startBalancer(t *testing.T, gateways []*gateway, options string) *gateway {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := launchCommand("haproxy", exec.Command(program, "-db", "-f", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.killed = true // its exit code is not 0
-	t.Cleanup(func() {
-		p.end(t)
-		if t.Failed() {
-			t.Log(p.log.String())
-		}
-	})
-	balancer := &gateway{process: p, url: "http://" + address}
+	p := testkit.Start(t, exec.Command(program, "-db", "-f", file))
+	p.MayFail() // its exit code is not 0
+	balancer := &gateway{Process: p, url: "http://" + address}
 	eventually(t, "the balancer serves", func() bool {
 		return fetch(t.Context(), http.DefaultClient, balancer.url+"/openapi.json", "").status == http.StatusOK
 	})
@@ -100,13 +92,13 @@ func TestRollingRestart(t *testing.T) {
 		{"before", func() {}},
 		{"while each backend restarts", func() {
 			for _, b := range c.backends {
-				b.end(t)
+				b.End(t)
 				b.restart(t)
 			}
 		}},
 		{"while each gateway restarts", func() {
 			for _, g := range c.gateways {
-				g.end(t)
+				g.End(t)
 				g.restart(t)
 			}
 		}},

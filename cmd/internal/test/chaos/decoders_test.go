@@ -59,7 +59,7 @@ func TestMalformedInputIsAnsweredByTheContract(t *testing.T) {
 		t.Error(finding)
 	}
 	expectNone(t, "20", "responses with 5xx or against the contract, and missing responses", len(wrong.list))
-	expectNone(t, "20", "panics", int(g.metric(t, "opsgate_http_panics_total"))+strings.Count(g.log.String(), "panic"))
+	expectNone(t, "20", "panics", int(g.metric(t, "opsgate_http_panics_total"))+strings.Count(g.Log.String(), "panic"))
 	if got := g.get(t, "/livez"); got != "ok\n" {
 		t.Errorf("/livez returns %q", got)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/cmd/internal/backend/demo"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/demand"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -47,7 +48,7 @@ func texts(t *testing.T, names ...string) map[string]string {
 
 // gateway is a running opsgate.
 type gateway struct {
-	*process
+	*testkit.Process
 
 	program    string
 	url, admin string
@@ -104,7 +105,7 @@ func launchGateway(t *testing.T, upstreams services, config string) *gateway {
 func launchProgram(t *testing.T, program string, upstreams services, config string) *gateway {
 	t.Helper()
 	g := newGateway(t, program, upstreams, config)
-	g.process = start(t, g.program, "serve", "--config="+g.file)
+	g.Process = start(t, g.program, "serve", "--config="+g.file)
 	return g
 }
 
@@ -114,7 +115,7 @@ func startLimited(t *testing.T, memory string, upstreams services, config string
 	g := newGateway(t, "opsgate", upstreams, config)
 	cmd := exec.Command(program(g.program), "serve", "--config="+g.file)
 	cmd.Env = append(os.Environ(), "GOMEMLIMIT="+memory)
-	g.process = startCommand(t, g.program, cmd)
+	g.Process = testkit.Start(t, cmd)
 	g.waitUntilReady(t)
 	return g
 }
@@ -133,7 +134,7 @@ func newGateway(t *testing.T, program string, upstreams services, config string)
 // waitUntilServing waits until the gateway listens, and reads its addresses from the log.
 func (g *gateway) waitUntilServing(t *testing.T) {
 	t.Helper()
-	serving, err := g.line("serving")
+	serving, err := g.Record("serving")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func (g *gateway) restart(t *testing.T) {
 	if err := os.WriteFile(g.file, []byte(strings.Replace(string(text), anywhere, here, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g.process = start(t, g.program, "serve", "--config="+g.file)
+	g.Process = start(t, g.program, "serve", "--config="+g.file)
 	g.waitUntilReady(t)
 }
 
@@ -176,7 +177,7 @@ func (g *gateway) configure(t *testing.T, config string) {
 
 func (g *gateway) sighup(t *testing.T) {
 	t.Helper()
-	g.signal(t, syscall.SIGHUP)
+	g.Signal(t, syscall.SIGHUP)
 }
 
 // get returns a page of the admin listener.
@@ -248,7 +249,7 @@ func decisions(t *testing.T, gateways []*gateway) map[string]decisionTimes {
 	t.Helper()
 	var files []string
 	for _, g := range gateways {
-		g.end(t)
+		g.End(t)
 		files = append(files, g.record())
 	}
 	events, err := demand.Open(files...)

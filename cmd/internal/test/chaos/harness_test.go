@@ -13,7 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"opsgate/cmd/internal/test/processtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 var (
@@ -38,23 +38,13 @@ const stormRow = "storm"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(runTests(m))
+	os.Exit(testkit.Run(func(dir string) int { return runTests(m, dir) }, "opsgate", "opsbackend"))
 }
 
-func runTests(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "chaos")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
+func runTests(m *testing.M, dir string) int {
 	programs = dir
-	if err := processtest.Build(dir, "opsgate", "opsbackend"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	shared, err = launchBackend("127.0.0.1:0", filepath.Join(dir, "data"))
-	if err != nil {
+	var err error
+	if shared, err = launchBackend("127.0.0.1:0", filepath.Join(dir, "data")); err != nil {
 		fmt.Fprintln(os.Stderr, "starting the backend:", err)
 		return 1
 	}
@@ -62,8 +52,8 @@ func runTests(m *testing.M) int {
 	if *full {
 		printTable()
 	}
-	if err := shared.stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err, shared.log.String())
+	if err := shared.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err, shared.Log.String())
 		return 1
 	}
 	return code

@@ -91,8 +91,8 @@ func startWithSeparateIdentity(t *testing.T) (rest, identity *backend) {
 
 func startIdentity(t *testing.T, address, data string) *backend {
 	t.Helper()
-	b := &backend{process: start(t, "opsbackend", "serve", "--listen="+address, "--data-dir="+data, "--services=identity"), data: data}
-	serving, err := b.line("serving")
+	b := &backend{Process: start(t, "opsbackend", "serve", "--listen="+address, "--data-dir="+data, "--services=identity"), data: data}
+	serving, err := b.Record("serving")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestIdentityIsDown(t *testing.T) {
 	stopUnknown := callers{client: newClient(t, nil), token: unknownTokens(t), rate: 50, number: 16, url: url}.start(t)
 	sleep(t, time.Second/2)
 	gone := time.Now()
-	identity.kill(t)
+	identity.Kill()
 	killed := time.Now()
 	sleep(t, either(8*time.Second, 3*time.Second))
 	back := time.Now()

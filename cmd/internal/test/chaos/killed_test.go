@@ -26,7 +26,7 @@ func TestGatewayKilled(t *testing.T) {
 	stop, stopLimited := all.start(t), limitedCalls.start(t)
 	sleep(t, either(time.Second, time.Second/2))
 	killed := time.Now()
-	gateways[0].kill(t)
+	gateways[0].Kill()
 	sleep(t, either(3*time.Second, 2*time.Second))
 	answered, limitedAnswers := stop(), stopLimited()
 	lost := answered.failed()

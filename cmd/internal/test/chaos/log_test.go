@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // The reader of the log hangs or is closed. No request fails, and the gateway stops on SIGTERM.
@@ -29,14 +31,14 @@ func TestLogReaderHangsOrIsClosed(t *testing.T) {
 			}
 			noneFailed(t, otherRow, all.during(t, either(4*time.Second, 2*time.Second))) // long enough to fill the pipe
 			begun := time.Now()
-			g.signal(t, syscall.SIGTERM)
+			g.Signal(t, syscall.SIGTERM)
 			select {
-			case <-g.exited:
+			case <-g.Exited:
 				within(t, otherRow, "until a gateway with an unread log had exited", time.Since(begun), 5*time.Second)
 			case <-time.After(maxWait):
 				t.Error("the gateway does not exit")
 			}
-			g.killed = true // its exit code may be an error
+			g.MayFail() // its exit code may be an error
 		})
 	}
 }
@@ -53,10 +55,10 @@ func startLoggingTo(t *testing.T) (*os.File, *gateway) {
 	g.configure(t, unlimited)
 	command := exec.Command("sh", "-c", `exec "$0" "$@" 2>&3`, program("opsgate"), "serve", "--config="+g.file)
 	command.ExtraFiles = []*os.File{writer}
-	if g.process, err = launchCommand("opsgate", command); err != nil {
+	if g.Process, err = testkit.Launch(command); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { g.end(t) })
+	t.Cleanup(func() { g.End(t) })
 	if err := writer.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func TestAllBackendsDown(t *testing.T) {
 	end := allReads(t, g, either(300.0, 100)).begin(t)
 	sleep(t, either(3*time.Second, time.Second))
 	gone := time.Now()
-	b.kill(t)
+	b.Kill()
 	endLimited := limited.begin(t)
 	eventually(t, "all breakers are open", func() bool { return g.breakers(t, "open", read()...) })
 	open := time.Now()

@@ -64,12 +64,12 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 	noneFailed(t, "17", all.during(t, time.Second))
 	v := &victim{gateway: g}
 	stop, stopWatching := all.start(t), watch(t, v.admin)
-	b.freeze(t)
+	b.Freeze(t)
 	eventually(t, "the maximum is in flight", func() bool { return g.metric(t, "opsgate_http_requests_in_flight") >= limit })
 	busy := time.Now()
 	sleep(t, either(3*time.Second, time.Second))
 	thawed := time.Now()
-	b.thaw(t)
+	b.Thaw(t)
 	after := eventually(t, "requests are admitted again", func() bool {
 		status, _ := me(t.Context(), all.client, g.url, tokens(t)["full"].Text)
 		return status == http.StatusOK

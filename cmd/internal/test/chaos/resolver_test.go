@@ -84,7 +84,7 @@ func TestDNSNameWithoutAddress(t *testing.T) {
 	names := startResolver(t, host(t, b.address))
 	g := startGateway(t, everyService("dns://"+names.address+"/backend.test:"+port(t, b.address)), unlimited)
 	names.addresses.Store(&[]string{})
-	b.end(t)
+	b.End(t)
 	client, token := newClient(t, nil), tokens(t)["full"].Text
 	eventually(t, "requests get 503", func() bool {
 		return fetch(t.Context(), client, notFoundURL(g.url), token).status == http.StatusServiceUnavailable

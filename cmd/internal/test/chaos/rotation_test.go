@@ -161,7 +161,7 @@ func TestSecretsAndAddressesChangeUnderLoad(t *testing.T) {
 	s.rotatePasswordOfRedisFirst(t, server, gateways, "third-password")
 	s.rotatePasswordOfFileFirst(t, server, gateways, "fourth-password")
 	moveServices(t, s.row, gateways, config, previous.address, next.address)
-	previous.end(t)
+	previous.End(t)
 	s.rotateToken(t, gateways, "the third token of operators")
 	reloaded := newLines(gateways, "configuration reloaded")
 	for _, g := range gateways {
@@ -180,7 +180,7 @@ func TestSecretsAndAddressesChangeUnderLoad(t *testing.T) {
 
 // newLines returns a function that reports whether each gateway has logged another line with the message.
 func newLines(gateways []*gateway, message string) func() bool {
-	count := func(g *gateway) int { return strings.Count(g.log.String(), fmt.Sprintf(`"msg":%q`, message)) }
+	count := func(g *gateway) int { return strings.Count(g.Log.String(), fmt.Sprintf(`"msg":%q`, message)) }
 	before := make(map[*gateway]int, len(gateways))
 	for _, g := range gateways {
 		before[g] = count(g)

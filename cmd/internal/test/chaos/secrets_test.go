@@ -52,14 +52,14 @@ func TestNoTokenIsLeaked(t *testing.T) {
 		outputs[page] = g.get(t, page)
 	}
 	c.sendToAdmin(t)
-	g.end(t)
-	backend.end(t)
+	g.End(t)
+	backend.End(t)
 	demand, err := os.ReadFile(filepath.Join(filepath.Dir(g.file), record))
 	if err != nil {
 		t.Fatal(err)
 	}
 	outputs["demand"], outputs["spans"] = string(demand), fmt.Sprint(collector.Spans())
-	outputs["log of the gateway"], outputs["log of the backend"] = g.log.String(), backend.log.String()
+	outputs["log of the gateway"], outputs["log of the backend"] = g.Log.String(), backend.Log.String()
 	size := 0
 	for place, text := range outputs {
 		if size += len(text); text == "" || text == "[]" {
@@ -81,11 +81,11 @@ func startDebugBackend(t *testing.T) *backend {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
 	p := start(t, "opsbackend", "serve", "--listen=127.0.0.1:0", "--data-dir="+data, "--seed=demo", "--log-level=debug")
-	serving, err := p.line("serving")
+	serving, err := p.Record("serving")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &backend{process: p, address: fmt.Sprint(serving["address"])}
+	return &backend{Process: p, address: fmt.Sprint(serving["address"])}
 }
 
 // secrets returns valid, revoked and unknown tokens.

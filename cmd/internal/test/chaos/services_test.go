@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // services are the addresses of the internal services, as gRPC targets.
@@ -22,7 +24,7 @@ func (s services) configuration() string {
 
 // backend is a running opsbackend with the demo data.
 type backend struct {
-	*process
+	*testkit.Process
 
 	address string
 	admin   string // base URL
@@ -35,12 +37,12 @@ func launchBackend(address, data string) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	serving, err := p.line("serving")
+	serving, err := p.Record("serving")
 	if err != nil {
 		return nil, err
 	}
 	return &backend{
-		process: p, address: fmt.Sprint(serving["address"]), admin: fmt.Sprint("http://", serving["admin"]), data: data,
+		Process: p, address: fmt.Sprint(serving["address"]), admin: fmt.Sprint("http://", serving["admin"]), data: data,
 	}, nil
 }
 
@@ -57,9 +59,9 @@ func startBackendAt(t *testing.T, address, data string) *backend {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		b.end(t)
+		b.End(t)
 		if t.Failed() {
-			t.Logf("log of %s:\n%s", b.name, b.log.String())
+			t.Logf("log of the backend:\n%s", b.Log.String())
 		}
 	})
 	return b
@@ -72,7 +74,7 @@ func (b *backend) restart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.process, b.admin = again.process, again.admin
+	b.Process, b.admin = again.Process, again.admin
 }
 
 // startReplicas runs backends with shared data, at different loopback addresses and the same port. It returns them and their common

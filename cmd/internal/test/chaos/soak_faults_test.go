@@ -36,9 +36,9 @@ func (s *soak) faults(t *testing.T) []fault {
 		return fault{what, func() { w.addToxic(t, toxic) }, func() { w.removeToxics(t) }}
 	}
 	return []fault{
-		{"a backend killed", func() { b.kill(t) }, restart},
-		{"a backend frozen", func() { b.freeze(t) }, func() { b.thaw(t) }},
-		{"a backend restarted", func() { b.end(t) }, restart},
+		{"a backend killed", func() { b.Kill() }, restart},
+		{"a backend frozen", func() { b.Freeze(t) }, func() { b.Thaw(t) }},
+		{"a backend restarted", func() { b.End(t) }, restart},
 		{"all backends killed", func() { s.killAll(t) }, func() { s.restartAll(t) }},
 		{"a link cut", w.cut, func() { w.reconnect(t) }},
 		impaired("a slow link", w, `{"type": "latency", "attributes": {"latency": 300, "jitter": 100}}`),
@@ -60,7 +60,7 @@ func (s *soak) faults(t *testing.T) []fault {
 func (s *soak) killAll(t *testing.T) {
 	t.Helper()
 	for _, b := range s.replicas {
-		b.kill(t)
+		b.Kill()
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // BenchmarkStart measures the time from starting the gateway to its first response, with all dependencies unavailable, and its CPU time
@@ -34,12 +36,12 @@ func BenchmarkStart(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				err = p.firstResponse()
+				err = firstResponse(p)
 				all = append(all, time.Since(begun))
-				if err := errors.Join(err, p.stop()); err != nil {
-					b.Fatalf("%v\n%s", err, p.log.String())
+				if err := errors.Join(err, p.Stop()); err != nil {
+					b.Fatalf("%v\n%s", err, p.Log.String())
 				}
-				processors += p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+				processors += p.Cmd.ProcessState.UserTime() + p.Cmd.ProcessState.SystemTime()
 			}
 			slices.Sort(all)
 			b.ReportMetric(0, "ns/op") // would include the exit
@@ -51,14 +53,14 @@ func BenchmarkStart(b *testing.B) {
 }
 
 // firstResponse waits until a gateway logs its address, and gets a response from it.
-func (p *process) firstResponse() error {
+func firstResponse(p *testkit.Process) error {
 	tick := time.NewTicker(time.Millisecond / 4) // the interval adds to the measured time
 	defer tick.Stop()
 	for range tick.C {
-		_, after, serving := strings.Cut(p.log.String(), `"msg":"serving"`)
+		_, after, serving := strings.Cut(p.Log.String(), `"msg":"serving"`)
 		select {
-		case <-p.exited:
-			return fmt.Errorf("it exited: %w", p.err)
+		case <-p.Exited:
+			return errors.New("it exited")
 		default:
 		}
 		if line, _, whole := strings.Cut(after, "\n"); serving && whole {

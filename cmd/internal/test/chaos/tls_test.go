@@ -133,11 +133,11 @@ func startMeasured(b *testing.B, certificate *secured) measured {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() {
-		if err := p.stop(); err != nil {
+		if err := p.Stop(); err != nil {
 			b.Error(err)
 		}
 	})
-	serving, err := p.line("serving")
+	serving, err := p.Record("serving")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 var seed = flag.Uint64("seed", 1, "seed of the points at which processes are killed")
@@ -34,8 +36,8 @@ func TestKilledProcessLosesNoMessage(t *testing.T) {
 	w.start(4)
 	for kill := range killsDuringWrites {
 		at := int64(incidents * (kill + 1) / (killsDuringWrites + 1))
-		eventually(t, "incidents are acknowledged", func() bool { return w.created.Load() >= at })
-		s.killWithin(random, 20*time.Millisecond)
+		testkit.Eventually(t, "incidents are acknowledged", func() bool { return w.created.Load() >= at })
+		s.killWithin(t, random, 20*time.Millisecond)
 	}
 	w.wait.Wait()
 	written := time.Since(begun)
@@ -43,11 +45,11 @@ func TestKilledProcessLosesNoMessage(t *testing.T) {
 	expected := len(want) * subscribers
 	for from, left := to.count(), killsAfter; left > 0; left-- {
 		at := from + (expected-from)*(killsAfter-left+1)/(killsAfter+1)
-		eventually(t, "messages arrive", func() bool { return to.count() >= at })
-		s.killWithin(random, 20*time.Millisecond)
+		testkit.Eventually(t, "messages arrive", func() bool { return to.count() >= at })
+		s.killWithin(t, random, 20*time.Millisecond)
 	}
-	eventually(t, "all messages arrive", func() bool { return len(firstArrivals(to.all())) >= expected })
-	s.stop() // what has been sent twice is counted
+	testkit.Eventually(t, "all messages arrive", func() bool { return len(firstArrivals(to.all())) >= expected })
+	stop(t, s.Process) // what has been sent twice is counted
 
 	arrivals := to.all()
 	checkAcknowledged(t, w, want)
@@ -58,13 +60,13 @@ func TestKilledProcessLosesNoMessage(t *testing.T) {
 }
 
 // killWithin kills the process at a random point of the given time, and starts it again.
-func (s *backendProcess) killWithin(random *rand.Rand, d time.Duration) {
-	s.t.Helper()
+func (s *backendProcess) killWithin(t *testing.T, random *rand.Rand, d time.Duration) {
+	t.Helper()
 	timer := time.NewTimer(time.Duration(random.Int64N(int64(d))))
 	defer timer.Stop()
 	<-timer.C
-	s.kill()
-	s.start(s.t)
+	s.Kill()
+	s.start(t)
 }
 
 // writers create incidents and post updates. They repeat each call with its idempotency key until it is acknowledged.

@@ -17,6 +17,7 @@ import (
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/webhook"
+	"opsgate/cmd/internal/test/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -48,16 +49,16 @@ func TestReceiverThatFailsDelaysNoOther(t *testing.T) {
 	want := []string{"mark-1-0", "mark-2-0", "mark-3-0"}
 	for _, mark := range want {
 		_, err := s.incident.CreateIncident(t.Context(), p.incident(mark))
-		must(t, err)
+		testkit.Must(t, err)
 	}
 	healthy := subscribers - hangs - len(failing)
-	eventually(t, "all messages to the others arrive", func() bool { return to.count() >= healthy*len(want) })
+	testkit.Eventually(t, "all messages to the others arrive", func() bool { return to.count() >= healthy*len(want) })
 	if timedOut.Load() {
 		t.Error("messages to the others waited for the receiver that hangs")
 	}
-	eventually(t, "both failed", func() bool { return failures.Load() >= int64(len(failing)) })
+	testkit.Eventually(t, "both failed", func() bool { return failures.Load() >= int64(len(failing)) })
 	recovered.Store(true)
-	eventually(t, "all messages to those that failed arrive", func() bool { return to.count() >= (subscribers-hangs)*len(want) })
+	testkit.Eventually(t, "all messages to those that failed arrive", func() bool { return to.count() >= (subscribers-hangs)*len(want) })
 	p.subscribers = slices.Delete(p.subscribers, hangs, hangs+1)
 	checkArrivals(t, p, want, to.all())
 }
@@ -74,17 +75,17 @@ func TestDeadLetterIsSentAgain(t *testing.T) {
 	c := &clock{now: time.Now()}
 	startDispatcher(t, p, c)
 	createIncident(t, p, "mark-1-0")
-	eventually(t, "an attempt fails", func() bool { return attempts.Load() == 1 })
+	testkit.Eventually(t, "an attempt fails", func() bool { return attempts.Load() == 1 })
 
 	listed := func() []string {
 		return strings.Split(strings.TrimSpace(opsbackend(t, "delivery", "list", "--data-dir", p.data, "--state", "dead")), "\n")[1:]
 	}
 	c.move(25 * time.Hour)
-	eventually(t, "the message becomes a dead letter", func() bool { return len(listed()) == 1 })
+	testkit.Eventually(t, "the message becomes a dead letter", func() bool { return len(listed()) == 1 })
 	id := strings.Fields(listed()[0])[0]
 	recovered.Store(true)
 	opsbackend(t, "delivery", "retry", "--data-dir", p.data, id)
-	eventually(t, "the message arrives", func() bool { return to.count() == 1 })
+	testkit.Eventually(t, "the message arrives", func() bool { return to.count() == 1 })
 	if got := to.all()[0]; got.id != id || got.mark != "mark-1-0" {
 		t.Errorf("%s arrived with the id %s, want %s", got.mark, got.id, id)
 	}
@@ -97,7 +98,7 @@ func TestDeadLetterIsSentAgain(t *testing.T) {
 func startDispatcher(t *testing.T, p *page, c *clock) {
 	t.Helper()
 	backend, err := service.Open(t.Context(), service.Options{DataDir: p.data})
-	must(t, err)
+	testkit.Must(t, err)
 	dispatcher := delivery.New(backend.Store(), delivery.Options{
 		Clock: c.Now,
 		Senders: map[string]delivery.Sender{
@@ -109,8 +110,8 @@ func startDispatcher(t *testing.T, p *page, c *clock) {
 	go func() { ended <- dispatcher.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		must(t, <-ended)
-		must(t, backend.Close())
+		testkit.Must(t, <-ended)
+		testkit.Must(t, backend.Close())
 	})
 }
 
@@ -118,13 +119,13 @@ func startDispatcher(t *testing.T, p *page, c *clock) {
 func createIncident(t *testing.T, p *page, mark string) {
 	t.Helper()
 	api := launch(t, "opsbackend", nil, "serve", "--listen=127.0.0.1:0", "--data-dir="+p.data, "--no-delivery")
-	address, _ := api.record("serving")["address"].(string)
+	address, _ := api.MustRecord(t, "serving")["address"].(string)
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = incidentv1.NewIncidentServiceClient(conn).CreateIncident(t.Context(), p.incident(mark))
-	must(t, err)
-	must(t, conn.Close())
-	api.stop()
+	testkit.Must(t, err)
+	testkit.Must(t, conn.Close())
+	stop(t, api)
 }
 
 // opsbackend runs opsbackend to its end, and returns its output.

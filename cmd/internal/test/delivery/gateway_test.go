@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi/openapitest"
 )
 
@@ -30,13 +31,13 @@ func startGateway(t *testing.T, backend, token string, variables ...string) *cli
 		fmt.Fprintf(&config, "  %s: {address: %q}\n", service, backend)
 	}
 	file := filepath.Join(t.TempDir(), "opsgate.yaml")
-	must(t, os.WriteFile(file, []byte(config.String()), 0o600))
+	testkit.Must(t, os.WriteFile(file, []byte(config.String()), 0o600))
 	gateway := launch(t, "opsgate", variables, "serve", "--config="+file)
-	t.Cleanup(gateway.stop)
+	t.Cleanup(func() { stop(t, gateway) })
 	c := &client{
-		t: t, url: fmt.Sprint("http://", gateway.record("serving")["listen"]), token: token, validator: openapitest.NewStrict(t),
+		t: t, url: fmt.Sprint("http://", gateway.MustRecord(t, "serving")["listen"]), token: token, validator: openapitest.NewStrict(t),
 	}
-	eventually(t, "the gateway reaches the backend", func() bool {
+	testkit.Eventually(t, "the gateway reaches the backend", func() bool {
 		status, _ := c.do(http.MethodGet, "/v1/incidents?limit=1", "")
 		return status == http.StatusOK
 	})
@@ -47,16 +48,16 @@ func startGateway(t *testing.T, backend, token string, variables ...string) *cli
 func (c *client) do(method, target, body string) (status int, response []byte) {
 	c.t.Helper()
 	request, err := http.NewRequestWithContext(c.t.Context(), method, c.url+target, strings.NewReader(body))
-	must(c.t, err)
+	testkit.Must(c.t, err)
 	request.Header.Set("Authorization", "Bearer "+c.token)
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	answer, err := http.DefaultTransport.RoundTrip(request)
-	must(c.t, err)
+	testkit.Must(c.t, err)
 	defer answer.Body.Close()
 	response, err = io.ReadAll(answer.Body)
-	must(c.t, err)
+	testkit.Must(c.t, err)
 	c.validator.CheckResponse(c.t, openapitest.Exchange{
 		Request: request, RequestBody: []byte(body), Status: answer.StatusCode, Header: answer.Header, Body: response,
 	})

@@ -1,38 +1,41 @@
 package delivery
 
 import (
-	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 
-	"opsgate/cmd/internal/test/processtest"
+	"opsgate/cmd/internal/test/testkit"
 )
+
+const maxWait = testkit.MaxWait
 
 // programs is the directory of the built programs.
 var programs string
 
 func TestMain(m *testing.M) {
-	os.Exit(runTests(m))
+	os.Exit(testkit.Run(func(dir string) int {
+		programs = dir
+		return m.Run()
+	}, "opsbackend", "opsgate"))
 }
 
-func runTests(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "delivery")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	programs = dir
-	if err := processtest.Build(dir, "opsbackend", "opsgate"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
-
-func must(t testing.TB, err error) {
+// launch starts a program with additional variables.
+func launch(t *testing.T, name string, variables []string, arguments ...string) *testkit.Process {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+	command := exec.Command(filepath.Join(programs, name), arguments...)
+	command.Env = append(os.Environ(), variables...)
+	p, err := testkit.Launch(command)
+	testkit.Must(t, err)
+	return p
+}
+
+// stop stops a program, and shows its log if the test has failed.
+func stop(t *testing.T, p *testkit.Process) {
+	t.Helper()
+	p.End(t)
+	if t.Failed() {
+		t.Logf("log of %s:\n%s", p.Cmd.Path, p.Log.String())
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // A clock is moved by a test.
@@ -90,9 +91,9 @@ func startOutage(t *testing.T, to *receivers) *outage {
 	o := &outage{page: newPage(t, to, 2), monitor: uuid.NewString(), clock: &clock{now: time.Now()}}
 	var err error
 	o.backend, err = service.Open(t.Context(), service.Options{DataDir: o.page.data, Clock: o.clock.Now})
-	must(t, err)
-	t.Cleanup(func() { must(t, o.backend.Close()) })
-	must(t, o.backend.Store().Write(t.Context(), func(q *query.Queries) error {
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, o.backend.Close()) })
+	testkit.Must(t, o.backend.Store().Write(t.Context(), func(q *query.Queries) error {
 		err := q.InsertMonitor(t.Context(), query.InsertMonitorParams{
 			ID: o.monitor, TeamID: o.page.team, Name: "Harbour API", Type: "http", Target: "https://harbour.example",
 			Status: "up", Enabled: true, IntervalSeconds: 60, OpensIncidents: true,
@@ -112,11 +113,11 @@ func startOutage(t *testing.T, to *receivers) *outage {
 func newToken(t *testing.T, backend *service.Backend, p *page) string {
 	t.Helper()
 	token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = backend.CreateToken(t.Context(), service.NewToken{
 		TeamID: p.team, Name: "test", SHA256: authn.Hash(token), Scopes: authn.NewScopes(authn.AllScopes()...).Strings(),
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	return token
 }
 
@@ -134,8 +135,8 @@ func startInProcess(t *testing.T, c *clock, arguments []string) (address string)
 			t.Errorf("opsbackend ended with %d:\n%s", code, log.String())
 		}
 	})
-	eventually(t, "opsbackend serves", func() bool {
-		record := recordIn(log.String(), "serving")
+	testkit.Eventually(t, "opsbackend serves", func() bool {
+		record := testkit.RecordIn(log.String(), "serving")
 		address = fmt.Sprint(record["address"])
 		return record != nil
 	})
@@ -145,7 +146,7 @@ func startInProcess(t *testing.T, c *clock, arguments []string) (address string)
 // check records a check of the monitor after the time.
 func (o *outage) check(status string, after time.Duration) {
 	o.t.Helper()
-	must(o.t, o.backend.RecordCheck(o.t.Context(), service.Check{
+	testkit.Must(o.t, o.backend.RecordCheck(o.t.Context(), service.Check{
 		MonitorID: o.monitor, At: o.clock.move(after), Status: status, Latency: 20 * time.Millisecond,
 	}))
 }
@@ -174,7 +175,7 @@ func (o *outage) expect(monitor, component, page string, open int) {
 // receive waits until both subscribers have n messages, and checks the last ones.
 func (o *outage) receive(to *receivers, event, title, status string, n int) {
 	o.t.Helper()
-	eventually(o.t, fmt.Sprintf("%d emails and %d webhooks arrive", n, n), func() bool { return to.count() >= 2*n })
+	testkit.Eventually(o.t, fmt.Sprintf("%d emails and %d webhooks arrive", n, n), func() bool { return to.count() >= 2*n })
 	arrivals := to.all()
 	for _, a := range arrivals[2*(n-1):] {
 		text := string(a.content)
@@ -185,7 +186,7 @@ func (o *outage) receive(to *receivers, event, title, status string, n int) {
 			continue
 		}
 		verifier, err := standardwebhooks.NewWebhookRaw(o.page.secrets[a.subscriber])
-		must(o.t, err)
+		testkit.Must(o.t, err)
 		if err := verifier.Verify(a.content, http.Header(a.header)); err != nil {
 			o.t.Errorf("the signature of %s: %v", text, err)
 		}

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/emersion/go-smtp"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // An arrival is a message that a receiver has accepted.
@@ -57,8 +59,8 @@ func startReceivers(t *testing.T, fail func(ctx context.Context, subscriber stri
 	_, r.httpPort, _ = net.SplitHostPort(serve(t, "0.0.0.0:0", hooks.Serve))
 	t.Cleanup(func() {
 		cancel()
-		must(t, mails.Close())
-		must(t, hooks.Close())
+		testkit.Must(t, mails.Close())
+		testkit.Must(t, hooks.Close())
 	})
 	return r
 }
@@ -67,7 +69,7 @@ func startReceivers(t *testing.T, fail func(ctx context.Context, subscriber stri
 func serve(t *testing.T, address string, run func(net.Listener) error) string {
 	t.Helper()
 	listener, err := net.Listen("tcp4", address)
-	must(t, err)
+	testkit.Must(t, err)
 	go func() {
 		if err := run(listener); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, smtp.ErrServerClosed) {
 			t.Error(err)

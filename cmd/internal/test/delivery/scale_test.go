@@ -15,7 +15,7 @@ import (
 
 	incidentv1 "opsgate/proto/ops/incident/v1"
 
-	"opsgate/cmd/internal/test/processtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 var many = flag.Int("subscribers", 2000, "subscribers of the page in TestManySubscribers")
@@ -39,7 +39,7 @@ func TestManySubscribers(t *testing.T) {
 		t.Skip("takes long: make test-all runs it")
 	}
 	few, lots := deliverTo(t, 100), deliverTo(t, *many)
-	if few.peak > 0 && lots.peak > few.peak+mostMemory && !processtest.Race { // the detector needs several times the memory
+	if few.peak > 0 && lots.peak > few.peak+mostMemory && !testkit.Race { // the detector needs several times the memory
 		t.Errorf("%d subscribers need %s, 100 need %s", *many, mebibytes(lots.peak), mebibytes(few.peak))
 	}
 	for _, f := range []figures{few, lots} {
@@ -85,16 +85,16 @@ func deliverTo(t *testing.T, subscribers int) figures {
 	calls := startCalls(t, s, p)
 	calls.during(baseline)
 	f.idle = calls.take()
-	f.before = s.memory("VmRSS")
+	f.before = s.memory(t, "VmRSS")
 
 	begun := time.Now()
 	_, err := s.incident.CreateIncident(t.Context(), p.incident("mark-1-0"))
-	must(t, err)
-	eventually(t, "the incident is delivered", func() bool { return to.count() >= subscribers-hanging })
+	testkit.Must(t, err)
+	testkit.Eventually(t, "the incident is delivered", func() bool { return to.count() >= subscribers-hanging })
 	f.took = time.Since(begun)
 	f.busy = calls.take()
 	calls.stop()
-	f.peak = s.memory("VmHWM")
+	f.peak = s.memory(t, "VmHWM")
 	if n := len(firstArrivals(to.all())); n != subscribers-hanging {
 		t.Errorf("%d of %d subscribers received the message", n, subscribers)
 	}
@@ -102,18 +102,19 @@ func deliverTo(t *testing.T, subscribers int) figures {
 }
 
 // memory returns a field of the process's status in bytes, or 0 if the system has none.
-func (s *backendProcess) memory(field string) int {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+func (s *backendProcess) memory(t *testing.T, field string) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))
 	if err != nil {
 		return 0
 	}
 	_, rest, _ := strings.Cut(string(status), "\n"+field+":")
 	words := strings.Fields(rest)
 	if len(words) < 2 || words[1] != "kB" {
-		s.t.Fatalf("no %s in %s", field, status)
+		t.Fatalf("no %s in %s", field, status)
 	}
 	n, err := strconv.Atoi(words[0])
-	must(s.t, err)
+	testkit.Must(t, err)
 	return n << 10
 }
 
@@ -138,7 +139,7 @@ func startCalls(t *testing.T, s *backendProcess, p *page) *calls {
 	create.StatusPageId = nil
 	create.Status = incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED // the number of open incidents is bounded
 	first, err := s.incident.CreateIncident(ctx, create)
-	must(t, err)
+	testkit.Must(t, err)
 	kinds := []int{read, read, write}
 	methods := []func(context.Context) error{
 		func(ctx context.Context) error {

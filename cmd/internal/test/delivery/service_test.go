@@ -9,13 +9,14 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"opsgate/cmd/internal/test/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
 // A backendProcess is an opsbackend on one data directory, which can be killed and started again at the same address.
 type backendProcess struct {
-	*process // the current one
+	*testkit.Process // the current one
 
 	address   string
 	arguments []string
@@ -32,12 +33,12 @@ func startService(t *testing.T, data string, to *receivers, variables ...string)
 	reconnect := backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 50 * time.Millisecond}
 	conn, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: time.Second}))
-	must(t, err)
+	testkit.Must(t, err)
 	s.incident = incidentv1.NewIncidentServiceClient(conn)
 	s.start(t)
 	t.Cleanup(func() {
-		must(t, conn.Close())
-		s.stop()
+		testkit.Must(t, conn.Close())
+		stop(t, s.Process)
 	})
 	return s
 }
@@ -53,6 +54,6 @@ func serveArguments(address, data string, to *receivers) []string {
 // start starts the process and waits until it serves.
 func (s *backendProcess) start(t *testing.T) {
 	t.Helper()
-	s.process = launch(t, "opsbackend", s.variables, s.arguments...)
-	s.record("serving")
+	s.Process = launch(t, "opsbackend", s.variables, s.arguments...)
+	s.MustRecord(t, "serving")
 }

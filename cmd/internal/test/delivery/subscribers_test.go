@@ -11,6 +11,7 @@ import (
 
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -26,11 +27,11 @@ func newPage(t *testing.T, to *receivers, n int) *page {
 	t.Helper()
 	p := &page{data: t.TempDir(), id: uuid.NewString(), secrets: map[string][]byte{}}
 	backend, err := service.Open(t.Context(), service.Options{DataDir: p.data})
-	must(t, err)
+	testkit.Must(t, err)
 	team, err := backend.CreateTeam(t.Context(), "Harbour", service.PlanAI)
-	must(t, err)
+	testkit.Must(t, err)
 	p.team = team.ID
-	must(t, backend.Store().Write(t.Context(), func(q *query.Queries) error {
+	testkit.Must(t, backend.Store().Write(t.Context(), func(q *query.Queries) error {
 		err := q.InsertStatusPage(t.Context(), query.InsertStatusPageParams{
 			ID: p.id, TeamID: p.team, Name: "Harbour", UniqueHostname: "status.harbour.example", Visibility: "public",
 			PrimaryColor: "#0a5fbf", CreatedAt: time.Now().UnixNano(),
@@ -40,7 +41,7 @@ func newPage(t *testing.T, to *receivers, n int) *page {
 		}
 		return err
 	}))
-	must(t, backend.Close())
+	testkit.Must(t, backend.Close())
 	return p
 }
 
@@ -84,8 +85,8 @@ func operator() *incidentv1.Actor {
 func (p *page) notifications(t *testing.T) (list []string) {
 	t.Helper()
 	backend, err := service.Open(t.Context(), service.Options{DataDir: p.data})
-	must(t, err)
-	must(t, backend.Store().Read(t.Context(), func(q *query.Queries) error {
+	testkit.Must(t, err)
+	testkit.Must(t, backend.Store().Read(t.Context(), func(q *query.Queries) error {
 		rows, err := q.ListNotifications(t.Context(), p.team)
 		if err != nil {
 			return err
@@ -108,7 +109,7 @@ func (p *page) notifications(t *testing.T) (list []string) {
 		}
 		return nil
 	}))
-	must(t, backend.Close())
+	testkit.Must(t, backend.Close())
 	return list
 }
 

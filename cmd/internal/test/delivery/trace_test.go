@@ -7,6 +7,7 @@ import (
 
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // A request, the call that it made, and the deliveries that it caused are one trace.
@@ -16,9 +17,9 @@ func TestDeliveriesAreInTheTraceOfTheirRequest(t *testing.T) {
 	to := startReceivers(t, nil)
 	p := newPage(t, to, 2)
 	backend, err := service.Open(t.Context(), service.Options{DataDir: p.data})
-	must(t, err)
+	testkit.Must(t, err)
 	token := newToken(t, backend, p)
-	must(t, backend.Close())
+	testkit.Must(t, backend.Close())
 	s := startService(t, p.data, to, variables...)
 	c := startGateway(t, s.address, token, variables...)
 
@@ -27,9 +28,9 @@ func TestDeliveriesAreInTheTraceOfTheirRequest(t *testing.T) {
 	if status != http.StatusOK {
 		t.Fatalf("got %d %s", status, body)
 	}
-	eventually(t, "an email and a webhook arrive", func() bool { return to.count() == 2 })
+	testkit.Eventually(t, "an email and a webhook arrive", func() bool { return to.count() == 2 })
 	post := "POST /v1/incidents"
-	eventually(t, "all spans arrive", func() bool {
+	testkit.Eventually(t, "all spans arrive", func() bool {
 		return len(named(collector.Spans(), post)) == 1 && len(named(collector.Spans(), deliverSpan)) == 2
 	})
 	request := named(collector.Spans(), post)[0]

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/apidocs/answers"
 	"opsgate/gateway/apidocs/samples"
 	"opsgate/gateway/openapi/openapitest"
@@ -27,7 +28,7 @@ func TestRecordedAnswersAreReal(t *testing.T) {
 		switch method := samples.Requests()[o.ID].Method; {
 		case masked(method, recorded) == masked(method, answer):
 		case *update:
-			must(t, os.WriteFile(filepath.Join(folder, o.ID+".http"), []byte(answer), 0o644))
+			testkit.Must(t, os.WriteFile(filepath.Join(folder, o.ID+".http"), []byte(answer), 0o644))
 		default:
 			t.Errorf("%s differs from its record; after a check, record it with -update:\n%s\nthe record:\n%s", o.ID, answer, recorded)
 		}
@@ -37,7 +38,7 @@ func TestRecordedAnswersAreReal(t *testing.T) {
 // A record of a removed operation would stay in the program.
 func TestEveryRecordHasAnOperation(t *testing.T) {
 	files, err := filepath.Glob(folder + "/*.http")
-	must(t, err)
+	testkit.Must(t, err)
 	ids := slices.Collect(maps.Keys(samples.Requests()))
 	for _, file := range files {
 		if id := strings.TrimSuffix(filepath.Base(file), ".http"); !slices.Contains(ids, id) {

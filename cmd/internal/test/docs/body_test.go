@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // shown is the number of objects of a list in a record.
@@ -19,7 +21,7 @@ func shorten(t *testing.T, body []byte) string {
 	var b strings.Builder
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
-	must(t, writeValue(&b, decoder, ""))
+	testkit.Must(t, writeValue(&b, decoder, ""))
 	return b.String()
 }
 

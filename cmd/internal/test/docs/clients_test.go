@@ -11,13 +11,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // changingProxy returns the URL of a proxy that changes the requests to a system and its responses.
 func changingProxy(t *testing.T, s system, request func(*http.Request), response func(*http.Response)) string {
 	t.Helper()
 	target, err := url.Parse(s.BaseURL)
-	must(t, err)
+	testkit.Must(t, err)
 	server := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
@@ -152,7 +154,7 @@ func faultyPosts(t *testing.T, s system) string {
 func checkTypes(p *program) {
 	p.Helper()
 	packages, err := filepath.Abs(npm)
-	must(p.T, err)
+	testkit.Must(p.T, err)
 	output, _, err := runIn(p.T, filepath.Dir(p.file), nil, "node", filepath.Join(packages, "typescript", "bin", "tsc"), "--noEmit", "--strict",
 		"--target", "es2023", "--module", "nodenext", "--typeRoots", filepath.Join(packages, "@types"), "--types", "node", p.file)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/test/devtest"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/baseurl"
 )
 
@@ -48,7 +49,7 @@ func readGuides(t *testing.T) map[string]string {
 	texts := make(map[string]string)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		must(t, err)
+		testkit.Must(t, err)
 		texts[strings.TrimSuffix(filepath.Base(file), ".md")] = string(text)
 	}
 	return texts
@@ -96,7 +97,7 @@ func interpreter(t *testing.T, file string) []string {
 	case ".mts":
 		need(t, []string{"node"})
 		tsx, err := filepath.Abs(npm + "/tsx/dist/cli.mjs")
-		must(t, err)
+		testkit.Must(t, err)
 		if _, err := os.Stat(tsx); err != nil {
 			missing(t, "the packages of tools/npm are not installed: make test-packages")
 		}

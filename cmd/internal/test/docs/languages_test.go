@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // npm is the folder with the packages of npm.
@@ -42,7 +44,7 @@ func interpreted(program, extension string) func(*testing.T, string, map[string]
 func buildTypeScript(t *testing.T, dir string, code map[string]string) func(string) []string {
 	t.Helper()
 	compiler, err := filepath.Abs(npm + "/typescript/bin/tsc")
-	must(t, err)
+	testkit.Must(t, err)
 	if _, err := os.Stat(compiler); err != nil {
 		missing(t, "the packages of tools/npm are not installed: make test-packages")
 	}

@@ -20,6 +20,7 @@ import (
 
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/webhook"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 const (
@@ -33,7 +34,7 @@ const (
 func titled(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile(notificationsPage)
-	must(t, err)
+	testkit.Must(t, err)
 	blocks := make(map[string]string)
 	for _, block := range fences.FindAllStringSubmatch(string(page), -1) {
 		blocks[block[2]] = block[3]
@@ -45,12 +46,12 @@ func titled(t *testing.T) map[string]string {
 func TestNotificationsPageShowsTheSchemaAndAPayload(t *testing.T) {
 	blocks := titled(t)
 	schema, err := os.ReadFile(payloadSchema)
-	must(t, err)
+	testkit.Must(t, err)
 	if blocks["payload.schema.json"] != string(schema) {
 		t.Errorf("%s does not show %s", notificationsPage, payloadSchema)
 	}
 	encoded, err := json.Marshal(webhook.NewPayload(notification()))
-	must(t, err)
+	testkit.Must(t, err)
 	var shown, sent any
 	decode(t, []byte(blocks["payload.json"]), &shown)
 	decode(t, encoded, &sent)
@@ -162,17 +163,17 @@ func checkTampering(t *testing.T, r receiver, m delivery.Message) {
 		body, _ = io.ReadAll(request.Body)
 	}))
 	defer recorder.Close()
-	must(t, receiver{address: recorder.Listener.Addr().String()}.sender(nil).Send(t.Context(), m))
+	testkit.Must(t, receiver{address: recorder.Listener.Addr().String()}.sender(nil).Send(t.Context(), m))
 	post := func(change func(header http.Header, body *[]byte)) int {
 		t.Helper()
 		h, b := header.Clone(), bytes.Clone(body)
 		change(h, &b)
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.address+"/", bytes.NewReader(b))
-		must(t, err)
+		testkit.Must(t, err)
 		request.Header = h
 		response, err := http.DefaultClient.Do(request)
-		must(t, err)
-		must(t, response.Body.Close())
+		testkit.Must(t, err)
+		testkit.Must(t, response.Body.Close())
 		return response.StatusCode
 	}
 	for name, change := range map[string]func(http.Header, *[]byte){
@@ -212,8 +213,8 @@ func startReceiver(t *testing.T, name, text string) receiver {
 	problems := new(strings.Builder)
 	command.Stderr = problems
 	output, err := command.StdoutPipe()
-	must(t, err)
-	must(t, command.Start())
+	testkit.Must(t, err)
+	testkit.Must(t, command.Start())
 	t.Cleanup(func() {
 		cancel()
 		if _ = command.Wait(); t.Failed() {
@@ -246,7 +247,7 @@ func receiverCommand(t *testing.T, dir, name string) []string {
 		return []string{installed(t, python), file}
 	case ".mts":
 		need(t, []string{"node"})
-		must(t, os.Symlink(installed(t, npm), filepath.Join(dir, "node_modules")))
+		testkit.Must(t, os.Symlink(installed(t, npm), filepath.Join(dir, "node_modules")))
 		run(t, dir, "node", installed(t, npm+"/typescript/bin/tsc"), "--noEmit", "--strict", "--target", "es2023", "--module", "nodenext",
 			"--types", "node", "--skipLibCheck", name)
 		return []string{"node", "--import", installed(t, npm+"/tsx/dist/loader.mjs"), file} // tsx itself would be a second process
@@ -260,7 +261,7 @@ func receiverCommand(t *testing.T, dir, name string) []string {
 func installed(t *testing.T, path string) string {
 	t.Helper()
 	absolute, err := filepath.Abs(path)
-	must(t, err)
+	testkit.Must(t, err)
 	if _, err := os.Stat(absolute); err != nil {
 		missing(t, "packages of npm or PyPI are not installed: make test-packages")
 	}

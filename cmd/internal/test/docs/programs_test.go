@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // A programCheck runs a program and checks what it did.
@@ -211,7 +213,7 @@ func checkCIIncident(p *program) {
 	id := idForm.FindString(opened)
 	p.wantContains(opened, "opened incident "+id)
 	p.wantContains(run("1", "open"), id+" is already open")
-	must(p.T, os.Remove(filepath.Join(filepath.Dir(p.file), ".ci-incident"))) // a lost cache: the key still finds the incident
+	testkit.Must(p.T, os.Remove(filepath.Join(filepath.Dir(p.file), ".ci-incident"))) // a lost cache: the key still finds the incident
 	p.wantContains(run("1", "open"), "opened incident "+id)
 	if got := p.system.incident(p.T, id); got.Status != "investigating" {
 		p.Errorf("got %+v", got)

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opsgate/cmd/internal/test/devtest"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/apidocs/answers"
 	"opsgate/gateway/apidocs/samples"
 	"opsgate/gateway/baseurl"
@@ -128,7 +129,7 @@ func checkArrived(t *testing.T, e *echo, sent samples.Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var want, got any
-	must(t, json.Unmarshal([]byte(sent.Body), &want))
+	testkit.Must(t, json.Unmarshal([]byte(sent.Body), &want))
 	if err := json.Unmarshal(e.body, &got); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v: arrived\n%q\nsent\n%q", err, e.body, sent.Body)
 	}
@@ -154,7 +155,7 @@ func hardBody(t *testing.T) string {
 		list = append(list, text.Example(seed))
 	}
 	body, err := json.Marshal(map[string]any{"list": list, "yes": true, "no": false, "none": nil, "number": 1.5, `a "key"`: []any{}})
-	must(t, err)
+	testkit.Must(t, err)
 	// Escapes that encoders need not use.
 	return strings.Replace(string(body), `{`, `{"escapes":"\/\ud83d\ude00\u0027",`, 1)
 }

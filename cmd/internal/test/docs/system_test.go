@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"opsgate/cmd/internal/test/devtest"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/apidocs/samples"
 	"opsgate/gateway/baseurl"
 )
@@ -28,7 +29,7 @@ func start(t *testing.T, configuration string) system {
 func (s system) call(t *testing.T, r samples.Request, token string) (*http.Response, []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), r.Method, s.BaseURL+strings.TrimPrefix(r.URL(), baseurl.Placeholder), strings.NewReader(r.Body))
-	must(t, err)
+	testkit.Must(t, err)
 	request.Header.Set("Authorization", "Bearer "+s.Tokens[token])
 	if r.Idempotent() {
 		request.Header.Set("Idempotency-Key", uuid.NewString())
@@ -37,22 +38,15 @@ func (s system) call(t *testing.T, r samples.Request, token string) (*http.Respo
 	plain := http.Transport{DisableCompression: true} // the ETag of a compressed response is another
 	defer plain.CloseIdleConnections()
 	response, err := plain.RoundTrip(request)
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
-	must(t, err)
+	testkit.Must(t, err)
 	return response, body
 }
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(path), 0o750))
-	must(t, os.WriteFile(path, []byte(content), 0o600))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o750))
+	testkit.Must(t, os.WriteFile(path, []byte(content), 0o600))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/apidocs/samples"
 	"opsgate/gateway/openapi/browsertest"
 	"opsgate/gateway/openapi/openapitest"
@@ -38,21 +39,21 @@ func try(t *testing.T, link string) tryPage {
 
 func (p tryPage) open(t *testing.T, link string) {
 	t.Helper()
-	must(t, chromedp.Do(p.ctx, chromedp.Navigate("about:blank"))) // so that a new fragment loads the page again
-	must(t, chromedp.Do(p.ctx, chromedp.Navigate(p.BaseURL+"/docs/try/"+link), chromedp.WaitVisible(chromedp.CSS(".opblock"))))
+	testkit.Must(t, chromedp.Do(p.ctx, chromedp.Navigate("about:blank"))) // so that a new fragment loads the page again
+	testkit.Must(t, chromedp.Do(p.ctx, chromedp.Navigate(p.BaseURL+"/docs/try/"+link), chromedp.WaitVisible(chromedp.CSS(".opblock"))))
 }
 
 // authorize pastes a demo token.
 func (p tryPage) authorize(t *testing.T, token string) {
 	t.Helper()
-	must(t, chromedp.Do(p.ctx,
+	testkit.Must(t, chromedp.Do(p.ctx,
 		chromedp.Click(chromedp.CSS(".auth-wrapper .authorize")),
 		chromedp.SendKeys(chromedp.CSS(".auth-container input"), p.Tokens[token]),
 	))
 	if typed := browsertest.Read(p.ctx, t, chromedp.Value(chromedp.CSS(".auth-container input"))); typed != p.Tokens[token] {
 		t.Fatalf("the field of the token has %d characters, want %d", len(typed), len(p.Tokens[token]))
 	}
-	must(t, chromedp.Do(p.ctx,
+	testkit.Must(t, chromedp.Do(p.ctx,
 		chromedp.Click(chromedp.CSS(".auth-btn-wrapper .authorize")),
 		chromedp.Click(chromedp.CSS(".auth-btn-wrapper .btn-done")),
 	))
@@ -61,7 +62,7 @@ func (p tryPage) authorize(t *testing.T, token string) {
 // execute calls the open operation and returns the status and the body that the page shows.
 func (p tryPage) execute(t *testing.T) (status, body string) {
 	t.Helper()
-	must(t, chromedp.Do(p.ctx, chromedp.Click(chromedp.CSS(".opblock.is-open .execute"))))
+	testkit.Must(t, chromedp.Do(p.ctx, chromedp.Click(chromedp.CSS(".opblock.is-open .execute"))))
 	status = browsertest.Read(p.ctx, t, chromedp.Text(chromedp.CSS(".opblock.is-open .live-responses-table tbody .response-col_status")))
 	body = browsertest.Read(p.ctx, t, chromedp.Evaluate[string](
 		`document.querySelector(".opblock.is-open .live-responses-table .highlight-code pre").textContent`))
@@ -111,7 +112,7 @@ func (p tryPage) ids(t *testing.T, list, token string) (ids []string) {
 	t.Helper()
 	_, body := p.call(t, samples.Request{Method: http.MethodGet, Path: list}, token)
 	var items []struct{ ID string }
-	must(t, json.Unmarshal(body, &items))
+	testkit.Must(t, json.Unmarshal(body, &items))
 	for _, item := range items {
 		ids = append(ids, item.ID)
 	}
@@ -128,7 +129,7 @@ func TestTryItHasEveryOperation(t *testing.T) {
 	if back := p.evaluate(t, `document.querySelector("header a").href`); back != p.BaseURL+"/docs/" {
 		t.Errorf("it links to %s", back)
 	}
-	must(t, chromedp.Do(p.ctx, chromedp.Click(chromedp.CSS("#operations-Token-v1Me .opblock-summary-control"))))
+	testkit.Must(t, chromedp.Do(p.ctx, chromedp.Click(chromedp.CSS("#operations-Token-v1Me .opblock-summary-control"))))
 	p.authorize(t, "full")
 	if status, body := p.execute(t); status != "200" || !strings.Contains(body, `"audit:read"`) {
 		t.Errorf("GET /v1/me: status %s\n%s", status, body)
@@ -155,10 +156,10 @@ func TestTryItLinkOpensARequest(t *testing.T) {
 	}
 	const field = `.opblock.is-open tr[data-param-name="id"] input`
 	p.evaluate(t, "document.querySelector('"+field+"').select(); ''")
-	must(t, chromedp.Do(p.ctx, chromedp.SendKeys(chromedp.CSS(field), servers[5])))
-	must(t, chromedp.Do(p.ctx, chromedp.Click(chromedp.CSS("#operations-Servers-v1GetServer .opblock-summary-control"))))
+	testkit.Must(t, chromedp.Do(p.ctx, chromedp.SendKeys(chromedp.CSS(field), servers[5])))
+	testkit.Must(t, chromedp.Do(p.ctx, chromedp.Click(chromedp.CSS("#operations-Servers-v1GetServer .opblock-summary-control"))))
 	address, err := url.Parse(p.evaluate(t, `location.href`))
-	must(t, err)
+	testkit.Must(t, err)
 	if q := address.Query(); q.Get("id") != servers[5] || q.Get("range") != "1h" || address.Fragment != "/Servers/v1GetServer" {
 		t.Errorf("after a change of the field and a click on another operation the address is %s", address)
 	}
@@ -222,7 +223,7 @@ func TestTryItHasTheThemeOfTheDocumentation(t *testing.T) {
 
 func TestTryItFitsAPhone(t *testing.T) {
 	p := try(t, "")
-	must(t, chromedp.Do(p.ctx, chromedp.EmulateViewport(390, 844)))
+	testkit.Must(t, chromedp.Do(p.ctx, chromedp.EmulateViewport(390, 844)))
 	p.open(t, "#/Incidents/v1CreateIncident")
 	const top = `document.querySelector(".opblock.is-open").getBoundingClientRect().top`
 	browsertest.Read(p.ctx, t, chromedp.Poll[bool](top+" > -50 && "+top+" < innerHeight / 2")) // it scrolls there

@@ -1,90 +1,30 @@
 package system
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"opsgate/authn"
 	"opsgate/cmd/internal/backend/demo"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
-// patience limits every wait.
-const patience = time.Minute
-
-// A program is a process that ends with its test.
-type program struct {
-	cmd    *exec.Cmd
-	log    loggingtest.Buffer
-	exited chan struct{}
-}
-
-// run starts a program, waits for its log record "serving", and returns both.
-func run(t *testing.T, name string, args ...string) (*program, map[string]any) {
+// run starts a program, waits for its log record "serving", and returns both. The program is killed at the end of the test.
+func run(t *testing.T, name string, args ...string) (*testkit.Process, map[string]any) {
 	t.Helper()
-	p := &program{cmd: exec.Command(filepath.Join(programs.dir, name), args...), exited: make(chan struct{})}
-	p.cmd.Stderr = &p.log
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(p.exited)
-		_ = p.cmd.Wait() // the log has the error
-	}()
+	p, err := testkit.Launch(exec.Command(filepath.Join(programs.dir, name), args...))
+	testkit.Must(t, err)
 	t.Cleanup(func() {
-		p.kill()
+		p.Kill()
 		if t.Failed() {
-			t.Logf("log of %s:\n%s", name, p.log.String())
+			t.Logf("log of %s:\n%s", name, p.Log.String())
 		}
 	})
-	var serving map[string]any
-	eventually(t, name+" serves", func() bool {
-		for line := range strings.Lines(p.log.String()) {
-			serving = nil
-			if json.Unmarshal([]byte(line), &serving) == nil && serving["msg"] == "serving" {
-				return true
-			}
-		}
-		select {
-		case <-p.exited:
-			t.Fatalf("%s has ended", name)
-		default:
-		}
-		return false
-	})
-	return p, serving
-}
-
-// kill sends SIGKILL and waits. The program may have ended already.
-func (p *program) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.exited
-}
-
-func (p *program) signal(t *testing.T, s syscall.Signal) {
-	t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); !holds(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
+	return p, p.MustRecord(t, "serving")
 }
 
 // apart is a backend and a gateway in separate processes.
@@ -93,7 +33,7 @@ type apart struct {
 
 	config           string // of the gateway
 	data             string // directory of the backend
-	backend, gateway *program
+	backend, gateway *testkit.Process
 }
 
 // startApart starts both programs and waits until the gateway reaches the backend.
@@ -143,13 +83,13 @@ func (a *apart) startGateway(t *testing.T) {
 func (a *apart) awaitAnswers(t *testing.T) {
 	t.Helper()
 	full := a.as(t, "full")
-	eventually(t, "the gateway answers", func() bool { return full.get(t, "/v1/incidents?limit=1").status == 200 })
+	testkit.Eventually(t, "the gateway answers", func() bool { return full.get(t, "/v1/incidents?limit=1").status == 200 })
 }
 
 // restartBackend kills the backend and starts it again.
 func (a *apart) restartBackend(t *testing.T) {
 	t.Helper()
-	a.backend.kill()
+	a.backend.Kill()
 	a.startBackend(t)
 	a.awaitAnswers(t)
 }
@@ -157,6 +97,6 @@ func (a *apart) restartBackend(t *testing.T) {
 // restartGateway kills the gateway and starts another.
 func (a *apart) restartGateway(t *testing.T) {
 	t.Helper()
-	a.gateway.kill()
+	a.gateway.Kill()
 	a.startGateway(t)
 }

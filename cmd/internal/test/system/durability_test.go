@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"opsgate/authn"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi/openapitest"
 )
 
@@ -53,12 +54,12 @@ func TestAcknowledgedIncidentsSurviveSIGKILL(t *testing.T) {
 	}
 	select {
 	case <-enough:
-	case <-time.After(patience):
+	case <-time.After(testkit.MaxWait):
 		mu.Lock()
-		t.Errorf("%d incidents of 200 were acknowledged within %v", len(acknowledged), patience)
+		t.Errorf("%d incidents of 200 were acknowledged within %v", len(acknowledged), testkit.MaxWait)
 		mu.Unlock()
 	}
-	s.kill(t)
+	s.process.Kill()
 	wg.Wait()
 
 	s = start(t, launchOptions{config: highLimits, dataDir: data})
@@ -150,10 +151,10 @@ func TestRepeatedRequestsAreExecutedOnceWhileTheBackendIsKilled(t *testing.T) {
 	}
 	for kill := range kills {
 		at := int64(clients * each * (kill + 1) / (kills + 1))
-		eventually(t, "requests are answered", func() bool { return answered.Load() >= at })
-		s.backend.kill()
+		testkit.Eventually(t, "requests are answered", func() bool { return answered.Load() >= at })
+		s.backend.Kill()
 		before := lost.Load()
-		eventually(t, "requests fail", func() bool { return lost.Load() > before })
+		testkit.Eventually(t, "requests fail", func() bool { return lost.Load() > before })
 		s.startBackend(t)
 	}
 	wg.Wait()
@@ -180,7 +181,7 @@ func postOnce(t *testing.T, c client, title string, lost *atomic.Int64) (replaye
 	headers := []string{"Content-Type: application/json", "Idempotency-Key: " + strings.ReplaceAll(title, " ", "-")}
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-again.C {
+	for end := time.Now().Add(testkit.MaxWait); time.Now().Before(end); <-again.C {
 		r, err := c.try(t.Context(), "POST", "/v1/incidents", body, headers...)
 		switch {
 		case err == nil && r.status == 200:
@@ -192,7 +193,7 @@ func postOnce(t *testing.T, c client, title string, lost *atomic.Int64) (replaye
 			return false
 		}
 	}
-	t.Errorf("%s: no response within %v", title, patience)
+	t.Errorf("%s: no response within %v", title, testkit.MaxWait)
 	return false
 }
 
@@ -202,27 +203,27 @@ func TestRevocationIsDeliveredAfterTheStreamWasCut(t *testing.T) {
 	read, full := s.as(t, "read"), s.as(t, "full")
 	id := read.get(t, "/v1/me").object(t).text("tokenId")
 	full.get(t, "/v1/me").must(t, 200)
-	eventually(t, "the stream is up", func() bool { return s.streamUp(t) })
+	testkit.Eventually(t, "the stream is up", func() bool { return s.streamUp(t) })
 	read.get(t, "/v1/me").must(t, 200) // tokens cached before the stream was up are looked up again
 	full.get(t, "/v1/me").must(t, 200)
 
-	s.backend.kill()
-	eventually(t, "the stream is cut", func() bool { return !s.streamUp(t) })
+	s.backend.Kill()
+	testkit.Eventually(t, "the stream is cut", func() bool { return !s.streamUp(t) })
 	revoke(t, s.data, id)
 	read.get(t, "/v1/me").must(t, 200) // the revocation is not delivered yet
 	lookups := s.resolved(t)
 	s.startBackend(t)
-	eventually(t, "the revocation arrives", func() bool { return read.get(t, "/v1/me").status == 401 })
+	testkit.Eventually(t, "the revocation arrives", func() bool { return read.get(t, "/v1/me").status == 401 })
 	full.get(t, "/v1/me").must(t, 200)
 	if n := s.resolved(t); n != lookups {
 		t.Errorf("%s lookups, want %s, because the stream resumed without a gap", n, lookups)
 	}
 
 	// Another database does not have the gateway's position in the stream, and its token is not revoked.
-	s.backend.kill()
+	s.backend.Kill()
 	s.data = filepath.Join(t.TempDir(), "data")
 	s.startBackend(t)
-	eventually(t, "every token is looked up again", func() bool { return read.get(t, "/v1/me").status == 200 })
+	testkit.Eventually(t, "every token is looked up again", func() bool { return read.get(t, "/v1/me").status == 200 })
 	if n := s.resolved(t); n == lookups {
 		t.Error("a token was accepted without a lookup")
 	}
@@ -233,7 +234,7 @@ func TestUnknownTokensAreShedAtTheLookupLimit(t *testing.T) {
 	const waiting = 4
 	s := startApart(t, "authn: {look_up_timeout: 15s, fresh_for: 10m}\nupstream_calls: {max_in_flight: 2}\n")
 	full := s.as(t, "full")
-	eventually(t, "the stream is up", func() bool { return s.streamUp(t) })
+	testkit.Eventually(t, "the stream is up", func() bool { return s.streamUp(t) })
 	full.get(t, "/v1/me").must(t, 200)
 	s.freezeBackend(t)
 	first := make(chan int, waiting)
@@ -243,7 +244,7 @@ func TestUnknownTokensAreShedAtTheLookupLimit(t *testing.T) {
 			first <- r.status
 		}()
 	}
-	eventually(t, "one lookup is in flight and the others are queued", func() bool {
+	testkit.Eventually(t, "one lookup is in flight and the others are queued", func() bool {
 		return s.metric(t, `opsgate_authn_lookups_in_flight{token="unknown"}`) == "1" &&
 			s.metric(t, "opsgate_authn_lookups_queued") == strconv.Itoa(waiting-1)
 	})
@@ -259,7 +260,7 @@ func TestUnknownTokensAreShedAtTheLookupLimit(t *testing.T) {
 	if n := s.metric(t, `opsgate_authn_lookups_total{outcome="shed"}`); n != "1" {
 		t.Errorf("%s counted as shed, want 1", n)
 	}
-	s.backend.signal(t, syscall.SIGCONT)
+	s.backend.Signal(t, syscall.SIGCONT)
 	for range waiting {
 		if status := <-first; status != 401 {
 			t.Errorf("a queued request got %d, want 401", status)
@@ -270,9 +271,9 @@ func TestUnknownTokensAreShedAtTheLookupLimit(t *testing.T) {
 // freezeBackend sends SIGSTOP to the backend, and returns when all its threads are stopped.
 func (a *apart) freezeBackend(t *testing.T) {
 	t.Helper()
-	a.backend.signal(t, syscall.SIGSTOP)
+	a.backend.Signal(t, syscall.SIGSTOP)
 	full := a.as(t, "full")
-	eventually(t, "the backend is frozen", func() bool {
+	testkit.Eventually(t, "the backend is frozen", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := full.try(ctx, "GET", "/v1/incidents?limit=1", "")
@@ -334,7 +335,7 @@ func TestRevokedTokenIsRefusedAtOnce(t *testing.T) {
 	read := s.as(t, "read")
 	id := read.get(t, "/v1/me").object(t).text("tokenId")
 	revoke(t, data, id)
-	eventually(t, "the token is refused", func() bool { return read.get(t, "/v1/me").status == 401 })
+	testkit.Eventually(t, "the token is refused", func() bool { return read.get(t, "/v1/me").status == 401 })
 	s.as(t, "full").get(t, "/v1/me").must(t, 200)
 	operator := client{system: &System{BaseURL: s.AdminURL}}
 	explained, err := operator.try(t.Context(), "GET", "/admin/explain?method=GET&path=/v1/me&token_id="+id, "")

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // An admission is the time of an admitted request. The decision was made between the two times.
@@ -41,7 +43,7 @@ func TestAtMostThreeRequestsAreAdmittedInAnySecond(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			for end := time.Now().Add(patience); time.Now().Before(end) && !send(); {
+			for end := time.Now().Add(testkit.MaxWait); time.Now().Before(end) && !send(); {
 			}
 		})
 	}

@@ -37,10 +37,10 @@ func TestTokensAreNeverReturnedOrLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep(metrics)
-	if err := s.stop(); err != nil {
+	if err := s.process.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	log := s.log.String()
+	log := s.process.Log.String()
 	if strings.Count(log, "\n") < 100 {
 		t.Fatalf("the log has only %d lines", strings.Count(log, "\n"))
 	}

@@ -11,12 +11,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"opsgate/cmd/internal/kit/logging/loggingtest"
-	"opsgate/cmd/internal/test/processtest"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi/openapitest"
 )
 
@@ -27,21 +26,11 @@ var programs struct {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(runTests(m))
+	os.Exit(testkit.Run(func(dir string) int { return runTests(m, dir) }, "opsdev", "opsbackend", "opsgate"))
 }
 
-func runTests(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "system")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
+func runTests(m *testing.M, dir string) int {
 	programs.dir = dir
-	if err := processtest.Build(dir, "opsdev", "opsbackend", "opsgate"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	shared, err := launch(launchOptions{config: highLimits, dir: dir})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the system:", err)
@@ -49,8 +38,8 @@ func runTests(m *testing.M) int {
 	}
 	programs.shared = shared
 	code := m.Run()
-	if err := shared.stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stopping the system:", err)
+	if err := shared.process.Stop(); err != nil {
+		fmt.Fprintf(os.Stderr, "stopping the system: %v\n%s", err, shared.process.Log.String())
 		return 1
 	}
 	return code
@@ -68,10 +57,8 @@ type System struct {
 	BackendAddr string            `json:"backendAddr"`
 	Tokens      map[string]string `json:"tokens"`
 
-	process   *exec.Cmd
-	exited    chan error
+	process   *testkit.Process
 	startText loggingtest.Buffer // standard output, tokens included
-	log       loggingtest.Buffer
 }
 
 type launchOptions struct {
@@ -94,19 +81,17 @@ func launch(o launchOptions) (*System, error) {
 	if o.dataDir != "" {
 		args = append(args, "--data-dir="+o.dataDir)
 	}
-	s := &System{exited: make(chan error, 1)}
-	s.process = exec.Command(filepath.Join(programs.dir, "opsdev"), args...)
-	s.process.Stdout, s.process.Stderr = &s.startText, &s.log
-	if err := processtest.Start(s.process, func(err error) { s.exited <- err }); err != nil {
+	s := new(System)
+	command := exec.Command(filepath.Join(programs.dir, "opsdev"), args...)
+	command.Stdout = &s.startText
+	if s.process, err = testkit.Launch(command); err != nil {
 		return nil, err
 	}
 	return s, s.awaitCredentials(credentials)
 }
 
 func (s *System) awaitCredentials(path string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
+	limit, tick := time.After(testkit.MaxWait), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
 	for {
 		data, err := os.ReadFile(path)
@@ -114,38 +99,13 @@ func (s *System) awaitCredentials(path string) error {
 			return json.Unmarshal(data, s)
 		}
 		select {
-		case err := <-s.exited:
-			return fmt.Errorf("opsdev ended: %w\n%s", err, s.log.String())
-		case <-ctx.Done():
-			return fmt.Errorf("opsdev does not serve after %v\n%s", patience, s.log.String())
+		case <-s.process.Exited:
+			return fmt.Errorf("opsdev ended:\n%s", s.process.Log.String())
+		case <-limit:
+			return fmt.Errorf("opsdev does not serve after %v\n%s", testkit.MaxWait, s.process.Log.String())
 		case <-tick.C:
 		}
 	}
-}
-
-// stop sends SIGTERM and returns the error with which the system ends.
-func (s *System) stop() error {
-	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	select {
-	case err := <-s.exited:
-		if err != nil {
-			return fmt.Errorf("%w\n%s", err, s.log.String())
-		}
-		return nil
-	case <-time.After(patience):
-		return fmt.Errorf("still running %v after SIGTERM\n%s", patience, s.log.String())
-	}
-}
-
-// kill sends SIGKILL and waits for the end of the system.
-func (s *System) kill(t *testing.T) {
-	t.Helper()
-	if err := s.process.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	<-s.exited
 }
 
 // start runs a system for one test.
@@ -156,11 +116,7 @@ func start(t *testing.T, o launchOptions) *System {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if s.process.ProcessState == nil {
-			_ = s.process.Process.Kill()
-		}
-	})
+	t.Cleanup(s.process.Kill)
 	return s
 }
 

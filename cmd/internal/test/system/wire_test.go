@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi/openapitest"
 )
 
@@ -19,7 +20,7 @@ func raw(t *testing.T, s *System, request string) *http.Response {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(testkit.MaxWait))
 	go func() { _, _ = conn.Write([]byte(request)) }() // ends when the connection is closed
 	method, _, _ := strings.Cut(request, " ")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
@@ -103,7 +104,7 @@ func TestAdminPathsAreServedByTheAdminListenerOnly(t *testing.T) {
 func TestStartTextHasACurlCommand(t *testing.T) {
 	s := start(t, launchOptions{config: highLimits})
 	s.as(t, "full").get(t, "/v1/servers").must(t, 200)
-	if err := s.stop(); err != nil {
+	if err := s.process.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	_, command, _ := strings.Cut(s.startText.String(), "curl ")

@@ -1,4 +1,4 @@
-package processtest
+package testkit
 
 import "syscall"
 

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package processtest
+package testkit
 
 import "syscall"
 
