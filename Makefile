@@ -96,7 +96,7 @@ endef
 test: ## Run the tests of everyday work (go test -short), and list what is missing. RACE=1 adds the race detector.
 	$(call tests,-short)
 
-test-all: ## Run all tests, as CI does: longer schedules, and the slow rows of docs/reliability.md.
+test-all: ## Run all tests, as CI does: longer schedules, and the slow rows of docs/operate/reliability.md.
 	$(call tests,)
 
 explore: ## Check CHECKS (1000) random cases of each property. It prints its seed; SEED=N repeats a run.
@@ -110,7 +110,7 @@ test-programs: ## Install the programs that some tests run (Debian, as root).
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
 	fi
 
-test-packages: ## Install the packages that some tests use from npm, PyPI and Maven: docs/dependencies.md.
+test-packages: ## Install the packages that some tests use from npm, PyPI and Maven: docs/develop/dependencies.md.
 	@tools/packages.sh
 
 # go tool builds a tool when it is first used, and caches it.
@@ -133,16 +133,16 @@ flakes: ## Run the tests of each package N (20) times beside busy processes, to 
 fuzz: ## Fuzz every target for FUZZTIME (30s).
 	@tools/fuzz.sh $(FUZZTIME)
 
-chaos: ## Break each dependency, and print each figure beside its bound: docs/reliability.md. CHAOS="-run Frozen" passes flags.
+chaos: ## Break each dependency, and print each figure beside its bound: docs/operate/reliability.md. CHAOS="-run Frozen" passes flags.
 	@go test -count=1 -v -timeout=30m ./cmd/internal/test/chaos -full -skip 'RollingRestart|RollingUpgrade|Soak|Attack' $(CHAOS)
 
-attack: ## Attack a gateway while another client uses it, and print each figure beside its bound: docs/security.md. ATTACK="Bodies" selects.
+attack: ## Attack a gateway while another client uses it, and print each figure beside its bound: docs/operate/security.md. ATTACK="Bodies" selects.
 	@go test -count=1 -v -timeout=15m ./cmd/internal/test/chaos -full -run 'Attack.*$(ATTACK)'
 
-cluster: ## Two gateways, three backends and Redis behind a balancer under load: restart each, upgrade from the last release, rotate: docs/scaling.md.
+cluster: ## Two gateways, three backends and Redis behind a balancer under load: restart each, upgrade from the last release, rotate: docs/operate/scaling.md.
 	@go test -count=1 -v -run Rolling ./cmd/internal/test/chaos -full
 
-soak: ## Use and break a whole system for SOAKTIME (20m), and check that gateways leak nothing: docs/reliability.md.
+soak: ## Use and break a whole system for SOAKTIME (20m), and check that gateways leak nothing: docs/operate/reliability.md.
 	@go test -count=1 -v -timeout=0 -run Soak ./cmd/internal/test/chaos -soak $(SOAKTIME)
 
 bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway and with its own parts. EDGEBENCH="-enforce" passes flags.
@@ -166,7 +166,7 @@ check-format: ## Check that Go code and protos are formatted.
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted (make format):"; echo "$$unformatted"; exit 1; fi
 	@$(TOOL) buf format --diff --exit-code
 
-check-modules: ## Check that every go.mod is tidy, and that docs/dependencies.md lists every dependency.
+check-modules: ## Check that every go.mod is tidy, and that docs/develop/dependencies.md lists every dependency.
 	@for module in $(MODULES); do \
 		go -C $$module mod tidy -diff || { echo "$$module is not tidy (make tidy)"; exit 1; }; \
 	done
@@ -223,7 +223,7 @@ generate: ## Generate code from the protos and the SQL, the OpenAPI document and
 	@go run ./cmd/internal/gate/config/chartgen
 	@go run ./cmd/internal/gate/admin/console/runbooksgen
 
-outdated: ## List what is behind its newest version, with the days since: docs/dependencies.md. Needs the network, and make test-packages.
+outdated: ## List what is behind its newest version, with the days since: docs/develop/dependencies.md. Needs the network, and make test-packages.
 	@tools/outdated.sh $(MODULES)
 
 format: ## Format Go code and protos.

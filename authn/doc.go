@@ -10,5 +10,5 @@
 // queued.
 //
 // The caller compares scopes, and handles HTTP except for the value of the Authorization header. The decisions are in
-// docs/authentication.md.
+// docs/platform/authentication.md.
 package authn

@@ -64,7 +64,7 @@ func CanonicalUUID(s string) (string, bool) {
 
 var (
 	// ErrInvalidToken means that the token is rejected. [Authenticator.Authenticate] returns it wrapped in one of the three errors below,
-	// which are for logs: clients get the same response for each (docs/contract.md, "Authentication").
+	// which are for logs: clients get the same response for each (docs/integrate/contract.md, "Authentication").
 	ErrInvalidToken = errors.New("invalid token")
 	// ErrMalformed is an [ErrInvalidToken] for a token that does not have the format. It is not looked up.
 	ErrMalformed = fmt.Errorf("%w: malformed", ErrInvalidToken)

@@ -2,7 +2,7 @@ package authn
 
 import "math/bits"
 
-// A Scope is a permission that a token may carry (docs/contract.md, "Scopes and plan").
+// A Scope is a permission that a token may carry (docs/integrate/contract.md, "Scopes and plan").
 type Scope string
 
 // The scopes that exist.

@@ -151,7 +151,7 @@ func (b *Body) IDs(name string, limit int) []string {
 	return ids
 }
 
-// Bool returns a boolean, or def if the field is absent. Null is a problem (docs/contract.md, "Bodies").
+// Bool returns a boolean, or def if the field is absent. Null is a problem (docs/integrate/contract.md, "Bodies").
 func (b *Body) Bool(name string, def bool) bool {
 	switch value := b.raw(name); string(value) {
 	case "":
@@ -295,7 +295,8 @@ func (r *Request) readBody() ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// isJSON returns whether the Content-Type is JSON. A missing one counts as JSON (docs/contract.md, "Bodies"). Parameters are ignored.
+// isJSON returns whether the Content-Type is JSON. A missing one counts as JSON (docs/integrate/contract.md, "Bodies"). Parameters are
+// ignored.
 func isJSON(contentType []string) bool {
 	if len(contentType) == 0 {
 		return true

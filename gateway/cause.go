@@ -11,7 +11,7 @@ import (
 )
 
 // A Cause is the stable reason of an error response in logs, metrics and traces: "scope", "breaker:fleet". Clients do not get it.
-// docs/errors.md lists all causes.
+// docs/operate/errors.md lists all causes.
 type Cause string
 
 // Causes without the name of a service or limit.

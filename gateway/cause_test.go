@@ -297,9 +297,9 @@ func onlyRequest(t *testing.T, h *harness) map[string]string {
 // A row is the documentation of a cause.
 type row struct{ cause, status, code string }
 
-// docs/errors.md lists all causes with their status and code.
+// docs/operate/errors.md lists all causes with their status and code.
 func TestEveryCauseIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../docs/errors.md")
+	page, err := os.ReadFile("../docs/operate/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestEveryCauseIsDocumented(t *testing.T) {
 	}
 }
 
-// documentedAs returns the cause as in docs/errors.md, with a placeholder for the service or limit.
+// documentedAs returns the cause as in docs/operate/errors.md, with a placeholder for the service or limit.
 func documentedAs(cause string) string {
 	cause = strings.Replace(cause, ":fleet", ":SERVICE", 1)
 	if strings.HasPrefix(cause, "limit:") {
@@ -333,7 +333,7 @@ func documentedAs(cause string) string {
 	return cause
 }
 
-// declared returns the causes in the source, as in docs/errors.md.
+// declared returns the causes in the source, as in docs/operate/errors.md.
 func declared(t *testing.T) []string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "cause.go", nil, 0)

@@ -114,7 +114,7 @@ func TestGatewayRunsNoGoroutines(t *testing.T) {
 	}
 }
 
-// Each request fails two checks, and gets the response of the first (docs/contract.md, "Order of checks").
+// Each request fails two checks, and gets the response of the first (docs/integrate/contract.md, "Order of checks").
 func TestOrderOfChecks(t *testing.T) {
 	h := start(t)
 	cases := []struct {

@@ -6,7 +6,7 @@ import (
 	"opsgate/gateway/jsonw"
 )
 
-// Limits of the details in one response (docs/contract.md, "Errors"): a client may send thousands of unknown names.
+// Limits of the details in one response (docs/integrate/contract.md, "Errors"): a client may send thousands of unknown names.
 const (
 	maxDetails     = 20
 	maxDetailsSize = 8 << 10 // bytes of JSON

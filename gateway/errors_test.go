@@ -24,7 +24,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// everyCode maps each code of a service to the response (docs/contract.md, "Errors").
+// everyCode maps each code of a service to the response (docs/integrate/contract.md, "Errors").
 var everyCode = []struct {
 	code   codes.Code
 	status int

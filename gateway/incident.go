@@ -8,7 +8,7 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// Limits of fields (docs/contract.md, "Bodies").
+// Limits of fields (docs/integrate/contract.md, "Bodies").
 const (
 	maxTitle      = 255
 	maxMessage    = 10_000

@@ -12,7 +12,7 @@ import (
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
-// defaultCheckWindow is how far back checks are listed if the request has no since (docs/contract.md, "Lists and pages").
+// defaultCheckWindow is how far back checks are listed if the request has no since (docs/integrate/contract.md, "Lists and pages").
 const defaultCheckWindow = 24 * time.Hour
 
 // monitoringRoutes returns the routes of monitors.
@@ -83,7 +83,7 @@ func encodeMonitor(w *jsonw.Writer, m *monitoringv1.Monitor) {
 	if m.UptimePercent == nil {
 		w.Null("uptimePercent")
 	} else {
-		w.Float("uptimePercent", math.Round(*m.UptimePercent*1000)/1000) // docs/contract.md, "Values"
+		w.Float("uptimePercent", math.Round(*m.UptimePercent*1000)/1000) // docs/integrate/contract.md, "Values"
 	}
 	w.TimeOrNull("lastCheckAt", m.LastCheckAt)
 	w.TimeOrNull("lastStatusChangeAt", m.LastStatusChangeAt)

@@ -6,7 +6,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// minGzipBytes is the size above which a body is compressed (docs/contract.md, "Caching").
+// minGzipBytes is the size above which a body is compressed (docs/integrate/contract.md, "Caching").
 const minGzipBytes = 1 << 10
 
 // compress returns the body compressed with gzip, in a buffer of the request.

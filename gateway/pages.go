@@ -16,7 +16,7 @@ import (
 
 const docsPath = "/docs/"
 
-// addPages registers the OpenAPI document, the documentation, llms.txt, and the redirects to the documentation (docs/contract.md,
+// addPages registers the OpenAPI document, the documentation, llms.txt, and the redirects to the documentation (docs/integrate/contract.md,
 // "Requests"). They need no token. The redirect of / is temporary, so that / can become a page later.
 func (g *Gateway) addPages(e *gin.Engine) {
 	for path, handle := range map[string]Handler{
@@ -52,7 +52,7 @@ const (
 	minUnused = time.Second
 )
 
-// documentation inserts the base URL of the API into pages and keeps the results, compressed (docs/api-docs.md, "The base URL").
+// documentation inserts the base URL of the API into pages and keeps the results, compressed (docs/develop/api-docs.md, "The base URL").
 type documentation struct {
 	publicURL string // "" if the base URL is that of the request
 

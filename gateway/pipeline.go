@@ -35,8 +35,8 @@ const (
 	stageScope    = "scope"
 )
 
-// The stages of a request, in order (docs/contract.md, "Order of checks"). Requests outside of the API need no token. Requests to the API
-// are authenticated before the route is checked, so that unauthenticated clients cannot enumerate routes.
+// The stages of a request, in order (docs/integrate/contract.md, "Order of checks"). Requests outside of the API need no token. Requests to
+// the API are authenticated before the route is checked, so that unauthenticated clients cannot enumerate routes.
 var (
 	publicStages = []stage{
 		{stageCapacity, (*Gateway).admit, false},
@@ -217,7 +217,7 @@ func limiterUnavailable(err error) *Problem {
 }
 
 // checkRoute rejects requests that match no row. It also rejects paths with dot segments, empty segments or unnecessary escapes, for
-// example an encoded slash, which a path parameter would accept (docs/contract.md, "Requests").
+// example an encoded slash, which a path parameter would accept (docs/integrate/contract.md, "Requests").
 func (g *Gateway) checkRoute(r *Request) error {
 	if u := r.http().URL; u.RawPath != "" || strings.Contains(u.Path, "//") || strings.Contains(u.Path, "/.") {
 		return noRoute()

@@ -10,7 +10,7 @@ import (
 	"opsgate/gateway/jsonw"
 )
 
-// A Problem is an error response (docs/contract.md, "Errors"). Its cause and error are logged and never sent.
+// A Problem is an error response (docs/integrate/contract.md, "Errors"). Its cause and error are logged and never sent.
 type Problem struct {
 	Status     int
 	Code       string            // stable; clients branch on it

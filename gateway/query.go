@@ -13,7 +13,8 @@ import (
 // maxCursorLen is the maximal length of a cursor in the contract with the services.
 const maxCursorLen = 512
 
-// A Query decodes the parameters of a route and collects all problems. Unknown parameters are ignored (docs/contract.md, "Requests").
+// A Query decodes the parameters of a route and collects all problems. Unknown parameters are ignored (docs/integrate/contract.md,
+// "Requests").
 type Query struct {
 	raw      string
 	problems map[string]string

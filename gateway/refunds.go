@@ -145,7 +145,7 @@ func isRefunded(p *Problem) bool {
 }
 
 // refund removes the failed request from the usage in the response, and marks its decision to be refunded after the response
-// (docs/contract.md, "Rate limits").
+// (docs/integrate/contract.md, "Rate limits").
 func (r *Request) refund() {
 	if r.limitSet == nil || !r.decision.Allowed {
 		return

@@ -59,7 +59,7 @@ func (r *Request) caller() (teamID, tokenID string) {
 	return "", ""
 }
 
-// PathID returns the id in the path, in lower case. If it is not a UUID, the error is a 404 (docs/contract.md, "Requests").
+// PathID returns the id in the path, in lower case. If it is not a UUID, the error is a 404 (docs/integrate/contract.md, "Requests").
 func (r *Request) PathID() (string, error) {
 	id, ok := authn.CanonicalUUID(r.gin.Param("id"))
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxRequestIDLen is the maximal length of a client's request id (docs/contract.md, "Caching").
+// maxRequestIDLen is the maximal length of a client's request id (docs/integrate/contract.md, "Caching").
 const maxRequestIDLen = 128
 
 // requestID returns the client's id if it sent exactly one valid id, else a new one. An id that contains a token is not valid, because ids

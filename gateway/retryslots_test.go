@@ -19,7 +19,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// defaultLimits returns the default limits (docs/contract.md, "Rate limits").
+// defaultLimits returns the default limits (docs/integrate/contract.md, "Rate limits").
 func defaultLimits() []ratelimit.Limit {
 	return []ratelimit.Limit{{Name: "second", Requests: 3, Per: time.Second}, {Name: "hour", Requests: 5000, Per: time.Hour}}
 }
@@ -47,7 +47,8 @@ func request(tb testing.TB, g *Gateway) (int, time.Duration) {
 	return w.Code, time.Duration(seconds) * time.Second
 }
 
-// A clientGroup is a number of clients with the same token. Each obeys Retry-After, and sends its next request when the last one was admitted.
+// A clientGroup is a number of clients with the same token. Each obeys Retry-After, and sends its next request when the last one was
+// admitted.
 type clientGroup struct {
 	clients, requests int
 	spread            time.Duration // of random starts; 0 if all start at once
@@ -85,8 +86,8 @@ func (c clientGroup) run(t *testing.T, seed uint64) (took, denials float64) {
 	return took, denials
 }
 
-// With 60 clients, 2 denials per request are impossible: the last clients are admitted after 19 s and no wait is longer than 5 s, which makes
-// 2.3 on average.
+// With 60 clients, 2 denials per request are impossible: the last clients are admitted after 19 s and no wait is longer than 5 s, which
+// makes 2.3 on average.
 func TestObedientClientsUseTheWholeRate(t *testing.T) {
 	for _, c := range []struct {
 		clientGroup

@@ -7,8 +7,8 @@ import (
 )
 
 // textProblem returns the problem of a text, or "". A valid text has 1 to limit characters, at least one of them visible. It has no control
-// characters except line breaks and tabs, and no bidirectional controls (docs/contract.md, "Bodies"). A character is a code point, so a
-// letter with a combining mark and an emoji of several parts count as several.
+// characters except line breaks and tabs, and no bidirectional controls (docs/integrate/contract.md, "Bodies"). A character is a code
+// point, so a letter with a combining mark and an emoji of several parts count as several.
 func textProblem(text string, limit int) string {
 	n, hasVisible := 0, false
 	for _, r := range text {

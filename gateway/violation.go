@@ -10,7 +10,7 @@ import (
 	"opsgate/backendclient"
 )
 
-// maxViolationText is the maximal number of characters of a description in a response (docs/contract.md, "Errors").
+// maxViolationText is the maximal number of characters of a description in a response (docs/integrate/contract.md, "Errors").
 const maxViolationText = 200
 
 var errNoViolation = errors.New("the rejection names no field")
@@ -44,7 +44,7 @@ func detailsOf(violations []backendclient.Violation, row *Route) map[string]stri
 }
 
 // fieldOf returns the field of a violation, or "" if the route has no such field. Path parameters are not fields, because an unknown id is
-// a 404, and neither is a cursor, which is never an error (docs/contract.md, "Lists and pages").
+// a 404, and neither is a cursor, which is never an error (docs/integrate/contract.md, "Lists and pages").
 func (r *Route) fieldOf(v backendclient.Violation) string {
 	path, _, _ := strings.Cut(v.Field, ".")
 	path, _, _ = strings.Cut(path, "[")

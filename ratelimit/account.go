@@ -8,8 +8,8 @@ import (
 )
 
 // An Account is the encoded usage of one token under one policy: a header with the limits, and the state of each limit.
-// docs/rate-limiter.md describes the bytes. [Memory], Redis and the local fallback have the same accounts; redisstore's account.lua has the
-// same codec.
+// docs/develop/rate-limiter.md describes the bytes. [Memory], Redis and the local fallback have the same accounts; redisstore's account.lua
+// has the same codec.
 //
 // A nil account has no usage. Times are µs since 1970 by the clock of the store that decides.
 type Account []byte

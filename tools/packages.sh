@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# packages.sh installs the packages that tests use from npm, PyPI and Maven: docs/dependencies.md. It keeps what is installed until the
-# file that pins it changes.
+# packages.sh installs the packages that tests use from npm, PyPI and Maven: docs/develop/dependencies.md. It keeps what is installed until
+# the file that pins it changes.
 set -euo pipefail
 cd "$(dirname "$0")"
 

@@ -153,8 +153,8 @@ func (w *Writer) Float(name string, value float64) {
 	}
 }
 
-// Time writes a time field in UTC with milliseconds (docs/contract.md, "Values"). A nil value, or one outside of the years 0001 to 9999, is
-// an error.
+// Time writes a time field in UTC with milliseconds (docs/integrate/contract.md, "Values"). A nil value, or one outside of the years 0001
+// to 9999, is an error.
 func (w *Writer) Time(name string, value *timestamppb.Timestamp) {
 	if value == nil {
 		w.Fail(name, "time is absent")

@@ -88,8 +88,8 @@ func TestTokensWithinTheirLimitsAreNotDeniedInOutages(t *testing.T) {
 	})
 }
 
-// Guarantee 10 of docs/store-failure.md: a token that uses at most half of each limit, evenly spread over two to five gateways, is not denied
-// in any schedule of outages.
+// Guarantee 10 of docs/operate/store-failure.md: a token that uses at most half of each limit, evenly spread over two to five gateways, is
+// not denied in any schedule of outages.
 func TestTokensWithinTheirLimitsAreNotDeniedInAnyOutage(t *testing.T) {
 	checkInBubbles(t, func(t *rapid.T) {
 		of := rapid.SampledFrom([]struct {

@@ -12,5 +12,5 @@
 // last returned, and the admissions of this gateway. After an outage, gateways continue to decide by their shares for a pause, in which all
 // of them upload.
 //
-// While the shared store hangs, a few requests wait for its timeout. docs/store-failure.md lists the guarantees and their limits.
+// While the shared store hangs, a few requests wait for its timeout. docs/operate/store-failure.md lists the guarantees and their limits.
 package failover

@@ -99,7 +99,7 @@ func TestUsageSurvivesARestartOfAnEmptyRedis(t *testing.T) {
 }
 
 // A Redis that hangs delays requests by its timeout until the outage begins; local admissions count once when it answers again. On a busy
-// machine an upload may time out too and then not count (docs/store-failure.md), but not three times in a row.
+// machine an upload may time out too and then not count (docs/operate/store-failure.md), but not three times in a row.
 func TestHangingRedisCausesAnOutageAndRecovers(t *testing.T) {
 	for attempt := 1; ; attempt++ {
 		counted, admissions, late := useHangingRedis(t)

@@ -61,7 +61,7 @@ func Policy(t rapid.TB, limits ...ratelimit.Limit) *ratelimit.Policy {
 	return p
 }
 
-// defaultPolicy returns the default policy; docs/contract.md, "Rate limits".
+// defaultPolicy returns the default policy; docs/integrate/contract.md, "Rate limits".
 func defaultPolicy(t rapid.TB) *ratelimit.Policy {
 	return Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
 }

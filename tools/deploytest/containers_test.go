@@ -15,7 +15,8 @@ import (
 // localImages is the registry in the names of images that only the test's Docker daemon has.
 const localImages = "local.example"
 
-// Both images are built from the Dockerfile and run: as docs/install.md does with Docker, as the chart does, and as the compose file does.
+// Both images are built from the Dockerfile and run: as docs/operate/install.md does with Docker, as the chart does, and as the compose
+// file does.
 func TestContainers(t *testing.T) {
 	e := startEngine(t)
 	e.goImage(t, localImages+"/go")
@@ -31,17 +32,17 @@ func TestContainers(t *testing.T) {
 	t.Run("compose", system.test)
 }
 
-// documented returns the commands of a section of docs/install.md.
+// documented returns the commands of a section of docs/operate/install.md.
 func documented(t *testing.T, section string) []string {
 	t.Helper()
-	_, text, _ := strings.Cut(read(t, filepath.Join(root, "docs", "install.md")), "\n## "+section+"\n")
+	_, text, _ := strings.Cut(read(t, filepath.Join(root, "docs", "operate", "install.md")), "\n## "+section+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
 	var commands []string
 	for _, command := range regexp.MustCompile(`(?m)^\$ ((?:.*\\\n)*.*)$`).FindAllStringSubmatch(text, -1) {
 		commands = append(commands, command[1])
 	}
 	if len(commands) == 0 {
-		t.Fatalf("docs/install.md has no commands in %q", section)
+		t.Fatalf("docs/operate/install.md has no commands in %q", section)
 	}
 	return commands
 }
@@ -52,7 +53,7 @@ func documentedCommand(t *testing.T, section, text string) string {
 	commands := documented(t, section)
 	i := slices.IndexFunc(commands, func(c string) bool { return strings.Contains(c, text) })
 	if i < 0 {
-		t.Fatalf("docs/install.md has no command with %q in %q: %q", text, section, commands)
+		t.Fatalf("docs/operate/install.md has no command with %q in %q: %q", text, section, commands)
 	}
 	return commands[i]
 }

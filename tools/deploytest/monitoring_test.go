@@ -84,7 +84,7 @@ func TestRunbookPrefix(t *testing.T) {
 	const prefix = "https://git.example.com/opsgate/blob/main/"
 	_, inside := rules(t, render(t, values(t, "prometheusRule: {enabled: true}")))
 	_, outside := rules(t, render(t, values(t, "prometheusRule: {enabled: true, runbookPrefix: '"+prefix+"'}")))
-	if strings.Count(inside, "docs/runbooks/") < 20 || strings.Contains(inside, "://") {
+	if strings.Count(inside, "docs/operate/runbooks/") < 20 || strings.Contains(inside, "://") {
 		t.Errorf("got\n%s", inside)
 	}
 	if want := prefix + strings.ReplaceAll(strings.TrimSpace(inside), "\n", "\n"+prefix) + "\n"; outside != want {

@@ -32,7 +32,8 @@ func TestUnitsAreValid(t *testing.T) {
 	}
 }
 
-// The exposure level is at most 1.2 of 10, as docs/install.md states: the unit can use the network. The unit of the socket runs no program.
+// The exposure level is at most 1.2 of 10, as docs/operate/install.md states: the unit can use the network. The unit of the socket runs no
+// program.
 func TestUnitIsSandboxed(t *testing.T) {
 	run(t, exec.CommandContext(t.Context(), need(t, "systemd-analyze"), "security", "--offline=true", "--no-pager", "--threshold=12", unit(t)))
 	if text := read(t, root+"/deploy/systemd/opsgate.socket"); strings.Contains(text, "Exec") {
@@ -40,8 +41,8 @@ func TestUnitIsSandboxed(t *testing.T) {
 	}
 }
 
-// systemd-socket-activate passes a socket as systemd does for the unit, whose name of the socket it takes, and starts the gateway at the first
-// connection.
+// systemd-socket-activate passes a socket as systemd does for the unit, whose name of the socket it takes, and starts the gateway at the
+// first connection.
 func TestGatewayServesTheSocketOfSystemd(t *testing.T) {
 	program := need(t, "systemd-socket-activate")
 	address := "127.0.0.1:" + freePort(t)

@@ -25,7 +25,8 @@ const override = `services:
   backend: {build: *build}
 `
 
-// The documented commands start the whole system of the compose file, which shares limits, follows a changed configuration and survives Redis.
+// The documented commands start the whole system of the compose file, which shares limits, follows a changed configuration and survives
+// Redis.
 func (s *system) test(t *testing.T) {
 	s.t = t
 	s.composeImages(t)
@@ -58,7 +59,7 @@ func (s *system) test(t *testing.T) {
 	await(t, func() bool { return len(s.addresses("gateway")) == 2 })
 
 	s.run("stop redis")
-	s.awaitBurst("limits stay in force without Redis", 3, 6) // half of five, rounded up, on each gateway: docs/store-failure.md
+	s.awaitBurst("limits stay in force without Redis", 3, 6) // half of five, rounded up, on each gateway: docs/operate/store-failure.md
 }
 
 func (e *dockerEngine) composeImages(t *testing.T) {
@@ -194,7 +195,8 @@ func (s *system) awaitScraped() {
 	await(s.t, func() bool { return strings.Contains(s.get(s.t, query, "").body, `"2"]`) })
 }
 
-// checkAudited checks that an audit entry has the address that the load balancer received the request from, not the one that the client claims.
+// checkAudited checks that an audit entry has the address that the load balancer received the request from, not the one that the client
+// claims.
 func (s *system) checkAudited() {
 	s.t.Helper()
 	const claimed = "6.6.6.6"

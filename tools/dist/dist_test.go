@@ -169,7 +169,7 @@ func checkLinks(t *testing.T, dir string) {
 	t.Helper()
 	link := regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)`)
 	seen := 0
-	for _, pattern := range []string{"README.md", "SECURITY.md", "docs/*.md", "docs/*/*.md"} {
+	for _, pattern := range []string{"README.md", "SECURITY.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md"} {
 		pages, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			t.Fatal(err)

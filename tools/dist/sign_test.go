@@ -47,7 +47,7 @@ func newKey(t *testing.T) (ed25519.PrivateKey, string) {
 	return key, writeKey(t, t.TempDir(), key)
 }
 
-// checkSignatures verifies the signatures with the commands of docs/install.md, and that no file contains the key.
+// checkSignatures verifies the signatures with the commands of docs/operate/install.md, and that no file contains the key.
 func checkSignatures(t *testing.T, key ed25519.PrivateKey, made map[string][]byte) {
 	t.Helper()
 	public, ok := key.Public().(ed25519.PublicKey)

@@ -14,7 +14,7 @@ import (
 // leftOut are modules that the tags of flagsFile keep out of every program.
 var leftOut = []string{"github.com/ugorji/go/codec"}
 
-// The bounds are the measured sizes on linux/amd64 plus 10 %, in bytes. docs/dependencies.md explains what takes the space.
+// The bounds are the measured sizes on linux/amd64 plus 10 %, in bytes. docs/develop/dependencies.md explains what takes the space.
 func TestProgramsStaySmall(t *testing.T) {
 	dir := t.TempDir()
 	r := release{source: root, version: "1.2.3", revision: revision}

@@ -54,10 +54,10 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 			t.Errorf("%s has no summary or no description", a.Alert)
 		}
 		path, anchor, _ := strings.Cut(a.Annotations["runbook_url"], "#")
-		if !strings.HasPrefix(path, "docs/runbooks/") || !slices.Contains(anchors(t, filepath.Join(root, path)), anchor) {
+		if !strings.HasPrefix(path, "docs/operate/runbooks/") || !slices.Contains(anchors(t, filepath.Join(root, path)), anchor) {
 			t.Errorf("%s: there is no %q", a.Alert, a.Annotations["runbook_url"])
 		}
-		if !strings.Contains(read(t, root+"/docs/runbooks/README.md"), "`"+a.Alert+"`") {
+		if !strings.Contains(read(t, root+"/docs/operate/runbooks/README.md"), "`"+a.Alert+"`") {
 			t.Errorf("the list of runbooks does not have %s", a.Alert)
 		}
 	}

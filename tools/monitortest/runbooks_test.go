@@ -10,7 +10,7 @@ import (
 
 func runbooks(t *testing.T) []string {
 	t.Helper()
-	paths, err := filepath.Glob(root + "/docs/runbooks/*.md")
+	paths, err := filepath.Glob(root + "/docs/operate/runbooks/*.md")
 	must(t, err)
 	if len(paths) < 5 {
 		t.Fatalf("there are only %q", paths)

@@ -1,6 +1,6 @@
 -- account.lua decides a request on a token's account, merges accounts, and refunds an admission. It is the same algorithm as in package
 -- ratelimit, in functions of the same names (account.go, usage.go, rebase.go, shared.go). TestScriptDecidesAsThePackageDoes compares both,
--- byte by byte. docs/rate-limiter.md describes the bytes and the rules.
+-- byte by byte. docs/develop/rate-limiter.md describes the bytes and the rules.
 --
 -- KEYS[1]  the token's account
 -- ARGV[1]  decide, peek, merge or refund;  ARGV[2] the time in µs since 1970, '' for the time of the server

@@ -10,7 +10,7 @@ import (
 )
 
 // Bounds of what a team can store, so that every response is far smaller than the 8 MiB that the gateway accepts
-// (docs/reference-backend.md, "Bounds").
+// (docs/platform/reference-backend.md, "Bounds").
 const (
 	// maxOpenIncidents is the number of open incidents from which a team cannot open another. Monitors still can, one each.
 	maxOpenIncidents = 1000

@@ -23,9 +23,9 @@ type Check struct {
 // ErrMonitorDisabled is returned for a check of a disabled monitor.
 var ErrMonitorDisabled = errors.New("the monitor is disabled")
 
-// RecordCheck stores a check, and in the same transaction what follows from it by the rules of docs/monitors.md: the monitor's status,
-// the incident of its outage with notifications, and audit entries. A check that is older than the monitor's last one only joins the
-// history, and a second check of one time changes nothing. RecordCheck returns ErrNotFound, ErrMonitorDisabled, or an error for an
+// RecordCheck stores a check, and in the same transaction what follows from it by the rules of docs/platform/monitors.md: the monitor's
+// status, the incident of its outage with notifications, and audit entries. A check that is older than the monitor's last one only joins
+// the history, and a second check of one time changes nothing. RecordCheck returns ErrNotFound, ErrMonitorDisabled, or an error for an
 // invalid check, which includes one from the future.
 func (b *Backend) RecordCheck(ctx context.Context, check Check) error {
 	if err := check.validate(b.clock()); err != nil {

@@ -226,10 +226,10 @@ func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 	}
 }
 
-// docs/notifications.md lists the causes that operators see.
+// docs/integrate/notifications.md lists the causes that operators see.
 func TestCausesAreDocumented(t *testing.T) {
 	t.Parallel()
-	page := must(os.ReadFile("../../../../docs/notifications.md"))(t)
+	page := must(os.ReadFile("../../../../docs/integrate/notifications.md"))(t)
 	source := must(os.ReadFile("cause.go"))(t)
 	causes := regexp.MustCompile(`errors\.New\("([^"]+)"\)`).FindAllSubmatch(source, -1)
 	if len(causes) < 8 {
@@ -237,7 +237,7 @@ func TestCausesAreDocumented(t *testing.T) {
 	}
 	for _, cause := range append(causes, [][]byte{nil, []byte("address 10.0.0.1:443 is not allowed")}, [][]byte{nil, []byte("redirects are not followed")}) {
 		if !bytes.Contains(page, []byte("`"+string(cause[1])+"`")) {
-			t.Errorf("docs/notifications.md lacks %q", cause[1])
+			t.Errorf("docs/integrate/notifications.md lacks %q", cause[1])
 		}
 	}
 }

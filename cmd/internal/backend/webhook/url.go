@@ -19,8 +19,8 @@ var domainName = regexp.MustCompile(`(?i)^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)
 const maxDomainName = 253
 
 // CheckURL returns nil if messages may be sent to the URL, else an error that names the broken rule and does not repeat the URL. The rules
-// are in docs/notifications.md; allowHTTP, for demos, accepts plain HTTP and any host and port, such as http://127.0.0.1:3000/hook. The
-// host is not looked up: each connection checks its own address.
+// are in docs/integrate/notifications.md; allowHTTP, for demos, accepts plain HTTP and any host and port, such as
+// http://127.0.0.1:3000/hook. The host is not looked up: each connection checks its own address.
 func CheckURL(text string, allowHTTP bool) error { return newPolicy(allowHTTP).checkURL(text) }
 
 func (p policy) checkURL(text string) error {

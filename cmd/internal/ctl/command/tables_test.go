@@ -68,12 +68,12 @@ func TestCompletionOffersCommandsAndValues(t *testing.T) {
 
 // The page about opsctl has the table of exit codes of the manual page.
 func TestDocumentedExitCodes(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/opsctl.md")
+	page, err := os.ReadFile("../../../../docs/integrate/opsctl.md")
 	must(t, err)
 	_, table, _ := strings.Cut(string(page), "| code | meaning |\n|--:|---|\n")
 	table, _, found := strings.Cut(table, "\n\n")
 	if !found {
-		t.Fatal("docs/opsctl.md has no table of exit codes")
+		t.Fatal("docs/integrate/opsctl.md has no table of exit codes")
 	}
 	manual := (user{}).must(t, "man")
 	_, section, _ := strings.Cut(manual, ".SH EXIT STATUS\n")

@@ -65,7 +65,7 @@ type Options struct {
 type Console interface {
 	// Page serves the document. It is served without a token: the page itself asks the operator for it.
 	Page(w http.ResponseWriter, r *http.Request)
-	// Runbook serves the page of docs/runbooks whose file name is the path value "name". It needs no token either.
+	// Runbook serves the page of docs/operate/runbooks whose file name is the path value "name". It needs no token either.
 	Runbook(w http.ResponseWriter, r *http.Request)
 	Events(w http.ResponseWriter, r *http.Request)
 	// Drain closes the streams of events.

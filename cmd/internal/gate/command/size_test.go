@@ -86,9 +86,9 @@ func TestSizeRefusesWrongNumbers(t *testing.T) {
 	}
 }
 
-// Each example of docs/scaling.md prints what the page shows.
+// Each example of docs/operate/scaling.md prints what the page shows.
 func TestSizePrintsTheExamplesOfTheDocumentation(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/scaling.md")
+	page, err := os.ReadFile("../../../../docs/operate/scaling.md")
 	if err != nil {
 		t.Fatal(err)
 	}

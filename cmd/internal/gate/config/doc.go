@@ -1,9 +1,9 @@
 // Package config loads the gateway's configuration: defaults, the file, OPSGATE_* variables and flags, each of which overrides those
 // before.
 //
-// The tags of the structs define the keys, the variables, the bounds, the JSON Schema and the table in docs/configuration.md. Unknown
-// keys, repeated keys and values out of bounds are problems. All problems are reported together, each with its file and line, or its
-// variable or flag, and its key. A file must not contain secrets; it names a variable or another file.
+// The tags of the structs define the keys, the variables, the bounds, the JSON Schema and the table in docs/operate/configuration.md.
+// Unknown keys, repeated keys and values out of bounds are problems. All problems are reported together, each with its file and line, or
+// its variable or flag, and its key. A file must not contain secrets; it names a variable or another file.
 //
 // A [Loaded] configuration has the origin of each value and a version, and can be compared with that of a running gateway, because some
 // keys take effect only after a restart.

@@ -20,11 +20,11 @@ import (
 	"opsgate/cmd/internal/gate/config"
 )
 
-var update = flag.Bool("update", false, "rewrite the table in docs/configuration.md")
+var update = flag.Bool("update", false, "rewrite the table in docs/operate/configuration.md")
 
 const (
 	exampleFile   = "../../../../deploy/opsgate.yaml"
-	documentation = "../../../../docs/configuration.md"
+	documentation = "../../../../docs/operate/configuration.md"
 )
 
 // The example has every key with its default, because users copy it.

@@ -6,5 +6,5 @@
 // and releases its resources. No goroutine remains.
 //
 // A changed configuration is applied as a whole or not at all: everything that a request needs is in one snapshot. A new
-// snapshot is built while the active one serves; a snapshot never changes. See docs/reload.md.
+// snapshot is built while the active one serves; a snapshot never changes. See docs/operate/reload.md.
 package wiring

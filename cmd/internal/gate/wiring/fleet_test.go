@@ -121,16 +121,16 @@ func TestGatewaysShowEachOther(t *testing.T) {
 // pinged matches a subscription of at least two seconds, in CLIENT LIST. A gateway pings after half a second.
 var pinged = regexp.MustCompile(` age=([2-9]|\d\d+) .* sub=1 .* cmd=ping user=opsgate `)
 
-// The rule of docs/limits.md is all that a gateway needs. With a rule from before there was a fleet, limits work, and the page shows why
-// there is none.
+// The rule of docs/operate/limits.md is all that a gateway needs. With a rule from before there was a fleet, limits work, and the page
+// shows why there is none.
 func TestUserOfRedisNeedsTheDocumentedRule(t *testing.T) {
-	text, err := os.ReadFile(filepath.FromSlash("../../../../docs/limits.md"))
+	text, err := os.ReadFile(filepath.FromSlash("../../../../docs/operate/limits.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := regexp.MustCompile(`(?s)ACL SETUSER opsgate on >PASSWORD (.*?)\n\n`).FindSubmatch(text)
 	if found == nil {
-		t.Fatal("no rule in docs/limits.md")
+		t.Fatal("no rule in docs/operate/limits.md")
 	}
 	documented := strings.Fields(string(found[1]))
 	before := slices.DeleteFunc(slices.Clone(documented), func(word string) bool {

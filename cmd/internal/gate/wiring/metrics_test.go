@@ -82,7 +82,7 @@ func TestMetricsMatchTheirDocumentation(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Errorf("the linter of Prometheus reports %v, %+v", err, problems)
 	}
-	page, err := os.ReadFile(filepath.Join(docs, "metrics.md"))
+	page, err := os.ReadFile(filepath.Join(docs, "operate", "metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func rowsOf(page string) (families map[string]family, values map[string][]string
 }
 
 func TestDocumentsAndQueriesNameExistingMetrics(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(docs, "metrics.md"))
+	page, err := os.ReadFile(filepath.Join(docs, "operate", "metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// docs/audit-actions.md lists exactly the action types of the code and the demo data, and the API description lists the same.
+// docs/integrate/audit-actions.md lists exactly the action types of the code and the demo data, and the API description lists the same.
 func TestAuditActionsAreDocumented(t *testing.T) {
-	page := readPage(t, "docs/audit-actions.md")
+	page := readPage(t, "docs/integrate/audit-actions.md")
 	_, page, _ = strings.Cut(page, "\n## Written by the reference backend\n")
 	backend, dashboard, _ := strings.Cut(page, "\n## Written by a dashboard\n")
 	row := regexp.MustCompile("(?m)^\\| `([a-z_]+\\.[a-z_]+)` \\|")

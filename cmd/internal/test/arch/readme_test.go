@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// The README repeats rows of the table in docs/performance.md.
+// The README repeats rows of the table in docs/operate/performance.md.
 func TestReadmeFiguresAreThoseOfThePerformancePage(t *testing.T) {
 	_, cost, found := strings.Cut(readPage(t, "README.md"), "\n## What it costs\n")
 	if !found {
 		t.Fatal("README.md has no section \"What it costs\"")
 	}
 	section, _, _ := strings.Cut(cost, "\n## ")
-	performance := readPage(t, "docs/performance.md")
+	performance := readPage(t, "docs/operate/performance.md")
 	rows := 0
 	for line := range strings.Lines(section) {
 		row := strings.TrimSpace(line)
@@ -23,7 +23,7 @@ func TestReadmeFiguresAreThoseOfThePerformancePage(t *testing.T) {
 		}
 		rows++
 		if !strings.Contains(performance, "\n"+row) {
-			t.Errorf("docs/performance.md does not have %s", row)
+			t.Errorf("docs/operate/performance.md does not have %s", row)
 		}
 	}
 	if rows != 3 {

@@ -14,8 +14,8 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// cluster is the installation of docs/scaling.md on one machine: a load balancer, two gateways that share a Redis, and three backends
-// behind one DNS name.
+// cluster is the installation of docs/operate/scaling.md on one machine: a load balancer, two gateways that share a Redis, and three
+// backends behind one DNS name.
 type cluster struct {
 	redis    *redistest.Server
 	backends []*backend
@@ -42,8 +42,8 @@ func startCluster(t *testing.T, limits string) *cluster {
 	return c
 }
 
-// startBalancer runs HAProxy in front of gateways, with additional options of its connections to them. It checks /readyz, and retries failed
-// connections on another gateway.
+// startBalancer runs HAProxy in front of gateways, with additional options of its connections to them. It checks /readyz, and retries
+// failed connections on another gateway.
 func startBalancer(t *testing.T, gateways []*gateway, options string) *gateway {
 	t.Helper()
 	program, err := exec.LookPath("haproxy")
@@ -121,8 +121,8 @@ func TestRollingRestart(t *testing.T) {
 	atMost(t, clusterRow, "and in any second afterwards", maxIn(during(admitted, redisGone, time.Now()), time.Second), either(12, 15))
 }
 
-// audit audits the records of the gateways, which have ended, as docs/what-if.md describes. It fails for a window above what is promised.
-// In the short form, gateways on a busy machine may notice an outage too late for that.
+// audit audits the records of the gateways, which have ended, as docs/operate/what-if.md describes. It fails for a window above what is
+// promised. In the short form, gateways on a busy machine may notice an outage too late for that.
 func (c *cluster) audit(t *testing.T) {
 	t.Helper()
 	if !*full {

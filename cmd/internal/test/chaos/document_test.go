@@ -17,7 +17,7 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 	for _, page := range []struct {
 		name string
 		min  int // number of named tests
-	}{{"reliability.md", 50}, {"security.md", 50}, {"adding-an-operation.md", 10}} {
+	}{{"operate/reliability.md", 50}, {"operate/security.md", 50}, {"develop/adding-an-operation.md", 10}} {
 		named := regexp.MustCompile("`(?:([a-z/]+)\\.)?(Test\\w+)`").FindAllStringSubmatch(readPage(t, page.name), -1)
 		for _, name := range named {
 			folder := name[1]
@@ -34,10 +34,10 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 	}
 }
 
-// Each failure in docs/reliability.md, and each control and client behaviour in docs/security.md, names its test.
+// Each failure in docs/operate/reliability.md, and each control and client behaviour in docs/operate/security.md, names its test.
 func TestEveryRowNamesItsTest(t *testing.T) {
-	failures, _, _ := strings.Cut(readPage(t, "reliability.md"), "\n## Measured\n")
-	controls, _, _ := strings.Cut(readPage(t, "security.md"), "\n## Measured\n")
+	failures, _, _ := strings.Cut(readPage(t, "operate/reliability.md"), "\n## Measured\n")
+	controls, _, _ := strings.Cut(readPage(t, "operate/security.md"), "\n## Measured\n")
 	column := "" // heading of the table's last column
 	for line := range strings.Lines(failures + controls) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
@@ -57,7 +57,7 @@ func TestEveryRowNamesItsTest(t *testing.T) {
 
 func readPage(t *testing.T, name string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "docs", name))
+	page, err := os.ReadFile(filepath.Join(root, "docs", filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}

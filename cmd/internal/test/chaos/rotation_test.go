@@ -75,7 +75,8 @@ func (s *rotation) rotateToken(t *testing.T, gateways []*gateway, next string) {
 	}), time.Second)
 }
 
-// rotatePassword replaces the password of Redis by the steps of docs/operations.md, and closes the connections that used the previous one.
+// rotatePassword replaces the password of Redis by the steps of docs/operate/operations.md, and closes the connections that used the
+// previous one.
 func (s *rotation) rotatePassword(t *testing.T, server *redistest.Server, gateways []*gateway, next string) {
 	t.Helper()
 	previous := secretIn(t, s.password)

@@ -33,7 +33,7 @@ const (
 )
 
 // One incident is delivered to many subscribers. Memory does not grow with them, and API calls do not wait for the delivery. The test
-// prints the figures; docs/deliveries.md has those of 10,000 subscribers.
+// prints the figures; docs/develop/deliveries.md has those of 10,000 subscribers.
 func TestManySubscribers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long: make test-all runs it")

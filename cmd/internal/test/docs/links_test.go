@@ -49,7 +49,7 @@ var contractRows = regexp.MustCompile("(?m)^\\| (\\d{3}) \\| `(\\w+)` \\|")
 // codes returns the status of each error code of the contract.
 func codes(t *testing.T) map[string]string {
 	t.Helper()
-	contract, err := os.ReadFile("../../../../docs/contract.md")
+	contract, err := os.ReadFile("../../../../docs/integrate/contract.md")
 	if err != nil {
 		t.Fatal(err)
 	}

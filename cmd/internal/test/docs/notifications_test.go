@@ -25,7 +25,7 @@ import (
 
 const (
 	repository        = "../../../.."
-	notificationsPage = repository + "/docs/notifications.md"
+	notificationsPage = repository + "/docs/integrate/notifications.md"
 	payloadSchema     = repository + "/cmd/internal/backend/webhook/payload.schema.json"
 	python            = repository + "/tools/clients/python/.venv/bin/python"
 )

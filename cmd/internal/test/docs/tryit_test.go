@@ -233,7 +233,7 @@ func TestTryItFitsAPhone(t *testing.T) {
 	}
 }
 
-// knownViolations lists the rules that parts of Swagger UI break which a style sheet cannot correct (docs/api-docs.md, "Try it").
+// knownViolations lists the rules that parts of Swagger UI break which a style sheet cannot correct (docs/develop/api-docs.md, "Try it").
 func knownViolations() []string {
 	return []string{"heading-order", "label", "nested-interactive", "select-name"}
 }

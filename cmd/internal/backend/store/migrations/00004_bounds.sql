@@ -1,4 +1,4 @@
--- What a team can store is bounded, and a query of one team reads few rows of it (docs/reference-backend.md, "Bounds").
+-- What a team can store is bounded, and a query of one team reads few rows of it (docs/platform/reference-backend.md, "Bounds").
 
 -- +goose Up
 -- The open incidents of a team, and for each page whether one makes the page as bad as a status.

@@ -28,7 +28,7 @@ type Finding struct {
 	Verdict string `json:"verdict"`
 	Text    string `json:"text"`
 	Detail  string `json:"detail,omitempty"`
-	Runbook string `json:"runbook"` // page and section in docs/runbooks, such as "limits.md#redis-is-away"
+	Runbook string `json:"runbook"` // page and section in docs/operate/runbooks, such as "limits.md#redis-is-away"
 }
 
 // snapshot is the input of diagnose.

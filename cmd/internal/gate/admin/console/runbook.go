@@ -16,7 +16,7 @@ var (
 	runbookCSS string
 )
 
-// Runbook serves a page of docs/runbooks as HTML, so that the instructions can be read when everything else is unavailable.
+// Runbook serves a page of docs/operate/runbooks as HTML, so that the instructions can be read when everything else is unavailable.
 func (c *Console) Runbook(w http.ResponseWriter, r *http.Request) {
 	body, err := runbookFiles.ReadFile("runbooks/" + r.PathValue("name"))
 	if err != nil {

@@ -35,8 +35,8 @@ func TestLinksLeadToServedPagesOnly(t *testing.T) {
 		"[there](b.md)":                `<a href="b.html">there</a>`,
 		"[here](#a-b)":                 `<a href="#a-b">here</a>`,
 		"[out](https://go.example/x)":  `<a href="https://go.example/x">out</a>`,
-		"see [x.md](../x.md).":         `see docs/x.md.`,
-		"[*all* lines](../x.md#lines)": `<em>all</em> lines (docs/x.md#lines)`,
+		"see [x.md](../x.md).":         `see docs/operate/x.md.`,
+		"[*all* lines](../x.md#lines)": `<em>all</em> lines (docs/operate/x.md#lines)`,
 		"[c.md](c.md)":                 `there is no c.md`,
 		"<b>x</b>":                     `there is HTML in the page`,
 	} {
