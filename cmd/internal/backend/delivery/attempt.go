@@ -96,18 +96,14 @@ func (d *Dispatcher) log(ctx context.Context, o outcome, m Message) {
 	if o.claim.receiver != "" {
 		attributes = append(attributes, slog.String("receiver", o.claim.receiver))
 	}
-	level, text := slog.LevelDebug, "an attempt to deliver a message failed"
+	level, text := slog.LevelWarn, "an attempt to deliver a message failed"
 	switch {
 	case o.kind == dead:
 		level, text = slog.LevelError, "a message could not be delivered"
 	case o.kind == removed:
-		level, text = slog.LevelWarn, "a receiver is gone: its subscriber is removed"
+		text = "a receiver is gone: its subscriber is removed"
 	default:
 		attributes = append(attributes, slog.Time("next_attempt", time.Unix(0, o.next).UTC()))
-		if skipped, ok := d.warns.admit(); ok {
-			level = slog.LevelWarn
-			attributes = append(attributes, slog.Int("at_debug_level", skipped))
-		}
 	}
 	d.options.Logger.LogAttrs(ctx, level, text, attributes...)
 }

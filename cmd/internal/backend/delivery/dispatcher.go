@@ -58,7 +58,6 @@ type Dispatcher struct {
 	options Options
 	tracer  trace.Tracer
 	metrics *metrics
-	warns   *warnings
 	now     func() int64 // of deliveries
 
 	expanded chan struct{}  // has an element after an expansion
@@ -94,7 +93,6 @@ func New(data *store.Store, options Options) *Dispatcher {
 		options: options,
 		tracer:  options.TracerProvider.Tracer("opsgate/cmd/internal/backend/delivery"),
 		metrics: newMetrics(data, options),
-		warns:   &warnings{clock: options.Clock},
 		now:     func() int64 { return options.Clock().UnixNano() },
 
 		expanded: make(chan struct{}, 1),

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opsgate/authn"
 	"opsgate/cmd/internal/backend/audit"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
@@ -35,7 +36,7 @@ type Options struct {
 	Store *store.Store
 	// Clock is that of the backend; nil means time.Now.
 	Clock func() time.Time
-	// Logger receives failures, and once a minute what was refused; nil discards them.
+	// Logger receives failures and refusals, which clients can repeat: it must bound lines. nil discards them.
 	Logger *slog.Logger
 	// Proxies are the networks of proxies whose X-Forwarded-For has the address of the client.
 	Proxies []netip.Prefix
@@ -47,13 +48,13 @@ type Options struct {
 type Pages struct {
 	http.Handler
 
-	store   *store.Store
-	clock   func() time.Time
-	logger  *slog.Logger
-	proxies []netip.Prefix
-	limiter limiter
-	turns   chan struct{}
-	refused *refusals
+	store    *store.Store
+	clock    func() time.Time
+	logger   *slog.Logger
+	proxies  []netip.Prefix
+	limiter  limiter
+	turns    chan struct{}
+	refusals *prometheus.CounterVec
 }
 
 // New returns the pages. The caller's server bounds the time of reading and writing, and uses [Pages.Limit] if clients outside of this
@@ -61,7 +62,7 @@ type Pages struct {
 func New(o Options) *Pages {
 	p := &Pages{
 		store: o.Store, clock: o.Clock, logger: o.Logger, proxies: o.Proxies,
-		limiter: limiter{full: map[netip.Prefix]time.Time{}}, turns: make(chan struct{}, maxActions), refused: newRefusals(o.Registerer),
+		limiter: limiter{full: map[netip.Prefix]time.Time{}}, turns: make(chan struct{}, maxActions), refusals: newRefusals(o.Registerer),
 	}
 	if p.clock == nil {
 		p.clock = time.Now
@@ -81,7 +82,7 @@ func New(o Options) *Pages {
 // limited refuses requests of networks that send too many.
 func (p *Pages) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		network := networkOf(p.clientAddress(r))
+		network := authn.SiteOf(p.clientAddress(r))
 		wait := p.limiter.admit(network, p.clock())
 		if wait == 0 {
 			next.ServeHTTP(w, r)

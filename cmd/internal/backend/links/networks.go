@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+
+	"opsgate/authn"
 )
 
 // Bounds of the clients of one network: the /24 of an IPv4 address, the /48 of an IPv6 address.
@@ -25,15 +27,6 @@ const (
 	// among the calls of teams.
 	maxOpen, maxOpenAll = 16, 64
 )
-
-func networkOf(addr netip.Addr) netip.Prefix {
-	bits := 48
-	if addr.Is4() {
-		bits = 24
-	}
-	network, _ := addr.Prefix(bits) // no error: the length fits the family; the zero Addr has the zero Prefix
-	return network
-}
 
 // parseAddress returns the IP address of a peer, or the zero Addr.
 func parseAddress(peer string) netip.Addr {
@@ -115,7 +108,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		if l.pages.isProxy(addr) {
 			return conn, nil
 		}
-		network := networkOf(addr)
+		network := authn.SiteOf(addr)
 		if l.add(network, 1) <= maxOpen {
 			return &limitedConn{Conn: conn, release: sync.OnceFunc(func() { l.add(network, -1) })}, nil
 		}
