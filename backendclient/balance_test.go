@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,8 +15,6 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/resolver"
-	"google.golang.org/grpc/resolver/manual"
 
 	"opsgate/backendclient"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -45,8 +44,7 @@ func (p *process) getServer(ctx context.Context) (*fleetv1.GetServerResponse, er
 // processes starts n processes, and returns connected clients of all of them.
 func processes(t *testing.T, n int) ([]*process, *backendclient.Clients) {
 	t.Helper()
-	names := manual.NewBuilderWithScheme("names")
-	var addresses []resolver.Address
+	var addresses []string
 	all := make([]*process, n)
 	for i := range all {
 		p := &process{checks: health.NewServer()}
@@ -64,13 +62,10 @@ func processes(t *testing.T, n int) ([]*process, *backendclient.Clients) {
 			p.server.Stop()
 			<-served
 		})
-		addresses = append(addresses, resolver.Address{Addr: listener.Addr().String()})
+		addresses = append(addresses, listener.Addr().String())
 		all[i] = p
 	}
-	names.InitialState(resolver.State{Addresses: addresses})
-	upstreams := at("passthrough:///" + addresses[0].Addr)
-	upstreams.Fleet.Address, upstreams.Identity.Address = "names:///fleet", "names:///identity"
-	clients := dial(t, upstreams, func(o *backendclient.Options) { o.DialOptions = []grpc.DialOption{grpc.WithResolvers(names)} })
+	clients := dial(t, at("static:///"+strings.Join(addresses, ",")))
 	for _, p := range all {
 		eventually(t, clients, func() bool { return p.calls.Load() > 0 })
 	}

@@ -38,9 +38,7 @@ func (c *Clients) newConnection(u *upstream, target Upstream) (*connection, erro
 	}
 	n := &connection{target: target, endpoints: newEndpoints(u, c.options.timing), ended: make(chan struct{})}
 	n.users.Store(1)
-	config, release := serviceConfig(n.endpoints)
-	defer release()
-	options, err := dialOptions(c.options, u, n, config)
+	options, err := dialOptions(c.options, u, n)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", u.service, err)
 	}

@@ -24,14 +24,14 @@ const (
 )
 
 // dialOptions returns the dial options of a connection to a service.
-func dialOptions(o Options, u *upstream, c *connection, serviceConfig string) ([]grpc.DialOption, error) {
+func dialOptions(o Options, u *upstream, c *connection) ([]grpc.DialOption, error) {
 	creds, err := transportCredentials(c.target, u.logger.With(slog.String("service", u.service)))
 	if err != nil {
 		return nil, err
 	}
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
-		withResolvers(c.target, o.timing),
+		withResolvers(c.target, o.timing, c.endpoints),
 		grpc.WithUserAgent("opsgate/" + o.Version),
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 		grpc.WithStaticStreamWindowSize(streamWindow),

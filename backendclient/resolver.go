@@ -28,13 +28,18 @@ const defaultNameServerPort = "53"
 // staticScheme is the scheme of lists of addresses: static:///a:9000,b:9000.
 const staticScheme = "static"
 
-// withResolvers returns the option of the schemes that this package resolves itself.
-func withResolvers(target Upstream, t timing) grpc.DialOption {
+// withResolvers returns the option of a connection's resolvers: for lists of addresses and for names, those of this package, else gRPC's.
+func withResolvers(target Upstream, t timing, s *endpoints) grpc.DialOption {
 	static := staticBuilder{}
 	if target.TLS != nil {
 		static.serverName = target.TLS.ServerName
 	}
-	return grpc.WithResolvers(static, dnsBuilder{interval: t.lookUp, min: t.minLookUp})
+	builders := []resolver.Builder{s.attachTo(static), s.attachTo(dnsBuilder{interval: t.lookUp, min: t.minLookUp})}
+	scheme, _, _ := strings.Cut(target.Address, ":")
+	if registered := resolver.Get(scheme); registered != nil {
+		builders = append(builders, s.attachTo(registered))
+	}
+	return grpc.WithResolvers(builders...)
 }
 
 // staticBuilder resolves a list of addresses. Names in it are resolved for each attempt to connect.

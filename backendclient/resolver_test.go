@@ -1,9 +1,11 @@
 package backendclient_test
 
 import (
+	"context"
 	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,10 +13,12 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
 // A nameServer is a DNS server that returns the same addresses for each name.
@@ -195,6 +199,26 @@ func TestAStaticListIsUsedAtAllAddresses(t *testing.T) {
 	}
 	if a.calls.Load() == 0 || b.calls.Load() == 0 {
 		t.Errorf("%d and %d calls", a.calls.Load(), b.calls.Load())
+	}
+}
+
+func TestAUnixSocketIsCalledAsLocalhost(t *testing.T) {
+	path := t.TempDir() + "/fleet.sock"
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authorities := make(chan []string, 1)
+	(&backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
+		md, _ := metadata.FromIncomingContext(ctx)
+		authorities <- md.Get(":authority")
+		return &fleetv1.GetServerResponse{}, nil
+	}}).serve(t, listener)
+	if err := getServer(t, dial(t, fleetAt("unix://"+path))); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-authorities; !slices.Equal(got, []string{"localhost"}) {
+		t.Errorf("authority %q", got)
 	}
 }
 
