@@ -123,13 +123,13 @@ func (b *leastBusyBalancer) Build(info base.PickerBuildInfo) balancer.Picker {
 	if len(info.ReadySCs) == 0 {
 		return base.NewErrPicker(balancer.ErrNoSubConnAvailable)
 	}
-	return b.endpoints.newPicker(info.ReadySCs)
+	return &b.endpoints.picker
 }
 
 // A picker picks the endpoint with the fewest calls of this gateway in flight, and round robin among equals. Calls to an endpoint that
 // hangs stay in flight, so it soon gets no more of them. Round robin would send it calls until keepalive detects the dead connection.
 type picker struct {
-	inUse atomic.Pointer[[]*endpoint] // not empty
+	inUse atomic.Pointer[[]*endpoint] // not empty once an endpoint was ready
 	calls atomic.Uint32
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/balancer"
-	"google.golang.org/grpc/balancer/base"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
@@ -62,19 +61,17 @@ type endpoint struct {
 	cause string
 }
 
-// endpoints are the endpoints of a connection to a service. They outlive the pickers, which change with each state.
+// endpoints are the endpoints of a connection to a service.
 type endpoints struct {
 	service   string
 	logger    *slog.Logger
 	ejections prometheus.Counter
 	penalty   time.Duration
+	picker    picker // of those that are ready and not ejected
 
 	mu       sync.Mutex
 	all      []*endpoint
 	outliers outliers
-	picker   *picker     // the last one
-	timer    *time.Timer // for the end of the next ejection
-	closed   bool
 }
 
 // newEndpoints returns the endpoints of a connection to the upstream's address.
@@ -99,14 +96,11 @@ func (s *endpoints) add(e *endpoint, connection balancer.SubConn) {
 	s.all = append(s.all, e)
 }
 
-// close stops the timer.
+// close removes all endpoints, so that the ends of ejections are not logged.
 func (s *endpoints) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
-	if s.timer != nil {
-		s.timer.Stop()
-	}
+	s.all, s.outliers.members = nil, nil
 }
 
 // healthFailure is how gRPC's errors of a failed health check begin.
@@ -135,49 +129,23 @@ func (s *endpoints) update(e *endpoint, to balancer.SubConnState) {
 			return
 		}
 	}
-	if state != EndpointReady {
-		s.setMembers(slices.DeleteFunc(slices.Clone(s.outliers.members), func(other *endpoint) bool { return other == e }))
-	}
-	if state != e.state {
-		e.since = time.Now()
-	}
-	e.state, e.cause = state, cause
-}
-
-// newPicker returns a picker of the endpoints with the connections, of which there is at least one.
-func (s *endpoints) newPicker(ready map[balancer.SubConn]base.SubConnInfo) *picker {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var members []*endpoint
-	for _, e := range s.all {
-		if _, is := ready[e.connection]; is {
-			members = append(members, e)
-		}
-	}
-	s.picker = new(picker)
-	s.setMembers(members)
-	return s.picker
-}
-
-// setMembers sets the endpoints that are connected and healthy. The caller holds s.mu.
-func (s *endpoints) setMembers(members []*endpoint) {
-	left, surplus := s.outliers.setMembers(members, time.Now())
+	changed := state != e.state
+	e.state = state
+	ready := slices.DeleteFunc(slices.Clone(s.all), func(e *endpoint) bool { return e.state != EndpointReady })
+	left, surplus := s.outliers.setMembers(ready, time.Now())
 	s.returned(left, "it is no longer connected")
 	s.returned(surplus, "too few others are available")
 	s.publish()
+	if changed {
+		e.since = time.Now()
+	}
+	e.cause = cause
 }
 
-// publish makes the picker use the endpoints that are not ejected, and sets the timer. The caller holds s.mu.
+// publish makes the picker use the endpoints that are not ejected. The caller holds s.mu.
 func (s *endpoints) publish() {
-	inUse := slices.DeleteFunc(slices.Clone(s.outliers.members), (*endpoint).isEjected)
-	if len(inUse) > 0 {
+	if inUse := slices.DeleteFunc(slices.Clone(s.outliers.members), (*endpoint).isEjected); len(inUse) > 0 {
 		s.picker.inUse.Store(&inUse)
-	}
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-	if first := s.outliers.first(); first != nil && !s.closed {
-		s.timer = time.AfterFunc(time.Until(first.ejectedUntil), s.expire)
 	}
 }
 
@@ -239,6 +207,7 @@ func (s *endpoints) failed(e *endpoint, err error) {
 	s.logger.Warn("endpoint is ejected", slog.String("service", s.service), slog.String("address", e.address),
 		slog.String("for", e.ejectedFor.String()), slog.Int("in_a_row", e.ejections), slog.String("because", e.cause))
 	s.publish()
+	time.AfterFunc(e.ejectedFor, s.expire)
 }
 
 // statuses returns the status of each endpoint, by address.

@@ -32,9 +32,8 @@ func TestFailuresThatEject(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := &endpoints{
 				logger: slog.New(slog.DiscardHandler), ejections: prometheus.NewCounter(prometheus.CounterOpts{Name: "x"}),
-				outliers: outliers{unit: time.Minute}, picker: new(picker),
+				outliers: outliers{unit: time.Minute},
 			}
-			defer s.close()
 			bad, good := s.newEndpoint("bad"), s.newEndpoint("good")
 			s.outliers.setMembers([]*endpoint{bad, good}, time.Now())
 			end := bad.done
