@@ -129,35 +129,29 @@ func (b *breaker) refuse(cause error, retryAfter time.Duration) error {
 var errInconclusive = errors.New("inconclusive")
 
 // classify returns err if the service failed, and nil if the service works, which includes rejected calls and responses that are too large.
-// It returns errInconclusive if neither is certain.
+// It returns errInconclusive if neither is certain: the caller canceled, or left the attempt too little time.
 func classify(ctx context.Context, start time.Time, err error) error {
-	if err == nil {
-		return nil
-	}
-	switch code := status.Code(err); code {
-	case codes.Unavailable, codes.Internal, codes.Unknown, codes.DataLoss, codes.Unauthenticated:
-		return ignoreCanceled(ctx, err)
-	case codes.DeadlineExceeded:
-		if deadline, ok := ctx.Deadline(); ok && deadline.Sub(start) < minAttemptTime {
-			return errInconclusive
-		}
-		return ignoreCanceled(ctx, err)
-	case codes.Canceled:
+	code := status.Code(err)
+	deadline, hasDeadline := ctx.Deadline()
+	switch {
+	case code == codes.Canceled:
 		return errInconclusive
-	default:
-		if int(code) >= numCodes {
-			return ignoreCanceled(ctx, err) // not a gRPC code: counts as Unknown
-		}
+	case !isFailure(code):
 		return nil
-	}
-}
-
-// ignoreCanceled returns errInconclusive for an error that follows a cancellation by the caller.
-func ignoreCanceled(ctx context.Context, err error) error {
-	if errors.Is(ctx.Err(), context.Canceled) {
+	case errors.Is(ctx.Err(), context.Canceled), code == codes.DeadlineExceeded && hasDeadline && deadline.Sub(start) < minAttemptTime:
 		return errInconclusive
 	}
 	return err
+}
+
+// isFailure reports whether a code means that the service failed. A code that gRPC does not define counts as Unknown.
+func isFailure(code codes.Code) bool {
+	switch code {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss, codes.Unauthenticated:
+		return true
+	default:
+		return int(code) >= numCodes
+	}
 }
 
 // isSuccess is a callback. It also records the last failure for the callbacks that follow.

@@ -169,23 +169,23 @@ func (s *endpoints) returned(again []*endpoint, because string) {
 // ended ends a call. A failure counts as in flight for the penalty: otherwise an endpoint that fails at once would seem the least
 // busy.
 func (s *endpoints) ended(e *endpoint, info balancer.DoneInfo, late bool) {
-	switch code := status.Code(info.Err); code {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss, codes.Unauthenticated:
+	code := status.Code(info.Err)
+	if isFailure(code) {
 		time.AfterFunc(s.penalty, func() { e.inFlight.Add(-1) })
 		if !inconclusive(code, info.BytesReceived, late) {
 			s.failed(e, info.Err)
 		}
-	default:
-		e.inFlight.Add(-1)
-		if code == codes.Canceled || !info.BytesReceived {
-			return // no answer: gRPC reports no error for a pick whose connection broke before the call
-		}
-		s.outliers.successes.Add(1)
-		if e.failures.Load() > 0 {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.outliers.succeeded(e)
-		}
+		return
+	}
+	e.inFlight.Add(-1)
+	if code == codes.Canceled || !info.BytesReceived {
+		return // no answer: gRPC reports no error for a pick whose connection broke before the call
+	}
+	s.outliers.successes.Add(1)
+	if e.failures.Load() > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.outliers.succeeded(e)
 	}
 }
 

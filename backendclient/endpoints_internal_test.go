@@ -27,6 +27,7 @@ func TestFailuresThatEject(t *testing.T) {
 		{"the caller had little time, and the service answered that it is over", codes.DeadlineExceeded, true, true, 0},
 		{"the call hung", codes.DeadlineExceeded, false, false, 1},
 		{"the stream was reset", codes.Internal, false, false, 1},
+		{"a code that does not exist", codes.Code(42), true, false, 1},
 		{"the caller had little time, and the service failed", codes.Internal, true, true, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
