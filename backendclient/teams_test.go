@@ -159,6 +159,7 @@ func TestABreakerOpenedByOneTeamRefusesOnlyThatTeam(t *testing.T) {
 		for breakerOf(clients).State == backendclient.BreakerClosed && time.Since(begin) < 10*time.Second {
 			time.Sleep(time.Millisecond)
 		}
+		synctest.Wait() // the state is set before it is logged
 		if s := breakerOf(clients); s.State != backendclient.BreakerOpen || s.Team != slow || s.Since.Sub(begin) > 2*time.Second {
 			t.Fatalf("after %v the breaker is %+v", time.Since(begin), s)
 		}
