@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
@@ -54,10 +53,10 @@ func dialOptions(o Options, u *upstream, c *connection) ([]grpc.DialOption, erro
 		// Detect a dead peer while a call waits for it. Idle connections are not pinged: servers with default settings close
 		// connections that ping while idle.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
+
+		grpc.WithChainUnaryInterceptor(u.intercept),
+		grpc.WithChainStreamInterceptor(u.interceptStream(c)),
 	}
-	options = append(options,
-		grpc.WithChainUnaryInterceptor(interceptors.UnaryClientInterceptor(u), u.intercept),
-		grpc.WithChainStreamInterceptor(u.interceptStream(c)))
 	return append(options, o.DialOptions...), nil
 }
 

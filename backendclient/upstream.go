@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
@@ -33,8 +32,8 @@ const (
 
 // An upstream makes the calls to one service. Its typed client uses it as a [grpc.ClientConnInterface].
 //
-// One interceptor does everything except measuring, because each interceptor costs an allocation per call. All attempts of a call share its
-// deadline and its in-flight slot. The breaker counts attempts.
+// One interceptor does everything, because each interceptor costs an allocation per call. All attempts of a call share its deadline and its
+// in-flight slot. The duration metric is of calls; the breaker counts attempts.
 //
 // Streams have no deadline, duration metric or breaker, as they live for days.
 //
@@ -77,40 +76,22 @@ func (u *upstream) intercept(
 	ctx context.Context, fullMethod string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	options ...grpc.CallOption,
 ) error {
-	m, s := u.methods[methodName(fullMethod)], u.settings.Load()
+	start, m, s := time.Now(), u.methods[methodName(fullMethod)], u.settings.Load()
 	attemptCtx, cancel := withDeadline(ctx)
 	defer cancel()
 	failure := u.limit(&call{
 		ctx: attemptCtx, method: m, settings: s, fullMethod: fullMethod, request: request, reply: reply, team: teamOf(request),
-		connection: connection, invoke: invoke, options: s.callOptions(options), attemptStart: time.Now(),
+		connection: connection, invoke: invoke, options: s.callOptions(options), attemptStart: start,
 	})
-	if failure != nil {
-		return newError(ctx.Err(), m, failure)
+	took := time.Since(start)
+	timings.FromContext(ctx).Add(timings.Service, took)
+	if failure == nil {
+		m.observe(ctx, codes.OK, took)
+		return nil
 	}
-	return nil
-}
-
-// ClientReporter implements [interceptors.ClientReportable]. It reports unary calls as their callers see them: all attempts together.
-func (u *upstream) ClientReporter(ctx context.Context, c interceptors.CallMeta) (interceptors.Reporter, context.Context) {
-	return &reporter{ctx: ctx, method: u.methods[c.Method]}, ctx
-}
-
-// A reporter measures one call.
-type reporter struct {
-	interceptors.NoopReporter
-
-	ctx    context.Context
-	method *method
-}
-
-// PostCall implements [interceptors.Reporter].
-func (r *reporter) PostCall(err error, took time.Duration) {
-	timings.FromContext(r.ctx).Add(timings.Service, took)
-	code := codes.OK
-	if failure, ok := err.(*Error); ok { //nolint:errorlint // returned by intercept, not wrapped
-		code = failure.Code
-	}
-	r.method.observe(r.ctx, code, took)
+	err := newError(ctx.Err(), m, failure)
+	m.observe(ctx, err.Code, took)
+	return err
 }
 
 func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
