@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/connectivity"
@@ -112,18 +113,16 @@ func (c *Change) Apply() {
 		}
 		u.setBreaker(c.clients.settings.Load().Breaker, "the address of the service was changed")
 		old.replace()
-		old.release()
 		c.clients.running.Go(func() { old.closeWhenUnused(c.clients.ctx, u.logger.With(slog.String("service", u.service))) })
 	}
 }
 
 // closeWhenUnused closes a replaced connection when its calls have ended, or ctx.
 func (c *connection) closeWhenUnused(ctx context.Context, logger *slog.Logger) {
-	select {
-	case <-c.ended:
-	case <-ctx.Done():
-	}
-	if err := c.grpc.Close(); err != nil {
+	closeOnce := sync.OnceValue(c.grpc.Close)
+	defer context.AfterFunc(ctx, func() { _ = closeOnce() })()
+	c.calls.Lock()
+	if err := closeOnce(); err != nil {
 		logger.WarnContext(ctx, "close the connection to a former address", slog.Any("error", err))
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,9 +22,7 @@ type connection struct {
 	inUse   context.Context //nolint:containedctx // ends when the connection is replaced, and with Clients.Close
 	replace context.CancelFunc
 
-	users atomic.Int64 // calls, and 1 while the connection is in use
-	ended chan struct{}
-	end   sync.Once // closes ended
+	calls sync.RWMutex // calls hold it for reading; a replaced connection waits for the lock, and keeps it
 }
 
 // errReplaced ends the streams of a connection that was replaced. The caller opens a new stream.
@@ -36,8 +33,7 @@ func (c *Clients) newConnection(u *upstream, target Upstream) (*connection, erro
 	if target.Address == "" {
 		return nil, fmt.Errorf("dial %s: no address", u.service)
 	}
-	n := &connection{target: target, endpoints: newEndpoints(u, c.options.timing), ended: make(chan struct{})}
-	n.users.Store(1)
+	n := &connection{target: target, endpoints: newEndpoints(u, c.options.timing)}
 	options, err := dialOptions(c.options, u, n)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", u.service, err)
@@ -49,28 +45,19 @@ func (c *Clients) newConnection(u *upstream, target Upstream) (*connection, erro
 	return n, nil
 }
 
-// acquire returns the current connection, which does not close before its release.
+// acquire returns the current connection. It does not close before the caller unlocks its calls.
 func (u *upstream) acquire() *connection {
 	for {
-		c := u.connection.Load()
-		c.users.Add(1)
-		if c == u.connection.Load() {
+		if c := u.connection.Load(); c.calls.TryRLock() { // it fails if the connection was replaced in between
 			return c
 		}
-		c.release() // it was replaced in between, and may be closed
-	}
-}
-
-func (c *connection) release() {
-	if c.users.Add(-1) == 0 {
-		c.end.Do(func() { close(c.ended) })
 	}
 }
 
 // Invoke implements [grpc.ClientConnInterface].
 func (u *upstream) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
 	c := u.acquire()
-	defer c.release()
+	defer c.calls.RUnlock()
 	return c.grpc.Invoke(ctx, method, request, reply, options...)
 }
 
@@ -79,7 +66,7 @@ func (u *upstream) NewStream(
 	ctx context.Context, description *grpc.StreamDesc, method string, options ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
 	c := u.acquire()
-	defer c.release()
+	defer c.calls.RUnlock()
 	return c.grpc.NewStream(ctx, description, method, options...)
 }
 
