@@ -78,7 +78,7 @@ func TestAnOpenBreakerRefusesUntilItProbes(t *testing.T) {
 		if e.Code != codes.Unavailable || e.Reason != backendclient.ReasonBreakerOpen || e.RetryAfter != 2500*time.Millisecond {
 			t.Errorf("%v, reason %q, retry after %v", e.Code, e.Reason, e.RetryAfter)
 		}
-		if e.Service != "fleet" || e.Method != "GetServer" || e.ByCaller || status.Code(e) != codes.Unavailable {
+		if e.Service != "fleet" || e.Method != "GetServer" || status.Code(e) != codes.Unavailable {
 			t.Errorf("error %+v", e)
 		}
 		if w.attempts.Load() != before {
@@ -130,7 +130,7 @@ func TestAHangingProbeTimesOut(t *testing.T) {
 		ended := make(chan time.Duration, 3)
 		for range 3 {
 			go func() {
-				if e := failure(t, callFor(t, clients, time.Hour)); e.Code != codes.DeadlineExceeded || e.ByCaller {
+				if e := failure(t, callFor(t, clients, time.Hour)); e.Code != codes.DeadlineExceeded {
 					t.Errorf("a probe ended with %v", e)
 				}
 				ended <- time.Since(begin)

@@ -135,7 +135,7 @@ func TestAStreamMovesToTheNewAddressAtOnce(t *testing.T) {
 	upstreams.Identity = after.Upstream
 	move(t, clients, upstreams)
 	_, err := stream.Recv()
-	if e := failure(t, err); e.Code != codes.Unavailable || e.ByCaller {
+	if e := failure(t, err); e.Code != codes.Unavailable {
 		t.Errorf("the stream ended with %v", e)
 	}
 	<-before.ended

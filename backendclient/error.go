@@ -36,14 +36,12 @@ type Violation struct {
 type Error struct {
 	// Service and Method identify the method: "fleet", "GetServer".
 	Service, Method string
-	// Code is the service's code, but Canceled if the caller canceled, and Internal if the response was larger than
-	// Settings.MaxResponseBytes.
+	// Code is the service's code, but Canceled if the caller canceled, and Internal if TooLarge. A service may return Canceled as well: only
+	// if the caller canceled, the error wraps context.Canceled.
 	Code codes.Code
 	// TooLarge is true if the response was larger than Settings.MaxResponseBytes, or a message larger than a limit of the service: its size
 	// depends on the caller's data, so it is no failure of the service. Code is Internal then.
 	TooLarge bool
-	// ByCaller is true if the caller canceled. Code is Canceled then.
-	ByCaller bool
 	// Violations are the invalid fields of the request, at most 100.
 	Violations []Violation
 	// RetryAfter is the wait that the service requests (google.rpc.RetryInfo) or the breaker imposes, 1 s to 1 h; 0 for none.
@@ -77,7 +75,7 @@ func newError(callerErr error, m *method, err error) *Error {
 	}
 	switch {
 	case errors.Is(callerErr, context.Canceled):
-		e.Code, e.ByCaller, e.cause = codes.Canceled, true, callerErr
+		e.Code, e.cause = codes.Canceled, callerErr
 	case e.Code == codes.ResourceExhausted && isTooLarge(s.Message()):
 		e.Code, e.TooLarge = codes.Internal, true
 	case int(e.Code) >= numCodes:

@@ -127,7 +127,7 @@ func TestCodesOfTransportFailures(t *testing.T) {
 				timeout = 300 * time.Millisecond
 			}
 			e := failure(t, callFor(t, clients, timeout))
-			if e.Code != test.code || e.ByCaller || e.Reason != "" {
+			if e.Code != test.code || e.Reason != "" {
 				t.Errorf("%v (%v), want %v", e.Code, e, test.code)
 			}
 			want := backendclient.BreakerClosed

@@ -29,7 +29,7 @@ func TestCallsInFlightAreLimited(t *testing.T) {
 		}
 		begin := time.Now()
 		e := failure(t, call(t, clients))
-		if e.Code != codes.Unavailable || e.Reason != backendclient.ReasonOverloaded || e.RetryAfter != time.Second || e.ByCaller {
+		if e.Code != codes.Unavailable || e.Reason != backendclient.ReasonOverloaded || e.RetryAfter != time.Second {
 			t.Errorf("%v, reason %q, retry after %v", e, e.Reason, e.RetryAfter)
 		}
 		if time.Since(begin) != 0 || w.attempts.Load() != 5 {
