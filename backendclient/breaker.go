@@ -103,7 +103,7 @@ func (b *breaker) do(c *call) error {
 		err, _ := b.attempt(c.ctx, c)
 		return err
 	}
-	return b.refuse(executeErr, retryAfter)
+	return newRefusal(ReasonBreakerOpen, retryAfter, executeErr.Error())
 }
 
 // attempt makes an attempt. It returns its error, and its result for the breaker.
@@ -119,10 +119,6 @@ func (b *breaker) current() BreakerStatus {
 		s.Team = b.failures.onlyTeam()
 	}
 	return s
-}
-
-func (b *breaker) refuse(cause error, retryAfter time.Duration) error {
-	return &refusal{reason: ReasonBreakerOpen, retryAfter: max(retryAfter, minRetryAfter), text: cause.Error()}
 }
 
 // errInconclusive is the class of attempts that count neither as a success nor as a failure of the service.

@@ -60,6 +60,11 @@ type refusal struct {
 	text       string
 }
 
+// newRefusal returns a refusal. A retryAfter of less than minRetryAfter is replaced by that.
+func newRefusal(reason string, retryAfter time.Duration, text string) error {
+	return &refusal{reason: reason, retryAfter: max(retryAfter, minRetryAfter), text: text}
+}
+
 // Error implements error.
 func (r *refusal) Error() string { return r.text }
 

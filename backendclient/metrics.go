@@ -56,20 +56,22 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 
 // upstreamMetrics are the metrics of one service.
 type upstreamMetrics struct {
-	breakers                                *prometheus.GaugeVec // by state
-	overloaded, teamOverloaded, breakerOpen prometheus.Counter
-	retries, withheld, ejections            prometheus.Counter
+	breakers                     *prometheus.GaugeVec          // by state
+	refused                      map[string]prometheus.Counter // by reason of an Error
+	retries, withheld, ejections prometheus.Counter
 }
 
 func (m *metrics) forService(service string) upstreamMetrics {
 	return upstreamMetrics{
-		breakers:       m.breakers.MustCurryWith(prometheus.Labels{"service": service}),
-		overloaded:     m.refused.WithLabelValues(service, "overloaded"),
-		teamOverloaded: m.refused.WithLabelValues(service, "team_overloaded"),
-		breakerOpen:    m.refused.WithLabelValues(service, "breaker_open"),
-		retries:        m.retries.WithLabelValues(service),
-		withheld:       m.withheld.WithLabelValues(service),
-		ejections:      m.ejections.WithLabelValues(service),
+		breakers: m.breakers.MustCurryWith(prometheus.Labels{"service": service}),
+		refused: map[string]prometheus.Counter{
+			ReasonOverloaded:     m.refused.WithLabelValues(service, "overloaded"),
+			ReasonTeamOverloaded: m.refused.WithLabelValues(service, "team_overloaded"),
+			ReasonBreakerOpen:    m.refused.WithLabelValues(service, "breaker_open"),
+		},
+		retries:   m.retries.WithLabelValues(service),
+		withheld:  m.withheld.WithLabelValues(service),
+		ejections: m.ejections.WithLabelValues(service),
 	}
 }
 

@@ -79,7 +79,7 @@ func (u *upstream) intercept(
 	start, m, s := time.Now(), u.methods[methodName(fullMethod)], u.settings.Load()
 	attemptCtx, cancel := withDeadline(ctx)
 	defer cancel()
-	failure := u.limit(&call{
+	failure := u.callWithinLimit(&call{
 		ctx: attemptCtx, method: m, settings: s, fullMethod: fullMethod, request: request, reply: reply, team: teamOf(request),
 		connection: connection, invoke: invoke, options: s.callOptions(options), attemptStart: start,
 	})
@@ -88,6 +88,9 @@ func (u *upstream) intercept(
 	if failure == nil {
 		m.observe(ctx, codes.OK, took)
 		return nil
+	}
+	if refused, ok := failure.(*refusal); ok { //nolint:errorlint // made by this package, not wrapped
+		u.metrics.refused[refused.reason].Inc()
 	}
 	err := newError(ctx.Err(), m, failure)
 	m.observe(ctx, err.Code, took)
@@ -101,31 +104,16 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, defaultTimeout)
 }
 
-// limit makes a call if an in-flight slot is free for its team.
-func (u *upstream) limit(c *call) error {
-	if reason := u.slots.take(c.team, c.settings.MaxInFlight); reason != "" {
-		return u.refuse(c, reason)
+// callWithinLimit makes a call if an in-flight slot is free for its team.
+func (u *upstream) callWithinLimit(c *call) error {
+	switch reason := u.slots.take(c.team, c.settings.MaxInFlight); reason {
+	case ReasonOverloaded:
+		return newRefusal(reason, 0, fmt.Sprintf("the limit of %d calls in flight is reached", c.settings.MaxInFlight))
+	case ReasonTeamOverloaded:
+		return newRefusal(reason, 0, fmt.Sprintf("the team's share of the limit of %d calls in flight is reached", c.settings.MaxInFlight))
 	}
 	defer u.slots.release(c.team)
 	return u.callWithRetries(c)
-}
-
-func (u *upstream) refuse(c *call, reason string) error {
-	counter, format := u.metrics.overloaded, "the limit of %d calls in flight is reached"
-	if reason == ReasonTeamOverloaded {
-		counter, format = u.metrics.teamOverloaded, "the team's share of the limit of %d calls in flight is reached"
-	}
-	counter.Inc()
-	return &refusal{reason: reason, retryAfter: minRetryAfter, text: fmt.Sprintf(format, c.settings.MaxInFlight)}
-}
-
-// attempt makes one attempt if the breaker allows it.
-func (u *upstream) attempt(c *call) error {
-	err := u.breaker.Load().do(c)
-	if refused, ok := err.(*refusal); ok && refused.reason == ReasonBreakerOpen { //nolint:errorlint // made by the breaker, not wrapped
-		u.metrics.breakerOpen.Inc()
-	}
-	return err
 }
 
 // setBreaker replaces the breaker by a closed one with the settings. The reason is logged if it was not closed before.
