@@ -8,21 +8,21 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// An attribution distinguishes a service that does not answer in time from a team whose own calls are slow. A team's attempts that run into
-// their deadline are attributed to the team, and all other failures to the service.
+// An attribution distinguishes a service that does not answer in time from a team whose own calls are slow. It attributes timeouts to the
+// team of the attempt, and all other failures to the service.
 //
-// It holds the times of two teams, whatever the number of teams.
+// Its size does not depend on the number of teams.
 type attribution struct {
 	window time.Duration
 
 	mu                sync.Mutex
-	succeeded, failed latest // failed: the counted failures; team "" for those of the service
+	succeeded, failed latest // failed: the failures that counted, with team "" for those of the service
 }
 
-// count records the result of an attempt, as classify returned it, and returns the result for the breaker. That is errInconclusive for a
+// record records the result of an attempt, as classify returned it, and returns the result for the breaker. That is errInconclusive for a
 // timeout if an attempt of another team that began later succeeded, and the last failure was a timeout of the same team. So while other
 // teams' attempts succeed, the number of counted timeouts of one team is at most one more than that of all other failures.
-func (a *attribution) count(c *call, failure error) error {
+func (a *attribution) record(c *call, failure error) error {
 	if failure == errInconclusive { //nolint:errorlint // classify does not wrap it
 		return failure
 	}
@@ -53,7 +53,7 @@ func (a *attribution) onlyTeam() string {
 	return a.failed.team
 }
 
-// latest is when the latest attempt of a kind began, its team, and when the latest one of another team began.
+// latest is the start of the latest attempt of a kind, with its team, and of the latest one of any other team.
 type latest struct {
 	team        string
 	at, otherAt time.Time
@@ -71,7 +71,7 @@ func (l *latest) add(team string, at time.Time) {
 	}
 }
 
-// except returns when the latest attempt of a team other than the given one began; zero for none.
+// except returns the start of the latest attempt of any team but the given one; zero for none.
 func (l *latest) except(team string) time.Time {
 	if team == l.team {
 		return l.otherAt

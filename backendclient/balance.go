@@ -152,7 +152,7 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	}
 	picked.inFlight.Add(1)
 	if time.Until(deadline) < minAttemptTime {
-		return balancer.PickResult{SubConn: picked.connection, Done: picked.late}, nil
+		return balancer.PickResult{SubConn: picked.connection, Done: picked.doneShort}, nil
 	}
 	return balancer.PickResult{SubConn: picked.connection, Done: picked.done}, nil
 }

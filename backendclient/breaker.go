@@ -50,14 +50,14 @@ type BreakerStatus struct {
 	Team string
 }
 
-// A breaker counts the failures of a service's attempts, and allows no attempts for a while after too many. If only attempts of one team
-// failed, by timeouts, it allows those of other teams.
+// A breaker counts the failures of a service's attempts, and allows no attempts for a while after too many. If all failures were timeouts of
+// one team, it allows the attempts of other teams.
 type breaker struct {
-	settings BreakerSettings
-	circuit  *gobreaker.CircuitBreaker[error]
-	changed  func(b *breaker, state BreakerState, reason string)
-	status   atomic.Pointer[BreakerStatus]
-	failures attribution
+	settings    BreakerSettings
+	circuit     *gobreaker.CircuitBreaker[error]
+	changed     func(b *breaker, state BreakerState, reason string)
+	status      atomic.Pointer[BreakerStatus]
+	attribution attribution
 
 	// Only callbacks use these; gobreaker holds its lock during each.
 	lastFailure  error
@@ -65,12 +65,12 @@ type breaker struct {
 }
 
 func newBreaker(s BreakerSettings, changed func(b *breaker, state BreakerState, reason string)) *breaker {
-	b := &breaker{settings: s, changed: changed, failures: attribution{window: s.Window}}
+	b := &breaker{settings: s, changed: changed, attribution: attribution{window: s.Window}}
 	b.status.Store(&BreakerStatus{State: BreakerClosed, Since: time.Now()})
 	bucket := s.Window / windowBuckets
 	b.circuit = gobreaker.NewCircuitBreaker[error](gobreaker.Settings{
 		MaxRequests:   probes,
-		Interval:      s.Window + bucket, // with one bucket less, an attempt late in a bucket would count for less than Window
+		Interval:      s.Window + bucket, // one bucket more, because the current one is not complete
 		BucketPeriod:  bucket,
 		Timeout:       s.OpenFor,
 		ReadyToTrip:   b.shouldTrip,
@@ -99,7 +99,7 @@ func (b *breaker) do(c *call) error {
 	case !errors.Is(executeErr, gobreaker.ErrTooManyRequests):
 		return err
 	}
-	if team := b.failures.onlyTeam(); team != "" && team != c.team {
+	if team := b.attribution.onlyTeam(); team != "" && team != c.team {
 		err, _ := b.attempt(c.ctx, c)
 		return err
 	}
@@ -109,14 +109,14 @@ func (b *breaker) do(c *call) error {
 // attempt makes an attempt. It returns its error, and its result for the breaker.
 func (b *breaker) attempt(ctx context.Context, c *call) (err, result error) {
 	err = c.attempt(ctx)
-	return err, b.failures.count(c, classify(ctx, c.attemptStart, err))
+	return err, b.attribution.record(c, classify(ctx, c.attemptStart, err))
 }
 
 // current returns the current status.
 func (b *breaker) current() BreakerStatus {
 	s := *b.status.Load()
 	if s.State != BreakerClosed {
-		s.Team = b.failures.onlyTeam()
+		s.Team = b.attribution.onlyTeam()
 	}
 	return s
 }
@@ -150,7 +150,7 @@ func isFailure(code codes.Code) bool {
 	}
 }
 
-// isSuccess is a callback. It also records the last failure for the callbacks that follow.
+// isSuccess is the callback after each attempt. It also records the last failure for the callbacks that follow.
 func (b *breaker) isSuccess(err error) bool {
 	if err != nil {
 		b.lastFailure = err
@@ -158,8 +158,8 @@ func (b *breaker) isSuccess(err error) bool {
 	return err == nil
 }
 
-// shouldTrip is the callback after each failure. It reports whether the failure rate in the window, or the time for which all attempts
-// have failed, opens the breaker.
+// shouldTrip is the callback after each failure. It reports whether the breaker opens: the failure rate in the window is reached, or all
+// attempts have failed for minOutage.
 func (b *breaker) shouldTrip(c gobreaker.Counts) bool {
 	now, minRequests := time.Now(), uint32(b.settings.MinRequests)
 	if c.ConsecutiveFailures <= 1 {
@@ -185,7 +185,7 @@ func (b *breaker) onStateChange(to gobreaker.State) {
 		now.ProbesAt = now.Since.Add(b.settings.OpenFor)
 		now.Cause = causeOf(b.lastFailure)
 		reason = now.Cause
-		if team := b.failures.onlyTeam(); team != "" {
+		if team := b.attribution.onlyTeam(); team != "" {
 			reason += "; only calls of team " + team + " are refused"
 		}
 	case gobreaker.StateHalfOpen:

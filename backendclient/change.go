@@ -41,10 +41,10 @@ func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 		return nil, err
 	}
 	change.awaitReady()
-	for u, n := range change.connections {
-		if inUse := u.connection.Load(); n.grpc.GetState() != connectivity.Ready && inUse.grpc.GetState() == connectivity.Ready {
+	for u, conn := range change.connections {
+		if inUse := u.connection.Load(); conn.grpc.GetState() != connectivity.Ready && inUse.grpc.GetState() == connectivity.Ready {
 			change.Discard()
-			err := fmt.Errorf("%s does not respond, and %s, which is in use, does", n.target.Address, inUse.target.Address)
+			err := fmt.Errorf("%s does not respond, and %s, which is in use, does", conn.target.Address, inUse.target.Address)
 			return nil, &ChangeError{u.service, err}
 		}
 	}
@@ -55,12 +55,12 @@ func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 func (c *Change) awaitReady() {
 	ctx, cancel := context.WithTimeout(c.clients.ctx, readyTimeout)
 	defer cancel()
-	for _, n := range c.connections {
-		n.grpc.Connect()
+	for _, conn := range c.connections {
+		conn.grpc.Connect()
 	}
-	for _, n := range c.connections {
-		for state := n.grpc.GetState(); state != connectivity.Ready && n.grpc.WaitForStateChange(ctx, state); {
-			state = n.grpc.GetState()
+	for _, conn := range c.connections {
+		for state := conn.grpc.GetState(); state != connectivity.Ready && conn.grpc.WaitForStateChange(ctx, state); {
+			state = conn.grpc.GetState()
 		}
 	}
 }
@@ -73,12 +73,12 @@ func (c *Clients) build(upstreams Upstreams) (*Change, error) {
 		if current := u.connection.Load(); current != nil && current.target.equals(target) {
 			continue
 		}
-		n, err := c.newConnection(u, target)
+		conn, err := c.newConnection(u, target)
 		if err != nil {
 			change.Discard()
 			return nil, &ChangeError{u.service, err}
 		}
-		change.connections[u] = n
+		change.connections[u] = conn
 	}
 	return change, nil
 }
@@ -94,9 +94,9 @@ func (u Upstream) equals(other Upstream) bool {
 
 // Discard closes the prepared connections.
 func (c *Change) Discard() {
-	for _, n := range c.connections {
-		n.replace()
-		_ = n.grpc.Close() // it fails only if it was closed before
+	for _, conn := range c.connections {
+		conn.cancel()
+		_ = conn.grpc.Close() // it fails only if it was closed before
 	}
 }
 
@@ -104,15 +104,15 @@ func (c *Change) Discard() {
 // on the old ones end with Unavailable. The breaker of each changed service is closed. Apply must not be concurrent with other methods that
 // change the Clients.
 func (c *Change) Apply() {
-	for u, n := range c.connections {
-		n.grpc.Connect() // gRPC would wait for the first call
-		old := u.connection.Swap(n)
-		u.downtime.update(n.grpc.GetState(), time.Now())
+	for u, conn := range c.connections {
+		conn.grpc.Connect() // gRPC would wait for the first call
+		old := u.connection.Swap(conn)
+		u.downtime.update(conn.grpc.GetState(), time.Now())
 		if old == nil {
 			continue
 		}
 		u.setBreaker(c.clients.settings.Load().Breaker, "the address of the service was changed")
-		old.replace()
+		old.cancel()
 		c.clients.running.Go(func() { old.closeWhenUnused(c.clients.ctx, u.logger.With(slog.String("service", u.service))) })
 	}
 }

@@ -19,8 +19,8 @@ type connection struct {
 	grpc      *grpc.ClientConn
 	endpoints *endpoints
 
-	inUse   context.Context //nolint:containedctx // ends when the connection is replaced, and with Clients.Close
-	replace context.CancelFunc
+	ctx    context.Context //nolint:containedctx // ends when the connection is replaced, and with Clients.Close
+	cancel context.CancelFunc
 
 	calls sync.RWMutex // calls hold it for reading; a replaced connection waits for the lock, and keeps it
 }
@@ -33,16 +33,16 @@ func (c *Clients) newConnection(u *upstream, target Upstream) (*connection, erro
 	if target.Address == "" {
 		return nil, fmt.Errorf("dial %s: no address", u.service)
 	}
-	n := &connection{target: target, endpoints: newEndpoints(u, c.options.timing)}
-	options, err := dialOptions(c.options, u, n)
+	conn := &connection{target: target, endpoints: newEndpoints(u, c.options.intervals)}
+	options, err := dialOptions(c.options, u, conn)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", u.service, err)
 	}
-	if n.grpc, err = grpc.NewClient(target.Address, options...); err != nil {
+	if conn.grpc, err = grpc.NewClient(target.Address, options...); err != nil {
 		return nil, fmt.Errorf("dial %s at %q: %w", u.service, target.Address, err)
 	}
-	n.inUse, n.replace = context.WithCancel(c.ctx)
-	return n, nil
+	conn.ctx, conn.cancel = context.WithCancel(c.ctx)
+	return conn, nil
 }
 
 // acquire returns the current connection. It does not close before the caller unlocks its calls.
@@ -79,11 +79,11 @@ func (u *upstream) interceptStream(c *connection) grpc.StreamClientInterceptor {
 	) (grpc.ClientStream, error) {
 		s := &stream{method: u.methods[methodName(fullMethod)], caller: ctx, connection: c}
 		ctx, s.cancel = context.WithCancel(ctx)
-		stop := context.AfterFunc(c.inUse, s.cancel)
+		stop := context.AfterFunc(c.ctx, s.cancel)
 		context.AfterFunc(ctx, func() { stop() })
 		inner, err := open(ctx, description, cc, fullMethod, u.settings.Load().callOptions(options)...)
 		if err != nil {
-			return nil, s.failed(err)
+			return nil, s.fail(err)
 		}
 		s.ClientStream = inner
 		return s, nil
@@ -109,12 +109,12 @@ func (s *stream) RecvMsg(message any) error {
 		s.cancel()
 		return err
 	}
-	return s.failed(err)
+	return s.fail(err)
 }
 
-// failed ends the stream and returns its error.
-func (s *stream) failed(err error) error {
-	if status.Code(err) == codes.Canceled && s.connection.inUse.Err() != nil {
+// fail ends the stream, and returns its error.
+func (s *stream) fail(err error) error {
+	if status.Code(err) == codes.Canceled && s.connection.ctx.Err() != nil {
 		err = errReplaced
 	}
 	s.cancel()

@@ -30,7 +30,7 @@ func dialOptions(o Options, u *upstream, c *connection) ([]grpc.DialOption, erro
 	}
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
-		withResolvers(c.target, o.timing, c.endpoints),
+		withResolvers(c.target, o.intervals, c.endpoints),
 		grpc.WithUserAgent("opsgate/" + o.Version),
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 		grpc.WithStaticStreamWindowSize(streamWindow),

@@ -48,14 +48,15 @@ type EndpointStatus struct {
 
 // An endpoint is an address of a service with its connection.
 type endpoint struct {
-	outlier
+	history
 
 	address    string
 	connection balancer.SubConn
 	inFlight   atomic.Int32
-	done, late func(balancer.DoneInfo) // end a call; late is for calls that had little time from the start
+	done       func(balancer.DoneInfo) // ends a call
+	doneShort  func(balancer.DoneInfo) // ends a call that had little time from the start
 
-	// Guarded by endpoints.mu, like the outlier.
+	// Guarded by endpoints.mu, like the history.
 	state EndpointState // of the connection: not EndpointEjected
 	since time.Time     // of the state or of the ejection
 	cause string
@@ -75,17 +76,17 @@ type endpoints struct {
 }
 
 // newEndpoints returns the endpoints of a connection to the upstream's address.
-func newEndpoints(u *upstream, t timing) *endpoints {
+func newEndpoints(u *upstream, i intervals) *endpoints {
 	return &endpoints{
-		service: u.service, logger: u.logger, ejections: u.metrics.ejections, penalty: t.penalty, outliers: outliers{unit: t.ejection},
+		service: u.service, logger: u.logger, ejections: u.metrics.ejections, penalty: i.penalty, outliers: outliers{unit: i.ejection},
 	}
 }
 
 // newEndpoint returns an endpoint that is not one of the endpoints yet.
 func (s *endpoints) newEndpoint(address string) *endpoint {
 	e := &endpoint{address: address, state: EndpointConnecting, since: time.Now()}
-	e.done = func(info balancer.DoneInfo) { s.ended(e, info, false) }
-	e.late = func(info balancer.DoneInfo) { s.ended(e, info, true) }
+	e.done = func(info balancer.DoneInfo) { s.endCall(e, info, false) }
+	e.doneShort = func(info balancer.DoneInfo) { s.endCall(e, info, true) }
 	return e
 }
 
@@ -133,8 +134,8 @@ func (s *endpoints) update(e *endpoint, to balancer.SubConnState) {
 	e.state = state
 	ready := slices.DeleteFunc(slices.Clone(s.all), func(e *endpoint) bool { return e.state != EndpointReady })
 	left, surplus := s.outliers.setMembers(ready, time.Now())
-	s.returned(left, "it is no longer connected")
-	s.returned(surplus, "too few others are available")
+	s.readmitted(left, "it is no longer connected")
+	s.readmitted(surplus, "too few others are available")
 	s.publish()
 	if changed {
 		e.since = time.Now()
@@ -153,26 +154,25 @@ func (s *endpoints) publish() {
 func (s *endpoints) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.returned(s.outliers.expire(time.Now()), "its time is over")
+	s.readmitted(s.outliers.expire(time.Now()), "its time is over")
 	s.publish()
 }
 
-// returned records that the endpoints get calls again. The caller holds s.mu.
-func (s *endpoints) returned(again []*endpoint, because string) {
-	for _, e := range again {
+// readmitted records that the endpoints get calls again. The caller holds s.mu.
+func (s *endpoints) readmitted(endpoints []*endpoint, because string) {
+	for _, e := range endpoints {
 		e.since, e.cause = time.Now(), ""
 		s.logger.Info("endpoint is no longer ejected", slog.String("service", s.service), slog.String("address", e.address),
 			slog.String("because", because))
 	}
 }
 
-// ended ends a call. A failure counts as in flight for the penalty: otherwise an endpoint that fails at once would seem the least
-// busy.
-func (s *endpoints) ended(e *endpoint, info balancer.DoneInfo, late bool) {
+// endCall ends a call. A failure counts as in flight for the penalty: otherwise an endpoint that fails at once would seem the least busy.
+func (s *endpoints) endCall(e *endpoint, info balancer.DoneInfo, short bool) {
 	code := status.Code(info.Err)
 	if isFailure(code) {
 		time.AfterFunc(s.penalty, func() { e.inFlight.Add(-1) })
-		if !inconclusive(code, info.BytesReceived, late) {
+		if !inconclusive(code, info.BytesReceived, short) {
 			s.failed(e, info.Err)
 		}
 		return
@@ -189,10 +189,11 @@ func (s *endpoints) ended(e *endpoint, info balancer.DoneInfo, late bool) {
 	}
 }
 
-// inconclusive reports whether a failure is no sign of a bad endpoint: the call had little time, which the caller spent elsewhere, or its
-// connection broke. Calls on a broken connection may end before, between and after the change of its state, and after that of the next one.
-func inconclusive(code codes.Code, bytesReceived, late bool) bool {
-	return code == codes.DeadlineExceeded && late || code == codes.Unavailable && !bytesReceived
+// inconclusive reports whether a failure is no sign of a bad endpoint: the call had little time from the start, or its connection broke. A
+// broken connection is recognized by the error, as calls may end before the state of the endpoint changes, and after its next connection is
+// ready.
+func inconclusive(code codes.Code, bytesReceived, short bool) bool {
+	return code == codes.DeadlineExceeded && short || code == codes.Unavailable && !bytesReceived
 }
 
 // failed records a failed call, and ejects the endpoint if it is an outlier.

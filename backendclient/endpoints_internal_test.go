@@ -16,10 +16,10 @@ import (
 // endpoint. The other endpoint answers all calls.
 func TestFailuresThatEject(t *testing.T) {
 	for _, test := range []struct {
-		name           string
-		code           codes.Code
-		received, late bool
-		ejections      int
+		name            string
+		code            codes.Code
+		received, short bool
+		ejections       int
 	}{
 		{"the connection broke", codes.Unavailable, false, false, 0},
 		{"the service answered that it is unavailable", codes.Unavailable, true, false, 1},
@@ -38,8 +38,8 @@ func TestFailuresThatEject(t *testing.T) {
 			bad, good := s.newEndpoint("bad"), s.newEndpoint("good")
 			s.outliers.setMembers([]*endpoint{bad, good}, time.Now())
 			end := bad.done
-			if test.late {
-				end = bad.late
+			if test.short {
+				end = bad.doneShort
 			}
 			for range 2 * minFailures {
 				end(balancer.DoneInfo{Err: status.Error(test.code, "x"), BytesReceived: test.received})

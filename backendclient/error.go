@@ -87,14 +87,14 @@ func newError(callerErr error, m *method, err error) *Error {
 		e.Code = codes.Unknown // gRPC's rule for codes that do not exist
 	}
 	for _, detail := range s.Details() {
-		e.add(detail)
+		e.addDetail(detail)
 	}
 	e.status = withCode(s, e.Code)
 	return e
 }
 
-// add copies a detail of the status.
-func (e *Error) add(detail any) {
+// addDetail copies a detail of the status.
+func (e *Error) addDetail(detail any) {
 	switch d := detail.(type) {
 	case *errdetails.BadRequest:
 		for _, v := range d.GetFieldViolations() {

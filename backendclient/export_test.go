@@ -18,8 +18,8 @@ func ConnectionOf(c *Clients, fullName string) *grpc.ClientConn {
 
 // Quicken shortens the intervals of clients.
 func Quicken(o *Options) {
-	o.timing = timing{ejection: 200 * time.Millisecond, penalty: time.Millisecond, lookUp: 50 * time.Millisecond, minLookUp: 5 * time.Millisecond}
+	o.intervals = intervals{ejection: 200 * time.Millisecond, penalty: time.Millisecond, lookup: 50 * time.Millisecond, minLookup: 5 * time.Millisecond}
 }
 
-// LookUpEvery replaces the interval of look-ups.
-func LookUpEvery(o *Options, d time.Duration) { o.timing.lookUp = d }
+// LookupEvery replaces the interval of lookups.
+func LookupEvery(o *Options, d time.Duration) { o.intervals.lookup = d }

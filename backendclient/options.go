@@ -42,20 +42,22 @@ type Options struct {
 	// DialOptions are added to the package's own dial options and take precedence.
 	DialOptions []grpc.DialOption
 
-	timing timing // tests replace it
+	intervals intervals // tests replace them
 }
 
-// timing are intervals.
-type timing struct {
+// intervals are how long and how often the package waits.
+type intervals struct {
 	ejection          time.Duration // length of a first ejection
 	penalty           time.Duration // see failurePenalty
-	lookUp, minLookUp time.Duration // see lookUpInterval
+	lookup, minLookup time.Duration // see lookupInterval
 }
 
 func (o Options) withDefaults() Options {
 	o.Settings = cmp.Or(o.Settings, DefaultSettings())
 	o.Version = cmp.Or(o.Version, "dev")
-	o.timing = cmp.Or(o.timing, timing{ejection: ejectionUnit, penalty: failurePenalty, lookUp: lookUpInterval, minLookUp: minLookUpInterval})
+	o.intervals = cmp.Or(o.intervals, intervals{
+		ejection: ejectionUnit, penalty: failurePenalty, lookup: lookupInterval, minLookup: minLookupInterval,
+	})
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

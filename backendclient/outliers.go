@@ -27,48 +27,48 @@ const (
 //	in use  → ejected  its last minFailures calls failed, the others work, and at most half of the members are ejected afterwards
 //	ejected → in use   its time is over, it loses its connection, or others do and more than half of the members would be ejected
 //
-// Members are the endpoints that are connected and healthy. The caller serializes the methods, except success.
+// Members are the endpoints that are connected and healthy. The methods are not safe for concurrent use.
 type outliers struct {
 	unit    time.Duration // length of a first ejection
 	members []*endpoint
 
-	successes   atomic.Int64
-	interrupted int64 // failures that a success of the same endpoint followed
+	successes         atomic.Int64 // of all endpoints
+	recoveredFailures int64        // failures of endpoints that have succeeded again
 }
 
-// An outlier is the history of an endpoint.
-type outlier struct {
-	failures    atomic.Int32 // in a row
-	successes   int64        // of all endpoints, at the first of the failures
-	interrupted int64        // likewise
+// A history is what outliers records of an endpoint.
+type history struct {
+	failures         atomic.Int32 // in a row
+	successesBefore  int64        // outliers.successes at the first of these failures
+	recoveriesBefore int64        // outliers.recoveredFailures at the first of these failures
 
 	ejectedUntil time.Time // zero while in use
 	ejectedFor   time.Duration
 	ejections    int // in a row
-	returnedAt   time.Time
+	readmittedAt time.Time
 }
 
-func (o *outlier) isEjected() bool { return !o.ejectedUntil.IsZero() }
+func (h *history) isEjected() bool { return !h.ejectedUntil.IsZero() }
 
 // succeeded records a successful call that followed a failed one.
 func (s *outliers) succeeded(e *endpoint) {
-	if !e.isEjected() { // else it is a call from before
-		s.interrupted += int64(e.failures.Swap(0))
+	if !e.isEjected() { // else the call began before the ejection
+		s.recoveredFailures += int64(e.failures.Swap(0))
 	}
 }
 
-// failed records a failed call, and reports whether it ejects the endpoint.
+// failed records a failed call, and reports whether the endpoint is ejected for it.
 func (s *outliers) failed(e *endpoint, now time.Time) (ejected bool) {
 	if e.isEjected() || !slices.Contains(s.members, e) {
-		return false // a call from before
+		return false // the call began before the ejection, or on a former connection
 	}
 	if e.failures.Load() == 0 {
-		e.outlier.successes, e.outlier.interrupted = s.successes.Load(), s.interrupted
+		e.successesBefore, e.recoveriesBefore = s.successes.Load(), s.recoveredFailures
 	}
-	if e.failures.Add(1) < minFailures || !s.othersWork(e) || 2*(s.ejected()+1) > len(s.members) {
+	if e.failures.Add(1) < minFailures || !s.othersWork(e) || 2*(s.numEjected()+1) > len(s.members) {
 		return false
 	}
-	if now.Sub(e.returnedAt) >= e.ejectedFor { // it was in use for as long as it had been ejected
+	if now.Sub(e.readmittedAt) >= e.ejectedFor { // it was in use for as long as it had been ejected
 		e.ejections = 0
 	}
 	e.ejections++
@@ -77,14 +77,14 @@ func (s *outliers) failed(e *endpoint, now time.Time) (ejected bool) {
 	return true
 }
 
-// othersWork reports whether calls to other endpoints succeeded since the first of the failures in a row. Endpoints that only fail do not
-// count: they may be outliers as well.
+// othersWork reports whether calls to other endpoints succeeded since the first of the endpoint's failures in a row. Endpoints that only
+// fail do not count: they may be outliers as well.
 func (s *outliers) othersWork(e *endpoint) bool {
-	successes, failures := s.successes.Load()-e.outlier.successes, s.interrupted-e.outlier.interrupted
+	successes, failures := s.successes.Load()-e.successesBefore, s.recoveredFailures-e.recoveriesBefore
 	return successes >= minSuccesses && float64(failures) <= maxFailureRatio*float64(successes)
 }
 
-func (s *outliers) ejected() (n int) {
+func (s *outliers) numEjected() (n int) {
 	for _, e := range s.members {
 		if e.isEjected() {
 			n++
@@ -93,10 +93,10 @@ func (s *outliers) ejected() (n int) {
 	return n
 }
 
-// end ends an ejection.
-func (o *outlier) end(now time.Time) {
-	o.ejectedUntil, o.returnedAt = time.Time{}, now
-	o.failures.Store(0)
+// readmit ends an ejection.
+func (h *history) readmit(now time.Time) {
+	h.ejectedUntil, h.readmittedAt = time.Time{}, now
+	h.failures.Store(0)
 }
 
 // setMembers replaces the members. It returns those whose ejection ends because they left, and those whose ejection ends because too many
@@ -108,30 +108,30 @@ func (s *outliers) setMembers(members []*endpoint, now time.Time) (left, surplus
 		}
 		if e.isEjected() {
 			left = append(left, e)
-			e.end(now)
+			e.readmit(now)
 		}
 		e.failures.Store(0) // the next connection may be to another process
 	}
 	s.members = members
-	for 2*s.ejected() > len(members) {
-		first := s.first()
-		first.end(now)
+	for 2*s.numEjected() > len(members) {
+		first := s.firstToExpire()
+		first.readmit(now)
 		surplus = append(surplus, first)
 	}
 	return left, surplus
 }
 
-// expire returns the endpoints whose ejection has ended.
-func (s *outliers) expire(now time.Time) (again []*endpoint) {
-	for e := s.first(); e != nil && !now.Before(e.ejectedUntil); e = s.first() {
-		e.end(now)
-		again = append(again, e)
+// expire ends the ejections whose time is over, and returns their endpoints.
+func (s *outliers) expire(now time.Time) (readmitted []*endpoint) {
+	for e := s.firstToExpire(); e != nil && !now.Before(e.ejectedUntil); e = s.firstToExpire() {
+		e.readmit(now)
+		readmitted = append(readmitted, e)
 	}
-	return again
+	return readmitted
 }
 
-// first returns the endpoint whose ejection ends first, or nil if none is ejected.
-func (s *outliers) first() (first *endpoint) {
+// firstToExpire returns the endpoint whose ejection ends first, or nil if none is ejected.
+func (s *outliers) firstToExpire() (first *endpoint) {
 	for _, e := range s.members {
 		if e.isEjected() && (first == nil || e.ejectedUntil.Before(first.ejectedUntil)) {
 			first = e

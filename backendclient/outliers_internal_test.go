@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A history is the model of outliers: it keeps every call, and finds out from all of them whether an endpoint is an outlier.
-type history struct {
+// A callLog is the model of outliers: it keeps every call, and finds out from all of them whether an endpoint is an outlier.
+type callLog struct {
 	calls []callOf
 	now   time.Time
 }
@@ -20,7 +20,7 @@ type callOf struct {
 }
 
 // isOutlier reports whether the last calls of an endpoint failed while those of others succeeded.
-func (h *history) isOutlier(endpoint int) bool {
+func (h *callLog) isOutlier(endpoint int) bool {
 	failures, first := 0, len(h.calls)
 	for i, c := range slices.Backward(h.calls) {
 		if c.endpoint != endpoint {
@@ -52,7 +52,7 @@ func (h *history) isOutlier(endpoint int) bool {
 func TestOutliersAreEjectedExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const unit = 10 * time.Second
-		h := &history{now: time.Unix(1_800_000_000, 0)}
+		h := &callLog{now: time.Unix(1_800_000_000, 0)}
 		s := &outliers{unit: unit}
 		all := make([]*endpoint, rapid.IntRange(1, 5).Draw(t, "endpoints"))
 		for i := range all {

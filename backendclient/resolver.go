@@ -16,10 +16,10 @@ import (
 
 // When a name is looked up.
 const (
-	// lookUpInterval is the time from one look-up of a name to the next.
-	lookUpInterval = 10 * time.Second
-	// minLookUpInterval is the same after a connection broke, and while no address is known.
-	minLookUpInterval = time.Second
+	// lookupInterval is the time from one lookup of a name to the next.
+	lookupInterval = 10 * time.Second
+	// minLookupInterval is that time after a connection broke, and while no address is known.
+	minLookupInterval = time.Second
 )
 
 // defaultNameServerPort is the port of a name server in dns://server/name:port without a port.
@@ -29,12 +29,12 @@ const defaultNameServerPort = "53"
 const staticScheme = "static"
 
 // withResolvers returns the option of a connection's resolvers: for lists of addresses and for names, those of this package, else gRPC's.
-func withResolvers(target Upstream, t timing, s *endpoints) grpc.DialOption {
+func withResolvers(target Upstream, i intervals, s *endpoints) grpc.DialOption {
 	static := staticBuilder{}
 	if target.TLS != nil {
 		static.serverName = target.TLS.ServerName
 	}
-	builders := []resolver.Builder{s.attachTo(static), s.attachTo(dnsBuilder{interval: t.lookUp, min: t.minLookUp})}
+	builders := []resolver.Builder{s.attachTo(static), s.attachTo(dnsBuilder{interval: i.lookup, min: i.minLookup})}
 	scheme, _, _ := strings.Cut(target.Address, ":")
 	if registered := resolver.Get(scheme); registered != nil {
 		builders = append(builders, s.attachTo(registered))
@@ -58,7 +58,7 @@ func (b staticBuilder) Build(target resolver.Target, cc resolver.ClientConn, _ r
 			return nil, fmt.Errorf("address in a static list: %w", err)
 		}
 		a := resolver.Address{Addr: address}
-		if b.serverName == "" { // gRPC would expect the whole list as name in the certificate; else it expects the configured name
+		if b.serverName == "" { // without a name of its own, gRPC would expect the whole list as name in the certificate
 			a.ServerName = address
 		}
 		addresses = append(addresses, a)
@@ -88,15 +88,15 @@ func (b dnsBuilder) Build(target resolver.Target, cc resolver.ClientConn, _ reso
 	if net.ParseIP(host) != nil {
 		return noResolver{}, cc.UpdateState(resolver.State{Addresses: []resolver.Address{{Addr: target.Endpoint()}}})
 	}
-	r := &dnsResolver{dnsBuilder: b, host: host, port: port, cc: cc, names: namesFrom(target.URL.Host), now: make(chan struct{}, 1)}
+	r := &dnsResolver{dnsBuilder: b, host: host, port: port, cc: cc, dns: newNetResolver(target.URL.Host), wake: make(chan struct{}, 1)}
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(context.Background())
 	r.running.Go(func() { r.run(ctx) })
 	return r, nil
 }
 
-// namesFrom returns a resolver that asks a name server, or those of the system for "".
-func namesFrom(server string) *net.Resolver {
+// newNetResolver returns a resolver that asks a name server, or those of the system for "".
+func newNetResolver(server string) *net.Resolver {
 	if server != "" {
 		if _, _, err := net.SplitHostPort(server); err != nil {
 			server = net.JoinHostPort(strings.Trim(server, "[]"), defaultNameServerPort)
@@ -118,9 +118,9 @@ type dnsResolver struct {
 
 	host, port string
 	cc         resolver.ClientConn
-	names      *net.Resolver
-	known      bool          // a look-up has returned addresses
-	now        chan struct{} // requests a look-up
+	dns        *net.Resolver
+	known      bool          // a lookup has returned addresses
+	wake       chan struct{} // requests a lookup
 	stop       context.CancelFunc
 	running    sync.WaitGroup
 }
@@ -128,7 +128,7 @@ type dnsResolver struct {
 // ResolveNow implements [resolver.Resolver]. gRPC calls it when a connection breaks or cannot be made.
 func (r *dnsResolver) ResolveNow(resolver.ResolveNowOptions) {
 	select {
-	case r.now <- struct{}{}:
+	case r.wake <- struct{}{}:
 	default:
 	}
 }
@@ -141,8 +141,8 @@ func (r *dnsResolver) Close() {
 
 func (r *dnsResolver) run(ctx context.Context) {
 	for {
-		earliest, next := time.After(r.min), time.After(r.interval) // from the begin of the look-up
-		r.lookUp(ctx)
+		earliest, next := time.After(r.min), time.After(r.interval) // from the start of the lookup
+		r.lookup(ctx)
 		select {
 		case <-earliest:
 		case <-ctx.Done():
@@ -152,7 +152,7 @@ func (r *dnsResolver) run(ctx context.Context) {
 			continue
 		}
 		select {
-		case <-r.now:
+		case <-r.wake:
 		case <-next:
 		case <-ctx.Done():
 			return
@@ -160,11 +160,11 @@ func (r *dnsResolver) run(ctx context.Context) {
 	}
 }
 
-// lookUp looks the name up, and passes its addresses to gRPC. A failed look-up, or one without addresses, changes no address.
-func (r *dnsResolver) lookUp(ctx context.Context) {
+// lookup looks the name up, and passes its addresses to gRPC. A failed lookup, or one without addresses, changes no address.
+func (r *dnsResolver) lookup(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.interval)
 	defer cancel()
-	hosts, err := r.names.LookupHost(ctx, r.host)
+	hosts, err := r.dns.LookupHost(ctx, r.host)
 	if err != nil || len(hosts) == 0 {
 		r.cc.ReportError(cmp.Or(err, errors.New("the name has no address")))
 		return

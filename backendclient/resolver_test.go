@@ -26,7 +26,7 @@ type nameServer struct {
 	address   string
 	addresses atomic.Pointer[[]string] // an empty list is an answer without addresses
 	code      atomic.Uint32            // dnsmessage.RCode
-	lookUps   atomic.Int64
+	lookups   atomic.Int64
 }
 
 func startNameServer(t *testing.T, addresses ...string) *nameServer {
@@ -69,7 +69,7 @@ func (s *nameServer) answer(message []byte) ([]byte, error) {
 				Body:   &dnsmessage.AResource{A: netip.MustParseAddr(address).As4()},
 			})
 		}
-		s.lookUps.Add(1)
+		s.lookups.Add(1)
 	}
 	return m.Pack()
 }
@@ -132,7 +132,7 @@ func TestANameThatGainsAddressesIsUsedAtAllOfThem(t *testing.T) {
 	}
 }
 
-func TestFailedLookUpsKeepTheAddresses(t *testing.T) {
+func TestFailedLookupsKeepTheAddresses(t *testing.T) {
 	port, places := samePort(t, "127.0.0.1")
 	for name, fail := range map[string]func(*nameServer){
 		"no address":     func(s *nameServer) { s.addresses.Store(new([]string)) },
@@ -149,8 +149,8 @@ func TestFailedLookUpsKeepTheAddresses(t *testing.T) {
 			}
 			<-places[0].begun
 			fail(names)
-			before := names.lookUps.Load()
-			eventually(t, clients, func() bool { return names.lookUps.Load() > before+5 })
+			before := names.lookups.Load()
+			eventually(t, clients, func() bool { return names.lookups.Load() > before+5 })
 			if err := getServer(t, clients); err != nil {
 				t.Error(err)
 			}
@@ -174,7 +174,7 @@ func TestABrokenConnectionLooksTheNameUpAtOnce(t *testing.T) {
 	names.addresses.Store(&[]string{"127.0.0.3"})
 	clients := dial(t, fleetAt("dns://"+names.address+"/fleet.example:"+port), func(o *backendclient.Options) {
 		backendclient.Quicken(o)
-		backendclient.LookUpEvery(o, time.Hour)
+		backendclient.LookupEvery(o, time.Hour)
 	})
 	_ = getServer(t, clients)
 	names.addresses.Store(&[]string{"127.0.0.1", "127.0.0.2"})
@@ -262,7 +262,7 @@ func TestClosingDoesNotWaitForTheNameServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := silent.ReadFrom(make([]byte, 512)); err != nil { // a look-up is in progress
+	if _, _, err := silent.ReadFrom(make([]byte, 512)); err != nil { // a lookup is in progress
 		t.Fatal(err)
 	}
 	start := time.Now()

@@ -45,7 +45,7 @@ func (u *upstream) callWithRetries(c *call) error {
 		c.attemptStart = time.Now()
 		next := u.breaker.Load().do(c)
 		if status.Code(next) == codes.Aborted {
-			return err // the service is still working on the first attempt, whose error is the one to report
+			return err // the service is still working on the first attempt, so that attempt's error is returned
 		}
 		err = next
 	}
@@ -87,7 +87,7 @@ func retryDelay(n int) time.Duration {
 	return mean/2 + rand.N(mean)
 }
 
-// sleep waits and returns true. It returns false when ctx ends, or at once if the deadline of ctx is before the end of the wait.
+// sleep reports whether it has waited. It returns false when ctx ends, or at once if the deadline of ctx is before the end of the wait.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return false
@@ -110,7 +110,7 @@ func (b *retryBudget) deposit(ratio float64) {
 	}
 }
 
-// withdraw takes a retry from the budget, and returns false if there is none.
+// withdraw takes a retry from the budget, and reports whether there was one.
 func (b *retryBudget) withdraw() bool {
 	for {
 		spent := b.spent.Load()

@@ -6,7 +6,7 @@ import "sync"
 //
 //   - one team alone takes at most half of the slots, rounded up;
 //   - a team that holds no slot is refused only if no slot is free;
-//   - n teams with more calls than that hold n/(n+1) of the slots, in equal parts, once calls from before have ended.
+//   - n teams that each make more calls than they get slots for hold n/(n+1) of the slots, in equal parts, once earlier calls have ended.
 //
 // A call without a team takes any free slot. The number of teams in memory is bounded by the slots.
 type slots struct {
@@ -17,7 +17,7 @@ type slots struct {
 
 func newSlots() slots { return slots{byTeam: make(map[string]int)} }
 
-// take takes one of limit slots for a call of a team. It returns "", or the reason why it took none: ReasonOverloaded or
+// take takes one of limit slots for a call of a team. It returns "" if it took one, else the reason: ReasonOverloaded or
 // ReasonTeamOverloaded.
 func (s *slots) take(team string, limit int) (refused string) {
 	s.mu.Lock()
