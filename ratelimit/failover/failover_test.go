@@ -262,7 +262,7 @@ func TestBeginningAndEndOfAnOutageAreLogged(t *testing.T) {
 			!strings.Contains(lines[1], "in use again") {
 			t.Fatalf("got\n%s", log.String())
 		}
-		_, rest, _ := strings.Cut(lines[1], "away_for=")
+		_, rest, _ := strings.Cut(lines[1], "lasted=")
 		text, _, _ := strings.Cut(rest, " ")
 		if d, err := time.ParseDuration(text); err != nil || d < 10*time.Second || d >= 11*time.Second {
 			t.Errorf("the outage took %v (%v):\n%s", d, err, log.String())

@@ -25,7 +25,7 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	}, []string{"cause"})
 	m := &metrics{
 		uploads: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "opsgate_rate_limit_store_settled_total",
+			Name: "opsgate_rate_limit_store_uploads_total",
 			Help: "Uploads of a token's account or local admissions to the shared store of rate limits after an outage or a failed call.",
 		}),
 		refunds: prometheus.NewCounter(prometheus.CounterOpts{

@@ -91,7 +91,7 @@ func (s *Store) endOutage() {
 	s.lastFailure = now
 	s.phase.Store(&phase{since: now, epoch: before.epoch, pauseUntil: s.now() + s.configured.Load().pause()})
 	s.logger.Info("shared rate limit store in use again",
-		slog.String("away_for", now.Sub(s.outageStart).Round(time.Millisecond).String()), slog.Any("cause", before.cause))
+		slog.String("lasted", now.Sub(s.outageStart).Round(time.Millisecond).String()), slog.Any("cause", before.cause))
 }
 
 func (s *Store) breakerState() gobreaker.State { return gobreaker.State(s.breakerNow.Load()) }

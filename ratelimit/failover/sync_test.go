@@ -260,7 +260,7 @@ func TestPeekUploadsNothing(t *testing.T) {
 			if d, err := e.store.Peek(t.Context(), "t", e.policy); err != nil || d.Budgets[0].Remaining != 999-i {
 				t.Errorf("peeked %+v, %v", d, err)
 			}
-			if got := e.metric("opsgate_rate_limit_store_settled_total"); got != uploads {
+			if got := e.metric("opsgate_rate_limit_store_uploads_total"); got != uploads {
 				t.Errorf("%v uploads, not %v", got, uploads)
 			}
 			e.decide("t")

@@ -115,7 +115,7 @@ func TestBrokenSubscriptionIsReplaced(t *testing.T) {
 	})
 	subscribed := func(want bool) func() bool {
 		return func() bool {
-			return s.Subscribed() == want && (valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_followed") == 1) == want
+			return s.Subscribed() == want && (valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_subscribed") == 1) == want
 		}
 	}
 	eventually(t, "it is subscribed", subscribed(true))
@@ -144,15 +144,15 @@ func TestRepeatedInterruptionsAreLoggedOnce(t *testing.T) {
 	mayPing("-ping")
 	var subscriptions atomic.Int64
 	metrics, log := prometheus.NewRegistry(), new(lockedBuffer)
-	followed := func() float64 { return valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_followed") }
+	subscribed := func() float64 { return valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_subscribed") }
 	newRunning(t, redisstore.Options{
 		Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Registerer: metrics,
 		Logger: slog.New(slog.NewTextHandler(log, nil)), SteadyAfter: time.Second,
 		OnRefund: func(string) { subscriptions.Add(1) },
 	})
 	eventually(t, "three subscriptions have ended", func() bool {
-		if followed() != 0 {
-			t.Fatalf("refunds are followed after %d subscriptions", subscriptions.Load())
+		if subscribed() != 0 {
+			t.Fatalf("the subscription is reported as working after %d subscriptions", subscriptions.Load())
 		}
 		return subscriptions.Load() > 3
 	})
@@ -160,7 +160,7 @@ func TestRepeatedInterruptionsAreLoggedOnce(t *testing.T) {
 		t.Errorf("logged %s", text)
 	}
 	mayPing("+ping")
-	eventually(t, "a subscription lasts", func() bool { return followed() == 1 })
+	eventually(t, "a subscription lasts", func() bool { return subscribed() == 1 })
 	eventually(t, "the recovery is logged", func() bool { return strings.Contains(log.String(), "received again") })
 	if text := log.String(); strings.Count(text, "\n") != 2 || !regexp.MustCompile(`interruptions=([3-9]|\d\d)`).MatchString(text) {
 		t.Errorf("logged %s", text)

@@ -43,8 +43,8 @@ func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Contex
 			Help: "Values of tokens' keys in Redis that were not accounts and were replaced.",
 		}),
 	}
-	followed := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "opsgate_rate_limit_redis_refunds_followed",
+	subscribed := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "opsgate_rate_limit_redis_refunds_subscribed",
 		Help: "Whether a subscription to refunds and resets by other gateways has lasted for 10 s without an interruption.",
 	}, func() float64 {
 		if s.steady.Load() {
@@ -53,7 +53,7 @@ func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Contex
 		return 0
 	})
 	for operation, d := range map[string]*durations{
-		"decide": &m.decide, "peek": &m.peek, "refund": &m.refund, "reset": &m.reset, "settle": &m.merge, "ping": &m.ping,
+		"decide": &m.decide, "peek": &m.peek, "refund": &m.refund, "reset": &m.reset, "merge": &m.merge, "ping": &m.ping,
 	} {
 		*d = durations{
 			ok:       calls.WithLabelValues(operation, "ok"),
@@ -62,7 +62,7 @@ func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Contex
 			exemplar: exemplar,
 		}
 	}
-	for _, c := range []prometheus.Collector{calls, m.reloads, m.discarded, followed} {
+	for _, c := range []prometheus.Collector{calls, m.reloads, m.discarded, subscribed} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics of the Redis store: %w", err)
 		}

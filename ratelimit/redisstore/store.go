@@ -82,7 +82,7 @@ func New(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		client: o.Client, timeout: timeoutOf(o.Client), keys: o.Prefix + "account:", channel: o.Prefix + "freed", clock: o.Clock,
+		client: o.Client, timeout: timeoutOf(o.Client), keys: o.Prefix + "account:", channel: o.Prefix + "refunds", clock: o.Clock,
 		onRefund: o.OnRefund, steadyAfter: cmp.Or(o.SteadyAfter, defaultSteadyAfter), logger: o.Logger,
 		scriptHash: hashOf(script), pingKey: o.Prefix + "ping:", pingPolicy: ping,
 	}

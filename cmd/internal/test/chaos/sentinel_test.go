@@ -72,7 +72,7 @@ func (r *replacement) run(t *testing.T) {
 	before := calls()
 	eventually(t, "Redis decides", func() bool { return calls() >= before+100 })
 	eventually(t, "both gateways are subscribed at the new master", func() bool {
-		const channel = "opsgate:freed"
+		const channel = "opsgate:refunds"
 		return replica.Client().PubSubNumSub(t.Context(), channel).Val()[channel] == int64(len(gateways))
 	})
 	sleep(t, either(5*time.Second, time.Second))

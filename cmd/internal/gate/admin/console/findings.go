@@ -28,7 +28,7 @@ type Finding struct {
 	Verdict string `json:"verdict"`
 	Text    string `json:"text"`
 	Detail  string `json:"detail,omitempty"`
-	Runbook string `json:"runbook"` // page and section in docs/operate/runbooks, such as "limits.md#redis-is-away"
+	Runbook string `json:"runbook"` // page and section in docs/operate/runbooks, such as "limits.md#redis-is-unavailable"
 }
 
 // snapshot is the input of diagnose.
@@ -144,7 +144,7 @@ func diagnoseLimiter(s admin.Store, now time.Time) []Finding {
 	}
 	f := Finding{
 		Key: "limiter:" + string(s.Mode), Verdict: verdictImpaired, Text: text + "; limits are " + limiterText(s),
-		Runbook: "limits.md#redis-is-away",
+		Runbook: "limits.md#redis-is-unavailable",
 	}
 	if s.Mode == ratelimit.ModeDeny {
 		f.Verdict = verdictBroken

@@ -136,20 +136,20 @@ func TestFindings(t *testing.T) {
 			s.store = admin.Store{Mode: "local", Since: &lost, Breaker: &admin.Breaker{State: "open", Cause: "connection refused"}}
 		}, []console.Finding{{
 			Key: "limiter:local", Verdict: "impaired", Text: "redis: unavailable for 1m30s; limits are counted by each gateway separately", Detail: "connection refused",
-			Runbook: "limits.md#redis-is-away",
+			Runbook: "limits.md#redis-is-unavailable",
 		}}},
 		{"Redis is unavailable, and there are several gateways", func(s *fakeSource) {
 			s.store = admin.Store{Mode: "local", Since: &lost, Replicas: 3}
 		}, []console.Finding{{
 			Key: "limiter:local", Verdict: "impaired",
 			Text:    "redis: unavailable for 1m30s; limits are counted by each gateway separately, with a share of 1/3 each",
-			Runbook: "limits.md#redis-is-away",
+			Runbook: "limits.md#redis-is-unavailable",
 		}}},
 		{"Redis is unavailable, and all requests are denied", func(s *fakeSource) {
 			s.store = admin.Store{Mode: "deny", Since: &lost}
 		}, []console.Finding{{
 			Key: "limiter:deny", Verdict: "broken", Text: "redis: unavailable for 1m30s; limits are not counted, every request is refused",
-			Runbook: "limits.md#redis-is-away",
+			Runbook: "limits.md#redis-is-unavailable",
 		}}},
 		{"a reload was refused", func(s *fakeSource) {
 			s.config.LastReload = &admin.Reload{At: ago(26 * time.Hour), Outcome: "refused", Problems: []string{"a:1: x", "a:2: y"}}

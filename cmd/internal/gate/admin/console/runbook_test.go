@@ -24,7 +24,7 @@ func getRunbook(t *testing.T, name string) *httptest.ResponseRecorder {
 
 func TestRunbookIsServedWithStrictPolicy(t *testing.T) {
 	got := getRunbook(t, "limits.html")
-	if got.Code != http.StatusOK || !strings.Contains(got.Body.String(), `<h2 id="redis-is-away">Redis is away</h2>`) {
+	if got.Code != http.StatusOK || !strings.Contains(got.Body.String(), `<h2 id="redis-is-unavailable">Redis is unavailable</h2>`) {
 		t.Errorf("got %d: %.300s", got.Code, got.Body)
 	}
 	policy := got.Header().Get("Content-Security-Policy")
@@ -88,8 +88,8 @@ func TestFindingLeadsToItsRunbook(t *testing.T) {
 	}
 	s.do(chromedp.Click(chromedp.CSS("nav a[href='limits.html']")))
 	s.eventually("another runbook is shown", `document.title.startsWith("Runbook: limits")`)
-	s.do(chromedp.Click(chromedp.CSS("a[href='#redis-is-away']")))
-	s.eventually("its section is shown", `location.hash === "#redis-is-away"`)
+	s.do(chromedp.Click(chromedp.CSS("a[href='#redis-is-unavailable']")))
+	s.eventually("its section is shown", `location.hash === "#redis-is-unavailable"`)
 	for _, width := range []int64{1280, 360} {
 		s.do(chromedp.EmulateViewport(width, 800))
 		if got := read[int64](s, "document.documentElement.scrollWidth"); got > width {
