@@ -21,6 +21,7 @@ const (
 
 // A Body decodes the JSON object of a request field by field and collects all problems, so that one response reports them all.
 type Body struct {
+	reader    jsonReader
 	header    http.Header
 	fields    []field           // of the route
 	unknown   []string          // names of other fields in the body, at most maxDetails
@@ -37,10 +38,14 @@ type field struct {
 
 // Body reads the body of the request. Unknown fields are a problem: otherwise a misspelled optional field would count as absent.
 func (r *Request) Body() *Body {
-	known := r.route.Fields
-	b := &Body{header: r.http().Header, fields: make([]field, len(known))}
-	for i, name := range known {
-		b.fields[i].name = name
+	if r.body == nil {
+		r.body = new(Body)
+	}
+	b := r.body
+	b.reset()
+	b.header = r.http().Header
+	for _, name := range r.route.Fields {
+		b.fields = append(b.fields, field{name: name})
 	}
 	if !isJSON(b.header["Content-Type"]) {
 		b.err = unsupportedMediaType()
@@ -61,8 +66,17 @@ func (r *Request) Body() *Body {
 	return b
 }
 
-// Err returns nil, or one problem with all invalid fields, up to the limit of details.
+// reset drops the data of a request, and keeps what is allocated for each.
+func (b *Body) reset() {
+	b.reader.reset(nil)
+	clear(b.fields)
+	b.header, b.fields, b.unknown, b.truncated, b.problems, b.err = nil, b.fields[:0], nil, false, nil, nil
+}
+
+// Err returns nil, or one problem with all invalid fields, up to the limit of details. It ends the decoding: a request that waits for its
+// service or its client does not hold the body.
 func (b *Body) Err() error {
+	defer b.reset()
 	if b.err != nil {
 		return b.err
 	}
@@ -85,13 +99,12 @@ func (b *Body) Text(name string, limit int) string {
 	if !ok {
 		return ""
 	}
-	const longestChar = len(`\ud83d\ude00`)
-	if len(literal) > longestChar*(limit+maxSpace) {
+	if len(literal) > longestEscape*(limit+maxSpace) {
 		const problem = "must have at most %d characters (Unicode code points), with at most %d of white space around them"
 		b.fail(name, fmt.Sprintf(problem, limit, maxSpace))
 		return ""
 	}
-	text, valid := textOf(unquoted(literal))
+	text, valid := textOf(literal)
 	text = strings.TrimSpace(text)
 	if !valid {
 		b.fail(name, "holds half of a surrogate pair")
@@ -130,7 +143,7 @@ func (b *Body) IDs(name string, limit int) []string {
 	}
 	var ids []string
 	i := 0
-	for element := range elements(array) {
+	for element := range b.reader.elements(array) {
 		if i == limit {
 			b.fail(name, problem)
 			return nil
@@ -216,7 +229,7 @@ func shortTextOf(literal []byte) (string, bool) {
 	if literal[0] != '"' || len(literal) > longest {
 		return "", false
 	}
-	return textOf(unquoted(literal))
+	return textOf(literal)
 }
 
 // value returns the encoded value of a required field whose JSON type is identified by its first byte.

@@ -4,15 +4,21 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Limits of the values in a body, including arrays and objects. A valid body has at most 106 values.
-// skipValue uses one bit of a uint64 for each open level, and one more bit, hence 63.
 const (
 	maxNesting = 63
 	maxValues  = 1000
 )
+
+// jsonSpace is the white space of JSON.
+const jsonSpace = " \t\r\n"
 
 // Errors of a document that is not a JSON object, or exceeds a limit.
 var (
@@ -28,32 +34,30 @@ func (b *Body) readObject(data []byte) error {
 	if err := checkEncoding(data); err != nil {
 		return err
 	}
-	at := skipSpace(data, 0)
-	if at == len(data) {
+	start := bytes.TrimLeft(data, jsonSpace)
+	if len(start) == 0 {
 		return errors.New("is empty; it must be a JSON object")
 	}
-	isObject, remaining := data[at] == '{', maxValues
+	isObject := start[0] == '{'
+	b.reader.reset(data)
 	var err error
 	if isObject {
-		at, err = b.readFields(data, at, &remaining)
+		err = b.readFields()
 	} else {
-		at, err = skipValue(data, at, &remaining)
+		_, err = b.reader.value()
 	}
-	if err == nil {
-		at = skipSpace(data, at)
-	}
-	switch {
-	case errors.Is(err, errTooMany) && isObject:
+	if errors.Is(err, errTooMany) && isObject {
 		b.truncated = true
 		b.fail("body", err.Error())
 		return nil
-	case errors.Is(err, errNotJSON):
-		return fmt.Errorf("%w: the mistake is at byte %d", err, at+1)
-	case err != nil:
+	}
+	if err != nil {
 		return err
-	case at < len(data):
-		return fmt.Errorf("has more after its JSON value, at byte %d", at+1)
-	case !isObject:
+	}
+	if rest := bytes.TrimLeft(b.reader.decoder.UnreadBuffer(), jsonSpace); len(rest) > 0 {
+		return fmt.Errorf("has more after its JSON value, at byte %d", len(data)-len(rest)+1)
+	}
+	if !isObject {
 		return errors.New("must be a JSON object")
 	}
 	return nil
@@ -73,38 +77,25 @@ func checkEncoding(data []byte) error {
 	return nil
 }
 
-// readFields parses the fields of the object at an offset, and returns the offset after it.
-func (b *Body) readFields(data []byte, at int, remaining *int) (int, error) {
-	at = skipSpace(data, at+1)
-	if byteAt(data, at) == '}' {
-		return at + 1, nil
+// readFields parses the fields of the object at the beginning of the data.
+func (b *Body) readFields() error {
+	r := &b.reader
+	_, err := r.decoder.ReadToken() // {
+	for err == nil && r.decoder.PeekKind() == '"' {
+		var name, value []byte
+		if name, err = r.decoder.ReadValue(); err != nil {
+			break
+		}
+		if value, err = r.value(); err != nil {
+			b.addField(name, nil)
+			return err
+		}
+		b.addField(name, value)
 	}
-	for {
-		start := at
-		end, ok := skipString(data, at)
-		if !ok {
-			return end, errNotJSON
-		}
-		if at = skipSpace(data, end); byteAt(data, at) != ':' {
-			return at, errNotJSON
-		}
-		value := skipSpace(data, at+1)
-		valueEnd, err := skipValue(data, value, remaining)
-		if err != nil {
-			b.addField(data[start:end], nil)
-			return valueEnd, err
-		}
-		b.addField(data[start:end], data[value:valueEnd])
-		at = skipSpace(data, valueEnd)
-		switch byteAt(data, at) {
-		case ',':
-			at = skipSpace(data, at+1)
-		case '}':
-			return at + 1, nil
-		default:
-			return at, errNotJSON
-		}
+	if err == nil {
+		_, err = r.decoder.ReadToken() // } unless there is a mistake
 	}
+	return r.describe(err)
 }
 
 // addField records the value of a field, or a problem with its name. The value is nil if it was not read completely.
@@ -117,18 +108,16 @@ func (b *Body) addField(literal, value []byte) {
 	case f != nil:
 		b.fail(f.name, "is given twice")
 	case len(b.unknown) < maxDetails:
-		name, _ := textOf(prefixOf(unquoted(literal), maxDetailName))
-		b.unknown = append(b.unknown, name)
+		b.unknown = append(b.unknown, detailName(literal))
 	}
 }
 
 // field returns the route's field with a name, given as a literal, or nil if the route does not have it.
 func (b *Body) field(literal []byte) *field {
-	const escape = len(`\u0000`) // every escape of a letter has this length
-	var buf [32]byte             // on the stack; the names of all fields fit
-	name := unquoted(literal)
-	if n := len(name); escape <= n && n <= escape*len(buf) && bytes.IndexByte(name, '\\') >= 0 {
-		name, _ = appendText(buf[:0], name)
+	var buf [maxFieldLiteral]byte // on the stack
+	name := literal[1 : len(literal)-1]
+	if len(literal) <= maxFieldLiteral && bytes.IndexByte(name, '\\') >= 0 {
+		name, _ = jsontext.AppendUnquote(buf[:0], literal)
 	}
 	for i := range b.fields {
 		if f := &b.fields[i]; f.name == string(name) {
@@ -136,4 +125,156 @@ func (b *Body) field(literal []byte) *field {
 		}
 	}
 	return nil
+}
+
+// maxFieldLiteral is longer than any literal of a field's name: an escape of a letter has the length of \u0000.
+const maxFieldLiteral = len(`""`) + 32*len(`\u0000`)
+
+// longestEscape is the longest literal form of a character.
+const longestEscape = len(`\ud83d\ude00`)
+
+// detailName returns the first characters of a name, for a detail. It does not decode the rest of the literal.
+func detailName(literal []byte) string {
+	var buf [len(`"`) + maxDetailName*longestEscape]byte
+	text, _ := jsontext.AppendUnquote(buf[:0], literal[:min(len(literal), len(buf))]) // the error is that of an incomplete literal
+	return firstChars(string(text), maxDetailName)
+}
+
+// textOf returns the text of a string literal, and whether it is valid: an unpaired surrogate becomes U+FFFD.
+func textOf(literal []byte) (text string, valid bool) {
+	if bytes.IndexByte(literal, '\\') < 0 {
+		return string(literal[1 : len(literal)-1]), true
+	}
+	decoded, err := jsontext.AppendUnquote(nil, literal)
+	return string(decoded), err == nil
+}
+
+// A jsonReader reads values within the limits of a body. A Decoder allocates, so both are reused.
+type jsonReader struct {
+	decoder   jsontext.Decoder
+	input     bytes.Buffer // of data, which the Decoder does not copy
+	data      []byte
+	remaining int // values that may still be read
+}
+
+func (r *jsonReader) reset(data []byte) {
+	r.data, r.remaining, r.input = data, maxValues, *bytes.NewBuffer(data)
+	// Names and UTF-8 are checked elsewhere. Here, an escaped unpaired surrogate would be reported as wrong syntax.
+	r.decoder.Reset(&r.input, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// value reads a value.
+func (r *jsonReader) value() ([]byte, error) {
+	d := &r.decoder
+	if kind := d.PeekKind(); kind == '{' || kind == '[' {
+		return r.nested()
+	}
+	value, err := d.ReadValue()
+	if err != nil {
+		return nil, r.describe(err)
+	}
+	if r.remaining--; r.remaining < 0 {
+		return nil, errTooMany
+	}
+	return value, nil
+}
+
+// nested reads an object or an array.
+func (r *jsonReader) nested() ([]byte, error) {
+	d := &r.decoder
+	outer, start := d.StackDepth(), int64(-1)
+	for {
+		token, err := d.ReadToken()
+		if err != nil {
+			return nil, r.describe(err)
+		}
+		if start < 0 {
+			start = d.InputOffset() - 1
+		}
+		depth := d.StackDepth()
+		switch token.Kind() {
+		case '}', ']':
+			if depth == outer {
+				return r.data[start:d.InputOffset()], nil
+			}
+			continue
+		case '"':
+			if object, n := d.StackIndex(depth); object == '{' && n%2 == 1 {
+				continue // a name
+			}
+		}
+		if r.remaining--; r.remaining < 0 {
+			return nil, errTooMany
+		}
+		if depth-outer > maxNesting {
+			return nil, errTooDeep
+		}
+	}
+}
+
+// elements yields the elements of an array that value has read.
+func (r *jsonReader) elements(array []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		r.reset(array)
+		_, err := r.decoder.ReadToken() // [
+		for err == nil && r.decoder.PeekKind() != ']' {
+			var element []byte
+			if element, err = r.decoder.ReadValue(); err == nil && !yield(element) {
+				return
+			}
+		}
+	}
+}
+
+// describe returns an error of the Decoder for the client, with the offset of the mistake.
+func (r *jsonReader) describe(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: the mistake is at byte %d", errNotJSON, r.mistake(err)+1)
+}
+
+// mistake returns the offset of the first byte that is wrong. The Decoder reports the beginning of an escape, of a comma before the end of
+// an array or object, and of a number that is not complete.
+func (r *jsonReader) mistake(err error) int {
+	next, isName := r.nextToken()
+	if isName && byteAt(r.data, next) != '"' {
+		return next
+	}
+	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
+	if !ok || errors.Is(err, io.ErrUnexpectedEOF) {
+		return len(r.data)
+	}
+	at := max(int(syntax.ByteOffset), next)
+	if byteAt(r.data, next) == '"' && byteAt(r.data, at) == '\\' {
+		if at++; byteAt(r.data, at) == 'u' {
+			for at++; isHexDigit(byteAt(r.data, at)); at++ {
+			}
+		}
+	}
+	return at
+}
+
+// nextToken returns the offset at which the next token must begin, and whether it must be a name.
+func (r *jsonReader) nextToken() (at int, isName bool) {
+	kind, n := r.decoder.StackIndex(r.decoder.StackDepth())
+	isName = kind == '{' && n%2 == 0
+	at = skipSpace(r.data, int(r.decoder.InputOffset()))
+	switch c := byteAt(r.data, at); {
+	case c == ',' && n > 0 && (isName || kind == '['), c == ':' && kind == '{' && !isName:
+		at = skipSpace(r.data, at+1)
+	}
+	return at, isName
+}
+
+func skipSpace(data []byte, at int) int {
+	return len(data) - len(bytes.TrimLeft(data[at:], jsonSpace))
+}
+
+// byteAt returns a byte of data, or 0 past its end. JSON has no such byte outside of strings.
+func byteAt(data []byte, at int) byte {
+	if at < len(data) {
+		return data[at]
+	}
+	return 0
 }

@@ -260,10 +260,10 @@ func (g *Gateway) release(r *Request) {
 	if r.out.Cap() > maxPooledBytes || r.compressed.Cap() > maxPooledBytes {
 		return
 	}
-	out, compressed := r.out, r.compressed
+	body, out, compressed := r.body, r.out, r.compressed
 	out.Reset()
 	compressed.Reset()
-	*r = Request{gateway: g, out: out, compressed: compressed}
+	*r = Request{gateway: g, body: body, out: out, compressed: compressed}
 	g.requests.Put(r)
 }
 

@@ -171,6 +171,16 @@ func sameKey(key, name string) bool {
 	return key == ""
 }
 
+func isHexDigit(c byte) bool { return c-'0' <= 9 || (c|0x20)-'a' <= 'f'-'a' }
+
+// hexValue returns the value of a hex digit.
+func hexValue(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return c | 0x20 - 'a' + 10
+}
+
 func (q *Query) fail(name, text string) {
 	if q.problems == nil {
 		q.problems = make(map[string]string)

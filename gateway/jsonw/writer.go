@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -197,6 +198,12 @@ func (w *Writer) separate() {
 	default:
 		w.buf = append(w.buf, ',')
 	}
+}
+
+// appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
+func appendString(b []byte, s string) []byte {
+	b, _ = jsontext.AppendQuote(b, s) // the error is that of invalid UTF-8
+	return b
 }
 
 func appendTime(b []byte, seconds int64, nanos int32) []byte {
