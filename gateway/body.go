@@ -299,9 +299,7 @@ func (r *Request) readBody() ([]byte, error) {
 	case err != nil && r.clientGone():
 		return nil, clientClosed(err)
 	case err != nil:
-		p := invalid(map[string]string{"body": "ended before it was complete"}).withCause(causeBody)
-		p.err = err
-		return nil, p
+		return nil, invalid(map[string]string{"body": "ended before it was complete"}).withCause(causeBody).withError(err)
 	}
 	// net/http continues to read, to detect a disconnect. An expired deadline would end that read and look like a disconnect.
 	_ = connection.SetReadDeadline(time.Time{})

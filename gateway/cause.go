@@ -4,8 +4,6 @@ import (
 	"errors"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-
 	"opsgate/authn"
 	"opsgate/backendclient"
 )
@@ -45,7 +43,7 @@ const (
 // A failureKind is the prefix of a cause that has the name of a service.
 type failureKind string
 
-// The kinds of failed calls. If the identity service fails, the response is a 503, except for failureContract, which is a 500.
+// The kinds of failed calls.
 const (
 	failureInvalid       failureKind = "invalid"
 	failureNotFound      failureKind = "not-found"
@@ -58,7 +56,7 @@ const (
 	failureOverload      failureKind = "overload"
 	failureTeamOverload  failureKind = "team-overload"
 	failureTimeout       failureKind = "timeout"
-	failureFailed        failureKind = "failed"
+	failureInternal      failureKind = "failed"
 	failureContract      failureKind = "contract"
 	failureTooLarge      failureKind = "too-large"
 )
@@ -101,56 +99,18 @@ func causeOfCredential(authorization []string) Cause {
 	return causeTokenMalformed
 }
 
-// causeOfIdentity returns the cause for a token that the identity service could not resolve.
+// causeOfIdentity returns the cause of the 503 for a token that the identity service could not resolve.
 func causeOfIdentity(err error) Cause {
 	if errors.Is(err, authn.ErrBusy) {
 		return causeIdentityBusy
 	}
 	call, isCall := errors.AsType[*backendclient.Error](err)
 	if !isCall {
-		return failureFailed.cause("identity")
+		return failureInternal.cause("identity")
 	}
-	switch kind := failureKindOf(call); kind {
+	switch kind, _ := callFailure(call, &Route{}); kind {
 	case failureUnavailable, failureBreaker, failureOverload, failureTimeout:
 		return kind.cause(call.Service)
 	}
-	return failureFailed.cause(call.Service)
-}
-
-func causeOfCall(e *backendclient.Error) Cause { return failureKindOf(e).cause(e.Service) }
-
-// failureKindOf returns the kind of a failed call. It distinguishes more kinds than problemOfCall.
-func failureKindOf(e *backendclient.Error) failureKind {
-	if e.TooLarge {
-		return failureTooLarge
-	}
-	switch e.Code {
-	case codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition:
-		return failureInvalid
-	case codes.NotFound:
-		return failureNotFound
-	case codes.PermissionDenied:
-		return failureDenied
-	case codes.AlreadyExists, codes.Aborted:
-		return failureConflict
-	case codes.ResourceExhausted:
-		return failureThrottled
-	case codes.Unimplemented:
-		return failureUnimplemented
-	case codes.DeadlineExceeded:
-		return failureTimeout
-	case codes.Unavailable:
-		switch e.Reason {
-		case backendclient.ReasonBreakerOpen:
-			return failureBreaker
-		case backendclient.ReasonOverloaded:
-			return failureOverload
-		case backendclient.ReasonTeamOverloaded:
-			return failureTeamOverload
-		}
-		return failureUnavailable
-	case codes.OK, codes.Canceled, codes.Unknown, codes.Internal, codes.DataLoss, codes.Unauthenticated:
-		return failureFailed
-	}
-	return failureFailed
+	return failureInternal.cause(call.Service)
 }

@@ -33,40 +33,54 @@ func problemOf(err error, row *Route, clientGone bool) *Problem {
 		}
 		return unavailable(retryAfter, err).withCause(causeOfIdentity(err))
 	case isCall:
-		if err := checkViolations(call, row); err != nil {
-			return internal(err).withCause(failureContract.cause(call.Service))
-		}
-		return problemOfCall(call, row).withCause(causeOfCall(call))
+		kind, problem := callFailure(call, row)
+		return problem.withCause(kind.cause(call.Service))
 	case errors.Is(err, context.DeadlineExceeded):
 		return timedOut(err)
 	}
 	return internal(err)
 }
 
-// problemOfCall maps the gRPC codes of internal services to responses. Codes that gRPC does not define become a 500.
-// Canceled also becomes a 500, because problemOf has already handled disconnects.
-func problemOfCall(e *backendclient.Error, row *Route) *Problem {
+// callFailure returns the kind of a failed call and the response. It is the one table over the codes of gRPC. Codes that gRPC does not define
+// become a 500. Canceled does too, because problemOf has already handled disconnects.
+func callFailure(e *backendclient.Error, row *Route) (failureKind, *Problem) {
+	if e.TooLarge {
+		return failureTooLarge, internal(e)
+	}
 	switch e.Code {
 	case codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition:
-		p := invalid(detailsOf(e.Violations, row))
-		p.err = e
-		return p
-	case codes.NotFound, codes.PermissionDenied: // the response does not reveal which
-		return notFound(e)
+		if err := checkViolations(e, row); err != nil {
+			return failureContract, internal(err)
+		}
+		return failureInvalid, invalid(detailsOf(e.Violations, row)).withError(e)
+	case codes.NotFound:
+		return failureNotFound, notFound(e)
+	case codes.PermissionDenied: // the response does not reveal that the resource exists
+		return failureDenied, notFound(e)
 	case codes.AlreadyExists, codes.Aborted:
-		return conflict(e.RetryAfter, e)
+		return failureConflict, conflict(e.RetryAfter, e)
 	case codes.ResourceExhausted:
-		p := rateLimited("the service behind this operation asked to slow down", e.RetryAfter)
-		p.err = e
-		return p
+		return failureThrottled, rateLimited("the service behind this operation asked to slow down", e.RetryAfter).withError(e)
 	case codes.DeadlineExceeded:
-		return timedOut(e)
+		return failureTimeout, timedOut(e)
 	case codes.Unavailable:
-		return unavailable(e.RetryAfter, e)
+		return unavailableKind(e.Reason), unavailable(e.RetryAfter, e)
 	case codes.Unimplemented:
-		return notImplemented(e)
+		return failureUnimplemented, notImplemented(e)
 	case codes.OK, codes.Canceled, codes.Unknown, codes.Internal, codes.DataLoss, codes.Unauthenticated:
-		return internal(e)
 	}
-	return internal(e)
+	return failureInternal, internal(e)
+}
+
+// unavailableKind returns the kind of a failed call with the code Unavailable.
+func unavailableKind(reason string) failureKind {
+	switch reason {
+	case backendclient.ReasonBreakerOpen:
+		return failureBreaker
+	case backendclient.ReasonOverloaded:
+		return failureOverload
+	case backendclient.ReasonTeamOverloaded:
+		return failureTeamOverload
+	}
+	return failureUnavailable
 }

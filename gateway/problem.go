@@ -39,6 +39,12 @@ func (p *Problem) withCause(cause Cause) *Problem {
 	return p
 }
 
+// withError sets the error for the log and returns p.
+func (p *Problem) withError(err error) *Problem {
+	p.err = err
+	return p
+}
+
 // encode writes the error object.
 func (p *Problem) encode(w *jsonw.Writer) {
 	w.BeginObject()
