@@ -122,7 +122,7 @@ func TestAcceptedConfigurationIsAcceptedByTheProgram(t *testing.T) {
 	r := render(t, values(t, `
 config:
   log: {level: debug}
-  http: {max_connections: 1000000, max_body_bytes: 16777216, read_timeout: 10s, http2: {max_concurrent_streams: 1}}
+  http: {max_connections: 1000000, max_body_bytes: 16777216, body_timeout: 10s}
   authn: {max_entries: 10000000}
   routes: {v1ListServers: {timeout: 2s}}
   upstreams: {fleet: {tls: {enabled: true, server_name: fleet.example}}}

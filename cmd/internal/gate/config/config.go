@@ -4,7 +4,7 @@ import "time"
 
 // A Config is the whole configuration of a gateway. Tags: doc is the description; min and max are the range, in the notation of the value;
 // chars is the maximum length of a text; restart is the reason why a change of the key, or of a key under it, needs a restart, or "-" if
-// it needs none; was is a former name, which is accepted with a warning until the next major version.
+// it needs none.
 type Config struct {
 	Listen         string    `yaml:"listen" restart:"opened at start" doc:"Address of the public API. Port 0 selects a free port."`
 	PublicURL      string    `yaml:"public_url" doc:"Base URL of the API in its documentation; by default that of each request."`
@@ -50,7 +50,7 @@ type TLS struct {
 // HTTP is the limits of the public listener, for each client and for all clients.
 type HTTP struct {
 	ReadHeaderTimeout Duration `yaml:"read_header_timeout" min:"100ms" max:"1m" restart:"set at start" doc:"Time for a header to arrive."`
-	BodyTimeout       Duration `yaml:"body_timeout" was:"read_timeout" min:"100ms" max:"10m" doc:"Time for a body to arrive, else 408."`
+	BodyTimeout       Duration `yaml:"body_timeout" min:"100ms" max:"10m" doc:"Time for a body to arrive, else 408."`
 	WriteTimeout      Duration `yaml:"write_timeout" min:"100ms" max:"10m" restart:"set at start" doc:"Time from header to end of response."`
 	IdleTimeout       Duration `yaml:"idle_timeout" min:"1s" max:"1h" restart:"set at start" doc:"How long a connection may be idle."`
 	RequestTimeout    Duration `yaml:"request_timeout" min:"20ms" max:"5m" doc:"Time to answer a request, else 504."`

@@ -36,7 +36,6 @@ type decoder struct {
 	origins     map[string]origin // by key
 	values      int               // decoded so far
 	problems    Problems
-	warnings    Problems
 }
 
 // maxValues is more than the number of values in a file without aliases.
@@ -94,35 +93,16 @@ func (d *decoder) mapping(v reflect.Value, key string, n *yaml.Node) {
 		d.refuse(n, key, "must be a mapping of keys, not a %s", kindName(n))
 		return
 	}
-	known, given := fields(v.Type()), make(map[int]string)
+	known := fields(v.Type())
 	d.pairs(n, func(name string) string { return join(key, name) }, func(name, child *yaml.Node, childKey string) {
-		at := slices.IndexFunc(known, func(f field) bool { return f.name == name.Value || f.was != "" && f.was == name.Value })
-		if reason, ok := removed[childKey]; ok && at < 0 {
-			d.warnings = append(d.warnings, ignored(d.at(name), childKey, reason))
-			return
-		}
+		at := slices.IndexFunc(known, func(f field) bool { return f.name == name.Value })
 		if at < 0 || name.Kind != yaml.ScalarNode {
 			d.refuse(name, childKey, "is not a key%s", suggestion(name.Value, known))
 			return
 		}
-		f := known[at]
-		if other, twice := given[at]; twice {
-			d.refuse(name, childKey, "is also set as %s: %s is the former name of %s", other, f.was, f.name)
-			return
-		}
-		given[at] = name.Value
-		if name.Value != f.name {
-			d.warnings = append(d.warnings, deprecated(d.at(name), childKey, f.name))
-			childKey = join(key, f.name)
-		}
-		d.value(v.FieldByIndex(f.Index), childKey, child)
+		d.value(v.FieldByIndex(known[at].Index), childKey, child)
 		d.origins[childKey] = d.at(name)
 	})
-}
-
-// deprecated is the warning for a former name.
-func deprecated(at origin, former, name string) Problem {
-	return problem(at, former, "is now called %s; the old name is accepted until the next major version", name)
 }
 
 // pairs calls use for each name in a mapping with its value and key. Repeated names are problems.

@@ -21,29 +21,19 @@ func environment(list []string) map[string]string {
 var kubernetesVariable = regexp.MustCompile(`_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?)?$`)
 
 // fromVariables returns the settings of OPSGATE_* variables. Empty variables are ignored. A variable of an unknown key is only a warning,
-// because other software can set variables of a container. Settings by former names come first, so that current names override them.
+// because other software can set variables of a container.
 func fromVariables(environment map[string]string, keys []Key) (settings []Setting, warnings Problems) {
-	known, former := make(map[string]string), make(map[string]Key)
+	known := make(map[string]string)
 	for _, key := range keys {
 		known[key.Variable] = key.Name
-		for _, name := range key.Former {
-			former[variable(name)] = key
-		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(environment)) {
 		if !strings.HasPrefix(name, variablePrefix) || environment[name] == "" || name == PathVariable {
 			continue
 		}
-		setting := Setting{Key: known[name], Value: environment[name], From: name}
-		switch renamed, ok := former[name]; {
-		case setting.Key != "":
-			settings = append(settings, setting)
+		switch key, ok := known[name]; {
 		case ok:
-			setting.Key = renamed.Name
-			settings = slices.Insert(settings, 0, setting)
-			warnings = append(warnings, deprecated(origin{name: name}, "", renamed.Variable))
-		case removedReason(name) != "":
-			warnings = append(warnings, ignored(origin{name: name}, "", removedReason(name)))
+			settings = append(settings, Setting{Key: key, Value: environment[name], From: name})
 		case !kubernetesVariable.MatchString(name):
 			warnings = append(warnings, problem(origin{name: name}, "", "sets no key of the configuration"))
 		}

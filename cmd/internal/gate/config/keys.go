@@ -16,7 +16,6 @@ type field struct {
 	min, max string // bounds in the notation of the value; "" for none
 	chars    string // the maximum length of a text; "" for none
 	restart  string // why a change needs a restart; "" for the reason of the mapping around it
-	was      string // a former name, which is still accepted; "" for none
 }
 
 // rangeText returns the bounds as text.
@@ -52,7 +51,6 @@ func fields(t reflect.Type) []field {
 			StructField: f,
 			name:        f.Tag.Get("yaml"), doc: f.Tag.Get("doc"),
 			min: f.Tag.Get("min"), max: f.Tag.Get("max"), chars: f.Tag.Get("chars"), restart: f.Tag.Get("restart"),
-			was: f.Tag.Get("was"),
 		}
 	}
 	return list
@@ -80,8 +78,6 @@ type Key struct {
 	Min, Max string // bounds in the notation of the value; "" for none
 	Restart  string // why a change needs a restart; "" if it does not
 
-	Former []string // former names, which are still accepted
-
 	index []int
 }
 
@@ -94,7 +90,7 @@ func keysOf(t reflect.Type, parent Key) []Key {
 	for _, f := range fields(t) {
 		key := Key{
 			Name: join(parent.Name, f.name), Doc: f.doc, Min: f.min, Max: f.max, Restart: f.restartReason(parent.Restart),
-			index: append(append([]int(nil), parent.index...), f.Index...), Former: former(parent, f),
+			index: append(append([]int(nil), parent.index...), f.Index...),
 		}
 		if isMapping(f.Type) {
 			keys = append(keys, keysOf(f.Type, key)...)
@@ -104,20 +100,6 @@ func keysOf(t reflect.Type, parent Key) []Key {
 		keys = append(keys, key)
 	}
 	return keys
-}
-
-// former returns the former names of a key, including those by a former name of a mapping around it.
-func former(parent Key, f field) (names []string) {
-	for _, around := range parent.Former {
-		names = append(names, join(around, f.name))
-	}
-	if f.was == "" {
-		return names
-	}
-	for _, around := range append([]string{parent.Name}, parent.Former...) {
-		names = append(names, join(around, f.was))
-	}
-	return names
 }
 
 // variable returns the environment variable of a key.

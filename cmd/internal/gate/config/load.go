@@ -80,8 +80,7 @@ func Load(o Options) (Loaded, error) {
 	d.settings(&loaded.Config, settings)
 	d.settings(&loaded.Config, o.Overrides)
 
-	loaded.Warnings = slices.Concat(d.warnings, warnings)
-
+	loaded.Warnings = warnings
 	loaded.RateLimit.nameLimits()
 	loaded.origins = d.origins
 	v := &validator{loaded: &loaded, refused: d.problems}

@@ -14,7 +14,6 @@ import (
 // of single keys; [Load] checks the relations of keys too.
 func Schema(without ...string) ([]byte, error) {
 	schema := schemaOf(Config{}, reflect.ValueOf(Default()))
-	addRemoved(schema)
 	for _, key := range without {
 		if err := removeKey(schema, key); err != nil {
 			return nil, err
@@ -102,12 +101,6 @@ func describe(schema *jsonschema.Schema, t reflect.Type, defaults reflect.Value,
 			byDefault = defaults.FieldByIndex(f.Index)
 		}
 		describeField(property, f, byDefault, f.restartReason(restart))
-		if f.was != "" {
-			former := *property
-			former.Deprecated, former.Default = true, nil
-			former.Description = fmt.Sprintf("Now called %s.", f.name)
-			schema.Properties.Set(f.was, &former)
-		}
 	}
 }
 

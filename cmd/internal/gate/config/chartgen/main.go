@@ -73,12 +73,12 @@ func withConfig(values []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// restartKeys returns the list of keys whose change needs a restart, with their former names.
+// restartKeys returns the list of keys whose change needs a restart.
 func restartKeys() []byte {
 	var names []string
 	for _, key := range config.Keys() {
 		if key.Restart != "" {
-			names = append(append(names, key.Name), key.Former...)
+			names = append(names, key.Name)
 		}
 	}
 	slices.Sort(names)
