@@ -24,66 +24,6 @@ type Config struct {
 	Tracing       Tracing       `yaml:"tracing" doc:"Traces of requests, for OpenTelemetry."`
 }
 
-// Admin is the listener for operators.
-type Admin struct {
-	Listen string `yaml:"listen" doc:"Address of the admin listener. One that is not loopback needs token or tls.client_ca_file."`
-	Token  Secret `yaml:"token" restart:"-" doc:"Token of operators, 16 characters or more; none by default. As ${NAME} or ${file:PATH}."`
-
-	MetricsToken Secret `yaml:"metrics_token" restart:"-" doc:"Token for GET /metrics alone, as token but not the same; none by default."`
-
-	TLS AdminTLS `yaml:"tls" doc:"TLS of the admin listener; none without cert_file."`
-}
-
-// AdminTLS is the TLS of the admin listener.
-type AdminTLS struct {
-	CertFile     File `yaml:"cert_file" doc:"Certificate chain of the admin listener, in PEM."`
-	KeyFile      File `yaml:"key_file" doc:"The certificate's key, in PEM."`
-	ClientCAFile File `yaml:"client_ca_file" doc:"Roots of client certificates, which are then required; none by default."`
-}
-
-// TLS is the TLS of the public listener.
-type TLS struct {
-	CertFile File `yaml:"cert_file" doc:"Certificate chain of the public listener, in PEM."`
-	KeyFile  File `yaml:"key_file" doc:"The certificate's key, in PEM."`
-}
-
-// HTTP is the limits of the public listener, for each client and for all clients.
-type HTTP struct {
-	ReadHeaderTimeout Duration `yaml:"read_header_timeout" min:"100ms" max:"1m" restart:"set at start" doc:"Time for a header to arrive."`
-	BodyTimeout       Duration `yaml:"body_timeout" min:"100ms" max:"10m" doc:"Time for a body to arrive, else 408."`
-	WriteTimeout      Duration `yaml:"write_timeout" min:"100ms" max:"10m" restart:"set at start" doc:"Time from header to end of response."`
-	IdleTimeout       Duration `yaml:"idle_timeout" min:"1s" max:"1h" restart:"set at start" doc:"How long a connection may be idle."`
-	RequestTimeout    Duration `yaml:"request_timeout" min:"20ms" max:"5m" doc:"Time to answer a request, else 504."`
-	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" restart:"set at start" doc:"Size of a request line and header."`
-	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Maximum size of a request body; 413 above it."`
-	MaxConnections    Number   `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections, or auto; above it an idle one is closed."`
-	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Maximum of requests in flight; 503 above it."`
-}
-
-// Authn is the cache of tokens and its look-ups.
-type Authn struct {
-	FreshFor      Duration `yaml:"fresh_for" min:"1s" max:"1h" doc:"Time that a confirmed token is used without a new look-up."`
-	StaleFor      Duration `yaml:"stale_for" min:"1s" max:"24h" doc:"The same while the identity service is unavailable."`
-	LookUpTimeout Duration `yaml:"look_up_timeout" min:"10ms" max:"1m" doc:"Time for the identity service to respond."`
-	MaxLookUps    int      `yaml:"max_look_ups" min:"1" max:"100000" doc:"Concurrent look-ups of unknown tokens; others wait by network."`
-	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Maximum tokens, of 400 bytes each."`
-}
-
-// Shutdown is the drain after SIGTERM.
-type Shutdown struct {
-	DrainWait Duration `yaml:"drain_wait" min:"0s" max:"5m" doc:"Time that /readyz returns 503 before the listener closes."`
-	Grace     Duration `yaml:"grace" min:"0s" max:"10m" doc:"Time for requests in flight after drain_wait."`
-}
-
-// Log is the level, format and sampling of the log.
-type Log struct {
-	Level  Level  `yaml:"level" doc:"Lowest level that is logged."`
-	Format Format `yaml:"format" restart:"made at start" doc:"A JSON object per line, or key=value text."`
-	Access bool   `yaml:"access" doc:"Log each request; else only failures of the gateway or a service."`
-
-	AccessSample Percent `yaml:"access_sample" min:"0%" max:"100%" doc:"Fraction of successful requests that log.access logs."`
-}
-
 // Default returns the configuration of an empty file. It is not complete: the internal services have no default addresses.
 func Default() Config {
 	return Config{

@@ -25,8 +25,6 @@ func (o origin) String() string {
 	return o.name + ":" + strconv.Itoa(o.line)
 }
 
-var errSecretInFile = errors.New("must not be the secret itself, but a reference: ${NAME} for a variable or ${file:PATH}")
-
 // A decoder applies layers to a configuration and records the origin of each value. The structs limit its recursion. maxValues limits
 // its time, because aliases can multiply values.
 type decoder struct {
@@ -133,6 +131,32 @@ func (d *decoder) list(v reflect.Value, key string, n *yaml.Node) {
 	v.Set(list)
 }
 
+// dictionary decodes a dictionary, which replaces the previous one. An empty one changes nothing.
+func (d *decoder) dictionary(v reflect.Value, key string, n *yaml.Node) {
+	if isNull(n) {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		d.refuse(n, key, "must be a mapping of names, not a %s", kindName(n))
+		return
+	}
+	form, result := namesOf(v.Type()), reflect.MakeMap(v.Type())
+	d.pairs(n, func(name string) string { return named(key, name) }, func(name, child *yaml.Node, childKey string) {
+		if tag := name.ShortTag(); name.Kind != yaml.ScalarNode || tag == "!!merge" || tag == "!!null" {
+			d.refuse(name, childKey, "has no name; quote a name that YAML would read as another type")
+			return
+		}
+		if err := form.check(name.Value); err != nil {
+			d.refuse(name, childKey, "%v", err)
+		}
+		item := reflect.New(v.Type().Elem()).Elem()
+		d.value(item, childKey, child)
+		d.origins[childKey] = d.at(name)
+		result.SetMapIndex(reflect.ValueOf(name.Value), item)
+	})
+	v.Set(result)
+}
+
 // deleteOrigins deletes the origins under a key whose value this layer replaces.
 func (d *decoder) deleteOrigins(key string) {
 	maps.DeleteFunc(d.origins, func(at string, _ origin) bool {
@@ -208,4 +232,47 @@ func kindName(n *yaml.Node) string {
 	default:
 		return "single value"
 	}
+}
+
+// suggestion returns "; did you mean NAME?" with the most similar key, or "".
+func suggestion(written string, known []field) string {
+	names := make([]string, len(known))
+	for i, f := range known {
+		names[i] = f.name
+	}
+	return suggestionOf(written, names)
+}
+
+func suggestionOf(written string, known []string) string {
+	best, name := 3, "" // at most two letters may differ
+	for _, other := range known {
+		if d := distance(written, other); d < best && d < len(other) {
+			best, name = d, other
+		}
+	}
+	if name == "" {
+		return ""
+	}
+	return "; did you mean " + name + "?"
+}
+
+// distance returns the Levenshtein distance of a and b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }

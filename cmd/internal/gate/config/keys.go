@@ -1,8 +1,11 @@
 package config
 
 import (
+	"fmt"
+	"iter"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -70,6 +73,56 @@ func isList(t reflect.Type) bool { return t.Kind() == reflect.Slice }
 // isDictionary returns whether a value of the type is a mapping with free names.
 func isDictionary(t reflect.Type) bool { return t.Kind() == reflect.Map }
 
+// A dictionary is a mapping with names chosen by its author.
+type dictionary interface {
+	names() nameForm
+}
+
+var (
+	_ dictionary = Classes(nil)
+	_ dictionary = Overrides(nil)
+	_ dictionary = Routes(nil)
+)
+
+// A nameForm is the valid names of a dictionary.
+type nameForm struct {
+	pattern  *regexp.Regexp
+	words    string // description of the pattern: "must be …"
+	reserved []string
+}
+
+func (f nameForm) check(name string) error {
+	switch {
+	case !f.pattern.MatchString(name):
+		return fmt.Errorf("has a name that is not %s", f.words)
+	case slices.Contains(f.reserved, name):
+		return fmt.Errorf("has a reserved name: %s", strings.Join(f.reserved, ", "))
+	}
+	return nil
+}
+
+// namesOf returns the valid names of a dictionary.
+func namesOf(t reflect.Type) nameForm {
+	d, ok := reflect.TypeAssert[dictionary](reflect.Zero(t))
+	if !ok {
+		panic(fmt.Sprintf("config: %s has no method names", t))
+	}
+	return d.names()
+}
+
+// entries returns the entries of a dictionary in the order of their names.
+func entries(v reflect.Value) iter.Seq2[string, reflect.Value] {
+	return func(yield func(string, reflect.Value) bool) {
+		names := v.MapKeys()
+		slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, name := range names {
+			if !yield(name.String(), v.MapIndex(name)) {
+				return
+			}
+		}
+	}
+}
+
 // A Key is a key of the configuration.
 type Key struct {
 	Name     string // "rate_limit.store"
@@ -128,3 +181,74 @@ func named(mapping, name string) string {
 
 // parentKey returns the key of the mapping or list that contains a key, or "".
 func parentKey(key string) string { return key[:max(strings.LastIndexAny(key, ".["), 0)] }
+
+// A leaf is a value without values under it.
+type leaf struct {
+	key   string
+	value reflect.Value
+}
+
+// String returns the value as in a file, or a placeholder for a secret.
+func (l leaf) String() string {
+	switch {
+	case isList(l.value.Type()):
+		return "[]"
+	case isDictionary(l.value.Type()):
+		return "{}"
+	}
+	return fmt.Sprint(l.value.Interface())
+}
+
+func (l leaf) isSecret() bool { return l.value.Type() == reflect.TypeFor[Secret]() }
+
+// revealed is String with the secret itself, for comparison.
+func (l leaf) revealed() string {
+	if secret, ok := reflect.TypeAssert[Secret](l.value); ok {
+		return secret.Reveal()
+	}
+	return l.String()
+}
+
+// leaves returns the values under a value in the order of the keys, and of the names in a dictionary. Their keys are relative to the value.
+func leaves(v reflect.Value) iter.Seq[leaf] {
+	return func(yield func(leaf) bool) { walk(v, "", yield) }
+}
+
+// walk yields the leaves under a value until yield returns false.
+func walk(v reflect.Value, key string, yield func(leaf) bool) bool {
+	switch t := v.Type(); {
+	case isMapping(t):
+		for _, f := range fields(t) {
+			if !walk(v.FieldByIndex(f.Index), join(key, f.name), yield) {
+				return false
+			}
+		}
+		return true
+	case isList(t) && v.Len() > 0:
+		for i := range v.Len() {
+			if !walk(v.Index(i), fmt.Sprintf("%s[%d]", key, i), yield) {
+				return false
+			}
+		}
+		return true
+	case isDictionary(t) && v.Len() > 0:
+		for name, entry := range entries(v) {
+			if !walk(entry, named(key, name), yield) {
+				return false
+			}
+		}
+		return true
+	}
+	return yield(leaf{key, v})
+}
+
+// same returns whether two values of a key are equal, including secrets.
+func same(a, b reflect.Value) bool {
+	text := func(v reflect.Value) (texts []string) {
+		for leaf := range leaves(v) {
+			texts = append(texts, leaf.key, leaf.revealed())
+		}
+		return texts
+	}
+	return slices.Equal(text(a), text(b))
+}

@@ -82,3 +82,13 @@ func TestNothingPrintsASecret(t *testing.T) {
 		t.Errorf("no placeholder for the secret: %s", out)
 	}
 }
+
+// YAML reads a secret that begins with * as an alias of an unknown anchor.
+func TestASecretThatLooksLikeAnAliasIsNotReported(t *testing.T) {
+	for _, content := range []string{"rate_limit: {redis: {password: *hunter2}}\n", "admin:\n  token: *hunter2'x\n", "*hunter2 : x\n"} {
+		_, err := config.Load(config.Options{Path: write(t, content)})
+		if err == nil || strings.Contains(err.Error(), "hunter") {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
+}

@@ -67,13 +67,3 @@ func FuzzSetting(f *testing.F) {
 		}
 	})
 }
-
-// YAML reads a secret that begins with * as an alias of an unknown anchor.
-func TestASecretThatLooksLikeAnAliasIsNotReported(t *testing.T) {
-	for _, content := range []string{"rate_limit: {redis: {password: *hunter2}}\n", "admin:\n  token: *hunter2'x\n", "*hunter2 : x\n"} {
-		_, err := config.Load(config.Options{Path: write(t, content)})
-		if err == nil || strings.Contains(err.Error(), "hunter") {
-			t.Errorf("%q: %v", content, err)
-		}
-	}
-}

@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -72,24 +71,6 @@ func TestWarningOfARedisPasswordInPlaintext(t *testing.T) {
 		unused := strings.Replace(text, "store: redis", "store: memory", 1)
 		if got := loadText(t, unused, "SECRET=hunter2").Warnings.Error(); got != "" {
 			t.Errorf("%s, without Redis: got %q", test.name, got)
-		}
-	}
-}
-
-func TestWarningOfAPublicListenerWithoutTLS(t *testing.T) {
-	pem, err := filepath.Abs("testdata/certificate.pem") // loadText changes the working directory
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct{ text, want string }{
-		{"listen: localhost:8080\n", ""},
-		{"{listen: \":8080\", trusted_proxies: [10.0.0.0/8]}\n", ""},
-		{"{listen: \":8080\", tls: {cert_file: " + pem + ", key_file: " + pem + "}}\n", ""},
-		{"listen: :8080\n",
-			"opsgate.yaml:1: listen: is :8080, not on loopback, without TLS: set tls.cert_file and key_file, or trusted_proxies if a proxy ends TLS"},
-	} {
-		if got := loadText(t, test.text).Warnings.Error(); got != test.want {
-			t.Errorf("%s: got %q, want %q", test.text, got, test.want)
 		}
 	}
 }

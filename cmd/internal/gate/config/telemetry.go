@@ -2,9 +2,59 @@ package config
 
 import (
 	"fmt"
+	"log/slog"
 	"net/url"
 	"strings"
 )
+
+// Log is the level, format and sampling of the log.
+type Log struct {
+	Level  Level  `yaml:"level" doc:"Lowest level that is logged."`
+	Format Format `yaml:"format" restart:"made at start" doc:"A JSON object per line, or key=value text."`
+	Access bool   `yaml:"access" doc:"Log each request; else only failures of the gateway or a service."`
+
+	AccessSample Percent `yaml:"access_sample" min:"0%" max:"100%" doc:"Fraction of successful requests that log.access logs."`
+}
+
+// A Level is the lowest level of lines that are logged.
+type Level string
+
+// Values of Level.
+const (
+	LevelDebug Level = "debug"
+	LevelInfo  Level = "info"
+	LevelWarn  Level = "warn"
+	LevelError Level = "error"
+)
+
+func (Level) choices() []string {
+	return []string{string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError)}
+}
+
+// Slog returns the level for slog.
+func (l Level) Slog() slog.Level {
+	switch l {
+	case LevelDebug:
+		return slog.LevelDebug
+	case LevelWarn:
+		return slog.LevelWarn
+	case LevelError:
+		return slog.LevelError
+	default:
+		return slog.LevelInfo
+	}
+}
+
+// A Format is the format of log lines.
+type Format string
+
+// Values of Format.
+const (
+	FormatJSON Format = "json"
+	FormatText Format = "text"
+)
+
+func (Format) choices() []string { return []string{string(FormatJSON), string(FormatText)} }
 
 // Tracing is the sampling and export of traces.
 type Tracing struct {

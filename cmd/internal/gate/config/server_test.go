@@ -2,13 +2,30 @@ package config_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/sizing"
 )
+
+func TestDerivedTimes(t *testing.T) {
+	c := config.Default()
+	if c.BreakerWindow() != 20*time.Second || c.RateLimit.Redis.DialTimeout() != 100*time.Millisecond {
+		t.Errorf("by default: %v, %v", c.BreakerWindow(), c.RateLimit.Redis.DialTimeout())
+	}
+	c.Routes = config.Routes{"v1GetServer": {Timeout: config.Duration(time.Minute)}}
+	if c.BreakerWindow() != 2*time.Minute {
+		t.Errorf("with a route of one minute: %v", c.BreakerWindow())
+	}
+	c.Authn.LookUpTimeout = config.Duration(2 * time.Minute)
+	if c.BreakerWindow() != 4*time.Minute {
+		t.Errorf("with look-ups of two minutes: %v", c.BreakerWindow())
+	}
+}
 
 const memoryLimit = 460 << 20
 
@@ -67,5 +84,23 @@ func TestWarningOfMoreConnectionsThanFitIntoTheMemoryLimit(t *testing.T) {
 	want := fmt.Sprintf("http.max_connections: is 10000, which can need 742 MiB: of the memory limit of 460 MiB connections may use 195 MiB; auto is %d here", fit)
 	if got := loadWithin(t, memoryLimit, "10000").Warnings.Error(); !strings.HasSuffix(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestWarningOfAPublicListenerWithoutTLS(t *testing.T) {
+	pem, err := filepath.Abs("testdata/certificate.pem") // loadText changes the working directory
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ text, want string }{
+		{"listen: localhost:8080\n", ""},
+		{"{listen: \":8080\", trusted_proxies: [10.0.0.0/8]}\n", ""},
+		{"{listen: \":8080\", tls: {cert_file: " + pem + ", key_file: " + pem + "}}\n", ""},
+		{"listen: :8080\n",
+			"opsgate.yaml:1: listen: is :8080, not on loopback, without TLS: set tls.cert_file and key_file, or trusted_proxies if a proxy ends TLS"},
+	} {
+		if got := loadText(t, test.text).Warnings.Error(); got != test.want {
+			t.Errorf("%s: got %q, want %q", test.text, got, test.want)
+		}
 	}
 }

@@ -1,0 +1,298 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"opsgate/authn"
+	"opsgate/gateway/baseurl"
+)
+
+// A Problem is a mistake in a configuration.
+type Problem struct {
+	Where string // "opsgate.yaml:12", "OPSGATE_LOG_LEVEL", "--listen"; "" for a default
+	Line  int    // of the file; 0 elsewhere
+	Key   string // "rate_limit.limits[0].requests"; "" for the whole file
+	Text  string // the text after the key
+
+	Warning bool // it does not make the configuration invalid
+}
+
+// Error returns the problem in one line.
+func (p Problem) Error() string {
+	parts := make([]string, 0, 4)
+	if p.Warning {
+		parts = append(parts, "warning")
+	}
+	for _, part := range []string{p.Where, p.Key} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(append(parts, p.Text), ": ")
+}
+
+// Schema names of problems that no key of the schema describes.
+const (
+	wholeFile  = "file"
+	unknownKey = "unknown"
+)
+
+// SchemaKey returns the key of the schema that the problem is about: Key without the names of entries and the indexes of lists, or the
+// mapping around an unknown key. It is "file" for the whole file, and "unknown" for an unknown key at its top. The number of its values is
+// bounded.
+func (p Problem) SchemaKey() string {
+	if p.Key == "" {
+		return wholeFile
+	}
+	all := Keys()
+	for key := p.Key; key != ""; key = parentKey(key) {
+		if slices.ContainsFunc(all, func(k Key) bool { return k.Name == key || strings.HasPrefix(k.Name, key+".") }) {
+			return key
+		}
+	}
+	return unknownKey
+}
+
+// Problems are the problems of a configuration: first those of the file, in the order of its lines.
+type Problems []Problem
+
+// Error returns the problems, one a line.
+func (ps Problems) Error() string { return strings.Join(ps.Lines(), "\n") }
+
+// Lines returns a line for each problem.
+func (ps Problems) Lines() []string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.Error()
+	}
+	return lines
+}
+
+// sorted returns the problems in the order of the report, without duplicates.
+func (ps Problems) sorted() Problems {
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(
+			compareBools(a.Line == 0, b.Line == 0),
+			cmp.Compare(a.Line, b.Line),
+			cmp.Compare(a.Where, b.Where),
+		)
+	})
+	return slices.Compact(ps)
+}
+
+// withWarnings returns the problems and the warnings.
+func (ps Problems) withWarnings(warnings Problems) Problems {
+	all := slices.Clone(warnings)
+	for i := range all {
+		all[i].Warning = true
+	}
+	return append(all, ps...).sorted()
+}
+
+// under returns the problems of a key, of keys under it, and of the whole file.
+func (ps Problems) under(key string) Problems {
+	return slices.DeleteFunc(ps, func(p Problem) bool {
+		return key != "" && p.Key != "" && p.Key != key && !strings.HasPrefix(p.Key, key+".")
+	})
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// Problem returns a problem with the value of a key, found where the configuration is used.
+func (l Loaded) Problem(key, text string) Problem { return problem(l.where(key), key, "%s", text) }
+
+// problem returns a Problem with a formatted text.
+func problem(at origin, key, format string, args ...any) Problem {
+	return Problem{Where: at.String(), Line: at.line, Key: key, Text: fmt.Sprintf(format, args...)}
+}
+
+// A validator checks decoded values.
+type validator struct {
+	loaded   *Loaded
+	refused  Problems // of the decoder; their keys get no further problem
+	problems Problems
+}
+
+func (v *validator) refuse(key, format string, args ...any) {
+	for _, p := range v.refused {
+		if p.Key == key {
+			return
+		}
+	}
+	v.problems = append(v.problems, problem(v.loaded.where(key), key, format, args...))
+}
+
+func (v *validator) validate() Problems {
+	c := v.loaded
+	v.bounds(reflect.ValueOf(c.Config), "")
+	v.listenAddress("listen", c.Listen)
+	if c.PublicURL != "" {
+		if err := baseurl.Check(c.PublicURL); err != nil {
+			v.refuse("public_url", "%v", err) // without the value, which may have a password
+		}
+	}
+	v.pair("tls", c.TLS.CertFile, c.TLS.KeyFile)
+	v.admin()
+	if c.Listen == c.Admin.Listen && !strings.HasSuffix(c.Listen, ":0") {
+		v.refuse("admin.listen", "is the address of the public API, %s: the admin listener needs another address", c.Listen)
+	}
+	if err := (authn.TokenFormat{Prefix: c.TokenPrefix}).Validate(); err != nil {
+		v.refuse("token_prefix", "is not a valid prefix: %v", err)
+	}
+	v.timeouts()
+	v.rateLimit()
+	v.redis()
+	v.upstreams()
+	v.routes()
+	v.tracing()
+	v.files()
+	return v.problems
+}
+
+// files checks that the files of certificates and keys can be read.
+func (v *validator) files() {
+	for leaf := range leaves(reflect.ValueOf(v.loaded.Config)) {
+		if path, ok := reflect.TypeAssert[File](leaf.value); ok && path != "" {
+			if err := path.check(); err != nil {
+				v.refuse(leaf.key, "%v", err)
+			}
+		}
+	}
+}
+
+// bounds checks every value of a mapping against the bounds of its field.
+func (v *validator) bounds(mapping reflect.Value, key string) {
+	for _, f := range fields(mapping.Type()) {
+		value, childKey := mapping.FieldByIndex(f.Index), join(key, f.name)
+		switch {
+		case isMapping(f.Type):
+			v.bounds(value, childKey)
+		case isList(f.Type) && isMapping(f.Type.Elem()):
+			for i := range value.Len() {
+				v.bounds(value.Index(i), fmt.Sprintf("%s[%d]", childKey, i))
+			}
+		case isDictionary(f.Type):
+			for name, entry := range entries(value) {
+				v.bounds(entry, named(childKey, name))
+			}
+		case f.chars != "":
+			if value.Len() > length(f.chars) && utf8.RuneCountInString(value.String()) > length(f.chars) {
+				v.refuse(childKey, "must be at most %s characters long, not %d", f.chars, utf8.RuneCountInString(value.String()))
+			}
+		case value.Interface() == any(Auto):
+		case f.min != "":
+			if value.Int() < bound(f.Type, f.min) || value.Int() > bound(f.Type, f.max) {
+				v.refuse(childKey, "must be %s, not %v", f.rangeText(), value.Interface())
+			}
+		}
+	}
+}
+
+// length returns the chars tag as a number.
+func length(chars string) int { return int(bound(reflect.TypeFor[int](), chars)) }
+
+// bound returns a bound as a number. It panics for an invalid tag; a test parses all tags.
+func bound(t reflect.Type, text string) int64 {
+	v := reflect.New(t)
+	if s, ok := reflect.TypeAssert[scalar](v); ok {
+		if err := s.parse(text); err != nil {
+			panic(fmt.Sprintf("config: the bound %q %v", text, err))
+		}
+		return v.Elem().Int()
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		panic(fmt.Sprintf("config: the bound %q: %v", text, err))
+	}
+	return n
+}
+
+// pair checks that a certificate and its key are set together.
+func (v *validator) pair(key string, cert, private File) {
+	switch {
+	case cert != "" && private == "":
+		v.refuse(key+".key_file", "is required with cert_file")
+	case cert == "" && private != "":
+		v.refuse(key+".cert_file", "is required with key_file")
+	}
+}
+
+// listenAddress checks an address to listen on. Its host may be empty.
+func (v *validator) listenAddress(key, address string) {
+	if _, port, err := net.SplitHostPort(address); err != nil || !isPort(port) {
+		v.refuse(key, "must be an address like 127.0.0.1:8080 or :8080, not %q", address)
+	}
+}
+
+// hostPort checks an address to connect to.
+func (v *validator) hostPort(key, address string) {
+	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || !isPort(port) || port == "0" {
+		v.refuse(key, "must be host:port, not %q", address)
+	}
+}
+
+func isPort(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
+}
+
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// Reachable returns the address at which this machine reaches its listener: 127.0.0.1 for a listener on all addresses.
+func Reachable(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// warn adds warnings of probable mistakes. The clock is time.Now if now is nil.
+func (l *Loaded) warn(now func() time.Time) {
+	if now == nil {
+		now = time.Now
+	}
+	w := warner{loaded: l, now: now()}
+	w.rateLimit()
+	w.exposure()
+	w.plaintext()
+	w.tracing()
+	w.shutdown()
+	w.memory()
+	l.Warnings = append(l.Warnings, w.warnings...).sorted()
+}
+
+// A warner collects warnings.
+type warner struct {
+	loaded   *Loaded
+	now      time.Time
+	warnings Problems
+}
+
+func (w *warner) warn(key, format string, args ...any) {
+	w.warnings = append(w.warnings, problem(w.loaded.where(key), key, format, args...))
+}

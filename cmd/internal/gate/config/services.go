@@ -1,0 +1,202 @@
+package config
+
+import (
+	"iter"
+	"net"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Upstreams are the addresses of the internal services.
+type Upstreams struct {
+	Fleet      Upstream `yaml:"fleet" doc:"Servers, groups, metrics and commands."`
+	Monitoring Upstream `yaml:"monitoring" doc:"Monitors and their checks."`
+	Incident   Upstream `yaml:"incident" doc:"Incidents and status pages."`
+	Audit      Upstream `yaml:"audit" doc:"The audit log."`
+	Identity   Upstream `yaml:"identity" doc:"Tokens."`
+}
+
+// An Upstream is the address of an internal service.
+type Upstream struct {
+	Address string    `yaml:"address" doc:"gRPC target: dns:///fleet.internal:9000, or a list static:///a:9000,b:9000."`
+	TLS     ClientTLS `yaml:"tls" doc:"TLS to the service. Its files are read again for each connection."`
+}
+
+// ClientTLS is the TLS of connections that the gateway makes.
+type ClientTLS struct {
+	Enabled    bool   `yaml:"enabled" doc:"Whether connections use TLS."`
+	CAFile     File   `yaml:"ca_file" doc:"Roots of the server's certificate, in PEM; by default those of the system."`
+	CertFile   File   `yaml:"cert_file" doc:"The gateway's client certificate, in PEM, if the server requires one."`
+	KeyFile    File   `yaml:"key_file" doc:"Key of cert_file, in PEM."`
+	ServerName string `yaml:"server_name" doc:"Name in the server's certificate, if it differs from the address."`
+}
+
+// UpstreamCalls limits the calls to internal services.
+type UpstreamCalls struct {
+	MaxResponseBytes Bytes   `yaml:"max_response_bytes" min:"64KiB" max:"256MiB" doc:"Maximum size of a response."`
+	MaxInFlight      int     `yaml:"max_in_flight" min:"1" max:"100000" doc:"Maximum of calls in flight to one service; 503 above it."`
+	Breaker          Breaker `yaml:"breaker" doc:"Circuit breaker of each service. A change closes all breakers."`
+	Retries          Retries `yaml:"retries" doc:"Retries of reads, and of writes with an idempotency key, if a service is unavailable."`
+}
+
+// Breaker configures the circuit breaker of each service.
+type Breaker struct {
+	MinRequests int      `yaml:"min_requests" min:"1" max:"100000" doc:"Minimum number of calls before a breaker can open."`
+	FailureRate Percent  `yaml:"failure_rate" min:"1%" max:"100%" doc:"Fraction of failed calls at which a breaker opens."`
+	OpenFor     Duration `yaml:"open_for" min:"500ms" max:"5m" doc:"How long an open breaker rejects calls."`
+}
+
+// Retries limits the retries of calls.
+type Retries struct {
+	Max    int     `yaml:"max" min:"0" max:"5" doc:"Maximum number of retries of one call."`
+	Budget Percent `yaml:"budget" min:"0%" max:"100%" doc:"Fraction of calls that may be retried, in addition to ten."`
+}
+
+func defaultUpstreamCalls() UpstreamCalls {
+	return UpstreamCalls{
+		MaxResponseBytes: 8 * mebi,
+		MaxInFlight:      512,
+		Breaker:          Breaker{MinRequests: 10, FailureRate: 50 * percent, OpenFor: seconds(3)},
+		Retries:          Retries{Max: 2, Budget: 10 * percent},
+	}
+}
+
+// all returns the upstreams by name.
+func (u Upstreams) all() iter.Seq2[string, Upstream] {
+	return func(yield func(string, Upstream) bool) {
+		value := reflect.ValueOf(u)
+		for _, f := range fields(value.Type()) {
+			if upstream, ok := reflect.TypeAssert[Upstream](value.FieldByIndex(f.Index)); ok && !yield(f.name, upstream) {
+				return
+			}
+		}
+	}
+}
+
+// Authn is the cache of tokens and its look-ups.
+type Authn struct {
+	FreshFor      Duration `yaml:"fresh_for" min:"1s" max:"1h" doc:"Time that a confirmed token is used without a new look-up."`
+	StaleFor      Duration `yaml:"stale_for" min:"1s" max:"24h" doc:"The same while the identity service is unavailable."`
+	LookUpTimeout Duration `yaml:"look_up_timeout" min:"10ms" max:"1m" doc:"Time for the identity service to respond."`
+	MaxLookUps    int      `yaml:"max_look_ups" min:"1" max:"100000" doc:"Concurrent look-ups of unknown tokens; others wait by network."`
+	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Maximum tokens, of 400 bytes each."`
+}
+
+// maxStaleFor is the longest authn.stale_for without a warning.
+const maxStaleFor = Duration(time.Hour)
+
+const minBreakerWindow = 20 * time.Second
+
+// longestTimeout is the longest time that a request may take once its body has arrived.
+func (c Config) longestTimeout() time.Duration {
+	longest := c.HTTP.RequestTimeout
+	for _, route := range c.Routes {
+		longest = max(longest, route.Timeout)
+	}
+	return time.Duration(longest)
+}
+
+// BreakerWindow is how long a breaker counts a call: longer than every timeout, because a breaker drops results older than its window.
+func (c Config) BreakerWindow() time.Duration {
+	return max(minBreakerWindow, 2*c.longestTimeout(), 2*time.Duration(c.Authn.LookUpTimeout))
+}
+
+// upstreams checks the form of the addresses as gRPC parses them, not whether a service responds.
+func (v *validator) upstreams() {
+	for name, upstream := range v.loaded.Upstreams.all() {
+		v.target("upstreams."+name+".address", upstream.Address, name)
+		v.clientTLS("upstreams."+name+".tls", upstream.TLS)
+	}
+}
+
+func (v *validator) target(key, address, service string) {
+	scheme, rest, found := strings.Cut(address, "://")
+	switch {
+	case address == "":
+		v.refuse(key, "is required, as the address of the %s service", service)
+	case !found:
+		v.hostPort(key, strings.TrimPrefix(address, "dns:"))
+	case scheme == "dns" || scheme == "passthrough":
+		_, target, _ := strings.Cut(rest, "/") // the authority precedes it; for dns it is a name server
+		v.hostPort(key, target)
+	case scheme == "static" && strings.HasPrefix(rest, "/"):
+		v.staticList(key, rest[1:])
+	case scheme != "unix" || rest == "":
+		v.refuse(key, "must be host:port, dns:///host:port, static:///host:port,host:port, passthrough:///host:port or unix:///path, not %q",
+			address)
+	}
+}
+
+// staticList checks a list of addresses: each is host:port, and none is repeated.
+func (v *validator) staticList(key, list string) {
+	addresses := strings.Split(list, ",")
+	for i, address := range addresses {
+		switch {
+		case strings.Contains(address, " "):
+			v.refuse(key, "must be host:port, not %q", address)
+		case slices.Contains(addresses[:i], address):
+			v.refuse(key, "contains %s twice", address)
+		default:
+			v.hostPort(key, address)
+		}
+	}
+}
+
+// clientTLS checks that TLS is enabled if one of its keys is set.
+func (v *validator) clientTLS(key string, c ClientTLS) {
+	v.pair(key, c.CertFile, c.KeyFile)
+	if !c.Enabled && c != (ClientTLS{}) {
+		v.refuse(key+".enabled", "is false, and other keys of tls are given: connections would not be encrypted")
+	}
+}
+
+// plaintext warns of connections without TLS over a network: to internal services, which determine the responses and the valid tokens,
+// and with the password of Redis.
+func (w *warner) plaintext() {
+	for name, upstream := range w.loaded.Upstreams.all() {
+		if upstream.TLS.Enabled || isLocalTarget(upstream.Address) {
+			continue
+		}
+		consequence := "read and change calls and answers"
+		if name == "identity" {
+			consequence = "have any token accepted"
+		}
+		w.warn("upstreams."+name+".address", "is %s, not on loopback, and upstreams.%s.tls.enabled is false: an attacker on the network can %s",
+			upstream.Address, name, consequence)
+	}
+	r := w.loaded.RateLimit.Redis
+	if w.loaded.RateLimit.Store != StoreRedis || r.TLS.Enabled {
+		return
+	}
+	for _, address := range r.Addresses {
+		if host, _, _ := net.SplitHostPort(address); isLoopback(host) {
+			continue
+		}
+		for _, secret := range []struct {
+			key   string
+			value Secret
+		}{{"password", r.Password}, {"sentinel_password", r.SentinelPassword}} {
+			if secret.value.Reveal() != "" {
+				w.warn(redisKey+"."+secret.key, "goes to %s in plaintext: set rate_limit.redis.tls.enabled", address)
+			}
+		}
+		return // one warning is enough
+	}
+}
+
+// isLocalTarget returns whether a gRPC target, which the validator has accepted, is a socket of this machine or on loopback.
+func isLocalTarget(target string) bool {
+	scheme, rest, found := strings.Cut(target, "://")
+	address := strings.TrimPrefix(target, "dns:")
+	if found {
+		_, address, _ = strings.Cut(rest, "/") // after the authority, for dns a name server
+	}
+	for part := range strings.SplitSeq(address, ",") { // of a static list
+		if host, _, _ := net.SplitHostPort(part); scheme != "unix" && !isLoopback(host) {
+			return false
+		}
+	}
+	return true
+}
