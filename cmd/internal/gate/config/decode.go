@@ -193,7 +193,7 @@ func (d *decoder) scalar(v reflect.Value, n *yaml.Node) error {
 
 // secret resolves a secret. In a variable or a flag the text may be the secret itself.
 func (d *decoder) secret(s *Secret, text string) error {
-	resolved, err := secretSource{d.environment}.resolve(text)
+	resolved, err := resolveSecret(text, d.environment)
 	if errors.Is(err, errSecretInFile) && !d.inFile {
 		resolved, err = Secret{value: text}, nil
 	}

@@ -155,6 +155,11 @@ func keysOf(t reflect.Type, parent Key) []Key {
 	return keys
 }
 
+// isKey returns whether a key, or a mapping around keys, is among all.
+func isKey(all []Key, key string) bool {
+	return slices.ContainsFunc(all, func(k Key) bool { return k.Name == key || strings.HasPrefix(k.Name, key+".") })
+}
+
 // variable returns the environment variable of a key.
 func variable(key string) string {
 	return variablePrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))

@@ -249,7 +249,7 @@ func (v *validator) limits(key string, limits []Limit) {
 			v.refuse(at+".name", "is %q, as another limit has", limit.Name)
 		}
 		names[limit.Name], intervals[in] = true, true
-		if !isLimitName(limit.Name) {
+		if !className.MatchString(limit.Name) {
 			v.refuse(at+".name", "must be %s, not %q", classNameWords, limit.Name)
 		}
 	}
@@ -260,8 +260,6 @@ func (v *validator) limits(key string, limits []Limit) {
 		v.refuse(key, "is not a valid policy: %v", err)
 	}
 }
-
-func isLimitName(name string) bool { return className.MatchString(name) }
 
 // hasProblem returns whether there is a problem with a list or its items.
 func (v *validator) hasProblem(list string) bool {

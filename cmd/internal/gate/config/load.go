@@ -72,7 +72,7 @@ func Load(o Options) (Loaded, error) {
 	}
 	d.settings(&loaded.Config, o.Defaults)
 	if loaded.Path != "" {
-		content, err := readFile(loaded.Path)
+		content, err := readFile(loaded.Path, maxFile)
 		if err != nil {
 			return Loaded{}, fmt.Errorf("read %s: %w", which, err)
 		}
@@ -111,15 +111,16 @@ func findFile(environment map[string]string) string {
 	return DefaultPath
 }
 
-func readFile(path string) ([]byte, error) {
+// readFile returns the content of a file of at most a size.
+func readFile(path string, size Bytes) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(content) > maxFile {
-		err = fmt.Errorf("%s is larger than %s", path, Bytes(maxFile))
+	content, err := io.ReadAll(io.LimitReader(f, int64(size)+1))
+	if err == nil && len(content) > int(size) {
+		err = fmt.Errorf("%s is larger than %s", path, size)
 	}
 	return content, err
 }

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Loaded is a valid configuration with its warnings and origins.
@@ -58,7 +57,7 @@ func (l Loaded) originAmong(all []Key, key string) string {
 		if at, ok := l.origins[key]; ok {
 			return at.String()
 		}
-		if slices.ContainsFunc(all, func(k Key) bool { return k.Name == key || strings.HasPrefix(k.Name, key+".") }) {
+		if isKey(all, key) {
 			break // the enclosing mapping has keys of its own
 		}
 	}

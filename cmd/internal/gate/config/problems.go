@@ -55,7 +55,7 @@ func (p Problem) SchemaKey() string {
 	}
 	all := Keys()
 	for key := p.Key; key != ""; key = parentKey(key) {
-		if slices.ContainsFunc(all, func(k Key) bool { return k.Name == key || strings.HasPrefix(k.Name, key+".") }) {
+		if isKey(all, key) {
 			return key
 		}
 	}
@@ -81,8 +81,7 @@ func (ps Problems) Lines() []string {
 func (ps Problems) sorted() Problems {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(
-			compareBools(a.Line == 0, b.Line == 0),
-			cmp.Compare(a.Line, b.Line),
+			cmp.Compare(uint(a.Line)-1, uint(b.Line)-1), // those without a line last
 			cmp.Compare(a.Where, b.Where),
 		)
 	})
@@ -103,17 +102,6 @@ func (ps Problems) under(key string) Problems {
 	return slices.DeleteFunc(ps, func(p Problem) bool {
 		return key != "" && p.Key != "" && p.Key != key && !strings.HasPrefix(p.Key, key+".")
 	})
-}
-
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	default:
-		return 1
-	}
 }
 
 // Problem returns a problem with the value of a key, found where the configuration is used.

@@ -86,9 +86,7 @@ func scalarSchema(t reflect.Type) *jsonschema.Schema {
 	if !ok {
 		return nil
 	}
-	schema := &jsonschema.Schema{Type: "string"}
-	schema.Enum = asAny(words.choices())
-	return schema
+	return &jsonschema.Schema{Type: "string", Enum: asAny(words.choices())}
 }
 
 // describe adds the tags and the defaults to the schema of a mapping. The last argument is the reason why changes under it need a
@@ -121,29 +119,21 @@ func describeField(property *jsonschema.Schema, f field, byDefault reflect.Value
 		}
 		describe(property.AdditionalProperties, f.Type.Elem(), reflect.Value{}, reason)
 	case f.chars != "":
-		property.MaxLength = new(uint64)
-		*property.MaxLength = uint64(length(f.chars))
-	case f.Type == reflect.TypeFor[Bytes]():
-		inBytes := property.OneOf[0]
-		inBytes.Minimum, inBytes.Maximum = bytesNumber(f.min), bytesNumber(f.max)
-	case f.Type == reflect.TypeFor[Number]():
-		number := property.OneOf[0]
-		number.Minimum, number.Maximum = json.Number(f.min), json.Number(f.max)
+		property.MaxLength = new(uint64(length(f.chars)))
 	case property.Type == "integer":
-		property.Minimum, property.Maximum = json.Number(f.min), json.Number(f.max)
+		setRange(property, f)
+	case property.OneOf != nil: // a number or a text
+		setRange(property.OneOf[0], f)
 	}
 	if byDefault.IsValid() && (!byDefault.IsZero() || f.Type.Kind() == reflect.Bool) {
 		property.Default = plain(byDefault)
 	}
 }
 
-// bytesNumber returns a size as a number of bytes, or "" for none.
-func bytesNumber(size string) json.Number {
-	var b Bytes
-	if b.parse(size) != nil {
-		return ""
-	}
-	return json.Number(strconv.FormatInt(int64(b), 10))
+// setRange adds the bounds of a field to the schema of a number.
+func setRange(number *jsonschema.Schema, f field) {
+	number.Minimum = json.Number(strconv.FormatInt(bound(f.Type, f.min), 10))
+	number.Maximum = json.Number(strconv.FormatInt(bound(f.Type, f.max), 10))
 }
 
 func asAny(words []string) []any {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -32,17 +33,9 @@ func (Level) choices() []string {
 }
 
 // Slog returns the level for slog.
-func (l Level) Slog() slog.Level {
-	switch l {
-	case LevelDebug:
-		return slog.LevelDebug
-	case LevelWarn:
-		return slog.LevelWarn
-	case LevelError:
-		return slog.LevelError
-	default:
-		return slog.LevelInfo
-	}
+func (l Level) Slog() (level slog.Level) {
+	_ = level.UnmarshalText([]byte(l)) // choices has only levels of slog
+	return level
 }
 
 // A Format is the format of log lines.
@@ -119,7 +112,7 @@ func (v *validator) tracing() {
 	}
 	endpoint, err := url.Parse(c.Endpoint)
 	switch {
-	case err != nil || endpoint.Host == "" || !collectorSchemes(endpoint.Scheme):
+	case err != nil || endpoint.Host == "" || !slices.Contains([]string{"http", "https", "grpc", "grpcs"}, endpoint.Scheme):
 		v.refuse("tracing.endpoint", "must be http://host:port or grpc://host:port, with https or grpcs for TLS")
 	case endpoint.User != nil || endpoint.RawQuery != "" || endpoint.Fragment != "":
 		v.refuse("tracing.endpoint", "must not have a user, query or fragment: put credentials into tracing.headers")
@@ -130,14 +123,6 @@ func (v *validator) tracing() {
 	case !strings.HasSuffix(endpoint.Scheme, "s") && c.TLS != (TracingTLS{}):
 		v.refuse("tracing.endpoint", "begins with %s, and keys of tracing.tls are given: connections would not be encrypted", endpoint.Scheme)
 	}
-}
-
-func collectorSchemes(scheme string) bool {
-	switch scheme {
-	case "http", "https", "grpc", "grpcs":
-		return true
-	}
-	return false
 }
 
 // tracing warns if all clients are trusted or credentials are sent in plaintext.

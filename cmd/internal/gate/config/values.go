@@ -242,15 +242,10 @@ const secretFileMax = 64 << 10
 
 var errSecretInFile = errors.New("must not be the secret itself, but a reference: ${NAME} for a variable or ${file:PATH}")
 
-// A secretSource resolves references to secrets.
-type secretSource struct {
-	environment map[string]string
-}
-
 var reference = regexp.MustCompile(`^\$\{(?:([A-Za-z_][A-Za-z0-9_]*)|file:([^}]+))\}$`)
 
-// resolve returns the secret that the text refers to. Its errors do not contain the text, which may be a secret itself.
-func (s secretSource) resolve(text string) (Secret, error) {
+// resolveSecret returns the secret that the text refers to. Its errors do not contain the text, which may be a secret itself.
+func resolveSecret(text string, environment map[string]string) (Secret, error) {
 	if text == "" {
 		return Secret{}, nil
 	}
@@ -260,8 +255,8 @@ func (s secretSource) resolve(text string) (Secret, error) {
 	}
 	name, path := match[1], match[2]
 	if path == "" {
-		value, ok := s.environment[name]
-		if !ok || value == "" {
+		value := environment[name]
+		if value == "" {
 			return Secret{}, fmt.Errorf("names the variable %s, which is not set", name)
 		}
 		return Secret{value: value}, nil
@@ -270,14 +265,10 @@ func (s secretSource) resolve(text string) (Secret, error) {
 }
 
 func readSecret(path string) (Secret, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return Secret{}, fmt.Errorf("names a file that cannot be read: %w", err)
+	if err := File(path).check(); err != nil {
+		return Secret{}, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > secretFileMax {
-		return Secret{}, fmt.Errorf("names %s, which is not a file of at most %s", path, Bytes(secretFileMax))
-	}
-	content, err := os.ReadFile(path)
+	content, err := readFile(path, secretFileMax)
 	if err != nil {
 		return Secret{}, fmt.Errorf("names a file that cannot be read: %w", err)
 	}

@@ -92,7 +92,7 @@ func TestLimitsAreNamedAfterTheirInterval(t *testing.T) {
 		time.Second: "second", time.Minute: "minute", time.Hour: "hour", 24 * time.Hour: "day",
 		10 * time.Second: "10s", 90 * time.Minute: "1h30m", 1500 * time.Millisecond: "1.5s",
 	} {
-		if got := limitName(Duration(per)); got != want || !isLimitName(got) {
+		if got := limitName(Duration(per)); got != want || !className.MatchString(got) {
 			t.Errorf("%s: got %q, want %q", per, got, want)
 		}
 	}
