@@ -38,7 +38,7 @@ func gateway(t *testing.T, server *redistest.Server, replicas int, timeout time.
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = shared.Run(ctx) })
+	running.Go(func() { _ = shared.Run(ctx, func(string) {}) })
 	running.Go(func() { _ = store.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()

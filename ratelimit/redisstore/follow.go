@@ -18,14 +18,15 @@ const (
 	defaultSteadyAfter = 10 * time.Second
 )
 
-// Subscribed reports whether [Store.Run] is subscribed to refunds and resets, so that Options.OnRefund is called for them.
+// Subscribed reports whether [Store.Run] is subscribed to refunds and resets, so that it calls onRefund for them.
 func (s *Store) Subscribed() bool { return s.subscribed.Load() }
 
-// Run subscribes to the refunds and resets of all gateways and calls Options.OnRefund for each, until ctx ends; then it returns nil.
-// If the subscription ends, it subscribes again. It logs the first interruption, and the recovery once a subscription has lasted for
+// Run subscribes to the refunds and resets of all gateways until ctx ends; then it returns nil. It calls onRefund with each token, and with
+// "" after each subscription, because earlier refunds may have been missed. onRefund must not block. If the subscription ends, Run
+// subscribes again. It logs the first interruption, and the recovery once a subscription has lasted for
 // Options.SteadyAfter; interruptions between the two are counted.
-func (s *Store) Run(ctx context.Context) error {
-	f := follower{Store: s}
+func (s *Store) Run(ctx context.Context, onRefund func(tokenID string)) error {
+	f := follower{Store: s, onRefund: onRefund}
 	defer s.steady.Store(false)
 	again := time.NewTicker(resubscribeEvery)
 	defer again.Stop()
@@ -47,6 +48,7 @@ func (s *Store) Run(ctx context.Context) error {
 type follower struct {
 	*Store
 
+	onRefund      func(tokenID string)
 	interruptions int // since the one that was logged, which is included; 0 if the last line reports a working subscription
 }
 

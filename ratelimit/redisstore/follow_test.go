@@ -22,10 +22,16 @@ import (
 // newRunning returns a store that runs until the end of the test.
 func newRunning(t *testing.T, o redisstore.Options) *redisstore.Store {
 	t.Helper()
+	return newFollowing(t, o, func(string) {})
+}
+
+// newFollowing is newRunning with a function for the refunds.
+func newFollowing(t *testing.T, o redisstore.Options, onRefund func(tokenID string)) *redisstore.Store {
+	t.Helper()
 	s := newStore(t, o)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- s.Run(ctx) }()
+	go func() { ended <- s.Run(ctx, onRefund) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -54,7 +60,7 @@ func TestRefundsAndResetsArePublished(t *testing.T) {
 	server := redistest.Start(t)
 	o := redisstore.ClientOptions{Addresses: []string{server.Addr()}}
 	refunded := make(chan string, 100)
-	here := newRunning(t, redisstore.Options{Client: newClient(t, o), OnRefund: func(tokenID string) { refunded <- tokenID }})
+	here := newFollowing(t, redisstore.Options{Client: newClient(t, o)}, func(tokenID string) { refunded <- tokenID })
 	there := newStore(t, redisstore.Options{Client: newClient(t, o)})
 	p := hourly(t, 1)
 	for round := range 2 {
@@ -145,11 +151,10 @@ func TestRepeatedInterruptionsAreLoggedOnce(t *testing.T) {
 	var subscriptions atomic.Int64
 	metrics, log := prometheus.NewRegistry(), new(lockedBuffer)
 	subscribed := func() float64 { return valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_subscribed") }
-	newRunning(t, redisstore.Options{
+	newFollowing(t, redisstore.Options{
 		Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Registerer: metrics,
 		Logger: slog.New(slog.NewTextHandler(log, nil)), SteadyAfter: time.Second,
-		OnRefund: func(string) { subscriptions.Add(1) },
-	})
+	}, func(string) { subscriptions.Add(1) })
 	eventually(t, "three subscriptions have ended", func() bool {
 		if subscribed() != 0 {
 			t.Fatalf("the subscription is reported as working after %d subscriptions", subscriptions.Load())

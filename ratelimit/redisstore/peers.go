@@ -52,15 +52,15 @@ func (r *Replicas) StatusError() error {
 }
 
 // queueStatus adds the write of the status to a pipeline; it returns nil without a status.
-func (r *Replicas) queueStatus(ctx context.Context, pipe redis.Pipeliner) *redis.Cmd {
-	if r.status == nil {
+func (r *Replicas) queueStatus(ctx context.Context, pipe redis.Pipeliner, status func() []byte) *redis.Cmd {
+	if status == nil {
 		return nil
 	}
 	clean := "0"
 	if !r.cleaned {
 		clean = "1"
 	}
-	return pipe.Eval(ctx, statusLua, []string{r.peersKey}, r.id, r.status(), statusKept.Milliseconds(), maxPeers, clean)
+	return pipe.Eval(ctx, statusLua, []string{r.peersKey}, r.id, status(), statusKept.Milliseconds(), maxPeers, clean)
 }
 
 // reportStatus records the result of queueStatus. The counting of gateways does not depend on it.

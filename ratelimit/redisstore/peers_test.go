@@ -197,7 +197,7 @@ func TestCountingDoesNotNeedThePermissionForStatuses(t *testing.T) {
 // BenchmarkPeers measures a read of 200 gateways.
 func BenchmarkPeers(b *testing.B) {
 	server := redistest.Start(b)
-	g := newGateway(b, newClient(b, redisstore.ClientOptions{Addresses: []string{server.Addr()}, Timeout: time.Second}), nil)
+	g := newGateway(b, newClient(b, redisstore.ClientOptions{Addresses: []string{server.Addr()}, Timeout: time.Second}))
 	before := usedMemory(b, server)
 	status := strings.Repeat("x", 500)
 	for i := range 200 {

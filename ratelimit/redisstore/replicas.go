@@ -33,12 +33,9 @@ var replicasLua string
 
 // ReplicasOptions are the options of a Replicas. Client, Logger and Registerer are required.
 type ReplicasOptions struct {
-	Client   redis.UniversalClient   // made by [NewClient]; its owner closes it after [Replicas.Run] has returned
-	Prefix   string                  // of the key; "" for "opsgate:". Gateways with the same prefix are counted together
-	Interval time.Duration           // between heartbeats, ±10 %; the same for all gateways; 0 for 2 s
-	Changed  func(before, after int) // called by Run after each change of the count; nil for none
-	// Status returns the status of this gateway, at most [MaxStatus] bytes, which Run sends with each heartbeat; nil for none.
-	Status func() []byte
+	Client   redis.UniversalClient // made by [NewClient]; its owner closes it after [Replicas.Run] has returned
+	Prefix   string                // of the key; "" for "opsgate:". Gateways with the same prefix are counted together
+	Interval time.Duration         // between heartbeats, ±10 %; the same for all gateways; 0 for 2 s
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -52,8 +49,6 @@ type Replicas struct {
 	key, id  string
 	peersKey string
 	interval time.Duration
-	changed  func(before, after int)
-	status   func() []byte // nil for none
 	logger   *slog.Logger
 
 	count     atomic.Int64
@@ -77,14 +72,11 @@ func NewReplicas(o ReplicasOptions) (*Replicas, error) {
 	if o.Interval == 0 {
 		o.Interval = defaultInterval
 	}
-	if o.Changed == nil {
-		o.Changed = func(int, int) {}
-	}
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
 	r := &Replicas{
 		client: o.Client, timeout: timeoutOf(o.Client), key: o.Prefix + "replicas", peersKey: o.Prefix + "gateways",
-		id: hex.EncodeToString(id), interval: o.Interval, changed: o.Changed, status: o.Status, logger: o.Logger,
+		id: hex.EncodeToString(id), interval: o.Interval, logger: o.Logger,
 	}
 	r.count.Store(1)
 	err := o.Registerer.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -100,10 +92,11 @@ func NewReplicas(o ReplicasOptions) (*Replicas, error) {
 // Count returns the number of gateways, at least 1. It does not change during outages of Redis.
 func (r *Replicas) Count() int { return int(r.count.Load()) }
 
-// Run sends heartbeats, the first one at once, until ctx ends. Then it removes this gateway from the count, within the timeout of a call,
-// and returns nil.
-func (r *Replicas) Run(ctx context.Context) error {
-	defer r.unregister(ctx)
+// Run sends heartbeats with the status of this gateway, at most [MaxStatus] bytes, the first one at once, until ctx ends. Then it removes
+// this gateway from the count, within the timeout of a call, and returns nil. It calls changed after each change of the count. If status is
+// nil, it sends none.
+func (r *Replicas) Run(ctx context.Context, status func() []byte, changed func(before, after int)) error {
+	defer r.unregister(ctx, status != nil)
 	next := time.NewTimer(0)
 	defer next.Stop()
 	for {
@@ -111,7 +104,11 @@ func (r *Replicas) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-next.C:
-			r.heartbeat(ctx)
+			before := r.Count()
+			r.heartbeat(ctx, status)
+			if after := r.Count(); after != before {
+				changed(before, after)
+			}
 			next.Reset(r.interval - r.interval/10 + mathrand.N(r.interval/5+1)) // random, so that gateways that start together do not stay in step
 		}
 	}
@@ -119,15 +116,15 @@ func (r *Replicas) Run(ctx context.Context) error {
 
 // heartbeat sends the status and a heartbeat, and updates the count. They are two commands of one pipeline, because their keys may be on
 // different servers of a cluster. The status is first: a gateway that is counted has a status.
-func (r *Replicas) heartbeat(ctx context.Context) {
+func (r *Replicas) heartbeat(ctx context.Context, status func() []byte) {
 	bounded, cancel := r.bounded(ctx)
 	defer cancel()
 	expiry := missedHeartbeats * r.interval.Milliseconds()
 	pipe := r.client.Pipeline()
-	status := r.queueStatus(bounded, pipe)
+	written := r.queueStatus(bounded, pipe, status)
 	beat := pipe.Eval(bounded, replicasLua, []string{r.key}, r.id, expiry)
 	_, _ = pipe.Exec(bounded) // each command has its error
-	r.reportStatus(status)
+	r.reportStatus(written)
 	counted, err := beat.Int()
 	if err != nil {
 		r.beats.Store(0)
@@ -152,16 +149,15 @@ func (r *Replicas) update(counted int) {
 	}
 	r.logger.Info("number of gateways changed", slog.Int("old", before), slog.Int("new", after))
 	r.count.Store(int64(after))
-	r.changed(before, after)
 }
 
 // unregister removes this gateway from the count. If the call fails, the gateway is not counted after three intervals.
-func (r *Replicas) unregister(ctx context.Context) {
+func (r *Replicas) unregister(ctx context.Context, reported bool) {
 	bounded, cancel := r.bounded(ctx)
 	defer cancel()
 	pipe := r.client.Pipeline()
 	removed := pipe.ZRem(bounded, r.key, r.id)
-	if r.status != nil {
+	if reported {
 		pipe.HDel(bounded, r.peersKey, r.id)
 	}
 	_, _ = pipe.Exec(bounded) // a status that is not removed expires

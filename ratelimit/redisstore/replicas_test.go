@@ -29,6 +29,7 @@ type gateway struct {
 	registry *prometheus.Registry
 	log      *lockedBuffer
 	stop     func() // ends Run; idempotent
+	changed  func(before, after int)
 	changes  func() [][2]int
 }
 
@@ -58,10 +59,10 @@ func startGateway(t *testing.T, client redis.UniversalClient) *gateway {
 // startReporting starts a gateway with a status.
 func startReporting(t *testing.T, client redis.UniversalClient, status func() []byte) *gateway {
 	t.Helper()
-	g := newGateway(t, client, status)
+	g := newGateway(t, client)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- g.Run(ctx) }()
+	go func() { ended <- g.Run(ctx, status, g.changed) }()
 	g.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -72,22 +73,22 @@ func startReporting(t *testing.T, client redis.UniversalClient, status func() []
 	return g
 }
 
-func newGateway(t testing.TB, client redis.UniversalClient, status func() []byte) *gateway {
+func newGateway(t testing.TB, client redis.UniversalClient) *gateway {
 	t.Helper()
 	var mu sync.Mutex
 	var changes [][2]int
 	g := &gateway{registry: prometheus.NewRegistry(), log: new(lockedBuffer)}
 	var err error
 	g.Replicas, err = redisstore.NewReplicas(redisstore.ReplicasOptions{
-		Client: client, Interval: heartbeat, Logger: slog.New(slog.NewTextHandler(g.log, nil)), Registerer: g.registry, Status: status,
-		Changed: func(before, after int) {
-			mu.Lock()
-			defer mu.Unlock()
-			changes = append(changes, [2]int{before, after})
-		},
+		Client: client, Interval: heartbeat, Logger: slog.New(slog.NewTextHandler(g.log, nil)), Registerer: g.registry,
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	g.changed = func(before, after int) {
+		mu.Lock()
+		defer mu.Unlock()
+		changes = append(changes, [2]int{before, after})
 	}
 	g.changes = func() [][2]int {
 		mu.Lock()

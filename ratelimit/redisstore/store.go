@@ -29,10 +29,6 @@ type Options struct {
 	// Clock is for tests that advance time; accounts do not expire then. nil for the clock of the Redis server.
 	Clock func() time.Time
 
-	// OnRefund is called by [Store.Run] for each token that any gateway refunded or reset, and with "" after each subscription, as
-	// earlier refunds may have been missed. It must not block; nil for none.
-	OnRefund func(tokenID string)
-
 	// SteadyAfter is how long a subscription lasts before it is reported as working; 0 for 10 s.
 	SteadyAfter time.Duration
 
@@ -49,7 +45,6 @@ type Store struct {
 	keys        string // prefix of the tokens' keys
 	channel     string // where refunded and reset tokens are published
 	clock       func() time.Time
-	onRefund    func(tokenID string)
 	steadyAfter time.Duration
 	subscribed  atomic.Bool
 	steady      atomic.Bool // the subscription has lasted for steadyAfter
@@ -74,16 +69,13 @@ func New(o Options) (*Store, error) {
 	if o.Prefix == "" {
 		o.Prefix = defaultPrefix
 	}
-	if o.OnRefund == nil {
-		o.OnRefund = func(string) {}
-	}
 	ping, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: "ping", Requests: 1_000_000, Per: time.Second}})
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{
 		client: o.Client, timeout: timeoutOf(o.Client), keys: o.Prefix + "account:", channel: o.Prefix + "refunds", clock: o.Clock,
-		onRefund: o.OnRefund, steadyAfter: cmp.Or(o.SteadyAfter, defaultSteadyAfter), logger: o.Logger,
+		steadyAfter: cmp.Or(o.SteadyAfter, defaultSteadyAfter), logger: o.Logger,
 		scriptHash: hashOf(script), pingKey: o.Prefix + "ping:", pingPolicy: ping,
 	}
 	s.metrics, err = s.newMetrics(o.Registerer, o.Exemplar)

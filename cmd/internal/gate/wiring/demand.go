@@ -29,16 +29,16 @@ func (o demandObserver) Decided(p *authn.Principal, a *ratelimit.Assignment, d *
 	o.recorder.Decided(p.TokenID, p.TeamID, a.Policy, d)
 }
 
-// A recordingLimiter records refunds and resets.
-type recordingLimiter struct {
-	limiter
+// A recordingStore records refunds and resets.
+type recordingStore struct {
+	ratelimit.Store
 
 	recorder *demand.Recorder
 }
 
 // Refund implements [ratelimit.Store].
-func (r recordingLimiter) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
-	err := r.limiter.Refund(ctx, tokenID, p, d)
+func (r recordingStore) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
+	err := r.Store.Refund(ctx, tokenID, p, d)
 	if err == nil {
 		r.recorder.Refunded(tokenID, &d)
 	}
@@ -46,8 +46,8 @@ func (r recordingLimiter) Refund(ctx context.Context, tokenID string, p *ratelim
 }
 
 // Reset implements [ratelimit.Store].
-func (r recordingLimiter) Reset(ctx context.Context, tokenID string) error {
-	err := r.limiter.Reset(ctx, tokenID)
+func (r recordingStore) Reset(ctx context.Context, tokenID string) error {
+	err := r.Store.Reset(ctx, tokenID)
 	if err == nil {
 		r.recorder.Reset(tokenID)
 	}

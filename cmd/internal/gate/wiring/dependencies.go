@@ -36,8 +36,8 @@ func (p *parts) dependencies() map[string]admin.Dependency {
 		list[dependencyIdentity] = d
 	}
 	list[admin.DependencyRevocations] = revocations(p.authenticator.DisconnectedFor(), now)
-	if p.shared != nil {
-		list[admin.DependencyRedis] = p.shared.dependency(now)
+	if p.limiter.shared != nil {
+		list[admin.DependencyRedis] = p.limiter.shared.dependency(now)
 	}
 	for _, l := range p.overload.limits {
 		if l.name != "" {

@@ -28,10 +28,9 @@ type fleet struct {
 	started     time.Time
 	adminListen atomic.Pointer[string] // nil before the listener is bound
 
-	replicas *redisstore.Replicas // nil if limits are counted in memory
-	asked    chan struct{}        // one element if the fleet is to be read
-	reads    sync.Mutex           // serializes reads
-	last     atomic.Pointer[fleetReading]
+	asked chan struct{} // one element if the fleet is to be read
+	reads sync.Mutex    // serializes reads
+	last  atomic.Pointer[fleetReading]
 }
 
 func newFleet(o Options, p *parts) *fleet {
@@ -43,6 +42,14 @@ func newFleet(o Options, p *parts) *fleet {
 func (f *fleet) bound(address net.Addr) {
 	text := address.String()
 	f.adminListen.Store(&text)
+}
+
+// replicas returns the gateways that share the Redis; nil if limits are counted in memory.
+func (f *fleet) replicas() *redisstore.Replicas {
+	if f.parts.limiter.shared == nil {
+		return nil
+	}
+	return f.parts.limiter.shared.replicas
 }
 
 // status returns the status of this gateway.
@@ -103,7 +110,7 @@ func (f *fleet) run(ctx context.Context) error {
 
 // read reads the fleet, unless the last attempt is recent.
 func (f *fleet) read(ctx context.Context) {
-	if f.replicas == nil {
+	if f.replicas() == nil {
 		return
 	}
 	f.reads.Lock()
@@ -117,7 +124,7 @@ func (f *fleet) read(ctx context.Context) {
 	}
 	r.triedAt = now
 	var peers []redisstore.Peer
-	if peers, r.err = f.replicas.Peers(ctx); r.err == nil {
+	if peers, r.err = f.replicas().Peers(ctx); r.err == nil {
 		r.readAt = f.clock()
 		r.others, r.omitted = f.gatewaysOf(peers, r.readAt)
 	}
@@ -130,7 +137,7 @@ func (f *fleet) gatewaysOf(peers []redisstore.Peer, now time.Time) (list []admin
 	self := f.status()
 	newer := map[address]bool{{self.Host, self.AdminListen}: true} // peers are sorted, those heard last first
 	for _, p := range peers {
-		if p.ID == f.replicas.ID() {
+		if p.ID == f.replicas().ID() {
 			continue
 		}
 		heardAt := now.Add(-p.Age).UTC().Truncate(time.Millisecond)
@@ -156,10 +163,10 @@ func (f *fleet) gatewaysOf(peers []redisstore.Peer, now time.Time) (list []admin
 // view returns the fleet as last read, with the current status of this gateway.
 func (f *fleet) view() admin.Fleet {
 	self := admin.Gateway{Self: true, GatewayStatus: f.status()}
-	if f.replicas == nil {
+	if f.replicas() == nil {
 		return admin.Fleet{State: admin.FleetMemory, Gateways: []admin.Gateway{self}}
 	}
-	self.ID = printableID(f.replicas.ID())
+	self.ID = printableID(f.replicas().ID())
 	v := admin.Fleet{State: admin.FleetReading, Gateways: []admin.Gateway{self}}
 	last := f.last.Load()
 	if last == nil || f.clock().Sub(last.triedAt) >= fleetReadRecently {
@@ -169,8 +176,8 @@ func (f *fleet) view() admin.Fleet {
 	switch {
 	case last.err != nil:
 		v.State, v.Error = admin.FleetStale, "the other gateways cannot be read: "+fleetCause(last.err)
-	case f.replicas.StatusError() != nil:
-		v.Error = "the status of this gateway is not written: " + fleetCause(f.replicas.StatusError())
+	case f.replicas().StatusError() != nil:
+		v.Error = "the status of this gateway is not written: " + fleetCause(f.replicas().StatusError())
 	}
 	if !last.readAt.IsZero() {
 		at := last.readAt.UTC().Truncate(time.Millisecond)

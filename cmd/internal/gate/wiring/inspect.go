@@ -86,10 +86,10 @@ func (v *tokenView) setCached(a *authn.Authenticator, subject admin.Subject) (te
 
 // storeState returns the state of the store of rate limits.
 func (p *parts) storeState() admin.Store {
-	if p.shared == nil {
+	if p.limiter.shared == nil {
 		return admin.Store{Mode: ratelimit.ModeMemory}
 	}
-	return p.shared.state()
+	return p.limiter.shared.state()
 }
 
 func policyOf(a *ratelimit.Assignment) admin.Policy {

@@ -13,16 +13,16 @@ import (
 	"opsgate/ratelimit"
 )
 
-// unavailableLimiter is a limiter without a connection to its store.
-type unavailableLimiter struct{ limiter }
+// unavailableStore is a store of limits without a connection.
+type unavailableStore struct{ ratelimit.Store }
 
 var errUnavailable = &ratelimit.UnavailableError{RetryAfter: 7 * time.Second, Cause: errors.New("connection refused")}
 
-func (unavailableLimiter) Peek(context.Context, string, *ratelimit.Policy) (ratelimit.Decision, error) {
+func (unavailableStore) Peek(context.Context, string, *ratelimit.Policy) (ratelimit.Decision, error) {
 	return ratelimit.Decision{}, errUnavailable
 }
 
-func (unavailableLimiter) Reset(context.Context, string) error { return errUnavailable }
+func (unavailableStore) Reset(context.Context, string) error { return errUnavailable }
 
 func TestExplainAndResetWithAnUnavailableStore(t *testing.T) {
 	e := listenWithoutServices(t)
@@ -31,7 +31,7 @@ func TestExplainAndResetWithAnUnavailableStore(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	e.parts.limiter = unavailableLimiter{e.parts.limiter}
+	e.parts.limiter.Store = unavailableStore{e.parts.limiter.Store}
 	do := func(method, target string) *httptest.ResponseRecorder {
 		request, w := httptest.NewRequest(method, target, http.NoBody), httptest.NewRecorder()
 		request.Host = "localhost"

@@ -2,41 +2,69 @@ package wiring
 
 import (
 	"context"
+	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/kit/tracing"
 	"opsgate/ratelimit"
+	"opsgate/ratelimit/demand"
 )
 
-// A limiter is the store of rate limits. It lives as long as the process, so that a reload keeps the usage of tokens.
-type limiter interface {
-	ratelimit.Store
-	Run(ctx context.Context) error
+// A limiter is the store of rate limits with what runs and records it. It lives as long as the process, so that a reload keeps the usage
+// of tokens.
+type limiter struct {
+	ratelimit.Store // of the requests; it records their demand if that is configured
+
+	memory *ratelimit.Memory // nil if limits are counted in Redis
+	shared *sharedLimits     // nil if limits are counted in memory
+	demand *demand.Recorder  // nil if demand is not recorded
 }
 
-// buildLimiter creates the store of rate limits, and the recorder of demand if one is configured.
-func (p *parts) buildLimiter(o Options, registry prometheus.Registerer) (err error) {
+// newLimiter creates the store of rate limits, and the recorder of demand if one is configured.
+func newLimiter(o Options, registry prometheus.Registerer, traces *tracing.Provider) (*limiter, error) {
+	recorder, err := newRecorder(o, registry)
+	if err != nil {
+		return nil, err
+	}
+	l := &limiter{demand: recorder}
 	if o.Loaded.RateLimit.Store == config.StoreRedis {
-		if p.shared, err = newSharedLimits(o, registry, p.traces, p.fleet.status); err != nil {
-			return err
+		if l.shared, err = newSharedLimits(o, registry, traces); err != nil {
+			return nil, errors.Join(err, recorder.Close())
 		}
-		p.limiter, p.fleet.replicas = p.shared, p.shared.replicas
+		l.Store = l.shared
 	} else {
-		p.limiter = ratelimit.NewMemory(ratelimit.MemoryOptions{})
+		l.memory = ratelimit.NewMemory(ratelimit.MemoryOptions{})
+		l.Store = l.memory
 	}
-	if p.demand, err = newRecorder(o, registry); err != nil || p.demand == nil {
-		return err
+	if recorder != nil {
+		l.Store = recordingStore{l.Store, recorder}
 	}
-	p.limiter = recordingLimiter{p.limiter, p.demand}
-	p.decisions = append(p.decisions, demandObserver{p.demand})
-	return nil
+	return l, nil
 }
 
 // gateways returns the number of gateways that share the limits of tokens.
-func (p *parts) gateways() int {
-	if p.shared == nil {
+func (l *limiter) gateways() int {
+	if l.shared == nil {
 		return 1
 	}
-	return p.shared.replicas.Count()
+	return l.shared.replicas.Count()
+}
+
+// run runs the background tasks of the store until ctx ends. It shares the status of this gateway with those that use the same Redis.
+func (l *limiter) run(ctx context.Context, status func() admin.GatewayStatus) error {
+	if l.shared == nil {
+		return l.memory.Run(ctx)
+	}
+	return l.shared.run(ctx, status)
+}
+
+func (l *limiter) close() error {
+	err := l.demand.Close()
+	if l.shared != nil {
+		err = errors.Join(err, l.shared.close())
+	}
+	return err
 }

@@ -18,7 +18,6 @@ import (
 	"opsgate/cmd/internal/gate/sizing"
 	"opsgate/cmd/internal/kit/tracing"
 	"opsgate/gateway"
-	"opsgate/ratelimit/demand"
 	"opsgate/ratelimit/heavyhitters"
 )
 
@@ -29,9 +28,7 @@ type parts struct {
 	registry         *prometheus.Registry
 	clients          *backendclient.Clients
 	authenticator    *authn.Authenticator
-	limiter          limiter
-	shared           *sharedLimits    // nil if limits are counted in memory
-	demand           *demand.Recorder // nil if demand is not recorded
+	limiter          *limiter
 	busiest          *heavyhitters.Sketch
 	denied           *deniedTokens
 	decisions        observers
@@ -58,7 +55,7 @@ type parts struct {
 func build(o Options) (_ *parts, err error) {
 	registry := admin.NewRegistry(o.Build)
 	p := &parts{logger: o.Logger, clock: o.Clock, registry: registry, busiest: heavyhitters.New()}
-	p.retrySlots, p.fleet = gateway.NewRetrySlots(p.gateways), newFleet(o, p)
+	p.fleet = newFleet(o, p)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -76,9 +73,13 @@ func build(o Options) (_ *parts, err error) {
 	if p.traces, err = NewTracing(dependencies, "", registry); err != nil {
 		return nil, err
 	}
-	if err := p.buildLimiter(dependencies, registry); err != nil {
+	if p.limiter, err = newLimiter(dependencies, registry, p.traces); err != nil {
 		return nil, err
 	}
+	if p.limiter.demand != nil {
+		p.decisions = append(p.decisions, demandObserver{p.limiter.demand})
+	}
+	p.retrySlots = gateway.NewRetrySlots(p.limiter.gateways)
 	if p.clients, err = dial(dependencies, registry, p.traces); err != nil {
 		return nil, err
 	}
@@ -149,8 +150,8 @@ func (p *parts) configure(c config.Loaded) {
 	p.capacity.SetLimit(c.HTTP.MaxInFlight)
 	p.connections.setLimit(c.MaxConnections())
 	p.setAdminTokens(c.Admin)
-	if p.shared != nil {
-		p.shared.configure(c.RateLimit)
+	if p.limiter.shared != nil {
+		p.limiter.shared.setConfig(c.RateLimit)
 	}
 }
 
@@ -173,12 +174,12 @@ func (p *parts) setAdminTokens(c config.Admin) {
 }
 
 func (p *parts) close() error {
-	err := p.demand.Close()
+	var err error
+	if p.limiter != nil {
+		err = p.limiter.close()
+	}
 	if p.clients != nil {
 		err = errors.Join(err, p.clients.Close())
-	}
-	if p.shared != nil {
-		err = errors.Join(err, p.shared.close())
 	}
 	p.traces.Close() // last, so that traces include the calls above
 	return err
@@ -192,10 +193,11 @@ func (p *parts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // background returns the background tasks; each ends with its context. Run runs the refunds separately, because they end before the others.
 func (p *parts) background() []func(context.Context) error {
 	all := []func(context.Context) error{
-		p.authenticator.Run, p.limiter.Run, p.busiest.Run, p.denied.Run, p.console.Run, p.overload.run, p.logLimits.Run, p.fleet.run,
+		p.authenticator.Run, p.busiest.Run, p.denied.Run, p.console.Run, p.overload.run, p.logLimits.Run, p.fleet.run,
 	}
-	if p.demand != nil {
-		all = append(all, p.demand.Run)
+	all = append(all, func(ctx context.Context) error { return p.limiter.run(ctx, p.fleet.status) })
+	if p.limiter.demand != nil {
+		all = append(all, p.limiter.demand.Run)
 	}
 	return all
 }

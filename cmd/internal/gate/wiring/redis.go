@@ -37,64 +37,65 @@ type sharedLimits struct {
 	client   redis.UniversalClient
 	logger   *slog.Logger
 
-	config  atomic.Pointer[config.RateLimit]
-	applyMu sync.Mutex // serializes apply, which reloads and changes of the number of gateways call
+	config   *atomic.Pointer[config.RateLimit]
+	updating sync.Mutex // held by updateFailover, which reloads and changes of the number of gateways call
 }
 
-// newSharedLimits returns a limiter that reports a status of this gateway with its heartbeats.
-func newSharedLimits(
-	o Options, registry prometheus.Registerer, traces *tracing.Provider, status func() admin.GatewayStatus,
-) (_ *sharedLimits, err error) {
-	c := o.Loaded.RateLimit.Redis
+func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.Provider) (_ *sharedLimits, err error) {
+	c, current := o.Loaded.RateLimit.Redis, new(atomic.Pointer[config.RateLimit])
+	current.Store(&o.Loaded.RateLimit)
 	tlsConfig, err := redisTLS(c.TLS, o.Logger)
 	if err != nil {
 		return nil, err
 	}
 	// The library has one logger per process. Its lines concern single connections, so they are logged at level debug; failover logs outages.
 	redisstore.LogTo(o.Logger)
-	l := &sharedLimits{logger: o.Logger}
-	l.config.Store(&o.Loaded.RateLimit)
-	if l.client, err = l.connect(c, tlsConfig); err != nil {
+	client, err := newRedisClient(c, tlsConfig, current)
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, l.client.Close())
+			err = errors.Join(err, client.Close())
 		}
 	}()
 	if hook := traces.RedisHook(c.Addresses); hook != nil {
-		l.client.AddHook(hook)
+		client.AddHook(hook)
 	}
-	l.redis, err = redisstore.New(redisstore.Options{
-		Client: l.client, Prefix: c.KeyPrefix, Logger: o.Logger, Registerer: registry, Exemplar: traces.Exemplar(),
-		OnRefund: func(tokenID string) { l.DropDenial(tokenID) }, // l.Store is set before Run is called
+	store, err := redisstore.New(redisstore.Options{
+		Client: client, Prefix: c.KeyPrefix, Logger: o.Logger, Registerer: registry, Exemplar: traces.Exemplar(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.replicas, err = redisstore.NewReplicas(redisstore.ReplicasOptions{
-		Client: l.client, Prefix: c.KeyPrefix, Changed: l.replicasChanged, Logger: o.Logger, Registerer: registry,
-		Status: func() []byte { return status().Encode() },
+	replicas, err := redisstore.NewReplicas(redisstore.ReplicasOptions{
+		Client: client, Prefix: c.KeyPrefix, Logger: o.Logger, Registerer: registry,
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.Store, err = failover.New(failover.Options{
-		Shared: l.redis, Subscribed: l.redis.Subscribed, Settings: l.settings(), Logger: o.Logger, Registerer: registry,
+	fallback, err := failover.New(failover.Options{
+		Shared: store, Subscribed: store.Subscribed, Settings: failoverSettings(current.Load(), replicas.Count()),
+		Logger: o.Logger, Registerer: registry,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return l, nil
+	return &sharedLimits{Store: fallback, redis: store, replicas: replicas, client: client, logger: o.Logger, config: current}, nil
 }
 
-// connect returns a client, which connects when it is first used.
-func (l *sharedLimits) connect(c config.Redis, tlsConfig func(context.Context) *tls.Config) (redis.UniversalClient, error) {
+// newRedisClient returns a client, which connects when it is first used. New connections use the current user and password.
+func newRedisClient(
+	c config.Redis, tlsConfig func(context.Context) *tls.Config, current *atomic.Pointer[config.RateLimit],
+) (redis.UniversalClient, error) {
 	return redisstore.NewClient(redisstore.ClientOptions{
-		Addresses:        c.Addresses,
-		Topology:         redisstore.Topology(c.Mode),
-		MasterName:       c.MasterName,
-		Credentials:      l.credentials,
+		Addresses:  c.Addresses,
+		Topology:   redisstore.Topology(c.Mode),
+		MasterName: c.MasterName,
+		Credentials: func() (user, password string) {
+			redis := current.Load().Redis
+			return redis.Username, redis.Password.Reveal()
+		},
 		SentinelUsername: c.SentinelUsername,
 		SentinelPassword: c.SentinelPassword.Reveal(),
 		Database:         c.Database,
@@ -105,64 +106,51 @@ func (l *sharedLimits) connect(c config.Redis, tlsConfig func(context.Context) *
 	})
 }
 
-// credentials returns the user and the password for a new connection.
-func (l *sharedLimits) credentials() (user, password string) {
-	c := l.config.Load().Redis
-	return c.Username, c.Password.Reveal()
-}
-
-// configure applies the settings that can change while running.
-func (l *sharedLimits) configure(c config.RateLimit) {
+// setConfig applies the settings that can change while running.
+func (l *sharedLimits) setConfig(c config.RateLimit) {
 	before := l.config.Swap(&c).Redis
 	if c.Redis.Username != before.Username || c.Redis.Password.Reveal() != before.Password.Reveal() {
 		l.logger.Info("the credentials of Redis changed: new connections use them")
 	}
-	l.apply()
+	l.updateFailover()
 }
 
-// replicasChanged applies a new number of gateways, unless the number is configured.
-func (l *sharedLimits) replicasChanged(int, int) {
-	if l.config.Load().ExpectedReplicas == config.Auto {
-		l.apply()
-	}
+// updateFailover configures the failover with the current configuration and number of gateways.
+func (l *sharedLimits) updateFailover() {
+	l.updating.Lock()
+	defer l.updating.Unlock()
+	l.Configure(failoverSettings(l.config.Load(), l.replicas.Count()))
 }
 
-// apply configures the failover with the current settings.
-func (l *sharedLimits) apply() {
-	l.applyMu.Lock()
-	defer l.applyMu.Unlock()
-	l.Configure(l.settings())
-}
-
-// settings returns the current settings of the failover.
-func (l *sharedLimits) settings() failover.Settings {
-	return failover.Settings{
-		Mode: ratelimit.Mode(l.config.Load().OnStoreFailure), Replicas: l.expectedReplicas(),
-	}
+// failoverSettings returns the settings of the failover if a number of gateways is counted.
+func failoverSettings(c *config.RateLimit, counted int) failover.Settings {
+	return failover.Settings{Mode: ratelimit.Mode(c.OnStoreFailure), Replicas: expectedReplicas(c, counted)}
 }
 
 // expectedReplicas returns the number of gateways that divide the limits in an outage.
-func (l *sharedLimits) expectedReplicas() int {
-	if n := l.config.Load().ExpectedReplicas; n != config.Auto {
-		return int(n)
+func expectedReplicas(c *config.RateLimit, counted int) int {
+	if c.ExpectedReplicas != config.Auto {
+		return int(c.ExpectedReplicas)
 	}
-	return l.replicas.Count()
+	return counted
 }
 
 // state returns the state of the store for the admin listener.
 func (l *sharedLimits) state() admin.Store {
 	state := l.State()
 	return admin.Store{
-		Mode: state.Mode, Since: &state.Since, Replicas: l.expectedReplicas(),
+		Mode: state.Mode, Since: &state.Since, Replicas: expectedReplicas(l.config.Load(), l.replicas.Count()),
 		Breaker: &admin.Breaker{State: backendclient.BreakerState(state.Breaker), Cause: state.Cause},
 	}
 }
 
-// Run runs the background tasks until ctx ends.
-func (l *sharedLimits) Run(ctx context.Context) error {
+// run runs the background tasks until ctx ends. The heartbeats of this gateway contain its status.
+func (l *sharedLimits) run(ctx context.Context, status func() admin.GatewayStatus) error {
 	tasks, ctx := errgroup.WithContext(ctx)
-	tasks.Go(func() error { return l.redis.Run(ctx) })
-	tasks.Go(func() error { return l.replicas.Run(ctx) })
+	tasks.Go(func() error { return l.redis.Run(ctx, l.DropDenial) })
+	tasks.Go(func() error {
+		return l.replicas.Run(ctx, func() []byte { return status().Encode() }, func(int, int) { l.updateFailover() })
+	})
 	tasks.Go(func() error {
 		l.ProbeFirst(ctx) // so that an outage is logged at the start
 		return l.Store.Run(ctx)
