@@ -87,8 +87,8 @@ func TestLongestIdleConnectionIsEvictedAtTheLimit(t *testing.T) {
 	if got := used.do(t, token); got.StatusCode != 200 {
 		t.Errorf("the connection with an authenticated request: got %d", got.StatusCode)
 	}
-	if got := r.metric(t, `opsgate_http_connections_shed_total{cause="displaced"}`); got != "8" {
-		t.Errorf("displaced: %q", got)
+	if got := r.metric(t, `opsgate_http_connections_shed_total{cause="evicted"}`); got != "8" {
+		t.Errorf("evicted: %q", got)
 	}
 	close(services.release)
 	if got := <-held; got.status != 200 {
@@ -147,7 +147,7 @@ func TestRequestsInFlightAreLimitedAcrossReloads(t *testing.T) {
 			t.Errorf("an admitted request: got %+v", got)
 		}
 	}
-	if lines := r.lines("overloaded"); len(lines) != 1 || lines[0]["bound"] != "requests in flight" {
+	if lines := r.lines("overloaded"); len(lines) != 1 || lines[0]["resource"] != "requests in flight" {
 		t.Errorf("got %v", lines)
 	}
 	r.finish(t)

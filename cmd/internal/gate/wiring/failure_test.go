@@ -24,7 +24,7 @@ func listenWithoutServices(t *testing.T) *Edge {
 
 func TestListenerErrorEndsTheGateway(t *testing.T) {
 	e := listenWithoutServices(t)
-	if err := e.public.listener.Close(); err != nil { // Accept fails from now on
+	if err := e.parts.public.Close(); err != nil { // Accept fails from now on
 		t.Fatal(err)
 	}
 	if err := e.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "serve on the public listener") {

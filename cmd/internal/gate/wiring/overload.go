@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/httpserver"
 	"opsgate/cmd/internal/kit/duration"
 	"opsgate/gateway"
 )
@@ -42,17 +43,12 @@ type monitoredLimit struct {
 	refusedBefore uint64 // at the beginning of the overload
 }
 
-func newOverload(logger *slog.Logger, clock func() time.Time, capacity *gateway.Capacity, conns *connections) *overload {
+func newOverload(logger *slog.Logger, clock func() time.Time, capacity *gateway.Capacity, public *httpserver.Server) *overload {
 	return &overload{logger: logger, clock: clock, capacity: capacity, limits: []*monitoredLimit{
 		{name: admin.DependencyCapacity, unit: "requests in flight", load: capacity.Load},
-		{name: admin.DependencyConnections, unit: "open connections", load: conns.load},
-		{unit: "bytes of incomplete headers", load: conns.loadInput},
+		{name: admin.DependencyConnections, unit: "open connections", load: public.Connections},
+		{unit: "bytes of incomplete headers", load: public.Input},
 	}}
-}
-
-// load returns the number of open connections, the limit, and how many were closed at the limit.
-func (l *connections) load() (current, limit int, refused uint64) {
-	return l.count(), int(l.limit.Load()), l.refused.Load() + l.evicted.Load()
 }
 
 // run checks the limits, and cuts off responses that are overdue, until ctx ends. It returns nil.
@@ -80,13 +76,13 @@ func (l *monitoredLimit) check(logger *slog.Logger, now time.Time) {
 	if refused != l.refused {
 		if l.since.IsZero() {
 			l.since, l.refusedBefore = now, l.refused
-			logger.Warn("overloaded", slog.String("bound", l.unit), slog.Int("most", limit))
+			logger.Warn("overloaded", slog.String("resource", l.unit), slog.Int("limit", limit))
 		}
 		l.lastRefusal, l.refused = now, refused
 		return
 	}
 	if !l.since.IsZero() && now.Sub(l.lastRefusal) >= recoveryPeriod {
-		logger.Info("not overloaded any more", slog.String("bound", l.unit), slog.Uint64("refused", l.refused-l.refusedBefore),
+		logger.Info("not overloaded any more", slog.String("resource", l.unit), slog.Uint64("refused", l.refused-l.refusedBefore),
 			slog.String("lasted", duration.Rounded(l.lastRefusal.Sub(l.since))))
 		l.since = time.Time{}
 	}

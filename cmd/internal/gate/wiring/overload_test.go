@@ -28,7 +28,7 @@ func TestFlappingOverloadIsLoggedOnce(t *testing.T) {
 	if d := l.dependency(now); d.OK || d.State != "overloaded" || d.Reason != "more than 8 requests in flight for 10s; 7 now" {
 		t.Errorf("during the overload: %+v", d)
 	}
-	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), `bound="requests in flight" most=8`) {
+	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), `resource="requests in flight" limit=8`) {
 		t.Errorf("%d lines: %s", n, &log)
 	}
 	check(recoveryPeriod, 0)

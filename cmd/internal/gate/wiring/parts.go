@@ -15,6 +15,7 @@ import (
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/admin/console"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/gate/httpserver"
 	"opsgate/cmd/internal/gate/sizing"
 	"opsgate/cmd/internal/kit/tracing"
 	"opsgate/gateway"
@@ -23,28 +24,28 @@ import (
 
 // parts are the parts of a gateway: those that live as long as the process, and the active snapshot.
 type parts struct {
-	logger           *slog.Logger
-	clock            func() time.Time
-	registry         *prometheus.Registry
-	clients          *backendclient.Clients
-	authenticator    *authn.Authenticator
-	limiter          *limiter
-	busiest          *heavyhitters.Sketch
-	denied           *deniedTokens
-	decisions        observers
-	traces           *tracing.Provider // nil if traces are disabled
-	metrics          *gateway.Metrics
-	refunds          *gateway.Refunds
-	retrySlots       *gateway.RetrySlots
-	capacity         *gateway.Capacity
-	connections      *connections
-	adminConnections *connections
-	overload         *overload
-	logLimits        *logLimits
-	reloads          *configMetrics
-	admin            *admin.Admin
-	console          *console.Console
-	fleet            *fleet
+	logger        *slog.Logger
+	clock         func() time.Time
+	registry      *prometheus.Registry
+	clients       *backendclient.Clients
+	authenticator *authn.Authenticator
+	limiter       *limiter
+	busiest       *heavyhitters.Sketch
+	denied        *deniedTokens
+	decisions     observers
+	traces        *tracing.Provider // nil if traces are disabled
+	metrics       *gateway.Metrics
+	refunds       *gateway.Refunds
+	retrySlots    *gateway.RetrySlots
+	capacity      *gateway.Capacity
+	public        *httpserver.Server
+	adminServer   *httpserver.Server
+	overload      *overload
+	logLimits     *logLimits
+	reloads       *configMetrics
+	admin         *admin.Admin
+	console       *console.Console
+	fleet         *fleet
 
 	// current is the active snapshot. A request loads it once, so it never sees parts of two configurations.
 	current    atomic.Pointer[snapshot]
@@ -52,12 +53,17 @@ type parts struct {
 }
 
 // build creates the parts. If one fails, it closes the others.
-func build(o Options) (_ *parts, err error) {
+func build(ctx context.Context, o Options) (_ *parts, err error) {
 	registry := admin.NewRegistry(o.Build)
 	p := &parts{logger: o.Logger, clock: o.Clock, registry: registry, busiest: heavyhitters.New()}
 	p.fleet = newFleet(o, p)
 	defer func() {
 		if err != nil {
+			for _, server := range []*httpserver.Server{p.public, p.adminServer} {
+				if server != nil {
+					err = errors.Join(err, server.Close())
+				}
+			}
 			err = errors.Join(err, p.close())
 		}
 	}()
@@ -68,6 +74,13 @@ func build(o Options) (_ *parts, err error) {
 	if p.logLimits, err = newLogLimits(o, registry); err != nil {
 		return nil, err
 	}
+	if p.public, err = listenPublic(ctx, o, p.logLimits, registry); err != nil {
+		return nil, err
+	}
+	if p.adminServer, err = listenAdmin(ctx, o, p.logLimits, registry); err != nil {
+		return nil, err
+	}
+	p.fleet.bound(p.adminServer.Addr())
 	dependencies := o // with their bounded log
 	dependencies.Logger = p.logLimits.dependencies
 	if p.traces, err = NewTracing(dependencies, "", registry); err != nil {
@@ -120,7 +133,7 @@ func (p *parts) buildAdmin(o Options) error {
 		Inspector:    inspector,
 		Console:      p.console,
 		Access:       adminAccess(o.Loaded.Admin),
-		Hold:         holdConnection,
+		Hold:         httpserver.Hold,
 		TokenPrefix:  tokenPrefix(o.Loaded.Config),
 		Logger:       o.Logger,
 		RefusalLines: p.logLimits.admin,
@@ -128,18 +141,12 @@ func (p *parts) buildAdmin(o Options) error {
 	return errors.Join(p.registry.Register(p.admin.Readiness()), p.registry.Register(p.admin.Refusals()))
 }
 
-// buildLimits creates the limits of requests in flight and of connections, which a reload does not reset.
+// buildLimits creates the limit of requests in flight, which a reload does not reset.
 func (p *parts) buildLimits(c config.Loaded) (err error) {
 	if p.capacity, err = gateway.NewCapacity(c.HTTP.MaxInFlight, sizing.MaxUnwritten(c.MemoryLimit), p.registry); err != nil {
 		return err
 	}
-	if p.connections, err = newConnections(c.MaxConnections(), sizing.MaxInput(c.MemoryLimit), "opsgate_http", p.registry); err != nil {
-		return err
-	}
-	if p.adminConnections, err = newConnections(adminMaxConnections, adminMaxInput, "opsgate_admin", p.registry); err != nil {
-		return err
-	}
-	p.overload = newOverload(p.logger, p.clock, p.capacity, p.connections)
+	p.overload = newOverload(p.logger, p.clock, p.capacity, p.public)
 	return nil
 }
 
@@ -148,7 +155,7 @@ func (p *parts) configure(c config.Loaded) {
 	p.clients.Apply(callSettings(c.Config))
 	p.authenticator.Apply(tokenSettings(c.Config))
 	p.capacity.SetLimit(c.HTTP.MaxInFlight)
-	p.connections.setLimit(c.MaxConnections())
+	p.public.SetMaxConnections(c.MaxConnections())
 	p.setAdminTokens(c.Admin)
 	if p.limiter.shared != nil {
 		p.limiter.shared.setConfig(c.RateLimit)

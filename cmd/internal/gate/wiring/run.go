@@ -32,8 +32,8 @@ func (e *Edge) Run(ctx context.Context) error {
 	reloadCtx, stopReloads := context.WithCancel(ctx) // reloads end when the shutdown starts
 	defer stopReloads()
 	tasks.Go(func() error { return e.reloader.watch(reloadCtx) })
-	tasks.Go(e.public.serve)
-	tasks.Go(e.admin.serve)
+	tasks.Go(func() error { return e.parts.public.Serve(e.handler) })
+	tasks.Go(func() error { return e.parts.adminServer.Serve(e.parts.admin) })
 	e.parts.admin.Serving()
 	e.logger.Info("serving", slog.String("version", e.version), slog.String("config_version", e.parts.current.Load().version),
 		slog.String("listen", e.Address().String()), slog.String("admin_listen", e.AdminAddress().String()))
@@ -56,7 +56,7 @@ func (e *Edge) Run(ctx context.Context) error {
 // drain ends the listeners: the public one after the drain wait, within the grace period. It does not wait if a part has failed.
 func (e *Edge) drain(failed context.Context) error {
 	e.parts.admin.Draining()
-	e.public.drain()
+	e.parts.public.Drain()
 	shutdown := e.parts.current.Load().loaded.Shutdown
 	e.lifecycle.Draining(time.Duration(shutdown.DrainWait) + time.Duration(shutdown.Grace) + adminGrace + gateway.RefundFlushTimeout)
 	e.logger.Info("draining", slog.String("wait", shutdown.DrainWait.String()), slog.String("grace", shutdown.Grace.String()))
@@ -68,10 +68,10 @@ func (e *Edge) drain(failed context.Context) error {
 	}
 	grace, cancel := context.WithTimeout(failed, time.Duration(shutdown.Grace))
 	defer cancel()
-	err := e.public.shutDown(grace)
+	err := e.parts.public.ShutDown(grace)
 
 	adminDone, cancelAdmin := context.WithTimeout(context.WithoutCancel(failed), adminGrace)
 	defer cancelAdmin()
-	_ = e.admin.shutDown(adminDone) // a profile in progress is not an error
+	_ = e.parts.adminServer.ShutDown(adminDone) // a profile in progress is not an error
 	return err
 }

@@ -1,4 +1,4 @@
-package wiring
+package httpserver
 
 import (
 	"crypto/tls"
@@ -7,23 +7,18 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // limitedInput is a set of connections on loopback with a limit of their input.
 type limitedInput struct {
-	*connections
+	*connectionSet
 
 	listener *net.TCPListener
 }
 
 func newLimitedInput(t *testing.T, limit int64) *limitedInput {
 	t.Helper()
-	set, err := newConnections(100, limit, "test", prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := newConnectionSet(100, limit)
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)

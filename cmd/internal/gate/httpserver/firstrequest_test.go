@@ -1,4 +1,4 @@
-package wiring
+package httpserver
 
 import (
 	"net/http"
@@ -10,8 +10,8 @@ import (
 // Browsers and load balancers open connections in advance. The grace period is for requests.
 func TestShutdownDoesNotWaitForUnusedConnectionsUntilTheirTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{http: &http.Server{ReadHeaderTimeout: time.Minute}}
-		s.unused.Add(1)
+		s := &Server{http: &http.Server{ReadHeaderTimeout: time.Minute}}
+		s.firstRequests.Add(1)
 		start := time.Now()
 		s.awaitFirstRequests(t.Context())
 		if took := time.Since(start); took > 5*time.Second {

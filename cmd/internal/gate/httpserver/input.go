@@ -1,4 +1,4 @@
-package wiring
+package httpserver
 
 import (
 	"cmp"
@@ -20,8 +20,6 @@ const (
 	// maxHello is the maximum size of a TLS ClientHello. crypto/tls keeps a buffer of its size as long as the connection is open. With
 	// keys for post-quantum cryptography it has 2 KiB.
 	maxHello = 8 << 10
-	// adminMaxInput is the limit of the admin listener. The chains of client certificates count too.
-	adminMaxInput = 1 << 20
 )
 
 var errLongHello = errors.New("the TLS ClientHello is too long")
@@ -75,7 +73,7 @@ func countHello(config *tls.Config) *tls.Config {
 }
 
 // account updates the sum of input after that of a connection has changed. Past the limit it closes connections.
-func (l *connections) account(c *connection) {
+func (l *connectionSet) account(c *connection) {
 	for _, old := range l.recount(c) {
 		l.incomplete.Add(1)
 		_ = old.TCPConn.Close()
@@ -83,7 +81,7 @@ func (l *connections) account(c *connection) {
 }
 
 // recount is account without closing the connections that it removes.
-func (l *connections) recount(c *connection) (removed []*connection) {
+func (l *connectionSet) recount(c *connection) (removed []*connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.updateInput(c)
@@ -106,7 +104,7 @@ func (l *connections) recount(c *connection) (removed []*connection) {
 }
 
 // updateInput sets the input of a connection in the sum. The caller holds l.mu.
-func (l *connections) updateInput(c *connection) {
+func (l *connectionSet) updateInput(c *connection) {
 	var counted int64
 	if _, open := l.open[c]; open {
 		counted = max(0, c.input.Load()-freeInput)
@@ -120,13 +118,13 @@ func (l *connections) updateInput(c *connection) {
 }
 
 // remove removes a connection from the set. The caller holds l.mu.
-func (l *connections) remove(c *connection) {
+func (l *connectionSet) remove(c *connection) {
 	delete(l.open, c)
 	l.updateInput(c)
 }
 
 // loadInput returns the input of all connections, its limit, and how many connections were closed past it.
-func (l *connections) loadInput() (current, limit int, closed uint64) {
+func (l *connectionSet) loadInput() (current, limit int, closed uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return int(l.input), int(l.maxInput), l.incomplete.Load()

@@ -1,4 +1,4 @@
-package wiring
+package httpserver
 
 import (
 	"context"
@@ -13,14 +13,14 @@ import (
 // connection. The kernel doubles the number for its own use.
 const writeBuffer = 128 << 10
 
-// errStopped is returned by listener.Accept after the deadline of the listener. Unlike a timeout, it ends http.Server.Serve.
+// errStopped is the error of listener.Accept after ShutDown has set a deadline. Unlike a timeout, it ends http.Server.Serve.
 var errStopped = errors.New("the listener takes no more connections")
 
 // A listener accepts TCP connections up to the limit of its connections.
 type listener struct {
 	*net.TCPListener
 
-	connections *connections
+	connections *connectionSet
 	tls         *tls.Config // nil for plain HTTP
 }
 

@@ -1,21 +1,16 @@
-package wiring
+package httpserver
 
 import (
 	"net"
 	"os"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // accepted returns a connection of a listener and the client's side.
 func accepted(t *testing.T) (*connection, net.Conn) {
 	t.Helper()
-	all, err := newConnections(10, 1<<20, "test", prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := newConnectionSet(10, 1<<20)
 	listening, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package wiring
+package httpserver
 
 import (
 	"context"
@@ -17,42 +17,43 @@ const (
 	firstRequestPoll = 2 * time.Millisecond
 )
 
-// trackFirstRequest counts the connections whose first request has not arrived ([http.Server.ConnState]). While the server drains,
-// StateActive does not end the count: net/http drops a request that it has read if Shutdown is called before it calls the handler.
-func (s *server) trackFirstRequest(conn net.Conn, state http.ConnState) {
+// trackFirstRequest counts the connections whose first request has not arrived ([http.Server.ConnState]). A request has arrived when net/http
+// has read its header (StateActive). While the server drains, it has arrived when the handler is called: if Shutdown is called between the
+// two, net/http drops the request.
+func (s *Server) trackFirstRequest(conn net.Conn, state http.ConnState) {
 	c := underlying(conn)
 	switch {
 	case c == nil:
 	case state == http.StateNew:
-		c.unused.Store(true)
-		s.unused.Add(1)
+		c.awaitsFirstRequest.Store(true)
+		s.firstRequests.Add(1)
 	case state != http.StateActive || !s.draining.Load():
-		s.used(c)
+		s.firstRequestArrived(c)
 	}
 }
 
-// firstRequestStarted ends the count of a connection whose request has reached the handler.
-func (s *server) firstRequestStarted(ctx context.Context) {
+// firstRequestStarted is called by the handler while the server drains.
+func (s *Server) firstRequestStarted(ctx context.Context) {
 	if c, ok := gateway.AcquireConnection(ctx).(*connection); ok {
-		s.used(c)
+		s.firstRequestArrived(c)
 		c.Release()
 	}
 }
 
-func (s *server) used(c *connection) {
-	if c.unused.CompareAndSwap(true, false) {
-		s.unused.Add(-1)
+func (s *Server) firstRequestArrived(c *connection) {
+	if c.awaitsFirstRequest.CompareAndSwap(true, false) {
+		s.firstRequests.Add(-1)
 	}
 }
 
 // awaitFirstRequests waits until each accepted connection has sent a request or has ended, for firstRequestTimeout at most. Without it,
 // http.Server.Shutdown closes connections whose first request is on its way, which clients cannot tell from a failure.
-func (s *server) awaitFirstRequests(ctx context.Context) {
+func (s *Server) awaitFirstRequests(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, firstRequestTimeout)
 	defer cancel()
 	tick := time.NewTicker(firstRequestPoll)
 	defer tick.Stop()
-	for s.unused.Load() > 0 {
+	for s.firstRequests.Load() > 0 {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -1,4 +1,4 @@
-package wiring
+package httpserver
 
 import (
 	"cmp"
@@ -19,14 +19,14 @@ import (
 // candidateDivisor limits the candidates of one search to 1/16 of the open connections. Most evictions need no search.
 const candidateDivisor = 16
 
-// connections is the set of open connections of a listener, up to a limit. At the limit a new connection replaces the one that has gone
+// A connectionSet is the set of open connections of a listener, up to a limit. At the limit a new connection replaces the one that has gone
 // longest without an authenticated request, even if it is in a handshake or downloads documentation.
 // Connections that serve an authenticated request are exempt; if all do, the new one is closed. A request that starts while its connection
 // is being evicted fails, as it would at the end of an idle timeout.
 //
 // Connections are ordered by sequence number. A connection gets a new number when it is opened and when an authenticated request on it
 // ends. So no request reads a clock or takes a lock, and anonymous requests do not delay the eviction of their connection.
-type connections struct {
+type connectionSet struct {
 	limit            atomic.Int64
 	maxInput         int64
 	sequence         atomic.Uint64
@@ -44,10 +44,11 @@ type connections struct {
 type connection struct {
 	*net.TCPConn
 
-	owner     *connections
-	requests  atomic.Int64  // authenticated requests in flight
-	idleSince atomic.Uint64 // sequence number
-	unused    atomic.Bool   // its first request has not arrived; see server.trackFirstRequest
+	owner    *connectionSet
+	requests atomic.Int64  // authenticated requests in flight
+	idleSeq  atomic.Uint64 // sequence number of the time since which it has had no authenticated request
+
+	awaitsFirstRequest atomic.Bool // see Server.trackFirstRequest
 
 	serving     atomic.Int32 // requests in the handler
 	input       atomic.Int64 // bytes received since the last request reached the handler
@@ -61,14 +62,17 @@ var _ gateway.Connection = (*connection)(nil)
 // A candidate for eviction is a connection that had no authenticated request at the last search.
 type candidate struct {
 	*connection
-	idleSince uint64
+	idleSeq uint64
 }
 
-// newConnections returns an empty set of connections with a limit, and a limit of their input in bytes. It registers metrics whose names
-// start with the prefix.
-func newConnections(limit int, maxInput int64, prefix string, registry prometheus.Registerer) (*connections, error) {
-	l := &connections{maxInput: maxInput, open: make(map[*connection]struct{})}
+func newConnectionSet(limit int, maxInput int64) *connectionSet {
+	l := &connectionSet{maxInput: maxInput, open: make(map[*connection]struct{})}
 	l.limit.Store(int64(limit))
+	return l
+}
+
+// register registers metrics whose names start with the prefix.
+func (l *connectionSet) register(registry prometheus.Registerer, prefix string) error {
 	var errs []error
 	for _, c := range []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -77,41 +81,38 @@ func newConnections(limit int, maxInput int64, prefix string, registry prometheu
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: prefix + "_connections_limit", Help: "Maximum of open connections.",
 		}, func() float64 { return float64(l.limit.Load()) }),
-		closedCounter(prefix, "refused", &l.refused), closedCounter(prefix, "displaced", &l.evicted),
+		closedCounter(prefix, "refused", &l.refused), closedCounter(prefix, "evicted", &l.evicted),
 		closedCounter(prefix, "incomplete", &l.incomplete),
 	} {
 		errs = append(errs, registry.Register(c))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("register metrics of connections: %w", err)
+		return fmt.Errorf("register metrics of connections: %w", err)
 	}
-	return l, nil
+	return nil
 }
 
 func closedCounter(prefix, cause string, count *atomic.Uint64) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: prefix + "_connections_shed_total",
-		Help: "Connections closed at the limit, by cause. displaced: evicted for a new one, as the longest without an authenticated" +
-			" request; refused: new ones, because all others served an authenticated request; incomplete: those whose header is incomplete for the" +
-			" longest time, because those of all connections together were too large.",
+		Help: "Connections closed at a limit, by cause. evicted: for a new one, as the one that had gone longest without an authenticated" +
+			" request; refused: new ones, because all others served an authenticated request; incomplete: those whose header had been incomplete" +
+			" for the longest time, because all incomplete headers together were too large.",
 		ConstLabels: prometheus.Labels{"cause": cause},
 	}, func() float64 { return float64(count.Load()) })
 }
 
-// setLimit changes the limit. It closes no connection.
-func (l *connections) setLimit(limit int) { l.limit.Store(int64(limit)) }
-
 // count returns the number of open connections.
-func (l *connections) count() int {
+func (l *connectionSet) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.open)
 }
 
 // add adds an accepted connection. If all others are exempt from eviction at the limit, it closes the connection and returns nil.
-func (l *connections) add(conn *net.TCPConn) *connection {
+func (l *connectionSet) add(conn *net.TCPConn) *connection {
 	c := &connection{TCPConn: conn, owner: l}
-	c.idleSince.Store(l.sequence.Add(1))
+	c.idleSeq.Store(l.sequence.Add(1))
 	added, evicted := l.replace(c)
 	if evicted != nil {
 		l.evicted.Add(1)
@@ -126,7 +127,7 @@ func (l *connections) add(conn *net.TCPConn) *connection {
 }
 
 // replace adds a connection below the limit. At the limit it replaces another one, which it returns for the caller to close.
-func (l *connections) replace(c *connection) (added bool, evicted *connection) {
+func (l *connectionSet) replace(c *connection) (added bool, evicted *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.open) >= int(l.limit.Load()) {
@@ -141,12 +142,12 @@ func (l *connections) replace(c *connection) (added bool, evicted *connection) {
 
 // longestIdle returns the connection that has gone longest without an authenticated request, or nil if all serve one. Connections that
 // became idle after the last search have higher numbers than its candidates.
-func (l *connections) longestIdle() *connection {
+func (l *connectionSet) longestIdle() *connection {
 	for searched := false; ; searched = true {
 		for len(l.candidates) > 0 {
 			last := l.candidates[len(l.candidates)-1]
 			l.candidates = l.candidates[:len(l.candidates)-1]
-			if _, open := l.open[last.connection]; open && last.connection.idle() == last.idleSince {
+			if _, open := l.open[last.connection]; open && last.connection.idle() == last.idleSeq {
 				return last.connection
 			}
 		}
@@ -158,25 +159,25 @@ func (l *connections) longestIdle() *connection {
 }
 
 // search selects the candidates.
-func (l *connections) search() {
+func (l *connectionSet) search() {
 	l.candidates = l.candidates[:0]
 	for c := range l.open {
-		if since := c.idle(); since > 0 {
-			l.candidates = append(l.candidates, candidate{c, since})
+		if seq := c.idle(); seq > 0 {
+			l.candidates = append(l.candidates, candidate{c, seq})
 		}
 	}
-	slices.SortFunc(l.candidates, func(a, b candidate) int { return cmp.Compare(b.idleSince, a.idleSince) })
+	slices.SortFunc(l.candidates, func(a, b candidate) int { return cmp.Compare(b.idleSeq, a.idleSeq) })
 	surplus := max(0, len(l.candidates)-1-len(l.open)/candidateDivisor)
 	l.candidates = slices.Delete(l.candidates, 0, surplus)
 }
 
 // idle returns the sequence number since which the connection has had no authenticated request, or 0 while it serves one.
 func (c *connection) idle() uint64 {
-	since := c.idleSince.Load()
+	seq := c.idleSeq.Load()
 	if c.requests.Load() > 0 {
 		return 0
 	}
-	return since
+	return seq
 }
 
 // Acquire implements [gateway.Connection].
@@ -184,7 +185,7 @@ func (c *connection) Acquire() { c.requests.Add(1) }
 
 // Release implements [gateway.Connection].
 func (c *connection) Release() {
-	c.idleSince.Store(c.owner.sequence.Add(1))
+	c.idleSeq.Store(c.owner.sequence.Add(1))
 	c.requests.Add(-1)
 }
 
@@ -228,8 +229,8 @@ func underlying(conn net.Conn) *connection {
 	return c
 }
 
-// holdConnection exempts the connection of a request from eviction until release is called.
-func holdConnection(ctx context.Context) (release func()) {
+// Hold exempts the connection of a request from eviction until release is called.
+func Hold(ctx context.Context) (release func()) {
 	if c := gateway.AcquireConnection(ctx); c != nil {
 		return c.Release
 	}
