@@ -186,11 +186,20 @@ func keyTable(t *testing.T) string {
 	table := new(strings.Builder)
 	table.WriteString("| key | default | bounds | restart | meaning |\n|---|---|---|---|---|\n")
 	for _, key := range config.Keys() {
+		service, ofService, _ := strings.Cut(strings.TrimPrefix(key.Name, "upstreams."), ".")
+		name := key.Name
+		switch {
+		case !strings.HasPrefix(name, "upstreams."):
+		case service == "fleet":
+			name = "upstreams.SERVICE." + ofService
+		default:
+			continue // the same keys
+		}
 		bounds := ""
 		if key.Min != "" {
 			bounds = key.Min + " to " + key.Max
 		}
-		fmt.Fprintf(table, "| `%s` | %s | %s | %s | %s |\n", key.Name, defaultOf(t, schema, key.Name), bounds, key.Restart, key.Doc)
+		fmt.Fprintf(table, "| `%s` | %s | %s | %s | %s |\n", name, defaultOf(t, schema, key.Name), bounds, key.Restart, key.Doc)
 	}
 	return table.String()
 }
